@@ -1,13 +1,17 @@
-// bench/capacity.cpp -- how large an instance of level 1 may be: abort codes by working-set size, under the capacity model and under real RTM,
-// with the theoretical limit beside them.
-// Shape:   an attempt stores to n lines once each: consecutive ones, every s-th one (fewer sets of the cache), or random ones. Attempts that
-//          abort are counted by the bits of their status, which model and processor share.
-// Theory:  a cache of `sets` x `ways` keeps an instance when no set gets more than `ways` lines. Consecutive and strided lines fill
-//          sets evenly: a step at ways x sets / stride. Random lines are balls in bins: of the C(sets x m, n) choices of n lines in a
-//          memory of m lines per set so many keep every set at most at `ways`; see probability_of_fit().
-// Checked: the model is the theory: never, always, or within five standard deviations of it. RTM also aborts for other reasons (interrupts,
-//          other sets' policies of replacement) and is only shown.
-// Source:  DESIGN 5; Intel, Optimization Reference Manual, section 16.2.4 (a written line that leaves the first data cache aborts).
+// bench/capacity.cpp -- how large an instance of level 1 may be: abort codes by working-set size,
+// under the capacity model and under real RTM, with the theoretical limit beside them.
+// Shape:   an attempt stores to n lines once each: consecutive ones, every s-th one (fewer sets of
+//          the cache), or random ones. Attempts that abort are counted by the bits of their status,
+//          which model and processor share.
+// Theory:  a cache of `sets` x `ways` keeps an instance when no set gets more than `ways` lines.
+//          Consecutive and strided lines fill sets evenly: a step at ways x sets / stride. Random
+//          lines are balls in bins: of the C(sets x m, n) choices of n lines in a memory of m lines
+//          per set so many keep every set at most at `ways`; see probability_of_fit().
+// Checked: the model is the theory: never, always, or within five standard deviations of it. RTM
+//          also aborts for other reasons (interrupts, other sets' policies of replacement) and is
+//          only shown.
+// Source:  DESIGN 5; Intel, Optimization Reference Manual, section 16.2.4 (a written line that
+//          leaves the first data cache aborts).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -39,14 +43,18 @@ struct Pattern {
   std::uint64_t stride;  // 0: random
   std::uint64_t step, max;
 };
-constexpr Pattern kPatterns[] = {
-    {"sequential", 1, 32, 1024}, {"stride 8", 8, 4, 128}, {"stride 64", 64, 1, 24}, {"random", 0, 16, 560}};
+constexpr Pattern kPatterns[] = {{"sequential", 1, 32, 1024},
+                                 {"stride 8", 8, 4, 128},
+                                 {"stride 64", 64, 1, 24},
+                                 {"random", 0, 16, 560}};
 
 // The first n lines that an attempt stores to.
-void choose_lines(const Pattern &pattern, std::uint64_t n, Random *random, std::vector<std::uint32_t> *lines) {
+void choose_lines(const Pattern &pattern, std::uint64_t n, Random *random,
+                  std::vector<std::uint32_t> *lines) {
   lines->clear();
   if (pattern.stride != 0) {
-    for (std::uint64_t i = 0; i < n; ++i) lines->push_back(static_cast<std::uint32_t>(i * pattern.stride));
+    for (std::uint64_t i = 0; i < n; ++i)
+      lines->push_back(static_cast<std::uint32_t>(i * pattern.stride));
     return;
   }
   std::vector<bool> taken(kMemoryLines);
@@ -58,9 +66,10 @@ void choose_lines(const Pattern &pattern, std::uint64_t n, Random *random, std::
   }
 }
 
-// Of random distinct lines: P(every set has at most `ways` of n). With each line chosen independently with p = n / lines, a set's number
-// is binomial; the distribution of the total, cut at `ways` in every set, is the 'sets'-fold convolution; divided by P(total = n) it is
-// the wanted conditional probability, exactly, whatever p is. That p keeps the numbers near 1.
+// Of random distinct lines: P(every set has at most `ways` of n). With each line chosen
+// independently with p = n / lines, a set's number is binomial; the distribution of the total, cut
+// at `ways` in every set, is the 'sets'-fold convolution; divided by P(total = n) it is the wanted
+// conditional probability, exactly, whatever p is. That p keeps the numbers near 1.
 double probability_of_fit(const Geometry &cache, std::uint64_t n) {
   const std::uint64_t per_set = kMemoryLines / cache.sets;
   const double p = static_cast<double>(n) / static_cast<double>(kMemoryLines);
@@ -75,7 +84,8 @@ double probability_of_fit(const Geometry &cache, std::uint64_t n) {
   for (std::uint32_t set = 0; set < cache.sets; ++set) {
     std::vector<double> next(std::min<std::size_t>(all.size() + cache.ways, n + 1));
     for (std::size_t total = 0; total < all.size(); ++total) {
-      for (std::size_t k = 0; k < one.size() && total + k < next.size(); ++k) next[total + k] += all[total] * one[k];
+      for (std::size_t k = 0; k < one.size() && total + k < next.size(); ++k)
+        next[total + k] += all[total] * one[k];
     }
     all = std::move(next);
   }
@@ -90,7 +100,8 @@ double expected_aborts(const Pattern &pattern, const Geometry &cache, std::uint6
 
 struct Outcome {
   std::uint64_t attempts = 0, aborts = 0;
-  std::uint64_t capacity = 0, conflict = 0, other = 0;  // aborts by status: both bits count as capacity; other: neither
+  // aborts by status: both bits count as capacity; other: neither
+  std::uint64_t capacity = 0, conflict = 0, other = 0;
   void add(line::AbortStatus status) {
     ++aborts;
     if (has(status, line::kStatusCapacity))
@@ -100,7 +111,9 @@ struct Outcome {
     else
       ++other;
   }
-  [[nodiscard]] double share() const { return static_cast<double>(aborts) / static_cast<double>(attempts); }
+  [[nodiscard]] double share() const {
+    return static_cast<double>(aborts) / static_cast<double>(attempts);
+  }
   [[nodiscard]] std::string codes() const {
     if (aborts == 0) return "-";
     std::string text;
@@ -116,7 +129,8 @@ struct Outcome {
   }
 };
 
-// One attempt by the processor. Nothing inside but the stores: no call, no page that was not touched before.
+// One attempt by the processor. Nothing inside but the stores: no call, no page that was not
+// touched before.
 Outcome by_rtm(std::byte *base, const std::vector<std::uint32_t> &lines, std::uint64_t attempts) {
   Outcome outcome;
   const std::uint32_t *const first = lines.data();
@@ -144,10 +158,12 @@ struct Options {
 class CapacityBench {
  public:
   explicit CapacityBench(Options options)
-      : options_(std::move(options)), scratch_(options_.common.folder), lines_(scratch_.path(), kMemoryBytes) {
+      : options_(std::move(options)),
+        scratch_(options_.common.folder),
+        lines_(scratch_.path(), kMemoryBytes) {
     if (line::parse(options_.model, &model_) != Errc::kOk || model_.write_sets == 0)
-      throw std::runtime_error("'" + options_.model +
-                               "' is no model of a cache; right values: " + line::capacity_values());
+      throw std::runtime_error("'" + options_.model + "' is no model of a cache; right values: " +
+                               line::capacity_values());
     if (options_.common.tiny) options_.attempts = 40;
     std::fill(lines_.base(), lines_.base() + kMemoryBytes, std::byte{0});  // every page is there
     const platform::CacheGeometry l1d = platform::data_cache(1);
@@ -163,12 +179,15 @@ class CapacityBench {
     parameters["attempts"] = options_.attempts;
     Report report("capacity", environment(scratch_.path()), parameters);
     report.print_head();
-    std::printf("model %s: %u sets of %u lines\n", options_.model.c_str(), model_.write_sets, model_.write_ways);
+    std::printf("model %s: %u sets of %u lines\n", options_.model.c_str(), model_.write_sets,
+                model_.write_ways);
     if (rtm_.sets != 0)
-      std::printf("RTM, with this machine's first data cache: %u sets of %u lines\n", rtm_.sets, rtm_.ways);
+      std::printf("RTM, with this machine's first data cache: %u sets of %u lines\n", rtm_.sets,
+                  rtm_.ways);
     else
-      std::printf("RTM: SKIPPED: %s\n", line::detect_rtm().is_usable ? "the system does not tell the cache's geometry"
-                                                                     : line::detect_rtm().reason.c_str());
+      std::printf("RTM: SKIPPED: %s\n", line::detect_rtm().is_usable
+                                            ? "the system does not tell the cache's geometry"
+                                            : line::detect_rtm().reason.c_str());
     for (const Pattern &pattern : kPatterns) measure(pattern, &report);
     std::printf("\nresult hash %s: which attempts fit the model\n", hex(hash_.value()).c_str());
     report.note("result_hash", hex(hash_.value()));
@@ -201,7 +220,9 @@ class CapacityBench {
         ++point.model.attempts;
         const Status status = line::attempt(*thread, begin, [&] {
           for (const std::uint32_t each : chosen)
-            thread->store(reinterpret_cast<std::uint64_t *>(lines_.base() + std::size_t{each} * kLineBytes), n);
+            thread->store(
+                reinterpret_cast<std::uint64_t *>(lines_.base() + std::size_t{each} * kLineBytes),
+                n);
         });
         if (status != Status::kCommitted) point.model.add(thread->status());
         if (rtm_.sets == 0) continue;
@@ -224,13 +245,14 @@ class CapacityBench {
     const double p = point.model_expected, allowed = 5 * std::sqrt(p * (1 - p) / n) + 1e-9;
     if (std::abs(point.model.share() - p) > allowed || point.model.aborts != point.model.capacity)
       throw std::runtime_error(std::string(pattern.name) + ", " + std::to_string(point.lines) +
-                               " lines: the model aborts " + number(point.model.share()) + " of the attempts, theory " +
-                               number(p));
+                               " lines: the model aborts " + number(point.model.share()) +
+                               " of the attempts, theory " + number(p));
   }
 
   void print(const Pattern &pattern, const std::vector<Point> &points, Report *report) const {
-    std::printf("\n%s: attempts that abort, by lines written ('.' theory for the model, '#' model%s)\n", pattern.name,
-                rtm_.sets == 0 ? "" : "; ',' theory for RTM's cache, 'o' RTM");
+    std::printf(
+        "\n%s: attempts that abort, by lines written ('.' theory for the model, '#' model%s)\n",
+        pattern.name, rtm_.sets == 0 ? "" : "; ',' theory for RTM's cache, 'o' RTM");
     constexpr int kRows = 10;
     const auto row_of = [](double share) { return static_cast<int>(std::lround(share * kRows)); };
     for (int row = kRows; row >= 0; --row) {
@@ -245,8 +267,10 @@ class CapacityBench {
       }
       std::printf("%4d%% |%s\n", row * 10, line.c_str());
     }
-    std::printf("      +%s\n       %-8llu%*llu lines\n", std::string(2 * points.size(), '-').c_str(),
-                static_cast<unsigned long long>(points.front().lines), static_cast<int>(2 * points.size()) - 8,
+    std::printf("      +%s\n       %-8llu%*llu lines\n",
+                std::string(2 * points.size(), '-').c_str(),
+                static_cast<unsigned long long>(points.front().lines),
+                static_cast<int>(2 * points.size()) - 8,
                 static_cast<unsigned long long>(points.back().lines));
     Table table({"lines", "theory", "model", "codes", "theory for RTM", "RTM", "codes"});
     const std::size_t every = std::max<std::size_t>(1, points.size() / 16);
@@ -267,8 +291,9 @@ class CapacityBench {
       report->add(pattern.name, std::move(row));
       if (i % every != every - 1) continue;
       const bool has_rtm = rtm_.sets != 0;
-      table.add({std::to_string(point.lines), number(point.model_expected), number(point.model.share()),
-                 point.model.codes(), has_rtm ? number(point.rtm_expected) : "-",
+      table.add({std::to_string(point.lines), number(point.model_expected),
+                 number(point.model.share()), point.model.codes(),
+                 has_rtm ? number(point.rtm_expected) : "-",
                  has_rtm ? number(point.rtm.share()) : "-", has_rtm ? point.rtm.codes() : "-"});
     }
     table.print();
@@ -287,9 +312,11 @@ class CapacityBench {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  tmh::bench::CommandLine app{"Abort codes by working-set size: the capacity model, theory, and RTM where it works"};
+  tmh::bench::CommandLine app{
+      "Abort codes by working-set size: the capacity model, theory, and RTM where it works"};
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--model", options.model, "capacity model, e.g. 32KiB/8/64").capture_default_str();
   app.add_option("--attempts", options.attempts, "of each working-set size").capture_default_str();
-  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::CapacityBench(options).run(); });
+  return tmh::bench::run_bench(app, argc, argv,
+                               [&] { return tmh::bench::CapacityBench(options).run(); });
 }

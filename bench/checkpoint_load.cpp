@@ -1,6 +1,7 @@
 // bench/checkpoint_load.cpp -- what a checkpoint costs those who commit meanwhile.
-// Shape:   --processes committers (random pages of one segment, strict) and one process that takes a checkpoint, rests, takes the next.
-//          A commit's latency counts as "during" when a checkpoint ran at its begin or at its end, else as "between".
+// Shape:   --processes committers (random pages of one segment, strict) and one process that takes
+//          a checkpoint, rests, takes the next. A commit's latency counts as "during" when a
+//          checkpoint ran at its begin or at its end, else as "between".
 // Checked: every page holds what its last committer stored; at least one checkpoint finished.
 // Source:  DESIGN D6 (a checkpoint does not stop transactions); LIBTP, section 3.2.1.
 #include <time.h>
@@ -57,7 +58,8 @@ struct State {
 
 class CheckpointLoad {
  public:
-  explicit CheckpointLoad(Options options) : options_(std::move(options)), scratch_(options_.common.folder) {
+  explicit CheckpointLoad(Options options)
+      : options_(std::move(options)), scratch_(options_.common.folder) {
     if (!options_.common.tiny) return;
     options_.seconds = 0.4;
     options_.pages = 512;
@@ -113,8 +115,8 @@ class CheckpointLoad {
   }
 
   // Each committer has pages of its own, so that aborts do not blur the latencies.
-  void commit(const Domain &domain, const Segment &segment, unsigned index, std::int64_t end_ns, const State &state,
-              Committer *out) const {
+  void commit(const Domain &domain, const Segment &segment, unsigned index, std::int64_t end_ns,
+              const State &state, Committer *out) const {
     Random random(options_.common.seed + index);
     const std::uint64_t share = options_.pages / options_.processes;
     for (std::uint64_t number = 1; now_ns() < end_ns; ++number) {
@@ -122,8 +124,8 @@ class CheckpointLoad {
       const std::int64_t start = now_ns();
       atomically(domain, [&] {
         for (std::uint32_t i = 0; i < options_.pages_per_commit; ++i) {
-          auto *words =
-              reinterpret_cast<std::uint64_t *>(segment.data() + (index * share + random.below(share)) * kPageBytes);
+          auto *words = reinterpret_cast<std::uint64_t *>(
+              segment.data() + (index * share + random.below(share)) * kPageBytes);
           words[0] = words[511] = number;
         }
       });
@@ -134,7 +136,8 @@ class CheckpointLoad {
     std::uint64_t wrong = 0;
     query(domain, [&] {
       for (std::uint64_t page = index * share; page < (index + 1) * share; ++page) {
-        const auto *words = reinterpret_cast<const std::uint64_t *>(segment.data() + page * kPageBytes);
+        const auto *words =
+            reinterpret_cast<const std::uint64_t *>(segment.data() + page * kPageBytes);
         wrong += words[0] != words[511] ? 1 : 0;
       }
     });
@@ -159,13 +162,16 @@ class CheckpointLoad {
   int show(const State &state, const Committer *committers, Report *report) const {
     std::vector<double> during, between;
     for (unsigned i = 0; i < options_.processes; ++i) {
-      during.insert(during.end(), committers[i].during.us, committers[i].during.us + committers[i].during.count);
-      between.insert(between.end(), committers[i].between.us, committers[i].between.us + committers[i].between.count);
+      during.insert(during.end(), committers[i].during.us,
+                    committers[i].during.us + committers[i].during.count);
+      between.insert(between.end(), committers[i].between.us,
+                     committers[i].between.us + committers[i].between.count);
     }
     const std::uint32_t taken = std::min(state.checkpoints.load(), 1024u);
     const std::vector<double> lengths(state.checkpoint_ms, state.checkpoint_ms + taken);
     Table table({"strict commits", "count", "median us", "p99", "p99.9", "max"});
-    for (const auto &[name, samples] : {std::pair{"between checkpoints", &between}, {"during a checkpoint", &during}}) {
+    for (const auto &[name, samples] :
+         {std::pair{"between checkpoints", &between}, {"during a checkpoint", &during}}) {
       Json row;
       row["commits"] = samples->size();
       std::vector<std::string> cells{name, std::to_string(samples->size())};
@@ -179,8 +185,8 @@ class CheckpointLoad {
     }
     table.print();
     const double ratio = quantile(during, 0.99) / std::max(1e-9, quantile(between, 0.99));
-    std::printf("%u checkpoints, median %s ms; p99 during / between: %s (wanted: at most 3)\n", taken,
-                number(quantile(lengths, 0.5)).c_str(), number(ratio).c_str());
+    std::printf("%u checkpoints, median %s ms; p99 during / between: %s (wanted: at most 3)\n",
+                taken, number(quantile(lengths, 0.5)).c_str(), number(ratio).c_str());
     report->note("p99_ratio", ratio);
     report->note("checkpoints", taken);
     report->write(options_.common.csv, options_.common.json);
@@ -196,12 +202,17 @@ class CheckpointLoad {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  tmh::bench::CommandLine app("Latency of strict commits while checkpoints are taken", "checkpoint_load");
+  tmh::bench::CommandLine app("Latency of strict commits while checkpoints are taken",
+                              "checkpoint_load");
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--seconds", options.seconds, "how long").capture_default_str();
-  app.add_option("--processes", options.processes, "committers").capture_default_str().check_range(1, 32);
+  app.add_option("--processes", options.processes, "committers")
+      .capture_default_str()
+      .check_range(1, 32);
   app.add_option("--pages", options.pages, "pages of the segment").capture_default_str();
-  app.add_option("--pages-per-commit", options.pages_per_commit, "pages that a commit writes").capture_default_str();
+  app.add_option("--pages-per-commit", options.pages_per_commit, "pages that a commit writes")
+      .capture_default_str();
   app.add_option("--rest-ms", options.rest_ms, "between two checkpoints").capture_default_str();
-  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::CheckpointLoad(options).run(); });
+  return tmh::bench::run_bench(app, argc, argv,
+                               [&] { return tmh::bench::CheckpointLoad(options).run(); });
 }

@@ -1,8 +1,10 @@
-// bench/concurrency.cpp -- independent transactions on 1, 2 and 4 processes (thesis 4.4, figures 4-5 and 4-6, table 4.9).
+// bench/concurrency.cpp -- independent transactions on 1, 2 and 4 processes (thesis 4.4, figures
+// 4-5 and 4-6, table 4.9).
 // Shape:   the transactions are those of bench/support/independent.h.
-//          The thesis runs them with advice (4.4, note 9); both ways are measured here. A round runs every configuration
-//          once, each in fresh processes; the order rotates. Baseline: the same loops on plain shared memory without
-//          transactions; where they do not scale, the machine has no second core to give.
+//          The thesis runs them with advice (4.4, note 9); both ways are measured here. A round
+//          runs every configuration once, each in fresh processes; the order rotates. Baseline: the
+//          same loops on plain shared memory without transactions; where they do not scale, the
+//          machine has no second core to give.
 // Checked: at the end every page holds the number of increments that its process made.
 // Source:  <papers/memory-mapped-transactions>, section 4.4.
 #include <algorithm>
@@ -23,7 +25,8 @@ namespace {
 
 using Test = IncrementTest;
 
-// Table 4.9 (microseconds per transaction). Machine 2: 2 x 2.4 GHz Xeon; 3(a): 4 x 1.4 GHz Opteron, ReiserFS.
+// Table 4.9 (microseconds per transaction). Machine 2: 2 x 2.4 GHz Xeon; 3(a): 4 x 1.4 GHz Opteron,
+// ReiserFS.
 struct ThesisRow {
   Test test;
   double machine2_one, machine2_two, machine3a_one, machine3a_two;
@@ -40,7 +43,8 @@ const Mode kPlain{"plain memory"};
 struct Options {
   CommonOptions common;
   std::size_t rounds = 5;
-  // The thesis runs 10,000 of each. A and B last microseconds here: more of them, so that a run outlasts a time slice.
+  // The thesis runs 10,000 of each. A and B last microseconds here: more of them, so that a run
+  // outlasts a time slice.
   std::uint64_t transactions_a = 100'000, transactions_b = 50'000, transactions_c = 10'000;
   std::vector<unsigned> processes = {1, 2, 4};
 };
@@ -51,13 +55,15 @@ struct Configuration {
   unsigned processes;
   bool advised;
   friend bool operator<(const Configuration &a, const Configuration &b) {
-    return std::tie(a.mode, a.test, a.advised, a.processes) < std::tie(b.mode, b.test, b.advised, b.processes);
+    return std::tie(a.mode, a.test, a.advised, a.processes) <
+           std::tie(b.mode, b.test, b.advised, b.processes);
   }
 };
 
 class Concurrency {
  public:
-  explicit Concurrency(Options options) : options_(std::move(options)), scratch_(options_.common.folder) {
+  explicit Concurrency(Options options)
+      : options_(std::move(options)), scratch_(options_.common.folder) {
     if (options_.common.tiny) {
       options_.rounds = 1;
       options_.transactions_a = options_.transactions_b = 400;
@@ -84,18 +90,23 @@ class Concurrency {
         for (const bool advised : {true, false}) {
           if (options_.common.tiny && !advised) continue;
           if (advised && mode.name == kPlain.name && !options_.common.tiny) continue;
-          for (const unsigned processes : options_.processes) all.push_back({&mode, test, processes, advised});
+          for (const unsigned processes : options_.processes)
+            all.push_back({&mode, test, processes, advised});
         }
       }
     }
     for (std::size_t round = 0; round < options_.rounds; ++round) {
       // Rotating by whole rounds of processes would keep pairs in one order; an odd step does not.
-      std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(round == 0 ? 0 : 7 % all.size()), all.end());
-      for (const Configuration &configuration : all) samples_[configuration].push_back(measure(configuration));
+      std::rotate(all.begin(),
+                  all.begin() + static_cast<std::ptrdiff_t>(round == 0 ? 0 : 7 % all.size()),
+                  all.end());
+      for (const Configuration &configuration : all)
+        samples_[configuration].push_back(measure(configuration));
     }
     for (const Test test : {Test::kA, Test::kB, Test::kC}) print_test(test, modes, &report);
     print_verdict(modes, &report);
-    std::printf("\nresult hash %s, every page holds its process's increments\n", hex(hash_.value()).c_str());
+    std::printf("\nresult hash %s, every page holds its process's increments\n",
+                hex(hash_.value()).c_str());
     report.note("result_hash", hex(hash_.value()));
     report.write(options_.common.csv, options_.common.json);
     return 0;
@@ -109,10 +120,12 @@ class Concurrency {
 
   // Microseconds per transaction of the whole team.
   double measure(const Configuration &configuration) {
-    const IndependentRun run{*configuration.mode, configuration.test, configuration.processes, configuration.advised,
-                             transactions(configuration.test)};
-    if (configuration.mode->name == kPlain.name) return run_independent_plain(run).us_per_transaction;
-    const IndependentResult result = run_independent(run, scratch_.subfolder("domain-" + std::to_string(measured_++)));
+    const IndependentRun run{*configuration.mode, configuration.test, configuration.processes,
+                             configuration.advised, transactions(configuration.test)};
+    if (configuration.mode->name == kPlain.name)
+      return run_independent_plain(run).us_per_transaction;
+    const IndependentResult result =
+        run_independent(run, scratch_.subfolder("domain-" + std::to_string(measured_++)));
     hash_.add(result.increments);
     return result.us_per_transaction;
   }
@@ -137,8 +150,8 @@ class Concurrency {
         std::vector<std::string> row = {mode.name, advised ? "yes" : "no"};
         for (const unsigned processes : options_.processes) {
           const Summary us = summarize(samples(mode, test, advised, processes));
-          const Summary speedup =
-              summarize_ratio(samples(mode, test, advised, 1), samples(mode, test, advised, processes));
+          const Summary speedup = summarize_ratio(samples(mode, test, advised, 1),
+                                                  samples(mode, test, advised, processes));
           row.push_back(with_mad(us));
           if (processes != 1) row.push_back(with_mad(speedup));
           Json line;
@@ -154,28 +167,33 @@ class Concurrency {
         table.add(std::move(row));
       }
     }
-    const ThesisRow &thesis =
-        *std::find_if(kTable49.begin(), kTable49.end(), [&](const auto &r) { return r.test == test; });
-    table.add({"LIBXAC 2005, machine 2", "yes", number(thesis.machine2_one), number(thesis.machine2_two),
-               number(thesis.machine2_one / thesis.machine2_two)});
-    table.add({"LIBXAC 2005, machine 3(a)", "yes", number(thesis.machine3a_one), number(thesis.machine3a_two),
-               number(thesis.machine3a_one / thesis.machine3a_two)});
-    std::printf("\nTest %c: microseconds per transaction, median ±MAD %% of %zu rounds; speedup against 1 process\n",
-                static_cast<char>(test), options_.rounds);
+    const ThesisRow &thesis = *std::find_if(kTable49.begin(), kTable49.end(),
+                                            [&](const auto &r) { return r.test == test; });
+    table.add({"LIBXAC 2005, machine 2", "yes", number(thesis.machine2_one),
+               number(thesis.machine2_two), number(thesis.machine2_one / thesis.machine2_two)});
+    table.add({"LIBXAC 2005, machine 3(a)", "yes", number(thesis.machine3a_one),
+               number(thesis.machine3a_two), number(thesis.machine3a_one / thesis.machine3a_two)});
+    std::printf(
+        "\nTest %c: microseconds per transaction, median ±MAD %% of %zu rounds; speedup against 1 "
+        "process\n",
+        static_cast<char>(test), options_.rounds);
     table.print();
   }
 
   void print_verdict(const std::vector<Mode> &modes, Report *report) const {
-    if (std::find(options_.processes.begin(), options_.processes.end(), 2U) == options_.processes.end()) return;
+    if (std::find(options_.processes.begin(), options_.processes.end(), 2U) ==
+        options_.processes.end())
+      return;
     Table table({"speedup of 2 processes", "wanted", "measured", "mode", "advice", ""});
     for (const auto &[test, bound] : {std::pair{Test::kC, 1.9}, std::pair{Test::kA, 1.5}}) {
       for (const Mode &mode : modes) {
         for (const bool advised : {true, false}) {
           if (samples(mode, test, advised, 1).empty()) continue;
-          const Summary speedup = summarize_ratio(samples(mode, test, advised, 1), samples(mode, test, advised, 2));
+          const Summary speedup =
+              summarize_ratio(samples(mode, test, advised, 1), samples(mode, test, advised, 2));
           const bool reached = speedup.median >= bound;
-          table.add({std::string("test ") + static_cast<char>(test), ">= " + number(bound), with_mad(speedup),
-                     mode.name, advised ? "yes" : "no",
+          table.add({std::string("test ") + static_cast<char>(test), ">= " + number(bound),
+                     with_mad(speedup), mode.name, advised ? "yes" : "no",
                      mode.name == kPlain.name ? "(the machine)"
                      : reached                ? "reached"
                                               : "MISSED"});
@@ -190,7 +208,8 @@ class Concurrency {
         }
       }
     }
-    std::printf("\nWanted and measured%s\n", options_.common.tiny ? " (tiny inputs: says nothing about speed)" : "");
+    std::printf("\nWanted and measured%s\n",
+                options_.common.tiny ? " (tiny inputs: says nothing about speed)" : "");
     table.print();
   }
 
@@ -206,15 +225,21 @@ class Concurrency {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  tmh::bench::CommandLine app("Independent transactions on several processes: tests A, B and C of the LIBXAC thesis",
-                              "concurrency");
+  tmh::bench::CommandLine app(
+      "Independent transactions on several processes: tests A, B and C of the LIBXAC thesis",
+      "concurrency");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str();
-  app.add_option("--transactions-a", options.transactions_a, "transactions of test A").capture_default_str();
-  app.add_option("--transactions-b", options.transactions_b, "transactions of test B").capture_default_str();
-  app.add_option("--transactions-c", options.transactions_c, "transactions of test C").capture_default_str();
+  app.add_option("--rounds", options.rounds, "how often everything is measured")
+      .capture_default_str();
+  app.add_option("--transactions-a", options.transactions_a, "transactions of test A")
+      .capture_default_str();
+  app.add_option("--transactions-b", options.transactions_b, "transactions of test B")
+      .capture_default_str();
+  app.add_option("--transactions-c", options.transactions_c, "transactions of test C")
+      .capture_default_str();
   app.add_option("--processes", options.processes, "numbers of processes; 1 must be among them")
       .capture_default_str()
       .delimiter(',');
-  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::Concurrency(options).run(); });
+  return tmh::bench::run_bench(app, argc, argv,
+                               [&] { return tmh::bench::Concurrency(options).run(); });
 }

@@ -1,12 +1,18 @@
-// bench/contention.cpp -- conflict policies and backoff on a bank of few pages, so that most transactions overlap.
-// Shape:   a transaction moves money between two random accounts; every 64th operation of a process is an audit, a query
-//          that sums all accounts. All four policies x three backoffs x lazy and eager detection, 1, 2 and 4 processes.
-//          Baselines: the same engine with one process (nobody to conflict with), and one process-shared mutex around the
-//          same work on plain memory. A round runs every configuration once, each in a fresh domain.
-// Checked: every audit and the final sum see the money that was put in; the engine's abort counters equal the aborts that
-//          the processes saw.
-// Limits:  a configuration that makes no progress (livelock) is cut off after --seconds-max and marked with '!'.
-// Source:  <papers/memory-mapped-transactions>, section 3.3 (policies; the thesis did not compare them, section 6.1 item 5).
+// bench/contention.cpp -- conflict policies and backoff on a bank of few pages, so that most
+// transactions overlap.
+// Shape:   a transaction moves money between two random accounts; every 64th operation of a process
+//          is an audit, a query that sums all accounts. All four policies x three backoffs x lazy
+//          and eager detection, 1, 2 and 4 processes.
+//          Baselines: the same engine with one process (nobody to conflict with), and one
+//                     process-shared mutex around the
+//          same work on plain memory. A round runs every configuration once, each in a fresh
+//          domain.
+// Checked: every audit and the final sum see the money that was put in; the engine's abort counters
+//          equal the aborts that the processes saw.
+// Limits:  a configuration that makes no progress (livelock) is cut off after --seconds-max and
+//          marked with '!'.
+// Source:  <papers/memory-mapped-transactions>, section 3.3 (policies; the thesis did not compare
+//          them, section 6.1 item 5).
 #include <pthread.h>
 #include <time.h>
 
@@ -36,8 +42,8 @@ struct Options {
   CommonOptions common;
   std::size_t rounds = 5;
   std::uint32_t pages = 4;
-  // Of all processes together. Eager instances take a signal per page, some ten times as long as lazy ones on hot pages;
-  // both should outlast a few time slices.
+  // Of all processes together. Eager instances take a signal per page, some ten times as long as
+  // lazy ones on hot pages; both should outlast a few time slices.
   std::uint64_t transactions_lazy = 100'000, transactions_eager = 10'000;
   double seconds_max = 10;
   bool fresh_age = false;
@@ -47,7 +53,8 @@ struct Options {
 constexpr std::uint32_t kAccountsPerPage = kPageBytes / kLineBytes;  // one per line
 constexpr std::int64_t kInitialBalance = 1'000;
 constexpr std::uint64_t kAuditEvery = 64;
-constexpr std::array<const char *, 4> kPolicies = {"self-abort", "oldest-wins", "selfish-abort", "youngest-wins"};
+constexpr std::array<const char *, 4> kPolicies = {"self-abort", "oldest-wins", "selfish-abort",
+                                                   "youngest-wins"};
 constexpr std::array<const char *, 3> kBackoffs = {"none", "exponential", "adaptive"};
 // AbortCause's numbers are its index.
 constexpr std::array<const char *, kAbortCauseCount> kCauses = {
@@ -76,7 +83,8 @@ std::int64_t &account(std::byte *data, std::uint64_t index) {
   return *reinterpret_cast<std::int64_t *>(data + index * kLineBytes);
 }
 
-// One process's part: `transact` runs a body until it commits and returns the attempts, `audit` runs it as a query.
+// One process's part: `transact` runs a body until it commits and returns the attempts, `audit`
+// runs it as a query.
 class Teller {
  public:
   Teller(const Options &options, std::byte *data, unsigned index)
@@ -85,8 +93,8 @@ class Teller {
         random_(options.common.seed + index * 977) {}
 
   template <class Transact, class Audit>
-  void work(std::uint64_t transaction_count, std::int64_t deadline_ns, Outcome *outcome, unsigned index,
-            const Transact &transact, const Audit &audit) {
+  void work(std::uint64_t transaction_count, std::int64_t deadline_ns, Outcome *outcome,
+            unsigned index, const Transact &transact, const Audit &audit) {
     for (std::uint64_t i = 0; i < transaction_count; ++i) {
       if (i % kAuditEvery == kAuditEvery - 1) {
         audit([this] { check_sum(); });
@@ -115,9 +123,12 @@ class Teller {
   void check_sum() const {
     std::int64_t sum = 0;
     for (std::uint64_t i = 0; i < accounts_; ++i) sum += account(data_, i);
-    if (sum != total()) throw std::runtime_error("money was lost or made: " + std::to_string(sum - total()));
+    if (sum != total())
+      throw std::runtime_error("money was lost or made: " + std::to_string(sum - total()));
   }
-  [[nodiscard]] std::int64_t total() const { return static_cast<std::int64_t>(accounts_) * kInitialBalance; }
+  [[nodiscard]] std::int64_t total() const {
+    return static_cast<std::int64_t>(accounts_) * kInitialBalance;
+  }
 
  private:
   std::uint64_t accounts_;
@@ -133,7 +144,8 @@ struct Configuration {
 
 class Contention {
  public:
-  explicit Contention(Options options) : options_(std::move(options)), scratch_(options_.common.folder) {
+  explicit Contention(Options options)
+      : options_(std::move(options)), scratch_(options_.common.folder) {
     if (!options_.common.tiny) return;
     options_.rounds = 1;
     options_.transactions_lazy = options_.transactions_eager = 128;
@@ -150,7 +162,8 @@ class Contention {
       for (std::size_t i = 0; i < all.size(); ++i) measure(all[(i + round * 7) % all.size()]);
     }
     print(&report);
-    std::printf("\nresult hash %s, money conserved in every audit and at every end\n", hex(hash_.value()).c_str());
+    std::printf("\nresult hash %s, money conserved in every audit and at every end\n",
+                hex(hash_.value()).c_str());
     report.note("result_hash", hex(hash_.value()));
     report.write(options_.common.csv, options_.common.json);
     return 0;
@@ -160,8 +173,8 @@ class Contention {
   // The best lazy and the best eager way that this machine has.
   void choose_modes() {
     for (const Mode &mode : available_modes(scratch_.path())) {
-      const bool have =
-          std::any_of(modes_.begin(), modes_.end(), [&](const Mode &m) { return m.detection == mode.detection; });
+      const bool have = std::any_of(modes_.begin(), modes_.end(),
+                                    [&](const Mode &m) { return m.detection == mode.detection; });
       if (!have) modes_.push_back(mode);
     }
   }
@@ -187,7 +200,8 @@ class Contention {
       for (const char *policy : kPolicies) {
         for (const char *backoff : kBackoffs) {
           if (options_.common.tiny && backoff != kBackoffs.back()) continue;
-          for (const unsigned processes : options_.processes) all.push_back({mode.name, policy, backoff, processes});
+          for (const unsigned processes : options_.processes)
+            all.push_back({mode.name, policy, backoff, processes});
         }
       }
     }
@@ -197,7 +211,8 @@ class Contention {
   void measure(const Configuration &configuration) {
     const Shared<Outcome> outcome;
     const bool mutex = configuration.mode == "mutex";
-    const double total_ns = mutex ? run_mutex(configuration, &*outcome) : run_engine(configuration, &*outcome);
+    const double total_ns =
+        mutex ? run_mutex(configuration, &*outcome) : run_engine(configuration, &*outcome);
     Result &result = results_[configuration];
     std::uint64_t commits = 0, attempts = 0, audits = 0;
     for (unsigned i = 0; i < configuration.processes; ++i) {
@@ -214,12 +229,13 @@ class Contention {
       counted += aborts;
     }
     if (!mutex && counted != attempts - commits) {
-      throw std::runtime_error("abort counters say " + std::to_string(counted) + ", processes saw " +
-                               std::to_string(attempts - commits));
+      throw std::runtime_error("abort counters say " + std::to_string(counted) +
+                               ", processes saw " + std::to_string(attempts - commits));
     }
     result.commits += commits;
     result.commits_per_s.push_back(static_cast<double>(commits) * 1e9 / total_ns);
-    result.aborts_per_commit.push_back(static_cast<double>(attempts - commits) / static_cast<double>(commits));
+    result.aborts_per_commit.push_back(static_cast<double>(attempts - commits) /
+                                       static_cast<double>(commits));
     if (!result.cut_off) {
       hash_.add(commits);
       hash_.add(audits);
@@ -241,11 +257,11 @@ class Contention {
   }
 
   double run_engine(const Configuration &configuration, Outcome *outcome) {
-    const Mode &mode =
-        *std::find_if(modes_.begin(), modes_.end(), [&](const Mode &m) { return m.name == configuration.mode; });
+    const Mode &mode = *std::find_if(modes_.begin(), modes_.end(),
+                                     [&](const Mode &m) { return m.name == configuration.mode; });
     const std::string folder = scratch_.subfolder("domain-" + std::to_string(measured_++));
-    const std::string policy =
-        configuration.policy + ",backoff=" + configuration.backoff + (options_.fresh_age ? ",fresh-age" : ",keep-age");
+    const std::string policy = configuration.policy + ",backoff=" + configuration.backoff +
+                               (options_.fresh_age ? ",fresh-age" : ",keep-age");
     run_alone([&] {
       Domain domain = open_domain(mode, folder, policy);
       const Segment segment = map(domain);
@@ -277,13 +293,15 @@ class Contention {
     });
   }
 
-  // One idle participant stays in the domain throughout: totals are kept as long as somebody is there.
-  static void keep_accounts(const Domain &domain, const Teller &teller, const TeamClock &clock, unsigned processes,
-                            Outcome *outcome) {
+  // One idle participant stays in the domain throughout: totals are kept as long as somebody is
+  // there.
+  static void keep_accounts(const Domain &domain, const Teller &teller, const TeamClock &clock,
+                            unsigned processes, Outcome *outcome) {
     outcome->before = domain.counters();
     clock.start();
     clock.finish();
-    while (outcome->finished.load(std::memory_order_acquire) < processes) {  // acquire: pairs with the fetch_add above
+    // acquire: pairs with the fetch_add above
+    while (outcome->finished.load(std::memory_order_acquire) < processes) {
       const timespec pause{0, 1'000'000};
       (void)::nanosleep(&pause, nullptr);
     }
@@ -300,54 +318,60 @@ class Contention {
     (void)pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
     (void)pthread_mutex_init(&outcome->mutex, &attributes);
     (void)pthread_mutexattr_destroy(&attributes);
-    const double total_ns = run_team_ns(configuration.processes, [&](unsigned index, const TeamClock &clock) {
-      const auto locked = [&](const std::function<void()> &body) {
-        (void)pthread_mutex_lock(&outcome->mutex);
-        body();
-        (void)pthread_mutex_unlock(&outcome->mutex);
-        return std::uint64_t{1};
-      };
-      Teller teller(options_, data, index);
-      clock.start();
-      teller.work(transactions(Detection::kLazy) / configuration.processes, deadline_ns(), outcome, index, locked,
-                  locked);
-      clock.finish();
-    });
+    const double total_ns =
+        run_team_ns(configuration.processes, [&](unsigned index, const TeamClock &clock) {
+          const auto locked = [&](const std::function<void()> &body) {
+            (void)pthread_mutex_lock(&outcome->mutex);
+            body();
+            (void)pthread_mutex_unlock(&outcome->mutex);
+            return std::uint64_t{1};
+          };
+          Teller teller(options_, data, index);
+          clock.start();
+          teller.work(transactions(Detection::kLazy) / configuration.processes, deadline_ns(),
+                      outcome, index, locked, locked);
+          clock.finish();
+        });
     Teller(options_, data, 0).check_sum();
     return total_ns;
   }
 
   void print(Report *report) const {
     for (const unsigned processes : options_.processes) {
-      Table table({"detection by", "policy", "backoff", "commits/s", "of 1 process", "aborts/commit", "validation",
-                   "self", "other", "attempts max"});
+      Table table({"detection by", "policy", "backoff", "commits/s", "of 1 process",
+                   "aborts/commit", "validation", "self", "other", "attempts max"});
       for (const auto &entry : results_) {
         const Configuration &configuration = entry.first;
         const Result &result = entry.second;
         if (configuration.processes != processes) continue;
-        const auto alone = results_.find({configuration.mode, configuration.policy, configuration.backoff, 1});
+        const auto alone =
+            results_.find({configuration.mode, configuration.policy, configuration.backoff, 1});
         const Summary rate = summarize(result.commits_per_s);
         const Summary aborts = summarize(result.aborts_per_commit);
         const Summary scale =
-            alone == results_.end() ? Summary{} : summarize_ratio(result.commits_per_s, alone->second.commits_per_s);
+            alone == results_.end()
+                ? Summary{}
+                : summarize_ratio(result.commits_per_s, alone->second.commits_per_s);
         const auto per_commit = [&](AbortCause cause) {
           const auto count = static_cast<double>(result.aborts[static_cast<std::size_t>(cause)]);
           return number(count / static_cast<double>(result.commits));
         };
-        table.add({configuration.mode + (result.cut_off ? " !" : ""), configuration.policy, configuration.backoff,
-                   with_mad(rate), number(scale.median), number(aborts.median), per_commit(AbortCause::kValidation),
+        table.add({configuration.mode + (result.cut_off ? " !" : ""), configuration.policy,
+                   configuration.backoff, with_mad(rate), number(scale.median),
+                   number(aborts.median), per_commit(AbortCause::kValidation),
                    per_commit(AbortCause::kConflictSelf), per_commit(AbortCause::kConflictOther),
                    std::to_string(result.attempts_max)});
         add_row(report, configuration, result, rate, aborts);
       }
-      std::printf("\n%u process%s on %u pages, median ±MAD %% of %zu rounds; aborts by cause per commit\n", processes,
-                  processes == 1 ? "" : "es", options_.pages, options_.rounds);
+      std::printf(
+          "\n%u process%s on %u pages, median ±MAD %% of %zu rounds; aborts by cause per commit\n",
+          processes, processes == 1 ? "" : "es", options_.pages, options_.rounds);
       table.print();
     }
   }
 
-  static void add_row(Report *report, const Configuration &configuration, const Result &result, const Summary &rate,
-                      const Summary &aborts) {
+  static void add_row(Report *report, const Configuration &configuration, const Result &result,
+                      const Summary &rate, const Summary &aborts) {
     Json row;
     row["mode"] = configuration.mode;
     row["policy"] = configuration.policy;
@@ -379,15 +403,22 @@ int main(int argc, char **argv) {
   tmh::bench::Options options;
   tmh::bench::CommandLine app("Conflict policies and backoff on a bank of few pages", "contention");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str();
-  app.add_option("--pages", options.pages, "pages of the bank, 64 accounts each").capture_default_str();
-  app.add_option("--transactions", options.transactions_lazy, "transfers of all processes together, lazy detection")
+  app.add_option("--rounds", options.rounds, "how often everything is measured")
       .capture_default_str();
-  app.add_option("--transactions-eager", options.transactions_eager, "the same, eager detection").capture_default_str();
-  app.add_option("--seconds-max", options.seconds_max, "when a configuration is cut off").capture_default_str();
-  app.add_flag("--fresh-age", options.fresh_age, "a retry gets a new age, as in the thesis's prototype");
+  app.add_option("--pages", options.pages, "pages of the bank, 64 accounts each")
+      .capture_default_str();
+  app.add_option("--transactions", options.transactions_lazy,
+                 "transfers of all processes together, lazy detection")
+      .capture_default_str();
+  app.add_option("--transactions-eager", options.transactions_eager, "the same, eager detection")
+      .capture_default_str();
+  app.add_option("--seconds-max", options.seconds_max, "when a configuration is cut off")
+      .capture_default_str();
+  app.add_flag("--fresh-age", options.fresh_age,
+               "a retry gets a new age, as in the thesis's prototype");
   app.add_option("--processes", options.processes, "numbers of processes; 1 must be among them")
       .capture_default_str()
       .delimiter(',');
-  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::Contention(options).run(); });
+  return tmh::bench::run_bench(app, argc, argv,
+                               [&] { return tmh::bench::Contention(options).run(); });
 }

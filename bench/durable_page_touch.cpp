@@ -1,13 +1,17 @@
 // bench/durable_page_touch.cpp -- the thesis's experiments on durable transactions, repeated.
-// Shape:   1. n pages read or written per transaction, without and with advice      thesis 4.3, table 4.7 (C.5)
+// Shape:   1. n pages read or written per transaction, without and with advice      thesis 4.3,
+//          table 4.7 (C.5)
 //             and the model aR + bW + c of a transaction that reads R pages and writes W
-//          2. one random page of a mapped file of 10,000 changed, msync, fsync      thesis 4.3, table 4.8 (C.6)
-//          3. tests A, B and C (bench/support/independent.h), 1, 2 and 4 processes  thesis 4.4, table 4.10 (C.10)
-//          Each with durability none, buffered and strict, in one tracking mode. Floor: as many whole pages as the
-//          transaction wrote (the thesis's log holds pages) made durable by the kernel call that is fastest here, O_DIRECT
-//          and O_DSYNC over space that was written before. A round runs everything once; the order rotates.
-// Checked: what transactions read and wrote is the same whatever the durability; every page of tests A to C holds its
-//          process's increments.
+//          2. one random page of a mapped file of 10,000 changed, msync, fsync      thesis 4.3,
+//             table 4.8 (C.6)
+//          3. tests A, B and C (bench/support/independent.h), 1, 2 and 4 processes  thesis 4.4,
+//             table 4.10 (C.10)
+//          Each with durability none, buffered and strict, in one tracking mode. Floor: as many
+//          whole pages as the transaction wrote (the thesis's log holds pages) made durable by the
+//          kernel call that is fastest here, O_DIRECT and O_DSYNC over space that was written
+//          before. A round runs everything once; the order rotates.
+// Checked: what transactions read and wrote is the same whatever the durability; every page of
+//          tests A to C holds its process's increments.
 // Source:  <papers/memory-mapped-transactions>, sections 4.3 and 4.4.
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -38,11 +42,13 @@ namespace {
 struct Options {
   CommonOptions common;
   std::size_t rounds = 5;
-  std::uint64_t transactions = 2'000;  // of tests A, B and C, all processes together; the thesis: 10,000
-  std::uint64_t syncs = 1'000;         // of table 4.8
+  // of tests A, B and C, all processes together; the thesis: 10,000
+  std::uint64_t transactions = 2'000;
+  std::uint64_t syncs = 1'000;  // of table 4.8
   std::vector<unsigned> processes = {1, 2, 4};
   std::vector<std::uint32_t> pages = {1, 4, 16, 64, 256, 1'024};  // 1,024: the thesis's only n
-  std::string mode;                                               // empty: the best that is to be had here
+  // empty: the best that is to be had here
+  std::string mode;
 };
 
 constexpr std::uint64_t kSyncFilePages = 10'000;  // thesis 4.3
@@ -79,7 +85,8 @@ struct TestSamples {
 
 class DurablePageTouch {
  public:
-  explicit DurablePageTouch(Options options) : options_(std::move(options)), scratch_(options_.common.folder) {
+  explicit DurablePageTouch(Options options)
+      : options_(std::move(options)), scratch_(options_.common.folder) {
     if (options_.common.tiny) {
       options_.rounds = 1;
       options_.transactions = 40;
@@ -95,7 +102,8 @@ class DurablePageTouch {
     if (!choose_modes()) return skipped("the tracking mode is not available");
     Report report("durable_page_touch", environment(scratch_.path()), parameters());
     report.print_head();
-    for (const Mode &mode : modes_) workers_.push_back(start_engine(mode, scratch_.subfolder("touch-" + mode.name)));
+    for (const Mode &mode : modes_)
+      workers_.push_back(start_engine(mode, scratch_.subfolder("touch-" + mode.name)));
     for (std::size_t round = 0; round < options_.rounds; ++round) {
       touch_round(round);
       test_round(round);
@@ -105,8 +113,9 @@ class DurablePageTouch {
     print_syncs(&report);
     for (const ThesisTest &thesis : kTable410) print_test(thesis, &report);
     const bool right = wrong_ == 0;
-    std::printf("\nresult hash %s, %s\n", hex(hash_.value()).c_str(),
-                right ? "the same for every durability" : "WRONG: results differ or a transaction aborted");
+    std::printf(
+        "\nresult hash %s, %s\n", hex(hash_.value()).c_str(),
+        right ? "the same for every durability" : "WRONG: results differ or a transaction aborted");
     report.note("result_hash", hex(hash_.value()));
     report.write(options_.common.csv, options_.common.json);
     return right ? 0 : 1;
@@ -118,7 +127,8 @@ class DurablePageTouch {
     for (const Mode &mode : available_modes(scratch_.path())) {
       if (!options_.mode.empty() && mode.name != options_.mode) continue;
       tracking_ = mode.name;
-      for (const Durability durability : {Durability::kNone, Durability::kBuffered, Durability::kStrict}) {
+      for (const Durability durability :
+           {Durability::kNone, Durability::kBuffered, Durability::kStrict}) {
         modes_.push_back(mode);
         modes_.back().name = to_string(durability);
         modes_.back().durability = durability;
@@ -149,7 +159,8 @@ class DurablePageTouch {
   void touch_round(std::size_t round) {
     for (const std::uint32_t pages : options_.pages) {
       for (const Shape shape : {Shape{pages, 0}, Shape{0, pages}}) {
-        for (const Advice advice : {Advice::kNone, Advice::kPerPage}) touch_all(shape, advice, round);
+        for (const Advice advice : {Advice::kNone, Advice::kPerPage})
+          touch_all(shape, advice, round);
       }
       floor_[pages].push_back(measure_floor(pages));
     }
@@ -200,8 +211,8 @@ class DurablePageTouch {
   }
 
   void print_touch(const Mode &mode, Report *report) const {
-    Table table({"pages", "read us/page", "advised", "write us/page", "advised", "write us", "advised", "log B",
-                 "floor us", "write/floor"});
+    Table table({"pages", "read us/page", "advised", "write us/page", "advised", "write us",
+                 "advised", "log B", "floor us", "write/floor"});
     for (const std::uint32_t pages : options_.pages) {
       std::vector<std::string> row = {std::to_string(pages)};
       for (const Shape shape : {Shape{pages, 0}, Shape{0, pages}}) {
@@ -232,25 +243,28 @@ class DurablePageTouch {
       table.add(std::move(row));
     }
     for (const ThesisTouch &thesis : kTable47) {
-      table.add({thesis.machine + std::string(", 1024"), number(thesis.read), number(thesis.read_advised),
-                 number(thesis.write), number(thesis.write_advised), number(thesis.write * 1'024),
-                 number(thesis.write_advised * 1'024)});
+      table.add({thesis.machine + std::string(", 1024"), number(thesis.read),
+                 number(thesis.read_advised), number(thesis.write), number(thesis.write_advised),
+                 number(thesis.write * 1'024), number(thesis.write_advised * 1'024)});
     }
     const std::string note = durability_note(mode.durability);
-    std::printf("\nTable 4.7, durability %s%s, tracking %s: hot pages, median ±MAD %% of %zu rounds%s\n",
-                mode.name.c_str(), note.empty() ? "" : (" (" + note + ")").c_str(), tracking_.c_str(), options_.rounds,
-                options_.common.tiny ? " (tiny inputs: says nothing about speed)" : "");
+    std::printf(
+        "\nTable 4.7, durability %s%s, tracking %s: hot pages, median ±MAD %% of %zu rounds%s\n",
+        mode.name.c_str(), note.empty() ? "" : (" (" + note + ")").c_str(), tracking_.c_str(),
+        options_.rounds, options_.common.tiny ? " (tiny inputs: says nothing about speed)" : "");
     table.print();
   }
 
-  // The slopes between the smallest and the largest transaction, and what a transaction that writes nothing more costs.
+  // The slopes between the smallest and the largest transaction, and what a transaction that writes
+  // nothing more costs.
   void print_model(Report *report) const {
     const std::uint32_t least = options_.pages.front(), most = options_.pages.back();
     if (least == most) return;
     Table table({"aR + bW + c, us", "a", "b", "c"});
     for (const Mode &mode : modes_) {
       const auto slope = [&](Shape small, Shape large) {
-        return (touched(mode.name, large, Advice::kNone).median - touched(mode.name, small, Advice::kNone).median) /
+        return (touched(mode.name, large, Advice::kNone).median -
+                touched(mode.name, small, Advice::kNone).median) /
                (large.pages() - small.pages());
       };
       const double a = slope({least, 0}, {most, 0}), b = slope({0, least}, {0, most});
@@ -264,7 +278,8 @@ class DurablePageTouch {
       report->add("model", std::move(row));
     }
     table.add({"LIBXAC 2005 (4.3)", "tens", "hundreds to thousands", "5,000 to 15,000"});
-    std::printf("\nA transaction that reads R pages and writes W (n = %u and %u, no advice)\n", least, most);
+    std::printf("\nA transaction that reads R pages and writes W (n = %u and %u, no advice)\n",
+                least, most);
     table.print();
   }
 
@@ -275,8 +290,11 @@ class DurablePageTouch {
     const std::uint64_t pages = options_.common.tiny ? 100 : kSyncFilePages;
     write_page_file(path, pages);
     const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-    void *map = fd < 0 ? MAP_FAILED : ::mmap(nullptr, pages * kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (map == MAP_FAILED || ::fsync(fd) != 0) throw std::system_error(errno, std::generic_category(), path);
+    void *map =
+        fd < 0 ? MAP_FAILED
+               : ::mmap(nullptr, pages * kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED || ::fsync(fd) != 0)
+      throw std::system_error(errno, std::generic_category(), path);
     std::vector<double> msync_us, fsync_us;
     for (std::uint64_t i = 0; i < options_.syncs; ++i) {
       std::byte *page = static_cast<std::byte *>(map) + random_.below(pages) * kPageBytes;
@@ -291,10 +309,11 @@ class DurablePageTouch {
     (void)::munmap(map, pages * kPageBytes);
     (void)::close(fd);
     Table table({"operation", "mean us", "st. dev.", "min", "median", "p99", "max"});
-    for (const auto &[name, samples] : {std::pair{"msync(MS_ASYNC)", &msync_us}, std::pair{"fsync", &fsync_us}}) {
+    for (const auto &[name, samples] :
+         {std::pair{"msync(MS_ASYNC)", &msync_us}, std::pair{"fsync", &fsync_us}}) {
       const Summary us = summarize(*samples);
-      table.add({name, number(mean(*samples)), number(standard_deviation(*samples)), number(us.min), number(us.median),
-                 number(quantile(*samples, 0.99)), number(us.max)});
+      table.add({name, number(mean(*samples)), number(standard_deviation(*samples)), number(us.min),
+                 number(us.median), number(quantile(*samples, 0.99)), number(us.max)});
       Json row;
       row["operation"] = name;
       row["us_mean"] = mean(*samples);
@@ -306,7 +325,8 @@ class DurablePageTouch {
     table.add({"fsync, 2005, machine 1", "13600", "184300", "2400", "8000", "12700", "5836500"});
     table.add({"fsync, 2005, machine 3(a)", "4800", "24000", "700", "4000", "7000", "761600"});
     std::printf("\nTable 4.8: a mapped file of %llu pages, one random page changed, %llu times\n",
-                static_cast<unsigned long long>(pages), static_cast<unsigned long long>(options_.syncs));
+                static_cast<unsigned long long>(pages),
+                static_cast<unsigned long long>(options_.syncs));
     table.print();
   }
 
@@ -325,14 +345,17 @@ class DurablePageTouch {
       }
       jobs.push_back({nullptr, IncrementTest::kA, processes});
     }
-    std::rotate(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(round * 5 % jobs.size()), jobs.end());
+    std::rotate(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(round * 5 % jobs.size()),
+                jobs.end());
     for (const Job &job : jobs) {
       if (job.mode == nullptr) {
         const double us = measure_team_floor(job.processes);
-        for (const ThesisTest &thesis : kTable410) tests_[{kFloor, thesis.test, job.processes}].us.push_back(us);
+        for (const ThesisTest &thesis : kTable410)
+          tests_[{kFloor, thesis.test, job.processes}].us.push_back(us);
         continue;
       }
-      const IndependentRun independent{*job.mode, job.test, job.processes, true, options_.transactions};
+      const IndependentRun independent{*job.mode, job.test, job.processes, true,
+                                       options_.transactions};
       const IndependentResult result =
           run_independent(independent, scratch_.subfolder("test-" + std::to_string(measured_++)));
       TestSamples &samples = tests_[{job.mode->name, job.test, job.processes}];
@@ -344,10 +367,13 @@ class DurablePageTouch {
     if (round == 0) hash_.add(increments_);  // a sum: the order of jobs is no result
   }
 
-  // One page made durable per transaction, each process in a file of its own; microseconds per transaction of the team.
+  // One page made durable per transaction, each process in a file of its own; microseconds per
+  // transaction of the team.
   double measure_team_floor(unsigned processes) {
     const std::uint64_t each = options_.transactions / processes;
-    const auto file = [&](unsigned index) { return scratch_.path() + "/floor-" + std::to_string(index); };
+    const auto file = [&](unsigned index) {
+      return scratch_.path() + "/floor-" + std::to_string(index);
+    };
     try {
       for (unsigned index = 0; index < processes; ++index) {
         make_floor_file(FloorMethod::kDirect, file(index), floor_file_bytes(kPageBytes, each));
@@ -398,15 +424,18 @@ class DurablePageTouch {
       }
       table.add(std::move(row));
     }
-    if (options_.processes.size() >= 2 && options_.processes[0] == 1 && options_.processes[1] == 2) {
+    if (options_.processes.size() >= 2 && options_.processes[0] == 1 &&
+        options_.processes[1] == 2) {
       const auto row = [&](const char *machine, double one, double two) {
         table.add({machine, number(1'000 * one), "-", number(1'000 * two), number(one / two), "-"});
       };
       row("LIBXAC 2005, machine 3(a)", thesis.machine3a_one, thesis.machine3a_two);
       row("LIBXAC 2005, machine 3(b)", thesis.machine3b_one, thesis.machine3b_two);
     }
-    std::printf("\nTable 4.10, test %c: microseconds per transaction of all processes together; floor: one page\n",
-                static_cast<char>(thesis.test));
+    std::printf(
+        "\nTable 4.10, test %c: microseconds per transaction of all processes together; floor: one "
+        "page\n",
+        static_cast<char>(thesis.test));
     table.print();
   }
 
@@ -428,14 +457,20 @@ class DurablePageTouch {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  tmh::bench::CommandLine app("Durable transactions of the LIBXAC thesis: pages touched, syncs, tests A, B and C",
-                              "durable_page_touch");
+  tmh::bench::CommandLine app(
+      "Durable transactions of the LIBXAC thesis: pages touched, syncs, tests A, B and C",
+      "durable_page_touch");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str().check_positive();
-  app.add_option("--transactions", options.transactions, "transactions of each of the tests A, B, C")
+  app.add_option("--rounds", options.rounds, "how often everything is measured")
+      .capture_default_str()
+      .check_positive();
+  app.add_option("--transactions", options.transactions,
+                 "transactions of each of the tests A, B, C")
       .capture_default_str();
-  app.add_option("--syncs", options.syncs, "how often a page is synced (table 4.8)").capture_default_str();
-  app.add_option("--processes", options.processes, "numbers of processes; speedups are against the first")
+  app.add_option("--syncs", options.syncs, "how often a page is synced (table 4.8)")
+      .capture_default_str();
+  app.add_option("--processes", options.processes,
+                 "numbers of processes; speedups are against the first")
       .capture_default_str()
       .delimiter(',')
       .check_range(1, tmh::bench::kTeamMembersMax);
@@ -443,6 +478,8 @@ int main(int argc, char **argv) {
       .capture_default_str()
       .delimiter(',')
       .check_positive();
-  app.add_option("--mode", options.mode, "tracking mode, as bench/page_touch names it; default: the best");
-  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::DurablePageTouch(options).run(); });
+  app.add_option("--mode", options.mode,
+                 "tracking mode, as bench/page_touch names it; default: the best");
+  return tmh::bench::run_bench(app, argc, argv,
+                               [&] { return tmh::bench::DurablePageTouch(options).run(); });
 }

@@ -1,11 +1,15 @@
-// bench/hierarchy.cpp -- small and huge instances over the same data: level 1 with a lock fallback, level 2 alone, both levels together; and what
+// bench/hierarchy.cpp -- small and huge instances over the same data: level 1 with a lock fallback,
+// level 2 alone, both levels together; and what
 //          it costs when a page changes its level.
-// Shape:   data, instances, contestants and why the lock fallback is a fair one: bench/support/hierarchy_work.h. Three mixes: only small, only
-//          huge, 1 % huge; 1 and 2 processes. A round runs every contestant on every mix for the same time, next to each other and in
-//          rotating order; ratios are taken within a round. Second section: bench/support/cross_level.h.
+// Shape:   data, instances, contestants and why the lock fallback is a fair one:
+//          bench/support/hierarchy_work.h. Three mixes: only small, only huge, 1 % huge; 1 and 2
+//          processes. A round runs every contestant on every mix for the same time, next to each
+//          other and in rotating order; ratios are taken within a round. Second section:
+//          bench/support/cross_level.h.
 // Checked: the sum of all words after each run; a recalled page shows its holder's commit.
-// Limits:  no mode switch is measured, because this level 1 has none: instrumented code works on home and not on the view, so a process's threads
-//          run at either level without changing any mapping.
+// Limits:  no mode switch is measured, because this level 1 has none: instrumented code works on
+//          home and not on the view, so a process's threads run at either level without changing
+//          any mapping.
 // Source:  thesis, section 6.2 (the hybrid, proposed and not built).
 #include <algorithm>
 #include <cstdio>
@@ -55,7 +59,9 @@ struct Samples {
 class HierarchyBench {
  public:
   explicit HierarchyBench(Options options)
-      : options_(std::move(options)), scratch_(options_.common.folder), contestants_(hierarchy_contestants()) {
+      : options_(std::move(options)),
+        scratch_(options_.common.folder),
+        contestants_(hierarchy_contestants()) {
     if (!options_.common.tiny) return;
     options_.rounds = 1;
     options_.run_ms = 2;
@@ -99,7 +105,8 @@ class HierarchyBench {
   }
 
   using Key = std::tuple<char, unsigned, std::string>;
-  [[nodiscard]] const Samples &samples(const Mix &mix, unsigned processes, const std::string &name) const {
+  [[nodiscard]] const Samples &samples(const Mix &mix, unsigned processes,
+                                       const std::string &name) const {
     return samples_.at({mix.letter, processes, name});
   }
 
@@ -131,10 +138,12 @@ class HierarchyBench {
 
   void print_mix(const Mix &mix, unsigned processes, Report *report) const {
     std::printf(
-        "\n(%c) %s, %u process%s: commits/s, median ±MAD %% of %zu rounds; the rest: totals of the last round\n",
+        "\n(%c) %s, %u process%s: commits/s, median ±MAD %% of %zu rounds; the rest: totals of the "
+        "last round\n",
         mix.letter, mix.what, processes, processes == 1 ? "" : "es", options_.rounds);
-    Table table({"contestant", "commits/s", "at lines", "unlimited", "at pages", "line aborts", "page aborts",
-                 "escalations: capacity", "attempts", "de-escal.", "recalls", "releases", "under lock"});
+    Table table({"contestant", "commits/s", "at lines", "unlimited", "at pages", "line aborts",
+                 "page aborts", "escalations: capacity", "attempts", "de-escal.", "recalls",
+                 "releases", "under lock"});
     for (const HierarchyContestant &contestant : contestants_) {
       const Samples &of = samples(mix, processes, contestant.name);
       const HierarchyOutcome &last = of.last;
@@ -173,23 +182,27 @@ class HierarchyBench {
   // The better of level 1 with a lock and level 2 alone, by median.
   [[nodiscard]] const char *better(const Mix &mix, unsigned processes) const {
     const char *const line = "level 1, lock fallback", *const page = "level 2 only";
-    return summarize(samples(mix, processes, line).rate).median >= summarize(samples(mix, processes, page).rate).median
+    return summarize(samples(mix, processes, line).rate).median >=
+                   summarize(samples(mix, processes, page).rate).median
                ? line
                : page;
   }
 
   void print_verdict(Report *report) const {
-    std::printf("\nThe hybrid beside the better of level 1 with a lock and level 2 alone (ratio of commits/s)\n");
+    std::printf(
+        "\nThe hybrid beside the better of level 1 with a lock and level 2 alone (ratio of "
+        "commits/s)\n");
     Table table({"mix, processes, policy", "better one", "wanted", "measured", ""});
     for (const Mix &mix : kMixes) {
       for (const unsigned processes : options_.processes) {
         const char *other = better(mix, processes);
         for (const HierarchyContestant &contestant : contestants_) {
           if (contestant.kind != HierarchyKind::kHybrid) continue;
-          const Summary ratio =
-              summarize_ratio(samples(mix, processes, contestant.name).rate, samples(mix, processes, other).rate);
+          const Summary ratio = summarize_ratio(samples(mix, processes, contestant.name).rate,
+                                                samples(mix, processes, other).rate);
           const bool met = ratio.median >= mix.wanted;
-          table.add({std::string("(") + mix.letter + ") " + std::to_string(processes) + " " + contestant.escalation,
+          table.add({std::string("(") + mix.letter + ") " + std::to_string(processes) + " " +
+                         contestant.escalation,
                      other, ">= " + number(mix.wanted), with_mad(ratio), met ? "met" : "MISSED"});
           Json row;
           row["mix"] = std::string(1, mix.letter);
@@ -212,7 +225,8 @@ class HierarchyBench {
     std::vector<std::string> cells;
     double smallest = 0, largest = 0;
   };
-  void add_cost(const std::vector<double> &us, std::uint64_t pages, CostRow *row, Report *report) const {
+  void add_cost(const std::vector<double> &us, std::uint64_t pages, CostRow *row,
+                Report *report) const {
     const double median = summarize(us).median, p99 = quantile(us, 0.99);
     row->cells.push_back(number(median) + " / " + number(p99));
     row->smallest = row->smallest == 0 ? median : std::min(row->smallest, median);
@@ -230,11 +244,12 @@ class HierarchyBench {
     std::vector<double> recall[4], to_lines, to_pages;
     for (std::size_t round = 0; round < options_.rounds; ++round) {
       const std::string name = std::to_string(pages) + "-" + std::to_string(round);
-      const CrossLevelCosts costs =
-          measure_cross_level(pages, options_.recalls, scratch_.subfolder("hardware-" + name), true);
+      const CrossLevelCosts costs = measure_cross_level(
+          pages, options_.recalls, scratch_.subfolder("hardware-" + name), true);
       for (std::size_t i = 0; i < 4; ++i)
         recall[i].insert(recall[i].end(), costs.recall[i].begin(), costs.recall[i].end());
-      const ModeSwitchCosts modes = measure_mode_switch(pages, options_.recalls, scratch_.subfolder("modes-" + name));
+      const ModeSwitchCosts modes =
+          measure_mode_switch(pages, options_.recalls, scratch_.subfolder("modes-" + name));
       to_lines.insert(to_lines.end(), modes.to_lines.begin(), modes.to_lines.end());
       to_pages.insert(to_pages.end(), modes.to_pages.begin(), modes.to_pages.end());
     }
@@ -266,12 +281,14 @@ class HierarchyBench {
       CrossLevelCosts all;  // of all rounds
       for (std::size_t round = 0; round < options_.rounds; ++round) {
         const CrossLevelCosts costs = measure_cross_level(
-            pages, options_.recalls, scratch_.subfolder("costs-" + std::to_string(pages) + "-" + std::to_string(round)),
+            pages, options_.recalls,
+            scratch_.subfolder("costs-" + std::to_string(pages) + "-" + std::to_string(round)),
             false);
         for (std::size_t i = 0; i < 4; ++i)
           all.recall[i].insert(all.recall[i].end(), costs.recall[i].begin(), costs.recall[i].end());
         all.release.insert(all.release.end(), costs.release.begin(), costs.release.end());
-        all.neighbours.insert(all.neighbours.end(), costs.neighbours.begin(), costs.neighbours.end());
+        all.neighbours.insert(all.neighbours.end(), costs.neighbours.begin(),
+                              costs.neighbours.end());
       }
       for (std::size_t i = 0; i < 4; ++i) add_cost(all.recall[i], pages, &rows[i], report);
       add_cost(all.release, pages, &rows[4], report);
@@ -282,19 +299,25 @@ class HierarchyBench {
     Table table(std::move(head));
     for (const CostRow &row : rows) {
       const double growth = row.largest / row.smallest;
-      const bool met = growth <= kWantedFlat && (row.wanted_us == 0 || row.largest <= row.wanted_us);
+      const bool met =
+          growth <= kWantedFlat && (row.wanted_us == 0 || row.largest <= row.wanted_us);
       std::vector<std::string> cells = {row.what};
       cells.insert(cells.end(), row.cells.begin(), row.cells.end());
-      cells.push_back(row.wanted_us < 0 ? "" : row.wanted_us == 0 ? "flat" : "flat, <= " + number(row.wanted_us));
+      cells.push_back(row.wanted_us < 0    ? ""
+                      : row.wanted_us == 0 ? "flat"
+                                           : "flat, <= " + number(row.wanted_us));
       cells.push_back(number(growth));
       cells.emplace_back(row.wanted_us < 0 ? "" : met ? "met" : "MISSED");
       table.add(std::move(cells));
     }
-    std::printf("\nA page changes its level; flat: the largest median is at most %s times the smallest\n",
-                number(kWantedFlat).c_str());
+    std::printf(
+        "\nA page changes its level; flat: the largest median is at most %s times the smallest\n",
+        number(kWantedFlat).c_str());
     table.print();
-    std::printf("mode switch: none exists for software lines; instrumented code works on home, not on the view%s%s\n",
-                with_rtm ? "" : ". ", with_rtm ? "" : why_no_rtm().c_str());
+    std::printf(
+        "mode switch: none exists for software lines; instrumented code works on home, not on the "
+        "view%s%s\n",
+        with_rtm ? "" : ". ", with_rtm ? "" : why_no_rtm().c_str());
   }
 
   Options options_;
@@ -309,7 +332,8 @@ class HierarchyBench {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  tmh::bench::CommandLine app{"Small and huge instances over the same data: each level alone, and both together"};
+  tmh::bench::CommandLine app{
+      "Small and huge instances over the same data: each level alone, and both together"};
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--rounds", options.rounds, "measurements of each variant").capture_default_str();
   app.add_option("--ms", options.run_ms, "length of a measurement").capture_default_str();
@@ -317,8 +341,10 @@ int main(int argc, char **argv) {
   app.add_option("--huge-pages", options.huge_pages, "pages of a huge instance, at most 2048")
       .check_range(1, 2048)
       .capture_default_str();
-  app.add_option("--huge-lines", options.huge_lines, "lines that it writes on each of them, at most 64")
+  app.add_option("--huge-lines", options.huge_lines,
+                 "lines that it writes on each of them, at most 64")
       .check_range(1, 64)
       .capture_default_str();
-  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::HierarchyBench(options).run(); });
+  return tmh::bench::run_bench(app, argc, argv,
+                               [&] { return tmh::bench::HierarchyBench(options).run(); });
 }

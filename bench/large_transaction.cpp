@@ -1,8 +1,9 @@
 // bench/large_transaction.cpp -- one transaction that writes every second page of a large segment.
-// Shape:   the pattern that defeats one memory area per page: the kernel allows vm.max_map_count of them (65,530 by
-//          default), and areas of alternating protection cannot be merged. Every mode runs it in a process of its own; areas
-//          are counted inside the instance, after the last store. Baselines: the same stores on a plain shared mapping, and
-//          the thesis's mechanism, which is expected to die of that limit.
+// Shape:   the pattern that defeats one memory area per page: the kernel allows vm.max_map_count of
+//          them (65,530 by default), and areas of alternating protection cannot be merged. Every
+//          mode runs it in a process of its own; areas are counted inside the instance, after the
+//          last store. Baselines: the same stores on a plain shared mapping, and the thesis's
+//          mechanism, which is expected to die of that limit.
 // Checked: from a second process, all pages: the even ones written, the odd ones untouched.
 // Source:  <papers/memory-mapped-transactions>, appendix A.1 item 4.
 #include <fcntl.h>
@@ -53,13 +54,18 @@ struct Samples {
 std::uint64_t &word(std::byte *data, std::uint64_t page) {
   return *reinterpret_cast<std::uint64_t *>(data + page * kPageBytes);
 }
-// Differs from run to run: all runs write the same file, and a store of what is there already would prove nothing.
-std::uint64_t value_of(std::uint64_t page, std::uint64_t run) { return page * 0x9e3779b97f4a7c15ULL + run; }
+// Differs from run to run: all runs write the same file, and a store of what is there already would
+// prove nothing.
+std::uint64_t value_of(std::uint64_t page, std::uint64_t run) {
+  return page * 0x9e3779b97f4a7c15ULL + run;
+}
 
 class LargeTransaction {
  public:
   explicit LargeTransaction(Options options)
-      : options_(std::move(options)), scratch_(options_.common.folder), file_(scratch_.path() + "/pages") {
+      : options_(std::move(options)),
+        scratch_(options_.common.folder),
+        file_(scratch_.path() + "/pages") {
     if (!options_.common.tiny) return;
     options_.pages = 2'000;
     options_.rounds = 1;
@@ -74,8 +80,8 @@ class LargeTransaction {
     parameters["max_map_count"] = area_count_max();
     Report report("large_transaction", environment(scratch_.path()), parameters);
     report.print_head();
-    // One file for all runs, laid out densely: a hole in every second page would measure (and its deletion would pay
-    // for) the file system's allocation of as many extents.
+    // One file for all runs, laid out densely: a hole in every second page would measure (and its
+    // deletion would pay for) the file system's allocation of as many extents.
     write_page_file(file_, options_.pages);
     const std::vector<Mode> modes = available_modes(scratch_.path());
     std::vector<Samples> engine(modes.size());
@@ -88,17 +94,20 @@ class LargeTransaction {
     }
     measure(&thesis, [this](Outcome *outcome) { run_thesis(outcome); });
 
-    Table table({"variant", "touch ms", "end ms", "total ms", "us/page", "areas at peak", "resident MiB", "result"});
+    Table table({"variant", "touch ms", "end ms", "total ms", "us/page", "areas at peak",
+                 "resident MiB", "result"});
     bool right = add(&table, &report, "plain stores, no transaction", plain, true);
     for (std::size_t i = 0; i < modes.size(); ++i)
       right = add(&table, &report, modes[i].name, engine[i], true) && right;
     (void)add(&table, &report, "thesis mechanism", thesis, false);
     std::printf(
-        "\nOne transaction that writes every second page of %llu, median ±MAD %% of %zu rounds; at most %llu areas\n",
+        "\nOne transaction that writes every second page of %llu, median ±MAD %% of %zu rounds; at "
+        "most %llu areas\n",
         static_cast<unsigned long long>(options_.pages), options_.rounds,
         static_cast<unsigned long long>(area_count_max()));
     table.print();
-    std::printf("\nresult hash %s%s\n", hex(plain.last.hash).c_str(), right ? "" : ", WRONG in at least one variant");
+    std::printf("\nresult hash %s%s\n", hex(plain.last.hash).c_str(),
+                right ? "" : ", WRONG in at least one variant");
     report.note("result_hash", hex(plain.last.hash));
     report.write(options_.common.csv, options_.common.json);
     return right ? 0 : 1;
@@ -135,8 +144,10 @@ class LargeTransaction {
   [[nodiscard]] std::uint64_t checked_hash(std::byte *data) const {
     ResultHash hash;
     for (std::uint64_t page = 0; page < options_.pages; ++page) {
-      const std::uint64_t expected = page % 2 == 0 ? value_of(page, measured_) : page;  // write_page_file wrote `page`
-      if (word(data, page) != expected) throw std::runtime_error("page " + std::to_string(page) + " is wrong");
+      // write_page_file wrote `page`
+      const std::uint64_t expected = page % 2 == 0 ? value_of(page, measured_) : page;
+      if (word(data, page) != expected)
+        throw std::runtime_error("page " + std::to_string(page) + " is wrong");
       hash.add(expected - (page % 2 == 0 ? measured_ : 0));
     }
     return hash.value();
@@ -145,7 +156,8 @@ class LargeTransaction {
   std::byte *map_file() const {
     const int fd = ::open(file_.c_str(), O_RDWR | O_CLOEXEC);
     if (fd < 0) throw std::system_error(errno, std::generic_category(), file_);
-    void *data = ::mmap(nullptr, options_.pages * kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *data =
+        ::mmap(nullptr, options_.pages * kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     (void)::close(fd);
     if (data == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
     return static_cast<std::byte *>(data);
@@ -196,7 +208,8 @@ class LargeTransaction {
     });
   }
 
-  bool add(Table *table, Report *report, const std::string &name, const Samples &samples, bool must_commit) const {
+  bool add(Table *table, Report *report, const std::string &name, const Samples &samples,
+           bool must_commit) const {
     const Outcome &last = samples.last;
     const bool done = last.committed && last.hash != 0;
     const Summary touch = summarize(samples.touch_ms), end = summarize(samples.end_ms),
@@ -204,11 +217,13 @@ class LargeTransaction {
     const double written = static_cast<double>((options_.pages + 1) / 2);
     const double mib = static_cast<double>(last.resident_bytes) / (1 << 20);
     if (done) {
-      table->add({name, with_mad(touch), with_mad(end), with_mad(total), number(1000 * total.median / written),
-                  std::to_string(last.areas), number(mib), "committed, right"});
+      table->add({name, with_mad(touch), with_mad(end), with_mad(total),
+                  number(1000 * total.median / written), std::to_string(last.areas), number(mib),
+                  "committed, right"});
     } else {
       table->add({name, "", "", "", "", "", "",
-                  "died after " + std::to_string(last.pages_written) + " pages" + (must_commit ? "  WRONG" : "")});
+                  "died after " + std::to_string(last.pages_written) + " pages" +
+                      (must_commit ? "  WRONG" : "")});
     }
     Json row;
     row["variant"] = name;
@@ -234,9 +249,13 @@ class LargeTransaction {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  tmh::bench::CommandLine app("One transaction that writes every second page of a large segment", "large_transaction");
+  tmh::bench::CommandLine app("One transaction that writes every second page of a large segment",
+                              "large_transaction");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--pages", options.pages, "pages of the segment; half of them are written").capture_default_str();
-  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str();
-  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::LargeTransaction(options).run(); });
+  app.add_option("--pages", options.pages, "pages of the segment; half of them are written")
+      .capture_default_str();
+  app.add_option("--rounds", options.rounds, "how often everything is measured")
+      .capture_default_str();
+  return tmh::bench::run_bench(app, argc, argv,
+                               [&] { return tmh::bench::LargeTransaction(options).run(); });
 }

@@ -1,9 +1,15 @@
-// bench/line.cpp -- level 1 beside plain code, one mutex, GCC's libitm and, where it was given to CMake, TinySTM: list, red-black tree, hash
-//          set, bank; 1 and 2 threads. Software lines alone, the same through sites of a hybrid domain, and sites in RTM where the machine has it.
-// Shape:   a round runs every contestant on every structure once, next to each other and in rotating order; ratios are taken within a round.
-// Checked: structure, size, the bank's sum in every query and at the end; with one thread all contestants end with the same content.
-// Limits:  threads of one process. Level 1 also runs between processes at the same cost; the others here do not.
-// Source:  the structures and the mix (20 % updates) are those of the literature on software TM (Dice et al. 2006, Felber et al. 2008).
+// bench/line.cpp -- level 1 beside plain code, one mutex, GCC's libitm and, where it was given to
+// CMake, TinySTM: list, red-black tree, hash
+//          set, bank; 1 and 2 threads. Software lines alone, the same through sites of a hybrid
+//          domain, and sites in RTM where the machine has it.
+// Shape:   a round runs every contestant on every structure once, next to each other and in
+//          rotating order; ratios are taken within a round.
+// Checked: structure, size, the bank's sum in every query and at the end; with one thread all
+//          contestants end with the same content.
+// Limits:  threads of one process. Level 1 also runs between processes at the same cost; the others
+//          here do not.
+// Source:  the structures and the mix (20 % updates) are those of the literature on software TM
+//          (Dice et al. 2006, Felber et al. 2008).
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -26,7 +32,8 @@ struct Structure {
   std::uint64_t elements, elements_tiny;
   std::uint64_t operations, operations_tiny;  // of each thread: 20 to 60 ms, several time slices
   double wanted_itm;                          // times libitm ml_wt
-  double wanted_plain;                        // times plain code, one thread; 0: nothing was asked for
+  // times plain code, one thread; 0: nothing was asked for
+  double wanted_plain;
 };
 constexpr Structure kStructures[] = {
     {"list", LineKind::kList, 256, 32, 60'000, 200, 3.5, 0.35},
@@ -51,7 +58,8 @@ struct Samples {
 
 class LineBench {
  public:
-  explicit LineBench(Options options) : options_(std::move(options)), scratch_(options_.common.folder) {
+  explicit LineBench(Options options)
+      : options_(std::move(options)), scratch_(options_.common.folder) {
     if (options_.common.tiny) options_.rounds = 1;
     contestants_.push_back(make_line_plain());
     contestants_.push_back(make_line_mutex());
@@ -65,7 +73,8 @@ class LineBench {
     contestants_.push_back(make_line_software(scratch_.subfolder("updates"), false));
     contestants_.push_back(make_line_sites(scratch_.subfolder("sites")));
     for (const bool is_plain : {true, false})
-      if (auto rtm = make_line_rtm(scratch_.subfolder(is_plain ? "rtm" : "rtm-fields"), is_plain); rtm != nullptr)
+      if (auto rtm = make_line_rtm(scratch_.subfolder(is_plain ? "rtm" : "rtm-fields"), is_plain);
+          rtm != nullptr)
         contestants_.push_back(std::move(rtm));
   }
 
@@ -77,7 +86,8 @@ class LineBench {
         if (!is_wanted(structure)) continue;
         for (const unsigned threads : {1u, 2u}) {
           for (std::size_t i = 0; i < contestants_.size(); ++i)
-            measure(structure, threads, *contestants_[(i + round) % contestants_.size()], round > 0);
+            measure(structure, threads, *contestants_[(i + round) % contestants_.size()],
+                    round > 0);
         }
       }
     }
@@ -103,16 +113,18 @@ class LineBench {
     return all;
   }
   [[nodiscard]] std::uint64_t operations(const Structure &structure) const {
-    const std::uint64_t unscaled = options_.common.tiny ? structure.operations_tiny : structure.operations;
+    const std::uint64_t unscaled =
+        options_.common.tiny ? structure.operations_tiny : structure.operations;
     return static_cast<std::uint64_t>(static_cast<double>(unscaled) * options_.scale);
   }
 
   [[nodiscard]] bool is_wanted(const Structure &structure) const {
-    return options_.only.empty() ||
-           std::find(options_.only.begin(), options_.only.end(), structure.name) != options_.only.end();
+    return options_.only.empty() || std::find(options_.only.begin(), options_.only.end(),
+                                              structure.name) != options_.only.end();
   }
 
-  void measure(const Structure &structure, unsigned threads, LineContestant &contestant, bool counts) {
+  void measure(const Structure &structure, unsigned threads, LineContestant &contestant,
+               bool counts) {
     if (threads > contestant.threads_max()) return;
     LineWork work;
     work.kind = structure.kind;
@@ -123,7 +135,8 @@ class LineBench {
     work.seed = options_.common.seed;
     const LineOutcome outcome = contestant.run(work);
     if (!outcome.wrong.empty())
-      throw std::runtime_error(std::string(contestant.name()) + ", " + structure.name + ": " + outcome.wrong);
+      throw std::runtime_error(std::string(contestant.name()) + ", " + structure.name + ": " +
+                               outcome.wrong);
     if (threads == 1) {
       const auto [at, is_first] = contents_.try_emplace(&structure, outcome.hash);
       if (is_first) hash_.add(outcome.hash);
@@ -143,13 +156,14 @@ class LineBench {
   }
 
   void print(Report *report) {
-    Table table({"structure, threads, contestant", "op/us", "x plain", "x mutex", "x libitm", "x tinystm", "wanted",
-                 "aborts/op"});
+    Table table({"structure, threads, contestant", "op/us", "x plain", "x mutex", "x libitm",
+                 "x tinystm", "wanted", "aborts/op"});
     for (const Structure &structure : kStructures) {
       if (!is_wanted(structure)) continue;
       for (const unsigned threads : {1u, 2u}) {
         for (const auto &contestant : contestants_) {
-          if (threads <= contestant->threads_max()) add_row(structure, threads, contestant->name(), &table, report);
+          if (threads <= contestant->threads_max())
+            add_row(structure, threads, contestant->name(), &table, report);
         }
       }
     }
@@ -158,7 +172,9 @@ class LineBench {
     std::printf("libitm: not built (needs g++ with -fgnu-tm, without sanitizers)\n");
 #endif
 #ifndef TMH_BENCH_TINYSTM
-    std::printf("tinystm: not built (needs TinySTM, which Debian has no package of: -DTMH_TINYSTM=FOLDER)\n");
+    std::printf(
+        "tinystm: not built (needs TinySTM, which Debian has no package of: "
+        "-DTMH_TINYSTM=FOLDER)\n");
 #endif
     for (const auto &contestant : contestants_) {
       const std::string setup = contestant->setup();
@@ -168,7 +184,8 @@ class LineBench {
     }
   }
 
-  void add_row(const Structure &structure, unsigned threads, const std::string &name, Table *table, Report *report) {
+  void add_row(const Structure &structure, unsigned threads, const std::string &name, Table *table,
+               Report *report) {
     auto &group = results_[{&structure, threads}];
     const Samples &samples = group[name];
     Json row;
@@ -177,7 +194,8 @@ class LineBench {
     const Summary rate = summarize(samples.rate);
     put(row, "operations_per_us", rate);
     // Plain code runs on one thread only; two threads are compared with it, too.
-    const auto compare = [&](const char *key, const std::map<std::string, Samples> &others, const char *other) {
+    const auto compare = [&](const char *key, const std::map<std::string, Samples> &others,
+                             const char *other) {
       const auto at = others.find(other);
       if (at == others.end() || at->second.rate.size() != samples.rate.size()) return;
       row[key] = summarize_ratio(samples.rate, at->second.rate).median;
@@ -186,7 +204,8 @@ class LineBench {
     compare("times_mutex", group, "mutex");
     compare("times_libitm", group, "libitm");
     compare("times_tinystm", group, "tinystm");
-    row["aborts_per_operation"] = static_cast<double>(samples.aborts) / static_cast<double>(samples.operations);
+    row["aborts_per_operation"] =
+        static_cast<double>(samples.aborts) / static_cast<double>(samples.operations);
     std::string wanted;
     if (name == "software") {
       row["wanted_times_libitm"] = structure.wanted_itm;
@@ -196,9 +215,10 @@ class LineBench {
         wanted += ", plain " + number(structure.wanted_plain);
       }
     }
-    table->add({std::string(structure.name) + " " + std::to_string(threads) + " " + name, with_mad(rate),
-                ratio_text(row, "times_plain"), ratio_text(row, "times_mutex"), ratio_text(row, "times_libitm"),
-                ratio_text(row, "times_tinystm"), wanted, number(row["aborts_per_operation"].get<double>())});
+    table->add({std::string(structure.name) + " " + std::to_string(threads) + " " + name,
+                with_mad(rate), ratio_text(row, "times_plain"), ratio_text(row, "times_mutex"),
+                ratio_text(row, "times_libitm"), ratio_text(row, "times_tinystm"), wanted,
+                number(row["aborts_per_operation"].get<double>())});
     report->add(structure.name, std::move(row));
   }
 
@@ -215,11 +235,14 @@ class LineBench {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  tmh::bench::CommandLine app{"Level 1 in software beside plain code, a mutex, GCC's libitm and TinySTM"};
+  tmh::bench::CommandLine app{
+      "Level 1 in software beside plain code, a mutex, GCC's libitm and TinySTM"};
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--rounds", options.rounds, "measurements of each variant").capture_default_str();
-  app.add_option("--update-percent", options.update_percent, "share of updates").capture_default_str();
+  app.add_option("--update-percent", options.update_percent, "share of updates")
+      .capture_default_str();
   app.add_option("--only", options.only, "structures: list, tree, hash, bank").delimiter(',');
   app.add_option("--scale", options.scale, "times as many operations").capture_default_str();
-  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::LineBench(options).run(); });
+  return tmh::bench::run_bench(app, argc, argv,
+                               [&] { return tmh::bench::LineBench(options).run(); });
 }

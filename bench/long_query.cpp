@@ -1,16 +1,24 @@
-// bench/long_query.cpp -- memory and correctness while one query stays open under a stream of commits.
+// bench/long_query.cpp -- memory and correctness while one query stays open under a stream of
+// commits.
 // Shape:   processes in one domain.
-//          reader   begins a query, reads the even pages, then waits; at the end it reads all pages, the odd ones for the
+//          reader   begins a query, reads the even pages, then waits; at the end it reads all
+//          pages, the odd ones for the
 //                   first time, and must see every page as it was at its begin
-//          writer   --commits transactions of --pages-per-commit random pages, spread evenly over --seconds (paced: that
-//                   gives a series over time; --burst runs them as fast as possible, then idles until the time is over)
-//          monitor  samples versions held, memory of both processes and disk blocks of the domain's folder
-//          Before, the same writer runs a tenth of the commits with no query open: the baseline of a commit's cost.
-// Checked: the query neither aborts nor sees a change; afterwards a new query sees the writer's last values; versions held
-//          fall back once the query has ended.
-// Bound:   a snapshot needs at most one old version of every page, and one version can be in the making per process.
-//          versions_per_page tells how near that is: 1 is what the one query needs.
-// Source:  <papers/memory-mapped-transactions>, section 3.3 (garbage collection); 2.3 (queries never abort).
+//          writer   --commits transactions of --pages-per-commit random pages, spread evenly over
+//          --seconds (paced: that
+//                   gives a series over time; --burst runs them as fast as possible, then idles
+//                   until the time is over)
+//          monitor  samples versions held, memory of both processes and disk blocks of the domain's
+//          folder
+//          Before, the same writer runs a tenth of the commits with no query open: the baseline of
+//          a commit's cost.
+// Checked: the query neither aborts nor sees a change; afterwards a new query sees the writer's
+//          last values; versions held fall back once the query has ended.
+// Bound:   a snapshot needs at most one old version of every page, and one version can be in the
+//          making per process. versions_per_page tells how near that is: 1 is what the one query
+//          needs.
+// Source:  <papers/memory-mapped-transactions>, section 3.3 (garbage collection); 2.3 (queries
+//          never abort).
 #include <time.h>
 #include <unistd.h>
 
@@ -71,10 +79,12 @@ std::uint64_t *page_words(std::byte *data, std::uint64_t page) {
 }
 std::uint64_t initial_value(std::uint64_t page) { return page * 0x9e3779b97f4a7c15ULL; }
 
-// Waits for shared state to change. Not an event of the engine's: a pause of 1 ms keeps the core free for the others.
+// Waits for shared state to change. Not an event of the engine's: a pause of 1 ms keeps the core
+// free for the others.
 template <class T>
 void wait_until(const std::atomic<T> &word, T wanted) {
-  while (word.load(std::memory_order_acquire) != wanted) {  // acquire: pairs with the setter's release
+  // acquire: pairs with the setter's release
+  while (word.load(std::memory_order_acquire) != wanted) {
     const timespec pause{0, 1'000'000};
     (void)::nanosleep(&pause, nullptr);
   }
@@ -88,7 +98,8 @@ void sleep_until_ns(std::int64_t time_ns) {
 
 class LongQuery {
  public:
-  explicit LongQuery(Options options) : options_(std::move(options)), scratch_(options_.common.folder) {
+  explicit LongQuery(Options options)
+      : options_(std::move(options)), scratch_(options_.common.folder) {
     if (!options_.common.tiny) return;
     options_.seconds = 0.5;
     options_.commits = 500;
@@ -99,8 +110,10 @@ class LongQuery {
   int run() {
     std::vector<Mode> modes;
     for (const Mode &mode : available_modes(scratch_.path())) {
-      const bool named = ("," + options_.modes + ",").find("," + mode.name + ",") != std::string::npos;
-      if (options_.modes.empty() ? modes.empty() : named || options_.modes == "all") modes.push_back(mode);
+      const bool named =
+          ("," + options_.modes + ",").find("," + mode.name + ",") != std::string::npos;
+      if (options_.modes.empty() ? modes.empty() : named || options_.modes == "all")
+        modes.push_back(mode);
     }
     if (modes.empty()) return skipped("no tracking mode, or none of those named, is available");
     Report report("long_query", environment(scratch_.path()), parameters());
@@ -157,7 +170,8 @@ class LongQuery {
     });
   }
 
-  // --- The processes -----------------------------------------------------------------------------------------------------
+  // --- The processes
+  // -----------------------------------------------------------------------------------------------
 
   void read_slowly(const Mode &mode, const std::string &folder, Progress *progress) const {
     Domain domain = open_domain(mode, folder);
@@ -167,7 +181,8 @@ class LongQuery {
     domain.begin_query();
     for (std::uint64_t page = 0; page < options_.pages; page += 2)
       check_page(segment.data(), page, initial_value(page));
-    progress->reader_ready.store(true, std::memory_order_release);  // pairs with wait_until in the writer
+    // pairs with wait_until in the writer
+    progress->reader_ready.store(true, std::memory_order_release);
     wait_until(progress->writers_left, 0U);
     ResultHash hash;
     for (std::uint64_t page = 0; page < options_.pages; ++page) {
@@ -181,7 +196,9 @@ class LongQuery {
   }
 
   // Each writer has its own pages by chance, out of all.
-  [[nodiscard]] Random choices_of(unsigned writer) const { return Random(options_.common.seed + writer); }
+  [[nodiscard]] Random choices_of(unsigned writer) const {
+    return Random(options_.common.seed + writer);
+  }
 
   // A commit adds 1 to the value of each page that it writes: what is there at the end does not
   // depend on the order.
@@ -197,8 +214,8 @@ class LongQuery {
     const std::int64_t start = now_ns();
     for (std::uint64_t i = 1; i <= commits; ++i) {
       if (seconds > 0) {
-        sleep_until_ns(
-            start + static_cast<std::int64_t>(seconds * 1e9 * static_cast<double>(i) / static_cast<double>(commits)));
+        sleep_until_ns(start + static_cast<std::int64_t>(seconds * 1e9 * static_cast<double>(i) /
+                                                         static_cast<double>(commits)));
       }
       std::vector<std::uint64_t> pages(options_.pages_per_commit);
       for (std::uint64_t &page : pages) page = random.below(options_.pages);
@@ -208,7 +225,8 @@ class LongQuery {
         for (const std::uint64_t page : pages) {
           std::uint64_t *words = page_words(segment.data(), page);
           // Load and store in one instruction: the page's first touch is the store.
-          const std::uint64_t value = std::atomic_ref(words[0]).fetch_add(1, std::memory_order_relaxed) + 1;
+          const std::uint64_t value =
+              std::atomic_ref(words[0]).fetch_add(1, std::memory_order_relaxed) + 1;
           std::fill_n(words + 1, kWordsPerPage - 1, value);
         }
       });
@@ -224,7 +242,8 @@ class LongQuery {
 
   // Of all commits, the first writers have one more each where they cannot be shared evenly.
   [[nodiscard]] std::uint64_t commits_of(unsigned writer) const {
-    return options_.commits / options_.writers + (writer < options_.commits % options_.writers ? 1 : 0);
+    return options_.commits / options_.writers +
+           (writer < options_.commits % options_.writers ? 1 : 0);
   }
 
   // What the writers leave.
@@ -239,7 +258,8 @@ class LongQuery {
     return values;
   }
 
-  Sample sample(const Domain &domain, const Progress &progress, std::int64_t start, const std::string &folder) const {
+  Sample sample(const Domain &domain, const Progress &progress, std::int64_t start,
+                const std::string &folder) const {
     Sample one;
     const Counters counters = domain.counters();
     one.seconds = static_cast<double>(now_ns() - start) / 1e9;
@@ -259,8 +279,10 @@ class LongQuery {
     wait_until(progress->reader_ready, true);
     const std::int64_t start = now_ns();
     const auto interval = static_cast<std::int64_t>(options_.sample_seconds * 1e9);
-    for (std::int64_t next = start; !progress->reader_done.load(std::memory_order_acquire); next += interval) {
-      if (*sample_count + 1 < sample_count_max) samples[(*sample_count)++] = sample(domain, *progress, start, folder);
+    for (std::int64_t next = start; !progress->reader_done.load(std::memory_order_acquire);
+         next += interval) {
+      if (*sample_count + 1 < sample_count_max)
+        samples[(*sample_count)++] = sample(domain, *progress, start, folder);
       while (now_ns() < next + interval && !progress->reader_done.load(std::memory_order_acquire)) {
         const timespec pause{0, 10'000'000};
         (void)::nanosleep(&pause, nullptr);
@@ -281,18 +303,22 @@ class LongQuery {
     progress->queries = domain.counters().queries;
   }
 
-  // --- A mode ------------------------------------------------------------------------------------------------------------
+  // --- A mode
+  // -----------------------------------------------------------------------------------------------
 
   bool run_mode(const Mode &mode, Report *report) {
     const Shared<Progress> baseline, progress;
-    const std::string quiet = scratch_.subfolder("quiet-" + mode.name), folder = scratch_.subfolder(mode.name);
+    const std::string quiet = scratch_.subfolder("quiet-" + mode.name),
+                      folder = scratch_.subfolder(mode.name);
     fill(mode, quiet);
-    // At the same pace: a writer that sleeps between commits finds colder caches than one that does not.
+    // At the same pace: a writer that sleeps between commits finds colder caches than one that does
+    // not.
     const double quiet_seconds = options_.burst ? 0 : options_.seconds / 10;
     run_alone([&] { write_paced(mode, quiet, 0, &*baseline, commits_of(0) / 10, quiet_seconds); });
     fill(mode, folder);
 
-    const auto sample_count_max = static_cast<std::uint64_t>(100 * options_.seconds / options_.sample_seconds) + 100;
+    const auto sample_count_max =
+        static_cast<std::uint64_t>(100 * options_.seconds / options_.sample_seconds) + 100;
     const SharedMemory memory(sample_count_max * sizeof(Sample));
     auto *samples = static_cast<Sample *>(memory.data());
     const Shared<std::uint64_t> sample_count;
@@ -305,9 +331,11 @@ class LongQuery {
       wait_until(progress->reader_ready, true);
       const std::int64_t start = now_ns();
       const unsigned writer = index - 2;
-      write_paced(mode, folder, writer, &*progress, commits_of(writer), options_.burst ? 0 : options_.seconds);
+      write_paced(mode, folder, writer, &*progress, commits_of(writer),
+                  options_.burst ? 0 : options_.seconds);
       sleep_until_ns(start + static_cast<std::int64_t>(options_.seconds * 1e9));
-      progress->writers_left.fetch_sub(1, std::memory_order_release);  // pairs with wait_until in the reader
+      // pairs with wait_until in the reader
+      progress->writers_left.fetch_sub(1, std::memory_order_release);
     });
     const std::vector<Sample> series(samples, samples + *sample_count);
     print(mode, series, *baseline, *progress, report);
@@ -316,11 +344,13 @@ class LongQuery {
     return progress->snapshot_hash != 0 && progress->final_hash != 0;
   }
 
-  void print(const Mode &mode, const std::vector<Sample> &series, const Progress &baseline, const Progress &progress,
-             Report *report) const {
-    const auto mib = [](std::uint64_t bytes) { return number(static_cast<double>(bytes) / (1 << 20)); };
-    Table table({"seconds", "commits", "versions", "versions MiB", "reader RSS MiB", "anon", "writer RSS MiB", "anon",
-                 "folder MiB"});
+  void print(const Mode &mode, const std::vector<Sample> &series, const Progress &baseline,
+             const Progress &progress, Report *report) const {
+    const auto mib = [](std::uint64_t bytes) {
+      return number(static_cast<double>(bytes) / (1 << 20));
+    };
+    Table table({"seconds", "commits", "versions", "versions MiB", "reader RSS MiB", "anon",
+                 "writer RSS MiB", "anon", "folder MiB"});
     Sample peak;
     const std::size_t step = std::max<std::size_t>(1, series.size() / 16);  // the CSV has them all
     for (std::size_t i = 0; i < series.size(); ++i) {
@@ -343,28 +373,33 @@ class LongQuery {
       row["folder_bytes"] = one.disk_bytes;
       report->add("series", std::move(row));
       if (i % step != 0 && i + 1 < series.size()) continue;
-      table.add({number(one.seconds), std::to_string(one.commits), std::to_string(one.versions), mib(one.version_bytes),
-                 mib(one.reader.resident_bytes), mib(one.reader.anon_bytes), mib(one.writer.resident_bytes),
-                 mib(one.writer.anon_bytes), mib(one.disk_bytes)});
+      table.add({number(one.seconds), std::to_string(one.commits), std::to_string(one.versions),
+                 mib(one.version_bytes), mib(one.reader.resident_bytes), mib(one.reader.anon_bytes),
+                 mib(one.writer.resident_bytes), mib(one.writer.anon_bytes), mib(one.disk_bytes)});
     }
-    std::printf("\n%s: one query under %llu commits of %u pages by %u writer%s\n", mode.name.c_str(),
-                static_cast<unsigned long long>(options_.commits), options_.pages_per_commit, options_.writers,
-                options_.writers == 1 ? "" : "s");
+    std::printf("\n%s: one query under %llu commits of %u pages by %u writer%s\n",
+                mode.name.c_str(), static_cast<unsigned long long>(options_.commits),
+                options_.pages_per_commit, options_.writers, options_.writers == 1 ? "" : "s");
     table.print();
     const std::uint64_t bound =
-        (std::uint64_t{options_.pages} + (2ULL + options_.writers) * options_.pages_per_commit) * kPageBytes;
-    std::printf("query open for %.1f s, did not abort, saw its snapshot; %llu commits in %llu attempts\n",
-                progress.query_s, static_cast<unsigned long long>(options_.commits),
-                static_cast<unsigned long long>(progress.attempts.load(std::memory_order_relaxed)));
-    const double per_page = static_cast<double>(peak.versions) / options_.pages;
-    std::printf("versions per page with %u writer%s: at most %s\n", options_.writers, options_.writers == 1 ? "" : "s",
-                number(per_page).c_str());
+        (std::uint64_t{options_.pages} + (2ULL + options_.writers) * options_.pages_per_commit) *
+        kPageBytes;
     std::printf(
-        "peak: %llu versions, %s MiB (one old version of every page: %s MiB); reader RSS %s MiB, writer RSS %s MiB, "
+        "query open for %.1f s, did not abort, saw its snapshot; %llu commits in %llu attempts\n",
+        progress.query_s, static_cast<unsigned long long>(options_.commits),
+        static_cast<unsigned long long>(progress.attempts.load(std::memory_order_relaxed)));
+    const double per_page = static_cast<double>(peak.versions) / options_.pages;
+    std::printf("versions per page with %u writer%s: at most %s\n", options_.writers,
+                options_.writers == 1 ? "" : "s", number(per_page).c_str());
+    std::printf(
+        "peak: %llu versions, %s MiB (one old version of every page: %s MiB); reader RSS %s MiB, "
+        "writer RSS %s MiB, "
         "folder %s MiB\n",
-        static_cast<unsigned long long>(peak.versions), mib(peak.version_bytes).c_str(), mib(bound).c_str(),
-        mib(peak.reader.resident_bytes).c_str(), mib(peak.writer.resident_bytes).c_str(), mib(peak.disk_bytes).c_str());
-    std::printf("after the query: %llu versions\n", static_cast<unsigned long long>(series.back().versions));
+        static_cast<unsigned long long>(peak.versions), mib(peak.version_bytes).c_str(),
+        mib(bound).c_str(), mib(peak.reader.resident_bytes).c_str(),
+        mib(peak.writer.resident_bytes).c_str(), mib(peak.disk_bytes).c_str());
+    std::printf("after the query: %llu versions\n",
+                static_cast<unsigned long long>(series.back().versions));
     std::printf("commit: median %s us, max %s us; with no query open: median %s us, max %s us\n",
                 number(progress.commit_us_median).c_str(), number(progress.commit_us_max).c_str(),
                 number(baseline.commit_us_median).c_str(), number(baseline.commit_us_max).c_str());
@@ -396,17 +431,24 @@ class LongQuery {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  tmh::bench::CommandLine app("Memory and snapshot of a query that stays open under a stream of commits", "long_query");
+  tmh::bench::CommandLine app(
+      "Memory and snapshot of a query that stays open under a stream of commits", "long_query");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--seconds", options.seconds, "how long the query stays open").capture_default_str();
+  app.add_option("--seconds", options.seconds, "how long the query stays open")
+      .capture_default_str();
   app.add_option("--commits", options.commits, "commits meanwhile").capture_default_str();
   app.add_option("--pages", options.pages, "pages of the segment").capture_default_str();
-  app.add_option("--pages-per-commit", options.pages_per_commit, "pages that a commit writes").capture_default_str();
-  app.add_option("--writers", options.writers, "processes that share the commits, on the same pages")
+  app.add_option("--pages-per-commit", options.pages_per_commit, "pages that a commit writes")
+      .capture_default_str();
+  app.add_option("--writers", options.writers,
+                 "processes that share the commits, on the same pages")
       .capture_default_str()
       .check_range(1, 64);
-  app.add_option("--sample-seconds", options.sample_seconds, "between two samples").capture_default_str();
+  app.add_option("--sample-seconds", options.sample_seconds, "between two samples")
+      .capture_default_str();
   app.add_flag("--burst", options.burst, "commit as fast as possible, then idle");
-  app.add_option("--modes", options.modes, "comma-separated tracking modes, or all (default: the best one)");
-  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::LongQuery(options).run(); });
+  app.add_option("--modes", options.modes,
+                 "comma-separated tracking modes, or all (default: the best one)");
+  return tmh::bench::run_bench(app, argc, argv,
+                               [&] { return tmh::bench::LongQuery(options).run(); });
 }

@@ -1,7 +1,11 @@
-// bench/machine.cpp -- what this machine's clocks, writes and checksums cost, as the thesis says it of its machines.
-// Shape:   1. time between two readings of a clock: rdtsc, gettimeofday, the benches' own     thesis C.1, tables C.1 and C.2
-//          2. lseek to the beginning of a file, then 10,000 pages written one by one          C.4, table C.7
-//          3. CRC32C of a page, as the redo log computes it                                   C.8 (SHA1 and MD5 there)
+// bench/machine.cpp -- what this machine's clocks, writes and checksums cost, as the thesis says it
+// of its machines.
+// Shape:   1. time between two readings of a clock: rdtsc, gettimeofday, the benches' own
+//          thesis C.1, tables C.1 and C.2
+//          2. lseek to the beginning of a file, then 10,000 pages written one by one          C.4,
+//             table C.7
+//          3. CRC32C of a page, as the redo log computes it                                   C.8
+//             (SHA1 and MD5 there)
 // Source:  <papers/memory-mapped-transactions>, appendix C.
 #include <fcntl.h>
 #include <sys/time.h>
@@ -52,8 +56,9 @@ class Machine {
                                  {"p99", p99},
                                  {"max", summary.max},
                                  {"repetitions", samples.size()}});
-    table_.add({table + ": " + operation + ", " + unit, number(mean(samples)), number(standard_deviation(samples)),
-                number(summary.min), number(summary.median), number(p99), number(summary.max)});
+    table_.add({table + ": " + operation + ", " + unit, number(mean(samples)),
+                number(standard_deviation(samples)), number(summary.min), number(summary.median),
+                number(p99), number(summary.max)});
   }
   void print() const { table_.print(); }
 
@@ -74,7 +79,8 @@ double microseconds_between_days() {
   }, second{};
   (void)::gettimeofday(&first, nullptr);
   (void)::gettimeofday(&second, nullptr);
-  return static_cast<double>(second.tv_sec - first.tv_sec) * 1e6 + static_cast<double>(second.tv_usec - first.tv_usec);
+  return static_cast<double>(second.tv_sec - first.tv_sec) * 1e6 +
+         static_cast<double>(second.tv_usec - first.tv_usec);
 }
 
 void clocks(const Options &options, Machine *machine) {
@@ -82,7 +88,8 @@ void clocks(const Options &options, Machine *machine) {
                  const std::uint64_t first = __rdtsc();
                  return static_cast<double>(__rdtsc() - first);
                }));
-  machine->add("C.2", "gettimeofday, twice", "us", samples_of(options.repetitions, microseconds_between_days));
+  machine->add("C.2", "gettimeofday, twice", "us",
+               samples_of(options.repetitions, microseconds_between_days));
   machine->add("C.2", "CLOCK_MONOTONIC, twice", "us", samples_of(options.repetitions, [] {
                  const std::int64_t first = now_ns();
                  return static_cast<double>(now_ns() - first) / 1000;
@@ -158,6 +165,8 @@ int main(int argc, char **argv) {
   app.add_option("--repetitions", options.repetitions, "of clocks and checksums")
       .capture_default_str()
       .check_positive();
-  app.add_option("--writes", options.writes, "how often the pages are written").capture_default_str().check_positive();
+  app.add_option("--writes", options.writes, "how often the pages are written")
+      .capture_default_str()
+      .check_positive();
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::run(options); });
 }

@@ -1,9 +1,13 @@
-// bench/overhead.cpp -- what counters, histograms of latency, traces and protection keys cost the smallest transaction of each level.
-// Shape:   a measurement is a process of its own (this program with --worker): it opens a fresh domain, warms up, and times batches; the
-//          median batch counts. A round runs every way of looking once, in rotating order; ratios are taken within a round.
-//          uncounted: bench/overhead_uncounted, the same linked with a library that is compiled without counting (TMH_NO_COUNTERS); it is
-//          not among the default targets: cmake --build ... --target bench_overhead_uncounted. Where it is missing that is said.
-// Checked: the word that is written holds the number of transactions; where the library counts, so do its counters.
+// bench/overhead.cpp -- what counters, histograms of latency, traces and protection keys cost the
+// smallest transaction of each level.
+// Shape:   a measurement is a process of its own (this program with --worker): it opens a fresh
+//          domain, warms up, and times batches; the median batch counts. A round runs every way of
+//          looking once, in rotating order; ratios are taken within a round. uncounted:
+//          bench/overhead_uncounted, the same linked with a library that is compiled without
+//          counting (TMH_NO_COUNTERS); it is not among the default targets: cmake --build ...
+//          --target bench_overhead_uncounted. Where it is missing that is said.
+// Checked: the word that is written holds the number of transactions; where the library counts, so
+//          do its counters.
 // Source:  DESIGN 9 (free when nobody looks).
 #include <unistd.h>
 
@@ -38,10 +42,11 @@ namespace {
 struct Work {
   const char *name, *what;
 };
-constexpr std::array<Work, 4> kWorks = {{{"line", "level 1 in software: one word read, one written"},
-                                         {"rtm", "level 1 in RTM, plain: one word read, one written"},
-                                         {"page", "level 2: one hot page read and written"},
-                                         {"query", "level 2: one hot page read"}}};
+constexpr std::array<Work, 4> kWorks = {
+    {{"line", "level 1 in software: one word read, one written"},
+     {"rtm", "level 1 in RTM, plain: one word read, one written"},
+     {"page", "level 2: one hot page read and written"},
+     {"query", "level 2: one hot page read"}}};
 
 struct Way {
   const char *name;
@@ -50,12 +55,13 @@ struct Way {
   const char *trace;    // TMH_TRACE
   const char *stray;    // TMH_STRAY
 };
-constexpr std::array<Way, 6> kWays = {{{"nothing", false, "off", "off", "allow"},
-                                       {"counters", true, "off", "off", "allow"},
-                                       {"counters, histograms", true, "sampled", "off", "allow"},
-                                       {"counters, every latency", true, "full", "off", "allow"},
-                                       {"counters, histograms, trace", true, "sampled", "on", "allow"},
-                                       {"counters, histograms, keys", true, "sampled", "off", "fault"}}};
+constexpr std::array<Way, 6> kWays = {
+    {{"nothing", false, "off", "off", "allow"},
+     {"counters", true, "off", "off", "allow"},
+     {"counters, histograms", true, "sampled", "off", "allow"},
+     {"counters, every latency", true, "full", "off", "allow"},
+     {"counters, histograms, trace", true, "sampled", "on", "allow"},
+     {"counters, histograms, keys", true, "sampled", "off", "fault"}}};
 constexpr std::size_t kNothing = 0, kCounters = 1, kDefault = 2, kKeys = 5;
 
 struct Options {
@@ -100,7 +106,8 @@ class Worker {
       const std::int64_t start = now_ns();
       transact(options_.transactions);
       if (batch < 0) continue;
-      batches.push_back(static_cast<double>(now_ns() - start) / static_cast<double>(options_.transactions));
+      batches.push_back(static_cast<double>(now_ns() - start) /
+                        static_cast<double>(options_.transactions));
     }
     check();
     return summarize(std::move(batches)).median;
@@ -110,10 +117,12 @@ class Worker {
     if (options_.worker == "query") {
       for (std::uint64_t i = 0; i < count; ++i) sum_ += query(domain_, [&] { return words_[1]; });
     } else if (options_.worker == "page") {
-      for (std::uint64_t i = 0; i < count; ++i) atomically(domain_, [&] { words_[0] += words_[8] + 1; });
+      for (std::uint64_t i = 0; i < count; ++i)
+        atomically(domain_, [&] { words_[0] += words_[8] + 1; });
     } else if (options_.worker == "rtm") {
       const Site site(domain_, "small");
-      for (std::uint64_t i = 0; i < count; ++i) atomically(site, [&] { words_[0] += words_[8] + 1; });
+      for (std::uint64_t i = 0; i < count; ++i)
+        atomically(site, [&] { words_[0] += words_[8] + 1; });
     } else {
       const Site site(domain_, "small", "never");
       auto *fields = reinterpret_cast<field<std::uint64_t> *>(words_);
@@ -128,9 +137,10 @@ class Worker {
     if (found != (options_.worker == "query" ? 0 : expected) || sum_ != 0)
       throw std::runtime_error("the word holds a wrong count");
     const Counters counters = domain_.counters();
-    const std::uint64_t counted = options_.worker == "query"
-                                      ? counters.queries - 1
-                                      : counters.commits + counters.line_commits + counters.hardware_commits;
+    const std::uint64_t counted =
+        options_.worker == "query"
+            ? counters.queries - 1
+            : counters.commits + counters.line_commits + counters.hardware_commits;
     if (platform::kCounts && counted != expected)
       throw std::runtime_error(fmt::format("{} transactions, {} counted", expected, counted));
   }
@@ -145,7 +155,8 @@ class Worker {
 
 class Overhead {
  public:
-  explicit Overhead(Options options) : options_(std::move(options)), scratch_(options_.common.folder) {
+  explicit Overhead(Options options)
+      : options_(std::move(options)), scratch_(options_.common.folder) {
     if (!options_.common.tiny) return;
     options_.rounds = 1;
     options_.transactions = 100;
@@ -163,7 +174,8 @@ class Overhead {
     uncounted_ = (self.parent_path() / "overhead_uncounted").string();
     has_uncounted_ = ::access(uncounted_.c_str(), X_OK) == 0;
     if (!has_uncounted_)
-      std::printf("SKIPPED \"nothing\": %s is not built; ratios are to \"counters\"\n", uncounted_.c_str());
+      std::printf("SKIPPED \"nothing\": %s is not built; ratios are to \"counters\"\n",
+                  uncounted_.c_str());
     for (std::size_t round = 0; round < options_.rounds; ++round)
       for (std::size_t w = 0; w < kWorks.size(); ++w)
         for (std::size_t i = 0; i < kWays.size(); ++i) measure(w, (i + round) % kWays.size());
@@ -179,8 +191,9 @@ class Overhead {
     if (way == kKeys && platform::process_key() == platform::kNoKey) return;
     const std::string folder = scratch_.subfolder(fmt::format("domain-{}", measured_++));
     const std::string command = fmt::format(
-        "TMH_LATENCY={} TMH_TRACE={} TMH_STRAY={} '{}' --worker {} --domain '{}' --transactions {}", how.latency,
-        how.trace, how.stray, how.is_counted ? counted_ : uncounted_, kWorks[work].name, folder, options_.transactions);
+        "TMH_LATENCY={} TMH_TRACE={} TMH_STRAY={} '{}' --worker {} --domain '{}' --transactions {}",
+        how.latency, how.trace, how.stray, how.is_counted ? counted_ : uncounted_,
+        kWorks[work].name, folder, options_.transactions);
     const std::unique_ptr<FILE, int (*)(FILE *)> pipe(::popen(command.c_str(), "r"), ::pclose);
     char line[512] = {};
     if (pipe == nullptr || std::fgets(line, sizeof line, pipe.get()) == nullptr)
@@ -195,10 +208,10 @@ class Overhead {
 
   void print(Report *report) const {
     const std::size_t base = has_uncounted_ ? kNothing : kCounters;
-    Table table(
-        {"ns per transaction", "nothing", "counters", "and histograms", "every latency", "and trace", "and keys"});
-    Table ratios({fmt::format("ratio to \"{}\"", kWays[base].name), "nothing", "counters", "and histograms",
-                  "every latency", "and trace", "and keys"});
+    Table table({"ns per transaction", "nothing", "counters", "and histograms", "every latency",
+                 "and trace", "and keys"});
+    Table ratios({fmt::format("ratio to \"{}\"", kWays[base].name), "nothing", "counters",
+                  "and histograms", "every latency", "and trace", "and keys"});
     for (std::size_t w = 0; w < kWorks.size(); ++w) {
       if (!why_[w].empty()) {
         std::printf("%s: %s\n", kWorks[w].what, why_[w].c_str());
@@ -228,7 +241,8 @@ class Overhead {
     table.print();
     std::printf("\n");
     ratios.print();
-    std::printf("wanted: \"%s\" at most 1.01 of \"nothing\"; keys at most 60 ns more\n", kWays[kDefault].name);
+    std::printf("wanted: \"%s\" at most 1.01 of \"nothing\"; keys at most 60 ns more\n",
+                kWays[kDefault].name);
     if (platform::process_key() == platform::kNoKey)
       std::printf("SKIPPED \"and keys\": %s\n", platform::key_refusal().c_str());
   }
@@ -247,13 +261,17 @@ class Overhead {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  tmh::bench::CommandLine app("What counting, timing and tracing cost when nobody looks", "overhead");
+  tmh::bench::CommandLine app("What counting, timing and tracing cost when nobody looks",
+                              "overhead");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str();
+  app.add_option("--rounds", options.rounds, "how often everything is measured")
+      .capture_default_str();
   app.add_option("--transactions", options.transactions, "of a batch").capture_default_str();
-  app.add_option("--worker", options.worker, "one measurement, of this work; used by the program itself");
+  app.add_option("--worker", options.worker,
+                 "one measurement, of this work; used by the program itself");
   app.add_option("--domain", options.folder, "the domain of that");
   return tmh::bench::run_bench(app, argc, argv, [&] {
-    return options.worker.empty() ? tmh::bench::Overhead(options).run() : tmh::bench::Worker(options).run();
+    return options.worker.empty() ? tmh::bench::Overhead(options).run()
+                                  : tmh::bench::Worker(options).run();
   });
 }

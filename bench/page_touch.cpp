@@ -1,12 +1,13 @@
-// bench/page_touch.cpp -- what touching a page in a transaction costs: the engine's tracking modes, and the thesis's
-// mechanism in the same run.
+// bench/page_touch.cpp -- what touching a page in a transaction costs: the engine's tracking modes,
+// and the thesis's mechanism in the same run.
 // Shape:   1. primitive costs of this machine                    thesis 4.2.3, tables 4.3 to 4.5
-//          2. n pages read or written, hot, cold and random,     thesis 4.2.1 and 4.2.2, figures 4-1 to 4-4, tables 4.2, 4.6
-//             without and with advice
+//          2. n pages read or written, hot, cold and random,     thesis 4.2.1 and 4.2.2, figures
+//             4-1 to 4-4, tables 4.2, 4.6 without and with advice
 //          3. the same transaction on segments of 1 Ki to 1 Mi pages
 //          4. what was wanted beside what was measured
-//          A round runs every batch of every variant once; the order of variants rotates and the order of advice alternates
-//          from round to round. Ratios are taken within a round, then their median is reported.
+//          A round runs every batch of every variant once; the order of variants rotates and the
+//          order of advice alternates from round to round. Ratios are taken within a round, then
+//          their median is reported.
 // Source:  <papers/memory-mapped-transactions>, section 4.2.
 #include <algorithm>
 #include <cstdio>
@@ -52,7 +53,8 @@ constexpr Shape kMixed{16, 16};
 
 class PageTouch {
  public:
-  explicit PageTouch(Options options) : options_(std::move(options)), scratch_(options_.common.folder) {
+  explicit PageTouch(Options options)
+      : options_(std::move(options)), scratch_(options_.common.folder) {
     if (options_.common.tiny) {
       options_.rounds = 2;
       options_.segment_pages = 1'024;
@@ -104,24 +106,30 @@ class PageTouch {
     return all;
   }
 
-  // n = 1 .. 1024 in powers of two, read or written, and the two mixes that our goals name (256 r is among the powers).
+  // n = 1 .. 1024 in powers of two, read or written, and the two mixes that our goals name (256 r
+  // is among the powers).
   [[nodiscard]] std::vector<Shape> shapes(Pattern pattern) const {
     std::vector<Shape> all;
-    for (std::uint32_t n = 1; n <= (options_.common.tiny ? 64U : 1024U); n *= options_.common.tiny ? 8 : 2) {
-      // random: every second power tells the same at half the time (its warm-up touches all random pages)
-      if (pattern == Pattern::kRandom && n != 1 && n != 16 && n != 64 && n != 256 && n != 1024) continue;
+    for (std::uint32_t n = 1; n <= (options_.common.tiny ? 64U : 1024U);
+         n *= options_.common.tiny ? 8 : 2) {
+      // random: every second power tells the same at half the time (its warm-up touches all random
+      //         pages)
+      if (pattern == Pattern::kRandom && n != 1 && n != 16 && n != 64 && n != 256 && n != 1024)
+        continue;
       all.push_back({n, 0});
       all.push_back({0, n});
     }
     all.push_back(kMixed);
     // Ascending: what a large transaction leaves mapped must not burden the small ones after it.
-    std::stable_sort(all.begin(), all.end(), [](Shape a, Shape b) { return a.pages() < b.pages(); });
+    std::stable_sort(all.begin(), all.end(),
+                     [](Shape a, Shape b) { return a.pages() < b.pages(); });
     return all;
   }
 
-  // Batches of about 0.1 to 2 ms where a transaction is not longer itself: long against the clock, and mostly shorter
-  // than a time slice, so that other load preempts few of them.
-  [[nodiscard]] std::uint32_t transactions(const Variant &variant, Pattern pattern, Shape shape) const {
+  // Batches of about 0.1 to 2 ms where a transaction is not longer itself: long against the clock,
+  // and mostly shorter than a time slice, so that other load preempts few of them.
+  [[nodiscard]] std::uint32_t transactions(const Variant &variant, Pattern pattern,
+                                           Shape shape) const {
     const std::uint32_t tiny = options_.common.tiny ? 16 : 1;
     if (pattern == Pattern::kHot && variant.keeps_pages)
       return std::clamp(8'192U / shape.pages(), 4U, 2'000U) / tiny + 1;
@@ -130,7 +138,8 @@ class PageTouch {
 
   void measure(Variant &variant, const TouchRequest &request, std::uint64_t *checksum_of_first) {
     const TouchReply reply = variant.worker->call(request);
-    samples_[{variant.name, request.pattern, request.shape, request.advice, request.sparse ? request.segment_pages : 0}]
+    samples_[{variant.name, request.pattern, request.shape, request.advice,
+              request.sparse ? request.segment_pages : 0}]
         .push_back(reply.us_per_transaction);
     aborted_ += reply.aborted;
     if (*checksum_of_first == 0) {
@@ -141,8 +150,8 @@ class PageTouch {
     }
   }
 
-  // All variants run `request` without, with per-page and with range advice. Their segments hold the same bytes at all
-  // times, so the checksums of one advice are equal.
+  // All variants run `request` without, with per-page and with range advice. Their segments hold
+  // the same bytes at all times, so the checksums of one advice are equal.
   void measure_all(TouchRequest request, std::size_t round) {
     std::vector<Advice> advices = {Advice::kNone, Advice::kPerPage};
     if (request.pattern != Pattern::kRandom) advices.push_back(Advice::kRange);
@@ -190,7 +199,9 @@ class PageTouch {
       }
     }
   }
-  [[nodiscard]] std::uint64_t sweep_pages_max() const { return options_.common.tiny ? 4'096 : 1'048'576; }
+  [[nodiscard]] std::uint64_t sweep_pages_max() const {
+    return options_.common.tiny ? 4'096 : 1'048'576;
+  }
 
   void primitives(Report *report) {
     std::printf("\nPrimitive costs of this machine (thesis 4.2.3), microseconds\n");
@@ -203,8 +214,8 @@ class PageTouch {
       row["thesis_table"] = primitive.thesis;
       if (primitive.unavailable.empty()) {
         put(row, "us", primitive.us);
-        table.add({primitive.name, primitive.thesis, number(primitive.us.median), number(primitive.us.mad),
-                   number(primitive.us.min), number(primitive.us.max)});
+        table.add({primitive.name, primitive.thesis, number(primitive.us.median),
+                   number(primitive.us.mad), number(primitive.us.min), number(primitive.us.max)});
       } else {
         row["unavailable"] = primitive.unavailable;
         table.add({primitive.name, primitive.thesis, "unavailable: " + primitive.unavailable});
@@ -230,8 +241,8 @@ class PageTouch {
     }
   }
 
-  [[nodiscard]] const std::vector<double> &samples(const std::string &variant, Pattern pattern, Shape shape,
-                                                   Advice advice = Advice::kNone,
+  [[nodiscard]] const std::vector<double> &samples(const std::string &variant, Pattern pattern,
+                                                   Shape shape, Advice advice = Advice::kNone,
                                                    std::uint64_t sparse_pages = 0) const {
     static const std::vector<double> kNone;
     const auto found = samples_.find({variant, pattern, shape, advice, sparse_pages});
@@ -251,8 +262,9 @@ class PageTouch {
       }
       table.add(std::move(row));
     }
-    std::printf("\n%s pages, advice %s: microseconds per transaction, median ±MAD %% of %zu rounds\n",
-                to_string(pattern), to_string(advice), options_.rounds);
+    std::printf(
+        "\n%s pages, advice %s: microseconds per transaction, median ±MAD %% of %zu rounds\n",
+        to_string(pattern), to_string(advice), options_.rounds);
     table.print();
   }
 
@@ -260,11 +272,13 @@ class PageTouch {
   void print_advice_table(Pattern pattern) const {
     const std::uint32_t n = options_.common.tiny ? 64 : 1'024;
     Table table({"variant", "read", "advised", "speedup", "write", "advised", "speedup"});
-    const auto row = [&table](const std::string &name, double read, double read_advised, double write,
-                              double write_advised) {
-      const auto percent = [](double plain, double advised) { return number(100 * (plain - advised) / plain) + " %"; };
-      table.add({name, number(read), number(read_advised), percent(read, read_advised), number(write),
-                 number(write_advised), percent(write, write_advised)});
+    const auto row = [&table](const std::string &name, double read, double read_advised,
+                              double write, double write_advised) {
+      const auto percent = [](double plain, double advised) {
+        return number(100 * (plain - advised) / plain) + " %";
+      };
+      table.add({name, number(read), number(read_advised), percent(read, read_advised),
+                 number(write), number(write_advised), percent(write, write_advised)});
     };
     for (const Variant &variant : variants_) {
       const auto per_page = [&](Shape shape, Advice advice) {
@@ -282,16 +296,19 @@ class PageTouch {
     table.print();
   }
 
-  // Table 4.6: how far equations 4.1 and 4.2, fed with this machine's primitives, explain the thesis's mechanism here.
+  // Table 4.6: how far equations 4.1 and 4.2, fed with this machine's primitives, explain the
+  // thesis's mechanism here.
   void print_prediction() const {
     if (options_.skip_primitives) return;
     const auto us = [this](const std::string &name) {
-      const auto found =
-          std::find_if(primitives_.begin(), primitives_.end(), [&](const auto &p) { return p.name == name; });
+      const auto found = std::find_if(primitives_.begin(), primitives_.end(),
+                                      [&](const auto &p) { return p.name == name; });
       return found == primitives_.end() ? 0 : found->us.median;
     };
-    const double map = us(kMmapInHandler), store_fault = us(kFirstStore), load_fault = us(kMinorFault);
-    const double signal = us(kHandlerEnter) + us(kHandlerExit) - store_fault;  // the exit was measured with its fault
+    const double map = us(kMmapInHandler), store_fault = us(kFirstStore),
+                 load_fault = us(kMinorFault);
+    // the exit was measured with its fault
+    const double signal = us(kHandlerEnter) + us(kHandlerExit) - store_fault;
     const double copy = us(kCopyCached);
     const std::uint32_t n = options_.common.tiny ? 64 : 1'024;
     Table table({"thesis mechanism, n = " + std::to_string(n), "estimate", "actual", "explained"});
@@ -316,13 +333,16 @@ class PageTouch {
       for (std::uint64_t pages = 1'024; pages <= sweep_pages_max(); pages *= 4) {
         std::vector<std::string> row = {std::to_string(pages)};
         for (const Variant &variant : variants_) {
-          const Summary us = summarize(samples(variant.name, pattern, kMixed, Advice::kNone, pages));
+          const Summary us =
+              summarize(samples(variant.name, pattern, kMixed, Advice::kNone, pages));
           row.push_back(with_mad(us));
         }
         table.add(std::move(row));
       }
-      std::printf("\n%s, %s, sparse segments; 32 blocks of 32 pages are used in each: microseconds per transaction\n",
-                  to_string(kMixed).c_str(), to_string(pattern));
+      std::printf(
+          "\n%s, %s, sparse segments; 32 blocks of 32 pages are used in each: microseconds per "
+          "transaction\n",
+          to_string(kMixed).c_str(), to_string(pattern));
       table.print();
     }
   }
@@ -340,13 +360,14 @@ class PageTouch {
     print_sweep();
   }
 
-  // --- Wanted / measured -----------------------------------------------------------------------------------------------
+  // --- Wanted / measured
+  // -----------------------------------------------------------------------------------------------
 
   struct Verdicts {
     Table table{{"what", "wanted", "measured (median ±MAD %)", "variant", ""}};
     Report *report;
-    void add(const std::string &what, const std::string &wanted, const Summary &ratio, const std::string &variant,
-             bool reached) {
+    void add(const std::string &what, const std::string &wanted, const Summary &ratio,
+             const std::string &variant, bool reached) {
       table.add({what, wanted, with_mad(ratio), variant, reached ? "reached" : "MISSED"});
       Json row;
       row["what"] = what;
@@ -358,23 +379,26 @@ class PageTouch {
     }
   };
 
-  // How many times cheaper than the thesis's mechanism (at_least), or which part of its cost (at_most).
-  void verdict_against_thesis(Verdicts *verdicts, Pattern pattern, Shape shape, const std::vector<std::string> &names,
-                              double bound, bool at_least) const {
+  // How many times cheaper than the thesis's mechanism (at_least), or which part of its cost
+  // (at_most).
+  void verdict_against_thesis(Verdicts *verdicts, Pattern pattern, Shape shape,
+                              const std::vector<std::string> &names, double bound,
+                              bool at_least) const {
     for (const std::string &name : names) {
       const auto &ours = samples(name, pattern, shape);
       const auto &thesis = samples("thesis", pattern, shape);
       if (ours.empty() || ours.size() != thesis.size()) continue;
-      const Summary ratio = at_least ? summarize_ratio(thesis, ours) : summarize_ratio(ours, thesis);
-      verdicts->add(
-          std::string(to_string(pattern)) + " " + to_string(shape) + (at_least ? ", thesis/ours" : ", ours/thesis"),
-          (at_least ? ">= " : "<= ") + number(bound), ratio, name,
-          at_least ? ratio.median >= bound : ratio.median <= bound);
+      const Summary ratio =
+          at_least ? summarize_ratio(thesis, ours) : summarize_ratio(ours, thesis);
+      verdicts->add(std::string(to_string(pattern)) + " " + to_string(shape) +
+                        (at_least ? ", thesis/ours" : ", ours/thesis"),
+                    (at_least ? ">= " : "<= ") + number(bound), ratio, name,
+                    at_least ? ratio.median >= bound : ratio.median <= bound);
     }
   }
 
-  // "Never slower than none": the worst cell of a variant, what it costs there, and how many cells are slower beyond
-  // three MADs.
+  // "Never slower than none": the worst cell of a variant, what it costs there, and how many cells
+  // are slower beyond three MADs.
   void verdict_advice(Verdicts *verdicts, const Variant &variant, Advice advice) const {
     Summary worst;
     std::string where;
@@ -391,34 +415,43 @@ class PageTouch {
       where = std::string(to_string(key.pattern)) + " " + to_string(key.shape) + ": " +
               number(1000 * us_more / key.shape.pages()) + " ns/page more";
     }
-    verdicts->add(std::string("advised ") + to_string(advice) + " / plain, worst of " + std::to_string(cells) +
-                      " cells (" + where + "); slower beyond 3 MAD: " + std::to_string(slower),
+    verdicts->add(std::string("advised ") + to_string(advice) + " / plain, worst of " +
+                      std::to_string(cells) + " cells (" + where +
+                      "); slower beyond 3 MAD: " + std::to_string(slower),
                   "<= 1", worst, variant.name, slower == 0);
   }
 
   void verdict_size(Verdicts *verdicts, const Variant &variant, Pattern pattern) const {
-    // Of medians over the sizes; "independent" allows for the noise between two medians of the same thing.
+    // Of medians over the sizes; "independent" allows for the noise between two medians of the same
+    // thing.
     constexpr double kIndependent = 1.25;
     std::vector<double> medians;
     for (std::uint64_t pages = 1'024; pages <= sweep_pages_max(); pages *= 4) {
-      medians.push_back(summarize(samples(variant.name, pattern, kMixed, Advice::kNone, pages)).median);
+      medians.push_back(
+          summarize(samples(variant.name, pattern, kMixed, Advice::kNone, pages)).median);
     }
     const auto [least, most] = std::minmax_element(medians.begin(), medians.end());
     const Summary ratio = summarize({*most / *least});
-    verdicts->add(std::string(to_string(pattern)) + " " + to_string(kMixed) + ", segments of 1 Ki to " +
-                      std::to_string(sweep_pages_max() / 1024) + " Ki pages, slowest/fastest",
+    verdicts->add(std::string(to_string(pattern)) + " " + to_string(kMixed) +
+                      ", segments of 1 Ki to " + std::to_string(sweep_pages_max() / 1024) +
+                      " Ki pages, slowest/fastest",
                   "<= " + number(kIndependent), ratio, variant.name, ratio.median <= kIndependent);
   }
 
   void print_verdict(Report *report) const {
     Verdicts verdicts;
     verdicts.report = report;
-    const Shape many_read{options_.common.tiny ? 64U : 256U, 0}, many_written{0, many_read.read_pages};
-    verdict_against_thesis(&verdicts, Pattern::kHot, kMixed, {"kernel-hot", "signal-hot"}, 40, true);
-    verdict_against_thesis(&verdicts, Pattern::kHot, many_read, {"kernel-hot", "signal-hot"}, 300, true);
+    const Shape many_read{options_.common.tiny ? 64U : 256U, 0},
+        many_written{0, many_read.read_pages};
+    verdict_against_thesis(&verdicts, Pattern::kHot, kMixed, {"kernel-hot", "signal-hot"}, 40,
+                           true);
+    verdict_against_thesis(&verdicts, Pattern::kHot, many_read, {"kernel-hot", "signal-hot"}, 300,
+                           true);
     for (const Shape shape : {kMixed, many_read, many_written}) {
-      verdict_against_thesis(&verdicts, Pattern::kCold, shape, {"kernel-hot", "kernel"}, 0.4, false);
-      verdict_against_thesis(&verdicts, Pattern::kCold, shape, {"signal-hot", "signal", "signal-eager"}, 0.8, false);
+      verdict_against_thesis(&verdicts, Pattern::kCold, shape, {"kernel-hot", "kernel"}, 0.4,
+                             false);
+      verdict_against_thesis(&verdicts, Pattern::kCold, shape,
+                             {"signal-hot", "signal", "signal-eager"}, 0.8, false);
     }
     for (const Variant &variant : variants_) {
       verdict_advice(&verdicts, variant, Advice::kPerPage);
@@ -429,7 +462,8 @@ class PageTouch {
       verdict_size(&verdicts, variant, Pattern::kHot);
       verdict_size(&verdicts, variant, Pattern::kCold);
     }
-    std::printf("\nWanted and measured%s\n", options_.common.tiny ? " (tiny inputs: says nothing about speed)" : "");
+    std::printf("\nWanted and measured%s\n",
+                options_.common.tiny ? " (tiny inputs: says nothing about speed)" : "");
     verdicts.table.print();
   }
 
@@ -448,13 +482,18 @@ class PageTouch {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  tmh::bench::CommandLine app("Cost of touching pages in transactions, beside the mechanism of the LIBXAC thesis",
-                              "page_touch");
+  tmh::bench::CommandLine app(
+      "Cost of touching pages in transactions, beside the mechanism of the LIBXAC thesis",
+      "page_touch");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str();
-  app.add_option("--segment-pages", options.segment_pages, "pages of the segment (cold walk)").capture_default_str();
-  app.add_option("--random-pages", options.random_pages, "pages the random pattern draws from").capture_default_str();
+  app.add_option("--rounds", options.rounds, "how often everything is measured")
+      .capture_default_str();
+  app.add_option("--segment-pages", options.segment_pages, "pages of the segment (cold walk)")
+      .capture_default_str();
+  app.add_option("--random-pages", options.random_pages, "pages the random pattern draws from")
+      .capture_default_str();
   app.add_flag("--skip-primitives", options.skip_primitives, "leave out the primitive costs");
   app.add_flag("--skip-sweep", options.skip_sweep, "leave out the sweep over segment sizes");
-  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::PageTouch(options).run(); });
+  return tmh::bench::run_bench(app, argc, argv,
+                               [&] { return tmh::bench::PageTouch(options).run(); });
 }

@@ -1,8 +1,11 @@
-// bench/recovery_speed.cpp -- how fast a redo log is recovered, beside what this machine can copy and read.
-// Shape:   writes a log of N MiB (whole pages, 64-byte lines or single words, on random pages of one segment), then recovers it, `rounds`
-//          times from the same state. In each round memcpy of the same number of bytes and a sequential read of the log files are timed
-//          too; ratios are taken within a round, then their median is reported.
-// Source:  <papers/memory-mapped-transactions>, section 3.2 and appendix B: recovery, which the thesis leaves unmeasured; LIBTP, 3.2.1.
+// bench/recovery_speed.cpp -- how fast a redo log is recovered, beside what this machine can copy
+// and read.
+// Shape:   writes a log of N MiB (whole pages, 64-byte lines or single words, on random pages of
+//          one segment), then recovers it, `rounds` times from the same state. In each round memcpy
+//          of the same number of bytes and a sequential read of the log files are timed too; ratios
+//          are taken within a round, then their median is reported.
+// Source:  <papers/memory-mapped-transactions>, section 3.2 and appendix B: recovery, which the
+//          thesis leaves unmeasured; LIBTP, 3.2.1.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -41,17 +44,21 @@ struct Shape {
   std::uint32_t lines_per_page;  // of 8 words each ...
   std::uint8_t words;            // ... of which these are written
 };
-constexpr Shape kShapes[] = {{"whole pages", 16, 64, 0xff}, {"lines", 16, 4, 0xff}, {"words", 16, 1, 0x01}};
+constexpr Shape kShapes[] = {
+    {"whole pages", 16, 64, 0xff}, {"lines", 16, 4, 0xff}, {"words", 16, 1, 0x01}};
 
 void check(Errc error) {
-  if (error != Errc::kOk) throw std::runtime_error(std::string(message(error)) + ": " + platform::failure_detail());
+  if (error != Errc::kOk)
+    throw std::runtime_error(std::string(message(error)) + ": " + platform::failure_detail());
 }
 
 // A domain's folder as a crash leaves it, without a domain.
 class CrashedFolder {
  public:
   CrashedFolder(std::string folder, const Options &options)
-      : folder_(std::move(folder)), options_(options), control_(new_control(geteuid(), 1ull << 44)) {
+      : folder_(std::move(folder)),
+        options_(options),
+        control_(new_control(geteuid(), 1ull << 44)) {
     SegmentRecordV1 &record = control_->segments[0];
     record.state = static_cast<std::uint32_t>(RecordState::kUsed);
     record.layout = 2;
@@ -60,7 +67,8 @@ class CrashedFolder {
     seal(&record);
     store_size(&record, record.max_bytes);
     write_page_file(folder_ + "/data", options.segment_pages);
-    identity_ = {{control_->header.domain_id[0], control_->header.domain_id[1]}, kLogFileBytesDefault};
+    identity_ = {{control_->header.domain_id[0], control_->header.domain_id[1]},
+                 kLogFileBytesDefault};
     first_.domain_id[0] = identity_.domain_id[0];
     first_.domain_id[1] = identity_.domain_id[1];
     first_.log_file_bytes = identity_.file_bytes;
@@ -82,9 +90,10 @@ class CrashedFolder {
           const std::uint64_t value = random->next();
           std::memcpy(page.data() + line * 64, &value, 8);
         }
-        const LineMask lines = shape.lines_per_page == 64 ? ~0ull : (1ull << shape.lines_per_page) - 1;
-        if (!builder.add(page_id(0, PageIndex{random->below(options_.segment_pages)}), lines, masks.data(),
-                         page.data()))
+        const LineMask lines =
+            shape.lines_per_page == 64 ? ~0ull : (1ull << shape.lines_per_page) - 1;
+        if (!builder.add(page_id(0, PageIndex{random->below(options_.segment_pages)}), lines,
+                         masks.data(), page.data()))
           break;
       }
       append(&builder, stamp);
@@ -108,7 +117,8 @@ class CrashedFolder {
     std::vector<char> piece(1 << 20);
     const std::int64_t start = now_ns();
     for (std::uint64_t index = 0; index <= file_of(end_, identity_.file_bytes); ++index) {
-      const platform::FileDescriptor fd(open(log_file_path(folder_, index).c_str(), O_RDONLY | O_CLOEXEC));
+      const platform::FileDescriptor fd(
+          open(log_file_path(folder_, index).c_str(), O_RDONLY | O_CLOEXEC));
       while (read(fd.get(), piece.data(), piece.size()) > 0) {
       }
     }
@@ -143,10 +153,11 @@ class CrashedFolder {
       fields.lsn = end_;
       fields.stamp = stamp - 1;
       std::array<std::byte, kFileEndRecordBytes> record{};
-      const bool fits =
-          end_ % identity_.file_bytes != 0 && identity_.file_bytes - end_ % identity_.file_bytes >= record.size();
+      const bool fits = end_ % identity_.file_bytes != 0 &&
+                        identity_.file_bytes - end_ % identity_.file_bytes >= record.size();
       if (fits)
-        check(log_.write(end_ % identity_.file_bytes, record.data(), write_file_end_record(record.data(), fields)));
+        check(log_.write(end_ % identity_.file_bytes, record.data(),
+                         write_file_end_record(record.data(), fields)));
       open_file(file_of(at, identity_.file_bytes));
       fields.stamp = stamp;
     }
@@ -193,8 +204,8 @@ int run(Options options) {
   parameters["threads"] = options.threads;
   Report report("recovery_speed", environment(scratch.path()), parameters);
   report.print_head();
-  Table table({"differences", "log MiB", "transactions", "pages", "MiB/s", "without sync", "of memcpy", "of read",
-               "check ms", "store ms", "sync ms"});
+  Table table({"differences", "log MiB", "transactions", "pages", "MiB/s", "without sync",
+               "of memcpy", "of read", "check ms", "store ms", "sync ms"});
   ResultHash result;
   bool right = true;
   for (const Shape &shape : kShapes) {
@@ -204,12 +215,14 @@ int run(Options options) {
     std::vector<double> rate, unsynced, copy_share, read_share, check_ms, store_ms, sync_ms;
     RecoveryReport last;
     std::uint64_t hash = 0;
-    for (std::size_t round = 0; round <= options.rounds; ++round) {  // the first one warms the page cache
+    // the first one warms the page cache
+    for (std::size_t round = 0; round <= options.rounds; ++round) {
       RecoveryReport found;
       const double seconds = folder.recover(&found);
       const double copying = memcpy_seconds(found.log_bytes), reading = folder.read_seconds();
       const std::uint64_t data = folder.data_hash();
-      right = right && found.records != 0 && (round == 0 || (data == hash && found.transactions == last.transactions));
+      right = right && found.records != 0 &&
+              (round == 0 || (data == hash && found.transactions == last.transactions));
       hash = data;
       last = found;
       if (round == 0) continue;
@@ -237,17 +250,22 @@ int run(Options options) {
     put(row, "store_ms", summarize(store_ms));
     put(row, "sync_ms", summarize(sync_ms));
     report.add("recovery", std::move(row));
-    table.add({shape.name, number(static_cast<double>(last.log_bytes) / (1 << 20)), std::to_string(last.transactions),
-               std::to_string(last.pages), with_mad(summarize(rate)), with_mad(summarize(unsynced)),
-               with_mad(summarize(copy_share)), with_mad(summarize(read_share)), number(summarize(check_ms).median),
-               number(summarize(store_ms).median), number(summarize(sync_ms).median)});
+    table.add({shape.name, number(static_cast<double>(last.log_bytes) / (1 << 20)),
+               std::to_string(last.transactions), std::to_string(last.pages),
+               with_mad(summarize(rate)), with_mad(summarize(unsynced)),
+               with_mad(summarize(copy_share)), with_mad(summarize(read_share)),
+               number(summarize(check_ms).median), number(summarize(store_ms).median),
+               number(summarize(sync_ms).median)});
   }
   std::printf(
-      "\nRecovery of a redo log in the page cache; memcpy and read(2) of as many bytes in the same round. Shares: "
+      "\nRecovery of a redo log in the page cache; memcpy and read(2) of as many bytes in the same "
+      "round. Shares: "
       "without the\n"
-      "sync of the data files, which is the disk's. Check: first reading; store: second reading, and storing.\n");
+      "sync of the data files, which is the disk's. Check: first reading; store: second reading, "
+      "and storing.\n");
   table.print();
-  std::printf("\nresult hash %s%s\n", hex(result.value()).c_str(), right ? "" : ", WRONG: rounds differ");
+  std::printf("\nresult hash %s%s\n", hex(result.value()).c_str(),
+              right ? "" : ", WRONG: rounds differ");
   report.note("result_hash", hex(result.value()));
   report.write(options.common.csv, options.common.json);
   return right ? 0 : 1;
@@ -260,9 +278,13 @@ int main(int argc, char **argv) {
   tmh::bench::Options options;
   tmh::bench::CommandLine app("Speed of recovery from a redo log", "recovery_speed");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--log-mib", options.log_mib, "MiB of log to write").check_range(1, 1024).capture_default_str();
-  app.add_option("--segment-pages", options.segment_pages, "pages of the segment").capture_default_str();
+  app.add_option("--log-mib", options.log_mib, "MiB of log to write")
+      .check_range(1, 1024)
+      .capture_default_str();
+  app.add_option("--segment-pages", options.segment_pages, "pages of the segment")
+      .capture_default_str();
   app.add_option("--rounds", options.rounds, "how often it is recovered").capture_default_str();
-  app.add_option("--threads", options.threads, "that store differences; 0: one per core").capture_default_str();
+  app.add_option("--threads", options.threads, "that store differences; 0: one per core")
+      .capture_default_str();
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::run(options); });
 }

@@ -1,8 +1,11 @@
-// bench/rtm_emulation.cpp -- what a transaction costs under the RTM emulator: begin and commit, each access, each 4 KiB copied.
-// Shape:   each row is a transaction run many times; the cost of one access is the difference to the empty transaction, divided. Beside it the
-//          same code without a transaction, and on the processor's own RTM where it has one (measured before the emulator starts).
+// bench/rtm_emulation.cpp -- what a transaction costs under the RTM emulator: begin and commit,
+// each access, each 4 KiB copied.
+// Shape:   each row is a transaction run many times; the cost of one access is the difference to
+//          the empty transaction, divided. Beside it the same code without a transaction, and on
+//          the processor's own RTM where it has one (measured before the emulator starts).
 // Checked: what the transactions wrote.
-// Source:  "wanted" is what an earlier emulator of the same design cost: 10 us for a small transaction, 9 of them SIGILL and sigreturn.
+// Source:  "wanted" is what an earlier emulator of the same design cost: 10 us for a small
+//          transaction, 9 of them SIGILL and sigreturn.
 #include <immintrin.h>
 
 #include <cpuid.h>
@@ -67,7 +70,10 @@ void copy_by_words() {
 }
 void copy_by_vectors() {
   for (std::size_t i = 0; i < kPageBytes; i += 16)
-    asm volatile("movdqa (%0), %%xmm0\n\tmovdqa %%xmm0, (%1)" : : "r"(g_from + i), "r"(g_to + i) : "xmm0", "memory");
+    asm volatile("movdqa (%0), %%xmm0\n\tmovdqa %%xmm0, (%1)"
+                 :
+                 : "r"(g_from + i), "r"(g_to + i)
+                 : "xmm0", "memory");
 }
 void copy_by_string() {
   void *to = g_to;
@@ -124,9 +130,10 @@ class EmulationBench {
       }
     if (tmh_rtm_emulation_start(1) <= 0) throw std::runtime_error("the emulator does not start");
     for (std::size_t round = 0; round < options_.rounds; ++round)
-      for (std::size_t i = 0; i < kRowCount; ++i) emulated[i].push_back(measure(kRows[i].transaction));
-    Table table(
-        {"transaction", "plain us", "hardware us", "emulated us", "emulated, ns per access or page", "wanted us"});
+      for (std::size_t i = 0; i < kRowCount; ++i)
+        emulated[i].push_back(measure(kRows[i].transaction));
+    Table table({"transaction", "plain us", "hardware us", "emulated us",
+                 "emulated, ns per access or page", "wanted us"});
     for (std::size_t i = 0; i < kRowCount; ++i)
       add(i, plain[i], hardware[i], emulated[i], emulated[0], &table, &report);
     std::printf("\nOne thread; median ±MAD %% of %zu rounds of %zu transactions\n", options_.rounds,
@@ -134,8 +141,10 @@ class EmulationBench {
     table.print();
     tmh_rtm_emulation_counters counters;
     tmh_rtm_emulation_get_counters(&counters);
-    const bool right = std::memcmp(g_from, g_to, sizeof g_to) == 0 && counters.unsupported == 0 && counters.commits > 0;
-    std::printf("\n%llu commits, %llu aborts; the copies are %s\n", static_cast<unsigned long long>(counters.commits),
+    const bool right = std::memcmp(g_from, g_to, sizeof g_to) == 0 && counters.unsupported == 0 &&
+                       counters.commits > 0;
+    std::printf("\n%llu commits, %llu aborts; the copies are %s\n",
+                static_cast<unsigned long long>(counters.commits),
                 static_cast<unsigned long long>(counters.aborts), right ? "right" : "WRONG");
     report.write(options_.common.csv, options_.common.json);
     return right ? 0 : 1;
@@ -148,26 +157,29 @@ class EmulationBench {
     std::size_t committed = 0;
     const std::int64_t begin = now_ns();
     for (std::size_t attempts = 0; committed < options_.transactions; ++attempts) {
-      if (attempts > 100 * options_.transactions) throw std::runtime_error("transactions do not commit");
+      if (attempts > 100 * options_.transactions)
+        throw std::runtime_error("transactions do not commit");
       if (transaction()) ++committed;
     }
     return static_cast<double>(now_ns() - begin) / 1000 / static_cast<double>(committed);
   }
 
-  static void add(std::size_t i, const std::vector<double> &plain, const std::vector<double> &hardware,
-                  const std::vector<double> &emulated, const std::vector<double> &empty, Table *table, Report *report) {
+  static void add(std::size_t i, const std::vector<double> &plain,
+                  const std::vector<double> &hardware, const std::vector<double> &emulated,
+                  const std::vector<double> &empty, Table *table, Report *report) {
     Json json;
     put(json, "plain_us", summarize(plain));
     if (!hardware.empty()) put(json, "hardware_us", summarize(hardware));
     put(json, "emulated_us", summarize(emulated));
     std::string each = "-";
     if (kRows[i].units != 0) {
-      const double ns =
-          (summarize(emulated).median - summarize(empty).median) * 1000 / static_cast<double>(kRows[i].units);
+      const double ns = (summarize(emulated).median - summarize(empty).median) * 1000 /
+                        static_cast<double>(kRows[i].units);
       json["emulated_ns_per_unit"] = ns;
       each = number(ns);
     }
-    table->add({kRows[i].name, with_mad(summarize(plain)), hardware.empty() ? "no RTM" : with_mad(summarize(hardware)),
+    table->add({kRows[i].name, with_mad(summarize(plain)),
+                hardware.empty() ? "no RTM" : with_mad(summarize(hardware)),
                 with_mad(summarize(emulated)), each, kRows[i].units == 0 ? "10" : "-"});
     report->add(kRows[i].name, std::move(json));
   }
@@ -184,5 +196,6 @@ int main(int argc, char **argv) {
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--rounds", options.rounds, "measurements of each row").capture_default_str();
   app.add_option("--transactions", options.transactions, "per round and row").capture_default_str();
-  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::EmulationBench(options).run(); });
+  return tmh::bench::run_bench(app, argc, argv,
+                               [&] { return tmh::bench::EmulationBench(options).run(); });
 }

@@ -1,9 +1,12 @@
-// bench/threads.cpp -- instances of level 2 in the threads of one process: on views of their own, one after the other, and beside processes.
-// Shape:   workers increment integers on pages of their own, through tmh::field, in sites of a page domain: no conflicts. A round runs every
-//          configuration once, each in a fresh domain; the order rotates. small: one integer of one page; wide: one of each of 16 pages;
+// bench/threads.cpp -- instances of level 2 in the threads of one process: on views of their own,
+// one after the other, and beside processes.
+// Shape:   workers increment integers on pages of their own, through tmh::field, in sites of a page
+//          domain: no conflicts. A round runs every configuration once, each in a fresh domain; the
+//                  order rotates. small: one integer of one page; wide: one of each of 16 pages;
 //          long: all 512 of one page, 20 times.
 // Checked: at the end every integer holds the number of increments that its worker made.
-// Source:  thesis, appendix A.1, first restriction (one thread of a process runs transactions) and section 4.4 (independent transactions).
+// Source:  thesis, appendix A.1, first restriction (one thread of a process runs transactions) and
+//          section 4.4 (independent transactions).
 #include <algorithm>
 #include <array>
 #include <barrier>
@@ -35,7 +38,8 @@ struct Work {
   const char *name;
   std::uint64_t transactions, transactions_tiny;  // of each worker
 };
-constexpr std::array<Work, 3> kWorks = {{{"small", 100'000, 100}, {"wide", 20'000, 100}, {"long", 20'000, 20}}};
+constexpr std::array<Work, 3> kWorks = {
+    {{"small", 100'000, 100}, {"wide", 20'000, 100}, {"long", 20'000, 20}}};
 
 struct Way {
   const char *name;
@@ -61,7 +65,8 @@ using Key = std::tuple<std::string, const Work *, const Way *>;
 
 class ThreadsBench {
  public:
-  explicit ThreadsBench(Options options) : options_(std::move(options)), scratch_(options_.common.folder) {
+  explicit ThreadsBench(Options options)
+      : options_(std::move(options)), scratch_(options_.common.folder) {
     if (options_.common.tiny) options_.rounds = 1;
   }
 
@@ -85,8 +90,10 @@ class ThreadsBench {
         for (const Way &way : kWays) all.push_back({&mode, &work, &way});
     for (std::size_t round = 0; round < options_.rounds; ++round) {
       for (const Case &each : all)
-        samples_[{each.mode->name, each.work, each.way}].push_back(measure(*each.mode, *each.work, *each.way));
-      std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(7 % all.size()), all.end());
+        samples_[{each.mode->name, each.work, each.way}].push_back(
+            measure(*each.mode, *each.work, *each.way));
+      std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(7 % all.size()),
+                  all.end());
     }
     for (const Work &work : kWorks) print(work, modes, &report);
     std::printf("\nevery integer holds its worker's increments\n");
@@ -99,7 +106,8 @@ class ThreadsBench {
   [[nodiscard]] std::uint64_t transactions(const Mode &mode, const Work &work) const {
     if (options_.common.tiny) return work.transactions_tiny;
     const double scale = mode.keeps_pages ? options_.scale : options_.scale / 20;
-    return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(work.transactions) * scale));
+    return std::max<std::uint64_t>(
+        1, static_cast<std::uint64_t>(static_cast<double>(work.transactions) * scale));
   }
 
   static void transact(const Site &site, field<std::uint64_t> *own, const Work &work) {
@@ -123,8 +131,8 @@ class ThreadsBench {
     return (transactions(mode, work) + kWarmUps) * (work.name[0] == 'l' ? kPassesOfLong : 1);
   }
 
-  void run_process(const Mode &mode, const Work &work, const Way &way, const std::string &folder, unsigned index,
-                   const TeamClock &clock) const {
+  void run_process(const Mode &mode, const Work &work, const Way &way, const std::string &folder,
+                   unsigned index, const TeamClock &clock) const {
     DomainOptions options;
     options.tracking = mode.tracking;
     options.detection = mode.detection;
@@ -136,12 +144,15 @@ class ThreadsBench {
     const Segment segment = domain.map("input.db", raw);
     const Site site(domain, work.name);
     auto *words = reinterpret_cast<field<std::uint64_t> *>(segment.data());
-    std::barrier ready(static_cast<std::ptrdiff_t>(way.threads)), done(static_cast<std::ptrdiff_t>(way.threads));
+    std::barrier ready(static_cast<std::ptrdiff_t>(way.threads)),
+        done(static_cast<std::ptrdiff_t>(way.threads));
     const auto worker = [&](unsigned thread) {
-      field<std::uint64_t> *own = words + (index * way.threads + thread) * kPagesEach * kWordsPerPage;
+      field<std::uint64_t> *own =
+          words + (index * way.threads + thread) * kPagesEach * kWordsPerPage;
       for (int i = 0; i < kWarmUps; ++i) transact(site, own, work);
       ready.arrive_and_wait();
-      if (thread == 0) clock.start();  // the others of this process begin at the end of the next line
+      // the others of this process begin at the end of the next line
+      if (thread == 0) clock.start();
       ready.arrive_and_wait();
       for (std::uint64_t i = 0; i < transactions(mode, work); ++i) transact(site, own, work);
       done.arrive_and_wait();
@@ -152,12 +163,14 @@ class ThreadsBench {
     worker(0);
     for (std::thread &other : others) other.join();
     for (unsigned t = 0; t < way.threads; ++t) {
-      const std::uint64_t count =
-          query(domain, [&] { return words[(index * way.threads + t) * kPagesEach * kWordsPerPage].load(); });
+      const std::uint64_t count = query(domain, [&] {
+        return words[(index * way.threads + t) * kPagesEach * kWordsPerPage].load();
+      });
       if (count != expected(mode, work)) throw std::runtime_error("an integer holds a wrong count");
     }
     const std::uint64_t in_views = domain.counters().thread_view_instances;
-    if ((way.views == ThreadViewUse::kAlways) != (in_views != 0) && way.views != ThreadViewUse::kAuto)
+    if ((way.views == ThreadViewUse::kAlways) != (in_views != 0) &&
+        way.views != ThreadViewUse::kAuto)
       throw std::runtime_error("the instances did not run where they should");
     clock.meet();
   }
@@ -168,7 +181,8 @@ class ThreadsBench {
     const double ns = run_team_ns(way.processes, [&](unsigned index, const TeamClock &clock) {
       run_process(mode, work, way, folder, index, clock);
     });
-    return ns / 1000.0 / static_cast<double>(transactions(mode, work) * way.processes * way.threads);
+    return ns / 1000.0 /
+           static_cast<double>(transactions(mode, work) * way.processes * way.threads);
   }
 
   void print(const Work &work, const std::vector<Mode> &modes, Report *report) const {
@@ -197,7 +211,8 @@ class ThreadsBench {
       table.add(std::move(row));
     }
     std::printf(
-        "\n%s: microseconds per transaction of all workers, median ±MAD %% of %zu rounds; speedup against one thread\n",
+        "\n%s: microseconds per transaction of all workers, median ±MAD %% of %zu rounds; speedup "
+        "against one thread\n",
         work.name, options_.rounds);
     table.print();
   }
@@ -215,7 +230,10 @@ int main(int argc, char **argv) {
   tmh::bench::Options options;
   tmh::bench::CommandLine app("Instances of level 2 in the threads of one process", "threads");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str();
-  app.add_option("--scale", options.scale, "times the number of transactions").capture_default_str();
-  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::ThreadsBench(options).run(); });
+  app.add_option("--rounds", options.rounds, "how often everything is measured")
+      .capture_default_str();
+  app.add_option("--scale", options.scale, "times the number of transactions")
+      .capture_default_str();
+  return tmh::bench::run_bench(app, argc, argv,
+                               [&] { return tmh::bench::ThreadsBench(options).run(); });
 }

@@ -1,11 +1,14 @@
-// bench/trees.cpp -- search trees: those of examples/trees/ as serial code, on the thesis's mechanism and on this library, beside
-// Berkeley DB, LMDB and SQLite.
-// Shape:   --experiment insert    8-byte random keys with 512 bytes, each insert a transaction, durable or not, several processes in one
-//                                 tree: latencies, commits/s, log bytes, aborts; the k-th most expensive insert. durable_compare.h
-//          static, dynamic,       see trees_experiments.h: searches that miss memory, block sizes, inserts in order, block
-//          in-order, transfers    transfers
+// bench/trees.cpp -- search trees: those of examples/trees/ as serial code, on the thesis's
+// mechanism and on this library, beside Berkeley DB, LMDB and SQLite.
+// Shape:   --experiment insert    8-byte random keys with 512 bytes, each insert a transaction,
+//          durable or not, several processes in one
+//                                 tree: latencies, commits/s, log bytes, aborts; the k-th most
+//                                       expensive insert. durable_compare.h
+//          static, dynamic,       see trees_experiments.h: searches that miss memory, block sizes,
+//          inserts in order, block in-order, transfers    transfers
 // Checked: every tree and store ends with exactly what was inserted.
-// Source:  <papers/memory-mapped-transactions>, sections 5.2, 5.4, C.6, 6.1; tables 5.1 to 5.3, 5.5, 5.6, C.11, C.12, figure 5-3.
+// Source:  <papers/memory-mapped-transactions>, sections 5.2, 5.4, C.6, 6.1; tables 5.1 to 5.3,
+//          5.5, 5.6, C.11, C.12, figure 5-3.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -22,7 +25,8 @@
 namespace tmh::bench {
 namespace {
 
-const std::vector<std::string> kExperiments = {"insert", "static", "dynamic", "in-order", "transfers"};
+const std::vector<std::string> kExperiments = {"insert", "static", "dynamic", "in-order",
+                                               "transfers"};
 
 struct Options {
   CommonOptions common;
@@ -40,9 +44,9 @@ struct Options {
 };
 
 // Ranks of figure 5-3, on a logarithmic axis.
-const std::vector<unsigned> kRanks = {1,      2,      3,      5,      10,      20,      30,     50,
-                                      100,    200,    300,    500,    1'000,   2'000,   3'000,  5'000,
-                                      10'000, 20'000, 30'000, 50'000, 100'000, 200'000, 250'000};
+const std::vector<unsigned> kRanks = {
+    1,     2,     3,     5,     10,     20,     30,     50,     100,     200,     300,    500,
+    1'000, 2'000, 3'000, 5'000, 10'000, 20'000, 30'000, 50'000, 100'000, 200'000, 250'000};
 
 Json parameters(const Options &options, const std::vector<std::string> &not_built) {
   const auto joined = [](const std::vector<std::string> &names) {
@@ -72,37 +76,42 @@ bool wants(const std::vector<std::string> &names, const std::string &name) {
 }
 
 // Who takes part, in the order of the tables.
-Contestants contestants_of(const Options &options, Durability durability, std::vector<std::string> *not_built) {
+Contestants contestants_of(const Options &options, Durability durability,
+                           std::vector<std::string> *not_built) {
   Contestants all;
   if (durability != Durability::kNone) add_floor(&all, options.floor_bytes);
   add_opponents(&all, durability, not_built);
   std::erase_if(all, [&](const auto &opponent) {
     return !options.opponents.empty() &&
-           std::none_of(options.opponents.begin(), options.opponents.end(),
-                        [&](const std::string &start) { return opponent->name().starts_with(start); });
+           std::none_of(
+               options.opponents.begin(), options.opponents.end(),
+               [&](const std::string &start) { return opponent->name().starts_with(start); });
   });
   Contestants trees;
   add_thesis_trees(&trees, durability);
   add_tmh_trees(&trees, durability, options.block_bytes);
   for (auto &tree : trees) {
     const bool is_wanted =
-        options.trees.empty() || std::any_of(options.trees.begin(), options.trees.end(),
-                                             [&](const std::string &end) { return tree->name().ends_with("-" + end); });
+        options.trees.empty() ||
+        std::any_of(options.trees.begin(), options.trees.end(),
+                    [&](const std::string &end) { return tree->name().ends_with("-" + end); });
     if (is_wanted) all.push_back(std::move(tree));
   }
   return all;
 }
 
-void run_inserts(const Options &options, Durability durability, const ScratchFolder &scratch, Report *report,
-                 ResultHash *hash) {
+void run_inserts(const Options &options, Durability durability, const ScratchFolder &scratch,
+                 Report *report, ResultHash *hash) {
   const bool is_durable = durability != Durability::kNone;
   ComparisonPlan plan;
-  plan.workload = {options.common.seed, 0, 0, is_durable ? options.durable_inserts : options.inserts};
+  plan.workload = {options.common.seed, 0, 0,
+                   is_durable ? options.durable_inserts : options.inserts};
   plan.rounds = options.rounds;
   plan.processes = options.processes;
   plan.kth_most = kRanks;
   plan.tiny = options.common.tiny;
-  std::printf("\n%s inserts into an empty tree, %llu (thesis, %s)\n", is_durable ? "Durable" : "Nondurable",
+  std::printf("\n%s inserts into an empty tree, %llu (thesis, %s)\n",
+              is_durable ? "Durable" : "Nondurable",
               static_cast<unsigned long long>(plan.workload.inserts),
               is_durable ? "tables 5.5 and 5.6, figure 5-3" : "table C.11");
   std::vector<std::string> not_built;
@@ -128,7 +137,9 @@ int run(Options options) {
   report.print_head();
   for (const std::string &name : not_built) std::printf("not built: %s\n", name.c_str());
   if (environment(scratch.path())["file_system"] == "tmpfs") {
-    std::printf("NOTE: the scratch folder lies on tmpfs, where nothing is durable; choose another by --dir\n");
+    std::printf(
+        "NOTE: the scratch folder lies on tmpfs, where nothing is durable; choose another by "
+        "--dir\n");
   }
 
   ResultHash hash;
@@ -142,7 +153,8 @@ int run(Options options) {
   if (wants(options.experiments, "dynamic")) run_dynamic(experiment);
   if (wants(options.experiments, "in-order")) run_in_order(experiment);
   if (wants(options.experiments, "transfers")) run_transfers(experiment);
-  std::printf("\nresult hash %s, every tree and store holds exactly what was inserted\n", hex(hash.value()).c_str());
+  std::printf("\nresult hash %s, every tree and store holds exactly what was inserted\n",
+              hex(hash.value()).c_str());
   report.note("result_hash", hex(hash.value()));
   report.write(options.common.csv, options.common.json);
   return 0;
@@ -154,12 +166,14 @@ int run(Options options) {
 int main(int argc, char **argv) {
   tmh::bench::Options options;
   tmh::bench::CommandLine app(
-      "Search trees: serial, on the thesis's mechanism, on this library; Berkeley DB, LMDB, SQLite", "trees");
+      "Search trees: serial, on the thesis's mechanism, on this library; Berkeley DB, LMDB, SQLite",
+      "trees");
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--experiment", options.experiments, "which of them")
       .delimiter(',')
       .check_one_of(tmh::bench::kExperiments);
-  app.add_option("--tree", options.trees, "of ours and on the thesis's mechanism: bptree, cobtree; default both")
+  app.add_option("--tree", options.trees,
+                 "of ours and on the thesis's mechanism: bptree, cobtree; default both")
       .delimiter(',')
       .check_one_of({"bptree", "cobtree"});
   app.add_option("--opponents", options.opponents,
@@ -175,19 +189,23 @@ int main(int argc, char **argv) {
   app.add_option("--rounds", options.rounds, "how often the inserts are measured")
       .capture_default_str()
       .check_positive();
-  constexpr std::uint64_t inserts_min = tmh::bench::kTeamMembersMax, inserts_max = std::uint64_t{1} << 24;
+  constexpr std::uint64_t inserts_min = tmh::bench::kTeamMembersMax,
+                          inserts_max = std::uint64_t{1} << 24;
   app.add_option("--inserts", options.inserts, "nondurable inserts of all processes together")
       .capture_default_str()
       .check_range(inserts_min, inserts_max);
-  app.add_option("--durable-inserts", options.durable_inserts, "durable inserts of all processes together")
+  app.add_option("--durable-inserts", options.durable_inserts,
+                 "durable inserts of all processes together")
       .capture_default_str()
       .check_range(inserts_min, inserts_max);
   std::vector<std::string> block_sizes;
-  for (const std::size_t bytes : tmh::bench::tree_block_sizes()) block_sizes.push_back(std::to_string(bytes));
+  for (const std::size_t bytes : tmh::bench::tree_block_sizes())
+    block_sizes.push_back(std::to_string(bytes));
   app.add_option("--block", options.block_bytes, "bytes of a block of our B+-tree")
       .capture_default_str()
       .check_one_of(block_sizes);
-  app.add_option("--floor-bytes", options.floor_bytes, "bytes that the floor makes durable per insert")
+  app.add_option("--floor-bytes", options.floor_bytes,
+                 "bytes that the floor makes durable per insert")
       .capture_default_str()
       .check_positive();
   app.add_option("--records", options.records, "records in the trees of the other experiments")
@@ -196,7 +214,8 @@ int main(int argc, char **argv) {
   app.add_option("--searches", options.searches, "searches of the other experiments")
       .capture_default_str()
       .check_positive();
-  app.add_option("--memory-mib", options.memory_mib, "static: memory that the searching process may use")
+  app.add_option("--memory-mib", options.memory_mib,
+                 "static: memory that the searching process may use")
       .capture_default_str()
       .check_range(8, 1 << 20);
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::run(options); });

@@ -1,8 +1,10 @@
-// bench/wake.cpp -- how long a change takes to reach who sleeps for it in retry(), and what sleeping costs.
-// Shape:   two processes hand a word to and fro: each waits until the word is its own, and changes it. Beside retry() at each level stand what the kernel
-//          offers for it: a futex in shared memory, and a pair of pipes. rested: the same one way, each time after a pause, so that the
-//          other one has slept for a while. idle: one process sleeps in retry() for a while in which nothing happens; its processor
-//          time is the part of a core that sleeping costs.
+// bench/wake.cpp -- how long a change takes to reach who sleeps for it in retry(), and what
+// sleeping costs.
+// Shape:   two processes hand a word to and fro: each waits until the word is its own, and changes
+//          it. Beside retry() at each level stand what the kernel offers for it: a futex in shared
+//          memory, and a pair of pipes. rested: the same one way, each time after a pause, so that
+//          the other one has slept for a while. idle: one process sleeps in retry() for a while in
+//          which nothing happens; its processor time is the part of a core that sleeping costs.
 // Checked: the word has gone to and fro as often as it should.
 // Source:  Harris, Marlow, Peyton Jones, Herlihy, Composable Memory Transactions, 2005 (retry).
 #include <linux/futex.h>
@@ -85,7 +87,8 @@ class PipeChannel final : public Channel {
   PipeChannel(const PipeChannel &) = delete;
   PipeChannel &operator=(const PipeChannel &) = delete;
   void set(std::uint64_t value) override {
-    if (write(ends_[value % 2][1], &value, sizeof value) != sizeof value) throw std::runtime_error("write to a pipe");
+    if (write(ends_[value % 2][1], &value, sizeof value) != sizeof value)
+      throw std::runtime_error("write to a pipe");
   }
   void await(std::uint64_t value) override {
     if (value == 0) return;  // nobody sets it
@@ -100,7 +103,8 @@ class PipeChannel final : public Channel {
 
 class RetryChannel final : public Channel {
  public:
-  RetryChannel(std::string folder, const char *escalation) : folder_(std::move(folder)), escalation_(escalation) {}
+  RetryChannel(std::string folder, const char *escalation)
+      : folder_(std::move(folder)), escalation_(escalation) {}
   void open() override {
     DomainOptions options;
     options.levels = Levels::kHybrid;
@@ -148,7 +152,9 @@ constexpr std::array<Way, 4> kWays = {
 
 constexpr std::chrono::milliseconds kRest{10};
 
-std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); }
+std::int64_t now_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
 
 double processor_seconds() {
   rusage used{};
@@ -161,7 +167,8 @@ double processor_seconds() {
 
 class WakeBench {
  public:
-  explicit WakeBench(Options options) : options_(std::move(options)), scratch_(options_.common.folder) {
+  explicit WakeBench(Options options)
+      : options_(std::move(options)), scratch_(options_.common.folder) {
     if (options_.common.tiny) options_ = {options_.common, 1, 50, 3, 0.05};
   }
 
@@ -192,8 +199,8 @@ class WakeBench {
  private:
   std::unique_ptr<Channel> channel(const Way &way) {
     if (way.escalation != nullptr)
-      return std::make_unique<RetryChannel>(scratch_.subfolder("domain-" + std::to_string(measured_++)),
-                                            way.escalation);
+      return std::make_unique<RetryChannel>(
+          scratch_.subfolder("domain-" + std::to_string(measured_++)), way.escalation);
     if (way.name[0] == 'f') return std::make_unique<FutexChannel>();
     return std::make_unique<PipeChannel>();
   }
@@ -275,11 +282,14 @@ class WakeBench {
         put(line, "idle_percent", percent);
         idle = with_mad(percent);
       }
-      table.add({way.name, with_mad(summarize(us)), with_mad(summarize_ratio(us, handovers_.at(&kWays[0]))),
-                 with_mad(summarize(rested)), with_mad(summarize_ratio(rested, rested_.at(&kWays[0]))), idle});
+      table.add({way.name, with_mad(summarize(us)),
+                 with_mad(summarize_ratio(us, handovers_.at(&kWays[0]))),
+                 with_mad(summarize(rested)),
+                 with_mad(summarize_ratio(rested, rested_.at(&kWays[0]))), idle});
       report->add("wake", std::move(line));
     }
-    std::printf("\nA word handed to and fro between two processes, median ±MAD %% of %zu rounds\n", options_.rounds);
+    std::printf("\nA word handed to and fro between two processes, median ±MAD %% of %zu rounds\n",
+                options_.rounds);
     table.print();
     std::printf("\nevery handover was seen\n");
   }
@@ -295,11 +305,15 @@ class WakeBench {
 
 int main(int argc, char **argv) {
   tmh::bench::Options options;
-  tmh::bench::CommandLine app("What waiting for a change costs: retry() beside the kernel's own ways", "wake");
+  tmh::bench::CommandLine app(
+      "What waiting for a change costs: retry() beside the kernel's own ways", "wake");
   tmh::bench::add_common_options(app, &options.common);
-  app.add_option("--rounds", options.rounds, "how often everything is measured").capture_default_str();
+  app.add_option("--rounds", options.rounds, "how often everything is measured")
+      .capture_default_str();
   app.add_option("--handovers", options.handovers, "of one round").capture_default_str();
-  app.add_option("--rested", options.rested, "handovers after a pause, of one round").capture_default_str();
+  app.add_option("--rested", options.rested, "handovers after a pause, of one round")
+      .capture_default_str();
   app.add_option("--idle-seconds", options.idle_seconds, "of one sleep").capture_default_str();
-  return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::WakeBench(options).run(); });
+  return tmh::bench::run_bench(app, argc, argv,
+                               [&] { return tmh::bench::WakeBench(options).run(); });
 }

@@ -1,4 +1,5 @@
-# Benches: each bench/*.cpp is a program, build/<preset>/bench/<name>, and a test that runs it with --tiny (label bench).
+# Benches: each bench/*.cpp is a program, build/<preset>/bench/<name>, and a test that runs it with
+#          --tiny (label bench).
 # Main functions are their own; Google Benchmark, CLI11, fmt, json and hwloc are linked to all.
 add_library(tmh_bench_support INTERFACE)
 target_include_directories(tmh_bench_support INTERFACE "${PROJECT_SOURCE_DIR}")
@@ -17,7 +18,8 @@ if(tmh_bench_support)
   set(unmeasured ${tmh_bench_support})
   list(FILTER unmeasured INCLUDE REGEX "/(environment|options|report)\\.cpp$")
   tmh_unmeasured_sources(${unmeasured})
-  # What a result row must name to be comparable (STYLE section 10). The commit is read at run time, if at all.
+  # What a result row must name to be comparable (STYLE section 10). The commit is read at run time,
+  # if at all.
   string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
   list(JOIN TMH_SANITIZE_FLAGS " " sanitize_flags)  # a list would be split into two definitions
   target_compile_definitions(tmh_bench_support_objects PUBLIC
@@ -26,7 +28,8 @@ if(tmh_bench_support)
     TMH_BENCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
 endif()
 
-# tmh_bench_opponent(<found> <source> <definition> <library>): the source is compiled only when its library was found.
+# tmh_bench_opponent(<found> <source> <definition> <library>): the source is compiled only when its
+# library was found.
 add_library(tmh_bench_durable STATIC)
 target_link_libraries(tmh_bench_durable PUBLIC tmh_bench_support_objects)
 macro(tmh_bench_opponent found source definition library)
@@ -50,7 +53,8 @@ if(tmh_bench_support AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
   target_precompile_headers(tmh_bench_durable REUSE_FROM tmh_bench_support_objects)
 endif()
 
-# The line bench's opponents. One file of libitm's is compiled with -fgnu-tm. Sanitizers do not know what libitm's clones do.
+# The line bench's opponents. One file of libitm's is compiled with -fgnu-tm. Sanitizers do not know
+# what libitm's clones do.
 include(CheckCXXSourceCompiles)
 if(NOT TMH_HAVE_ITM)
   unset(TMH_HAVE_ITM CACHE)  # libitm may have come since
@@ -64,8 +68,8 @@ tmh_optional("libitm (bench)" TMH_HAVE_ITM "this compiler has no working -fgnu-t
 if(TMH_HAVE_ITM AND NOT TMH_SANITIZE AND NOT TMH_COVERAGE)
   add_library(tmh_bench_itm STATIC "${PROJECT_SOURCE_DIR}/bench/support/line_itm.cpp"
                                    "${PROJECT_SOURCE_DIR}/bench/support/line_itm_transactions.cpp")
-  # g++ 12 fails with an internal error on the trap that it isolates where a null pointer would be used. clobbered: of what -fgnu-tm
-  # itself generates.
+  # g++ 12 fails with an internal error on the trap that it isolates where a null pointer would be
+  # used. clobbered: of what -fgnu-tm itself generates.
   set_source_files_properties("${PROJECT_SOURCE_DIR}/bench/support/line_itm_transactions.cpp" PROPERTIES
     COMPILE_OPTIONS "-fgnu-tm;-fno-isolate-erroneous-paths-dereference;-Wno-clobbered")
   target_link_libraries(tmh_bench_itm PUBLIC tmh_bench_support_objects itm)
@@ -108,8 +112,8 @@ endforeach()
 # So many updates that a thread runs out of nodes, all of which another one has got.
 tmh_add_program_test(bench.line_updates bench bench_line --tiny --only list --update-percent 100 --scale 600)
 
-# What bench/overhead compares counting with: the library and the bench once more, compiled without it. As long a build as the library's, so
-# only when asked for: --target bench_overhead_uncounted.
+# What bench/overhead compares counting with: the library and the bench once more, compiled without
+# it. As long a build as the library's, so only when asked for: --target bench_overhead_uncounted.
 add_library(tmh_uncounted STATIC EXCLUDE_FROM_ALL ${TMH_SOURCES})
 target_link_libraries(tmh_uncounted PRIVATE tmh_warnings
                       PUBLIC tmh_usdt Boost::headers Threads::Threads)

@@ -1,5 +1,6 @@
-# Debian packages: cpack -G DEB in the build folder makes libtmh0, libtmh-dev and tmh-tools. What the programs need is found by
-# dpkg-shlibdeps; tests/packages.py says what must be in them, and installs them in a clean Debian 12.
+# Debian packages: cpack -G DEB in the build folder makes libtmh0, libtmh-dev and tmh-tools. What
+# the programs need is found by dpkg-shlibdeps; tests/packages.py says what must be in them, and
+# installs them in a clean Debian 12.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "tmh's authors <tmh@localhost>")  # no address is published
 set(CPACK_PACKAGE_VENDOR tmh)
@@ -13,7 +14,8 @@ endif()
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)  # no groups: one package per component
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")  # libxac needs libtmh, which is in the same package
+# libxac needs libtmh, which is in the same package
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}")
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 
 set(CPACK_DEBIAN_LIBTMH0_PACKAGE_NAME libtmh0)

@@ -1,5 +1,5 @@
-# Everything from outside, found once. libtmh itself needs Boost headers (offset_ptr) and threads, nothing else;
-# hwloc and libpfm4 are for tools, tests and benches.
+# Everything from outside, found once. libtmh itself needs Boost headers (offset_ptr) and threads,
+# nothing else; hwloc and libpfm4 are for tools, tests and benches.
 find_package(Boost 1.81 REQUIRED)
 find_package(Threads REQUIRED)
 
@@ -76,8 +76,8 @@ if(TMH_BUILD_TESTS)
     message(STATUS "Abseil's containers are not tested: it is missing (Debian: libabsl-dev)")
   endif()
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
-  # Debian's rapidcheckConfig.cmake computes a wrong prefix (/usr/lib for /usr), so that its targets name files that do
-  # not exist; hence by hand.
+  # Debian's rapidcheckConfig.cmake computes a wrong prefix (/usr/lib for /usr), so that its targets
+  # name files that do not exist; hence by hand.
   find_library(RAPIDCHECK_LIBRARY rapidcheck REQUIRED)
   find_path(RAPIDCHECK_INCLUDE_DIR rapidcheck.h REQUIRED)
   add_library(tmh_rapidcheck INTERFACE)

@@ -1,4 +1,5 @@
-# The site of the public headers and READMEs: cmake --build ... --target docs, in build/<preset>/docs. Only where doxygen is found.
+# The site of the public headers and READMEs: cmake --build ... --target docs, in
+# build/<preset>/docs. Only where doxygen is found.
 tmh_look_again(TMH_DOXYGEN)
 find_program(TMH_DOXYGEN doxygen)
 find_package(Python3 QUIET COMPONENTS Interpreter)

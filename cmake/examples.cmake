@@ -1,4 +1,5 @@
-# Examples are programs that people read, and tests: each runs in a fresh folder of its own (label example).
+# Examples are programs that people read, and tests: each runs in a fresh folder of its own (label
+# example).
 
 # 1. C++ examples, one file each, linked as a user would: with the shared library.
 file(GLOB tmh_examples CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.cpp" "${PROJECT_SOURCE_DIR}/examples/trees/*.cpp")
@@ -9,8 +10,9 @@ foreach(source ${tmh_examples})
   tmh_add_program_test(example.${name} example example_${name})
 endforeach()
 
-# 2. The thesis's programs in C. They are printed as the thesis prints them, so they get C's own warnings only: figure 4-1
-#    sets a value that nobody reads, and 4096*fileLength is int arithmetic.
+# 2. The thesis's programs in C. They are printed as the thesis prints them, so they get C's own
+#    warnings only: figure 4-1 sets a value that nobody reads, and 4096*fileLength is int
+#    arithmetic.
 file(GLOB tmh_figures CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/libxac/*.c")
 function(tmh_add_figure name source)
   add_executable(${name} "${source}")
@@ -40,7 +42,8 @@ if(tmh_demo)
   target_link_libraries(tmh_inverted_index PRIVATE tmh_warnings tmh::tmh_static CLI11::CLI11 fmt::fmt)
   target_precompile_headers(tmh_inverted_index PRIVATE <fmt/format.h> ${TMH_STANDARD_HEADERS})
   tmh_unmeasured_sources("${PROJECT_SOURCE_DIR}/examples/inverted_index/options.cpp")
-  # Label multi: it starts and kills several processes. Ends with 1 when the index differs from the serial one.
+  # Label multi: it starts and kills several processes. Ends with 1 when the index differs from the
+  # serial one.
   tmh_add_program_test(example.inverted_index multi tmh_inverted_index --tiny)
   if(TMH_BUILD_TESTS)
     set_tests_properties(example.inverted_index PROPERTIES RUN_SERIAL TRUE)

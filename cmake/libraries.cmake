@@ -1,5 +1,6 @@
-# libtmh, libxac and libtmhperf, shared and static. tmh::tmh, tmh::xac and tmh::perf are the shared ones, tmh::tmh_static,
-# tmh::xac_static and (inside this project only) tmh::perf_static the static ones; inside this project and after find_package(tmh) they have the same names.
+# libtmh, libxac and libtmhperf, shared and static. tmh::tmh, tmh::xac and tmh::perf are the shared
+# ones, tmh::tmh_static, tmh::xac_static and (inside this project only) tmh::perf_static the static
+# ones; inside this project and after find_package(tmh) they have the same names.
 set(TMH_LAYERS platform levels/storage levels/line levels/page hierarchy)
 list(TRANSFORM TMH_LAYERS PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE tmh_globs)
 list(TRANSFORM tmh_globs APPEND "/*.cpp")
@@ -17,13 +18,15 @@ function(tmh_add_library name)
   add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
   set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION}
                                            SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-                                           INSTALL_RPATH "$ORIGIN")  # libxac finds the libtmh beside it
+                                           # libxac finds the libtmh beside it
+                                           INSTALL_RPATH "$ORIGIN")
   set_target_properties(${name} ${name}_static PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE CXX)
   if(NOT TMH_SANITIZE)  # the sanitizers' own symbols come from the program
-    target_link_options(${name} PRIVATE LINKER:-z,defs)  # a missing symbol is this library's fault, not its user's
+    # a missing symbol is this library's fault, not its user's
+    target_link_options(${name} PRIVATE LINKER:-z,defs)
   endif()
-  # Signal handlers, handlers of fork() and destructors of threads' keys point into the code for good: dlclose() leaves it where it is. A plugin that
-  # holds the static library is in its place.
+  # Signal handlers, handlers of fork() and destructors of threads' keys point into the code for
+  # good: dlclose() leaves it where it is. A plugin that holds the static library is in its place.
   target_link_options(${name} PRIVATE LINKER:-z,nodelete)
   target_link_options(${name}_static INTERFACE
                       "$<$<IN_LIST:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY;MODULE_LIBRARY>:LINKER:-z,nodelete>")
@@ -34,15 +37,18 @@ function(tmh_add_library name)
   endforeach()
 endfunction()
 
-# How the library's objects are compiled, which make both libraries. Nobody replaces one of its functions by another of the same name, so they
-# may be inlined, and are called without the loader's table. Thread-local words are at a fixed place: some have to be (signal handlers), and the
-# loader then places all of a library's so; without this the others are found by a call. no-gnu-unique: two copies of the library in one process (a
-# plugin that holds the static one) would share inline objects, thread-local ones, too.
+# How the library's objects are compiled, which make both libraries. Nobody replaces one of its
+# functions by another of the same name, so they may be inlined, and are called without the loader's
+# table. Thread-local words are at a fixed place: some have to be (signal handlers), and the loader
+# then places all of a library's so; without this the others are found by a call. no-gnu-unique: two
+# copies of the library in one process (a plugin that holds the static one) would share inline
+# objects, thread-local ones, too.
 set(TMH_CODE_FLAGS -fno-semantic-interposition -ftls-model=initial-exec $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
 tmh_add_library(tmh SOURCES ${TMH_SOURCES})
 target_compile_options(tmh_objects PRIVATE ${TMH_CODE_FLAGS})
 target_link_options(tmh PRIVATE LINKER:-Bsymbolic-functions)
-# now: what runs between XBEGIN and XEND may be called there for the first time; through the loader (XSAVEC) that aborts, every time.
+# now: what runs between XBEGIN and XEND may be called there for the first time; through the loader
+#      (XSAVEC) that aborts, every time.
 target_link_options(tmh PRIVATE LINKER:-z,now)
 foreach(library tmh tmh_static)
   target_compile_features(${library} PUBLIC cxx_std_20)

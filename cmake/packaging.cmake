@@ -1,6 +1,8 @@
-# cmake --install: headers, libraries, the tmh command, manual pages, the CMake package (find_package(tmh)) and pkg-config files (tmh, xac, tmhperf).
-# Everything is found relative to where it lies, so that a prefix can be moved.
-# Three components, which are the Debian packages of cpack -G DEB: libtmh0 (shared libraries), libtmh-dev, tmh-tools.
+# cmake --install: headers, libraries, the tmh command, manual pages, the CMake package
+# (find_package(tmh)) and pkg-config files (tmh, xac, tmhperf). Everything is found relative to
+# where it lies, so that a prefix can be moved.
+# Three components, which are the Debian packages of cpack -G DEB: libtmh0 (shared libraries),
+# libtmh-dev, tmh-tools.
 include(CMakePackageConfigHelpers)
 
 set(to_runtime COMPONENT libtmh0)

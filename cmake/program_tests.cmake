@@ -1,7 +1,8 @@
 # How every test that runs our code is started: its environment, its time limit, its folder.
 
-# ASan and TSan would otherwise take SIGSEGV from us; the signal tracking in platform/ owns it. die_after_fork: our tests fork
-# before they start threads of their own. One variable per preset, because gtest_discover_tests flattens lists.
+# ASan and TSan would otherwise take SIGSEGV from us; the signal tracking in platform/ owns it.
+# die_after_fork: our tests fork before they start threads of their own. One variable per preset,
+#                 because gtest_discover_tests flattens lists.
 set(TMH_TEST_ENVIRONMENT "")
 if(TMH_SANITIZE MATCHES "address")
   set(TMH_TEST_ENVIRONMENT ENVIRONMENT "ASAN_OPTIONS=handle_segv=0:handle_sigbus=0:allow_user_segv_handler=1")
@@ -9,7 +10,8 @@ elseif(TMH_SANITIZE MATCHES "thread")
   set(TMH_TEST_ENVIRONMENT ENVIRONMENT "TSAN_OPTIONS=handle_segv=0:handle_sigbus=0:allow_user_segv_handler=1:die_after_fork=0")
 endif()
 
-# tmh_add_program_test(<test> <label> <target> [args...]): runs the target in an empty working folder.
+# tmh_add_program_test(<test> <label> <target> [args...]): runs the target in an empty working
+# folder.
 function(tmh_add_program_test test label target)
   if(NOT TMH_BUILD_TESTS)
     return()

@@ -1,6 +1,7 @@
-# libtmh-rtm-emulation.so: RTM transactions without RTM (platform/rtm_emulation). x86-64 Linux; shared only, because it stands before libc's
-# functions and is also loaded by LD_PRELOAD. Not with sanitizers or coverage: their instrumentation would run in the middle of transactions
-# that the emulator interprets, with vector registers that it must not touch.
+# libtmh-rtm-emulation.so: RTM transactions without RTM (platform/rtm_emulation). x86-64 Linux;
+# shared only, because it stands before libc's functions and is also loaded by LD_PRELOAD. Not with
+# sanitizers or coverage: their instrumentation would run in the middle of transactions that the
+# emulator interprets, with vector registers that it must not touch.
 set(TMH_HAVE_RTM_EMULATION FALSE)
 # tmh_no_rtm_emulation(<why>)
 macro(tmh_no_rtm_emulation why)
@@ -24,10 +25,12 @@ file(GLOB tmh_rtm_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/platform/rtm_
 add_library(tmh_rtm_emulation SHARED ${tmh_rtm_sources})
 target_include_directories(tmh_rtm_emulation PRIVATE "${PROJECT_SOURCE_DIR}" PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-# While a transaction runs, its vector registers are live in the processor: none of this code may use any, or call what does.
-# -O2 always: unoptimized code calls memcpy for eight bytes (tests/live_vectors.py looks).
-# now, no-as-needed: no lazy binding inside; a program that is linked with the emulator names none of its functions.
-# nodelete: its signal handlers stay installed when whoever brought it along by dlopen() goes.
+# While a transaction runs, its vector registers are live in the processor: none of this code may
+# use any, or call what does. -O2 always: unoptimized code calls memcpy for eight bytes
+# (tests/live_vectors.py looks).
+# now, no-as-needed: no lazy binding inside; a program that is linked with the emulator names none
+# of its functions. nodelete: its signal handlers stay installed when whoever brought it along by
+# dlopen() goes.
 target_compile_options(tmh_rtm_emulation PRIVATE -O2 -mgeneral-regs-only -mmemcpy-strategy=rep_8byte:-1:noalign
   -mmemset-strategy=rep_8byte:-1:noalign -fno-tree-loop-distribute-patterns -fno-threadsafe-statics -fno-stack-protector -fno-exceptions
   -fvisibility=hidden -fvisibility-inlines-hidden -ftls-model=initial-exec)

@@ -1,4 +1,5 @@
-# cmake -DFOLDER=<folder> -P run_in_fresh_folder.cmake -- <program> [args]: empties the folder and runs the program in it.
+# cmake -DFOLDER=<folder> -P run_in_fresh_folder.cmake -- <program> [args]: empties the folder and
+# runs the program in it.
 set(command "")
 set(seen_dashes FALSE)
 foreach(index RANGE 1 ${CMAKE_ARGC})

@@ -1,13 +1,15 @@
-# How test programs are compiled: half of a build's time was theirs. Processor time of small ones, and of bptree_test, as the library is compiled:
-# 3.0 to 4.7 s, 9.6 s; with -O1: 2.3 to 3.0, 6.1 s; with -O1 and precompiled headers: 1.5 to 2.3, 5.3 s. (g++ 12, 2-core Xeon VM.)
+# How test programs are compiled: half of a build's time was theirs. Processor time of small ones,
+# and of bptree_test, as the library is compiled: 3.0 to 4.7 s, 9.6 s; with -O1: 2.3 to 3.0, 6.1 s;
+# with -O1 and precompiled headers: 1.5 to 2.3, 5.3 s. (g++ 12, 2-core Xeon VM.)
 
-# -O1 instead of -O3 in release builds. Not for programs that are about what the optimizer makes of their own code: transactions in RTM, inlined
-# level-1 accesses beside other threads, fences.
+# -O1 instead of -O3 in release builds. Not for programs that are about what the optimizer makes of
+# their own code: transactions in RTM, inlined level-1 accesses beside other threads, fences.
 set(TMH_OPTIMIZED_TESTS "^(asymmetric_fence|line|rtm|multi_rtm|multi_structures|thread|unmap_threads)_")
 set(tmh_quick_test_options $<$<CONFIG:Release>:-O1>)
 set(tmh_test_headers <gtest/gtest.h> ${TMH_STANDARD_HEADERS})
 
-# tmh_test_compilation(<program>): its optimization, and precompiled headers made with the same flags.
+# tmh_test_compilation(<program>): its optimization, and precompiled headers made with the same
+# flags.
 function(tmh_test_compilation name)
   if(name MATCHES "${TMH_OPTIMIZED_TESTS}")
     set(kind optimized)

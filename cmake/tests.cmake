@@ -1,5 +1,6 @@
 # Tests. One GoogleTest program per tests/*_test.cpp; ctest lists every single test in it.
-# Labels: multi (file name kill_*, history_*, multi_*, power_*: several processes, counted as two by ctest -j), unit (the others), example, bench,
+# Labels: multi (file name kill_*, history_*, multi_*, power_*: several processes, counted as two by
+#         ctest -j), unit (the others), example, bench,
 # house (layering, style, install).
 include(GoogleTest)
 include(test_compilation)
@@ -25,7 +26,8 @@ endif()
 tmh_precompile_test_headers()
 if(tmh_test_support)
   add_library(tmh_test_support STATIC ${tmh_test_support})
-  target_precompile_headers(tmh_test_support PRIVATE ${tmh_test_headers})  # a library: position-independent otherwise, so its own
+  # a library: position-independent otherwise, so its own
+  target_precompile_headers(tmh_test_support PRIVATE ${tmh_test_headers})
   target_link_libraries(tmh_test_support PUBLIC tmh_test_common $<TARGET_NAME_IF_EXISTS:tmh_history>)
 endif()
 
@@ -35,8 +37,9 @@ if(NOT TARGET tmh_tool)
 endif()
 # tmh_discover_tests(<target> <test properties...>)
 function(tmh_discover_tests name)
-  # PRE_TEST: the list is read when ctest starts, so building never runs a program. gtest_discover_tests makes a test whose
-  # output says [  SKIPPED ] count as skipped; ./check prints how many and why.
+  # PRE_TEST: the list is read when ctest starts, so building never runs a program.
+  # gtest_discover_tests makes a test whose output says [  SKIPPED ] count as skipped; ./check
+  # prints how many and why.
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES TEST_PREFIX "${name}."
     WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
     PROPERTIES ${ARGN} TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
@@ -55,7 +58,8 @@ if(TMH_HAVE_RTM_EMULATION)
   set_target_properties(tmh_elided_counters PROPERTIES C_STANDARD 11 RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endif()
 
-# The processes of kill_containers_test. A program of its own, so that each has its statics elsewhere.
+# The processes of kill_containers_test. A program of its own, so that each has its statics
+# elsewhere.
 file(GLOB tmh_container_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/containers/*.cpp")
 add_executable(tmh_container_worker ${tmh_container_sources})
 target_link_libraries(tmh_container_worker PRIVATE tmh_test_common $<TARGET_NAME_IF_EXISTS:absl::btree>
@@ -66,12 +70,14 @@ endif()
 target_compile_options(tmh_container_worker PRIVATE ${tmh_quick_test_options})
 set_target_properties(tmh_container_worker PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 
-set(TMH_LONG_TEST_COST 100)  # programs with tests of 10 s and more start first, else everybody waits for it in the end
+# programs with tests of 10 s and more start first, else everybody waits for it in the end
+set(TMH_LONG_TEST_COST 100)
 foreach(source ${tmh_tests})
   get_filename_component(name "${source}" NAME_WE)
   add_executable(${name} "${source}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-  if(name STREQUAL "rtm_loader_test")  # the shared library, as users' programs: lazy binding is what it is about
+  # the shared library, as users' programs: lazy binding is what it is about
+  if(name STREQUAL "rtm_loader_test")
     target_link_libraries(${name} PRIVATE tmh::tmh tmh_warnings GTest::gtest_main)
     target_link_options(${name} PRIVATE LINKER:-z,lazy)
   elseif(name STREQUAL "unload_test")
@@ -108,7 +114,8 @@ foreach(source ${tmh_tests})
     add_dependencies(${name} tmh_elided_counters tmh_rtm_emulation)
   elseif(name MATCHES "rtm_emulation")
     target_link_libraries(${name} PRIVATE tmh_rtm_emulation tmh_rtm_streams)
-    target_link_options(${name} PRIVATE LINKER:-z,now)  # the first call of a function goes through the loader: XSAVEC, an abort
+    # the first call of a function goes through the loader: XSAVEC, an abort
+    target_link_options(${name} PRIVATE LINKER:-z,now)
   endif()
   if(name STREQUAL "multi_rtm_emulation_test")  # a defect that it plants must be hit by chance
     set(properties LABELS multi RUN_SERIAL TRUE)
@@ -117,7 +124,8 @@ foreach(source ${tmh_tests})
   else()
     set(properties LABELS unit)
   endif()
-  if(name MATCHES "^libxac_figures_")  # the thesis's programs, each within a minute: 19 s with one neighbour, 37 s with three
+  # the thesis's programs, each within a minute: 19 s with one neighbour, 37 s with three
+  if(name MATCHES "^libxac_figures_")
     list(APPEND properties PROCESSORS 3)
   endif()
   if(name MATCHES "^(larger_than_memory|libxac_figures|log_damage|power_cut|power_mixes|power_planted|tool_corpus)_")
@@ -160,8 +168,9 @@ if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
   set_tests_properties(${emulated_tests} emulated.others PROPERTIES RUN_SERIAL TRUE)
 endif()
 
-# The house: rules about the tree, each with a test that the rule can be broken, and the installed package.
-# tmh_add_house_test(<name> <script> [arguments...]): exit status 77 and "SKIPPED: why" means skipped.
+# The house: rules about the tree, each with a test that the rule can be broken, and the installed
+# package. tmh_add_house_test(<name> <script> [arguments...]): exit status 77 and "SKIPPED: why"
+# means skipped.
 function(tmh_add_house_test name script)
   add_test(NAME house.${name} COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/${script}" ${ARGN} COMMAND_EXPAND_LISTS)
   set_tests_properties(house.${name} PROPERTIES LABELS house TIMEOUT ${TMH_TEST_TIMEOUT_SEC} SKIP_RETURN_CODE 77 ${TMH_TEST_ENVIRONMENT})
@@ -169,7 +178,8 @@ endfunction()
 set(compilers --cc "${CMAKE_C_COMPILER}" --cxx "${CMAKE_CXX_COMPILER}")
 tmh_add_house_test(layering layering.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(layering_can_fail layering.py --self-test)
-# What the libraries' sources include first has been compiled alone by the build, with the same warnings: two thirds of the headers' time.
+# What the libraries' sources include first has been compiled alone by the build, with the same
+# warnings: two thirds of the headers' time.
 set(objects_headers --objects $<TARGET_OBJECTS:tmh_objects> $<TARGET_OBJECTS:xac_objects>)
 if(TMH_HAVE_RTM_EMULATION)
   list(APPEND objects_headers $<TARGET_OBJECTS:tmh_rtm_emulation>)
@@ -230,7 +240,8 @@ if(NOT TMH_SANITIZE AND NOT TMH_COVERAGE)  # gdb and a sanitizer's start get in 
   tmh_add_house_test(gdb gdb/printers.py "${PROJECT_SOURCE_DIR}" --cxx "${CMAKE_CXX_COMPILER}" --library "$<TARGET_FILE:tmh_static>")
 endif()
 if(TMH_INSTALL)
-  list(JOIN TMH_SANITIZE_FLAGS " " flags)  # a program that links a sanitized library must be sanitized itself
+  # a program that links a sanitized library must be sanitized itself
+  list(JOIN TMH_SANITIZE_FLAGS " " flags)
   if(TMH_COVERAGE)
     set(flags --coverage)
   endif()

@@ -1,5 +1,6 @@
-# TinySTM, an opponent of bench/line that Debian has no package of: TMH_TINYSTM names a folder in which its own `make` has left include/stm.h and
-# lib/libstm.a. Also runs alone: cmake -DTMH_TINYSTM=<folder> -P tinystm.cmake says whether it will do.
+# TinySTM, an opponent of bench/line that Debian has no package of: TMH_TINYSTM names a folder in
+# which its own `make` has left include/stm.h and lib/libstm.a. Also runs alone: cmake
+# -DTMH_TINYSTM=<folder> -P tinystm.cmake says whether it will do.
 set(TMH_TINYSTM "" CACHE PATH "Folder where TinySTM 1.0.4 or later is built, for bench/line; empty: without it")
 if(TMH_TINYSTM)
   foreach(file include/stm.h lib/libstm.a)

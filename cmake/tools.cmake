@@ -1,9 +1,10 @@
-# The tmh command. Its target is tmh_tool, because the library's target is tmh. All but main.cpp is a library, which tests link to.
+# The tmh command. Its target is tmh_tool, because the library's target is tmh. All but main.cpp is
+# a library, which tests link to.
 file(GLOB tmh_tools CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*.cpp" "${PROJECT_SOURCE_DIR}/tools/doctor/*.cpp"
      "${PROJECT_SOURCE_DIR}/tools/run/*.cpp" "${PROJECT_SOURCE_DIR}/examples/workloads/*.cpp")
 list(FILTER tmh_tools EXCLUDE REGEX "/main\\.cpp$")
-# What `tmh run` and `tmh doctor` measure is -O3 in release, as users' programs may be. The rest prints, and asks the library: -O1 takes a third
-# less to compile.
+# What `tmh run` and `tmh doctor` measure is -O3 in release, as users' programs may be. The rest
+# prints, and asks the library: -O1 takes a third less to compile.
 set(tmh_tools_measured ${tmh_tools})
 list(FILTER tmh_tools_measured INCLUDE REGEX "/(tools/run/|tools/doctor/try_|examples/workloads/)")
 list(FILTER tmh_tools EXCLUDE REGEX "/(tools/run/|tools/doctor/try_|examples/workloads/)")

@@ -45,7 +45,8 @@ def shown(lines):
             yield f"{comment[1]}/// {text(comment[2])}"
         elif is_member:
             yield f"{behind[1]}  ///< {text(behind[2])}"
-        elif line.startswith("struct std::"):  # a specialization: no interface of ours, and Doxygen 1.9 does not know its scope
+        # a specialization: no interface of ours, and Doxygen 1.9 does not know its scope
+        elif line.startswith("struct std::"):
             yield "// " + line
         else:
             yield line

@@ -1,5 +1,7 @@
-// examples/bank.cpp -- two processes move money between accounts while a third one adds up all of them.
-// Invariant: every sum that a query sees is the same: it reads one consistent snapshot and never aborts.
+// examples/bank.cpp -- two processes move money between accounts while a third one adds up all of
+// them.
+// Invariant: every sum that a query sees is the same: it reads one consistent snapshot and never
+//            aborts.
 // Run:       bank [folder], default ./bank.domain.
 #include <array>
 #include <cstdio>
@@ -16,7 +18,8 @@
 
 namespace {
 
-constexpr int kAccounts = 8192;  // 4 bytes each: 8 pages, so that two transfers often touch different ones
+// 4 bytes each: 8 pages, so that two transfers often touch different ones
+constexpr int kAccounts = 8192;
 constexpr int kDeposit = 100;
 constexpr int kTransfers = 2000;
 using Bank = std::array<int, kAccounts>;
@@ -40,8 +43,10 @@ void audit(const char *folder) {
   const tmh::Segment accounts = domain.map("accounts");
   const Bank &bank = *accounts.root<Bank>();
   for (int i = 0; i < 200; ++i) {
-    const int sum = tmh::query(domain, [&] { return std::accumulate(bank.begin(), bank.end(), 0); });
-    if (sum != kAccounts * kDeposit) throw std::runtime_error("money was made or lost: " + std::to_string(sum));
+    const int sum =
+        tmh::query(domain, [&] { return std::accumulate(bank.begin(), bank.end(), 0); });
+    if (sum != kAccounts * kDeposit)
+      throw std::runtime_error("money was made or lost: " + std::to_string(sum));
   }
 }
 
@@ -61,7 +66,8 @@ void start(Work &&work) {
 
 int main(int argc, char **argv) {
   const char *folder = argc > 1 ? argv[1] : "bank.domain";
-  start([&] {  // the accounts are opened by a process of its own, so that this one has no domain when it forks
+  // the accounts are opened by a process of its own, so that this one has no domain when it forks
+  start([&] {
     const tmh::Domain domain = tmh::Domain::open(folder);
     const tmh::Segment accounts = domain.map("accounts");
     Bank &bank = *accounts.root<Bank>();
@@ -74,6 +80,7 @@ int main(int argc, char **argv) {
   start([&] { transfer(folder, 2); });
   start([&] { audit(folder); });
   while (wait(&status) > 0) failed += status != 0;
-  if (failed == 0) std::printf("%d transfers, every audit saw %d\n", 2 * kTransfers, kAccounts * kDeposit);
+  if (failed == 0)
+    std::printf("%d transfers, every audit saw %d\n", 2 * kTransfers, kAccounts * kDeposit);
   return failed == 0 ? 0 : 1;
 }

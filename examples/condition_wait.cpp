@@ -1,6 +1,7 @@
-// examples/condition_wait.cpp -- waiting for a condition by tmh::retry(): a mailbox of one letter between two processes, without locks or polls.
-// Invariant: every letter arrives once, in order: the body that finds the mailbox in the wrong state is undone, and runs again when something
-//            that it has read has changed.
+// examples/condition_wait.cpp -- waiting for a condition by tmh::retry(): a mailbox of one letter
+// between two processes, without locks or polls.
+// Invariant: every letter arrives once, in order: the body that finds the mailbox in the wrong
+//            state is undone, and runs again when something that it has read has changed.
 // Run:       condition_wait [folder], default ./condition_wait.domain.
 #include <cstdio>
 #include <exception>

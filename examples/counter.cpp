@@ -1,5 +1,7 @@
-// examples/counter.cpp -- the smallest program: four processes increment one counter 1000 times each.
-// Run:       counter [folder], default ./counter.domain; prints 4000 the first time, 8000 the second, ...
+// examples/counter.cpp -- the smallest program: four processes increment one counter 1000 times
+// each.
+// Run:       counter [folder], default ./counter.domain; prints 4000 the first time, 8000 the
+//            second, ...
 #include <cstdio>
 #include <exception>
 

@@ -1,5 +1,7 @@
-// examples/durable_queue.cpp -- a first-in-first-out queue on disk: two producers, a consumer, and kill -9 for all three at once.
-// Invariant: items leave in each producer's order, none lost or doubled, although the process that takes them dies in between.
+// examples/durable_queue.cpp -- a first-in-first-out queue on disk: two producers, a consumer, and
+// kill -9 for all three at once.
+// Invariant: items leave in each producer's order, none lost or doubled, although the process that
+//            takes them dies in between.
 // Run:       durable_queue [folder], default ./durable_queue.domain.
 #include <csignal>
 #include <cstdio>
@@ -27,7 +29,8 @@ struct Queue {
 
 void work(const char *folder, int role) {
   tmh::DomainOptions options;
-  options.durability = tmh::Durability::kStrict;  // atomically() returns when the commit would survive a power cut
+  // atomically() returns when the commit would survive a power cut
+  options.durability = tmh::Durability::kStrict;
   options.log_file_bytes = 1 << 20;
   const tmh::Domain domain = tmh::Domain::open(folder, options);
   const tmh::Segment segment = domain.map("queue");

@@ -1,6 +1,8 @@
-// examples/job_queue.cpp -- a durable job queue: a producer, workers of which one is killed again and again, and a monitor.
-// Invariant: each job is done exactly once: its effect and the note that it is done are one instance. A job whose worker died goes back; that is
-//            why an idle worker waits by retry_until(): no change announces a death.
+// examples/job_queue.cpp -- a durable job queue: a producer, workers of which one is killed again
+// and again, and a monitor.
+// Invariant: each job is done exactly once: its effect and the note that it is done are one
+//            instance. A job whose worker died goes back; that is why an idle worker waits by
+//            retry_until(): no change announces a death.
 // Run:       job_queue [folder], default ./job_queue.domain.
 #include <cerrno>
 #include <chrono>
@@ -25,10 +27,13 @@ constexpr long kJobs = 600, kWaitingMax = 50;
 
 struct Queue {
   using allocator_type = tmh::allocator<std::byte>;
-  explicit Queue(const allocator_type &allocator) : waiting(allocator), running(allocator), times_done(allocator) {}
+  explicit Queue(const allocator_type &allocator)
+      : waiting(allocator), running(allocator), times_done(allocator) {}
   std::deque<long, tmh::allocator<long>> waiting;
-  std::map<long, pid_t, std::less<>, tmh::allocator<std::pair<const long, pid_t>>> running;  // job, who does it
-  std::vector<int, tmh::allocator<int>> times_done;                                          // by job
+  // job, who does it
+  std::map<long, pid_t, std::less<>, tmh::allocator<std::pair<const long, pid_t>>> running;
+  // by job
+  std::vector<int, tmh::allocator<int>> times_done;
   long produced = 0, done = 0;
   long balance[kAccounts] = {};
 };
@@ -56,7 +61,8 @@ void produce(const Shared &shared) {
   }
 }
 
-// A pid may come again, and then keeps its job running until that process ends, too: who cannot have that notes the time and takes back by age.
+// A pid may come again, and then keeps its job running until that process ends, too: who cannot
+// have that notes the time and takes back by age.
 void take_back_from_the_dead(Queue &queue) {
   for (auto job = queue.running.begin(); job != queue.running.end();) {
     if (kill(job->second, 0) == 0 || errno != ESRCH) {
@@ -114,7 +120,8 @@ bool monitor(const Shared &shared) {
 
 template <class Role>
 pid_t start(const char *folder, Role role) {
-  const pid_t child = fork();  // before this process opens the domain: it is not passed on to children
+  // before this process opens the domain: it is not passed on to children
+  const pid_t child = fork();
   if (child != 0) return child;
   try {
     role(Shared(folder));
@@ -142,9 +149,12 @@ int main(int argc, char **argv) {
     worker = start(folder, work);
   }
   bool good = waitpid(producer, &status, 0) == producer && status == 0;
-  for (const pid_t worker : workers) good = waitpid(worker, &status, 0) == worker && status == 0 && good;
+  for (const pid_t worker : workers)
+    good = waitpid(worker, &status, 0) == worker && status == 0 && good;
   const Shared shared(folder);
-  good = good && monitor(shared) && tmh::query(shared.domain, [&] { return shared.queue->done == kJobs; });
-  std::printf("%d workers killed; %ld jobs: %s\n", killed, kJobs, good ? "each done once" : "WRONG");
+  good = good && monitor(shared) &&
+         tmh::query(shared.domain, [&] { return shared.queue->done == kJobs; });
+  std::printf("%d workers killed; %ld jobs: %s\n", killed, kJobs,
+              good ? "each done once" : "WRONG");
   return good ? 0 : 1;
 }

@@ -1,5 +1,7 @@
-// examples/level_comparison.cpp -- the same transactions at lines only, at pages only, and in a hybrid domain that may choose.
-// Shape:     most move one unit between two counters; one in a hundred touches every page. Run: level_comparison [folder].
+// examples/level_comparison.cpp -- the same transactions at lines only, at pages only, and in a
+// hybrid domain that may choose.
+// Shape:     most move one unit between two counters; one in a hundred touches every page. Run:
+//            level_comparison [folder].
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -10,7 +12,8 @@
 
 namespace {
 
-constexpr std::uint64_t kTransactions = 20'000, kPages = 256, kPerPage = tmh::kPageBytes / sizeof(long);
+constexpr std::uint64_t kTransactions = 20'000, kPages = 256,
+                        kPerPage = tmh::kPageBytes / sizeof(long);
 using Counter = tmh::field<long>;  // exactly a long; loads and stores go through the instance
 
 struct Choice {
@@ -39,21 +42,24 @@ bool run(const std::string &folder, const Choice &choice) {
   for (std::uint64_t i = 0; i < kTransactions; ++i) {
     if (i % 100 == 0) {
       tmh::atomically(huge, [&](tmh::Fields) {
-        for (std::uint64_t page = 0; page < kPages; ++page) counters[page * kPerPage] += page % 2 == 0 ? 1 : -1;
+        for (std::uint64_t page = 0; page < kPages; ++page)
+          counters[page * kPerPage] += page % 2 == 0 ? 1 : -1;
       });
     } else {
-      Counter &from = counters[i * 7919 % (kPages * kPerPage)], &to = counters[i * 104'729 % (kPages * kPerPage)];
+      Counter &from = counters[i * 7919 % (kPages * kPerPage)],
+              &to = counters[i * 104'729 % (kPages * kPerPage)];
       tmh::atomically(small, [&](tmh::Fields) {
         --from;
         ++to;
       });
     }
   }
-  const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  const double us =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   std::printf("%-7s %6.2f us each", choice.name, us / kTransactions);
   for (const tmh::SiteReport &report : {small.report(), huge.report()})
-    std::printf("  %s: %5llu at lines, %5llu at pages", report.name.c_str(), 1ull * report.line_commits,
-                1ull * report.page_commits);
+    std::printf("  %s: %5llu at lines, %5llu at pages", report.name.c_str(),
+                1ull * report.line_commits, 1ull * report.page_commits);
   std::printf("\n");
   return tmh::query(domain, [&] {
     long sum = 0;

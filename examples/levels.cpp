@@ -1,4 +1,5 @@
-// examples/levels.cpp -- one body at two levels: small transfers at cache lines, a yearly interest at pages, on the same accounts.
+// examples/levels.cpp -- one body at two levels: small transfers at cache lines, a yearly interest
+// at pages, on the same accounts.
 #include <cstdio>
 #include <thread>
 #include <vector>
@@ -20,11 +21,13 @@ int main(int argc, char **argv) {
   const tmh::Domain domain = tmh::Domain::open(argc > 1 ? argv[1] : "levels.tmh", options);
   tmh::SegmentOptions raw;
   raw.layout = tmh::Layout::kRaw;
-  raw.size_bytes = (kAccounts * sizeof(Account) + tmh::kPageBytes - 1) / tmh::kPageBytes * tmh::kPageBytes;
+  raw.size_bytes =
+      (kAccounts * sizeof(Account) + tmh::kPageBytes - 1) / tmh::kPageBytes * tmh::kPageBytes;
   auto *accounts = reinterpret_cast<Account *>(domain.map("accounts.raw", raw).data());
 
   const tmh::Site transfer(domain, "transfer");
-  const tmh::Site interest(domain, "interest", "always");  // touches every account: level 2 from the start
+  // touches every account: level 2 from the start
+  const tmh::Site interest(domain, "interest", "always");
   tmh::atomically(interest, [&](tmh::Fields) {
     for (std::size_t i = 0; i < kAccounts; ++i) accounts[i].balance = 1000;
   });
@@ -33,7 +36,8 @@ int main(int argc, char **argv) {
   for (std::size_t teller = 1; teller <= 2; ++teller) {
     tellers.emplace_back([&, teller] {
       for (std::size_t i = 0; i < 20'000; ++i) {
-        Account &from = accounts[(i * 7919 * teller) % kAccounts], &to = accounts[(i * 104729 + teller) % kAccounts];
+        Account &from = accounts[(i * 7919 * teller) % kAccounts],
+                &to = accounts[(i * 104729 + teller) % kAccounts];
         tmh::atomically(transfer, [&](tmh::Fields) {
           from.balance -= 10;
           to.balance += 10;
@@ -53,10 +57,11 @@ int main(int argc, char **argv) {
   });
   for (const tmh::Site *site : {&transfer, &interest}) {
     const tmh::SiteReport report = site->report();
-    std::printf("%-10s at lines %8llu  at pages %6llu  went up %llu, came down %llu\n", report.name.c_str(),
-                static_cast<unsigned long long>(report.line_commits),
+    std::printf("%-10s at lines %8llu  at pages %6llu  went up %llu, came down %llu\n",
+                report.name.c_str(), static_cast<unsigned long long>(report.line_commits),
                 static_cast<unsigned long long>(report.page_commits),
-                static_cast<unsigned long long>(report.escalations_capacity + report.escalations_needs_pages +
+                static_cast<unsigned long long>(report.escalations_capacity +
+                                                report.escalations_needs_pages +
                                                 report.escalations_attempts),
                 static_cast<unsigned long long>(report.de_escalations));
   }

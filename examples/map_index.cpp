@@ -1,5 +1,7 @@
-// examples/map_index.cpp -- unmodified std::map, std::vector and std::basic_string in a segment: a persistent word index.
-// Run:       map_index [folder [word...]]: adds the words to the index, then prints every word with the positions it had.
+// examples/map_index.cpp -- unmodified std::map, std::vector and std::basic_string in a segment: a
+// persistent word index.
+// Run:       map_index [folder [word...]]: adds the words to the index, then prints every word with
+//            the positions it had.
 #include <cstdio>
 #include <exception>
 #include <functional>

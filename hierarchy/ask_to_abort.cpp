@@ -3,11 +3,13 @@
 
 namespace tmh::hierarchy {
 
-Asked fail_running(page::DomainMemory &memory, storage::Participant &other, std::uint64_t instance) noexcept {
+Asked fail_running(page::DomainMemory &memory, storage::Participant &other,
+                   std::uint64_t instance) noexcept {
   if (instance == 0) return Asked::kEnded;
   if (other.is_query.load(std::memory_order_relaxed) != 0) return Asked::kQuery;
   const std::uint32_t turn = memory.state().turn.load(std::memory_order_relaxed);
-  if (page::is_irrevocable(turn) && &other == &memory.participant(page::holder_of(turn))) return Asked::kIrrevocable;
+  if (page::is_irrevocable(turn) && &other == &memory.participant(page::holder_of(turn)))
+    return Asked::kIrrevocable;
   // release: pairs with the acquire in Engine::is_valid()
   other.failed_instance.store(instance, std::memory_order_release);
   return Asked::kFailed;
@@ -30,12 +32,14 @@ Asked ask_to_abort(page::Engine &engine, std::uint32_t slot, std::uint64_t incar
 Asked ask_to_abort(line::LineContextV1 &context, line::Owner owner, std::uint64_t status) noexcept {
   // acquire: pairs with the release that made it PENDING
   std::uint64_t seen = context.status.load(std::memory_order_acquire);
-  if (context.owner.load(std::memory_order_relaxed) != owner || line::number_of(seen) != line::number_of(status))
+  if (context.owner.load(std::memory_order_relaxed) != owner ||
+      line::number_of(seen) != line::number_of(status))
     return Asked::kEnded;
   // relaxed: nothing is published with it; the other's CAS at its commit point finds it
   if (line::state_of(seen) == line::State::kPending &&
-      context.status.compare_exchange_strong(seen, line::status_word(line::number_of(seen), line::State::kFailed),
-                                             std::memory_order_relaxed))
+      context.status.compare_exchange_strong(
+          seen, line::status_word(line::number_of(seen), line::State::kFailed),
+          std::memory_order_relaxed))
     return Asked::kFailed;
   switch (line::state_of(seen)) {
     case line::State::kFailed:

@@ -1,8 +1,10 @@
 // hierarchy/ask_to_abort.h -- failing the running instance of another participant, from outside.
-// Invariant: the same transitions that conflicts make, and no others (PROTOCOL.md): level 2: Participant::failed_instance, under the domain lock;
-//            level 1: status PENDING -> FAILED by CAS. Both name the instance by its number, so that none of them hits a later one.
-// Result:    a FAILED instance ends ABORTED at its next end, or first touch in an eager domain. Until then its process keeps its snapshot and
-//            pages: they are mapped there, and it would go on reading them. Eager: others take no notice of its accesses from here on.
+// Invariant: the same transitions that conflicts make, and no others (PROTOCOL.md): level 2:
+//            Participant::failed_instance, under the domain lock; level 1: status PENDING -> FAILED
+//            by CAS. Both name the instance by its number, so that none of them hits a later one.
+// Result:    a FAILED instance ends ABORTED at its next end, or first touch in an eager domain.
+//            Until then its process keeps its snapshot and pages: they are mapped there, and it
+//            would go on reading them. Eager: others take no notice of its accesses from here on.
 // Never:     queries, irrevocable instances, instances of level 1 behind their commit point.
 // Contexts:  not in handlers, but fail_running().
 #pragma once
@@ -25,10 +27,13 @@ enum class Asked : std::uint8_t {
 // REQUIRES the domain lock: who becomes irrevocable looks at both words under it.
 [[nodiscard]] Asked fail_running(page::DomainMemory &memory, storage::Participant &other,
                                  std::uint64_t instance) noexcept;
-// Instance `instance` of the participant that had this incarnation in `slot`. Takes the domain lock: waits for whoever holds it.
-[[nodiscard]] Asked ask_to_abort(page::Engine &engine, std::uint32_t slot, std::uint64_t incarnation,
-                                 std::uint64_t instance) noexcept;
-// The instance of level 1 whose context showed `status`. Takes no lock. It lets go of its lines by itself.
-[[nodiscard]] Asked ask_to_abort(line::LineContextV1 &context, line::Owner owner, std::uint64_t status) noexcept;
+// Instance `instance` of the participant that had this incarnation in `slot`. Takes the domain
+// lock: waits for whoever holds it.
+[[nodiscard]] Asked ask_to_abort(page::Engine &engine, std::uint32_t slot,
+                                 std::uint64_t incarnation, std::uint64_t instance) noexcept;
+// The instance of level 1 whose context showed `status`. Takes no lock. It lets go of its lines by
+// itself.
+[[nodiscard]] Asked ask_to_abort(line::LineContextV1 &context, line::Owner owner,
+                                 std::uint64_t status) noexcept;
 
 }  // namespace tmh::hierarchy

@@ -14,7 +14,8 @@ namespace {
 // Sleeping for less takes 50 us more than asked for.
 constexpr std::uint64_t kSleepNsMin = 50'000;
 
-// Spreads processes and threads and needs no quality. Without a state, which forked processes would share.
+// Spreads processes and threads and needs no quality. Without a state, which forked processes would
+// share.
 std::uint64_t random_ns(std::uint64_t bound) noexcept {
   return ((platform::ticks() * 0x9e37'79b9'7f4a'7c15) >> 32) % bound;
 }

@@ -1,6 +1,6 @@
 // hierarchy/back_off.h -- the wait after an attempt that failed, at either level.
-// Shape:     random in [0, backoff_ns_max()). Short waits spin: the kernel makes a sleep of 2 us one of 80, and who holds up a group
-//            commit for so long holds up everybody in it.
+// Shape:     random in [0, backoff_ns_max()). Short waits spin: the kernel makes a sleep of 2 us
+//            one of 80, and who holds up a group commit for so long holds up everybody in it.
 // Contexts:  outside of instances; not in handlers.
 // Source:    thesis, section 3.3.
 #pragma once

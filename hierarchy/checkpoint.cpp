@@ -1,5 +1,6 @@
 // hierarchy/checkpoint.cpp -- checkpoints, archiving of log files, hot backup.
-// Source:    DESIGN D6; LIBTP, section 3.2.1 (checkpoints); thesis, section 2.3 (xCheckpoint, xArchive).
+// Source:    DESIGN D6; LIBTP, section 3.2.1 (checkpoints); thesis, section 2.3 (xCheckpoint,
+//            xArchive).
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -34,7 +35,8 @@ using storage::LogState;
 namespace {
 // The domain lock is given back after so many versions: 256 take about 50 us.
 constexpr std::size_t kCollectSlice = 256;
-// How long a checkpoint waits for readers of older snapshots before it settles for an earlier point.
+// How long a checkpoint waits for readers of older snapshots before it settles for an earlier
+// point.
 constexpr std::uint64_t kPatienceNs = 100'000'000;
 
 void pause_us(long us) noexcept {
@@ -45,14 +47,16 @@ void pause_us(long us) noexcept {
 
 void DurableDomain::lock_domain() noexcept {
   page::DomainState &domain = memory_.state();
-  const bool inherited =
-      domain.lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_) == platform::Locked::kInherited;
+  const bool inherited = domain.lock.lock(log_->tag(), page::DomainMemory::holder_alive,
+                                          &memory_) == platform::Locked::kInherited;
   if (!inherited && tree_->is_linked()) return;
   tree_->repair();
-  domain.repair_again |= page::kRepairRest;  // the engine's next holder also opens segments and mends the access table
+  // the engine's next holder also opens segments and mends the access table
+  domain.repair_again |= page::kRepairRest;
 }
 
-// Sends every version up to `fence` home that readers allow. True: everything up to `fence` is home, and was not folded into what is later.
+// Sends every version up to `fence` home that readers allow. True: everything up to `fence` is
+// home, and was not folded into what is later.
 bool DurableDomain::collect_up_to(std::uint64_t fence, std::uint64_t patience_ns) noexcept {
   const std::uint64_t deadline = platform::monotonic_ns() + patience_ns;
   for (;;) {
@@ -60,7 +64,8 @@ bool DurableDomain::collect_up_to(std::uint64_t fence, std::uint64_t patience_ns
     const std::size_t sent = tree_->collect(kCollectSlice, fence);
     const bool complete = tree_->oldest_stamp() > fence, is_linked = tree_->is_linked();
     memory_.state().lock.unlock();
-    if (complete || !is_linked || (sent == 0 && platform::monotonic_ns() >= deadline)) return complete;
+    if (complete || !is_linked || (sent == 0 && platform::monotonic_ns() >= deadline))
+      return complete;
     if (sent == 0) pause_us(500);
   }
 }
@@ -75,7 +80,8 @@ std::uint64_t DurableDomain::move_fence() noexcept {
   return fence;
 }
 
-// An error is kept: the kernel takes the pages for clean afterwards, so that a later success would say nothing about them.
+// An error is kept: the kernel takes the pages for clean afterwards, so that a later success would
+// say nothing about them.
 Errc DurableDomain::sync_data_files(Pace pace) noexcept {
   storage::DataSyncs &syncs = state().data_syncs;
   const storage::SegmentRecordV1 *const records = memory_.control().segments;
@@ -99,15 +105,18 @@ Errc DurableDomain::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
   };
   platform::DiskFile file;
   const std::string path = memory_.segment_path(memory_.control().segments[segment]);
-  if (const Errc error = file.open(path, platform::DiskFile::Mode::kRead, platform::FileRole::kSegment);
+  if (const Errc error =
+          file.open(path, platform::DiskFile::Mode::kRead, platform::FileRole::kSegment);
       error != Errc::kOk)
     return error;
   const std::uint64_t deadline = platform::monotonic_ns() + kPatienceNs;
   for (;;) {
     const std::uint32_t unknown = syncs.oldest_unknown(segment);
-    // Behind the file's opening and the look at who syncs: whatever was told to others before is here, or is in doubt.
+    // Behind the file's opening and the look at who syncs: whatever was told to others before is
+    // here, or is in doubt.
     if (const Errc earlier = syncs.failed(); earlier != Errc::kOk)
-      return fail(earlier, "syncing a data file failed before: recovery must store it again from the log");
+      return fail(earlier,
+                  "syncing a data file failed before: recovery must store it again from the log");
     if (unknown == 0) break;
     page::SegmentMemory &here = memory_.segment(segment);
     if (here.is_open.load(std::memory_order_acquire) && here.opened_at < unknown) {
@@ -115,21 +124,23 @@ Errc DurableDomain::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
       break;
     }
     if (syncs.is_in_doubt(segment, unknown) || platform::monotonic_ns() >= deadline) {
-      // Home has all of it, and is another file: what that sync may have lost is written again. Behind the opening of `file`, which hears what
-      // becomes of it; one opened later might not.
+      // Home has all of it, and is another file: what that sync may have lost is written again.
+      // Behind the opening of `file`, which hears what becomes of it; one opened later might not.
       if (memory_.has_separate_homes()) {
-        if (const Errc error = write_all_pages(segment, file, pace); error != Errc::kOk) return error;
+        if (const Errc error = write_all_pages(segment, file, pace); error != Errc::kOk)
+          return error;
         break;
       }
-      return fail(Errc::kIo,
-                  path +
-                      ": whether all of it is on disk knows only who had it open before a process died that synced it; "
-                      "that one's checkpoint, or the next open, makes sure");
+      return fail(Errc::kIo, path +
+                                 ": whether all of it is on disk knows only who had it open before "
+                                 "a process died that synced it; "
+                                 "that one's checkpoint, or the next open, makes sure");
     }
     pause_us(500);
   }
   if (pace == Pace::kGentle)
-    if (const Errc error = result_of(file.write_back_gently(stopping_)); error != Errc::kOk) return error;
+    if (const Errc error = result_of(file.write_back_gently(stopping_)); error != Errc::kOk)
+      return error;
   const Errc error = result_of(file.sync());
   if (error == Errc::kOk && doubts != 0) syncs.settle(segment, doubts);
   return error;
@@ -144,8 +155,10 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   // First: archive() and copy_to() go by it also when there is no new one.
   if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
   if (const Errc error = flush(); error != Errc::kOk) return error;
-  // The stamp of a version says nothing about lines that were folded into it, unless a fence was in between.
-  const std::uint64_t fence_before = memory_.state().fold_fence;  // checkpoint_lock: nobody moves it
+  // The stamp of a version says nothing about lines that were folded into it, unless a fence was in
+  // between.
+  // checkpoint_lock: nobody moves it
+  const std::uint64_t fence_before = memory_.state().fold_fence;
   // From here versions go home, also to segments that this process has not mapped.
   if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
   const std::uint64_t home_before = collect_up_to(fence_before, 0) ? fence_before : 0;
@@ -155,14 +168,18 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   const Errc taken = memory_.has_separate_homes() ? log_->changed().take() : Errc::kOk;
   log_->unlock();
   if (taken != Errc::kOk) return taken;
-  if (memory_.has_separate_homes() && !log_->lower()->is_home(start.line)) return Errc::kOk;  // the next one, perhaps
-  const std::uint64_t fence = move_fence();                                                   // >= start.clock
-  if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;           // made since
+  // the next one, perhaps
+  if (memory_.has_separate_homes() && !log_->lower()->is_home(start.line)) return Errc::kOk;
+  // >= start.clock
+  const std::uint64_t fence = move_fence();
+  // made since
+  if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
   if (const Errc error = log_->flush(fence); error != Errc::kOk) return error;
   const bool complete = collect_up_to(fence, kPatienceNs);
   step(Step::kCheckpointCollected);
   if (!complete) {
-    // A reader needs what home held before: start at the last point passed in front of the fence before, when that much is home.
+    // A reader needs what home held before: start at the last point passed in front of the fence
+    // before, when that much is home.
     log_->lock();
     start = storage::FlushPoint{};
     for (const storage::FlushPoint &point : s.passed) {
@@ -176,8 +193,10 @@ Errc DurableDomain::checkpoint_locked() noexcept {
     if (const Errc error = write_changed_pages(); error != Errc::kOk) return error;
   if (const Errc error = sync_data_files(Pace::kGentle); error != Errc::kOk) return error;
   step(Step::kCheckpointSynced);
-  // The checkpoint promises the file of the next record (storage::promises_log_file()), also where the one before is full.
-  const storage::Lsn next_record = storage::place(start.lsn, storage::kRecordHeaderBytes, s.file_bytes);
+  // The checkpoint promises the file of the next record (storage::promises_log_file()), also where
+  // the one before is full.
+  const storage::Lsn next_record =
+      storage::place(start.lsn, storage::kRecordHeaderBytes, s.file_bytes);
   if (const Errc error = log_->make_files_up_to(next_record + 1); error != Errc::kOk) return error;
   next.generation = s.generation;
   next.lsn = start.lsn;
@@ -193,7 +212,8 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   s.checkpoints.fetch_add(1, std::memory_order_relaxed);
   const CheckpointV1 &stored = checkpoint_file_.current();
   if (stored.keep_all == 0)
-    s.reusable_below.store(storage::file_of(stored.previous_lsn, s.file_bytes), std::memory_order_release);
+    s.reusable_below.store(storage::file_of(stored.previous_lsn, s.file_bytes),
+                           std::memory_order_release);
   return Errc::kOk;
 }
 
@@ -216,13 +236,15 @@ void DurableDomain::checkpoint_if_free() noexcept {
 
 Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> *moved) noexcept {
   moved->clear();
-  if (::mkdir(folder.c_str(), 0770) != 0 && errno != EEXIST) return platform::fail_errno(Errc::kIo, folder);
+  if (::mkdir(folder.c_str(), 0770) != 0 && errno != EEXIST)
+    return platform::fail_errno(Errc::kIo, folder);
   // Here, because with no file to move nothing else would notice.
   struct stat info {};
   if (stat(folder.c_str(), &info) != 0) return platform::fail_errno(Errc::kIo, folder);
   if (!S_ISDIR(info.st_mode)) return platform::fail(Errc::kBadArgument, folder + " is no folder");
-  // Whoever made it, perhaps a call that was killed: files that are moved into it would be lost with its name. A parent that we may not
-  // read is somebody else's to sync, and so is where another device is mounted.
+  // Whoever made it, perhaps a call that was killed: files that are moved into it would be lost
+  // with its name. A parent that we may not read is somebody else's to sync, and so is where
+  // another device is mounted.
   struct stat parent {};
   if (stat((folder + "/..").c_str(), &parent) == 0 && parent.st_dev == info.st_dev) {
     const Errc named = platform::sync_folder(folder + "/..");
@@ -231,16 +253,19 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
   LogState &s = state();
   const auto &id = memory_.control().header.domain_id;
   const storage::LogIdentity log{{id[0], id[1]}, s.file_bytes};
-  if (const Errc error = storage::verify_archive_folder(folder, log); error != Errc::kOk) return error;
+  if (const Errc error = storage::verify_archive_folder(folder, log); error != Errc::kOk)
+    return error;
   (void)s.checkpoint_lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_);
   Errc error = checkpoint_locked();
   if (error == Errc::kOk) {
-    // Nobody recycles meanwhile. Without the lock: who needs a new log file would wait for copies to another device. checkpoint_lock: nobody
-    // else changes it; of one who dies the next checkpoint sets it right.
+    // Nobody recycles meanwhile. Without the lock: who needs a new log file would wait for copies
+    // to another device. checkpoint_lock: nobody else changes it; of one who dies the next
+    // checkpoint sets it right.
     log_->lock_files();
     const std::uint64_t reusable_below = s.reusable_below.exchange(0, std::memory_order_relaxed);
     log_->unlock_files();
-    const std::uint64_t needed = storage::file_of(checkpoint_file_.current().previous_lsn, s.file_bytes);
+    const std::uint64_t needed =
+        storage::file_of(checkpoint_file_.current().previous_lsn, s.file_bytes);
     std::vector<std::uint64_t> present;
     error = storage::list_log_files(memory_.folder(), &present);
     for (const std::uint64_t index : present) {
@@ -260,38 +285,45 @@ namespace {
 // Data and holes; durable. The file may change meanwhile: see DurableDomain::copy_to().
 Errc copy_file(const std::string &from, platform::FileRole role, const std::string &to) noexcept {
   platform::FileDescriptor in;
-  if (const Errc error = platform::open_regular(from, O_RDONLY, role, &in); error != Errc::kOk) return error;
+  if (const Errc error = platform::open_regular(from, O_RDONLY, role, &in); error != Errc::kOk)
+    return error;
   platform::FileDescriptor out;
-  if (const Errc error = platform::open_regular(to, O_RDWR | O_CREAT | O_EXCL, platform::FileRole::kOwn, &out);
+  if (const Errc error =
+          platform::open_regular(to, O_RDWR | O_CREAT | O_EXCL, platform::FileRole::kOwn, &out);
       error != Errc::kOk)
     return error;
   struct stat info {};
   if (fstat(in.get(), &info) != 0 || ftruncate(out.get(), info.st_size) != 0)
     return platform::fail_errno(Errc::kIo, to);
   const auto bytes = static_cast<std::uint64_t>(info.st_size);
-  if (const Errc error = platform::copy_data(in.get(), 0, bytes, out.get(), to); error != Errc::kOk) return error;
+  if (const Errc error = platform::copy_data(in.get(), 0, bytes, out.get(), to); error != Errc::kOk)
+    return error;
   return platform::sync_file(out.get(), to);
 }
 
 // What participants share now is not of the copy, should it be put in the place of this domain.
 Errc forget_life(const std::string &control) noexcept {
   platform::FileDescriptor file;
-  if (const Errc error = platform::open_regular(control, O_RDWR, platform::FileRole::kOwn, &file); error != Errc::kOk)
+  if (const Errc error = platform::open_regular(control, O_RDWR, platform::FileRole::kOwn, &file);
+      error != Errc::kOk)
     return error;
   constexpr std::uint64_t kNone = 0;
-  constexpr auto kAt =
-      static_cast<off_t>(offsetof(storage::ControlFile, header) + offsetof(storage::ControlHeaderV1, life));
-  if (pwrite(file.get(), &kNone, sizeof kNone, kAt) != sizeof kNone) return platform::fail_errno(Errc::kIo, control);
+  constexpr auto kAt = static_cast<off_t>(offsetof(storage::ControlFile, header) +
+                                          offsetof(storage::ControlHeaderV1, life));
+  if (pwrite(file.get(), &kNone, sizeof kNone, kAt) != sizeof kNone)
+    return platform::fail_errno(Errc::kIo, control);
   return platform::sync_file(file.get(), control);
 }
 
-// A segment's file, as its name says: in the domain's folder. Another one would have the same name in the copy: not copied, but shared with it.
+// A segment's file, as its name says: in the domain's folder. Another one would have the same name
+// in the copy: not copied, but shared with it.
 bool lies_inside(const std::string &name) {
   const std::filesystem::path path(name);
   return path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end();
 }
 
-// From `inner` up to `outer`, which is the caller's: a name is durable with the folder that it is in, and so is that folder's.
+// From `inner` up to `outer`, which is the caller's: a name is durable with the folder that it is
+// in, and so is that folder's.
 Errc sync_folders(const std::filesystem::path &inner, const std::filesystem::path &outer) noexcept {
   for (std::filesystem::path folder = inner; folder != outer; folder = folder.parent_path())
     if (const Errc error = platform::sync_folder(folder); error != Errc::kOk) return error;
@@ -300,12 +332,14 @@ Errc sync_folders(const std::filesystem::path &inner, const std::filesystem::pat
 
 Errc lengthen(const std::string &path, std::uint64_t bytes) noexcept {
   platform::FileDescriptor file;
-  if (const Errc error = platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &file); error != Errc::kOk)
+  if (const Errc error = platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &file);
+      error != Errc::kOk)
     return error;
   struct stat info {};
   if (fstat(file.get(), &info) != 0) return platform::fail_errno(Errc::kIo, path);
   if (static_cast<std::uint64_t>(info.st_size) >= bytes) return Errc::kOk;
-  if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return platform::fail_errno(Errc::kIo, path);
+  if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
+    return platform::fail_errno(Errc::kIo, path);
   return platform::sync_file(file.get(), path);
 }
 
@@ -315,7 +349,8 @@ class LogCopies {
   LogCopies(std::string from, std::string to, std::uint64_t file_bytes) noexcept
       : from_(std::move(from)), to_(std::move(to)), file_bytes_(file_bytes) {}
 
-  // The log from `begin`, before which all is in the copy, to `end`; and files up to `last`, also when nothing is in them yet.
+  // The log from `begin`, before which all is in the copy, to `end`; and files up to `last`, also
+  // when nothing is in them yet.
   [[nodiscard]] Errc copy(storage::Lsn begin, storage::Lsn end, std::uint64_t last) noexcept {
     for (std::uint64_t index = storage::file_of(begin, file_bytes_); index <= last; ++index) {
       std::uint64_t first = 0, behind = file_bytes_;
@@ -335,22 +370,26 @@ class LogCopies {
     for (const std::uint64_t index : not_synced_) {
       platform::FileDescriptor file;
       const std::string path = storage::log_file_path(to_, index);
-      if (const Errc error = platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &file); error != Errc::kOk)
+      if (const Errc error = platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &file);
+          error != Errc::kOk)
         return error;
-      if (const Errc error = platform::sync_file(file.get(), path); error != Errc::kOk) return error;
+      if (const Errc error = platform::sync_file(file.get(), path); error != Errc::kOk)
+        return error;
     }
     not_synced_.clear();
     return Errc::kOk;
   }
 
  private:
-  [[nodiscard]] Errc copy_part(std::uint64_t index, std::uint64_t first, std::uint64_t behind) noexcept {
+  [[nodiscard]] Errc copy_part(std::uint64_t index, std::uint64_t first,
+                               std::uint64_t behind) noexcept {
     if (first >= behind) return Errc::kOk;
     const std::string path = storage::log_file_path(to_, index);
     platform::FileDescriptor in, out;
-    Errc error =
-        platform::open_regular(storage::log_file_path(from_, index), O_RDONLY, platform::FileRole::kOwnLog, &in);
-    if (error == Errc::kOk) error = platform::open_regular(path, O_RDWR | O_CREAT, platform::FileRole::kOwn, &out);
+    Errc error = platform::open_regular(storage::log_file_path(from_, index), O_RDONLY,
+                                        platform::FileRole::kOwnLog, &in);
+    if (error == Errc::kOk)
+      error = platform::open_regular(path, O_RDWR | O_CREAT, platform::FileRole::kOwn, &out);
     if (error != Errc::kOk) return error;
     not_synced_.insert(index);
     return platform::copy_in_place(in.get(), first, behind - first, out.get(), path);
@@ -367,43 +406,50 @@ Errc DurableDomain::copy_data_files(const std::string &folder) noexcept {
   for (storage::SegmentRecordV1 &record : memory_.control().segments) {
     if (!storage::is_used(record)) continue;
     if (!lies_inside(record.name))
-      return fail(Errc::kBadArgument,
-                  std::string(record.name) + ": a segment outside the folder cannot be copied into one");
+      return fail(
+          Errc::kBadArgument,
+          std::string(record.name) + ": a segment outside the folder cannot be copied into one");
     const std::string to = folder + "/" + record.name;
     const std::string parent = std::filesystem::path(to).parent_path();
     std::error_code ignored;
     std::filesystem::create_directories(parent, ignored);
     if (::access(to.c_str(), F_OK) != 0) {
-      if (const Errc error = copy_file(memory_.segment_path(record), platform::FileRole::kSegment, to);
+      if (const Errc error =
+              copy_file(memory_.segment_path(record), platform::FileRole::kSegment, to);
           error != Errc::kOk)
         return error;
       if (const Errc error = sync_folders(parent, folder); error != Errc::kOk) return error;
     }
     const std::uint64_t size = std::max(record.size_bytes, storage::promised_size(record));
-    if (const Errc error = lengthen(to, record.offset_bytes + size); error != Errc::kOk) return error;
+    if (const Errc error = lengthen(to, record.offset_bytes + size); error != Errc::kOk)
+      return error;
   }
   return Errc::kOk;
 }
 
-// REQUIRES checkpoint_lock: the log files behind the checkpoint stay. Data files are copied while versions go home: whatever a copy has
-// or has not of commits behind the checkpoint is in the log up to the end that is copied after them. Files of segments that were made
-// meanwhile, and control file and log's end, under the folder lock: nobody makes another one before the log's end is copied.
+// REQUIRES checkpoint_lock: the log files behind the checkpoint stay. Data files are copied while
+// versions go home: whatever a copy has or has not of commits behind the checkpoint is in the log
+// up to the end that is copied after them. Files of segments that were made meanwhile, and control
+// file and log's end, under the folder lock: nobody makes another one before the log's end is
+// copied.
 Errc DurableDomain::copy_to(const std::string &folder) noexcept {
   CheckpointV1 start = checkpoint_file_.current();
   const LogState &s = state();
   if (const Errc error = copy_data_files(folder); error != Errc::kOk) return error;
   // The file that the checkpoint promises belongs to the copy, also when nothing is in it yet.
-  const std::uint64_t promised =
-      storage::file_of(storage::place(start.lsn, storage::kRecordHeaderBytes, s.file_bytes), s.file_bytes);
+  const std::uint64_t promised = storage::file_of(
+      storage::place(start.lsn, storage::kRecordHeaderBytes, s.file_bytes), s.file_bytes);
   LogCopies log(memory_.folder(), folder, s.file_bytes);
   storage::Lsn copied = storage::file_of(start.lsn, s.file_bytes) * s.file_bytes;
   const auto copy_log = [&] {
     const storage::Lsn end = s.durable_lsn.load(std::memory_order_acquire);
-    const Errc error = log.copy(copied, end, std::max(promised, storage::file_of(end - 1, s.file_bytes)));
+    const Errc error =
+        log.copy(copied, end, std::max(promised, storage::file_of(end - 1, s.file_bytes)));
     copied = std::max(copied, end);
     return error;
   };
-  // Without locks, the last file too: what is durable of it stays as it is. Again for what came meanwhile, so that little is left for below.
+  // Without locks, the last file too: what is durable of it stays as it is. Again for what came
+  // meanwhile, so that little is left for below.
   Errc error = Errc::kOk;
   for (int round = 0; round < 3 && error == Errc::kOk; ++round) error = copy_log();
   if (error == Errc::kOk) error = log.sync();
@@ -415,11 +461,13 @@ Errc DurableDomain::copy_to(const std::string &folder) noexcept {
   log_->lock();  // nobody writes the last one meanwhile, and strict commits wait
   error = copy_log();
   start.durable_lsn =
-      s.durable_lsn.load(std::memory_order_acquire);  // the data files may hold all of it: no earlier point in time
+      // the data files may hold all of it: no earlier point in time
+      s.durable_lsn.load(std::memory_order_acquire);
   log_->unlock();
   if (error == Errc::kOk) error = log.sync();
   if (error != Errc::kOk) return error;
-  if (error = copy_file(memory_.folder() + "/tmh.control", platform::FileRole::kOwn, folder + "/tmh.control");
+  if (error = copy_file(memory_.folder() + "/tmh.control", platform::FileRole::kOwn,
+                        folder + "/tmh.control");
       error != Errc::kOk)
     return error;
   if (error = forget_life(folder + "/tmh.control"); error != Errc::kOk) return error;
@@ -433,22 +481,26 @@ bool lies_in(const std::string &path, const std::string &folder) {
   std::error_code error;
   const auto outer = std::filesystem::canonical(folder, error);
   const auto inner = std::filesystem::weakly_canonical(path, error);
-  return !error && std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+  return !error &&
+         std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 }  // namespace
 
-// Under another name until it is whole: what a death leaves can neither be taken for a copy nor be opened by that name.
+// Under another name until it is whole: what a death leaves can neither be taken for a copy nor be
+// opened by that name.
 Errc DurableDomain::backup(const std::string &folder) noexcept {
   std::string to = folder;
   while (to.size() > 1 && to.back() == '/') to.pop_back();
   if (to.empty()) return fail(Errc::kBadArgument, "the copy's folder has no name");
-  if (lies_in(to, memory_.folder())) return fail(Errc::kBadArgument, to + " lies in the domain's own folder");
+  if (lies_in(to, memory_.folder()))
+    return fail(Errc::kBadArgument, to + " lies in the domain's own folder");
   if (::access(to.c_str(), F_OK) == 0) return fail(Errc::kBadArgument, to + " exists");
   const std::string incomplete = to + ".incomplete";
   if (::mkdir(incomplete.c_str(), 0770) != 0) {
     if (errno != EEXIST) return platform::fail_errno(Errc::kIo, incomplete);
-    return fail(Errc::kBadArgument,
-                incomplete + " exists: another copy is being made, or was interrupted; remove it then");
+    return fail(
+        Errc::kBadArgument,
+        incomplete + " exists: another copy is being made, or was interrupted; remove it then");
   }
   LogState &s = state();
   (void)s.checkpoint_lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_);

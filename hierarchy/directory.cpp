@@ -1,4 +1,5 @@
-// hierarchy/directory.cpp -- recall (level 2 takes a page) and release (level 1 gets it back), step by step as in PROTOCOL.md.
+// hierarchy/directory.cpp -- recall (level 2 takes a page) and release (level 1 gets it back), step
+// by step as in PROTOCOL.md.
 #include "hierarchy/directory.h"
 
 #include <immintrin.h>
@@ -26,7 +27,8 @@ using storage::PageId;
 namespace {
 constexpr const char *kNameBefore = "tmh.directory.";  // the segment's number
 
-// A committer is between line-lock and line-unlock for 0.1 to 10 us. When it takes this long it was preempted, stopped or killed.
+// A committer is between line-lock and line-unlock for 0.1 to 10 us. When it takes this long it was
+// preempted, stopped or killed.
 constexpr int kSpinsBeforeLook = 4000;
 }  // namespace
 
@@ -43,11 +45,13 @@ Errc Directory::open_segment(std::uint32_t number, std::uint64_t max_bytes) noex
   if (segment.records.load(std::memory_order_relaxed) != nullptr) return Errc::kOk;
   const std::uint64_t bytes = max_bytes / kPageBytes * sizeof(DirectoryRecord);
   const std::string path = memory_.folder() + "/" + kNameBefore + std::to_string(number);
-  if (const Errc error = segment.file.open(path, bytes, bytes, platform::GrowingFile::Blocks::kSparse);
+  if (const Errc error =
+          segment.file.open(path, bytes, bytes, platform::GrowingFile::Blocks::kSparse);
       error != Errc::kOk)
     return error;
   // release: pairs with the acquire in knows()
-  segment.records.store(reinterpret_cast<DirectoryRecord *>(segment.file.base()), std::memory_order_release);
+  segment.records.store(reinterpret_cast<DirectoryRecord *>(segment.file.base()),
+                        std::memory_order_release);
   return Errc::kOk;
 }
 
@@ -60,7 +64,8 @@ void Directory::remove_files(const std::string &folder) noexcept {
 bool Directory::knows(PageId page) const noexcept {
   const std::uint32_t number = storage::segment_number(page);
   return segments_[number].records.load(std::memory_order_acquire) != nullptr &&
-         lines_.segment(number).bytes.load(std::memory_order_acquire) != 0;  // pairs with LineMemory::add_segment()
+         // pairs with LineMemory::add_segment()
+         lines_.segment(number).bytes.load(std::memory_order_acquire) != 0;
 }
 
 DirectoryRecord &Directory::record(PageId page) const noexcept {
@@ -68,7 +73,9 @@ DirectoryRecord &Directory::record(PageId page) const noexcept {
       std::memory_order_relaxed)[static_cast<std::uint64_t>(storage::page_index(page))];
 }
 
-std::uint64_t Directory::clock() const noexcept { return lines_.state().clock.load(std::memory_order_seq_cst); }
+std::uint64_t Directory::clock() const noexcept {
+  return lines_.state().clock.load(std::memory_order_seq_cst);
+}
 
 std::uint64_t Directory::newest(PageId page) const noexcept {
   const line::LineWord *words = lines_.page_words(page);
@@ -78,7 +85,8 @@ std::uint64_t Directory::newest(PageId page) const noexcept {
   return newest;
 }
 
-// The record before the words, as level 1 does. Whoever dies between the two, or before the page moves, leaves blocks that read as zeros.
+// The record before the words, as level 1 does. Whoever dies between the two, or before the page
+// moves, leaves blocks that read as zeros.
 Errc Directory::prepare(PageId page) noexcept {
   const std::uint64_t at = static_cast<std::uint64_t>(storage::page_index(page)) * kRecordBytes;
   platform::GrowingFile &records = segments_[storage::segment_number(page)].file;
@@ -88,10 +96,12 @@ Errc Directory::prepare(PageId page) noexcept {
 
 bool Directory::is_prepared(PageId page) const noexcept {
   const std::uint64_t at = static_cast<std::uint64_t>(storage::page_index(page)) * kRecordBytes;
-  return segments_[storage::segment_number(page)].file.is_reserved(at, kRecordBytes) && lines_.has_words(page);
+  return segments_[storage::segment_number(page)].file.is_reserved(at, kRecordBytes) &&
+         lines_.has_words(page);
 }
 
-// A committer's first store to a line word comes before its first one to home, and a word is never 0 again.
+// A committer's first store to a line word comes before its first one to home, and a word is never
+// 0 again.
 bool Directory::read_unchanged(PageId page, std::byte *content) noexcept {
   memory_.read_home(page, content);
   platform::fence(std::memory_order_acquire);  // home before the words
@@ -108,10 +118,13 @@ std::uint64_t Directory::take(PageId page) noexcept {
   return is_planted(Planted::kRecallReadsFirst) ? newest_before : newest(page);
 }
 
-// A look first, then the take: what a committer does in between is waited for, briefly, and its version is looked at again.
+// A look first, then the take: what a committer does in between is waited for, briefly, and its
+// version is looked at again.
 bool Directory::take_ahead(PageId page, std::uint64_t snapshot) noexcept {
-  if (!is_prepared(page)) return false;  // asking for blocks may take a system call, and the domain lock is held
-  // Every page that leaves the hardware level aborts its transactions, all of them: not for one that may never be touched.
+  // asking for blocks may take a system call, and the domain lock is held
+  if (!is_prepared(page)) return false;
+  // Every page that leaves the hardware level aborts its transactions, all of them: not for one
+  // that may never be touched.
   if (record(page).level.load(std::memory_order_relaxed) == PageLevel::kHardware) return false;
   const line::LineWord *words = lines_.page_words(page);
   for (std::size_t i = 0; i < storage::kLinesPerPage; ++i) {
@@ -129,7 +142,8 @@ void Directory::recall(PageId page) noexcept {
   step(Step::kRecallMark);
   record(page).level.store(PageLevel::kPages, std::memory_order_relaxed);
   state.moving.store(line::kNoPage,
-                     std::memory_order_release);  // after the record: an heir must not find the move half done
+                     // after the record: an heir must not find the move half done
+                     std::memory_order_release);
   ++memory_.state().recalls;
   const std::uint64_t earlier = recalls_here_.fetch_add(1, std::memory_order_relaxed);
   platform::probe::recall(static_cast<std::uint64_t>(page), earlier + 1);
@@ -155,17 +169,20 @@ void Directory::mark_lines(PageId page) noexcept {
         seen = words[i].load(std::memory_order_relaxed);
         continue;
       }
-      // acquire: pairs with the release of line-unlock, whose stores to home we are to see. release: nothing of ours must be seen with it.
+      // acquire: pairs with the release of line-unlock, whose stores to home we are to see.
+      //          release: nothing of ours must be seen with it.
       if ((seen & line::kUpper) != 0 ||
           words[i].compare_exchange_weak(seen, seen | line::kUpper, std::memory_order_acq_rel,
                                          std::memory_order_relaxed))
         break;
     }
   }
-  platform::fence(std::memory_order_acquire);  // words that had the U bit already were unlocked by others' commits
+  // words that had the U bit already were unlocked by others' commits
+  platform::fence(std::memory_order_acquire);
   step(Step::kGapRecallMarked);
   // Whoever stamps later must validate: see line-validate's short way in PROTOCOL.md.
-  if (!is_planted(Planted::kRecallClockStands)) lines_.state().clock.fetch_add(1, std::memory_order_seq_cst);
+  if (!is_planted(Planted::kRecallClockStands))
+    lines_.state().clock.fetch_add(1, std::memory_order_seq_cst);
   lines_.state().changed.notify();  // the U bit is a change to who has read the line
 }
 
@@ -209,16 +226,20 @@ void Directory::for_users(std::uint64_t residents, Visit visit) const noexcept {
   }
 }
 
-// On the disk, too. Durable domains: the log's ring keeps the entries of what is not written yet (DurableLog::room()).
+// On the disk, too. Durable domains: the log's ring keeps the entries of what is not written yet
+// (DurableLog::room()).
 bool Directory::make_room_for_announcement() noexcept {
   if (memory_.make_log_room(1) != Errc::kOk) return false;
   const storage::LogState *log = memory_.log_state();
   if (log == nullptr) return true;
-  const std::uint64_t head = memory_.state().log_head.load(std::memory_order_relaxed);      // under the lock
-  return head - log->durable_position.load(std::memory_order_acquire) < page::kLogEntries;  // as there
+  // under the lock
+  const std::uint64_t head = memory_.state().log_head.load(std::memory_order_relaxed);
+  // as there
+  return head - log->durable_position.load(std::memory_order_acquire) < page::kLogEntries;
 }
 
-// What every release of a page by level 2 begins with: kReleased: nobody at level 2 uses it, and everybody there will ask.
+// What every release of a page by level 2 begins with: kReleased: nobody at level 2 uses it, and
+// everybody there will ask.
 Release Directory::give_up(PageId page) noexcept {
   step(Step::kReleaseStart);
   const std::uint64_t residents = record(page).residents.load(std::memory_order_relaxed);
@@ -226,8 +247,10 @@ Release Directory::give_up(PageId page) noexcept {
     Release by = Release::kReleased;
     if (is_planted(Planted::kReleaseBlind)) return by;
     for_users(residents, [&](const storage::Participant &other) {
-      if (by == Release::kReleased) used_by_ = {&other, other.instance.load(std::memory_order_relaxed)};
-      if (other.is_query.load(std::memory_order_relaxed) != 0)  // the pin, which was stored later, has been read
+      if (by == Release::kReleased)
+        used_by_ = {&other, other.instance.load(std::memory_order_relaxed)};
+      // the pin, which was stored later, has been read
+      if (other.is_query.load(std::memory_order_relaxed) != 0)
         by = Release::kQueried;
       else if (by == Release::kReleased)
         by = Release::kRunning;
@@ -238,7 +261,8 @@ Release Directory::give_up(PageId page) noexcept {
   if (const Release by = used(); by != Release::kReleased) return by;
   if (memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0) {
     tree_.collect(~std::size_t{0});
-    if (memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0) return Release::kVersions;
+    if (memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0)
+      return Release::kVersions;
   }
   if (!make_room_for_announcement()) return Release::kVersions;
   if (is_planted(Planted::kReleaseLooksFirst)) step(Step::kReleaseLook);
@@ -299,7 +323,8 @@ Release Directory::release(PageId page) noexcept {
   switch (r.level.load(std::memory_order_relaxed)) {
     case PageLevel::kLines:
       if (!has_upper_line(page) || is_planted(Planted::kMoveLeft)) return Release::kReleased;
-      // The move of one who died, left by an heir who did not know the segment and has moved other pages since: as repair_move().
+      // The move of one who died, left by an heir who did not know the segment and has moved other
+      // pages since: as repair_move().
       mark_lines(page);
       r.level.store(PageLevel::kPages, std::memory_order_relaxed);
       break;
@@ -319,7 +344,8 @@ Release Directory::release(PageId page) noexcept {
   step(Step::kGapReleaseLevel);
   line::LineWord *words = lines_.page_words(page);
   // release: pairs with the acquire of level 1's reads; home is complete.
-  for (std::size_t i = 0; i < storage::kLinesPerPage; ++i) words[i].store(version, std::memory_order_release);
+  for (std::size_t i = 0; i < storage::kLinesPerPage; ++i)
+    words[i].store(version, std::memory_order_release);
   state.moving.store(line::kNoPage, std::memory_order_release);
   ++memory_.state().releases;
   step(Step::kReleaseOpen);
@@ -327,12 +353,14 @@ Release Directory::release(PageId page) noexcept {
 }
 
 void Directory::fail_users(PageId page) noexcept {
-  // Queries never abort, nor do irrevocable instances: they are waited for; as one that has the turn, because it was failed so often.
+  // Queries never abort, nor do irrevocable instances: they are waited for; as one that has the
+  // turn, because it was failed so often.
   const std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
-  for_users(record(page).residents.load(std::memory_order_relaxed), [&](storage::Participant &other) {
-    if (turn != 0 && &other == &memory_.participant(page::holder_of(turn))) return;
-    (void)fail_running(memory_, other, other.instance.load(std::memory_order_relaxed));
-  });
+  for_users(record(page).residents.load(std::memory_order_relaxed),
+            [&](storage::Participant &other) {
+              if (turn != 0 && &other == &memory_.participant(page::holder_of(turn))) return;
+              (void)fail_running(memory_, other, other.instance.load(std::memory_order_relaxed));
+            });
 }
 
 void Directory::repair() noexcept {
@@ -367,19 +395,24 @@ void Directory::reap(std::uint32_t slot) noexcept {
   recover(slot, memory_.participant(slot).incarnation.load(std::memory_order_relaxed));
 }
 
-// A context that names a segment which is not open here waits for a holder of the lock that knows it.
+// A context that names a segment which is not open here waits for a holder of the lock that knows
+// it.
 void Directory::recover(std::uint32_t slot, std::uint64_t incarnation) noexcept {
   if (storage::LogState *log = memory_.log_state(); log != nullptr)
     // release: as DurableLog::give_back()
-    log->pending_bytes.fetch_sub(line::take_reserved(lines_, slot, incarnation), std::memory_order_release);
-  if (!line::recover_contexts(lines_, slot, incarnation)) memory_.state().repair_again |= page::kRepairRest;
+    log->pending_bytes.fetch_sub(line::take_reserved(lines_, slot, incarnation),
+                                 std::memory_order_release);
+  if (!line::recover_contexts(lines_, slot, incarnation))
+    memory_.state().repair_again |= page::kRepairRest;
   lines_.state().changed.notify();  // the dead one's commits, when it died in one
 }
 
 void Directory::recover_if_dead(std::uint32_t slot, std::uint64_t incarnation) noexcept {
-  if (slot >= storage::kParticipantsMax) return;  // nobody's: the context was given back between two looks
+  // nobody's: the context was given back between two looks
+  if (slot >= storage::kParticipantsMax) return;
   const storage::Participant &owner = memory_.participant(slot);
-  // A slot that is free already: whoever reaped it did not know the segments that the context names.
+  // A slot that is free already: whoever reaped it did not know the segments that the context
+  // names.
   const bool is_attached = owner.incarnation.load(std::memory_order_relaxed) == incarnation &&
                            owner.state.load(std::memory_order_acquire) != 0;
   if (is_attached && !owner.is_gone()) return;

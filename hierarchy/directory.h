@@ -1,14 +1,23 @@
-// hierarchy/directory.h -- which level has which page, and how a page moves between level 1 and level 2.
-// Shape:     one 16-byte record per page (tmh.directory.N, sparse, rebuildable): zero is L, as nobody has touched it; H is level 1 in hardware
-//            (RTM). Level 2's N, R and W are read off: a page at level 2 that a resident's running instance may use is R or W.
-// Invariant: S1 to S4 of DESIGN 4, after every store: (1) a page is at level 2 => all its line words have the U bit, or DirectoryState::moving
-//            names it and the domain lock is held (by a living process, or by a dead one whose heir repairs). (2) A process that is not a
-//            resident of a page has it inaccessible in its view. (3) A page in L or H has no versions and no resident with a running instance.
-//            (4) A page in H has the U bit in all its line words: for software lines it is at the level above.
-// Ordering:  release(): clock.store, then loads of pins (seq_cst both); Engine::announce_snapshot is the other side.
-// Sharing:   records change under the domain lock only; any order is relaxed there. `residents` has bit slot % 64: processes that share a bit
-//            are taken for residents together, which costs waiting and never isolation. A dead resident's bit is harmless: no instance runs.
-// Contexts:  prepare(), take(), as_of(), repair(), reap() run in the fault handler: async-signal-safe. release() and open() do not.
+// hierarchy/directory.h -- which level has which page, and how a page moves between level 1 and
+// level 2.
+// Shape:     one 16-byte record per page (tmh.directory.N, sparse, rebuildable): zero is L, as
+//            nobody has touched it; H is level 1 in hardware (RTM). Level 2's N, R and W are read
+//            off: a page at level 2 that a resident's running instance may use is R or W.
+// Invariant: S1 to S4 of DESIGN 4, after every store: (1) a page is at level 2 => all its line
+//            words have the U bit, or DirectoryState::moving names it and the domain lock is held
+//            (by a living process, or by a dead one whose heir repairs). (2) A process that is not
+//            a resident of a page has it inaccessible in its view. (3) A page in L or H has no
+//            versions and no resident with a running instance.
+//            (4) A page in H has the U bit in all its line words: for software lines it is at the
+//                level above.
+// Ordering:  release(): clock.store, then loads of pins (seq_cst both); Engine::announce_snapshot
+//            is the other side.
+// Sharing:   records change under the domain lock only; any order is relaxed there. `residents` has
+//            bit slot % 64: processes that share a bit are taken for residents together, which
+//            costs waiting and never isolation. A dead resident's bit is harmless: no instance
+//            runs.
+// Contexts:  prepare(), take(), as_of(), repair(), reap() run in the fault handler:
+//            async-signal-safe. release() and open() do not.
 // Source:    thesis, section 6.2; hierarchy/PROTOCOL.md has the steps.
 #pragma once
 
@@ -55,22 +64,28 @@ class Directory final : public page::LowerLevel {
   // A segment that this process maps. REQUIRES the folder lock.
   [[nodiscard]] Errc open_segment(std::uint32_t number, std::uint64_t max_bytes) noexcept;
   // The file of that segment's records, of kRecordBytes for each page. REQUIRES open_segment().
-  [[nodiscard]] platform::GrowingFile &records_file(std::uint32_t number) noexcept { return segments_[number].file; }
+  [[nodiscard]] platform::GrowingFile &records_file(std::uint32_t number) noexcept {
+    return segments_[number].file;
+  }
   static constexpr std::uint64_t kRecordBytes = sizeof(DirectoryRecord);
   static void remove_files(const std::string &folder) noexcept;
 
-  // Gives the page to level 1. kRunning: an instance of level 2 may use it; kVersions: some of its versions cannot go home yet,
-  // or the log must be written first.
+  // Gives the page to level 1. kRunning: an instance of level 2 may use it; kVersions: some of its
+  // versions cannot go home yet, or the log must be written first.
   // REQUIRES the domain lock.
   [[nodiscard]] Release release(storage::PageId page) noexcept;
-  // The same to the hardware level: from level 2, or from software lines where nobody needs to be asked.
+  // The same to the hardware level: from level 2, or from software lines where nobody needs to be
+  // asked.
   [[nodiscard]] Release release_to_hardware(storage::PageId page) noexcept;
-  // The same of a page that nobody has asked for yet, where there is room for its record, and nobody has to give anything up: one that no level has ever had; or that is there
-  // already, which followers who have lost it are told again.
+  // The same of a page that nobody has asked for yet, where there is room for its record, and
+  // nobody has to give anything up: one that no level has ever had; or that is there already, which
+  // followers who have lost it are told again.
   void open_ahead(storage::PageId page) noexcept;
-  // REQUIRES the domain lock. FAILs the running instances that may use the page, but for those that are waited for.
+  // REQUIRES the domain lock. FAILs the running instances that may use the page, but for those that
+  // are waited for.
   void fail_users(storage::PageId page) noexcept;
-  // The instance of level 2 that has kept a page from the last release() that said so. REQUIRES the domain lock.
+  // The instance of level 2 that has kept a page from the last release() that said so. REQUIRES the
+  // domain lock.
   struct User {
     const storage::Participant *participant = nullptr;
     std::uint64_t instance = 0;
@@ -78,11 +93,14 @@ class Directory final : public page::LowerLevel {
   };
   [[nodiscard]] const User &used_by() const noexcept { return used_by_; }
 
-  // REQUIRES the domain lock. A context of that participant keeps others waiting: recovered when nobody owns it any more.
+  // REQUIRES the domain lock. A context of that participant keeps others waiting: recovered when
+  // nobody owns it any more.
   void recover_if_dead(std::uint32_t slot, std::uint64_t incarnation) noexcept;
 
   // Pages that this process has taken from level 1.
-  [[nodiscard]] std::uint64_t recalls_here() const noexcept { return recalls_here_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t recalls_here() const noexcept {
+    return recalls_here_.load(std::memory_order_relaxed);
+  }
 
   // page::LowerLevel
   [[nodiscard]] std::uint64_t clock() const noexcept override;
@@ -99,7 +117,9 @@ class Directory final : public page::LowerLevel {
   [[nodiscard]] bool knows(storage::PageId page) const noexcept;
   [[nodiscard]] bool is_prepared(storage::PageId page) const noexcept;
   [[nodiscard]] DirectoryRecord &record(storage::PageId page) const noexcept;
-  [[nodiscard]] static std::uint64_t bit(std::uint32_t slot) noexcept { return std::uint64_t{1} << (slot % 64); }
+  [[nodiscard]] static std::uint64_t bit(std::uint32_t slot) noexcept {
+    return std::uint64_t{1} << (slot % 64);
+  }
   [[nodiscard]] Release give_up(storage::PageId page) noexcept;
   [[nodiscard]] bool has_upper_line(storage::PageId page) const noexcept;
   [[nodiscard]] bool make_room_for_announcement() noexcept;
@@ -117,12 +137,14 @@ class Directory final : public page::LowerLevel {
   line::LineMemory &lines_;
   HardwarePages hardware_;
   const std::uint32_t slot_;
-  page::ConsistencyTree tree_;  // under the domain lock; the engine's own belongs to the instance's thread
-  User used_by_;                // under the lock
+  // under the domain lock; the engine's own belongs to the instance's thread
+  page::ConsistencyTree tree_;
+  User used_by_;                                // under the lock
   std::atomic<std::uint64_t> recalls_here_{0};  // under the lock; relaxed: a total
   struct SegmentDirectory {
     platform::GrowingFile file;
-    std::atomic<DirectoryRecord *> records{nullptr};  // release after the file is mapped; acquire in handlers
+    // release after the file is mapped; acquire in handlers
+    std::atomic<DirectoryRecord *> records{nullptr};
   };
   std::unique_ptr<SegmentDirectory[]> segments_;
 };

@@ -1,4 +1,5 @@
-// hierarchy/domain.cpp -- the public C++ interface on top of DomainImpl: handles, exceptions, heap access.
+// hierarchy/domain.cpp -- the public C++ interface on top of DomainImpl: handles, exceptions, heap
+// access.
 #include <tmh/allocator.hpp>
 #include <tmh/domain.hpp>
 #include <tmh/root.hpp>
@@ -18,8 +19,8 @@ void raise(Errc code) { throw Error(code, platform::failure_detail()); }
 
 namespace {
 
-// The domain whose instance this thread runs, and the segment there that holds an address; heap calls come from containers that know only
-// an address.
+// The domain whose instance this thread runs, and the segment there that holds an address; heap
+// calls come from containers that know only an address.
 struct Registry {
   std::mutex mutex;
   std::vector<std::weak_ptr<SegmentImpl>> segments;
@@ -43,7 +44,8 @@ std::shared_ptr<SegmentImpl> find_segment(const void *address) noexcept {
     auto segment = entry.lock();
     if (segment == nullptr) continue;
     const std::byte *base = segment->base;
-    if (base == nullptr || at - reinterpret_cast<std::uintptr_t>(base) >= segment->max_bytes) continue;
+    if (base == nullptr || at - reinterpret_cast<std::uintptr_t>(base) >= segment->max_bytes)
+      continue;
     const auto domain = segment->domain.lock();
     if (domain != nullptr && domain->usable() == Errc::kOk) return segment;
   }
@@ -84,7 +86,8 @@ void *allocate_in(const SegmentImpl &segment, std::size_t bytes, std::size_t ali
   if (memory == nullptr) {
     leave_hardware();  // which could not tell why
     // What growing the segment met has told its cause; what the heap finds itself has not.
-    const bool is_heaps = why == Errc::kSegmentFull || why == Errc::kBadArgument || why == Errc::kCorrupt;
+    const bool is_heaps =
+        why == Errc::kSegmentFull || why == Errc::kBadArgument || why == Errc::kCorrupt;
     const std::string cause = is_heaps ? std::string() : ": " + platform::failure_detail();
     platform::fail(why, segment.name + ": allocating " + std::to_string(bytes) + " bytes" + cause);
     raise(why);
@@ -115,14 +118,16 @@ void **root_cell_in(const SegmentImpl &segment, std::string_view name, std::uint
   return cell;
 }
 
-// Containers allocate often: the last segment is remembered per thread, so that the registry's mutex is seldom taken.
+// Containers allocate often: the last segment is remembered per thread, so that the registry's
+// mutex is seldom taken.
 std::shared_ptr<SegmentImpl> segment_for_heap(const std::byte *base) {
   struct LastUsed {
     std::weak_ptr<SegmentImpl> segment;
     std::uint32_t generation = 0;  // a forked child must not use its parent's
   };
   LastUsed &last = platform::ThreadObject<LastUsed>::here();
-  std::shared_ptr<SegmentImpl> segment = last.generation == platform::fork_generation() ? last.segment.lock() : nullptr;
+  std::shared_ptr<SegmentImpl> segment =
+      last.generation == platform::fork_generation() ? last.segment.lock() : nullptr;
   if (segment == nullptr || segment->base != base) {
     segment = find_segment(base);
     last = {segment, platform::fork_generation()};
@@ -192,7 +197,9 @@ namespace {
 // What an allocator without a segment holds; no segment begins there.
 enum class NoHeap : std::uintptr_t { kProcess = 0, kOutside, kNone, kSeveral, kUnmapped };
 std::byte *marked(NoHeap why) noexcept { return reinterpret_cast<std::byte *>(why); }
-bool is_segment(const std::byte *base) noexcept { return reinterpret_cast<std::uintptr_t>(base) >= kPageBytes; }
+bool is_segment(const std::byte *base) noexcept {
+  return reinterpret_cast<std::uintptr_t>(base) >= kPageBytes;
+}
 
 [[noreturn]] void raise_no_heap(NoHeap why) {
   leave_hardware();
@@ -203,10 +210,12 @@ bool is_segment(const std::byte *base) noexcept { return reinterpret_cast<std::u
   };
   switch (why) {
     case NoHeap::kOutside:
-      refuse(Errc::kEndWithoutBegin, "a tmh::allocator that was made by default outside an instance has no segment");
+      refuse(Errc::kEndWithoutBegin,
+             "a tmh::allocator that was made by default outside an instance has no segment");
       break;
     case NoHeap::kNone:
-      refuse(Errc::kNotAHeap, "a tmh::allocator was made by default where the domain had no heap segment mapped");
+      refuse(Errc::kNotAHeap,
+             "a tmh::allocator was made by default where the domain had no heap segment mapped");
       break;
     case NoHeap::kSeveral:
       refuse(Errc::kBadArgument,
@@ -223,7 +232,8 @@ bool is_segment(const std::byte *base) noexcept { return reinterpret_cast<std::u
 enum class RunsHere : std::uint8_t { kNothing, kUpdate, kQuery };
 RunsHere runs_here() noexcept {
   if (hardware_run.depth != 0) return RunsHere::kUpdate;  // queries do not run there
-  if (line_run.depth != 0) return line_run.thread->is_query() ? RunsHere::kQuery : RunsHere::kUpdate;
+  if (line_run.depth != 0)
+    return line_run.thread->is_query() ? RunsHere::kQuery : RunsHere::kUpdate;
   if (!page_instance_here()) return RunsHere::kNothing;
   // A query inside an update is the update's.
   return page_run.runner->nest.front() ? RunsHere::kQuery : RunsHere::kUpdate;
@@ -245,7 +255,9 @@ std::byte *only_heap_here() noexcept {
     if (segment == nullptr || segment->layout != Layout::kHeap || segment->relocatable) continue;
     std::byte *const base = segment->base;
     const auto domain = segment->domain.lock();
-    if (base == nullptr || domain == nullptr || domain->usable() != Errc::kOk || !runs_here(*domain)) continue;
+    if (base == nullptr || domain == nullptr || domain->usable() != Errc::kOk ||
+        !runs_here(*domain))
+      continue;
     if (is_segment(found)) return marked(NoHeap::kSeveral);
     found = base;
   }
@@ -253,8 +265,8 @@ std::byte *only_heap_here() noexcept {
 }
 
 bool holds(const SegmentImpl &segment, const void *address) noexcept {
-  const auto distance =
-      reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(segment.base.load());
+  const auto distance = reinterpret_cast<std::uintptr_t>(address) -
+                        reinterpret_cast<std::uintptr_t>(segment.base.load());
   return distance < segment.max_bytes;
 }
 }  // namespace
@@ -267,10 +279,12 @@ void *heap_allocate(std::byte *base, std::size_t bytes, std::size_t alignment) {
 void heap_deallocate(std::byte *base, void *pointer, std::size_t bytes, std::size_t alignment) {
   if (is_segment(base)) {
     const auto segment = segment_for_heap(base);
-    if (pointer == nullptr || holds(*segment, pointer)) return deallocate_in(*segment, pointer, bytes);
+    if (pointer == nullptr || holds(*segment, pointer))
+      return deallocate_in(*segment, pointer, bytes);
   }
   // Containers that make an allocator for each call may free with another than they allocated with.
-  if (const auto holder = find_segment(pointer); holder != nullptr) return deallocate_in(*holder, pointer, bytes);
+  if (const auto holder = find_segment(pointer); holder != nullptr)
+    return deallocate_in(*holder, pointer, bytes);
   ::operator delete(pointer, std::align_val_t(alignment));
 }
 
@@ -296,7 +310,8 @@ std::byte *heap_of(const Segment &segment) noexcept {
 }
 void check_place(const void *allocator) {
   if (find_segment(allocator) == nullptr) return;
-  platform::fail(Errc::kBadArgument, "a container of the process's heap was moved or swapped into a segment; copy it");
+  platform::fail(Errc::kBadArgument,
+                 "a container of the process's heap was moved or swapped into a segment; copy it");
   raise(Errc::kBadArgument);
 }
 
@@ -305,13 +320,18 @@ void check_place(const void *allocator) {
 using detail::check;
 using detail::required;
 
-std::byte *Segment::data() const noexcept { return impl_ == nullptr ? nullptr : impl_->base.load(); }
-std::uint64_t Segment::max_bytes() const noexcept { return impl_ == nullptr ? 0 : impl_->max_bytes; }
+std::byte *Segment::data() const noexcept {
+  return impl_ == nullptr ? nullptr : impl_->base.load();
+}
+std::uint64_t Segment::max_bytes() const noexcept {
+  return impl_ == nullptr ? 0 : impl_->max_bytes;
+}
 bool Segment::is_relocatable() const noexcept { return impl_ != nullptr && impl_->relocatable; }
 std::uint64_t Segment::size_bytes() const noexcept {
   if (impl_ == nullptr || impl_->base == nullptr) return 0;
   const auto domain = impl_->domain.lock();
-  if (domain == nullptr || domain->usable() != Errc::kOk) return 0;  // before the lock: as keep_open()
+  // before the lock: as keep_open()
+  if (domain == nullptr || domain->usable() != Errc::kOk) return 0;
   const auto open = domain->keep_open();
   return domain->usable() == Errc::kOk ? domain->size_of(impl_->number) : 0;
 }
@@ -339,14 +359,17 @@ void **Segment::root_cell(std::string_view name, std::uint64_t type_bytes) const
 void **Segment::unclaimed_root_cell(std::string_view name, std::uint64_t type_bytes) const {
   return detail::root_cell_in(required(impl_), name, type_bytes, storage::RootClaim::kLater);
 }
-void Segment::claim_root(void **cell, std::uint64_t type_bytes) noexcept { storage::heap_claim_root(cell, type_bytes); }
+void Segment::claim_root(void **cell, std::uint64_t type_bytes) noexcept {
+  storage::heap_claim_root(cell, type_bytes);
+}
 
 Domain Domain::open(const std::string &folder, const DomainOptions &options) {
   std::shared_ptr<detail::DomainImpl> impl;
   check(detail::DomainImpl::open(folder, options, &impl));
   return Domain(std::move(impl));
 }
-Domain Domain::open(const std::string &folder, const DomainOptions &options, std::error_code &ec) noexcept {
+Domain Domain::open(const std::string &folder, const DomainOptions &options,
+                    std::error_code &ec) noexcept {
   Domain domain;
   detail::guarded(ec, [&] { domain = open(folder, options); });
   return domain;
@@ -363,7 +386,8 @@ Segment Domain::map(const std::string &file, const SegmentOptions &options) cons
   }
   return Segment(std::move(segment));
 }
-Segment Domain::map(const std::string &file, const SegmentOptions &options, std::error_code &ec) const noexcept {
+Segment Domain::map(const std::string &file, const SegmentOptions &options,
+                    std::error_code &ec) const noexcept {
   Segment segment;
   detail::guarded(ec, [&] { segment = map(file, options); });
   return segment;
@@ -452,13 +476,17 @@ void Domain::checkpoint() const {
 }
 std::vector<std::string> Domain::archive(const std::string &folder) const {
   std::vector<std::string> moved;
-  detail::with_durable(impl_, [&](detail::DurableDomain &durable) { return durable.archive(folder, &moved); });
+  detail::with_durable(
+      impl_, [&](detail::DurableDomain &durable) { return durable.archive(folder, &moved); });
   return moved;
 }
 void Domain::backup(const std::string &folder) const {
-  detail::with_durable(impl_, [&](detail::DurableDomain &durable) { return durable.backup(folder); });
+  detail::with_durable(impl_,
+                       [&](detail::DurableDomain &durable) { return durable.backup(folder); });
 }
-Durability Domain::durability() const noexcept { return impl_ == nullptr ? Durability{} : impl_->durability(); }
+Durability Domain::durability() const noexcept {
+  return impl_ == nullptr ? Durability{} : impl_->durability();
+}
 RecoveryInfo Domain::recovery() const {
   const auto open = detail::keep_open(impl_);
   return impl_->durable() == nullptr ? RecoveryInfo{} : impl_->durable()->recovery();
@@ -466,7 +494,9 @@ RecoveryInfo Domain::recovery() const {
 
 void Domain::set_policy(std::string_view spec) const { check(required(impl_).set_policy(spec)); }
 Policy Domain::policy() const noexcept { return impl_ == nullptr ? Policy{} : impl_->policy(); }
-Detection Domain::detection() const noexcept { return impl_ == nullptr ? Detection{} : impl_->detection(); }
+Detection Domain::detection() const noexcept {
+  return impl_ == nullptr ? Detection{} : impl_->detection();
+}
 TrackingReport Domain::tracking() const {
   const auto open = detail::keep_open(impl_);
   return impl_->engine().tracking();
@@ -503,7 +533,9 @@ RecoveryInfo recover(const std::string &folder, const RecoverOptions &options) {
 namespace detail {
 
 struct Handles {
-  static Segment segment(std::shared_ptr<SegmentImpl> impl) noexcept { return Segment(std::move(impl)); }
+  static Segment segment(std::shared_ptr<SegmentImpl> impl) noexcept {
+    return Segment(std::move(impl));
+  }
   static std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept { return domain.impl_; }
   static const DomainImpl &required_impl_of(const Domain &domain) noexcept { return *domain.impl_; }
   static Domain domain_of(const Segment &segment) noexcept {
@@ -512,7 +544,9 @@ struct Handles {
 };
 
 Domain domain_of(const Segment &segment) noexcept { return Handles::domain_of(segment); }
-std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept { return Handles::impl_of(domain); }
+std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept {
+  return Handles::impl_of(domain);
+}
 
 std::uint32_t segments_made(const Domain &domain) noexcept {
   return Handles::required_impl_of(domain).memory().segment_generation();
@@ -520,6 +554,8 @@ std::uint32_t segments_made(const Domain &domain) noexcept {
 
 }  // namespace detail
 
-Segment segment_of(const void *address) noexcept { return detail::Handles::segment(detail::find_segment(address)); }
+Segment segment_of(const void *address) noexcept {
+  return detail::Handles::segment(detail::find_segment(address));
+}
 
 }  // namespace tmh

@@ -1,8 +1,13 @@
-// hierarchy/domain_impl.h -- one domain in one process: its memory, its level-2 engine, its segments, and the running instance.
-// Shape:     one DomainImpl per folder and process (a registry finds it); Domain and Segment handles share it.
-// Sharing:   threads: an instance belongs to the thread that began it. On the process's views `process_.mutex` keeps others waiting at begin;
-//            on a thread's own (thread_views.h) instances run beside them.
-//            Lock order: LineUsers::Barred -> process_.mutex -> those of ThreadViews -> use_mutex_ -> LogState::checkpoint_lock -> folder lock (flock) -> log lock; domain lock last. The registry's mutex is taken alone or first.
+// hierarchy/domain_impl.h -- one domain in one process: its memory, its level-2 engine, its
+// segments, and the running instance.
+// Shape:     one DomainImpl per folder and process (a registry finds it); Domain and Segment
+//            handles share it.
+// Sharing:   threads: an instance belongs to the thread that began it. On the process's views
+//            `process_.mutex` keeps others waiting at begin; on a thread's own (thread_views.h)
+//            instances run beside them.
+//            Lock order: LineUsers::Barred -> process_.mutex -> those of ThreadViews -> use_mutex_
+//            -> LogState::checkpoint_lock -> folder lock (flock) -> log lock; domain lock last. The
+//            registry's mutex is taken alone or first.
 // Contexts:  NOT async-signal-safe.
 // Source:    thesis, section 2.1 (nesting by subsumption); DESIGN 2, 4, 8.
 #pragma once
@@ -39,8 +44,9 @@ class SegmentImpl {
   std::uint64_t max_bytes = 0;
   Layout layout = Layout::kHeap;
   bool relocatable = false;
-  bool is_unprepared = false;  // a map() in a running instance was refused after it was mapped. Under segments_mutex_
-  bool has_lines = false;      // level 1 knows it. Under segments_mutex_
+  // a map() in a running instance was refused after it was mapped. Under segments_mutex_
+  bool is_unprepared = false;
+  bool has_lines = false;  // level 1 knows it. Under segments_mutex_
   std::string name;
 };
 
@@ -66,7 +72,8 @@ enum class Presence : std::uint8_t { kHost, kGuest };
 
 class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
  public:
-  DomainImpl(std::string folder, DomainOptions options) : folder_(std::move(folder)), options_(std::move(options)) {}
+  DomainImpl(std::string folder, DomainOptions options)
+      : folder_(std::move(folder)), options_(std::move(options)) {}
   ~DomainImpl();
   DomainImpl(const DomainImpl &) = delete;
   DomainImpl &operator=(const DomainImpl &) = delete;
@@ -76,11 +83,14 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
                                  std::shared_ptr<DomainImpl> *out);
   [[nodiscard]] Errc close() noexcept;
   // Without opening: see tmh::recover().
-  [[nodiscard]] static Errc recover(const std::string &folder, const RecoverOptions &options, RecoveryInfo *info);
+  [[nodiscard]] static Errc recover(const std::string &folder, const RecoverOptions &options,
+                                    RecoveryInfo *info);
 
   // domain_segments.cpp
-  [[nodiscard]] Errc map(const std::string &file, const SegmentOptions &options, std::shared_ptr<SegmentImpl> *out);
-  [[nodiscard]] Errc unmap(const std::string &file) noexcept;  // all parts of the file that are mapped
+  [[nodiscard]] Errc map(const std::string &file, const SegmentOptions &options,
+                         std::shared_ptr<SegmentImpl> *out);
+  // all parts of the file that are mapped
+  [[nodiscard]] Errc unmap(const std::string &file) noexcept;
   [[nodiscard]] Errc unmap(const SegmentImpl &wanted) noexcept;
   [[nodiscard]] Errc grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
   // REQUIRES that the domain stays open: an instance, keep_open(), or process_.mutex.
@@ -90,16 +100,19 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
 
   // instances.cpp
   // site: whose times the instance's are; null: of no site.
-  [[nodiscard]] Errc begin(bool is_query, RunsIn where = RunsIn::kProcessView, storage::LatencySite *site = nullptr,
+  [[nodiscard]] Errc begin(bool is_query, RunsIn where = RunsIn::kProcessView,
+                           storage::LatencySite *site = nullptr,
                            Presence presence = Presence::kHost) noexcept;
   // durability: of this commit's acknowledgement; unset: the domain's.
-  [[nodiscard]] Errc end(bool is_query, Status *status, Durability durability = Durability{}) noexcept;
+  [[nodiscard]] Errc end(bool is_query, Status *status,
+                         Durability durability = Durability{}) noexcept;
   [[nodiscard]] Errc abort(AbortCause cause = AbortCause::kUser) noexcept;
   [[nodiscard]] Errc validate(Status *status) noexcept;
   [[nodiscard]] std::uint32_t depth() const noexcept;
   [[nodiscard]] Errc advise(const void *address, Access access, std::size_t bytes) noexcept;
   void backoff() noexcept;
-  // retry.cpp. Also returns when another thread closes the domain. kNotMapped: it has unmapped what retry() waits for.
+  // retry.cpp. Also returns when another thread closes the domain. kNotMapped: it has unmapped what
+  // retry() waits for.
   [[nodiscard]] Errc await_change() noexcept;
   void count_sleep(const Slept &slept) noexcept;
   // kLogFailed: nobody commits any more.
@@ -119,7 +132,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
 
   // kDetached after fork, kNotInitialized after close
   [[nodiscard]] Errc usable() const noexcept {
-    const bool is_usable = platform::fork_generation() == fork_generation_ && open_.load(std::memory_order_acquire);
+    const bool is_usable =
+        platform::fork_generation() == fork_generation_ && open_.load(std::memory_order_acquire);
     return is_usable ? Errc::kOk : why_unusable();
   }
   [[nodiscard]] const std::string &folder() const noexcept { return folder_; }
@@ -137,12 +151,16 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] std::vector<MappedSegment> mapped_segments() const;
   [[nodiscard]] page::DomainMemory &memory() const noexcept { return *memory_; }
   [[nodiscard]] Durability durability() const noexcept { return durability_; }
-  [[nodiscard]] Levels levels() const noexcept { return static_cast<Levels>(memory_->state().levels); }
+  [[nodiscard]] Levels levels() const noexcept {
+    return static_cast<Levels>(memory_->state().levels);
+  }
   // Does this thread run an instance at level 1 of this domain?
   [[nodiscard]] bool runs_at_lines() const noexcept;
-  // Null: level 2 alone. REQUIRES that the domain stays open: enter_lines(), an instance, or keep_open().
+  // Null: level 2 alone. REQUIRES that the domain stays open: enter_lines(), an instance, or
+  //       keep_open().
   [[nodiscard]] LineDomain *lines() const noexcept { return lines_.get(); }
-  // Until LineUsers::leave() the domain stays open and its segments mapped. Waits for who is about to change that. What usable() says: not entered.
+  // Until LineUsers::leave() the domain stays open and its segments mapped. Waits for who is about
+  // to change that. What usable() says: not entered.
   [[nodiscard]] Errc enter_lines() {
     if (!line_users_.try_enter()) [[unlikely]] {
       // Who bars is not there in a forked child.
@@ -158,15 +176,20 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   enum class LineKind : std::uint8_t { kNone, kSoftware, kHardware };
   [[nodiscard]] LineKind line_kind(BodyKind body) const noexcept;
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
-  // Durable domains: when it returns, what an instance at level 1 that has committed read and wrote is durable, if `durability`, or the
-  // domain's where that is unset, is strict. line: SoftwareThread::durable_at().
+  // Durable domains: when it returns, what an instance at level 1 that has committed read and wrote
+  // is durable, if `durability`, or the domain's where that is unset, is strict. line:
+  // SoftwareThread::durable_at().
   [[nodiscard]] Errc acknowledge_lines(std::uint64_t line, Durability durability) noexcept;
   // Of instances at level 1. Null: unlimited.
-  [[nodiscard]] const line::CapacityModel *capacity() const noexcept { return is_limited_ ? &capacity_ : nullptr; }
+  [[nodiscard]] const line::CapacityModel *capacity() const noexcept {
+    return is_limited_ ? &capacity_ : nullptr;
+  }
   // Null: a volatile domain. Outside an instance: while keep_open()'s lock is held.
   [[nodiscard]] DurableDomain *durable() const noexcept { return durable_.get(); }
   // A close() by another thread waits until the lock is gone.
-  [[nodiscard]] std::shared_lock<std::shared_mutex> keep_open() const { return std::shared_lock(use_mutex_); }
+  [[nodiscard]] std::shared_lock<std::shared_mutex> keep_open() const {
+    return std::shared_lock(use_mutex_);
+  }
   [[nodiscard]] Counters counters() const;
   [[nodiscard]] std::vector<ParticipantInfo> participants() const;
   [[nodiscard]] std::vector<LatencySeries> latencies() const;
@@ -199,21 +222,28 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc open_durable(Durability wanted, bool fresh);
   [[nodiscard]] bool must_wait(Status status, Durability durability) const noexcept;
   [[nodiscard]] Errc check_not_own(const std::string &name) const;
-  [[nodiscard]] Errc check_overlap(const std::string &name, std::uint64_t offset, std::uint64_t size) const;
-  [[nodiscard]] Errc find_or_add(const std::string &name, const SegmentOptions &options, std::uint32_t *number);
-  [[nodiscard]] Errc add_record(const std::string &name, const SegmentOptions &options, std::uint32_t number);
+  [[nodiscard]] Errc check_overlap(const std::string &name, std::uint64_t offset,
+                                   std::uint64_t size) const;
+  [[nodiscard]] Errc find_or_add(const std::string &name, const SegmentOptions &options,
+                                 std::uint32_t *number);
+  [[nodiscard]] Errc add_record(const std::string &name, const SegmentOptions &options,
+                                std::uint32_t number);
   [[nodiscard]] Errc map_view(const std::string &name, const SegmentOptions &options,
                               std::shared_ptr<SegmentImpl> &segment);
   [[nodiscard]] Errc add_lines(SegmentImpl &segment) noexcept;
-  [[nodiscard]] Errc settle_heap_file(const std::string &path, const storage::SegmentRecordV1 &record) const;
-  [[nodiscard]] static Errc make_heap_file(const std::string &path, std::uint64_t size_bytes, const struct stat *empty);
-  [[nodiscard]] Errc unmap(const std::string &name, const std::function<bool(const SegmentImpl &)> &is_wanted) noexcept;
+  [[nodiscard]] Errc settle_heap_file(const std::string &path,
+                                      const storage::SegmentRecordV1 &record) const;
+  [[nodiscard]] static Errc make_heap_file(const std::string &path, std::uint64_t size_bytes,
+                                           const struct stat *empty);
+  [[nodiscard]] Errc unmap(const std::string &name,
+                           const std::function<bool(const SegmentImpl &)> &is_wanted) noexcept;
   [[nodiscard]] Errc extend(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc prepare_heap(SegmentImpl &segment) noexcept;
   [[nodiscard]] bool runs_here() const noexcept;
   [[nodiscard]] bool runs_at_any_level() const noexcept;
   [[nodiscard]] bool has_moved_at_lines(const page::Engine::ReadSet &reads) const noexcept;
-  [[nodiscard]] bool has_moved_at_pages(const page::Engine::ReadSet &reads, std::uint64_t snapshot) const noexcept;
+  [[nodiscard]] bool has_moved_at_pages(const page::Engine::ReadSet &reads,
+                                        std::uint64_t snapshot) const noexcept;
   [[nodiscard]] bool are_mapped(const page::Engine::SegmentSet &wanted) const noexcept;
   // REQUIRES process_.mutex. Before level 2 touches, maps or unmaps the process's views.
   [[nodiscard]] Errc leave_line_mode() noexcept;
@@ -234,7 +264,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   Durability durability_{};  // what the domain was created with
   // For atomics of a struct that is aligned to less than its size clang calls a library.
   struct alignas(8) PolicyWord : Policy {};
-  std::atomic<PolicyWord> policy_{};  // set_policy() changes it while other threads begin and back off
+  // set_policy() changes it while other threads begin and back off
+  std::atomic<PolicyWord> policy_{};
   static_assert(sizeof(PolicyWord) == 8 && std::atomic<PolicyWord>::is_always_lock_free);
   Escalation escalation_;
   line::CapacityModel capacity_;
@@ -246,10 +277,12 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   ThreadViewUse thread_view_use_ = ThreadViewUse::kAuto;
   Latency latency_use_ = Latency::kSampled;
   const std::uint32_t fork_generation_ = platform::fork_generation();
-  DomainImpl *left_before_ = nullptr;  // in a forked child, which destroys none: reachable, for whoever looks for leaks
+  // in a forked child, which destroys none: reachable, for whoever looks for leaks
+  DomainImpl *left_before_ = nullptr;
   std::uint32_t slot_ = 0;
   std::atomic<bool> open_{false};
-  // Mapped until the object goes: what a thread still records while another one closes is lost, and harms nobody.
+  // Mapped until the object goes: what a thread still records while another one closes is lost, and
+  // harms nobody.
   std::unique_ptr<storage::LatencyTable> latency_table_ = std::make_unique<storage::LatencyTable>();
   storage::LatencySite no_site_;
   std::unique_ptr<page::DomainMemory> memory_;
@@ -261,13 +294,15 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   page::Engine::SegmentSet ever_mapped_;          // by this process
   std::atomic<std::uint64_t> segments_epoch_{0};  // release after a change of segments_
 
-  mutable std::shared_mutex use_mutex_;  // shared: uses durable_, or a thread's log, without a runner's mutex
-  PageRunner process_;                   // on the process's views
+  // shared: uses durable_, or a thread's log, without a runner's mutex
+  mutable std::shared_mutex use_mutex_;
+  PageRunner process_;  // on the process's views
   LineUsers line_users_;
   std::unique_ptr<ThreadViews> views_ = std::make_unique<ThreadViews>(*this);
 };
 
-// The last instance of level 2 that this thread has ended, for backoff() and await_change(). Others may have used its runner since.
+// The last instance of level 2 that this thread has ended, for backoff() and await_change(). Others
+// may have used its runner since.
 struct LastInstance {
   const DomainImpl *domain = nullptr;
   std::uint64_t snapshot = 0;
@@ -281,7 +316,8 @@ inline constinit thread_local LastInstance last_instance;
 inline constinit thread_local page::Engine::ReadSet page_reads;
 inline constinit thread_local const DomainImpl *exact_reads_of =
     nullptr;  // whose next instance in this thread is to know what it reads
-// The instance of level 2 that this thread runs. A child forked inside an instance inherits it, but runs nothing.
+// The instance of level 2 that this thread runs. A child forked inside an instance inherits it, but
+// runs nothing.
 struct PageRun {
   DomainImpl *domain = nullptr;
   PageRunner *runner = nullptr;

@@ -1,4 +1,5 @@
-// hierarchy/domain_open.cpp -- opening and closing a domain, and the registry of domains open in this process.
+// hierarchy/domain_open.cpp -- opening and closing a domain, and the registry of domains open in
+// this process.
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -33,7 +34,8 @@ constexpr std::uint64_t kAddressBase = 0x2000'0000'0000ull;
 #endif
 #else
 constexpr std::uint64_t kAddressBase =
-    0x2000'0000'0000ull;  // 32 TiB: far below mmap's and the program's own places, above ASan's shadow
+    // 32 TiB: far below mmap's and the program's own places, above ASan's shadow
+    0x2000'0000'0000ull;
 #endif
 
 struct Registry {
@@ -53,7 +55,8 @@ Errc resolve_folder(const std::string &folder, std::string *out) {
   if (folder.empty()) return fail(Errc::kBadArgument, "the domain's folder has an empty name");
   if (folder.find('\0') != std::string::npos)
     return fail(Errc::kBadArgument, "the name of the domain's folder holds a byte 0");
-  if (mkdir(folder.c_str(), 0770) != 0 && errno != EEXIST) return platform::fail_errno(Errc::kIo, folder);
+  if (mkdir(folder.c_str(), 0770) != 0 && errno != EEXIST)
+    return platform::fail_errno(Errc::kIo, folder);
   char *resolved = realpath(folder.c_str(), nullptr);
   if (resolved == nullptr) return platform::fail_errno(Errc::kIo, folder);
   *out = resolved;
@@ -63,12 +66,14 @@ Errc resolve_folder(const std::string &folder, std::string *out) {
 
 // REQUIRES the folder lock.
 bool is_closed(const std::string &folder) {
-  return !page::DomainMemory::has_rebuildable_files(folder) && !platform::has_entry(folder + "/tmh.line.state");
+  return !page::DomainMemory::has_rebuildable_files(folder) &&
+         !platform::has_entry(folder + "/tmh.line.state");
 }
 
 }  // namespace
 
-Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, std::shared_ptr<DomainImpl> *out) {
+Errc DomainImpl::open(const std::string &folder, const DomainOptions &options,
+                      std::shared_ptr<DomainImpl> *out) {
   std::string resolved;
   if (const Errc error = resolve_folder(folder, &resolved); error != Errc::kOk) return error;
   Registry &registry = platform::ProcessObject<Registry>::here();
@@ -94,8 +99,11 @@ Errc DomainImpl::open(const std::string &folder, const DomainOptions &options, s
 // REQUIRES the folder lock and the participant's slot.
 Errc DomainImpl::open_latency(bool fresh) {
   if (latency_use_ == Latency::kOff) return Errc::kOk;
-  const std::uint64_t incarnation = memory_->participant(slot_).incarnation.load(std::memory_order_relaxed);
-  if (const Errc error = latency_table_->open(folder_, slot_, incarnation, fresh); error != Errc::kOk) return error;
+  const std::uint64_t incarnation =
+      memory_->participant(slot_).incarnation.load(std::memory_order_relaxed);
+  if (const Errc error = latency_table_->open(folder_, slot_, incarnation, fresh);
+      error != Errc::kOk)
+    return error;
   no_site_.use(latency_table_.get(), 0);
   if (durable_ != nullptr) durable_->log().time_writes(&no_site_);
   return Errc::kOk;
@@ -108,8 +116,10 @@ Errc DomainImpl::open_lines(bool fresh) {
   if (levels() != Levels::kHybrid) return Errc::kOk;
   LineChoice chosen{};
   std::string reason;
-  if (const Errc error = line::choose_line(line_wanted_, &chosen, &reason); error != Errc::kOk) return error;
-  const bool with_hardware = chosen == LineChoice::kRtm && durable_ == nullptr;  // see settle_durable_lines()
+  if (const Errc error = line::choose_line(line_wanted_, &chosen, &reason); error != Errc::kOk)
+    return error;
+  // see settle_durable_lines()
+  const bool with_hardware = chosen == LineChoice::kRtm && durable_ == nullptr;
   lines_ = std::make_unique<LineDomain>(*memory_, slot_, cross_, with_hardware);
   if (const Errc error = lines_->open(folder_); error != Errc::kOk) return error;
   engine_->use_lower(&lines_->directory());
@@ -134,7 +144,8 @@ Errc DomainImpl::open_durable(Durability wanted, bool fresh) {
 }
 
 Errc DomainImpl::attach() {
-  if (!platform::crash_at_environment()) return fail(Errc::kBadArgument, "TMH_CRASH_AT names no step");
+  if (!platform::crash_at_environment())
+    return fail(Errc::kBadArgument, "TMH_CRASH_AT names no step");
   if (const Errc error = page::DomainMemory::check_owner(folder_); error != Errc::kOk) return error;
   Durability wanted{};
   if (const Errc error = settle_durability(&wanted); error != Errc::kOk) return error;
@@ -155,8 +166,8 @@ Errc DomainImpl::attach() {
   return fail(error, why);
 }
 
-// What a refused open has made: durable or not, and how long its log files are, a domain keeps for good; and a closed one with shared memory
-// would look as if everybody in it had died.
+// What a refused open has made: durable or not, and how long its log files are, a domain keeps for
+// good; and a closed one with shared memory would look as if everybody in it had died.
 void DomainImpl::remove_made(bool was_closed) {
   if (!memory_->is_new() && !was_closed) return;
   if (memory_->is_new() && durable_ != nullptr && durable_->remove_new() != Errc::kOk) return;
@@ -171,8 +182,10 @@ void DomainImpl::remove_made(bool was_closed) {
 // REQUIRES the folder lock.
 Errc DomainImpl::attach_locked(Durability wanted) {
   bool fresh = false;
-  const std::uint32_t durability_if_new = wanted > Durability::kNone ? static_cast<std::uint32_t>(wanted) : 0;
-  if (const Errc error = memory_->open(folder_, kAddressBase, durability_if_new, &fresh); error != Errc::kOk)
+  const std::uint32_t durability_if_new =
+      wanted > Durability::kNone ? static_cast<std::uint32_t>(wanted) : 0;
+  if (const Errc error = memory_->open(folder_, kAddressBase, durability_if_new, &fresh);
+      error != Errc::kOk)
     return error;
   if (const Errc error = open_durable(wanted, fresh); error != Errc::kOk) return error;
   if (const Errc error = settle_page_checksums(options_); error != Errc::kOk) return error;
@@ -183,7 +196,8 @@ Errc DomainImpl::attach_locked(Durability wanted) {
   if (const Errc error = settle_stray(); error != Errc::kOk) return error;
   const std::string name = options_.name.empty() ? program_name() : options_.name;
   if (const Errc error = memory_->attach_slot(name, &slot_); error != Errc::kOk) return error;
-  // Also when there is no memory: while this process lives nobody else would be the first, who makes sure of what the dead have left.
+  // Also when there is no memory: while this process lives nobody else would be the first, who
+  // makes sure of what the dead have left.
   struct Slot {
     storage::Participant *to_give_back;
     ~Slot() {
@@ -205,7 +219,8 @@ Errc DomainImpl::attach_locked(Durability wanted) {
   if (error == Errc::kOk) error = engine_->start(wanted_tracking_, fresh);
   if (error == Errc::kOk && durable_ != nullptr) {
     error = durable_->start();
-    if (error != Errc::kOk) {  // what the engine's start has sent home was in slots that are reserved now
+    // what the engine's start has sent home was in slots that are reserved now
+    if (error != Errc::kOk) {
       const std::string why = platform::failure_detail();
       engine_->detach();
       return fail(error, why);
@@ -213,10 +228,12 @@ Errc DomainImpl::attach_locked(Durability wanted) {
   }
   if (error != Errc::kOk) return error;
   slot.to_give_back = nullptr;
-  // With exact tracking every instance changes page tables and interrupts the other cores: threads then slow each other down (bench/threads).
+  // With exact tracking every instance changes page tables and interrupts the other cores: threads
+  // then slow each other down (bench/threads).
   const Tracking chosen = engine_->tracking().tracking;
   const bool keeps_pages = chosen == Tracking::kKernelHot || chosen == Tracking::kSignalHot;
-  if (thread_view_use_ == ThreadViewUse::kAuto && !keeps_pages) thread_view_use_ = ThreadViewUse::kNever;
+  if (thread_view_use_ == ThreadViewUse::kAuto && !keeps_pages)
+    thread_view_use_ = ThreadViewUse::kNever;
   open_.store(true, std::memory_order_release);
   return Errc::kOk;
 }
@@ -244,7 +261,8 @@ Errc DomainImpl::close() noexcept {
   }
   open_.store(false, std::memory_order_release);
   wake_sleepers();
-  // Level 1's contexts before the slot: who repairs takes a context of a free slot for a dead one's, and gives it to the next thread.
+  // Level 1's contexts before the slot: who repairs takes a context of a free slot for a dead
+  // one's, and gives it to the next thread.
   if (lines_ != nullptr) lines_->detach();
   views_->detach();
   latency_table_->leave();
@@ -255,14 +273,16 @@ Errc DomainImpl::close() noexcept {
   engine_.reset();
   process_.engine = nullptr;
   process_.log = nullptr;
-  // The last one out: nothing in the shared files is needed any more, unless a segment could not be reached.
-  const bool is_home =
-      memory_->versions_live() == 0 && (lines_ == nullptr || durable_ != nullptr || lines_->is_settled());
+  // The last one out: nothing in the shared files is needed any more, unless a segment could not be
+  // reached.
+  const bool is_home = memory_->versions_live() == 0 &&
+                       (lines_ == nullptr || durable_ != nullptr || lines_->is_settled());
   bool last = !memory_->anyone_alive() && is_home && memory_->check_in_place() == Errc::kOk;
   if (const Errc error = sync_data_files(last); error != Errc::kOk) result = error;
   if (last && durable_ != nullptr) {
     if (result == Errc::kOk) result = durable_->close_clean();
-    last = result == Errc::kOk;  // what the log could not take is in the shared files only, until the next open
+    // what the log could not take is in the shared files only, until the next open
+    last = result == Errc::kOk;
   }
   durable_.reset();
   if (lines_ != nullptr) lines_->close(last);
@@ -271,41 +291,50 @@ Errc DomainImpl::close() noexcept {
   return result;
 }
 
-// A durable domain's are in the log; its last participant syncs them. What has been unmapped since counts, too; and what others have left is
-// brought home by the last one.
+// A durable domain's are in the log; its last participant syncs them. What has been unmapped since
+// counts, too; and what others have left is brought home by the last one.
 Errc DomainImpl::sync_data_files(bool is_last) noexcept {
   Errc result = Errc::kOk;
   for (std::uint32_t i = 0; durable_ == nullptr && i < storage::kSegmentsMax; ++i) {
     page::SegmentMemory &segment = memory_->segment(i);
-    if (!segment.is_open.load(std::memory_order_acquire) || !(is_last || ever_mapped_.test(i))) continue;
+    if (!segment.is_open.load(std::memory_order_acquire) || !(is_last || ever_mapped_.test(i)))
+      continue;
     if (const Errc error = segment.home.sync(); error != Errc::kOk) result = error;
   }
   return result;
 }
 
-Errc DomainImpl::recover(const std::string &folder, const RecoverOptions &options, RecoveryInfo *info) {
+Errc DomainImpl::recover(const std::string &folder, const RecoverOptions &options,
+                         RecoveryInfo *info) {
   struct stat control {};
   if (stat(folder.c_str(), &control) != 0 && errno == ENOENT)
     return fail(Errc::kNotADomain, folder + ": no such folder");
   if (lstat((folder + "/tmh.control").c_str(), &control) != 0) {
-    if (errno != ENOENT && errno != ENOTDIR) return platform::fail_errno(Errc::kIo, folder + "/tmh.control");
+    if (errno != ENOENT && errno != ENOTDIR)
+      return platform::fail_errno(Errc::kIo, folder + "/tmh.control");
     if (errno == ENOENT)
       if (const Errc error = storage::refuse_remains(folder); error != Errc::kOk) return error;
     return fail(Errc::kNotADomain, folder + " holds no tmh.control");
   }
   std::string resolved;
   if (const Errc error = resolve_folder(folder, &resolved); error != Errc::kOk) return error;
-  if (const Errc error = page::DomainMemory::check_owner(resolved); error != Errc::kOk) return error;
+  if (const Errc error = page::DomainMemory::check_owner(resolved); error != Errc::kOk)
+    return error;
   platform::FolderLock folder_lock;
-  if (const Errc error = folder_lock.acquire(resolved + "/tmh.lock"); error != Errc::kOk) return error;
-  // A volatile one is left as it is: opened and not closed, it would look as if everybody in it had died.
+  if (const Errc error = folder_lock.acquire(resolved + "/tmh.lock"); error != Errc::kOk)
+    return error;
+  // A volatile one is left as it is: opened and not closed, it would look as if everybody in it had
+  // died.
   bool is_durable = false;
-  if (const Errc error = page::DomainMemory::read_durable(resolved, &is_durable); error != Errc::kOk) return error;
+  if (const Errc error = page::DomainMemory::read_durable(resolved, &is_durable);
+      error != Errc::kOk)
+    return error;
   if (!is_durable) return fail(Errc::kNotDurable, resolved);
   const bool was_closed = is_closed(resolved);
   page::DomainMemory memory;
   bool fresh = false;
-  if (const Errc error = memory.open(resolved, kAddressBase, 0, &fresh); error != Errc::kOk) return error;
+  if (const Errc error = memory.open(resolved, kAddressBase, 0, &fresh); error != Errc::kOk)
+    return error;
   if (!fresh) return fail(Errc::kDomainInUse, resolved + memory.who_has_it_open());
   DurableDomain durable(memory, DomainOptions{}, GroupCommit{});
   if (const Errc error = durable.recover(options); error != Errc::kOk) {
@@ -323,7 +352,8 @@ void DomainImpl::destroy(DomainImpl *domain) noexcept {
     delete domain;
     return;
   }
-  // A forked child: mappings and slot are the parent's, and any container may be half changed by a thread that the child does not have.
+  // A forked child: mappings and slot are the parent's, and any container may be half changed by a
+  // thread that the child does not have.
   static constinit std::atomic<DomainImpl *> newest{nullptr};
   domain->left_before_ = newest.exchange(domain, std::memory_order_relaxed);
 }
@@ -334,7 +364,8 @@ DomainImpl::~DomainImpl() {
     (void)abort();
     run_actions(false);  // or the thread's next instance would
   }
-  if (close() != Errc::kOk && durable_ != nullptr) durable_->stop();  // what the housekeeper uses goes before it
+  // what the housekeeper uses goes before it
+  if (close() != Errc::kOk && durable_ != nullptr) durable_->stop();
 }
 
 Counters DomainImpl::counters() const {
@@ -347,7 +378,8 @@ Counters DomainImpl::counters() const {
   if (lines_ != nullptr) lines_->count_in(&out);
   out.participants_reaped = state.reaped;
   if (const storage::LogState *log = memory_->log_state(); log != nullptr) {
-    const std::uint64_t flushes = log->flushes.load(std::memory_order_acquire);  // pairs with LogWriter::publish()
+    // pairs with LogWriter::publish()
+    const std::uint64_t flushes = log->flushes.load(std::memory_order_acquire);
     const storage::LogTotals &totals = log->totals[flushes & 1];
     out.log_bytes = totals.bytes.load(std::memory_order_relaxed);
     out.log_flushes = flushes - totals.empty_flushes.load(std::memory_order_relaxed);

@@ -1,4 +1,5 @@
-// hierarchy/domain_options.cpp -- what the options and the environment want of a domain, and whether that goes with what it is.
+// hierarchy/domain_options.cpp -- what the options and the environment want of a domain, and
+// whether that goes with what it is.
 #include <cstdlib>
 
 #include "hierarchy/domain_impl.h"
@@ -21,10 +22,13 @@ Errc from_environment(const char *variable, Errc wrong, const char *values, Valu
   return fail(wrong, std::string(variable) + "='" + text + "'; right values: " + values);
 }
 
-// The same, then what is asked for in `asked`, unless that is unset; *wanted stays if both are. `last`: the greatest right value.
+// The same, then what is asked for in `asked`, unless that is unset; *wanted stays if both are.
+// `last`: the greatest right value.
 template <class Choice>
-Errc choose(const char *variable, Errc wrong, const char *values, Choice asked, Choice last, Choice *wanted) {
-  if (const Errc error = from_environment(variable, wrong, values, wanted); error != Errc::kOk) return error;
+Errc choose(const char *variable, Errc wrong, const char *values, Choice asked, Choice last,
+            Choice *wanted) {
+  if (const Errc error = from_environment(variable, wrong, values, wanted); error != Errc::kOk)
+    return error;
   if (asked != Choice{}) *wanted = asked;
   return *wanted <= last ? Errc::kOk : fail(wrong, std::string("right values: ") + values);
 }
@@ -33,13 +37,15 @@ Errc choose(const char *variable, Errc wrong, const char *values, Choice asked, 
 
 Errc DomainImpl::settle_line() {
   LineChoice wanted = LineChoice::kAuto;
-  if (const Errc error = from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted); error != Errc::kOk)
+  if (const Errc error = from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted);
+      error != Errc::kOk)
     return error;
   line_wanted_ = options_.line != LineChoice::kAuto ? options_.line : wanted;
   return Errc::kOk;
 }
 
-// A wrong choice is refused also where level 1 does not run; what RTM can do is looked at only when it is demanded.
+// A wrong choice is refused also where level 1 does not run; what RTM can do is looked at only when
+// it is demanded.
 Errc DomainImpl::check_line() const {
   if (line_wanted_ == LineChoice::kAuto) return Errc::kOk;
   LineChoice chosen{};
@@ -50,9 +56,12 @@ Errc DomainImpl::check_line() const {
 namespace {
 
 Errc parse_policy(const DomainOptions &options, Policy *wanted) {
-  if (options.policy.empty() || parse(std::string_view(options.policy), wanted) == Errc::kOk) return Errc::kOk;
-  return fail(Errc::kBadPolicy,
-              std::string("'").append(options.policy).append("' is no policy; right values: ").append(policy_values()));
+  if (options.policy.empty() || parse(std::string_view(options.policy), wanted) == Errc::kOk)
+    return Errc::kOk;
+  return fail(Errc::kBadPolicy, std::string("'")
+                                    .append(options.policy)
+                                    .append("' is no policy; right values: ")
+                                    .append(policy_values()));
 }
 
 Errc wanted_policy(const DomainOptions &options, Policy *wanted) {
@@ -63,17 +72,19 @@ Errc wanted_policy(const DomainOptions &options, Policy *wanted) {
 // *wanted is unset where nothing is asked for.
 Errc wanted_durability(const DomainOptions &options, Durability *wanted) {
   *wanted = Durability{};
-  if (const Errc error = from_environment("TMH_DURABILITY", Errc::kBadDurability, durability_values(), wanted);
+  if (const Errc error =
+          from_environment("TMH_DURABILITY", Errc::kBadDurability, durability_values(), wanted);
       error != Errc::kOk)
     return error;
   if (options.durability != Durability{}) *wanted = options.durability;
   const std::uint64_t file_bytes = options.log_file_bytes;
-  const bool is_right = file_bytes == 0 || (file_bytes % kPageBytes == 0 && file_bytes >= storage::kLogFileBytesMin &&
-                                            file_bytes <= storage::kLogFileBytesMax);
+  const bool is_right =
+      file_bytes == 0 || (file_bytes % kPageBytes == 0 && file_bytes >= storage::kLogFileBytesMin &&
+                          file_bytes <= storage::kLogFileBytesMax);
   if (*wanted > Durability::kStrict || !is_right || options.flush_interval_ms == 0)
-    return fail(Errc::kBadDurability,
-                std::string("right values: ") + durability_values() +
-                    "; log_file_bytes a multiple of 4096 from 1 MiB to 4 GiB; flush_interval_ms at least 1");
+    return fail(Errc::kBadDurability, std::string("right values: ") + durability_values() +
+                                          "; log_file_bytes a multiple of 4096 from 1 MiB to 4 "
+                                          "GiB; flush_interval_ms at least 1");
   return Errc::kOk;
 }
 
@@ -88,12 +99,14 @@ Errc DomainImpl::check_detection(Detection wanted) const {
 Errc DomainImpl::check_levels(Levels wanted) const {
   return wanted == Levels{} || wanted == levels()
              ? Errc::kOk
-             : fail(Errc::kLevelsMismatch, std::string("the domain is open with levels ") + to_string(levels()));
+             : fail(Errc::kLevelsMismatch,
+                    std::string("the domain is open with levels ") + to_string(levels()));
 }
 Errc DomainImpl::check_durability(Durability wanted) const {
   return wanted == Durability{} || wanted == durability()
              ? Errc::kOk
-             : fail(Errc::kDurabilityMismatch, std::string("the domain's durability is ") + to_string(durability()));
+             : fail(Errc::kDurabilityMismatch,
+                    std::string("the domain's durability is ") + to_string(durability()));
 }
 
 namespace {
@@ -107,13 +120,14 @@ class Agreement {
   // is_asked: the option is set.
   void compare(const char *option, bool is_asked, const auto &asked, const auto &present) {
     if (error_ != Errc::kOk || !is_asked || asked == present) return;
-    error_ =
-        fail(Errc::kAlreadyInitialized, folder_ + ": this process has it open with " + option + " " + text_of(present) +
-                                            ", not " + text_of(asked) + "; leave the option unset, or close it first");
+    error_ = fail(Errc::kAlreadyInitialized,
+                  folder_ + ": this process has it open with " + option + " " + text_of(present) +
+                      ", not " + text_of(asked) + "; leave the option unset, or close it first");
   }
   // A specification; empty: not set.
   template <class Value>
-  void compare_spec(const char *option, const std::string &spec, Errc wrong, const char *values, const Value &present) {
+  void compare_spec(const char *option, const std::string &spec, Errc wrong, const char *values,
+                    const Value &present) {
     if (error_ != Errc::kOk || spec.empty()) return;
     Value asked;
     if (parse(std::string_view(spec), &asked) != Errc::kOk)
@@ -142,23 +156,28 @@ Errc DomainImpl::check_agreement(const DomainOptions &options) const {
   if (const Errc error = check_durability(options.durability); error != Errc::kOk) return error;
   Agreement agreement(folder_);
   agreement.compare("policy", !options.policy.empty(), asked, policy());
-  agreement.compare("tracking", options.tracking != Tracking::kAuto && options.tracking != wanted_tracking_,
+  agreement.compare("tracking",
+                    options.tracking != Tracking::kAuto && options.tracking != wanted_tracking_,
                     options.tracking, engine_->tracking().tracking);
   agreement.compare("line", options.line != LineChoice::kAuto, options.line, line_wanted_);
   agreement.compare("cross", options.cross != CrossPolicy{}, options.cross, cross_);
-  agreement.compare("thread_views", options.thread_views != ThreadViewUse{}, options.thread_views, thread_view_use_);
+  agreement.compare("thread_views", options.thread_views != ThreadViewUse{}, options.thread_views,
+                    thread_view_use_);
   agreement.compare("latency", options.latency != Latency{}, options.latency, latency_use_);
-  agreement.compare_spec("escalation", options.escalation, Errc::kBadLevels, escalation_values(), escalation_);
-  agreement.compare_spec("capacity", options.capacity, Errc::kBadLevels, line::capacity_values(), capacity_);
+  agreement.compare_spec("escalation", options.escalation, Errc::kBadLevels, escalation_values(),
+                         escalation_);
+  agreement.compare_spec("capacity", options.capacity, Errc::kBadLevels, line::capacity_values(),
+                         capacity_);
   agreement.compare("stray", options.stray != Stray{}, options.stray,
                     memory_->view_key() != platform::kNoKey ? Stray::kFault : Stray::kAllow);
   if (durable_ != nullptr) {
-    agreement.compare_spec("group_commit", options.group_commit, Errc::kBadDurability, group_commit_values(),
-                           durable_->group());
+    agreement.compare_spec("group_commit", options.group_commit, Errc::kBadDurability,
+                           group_commit_values(), durable_->group());
     // These have no value that says that they are unset: their defaults do.
     const DomainOptions unset;
     const auto compare = [&](const char *option, const auto DomainOptions::*member) {
-      agreement.compare(option, options.*member != unset.*member, options.*member, options_.*member);
+      agreement.compare(option, options.*member != unset.*member, options.*member,
+                        options_.*member);
     };
     compare("early_release", &DomainOptions::early_release);
     compare("flush_interval_ms", &DomainOptions::flush_interval_ms);
@@ -166,7 +185,8 @@ Errc DomainImpl::check_agreement(const DomainOptions &options) const {
     compare("checkpoint_interval_ms", &DomainOptions::checkpoint_interval_ms);
     compare("keep_log", &DomainOptions::keep_log);
   }
-  if (agreement.error() != Errc::kOk || options.page_checksums == PageChecksums{}) return agreement.error();
+  if (agreement.error() != Errc::kOk || options.page_checksums == PageChecksums{})
+    return agreement.error();
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
   return settle_page_checksums(options);
@@ -178,13 +198,13 @@ Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
   policy_.store({policy}, std::memory_order_relaxed);
   if (const Errc error = settle_line(); error != Errc::kOk) return error;
   *tracking = Tracking::kAuto;
-  if (const Errc error = choose("TMH_TRACKING", Errc::kBadTracking, tracking_values(), options_.tracking,
-                                Tracking::kKernelHot, tracking);
+  if (const Errc error = choose("TMH_TRACKING", Errc::kBadTracking, tracking_values(),
+                                options_.tracking, Tracking::kKernelHot, tracking);
       error != Errc::kOk)
     return error;
   Detection wanted{};
-  if (const Errc error = choose("TMH_DETECTION", Errc::kBadDetection, detection_values(), options_.detection,
-                                Detection::kEager, &wanted);
+  if (const Errc error = choose("TMH_DETECTION", Errc::kBadDetection, detection_values(),
+                                options_.detection, Detection::kEager, &wanted);
       error != Errc::kOk)
     return error;
   std::atomic_ref<std::uint32_t> chosen(memory_->control().header.detection);
@@ -198,24 +218,29 @@ Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
 // Which levels, and how they deal with each other. REQUIRES settle_options() before.
 Errc DomainImpl::settle_levels(bool fresh) {
   Levels wanted{};
+  if (const Errc error = choose("TMH_LEVELS", Errc::kBadLevels, levels_values(), options_.levels,
+                                Levels::kHybrid, &wanted);
+      error != Errc::kOk)
+    return error;
+  if (const Errc error = choose("TMH_CROSS", Errc::kBadLevels, cross_policy_values(),
+                                options_.cross, CrossPolicy::kWaitForUpper, &cross_);
+      error != Errc::kOk)
+    return error;
   if (const Errc error =
-          choose("TMH_LEVELS", Errc::kBadLevels, levels_values(), options_.levels, Levels::kHybrid, &wanted);
+          from_environment("TMH_ESCALATION", Errc::kBadLevels, escalation_values(), &escalation_);
       error != Errc::kOk)
     return error;
-  if (const Errc error = choose("TMH_CROSS", Errc::kBadLevels, cross_policy_values(), options_.cross,
-                                CrossPolicy::kWaitForUpper, &cross_);
-      error != Errc::kOk)
-    return error;
-  if (const Errc error = from_environment("TMH_ESCALATION", Errc::kBadLevels, escalation_values(), &escalation_);
-      error != Errc::kOk)
-    return error;
-  if (!options_.escalation.empty() && parse(std::string_view(options_.escalation), &escalation_) != Errc::kOk)
-    return fail(Errc::kBadLevels, "'" + options_.escalation + "'; right values: " + escalation_values());
-  if (const Errc error = from_environment("TMH_CAPACITY", Errc::kBadLevels, line::capacity_values(), &capacity_);
+  if (!options_.escalation.empty() &&
+      parse(std::string_view(options_.escalation), &escalation_) != Errc::kOk)
+    return fail(Errc::kBadLevels,
+                "'" + options_.escalation + "'; right values: " + escalation_values());
+  if (const Errc error =
+          from_environment("TMH_CAPACITY", Errc::kBadLevels, line::capacity_values(), &capacity_);
       error != Errc::kOk)
     return error;
   if (!options_.capacity.empty() && line::parse(options_.capacity, &capacity_) != Errc::kOk)
-    return fail(Errc::kBadLevels, "'" + options_.capacity + "'; right values: " + line::capacity_values());
+    return fail(Errc::kBadLevels,
+                "'" + options_.capacity + "'; right values: " + line::capacity_values());
   is_limited_ = capacity_ != line::CapacityModel{};
   std::uint64_t &present = memory_->state().levels;  // the folder lock orders it
   if (fresh) present = static_cast<std::uint64_t>(wanted != Levels{} ? wanted : Levels::kPage);
@@ -229,19 +254,20 @@ Errc DomainImpl::settle_levels(bool fresh) {
   return check_line();
 }
 
-// Level 1 stores to home before its record is in the log: so home is not the data file (DESIGN D2). An RTM commit cannot leave a record at
-// its commit point that others would wait for: refused.
+// Level 1 stores to home before its record is in the log: so home is not the data file (DESIGN D2).
+// An RTM commit cannot leave a record at its commit point that others would wait for: refused.
 Errc DomainImpl::settle_durable_lines(bool fresh) {
   if (line_wanted_ == LineChoice::kRtm)
     return fail(Errc::kLevelsMismatch,
-                "level 1 by RTM needs a volatile domain: its commits leave no redo records; choose software or auto");
+                "level 1 by RTM needs a volatile domain: its commits leave no redo records; choose "
+                "software or auto");
   return fresh ? memory_->separate_homes() : Errc::kOk;
 }
 
 Errc DomainImpl::settle_thread_views() {
   ThreadViewUse wanted{};
-  if (const Errc error = choose("TMH_THREAD_VIEWS", Errc::kBadLevels, thread_view_values(), options_.thread_views,
-                                ThreadViewUse::kNever, &wanted);
+  if (const Errc error = choose("TMH_THREAD_VIEWS", Errc::kBadLevels, thread_view_values(),
+                                options_.thread_views, ThreadViewUse::kNever, &wanted);
       error != Errc::kOk)
     return error;
   thread_view_use_ = wanted == ThreadViewUse{} ? ThreadViewUse::kAuto : wanted;
@@ -250,8 +276,8 @@ Errc DomainImpl::settle_thread_views() {
 
 Errc DomainImpl::settle_latency() {
   Latency wanted{};
-  if (const Errc error =
-          choose("TMH_LATENCY", Errc::kBadArgument, latency_values(), options_.latency, Latency::kFull, &wanted);
+  if (const Errc error = choose("TMH_LATENCY", Errc::kBadArgument, latency_values(),
+                                options_.latency, Latency::kFull, &wanted);
       error != Errc::kOk)
     return error;
   latency_use_ = wanted == Latency{} ? Latency::kSampled : wanted;
@@ -261,15 +287,16 @@ Errc DomainImpl::settle_latency() {
 // Before the engine is made, which has the key from the memory.
 Errc DomainImpl::settle_stray() {
   Stray wanted{};
-  if (const Errc error =
-          choose("TMH_STRAY", Errc::kBadArgument, stray_values(), options_.stray, Stray::kAllow, &wanted);
+  if (const Errc error = choose("TMH_STRAY", Errc::kBadArgument, stray_values(), options_.stray,
+                                Stray::kAllow, &wanted);
       error != Errc::kOk)
     return error;
   if (wanted == Stray::kAllow) return Errc::kOk;
   const int key = platform::process_key();
   if (key == platform::kNoKey && wanted == Stray::kFault)
-    return fail(Errc::kTrackingUnavailable, "TMH_STRAY=fault: " + platform::key_refusal() +
-                                                "; TMH_TRACKING=signal finds stray accesses without keys");
+    return fail(Errc::kTrackingUnavailable,
+                "TMH_STRAY=fault: " + platform::key_refusal() +
+                    "; TMH_TRACKING=signal finds stray accesses without keys");
   memory_->use_view_key(key);
   return Errc::kOk;
 }
@@ -278,8 +305,8 @@ namespace {
 // *wanted is unset where nothing is asked for.
 Errc wanted_page_checksums(const DomainOptions &options, PageChecksums *wanted) {
   *wanted = PageChecksums{};
-  return choose("TMH_PAGE_CHECKSUMS", Errc::kBadArgument, page_checksums_values(), options.page_checksums,
-                PageChecksums::kOn, wanted);
+  return choose("TMH_PAGE_CHECKSUMS", Errc::kBadArgument, page_checksums_values(),
+                options.page_checksums, PageChecksums::kOn, wanted);
 }
 }  // namespace
 
@@ -293,16 +320,22 @@ Errc DomainImpl::settle_page_checksums(const DomainOptions &options) const {
   return fail(Errc::kNotDurable, folder_ + ": page checksums are of durable domains");
 }
 
-Errc DomainImpl::settle_durability(Durability *wanted) const { return wanted_durability(options_, wanted); }
+Errc DomainImpl::settle_durability(Durability *wanted) const {
+  return wanted_durability(options_, wanted);
+}
 
 Errc DomainImpl::settle_group_commit(GroupCommit *group) const {
-  if (const Errc error = from_environment("TMH_GROUP_COMMIT", Errc::kBadDurability, group_commit_values(), group);
+  if (const Errc error =
+          from_environment("TMH_GROUP_COMMIT", Errc::kBadDurability, group_commit_values(), group);
       error != Errc::kOk)
     return error;
-  if (options_.group_commit.empty() || parse(std::string_view(options_.group_commit), group) == Errc::kOk)
+  if (options_.group_commit.empty() ||
+      parse(std::string_view(options_.group_commit), group) == Errc::kOk)
     return Errc::kOk;
-  return fail(Errc::kBadDurability,
-              std::string("'").append(options_.group_commit).append("'; right values: ").append(group_commit_values()));
+  return fail(Errc::kBadDurability, std::string("'")
+                                        .append(options_.group_commit)
+                                        .append("'; right values: ")
+                                        .append(group_commit_values()));
 }
 
 }  // namespace tmh::detail

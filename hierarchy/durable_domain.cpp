@@ -1,4 +1,5 @@
-// hierarchy/durable_domain.cpp -- creating, recovering and closing a durable domain; the housekeeper.
+// hierarchy/durable_domain.cpp -- creating, recovering and closing a durable domain; the
+// housekeeper.
 #include "hierarchy/durable_domain.h"
 
 #include <signal.h>
@@ -27,7 +28,8 @@ using storage::CheckpointV1;
 using storage::LogState;
 
 namespace {
-// The housekeeper looks around this often at least: for log files and checkpoints; flush_interval_ms may ask for more.
+// The housekeeper looks around this often at least: for log files and checkpoints;
+// flush_interval_ms may ask for more.
 constexpr std::uint32_t kTickMsMax = 100;
 // One log file ahead: making one takes 10 to 50 ms, filling one at full speed longer.
 constexpr std::uint64_t kFilesAhead = 1;
@@ -53,15 +55,17 @@ DurableDomain::DurableDomain(page::DomainMemory &memory, const DomainOptions &op
     : memory_(memory),
       options_(options),
       group_(group),
-      is_strict_(memory.control().header.durability == static_cast<std::uint32_t>(tmh::Durability::kStrict)) {}
+      is_strict_(memory.control().header.durability ==
+                 static_cast<std::uint32_t>(tmh::Durability::kStrict)) {}
 
 std::uint64_t DurableDomain::log_file_bytes() const noexcept {
   return options_.log_file_bytes != 0 ? options_.log_file_bytes : storage::kLogFileBytesDefault;
 }
 
-// A new domain's log: file 0, empty, and a checkpoint that says so. Death in between leaves a domain without segments and without a
-// checkpoint, which the next open takes for new again. So where there is a checkpoint, the names of the folder and of the control file, made by us
-// or by one who died, are durable.
+// A new domain's log: file 0, empty, and a checkpoint that says so. Death in between leaves a
+// domain without segments and without a checkpoint, which the next open takes for new again. So
+// where there is a checkpoint, the names of the folder and of the control file, made by us or by
+// one who died, are durable.
 Errc DurableDomain::create_files() noexcept {
   const auto &id = memory_.control().header.domain_id;
   const storage::LogIdentity log{{id[0], id[1]}, log_file_bytes()};
@@ -70,7 +74,8 @@ Errc DurableDomain::create_files() noexcept {
     return named;  // a parent that we may not read is somebody else's to sync
   // Before there is a log file: a log without its control file is refused for ever.
   if (const Errc error = platform::sync_folder(memory_.folder()); error != Errc::kOk) return error;
-  if (const Errc error = storage::create_log_file(memory_.folder(), log, 0); error != Errc::kOk) return error;
+  if (const Errc error = storage::create_log_file(memory_.folder(), log, 0); error != Errc::kOk)
+    return error;
   CheckpointV1 first{};
   first.generation = 1;
   first.domain_id[0] = id[0];
@@ -84,15 +89,18 @@ Errc DurableDomain::create_files() noexcept {
   return checkpoint_file_.create(memory_.folder(), first);
 }
 
-// Another domain's stay: somebody may have lost no more than its tmh.control. The checkpoint first, and the control file last, by the caller:
-// whatever is left on the way is taken for new; a log without its control file would be another domain's to the next one.
+// Another domain's stay: somebody may have lost no more than its tmh.control. The checkpoint first,
+// and the control file last, by the caller: whatever is left on the way is taken for new; a log
+// without its control file would be another domain's to the next one.
 Errc DurableDomain::remove_new() noexcept {
   const std::string &folder = memory_.folder();
   const auto &id = memory_.control().header.domain_id;
   storage::CheckpointFile own;
   const Errc found = own.open(folder, id);
   if (found == Errc::kOk) {
-    if (const Errc error = platform::disk_unlink(storage::checkpoint_path(folder)); error != Errc::kOk) return error;
+    if (const Errc error = platform::disk_unlink(storage::checkpoint_path(folder));
+        error != Errc::kOk)
+      return error;
     if (const Errc error = platform::sync_folder(folder); error != Errc::kOk) return error;
   } else if (found != Errc::kLogMissing && found != Errc::kNotADomain && found != Errc::kCorrupt &&
              found != Errc::kForeignVersion) {
@@ -100,13 +108,15 @@ Errc DurableDomain::remove_new() noexcept {
   }
   const storage::LogIdentity log{{id[0], id[1]}, log_file_bytes()};
   std::vector<std::uint64_t> present;
-  if (const Errc error = storage::list_log_files(folder, &present); error != Errc::kOk) return error;
+  if (const Errc error = storage::list_log_files(folder, &present); error != Errc::kOk)
+    return error;
   for (const std::uint64_t index : present) {
     const std::string path = storage::log_file_path(folder, index);
     if (storage::verify_log_file(path, log, index) != Errc::kOk) continue;
     if (const Errc error = platform::disk_unlink(path); error != Errc::kOk) return error;
   }
-  if (const Errc error = platform::disk_unlink(storage::checksums_path(folder)); error != Errc::kOk) return error;
+  if (const Errc error = platform::disk_unlink(storage::checksums_path(folder)); error != Errc::kOk)
+    return error;
   return platform::sync_folder(folder);
 }
 
@@ -120,7 +130,8 @@ Errc DurableDomain::open_checkpoint_file() noexcept {
 }
 
 Errc DurableDomain::join() noexcept {
-  if (const Errc error = checkpoint_file_.open(memory_.folder(), memory_.control().header.domain_id);
+  if (const Errc error =
+          checkpoint_file_.open(memory_.folder(), memory_.control().header.domain_id);
       error != Errc::kOk)
     return error;
   bool usable = false;
@@ -149,24 +160,33 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   how.progress = options.progress;
   // A backup's; the folder's own files are never shorter than what the log names.
   if (!options.log_folder.empty())
-    how.grow = [this](std::uint32_t segment, std::uint64_t size_bytes) { return grow(segment, size_bytes); };
+    how.grow = [this](std::uint32_t segment, std::uint64_t size_bytes) {
+      return grow(segment, size_bytes);
+    };
   how.was_in_use = memory_.had_life() && checkpoint_file_.current().is_clean == 0;
-  const bool is_restoration = how.until_lsn != ~0ull || how.until_time_ns != ~0ull || !how.log_folder.empty();
-  // Of a backup, or a copy of a closed domain. Who is cut may begin again: nobody has lived here yet.
+  const bool is_restoration =
+      how.until_lsn != ~0ull || how.until_time_ns != ~0ull || !how.log_folder.empty();
+  // Of a backup, or a copy of a closed domain. Who is cut may begin again: nobody has lived here
+  // yet.
   if (is_restoration && !how.was_in_use)
     if (const Errc error = memory_.tell_life(false); error != Errc::kOk) return error;
   storage::ChecksumsHeaderV1 checksums{};  // no kind: none
   std::string why;
   const auto &id = memory_.control().header.domain_id;
-  if (storage::read_checksums_header(memory_.folder(), id, &checksums, &why) != Errc::kOk) checksums = {};
+  if (storage::read_checksums_header(memory_.folder(), id, &checksums, &why) != Errc::kOk)
+    checksums = {};
   const bool was_current =
-      !is_restoration && storage::is_current(checksums, checkpoint_file_.current(), memory_.control().header);
-  const bool is_of_copy = checksums.kind == static_cast<std::uint32_t>(storage::ChecksumsKind::kOfCopy);
+      !is_restoration &&
+      storage::is_current(checksums, checkpoint_file_.current(), memory_.control().header);
+  const bool is_of_copy =
+      checksums.kind == static_cast<std::uint32_t>(storage::ChecksumsKind::kOfCopy);
   // A restoration stores to data files of a copy that counts as unopened until it has ended.
   if (is_of_copy && is_restoration)
-    if (const Errc error = end_checksums_of_copy(checksums.is_wanted == 1); error != Errc::kOk) return error;
+    if (const Errc error = end_checksums_of_copy(checksums.is_wanted == 1); error != Errc::kOk)
+      return error;
   storage::RecoveryReport report;
-  if (const Errc error = storage::recover(memory_.folder(), memory_.control(), &checkpoint_file_, how, &report);
+  if (const Errc error =
+          storage::recover(memory_.folder(), memory_.control(), &checkpoint_file_, how, &report);
       error != Errc::kOk)
     return error;
   step(Step::kRecoveryReplayed);
@@ -176,7 +196,8 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   recovery_ = to_info(report);
   recovery_.salvaged = salvaged;
   const Errc error = init_log_state(report);
-  if (error == Errc::kOk && was_current && !is_of_copy && report.was_clean && report.transactions == 0)
+  if (error == Errc::kOk && was_current && !is_of_copy && report.was_clean &&
+      report.transactions == 0)
     state().checksums_base = checksums.sequence;
   step(Step::kRecoveryDone);
   return error == Errc::kOk && is_of_copy ? end_checksums_of_copy(checksums.is_wanted == 1) : error;
@@ -186,14 +207,17 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
 Errc DurableDomain::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
   storage::Home &home = memory_.segment(segment).home;
   if (const Errc error = home.extend(size_bytes); error != Errc::kOk) return error;
-  if (const Errc error = memory_.sync_data(&home, memory_.file_of(segment)); error != Errc::kOk) return error;
-  if (const Errc error = memory_.promise_size(segment, size_bytes); error != Errc::kOk) return error;
+  if (const Errc error = memory_.sync_data(&home, memory_.file_of(segment)); error != Errc::kOk)
+    return error;
+  if (const Errc error = memory_.promise_size(segment, size_bytes); error != Errc::kOk)
+    return error;
   storage::store_size(&memory_.control().segments[segment], size_bytes);
   return Errc::kOk;
 }
 
-// Commits of this boot that were published and not yet in the log: buffered ones mostly, whose acknowledgement promised little, but
-// the death of processes need not lose them. Not when writing the log had failed: then nobody knows what is on disk.
+// Commits of this boot that were published and not yet in the log: buffered ones mostly, whose
+// acknowledgement promised little, but the death of processes need not lose them. Not when writing
+// the log had failed: then nobody knows what is on disk.
 Errc DurableDomain::salvage() noexcept {
   const LogState &log = state();
   const storage::CheckpointV1 &checkpoint = checkpoint_file_.current();
@@ -217,7 +241,8 @@ Errc DurableDomain::salvage_log() noexcept {
   bool found = false;
   if (const Errc error = lines.open(memory_.folder(), &found); error != Errc::kOk) return error;
   LineLog line_log(memory_, lines, dead, nullptr);
-  if (found && memory_.is_of_found_life(lines.state().domain_id, lines.state().life)) dead.use_lower(&line_log);
+  if (found && memory_.is_of_found_life(lines.state().domain_id, lines.state().life))
+    dead.use_lower(&line_log);
   const Errc error = dead.write_alone();
   lines.close(false);
   return error;
@@ -233,34 +258,39 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   s.version = storage::kLogStateVersion;
   s.generation = report.generation;
   s.file_bytes = checkpoint.log_file_bytes;
-  s.point[0] = storage::FlushPoint{memory_.state().log_head.load(std::memory_order_relaxed), report.next_lsn, clock,
-                                   0};  // level 1's clock begins anew
+  s.point[0] = storage::FlushPoint{memory_.state().log_head.load(std::memory_order_relaxed),
+                                   report.next_lsn, clock, 0};  // level 1's clock begins anew
   s.durable_lsn.store(report.next_lsn, std::memory_order_relaxed);
   s.durable_position.store(s.point[0].position, std::memory_order_relaxed);
   s.durable_clock.store(clock, std::memory_order_relaxed);
   s.checkpoint_lsn.store(checkpoint.lsn, std::memory_order_relaxed);
   s.checkpoint_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
-  s.reusable_below.store(
-      checkpoint.keep_all != 0 ? 0 : storage::file_of(checkpoint.previous_lsn, checkpoint.log_file_bytes),
-      std::memory_order_relaxed);
+  s.reusable_below.store(checkpoint.keep_all != 0
+                             ? 0
+                             : storage::file_of(checkpoint.previous_lsn, checkpoint.log_file_bytes),
+                         std::memory_order_relaxed);
   for (auto &lsn : s.append_lsn) lsn.store(report.next_lsn, std::memory_order_relaxed);
-  s.ready_lsn.store(storage::file_of(report.next_lsn, s.file_bytes) * s.file_bytes, std::memory_order_relaxed);
+  s.ready_lsn.store(storage::file_of(report.next_lsn, s.file_bytes) * s.file_bytes,
+                    std::memory_order_relaxed);
   page::DurableLog log(memory_, 0, platform::lock_tag(0, 0), group_);
   if (const Errc error = log.prepare_files(kFilesAhead); error != Errc::kOk) return error;
   if (const Errc error = log.write_open(report.open); error != Errc::kOk) return error;
   if (const Errc error = promise_log_file(); error != Errc::kOk) return error;
-  for (auto &lsn : s.append_lsn) lsn.store(s.durable_lsn.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  for (auto &lsn : s.append_lsn)
+    lsn.store(s.durable_lsn.load(std::memory_order_relaxed), std::memory_order_relaxed);
   // The first record is nobody's commit; nor do its bytes and its write count.
   for (auto *total : {&s.totals[0].bytes, &s.totals[0].commits, &s.totals[0].empty_flushes})
     total->store(0, std::memory_order_relaxed);
   s.flushes.store(0, std::memory_order_relaxed);
   s.point[0] = s.point[1];
-  std::memcpy(memory_.log_tails(), memory_.log_tails() + storage::kLogBlockBytes, storage::kLogBlockBytes);
+  std::memcpy(memory_.log_tails(), memory_.log_tails() + storage::kLogBlockBytes,
+              storage::kLogBlockBytes);
   s.magic = storage::kLogStateMagic;
   return Errc::kOk;
 }
 
-// Before anybody commits: from now on the log has a durable record. Without it the only log file could vanish and nothing would tell.
+// Before anybody commits: from now on the log has a durable record. Without it the only log file
+// could vanish and nothing would tell.
 Errc DurableDomain::promise_log_file() noexcept {
   CheckpointV1 next = checkpoint_file_.current();
   next.durable_lsn = state().durable_lsn.load(std::memory_order_relaxed);
@@ -270,10 +300,11 @@ Errc DurableDomain::promise_log_file() noexcept {
 }
 
 void DurableDomain::attach(std::uint32_t slot) noexcept {
-  const platform::LockTag tag =
-      platform::lock_tag(slot, memory_.participant(slot).incarnation.load(std::memory_order_relaxed));
+  const platform::LockTag tag = platform::lock_tag(
+      slot, memory_.participant(slot).incarnation.load(std::memory_order_relaxed));
   log_ = std::make_unique<page::DurableLog>(memory_, slot, tag, group_);
-  tree_ = std::make_unique<page::ConsistencyTree>(memory_, slot, page::ConsistencyTree::Role::kGivesBack);
+  tree_ = std::make_unique<page::ConsistencyTree>(memory_, slot,
+                                                  page::ConsistencyTree::Role::kGivesBack);
 }
 
 Errc DurableDomain::flush() noexcept { return log_->flush_all(); }
@@ -281,7 +312,8 @@ Errc DurableDomain::flush() noexcept { return log_->flush_all(); }
 Errc DurableDomain::close_clean() noexcept {
   if (const Errc error = flush(); error != Errc::kOk) return error;
   if (memory_.has_separate_homes()) {
-    // A dead thread's writes to a segment that nobody here knows are in the log: the next open brings them home.
+    // A dead thread's writes to a segment that nobody here knows are in the log: the next open
+    // brings them home.
     if (!log_->lower()->is_home(log_->line_clock())) return Errc::kOk;
     if (const Errc error = log_->changed().take(); error != Errc::kOk) return error;
     if (const Errc error = write_changed_pages(); error != Errc::kOk) return error;
@@ -289,7 +321,8 @@ Errc DurableDomain::close_clean() noexcept {
   storage::DataSyncs &syncs = state().data_syncs;
   syncs.bury(storage::DataSyncer::kSegment);
   if (const Errc error = sync_data_files(Pace::kAtOnce); error != Errc::kOk) {
-    const bool is_unknown = !memory_.has_separate_homes() && syncs.failed() == Errc::kOk && syncs.has_doubts();
+    const bool is_unknown =
+        !memory_.has_separate_homes() && syncs.failed() == Errc::kOk && syncs.has_doubts();
     return is_unknown ? Errc::kOk : error;  // the next open stores it again from the log
   }
   if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
@@ -320,7 +353,8 @@ Errc DurableDomain::use_page_checksums(PageChecksums wanted) noexcept {
 // What is opened here is no copy any more: its table goes, or stays as the setting that the domain
 // had.
 Errc DurableDomain::end_checksums_of_copy(bool is_wanted) noexcept {
-  if (is_wanted) return storage::write_checksums(memory_.folder(), memory_.control(), {}, 0, nullptr);
+  if (is_wanted)
+    return storage::write_checksums(memory_.folder(), memory_.control(), {}, 0, nullptr);
   return use_page_checksums(PageChecksums::kOff);
 }
 
@@ -332,39 +366,50 @@ Errc DurableDomain::write_page_checksums() noexcept {
   if (!has_page_checksums()) return Errc::kOk;
   if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
   const std::uint64_t base = memory_.has_separate_homes() ? 0 : state().checksums_base;
-  const storage::ChecksumsTitle title{storage::ChecksumsKind::kOfClose, true, checkpoint_file_.current().sequence + 1};
+  const storage::ChecksumsTitle title{storage::ChecksumsKind::kOfClose, true,
+                                      checkpoint_file_.current().sequence + 1};
   // Stamps lie in a sparse file: a load from a hole would take memory.
-  constexpr std::uint64_t kRunPages = platform::GrowingFile::kReservedBytes / sizeof(page::PageMeta);
+  constexpr std::uint64_t kRunPages =
+      platform::GrowingFile::kReservedBytes / sizeof(page::PageMeta);
   std::uint64_t run = ~0ull;
   bool is_run_stamped = false;
-  return storage::write_checksums(memory_.folder(), memory_.control(), title, base, [&](storage::PageId page) {
-    const page::SegmentMemory &segment = memory_.segment(storage::segment_number(page));
-    // acquire: pairs with the release where the segment is opened
-    if (!segment.is_open.load(std::memory_order_acquire)) return true;
-    if (run != static_cast<std::uint64_t>(page) / kRunPages) {
-      run = static_cast<std::uint64_t>(page) / kRunPages;
-      const std::uint64_t first = static_cast<std::uint64_t>(storage::page_index(page)) / kRunPages * kRunPages;
-      is_run_stamped = platform::has_data(segment.meta_file.fd(), first * sizeof(page::PageMeta),
-                                          platform::GrowingFile::kReservedBytes);
-    }
-    // relaxed: nobody else is here
-    return is_run_stamped && memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) != 0;
-  });
+  return storage::write_checksums(
+      memory_.folder(), memory_.control(), title, base, [&](storage::PageId page) {
+        const page::SegmentMemory &segment = memory_.segment(storage::segment_number(page));
+        // acquire: pairs with the release where the segment is opened
+        if (!segment.is_open.load(std::memory_order_acquire)) return true;
+        if (run != static_cast<std::uint64_t>(page) / kRunPages) {
+          run = static_cast<std::uint64_t>(page) / kRunPages;
+          const std::uint64_t first =
+              static_cast<std::uint64_t>(storage::page_index(page)) / kRunPages * kRunPages;
+          is_run_stamped =
+              platform::has_data(segment.meta_file.fd(), first * sizeof(page::PageMeta),
+                                 platform::GrowingFile::kReservedBytes);
+        }
+        // relaxed: nobody else is here
+        return is_run_stamped &&
+               memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) != 0;
+      });
 }
 
 // Of data files that nobody else knows yet. Their control file is the copy's own: the domain's may
 // have grown.
-Errc DurableDomain::write_checksums_of_copy(const std::string &folder, bool is_wanted) noexcept try {
+Errc DurableDomain::write_checksums_of_copy(const std::string &folder, bool is_wanted) noexcept
+    try {
   std::string bytes;
-  if (const Errc error = platform::read_file(folder + "/tmh.control", storage::kControlBytes, &bytes);
+  if (const Errc error =
+          platform::read_file(folder + "/tmh.control", storage::kControlBytes, &bytes);
       error != Errc::kOk)
     return error;
-  if (bytes.size() != storage::kControlBytes) return fail(Errc::kShortFile, folder + "/tmh.control");
+  if (bytes.size() != storage::kControlBytes)
+    return fail(Errc::kShortFile, folder + "/tmh.control");
   const auto control = std::make_unique<storage::ControlFile>();
   std::memcpy(control.get(), bytes.data(), sizeof *control);
   storage::CheckpointFile checkpoint;
-  if (const Errc error = checkpoint.open(folder, control->header.domain_id); error != Errc::kOk) return error;
-  const storage::ChecksumsTitle title{storage::ChecksumsKind::kOfCopy, is_wanted, checkpoint.current().sequence};
+  if (const Errc error = checkpoint.open(folder, control->header.domain_id); error != Errc::kOk)
+    return error;
+  const storage::ChecksumsTitle title{storage::ChecksumsKind::kOfCopy, is_wanted,
+                                      checkpoint.current().sequence};
   return storage::write_checksums(folder, *control, title, 0, nullptr);
 } catch (const std::bad_alloc &) {
   return platform::fail_for_memory("page checksums of a copy");
@@ -397,8 +442,9 @@ void DurableDomain::stop() noexcept {
   if (housekeeper_.joinable()) housekeeper_.join();
 }
 
-// While a file is in doubt a checkpoint is the business of those whose descriptors are older. An attempt of another's fails, or writes all of the
-// file, and as the last one it would put off theirs, each time.
+// While a file is in doubt a checkpoint is the business of those whose descriptors are older. An
+// attempt of another's fails, or writes all of the file, and as the last one it would put off
+// theirs, each time.
 bool DurableDomain::may_settle_doubts() const noexcept {
   const storage::DataSyncs &syncs = state().data_syncs;
   for (std::uint32_t file = 0; file < storage::kSegmentsMax; ++file) {
@@ -413,12 +459,14 @@ bool DurableDomain::may_settle_doubts() const noexcept {
 
 bool DurableDomain::checkpoint_is_due() const noexcept {
   const LogState &s = state();
-  const std::uint64_t log =
-      s.durable_lsn.load(std::memory_order_relaxed) -
-      std::min(s.durable_lsn.load(std::memory_order_relaxed), s.checkpoint_lsn.load(std::memory_order_relaxed));
+  const std::uint64_t log = s.durable_lsn.load(std::memory_order_relaxed) -
+                            std::min(s.durable_lsn.load(std::memory_order_relaxed),
+                                     s.checkpoint_lsn.load(std::memory_order_relaxed));
   if (log == 0) return false;
-  const std::uint64_t since = platform::coarse_ns() - s.checkpoint_ns.load(std::memory_order_relaxed);
-  // With separate homes everybody can settle doubts, but at the price of the whole file: who can do it for less comes first.
+  const std::uint64_t since =
+      platform::coarse_ns() - s.checkpoint_ns.load(std::memory_order_relaxed);
+  // With separate homes everybody can settle doubts, but at the price of the whole file: who can do
+  // it for less comes first.
   const bool settles = may_settle_doubts();
   if (!settles && !memory_.has_separate_homes()) return false;
   const std::uint64_t patience = settles ? 1 : 2;
@@ -429,7 +477,8 @@ bool DurableDomain::checkpoint_is_due() const noexcept {
 
 // Every process has one; what one has done the others find done.
 void DurableDomain::keep_house() noexcept {
-  const auto tick = std::chrono::milliseconds(std::clamp(options_.flush_interval_ms, 1u, kTickMsMax));
+  const auto tick =
+      std::chrono::milliseconds(std::clamp(options_.flush_interval_ms, 1u, kTickMsMax));
   const std::uint64_t interval_ns = std::uint64_t{options_.flush_interval_ms} * 1'000'000;
   std::uint64_t clock_before = 0, line_before = 0, seen_ns = platform::monotonic_ns();
   std::unique_lock guard(stop_mutex_);
@@ -437,7 +486,8 @@ void DurableDomain::keep_house() noexcept {
     stop_event_.wait_for(guard, tick);
     if (stopping_) break;
     guard.unlock();
-    // What was committed one interval ago is durable now: within two intervals, whoever committed it.
+    // What was committed one interval ago is durable now: within two intervals, whoever committed
+    // it.
     if (const std::uint64_t now = platform::monotonic_ns(); now - seen_ns >= interval_ns) {
       (void)log_->flush(clock_before, line_before);
       line_before = log_->line_clock();

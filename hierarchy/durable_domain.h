@@ -1,11 +1,14 @@
-// hierarchy/durable_domain.h -- what a durable domain has beyond a volatile one, as one participant sees it: recovery at open, the log,
-// checkpoints, archive, backup, and a housekeeper thread.
-// Invariant: before any participant runs, the data files hold exactly the log's valid prefix and a new generation of the log is open.
-//            A checkpoint says "recovery starts at L" only after every version up to L's commit is home and the data files are synced.
-// Sharing:   recover() and close_clean() run under the folder lock; checkpoint(), archive() and backup() under LogState::checkpoint_lock, by
-//            any thread of any participant. Transactions go on meanwhile.
+// hierarchy/durable_domain.h -- what a durable domain has beyond a volatile one, as one participant
+// sees it: recovery at open, the log, checkpoints, archive, backup, and a housekeeper thread.
+// Invariant: before any participant runs, the data files hold exactly the log's valid prefix and a
+//            new generation of the log is open. A checkpoint says "recovery starts at L" only after
+//            every version up to L's commit is home and the data files are synced.
+// Sharing:   recover() and close_clean() run under the folder lock; checkpoint(), archive() and
+//            backup() under LogState::checkpoint_lock, by any thread of any participant.
+//            Transactions go on meanwhile.
 // Contexts:  not in handlers.
-// Source:    DESIGN section 7; thesis, sections 2.3 (xCheckpoint, xArchive), 3.2 and appendix B; LIBTP, section 3.2.1.
+// Source:    DESIGN section 7; thesis, sections 2.3 (xCheckpoint, xArchive), 3.2 and appendix B;
+//            LIBTP, section 3.2.1.
 #pragma once
 
 #include <atomic>
@@ -30,23 +33,28 @@ namespace tmh::detail {
 
 class DurableDomain {
  public:
-  DurableDomain(page::DomainMemory &memory, const DomainOptions &options, const GroupCommit &group) noexcept;
+  DurableDomain(page::DomainMemory &memory, const DomainOptions &options,
+                const GroupCommit &group) noexcept;
   ~DurableDomain() { stop(); }
   DurableDomain(const DurableDomain &) = delete;
   DurableDomain &operator=(const DurableDomain &) = delete;
 
-  // Removes what recover() has made for a new domain. After an error its control file has to stay. REQUIRES the folder lock.
+  // Removes what recover() has made for a new domain. After an error its control file has to stay.
+  // REQUIRES the folder lock.
   [[nodiscard]] Errc remove_new() noexcept;
-  // REQUIRES the folder lock and that no participant is alive: salvages what the dead had committed, replays the log, starts over.
+  // REQUIRES the folder lock and that no participant is alive: salvages what the dead had
+  // committed, replays the log, starts over.
   [[nodiscard]] Errc recover(const RecoverOptions &options) noexcept;
   // Joins a domain that others have open.
   [[nodiscard]] Errc join() noexcept;
   // From here on this participant commits, as `slot`.
   void attach(std::uint32_t slot) noexcept;
-  // Starts and stops the housekeeper: buffered commits become durable, log files are made ahead, checkpoints are taken in time. May start again.
+  // Starts and stops the housekeeper: buffered commits become durable, log files are made ahead,
+  // checkpoints are taken in time. May start again.
   [[nodiscard]] Errc start() noexcept;
   void stop() noexcept;
-  // The last participant has left, everything is home: the next open has nothing to replay. REQUIRES the folder lock.
+  // The last participant has left, everything is home: the next open has nothing to replay.
+  // REQUIRES the folder lock.
   [[nodiscard]] Errc close_clean() noexcept;
   // Makes the setting the domain's; unset: leaves it. REQUIRES the folder lock, and recover() or
   // join() before.
@@ -76,7 +84,8 @@ class DurableDomain {
   [[nodiscard]] Errc promise_log_file() noexcept;
   [[nodiscard]] Errc write_page_checksums() noexcept;
   [[nodiscard]] Errc end_checksums_of_copy(bool is_wanted) noexcept;
-  [[nodiscard]] static Errc write_checksums_of_copy(const std::string &folder, bool is_wanted) noexcept;
+  [[nodiscard]] static Errc write_checksums_of_copy(const std::string &folder,
+                                                    bool is_wanted) noexcept;
   [[nodiscard]] bool has_page_checksums() const noexcept;
   [[nodiscard]] Errc checkpoint_locked() noexcept;
   [[nodiscard]] bool collect_up_to(std::uint64_t fence, std::uint64_t patience_ns) noexcept;
@@ -86,7 +95,8 @@ class DurableDomain {
   [[nodiscard]] Errc sync_data_files(Pace pace) noexcept;
   [[nodiscard]] Errc sync_data_file(std::uint32_t segment, Pace pace) noexcept;
   [[nodiscard]] Errc write_changed_pages() noexcept;
-  [[nodiscard]] Errc write_all_pages(std::uint32_t segment, platform::DiskFile &told, Pace pace) noexcept;
+  [[nodiscard]] Errc write_all_pages(std::uint32_t segment, platform::DiskFile &told,
+                                     Pace pace) noexcept;
   [[nodiscard]] Errc copy_data_files(const std::string &folder) noexcept;
   [[nodiscard]] Errc copy_to(const std::string &folder) noexcept;
   [[nodiscard]] std::uint64_t log_file_bytes() const noexcept;
@@ -103,13 +113,15 @@ class DurableDomain {
   const bool is_strict_;
   storage::CheckpointFile checkpoint_file_;  // under checkpoint_lock, or the folder lock when alone
   std::unique_ptr<page::DurableLog> log_;
-  std::unique_ptr<page::ConsistencyTree> tree_;  // for checkpoints: the engine's belongs to the instance's thread
+  // for checkpoints: the engine's belongs to the instance's thread
+  std::unique_ptr<page::ConsistencyTree> tree_;
   RecoveryInfo recovery_;
 
   std::thread housekeeper_;
   std::mutex stop_mutex_;
   std::condition_variable stop_event_;
-  std::atomic<bool> stopping_{false};  // stored under stop_mutex_; a checkpoint in its pauses looks at it without
+  // stored under stop_mutex_; a checkpoint in its pauses looks at it without
+  std::atomic<bool> stopping_{false};
 };
 
 }  // namespace tmh::detail

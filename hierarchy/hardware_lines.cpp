@@ -27,17 +27,20 @@ using storage::PageIndex;
 namespace {
 
 constexpr std::uint64_t kBlockPages = 512;  // one page table
-// A guest that runs that long, stopped perhaps, would otherwise cost each instance of all others the whole wait.
+// A guest that runs that long, stopped perhaps, would otherwise cost each instance of all others
+// the whole wait.
 constexpr std::uint64_t kGuestStaysNs = 100'000'000;
 
 // The page table of `from` goes along; both stay mapped, `from` empty.
 bool move_mapping(std::byte *from, std::byte *to, std::uint64_t bytes) noexcept {
-  return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != MAP_FAILED;
+  return mremap(from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) !=
+         MAP_FAILED;
 }
 
 }  // namespace
 
-HardwareLines::HardwareLines(page::DomainMemory &memory, HardwarePages &pages) : memory_(memory), pages_(pages) {
+HardwareLines::HardwareLines(page::DomainMemory &memory, HardwarePages &pages)
+    : memory_(memory), pages_(pages) {
   moves_.reserve(HardwarePages::kMoves);  // follow() may not fail
   (void)page_map_.open();
 }
@@ -60,13 +63,16 @@ HardwareLines::LineView *HardwareLines::find(std::uint32_t segment) const noexce
   return nullptr;
 }
 
-Errc HardwareLines::add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept {
+Errc HardwareLines::add_segment(std::uint32_t number, std::byte *view,
+                                std::uint64_t max_bytes) noexcept {
   auto made = std::make_unique<LineView>();
   made->number = number;
   made->view = view;
   made->bytes = max_bytes;
-  if (const Errc error = made->is_open.reserve(max_bytes / kPageBytes); error != Errc::kOk) return error;
-  if (const Errc error = memory_.segment(number).home.map_parked(reinterpret_cast<std::uintptr_t>(view), &made->parked);
+  if (const Errc error = made->is_open.reserve(max_bytes / kPageBytes); error != Errc::kOk)
+    return error;
+  if (const Errc error = memory_.segment(number).home.map_parked(
+          reinterpret_cast<std::uintptr_t>(view), &made->parked);
       error != Errc::kOk)
     return error;
   const std::scoped_lock guard(mutex_);
@@ -77,7 +83,8 @@ Errc HardwareLines::add_segment(std::uint32_t number, std::byte *view, std::uint
 
 void HardwareLines::remove_segment(std::uint32_t number) noexcept {
   const std::scoped_lock guard(mutex_);
-  std::erase_if(open_list_, [number](PageId page) { return storage::segment_number(page) == number; });
+  std::erase_if(open_list_,
+                [number](PageId page) { return storage::segment_number(page) == number; });
   std::erase_if(views_, [number](const auto &view) {
     if (view->number != number) return false;
     unmap_parked(*view);
@@ -88,13 +95,15 @@ void HardwareLines::remove_segment(std::uint32_t number) noexcept {
 // At the segment's address.
 bool HardwareLines::show(LineView &view) noexcept {
   if (view.parked == nullptr &&
-      memory_.segment(view.number).home.map_parked(reinterpret_cast<std::uintptr_t>(view.view), &view.parked) !=
+      memory_.segment(view.number)
+              .home.map_parked(reinterpret_cast<std::uintptr_t>(view.view), &view.parked) !=
           Errc::kOk)
     return false;
   return move_mapping(view.parked, view.view, view.bytes);
 }
 
-// Elsewhere. What stood at that place goes first, and a refusal may come after that: then the place may be anybody's.
+// Elsewhere. What stood at that place goes first, and a refusal may come after that: then the place
+// may be anybody's.
 bool HardwareLines::park(LineView &view) noexcept {
   if (view.parked == nullptr) return false;
   if (move_mapping(view.view, view.parked, view.bytes)) return true;
@@ -141,7 +150,8 @@ Errc HardwareLines::to_pages(page::Engine &engine) noexcept {
   mode_.store(kPageMode, std::memory_order_seq_cst);
   step(Step::kModeLeave);
   const std::scoped_lock guard(mutex_);  // whoever follows moves still works on the views
-  // What cannot be parked is mapped over: its page table is lost, no more. The next show() maps it elsewhere.
+  // What cannot be parked is mapped over: its page table is lost, no more. The next show() maps it
+  // elsewhere.
   for (const auto &view : views_) (void)park(*view);
   const Errc error = map_pages(engine);
   if (error != Errc::kOk) return error;
@@ -157,11 +167,13 @@ void HardwareLines::follow() noexcept {
   if (in_line_mode()) follow_locked();
 }
 
-// No transaction of this process runs: the move that is followed has changed the epoch, which all have read; and what followed_ says is old.
-// REQUIRES mutex_, and that the views are those of line mode.
+// No transaction of this process runs: the move that is followed has changed the epoch, which all
+// have read; and what followed_ says is old. REQUIRES mutex_, and that the views are those of line
+// mode.
 void HardwareLines::follow_locked() noexcept {
   bool complete = true;
-  const std::uint64_t epoch = pages_.moves_since(followed_.load(std::memory_order_relaxed), &moves_, &complete);
+  const std::uint64_t epoch =
+      pages_.moves_since(followed_.load(std::memory_order_relaxed), &moves_, &complete);
   if (!complete) close_all();
   // The last move of each page decides.
   std::stable_sort(moves_.begin(), moves_.end(),
@@ -176,7 +188,9 @@ void HardwareLines::follow_locked() noexcept {
     if (!move.came) close_page(move.page);
   std::erase_if(moves_, [](const HardwareMove &move) { return !move.came; });
   for (std::size_t i = 0, run = 1; i < moves_.size(); i += run, run = 1) {
-    const auto at = [this, i](std::size_t j) { return static_cast<std::uint64_t>(moves_[i + j].page); };
+    const auto at = [this, i](std::size_t j) {
+      return static_cast<std::uint64_t>(moves_[i + j].page);
+    };
     while (i + run < moves_.size() && at(run) == at(0) + run && at(run) % kBlockPages != 0) ++run;
     open_run(moves_[i].page, run);
   }
@@ -199,7 +213,9 @@ void HardwareLines::close_all() noexcept {
 
 bool HardwareLines::is_open(PageId page) const noexcept {
   const LineView *view = find(storage::segment_number(page));
-  return view != nullptr && view->is_open.base()[static_cast<std::uint64_t>(storage::page_index(page))] != std::byte{0};
+  return view != nullptr &&
+         view->is_open.base()[static_cast<std::uint64_t>(storage::page_index(page))] !=
+             std::byte{0};
 }
 
 void HardwareLines::close_page(PageId page) noexcept {
@@ -210,11 +226,13 @@ void HardwareLines::close_page(PageId page) noexcept {
   (void)drop_page(*view, static_cast<std::uint64_t>(storage::page_index(page)));
 }
 
-// False: the kernel refuses that (locked memory before Linux 5.18, a sandbox), and all pages of the view are gone: to be moved it must stay one mapping.
+// False: the kernel refuses that (locked memory before Linux 5.18, a sandbox), and all pages of the
+//        view are gone: to be moved it must stay one mapping.
 bool HardwareLines::drop_page(LineView &view, std::uint64_t page_index) noexcept {
   if (platform::drop(view.view + page_index * kPageBytes, kPageBytes)) return true;
   if (!memory_.segment(view.number).home.map_lines_again(view.view)) {
-    platform::write_sentence("tmh: a segment cannot be mapped again at", reinterpret_cast<std::uintptr_t>(view.view));
+    platform::write_sentence("tmh: a segment cannot be mapped again at",
+                             reinterpret_cast<std::uintptr_t>(view.view));
     std::abort();
   }
   view.is_open.forget_from(0);
@@ -229,7 +247,8 @@ bool HardwareLines::make_list_room(std::size_t count) noexcept try {
   return false;
 }
 
-// Also when they are open already: the kernel may have taken a page back, or made it read-only to write it to its file. REQUIRES: in one block.
+// Also when they are open already: the kernel may have taken a page back, or made it read-only to
+// write it to its file. REQUIRES: in one block.
 void HardwareLines::open_run(PageId first, std::uint64_t count) noexcept {
   LineView *view = find(storage::segment_number(first));
   if (view == nullptr || !make_list_room(count)) return;  // without: found at level 2 again
@@ -239,7 +258,8 @@ void HardwareLines::open_run(PageId first, std::uint64_t count) noexcept {
   const bool all = platform::populate(at, count * kPageBytes, true);
   bool any_new = false;
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (!all && !platform::populate(at + i * kPageBytes, kPageBytes, true)) continue;  // found at level 2 again
+    // found at level 2 again
+    if (!all && !platform::populate(at + i * kPageBytes, kPageBytes, true)) continue;
     std::byte &is_open = view->is_open.base()[index + i];
     if (is_open != std::byte{0}) continue;
     is_open = std::byte{1};
@@ -258,7 +278,9 @@ void HardwareLines::drop_neighbours(LineView &view, std::uint64_t page_index) no
   const bool known = page_map_.read(begin, count, kinds);
   for (std::uint64_t i = 0; i < count; ++i) {
     const bool may_be_present = !known || kinds[i] != platform::PageKind::kAbsent;
-    if (may_be_present && view.is_open.base()[first + i] == std::byte{0} && !drop_page(view, first + i)) return;
+    if (may_be_present && view.is_open.base()[first + i] == std::byte{0} &&
+        !drop_page(view, first + i))
+      return;
   }
 }
 
@@ -267,9 +289,11 @@ bool HardwareLines::any_host() const noexcept {
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
     const storage::Participant &other = memory_.participant(i);
-    if (other.pin.load(std::memory_order_acquire) == storage::kNoPin) continue;  // acquire: the rest is of that pin
+    // acquire: the rest is of that pin
+    if (other.pin.load(std::memory_order_acquire) == storage::kNoPin) continue;
     const bool is_guest = other.is_guest.load(std::memory_order_relaxed) != 0;
-    if (!is_guest || now_ns > other.begin_ns.load(std::memory_order_relaxed) + kGuestStaysNs) return true;
+    if (!is_guest || now_ns > other.begin_ns.load(std::memory_order_relaxed) + kGuestStaysNs)
+      return true;
   }
   return false;
 }

@@ -1,16 +1,26 @@
-// hierarchy/hardware_lines.h -- level 1 in hardware (RTM) of one domain in one process: the views of line mode, and the gate of its transactions.
-// Shape:     A process is in page mode (its views are level 2's) or in line mode: at the same addresses stands home itself, shared and writable.
-//            Each segment's line view is mapped once; the one that is not used is parked elsewhere, with its page table, and moved by mremap.
-// Invariant: (1) in line mode a page is present in a view's page table only if it is in H as of `followed_`. What is absent cannot be touched
-//            inside a transaction: the fault aborts it with status 0, and no handler runs. So isolation needs no protection of pages.
-//            (2) a transaction commits only if at that instant this process is in line mode, has followed every move of pages to or from H, and
-//            no instance of level 2 runs in the domain: the gate has read the words that say so, and they are in its read set.
-// Ordering:  mode_ and followed_ are stored before the views change under them (seq_cst: the store has aborted the transactions by then), and
-//            after that when transactions may begin again.
-// Sharing:   threads: any number run transactions; follow() by any; to_lines() and to_pages() REQUIRE the mutex of the process's PageRunner.
-//            Lock order: that mutex -> mutex_. Nothing is locked inside mutex_.
-// Contexts:  shut_by(): inside a transaction, or to have its words present there. Everything else: outside, NOT async-signal-safe.
-// Source:    thesis, section 6.2 (a process is in HTM mode or in LIBXAC mode); notes, lesson 6; hierarchy/PROTOCOL.md, "Hardware lines".
+// hierarchy/hardware_lines.h -- level 1 in hardware (RTM) of one domain in one process: the views
+// of line mode, and the gate of its transactions.
+// Shape:     A process is in page mode (its views are level 2's) or in line mode: at the same
+//            addresses stands home itself, shared and writable. Each segment's line view is mapped
+//            once; the one that is not used is parked elsewhere, with its page table, and moved by
+//            mremap.
+// Invariant: (1) in line mode a page is present in a view's page table only if it is in H as of
+//            `followed_`. What is absent cannot be touched inside a transaction: the fault aborts
+//            it with status 0, and no handler runs. So isolation needs no protection of pages.
+//            (2) a transaction commits only if at that instant this process is in line mode, has
+//                followed every move of pages to or from H, and
+//            no instance of level 2 runs in the domain: the gate has read the words that say so,
+//            and they are in its read set.
+// Ordering:  mode_ and followed_ are stored before the views change under them (seq_cst: the store
+//            has aborted the transactions by then), and after that when transactions may begin
+//            again.
+// Sharing:   threads: any number run transactions; follow() by any; to_lines() and to_pages()
+//            REQUIRE the mutex of the process's PageRunner. Lock order: that mutex -> mutex_.
+//            Nothing is locked inside mutex_.
+// Contexts:  shut_by(): inside a transaction, or to have its words present there. Everything else:
+//            outside, NOT async-signal-safe.
+// Source:    thesis, section 6.2 (a process is in HTM mode or in LIBXAC mode); notes, lesson 6;
+//            hierarchy/PROTOCOL.md, "Hardware lines".
 #pragma once
 
 #include <atomic>
@@ -37,12 +47,16 @@ class HardwareLines final : public line::RtmGate {
   // REQUIRES that level 1's memory is open. Before everything else.
   void open() noexcept;
   // Both REQUIRE page mode.
-  [[nodiscard]] Errc add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept;
+  [[nodiscard]] Errc add_segment(std::uint32_t number, std::byte *view,
+                                 std::uint64_t max_bytes) noexcept;
   void remove_segment(std::uint32_t number) noexcept;
 
-  [[nodiscard]] bool in_line_mode() const noexcept { return mode_.load(std::memory_order_relaxed) == kLineMode; }
-  // Costs do not depend on the segments' sizes; level 2 forgets the pages that it had kept mapped. An error: still in the mode before; or, where
-  // that one's views cannot be mapped any more either, in page mode, in which to_pages() is an error until it has mapped them.
+  [[nodiscard]] bool in_line_mode() const noexcept {
+    return mode_.load(std::memory_order_relaxed) == kLineMode;
+  }
+  // Costs do not depend on the segments' sizes; level 2 forgets the pages that it had kept mapped.
+  // An error: still in the mode before; or, where that one's views cannot be mapped any more
+  // either, in page mode, in which to_pages() is an error until it has mapped them.
   [[nodiscard]] Errc to_lines(page::Engine &engine) noexcept;
   [[nodiscard]] Errc to_pages(page::Engine &engine) noexcept;
   // Opens and closes pages as other processes have moved them. In page mode: nothing.
@@ -52,9 +66,11 @@ class HardwareLines final : public line::RtmGate {
   // Does an instance of level 2 run in the domain?
   [[nodiscard]] bool any_pin() const noexcept {
     if (platform::is_planted(platform::Planted::kGateBlind)) return false;
-    const std::uint32_t high = words_.participants_high->load(std::memory_order_acquire);  // as DomainMemory's
+    // as DomainMemory's
+    const std::uint32_t high = words_.participants_high->load(std::memory_order_acquire);
     for (std::uint32_t i = 0; i < high; ++i) {
-      if (words_.participants[i].pin.load(std::memory_order_relaxed) != storage::kNoPin) return true;
+      if (words_.participants[i].pin.load(std::memory_order_relaxed) != storage::kNoPin)
+        return true;
     }
     return false;
   }
@@ -98,13 +114,16 @@ class HardwareLines final : public line::RtmGate {
   platform::PageMap page_map_;  // where it cannot be opened, neighbours are dropped unseen
   std::mutex mutex_;
   bool are_pages_lost_ =
-      false;  // page mode, and level 2's views do not stand. Under the mutex of the process's PageRunner
+      // page mode, and level 2's views do not stand. Under the mutex of the process's PageRunner
+      false;
   std::vector<std::unique_ptr<LineView>> views_;
-  std::vector<HardwareMove> moves_;         // of follow(), kept for its memory
-  std::vector<storage::PageId> open_list_;  // every page whose is_open byte is set, and some where it was
-  std::size_t tidy_at_ = 1024;              // entries of open_list_
-  // What every transaction reads, and nobody writes often. The words elsewhere are found beforehand: a processor begins a transaction with nothing
-  // under way, so each step of a path to them takes its whole latency.
+  std::vector<HardwareMove> moves_;  // of follow(), kept for its memory
+  // every page whose is_open byte is set, and some where it was
+  std::vector<storage::PageId> open_list_;
+  std::size_t tidy_at_ = 1024;  // entries of open_list_
+  // What every transaction reads, and nobody writes often. The words elsewhere are found
+  // beforehand: a processor begins a transaction with nothing under way, so each step of a path to
+  //             them takes its whole latency.
   struct Words {
     const line::LineWord *epoch = nullptr;
     const std::atomic<std::uint32_t> *participants_high = nullptr;

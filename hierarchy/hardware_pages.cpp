@@ -17,30 +17,36 @@ constexpr std::uint64_t kCame = 1ull << 63;  // page numbers use fewer bits (sto
 }  // namespace
 
 const char *hardware_count_name(HardwareCount which) noexcept {
-  constexpr const char *kNames[] = {"aborts_conflict", "aborts_capacity",   "aborts_zero",      "aborts_explicit",
-                                    "aborts_follow",   "aborts_upper_runs", "aborts_page_mode", "aborts_other",
-                                    "mode_switches",   "pages_opened",      "pages_recalled"};
+  constexpr const char *kNames[] = {"aborts_conflict",  "aborts_capacity", "aborts_zero",
+                                    "aborts_explicit",  "aborts_follow",   "aborts_upper_runs",
+                                    "aborts_page_mode", "aborts_other",    "mode_switches",
+                                    "pages_opened",     "pages_recalled"};
   static_assert(std::size(kNames) == static_cast<std::size_t>(HardwareCount::kEnd));
   return kNames[static_cast<std::size_t>(which)];
 }
 
 Errc HardwarePages::open(const std::string &folder) noexcept {
   constexpr std::uint64_t kBytes = kMoves * sizeof(std::uint64_t);
-  if (const Errc error = file_.open(folder + kName, kBytes, kBytes, platform::GrowingFile::Blocks::kAllocated);
+  if (const Errc error =
+          file_.open(folder + kName, kBytes, kBytes, platform::GrowingFile::Blocks::kAllocated);
       error != Errc::kOk)
     return error;
   ring_ = reinterpret_cast<std::atomic<std::uint64_t> *>(file_.base());
   return Errc::kOk;
 }
 
-void HardwarePages::remove_file(const std::string &folder) noexcept { (void)std::remove((folder + kName).c_str()); }
+void HardwarePages::remove_file(const std::string &folder) noexcept {
+  (void)std::remove((folder + kName).c_str());
+}
 
 void HardwarePages::move(PageId page, bool came) noexcept {
   line::LineWord &epoch = lines_.state().hardware_epoch;
   if (!came && platform::is_planted(platform::Planted::kEpochStands)) return;
   const std::uint64_t at = epoch.load(std::memory_order_relaxed);  // changes under the lock only
-  ring_[at % kMoves].store(static_cast<std::uint64_t>(page) | (came ? kCame : 0), std::memory_order_relaxed);
-  // seq_cst: release, for whoever follows; and what the mover loads afterwards is loaded after every transaction that this store ends.
+  ring_[at % kMoves].store(static_cast<std::uint64_t>(page) | (came ? kCame : 0),
+                           std::memory_order_relaxed);
+  // seq_cst: release, for whoever follows; and what the mover loads afterwards is loaded after
+  //          every transaction that this store ends.
   epoch.store(at + 1, std::memory_order_seq_cst);
   add(came ? HardwareCount::kOpened : HardwareCount::kRecalled);
 }
@@ -63,7 +69,8 @@ std::uint64_t HardwarePages::moves_since(std::uint64_t followed, std::vector<Har
                                          bool *complete) const {
   for (;;) {
     moves->clear();
-    const std::uint64_t now = epoch().load(std::memory_order_acquire);  // pairs with the store in move()
+    // pairs with the store in move()
+    const std::uint64_t now = epoch().load(std::memory_order_acquire);
     const std::uint64_t oldest = now + 1 > kMoves ? now + 1 - kMoves : 0;
     *complete = followed >= oldest;
     const std::uint64_t from = std::max(followed, oldest);
@@ -71,7 +78,8 @@ std::uint64_t HardwarePages::moves_since(std::uint64_t followed, std::vector<Har
       const std::uint64_t entry = ring_[at % kMoves].load(std::memory_order_acquire);
       moves->push_back({PageId{entry & ~kCame}, (entry & kCame) != 0});
     }
-    // The entry of move `after` is stored before the epoch says so: one more than the epoch shows may have been overwritten.
+    // The entry of move `after` is stored before the epoch says so: one more than the epoch shows
+    // may have been overwritten.
     const std::uint64_t after = epoch().load(std::memory_order_acquire);
     if (from == now || after + 1 - from <= kMoves) return now;
   }

@@ -1,6 +1,8 @@
-// hierarchy/hardware_sites.cpp -- a site's instance in RTM: begin, commit, and what follows an abort.
-// Control:   an abort, wherever in the body, comes back in begin_hardware(), with memory (locals and the stack too) and registers as they were
-//            there; so every line below `thread.begin()` that is not reached by a commit is outside a transaction.
+// hierarchy/hardware_sites.cpp -- a site's instance in RTM: begin, commit, and what follows an
+// abort.
+// Control:   an abort, wherever in the body, comes back in begin_hardware(), with memory (locals
+//            and the stack too) and registers as they were there; so every line below
+//            `thread.begin()` that is not reached by a commit is outside a transaction.
 // Source:    DESIGN 4 and 5; hierarchy/PROTOCOL.md, "Hardware lines"; Intel SDM vol. 1, chapter 16.
 #include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
@@ -16,8 +18,9 @@ using line::AbortStatus;
 
 namespace {
 
-// Each try follows other processes' moves of pages, or a mode switch of this one. When so many in a row were in vain, others change them faster
-// than this instance runs: it goes on at level 2, where it needs nobody.
+// Each try follows other processes' moves of pages, or a mode switch of this one. When so many in a
+// row were in vain, others change them faster than this instance runs: it goes on at level 2, where
+// it needs nobody.
 constexpr std::uint32_t kGateTriesMax = 16;
 // An abort without a reason may be an interrupt; a second one in the same instance hardly is.
 constexpr std::uint32_t kZerosMax = 2;
@@ -41,21 +44,24 @@ Counted counted_as(AbortStatus status) noexcept {
     default:
       break;
   }
-  if (line::has(status, line::kStatusCapacity)) return {SiteCount::kHardwareCapacity, HardwareCount::kAbortsCapacity};
-  if (line::has(status, line::kStatusConflict)) return {SiteCount::kHardwareConflicts, HardwareCount::kAbortsConflict};
+  if (line::has(status, line::kStatusCapacity))
+    return {SiteCount::kHardwareCapacity, HardwareCount::kAbortsCapacity};
+  if (line::has(status, line::kStatusConflict))
+    return {SiteCount::kHardwareConflicts, HardwareCount::kAbortsConflict};
   if (status == AbortStatus{0}) return {SiteCount::kHardwareZero, HardwareCount::kAbortsZero};
   return {SiteCount::kHardwareOther, HardwareCount::kAbortsOther};
 }
 
-// The views are open to this thread between attempts in RTM, and shut when the site leaves that without a commit. What leave_open()
-// stores inside the transaction an abort takes back.
+// The views are open to this thread between attempts in RTM, and shut when the site leaves that
+// without a commit. What leave_open() stores inside the transaction an abort takes back.
 class OpenUntilCommit {
  public:
   explicit OpenUntilCommit(int key) noexcept : key_(key) {}
   OpenUntilCommit(const OpenUntilCommit &) = delete;
   OpenUntilCommit &operator=(const OpenUntilCommit &) = delete;
   ~OpenUntilCommit() {
-    if (key_ != platform::kNoKey && shuts_) platform::set_key_access(key_, platform::KeyAccess::kShut);
+    if (key_ != platform::kNoKey && shuts_)
+      platform::set_key_access(key_, platform::KeyAccess::kShut);
   }
   void open() const noexcept {
     if (key_ != platform::kNoKey) platform::set_key_access(key_, platform::KeyAccess::kOpen);
@@ -146,7 +152,8 @@ bool Attempts::try_hardware_again(std::uint32_t status_bits) {
   const bool is_retry = line::code_of(status) == AbortCode::kRetry;
   if (is_retry || status == AbortStatus{0}) {
     if (!is_retry && ++zeros_ < kZerosMax) {
-      // What the gate reads may be absent here as well: the record of a participant who came late. Level 2 need not touch it.
+      // What the gate reads may be absent here as well: the record of a participant who came late.
+      // Level 2 need not touch it.
       (void)lines.hardware()->shut_by();
       hardware_run.context->add(line::LineCount::kHardwareCommits,
                                 0);  // or the page of its totals is not writable yet, or no more
@@ -160,12 +167,13 @@ bool Attempts::try_hardware_again(std::uint32_t status_bits) {
                           counted.of_site == SiteCount::kHardwareExplicit, refused, false);
 }
 
-// An update has committed at level 2. When the next one is to run in RTM, its pages must not have to be found: they are known.
+// An update has committed at level 2. When the next one is to run in RTM, its pages must not have
+// to be found: they are known.
 void Attempts::give_pages_back() {
   SiteImpl &site = *site_.impl_;
   hierarchy::Learned learned = site.learned(kind_);
-  const bool goes_on_in_hardware =
-      site.escalation().kind != EscalationKind::kAlways && learned.own.page_runs == 0 && learned.gate.page_runs == 0;
+  const bool goes_on_in_hardware = site.escalation().kind != EscalationKind::kAlways &&
+                                   learned.own.page_runs == 0 && learned.gate.page_runs == 0;
   if (!finding_ && !goes_on_in_hardware) return;
   const LineDomain::Given given = site.domain().give_to_hardware();
   if (!finding_) return;

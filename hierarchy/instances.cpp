@@ -37,7 +37,8 @@ std::string no_policy(std::string_view spec) {
 }
 
 bool counts_as_attempt(AbortCause cause) noexcept {
-  return cause == AbortCause::kValidation || cause == AbortCause::kConflictSelf || cause == AbortCause::kConflictOther;
+  return cause == AbortCause::kValidation || cause == AbortCause::kConflictSelf ||
+         cause == AbortCause::kConflictOther;
 }
 }  // namespace
 
@@ -45,7 +46,8 @@ bool DomainImpl::runs_here() const noexcept {
   return page_run.domain == this && page_run.fork_generation == platform::fork_generation();
 }
 
-// From before its instance until after it, but not while its actions run. By the thread's own word: another thread may be closing.
+// From before its instance until after it, but not while its actions run. By the thread's own word:
+// another thread may be closing.
 bool DomainImpl::runs_at_lines() const noexcept {
   leave_hardware();
   return line_users_.is_inside();
@@ -59,11 +61,13 @@ std::uint32_t DomainImpl::depth() const noexcept {
 
 Errc DomainImpl::why_unusable() const noexcept {
   if (platform::fork_generation() != fork_generation_)
-    return fail(Errc::kDetached, "this process was forked from a participant; open the domain here");
+    return fail(Errc::kDetached,
+                "this process was forked from a participant; open the domain here");
   return fail(Errc::kNotInitialized, "the domain is closed");
 }
 
-// Whoever has views of its own stays with them: its hot pages are there. A thread that never finds the process's views in use needs none.
+// Whoever has views of its own stays with them: its hot pages are there. A thread that never finds
+// the process's views in use needs none.
 PageRunner &DomainImpl::lock_runner(RunsIn where, bool *fell_back) noexcept {
   *fell_back = where == RunsIn::kProcessViewInstead;
   if (where == RunsIn::kThreadView && thread_view_use_ != ThreadViewUse::kNever) {
@@ -86,20 +90,24 @@ Errc reserve_depth(std::vector<bool> &nest) noexcept try {
 }
 }  // namespace
 
-Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site, Presence presence) noexcept {
+Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site,
+                       Presence presence) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (runs_here()) {
     std::vector<bool> &nest = page_run.runner->nest;
-    if (nest.front() && !is_query) return fail(Errc::kNestedMisuse, "an update cannot begin inside a query");
+    if (nest.front() && !is_query)
+      return fail(Errc::kNestedMisuse, "an update cannot begin inside a query");
     if (const Errc error = reserve_depth(nest); error != Errc::kOk) return error;
     nest.push_back(is_query);
     return Errc::kOk;
   }
-  if (page_instance_here()) return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
+  if (page_instance_here())
+    return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
   if (const Errc error = abort_at_end_of_thread(); error != Errc::kOk) return error;
   const auto kind = is_query ? hierarchy::SampledKind::kQueries : hierarchy::SampledKind::kPages;
-  const hierarchy::Timed timed =
-      latency_use_ == Latency::kOff ? hierarchy::Timed{} : hierarchy::start_timing(latency_use_, kind);
+  const hierarchy::Timed timed = latency_use_ == Latency::kOff
+                                     ? hierarchy::Timed{}
+                                     : hierarchy::start_timing(latency_use_, kind);
   bool fell_back = false;
   PageRunner &runner = lock_runner(where, &fell_back);
   Errc error = usable();  // closed while we waited?
@@ -123,14 +131,17 @@ Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site, 
 // REQUIRES the runner's mutex.
 Errc DomainImpl::begin_on(PageRunner &runner, bool is_query, Presence presence) noexcept {
   page::Engine &engine = *runner.engine;
-  // relaxed: the pin's store comes later (seq_cst), and who reads it too early waits for another reason.
-  memory_->participant(runner.slot).is_guest.store(presence == Presence::kGuest ? 1 : 0, std::memory_order_relaxed);
+  // relaxed: the pin's store comes later (seq_cst), and who reads it too early waits for another
+  //          reason.
+  memory_->participant(runner.slot)
+      .is_guest.store(presence == Presence::kGuest ? 1 : 0, std::memory_order_relaxed);
   if (runner.view == nullptr)
     if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
   if (exact_reads_of == this) [[unlikely]]
     if (const Errc error = begin_exact_reads(engine); error != Errc::kOk) return error;
   const Policy policy = this->policy();
-  if (runner.attempts == 0 || !policy.keep_age) runner.age = detection_ == Detection::kEager ? engine.begin_age() : 0;
+  if (runner.attempts == 0 || !policy.keep_age)
+    runner.age = detection_ == Detection::kEager ? engine.begin_age() : 0;
   if (!is_query && hierarchy::take_turn(policy, runner.attempts)) {
     engine.take_turn();
     runner.holds_turn = true;
@@ -179,14 +190,16 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   PageRunner &runner = *page_run.runner;
   if (runner.nest.back() != is_query)
-    return fail(Errc::kNestedMisuse, is_query ? "end_query() ends an update" : "end() ends a query");
+    return fail(Errc::kNestedMisuse,
+                is_query ? "end_query() ends an update" : "end() ends a query");
   if (runner.nest.size() > 1) {
     runner.nest.pop_back();
     *status = runner.engine->validate();
     return Errc::kOk;
   }
   const PageRun instance = page_run;
-  const page::Engine::Outcome outcome = runner.engine->end(must_wait(Status::kCommitted, durability));
+  const page::Engine::Outcome outcome =
+      runner.engine->end(must_wait(Status::kCommitted, durability));
   *status = outcome.status;
   if (outcome.status == Status::kAborted && counts_as_attempt(outcome.cause)) {
     ++runner.attempts;
@@ -197,12 +210,14 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
   leave_turn(runner);
   Errc error = Errc::kOk;
   if (outcome.query_wrote != 0) {
-    const std::uintptr_t at =
-        runner.view != nullptr ? runner.view->common_address(outcome.query_wrote) : outcome.query_wrote;
+    const std::uintptr_t at = runner.view != nullptr
+                                  ? runner.view->common_address(outcome.query_wrote)
+                                  : outcome.query_wrote;
     char text[32];
     std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(at));
     const auto segment = segment_at(reinterpret_cast<const void *>(at));
-    error = fail(Errc::kQueryWrote, std::string("store to ") + text + (segment ? " in " + segment->name : ""));
+    error = fail(Errc::kQueryWrote,
+                 std::string("store to ") + text + (segment ? " in " + segment->name : ""));
   } else if (outcome.error != Errc::kOk) {
     error = outcome.error;
   }
@@ -214,7 +229,8 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
   const auto open = keep_open();
   page::DurableLog &log = *runner.log;
   finish(runner);
-  // Without the runner's mutex: other threads of this process may run on its views meanwhile, and join the group.
+  // Without the runner's mutex: other threads of this process may run on its views meanwhile, and
+  // join the group.
   error = log.wait(outcome.durable_at, outcome.durable_line);
   record(instance, is_query, AbortCause::kNone);
   return error;
@@ -237,7 +253,8 @@ Errc DomainImpl::become_irrevocable(bool *is_pending) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   PageRunner &runner = *page_run.runner;
-  if (runner.nest.front()) return fail(Errc::kNestedMisuse, "a query cannot become irrevocable; it never aborts");
+  if (runner.nest.front())
+    return fail(Errc::kNestedMisuse, "a query cannot become irrevocable; it never aborts");
   runner.holds_turn = true;
   return runner.engine->become_irrevocable(is_pending);
 }
@@ -255,7 +272,9 @@ void note_page_reads_here() {
   page_run.by_retry = true;
 }
 
-bool irrevocable_here() noexcept { return page_instance_here() && page_run.runner->engine->irrevocable(); }
+bool irrevocable_here() noexcept {
+  return page_instance_here() && page_run.runner->engine->irrevocable();
+}
 
 Errc DomainImpl::abort(AbortCause cause) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
@@ -278,7 +297,8 @@ Errc DomainImpl::validate(Status *status) noexcept {
 }
 
 Errc DomainImpl::advise(const void *address, Access access, std::size_t bytes) noexcept {
-  // A hot page's advice must cost next to nothing: a running instance of this thread implies that the domain is usable.
+  // A hot page's advice must cost next to nothing: a running instance of this thread implies that
+  // the domain is usable.
   if (!runs_here()) {
     const Errc error = usable();
     return error != Errc::kOk ? error : fail(Errc::kEndWithoutBegin, "advice outside an instance");
@@ -298,7 +318,8 @@ void DomainImpl::backoff() noexcept {
   {
     const auto open = keep_open();
     if (usable() != Errc::kOk) return;
-    progressed = memory_->state().clock.load(std::memory_order_relaxed) != last_instance.clock_at_abort;
+    progressed =
+        memory_->state().clock.load(std::memory_order_relaxed) != last_instance.clock_at_abort;
   }
   back_off(policy(), last_instance.attempts, progressed);
 }
@@ -316,9 +337,11 @@ std::uint64_t DomainImpl::collect() noexcept {
 
 Errc DomainImpl::set_policy(std::string_view spec) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
-  if (runs_at_any_level()) return fail(Errc::kInstanceRunning, "the policy changes between instances");
+  if (runs_at_any_level())
+    return fail(Errc::kInstanceRunning, "the policy changes between instances");
   Policy parsed;
-  if (const Errc error = parse(spec, &parsed); error != Errc::kOk) return fail(error, no_policy(spec));
+  if (const Errc error = parse(spec, &parsed); error != Errc::kOk)
+    return fail(error, no_policy(spec));
   policy_.store({parsed}, std::memory_order_relaxed);
   return Errc::kOk;
 }

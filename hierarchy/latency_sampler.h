@@ -1,11 +1,15 @@
-// hierarchy/latency_sampler.h -- which attempts are timed: so few that it costs about 1 % at most, and so that they stand for all.
-// Shape:     a Sampler per thread and kind of attempt. The gap to the next timed attempt is random, uniform in [1, 2 * period - 1]: programs
-//            that do the same in turns are sampled fairly. The period follows the distance of attempts: 1 (each) where they are 13 us apart or
+// hierarchy/latency_sampler.h -- which attempts are timed: so few that it costs about 1 % at most,
+// and so that they stand for all.
+// Shape:     a Sampler per thread and kind of attempt. The gap to the next timed attempt is random,
+//            uniform in [1, 2 * period - 1]: programs that do the same in turns are sampled fairly.
+//            The period follows the distance of attempts: 1 (each) where they are 13 us apart or
 //            more, kPeriodMax for the most frequent. A timed attempt counts as `period` of them.
-// Measured:  timing an attempt and recording it costs 25 ns in a virtual machine: per 13 us 0.2 %, and of instances of 25 ns, the smallest, one in
-//            256 costs 0.4 % (one in 64: 1.6 %). All: level 2 248 ns became 272, level 1 66 became 91.
+// Measured:  timing an attempt and recording it costs 25 ns in a virtual machine: per 13 us 0.2 %,
+//            and of instances of 25 ns, the smallest, one in 256 costs 0.4 % (one in 64: 1.6 %).
+//            All: level 2 248 ns became 272, level 1 66 became 91.
 // Contexts:  not between XBEGIN and XEND.
-// Source:    J. S. Vitter, An Efficient Algorithm for Sequential Random Sampling, 1987 (gaps instead of a coin for each).
+// Source:    J. S. Vitter, An Efficient Algorithm for Sequential Random Sampling, 1987 (gaps
+//            instead of a coin for each).
 #pragma once
 
 #include <algorithm>
@@ -36,9 +40,11 @@ class Sampler {
     last_ticks_ = now_ticks;
     const std::uint64_t wanted = kGapTicks * gap_ / passed;
     // By a factor of two at most: one long pause is no reason to time everything.
-    const std::uint64_t next = std::clamp<std::uint64_t>(wanted, period_ / 2, 2 * std::uint64_t{period_});
+    const std::uint64_t next =
+        std::clamp<std::uint64_t>(wanted, period_ / 2, 2 * std::uint64_t{period_});
     period_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(next, 1, kPeriodMax));
-    random_ = random_ * 6364136223846793005ull + 1442695040888963407ull;  // Knuth's; of quality above
+    // Knuth's; of quality above
+    random_ = random_ * 6364136223846793005ull + 1442695040888963407ull;
     gap_ = 1 + static_cast<std::uint32_t>((random_ >> 32) * (2 * period_ - 1) >> 32);
     left_ = gap_;
     return timed;

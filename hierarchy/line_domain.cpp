@@ -1,4 +1,5 @@
-// hierarchy/line_domain.cpp -- asking level 2 for a page, by cross-level policy; the threads of level 1.
+// hierarchy/line_domain.cpp -- asking level 2 for a page, by cross-level policy; the threads of
+// level 1.
 #include "hierarchy/line_domain.h"
 
 #include <immintrin.h>
@@ -30,13 +31,15 @@ using storage::PageId;
 namespace {
 constexpr long kPauseNsMin = 5'000, kPauseNsMax = 100'000;
 constexpr std::uint64_t kLookPeriodNs = 100'000'000;  // as the engine's: DESIGN 8 allows a second
-// 4 MiB of pages: a transaction that touches more exceeds every level-1 and level-2 cache, hence RTM.
+// 4 MiB of pages: a transaction that touches more exceeds every level-1 and level-2 cache, hence
+// RTM.
 constexpr std::size_t kGivenMax = 1024;
-constexpr std::uint64_t kRetryNs = 100'000'000;  // a thread that got no context looks again after this time
+// a thread that got no context looks again after this time
+constexpr std::uint64_t kRetryNs = 100'000'000;
 
 std::atomic<std::uint64_t> serials{0};
-// By serial: a thread that ends asks whether its domain is still there. Never gone: the last domain may belong to a static object that was
-// there before the first one.
+// By serial: a thread that ends asks whether its domain is still there. Never gone: the last domain
+// may belong to a static object that was there before the first one.
 struct Living {
   std::mutex mutex;
   std::map<std::uint64_t, LineDomain *> domains;
@@ -69,8 +72,13 @@ struct ThreadsHere {
 ThreadsHere &threads_here() { return platform::ThreadObject<ThreadsHere>::here(); }
 }  // namespace
 
-LineDomain::LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross, bool with_hardware)
-    : memory_(memory), slot_(slot), cross_(cross), directory_(memory, lines_, slot), serial_(++serials) {
+LineDomain::LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross,
+                       bool with_hardware)
+    : memory_(memory),
+      slot_(slot),
+      cross_(cross),
+      directory_(memory, lines_, slot),
+      serial_(++serials) {
   if (with_hardware) {
     hardware_ = std::make_unique<hierarchy::HardwareLines>(memory, directory_.hardware());
     fresh_.reserve(kGivenMax);  // give_to_hardware() may not fail
@@ -90,15 +98,18 @@ Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
   line::LineMemory lines;
   bool found = false;
   if (const Errc error = lines.open(memory.folder(), &found); error != Errc::kOk) return error;
-  // Of files that were here before these. The file says so itself: whoever found that out may have died.
+  // Of files that were here before these. The file says so itself: whoever found that out may have
+  // died.
   if (!memory.is_of_found_life(lines.state().domain_id, lines.state().life)) found = false;
   for (std::uint32_t i = 0; found && i < storage::kSegmentsMax; ++i) {
     const storage::SegmentRecordV1 &record = memory.control().segments[i];
     if (!storage::is_used(record)) continue;
-    const Errc error = lines.add_segment({i, nullptr, record.size_bytes, record.max_bytes, &memory.segment(i).home});
+    const Errc error = lines.add_segment(
+        {i, nullptr, record.size_bytes, record.max_bytes, &memory.segment(i).home});
     if (error != Errc::kOk) return error;
   }
-  if (found) (void)line::recover_all_contexts(lines);  // what names no segment of the domain is damaged: nobody's
+  // what names no segment of the domain is damaged: nobody's
+  if (found) (void)line::recover_all_contexts(lines);
   lines.close(true);
   hierarchy::Directory::remove_files(memory.folder());
   return Errc::kOk;
@@ -125,11 +136,15 @@ void LineDomain::leave_log() noexcept {
   engine_ = nullptr;
 }
 
-Errc LineDomain::add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept {
-  // All of the reserve is usable: beyond the segment's size loads and stores meet SIGBUS, as plain ones do.
-  if (const Errc error = directory_.open_segment(number, max_bytes); error != Errc::kOk) return error;
-  if (const Errc error = lines_.add_segment({number, view, max_bytes, max_bytes, &memory_.segment(number).home,
-                                             &directory_.records_file(number), hierarchy::Directory::kRecordBytes});
+Errc LineDomain::add_segment(std::uint32_t number, std::byte *view,
+                             std::uint64_t max_bytes) noexcept {
+  // All of the reserve is usable: beyond the segment's size loads and stores meet SIGBUS, as plain
+  // ones do.
+  if (const Errc error = directory_.open_segment(number, max_bytes); error != Errc::kOk)
+    return error;
+  if (const Errc error = lines_.add_segment(
+          {number, view, max_bytes, max_bytes, &memory_.segment(number).home,
+           &directory_.records_file(number), hierarchy::Directory::kRecordBytes});
       error != Errc::kOk)
     return error;
   if (hardware_ == nullptr) return Errc::kOk;
@@ -186,7 +201,8 @@ line::SoftwareThread *LineDomain::find_thread(Errc *error) noexcept {
 line::SoftwareThread *LineDomain::make_thread(Errc *error) {
   ThreadsHere &here = threads_here();
   if (here.fork_generation !=
-      platform::fork_generation()) {  // a child inherits its parent's threads' contexts: not its own
+      // a child inherits its parent's threads' contexts: not its own
+      platform::fork_generation()) {
     here.all.clear();
     here.fork_generation = platform::fork_generation();
   }
@@ -218,7 +234,8 @@ line::SoftwareThread *LineDomain::make_thread(Errc *error) {
 
 // All contexts taken: perhaps by the dead, after whom nobody looks who stays at level 1.
 Errc LineDomain::attach(line::SoftwareThread &thread) noexcept {
-  const std::uint64_t incarnation = memory_.participant(slot_).incarnation.load(std::memory_order_relaxed);
+  const std::uint64_t incarnation =
+      memory_.participant(slot_).incarnation.load(std::memory_order_relaxed);
   const Errc error = thread.attach(slot_, incarnation);
   if (error != Errc::kTooManyParticipants) return error;
   engine_->lock_domain();
@@ -246,17 +263,20 @@ hierarchy::Release LineDomain::try_release(PageId page, bool fail_users, bool lo
   return result;
 }
 
-// abort-lower waits for nobody, so no wait ends with a look after the dead: their pages would be busy for ever to a site that stays at level 1.
+// abort-lower waits for nobody, so no wait ends with a look after the dead: their pages would be
+// busy for ever to a site that stays at level 1.
 bool LineDomain::is_look_due() noexcept {
   const std::uint64_t now = platform::coarse_ns();
   std::uint64_t due = next_look_ns_.load(std::memory_order_relaxed);
-  return now >= due && next_look_ns_.compare_exchange_strong(due, now + kLookPeriodNs, std::memory_order_relaxed);
+  return now >= due &&
+         next_look_ns_.compare_exchange_strong(due, now + kLookPeriodNs, std::memory_order_relaxed);
 }
 
 // How long one who asks goes on.
 class LineDomain::Wait {
  public:
-  Wait(CrossPolicy cross, Insists insists) : backs_off_(cross == CrossPolicy::kWaitForUpper), insists_(insists) {}
+  Wait(CrossPolicy cross, Insists insists)
+      : backs_off_(cross == CrossPolicy::kWaitForUpper), insists_(insists) {}
 
   [[nodiscard]] bool is_over(Release answer, const Directory::User &used_by) noexcept {
     const std::uint64_t now = platform::monotonic_ns();
@@ -264,13 +284,15 @@ class LineDomain::Wait {
     if (since_ns_ == 0 || used_by != used_by_) since_ns_ = now;
     used_by_ = used_by;
     waited_ns_ = now - first_ns_;
-    return !hierarchy::waits_for_page(insists_, answer == Release::kRunning, waited_ns_, now - since_ns_);
+    return !hierarchy::waits_for_page(insists_, answer == Release::kRunning, waited_ns_,
+                                      now - since_ns_);
   }
 
   void pause() noexcept {
     const timespec pause{0, pause_ns_};
     nanosleep(&pause, nullptr);
-    if (backs_off_ || waited_ns_ >= hierarchy::kPageWaitNs) pause_ns_ = std::min(2 * pause_ns_, kPauseNsMax);
+    if (backs_off_ || waited_ns_ >= hierarchy::kPageWaitNs)
+      pause_ns_ = std::min(2 * pause_ns_, kPauseNsMax);
   }
 
  private:
@@ -281,13 +303,15 @@ class LineDomain::Wait {
   long pause_ns_ = kPauseNsMin;
 };
 
-// Bounded: whoever uses the page ends, or the budget does; then the asker aborts and its site escalates.
+// Bounded: whoever uses the page ends, or the budget does; then the asker aborts and its site
+//          escalates.
 UpperAnswer LineDomain::ask(PageId page, Insists insists) noexcept {
   const bool may_wait = insists != Insists::kNo;
   Wait wait(cross_, insists);
   for (bool look_for_dead = false, is_flushed = false;;) {
     Directory::User used_by;
-    const Release answer = try_release(page, may_wait && cross_ == CrossPolicy::kAbortUpper, look_for_dead, &used_by);
+    const Release answer =
+        try_release(page, may_wait && cross_ == CrossPolicy::kAbortUpper, look_for_dead, &used_by);
     if (answer == Release::kReleased) {
       ++pages_granted;
       return UpperAnswer::kGranted;
@@ -305,7 +329,8 @@ UpperAnswer LineDomain::ask(PageId page, Insists insists) noexcept {
       continue;
     }
     if (look_for_dead) return UpperAnswer::kRefused;
-    look_for_dead = wait.is_over(answer, used_by);  // once more, after the dead have been cleaned up
+    // once more, after the dead have been cleaned up
+    look_for_dead = wait.is_over(answer, used_by);
     if (!look_for_dead) wait.pause();
   }
 }
@@ -328,14 +353,16 @@ LineDomain::Given LineDomain::give_to_hardware() noexcept {
 void LineDomain::give_again() noexcept {
   if (in_use_.empty()) return;
   engine_->lock_domain();
-  for (const PageId page : in_use_) (void)directory_.release_to_hardware(page);  // what is in use still is found again
+  // what is in use still is found again
+  for (const PageId page : in_use_) (void)directory_.release_to_hardware(page);
   engine_->unlock_domain();
   in_use_.clear();
 }
 
-// Finding one page costs an instance of level 2, which recalls all that it touches. So the block of 64 KiB around it comes along (level 2 allocates
-// its disk blocks together, too), and where blocks follow each other, as in a heap that grows, a run of them, which doubles as long as they do.
-// Only pages that nobody has had yet: nobody misses them. REQUIRES the domain lock.
+// Finding one page costs an instance of level 2, which recalls all that it touches. So the block of
+// 64 KiB around it comes along (level 2 allocates its disk blocks together, too), and where blocks
+// follow each other, as in a heap that grows, a run of them, which doubles as long as they do. Only
+// pages that nobody has had yet: nobody misses them. REQUIRES the domain lock.
 void LineDomain::open_ahead() noexcept {
   constexpr std::uint64_t kBlock = 16, kRunMax = 256;  // 0.2 ms under the lock
   const auto number = [](PageId page) { return static_cast<std::uint64_t>(page); };
@@ -343,20 +370,24 @@ void LineDomain::open_ahead() noexcept {
   for (const PageId page : fresh_) {
     if (left == 0) break;
     const std::uint32_t segment = storage::segment_number(page);
-    const std::uint64_t usable = memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
-    const std::uint64_t first = static_cast<std::uint64_t>(storage::page_index(page)) / kBlock * kBlock;
+    const std::uint64_t usable =
+        memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
+    const std::uint64_t first =
+        static_cast<std::uint64_t>(storage::page_index(page)) / kBlock * kBlock;
     const PageId begin = storage::page_id(segment, storage::PageIndex{first});
     if (std::any_of(ahead_.begin(), ahead_.end(),
                     [begin](const Ahead &run) { return begin >= run.begin && begin < run.end; }))
       continue;
     // Not exactly behind: another process may have opened what lies between.
     auto run = std::find_if(ahead_.begin(), ahead_.end(), [&](const Ahead &before) {
-      return before.pages != 0 && begin >= before.end && number(begin) - number(before.end) <= kRunMax;
+      return before.pages != 0 && begin >= before.end &&
+             number(begin) - number(before.end) <= kRunMax;
     });
     const std::uint64_t wanted = run != ahead_.end() ? 2 * run->pages : kBlock;
     if (run == ahead_.end()) --run;
     const std::uint64_t pages = std::min(wanted, left);
-    const std::uint64_t end = std::min(first + pages, usable);  // beyond it nothing can be opened yet
+    // beyond it nothing can be opened yet
+    const std::uint64_t end = std::min(first + pages, usable);
     left -= pages;
     for (std::uint64_t i = first; i < end; ++i) {
       const PageId each = storage::page_id(segment, storage::PageIndex{i});
@@ -372,7 +403,8 @@ LineDomain::UpperLeft LineDomain::upper_left() const noexcept {
   return hardware_->any_host() ? UpperLeft::kHosts : UpperLeft::kGuests;
 }
 
-// A small instance of level 2 takes 5 to 10 us, one that finds pages 100 to 200: a sleep takes 50 us more than asked for.
+// A small instance of level 2 takes 5 to 10 us, one that finds pages 100 to 200: a sleep takes 50
+// us more than asked for.
 LineDomain::UpperLeft LineDomain::await_upper() noexcept {
   constexpr int kSpins = 200;  // 5 to 10 us
   constexpr std::uint64_t kYieldNs = 200'000;
@@ -404,7 +436,8 @@ LineDomain::UpperLeft LineDomain::await_upper() noexcept {
 bool LineDomain::any_pin() noexcept {
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
-    // seq_cst: after the stamp's fetch_add; pairs with the pin's store before the line clock is read (Engine::announce_snapshot).
+    // seq_cst: after the stamp's fetch_add; pairs with the pin's store before the line clock is
+    //          read (Engine::announce_snapshot).
     if (memory_.participant(i).pin.load(std::memory_order_seq_cst) != storage::kNoPin) return true;
   }
   return false;

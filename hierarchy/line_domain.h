@@ -1,8 +1,12 @@
-// hierarchy/line_domain.h -- level 1 of one domain in one process: its memory, the directory, its threads, and what level 1 asks of level 2.
-// Shape:     one LineDomain per DomainImpl in hybrid mode. Each thread that runs a site has a line::SoftwareThread here, made at its first
-//            instance and given back when the thread ends or the domain closes.
-// Sharing:   threads: thread() and ask() by any; open(), detach() and close() by the domain's owner.
-//            Lock order: threads_mutex_ is taken alone. ask() takes the domain lock, holding no line word.
+// hierarchy/line_domain.h -- level 1 of one domain in one process: its memory, the directory, its
+// threads, and what level 1 asks of level 2.
+// Shape:     one LineDomain per DomainImpl in hybrid mode. Each thread that runs a site has a
+//            line::SoftwareThread here, made at its first instance and given back when the thread
+//            ends or the domain closes.
+// Sharing:   threads: thread() and ask() by any; open(), detach() and close() by the domain's
+//            owner.
+//            Lock order: threads_mutex_ is taken alone. ask() takes the domain lock, holding no
+//            line word.
 // Contexts:  NOT async-signal-safe.
 // Source:    hierarchy/PROTOCOL.md; DESIGN section 4 (cross-level conflict policies).
 #pragma once
@@ -39,8 +43,9 @@ class LineDomain final : public line::Upper {
   LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross, bool with_hardware);
   ~LineDomain() override;
 
-  // Finishes what threads of level 1 left when the last process of the domain died, and removes level 1's files.
-  // REQUIRES: nobody is attached, the folder lock is held, all segments are open in `memory`.
+  // Finishes what threads of level 1 left when the last process of the domain died, and removes
+  // level 1's files. REQUIRES: nobody is attached, the folder lock is held, all segments are open
+  // in `memory`.
   [[nodiscard]] static Errc salvage(page::DomainMemory &memory) noexcept;
   // REQUIRES the folder lock.
   [[nodiscard]] Errc open(const std::string &folder) noexcept;
@@ -49,13 +54,17 @@ class LineDomain final : public line::Upper {
   void use_log(page::DurableLog *log);
   // Null: a volatile domain. For every other writer of the log in this process.
   [[nodiscard]] page::LowerLog *log() noexcept { return line_log_.get(); }
-  // Durable domains, after detach(): what is still undecided is the dead's, and of this domain's segments.
+  // Durable domains, after detach(): what is still undecided is the dead's, and of this domain's
+  // segments.
   void leave_log() noexcept;
-  [[nodiscard]] Errc add_segment(std::uint32_t number, std::byte *view, std::uint64_t max_bytes) noexcept;
+  [[nodiscard]] Errc add_segment(std::uint32_t number, std::byte *view,
+                                 std::uint64_t max_bytes) noexcept;
   void remove_segment(std::uint32_t number) noexcept;
-  // Gives all contexts of this process back. REQUIRES: none of its threads runs an instance at level 1.
+  // Gives all contexts of this process back. REQUIRES: none of its threads runs an instance at
+  // level 1.
   void detach() noexcept;
-  // Has every context been recovered, or given back? A dead one's may name a segment that this process does not map: then its commit is not home.
+  // Has every context been recovered, or given back? A dead one's may name a segment that this
+  // process does not map: then its commit is not home.
   [[nodiscard]] bool is_settled() const noexcept;
   void drop(line::SoftwareThread *thread) noexcept;  // its thread ends
   void close(bool last) noexcept;
@@ -72,17 +81,20 @@ class LineDomain final : public line::Upper {
     std::uint32_t fresh = 0;   // pages that were not accessible in line mode before
     bool is_complete = false;  // false: some are in use at level 2
   };
-  // Pages that level 2 has for this process go to the hardware level, as many as one transaction may need.
+  // Pages that level 2 has for this process go to the hardware level, as many as one transaction
+  // may need.
   // REQUIRES the mutex of the process's PageRunner.
   Given give_to_hardware() noexcept;
   // Those that were in use then. REQUIRES that mutex.
   void give_again() noexcept;
-  // Waits until no instance of level 2 runs, at most for the budget of a cross-level conflict. Who is left?
+  // Waits until no instance of level 2 runs, at most for the budget of a cross-level conflict. Who
+  // is left?
   enum class UpperLeft : std::uint8_t { kNobody, kGuests, kHosts };
   [[nodiscard]] UpperLeft await_upper() noexcept;
 
   // line::Upper
-  [[nodiscard]] line::UpperAnswer ask(storage::PageId page, line::Insists insists) noexcept override;
+  [[nodiscard]] line::UpperAnswer ask(storage::PageId page,
+                                      line::Insists insists) noexcept override;
   [[nodiscard]] bool any_pin() noexcept override;
   [[nodiscard]] std::uint64_t oldest_line_pin() noexcept override;
   void suspect(std::uint32_t slot, std::uint64_t incarnation) noexcept override;
@@ -98,7 +110,8 @@ class LineDomain final : public line::Upper {
   [[nodiscard]] UpperLeft upper_left() const noexcept;
   void forget_lines(std::uint32_t number) noexcept;
   void open_ahead() noexcept;
-  [[nodiscard]] hierarchy::Release try_release(storage::PageId page, bool fail_users, bool look_for_dead,
+  [[nodiscard]] hierarchy::Release try_release(storage::PageId page, bool fail_users,
+                                               bool look_for_dead,
                                                hierarchy::Directory::User *used_by) noexcept;
   class Wait;
 
@@ -112,7 +125,8 @@ class LineDomain final : public line::Upper {
   page::DurableLog *log_ = nullptr;
   std::unique_ptr<LineLog> line_log_;           // durable domains
   std::atomic<std::uint64_t> next_look_ns_{0};  // relaxed: a hint
-  // Of give_to_hardware(): the pages that were found, and the last runs that were opened with them, the latest first.
+  // Of give_to_hardware(): the pages that were found, and the last runs that were opened with them,
+  // the latest first.
   std::vector<storage::PageId> fresh_;
   std::vector<storage::PageId> in_use_;  // pages that it could not give
   struct Ahead {
@@ -123,7 +137,9 @@ class LineDomain final : public line::Upper {
   std::mutex threads_mutex_;
   std::vector<std::unique_ptr<line::SoftwareThread>> threads_;
   const std::uint64_t
-      serial_;  // of this object in this process: a thread must not take a later one at the same address for it
+      // of this object in this process: a thread must not take a later one at the same address for
+      // it
+      serial_;
 };
 
 }  // namespace tmh::detail

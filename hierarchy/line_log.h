@@ -1,7 +1,8 @@
 // hierarchy/line_log.h -- between level 1's redo rings and the writer of the redo log.
-// Shape:     one per process and durable domain with both levels: line::RedoLog for its threads, page::LowerLog for whoever writes the log.
-// Sharing:   threads: all may call. settle() may take the domain lock, holding the log's: so nobody asks for the log's lock with the domain
-//            lock held.
+// Shape:     one per process and durable domain with both levels: line::RedoLog for its threads,
+//            page::LowerLog for whoever writes the log.
+// Sharing:   threads: all may call. settle() may take the domain lock, holding the log's: so nobody
+//            asks for the log's lock with the domain lock held.
 // Contexts:  NOT async-signal-safe.
 // Source:    hierarchy/PROTOCOL.md, "Durable domains".
 #pragma once
@@ -20,14 +21,18 @@ namespace tmh::detail {
 
 class LineLog final : public line::RedoLog, public page::LowerLog {
  public:
-  // upper: recovers the contexts of the dead (Upper::suspect); null: nobody lives, and what they left is only settled.
-  LineLog(page::DomainMemory &memory, line::LineMemory &lines, page::DurableLog &log, line::Upper *upper) noexcept
+  // upper: recovers the contexts of the dead (Upper::suspect); null: nobody lives, and what they
+  //        left is only settled.
+  LineLog(page::DomainMemory &memory, line::LineMemory &lines, page::DurableLog &log,
+          line::Upper *upper) noexcept
       : memory_(memory), lines_(lines), log_(log), upper_(upper) {}
   // This process leaves: from here on it is the last one.
   void forget_upper() noexcept { upper_ = nullptr; }
 
   // line::RedoLog
-  [[nodiscard]] Errc reserve(std::uint64_t bytes) noexcept override { return log_.reserve_lower(bytes); }
+  [[nodiscard]] Errc reserve(std::uint64_t bytes) noexcept override {
+    return log_.reserve_lower(bytes);
+  }
   void give_back(std::uint64_t bytes) noexcept override { log_.give_back(bytes); }
   [[nodiscard]] Errc promise(storage::PageId page) noexcept override {
     if (memory_.is_size_durable(page)) return Errc::kOk;

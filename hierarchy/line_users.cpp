@@ -14,7 +14,8 @@
 
 namespace tmh::detail {
 
-constinit thread_local LineUsers::Where *LineUsers::where_here __attribute__((tls_model("initial-exec"))) = nullptr;
+constinit thread_local LineUsers::Where *LineUsers::where_here
+    __attribute__((tls_model("initial-exec"))) = nullptr;
 
 namespace {
 
@@ -42,9 +43,11 @@ Words &words() {
 [[maybe_unused]] const Words &made_early = words();
 
 void forget_in_child() noexcept {
-  for (auto &where : words().all) where->serial.store(LineUsers::kNowhere, std::memory_order_relaxed);
+  for (auto &where : words().all)
+    where->serial.store(LineUsers::kNowhere, std::memory_order_relaxed);
   if (LineUsers::where_here == nullptr) return words().mutex.unlock();
-  std::erase_if(words().all, [](const auto &where) { return where.get() != LineUsers::where_here; });
+  std::erase_if(words().all,
+                [](const auto &where) { return where.get() != LineUsers::where_here; });
   words().mutex.unlock();
 }
 
@@ -62,7 +65,8 @@ struct WordOfThread {
 void make_word() {
   auto made = std::make_unique<Where>();
   WordOfThread &own =
-      platform::ThreadObject<WordOfThread>::here();  // destructors of thread_local objects may run instances
+      // destructors of thread_local objects may run instances
+      platform::ThreadObject<WordOfThread>::here();
   const std::scoped_lock guard(words().mutex);
   words().all.push_back(std::move(made));  // first: it may throw
   own.where = LineUsers::where_here = words().all.back().get();
@@ -71,8 +75,9 @@ void make_word() {
 bool anybody_in(std::uint64_t serial) {
   const std::scoped_lock guard(words().mutex);
   // acquire: pairs with leave(); what was done inside comes before what the caller does.
-  return std::any_of(words().all.begin(), words().all.end(),
-                     [serial](const auto &where) { return where->serial.load(std::memory_order_acquire) == serial; });
+  return std::any_of(words().all.begin(), words().all.end(), [serial](const auto &where) {
+    return where->serial.load(std::memory_order_acquire) == serial;
+  });
 }
 
 }  // namespace
@@ -85,7 +90,8 @@ void LineUsers::enter() {
 }
 
 bool LineUsers::is_inside() const noexcept {
-  return where_here != nullptr && where_here->serial.load(std::memory_order_relaxed) == serial_;  // its own word
+  // its own word
+  return where_here != nullptr && where_here->serial.load(std::memory_order_relaxed) == serial_;
 }
 
 void LineUsers::await_barring() { const std::scoped_lock wait(barring_); }
@@ -94,12 +100,14 @@ LineUsers::Barred::Barred(LineUsers &users) : users_(users), lock_(users.barring
   constexpr long kPauseNsMin = 20'000, kPauseNsMax = 1'000'000;
   users_.barred_.store(true, std::memory_order_relaxed);  // the fence orders it, as in enter()
   platform::heavy_fence();
-  for (long pause_ns = kPauseNsMin; anybody_in(users_.serial_); pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
+  for (long pause_ns = kPauseNsMin; anybody_in(users_.serial_);
+       pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
     const timespec pause{0, pause_ns};
     nanosleep(&pause, nullptr);
   }
 }
 
-LineUsers::Barred::~Barred() { users_.barred_.store(false, std::memory_order_release); }  // pairs with enter()
+// pairs with enter()
+LineUsers::Barred::~Barred() { users_.barred_.store(false, std::memory_order_release); }
 
 }  // namespace tmh::detail

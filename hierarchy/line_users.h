@@ -1,9 +1,13 @@
-// hierarchy/line_users.h -- which threads of this process are at level 1 of a domain, so that unmap() and close() can wait for them.
-// Shape:     a word per thread says where it is; a LineUsers per DomainImpl, which outlives level 1's memory. Threads enter and leave at each
-//            instance, hence by plain stores; who bars them pays.
-// Invariant: between enter() and leave() no segment is unmapped and level 1's memory stays. A thread is in one domain at a time: an instance of
-//            another domain inside it goes on at level 2.
-// Sharing:   threads. Who is inside may wait for any lock of the domain: a Barred takes none before it has waited. After a fork nobody is inside.
+// hierarchy/line_users.h -- which threads of this process are at level 1 of a domain, so that
+// unmap() and close() can wait for them.
+// Shape:     a word per thread says where it is; a LineUsers per DomainImpl, which outlives level
+//            1's memory. Threads enter and leave at each instance, hence by plain stores; who bars
+//            them pays.
+// Invariant: between enter() and leave() no segment is unmapped and level 1's memory stays. A
+//            thread is in one domain at a time: an instance of another domain inside it goes on at
+//            level 2.
+// Sharing:   threads. Who is inside may wait for any lock of the domain: a Barred takes none before
+//            it has waited. After a fork nobody is inside.
 // Contexts:  NOT async-signal-safe. leave(): also where the thread is not inside.
 #pragma once
 
@@ -21,7 +25,8 @@ class LineUsers {
   LineUsers(const LineUsers &) = delete;
   LineUsers &operator=(const LineUsers &) = delete;
 
-  // Both REQUIRE: this thread is inside nowhere. False: it is barred, or has never been inside; it is not now.
+  // Both REQUIRE: this thread is inside nowhere. False: it is barred, or has never been inside; it
+  // is not now.
   [[nodiscard]] bool try_enter() noexcept {
     if (where_here == nullptr) [[unlikely]]
       return false;
@@ -38,7 +43,8 @@ class LineUsers {
   }
   [[nodiscard]] bool is_inside() const noexcept;  // this thread
 
-  // Waits until nobody is inside; until its end nobody gets in. REQUIRES: this thread is not inside.
+  // Waits until nobody is inside; until its end nobody gets in. REQUIRES: this thread is not
+  // inside.
   class Barred {
    public:
     explicit Barred(LineUsers &users);
@@ -51,12 +57,14 @@ class LineUsers {
     const std::scoped_lock<std::mutex> lock_;
   };
 
-  // Where a thread is: a LineUsers' serial, or kNowhere. On a line of its own: its thread stores to it at every instance.
+  // Where a thread is: a LineUsers' serial, or kNowhere. On a line of its own: its thread stores to
+  // it at every instance.
   struct alignas(64) Where {
     std::atomic<std::uint64_t> serial;
   };
   static constexpr std::uint64_t kNowhere = 0;
-  // Of the calling thread, in line_users.cpp's list of all; null: it has been nowhere yet. For line_users.cpp alone.
+  // Of the calling thread, in line_users.cpp's list of all; null: it has been nowhere yet. For
+  // line_users.cpp alone.
   static constinit thread_local Where *where_here __attribute__((tls_model("initial-exec")));
 
  private:

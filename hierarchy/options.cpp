@@ -32,11 +32,15 @@ constexpr Spelling<Backoff> kBackoffs[] = {
     {"backoff=adaptive", Backoff::kAdaptive},
 };
 constexpr Spelling<Tracking> kTrackings[] = {
-    {"auto", Tracking::kAuto},     {"signal", Tracking::kSignal},        {"signal-hot", Tracking::kSignalHot},
-    {"kernel", Tracking::kKernel}, {"kernel-hot", Tracking::kKernelHot},
+    {"auto", Tracking::kAuto},
+    {"signal", Tracking::kSignal},
+    {"signal-hot", Tracking::kSignalHot},
+    {"kernel", Tracking::kKernel},
+    {"kernel-hot", Tracking::kKernelHot},
 };
-constexpr Spelling<Durability> kDurabilities[] = {
-    {"none", Durability::kNone}, {"buffered", Durability::kBuffered}, {"strict", Durability::kStrict}};
+constexpr Spelling<Durability> kDurabilities[] = {{"none", Durability::kNone},
+                                                  {"buffered", Durability::kBuffered},
+                                                  {"strict", Durability::kStrict}};
 constexpr Spelling<Levels> kLevels[] = {{"page", Levels::kPage}, {"hybrid", Levels::kHybrid}};
 constexpr Spelling<CrossPolicy> kCrossPolicies[] = {
     {"abort-lower", CrossPolicy::kAbortLower},
@@ -55,13 +59,16 @@ constexpr Spelling<EscalationKind> kEscalations[] = {
 };
 constexpr Spelling<LineChoice> kLines[] = {
     {"auto", LineChoice::kAuto}, {"software", LineChoice::kSoftware}, {"rtm", LineChoice::kRtm}};
-constexpr Spelling<ThreadViewUse> kThreadViews[] = {
-    {"auto", ThreadViewUse::kAuto}, {"always", ThreadViewUse::kAlways}, {"never", ThreadViewUse::kNever}};
-constexpr Spelling<PageChecksums> kPageChecksums[] = {{"off", PageChecksums::kOff}, {"on", PageChecksums::kOn}};
+constexpr Spelling<ThreadViewUse> kThreadViews[] = {{"auto", ThreadViewUse::kAuto},
+                                                    {"always", ThreadViewUse::kAlways},
+                                                    {"never", ThreadViewUse::kNever}};
+constexpr Spelling<PageChecksums> kPageChecksums[] = {{"off", PageChecksums::kOff},
+                                                      {"on", PageChecksums::kOn}};
 constexpr Spelling<Latency> kLatencies[] = {
     {"off", Latency::kOff}, {"sampled", Latency::kSampled}, {"full", Latency::kFull}};
 constexpr Spelling<Stray> kStrays[] = {{"fault", Stray::kFault}, {"allow", Stray::kAllow}};
-constexpr Spelling<Detection> kDetections[] = {{"lazy", Detection::kLazy}, {"eager", Detection::kEager}};
+constexpr Spelling<Detection> kDetections[] = {{"lazy", Detection::kLazy},
+                                               {"eager", Detection::kEager}};
 
 constexpr std::string_view kBackoffMaxKey = "backoff-us-max=";
 // DESIGN 8 promises that everybody goes on within a second; a longer sleep would look like a hang.
@@ -94,9 +101,11 @@ bool parse_backoff_us(std::string_view digits, std::uint32_t *out) noexcept {
 class PolicyParser {
  public:
   bool word(std::string_view text) noexcept {
-    if (const auto *conflict = find(kConflicts, text)) return set(&seen_conflict_, &policy_.conflict, *conflict);
+    if (const auto *conflict = find(kConflicts, text))
+      return set(&seen_conflict_, &policy_.conflict, *conflict);
     if (const auto *age = find(kAges, text)) return set(&seen_age_, &policy_.keep_age, *age);
-    if (const auto *backoff = find(kBackoffs, text)) return set(&seen_backoff_, &policy_.backoff, *backoff);
+    if (const auto *backoff = find(kBackoffs, text))
+      return set(&seen_backoff_, &policy_.backoff, *backoff);
     std::uint32_t us_max = 0;
     if (text.substr(0, kBackoffMaxKey.size()) == kBackoffMaxKey &&
         parse_backoff_us(text.substr(kBackoffMaxKey.size()), &us_max)) {
@@ -146,7 +155,8 @@ bool parse_threshold(std::string_view text, GroupCommit *group, unsigned *seen) 
     number.remove_suffix(std::string_view(threshold.unit).size());
     std::uint32_t value = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (error != std::errc() || end != number.data() + number.size() || value == 0 || value > threshold.max)
+    if (error != std::errc() || end != number.data() + number.size() || value == 0 ||
+        value > threshold.max)
       return false;
     group->*threshold.field = value;
     return true;
@@ -155,7 +165,8 @@ bool parse_threshold(std::string_view text, GroupCommit *group, unsigned *seen) 
 }
 
 template <class Enum, std::size_t N>
-Errc parse_enum(const Spelling<Enum> (&table)[N], std::string_view spec, Enum *out, Errc wrong) noexcept {
+Errc parse_enum(const Spelling<Enum> (&table)[N], std::string_view spec, Enum *out,
+                Errc wrong) noexcept {
   if (out == nullptr) return Errc::kBadArgument;
   const Enum *value = find(table, spec);
   if (value == nullptr) return wrong;
@@ -165,7 +176,8 @@ Errc parse_enum(const Spelling<Enum> (&table)[N], std::string_view spec, Enum *o
 
 }  // namespace
 
-// A specification is a whole value: what it does not name is the default, whatever *out held before.
+// A specification is a whole value: what it does not name is the default, whatever *out held
+// before.
 Errc parse(std::string_view spec, Policy *out) noexcept {
   if (out == nullptr) return Errc::kBadArgument;
   PolicyParser parser;
@@ -188,16 +200,22 @@ Errc parse(std::string_view spec, ThreadViewUse *out) noexcept {
 Errc parse(std::string_view spec, Latency *out) noexcept {
   return parse_enum(kLatencies, spec, out, Errc::kBadArgument);
 }
-Errc parse(std::string_view spec, Stray *out) noexcept { return parse_enum(kStrays, spec, out, Errc::kBadArgument); }
+Errc parse(std::string_view spec, Stray *out) noexcept {
+  return parse_enum(kStrays, spec, out, Errc::kBadArgument);
+}
 Errc parse(std::string_view spec, PageChecksums *out) noexcept {
   return parse_enum(kPageChecksums, spec, out, Errc::kBadArgument);
 }
-Errc parse(std::string_view spec, LineChoice *out) noexcept { return parse_enum(kLines, spec, out, Errc::kBadLevels); }
+Errc parse(std::string_view spec, LineChoice *out) noexcept {
+  return parse_enum(kLines, spec, out, Errc::kBadLevels);
+}
 Errc parse(std::string_view spec, Detection *out) noexcept {
   return parse_enum(kDetections, spec, out, Errc::kBadDetection);
 }
 
-Errc parse(std::string_view spec, Levels *out) noexcept { return parse_enum(kLevels, spec, out, Errc::kBadLevels); }
+Errc parse(std::string_view spec, Levels *out) noexcept {
+  return parse_enum(kLevels, spec, out, Errc::kBadLevels);
+}
 Errc parse(std::string_view spec, CrossPolicy *out) noexcept {
   return parse_enum(kCrossPolicies, spec, out, Errc::kBadLevels);
 }
@@ -218,7 +236,8 @@ Errc parse(std::string_view spec, Escalation *out) noexcept {
       limit = &escalation.wasted_us;
       number.remove_suffix(2);
     }
-    if (limit == nullptr || !parse_backoff_us(number, limit) || *limit == 0) return Errc::kBadLevels;
+    if (limit == nullptr || !parse_backoff_us(number, limit) || *limit == 0)
+      return Errc::kBadLevels;
   }
   *out = escalation;
   return Errc::kOk;
@@ -262,8 +281,10 @@ const char *to_string(Levels levels) noexcept { return spell(kLevels, levels); }
 const char *to_string(CrossPolicy policy) noexcept { return spell(kCrossPolicies, policy); }
 std::string to_string(const Escalation &escalation) {
   std::string text = spell(kEscalations, escalation.kind);
-  if (escalation.kind == EscalationKind::kAfterAttempts) text += '=' + std::to_string(escalation.attempts);
-  if (escalation.kind == EscalationKind::kAfterWasted) text += '=' + std::to_string(escalation.wasted_us) + "us";
+  if (escalation.kind == EscalationKind::kAfterAttempts)
+    text += '=' + std::to_string(escalation.attempts);
+  if (escalation.kind == EscalationKind::kAfterWasted)
+    text += '=' + std::to_string(escalation.wasted_us) + "us";
   return text;
 }
 const char *to_string(Durability durability) noexcept { return spell(kDurabilities, durability); }
@@ -292,7 +313,8 @@ const char *to_string(Detection detection) noexcept { return spell(kDetections, 
 
 // Literals, because these are noexcept; options_test compares them with the tables word by word.
 const char *policy_values() noexcept {
-  return "comma-separated: one of self-abort, oldest-wins, selfish-abort, youngest-wins; one of keep-age, fresh-age; "
+  return "comma-separated: one of self-abort, oldest-wins, selfish-abort, youngest-wins; one of "
+         "keep-age, fresh-age; "
          "one of backoff=none, backoff=exponential, backoff=adaptive; backoff-us-max=0 to 1000000";
 }
 const char *tracking_values() noexcept { return "auto, signal, signal-hot, kernel, kernel-hot"; }
@@ -303,15 +325,19 @@ const char *page_checksums_values() noexcept { return "off, on"; }
 const char *latency_values() noexcept { return "off, sampled, full"; }
 const char *stray_values() noexcept { return "fault, allow"; }
 const char *levels_values() noexcept { return "page, hybrid"; }
-const char *cross_policy_values() noexcept { return "abort-lower, abort-upper, recall-and-wait, wait-for-upper"; }
+const char *cross_policy_values() noexcept {
+  return "abort-lower, abort-upper, recall-and-wait, wait-for-upper";
+}
 const char *escalation_values() noexcept {
-  return "never, always, on-capacity, after-n, after-n=1 to 1000000, after-wasted-time, after-wasted-time=1us to "
+  return "never, always, on-capacity, after-n, after-n=1 to 1000000, after-wasted-time, "
+         "after-wasted-time=1us to "
          "1000000us, "
          "adaptive, adaptive-pages";
 }
 const char *durability_values() noexcept { return "none, buffered, strict"; }
 const char *group_commit_values() noexcept {
-  return "none, or comma-separated: active=1 to 65536, waiting=1 to 100, bytes=1 to 1073741824, wait=1us to 1000000us";
+  return "none, or comma-separated: active=1 to 65536, waiting=1 to 100, bytes=1 to 1073741824, "
+         "wait=1us to 1000000us";
 }
 
 }  // namespace tmh

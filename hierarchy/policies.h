@@ -1,7 +1,10 @@
-// hierarchy/policies.h -- decisions between the attempts of one instance: how long to wait, when to ask for a turn.
-// Shape:     pure constexpr functions on small values; clocks, counters and random numbers stay with the caller.
-//            Who fails in a conflict is the page level's decision: levels/page/conflict.h.
-// Source:    thesis, section 3.3 (starvation stays possible there, since a retry gets a new age); DESIGN section 4.
+// hierarchy/policies.h -- decisions between the attempts of one instance: how long to wait, when to
+// ask for a turn.
+// Shape:     pure constexpr functions on small values; clocks, counters and random numbers stay
+//            with the caller. Who fails in a conflict is the page level's decision:
+//            levels/page/conflict.h.
+// Source:    thesis, section 3.3 (starvation stays possible there, since a retry gets a new age);
+//            DESIGN section 4.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +15,13 @@
 
 namespace tmh::hierarchy {
 
-// Aborted attempts after which a keep-age instance asks for the domain's turn (the others wait at begin until it ends).
-// Why 8. From above: the turn must be rare, because it stops everybody else. In a fair duel, one loss in two, eight
-// losses in a row are one instance in 256. From below: exponential backoff must have had its chance, and its bound
-// reaches 2^8 us = 256 us with the eighth abort, beyond the longest instance that Policy::backoff_us_max reckons with
-// (100 us).
-// Eight losses are therefore no accident: the instance is longer than the gaps which the others leave.
+// Aborted attempts after which a keep-age instance asks for the domain's turn (the others wait at
+// begin until it ends). Why 8. From above: the turn must be rare, because it stops everybody else.
+// In a fair duel, one loss in two, eight losses in a row are one instance in 256. From below:
+// exponential backoff must have had its chance, and its bound reaches 2^8 us = 256 us with the
+// eighth abort, beyond the longest instance that Policy::backoff_us_max reckons with (100 us).
+// Eight losses are therefore no accident: the instance is longer than the gaps which the others
+// leave.
 inline constexpr std::uint32_t kTurnAttempts = 8;
 
 // attempt: how many attempts of the instance have aborted so far.
@@ -26,14 +30,18 @@ inline constexpr std::uint32_t kTurnAttempts = 8;
 }
 
 // The caller waits a random time in [0, result) ns before its next attempt; 0: it does not wait.
-// attempt: how many attempts have aborted so far. others_progressed: some other instance of the domain committed since
+// attempt: how many attempts have aborted so far. others_progressed: some other instance of the
+//          domain committed since
 // this one's last attempt began.
 //   kNone         for instances that rarely meet, and as the baseline.
 //   kExponential  when several processes fight for few pages on as many cores: it spreads them.
-//   kAdaptive     a commit by another shows that the winner is through, and waiting would only idle this core; no
-//                 commit shows that the winner still runs or that all abort each other, and then only waiting helps.
+//   kAdaptive     a commit by another shows that the winner is through, and waiting would only idle
+//   this core; no
+//                 commit shows that the winner still runs or that all abort each other, and then
+//                 only waiting helps.
 [[nodiscard]] constexpr std::uint64_t backoff_ns_max(Backoff backoff, std::uint32_t attempt,
-                                                     std::uint32_t backoff_us_max, bool others_progressed) noexcept {
+                                                     std::uint32_t backoff_us_max,
+                                                     bool others_progressed) noexcept {
   if (backoff == Backoff::kNone) return 0;
   if (backoff == Backoff::kAdaptive && others_progressed) return 0;
   if (attempt == 0) return 0;  // nothing has aborted
@@ -43,16 +51,22 @@ inline constexpr std::uint32_t kTurnAttempts = 8;
   return wait_us * 1000;
 }
 
-// How long an instance of level 1 waits for a page that instances of level 2 use, before it goes there, where it needs nobody's answer. One of them
-// with a dozen first touches takes 0.1 to 0.2 ms; waiting longer than for a few such costs more than being one. Unless they are large updates, of
-// milliseconds: a small one that goes up commits first and undoes them, and its pages are taken from those who would find them at level 1.
-inline constexpr std::uint64_t kPageWaitNs = 500'000, kLargePageWaitNs = 10'000'000, kPageWaitNsMax = 100'000'000;
+// How long an instance of level 1 waits for a page that instances of level 2 use, before it goes
+// there, where it needs nobody's answer. One of them with a dozen first touches takes 0.1 to 0.2
+// ms; waiting longer than for a few such costs more than being one. Unless they are large updates,
+// of milliseconds: a small one that goes up commits first and undoes them, and its pages are taken
+// from those who would find them at level 1.
+inline constexpr std::uint64_t kPageWaitNs = 500'000, kLargePageWaitNs = 10'000'000,
+                               kPageWaitNsMax = 100'000'000;
 
-// waited_ns: in all; for_same_ns: for the same instance; by_update: of an update, which ends soon as a rule: nobody undoes a query, and it may last for
+// waited_ns: in all; for_same_ns: for the same instance; by_update: of an update, which ends soon
+//            as a rule: nobody undoes a query, and it may last for
 // minutes.
-[[nodiscard]] constexpr bool waits_for_page(line::Insists insists, bool by_update, std::uint64_t waited_ns,
+[[nodiscard]] constexpr bool waits_for_page(line::Insists insists, bool by_update,
+                                            std::uint64_t waited_ns,
                                             std::uint64_t for_same_ns) noexcept {
-  if (insists != line::Insists::kLong || !by_update) return insists != line::Insists::kNo && waited_ns < kPageWaitNs;
+  if (insists != line::Insists::kLong || !by_update)
+    return insists != line::Insists::kNo && waited_ns < kPageWaitNs;
   return for_same_ns < kLargePageWaitNs && waited_ns < kPageWaitNsMax;
 }
 

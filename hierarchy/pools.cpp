@@ -25,17 +25,20 @@ constexpr std::size_t kLine = 64, kSmallClasses = 8, kSmallBytesMax = kSmallClas
 // 64, 128, ... 512; then four to each power of two: 640, 768, 896, 1024, 1280, ...
 constexpr std::size_t class_of(std::size_t bytes) noexcept {
   if (bytes <= kSmallBytesMax) return bytes == 0 ? 0 : (bytes - 1) / kLine;
-  const auto power = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 1;  // 2^power < bytes <= 2^(power + 1)
+  // 2^power < bytes <= 2^(power + 1)
+  const auto power = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 1;
   const std::size_t quarter = (bytes - 1) >> (power - 2) & 3;
   return kSmallClasses + (power - 9) * 4 + quarter;
 }
 constexpr std::size_t bytes_of(std::size_t size_class) noexcept {
   if (size_class < kSmallClasses) return (size_class + 1) * kLine;
-  const std::size_t power = 9 + (size_class - kSmallClasses) / 4, quarter = (size_class - kSmallClasses) % 4;
+  const std::size_t power = 9 + (size_class - kSmallClasses) / 4,
+                    quarter = (size_class - kSmallClasses) % 4;
   return (std::size_t{1} << power) + (quarter + 1) * (std::size_t{1} << (power - 2));
 }
-static_assert(class_of(512) == 7 && class_of(513) == 8 && bytes_of(8) == 640 && class_of(1024) == 11 &&
-              class_of(1025) == 12 && bytes_of(class_of(pools::kBlockBytesMax)) == pools::kBlockBytesMax);
+static_assert(class_of(512) == 7 && class_of(513) == 8 && bytes_of(8) == 640 &&
+              class_of(1024) == 11 && class_of(1025) == 12 &&
+              bytes_of(class_of(pools::kBlockBytesMax)) == pools::kBlockBytesMax);
 
 bool is_of_the_heap(std::size_t bytes, std::size_t alignment) noexcept {
   return bytes > pools::kBlockBytesMax || alignment > kLine;
@@ -47,7 +50,8 @@ void *chunk_of_at_most(std::byte *heap, std::size_t *bytes) {
     try {
       return detail::heap_allocate(heap, *bytes, kPageBytes);
     } catch (const Error &error) {
-      const bool is_shortage = error.errc() == Errc::kSegmentFull || error.errc() == Errc::kDiskFull;
+      const bool is_shortage =
+          error.errc() == Errc::kSegmentFull || error.errc() == Errc::kDiskFull;
       if (!is_shortage || *bytes <= pools::kChunkBytesMin) throw;
     }
   }
@@ -56,7 +60,8 @@ void *chunk_of_at_most(std::byte *heap, std::size_t *bytes) {
 struct LaneOfThread {
   std::uint32_t number, generation;
   bool is_known;
-  std::uint32_t fed_by;  // where a block of another lane was found last, counted from this one; a hint
+  // where a block of another lane was found last, counted from this one; a hint
+  std::uint32_t fed_by;
 };
 // Neighbours in time, forked processes and the threads of one, get different ones.
 LaneOfThread &lane_here() noexcept {
@@ -64,21 +69,22 @@ LaneOfThread &lane_here() noexcept {
   static constinit thread_local LaneOfThread here{};
   const std::uint32_t generation = platform::fork_generation();
   if (!here.is_known || here.generation != generation)
-    here = {static_cast<std::uint32_t>(getpid()) + threads.fetch_add(1, std::memory_order_relaxed), generation, true,
-            0};
+    here = {static_cast<std::uint32_t>(getpid()) + threads.fetch_add(1, std::memory_order_relaxed),
+            generation, true, 0};
   return here;
 }
 
 }  // namespace
 
 pools::pools(const allocator_type &heap) : heap_(heap.base()) {
-  // Files hold them. Another layout, or other size classes, need another size of this class: Segment::root() then refuses those of before.
+  // Files hold them. Another layout, or other size classes, need another size of this class:
+  // Segment::root() then refuses those of before.
   static_assert(sizeof(List) == 64 && offsetof(List, free) == 0 && offsetof(List, unused) == 8 &&
                 offsetof(List, end) == 16 && offsetof(List, chunks) == 24);
   static_assert(sizeof(Chunk) == 64 && offsetof(Chunk, next) == 0 && offsetof(Chunk, bytes) == 8 &&
                 offsetof(Block, next) == 0);
-  static_assert(sizeof(Lane) == kPageBytes && sizeof(pools) == (1 + kLanes) * kPageBytes && kLanes == 16 &&
-                kClasses == 20);
+  static_assert(sizeof(Lane) == kPageBytes && sizeof(pools) == (1 + kLanes) * kPageBytes &&
+                kLanes == 16 && kClasses == 20);
   static_assert(kLineBytes == kLine && kClasses == class_of(kBlockBytesMax) + 1);
   const Segment segment = segment_of(heap.base());
   if (!segment) {
@@ -86,7 +92,8 @@ pools::pools(const allocator_type &heap) : heap_(heap.base()) {
     detail::raise(Errc::kNotMapped);
   }
   if (segment.is_relocatable()) {
-    platform::fail(Errc::kBadArgument, segment.name() + ": pools need a segment that has one address in all processes");
+    platform::fail(Errc::kBadArgument,
+                   segment.name() + ": pools need a segment that has one address in all processes");
     detail::raise(Errc::kBadArgument);
   }
 }
@@ -119,8 +126,9 @@ std::byte *next_block(std::byte *unused, const std::byte *end, std::size_t bytes
 }
 }  // namespace
 
-// The whole list of another lane's at level 2, where looking for it has read a page of each lane on the way, and made this instance one that
-// fails when somebody commits there. At level 1 one block: the attempt may still have `own` filled, if it leaves it alone.
+// The whole list of another lane's at level 2, where looking for it has read a page of each lane on
+// the way, and made this instance one that fails when somebody commits there. At level 1 one block:
+// the attempt may still have `own` filled, if it leaves it alone.
 void *pools::take_from(List &other, List &own) {
   Block *const block = other.free;
   if (block == nullptr) return nullptr;
@@ -158,7 +166,8 @@ void *pools::cut(List &list, std::size_t bytes) {
 void pools::refill(List &list, std::size_t block_bytes) {
   if (list.free != nullptr || next_block(list.unused, list.end, block_bytes) != nullptr) return;
   const Chunk *const newest = list.chunks;
-  std::size_t bytes = newest == nullptr ? kChunkBytesMin : std::min<std::size_t>(2 * newest->bytes, kChunkBytesMax);
+  std::size_t bytes =
+      newest == nullptr ? kChunkBytesMin : std::min<std::size_t>(2 * newest->bytes, kChunkBytesMax);
   auto *const chunk = static_cast<Chunk *>(chunk_of_at_most(heap_, &bytes));
   auto *const first = reinterpret_cast<std::byte *>(chunk);
   chunk->next = list.chunks;
@@ -168,8 +177,9 @@ void pools::refill(List &list, std::size_t block_bytes) {
   list.end = first + bytes;
 }
 
-// At level 2 what the attempt has seen would go up with it, and come down again. So the attempt is undone, and sees a full list the next time.
-// But who has emptied it himself would find it as it was.
+// At level 2 what the attempt has seen would go up with it, and come down again. So the attempt is
+// undone, and sees a full list the next time. But who has emptied it himself would find it as it
+// was.
 void pools::go_and_refill(List &list, std::size_t block_bytes) {
   if (detail::line_run.thread->has_written(&list)) detail::need_pages();
   detail::begin_again([this, &list, block_bytes, domain = detail::domain_of(segment_of(this))] {
@@ -196,7 +206,8 @@ void *pools::allocate(std::size_t bytes, std::size_t alignment) {
 
 void pools::deallocate(void *block, std::size_t bytes, std::size_t alignment) {
   if (block == nullptr) return;
-  if (is_of_the_heap(bytes, alignment)) return detail::heap_deallocate(heap_, block, bytes, alignment);
+  if (is_of_the_heap(bytes, alignment))
+    return detail::heap_deallocate(heap_, block, bytes, alignment);
   List &list = lanes_[lane_here().number % kLanes].lists[class_of(bytes)];
   auto *const freed = static_cast<Block *>(block);
   freed->next = list.free;
@@ -207,7 +218,9 @@ std::uint64_t pools::free_blocks(std::size_t bytes) const {
   if (is_of_the_heap(bytes, kLine)) return 0;
   std::uint64_t count = 0;
   for (const Lane &lane : lanes_)
-    for (const Block *block = lane.lists[class_of(bytes)].free; block != nullptr; block = block->next) ++count;
+    for (const Block *block = lane.lists[class_of(bytes)].free; block != nullptr;
+         block = block->next)
+      ++count;
   return count;
 }
 

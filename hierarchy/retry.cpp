@@ -19,7 +19,9 @@ namespace detail {
 using platform::fail;
 
 namespace {
-Errc fail_unmapped() noexcept { return fail(Errc::kNotMapped, "unmapped while retry() waited for a change in it"); }
+Errc fail_unmapped() noexcept {
+  return fail(Errc::kNotMapped, "unmapped while retry() waited for a change in it");
+}
 }  // namespace
 
 bool LineReads::OfSegment::holds(const LineWord *word) const noexcept {
@@ -48,7 +50,8 @@ LineReads::OfSegment &LineReads::of_segment(const line::LineMemory &memory, cons
   }
 }
 
-LineReads::LineReads(const line::LineMemory &memory, std::span<const LineWord *const> reads, std::uint64_t snapshot)
+LineReads::LineReads(const line::LineMemory &memory, std::span<const LineWord *const> reads,
+                     std::uint64_t snapshot)
     : snapshot_(snapshot) {
   for (const LineWord *const word : reads) of_segment(memory, word).reads.push_back(word);
 }
@@ -107,23 +110,28 @@ bool DomainImpl::are_mapped(const page::Engine::SegmentSet &wanted) const noexce
 
 // Has level 1 committed since, to whatever page? REQUIRES that the domain stays open.
 bool DomainImpl::has_moved_at_lines(const page::Engine::ReadSet &reads) const noexcept {
-  return reads.has_stand_ins && lines_ != nullptr && lines_->directory().clock() != reads.line_snapshot;
+  return reads.has_stand_ins && lines_ != nullptr &&
+         lines_->directory().clock() != reads.line_snapshot;
 }
 
-// Has one of the pages been committed to since, or may it have been at the level below? REQUIRES that the domain stays open, and that its clock has
-// been acquired.
-bool DomainImpl::has_moved_at_pages(const page::Engine::ReadSet &reads, std::uint64_t snapshot) const noexcept {
+// Has one of the pages been committed to since, or may it have been at the level below? REQUIRES
+// that the domain stays open, and that its clock has been acquired.
+bool DomainImpl::has_moved_at_pages(const page::Engine::ReadSet &reads,
+                                    std::uint64_t snapshot) const noexcept {
   if (reads.page_count > page::Engine::ReadSet::kPagesMax) return true;
   // relaxed, both: the clock has been acquired
-  if (memory_->state().announcements.load(std::memory_order_relaxed) != reads.announcements) return true;
-  return std::any_of(reads.pages.begin(), reads.pages.begin() + static_cast<std::ptrdiff_t>(reads.page_count),
-                     [&](storage::PageId page) {
-                       return memory_->meta_to_read(page).stamp.load(std::memory_order_relaxed) > snapshot;
-                     });
+  if (memory_->state().announcements.load(std::memory_order_relaxed) != reads.announcements)
+    return true;
+  return std::any_of(
+      reads.pages.begin(), reads.pages.begin() + static_cast<std::ptrdiff_t>(reads.page_count),
+      [&](storage::PageId page) {
+        return memory_->meta_to_read(page).stamp.load(std::memory_order_relaxed) > snapshot;
+      });
 }
 
-// Level 1 changes what an instance of level 2 has read only after a release, which moves the clock as well; but for pages that level 2 could not
-// take, and memory stood in for; and for what it had changed already when a snapshot that could not move on came there.
+// Level 1 changes what an instance of level 2 has read only after a release, which moves the clock
+// as well; but for pages that level 2 could not take, and memory stood in for; and for what it had
+// changed already when a snapshot that could not move on came there.
 Errc DomainImpl::await_change() noexcept {
   if (usable() != Errc::kOk || runs_here()) return Errc::kOk;
   const bool is_last = last_instance.domain == this;
@@ -142,7 +150,8 @@ Errc DomainImpl::await_change() noexcept {
   const std::uint64_t epoch = segments_epoch();
   bool is_unmapped = false;
   Errc in_vain = Errc::kOk;
-  constexpr std::int64_t kUnannouncedNsMax = 1'000'000;  // level 1 wakes those alone who have read there
+  // level 1 wakes those alone who have read there
+  constexpr std::int64_t kUnannouncedNsMax = 1'000'000;
   const Slept slept = sleep_until(
       [&](Awaited *awaited) {
         {
@@ -169,11 +178,13 @@ Errc DomainImpl::await_change() noexcept {
   return is_unmapped && usable() == Errc::kOk ? fail_unmapped() : Errc::kOk;
 }
 
-// REQUIRES the runner's mutex. While the domain's clock stands, the attempt will touch what the one before has.
+// REQUIRES the runner's mutex. While the domain's clock stands, the attempt will touch what the one
+// before has.
 Errc DomainImpl::begin_exact_reads(page::Engine &engine) noexcept {
   exact_reads_of = nullptr;
   // acquire: as a begin's
-  const bool is_changed = memory_->state().clock.load(std::memory_order_acquire) != last_instance.snapshot;
+  const bool is_changed =
+      memory_->state().clock.load(std::memory_order_acquire) != last_instance.snapshot;
   if (!is_changed && !are_mapped(page_reads.segments)) return fail_unmapped();
   engine.forget_kept();
   return Errc::kOk;

@@ -1,5 +1,6 @@
 // hierarchy/site_impl.h -- one site in one process: its policy, what it has learned, its totals.
-// Sharing:   threads: totals are sharded by thread, so that counting costs no shared line; `learned` is read by all and seldom written.
+// Sharing:   threads: totals are sharded by thread, so that counting costs no shared line;
+//            `learned` is read by all and seldom written.
 #pragma once
 
 #include <array>
@@ -46,15 +47,18 @@ enum class SiteCount : std::uint32_t {
   kEnd = kCauses + kAbortCauseCount
 };
 [[nodiscard]] constexpr SiteCount count_of(AbortCause cause) noexcept {
-  return static_cast<SiteCount>(static_cast<std::uint32_t>(SiteCount::kCauses) + static_cast<std::uint32_t>(cause));
+  return static_cast<SiteCount>(static_cast<std::uint32_t>(SiteCount::kCauses) +
+                                static_cast<std::uint32_t>(cause));
 }
 
-// The calling thread's shard of every site's totals: a number below kOwnShards is its own; kOwnShards is shared by whoever comes too late for
-// one; kNoShardYet: it has not counted. A copy, because a thread_local with a destructor is asked for its state at each use.
+// The calling thread's shard of every site's totals: a number below kOwnShards is its own;
+// kOwnShards is shared by whoever comes too late for one; kNoShardYet: it has not counted. A copy,
+// because a thread_local with a destructor is asked for its state at each use.
 inline constexpr std::size_t kOwnShards = 32, kNoShardYet = ~std::size_t{0};
 extern constinit thread_local std::size_t shard_here __attribute__((tls_model("initial-exec")));
 
-// The name of the site whose instance this thread has begun last, for messages; null: of none. Names are kept for good.
+// The name of the site whose instance this thread has begun last, for messages; null: of none.
+// Names are kept for good.
 inline constinit thread_local const char *last_site = nullptr;
 [[nodiscard]] const char *keep_site_name(const std::string &name);
 
@@ -65,7 +69,8 @@ class SiteImpl {
         name_(std::move(name)),
         kept_name_(keep_site_name(name_)),
         escalation_(escalation),
-        line_kinds_{domain_->line_kind(BodyKind::kPlain), domain_->line_kind(BodyKind::kInstrumented)} {
+        line_kinds_{domain_->line_kind(BodyKind::kPlain),
+                    domain_->line_kind(BodyKind::kInstrumented)} {
     if (storage::LatencyTable &table = domain_->latency_table(); table.is_open())
       latency_.use(&table, table.site(name_));
   }
@@ -79,8 +84,8 @@ class SiteImpl {
   }
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
 
-  // What it has learned, of its updates and of its queries: a large query is no evidence about a small update, nor the other way round. Races lose
-  // a step of learning, nothing else: relaxed.
+  // What it has learned, of its updates and of its queries: a large query is no evidence about a
+  // small update, nor the other way round. Races lose a step of learning, nothing else: relaxed.
   [[nodiscard]] hierarchy::Learned learned(Attempts::Kind kind) const noexcept {
     return std::bit_cast<hierarchy::Learned>(learned_of(kind).load(std::memory_order_relaxed));
   }
@@ -90,10 +95,12 @@ class SiteImpl {
   void learn(Attempts::Kind kind, hierarchy::Learned state) noexcept {
     const auto word = std::bit_cast<std::uint64_t>(state);
     auto &learned = learned_[static_cast<std::size_t>(kind)];
-    if (learned.load(std::memory_order_relaxed) != word) learned.store(word, std::memory_order_relaxed);
+    if (learned.load(std::memory_order_relaxed) != word)
+      learned.store(word, std::memory_order_relaxed);
   }
 
-  // Do its updates stay at level 1 when they exceed the capacity model? That of hardware cannot be left out.
+  // Do its updates stay at level 1 when they exceed the capacity model? That of hardware cannot be
+  // left out.
   [[nodiscard]] bool runs_unlimited(Attempts::Kind kind, BodyKind body) const noexcept {
     return kind == Attempts::Kind::kUpdate && escalation_.kind == EscalationKind::kAdaptive &&
            line_kind(body) == DomainImpl::LineKind::kSoftware && domain_->capacity() != nullptr;
@@ -106,16 +113,20 @@ class SiteImpl {
     if (shard >= kOwnShards) [[unlikely]]
       return add_without_shard(which, amount);
     auto &cell = shards_[shard].totals[static_cast<std::size_t>(which)];
-    cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
+    // single writer
+    cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
-  // May the next instance try a thread's view? A body that allocates ends its attempt there; after that so many instances do not try.
+  // May the next instance try a thread's view? A body that allocates ends its attempt there; after
+  // that so many instances do not try.
   [[nodiscard]] bool wants_thread_view(BodyKind body) noexcept {
     if (body == BodyKind::kPlain) return false;
     const std::uint32_t ahead = plain_ahead_.load(std::memory_order_relaxed);
     if (ahead != 0) plain_ahead_.store(ahead - 1, std::memory_order_relaxed);
     return ahead == 0;
   }
-  void needed_process_view() noexcept { plain_ahead_.store(kPlainAhead, std::memory_order_relaxed); }
+  void needed_process_view() noexcept {
+    plain_ahead_.store(kPlainAhead, std::memory_order_relaxed);
+  }
   [[nodiscard]] SiteReport report() const;
   [[nodiscard]] storage::LatencySite &latency() noexcept { return latency_; }
   // An attempt at level 1 has ended; the first returns what it took. REQUIRE: it is timed.
@@ -150,7 +161,8 @@ class SiteImpl {
 };
 static_assert(sizeof(hierarchy::Learned) == sizeof(std::uint64_t));
 
-// The RTM instance of this thread. Set inside the transaction, so an abort takes it back; but for `context`, which counts its commits.
+// The RTM instance of this thread. Set inside the transaction, so an abort takes it back; but for
+// `context`, which counts its commits.
 struct HardwareRun {
   LineDomain *domain = nullptr;
   std::uint32_t depth = 0;
@@ -174,13 +186,16 @@ enum class Unwinds : std::uint8_t {
 };
 inline constinit thread_local Unwinds unwinds = Unwinds::kFailed;
 // Does this thread run an instance of a site at level 1?
-[[nodiscard]] inline bool line_instance_here() noexcept { return (hardware_run.depth | line_run.depth) != 0; }
+[[nodiscard]] inline bool line_instance_here() noexcept {
+  return (hardware_run.depth | line_run.depth) != 0;
+}
 // Throws Error(kEndWithoutBegin): this thread runs no instance, at whatever level.
 void require_instance(const char *call);
 
 // An instance committed at level 1.
 void unlearn(SiteImpl &site, Attempts::Kind kind, line::LineContextV1 &context) noexcept;
-inline void learn_line_commit(SiteImpl &site, Attempts::Kind kind, line::LineContextV1 &context) noexcept {
+inline void learn_line_commit(SiteImpl &site, Attempts::Kind kind,
+                              line::LineContextV1 &context) noexcept {
   if (site.has_learned(kind)) [[unlikely]]
     unlearn(site, kind, context);
 }
@@ -189,13 +204,14 @@ inline void learn_line_commit(SiteImpl &site, Attempts::Kind kind, line::LineCon
 void leave_hardware() noexcept;
 // Does this thread run an instance of that domain in RTM?
 [[nodiscard]] bool runs_in_hardware(const LineDomain *domain) noexcept;
-// In a body that runs at level 1 or in a thread's view: ends the attempt, because what it is about to do needs level 2 on the process's
-// view. Throws LineAbort. Else nothing.
+// In a body that runs at level 1 or in a thread's view: ends the attempt, because what it is about
+// to do needs level 2 on the process's view. Throws LineAbort. Else nothing.
 void need_pages();
 // The same in a thread's view; level 1 is not asked.
 void need_process_view();
-// In a body at level 1: undoes the attempt, runs its on_abort() actions and then `before`, outside of any instance, and begins another at once: it
-// has not failed, and keeps its age. When `before` throws an Error the next one runs at level 2, where the body meets the reason, and may catch it;
+// In a body at level 1: undoes the attempt, runs its on_abort() actions and then `before`, outside
+// of any instance, and begins another at once: it has not failed, and keeps its age. When `before`
+// throws an Error the next one runs at level 2, where the body meets the reason, and may catch it;
 // at a site that may not leave level 1 the Error leaves atomically(). Throws LineAbort.
 [[noreturn]] void begin_again(std::function<void()> before);
 // After the outermost instance of this thread has ended: runs its actions.

@@ -1,5 +1,6 @@
 // hierarchy/site_totals.cpp -- a site: how it is made, what it counts, its report.
-// Shape:     totals in shards, of which most threads have one to themselves, so that an add is a plain load and store.
+// Shape:     totals in shards, of which most threads have one to themselves, so that an add is a
+//            plain load and store.
 #include <bit>
 #include <utility>
 
@@ -9,7 +10,8 @@
 
 namespace tmh {
 
-constinit thread_local std::size_t detail::shard_here __attribute__((tls_model("initial-exec"))) = detail::kNoShardYet;
+constinit thread_local std::size_t detail::shard_here __attribute__((tls_model("initial-exec"))) =
+    detail::kNoShardYet;
 
 namespace detail {
 
@@ -25,7 +27,8 @@ struct ShardOfThread {
     while (seen != 0) {
       const int bit = std::countr_zero(seen);
       // acquire and release: the next owner goes on from the totals of the one before.
-      if (!free_shards.compare_exchange_weak(seen, seen & ~(1u << bit), std::memory_order_acquire)) continue;
+      if (!free_shards.compare_exchange_weak(seen, seen & ~(1u << bit), std::memory_order_acquire))
+        continue;
       number = static_cast<std::size_t>(bit);
       return;
     }
@@ -56,7 +59,8 @@ void SiteImpl::add_without_shard(SiteCount which, std::uint64_t amount) noexcept
     shard_here = shard_of_thread.number;
     if (shard_here < kOwnShards) return add(which, amount);
   }
-  shards_[kOwnShards].totals[static_cast<std::size_t>(which)].fetch_add(amount, std::memory_order_relaxed);
+  shards_[kOwnShards].totals[static_cast<std::size_t>(which)].fetch_add(amount,
+                                                                        std::memory_order_relaxed);
 }
 
 SiteReport SiteImpl::report() const {
@@ -98,7 +102,8 @@ SiteReport SiteImpl::report() const {
 
 }  // namespace detail
 
-Site::Site(const Domain &domain, std::string_view name, std::string_view escalation) : domain_(domain) {
+Site::Site(const Domain &domain, std::string_view name, std::string_view escalation)
+    : domain_(domain) {
   std::shared_ptr<detail::DomainImpl> impl = detail::impl_of(domain);
   if (impl == nullptr) {
     platform::fail(Errc::kNotInitialized, "a site of an empty domain handle");
@@ -109,8 +114,10 @@ Site::Site(const Domain &domain, std::string_view name, std::string_view escalat
   detail::check(impl->usable());
   Escalation chosen = impl->escalation();
   if (!escalation.empty() && parse(escalation, &chosen) != Errc::kOk) {
-    platform::fail(Errc::kBadLevels,
-                   std::string("'").append(escalation).append("'; right values: ").append(escalation_values()));
+    platform::fail(Errc::kBadLevels, std::string("'")
+                                         .append(escalation)
+                                         .append("'; right values: ")
+                                         .append(escalation_values()));
     detail::raise(Errc::kBadLevels);
   }
   impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen);

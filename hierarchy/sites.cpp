@@ -1,5 +1,7 @@
-// hierarchy/sites.cpp -- one instance of a site: at which level each attempt runs, and what follows when it fails.
-// Source:    thesis, sections 2.1 (nesting is subsumed) and 6.2 (every instance runs at one level); DESIGN section 4.
+// hierarchy/sites.cpp -- one instance of a site: at which level each attempt runs, and what follows
+// when it fails.
+// Source:    thesis, sections 2.1 (nesting is subsumed) and 6.2 (every instance runs at one level);
+//            DESIGN section 4.
 #include <pthread.h>
 
 #include <algorithm>
@@ -30,7 +32,8 @@
 
 namespace tmh {
 
-constinit thread_local hierarchy::Sampler hierarchy::detail::samplers[3] __attribute__((tls_model("initial-exec")));
+constinit thread_local hierarchy::Sampler hierarchy::detail::samplers[3]
+    __attribute__((tls_model("initial-exec")));
 
 namespace detail {
 
@@ -39,12 +42,13 @@ using hierarchy::NextStep;
 
 namespace {
 
-// A query that goes from one line to another more often than this is large, and goes up: some 5 us lost, as much as two or three pages cost that
-// level 2 takes from level 1.
+// A query that goes from one line to another more often than this is large, and goes up: some 5 us
+// lost, as much as two or three pages cost that level 2 takes from level 1.
 constexpr std::uint32_t kQueryReadsMax = 1024;
 constexpr std::uint32_t kQueryAttemptsMax = 8;
 
-// Of this thread's instance. Behind the thread's thread_local objects, whose destructors may end the instance, or run others with actions.
+// Of this thread's instance. Behind the thread's thread_local objects, whose destructors may end
+// the instance, or run others with actions.
 struct Actions {
   std::vector<std::function<void()>> on_commit, on_abort;
   std::function<void()> before_next;  // begin_again()'s
@@ -56,8 +60,9 @@ Actions take_actions() {
   return std::exchange(actions_here(), {});
 }
 
-// A child inherits the forking thread's instance, which is the parent's; so are its actions. They are kept: what they hold may be locked by a
-// thread that the child does not have, so nobody may destroy it.
+// A child inherits the forking thread's instance, which is the parent's; so are its actions. They
+// are kept: what they hold may be locked by a thread that the child does not have, so nobody may
+// destroy it.
 void forget_in_child() noexcept {
   line_run = {};
   line_access = nullptr;
@@ -91,7 +96,8 @@ void count_granted(SiteImpl &site) noexcept {
   pages_granted = 0;
 }
 
-// Pages that this thread's running instance of level 2, or those before it on the same views, took from level 1.
+// Pages that this thread's running instance of level 2, or those before it on the same views, took
+// from level 1.
 std::uint64_t recalls_of(const DomainImpl &domain) noexcept {
   if (domain.lines() == nullptr) return 0;
   const ThreadView *view = running_view();
@@ -117,7 +123,8 @@ void unlearn(SiteImpl &site, Attempts::Kind kind, line::LineContextV1 &context) 
   if (learned.own.penalty == 0 && learned.gate.penalty == 0) return;
   site.add(SiteCount::kDeEscalations, 1);
   context.add(line::LineCount::kDeEscalations, 1);
-  site.learn(kind, {hierarchy::after_line_commit(learned.own), hierarchy::after_line_commit(learned.gate)});
+  site.learn(kind, {hierarchy::after_line_commit(learned.own),
+                    hierarchy::after_line_commit(learned.gate)});
 }
 
 namespace {
@@ -207,16 +214,20 @@ void Attempts::leave_lines() noexcept {
   is_inside_ = false;
 }
 
-Status status_at_lines() noexcept { return line_run.thread->is_doomed() ? Status::kFailed : Status::kPending; }
+Status status_at_lines() noexcept {
+  return line_run.thread->is_doomed() ? Status::kFailed : Status::kPending;
+}
 
 // Reading the counter takes as long as a small instance, so it is read for what is timed alone.
 void Attempts::start_timing() noexcept {
   const SiteImpl &site = *site_.impl_;
-  const hierarchy::Timed timed = hierarchy::start_timing(site.domain().latency(), hierarchy::SampledKind::kLines);
+  const hierarchy::Timed timed =
+      hierarchy::start_timing(site.domain().latency(), hierarchy::SampledKind::kLines);
   timed_count_ = timed.count;
   ticks_ = timed.begin_ticks;
   if (attempts_ != 0) return;
-  const bool is_asked_for = timed.count == 0 && site.escalation().kind == EscalationKind::kAfterWasted;
+  const bool is_asked_for =
+      timed.count == 0 && site.escalation().kind == EscalationKind::kAfterWasted;
   first_ticks_ = is_asked_for ? platform::ticks() : ticks_;
 }
 
@@ -252,16 +263,18 @@ void Attempts::begin_inside() {
     return;
   }
   if (line_run.depth != 0) {
-    // Another domain's is refused at level 2, with its reason, and so is an update in a query; plain accesses would go past software lines.
+    // Another domain's is refused at level 2, with its reason, and so is an update in a query;
+    // plain accesses would go past software lines.
     const bool is_update_in_query = kind_ == Kind::kUpdate && line_run.thread->is_query();
-    if (line_run.domain != domain.lines() || body_ == BodyKind::kPlain || is_update_in_query) need_pages();
+    if (line_run.domain != domain.lines() || body_ == BodyKind::kPlain || is_update_in_query)
+      need_pages();
     runs_at_ = RunsAt::kOuter;
     line_run.thread->nest(++line_run.depth);
     return;
   }
   if (domain.depth() != 0 && body_ == BodyKind::kPlain) need_process_view();
-  // Of another domain it is refused there, with its reason; level 1 would commit this one apart from the outer one, and again each time that it
-  // runs.
+  // Of another domain it is refused there, with its reason; level 1 would commit this one apart
+  // from the outer one, and again each time that it runs.
   check(domain.begin(kind_ == Kind::kQuery));
   runs_at_ = RunsAt::kOuter;
 }
@@ -270,13 +283,15 @@ void Attempts::begin_inside() {
 void Attempts::choose_level() {
   SiteImpl &site = *site_.impl_;
   hierarchy::Learned learned = site.learned(kind_);
-  escalated_ = kind_ == Kind::kQuery ? hierarchy::query_begins_at_pages(site.escalation(), &learned.own)
-                                     : hierarchy::begins_at_pages(site.escalation(), &learned.own);
+  escalated_ = kind_ == Kind::kQuery
+                   ? hierarchy::query_begins_at_pages(site.escalation(), &learned.own)
+                   : hierarchy::begins_at_pages(site.escalation(), &learned.own);
   if (!escalated_ && learned.gate.page_runs != 0)
-    escalated_ = is_guest_ =
-        hierarchy::begins_as_guest(site.escalation(), &learned.gate, site.domain().lines()->hardware()->any_host());
+    escalated_ = is_guest_ = hierarchy::begins_as_guest(
+        site.escalation(), &learned.gate, site.domain().lines()->hardware()->any_host());
   if (escalated_) site.learn(kind_, learned);
-  if (escalated_ && site.runs_unlimited(kind_, body_) && site.beyond().is_expected()) choose_beyond();
+  if (escalated_ && site.runs_unlimited(kind_, body_) && site.beyond().is_expected())
+    choose_beyond();
 }
 
 // It exceeds the capacity model, or will.
@@ -287,7 +302,8 @@ void Attempts::choose_beyond() noexcept {
   escalated_ = !unlimited_;
 }
 
-// An attempt has failed because of others. True: it ran without the capacity model, beside them; the next one lets nobody else commit.
+// An attempt has failed because of others. True: it ran without the capacity model, beside them;
+// the next one lets nobody else commit.
 bool Attempts::goes_on_alone() noexcept {
   if (!unlimited_ || alone_) return false;
   site_.impl_->beyond().failed_beside_others();
@@ -311,7 +327,8 @@ void Attempts::begin_pages() {
   const RunsIn where = needs_process_view_                          ? RunsIn::kProcessViewInstead
                        : !finding_ && site.wants_thread_view(body_) ? RunsIn::kThreadView
                                                                     : RunsIn::kProcessView;
-  check(domain.begin(kind_ == Kind::kQuery, where, &site.latency(), is_guest_ ? Presence::kGuest : Presence::kHost));
+  check(domain.begin(kind_ == Kind::kQuery, where, &site.latency(),
+                     is_guest_ ? Presence::kGuest : Presence::kHost));
   recalls_before_ = recalls_of(domain);
 }
 
@@ -328,7 +345,8 @@ void Attempts::begin() {
   if (!escalated_) {
     enter_lines();
     const bool is_first = runs_at_ == RunsAt::kNothing;
-    if (is_first && (site.has_learned(kind_) || site.escalation().kind == EscalationKind::kAlways)) [[unlikely]]
+    if (is_first && (site.has_learned(kind_) || site.escalation().kind == EscalationKind::kAlways))
+        [[unlikely]]
       choose_level();
   }
   if (line_kind == DomainImpl::LineKind::kHardware && !escalated_ && begin_hardware()) return;
@@ -338,7 +356,8 @@ void Attempts::begin() {
 
 // Level 2 needs none. Not counted as an escalation: contexts count them.
 void Attempts::begin_without_context(Errc why) {
-  if (kind_ == Kind::kUpdate && site_.impl_->escalation().kind == EscalationKind::kNever) raise(why);
+  if (kind_ == Kind::kUpdate && site_.impl_->escalation().kind == EscalationKind::kNever)
+    raise(why);
   escalated_ = true;
   begin_pages();
 }
@@ -398,7 +417,8 @@ bool Attempts::end() {
         return false;
       }
       count_recalls();
-      if (const Errc error = domain.end(kind_ == Kind::kQuery, &status, durability_); error != Errc::kOk) {
+      if (const Errc error = domain.end(kind_ == Kind::kQuery, &status, durability_);
+          error != Errc::kOk) {
         run_actions(status == Status::kCommitted);
         raise(error);
       }
@@ -406,7 +426,8 @@ bool Attempts::end() {
       site.add(SiteCount::kPageTicks, platform::ticks() - ticks_);
       if (status == Status::kCommitted) {
         site.add(SiteCount::kPageCommits, 1);
-        if (site.line_kind(body_) == DomainImpl::LineKind::kHardware && kind_ == Kind::kUpdate) give_pages_back();
+        if (site.line_kind(body_) == DomainImpl::LineKind::kHardware && kind_ == Kind::kUpdate)
+          give_pages_back();
         run_actions(true);  // last: one may close the domain
         return true;
       }
@@ -425,7 +446,8 @@ bool Attempts::end() {
   line_run.depth = 0;
   line::SoftwareThread &thread = *line_run.thread;
   if (thread.commit() != Status::kCommitted) {
-    unwinds == Unwinds::kToBeginAgain ? begin_again_at_lines() : failed_at_lines();  // the former: swallowed
+    // the former: swallowed
+    unwinds == Unwinds::kToBeginAgain ? begin_again_at_lines() : failed_at_lines();
     return false;
   }
   Errc unacknowledged = Errc::kOk;
@@ -511,7 +533,8 @@ void Attempts::retried(const RetryNow &why) {
   site_.impl_->add(SiteCount::kPageTicks, platform::ticks() - ticks_);
   run_actions(false);
   if (status == Status::kFailed)
-    domain.backoff();  // what it has seen may have been overwritten before: nothing need change any more
+    // what it has seen may have been overwritten before: nothing need change any more
+    domain.backoff();
   else
     check(domain.await_change());
 }
@@ -526,8 +549,8 @@ bool Attempts::threw() {
     case RunsAt::kOuter:
       leave_outer();
       return true;
-    case RunsAt::
-        kLines:  // every load was consistent, so the exception is one that a serial execution would have raised
+    // Every load was consistent, so the exception is one that a serial execution would have raised.
+    case RunsAt::kLines:
       if (line_run.depth == 0) return true;
       if (line_run.thread->is_doomed()) {  // but one that the body has made of a LineAbort
         unwound();
@@ -573,35 +596,44 @@ void Attempts::failed_at_lines() {
   site.add(count_of(cause), 1);
   leave_lines();
   run_actions(false);
-  enter_lines();  // an action, or another thread, may have closed the domain, and its threads of level 1 with it
+  // an action, or another thread, may have closed the domain, and its threads of level 1 with it
+  enter_lines();
   line_run = run;
-  // Level 2 did not give a page back within the budget; as one of its instances this one needs nobody's answer.
-  const bool fits_later = cause == AbortCause::kCapacity && line::has(status, line::kStatusRetry);  // a snapshot there
-  const bool refused = fits_later || (cause == AbortCause::kCrossLevel && !line::has(status, line::kStatusRetry));
+  // Level 2 did not give a page back within the budget; as one of its instances this one needs
+  // nobody's answer.
+  // a snapshot there
+  const bool fits_later = cause == AbortCause::kCapacity && line::has(status, line::kStatusRetry);
+  const bool refused =
+      fits_later || (cause == AbortCause::kCrossLevel && !line::has(status, line::kStatusRetry));
   // No room for it: level 2 says why, or finds some.
   // A query that has stored: level 2 says where.
-  const bool needs_pages =
-      cause == AbortCause::kNeedsPages || cause == AbortCause::kNoSpace || cause == AbortCause::kQueryWrote;
+  const bool needs_pages = cause == AbortCause::kNeedsPages || cause == AbortCause::kNoSpace ||
+                           cause == AbortCause::kQueryWrote;
   (void)goes_on_at_lines(cause == AbortCause::kCapacity && !fits_later, needs_pages, refused,
                          cause == AbortCause::kValidation);
   leave_lines();
 }
 
 // Asks the site's policy. False: the next attempt runs at level 2.
-bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refused, bool others_progressed) {
+bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refused,
+                                bool others_progressed) {
   SiteImpl &site = *site_.impl_;
   FailedAttempt failed{over_capacity, needs_pages, refused, ++attempts_};
-  line::LineContextV1 &context = runs_at_ == RunsAt::kHardware ? *hardware_run.context : line_run.thread->context();
+  line::LineContextV1 &context =
+      runs_at_ == RunsAt::kHardware ? *hardware_run.context : line_run.thread->context();
   const EscalationCounts counts = counts_of_escalation(failed);
   const bool counts_early = platform::is_planted(platform::Planted::kEscalationEarly);
   if (counts_early && attempts_ == 1) context.add(counts.of_domain, 1);
   // Where the beginning is not known, what is wasted counts from the first failure.
   if (first_ticks_ == 0) first_ticks_ = platform::ticks();
-  if (failed.attempts > 1) failed.wasted_ns = platform::ns_of_ticks(platform::ticks() - first_ticks_);
+  if (failed.attempts > 1)
+    failed.wasted_ns = platform::ns_of_ticks(platform::ticks() - first_ticks_);
   NextStep step = hierarchy::next(site.escalation(), failed);
   if (!over_capacity && !needs_pages && !refused && goes_on_alone()) step = NextStep::kRetry;
-  // A query goes where it cannot fail; no policy keeps it among those that it meets again and again.
-  if (kind_ == Kind::kQuery && (step == NextStep::kGiveUp || refused || attempts_ >= kQueryAttemptsMax))
+  // A query goes where it cannot fail; no policy keeps it among those that it meets again and
+  // again.
+  if (kind_ == Kind::kQuery &&
+      (step == NextStep::kGiveUp || refused || attempts_ >= kQueryAttemptsMax))
     step = NextStep::kEscalate;
   switch (step) {
     case NextStep::kRetry:
@@ -609,10 +641,11 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
       return true;
     case NextStep::kGiveUp:
       if (runs_at_ == RunsAt::kLines && line_run.no_room != Errc::kOk) raise(line_run.no_room);
-      platform::fail(Errc::kNeedsPages,
-                     "site '" + site.name() +
-                         (failed.over_capacity ? "': its working set exceeds level 1"
-                                               : "': it allocates, runs plain code, or becomes irrevocable"));
+      platform::fail(
+          Errc::kNeedsPages,
+          "site '" + site.name() +
+              (failed.over_capacity ? "': its working set exceeds level 1"
+                                    : "': it allocates, runs plain code, or becomes irrevocable"));
       raise(Errc::kNeedsPages);
     case NextStep::kEscalate:
       break;
@@ -625,7 +658,11 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
     }
   }
   escalated_ = true;
-  platform::probe::escalate(site.name().c_str(), failed.over_capacity ? 1 : failed.needs_pages ? 2 : 0, attempts_);
+  platform::probe::escalate(site.name().c_str(),
+                            failed.over_capacity ? 1
+                            : failed.needs_pages ? 2
+                                                 : 0,
+                            attempts_);
   site.add(counts.of_site, 1);
   if (!counts_early) context.add(counts.of_domain, 1);
   // What the gate has refused is no evidence about the site.

@@ -23,11 +23,13 @@ using platform::fail;
 
 namespace {
 
-// A thread that got no views looks again after this time: slots, address space and descriptors come back when threads end.
+// A thread that got no views looks again after this time: slots, address space and descriptors come
+// back when threads end.
 constexpr std::uint64_t kRetryNs = 100'000'000;
 
 std::atomic<std::uint64_t> serials{0};
-// By serial: a thread that ends asks whether its domain is still there. Never gone: as in line_domain.cpp.
+// By serial: a thread that ends asks whether its domain is still there. Never gone: as in
+// line_domain.cpp.
 struct Living {
   std::mutex mutex;
   std::map<std::uint64_t, ThreadViews *> domains;
@@ -113,7 +115,8 @@ Errc ThreadView::attach() noexcept {
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(domain_.lock_path()); error != Errc::kOk) return error;
   Errc error = open_files();
-  if (error == Errc::kOk) error = memory_.attach_slot(domain_.memory().participant(domain_.slot()).name, &runner_.slot);
+  if (error == Errc::kOk)
+    error = memory_.attach_slot(domain_.memory().participant(domain_.slot()).name, &runner_.slot);
   if (error == Errc::kOk) {
     platform::step(platform::Step::kAttachSlotTaken);
     try {
@@ -136,7 +139,8 @@ Errc ThreadView::open_files() noexcept {
   const page::DomainMemory &process = domain_.memory();
   if (const Errc error = process.check_in_place(); error != Errc::kOk) return error;
   bool fresh = false;
-  if (const Errc error = memory_.open(domain_.folder(), 0, 0, &fresh); error != Errc::kOk) return error;
+  if (const Errc error = memory_.open(domain_.folder(), 0, 0, &fresh); error != Errc::kOk)
+    return error;
   const auto incarnation = [this](const page::DomainMemory &memory) {
     return memory.participant(domain_.slot()).incarnation.load(std::memory_order_relaxed);
   };
@@ -154,8 +158,8 @@ Errc ThreadView::start_engine() {
   runner_.engine = engine_.get();
   const std::uint64_t incarnation = participant().incarnation.load(std::memory_order_relaxed);
   if (DurableDomain *durable = domain_.durable(); durable != nullptr) {
-    log_ = std::make_unique<page::DurableLog>(memory_, runner_.slot, platform::lock_tag(runner_.slot, incarnation),
-                                              durable->group());
+    log_ = std::make_unique<page::DurableLog>(
+        memory_, runner_.slot, platform::lock_tag(runner_.slot, incarnation), durable->group());
     runner_.log = log_.get();
     log_->time_writes(&domain_.latency_of_no_site());
     if (domain_.lines() != nullptr) log_->use_lower(domain_.lines()->log());
@@ -191,13 +195,16 @@ Errc ThreadView::follow_segments() {
   if (const Errc error = folder_lock.acquire(domain_.lock_path()); error != Errc::kOk) return error;
   if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
   for (const MappedSegment &segment : mapped) {
-    if (std::any_of(places_.begin(), places_.end(), [&](const Place &p) { return p.segment == segment.number; }))
+    if (std::any_of(places_.begin(), places_.end(),
+                    [&](const Place &p) { return p.segment == segment.number; }))
       continue;
     if (directory_ != nullptr)
-      if (const Errc error = directory_->open_segment(segment.number, segment.max_bytes); error != Errc::kOk)
+      if (const Errc error = directory_->open_segment(segment.number, segment.max_bytes);
+          error != Errc::kOk)
         return error;
     std::byte *base = nullptr;
-    if (const Errc error = engine_->map(segment.number, page::Engine::Placement::kAnywhere, &base); error != Errc::kOk)
+    if (const Errc error = engine_->map(segment.number, page::Engine::Placement::kAnywhere, &base);
+        error != Errc::kOk)
       return error;
     places_.push_back({segment.number, reinterpret_cast<std::uintptr_t>(segment.base),
                        reinterpret_cast<std::uintptr_t>(base), segment.max_bytes});
@@ -234,7 +241,8 @@ std::uintptr_t ThreadView::find_place(std::uintptr_t address) {
     return address + home_minus_view;
   }
   const bool may_be_new = domain_.segments_epoch() != segments_epoch_;
-  if (may_be_new && domain_.segment_at(reinterpret_cast<const void *>(address)) != nullptr) need_process_view();
+  if (may_be_new && domain_.segment_at(reinterpret_cast<const void *>(address)) != nullptr)
+    need_process_view();
   return address;
 }
 
@@ -243,7 +251,8 @@ std::uint64_t ThreadView::load_long(std::uintptr_t address, std::uint32_t size) 
 }
 
 void ThreadView::store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t size) {
-  std::memcpy(reinterpret_cast<void *>(find_place(address)), &value, size);  // little-endian: the low bytes
+  // little-endian: the low bytes
+  std::memcpy(reinterpret_cast<void *>(find_place(address)), &value, size);
 }
 
 std::uintptr_t ThreadView::own_address(std::uintptr_t common) const noexcept {
@@ -287,7 +296,8 @@ ThreadView *ThreadViews::lock_own() noexcept {
 
 ThreadView *ThreadViews::make_and_lock() {
   std::vector<ViewOf> &entries = entries_here();
-  auto entry = std::find_if(entries.begin(), entries.end(), [this](const ViewOf &e) { return e.serial == serial_; });
+  auto entry = std::find_if(entries.begin(), entries.end(),
+                            [this](const ViewOf &e) { return e.serial == serial_; });
   if (entry == entries.end()) entry = entries.insert(entries.end(), ViewOf{serial_, nullptr, 0});
   if (entry->view == nullptr) {
     if (platform::coarse_ns() < entry->retry_ns) return nullptr;
@@ -308,7 +318,8 @@ ThreadView *ThreadViews::make() {
   if (is_closed_ || domain_.usable() != Errc::kOk) return nullptr;
   {
     const std::scoped_lock guard(mutex_);
-    if (views_.size() == views_.capacity()) views_.reserve(2 * views_.size() + 8);  // what can throw, first
+    // what can throw, first
+    if (views_.size() == views_.capacity()) views_.reserve(2 * views_.size() + 8);
   }
   if (made->attach() != Errc::kOk) return nullptr;
   const std::scoped_lock guard(mutex_);
@@ -316,7 +327,8 @@ ThreadView *ThreadViews::make() {
   return views_.back().view.get();
 }
 
-// False: without the folder lock the slot could change hands before its lock is gone, so it is left to the domain's close.
+// False: without the folder lock the slot could change hands before its lock is gone, so it is left
+//        to the domain's close.
 bool ThreadViews::give_back(ThreadView &view) noexcept {
   platform::FolderLock folder_lock;
   if (folder_lock.acquire(domain_.lock_path()) != Errc::kOk) return false;
@@ -357,8 +369,8 @@ ThreadViews::Stopped::~Stopped() {
   runners_.clear();
   for (;;) {
     std::unique_lock guard(views_.mutex_);
-    const auto left =
-        std::find_if(views_.views_.begin(), views_.views_.end(), [](const Kept &kept) { return kept.is_left; });
+    const auto left = std::find_if(views_.views_.begin(), views_.views_.end(),
+                                   [](const Kept &kept) { return kept.is_left; });
     views_.is_stopped_ = left != views_.views_.end();
     if (!views_.is_stopped_) return;
     left->is_left = false;

@@ -1,17 +1,24 @@
-// hierarchy/thread_views.h -- views of their own for threads that run instrumented instances of level 2, so that several threads of one process
-// run at once.
-// Shape:     a thread with views of its own is one more participant, as another process would be: its own slot, its own mappings of the
-//            domain's files, its own page::Engine, and a view of each segment wherever there was room. tmh::field<T> computes the address there
-//            from the common one; pointers in the segment stay common addresses, so the same body runs at every level.
-//            Made at the thread's first such instance, given back when the thread ends or the domain closes.
-// Invariant: (1) an instance in a thread's view reaches shared memory through detail::line_access only. What needs plain loads and stores (the
-//            heap, nested plain instances, mapping) ends the attempt, which runs again on the process's view.
-//            (2) A segment that the process maps is in a thread's view, or accesses to it end the attempt.
-// Sharing:   threads: lock_own() by any, for itself; Stopped and what needs it by the domain's owner. An instance may wait for a thread's end, so a
-//            thread that ends waits for no instance, nor for who waits for one.
-//            Lock order: PageRunner::mutex of the process -> making_ -> PageRunner::mutex of views -> folder lock. mutex_ is taken alone.
+// hierarchy/thread_views.h -- views of their own for threads that run instrumented instances of
+// level 2, so that several threads of one process run at once.
+// Shape:     a thread with views of its own is one more participant, as another process would be:
+//            its own slot, its own mappings of the domain's files, its own page::Engine, and a view
+//            of each segment wherever there was room. tmh::field<T> computes the address there from
+//            the common one; pointers in the segment stay common addresses, so the same body runs
+//            at every level. Made at the thread's first such instance, given back when the thread
+//            ends or the domain closes.
+// Invariant: (1) an instance in a thread's view reaches shared memory through detail::line_access
+//            only. What needs plain loads and stores (the heap, nested plain instances, mapping)
+//            ends the attempt, which runs again on the process's view.
+//            (2) A segment that the process maps is in a thread's view, or accesses to it end the
+//                attempt.
+// Sharing:   threads: lock_own() by any, for itself; Stopped and what needs it by the domain's
+//            owner. An instance may wait for a thread's end, so a thread that ends waits for no
+//            instance, nor for who waits for one.
+//            Lock order: PageRunner::mutex of the process -> making_ -> PageRunner::mutex of views
+//            -> folder lock. mutex_ is taken alone.
 // Contexts:  NOT async-signal-safe. Faults in a thread's view reach its own engine.
-// Source:    thesis, appendix A.1, first restriction (one thread of a process runs transactions): lifted for instrumented code.
+// Source:    thesis, appendix A.1, first restriction (one thread of a process runs transactions):
+//            lifted for instrumented code.
 #pragma once
 
 #include <atomic>
@@ -48,7 +55,9 @@ class ThreadView final : public LineAccess {
   void unmap(std::uint32_t segment) noexcept;
 
   [[nodiscard]] PageRunner &runner() noexcept { return runner_; }
-  [[nodiscard]] storage::Participant &participant() noexcept { return memory_.participant(runner_.slot); }
+  [[nodiscard]] storage::Participant &participant() noexcept {
+    return memory_.participant(runner_.slot);
+  }
 
   // Accesses of this thread go to its views, from here to leave().
   void enter() noexcept;
@@ -61,7 +70,8 @@ class ThreadView final : public LineAccess {
   [[nodiscard]] std::uint64_t load_long(std::uintptr_t address, std::uint32_t size);
   void store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t size);
 
-  // Between addresses that the program knows and those of this thread; what lies in no segment stays as it is.
+  // Between addresses that the program knows and those of this thread; what lies in no segment
+  // stays as it is.
   [[nodiscard]] std::uintptr_t own_address(std::uintptr_t common) const noexcept;
   [[nodiscard]] std::uintptr_t common_address(std::uintptr_t own) const noexcept;
 
@@ -82,7 +92,8 @@ class ThreadView final : public LineAccess {
 
   DomainImpl &domain_;
   PageRunner runner_;
-  page::DomainMemory memory_;  // of its own: what a process knows of the files is nobody else's to change
+  // of its own: what a process knows of the files is nobody else's to change
+  page::DomainMemory memory_;
   std::unique_ptr<page::DurableLog> log_;
   std::unique_ptr<hierarchy::Directory> directory_;  // hybrid domains
   std::unique_ptr<page::Engine> engine_;
@@ -102,12 +113,13 @@ class ThreadViews {
 
   // Of the calling thread; null: it has none.
   [[nodiscard]] ThreadView *own() noexcept;
-  // The same, made if need be, following the process's segments, with its runner's mutex locked. Null: there is none to be had now.
+  // The same, made if need be, following the process's segments, with its runner's mutex locked.
+  // Null: there is none to be had now.
   [[nodiscard]] ThreadView *lock_own() noexcept;
   void drop(ThreadView *view) noexcept;  // its thread ends
 
-  // Waits for the instances that run in threads' views; none begins, and no view is made or given back, until its end, which gives back those
-  // of threads that have ended meanwhile.
+  // Waits for the instances that run in threads' views; none begins, and no view is made or given
+  // back, until its end, which gives back those of threads that have ended meanwhile.
   class Stopped {
    public:
     explicit Stopped(ThreadViews &views);
@@ -137,14 +149,17 @@ class ThreadViews {
   DomainImpl &domain_;
   std::mutex making_;  // held while a view is made, or all are stopped
   std::mutex mutex_;
-  // Under mutex_. Those who have stopped all, and so nobody adds one or takes one away, look without it.
+  // Under mutex_. Those who have stopped all, and so nobody adds one or takes one away, look
+  // without it.
   std::vector<Kept> views_;
   bool is_stopped_ = false;
   std::uint32_t giving_back_ = 0;  // threads that have ended and are not done with their views
   std::condition_variable given_back_;
   bool is_closed_ = false;  // under making_
   const std::uint64_t
-      serial_;  // of this object in this process: a thread must not take a later one at the same address for it
+      // of this object in this process: a thread must not take a later one at the same address for
+      // it
+      serial_;
 };
 
 // The view in which this thread runs an instance; null: none.

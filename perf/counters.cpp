@@ -1,5 +1,6 @@
-// perf/counters.cpp -- a group is a leader and members that the kernel puts on the PMU together. Each event is read by itself, because the
-// kernel before 6.13 refuses to read whole groups that count descendants, too.
+// perf/counters.cpp -- a group is a leader and members that the kernel puts on the PMU together.
+// Each event is read by itself, because the kernel before 6.13 refuses to read whole groups that
+// count descendants, too.
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -18,11 +19,12 @@ namespace tmh::perf {
 
 namespace {
 
-// Asked for so, or counted by the kernel on its own behalf: without its share they are 0, which would be a lie.
+// Asked for so, or counted by the kernel on its own behalf: without its share they are 0, which
+// would be a lie.
 bool happens_in_kernel(const Encoded &event) {
   if (event.kernel_only) return true;
-  return event.type == PERF_TYPE_SOFTWARE &&
-         (event.config == PERF_COUNT_SW_CONTEXT_SWITCHES || event.config == PERF_COUNT_SW_CPU_MIGRATIONS);
+  return event.type == PERF_TYPE_SOFTWARE && (event.config == PERF_COUNT_SW_CONTEXT_SWITCHES ||
+                                              event.config == PERF_COUNT_SW_CPU_MIGRATIONS);
 }
 
 perf_event_attr attributes_of(const Encoded &event, const CountersOptions &options, bool leads) {
@@ -43,8 +45,8 @@ perf_event_attr attributes_of(const Encoded &event, const CountersOptions &optio
 }
 
 int open_event(perf_event_attr *attributes, int thread, int leader) {
-  return static_cast<int>(
-      ::syscall(SYS_perf_event_open, attributes, thread, -1, leader, static_cast<unsigned long>(PERF_FLAG_FD_CLOEXEC)));
+  return static_cast<int>(::syscall(SYS_perf_event_open, attributes, thread, -1, leader,
+                                    static_cast<unsigned long>(PERF_FLAG_FD_CLOEXEC)));
 }
 
 }  // namespace
@@ -62,7 +64,8 @@ struct Counters::Impl {
     bool leads = false;
   };
 
-  void open_group(const std::vector<std::string> &names, const CountersOptions &options, Processor processor) {
+  void open_group(const std::vector<std::string> &names, const CountersOptions &options,
+                  Processor processor) {
     int leader = -1;
     for (const std::string &name : names) {
       Event event;
@@ -82,12 +85,14 @@ struct Counters::Impl {
     bool leads = *leader < 0;
     perf_event_attr attributes = attributes_of(encoded, options, leads);
     int file = open_event(&attributes, options.thread, *leader);
-    if (file < 0 && (errno == EACCES || errno == EPERM) && !encoded.user_only && !happens_in_kernel(encoded)) {
+    if (file < 0 && (errno == EACCES || errno == EPERM) && !encoded.user_only &&
+        !happens_in_kernel(encoded)) {
       encoded.user_only = true;
       attributes.exclude_kernel = 1;
       file = open_event(&attributes, options.thread, *leader);
     }
-    if (file < 0 && errno == EINVAL && !leads) {  // more events than the PMU has counters: a group of its own
+    // more events than the PMU has counters: a group of its own
+    if (file < 0 && errno == EINVAL && !leads) {
       leads = true;
       attributes = attributes_of(encoded, options, leads);
       file = open_event(&attributes, options.thread, -1);
@@ -97,7 +102,8 @@ struct Counters::Impl {
       const int error = errno;
       Refusal refusal = refusal_here();
       refusal.error = error;
-      refusal.is_hardware = encoded.type != PERF_TYPE_SOFTWARE && encoded.type != PERF_TYPE_TRACEPOINT;
+      refusal.is_hardware =
+          encoded.type != PERF_TYPE_SOFTWARE && encoded.type != PERF_TYPE_TRACEPOINT;
       refusal.needs_kernel = happens_in_kernel(encoded);
       event->reading.missing = explain(refusal);
       return;
@@ -120,7 +126,8 @@ struct Counters::Impl {
 Counters::Counters(const std::vector<std::string> &requests, const CountersOptions &options)
     : impl_(std::make_unique<Impl>()) {
   const Processor processor = this_processor();
-  for (const std::vector<std::string> &group : groups_of(requests)) impl_->open_group(group, options, processor);
+  for (const std::vector<std::string> &group : groups_of(requests))
+    impl_->open_group(group, options, processor);
 }
 Counters::~Counters() = default;
 Counters::Counters(Counters &&) noexcept = default;
@@ -138,14 +145,16 @@ std::vector<Reading> Counters::read() const {
     std::uint64_t words[3] = {};  // value, enabled, running: PERF_FORMAT_TOTAL_TIME_*
     if (::read(event.file.get(), words, sizeof words) != sizeof words) {
       reading.missing =
-          "the kernel gave no value: the group does not fit the PMU";  // a pinned or failed event reads as end of file
+          // a pinned or failed event reads as end of file
+          "the kernel gave no value: the group does not fit the PMU";
       continue;
     }
     reading.counted = words[0];
     reading.enabled_ns = words[1];
     reading.running_ns = words[2];
     if (reading.enabled_ns != 0 && reading.running_ns == 0)
-      reading.missing = "its group never got counters: others had them all of the time, or it is too large";
+      reading.missing =
+          "its group never got counters: others had them all of the time, or it is too large";
   }
   return readings;
 }

@@ -17,11 +17,13 @@ struct Set {
   std::vector<std::vector<std::string>> groups;
 };
 
-// Groups of hardware events have at most four members: what a core with hyper-threading has in counters before Ice Lake.
+// Groups of hardware events have at most four members: what a core with hyper-threading has in
+// counters before Ice Lake.
 const std::vector<Set> &sets() {
   static const std::vector<Set> all = {
       {"software",
-       {{"task-clock", "page-faults", "minor-faults", "major-faults", "context-switches", "cpu-migrations"}}},
+       {{"task-clock", "page-faults", "minor-faults", "major-faults", "context-switches",
+         "cpu-migrations"}}},
       {"cpu", {{"cycles", "instructions", "cache-references", "cache-misses"}}},
       {"tlb", {{"dtlb-load-misses", "dtlb-store-misses", "load-walks", "store-walks"}}},
       {"rtm",
@@ -32,11 +34,13 @@ const std::vector<Set> &sets() {
   return all;
 }
 
-// The kernel's generic events. libpfm4 would find some of these names in the processor's own table, with another meaning.
+// The kernel's generic events. libpfm4 would find some of these names in the processor's own table,
+// with another meaning.
 std::string generic_name(const std::string &event) {
-  constexpr std::string_view kGeneric[] = {
-      "task-clock", "page-faults",  "minor-faults",     "major-faults", "context-switches", "cpu-migrations",
-      "cycles",     "instructions", "cache-references", "cache-misses", "dtlb-load-misses", "dtlb-store-misses"};
+  constexpr std::string_view kGeneric[] = {"task-clock",   "page-faults",      "minor-faults",
+                                           "major-faults", "context-switches", "cpu-migrations",
+                                           "cycles",       "instructions",     "cache-references",
+                                           "cache-misses", "dtlb-load-misses", "dtlb-store-misses"};
   return std::ranges::find(kGeneric, event) == std::end(kGeneric) ? event : "perf::" + event;
 }
 
@@ -51,7 +55,8 @@ Encoded ask_libpfm(const std::string &name) {
   argument.size = sizeof argument;
   int error = ::pfm_initialize();  // after the first time it does nothing
   if (error == PFM_SUCCESS)
-    error = ::pfm_get_os_event_encoding(name.c_str(), PFM_PLM0 | PFM_PLM3, PFM_OS_PERF_EVENT, &argument);
+    error = ::pfm_get_os_event_encoding(name.c_str(), PFM_PLM0 | PFM_PLM3, PFM_OS_PERF_EVENT,
+                                        &argument);
   if (error != PFM_SUCCESS) {
     encoded.unknown = std::string("libpfm4 knows no such event here: ") + ::pfm_strerror(error);
     return encoded;
@@ -84,9 +89,10 @@ Encoded encode(const std::string &event, Processor processor) {
   encoded.type = PERF_TYPE_RAW;
   encoded.config = known->on(processor);
   if (encoded.config == KnownEvent::kNone)
-    encoded.unknown = processor == Processor::kOther
-                          ? "only known for processors with RTM (hsw to gnr); this is another"
-                          : "this processor (" + std::string(info(processor).name) + ") has no such event";
+    encoded.unknown =
+        processor == Processor::kOther
+            ? "only known for processors with RTM (hsw to gnr); this is another"
+            : "this processor (" + std::string(info(processor).name) + ") has no such event";
   return encoded;
 }
 
@@ -102,9 +108,11 @@ std::vector<std::vector<std::string>> groups_of(const std::vector<std::string> &
     }
     groups.push_back(split(request));
     for (const std::string &name : groups.back()) {
-      if (name.empty()) throw Error(Errc::kBadArgument, "'" + request + "': an event's name is empty");
+      if (name.empty())
+        throw Error(Errc::kBadArgument, "'" + request + "': an event's name is empty");
       if (find_set(name) != sets().end())
-        throw Error(Errc::kBadArgument, "'" + request + "': " + name + " is a set, and a group of its own");
+        throw Error(Errc::kBadArgument,
+                    "'" + request + "': " + name + " is a set, and a group of its own");
     }
   }
   if (requests.empty())

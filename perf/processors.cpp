@@ -37,7 +37,8 @@ constexpr std::array<std::uint64_t, kProcessors> from_icl(std::uint64_t config) 
   return {kNone, kNone, kNone, kNone, config, config, config, config, config};
 }
 // Golden Cove moved the page walks of loads and stores.
-constexpr std::array<std::uint64_t, kProcessors> moved_by_spr(std::uint64_t config, std::uint64_t moved) {
+constexpr std::array<std::uint64_t, kProcessors> moved_by_spr(std::uint64_t config,
+                                                              std::uint64_t moved) {
   return {config, config, config, config, config, config, moved, moved, moved};
 }
 
@@ -57,8 +58,10 @@ constexpr Names cycles(std::string_view before_icl, std::string_view name) {
 
 constexpr KnownEvent kEvents[] = {
     {"rtm-start", "outermost XBEGINs", everywhere(0x01c9), everywhere("RTM_RETIRED:START")},
-    {"rtm-commit", "outermost XENDs that committed", everywhere(0x02c9), everywhere("RTM_RETIRED:COMMIT")},
-    {"rtm-abort", "aborts, whatever the cause", everywhere(0x04c9), everywhere("RTM_RETIRED:ABORTED")},
+    {"rtm-commit", "outermost XENDs that committed", everywhere(0x02c9),
+     everywhere("RTM_RETIRED:COMMIT")},
+    {"rtm-abort", "aborts, whatever the cause", everywhere(0x04c9),
+     everywhere("RTM_RETIRED:ABORTED")},
     {"rtm-abort-memory", "aborts by conflict or capacity", everywhere(0x08c9),
      named_by_skl("RTM_RETIRED:ABORTED_MISC1", "RTM_RETIRED:ABORTED_MEM")},
     {"rtm-abort-unfriendly", "aborts by an instruction that RTM excludes", everywhere(0x20c9),
@@ -67,26 +70,33 @@ constexpr KnownEvent kEvents[] = {
      named_by_skl("RTM_RETIRED:ABORTED_MISC4", "RTM_RETIRED:ABORTED_MEMTYPE")},
     {"rtm-abort-events", "aborts by none of these: interrupts, faults, XABORT", everywhere(0x80c9),
      named_by_skl("RTM_RETIRED:ABORTED_MISC5", "RTM_RETIRED:ABORTED_EVENTS")},
-    {"tx-conflict", "conflicts on a line of a transaction", everywhere(0x0154), everywhere("TX_MEM:ABORT_CONFLICT")},
+    {"tx-conflict", "conflicts on a line of a transaction", everywhere(0x0154),
+     everywhere("TX_MEM:ABORT_CONFLICT")},
     {"tx-capacity-write",
      "capacity exceeded by stores",
      everywhere(0x0254),
-     {"TX_MEM:ABORT_CAPACITY_WRITE", "TX_MEM:ABORT_CAPACITY", "TX_MEM:ABORT_CAPACITY", "TX_MEM:ABORT_CAPACITY",
-      "TX_MEM:ABORT_CAPACITY_WRITE", "TX_MEM:ABORT_CAPACITY_WRITE", "TX_MEM:ABORT_CAPACITY_WRITE",
-      "TX_MEM:ABORT_CAPACITY_WRITE", "TX_MEM:ABORT_CAPACITY_WRITE"}},
-    {"tx-capacity-read", "capacity exceeded by loads", from_icl(0x8054), everywhere("TX_MEM:ABORT_CAPACITY_READ")},
+     {"TX_MEM:ABORT_CAPACITY_WRITE", "TX_MEM:ABORT_CAPACITY", "TX_MEM:ABORT_CAPACITY",
+      "TX_MEM:ABORT_CAPACITY", "TX_MEM:ABORT_CAPACITY_WRITE", "TX_MEM:ABORT_CAPACITY_WRITE",
+      "TX_MEM:ABORT_CAPACITY_WRITE", "TX_MEM:ABORT_CAPACITY_WRITE", "TX_MEM:ABORT_CAPACITY_WRITE"}},
+    {"tx-capacity-read", "capacity exceeded by loads", from_icl(0x8054),
+     everywhere("TX_MEM:ABORT_CAPACITY_READ")},
     {"cycles-in-rtm", "cycles inside transactions", everywhere(kInTx | 0x3c),
      cycles("CPU_CLK_THREAD_UNHALTED:THREAD_P:intx=1", "CPU_CLK_UNHALTED:THREAD_P:intx=1")},
-    {"cycles-committed", "cycles inside transactions without those of aborted ones", everywhere(kInTxCommitted | 0x3c),
-     cycles("CPU_CLK_THREAD_UNHALTED:THREAD_P:intx=1:intxcp=1", "CPU_CLK_UNHALTED:THREAD_P:intx=1:intxcp=1")},
-    {"load-walks", "page walks for loads", moved_by_spr(0x0e08, 0x0e12), everywhere("DTLB_LOAD_MISSES:WALK_COMPLETED")},
+    {"cycles-committed", "cycles inside transactions without those of aborted ones",
+     everywhere(kInTxCommitted | 0x3c),
+     cycles("CPU_CLK_THREAD_UNHALTED:THREAD_P:intx=1:intxcp=1",
+            "CPU_CLK_UNHALTED:THREAD_P:intx=1:intxcp=1")},
+    {"load-walks", "page walks for loads", moved_by_spr(0x0e08, 0x0e12),
+     everywhere("DTLB_LOAD_MISSES:WALK_COMPLETED")},
     {"store-walks", "page walks for stores", moved_by_spr(0x0e49, 0x0e13),
      everywhere("DTLB_STORE_MISSES:WALK_COMPLETED")},
 };
 
 }  // namespace
 
-const ProcessorInfo &info(Processor processor) noexcept { return kInfo[static_cast<std::size_t>(processor)]; }
+const ProcessorInfo &info(Processor processor) noexcept {
+  return kInfo[static_cast<std::size_t>(processor)];
+}
 
 std::span<const KnownEvent> known_events() noexcept { return kEvents; }
 

@@ -1,8 +1,11 @@
 // perf/processors.h -- the nine processors with RTM whose events we know, and the codes.
-// Shape:     config = umask << 8 | event; bit 32 IN_TX, bit 33 IN_TX_CP (perf's raw config on Intel).
-// Source:    hsw to spr: libpfm4 4.13's tables, with which tests/perf_encoding_test.cpp compares each code. emr, gnr, which libpfm4 4.13
-//            lacks: Intel's event lists as Linux has them, tools/perf/pmu-events/arch/x86/{emeraldrapids,graniterapids}/{memory,
-//            virtual-memory}.json (RTM_RETIRED, TX_MEM, DTLB_*_MISSES); IN_TX: arch/x86/events/intel/core.c (cycles-t, cycles-ct).
+// Shape:     config = umask << 8 | event; bit 32 IN_TX, bit 33 IN_TX_CP (perf's raw config on
+//            Intel).
+// Source:    hsw to spr: libpfm4 4.13's tables, with which tests/perf_encoding_test.cpp compares
+//            each code. emr, gnr, which libpfm4 4.13 lacks: Intel's event lists as Linux has them,
+//            tools/perf/pmu-events/arch/x86/{emeraldrapids,graniterapids}/{memory,
+//            virtual-memory}.json (RTM_RETIRED, TX_MEM, DTLB_*_MISSES); IN_TX:
+//            arch/x86/events/intel/core.c (cycles-t, cycles-ct).
 #pragma once
 
 #include <array>
@@ -12,7 +15,18 @@
 
 namespace tmh::perf {
 
-enum class Processor : std::uint8_t { kHsw, kBdw, kSkl, kClx, kIcl, kIcx, kSpr, kEmr, kGnr, kOther };
+enum class Processor : std::uint8_t {
+  kHsw,
+  kBdw,
+  kSkl,
+  kClx,
+  kIcl,
+  kIcx,
+  kSpr,
+  kEmr,
+  kGnr,
+  kOther
+};
 inline constexpr std::size_t kProcessors = 9;
 
 struct ProcessorInfo {
@@ -39,8 +53,8 @@ struct KnownEvent {
 [[nodiscard]] const KnownEvent *known_event(std::string_view name) noexcept;
 
 // By family, model and stepping as CPUID leaf 1 tells them.
-[[nodiscard]] Processor processor_of(std::string_view vendor, std::uint32_t family, std::uint32_t model,
-                                     std::uint32_t stepping) noexcept;
+[[nodiscard]] Processor processor_of(std::string_view vendor, std::uint32_t family,
+                                     std::uint32_t model, std::uint32_t stepping) noexcept;
 [[nodiscard]] Processor this_processor() noexcept;
 
 }  // namespace tmh::perf

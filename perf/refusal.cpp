@@ -20,8 +20,10 @@ std::string explain(const Refusal &refusal) {
         return "perf_event_paranoid is " + std::to_string(refusal.paranoid) +
                ", and this happens in the kernel: needs CAP_PERFMON, or 1 or less";
       if (refusal.paranoid > 2)  // Debian's own level: nothing without the capability
-        return "perf_event_paranoid is " + std::to_string(refusal.paranoid) + ": needs CAP_PERFMON, or 2 or less";
-      return "forbidden (" + reason + ") although perf_event_paranoid is " + std::to_string(refusal.paranoid) +
+        return "perf_event_paranoid is " + std::to_string(refusal.paranoid) +
+               ": needs CAP_PERFMON, or 2 or less";
+      return "forbidden (" + reason + ") although perf_event_paranoid is " +
+             std::to_string(refusal.paranoid) +
              ": a sandbox's seccomp filter or a security module, or somebody else's process";
     case ENOSYS:
       return "the kernel, or a sandbox's seccomp filter, has no perf_event_open";
@@ -34,7 +36,8 @@ std::string explain(const Refusal &refusal) {
                                   : "no PMU: the kernel found none that it knows";
       return "the PMU here cannot count it (" + reason + ")";
     case EINVAL:
-      if (refusal.is_hardware && refusal.has_pmu) return "the PMU does not take this code (" + reason + ")";
+      if (refusal.is_hardware && refusal.has_pmu)
+        return "the PMU does not take this code (" + reason + ")";
       break;
     case EMFILE:
       return "too many open files (ulimit -n)";
@@ -49,7 +52,8 @@ std::string explain(const Refusal &refusal) {
 Refusal refusal_here() {
   Refusal refusal;
   for (const char *pmu : {"cpu", "cpu_core"})  // the latter: processors with two kinds of cores
-    if (::access((std::string("/sys/bus/event_source/devices/") + pmu).c_str(), F_OK) == 0) refusal.has_pmu = true;
+    if (::access((std::string("/sys/bus/event_source/devices/") + pmu).c_str(), F_OK) == 0)
+      refusal.has_pmu = true;
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   constexpr unsigned kHypervisorBit = 1u << 31;
   refusal.is_virtual = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & kHypervisorBit) != 0;

@@ -8,7 +8,8 @@
 namespace tmh::perf {
 
 struct SiteProfile::Impl {
-  explicit Impl(const std::vector<std::string> &groups) : counters(groups), before(counters.read()) {
+  explicit Impl(const std::vector<std::string> &groups)
+      : counters(groups), before(counters.read()) {
     for (LevelCost &cost : costs) cost.events = before;
     counters.start();
   }
@@ -47,8 +48,8 @@ LevelCost SiteProfile::at_lines() const { return impl_->costs[0]; }
 LevelCost SiteProfile::at_pages() const { return impl_->costs[1]; }
 
 // A new total must be subtracted, too.
-static_assert(sizeof(SiteReport) ==
-              sizeof(std::string) + (sizeof(Escalation) + 7) / 8 * 8 + (22 + kAbortCauseCount) * sizeof(std::uint64_t));
+static_assert(sizeof(SiteReport) == sizeof(std::string) + (sizeof(Escalation) + 7) / 8 * 8 +
+                                        (22 + kAbortCauseCount) * sizeof(std::uint64_t));
 
 SiteReport SiteProfile::report() const {
   SiteReport report = site_.report();
@@ -75,7 +76,8 @@ SiteReport SiteProfile::report() const {
                                            &SiteReport::hardware_findings,
                                            &SiteReport::hardware_pages})
     report.*total -= before_.*total;
-  for (std::size_t i = 0; i < kAbortCauseCount; ++i) report.line_aborts_by_cause[i] -= before_.line_aborts_by_cause[i];
+  for (std::size_t i = 0; i < kAbortCauseCount; ++i)
+    report.line_aborts_by_cause[i] -= before_.line_aborts_by_cause[i];
   return report;
 }
 

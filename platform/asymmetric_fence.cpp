@@ -19,11 +19,12 @@ bool enrol() noexcept { return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDI
 // The barrier itself as well: a filter of system calls may know the one and not the other.
 bool is_there() noexcept { return enrol() && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0; }
 
-// Taking a right away interrupts the cores that run this process, so that they forget it: a barrier as well. For a process that has forbidden
-// itself the system call since the library was loaded.
+// Taking a right away interrupts the cores that run this process, so that they forget it: a barrier
+// as well. For a process that has forbidden itself the system call since the library was loaded.
 void interrupt_cores() noexcept {
   constexpr std::size_t kBytes = 4096;
-  void *page = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  void *page = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (page == MAP_FAILED) return;
   mprotect(page, kBytes, PROT_READ);
   munmap(page, kBytes);

@@ -28,8 +28,10 @@ std::uint64_t number(const std::string &text) {
 
 CacheGeometry data_cache(unsigned level) noexcept {
   for (unsigned index = 0; index < 8; ++index) {  // four are usual
-    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
-    if (number(read_word(folder + "level")) != level || read_word(folder + "type") == "Instruction") continue;
+    const std::string folder =
+        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    if (number(read_word(folder + "level")) != level || read_word(folder + "type") == "Instruction")
+      continue;
     return {number(read_word(folder + "size")),
             static_cast<std::uint32_t>(number(read_word(folder + "ways_of_associativity"))),
             static_cast<std::uint32_t>(number(read_word(folder + "coherency_line_size")))};

@@ -32,11 +32,13 @@ Errc copy_range(int in, off_t at, off_t end, int out, off_t from, const std::str
   const std::unique_ptr<char[]> piece(new (std::nothrow) char[kPieceBytes]);
   if (piece == nullptr) return fail(Errc::kOutOfMemory, to);
   while (at < end) {
-    const ssize_t got = pread(in, piece.get(), std::min(kPieceBytes, static_cast<std::size_t>(end - at)), at);
+    const ssize_t got =
+        pread(in, piece.get(), std::min(kPieceBytes, static_cast<std::size_t>(end - at)), at);
     if (got == 0) return Errc::kOk;
     if (got < 0 && errno != EINTR) return fail_errno(Errc::kIo, to);
     for (ssize_t done = 0; done < got;) {
-      const ssize_t n = pwrite(out, piece.get() + done, static_cast<std::size_t>(got - done), at - from + done);
+      const ssize_t n =
+          pwrite(out, piece.get() + done, static_cast<std::size_t>(got - done), at - from + done);
       if (n < 0 && errno != EINTR) return fail_errno(Errc::kIo, to);
       done += std::max<ssize_t>(n, 0);
     }
@@ -46,11 +48,13 @@ Errc copy_range(int in, off_t at, off_t end, int out, off_t from, const std::str
 }
 }  // namespace
 
-Errc copy_in_place(int in, std::uint64_t from, std::uint64_t bytes, int out, const std::string &to) noexcept {
+Errc copy_in_place(int in, std::uint64_t from, std::uint64_t bytes, int out,
+                   const std::string &to) noexcept {
   return copy_range(in, static_cast<off_t>(from), static_cast<off_t>(from + bytes), out, 0, to);
 }
 
-Errc copy_data(int in, std::uint64_t from, std::uint64_t bytes, int out, const std::string &to) noexcept {
+Errc copy_data(int in, std::uint64_t from, std::uint64_t bytes, int out,
+               const std::string &to) noexcept {
   read_without_readahead(in);  // its owner may be storing to it
   const auto begin = static_cast<off_t>(from), end = static_cast<off_t>(from + bytes);
   for (off_t at = begin; at < end;) {
@@ -60,7 +64,8 @@ Errc copy_data(int in, std::uint64_t from, std::uint64_t bytes, int out, const s
     if (data >= end) break;
     off_t hole = lseek(in, data, SEEK_HOLE);
     hole = hole < 0 ? end : std::min(hole, end);
-    if (const Errc error = copy_range(in, data, hole, out, begin, to); error != Errc::kOk) return error;
+    if (const Errc error = copy_range(in, data, hole, out, begin, to); error != Errc::kOk)
+      return error;
     at = hole;
   }
   return Errc::kOk;

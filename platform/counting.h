@@ -1,5 +1,6 @@
-// platform/counting.h -- is anything counted? A build without counters (-DTMH_COUNTERS=OFF) exists to measure what they cost, and for nothing
-// else: totals are 0 then, and tests that look at them fail.
+// platform/counting.h -- is anything counted? A build without counters (-DTMH_COUNTERS=OFF) exists
+// to measure what they cost, and for nothing else: totals are 0 then, and tests that look at them
+// fail.
 #pragma once
 
 namespace tmh::platform {

@@ -27,7 +27,9 @@ Errc fail_with(int error, const std::string &what) noexcept {
   errno = error;
   return fail_errno(Errc::kIo, what);
 }
-Errc fail_with_exists(const std::string &path) noexcept { return fail(Errc::kBadArgument, path + " exists"); }
+Errc fail_with_exists(const std::string &path) noexcept {
+  return fail(Errc::kBadArgument, path + " exists");
+}
 }  // namespace
 
 Errc watch_disk(const DiskEvent &event) noexcept {
@@ -37,17 +39,24 @@ Errc watch_disk(const DiskEvent &event) noexcept {
   return error == 0 ? Errc::kOk : fail_with(error, event.path);
 }
 
-void set_disk_hook(DiskHook hook) noexcept { detail::disk_hook.store(hook, std::memory_order_relaxed); }
+void set_disk_hook(DiskHook hook) noexcept {
+  detail::disk_hook.store(hook, std::memory_order_relaxed);
+}
 
-void plant(std::uint32_t defects) noexcept { detail::planted.store(defects, std::memory_order_relaxed); }
+void plant(std::uint32_t defects) noexcept {
+  detail::planted.store(defects, std::memory_order_relaxed);
+}
 
 Errc DiskFile::open(const std::string &path, Mode mode, FileRole role) noexcept try {
   close();
   path_ = path;
   if (mode == Mode::kCreate) {
-    if (const Errc error = watch_disk({DiskOp::kCreate, path_.c_str()}); error != Errc::kOk) return error;
+    if (const Errc error = watch_disk({DiskOp::kCreate, path_.c_str()}); error != Errc::kOk)
+      return error;
   }
-  const int flags = mode == Mode::kRead ? O_RDONLY : mode == Mode::kReadWrite ? O_RDWR : O_RDWR | O_CREAT | O_EXCL;
+  const int flags = mode == Mode::kRead        ? O_RDONLY
+                    : mode == Mode::kReadWrite ? O_RDWR
+                                               : O_RDWR | O_CREAT | O_EXCL;
   if (const Errc error = open_regular(path, flags, role, &fd_); error != Errc::kOk) return error;
   // Only log files and checkpoints are written by blocks, and these are never links.
   if (mode != Mode::kRead && role != FileRole::kSegment) open_direct();
@@ -61,10 +70,11 @@ Errc DiskFile::open(const std::string &path, Mode mode, FileRole role) noexcept 
 void DiskFile::open_direct() noexcept {
   struct stat mine {};
   struct stat opened {};
-  FileDescriptor direct = keep_off_standard(FileDescriptor(
-      ::open(path_.c_str(), O_RDWR | O_DIRECT | O_DSYNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)));
-  if (direct && fstat(fd_.get(), &mine) == 0 && fstat(direct.get(), &opened) == 0 && mine.st_dev == opened.st_dev &&
-      mine.st_ino == opened.st_ino)
+  FileDescriptor direct = keep_off_standard(
+      FileDescriptor(::open(path_.c_str(), O_RDWR | O_DIRECT | O_DSYNC | O_CLOEXEC | O_NOFOLLOW |
+                                               O_NONBLOCK | O_NOCTTY)));
+  if (direct && fstat(fd_.get(), &mine) == 0 && fstat(direct.get(), &opened) == 0 &&
+      mine.st_dev == opened.st_dev && mine.st_ino == opened.st_ino)
     direct_ = std::move(direct);
 }
 
@@ -81,12 +91,14 @@ Errc DiskFile::size(std::uint64_t *bytes) const noexcept {
 }
 
 bool DiskFile::is_whole(std::uint64_t bytes) const noexcept {
-  // Not fstat: who asks for a file's times makes the kernel (6.13 and later) write the inode with the next change, 60 us per commit.
+  // Not fstat: who asks for a file's times makes the kernel (6.13 and later) write the inode with
+  // the next change, 60 us per commit.
   struct statx info {};
   if (statx(fd_.get(), "", AT_EMPTY_PATH, STATX_SIZE | STATX_NLINK, &info) == 0)
     return info.stx_nlink > 0 && info.stx_size >= bytes;
   struct stat slowly {};  // a sandbox that does not know statx
-  return fstat(fd_.get(), &slowly) == 0 && slowly.st_nlink > 0 && static_cast<std::uint64_t>(slowly.st_size) >= bytes;
+  return fstat(fd_.get(), &slowly) == 0 && slowly.st_nlink > 0 &&
+         static_cast<std::uint64_t>(slowly.st_size) >= bytes;
 }
 
 bool DiskFile::has_other_names() const noexcept {
@@ -94,10 +106,12 @@ bool DiskFile::has_other_names() const noexcept {
   return statx(fd_.get(), "", AT_EMPTY_PATH, STATX_NLINK, &info) != 0 || info.stx_nlink > 1;
 }
 
-Errc DiskFile::read(std::uint64_t offset, void *to, std::size_t bytes, std::size_t *got) const noexcept {
+Errc DiskFile::read(std::uint64_t offset, void *to, std::size_t bytes,
+                    std::size_t *got) const noexcept {
   *got = 0;
   while (*got < bytes) {
-    const ssize_t n = pread(fd_.get(), static_cast<char *>(to) + *got, bytes - *got, static_cast<off_t>(offset + *got));
+    const ssize_t n = pread(fd_.get(), static_cast<char *>(to) + *got, bytes - *got,
+                            static_cast<off_t>(offset + *got));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_errno(Errc::kIo, path_);
     if (n == 0) break;
@@ -106,10 +120,11 @@ Errc DiskFile::read(std::uint64_t offset, void *to, std::size_t bytes, std::size
   return Errc::kOk;
 }
 
-Errc DiskFile::write_all(int fd, std::uint64_t offset, const void *from, std::size_t bytes) noexcept {
+Errc DiskFile::write_all(int fd, std::uint64_t offset, const void *from,
+                         std::size_t bytes) noexcept {
   for (std::size_t done = 0; done < bytes;) {
-    const ssize_t n =
-        pwrite(fd, static_cast<const char *>(from) + done, bytes - done, static_cast<off_t>(offset + done));
+    const ssize_t n = pwrite(fd, static_cast<const char *>(from) + done, bytes - done,
+                             static_cast<off_t>(offset + done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_errno(Errc::kIo, path_);
     done += static_cast<std::size_t>(n);
@@ -118,13 +133,15 @@ Errc DiskFile::write_all(int fd, std::uint64_t offset, const void *from, std::si
 }
 
 Errc DiskFile::write(std::uint64_t offset, const void *from, std::size_t bytes) noexcept {
-  if (const Errc error = watch_disk({DiskOp::kWrite, path_.c_str(), nullptr, offset, from, bytes}); error != Errc::kOk)
+  if (const Errc error = watch_disk({DiskOp::kWrite, path_.c_str(), nullptr, offset, from, bytes});
+      error != Errc::kOk)
     return error;
   return write_all(fd_.get(), offset, from, bytes);
 }
 
 Errc DiskFile::write_durable(std::uint64_t offset, const void *from, std::size_t bytes) noexcept {
-  if (const Errc error = watch_disk({DiskOp::kWriteDurable, path_.c_str(), nullptr, offset, from, bytes});
+  if (const Errc error =
+          watch_disk({DiskOp::kWriteDurable, path_.c_str(), nullptr, offset, from, bytes});
       error != Errc::kOk)
     return error;
   probe::fsync(path_.c_str(), bytes);
@@ -137,7 +154,8 @@ Errc DiskFile::write_durable(std::uint64_t offset, const void *from, std::size_t
     if (errno != EINVAL) return error;
     direct_.reset();  // the file system took the flag but not the write
   }
-  if (const Errc error = write_all(fd_.get(), offset, from, bytes); error != Errc::kOk) return error;
+  if (const Errc error = write_all(fd_.get(), offset, from, bytes); error != Errc::kOk)
+    return error;
   if (fdatasync(fd_.get()) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
   probe::fsync_done(path_.c_str(), bytes);
   return watch_disk({DiskOp::kWriteDone, path_.c_str()});
@@ -145,53 +163,66 @@ Errc DiskFile::write_durable(std::uint64_t offset, const void *from, std::size_t
 
 Errc DiskFile::sync() noexcept { return sync_file(fd_.get(), path_); }
 
-Errc DiskFile::write_back_gently(const std::atomic<bool> &hurry, std::uint64_t offset, std::uint64_t bytes) noexcept {
-  // 32 pages at a time: a durable write waits for at most so many others. Three times as long a pause: a quarter of the device.
+Errc DiskFile::write_back_gently(const std::atomic<bool> &hurry, std::uint64_t offset,
+                                 std::uint64_t bytes) noexcept {
+  // 32 pages at a time: a durable write waits for at most so many others. Three times as long a
+  // pause: a quarter of the device.
   constexpr off_t kPieceBytes = 128 << 10;
   constexpr std::uint64_t kWroteSomethingNs = 30'000;
   struct stat info {};
   if (fstat(fd_.get(), &info) != 0) return Errc::kOk;
   const auto size = static_cast<std::uint64_t>(info.st_size);
-  const auto end = static_cast<off_t>(offset < size ? offset + std::min(bytes, size - offset) : offset);
+  const auto end =
+      static_cast<off_t>(offset < size ? offset + std::min(bytes, size - offset) : offset);
   // relaxed: nothing is read because of it
   for (auto at = static_cast<off_t>(offset); at < end && !hurry.load(std::memory_order_relaxed);) {
-    at = lseek(fd_.get(), at, SEEK_DATA);       // not used otherwise: reads and writes name their offsets
+    // not used otherwise: reads and writes name their offsets
+    at = lseek(fd_.get(), at, SEEK_DATA);
     if (at < 0 || at >= end) return Errc::kOk;  // nothing but a hole behind it
     at -= at % kPieceBytes;
     const std::uint64_t start = monotonic_ns();
-    if (sync_file_range(fd_.get(), at, kPieceBytes, SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) != 0) {
+    if (sync_file_range(fd_.get(), at, kPieceBytes,
+                        SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) != 0) {
       const bool is_unable =
-          errno == ESPIPE || errno == EINVAL || errno == ENOSYS || errno == EPERM;  // EPERM: a sandbox
+          // EPERM: a sandbox
+          errno == ESPIPE || errno == EINVAL || errno == ENOSYS || errno == EPERM;
       return is_unable ? Errc::kOk : fail_errno(Errc::kIo, path_);
     }
     const std::uint64_t took = monotonic_ns() - start;
     at += kPieceBytes;
     if (took < kWroteSomethingNs) continue;
     const std::uint64_t rest = 3 * took;
-    const timespec pause{static_cast<time_t>(rest / 1'000'000'000), static_cast<long>(rest % 1'000'000'000)};
+    const timespec pause{static_cast<time_t>(rest / 1'000'000'000),
+                         static_cast<long>(rest % 1'000'000'000)};
     nanosleep(&pause, nullptr);
   }
   return Errc::kOk;
 }
 
 Errc DiskFile::truncate(std::uint64_t bytes) noexcept {
-  if (const Errc error = watch_disk({DiskOp::kTruncate, path_.c_str(), nullptr, bytes}); error != Errc::kOk)
+  if (const Errc error = watch_disk({DiskOp::kTruncate, path_.c_str(), nullptr, bytes});
+      error != Errc::kOk)
     return error;
-  return ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0 ? Errc::kOk : fail_errno(Errc::kIo, path_);
+  return ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0 ? Errc::kOk
+                                                              : fail_errno(Errc::kIo, path_);
 }
 
 Errc disk_rename(const std::string &from, const std::string &to) noexcept {
-  if (const Errc error = watch_disk({DiskOp::kRename, from.c_str(), to.c_str()}); error != Errc::kOk) return error;
+  if (const Errc error = watch_disk({DiskOp::kRename, from.c_str(), to.c_str()});
+      error != Errc::kOk)
+    return error;
   return ::rename(from.c_str(), to.c_str()) == 0 ? Errc::kOk : fail_errno(Errc::kIo, from);
 }
 
 Errc disk_unlink(const std::string &path) noexcept {
-  if (const Errc error = watch_disk({DiskOp::kUnlink, path.c_str()}); error != Errc::kOk) return error;
+  if (const Errc error = watch_disk({DiskOp::kUnlink, path.c_str()}); error != Errc::kOk)
+    return error;
   return ::unlink(path.c_str()) == 0 || errno == ENOENT ? Errc::kOk : fail_errno(Errc::kIo, path);
 }
 
 Errc sync_folder(const std::string &folder) noexcept {
-  if (const Errc error = watch_disk({DiskOp::kFolderSync, folder.c_str()}); error != Errc::kOk) return error;
+  if (const Errc error = watch_disk({DiskOp::kFolderSync, folder.c_str()}); error != Errc::kOk)
+    return error;
   const FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return fail_errno(Errc::kIo, folder);
   probe::fsync(folder.c_str(), 0);
@@ -201,7 +232,8 @@ Errc sync_folder(const std::string &folder) noexcept {
 }
 
 Errc sync_file(int fd, const std::string &path) noexcept {
-  if (const Errc error = watch_disk({DiskOp::kSync, path.c_str()}); error != Errc::kOk) return error;
+  if (const Errc error = watch_disk({DiskOp::kSync, path.c_str()}); error != Errc::kOk)
+    return error;
   probe::fsync(path.c_str(), 0);
   if (fdatasync(fd) != 0) return fail_errno(Errc::kIo, "fdatasync " + path);
   probe::fsync_done(path.c_str(), 0);
@@ -210,7 +242,8 @@ Errc sync_file(int fd, const std::string &path) noexcept {
 
 Errc rename_new(const std::string &from, const std::string &to) noexcept {
   int failed = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
-  // A file system that does not know the flag. What comes between the look and rename() is replaced only if it is an empty folder.
+  // A file system that does not know the flag. What comes between the look and rename() is replaced
+  // only if it is an empty folder.
   if (failed != 0 && errno == EINVAL) {
     if (::access(to.c_str(), F_OK) == 0) return fail_with_exists(to);
     failed = ::rename(from.c_str(), to.c_str());
@@ -223,7 +256,8 @@ Errc replace_file(const std::string &path, const void *data, std::size_t bytes) 
   const std::string temporary = path + ".new";
   if (const Errc error = disk_unlink(temporary); error != Errc::kOk) return error;
   DiskFile file;
-  if (const Errc error = file.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk) return error;
+  if (const Errc error = file.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk)
+    return error;
   if (const Errc error = file.write(0, data, bytes); error != Errc::kOk) return error;
   if (const Errc error = file.sync(); error != Errc::kOk) return error;
   return disk_rename(temporary, path);

@@ -1,6 +1,6 @@
 // platform/error.cpp -- one sentence per Errc, and the std::error_category "tmh".
-// Contexts:  message() and category(): async-signal-safe (literals and a constant-initialised object; no heap, no
-//            lock).
+// Contexts:  message() and category(): async-signal-safe (literals and a constant-initialised
+//            object; no heap, no lock).
 #include <tmh/error.hpp>
 
 #include <string>
@@ -18,7 +18,8 @@ const char *message(Errc code) noexcept {
     case Errc::kAlreadyInitialized:
       return "a domain is open in this process already";
     case Errc::kBadArgument:
-      return "an argument is null, empty, out of range, or has an unknown flag or non-zero reserved field";
+      return "an argument is null, empty, out of range, or has an unknown flag or non-zero "
+             "reserved field";
     case Errc::kNotADomain:
       return "the folder's control file is not one of a tmh domain";
     case Errc::kShortFile:
@@ -96,7 +97,8 @@ const char *message(Errc code) noexcept {
     case Errc::kLogMissing:
       return "a redo log file that is needed is gone or cut short";
     case Errc::kLogFailed:
-      return "writing the redo log failed; the domain takes no commits until every process has reopened it";
+      return "writing the redo log failed; the domain takes no commits until every process has "
+             "reopened it";
     case Errc::kNotDurable:
       return "the call needs a durable domain";
     case Errc::kDurabilityMismatch:
@@ -116,9 +118,11 @@ const char *message(Errc code) noexcept {
     case Errc::kNothingRead:
       return "an instance that has read nothing cannot wait for a change";
     case Errc::kForeignFile:
-      return "a domain's own files are regular files with one name, of users who may write its folder";
+      return "a domain's own files are regular files with one name, of users who may write its "
+             "folder";
     case Errc::kControlMissing:
-      return "the files of a durable domain have lost their tmh.control: put it back, or open a backup of the whole "
+      return "the files of a durable domain have lost their tmh.control: put it back, or open a "
+             "backup of the whole "
              "folder; for a new domain here move them away";
   }
   return "unknown tmh error code";

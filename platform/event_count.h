@@ -1,9 +1,14 @@
-// platform/event_count.h -- waiting, between processes, for something that others change without a lock.
-// Shape:     32-bit futex word. Odd: somebody sleeps, or is about to. Each wake-up makes it even again, one higher.
-// Invariant: who dies asleep leaves an odd word, which costs the next notify() one system call, and nobody anything after that.
-// Ordering:  prepare() comes before the caller's look (seq_cst). notify() adds no fence to its caller's stores: a prepare() and a look in the tens of
-//            nanoseconds while these stores are on their way miss both. So the first sleep after a look in vain must be short, and after each
-//            look whose prepare() tells of a wake-up since the one before: see sleep_until() in hierarchy/retry.h. A fence would cost every commit what a lock costs.
+// platform/event_count.h -- waiting, between processes, for something that others change without a
+// lock.
+// Shape:     32-bit futex word. Odd: somebody sleeps, or is about to. Each wake-up makes it even
+//            again, one higher.
+// Invariant: who dies asleep leaves an odd word, which costs the next notify() one system call, and
+//            nobody anything after that.
+// Ordering:  prepare() comes before the caller's look (seq_cst). notify() adds no fence to its
+//            caller's stores: a prepare() and a look in the tens of nanoseconds while these stores
+//            are on their way miss both. So the first sleep after a look in vain must be short, and
+//            after each look whose prepare() tells of a wake-up since the one before: see
+//            sleep_until() in hierarchy/retry.h. A fence would cost every commit what a lock costs.
 // Sharing:   between processes.
 // Contexts:  async-signal-safe; errno is preserved.
 // Why not std::atomic::wait: see platform/futex.h.
@@ -24,8 +29,8 @@ class EventCount {
   [[nodiscard]] std::uint32_t prepare() noexcept {
     return word_.fetch_or(kAwaited, std::memory_order_seq_cst) | kAwaited;
   }
-  // Sleeps until a notify() after prepare(), or for the time. True: the whole time passed. Wakes spuriously. The event count may be
-  // unmapped meanwhile: then it returns at once.
+  // Sleeps until a notify() after prepare(), or for the time. True: the whole time passed. Wakes
+  // spuriously. The event count may be unmapped meanwhile: then it returns at once.
   [[nodiscard]] bool wait(std::uint32_t prepared, long timeout_ns) noexcept {
     step(Step::kGapEventPrepared);
     return futex_wait(word_, prepared, timeout_ns);
@@ -36,7 +41,9 @@ class EventCount {
       wake();
   }
   // relaxed: see the head
-  [[nodiscard]] bool is_awaited() const noexcept { return (word_.load(std::memory_order_relaxed) & kAwaited) != 0; }
+  [[nodiscard]] bool is_awaited() const noexcept {
+    return (word_.load(std::memory_order_relaxed) & kAwaited) != 0;
+  }
 
  private:
   static constexpr std::uint32_t kAwaited = 1;

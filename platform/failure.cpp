@@ -48,8 +48,10 @@ Errc fail(Errc code, std::string detail) noexcept {
 
 Errc fail_errno(Errc code, const std::string &detail) noexcept {
   const int error = errno;
-  const bool is_want = code == Errc::kTrackingUnavailable && (error == EMFILE || error == ENFILE || error == ENOMEM);
-  return fail(code == Errc::kIo || is_want ? from_errno(error) : code, detail + ": " + std::strerror(error));
+  const bool is_want =
+      code == Errc::kTrackingUnavailable && (error == EMFILE || error == ENFILE || error == ENOMEM);
+  return fail(code == Errc::kIo || is_want ? from_errno(error) : code,
+              detail + ": " + std::strerror(error));
 }
 
 Errc fail_for_memory(const char *detail) noexcept {

@@ -1,6 +1,6 @@
 // platform/fault_handler.cpp -- SIGSEGV and SIGBUS dispatch.
-// Reaches:   FaultFunction of the range (its file says why it is safe); sigaction(2), write(2): POSIX list; gettid(2); errno
-//            saved.
+// Reaches:   FaultFunction of the range (its file says why it is safe); sigaction(2), write(2):
+//            POSIX list; gettid(2); errno saved.
 // Reads:     the range table (atomics, published before use) and a constinit thread_local flag.
 #include "platform/fault_handler.h"
 
@@ -24,7 +24,8 @@ namespace tmh::platform {
 namespace {
 
 struct Range {
-  std::atomic<std::uintptr_t> begin{0};  // 0: free; release-stored last, so that a reader who sees it sees the rest
+  // 0: free; release-stored last, so that a reader who sees it sees the rest
+  std::atomic<std::uintptr_t> begin{0};
   std::atomic<std::uintptr_t> end{0};
   std::atomic<FaultFunction> function{nullptr};
   std::atomic<void *> context{nullptr};
@@ -36,7 +37,8 @@ constinit std::atomic<std::uint32_t> range_count{0};
 constinit bool installed = false;
 constinit std::uint32_t published_in = 0;  // fork generation
 struct sigaction previous_segv, previous_bus;
-// initial-exec TLS: the handler must not allocate. Static libtmh and a linked shared libtmh both satisfy it.
+// initial-exec TLS: the handler must not allocate. Static libtmh and a linked shared libtmh both
+// satisfy it.
 constinit thread_local bool in_handler __attribute__((tls_model("initial-exec"))) = false;
 
 // One publishes or withdraws at a time; the handler takes no lock.
@@ -56,10 +58,12 @@ Found find_range(std::uintptr_t address) noexcept {
   for (std::uint32_t i = 0; i < count; ++i) {
     // acquire: pairs with the release in publish_fault_range()
     const std::uintptr_t begin = ranges[i].begin.load(std::memory_order_acquire);
-    if (begin == 0 || address < begin || address >= ranges[i].end.load(std::memory_order_acquire)) continue;
+    if (begin == 0 || address < begin || address >= ranges[i].end.load(std::memory_order_acquire))
+      continue;
     const Found found{ranges[i].function.load(std::memory_order_acquire),
                       ranges[i].context.load(std::memory_order_acquire)};
-    // The entry may have become another range's since: what was read with acquire above is then not older than its withdrawal.
+    // The entry may have become another range's since: what was read with acquire above is then not
+    // older than its withdrawal.
     if (ranges[i].begin.load(std::memory_order_relaxed) == begin) return found;
   }
   return {};
@@ -71,21 +75,24 @@ void pass_on(int number, siginfo_t *info, void *context) noexcept {
     previous_action.sa_sigaction(number, info, context);
     return;
   }
-  if (previous_action.sa_handler == SIG_IGN && info->si_code <= 0) return;  // sent, and ignored before us
+  // sent, and ignored before us
+  if (previous_action.sa_handler == SIG_IGN && info->si_code <= 0) return;
   if (previous_action.sa_handler == SIG_DFL || previous_action.sa_handler == SIG_IGN ||
       previous_action.sa_handler == nullptr) {
     struct sigaction restore {};
     restore.sa_handler = SIG_DFL;
     sigaction(number, &restore, nullptr);
     if (info->si_code <= 0) raise(number);  // sent, not faulted: no instruction will raise it again
-    return;                                 // faulted: the instruction runs again and the process dies there
+    // faulted: the instruction runs again and the process dies there
+    return;
   }
   previous_action.sa_handler(number);
 }
 
 void handle(int number, siginfo_t *info, void *context) {
   const int saved_errno = errno;
-  const bool faulted = info->si_code > 0;  // SEGV_MAPERR, SEGV_ACCERR, ...; sent signals have si_code <= 0
+  // SEGV_MAPERR, SEGV_ACCERR, ...; sent signals have si_code <= 0
+  const bool faulted = info->si_code > 0;
   if (faulted && !in_handler && (number == SIGSEGV || info->si_code == BUS_ADRERR)) {
     const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
     const auto *machine = static_cast<const ucontext_t *>(context);
@@ -94,7 +101,8 @@ void handle(int number, siginfo_t *info, void *context) {
       if (number == SIGSEGV && info->si_code == SEGV_MAPERR) report_if_gone(address, is_write);
     } else {
       const bool has_no_right = number == SIGSEGV && info->si_code == SEGV_PKUERR;
-      const Fault fault{address, number == SIGBUS && info->si_code == BUS_ADRERR, has_no_right, is_write};
+      const Fault fault{address, number == SIGBUS && info->si_code == BUS_ADRERR, has_no_right,
+                        is_write};
       in_handler = true;
       const FaultAnswer answer = found.function(found.context, fault);
       in_handler = false;
@@ -112,20 +120,22 @@ Errc install() noexcept {
   if (installed) return Errc::kOk;
   struct sigaction action {};
   action.sa_sigaction = handle;
-  // SA_ONSTACK: works with and without an alternate stack. SA_NODEFER: a fault inside the handler must reach the previous
-  // action instead of killing the process silently.
+  // SA_ONSTACK: works with and without an alternate stack. SA_NODEFER: a fault inside the handler
+  // must reach the previous action instead of killing the process silently.
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
   sigemptyset(&action.sa_mask);
-  if (sigaction(SIGSEGV, &action, &previous_segv) != 0) return fail_errno(Errc::kIo, "sigaction(SIGSEGV)");
-  if (sigaction(SIGBUS, &action, &previous_bus) != 0) return fail_errno(Errc::kIo, "sigaction(SIGBUS)");
+  if (sigaction(SIGSEGV, &action, &previous_segv) != 0)
+    return fail_errno(Errc::kIo, "sigaction(SIGSEGV)");
+  if (sigaction(SIGBUS, &action, &previous_bus) != 0)
+    return fail_errno(Errc::kIo, "sigaction(SIGBUS)");
   installed = true;
   return Errc::kOk;
 }
 
 }  // namespace
 
-Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunction function, void *context,
-                         const char *name) noexcept {
+Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunction function,
+                         void *context, const char *name) noexcept {
   const std::scoped_lock guard(publish_mutex());
   if (const Errc error = install(); error != Errc::kOk) return error;
   if (published_in != fork_generation()) {  // ranges inherited by fork are the parent's
@@ -140,8 +150,10 @@ Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunctio
     ranges[i].context.store(context, std::memory_order_release);
     ranges[i].name = name;
     forget_gone_views(begin, bytes);
-    ranges[i].begin.store(begin, std::memory_order_release);  // pairs with the acquire in find_range()
-    if (i >= range_count.load(std::memory_order_relaxed)) range_count.store(i + 1, std::memory_order_release);
+    // pairs with the acquire in find_range()
+    ranges[i].begin.store(begin, std::memory_order_release);
+    if (i >= range_count.load(std::memory_order_relaxed))
+      range_count.store(i + 1, std::memory_order_release);
     return Errc::kOk;
   }
   return fail(Errc::kTooManySegments, "more than 4096 views of segments in this process");

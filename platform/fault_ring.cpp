@@ -24,12 +24,16 @@ Errc FaultRing::open() noexcept {
   attributes.sample_type = PERF_SAMPLE_ADDR;
   attributes.exclude_hv = 1;
   attributes.watermark = 1;
-  attributes.wakeup_watermark = static_cast<std::uint32_t>(kDataBytes);  // nobody polls: no wake-ups
-  fd_ = static_cast<int>(syscall(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC));
-  if (fd_ < 0) return fail_errno(Errc::kTrackingUnavailable, "perf_event_open(page-faults, with kernel mode)");
+  // nobody polls: no wake-ups
+  attributes.wakeup_watermark = static_cast<std::uint32_t>(kDataBytes);
+  fd_ =
+      static_cast<int>(syscall(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC));
+  if (fd_ < 0)
+    return fail_errno(Errc::kTrackingUnavailable, "perf_event_open(page-faults, with kernel mode)");
   void *at = mmap(nullptr, 4096 + kDataBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
   if (at == MAP_FAILED) {
-    const Errc error = fail_errno(Errc::kTrackingUnavailable, "mapping the perf ring (perf_event_mlock_kb)");
+    const Errc error =
+        fail_errno(Errc::kTrackingUnavailable, "mapping the perf ring (perf_event_mlock_kb)");
     ::close(fd_);
     fd_ = -1;
     return error;
@@ -52,8 +56,10 @@ std::atomic_ref<unsigned long long> FaultRing::head_word() const noexcept {
   return std::atomic_ref(reinterpret_cast<perf_event_mmap_page *>(base_)->data_head);
 }
 
-void FaultRing::copy_record(std::uint64_t at, std::uint64_t *header, std::uint64_t *address) const noexcept {
-  const std::byte *data = base_ + 4096;  // records are multiples of 8 bytes, so no word straddles the end
+void FaultRing::copy_record(std::uint64_t at, std::uint64_t *header,
+                            std::uint64_t *address) const noexcept {
+  // records are multiples of 8 bytes, so no word straddles the end
+  const std::byte *data = base_ + 4096;
   std::memcpy(header, data + at % kDataBytes, 8);
   std::memcpy(address, data + (at + 8) % kDataBytes, 8);
 }

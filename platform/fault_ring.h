@@ -1,10 +1,14 @@
-// platform/fault_ring.h -- addresses of this thread's page faults, listed by the kernel in a ring that user code reads.
-// Shape:     perf software event "page-faults", period 1, PERF_SAMPLE_ADDR: one 16-byte record per fault.
-// Invariant: drain() reports every fault of the thread since the last drain(), or says that it cannot.
+// platform/fault_ring.h -- addresses of this thread's page faults, listed by the kernel in a ring
+// that user code reads.
+// Shape:     perf software event "page-faults", period 1, PERF_SAMPLE_ADDR: one 16-byte record per
+//            fault.
+// Invariant: drain() reports every fault of the thread since the last drain(), or says that it
+//            cannot.
 // Sharing:   one ring per thread; faults of other threads are not in it.
 // Contexts:  drain() makes no system call.
-// Source:    perf_event_open(2); notes on page mechanisms, lesson 2. Kernel-mode faults (read(2) into a view) must be included,
-//            so exclude_kernel is not set, which needs perf_event_paranoid <= 1 or CAP_PERFMON.
+// Source:    perf_event_open(2); notes on page mechanisms, lesson 2. Kernel-mode faults (read(2)
+//            into a view) must be included, so exclude_kernel is not set, which needs
+//            perf_event_paranoid <= 1 or CAP_PERFMON.
 #pragma once
 
 #include <atomic>
@@ -28,18 +32,23 @@ class FaultRing {
   [[nodiscard]] Errc open() noexcept;
   void close() noexcept;
   // False in a child after fork: the ring's mapping stays with the parent.
-  [[nodiscard]] bool is_open() const noexcept { return base_ != nullptr && opened_in_ == fork_generation(); }
+  [[nodiscard]] bool is_open() const noexcept {
+    return base_ != nullptr && opened_in_ == fork_generation();
+  }
 
   [[nodiscard]] bool empty() const noexcept {
     return head_word().load(std::memory_order_relaxed) ==
            tail_;  // relaxed: same thread; the kernel writes at our own faults
   }
-  // Calls visit(address) per fault. False: records may have been lost; look at the page tables instead.
+  // Calls visit(address) per fault. False: records may have been lost; look at the page tables
+  // instead.
   template <class Visit>
   [[nodiscard]] bool drain(Visit &&visit) {
     const std::uint64_t head =
-        head_word().load(std::memory_order_acquire);  // pairs with the kernel's barrier before data_head
-    // The kernel drops a record that does not fit. Less room than two records means that one may have been dropped.
+        // pairs with the kernel's barrier before data_head
+        head_word().load(std::memory_order_acquire);
+    // The kernel drops a record that does not fit. Less room than two records means that one may
+    // have been dropped.
     const bool complete = head - tail_ <= kDataBytes - kSlackBytes;
     for (std::uint64_t at = tail_; at < head;) {
       std::uint64_t header, address;

@@ -1,6 +1,7 @@
-// platform/fence.h -- std::atomic_thread_fence(), and under ThreadSanitizer, which does not know fences, something that it knows.
-// Ordering:  as the fence. Under ThreadSanitizer every two fences synchronize: it may miss a race between two threads that both pass one, and
-//            reports none that there is not.
+// platform/fence.h -- std::atomic_thread_fence(), and under ThreadSanitizer, which does not know
+// fences, something that it knows.
+// Ordering:  as the fence. Under ThreadSanitizer every two fences synchronize: it may miss a race
+//            between two threads that both pass one, and reports none that there is not.
 // Contexts:  async-signal-safe.
 #pragma once
 

@@ -46,19 +46,24 @@ void adopt_rights(int fd, const std::string &path) noexcept {
   const std::string model = path.substr(0, path.find_last_of('/') + 1) + "tmh.control";
   struct stat made {};
   struct stat shared {};
-  if (::lstat(model.c_str(), &shared) != 0 || !S_ISREG(shared.st_mode) || fstat(fd, &made) != 0) return;
-  // Not ours to give away, as a member of that group no longer: then the rights of a group stay what they are.
-  if (made.st_gid != shared.st_gid && fchown(fd, static_cast<uid_t>(-1), shared.st_gid) != 0) return;
+  if (::lstat(model.c_str(), &shared) != 0 || !S_ISREG(shared.st_mode) || fstat(fd, &made) != 0)
+    return;
+  // Not ours to give away, as a member of that group no longer: then the rights of a group stay
+  // what they are.
+  if (made.st_gid != shared.st_gid && fchown(fd, static_cast<uid_t>(-1), shared.st_gid) != 0)
+    return;
   const mode_t rights = shared.st_mode & 0666;
   if ((made.st_mode & 0666) != rights) (void)fchmod(fd, rights);
 }
 
-// Where a file system writes what changes elsewhere (btrfs), a store needs room that fallocate(2) cannot promise, and is SIGBUS when there is none.
-// Only an empty file can be told; the price is btrfs's checksums of its data.
+// Where a file system writes what changes elsewhere (btrfs), a store needs room that fallocate(2)
+// cannot promise, and is SIGBUS when there is none. Only an empty file can be told; the price is
+// btrfs's checksums of its data.
 void store_in_place(int fd) noexcept {
   struct statfs system {};
   int flags = 0;
-  if (fstatfs(fd, &system) != 0 || system.f_type != BTRFS_SUPER_MAGIC || ioctl(fd, FS_IOC_GETFLAGS, &flags) != 0)
+  if (fstatfs(fd, &system) != 0 || system.f_type != BTRFS_SUPER_MAGIC ||
+      ioctl(fd, FS_IOC_GETFLAGS, &flags) != 0)
     return;
   flags |= FS_NOCOW_FL;
   (void)ioctl(fd, FS_IOC_SETFLAGS, &flags);
@@ -104,22 +109,25 @@ bool may_have_made(const struct stat &file, const std::string &folder) noexcept 
 Errc check_own(const std::string &path, const struct stat &file, FileRole role) {
   if (role == FileRole::kSegment) return Errc::kOk;
   if (role == FileRole::kOwn && file.st_nlink > 1)
-    return refuse(path, "has " + std::to_string(file.st_nlink) +
-                            " names (hard links); remove the others, or copy the folder with cp -a");
+    return refuse(path,
+                  "has " + std::to_string(file.st_nlink) +
+                      " names (hard links); remove the others, or copy the folder with cp -a");
   if (!may_have_made(file, folder_of(path)))
-    return refuse(path, "belongs to user " + std::to_string(file.st_uid) + ", who may not write the folder");
+    return refuse(
+        path, "belongs to user " + std::to_string(file.st_uid) + ", who may not write the folder");
   return Errc::kOk;
 }
 }  // namespace
 
-Errc open_regular(const std::string &path, int flags, FileRole role, FileDescriptor *out) noexcept try {
+Errc open_regular(const std::string &path, int flags, FileRole role, FileDescriptor *out) noexcept
+    try {
   assert((flags & O_TRUNC) == 0);
   std::string target = path;
   if (role == FileRole::kSegment && (flags & O_EXCL) == 0)
     if (const Errc error = follow_links(path, &target); error != Errc::kOk) return error;
   bool is_new = false;
-  FileDescriptor fd =
-      keep_off_standard(FileDescriptor(open_or_make(target, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, &is_new)));
+  FileDescriptor fd = keep_off_standard(
+      FileDescriptor(open_or_make(target, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, &is_new)));
   // A folder, a FIFO or a socket.
   if (!fd && (errno == EISDIR || errno == ENXIO)) return irregular(path, role);
   struct stat info {};
@@ -170,10 +178,12 @@ Errc follow_links(const std::string &path, std::string *out) noexcept try {
     if (!link || fstat(link.get(), &info) != 0 || !S_ISLNK(info.st_mode)) break;
     if (links == kLinksMax) return fail_with(ELOOP);
     struct stat folder {};
-    const bool is_owners = stat(folder_of(file.string()).c_str(), &folder) == 0 && info.st_uid == folder.st_uid;
+    const bool is_owners =
+        stat(folder_of(file.string()).c_str(), &folder) == 0 && info.st_uid == folder.st_uid;
     if (info.st_uid != geteuid() && info.st_uid != 0 && !is_owners)
-      return refuse(file.string(), "is a symbolic link that user " + std::to_string(info.st_uid) +
-                                       " has made, which nobody else follows: name the file itself");
+      return refuse(file.string(),
+                    "is a symbolic link that user " + std::to_string(info.st_uid) +
+                        " has made, which nobody else follows: name the file itself");
     char target[PATH_MAX];
     const ssize_t bytes = readlinkat(link.get(), "", target, sizeof target);
     if (bytes < 0) return fail_with(errno);
@@ -210,7 +220,8 @@ FolderLock::~FolderLock() {
   fd_.reset();
 }
 
-// Until the file that it has locked is the one of that name: somebody may have emptied the folder while this process waited.
+// Until the file that it has locked is the one of that name: somebody may have emptied the folder
+// while this process waited.
 Errc FolderLock::acquire(const std::string &lock_path) noexcept {
   struct stat locked {};
   struct stat named {};
@@ -218,7 +229,8 @@ Errc FolderLock::acquire(const std::string &lock_path) noexcept {
     {
       const std::scoped_lock guard(locks_mutex);
       const bool is_listed = static_cast<bool>(fd_);
-      if (const Errc error = open_regular(lock_path, O_RDWR | O_CREAT, FileRole::kOwn, &fd_); error != Errc::kOk)
+      if (const Errc error = open_regular(lock_path, O_RDWR | O_CREAT, FileRole::kOwn, &fd_);
+          error != Errc::kOk)
         return error;
       if (!is_listed) next_ = std::exchange(locks, this);
     }
@@ -227,7 +239,8 @@ Errc FolderLock::acquire(const std::string &lock_path) noexcept {
     }
     if (fstat(fd_.get(), &locked) != 0) return fail_errno(Errc::kIo, lock_path);
     const bool is_there = lstat(lock_path.c_str(), &named) == 0;
-    if (is_there && locked.st_dev == named.st_dev && locked.st_ino == named.st_ino) return Errc::kOk;
+    if (is_there && locked.st_dev == named.st_dev && locked.st_ino == named.st_ino)
+      return Errc::kOk;
   }
 }
 
@@ -240,7 +253,8 @@ Errc hold(int fd, const std::string &path) noexcept {
 
 Errc look_for_holder(const std::string &path, bool *is_held) noexcept {
   *is_held = false;
-  const std::scoped_lock no_fork(locks_mutex);  // a child would keep the lock for its life, and hold() wait for it
+  // a child would keep the lock for its life, and hold() wait for it
+  const std::scoped_lock no_fork(locks_mutex);
   FileDescriptor fd;
   if (const Errc error = open_regular(path, O_RDONLY, FileRole::kOwn, &fd); error != Errc::kOk)
     return errno == ENOENT ? Errc::kOk : error;
@@ -252,24 +266,31 @@ Errc look_for_holder(const std::string &path, bool *is_held) noexcept {
 Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max,
                        Blocks blocks) noexcept {
   close();
-  if (const Errc error = open_regular(path, O_RDWR | O_CREAT, FileRole::kOwn, &fd_); error != Errc::kOk) return error;
+  if (const Errc error = open_regular(path, O_RDWR | O_CREAT, FileRole::kOwn, &fd_);
+      error != Errc::kOk)
+    return error;
   struct stat info {};
   if (fstat(fd_.get(), &info) != 0) return fail_errno(Errc::kIo, path);
-  if (static_cast<std::uint64_t>(info.st_size) < bytes_min && ftruncate(fd_.get(), static_cast<off_t>(bytes_min)) != 0)
+  if (static_cast<std::uint64_t>(info.st_size) < bytes_min &&
+      ftruncate(fd_.get(), static_cast<off_t>(bytes_min)) != 0)
     return fail_errno(Errc::kIo, "extending " + path);
   if (blocks == Blocks::kAllocated) {
-    if (const Errc error = allocate_blocks(fd_.get(), 0, bytes_min); error != Errc::kOk) return fail(error, path);
+    if (const Errc error = allocate_blocks(fd_.get(), 0, bytes_min); error != Errc::kOk)
+      return fail(error, path);
   }
   loads_take_blocks_ = platform::loads_take_blocks(fd_.get());
   if (blocks == Blocks::kSparse) {
-    reserved_.reset(static_cast<std::atomic<std::uint64_t> *>(std::calloc(bytes_max / kReservedBytes / 64 + 1, 8)));
+    reserved_.reset(static_cast<std::atomic<std::uint64_t> *>(
+        std::calloc(bytes_max / kReservedBytes / 64 + 1, 8)));
     if (reserved_ == nullptr) return fail(Errc::kOutOfMemory, path);
   }
-  void *at = map_when_touched(nullptr, bytes_max, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
+  void *at = map_when_touched(nullptr, bytes_max, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_NORESERVE, fd_.get(), 0);
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping " + path);
   base_ = static_cast<std::byte *>(at);
   bytes_max_ = bytes_max;
-  madvise(at, bytes_max, MADV_DONTFORK);  // a forked child is no participant and must not change our state
+  // a forked child is no participant and must not change our state
+  madvise(at, bytes_max, MADV_DONTFORK);
   if (blocks == Blocks::kSparse) keep_off_holes(at, 0, bytes_max, 0);
   return Errc::kOk;
 }
@@ -292,7 +313,8 @@ Errc GrowingFile::reserve_blocks(std::uint64_t offset, std::uint64_t bytes) noex
     return error;
   }
   // No room for all of it. What others have had before us needs none.
-  const std::uint64_t least_end = std::min((offset + bytes + kBlock - 1) / kBlock * kBlock, bytes_max_);
+  const std::uint64_t least_end =
+      std::min((offset + bytes + kBlock - 1) / kBlock * kBlock, bytes_max_);
   for (std::uint64_t at = offset / kBlock * kBlock; at < least_end; at += kBlock) {
     error = allocate_blocks(fd_.get(), at, kBlock);
     if (error != Errc::kOk && !is_backed(at, kBlock)) return error;
@@ -300,8 +322,9 @@ Errc GrowingFile::reserve_blocks(std::uint64_t offset, std::uint64_t bytes) noex
   return Errc::kOk;
 }
 
-// File systems may refuse to allocate what they have allocated (XFS), and ext4 keeps the part of a refused range that there was room for. What is
-// allocated and was never stored to counts as data as soon as it is in the page cache; a hole never does.
+// File systems may refuse to allocate what they have allocated (XFS), and ext4 keeps the part of a
+// refused range that there was room for. What is allocated and was never stored to counts as data
+// as soon as it is in the page cache; a hole never does.
 bool GrowingFile::is_backed(std::uint64_t offset, std::uint64_t bytes) const noexcept {
   if (loads_take_blocks_) return has_data(fd_.get(), offset, bytes);
   (void)std::atomic_ref<std::byte>(base_[offset]).load(std::memory_order_relaxed);
@@ -315,18 +338,21 @@ Errc GrowingFile::grow(std::uint64_t bytes) noexcept {
   if (fstat(fd_.get(), &info) != 0) return Errc::kIo;
   const auto from = static_cast<std::uint64_t>(info.st_size);
   if (from >= bytes) return Errc::kOk;
-  if (const Errc error = allocate_blocks(fd_.get(), from, bytes - from); error != Errc::kOk) return error;
+  if (const Errc error = allocate_blocks(fd_.get(), from, bytes - from); error != Errc::kOk)
+    return error;
   return ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0 ? Errc::kOk : Errc::kIo;
 }
 
 void GrowingFile::shrink(std::uint64_t bytes) noexcept {
-  if (ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0) return;  // the blocks stay and are reused
+  // the blocks stay and are reused
+  if (ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0) return;
 }
 
 Errc allocate_blocks(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) noexcept {
   int result;
   do {
-    result = fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset_bytes), static_cast<off_t>(bytes));
+    result = fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset_bytes),
+                       static_cast<off_t>(bytes));
   } while (result != 0 && errno == EINTR);
   if (result == 0 || errno == EOPNOTSUPP || errno == ENOSYS) return Errc::kOk;
   return errno == ENOSPC || errno == EDQUOT ? Errc::kDiskFull : Errc::kIo;
@@ -334,7 +360,8 @@ Errc allocate_blocks(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) no
 
 bool has_data(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) noexcept {
   const off_t data = lseek(fd, static_cast<off_t>(offset_bytes), SEEK_DATA);
-  return data >= 0 ? static_cast<std::uint64_t>(data) < offset_bytes + bytes : errno != ENXIO;  // in doubt it has
+  // in doubt it has
+  return data >= 0 ? static_cast<std::uint64_t>(data) < offset_bytes + bytes : errno != ENXIO;
 }
 
 bool loads_take_blocks(int fd) noexcept {
@@ -344,10 +371,12 @@ bool loads_take_blocks(int fd) noexcept {
 
 Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *out) noexcept {
   FileDescriptor fd;
-  if (const Errc error = open_regular(path, O_RDONLY, FileRole::kOwn, &fd); error != Errc::kOk) return error;
+  if (const Errc error = open_regular(path, O_RDONLY, FileRole::kOwn, &fd); error != Errc::kOk)
+    return error;
   struct stat info {};
   if (fstat(fd.get(), &info) != 0) return fail_errno(Errc::kIo, path);
-  if (static_cast<std::uint64_t>(info.st_size) > bytes_max) return fail(Errc::kCorrupt, path + " is too long");
+  if (static_cast<std::uint64_t>(info.st_size) > bytes_max)
+    return fail(Errc::kCorrupt, path + " is too long");
   try {
     out->assign(static_cast<std::size_t>(info.st_size), '\0');
   } catch (const std::bad_alloc &) {
@@ -355,7 +384,8 @@ Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *ou
   }
   std::size_t done = 0;
   while (done < out->size()) {
-    const ssize_t got = pread(fd.get(), out->data() + done, out->size() - done, static_cast<off_t>(done));
+    const ssize_t got =
+        pread(fd.get(), out->data() + done, out->size() - done, static_cast<off_t>(done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail_errno(Errc::kIo, path);
     if (got == 0) return fail(Errc::kShortFile, path);

@@ -1,5 +1,7 @@
-// platform/files.h -- descriptors, advisory folder locks, and shared files that grow under a fixed mapping.
-// Contexts:  GrowingFile::grow() and reserve(), allocate_blocks() and has_data() are async-signal-safe; everything else is not.
+// platform/files.h -- descriptors, advisory folder locks, and shared files that grow under a fixed
+// mapping.
+// Contexts:  GrowingFile::grow() and reserve(), allocate_blocks() and has_data() are
+//            async-signal-safe; everything else is not.
 #pragma once
 
 #include <atomic>
@@ -35,8 +37,8 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-// What a program whose standard files are closed prints would be written into a file that got one of their numbers: another number, or none, with
-// errno of fcntl(2).
+// What a program whose standard files are closed prints would be written into a file that got one
+// of their numbers: another number, or none, with errno of fcntl(2).
 [[nodiscard]] FileDescriptor keep_off_standard(FileDescriptor fd) noexcept;
 
 // Whose choice a file's name is, hence what may stand there.
@@ -56,13 +58,15 @@ enum class FileRole : std::uint8_t {
   kSegment,
 };
 
-// Opens a regular file, never waiting for one that is not (a FIFO's other end, a device). `flags`: of open(2), which gets O_CLOEXEC, too; what is
-// created has mode 0660 as umask(2) permits, or in a folder with a tmh.control group and rights of that one: whoever shares a domain opens all of it,
+// Opens a regular file, never waiting for one that is not (a FIFO's other end, a device). `flags`:
+// of open(2), which gets O_CLOEXEC, too; what is created has mode 0660 as umask(2) permits, or in a
+// folder with a tmh.control group and rights of that one: whoever shares a domain opens all of it,
 // whatever umask made each file. Nothing is created where a symbolic link leads, kSegment apart.
 // kForeignFile: not what the role demands; kNotADomain: a segment's is not a regular file;
 // kPermission, kReadOnly, kDiskFull, kIo. errno of an open(2) that failed is kept, else it is 0.
 // REQUIRES: no O_TRUNC, which would cut a file before it is looked at.
-[[nodiscard]] Errc open_regular(const std::string &path, int flags, FileRole role, FileDescriptor *out) noexcept;
+[[nodiscard]] Errc open_regular(const std::string &path, int flags, FileRole role,
+                                FileDescriptor *out) noexcept;
 
 // Is there anything of that name, a link that leads nowhere, too? False: errno says why, ENOENT
 // mostly.
@@ -72,14 +76,15 @@ enum class FileRole : std::uint8_t {
 // kIo: links go round; kForeignFile: see kSegment.
 [[nodiscard]] Errc follow_links(const std::string &path, std::string *out) noexcept;
 
-// Exclusive flock for the lifetime of the object; the kernel releases it when the process dies. A forked child holds none: it closes what it
-// inherits, or the lock would outlive its parent.
+// Exclusive flock for the lifetime of the object; the kernel releases it when the process dies. A
+// forked child holds none: it closes what it inherits, or the lock would outlive its parent.
 class FolderLock {
  public:
   FolderLock() = default;
   FolderLock(const FolderLock &) = delete;
   FolderLock &operator=(const FolderLock &) = delete;
-  // Unlocks by name: the child of a plain clone(2), which runs no handlers of pthread_atfork(3), still shares the open file.
+  // Unlocks by name: the child of a plain clone(2), which runs no handlers of pthread_atfork(3),
+  // still shares the open file.
   ~FolderLock();
   // REQUIRES: not acquired before.
   [[nodiscard]] Errc acquire(const std::string &lock_path) noexcept;
@@ -92,14 +97,17 @@ class FolderLock {
   FolderLock *next_ = nullptr;  // of those that have the file open
 };
 
-// A file that is held by whoever has it open and asked so, until that descriptor and those that fork inherited are closed. Told through flock: by the
-// kernel that the file system is on, whatever pids it shows to whom.
+// A file that is held by whoever has it open and asked so, until that descriptor and those that
+// fork inherited are closed. Told through flock: by the kernel that the file system is on, whatever
+// pids it shows to whom.
 [[nodiscard]] Errc hold(int fd, const std::string &path) noexcept;
-// Does anybody hold it? kOk and false where it does not exist. REQUIRES: nobody asks meanwhile (the folder lock).
+// Does anybody hold it? kOk and false where it does not exist. REQUIRES: nobody asks meanwhile (the
+// folder lock).
 [[nodiscard]] Errc look_for_holder(const std::string &path, bool *is_held) noexcept;
 
-// A file mapped once, MAP_SHARED, over its largest possible size. Growing the file makes more of the mapping usable, in every
-// process at once and without remapping. Touching beyond the file's end is SIGBUS: callers check a shared capacity first.
+// A file mapped once, MAP_SHARED, over its largest possible size. Growing the file makes more of
+// the mapping usable, in every process at once and without remapping. Touching beyond the file's
+// end is SIGBUS: callers check a shared capacity first.
 class GrowingFile {
  public:
   GrowingFile() = default;
@@ -108,16 +116,19 @@ class GrowingFile {
   ~GrowingFile() { close(); }
 
   enum class Blocks : std::uint8_t { kSparse, kAllocated };
-  // Opens or creates; the file is at least bytes_min long afterwards, with or without disk blocks for them.
+  // Opens or creates; the file is at least bytes_min long afterwards, with or without disk blocks
+  // for them.
   [[nodiscard]] Errc open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max,
                           Blocks blocks) noexcept;
   void close() noexcept;
-  // Allocates disk blocks up to `bytes`, so that storing below it cannot raise SIGBUS for lack of space. kDiskFull, kIo.
-  // Async-signal-safe.
+  // Allocates disk blocks up to `bytes`, so that storing below it cannot raise SIGBUS for lack of
+  // space. kDiskFull, kIo. Async-signal-safe.
   [[nodiscard]] Errc grow(std::uint64_t bytes) noexcept;
-  // kSparse: before the first store to [offset, offset + bytes) of anybody, and where loads_take_blocks() before the first load: disk blocks for
-  // it, and where there is room for all of its block of 64 KiB. One or two loads where this process has asked before. Blocks are the file's:
-  // they stay whoever asked for them and died. kDiskFull, kIo. Async-signal-safe. REQUIRES: bytes <= kReservedBytes, within the file.
+  // kSparse: before the first store to [offset, offset + bytes) of anybody, and where
+  // loads_take_blocks() before the first load: disk blocks for it, and where there is room for all
+  // of its block of 64 KiB. One or two loads where this process has asked before. Blocks are the
+  // file's: they stay whoever asked for them and died. kDiskFull, kIo. Async-signal-safe. REQUIRES:
+  // bytes <= kReservedBytes, within the file.
   static constexpr std::uint64_t kReservedBytes = 1u << 16;
   [[nodiscard]] Errc reserve(std::uint64_t offset, std::uint64_t bytes) noexcept {
     return is_reserved(offset, bytes) ? Errc::kOk : reserve_blocks(offset, bytes);
@@ -147,19 +158,24 @@ class GrowingFile {
   std::byte *base_ = nullptr;
   std::uint64_t bytes_max_ = 0;
   bool loads_take_blocks_ = false;
-  std::unique_ptr<std::atomic<std::uint64_t>, Free> reserved_;  // kSparse: a bit per block. calloc: memory follows use
+  // kSparse: a bit per block. calloc: memory follows use
+  std::unique_ptr<std::atomic<std::uint64_t>, Free> reserved_;
 };
 
-// Disk blocks for a range of a file; kOk where the file system cannot promise them. kDiskFull, kIo. Async-signal-safe.
-[[nodiscard]] Errc allocate_blocks(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) noexcept;
+// Disk blocks for a range of a file; kOk where the file system cannot promise them. kDiskFull, kIo.
+// Async-signal-safe.
+[[nodiscard]] Errc allocate_blocks(int fd, std::uint64_t offset_bytes,
+                                   std::uint64_t bytes) noexcept;
 
-// May anything in the range ever have been stored? False: it reads as zeros, whether it has blocks or not. Async-signal-safe.
+// May anything in the range ever have been stored? False: it reads as zeros, whether it has blocks
+// or not. Async-signal-safe.
 [[nodiscard]] bool has_data(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) noexcept;
 // Does a load from a mapped hole take a block, and raise SIGBUS when there is none? (tmpfs)
 [[nodiscard]] bool loads_take_blocks(int fd) noexcept;
 
 // Whole small file of the domain's own. kIo (or a more specific code) when it cannot be read or is
 // longer than bytes_max.
-[[nodiscard]] Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *out) noexcept;
+[[nodiscard]] Errc read_file(const std::string &path, std::uint64_t bytes_max,
+                             std::string *out) noexcept;
 
 }  // namespace tmh::platform

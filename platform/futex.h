@@ -1,5 +1,6 @@
 // platform/futex.h -- waiting on a word in shared memory.
-// Why not std::atomic::wait: libstdc++ 12 parks on a private futex, and a peer in another process is not woken (STYLE 4).
+// Why not std::atomic::wait: libstdc++ 12 parks on a private futex, and a peer in another process
+// is not woken (STYLE 4).
 // Contexts:  async-signal-safe; errno is preserved.
 #pragma once
 
@@ -16,12 +17,14 @@
 
 namespace tmh::platform {
 
-// Sleeps while *word == value. True: the whole time-out passed. Wakes spuriously; callers look again.
-inline bool futex_wait(std::atomic<std::uint32_t> &word, std::uint32_t value, long timeout_ns) noexcept {
+// Sleeps while *word == value. True: the whole time-out passed. Wakes spuriously; callers look
+// again.
+inline bool futex_wait(std::atomic<std::uint32_t> &word, std::uint32_t value,
+                       long timeout_ns) noexcept {
   const timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
   const int saved_errno = errno;
-  const long result =
-      syscall(SYS_futex, reinterpret_cast<std::uint32_t *>(&word), FUTEX_WAIT, value, &timeout, nullptr, 0);
+  const long result = syscall(SYS_futex, reinterpret_cast<std::uint32_t *>(&word), FUTEX_WAIT,
+                              value, &timeout, nullptr, 0);
   const bool timed_out = result != 0 && errno == ETIMEDOUT;
   errno = saved_errno;
   return timed_out;
@@ -29,12 +32,13 @@ inline bool futex_wait(std::atomic<std::uint32_t> &word, std::uint32_t value, lo
 
 inline void futex_wake(std::atomic<std::uint32_t> &word, int waiters_max = INT_MAX) noexcept {
   const int saved_errno = errno;
-  syscall(SYS_futex, reinterpret_cast<std::uint32_t *>(&word), FUTEX_WAKE, waiters_max, nullptr, nullptr, 0);
+  syscall(SYS_futex, reinterpret_cast<std::uint32_t *>(&word), FUTEX_WAKE, waiters_max, nullptr,
+          nullptr, 0);
   errno = saved_errno;
 }
 
-// While it lives, this thread's time-outs end when they should (22 us late here) and not up to 50 us later, the default slack that
-// lets the kernel gather wake-ups.
+// While it lives, this thread's time-outs end when they should (22 us late here) and not up to 50
+// us later, the default slack that lets the kernel gather wake-ups.
 class PreciseTimers {
  public:
   PreciseTimers() noexcept : slack_ns_(prctl(PR_GET_TIMERSLACK)) { prctl(PR_SET_TIMERSLACK, 1UL); }

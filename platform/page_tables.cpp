@@ -1,5 +1,6 @@
-// platform/page_tables.cpp -- userfaultfd, pagemap and madvise wrappers. Constants that Debian 12's headers lack are given here
-// with their kernel version; each is tried at run time before anything relies on it.
+// platform/page_tables.cpp -- userfaultfd, pagemap and madvise wrappers. Constants that Debian 12's
+// headers lack are given here with their kernel version; each is tried at run time before anything
+// relies on it.
 #include "platform/page_tables.h"
 
 #include <errno.h>
@@ -19,7 +20,8 @@ namespace {
 constexpr int kMadvGuardInstall = 102;               // Linux 6.13
 constexpr int kMadvGuardRemove = 103;                // Linux 6.13
 constexpr std::uint64_t kFeatureWpAsync = 1u << 15;  // Linux 6.7
-constexpr int kUserModeOnly = 1;                     // UFFD_USER_MODE_ONLY, Linux 5.11: needs no privilege
+// UFFD_USER_MODE_ONLY, Linux 5.11: needs no privilege
+constexpr int kUserModeOnly = 1;
 constexpr std::uint64_t kPageBytes = 4096;
 
 // struct pm_scan_arg and struct page_region of linux/fs.h, Linux 6.7.
@@ -56,13 +58,14 @@ Errc FaultAroundSwitch::switch_off(void *begin, std::uint64_t bytes) noexcept {
   range.range.start = reinterpret_cast<std::uintptr_t>(begin);
   range.range.len = bytes;
   range.mode = UFFDIO_REGISTER_MODE_WP;
-  if (ioctl(fd_, UFFDIO_REGISTER, &range) != 0) return fail_errno(Errc::kTrackingUnavailable, "UFFDIO_REGISTER");
+  if (ioctl(fd_, UFFDIO_REGISTER, &range) != 0)
+    return fail_errno(Errc::kTrackingUnavailable, "UFFDIO_REGISTER");
   return Errc::kOk;
 }
 
 // Locking brings nothing in that is inaccessible.
-void *map_when_touched(void *at, std::uint64_t bytes, int protection, int flags, int fd, std::int64_t offset,
-                       int key) noexcept {
+void *map_when_touched(void *at, std::uint64_t bytes, int protection, int flags, int fd,
+                       std::int64_t offset, int key) noexcept {
   void *const mapped = mmap(at, bytes, PROT_NONE, flags, fd, offset);
   if (mapped == MAP_FAILED) return MAP_FAILED;
   munlock(mapped, bytes);
@@ -74,8 +77,12 @@ void *map_when_touched(void *at, std::uint64_t bytes, int protection, int flags,
   return MAP_FAILED;
 }
 
-bool guard_install(void *begin, std::uint64_t bytes) noexcept { return madvise(begin, bytes, kMadvGuardInstall) == 0; }
-bool guard_remove(void *begin, std::uint64_t bytes) noexcept { return madvise(begin, bytes, kMadvGuardRemove) == 0; }
+bool guard_install(void *begin, std::uint64_t bytes) noexcept {
+  return madvise(begin, bytes, kMadvGuardInstall) == 0;
+}
+bool guard_remove(void *begin, std::uint64_t bytes) noexcept {
+  return madvise(begin, bytes, kMadvGuardRemove) == 0;
+}
 bool populate(void *begin, std::uint64_t bytes, bool for_writing) noexcept {
   constexpr int kMadvPopulateRead = 22, kMadvPopulateWrite = 23;  // Linux 5.14
   return madvise(begin, bytes, for_writing ? kMadvPopulateWrite : kMadvPopulateRead) == 0;
@@ -83,7 +90,8 @@ bool populate(void *begin, std::uint64_t bytes, bool for_writing) noexcept {
 void read_in(void *begin, std::uint64_t bytes) noexcept { madvise(begin, bytes, MADV_WILLNEED); }
 bool drop(void *begin, std::uint64_t bytes) noexcept {
   constexpr int kMadvDontneedLocked = 24;  // Linux 5.18
-  return madvise(begin, bytes, MADV_DONTNEED) == 0 || madvise(begin, bytes, kMadvDontneedLocked) == 0;
+  return madvise(begin, bytes, MADV_DONTNEED) == 0 ||
+         madvise(begin, bytes, kMadvDontneedLocked) == 0;
 }
 
 PageMap::~PageMap() {
@@ -105,7 +113,8 @@ bool PageMap::read(std::uintptr_t begin, std::size_t page_count, PageKind *out) 
   while (page_count > 0) {
     const std::size_t count = page_count < kBatch ? page_count : kBatch;
     const auto want = static_cast<ssize_t>(count * sizeof entries[0]);
-    if (pread(fd_, entries, static_cast<std::size_t>(want), static_cast<off_t>(begin / kPageBytes * 8)) != want)
+    if (pread(fd_, entries, static_cast<std::size_t>(want),
+              static_cast<off_t>(begin / kPageBytes * 8)) != want)
       return false;
     for (std::size_t i = 0; i < count; ++i) {
       if ((entries[i] & (kPresentBit | kSwapBit)) == 0 || (entries[i] & kGuardBit) != 0)
@@ -119,7 +128,8 @@ bool PageMap::read(std::uintptr_t begin, std::size_t page_count, PageKind *out) 
   return true;
 }
 
-bool PageMap::scan(std::uintptr_t begin, std::uint64_t bytes, VisitRun visit, void *context) const noexcept {
+bool PageMap::scan(std::uintptr_t begin, std::uint64_t bytes, VisitRun visit,
+                   void *context) const noexcept {
   constexpr std::size_t kRegions = 256;
   ScanRegion regions[kRegions];
   ScanArguments arguments{};
@@ -137,9 +147,11 @@ bool PageMap::scan(std::uintptr_t begin, std::uint64_t bytes, VisitRun visit, vo
       return false;
     }
     for (int i = 0; i < found; ++i) {
-      const PageKind kind = (regions[i].categories & kScanIsFile) != 0 ? PageKind::kFile : PageKind::kPrivate;
+      const PageKind kind =
+          (regions[i].categories & kScanIsFile) != 0 ? PageKind::kFile : PageKind::kPrivate;
       visit(context,
-            Run{regions[i].start, static_cast<std::size_t>((regions[i].end - regions[i].start) / kPageBytes), kind});
+            Run{regions[i].start,
+                static_cast<std::size_t>((regions[i].end - regions[i].start) / kPageBytes), kind});
     }
     if (arguments.walk_end <= arguments.start) break;
     arguments.start = arguments.walk_end;

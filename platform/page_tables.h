@@ -1,7 +1,9 @@
-// platform/page_tables.h -- what the kernel's page tables say about a range, and per-page guards without VMA splits.
-// Contexts:  guard_*, drop: async-signal-safe on Linux (plain system calls; signal-safety(7) lists none of them, the kernel
-//            takes no user lock). Scans: not in a handler.
-// Source:    userfaultfd(2) UFFD_FEATURE_WP_ASYNC, PAGEMAP_SCAN (Linux 6.7), MADV_GUARD_INSTALL on files (6.15); notes, lessons 2-6.
+// platform/page_tables.h -- what the kernel's page tables say about a range, and per-page guards
+// without VMA splits.
+// Contexts:  guard_*, drop: async-signal-safe on Linux (plain system calls; signal-safety(7) lists
+//            none of them, the kernel takes no user lock). Scans: not in a handler.
+// Source:    userfaultfd(2) UFFD_FEATURE_WP_ASYNC, PAGEMAP_SCAN (Linux 6.7), MADV_GUARD_INSTALL on
+//            files (6.15); notes, lessons 2-6.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +15,8 @@
 
 namespace tmh::platform {
 
-// Switches fault-around off for registered ranges, so that a read fault maps exactly one page. No event is ever delivered.
+// Switches fault-around off for registered ranges, so that a read fault maps exactly one page. No
+// event is ever delivered.
 class FaultAroundSwitch {
  public:
   FaultAroundSwitch() = default;
@@ -27,22 +30,26 @@ class FaultAroundSwitch {
   int fd_ = -1;
 };
 
-// mmap(2), and what is mapped comes into memory when it is touched, also in a process that has locked whatever it will map
-// (mlockall(MCL_FUTURE)): a view would be there altogether, copied, and what is only reserved would be taken. Async-signal-safe.
-// key: the protection key that the mapping gets (platform/protection_keys.h). Without one for want of areas, it is as if there were no key.
-[[nodiscard]] void *map_when_touched(void *at, std::uint64_t bytes, int protection, int flags, int fd,
-                                     std::int64_t offset, int key = kNoKey) noexcept;
+// mmap(2), and what is mapped comes into memory when it is touched, also in a process that has
+// locked whatever it will map (mlockall(MCL_FUTURE)): a view would be there altogether, copied, and
+// what is only reserved would be taken. Async-signal-safe. key: the protection key that the mapping
+// gets (platform/protection_keys.h). Without one for want of areas, it is as if there were no key.
+[[nodiscard]] void *map_when_touched(void *at, std::uint64_t bytes, int protection, int flags,
+                                     int fd, std::int64_t offset, int key = kNoKey) noexcept;
 
-// A guard makes the next touch of a page raise SIGSEGV and drops what was mapped there. False: not supported here.
+// A guard makes the next touch of a page raise SIGSEGV and drops what was mapped there. False: not
+// supported here.
 [[nodiscard]] bool guard_install(void *begin, std::uint64_t bytes) noexcept;
 [[nodiscard]] bool guard_remove(void *begin, std::uint64_t bytes) noexcept;
-// Maps every page of the range now, as a load or a store by this thread would. False: not supported (Linux 5.14), or no memory.
+// Maps every page of the range now, as a load or a store by this thread would. False: not supported
+// (Linux 5.14), or no memory.
 [[nodiscard]] bool populate(void *begin, std::uint64_t bytes, bool for_writing) noexcept;
-// Pages of a mapped file that are not in memory are read, all at once, as single pages (no large folios); nothing is mapped. A hint, for
-// mappings whose faults read nothing ahead.
+// Pages of a mapped file that are not in memory are read, all at once, as single pages (no large
+// folios); nothing is mapped. A hint, for mappings whose faults read nothing ahead.
 void read_in(void *begin, std::uint64_t bytes) noexcept;
-// Private copies in the range are discarded, those in locked memory (mlock(2)), too; the next touch maps the file's page again. Guards stay. False: not
-// all of them, and only mapping anew does it: locked before Linux 5.18, or a sandbox that refuses the advice.
+// Private copies in the range are discarded, those in locked memory (mlock(2)), too; the next touch
+// maps the file's page again. Guards stay. False: not all of them, and only mapping anew does it:
+// locked before Linux 5.18, or a sandbox that refuses the advice.
 [[nodiscard]] bool drop(void *begin, std::uint64_t bytes) noexcept;
 
 enum class PageKind : std::uint8_t { kAbsent, kFile, kPrivate };
@@ -54,16 +61,19 @@ class PageMap {
   PageMap &operator=(const PageMap &) = delete;
   ~PageMap();
   [[nodiscard]] Errc open() noexcept;
-  [[nodiscard]] bool read(std::uintptr_t begin, std::size_t page_count, PageKind *out) const noexcept;
+  [[nodiscard]] bool read(std::uintptr_t begin, std::size_t page_count,
+                          PageKind *out) const noexcept;
 
   struct Run {
     std::uintptr_t begin = 0;
     std::size_t page_count = 0;
     PageKind kind = PageKind::kAbsent;
   };
-  // Calls visit(context, run) for every run of present or swapped pages in the range. False: PAGEMAP_SCAN not available.
+  // Calls visit(context, run) for every run of present or swapped pages in the range. False:
+  // PAGEMAP_SCAN not available.
   using VisitRun = void (*)(void *context, const Run &run);
-  [[nodiscard]] bool scan(std::uintptr_t begin, std::uint64_t bytes, VisitRun visit, void *context) const noexcept;
+  [[nodiscard]] bool scan(std::uintptr_t begin, std::uint64_t bytes, VisitRun visit,
+                          void *context) const noexcept;
 
  private:
   int fd_ = -1;

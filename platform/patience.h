@@ -1,7 +1,10 @@
-// platform/patience.h -- pauses of who waits for the next steps of another thread or process, which no lock tells of.
-// Shape:     yields at first: the other may have been preempted and wait for this processor. Then sleeps, longer each time.
-// Why:       a yield lets only those of the same priority run. A real-time thread that only yields keeps an ordinary one that it waits for
-//            from its processor for ever; and one that waits for a stopped process would use up a whole processor.
+// platform/patience.h -- pauses of who waits for the next steps of another thread or process, which
+// no lock tells of.
+// Shape:     yields at first: the other may have been preempted and wait for this processor. Then
+//            sleeps, longer each time.
+// Why:       a yield lets only those of the same priority run. A real-time thread that only yields
+//            keeps an ordinary one that it waits for from its processor for ever; and one that
+//            waits for a stopped process would use up a whole processor.
 // Contexts:  async-signal-safe; not in RTM.
 #pragma once
 
@@ -28,7 +31,8 @@ class Patience {
 
  private:
   static constexpr std::uint64_t kYieldNs = 200'000;  // who was not preempted is long done
-  static constexpr long kSleepNsMax = 500'000;        // what a wait may end later than what it waits for
+  // what a wait may end later than what it waits for
+  static constexpr long kSleepNsMax = 500'000;
   long sleep_ns_ = 20'000;
 };
 

@@ -101,7 +101,8 @@ bool this_process(ProcessId *out) noexcept {
 }
 
 namespace {
-// How many pids of this process /proc knows: one per pid namespace, from its own to the process's. 0: the kernel does not tell.
+// How many pids of this process /proc knows: one per pid namespace, from its own to the process's.
+// 0: the kernel does not tell.
 int pids_in_proc() noexcept {
   char text[4096];
   if (read_small_file("/proc/self/status", text, sizeof text) <= 0) return 0;
@@ -129,14 +130,15 @@ Errc this_place(Place *out) noexcept {
   for (const char *at = text; *at >= '0' && *at <= '9'; ++at) pid = pid * 10 + (*at - '0');
   if (pid != getpid() || pids_in_proc() > 1)
     return fail(Errc::kIo,
-                "/proc shows another pid namespace than this process's: mount its own there (unshare --mount-proc)");
+                "/proc shows another pid namespace than this process's: mount its own there "
+                "(unshare --mount-proc)");
   *out = {number_of_namespace("/proc/self/ns/pid"), number_of_namespace("/proc/self/ns/time")};
   return Errc::kOk;
 }
 
 namespace {
-// By what can be asked without a descriptor: a zombie has a thread left, the one that is waited for, and no program any more. False: /proc does not
-// show it, or does not let us look.
+// By what can be asked without a descriptor: a zombie has a thread left, the one that is waited
+// for, and no program any more. False: /proc does not show it, or does not let us look.
 bool is_zombie(std::int32_t pid) noexcept {
   char path[32] = "/proc/";
   char *end = append_number(path + 6, static_cast<std::uint32_t>(pid));
@@ -155,12 +157,15 @@ bool alive(ProcessId id) noexcept {
   const int saved_errno = errno;
   Stat stat;
   const bool found = look_up(id.pid, &stat);
-  // /proc alone will not do: mounted with hidepid it hides other users' processes, and without descriptors it cannot be read.
+  // /proc alone will not do: mounted with hidepid it hides other users' processes, and without
+  // descriptors it cannot be read.
   const bool has_pid = found || ((::kill(id.pid, 0) == 0 || errno != ESRCH) && !is_zombie(id.pid));
   errno = saved_errno;
   if (!found) return has_pid;
   if (stat.start_time != id.start_time) return false;  // the pid belongs to somebody else now
-  if (id.stack_start != 0 && stat.stack_start != 0 && stat.stack_start != id.stack_start) return false;  // exec
+  // exec
+  if (id.stack_start != 0 && stat.stack_start != 0 && stat.stack_start != id.stack_start)
+    return false;
   // A zombie leader with living threads is a process whose main thread has returned: it still runs.
   const bool ended = (stat.state == 'Z' || stat.state == 'X') && stat.thread_count <= 1;
   return !ended;
@@ -170,7 +175,8 @@ namespace {
 std::uint64_t read_clock(clockid_t clock) noexcept {
   timespec now{};
   clock_gettime(clock, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
 }
 }  // namespace
 
@@ -181,7 +187,8 @@ std::uint64_t coarse_ns() noexcept { return read_clock(CLOCK_MONOTONIC_COARSE); 
 BootId this_boot() noexcept {
   BootId id;
   errno = ENODATA;  // an empty file, as sandboxes put in its place
-  if (read_small_file("/proc/sys/kernel/random/boot_id", id.text, 37) < 36) std::memset(id.text, 0, sizeof id.text);
+  if (read_small_file("/proc/sys/kernel/random/boot_id", id.text, 37) < 36)
+    std::memset(id.text, 0, sizeof id.text);
   return id;
 }
 

@@ -46,7 +46,8 @@ std::string key_refusal() {
     case ENOSYS:
       return "the kernel was built without protection keys, or a sandbox hides them";
     case EINVAL:
-      return "the processor has no protection keys, or the kernel does not use them (no 'ospke' in /proc/cpuinfo)";
+      return "the processor has no protection keys, or the kernel does not use them (no 'ospke' in "
+             "/proc/cpuinfo)";
     default:
       return std::string("pkey_alloc: ") + std::strerror(error);
   }

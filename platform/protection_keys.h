@@ -1,10 +1,13 @@
-// platform/protection_keys.h -- the process's protection key: a thread opens and closes what is mapped under it without a
-// system call.
-// Shape:     one key a process, taken at the first use and kept. kNoKey where the processor, the kernel or the process has none.
-// Invariant: a thread that does not run an instance has the key shut, and so has a signal handler, to which the kernel gives
-//            the default rights and takes them back at its return.
-// Caveat:    a thread that is created inside an instance inherits its creator's rights, as clone(2) copies them.
-// Contexts:  key_access(), set_key_access(): everywhere but between XBEGIN and XEND, where WRPKRU aborts.
+// platform/protection_keys.h -- the process's protection key: a thread opens and closes what is
+// mapped under it without a system call.
+// Shape:     one key a process, taken at the first use and kept. kNoKey where the processor, the
+//            kernel or the process has none.
+// Invariant: a thread that does not run an instance has the key shut, and so has a signal handler,
+//            to which the kernel gives the default rights and takes them back at its return.
+// Caveat:    a thread that is created inside an instance inherits its creator's rights, as clone(2)
+//            copies them.
+// Contexts:  key_access(), set_key_access(): everywhere but between XBEGIN and XEND, where WRPKRU
+//            aborts.
 // Source:    pkeys(7), pkey_alloc(2), pkey_mprotect(2); Intel SDM vol. 1, section 13.1 (PKRU).
 #pragma once
 
@@ -40,7 +43,8 @@ inline void write_key_rights(std::uint32_t rights) noexcept {
 inline void set_key_access(int key, KeyAccess access) noexcept {
   const std::uint32_t shift = 2 * static_cast<std::uint32_t>(key);
   const std::uint32_t before = read_key_rights();
-  const std::uint32_t after = (before & ~(3u << shift)) | static_cast<std::uint32_t>(access) << shift;
+  const std::uint32_t after = (before & ~(3u << shift)) | static_cast<std::uint32_t>(access)
+                                                              << shift;
   if (after != before) write_key_rights(after);
 }
 

@@ -14,8 +14,8 @@
 namespace tmh::platform {
 
 namespace {
-// A window begins at most one and a quarter of its size before its end is asked for; 8 MiB is the largest that we have met (the kernel's default
-// is 128 KiB).
+// A window begins at most one and a quarter of its size before its end is asked for; 8 MiB is the
+// largest that we have met (the kernel's default is 128 KiB).
 constexpr std::uint64_t kWindowBytes = 16u << 20;
 constexpr std::uint32_t kExtentsAtOnce = 128;
 }  // namespace
@@ -23,7 +23,8 @@ constexpr std::uint32_t kExtentsAtOnce = 128;
 std::uint64_t readahead_bytes(int fd, std::uint64_t offset_bytes) noexcept {
   std::uint64_t end = offset_bytes;
   for (bool is_last = false; !is_last;) {
-    alignas(struct fiemap) std::byte room[sizeof(struct fiemap) + kExtentsAtOnce * sizeof(struct fiemap_extent)]{};
+    alignas(struct fiemap)
+        std::byte room[sizeof(struct fiemap) + kExtentsAtOnce * sizeof(struct fiemap_extent)]{};
     using List = struct fiemap;
     List &listed = *std::launder(reinterpret_cast<List *>(room));
     listed.fm_start = end;
@@ -34,15 +35,18 @@ std::uint64_t readahead_bytes(int fd, std::uint64_t offset_bytes) noexcept {
     for (std::uint32_t i = 0; i < listed.fm_mapped_extents && !is_last; ++i) {
       const struct fiemap_extent &extent = listed.fm_extents[i];
       is_last = extent.fe_logical > end || (extent.fe_flags & FIEMAP_EXTENT_LAST) != 0;
-      if (extent.fe_logical <= end) end = std::max<std::uint64_t>(end, extent.fe_logical + extent.fe_length);
+      if (extent.fe_logical <= end)
+        end = std::max<std::uint64_t>(end, extent.fe_logical + extent.fe_length);
     }
   }
   const std::uint64_t bytes = end - offset_bytes;
   return bytes > kWindowBytes ? (bytes - kWindowBytes) / 4096 * 4096 : 0;
 }
 
-void keep_off_holes(void *at, std::uint64_t first_bytes, std::uint64_t bytes, std::uint64_t readahead_bytes) noexcept {
-  const std::uint64_t ahead = readahead_bytes > first_bytes ? std::min(readahead_bytes - first_bytes, bytes) : 0;
+void keep_off_holes(void *at, std::uint64_t first_bytes, std::uint64_t bytes,
+                    std::uint64_t readahead_bytes) noexcept {
+  const std::uint64_t ahead =
+      readahead_bytes > first_bytes ? std::min(readahead_bytes - first_bytes, bytes) : 0;
   if (ahead < bytes) madvise(static_cast<std::byte *>(at) + ahead, bytes - ahead, MADV_RANDOM);
 }
 

@@ -1,10 +1,13 @@
-// platform/shared_lock.h -- a lock in shared memory that says who holds it and survives its holder's death.
+// platform/shared_lock.h -- a lock in shared memory that says who holds it and survives its
+// holder's death.
 // Shape:     32-bit futex word: 0 free, else the holder's LockTag, with bit 31 "somebody sleeps".
-// Invariant: only the holder, or the one who inherits from a dead holder, changes the word from non-zero.
-// Ordering:  lock() acquires what unlock() released; inheriting acquires whatever the dead holder had stored, which may be half
-//            done: the inheritor repairs it before it goes on.
+// Invariant: only the holder, or the one who inherits from a dead holder, changes the word from
+//            non-zero.
+// Ordering:  lock() acquires what unlock() released; inheriting acquires whatever the dead holder
+//            had stored, which may be half done: the inheritor repairs it before it goes on.
 // Sharing:   between processes. A stopped (not dead) holder makes others wait.
-// Contexts:  lock() and unlock() are async-signal-safe, provided that the interrupted code of this thread does not hold the lock.
+// Contexts:  lock() and unlock() are async-signal-safe, provided that the interrupted code of this
+//            thread does not hold the lock.
 // Why not a robust pthread mutex: it is not async-signal-safe and its layout is glibc's (STYLE 4).
 #pragma once
 
@@ -13,8 +16,9 @@
 
 namespace tmh::platform {
 
-// Names a holder: participant slot + 1 in the lower 17 bits, 14 bits of its incarnation above. The slot alone would not do: between a
-// waiter's finding the holder dead and its taking over, the slot may pass to a new process that holds the lock by right.
+// Names a holder: participant slot + 1 in the lower 17 bits, 14 bits of its incarnation above. The
+// slot alone would not do: between a waiter's finding the holder dead and its taking over, the slot
+// may pass to a new process that holds the lock by right.
 enum class LockTag : std::uint32_t {};
 [[nodiscard]] constexpr LockTag lock_tag(std::uint32_t slot, std::uint64_t incarnation) noexcept {
   return LockTag{((static_cast<std::uint32_t>(incarnation) & 0x3fffu) << 17) | (slot + 1)};
@@ -37,7 +41,8 @@ class SharedLock {
   // True also when its holder is dead.
   [[nodiscard]] bool try_lock(LockTag self, Alive is_alive, void *context) noexcept;
   void unlock() noexcept;
-  // What its holders have done so far comes before what the caller does next. acquire: pairs with unlock().
+  // What its holders have done so far comes before what the caller does next. acquire: pairs with
+  // unlock().
   void acquire_only() const noexcept { static_cast<void>(word_.load(std::memory_order_acquire)); }
 
  private:

@@ -16,8 +16,8 @@ constinit std::atomic<std::uint32_t> armed_count{0};
 constinit std::atomic<StepHook> hook{nullptr};
 
 void update_watch() noexcept {
-  const bool watched =
-      armed_step.load(std::memory_order_relaxed) != kStepCount || hook.load(std::memory_order_relaxed) != nullptr;
+  const bool watched = armed_step.load(std::memory_order_relaxed) != kStepCount ||
+                       hook.load(std::memory_order_relaxed) != nullptr;
   detail::steps_watched.store(watched, std::memory_order_relaxed);
 }
 }  // namespace
@@ -38,7 +38,8 @@ const char *step_name(Step s) noexcept {
       TMH_STEPS(TMH_STEP_NAME) TMH_GAPS(TMH_STEP_NAME)
 #undef TMH_STEP_NAME
   };
-  return static_cast<std::uint32_t>(s) < kStepAndGapCount ? kNames[static_cast<std::uint32_t>(s)] : "none";
+  return static_cast<std::uint32_t>(s) < kStepAndGapCount ? kNames[static_cast<std::uint32_t>(s)]
+                                                          : "none";
 }
 
 void crash_at(std::uint32_t s, std::uint32_t count) noexcept {

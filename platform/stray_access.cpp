@@ -47,7 +47,8 @@ const char *text_of(StrayCause cause, const ThreadState &thread) noexcept {
     case StrayCause::kStoreInQuery:
       return "inside a query";
     case StrayCause::kSignalHandler:
-      return "in a signal handler (or after siglongjmp() out of one) while the thread runs an instance";
+      return "in a signal handler (or after siglongjmp() out of one) while the thread runs an "
+             "instance";
     case StrayCause::kForkedChild:
       return "in a forked child that has not opened the domain";
     case StrayCause::kBehindEnd:
@@ -61,11 +62,14 @@ const char *text_of(StrayCause cause, const ThreadState &thread) noexcept {
 const char *remedy_of(StrayCause cause, const ThreadState &thread) noexcept {
   switch (cause) {
     case StrayCause::kOutside:
-      if (thread.where != nullptr) return "access it through tmh::field, or give the body no tmh::Fields parameter";
-      return "put the access into tmh::atomically() or tmh::query(); TMH_STRAY=allow lets it pass, and its stores are "
+      if (thread.where != nullptr)
+        return "access it through tmh::field, or give the body no tmh::Fields parameter";
+      return "put the access into tmh::atomically() or tmh::query(); TMH_STRAY=allow lets it pass, "
+             "and its stores are "
              "lost or join this process's next instance";
     case StrayCause::kStoreInQuery:
-      return "use tmh::atomically(); with TMH_STRAY=allow the store is discarded and the query's end reports it";
+      return "use tmh::atomically(); with TMH_STRAY=allow the store is discarded and the query's "
+             "end reports it";
     case StrayCause::kSignalHandler:
       return "let the handler set a flag, and do the work in the thread";
     case StrayCause::kForkedChild:
@@ -78,9 +82,11 @@ const char *remedy_of(StrayCause cause, const ThreadState &thread) noexcept {
   return "";
 }
 
-// A reader in a handler may meet an entry that is being changed: then its text is cut or mixed, and no more.
+// A reader in a handler may meet an entry that is being changed: then its text is cut or mixed, and
+// no more.
 struct GoneView {
-  std::atomic<std::uintptr_t> begin{0};  // 0: free. Stored last (release), so that a reader sees the rest
+  // 0: free. Stored last (release), so that a reader sees the rest
+  std::atomic<std::uintptr_t> begin{0};
   std::atomic<std::uintptr_t> end{0};
   std::atomic<char> name[176];
 };
@@ -101,8 +107,8 @@ void report(const StrayAccess &access) noexcept {
   const auto function = thread_state.load(std::memory_order_acquire);
   const ThreadState thread = function != nullptr ? function() : ThreadState{};
   Sentence sentence;
-  sentence << "tmh: stray " << (access.is_write ? "store to" : "load from") << " segment '" << access.segment
-           << "', offset ";
+  sentence << "tmh: stray " << (access.is_write ? "store to" : "load from") << " segment '"
+           << access.segment << "', offset ";
   sentence.number(access.offset, 16) << " (address ";
   sentence.number(access.address, 16) << "), " << text_of(access.cause, thread) << "; thread ";
   sentence.number(static_cast<std::uint64_t>(syscall(SYS_gettid)), 10);
@@ -118,7 +124,8 @@ void remember_gone_view(std::uintptr_t begin, std::uint64_t bytes, const char *n
   entry.begin.store(0, std::memory_order_release);
   entry.end.store(begin + bytes, std::memory_order_relaxed);
   std::size_t i = 0;
-  for (; name[i] != '\0' && i + 1 < sizeof entry.name; ++i) entry.name[i].store(name[i], std::memory_order_relaxed);
+  for (; name[i] != '\0' && i + 1 < sizeof entry.name; ++i)
+    entry.name[i].store(name[i], std::memory_order_relaxed);
   entry.name[i].store('\0', std::memory_order_relaxed);
   entry.begin.store(begin, std::memory_order_release);
 }
@@ -135,9 +142,11 @@ void forget_gone_views(std::uintptr_t begin, std::uint64_t bytes) noexcept {
 void report_if_gone(std::uintptr_t address, bool is_write) noexcept {
   for (const GoneView &entry : gone_views) {
     const std::uintptr_t begin = entry.begin.load(std::memory_order_acquire);
-    if (begin == 0 || address < begin || address >= entry.end.load(std::memory_order_relaxed)) continue;
+    if (begin == 0 || address < begin || address >= entry.end.load(std::memory_order_relaxed))
+      continue;
     char name[sizeof entry.name];
-    for (std::size_t i = 0; i < sizeof name; ++i) name[i] = entry.name[i].load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i < sizeof name; ++i)
+      name[i] = entry.name[i].load(std::memory_order_relaxed);
     name[sizeof name - 1] = '\0';
     return report({StrayCause::kGone, is_write, address, name, address - begin});
   }

@@ -37,14 +37,16 @@ constexpr std::uint64_t kFirstNs = 50'000;        // a tenth of a percent
 std::atomic<std::uint64_t> settled_rate{0};       // ns per tick, 32 bits behind the point
 
 std::uint64_t rate() noexcept {
-  if (const std::uint64_t known = settled_rate.load(std::memory_order_relaxed); known != 0) return known;
+  if (const std::uint64_t known = settled_rate.load(std::memory_order_relaxed); known != 0)
+    return known;
   Moment at = now();
   while (at.ns - start.ns < kFirstNs) at = now();
   const std::uint64_t passed = std::max<std::uint64_t>(1, at.ticks - start.ticks);
-  const auto found =
-      static_cast<std::uint64_t>(static_cast<double>(at.ns - start.ns) * 4294967296.0 / static_cast<double>(passed));
+  const auto found = static_cast<std::uint64_t>(static_cast<double>(at.ns - start.ns) *
+                                                4294967296.0 / static_cast<double>(passed));
   // Not in constructors of static objects that come before `start`.
-  if (start.ns != 0 && at.ns - start.ns >= kSettledNs) settled_rate.store(found, std::memory_order_relaxed);
+  if (start.ns != 0 && at.ns - start.ns >= kSettledNs)
+    settled_rate.store(found, std::memory_order_relaxed);
   return found;
 }
 

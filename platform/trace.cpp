@@ -23,7 +23,9 @@ constinit std::atomic<TraceHeaderV1 *> detail::trace{nullptr};
 namespace {
 // initial-exec: a lazily allocated one would not be safe in a handler.
 __attribute__((tls_model("initial-exec"))) constinit thread_local std::uint64_t own_thread = 0;
-__attribute__((tls_model("initial-exec"))) constinit thread_local std::uint32_t own_generation = ~0u;  // of forks
+// of forks
+__attribute__((tls_model("initial-exec"))) constinit thread_local std::uint32_t own_generation =
+    ~0u;
 
 std::uint64_t this_thread() noexcept {
   if (own_generation != fork_generation()) {
@@ -36,13 +38,15 @@ std::uint64_t this_thread() noexcept {
 
 void detail::record(TraceHeaderV1 &header, TraceKind kind, std::uint32_t level, std::uint64_t first,
                     std::uint64_t second) noexcept {
-  const std::uint64_t position = header.head.fetch_add(1, std::memory_order_relaxed);  // relaxed: numbers tell
+  // relaxed: numbers tell
+  const std::uint64_t position = header.head.fetch_add(1, std::memory_order_relaxed);
   auto *const events = reinterpret_cast<TraceEventV1 *>(&header + 1);
   TraceEventV1 &event = events[position % kTraceEvents];
   event.number.store(0, std::memory_order_relaxed);
   fence(std::memory_order_release);  // no field is seen before the 0
   event.ns.store(monotonic_ns(), std::memory_order_relaxed);
-  event.who.store(this_thread() << 32 | level << 16 | static_cast<std::uint32_t>(kind), std::memory_order_relaxed);
+  event.who.store(this_thread() << 32 | level << 16 | static_cast<std::uint32_t>(kind),
+                  std::memory_order_relaxed);
   event.first.store(first, std::memory_order_relaxed);
   event.second.store(second, std::memory_order_relaxed);
   event.number.store(position + 1, std::memory_order_release);  // pairs with the reader's acquire
@@ -52,16 +56,21 @@ Errc open_trace(const std::string &folder, std::uint32_t slot, const std::string
   const char *const wanted = std::getenv("TMH_TRACE");
   if (wanted == nullptr || *wanted == 0 || std::strcmp(wanted, "off") == 0) return Errc::kOk;
   if (std::strcmp(wanted, "on") != 0)
-    return fail(Errc::kBadArgument, std::string("TMH_TRACE='") + wanted + "'; right values: off, on");
+    return fail(Errc::kBadArgument,
+                std::string("TMH_TRACE='") + wanted + "'; right values: off, on");
   const std::string path = trace_path(folder, slot);
   // A new file: a process that had the slot before may live on, with the old one mapped.
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return fail_errno(Errc::kIo, path);
   FileDescriptor file;
-  if (const Errc error = open_regular(path, O_RDWR | O_CREAT | O_EXCL, FileRole::kOwn, &file); error != Errc::kOk)
+  if (const Errc error = open_regular(path, O_RDWR | O_CREAT | O_EXCL, FileRole::kOwn, &file);
+      error != Errc::kOk)
     return error;
-  if (::ftruncate(file.get(), static_cast<off_t>(kTraceBytes)) != 0) return fail_errno(Errc::kIo, path);
-  if (const Errc error = allocate_blocks(file.get(), 0, kTraceBytes); error != Errc::kOk) return fail(error, path);
-  void *const memory = ::mmap(nullptr, kTraceBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (::ftruncate(file.get(), static_cast<off_t>(kTraceBytes)) != 0)
+    return fail_errno(Errc::kIo, path);
+  if (const Errc error = allocate_blocks(file.get(), 0, kTraceBytes); error != Errc::kOk)
+    return fail(error, path);
+  void *const memory =
+      ::mmap(nullptr, kTraceBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, path);
   auto *const header = static_cast<TraceHeaderV1 *>(memory);
   header->version = kTraceVersion;

@@ -1,5 +1,5 @@
-# scripts/common.sh -- what demo and check share: installing packages, configuring a preset. Sourced by bash.
-# REQUIRES: $root is the project's folder.
+# scripts/common.sh -- what demo and check share: installing packages, configuring a preset. Sourced
+# by bash. REQUIRES: $root is the project's folder.
 
 die() {
   printf '%s\n' "$*" >&2
@@ -8,7 +8,8 @@ die() {
 
 is_installed() { [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# Of the alternatives a|b|c: prints nothing when one is installed, else the first that apt offers (else the first).
+# Of the alternatives a|b|c: prints nothing when one is installed, else the first that apt offers
+# (else the first).
 missing_of() {
   local alternatives choice
   IFS='|' read -r -a alternatives <<<"$1"
@@ -39,7 +40,8 @@ missing_packages() {
   packages_of "$@" | while read -r name reason; do missing_of "$name"; done
 }
 
-# Installs what is missing of the package groups given. TMH_NO_INSTALL=1: trusts that all is there, on any system.
+# Installs what is missing of the package groups given. TMH_NO_INSTALL=1: trusts that all is there,
+# on any system.
 install_packages() {
   local missing as_root=()
   [ "${TMH_NO_INSTALL:-0}" = 1 ] && return

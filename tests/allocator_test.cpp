@@ -1,8 +1,10 @@
-// tests/allocator_test.cpp -- unmodified standard containers in a heap segment, one process, in every mode.
-// Invariants: (1) containers with tmh::allocator behave as with std::allocator, and stay what they were committed as.
+// tests/allocator_test.cpp -- unmodified standard containers in a heap segment, one process, in
+// every mode.
+// Invariants: (1) containers with tmh::allocator behave as with std::allocator, and stay what they
+//             were committed as.
 //             (2) an abort or an exception brings back containers and heap exactly.
-//             (3) a full segment says so, frees, and can be filled again; growth happens under use and survives an
-//                 abort.
+//             (3) a full segment says so, frees, and can be filled again; growth happens under use
+//                 and survives an abort.
 //             (4) each misuse has its Errc, and harms nothing.
 // Several processes: multi_allocator_test.cpp. The heap alone: heap_test.cpp.
 #include <csignal>
@@ -43,8 +45,9 @@ class AllocatorTest : public ModeTest {
   // Committed state of the heap; fails the test when it is damaged.
   storage::HeapCensus census(const Segment &segment) const {
     storage::HeapCensus counted;
-    const Errc error =
-        query(domain_, [&] { return storage::heap_check(segment.data(), segment.size_bytes(), &counted); });
+    const Errc error = query(domain_, [&] {
+      return storage::heap_check(segment.data(), segment.size_bytes(), &counted);
+    });
     EXPECT_EQ(error, Errc::kOk) << message(error);
     return counted;
   }
@@ -77,12 +80,14 @@ TEST_P(AllocatorTest, ContainersOutliveTheDomainHandle) {
   constexpr std::uint32_t kSteps = 70;
   const auto *library = segment_.root<SharedLibrary>();
   atomically(domain_, [&] {
-    for (std::uint32_t step = 0; step < kSteps; ++step) change(*segment_.root<SharedLibrary>(), step);
+    for (std::uint32_t step = 0; step < kSteps; ++step)
+      change(*segment_.root<SharedLibrary>(), step);
   });
   domain_.close();
   domain_ = Domain::open(folder_.path(), options());
   segment_ = map("heap", 0, 0);
-  ASSERT_EQ(segment_.root<SharedLibrary>(), library) << "the same address, so pointers inside stay right";
+  ASSERT_EQ(segment_.root<SharedLibrary>(), library)
+      << "the same address, so pointers inside stay right";
   EXPECT_EQ(committed(library), expected_content(kSteps));
 }
 
@@ -259,17 +264,20 @@ TEST_P(AllocatorTest, MisuseIsRefusedByName) {
     segment_.deallocate(block, 16);
     expect_error(Errc::kBadFree, [&] { segment_.deallocate(block, 16); });
     expect_error(Errc::kBadArgument, [&] { static_cast<void>(segment_.root_cell("")); });
-    expect_error(Errc::kBadArgument, [&] { static_cast<void>(segment_.root_cell(std::string(48, 'n'))); });
+    expect_error(Errc::kBadArgument,
+                 [&] { static_cast<void>(segment_.root_cell(std::string(48, 'n'))); });
     *segment_.root_cell("sized", 24) = block;
     expect_error(Errc::kRootMismatch, [&] { static_cast<void>(segment_.root_cell("sized", 32)); });
   });
-  expect_error(Errc::kRootMismatch, [&] { static_cast<void>(segment_.root<std::uint64_t>("sized")); });
+  expect_error(Errc::kRootMismatch,
+               [&] { static_cast<void>(segment_.root<std::uint64_t>("sized")); });
   EXPECT_EQ(blocks(segment_), 0U);
 }
 
 TEST_P(AllocatorTest, QueryThatAllocatesIsReportedAndLeavesNothing) {
   const std::uint64_t before = blocks(segment_);
-  expect_error(Errc::kQueryWrote, [&] { query(domain_, [&] { static_cast<void>(segment_.allocate(64)); }); });
+  expect_error(Errc::kQueryWrote,
+               [&] { query(domain_, [&] { static_cast<void>(segment_.allocate(64)); }); });
   EXPECT_EQ(domain_.depth(), 0U);
   EXPECT_EQ(blocks(segment_), before);
 }
@@ -281,22 +289,25 @@ struct RefusesToBeMade {
 
 TEST_P(AllocatorTest, ARootThatCannotBeMadeLeavesNothingInABodyThatGoesOn) {
   const std::uint64_t before = blocks(segment_);
-  atomically(domain_,
-             [&] { EXPECT_THROW(static_cast<void>(segment_.root<RefusesToBeMade>("refuses")), std::runtime_error); });
+  atomically(domain_, [&] {
+    EXPECT_THROW(static_cast<void>(segment_.root<RefusesToBeMade>("refuses")), std::runtime_error);
+  });
   EXPECT_EQ(blocks(segment_), before);
   EXPECT_THROW(static_cast<void>(segment_.root<RefusesToBeMade>("refuses")), std::runtime_error);
   EXPECT_EQ(blocks(segment_), before);
   // Nor is the name one of objects of that size; the one that is made says what it is of.
   EXPECT_NE(segment_.root<std::uint64_t>("refuses"), nullptr);
-  expect_error(Errc::kRootMismatch, [&] { static_cast<void>(segment_.root<RefusesToBeMade>("refuses")); });
+  expect_error(Errc::kRootMismatch,
+               [&] { static_cast<void>(segment_.root<RefusesToBeMade>("refuses")); });
 }
 
 TEST_P(AllocatorTest, ARootForWhichThereIsNoRoomClaimsNoSize) {
   struct Huge {
     std::byte bytes[1ull << 40];
   };
-  atomically(domain_,
-             [&] { expect_error(Errc::kSegmentFull, [&] { static_cast<void>(segment_.root<Huge>("huge")); }); });
+  atomically(domain_, [&] {
+    expect_error(Errc::kSegmentFull, [&] { static_cast<void>(segment_.root<Huge>("huge")); });
+  });
   EXPECT_NE(segment_.root<std::uint64_t>("huge"), nullptr);
 }
 
@@ -306,7 +317,8 @@ TEST_P(AllocatorTest, RootsThatHoldContainersGiveThemTheirSegment) {
   auto *heap = segment_.root<std::priority_queue<int, Numbers>>("priority queue");
   auto *pair = segment_.root<std::pair<int, Numbers>>("pair");
   auto *tuple = segment_.root<std::tuple<int, long>>("tuple");
-  EXPECT_EQ(query(domain_, [&] { return pair->first + std::get<0>(*tuple) + std::get<1>(*tuple); }), 0);
+  EXPECT_EQ(query(domain_, [&] { return pair->first + std::get<0>(*tuple) + std::get<1>(*tuple); }),
+            0);
   atomically(domain_, [&] {
     queue->push(1);
     heap->push(2);
@@ -347,7 +359,8 @@ TEST_P(AllocatorTest, AnAllocatorByDefaultHasTheOnlyHeapOfTheRunningUpdate) {
   atomically(domain_, [&] {
     EXPECT_EQ(allocator<int>(), allocator<int>(segment_));
     numbers->push_back(1);
-    query(domain_, [] { EXPECT_NE(allocator<int>().base(), nullptr) << "a query in it is its own"; });
+    query(domain_,
+          [] { EXPECT_NE(allocator<int>().base(), nullptr) << "a query in it is its own"; });
     const Numbers made({1, 2, 3});
     EXPECT_EQ(segment_of(made.data()).name(), "heap");
   });
@@ -422,7 +435,8 @@ TEST_P(AllocatorTest, ACopyMadeInAQueryLivesInTheProcessesHeap) {
     EXPECT_EQ(segment_of(nested->at(0).data()).name(), "heap") << "an adaptor hands the segment on";
     EXPECT_EQ(segment_of(words->at(2).data()).name(), "heap");
     const Words made = dictionary;
-    EXPECT_EQ(segment_of(made.at(1).data()).name(), "heap") << "a copy made in an update lies there";
+    EXPECT_EQ(segment_of(made.at(1).data()).name(), "heap")
+        << "a copy made in an update lies there";
   });
   query(domain_, [&] {
     EXPECT_EQ(numbers->back(), 4);

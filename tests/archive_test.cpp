@@ -1,6 +1,8 @@
-// tests/archive_test.cpp -- what an archive of log files holds already is never replaced by something else.
+// tests/archive_test.cpp -- what an archive of log files holds already is never replaced by
+// something else.
 // Invariants: (1) another domain's log file is refused, and both stay as they were,
-//             (2) so is another history of the same domain, which begins when a copy is restored as of a moment and goes on,
+//             (2) so is another history of the same domain, which begins when a copy is restored as
+//                 of a moment and goes on,
 //             (3) a copy of a file that was still being written is replaced by the whole one,
 //             (4) where a file cannot be renamed into the archive it is copied.
 #include <cerrno>
@@ -65,7 +67,8 @@ std::map<std::string, std::string> log_files(const std::string &folder) {
 
 class ArchiveTest : public testing::Test {
  protected:
-  // A checkpoint, and something for the next one, which archive() takes: so the older of both needs only the last files.
+  // A checkpoint, and something for the next one, which archive() takes: so the older of both needs
+  // only the last files.
   static void checkpoint(const Domain &domain, const Segment &segment) {
     domain.checkpoint();
     atomically(domain, [&] { ++*reinterpret_cast<std::uint64_t *>(segment.data()); });
@@ -96,7 +99,8 @@ TEST_F(ArchiveTest, AnotherDomainsLogFilesAreNotReplaced) {
   EXPECT_GE(archive(domain, segment, folder_ / "own"), 2u);
 }
 
-// With log files of its own it is refused for them; once it has used those again it would do so with whatever lies before.
+// With log files of its own it is refused for them; once it has used those again it would do so
+// with whatever lies before.
 TEST_F(ArchiveTest, AnotherDomainsFolderIsNoArchive) {
   const std::string path = folder_ / "one", other_path = folder_ / "other";
   DomainOptions reused = kept();
@@ -156,7 +160,8 @@ TEST_F(ArchiveTest, ACopyOfAFileInUseIsReplacedByTheWholeFile) {
     work(domain, segment, 2, 1);
     domain.close();
   }
-  for (const auto &[name, content] : log_files(path)) std::filesystem::copy(path + "/" + name, archive_ + "/" + name);
+  for (const auto &[name, content] : log_files(path))
+    std::filesystem::copy(path + "/" + name, archive_ + "/" + name);
   const auto copied = log_files(archive_);
   const Domain domain = Domain::open(path, kept());  // a generation opens in the last file
   const Segment segment = domain.map("a.db", raw());
@@ -169,7 +174,8 @@ TEST_F(ArchiveTest, ACopyOfAFileInUseIsReplacedByTheWholeFile) {
 void gather(const std::string &domain, const std::string &archive) {
   std::filesystem::create_directories(archive);
   for (const auto &[name, content] : log_files(domain))
-    std::filesystem::copy(domain + "/" + name, archive + "/" + name, std::filesystem::copy_options::skip_existing);
+    std::filesystem::copy(domain + "/" + name, archive + "/" + name,
+                          std::filesystem::copy_options::skip_existing);
 }
 
 TEST_F(ArchiveTest, ABackupFromBeforeSegmentsHaveGrownIsBroughtToALaterMoment) {
@@ -178,7 +184,8 @@ TEST_F(ArchiveTest, ABackupFromBeforeSegmentsHaveGrownIsBroughtToALaterMoment) {
     DomainOptions options = kept();
     options.levels = levels;
     options.line = LineChoice::kSoftware;
-    const std::string name = to_string(levels), path = folder_ / name, base = path + ".base", archive = path + ".log";
+    const std::string name = to_string(levels), path = folder_ / name, base = path + ".base",
+                      archive = path + ".log";
     SegmentOptions grows = raw();
     grows.max_bytes = 64 * kPageBytes;
     std::uint64_t heap_bytes = 0;
@@ -239,10 +246,12 @@ TEST_F(ArchiveTest, ABackupFromBeforeASegmentWasMadeIsBroughtToMomentsBeforeThat
   EXPECT_GT(recover(base, until).transactions, 0u);
   const Domain restored = Domain::open(base, kept());
   const Segment segment = restored.map("a.db", raw());
-  EXPECT_GE(query(restored, [&] { return *reinterpret_cast<std::uint64_t *>(segment.data()); }), 1000u);
+  EXPECT_GE(query(restored, [&] { return *reinterpret_cast<std::uint64_t *>(segment.data()); }),
+            1000u);
 }
 
-// As between two bind mounts of one device, which a container has for the domain and for the archive.
+// As between two bind mounts of one device, which a container has for the domain and for the
+// archive.
 int refuse_to_rename_between_folders(const platform::DiskEvent &event) {
   namespace fs = std::filesystem;
   const bool is_far = event.op == platform::DiskOp::kRename &&

@@ -1,6 +1,8 @@
-// tests/asymmetric_fence_test.cpp -- the two halves of a fence, between two threads that each store and then load what the other stores.
-// Invariant: never do both load the old value. With two light halves they mostly do in some rounds on a machine with two cores, which is printed,
-//            not demanded: with one core nobody sees it.
+// tests/asymmetric_fence_test.cpp -- the two halves of a fence, between two threads that each store
+// and then load what the other stores.
+// Invariant: never do both load the old value. With two light halves they mostly do in some rounds
+//            on a machine with two cores, which is printed, not demanded: with one core nobody sees
+//            it.
 #include "platform/asymmetric_fence.h"
 
 #include <gtest/gtest.h>
@@ -28,11 +30,13 @@ void meet(std::atomic<int> &arrived, int wanted) {
     if (spins > 1000) std::this_thread::yield();
 }
 
-// In how many rounds both have loaded what was there before. Whoever comes to a round has done the one before.
+// In how many rounds both have loaded what was there before. Whoever comes to a round has done the
+// one before.
 template <class OneFence, class OtherFence>
 int missed_by_both(int rounds, OneFence one, OtherFence other) {
   Words words;
-  const auto play = [&words, rounds](std::atomic<int> &mine, const std::atomic<int> &its, const auto &fence) {
+  const auto play = [&words, rounds](std::atomic<int> &mine, const std::atomic<int> &its,
+                                     const auto &fence) {
     std::vector<int> seen(static_cast<std::size_t>(rounds));
     for (int round = 0; round < rounds; ++round) {
       meet(words.arrived, 2 * round + 2);
@@ -60,8 +64,8 @@ TEST(AsymmetricFence, OneOfTwoSeesTheOther) {
   EXPECT_EQ(missed_by_both(kRounds, light, heavy), 0);
   EXPECT_EQ(missed_by_both(kRounds, heavy, light), 0);
   constexpr int kRoundsToPrint = kRounds / 10;
-  std::printf("two light halves: both missed in %d of %d rounds\n", missed_by_both(kRoundsToPrint, light, light),
-              kRoundsToPrint);
+  std::printf("two light halves: both missed in %d of %d rounds\n",
+              missed_by_both(kRoundsToPrint, light, light), kRoundsToPrint);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// tests/bad_calls_test.cpp -- calls at the wrong time or with wrong arguments, and an environment that refuses: an Errc each.
+// tests/bad_calls_test.cpp -- calls at the wrong time or with wrong arguments, and an environment
+// that refuses: an Errc each.
 // Invariants: a refused call changes nothing; the domain works afterwards.
 #include <sched.h>
 #include <signal.h>
@@ -42,7 +43,8 @@ TEST_F(BadCallTest, CallsThatNeedAnInstance) {
   expect_error(Errc::kEndWithoutBegin, [&] { self.domain.end_query(); });
   expect_error(Errc::kEndWithoutBegin, [&] { self.domain.abort(); });
   expect_error(Errc::kEndWithoutBegin, [&] { static_cast<void>(self.domain.validate()); });
-  expect_error(Errc::kEndWithoutBegin, [&] { self.domain.advise(self.first.data(), Access::kRead); });
+  expect_error(Errc::kEndWithoutBegin,
+               [&] { self.domain.advise(self.first.data(), Access::kRead); });
   expect_error(Errc::kEndWithoutBegin, [&] { static_cast<void>(heap.allocate(8)); });
   expect_error(Errc::kEndWithoutBegin, [&] { static_cast<void>(heap.root_cell("r")); });
   self.commit(0, 1);
@@ -79,11 +81,14 @@ TEST_F(BadCallTest, SegmentsOfTwoDomainsAtOneAddressAreRefusedUntilOneIsRelocata
 // A segment stays what it was made as.
 TEST_F(BadCallTest, SegmentOfAnotherDomainThatWasMadeAtTheSameAddressIsRefused) {
   const MemoryFolder other_folder;
-  expect_child("makes it", [&] { static_cast<void>(Domain::open(other_folder.path(), plain()).map("prices.db")); });
+  expect_child("makes it", [&] {
+    static_cast<void>(Domain::open(other_folder.path(), plain()).map("prices.db"));
+  });
   const Actor self = actor();
   const Domain other = Domain::open(other_folder.path(), plain());
   expect_error(
-      Errc::kAddressInUse, [&] { static_cast<void>(other.map("prices.db")); }, "SegmentOptions::relocatable");
+      Errc::kAddressInUse, [&] { static_cast<void>(other.map("prices.db")); },
+      "SegmentOptions::relocatable");
   self.domain.unmap(self.first);
   self.domain.unmap(self.second);
   EXPECT_TRUE(other.map("prices.db")) << "one domain at a time";
@@ -99,7 +104,8 @@ TEST_F(BadCallTest, CallsThatNoInstanceMayContain) {
     self.domain.unmap(self.first);
     ADD_FAILURE() << "unmapped under a running instance";
   } catch (const Error &error) {
-    EXPECT_TRUE(error.errc() == Errc::kInstanceRunning || error.errc() == Errc::kSegmentInUse) << error.what();
+    EXPECT_TRUE(error.errc() == Errc::kInstanceRunning || error.errc() == Errc::kSegmentInUse)
+        << error.what();
   }
   EXPECT_EQ(self.get(0), 1U);
   EXPECT_EQ(self.domain.end(), Status::kCommitted);
@@ -129,9 +135,12 @@ TEST_F(BadCallTest, ABodyThatLeavesAnInstanceOpenIsRefused) {
       return 5;
     };
     const std::function<void()> calls[] = {
-        [&] { atomically(self.domain, leave_open); }, [&] { atomically(self.domain, [&] { (void)leave_open(); }); },
+        [&] { atomically(self.domain, leave_open); },
+        [&] { atomically(self.domain, [&] { (void)leave_open(); }); },
         [&] { atomically(site, [&](Fields) { return leave_open(); }); },
-        [&] { atomically(self.domain, [&] { atomically(self.domain, [&] { (void)leave_open(); }); }); }};
+        [&] {
+          atomically(self.domain, [&] { atomically(self.domain, [&] { (void)leave_open(); }); });
+        }};
     for (const auto &call : calls) {
       expect_error(Errc::kNestedMisuse, call, "not ended");
       EXPECT_EQ(self.domain.depth(), 0U);
@@ -152,9 +161,10 @@ TEST_F(BadCallTest, AQueryWhoseBodyLeavesAnInstanceOpenIsRefused) {
     self.domain.begin_query();
     return self.get(0);
   };
-  const std::function<void()> calls[] = {[&] { (void)query(self.domain, leave_open); },
-                                         [&] { query(self.domain, [&] { (void)leave_open(); }); },
-                                         [&] { query(self.domain, [&] { (void)query(self.domain, leave_open); }); }};
+  const std::function<void()> calls[] = {
+      [&] { (void)query(self.domain, leave_open); },
+      [&] { query(self.domain, [&] { (void)leave_open(); }); },
+      [&] { query(self.domain, [&] { (void)query(self.domain, leave_open); }); }};
   for (const auto &call : calls) {
     expect_error(Errc::kNestedMisuse, call, "not ended");
     expect_all_ended();
@@ -212,7 +222,8 @@ TEST_F(BadCallTest, FileWithoutOurHeaderIsNoHeap) {
   const Domain domain = Domain::open(folder_.path(), plain());
   expect_error(
       Errc::kNotAHeap, [&] { static_cast<void>(domain.map("text.txt")); }, "text.txt");
-  EXPECT_TRUE(read_file(folder_ / "text.txt") == std::string(1 << 20, 't')) << "a refused file was changed";
+  EXPECT_TRUE(read_file(folder_ / "text.txt") == std::string(1 << 20, 't'))
+      << "a refused file was changed";
 }
 
 TEST_F(BadCallTest, BadFreesAreRefused) {
@@ -279,7 +290,8 @@ TEST_F(BadCallTest, AlignmentMustBeAPowerOfTwoUpToAPage) {
       static_cast<void>(heap.allocate(8, alignment));
       ADD_FAILURE() << "alignment " << alignment << " was accepted";
     } catch (const Error &error) {
-      EXPECT_TRUE(error.errc() == Errc::kBadArgument || error.errc() == Errc::kMisalignedAddress) << error.what();
+      EXPECT_TRUE(error.errc() == Errc::kBadArgument || error.errc() == Errc::kMisalignedAddress)
+          << error.what();
     }
   }
   self.domain.abort();
@@ -320,7 +332,8 @@ TEST_F(BadCallTest, OpeningAndLookingWhileAnotherThreadCloses) {
         domain.close();
       } catch (const Error &error) {
         const Errc why = error.errc();  // the other one has mapped, closed or unmapped it
-        EXPECT_TRUE(why == Errc::kSegmentInUse || why == Errc::kNotInitialized || why == Errc::kNotMapped)
+        EXPECT_TRUE(why == Errc::kSegmentInUse || why == Errc::kNotInitialized ||
+                    why == Errc::kNotMapped)
             << error.what();
       }
     }
@@ -401,10 +414,12 @@ TEST_F(BadCallTest, LastErrorTellsTheDetail) {
   const Actor self = actor();
   std::error_code ec;
   static_cast<void>(self.domain.unmap("nothing-like-this.raw", ec));
-  EXPECT_NE(self.domain.last_error().find("nothing-like-this.raw"), std::string::npos) << self.domain.last_error();
+  EXPECT_NE(self.domain.last_error().find("nothing-like-this.raw"), std::string::npos)
+      << self.domain.last_error();
 }
 
-// --- an environment that refuses --------------------------------------------------------------------------------------------------
+// --- an environment that refuses
+// -------------------------------------------------------------------------------------------------
 
 TEST_F(BadCallTest, KernelTrackingThatIsNotPermittedIsUnavailable) {
   for (const Tracking tracking : {Tracking::kKernel, Tracking::kKernelHot}) {
@@ -412,14 +427,17 @@ TEST_F(BadCallTest, KernelTrackingThatIsNotPermittedIsUnavailable) {
       forbid(SYS_perf_event_open);
       DomainOptions options;
       options.tracking = tracking;
-      expect_error(Errc::kTrackingUnavailable, [&] { static_cast<void>(Domain::open(folder_.path(), options)); });
+      expect_error(Errc::kTrackingUnavailable,
+                   [&] { static_cast<void>(Domain::open(folder_.path(), options)); });
     });
   }
 }
 
-// Opens with one more descriptor each time, until it works: whatever could not be opened before, the reason is the kernel's.
+// Opens with one more descriptor each time, until it works: whatever could not be opened before,
+// the reason is the kernel's.
 TEST_F(BadCallTest, AWantOfDescriptorsIsNotTakenForMissingPermission) {
-  if (const Domain trial = Domain::open(folder_.path()); trial.tracking().tracking != Tracking::kKernelHot)
+  if (const Domain trial = Domain::open(folder_.path());
+      trial.tracking().tracking != Tracking::kKernelHot)
     GTEST_SKIP() << trial.tracking().reason;
   for (const Tracking wanted : {Tracking::kKernelHot, Tracking::kAuto}) {
     expect_child("few descriptors", [&] {
@@ -439,7 +457,8 @@ TEST_F(BadCallTest, AWantOfDescriptorsIsNotTakenForMissingPermission) {
           EXPECT_NE(error.errc(), Errc::kTrackingUnavailable) << error.what();
           said = error.what();
         }
-        EXPECT_TRUE(is_open || said.find("Too many open files") != std::string::npos) << count << ": " << said;
+        EXPECT_TRUE(is_open || said.find("Too many open files") != std::string::npos)
+            << count << ": " << said;
         EXPECT_EQ(said.find("permi"), std::string::npos) << count << ": " << said;
       }
       EXPECT_TRUE(is_open);
@@ -453,7 +472,8 @@ TEST_F(BadCallTest, AutomaticTrackingFallsBackToSignalsAndSaysWhy) {
     unsetenv("TMH_TRACKING");
     const Actor self(folder_.path(), DomainOptions{});
     EXPECT_EQ(self.domain.tracking().tracking, Tracking::kSignalHot);
-    EXPECT_NE(self.domain.tracking().reason.find("perf"), std::string::npos) << self.domain.tracking().reason;
+    EXPECT_NE(self.domain.tracking().reason.find("perf"), std::string::npos)
+        << self.domain.tracking().reason;
     self.commit(0, 1);
     EXPECT_EQ(self.committed(), 1U);
   });
@@ -470,7 +490,8 @@ TEST_F(BadCallTest, AddressSpaceThatRunsOutIsOutOfMemory) {
     SegmentOptions huge = raw_segment();
     huge.max_bytes = std::uint64_t{1} << 40;
     expect_error(Errc::kOutOfMemory, [&] { static_cast<void>(domain.map("huge.raw", huge)); });
-    EXPECT_TRUE(domain.map("small.raw", raw_segment())) << "the refused segment left something behind";
+    EXPECT_TRUE(domain.map("small.raw", raw_segment()))
+        << "the refused segment left something behind";
   });
 }
 
@@ -482,7 +503,8 @@ TEST_F(BadCallTest, FileSizeLimitIsAnIoErrorNotASignal) {
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
     std::error_code ec;
     EXPECT_FALSE(domain.map("big.raw", raw_segment(std::uint64_t{2} << 30), ec));
-    EXPECT_TRUE(ec == make_error_code(Errc::kIo) || ec == make_error_code(Errc::kDiskFull)) << ec.message();
+    EXPECT_TRUE(ec == make_error_code(Errc::kIo) || ec == make_error_code(Errc::kDiskFull))
+        << ec.message();
     EXPECT_TRUE(domain.map("small.raw", raw_segment()));
   });
 }
@@ -502,17 +524,19 @@ TEST_F(BadCallTest, AnEndWithoutRoomSaysThatAndNothingElse) {
         Errc::kIo,
         [&] {
           atomically(domain, [&] {
-            for (std::uint64_t at = 0; at < kBytes; at += kPageBytes) wide.data()[at] = std::byte{1};
+            for (std::uint64_t at = 0; at < kBytes; at += kPageBytes)
+              wide.data()[at] = std::byte{1};
           });
         },
         "no room for the instance's versions");
   });
 }
 
-// A device of its own, in a mount namespace that goes with the child. Not tmpfs: there even a load from a hole takes a page of the
-// device, and raises SIGBUS before any library could prevent it.
+// A device of its own, in a mount namespace that goes with the child. Not tmpfs: there even a load
+// from a hole takes a page of the device, and raises SIGBUS before any library could prevent it.
 bool mount_small_device(const std::string &image, const std::string &folder) {
-  if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+  if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+    return false;
   write_file(image, "");
   if (truncate(image.c_str(), 64 << 20) != 0) return false;
   const std::string quiet = " >/dev/null 2>&1";
@@ -547,7 +571,8 @@ TEST_F(BadCallTest, FullDiskIsAnErrorNotASignal) {
     EXPECT_GT(domain.counters().aborts[static_cast<std::size_t>(AbortCause::kNoSpace)], 0U);
     query(domain, [&] { EXPECT_EQ(load(segment.data()[0]), std::byte{1}); });
   });
-  if (end.exit_code == kMayNotMount) GTEST_SKIP() << "needs mkfs.ext4 and the right to mount a loop device";
+  if (end.exit_code == kMayNotMount)
+    GTEST_SKIP() << "needs mkfs.ext4 and the right to mount a loop device";
   EXPECT_TRUE(end.succeeded()) << "exit code " << end.exit_code << ", signal " << end.signal;
 }
 
@@ -556,7 +581,8 @@ TEST(ErrcTest, EveryCodeHasItsOwnSentence) {
   for (int code = 0; code <= static_cast<int>(Errc::kOutOfMemory); ++code) {
     const char *text = message(static_cast<Errc>(code));
     ASSERT_NE(text, nullptr);
-    EXPECT_EQ(seen.find("\n" + std::string(text) + "\n"), std::string::npos) << code << " repeats: " << text;
+    EXPECT_EQ(seen.find("\n" + std::string(text) + "\n"), std::string::npos)
+        << code << " repeats: " << text;
     seen += "\n" + std::string(text) + "\n";
   }
   EXPECT_NE(message(static_cast<Errc>(12345)), nullptr);

@@ -1,5 +1,7 @@
-// tests/before_main_test.cpp -- instances in constructors of static objects, which come before those of a static library.
-// Method:     the program runs itself once more, with a word in the environment that tells its static object to play, and to end the program.
+// tests/before_main_test.cpp -- instances in constructors of static objects, which come before
+// those of a static library.
+// Method:     the program runs itself once more, with a word in the environment that tells its
+//             static object to play, and to end the program.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

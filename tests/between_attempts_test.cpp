@@ -1,9 +1,12 @@
-// tests/between_attempts_test.cpp -- hybrid domains: what the user's code does to an instance from outside its attempts: actions that run
-// instances, exceptions that it makes of an abort, a fork in the body.
+// tests/between_attempts_test.cpp -- hybrid domains: what the user's code does to an instance from
+// outside its attempts: actions that run instances, exceptions that it makes of an abort, a fork in
+// the body.
 //             Instances of another domain in the body.
-// Invariants: (1) why an attempt failed, and what retry() waits for, is the attempt's, whatever its actions run in between. (2) an exception of an
-//             attempt that was aborted does not leave atomically(). (3) a forked child is told that it is detached.
-//             (4) an instance begins in no other domain's. (5) its actions run, whatever else there is no memory for.
+// Invariants: (1) why an attempt failed, and what retry() waits for, is the attempt's, whatever its
+//             actions run in between. (2) an exception of an attempt that was aborted does not
+//             leave atomically(). (3) a forked child is told that it is detached.
+//             (4) an instance begins in no other domain's. (5) its actions run, whatever else there
+//                 is no memory for.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -94,7 +97,8 @@ TEST_F(BetweenAttemptsTest, ActionThatClosesTheDomainEndsTheInstance) {
   });
 }
 
-// The first commit at level 1 after an escalation is noted with the thread's context, which goes with the domain.
+// The first commit at level 1 after an escalation is noted with the thread's context, which goes
+// with the domain.
 TEST_F(BetweenAttemptsTest, ActionThatClosesTheDomainAfterAReturnToLevelOne) {
   expect_child("returns", [&] {
     open("1KiB/1/64,read=4");
@@ -226,7 +230,9 @@ TEST_F(BetweenAttemptsTest, RetryInAQueryWaitsForALaterSnapshot) {
     for (const bool is_nested : {false, true}) {
       ++wanted;
       std::thread sets([&] { set_elsewhere(other, 0, wanted); });
-      EXPECT_EQ(is_nested ? atomically(domain_, [&] { return query(domain_, body); }) : query(domain_, body), wanted);
+      EXPECT_EQ(is_nested ? atomically(domain_, [&] { return query(domain_, body); })
+                          : query(domain_, body),
+                wanted);
       EXPECT_EQ(domain_.depth(), 0U);
       sets.join();
     }
@@ -261,7 +267,8 @@ TEST_F(BetweenAttemptsTest, UpdateWithTheTurnIsNotFailedByLevelOne) {
   EXPECT_EQ(committed(1), 1U);
 }
 
-// Words that a snapshot may need fill the undo ring. They go with it, so this is not a body that is too large.
+// Words that a snapshot may need fill the undo ring. They go with it, so this is not a body that is
+// too large.
 TEST_F(BetweenAttemptsTest, UpdateThatMayNotEscalateOutlivesALongQuery) {
   constexpr std::uint64_t kUpdates = line::kUndoWords + 10;
   expect_child("updates", [&] {
@@ -273,7 +280,8 @@ TEST_F(BetweenAttemptsTest, UpdateThatMayNotEscalateOutlivesALongQuery) {
       updates = std::thread([&] {
         for (std::uint64_t i = 0; i < kUpdates; ++i) atomically(site, [&](Fields) { ++word(0); });
       });
-      while (site.report().line_aborts == 0 && site.report().line_commits < kUpdates) std::this_thread::yield();
+      while (site.report().line_aborts == 0 && site.report().line_commits < kUpdates)
+        std::this_thread::yield();
     });
     updates.join();
     EXPECT_GT(site.report().line_aborts, 0U);
@@ -281,7 +289,8 @@ TEST_F(BetweenAttemptsTest, UpdateThatMayNotEscalateOutlivesALongQuery) {
   });
 }
 
-// What an instance has written is found at its end, in lists on the heap. Where these find no memory it aborts, and the program goes on.
+// What an instance has written is found at its end, in lists on the heap. Where these find no
+// memory it aborts, and the program goes on.
 TEST_F(BetweenAttemptsTest, LargeUpdateWithoutMemoryAborts) {
   constexpr std::uint64_t kMany = 8192;
   expect_child("writes", [&] {
@@ -292,8 +301,9 @@ TEST_F(BetweenAttemptsTest, LargeUpdateWithoutMemoryAborts) {
         *reinterpret_cast<std::uint64_t *>(large.data() + page * kPageBytes) = value;
     };
     const auto read_last = [&] {
-      return query(domain_,
-                   [&] { return *reinterpret_cast<const std::uint64_t *>(large.data() + (kMany - 1) * kPageBytes); });
+      return query(domain_, [&] {
+        return *reinterpret_cast<const std::uint64_t *>(large.data() + (kMany - 1) * kPageBytes);
+      });
     };
     constexpr NewFailure kSecondLarge{1, 32u << 10};
     std::uint64_t refused = 0;
@@ -313,14 +323,16 @@ TEST_F(BetweenAttemptsTest, LargeUpdateWithoutMemoryAborts) {
   });
 }
 
-// Whatever ends an attempt, and whatever its actions run in between: a site's report tells of its own pages, and of all of them.
+// Whatever ends an attempt, and whatever its actions run in between: a site's report tells of its
+// own pages, and of all of them.
 TEST_F(BetweenAttemptsTest, PagesThatAnAttemptMovedAreItsSites) {
   expect_child("counts", [&] {
     open("1KiB/1/64,read=4");
     const Site above(domain_, "above", "always"), other(domain_, "other", "never");
     const auto recall = [&] { atomically(above, [&](Fields) { ++word(0); }); };
     std::uint64_t recalls = 0;
-    const auto expect_release = [&](const char *name, const std::function<void(const Site &)> &run) {
+    const auto expect_release = [&](const char *name,
+                                    const std::function<void(const Site &)> &run) {
       recall();
       EXPECT_EQ(above.report().recalls, ++recalls) << name;
       const Site site(domain_, name, "on-capacity");
@@ -366,7 +378,8 @@ TEST_F(BetweenAttemptsTest, PagesThatAnAttemptMovedAreItsSites) {
   });
 }
 
-// At the end of a query that stored, and of an update that found the disk full, the error is told after them.
+// At the end of a query that stored, and of an update that found the disk full, the error is told
+// after them.
 TEST_F(BetweenAttemptsTest, ActionThatFailsDoesNotChangeWhatAnErrorSays) {
   const StrayAllowed allowed;
   open();
@@ -523,7 +536,8 @@ TEST_F(BetweenAttemptsTest, ExceptionMadeOfAnAbortDoesNotLeave) {
   EXPECT_EQ(site.report().line_aborts, 1U);
 }
 
-// Level 1 of the inner domain knows nothing of the outer one: it would commit what the outer instance rolls back, or runs again.
+// Level 1 of the inner domain knows nothing of the outer one: it would commit what the outer
+// instance rolls back, or runs again.
 TEST_F(BetweenAttemptsTest, InstanceOfAnotherDomainIsRefusedAtEitherLevel) {
   expect_child("refuses", [&] {
     open();
@@ -541,14 +555,17 @@ TEST_F(BetweenAttemptsTest, InstanceOfAnotherDomainIsRefusedAtEitherLevel) {
         });
       });
     }
-    expect_error(Errc::kNestedMisuse, [&] { atomically(domain_, [&] { atomically(inner, [](Fields) {}); }); });
-    expect_error(Errc::kNestedMisuse, [&] { query(domain_, [&] { atomically(inner, [](Fields) {}); }); });
+    expect_error(Errc::kNestedMisuse,
+                 [&] { atomically(domain_, [&] { atomically(inner, [](Fields) {}); }); });
+    expect_error(Errc::kNestedMisuse,
+                 [&] { query(domain_, [&] { atomically(inner, [](Fields) {}); }); });
     EXPECT_EQ(inner.report().line_commits, 0U);
     EXPECT_EQ(committed(0), 0U);
   });
 }
 
-// In a view of the thread's own the inner one's end took the view away: the rest of the body touched the process's, outside every instance.
+// In a view of the thread's own the inner one's end took the view away: the rest of the body
+// touched the process's, outside every instance.
 TEST_F(BetweenAttemptsTest, InstanceInAViewOfItsOwnSurvivesARefusedOneOfAnotherDomain) {
   expect_child("goes on", [&] {
     setenv("TMH_THREAD_VIEWS", "always", 1);

@@ -1,7 +1,10 @@
-// tests/beyond_capacity_test.cpp -- updates that exceed the capacity model of level 1: adaptive sites run them there without it.
-// Invariants: (1) such an update commits at level 1, whole, and takes no page from it; the site's next ones begin without the model, until one fits
-//             again. (2) what cannot be done at level 1 either, or exceeds software lines, goes to level 2. (3) beside others first; after a failure
-//             nobody else commits until it has ended, by whatever end. (4) adaptive-pages, queries and domains without a model know none of this.
+// tests/beyond_capacity_test.cpp -- updates that exceed the capacity model of level 1: adaptive
+// sites run them there without it.
+// Invariants: (1) such an update commits at level 1, whole, and takes no page from it; the site's
+//             next ones begin without the model, until one fits again. (2) what cannot be done at
+//             level 1 either, or exceeds software lines, goes to level 2. (3) beside others first;
+//             after a failure nobody else commits until it has ended, by whatever end. (4)
+//             adaptive-pages, queries and domains without a model know none of this.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,21 +43,25 @@ class BeyondCapacityTest : public testing::Test {
   }
   // The first one of a line.
   [[nodiscard]] field<std::uint64_t> &word(std::uint64_t page, std::uint64_t line = 0) const {
-    return *reinterpret_cast<field<std::uint64_t> *>(segment_.data() + page * kPageBytes + line * 64);
+    return *reinterpret_cast<field<std::uint64_t> *>(segment_.data() + page * kPageBytes +
+                                                     line * 64);
   }
   void add_to_all(std::uint64_t pages = kPages) const {
     for (std::uint64_t page = 0; page < pages; ++page) ++word(page);
   }
   void expect_all(std::uint64_t value) const {
     query(domain_, [&] {
-      for (std::uint64_t page = 0; page < kPages; ++page) EXPECT_EQ(word(page).load(), value) << page;
+      for (std::uint64_t page = 0; page < kPages; ++page)
+        EXPECT_EQ(word(page).load(), value) << page;
     });
   }
   // A commit at level 1 by another thread.
   void commit_elsewhere(const Site &site, std::uint64_t page) const {
     std::thread([&] { atomically(site, [&](Fields) { ++word(page); }); }).join();
   }
-  [[nodiscard]] std::uint64_t turn() const { return detail::impl_of(domain_)->lines()->memory().state().turn.load(); }
+  [[nodiscard]] std::uint64_t turn() const {
+    return detail::impl_of(domain_)->lines()->memory().state().turn.load();
+  }
 
   MemoryFolder folder_;
   Domain domain_;
@@ -69,8 +76,11 @@ TEST_F(BeyondCapacityTest, AnUpdateStaysAtLevel1AndTheNextOnesBeginWithoutTheMod
   EXPECT_EQ(report.line_commits, 10U);
   EXPECT_EQ(report.unlimited_commits, 10U);
   EXPECT_EQ(report.page_commits, 0U);
-  EXPECT_EQ(report.escalations_capacity + report.escalations_attempts + report.escalations_needs_pages, 0U);
-  // The first, and one each after one and after two more that began without it; the next comes after four.
+  EXPECT_EQ(
+      report.escalations_capacity + report.escalations_attempts + report.escalations_needs_pages,
+      0U);
+  // The first, and one each after one and after two more that began without it; the next comes
+  // after four.
   EXPECT_EQ(report.line_aborts, 3U);
   EXPECT_EQ(report.line_aborts_by_cause[static_cast<std::size_t>(AbortCause::kCapacity)], 3U);
   EXPECT_EQ(report.de_escalations, 0U);
@@ -137,7 +147,8 @@ TEST_F(BeyondCapacityTest, WhatExceedsSoftwareLinesGoesToLevel2) {
   EXPECT_EQ(site.report().page_commits, 2U);
   query(domain_, [&] {
     for (std::uint64_t page = 0; page < kMany; ++page)
-      for (std::uint64_t line = 0; line < kLinesPerPage; ++line) ASSERT_EQ(word(page, line).load(), 2U);
+      for (std::uint64_t line = 0; line < kLinesPerPage; ++line)
+        ASSERT_EQ(word(page, line).load(), 2U);
   });
 }
 
@@ -174,7 +185,8 @@ TEST_F(BeyondCapacityTest, AnExceptionUndoesIt) {
 // Runs its first attempt without the model, in which another thread commits what it has read.
 class Duel {
  public:
-  Duel(const Site &large, std::function<void()> commits) : large_(large), commits_(std::move(commits)) {}
+  Duel(const Site &large, std::function<void()> commits)
+      : large_(large), commits_(std::move(commits)) {}
   template <class Body>
   void run(const Body &body) {
     int attempt = 0;
@@ -264,7 +276,8 @@ TEST(BeyondCapacityLearns, RunsAreDoubledByFailuresAndHalvedByCommits) {
   beyond.escalated();
   beyond.failed_beside_others();
   EXPECT_EQ(at_pages(), 2) << "256 halved eight times, and doubled";
-  EXPECT_EQ(alone(), hierarchy::SiteState::kPageRunsMax) << "who was alone says nothing of those beside others";
+  EXPECT_EQ(alone(), hierarchy::SiteState::kPageRunsMax)
+      << "who was alone says nothing of those beside others";
   for (int i = 0; i < 9; ++i) beyond.committed_at_lines(false);
   beyond.failed_beside_others();
   EXPECT_EQ(alone(), 1);

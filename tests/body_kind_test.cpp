@@ -1,5 +1,6 @@
-// tests/body_kind_test.cpp -- a site's body is what the program says it is, by what it takes: tmh::Fields (instrumented) or
-// nothing (plain). Neither the environment nor the domain's levels nor another process change it.
+// tests/body_kind_test.cpp -- a site's body is what the program says it is, by what it takes:
+// tmh::Fields (instrumented) or nothing (plain). Neither the environment nor the domain's levels
+// nor another process change it.
 // Order:      where two processes play, a comment at the side tells who runs.
 #include <gtest/gtest.h>
 
@@ -42,7 +43,8 @@ concept MadeOfNothing = requires {
 }
 || requires { Token{}; };
 static_assert(!MadeOfNothing<Fields> && !std::is_default_constructible_v<Fields>);
-static_assert(!std::is_default_constructible_v<detail::FieldsKey> && !std::is_aggregate_v<detail::FieldsKey>);
+static_assert(!std::is_default_constructible_v<detail::FieldsKey> &&
+              !std::is_aggregate_v<detail::FieldsKey>);
 static_assert(std::is_empty_v<Fields> && std::is_trivially_copyable_v<Fields>);
 // What a body takes, not its site, says how it is run.
 static_assert(std::is_constructible_v<Site, const Domain &, const char *, const char *>);
@@ -65,7 +67,9 @@ DomainOptions hybrid() {
 // Two words in one line of one page.
 struct Table {
   explicit Table(const std::string &folder, const DomainOptions &options = hybrid())
-      : domain(Domain::open(folder, options)), segment(domain.map("words.db")), word(segment.root<Word>("word")) {}
+      : domain(Domain::open(folder, options)),
+        segment(domain.map("words.db")),
+        word(segment.root<Word>("word")) {}
   [[nodiscard]] std::uint64_t plain() const {
     return query(domain, [&] { return word->plain; });
   }
@@ -107,7 +111,8 @@ TEST_F(BodyKindTest, APlainCounterInASiteKeepsEveryUpdateWhateverTmhLevelsSays) 
   }
 }
 
-TEST_F(BodyKindTest, APlainCounterInASiteKeepsEveryUpdateBesideAProcessThatHoldsTheDomainOpenAsHybrid) {
+TEST_F(BodyKindTest,
+       APlainCounterInASiteKeepsEveryUpdateBesideAProcessThatHoldsTheDomainOpenAsHybrid) {
   const Shared<Turn> turn;
   Children children;
   children.spawn("the holder", [&] {
@@ -128,7 +133,8 @@ TEST_F(BodyKindTest, APlainStoreBesideAFieldInOnePlainBodyCommitsBoth) {
     SCOPED_TRACE(escalation);
     const Site site(table.domain, escalation, escalation);
     const std::uint64_t plain = table.plain(), shared = table.shared();
-    for (int i = 0; i < 10; ++i) atomically(site, [&] { ++table.word->plain, ++table.word->shared; });
+    for (int i = 0; i < 10; ++i)
+      atomically(site, [&] { ++table.word->plain, ++table.word->shared; });
     EXPECT_EQ(table.plain(), plain + 10);
     EXPECT_EQ(table.shared(), shared + 10);
     EXPECT_THROW(atomically(site,
@@ -184,10 +190,13 @@ TEST_F(BodyKindTest, APlainBodyInsideAnInstrumentedOneSendsTheInstanceToLevelTwo
   expect_both("another site's", [&] { atomically(inner, add); });
   expect_both("the domain's", [&] { atomically(table.domain, add); });
   expect_both("with a durability", [&] { atomically(inner, Durability::kNone, add); });
-  expect_both("behind an instrumented one", [&] { atomically(inner, [&](Fields) { atomically(inner, add); }); });
+  expect_both("behind an instrumented one",
+              [&] { atomically(inner, [&](Fields) { atomically(inner, add); }); });
   const Site stays(table.domain, "stays", "never");
-  EXPECT_EQ(code_of([&] { atomically(stays, [&](Fields) { atomically(inner, add); }); }), Errc::kNeedsPages);
-  EXPECT_EQ(code_of([&] { atomically(stays, [&](Fields) { atomically(stays, add); }); }), Errc::kNeedsPages);
+  EXPECT_EQ(code_of([&] { atomically(stays, [&](Fields) { atomically(inner, add); }); }),
+            Errc::kNeedsPages);
+  EXPECT_EQ(code_of([&] { atomically(stays, [&](Fields) { atomically(stays, add); }); }),
+            Errc::kNeedsPages);
   EXPECT_EQ(table.plain(), updates);
 }
 
@@ -196,7 +205,8 @@ TEST_F(BodyKindTest, APlainQueryInsideAnInstrumentedBodySeesWhatThatBodyHasStore
   const Site site(table.domain, "site");
   const auto seen = atomically(site, [&](Fields) {
     table.word->shared.store(7);
-    return query(site, [&] { return *reinterpret_cast<const std::uint64_t *>(&table.word->shared); });
+    return query(site,
+                 [&] { return *reinterpret_cast<const std::uint64_t *>(&table.word->shared); });
   });
   EXPECT_EQ(seen, 7U);
 }
@@ -237,7 +247,8 @@ TEST_F(BodyKindTest, TheTokenPassesThroughFunctionsAndFunctionObjects) {
   const Table table(folder_.path());
   const Site site(table.domain, "site");
   atomically(site, [&](Fields) { table.word->shared.store(21); });
-  EXPECT_EQ(atomically(site, [&](Fields fields) { return twice(fields, &table.word->shared); }), 42U);
+  EXPECT_EQ(atomically(site, [&](Fields fields) { return twice(fields, &table.word->shared); }),
+            42U);
   const std::function<void(Fields)> add = [&](Fields) { ++table.word->shared; };
   atomically(site, add);
   atomically(site, Durability::kNone, add);

@@ -1,11 +1,14 @@
 // tests/bptree_test.cpp -- examples/trees/bptree.hpp on the ordinary heap, against std::map.
-// Invariants, for blocks of several sizes, values in leaves and beside them, keys of fixed and of any length:
-//   (1) after every step of a random history insert, find, erase, lower_bound, scan and iteration answer as std::map does.
+// Invariants, for blocks of several sizes, values in leaves and beside them, keys of fixed and of
+// any length:
+//   (1) after every step of a random history insert, find, erase, lower_bound, scan and iteration
+//       answer as std::map does.
 //   (2) invariants() holds after every step; it finds a planted fault (the checker can fail).
-//   (3) when an allocation fails, the tree is as before, and nothing leaks: everything is given back in the end.
+//   (3) when an allocation fails, the tree is as before, and nothing leaks: everything is given
+//       back in the end.
 //   (4) records in order leave full leaves behind.
-//   (5) with a Field every word of tree, nodes and values is accessed through it alone; where that throws what is no std::exception, every
-//       call lets it pass.
+//   (5) with a Field every word of tree, nodes and values is accessed through it alone; where that
+//       throws what is no std::exception, every call lets it pass.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -38,11 +41,11 @@ using Numbers = BPlusTree<std::uint64_t, std::uint64_t, kBlockBytes, Allocator, 
 template <std::size_t kBlockBytes>
 using Texts = BPlusTree<std::string_view, std::uint64_t, kBlockBytes, Allocator>;
 template <std::size_t kBlockBytes>
-using FieldsBeside =
-    BPlusTree<std::uint64_t, GuardedValue, kBlockBytes, GuardedAllocator<std::byte>, ValuePlace::kBeside, GuardedField>;
+using FieldsBeside = BPlusTree<std::uint64_t, GuardedValue, kBlockBytes,
+                               GuardedAllocator<std::byte>, ValuePlace::kBeside, GuardedField>;
 template <std::size_t kBlockBytes>
-using FieldsInSlots = BPlusTree<std::uint64_t, std::uint64_t, kBlockBytes, GuardedAllocator<std::byte>,
-                                ValuePlace::kInSlot, GuardedField>;
+using FieldsInSlots = BPlusTree<std::uint64_t, std::uint64_t, kBlockBytes,
+                                GuardedAllocator<std::byte>, ValuePlace::kInSlot, GuardedField>;
 
 // Blocks of 192 bytes: 4 levels of nodes with a handful of slots; of 4 KiB: the case in use.
 RC_GTEST_PROP(BPlusTreeTest, NumbersInLeavesOf192Bytes, ()) {
@@ -57,8 +60,12 @@ RC_GTEST_PROP(BPlusTreeTest, NumbersInLeavesOf4KiB, ()) {
 RC_GTEST_PROP(BPlusTreeTest, NumbersInLeavesOf16KiB, ()) {
   history_is_as_of_std_map<Numbers<16384, ValuePlace::kInSlot>, std::uint64_t>();
 }
-RC_GTEST_PROP(BPlusTreeTest, TextsInLeavesOf256Bytes, ()) { history_is_as_of_std_map<Texts<256>, std::string>(); }
-RC_GTEST_PROP(BPlusTreeTest, TextsInLeavesOf4KiB, ()) { history_is_as_of_std_map<Texts<4096>, std::string>(); }
+RC_GTEST_PROP(BPlusTreeTest, TextsInLeavesOf256Bytes, ()) {
+  history_is_as_of_std_map<Texts<256>, std::string>();
+}
+RC_GTEST_PROP(BPlusTreeTest, TextsInLeavesOf4KiB, ()) {
+  history_is_as_of_std_map<Texts<4096>, std::string>();
+}
 
 RC_GTEST_PROP(BPlusTreeTest, FieldsBesideLeavesOf192Bytes, ()) {
   history_is_as_of_std_map<FieldsBeside<192>, std::uint64_t>();
@@ -74,14 +81,18 @@ TEST(BPlusTree, AnAttemptMayEndAtEveryAccess) {
   using Tree = FieldsBeside<192>;
   Budget budget;
   GuardedAllocator<std::byte> allocator(&budget);
-  Tree *const tree = ::new (static_cast<void *>(GuardedAllocator<Tree>(allocator).allocate(1))) Tree(allocator);
+  Tree *const tree =
+      ::new (static_cast<void *>(GuardedAllocator<Tree>(allocator).allocate(1))) Tree(allocator);
   const std::size_t in_root = Tree::InnerNode::kKeys * Tree::LeafNode::kSlots;
   std::uint64_t number = 0;
   for (; tree->height() < 2; ++number) tree->insert(number * 2, number);
   ASSERT_GT(number, in_root / 2);
   const Budget before = budget;
-  const auto ends = [&](const auto &action) { ends_at_every_access(action, [&] { budget = before; }); };
-  for (std::uint64_t key = 1; key < number; key += 2) ends([&] { EXPECT_TRUE(tree->insert(key, key)); });
+  const auto ends = [&](const auto &action) {
+    ends_at_every_access(action, [&] { budget = before; });
+  };
+  for (std::uint64_t key = 1; key < number; key += 2)
+    ends([&] { EXPECT_TRUE(tree->insert(key, key)); });
   ends([&] {  // leaves and inner nodes empty, and the root goes
     for (std::uint64_t key = 0; key < number; ++key) EXPECT_TRUE(tree->erase(key * 2));
   });
@@ -93,7 +104,8 @@ TEST(BPlusTree, AnAttemptMayEndAtEveryAccess) {
 }
 
 TEST(BPlusTree, GuardedMemoryIsClosedToPlainAccesses) {
-  auto *const field = static_cast<GuardedField<int> *>(GuardedMemory::here().allocate(sizeof(GuardedField<int>)));
+  auto *const field =
+      static_cast<GuardedField<int> *>(GuardedMemory::here().allocate(sizeof(GuardedField<int>)));
   *field = 5;
   EXPECT_EQ(*field, 5);
   EXPECT_DEATH(EXPECT_EQ(*reinterpret_cast<volatile int *>(field), 5), "");
@@ -123,7 +135,8 @@ TEST(BPlusTree, ClearGivesEverythingBack) {
   Budget budget;
   {
     Texts<256> tree{Allocator(&budget)};
-    for (std::uint64_t number = 0; number < 500; ++number) tree.insert(key_of<std::string>(number), number);
+    for (std::uint64_t number = 0; number < 500; ++number)
+      tree.insert(key_of<std::string>(number), number);
     tree.clear();
     EXPECT_TRUE(tree.empty());
     EXPECT_EQ(budget.live, 1);
@@ -132,7 +145,8 @@ TEST(BPlusTree, ClearGivesEverythingBack) {
   EXPECT_EQ(budget.live, 0);
 }
 
-// Each of the insert's allocations fails in turn: the value's block, what the value owns, the key's block, the nodes of a split.
+// Each of the insert's allocations fails in turn: the value's block, what the value owns, the key's
+// block, the nodes of a split.
 TEST(BPlusTree, AValueThatOwnsMemoryIsDestroyedWhenItsInsertFails) {
   using Owning = std::vector<std::byte, Allocator>;
   Budget budget;
@@ -151,7 +165,8 @@ TEST(BPlusTree, AValueThatOwnsMemoryIsDestroyedWhenItsInsertFails) {
           is_done = tree.insert(key, value);
         } catch (const std::bad_alloc &) {
           ++failures;
-          EXPECT_EQ(budget.live, before) << "insert " << i << " with " << allocations << " allocations";
+          EXPECT_EQ(budget.live, before)
+              << "insert " << i << " with " << allocations << " allocations";
         }
       }
       budget.left = -1;

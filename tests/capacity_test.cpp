@@ -1,7 +1,8 @@
 // tests/capacity_test.cpp -- the capacity model as a domain's option.
 // Invariants:
 //   (1) parse(to_string(model)) == model; what is no spelling is refused and leaves *out untouched.
-//   (2) a wrong option or TMH_CAPACITY is refused at open with the right values; the option precedes the variable.
+//   (2) a wrong option or TMH_CAPACITY is refused at open with the right values; the option
+//       precedes the variable.
 //   (3) an instance at level 1 writes as many lines of one set as it has ways, and not one more.
 #include <cstdlib>
 #include <string>
@@ -21,8 +22,8 @@ namespace {
 using line::CapacityModel;
 
 TEST(CapacitySpelling, EverySpellingSurvivesTheRoundTrip) {
-  for (const char *spec :
-       {"unlimited", "32KiB/8/64", "48KiB/12/64", "2048KiB/8/64", "32KiB/8/64,read=4096,nesting=7,spurious=10"}) {
+  for (const char *spec : {"unlimited", "32KiB/8/64", "48KiB/12/64", "2048KiB/8/64",
+                           "32KiB/8/64,read=4096,nesting=7,spurious=10"}) {
     CapacityModel model, again;
     ASSERT_EQ(parse(std::string_view(spec), &model), Errc::kOk) << spec;
     EXPECT_EQ(line::to_string(model), spec);
@@ -69,7 +70,8 @@ TEST(CapacitySpelling, WrongOnesAreRefusedAndLeaveTheValueUntouched) {
     EXPECT_EQ(parse(std::string_view(spec), &model), Errc::kBadLevels) << spec;
     EXPECT_EQ(model.seed, 77U) << spec;
   }
-  EXPECT_EQ(parse(std::string_view("unlimited"), static_cast<CapacityModel *>(nullptr)), Errc::kBadArgument);
+  EXPECT_EQ(parse(std::string_view("unlimited"), static_cast<CapacityModel *>(nullptr)),
+            Errc::kBadArgument);
 }
 
 class CapacityTest : public testing::Test {
@@ -125,7 +127,8 @@ TEST_F(CapacityTest, AsManyLinesOfOneSetAsWays) {
   }
   EXPECT_GE(domain.counters().recalls, 9U);  // more: pages are also taken ahead
   EXPECT_EQ(domain.counters().recalls, site.report().recalls);
-  atomically(site, [&](Fields) { reinterpret_cast<field<std::uint64_t> *>(segment.data())->store(1); });
+  atomically(site,
+             [&](Fields) { reinterpret_cast<field<std::uint64_t> *>(segment.data())->store(1); });
   EXPECT_EQ(domain.counters().releases, 1U);
   EXPECT_EQ(site.report().releases, 1U);
   EXPECT_EQ(site.report().line_commits, 2U);

@@ -1,7 +1,10 @@
-// tests/checker_test.cpp -- the judge on trial: planted faults are caught and named, right histories are accepted.
+// tests/checker_test.cpp -- the judge on trial: planted faults are caught and named, right
+// histories are accepted.
 // Invariants: (1) every planted fault is reported as what it is, with its instances and cells.
-//             (2) on small histories the verdict equals that of a search through every serial order (an independent oracle).
-//             (3) on large ones, a simulated multiversion run is accepted and almost every altered read is caught.
+//             (2) on small histories the verdict equals that of a search through every serial order
+//                 (an independent oracle).
+//             (3) on large ones, a simulated multiversion run is accepted and almost every altered
+//                 read is caught.
 #include <algorithm>
 #include <random>
 
@@ -18,12 +21,15 @@ namespace {
 constexpr Cell kX = 1, kY = 2, kZ = 3;
 
 // One instance of process p, alive in [begin, end] microseconds.
-Instance instance(std::uint32_t p, std::uint32_t number, std::uint64_t begin_us, std::uint64_t end_us,
-                  std::vector<Operation> operations, Outcome outcome = Outcome::kCommitted, Kind kind = Kind::kUpdate) {
+Instance instance(std::uint32_t p, std::uint32_t number, std::uint64_t begin_us,
+                  std::uint64_t end_us, std::vector<Operation> operations,
+                  Outcome outcome = Outcome::kCommitted, Kind kind = Kind::kUpdate) {
   return {{p, number}, begin_us * 1000, end_us * 1000, kind, outcome, std::move(operations)};
 }
 
-constexpr Value v(std::uint32_t process, std::uint64_t counter) { return unique_value(process, counter); }
+constexpr Value v(std::uint32_t process, std::uint64_t counter) {
+  return unique_value(process, counter);
+}
 
 void expect_only(const Verdict &verdict, Fault fault, const std::vector<InstanceId> &instances,
                  const std::vector<Cell> &cells) {
@@ -38,10 +44,11 @@ void expect_only(const Verdict &verdict, Fault fault, const std::vector<Instance
 }
 
 TEST(CheckerTest, SerialHistoryIsAccepted) {
-  const History history{{},
-                        {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}),
-                         instance(2, 0, 20, 30, {read(kX, v(1, 1)), write(kX, v(2, 1)), read(kX, v(2, 1))}),
-                         instance(3, 0, 40, 50, {read(kX, v(2, 1))}, Outcome::kCommitted, Kind::kQuery)}};
+  const History history{
+      {},
+      {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}),
+       instance(2, 0, 20, 30, {read(kX, v(1, 1)), write(kX, v(2, 1)), read(kX, v(2, 1))}),
+       instance(3, 0, 40, 50, {read(kX, v(2, 1))}, Outcome::kCommitted, Kind::kQuery)}};
   const Verdict verdict = check(history);
   EXPECT_TRUE(verdict.ok()) << verdict.report();
   EXPECT_EQ(verdict.committed, 2U);
@@ -49,7 +56,8 @@ TEST(CheckerTest, SerialHistoryIsAccepted) {
 }
 
 TEST(CheckerTest, ListedInitialValuesAreValues) {
-  const History history{{{kX, v(9, 5)}}, {instance(1, 0, 0, 10, {read(kX, v(9, 5)), write(kX, v(1, 1))})}};
+  const History history{{{kX, v(9, 5)}},
+                        {instance(1, 0, 0, 10, {read(kX, v(9, 5)), write(kX, v(1, 1))})}};
   EXPECT_TRUE(check(history).ok()) << check(history).report();
 }
 
@@ -76,23 +84,26 @@ TEST(CheckerTest, ThreeWayCycleOfCommittedUpdatesIsCaught) {
 }
 
 TEST(CheckerTest, DirtyReadIsCaught) {
-  const History history{{},
-                        {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}, Outcome::kAborted),
-                         instance(2, 0, 5, 15, {read(kX, v(1, 1))})}};
+  const History history{
+      {},
+      {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}, Outcome::kAborted),
+       instance(2, 0, 5, 15, {read(kX, v(1, 1))})}};
   expect_only(check(history), Fault::kDirtyRead, {{1, 0}, {2, 0}}, {kX});
 }
 
 TEST(CheckerTest, DirtyReadInAnAbortedInstanceIsCaught) {
-  const History history{{},
-                        {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}, Outcome::kAborted),
-                         instance(2, 0, 5, 15, {read(kX, v(1, 1))}, Outcome::kAborted)}};
+  const History history{
+      {},
+      {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}, Outcome::kAborted),
+       instance(2, 0, 5, 15, {read(kX, v(1, 1))}, Outcome::kAborted)}};
   expect_only(check(history), Fault::kDirtyRead, {{1, 0}, {2, 0}}, {kX});
 }
 
 TEST(CheckerTest, IntermediateReadIsCaught) {
-  const History history{{},
-                        {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1)), write(kX, v(1, 2))}),
-                         instance(2, 0, 5, 15, {read(kX, v(1, 1))})}};
+  const History history{
+      {},
+      {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1)), write(kX, v(1, 2))}),
+       instance(2, 0, 5, 15, {read(kX, v(1, 1))})}};
   expect_only(check(history), Fault::kIntermediateRead, {{1, 0}, {2, 0}}, {kX});
 }
 
@@ -102,70 +113,82 @@ TEST(CheckerTest, ValueFromNowhereIsCaught) {
 }
 
 TEST(CheckerTest, ValueOfAnotherCellIsCaught) {
-  const History history{
-      {}, {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}), instance(2, 0, 20, 30, {read(kY, v(1, 1))})}};
+  const History history{{},
+                        {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}),
+                         instance(2, 0, 20, 30, {read(kY, v(1, 1))})}};
   expect_only(check(history), Fault::kValueFromNowhere, {{2, 0}}, {kY});
 }
 
 TEST(CheckerTest, OwnWriteThatIsInvisibleIsCaught) {
-  const History history{{}, {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1)), read(kX, 0)}, Outcome::kAborted)}};
+  const History history{
+      {},
+      {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1)), read(kX, 0)}, Outcome::kAborted)}};
   expect_only(check(history), Fault::kOwnWriteInvisible, {{1, 0}}, {kX});
 }
 
 TEST(CheckerTest, UnstableReadIsCaught) {
-  const History history{{},
-                        {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}),
-                         instance(2, 0, 0, 15, {read(kX, 0), read(kX, v(1, 1))}, Outcome::kAborted)}};
+  const History history{
+      {},
+      {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}),
+       instance(2, 0, 0, 15, {read(kX, 0), read(kX, v(1, 1))}, Outcome::kAborted)}};
   expect_only(check(history), Fault::kUnstableRead, {{2, 0}}, {kX});
 }
 
 // Process 1 commits x and y together; the reader saw the new x with the old y.
 History torn_view(Outcome outcome, Kind kind) {
-  return {{},
-          {instance(1, 0, 0, 10, {read(kX, 0), read(kY, 0), write(kX, v(1, 1)), write(kY, v(1, 2))}),
-           instance(2, 3, 0, 20, {read(kX, v(1, 1)), read(kY, 0)}, outcome, kind)}};
+  return {
+      {},
+      {instance(1, 0, 0, 10, {read(kX, 0), read(kY, 0), write(kX, v(1, 1)), write(kY, v(1, 2))}),
+       instance(2, 3, 0, 20, {read(kX, v(1, 1)), read(kY, 0)}, outcome, kind)}};
 }
 
 TEST(CheckerTest, InconsistentViewInAnAbortedInstanceIsCaught) {
-  expect_only(check(torn_view(Outcome::kAborted, Kind::kUpdate)), Fault::kInconsistentView, {{1, 0}, {2, 3}}, {kX, kY});
+  expect_only(check(torn_view(Outcome::kAborted, Kind::kUpdate)), Fault::kInconsistentView,
+              {{1, 0}, {2, 3}}, {kX, kY});
 }
 
 TEST(CheckerTest, InconsistentViewInAQueryIsCaught) {
-  expect_only(check(torn_view(Outcome::kCommitted, Kind::kQuery)), Fault::kInconsistentView, {{1, 0}, {2, 3}},
-              {kX, kY});
+  expect_only(check(torn_view(Outcome::kCommitted, Kind::kQuery)), Fault::kInconsistentView,
+              {{1, 0}, {2, 3}}, {kX, kY});
 }
 
 TEST(CheckerTest, InconsistentViewInAKilledInstanceIsCaught) {
-  expect_only(check(torn_view(Outcome::kUnknown, Kind::kUpdate)), Fault::kInconsistentView, {{1, 0}, {2, 3}}, {kX, kY});
+  expect_only(check(torn_view(Outcome::kUnknown, Kind::kUpdate)), Fault::kInconsistentView,
+              {{1, 0}, {2, 3}}, {kX, kY});
 }
 
 TEST(CheckerTest, InconsistentViewInACommittedUpdateIsCaught) {
-  expect_only(check(torn_view(Outcome::kCommitted, Kind::kUpdate)), Fault::kNotSerializable, {{1, 0}, {2, 3}},
-              {kX, kY});
+  expect_only(check(torn_view(Outcome::kCommitted, Kind::kUpdate)), Fault::kNotSerializable,
+              {{1, 0}, {2, 3}}, {kX, kY});
 }
 
-// Each aborted instance alone saw a possible state, but they disagree on the order of two independent commits.
+// Each aborted instance alone saw a possible state, but they disagree on the order of two
+// independent commits.
 TEST(CheckerTest, AbortedInstancesThatDisagreeOnTheOrderAreCaught) {
-  const History history{{},
-                        {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}),
-                         instance(2, 0, 0, 10, {read(kY, 0), write(kY, v(2, 1))}),
-                         instance(3, 0, 0, 20, {read(kX, v(1, 1)), read(kY, 0)}, Outcome::kAborted),
-                         instance(4, 0, 0, 20, {read(kX, 0), read(kY, v(2, 1))}, Outcome::kAborted)}};
+  const History history{
+      {},
+      {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}),
+       instance(2, 0, 0, 10, {read(kY, 0), write(kY, v(2, 1))}),
+       instance(3, 0, 0, 20, {read(kX, v(1, 1)), read(kY, 0)}, Outcome::kAborted),
+       instance(4, 0, 0, 20, {read(kX, 0), read(kY, v(2, 1))}, Outcome::kAborted)}};
   expect_only(check(history), Fault::kInconsistentView, {{1, 0}, {2, 0}, {3, 0}, {4, 0}}, {kX, kY});
 }
 
 TEST(CheckerTest, WritesOfAnAbortedInstanceDoNotCount) {
-  const History history{{},
-                        {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}, Outcome::kAborted),
-                         instance(2, 0, 5, 15, {read(kX, 0), write(kX, v(2, 1))})}};
+  const History history{
+      {},
+      {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}, Outcome::kAborted),
+       instance(2, 0, 5, 15, {read(kX, 0), write(kX, v(2, 1))})}};
   EXPECT_TRUE(check(history).ok()) << check(history).report();
 }
 
 TEST(CheckerTest, KilledInstanceWithAllWritesVisibleIsAccepted) {
   const History history{
       {},
-      {instance(1, 0, 0, 0, {read(kX, 0), read(kY, 0), write(kX, v(1, 1)), write(kY, v(1, 2))}, Outcome::kUnknown),
-       instance(2, 0, 20, 30, {read(kX, v(1, 1)), read(kY, v(1, 2))}, Outcome::kCommitted, Kind::kQuery)}};
+      {instance(1, 0, 0, 0, {read(kX, 0), read(kY, 0), write(kX, v(1, 1)), write(kY, v(1, 2))},
+                Outcome::kUnknown),
+       instance(2, 0, 20, 30, {read(kX, v(1, 1)), read(kY, v(1, 2))}, Outcome::kCommitted,
+                Kind::kQuery)}};
   const Verdict verdict = check(history);
   EXPECT_TRUE(verdict.ok()) << verdict.report();
   EXPECT_EQ(verdict.unknown, 1U);
@@ -175,7 +198,8 @@ TEST(CheckerTest, KilledInstanceWithAllWritesVisibleIsAccepted) {
 TEST(CheckerTest, KilledInstanceWithNoWriteVisibleIsAccepted) {
   const History history{
       {},
-      {instance(1, 0, 0, 0, {read(kX, 0), read(kY, 0), write(kX, v(1, 1)), write(kY, v(1, 2))}, Outcome::kUnknown),
+      {instance(1, 0, 0, 0, {read(kX, 0), read(kY, 0), write(kX, v(1, 1)), write(kY, v(1, 2))},
+                Outcome::kUnknown),
        instance(2, 0, 20, 30, {read(kX, 0), read(kY, 0), write(kX, v(2, 1))})}};
   const Verdict verdict = check(history);
   EXPECT_TRUE(verdict.ok()) << verdict.report();
@@ -185,15 +209,18 @@ TEST(CheckerTest, KilledInstanceWithNoWriteVisibleIsAccepted) {
 TEST(CheckerTest, PartialCommitOfAKilledProcessIsCaughtByAReader) {
   const History history{
       {},
-      {instance(1, 0, 0, 0, {read(kX, 0), read(kY, 0), write(kX, v(1, 1)), write(kY, v(1, 2))}, Outcome::kUnknown),
-       instance(2, 0, 20, 30, {read(kX, v(1, 1)), read(kY, 0)}, Outcome::kCommitted, Kind::kQuery)}};
+      {instance(1, 0, 0, 0, {read(kX, 0), read(kY, 0), write(kX, v(1, 1)), write(kY, v(1, 2))},
+                Outcome::kUnknown),
+       instance(2, 0, 20, 30, {read(kX, v(1, 1)), read(kY, 0)}, Outcome::kCommitted,
+                Kind::kQuery)}};
   expect_only(check(history), Fault::kPartialCommit, {{1, 0}, {2, 0}}, {kX, kY});
 }
 
 TEST(CheckerTest, PartialCommitOfAKilledProcessIsCaughtByWriters) {
   const History history{
       {},
-      {instance(1, 0, 0, 0, {read(kX, 0), read(kY, 0), write(kX, v(1, 1)), write(kY, v(1, 2))}, Outcome::kUnknown),
+      {instance(1, 0, 0, 0, {read(kX, 0), read(kY, 0), write(kX, v(1, 1)), write(kY, v(1, 2))},
+                Outcome::kUnknown),
        instance(2, 0, 20, 30, {read(kX, v(1, 1)), write(kX, v(2, 1))}),
        instance(3, 0, 20, 30, {read(kY, 0), write(kY, v(3, 1))})}};
   expect_only(check(history), Fault::kPartialCommit, {{1, 0}, {3, 0}}, {kY});
@@ -208,11 +235,13 @@ TEST(CheckerTest, StaleReadAgainstRealTimeIsCaughtOnlyInStrictOrder) {
 }
 
 TEST(CheckerTest, StaleReadThroughAThirdInstanceIsCaught) {
-  // 2 overlaps both; 3 began after 1 had ended and 2 reads 1's write before 3, which read around it.
-  const History history{{},
-                        {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}),
-                         instance(2, 0, 0, 12, {read(kX, v(1, 1)), read(kY, 0), write(kY, v(2, 1))}),
-                         instance(3, 0, 13, 30, {read(kY, 0)}, Outcome::kAborted)}};
+  // 2 overlaps both; 3 began after 1 had ended and 2 reads 1's write before 3, which read around
+  // it.
+  const History history{
+      {},
+      {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}),
+       instance(2, 0, 0, 12, {read(kX, v(1, 1)), read(kY, 0), write(kY, v(2, 1))}),
+       instance(3, 0, 13, 30, {read(kY, 0)}, Outcome::kAborted)}};
   expect_only(check(history), Fault::kRealTime, {{2, 0}, {3, 0}}, {kY});
 }
 
@@ -246,16 +275,19 @@ TEST(CheckerTest, MalformedHistoriesAreRefused) {
 
 TEST(CheckerTest, ReportNamesInstancesCellsAndEdges) {
   const std::string report = check(torn_view(Outcome::kAborted, Kind::kUpdate)).report();
-  for (const char *part : {"inconsistent view", "p1#0 (committed update, 0 us to 10 us)", "p2#3 (aborted update",
-                           "wrote cell 1, which was read by p2#3", "read cell 2 before the version written by p1#0"}) {
+  for (const char *part :
+       {"inconsistent view", "p1#0 (committed update, 0 us to 10 us)", "p2#3 (aborted update",
+        "wrote cell 1, which was read by p2#3", "read cell 2 before the version written by p1#0"}) {
     EXPECT_NE(report.find(part), std::string::npos) << report;
   }
 }
 
-// --- against the oracle ------------------------------------------------------------------------------------------------------
+// --- against the oracle
+// -------------------------------------------------------------------------------------------------
 
-// Tries every serial order that respects real time, replaying each operation on one plain array of cells: no graph, no version
-// order. Exponential, for up to eight instances. A killed instance may take effect or not.
+// Tries every serial order that respects real time, replaying each operation on one plain array of
+// cells: no graph, no version order. Exponential, for up to eight instances. A killed instance may
+//        take effect or not.
 class Oracle {
  public:
   explicit Oracle(const History &history) : history_(history) {}
@@ -280,7 +312,8 @@ class Oracle {
 
   bool may_be_next(std::uint32_t placed, std::size_t candidate) const {
     for (std::size_t other = 0; other < history_.instances.size(); ++other) {
-      if ((placed >> other & 1U) != 0 || history_.instances[other].outcome == Outcome::kUnknown) continue;
+      if ((placed >> other & 1U) != 0 || history_.instances[other].outcome == Outcome::kUnknown)
+        continue;
       if (history_.instances[other].end_ns < history_.instances[candidate].begin_ns) return false;
     }
     return true;
@@ -308,8 +341,9 @@ SimulationOptions small_run(bool kills) {
   return options;
 }
 
-// A read is altered to another value that the cell had, has or will have, or the value of an aborted writer: the kinds of
-// mistakes an engine makes. Returns false when the history offers nothing to alter.
+// A read is altered to another value that the cell had, has or will have, or the value of an
+// aborted writer: the kinds of mistakes an engine makes. Returns false when the history offers
+// nothing to alter.
 bool alter_one_read(History *history, std::mt19937_64 *random) {
   std::vector<std::pair<std::size_t, std::size_t>> reads;
   for (std::size_t i = 0; i < history->instances.size(); ++i) {
@@ -324,7 +358,8 @@ bool alter_one_read(History *history, std::mt19937_64 *random) {
   std::vector<Value> others{0};
   for (const Instance &instance : history->instances) {
     for (const Operation &operation : instance.operations) {
-      if (operation.type == Operation::Type::kWrite && operation.cell == target.cell) others.push_back(operation.value);
+      if (operation.type == Operation::Type::kWrite && operation.cell == target.cell)
+        others.push_back(operation.value);
     }
   }
   std::erase(others, target.value);
@@ -333,7 +368,8 @@ bool alter_one_read(History *history, std::mt19937_64 *random) {
   return true;
 }
 
-constexpr int kHistoriesPerProperty = 50;  // one costs 10 us: cheaper than a further property with its set-up
+// one costs 10 us: cheaper than a further property with its set-up
+constexpr int kHistoriesPerProperty = 50;
 
 RC_GTEST_PROP(CheckerPropertyTest, RightSmallHistoriesAreAcceptedByCheckerAndOracle,
               (std::uint64_t first_seed, bool kills)) {
@@ -365,8 +401,9 @@ TEST(CheckerPropertyTest, OracleItselfTellsRightFromWrong) {
                       instance(2, 0, 0, 11, {read(kX, 0), read(kY, 0), write(kY, v(2, 1))})}};
   EXPECT_FALSE(Oracle(skew).accepts());
   EXPECT_FALSE(Oracle(torn_view(Outcome::kAborted, Kind::kUpdate)).accepts());
-  const History serial{
-      {}, {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}), instance(2, 0, 20, 30, {read(kX, v(1, 1))})}};
+  const History serial{{},
+                       {instance(1, 0, 0, 10, {read(kX, 0), write(kX, v(1, 1))}),
+                        instance(2, 0, 20, 30, {read(kX, v(1, 1))})}};
   EXPECT_TRUE(Oracle(serial).accepts());
 }
 
@@ -388,8 +425,9 @@ RC_GTEST_PROP(CheckerPropertyTest, LargeSimulatedRunsAreAccepted, (std::uint64_t
 }
 
 TEST(CheckerPropertyTest, AlteredReadsInLargeRunsAreCaught) {
-  // Some alterations stay right: an overlapping reader may as well have come before or after. The oracle test above decides
-  // those exactly; here nearly all values are far off, so nearly all must be caught.
+  // Some alterations stay right: an overlapping reader may as well have come before or after. The
+  // oracle test above decides those exactly; here nearly all values are far off, so nearly all must
+  // be caught.
   constexpr int kTrials = 400;
   const std::uint64_t seed = test::seed();
   std::mt19937_64 random(seed);
@@ -401,17 +439,20 @@ TEST(CheckerPropertyTest, AlteredReadsInLargeRunsAreCaught) {
   EXPECT_GE(caught, kTrials * 95 / 100) << "seed " << seed;
 }
 
-// Engines with one rule left out must be caught within a few runs: the simulation's histories are hard enough.
+// Engines with one rule left out must be caught within a few runs: the simulation's histories are
+// hard enough.
 TEST(CheckerPropertyTest, SimulatedEnginesWithAMissingRuleAreCaught) {
   const std::uint64_t seed = test::seed();
-  for (const Defect defect : {Defect::kNoReadValidation, Defect::kNoValidation, Defect::kMovingSnapshot,
-                              Defect::kDirtyWrites, Defect::kHalfCommitWhenKilled, Defect::kStaleSnapshot}) {
+  for (const Defect defect :
+       {Defect::kNoReadValidation, Defect::kNoValidation, Defect::kMovingSnapshot,
+        Defect::kDirtyWrites, Defect::kHalfCommitWhenKilled, Defect::kStaleSnapshot}) {
     int caught = 0;
     for (std::uint64_t run = 0; run < 10; ++run) {
       SimulationOptions options = large_run();
       options.defect = defect;
       options.kill_percent = 40;  // few kills hit an end that has two writes to tear apart
-      // Of 600 instances one run in 1300 tears nothing apart, and is right; of 1800 some 21 are torn.
+      // Of 600 instances one run in 1300 tears nothing apart, and is right; of 1800 some 21 are
+      // torn.
       if (defect == Defect::kHalfCommitWhenKilled) options.instances_max *= 3;
       if (!check(simulate(options, seed + run)).ok()) ++caught;
     }

@@ -1,11 +1,14 @@
-// tests/cobtree_test.cpp -- examples/trees/cobtree.hpp on the ordinary heap, against std::map; its van Emde Boas layout.
-// Invariants, for values in slots and beside them:
-//   (1) after every step of a random history insert, find, erase, lower_bound, scan and iteration answer as std::map does.
-//   (2) invariants() holds after every step, densities and separators included; it finds planted faults (the checker can fail).
+// tests/cobtree_test.cpp -- examples/trees/cobtree.hpp on the ordinary heap, against std::map; its
+// van Emde Boas layout. Invariants, for values in slots and beside them:
+//   (1) after every step of a random history insert, find, erase, lower_bound, scan and iteration
+//       answer as std::map does.
+//   (2) invariants() holds after every step, densities and separators included; it finds planted
+//       faults (the checker can fail).
 //   (3) when an allocation fails, the tree is as before, and nothing leaks.
-//   (4) the layout numbers the nodes of a tree from 0 on, without gaps, the upper half before the lower trees; paths are as short as
-//       they must be in blocks of every size.
-//   (5) the array stays within its densities: records in random order, in order, backwards; erased in any of these orders.
+//   (4) the layout numbers the nodes of a tree from 0 on, without gaps, the upper half before the
+//       lower trees; paths are as short as they must be in blocks of every size.
+//   (5) the array stays within its densities: records in random order, in order, backwards; erased
+//       in any of these orders.
 //   (6) as (5) of bptree_test: with a Field nothing is accessed around it.
 #include <algorithm>
 #include <array>
@@ -43,8 +46,10 @@ RC_GTEST_PROP(CoBTreeTest, ValuesBeside, ()) {
   history_is_as_of_std_map<CoBTree<Key, std::uint64_t, Allocator, ValuePlace::kBeside>, Key>();
 }
 
-using FieldsBeside = CoBTree<Key, GuardedValue, GuardedAllocator<std::byte>, ValuePlace::kBeside, GuardedField>;
-using FieldsInSlots = CoBTree<Key, std::uint64_t, GuardedAllocator<std::byte>, ValuePlace::kInSlot, GuardedField>;
+using FieldsBeside =
+    CoBTree<Key, GuardedValue, GuardedAllocator<std::byte>, ValuePlace::kBeside, GuardedField>;
+using FieldsInSlots =
+    CoBTree<Key, std::uint64_t, GuardedAllocator<std::byte>, ValuePlace::kInSlot, GuardedField>;
 RC_GTEST_PROP(CoBTreeTest, FieldsBesideSlots, ()) { history_is_as_of_std_map<FieldsBeside, Key>(); }
 RC_GTEST_PROP(CoBTreeTest, FieldsInSlots, ()) { history_is_as_of_std_map<FieldsInSlots, Key>(); }
 
@@ -52,11 +57,14 @@ TEST(CoBTree, AnAttemptMayEndAtEveryAccess) {
   using Tree = FieldsBeside;
   Budget budget;
   GuardedAllocator<std::byte> allocator(&budget);
-  Tree *const tree = ::new (static_cast<void *>(GuardedAllocator<Tree>(allocator).allocate(1))) Tree(allocator);
+  Tree *const tree =
+      ::new (static_cast<void *>(GuardedAllocator<Tree>(allocator).allocate(1))) Tree(allocator);
   Key number = 0;
   for (; tree->levels() < 2; ++number) tree->insert(number * 2, number);
   const Budget before = budget;
-  const auto ends = [&](const auto &action) { ends_at_every_access(action, [&] { budget = before; }); };
+  const auto ends = [&](const auto &action) {
+    ends_at_every_access(action, [&] { budget = before; });
+  };
   ends([&] {  // windows are spread, and the array is copied into a larger one
     for (Key key = 1; tree->levels() == 2; key += 2) EXPECT_TRUE(tree->insert(key, key));
   });
@@ -85,7 +93,9 @@ void walk(std::size_t levels, const Visit &visit) {
 TEST(VebLayout, NodesHaveEachPositionOnce) {
   for (std::size_t levels = 0; levels <= 14; ++levels) {
     std::set<std::uint64_t> seen;
-    walk(levels, [&](const VebLayout::Path &, std::size_t, std::uint64_t position) { seen.insert(position); });
+    walk(levels, [&](const VebLayout::Path &, std::size_t, std::uint64_t position) {
+      seen.insert(position);
+    });
     const std::uint64_t nodes = (std::uint64_t{1} << levels) - 1;
     ASSERT_EQ(seen.size(), nodes) << levels;
     if (nodes > 0) {
@@ -118,7 +128,8 @@ TEST(VebLayout, PathsMeetFewBlocksOfEverySize) {
       }
       most = std::max(most, met);
     });
-    // Of 16 levels, trees of height h with 2^h <= B stay together: 4 log_B N at most (Prokop), a block more for each that straddles.
+    // Of 16 levels, trees of height h with 2^h <= B stay together: 4 log_B N at most (Prokop), a
+    // block more for each that straddles.
     std::size_t height = 0;
     while ((std::uint64_t{2} << height) <= nodes_per_block) ++height;
     EXPECT_LE(most, 4 * (kLevels + height - 1) / height) << nodes_per_block << " nodes in a block";
@@ -144,7 +155,8 @@ TEST(CoBTree, DensitiesHoldInEveryOrder) {
       for (const Key key : keys) ASSERT_TRUE(tree.insert(key, key + 1));
       ASSERT_EQ(tree.invariants(), "") << in;
       ASSERT_EQ(tree.size(), kRecords);
-      const double density = static_cast<double>(kRecords) / static_cast<double>(tree.segment_count() * tree.kSlots);
+      const double density =
+          static_cast<double>(kRecords) / static_cast<double>(tree.segment_count() * tree.kSlots);
       EXPECT_GE(density, 0.25) << in;
       EXPECT_LE(density, 0.6) << in;
       std::sort(keys.begin(), keys.end());

@@ -1,6 +1,9 @@
-// tests/core_dump_test.cpp -- what the kernel looks at when a process that is in a domain dumps core.
-// Invariants: none of the large mappings that hold private pages (views, what is reserved) is to be dumped: page by page that took minutes, and a core
-//             file of 79 GiB, while the dying process still counted as alive: its locks, pages and snapshot kept others waiting.
+// tests/core_dump_test.cpp -- what the kernel looks at when a process that is in a domain dumps
+// core.
+// Invariants: none of the large mappings that hold private pages (views, what is reserved) is to be
+//             dumped: page by page that took minutes, and a core file of 79 GiB, while the dying
+//                     process still counted as alive: its locks, pages and snapshot kept others
+//                     waiting.
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,7 +40,8 @@ std::vector<Area> areas_here() {
     words >> key;
     if (key.back() != ':') {
       Area area{line};
-      EXPECT_EQ(std::sscanf(key.c_str(), "%" SCNx64 "-%" SCNx64, &area.begin, &area.end), 2) << line;
+      EXPECT_EQ(std::sscanf(key.c_str(), "%" SCNx64 "-%" SCNx64, &area.begin, &area.end), 2)
+          << line;
       areas.push_back(area);
       continue;
     }
@@ -51,8 +55,9 @@ std::vector<Area> areas_here() {
 }
 
 bool lies_in_one_of(const std::vector<Area> &areas, const Area &area) {
-  return std::any_of(areas.begin(), areas.end(),
-                     [&](const Area &other) { return other.begin <= area.begin && area.end <= other.end; });
+  return std::any_of(areas.begin(), areas.end(), [&](const Area &other) {
+    return other.begin <= area.begin && area.end <= other.end;
+  });
 }
 
 struct Play {

@@ -1,6 +1,7 @@
 // tests/crc32c_test.cpp -- the checksum of the log: right values, one algorithm by two ways.
-// Invariants: (1) the published values of RFC 3720, appendix B.4. (2) instruction and table agree on every input. (3) a checksum can be
-//             continued at any point. (4) one changed bit changes it.
+// Invariants: (1) the published values of RFC 3720, appendix B.4. (2) instruction and table agree
+//             on every input. (3) a checksum can be continued at any point. (4) one changed bit
+//             changes it.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -33,7 +34,8 @@ TEST(Crc32cTest, KnownValues) {
   };
   for (const auto &[bytes, value] : known) {
     EXPECT_EQ(crc32c(0, bytes.data(), bytes.size()), value) << bytes.size() << " bytes";
-    EXPECT_EQ(crc32c_portable(0, bytes.data(), bytes.size()), value) << bytes.size() << " bytes, portable";
+    EXPECT_EQ(crc32c_portable(0, bytes.data(), bytes.size()), value)
+        << bytes.size() << " bytes, portable";
   }
 }
 
@@ -43,19 +45,21 @@ TEST(Crc32cTest, InstructionAndTableAgreeAtEveryLengthAndAlignment) {
   std::generate(bytes.begin(), bytes.end(), [&] { return static_cast<unsigned char>(random()); });
   for (std::size_t offset = 0; offset < 9; ++offset) {
     for (std::size_t count = 0; count < 200; ++count)
-      ASSERT_EQ(crc32c(7, &bytes[offset], count), crc32c_portable(7, &bytes[offset], count)) << offset << ", " << count;
+      ASSERT_EQ(crc32c(7, &bytes[offset], count), crc32c_portable(7, &bytes[offset], count))
+          << offset << ", " << count;
     ASSERT_EQ(crc32c(0, &bytes[offset], 4096), crc32c_portable(0, &bytes[offset], 4096));
   }
 }
 
 TEST(Crc32cTest, MayBeContinuedAnywhere) {
   static_cast<void>(seed());  // rapidcheck's, too
-  const bool holds = rc::check("crc(crc(0, a), b) == crc(0, ab)", [](const std::string &a, const std::string &b) {
-    const std::string whole = a + b;
-    const std::uint32_t expected = crc32c(0, whole.data(), whole.size());
-    RC_ASSERT(crc32c(crc32c(0, a.data(), a.size()), b.data(), b.size()) == expected);
-    RC_ASSERT(crc32c_portable(crc32c(0, a.data(), a.size()), b.data(), b.size()) == expected);
-  });
+  const bool holds =
+      rc::check("crc(crc(0, a), b) == crc(0, ab)", [](const std::string &a, const std::string &b) {
+        const std::string whole = a + b;
+        const std::uint32_t expected = crc32c(0, whole.data(), whole.size());
+        RC_ASSERT(crc32c(crc32c(0, a.data(), a.size()), b.data(), b.size()) == expected);
+        RC_ASSERT(crc32c_portable(crc32c(0, a.data(), a.size()), b.data(), b.size()) == expected);
+      });
   EXPECT_TRUE(holds);
 }
 

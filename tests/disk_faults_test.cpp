@@ -1,7 +1,10 @@
-// tests/disk_faults_test.cpp -- the disk is full, broken, read-only or forbidden, at every kind of operation; log files vanish in use.
-// Invariants: (1) the error is a specific Errc of a call, never a signal or a hang, (2) nothing that was acknowledged is lost: the next
-//             open finds a prefix with all of it, (3) a full disk costs the commits that met it and no more: with space again, work goes on
-//             in the same processes, (4) after an error of writing the log the domain takes commits again once it is reopened.
+// tests/disk_faults_test.cpp -- the disk is full, broken, read-only or forbidden, at every kind of
+// operation; log files vanish in use.
+// Invariants: (1) the error is a specific Errc of a call, never a signal or a hang, (2) nothing
+//             that was acknowledged is lost: the next open finds a prefix with all of it, (3) a
+//             full disk costs the commits that met it and no more: with space again, work goes on
+//             in the same processes, (4) after an error of writing the log the domain takes commits
+//             again once it is reopened.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,7 +32,8 @@ namespace {
 
 using platform::DiskOp;
 
-constexpr std::uint64_t kEnough = 1500;  // transactions where the fault need not strike: between one and ten log files
+// transactions where the fault need not strike: between one and ten log files
+constexpr std::uint64_t kEnough = 1500;
 
 struct Fault {
   const char *name;
@@ -45,14 +49,16 @@ struct Operation {
   const char *name;
   DiskOp op;
 };
-const Operation kOperations[] = {{"Write", DiskOp::kWrite},   {"WriteDurable", DiskOp::kWriteDurable},
-                                 {"Sync", DiskOp::kSync},     {"Create", DiskOp::kCreate},
-                                 {"Rename", DiskOp::kRename}, {"Truncate", DiskOp::kTruncate},
-                                 {"Unlink", DiskOp::kUnlink}, {"FolderSync", DiskOp::kFolderSync}};
+const Operation kOperations[] = {
+    {"Write", DiskOp::kWrite},   {"WriteDurable", DiskOp::kWriteDurable},
+    {"Sync", DiskOp::kSync},     {"Create", DiskOp::kCreate},
+    {"Rename", DiskOp::kRename}, {"Truncate", DiskOp::kTruncate},
+    {"Unlink", DiskOp::kUnlink}, {"FolderSync", DiskOp::kFolderSync}};
 
 class DiskFaultsTest : public testing::Test {
  protected:
-  // Opens, examines what is there against the journal, works a little, closes: all in a child. The fault is lifted.
+  // Opens, examines what is there against the journal, works a little, closes: all in a child. The
+  // fault is lifted.
   void expect_whole(const std::string &when) {
     plan_->lift();
     const WorkerPlan worker_plan = plan_for_worker();
@@ -88,15 +94,16 @@ class DiskFaultsTest : public testing::Test {
     await_while_it_works(&children);
     children.expect_success();
   }
-  // A thousand strict commits take a minute where each durable write takes 40 ms, as on a disk that other tests use, too. Hung is who has noted
-  // nothing for as long.
+  // A thousand strict commits take a minute where each durable write takes 40 ms, as on a disk that
+  // other tests use, too. Hung is who has noted nothing for as long.
   void await_while_it_works(Children *children) const {
     for (std::uint64_t noted = journal_.count();; noted = journal_.count()) {
       (void)poll_until([&] { return !children->running(0) || journal_.count() != noted; });
       if (!children->running(0) || journal_.count() == noted) return;
     }
   }
-  // Updates until one fails, at most until the ledger is full. The failed one's intent stays open: it may be there after the next open, or not.
+  // Updates until one fails, at most until the ledger is full. The failed one's intent stays open:
+  // it may be there after the next open, or not.
   static Errc work_until_error(World &world, Worker &worker, std::uint64_t most = kCommitsMax) {
     try {
       for (std::uint64_t i = 0; i < most; ++i) {
@@ -143,7 +150,8 @@ std::string case_name(const testing::TestParamInfo<Case> &info) {
 class DiskFaultsEverywhereTest : public DiskFaultsTest, public testing::WithParamInterface<Case> {
  protected:
   [[nodiscard]] bool is_right(Errc code) const {
-    return code == GetParam().fault.expected || code == Errc::kLogFailed;  // the latter: somebody else met it first
+    // the latter: somebody else met it first
+    return code == GetParam().fault.expected || code == Errc::kLogFailed;
   }
   // Opens with the fault armed behind the first `skip` operations. False: it never struck.
   bool open_fails(std::uint32_t skip) {
@@ -157,7 +165,8 @@ class DiskFaultsEverywhereTest : public DiskFaultsTest, public testing::WithPara
         static_cast<void>(worker.update(true));
         world.close();
       } catch (const Error &error) {
-        EXPECT_TRUE(is_right(error.errc())) << error.what() << " after " << skip << " operations that passed";
+        EXPECT_TRUE(is_right(error.errc()))
+            << error.what() << " after " << skip << " operations that passed";
         EXPECT_GT(plan_->failed.load(), 0u) << error.what();
       }
     });
@@ -208,7 +217,8 @@ TEST_P(DiskFaultsEverywhereTest, CommitOrCheckpointFailsAndNothingAcknowledgedIs
     if (then != Errc::kOk) {
       EXPECT_EQ(then, Errc::kLogFailed);
     }
-    if (GetParam().operation.op != DiskOp::kWriteDurable && GetParam().operation.op != DiskOp::kSync) {
+    if (GetParam().operation.op != DiskOp::kWriteDurable &&
+        GetParam().operation.op != DiskOp::kSync) {
       EXPECT_EQ(then, Errc::kOk) << "the fault met no commit, and is gone";
     }
     std::error_code ec;
@@ -218,9 +228,11 @@ TEST_P(DiskFaultsEverywhereTest, CommitOrCheckpointFailsAndNothingAcknowledgedIs
   expect_whole("after the fault");
 }
 
-INSTANTIATE_TEST_SUITE_P(Faults, DiskFaultsEverywhereTest, testing::ValuesIn(all_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(Faults, DiskFaultsEverywhereTest, testing::ValuesIn(all_cases()),
+                         case_name);
 
-// --- a full disk -------------------------------------------------------------------------------------------------------------
+// --- a full disk
+// -------------------------------------------------------------------------------------------------
 
 TEST_F(DiskFaultsTest, FullDiskAbortsTheCommitAndWorkGoesOnWithSpaceAgain) {
   options_.keep_log = true;  // no file is used again: each needs space
@@ -231,7 +243,8 @@ TEST_F(DiskFaultsTest, FullDiskAbortsTheCommitAndWorkGoesOnWithSpaceAgain) {
       plan_->arm(DiskOp::kCreate, ENOSPC, "tmh.log");
       const Errc full = work_until_error(world, worker);
       EXPECT_EQ(full, Errc::kDiskFull);
-      EXPECT_EQ(work_until_error(world, worker), Errc::kDiskFull) << "small ones may have had room, the others not";
+      EXPECT_EQ(work_until_error(world, worker), Errc::kDiskFull)
+          << "small ones may have had room, the others not";
       plan_->lift();
       EXPECT_EQ(work_until_error(world, worker, 60), Errc::kOk) << "there is space again";
     }
@@ -259,7 +272,8 @@ TEST_F(DiskFaultsTest, FullDiskAbortsTheCommitOfEitherLevelAndWorkGoesOnWithSpac
   expect_whole("after a full disk");
 }
 
-// The kernel tells of pages that could not be written once; the next sync of the same file would succeed.
+// The kernel tells of pages that could not be written once; the next sync of the same file would
+// succeed.
 TEST_F(DiskFaultsTest, SyncOfTheControlFileThatFailedOnceStaysFailedUntilAllHaveClosed) {
   set_up_domain();
   SegmentOptions raw;
@@ -267,14 +281,16 @@ TEST_F(DiskFaultsTest, SyncOfTheControlFileThatFailedOnceStaysFailedUntilAllHave
   raw.size_bytes = 8 * kPageBytes;
   in_child("victim", [&](World &world, Worker &worker) {
     std::error_code ec;
-    EXPECT_TRUE(worker.update(true));  // a process asks once, before its first commit, whether sizes are durable
+    // a process asks once, before its first commit, whether sizes are durable
+    EXPECT_TRUE(worker.update(true));
     plan_->arm(DiskOp::kSync, EIO, "tmh.control");
     EXPECT_FALSE(world.domain().map("second.raw", raw, ec));
     EXPECT_EQ(ec, make_error_code(Errc::kIo));
     plan_->lift();
     for (const char *name : {"second.raw", "third.raw"}) {
       EXPECT_FALSE(world.domain().map(name, raw, ec)) << name;
-      EXPECT_EQ(ec, make_error_code(Errc::kIo)) << "the disk is whole again, what it lost is not there";
+      EXPECT_EQ(ec, make_error_code(Errc::kIo))
+          << "the disk is whole again, what it lost is not there";
     }
     EXPECT_TRUE(worker.update(true)) << "segments that were durable before go on";
     world.close();
@@ -295,7 +311,8 @@ TEST_F(DiskFaultsTest, LogFileWhoseNameIsNotDurableIsNotUsed) {
     // Each time: a file that a failed attempt left under its final name is no better than none.
     std::vector<std::uint64_t> made[3];
     for (std::vector<std::uint64_t> &files : made) {
-      EXPECT_EQ(work_until_error(world, worker), Errc::kIo) << plan_->failed.load() << " folder syncs failed";
+      EXPECT_EQ(work_until_error(world, worker), Errc::kIo)
+          << plan_->failed.load() << " folder syncs failed";
       EXPECT_EQ(storage::list_log_files(folder_.path(), &files), Errc::kOk);
     }
     EXPECT_EQ(made[1], made[0]) << "it was written to, and another one was made";
@@ -307,7 +324,8 @@ TEST_F(DiskFaultsTest, LogFileWhoseNameIsNotDurableIsNotUsed) {
   expect_whole("after folder syncs failed");
 }
 
-// --- log files that vanish ----------------------------------------------------------------------------------------------------
+// --- log files that vanish
+// -------------------------------------------------------------------------------------------------
 
 class LogFileLossTest : public DiskFaultsTest {
  protected:
@@ -325,7 +343,8 @@ class LogFileLossTest : public DiskFaultsTest {
     }
     return newest;
   }
-  // What happens to commits, and to the next open, when `damage` is done to the log under a running domain.
+  // What happens to commits, and to the next open, when `damage` is done to the log under a running
+  // domain.
   void lose(const std::function<void(const std::string &)> &damage) {
     set_up_domain();
     in_child("victim", [&](World &world, Worker &worker) {
@@ -337,12 +356,14 @@ class LogFileLossTest : public DiskFaultsTest {
       EXPECT_TRUE(error == Errc::kLogMissing || error == Errc::kLogFailed) << message(error);
       _exit(testing::Test::HasFailure() ? 1 : 0);
     });
-    // What the file held is gone for good, unless it was home already: then all is there; else the open says so.
+    // What the file held is gone for good, unless it was home already: then all is there; else the
+    // open says so.
     expect_child("reopen", [&] {
       std::error_code ec;
       tmh::Domain domain = tmh::Domain::open(folder_.path(), options_, ec);
       if (ec) {
-        EXPECT_TRUE(ec == make_error_code(Errc::kLogMissing) || ec == make_error_code(Errc::kLogDamaged))
+        EXPECT_TRUE(ec == make_error_code(Errc::kLogMissing) ||
+                    ec == make_error_code(Errc::kLogDamaged))
             << ec.message();
         return;
       }
@@ -371,7 +392,8 @@ class WholeLogLossTest : public DiskFaultsTest {
     });
     for (const auto &found : std::filesystem::directory_iterator(folder_.path())) {
       const std::string name = found.path().filename().string();
-      if (name.starts_with("tmh.log.") && name != "tmh.log.state") std::filesystem::remove(found.path());
+      if (name.starts_with("tmh.log.") && name != "tmh.log.state")
+        std::filesystem::remove(found.path());
     }
   }
   void expect_missing() {
@@ -410,11 +432,13 @@ TEST_F(WholeLogLossTest, OfHybridDomainsIsNoticedByTheNextOpen) {
 TEST_F(WholeLogLossTest, AfterACleanCloseLosesNothing) {
   set_up_domain();
   for (const auto &found : std::filesystem::directory_iterator(folder_.path()))
-    if (found.path().filename().string().starts_with("tmh.log.")) std::filesystem::remove(found.path());
+    if (found.path().filename().string().starts_with("tmh.log."))
+      std::filesystem::remove(found.path());
   expect_whole("without its log files");
 }
 
-// --- permissions --------------------------------------------------------------------------------------------------------------
+// --- permissions
+// -------------------------------------------------------------------------------------------------
 
 constexpr uid_t kNobody = 65534;
 

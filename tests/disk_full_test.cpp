@@ -1,8 +1,10 @@
-// tests/disk_full_test.cpp -- a device that fills up under a running domain, at every kind of file: tmpfs, where a load from a hole takes a block,
-// too, and ext4; levels, ways of tracking and durabilities; with many amounts of space that is left, so that it ends at different places.
-// Invariants: (1) never a signal: an instance that finds no block ends with kDiskFull, (2) aborted ones have done nothing, committed ones all: the
-//             words always sum up to the tally, for queries on the full disk as well, (3) with space again work goes on in the same process,
-//             and the domain closes, opens and holds what was committed.
+// tests/disk_full_test.cpp -- a device that fills up under a running domain, at every kind of file:
+// tmpfs, where a load from a hole takes a block, too, and ext4; levels, ways of tracking and
+// durabilities; with many amounts of space that is left, so that it ends at different places.
+// Invariants: (1) never a signal: an instance that finds no block ends with kDiskFull, (2) aborted
+//             ones have done nothing, committed ones all: the words always sum up to the tally, for
+//             queries on the full disk as well, (3) with space again work goes on in the same
+//             process, and the domain closes, opens and holds what was committed.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -53,14 +55,18 @@ const Way kWays[] = {
     {"Pages", Levels::kPage, LineChoice::kAuto, Tracking::kAuto, Detection::kLazy, ""},
     {"PagesSignal", Levels::kPage, LineChoice::kAuto, Tracking::kSignal, Detection::kLazy, ""},
     {"PagesEager", Levels::kPage, LineChoice::kAuto, Tracking::kSignal, Detection::kEager, ""},
-    {"Hybrid", Levels::kHybrid, LineChoice::kSoftware, Tracking::kAuto, Detection::kLazy, "adaptive"},
-    {"HybridLines", Levels::kHybrid, LineChoice::kSoftware, Tracking::kAuto, Detection::kLazy, "never"},
-    {"HybridSignal", Levels::kHybrid, LineChoice::kSoftware, Tracking::kSignalHot, Detection::kLazy, "adaptive"},
+    {"Hybrid", Levels::kHybrid, LineChoice::kSoftware, Tracking::kAuto, Detection::kLazy,
+     "adaptive"},
+    {"HybridLines", Levels::kHybrid, LineChoice::kSoftware, Tracking::kAuto, Detection::kLazy,
+     "never"},
+    {"HybridSignal", Levels::kHybrid, LineChoice::kSoftware, Tracking::kSignalHot, Detection::kLazy,
+     "adaptive"},
     {"HybridRtm", Levels::kHybrid, LineChoice::kRtm, Tracking::kAuto, Detection::kLazy, "adaptive"},
 };
 
 bool mount_device(Device device, const std::string &image, const std::string &folder) {
-  if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
+  if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+    return false;
   if (device == Device::kTmpfs) return mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=64m") == 0;
   write_file(image, "");
   if (truncate(image.c_str(), 96 << 20) != 0) return false;
@@ -157,7 +163,9 @@ class Books {
   [[nodiscard]] std::uint64_t booked() const { return booked_; }
 
  private:
-  [[nodiscard]] Word &word(std::uint64_t index) { return reinterpret_cast<Word *>(segment_.data())[index]; }
+  [[nodiscard]] Word &word(std::uint64_t index) {
+    return reinterpret_cast<Word *>(segment_.data())[index];
+  }
   Domain domain_;
   Segment segment_;
   std::unique_ptr<Site> site_;
@@ -167,13 +175,16 @@ class Books {
 
 struct Case {
   std::uint64_t left_kib;
-  bool reads_first;  // all pages in order: what the kernel reads ahead of shares large folios with holes
+  // all pages in order: what the kernel reads ahead of shares large folios with holes
+  bool reads_first;
 };
-const Case kCases[] = {{0, false}, {12, false}, {40, false}, {136, false}, {520, false}, {40, true}, {520, true}};
+const Case kCases[] = {{0, false},   {12, false}, {40, false}, {136, false},
+                       {520, false}, {40, true},  {520, true}};
 
 void fill_up(const std::string &device, const DomainOptions &options, const Case &now) {
   const std::uint64_t left_kib = now.left_kib;
-  const std::string when = std::to_string(left_kib) + " KiB left" + (now.reads_first ? ", read first" : "");
+  const std::string when =
+      std::to_string(left_kib) + " KiB left" + (now.reads_first ? ", read first" : "");
   const std::string folder = device + "/domain";
   std::uint64_t refused = 0, at = 0;
   Books books(folder, options);
@@ -204,20 +215,22 @@ void fill_up(const std::string &device, const DomainOptions &options, const Case
 TEST_P(FullDeviceTest, NeverKillsAndLosesNothing) {
   const Device device = std::get<0>(GetParam());
   if (std::get<1>(GetParam()).line == LineChoice::kRtm) {
-    if (std::get<2>(GetParam()) != tmh::Durability::kNone) GTEST_SKIP() << "RTM is for volatile domains";
+    if (std::get<2>(GetParam()) != tmh::Durability::kNone)
+      GTEST_SKIP() << "RTM is for volatile domains";
     if (const std::string why = why_no_rtm(); !why.empty()) GTEST_SKIP() << why;
   }
   const std::string place = folder_ / "device", image = folder_ / "image";
   ASSERT_EQ(mkdir(place.c_str(), 0777), 0);
   for (const Case &now : kCases) {
-    if (now.reads_first && device == Device::kTmpfs) continue;  // it has no holes any more once they have been read
+    // it has no holes any more once they have been read
+    if (now.reads_first && device == Device::kTmpfs) continue;
     const ChildEnd end = run_in_child("writer", [&] {
       if (!mount_device(device, image, place)) _exit(kMayNotMount);
       fill_up(place, options(), now);
     });
     if (end.exit_code == kMayNotMount) GTEST_SKIP() << "needs the right to mount, and mkfs.ext4";
-    EXPECT_TRUE(end.succeeded()) << now.left_kib << " KiB left, reads first: " << now.reads_first << ", exit code "
-                                 << end.exit_code << ", signal " << end.signal;
+    EXPECT_TRUE(end.succeeded()) << now.left_kib << " KiB left, reads first: " << now.reads_first
+                                 << ", exit code " << end.exit_code << ", signal " << end.signal;
     if (HasFailure()) break;
   }
 }
@@ -248,8 +261,8 @@ struct SoftwareLines {
   const Site site;
 };
 
-// A query reads a page that no block can be had for, then there is room, and level 1 commits to that page and to another one, which the query
-// reads next.
+// A query reads a page that no block can be had for, then there is room, and level 1 commits to
+// that page and to another one, which the query reads next.
 void read_around_a_commit(const std::string &folder) {
   const SoftwareLines lines(folder);
   const Domain &domain = lines.domain;
@@ -269,8 +282,9 @@ void read_around_a_commit(const std::string &folder) {
   query(domain, [&] { EXPECT_EQ(one.load() + without_block.load(), 14U); });
 }
 
-// A query reads a page that no block can be had for, then one that has all it needs beside it, in the same 2 MiB that this process had nothing
-// of before: making that accessible leaves alone what stands in for the first.
+// A query reads a page that no block can be had for, then one that has all it needs beside it, in
+// the same 2 MiB that this process had nothing of before: making that accessible leaves alone what
+// stands in for the first.
 void read_beside_what_has_no_block(const std::string &folder) {
   const StrayAllowed allowed;
   const SoftwareLines lines(folder);
@@ -288,10 +302,12 @@ void read_beside_what_has_no_block(const std::string &folder) {
   query(lines.domain, [&] { read(false); });
 }
 
-// A query that has touched many pages goes on in larger ranges. One of them holds a page that no block could be had for, and that it stores to then.
+// A query that has touched many pages goes on in larger ranges. One of them holds a page that no
+// block could be had for, and that it stores to then.
 void write_to_what_has_no_block(const std::string &folder) {
   const StrayAllowed allowed;
-  constexpr std::uint64_t kTouched = 512, kDomains = 32;  // domains of one process share its areas of memory
+  // domains of one process share its areas of memory
+  constexpr std::uint64_t kTouched = 512, kDomains = 32;
   const MemoryFolder elsewhere;
   std::vector<Domain> others;
   for (std::uint64_t i = 0; i < kDomains; ++i)
@@ -319,8 +335,8 @@ void write_to_what_has_no_block(const std::string &folder) {
   EXPECT_EQ(query(domain, [&] { return word_of(kWithoutBlock).load(); }), 0U);
 }
 
-// A query sleeps until a page changes that no block could be had for. Then there is room, and in a hybrid domain the page is level 1's: no commit at
-// level 2 tells.
+// A query sleeps until a page changes that no block could be had for. Then there is room, and in a
+// hybrid domain the page is level 1's: no commit at level 2 tells.
 void retry_what_has_no_block(const std::string &folder, Levels levels) {
   const SoftwareLines lines(folder, levels);
   const Domain &domain = lines.domain;
@@ -347,7 +363,8 @@ void retry_what_has_no_block(const std::string &folder, Levels levels) {
   EXPECT_EQ(query(domain, [&] { return flag.load(); }), 1U);
 }
 
-// The heir of a lock looks at the page of each slot, also of those that were never used: they name page 0, which nobody has ever had here.
+// The heir of a lock looks at the page of each slot, also of those that were never used: they name
+// page 0, which nobody has ever had here.
 void inherit_on_a_full_disk(const std::string &folder) {
   DomainOptions options;
   options.levels = Levels::kPage;
@@ -357,7 +374,8 @@ void inherit_on_a_full_disk(const std::string &folder) {
     SegmentOptions raw;
     raw.layout = Layout::kRaw;
     raw.size_bytes = 2 * kPages * kPageBytes;
-    return reinterpret_cast<Word *>(domain.map("far.raw", raw).data())[3 * kPages / 2 * kWordsPerPage];
+    return reinterpret_cast<Word *>(
+        domain.map("far.raw", raw).data())[3 * kPages / 2 * kWordsPerPage];
   };
   const Domain domain = Domain::open(folder + "/domain", options);
   Word &word = word_of(domain);
@@ -381,13 +399,15 @@ void inherit_on_a_full_disk(const std::string &folder) {
   EXPECT_EQ(query(domain, [&] { return word.load(); }), 10U);
 }
 
-// The ring of commits gets its file as it is used. Where there is no room for it, commits end with kDiskFull; who has become irrevocable has all of it.
+// The ring of commits gets its file as it is used. Where there is no room for it, commits end with
+// kDiskFull; who has become irrevocable has all of it.
 void fill_the_ring(const std::string &folder) {
   constexpr std::uint64_t kCommits = 5000;
   DomainOptions options;
   options.levels = Levels::kPage;
   const Domain domain = Domain::open(folder + "/domain", options);
-  Word &word = reinterpret_cast<Word *>(domain.map("ring.raw", SoftwareLines::raw_pages()).data())[0];
+  Word &word =
+      reinterpret_cast<Word *>(domain.map("ring.raw", SoftwareLines::raw_pages()).data())[0];
   std::uint64_t committed = 0;
   const auto commit = [&] {
     const Errc error = code_of([&] { atomically(domain, [&] { word = word + 1; }); });
@@ -430,11 +450,16 @@ class FullDeviceCaseTest : public testing::TestWithParam<Device> {
   }
 };
 
-TEST_P(FullDeviceCaseTest, QuerySeesOneSnapshotOfWhatHasNoBlockAndTheRest) { run_on_device(read_around_a_commit); }
-TEST_P(FullDeviceCaseTest, QueryReadsBesideWhatHasNoBlock) { run_on_device(read_beside_what_has_no_block); }
+TEST_P(FullDeviceCaseTest, QuerySeesOneSnapshotOfWhatHasNoBlockAndTheRest) {
+  run_on_device(read_around_a_commit);
+}
+TEST_P(FullDeviceCaseTest, QueryReadsBesideWhatHasNoBlock) {
+  run_on_device(read_beside_what_has_no_block);
+}
 TEST_P(FullDeviceCaseTest, QueryIsSeenToStoreToWhatHasNoBlock) {
 #if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer leaves a program no room for 33 domains, of 350 GiB of addresses each";
+  GTEST_SKIP()
+      << "ThreadSanitizer leaves a program no room for 33 domains, of 350 GiB of addresses each";
 #endif
   run_on_device(write_to_what_has_no_block);
 }
@@ -449,16 +474,20 @@ std::string device_name(const testing::TestParamInfo<Device> &info) {
   return info.param == Device::kTmpfs ? "Tmpfs" : "Ext4";
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, FullDeviceCaseTest, testing::Values(Device::kTmpfs, Device::kExt4), device_name);
+INSTANTIATE_TEST_SUITE_P(Devices, FullDeviceCaseTest,
+                         testing::Values(Device::kTmpfs, Device::kExt4), device_name);
 
 std::string name_of(const testing::TestParamInfo<FullDeviceTest::ParamType> &info) {
   const auto &[device, way, durability] = info.param;
-  return std::string(device == Device::kTmpfs ? "Tmpfs" : "Ext4") + way.name + to_string(durability);
+  return std::string(device == Device::kTmpfs ? "Tmpfs" : "Ext4") + way.name +
+         to_string(durability);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, FullDeviceTest,
-                         testing::Combine(testing::Values(Device::kTmpfs, Device::kExt4), testing::ValuesIn(kWays),
-                                          testing::Values(tmh::Durability::kNone, tmh::Durability::kBuffered,
+                         testing::Combine(testing::Values(Device::kTmpfs, Device::kExt4),
+                                          testing::ValuesIn(kWays),
+                                          testing::Values(tmh::Durability::kNone,
+                                                          tmh::Durability::kBuffered,
                                                           tmh::Durability::kStrict)),
                          name_of);
 

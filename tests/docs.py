@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-# Header, a word of a comment above, and one of a comment behind a member: the filter must show both.
+# Header, a word of a comment above, and one of a comment behind a member: the filter must show
+# both.
 SAMPLE = """// sample.hpp -- a sample.
 // Shape:     small.
 #pragma once

@@ -1,4 +1,5 @@
-// tests/durable_test.cpp -- durable domains from outside: modes, acknowledgement, recovery, checkpoint, archive, backup.
+// tests/durable_test.cpp -- durable domains from outside: modes, acknowledgement, recovery,
+// checkpoint, archive, backup.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -103,14 +104,16 @@ TEST_F(DurableTest, StrictCommitsSurviveTheLossOfSharedMemory) {
   in_killed_child([&] {
     const Domain &domain = open_for_good(path(), durable_options());
     const Segment segment = domain.map("a.db", raw_pages(64));
-    for (std::uint64_t i = 1; i <= 100; ++i) atomically(domain, [&] { word_of(segment, i % 64) = i; });
+    for (std::uint64_t i = 1; i <= 100; ++i)
+      atomically(domain, [&] { word_of(segment, i % 64) = i; });
   });
   lose_shared_memory(path());
   const Domain domain = Domain::open(path(), durable_options());
   EXPECT_FALSE(domain.recovery().was_clean);
   EXPECT_EQ(domain.recovery().transactions, 100u);
   const Segment segment = domain.map("a.db", raw_pages(64));
-  for (std::uint64_t i = 37; i <= 100; ++i) EXPECT_EQ(query(domain, [&] { return word_of(segment, i % 64); }), i);
+  for (std::uint64_t i = 37; i <= 100; ++i)
+    EXPECT_EQ(query(domain, [&] { return word_of(segment, i % 64); }), i);
 }
 
 TEST_F(DurableTest, BufferedCommitsSurviveTheDeathOfAllProcesses) {
@@ -119,13 +122,15 @@ TEST_F(DurableTest, BufferedCommitsSurviveTheDeathOfAllProcesses) {
     options.flush_interval_ms = 60'000;
     const Domain &domain = open_for_good(path(), options);
     const Segment segment = domain.map("a.db", raw_pages(8));
-    for (std::uint64_t i = 1; i <= 1000; ++i) atomically(domain, [&] { word_of(segment, i % 8) = i; });
+    for (std::uint64_t i = 1; i <= 1000; ++i)
+      atomically(domain, [&] { word_of(segment, i % 8) = i; });
   });
   const Domain domain = Domain::open(path());
   EXPECT_EQ(domain.durability(), Durability::kBuffered);
   EXPECT_GT(domain.recovery().salvaged, 0u);
   const Segment segment = domain.map("a.db", raw_pages(8));
-  for (std::uint64_t i = 993; i <= 1000; ++i) EXPECT_EQ(query(domain, [&] { return word_of(segment, i % 8); }), i);
+  for (std::uint64_t i = 993; i <= 1000; ++i)
+    EXPECT_EQ(query(domain, [&] { return word_of(segment, i % 8); }), i);
 }
 
 TEST_F(DurableTest, BufferedCommitsBecomeDurableInTime) {
@@ -165,7 +170,8 @@ TEST_F(DurableTest, OneCommitMayBeBufferedInAStrictDomainAndTheOtherWayRound) {
   }
 }
 
-// Nobody is acknowledged before what it read: a strict instance that only read waits for the writer's record.
+// Nobody is acknowledged before what it read: a strict instance that only read waits for the
+// writer's record.
 TEST_F(DurableTest, AStrictReaderWaitsForWhatItRead) {
   DomainOptions options = durable_options();
   options.flush_interval_ms = 60'000;
@@ -226,9 +232,11 @@ TEST_F(DurableTest, WithoutEarlyReleaseAnEagerSnapshotMovesOnToWhatIsDurableAlon
 }
 
 // More than one record, more than one log file, and wider than the commit log ring lists.
-// One version per page and distinct snapshot, and those whose records are not written yet: the log lags, but never far.
+// One version per page and distinct snapshot, and those whose records are not written yet: the log
+// lags, but never far.
 TEST_F(DurableTest, VersionsOfABufferedDomainStayFewWhileAQueryIsOpen) {
-  constexpr std::uint64_t kCommits = 30'000, kPages = 2, kLagMax = 500, kVersionsMax = 4 * kLagMax * kPages;
+  constexpr std::uint64_t kCommits = 30'000, kPages = 2, kLagMax = 500,
+                          kVersionsMax = 4 * kLagMax * kPages;
   DomainOptions options = durable_options(Durability::kBuffered);
   options.flush_interval_ms = 1;
   const Shared<Turn> turn;
@@ -253,7 +261,9 @@ TEST_F(DurableTest, VersionsOfABufferedDomainStayFewWhileAQueryIsOpen) {
         for (std::uint64_t page = 0; page < kPages; ++page) word_of(segment, page) = i;
       });
       // At a pace that the log keeps up with, though never quite.
-      for (const std::uint64_t start = platform::monotonic_ns(); platform::monotonic_ns() - start < 15'000;) continue;
+      for (const std::uint64_t start = platform::monotonic_ns();
+           platform::monotonic_ns() - start < 15'000;)
+        continue;
       if (i % 100 != 0) continue;
       while (i - domain.counters().log_commits > kLagMax) usleep(20);
       versions = std::max(versions, domain.counters().versions_live);
@@ -265,8 +275,8 @@ TEST_F(DurableTest, VersionsOfABufferedDomainStayFewWhileAQueryIsOpen) {
   children.expect_success();
 }
 
-// Every word is stored once, so what a record lacks no later one brings. In no order: a slot that is used again too early then soon holds
-// another word of a line that the log still asks it for.
+// Every word is stored once, so what a record lacks no later one brings. In no order: a slot that
+// is used again too early then soon holds another word of a line that the log still asks it for.
 TEST_F(DurableTest, WhatIsFoldedUnderAnOpenQueryIsInTheLogBefore) {
   constexpr std::uint64_t kPages = 64, kPageWords = 512, kCommits = kPages * kPageWords;
   std::vector<std::uint64_t> words(kPageWords);
@@ -292,7 +302,8 @@ TEST_F(DurableTest, WhatIsFoldedUnderAnOpenQueryIsInTheLogBefore) {
   in_killed_child([&] {
     const Domain &domain = open_for_good(path(), options);
     const Segment segment = domain.map("a.db", raw_pages(kPages));
-    for (std::uint64_t i = 0; i < kCommits; ++i) atomically(domain, [&] { word(segment, i) = i + 1; });
+    for (std::uint64_t i = 0; i < kCommits; ++i)
+      atomically(domain, [&] { word(segment, i) = i + 1; });
     domain.flush();
   });
   children.bury(reader);
@@ -314,7 +325,8 @@ TEST_F(DurableTest, LargeTransactionsAreLoggedInParts) {
     for (std::uint64_t round = 1; round <= 3; ++round) {
       atomically(domain, [&] {
         for (std::uint64_t page = 0; page < kPages; ++page)
-          for (std::uint64_t at = 0; at < 512; ++at) (&word_of(segment, page))[at] = page * round + at;
+          for (std::uint64_t at = 0; at < 512; ++at)
+            (&word_of(segment, page))[at] = page * round + at;
       });
     }
   });
@@ -324,7 +336,8 @@ TEST_F(DurableTest, LargeTransactionsAreLoggedInParts) {
   const Segment segment = domain.map("a.db", raw_pages(kPages));
   query(domain, [&] {
     for (std::uint64_t page = 0; page < kPages; ++page)
-      for (std::uint64_t at = 0; at < 512; ++at) ASSERT_EQ((&word_of(segment, page))[at], page * 3 + at);
+      for (std::uint64_t at = 0; at < 512; ++at)
+        ASSERT_EQ((&word_of(segment, page))[at], page * 3 + at);
   });
 }
 
@@ -345,7 +358,8 @@ TEST_F(DurableTest, ACommitWiderThanTheRingIsLogged) {
   EXPECT_EQ(domain.recovery().transactions, 2u);
   const Segment segment = domain.map("a.db", raw_pages(kPages));
   query(domain, [&] {
-    for (std::uint64_t page = 0; page < kPages; ++page) ASSERT_EQ(word_of(segment, page), page == 5 ? 55 : page + 1);
+    for (std::uint64_t page = 0; page < kPages; ++page)
+      ASSERT_EQ(word_of(segment, page), page == 5 ? 55 : page + 1);
   });
 }
 
@@ -365,7 +379,8 @@ TEST_F(DurableTest, CheckpointShortensRecoveryAndRecyclesFiles) {
   std::uint64_t log_files = 0;
   for (const auto &entry : std::filesystem::directory_iterator(path()))
     log_files += entry.path().filename().string().starts_with("tmh.log.0") ? 1u : 0u;
-  EXPECT_LE(log_files, 8u);  // 20,000 commits of 600 bytes are 12 MiB: 12 files, were they not used again
+  // 20,000 commits of 600 bytes are 12 MiB: 12 files, were they not used again
+  EXPECT_LE(log_files, 8u);
   lose_shared_memory(path());
   const Domain domain = Domain::open(path());
   EXPECT_LE(domain.recovery().transactions, 1000u);
@@ -443,15 +458,18 @@ TEST_F(DurableTest, SegmentsAreMadeBesideCheckpoints) {
 // ThreadSanitizer, which sees one process at a time, knows what is ordered by way of another one.
 class ByWayOfOthersTest : public DurableTest, public testing::WithParamInterface<Levels> {
  protected:
-  static constexpr std::uint64_t kPages = 200;  // more slots than a process keeps for its next commits
+  // more slots than a process keeps for its next commits
+  static constexpr std::uint64_t kPages = 200;
   enum class Writes : std::uint8_t { kLog, kNothing };
   struct Process {
-    Process(const std::string &folder, Writes writes) : domain(Domain::open(folder, options(writes))) {
+    Process(const std::string &folder, Writes writes)
+        : domain(Domain::open(folder, options(writes))) {
       segment = domain.map("a.db", raw_pages(kPages));
     }
     void store(std::uint64_t index, std::uint64_t value) const {
       atomically(domain, [&] {
-        for (std::uint64_t page = 0; page < kPages; ++page) word_of(segment, page, index) = value + page;
+        for (std::uint64_t page = 0; page < kPages; ++page)
+          word_of(segment, page, index) = value + page;
       });
     }
     void await_log_commits(std::uint64_t count) const {
@@ -477,9 +495,12 @@ class ByWayOfOthersTest : public DurableTest, public testing::WithParamInterface
   Children children_;
 };
 INSTANTIATE_TEST_SUITE_P(Levels, ByWayOfOthersTest, testing::Values(Levels::kPage, Levels::kHybrid),
-                         [](const auto &level) { return level.param == Levels::kPage ? "Pages" : "Hybrid"; });
+                         [](const auto &level) {
+                           return level.param == Levels::kPage ? "Pages" : "Hybrid";
+                         });
 
-// The housekeeper has read versions for the log, another process frees their slots, and the next commit writes into them.
+// The housekeeper has read versions for the log, another process frees their slots, and the next
+// commit writes into them.
 TEST_P(ByWayOfOthersTest, ACommitWritesIntoSlotsBehindTheLogsReads) {
   children_.spawn("writes", role(*turn_, [&] {
                     Process self(path(), Writes::kLog);
@@ -501,7 +522,8 @@ TEST_P(ByWayOfOthersTest, ACommitWritesIntoSlotsBehindTheLogsReads) {
   expect(0, 2);
 }
 
-// A commit folds older versions into its own, another process frees the slots and commits in them, and the housekeeper reads that for the log.
+// A commit folds older versions into its own, another process frees the slots and commits in them,
+// and the housekeeper reads that for the log.
 TEST_P(ByWayOfOthersTest, TheLogReadsSlotsBehindAFold) {
   constexpr std::uint64_t kNextLine = kLineBytes / 8;
   children_.spawn("folds", role(*turn_, [&] {
@@ -577,7 +599,8 @@ TEST_F(DurableTest, ABackupTakenUnderLoadIsConsistent) {
   struct Shared {
     std::atomic<bool> stop;
   };
-  auto *shared = static_cast<Shared *>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto *shared = static_cast<Shared *>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) try {
@@ -599,7 +622,8 @@ TEST_F(DurableTest, ABackupTakenUnderLoadIsConsistent) {
     {  // closed again before the fork: this one's threads end
       Domain domain = Domain::open(path(), durable_options(Durability::kBuffered));
       const Segment segment = domain.map("a.db", raw_pages(128));
-      EXPECT_TRUE(poll_until([&] { return query(domain, [&] { return word_of(segment, 0); }) != 0; }));
+      EXPECT_TRUE(
+          poll_until([&] { return query(domain, [&] { return word_of(segment, 0); }) != 0; }));
       domain.backup(copy);
       domain.close();
     }
@@ -620,7 +644,8 @@ TEST_F(DurableTest, ABackupTakenUnderLoadIsConsistent) {
   munmap(shared, 4096);
 }
 
-// A copy names its segments as the domain does: what leads out of the folder would lead to the original's file, or to a stranger's.
+// A copy names its segments as the domain does: what leads out of the folder would lead to the
+// original's file, or to a stranger's.
 TEST_F(DurableTest, ABackupIsRefusedWhenASegmentLiesOutsideTheFolder) {
   std::filesystem::create_directories(folder_ / "data");
   std::filesystem::create_directories(folder_ / "elsewhere/data");
@@ -635,14 +660,16 @@ TEST_F(DurableTest, ABackupIsRefusedWhenASegmentLiesOutsideTheFolder) {
       EXPECT_FALSE(std::filesystem::exists(copy + ".incomplete"));
     }
   }
-  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "elsewhere/data")) << "nothing is written outside the copy";
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "elsewhere/data"))
+      << "nothing is written outside the copy";
 }
 
 TEST_F(DurableTest, BadInputIsRefused) {
   Domain strict = Domain::open(path(), durable_options());
   EXPECT_EQ(code_of([&] { (void)recover(path()); }), Errc::kDomainInUse);
   const std::string refused = platform::failure_detail();
-  EXPECT_NE(refused.find("process " + std::to_string(getpid()) + " (durable_test) has it open"), std::string::npos)
+  EXPECT_NE(refused.find("process " + std::to_string(getpid()) + " (durable_test) has it open"),
+            std::string::npos)
       << refused;
   strict.close();
   EXPECT_EQ(code_of([&] { (void)Domain::open(path(), durable_options(Durability::kBuffered)); }),

@@ -1,7 +1,8 @@
-// tests/end_of_thread_test.cpp -- instances that run when their thread, or the program, ends: in destructors of thread_local and static objects;
-// and those that are still open then.
-// Invariant: what the library keeps for a thread is there as long as any object of the thread may ask for it, and for static objects to the end;
-//            nobody waits for an instance whose thread is no more.
+// tests/end_of_thread_test.cpp -- instances that run when their thread, or the program, ends: in
+// destructors of thread_local and static objects; and those that are still open then.
+// Invariant: what the library keeps for a thread is there as long as any object of the thread may
+//            ask for it, and for static objects to the end; nobody waits for an instance whose
+//            thread is no more.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/wait.h>
@@ -84,7 +85,8 @@ TEST(EndOfThreadTest, ThreadLocalObjectsRunInstancesAsTheyGo) {
       const Table table(folder.path(), Levels::kHybrid);
       const Site site(table.domain, level, level);
       std::thread([&] {
-        at_end_of_thread.action = [&] {  // made before everything that the library makes for the thread
+        // made before everything that the library makes for the thread
+        at_end_of_thread.action = [&] {
           reuse_freed_memory();
           for (int i = 0; i < 100; ++i) table.use(site);
         };
@@ -118,7 +120,8 @@ TEST(EndOfThreadTest, StaticObjectsRunInstancesAndCloseAtExit) {
       }
       int status = -1;
       waitpid(child, &status, 0);
-      EXPECT_EQ(status, 0) << level << (levels == Levels::kPage ? ", page domain" : ", hybrid domain");
+      EXPECT_EQ(status, 0) << level
+                           << (levels == Levels::kPage ? ", page domain" : ", hybrid domain");
     }
   }
 }
@@ -145,7 +148,8 @@ TEST(EndOfThreadTest, AStaticObjectThatIsTheFirstToAskInItsThreadTouchesNobodyEl
   EXPECT_EQ(status, 0);
 }
 
-// A thread that has looked at the key may still use it when exit() has come far in another: so the key is there to the end.
+// A thread that has looked at the key may still use it when exit() has come far in another: so the
+// key is there to the end.
 TEST(EndOfThreadTest, ThreadsThatEndDuringExitTakeTheirObjectsAlong) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
@@ -155,7 +159,8 @@ TEST(EndOfThreadTest, ThreadsThatEndDuringExitTakeTheirObjectsAlong) {
       ~Probe() { ++gone; }
     };
     std::thread([] { (void)platform::ThreadObject<Probe>::here(); }).join();
-    at_end_of_program.action = [] {  // made before everything that is made at a first use, so it goes behind it
+    // made before everything that is made at a first use, so it goes behind it
+    at_end_of_program.action = [] {
       std::thread([] { (void)platform::ThreadObject<Probe>::here(); }).join();
       _exit(gone == 2 ? 0 : 1);
     };
@@ -218,7 +223,8 @@ TEST(EndOfThreadTest, ActionsRunWhereAThreadLocalObjectEndsTheirInstance) {
     int commits = 0, aborts = 0;
     for (const bool commits_it : {true, false}) {
       std::thread([&] {
-        at_end_of_thread.action = [&] {  // made before everything that the library makes for the thread
+        // made before everything that the library makes for the thread
+        at_end_of_thread.action = [&] {
           reuse_freed_memory();
           if (!commits_it) return table.domain.abort();
           EXPECT_EQ(table.domain.end(), Status::kCommitted);
@@ -238,7 +244,8 @@ TEST(EndOfThreadTest, ActionsRunWhereAThreadLocalObjectEndsTheirInstance) {
 TEST(EndOfThreadTest, ActionsOfAnInstanceThatStaysOpenNeverRun) {
   expect_child("actions", [] {
     const MemoryFolder folder;
-    const Table table(folder.path(), Levels::kHybrid);  // runs instances: the library's key for open ones is there
+    // runs instances: the library's key for open ones is there
+    const Table table(folder.path(), Levels::kHybrid);
     static const Table *used;
     used = &table;
     pthread_key_t key{};
@@ -262,8 +269,8 @@ TEST(EndOfThreadTest, ActionsOfAnInstanceThatStaysOpenNeverRun) {
   });
 }
 
-// As in frames that cannot be unwound. What the library keeps for a thread goes in the order in which it was first needed; a close() may come
-// at any time between.
+// As in frames that cannot be unwound. What the library keeps for a thread goes in the order in
+// which it was first needed; a close() may come at any time between.
 TEST(EndOfThreadTest, AnInstanceOfLevelOneThatStaysOpenAbortsBeforeItsDomainCanClose) {
   expect_child("level 1", [] {
     const MemoryFolder folder;
@@ -276,13 +283,15 @@ TEST(EndOfThreadTest, AnInstanceOfLevelOneThatStaysOpenAbortsBeforeItsDomainCanC
     raw.layout = Layout::kRaw;
     raw.size_bytes = kPageBytes;
     auto *const word = reinterpret_cast<field<std::uint64_t> *>(domain.map("word.raw", raw).data());
-    atomically(Site(domain, "pages", "always"), [](Fields) {});  // looks at level 1, and goes to level 2
+    // looks at level 1, and goes to level 2
+    atomically(Site(domain, "pages", "always"), [](Fields) {});
     pthread_key_t key{};
-    ASSERT_EQ(pthread_key_create(&key, [](void *) { std::thread([] { domain.close(); }).join(); }), 0);
+    ASSERT_EQ(pthread_key_create(&key, [](void *) { std::thread([] { domain.close(); }).join(); }),
+              0);
     auto site = std::make_unique<Site>(domain, "lines", "never");
     static std::unique_ptr<detail::Attempts> open_instance;
-    open_instance = std::make_unique<detail::Attempts>(*site, detail::Attempts::Kind::kUpdate,
-                                                       detail::BodyKind::kInstrumented, Durability{});
+    open_instance = std::make_unique<detail::Attempts>(
+        *site, detail::Attempts::Kind::kUpdate, detail::BodyKind::kInstrumented, Durability{});
     std::thread([&] {
       ASSERT_EQ(pthread_setspecific(key, &key), 0);
       open_instance->begin();

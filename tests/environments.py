@@ -58,7 +58,8 @@ def programs(build):
     def example(name, is_right, is_hybrid=False, has_pairs=True):
         return Program(name, [f"{build}/example_{name}"], is_right, is_hybrid, has_pairs, True)
 
-    def figure(name, is_right):  # as the thesis prints them: they look at no error, so a refused xInit() makes them crash
+    # as the thesis prints them: they look at no error, so a refused xInit() makes them crash
+    def figure(name, is_right):
         return Program("libxac." + name, [f"{build}/libxac/{name}"], is_right, False, True, False)
 
     def workload(name, level):

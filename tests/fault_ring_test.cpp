@@ -1,5 +1,6 @@
-// tests/fault_ring_test.cpp -- one instance that touches more pages for the first time than the kernel's list of faults holds (32,768): the page
-// tables say which, and must not take for touched what is guarded, nor what lies behind the end of the file.
+// tests/fault_ring_test.cpp -- one instance that touches more pages for the first time than the
+// kernel's list of faults holds (32,768): the page tables say which, and must not take for touched
+// what is guarded, nor what lies behind the end of the file.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -48,7 +49,8 @@ INSTANTIATE_TEST_SUITE_P(Sizes, FaultRingTest,
                          testing::Combine(testing::Values(Levels::kPage, Levels::kHybrid),
                                           testing::Values(33'001, 34'816)),
                          [](const auto &one) {
-                           return std::string(std::get<0>(one.param) == Levels::kPage ? "Pages" : "Hybrid") +
+                           return std::string(std::get<0>(one.param) == Levels::kPage ? "Pages"
+                                                                                      : "Hybrid") +
                                   std::to_string(std::get<1>(one.param));
                          });
 

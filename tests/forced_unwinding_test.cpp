@@ -1,6 +1,7 @@
-// tests/forced_unwinding_test.cpp -- threads that leave a body by pthread_exit(), or because another has cancelled them.
-// Invariants: (1) the thread ends, and the program goes on, (2) the instance has done nothing, FAILED or not, (3) other threads run instances of
-//             every kind, and the domain closes.
+// tests/forced_unwinding_test.cpp -- threads that leave a body by pthread_exit(), or because
+// another has cancelled them.
+// Invariants: (1) the thread ends, and the program goes on, (2) the instance has done nothing,
+//             FAILED or not, (3) other threads run instances of every kind, and the domain closes.
 #include <gtest/gtest.h>
 #include <pthread.h>
 
@@ -43,7 +44,9 @@ class Desk {
   [[nodiscard]] const Site &lines() const { return *lines_; }
   [[nodiscard]] const Site &pages() const { return *pages_; }
   [[nodiscard]] Word &first() const { return reinterpret_cast<Word *>(segment_.data())[0]; }
-  [[nodiscard]] Word &second() const { return reinterpret_cast<Word *>(segment_.data())[kWordsPerPage]; }
+  [[nodiscard]] Word &second() const {
+    return reinterpret_cast<Word *>(segment_.data())[kWordsPerPage];
+  }
 
   // The thread must not come back from `body`; what it had stored must be gone.
   void expect_left(const std::function<void()> &body) {
@@ -101,11 +104,12 @@ struct Later {
 // Each way in a process of its own: what goes wrong ends the process.
 void expect_all(const char *name, const std::function<void(Desk &desk)> &ways) {
   for (const bool with_thread_views : {false, true})
-    expect_child(std::string(name) + (with_thread_views ? ", threads' views" : ", the process's view"), [&] {
-      Desk desk(with_thread_views);
-      ways(desk);
-      desk.close();
-    });
+    expect_child(
+        std::string(name) + (with_thread_views ? ", threads' views" : ", the process's view"), [&] {
+          Desk desk(with_thread_views);
+          ways(desk);
+          desk.close();
+        });
 }
 
 TEST(ForcedUnwindingTest, UpdatesAndQueriesAreLeft) {
@@ -166,8 +170,10 @@ TEST(ForcedUnwindingTest, NestedOnesAreLeft) {
           atomically(desk.domain(), begins);
       });
     }
-    desk.expect_left(
-        [&] { atomically(desk.domain(), [&] { atomically(desk.lines(), [&](Fields) { return update(); }); }); });
+    desk.expect_left([&] {
+      atomically(desk.domain(),
+                 [&] { atomically(desk.lines(), [&](Fields) { return update(); }); });
+    });
   });
 }
 
@@ -184,8 +190,10 @@ TEST(ForcedUnwindingTest, FailedOnesAreLeftAtLines) {
       }
     };
     desk.expect_left([&] { atomically(desk.lines(), [&](Fields) { return update(); }); });
-    desk.expect_left(
-        [&] { atomically(desk.lines(), [&](Fields) { atomically(desk.lines(), [&](Fields) { return update(); }); }); });
+    desk.expect_left([&] {
+      atomically(desk.lines(),
+                 [&](Fields) { atomically(desk.lines(), [&](Fields) { return update(); }); });
+    });
   });
 }
 
@@ -200,7 +208,8 @@ TEST(ForcedUnwindingTest, FailedOnesAreLeftAtPages) {
     };
     desk.expect_left([&] { atomically(desk.pages(), [&](Fields) { return update(); }); });
     desk.expect_left([&] { atomically(desk.domain(), update); });
-    desk.expect_left([&] { atomically(desk.domain(), [&] { atomically(desk.domain(), update); }); });
+    desk.expect_left(
+        [&] { atomically(desk.domain(), [&] { atomically(desk.domain(), update); }); });
     desk.close();
   });
 }
@@ -224,7 +233,8 @@ TEST(ForcedUnwindingTest, ActionsOfTheAbortRun) {
 
 TEST(ForcedUnwindingTest, CancelledOnesAreLeft) {
 #ifdef __SANITIZE_ADDRESS__
-  // It hears of pthread_exit(), which does not return, and not of a cancellation point that does not.
+  // It hears of pthread_exit(), which does not return, and not of a cancellation point that does
+  // not.
   GTEST_SKIP() << "AddressSanitizer keeps marks on the frames that pthread_cancel() unwinds";
 #endif
   expect_all("cancelled", [](Desk &desk) {

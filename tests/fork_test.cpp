@@ -1,8 +1,12 @@
-// tests/fork_test.cpp -- what a child may rely on that was forked while other threads of its parent were inside the library.
-// Invariants: (1) it opens domains, maps segments and runs instances, whatever another thread was doing,
-//             (2) it keeps no domain's folder locked, also when its parent dies in the middle of an open,
+// tests/fork_test.cpp -- what a child may rely on that was forked while other threads of its parent
+// were inside the library.
+// Invariants: (1) it opens domains, maps segments and runs instances, whatever another thread was
+//             doing,
+//             (2) it keeps no domain's folder locked, also when its parent dies in the middle of an
+//                 open,
 //             (3) it may let go of what it inherits, whatever another thread was changing there,
-//             (4) nobody waits for its end who opens a domain while another thread of its parent looked whether somebody has that open.
+//             (4) nobody waits for its end who opens a domain while another thread of its parent
+//                 looked whether somebody has that open.
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/file.h>
@@ -40,7 +44,9 @@ void *operator new(std::size_t bytes) {
   if (void *memory = std::malloc(bytes)) return memory;
   throw std::bad_alloc();
 }
-void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept { return std::malloc(bytes); }
+void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept {
+  return std::malloc(bytes);
+}
 void operator delete(void *memory) noexcept {
   if (at_delete == nullptr || memory == nullptr) return std::free(memory);
   std::memset(memory, 0xa5, malloc_usable_size(memory));
@@ -56,14 +62,16 @@ thread_local const std::function<void()> *at_exclusive = nullptr;
 // Replaces libc's for this program.
 extern "C" int flock(int fd, int operation) noexcept {
   const auto result = static_cast<int>(syscall(SYS_flock, fd, operation));
-  if (result == 0 && (operation & LOCK_EX) != 0 && at_exclusive != nullptr) (*std::exchange(at_exclusive, nullptr))();
+  if (result == 0 && (operation & LOCK_EX) != 0 && at_exclusive != nullptr)
+    (*std::exchange(at_exclusive, nullptr))();
   return result;
 }
 
 namespace tmh::test {
 namespace {
 
-// The thread that opens stops at a step that lies inside the folder lock and the library's own locks, for good.
+// The thread that opens stops at a step that lies inside the folder lock and the library's own
+// locks, for good.
 std::atomic<bool> *stands;
 std::atomic<pid_t> stands_in{0};
 
@@ -91,10 +99,13 @@ TEST(ForkTest, AChildOpensADomainThoughAnotherThreadOfItsParentIsOpeningOne) {
                            expect_child("child", [&] {
                              Domain domain = Domain::open(other.path());
                              const Segment segment = domain.map("a.raw", raw_segment());
-                             atomically(domain, [&] { *reinterpret_cast<std::uint64_t *>(segment.data()) = 1; });
+                             atomically(domain, [&] {
+                               *reinterpret_cast<std::uint64_t *>(segment.data()) = 1;
+                             });
                              domain.close();
                            });
-                           die_unless_failed();  // the thread that stands still cannot be waited for
+                           // the thread that stands still cannot be waited for
+                           die_unless_failed();
                          })
                 .signal,
             SIGKILL);
@@ -156,7 +167,8 @@ bool is_locked(const std::string &folder) {
   return is_held;
 }
 
-// Has the thread forked, or does it sleep where fork() waits for the lock of what must not be inherited?
+// Has the thread forked, or does it sleep where fork() waits for the lock of what must not be
+// inherited?
 bool has_forked_or_sleeps(const std::atomic<pid_t> &thread, const std::atomic<pid_t> &child) {
   if (child != 0) return true;
   if (thread == 0) return false;
@@ -189,14 +201,16 @@ TEST(ForkTest, AChildOfALookForHoldersHoldsNothing) {
     EXPECT_FALSE(is_held);
     forks.join();
     const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
-    EXPECT_EQ(flock(fd, LOCK_SH | LOCK_NB), 0) << "whoever opens the domain would wait for the child's end";
+    EXPECT_EQ(flock(fd, LOCK_SH | LOCK_NB), 0)
+        << "whoever opens the domain would wait for the child's end";
     close(fd);
     kill(child, SIGKILL);
     EXPECT_EQ(waitpid(child, nullptr, 0), child.load());
   });
 }
 
-// Forks wherever a thread that maps frees something; but before it has the folder's lock, where fork() waits for it.
+// Forks wherever a thread that maps frees something; but before it has the folder's lock, where
+// fork() waits for it.
 TEST(ForkTest, AChildLetsGoOfADomainThatAnotherThreadOfItsParentWasChanging) {
   const MemoryFolder folder;
   expect_child("parent", [&] {

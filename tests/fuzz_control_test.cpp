@@ -1,11 +1,15 @@
-// tests/fuzz_control_test.cpp -- hostile control files, byte by byte: verify_control() alone, then Domain::open() and
-// map().
-// Invariants: (1) verify_control() reads nothing beyond the bytes it is given, and refuses every change of the parts
+// tests/fuzz_control_test.cpp -- hostile control files, byte by byte: verify_control() alone, then
+// Domain::open() and map().
+// Invariants: (1) verify_control() reads nothing beyond the bytes it is given, and refuses every
+//             change of the parts
 // that it covers.
-//             (2) a damaged control file is refused with an Errc, or the domain works: its segments hold what was
-//                 committed. Never a crash, a hang or SIGBUS; a refusal changes no data file.
-//             (3) damage with right checksums, as a faulty writer would make it, is no exception to (2).
-// Method:     children open the damaged domains; the one at work when something goes wrong is named.
+//             (2) a damaged control file is refused with an Errc, or the domain works: its segments
+//                 hold what was committed. Never a crash, a hang or SIGBUS; a refusal changes no
+//                 data file.
+//             (3) damage with right checksums, as a faulty writer would make it, is no exception to
+//                 (2).
+// Method:     children open the damaged domains; the one at work when something goes wrong is
+//             named.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -36,10 +40,12 @@ constexpr std::uint64_t kMark = 0x5eed'0000'0000'0001;
 // Bytes that end where an unreadable page begins.
 class Fenced {
  public:
-  explicit Fenced(std::size_t bytes_max) : room_((bytes_max + kPageBytes - 1) / kPageBytes * kPageBytes) {
-    address_ = static_cast<std::byte *>(
-        mmap(nullptr, room_ + kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (address_ == MAP_FAILED || mprotect(address_ + room_, kPageBytes, PROT_NONE) != 0) std::abort();
+  explicit Fenced(std::size_t bytes_max)
+      : room_((bytes_max + kPageBytes - 1) / kPageBytes * kPageBytes) {
+    address_ = static_cast<std::byte *>(mmap(nullptr, room_ + kPageBytes, PROT_READ | PROT_WRITE,
+                                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (address_ == MAP_FAILED || mprotect(address_ + room_, kPageBytes, PROT_NONE) != 0)
+      std::abort();
   }
   ~Fenced() { munmap(address_, room_ + kPageBytes); }
   Fenced(const Fenced &) = delete;
@@ -58,7 +64,8 @@ class Fenced {
 class FuzzControlTest : public testing::Test {
  protected:
   void SetUp() override {
-    for (const char *name : {"TMH_POLICY", "TMH_TRACKING", "TMH_DETECTION", "TMH_CRASH_AT"}) unsetenv(name);
+    for (const char *name : {"TMH_POLICY", "TMH_TRACKING", "TMH_DETECTION", "TMH_CRASH_AT"})
+      unsetenv(name);
     expect_child("maker", [&] {
       const Opened self(folder_.path());
       *made_at_ = self.heap.data();
@@ -98,18 +105,21 @@ class FuzzControlTest : public testing::Test {
     write_file(path("heap"), heap_);
   }
 
-  // One damaged domain: opens it, reads what was committed, changes it and closes. True: it worked; false: an Errc.
+  // One damaged domain: opens it, reads what was committed, changes it and closes. True: it worked;
+  // false: an Errc.
   [[nodiscard]] bool use() const {
     try {
       Opened self(folder_.path());
       query(self.domain, [&] {
-        for (std::uint64_t page = 0; page < kRawPages; ++page) EXPECT_EQ(self.word(page), kMark + page);
+        for (std::uint64_t page = 0; page < kRawPages; ++page)
+          EXPECT_EQ(self.word(page), kMark + page);
         EXPECT_EQ(*static_cast<const std::uint64_t *>(static_cast<void *>(self.heap.data())),
                   *reinterpret_cast<const std::uint64_t *>(heap_.data()));
         EXPECT_EQ(storage::heap_check(self.heap.data(), self.heap.size_bytes()), Errc::kOk);
       });
       atomically(self.domain, [&] {
-        // Without its record the file is a new segment with another address, and pointers inside are not followed.
+        // Without its record the file is a new segment with another address, and pointers inside
+        // are not followed.
         if (self.heap.data() == *made_at_) {
           EXPECT_EQ(*static_cast<std::uint64_t *>(*self.heap.root_cell("mark")), kMark);
         }
@@ -123,12 +133,14 @@ class FuzzControlTest : public testing::Test {
     }
   }
 
-  // All damages in one child; `trial` runs in it. The shared number says which one was at work when it died.
+  // All damages in one child; `trial` runs in it. The shared number says which one was at work when
+  // it died.
   struct Progress {
     std::uint64_t trial = 0;
     std::uint64_t worked = 0, refused = 0;
   };
-  Progress run_trials(std::uint64_t count, const std::function<std::string(std::uint64_t)> &damaged_control) {
+  Progress run_trials(std::uint64_t count,
+                      const std::function<std::string(std::uint64_t)> &damaged_control) {
     const Shared<Progress> progress;
     const ChildEnd end = run_in_child("opener", [&] {
       for (; progress->trial < count; ++progress->trial) {
@@ -137,14 +149,17 @@ class FuzzControlTest : public testing::Test {
         const bool worked = use();
         (worked ? progress->worked : progress->refused) += 1;
         if (!worked) {
-          EXPECT_TRUE(read_file(path("plain")).substr(0, raw_.size()) == raw_) << "trial " << progress->trial;
-          EXPECT_TRUE(read_file(path("heap")).substr(0, heap_.size()) == heap_) << "trial " << progress->trial;
+          EXPECT_TRUE(read_file(path("plain")).substr(0, raw_.size()) == raw_)
+              << "trial " << progress->trial;
+          EXPECT_TRUE(read_file(path("heap")).substr(0, heap_.size()) == heap_)
+              << "trial " << progress->trial;
         }
         ASSERT_FALSE(testing::Test::HasFailure()) << "trial " << progress->trial;
       }
     });
-    EXPECT_TRUE(end.succeeded()) << "trial " << progress->trial << " of seed " << seed() << ": exit code "
-                                 << end.exit_code << ", signal " << end.signal << (end.hung ? ", hung" : "");
+    EXPECT_TRUE(end.succeeded()) << "trial " << progress->trial << " of seed " << seed()
+                                 << ": exit code " << end.exit_code << ", signal " << end.signal
+                                 << (end.hung ? ", hung" : "");
     restore();
     expect_child("after", [&] { EXPECT_TRUE(use()) << "the undamaged file no longer works"; });
     return *progress;
@@ -164,20 +179,24 @@ class FuzzControlTest : public testing::Test {
   Shared<std::byte *> made_at_;
 };
 
-std::string bytes_of(const ControlFile &file) { return {reinterpret_cast<const char *>(&file), sizeof file}; }
+std::string bytes_of(const ControlFile &file) {
+  return {reinterpret_cast<const char *>(&file), sizeof file};
+}
 
 // Which single-byte changes verify_control() must refuse.
 bool is_covered(std::size_t offset) {
   if (offset < sizeof(ControlHeaderV1)) {
     // What the first participant stores anew, and a number of which only changes count.
-    const bool is_rebuildable =
-        (offset >= offsetof(ControlHeaderV1, detection) && offset < offsetof(ControlHeaderV1, life)) ||
-        (offset >= offsetof(ControlHeaderV1, segment_generation) && offset < offsetof(ControlHeaderV1, reserved_zero));
+    const bool is_rebuildable = (offset >= offsetof(ControlHeaderV1, detection) &&
+                                 offset < offsetof(ControlHeaderV1, life)) ||
+                                (offset >= offsetof(ControlHeaderV1, segment_generation) &&
+                                 offset < offsetof(ControlHeaderV1, reserved_zero));
     return !is_rebuildable;
   }
   const std::size_t in_record = (offset - sizeof(ControlHeaderV1)) % sizeof(SegmentRecordV1);
   // A size below the one that was promised is what a growth cut short leaves; see settle_size().
-  return in_record < offsetof(SegmentRecordV1, size_bytes) || in_record >= offsetof(SegmentRecordV1, size_promised);
+  return in_record < offsetof(SegmentRecordV1, size_bytes) ||
+         in_record >= offsetof(SegmentRecordV1, size_promised);
 }
 
 SegmentRecordV1 &first_record(std::string &file) {
@@ -200,7 +219,8 @@ TEST_F(FuzzControlTest, VerifyRefusesEveryFlippedBitThatItCovers) {
       if (is_covered(offset)) {
         ASSERT_NE(error, Errc::kOk) << "byte " << offset << " bit " << bit;
       }
-      ASSERT_EQ(error == Errc::kOk, why.empty()) << "a refusal names the field; byte " << offset << " bit " << bit;
+      ASSERT_EQ(error == Errc::kOk, why.empty())
+          << "a refusal names the field; byte " << offset << " bit " << bit;
     }
     damaged[offset] = control_[offset];
   }
@@ -218,7 +238,8 @@ TEST_F(FuzzControlTest, EveryFlippedBitOfASegmentsSizeIsRefusedOrMended) {
     damaged[offset] = static_cast<char>(damaged[offset] ^ (1 << bit % 8));
     std::string why;
     const Errc seen = storage::verify_control(damaged.data(), damaged.size(), &why);
-    const Errc error = seen == Errc::kOk ? storage::settle_size(&first_record(damaged), size, &why) : seen;
+    const Errc error =
+        seen == Errc::kOk ? storage::settle_size(&first_record(damaged), size, &why) : seen;
     ASSERT_EQ(error == Errc::kOk, why.empty()) << "a refusal names the field; bit " << bit;
     if (error == Errc::kOk) {
       ASSERT_EQ(first_record(damaged).size_bytes, size) << "bit " << bit;
@@ -239,7 +260,8 @@ TEST_F(FuzzControlTest, GrowthCutBetweenItsTwoStoresIsFinishedOrForgotten) {
   storage::promise_size(&record, 2 * size);
   std::string why;
   SegmentRecordV1 grown = record;
-  ASSERT_EQ(storage::settle_size(&grown, 2 * size, &why), Errc::kOk) << "the file was extended first";
+  ASSERT_EQ(storage::settle_size(&grown, 2 * size, &why), Errc::kOk)
+      << "the file was extended first";
   EXPECT_EQ(grown.size_bytes, 2 * size);
   SegmentRecordV1 forgotten = record;
   ASSERT_EQ(storage::settle_size(&forgotten, size, &why), Errc::kOk) << "the extension was lost";
@@ -254,8 +276,10 @@ TEST_F(FuzzControlTest, VerifyReadsNothingBeyondACutFile) {
   Fenced fenced(control_.size());
   std::string why;
   std::mt19937_64 random(seed());
-  for (std::size_t bytes = 0; bytes < control_.size(); bytes += bytes < 8192 ? 1 : 1 + random() % 64) {
-    ASSERT_EQ(storage::verify_control(fenced.put(control_, bytes), bytes, &why), Errc::kShortFile) << bytes;
+  for (std::size_t bytes = 0; bytes < control_.size();
+       bytes += bytes < 8192 ? 1 : 1 + random() % 64) {
+    ASSERT_EQ(storage::verify_control(fenced.put(control_, bytes), bytes, &why), Errc::kShortFile)
+        << bytes;
   }
 }
 
@@ -272,12 +296,13 @@ TEST_F(FuzzControlTest, VerifySurvivesGarbageBehindARightBeginning) {
     for (SegmentRecordV1 &record : file->segments) {
       if (random() % 2 == 0) storage::seal(&record);
     }
-    static_cast<void>(storage::verify_control(fenced.put(bytes_of(*file), sizeof *file), sizeof *file, &why));
+    static_cast<void>(
+        storage::verify_control(fenced.put(bytes_of(*file), sizeof *file), sizeof *file, &why));
   }
 }
 
-// Every byte that no checksum covers, and a sample of the others, which verify_control() alone was shown to refuse; one
-// bit each. Sample and bits are the seed's choice.
+// Every byte that no checksum covers, and a sample of the others, which verify_control() alone was
+// shown to refuse; one bit each. Sample and bits are the seed's choice.
 TEST_F(FuzzControlTest, EveryFlippedByteIsRefusedOrHarmless) {
   std::mt19937_64 random(seed());
   std::vector<std::size_t> offsets;
@@ -287,7 +312,8 @@ TEST_F(FuzzControlTest, EveryFlippedByteIsRefusedOrHarmless) {
   }
   for (int i = 0; i < 30; ++i) offsets.push_back(random() % control_.size());
   std::vector<char> flips;
-  for (std::size_t i = 0; i < offsets.size(); ++i) flips.push_back(static_cast<char>(1 << random() % 8));
+  for (std::size_t i = 0; i < offsets.size(); ++i)
+    flips.push_back(static_cast<char>(1 << random() % 8));
   const Progress progress = run_trials(offsets.size(), [&](std::uint64_t trial) {
     std::string damaged = control_;
     damaged[offsets[trial]] = static_cast<char>(damaged[offsets[trial]] ^ flips[trial]);
@@ -318,7 +344,8 @@ TEST_F(FuzzControlTest, NoByteOfThreeSegmentsHidesOrMovesOne) {
     const Opened self(folder_.path());
     const Segment third = self.domain.map("third", raw_segment(2 * kPageBytes));
     query(self.domain, [&] {
-      for (std::uint64_t page = 0; page < kRawPages; ++page) EXPECT_EQ(self.word(page), kMark + page);
+      for (std::uint64_t page = 0; page < kRawPages; ++page)
+        EXPECT_EQ(self.word(page), kMark + page);
     });
     return Places{{self.raw.data(), self.raw.size_bytes()},
                   {self.heap.data(), self.heap.size_bytes()},
@@ -331,16 +358,18 @@ TEST_F(FuzzControlTest, NoByteOfThreeSegmentsHidesOrMovesOne) {
   std::vector<std::pair<std::size_t, char>> taken;
   for (std::size_t offset = 0; offset < control_.size(); ++offset) {
     const auto is_named = [&](std::size_t at) {
-      return why.find("segment " + std::to_string((at - sizeof(ControlHeaderV1)) / sizeof(SegmentRecordV1))) !=
-             std::string::npos;
+      return why.find("segment " + std::to_string((at - sizeof(ControlHeaderV1)) /
+                                                  sizeof(SegmentRecordV1))) != std::string::npos;
     };
-    for (const char byte : {'\0', static_cast<char>(control_[offset] ^ 0x01), static_cast<char>(~control_[offset])}) {
+    for (const char byte :
+         {'\0', static_cast<char>(control_[offset] ^ 0x01), static_cast<char>(~control_[offset])}) {
       if (byte == control_[offset]) continue;
       damaged[offset] = byte;
       if (storage::verify_control(damaged.data(), damaged.size(), &why) == Errc::kOk) {
         taken.emplace_back(offset, byte);
       } else if (offset >= sizeof(ControlHeaderV1)) {
-        ASSERT_TRUE(is_named(offset) || is_named(offset + sizeof(SegmentRecordV1))) << offset << ": " << why;
+        ASSERT_TRUE(is_named(offset) || is_named(offset + sizeof(SegmentRecordV1)))
+            << offset << ": " << why;
       }
     }
     damaged[offset] = control_[offset];
@@ -353,8 +382,8 @@ TEST_F(FuzzControlTest, NoByteOfThreeSegmentsHidesOrMovesOne) {
                          in_record < offsetof(SegmentRecordV1, size_promised);
     const bool is_detection =
         offset >= offsetof(ControlHeaderV1, detection) && offset < offsetof(ControlHeaderV1, life);
-    const bool is_generation =
-        offset >= offsetof(ControlHeaderV1, segment_generation) && offset < offsetof(ControlHeaderV1, reserved_zero);
+    const bool is_generation = offset >= offsetof(ControlHeaderV1, segment_generation) &&
+                               offset < offsetof(ControlHeaderV1, reserved_zero);
     ASSERT_TRUE(is_size || is_detection || is_generation) << offset;
     damaged[offset] = byte;
     write_file(path("tmh.control"), damaged);
@@ -363,7 +392,8 @@ TEST_F(FuzzControlTest, NoByteOfThreeSegmentsHidesOrMovesOne) {
     expect_child("opener", [&, at = offset, changed = byte] {
       EXPECT_TRUE(look() == *where) << at << " is " << static_cast<int>(changed);
       const std::string now = read_file(path("tmh.control"));
-      EXPECT_TRUE(now.substr(record_offset(0)) == control_.substr(record_offset(0))) << at << ": not mended";
+      EXPECT_TRUE(now.substr(record_offset(0)) == control_.substr(record_offset(0)))
+          << at << ": not mended";
     });
   }
   write_file(path("tmh.control"), control_);
@@ -378,14 +408,17 @@ TEST_F(FuzzControlTest, ARecordInTheMakingIsTheNextSegments) {
   const Shared<std::byte *> at;
   expect_child("maker", [&] { *at = third(); });
   const std::string made = read_file(path("tmh.control"));
-  for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, std::size_t{40}, std::size_t{216}, std::size_t{224},
-                                  std::size_t{232}, sizeof(SegmentRecordV1)}) {
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{8}, std::size_t{40}, std::size_t{216},
+                                  std::size_t{224}, std::size_t{232}, sizeof(SegmentRecordV1)}) {
     std::string cut = made;
-    cut.replace(record_offset(2) + bytes, sizeof(SegmentRecordV1) - bytes, sizeof(SegmentRecordV1) - bytes, '\0');
+    cut.replace(record_offset(2) + bytes, sizeof(SegmentRecordV1) - bytes,
+                sizeof(SegmentRecordV1) - bytes, '\0');
     storage::begin_record(reinterpret_cast<SegmentRecordV1 *>(cut.data() + record_offset(2)));
     write_file(path("tmh.control"), cut);
     expect_child("opener", [&] { EXPECT_EQ(third(), *at) << bytes; });
-    EXPECT_TRUE(read_file(path("tmh.control")).substr(record_offset(0)) == made.substr(record_offset(0))) << bytes;
+    EXPECT_TRUE(read_file(path("tmh.control")).substr(record_offset(0)) ==
+                made.substr(record_offset(0)))
+        << bytes;
   }
 }
 
@@ -413,17 +446,18 @@ TEST_F(FuzzControlTest, EveryCutIsRefused) {
 }
 
 TEST_F(FuzzControlTest, LongerFilesAreRefused) {
-  const Progress progress =
-      run_trials(3, [&](std::uint64_t trial) { return control_ + std::string(trial * 4095 + 1, '\0'); });
+  const Progress progress = run_trials(
+      3, [&](std::uint64_t trial) { return control_ + std::string(trial * 4095 + 1, '\0'); });
   EXPECT_EQ(progress.refused, 3U);
 }
 
-// A faulty writer: each field with values that look dangerous, under right checksums. Half of the pairs in each run;
-// which half is the seed's choice.
+// A faulty writer: each field with values that look dangerous, under right checksums. Half of the
+// pairs in each run; which half is the seed's choice.
 TEST_F(FuzzControlTest, WrongValuesUnderRightChecksumsAreRefusedOrHarmless) {
 #if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer takes an address outside of its application memory out of an mmap() with "
-                  "MAP_FIXED_NOREPLACE, and ends the process where the mapping then lies";
+  GTEST_SKIP()
+      << "ThreadSanitizer takes an address outside of its application memory out of an mmap() with "
+         "MAP_FIXED_NOREPLACE, and ends the process where the mapping then lies";
 #endif
   const std::vector<std::uint64_t> values = {0,
                                              1,
@@ -450,19 +484,22 @@ TEST_F(FuzzControlTest, WrongValuesUnderRightChecksumsAreRefusedOrHarmless) {
     std::size_t bytes;
   };
   std::vector<Field> fields;
-  for (const std::size_t offset : {offsetof(ControlHeaderV1, owner_uid), offsetof(ControlHeaderV1, durability),
-                                   offsetof(ControlHeaderV1, detection), offsetof(ControlHeaderV1, segment_generation),
-                                   offsetof(ControlHeaderV1, segments_max)}) {
+  for (const std::size_t offset :
+       {offsetof(ControlHeaderV1, owner_uid), offsetof(ControlHeaderV1, durability),
+        offsetof(ControlHeaderV1, detection), offsetof(ControlHeaderV1, segment_generation),
+        offsetof(ControlHeaderV1, segments_max)}) {
     fields.push_back({offset, 4});
   }
-  for (const std::size_t offset : {offsetof(ControlHeaderV1, address_base), offsetof(ControlHeaderV1, life)})
+  for (const std::size_t offset :
+       {offsetof(ControlHeaderV1, address_base), offsetof(ControlHeaderV1, life)})
     fields.push_back({offset, 8});
   for (const std::size_t number : {std::size_t{0}, std::size_t{1}}) {
     fields.push_back({record_offset(number) + offsetof(SegmentRecordV1, state), 4});
     fields.push_back({record_offset(number) + offsetof(SegmentRecordV1, layout), 4});
-    for (const std::size_t offset : {offsetof(SegmentRecordV1, offset_bytes), offsetof(SegmentRecordV1, max_bytes),
-                                     offsetof(SegmentRecordV1, address), offsetof(SegmentRecordV1, size_bytes),
-                                     offsetof(SegmentRecordV1, size_promised)}) {
+    for (const std::size_t offset :
+         {offsetof(SegmentRecordV1, offset_bytes), offsetof(SegmentRecordV1, max_bytes),
+          offsetof(SegmentRecordV1, address), offsetof(SegmentRecordV1, size_bytes),
+          offsetof(SegmentRecordV1, size_promised)}) {
       fields.push_back({record_offset(number) + offset, 8});
     }
   }
@@ -481,7 +518,8 @@ TEST_F(FuzzControlTest, WrongValuesUnderRightChecksumsAreRefusedOrHarmless) {
     storage::seal(&file->header);
     for (int number : {0, 1}) {  // a wrong size that was promised; a wrong promise stays one
       SegmentRecordV1 &record = file->segments[number];
-      if (record.size_bytes != sizes[number]) record.size_promised = storage::sealed_size(record.size_bytes);
+      if (record.size_bytes != sizes[number])
+        record.size_promised = storage::sealed_size(record.size_bytes);
     }
     for (SegmentRecordV1 &record : file->segments) {
       if (storage::is_used(record)) storage::seal(&record);
@@ -503,8 +541,12 @@ TEST_F(FuzzControlTest, ContradictingRecordsAreRefusedOrHarmless) {
       [](ControlFile &file) { std::swap(file.segments[0].name, file.segments[1].name); },
       [](ControlFile &file) { file.segments[255] = file.segments[0]; },
       [](ControlFile &file) { std::swap(file.segments[0], file.segments[100]); },
-      [](ControlFile &file) { std::memset(file.segments[0].name, 'n', sizeof file.segments[0].name - 1); },
-      [](ControlFile &file) { std::memset(file.segments[0].name, 'n', sizeof file.segments[0].name); },
+      [](ControlFile &file) {
+        std::memset(file.segments[0].name, 'n', sizeof file.segments[0].name - 1);
+      },
+      [](ControlFile &file) {
+        std::memset(file.segments[0].name, 'n', sizeof file.segments[0].name);
+      },
       [](ControlFile &file) { std::strcpy(file.segments[0].name, "no/such/folder/file"); },
       [](ControlFile &file) { std::strcpy(file.segments[0].name, "tmh.control"); },
       [](ControlFile &file) { std::strcpy(file.segments[1].name, "tmh.state"); },

@@ -1,10 +1,13 @@
-// tests/heap_conflict_test.cpp -- which pages the heap reads and writes, since pages are what instances conflict on.
-// Method:    all pages of a test heap are made inaccessible before an operation; a SIGSEGV handler notes the page, and
-//            whether it was read or written, and lets the operation go on: the same way in which level 2 sees it.
-// Invariants: (1) a small allocation reads its arena's page and writes its block's page, no more, unless a slab begins
+// tests/heap_conflict_test.cpp -- which pages the heap reads and writes, since pages are what
+// instances conflict on.
+// Method:    all pages of a test heap are made inaccessible before an operation; a SIGSEGV handler
+//            notes the page, and whether it was read or written, and lets the operation go on: the
+//            same way in which level 2 sees it.
+// Invariants: (1) a small allocation reads its arena's page and writes its block's page, no more,
+//             unless a slab begins
 // or fills.
-//             (2) participants that only allocate and free their own blocks write no common page but for the taking of
-//                 chunks.
+//             (2) participants that only allocate and free their own blocks write no common page
+//                 but for the taking of chunks.
 //             (3) freeing another participant's block does not touch that participant's arena page.
 //             (4) roots are looked up without a write; allocation never touches root pages.
 #include <signal.h>
@@ -35,7 +38,8 @@ struct Tracker {
 };
 Tracker g_tracker;
 
-// The first fault of a page opens it for reading; when that was not enough, it faults again, and then it is a write.
+// The first fault of a page opens it for reading; when that was not enough, it faults again, and
+// then it is a write.
 void on_fault(int, siginfo_t *info, void *) {
   auto *address = static_cast<std::byte *>(info->si_addr);
   if (address < g_tracker.base || address >= g_tracker.base + g_tracker.bytes) {
@@ -45,7 +49,8 @@ void on_fault(int, siginfo_t *info, void *) {
   const auto page = static_cast<std::size_t>(address - g_tracker.base) / kPageBytes;
   const bool write = g_tracker.touched[page] == 1;
   g_tracker.touched[page] = write ? 2 : 1;
-  mprotect(g_tracker.base + page * kPageBytes, kPageBytes, write ? PROT_READ | PROT_WRITE : PROT_READ);
+  mprotect(g_tracker.base + page * kPageBytes, kPageBytes,
+           write ? PROT_READ | PROT_WRITE : PROT_READ);
 }
 
 struct Touched {
@@ -67,7 +72,8 @@ class HeapPagesTouched : public testing::Test {
   Touched track(const Operation &operation) {
     g_tracker.base = heap_.base();
     g_tracker.bytes = heap_.size_bytes();
-    std::fill(std::begin(g_tracker.touched), std::end(g_tracker.touched), static_cast<unsigned char>(0));
+    std::fill(std::begin(g_tracker.touched), std::end(g_tracker.touched),
+              static_cast<unsigned char>(0));
     heap_.protect(0, heap_.size_bytes(), PROT_NONE);
     operation();
     heap_.protect(0, heap_.size_bytes(), PROT_READ | PROT_WRITE);
@@ -103,14 +109,16 @@ TEST_F(HeapPagesTouched, SmallAllocationReadsTheArenaAndWritesTheBlock) {
     const Touched touched = track([&] { block = heap_.allocate(bytes, 16, 3); });
     EXPECT_EQ(touched.read, arena_page(3)) << bytes;
     EXPECT_EQ(touched.written, Pages{heap_.page_of(block)}) << bytes;
-    EXPECT_EQ(heap_.page_of(block), heap_.page_of(neighbour)) << "beside what this participant wrote last";
+    EXPECT_EQ(heap_.page_of(block), heap_.page_of(neighbour))
+        << "beside what this participant wrote last";
     const Touched freed = track([&] { ASSERT_EQ(heap_.deallocate(block, bytes, 3), Errc::kOk); });
     EXPECT_TRUE(freed.read.empty());
     EXPECT_EQ(freed.written, Pages{heap_.page_of(block)});
   }
 }
 
-// Over a whole run of allocations, slabs that begin and fill and chunks that are taken included: on average 2 pages.
+// Over a whole run of allocations, slabs that begin and fill and chunks that are taken included: on
+// average 2 pages.
 TEST_F(HeapPagesTouched, TenThousandAllocationsTouchTwoPagesEachOnAverage) {
   std::uint64_t pages = 0;
   for (int i = 0; i < 10'000; ++i) {
@@ -140,16 +148,19 @@ TEST_F(HeapPagesTouched, ParticipantsShareNoWrittenPageButForChunks) {
       const Touched touched = track([&] {
         if (step % 3 == 2) {
           const auto [block, size] = blocks[who][step * 7 % blocks[who].size()];
-          if (heap_.deallocate(block, size, who) == Errc::kOk) return;  // else: freed before, and refused
+          // else: freed before, and refused
+          if (heap_.deallocate(block, size, who) == Errc::kOk) return;
         }
         blocks[who].emplace_back(heap_.allocate(bytes, 16, who), bytes);
       });
       ++operations;
-      const bool shared = std::any_of(touched.written.begin(), touched.written.end(), is_shared_page);
+      const bool shared =
+          std::any_of(touched.written.begin(), touched.written.end(), is_shared_page);
       shared_writes += shared ? 1 : 0;
       if (shared) continue;
       written[who].insert(touched.written.begin(), touched.written.end());
-      EXPECT_TRUE(std::none_of(touched.read.begin(), touched.read.end(), is_shared_page)) << "step " << step;
+      EXPECT_TRUE(std::none_of(touched.read.begin(), touched.read.end(), is_shared_page))
+          << "step " << step;
     }
   }
   Pages common;
@@ -177,8 +188,8 @@ TEST_F(HeapPagesTouched, ChunksDoubleUpTo256Pages) {
   EXPECT_EQ(taken, (std::vector<std::uint64_t>{16, 32, 64, 128, 256, 256, 256}));
 }
 
-// The other participant's slab is full, partly used, or loses its last block: its arena page stays untouched in each
-// case.
+// The other participant's slab is full, partly used, or loses its last block: its arena page stays
+// untouched in each case.
 TEST_F(HeapPagesTouched, FreeingForAnotherLeavesItsArenaAlone) {
   std::vector<void *> blocks;
   for (int i = 0; i < 300; ++i) blocks.push_back(heap_.allocate(100, 16, 1));
@@ -196,7 +207,8 @@ TEST_F(HeapPagesTouched, FreeingForAnotherLeavesItsArenaAlone) {
   EXPECT_EQ(freed.count(heap_.page_of(heap_.allocate(4032, 16, 2))), 1U);
 }
 
-// A producer allocates, a consumer frees: pages must find their way back, or the heap would grow for ever.
+// A producer allocates, a consumer frees: pages must find their way back, or the heap would grow
+// for ever.
 TEST_F(HeapPagesTouched, ProducerAndConsumerUseBoundedSpace) {
   std::vector<void *> queue;
   std::uint64_t span_bytes_max = 0;
@@ -223,10 +235,13 @@ TEST_F(HeapPagesTouched, RootsAreReadOnlyAndApartFromAllocation) {
   EXPECT_EQ(added.written.size(), 1U);
   EXPECT_LT(*added.written.begin(), raw(kFirstArenaPage));
   const Touched used = track([&] {
-    for (const std::size_t bytes : {16UL, 5000UL, 100000UL}) ASSERT_NE(heap_.allocate(bytes), nullptr);
+    for (const std::size_t bytes : {16UL, 5000UL, 100000UL})
+      ASSERT_NE(heap_.allocate(bytes), nullptr);
   });
   for (std::uint32_t chain = 0; chain < kRootChainCount; ++chain) {
-    EXPECT_EQ(used.read.count(raw(kFirstRootPage) + chain) + used.written.count(raw(kFirstRootPage) + chain), 0U);
+    EXPECT_EQ(used.read.count(raw(kFirstRootPage) + chain) +
+                  used.written.count(raw(kFirstRootPage) + chain),
+              0U);
   }
 }
 

@@ -1,6 +1,9 @@
-// tests/heap_hostile_test.cpp -- damaged heaps: every byte of the heap's own flipped, files cut, garbage.
-// Invariants: (1) heap_check() finds every changed byte of the heap's own structs, but for what it says it cannot know.
-//             (2) no function crashes, leaves the mapping (guard pages) or runs for ever, whatever the bytes are.
+// tests/heap_hostile_test.cpp -- damaged heaps: every byte of the heap's own flipped, files cut,
+// garbage.
+// Invariants: (1) heap_check() finds every changed byte of the heap's own structs, but for what it
+//             says it cannot know.
+//             (2) no function crashes, leaves the mapping (guard pages) or runs for ever, whatever
+//                 the bytes are.
 //             (3) heap_check() writes nothing: it runs on a write-protected heap.
 #include <bit>
 #include <cstring>
@@ -21,8 +24,8 @@ using test::HeapRegion;
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
-// A heap with something of everything: three arenas with full, partial and empty slabs, cached and medium runs, rests
-// of chunks, large runs with holes between, roots in a fixed and an added page.
+// A heap with something of everything: three arenas with full, partial and empty slabs, cached and
+// medium runs, rests of chunks, large runs with holes between, roots in a fixed and an added page.
 class HostileHeap : public testing::Test {
  protected:
   void SetUp() override {
@@ -30,7 +33,8 @@ class HostileHeap : public testing::Test {
     for (int step = 0; step < 2500; ++step) {
       const auto arena = static_cast<std::uint32_t>(random() % 3);
       if (step % 5 < 3 || blocks_.empty()) {
-        static constexpr std::size_t kSizes[] = {16, 16, 40, 100, 700, 1500, 4000, 6000, 20000, 40000};
+        static constexpr std::size_t kSizes[] = {16,   16,   40,   100,   700,
+                                                 1500, 4000, 6000, 20000, 40000};
         void *block = heap_.allocate(kSizes[random() % 10], 16, arena);
         if (block != nullptr) blocks_.push_back(block);
       } else {
@@ -39,7 +43,8 @@ class HostileHeap : public testing::Test {
         blocks_.pop_back();
       }
     }
-    for (int number = 0; number < 560; ++number) ASSERT_NE(heap_.root("root " + std::to_string(number), 8), nullptr);
+    for (int number = 0; number < 560; ++number)
+      ASSERT_NE(heap_.root("root " + std::to_string(number), 8), nullptr);
     HeapCensus census;
     ASSERT_EQ(heap_.check(&census), Errc::kOk);
     ASSERT_GT(census.small_blocks, 100U);
@@ -66,24 +71,29 @@ class HostileHeap : public testing::Test {
         (page >= raw(kFirstRootPage) && page < raw(kFirstArenaPage)) || run.kind == RunKind::kRoots;
     const std::uint64_t in_page = offset % kPageBytes;
     // An entry that is used: what users store there is theirs.
-    const bool used_root = in_root_page && in_page >= kRunHeaderBytes && image_[offset / 64 * 64] != std::byte{0};
-    // The first byte of an unused entry's name: any other value makes a root of one byte's name, without claim or content, and where that
-    // name belongs to this chain it is a root like any other. The format has nothing that could tell (heap_check.cpp's head).
-    const bool new_name = in_root_page && in_page >= kRunHeaderBytes && in_page % sizeof(RootV1) == 0;
+    const bool used_root =
+        in_root_page && in_page >= kRunHeaderBytes && image_[offset / 64 * 64] != std::byte{0};
+    // The first byte of an unused entry's name: any other value makes a root of one byte's name,
+    // without claim or content, and where that name belongs to this chain it is a root like any
+    // other. The format has nothing that could tell (heap_check.cpp's head).
+    const bool new_name =
+        in_root_page && in_page >= kRunHeaderBytes && in_page % sizeof(RootV1) == 0;
     // How large the next chunk shall be is a hint; another power of two is as right.
     const bool hint = page >= raw(kFirstArenaPage) && page < raw(kFirstRunPage) &&
                       in_page - offsetof(ArenaV1, chunk_pages) < sizeof(ArenaV1::chunk_pages);
     const bool is_run = run.magic == kRunMagic + page;
     const bool slab = is_run && run.kind == RunKind::kSlab;
     // The first slab of a list has no previous one, and does not say so.
-    const bool stale = slab && run.owner != 0 &&
-                       heap_.at<ArenaV1>(kFirstArenaPage + (run.owner - 1)).partial_head[run.class_index] == page &&
-                       in_page - offsetof(RunHeaderV1, previous_page) < sizeof(RunHeaderV1::previous_page);
+    const bool stale =
+        slab && run.owner != 0 &&
+        heap_.at<ArenaV1>(kFirstArenaPage + (run.owner - 1)).partial_head[run.class_index] ==
+            page &&
+        in_page - offsetof(RunHeaderV1, previous_page) < sizeof(RunHeaderV1::previous_page);
     const std::uint64_t in_taken = in_page - offsetof(RunHeaderV1, taken);
     // A few bytes more or less fit the same pages.
     const bool medium_bytes = is_run && run.kind == RunKind::kMedium && in_taken < 2;
-    own_.push_back(
-        {offset, !used_root && !new_name && !hint && !stale && !medium_bytes, slab && in_taken < sizeof run.taken});
+    own_.push_back({offset, !used_root && !new_name && !hint && !stale && !medium_bytes,
+                    slab && in_taken < sizeof run.taken});
   }
 
   // Not in the zeros that follow the structs of the fixed pages.
@@ -97,7 +107,8 @@ class HostileHeap : public testing::Test {
   void work(std::uint64_t choice) {
     for (const std::size_t bytes : {16UL, 100UL, 4000UL, 6000UL, 20000UL, 40000UL}) {
       void *block = heap_.allocate(bytes, 16, static_cast<std::uint32_t>(choice % 3));
-      if (block != nullptr) static_cast<void>(heap_.deallocate(block, bytes, static_cast<std::uint32_t>(choice % 2)));
+      if (block != nullptr)
+        static_cast<void>(heap_.deallocate(block, bytes, static_cast<std::uint32_t>(choice % 2)));
     }
     for (std::size_t i = choice % 7; i < blocks_.size(); i += 7) {
       static_cast<void>(heap_.deallocate(blocks_[i], 0, static_cast<std::uint32_t>(i % 3)));
@@ -132,11 +143,12 @@ TEST_F(HostileHeap, EveryFlippedByteIsNoticed) {
       const Errc error = heap_.check();
       byte ^= flip;
       noticed += error != Errc::kOk ? 1 : 0;
-      const bool same_count =
-          std::popcount(std::to_integer<unsigned>(byte)) == std::popcount(std::to_integer<unsigned>(byte ^ flip));
+      const bool same_count = std::popcount(std::to_integer<unsigned>(byte)) ==
+                              std::popcount(std::to_integer<unsigned>(byte ^ flip));
       if (own.must_be_noticed && !(own.bitmap && same_count)) {
-        ASSERT_NE(error, Errc::kOk) << "page " << own.offset / kPageBytes << " byte " << own.offset % kPageBytes
-                                    << " flip " << static_cast<int>(flip);
+        ASSERT_NE(error, Errc::kOk)
+            << "page " << own.offset / kPageBytes << " byte " << own.offset % kPageBytes << " flip "
+            << static_cast<int>(flip);
       }
     }
   }
@@ -162,7 +174,8 @@ TEST_F(HostileHeap, GarbageInManyPlacesNeverCrashesOrHangs) {
     for (std::uint64_t count = 1 + random() % 40; count > 0; --count) {
       const std::uint64_t offset = own_[random() % own_.size()].offset / 8 * 8;
       std::uint64_t value = random();
-      if (random() % 2 == 0) value = random() % 600 | (random() % 600 << 32);  // likely page indexes
+      // likely page indexes
+      if (random() % 2 == 0) value = random() % 600 | (random() % 600 << 32);
       std::memcpy(heap_.base() + offset, &value, sizeof value);
     }
     const HeapRegion &damaged = heap_;

@@ -1,5 +1,6 @@
 // tests/heap_roots_test.cpp -- named cells of a heap, and its totals.
-// Invariants: (1) a name leads to one cell for ever, zero at first; names of every kind and number stay apart.
+// Invariants: (1) a name leads to one cell for ever, zero at first; names of every kind and number
+//             stay apart.
 //             (2) wrong names and other sizes are refused, and nothing changes.
 //             (3) totals and census add up to what was allocated.
 #include <cstring>
@@ -36,8 +37,8 @@ TEST(HeapRoots, CellIsZeroFirstAndFoundAgain) {
 TEST(HeapRoots, WrongNamesAreRefused) {
   HeapRegion heap(kHeapBytesMin);
   const auto before = heap.snapshot();
-  for (const std::string &name :
-       {std::string(), std::string(48, 'x'), std::string(1000, 'x'), std::string("a\0b", 3), std::string(1, '\0')}) {
+  for (const std::string &name : {std::string(), std::string(48, 'x'), std::string(1000, 'x'),
+                                  std::string("a\0b", 3), std::string(1, '\0')}) {
     EXPECT_EQ(heap.root(name), nullptr);
     EXPECT_EQ(heap.why, Errc::kBadArgument);
   }

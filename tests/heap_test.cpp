@@ -1,8 +1,10 @@
 // tests/heap_test.cpp -- the heap of a segment, function by function, without an engine.
-// Invariants: (1) every Errc of heap.h appears for the cause that it names, and then nothing was changed.
-//             (2) blocks are aligned, disjoint and inside; freed memory is used again; a full heap frees and recovers.
-// Elsewhere:  pages touched heap_conflict_test.cpp, roots heap_roots_test.cpp, models heap_property_test.cpp,
-//             hostile bytes heap_hostile_test.cpp.
+// Invariants: (1) every Errc of heap.h appears for the cause that it names, and then nothing was
+//             changed.
+//             (2) blocks are aligned, disjoint and inside; freed memory is used again; a full heap
+//                 frees and recovers.
+// Elsewhere:  pages touched heap_conflict_test.cpp, roots heap_roots_test.cpp, models
+//             heap_property_test.cpp, hostile bytes heap_hostile_test.cpp.
 #include <array>
 #include <cstring>
 #include <map>
@@ -104,7 +106,8 @@ TEST(HeapVerify, HeapIsBoundToOneAddress) {
   EXPECT_EQ(heap_bind_address(heap.base(), 0x2000'0000'1000), Errc::kSegmentMismatch);
   EXPECT_TRUE(heap.equals(before));
   heap.at<HeaderV1>(HeapPage{0}).view_address ^= 1;
-  EXPECT_EQ(heap_verify(heap.base(), heap.size_bytes()), Errc::kCorrupt) << "the checksum covers it";
+  EXPECT_EQ(heap_verify(heap.base(), heap.size_bytes()), Errc::kCorrupt)
+      << "the checksum covers it";
 }
 
 TEST(HeapVerify, ZerosAndOtherFilesAreNoHeap) {
@@ -145,13 +148,15 @@ TEST(HeapAllocate, EverySizeAndAlignmentIsAlignedDisjointAndInside) {
   std::map<std::byte *, std::size_t> blocks;
   std::vector<std::size_t> sizes;
   for (std::size_t bytes = 0; bytes <= 5000; bytes += bytes < 600 ? 1 : 37) sizes.push_back(bytes);
-  for (const std::size_t bytes : {4032UL, 4033UL, 8128UL, 8129UL, 32767UL, 32768UL, 32769UL, 65536UL, 1'000'001UL})
+  for (const std::size_t bytes :
+       {4032UL, 4033UL, 8128UL, 8129UL, 32767UL, 32768UL, 32769UL, 65536UL, 1'000'001UL})
     sizes.push_back(bytes);
   for (std::size_t alignment = 1; alignment <= kPageBytes; alignment *= 2) {
     for (const std::size_t bytes : sizes) {
       auto *block = static_cast<std::byte *>(heap.allocate(bytes, alignment));
       ASSERT_NE(block, nullptr) << bytes << " at " << alignment << ": " << message(heap.why);
-      EXPECT_EQ(static_cast<std::size_t>(block - heap.base()) % alignment, 0U) << bytes << " at " << alignment;
+      EXPECT_EQ(static_cast<std::size_t>(block - heap.base()) % alignment, 0U)
+          << bytes << " at " << alignment;
       EXPECT_GE(heap.page_of(block), raw(kFirstRunPage));
       ASSERT_LE(block - heap.base() + static_cast<std::ptrdiff_t>(bytes),
                 static_cast<std::ptrdiff_t>(heap.size_bytes()));
@@ -163,10 +168,12 @@ TEST(HeapAllocate, EverySizeAndAlignmentIsAlignedDisjointAndInside) {
   for (const auto &[block, bytes] : blocks) {
     ASSERT_GE(block, end);
     end = block + bytes;
-    std::memset(block, 0xa5, bytes);  // writing all of every block must leave the heap's own bytes alone
+    // writing all of every block must leave the heap's own bytes alone
+    std::memset(block, 0xa5, bytes);
   }
   EXPECT_EQ(heap.check(), Errc::kOk);
-  for (const auto &[block, bytes] : blocks) ASSERT_EQ(heap.deallocate(block, bytes), Errc::kOk) << bytes;
+  for (const auto &[block, bytes] : blocks)
+    ASSERT_EQ(heap.deallocate(block, bytes), Errc::kOk) << bytes;
   HeapCensus census;
   EXPECT_EQ(heap.check(&census), Errc::kOk);
   EXPECT_EQ(census.small_blocks + census.medium_blocks + census.large_runs, 0U);
@@ -187,8 +194,9 @@ TEST(HeapAllocate, BadAlignmentsAndImpossibleSizesAreRefused) {
     EXPECT_EQ(heap.allocate(64, alignment), nullptr);
     EXPECT_EQ(heap.why, Errc::kBadArgument) << alignment;
   }
-  for (const std::size_t bytes : {~std::size_t{0}, ~std::size_t{0} - 4095, std::size_t{1} << 63,
-                                  (std::size_t{1} << 40) + 1, std::size_t{1} << 40, std::size_t{2 * kMiB}}) {
+  for (const std::size_t bytes :
+       {~std::size_t{0}, ~std::size_t{0} - 4095, std::size_t{1} << 63, (std::size_t{1} << 40) + 1,
+        std::size_t{1} << 40, std::size_t{2 * kMiB}}) {
     EXPECT_EQ(heap.allocate(bytes), nullptr);
     EXPECT_EQ(heap.why, Errc::kSegmentFull) << bytes;
   }
@@ -207,7 +215,8 @@ TEST(HeapAllocate, AnyArenaNumberWillDo) {
 
 TEST(HeapAllocate, FreedBlocksAreUsedAgain) {
   HeapRegion heap(4 * kMiB);
-  for (const std::size_t bytes : {16UL, 100UL, 2000UL, 4032UL, 5000UL, 32768UL, 40000UL, 500000UL}) {
+  for (const std::size_t bytes :
+       {16UL, 100UL, 2000UL, 4032UL, 5000UL, 32768UL, 40000UL, 500000UL}) {
     void *first = heap.allocate(bytes);
     ASSERT_EQ(heap.deallocate(first, bytes), Errc::kOk);
     EXPECT_EQ(heap.allocate(bytes), first) << bytes;
@@ -215,7 +224,8 @@ TEST(HeapAllocate, FreedBlocksAreUsedAgain) {
   }
 }
 
-// Slabs leave their arena's list when they become empty: from its middle, beside the gap, from its head and its end.
+// Slabs leave their arena's list when they become empty: from its middle, beside the gap, from its
+// head and its end.
 TEST(HeapAllocate, SlabsLeaveTheListFromEveryPlace) {
   for (const std::array<std::size_t, 5> &order : {std::array<std::size_t, 5>{2, 1, 3, 0, 4},
                                                   {2, 3, 1, 4, 0},
@@ -227,9 +237,11 @@ TEST(HeapAllocate, SlabsLeaveTheListFromEveryPlace) {
     for (auto &slab : slabs) {
       for (void *&block : slab) block = heap.allocate(1000);  // four fill a slab
     }
-    for (auto &slab : slabs) ASSERT_EQ(heap.deallocate(slab[0]), Errc::kOk);  // all five in the list
+    // all five in the list
+    for (auto &slab : slabs) ASSERT_EQ(heap.deallocate(slab[0]), Errc::kOk);
     for (const std::size_t which : order) {
-      for (std::size_t block = 1; block < 4; ++block) ASSERT_EQ(heap.deallocate(slabs[which][block]), Errc::kOk);
+      for (std::size_t block = 1; block < 4; ++block)
+        ASSERT_EQ(heap.deallocate(slabs[which][block]), Errc::kOk);
       ASSERT_EQ(heap.check(), Errc::kOk);
     }
     HeapCensus census;
@@ -288,12 +300,16 @@ TEST_F(HeapBadFree, PointersIntoBlocksAreRefused) {
   for (const std::size_t bytes : {16UL, 48UL, 1000UL, 4032UL, 5000UL, 32768UL, 32769UL, 100000UL}) {
     auto *block = static_cast<std::byte *>(heap_.allocate(bytes));
     std::memset(block, 0xff, bytes);
-    for (const std::size_t inside : {std::size_t{1}, std::size_t{8}, bytes / 2, bytes - 1}) refuse(block + inside);
+    for (const std::size_t inside : {std::size_t{1}, std::size_t{8}, bytes / 2, bytes - 1})
+      refuse(block + inside);
     if (bytes > kPageBytes) {
       refuse(block + kPageBytes);
-      refuse(block - std::size_t(block - heap_.base()) % kPageBytes + kPageBytes);  // the next page's first byte
+      // the next page's first byte
+      refuse(block - std::size_t(block - heap_.base()) % kPageBytes + kPageBytes);
     }
-    if (bytes <= kMediumBytesMax) refuse(block - std::size_t(block - heap_.base()) % kPageBytes + 16);  // the header
+    // the header
+    if (bytes <= kMediumBytesMax)
+      refuse(block - std::size_t(block - heap_.base()) % kPageBytes + 16);
     ASSERT_EQ(heap_.deallocate(block), Errc::kOk) << bytes;
   }
 }
@@ -325,8 +341,10 @@ TEST_F(HeapBadFree, OldHeadersInsideALargeBlockAreNone) {
   for (auto *block : blocks) ASSERT_EQ(heap_.deallocate(block), Errc::kOk);
   auto *large = heap_.allocate(2 * kMiB);  // full: takes the slabs' pages
   ASSERT_NE(large, nullptr);
-  for (std::uint64_t page = heap_.page_of(large); page < heap_.page_of(large) + 2 * kMiB / kPageBytes; ++page) {
-    EXPECT_NE(heap_.at<RunHeaderV1>(HeapPage{static_cast<std::uint32_t>(page)}).magic, kRunMagic + page);
+  for (std::uint64_t page = heap_.page_of(large);
+       page < heap_.page_of(large) + 2 * kMiB / kPageBytes; ++page) {
+    EXPECT_NE(heap_.at<RunHeaderV1>(HeapPage{static_cast<std::uint32_t>(page)}).magic,
+              kRunMagic + page);
   }
   for (std::size_t i = 0; i < blocks.size(); i += 41)
     refuse(blocks[i]);  // 41: shares no factor with 4, so every place in a page comes up
@@ -365,7 +383,8 @@ TEST_P(HeapFull, FreesWhenFullAndGivesEverythingBack) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, HeapFull,
-                         testing::Values(16, 100, 1008, 2048, 4032, 4096, 12000, 32768, 32769, 100000));
+                         testing::Values(16, 100, 1008, 2048, 4032, 4096, 12000, 32768, 32769,
+                                         100000));
 
 TEST(HeapFullUse, SmallBlocksFillAlmostAllOfIt) {
   HeapRegion heap(4 * kMiB);
@@ -397,8 +416,8 @@ TEST(HeapLarge, FirstFitAndCoalescing) {
   EXPECT_EQ(heap.check(), Errc::kOk);
 }
 
-// 64 MiB of pages per leaf, 16 GiB per directory: runs that begin, end or lie across both bounds. Only the map is
-// touched.
+// 64 MiB of pages per leaf, 16 GiB per directory: runs that begin, end or lie across both bounds.
+// Only the map is touched.
 TEST(HeapLarge, RunsCrossZonesAndDirectories) {
   HeapRegion heap(40 * kGiB);
   ASSERT_EQ(heap.format_error, Errc::kOk);

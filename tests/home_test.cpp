@@ -52,7 +52,9 @@ TEST_P(HomeTest, AParkedMappingStoresToHome) {
   munmap(parked, kBytes);
 }
 
-std::string home_name(const testing::TestParamInfo<bool> &info) { return info.param ? "Separate" : "InTheDataFile"; }
+std::string home_name(const testing::TestParamInfo<bool> &info) {
+  return info.param ? "Separate" : "InTheDataFile";
+}
 INSTANTIATE_TEST_SUITE_P(Homes, HomeTest, testing::Bool(), home_name);
 
 }  // namespace

@@ -1,12 +1,19 @@
-// tests/hostile_places_test.cpp -- domains in containers and sandboxes, shared by users, and at the kernel's limits.
-// Invariants: (1) who cannot tell whether the others live is refused, and they go on undisturbed: another pid namespace, /proc of another one, a boot
-//                 id that is hidden, shared memory in use on another machine. What the dead of another pid namespace have left is taken over.
-//             (2) all files of a domain are for whom its control file is for, whatever umask their makers had.
-//             (3) a file size limit is the trouble of the process that has it, not its neighbours'. Blocked signals are nobody's.
+// tests/hostile_places_test.cpp -- domains in containers and sandboxes, shared by users, and at the
+// kernel's limits.
+// Invariants: (1) who cannot tell whether the others live is refused, and they go on undisturbed:
+//             another pid namespace, /proc of another one, a boot
+//                 id that is hidden, shared memory in use on another machine. What the dead of
+//                 another pid namespace have left is taken over.
+//             (2) all files of a domain are for whom its control file is for, whatever umask their
+//                 makers had.
+//             (3) a file size limit is the trouble of the process that has it, not its neighbours'.
+//                 Blocked signals are nobody's.
 //             (4) a full disk is an error on file systems that copy on write, too.
-//             (5) who drops privileges behind the open may use the domain in threads that begin later, too.
+//             (5) who drops privileges behind the open may use the domain in threads that begin
+//                 later, too.
 //             (6) who no longer reaches the folder keeps nobody else from the log.
-//             (7) where the kernel gives no more areas (vm.max_map_count) nothing is lost, and nothing goes unnoticed.
+//             (7) where the kernel gives no more areas (vm.max_map_count) nothing is lost, and
+//                 nothing goes unnoticed.
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
@@ -59,7 +66,8 @@ std::uint64_t &word(const Segment &segment, std::uint64_t page) {
 }
 
 bool has_own_mounts() {
-  return unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+  return unshare(CLONE_NEWNS) == 0 &&
+         mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }
 
 enum class Proc : std::uint8_t { kOwn, kOfTheParent };
@@ -83,7 +91,8 @@ ChildEnd run_in_container(Proc proc, const std::function<void()> &body) {
     constexpr int kKilled = 100;
     const int status = end_of_fork([&] {
       if (proc == Proc::kOwn && mount("proc", "/proc", "proc", 0, nullptr) != 0) _exit(kCannot);
-      const int inner = end_of_fork(body);  // the first process of a namespace cannot be killed from inside
+      // the first process of a namespace cannot be killed from inside
+      const int inner = end_of_fork(body);
       _exit(WIFSIGNALED(inner) ? kKilled + WTERMSIG(inner) : WEXITSTATUS(inner));
     });
     const int code = WEXITSTATUS(status);
@@ -92,8 +101,10 @@ ChildEnd run_in_container(Proc proc, const std::function<void()> &body) {
   });
 }
 
-#define TMH_SKIP_IF_NOT_PERMITTED(end) \
-  if ((end).exit_code == kCannot) GTEST_SKIP() << "needs the right to make namespaces and to mount"
+#define TMH_SKIP_IF_NOT_PERMITTED(end)                         \
+  if ((end).exit_code == kCannot)                              \
+  GTEST_SKIP() << "needs the right to make namespaces and to " \
+                  "mount"
 
 // Somebody in the domain who has stored to page 0 and not committed yet.
 class Neighbour {
@@ -172,11 +183,13 @@ TEST(HostilePlaces, WhatTheDeadOfAnotherPidNamespaceLeftIsTakenOver) {
 
 TEST(HostilePlaces, ProcOfAnotherPidNamespaceIsNotBelieved) {
   const MemoryFolder folder;
-  const ChildEnd end = run_in_container(Proc::kOfTheParent,
-                                        [&] { expect_refused(folder / "domain", Errc::kIo, "/proc shows another"); });
+  const ChildEnd end = run_in_container(Proc::kOfTheParent, [&] {
+    expect_refused(folder / "domain", Errc::kIo, "/proc shows another");
+  });
   TMH_SKIP_IF_NOT_PERMITTED(end);
   EXPECT_TRUE(end.succeeded());
-  EXPECT_NE(access((folder / "domain/tmh.control").c_str(), F_OK), 0) << "the refused open left a domain";
+  EXPECT_NE(access((folder / "domain/tmh.control").c_str(), F_OK), 0)
+      << "the refused open left a domain";
 }
 
 TEST(HostilePlaces, WithoutProcADomainIsRefused) {
@@ -196,7 +209,9 @@ TEST(HostilePlaces, AProcessThatCannotReadTheBootIdTakesNothingAway) {
   Neighbour neighbour(folder / "domain");
   const ChildEnd end = run_in_child("sandboxed", [&] {
     const char *const boot_id = "/proc/sys/kernel/random/boot_id";
-    if (!has_own_mounts() || mount((folder / "empty").c_str(), boot_id, nullptr, MS_BIND, nullptr) != 0) _exit(kCannot);
+    if (!has_own_mounts() ||
+        mount((folder / "empty").c_str(), boot_id, nullptr, MS_BIND, nullptr) != 0)
+      _exit(kCannot);
     expect_refused(folder / "domain", Errc::kIo, boot_id);
   });
   neighbour.expect_undisturbed();
@@ -204,7 +219,8 @@ TEST(HostilePlaces, AProcessThatCannotReadTheBootIdTakesNothingAway) {
   EXPECT_TRUE(end.succeeded());
 }
 
-// On a network's file system: the kernel of the other machine has another boot id, and its locks are seen here.
+// On a network's file system: the kernel of the other machine has another boot id, and its locks
+// are seen here.
 TEST(HostilePlaces, ADomainInUseUnderAnotherBootIdIsLeftAlone) {
   const MemoryFolder folder;
   const std::string path = folder / "domain";
@@ -235,7 +251,8 @@ class SharedByUsers : public testing::TestWithParam<Durability> {
   static void become(uid_t user, mode_t mask) {
     const gid_t groups[] = {kGroup};
     // Its own group is another one, so what it makes is of that one at first.
-    if (setgroups(1, groups) != 0 || setresgid(user, user, user) != 0 || setresuid(user, user, user) != 0)
+    if (setgroups(1, groups) != 0 || setresgid(user, user, user) != 0 ||
+        setresuid(user, user, user) != 0)
       _exit(kCannot);
     umask(mask);
   }
@@ -277,7 +294,8 @@ TEST_P(SharedByUsers, FilesOfADomainAreForAllWhomItsControlFileIsFor) {
     for (int i = 0; i < 100; ++i) {
       atomically(domain, [&] {
         ++word(segment, 0);
-        for (std::uint64_t page = 0; page < kPages; ++page) std::memset(&word(other, page) + 1, i + 1, kPageBytes - 8);
+        for (std::uint64_t page = 0; page < kPages; ++page)
+          std::memset(&word(other, page) + 1, i + 1, kPageBytes - 8);
       });
     }
     if (GetParam() != Durability::kNone) domain.checkpoint();
@@ -300,15 +318,18 @@ TEST_P(SharedByUsers, FilesOfADomainAreForAllWhomItsControlFileIsFor) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SharedByUsers, testing::Values(Durability::kNone, Durability::kStrict),
+INSTANTIATE_TEST_SUITE_P(All, SharedByUsers,
+                         testing::Values(Durability::kNone, Durability::kStrict),
                          [](const auto &way) { return std::string(to_string(way.param)); });
 
 // btrfs writes what changes elsewhere, unless it was told otherwise when the file was empty.
 TEST(HostilePlaces, AFullDiskIsNoSignalOnAFileSystemThatCopiesOnWrite) {
-  if (std::system("command -v mkfs.btrfs >/dev/null") != 0) GTEST_SKIP() << "needs mkfs.btrfs (btrfs-progs)";
+  if (std::system("command -v mkfs.btrfs >/dev/null") != 0)
+    GTEST_SKIP() << "needs mkfs.btrfs (btrfs-progs)";
   const TempFolder folder;
   const ChildEnd end = run_in_child("mounts", [&] {
-    const std::string image = folder / "image", mounted = folder / "mounted", quiet = " >/dev/null 2>&1";
+    const std::string image = folder / "image", mounted = folder / "mounted",
+                      quiet = " >/dev/null 2>&1";
     write_file(image, "");
     ASSERT_EQ(truncate(image.c_str(), 128 << 20), 0);
     ASSERT_EQ(mkdir(mounted.c_str(), 0700), 0);
@@ -317,7 +338,8 @@ TEST(HostilePlaces, AFullDiskIsNoSignalOnAFileSystemThatCopiesOnWrite) {
       _exit(kCannot);
     const Domain domain = Domain::open(mounted + "/domain");
     const Segment segment = domain.map("a.db", raw());
-    for (std::uint64_t page = 0; page < kPages; ++page) atomically(domain, [&] { word(segment, page) = 1; });
+    for (std::uint64_t page = 0; page < kPages; ++page)
+      atomically(domain, [&] { word(segment, page) = 1; });
     const int fill = open((mounted + "/fill").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     ASSERT_GE(fill, 0);
     ASSERT_EQ(syncfs(fill), 0);
@@ -333,7 +355,8 @@ TEST(HostilePlaces, AFullDiskIsNoSignalOnAFileSystemThatCopiesOnWrite) {
     EXPECT_GE(query(domain, [&] { return word(segment, 0); }), 1U);
     close(fill);
   });
-  if (end.exit_code == kCannot) GTEST_SKIP() << "needs the right to mount btrfs through a loop device";
+  if (end.exit_code == kCannot)
+    GTEST_SKIP() << "needs the right to mount btrfs through a loop device";
   EXPECT_TRUE(end.succeeded());
 }
 
@@ -365,7 +388,8 @@ class NoLongerThere : public testing::TestWithParam<Apart> {};
 
 // In the next log file, which somebody else has made.
 TEST_P(NoLongerThere, KeepsNobodyElseFromTheLog) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root to take another root directory, or become another user";
+  if (geteuid() != 0)
+    GTEST_SKIP() << "needs root to take another root directory, or become another user";
   const TempFolder parent;
   const std::string folder = parent / "domain", renamed = parent / "renamed";
   DomainOptions options;
@@ -403,7 +427,8 @@ TEST_P(NoLongerThere, KeepsNobodyElseFromTheLog) {
     turn->await(1);
     const Domain domain = Domain::open(GetParam() == Apart::kByName ? renamed : folder, options);
     const Segment segment = domain.map("a.db", raw());
-    for (std::uint64_t value = 1; value < 12; ++value) fill(domain, segment, value * 1000);  // 3 MiB
+    // 3 MiB
+    for (std::uint64_t value = 1; value < 12; ++value) fill(domain, segment, value * 1000);
     turn->reach(2);
     turn->await(3);
     fill(domain, segment, 77000);
@@ -412,7 +437,8 @@ TEST_P(NoLongerThere, KeepsNobodyElseFromTheLog) {
   });
   EXPECT_TRUE(children.wait(apart).succeeded());
 }
-INSTANTIATE_TEST_SUITE_P(Ways, NoLongerThere, testing::Values(Apart::kByRoot, Apart::kByRights, Apart::kByName));
+INSTANTIATE_TEST_SUITE_P(Ways, NoLongerThere,
+                         testing::Values(Apart::kByRoot, Apart::kByRights, Apart::kByName));
 
 class LaterThreads : public testing::TestWithParam<Levels> {};
 
@@ -475,18 +501,21 @@ TEST_P(BlockedSignals, DoNotKeepAThreadFromItsPages) {
     sigfillset(&all);
     ASSERT_EQ(pthread_sigmask(SIG_SETMASK, &all, nullptr), 0);
     std::thread([&] {
-      for (std::uint64_t page = 0; page < kPages; ++page) atomically(domain, [&] { ++word(segment, page); });
+      for (std::uint64_t page = 0; page < kPages; ++page)
+        atomically(domain, [&] { ++word(segment, page); });
       sigset_t now;
       ASSERT_EQ(pthread_sigmask(SIG_SETMASK, nullptr, &now), 0);
       EXPECT_EQ(sigismember(&now, SIGTERM), 1) << "others stay blocked";
       query(domain, [&] {
-        for (std::uint64_t page = 0; page < kPages; ++page) EXPECT_EQ(word(segment, page), 1U) << page;
+        for (std::uint64_t page = 0; page < kPages; ++page)
+          EXPECT_EQ(word(segment, page), 1U) << page;
       });
     }).join();
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BlockedSignals, testing::Values(Tracking::kSignal, Tracking::kSignalHot, Tracking::kAuto),
+INSTANTIATE_TEST_SUITE_P(All, BlockedSignals,
+                         testing::Values(Tracking::kSignal, Tracking::kSignalHot, Tracking::kAuto),
                          [](const auto &way) {
                            std::string name = to_string(way.param);
                            std::erase(name, '-');
@@ -536,14 +565,16 @@ TEST_P(FileSizeLimit, IsTheTroubleOfTheProcessThatHasIt) {
     domain.checkpoint();
     turn->reach(4);
     children.expect_success();
-    EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), 1U) << "what the limited one has published";
+    EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), 1U)
+        << "what the limited one has published";
   }
   const Domain domain = Domain::open(path, options);
   EXPECT_TRUE(domain.recovery().was_clean);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FileSizeLimit,
-                         testing::Combine(testing::Values(Durability::kBuffered, Durability::kStrict),
+                         testing::Combine(testing::Values(Durability::kBuffered,
+                                                          Durability::kStrict),
                                           testing::Values(Levels::kPage, Levels::kHybrid)),
                          [](const auto &way) {
                            return std::string(to_string(std::get<0>(way.param))) + "_" +
@@ -560,10 +591,12 @@ class Areas {
     pages_ = static_cast<std::byte *>(memory(kAreasMax * kPageBytes));
     if (pages_ == MAP_FAILED) return;
     // Every second page otherwise than its neighbours: two areas each.
-    while (used_ < kAreasMax && mprotect(pages_ + used_ * kPageBytes, kPageBytes, PROT_READ) == 0) used_ += 2;
+    while (used_ < kAreasMax && mprotect(pages_ + used_ * kPageBytes, kPageBytes, PROT_READ) == 0)
+      used_ += 2;
     is_full_ = used_ < kAreasMax;
     // And the last one, if that would have taken two.
-    if (is_full_) (void)mprotect(pages_ + used_ * kPageBytes, (kAreasMax - used_) * kPageBytes, PROT_READ);
+    if (is_full_)
+      (void)mprotect(pages_ + used_ * kPageBytes, (kAreasMax - used_) * kPageBytes, PROT_READ);
   }
   ~Areas() { munmap(pages_, kAreasMax * kPageBytes); }
   Areas(const Areas &) = delete;
@@ -603,11 +636,13 @@ TEST_P(AreasRunOut, NothingIsLostAndNothingGoesUnnoticed) {
     // Those between the first and the last are no longer kept, and then stored to again.
     for (std::uint64_t i = 0; i < kWarmRounds; ++i)
       atomically(domain, [&] { ++word(segment, 0), ++word(segment, kWarmPages - 1); });
-    for (std::uint64_t page = 0; page < kWarmPages; ++page) atomically(domain, [&] { ++word(segment, page); });
+    for (std::uint64_t page = 0; page < kWarmPages; ++page)
+      atomically(domain, [&] { ++word(segment, page); });
     turn->reach(1);
     for (std::uint64_t i = 0; i < kRounds; ++i) {
       atomically(domain, [&] {
-        for (const std::uint64_t page : {i % kWarmPages, (i % 2) * (i * 7 % kPages)}) ++word(segment, page);
+        for (const std::uint64_t page : {i % kWarmPages, (i % 2) * (i * 7 % kPages)})
+          ++word(segment, page);
       });
     }
   });
@@ -635,7 +670,8 @@ TEST_P(AreasRunOut, NothingIsLostAndNothingGoesUnnoticed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AreasRunOut,
-                         testing::Combine(testing::Values(Tracking::kSignal, Tracking::kSignalHot, Tracking::kAuto),
+                         testing::Combine(testing::Values(Tracking::kSignal, Tracking::kSignalHot,
+                                                          Tracking::kAuto),
                                           testing::Values(Levels::kPage, Levels::kHybrid)),
                          [](const auto &way) {
                            std::string name = to_string(std::get<0>(way.param));

@@ -1,5 +1,6 @@
-// tests/hybrid_death_test.cpp -- hybrid domains: what the dead leave to processes that see only a part of it, what a closing one leaves, and
-// what a thread remembers of a segment that was unmapped.
+// tests/hybrid_death_test.cpp -- hybrid domains: what the dead leave to processes that see only a
+// part of it, what a closing one leaves, and what a thread remembers of a segment that was
+// unmapped.
 // Source:     hierarchy/PROTOCOL.md, "Death"; DESIGN section 8.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -48,8 +49,8 @@ std::uint64_t committed(const Domain &domain, const Segment &segment) {
 
 class HybridDeathTest : public testing::Test {
  protected:
-  // A process dies at a step of taking a page of words.raw, which is not mapped here, to level 2. Then a page of `other` is moved, and after that
-  // a site asks for the dead one's.
+  // A process dies at a step of taking a page of words.raw, which is not mapped here, to level 2.
+  // Then a page of `other` is moved, and after that a site asks for the dead one's.
   void die_moving_and_ask(const Domain &domain, const Segment &other, platform::Step at) {
     const ChildEnd end = run_in_child("mover", [&] {
       const Domain own = Domain::open(folder_.path(), hybrid());
@@ -68,7 +69,8 @@ class HybridDeathTest : public testing::Test {
   MemoryFolder folder_;
 };
 
-// Nobody waits under abort-lower, and a site that never goes to level 2 does not look after the dead there.
+// Nobody waits under abort-lower, and a site that never goes to level 2 does not look after the
+// dead there.
 TEST_F(HybridDeathTest, AbortLowerWithoutEscalationOutlivesADeadUserOfThePage) {
   expect_child("survivor", [&] {
     const Domain domain = Domain::open(folder_.path(), hybrid(CrossPolicy::kAbortLower));
@@ -88,7 +90,8 @@ TEST_F(HybridDeathTest, AbortLowerWithoutEscalationOutlivesADeadUserOfThePage) {
   });
 }
 
-// A page of a segment that the heir has unmapped: its directory is still open there, its line words are not.
+// A page of a segment that the heir has unmapped: its directory is still open there, its line words
+// are not.
 TEST_F(HybridDeathTest, MoveOfAPageIsLeftToAProcessThatMapsItsSegment) {
   const Domain domain = Domain::open(folder_.path(), hybrid());
   const Segment other = map(domain, "other.raw");
@@ -96,7 +99,8 @@ TEST_F(HybridDeathTest, MoveOfAPageIsLeftToAProcessThatMapsItsSegment) {
   die_moving_and_ask(domain, other, platform::Step::kRecallStart);
 }
 
-// The same, when all its lines are in U, and the heir moves a page of its own before anybody comes who maps the segment.
+// The same, when all its lines are in U, and the heir moves a page of its own before anybody comes
+// who maps the segment.
 TEST_F(HybridDeathTest, MoveThatAnHeirCouldNotEndIsEndedByWhoeverAsks) {
   expect_child("asker", [&] {
     const Domain domain = Domain::open(folder_.path(), hybrid());
@@ -105,7 +109,8 @@ TEST_F(HybridDeathTest, MoveThatAnHeirCouldNotEndIsEndedByWhoeverAsks) {
   });
 }
 
-// A store beyond the segment's end is SIGBUS where it is made, as a plain one: behind the commit point it would be the heirs' as well.
+// A store beyond the segment's end is SIGBUS where it is made, as a plain one: behind the commit
+// point it would be the heirs' as well.
 TEST_F(HybridDeathTest, StoreBeyondTheEndKillsItsProcessAlone) {
   expect_child("survivor", [&] {
     const Domain domain = Domain::open(folder_.path(), hybrid());
@@ -128,8 +133,8 @@ TEST_F(HybridDeathTest, StoreBeyondTheEndKillsItsProcessAlone) {
   });
 }
 
-// Where loads take blocks (memory_folder()), a thread keeps what it has of a segment from one instance to the next. Another segment's words come
-// to where this one's were.
+// Where loads take blocks (memory_folder()), a thread keeps what it has of a segment from one
+// instance to the next. Another segment's words come to where this one's were.
 TEST(HybridUnmapTest, SegmentThatIsMappedAgainIsValidatedByItsOwnWords) {
   const MemoryFolder folder;
   expect_child("remapper", [&] {
@@ -142,7 +147,8 @@ TEST(HybridUnmapTest, SegmentThatIsMappedAgainIsValidatedByItsOwnWords) {
     int attempts = 0;
     atomically(site, [&](Fields) {
       const std::uint64_t seen = word(words).load();
-      if (attempts++ == 0) std::thread([&] { atomically(site, [&](Fields) { ++word(words); }); }).join();
+      if (attempts++ == 0)
+        std::thread([&] { atomically(site, [&](Fields) { ++word(words); }); }).join();
       word(words).store(seen + 1);
     });
     EXPECT_EQ(attempts, 2);
@@ -151,7 +157,8 @@ TEST(HybridUnmapTest, SegmentThatIsMappedAgainIsValidatedByItsOwnWords) {
   });
 }
 
-class PartlyKnownCommitTest : public HybridDeathTest, public testing::WithParamInterface<platform::Step> {
+class PartlyKnownCommitTest : public HybridDeathTest,
+                              public testing::WithParamInterface<platform::Step> {
  protected:
   // Dies in a commit to both segments.
   void leave_a_corpse() {
@@ -167,10 +174,13 @@ class PartlyKnownCommitTest : public HybridDeathTest, public testing::WithParamI
     });
     ASSERT_EQ(end.signal, SIGKILL);
   }
-  [[nodiscard]] static std::uint64_t expected() { return GetParam() >= platform::Step::kLineCommitPoint ? 7 : 0; }
+  [[nodiscard]] static std::uint64_t expected() {
+    return GetParam() >= platform::Step::kLineCommitPoint ? 7 : 0;
+  }
 };
 
-// Whoever takes a page waits for its lines with the domain lock held: nobody else can come by who knows more.
+// Whoever takes a page waits for its lines with the domain lock held: nobody else can come by who
+// knows more.
 TEST_P(PartlyKnownCommitTest, KeepsNobodyWaiting) {
   expect_child("survivor", [&] {
     const Domain domain = Domain::open(folder_.path(), hybrid());
@@ -204,7 +214,8 @@ TEST_P(PartlyKnownCommitTest, IsSettledByManyAsByOne) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Steps, PartlyKnownCommitTest,
-                         testing::Values(platform::Step::kLineLock, platform::Step::kLineCommitPoint,
+                         testing::Values(platform::Step::kLineLock,
+                                         platform::Step::kLineCommitPoint,
                                          platform::Step::kLineUnlock),
                          [](const testing::TestParamInfo<platform::Step> &step) {
                            std::string name = platform::step_name(step.param);
@@ -212,7 +223,8 @@ INSTANTIATE_TEST_SUITE_P(Steps, PartlyKnownCommitTest,
                            return name;
                          });
 
-// The last one to leave cannot bring home what a dead one has committed to a segment that it does not map. The next open can.
+// The last one to leave cannot bring home what a dead one has committed to a segment that it does
+// not map. The next open can.
 TEST_F(HybridDeathTest, CommitToASegmentThatNobodyElseMapsOutlivesTheLastClose) {
   Domain domain = Domain::open(folder_.path(), hybrid());
   static_cast<void>(map(domain, "other.raw"));
@@ -239,7 +251,8 @@ void look_at_contexts(platform::Step step) {
     owned_at_detach += lines_seen->context(i).owner.load() != line::Owner{} ? 1U : 0U;
 }
 
-// Whoever repairs takes a context whose owner's slot is free for a dead one's. Were it given back after that, it would be taken twice.
+// Whoever repairs takes a context whose owner's slot is free for a dead one's. Were it given back
+// after that, it would be taken twice.
 TEST_F(HybridDeathTest, CloseGivesContextsBackBeforeItsSlot) {
   Domain domain = Domain::open(folder_.path(), hybrid());
   const Segment words = map(domain, "words.raw");

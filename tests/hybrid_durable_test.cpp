@@ -1,4 +1,5 @@
-// tests/hybrid_durable_test.cpp -- durable domains with both levels, from outside: acknowledgement, recovery, checkpoint, backup, refusals.
+// tests/hybrid_durable_test.cpp -- durable domains with both levels, from outside: acknowledgement,
+// recovery, checkpoint, backup, refusals.
 // Invariants: DESIGN D1 to D3 for commits of level 1, of level 2, and of both on the same pages.
 #include <unistd.h>
 
@@ -48,7 +49,8 @@ Word &cell(const Segment &segment, std::uint64_t page, std::uint64_t index = 0) 
 
 // Both in one process, so that a test says at which level something commits.
 struct Sites {
-  explicit Sites(const Domain &domain) : lines(domain, "lines", "never"), pages(domain, "pages", "always") {}
+  explicit Sites(const Domain &domain)
+      : lines(domain, "lines", "never"), pages(domain, "pages", "always") {}
   Site lines, pages;
 };
 
@@ -59,7 +61,8 @@ std::vector<std::uint64_t> recovered(const std::string &folder, RecoveryInfo *in
   if (info != nullptr) *info = domain.recovery();
   std::vector<std::uint64_t> words;
   query(domain, [&] {
-    for (std::uint64_t page = 0; page < kTablePages; ++page) words.push_back(cell(segment, page).load());
+    for (std::uint64_t page = 0; page < kTablePages; ++page)
+      words.push_back(cell(segment, page).load());
   });
   domain.close();
   return words;
@@ -95,7 +98,8 @@ TEST_F(HybridDurableTest, CommitsOfBothLevelsSurviveACleanClose) {
   }
   for (const auto &entry : std::filesystem::directory_iterator(path())) {
     const std::string name = entry.path().filename();
-    EXPECT_FALSE(name.starts_with("tmh.home.") || name.starts_with("tmh.changes.")) << name << " was left";
+    EXPECT_FALSE(name.starts_with("tmh.home.") || name.starts_with("tmh.changes."))
+        << name << " was left";
   }
 }
 
@@ -117,7 +121,8 @@ TEST_F(HybridDurableTest, AStrictCommitOfEitherLevelSurvivesTheLossOfSharedMemor
   in_domain(path(), hybrid(), Ending::kPowerCut, [&](const Domain &domain, const Segment &segment) {
     const Sites sites(domain);
     for (std::uint64_t i = 0; i < 200; ++i)
-      atomically(i % 3 == 0 ? sites.pages : sites.lines, [&](Fields) { cell(segment, i % 8).store(i + 1); });
+      atomically(i % 3 == 0 ? sites.pages : sites.lines,
+                 [&](Fields) { cell(segment, i % 8).store(i + 1); });
     EXPECT_GT(sites.lines.report().line_commits, 100U);
   });
   RecoveryInfo info;
@@ -126,7 +131,8 @@ TEST_F(HybridDurableTest, AStrictCommitOfEitherLevelSurvivesTheLossOfSharedMemor
   for (std::uint64_t i = 192; i < 200; ++i) EXPECT_EQ(words[i % 8], i + 1);
 }
 
-// One word is counted up by both levels: what was lost would be missed, what came in another order, too.
+// One word is counted up by both levels: what was lost would be missed, what came in another order,
+// too.
 TEST_F(HybridDurableTest, BothLevelsOnOneWordRecoverInTheirOrder) {
   in_domain(path(), hybrid(), Ending::kPowerCut, [&](const Domain &domain, const Segment &segment) {
     const Sites sites(domain);
@@ -146,8 +152,10 @@ TEST_F(HybridDurableTest, BytesBesideAWrittenByteAreNotLogged) {
   in_domain(path(), hybrid(), Ending::kPowerCut, [&](const Domain &domain, const Segment &segment) {
     const Sites sites(domain);
     auto *bytes = reinterpret_cast<field<std::uint8_t> *>(segment.data());
-    for (std::uint8_t i = 0; i < 64; ++i) atomically(sites.lines, [&](Fields) { bytes[i * 67].store(i); });
-    for (std::uint8_t i = 0; i < 64; ++i) atomically(sites.lines, [&](Fields) { bytes[i * 67 + 1].store(i); });
+    for (std::uint8_t i = 0; i < 64; ++i)
+      atomically(sites.lines, [&](Fields) { bytes[i * 67].store(i); });
+    for (std::uint8_t i = 0; i < 64; ++i)
+      atomically(sites.lines, [&](Fields) { bytes[i * 67 + 1].store(i); });
   });
   Domain domain = Domain::open(path());
   const Segment segment = domain.map("a.db", raw_pages(kTablePages));
@@ -160,11 +168,13 @@ TEST_F(HybridDurableTest, BytesBesideAWrittenByteAreNotLogged) {
 }
 
 TEST_F(HybridDurableTest, BufferedCommitsSurviveTheDeathOfAllProcesses) {
-  in_domain(path(), hybrid(Durability::kBuffered), Ending::kKilled, [&](const Domain &domain, const Segment &segment) {
-    const Sites sites(domain);
-    for (std::uint64_t i = 0; i < 1000; ++i)
-      atomically(i % 50 == 0 ? sites.pages : sites.lines, [&](Fields) { cell(segment, i % 8).store(i + 1); });
-  });
+  in_domain(path(), hybrid(Durability::kBuffered), Ending::kKilled,
+            [&](const Domain &domain, const Segment &segment) {
+              const Sites sites(domain);
+              for (std::uint64_t i = 0; i < 1000; ++i)
+                atomically(i % 50 == 0 ? sites.pages : sites.lines,
+                           [&](Fields) { cell(segment, i % 8).store(i + 1); });
+            });
   RecoveryInfo info;
   const std::vector<std::uint64_t> words = recovered(path(), &info);
   EXPECT_EQ(info.transactions, 1000U);
@@ -236,7 +246,8 @@ TEST_F(HybridDurableTest, WithoutEarlyReleaseNobodyReadsWhatIsNotDurable) {
   for (const Site *next : {&sites.lines, &sites.pages}) {
     atomically(sites.lines, Durability::kBuffered, [&](Fields) { ++cell(segment, 0); });
     const std::uint64_t before = domain.counters().log_commits;
-    atomically(*next, Durability::kBuffered, [&](Fields) { EXPECT_EQ(domain.counters().log_commits, before + 1); });
+    atomically(*next, Durability::kBuffered,
+               [&](Fields) { EXPECT_EQ(domain.counters().log_commits, before + 1); });
   }
 }
 
@@ -256,7 +267,9 @@ TEST_F(HybridDurableTest, WithoutEarlyReleaseASnapshotMovesOnToWhatIsDurableAlon
       EXPECT_EQ(cell(segment, page + 1).load(), 0U);
       if (!is_set) {
         before = domain.counters().log_commits;
-        std::thread([&] { atomically(sites.lines, [&](Fields) { ++cell(segment, page); }); }).join();
+        std::thread([&] {
+          atomically(sites.lines, [&](Fields) { ++cell(segment, page); });
+        }).join();
         is_set = true;
         EXPECT_EQ(domain.counters().log_commits, before);
       }
@@ -268,7 +281,8 @@ TEST_F(HybridDurableTest, WithoutEarlyReleaseASnapshotMovesOnToWhatIsDurableAlon
   }
 }
 
-// What level 1 commits while a query runs is durable when it looks at the second one of two pages, and was not at the first one.
+// What level 1 commits while a query runs is durable when it looks at the second one of two pages,
+// and was not at the first one.
 TEST_F(HybridDurableTest, WithoutEarlyReleaseAQueryThatHasReadOldWordsStaysAtItsSnapshot) {
   DomainOptions options = hybrid(Durability::kBuffered);
   options.early_release = false;
@@ -291,8 +305,8 @@ TEST_F(HybridDurableTest, WithoutEarlyReleaseAQueryThatHasReadOldWordsStaysAtIts
   EXPECT_EQ(sites.lines.report().line_commits, 1U);
 }
 
-// One that died when it had told, and had not given back yet what its records took of the rings. Nobody else commits, and the site may not leave
-// level 1.
+// One that died when it had told, and had not given back yet what its records took of the rings.
+// Nobody else commits, and the site may not leave level 1.
 TEST_F(HybridDurableTest, ADeadWriterOfTheLogLeavesNobodysRingFull) {
   expect_child("goes on", [&] {
     const Domain domain = Domain::open(path(), hybrid(Durability::kBuffered));
@@ -300,10 +314,12 @@ TEST_F(HybridDurableTest, ADeadWriterOfTheLogLeavesNobodysRingFull) {
     const Sites sites(domain);
     const auto commit = [&](std::uint64_t value) {
       atomically(sites.lines, [&](Fields) {
-        for (std::uint64_t i = 0; i < kTablePages * kPageBytes / 8; ++i) cell(segment, 0, i).store(value);
+        for (std::uint64_t i = 0; i < kTablePages * kPageBytes / 8; ++i)
+          cell(segment, 0, i).store(value);
       });
     };
-    constexpr std::uint64_t kFit = line::kRedoBytes / (kTablePages * kPageBytes) - 1;  // with their headers
+    // with their headers
+    constexpr std::uint64_t kFit = line::kRedoBytes / (kTablePages * kPageBytes) - 1;
     for (std::uint64_t i = 1; i <= kFit; ++i) commit(i);
     const ChildEnd end = run_in_child("writer", [&] {
       const Domain own = Domain::open(path(), hybrid(Durability::kBuffered));
@@ -335,7 +351,8 @@ TEST_F(HybridDurableTest, WhatADeadWriterHasWrittenIsNotWrittenAgain) {
   EXPECT_EQ(recovered(path())[0], 2U);
 }
 
-// D2: level 1 stores to home at once; the data file has nothing of it before a checkpoint, and then only what is durable.
+// D2: level 1 stores to home at once; the data file has nothing of it before a checkpoint, and then
+// only what is durable.
 TEST_F(HybridDurableTest, TheDataFileHoldsNothingThatIsNotDurable) {
   const Domain domain = Domain::open(path(), hybrid(Durability::kBuffered));
   const Segment segment = domain.map("a.db", raw_pages(kTablePages));
@@ -373,7 +390,8 @@ TEST_F(HybridDurableTest, CheckpointsUnderLoadShortenRecoveryAndLoseNothing) {
               while (running != 0);
               for (std::thread &thread : threads) thread.join();
               domain.checkpoint();
-              atomically(sites.lines, Durability::kStrict, [&](Fields) { cell(segment, 62).store(1); });
+              atomically(sites.lines, Durability::kStrict,
+                         [&](Fields) { cell(segment, 62).store(1); });
               EXPECT_GT(domain.counters().checkpoints, 1U);
             });
   Domain domain = Domain::open(path());
@@ -382,13 +400,15 @@ TEST_F(HybridDurableTest, CheckpointsUnderLoadShortenRecoveryAndLoseNothing) {
   query(domain, [&] {
     for (std::uint64_t t = 0; t < kThreads; ++t) {
       EXPECT_EQ(cell(segment, 63, t).load(), kCommits);
-      for (std::uint64_t i = kCommits - 19; i <= kCommits; ++i) EXPECT_EQ(cell(segment, 20 * t + i % 20, t).load(), i);
+      for (std::uint64_t i = kCommits - 19; i <= kCommits; ++i)
+        EXPECT_EQ(cell(segment, 20 * t + i % 20, t).load(), i);
     }
     EXPECT_EQ(cell(segment, 62).load(), 1U);
   });
 }
 
-// Transfers between words of many pages, at both levels, while backups are taken: each copy has a sum of 0.
+// Transfers between words of many pages, at both levels, while backups are taken: each copy has a
+// sum of 0.
 TEST_F(HybridDurableTest, ABackupTakenUnderLoadIsConsistent) {
   const Shared<std::atomic<bool>> stop;
   Children children;
@@ -408,7 +428,8 @@ TEST_F(HybridDurableTest, ABackupTakenUnderLoadIsConsistent) {
     {  // closed again before the fork: this one's threads end
       Domain domain = Domain::open(path(), hybrid(Durability::kBuffered));
       const Segment segment = domain.map("a.db", raw_pages(kTablePages));
-      ASSERT_TRUE(poll_until([&] { return query(domain, [&] { return cell(segment, 1).load(); }) != 0; }));
+      ASSERT_TRUE(
+          poll_until([&] { return query(domain, [&] { return cell(segment, 1).load(); }) != 0; }));
       domain.backup(copy);
       domain.close();
     }
@@ -439,7 +460,8 @@ TEST_F(HybridDurableTest, TheRedoRingComesRoundAndLargeCommitsAreCutIntoParts) {
               for (std::uint64_t round = 1; round <= kRounds; ++round) {
                 atomically(sites.lines, [&](Fields) {
                   for (std::uint64_t page = 0; page < kTablePages; ++page)
-                    for (std::uint64_t i = 0; i < kPageBytes / 8; ++i) cell(segment, page, i).store(round * page + i);
+                    for (std::uint64_t i = 0; i < kPageBytes / 8; ++i)
+                      cell(segment, page, i).store(round * page + i);
                 });
               }
               EXPECT_EQ(sites.lines.report().line_commits, kRounds);
@@ -450,7 +472,8 @@ TEST_F(HybridDurableTest, TheRedoRingComesRoundAndLargeCommitsAreCutIntoParts) {
   const Segment segment = domain.map("a.db", raw_pages(kTablePages));
   query(domain, [&] {
     for (std::uint64_t page = 0; page < kTablePages; ++page)
-      for (std::uint64_t i = 0; i < kPageBytes / 8; ++i) ASSERT_EQ(cell(segment, page, i).load(), kRounds * page + i);
+      for (std::uint64_t i = 0; i < kPageBytes / 8; ++i)
+        ASSERT_EQ(cell(segment, page, i).load(), kRounds * page + i);
   });
 }
 
@@ -478,7 +501,8 @@ TEST_F(HybridDurableTest, ThreadsOfManyProcessesAreAcknowledgedInGroups) {
       for (std::uint64_t t = 0; t < kThreads; ++t) {
         threads.emplace_back([&, t] {
           for (std::uint64_t i = 0; i < kCommits; ++i)
-            atomically(sites.lines, [&](Fields) { ++cell(segment, p, 8 * t), ++cell(segment, 60); });
+            atomically(sites.lines,
+                       [&](Fields) { ++cell(segment, p, 8 * t), ++cell(segment, 60); });
         });
       }
       for (std::thread &thread : threads) thread.join();
@@ -487,7 +511,8 @@ TEST_F(HybridDurableTest, ThreadsOfManyProcessesAreAcknowledgedInGroups) {
   children.expect_success();
   const Domain domain = Domain::open(path(), hybrid());
   const Segment segment = domain.map("a.db", raw_pages(kTablePages));
-  EXPECT_EQ(query(domain, [&] { return cell(segment, 60).load(); }), kProcesses * kThreads * kCommits);
+  EXPECT_EQ(query(domain, [&] { return cell(segment, 60).load(); }),
+            kProcesses * kThreads * kCommits);
 }
 
 // A segment that one process has made is written by another one's group commit.
@@ -504,11 +529,13 @@ TEST_F(HybridDurableTest, TheLogsWriterNeedNotKnowEverySegment) {
     turn->reach(3);
   });
   turn->await(1);
-  in_domain(path(), hybrid(Durability::kBuffered), Ending::kKilled, [&](const Domain &domain, const Segment &segment) {
-    const Sites sites(domain);
-    for (std::uint64_t i = 1; i <= 100; ++i) atomically(sites.lines, [&](Fields) { cell(segment, i % 8).store(i); });
-    ASSERT_TRUE(poll_until([&] { return domain.counters().log_commits >= 100; }));
-  });
+  in_domain(path(), hybrid(Durability::kBuffered), Ending::kKilled,
+            [&](const Domain &domain, const Segment &segment) {
+              const Sites sites(domain);
+              for (std::uint64_t i = 1; i <= 100; ++i)
+                atomically(sites.lines, [&](Fields) { cell(segment, i % 8).store(i); });
+              ASSERT_TRUE(poll_until([&] { return domain.counters().log_commits >= 100; }));
+            });
   turn->reach(2);
   turn->await(3);
   children.expect_success();
@@ -516,8 +543,8 @@ TEST_F(HybridDurableTest, TheLogsWriterNeedNotKnowEverySegment) {
   for (std::uint64_t i = 93; i <= 100; ++i) EXPECT_EQ(words[i % 8], i);
 }
 
-// The log's order is that of stamps: a write that went past one that is still in flight would leave it out for good, and tell it that it is
-// durable.
+// The log's order is that of stamps: a write that went past one that is still in flight would leave
+// it out for good, and tell it that it is durable.
 TEST_F(HybridDurableTest, TheLogWaitsForWhatWasStampedBefore) {
   Schedule schedule;
   const auto add_committer = [&](std::uint64_t page) {
@@ -537,7 +564,8 @@ TEST_F(HybridDurableTest, TheLogWaitsForWhatWasStampedBefore) {
   const std::size_t first = add_committer(3), second = add_committer(5);
   EXPECT_EQ(schedule.run(first, to_step(platform::Step::kLineValidate)), Reached::kThere);
   (void)schedule.run(second, to_mark(2));  // it waits
-  for (const std::size_t actor : {first, second}) EXPECT_EQ(schedule.run(actor, to_mark(3)), Reached::kThere);
+  for (const std::size_t actor : {first, second})
+    EXPECT_EQ(schedule.run(actor, to_mark(3)), Reached::kThere);
   for (const std::size_t actor : {first, second}) schedule.kill(actor);
   lose_shared_memory(path());
   const std::vector<std::uint64_t> words = recovered(path());
@@ -596,7 +624,8 @@ TEST_F(HybridDurableTest, RtmIsRefusedWithASentence) {
   }
 }
 
-// Each release takes an entry of the ring from which the log is written. Commits that are not in the log yet keep theirs.
+// Each release takes an entry of the ring from which the log is written. Commits that are not in
+// the log yet keep theirs.
 TEST_F(HybridDurableTest, ReleasesWithoutEndDoNotOvertakeTheLog) {
   constexpr std::uint64_t kRingEntries = 1u << 18;
   {

@@ -1,4 +1,5 @@
-// tests/hybrid_test.cpp -- sites in hybrid domains: at which level an instance runs, what the two levels do to each other, bad input.
+// tests/hybrid_test.cpp -- sites in hybrid domains: at which level an instance runs, what the two
+// levels do to each other, bad input.
 // Order:      two processes hand each other the turn; a comment at the side tells who runs.
 // Source:     thesis, section 6.2; hierarchy/PROTOCOL.md.
 #include <gtest/gtest.h>
@@ -142,7 +143,8 @@ TEST_F(HybridTest, PlainCodeInsideALineInstanceEscalatesIt) {
   EXPECT_EQ(table.committed(0), 1U);
   EXPECT_EQ(table.committed(1), 1U);
   const Site never(table.domain, "never", "never");
-  EXPECT_EQ(code_of([&] { atomically(never, [&](Fields) { atomically(table.domain, [] {}); }); }), Errc::kNeedsPages);
+  EXPECT_EQ(code_of([&] { atomically(never, [&](Fields) { atomically(table.domain, [] {}); }); }),
+            Errc::kNeedsPages);
   atomically(never, [&](Fields) { ++table.word(2); });  // usable
 }
 
@@ -213,7 +215,8 @@ TEST_F(HybridTest, ThreadsAtLinesAndOneAtPagesKeepTheSum) {
   EXPECT_GT(report.line_commits, 0U);
 }
 
-// The query's snapshot is older than what level 1 writes meanwhile, and cannot move on, because level 2 has overwritten a page it read.
+// The query's snapshot is older than what level 1 writes meanwhile, and cannot move on, because
+// level 2 has overwritten a page it read.
 TEST_F(HybridTest, QueryKeepsItsSnapshotWhileLevelOneWrites) {
   Shared<Turn> turn;
   Children children;
@@ -278,7 +281,8 @@ TEST_F(HybridTest, OldWordsAreKeptForTheOldestOfSeveralSnapshots) {
     const Site site(table.domain, "write", "on-capacity");
     const auto write = [&](std::uint64_t round) {
       atomically(site, [&](Fields) {
-        for (std::uint64_t i = kWordsPerPage; i < kPages * kWordsPerPage; ++i) table.word(0, i).store(round);
+        for (std::uint64_t i = kWordsPerPage; i < kPages * kWordsPerPage; ++i)
+          table.word(0, i).store(round);
       });
     };
     write(1);
@@ -319,8 +323,8 @@ TEST_F(HybridTest, SnapshotOfLevelTwoMovesOnWhenItMay) {
 }
 
 TEST_F(HybridTest, EveryAskerIsAnsweredUnderEveryCrossPolicy) {
-  for (const CrossPolicy cross :
-       {CrossPolicy::kAbortLower, CrossPolicy::kAbortUpper, CrossPolicy::kRecallAndWait, CrossPolicy::kWaitForUpper}) {
+  for (const CrossPolicy cross : {CrossPolicy::kAbortLower, CrossPolicy::kAbortUpper,
+                                  CrossPolicy::kRecallAndWait, CrossPolicy::kWaitForUpper}) {
     SCOPED_TRACE(to_string(cross));
     const MemoryFolder folder;
     Shared<Turn> turn;
@@ -331,7 +335,8 @@ TEST_F(HybridTest, EveryAskerIsAnsweredUnderEveryCrossPolicy) {
       table.word(4).store(table.word(4) + 1);
       turn->reach(1);
       turn->await(2);  // level 1 asks for the page, and is refused after its budget
-      // By level 1 (abort-upper), or because the escalated instance committed first, as between any two of level 2.
+      // By level 1 (abort-upper), or because the escalated instance committed first, as between any
+      // two of level 2.
       EXPECT_EQ(table.domain.end(), Status::kAborted);
     });
     children.spawn("lines", [&] {
@@ -341,7 +346,8 @@ TEST_F(HybridTest, EveryAskerIsAnsweredUnderEveryCrossPolicy) {
       const Table table(folder.path(), options);
       const Site site(table.domain, "small", "after-n=2");
       atomically(site,
-                 [&](Fields) { ++table.word(4, 9); });  // another line of the page: at level 2 it is the same block
+                 // another line of the page: at level 2 it is the same block
+                 [&](Fields) { ++table.word(4, 9); });
       EXPECT_EQ(site.report().line_commits, 0U);
       EXPECT_EQ(site.report().escalations_attempts, 1U) << "every asker is answered";
       turn->reach(2);
@@ -376,7 +382,8 @@ TEST_F(HybridTest, RetryWaitsUntilAnotherProcessHasChangedWhatWasRead) {
     children.spawn("giver", [&] {
       const Table table(folder.path());
       turn->await(1);
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));  // so that it mostly sleeps; either way is right
+      // so that it mostly sleeps; either way is right
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
       atomically(Site(table.domain, "give", escalation), [&](Fields) { table.word(0).store(5); });
     });
     children.expect_success();
@@ -438,16 +445,20 @@ TEST_F(HybridTest, ActionsRunOnceWhenTheOutermostInstanceHasEnded) {
 TEST_F(HybridTest, WrongSpecificationsAreRefusedWithTheRightOnes) {
   const struct {
     const char *variable, *wrong;
-  } kWrong[] = {
-      {"TMH_LEVELS", "both"}, {"TMH_CROSS", "wait"}, {"TMH_ESCALATION", "after-n=0"}, {"TMH_ESCALATION", "soon"}};
+  } kWrong[] = {{"TMH_LEVELS", "both"},
+                {"TMH_CROSS", "wait"},
+                {"TMH_ESCALATION", "after-n=0"},
+                {"TMH_ESCALATION", "soon"}};
   for (const auto &[variable, wrong] : kWrong) {
     setenv(variable, wrong, 1);
     EXPECT_EQ(code_of([&] { (void)Domain::open(folder_.path()); }), Errc::kBadLevels) << variable;
     unsetenv(variable);
   }
-  EXPECT_EQ(code_of([&] { (void)Domain::open(folder_.path(), hybrid("sometimes")); }), Errc::kBadLevels);
+  EXPECT_EQ(code_of([&] { (void)Domain::open(folder_.path(), hybrid("sometimes")); }),
+            Errc::kBadLevels);
   const Table table(folder_.path());
-  EXPECT_EQ(code_of([&] { (void)Site(table.domain, "s", "after-wasted-time=5"); }), Errc::kBadLevels);
+  EXPECT_EQ(code_of([&] { (void)Site(table.domain, "s", "after-wasted-time=5"); }),
+            Errc::kBadLevels);
   EXPECT_EQ(code_of([&] { (void)Site(Domain(), "s"); }), Errc::kNotInitialized);
 }
 
@@ -491,7 +502,8 @@ TEST_F(HybridTest, ForkedChildIsDetached) {
     ++table.word(0);
     const pid_t child = fork();
     if (child == 0) {
-      const bool detached = code_of([&] { atomically(site, [&](Fields) { ++table.word(1); }); }) == Errc::kDetached;
+      const bool detached =
+          code_of([&] { atomically(site, [&](Fields) { ++table.word(1); }); }) == Errc::kDetached;
       _exit(detached ? 0 : 1);
     }
     int status = 0;
@@ -507,8 +519,9 @@ TEST(EscalationTest, EveryInputHasItsStep) {
   using hierarchy::next;
   using hierarchy::NextStep;
   for (const EscalationKind kind :
-       {EscalationKind::kNever, EscalationKind::kAlways, EscalationKind::kOnCapacity, EscalationKind::kAfterAttempts,
-        EscalationKind::kAfterWasted, EscalationKind::kAdaptive, EscalationKind::kAdaptivePages}) {
+       {EscalationKind::kNever, EscalationKind::kAlways, EscalationKind::kOnCapacity,
+        EscalationKind::kAfterAttempts, EscalationKind::kAfterWasted, EscalationKind::kAdaptive,
+        EscalationKind::kAdaptivePages}) {
     for (unsigned bits = 0; bits < 32; ++bits) {
       const Escalation escalation{kind, 8, 200};
       FailedAttempt failed;
@@ -522,7 +535,8 @@ TEST(EscalationTest, EveryInputHasItsStep) {
       bool up = cannot || failed.refused;
       if (kind == EscalationKind::kAfterAttempts) up = up || many;
       if (kind == EscalationKind::kAfterWasted) up = up || slow;
-      if (kind == EscalationKind::kAdaptive || kind == EscalationKind::kAdaptivePages) up = up || many || slow;
+      if (kind == EscalationKind::kAdaptive || kind == EscalationKind::kAdaptivePages)
+        up = up || many || slow;
       NextStep wanted = up ? NextStep::kEscalate : NextStep::kRetry;
       if (kind == EscalationKind::kAlways) wanted = NextStep::kEscalate;
       if (kind == EscalationKind::kNever) wanted = cannot ? NextStep::kGiveUp : NextStep::kRetry;
@@ -538,7 +552,8 @@ TEST(EscalationTest, GuestsStayWhileHostsRunAndAreBackSoonAfter) {
   adaptive.kind = EscalationKind::kAdaptive;
   for (std::uint16_t runs = 0; runs <= SiteState::kPageRunsMax; ++runs) {
     SiteState gate{runs, runs};
-    for (std::uint16_t left = runs; left > 0; --left) EXPECT_TRUE(begins_as_guest(adaptive, &gate, true));
+    for (std::uint16_t left = runs; left > 0; --left)
+      EXPECT_TRUE(begins_as_guest(adaptive, &gate, true));
     EXPECT_FALSE(begins_as_guest(adaptive, &gate, true)) << runs;
     gate = {runs, runs};
     int guests = 0;
@@ -552,14 +567,14 @@ TEST(EscalationTest, GuestsStayWhileHostsRunAndAreBackSoonAfter) {
 }
 
 TEST(EscalationTest, SpellingsRoundTrip) {
-  for (const char *text : {"never", "always", "on-capacity", "after-n=8", "after-n=1000000", "after-wasted-time=1us",
-                           "adaptive", "adaptive-pages"}) {
+  for (const char *text : {"never", "always", "on-capacity", "after-n=8", "after-n=1000000",
+                           "after-wasted-time=1us", "adaptive", "adaptive-pages"}) {
     Escalation escalation;
     ASSERT_EQ(parse(text, &escalation), Errc::kOk) << text;
     EXPECT_EQ(to_string(escalation), text);
   }
-  for (const char *text : {"", "after-n=", "after-n=0", "after-n=1000001", "after-n=-1", "after-wasted-time=5",
-                           "adaptive=3", "adaptive-page", "Never"}) {
+  for (const char *text : {"", "after-n=", "after-n=0", "after-n=1000001", "after-n=-1",
+                           "after-wasted-time=5", "adaptive=3", "adaptive-page", "Never"}) {
     Escalation escalation;
     EXPECT_EQ(parse(text, &escalation), Errc::kBadLevels) << text;
   }

@@ -1,6 +1,7 @@
-// tests/irregular_files_test.cpp -- something else stands where a file of a domain's folder should be: a FIFO, a device, a folder.
-// Invariants: (1) nobody waits for a FIFO's other end: opening, mapping and recovering end, (2) with a specific error that names the file,
-//             or rightly, where the file is made anew.
+// tests/irregular_files_test.cpp -- something else stands where a file of a domain's folder should
+// be: a FIFO, a device, a folder.
+// Invariants: (1) nobody waits for a FIFO's other end: opening, mapping and recovering end, (2)
+//             with a specific error that names the file, or rightly, where the file is made anew.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -66,19 +67,22 @@ void leave_domain(const std::string &folder, const std::function<void()> &use) {
   ASSERT_EQ(end.signal, SIGKILL) << folder;
 }
 
-void expect_specific(const std::string &what, const std::string &name, const std::function<void()> &call) {
+void expect_specific(const std::string &what, const std::string &name,
+                     const std::function<void()> &call) {
   const ChildEnd end = run_in_child(what + name, [&] {
     try {
       call();
     } catch (const Error &error) {
       const bool is_own = name.starts_with("tmh.");
-      const bool is_specific = is_own ? error.errc() == Errc::kForeignFile
-                                      : error.errc() == Errc::kNotADomain || error.errc() == Errc::kBadArgument;
+      const bool is_specific =
+          is_own ? error.errc() == Errc::kForeignFile
+                 : error.errc() == Errc::kNotADomain || error.errc() == Errc::kBadArgument;
       EXPECT_TRUE(is_specific) << what << name << ": " << error.what();
       EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
     }
   });
-  EXPECT_TRUE(end.succeeded()) << what << name << ", signal " << end.signal << (end.hung ? ", hung" : "");
+  EXPECT_TRUE(end.succeeded()) << what << name << ", signal " << end.signal
+                               << (end.hung ? ", hung" : "");
 }
 
 TEST_P(IrregularFilesTest, InPlaceOfAnyFileIsAnErrorOrMadeAnew) {
@@ -88,7 +92,8 @@ TEST_P(IrregularFilesTest, InPlaceOfAnyFileIsAnErrorOrMadeAnew) {
     std::set<std::string> names;
     for (const auto &entry : std::filesystem::directory_iterator(model.path()))
       if (entry.is_regular_file()) names.insert(entry.path().filename());
-    ASSERT_TRUE(names.count("tmh.control") == 1 && names.count("tmh.state") == 1 && names.count("a.raw") == 1);
+    ASSERT_TRUE(names.count("tmh.control") == 1 && names.count("tmh.state") == 1 &&
+                names.count("a.raw") == 1);
     for (const std::string &name : names) {
       const TempFolder folder;
       leave_domain(folder.path(), [&] { use_and_hold(folder.path(), levels); });
@@ -103,8 +108,8 @@ std::string kind_name(const testing::TestParamInfo<Kind> &info) {
   const char *const names[] = {"Fifo", "Device", "Folder"};
   return names[static_cast<int>(info.param)];
 }
-INSTANTIATE_TEST_SUITE_P(Kinds, IrregularFilesTest, testing::Values(Kind::kFifo, Kind::kDevice, Kind::kFolder),
-                         kind_name);
+INSTANTIATE_TEST_SUITE_P(Kinds, IrregularFilesTest,
+                         testing::Values(Kind::kFifo, Kind::kDevice, Kind::kFolder), kind_name);
 
 }  // namespace
 }  // namespace tmh::test

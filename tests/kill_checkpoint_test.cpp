@@ -1,8 +1,11 @@
-// tests/kill_checkpoint_test.cpp -- what is lost when checkpoints, archives and backups are not what they say.
-// Invariants: (1) a checkpoint starts in front of what is committed while it runs, and says how far the log was durable, (2) what was
-//             folded while it ran, and pages that a reader kept from home, are not behind it: the next one has them, too, (3) recovery from
-//             the older slot finds its log, whatever was recycled or archived, (4) a backup is on disk when it has its name, and cannot be
-//             taken back to before its end, (5) an archive's name is on disk before a file is moved there.
+// tests/kill_checkpoint_test.cpp -- what is lost when checkpoints, archives and backups are not
+// what they say.
+// Invariants: (1) a checkpoint starts in front of what is committed while it runs, and says how far
+//             the log was durable, (2) what was folded while it ran, and pages that a reader kept
+//             from home, are not behind it: the next one has them, too, (3) recovery from the older
+//             slot finds its log, whatever was recycled or archived, (4) a backup is on disk when
+//             it has its name, and cannot be taken back to before its end, (5) an archive's name is
+//             on disk before a file is moved there.
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,7 +52,8 @@ class CheckpointLossTest : public testing::Test {
     options.checkpoint_interval_ms = 3'600'000;
     return options;
   }
-  [[nodiscard]] static CheckpointV1 newest_slot(const std::string &folder, std::size_t *number = nullptr) {
+  [[nodiscard]] static CheckpointV1 newest_slot(const std::string &folder,
+                                                std::size_t *number = nullptr) {
     const std::string bytes = read_file(storage::checkpoint_path(folder));
     CheckpointV1 slots[2] = {};
     std::memcpy(slots, bytes.data(), std::min(bytes.size(), sizeof slots));
@@ -60,7 +64,8 @@ class CheckpointLossTest : public testing::Test {
   TempFolder folder_;
 };
 
-// The reader holds all back, so each version takes in the one before it, while checkpoints look for what is not home.
+// The reader holds all back, so each version takes in the one before it, while checkpoints look for
+// what is not home.
 TEST_F(CheckpointLossTest, NothingIsFoldedAcrossTheFenceOfACheckpoint) {
   constexpr std::uint64_t kPages = 16, kRounds = 400;
   const Shared<Turn> turn;
@@ -81,7 +86,8 @@ TEST_F(CheckpointLossTest, NothingIsFoldedAcrossTheFenceOfACheckpoint) {
     turn->await(1);
     for (std::uint64_t round = 1; round <= kRounds; ++round) {
       atomically(domain, [&] {
-        for (std::uint64_t page = 0; page < kPages; ++page) (&word_of(segment, page))[round] = round;
+        for (std::uint64_t page = 0; page < kPages; ++page)
+          (&word_of(segment, page))[round] = round;
       });
       done->store(round);
     }
@@ -102,11 +108,13 @@ TEST_F(CheckpointLossTest, NothingIsFoldedAcrossTheFenceOfACheckpoint) {
   const Domain domain = Domain::open(this->domain());
   const Segment segment = domain.map("a.db", raw_pages(kPages));
   query(domain, [&] {
-    for (std::uint64_t round = 1; round <= kRounds; ++round) ASSERT_EQ((&word_of(segment, 7))[round], round);
+    for (std::uint64_t round = 1; round <= kRounds; ++round)
+      ASSERT_EQ((&word_of(segment, 7))[round], round);
   });
 }
 
-// A checkpoint that starts further back, because of a reader, leaves pages for the next one, beside those that are noted since.
+// A checkpoint that starts further back, because of a reader, leaves pages for the next one, beside
+// those that are noted since.
 TEST_F(CheckpointLossTest, PagesThatAReaderKeptFromHomeAreTheNextCheckpointsToo) {
   constexpr std::uint64_t kPages = 32, kHeldPage = 20, kLaterPage = 21;
   EXPECT_EQ(run_in_child("user",
@@ -137,7 +145,8 @@ TEST_F(CheckpointLossTest, PagesThatAReaderKeptFromHomeAreTheNextCheckpointsToo)
                            turn->await(2);
                            for (std::uint64_t i = 1; i <= 40; ++i)
                              atomically(domain, [&] {
-                               for (std::uint64_t at = 0; at < 4096; ++at) (&word_of(segment, 0))[at] = i + at;
+                               for (std::uint64_t at = 0; at < 4096; ++at)
+                                 (&word_of(segment, 0))[at] = i + at;
                              });
                            domain.checkpoint();  // moves the fence
                            turn->reach(3);
@@ -145,7 +154,8 @@ TEST_F(CheckpointLossTest, PagesThatAReaderKeptFromHomeAreTheNextCheckpointsToo)
                            atomically(domain, [&] { word_of(segment, kHeldPage) = 1; });
                            const std::uint64_t before = domain.counters().checkpoints;
                            domain.checkpoint();
-                           EXPECT_EQ(domain.counters().checkpoints, before + 1) << "in front of what the reader holds";
+                           EXPECT_EQ(domain.counters().checkpoints, before + 1)
+                               << "in front of what the reader holds";
                            atomically(domain, [&] { word_of(segment, kLaterPage) = 2; });
                            turn->reach(6);
                            readers.expect_success();
@@ -202,7 +212,8 @@ TEST_F(CheckpointLossTest, ACheckpointStartsInFrontOfWhatIsCommittedWhileItRuns)
   turn->reach(4);
   EXPECT_EQ(children.wait(writer).signal, SIGKILL);
   const CheckpointV1 newest = newest_slot(domain());
-  EXPECT_GT(newest.durable_lsn, newest.lsn) << "damage to what was acknowledged by then is no torn tail";
+  EXPECT_GT(newest.durable_lsn, newest.lsn)
+      << "damage to what was acknowledged by then is no torn tail";
   lose_shared_memory(domain());
   const Domain domain = Domain::open(this->domain());
   const Segment segment = domain.map("a.db", raw_pages(4));
@@ -212,8 +223,8 @@ TEST_F(CheckpointLossTest, ACheckpointStartsInFrontOfWhatIsCommittedWhileItRuns)
   });
 }
 
-// What a power cut leaves of a copy: of each file what it held when a sync of it began that is done, and the names in folders that were
-// synced behind their making.
+// What a power cut leaves of a copy: of each file what it held when a sync of it began that is
+// done, and the names in folders that were synced behind their making.
 struct CopyWatch {
   std::map<std::string, std::string> under_way, synced;  // content by path
   std::vector<std::string> folders;
@@ -260,10 +271,12 @@ TEST_F(CheckpointLossTest, ABackupThatHasItsNameIsOnDisk) {
     // tmh.checkpoint gets its name last, when it is whole.
     const std::string at = watch.synced.contains(made) ? made : made + ".new";
     if (!entry.is_regular_file()) continue;
-    EXPECT_TRUE(watch.synced.contains(at) && watch.synced[at] == read_file(entry.path())) << entry.path();
+    EXPECT_TRUE(watch.synced.contains(at) && watch.synced[at] == read_file(entry.path()))
+        << entry.path();
   }
   for (const std::string &folder : folders)
-    EXPECT_NE(std::find(watch.folders.begin(), watch.folders.end(), folder), watch.folders.end()) << folder;
+    EXPECT_NE(std::find(watch.folders.begin(), watch.folders.end(), folder), watch.folders.end())
+        << folder;
 }
 
 std::vector<std::string> *synced_folders = nullptr;
@@ -325,7 +338,8 @@ TEST_F(CheckpointLossTest, APointInTimeWhileABackupWasTakenIsRefused) {
   EXPECT_EQ(query(domain, [&] { return word_of(segment, 0); }), 2U);
 }
 
-// Each slot of tmh.checkpoint has the log files that it starts from, also where the newest one is lost: see damage_newest_slot().
+// Each slot of tmh.checkpoint has the log files that it starts from, also where the newest one is
+// lost: see damage_newest_slot().
 class OlderSlotTest : public CheckpointLossTest {
  protected:
   static constexpr std::uint64_t kPages = 64;
@@ -334,7 +348,8 @@ class OlderSlotTest : public CheckpointLossTest {
     for (std::uint64_t i = 0; i < 12; ++i) {
       atomically(domain, [&] {
         auto *const words = reinterpret_cast<std::uint64_t *>(segment.data());
-        for (std::uint64_t at = 0; at < kPages * kPageBytes / 8; ++at) words[at] = 100 * round + i + at;
+        for (std::uint64_t at = 0; at < kPages * kPageBytes / 8; ++at)
+          words[at] = 100 * round + i + at;
       });
     }
     domain.flush();
@@ -367,7 +382,8 @@ TEST_F(OlderSlotTest, FindsItsLogWhenFilesWereRecycled) {
                              if (round > 1) domain.checkpoint();
                              fill(domain, segment, round);
                            }
-                           EXPECT_FALSE(std::filesystem::exists(storage::log_file_path(this->domain(), 0)));
+                           EXPECT_FALSE(
+                               std::filesystem::exists(storage::log_file_path(this->domain(), 0)));
                            die_unless_failed();
                          })
                 .signal,

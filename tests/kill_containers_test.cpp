@@ -1,6 +1,7 @@
 // tests/kill_containers_test.cpp -- the containers of docs/what_may_lie_in_a_segment.md, each in
 // three processes that are killed at any time.
-// Shape:      every process is a program of its own (containers/worker), not a fork: the system puts
+// Shape:      every process is a program of its own (containers/worker), not a fork: the system
+//             puts
 //             its statics elsewhere, which is what the containers that do not work die of.
 // Invariants: (1) what works: after the kills the container holds exactly what the committed steps
 //                 of every worker make of it, read by yet another process.
@@ -29,8 +30,10 @@ constexpr int kKills = 5;
 
 class KillContainersTest : public testing::TestWithParam<Row> {
  protected:
-  [[nodiscard]] ProgramEnd run(const std::string &what, const std::vector<std::string> &more = {}) const {
-    std::vector<std::string> command{TMH_CONTAINER_WORKER, what, std::string(GetParam().id), folder_.path()};
+  [[nodiscard]] ProgramEnd run(const std::string &what,
+                               const std::vector<std::string> &more = {}) const {
+    std::vector<std::string> command{TMH_CONTAINER_WORKER, what, std::string(GetParam().id),
+                                     folder_.path()};
     command.insert(command.end(), more.begin(), more.end());
     return run_program(command);
   }
@@ -85,8 +88,8 @@ class Workers {
     workers_[number].child = children_.spawn(row_ + " " + name, [&] {
       (void)::dup2(input[0], STDIN_FILENO);
       (void)::dup2(output[1], STDOUT_FILENO);
-      (void)::execl(TMH_CONTAINER_WORKER, "worker", "work", row_.c_str(), folder_.c_str(), name.c_str(), seed.c_str(),
-                    nullptr);
+      (void)::execl(TMH_CONTAINER_WORKER, "worker", "work", row_.c_str(), folder_.c_str(),
+                    name.c_str(), seed.c_str(), nullptr);
     });
     ::close(input[0]);
     ::close(output[1]);
@@ -103,12 +106,14 @@ class Workers {
 TEST_P(KillContainersTest, IsAsTheTableSays) {
   const Row &row = GetParam();
   const ProgramEnd made = run("make");
-  if (made.exit_code == kAbsent) GTEST_SKIP() << "built without Abseil (Debian: apt install libabsl-dev)";
+  if (made.exit_code == kAbsent)
+    GTEST_SKIP() << "built without Abseil (Debian: apt install libabsl-dev)";
   ASSERT_EQ(made.exit_code, 0) << made.err << ": one process alone can use it";
   if (row.verdict != Verdict::kWorks) {
     const std::vector<std::string> address{TMH_CONTAINER_WORKER, "address"};
     if (run_program(address).out == run_program(address).out)
-      GTEST_SKIP() << "this system puts the statics of a program to one address: kernel.randomize_va_space is off";
+      GTEST_SKIP() << "this system puts the statics of a program to one address: "
+                      "kernel.randomize_va_space is off";
     const ProgramEnd used = run("use");
     if (row.verdict == Verdict::kFindsNothing)
       EXPECT_EQ(used.exit_code, kNotFound) << used.err;
@@ -132,7 +137,9 @@ TEST_P(KillContainersTest, IsAsTheTableSays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, KillContainersTest, testing::ValuesIn(kRows),
-                         [](const testing::TestParamInfo<Row> &row) { return std::string(row.param.id); });
+                         [](const testing::TestParamInfo<Row> &row) {
+                           return std::string(row.param.id);
+                         });
 
 }  // namespace
 }  // namespace tmh::test

@@ -1,11 +1,18 @@
-// tests/kill_counters_test.cpp -- after a run with kills a domain's counters say what the recorded history of the same run says.
-// Invariants: (1) commits of each level, and in durable domains those in the log, are exactly the instances of the history that committed;
-//             what a killed process left unsaid its values tell: every write is recorded before it is stored, every reader names its writer.
-//             (2) participants reaped are exactly the kills. (3) begins, queries, aborts by cause and escalations by reason are exactly the
-//             sums of what each process said (tests/support/ledger.h): of a living one its statements and the engine's events, looked at
-//             after each call; of a killed one the same, and for the one call under way one of the few ways in which it can have gone on.
-//             (4) The check can fail: mistakes in the engine's counting, planted, are found and named.
-// Size:       TMH_COUNTER_KILLS deaths in all (default 300), shared by the modes; half at a random step, half at a random instruction.
+// tests/kill_counters_test.cpp -- after a run with kills a domain's counters say what the recorded
+// history of the same run says.
+// Invariants: (1) commits of each level, and in durable domains those in the log, are exactly the
+//             instances of the history that committed; what a killed process left unsaid its values
+//             tell: every write is recorded before it is stored, every reader names its writer.
+//             (2) participants reaped are exactly the kills. (3) begins, queries, aborts by cause
+//                 and escalations by reason are exactly the
+//             sums of what each process said (tests/support/ledger.h): of a living one its
+//             statements and the engine's events, looked at after each call; of a killed one the
+//             same, and for the one call under way one of the few ways in which it can have gone
+//             on.
+//             (4) The check can fail: mistakes in the engine's counting, planted, are found and
+//                 named.
+// Size:       TMH_COUNTER_KILLS deaths in all (default 300), shared by the modes; half at a random
+//             step, half at a random instruction.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -36,18 +43,21 @@ using history::RanAt;
 
 constexpr std::size_t kWorkers = 4;
 constexpr std::uint64_t kEntriesPerLane = 2'000'000;  // address space only
-constexpr long kAimNs = 400'000;  // a kill at a random instruction falls into so much time: a few transactions
+// a kill at a random instruction falls into so much time: a few transactions
+constexpr long kAimNs = 400'000;
 
 constexpr Mode kPageStrict = {"PageStrict",  Detection::kLazy,  Tracking::kKernelHot,
                               Levels::kPage, LineChoice::kAuto, Durability::kStrict};
 
-// What the values say of commits. Of a query they say nothing: it committed when its process said so, and may have when that was killed.
+// What the values say of commits. Of a query they say nothing: it committed when its process said
+// so, and may have when that was killed.
 class Recorded {
  public:
   explicit Recorded(const history::History &history) {
     for (const Instance &instance : history.instances)
       for (const Operation &operation : instance.operations)
-        if (operation.type == Operation::Type::kRead && operation.value >> history::kCounterBits != instance.id.process)
+        if (operation.type == Operation::Type::kRead &&
+            operation.value >> history::kCounterBits != instance.id.process)
           read_by_others_.insert(operation.value);
     for (const Instance &instance : history.instances) {
       if (instance.kind == Kind::kQuery) {
@@ -59,21 +69,26 @@ class Recorded {
       const bool is_unsaid = instance.outcome == Outcome::kUnknown && is_seen(instance);
       if (is_unsaid) resolved_.insert(instance.id.process);
       if (!is_unsaid && instance.outcome != Outcome::kCommitted) continue;
-      ++(instance.ran_at == RanAt::kPages ? pages : instance.ran_at == RanAt::kLines ? lines : hardware);
+      ++(instance.ran_at == RanAt::kPages   ? pages
+         : instance.ran_at == RanAt::kLines ? lines
+                                            : hardware);
     }
   }
 
   std::uint64_t pages = 0, lines = 0, hardware = 0;  // commits of updates
   std::uint64_t line_queries = 0, line_queries_unsaid = 0;
   // Did the process's last instance commit, of which it could not say so?
-  [[nodiscard]] bool committed_unsaid(std::uint32_t process) const { return resolved_.contains(process); }
+  [[nodiscard]] bool committed_unsaid(std::uint32_t process) const {
+    return resolved_.contains(process);
+  }
   [[nodiscard]] std::size_t resolved() const { return resolved_.size(); }
 
  private:
   // Of a killed process's last instance: nobody of that process came after it.
   [[nodiscard]] bool is_seen(const Instance &instance) const {
     for (const Operation &operation : instance.operations)
-      if (operation.type == Operation::Type::kWrite && read_by_others_.contains(operation.value)) return true;
+      if (operation.type == Operation::Type::kWrite && read_by_others_.contains(operation.value))
+        return true;
     return false;
   }
 
@@ -87,9 +102,11 @@ class Steps {
   Steps(Player &player, std::uint64_t seed) : player_(player), random_(seed) {}
 
   void step() {
-    const history::Cell a = random_() % Board::kCells, b = (a + 1 + random_() % (Board::kCells - 1)) % Board::kCells;
+    const history::Cell a = random_() % Board::kCells,
+                        b = (a + 1 + random_() % (Board::kCells - 1)) % Board::kCells;
     const std::uint64_t what = random_() % 8;
-    if (what == 0) return player_.query([&] { static_cast<void>(player_.read(a) + player_.read(b)); });
+    if (what == 0)
+      return player_.query([&] { static_cast<void>(player_.read(a) + player_.read(b)); });
     if (what == 1) {
       static_cast<void>(player_.attempt([&] {
         player_.write(a, 1);
@@ -119,7 +136,8 @@ struct Mistake {
 
 class Battle {
  public:
-  Battle(const Mode &mode, std::uint64_t first_seed, std::uint64_t kills, std::uint32_t step = platform::kStepCount)
+  Battle(const Mode &mode, std::uint64_t first_seed, std::uint64_t kills,
+         std::uint32_t step = platform::kStepCount)
       : options_(options_for(mode)),
         folder_(place_for(mode)),
         kills_wanted_(kills),
@@ -150,22 +168,24 @@ class Battle {
     const history::Verdict verdict = history::check(history);
     EXPECT_TRUE(verdict.ok()) << verdict.report();
     const Recorded recorded(history);
-    Ledger::Result result =
-        ledger_.audit([&recorded](std::uint32_t process) { return recorded.committed_unsaid(process); });
+    Ledger::Result result = ledger_.audit(
+        [&recorded](std::uint32_t process) { return recorded.committed_unsaid(process); });
     const Counters &counters = *counters_;
     const auto expect = [&result](const char *what, std::uint64_t counted, std::uint64_t wanted,
                                   std::uint64_t more = 0) {
       if (counted >= wanted && counted <= wanted + more) return;
-      result.findings.push_back(std::string("in all ") + what + " " + std::to_string(counted) + ", not " +
-                                std::to_string(wanted));
+      result.findings.push_back(std::string("in all ") + what + " " + std::to_string(counted) +
+                                ", not " + std::to_string(wanted));
     };
     expect("page commits", counters.commits, recorded.pages);
-    expect("line commits", counters.line_commits, recorded.lines + recorded.line_queries, recorded.line_queries_unsaid);
+    expect("line commits", counters.line_commits, recorded.lines + recorded.line_queries,
+           recorded.line_queries_unsaid);
     expect("RTM commits", counters.hardware_commits, recorded.hardware);
     expect("participants reaped", counters.participants_reaped, kills_);
     if (options_.durability != Durability{})
       expect("log commits", counters.log_commits, recorded.pages + recorded.lines);
-    if (const std::string text = difference(tally_of(counters, result.total), result.total); !text.empty())
+    if (const std::string text = difference(tally_of(counters, result.total), result.total);
+        !text.empty())
       result.findings.push_back("the domain's totals are not those of its processes: " + text);
     print(counters, recorded, result);
     return result.findings;
@@ -195,27 +215,35 @@ class Battle {
                 .with(LineCount::kForPages, counters.escalations_needs_pages)
                 .with(LineCount::kForAttempts, counters.escalations_attempts);
     for (std::size_t i = 0; i < kAbortCauseCount; ++i)
-      tally = tally.with(storage::abort_count(static_cast<AbortCause>(i)), counters.aborts[i])
-                  .with(line::line_abort_count(static_cast<AbortCause>(i)), counters.line_aborts[i]);
+      tally =
+          tally.with(storage::abort_count(static_cast<AbortCause>(i)), counters.aborts[i])
+              .with(line::line_abort_count(static_cast<AbortCause>(i)), counters.line_aborts[i]);
     const auto ends = static_cast<std::size_t>(Count::kQueryEnds);
     tally.pages[ends] = like.pages[ends];
     return tally;
   }
 
-  void print(const Counters &counters, const Recorded &recorded, const Ledger::Result &result) const {
-    const std::uint64_t user = of(counters.aborts, AbortCause::kUser) + of(counters.line_aborts, AbortCause::kUser);
-    const std::uint64_t died = of(counters.aborts, AbortCause::kDied) + of(counters.line_aborts, AbortCause::kDied);
+  void print(const Counters &counters, const Recorded &recorded,
+             const Ledger::Result &result) const {
+    const std::uint64_t user =
+        of(counters.aborts, AbortCause::kUser) + of(counters.line_aborts, AbortCause::kUser);
+    const std::uint64_t died =
+        of(counters.aborts, AbortCause::kDied) + of(counters.line_aborts, AbortCause::kDied);
     std::printf(
-        "%llu kills, %llu within calls or bodies that may have been counted in %llu ways; commits %llu pages, %llu "
+        "%llu kills, %llu within calls or bodies that may have been counted in %llu ways; commits "
+        "%llu pages, %llu "
         "lines, %llu "
-        "RTM, of which %llu by killed ones that could not say so; %llu conflicts, %llu given up, %llu died, %llu "
+        "RTM, of which %llu by killed ones that could not say so; %llu conflicts, %llu given up, "
+        "%llu died, %llu "
         "queries, %llu "
         "escalations\n",
         number(kills_), number(result.cut), number(result.ways), number(counters.commits),
-        number(counters.line_commits), number(counters.hardware_commits), number(recorded.resolved()),
-        number(counters.aborts_total() + counters.line_aborts_total() - user - died), number(user), number(died),
-        number(counters.queries),
-        number(counters.escalations_capacity + counters.escalations_needs_pages + counters.escalations_attempts));
+        number(counters.line_commits), number(counters.hardware_commits),
+        number(recorded.resolved()),
+        number(counters.aborts_total() + counters.line_aborts_total() - user - died), number(user),
+        number(died), number(counters.queries),
+        number(counters.escalations_capacity + counters.escalations_needs_pages +
+               counters.escalations_attempts));
   }
 
   // Keeps the domain, and with it its counters, while all others come and go.
@@ -231,7 +259,8 @@ class Battle {
     state_->gate.reach(1);
     EXPECT_TRUE(poll_until([&] { return is_over_->load(); }, std::chrono::minutes(10)));
     player.query([&] {
-      for (history::Cell cell = 0; cell < Board::kCells; ++cell) static_cast<void>(player.read(cell));
+      for (history::Cell cell = 0; cell < Board::kCells; ++cell)
+        static_cast<void>(player.read(cell));
     });
     EXPECT_EQ(board.domain().collect(), 0U);
     if (options_.durability != Durability{}) board.domain().flush();
@@ -254,7 +283,8 @@ class Battle {
       Steps steps(player, seed);
       while (!state_->stop.load()) {
         if (const std::uint64_t order = state_->armed[index].exchange(0); order != 0)
-          platform::crash_at(static_cast<std::uint32_t>(order), static_cast<std::uint32_t>(order >> 32));
+          platform::crash_at(static_cast<std::uint32_t>(order),
+                             static_cast<std::uint32_t>(order >> 32));
         steps.step();
         state_->finished[index].fetch_add(1);
       }
@@ -266,8 +296,10 @@ class Battle {
     const std::size_t child = child_of_[victim];
     const auto wait_for = [&](std::uint64_t count) {
       const std::uint64_t wanted = state_->finished[victim].load() + count;
-      EXPECT_TRUE(poll_until([&] { return !children->running(child) || state_->finished[victim].load() >= wanted; }))
-          << "worker " << victim << " is hung";
+      EXPECT_TRUE(poll_until([&] {
+        return !children->running(child) || state_->finished[victim].load() >= wanted;
+      })) << "worker "
+          << victim << " is hung";
     };
     wait_for(1 + random_() % 8);
     EXPECT_TRUE(children->running(child)) << "worker " << victim << " ended by itself";
@@ -275,9 +307,11 @@ class Battle {
       const timespec pause{0, static_cast<long>(random_() % kAimNs)};
       nanosleep(&pause, nullptr);
     } else {
-      constexpr std::uint64_t kChances = 20;  // then it does not pass that step: it is killed where it is
+      // then it does not pass that step: it is killed where it is
+      constexpr std::uint64_t kChances = 20;
       const auto any = static_cast<std::uint32_t>(random_() % platform::kStepAndGapCount);
-      state_->arm(victim, step_ == platform::kStepCount ? any : step_, 1 + static_cast<std::uint32_t>(random_() % 3));
+      state_->arm(victim, step_ == platform::kStepCount ? any : step_,
+                  1 + static_cast<std::uint32_t>(random_() % 3));
       wait_for(kChances);
     }
     children->bury(child);
@@ -308,7 +342,8 @@ class KillCountersTest : public testing::TestWithParam<Mode> {};
 TEST_P(KillCountersTest, CountersAreWhatTheHistorySays) {
   if (const std::string why = why_unavailable(GetParam()); !why.empty()) GTEST_SKIP() << why;
   constexpr std::size_t kModeCount = std::size(kModes) + std::size(kDurableHybridModes) + 1;
-  const std::uint64_t kills = (environment_number("TMH_COUNTER_KILLS", 300) + kModeCount - 1) / kModeCount;
+  const std::uint64_t kills =
+      (environment_number("TMH_COUNTER_KILLS", 300) + kModeCount - 1) / kModeCount;
   Battle battle(GetParam(), seed(), kills);
   battle.play();
   const std::vector<std::string> findings = battle.findings();
@@ -316,7 +351,8 @@ TEST_P(KillCountersTest, CountersAreWhatTheHistorySays) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, KillCountersTest, testing::ValuesIn(kModes), mode_name);
-INSTANTIATE_TEST_SUITE_P(DurableModes, KillCountersTest, testing::ValuesIn(kDurableHybridModes), mode_name);
+INSTANTIATE_TEST_SUITE_P(DurableModes, KillCountersTest, testing::ValuesIn(kDurableHybridModes),
+                         mode_name);
 INSTANTIATE_TEST_SUITE_P(DurablePages, KillCountersTest, testing::Values(kPageStrict), mode_name);
 
 // The check can fail: a mistake in the engine's counting, planted, is found, and named.
@@ -346,7 +382,8 @@ TEST_P(KillCountersMistakeTest, IsFound) {
 }
 
 std::string mistake_name(const testing::TestParamInfo<Mistake> &info) { return info.param.name; }
-INSTANTIATE_TEST_SUITE_P(Planted, KillCountersMistakeTest, testing::ValuesIn(kMistakes), mistake_name);
+INSTANTIATE_TEST_SUITE_P(Planted, KillCountersMistakeTest, testing::ValuesIn(kMistakes),
+                         mistake_name);
 
 }  // namespace
 }  // namespace tmh::test

@@ -1,8 +1,12 @@
-// tests/kill_data_sync_test.cpp -- a process dies of a data file's sync before it has said how that ended.
-// Invariants: (1) no later checkpoint says that all is on disk unless descriptors that are older than the dead one's sync were told so; the log
-//             stays, and the next open replays it. (2) an older participant goes on taking checkpoints, and younger ones after it. (3) where home is
-//             another file, a younger one writes everything again, and then hears what became of it.
-// Method:     the disk hook stands for the kernel: it kills the victim inside fdatasync(), and tells the others what their descriptors hear.
+// tests/kill_data_sync_test.cpp -- a process dies of a data file's sync before it has said how that
+// ended.
+// Invariants: (1) no later checkpoint says that all is on disk unless descriptors that are older
+//             than the dead one's sync were told so; the log stays, and the next open replays it.
+//             (2) an older participant goes on taking checkpoints, and younger ones after it. (3)
+//             where home is another file, a younger one writes everything again, and then hears
+//             what became of it.
+// Method:     the disk hook stands for the kernel: it kills the victim inside fdatasync(), and
+//             tells the others what their descriptors hear.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -40,7 +44,9 @@ bool is_data_sync(const DiskEvent &event) {
 }
 int die_in_data_write(const DiskEvent &event) {
   const bool is_changed_page = event.bytes == kPageBytes;  // before the sync has begun
-  if (event.op == DiskOp::kWrite && std::string_view(event.path).ends_with("/a.db") && !is_changed_page) raise(SIGKILL);
+  if (event.op == DiskOp::kWrite && std::string_view(event.path).ends_with("/a.db") &&
+      !is_changed_page)
+    raise(SIGKILL);
   return 0;
 }
 int die_in_data_sync(const DiskEvent &event) {
@@ -53,7 +59,8 @@ int die_in_any_sync(const DiskEvent &event) {
 }
 // A file of its own, which no segment is in then.
 int die_in_sync_of_new_file(const DiskEvent &event) {
-  if (event.op == DiskOp::kSync && std::string_view(event.path).ends_with("/new.db")) raise(SIGKILL);
+  if (event.op == DiskOp::kSync && std::string_view(event.path).ends_with("/new.db"))
+    raise(SIGKILL);
   return 0;
 }
 // Of each two syncs of one checkpoint the first is the old descriptor's.
@@ -80,7 +87,8 @@ int note_pages(const DiskEvent &event) {
 // Who dies: a checkpoint, or who makes a second segment in the same file.
 enum class Victim : std::uint8_t { kCheckpoint, kSegment };
 
-enum Errand : std::size_t { kVictim, kYoungerInVain, kYounger, kEager, kOwn };  // kOwn: the test's, and those behind it
+// kOwn: the test's, and those behind it
+enum Errand : std::size_t { kVictim, kYoungerInVain, kYounger, kEager, kOwn };
 
 class KillDataSyncTest : public testing::TestWithParam<Victim> {
  protected:
@@ -149,12 +157,15 @@ class KillDataSyncTest : public testing::TestWithParam<Victim> {
       EXPECT_TRUE(poll_until([&] { return most_waits_of_others() >= before + 50; }));
     });
   }
-  // One commits, another dies in its sync, `body` goes on with what the first one has open; then that dies, too.
-  void go_on_after_the_death(const std::function<void(const Domain &, const Segment &, Forker *)> &body,
-                             const std::vector<std::function<void()>> &own_errands = {}) const {
+  // One commits, another dies in its sync, `body` goes on with what the first one has open; then
+  // that dies, too.
+  void go_on_after_the_death(
+      const std::function<void(const Domain &, const Segment &, Forker *)> &body,
+      const std::vector<std::function<void()>> &own_errands = {}) const {
     const ChildEnd end = run_in_child("older", [&] {
-      std::vector<std::function<void()>> errands{[&] { kill_victim(); }, [&] { expect_younger(false); },
-                                                 [&] { expect_younger(true); }, [&] { expect_eager_in_vain(); }};
+      std::vector<std::function<void()>> errands{
+          [&] { kill_victim(); }, [&] { expect_younger(false); }, [&] { expect_younger(true); },
+          [&] { expect_eager_in_vain(); }};
       errands.insert(errands.end(), own_errands.begin(), own_errands.end());
       Forker forker(std::move(errands));
       const Domain domain = open();
@@ -167,9 +178,12 @@ class KillDataSyncTest : public testing::TestWithParam<Victim> {
     });
     EXPECT_EQ(end.signal, SIGKILL);
   }
-  [[nodiscard]] std::uint64_t replayed_by_next_open() const { return open().recovery().transactions; }
+  [[nodiscard]] std::uint64_t replayed_by_next_open() const {
+    return open().recovery().transactions;
+  }
 
-  // Three pages of one segment hold something and one of another in the same file, and a clean close has brought it there.
+  // Three pages of one segment hold something and one of another in the same file, and a clean
+  // close has brought it there.
   static constexpr std::uint64_t kFilledPages = 0b0010'0000'0111;
   void fill_pages() {
     expect_child("before", [&] {
@@ -258,8 +272,9 @@ TEST(DataSyncsTest, OtherFilesAreNotInDoubt) {
   EXPECT_FALSE(syncs.has_doubts());
 }
 
-// A segment made after the death has descriptors that are all younger. What the dead one was told was not about its file; and of one in the
-// same file, the descriptor that the older one has of it tells.
+// A segment made after the death has descriptors that are all younger. What the dead one was told
+// was not about its file; and of one in the same file, the descriptor that the older one has of it
+// tells.
 TEST_P(KillDataSyncTest, ASegmentMadeAfterTheDeathKeepsNobodyFromCheckpoints) {
   go_on_after_the_death([&](const Domain &domain, const Segment &, Forker *forker) {
     const Segment fresh = domain.map("b.db", part(0));
@@ -272,7 +287,8 @@ TEST_P(KillDataSyncTest, ASegmentMadeAfterTheDeathKeepsNobodyFromCheckpoints) {
   EXPECT_EQ(replayed_by_next_open(), 0U);
 }
 
-// Two of its segments go by names of their own: what the dead one's sync of one has lost may be pages of the other.
+// Two of its segments go by names of their own: what the dead one's sync of one has lost may be
+// pages of the other.
 TEST_P(KillDataSyncTest, AFileIsOneWhateverItsNames) {
   for (const bool is_symbolic : {false, true}) {
     const std::string name = is_symbolic ? "symbolic.db" : "hard.db";
@@ -281,7 +297,8 @@ TEST_P(KillDataSyncTest, AFileIsOneWhateverItsNames) {
                        const ChildEnd victim = run_in_child("victim", [&] {
                          const Domain domain = open();
                          platform::set_disk_hook(die_in_any_sync);
-                         if (GetParam() == Victim::kSegment) (void)domain.map(name, part(is_symbolic ? 2 : 1));
+                         if (GetParam() == Victim::kSegment)
+                           (void)domain.map(name, part(is_symbolic ? 2 : 1));
                          domain.checkpoint();
                        });
                        EXPECT_EQ(victim.signal, SIGKILL);
@@ -305,7 +322,8 @@ TEST_P(KillDataSyncTest, AFileIsOneWhateverItsNames) {
 std::uint64_t last_attempt_ns(const std::string &domain) {
   std::ifstream file(domain + "/tmh.log.state", std::ios::binary);
   std::uint64_t at_ns = 0;
-  file.seekg(offsetof(storage::LogState, checkpoint_ns)).read(reinterpret_cast<char *>(&at_ns), sizeof at_ns);
+  file.seekg(offsetof(storage::LogState, checkpoint_ns))
+      .read(reinterpret_cast<char *>(&at_ns), sizeof at_ns);
   EXPECT_TRUE(file.good());
   return at_ns;
 }
@@ -404,7 +422,8 @@ TEST_P(KillDataSyncTest, WithSeparateHomesAYoungerOneHearsOfWhatItWroteAgain) {
       EXPECT_THROW(domain.checkpoint(), Error) << "the kernel takes the pages for clean now";
     });
   };
-  go_on_after_the_death([&](const Domain &, const Segment &, Forker *forker) { forker->run(kOwn); }, {hears});
+  go_on_after_the_death([&](const Domain &, const Segment &, Forker *forker) { forker->run(kOwn); },
+                        {hears});
   EXPECT_EQ(replayed_by_next_open(), 11U);
 }
 
@@ -421,8 +440,9 @@ TEST_P(KillNewFileTest, KeepsNoHousekeeperFromCheckpoints) {
     EXPECT_EQ(end.signal, SIGKILL);
   };
   const auto eager = [&] {
-    expect_eager(
-        [](const Domain &domain) { EXPECT_TRUE(poll_until([&] { return domain.counters().checkpoints != 0; })); });
+    expect_eager([](const Domain &domain) {
+      EXPECT_TRUE(poll_until([&] { return domain.counters().checkpoints != 0; }));
+    });
   };
   expect_child("older", [&] {
     Forker forker({dies, eager});
@@ -438,16 +458,20 @@ TEST_P(KillNewFileTest, KeepsNoHousekeeperFromCheckpoints) {
 TEST_P(KillDataSyncTest, WithSeparateHomesAYoungerOnesHousekeeperDoesItInTheEnd) {
   levels_ = Levels::kHybrid;
   const auto eager = [&] {
-    expect_eager(
-        [](const Domain &domain) { EXPECT_TRUE(poll_until([&] { return domain.counters().checkpoints != 0; })); });
+    expect_eager([](const Domain &domain) {
+      EXPECT_TRUE(poll_until([&] { return domain.counters().checkpoints != 0; }));
+    });
   };
-  go_on_after_the_death([&](const Domain &, const Segment &, Forker *forker) { forker->run(kOwn); }, {eager});
+  go_on_after_the_death([&](const Domain &, const Segment &, Forker *forker) { forker->run(kOwn); },
+                        {eager});
   EXPECT_LE(replayed_by_next_open(), 1U) << "the last commit may have come while it was at work";
 }
 
-INSTANTIATE_TEST_SUITE_P(Victims, KillDataSyncTest, testing::Values(Victim::kCheckpoint, Victim::kSegment),
+INSTANTIATE_TEST_SUITE_P(Victims, KillDataSyncTest,
+                         testing::Values(Victim::kCheckpoint, Victim::kSegment),
                          [](const auto &victim) {
-                           return std::string(victim.param == Victim::kCheckpoint ? "Checkpoint" : "Segment");
+                           return std::string(victim.param == Victim::kCheckpoint ? "Checkpoint"
+                                                                                  : "Segment");
                          });
 
 }  // namespace

@@ -1,6 +1,8 @@
-// tests/kill_domain_test.cpp -- all processes of a durable domain are killed at once, at a random moment, again and again.
-// Invariants: after each massacre the next opener finds exactly a prefix of the commit order that holds every acknowledged commit, and
-//             works on (tests/power/judge.h). Deaths during recovery count: some rounds kill the first opener, too.
+// tests/kill_domain_test.cpp -- all processes of a durable domain are killed at once, at a random
+// moment, again and again.
+// Invariants: after each massacre the next opener finds exactly a prefix of the commit order that
+//             holds every acknowledged commit, and works on (tests/power/judge.h). Deaths during
+//             recovery count: some rounds kill the first opener, too.
 // Size:       TMH_DOMAIN_KILLS massacres (default 25), on the disk that holds the temporary folder.
 #include <gtest/gtest.h>
 
@@ -21,14 +23,17 @@
 namespace tmh::test::power {
 namespace {
 
-constexpr std::uint64_t kRoundsPerDomain = 40;  // then a new one: the audit replays everything from the beginning
-constexpr std::uint64_t kNotesPerRound = 400;   // about half of them are commits
-constexpr std::uint64_t kOpenUs = 20'000;       // an opener that is to die in recovery lives up to so long
+// then a new one: the audit replays everything from the beginning
+constexpr std::uint64_t kRoundsPerDomain = 40;
+constexpr std::uint64_t kNotesPerRound = 400;  // about half of them are commits
+// an opener that is to die in recovery lives up to so long
+constexpr std::uint64_t kOpenUs = 20'000;
 
 class KillDomainTest : public testing::Test {
  protected:
   // Openers that die before or while they recover, or soon after.
-  void kill_openers(const std::string &folder, const DomainOptions &options, std::mt19937_64 &random) {
+  void kill_openers(const std::string &folder, const DomainOptions &options,
+                    std::mt19937_64 &random) {
     for (std::uint64_t deaths = random() % 3; deaths > 0; --deaths) {
       Children children;
       const std::size_t opener = children.spawn("opener", [&] {
@@ -69,10 +74,14 @@ class KillDomainTest : public testing::Test {
     plan.kill_every_ms = 0;
     return plan;
   }
-  [[nodiscard]] static std::uint64_t massacres() { return environment_number("TMH_DOMAIN_KILLS", 25); }
+  [[nodiscard]] static std::uint64_t massacres() {
+    return environment_number("TMH_DOMAIN_KILLS", 25);
+  }
 };
 
-TEST_F(KillDomainTest, StrictDomainComesBackWithAllThatWasAcknowledged) { run(plan(), massacres(), seed()); }
+TEST_F(KillDomainTest, StrictDomainComesBackWithAllThatWasAcknowledged) {
+  run(plan(), massacres(), seed());
+}
 
 TEST_F(KillDomainTest, EagerDomainToo) {
   RunPlan eager = plan();

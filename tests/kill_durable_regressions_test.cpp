@@ -1,17 +1,23 @@
-// tests/kill_durable_regressions_test.cpp -- defects that a review found in durable domains: deaths, power cuts and slow readers.
-// Invariants: (1) a checkpoint starts behind a commit only when all of its lines are home, also those that were folded into a later
+// tests/kill_durable_regressions_test.cpp -- defects that a review found in durable domains:
+// deaths, power cuts and slow readers.
+// Invariants: (1) a checkpoint starts behind a commit only when all of its lines are home, also
+//             those that were folded into a later
 //                 version,
-//             (2) a log writer that dies between counting its point and telling of it keeps nobody waiting,
-//             (3) whatever part of the control file a power cut leaves old, the domain opens; a segment and a size that others see are
-//                 on disk,
-//             (4) a backup taken while segments are made and grown opens; it may lie on another device,
+//             (2) a log writer that dies between counting its point and telling of it keeps nobody
+//                 waiting,
+//             (3) whatever part of the control file a power cut leaves old, the domain opens; a
+//                 segment and a size that others see are on disk,
+//             (4) a backup taken while segments are made and grown opens; it may lie on another
+//                 device,
 //             (5) data that could not be synced keeps the log that holds it, whoever was told,
 //             (6) who waits for another's checkpoint lock still makes commits durable,
 //             (7) a process that cannot open the log file keeps nobody else from committing,
 //             (8) a record of a file's end fits the writer's buffer, however full that is,
 //             (9) a strict end that waits while another thread closes returns, no crash,
-//             (10) a segment whose maker died before it told the others is known to them once somebody maps it,
-//             (11) the names of a new domain's folder and control file are on disk before anything is acknowledged, whoever made them.
+//             (10) a segment whose maker died before it told the others is known to them once
+//                  somebody maps it,
+//             (11) the names of a new domain's folder and control file are on disk before anything
+//                  is acknowledged, whoever made them.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -79,8 +85,9 @@ void lose_shared_memory(const std::string &folder) {
   std::vector<std::filesystem::path> lost;
   for (const auto &entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
-    if (name == "tmh.state" || name == "tmh.log.state" || name.starts_with("tmh.versions") || name == "tmh.commits" ||
-        name == "tmh.participants" || name == "tmh.accesses" || name == "tmh.latency" || name.starts_with("tmh.pages."))
+    if (name == "tmh.state" || name == "tmh.log.state" || name.starts_with("tmh.versions") ||
+        name == "tmh.commits" || name == "tmh.participants" || name == "tmh.accesses" ||
+        name == "tmh.latency" || name.starts_with("tmh.pages."))
       lost.push_back(entry.path());
   }
   for (const auto &path : lost) std::filesystem::remove(path);
@@ -93,8 +100,8 @@ class DurableRegressionsTest : public testing::Test {
   TempFolder folder_;
 };
 
-// Every commit stores to one line of all pages, so each version is folded into the next, and only the last ones name a commit behind the
-// points that were passed.
+// Every commit stores to one line of all pages, so each version is folded into the next, and only
+// the last ones name a commit behind the points that were passed.
 TEST_F(DurableRegressionsTest, ACheckpointUnderAReaderWaitsForWhatWasFolded) {
   constexpr std::uint64_t kPages = 64, kRounds = 60;
   const Shared<Turn> turn;
@@ -128,7 +135,8 @@ TEST_F(DurableRegressionsTest, ACheckpointUnderAReaderWaitsForWhatWasFolded) {
   const Domain domain = Domain::open(this->domain());
   const Segment segment = domain.map("a.db", raw(kPages));
   query(domain, [&] {
-    for (std::uint64_t round = 1; round <= kRounds; ++round) ASSERT_EQ(word(segment, 7, round), round);
+    for (std::uint64_t round = 1; round <= kRounds; ++round)
+      ASSERT_EQ(word(segment, 7, round), round);
   });
 }
 
@@ -155,8 +163,9 @@ TEST_F(DurableRegressionsTest, AWriterThatDiesBehindItsPointKeepsNobodyWaiting) 
   EXPECT_TRUE(children.wait(survivor).succeeded());
 }
 
-// The control file as it is on disk, and every state in which a power cut during the next sync could leave it: some of the changed
-// sectors are new. (The first and the last ones are tried, alone and with all others.)
+// The control file as it is on disk, and every state in which a power cut during the next sync
+// could leave it: some of the changed sectors are new. (The first and the last ones are tried,
+// alone and with all others.)
 struct ControlWatch {
   std::string path;
   std::string on_disk;
@@ -174,7 +183,8 @@ std::string read_whole(const std::string &path) {
 int watch_control(const DiskEvent &event) {
   constexpr std::size_t kSectorBytes = 512;
   ControlWatch &watch = *control_watch;
-  if ((event.op != DiskOp::kSync && event.op != DiskOp::kSyncDone) || event.path != watch.path) return 0;
+  if ((event.op != DiskOp::kSync && event.op != DiskOp::kSyncDone) || event.path != watch.path)
+    return 0;
   const std::string now = read_whole(watch.path);
   if (event.op == DiskOp::kSyncDone) {
     ++watch.syncs;
@@ -226,9 +236,12 @@ TEST_F(DurableRegressionsTest, APowerCutLeavesAControlFileThatOpens) {
 
 template <std::size_t kNumber>
 int die_at_record_sync(const DiskEvent &event) {
-  if (event.op != DiskOp::kSync || !std::string_view(event.path).ends_with("/tmh.control")) return 0;
+  if (event.op != DiskOp::kSync || !std::string_view(event.path).ends_with("/tmh.control"))
+    return 0;
   const std::string now = read_whole(event.path);
-  if (storage::is_used(reinterpret_cast<const storage::ControlFile *>(now.data())->segments[kNumber])) raise(SIGKILL);
+  if (storage::is_used(
+          reinterpret_cast<const storage::ControlFile *>(now.data())->segments[kNumber]))
+    raise(SIGKILL);
   return 0;
 }
 
@@ -251,7 +264,8 @@ TEST_F(DurableRegressionsTest, ASegmentThatADeadProcessMadeIsOnDiskBeforeItIsUse
   atomically(domain, [&] { word(segment, 3) = 3; });
 }
 
-// Its maker died before it told of it; whoever used it died, too, and left a commit that is not home.
+// Its maker died before it told of it; whoever used it died, too, and left a commit that is not
+// home.
 TEST_F(DurableRegressionsTest, ASegmentThatADeadProcessMadeKeepsNoCheckpointWaiting) {
   const Domain domain = Domain::open(this->domain(), durable());
   const Segment own = domain.map("own.db", raw(4));
@@ -280,11 +294,14 @@ TEST_F(DurableRegressionsTest, ASegmentThatADeadProcessMadeKeepsNoCheckpointWait
 
 int control_syncs = 0;
 int count_control_syncs(const DiskEvent &event) {
-  control_syncs += event.op == DiskOp::kSyncDone && std::string_view(event.path).ends_with("/tmh.control") ? 1 : 0;
+  control_syncs +=
+      event.op == DiskOp::kSyncDone && std::string_view(event.path).ends_with("/tmh.control") ? 1
+                                                                                              : 0;
   return 0;
 }
 
-// The ones before may have closed because they could not sync it; what it says is relied on from here on.
+// The ones before may have closed because they could not sync it; what it says is relied on from
+// here on.
 TEST_F(DurableRegressionsTest, TheControlFileIsSyncedByWhoeverComesFirst) {
   Domain::open(this->domain(), durable()).close();
   control_syncs = 0;
@@ -301,15 +318,17 @@ struct RecordWatch {
 RecordWatch *record_watch = nullptr;
 int watch_records(const DiskEvent &event) {
   RecordWatch &watch = *record_watch;
-  if (event.op != DiskOp::kWriteDurable || std::strstr(event.path, "/tmh.log.") == nullptr) return 0;
+  if (event.op != DiskOp::kWriteDurable || std::strstr(event.path, "/tmh.log.") == nullptr)
+    return 0;
   const auto *const data = static_cast<const std::byte *>(event.data);
   storage::Lsn end = 0;
   storage::RecordHeaderV1 header{};
   // The first block may begin within a record; what follows it there does so at some multiple of 8.
-  for (std::uint64_t at = 0; at + sizeof header <= event.bytes; at += end == 0 ? 8 : header.length) {
+  for (std::uint64_t at = 0; at + sizeof header <= event.bytes;
+       at += end == 0 ? 8 : header.length) {
     std::memcpy(&header, data + at, sizeof header);
-    const bool is_record =
-        header.length >= sizeof header && header.lsn % storage::kLogFileBytesMin == event.offset + at;
+    const bool is_record = header.length >= sizeof header &&
+                           header.lsn % storage::kLogFileBytesMin == event.offset + at;
     if (!is_record && end != 0) break;
     if (!is_record) continue;
     end = header.lsn + header.length;
@@ -333,7 +352,8 @@ TEST_F(DurableRegressionsTest, RecordsClaimNothingOfTheWriteThatTheyAreIn) {
   record_watch = &watch;
   platform::set_disk_hook(watch_records);
   for (std::uint64_t round = 0; round < 4; ++round) {
-    for (std::uint64_t i = 1; i <= 10; ++i) atomically(domain, [&] { word(segment, i % 4) = 100 * round + i; });
+    for (std::uint64_t i = 1; i <= 10; ++i)
+      atomically(domain, [&] { word(segment, i % 4) = 100 * round + i; });
     domain.flush();
   }
   platform::set_disk_hook(nullptr);
@@ -382,7 +402,9 @@ TEST_F(DurableRegressionsTest, ABackupOpensThoughSegmentsAreMadeMeanwhile) {
       made->store(i);
     }
   });
-  const auto folder_of = [&](std::uint64_t copy) { return folder_ / ("copy" + std::to_string(copy)); };
+  const auto folder_of = [&](std::uint64_t copy) {
+    return folder_ / ("copy" + std::to_string(copy));
+  };
   const Shared<std::uint64_t> copy;
   Forker forker({[&] {
     expect_child("opener", [&] {
@@ -436,7 +458,8 @@ int fail_data_sync(const DiskEvent &event) {
   return data_syncs_to_fail-- > 0 ? EIO : 0;
 }
 
-// After a failed write-back the kernel takes the pages for clean: the next fdatasync succeeds, and says nothing about them.
+// After a failed write-back the kernel takes the pages for clean: the next fdatasync succeeds, and
+// says nothing about them.
 TEST_F(DurableRegressionsTest, DataThatCouldNotBeSyncedKeepsItsLog) {
   const ChildEnd end = run_in_child("writer", [&] {
     DomainOptions options = durable();
@@ -457,7 +480,8 @@ TEST_F(DurableRegressionsTest, DataThatCouldNotBeSyncedKeepsItsLog) {
   EXPECT_EQ(domain.recovery().transactions, 11u);
 }
 
-// Two segments in one file: making the second one syncs what was committed to the first, and is told that it failed.
+// Two segments in one file: making the second one syncs what was committed to the first, and is
+// told that it failed.
 TEST_F(DurableRegressionsTest, DataThatANewSegmentCouldNotSyncKeepsItsLog) {
   const ChildEnd end = run_in_child("writer", [&] {
     DomainOptions options = durable();
@@ -503,7 +527,8 @@ TEST_F(DurableRegressionsTest, AStoppedCheckpointKeepsNobodyElsesCommitsWaiting)
     for (std::uint64_t i = 1; i <= 20; ++i) {
       const std::uint64_t before = domain.counters().log_commits;
       atomically(domain, [&] { word(segment, 1) = i; });
-      EXPECT_TRUE(poll_until([&] { return domain.counters().log_commits > before; }, hang_deadline() / 4));
+      EXPECT_TRUE(
+          poll_until([&] { return domain.counters().log_commits > before; }, hang_deadline() / 4));
       if (testing::Test::HasFailure()) _exit(1);
     }
     domain.close();
@@ -527,7 +552,8 @@ TEST_F(DurableRegressionsTest, AProcessWithoutDescriptorsStopsNobodyElse) {
   expect_child("without descriptors", [&] {
     const Domain poor = Domain::open(this->domain(), durable());
     const Segment there = poor.map("a.db", raw(4));
-    // The first commit needs a descriptor for the control file; buffered, it leaves the log to be opened.
+    // The first commit needs a descriptor for the control file; buffered, it leaves the log to be
+    // opened.
     poor.begin();
     word(there, 3) = 1;
     EXPECT_EQ(poor.end(Durability::kBuffered), Status::kCommitted);
@@ -536,7 +562,8 @@ TEST_F(DurableRegressionsTest, AProcessWithoutDescriptorsStopsNobodyElse) {
     limit.rlim_cur = 3;
     setrlimit(RLIMIT_NOFILE, &limit);
     try {
-      atomically(poor, [&] { word(there, 0) = 1; });  // on a slow machine the housekeeper has opened the log: no error
+      // on a slow machine the housekeeper has opened the log: no error
+      atomically(poor, [&] { word(there, 0) = 1; });
     } catch (const Error &error) {
       EXPECT_NE(error.errc(), Errc::kLogMissing);
     }
@@ -546,12 +573,14 @@ TEST_F(DurableRegressionsTest, AProcessWithoutDescriptorsStopsNobodyElse) {
   EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), 1u);
 }
 
-// Four records fill the writer's buffer to the last byte; the fifth does not fit the file any more, and a kFileEnd record goes between.
-// (AddressSanitizer or the writer's assertion tells when it went behind the buffer.)
+// Four records fill the writer's buffer to the last byte; the fifth does not fit the file any more,
+// and a kFileEnd record goes between. (AddressSanitizer or the writer's assertion tells when it
+// went behind the buffer.)
 TEST_F(DurableRegressionsTest, AFullBufferAtTheEndOfAFile) {
   constexpr std::uint64_t kFileBytes = storage::kLogFileBytesMin + 2 * storage::kLogBlockBytes;
   const storage::LogIdentity log{{1, 2}, kFileBytes};
-  for (const std::uint64_t index : {0u, 1u}) ASSERT_EQ(storage::create_log_file(folder_.path(), log, index), Errc::kOk);
+  for (const std::uint64_t index : {0u, 1u})
+    ASSERT_EQ(storage::create_log_file(folder_.path(), log, index), Errc::kOk);
   const auto state = std::make_unique<storage::LogState>();
   std::vector<std::byte> tails(2 * storage::kLogBlockBytes);
   state->file_bytes = kFileBytes;
@@ -602,7 +631,8 @@ TEST_F(DurableRegressionsTest, AStrictEndThatIsBeingAcknowledgedOutlivesAClose) 
       if (step != platform::Step::kLogPublished || published.exchange(true)) return;
       usleep(300'000);
     });
-    std::thread committer([&, handle = domain] { atomically(handle, [&] { word(segment, 0) = 1; }); });
+    std::thread committer(
+        [&, handle = domain] { atomically(handle, [&] { word(segment, 0) = 1; }); });
     while (!published.load()) usleep(1000);
     domain.close();
     committer.join();

@@ -1,10 +1,16 @@
-// tests/kill_heap_test.cpp -- heap, pools and roots of one segment, used by processes that are killed at any time, against a reference model.
+// tests/kill_heap_test.cpp -- heap, pools and roots of one segment, used by processes that are
+// killed at any time, against a reference model.
 // Model:      memory outside the domain, which deaths leave alone (support/mortals.h).
-// Invariants: (1) an instance happened wholly or not at all: blocks, pools, roots and the worker's own words agree with its model.
-//             (2) a block keeps its words, whoever allocated it and whoever has it now; in every snapshot, also while others free and reuse.
-//             (3) no two live or free blocks overlap, the heap is sound and holds what the models hold: nothing leaks.
-//             (4) what is no live block is refused (kBadFree), and so is a root of another size; neither changes anything.
-// Size:       TMH_HEAP_KILLS deaths in all (default 120), shared by the modes; some of them are of all workers at once.
+// Invariants: (1) an instance happened wholly or not at all: blocks, pools, roots and the worker's
+//             own words agree with its model.
+//             (2) a block keeps its words, whoever allocated it and whoever has it now; in every
+//                 snapshot, also while others free and reuse.
+//             (3) no two live or free blocks overlap, the heap is sound and holds what the models
+//                 hold: nothing leaks.
+//             (4) what is no live block is refused (kBadFree), and so is a root of another size;
+//                 neither changes anything.
+// Size:       TMH_HEAP_KILLS deaths in all (default 120), shared by the modes; some of them are of
+//             all workers at once.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -36,7 +42,8 @@ constexpr std::size_t kSlots = 20, kCells = 8, kNames = 8, kActionsMax = 4;
 constexpr std::uint64_t kSegmentBytes = 1u << 20, kSegmentBytesMax = 3u << 20;
 constexpr long kAimNs = 2'000'000;  // a kill falls somewhere in this time: a few instances
 constexpr const char *kNameOf[kNames] = {
-    "a", "b", "root", "another root", "a name as long as a name of a root may be, here", " ", "\xff", "tmh"};
+    "a", "b",    "root", "another root", "a name as long as a name of a root may be, here",
+    " ", "\xff", "tmh"};
 
 // What somebody has: a live block of the heap or of the pools, or nothing (0 bytes).
 struct Entry {
@@ -48,7 +55,9 @@ struct alignas(64) Slot {
   field<void *> address;
   field<std::uint64_t> bytes, seed, from_pools;
   [[nodiscard]] Entry entry() const { return {bytes, seed, from_pools != 0}; }
-  [[nodiscard]] bool keeps_its_words() const { return bytes == 0 || is_intact({address, bytes, seed}); }
+  [[nodiscard]] bool keeps_its_words() const {
+    return bytes == 0 || is_intact({address, bytes, seed});
+  }
   void set(void *at, const Entry &made) {
     address = at;
     bytes = made.bytes;
@@ -90,7 +99,9 @@ struct Model {
   std::array<Entry, kSlots> slots;
   std::array<std::uint64_t, kNames> roots;  // how often this worker has counted there
   std::uint64_t live_blocks = 0,
-                live_sum = 0;  // made less freed, and the sum of their seeds; what was traded counts where it was made
+                // made less freed, and the sum of their seeds; what was traded counts where it was
+      // made
+      live_sum = 0;
 };
 struct Ledger {
   Reference<Model, Plan> of[kWorkers];
@@ -128,14 +139,16 @@ Model after(const Model &before, const Plan &plan, const std::array<Entry, kSlot
 }
 
 struct Place {
-  Place(const std::string &folder, const DomainOptions &options) : domain(Domain::open(folder, options)) {
+  Place(const std::string &folder, const DomainOptions &options)
+      : domain(Domain::open(folder, options)) {
     SegmentOptions heap;
     heap.size_bytes = kSegmentBytes;
     heap.max_bytes = kSegmentBytesMax;
     segment = domain.map("heap", heap);
     own = segment.root<pools>("tmh.pools");
     market = segment.root<Market>("market");
-    for (std::uint32_t i = 0; i < kWorkers; ++i) tables[i] = segment.root<Table>("table " + std::to_string(i));
+    for (std::uint32_t i = 0; i < kWorkers; ++i)
+      tables[i] = segment.root<Table>("table " + std::to_string(i));
   }
   // The counters of a name; each name's have a size of their own.
   [[nodiscard]] field<std::uint64_t> *counters(std::uint32_t name) const {
@@ -158,7 +171,8 @@ struct Place {
   Table *tables[kWorkers] = {};
 };
 
-// REQUIRES: worker `number` does not run. What its last life left: did the instance that was under way happen?
+// REQUIRES: worker `number` does not run. What its last life left: did the instance that was under
+// way happen?
 void settle(const Place &place, std::uint32_t number, Reference<Model, Plan> *reference) {
   std::array<Entry, kSlots> now;
   const Table &table = *place.tables[number];
@@ -166,7 +180,8 @@ void settle(const Place &place, std::uint32_t number, Reference<Model, Plan> *re
     for (std::size_t i = 0; i < kSlots; ++i) now[i] = table.slots[i].entry();
     return static_cast<std::uint64_t>(table.done);
   });
-  reference->settle(done, [&](const Model &before, const Plan &plan) { return after(before, plan, now); });
+  reference->settle(
+      done, [&](const Model &before, const Plan &plan) { return after(before, plan, now); });
 }
 
 struct Undone {};  // by a body, which then never was
@@ -211,7 +226,8 @@ class Worker {
   std::uint64_t random(std::uint64_t below) { return random_() % below; }
 
   [[nodiscard]] Entry make_entry() {
-    static constexpr std::uint64_t kBytesMax[] = {64, 64, 600, 600, 4032, 4096, 6000, 40'000, 400'000};
+    static constexpr std::uint64_t kBytesMax[] = {64,   64,   600,    600,    4032,
+                                                  4096, 6000, 40'000, 400'000};
     Entry made;
     made.from_pools = random(2) == 0;
     made.bytes = 1 + random(kBytesMax[random(std::size(kBytesMax) - (made.from_pools ? 2 : 0))]);
@@ -261,11 +277,13 @@ class Worker {
     }
   }
   // May run several times: changes nothing of the worker's. What lies in its slots then.
-  [[nodiscard]] std::array<Entry, kSlots> perform(const Plan &plan, const Model &before, std::uint64_t number) const {
+  [[nodiscard]] std::array<Entry, kSlots> perform(const Plan &plan, const Model &before,
+                                                  std::uint64_t number) const {
     for (std::uint32_t i = 0; i < plan.count; ++i) {
       const Action &action = plan.actions[i];
       Slot &slot = table_.slots[action.slot];
-      EXPECT_EQ(slot.entry(), before.slots[action.slot]) << "worker " << number_ << ", slot " << action.slot;
+      EXPECT_EQ(slot.entry(), before.slots[action.slot])
+          << "worker " << number_ << ", slot " << action.slot;
       EXPECT_TRUE(slot.keeps_its_words()) << "worker " << number_ << ", slot " << action.slot;
       perform(action, &slot);
       if (plan.throws && i == plan.count / 2) throw Undone{};
@@ -293,8 +311,8 @@ class Worker {
   }
   void make(const Entry &made, Slot *slot) const {
     const std::size_t alignment = std::size_t{8} << made.seed % 10;
-    void *const address =
-        made.from_pools ? place_.own->allocate(made.bytes) : place_.segment.allocate(made.bytes, alignment);
+    void *const address = made.from_pools ? place_.own->allocate(made.bytes)
+                                          : place_.segment.allocate(made.bytes, alignment);
     if (!made.from_pools) {
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address) % alignment, 0U);
     }
@@ -323,11 +341,14 @@ class Worker {
     std::uint64_t local = 0;
     expect_refused(Errc::kBadFree, [&] { place_.segment.deallocate(&local); });
     if (slot.bytes > 8 && slot.from_pools == 0)
-      expect_refused(Errc::kBadFree,
-                     [&] { place_.segment.deallocate(static_cast<std::byte *>(slot.address.load()) + 8); });
+      expect_refused(Errc::kBadFree, [&] {
+        place_.segment.deallocate(static_cast<std::byte *>(slot.address.load()) + 8);
+      });
     if (*place_.segment.root_cell(name) != nullptr)
-      expect_refused(Errc::kRootMismatch, [&] { static_cast<void>(place_.segment.root_cell(name, 12345)); });
-    EXPECT_THROW(static_cast<void>(place_.segment.root<RefusesToBeMade>("refuses")), std::domain_error);
+      expect_refused(Errc::kRootMismatch,
+                     [&] { static_cast<void>(place_.segment.root_cell(name, 12345)); });
+    EXPECT_THROW(static_cast<void>(place_.segment.root<RefusesToBeMade>("refuses")),
+                 std::domain_error);
   }
   template <class Call>
   static void expect_refused(Errc why, const Call &call) {
@@ -339,12 +360,15 @@ class Worker {
     }
   }
 
-  // Everything that anybody has, in one snapshot: some of it is freed, and its memory used again, meanwhile.
+  // Everything that anybody has, in one snapshot: some of it is freed, and its memory used again,
+  // meanwhile.
   void look() {
     const auto body = [&] {
       for (const Table *table : place_.tables)
-        for (const Slot &slot : table->slots) EXPECT_TRUE(slot.keeps_its_words()) << "seen by worker " << number_;
-      for (const Slot &cell : place_.market->cells) EXPECT_TRUE(cell.keeps_its_words()) << "seen by worker " << number_;
+        for (const Slot &slot : table->slots)
+          EXPECT_TRUE(slot.keeps_its_words()) << "seen by worker " << number_;
+      for (const Slot &cell : place_.market->cells)
+        EXPECT_TRUE(cell.keeps_its_words()) << "seen by worker " << number_;
     };
     random(2) == 0 ? query(place_.domain, body) : query(lines_, [&](Fields) { return body(); });
   }
@@ -359,8 +383,8 @@ class Worker {
   bool is_full_ = false;
 };
 
-void work(const std::string &folder, const DomainOptions &options, std::uint32_t number, Ledger *ledger,
-          std::uint64_t random_seed) {
+void work(const std::string &folder, const DomainOptions &options, std::uint32_t number,
+          Ledger *ledger, std::uint64_t random_seed) {
   Place place(folder, options);
   Reference<Model, Plan> &reference = ledger->of[number];
   settle(place, number, &reference);
@@ -417,18 +441,21 @@ class Judge {
   void judge_roots() {
     for (std::uint32_t name = 0; name < kNames; ++name) {
       std::uint64_t counted[kWorkers] = {}, all = 0;
-      for (std::uint32_t i = 0; i < kWorkers; ++i) all += counted[i] = ledger_.of[i].model().roots[name];
+      for (std::uint32_t i = 0; i < kWorkers; ++i)
+        all += counted[i] = ledger_.of[i].model().roots[name];
       ASSERT_EQ(*place_.segment.root_cell(kNameOf[name]) != nullptr, all != 0) << kNameOf[name];
       if (all == 0) continue;
       ++named_roots_;
       const field<std::uint64_t> *const counters = place_.counters(name);
-      for (std::uint32_t i = 0; i < kWorkers; ++i) EXPECT_EQ(counters[i], counted[i]) << kNameOf[name];
+      for (std::uint32_t i = 0; i < kWorkers; ++i)
+        EXPECT_EQ(counters[i], counted[i]) << kNameOf[name];
     }
     EXPECT_EQ(*place_.segment.root_cell("refuses"), nullptr);
   }
   void judge_heap() const {
     storage::HeapCensus census;
-    ASSERT_EQ(storage::heap_check(place_.segment.data(), place_.segment.size_bytes(), &census), Errc::kOk);
+    ASSERT_EQ(storage::heap_check(place_.segment.data(), place_.segment.size_bytes(), &census),
+              Errc::kOk);
     const std::uint64_t objects = 2 + kWorkers + named_roots_;  // of roots: pools, market, tables
     EXPECT_EQ(census.small_blocks + census.medium_blocks + census.large_runs,
               heap_blocks_ + objects + place_.own->chunks());
@@ -453,21 +480,24 @@ class KillHeapTest : public ModeTest {
   Shared<Ledger> ledger_;
 };
 INSTANTIATE_TEST_SUITE_P(Modes, KillHeapTest, testing::ValuesIn(kModes), mode_name);
-INSTANTIATE_TEST_SUITE_P(DurableModes, KillHeapTest, testing::ValuesIn(kDurableHybridModes), mode_name);
+INSTANTIATE_TEST_SUITE_P(DurableModes, KillHeapTest, testing::ValuesIn(kDurableHybridModes),
+                         mode_name);
 
 TEST_P(KillHeapTest, WhatIsThereIsWhatTheModelsSay) {
-  const std::uint64_t kills =
-      environment_number("TMH_HEAP_KILLS", 120) / (std::size(kModes) + std::size(kDurableHybridModes));
+  const std::uint64_t kills = environment_number("TMH_HEAP_KILLS", 120) /
+                              (std::size(kModes) + std::size(kDurableHybridModes));
   Mortals workers({&ledger_->of[0].life, &ledger_->of[1].life, &ledger_->of[2].life},
                   [this](std::uint32_t number, std::uint64_t random_seed) {
                     work(folder_.path(), options(), number, &*ledger_, random_seed);
                   });
-  workers.kill({.count = kills, .steps_between = 12, .aim_ns = kAimNs, .all_one_in = 4}, [this] { judge(); });
+  workers.kill({.count = kills, .steps_between = 12, .aim_ns = kAimNs, .all_one_in = 4},
+               [this] { judge(); });
   ledger_->stop = true;
   workers.expect_success();
   judge();
   std::printf("%llu instances committed, %llu undone by their bodies, %llu by a full segment\n",
-              static_cast<unsigned long long>(ledger_->commits), static_cast<unsigned long long>(ledger_->undone),
+              static_cast<unsigned long long>(ledger_->commits),
+              static_cast<unsigned long long>(ledger_->undone),
               static_cast<unsigned long long>(ledger_->full));
 }
 

@@ -1,8 +1,11 @@
-// tests/kill_heirs_test.cpp -- who inherits the domain lock and cannot repair everything, because it has not opened every segment.
+// tests/kill_heirs_test.cpp -- who inherits the domain lock and cannot repair everything, because
+// it has not opened every segment.
 //                         Who cannot see in /proc whether the holder lives.
-// Invariants: (1) until somebody has linked a page's versions again, none of them goes home: an older one would hide a newer one from
+// Invariants: (1) until somebody has linked a page's versions again, none of them goes home: an
+//             older one would hide a newer one from
 //                 readers that take no lock. A checkpoint is no exception.
-//             (2) a process without descriptors finds that the holder is dead, also while it is a zombie,
+//             (2) a process without descriptors finds that the holder is dead, also while it is a
+//                 zombie,
 //             (3) a living process of another user, which /proc hides, is not taken for dead,
 //             (4) one that runs another program (exec) is dead.
 #include <sched.h>
@@ -54,7 +57,8 @@ std::uint64_t &word(const Segment &segment, std::uint64_t page) {
   return *reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes);
 }
 
-// Turns: 1 heir runs, 2 owner has committed, 3 reader has a snapshot of that, 4 owner has committed again, 5 victim is dead, 6 heir has
+// Turns: 1 heir runs, 2 owner has committed, 3 reader has a snapshot of that, 4 owner has committed
+//        again, 5 victim is dead, 6 heir has
 // repaired what it knows, 7 owner has seen its own commit.
 TEST(HeirsTest, ACheckpointSendsNoVersionHomeThatIsNotLinkedToItsPage) {
   const MemoryFolder folder;
@@ -67,7 +71,8 @@ TEST(HeirsTest, ACheckpointSendsNoVersionHomeThatIsNotLinkedToItsPage) {
                    domain.begin_query();
                    turn->reach(1);
                    turn->await(5);
-                   EXPECT_EQ(word(known, 0), 0u);  // it has a version by now, so the handler takes the lock
+                   // it has a version by now, so the handler takes the lock
+                   EXPECT_EQ(word(known, 0), 0u);
                    domain.end_query();
                    EXPECT_EQ(domain.counters().lock_recoveries, 1u);
                    turn->reach(6);
@@ -122,20 +127,21 @@ TEST_P(DescriptorsUsedUp, AProcessInheritsFromTheDead) {
   options.durability = Durability::kNone;
   const Shared<Turn> turn;
   Children children;
-  const std::size_t heir = children.spawn("heir", role(*turn, [&] {
-                                            const Domain domain = Domain::open(folder / "domain", options);
-                                            const Segment segment = domain.map("a.raw", raw());
-                                            atomically(domain, [&] { word(segment, 0) = 1; });
-                                            turn->reach(1);
-                                            turn->await(2);
-                                            rlimit limit{};
-                                            getrlimit(RLIMIT_NOFILE, &limit);
-                                            limit.rlim_cur = 3;
-                                            setrlimit(RLIMIT_NOFILE, &limit);
-                                            atomically(domain, [&] { ++word(segment, 0); });
-                                            EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), 2u);
-                                            EXPECT_EQ(domain.counters().lock_recoveries, 1u);
-                                          }));
+  const std::size_t heir =
+      children.spawn("heir", role(*turn, [&] {
+                       const Domain domain = Domain::open(folder / "domain", options);
+                       const Segment segment = domain.map("a.raw", raw());
+                       atomically(domain, [&] { word(segment, 0) = 1; });
+                       turn->reach(1);
+                       turn->await(2);
+                       rlimit limit{};
+                       getrlimit(RLIMIT_NOFILE, &limit);
+                       limit.rlim_cur = 3;
+                       setrlimit(RLIMIT_NOFILE, &limit);
+                       atomically(domain, [&] { ++word(segment, 0); });
+                       EXPECT_EQ(query(domain, [&] { return word(segment, 0); }), 2u);
+                       EXPECT_EQ(domain.counters().lock_recoveries, 1u);
+                     }));
   turn->await(1);
   const std::size_t victim = children.spawn("victim", [&] {
     const Domain domain = Domain::open(folder / "domain", options);
@@ -154,8 +160,9 @@ TEST_P(DescriptorsUsedUp, AProcessInheritsFromTheDead) {
   EXPECT_TRUE(children.wait(heir).succeeded());
 }
 
-INSTANTIATE_TEST_SUITE_P(Dead, DescriptorsUsedUp, testing::Bool(),
-                         [](const auto &is_buried) { return is_buried.param ? "Buried" : "Zombie"; });
+INSTANTIATE_TEST_SUITE_P(Dead, DescriptorsUsedUp, testing::Bool(), [](const auto &is_buried) {
+  return is_buried.param ? "Buried" : "Zombie";
+});
 
 // Whose main thread has ended looks like a zombie.
 TEST(HeirsTest, AProcessWithoutItsMainThreadIsAlive) {
@@ -196,7 +203,8 @@ TEST(HeirsTest, AProcessWithoutItsMainThreadIsAlive) {
 // It has an instance open, whose pin keeps a version from going home.
 TEST(HeirsTest, AProcessThatRunsAnotherProgramIsDead) {
   if (const int persona = personality(~0u); persona >= 0 && (persona & ADDR_NO_RANDOMIZE) != 0)
-    GTEST_SKIP() << "addresses are not random in this process (setarch -R), so exec may leave the stack where it was";
+    GTEST_SKIP() << "addresses are not random in this process (setarch -R), so exec may leave the "
+                    "stack where it was";
   const MemoryFolder folder;
   const std::string path = folder / "domain";
   const Shared<Turn> turn;
@@ -214,7 +222,8 @@ TEST(HeirsTest, AProcessThatRunsAnotherProgramIsDead) {
   const Domain domain = Domain::open(path);
   const Segment segment = domain.map("words.raw", raw());
   for (int i = 0; i < 3; ++i) atomically(domain, [&] { ++word(segment, 0); });
-  EXPECT_TRUE(poll_until([&] { return domain.collect() == 0 && domain.participants().size() == 1; }));
+  EXPECT_TRUE(
+      poll_until([&] { return domain.collect() == 0 && domain.participants().size() == 1; }));
   EXPECT_EQ(domain.counters().participants_reaped, 1U);
   EXPECT_TRUE(children.running(leaves));
   children.bury(leaves);
@@ -226,9 +235,11 @@ TEST(HeirsTest, AProcessThatProcHidesIsAlive) {
   ASSERT_TRUE(platform::this_process(&self));
   const ChildEnd end = run_in_child("another user's", [&] {
     constexpr uid_t kNobody = 65534;
-    const bool hides = unshare(CLONE_NEWNS) == 0 && mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+    const bool hides = unshare(CLONE_NEWNS) == 0 &&
+                       mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
                        mount("proc", "/proc", "proc", 0, "hidepid=2") == 0 &&
-                       setresgid(kNobody, kNobody, kNobody) == 0 && setresuid(kNobody, kNobody, kNobody) == 0;
+                       setresgid(kNobody, kNobody, kNobody) == 0 &&
+                       setresuid(kNobody, kNobody, kNobody) == 0;
     const std::string stat = "/proc/" + std::to_string(self.pid) + "/stat";
     if (!hides || access(stat.c_str(), F_OK) == 0 || errno != ENOENT) _exit(kCannot);
     EXPECT_TRUE(platform::alive(self));

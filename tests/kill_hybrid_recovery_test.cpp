@@ -1,7 +1,9 @@
-// tests/kill_hybrid_recovery_test.cpp -- the only process of a durable domain with both levels dies at each step of commits, moves of pages,
-// the log and checkpoints; the next open finds a prefix with all that was acknowledged.
-// Invariants: (1) every word is as the last recovered commit left it: nothing of a later one, all of the earlier ones. (2) strict commits
-//             that returned are there, also when shared memory is lost. (3) buffered ones that returned are there when it is not.
+// tests/kill_hybrid_recovery_test.cpp -- the only process of a durable domain with both levels dies
+// at each step of commits, moves of pages, the log and checkpoints; the next open finds a prefix
+// with all that was acknowledged.
+// Invariants: (1) every word is as the last recovered commit left it: nothing of a later one, all
+//             of the earlier ones. (2) strict commits that returned are there, also when shared
+//             memory is lost. (3) buffered ones that returned are there when it is not.
 //             (4) a damaged word of the log's shared memory makes no log files without end.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -34,7 +36,8 @@ namespace {
 using platform::Step;
 
 constexpr std::uint64_t kPages = 64, kPageWords = kPageBytes / 8, kCommits = 400;
-constexpr std::uint64_t kFirstFull = 40, kFullWords = 8 * kPageWords, kRing = 11;  // pages 1 to 11 in turn
+// pages 1 to 11 in turn
+constexpr std::uint64_t kFirstFull = 40, kFullWords = 8 * kPageWords, kRing = 11;
 
 DomainOptions options_of(Durability durability) {
   DomainOptions options = durable_options(durability);
@@ -47,7 +50,8 @@ DomainOptions options_of(Durability durability) {
 
 struct Table {
   Table(const std::string &folder, Durability durability)
-      : domain(Domain::open(folder, options_of(durability))), segment(domain.map("a.db", raw_pages(kPages))) {}
+      : domain(Domain::open(folder, options_of(durability))),
+        segment(domain.map("a.db", raw_pages(kPages))) {}
   [[nodiscard]] field<std::uint64_t> &word(std::uint64_t page, std::uint64_t index = 0) const {
     return reinterpret_cast<field<std::uint64_t> *>(segment.data())[page * kPageWords + index];
   }
@@ -55,7 +59,8 @@ struct Table {
   Segment segment;
 };
 
-// What commit i stores. Every fourth one is level 2's and fills eight pages, so that log files do not last long.
+// What commit i stores. Every fourth one is level 2's and fills eight pages, so that log files do
+// not last long.
 bool is_large(std::uint64_t i) { return i % 4 == 3; }
 void store(const Table &table, std::uint64_t i) {
   table.word(0).store(i);
@@ -67,7 +72,8 @@ void store(const Table &table, std::uint64_t i) {
 // As after commit `last`.
 void expect_prefix(const Table &table, std::uint64_t last) {
   for (std::uint64_t page = 0; page < kRing; ++page) {
-    const std::uint64_t newest = last < page ? 0 : last - (last - page) % kRing;  // 0: nobody has stored there
+    // 0: nobody has stored there
+    const std::uint64_t newest = last < page ? 0 : last - (last - page) % kRing;
     EXPECT_EQ(table.word(1 + page).load(), newest) << "page " << 1 + page << " after " << last;
   }
   const std::uint64_t large = last < 3 ? 0 : last - (last + 1) % 4;
@@ -75,21 +81,25 @@ void expect_prefix(const Table &table, std::uint64_t last) {
     ASSERT_EQ(table.word(kFirstFull, at).load(), large == 0 ? 0 : large + at) << "after " << last;
 }
 
-class KillHybridRecoveryTest : public testing::TestWithParam<std::tuple<Durability, std::uint32_t>> {};
+class KillHybridRecoveryTest
+    : public testing::TestWithParam<std::tuple<Durability, std::uint32_t>> {};
 
 TEST_P(KillHybridRecoveryTest, TheNextOpenFindsAPrefixWithAllThatWasAcknowledged) {
   const Durability durability = std::get<0>(GetParam());
   const std::uint32_t step = std::get<1>(GetParam());
   for (const bool loses_memory : {false, true}) {
     for (const std::uint32_t passage : {1u, 2u, 7u}) {
-      if (passage > 2 && step == static_cast<std::uint32_t>(Step::kLogFileMade)) continue;  // 3 MiB of log
-      SCOPED_TRACE("passage " + std::to_string(passage) + (loses_memory ? ", shared memory is lost" : ""));
+      // 3 MiB of log
+      if (passage > 2 && step == static_cast<std::uint32_t>(Step::kLogFileMade)) continue;
+      SCOPED_TRACE("passage " + std::to_string(passage) +
+                   (loses_memory ? ", shared memory is lost" : ""));
       const MemoryFolder folder;
       const std::string path = folder / "domain";
       const Shared<std::atomic<std::uint64_t>> acknowledged;
       const ChildEnd end = run_in_child("victim", [&] {
         auto *table = new Table(path, durability);  // never closed
-        const Site lines(table->domain, "lines", "on-capacity"), pages(table->domain, "pages", "always");
+        const Site lines(table->domain, "lines", "on-capacity"),
+            pages(table->domain, "pages", "always");
         platform::crash_at(step, passage);
         for (std::uint64_t i = 1; i <= kCommits; ++i) {
           atomically(is_large(i) ? pages : lines, [&](Fields) { store(*table, i); });
@@ -118,7 +128,8 @@ TEST_P(KillHybridRecoveryTest, TheNextOpenFindsAPrefixWithAllThatWasAcknowledged
 std::uint64_t reserved_in_log(const std::string &path) {
   const std::string bytes = read_file(path + "/tmh.log.state");
   std::uint64_t reserved = 0;
-  std::memcpy(&reserved, bytes.data() + offsetof(storage::LogState, pending_bytes), sizeof reserved);
+  std::memcpy(&reserved, bytes.data() + offsetof(storage::LogState, pending_bytes),
+              sizeof reserved);
   return reserved;
 }
 
@@ -133,14 +144,16 @@ TEST(KillBesideOthersTest, RoomInTheLogThatTheDeadHadReservedIsGivenBack) {
       auto *own = new Table(path, Durability::kStrict);  // never closed
       const Site lines(own->domain, "lines", "on-capacity"), pages(own->domain, "pages", "always");
       platform::crash_at(step, 1);
-      for (std::uint64_t i = 1; i <= 8; ++i) atomically(is_large(i) ? pages : lines, [&](Fields) { store(*own, i); });
+      for (std::uint64_t i = 1; i <= 8; ++i)
+        atomically(is_large(i) ? pages : lines, [&](Fields) { store(*own, i); });
       _exit(0);
     });
     EXPECT_TRUE(end.signal == SIGKILL || end.succeeded());
     table.domain.collect();
     atomically(mine, [&](Fields) { store(table, 1); });
     table.domain.flush();
-    ASSERT_EQ(reserved_in_log(path), 0U) << "after a death at " << platform::step_name(static_cast<Step>(step));
+    ASSERT_EQ(reserved_in_log(path), 0U)
+        << "after a death at " << platform::step_name(static_cast<Step>(step));
   }
 }
 
@@ -149,14 +162,16 @@ constexpr int kFilesEnough = 300;
 std::atomic<int> g_files_left;
 
 int refuse_endless_files(const platform::DiskEvent &event) {
-  if (event.op != platform::DiskOp::kRename || std::strstr(event.path2, "/tmh.log.0") == nullptr) return 0;
+  if (event.op != platform::DiskOp::kRename || std::strstr(event.path2, "/tmh.log.0") == nullptr)
+    return 0;
   return g_files_left-- > 0 ? 0 : ENOSPC;
 }
 
 void damage_log_state(const std::string &path, std::size_t at) {
   const int fd = ::open((path + "/tmh.log.state").c_str(), O_WRONLY | O_CLOEXEC);
   const std::uint64_t value = 1ull << 40;
-  EXPECT_EQ(pwrite(fd, &value, sizeof value, static_cast<off_t>(at)), static_cast<ssize_t>(sizeof value));
+  EXPECT_EQ(pwrite(fd, &value, sizeof value, static_cast<off_t>(at)),
+            static_cast<ssize_t>(sizeof value));
   ::close(fd);
 }
 
@@ -196,14 +211,16 @@ TEST_F(DamagedLogStateTest, NoCommitEndsWhereTheLogCannotReach) {
   };
   open([&](const auto &store) {
     store(1);
-    for (const std::size_t at : {0U, 8U}) damage_log_state(path_, offsetof(storage::LogState, append_lsn) + at);
+    for (const std::size_t at : {0U, 8U})
+      damage_log_state(path_, offsetof(storage::LogState, append_lsn) + at);
     EXPECT_EQ(code_of([&] { store(2); }), Errc::kCorrupt);
     EXPECT_GT(g_files_left, 0);
   });
   open([](const auto &store) { store(1); });
 }
 
-// An attempt that fails behind the reservation has given it back, once: its process's death gives back nothing more.
+// An attempt that fails behind the reservation has given it back, once: its process's death gives
+// back nothing more.
 TEST(KillBesideOthersTest, RoomInTheLogOfAnAbortIsGivenBackOnce) {
   const MemoryFolder folder;
   const std::string path = folder / "domain";
@@ -212,18 +229,20 @@ TEST(KillBesideOthersTest, RoomInTheLogOfAnAbortIsGivenBackOnce) {
     const char *const escalation = at_pages ? "always" : "never";
     const Shared<Turn> turn;  // 1 the victim has read, 2 what it has read is changed
     Children children;
-    const std::size_t victim = children.spawn("victim", role(*turn, [&] {
-                                                auto *own = new Table(path, Durability::kStrict);  // never closed
-                                                const Site site(own->domain, "site", escalation);
-                                                int attempts = 0;
-                                                atomically(site, [&](Fields) {
-                                                  if (++attempts == 2) die_unless_failed();
-                                                  own->word(1).store(own->word(0).load() + (at_pages ? 10 : 20));
-                                                  if (attempts > 1) return;
-                                                  turn->reach(1);
-                                                  turn->await(2);
-                                                });
-                                              }));
+    const std::size_t victim =
+        children.spawn("victim", role(*turn, [&] {
+                         // never closed
+                         auto *own = new Table(path, Durability::kStrict);
+                         const Site site(own->domain, "site", escalation);
+                         int attempts = 0;
+                         atomically(site, [&](Fields) {
+                           if (++attempts == 2) die_unless_failed();
+                           own->word(1).store(own->word(0).load() + (at_pages ? 10 : 20));
+                           if (attempts > 1) return;
+                           turn->reach(1);
+                           turn->await(2);
+                         });
+                       }));
     turn->await(1);
     atomically(Site(table.domain, "rival", escalation), [&](Fields) { ++table.word(0); });
     turn->reach(2);
@@ -234,8 +253,8 @@ TEST(KillBesideOthersTest, RoomInTheLogOfAnAbortIsGivenBackOnce) {
   }
 }
 
-// The flusher dies between a write and its publication, after another thread has committed more. What it had begun is of one cut, and that later
-// commit of none.
+// The flusher dies between a write and its publication, after another thread has committed more.
+// What it had begun is of one cut, and that later commit of none.
 class KillWhileLoggingTest : public testing::TestWithParam<Step> {};
 
 std::atomic<Step> awaited_step;
@@ -246,7 +265,8 @@ TEST_P(KillWhileLoggingTest, WhatWasAcknowledgedMeanwhileIsSalvaged) {
   const std::string path = folder / "domain";
   const ChildEnd end = run_in_child("victim", [&] {
     auto *table = new Table(path, Durability::kBuffered);  // never closed
-    const Site lines(table->domain, "lines", "on-capacity"), pages(table->domain, "pages", "always");
+    const Site lines(table->domain, "lines", "on-capacity"),
+        pages(table->domain, "pages", "always");
     awaited_step = GetParam();
     platform::set_step_hook([](Step step) {
       if (step != awaited_step.load()) return;
@@ -268,8 +288,8 @@ TEST_P(KillWhileLoggingTest, WhatWasAcknowledgedMeanwhileIsSalvaged) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Steps, KillWhileLoggingTest,
-                         testing::Values(Step::kLogCut, Step::kLogWrite, Step::kLogWritten, Step::kLogPointFilled,
-                                         Step::kLogPointCounted),
+                         testing::Values(Step::kLogCut, Step::kLogWrite, Step::kLogWritten,
+                                         Step::kLogPointFilled, Step::kLogPointCounted),
                          [](const testing::TestParamInfo<Step> &one) {
                            std::string name = platform::step_name(one.param);
                            for (char &c : name) c = c == '-' ? '_' : c;
@@ -283,21 +303,24 @@ std::string case_name(const testing::TestParamInfo<std::tuple<Durability, std::u
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(LogAndCheckpoint, KillHybridRecoveryTest,
-                         testing::Combine(testing::Values(Durability::kStrict, Durability::kBuffered),
-                                          testing::Range(static_cast<std::uint32_t>(Step::kLogStart),
-                                                         static_cast<std::uint32_t>(Step::kCheckpointStored) + 1)),
-                         case_name);
-INSTANTIATE_TEST_SUITE_P(LevelOne, KillHybridRecoveryTest,
-                         testing::Combine(testing::Values(Durability::kStrict, Durability::kBuffered),
-                                          testing::Range(static_cast<std::uint32_t>(Step::kLineLock),
-                                                         static_cast<std::uint32_t>(Step::kLineCounted) + 1)),
-                         case_name);
-INSTANTIATE_TEST_SUITE_P(Moves, KillHybridRecoveryTest,
-                         testing::Combine(testing::Values(Durability::kStrict, Durability::kBuffered),
-                                          testing::Range(static_cast<std::uint32_t>(Step::kRecallStart),
-                                                         static_cast<std::uint32_t>(Step::kReleaseOpen) + 1)),
-                         case_name);
+INSTANTIATE_TEST_SUITE_P(
+    LogAndCheckpoint, KillHybridRecoveryTest,
+    testing::Combine(testing::Values(Durability::kStrict, Durability::kBuffered),
+                     testing::Range(static_cast<std::uint32_t>(Step::kLogStart),
+                                    static_cast<std::uint32_t>(Step::kCheckpointStored) + 1)),
+    case_name);
+INSTANTIATE_TEST_SUITE_P(
+    LevelOne, KillHybridRecoveryTest,
+    testing::Combine(testing::Values(Durability::kStrict, Durability::kBuffered),
+                     testing::Range(static_cast<std::uint32_t>(Step::kLineLock),
+                                    static_cast<std::uint32_t>(Step::kLineCounted) + 1)),
+    case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Moves, KillHybridRecoveryTest,
+    testing::Combine(testing::Values(Durability::kStrict, Durability::kBuffered),
+                     testing::Range(static_cast<std::uint32_t>(Step::kRecallStart),
+                                    static_cast<std::uint32_t>(Step::kReleaseOpen) + 1)),
+    case_name);
 
 }  // namespace
 }  // namespace tmh::test

@@ -1,6 +1,8 @@
-// tests/kill_line_test.cpp -- level 1 between processes: histories, and deaths at each of its steps.
-// Invariants: (1) the recorded history is strictly serializable with consistent views, and what a dead process committed is there whole or
-//             not at all. (2) the others go on within a second of the death. (3) no context of the dead is left. (4) planted defects are
+// tests/kill_line_test.cpp -- level 1 between processes: histories, and deaths at each of its
+// steps.
+// Invariants: (1) the recorded history is strictly serializable with consistent views, and what a
+//             dead process committed is there whole or not at all. (2) the others go on within a
+//             second of the death. (3) no context of the dead is left. (4) planted defects are
 //             found by the same checks.
 #include <gtest/gtest.h>
 
@@ -89,11 +91,13 @@ class LineScene {
       for (std::uint64_t i = 0; i < kLineCells; ++i)
         EXPECT_FALSE(line::is_locked(rig.word_of(rig.words() + 3 * i).load())) << "cell " << i;
       // Nobody met a dead process that had no line locked: the reaping of its participant comes by.
-      for (const std::uint32_t slot : {kVictim, kCorpse}) rig.upper().suspect(slot, LineRig::kIncarnation);
+      for (const std::uint32_t slot : {kVictim, kCorpse})
+        rig.upper().suspect(slot, LineRig::kIncarnation);
       for (std::uint32_t i = 0; i < rig.memory().contexts_high(); ++i) {
         const line::LineContextV1 &context = rig.memory().context(i);
         EXPECT_EQ(line::state_of(context.status.load()), line::State::kIdle) << "context " << i;
-        EXPECT_TRUE(context.owner.load() == line::Owner{} || i == player.thread().context_number()) << "context " << i;
+        EXPECT_TRUE(context.owner.load() == line::Owner{} || i == player.thread().context_number())
+            << "context " << i;
       }
     });
     return history::check(recorder_.read());
@@ -104,7 +108,8 @@ class LineScene {
  private:
   void plant_here() const {
     platform::plant(planted_);
-    if (planted_ != 0) platform::set_step_hook([](Step) { sched_yield(); });  // windows wide enough to be met
+    // windows wide enough to be met
+    if (planted_ != 0) platform::set_step_hook([](Step) { sched_yield(); });
   }
 
   MemoryFolder folder_;
@@ -122,7 +127,8 @@ TEST(LineHistory, OfProcessesIsStrictlySerializable) {
   scene.run_survivors_for(environment_number("TMH_HISTORY_STEPS", 2000));
   const history::Verdict verdict = scene.end();
   EXPECT_TRUE(verdict.ok()) << verdict.report();
-  std::printf("%s%llu attempts aborted\n", verdict.report().c_str(), static_cast<unsigned long long>(scene.aborts()));
+  std::printf("%s%llu attempts aborted\n", verdict.report().c_str(),
+              static_cast<unsigned long long>(scene.aborts()));
   EXPECT_GT(scene.aborts(), 0U) << "the processes never met";
 }
 
@@ -161,30 +167,35 @@ std::vector<std::uint32_t> volatile_steps() {
   std::vector<std::uint32_t> steps;
   for (auto step = static_cast<std::uint32_t>(Step::kLineLock);
        step <= static_cast<std::uint32_t>(Step::kLineRecovered); ++step) {
-    if (step != static_cast<std::uint32_t>(Step::kLineRedo) && step != static_cast<std::uint32_t>(Step::kLineRedoShown))
+    if (step != static_cast<std::uint32_t>(Step::kLineRedo) &&
+        step != static_cast<std::uint32_t>(Step::kLineRedoShown))
       steps.push_back(step);
   }
   return steps;
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryStep, LineKillTest, testing::ValuesIn(volatile_steps()), step_test_name);
+INSTANTIATE_TEST_SUITE_P(EveryStep, LineKillTest, testing::ValuesIn(volatile_steps()),
+                         step_test_name);
 
 class LinePlantedTest : public testing::TestWithParam<Planted> {};
 
 TEST_P(LinePlantedTest, IsFound) {
-  // Most runs find it, but every second one of those with a corpse does not: that had written one line, or others had not looked at both.
+  // Most runs find it, but every second one of those with a corpse does not: that had written one
+  // line, or others had not looked at both.
   const auto deadline = std::chrono::steady_clock::now() + hang_deadline();
   for (int repeat = 0; std::chrono::steady_clock::now() < deadline; ++repeat) {
     LineScene scene(static_cast<std::uint32_t>(GetParam()));
     if (GetParam() == Planted::kLineHalfRecovery) {
       // Past its commit point; of most instances that write, several lines follow.
-      ASSERT_TRUE(scene.sacrifice(kCorpse, Step::kLineCommitPoint, 10 + static_cast<std::uint32_t>(repeat % 30)));
+      ASSERT_TRUE(scene.sacrifice(kCorpse, Step::kLineCommitPoint,
+                                  10 + static_cast<std::uint32_t>(repeat % 30)));
     }
     scene.start_survivors();
     scene.run_survivors_for(2000);
     const history::Verdict verdict = scene.end();
     if (!verdict.ok()) {
-      std::printf("found after %d runs: %s\n", repeat + 1, history::to_string(verdict.violations.front().fault));
+      std::printf("found after %d runs: %s\n", repeat + 1,
+                  history::to_string(verdict.violations.front().fault));
       return;
     }
   }

@@ -1,6 +1,8 @@
-// tests/kill_random_test.cpp -- participants are killed at random moments and random steps, one or two at a time, and replaced.
-// Invariants: (1) the others go on within a second after each death, (2) the history is right, with all or nothing of each
-//             killed instance, (3) no slot and no version is leaked, (4) the domain stays usable over all deaths.
+// tests/kill_random_test.cpp -- participants are killed at random moments and random steps, one or
+// two at a time, and replaced.
+// Invariants: (1) the others go on within a second after each death, (2) the history is right, with
+//             all or nothing of each killed instance, (3) no slot and no version is leaked, (4) the
+//             domain stays usable over all deaths.
 // Size:       TMH_KILLS deaths in all (default 200), shared by the modes.
 #include <gtest/gtest.h>
 
@@ -25,9 +27,11 @@ namespace tmh::test {
 namespace {
 
 constexpr std::size_t kWorkers = 4;
-constexpr std::uint64_t kKillsPerBatch = 40;          // then the history so far is judged: the checker works in memory
+// then the history so far is judged: the checker works in memory
+constexpr std::uint64_t kKillsPerBatch = 40;
 constexpr std::uint64_t kEntriesPerLane = 3'000'000;  // address space only
-constexpr long kAimNs = 400'000;  // the kill falls somewhere in this time after a progress check: a few transactions
+// the kill falls somewhere in this time after a progress check: a few transactions
+constexpr long kAimNs = 400'000;
 
 class Battlefield {
  public:
@@ -46,20 +50,23 @@ class Battlefield {
   }
 
   void run_batch(std::uint64_t kills) {
-    Recorder recorder(static_cast<std::uint32_t>(kWorkers + kills) + 2, kEntriesPerLane, next_process_);
+    Recorder recorder(static_cast<std::uint32_t>(kWorkers + kills) + 2, kEntriesPerLane,
+                      next_process_);
     Shared<CrowdState> state;
     state->gate.reach(1);
     Children children;
-    for (std::size_t i = 0; i < kWorkers; ++i) child_of_[i] = start(&children, &recorder, &*state, i);
+    for (std::size_t i = 0; i < kWorkers; ++i)
+      child_of_[i] = start(&children, &recorder, &*state, i);
     std::uint64_t done = 0;
     while (done < kills && !testing::Test::HasFailure()) {
       std::vector<std::size_t> workers(kWorkers);
       std::iota(workers.begin(), workers.end(), std::size_t{0});
       std::shuffle(workers.begin(), workers.end(), random_);
       const std::size_t victims = random_() % 4 == 0 ? 2 : 1;
-      const std::string how =
-          strike(&children, &*state, {workers.begin(), workers.begin() + static_cast<long>(victims)});
-      const std::vector<std::size_t> others(workers.begin() + static_cast<long>(victims), workers.end());
+      const std::string how = strike(
+          &children, &*state, {workers.begin(), workers.begin() + static_cast<long>(victims)});
+      const std::vector<std::size_t> others(workers.begin() + static_cast<long>(victims),
+                                            workers.end());
       longest_wait_ = std::max(longest_wait_, expect_going_on(*state, others, how));
       for (std::size_t k = 0; k < victims; ++k)
         child_of_[workers[k]] = start(&children, &recorder, &*state, workers[k]);
@@ -90,14 +97,17 @@ class Battlefield {
                            [=, this] { work(folder_.path(), options_, recorder, state, worker); });
   }
 
-  // Kills each victim: at a random step of the engine, or at any instruction. Two victims: the second one often while it cleans
-  // up after the first. Returns a description.
-  std::string strike(Children *children, CrowdState *state, const std::vector<std::size_t> &victims) {
+  // Kills each victim: at a random step of the engine, or at any instruction. Two victims: the
+  // second one often while it cleans up after the first. Returns a description.
+  std::string strike(Children *children, CrowdState *state,
+                     const std::vector<std::size_t> &victims) {
     std::string how;
     for (const std::size_t victim : victims) {
-      EXPECT_TRUE(children->running(child_of_[victim])) << "worker " << victim << " ended by itself";
+      EXPECT_TRUE(children->running(child_of_[victim]))
+          << "worker " << victim << " ended by itself";
       const bool at_step = random_() % 2 == 0;
-      how += (how.empty() ? "" : " and ") + std::string("the death of worker ") + std::to_string(victim);
+      how += (how.empty() ? "" : " and ") + std::string("the death of worker ") +
+             std::to_string(victim);
       if (!at_step) {
         aim(children, *state, victim);
         continue;
@@ -110,7 +120,8 @@ class Battlefield {
     return how;
   }
 
-  // Lets the victim finish 0 to 7 transactions (0: it may not even have opened yet), then waits for a random instruction.
+  // Lets the victim finish 0 to 7 transactions (0: it may not even have opened yet), then waits for
+  // a random instruction.
   void aim(Children *children, const CrowdState &state, std::size_t victim) {
     const std::uint64_t wanted = state.finished[victim].load() + random_() % 8;
     EXPECT_TRUE(poll_until([&] { return state.finished[victim].load() >= wanted; }))
@@ -120,7 +131,8 @@ class Battlefield {
     children->kill(child_of_[victim], SIGKILL);
   }
 
-  // An armed victim that does not pass its step (no lock to repair, nobody to reap) is killed after some transactions.
+  // An armed victim that does not pass its step (no lock to repair, nobody to reap) is killed after
+  // some transactions.
   void wait_for_death(Children *children, CrowdState *state, std::size_t victim) {
     constexpr std::uint64_t kChances = 20;
     const std::uint64_t enough = state->finished[victim].load() + kChances;
@@ -132,7 +144,8 @@ class Battlefield {
     state->armed[victim].store(0);
   }
 
-  // Judges the recorded part, then takes the values that it ended with as those that the next part begins with.
+  // Judges the recorded part, then takes the values that it ended with as those that the next part
+  // begins with.
   void remember(const Recorder &recorder) {
     history::History part = recorder.read();
     part.initial = initial_;
@@ -141,8 +154,10 @@ class Battlefield {
     EXPECT_TRUE(verdict.ok());
     next_process_ = recorder.next_process();
     for (const history::Instance &instance : part.instances) {
-      if (instance.id.process + 1 != next_process_) continue;  // the set-up, or the audit after everybody else
-      for (const history::Operation &operation : instance.operations) initial_[operation.cell] = operation.value;
+      // the set-up, or the audit after everybody else
+      if (instance.id.process + 1 != next_process_) continue;
+      for (const history::Operation &operation : instance.operations)
+        initial_[operation.cell] = operation.value;
     }
   }
 
@@ -160,7 +175,8 @@ class KillRandomTest : public testing::TestWithParam<Mode> {};
 
 TEST_P(KillRandomTest, OthersGoOnAndTheHistoryIsRight) {
   if (const std::string why = why_unavailable(GetParam()); !why.empty()) GTEST_SKIP() << why;
-  const std::uint64_t kills = (environment_number("TMH_KILLS", 200) + std::size(kModes) - 1) / std::size(kModes);
+  const std::uint64_t kills =
+      (environment_number("TMH_KILLS", 200) + std::size(kModes) - 1) / std::size(kModes);
   Battlefield battlefield(GetParam(), seed());
   battlefield.set_up();
   for (std::uint64_t done = 0; done < kills && !HasFailure(); done += kKillsPerBatch) {
@@ -172,7 +188,8 @@ TEST_P(KillRandomTest, OthersGoOnAndTheHistoryIsRight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, KillRandomTest, testing::ValuesIn(kModes), mode_name);
-INSTANTIATE_TEST_SUITE_P(DurableModes, KillRandomTest, testing::ValuesIn(kDurableHybridModes), mode_name);
+INSTANTIATE_TEST_SUITE_P(DurableModes, KillRandomTest, testing::ValuesIn(kDurableHybridModes),
+                         mode_name);
 
 }  // namespace
 }  // namespace tmh::test

@@ -1,4 +1,5 @@
-// tests/kill_recovery_test.cpp -- the process that recovers a domain dies at each step of the recovery; the next one recovers all the same.
+// tests/kill_recovery_test.cpp -- the process that recovers a domain dies at each step of the
+// recovery; the next one recovers all the same.
 // Invariant: every acknowledged commit is there, no partial one is, however often recovery was cut.
 #include <gtest/gtest.h>
 
@@ -51,14 +52,17 @@ class Table {
   Segment segment_;
 };
 
-// Every commit stores its number in all pages. The last `buffered` are acknowledged only as buffered. In a hybrid domain three of four
-// commits are level 1's.
-void commit_and_die(const std::string &folder, Levels levels, std::uint64_t first, std::uint64_t buffered) {
+// Every commit stores its number in all pages. The last `buffered` are acknowledged only as
+// buffered. In a hybrid domain three of four commits are level 1's.
+void commit_and_die(const std::string &folder, Levels levels, std::uint64_t first,
+                    std::uint64_t buffered) {
   Table table(folder, levels);
-  const Site lines(table.domain(), "lines", "on-capacity"), pages(table.domain(), "pages", "always");
+  const Site lines(table.domain(), "lines", "on-capacity"),
+      pages(table.domain(), "pages", "always");
   for (std::uint64_t i = first; i < first + kCommits; ++i) {
     atomically(i % 4 == 0 ? pages : lines,
-               i + buffered < first + kCommits ? Durability::kStrict : Durability::kBuffered, [&](Fields) {
+               i + buffered < first + kCommits ? Durability::kStrict : Durability::kBuffered,
+               [&](Fields) {
                  for (std::uint64_t page = 0; page < kPages; ++page) table.word(page).store(i);
                });
   }
@@ -70,11 +74,14 @@ class KillRecoveryTest : public testing::TestWithParam<std::tuple<Levels, std::u
 TEST_P(KillRecoveryTest, TheNextOneFindsEverything) {
   const TempFolder folder;
   const Levels levels = std::get<0>(GetParam());
-  const std::string crash_at = std::string(platform::step_name(static_cast<Step>(std::get<1>(GetParam())))) + ":1";
+  const std::string crash_at =
+      std::string(platform::step_name(static_cast<Step>(std::get<1>(GetParam())))) + ":1";
   std::uint64_t last = 0;
   for (int life = 0; life < 4; ++life) {
     const std::uint64_t first = last + 1;
-    EXPECT_EQ(run_in_child("writer", [&] { commit_and_die(folder / "domain", levels, first, 20); }).signal, SIGKILL);
+    EXPECT_EQ(run_in_child("writer", [&] { commit_and_die(folder / "domain", levels, first, 20); })
+                  .signal,
+              SIGKILL);
     last += kCommits;
     for (int cut = 0; cut <= life; ++cut) {
       const ChildEnd end = run_in_child("recovering", [&] {
@@ -89,7 +96,8 @@ TEST_P(KillRecoveryTest, TheNextOneFindsEverything) {
     const ChildEnd end = run_in_child("reader", [&] {
       Table table(folder / "domain", levels);
       query(table.domain(), [&] {
-        for (std::uint64_t page = 0; page < kPages; ++page) EXPECT_EQ(table.word(page).load(), last);
+        for (std::uint64_t page = 0; page < kPages; ++page)
+          EXPECT_EQ(table.word(page).load(), last);
       });
       table.domain().close();
     });
@@ -97,16 +105,17 @@ TEST_P(KillRecoveryTest, TheNextOneFindsEverything) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryStep, KillRecoveryTest,
-                         testing::Combine(testing::Values(Levels::kPage, Levels::kHybrid),
-                                          testing::Range(static_cast<std::uint32_t>(Step::kRecoverySalvaged),
-                                                         static_cast<std::uint32_t>(Step::kRecoveryDone) + 1)),
-                         [](const testing::TestParamInfo<std::tuple<Levels, std::uint32_t>> &one) {
-                           std::string name = std::string(to_string(std::get<0>(one.param))) + "_" +
-                                              platform::step_name(static_cast<Step>(std::get<1>(one.param)));
-                           for (char &c : name) c = c == '-' ? '_' : c;
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    EveryStep, KillRecoveryTest,
+    testing::Combine(testing::Values(Levels::kPage, Levels::kHybrid),
+                     testing::Range(static_cast<std::uint32_t>(Step::kRecoverySalvaged),
+                                    static_cast<std::uint32_t>(Step::kRecoveryDone) + 1)),
+    [](const testing::TestParamInfo<std::tuple<Levels, std::uint32_t>> &one) {
+      std::string name = std::string(to_string(std::get<0>(one.param))) + "_" +
+                         platform::step_name(static_cast<Step>(std::get<1>(one.param)));
+      for (char &c : name) c = c == '-' ? '_' : c;
+      return name;
+    });
 
 }  // namespace
 }  // namespace tmh::test

@@ -1,14 +1,23 @@
-// tests/kill_regressions_test.cpp -- defects that a review found in what happens after a death, a reclaim, a fork or a refusal.
-// Invariants: (1) a writer that died before its commit point leaves nothing in a segment that its inheritor had not mapped,
-//             (2) eager: rebuilding the access table keeps accesses to segments that the inheritor has not mapped,
-//             (3) an opener without descriptors gets an error; the files that others use stay, and they stay participants,
-//             (4) a page that was read and then reclaimed by the kernel still conflicts, also after the fault ring overflowed,
-//             (5) mapping a heap and growing inside instances, in two threads, do not lock each other out,
+// tests/kill_regressions_test.cpp -- defects that a review found in what happens after a death, a
+// reclaim, a fork or a refusal.
+// Invariants: (1) a writer that died before its commit point leaves nothing in a segment that its
+//             inheritor had not mapped,
+//             (2) eager: rebuilding the access table keeps accesses to segments that the inheritor
+//                 has not mapped,
+//             (3) an opener without descriptors gets an error; the files that others use stay, and
+//                 they stay participants,
+//             (4) a page that was read and then reclaimed by the kernel still conflicts, also after
+//                 the fault ring overflowed,
+//             (5) mapping a heap and growing inside instances, in two threads, do not lock each
+//                 other out,
 //             (6) a child forked while a thread grows a segment does not keep the folder locked,
 //             (7) a begin that waits while another thread closes is refused, no crash,
-//             (8) a retry that sleeps, and a look at the counters, while another thread closes are refused, no crash,
-//             (9) a version that a dead process had sent home but not freed, and that a repair links again, hides no later commit,
-//             (10) a death in the growing of the commit log's ring, under the domain lock, keeps nobody from growing it.
+//             (8) a retry that sleeps, and a look at the counters, while another thread closes are
+//                 refused, no crash,
+//             (9) a version that a dead process had sent home but not freed, and that a repair
+//                 links again, hides no later commit,
+//             (10) a death in the growing of the commit log's ring, under the domain lock, keeps
+//                  nobody from growing it.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -53,7 +62,8 @@ TEST_P(RegressionsModeTest, AnUnpublishedCommitLeavesNothingInASegmentUnknownToI
                    store(word(known, 0), std::uint64_t{1});
                    turn->reach(1);
                    turn->await(2);
-                   store(word(known, 1), std::uint64_t{2});  // eager: the handler inherits; lazy: end() does
+                   // eager: the handler inherits; lazy: end() does
+                   store(word(known, 1), std::uint64_t{2});
                    static_cast<void>(domain.end());
                    EXPECT_GE(domain.counters().lock_recoveries, 1U);
                    const Segment unknown = domain.map("unknown.raw", raw_segment());
@@ -64,7 +74,8 @@ TEST_P(RegressionsModeTest, AnUnpublishedCommitLeavesNothingInASegmentUnknownToI
                      });
                    };
                    expect_nothing();
-                   for (std::uint64_t i = 0; i < 3; ++i) {  // the dead one's version slots are used again
+                   // the dead one's version slots are used again
+                   for (std::uint64_t i = 0; i < 3; ++i) {
                      atomically(domain, [&] {
                        store(word(known, 5), std::uint64_t{5});
                        store(word(known, 6), i);
@@ -88,7 +99,8 @@ TEST_P(RegressionsModeTest, AnUnpublishedCommitLeavesNothingInASegmentUnknownToI
   children.expect_success();
 }
 
-// Turns: 1 to 3 all are there, 4 victim is dead, 5 reader and 6 stuck reader have seen its commit, 7 writer has committed on top of it,
+// Turns: 1 to 3 all are there, 4 victim is dead, 5 reader and 6 stuck reader have seen its commit,
+//        7 writer has committed on top of it,
 // 8 reader has seen that.
 TEST_P(RegressionsModeTest, AVersionLinkedAgainByARepairHidesNoLaterCommit) {
   const std::string folder = folder_.path();
@@ -105,7 +117,8 @@ TEST_P(RegressionsModeTest, AVersionLinkedAgainByARepairHidesNoLaterCommit) {
   };
   spawn("reader", 1, [&](const Domain &domain, const Segment &segment) {
     turn->await(4);
-    query(domain, [&] { static_cast<void>(load(word(segment, 9))); });  // page 0 is not touched, and home has it
+    // page 0 is not touched, and home has it
+    query(domain, [&] { static_cast<void>(load(word(segment, 9))); });
     turn->reach(5);
     turn->await(7);
     query(domain, [&] { EXPECT_EQ(load(word(segment, 0)), 2U); });
@@ -121,7 +134,8 @@ TEST_P(RegressionsModeTest, AVersionLinkedAgainByARepairHidesNoLaterCommit) {
   });
   spawn("writer", 3, [&](const Domain &domain, const Segment &segment) {
     turn->await(6);
-    atomically(domain, [&] { store(word(segment, 0), load(word(segment, 0)) + 1); });  // the first to take the lock
+    // the first to take the lock
+    atomically(domain, [&] { store(word(segment, 0), load(word(segment, 0)) + 1); });
     EXPECT_GE(domain.counters().lock_recoveries, 1U);
     turn->reach(7);
     turn->await(8);
@@ -140,7 +154,8 @@ TEST_P(RegressionsModeTest, AVersionLinkedAgainByARepairHidesNoLaterCommit) {
   children.expect_success();
 }
 
-// Turns: 1 inheritor runs, 2 reader has read, 3 victim is dead, 4 table is rebuilt, 5 writer has ended, 6 reader has ended.
+// Turns: 1 inheritor runs, 2 reader has read, 3 victim is dead, 4 table is rebuilt, 5 writer has
+//        ended, 6 reader has ended.
 TEST(RegressionsTest, EagerAccessesToASegmentUnknownToTheInheritorSurviveTheRebuild) {
   const MemoryFolder folder;
   DomainOptions options;
@@ -195,7 +210,8 @@ TEST(RegressionsTest, EagerAccessesToASegmentUnknownToTheInheritorSurviveTheRebu
   });
   turn->reach(5);
   children.expect_success();
-  EXPECT_NE(reader_committed->load(), writer_committed->load()) << "one of the two must fail, and only one";
+  EXPECT_NE(reader_committed->load(), writer_committed->load())
+      << "one of the two must fail, and only one";
   expect_child("auditor", [&] {
     const Domain domain = Domain::open(folder.path(), options);
     const Segment unknown = domain.map("unknown.raw", raw_segment());
@@ -228,7 +244,9 @@ TEST(RegressionsTest, AnOpenerWithoutDescriptorsGetsAnErrorAndTheFilesInUseStay)
                    holder_pid->store(getpid());
                    turn->reach(1);
                    turn->await(2);
-                   query(domain, [&] { EXPECT_EQ(load(word(segment, 0)), 2U) << "two domains in one folder"; });
+                   query(domain, [&] {
+                     EXPECT_EQ(load(word(segment, 0)), 2U) << "two domains in one folder";
+                   });
                  }));
   turn->await(1);
   const ino_t state = inode(folder / "tmh.state");
@@ -237,7 +255,8 @@ TEST(RegressionsTest, AnOpenerWithoutDescriptorsGetsAnErrorAndTheFilesInUseStay)
     const int first_free = dup(STDOUT_FILENO);
     ASSERT_GE(first_free, 0);
     close(first_free);
-    // One descriptor more each time: the opener runs out of them at every place where it opens a file.
+    // One descriptor more each time: the opener runs out of them at every place where it opens a
+    // file.
     int refusals = 0;
     Domain domain;
     for (int limit = first_free; !domain && refusals < 100; ++limit) {
@@ -252,9 +271,10 @@ TEST(RegressionsTest, AnOpenerWithoutDescriptorsGetsAnErrorAndTheFilesInUseStay)
     limit_descriptors(static_cast<rlim_t>(first_free) + 100);
     ASSERT_TRUE(domain);
     const auto participants = domain.participants();
-    EXPECT_TRUE(std::any_of(participants.begin(), participants.end(), [&](const ParticipantInfo &other) {
-      return other.pid == holder_pid->load();
-    })) << "the holder was taken for dead";
+    EXPECT_TRUE(
+        std::any_of(participants.begin(), participants.end(),
+                    [&](const ParticipantInfo &other) { return other.pid == holder_pid->load(); }))
+        << "the holder was taken for dead";
     const Segment segment = domain.map("a.raw", raw_segment());
     atomically(domain, [&] { store(word(segment, 0), load(word(segment, 0)) + 1); });
   });
@@ -264,9 +284,11 @@ TEST(RegressionsTest, AnOpenerWithoutDescriptorsGetsAnErrorAndTheFilesInUseStay)
 
 // Bit 63 of a page's entry: present in this process's page table. Readable without privileges.
 bool is_present(const void *address) {
-  const int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);  // no stream: it wants whole entries
+  // no stream: it wants whole entries
+  const int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   std::uint64_t entry = 0;
-  const auto offset = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(address) / kPageBytes * sizeof entry);
+  const auto offset =
+      static_cast<off_t>(reinterpret_cast<std::uintptr_t>(address) / kPageBytes * sizeof entry);
   const ssize_t got = pread(pagemap, &entry, sizeof entry, offset);
   close(pagemap);
   if (got != sizeof entry) throw std::runtime_error("cannot read pagemap");
@@ -283,28 +305,32 @@ TEST(RegressionsTest, AReclaimedPageStillConflictsAfterTheFaultRingOverflowed) {
   const Shared<Turn> turn;
   const Shared<std::atomic<bool>> reclaimed;
   Children children;
-  children.spawn(
-      "reader", role(*turn, [&] {
-        const Domain domain = Domain::open(folder.path(), options);
-        const Segment field = domain.map("field.raw", raw_segment(kFieldPages * kPageBytes));
-        domain.begin();
-        std::uint64_t sum = load(word(field, kRead));
-        for (std::uint64_t page = 10; page < kTouched; ++page) sum += load(word(field, page));
-        reclaimed->store(madvise(field.data(), 8 * kPageBytes, MADV_PAGEOUT) == 0 && !is_present(&word(field, kRead)));
-        turn->reach(1);
-        turn->await(2);
-        store(word(field, kWritten), sum + 1);
-        EXPECT_EQ(domain.end(), Status::kAborted);
-      }));
+  children.spawn("reader", role(*turn, [&] {
+                   const Domain domain = Domain::open(folder.path(), options);
+                   const Segment field =
+                       domain.map("field.raw", raw_segment(kFieldPages * kPageBytes));
+                   domain.begin();
+                   std::uint64_t sum = load(word(field, kRead));
+                   for (std::uint64_t page = 10; page < kTouched; ++page)
+                     sum += load(word(field, page));
+                   reclaimed->store(madvise(field.data(), 8 * kPageBytes, MADV_PAGEOUT) == 0 &&
+                                    !is_present(&word(field, kRead)));
+                   turn->reach(1);
+                   turn->await(2);
+                   store(word(field, kWritten), sum + 1);
+                   EXPECT_EQ(domain.end(), Status::kAborted);
+                 }));
   children.spawn("writer", role(*turn, [&] {
                    turn->await(1);
                    const Domain domain = Domain::open(folder.path(), options);
-                   const Segment field = domain.map("field.raw", raw_segment(kFieldPages * kPageBytes));
+                   const Segment field =
+                       domain.map("field.raw", raw_segment(kFieldPages * kPageBytes));
                    atomically(domain, [&] { store(word(field, kRead), std::uint64_t{99}); });
                    turn->reach(2);
                  }));
   children.expect_success();
-  if (!reclaimed->load()) GTEST_SKIP() << "the kernel did not take the page back, so nothing was put to the test";
+  if (!reclaimed->load())
+    GTEST_SKIP() << "the kernel did not take the page back, so nothing was put to the test";
 }
 
 TEST(RegressionsTest, MappingAHeapAndGrowingInsideInstancesBothFinish) {
@@ -329,7 +355,8 @@ TEST(RegressionsTest, MappingAHeapAndGrowingInsideInstancesBothFinish) {
     SegmentOptions heap;
     heap.size_bytes = std::uint64_t{1} << 20;
     heap.max_bytes = std::uint64_t{1} << 21;
-    for (int i = 0; i < kMaps; ++i) domain.unmap(domain.map("heap" + std::to_string(i % kHeaps), heap));
+    for (int i = 0; i < kMaps; ++i)
+      domain.unmap(domain.map("heap" + std::to_string(i % kHeaps), heap));
     grower.join();
     EXPECT_EQ(segment.size_bytes(), (1 + kGrowths) * kPageBytes);
   });
@@ -354,7 +381,8 @@ TEST(RegressionsTest, AChildForkedDuringAGrowthDoesNotKeepTheFolderLocked) {
       // Another growth after each fork: had the child kept the lock, it would never come.
       const std::uint64_t before = growths;
       children.spawn("bystander", [&] { turn->await(1); });
-      EXPECT_TRUE(poll_until([&] { return growths >= before + 2; }, hang_deadline() / 2)) << "fork " << i;
+      EXPECT_TRUE(poll_until([&] { return growths >= before + 2; }, hang_deadline() / 2))
+          << "fork " << i;
       if (HasFailure()) break;
     }
     stop = true;
@@ -446,7 +474,8 @@ TEST_P(RegressionsModeTest, TheRingGrowsAfterADeathInItsGrowing) {
     own.commit(0, 2);
     struct stat ring {};
     ASSERT_EQ(stat((folder_ / "tmh.commits").c_str(), &ring), 0);
-    const rlimit no_core{0, 0}, no_longer{static_cast<rlim_t>(ring.st_size), static_cast<rlim_t>(ring.st_size)};
+    const rlimit no_core{0, 0},
+        no_longer{static_cast<rlim_t>(ring.st_size), static_cast<rlim_t>(ring.st_size)};
     ASSERT_NE(signal(SIGXFSZ, SIG_DFL), SIG_ERR);  // whoever started us may ignore it
     ASSERT_EQ(setrlimit(RLIMIT_CORE, &no_core), 0);
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &no_longer), 0);

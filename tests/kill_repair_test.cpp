@@ -1,7 +1,10 @@
-// tests/kill_repair_test.cpp -- what others see while the links of the version store are rebuilt after a death, and after all have died.
-// Invariants: (1) a snapshot stays what it is while a peer repairs: pages with pending versions are never read from home, (2) when
-//             every participant is killed, the next one finds each committed instance, whole, and nothing else, (3) what a repair has linked
-//             again, and others have committed on top of, is no secret to whoever committed elsewhere meanwhile.
+// tests/kill_repair_test.cpp -- what others see while the links of the version store are rebuilt
+// after a death, and after all have died.
+// Invariants: (1) a snapshot stays what it is while a peer repairs: pages with pending versions are
+//             never read from home, (2) when every participant is killed, the next one finds each
+//             committed instance, whole, and nothing else, (3) what a repair has linked again, and
+//             others have committed on top of, is no secret to whoever committed elsewhere
+//             meanwhile.
 #include <signal.h>
 #include <unistd.h>
 
@@ -46,8 +49,9 @@ void tell_repair(platform::Step step) {
   if (step == platform::Step::kRepairStart) repairing->store(true);
 }
 
-// Per death: the reader has its snapshot and has touched nothing; the victim dies with the lock; the writer inherits it and repairs;
-// the reader touches everything meanwhile. Turns of a round: +1 reader ready, +2 victim dead, +3 repaired, +4 read.
+// Per death: the reader has its snapshot and has touched nothing; the victim dies with the lock;
+// the writer inherits it and repairs; the reader touches everything meanwhile. Turns of a round: +1
+// reader ready, +2 victim dead, +3 repaired, +4 read.
 TEST_P(RepairTest, SnapshotsHoldWhileAPeerRepairs) {
   const std::string folder = folder_.path();
   const Shared<Turn> turn;
@@ -80,13 +84,16 @@ TEST_P(RepairTest, SnapshotsHoldWhileAPeerRepairs) {
   children.spawn("reader", [&] {
     for (std::uint32_t round = kFirst; round < kLast; round += kPerRound) {
       turn->await(round);
-      const Field field(folder, options());  // opened anew: every touch is a first one, in every mode
+      // opened anew: every touch is a first one, in every mode
+      const Field field(folder, options());
       query(field.domain, [&] {
         turn->reach(round + 1);
         while (!flag->load() && turn->now() < round + 3) continue;  // spins: the repair is short
-        // Whoever touches too early waits for the lock, and sees nothing: other moments and other first pages each round.
+        // Whoever touches too early waits for the lock, and sees nothing: other moments and other
+        // first pages each round.
         const std::uint64_t patience_ns = (round - kFirst) / kPerRound / 2 * 20'000;
-        for (const std::uint64_t until = monotonic_ns() + patience_ns; monotonic_ns() < until;) continue;
+        for (const std::uint64_t until = monotonic_ns() + patience_ns; monotonic_ns() < until;)
+          continue;
         const bool backwards = (round - kFirst) / kPerRound % 2 != 0;
         for (std::uint64_t i = 0; i < kPages; ++i) {
           const std::uint64_t page = backwards ? kPages - 1 - i : i;
@@ -110,13 +117,16 @@ TEST_P(RepairTest, SnapshotsHoldWhileAPeerRepairs) {
   children.expect_success();
 }
 
-// Turns: 1 to 3 all are there, 4 victim is dead, its version home and not freed, 5 bystander runs an update, 6 stuck reader has a snapshot, 7
-// writer has repaired and committed on top of the version, 8 bystander has committed to a page of its own, and looked.
+// Turns: 1 to 3 all are there, 4 victim is dead, its version home and not freed, 5 bystander runs
+//        an update, 6 stuck reader has a snapshot, 7
+// writer has repaired and committed on top of the version, 8 bystander has committed to a page of
+// its own, and looked.
 TEST_P(RepairTest, ACommitterElsewhereSeesWhatWasCommittedOnTopOfAVersionLinkedAgain) {
   const std::string folder = folder_.path();
   const Shared<Turn> turn;
   Children children;
-  const auto spawn = [&](const char *name, std::uint32_t place, const std::function<void(const Actor &)> &body) {
+  const auto spawn = [&](const char *name, std::uint32_t place,
+                         const std::function<void(const Actor &)> &body) {
     children.spawn(name, role(*turn, [&, place, body] {
                      turn->await(place - 1);
                      const Actor self(folder, options());
@@ -183,7 +193,8 @@ TEST_P(RepairTest, CommitsSurviveTheDeathOfAllParticipants) {
         work(folder_.path(), options(), &recorder, &*state, worker);
       });
     }
-    ASSERT_TRUE(poll_until([&] { return state->finished[1].load() + state->finished[2].load() >= 100; }));
+    ASSERT_TRUE(
+        poll_until([&] { return state->finished[1].load() + state->finished[2].load() >= 100; }));
     for (std::size_t i = 0; i < kWorkers; ++i) children.kill(i, SIGKILL);
     for (std::size_t i = 0; i < kWorkers; ++i) children.bury(i);
     audit_alone(folder_.path(), options(), &recorder);

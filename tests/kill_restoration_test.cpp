@@ -1,6 +1,9 @@
-// tests/kill_restoration_test.cpp -- the restoration of a moment dies at each of its operations on files, and is gone on with in all ways.
-// Invariants: (1) the same moment and, until it is done, a later one can be restored then, exactly. (2) an earlier moment, and the end of the
-//             log that the copy has itself, are refused or exact; after a refusal (1) still holds. All of it across the end of a generation,
+// tests/kill_restoration_test.cpp -- the restoration of a moment dies at each of its operations on
+// files, and is gone on with in all ways.
+// Invariants: (1) the same moment and, until it is done, a later one can be restored then, exactly.
+//             (2) an earlier moment, and the end of the log that the copy has itself, are refused
+//                 or exact; after a refusal (1) still holds. All of it across the end of a
+//                 generation,
 //             with shared memory and without.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -39,11 +42,12 @@ class KillRestorationTest : public testing::Test {
   // A backup, and two generations behind it; the domain's folder is the archive.
   void SetUp() override {
     for (std::uint64_t first = 1; first <= kEach + 1; first += kEach) {
-      in_domain(live_, durable_options(), Ending::kKilled, [&](const Domain &domain, const Segment &segment) {
-        if (first == 1) domain.backup(base_);
-        for (std::uint64_t n = first; n < first + kEach; ++n)
-          atomically(domain, [&] { word_of(segment, page_of(n)) = n; });
-      });
+      in_domain(live_, durable_options(), Ending::kKilled,
+                [&](const Domain &domain, const Segment &segment) {
+                  if (first == 1) domain.backup(base_);
+                  for (std::uint64_t n = first; n < first + kEach; ++n)
+                    atomically(domain, [&] { word_of(segment, page_of(n)) = n; });
+                });
       copy_base();
       RecoverOptions all;
       all.log_folder = live_;
@@ -78,7 +82,8 @@ class KillRestorationTest : public testing::Test {
     const Segment segment = domain.map("a.db", raw_pages(64));
     return query(domain, [&] {
       std::uint64_t count = 0;
-      for (std::uint64_t page = 1; page <= kEach; ++page) count = std::max(count, word_of(segment, page));
+      for (std::uint64_t page = 1; page <= kEach; ++page)
+        count = std::max(count, word_of(segment, page));
       for (std::uint64_t n = 1; n <= kEach; ++n) {
         const std::uint64_t newest = count >= n + kEach ? n + kEach : count >= n ? n : 0;
         if (word_of(segment, page_of(n)) != newest) return -1;
@@ -123,7 +128,8 @@ TEST_F(KillRestorationTest, MayGoFurther) {
   EXPECT_EQ(longest, kAll - 1);
 }
 
-// Neither an earlier moment nor, without the archive, what the copy's own log has; its last file comes from the archive in the end.
+// Neither an earlier moment nor, without the archive, what the copy's own log has; its last file
+// comes from the archive in the end.
 TEST_F(KillRestorationTest, HasNoEarlierEnd) {
   for (const bool has_archive : {false, true}) {
     int refused = 0;
@@ -136,11 +142,14 @@ TEST_F(KillRestorationTest, HasNoEarlierEnd) {
       if (other == Errc::kOk) {
         const int found = transactions();
         const int before = has_archive ? static_cast<int>(kEach) : 0;
-        EXPECT_TRUE(refused == 0 ? found == before : found == kAll - 1 || (!has_archive && found == kAll)) << found;
+        EXPECT_TRUE(refused == 0 ? found == before
+                                 : found == kAll - 1 || (!has_archive && found == kAll))
+            << found;
         continue;
       }
       ++refused;
-      EXPECT_TRUE(other == (has_archive ? Errc::kBadArgument : Errc::kLogDamaged) || other == Errc::kLogMissing);
+      EXPECT_TRUE(other == (has_archive ? Errc::kBadArgument : Errc::kLogDamaged) ||
+                  other == Errc::kLogMissing);
       ASSERT_EQ(recovers(until(second_end_ - 8)), Errc::kOk);
       EXPECT_EQ(transactions(), kAll - 1);
     }

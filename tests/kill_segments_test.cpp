@@ -1,9 +1,13 @@
-// tests/kill_segments_test.cpp -- durable domains whose processes make, map, unmap and grow segments, take checkpoints, archive and are killed.
-// Model:      memory outside the domain (support/mortals.h). A worker has a word of its own on each page of each segment; what it stores there is the
-//             number of its instance.
-// Invariants: (1) every word is as its owner's last instance that committed left it; all that was acknowledged did, also when shared memory is lost.
-//             (2) a backup holds the same. (3) what the archive and a backup hold together is the same again.
-// Size:       TMH_SEGMENT_KILLS deaths in all (default 30), shared by the modes; half of them are of all workers at once.
+// tests/kill_segments_test.cpp -- durable domains whose processes make, map, unmap and grow
+// segments, take checkpoints, archive and are killed.
+// Model:      memory outside the domain (support/mortals.h). A worker has a word of its own on each
+//             page of each segment; what it stores there is the number of its instance.
+// Invariants: (1) every word is as its owner's last instance that committed left it; all that was
+//             acknowledged did, also when shared memory is lost.
+//             (2) a backup holds the same. (3) what the archive and a backup hold together is the
+//                 same again.
+// Size:       TMH_SEGMENT_KILLS deaths in all (default 30), shared by the modes; half of them are
+//             of all workers at once.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,8 +37,8 @@ namespace tmh::test {
 namespace {
 
 constexpr std::uint32_t kWorkers = 3, kSegments = 6;
-constexpr std::uint64_t kPagesAtFirst = 8, kPagesMax = 64, kWordsPerPage = kPageBytes / 8, kStoresMax = 60,
-                        kStoresOfSmall = 4, kBallastWords = 54;
+constexpr std::uint64_t kPagesAtFirst = 8, kPagesMax = 64, kWordsPerPage = kPageBytes / 8,
+                        kStoresMax = 60, kStoresOfSmall = 4, kBallastWords = 54;
 constexpr long kAimNs = 4'000'000;
 
 struct Store {
@@ -53,7 +57,8 @@ struct Ledger {
 };
 
 Words after(Words model, const Plan &plan, std::uint64_t number) {
-  for (std::uint64_t i = 0; i < plan.count; ++i) model[plan.stores[i].segment][plan.stores[i].page] = number;
+  for (std::uint64_t i = 0; i < plan.count; ++i)
+    model[plan.stores[i].segment][plan.stores[i].page] = number;
   return model;
 }
 
@@ -68,12 +73,13 @@ SegmentOptions pages(std::uint64_t count) {
 field<std::uint64_t> &word(const Segment &segment, std::uint64_t page, std::uint32_t worker) {
   // Lines apart on some pages, and one for all on others.
   const std::uint64_t index = page % 2 == 0 ? worker * 8 : worker;
-  return reinterpret_cast<field<std::uint64_t> *>(segment.data())[page * kWordsPerPage + 100 + index];
+  return reinterpret_cast<field<std::uint64_t> *>(
+      segment.data())[page * kWordsPerPage + 100 + index];
 }
 // So that log files do not last long.
 field<std::uint64_t> *ballast_of(field<std::uint64_t> *word) {
-  auto *const page =
-      reinterpret_cast<field<std::uint64_t> *>(reinterpret_cast<std::uintptr_t>(word) & ~(kPageBytes - 1));
+  auto *const page = reinterpret_cast<field<std::uint64_t> *>(
+      reinterpret_cast<std::uintptr_t>(word) & ~(kPageBytes - 1));
   return page + 128 + static_cast<std::uint64_t>(word - page - 100) % 7 * kBallastWords;
 }
 void fill(field<std::uint64_t> *word, std::uint64_t number) {
@@ -81,7 +87,8 @@ void fill(field<std::uint64_t> *word, std::uint64_t number) {
 }
 bool is_filled_alike(field<std::uint64_t> *word) {
   const field<std::uint64_t> *const ballast = ballast_of(word);
-  return std::all_of(ballast, ballast + kBallastWords, [&](const auto &one) { return one == ballast[0]; });
+  return std::all_of(ballast, ballast + kBallastWords,
+                     [&](const auto &one) { return one == ballast[0]; });
 }
 field<std::uint64_t> &done_of(const Segment &first, std::uint32_t worker) {
   return reinterpret_cast<field<std::uint64_t> *>(first.data())[worker];
@@ -89,8 +96,8 @@ field<std::uint64_t> &done_of(const Segment &first, std::uint32_t worker) {
 
 class Worker {
  public:
-  Worker(const std::string &folder, const DomainOptions &options, std::uint32_t number, Ledger *ledger,
-         std::uint64_t random_seed)
+  Worker(const std::string &folder, const DomainOptions &options, std::uint32_t number,
+         Ledger *ledger, std::uint64_t random_seed)
       : folder_(folder),
         options_(options),
         number_(number),
@@ -102,7 +109,8 @@ class Worker {
     while (!ledger_.stop && !testing::Test::HasFailure()) {
       open();
       settle();
-      for (std::uint64_t left = 20 + random(60); left > 0 && !ledger_.stop && !testing::Test::HasFailure(); --left) {
+      for (std::uint64_t left = 20 + random(60);
+           left > 0 && !ledger_.stop && !testing::Test::HasFailure(); --left) {
         reference_.life.die_where_asked();
         step();
         ++reference_.life.steps;
@@ -112,8 +120,10 @@ class Worker {
   }
   // As its last life left it.
   void settle() {
-    const std::uint64_t done = query(domain_, [&] { return done_of(segments_.at(0), number_).load(); });
-    reference_.settle(done, [&](const Words &before, const Plan &plan) { return after(before, plan, done); });
+    const std::uint64_t done =
+        query(domain_, [&] { return done_of(segments_.at(0), number_).load(); });
+    reference_.settle(
+        done, [&](const Words &before, const Plan &plan) { return after(before, plan, done); });
   }
   void open() {
     domain_ = Domain::open(folder_, options_);
@@ -147,7 +157,8 @@ class Worker {
     if (dice == 8) return domain_.flush();
     change();
   }
-  // Where somebody has died of a data file's sync it may be the business of those who had the file open before (kIo).
+  // Where somebody has died of a data file's sync it may be the business of those who had the file
+  // open before (kIo).
   template <class Call>
   void bring_up(const Call &checkpoint) {
     try {
@@ -155,7 +166,8 @@ class Worker {
       ++ledger_.checkpoints;
     } catch (const Error &error) {
       EXPECT_EQ(error.errc(), Errc::kIo) << error.what();
-      EXPECT_NE(std::string(error.what()).find("died that synced it"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("died that synced it"), std::string::npos)
+          << error.what();
     }
   }
   void map(std::uint32_t segment) {
@@ -180,7 +192,8 @@ class Worker {
     const Words &before = reference_.model();
     const auto body = [&] {
       for (std::uint64_t i = 0; i < plan.count; ++i) {
-        field<std::uint64_t> &mine = word(segments_.at(plan.stores[i].segment), plan.stores[i].page, number_);
+        field<std::uint64_t> &mine =
+            word(segments_.at(plan.stores[i].segment), plan.stores[i].page, number_);
         const std::uint64_t seen = mine;
         EXPECT_TRUE(seen == before[plan.stores[i].segment][plan.stores[i].page] || seen == number);
         mine = number;
@@ -231,7 +244,8 @@ class KillSegmentsTest : public testing::TestWithParam<Mode> {
 
   void expect_words(const Domain &domain, const std::string &where) {
     std::map<std::uint32_t, Segment> segments;
-    for (std::uint32_t i = 0; i < kSegments; ++i) segments[i] = domain.map(name_of(i), pages(kPagesAtFirst));
+    for (std::uint32_t i = 0; i < kSegments; ++i)
+      segments[i] = domain.map(name_of(i), pages(kPagesAtFirst));
     query(domain, [&] {
       for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
         const Words &model = ledger_->of[worker].model();
@@ -239,7 +253,8 @@ class KillSegmentsTest : public testing::TestWithParam<Mode> {
           const std::uint64_t count = segment.size_bytes() / kPageBytes;
           for (std::uint64_t page = 0; page < kPagesMax; ++page) {
             const std::uint64_t now = page < count ? word(segment, page, worker).load() : 0;
-            ASSERT_TRUE(page >= count || is_filled_alike(&word(segment, page, worker))) << where << ": page " << page;
+            ASSERT_TRUE(page >= count || is_filled_alike(&word(segment, page, worker)))
+                << where << ": page " << page;
             ASSERT_EQ(now, model[number][page])
                 << where << ": worker " << worker << ", segment " << number << ", page " << page;
           }
@@ -249,7 +264,8 @@ class KillSegmentsTest : public testing::TestWithParam<Mode> {
   }
   // REQUIRES: no worker runs. Makes a backup: once for the end, and now and then for a look at it.
   void judge() {
-    const bool is_first = !std::filesystem::exists(base_), copies = is_first || workers_.random(3) == 0;
+    const bool is_first = !std::filesystem::exists(base_),
+               copies = is_first || workers_.random(3) == 0;
     const std::string copy = is_first ? base_ : folder_ / "copy";
     expect_child("judge", [&] {
       for (std::uint32_t i = 0; i < kWorkers; ++i) {
@@ -269,14 +285,16 @@ class KillSegmentsTest : public testing::TestWithParam<Mode> {
     });
     std::filesystem::remove_all(folder_ / "copy");
   }
-  // REQUIRES: closed. The first backup, brought to the end by what was archived and what the domain still has.
+  // REQUIRES: closed. The first backup, brought to the end by what was archived and what the domain
+  // still has.
   void roll_forward() {
     RecoverOptions all;
     all.log_folder = domain_folder() + ".archive";
     std::filesystem::create_directories(all.log_folder);
     for (const auto &entry : std::filesystem::directory_iterator(domain_folder())) {
       const std::string name = entry.path().filename();
-      if (name.starts_with("tmh.log.0")) std::filesystem::copy(entry.path(), all.log_folder + "/" + name);
+      if (name.starts_with("tmh.log.0"))
+        std::filesystem::copy(entry.path(), all.log_folder + "/" + name);
     }
     expect_child("roll forward", [&] {
       (void)recover(base_, all);
@@ -294,13 +312,14 @@ class KillSegmentsTest : public testing::TestWithParam<Mode> {
                    }};
   const std::string base_ = folder_ / "base";
 };
-INSTANTIATE_TEST_SUITE_P(DurableModes, KillSegmentsTest,
-                         testing::Values(kDurableHybridModes[0],
-                                         Mode{"HybridStrictSignal", Detection::kLazy, Tracking::kSignalHot,
-                                              Levels::kHybrid, LineChoice::kSoftware, Durability::kStrict},
-                                         Mode{"PageStrict", Detection::kLazy, Tracking::kAuto, Levels::kPage,
-                                              LineChoice::kAuto, Durability::kStrict}),
-                         mode_name);
+INSTANTIATE_TEST_SUITE_P(
+    DurableModes, KillSegmentsTest,
+    testing::Values(kDurableHybridModes[0],
+                    Mode{"HybridStrictSignal", Detection::kLazy, Tracking::kSignalHot,
+                         Levels::kHybrid, LineChoice::kSoftware, Durability::kStrict},
+                    Mode{"PageStrict", Detection::kLazy, Tracking::kAuto, Levels::kPage,
+                         LineChoice::kAuto, Durability::kStrict}),
+    mode_name);
 
 TEST_P(KillSegmentsTest, WhatIsThereIsWhatTheModelsSay) {
   const std::uint64_t kills = environment_number("TMH_SEGMENT_KILLS", 30) / 3;
@@ -313,10 +332,12 @@ TEST_P(KillSegmentsTest, WhatIsThereIsWhatTheModelsSay) {
   if (!std::filesystem::exists(base_)) judge();
   judge();
   roll_forward();
-  const auto number = [](const std::atomic<std::uint64_t> &of) { return static_cast<unsigned long long>(of); };
+  const auto number = [](const std::atomic<std::uint64_t> &of) {
+    return static_cast<unsigned long long>(of);
+  };
   std::printf("%llu commits, %llu maps, %llu grows, %llu checkpoints, %llu log files archived\n",
-              number(ledger_->commits), number(ledger_->maps), number(ledger_->grows), number(ledger_->checkpoints),
-              number(ledger_->archives));
+              number(ledger_->commits), number(ledger_->maps), number(ledger_->grows),
+              number(ledger_->checkpoints), number(ledger_->archives));
 }
 
 }  // namespace

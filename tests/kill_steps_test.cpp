@@ -1,7 +1,9 @@
-// tests/kill_steps_test.cpp -- a process dies exactly at each numbered step of the engine, in every mode that passes it.
-// Invariants: (1) two workers and a slow reader go on within a second of the death, (2) nothing of the dead instance is visible
-//             or all of it (history checker), (3) no participant slot and no version is leaked, (4) every step is passed in
-//             some mode: a step that no test can reach is no step.
+// tests/kill_steps_test.cpp -- a process dies exactly at each numbered step of the engine, in every
+// mode that passes it.
+// Invariants: (1) two workers and a slow reader go on within a second of the death, (2) nothing of
+//             the dead instance is visible or all of it (history checker), (3) no participant slot
+//             and no version is leaked, (4) every step is passed in some mode: a step that no test
+//             can reach is no step.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -26,19 +28,21 @@ namespace {
 
 using platform::Step;
 
-constexpr std::uint64_t kVictimSteps = 300;  // each step of a workload is passed many times in as many transactions
+// each step of a workload is passed many times in as many transactions
+constexpr std::uint64_t kVictimSteps = 300;
 constexpr std::uint64_t kEntriesPerLane = 4'000'000;  // address space only
 constexpr std::size_t kSurvivors = 3;                 // the last one reads slowly
 
-// Steps that need a corpse found by the victim: nobody else may run until the victim has died of it.
+// Steps that need a corpse found by the victim: nobody else may run until the victim has died of
+// it.
 bool needs_corpse(Step step) {
   return step == Step::kReapStart || step == Step::kReapCounted || step == Step::kReapDone ||
          step == Step::kRepairStart || step == Step::kRepairDone || step == Step::kLineRecovered ||
          step == Step::kMoveRepaired;
 }
 
-// Where the corpse died, so that finding it passes the step: with the domain lock in its hand and half of its versions linked, with its
-// lines half written back, or with a page between the levels.
+// Where the corpse died, so that finding it passes the step: with the domain lock in its hand and
+// half of its versions linked, with its lines half written back, or with a page between the levels.
 const char *corpse_died_at(Step step) {
   if (step == Step::kLineRecovered) return "line-commit-point:1";
   if (step == Step::kMoveRepaired) return "recall-mark:1";
@@ -50,18 +54,25 @@ bool happens_once(Step step) {
   return step == Step::kAttachSlotTaken || step == Step::kDetachStart || needs_corpse(step);
 }
 
-// Steps of the redo log and of checkpoints: only durable domains pass them. (Those of recovery: kill_recovery_test.)
-bool is_durable_step(Step step) { return step >= Step::kLogStart && step <= Step::kCheckpointStored; }
+// Steps of the redo log and of checkpoints: only durable domains pass them. (Those of recovery:
+// kill_recovery_test.)
+bool is_durable_step(Step step) {
+  return step >= Step::kLogStart && step <= Step::kCheckpointStored;
+}
 
 bool is_hardware_step(Step step) { return step >= Step::kHardwareOpen; }
 
 // Does that mode pass the step at all?
 bool is_passed_in(const Mode &mode, Step step) {
-  if (is_durable_step(step)) return mode.line != LineChoice::kRtm;              // refused: kLevelsMismatch
-  if (step < Step::kLogStart && mode.durability != Durability{}) return false;  // as in the volatile ones
+  // refused: kLevelsMismatch
+  if (is_durable_step(step)) return mode.line != LineChoice::kRtm;
+  // as in the volatile ones
+  if (step < Step::kLogStart && mode.durability != Durability{}) return false;
   if (is_hardware_step(step)) return mode.line == LineChoice::kRtm;
-  // With RTM pages go between level 2 and hardware lines: none is marked line by line, but at its first touch.
-  if (step >= Step::kLineLock) return mode.levels == Levels::kHybrid && mode.line != LineChoice::kRtm;
+  // With RTM pages go between level 2 and hardware lines: none is marked line by line, but at its
+  // first touch.
+  if (step >= Step::kLineLock)
+    return mode.levels == Levels::kHybrid && mode.line != LineChoice::kRtm;
   return true;
 }
 
@@ -96,7 +107,8 @@ class Scene {
     const bool died = sacrifice();
     if (needs_corpse(step_)) state_->gate.reach(1);
     if (died)
-      longest_wait_ = expect_going_on(*state_, {0, 1, 2}, std::string("a death at ") + platform::step_name(step_));
+      longest_wait_ = expect_going_on(*state_, {0, 1, 2},
+                                      std::string("a death at ") + platform::step_name(step_));
     state_->stop.store(true);
     survivors_.expect_success();
     audit_alone(folder_.path(), options_, &*recorder_);
@@ -113,7 +125,8 @@ class Scene {
       WorkerOptions worker;
       worker.index = index;
       worker.seed = seed() + index + 1;
-      // Its open queries keep nearly all pages at level 2, where level 1 seldom gets to do anything.
+      // Its open queries keep nearly all pages at level 2, where level 1 seldom gets to do
+      // anything.
       worker.slow_reader = index + 1 == kSurvivors && step_ < Step::kLineLock;
       work(folder_.path(), options_, &*recorder_, &*state_, worker);
     });
@@ -128,7 +141,8 @@ class Scene {
     setenv("TMH_CRASH_AT", crash_at.c_str(), 1);
     Board board(folder_.path(), options_);
     Player player(board, recorder_->open_lane(), &state_->attempts);
-    if (step_ >= Step::kLineLock && step_ <= Step::kLineCounted) player.play_at(PlaysAt::kFirstLines);
+    if (step_ >= Step::kLineLock && step_ <= Step::kLineCounted)
+      player.play_at(PlaysAt::kFirstLines);
     Workload workload(player, seed() + 100);
     for (std::uint64_t i = 0; i < kVictimSteps; ++i) {
       workload.step();
@@ -155,15 +169,16 @@ class Scene {
 
   bool sacrifice() {
     Children victim;
-    const std::string crash_at = std::string(platform::step_name(step_)) + ":" + std::to_string(count_);
+    const std::string crash_at =
+        std::string(platform::step_name(step_)) + ":" + std::to_string(count_);
     const std::size_t child = victim.spawn("victim", [&] { run_victim(crash_at); });
     const pid_t pid = victim.pid(child);
     const ChildEnd end = victim.wait(child);
     state_->dead_pid.store(pid);
     if (end.hung) return false;
     if (end.signal == SIGKILL) return true;
-    EXPECT_TRUE(end.succeeded()) << "the victim did not die, but failed: exit code " << end.exit_code << ", signal "
-                                 << end.signal;
+    EXPECT_TRUE(end.succeeded()) << "the victim did not die, but failed: exit code "
+                                 << end.exit_code << ", signal " << end.signal;
     return false;
   }
 
@@ -197,7 +212,8 @@ TEST_P(KillStepsTest, OthersGoOnAndNothingIsHalfDone) {
     SCOPED_TRACE(modes[i].name);
     Scene scene(step, modes[i], i);
     if (!scene.play()) continue;
-    passed_in += std::string(" ") + modes[i].name + " (" + std::to_string(scene.longest_wait().count()) + " ms)";
+    passed_in += std::string(" ") + modes[i].name + " (" +
+                 std::to_string(scene.longest_wait().count()) + " ms)";
   }
   if (!played) GTEST_SKIP() << "no mode that passes this step works here:" << unavailable;
   std::printf("died at %s in:%s\n", platform::step_name(step), passed_in.c_str());
@@ -213,9 +229,11 @@ std::string step_test_name(const testing::TestParamInfo<std::uint32_t> &info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryStep, KillStepsTest,
-                         testing::Range(0U, static_cast<std::uint32_t>(Step::kRecoverySalvaged)), step_test_name);
+                         testing::Range(0U, static_cast<std::uint32_t>(Step::kRecoverySalvaged)),
+                         step_test_name);
 INSTANTIATE_TEST_SUITE_P(EveryStepBetweenLevels, KillStepsTest,
-                         testing::Range(static_cast<std::uint32_t>(Step::kLineLock), platform::kStepCount),
+                         testing::Range(static_cast<std::uint32_t>(Step::kLineLock),
+                                        platform::kStepCount),
                          step_test_name);
 
 }  // namespace

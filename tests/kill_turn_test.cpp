@@ -1,7 +1,9 @@
-// tests/kill_turn_test.cpp -- whose the turn is when its holder has died and another process has got the holder's slot.
-// Invariant:  an irrevocable instance commits alone, whatever others have thought of its slot's owner before.
-// Method:     kill() of this program stands for the kernel's moment: who waits for the turn is held there, between its finding that the holder is dead
-//             and what it does about it.
+// tests/kill_turn_test.cpp -- whose the turn is when its holder has died and another process has
+// got the holder's slot.
+// Invariant:  an irrevocable instance commits alone, whatever others have thought of its slot's
+//             owner before.
+// Method:     kill() of this program stands for the kernel's moment: who waits for the turn is held
+//             there, between its finding that the holder is dead and what it does about it.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -25,7 +27,8 @@ constinit std::atomic<pid_t> watched{0};
 }  // namespace
 }  // namespace tmh::test
 
-// Replaces libc's for this program: platform::alive() asks by it whether there is such a process, where /proc shows none.
+// Replaces libc's for this program: platform::alive() asks by it whether there is such a process,
+// where /proc shows none.
 extern "C" int kill(pid_t process, int signal) noexcept {
   const auto result = static_cast<int>(syscall(SYS_kill, process, signal));
   if (signal == 0 && process != 0 && tmh::test::watched.exchange(0) == process) {

@@ -1,6 +1,8 @@
-// tests/larger_than_memory_test.cpp -- a durable segment four times as large as the memory its processes may use (DESIGN D2, D6).
-// Shape:     a memory cgroup (version 1 or 2) with a limit; the writers and the one who recovers run inside it. Data files are mapped, so
-//            the kernel writes their pages back and drops them whenever it needs room: only what is durable may be there.
+// tests/larger_than_memory_test.cpp -- a durable segment four times as large as the memory its
+// processes may use (DESIGN D2, D6).
+// Shape:     a memory cgroup (version 1 or 2) with a limit; the writers and the one who recovers
+//            run inside it. Data files are mapped, so the kernel writes their pages back and drops
+//            them whenever it needs room: only what is durable may be there.
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
@@ -33,7 +35,8 @@ class MemoryCgroup {
       const bool is_v1 = std::string(root) == "/sys/fs/cgroup/memory";
       path_ = std::string(root) + "/tmh-test-" + std::to_string(getpid());
       if (mkdir(path_.c_str(), 0755) != 0) continue;
-      if (put(is_v1 ? "/memory.limit_in_bytes" : "/memory.max", std::to_string(kLimitBytes))) return;
+      if (put(is_v1 ? "/memory.limit_in_bytes" : "/memory.max", std::to_string(kLimitBytes)))
+        return;
       rmdir(path_.c_str());
     }
     path_.clear();
@@ -95,8 +98,8 @@ void expect_round(const Opened &large, std::uint64_t round) {
       for (int i = 0; i < 16; ++i) {
         if (words[i * 32] == round * kPages + page) continue;
         if (++wrong <= 5)
-          ADD_FAILURE() << "page " << page << ", word " << i * 32 << " holds " << words[i * 32] << ", not "
-                        << round * kPages + page;
+          ADD_FAILURE() << "page " << page << ", word " << i * 32 << " holds " << words[i * 32]
+                        << ", not " << round * kPages + page;
       }
     }
   });
@@ -105,12 +108,15 @@ void expect_round(const Opened &large, std::uint64_t round) {
 
 TEST(LargerThanMemoryTest, ASegmentOfFourTimesTheLimitWorksAndRecovers) {
 #if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer's shadow of the segment is larger than the segment, and cannot be dropped";
+  GTEST_SKIP() << "ThreadSanitizer's shadow of the segment is larger than the segment, and cannot "
+                  "be dropped";
 #endif
   const MemoryCgroup group;
-  if (!group) GTEST_SKIP() << "no memory cgroup can be made here (needs root and a writable /sys/fs/cgroup)";
+  if (!group)
+    GTEST_SKIP() << "no memory cgroup can be made here (needs root and a writable /sys/fs/cgroup)";
   const TempFolder folder;
-  Shared<std::atomic<std::uint64_t>> done;  // tells our SIGKILL from that of a kernel without memory
+  // tells our SIGKILL from that of a kernel without memory
+  Shared<std::atomic<std::uint64_t>> done;
   for (std::uint64_t round = 1; round <= 2; ++round) {
     const ChildEnd writer = run_in_child("writer", [&] {
       ASSERT_TRUE(group.enter());
@@ -120,7 +126,8 @@ TEST(LargerThanMemoryTest, ASegmentOfFourTimesTheLimitWorksAndRecovers) {
       die_unless_failed();
     });
     ASSERT_EQ(writer.signal, SIGKILL) << "exit code " << writer.exit_code;
-    ASSERT_EQ(done->load(), round) << "killed by the kernel: more memory than the limit is in use for good";
+    ASSERT_EQ(done->load(), round)
+        << "killed by the kernel: more memory than the limit is in use for good";
     const ChildEnd reader = run_in_child("reader", [&] {
       ASSERT_TRUE(group.enter());
       const Opened large(folder / "domain");

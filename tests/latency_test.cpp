@@ -1,6 +1,8 @@
-// tests/latency_test.cpp -- latency histograms: the buckets and the sampling. What a domain records: tool_latency_test.cpp.
-// Invariants: (1) a quantile is never below the exact one, and at most 1/16, or 3 ns, above. (2) sampled counts stand for all attempts, also of
-//             programs that do things in turns. (3) who leaves a table takes no record along that another thread makes meanwhile.
+// tests/latency_test.cpp -- latency histograms: the buckets and the sampling. What a domain
+// records: tool_latency_test.cpp.
+// Invariants: (1) a quantile is never below the exact one, and at most 1/16, or 3 ns, above. (2)
+//             sampled counts stand for all attempts, also of programs that do things in turns. (3)
+//             who leaves a table takes no record along that another thread makes meanwhile.
 #include <gtest/gtest.h>
 
 #include <rapidcheck/gtest.h>
@@ -47,19 +49,21 @@ TEST(Histogram, BucketsFollowEachOtherAndAreNarrow) {
     EXPECT_EQ(Histogram::bucket_of(last + 1), i + 1);
   }
   EXPECT_EQ(Histogram::bucket_of(~0ull), Histogram::kBuckets - 1);
-  EXPECT_GE(Histogram::last_ns(Histogram::kBuckets - 2), 60'000'000'000u) << "a minute is told apart";
+  EXPECT_GE(Histogram::last_ns(Histogram::kBuckets - 2), 60'000'000'000u)
+      << "a minute is told apart";
 }
 
 RC_GTEST_PROP(HistogramProperty, QuantilesAreThoseOfTheSortedTimes, ()) {
-  std::vector<std::uint64_t> times = *rc::gen::nonEmpty(rc::gen::container<std::vector<std::uint64_t>>(any_ns()));
+  std::vector<std::uint64_t> times =
+      *rc::gen::nonEmpty(rc::gen::container<std::vector<std::uint64_t>>(any_ns()));
   Histogram histogram;
   for (const std::uint64_t ns : times) histogram.add(ns);
   std::sort(times.begin(), times.end());
   RC_ASSERT(histogram.count() == times.size());
   RC_ASSERT(histogram.max_ns() == times.back());
   for (const double fraction : {0.0, 0.001, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0}) {
-    const auto rank =
-        std::max<std::size_t>(1, static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(times.size()))));
+    const auto rank = std::max<std::size_t>(
+        1, static_cast<std::size_t>(std::ceil(fraction * static_cast<double>(times.size()))));
     const std::uint64_t exact = times[rank - 1], told = histogram.quantile_ns(fraction);
     RC_ASSERT(told >= exact);
     RC_ASSERT(told <= exact + std::max<std::uint64_t>(Histogram::kUnitNs - 1, exact / 16));
@@ -91,7 +95,8 @@ TEST(Histogram, EmptyOneHasNoQuantilesAndHostileCountsNoLoop) {
   for (const double fraction : {-1.0, 0.0, 0.5, 1.0, 2.0}) (void)hostile.quantile_ns(fraction);
 }
 
-// One attempt after the other, each of its own length; returns what the timed ones stand for, by kind of attempt.
+// One attempt after the other, each of its own length; returns what the timed ones stand for, by
+// kind of attempt.
 std::vector<double> sampled(const std::vector<std::uint64_t> &ticks_by_kind, std::size_t attempts) {
   Sampler sampler;
   std::vector<double> counted(ticks_by_kind.size());
@@ -139,7 +144,8 @@ TEST(LatencyTable, WhatIsRecordedAfterLeavingLandsOnNobodysPage) {
   const MemoryFolder folder;
   storage::LatencyTable reader;
   ASSERT_EQ(reader.open(folder.path(), 9, 100, true), Errc::kOk);
-  for (std::uint64_t round = 1; round <= 3; ++round) {  // from the second on the page is free when its owner has left
+  // from the second on the page is free when its owner has left
+  for (std::uint64_t round = 1; round <= 3; ++round) {
     storage::LatencyTable table;
     ASSERT_EQ(table.open(folder.path(), 0, round, false), Errc::kOk);
     storage::LatencySite site;

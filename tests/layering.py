@@ -20,7 +20,8 @@ ALL_LAYERS = ["include/", "platform/", "levels/", "hierarchy/"]
 MAY_INCLUDE = {
     "include/": [],
     "platform/": LOW,
-    "platform/rtm_emulation/": ["include/tmh/rtm_emulation.h"],  # a library of its own: neither includes libtmh nor is included by it
+    # a library of its own: neither includes libtmh nor is included by it
+    "platform/rtm_emulation/": ["include/tmh/rtm_emulation.h"],
     "levels/storage/": LOW,
     "levels/line/": LOW + ["levels/storage/", "include/tmh/detail/line_access.hpp"],
     "levels/page/": LOW + ["levels/storage/"],

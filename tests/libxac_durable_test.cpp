@@ -1,5 +1,7 @@
-// tests/libxac_durable_test.cpp -- the C interface of durable domains: xFlush, xendAs, xCheckpoint, xArchive, xRecover, xBackup.
-// Invariants: as libxac_test.cpp; and what xend or xFlush acknowledged survives the loss of everything that is not on disk.
+// tests/libxac_durable_test.cpp -- the C interface of durable domains: xFlush, xendAs, xCheckpoint,
+// xArchive, xRecover, xBackup.
+// Invariants: as libxac_test.cpp; and what xend or xFlush acknowledged survives the loss of
+//             everything that is not on disk.
 #include <gtest/gtest.h>
 #include <xac.h>
 
@@ -32,7 +34,9 @@ class LibxacDurable : public ::testing::Test {
  protected:
   void TearDown() override { (void)xShutdown(); }
   std::string domain() const { return folder_ / "domain"; }
-  void init(int flags = DURABLE) { ASSERT_EQ(xInit(domain().c_str(), flags), 0) << xStrError(xLastError()); }
+  void init(int flags = DURABLE) {
+    ASSERT_EQ(xInit(domain().c_str(), flags), 0) << xStrError(xLastError());
+  }
   static long *map() {
     void *address = xMmap("input.db", 16 * PAGESIZE);
     EXPECT_NE(address, MAP_FAILED) << xStrError(xLastError());
@@ -60,8 +64,9 @@ class LibxacDurable : public ::testing::Test {
     ASSERT_EQ(end.signal, SIGKILL);
     for (const auto &entry : fs::directory_iterator(domain())) {
       const std::string name = entry.path().filename();
-      const bool durable = name == "tmh.control" || name == "tmh.checkpoint" || name == "tmh.lock" ||
-                           name.starts_with("tmh.log.0") || name.ends_with(".db");
+      const bool durable = name == "tmh.control" || name == "tmh.checkpoint" ||
+                           name == "tmh.lock" || name.starts_with("tmh.log.0") ||
+                           name.ends_with(".db");
       if (!durable) fs::remove(entry.path());
     }
   }
@@ -69,7 +74,8 @@ class LibxacDurable : public ::testing::Test {
   TempFolder folder_;
 };
 
-// "For both nondurable and durable transactions, xShutdown automatically executes a xCheckpoint operation" (thesis, section 2.1).
+// "For both nondurable and durable transactions, xShutdown automatically executes a xCheckpoint
+// operation" (thesis, section 2.1).
 TEST_F(LibxacDurable, AShutdownWritesTheFilesThoughOthersStay) {
   for (const char *levels : {"page", "hybrid"}) {
     const Shared<Turn> turn;
@@ -88,7 +94,8 @@ TEST_F(LibxacDurable, AShutdownWritesTheFilesThoughOthersStay) {
       init();
       static std::atomic<bool> is_synced{false};
       platform::set_disk_hook([](const platform::DiskEvent &event) {
-        if (event.op == platform::DiskOp::kSync && std::string_view(event.path).ends_with("/input.db"))
+        if (event.op == platform::DiskOp::kSync &&
+            std::string_view(event.path).ends_with("/input.db"))
           is_synced = true;
         return 0;
       });
@@ -248,7 +255,8 @@ TEST_F(LibxacDurable, RollbackLeavesNoTrace) {
 
 TEST(LibxacDurableErrors, EveryCodeHasItsSentence) {
   std::set<std::string> sentences;
-  for (int errc = static_cast<int>(Errc::kOutOfMemory); errc <= static_cast<int>(Errc::kDomainInUse); ++errc)
+  for (int errc = static_cast<int>(Errc::kOutOfMemory);
+       errc <= static_cast<int>(Errc::kDomainInUse); ++errc)
     EXPECT_TRUE(sentences.insert(xStrError(-errc)).second) << -errc << ": " << xStrError(-errc);
 }
 

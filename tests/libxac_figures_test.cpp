@@ -1,5 +1,7 @@
-// tests/libxac_figures_test.cpp -- the thesis's own programs (examples/libxac), run as it describes: concurrently.
-// Invariants: (1) each ends with status 0. (2) input.db holds after the last one what some serial order gives.
+// tests/libxac_figures_test.cpp -- the thesis's own programs (examples/libxac), run as it
+// describes: concurrently.
+// Invariants: (1) each ends with status 0. (2) input.db holds after the last one what some serial
+//             order gives.
 //             (3) figure 2-4: a == y and b == z, whatever aborts.
 // Source:     thesis, figures 1-6, 2-1 to 2-4, 4-1 and 4-3, and section 2.2 case 3.
 #include <gtest/gtest.h>
@@ -30,7 +32,8 @@ namespace {
 constexpr std::size_t kPageBytes = 4096;
 constexpr std::size_t kIntsPerPage = kPageBytes / sizeof(int);
 
-// Runs a program of TMH_FIGURES_DIR in `folder` to its end; throws unless it ends with status 0. Returns its output.
+// Runs a program of TMH_FIGURES_DIR in `folder` to its end; throws unless it ends with status 0.
+// Returns its output.
 std::string run_figure(const std::string &folder, const std::string &name,
                        const std::vector<std::string> &arguments = {}) {
   const std::string program = TMH_FIGURES_DIR "/" + name;
@@ -44,7 +47,8 @@ std::string run_figure(const std::string &folder, const std::string &name,
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
   pid_t pid = 0;
   const int error = posix_spawn(&pid, program.c_str(), &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -72,7 +76,8 @@ void write_int(const std::string &path, std::size_t index, int value) {
   EXPECT_TRUE(file) << path;
 }
 
-// How often a program is started: the thesis's scale in an optimised build, less where each start costs much more.
+// How often a program is started: the thesis's scale in an optimised build, less where each start
+// costs much more.
 int repeats(int normal) { return std::max(1, normal / static_cast<int>(slowdown())); }
 
 TEST(LibxacFigures, Figure21IncrementsAreNotLost) {
@@ -101,7 +106,8 @@ TEST(LibxacFigures, Figure24LocalsAgreeAndTheCounterReturnsToItsStart) {
     children.spawn("program 1", [&] {
       for (int run = 0; run < each; ++run) {
         int a = 0, y = -1, b = 0, z = -1;
-        std::istringstream(run_figure(folder.path(), "figure_2_4_program_1_reported")) >> a >> y >> b >> z;
+        std::istringstream(run_figure(folder.path(), "figure_2_4_program_1_reported")) >> a >> y >>
+            b >> z;
         ASSERT_GE(a, 1);
         ASSERT_EQ(a, y);
         ASSERT_EQ(b, z);
@@ -115,7 +121,8 @@ TEST(LibxacFigures, Figure24LocalsAgreeAndTheCounterReturnsToItsStart) {
   EXPECT_EQ(int_at(file, 0), start);
 }
 
-// Both programs draw their pages with rand() from its first seed, so the test can draw the same ones.
+// Both programs draw their pages with rand() from its first seed, so the test can draw the same
+// ones.
 void expect_sum_on_sixth_page(const std::string &program) {
   const TempFolder folder;
   const std::string file = folder / "input.db";
@@ -131,8 +138,9 @@ void expect_sum_on_sixth_page(const std::string &program) {
   run_figure(folder.path(), program);
   EXPECT_EQ(int_at(file, sixth), expected);
 
-  // Concurrent runs read the same pages and write the same sixth one. A retry adds to `sum` (a local), so only this much
-  // is sure: the last committed value is a sum of pages read, which are multiples of 10, and no smaller than one round.
+  // Concurrent runs read the same pages and write the same sixth one. A retry adds to `sum` (a
+  // local), so only this much is sure: the last committed value is a sum of pages read, which are
+  // multiples of 10, and no smaller than one round.
   Children children;
   for (int i = 0; i < 3; ++i) {
     children.spawn(program, [&] {
@@ -167,11 +175,13 @@ TEST(LibxacFigures, Figures41And43TouchEveryPage) {
       const TempFolder folder;
       run_figure(folder.path(), figure + "_b", {std::to_string(pages)});
       for (std::size_t page = 0; page < pages; ++page) {
-        ASSERT_EQ(int_at(folder / "input.db", page * kIntsPerPage), static_cast<int>(page)) << figure;
+        ASSERT_EQ(int_at(folder / "input.db", page * kIntsPerPage), static_cast<int>(page))
+            << figure;
       }
       const std::string before = read_file(folder / "input.db");
       run_figure(folder.path(), figure + "_a", {std::to_string(pages)});
-      EXPECT_TRUE(read_file(folder / "input.db") == before) << figure << ": reading changed the file";
+      EXPECT_TRUE(read_file(folder / "input.db") == before)
+          << figure << ": reading changed the file";
     }
   }
 }

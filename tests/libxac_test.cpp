@@ -1,6 +1,8 @@
-// tests/libxac_test.cpp -- the C interface: what each function returns, for right and for bad input.
-// Invariants: (1) every misuse has its own negative code, which xLastError() repeats and xStrError() explains. (2) A refused
-//             call changes nothing. (3) No call lets an exception out.
+// tests/libxac_test.cpp -- the C interface: what each function returns, for right and for bad
+// input.
+// Invariants: (1) every misuse has its own negative code, which xLastError() repeats and
+//             xStrError() explains. (2) A refused call changes nothing. (3) No call lets an
+//             exception out.
 #include <gtest/gtest.h>
 #include <xac.h>
 
@@ -40,7 +42,9 @@ class Libxac : public ::testing::Test {
     }
   }
 
-  void init() { ASSERT_EQ(xInit(folder_.path().c_str(), NONDURABLE), 0) << xStrError(xLastError()); }
+  void init() {
+    ASSERT_EQ(xInit(folder_.path().c_str(), NONDURABLE), 0) << xStrError(xLastError());
+  }
 
   int *map(const char *name, std::size_t length) {
     void *address = xMmap(name, length);
@@ -98,12 +102,14 @@ TEST_F(Libxac, TextOfAFailureNamesWhatItConcerns) {
   init();
   ASSERT_NE(xMmap("input.db", PAGESIZE), MAP_FAILED);
   EXPECT_EQ(xMmap("none/input.db", PAGESIZE), MAP_FAILED);
-  EXPECT_NE(std::string(xLastErrorText()).find("none/input.db"), std::string::npos) << xLastErrorText();
+  EXPECT_NE(std::string(xLastErrorText()).find("none/input.db"), std::string::npos)
+      << xLastErrorText();
   EXPECT_EQ(xMmap(std::string(5000, 'x').c_str(), PAGESIZE), MAP_FAILED);
   EXPECT_LT(std::string(xLastErrorText()).size(), 600U);
   ASSERT_EQ(xbegin(), 0);
   EXPECT_EQ(xShutdown(), code(Errc::kInstanceRunning));
-  EXPECT_NE(std::string(xLastErrorText()).find(xStrError(xLastError())), std::string::npos) << xLastErrorText();
+  EXPECT_NE(std::string(xLastErrorText()).find(xStrError(xLastError())), std::string::npos)
+      << xLastErrorText();
   EXPECT_EQ(xend(), COMMITTED);
 }
 
@@ -132,8 +138,9 @@ TEST_F(Libxac, AShutdownThatCannotSyncSaysSoAndEndsTheSession) {
   expect_child("broken disk", [this] {
     init();
     (void)map("input.db", PAGESIZE);
-    platform::set_disk_hook(
-        [](const platform::DiskEvent &event) { return event.op == platform::DiskOp::kSync ? EIO : 0; });
+    platform::set_disk_hook([](const platform::DiskEvent &event) {
+      return event.op == platform::DiskOp::kSync ? EIO : 0;
+    });
     EXPECT_EQ(xShutdown(), code(Errc::kIo)) << xStrError(xLastError());
     platform::set_disk_hook(nullptr);
     EXPECT_EQ(xbegin(), code(Errc::kNotInitialized));
@@ -160,7 +167,8 @@ std::set<std::string> synced_by_shutdown() {
   return synced_files();
 }
 
-// As the thesis's first program does (figure 2-1): "all changes made to files that have been xMmapped have been stored on disk".
+// As the thesis's first program does (figure 2-1): "all changes made to files that have been
+// xMmapped have been stored on disk".
 TEST_F(Libxac, AShutdownSyncsFilesThatWereUnmappedBefore) {
   init();
   int *x = map("input.db", PAGESIZE);
@@ -200,7 +208,8 @@ TEST_F(Libxac, MmapRefusesBadNamesAndLengths) {
   EXPECT_NE(::stat((folder_ / "input.db").c_str(), &status), 0) << "a refused call made the file";
 }
 
-// As a segment of bytes it would keep the heap from being made, or mapped, and so every later xbegin() of the domain.
+// As a segment of bytes it would keep the heap from being made, or mapped, and so every later
+// xbegin() of the domain.
 TEST_F(Libxac, TheHeapsFileIsRefusedByEveryName) {
   namespace fs = std::filesystem;
   const std::string heap = folder_ / "heap.tmh";
@@ -249,7 +258,8 @@ TEST_F(Libxac, AFailedMmapCanBeTriedAgain) {
   (void)map("input.db", PAGESIZE);
 }
 
-// Threads take turns: a transaction waits until the other thread's has ended, and mapping meanwhile must not lock both out.
+// Threads take turns: a transaction waits until the other thread's has ended, and mapping meanwhile
+// must not lock both out.
 TEST_F(Libxac, ThreadsTakeTurnsWhileAnotherMapsAndUsesTheHeap) {
   init();
   int *x = map("input.db", PAGESIZE);
@@ -418,7 +428,8 @@ TEST_F(Libxac, ConflictAbortsAndRollsBackTheSegmentOnly) {
   ASSERT_EQ(xbegin(), 0);
   const int seen = x[0];
   x[1] = 99;
-  // Forked inside the transaction: the child starts detached, so its own session is a third party to it.
+  // Forked inside the transaction: the child starts detached, so its own session is a third party
+  // to it.
   expect_child("commits a conflicting store", [&] {
     EXPECT_EQ(xbegin(), code(Errc::kDetached));
     ASSERT_EQ(xInit(folder_.path().c_str(), NONDURABLE), 0) << xStrError(xLastError());
@@ -511,7 +522,8 @@ TEST_F(Libxac, AListInTheHeapIsSeenByAnotherProcess) {
   EXPECT_EQ(xend(), COMMITTED);
 }
 
-// A pointer into the heap may stand in any segment, and lead whoever has called nothing of the heap yet there.
+// A pointer into the heap may stand in any segment, and lead whoever has called nothing of the heap
+// yet there.
 TEST_F(Libxac, AHeapThatAnotherProcessMakesIsThereInTheNextTransaction) {
   const auto make = [&] {
     expect_child("makes the heap", [&] {
@@ -535,7 +547,8 @@ TEST_F(Libxac, AHeapThatAnotherProcessMakesIsThereInTheNextTransaction) {
       make();
       ASSERT_EQ(is_query ? xbeginQuery() : xbegin(), 0) << xStrError(xLastError());
       EXPECT_EQ(**shared, 42);
-      EXPECT_EQ(is_query ? xendQuery() : xend(), is_query ? 0 : COMMITTED) << xStrError(xLastError());
+      EXPECT_EQ(is_query ? xendQuery() : xend(), is_query ? 0 : COMMITTED)
+          << xStrError(xLastError());
       EXPECT_EQ(xShutdown(), 0);
     });
     for (const auto &entry : std::filesystem::directory_iterator(folder_.path()))
@@ -543,7 +556,8 @@ TEST_F(Libxac, AHeapThatAnotherProcessMakesIsThereInTheNextTransaction) {
   }
 }
 
-// Where touches move the snapshot on, it does not move to where there are pointers into a heap that was made since.
+// Where touches move the snapshot on, it does not move to where there are pointers into a heap that
+// was made since.
 TEST_F(Libxac, AHeapThatIsMadeWhileATransactionRunsIsThereInTheNextOne) {
   expect_child("chooses detection", [&] {
     ASSERT_EQ(setenv("TMH_DETECTION", "eager", 1), 0);

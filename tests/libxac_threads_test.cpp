@@ -1,6 +1,8 @@
 // tests/libxac_threads_test.cpp -- the C interface: xShutdown beside other threads' calls.
-// Invariants: (1) a transaction that has begun ends as it would have without xShutdown, which waits for it. (2) A call that xShutdown overtakes,
-//             and each one after it, says that the process is not initialised. (3) What the threads have committed is there in the next session.
+// Invariants: (1) a transaction that has begun ends as it would have without xShutdown, which waits
+//             for it. (2) A call that xShutdown overtakes, and each one after it, says that the
+//             process is not initialised. (3) What the threads have committed is there in the next
+//             session.
 #include <gtest/gtest.h>
 #include <xac.h>
 

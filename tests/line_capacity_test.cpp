@@ -1,6 +1,7 @@
-// tests/line_capacity_test.cpp -- the capacity model by working-set size, its spelling, and abort statuses.
-// Invariants: (1) an instance fits if and only if the model's arithmetic says so. (2) statuses have RTM's bits. (3) what cannot be meant is
-//             refused.
+// tests/line_capacity_test.cpp -- the capacity model by working-set size, its spelling, and abort
+// statuses.
+// Invariants: (1) an instance fits if and only if the model's arithmetic says so. (2) statuses have
+//             RTM's bits. (3) what cannot be meant is refused.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -54,15 +55,16 @@ class LineCapacityTest : public testing::Test {
 
 TEST_F(LineCapacityTest, WorkingSetsFitByTheModelsArithmetic) {
   const CapacityModel model = model_of("32KiB/8/64");
-  std::printf("32KiB/8/64: 64 sets of 8 lines\n  stride  limit (lines)  largest that fits  status above\n");
+  std::printf(
+      "32KiB/8/64: 64 sets of 8 lines\n  stride  limit (lines)  largest that fits  status above\n");
   for (std::uint64_t stride = 1; stride <= 64; stride *= 2) {
     const std::uint64_t limit = 8 * 64 / stride;  // sets in use x ways
     std::uint64_t fits = 0;
     while (write(model, fits + 1, stride) == AbortCause::kNone) ++fits;
     EXPECT_EQ(fits, limit) << "stride " << stride;
     EXPECT_EQ(thread_.status(), AbortStatus{line::kStatusCapacity});
-    std::printf("  %6d  %13d  %17d  0x%x\n", static_cast<int>(stride), static_cast<int>(limit), static_cast<int>(fits),
-                static_cast<unsigned>(thread_.status()));
+    std::printf("  %6d  %13d  %17d  0x%x\n", static_cast<int>(stride), static_cast<int>(limit),
+                static_cast<int>(fits), static_cast<unsigned>(thread_.status()));
   }
 }
 
@@ -71,7 +73,8 @@ TEST_F(LineCapacityTest, RewritingALineTakesNoRoom) {
   line::Begin options;
   options.capacity = &model;
   const Status status = line::attempt(thread_, options, [&] {
-    for (int i = 0; i < 10'000; ++i) thread_.store(rig_.words() + static_cast<unsigned>(i) % 8, std::uint64_t{1});
+    for (int i = 0; i < 10'000; ++i)
+      thread_.store(rig_.words() + static_cast<unsigned>(i) % 8, std::uint64_t{1});
   });
   EXPECT_EQ(status, Status::kCommitted);
 }
@@ -89,7 +92,8 @@ TEST_F(LineCapacityTest, UnlimitedEndsWithTheRedoLog) {
 }
 
 TEST_F(LineCapacityTest, SpuriousAbortsComeAtTheirRateAndSayNothing) {
-  const CapacityModel model = model_of("unlimited,spurious=10000,seed=7");  // of 10 lines: one attempt in ten
+  // of 10 lines: one attempt in ten
+  const CapacityModel model = model_of("unlimited,spurious=10000,seed=7");
   int aborts = 0;
   for (int i = 0; i < 2000; ++i) {
     if (write(model, 10, 1) == AbortCause::kNone) continue;
@@ -120,24 +124,25 @@ TEST_F(LineCapacityTest, TimeLimitAborts) {
 }
 
 TEST(LineCapacitySpelling, RoundTrips) {
-  for (const char *spec : {"unlimited", "32KiB/8/64", "48KiB/12/64,read=32768", "unlimited,nesting=7,spurious=5,seed=9",
-                           "1KiB/1/64,time=20us"}) {
+  for (const char *spec : {"unlimited", "32KiB/8/64", "48KiB/12/64,read=32768",
+                           "unlimited,nesting=7,spurious=5,seed=9", "1KiB/1/64,time=20us"}) {
     EXPECT_EQ(line::to_string(model_of(spec)), spec);
   }
 }
 
 TEST(LineCapacitySpelling, WrongOnesAreRefused) {
   CapacityModel model;
-  for (const char *spec :
-       {"", "l2", "32KiB", "32KiB/8", "32KiB/8/128", "32/8/64", "33KiB/32/64", "0KiB/8/64", "32KiB/0/64",
-        "unlimited,read=", "unlimited,read=1,read=2", "unlimited,time=5", "unlimited,", "1024KiB/1/64"}) {
+  for (const char *spec : {"", "l2", "32KiB", "32KiB/8", "32KiB/8/128", "32/8/64", "33KiB/32/64",
+                           "0KiB/8/64", "32KiB/0/64", "unlimited,read=", "unlimited,read=1,read=2",
+                           "unlimited,time=5", "unlimited,", "1024KiB/1/64"}) {
     EXPECT_EQ(line::parse(spec, &model), Errc::kBadLevels) << spec;
   }
   EXPECT_EQ(line::parse("unlimited", static_cast<CapacityModel *>(nullptr)), Errc::kBadArgument);
 }
 
 TEST(LineAbortStatus, EveryCauseHasRtmsBits) {
-  EXPECT_EQ(static_cast<std::uint32_t>(line::status_of(AbortCause::kConflictOther)), 6U);  // conflict, retry
+  // conflict, retry
+  EXPECT_EQ(static_cast<std::uint32_t>(line::status_of(AbortCause::kConflictOther)), 6U);
   EXPECT_EQ(static_cast<std::uint32_t>(line::status_of(AbortCause::kCapacity)), 8U);
   EXPECT_EQ(static_cast<std::uint32_t>(line::status_of(AbortCause::kUser)), 0x0100'0001U);
   EXPECT_EQ(static_cast<std::uint32_t>(line::status_of(AbortCause::kSpurious)), 0U);

@@ -1,6 +1,8 @@
-// tests/line_property_test.cpp -- level 1 against a sequential model, for random sequences of accesses; undo words and recovery by hand.
-// Invariants: (1) one thread's instances do what the same accesses to an array of bytes do; aborted ones do nothing. (2) undo words give the
-//             page as it was at the pinned stamp, however many commits came after. (3) recovery is idempotent and all or nothing.
+// tests/line_property_test.cpp -- level 1 against a sequential model, for random sequences of
+// accesses; undo words and recovery by hand.
+// Invariants: (1) one thread's instances do what the same accesses to an array of bytes do; aborted
+//             ones do nothing. (2) undo words give the page as it was at the pinned stamp, however
+//             many commits came after. (3) recovery is idempotent and all or nothing.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -21,7 +23,8 @@ namespace {
 constexpr std::size_t kBytes = 512;  // eight lines
 
 // At the model.
-std::uint64_t load(const std::array<std::uint8_t, kBytes> &model, std::size_t at, std::size_t size) {
+std::uint64_t load(const std::array<std::uint8_t, kBytes> &model, std::size_t at,
+                   std::size_t size) {
   std::uint64_t value = 0;
   std::memcpy(&value, model.data() + at, size);
   return value;
@@ -68,7 +71,8 @@ TEST_F(LinePropertyTest, InstancesAreArraysOfBytes) {
         thread_.store_long(address, value, static_cast<std::uint32_t>(size));
         std::memcpy(own.data() + at, &value, size);
       } else {
-        RC_ASSERT(thread_.load_long(address, static_cast<std::uint32_t>(size)) == load(own, at, size));
+        RC_ASSERT(thread_.load_long(address, static_cast<std::uint32_t>(size)) ==
+                  load(own, at, size));
       }
     }
     if (commits) {
@@ -89,13 +93,15 @@ TEST_F(LinePropertyTest, UndoWordsGiveThePageAsItWasAtThePin) {
     above_.pin = rig_.memory().state().clock.load();
     for (int commit = 0; commit < 50; ++commit) {
       thread_.update([&] {
-        for (int i = 0; i < 5; ++i) thread_.store(rig_.words() + random() % (kPageBytes / 8), random());
+        for (int i = 0; i < 5; ++i)
+          thread_.store(rig_.words() + random() % (kPageBytes / 8), random());
         thread_.store(rig_.view() + random() % kPageBytes, std::byte{7});
       });
     }
     std::vector<std::byte> page(rig_.view(), rig_.view() + kPageBytes);
     ASSERT_NE(page, then);
-    line::undo_page(rig_.memory(), storage::page_id(0, storage::PageIndex{0}), above_.pin, page.data());
+    line::undo_page(rig_.memory(), storage::page_id(0, storage::PageIndex{0}), above_.pin,
+                    page.data());
     ASSERT_EQ(page, then) << "round " << round;
   }
 }
@@ -116,7 +122,8 @@ TEST_F(LinePropertyTest, FullUndoRingAbortsAndAPassedPinFreesIt) {
   line::Begin options;
   std::uint64_t commits = 0;
   const auto body = [&] {
-    for (std::uint64_t line = 0; line < 1000; ++line) thread_.store(rig_.words() + 8 * line, commits);
+    for (std::uint64_t line = 0; line < 1000; ++line)
+      thread_.store(rig_.words() + 8 * line, commits);
   };
   while (line::attempt(thread_, options, body) == Status::kCommitted) ++commits;
   EXPECT_EQ(commits, line::kUndoWords / 1000);
@@ -133,7 +140,8 @@ TEST_F(LinePropertyTest, FullUndoRingAbortsAndAPassedPinFreesIt) {
 TEST_F(LinePropertyTest, CommitOfMoreThanTheUndoRingHoldsAborts) {
   above_.pin = rig_.memory().state().clock.load();
   const auto body = [&] {
-    for (std::uint64_t word = 0; word <= line::kUndoWords; ++word) thread_.store(rig_.words() + word, std::uint64_t{1});
+    for (std::uint64_t word = 0; word <= line::kUndoWords; ++word)
+      thread_.store(rig_.words() + word, std::uint64_t{1});
   };
   EXPECT_EQ(line::attempt(thread_, {}, body), Status::kAborted);
   EXPECT_EQ(thread_.cause(), AbortCause::kCapacity);
@@ -142,8 +150,10 @@ TEST_F(LinePropertyTest, CommitOfMoreThanTheUndoRingHoldsAborts) {
 }
 
 TEST_F(LinePropertyTest, RecoveryWritesBackWhatWasCommittedAndOnlyThat) {
-  for (const line::State state : {line::State::kPending, line::State::kFailed, line::State::kCommitted}) {
-    // As a thread leaves it that dies between line-lock and line-unlock, one of its two lines being unlocked already.
+  for (const line::State state :
+       {line::State::kPending, line::State::kFailed, line::State::kCommitted}) {
+    // As a thread leaves it that dies between line-lock and line-unlock, one of its two lines being
+    // unlocked already.
     std::uint32_t number = 0;
     ASSERT_EQ(rig_.memory().take_context(3, 9, &number), Errc::kOk);
     line::LineContextV1 &context = rig_.memory().context(number);
@@ -175,7 +185,8 @@ TEST_F(LinePropertyTest, RecoveryWritesBackWhatWasCommittedAndOnlyThat) {
       EXPECT_EQ(rig_.word_of(rig_.words()).load(), committed ? before + 1 : before);
       EXPECT_EQ(rig_.memory().state().turn.load(), 0U);
       EXPECT_EQ(context.in_flight.load(), 0U) << "whoever writes the log would wait for it";
-      EXPECT_EQ(context.redo_head.load(), redo_head + (committed ? 64 : 0)) << "its record is there, or is not";
+      EXPECT_EQ(context.redo_head.load(), redo_head + (committed ? 64 : 0))
+          << "its record is there, or is not";
       EXPECT_EQ(context.owner.load(), line::Owner{});
     }
   }

@@ -1,7 +1,10 @@
-// tests/line_redo_test.cpp -- level 1's redo rings: what a commit leaves there, and who may take it.
-// Invariants: (1) the records of all contexts, applied in the order of their stamps to an empty copy, give home. (2) aborted instances leave
-//             none. (3) a ring comes round only over what was forgotten; without room the instance escalates; a commit asks for no memory. (4) a record that its dead
-//             owner had not shown counts exactly when the commit point was passed.
+// tests/line_redo_test.cpp -- level 1's redo rings: what a commit leaves there, and who may take
+// it.
+// Invariants: (1) the records of all contexts, applied in the order of their stamps to an empty
+//             copy, give home. (2) aborted instances leave none. (3) a ring comes round only over
+//             what was forgotten; without room the instance escalates; a commit asks for no memory.
+//             (4) a record that its dead owner had not shown counts exactly when the commit point
+//                 was passed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -209,20 +212,21 @@ TEST_F(LineRedoTest, WhatFitsIntoAnEmptyRingFitsWhereverThatBegins) {
   ASSERT_GT(largest, 60'000U);
   std::vector<std::unique_ptr<line::SoftwareThread>> threads;  // each has a ring of its own
   for (std::uint64_t less = 0; less < 8; ++less) {
-    line::SoftwareThread &thread =
-        *threads.emplace_back(std::make_unique<line::SoftwareThread>(rig_.memory(), rig_.upper(), &log_));
+    line::SoftwareThread &thread = *threads.emplace_back(
+        std::make_unique<line::SoftwareThread>(rig_.memory(), rig_.upper(), &log_));
     ASSERT_EQ(thread.attach(0, LineRig::kIncarnation), Errc::kOk);
     ASSERT_TRUE(commits(thread, largest - less));
     EXPECT_TRUE(commits(thread, largest)) << "behind a record of " << less << " words less";
   }
 }
 
-// A header says that the rest is empty; where there is no room for one, a record ends with the ring or begins it.
+// A header says that the rest is empty; where there is no room for one, a record ends with the ring
+// or begins it.
 TEST_F(LineRedoTest, WhatIsLeftOfTheRingIsSkippedHoweverLittle) {
   std::vector<std::unique_ptr<line::SoftwareThread>> threads;
   for (std::uint64_t left = 0; left <= 40; left += 8) {
-    line::SoftwareThread &thread =
-        *threads.emplace_back(std::make_unique<line::SoftwareThread>(rig_.memory(), rig_.upper(), &log_));
+    line::SoftwareThread &thread = *threads.emplace_back(
+        std::make_unique<line::SoftwareThread>(rig_.memory(), rig_.upper(), &log_));
     ASSERT_EQ(thread.attach(0, LineRig::kIncarnation), Errc::kOk);
     const line::LineContextV1 &context = rig_.memory().context(thread.context_number());
     const auto commit = [&](std::uint64_t words) {
@@ -231,9 +235,12 @@ TEST_F(LineRedoTest, WhatIsLeftOfTheRingIsSkippedHoweverLittle) {
       ASSERT_EQ(thread.commit(), Status::kCommitted);
       log_.take();
     };
-    const auto rest = [&] { return line::kRedoBytes - context.redo_head.load() % line::kRedoBytes; };
+    const auto rest = [&] {
+      return line::kRedoBytes - context.redo_head.load() % line::kRedoBytes;
+    };
     const auto bytes_of = [](std::uint64_t words) {
-      return sizeof(line::RedoHeader) + sizeof(storage::PageDeltaV1) + (words + 63) / 64 * 8 + 8 * words;
+      return sizeof(line::RedoHeader) + sizeof(storage::PageDeltaV1) + (words + 63) / 64 * 8 +
+             8 * words;
     };
     while (rest() > 4000) commit(300);
     std::uint64_t last = 1;
@@ -282,10 +289,12 @@ TEST_F(LineRedoTest, ACommitAsksForNoMemory) {
 line::LineContextV1 *rivals = nullptr;
 void expect_in_flight(platform::Step step) {
   using platform::Step;
-  constexpr std::array kWith{Step::kLineStamp,     Step::kLineValidate,  Step::kLineSave,   Step::kLineCommitPoint,
-                             Step::kLineRedoShown, Step::kLineWriteBack, Step::kLineUnlock, Step::kLineCounted};
+  constexpr std::array kWith{Step::kLineStamp,       Step::kLineValidate,  Step::kLineSave,
+                             Step::kLineCommitPoint, Step::kLineRedoShown, Step::kLineWriteBack,
+                             Step::kLineUnlock,      Step::kLineCounted};
   const bool is_stamped = std::find(kWith.begin(), kWith.end(), step) != kWith.end();
-  EXPECT_EQ(rivals->in_flight.load(), is_stamped ? rivals->stamp.load() : 0U) << platform::step_name(step);
+  EXPECT_EQ(rivals->in_flight.load(), is_stamped ? rivals->stamp.load() : 0U)
+      << platform::step_name(step);
 }
 void fail_at_save(platform::Step step) {
   if (step != platform::Step::kLineSave) return;
@@ -313,7 +322,8 @@ TEST_F(LineRedoTest, ACommitThatFailsGivesBackAllThatItHas) {
     ASSERT_EQ(other.attach(0, LineRig::kIncarnation), Errc::kOk);
     thread_.begin({});
     thread_.store(rig_.words() + 8, thread_.load(rig_.words()) + 1);
-    if (!by_rival) static_cast<void>(line::run(other, {}, [&] { other.store(rig_.words(), std::uint64_t{1}); }));
+    if (!by_rival)
+      static_cast<void>(line::run(other, {}, [&] { other.store(rig_.words(), std::uint64_t{1}); }));
     platform::set_step_hook(by_rival ? &fail_at_save : nullptr);
     EXPECT_EQ(thread_.commit(), Status::kAborted);
     platform::set_step_hook(nullptr);
@@ -333,7 +343,8 @@ TEST_F(LineRedoTest, ADeadOwnersRecordCountsFromItsCommitPointOn) {
   ASSERT_EQ(thread_.commit(), Status::kCommitted);
   line::LineContextV1 &context = rig_.memory().context(thread_.context_number());
   const std::uint64_t head = context.redo_head.load(), status = context.status.load();
-  for (const line::State state : {line::State::kPending, line::State::kFailed, line::State::kIdle}) {
+  for (const line::State state :
+       {line::State::kPending, line::State::kFailed, line::State::kIdle}) {
     context.redo_head.store(0);
     context.status.store(line::status_word(line::number_of(status), state));
     line::settle_redo(context);

@@ -1,7 +1,9 @@
-// tests/line_software_test.cpp -- what one and two threads may rely on at level 1, in a fixed order of events.
-// Invariants: (1) stores are visible to their instance at once, to others after its commit, never after an abort. (2) every load of an
-//             instance, doomed ones too, is of one snapshot. (3) an aborted attempt throws at every further access. (4) nobody gives up
-//             waiting for a line before having looked whether its holder lives.
+// tests/line_software_test.cpp -- what one and two threads may rely on at level 1, in a fixed order
+// of events.
+// Invariants: (1) stores are visible to their instance at once, to others after its commit, never
+//             after an abort. (2) every load of an instance, doomed ones too, is of one snapshot.
+//             (3) an aborted attempt throws at every further access. (4) nobody gives up waiting
+//                 for a line before having looked whether its holder lives.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -27,7 +29,9 @@ using line::Begin;
 
 class LineSoftwareTest : public testing::Test {
  protected:
-  std::uint64_t &word(std::uint64_t line, std::uint64_t index = 0) { return rig_.words()[8 * line + index]; }
+  std::uint64_t &word(std::uint64_t line, std::uint64_t index = 0) {
+    return rig_.words()[8 * line + index];
+  }
 
   MemoryFolder folder_;
   LineRig rig_{folder_.path()};
@@ -131,7 +135,8 @@ TEST_F(LineSoftwareTest, OverwrittenRestOfAWordThatIsWrittenInPartAbortsTheCommi
 // The line read last has a way of its own, which notes nothing.
 TEST_F(LineSoftwareTest, WhatTheInstanceBeforeReadLastIsReadAnew) {
   one_.update([&] {
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(one_.load(&word(1)), 0U);  // the first one finds the segment
+    // the first one finds the segment
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(one_.load(&word(1)), 0U);
   });
   one_.begin({});
   one_.store(&word(2), one_.load(&word(1)) + 1);
@@ -259,7 +264,8 @@ TEST_F(LineSoftwareTest, LineThatChangesBetweenTwoLooksIsNotOfTheSnapshot) {
     const std::uint64_t before = one_.load(&word(2));
     const AtStep gap(platform::Step::kGapLineLooked, [this] {
       two_.update([this] {
-        for (const std::uint64_t line : {1UL, 2UL}) two_.store(&word(line), two_.load(&word(line)) + 5);
+        for (const std::uint64_t line : {1UL, 2UL})
+          two_.store(&word(line), two_.load(&word(line)) + 5);
       });
     });
     EXPECT_THROW(static_cast<void>(one_.load(&word(1, 1))), detail::LineAbort) << written;
@@ -268,14 +274,16 @@ TEST_F(LineSoftwareTest, LineThatChangesBetweenTwoLooksIsNotOfTheSnapshot) {
   }
 }
 
-// A line that was read last may be written next, and one that was written is not taken for one that was read.
+// A line that was read last may be written next, and one that was written is not taken for one that
+// was read.
 TEST_F(LineSoftwareTest, LoadsBetweenStoresSeeThemAndWhatLiesBesideThem) {
   two_.update([this] {
     for (std::uint64_t line = 0; line < 130; ++line) two_.store(&word(line, 1), line);
   });
   one_.begin({});
   one_.store(&word(0), std::uint64_t{1});
-  for (std::uint64_t line = 1; line < 130; ++line) {  // of 64 neighbours each has its own bit of the filter
+  // of 64 neighbours each has its own bit of the filter
+  for (std::uint64_t line = 1; line < 130; ++line) {
     EXPECT_EQ(one_.load(&word(line)), 0U);
     EXPECT_EQ(one_.load(&word(line, 1)), line);
     one_.store(&word(line), line + 1);
@@ -422,7 +430,8 @@ TEST_F(LineSoftwareTest, WhoKeepsTheTurnTooLongLosesIt) {
   EXPECT_EQ(rig_.memory().state().turn.load(), two_.context_number() + 1U);
   one_.store(&word(2), std::uint64_t{6});
   EXPECT_EQ(one_.commit(), Status::kCommitted) << "nothing that it did depends on the turn";
-  EXPECT_EQ(rig_.memory().state().turn.load(), two_.context_number() + 1U) << "it is another's by now";
+  EXPECT_EQ(rig_.memory().state().turn.load(), two_.context_number() + 1U)
+      << "it is another's by now";
   two_.store(&word(2), std::uint64_t{7});
   EXPECT_EQ(two_.commit(), Status::kCommitted);
   EXPECT_EQ(rig_.memory().state().turn.load(), 0U);
@@ -457,7 +466,8 @@ TEST_F(LineSoftwareTest, SnapshotIsExtendedOverForeignCommits) {
   one_.begin({});
   EXPECT_EQ(one_.load(&word(1)), 0U);
   two_.update([&] { two_.store(&word(2), std::uint64_t{5}); });
-  EXPECT_EQ(one_.load(&word(2)), 5U);  // newer than the snapshot; what was read before has not changed
+  // newer than the snapshot; what was read before has not changed
+  EXPECT_EQ(one_.load(&word(2)), 5U);
   one_.store(&word(3), std::uint64_t{1});
   EXPECT_EQ(one_.commit(), Status::kCommitted);
 }

@@ -1,6 +1,8 @@
-// tests/line_threads_test.cpp -- several threads at level 1: invariants of a bank and a list, in every attempt, under every conflict policy.
-// Invariants: (1) the accounts add up to the same sum in every attempt, also in those that abort (opacity). (2) the list is sorted and ends
-//             in every attempt, and holds what the sequence of commits says. (3) nobody starves.
+// tests/line_threads_test.cpp -- several threads at level 1: invariants of a bank and a list, in
+// every attempt, under every conflict policy.
+// Invariants: (1) the accounts add up to the same sum in every attempt, also in those that abort
+//             (opacity). (2) the list is sorted and ends in every attempt, and holds what the
+//             sequence of commits says. (3) nobody starves.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,8 +24,10 @@ namespace {
 using line::Begin;
 
 constexpr ConflictPolicy kPolicies[] = {ConflictPolicy::kSelfAbort, ConflictPolicy::kOldestWins,
-                                        ConflictPolicy::kSelfishAbort, ConflictPolicy::kYoungestWins};
-constexpr unsigned kThreads = 3;  // more than this machine may have cores: threads lose theirs in the middle
+                                        ConflictPolicy::kSelfishAbort,
+                                        ConflictPolicy::kYoungestWins};
+// more than this machine may have cores: threads lose theirs in the middle
+constexpr unsigned kThreads = 3;
 constexpr std::int64_t kBalance = 100;
 
 struct Account {
@@ -81,7 +85,8 @@ TEST_P(LineThreadsTest, BankKeepsItsSumInEveryAttempt) {
       const std::uint64_t dice = random(), from = dice % kAccounts, to = dice / 64 % kAccounts;
       if (dice % 8 == 0) {
         thread.query([&] { zombies += sum() != kBalance * std::int64_t{kAccounts} ? 1 : 0; });
-      } else if (dice % 8 == 1) {  // an update that looks at everything, and again with its own stores
+        // an update that looks at everything, and again with its own stores
+      } else if (dice % 8 == 1) {
         thread.update(
             [&] {
               zombies += sum() != kBalance * std::int64_t{kAccounts} ? 1 : 0;
@@ -112,7 +117,8 @@ struct Node {
 TEST_P(LineThreadsTest, SortedListHoldsWhatWasCommitted) {
   constexpr std::uint64_t kKeys = 64;
   constexpr int kRounds = 8'000;
-  auto *nodes = reinterpret_cast<Node *>(rig_.view());  // node 0 is the head; each thread has its own, one per key
+  // node 0 is the head; each thread has its own, one per key
+  auto *nodes = reinterpret_cast<Node *>(rig_.view());
   std::atomic<std::int64_t> inserted{0};
   std::atomic<std::uint64_t> zombies{0};
   std::atomic<unsigned> next_pool{0};
@@ -122,7 +128,8 @@ TEST_P(LineThreadsTest, SortedListHoldsWhatWasCommitted) {
       const std::uint64_t dice = random(), key = 1 + dice % kKeys;
       int change = 0;
       Node *fresh =
-          pool + round;  // never reused: a node taken out may still be looked at by a doomed attempt of another
+          // never reused: a node taken out may still be looked at by a doomed attempt of another
+          pool + round;
       const auto body = [&] {
         change = 0;
         Node *before = nodes;

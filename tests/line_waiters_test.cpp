@@ -1,6 +1,7 @@
-// tests/line_waiters_test.cpp -- how many threads wait for durability at level 1, as their participant's record says.
-// Invariants: (1) each waiting thread counts once, and no longer when it has returned, or failed. (2) those of a dead process count with nobody
-//             who has its slot afterwards.
+// tests/line_waiters_test.cpp -- how many threads wait for durability at level 1, as their
+// participant's record says.
+// Invariants: (1) each waiting thread counts once, and no longer when it has returned, or failed.
+//             (2) those of a dead process count with nobody who has its slot afterwards.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -53,14 +54,16 @@ class LineWaitersTest : public testing::Test {
   [[nodiscard]] std::vector<std::uint32_t> waiters() const {
     constexpr std::uint64_t kSlots = 4, kBytes = kSlots * sizeof(storage::Participant);
     platform::GrowingFile file;
-    EXPECT_EQ(file.open(folder_ / "domain/tmh.participants", kBytes, kBytes, platform::GrowingFile::Blocks::kSparse),
+    EXPECT_EQ(file.open(folder_ / "domain/tmh.participants", kBytes, kBytes,
+                        platform::GrowingFile::Blocks::kSparse),
               Errc::kOk);
     const auto *records = reinterpret_cast<const storage::Participant *>(file.base());
     std::vector<std::uint32_t> found;
     for (std::uint64_t i = 0; i < kSlots; ++i) found.push_back(records[i].line_waiters.load());
     return found;
   }
-  // Commits at level 1 in so many threads while the log's writes wait; `meanwhile` runs when all of them do. How many commits failed.
+  // Commits at level 1 in so many threads while the log's writes wait; `meanwhile` runs when all of
+  // them do. How many commits failed.
   std::uint64_t commit_behind_gate(const Domain &domain, std::uint32_t slot,
                                    const std::function<void()> &meanwhile) const {
     auto *words = reinterpret_cast<field<std::uint64_t> *>(domain.map("a.db", raw_pages(8)).data());
@@ -99,7 +102,9 @@ TEST_F(LineWaitersTest, EachThreadCountsUntilItsCommitIsDurable) {
 }
 
 TEST_F(LineWaitersTest, EachThreadCountsUntilTheLogHasFailed) {
-  expect_child("fails", [&] { EXPECT_EQ(commit_behind_gate(open(), 0, [&] { gate_->error = EIO; }), kThreads); });
+  expect_child("fails", [&] {
+    EXPECT_EQ(commit_behind_gate(open(), 0, [&] { gate_->error = EIO; }), kThreads);
+  });
 }
 
 TEST_F(LineWaitersTest, OfTheDeadNobodyInheritsThem) {
@@ -117,7 +122,8 @@ TEST_F(LineWaitersTest, OfTheDeadNobodyInheritsThem) {
                    turn->await(kSeen);
                  }));
   turn->await(kOpened);
-  const ChildEnd end = run_in_child("victim", [&] { (void)commit_behind_gate(open(), 1, [] { raise(SIGKILL); }); });
+  const ChildEnd end =
+      run_in_child("victim", [&] { (void)commit_behind_gate(open(), 1, [] { raise(SIGKILL); }); });
   EXPECT_EQ(end.signal, SIGKILL);
   turn->reach(kDead);
   turn->await(kReaped);

@@ -1,9 +1,11 @@
 // tests/log_damage_test.cpp -- damaged logs and checkpoint files, byte by byte.
-// Invariants: (1) recovery of a damaged log gives a prefix of the transactions that holds everything which the undamaged rest proves to
-//             have been durable, or a specific error; never a crash, a hang or other data. (2) one damaged slot of the checkpoint file
+// Invariants: (1) recovery of a damaged log gives a prefix of the transactions that holds
+//             everything which the undamaged rest proves to have been durable, or a specific error;
+//             never a crash, a hang or other data. (2) one damaged slot of the checkpoint file
 //             costs nothing. (3) every refusal names the file.
-// Method:     a small log: every byte flipped, the file cut at every length, every chunk copied over its neighbour. A large one: random
-//             mutations, TMH_LOG_MUTATIONS of them. (tests/fuzz_control_test.cpp does the same to tmh.control.) Under a sanitizer a
+// Method:     a small log: every byte flipped, the file cut at every length, every chunk copied
+//             over its neighbour. A large one: random mutations, TMH_LOG_MUTATIONS of them.
+//             (tests/fuzz_control_test.cpp does the same to tmh.control.) Under a sanitizer a
 //             sample of the bytes, another one with each seed.
 #include <algorithm>
 #include <filesystem>
@@ -39,7 +41,8 @@ class LogDamageTest : public testing::Test {
   // Every one, or every n-th where everything takes n times as long.
   [[nodiscard]] bool is_in_sample() { return slowdown() <= 1 || random_() % slowdown() == 0; }
 
-  // How many transactions the records outside [from, to) of the log prove to have been durable. The checkpoint proves its own lsn.
+  // How many transactions the records outside [from, to) of the log prove to have been durable. The
+  // checkpoint proves its own lsn.
   [[nodiscard]] std::size_t proved(Lsn from, Lsn to) const {
     Lsn durable = 0;
     for (const LogRig::Record &record : rig_.records()) {
@@ -55,14 +58,18 @@ class LogDamageTest : public testing::Test {
     const Errc error = rig_.recover_only(&report);
     if (error != Errc::kOk) {
       ++tally_.refused;
-      ASSERT_TRUE(error == Errc::kLogDamaged || error == Errc::kLogMissing) << what << ": " << message(error);
-      ASSERT_NE(platform::failure_detail().find("tmh."), std::string::npos) << platform::failure_detail();
-      ASSERT_EQ(rig_.prefix_of(rig_.home()), rig_.prefix_of(start_)) << what << ": refused, and stored something";
+      ASSERT_TRUE(error == Errc::kLogDamaged || error == Errc::kLogMissing)
+          << what << ": " << message(error);
+      ASSERT_NE(platform::failure_detail().find("tmh."), std::string::npos)
+          << platform::failure_detail();
+      ASSERT_EQ(rig_.prefix_of(rig_.home()), rig_.prefix_of(start_))
+          << what << ": refused, and stored something";
       return;
     }
     const int found = rig_.prefix_of(rig_.home());
-    ASSERT_GE(found, static_cast<int>(proved(from, to))) << what << ": end " << report.end_lsn << ", replayed "
-                                                         << report.transactions << ", torn " << report.tail_was_torn;
+    ASSERT_GE(found, static_cast<int>(proved(from, to)))
+        << what << ": end " << report.end_lsn << ", replayed " << report.transactions << ", torn "
+        << report.tail_was_torn;
     if (found == static_cast<int>(rig_.transactions().size()))
       ++tally_.whole;
     else
@@ -84,7 +91,8 @@ class LogDamageTest : public testing::Test {
   void try_bytes(std::size_t at, const std::string &bytes, const std::string &what) {
     if (log_.compare(at, bytes.size(), bytes) == 0) return;
     patch_file(rig_.log_path(0), at, bytes);
-    // Damage of the file's header leaves every record whole; what differs is what counts, not what was written.
+    // Damage of the file's header leaves every record whole; what differs is what counts, not what
+    // was written.
     std::size_t first = 0;
     while (bytes[first] == log_[at + first]) ++first;
     std::size_t last = bytes.size();
@@ -112,13 +120,16 @@ TEST_F(LogDamageTest, EveryFlippedByteOfTheLog) {
     if (!is_in_sample()) continue;
     for (const char flip : {static_cast<char>(1 << random() % 8), static_cast<char>(0xff)}) {
       const char damaged = static_cast<char>(log_[at] ^ flip);
-      try_bytes(at, std::string(1, damaged), "byte " + std::to_string(at) + " ^ " + std::to_string(flip & 0xff));
+      try_bytes(at, std::string(1, damaged),
+                "byte " + std::to_string(at) + " ^ " + std::to_string(flip & 0xff));
       if (HasFatalFailure()) return;
     }
   }
-  EXPECT_GT(tally_.refused, 4096U / slowdown()) << "the header, and the records that are proved durable";
+  EXPECT_GT(tally_.refused, 4096U / slowdown())
+      << "the header, and the records that are proved durable";
   EXPECT_GT(tally_.shortened, 10U / slowdown()) << "the last group was not proved durable";
-  EXPECT_GT(tally_.whole, 10U / slowdown()) << "in front of the checkpoint and behind the end nothing matters";
+  EXPECT_GT(tally_.whole, 10U / slowdown())
+      << "in front of the checkpoint and behind the end nothing matters";
 }
 
 TEST_F(LogDamageTest, LogCutAtEveryLength) {
@@ -126,7 +137,8 @@ TEST_F(LogDamageTest, LogCutAtEveryLength) {
   for (std::size_t bytes = 0; bytes < used(); ++bytes) {
     if (!is_in_sample()) continue;
     fs::resize_file(rig_.log_path(0), bytes);
-    // What is cut off proves nothing any more; the checkpoint proves that the file held its own lsn.
+    // What is cut off proves nothing any more; the checkpoint proves that the file held its own
+    // lsn.
     judge(bytes, log_.size(), "cut at " + std::to_string(bytes));
     if (HasFatalFailure()) return;
     put_back();
@@ -139,7 +151,8 @@ TEST_F(LogDamageTest, EveryChunkCopiedOverItsNeighbour) {
   start_ = rig_.home();
   for (const std::size_t chunk : {std::size_t{8}, std::size_t{64}, std::size_t{512}}) {
     for (std::size_t at = 0; at + 2 * chunk <= used(); at += chunk) {
-      try_bytes(at + chunk, log_.substr(at, chunk), "chunk of " + std::to_string(chunk) + " at " + std::to_string(at));
+      try_bytes(at + chunk, log_.substr(at, chunk),
+                "chunk of " + std::to_string(chunk) + " at " + std::to_string(at));
       if (HasFatalFailure()) return;
       try_bytes(at, log_.substr(at + chunk, chunk),
                 "chunk of " + std::to_string(chunk) + " behind " + std::to_string(at));
@@ -158,7 +171,8 @@ TEST_F(LogDamageTest, EveryFlippedByteOfTheCheckpointFileCostsNothing) {
     const char damaged = static_cast<char>(whole[at] ^ (1 << random() % 8));
     patch_file(checkpoint_path(rig_.folder()), at, std::string(1, damaged));
     RecoveryReport report;
-    ASSERT_EQ(rig_.recover_only(&report), Errc::kOk) << "byte " << at << ": " << platform::failure_detail();
+    ASSERT_EQ(rig_.recover_only(&report), Errc::kOk)
+        << "byte " << at << ": " << platform::failure_detail();
     ASSERT_TRUE(rig_.home() == rig_.expected()) << "byte " << at;
     ASSERT_GT(report.generation, rig_.generation()) << "byte " << at;
     put_back();
@@ -195,7 +209,8 @@ TEST_F(LogDamageTest, CheckpointFileWithBothSlotsDamagedIsCorrupt) {
 
 // Several files, large and small transactions; damage of every size and kind.
 TEST(LogMutationTest, RandomMutationsOfALargeLog) {
-  const std::uint64_t mutations = environment_number("TMH_LOG_MUTATIONS", 300 / std::min(slowdown(), 10U));
+  const std::uint64_t mutations =
+      environment_number("TMH_LOG_MUTATIONS", 300 / std::min(slowdown(), 10U));
   std::mt19937_64 random(seed());
   const MemoryFolder folder;
   LogRig rig(folder.path());
@@ -214,7 +229,8 @@ TEST(LogMutationTest, RandomMutationsOfALargeLog) {
     const std::uint64_t index = random() % 3;
     std::string bytes = files.at(log_file_name(index));
     const std::size_t at = random() % bytes.size();
-    const std::size_t length = std::min<std::size_t>(bytes.size() - at, 1 + random() % (1ull << random() % 16));
+    const std::size_t length =
+        std::min<std::size_t>(bytes.size() - at, 1 + random() % (1ull << random() % 16));
     switch (random() % 5) {
       case 0:
         bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
@@ -234,16 +250,19 @@ TEST(LogMutationTest, RandomMutationsOfALargeLog) {
     }
     write_file(rig.log_path(index), bytes);
     if (random() % 50 == 0) fs::remove(rig.log_path(index));
-    // What lies in front of the first changed byte, or is proved by what lies behind the last, is there.
+    // What lies in front of the first changed byte, or is proved by what lies behind the last, is
+    // there.
     const std::string &whole = files.at(log_file_name(index));
     std::size_t first = 0;
     while (first < bytes.size() && bytes[first] == whole[first]) ++first;
     std::size_t behind = whole.size();
-    while (bytes.size() == whole.size() && behind > first && bytes[behind - 1] == whole[behind - 1]) --behind;
+    while (bytes.size() == whole.size() && behind > first && bytes[behind - 1] == whole[behind - 1])
+      --behind;
     if (!fs::exists(rig.log_path(index))) first = 0, behind = whole.size();
     Lsn durable = 0;
     for (const LogRig::Record &record : rig.records()) {
-      if (record.end <= index * LogRig::kFileBytes + first || record.at >= index * LogRig::kFileBytes + behind)
+      if (record.end <= index * LogRig::kFileBytes + first ||
+          record.at >= index * LogRig::kFileBytes + behind)
         durable = std::max(durable, record.durable_before);
     }
     RecoveryReport report;
@@ -251,7 +270,8 @@ TEST(LogMutationTest, RandomMutationsOfALargeLog) {
     options.threads = 2;
     const Errc error = rig.recover_only(&report, options);
     if (error != Errc::kOk) {
-      ASSERT_TRUE(error == Errc::kLogDamaged || error == Errc::kLogMissing) << message(error) << ", round " << round;
+      ASSERT_TRUE(error == Errc::kLogDamaged || error == Errc::kLogMissing)
+          << message(error) << ", round " << round;
       ++refused;
       continue;
     }

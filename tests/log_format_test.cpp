@@ -1,7 +1,10 @@
-// tests/log_format_test.cpp -- the redo log's bytes: frozen layouts, records there and back, hostile records.
-// Invariants: (1) records, file headers and checkpoint slots have exactly the bytes of FORMAT.md (computed here by hand, the checksums by
-//             another program). (2) what a builder encodes, a cursor gives back. (3) a builder that is full changes nothing. (4) checks
-//             and cursor read nothing beyond the bytes given, whatever they are. (5) names of log files are those of FORMAT.md alone.
+// tests/log_format_test.cpp -- the redo log's bytes: frozen layouts, records there and back,
+// hostile records.
+// Invariants: (1) records, file headers and checkpoint slots have exactly the bytes of FORMAT.md
+//             (computed here by hand, the checksums by another program). (2) what a builder
+//             encodes, a cursor gives back. (3) a builder that is full changes nothing. (4) checks
+//             and cursor read nothing beyond the bytes given, whatever they are. (5) names of log
+//             files are those of FORMAT.md alone.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -49,7 +52,8 @@ TEST(LogFormatTest, CommitRecordHasTheDocumentedBytes) {
   masks[63] = 0x80;
   std::array<std::byte, 256> buffer{};
   RecordBuilder builder(buffer.data(), buffer.size());
-  ASSERT_TRUE(builder.add(page_id(1, PageIndex{2}), 1ull | (1ull << 63) | (1ull << 7), masks.data(), page.data()))
+  ASSERT_TRUE(builder.add(page_id(1, PageIndex{2}), 1ull | (1ull << 63) | (1ull << 7), masks.data(),
+                          page.data()))
       << "line 7 has no word and is left out";
   RecordHeaderV1 fields{};
   fields.kind = 1;
@@ -60,11 +64,13 @@ TEST(LogFormatTest, CommitRecordHasTheDocumentedBytes) {
   fields.durable_before = 0x1000;
   fields.total_bytes = 112;
   ASSERT_EQ(builder.finish(fields), 112U);
-  EXPECT_EQ(hex(buffer.data(), 112),
-            "d05e769370000000341200000000000007000000010000002a0000000000000063000000000000000010000000000000"
-            "01000000000000007000000000000000"
-            "0200000000010000010000000000008003800000000000001111111111111111222222222222222233333333"
-            "33333333");
+  EXPECT_EQ(
+      hex(buffer.data(), 112),
+      "d05e769370000000341200000000000007000000010000002a000000000000006300000000000000001000000000"
+      "0000"
+      "01000000000000007000000000000000"
+      "0200000000010000010000000000008003800000000000001111111111111111222222222222222233333333"
+      "33333333");
 }
 
 TEST(LogFormatTest, OpenRecordHasTheDocumentedBytes) {
@@ -84,7 +90,8 @@ TEST(LogFormatTest, OpenRecordHasTheDocumentedBytes) {
 }
 
 TEST(LogFormatTest, FileHeaderHasTheDocumentedBytes) {
-  const LogFileHeaderV1 header = make_log_file_header({{0x1122334455667788, 0x99aabbccddeeff00}, 1u << 20}, 5);
+  const LogFileHeaderV1 header =
+      make_log_file_header({{0x1122334455667788, 0x99aabbccddeeff00}, 1u << 20}, 5);
   EXPECT_EQ(hex(&header, 48),
             "544d484c4f4730310100000000100000887766554433221100ffeeddccbbaa99"
             "05000000000000000000100000000000");
@@ -116,7 +123,8 @@ CheckpointV1 golden_checkpoint() {
 TEST(LogFormatTest, CheckpointSlotHasTheDocumentedBytes) {
   const CheckpointV1 slot = golden_checkpoint();
   EXPECT_EQ(hex(&slot, 108),
-            "544d48434850303101000000060000000900000000000000887766554433221100ffeeddccbbaa990000100000000000"
+            "544d48434850303101000000060000000900000000000000887766554433221100ffeeddccbbaa99000010"
+            "0000000000"
             "08300000000000002a0000000000000063000000000000000040000000000000"
             "00000000010000000820000000000000f02f00000000000005000000");
   EXPECT_EQ(hex(slot.reserved_zero, sizeof slot.reserved_zero), std::string(2 * 3984, '0'));
@@ -136,7 +144,8 @@ TEST(LogFormatTest, WrongCheckpointFieldsUnderARightChecksumAreRefused) {
       {"magic", Errc::kNotADomain, [](CheckpointV1 &s) { s.magic ^= 1; }},
       {"format_version", Errc::kForeignVersion, [](CheckpointV1 &s) { s.format_version = 2; }},
       {"sequence", Errc::kCorrupt, [](CheckpointV1 &s) { s.sequence = 0; }},
-      {"log_file_bytes", Errc::kCorrupt, [](CheckpointV1 &s) { s.log_file_bytes = (1u << 20) + 512; }},
+      {"log_file_bytes", Errc::kCorrupt,
+       [](CheckpointV1 &s) { s.log_file_bytes = (1u << 20) + 512; }},
       {"log_file_bytes", Errc::kCorrupt, [](CheckpointV1 &s) { s.log_file_bytes = 0; }},
       {"lsn", Errc::kCorrupt, [](CheckpointV1 &s) { s.lsn = 0x3004; }},
       {"lsn", Errc::kCorrupt, [](CheckpointV1 &s) { s.lsn = 0x100; }},
@@ -151,7 +160,8 @@ TEST(LogFormatTest, WrongCheckpointFieldsUnderARightChecksumAreRefused) {
     CheckpointV1 slot = golden_checkpoint();
     c.change(slot);
     std::string why;
-    EXPECT_EQ(verify_checkpoint(slot, 1, &why), Errc::kCorrupt) << c.field << ": without a checksum it is damage";
+    EXPECT_EQ(verify_checkpoint(slot, 1, &why), Errc::kCorrupt)
+        << c.field << ": without a checksum it is damage";
     seal(&slot);
     EXPECT_EQ(verify_checkpoint(slot, 1, &why), c.error) << c.field;
     EXPECT_NE(why.find(c.field), std::string::npos) << why;
@@ -181,7 +191,8 @@ TEST(LogFormatTest, CheckpointFileKeepsTheSlotThatIsNotWritten) {
     CheckpointFile again;
     ASSERT_EQ(again.open(folder.path(), first.domain_id), Errc::kOk);
     EXPECT_EQ(again.current().lsn, lsn);
-    patch_file(checkpoint_path(folder.path()), other == 0 ? 4096 + 100 : 100, "x");  // the newest torn
+    // the newest torn
+    patch_file(checkpoint_path(folder.path()), other == 0 ? 4096 + 100 : 100, "x");
     ASSERT_EQ(again.refresh(), Errc::kOk);
     EXPECT_EQ(again.current().sequence, sequence - 1);
     EXPECT_FALSE(again.both_slots_valid());
@@ -200,11 +211,13 @@ TEST(LogFormatTest, FileNames) {
   EXPECT_EQ(log_file_name(0), "tmh.log.0000000000");
   EXPECT_EQ(log_file_name(1234567890), "tmh.log.1234567890");
   EXPECT_EQ(log_file_name(12345678901), "tmh.log.12345678901");
-  for (const std::uint64_t index : {std::uint64_t{0}, std::uint64_t{7}, std::uint64_t{9999999999}, ~std::uint64_t{0}})
+  for (const std::uint64_t index :
+       {std::uint64_t{0}, std::uint64_t{7}, std::uint64_t{9999999999}, ~std::uint64_t{0}})
     EXPECT_EQ(log_file_index(log_file_name(index)), index);
-  for (const char *name : {"", "tmh.log.", "tmh.log.new", "tmh.log.state", "tmh.log.000000000", "tmh.log.00000000000",
-                           "tmh.log.01234567890", "tmh.log.000000000x", "tmh.log.0000000000 ", "tmh.log.-000000001",
-                           "xmh.log.0000000000", "tmh.log.99999999999999999999999"})
+  for (const char *name :
+       {"", "tmh.log.", "tmh.log.new", "tmh.log.state", "tmh.log.000000000", "tmh.log.00000000000",
+        "tmh.log.01234567890", "tmh.log.000000000x", "tmh.log.0000000000 ", "tmh.log.-000000001",
+        "xmh.log.0000000000", "tmh.log.99999999999999999999999"})
     EXPECT_EQ(log_file_index(name), std::nullopt) << name;
 }
 
@@ -213,14 +226,16 @@ TEST(LogFormatTest, FilesAreMadeRecycledListedAndArchived) {
   const MemoryFolder archive;
   const LogIdentity log{{1, 2}, kLogFileBytesMin};
   write_file(log_temporary_path(folder.path()), "left by a crash");
-  for (std::uint64_t index = 0; index < 3; ++index) ASSERT_EQ(create_log_file(folder.path(), log, index), Errc::kOk);
+  for (std::uint64_t index = 0; index < 3; ++index)
+    ASSERT_EQ(create_log_file(folder.path(), log, index), Errc::kOk);
   EXPECT_FALSE(std::filesystem::exists(log_temporary_path(folder.path())));
   const std::string bytes = read_file(log_file_path(folder.path(), 1));
   ASSERT_EQ(bytes.size(), log.file_bytes);
   EXPECT_EQ(bytes.find_first_not_of('\0', 4096), std::string::npos);
   EXPECT_EQ(verify_log_file(log_file_path(folder.path(), 1), log, 1), Errc::kOk);
   EXPECT_EQ(verify_log_file(log_file_path(folder.path(), 1), log, 2), Errc::kCorrupt);
-  EXPECT_EQ(verify_log_file(log_file_path(folder.path(), 1), {{1, 3}, kLogFileBytesMin}, 1), Errc::kNotADomain);
+  EXPECT_EQ(verify_log_file(log_file_path(folder.path(), 1), {{1, 3}, kLogFileBytesMin}, 1),
+            Errc::kNotADomain);
   patch_file(log_file_path(folder.path(), 0), 5000, "old content");
   ASSERT_EQ(recycle_log_file(folder.path(), log, 0, 3), Errc::kOk);
   EXPECT_EQ(read_file(log_file_path(folder.path(), 3)).substr(5000, 11), "old content");
@@ -229,7 +244,8 @@ TEST(LogFormatTest, FilesAreMadeRecycledListedAndArchived) {
   ASSERT_EQ(list_log_files(folder.path(), &indexes), Errc::kOk);
   EXPECT_EQ(indexes, (std::vector<std::uint64_t>{1, 2, 3}));
   ASSERT_EQ(archive_log_file(folder.path(), archive.path(), 1), Errc::kOk);
-  ASSERT_EQ(archive_log_file(folder.path(), archive.path(), 1), Errc::kOk) << "once more does no harm";
+  ASSERT_EQ(archive_log_file(folder.path(), archive.path(), 1), Errc::kOk)
+      << "once more does no harm";
   EXPECT_EQ(read_file(log_file_path(archive.path(), 1)), bytes);
   const TempFolder elsewhere;  // another device, where /dev/shm is one
   ASSERT_EQ(archive_log_file(folder.path(), elsewhere.path(), 2), Errc::kOk);
@@ -244,7 +260,8 @@ TEST(LogFormatTest, ALogFileThatALinkKeepsIsNotRecycled) {
   const LogIdentity log{{1, 2}, kLogFileBytesMin};
   ASSERT_EQ(create_log_file(folder.path(), log, 0), Errc::kOk);
   patch_file(log_file_path(folder.path(), 0), 5000, "records");
-  const std::string kept = folder.path() + "/kept", bytes = read_file(log_file_path(folder.path(), 0));
+  const std::string kept = folder.path() + "/kept",
+                    bytes = read_file(log_file_path(folder.path(), 0));
   std::filesystem::create_hard_link(log_file_path(folder.path(), 0), kept);
   ASSERT_EQ(recycle_log_file(folder.path(), log, 0, 1), Errc::kOk);
   EXPECT_EQ(read_file(kept), bytes);
@@ -256,7 +273,8 @@ TEST(LogFormatTest, ALogFileThatALinkKeepsIsNotRecycled) {
   EXPECT_EQ(read_file(kept), bytes);
 }
 
-// --- records there and back -------------------------------------------------------------------------------------------------------
+// --- records there and back
+// -------------------------------------------------------------------------------------------------
 
 struct Difference {
   std::uint64_t page;
@@ -266,9 +284,9 @@ struct Difference {
 rc::Gen<Difference> any_difference() {
   return rc::gen::build<Difference>(
       rc::gen::set(&Difference::page),
-      rc::gen::set(&Difference::words,
-                   rc::gen::container<std::map<std::uint32_t, std::uint64_t>>(rc::gen::inRange<std::uint32_t>(0, 512),
-                                                                              rc::gen::arbitrary<std::uint64_t>())));
+      rc::gen::set(&Difference::words, rc::gen::container<std::map<std::uint32_t, std::uint64_t>>(
+                                           rc::gen::inRange<std::uint32_t>(0, 512),
+                                           rc::gen::arbitrary<std::uint64_t>())));
 }
 
 bool add(RecordBuilder *builder, const Difference &difference) {
@@ -280,7 +298,8 @@ bool add(RecordBuilder *builder, const Difference &difference) {
     masks[word / 8] = static_cast<std::uint8_t>(masks[word / 8] | (1u << (word % 8)));
     lines |= 1ull << (word / 8);
   }
-  return builder->add(PageId{difference.page}, lines, masks.data(), reinterpret_cast<const std::byte *>(page.data()));
+  return builder->add(PageId{difference.page}, lines, masks.data(),
+                      reinterpret_cast<const std::byte *>(page.data()));
 }
 
 TEST(LogFormatTest, RecordsAreGivenBackAsTheyWereBuilt) {
@@ -312,14 +331,16 @@ TEST(LogFormatTest, RecordsAreGivenBackAsTheyWereBuilt) {
     RecordView view;
     view.at = reinterpret_cast<const std::byte *>(buffer.data());
     std::memcpy(&view.header, buffer.data(), sizeof view.header);
-    RC_ASSERT(is_header_sane(view.header, 4096, bytes) && !is_header_sane(view.header, 4104, bytes));
+    RC_ASSERT(is_header_sane(view.header, 4096, bytes) &&
+              !is_header_sane(view.header, 4104, bytes));
     RC_ASSERT(!is_header_sane(view.header, 4096, bytes - 8));
     RC_ASSERT(is_crc_right(view.header, view.at) && is_payload_sane(view));
     DeltaCursor cursor(view);
     PageDelta delta;
     for (const Difference &difference : added) {
       RC_ASSERT(cursor.next(&delta));
-      RC_ASSERT(delta.page == PageId{difference.page} && delta.word_count == difference.words.size());
+      RC_ASSERT(delta.page == PageId{difference.page} &&
+                delta.word_count == difference.words.size());
       std::array<std::uint64_t, 512> page;
       page.fill(~0ull);
       apply_delta(delta, reinterpret_cast<std::byte *>(page.data()));
@@ -349,8 +370,10 @@ TEST(LogFormatTest, OneWholePageFitsAnEmptyRecord) {
 class Fenced {
  public:
   explicit Fenced(std::size_t room) : room_((room + 4095) / 4096 * 4096) {
-    base_ = static_cast<std::byte *>(mmap(nullptr, room_ + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (base_ == MAP_FAILED || mprotect(base_ + 4096, room_, PROT_READ | PROT_WRITE) != 0) std::abort();
+    base_ = static_cast<std::byte *>(
+        mmap(nullptr, room_ + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (base_ == MAP_FAILED || mprotect(base_ + 4096, room_, PROT_READ | PROT_WRITE) != 0)
+      std::abort();
   }
   ~Fenced() { munmap(base_, room_ + 8192); }
   Fenced(const Fenced &) = delete;
@@ -372,14 +395,17 @@ TEST(LogFormatTest, HostileRecordsAreReadWithinTheirBytes) {
     std::array<std::byte, 4096> made;
     RecordBuilder builder(made.data(), made.size());
     for (std::uint64_t i = random() % 12; i > 0; --i)
-      static_cast<void>(add(&builder, {random(), {{static_cast<std::uint32_t>(random() % 512), random()}, {7, 7}}}));
-    if (random() % 4 == 0) std::generate(made.begin(), made.end(), [&] { return std::byte(random()); });
+      static_cast<void>(add(
+          &builder, {random(), {{static_cast<std::uint32_t>(random() % 512), random()}, {7, 7}}}));
+    if (random() % 4 == 0)
+      std::generate(made.begin(), made.end(), [&] { return std::byte(random()); });
     for (std::uint64_t i = random() % 3; i > 0; --i)
       made[64 + random() % (builder.bytes() + 64)] = std::byte(random() % 16);
     const std::size_t bytes = random() % 2 == 0 ? builder.bytes() : random() % 800;
     std::byte *at = fenced.at_end(bytes);
     std::memcpy(at, made.data(), bytes);
-    DeltaCursor cursor(at + std::min(bytes, kRecordHeaderBytes), bytes - std::min(bytes, kRecordHeaderBytes));
+    DeltaCursor cursor(at + std::min(bytes, kRecordHeaderBytes),
+                       bytes - std::min(bytes, kRecordHeaderBytes));
     PageDelta delta;
     std::array<std::byte, 4096> page;
     while (cursor.next(&delta)) {

@@ -1,8 +1,11 @@
 // tests/log_handover_test.cpp -- who of those that wait for the redo log writes it.
-// Invariants: (1) the one on the slower processor gives, the one on the quicker takes; never the other way round,
-//             (2) whoever does not answer, because it is dead or has no processor, keeps nobody waiting for long,
+// Invariants: (1) the one on the slower processor gives, the one on the quicker takes; never the
+//             other way round,
+//             (2) whoever does not answer, because it is dead or has no processor, keeps nobody
+//                 waiting for long,
 //             (3) one write says little about the next: an estimate moves slowly,
-//             (4) a death at each step of the hand-over loses no acknowledged commit, and the survivor goes on.
+//             (4) a death at each step of the hand-over loses no acknowledged commit, and the
+//                 survivor goes on.
 #include "levels/storage/log_handover.h"
 
 #include <fcntl.h>
@@ -72,10 +75,12 @@ class LogHandoverTest : public testing::Test {
   std::unique_ptr<LogState> state_ = std::make_unique<LogState>();
 };
 
-// A thread on `from` offers until it is claimed and gives, another on `to` claims. Is it taken before the other has looked so often? On a loaded
-// machine the two seldom have their processors at once, so who expects it lets them go on.
+// A thread on `from` offers until it is claimed and gives, another on `to` claims. Is it taken
+// before the other has looked so often? On a loaded machine the two seldom have their processors at
+// once, so who expects it lets them go on.
 constexpr std::uint64_t kManyLooks = 20'000;
-bool is_taken(LogState *state, int from, int to, std::uint64_t looks_max = ~0ull, bool yields = false) {
+bool is_taken(LogState *state, int from, int to, std::uint64_t looks_max = ~0ull,
+              bool yields = false) {
   std::atomic<bool> over{false}, taken{false};
   std::atomic<std::uint64_t> looks{0};
   std::thread giver([&] {
@@ -163,7 +168,8 @@ TEST_F(LogHandoverTest, AnEstimateMovesSlowly) {
     handover.note_write(cpu, 1);
     EXPECT_EQ(handover.expected_ns(cpu), 121'875u);
     handover.note_write((cpu + 1) % storage::kLogCpus, 1);
-    EXPECT_EQ(handover.expected_ns((cpu + 1) % storage::kLogCpus), 0u) << "it was moved during the write";
+    EXPECT_EQ(handover.expected_ns((cpu + 1) % storage::kLogCpus), 0u)
+        << "it was moved during the write";
   }).join();
 }
 
@@ -172,9 +178,11 @@ class MappedLogState {
  public:
   explicit MappedLogState(const std::string &domain) {
     const int fd = ::open((domain + "/tmh.log.state").c_str(), O_RDWR | O_CLOEXEC);
-    address_ = fd < 0 ? MAP_FAILED : mmap(nullptr, sizeof(LogState), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    address_ = fd < 0 ? MAP_FAILED
+                      : mmap(nullptr, sizeof(LogState), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd >= 0) ::close(fd);
-    if (address_ == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "tmh.log.state");
+    if (address_ == MAP_FAILED)
+      throw std::system_error(errno, std::generic_category(), "tmh.log.state");
   }
   ~MappedLogState() { munmap(address_, sizeof(LogState)); }
   MappedLogState(const MappedLogState &) = delete;
@@ -186,7 +194,8 @@ class MappedLogState {
   void *address_ = nullptr;
 };
 
-// Two processes that commit without end, one on each processor; commits of each that were acknowledged.
+// Two processes that commit without end, one on each processor; commits of each that were
+// acknowledged.
 class TwoCommittersTest : public LogHandoverTest {
  protected:
   struct Acknowledged {
@@ -217,7 +226,8 @@ class TwoCommittersTest : public LogHandoverTest {
     query(domain, [&] {
       for (std::uint64_t which = 0; which < 2; ++which) {
         EXPECT_GE(word_of(segment, which), acknowledged_->of[which]);
-        EXPECT_LE(word_of(segment, which), acknowledged_->of[which] + 1) << "one may be durable and not acknowledged";
+        EXPECT_LE(word_of(segment, which), acknowledged_->of[which] + 1)
+            << "one may be durable and not acknowledged";
       }
     });
   }
@@ -262,7 +272,8 @@ TEST_P(DeathInHandoverTest, TheOtherGoesOn) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Steps, DeathInHandoverTest,
-                         testing::Values(Step::kLogOffered, Step::kLogClaimed, Step::kLogGiven, Step::kLogTaken),
+                         testing::Values(Step::kLogOffered, Step::kLogClaimed, Step::kLogGiven,
+                                         Step::kLogTaken),
                          [](const testing::TestParamInfo<Step> &one) {
                            std::string name = platform::step_name(one.param);
                            for (char &c : name) c = c == '-' ? '_' : c;

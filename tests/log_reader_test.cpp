@@ -1,7 +1,9 @@
 // tests/log_reader_test.cpp -- where a log ends, and whether that is an end, a torn tail or damage.
-// Invariants: (1) everything valid is read, across files, archive folders and generations. (2) what may be an unacknowledged tail is cut
-//             silently, and said so; what is proved to have been durable is kLogDamaged or kLogMissing, with file, offset and LSN.
-//             (3) records of other generations, places or histories count for nothing. (4) the planted defects break (3) and the checksum.
+// Invariants: (1) everything valid is read, across files, archive folders and generations. (2) what
+//             may be an unacknowledged tail is cut silently, and said so; what is proved to have
+//             been durable is kLogDamaged or kLogMissing, with file, offset and LSN.
+//             (3) records of other generations, places or histories count for nothing. (4) the
+//                 planted defects break (3) and the checksum.
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -65,7 +67,8 @@ class LogReaderTest : public testing::Test {
   void commit_large(std::size_t bytes) {
     std::vector<LogRig::Write> writes;
     for (std::size_t i = 0; i < bytes / 8; ++i)
-      writes.push_back({static_cast<std::uint32_t>(i / 4096), i / 512 % 8, static_cast<std::uint32_t>(i % 512), i});
+      writes.push_back({static_cast<std::uint32_t>(i / 4096), i / 512 % 8,
+                        static_cast<std::uint32_t>(i % 512), i});
     rig_.commit(writes);
   }
   void fill_file() {
@@ -81,8 +84,10 @@ class LogReaderTest : public testing::Test {
     EXPECT_EQ(reading.error, error) << reading.detail;
     const std::uint64_t file = at / LogRig::kFileBytes;
     EXPECT_NE(reading.detail.find(log_file_name(file)), std::string::npos) << reading.detail;
-    EXPECT_NE(reading.detail.find("LSN " + std::to_string(at)), std::string::npos) << reading.detail;
-    EXPECT_NE(reading.detail.find("offset " + std::to_string(at % LogRig::kFileBytes)), std::string::npos)
+    EXPECT_NE(reading.detail.find("LSN " + std::to_string(at)), std::string::npos)
+        << reading.detail;
+    EXPECT_NE(reading.detail.find("offset " + std::to_string(at % LogRig::kFileBytes)),
+              std::string::npos)
         << reading.detail;
   }
   // Writes raw bytes as a record at the log's end, by the rig's fields.
@@ -219,7 +224,8 @@ TEST_F(LogReaderTest, MissingFileThatWasDurableIsAnError) {
   expect_damage(read_from(from), Errc::kLogMissing, from.lsn);
 }
 
-// The only file: no later one exists, and with nothing read no record says that the log was durable beyond.
+// The only file: no later one exists, and with nothing read no record says that the log was durable
+// beyond.
 TEST_F(LogReaderTest, MissingFileThatTheCheckpointPromisesIsAnError) {
   const auto without_files = [this] {
     const auto files = rig_.snapshot();
@@ -234,7 +240,8 @@ TEST_F(LogReaderTest, MissingFileThatTheCheckpointPromisesIsAnError) {
   EXPECT_EQ(without_files().error, Errc::kOk) << "closed cleanly: no log is needed";
   RecoveryReport report;
   ASSERT_EQ(rig_.recover_only(&report), Errc::kOk);
-  EXPECT_EQ(without_files().error, Errc::kOk) << "nobody has committed: the opening record is not written";
+  EXPECT_EQ(without_files().error, Errc::kOk)
+      << "nobody has committed: the opening record is not written";
   ASSERT_EQ(rig_.recover(&report), Errc::kOk);
   expect_damage(without_files(), Errc::kLogMissing, report.next_lsn);
   commit_some(3);
@@ -327,7 +334,8 @@ TEST_F(LogReaderTest, RecordsOutOfOrderAreNotValid) {
   };
   EXPECT_EQ(commits_with([](RecordHeaderV1 &) {}), 3U);
   EXPECT_EQ(commits_with([](RecordHeaderV1 &h) { h.stamp += 5; }), 3U) << "stamps may leave gaps";
-  EXPECT_EQ(commits_with([](RecordHeaderV1 &h) { h.stamp -= 1; }), 2U) << "the stamp of the one before";
+  EXPECT_EQ(commits_with([](RecordHeaderV1 &h) { h.stamp -= 1; }), 2U)
+      << "the stamp of the one before";
   EXPECT_EQ(commits_with([](RecordHeaderV1 &h) { h.stamp = 0; }), 2U);
   EXPECT_EQ(commits_with([](RecordHeaderV1 &h) { h.generation += 1; }), 2U);
   EXPECT_EQ(commits_with([](RecordHeaderV1 &h) { h.generation -= 1; }), 2U);
@@ -382,7 +390,8 @@ TEST_F(LogReaderTest, WhatWasDurableMayHaveBeenUndone) {
   EXPECT_EQ(reading.generation, rig_.generation());
 }
 
-// The first generation's last record is damaged, and the record that opens the second says that it was valid.
+// The first generation's last record is damaged, and the record that opens the second says that it
+// was valid.
 TEST_F(LogReaderTest, OpeningRecordProvesWhereItsPredecessorEnded) {
   CheckpointFile file;
   ASSERT_EQ(file.open(folder_.path(), rig_.control().header.domain_id), Errc::kOk);
@@ -396,7 +405,8 @@ TEST_F(LogReaderTest, OpeningRecordProvesWhereItsPredecessorEnded) {
   expect_damage(read_from(from), Errc::kLogDamaged, damaged);
 }
 
-// The opening record itself is damaged, records of its generation follow: read from an older checkpoint they must not be lost.
+// The opening record itself is damaged, records of its generation follow: read from an older
+// checkpoint they must not be lost.
 TEST_F(LogReaderTest, LostOpeningRecordIsDamage) {
   CheckpointFile file;
   ASSERT_EQ(file.open(folder_.path(), rig_.control().header.domain_id), Errc::kOk);

@@ -26,7 +26,8 @@ def formatter():
         return ["mandoc", "-T", "lint", "-W", "warning"]
     if shutil.which("man") and shutil.which("groff"):
         version = subprocess.run(["man", "--version"], capture_output=True, text=True, check=False)
-        if re.match(r"man \d", version.stdout):  # a minimal system has a stand-in that only says that pages were removed
+        # a minimal system has a stand-in that only says that pages were removed
+        if re.match(r"man \d", version.stdout):
             return ["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z"]
     if shutil.which("groff"):
         return ["groff", "-ww", "-z", "-mdoc", "-Tutf8"]
@@ -37,7 +38,8 @@ def check_page(root, name, command):
     text = source_tree.read(root, name)
     base, section = os.path.basename(name).rsplit(".", 1)
     problems = []
-    # -w kinds that newer groffs have about hyphenation would depend on the terminal's width, hence MANWIDTH.
+    # -w kinds that newer groffs have about hyphenation would depend on the terminal's width, hence
+    # MANWIDTH.
     answer = subprocess.run([*command, os.path.join(root, name)], capture_output=True, text=True, check=False,
                             env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"})
     said = answer.stderr + (answer.stdout if command[0] == "mandoc" else "")

@@ -1,6 +1,9 @@
-// tests/many_areas_test.cpp -- scattered touches in a process that may have hardly any more areas of memory (vm.max_map_count).
-// Invariant:  the instance goes on, and what it reads and writes is right: with kernel tracking also where areas that it needs must become parts of larger
-//             ones, beside some for all of which there was no memory; with signals where all of a view is open, and its segment grows, then or later.
+// tests/many_areas_test.cpp -- scattered touches in a process that may have hardly any more areas
+// of memory (vm.max_map_count).
+// Invariant:  the instance goes on, and what it reads and writes is right: with kernel tracking
+//             also where areas that it needs must become parts of larger ones, beside some for all
+//             of which there was no memory; with signals where all of a view is open, and its
+//             segment grows, then or later.
 // Source:     thesis, appendix A.1 item 4.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -24,11 +27,12 @@ constexpr std::uint64_t kBlockBytes = 2u << 20, kBlocks = 256;
 // Takes areas until there are none, and gives so many back. They go with the process.
 void leave_areas(std::uint64_t count) {
   constexpr std::uint64_t kMany = 1u << 22;
-  auto *const pages = static_cast<std::byte *>(
-      mmap(nullptr, kMany * kPageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  auto *const pages = static_cast<std::byte *>(mmap(
+      nullptr, kMany * kPageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   ASSERT_NE(pages, MAP_FAILED);
   std::uint64_t i = 0;
-  while (i < kMany && mprotect(pages + i * kPageBytes, kPageBytes, PROT_NONE) == 0) i += 2;  // two areas each
+  // two areas each
+  while (i < kMany && mprotect(pages + i * kPageBytes, kPageBytes, PROT_NONE) == 0) i += 2;
   ASSERT_LT(i, kMany) << "vm.max_map_count is larger than this test expects";
   for (std::uint64_t given = 0; given < count; given += 2)
     ASSERT_EQ(mprotect(pages + (i -= 2) * kPageBytes, kPageBytes, PROT_READ), 0);
@@ -39,7 +43,8 @@ std::string protection_of(const std::byte *at) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);) {
     std::size_t dash = 0;
-    const std::uint64_t begin = std::stoull(line, &dash, 16), end = std::stoull(line.substr(dash + 1), nullptr, 16);
+    const std::uint64_t begin = std::stoull(line, &dash, 16),
+                        end = std::stoull(line.substr(dash + 1), nullptr, 16);
     const auto address = reinterpret_cast<std::uintptr_t>(at);
     if (address >= begin && address < end) return line.substr(line.find(' ') + 1, 4);
   }
@@ -111,7 +116,8 @@ TEST_P(PageByPageTest, BlocksBesideBecomePartsOfOneThatIsOpen) {
     const Domain domain = Domain::open(folder.path(), options());
     const Segment segment = domain.map("large.raw", raw_segment(kBlocks * kBlockBytes));
     const auto word = [&](std::uint64_t block, std::uint64_t page = 0) -> std::uint64_t & {
-      return *reinterpret_cast<std::uint64_t *>(segment.data() + block * kBlockBytes + page * kPageBytes);
+      return *reinterpret_cast<std::uint64_t *>(segment.data() + block * kBlockBytes +
+                                                page * kPageBytes);
     };
     constexpr std::uint64_t kPoor = 10, kOpen = 200;
     atomically(domain, [&] {
@@ -121,10 +127,12 @@ TEST_P(PageByPageTest, BlocksBesideBecomePartsOfOneThatIsOpen) {
         store(word(kPoor), std::uint64_t{2});
       }
       EXPECT_EQ(protection_of(segment.data() + kPoor * kBlockBytes), "rw-p");
-      ASSERT_EQ(protection_of(segment.data() + kPoor * kBlockBytes + 2 * kPageBytes), "---p") << "not page by page";
+      ASSERT_EQ(protection_of(segment.data() + kPoor * kBlockBytes + 2 * kPageBytes), "---p")
+          << "not page by page";
       leave_areas(0);
       store(word(kPoor + 1), std::uint64_t{3});
-      store(word(kPoor - 1), std::uint64_t{4});  // the way to the open one leads across the poor one
+      // the way to the open one leads across the poor one
+      store(word(kPoor - 1), std::uint64_t{4});
       store(word(kPoor, 2), std::uint64_t{5});
       EXPECT_EQ(load(word(kPoor)), 2U);
     });
@@ -144,7 +152,9 @@ INSTANTIATE_TEST_SUITE_P(Modes, PageByPageTest, testing::Values(kModes[5], kMode
 class WholeViewTest : public ModeTest {
  protected:
   // Advice about them is what keeps a view's tail an area of its own.
-  static bool knows_huge_pages() { return std::filesystem::exists("/sys/kernel/mm/transparent_hugepage"); }
+  static bool knows_huge_pages() {
+    return std::filesystem::exists("/sys/kernel/mm/transparent_hugepage");
+  }
   // REQUIRES: the segment did not have the page when its view was opened.
   static void expect_whole(const Segment &segment, std::uint64_t page) {
     EXPECT_EQ(protection_of(segment.data()), "rw-p");
@@ -179,7 +189,8 @@ TEST_P(WholeViewTest, FindsWhatIsStoredWhereTheSegmentHasGrown) {
 
 struct Left {};
 
-// The view stays open with the pages that it has kept; what another process stores behind the end that it had then is not home, for a reader's sake.
+// The view stays open with the pages that it has kept; what another process stores behind the end
+// that it had then is not home, for a reader's sake.
 TEST_P(WholeViewTest, IsNotOpenToALaterInstanceWhereTheSegmentHasGrown) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers map memory of their own, and end the program where they cannot";
@@ -196,20 +207,21 @@ TEST_P(WholeViewTest, IsNotOpenToALaterInstanceWhereTheSegmentHasGrown) {
     });
   };
   Children children;
-  children.spawn("no area", play([&](const Domain &domain, const Segment &segment) {
-                   leave_areas(0);
-                   const auto leaves = [&] {
-                     EXPECT_EQ(load(word(segment, kInMiddle)), 0U);
-                     expect_whole(segment, kGrown);
-                     throw Left{};
-                   };
-                   EXPECT_THROW(atomically(domain, leaves), Left);
-                   turn->reach(1);
-                   turn->await(3);
-                   atomically(domain, [&] { store(word(segment, kGrown), load(word(segment, kGrown)) + 1); });
-                   query(domain, [&] { EXPECT_EQ(load(word(segment, kGrown)), 3U); });
-                   turn->reach(4);
-                 }));
+  children.spawn(
+      "no area", play([&](const Domain &domain, const Segment &segment) {
+        leave_areas(0);
+        const auto leaves = [&] {
+          EXPECT_EQ(load(word(segment, kInMiddle)), 0U);
+          expect_whole(segment, kGrown);
+          throw Left{};
+        };
+        EXPECT_THROW(atomically(domain, leaves), Left);
+        turn->reach(1);
+        turn->await(3);
+        atomically(domain, [&] { store(word(segment, kGrown), load(word(segment, kGrown)) + 1); });
+        query(domain, [&] { EXPECT_EQ(load(word(segment, kGrown)), 3U); });
+        turn->reach(4);
+      }));
   children.spawn("reader", play([&](const Domain &domain, const Segment &segment) {
                    turn->await(1);
                    query(domain, [&] {
@@ -228,9 +240,11 @@ TEST_P(WholeViewTest, IsNotOpenToALaterInstanceWhereTheSegmentHasGrown) {
   children.expect_success();
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, WholeViewTest, testing::Values(kModes[2], kModes[3], kModes[4], kModes[7]), mode_name);
+INSTANTIATE_TEST_SUITE_P(Modes, WholeViewTest,
+                         testing::Values(kModes[2], kModes[3], kModes[4], kModes[7]), mode_name);
 
-// What is behind the end that the segment had when all of the view was opened is level 1's, whose commits go home whatever snapshots there are.
+// What is behind the end that the segment had when all of the view was opened is level 1's, whose
+// commits go home whatever snapshots there are.
 TEST_P(WholeViewOfQueryTest, ShowsItsSnapshotWhereTheSegmentHasGrown) {
   if (!knows_huge_pages()) GTEST_SKIP() << "this kernel has no transparent huge pages";
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -258,13 +272,15 @@ TEST_P(WholeViewOfQueryTest, ShowsItsSnapshotWhereTheSegmentHasGrown) {
                      EXPECT_EQ(word(segment, kGrown), 0U);
                      EXPECT_EQ(word(segment, kInMiddle), 0U);
                    });
-                   query(domain, [&] { EXPECT_EQ(word(segment, kGrown) + word(segment, kInMiddle), 5U); });
+                   query(domain,
+                         [&] { EXPECT_EQ(word(segment, kGrown) + word(segment, kInMiddle), 5U); });
                  }));
   children.spawn("grows", play([&](const Domain &domain, const Segment &segment) {
                    const Site site(domain, "lines", "never");
                    turn->await(1);
                    segment.grow(2 * kStagePages * kPageBytes);
-                   atomically(domain, [&] { word(segment, kInMiddle) = 3; });  // so that no later snapshot will do
+                   // so that no later snapshot will do
+                   atomically(domain, [&] { word(segment, kInMiddle) = 3; });
                    atomically(site, [&](Fields) { word(segment, kGrown) = 1; });
                    atomically(site, [&](Fields) { word(segment, kGrown) = 2; });
                    turn->reach(2);
@@ -273,12 +289,14 @@ TEST_P(WholeViewOfQueryTest, ShowsItsSnapshotWhereTheSegmentHasGrown) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, WholeViewOfQueryTest,
-                         testing::Values(kModes[7],
-                                         Mode{"HybridSignal", Detection::kLazy, Tracking::kSignal, Levels::kHybrid}),
+                         testing::Values(kModes[7], Mode{"HybridSignal", Detection::kLazy,
+                                                         Tracking::kSignal, Levels::kHybrid}),
                          mode_name);
 
-// Kernel tracking. With signals each page that is touched may need areas, and an instance that finds none ends the program and says so.
-INSTANTIATE_TEST_SUITE_P(Modes, ManyAreasTest, testing::Values(kModes[0], kModes[1], kModes[5], kModes[6]), mode_name);
+// Kernel tracking. With signals each page that is touched may need areas, and an instance that
+// finds none ends the program and says so.
+INSTANTIATE_TEST_SUITE_P(Modes, ManyAreasTest,
+                         testing::Values(kModes[0], kModes[1], kModes[5], kModes[6]), mode_name);
 
 }  // namespace
 }  // namespace tmh::test

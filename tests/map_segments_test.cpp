@@ -1,6 +1,7 @@
 // tests/map_segments_test.cpp -- map() and unmap() as a careless program calls them.
-// Invariants: (1) map() replaces and removes no file but the empty one that it makes a heap of, (2) a map() that is refused leaves nothing behind
-//             that the next one would be refused for, (3) unmap() takes the segment that it was given, and no other.
+// Invariants: (1) map() replaces and removes no file but the empty one that it makes a heap of, (2)
+//             a map() that is refused leaves nothing behind that the next one would be refused for,
+//             (3) unmap() takes the segment that it was given, and no other.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -29,7 +30,8 @@ namespace tmh::test {
 namespace {
 class MapSegmentsTest : public testing::Test {
  protected:
-  [[nodiscard]] Domain open(const std::string &name = "domain", Durability durability = Durability{}) const {
+  [[nodiscard]] Domain open(const std::string &name = "domain",
+                            Durability durability = Durability{}) const {
     DomainOptions options;
     options.tracking = Tracking::kSignalHot;
     options.durability = durability;
@@ -102,7 +104,8 @@ TEST_F(MapSegmentsTest, AHeapOnAFullDeviceIsAnErrorNotASignal) {
   const std::string device = folder_ / "device";
   ASSERT_TRUE(std::filesystem::create_directory(device));
   const ChildEnd end = run_in_child("mapper", [&] {
-    if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+    if (unshare(CLONE_NEWNS) != 0 ||
+        mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         mount("tmpfs", device.c_str(), "tmpfs", 0, "size=64m") != 0)
       _exit(kMayNotMount);
     const Domain domain = open("device/domain");
@@ -126,7 +129,8 @@ TEST_F(MapSegmentsTest, AHeapKeepsTheModeOfItsEmptyFile) {
   const Domain domain = open();
   const std::string file = folder_ / "domain/secret";
   write_file(file, "");
-  std::filesystem::permissions(file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  std::filesystem::permissions(
+      file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   EXPECT_TRUE(domain.map("secret"));
   struct stat info {};
   ASSERT_EQ(stat(file.c_str(), &info), 0);
@@ -163,7 +167,8 @@ TEST_F(MapSegmentsTest, WhatIsNoHeapBecomesNoSegment) {
   expect_error(
       Errc::kNotAHeap, [&] { static_cast<void>(domain.map("text")); }, "text");
   expect_error(
-      Errc::kNotAHeap, [&] { static_cast<void>(domain.map("text", part(1, Layout::kHeap))); }, "text");
+      Errc::kNotAHeap, [&] { static_cast<void>(domain.map("text", part(1, Layout::kHeap))); },
+      "text");
   SegmentOptions small = part(0, Layout::kHeap);
   small.size_bytes = kPageBytes;
   small.offset_bytes = 8 * kPartBytes;
@@ -194,8 +199,9 @@ TEST_F(MapSegmentsTest, WhatBeginsWithZerosAndHoldsSomethingIsNoHeap) {
 TEST_F(MapSegmentsTest, APartBeyondWhatFilesHaveIsRefused) {
   const Domain domain = open();
   for (const Layout layout : {Layout::kRaw, Layout::kHeap}) {
-    for (const std::uint64_t offset : {~std::uint64_t{0} - kPageBytes + 1, std::uint64_t{1} << 63,
-                                       (std::uint64_t{1} << 63) - kPageBytes, (std::uint64_t{1} << 63) - kPartBytes}) {
+    for (const std::uint64_t offset :
+         {~std::uint64_t{0} - kPageBytes + 1, std::uint64_t{1} << 63,
+          (std::uint64_t{1} << 63) - kPageBytes, (std::uint64_t{1} << 63) - kPartBytes}) {
       SegmentOptions options = part(0, layout);
       options.offset_bytes = offset;
       expect_error(
@@ -205,7 +211,8 @@ TEST_F(MapSegmentsTest, APartBeyondWhatFilesHaveIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "domain/far"));
 }
 
-// Which may not write: it leaves a heap that names no address yet as it is, and the next map() binds it.
+// Which may not write: it leaves a heap that names no address yet as it is, and the next map()
+// binds it.
 TEST_F(MapSegmentsTest, AHeapMayBeMappedInAQuery) {
   {
     const Domain domain = open();
@@ -223,7 +230,8 @@ TEST_F(MapSegmentsTest, AHeapMayBeMappedInAQuery) {
             0);
   write_file(folder_ / "domain/zeros", std::string(2 * kPartBytes, '\0'));
   expect_error(
-      Errc::kInstanceRunning, [&] { query(domain, [&] { static_cast<void>(domain.map("zeros")); }); }, "zeros");
+      Errc::kInstanceRunning,
+      [&] { query(domain, [&] { static_cast<void>(domain.map("zeros")); }); }, "zeros");
   EXPECT_TRUE(works(domain, domain.map("zeros")));
 }
 
@@ -262,7 +270,8 @@ TEST_F(MapSegmentsTest, AZeroFileThatIsRefusedInAnInstanceIsFormattedOutside) {
   const Domain domain = open();
   write_file(folder_ / "domain/zeros", std::string(2 * kPartBytes, '\0'));
   expect_error(
-      Errc::kInstanceRunning, [&] { atomically(domain, [&] { static_cast<void>(domain.map("zeros")); }); }, "zeros");
+      Errc::kInstanceRunning,
+      [&] { atomically(domain, [&] { static_cast<void>(domain.map("zeros")); }); }, "zeros");
   EXPECT_TRUE(works(domain, domain.map("zeros")));
 }
 
@@ -274,7 +283,8 @@ TEST_F(MapSegmentsTest, AnUnformattedHeapThatIsRefusedInAnInstanceIsFormattedOut
   domain.unmap(segment);
   for (int time = 0; time < 2; ++time) {
     expect_error(
-        Errc::kInstanceRunning, [&] { atomically(domain, [&] { static_cast<void>(domain.map("heap")); }); }, "heap");
+        Errc::kInstanceRunning,
+        [&] { atomically(domain, [&] { static_cast<void>(domain.map("heap")); }); }, "heap");
   }
   segment = domain.map("heap");
   EXPECT_TRUE(works(domain, segment));
@@ -297,7 +307,9 @@ class FewDescriptors {
   FewDescriptors &operator=(const FewDescriptors &) = delete;
 
  private:
-  static bool is_used(rlim_t descriptor) { return fcntl(static_cast<int>(descriptor), F_GETFD) >= 0; }
+  static bool is_used(rlim_t descriptor) {
+    return fcntl(static_cast<int>(descriptor), F_GETFD) >= 0;
+  }
   void limit_to(rlim_t count) const {
     const rlimit limit{count, before_.rlim_max};
     EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -315,13 +327,15 @@ TEST_F(MapSegmentsTest, WhatIsRefusedForWantOfDescriptorsIsMappedByTheNextCall) 
       options.levels = levels;
       options.line = LineChoice::kSoftware;
       if (is_durable) options.durability = Durability::kStrict;
-      const std::string name = std::string(is_durable ? "durable " : "volatile ") + to_string(levels);
+      const std::string name =
+          std::string(is_durable ? "durable " : "volatile ") + to_string(levels);
       const Domain domain = Domain::open(folder_ / name, options);
       const Site site(domain, "site");
       int refused = 0;
       for (const bool is_inside : {false, true}) {
         for (rlim_t left = 0; left < 12; ++left) {
-          SCOPED_TRACE(name + (is_inside ? ", in an instance, " : ", ") + std::to_string(left) + " descriptors left");
+          SCOPED_TRACE(name + (is_inside ? ", in an instance, " : ", ") + std::to_string(left) +
+                       " descriptors left");
           const std::string file = (is_inside ? "inside " : "outside ") + std::to_string(left);
           const auto map = [&] {
             std::error_code error;
@@ -365,13 +379,15 @@ TEST_F(MapSegmentsTest, APartThatIsNoHeapLeavesTheOthersMapped) {
   const Domain domain = open();
   write_file(folder_ / "domain/parts", std::string(4 * kPartBytes, 't'));
   const Segment first = domain.map("parts", part(0));
-  expect_error(Errc::kNotAHeap, [&] { static_cast<void>(domain.map("parts", part(1, Layout::kHeap))); });
+  expect_error(Errc::kNotAHeap,
+               [&] { static_cast<void>(domain.map("parts", part(1, Layout::kHeap))); });
   // One that is a segment already, and whose header was damaged since.
   Segment heap = domain.map("heaps", part(0, Layout::kHeap));
   const Segment second = domain.map("heaps", part(1));
   atomically(domain, [&] { store(heap.data()[0], std::byte{0}); });
   domain.unmap(heap);
-  expect_error(Errc::kNotAHeap, [&] { static_cast<void>(domain.map("heaps", part(0, Layout::kHeap))); });
+  expect_error(Errc::kNotAHeap,
+               [&] { static_cast<void>(domain.map("heaps", part(0, Layout::kHeap))); });
   EXPECT_TRUE(works(domain, first));
   EXPECT_TRUE(works(domain, second));
 }
@@ -380,7 +396,8 @@ TEST_F(MapSegmentsTest, UnmappingTakesNoOtherSegmentOfThatName) {
   const Domain domain = open(), other = open("other");
   SegmentOptions relocatable = raw_segment();
   relocatable.relocatable = true;
-  const Segment segment = domain.map("a.raw", raw_segment()), theirs = other.map("a.raw", relocatable);
+  const Segment segment = domain.map("a.raw", raw_segment()),
+                theirs = other.map("a.raw", relocatable);
   expect_error(Errc::kNotMapped, [&] { other.unmap(segment); });
   EXPECT_TRUE(works(other, theirs));
   domain.unmap(segment);
@@ -389,7 +406,8 @@ TEST_F(MapSegmentsTest, UnmappingTakesNoOtherSegmentOfThatName) {
   EXPECT_TRUE(works(domain, again));
 }
 
-// The kernel gives the addresses of a relocatable one to whoever asks next, and its memory is the program's own.
+// The kernel gives the addresses of a relocatable one to whoever asks next, and its memory is the
+// program's own.
 TEST_F(MapSegmentsTest, MemoryOfOursWhereASegmentWasIsPlainForLevel1) {
   DomainOptions options;
   options.levels = Levels::kHybrid;
@@ -400,8 +418,8 @@ TEST_F(MapSegmentsTest, MemoryOfOursWhereASegmentWasIsPlainForLevel1) {
   auto *const words = reinterpret_cast<Words *>(segment.data());
   atomically(lines, [&](Fields) { words[0] = words[1] + 1; });
   domain.unmap(segment);
-  void *const ours =
-      mmap(words, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  void *const ours = mmap(words, kPageBytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   ASSERT_EQ(ours, words);
   words[0] = 5;
   const std::uint64_t seen = atomically(lines, [&](Fields) {

@@ -1,9 +1,11 @@
 // tests/multi_allocator_test.cpp -- one heap segment and several processes, in every mode.
-// Invariants: (1) containers that one process made are read and changed by others that opened the domain themselves.
-//             (2) allocation alone makes (almost) no conflicts: instances that overlap for certain, turn by turn,
-//                 commit; only the taking of chunks may abort some. The same play on one shared container does conflict
-//                 (the method can fail).
-//             (3) a block freed by another process is free, once; blocks of killed processes' instances never existed.
+// Invariants: (1) containers that one process made are read and changed by others that opened the
+//             domain themselves.
+//             (2) allocation alone makes (almost) no conflicts: instances that overlap for certain,
+//                 turn by turn, commit; only the taking of chunks may abort some. The same play on
+//                 one shared container does conflict (the method can fail).
+//             (3) a block freed by another process is free, once; blocks of killed processes'
+//                 instances never existed.
 //             (4) a segment that one process grows is used by all.
 #include <algorithm>
 #include <list>
@@ -23,7 +25,8 @@ constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 // What one process holds of the domain.
 struct Worker {
-  Worker(const std::string &folder, const DomainOptions &options) : domain(Domain::open(folder, options)) {
+  Worker(const std::string &folder, const DomainOptions &options)
+      : domain(Domain::open(folder, options)) {
     SegmentOptions heap;
     heap.size_bytes = 4 * kMiB;
     heap.max_bytes = 256 * kMiB;
@@ -31,8 +34,9 @@ struct Worker {
   }
   storage::HeapCensus census() const {
     storage::HeapCensus counted;
-    const Errc error =
-        query(domain, [&] { return storage::heap_check(segment.data(), segment.size_bytes(), &counted); });
+    const Errc error = query(domain, [&] {
+      return storage::heap_check(segment.data(), segment.size_bytes(), &counted);
+    });
     EXPECT_EQ(error, Errc::kOk) << message(error);
     return counted;
   }
@@ -42,7 +46,9 @@ struct Worker {
 
 class MultiAllocatorTest : public ModeTest {
  protected:
-  [[nodiscard]] Worker worker(const std::string &policy = "") const { return {folder_.path(), options(policy)}; }
+  [[nodiscard]] Worker worker(const std::string &policy = "") const {
+    return {folder_.path(), options(policy)};
+  }
 
   // `play` in processes of their own, number 0 to count - 1.
   void run(std::uint32_t count, const std::string &policy,
@@ -73,7 +79,8 @@ TEST_P(MultiAllocatorTest, ContainersPassFromProcessToProcess) {
     expect_child("heir " + std::to_string(number), [&] {
       Worker self = worker();
       auto *library = self.segment.root<SharedLibrary>();
-      EXPECT_EQ(query(self.domain, [&] { return content(*library); }), expected_content(number * kStepsEach));
+      EXPECT_EQ(query(self.domain, [&] { return content(*library); }),
+                expected_content(number * kStepsEach));
       for (std::uint32_t step = number * kStepsEach; step < (number + 1) * kStepsEach; ++step) {
         atomically(self.domain, [&] { change(*library, step); });
       }
@@ -87,10 +94,10 @@ TEST_P(MultiAllocatorTest, ContainersPassFromProcessToProcess) {
 TEST_P(MultiAllocatorTest, ContainersAreChangedByAllAtOnce) {
   constexpr std::uint32_t kWorkers = 3, kStepsEach = 60;
   run(kWorkers, "", [&](Worker &self, std::uint32_t number, Turn &) {
-    using Allocator =
-        std::scoped_allocator_adaptor<allocator<std::pair<const std::uint64_t, SharedLibrary::Vector<std::uint32_t>>>>;
-    using Map = std::unordered_map<std::uint64_t, SharedLibrary::Vector<std::uint32_t>, std::hash<std::uint64_t>,
-                                   std::equal_to<>, Allocator>;
+    using Allocator = std::scoped_allocator_adaptor<
+        allocator<std::pair<const std::uint64_t, SharedLibrary::Vector<std::uint32_t>>>>;
+    using Map = std::unordered_map<std::uint64_t, SharedLibrary::Vector<std::uint32_t>,
+                                   std::hash<std::uint64_t>, std::equal_to<>, Allocator>;
     auto *map = self.segment.root<Map>("map");
     auto *log = self.segment.root<std::list<std::uint32_t, allocator<std::uint32_t>>>("log");
     for (std::uint32_t step = 0; step < kStepsEach; ++step) {
@@ -113,16 +120,16 @@ TEST_P(MultiAllocatorTest, ContainersAreChangedByAllAtOnce) {
   self.census();
 }
 
-// In every round all workers begin, then all work, then all end: all instances of a round overlap. Returns how many of
-// kRounds x workers aborted.
+// In every round all workers begin, then all work, then all end: all instances of a round overlap.
+// Returns how many of kRounds x workers aborted.
 constexpr std::uint32_t kRounds = 150;
 struct Tally {
   std::atomic<std::uint32_t> aborts{0};
 };
 
 template <class Work>
-void play_rounds(const Worker &self, std::uint32_t number, std::uint32_t workers, Turn &turn, Tally &tally,
-                 const Work &work) {
+void play_rounds(const Worker &self, std::uint32_t number, std::uint32_t workers, Turn &turn,
+                 Tally &tally, const Work &work) {
   const auto my_turn = [&](std::uint32_t round, std::uint32_t phase, const auto &act) {
     const std::uint32_t now = (round * 2 + phase) * workers + number;
     turn.await(now);
@@ -136,7 +143,8 @@ void play_rounds(const Worker &self, std::uint32_t number, std::uint32_t workers
     });
     my_turn(round, 1, [&] {
       // relaxed: read after the workers have ended
-      if (self.domain.end() == Status::kAborted) tally.aborts.fetch_add(1, std::memory_order_relaxed);
+      if (self.domain.end() == Status::kAborted)
+        tally.aborts.fetch_add(1, std::memory_order_relaxed);
     });
   }
 }
@@ -147,7 +155,8 @@ TEST_P(MultiAllocatorTest, AllocationAloneCausesAlmostNoAborts) {
   run(kWorkers, "", [&](Worker &self, std::uint32_t number, Turn &turn) {
     std::vector<std::pair<std::byte *, std::size_t>> blocks;
     play_rounds(self, number, kWorkers, turn, *tally, [&](std::uint32_t round) {
-      // In an instance that aborts these pointers were never allocated: nothing of them is used later.
+      // In an instance that aborts these pointers were never allocated: nothing of them is used
+      // later.
       for (std::uint32_t i = 0; i < 12; ++i) {
         const std::size_t bytes = 16 + (round * 12 + i) % 50 * 16;
         auto *block = static_cast<std::byte *>(self.segment.allocate(bytes));
@@ -156,8 +165,10 @@ TEST_P(MultiAllocatorTest, AllocationAloneCausesAlmostNoAborts) {
       }
     });
   });
-  // Each worker takes about five chunks; when several do in one round, all but one of them abort, and try in the next.
-  EXPECT_LE(tally->aborts.load(), kRounds * kWorkers / 20) << "of " << kRounds * kWorkers << " instances";
+  // Each worker takes about five chunks; when several do in one round, all but one of them abort,
+  // and try in the next.
+  EXPECT_LE(tally->aborts.load(), kRounds * kWorkers / 20)
+      << "of " << kRounds * kWorkers << " instances";
   Worker self = worker();
   EXPECT_GT(self.census().small_blocks, kRounds * kWorkers * 8 * 9 / 10);
 }
@@ -167,7 +178,8 @@ TEST_P(MultiAllocatorTest, SharingAContainerDoesCauseAborts) {
   const Shared<Tally> tally;
   run(kWorkers, "fresh-age", [&](Worker &self, std::uint32_t number, Turn &turn) {
     auto *list = self.segment.root<std::list<std::uint32_t, allocator<std::uint32_t>>>();
-    play_rounds(self, number, kWorkers, turn, *tally, [&](std::uint32_t round) { list->push_back(round); });
+    play_rounds(self, number, kWorkers, turn, *tally,
+                [&](std::uint32_t round) { list->push_back(round); });
   });
   EXPECT_EQ(tally->aborts.load(), kRounds * (kWorkers - 1))
       << "of instances that write one page, one per round commits";
@@ -182,7 +194,8 @@ TEST_P(MultiAllocatorTest, IndependentWorkersSeldomAbort) {
   for (const std::uint32_t workers : {2U, 4U}) {
     const Shared<Tally> tally;
     run(workers, "", [&](Worker &self, std::uint32_t number, Turn &turn) {
-      // Lists of its own run: those of the run before lie beside blocks that another process's arena has inherited.
+      // Lists of its own run: those of the run before lie beside blocks that another process's
+      // arena has inherited.
       const std::string name = std::to_string(workers) + " lists, " + std::to_string(number);
       auto *list = self.segment.root<std::list<std::uint64_t, allocator<std::uint64_t>>>(name);
       turn.await(number);
@@ -196,13 +209,16 @@ TEST_P(MultiAllocatorTest, IndependentWorkersSeldomAbort) {
           if (step % 50 == 49) list->clear();
         });
       }
-      tally->aborts.fetch_add(attempts - kSteps, std::memory_order_relaxed);  // read after the workers have ended
+      // read after the workers have ended
+      tally->aborts.fetch_add(attempts - kSteps, std::memory_order_relaxed);
     });
-    EXPECT_LE(tally->aborts.load(), workers * kSteps / 20) << "of " << workers * kSteps << " instances";
+    EXPECT_LE(tally->aborts.load(), workers * kSteps / 20)
+        << "of " << workers * kSteps << " instances";
   }
 }
 
-// A process that forks while it has the segment mapped: the child's containers must not find the parent's segment.
+// A process that forks while it has the segment mapped: the child's containers must not find the
+// parent's segment.
 TEST_P(MultiAllocatorTest, ForkedChildOfAParticipantUsesItsOwnSegment) {
   using Numbers = std::vector<std::uint64_t, allocator<std::uint64_t>>;
   Worker parent = worker();
@@ -218,7 +234,8 @@ TEST_P(MultiAllocatorTest, ForkedChildOfAParticipantUsesItsOwnSegment) {
   atomically(parent.domain, [&] { numbers->push_back(3); });
   query(parent.domain, [&] {
     ASSERT_EQ(numbers->size(), 5001U);
-    EXPECT_EQ(std::accumulate(numbers->begin(), numbers->end(), std::uint64_t{0}), 1000U + 2 * 4000U + 3U);
+    EXPECT_EQ(std::accumulate(numbers->begin(), numbers->end(), std::uint64_t{0}),
+              1000U + 2 * 4000U + 3U);
   });
   parent.census();
 }
@@ -231,7 +248,8 @@ TEST_P(MultiAllocatorTest, BlocksOfOneProcessAreFreedByAnother) {
       turn.await(round * 2 + number);
       if (number == 0) {
         atomically(self.domain, [&] {
-          for (std::size_t i = 0; i < 200; ++i) queue->push_back(static_cast<std::byte *>(self.segment.allocate(100)));
+          for (std::size_t i = 0; i < 200; ++i)
+            queue->push_back(static_cast<std::byte *>(self.segment.allocate(100)));
         });
       } else {
         atomically(self.domain, [&] {
@@ -279,7 +297,8 @@ TEST_P(MultiAllocatorTest, GrowthByOneProcessServesAll) {
     turn.await(number);
     turn.reach(number + 1);
     turn.await(kWorkers);
-    // Doubling vectors: each of the larger ones needs a new run, and the segment has to grow several times.
+    // Doubling vectors: each of the larger ones needs a new run, and the segment has to grow
+    // several times.
     for (std::uint64_t count = 0; count < 400'000; count += 20'000) {
       atomically(self.domain, [&] { numbers->resize(count + 20'000, number + count); });
     }
@@ -287,11 +306,12 @@ TEST_P(MultiAllocatorTest, GrowthByOneProcessServesAll) {
   Worker self = worker();
   EXPECT_GT(self.segment.size_bytes(), 8 * kMiB);
   for (std::uint32_t number = 0; number < kWorkers; ++number) {
-    const auto *numbers =
-        self.segment.root<std::vector<std::uint64_t, allocator<std::uint64_t>>>("numbers " + std::to_string(number));
+    const auto *numbers = self.segment.root<std::vector<std::uint64_t, allocator<std::uint64_t>>>(
+        "numbers " + std::to_string(number));
     query(self.domain, [&] {
       ASSERT_EQ(numbers->size(), 400'000U);
-      for (std::uint64_t i = 0; i < numbers->size(); ++i) ASSERT_EQ((*numbers)[i], number + i / 20'000 * 20'000);
+      for (std::uint64_t i = 0; i < numbers->size(); ++i)
+        ASSERT_EQ((*numbers)[i], number + i / 20'000 * 20'000);
     });
   }
   self.census();
@@ -316,9 +336,9 @@ TEST_P(MultiAllocatorTest, OffsetPointersWorkAtAnyAddress) {
     // Takes the place where the first process had it.
     SharedBytes obstacle(kPageBytes);
     if (elsewhere) {
-      ASSERT_NE(
-          mmap(first_address->load(), kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
-          MAP_FAILED);
+      ASSERT_NE(mmap(first_address->load(), kPageBytes, PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+                MAP_FAILED);
     }
     const Segment segment = domain.map("moving", heap);
     if (elsewhere) {

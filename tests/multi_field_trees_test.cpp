@@ -1,8 +1,11 @@
-// tests/multi_field_trees_test.cpp -- the trees of examples/trees/ made of fields, in pools: level 1 and level 2 change them at once.
-// Invariants: (1) inserts and erases by threads of several processes at level 1, by instrumented instances at level 2 and by plain ones: every
+// tests/multi_field_trees_test.cpp -- the trees of examples/trees/ made of fields, in pools: level
+// 1 and level 2 change them at once.
+// Invariants: (1) inserts and erases by threads of several processes at level 1, by instrumented
+//             instances at level 2 and by plain ones: every
 //                 transaction happened once, and the tree's own invariants hold in every snapshot.
-//             (2) processes that insert die by SIGKILL, and others go on; in a strict domain, when all are dead, the tree holds what was
-//                 acknowledged, and of each worker's next step all or nothing.
+//             (2) processes that insert die by SIGKILL, and others go on; in a strict domain, when
+//                 all are dead, the tree holds what was acknowledged, and of each worker's next
+//                 step all or nothing.
 //             (3) then no block of the pools' lists is in them twice, or in a tree.
 #include <gtest/gtest.h>
 
@@ -55,14 +58,17 @@ Value value_of(Key key) {
 using Bytes = pool_allocator<std::byte>;
 constexpr auto kBeside = trees::ValuePlace::kBeside;
 
-// A tree as programs use it, and one whose nodes are split and emptied often, or whose records move.
+// A tree as programs use it, and one whose nodes are split and emptied often, or whose records
+// move.
 struct BPlusTrees {
   using Tree = trees::BPlusTree<Key, FieldValue, 4096, Bytes, kBeside, field>;
   using SmallTree = trees::BPlusTree<Key, field<Key>, 320, Bytes, kBeside, field>;
   [[nodiscard]] static Key small_value(Key key) { return ~key; }
   static void add_nodes(const Tree &tree, const SmallTree &small, std::vector<PoolBlock> *blocks) {
-    for (auto *leaf = tree.first(); leaf != nullptr; leaf = leaf->next) blocks->push_back({leaf, 4032, 0});
-    for (auto *leaf = small.first(); leaf != nullptr; leaf = leaf->next) blocks->push_back({leaf, 256, 0});
+    for (auto *leaf = tree.first(); leaf != nullptr; leaf = leaf->next)
+      blocks->push_back({leaf, 4032, 0});
+    for (auto *leaf = small.first(); leaf != nullptr; leaf = leaf->next)
+      blocks->push_back({leaf, 256, 0});
   }
 };
 struct CoBTrees {
@@ -77,14 +83,18 @@ struct CoBTrees {
 
 template <class Trees>
 struct Grove {
-  Grove(const std::string &folder, const DomainOptions &options) : domain(Domain::open(folder, options)) {
+  Grove(const std::string &folder, const DomainOptions &options)
+      : domain(Domain::open(folder, options)) {
     segment = domain.map("trees");
     own = segment.root<pools>("tmh.pools");
     tree = segment.root<typename Trees::Tree>("tree");
     small = segment.root<typename Trees::SmallTree>("small");
   }
-  [[nodiscard]] Site site(const char *escalation) const { return Site(domain, escalation, escalation); }
-  // In an instance: the record comes to both trees, or leaves both. False: one of them did not agree.
+  [[nodiscard]] Site site(const char *escalation) const {
+    return Site(domain, escalation, escalation);
+  }
+  // In an instance: the record comes to both trees, or leaves both. False: one of them did not
+  // agree.
   [[nodiscard]] bool put(Key key) const {
     const bool is_new = tree->insert(key, value_of(key));
     return small->insert(key, Trees::small_value(key)) && is_new;
@@ -128,7 +138,8 @@ std::vector<Step> steps_of(std::uint32_t worker, std::uint32_t workers, std::uin
   while (steps.size() < count) {
     random = random * 6364136223846793005ULL + 1442695040888963407ULL;
     const Key key = (random >> 33) % 300 * workers + worker;
-    const bool puts = steps.size() * 3 < count * 2 ? (random >> 60) != 0 : (random >> 60) < 3;  // grows, then shrinks
+    // grows, then shrinks
+    const bool puts = steps.size() * 3 < count * 2 ? (random >> 60) != 0 : (random >> 60) < 3;
     if (there[key] == puts) continue;
     there[key] = puts;
     steps.push_back({key, puts});
@@ -149,10 +160,12 @@ std::vector<Mode> hybrid_modes() {
 }
 INSTANTIATE_TEST_SUITE_P(Modes, MultiFieldTreesTest, testing::ValuesIn(hybrid_modes()), mode_name);
 
-// Workers 0 to 3: threads of two processes at level 1. Worker 4: at level 2, instrumented and plain, with queries in between.
+// Workers 0 to 3: threads of two processes at level 1. Worker 4: at level 2, instrumented and
+// plain, with queries in between.
 template <class Trees>
 void MultiFieldTreesTest::every_transaction_happened_once() const {
-  constexpr std::uint32_t kProcesses = 2, kThreads = 2, kWorkers = kProcesses * kThreads + 1, kSteps = 600;
+  constexpr std::uint32_t kProcesses = 2, kThreads = 2, kWorkers = kProcesses * kThreads + 1,
+                          kSteps = 600;
   const MemoryFolder folder;
   struct Totals {
     std::atomic<std::uint64_t> line_commits, line_aborts, page_commits;
@@ -229,30 +242,40 @@ void MultiFieldTreesTest::every_transaction_happened_once() const {
   });
 }
 
-TEST_P(MultiFieldTreesTest, EveryTransactionHappenedOnceInABPlusTree) { every_transaction_happened_once<BPlusTrees>(); }
-TEST_P(MultiFieldTreesTest, EveryTransactionHappenedOnceInACoBTree) { every_transaction_happened_once<CoBTrees>(); }
+TEST_P(MultiFieldTreesTest, EveryTransactionHappenedOnceInABPlusTree) {
+  every_transaction_happened_once<BPlusTrees>();
+}
+TEST_P(MultiFieldTreesTest, EveryTransactionHappenedOnceInACoBTree) {
+  every_transaction_happened_once<CoBTrees>();
+}
 
 // Step n of a worker puts its n-th key; every third step drops the (n/3)-th.
-constexpr std::uint32_t kInserters = 3, kThreadsEach = 2, kInsertWorkers = kInserters * kThreadsEach;
+constexpr std::uint32_t kInserters = 3, kThreadsEach = 2,
+                        kInsertWorkers = kInserters * kThreadsEach;
 struct Acknowledged {
   std::atomic<std::uint64_t> by[kInsertWorkers];  // steps
 };
-Key nth_key(std::uint32_t worker, std::uint64_t n) { return (n * kInsertWorkers + worker) * 0x9e3779b97f4a7c15ULL; }
+Key nth_key(std::uint32_t worker, std::uint64_t n) {
+  return (n * kInsertWorkers + worker) * 0x9e3779b97f4a7c15ULL;
+}
 
 template <class Trees>
-void insert_for_ever(const Grove<Trees> &grove, std::uint32_t worker, std::atomic<std::uint64_t> *acknowledged) {
+void insert_for_ever(const Grove<Trees> &grove, std::uint32_t worker,
+                     std::atomic<std::uint64_t> *acknowledged) {
   const Site site = grove.site("on-capacity");
   std::uint64_t done = acknowledged->load();
   // Its predecessor may have died between a commit and its acknowledgement.
   if (query(grove.domain, [&] { return grove.tree->find(nth_key(worker, done + 1)) != nullptr; }))
     acknowledged->store(
-        ++done, std::memory_order_release);  // or this one might die, too, and leave two steps that nobody knows of
+        // or this one might die, too, and leave two steps that nobody knows of
+        ++done, std::memory_order_release);
   for (;;) {
     const std::uint64_t step = done + 1;
     EXPECT_TRUE(atomically(site,
                            [&](Fields) {
                              const bool is_new = grove.put(nth_key(worker, step));
-                             return (step % 3 != 0 || grove.drop(nth_key(worker, step / 3))) && is_new;
+                             return (step % 3 != 0 || grove.drop(nth_key(worker, step / 3))) &&
+                                    is_new;
                            }))
         << "step " << step << " of worker " << worker;
     acknowledged->store(done = step, std::memory_order_release);
@@ -264,8 +287,10 @@ void expect_all_steps(const Grove<Trees> &grove, const Acknowledged &acknowledge
   std::size_t records = 0;
   for (std::uint32_t worker = 0; worker < kInsertWorkers; ++worker) {
     std::uint64_t done = acknowledged.by[worker].load(std::memory_order_acquire);
-    if (grove.tree->find(nth_key(worker, done + 1)) != nullptr) ++done;  // one may have been on its way
-    for (std::uint64_t n = 1; n <= done + 1; ++n) grove.expect(nth_key(worker, n), n <= done && 3 * n > done);
+    // one may have been on its way
+    if (grove.tree->find(nth_key(worker, done + 1)) != nullptr) ++done;
+    for (std::uint64_t n = 1; n <= done + 1; ++n)
+      grove.expect(nth_key(worker, n), n <= done && 3 * n > done);
     records += done - done / 3;
   }
   EXPECT_EQ(grove.tree->size(), records);
@@ -289,8 +314,8 @@ void inserters_die() {
       std::vector<std::unique_ptr<Thread>> threads;
       for (std::uint32_t thread = 0; thread < kThreadsEach; ++thread) {
         const std::uint32_t worker = number * kThreadsEach + thread;
-        threads.push_back(
-            std::make_unique<Thread>([&, worker] { insert_for_ever(grove, worker, &acknowledged->by[worker]); }));
+        threads.push_back(std::make_unique<Thread>(
+            [&, worker] { insert_for_ever(grove, worker, &acknowledged->by[worker]); }));
       }
     };
   };
@@ -327,7 +352,8 @@ void inserters_die() {
     EXPECT_EQ(storage::heap_check(grove.segment.data(), grove.segment.size_bytes()), Errc::kOk);
     std::vector<PoolBlock> blocks = take_all_free(grove.own);
     for (const PoolBlock &block : blocks) fill(block);
-    for (const auto &record : *grove.tree) blocks.push_back({&record.value, sizeof record.value, 0});
+    for (const auto &record : *grove.tree)
+      blocks.push_back({&record.value, sizeof record.value, 0});
     Trees::add_nodes(*grove.tree, *grove.small, &blocks);
     expect_no_overlap(blocks);
     grove.expect_sound();  // whatever has been written to what the lists held

@@ -1,7 +1,10 @@
-// tests/multi_irrevocable_test.cpp -- tmh::become_irrevocable(): what cannot be undone happens once, and for an instance that commits.
-// Invariants: (1) after the call returned the instance commits, whatever others do and whatever their policies. (2) nobody else commits at
-//             level 2, nor changes at level 1 what it has touched, until it has ended. (3) its death frees the others within a second.
-//             The random workloads of the history and kill tests become irrevocable, too (support/workload.cpp).
+// tests/multi_irrevocable_test.cpp -- tmh::become_irrevocable(): what cannot be undone happens
+// once, and for an instance that commits.
+// Invariants: (1) after the call returned the instance commits, whatever others do and whatever
+//             their policies. (2) nobody else commits at level 2, nor changes at level 1 what it
+//             has touched, until it has ended. (3) its death frees the others within a second. The
+//             random workloads of the history and kill tests become irrevocable, too
+//             (support/workload.cpp).
 #include <sched.h>
 #include <signal.h>
 
@@ -101,7 +104,8 @@ TEST_P(MultiIrrevocableTest, FailedInstanceBeginsAgainAtTheCall) {
       });
 }
 
-// What others committed after its begin and before its first touch of the page is there already; the call does not bring it once more.
+// What others committed after its begin and before its first touch of the page is there already;
+// the call does not bring it once more.
 TEST_P(MultiIrrevocableTest, KeepsItsStoresToPagesThatChangedSinceItBegan) {
   run_pair(
       "",
@@ -136,7 +140,8 @@ TEST_P(MultiIrrevocableTest, KeepsItsStoresToPagesThatChangedSinceItBegan) {
       });
 }
 
-// The same where it began between a commit's clock and its word of how far the commit log is published. The reader keeps page 0 in versions.
+// The same where it began between a commit's clock and its word of how far the commit log is
+// published. The reader keeps page 0 in versions.
 TEST_P(MultiIrrevocableTest, KeepsItsStoresWhenItBeganInTheMiddleOfACommit) {
   const std::string folder = folder_.path();
   Schedule schedule;
@@ -177,7 +182,8 @@ TEST_P(MultiIrrevocableTest, KeepsItsStoresWhenItBeganInTheMiddleOfACommit) {
   schedule.finish();
 }
 
-// The snapshot moves to the call: what others committed before it and this instance has not read is seen.
+// The snapshot moves to the call: what others committed before it and this instance has not read is
+// seen.
 TEST_P(MultiIrrevocableTest, SeesWhatWasCommittedBeforeIt) {
   run_pair(
       "",
@@ -202,11 +208,13 @@ TEST_P(MultiIrrevocableTest, SeesWhatWasCommittedBeforeIt) {
       });
 }
 
-// Three processes on two pages, every third instance irrevocable. In hybrid domains level 1 storms as well, and fails instances of level 2.
+// Three processes on two pages, every third instance irrevocable. In hybrid domains level 1 storms
+// as well, and fails instances of level 2.
 TEST_P(MultiIrrevocableTest, EffectsHappenOncePerCommitInAStorm) {
   constexpr int kRounds = 100;
   std::uint64_t aborts = 0;
-  for (const char *policy : {"self-abort", "oldest-wins", "selfish-abort", "youngest-wins", "strict"}) {
+  for (const char *policy :
+       {"self-abort", "oldest-wins", "selfish-abort", "youngest-wins", "strict"}) {
     const bool durable = std::string_view(policy) == "strict";
     if (durable && hybrid()) continue;  // refused
     const MemoryFolder folder;
@@ -350,12 +358,13 @@ TEST_P(HybridIrrevocableTest, AtLevelOneItGoesUp) {
     EXPECT_EQ(site.report().page_commits, 1U);
     EXPECT_EQ(self.committed(0), 1U);
     expect_error(
-        Errc::kNeedsPages, [&] { atomically(stays, [](Fields) { become_irrevocable(); }); }, "irrevocable");
+        Errc::kNeedsPages, [&] { atomically(stays, [](Fields) { become_irrevocable(); }); },
+        "irrevocable");
   });
 }
 
-// More releases of pages than an instance follows in the commit log, while it runs: one that can abort does or keeps its stores, one that
-// cannot goes on.
+// More releases of pages than an instance follows in the commit log, while it runs: one that can
+// abort does or keeps its stores, one that cannot goes on.
 TEST_P(HybridIrrevocableTest, OutlivesMoreReleasesThanItFollows) {
   constexpr std::uint64_t kReleases = (1u << 16) + 100;
   for (const bool irrevocable : {true, false}) {
@@ -383,7 +392,8 @@ TEST_P(HybridIrrevocableTest, OutlivesMoreReleasesThanItFollows) {
       const Actor self(folder.path(), options());
       const Site site(self.domain, "lines", "never");
       ASSERT_TRUE(poll_until([&] { return effects_->ready.load() == 1; }));
-      // Level 1 only reads: the undo words of so many commits would find no room while somebody keeps a pin.
+      // Level 1 only reads: the undo words of so many commits would find no room while somebody
+      // keeps a pin.
       for (std::uint64_t i = 0; i < kReleases; ++i) {
         EXPECT_EQ(self.committed(1), 0U);  // a recall
         EXPECT_EQ(atomically(site, [&](Fields) { return shared_word(self, 1).load(); }), 0U);
@@ -397,9 +407,11 @@ TEST_P(HybridIrrevocableTest, OutlivesMoreReleasesThanItFollows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, MultiIrrevocableTest, testing::ValuesIn(kModes), mode_name);
-// Those with software lines: RTM undoes the counting of attempts, and does not go on beside an instance of level 2.
+// Those with software lines: RTM undoes the counting of attempts, and does not go on beside an
+// instance of level 2.
 INSTANTIATE_TEST_SUITE_P(Modes, HybridIrrevocableTest,
-                         testing::ValuesIn(std::begin(kModes) + 5, std::begin(kModes) + 8), mode_name);
+                         testing::ValuesIn(std::begin(kModes) + 5, std::begin(kModes) + 8),
+                         mode_name);
 
 }  // namespace
 }  // namespace tmh::test

@@ -1,10 +1,13 @@
-// tests/multi_mixes_test.cpp -- mixes of options that no other test combines: each process of a domain has its own, chosen at random.
-// Invariants: those of tests/support/workload.h, in every mix, also where segments grow under queries, instances nest, retry, are irrevocable or
-//             are acknowledged in ways of their own, beside checkpoints, archives and backups. (2) what survives all processes and what they
-//             shared is what tests/support/lost.h says. (3) a backup is one moment. (4) the same in volatile hybrid domains in some of whose
-//             processes level 1 is RTM, or plain bodies are; skipped where RTM does not work.
-// Size:       TMH_MIXES mixes (default 4; 100 with TMH_LONG), the first one of TMH_SEED, each of the following of the next number: one to two
-//             seconds each.
+// tests/multi_mixes_test.cpp -- mixes of options that no other test combines: each process of a
+// domain has its own, chosen at random.
+// Invariants: those of tests/support/workload.h, in every mix, also where segments grow under
+//             queries, instances nest, retry, are irrevocable or are acknowledged in ways of their
+//             own, beside checkpoints, archives and backups. (2) what survives all processes and
+//             what they shared is what tests/support/lost.h says. (3) a backup is one moment. (4)
+//             the same in volatile hybrid domains in some of whose processes level 1 is RTM, or
+//             plain bodies are; skipped where RTM does not work.
+// Size:       TMH_MIXES mixes (default 4; 100 with TMH_LONG), the first one of TMH_SEED, each of
+//             the following of the next number: one to two seconds each.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,7 +74,8 @@ struct Thrown {};
 // One thread of a process.
 class Actor {
  public:
-  Actor(Board *board, const DomainMix &domain, const ProcessMix &mix, Lane lane, MixState *state, std::uint64_t seed)
+  Actor(Board *board, const DomainMix &domain, const ProcessMix &mix, Lane lane, MixState *state,
+        std::uint64_t seed)
       : board_(*board),
         mix_(mix),
         at_pages_one_in_(domain.at_pages_one_in),
@@ -88,7 +92,8 @@ class Actor {
 
   void step() {
     player_.acknowledge(Durability{});
-    if (mix_.overrides && pick(3) == 0) player_.acknowledge(pick(2) == 0 ? Durability::kStrict : Durability::kBuffered);
+    if (mix_.overrides && pick(3) == 0)
+      player_.acknowledge(pick(2) == 0 ? Durability::kStrict : Durability::kBuffered);
     player_.lane().touch_ahead(kEntriesAhead);
     avoids_pages_ = pick(at_pages_one_in_) != 0;
     player_.avoid_pages(avoids_pages_);
@@ -102,7 +107,8 @@ class Actor {
     if (dice == 35) return irrevocably();
     if (dice == 36) return board_.domain().set_policy(Mixes::policy(random_));
     if (dice == 37) return map_again();
-    if (board_.domain().durability() == Durability::kNone) return static_cast<void>(board_.domain().collect());
+    if (board_.domain().durability() == Durability::kNone)
+      return static_cast<void>(board_.domain().collect());
     return dice == 38 ? flush() : bring_up();
   }
 
@@ -132,7 +138,8 @@ class Actor {
   // Few cells or many; every attempt does the same.
   void scatter() {
     const std::uint64_t count = pick(5) == 0 ? 30 : 1 + pick(5), body_seed = random_();
-    const bool grows = !avoids_pages_ && pick(4) == 0, nests = pick(3) == 0, throws = !avoids_pages_ && pick(8) == 0;
+    const bool grows = !avoids_pages_ && pick(4) == 0, nests = pick(3) == 0,
+               throws = !avoids_pages_ && pick(8) == 0;
     try {
       player_.update([&] {
         random_.seed(body_seed);
@@ -152,7 +159,8 @@ class Actor {
       random_.seed(body_seed);
       touch(6, false);
       if (grows) grow();
-      const auto until = steady_clock::now() + std::chrono::milliseconds(5);  // the others may wait as well, or be dead
+      // the others may wait as well, or be dead
+      const auto until = steady_clock::now() + std::chrono::milliseconds(5);
       while (state_.attempts < wanted && steady_clock::now() < until) sched_yield();
       for (history::Cell cell = cells(board_); cell-- > 0;) static_cast<void>(player_.read(cell));
     });
@@ -165,7 +173,8 @@ class Actor {
     const auto deadline = steady_clock::now() + std::chrono::milliseconds(1);
     const auto body = [&] {
       for (int i = 0; i < 4; ++i)
-        seen_ += reinterpret_cast<const field<std::uint64_t> &>(board_.slot(any_of_more())->version).load();
+        seen_ += reinterpret_cast<const field<std::uint64_t> &>(board_.slot(any_of_more())->version)
+                     .load();
       if (steady_clock::now() < deadline) retry_until(deadline);
     };
     switch (pick(4)) {
@@ -199,7 +208,8 @@ class Actor {
     while (before < now && !state_.flushed_ns.compare_exchange_weak(before, now)) {
     }
   }
-  // Where somebody has died of a data file's sync it may be the business of those who had the file open before (kIo).
+  // Where somebody has died of a data file's sync it may be the business of those who had the file
+  // open before (kIo).
   void bring_up() {
     const Domain &domain = board_.domain();
     try {
@@ -213,7 +223,8 @@ class Actor {
       }
     } catch (const Error &error) {
       EXPECT_EQ(error.errc(), Errc::kIo) << error.what();
-      EXPECT_NE(std::string(error.what()).find("died that synced it"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("died that synced it"), std::string::npos)
+          << error.what();
     }
   }
 
@@ -231,7 +242,8 @@ class Actor {
 // The domain of one mix.
 class MixRun {
  public:
-  explicit MixRun(std::uint64_t seed, MixKind kind) : mixes_(seed, why_unavailable(kModes[0]).empty(), kind) {}
+  explicit MixRun(std::uint64_t seed, MixKind kind)
+      : mixes_(seed, why_unavailable(kModes[0]).empty(), kind) {}
 
   void go() {
     std::printf("%s\n", to_string(mixes_.domain()).c_str());
@@ -288,12 +300,13 @@ class MixRun {
   void start(Children *children, Recorder *recorder, Process *process) {
     const std::uint64_t seed = mixes_.seed();
     const bool dies = mixes_.domain().kills && mixes_.random(3) == 0;
-    process->child = children->spawn(to_string(process->mix), [this, recorder, seed, dies, mix = process->mix] {
-      if (dies)
-        platform::crash_at(static_cast<std::uint32_t>(seed % platform::kStepAndGapCount),
-                           static_cast<std::uint32_t>(1 + seed / 1000 % 20));
-      work(mix, recorder, seed);
-    });
+    process->child =
+        children->spawn(to_string(process->mix), [this, recorder, seed, dies, mix = process->mix] {
+          if (dies)
+            platform::crash_at(static_cast<std::uint32_t>(seed % platform::kStepAndGapCount),
+                               static_cast<std::uint32_t>(1 + seed / 1000 % 20));
+          work(mix, recorder, seed);
+        });
   }
   void work(const ProcessMix &mix, Recorder *recorder, std::uint64_t seed) {
     Board board(domain_folder(), mix.options);
@@ -304,7 +317,8 @@ class MixRun {
         const Lane lane = recorder->open_lane();
         state_->reads_durable_only.at(lane.process() - next_process_) = !mix.options.early_release;
         Actor actor(&board, mixes_.domain(), mix, lane, &*state_, seed + number);
-        for (std::uint64_t step = 0; step < mixes_.domain().steps_per_thread && actor.has_room(); ++step) {
+        for (std::uint64_t step = 0; step < mixes_.domain().steps_per_thread && actor.has_room();
+             ++step) {
           actor.step();
           ++state_->steps;
         }
@@ -313,7 +327,8 @@ class MixRun {
       }
     };
     std::vector<std::thread> threads;
-    for (std::uint64_t number = 1; number < mix.threads; ++number) threads.emplace_back(act, number);
+    for (std::uint64_t number = 1; number < mix.threads; ++number)
+      threads.emplace_back(act, number);
     act(0);
     for (std::thread &thread : threads) thread.join();
     state_->hardware_commits += board.hardware_commits();
@@ -321,12 +336,13 @@ class MixRun {
   }
 
   // So many more, of all; less where all have ended.
-  void wait_for_steps(Children *children, const std::vector<Process> &processes, std::uint64_t count) {
+  void wait_for_steps(Children *children, const std::vector<Process> &processes,
+                      std::uint64_t count) {
     const std::uint64_t wanted = state_->steps + mixes_.random(count);
     const auto is_over = [&] {
-      return state_->steps >= wanted || std::none_of(processes.begin(), processes.end(), [&](const Process &process) {
-               return children->running(process.child);
-             });
+      return state_->steps >= wanted ||
+             std::none_of(processes.begin(), processes.end(),
+                          [&](const Process &process) { return children->running(process.child); });
     };
     EXPECT_TRUE(poll_until(is_over)) << "hung";
     const timespec pause{0, static_cast<long>(mixes_.random(kAimNs))};
@@ -352,7 +368,8 @@ class MixRun {
       Player player(board, recorder->open_lane());
       player.play_at(PlaysAt::kOnlyPages);
       player.query([&] {
-        for (history::Cell cell = 0; cell < cells(board); ++cell) static_cast<void>(player.read(cell));
+        for (history::Cell cell = 0; cell < cells(board); ++cell)
+          static_cast<void>(player.read(cell));
       });
       Workload(player, 1).audit();
       EXPECT_EQ(board.domain().collect(), 0U);
@@ -376,7 +393,8 @@ class MixRun {
     EXPECT_TRUE(verdict.ok());
     for (const history::Instance &instance : part.instances) {
       if (instance.id.process != part.instances.back().id.process) continue;
-      for (const history::Operation &operation : instance.operations) initial_[operation.cell] = operation.value;
+      for (const history::Operation &operation : instance.operations)
+        initial_[operation.cell] = operation.value;
     }
     next_process_ = recorder.next_process();
   }
@@ -406,7 +424,8 @@ std::uint64_t play_mixes(MixKind kind) {
   std::uint64_t hardware_commits = 0;
   // In some mixes level 2 never leaves RTM room.
   const auto is_enough = [&](std::uint64_t played) {
-    return played >= mixes && (kind != MixKind::kHardware || hardware_commits != 0 || played >= 10 * mixes);
+    return played >= mixes &&
+           (kind != MixKind::kHardware || hardware_commits != 0 || played >= 10 * mixes);
   };
   for (std::uint64_t i = 0; !is_enough(i) && !testing::Test::HasFailure(); ++i) {
     std::printf("TMH_SEED=%llu: ", static_cast<unsigned long long>(seed() + i));

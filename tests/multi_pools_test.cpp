@@ -1,7 +1,10 @@
-// tests/multi_pools_test.cpp -- random histories of tmh::pools by threads of several processes, at mixed levels, in every mode.
+// tests/multi_pools_test.cpp -- random histories of tmh::pools by threads of several processes, at
+// mixed levels, in every mode.
 // Model:     each worker knows its live blocks; every word of one says whose it is.
-// Invariants: (1) a live block keeps its owner's words, whatever others allocate, free and roll back; so none is handed out twice.
-//             (2) what is passed on in an instance, and freed by another worker, belongs to one of the two in every snapshot.
+// Invariants: (1) a live block keeps its owner's words, whatever others allocate, free and roll
+//             back; so none is handed out twice.
+//             (2) what is passed on in an instance, and freed by another worker, belongs to one of
+//                 the two in every snapshot.
 //             (3) at the end no two of all live and all free blocks overlap, and the heap is sound.
 #include <gtest/gtest.h>
 
@@ -51,7 +54,8 @@ struct Will {
 };
 
 struct Place {
-  Place(const std::string &folder, const DomainOptions &options) : domain(Domain::open(folder, options)) {
+  Place(const std::string &folder, const DomainOptions &options)
+      : domain(Domain::open(folder, options)) {
     segment = domain.map("heap");
     own = segment.root<pools>("tmh.pools");
     parcels = segment.root<Parcels>("parcels");
@@ -107,7 +111,8 @@ class Worker {
     std::copy(live_.begin(), live_.end(), legacy.live.begin());
     will->line_commits += lines_.report().line_commits;
     will->page_commits += lines_.report().page_commits + pages_.report().page_commits;
-    will->aborts += lines_.report().line_aborts + lines_.report().page_aborts + pages_.report().page_aborts;
+    will->aborts +=
+        lines_.report().line_aborts + lines_.report().page_aborts + pages_.report().page_aborts;
   }
 
  private:
@@ -128,7 +133,8 @@ class Worker {
     return (random_ >> 33) % below;
   }
   Plan make_plan() {
-    static constexpr std::uint64_t kSizes[] = {8, 64, 64, 64, 120, 256, 500, 512, 1000, 2048, 4032, 4096, 5000};
+    static constexpr std::uint64_t kSizes[] = {8,   64,   64,   64,   120,  256, 500,
+                                               512, 1000, 2048, 4032, 4096, 5000};
     Plan plan;
     std::vector<PoolBlock> left = live_;
     const auto take = [&] {
@@ -137,9 +143,11 @@ class Worker {
       left.erase(left.begin() + static_cast<std::ptrdiff_t>(at));
       return block;
     };
-    while (!left.empty() && (random(3) == 0 || left.size() + 4 > kLiveMax)) plan.freed.push_back(take());
+    while (!left.empty() && (random(3) == 0 || left.size() + 4 > kLiveMax))
+      plan.freed.push_back(take());
     for (std::uint64_t i = random(4); i > 0; --i)
-      plan.allocated.push_back({nullptr, kSizes[random(std::size(kSizes))], ++seeds_ * kWorkers + number_});
+      plan.allocated.push_back(
+          {nullptr, kSizes[random(std::size(kSizes))], ++seeds_ * kWorkers + number_});
     if (!left.empty() && random(3) == 0) {
       plan.sent = take();
       plan.to = static_cast<std::uint32_t>(random(kWorkers));
@@ -166,7 +174,8 @@ class Worker {
       outcome.gained.push_back(block);
       parcel.address = nullptr;
     }
-    if (Parcel &parcel = place_.parcels->to[plan.to]; plan.sent.address != nullptr && parcel.address == nullptr) {
+    if (Parcel &parcel = place_.parcels->to[plan.to];
+        plan.sent.address != nullptr && parcel.address == nullptr) {
       parcel.address = plan.sent.address;
       parcel.bytes = plan.sent.bytes;
       parcel.seed = plan.sent.seed;
@@ -188,7 +197,8 @@ class Worker {
 
 class MultiPoolsTest : public ModeTest {};
 INSTANTIATE_TEST_SUITE_P(Modes, MultiPoolsTest, testing::ValuesIn(kModes), mode_name);
-INSTANTIATE_TEST_SUITE_P(DurableModes, MultiPoolsTest, testing::ValuesIn(kDurableHybridModes), mode_name);
+INSTANTIATE_TEST_SUITE_P(DurableModes, MultiPoolsTest, testing::ValuesIn(kDurableHybridModes),
+                         mode_name);
 
 TEST_P(MultiPoolsTest, NoBlockIsHandedOutTwice) {
   const MemoryFolder folder;
@@ -221,16 +231,18 @@ TEST_P(MultiPoolsTest, NoBlockIsHandedOutTwice) {
     EXPECT_GT(will->line_commits.load(), 0U);
   }
   EXPECT_GT(will->page_commits.load(), 0U);
-  std::printf("%llu instances committed at sites, %llu attempts aborted\n",
-              static_cast<unsigned long long>(will->line_commits.load() + will->page_commits.load()),
-              static_cast<unsigned long long>(will->aborts.load()));
+  std::printf(
+      "%llu instances committed at sites, %llu attempts aborted\n",
+      static_cast<unsigned long long>(will->line_commits.load() + will->page_commits.load()),
+      static_cast<unsigned long long>(will->aborts.load()));
 
   const Place place(folder.path(), options());
   atomically(place.domain, [&] {
     EXPECT_EQ(storage::heap_check(place.segment.data(), place.segment.size_bytes()), Errc::kOk);
     std::vector<PoolBlock> live;
     for (const Legacy &legacy : will->of)
-      live.insert(live.end(), legacy.live.begin(), legacy.live.begin() + static_cast<std::ptrdiff_t>(legacy.count));
+      live.insert(live.end(), legacy.live.begin(),
+                  legacy.live.begin() + static_cast<std::ptrdiff_t>(legacy.count));
     for (const Parcel &parcel : place.parcels->to)
       if (parcel.address != nullptr) live.push_back({parcel.address, parcel.bytes, parcel.seed});
     const std::vector<PoolBlock> free = take_all_free(place.own);

@@ -1,11 +1,13 @@
-// tests/multi_recall_test.cpp -- instances of level 2 that touch one page after another take pages ahead of their touches, while level 1 works on
-// the same pages.
+// tests/multi_recall_test.cpp -- instances of level 2 that touch one page after another take pages
+// ahead of their touches, while level 1 works on the same pages.
 // Invariants:
-//   (1) every scan, of a query or of an update, doomed or not, sees the same sum: the newest version of each page that was taken is one
-//       of its snapshot. Transfers at either level keep the sum.
-//   (2) a scan of untouched pages takes each of them once, with far fewer signals than pages (kernel tracking).
-//   (3) pages that were taken ahead and not touched are in nobody's read set: a commit to them fails nobody. And the next instance reads what
-//       was committed to them.
+//   (1) every scan, of a query or of an update, doomed or not, sees the same sum: the newest
+//       version of each page that was taken is one of its snapshot. Transfers at either level keep
+//       the sum.
+//   (2) a scan of untouched pages takes each of them once, with far fewer signals than pages
+//       (kernel tracking).
+//   (3) pages that were taken ahead and not touched are in nobody's read set: a commit to them
+//       fails nobody. And the next instance reads what was committed to them.
 #include <cstdint>
 
 #include <tmh/field.hpp>
@@ -28,7 +30,8 @@ struct Player {
         segment(domain.map("data", raw_segment(kPages * kPageBytes))),
         site(domain, "transfer") {}
   [[nodiscard]] std::uint64_t &word(std::uint64_t page) const {
-    return *reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes + page % 64 * kLineBytes);
+    return *reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes +
+                                              page % 64 * kLineBytes);
   }
   [[nodiscard]] field<std::uint64_t> &shared(std::uint64_t page) const {
     return reinterpret_cast<field<std::uint64_t> &>(word(page));
@@ -65,7 +68,9 @@ TEST_P(MultiRecallTest, EveryScanSeesOneSumWhileLevelOneTransfers) {
     children.spawn("player " + std::to_string(number), [&, number] {
       const Player self(folder_.path(), quick());
       std::uint64_t random = seed() + number;
-      const auto draw = [&random] { return (random = random * 6364136223846793005ull + 1442695040888963407ull) >> 33; };
+      const auto draw = [&random] {
+        return (random = random * 6364136223846793005ull + 1442695040888963407ull) >> 33;
+      };
       for (int round = 0; round < kRounds; ++round) {
         for (int i = 0; i < kSmallPerScan; ++i) {
           const std::uint64_t from = draw() % kPages, to = draw() % kPages;
@@ -75,7 +80,8 @@ TEST_P(MultiRecallTest, EveryScanSeesOneSumWhileLevelOneTransfers) {
           });
         }
         if (round % 2 == 0) {
-          ASSERT_EQ(query(self.domain, [&] { return self.sum(); }), kPages * kStart) << "round " << round;
+          ASSERT_EQ(query(self.domain, [&] { return self.sum(); }), kPages * kStart)
+              << "round " << round;
           continue;
         }
         const std::uint64_t from = draw() % kPages, to = draw() % kPages;
@@ -128,8 +134,9 @@ TEST_P(MultiRecallTest, PagesTakenAheadAreNotRead) {
   EXPECT_EQ(query(first.domain, [&] { return first.sum(); }), 1 + 8 * 7U);
 }
 
-// The page has two versions when the instance takes it ahead of a touch that never comes: the older one, which its snapshot reads, has just gone
-// home, and the newer one, which a second query keeps where it is, has been committed since. Its next instance must not read the former.
+// The page has two versions when the instance takes it ahead of a touch that never comes: the older
+// one, which its snapshot reads, has just gone home, and the newer one, which a second query keeps
+// where it is, has been committed since. Its next instance must not read the former.
 TEST_P(MultiRecallTest, PageTakenAheadBetweenTwoOfItsVersionsIsReadAnewByTheNextInstance) {
   constexpr std::uint64_t kPage = 3;  // behind two touches
   const std::string folder = folder_.path();
@@ -146,7 +153,8 @@ TEST_P(MultiRecallTest, PageTakenAheadBetweenTwoOfItsVersionsIsReadAnewByTheNext
       });
     });
   };
-  const auto older = add_query("older query", kPages - 1), newer = add_query("newer query", kPages - 2);
+  const auto older = add_query("older query", kPages - 1),
+             newer = add_query("newer query", kPages - 2);
   const auto writer = schedule.add("writer", [&] {
     const Player self(folder, quick());
     set(self, 1);
@@ -180,8 +188,8 @@ TEST_P(MultiRecallTest, PageTakenAheadBetweenTwoOfItsVersionsIsReadAnewByTheNext
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, MultiRecallTest, testing::ValuesIn(std::begin(kModes) + 5, std::end(kModes)),
-                         mode_name);
+INSTANTIATE_TEST_SUITE_P(Modes, MultiRecallTest,
+                         testing::ValuesIn(std::begin(kModes) + 5, std::end(kModes)), mode_name);
 
 }  // namespace
 }  // namespace tmh::test

@@ -1,5 +1,7 @@
-// tests/multi_rtm_emulation_test.cpp -- threads and processes under the RTM emulator, and native code beside them.
-// Invariants: (1) increments with a lock fallback add up exactly; (2) native code never sees a part of a commit, also when the committer is
+// tests/multi_rtm_emulation_test.cpp -- threads and processes under the RTM emulator, and native
+// code beside them.
+// Invariants: (1) increments with a lock fallback add up exactly; (2) native code never sees a part
+//             of a commit, also when the committer is
 // killed in it; (3) without stopping the others (1) does not hold: the test can fail.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -56,7 +58,8 @@ void set_knobs(void (*change)(tmh_rtm_emulation_knobs *)) {
 
 void add_to_both(Memory *memory) {
   memory->first.store(memory->first.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  memory->second.store(memory->second.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  memory->second.store(memory->second.load(std::memory_order_relaxed) + 1,
+                       std::memory_order_relaxed);
 }
 
 void increment(Memory *memory, long times) {
@@ -75,7 +78,8 @@ void increment_natively(Memory *memory, long times) {
   }
 }
 
-// A child's stack is shared with its parent until it is written; transactions alone never would (first touch: status 0).
+// A child's stack is shared with its parent until it is written; transactions alone never would
+// (first touch: status 0).
 __attribute__((noinline)) void touch_stack() {
   volatile char room[16 * 1024];
   for (std::size_t i = 0; i < sizeof room; i += 1024) room[i] = 0;
@@ -86,7 +90,8 @@ class MultiRtmEmulation : public testing::Test {
   static void SetUpTestSuite() { ASSERT_GT(tmh_rtm_emulation_start(1), 0); }
   void SetUp() override {
     tmh_rtm_emulation_get_knobs(&knobs_);
-    void *room = ::mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *room =
+        ::mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(room, MAP_FAILED);
     memory_ = new (room) Memory;
   }
@@ -114,7 +119,8 @@ TEST_F(MultiRtmEmulation, TwoThreadsAddUp) {
 
 TEST_F(MultiRtmEmulation, TwoProcessesAddUp) {
   tmh::test::Children children;
-  for (int i = 0; i < 2; ++i) children.spawn("process", [this] { increment(memory_, kIncrements); });
+  for (int i = 0; i < 2; ++i)
+    children.spawn("process", [this] { increment(memory_, kIncrements); });
   children.expect_success();
   expect_sum(2 * kIncrements);
   EXPECT_GT(memory_->elided, kIncrements / 2);
@@ -181,9 +187,11 @@ TEST_F(MultiRtmEmulation, NativeReadersSeeNoPartOfACommit) {
       ++reads;
     }
   });
-  // No fallback: its two stores are two. On a loaded machine the reader may have no processor for a while.
+  // No fallback: its two stores are two. On a loaded machine the reader may have no processor for a
+  // while.
   const auto deadline = std::chrono::steady_clock::now() + tmh::test::hang_deadline();
-  for (int committed = 0; committed < 500 || (reads <= 1'000 && std::chrono::steady_clock::now() < deadline);)
+  for (int committed = 0;
+       committed < 500 || (reads <= 1'000 && std::chrono::steady_clock::now() < deadline);)
     committed += attempt([this] { add_to_both(memory_); }) == kRtmCommitted ? 1 : 0;
   memory_->stop = 1;
   reader.join();
@@ -218,8 +226,9 @@ TEST_F(MultiRtmEmulation, SleepsLastTheirTime) {
   EXPECT_GE((end.tv_sec - begin.tv_sec) * 1'000'000'000 + end.tv_nsec - begin.tv_nsec, 199'000'000);
 }
 
-// Level 1 in RTM keeps out of pages by not having them in its page table. One that is taken away while a transaction has a line of it does not come
-// back with the next line. The transaction sees that it has gone by lines that it has not read before: of those nothing is known to be stale.
+// Level 1 in RTM keeps out of pages by not having them in its page table. One that is taken away
+// while a transaction has a line of it does not come back with the next line. The transaction sees
+// that it has gone by lines that it has not read before: of those nothing is known to be stale.
 TEST_F(MultiRtmEmulation, APageThatIsTakenAwayStaysAway) {
   constexpr int kTimes = 20, kRoundsMax = 5'000;
   constexpr std::size_t kLooks = 4'000;
@@ -229,13 +238,14 @@ TEST_F(MultiRtmEmulation, APageThatIsTakenAwayStaysAway) {
   const auto looks = std::make_unique<Look[]>(kLooks);
   tmh::test::prefault(looks.get(), kLooks * sizeof(Look));
   // volatile: this thread alone stores and loads there, for what the loads do to the page.
-  auto *const page =
-      static_cast<volatile char *>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  auto *const page = static_cast<volatile char *>(
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(page, MAP_FAILED);
   const int pagemap = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   const auto is_there = [&] {
     std::uint64_t entry = 0;
-    const auto at = static_cast<off_t>(reinterpret_cast<std::uintptr_t>(page) / 4096 * sizeof entry);
+    const auto at =
+        static_cast<off_t>(reinterpret_cast<std::uintptr_t>(page) / 4096 * sizeof entry);
     EXPECT_EQ(::pread(pagemap, &entry, sizeof entry, at), sizeof entry);
     return entry >> 63 != 0;
   };
@@ -273,7 +283,8 @@ TEST_F(MultiRtmEmulation, APageThatIsTakenAwayStaysAway) {
   ::munmap(const_cast<char *>(page), 4096);
 }
 
-// A server with a thread for each request would run out of areas of memory; what it then starts would be stopped by no commit.
+// A server with a thread for each request would run out of areas of memory; what it then starts
+// would be stopped by no commit.
 TEST_F(MultiRtmEmulation, ThreadsThatHaveEndedLeaveTheirMemoryToLaterOnes) {
   constexpr int kThreads = 300;
   const auto areas = [] {
@@ -361,8 +372,8 @@ TEST_F(MultiRtmEmulation, AKilledCommitterLeavesAllOrNothing) {
     const long before = memory_->first;
     ASSERT_TRUE(tmh::test::poll_until([&] { return memory_->first > before + 2; }));
     // Killed by somebody outside of the domain: we ourselves are stopped while it commits.
-    const std::string killer =
-        fmt::format("sleep 0.00{:03}; kill -9 {}", random() % 1'000, static_cast<int>(children.pid(child)));
+    const std::string killer = fmt::format("sleep 0.00{:03}; kill -9 {}", random() % 1'000,
+                                           static_cast<int>(children.pid(child)));
     ASSERT_EQ(std::system(killer.c_str()), 0);
     children.bury(child);
     std::uint32_t status = 0;

@@ -1,5 +1,7 @@
-// tests/multi_rulings_test.cpp -- who fails when two instances of an eager domain conflict: every policy, both directions.
-// Invariants: exactly the instance that the policy names is FAILED at once and aborts at its end; the other one commits.
+// tests/multi_rulings_test.cpp -- who fails when two instances of an eager domain conflict: every
+// policy, both directions.
+// Invariants: exactly the instance that the policy names is FAILED at once and aborts at its end;
+//             the other one commits.
 // Source:     thesis, section 3.3 (abort policies).
 #include <string>
 
@@ -14,7 +16,8 @@ struct Ruling {
   bool older_fails;
 };
 
-// Thesis, section 3.3. The older instance begins first; the discoverer is the one whose access completes the conflict.
+// Thesis, section 3.3. The older instance begins first; the discoverer is the one whose access
+// completes the conflict.
 constexpr Ruling kRulings[] = {
     {"self-abort", false, false},   {"self-abort", true, true},     {"oldest-wins", false, false},
     {"oldest-wins", true, false},   {"selfish-abort", false, true}, {"selfish-abort", true, false},
@@ -25,10 +28,12 @@ class RulingTest : public testing::TestWithParam<Ruling> {
  protected:
   static constexpr Mode kEagerMode{"EagerSignal", Detection::kEager, Tracking::kSignal};
 
-  // `older_writes`: the older instance writes the page, else the younger one; the other one reads it.
+  // `older_writes`: the older instance writes the page, else the younger one; the other one reads
+  // it.
   void play(bool older_writes) const {
     const MemoryFolder folder;
-    const DomainOptions options = options_for(kEagerMode, std::string(GetParam().policy) + ",fresh-age,backoff=none");
+    const DomainOptions options =
+        options_for(kEagerMode, std::string(GetParam().policy) + ",fresh-age,backoff=none");
     const auto access = [](const Actor &self, bool writes) {
       if (writes) {
         self.set(0, 1);
@@ -65,12 +70,15 @@ TEST_P(RulingTest, ReaderThenWriterOrWriterThenReader) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, RulingTest, testing::ValuesIn(kRulings), [](const auto &param_info) {
-  std::string name = std::string(param_info.param.policy) +
-                     (param_info.param.older_discovers ? "_OlderDiscovers" : "_YoungerDiscovers");
-  for (char &c : name) c = c == '-' ? '_' : c;
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Policies, RulingTest, testing::ValuesIn(kRulings),
+                         [](const auto &param_info) {
+                           std::string name =
+                               std::string(param_info.param.policy) +
+                               (param_info.param.older_discovers ? "_OlderDiscovers"
+                                                                 : "_YoungerDiscovers");
+                           for (char &c : name) c = c == '-' ? '_' : c;
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace tmh::test

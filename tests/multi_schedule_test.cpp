@@ -1,6 +1,8 @@
-// tests/multi_schedule_test.cpp -- the protocol's faults, by their numbers in hierarchy/PROTOCOL.md, planted in the code: a fixed schedule of its
-// steps leads to what the history checker calls wrong, and the same schedule of the right code does not.
-// Order:      tests/support/schedule.h; the processes' names are those of the comments. T is at level 1; Q, U, C are at level 2.
+// tests/multi_schedule_test.cpp -- the protocol's faults, by their numbers in
+// hierarchy/PROTOCOL.md, planted in the code: a fixed schedule of its steps leads to what the
+// history checker calls wrong, and the same schedule of the right code does not.
+// Order:      tests/support/schedule.h; the processes' names are those of the comments. T is at
+//             level 1; Q, U, C are at level 2.
 // Invariant:  the steps have the names that protocol.pml prints.
 // Source:     hierarchy/PROTOCOL.md, "The model" (the faults) and "Steps".
 #include <gtest/gtest.h>
@@ -25,8 +27,12 @@ class Scene {
   }
 
   using Body = std::function<void(Player &)>;
-  std::size_t lines(const std::string &name, const Body &body) { return add(name, PlaysAt::kOnlyLines, body); }
-  std::size_t pages(const std::string &name, const Body &body) { return add(name, PlaysAt::kOnlyPages, body); }
+  std::size_t lines(const std::string &name, const Body &body) {
+    return add(name, PlaysAt::kOnlyLines, body);
+  }
+  std::size_t pages(const std::string &name, const Body &body) {
+    return add(name, PlaysAt::kOnlyPages, body);
+  }
   Reached run(std::size_t actor, std::uint32_t to) { return schedule_.run(actor, to); }
   Reached run(std::size_t actor, Step to) { return schedule_.run(actor, to_step(to)); }
   void kill(std::size_t actor) { schedule_.kill(actor); }
@@ -124,9 +130,11 @@ void stamp_after_validation(Scene &scene) {
   scene.run(t, kToEnd);
 }
 
-// Q has read page 0 before U changed it, so its snapshot stays; T, which begins after U, changes page 1.
+// Q has read page 0 before U changed it, so its snapshot stays; T, which begins after U, changes
+// page 1.
 void no_undo_words(Scene &scene) {
-  const auto q = scene.pages("Q", reads(0, 1)), u = scene.pages("U", writes({0})), t = scene.lines("T", writes({1}));
+  const auto q = scene.pages("Q", reads(0, 1)), u = scene.pages("U", writes({0})),
+             t = scene.lines("T", writes({1}));
   scene.run(q, to_mark(1));
   scene.run(u, kToEnd);
   scene.run(t, kToEnd);
@@ -161,8 +169,8 @@ void release_looks_before_it_tells(Scene &scene) {
   scene.run(q, kToEnd);
 }
 
-// T has read page 0 before C changed it, stamps next after its snapshot, and so does not validate. Q has seen C and not T; U keeps its snapshot
-// where it is.
+// T has read page 0 before C changed it, stamps next after its snapshot, and so does not validate.
+// Q has seen C and not T; U keeps its snapshot where it is.
 void recall_leaves_the_clock(Scene &scene) {
   const auto t = scene.lines("T", [](Player &player) {
     player.update([&] {
@@ -171,7 +179,8 @@ void recall_leaves_the_clock(Scene &scene) {
       player.write(1, 1);
     });
   });
-  const auto c = scene.pages("C", writes({0})), q = scene.pages("Q", reads(0, 1)), u = scene.pages("U", writes({0}));
+  const auto c = scene.pages("C", writes({0})), q = scene.pages("Q", reads(0, 1)),
+             u = scene.pages("U", writes({0}));
   scene.run(t, to_mark(1));
   scene.run(c, kToEnd);
   scene.run(q, to_mark(1));
@@ -180,9 +189,11 @@ void recall_leaves_the_clock(Scene &scene) {
   scene.run(q, kToEnd);
 }
 
-// T commits to page 0 between Q's look at its versions and its marks. Q cannot be after T: U, before T, has changed what Q has read.
+// T commits to page 0 between Q's look at its versions and its marks. Q cannot be after T: U,
+// before T, has changed what Q has read.
 void recall_reads_before_it_marks(Scene &scene) {
-  const auto q = scene.pages("Q", reads(2, 0)), u = scene.pages("U", writes({2})), t = scene.lines("T", writes({0}));
+  const auto q = scene.pages("Q", reads(2, 0)), u = scene.pages("U", writes({2})),
+             t = scene.lines("T", writes({0}));
   scene.run(q, to_mark(1));
   scene.run(u, kToEnd);
   scene.run(q, Step::kRecallStart);
@@ -190,7 +201,8 @@ void recall_reads_before_it_marks(Scene &scene) {
   scene.run(q, kToEnd);
 }
 
-// Q, a resident of page 2, moves its snapshot on past U and T, and then maps page 2 as it was before U.
+// Q, a resident of page 2, moves its snapshot on past U and T, and then maps page 2 as it was
+// before U.
 void extending_does_not_follow(Scene &scene) {
   const auto q = scene.pages("Q", [](Player &player) {
     player.query([&] { (void)player.read(2); });
@@ -231,9 +243,11 @@ constexpr Fault kFaults[] = {
     {5, "UnlockBeforeWriteBack", Planted::kLineUnlockFirst, unlock_before_write_back},
     {6, "ReleaseLooksBeforeItTells", Planted::kReleaseLooksFirst, release_looks_before_it_tells},
     {7, "RecallLeavesTheLineClockAlone", Planted::kRecallClockStands, recall_leaves_the_clock},
-    {9, "RecallReadsVersionsBeforeItMarks", Planted::kRecallReadsFirst, recall_reads_before_it_marks},
+    {9, "RecallReadsVersionsBeforeItMarks", Planted::kRecallReadsFirst,
+     recall_reads_before_it_marks},
     // Exact tracking: a page that stayed mapped would count as read.
-    {10, "ExtendingDoesNotFollowTheLog", Planted::kExtendNoFollow, extending_does_not_follow, Tracking::kKernel},
+    {10, "ExtendingDoesNotFollowTheLog", Planted::kExtendNoFollow, extending_does_not_follow,
+     Tracking::kKernel},
     {11, "RecoveryUndoesACommittedContext", Planted::kRecoveryUndoes, recovery_undoes_a_commit},
 };
 
@@ -255,7 +269,8 @@ TEST_P(MultiScheduleTest, IsFoundWhenPlantedAndOnlyThen) {
   const history::Verdict wrong = play(GetParam().planted);
   EXPECT_FALSE(wrong.ok()) << "the schedule does not lead to it";
   if (!wrong.ok())
-    std::printf("fault %d: %s: %s\n", GetParam().number, history::to_string(wrong.violations.front().fault),
+    std::printf("fault %d: %s: %s\n", GetParam().number,
+                history::to_string(wrong.violations.front().fault),
                 wrong.violations.front().text.c_str());
   const history::Verdict right = play(Planted::kNone);
   EXPECT_TRUE(right.ok()) << right.report();
@@ -275,7 +290,8 @@ TEST(MultiSchedule, DeadMoversMoveIsEnded) {
     scene.run(q, Step::kRecallMark);
     scene.kill(q);
     Reached reached = scene.run(t, kToEnd);  // for kWaitsAfter of T's own time
-    for (auto waited = kWaitsAfter; reached == Reached::kWaits && waited < go_on_deadline(); waited += kWaitsAfter)
+    for (auto waited = kWaitsAfter; reached == Reached::kWaits && waited < go_on_deadline();
+         waited += kWaitsAfter)
       reached = scene.run(t, kToEnd);
     EXPECT_EQ(reached, planted == Planted::kNone ? Reached::kEnded : Reached::kWaits);
     if (reached == Reached::kWaits) scene.kill(t);

@@ -1,6 +1,8 @@
-// tests/multi_semantics_test.cpp -- what instances of two processes do to each other, in every mode, in a fixed order of events.
-// Invariants: the thesis's section 2.2 (synchronous abort, consistent view, what is rolled back), 2.3 (queries), and DESIGN 8
-//             (fork). Who fails of two in an eager domain: multi_rulings_test.cpp.
+// tests/multi_semantics_test.cpp -- what instances of two processes do to each other, in every
+// mode, in a fixed order of events.
+// Invariants: the thesis's section 2.2 (synchronous abort, consistent view, what is rolled back),
+//             2.3 (queries), and DESIGN 8 (fork). Who fails of two in an eager domain:
+//             multi_rulings_test.cpp.
 // Order:      the two roles hand each other the turn; a comment at the side tells who runs.
 #include <signal.h>
 #include <unistd.h>
@@ -18,7 +20,8 @@ using TwoProcessTest = ModeTest;
 
 INSTANTIATE_TEST_SUITE_P(Modes, TwoProcessTest, testing::ValuesIn(kModes), mode_name);
 
-// In eager domains the writer that finds a reader wins, so that the second process can commit; lazy ones need no help.
+// In eager domains the writer that finds a reader wins, so that the second process can commit; lazy
+// ones need no help.
 constexpr const char *kDiscovererWins = "selfish-abort,fresh-age,backoff=none";
 
 // FAILED is certain; PENDING is only forbidden where conflicts are found at the access.
@@ -82,7 +85,8 @@ TEST_P(TwoProcessTest, FailedInstanceSeesOneSnapshotAlsoInPagesItHadNotTouched) 
         self.set(10, 5);
         turn.reach(1);
         turn.await(2);  // the other one has committed 2, then 3, to pages 0 to 7
-        for (std::uint64_t page = 0; page < 8; ++page) EXPECT_EQ(self.get(page), 1U) << "page " << page;
+        for (std::uint64_t page = 0; page < 8; ++page)
+          EXPECT_EQ(self.get(page), 1U) << "page " << page;
         EXPECT_EQ(load(self.second_word(3)), 0U) << "not even in another segment";
         EXPECT_EQ(self.get(10), 5U) << "its own store";
         EXPECT_EQ(self.domain.end(), Status::kAborted);
@@ -193,7 +197,8 @@ TEST_P(TwoProcessTest, QuerySeesOneSnapshotWhileOthersCommitAndNeverAborts) {
         const Counters before = self.domain.counters();
         self.domain.begin_query();
         EXPECT_EQ(self.get(0), 1'000U);
-        // Each round touches one more page for the first time, after it was overwritten round after round.
+        // Each round touches one more page for the first time, after it was overwritten round after
+        // round.
         for (std::uint32_t round = 1; round < kRounds; ++round) {
           turn.reach(2 * round - 1);
           turn.await(2 * round);
@@ -243,7 +248,8 @@ TEST_P(TwoProcessTest, AStuckReaderIsVisible) {
         }
         EXPECT_EQ(readers, 1U);
         EXPECT_GE(self.domain.collect(), 1U) << "its snapshot's version must be kept";
-        EXPECT_LE(self.domain.counters().versions_live, 3U) << "versions that nobody can read are kept";
+        EXPECT_LE(self.domain.counters().versions_live, 3U)
+            << "versions that nobody can read are kept";
         turn.reach(2);
       });
 }
@@ -256,7 +262,8 @@ TEST_P(TwoProcessTest, VersionsOfAnIdleProcessAreSentHomeByWhoeverCommits) {
         static_cast<void>(self.get(0));
         turn.reach(1);
         turn.await(2);  // the other one has committed, and commits no more
-        EXPECT_GE(self.domain.counters().versions_live, 1U) << "the snapshot needs what was there before";
+        EXPECT_GE(self.domain.counters().versions_live, 1U)
+            << "the snapshot needs what was there before";
         self.domain.end_query();
         EXPECT_TRUE(poll_until([&] {
           self.commit(9, self.committed(9) + 1);
@@ -275,7 +282,8 @@ TEST_P(TwoProcessTest, VersionsOfAnIdleProcessAreSentHomeByWhoeverCommits) {
       });
 }
 
-// Each reads both and writes one (write skew), or both write the same (lost update): exactly one commits.
+// Each reads both and writes one (write skew), or both write the same (lost update): exactly one
+// commits.
 struct Outcomes {
   std::atomic<std::uint32_t> committed{0};
 };
@@ -327,8 +335,8 @@ TEST_P(TwoProcessTest, DisjointPagesDoNotConflict) {
       });
 }
 
-// The same pages in every instance so far, others in this one: pages kept mapped from before (hot modes) may cost false conflicts
-// but must not last: with fresh attempts it commits.
+// The same pages in every instance so far, others in this one: pages kept mapped from before (hot
+// modes) may cost false conflicts but must not last: with fresh attempts it commits.
 TEST_P(TwoProcessTest, PagesOfEarlierInstancesDoNotBlockForever) {
   run_pair(
       "",
@@ -364,7 +372,8 @@ TEST_P(TwoProcessTest, SegmentsCommitTogether) {
         std::uint64_t queries = 0;
         for (; turn.now() < 2 || queries < 10; ++queries) {
           query(self.domain, [&] {
-            for (std::uint64_t page = 0; page < 4; ++page) ASSERT_EQ(self.get(page), load(self.second_word(page)));
+            for (std::uint64_t page = 0; page < 4; ++page)
+              ASSERT_EQ(self.get(page), load(self.second_word(page)));
           });
         }
       });
@@ -409,8 +418,8 @@ TEST_P(TwoProcessTest, SegmentsLieAtTheSameAddressAndPointersHold) {
       },
       [&](Actor &self, Turn &turn) {
         turn.await(1);
-        const std::uint64_t value =
-            query(self.domain, [&] { return load(*reinterpret_cast<std::uint64_t *>(self.get(0))); });
+        const std::uint64_t value = query(
+            self.domain, [&] { return load(*reinterpret_cast<std::uint64_t *>(self.get(0))); });
         EXPECT_EQ(value, 77U);
       });
 }
@@ -420,7 +429,8 @@ TEST_P(TwoProcessTest, AnInstanceThatKeepsItsAgeIsNotStarved) {
       "oldest-wins,keep-age",
       [&](Actor &self, Turn &turn) {
         turn.await(1);
-        // Reads everything that the other one keeps writing: without a guard it would hardly ever commit.
+        // Reads everything that the other one keeps writing: without a guard it would hardly ever
+        // commit.
         for (int i = 0; i < 3; ++i) {
           atomically(self.domain, [&] {
             std::uint64_t sum = 0;
@@ -453,7 +463,8 @@ TEST_P(TwoProcessTest, DataOfAClosedProcessIsInTheFilesAfterTheLastClose) {
   EXPECT_EQ(word, 0x1122334455667788U);
 }
 
-// --- fork --------------------------------------------------------------------------------------------------------------------
+// --- fork
+// -------------------------------------------------------------------------------------------------
 
 TEST_P(TwoProcessTest, ForkedChildIsDetachedUntilItOpensTheDomainItself) {
   expect_child("parent", [&] {
@@ -462,7 +473,8 @@ TEST_P(TwoProcessTest, ForkedChildIsDetachedUntilItOpensTheDomainItself) {
     expect_child("child", [&] {
       expect_error(Errc::kDetached, [&] { self.domain.begin(); });
       expect_error(Errc::kDetached, [&] { self.domain.begin_query(); });
-      expect_error(Errc::kDetached, [&] { static_cast<void>(self.domain.map("x.raw", raw_segment())); });
+      expect_error(Errc::kDetached,
+                   [&] { static_cast<void>(self.domain.map("x.raw", raw_segment())); });
       Actor own = actor();
       EXPECT_EQ(own.committed(0), 1U);
       own.commit(0, 2);

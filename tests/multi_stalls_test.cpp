@@ -1,7 +1,9 @@
-// tests/multi_stalls_test.cpp -- random schedules: processes stand still between any two steps of the library while others run past.
-// Invariants: those of tests/support/workload.h, in every mode. (2) a defect that needs an interrupt at one place, and that the same runs
-//             without stalls pass over, is found.
-// Size:       TMH_STALLS_STEPS transactions per process (default 150: half a second to three per mode; 3,000 with TMH_LONG).
+// tests/multi_stalls_test.cpp -- random schedules: processes stand still between any two steps of
+// the library while others run past.
+// Invariants: those of tests/support/workload.h, in every mode. (2) a defect that needs an
+//             interrupt at one place, and that the same runs without stalls pass over, is found.
+// Size:       TMH_STALLS_STEPS transactions per process (default 150: half a second to three per
+//             mode; 3,000 with TMH_LONG).
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -43,7 +45,8 @@ TEST_P(StallsTest, HistoriesAreRight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, StallsTest, testing::ValuesIn(kModes), mode_name);
-INSTANTIATE_TEST_SUITE_P(DurableModes, StallsTest, testing::ValuesIn(kDurableHybridModes), mode_name);
+INSTANTIATE_TEST_SUITE_P(DurableModes, StallsTest, testing::ValuesIn(kDurableHybridModes),
+                         mode_name);
 
 class StallsOfDurableTest : public testing::TestWithParam<Mode> {};
 
@@ -54,12 +57,14 @@ TEST_P(StallsOfDurableTest, HistoriesWithoutEarlyReleaseAreRight) {
   EXPECT_TRUE(run_history(plan).is_right);
 }
 
-INSTANTIATE_TEST_SUITE_P(DurableModes, StallsOfDurableTest, testing::ValuesIn(kDurableHybridModes), mode_name);
+INSTANTIATE_TEST_SUITE_P(DurableModes, StallsOfDurableTest, testing::ValuesIn(kDurableHybridModes),
+                         mode_name);
 
 class StallsPlantedTest : public testing::TestWithParam<Mode> {};
 
-// Found in one to eight runs. Of the faults that multi_schedule_test leads to, such runs find RecallReadsFirst, NoUndoWords, ExtendNoFollow and
-// LineUnlockFirst, too, but only in some 15, which is too seldom to rely on.
+// Found in one to eight runs. Of the faults that multi_schedule_test leads to, such runs find
+// RecallReadsFirst, NoUndoWords, ExtendNoFollow and LineUnlockFirst, too, but only in some 15,
+// which is too seldom to rely on.
 TEST_P(StallsPlantedTest, ABeginThatLooksOnceIsFound) {
   constexpr std::size_t kRoundsMax = 60;
   for (std::size_t round = 0; round < kRoundsMax; ++round) {
@@ -72,7 +77,8 @@ TEST_P(StallsPlantedTest, ABeginThatLooksOnceIsFound) {
   FAIL() << "random schedules do not find it";
 }
 
-INSTANTIATE_TEST_SUITE_P(Defects, StallsPlantedTest, testing::Values(kModes[1], kModes[5]), mode_name);
+INSTANTIATE_TEST_SUITE_P(Defects, StallsPlantedTest, testing::Values(kModes[1], kModes[5]),
+                         mode_name);
 
 }  // namespace
 }  // namespace tmh::test

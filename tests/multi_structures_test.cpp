@@ -1,8 +1,10 @@
-// tests/multi_structures_test.cpp -- bank, list, red-black tree, hash set and a mix of small and huge instances, under every level and every
-// conflict policy, by threads and by processes.
-// Invariants: those of tests/support/structure_play.h in every instance; the recorded histories are strictly serializable with consistent
-//             views; at the end the structures hold what was committed. Defects planted in the levels are found by the same workloads.
-// Size:       TMH_STRUCTURE_STEPS transactions per worker (default 80). Cross-level policies take turns in the hybrid runs.
+// tests/multi_structures_test.cpp -- bank, list, red-black tree, hash set and a mix of small and
+// huge instances, under every level and every conflict policy, by threads and by processes.
+// Invariants: those of tests/support/structure_play.h in every instance; the recorded histories are
+//             strictly serializable with consistent views; at the end the structures hold what was
+//             committed. Defects planted in the levels are found by the same workloads.
+// Size:       TMH_STRUCTURE_STEPS transactions per worker (default 80). Cross-level policies take
+//             turns in the hybrid runs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -34,8 +36,8 @@ constexpr LevelChoice kLevels[] = {{"Lines", Levels::kHybrid, Detection::kLazy, 
                                    {"PagesEager", Levels::kPage, Detection::kEager, false},
                                    {"Hybrid", Levels::kHybrid, Detection::kLazy, false}};
 constexpr const char *kPolicies[] = {"self-abort", "oldest-wins", "selfish-abort", "youngest-wins"};
-constexpr CrossPolicy kCrosses[] = {CrossPolicy::kRecallAndWait, CrossPolicy::kAbortUpper, CrossPolicy::kWaitForUpper,
-                                    CrossPolicy::kAbortLower};
+constexpr CrossPolicy kCrosses[] = {CrossPolicy::kRecallAndWait, CrossPolicy::kAbortUpper,
+                                    CrossPolicy::kWaitForUpper, CrossPolicy::kAbortLower};
 constexpr std::uint32_t kWorkers = 3;
 
 struct RunState {
@@ -71,7 +73,8 @@ class StructureRun {
     options_.detection = run.level.detection;
     options_.policy = kPolicies[run.policy];
     if (run.level.levels == Levels::kHybrid) {
-      options_.cross = kCrosses[(run.policy + static_cast<std::size_t>(run.structure)) % std::size(kCrosses)];
+      options_.cross =
+          kCrosses[(run.policy + static_cast<std::size_t>(run.structure)) % std::size(kCrosses)];
       if (!run.level.only_lines)
         options_.capacity = "2KiB/8/64";  // which the larger ones exceed: they escalate, or stay
       options_.escalation = run.policy % 2 == 0 ? "adaptive-pages" : "adaptive";
@@ -101,13 +104,16 @@ class StructureRun {
     std::string text;
     if (const char *what = state_->totals.what.load(); what != nullptr)
       text = fmt::format("{} broken in {} instances; ", what, state_->totals.broken.load());
-    return text + (verdict_.ok() ? "history right" : history::to_string(verdict_.violations.front().fault));
+    return text + (verdict_.ok() ? "history right"
+                                 : history::to_string(verdict_.violations.front().fault));
   }
   [[nodiscard]] std::string row() const {
     return fmt::format("{:10} {:6} {:14} {:9} {:9} {:8} {:7} {:7} {:7} {:6}  {}\n", run_.level.name,
-                       kStructureNames[static_cast<std::size_t>(run_.structure)], kPolicies[run_.policy],
-                       run_.threads ? "threads" : "processes", verdict_.committed, verdict_.aborted, verdict_.reads,
-                       state_->line_commits.load(), state_->page_commits.load(), state_->escalations.load(), found());
+                       kStructureNames[static_cast<std::size_t>(run_.structure)],
+                       kPolicies[run_.policy], run_.threads ? "threads" : "processes",
+                       verdict_.committed, verdict_.aborted, verdict_.reads,
+                       state_->line_commits.load(), state_->page_commits.load(),
+                       state_->escalations.load(), found());
   }
   [[nodiscard]] const history::Verdict &verdict() const noexcept { return verdict_; }
   [[nodiscard]] const RunState &state() const noexcept { return *state_; }
@@ -117,7 +123,8 @@ class StructureRun {
   void with_player(Place &place, std::uint32_t worker, const Body &body) {
     Player player(place.board, recorder_.open_lane(), &state_->attempts);
     if (run_.level.only_lines) player.play_at(PlaysAt::kOnlyLines);
-    StructurePlay play(run_.structure, player, place.segment, &state_->totals, worker, first_seed_ + worker);
+    StructurePlay play(run_.structure, player, place.segment, &state_->totals, worker,
+                       first_seed_ + worker);
     body(play);
     state_->conflicts.fetch_add(player.conflicts());
   }
@@ -153,7 +160,8 @@ class StructureRun {
     place.board.close();
   }
   void report(const Place &place) {
-    for (const Site *site : {&place.board.line_site(), &place.board.adaptive_site(), &place.board.only_lines_site()}) {
+    for (const Site *site :
+         {&place.board.line_site(), &place.board.adaptive_site(), &place.board.only_lines_site()}) {
       const SiteReport report = site->report();
       state_->line_commits.fetch_add(report.line_commits);
       state_->page_commits.fetch_add(report.page_commits);
@@ -186,12 +194,13 @@ class MultiStructuresTest : public testing::TestWithParam<std::tuple<std::size_t
 TEST_P(MultiStructuresTest, EveryPolicyInThreadsAndProcesses) {
   const LevelChoice &level = kLevels[std::get<0>(GetParam())];
   const auto structure = static_cast<Structure>(std::get<1>(GetParam()));
-  fmt::print("{:10} {:6} {:14} {:9} {:>9} {:>8} {:>7} {:>7} {:>7} {:>6}\n", "level", "", "policy", "", "committed",
-             "aborted", "reads", "lines", "pages", "escal.");
+  fmt::print("{:10} {:6} {:14} {:9} {:>9} {:>8} {:>7} {:>7} {:>7} {:>6}\n", "level", "", "policy",
+             "", "committed", "aborted", "reads", "lines", "pages", "escal.");
   std::uint64_t aborted = 0, escalations = 0;
   for (std::size_t policy = 0; policy < std::size(kPolicies); ++policy) {
     for (const bool threads : {false, true}) {
-      StructureRun run({level, structure, policy, threads, 0, environment_number("TMH_STRUCTURE_STEPS", 80)});
+      StructureRun run(
+          {level, structure, policy, threads, 0, environment_number("TMH_STRUCTURE_STEPS", 80)});
       run.go();
       fmt::print("{}", run.row());
       EXPECT_TRUE(run.is_right()) << run.verdict().report();
@@ -205,13 +214,14 @@ TEST_P(MultiStructuresTest, EveryPolicyInThreadsAndProcesses) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, MultiStructuresTest,
-                         testing::Combine(testing::Range(std::size_t{0}, std::size(kLevels)),
-                                          testing::Range(std::size_t{0}, std::size(kStructureNames))),
-                         [](const testing::TestParamInfo<std::tuple<std::size_t, std::size_t>> &each) {
-                           return std::string(kLevels[std::get<0>(each.param)].name) + "_" +
-                                  kStructureNames[std::get<1>(each.param)];
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Every, MultiStructuresTest,
+    testing::Combine(testing::Range(std::size_t{0}, std::size(kLevels)),
+                     testing::Range(std::size_t{0}, std::size(kStructureNames))),
+    [](const testing::TestParamInfo<std::tuple<std::size_t, std::size_t>> &each) {
+      return std::string(kLevels[std::get<0>(each.param)].name) + "_" +
+             kStructureNames[std::get<1>(each.param)];
+    });
 
 // Structures without pointers: a damaged list may have no end.
 class StructuresPlantedTest : public testing::TestWithParam<std::tuple<std::size_t, Planted>> {};
@@ -219,8 +229,9 @@ class StructuresPlantedTest : public testing::TestWithParam<std::tuple<std::size
 TEST_P(StructuresPlantedTest, IsFound) {
   const LevelChoice &level = kLevels[std::get<0>(GetParam())];
   for (int repeat = 0; repeat < 20; ++repeat) {
-    StructureRun run({level, Structure::kMixed, static_cast<std::size_t>(repeat) % std::size(kPolicies),
-                      repeat % 2 != 0, static_cast<std::uint32_t>(std::get<1>(GetParam())), 200});
+    StructureRun run({level, Structure::kMixed,
+                      static_cast<std::size_t>(repeat) % std::size(kPolicies), repeat % 2 != 0,
+                      static_cast<std::uint32_t>(std::get<1>(GetParam())), 200});
     run.go();
     if (run.is_right()) continue;
     fmt::print("found in run {}: {}\n", repeat + 1, run.found());

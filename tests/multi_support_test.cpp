@@ -1,6 +1,7 @@
-// tests/multi_support_test.cpp -- the multi-process harness on trial: what it promises the other tests.
-// Invariants: (1) a child that fails, throws, dies or hangs fails the test that waits for it, (2) what a killed process recorded
-//             is complete up to its death, (3) turns order events.
+// tests/multi_support_test.cpp -- the multi-process harness on trial: what it promises the other
+// tests.
+// Invariants: (1) a child that fails, throws, dies or hangs fails the test that waits for it, (2)
+//             what a killed process recorded is complete up to its death, (3) turns order events.
 #include <signal.h>
 #include <unistd.h>
 
@@ -21,8 +22,10 @@ namespace {
 
 TEST(ChildrenTest, SuccessFailureExceptionAndDeathAreTold) {
   EXPECT_TRUE(run_in_child("good", [] {}).succeeded());
-  EXPECT_FALSE(run_in_child("expects too much", [] { EXPECT_EQ(1, 2) << "(on purpose)"; }).succeeded());
-  EXPECT_FALSE(run_in_child("throws", [] { throw std::runtime_error("(on purpose)"); }).succeeded());
+  EXPECT_FALSE(
+      run_in_child("expects too much", [] { EXPECT_EQ(1, 2) << "(on purpose)"; }).succeeded());
+  EXPECT_FALSE(
+      run_in_child("throws", [] { throw std::runtime_error("(on purpose)"); }).succeeded());
   const ChildEnd killed = run_in_child("dies", [] { kill(getpid(), SIGKILL); });
   EXPECT_FALSE(killed.succeeded());
   EXPECT_EQ(killed.signal, SIGKILL);
@@ -30,12 +33,14 @@ TEST(ChildrenTest, SuccessFailureExceptionAndDeathAreTold) {
 
 TEST(ChildrenTest, FailedChildFailsTheTest) {
   // By an exception: the macro below would catch an expectation of the child as well.
-  EXPECT_NONFATAL_FAILURE(expect_child("fails", [] { throw std::runtime_error("(on purpose)"); }), "child fails");
+  EXPECT_NONFATAL_FAILURE(expect_child("fails", [] { throw std::runtime_error("(on purpose)"); }),
+                          "child fails");
 }
 
 TEST(ChildrenTest, AFailedChildThatWasSeenToHaveEndedFailsTheTest) {
   Children children;
-  const std::size_t child = children.spawn("fails", [] { throw std::runtime_error("(on purpose)"); });
+  const std::size_t child =
+      children.spawn("fails", [] { throw std::runtime_error("(on purpose)"); });
   EXPECT_TRUE(poll_until([&] { return !children.running(child); }));
   EXPECT_NONFATAL_FAILURE(children.expect_success(), "child fails");
   children.expect_success();  // told once

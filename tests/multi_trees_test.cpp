@@ -1,9 +1,12 @@
-// tests/multi_trees_test.cpp -- the trees of examples/trees/ in a segment, changed by several processes, in every mode.
-// Invariants: (1) inserts and erases of several processes in one tree, through splits, emptied leaves and copied arrays: every
-//                 transaction happened once, the tree's own invariants hold in every snapshot, and so do the heap's.
+// tests/multi_trees_test.cpp -- the trees of examples/trees/ in a segment, changed by several
+// processes, in every mode.
+// Invariants: (1) inserts and erases of several processes in one tree, through splits, emptied
+//             leaves and copied arrays: every
+//                 transaction happened once, the tree's own invariants hold in every snapshot, and
+//                 so do the heap's.
 //             (2) an aborted instance's splits and copies leave nothing behind.
-//             (3) two inserts that overlap, into different leaves or into segments with room, do not fail each other, their records
-//                 and nodes included.
+//             (3) two inserts that overlap, into different leaves or into segments with room, do
+//                 not fail each other, their records and nodes included.
 //             (4) in a strict domain the tree is there after all processes were killed.
 #include <csignal>
 #include <map>
@@ -22,13 +25,16 @@ namespace {
 using Key = std::uint64_t;
 using Value = std::array<char, 120>;
 
-// The trees that a run plays on: one with values beside its slots, and a small one. Small blocks share pages of the heap, and split often.
+// The trees that a run plays on: one with values beside its slots, and a small one. Small blocks
+// share pages of the heap, and split often.
 struct BPlusTrees {
   using Tree = trees::BPlusTree<Key, Value, 4096, allocator<std::byte>, trees::ValuePlace::kBeside>;
   using SmallTree = trees::BPlusTree<std::string_view, Key, 320, allocator<std::byte>>;
   [[nodiscard]] static std::string small_key(Key key) { return std::to_string(key * 7919); }
   // So many records that inserts far from one another meet nowhere.
-  [[nodiscard]] static bool is_wide(const Tree &tree) { return tree.height() > 0 && tree.size() > 900; }
+  [[nodiscard]] static bool is_wide(const Tree &tree) {
+    return tree.height() > 0 && tree.size() > 900;
+  }
 };
 struct CoBTrees {
   using Tree = trees::CoBTree<Key, Value, allocator<std::byte>, trees::ValuePlace::kBeside>;
@@ -46,7 +52,8 @@ Value value_of(Key key) {
 
 template <class Trees>
 struct Worker {
-  Worker(const std::string &folder, const DomainOptions &options) : domain(Domain::open(folder, options)) {
+  Worker(const std::string &folder, const DomainOptions &options)
+      : domain(Domain::open(folder, options)) {
     segment = domain.map("trees");
     tree = segment.root<typename Trees::Tree>("tree");
     small = segment.root<typename Trees::SmallTree>("small");
@@ -64,16 +71,19 @@ struct Worker {
   typename Trees::SmallTree *small = nullptr;
 };
 
-// A worker's own keys, number among `workers`, spread over all leaves; what it did is known without looking.
+// A worker's own keys, number among `workers`, spread over all leaves; what it did is known without
+// looking.
 template <class Trees>
-std::map<Key, bool> play(const Worker<Trees> &self, std::uint32_t number, std::uint32_t workers, std::uint32_t steps) {
+std::map<Key, bool> play(const Worker<Trees> &self, std::uint32_t number, std::uint32_t workers,
+                         std::uint32_t steps) {
   std::map<Key, bool> there;
   std::uint64_t random = seed() * 7 + number;
   for (std::uint32_t step = 0; step < steps; ++step) {
     random = random * 6364136223846793005ULL + 1442695040888963407ULL;
     const Key key = (random >> 33) % 600 * workers + number;
     const auto small_key = Trees::small_key(key);
-    const bool inserts = step * 3 < steps * 2 ? (random >> 60) != 0 : (random >> 60) < 2;  // grows, then shrinks
+    // grows, then shrinks
+    const bool inserts = step * 3 < steps * 2 ? (random >> 60) != 0 : (random >> 60) < 2;
     atomically(self.domain, [&] {
       if (inserts) {
         EXPECT_EQ(self.tree->insert(key, value_of(key)), !there[key]);
@@ -161,8 +171,9 @@ void MultiTreesTest::aborted_splits_leave_nothing() const {
   }
 }
 
-// The other process's insert lies wholly within ours, in another leaf: both commit at the first attempt. Each has made an insert before:
-// what is left out is the taking of the heap's chunks, which may conflict.
+// The other process's insert lies wholly within ours, in another leaf: both commit at the first
+// attempt. Each has made an insert before: what is left out is the taking of the heap's chunks,
+// which may conflict.
 template <class Trees>
 void MultiTreesTest::far_inserts_do_not_conflict() const {
   constexpr Key kFar = 1'000'000;
@@ -214,7 +225,8 @@ void MultiTreesTest::is_there_after_a_kill() const {
   children.spawn("inserter", [&] {
     Worker<Trees> self(folder_.path(), strict);
     for (Key key = 1;; ++key) {
-      atomically(self.domain, [&] { self.tree->insert(key * 0x9e3779b97f4a7c15ULL, value_of(key)); });
+      atomically(self.domain,
+                 [&] { self.tree->insert(key * 0x9e3779b97f4a7c15ULL, value_of(key)); });
       acknowledged->store(key, std::memory_order_release);
     }
   });
@@ -239,10 +251,18 @@ TEST_P(MultiTreesTest, EveryTransactionOfAllProcessesHappenedOnceInABPlusTree) {
 TEST_P(MultiTreesTest, EveryTransactionOfAllProcessesHappenedOnceInACoBTree) {
   every_transaction_happened_once<CoBTrees>();
 }
-TEST_P(MultiTreesTest, AbortedSplitsOfABPlusTreeLeaveNothingBehind) { aborted_splits_leave_nothing<BPlusTrees>(); }
-TEST_P(MultiTreesTest, AbortedCopiesOfACoBTreeLeaveNothingBehind) { aborted_splits_leave_nothing<CoBTrees>(); }
-TEST_P(MultiTreesTest, InsertsIntoDifferentLeavesDoNotConflict) { far_inserts_do_not_conflict<BPlusTrees>(); }
-TEST_P(MultiTreesTest, InsertsThatFindRoomInDifferentSegmentsDoNotConflict) { far_inserts_do_not_conflict<CoBTrees>(); }
+TEST_P(MultiTreesTest, AbortedSplitsOfABPlusTreeLeaveNothingBehind) {
+  aborted_splits_leave_nothing<BPlusTrees>();
+}
+TEST_P(MultiTreesTest, AbortedCopiesOfACoBTreeLeaveNothingBehind) {
+  aborted_splits_leave_nothing<CoBTrees>();
+}
+TEST_P(MultiTreesTest, InsertsIntoDifferentLeavesDoNotConflict) {
+  far_inserts_do_not_conflict<BPlusTrees>();
+}
+TEST_P(MultiTreesTest, InsertsThatFindRoomInDifferentSegmentsDoNotConflict) {
+  far_inserts_do_not_conflict<CoBTrees>();
+}
 TEST_P(MultiTreesTest, BPlusTreeIsThereAfterAllWereKilled) { is_there_after_a_kill<BPlusTrees>(); }
 TEST_P(MultiTreesTest, CoBTreeIsThereAfterAllWereKilled) { is_there_after_a_kill<CoBTrees>(); }
 

@@ -1,6 +1,8 @@
-// tests/multi_versions_test.cpp -- commits that a reader's snapshot keeps from going home, seen by a process that has not touched their pages.
-// Invariants: (1) whoever begins after a commit sees it, though home lacks it: at a page's first version, at one that came on top of another, at pages
-//             that are opened ahead of their touch. (2) the reader goes on seeing its snapshot. (3)
+// tests/multi_versions_test.cpp -- commits that a reader's snapshot keeps from going home, seen by
+// a process that has not touched their pages.
+// Invariants: (1) whoever begins after a commit sees it, though home lacks it: at a page's first
+//             version, at one that came on top of another, at pages that are opened ahead of their
+//             touch. (2) the reader goes on seeing its snapshot. (3)
 //             a page keeps what some snapshot reads, and one version more: not what a snapshot
 //             needed that has gone since.
 // Order:      roles hand each other the turn; each test's head says who has it.
@@ -25,7 +27,8 @@ class VersionsTest : public ModeTest {
                       play(self, *turn_);
                     }));
   }
-  // Has a snapshot from the turn `from` on until `to`, and stays in the domain until `end`: who leaves brings home what may go.
+  // Has a snapshot from the turn `from` on until `to`, and stays in the domain until `end`: who
+  // leaves brings home what may go.
   void spawn_reader(std::uint32_t from, std::uint32_t to, std::uint32_t end) {
     spawn("reader", 0, [from, to, end](const Actor &self, Turn &turn) {
       turn.await(from);
@@ -47,7 +50,8 @@ class VersionsTest : public ModeTest {
 
 INSTANTIATE_TEST_SUITE_P(Modes, VersionsTest, testing::ValuesIn(kModes), mode_name);
 
-// Turns: 1 looker has instances behind it, 2 reader has a snapshot, 3 writer has committed, 4 looker has looked.
+// Turns: 1 looker has instances behind it, 2 reader has a snapshot, 3 writer has committed, 4
+//        looker has looked.
 TEST_P(VersionsTest, FirstVersionOfAPageThatWasNeverTouched) {
   spawn("looker", 0, [](const Actor &self, Turn &turn) {
     for (std::uint64_t i = 1; i <= 3; ++i) self.commit(kKept, i);
@@ -69,9 +73,10 @@ TEST_P(VersionsTest, FirstVersionOfAPageThatWasNeverTouched) {
   children_.expect_success();
 }
 
-// Turns: 1 looker has instances behind it, 2 first reader has a snapshot, 3 writer has committed, 4 looker has begun, 5 second reader has a snapshot, 6
-// first reader is done, 7 writer has committed on top, and what the first one kept is home, 8 looker has asked for the page, and looked in its next
-// instance.
+// Turns: 1 looker has instances behind it, 2 first reader has a snapshot, 3 writer has committed, 4
+//        looker has begun, 5 second reader has a snapshot, 6
+// first reader is done, 7 writer has committed on top, and what the first one kept is home, 8
+// looker has asked for the page, and looked in its next instance.
 TEST_P(VersionsTest, VersionOnTopOfAnotherOfAPageThatWasAskedForAndNotTouched) {
   spawn("looker", 0, [](const Actor &self, Turn &turn) {
     for (std::uint64_t i = 1; i <= 3; ++i) self.commit(kKept, i);
@@ -100,10 +105,13 @@ TEST_P(VersionsTest, VersionOnTopOfAnotherOfAPageThatWasAskedForAndNotTouched) {
   children_.expect_success();
 }
 
-// Turns: 1 all pages are home, 2 reader has a snapshot, 3 writer has committed, 4 looker, who has touched nothing before, has read page after page.
+// Turns: 1 all pages are home, 2 reader has a snapshot, 3 writer has committed, 4 looker, who has
+//        touched nothing before, has read page after page.
 TEST_P(VersionsTest, VersionsOfPagesThatFollowEachOther) {
   constexpr std::uint64_t kPages = 16;
-  const auto is_changed = [](std::uint64_t page) { return page == kRead || page == kRead + 2 || page == kPages - 1; };
+  const auto is_changed = [](std::uint64_t page) {
+    return page == kRead || page == kRead + 2 || page == kPages - 1;
+  };
   spawn("writer", 0, [=](const Actor &self, Turn &turn) {
     atomically(self.domain, [&] {
       for (std::uint64_t page = 0; page < kPages; ++page) self.set(page, 1);
@@ -120,7 +128,8 @@ TEST_P(VersionsTest, VersionsOfPagesThatFollowEachOther) {
   spawn_reader(1, 4, 4);
   spawn("looker", 3, [=](const Actor &self, Turn &turn) {
     atomically(self.domain, [&] {
-      for (std::uint64_t page = 0; page < kPages; ++page) EXPECT_EQ(self.get(page), is_changed(page) ? 2U : 1U) << page;
+      for (std::uint64_t page = 0; page < kPages; ++page)
+        EXPECT_EQ(self.get(page), is_changed(page) ? 2U : 1U) << page;
     });
     turn.reach(4);
   });
@@ -131,7 +140,8 @@ TEST_P(VersionsTest, VersionsOfPagesThatFollowEachOther) {
 // one that changes the pages k % 4 of 4 groups. So whenever a page gets a version, instances of the
 // two others stand between that one and the page's last, and no two of them meet on a page.
 TEST_P(VersionsTest, OneQueryUnderThreeWritersKeepsTwoVersionsOfAPage) {
-  constexpr std::uint32_t kWriters = 3, kGroups = kWriters + 1, kSteps = 20 * kGroups, kEnd = kSteps + 2;
+  constexpr std::uint32_t kWriters = 3, kGroups = kWriters + 1, kSteps = 20 * kGroups,
+                          kEnd = kSteps + 2;
   constexpr std::uint64_t kPagesOfGroup = kStagePages / kGroups;
   const auto change = [](const Actor &self, std::uint32_t step) {
     self.domain.begin();
@@ -167,7 +177,8 @@ TEST_P(VersionsTest, OneQueryUnderThreeWritersKeepsTwoVersionsOfAPage) {
 // Turns: 2 i + 1 reader i has a snapshot, 2 i + 2 writer has changed the pages once more, kLast the
 // snapshots but that of reader 0 have gone.
 TEST_P(VersionsTest, WhatASnapshotNeededThatHasGoneIsFoldedThoughNobodyWritesThePageAgain) {
-  constexpr std::uint32_t kReaders = 5, kGo = 2 * kReaders, kLast = kGo + kReaders - 1, kEnd = kLast + 1;
+  constexpr std::uint32_t kReaders = 5, kGo = 2 * kReaders, kLast = kGo + kReaders - 1,
+                          kEnd = kLast + 1;
   constexpr std::uint64_t kPages = 16, kOther = kPages;
   for (std::uint32_t reader = 0; reader < kReaders; ++reader) {
     spawn("reader", 2 * reader, [=](const Actor &self, Turn &turn) {

@@ -1,6 +1,9 @@
-// tests/multi_wake_test.cpp -- who sleeps in retry() is woken by the commit of another process, at whatever level either runs.
-// Invariants: (1) commits, and pages that change their level, wake who sleeps. (2) where nobody is woken (planted), or the committer is killed before it
-//             could wake, the sleeper's own looks find the change. (3) commits that are not what it waits for do not end its sleep.
+// tests/multi_wake_test.cpp -- who sleeps in retry() is woken by the commit of another process, at
+// whatever level either runs.
+// Invariants: (1) commits, and pages that change their level, wake who sleeps. (2) where nobody is
+//             woken (planted), or the committer is killed before it could wake, the sleeper's own
+//             looks find the change. (3) commits that are not what it waits for do not end its
+//             sleep.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -52,7 +55,8 @@ class WakeTest : public testing::TestWithParam<Pair> {
     Segment segment;
     Site site;
     [[nodiscard]] Word &word(std::uint64_t page = 0) const {
-      return *reinterpret_cast<Word *>(static_cast<std::byte *>(segment.data()) + page * kPageBytes);
+      return *reinterpret_cast<Word *>(static_cast<std::byte *>(segment.data()) +
+                                       page * kPageBytes);
     }
     void set(std::uint64_t page, std::uint64_t value) const {
       atomically(site, [&](Fields) { word(page) = value; });
@@ -79,8 +83,9 @@ class WakeTest : public testing::TestWithParam<Pair> {
   // Does somebody sleep at the first one's level?
   [[nodiscard]] static bool is_awaited(const Domain &domain) {
     const std::shared_ptr<detail::DomainImpl> impl = detail::impl_of(domain);
-    return std::string(GetParam().one) == "never" ? impl->lines()->memory().state().changed.is_awaited()
-                                                  : impl->memory().state().changed.is_awaited();
+    return std::string(GetParam().one) == "never"
+               ? impl->lines()->memory().state().changed.is_awaited()
+               : impl->memory().state().changed.is_awaited();
   }
   // Who opens, maps or closes wakes, too.
   static void meet(std::atomic<int> *players) {
@@ -127,7 +132,8 @@ TEST_P(WakeTest, WhoIsNotWokenLooks) {
 // The sleeper is at the first one's level.
 TEST_P(WakeTest, KilledBeforeItCouldWakeIsFoundByLooking) {
   const bool at_lines = std::string(GetParam().two) == "never";
-  const platform::Step step = at_lines ? platform::Step::kLineCounted : platform::Step::kCommitUnpinned;
+  const platform::Step step =
+      at_lines ? platform::Step::kLineCounted : platform::Step::kCommitUnpinned;
   Shared<std::atomic<int>> asleep;
   Children children;
   const std::size_t sleeper = children.spawn("sleeper", [&] {
@@ -166,16 +172,18 @@ TEST_P(WakeTest, CommitsElsewhereDoNotEndTheSleep) {
       self.set(1, i);
     }
     EXPECT_TRUE(poll_until([&] { return is_awaited(self.domain); }));
-    // Where pages stay mapped once more, to learn what it reads. From here on it may run as often as it meets this process, or its locks.
+    // Where pages stay mapped once more, to learn what it reads. From here on it may run as often
+    // as it meets this process, or its locks.
     EXPECT_LE(runs->load(), std::string(GetParam().one) == "never" ? 1 : 2);
     self.set(0, 1);
   });
   children.expect_success();
 }
 
-// A snapshot that does not move on past the making of a segment: then level 1 may have changed what it reads first after that, and no clock of
-// level 2 will tell.
-void read_behind_a_change(const std::function<void(const Domain &, const std::function<void()> &)> &run) {
+// A snapshot that does not move on past the making of a segment: then level 1 may have changed what
+// it reads first after that, and no clock of level 2 will tell.
+void read_behind_a_change(
+    const std::function<void(const Domain &, const std::function<void()> &)> &run) {
   const MemoryFolder folder;
   const auto open = [&folder] {
     DomainOptions options;
@@ -211,14 +219,17 @@ void read_behind_a_change(const std::function<void(const Domain &, const std::fu
 }
 
 TEST(WakeFromThePastTest, QueryThatHasReadBehindAChangeRunsAgain) {
-  read_behind_a_change([](const Domain &domain, const std::function<void()> &body) { query(domain, body); });
+  read_behind_a_change(
+      [](const Domain &domain, const std::function<void()> &body) { query(domain, body); });
 }
 
 TEST(WakeFromThePastTest, UpdateThatHasReadBehindAChangeRunsAgain) {
-  read_behind_a_change([](const Domain &domain, const std::function<void()> &body) { atomically(domain, body); });
+  read_behind_a_change(
+      [](const Domain &domain, const std::function<void()> &body) { atomically(domain, body); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, WakeTest, testing::ValuesIn(kPairs), [](const auto &pair) { return pair.param.name; });
+INSTANTIATE_TEST_SUITE_P(Levels, WakeTest, testing::ValuesIn(kPairs),
+                         [](const auto &pair) { return pair.param.name; });
 
 }  // namespace
 }  // namespace tmh::test

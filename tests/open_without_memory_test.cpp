@@ -1,10 +1,16 @@
-// tests/open_without_memory_test.cpp -- opens of a domain, maps, instances and a thread's views in which one allocation fails.
-// Invariants: (1) what an open without memory has made of a new folder is no domain: the next open gets what it asks for. (2) it leaves no participant
-//             behind: the next one is the first, and finds what the dead have left. (3) instances go on without views of the thread, or with more
-//             versions than needed. (4) an instance, a flush and a thread's first instance without memory end the program in no case: they happen, or
-//             fail; kOutOfMemory says that nothing was committed; and with memory again they happen. (5) a map() that fails has mapped nothing.
-// Steps:      the n-th allocation of kBytesMin or more fails, for each n until the open needs no more: those are its objects and buffers; the names of
-//             files are thousands. Where the library may not throw, the process ends: those n are left to the tests of deaths.
+// tests/open_without_memory_test.cpp -- opens of a domain, maps, instances and a thread's views in
+// which one allocation fails.
+// Invariants: (1) what an open without memory has made of a new folder is no domain: the next open
+//             gets what it asks for. (2) it leaves no participant behind: the next one is the
+//             first, and finds what the dead have left. (3) instances go on without views of the
+//             thread, or with more versions than needed. (4) an instance, a flush and a thread's
+//             first instance without memory end the program in no case: they happen, or fail;
+//             kOutOfMemory says that nothing was committed; and with memory again they happen. (5)
+//             a map() that fails has mapped nothing.
+// Steps:      the n-th allocation of kBytesMin or more fails, for each n until the open needs no
+//             more: those are its objects and buffers; the names of files are thousands. Where the
+//                   library may not throw, the process ends: those n are left to the tests of
+//                   deaths.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -33,7 +39,8 @@ constexpr std::uint64_t kMiB = 1u << 20;
 enum class Opened : std::uint8_t { kYes, kNo, kDied };
 
 // Opens with the n-th allocation failing; then, in the same process if it did not open, `after`.
-Opened open_at(int n, const std::string &folder, const DomainOptions &options, const std::function<void()> &after) {
+Opened open_at(int n, const std::string &folder, const DomainOptions &options,
+               const std::function<void()> &after) {
   const Shared<bool> has_opened;
   const ChildEnd end = run_in_child("without memory", [&] {
     signal(SIGABRT, [](int) { _exit(7); });  // std::terminate(): no core, and nothing said
@@ -133,7 +140,8 @@ TEST(OpenWithoutMemoryTest, ThreadRunsOnTheViewsOfTheProcess) {
   EXPECT_GT(without_views, 2) << "of " << n;
 }
 
-// Somebody's snapshot keeps what is committed from going home; whose it is must be remembered for that.
+// Somebody's snapshot keeps what is committed from going home; whose it is must be remembered for
+// that.
 TEST(OpenWithoutMemoryTest, CommitsGoOnUnderASnapshot) {
   constexpr std::uint64_t kCommits = 40;
   const TempFolder folder;
@@ -168,7 +176,15 @@ TEST(OpenWithoutMemoryTest, CommitsGoOnUnderASnapshot) {
   EXPECT_TRUE(children.wait(reader).succeeded());
 }
 
-enum class Call : std::uint8_t { kSite, kLargeSite, kPages, kManyPages, kFlush, kThread, kThreadSite };
+enum class Call : std::uint8_t {
+  kSite,
+  kLargeSite,
+  kPages,
+  kManyPages,
+  kFlush,
+  kThread,
+  kThreadSite
+};
 
 struct Play {
   const char *name;
@@ -190,7 +206,8 @@ constexpr std::uint64_t kPages = 2000;
 void add_to_all(const Domain &domain, const Segment &segment, const Site &site, Call call) {
   const auto add_fields = [&](std::uint64_t count) {
     atomically(site, [&](Fields) {
-      for (std::uint64_t i = 0; i < count; ++i) ++reinterpret_cast<field<std::uint64_t> *>(segment.data())[i * 512];
+      for (std::uint64_t i = 0; i < count; ++i)
+        ++reinterpret_cast<field<std::uint64_t> *>(segment.data())[i * 512];
     });
   };
   const auto add_words = [&](std::uint64_t count) {
@@ -207,7 +224,8 @@ void add_to_all(const Domain &domain, const Segment &segment, const Site &site, 
   if (call == Call::kFlush) domain.flush();
 }
 
-// Runs `body` in a thread of its own if the call is about one, with the n-th allocation failing. False: it needs no more.
+// Runs `body` in a thread of its own if the call is about one, with the n-th allocation failing.
+// False: it needs no more.
 bool fails_at(int n, Call call, const std::function<void()> &body, std::error_code *error) {
   bool has_failed = false;
   const auto run = [&] {
@@ -255,7 +273,8 @@ TEST_P(WithoutMemoryTest, InstancesHappenOrFail) {
       } else if (error == make_error_code(Errc::kOutOfMemory)) {
         EXPECT_EQ(before, 0U) << "it said that there was no memory, and has committed";
       } else {
-        EXPECT_EQ(error, make_error_code(Errc::kIo)) << error.message();  // committed, and perhaps not durable
+        // committed, and perhaps not durable
+        EXPECT_EQ(error, make_error_code(Errc::kIo)) << error.message();
         EXPECT_EQ(before, 1U);
       }
       add_to_all(domain, segment, site, call);
@@ -282,7 +301,8 @@ const Play kPlays[] = {
 INSTANTIATE_TEST_SUITE_P(Plays, WithoutMemoryTest, testing::ValuesIn(kPlays),
                          [](const auto &of) { return std::string(of.param.name); });
 
-// Where it fails with an error; names of files, and what comes behind them, end the program as in an open.
+// Where it fails with an error; names of files, and what comes behind them, end the program as in
+// an open.
 TEST(OpenWithoutMemoryTest, MapLeavesNothingMapped) {
   int refused = 0, n = 0;
   for (bool goes_on = true; goes_on && !HasFailure(); ++n) {

@@ -28,9 +28,11 @@ using tmh::LineChoice;
 using tmh::Policy;
 using tmh::Tracking;
 
-const std::vector<std::string> kConflictWords = {"self-abort", "oldest-wins", "selfish-abort", "youngest-wins"};
+const std::vector<std::string> kConflictWords = {"self-abort", "oldest-wins", "selfish-abort",
+                                                 "youngest-wins"};
 const std::vector<std::string> kAgeWords = {"keep-age", "fresh-age"};
-const std::vector<std::string> kBackoffWords = {"backoff=none", "backoff=exponential", "backoff=adaptive"};
+const std::vector<std::string> kBackoffWords = {"backoff=none", "backoff=exponential",
+                                                "backoff=adaptive"};
 
 // Words of a list such as "a, b; one of c and d".
 std::set<std::string> words_of(const char *list) {
@@ -71,7 +73,8 @@ TEST(PolicySpelling, AnySubsetInAnyOrderKeepsDefaultsForTheRest) {
   for (const auto &conflict : kConflictWords) {
     for (const auto &age : kAgeWords) {
       for (const auto &backoff : kBackoffWords) {
-        const std::string orders[] = {conflict + "," + age + "," + backoff, backoff + "," + conflict + "," + age,
+        const std::string orders[] = {conflict + "," + age + "," + backoff,
+                                      backoff + "," + conflict + "," + age,
                                       age + "," + backoff + "," + conflict};
         Policy first;
         ASSERT_EQ(tmh::parse(orders[0], &first), Errc::kOk);
@@ -154,7 +157,8 @@ TEST(PolicySpelling, ListForUsersHoldsExactlyTheAcceptedWords) {
     EXPECT_TRUE(prose.count(word) || tmh::parse(word, &policy) == Errc::kOk) << word;
   }
   Policy policy;
-  EXPECT_EQ(tmh::parse("backoff-us-max=1000000", &policy), Errc::kOk) << "the bound that the list names";
+  EXPECT_EQ(tmh::parse("backoff-us-max=1000000", &policy), Errc::kOk)
+      << "the bound that the list names";
 }
 
 TEST(TrackingSpelling, EveryValueSurvivesTheRoundTripAndTheListIsComplete) {
@@ -184,7 +188,8 @@ TEST(DetectionSpelling, EveryValueSurvivesTheRoundTripAndTheListIsComplete) {
 }
 
 TEST(TrackingAndDetectionSpelling, WrongOnesAreRefusedAndLeaveTheValueUntouched) {
-  for (const char *spec : {"", " ", "invalid", "Signal", "signal ", "signal,kernel", "lazy,", "LAZY", "kernel_hot"}) {
+  for (const char *spec :
+       {"", " ", "invalid", "Signal", "signal ", "signal,kernel", "lazy,", "LAZY", "kernel_hot"}) {
     auto tracking = Tracking::kKernelHot;
     EXPECT_EQ(tmh::parse(spec, &tracking), Errc::kBadTracking) << '"' << spec << '"';
     EXPECT_EQ(tracking, Tracking::kKernelHot);
@@ -209,8 +214,8 @@ TEST(DurabilitySpelling, EveryValueSurvivesTheRoundTripAndTheListIsComplete) {
 }
 
 TEST(DurabilitySpelling, WrongOnesAreRefusedAndLeaveTheValueUntouched) {
-  for (const char *spec :
-       {"", " ", "invalid", "Strict", "strict ", " strict", "strict,buffered", "none,", "durable", "1"}) {
+  for (const char *spec : {"", " ", "invalid", "Strict", "strict ", " strict", "strict,buffered",
+                           "none,", "durable", "1"}) {
     auto durability = Durability::kBuffered;
     EXPECT_EQ(tmh::parse(spec, &durability), Errc::kBadDurability) << '"' << spec << '"';
     EXPECT_EQ(durability, Durability::kBuffered);
@@ -264,7 +269,8 @@ TEST(GroupCommitSpelling, AnySubsetInAnyOrderKeepsDefaultsForTheRest) {
     if ((chosen & 4) != 0) expected.bytes = 100;
     if ((chosen & 8) != 0) expected.wait_us = 5;
     for (const std::string &spec : {forward, backward}) {
-      GroupCommit group{9, 9, 9, 9};  // a specification is a whole value, not a change to the old one
+      // a specification is a whole value, not a change to the old one
+      GroupCommit group{9, 9, 9, 9};
       ASSERT_EQ(tmh::parse(spec, &group), Errc::kOk) << spec;
       EXPECT_EQ(group, expected) << spec;
     }
@@ -321,27 +327,32 @@ TEST(GroupCommitSpelling, WrongOnesAreRefusedAndLeaveTheValueUntouched) {
   }
 }
 
-// "none, or comma-separated: active=1 to 65536, ...": both ends of each range are right, and one beyond either is not.
+// "none, or comma-separated: active=1 to 65536, ...": both ends of each range are right, and one
+// beyond either is not.
 TEST(GroupCommitSpelling, ListForUsersHoldsExactlyTheAcceptedRanges) {
   std::istringstream list(tmh::group_commit_values());
   std::string text = list.str();
   std::set<std::string> keys;
-  for (std::size_t equals = text.find('='); equals != std::string::npos; equals = text.find('=', equals + 1)) {
-    const std::string key =
-        text.substr(text.find_last_of(' ', equals) + 1, equals - text.find_last_of(' ', equals) - 1);
+  for (std::size_t equals = text.find('='); equals != std::string::npos;
+       equals = text.find('=', equals + 1)) {
+    const std::string key = text.substr(text.find_last_of(' ', equals) + 1,
+                                        equals - text.find_last_of(' ', equals) - 1);
     std::istringstream range(text.substr(equals + 1));
     std::string first, to, last;
     range >> first >> to >> last;
     if (last.ends_with(',')) last.pop_back();
     ASSERT_EQ(to, "to") << text;
-    const std::string unit = last.substr(
-        last.find_first_not_of("0123456789") == std::string::npos ? last.size() : last.find_first_not_of("0123456789"));
+    const std::string unit = last.substr(last.find_first_not_of("0123456789") == std::string::npos
+                                             ? last.size()
+                                             : last.find_first_not_of("0123456789"));
     GroupCommit group;
     EXPECT_EQ(tmh::parse(key + "=" + first, &group), Errc::kOk) << key;
     EXPECT_EQ(tmh::parse(key + "=" + last, &group), Errc::kOk) << key;
-    EXPECT_EQ(tmh::parse(key + "=" + std::to_string(std::stoull(first) - 1) + unit, &group), Errc::kBadDurability)
+    EXPECT_EQ(tmh::parse(key + "=" + std::to_string(std::stoull(first) - 1) + unit, &group),
+              Errc::kBadDurability)
         << key;
-    EXPECT_EQ(tmh::parse(key + "=" + std::to_string(std::stoull(last) + 1) + unit, &group), Errc::kBadDurability)
+    EXPECT_EQ(tmh::parse(key + "=" + std::to_string(std::stoull(last) + 1) + unit, &group),
+              Errc::kBadDurability)
         << key;
     keys.insert(key);
   }
@@ -367,7 +378,8 @@ TEST(Spelling, LineChoicesAreThoseOfTheList) {
 
 TEST(Spelling, ThreadViewUsesAreThoseOfTheList) {
   std::string list;
-  for (const auto use : {tmh::ThreadViewUse::kAuto, tmh::ThreadViewUse::kAlways, tmh::ThreadViewUse::kNever}) {
+  for (const auto use :
+       {tmh::ThreadViewUse::kAuto, tmh::ThreadViewUse::kAlways, tmh::ThreadViewUse::kNever}) {
     tmh::ThreadViewUse read{};
     EXPECT_EQ(tmh::parse(tmh::to_string(use), &read), Errc::kOk);
     EXPECT_EQ(read, use);
@@ -413,7 +425,8 @@ TEST(ErrorCategory, EveryCodeHasOneSentenceOfItsOwn) {
     const char *sentence = tmh::message(static_cast<Errc>(code));
     ASSERT_NE(sentence, nullptr);
     EXPECT_TRUE(sentences.insert(sentence).second) << "code " << code << " repeats: " << sentence;
-    EXPECT_STRNE(sentence, tmh::message(static_cast<Errc>(-1))) << "code " << code << " has no sentence";
+    EXPECT_STRNE(sentence, tmh::message(static_cast<Errc>(-1)))
+        << "code " << code << " has no sentence";
     EXPECT_EQ(tmh::category().message(code), sentence);
   }
   EXPECT_STREQ(tmh::message(static_cast<Errc>(kErrcLast + 1)), "unknown tmh error code");

@@ -61,11 +61,14 @@ void become(uid_t user) {
 struct Sight {
   std::string bytes;
   struct stat info {};
-  explicit Sight(const std::string &path) : bytes(read_file(path)) { EXPECT_EQ(lstat(path.c_str(), &info), 0) << path; }
+  explicit Sight(const std::string &path) : bytes(read_file(path)) {
+    EXPECT_EQ(lstat(path.c_str(), &info), 0) << path;
+  }
   [[nodiscard]] bool operator==(const Sight &other) const {
-    return bytes == other.bytes && info.st_ino == other.info.st_ino && info.st_mode == other.info.st_mode &&
-           info.st_uid == other.info.st_uid && info.st_gid == other.info.st_gid &&
-           info.st_mtim.tv_sec == other.info.st_mtim.tv_sec && info.st_mtim.tv_nsec == other.info.st_mtim.tv_nsec;
+    return bytes == other.bytes && info.st_ino == other.info.st_ino &&
+           info.st_mode == other.info.st_mode && info.st_uid == other.info.st_uid &&
+           info.st_gid == other.info.st_gid && info.st_mtim.tv_sec == other.info.st_mtim.tv_sec &&
+           info.st_mtim.tv_nsec == other.info.st_mtim.tv_nsec;
   }
 };
 
@@ -170,9 +173,11 @@ class World {
 
 // Of these an open relies on what is there: no new file does.
 bool is_relied_on(const std::string &name, Left left) {
-  if (name == "tmh.control" || name == "tmh.lock" || name == "tmh.checkpoint" || name == "tmh.log.0000000000")
+  if (name == "tmh.control" || name == "tmh.lock" || name == "tmh.checkpoint" ||
+      name == "tmh.log.0000000000")
     return true;
-  return left == Left::kOpen && (name == "tmh.state" || name == "tmh.participants" || name == "tmh.log.state");
+  return left == Left::kOpen &&
+         (name == "tmh.state" || name == "tmh.participants" || name == "tmh.log.state");
 }
 
 class OwnFilesTest : public testing::TestWithParam<std::tuple<Who, Left, Kind>> {
@@ -214,7 +219,8 @@ TEST_P(OwnFilesTest, WhatStandsInTheirPlaceIsNeverFollowed) {
       EXPECT_EQ(*code, Errc::kForeignFile) << name;
     }
     EXPECT_TRUE(Sight(world.secret()) == before) << name;
-    EXPECT_FALSE(fs::exists(world.nowhere())) << name << " was followed to a file that was not there";
+    EXPECT_FALSE(fs::exists(world.nowhere()))
+        << name << " was followed to a file that was not there";
   }
 }
 
@@ -222,14 +228,17 @@ std::string name_of(const testing::TestParamInfo<std::tuple<Who, Left, Kind>> &i
   const char *const who[] = {"ThisUser", "MemberOfGroup"};
   const char *const left[] = {"Open", "Closed"};
   const char *const kind[] = {"Link", "DanglingLink", "HardLink", "Fifo", "Folder"};
-  return std::string(who[static_cast<int>(std::get<0>(info.param))]) + left[static_cast<int>(std::get<1>(info.param))] +
+  return std::string(who[static_cast<int>(std::get<0>(info.param))]) +
+         left[static_cast<int>(std::get<1>(info.param))] +
          kind[static_cast<int>(std::get<2>(info.param))];
 }
-INSTANTIATE_TEST_SUITE_P(
-    Places, OwnFilesTest,
-    testing::Combine(testing::Values(Who::kThisUser, Who::kMemberOfGroup), testing::Values(Left::kOpen, Left::kClosed),
-                     testing::Values(Kind::kLink, Kind::kDanglingLink, Kind::kHardLink, Kind::kFifo, Kind::kFolder)),
-    name_of);
+INSTANTIATE_TEST_SUITE_P(Places, OwnFilesTest,
+                         testing::Combine(testing::Values(Who::kThisUser, Who::kMemberOfGroup),
+                                          testing::Values(Left::kOpen, Left::kClosed),
+                                          testing::Values(Kind::kLink, Kind::kDanglingLink,
+                                                          Kind::kHardLink, Kind::kFifo,
+                                                          Kind::kFolder)),
+                         name_of);
 
 class OwnFilesByUserTest : public testing::TestWithParam<Who> {
  protected:
@@ -299,7 +308,8 @@ TEST_P(OwnFilesByUserTest, AnArchivesFilesAreNotFollowed) {
 std::string user_name(const testing::TestParamInfo<Who> &user) {
   return user.param == Who::kThisUser ? "ThisUser" : "MemberOfGroup";
 }
-INSTANTIATE_TEST_SUITE_P(Users, OwnFilesByUserTest, testing::Values(Who::kThisUser, Who::kMemberOfGroup), user_name);
+INSTANTIATE_TEST_SUITE_P(Users, OwnFilesByUserTest,
+                         testing::Values(Who::kThisUser, Who::kMemberOfGroup), user_name);
 
 // Archives are made with ln(1), too.
 TEST(OwnFilesAndOwners, ALogFileOfThisDomainMayHaveMoreNames) {
@@ -319,7 +329,8 @@ TEST(OwnFilesAndOwners, AFileOfOneWhoMayNotWriteTheFolderIsRefused) {
     expect_error(
         Errc::kForeignFile, [&] { world.use(); }, "belongs to user 65533");
     ASSERT_EQ(chmod(world.domain().c_str(), 02770), 0);
-    EXPECT_NO_THROW(world.use()) << name << ": in a folder that a group may write everybody's files are the domain's";
+    EXPECT_NO_THROW(world.use())
+        << name << ": in a folder that a group may write everybody's files are the domain's";
   }
 }
 

@@ -1,8 +1,12 @@
-// tests/patience_test.cpp -- who waits, without a lock, for a commit at level 1 whose thread does not get on: stopped, or with no processor.
-// Invariant: it leaves the processor to whoever needs it, of whatever priority: it sleeps. It goes on when the commit does.
-// Steps:     a thread stands still in the middle of a commit at level 1 (support/schedule). Another process wants what it holds: at level 2, for the
-//            log, or at level 1 under a policy without backoff. Its processor time is little of the time that it waits.
-// Why:       yielding does not do. It lets nobody run who has a lower priority than a real-time thread; what that waits for then never comes.
+// tests/patience_test.cpp -- who waits, without a lock, for a commit at level 1 whose thread does
+// not get on: stopped, or with no processor.
+// Invariant: it leaves the processor to whoever needs it, of whatever priority: it sleeps. It goes
+//            on when the commit does.
+// Steps:     a thread stands still in the middle of a commit at level 1 (support/schedule). Another
+//            process wants what it holds: at level 2, for the log, or at level 1 under a policy
+//            without backoff. Its processor time is little of the time that it waits.
+// Why:       yielding does not do. It lets nobody run who has a lower priority than a real-time
+//            thread; what that waits for then never comes.
 #include <time.h>
 
 #include <cstdint>
@@ -43,7 +47,8 @@ class PatienceTest : public testing::TestWithParam<Play> {};
 std::uint64_t processor_ms() {
   timespec used{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return static_cast<std::uint64_t>(used.tv_sec) * 1000 + static_cast<std::uint64_t>(used.tv_nsec) / 1'000'000;
+  return static_cast<std::uint64_t>(used.tv_sec) * 1000 +
+         static_cast<std::uint64_t>(used.tv_nsec) / 1'000'000;
 }
 
 TEST_P(PatienceTest, WhoWaitsSleeps) {
@@ -55,7 +60,9 @@ TEST_P(PatienceTest, WhoWaitsSleeps) {
   options.durability = play.durability;
   options.policy = "backoff=none";
   if (play.durability != Durability::kNone) options.log_file_bytes = kSmallLogBytes;
-  const auto words = [](const Segment &segment) { return reinterpret_cast<Word *>(segment.data()); };
+  const auto words = [](const Segment &segment) {
+    return reinterpret_cast<Word *>(segment.data());
+  };
   Schedule schedule;
   const std::size_t stands = schedule.add("stands", [&] {
     const Domain domain = Domain::open(folder.path(), options);
@@ -77,7 +84,8 @@ TEST_P(PatienceTest, WhoWaitsSleeps) {
     else
       atomically(domain, [&] { ++*reinterpret_cast<std::uint64_t *>(words(segment) + word); });
     EXPECT_LT(processor_ms() - before_ms, static_cast<std::uint64_t>(kWaitsAfter.count()) / 3);
-    EXPECT_EQ(query(domain, [&] { return words(segment)[word].load(); }), play.waits == Waits::kForLog ? 1U : 3U);
+    EXPECT_EQ(query(domain, [&] { return words(segment)[word].load(); }),
+              play.waits == Waits::kForLog ? 1U : 3U);
   });
   EXPECT_EQ(schedule.run(stands, to_mark(0)), Reached::kThere);
   EXPECT_EQ(schedule.run(waits, to_mark(0)), Reached::kThere);

@@ -1,6 +1,8 @@
-// tests/perf_counters_test.cpp -- counting in this process: what software events say is right, what cannot be counted says why.
-// Invariants: (1) a page touched for the first time is a page fault. (2) an event that cannot be counted is named with its cause, and the
-//             others go on. (3) values are scaled when a group had the counters for a part of the time only. (4) a site's instances are
+// tests/perf_counters_test.cpp -- counting in this process: what software events say is right, what
+// cannot be counted says why.
+// Invariants: (1) a page touched for the first time is a page fault. (2) an event that cannot be
+//             counted is named with its cause, and the others go on. (3) values are scaled when a
+//             group had the counters for a part of the time only. (4) a site's instances are
 //             counted at the level at which they committed.
 #include <gtest/gtest.h>
 
@@ -23,7 +25,8 @@ constexpr std::size_t kPageBytes = 4096;
 
 void touch_new_pages(std::size_t pages) {
   const std::size_t bytes = pages * kPageBytes;
-  void *const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *const memory =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   ::madvise(memory, bytes, MADV_NOHUGEPAGE);
   for (std::size_t i = 0; i < pages; ++i) static_cast<volatile char *>(memory)[i * kPageBytes] = 1;
@@ -73,7 +76,8 @@ TEST(PerfCounters, EveryEventOfTheSetsIsCountedOrExplained) {
   const std::vector<perf::Reading> readings = counters.read();
   EXPECT_EQ(readings.size(), 26u);
   for (const perf::Reading &reading : readings)
-    EXPECT_TRUE(!reading.missing.empty() || reading.running_ns > 0 || reading.enabled_ns == 0) << reading.event;
+    EXPECT_TRUE(!reading.missing.empty() || reading.running_ns > 0 || reading.enabled_ns == 0)
+        << reading.event;
 }
 
 TEST(PerfCounters, AnUnknownEventIsNamedAndTheOthersGoOn) {
@@ -87,7 +91,8 @@ TEST(PerfCounters, AnUnknownEventIsNamedAndTheOthersGoOn) {
   }
 }
 
-// In a child without the right to count the kernel's share: an event of the kernel's is not counted, or counted there; 0 would be a lie.
+// In a child without the right to count the kernel's share: an event of the kernel's is not
+// counted, or counted there; 0 would be a lie.
 TEST(PerfCounters, WhatWasAskedOfTheKernelIsNotCountedWithoutIt) {
   if (const std::string cause = software_missing(); !cause.empty()) GTEST_SKIP() << cause;
   const pid_t child = ::fork();

@@ -1,6 +1,7 @@
 // tests/perf_encoding_test.cpp -- codes of the RTM events on nine processors, without owning one.
-// Invariants: (1) each code equals libpfm4's own, for each processor that libpfm4 knows. (2) those that it does not know (emr, gnr) have the
-//             codes of the event lists that perf/processors.h names. (3) models are told apart as libpfm4 and Linux tell them.
+// Invariants: (1) each code equals libpfm4's own, for each processor that libpfm4 knows. (2) those
+//             that it does not know (emr, gnr) have the codes of the event lists that
+//             perf/processors.h names. (3) models are told apart as libpfm4 and Linux tell them.
 #include <gtest/gtest.h>
 
 #include <linux/perf_event.h>
@@ -20,8 +21,9 @@
 namespace tmh::perf {
 namespace {
 
-constexpr Processor kAll[] = {Processor::kHsw, Processor::kBdw, Processor::kSkl, Processor::kClx, Processor::kIcl,
-                              Processor::kIcx, Processor::kSpr, Processor::kEmr, Processor::kGnr};
+constexpr Processor kAll[] = {Processor::kHsw, Processor::kBdw, Processor::kSkl,
+                              Processor::kClx, Processor::kIcl, Processor::kIcx,
+                              Processor::kSpr, Processor::kEmr, Processor::kGnr};
 
 // libpfm4 keeps tables of all processors; this makes it answer for those that are not here.
 class LibpfmTables : public ::testing::Test {
@@ -48,8 +50,8 @@ TEST_F(LibpfmTables, EveryCodeIsLibpfms) {
   for (const Processor processor : kAll) {
     if (!info(processor).libpfm_knows) continue;
     for (const KnownEvent &event : known_events()) {
-      const std::string name =
-          std::string(info(processor).name) + "::" + std::string(event.full_name[static_cast<std::size_t>(processor)]);
+      const std::string name = std::string(info(processor).name) + "::" +
+                               std::string(event.full_name[static_cast<std::size_t>(processor)]);
       int error = 0;
       const std::uint64_t code = config_of(name, &error);
       if (event.on(processor) == KnownEvent::kNone) {
@@ -68,7 +70,8 @@ TEST_F(LibpfmTables, EmeraldAndGraniteRapidsHaveSapphireRapidsCodes) {
   for (const Processor processor : {Processor::kEmr, Processor::kGnr}) {
     EXPECT_FALSE(info(processor).libpfm_knows);
     for (const KnownEvent &event : known_events()) {
-      const std::string name = "spr::" + std::string(event.full_name[static_cast<std::size_t>(processor)]);
+      const std::string name =
+          "spr::" + std::string(event.full_name[static_cast<std::size_t>(processor)]);
       int error = 0;
       EXPECT_EQ(config_of(name, &error), event.on(processor)) << name;
       EXPECT_EQ(error, PFM_SUCCESS) << name;
@@ -120,7 +123,8 @@ TEST(Encode, GenericEventsAreTheKernelsEverywhere) {
     EXPECT_EQ(faults.type, static_cast<std::uint32_t>(PERF_TYPE_SOFTWARE));
     EXPECT_EQ(faults.config, static_cast<std::uint64_t>(PERF_COUNT_SW_PAGE_FAULTS));
     EXPECT_EQ(encode("cycles", processor).type, static_cast<std::uint32_t>(PERF_TYPE_HARDWARE));
-    EXPECT_EQ(encode("dtlb-load-misses", processor).type, static_cast<std::uint32_t>(PERF_TYPE_HW_CACHE));
+    EXPECT_EQ(encode("dtlb-load-misses", processor).type,
+              static_cast<std::uint32_t>(PERF_TYPE_HW_CACHE));
   }
   EXPECT_NE(encode("no-such-event", Processor::kOther).unknown.find("libpfm4"), std::string::npos);
   EXPECT_TRUE(encode("perf::PAGE-FAULTS:u", Processor::kOther).user_only);
@@ -128,13 +132,17 @@ TEST(Encode, GenericEventsAreTheKernelsEverywhere) {
 
 TEST(Groups, SetsStandAloneAndListsAreGroups) {
   using Groups = std::vector<std::vector<std::string>>;
-  EXPECT_EQ(groups_of({"cycles,instructions", "page-faults"}), (Groups{{"cycles", "instructions"}, {"page-faults"}}));
+  EXPECT_EQ(groups_of({"cycles,instructions", "page-faults"}),
+            (Groups{{"cycles", "instructions"}, {"page-faults"}}));
   EXPECT_EQ(groups_of({"rtm"}).size(), 4u);
   std::set<std::string> names;
   for (const auto &group : groups_of({}))
-    for (const std::string &name : group) EXPECT_TRUE(names.insert(name).second) << name << " is in two sets";
-  for (const KnownEvent &event : known_events()) EXPECT_TRUE(names.contains(std::string(event.name))) << event.name;
-  for (const char *wrong : {"", ",", "cycles,", "cycles,rtm"}) EXPECT_THROW((void)groups_of({wrong}), Error) << wrong;
+    for (const std::string &name : group)
+      EXPECT_TRUE(names.insert(name).second) << name << " is in two sets";
+  for (const KnownEvent &event : known_events())
+    EXPECT_TRUE(names.contains(std::string(event.name))) << event.name;
+  for (const char *wrong : {"", ",", "cycles,", "cycles,rtm"})
+    EXPECT_THROW((void)groups_of({wrong}), Error) << wrong;
 }
 
 Refusal refused(int error) {

@@ -1,10 +1,14 @@
 // tests/policies_test.cpp -- the pure decisions: conflict verdict, backoff bound, starvation turn.
 // Invariants, each over every class of inputs:
 //   (1) self-abort always fails self, selfish-abort always the others.
-//   (2) oldest-wins: self wins exactly when it is older than all; youngest-wins: exactly when younger than all.
-//   (3) of two instances with different ages that discover each other, an age policy lets the same one win both times.
-//   (4) oldest-wins and youngest-wins: in any set some instance wins against all others (no livelock).
-//   (5) the backoff bound never shrinks with attempts, never exceeds the policy's bound, is 0 where promised.
+//   (2) oldest-wins: self wins exactly when it is older than all; youngest-wins: exactly when
+//       younger than all.
+//   (3) of two instances with different ages that discover each other, an age policy lets the same
+//       one win both times.
+//   (4) oldest-wins and youngest-wins: in any set some instance wins against all others (no
+//       livelock).
+//   (5) the backoff bound never shrinks with attempts, never exceeds the policy's bound, is 0 where
+//       promised.
 //   (6) a turn is taken from the kTurnAttempts-th abort on, and only by keep-age policies.
 //   (7) level 1 waits for pages of level 2 within its bounds, and longer for large updates alone.
 #include <algorithm>
@@ -29,7 +33,8 @@ using tmh::page::resolve;
 using tmh::page::Verdict;
 
 constexpr ConflictPolicy kPolicies[] = {ConflictPolicy::kSelfAbort, ConflictPolicy::kOldestWins,
-                                        ConflictPolicy::kSelfishAbort, ConflictPolicy::kYoungestWins};
+                                        ConflictPolicy::kSelfishAbort,
+                                        ConflictPolicy::kYoungestWins};
 constexpr std::uint64_t kAgeMax = std::numeric_limits<std::uint64_t>::max();
 
 // A decision is usable in a constant expression, thus free of clocks and globals.
@@ -38,8 +43,10 @@ static_assert(backoff_ns_max(Backoff::kExponential, 3, 1000, false) == 8000);
 static_assert(!take_turn(Policy{}, 0));
 static_assert(sizeof(Policy) <= 16);
 
-// What the thesis's sentences say, written without the implementation's shortcut: against each other, one by one.
-Verdict by_the_book(ConflictPolicy policy, std::uint64_t self, const std::vector<std::uint64_t> &others) {
+// What the thesis's sentences say, written without the implementation's shortcut: against each
+// other, one by one.
+Verdict by_the_book(ConflictPolicy policy, std::uint64_t self,
+                    const std::vector<std::uint64_t> &others) {
   const auto beats = [&](std::uint64_t other) {
     switch (policy) {
       case ConflictPolicy::kSelfAbort:
@@ -53,11 +60,12 @@ Verdict by_the_book(ConflictPolicy policy, std::uint64_t self, const std::vector
     }
     return false;
   };
-  return std::all_of(others.begin(), others.end(), beats) ? Verdict::kFailOthers : Verdict::kFailSelf;
+  return std::all_of(others.begin(), others.end(), beats) ? Verdict::kFailOthers
+                                                          : Verdict::kFailSelf;
 }
 
-// Only the order of ages matters, so 0..5 holds every ordering of self among up to three others; the two ends of the
-// number range are mapped in as well.
+// Only the order of ages matters, so 0..5 holds every ordering of self among up to three others;
+// the two ends of the number range are mapped in as well.
 TEST(Conflict, EveryOrderingAgreesWithTheThesis) {
   for (const auto policy : kPolicies) {
     for (std::uint64_t shift : {std::uint64_t{0}, kAgeMax - 5}) {
@@ -67,8 +75,10 @@ TEST(Conflict, EveryOrderingAgreesWithTheThesis) {
             for (std::uint64_t c = 0; c <= 5; ++c) {
               const std::vector<std::uint64_t> others = {a + shift, b + shift, c + shift};
               const auto [least, most] = std::minmax_element(others.begin(), others.end());
-              ASSERT_EQ(resolve(policy, self + shift, *least, *most), by_the_book(policy, self + shift, others))
-                  << "policy " << static_cast<int>(policy) << " self " << self << " others " << a << b << c;
+              ASSERT_EQ(resolve(policy, self + shift, *least, *most),
+                        by_the_book(policy, self + shift, others))
+                  << "policy " << static_cast<int>(policy) << " self " << self << " others " << a
+                  << b << c;
             }
           }
         }
@@ -107,16 +117,19 @@ TEST(Conflict, AgePoliciesLetExactlyOneOfAGroupBeatAllOthers) {
   }
 }
 
-// Attempts around the shift's end and the counter's end; bounds around every power of two that matters.
+// Attempts around the shift's end and the counter's end; bounds around every power of two that
+// matters.
 const std::vector<std::uint32_t> kAttempts = {
-    0, 1, 2, 3, 7, 8, 9, 19, 20, 29, 30, 31, 32, 33, 63, 64, 65, std::numeric_limits<std::uint32_t>::max()};
-const std::vector<std::uint32_t> kBounds = {0,   1,   2,    3,         255,
-                                            256, 257, 1000, 1'000'000, std::numeric_limits<std::uint32_t>::max()};
+    0,  1,  2,  3,  7,  8,  9,  19, 20,
+    29, 30, 31, 32, 33, 63, 64, 65, std::numeric_limits<std::uint32_t>::max()};
+const std::vector<std::uint32_t> kBounds = {
+    0, 1, 2, 3, 255, 256, 257, 1000, 1'000'000, std::numeric_limits<std::uint32_t>::max()};
 
 TEST(BackoffBound, NoneNeverWaits) {
   for (auto attempt : kAttempts) {
     for (auto bound : kBounds) {
-      for (bool progressed : {false, true}) EXPECT_EQ(backoff_ns_max(Backoff::kNone, attempt, bound, progressed), 0u);
+      for (bool progressed : {false, true})
+        EXPECT_EQ(backoff_ns_max(Backoff::kNone, attempt, bound, progressed), 0u);
     }
   }
 }
@@ -124,7 +137,8 @@ TEST(BackoffBound, NoneNeverWaits) {
 TEST(BackoffBound, ExponentialDoublesUpToTheBoundWhateverOthersDo) {
   for (auto attempt : kAttempts) {
     for (auto bound : kBounds) {
-      std::uint64_t us = attempt == 0 ? 0 : 1;  // by repeated doubling that stops at the bound: no shift to get wrong
+      // by repeated doubling that stops at the bound: no shift to get wrong
+      std::uint64_t us = attempt == 0 ? 0 : 1;
       for (std::uint32_t i = 0; i < attempt && us < bound; ++i) us *= 2;
       us = std::min<std::uint64_t>(us, bound);
       for (bool progressed : {false, true}) {
@@ -185,13 +199,17 @@ TEST(PageWait, EndsSoonButForLargeUpdates) {
   using line::Insists;
   for (const bool by_update : {false, true}) {
     EXPECT_FALSE(waits_for_page(Insists::kNo, by_update, 0, 0));
-    EXPECT_TRUE(waits_for_page(Insists::kBriefly, by_update, hierarchy::kPageWaitNs - 1, hierarchy::kPageWaitNs - 1));
+    EXPECT_TRUE(waits_for_page(Insists::kBriefly, by_update, hierarchy::kPageWaitNs - 1,
+                               hierarchy::kPageWaitNs - 1));
     EXPECT_FALSE(waits_for_page(Insists::kBriefly, by_update, hierarchy::kPageWaitNs, 0));
   }
-  EXPECT_FALSE(waits_for_page(Insists::kLong, false, hierarchy::kPageWaitNs, 0)) << "a query may last";
+  EXPECT_FALSE(waits_for_page(Insists::kLong, false, hierarchy::kPageWaitNs, 0))
+      << "a query may last";
   EXPECT_TRUE(waits_for_page(Insists::kLong, true, hierarchy::kPageWaitNs, hierarchy::kPageWaitNs));
-  EXPECT_FALSE(waits_for_page(Insists::kLong, true, hierarchy::kLargePageWaitNs, hierarchy::kLargePageWaitNs));
-  EXPECT_TRUE(waits_for_page(Insists::kLong, true, hierarchy::kLargePageWaitNs, 0)) << "another one's turn";
+  EXPECT_FALSE(waits_for_page(Insists::kLong, true, hierarchy::kLargePageWaitNs,
+                              hierarchy::kLargePageWaitNs));
+  EXPECT_TRUE(waits_for_page(Insists::kLong, true, hierarchy::kLargePageWaitNs, 0))
+      << "another one's turn";
   EXPECT_FALSE(waits_for_page(Insists::kLong, true, hierarchy::kPageWaitNsMax, 0));
 }
 

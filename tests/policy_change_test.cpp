@@ -1,6 +1,7 @@
-// tests/policy_change_test.cpp -- set_policy() while other threads of the process begin, back off and ask for the policy.
-// Invariants: (1) who reads the policy gets one that was set, whole. (2) set_policy() waits for nobody's instance. Under ThreadSanitizer:
-//             there is no data race.
+// tests/policy_change_test.cpp -- set_policy() while other threads of the process begin, back off
+// and ask for the policy.
+// Invariants: (1) who reads the policy gets one that was set, whole. (2) set_policy() waits for
+//             nobody's instance. Under ThreadSanitizer: there is no data race.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -90,7 +91,8 @@ TEST_P(PolicyChangeTest, WaitsForNoInstanceOfAnotherThread) {
       atomically(plays, [&](Fields) {
         ++words_[0];
         inside = true;
-        EXPECT_TRUE(poll_until([&] { return changed.load(); })) << "set_policy() waits for this instance";
+        EXPECT_TRUE(poll_until([&] { return changed.load(); }))
+            << "set_policy() waits for this instance";
       });
     });
     EXPECT_TRUE(poll_until([&] { return inside.load(); }));

@@ -1,13 +1,20 @@
-// tests/pools_test.cpp -- tmh::pools: what one process sees of them at either level, and who shares a list with whom.
+// tests/pools_test.cpp -- tmh::pools: what one process sees of them at either level, and who shares
+// a list with whom.
 // Invariants: (1) what an aborted instance allocated is free, what it freed is not.
-//             (2) instances at level 1 stay there: a list is filled by an instance of its own. For a block of the heap, and when they need more than
-//                 a list holds, they go to level 2.
-//             (3) blocks are aligned to lines, overlap nothing, and cross no page; other requests are the heap's, and come back to it.
-//             (4) who only allocates is fed by who only frees: chunks are as many as live blocks need.
-//             (5) threads, and a forked child and its parent, use different lists. (6) destroyed pools leave nothing in the heap.
-//             (7) a segment, or what the device has room for, is used up before it is full for a block that needs no more than the smallest
-//             chunk. (8) between two attempts it may be unmapped. (9) an object of fields that gets its values where it is made, in a block, has
-//             them when its instance commits, and only then.
+//             (2) instances at level 1 stay there: a list is filled by an instance of its own. For
+//                 a block of the heap, and when they need more than a list holds, they go to level
+//                 2.
+//             (3) blocks are aligned to lines, overlap nothing, and cross no page; other requests
+//                 are the heap's, and come back to it.
+//             (4) who only allocates is fed by who only frees: chunks are as many as live blocks
+//                 need.
+//             (5) threads, and a forked child and its parent, use different lists. (6) destroyed
+//                 pools leave nothing in the heap.
+//             (7) a segment, or what the device has room for, is used up before it is full for a
+//                 block that needs no more than the smallest
+//             chunk. (8) between two attempts it may be unmapped. (9) an object of fields that gets
+//             its values where it is made, in a block, has them when its instance commits, and only
+//             then.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -42,8 +49,8 @@ constexpr std::uint64_t kMiB = 1u << 20;
 
 // A heap segment with its pools.
 struct Pooled {
-  explicit Pooled(const std::string &folder, Levels levels = Levels::kHybrid, std::uint64_t max_bytes = 128 * kMiB,
-                  Tracking tracking = Tracking::kAuto)
+  explicit Pooled(const std::string &folder, Levels levels = Levels::kHybrid,
+                  std::uint64_t max_bytes = 128 * kMiB, Tracking tracking = Tracking::kAuto)
       : domain(Domain::open(folder, options(levels, tracking))) {
     SegmentOptions heap;
     heap.size_bytes = kMiB;
@@ -58,7 +65,9 @@ struct Pooled {
     options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
     return options;
   }
-  [[nodiscard]] Site site(const char *escalation = "on-capacity") const { return Site(domain, escalation, escalation); }
+  [[nodiscard]] Site site(const char *escalation = "on-capacity") const {
+    return Site(domain, escalation, escalation);
+  }
   // One block, allocated and freed: its list is not empty then.
   void fill(std::size_t bytes) const {
     atomically(domain, [&] { own->deallocate(own->allocate(bytes), bytes); });
@@ -83,7 +92,8 @@ struct Pooled {
 };
 
 bool operator==(const storage::HeapCensus &a, const storage::HeapCensus &b) {
-  return a.small_blocks == b.small_blocks && a.medium_blocks == b.medium_blocks && a.large_runs == b.large_runs;
+  return a.small_blocks == b.small_blocks && a.medium_blocks == b.medium_blocks &&
+         a.large_runs == b.large_runs;
 }
 
 class PoolsTest : public testing::Test {
@@ -142,7 +152,8 @@ TEST_F(PoolsTest, ListsAreFilledByInstancesOfTheirOwn) {
   EXPECT_EQ(pooled.chunks(), 2U) << "of 64 and of 128 KiB";
   for (void *block : blocks) atomically(stays, [&](Fields) { pooled.own->deallocate(block, 64); });
   EXPECT_EQ(pooled.free_blocks(64), kBlocks);
-  for (std::uint64_t i = 0; i < kBlocks; ++i) (void)atomically(stays, [&](Fields) { return pooled.own->allocate(64); });
+  for (std::uint64_t i = 0; i < kBlocks; ++i)
+    (void)atomically(stays, [&](Fields) { return pooled.own->allocate(64); });
   EXPECT_EQ(pooled.free_blocks(64), 0U);
   const SiteReport report = stays.report();
   EXPECT_EQ(report.line_commits, 3 * kBlocks);
@@ -199,7 +210,8 @@ TEST_F(PoolsTest, AnAttemptThatFillsAListFailsNotAndForgetsNoFailure) {
     ++attempts;
     words->written = words->read + 1;
     if (attempts == 2) (void)pooled.own->allocate(64);
-    if (attempts == 1 || attempts == 3) Thread([&] { atomically(others, [&](Fields) { ++words->read; }); }).join();
+    if (attempts == 1 || attempts == 3)
+      Thread([&] { atomically(others, [&](Fields) { ++words->read; }); }).join();
   });
   EXPECT_EQ(attempts, 4);
   EXPECT_EQ(pooled.chunks(), 1U);
@@ -220,12 +232,13 @@ TEST_F(PoolsTest, BlocksOfEverySizeLieInLinesAndCrossNoPage) {
   for (std::size_t bytes = 0; bytes <= pools::kBlockBytesMax; ++bytes) {
     if (!is_at_a_border(bytes)) continue;
     for (const Site *site : {&lines, &pages, &lines})
-      blocks.push_back(
-          {reinterpret_cast<std::uintptr_t>(atomically(*site, [&](Fields) { return pooled.own->allocate(bytes); })),
-           bytes});
+      blocks.push_back({reinterpret_cast<std::uintptr_t>(
+                            atomically(*site, [&](Fields) { return pooled.own->allocate(bytes); })),
+                        bytes});
   }
   EXPECT_GT(lines.report().line_commits, 0U);
-  std::sort(blocks.begin(), blocks.end(), [](const Block &a, const Block &b) { return a.address < b.address; });
+  std::sort(blocks.begin(), blocks.end(),
+            [](const Block &a, const Block &b) { return a.address < b.address; });
   const auto first = reinterpret_cast<std::uintptr_t>(pooled.segment.data());
   std::uintptr_t end = first;
   for (const Block &block : blocks) {
@@ -236,7 +249,9 @@ TEST_F(PoolsTest, BlocksOfEverySizeLieInLinesAndCrossNoPage) {
   }
   EXPECT_LE(end, first + pooled.segment.size_bytes());
   for (const Block &block : blocks) {
-    const auto free = [&] { pooled.own->deallocate(reinterpret_cast<void *>(block.address), block.bytes); };
+    const auto free = [&] {
+      pooled.own->deallocate(reinterpret_cast<void *>(block.address), block.bytes);
+    };
     atomically(block.address % 128 == 0 ? lines : pages, [&](Fields) { return free(); });
   }
   std::uint64_t free = 0;
@@ -253,14 +268,16 @@ TEST_F(PoolsTest, LargeAndOverAlignedBlocksAreTheHeaps) {
     std::size_t bytes, alignment;
   };
   std::uint64_t instances = 0;
-  for (const Request &request : {Request{4097, 64}, Request{64, 128}, Request{100'000, 8}, Request{1, 4096}}) {
-    void *const block =
-        atomically(site, [&](Fields) { return pooled.own->allocate(request.bytes, request.alignment); });
+  for (const Request &request :
+       {Request{4097, 64}, Request{64, 128}, Request{100'000, 8}, Request{1, 4096}}) {
+    void *const block = atomically(
+        site, [&](Fields) { return pooled.own->allocate(request.bytes, request.alignment); });
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % request.alignment, 0U);
     EXPECT_EQ(pooled.chunks(), 1U);
     EXPECT_FALSE(pooled.census() == before);
     EXPECT_EQ(pooled.free_blocks(request.bytes), request.bytes <= 64 ? 1U : 0U) << "the list's";
-    atomically(site, [&](Fields) { pooled.own->deallocate(block, request.bytes, request.alignment); });
+    atomically(site,
+               [&](Fields) { pooled.own->deallocate(block, request.bytes, request.alignment); });
     EXPECT_TRUE(pooled.census() == before);
     instances += 2;
   }
@@ -341,27 +358,32 @@ TEST_F(PoolsTest, WhoIsFedAtLevelTwoLooksForItOnceAndNotForEachBlock) {
   std::vector<void *> blocks;
   std::vector<std::uint64_t> pages;  // read for each
   Thread fed([&] {
-    pooled.fill(64);                                                       // has its lane now,
-    for (int i = 1; i < 15; ++i) Thread([&] { pooled.fill(64); }).join();  // these have the next ones,
-    Thread([&] {                                                           // and this the last that is looked into
+    pooled.fill(64);  // has its lane now,
+    // these have the next ones,
+    for (int i = 1; i < 15; ++i) Thread([&] { pooled.fill(64); }).join();
+    // and this the last that is looked into
+    Thread([&] {
       for (std::uint64_t i = 0; i < kBlocks; ++i)
         blocks.push_back(atomically(pooled.domain, [&] { return pooled.own->allocate(kBytes); }));
-      for (void *block : blocks) atomically(pooled.domain, [&] { pooled.own->deallocate(block, kBytes); });
-    })
-        .join();
+      for (void *block : blocks)
+        atomically(pooled.domain, [&] { pooled.own->deallocate(block, kBytes); });
+    }).join();
     for (std::uint64_t i = 0; i < kBlocks; ++i) {
       const std::uint64_t before = pooled.domain.counters().pages_read;
-      const void *const block = atomically(pooled.domain, [&] { return pooled.own->allocate(kBytes); });
+      const void *const block =
+          atomically(pooled.domain, [&] { return pooled.own->allocate(kBytes); });
       EXPECT_NE(std::find(blocks.begin(), blocks.end(), block), blocks.end());
       pages.push_back(pooled.domain.counters().pages_read - before);
     }
   });
   fed.join();
   EXPECT_EQ(pages[0], 17U) << "every lane, and the block";
-  for (std::uint64_t i = 1; i < kBlocks; ++i) EXPECT_EQ(pages[i], 2U) << "the list and the block, at " << i;
+  for (std::uint64_t i = 1; i < kBlocks; ++i)
+    EXPECT_EQ(pages[i], 2U) << "the list and the block, at " << i;
 }
 
-// An instance at level 1 is in its middle, with a block, while `other` allocates and commits. True: that made it begin again.
+// An instance at level 1 is in its middle, with a block, while `other` allocates and commits. True:
+// that made it begin again.
 bool conflicts_with(const Pooled &pooled, const std::function<void()> &other) {
   const Site site = pooled.site("never");
   int attempts = 0;
@@ -374,7 +396,8 @@ bool conflicts_with(const Pooled &pooled, const std::function<void()> &other) {
 }
 // So that a list has a block of its own.
 void allocate_and_free(const Pooled &pooled) {
-  atomically(pooled.site("never"), [&](Fields) { pooled.own->deallocate(pooled.own->allocate(64), 64); });
+  atomically(pooled.site("never"),
+             [&](Fields) { pooled.own->deallocate(pooled.own->allocate(64), 64); });
 }
 void leave_blocks_for(const Pooled &pooled, int others) {
   atomically(pooled.domain, [&] {
@@ -385,7 +408,8 @@ void leave_blocks_for(const Pooled &pooled, int others) {
 }
 
 TEST_F(PoolsTest, ThreadsUseDifferentLists) {
-  constexpr int kThreads = 2;  // one of them may have this thread's list, after as many threads as there are lists
+  // one of them may have this thread's list, after as many threads as there are lists
+  constexpr int kThreads = 2;
   const Pooled pooled(folder_.path());
   leave_blocks_for(pooled, kThreads);
   int conflicts = 0;
@@ -437,14 +461,16 @@ TEST_F(PoolsTest, AForkedChildAndItsParentUseDifferentLists) {
     });
   }
   children.expect_success();
-  EXPECT_LE(conflicts, alike) << "of " << kChildren << ": only those whose number happens to be the parent's";
+  EXPECT_LE(conflicts, alike) << "of " << kChildren
+                              << ": only those whose number happens to be the parent's";
 }
 
 TEST_F(PoolsTest, DestroyedPoolsLeaveNothingInTheHeap) {
   const Pooled pooled(folder_.path());
   const storage::HeapCensus before = pooled.census();
   auto *const made = atomically(pooled.domain, [&] {
-    return new (pooled.segment.allocate(sizeof(pools), alignof(pools))) pools(allocator<std::byte>(pooled.segment));
+    return new (pooled.segment.allocate(sizeof(pools), alignof(pools)))
+        pools(allocator<std::byte>(pooled.segment));
   });
   const auto allocate = [&] {
     const Site site = pooled.site();
@@ -488,7 +514,8 @@ TEST_F(PoolsTest, AnObjectThatIsMadeInABlockHasItsValuesWithItsInstance) {
       const Site site(domain, level, level);
       const auto numbers = [&](const Offer *offer) {
         return atomically(site, [&](Fields) {
-          return std::array{offer->number.load(), std::uint64_t(offer->price.load().cents), std::uint64_t{offer->left}};
+          return std::array{offer->number.load(), std::uint64_t(offer->price.load().cents),
+                            std::uint64_t{offer->left}};
         });
       };
       Offer *block = nullptr;
@@ -511,7 +538,8 @@ TEST_F(PoolsTest, AnObjectThatIsMadeInABlockHasItsValuesWithItsInstance) {
   static_assert(std::is_trivially_default_constructible_v<field<long>>);
   static constinit field<long> made_by_the_compiler = 5;
   static constinit field<Price> priced_by_the_compiler = Price{6};
-  EXPECT_EQ(made_by_the_compiler + priced_by_the_compiler.load().cents + field<Price>().load().cents, 10);
+  EXPECT_EQ(
+      made_by_the_compiler + priced_by_the_compiler.load().cents + field<Price>().load().cents, 10);
 }
 
 TEST_F(PoolsTest, WorkInADomainOfPagesAlone) {
@@ -560,7 +588,8 @@ TEST_F(PoolsTest, ASegmentThatCannotGrowIsUsedUpBeforeTheDiskIsFull) {
 TEST_F(PoolsTest, ABodyMayDoWithoutWhatAFullSegmentRefuses) {
   const Pooled pooled(folder_.path(), Levels::kHybrid, 4 * kMiB);
   auto *const words = pooled.segment.root<Crossed>("words");
-  const Site lines = pooled.site("on-capacity"), pages = pooled.site("always"), stays = pooled.site("never");
+  const Site lines = pooled.site("on-capacity"), pages = pooled.site("always"),
+             stays = pooled.site("never");
   const auto fill = [&] {
     for (;;) (void)atomically(lines, [&](Fields) { return pooled.own->allocate(64); });
   };
@@ -573,8 +602,9 @@ TEST_F(PoolsTest, ABodyMayDoWithoutWhatAFullSegmentRefuses) {
     });
     EXPECT_EQ(query(pooled.domain, [&] { return words->written.load(); }), ++done);
   }
-  EXPECT_EQ(code_of([&] { (void)atomically(stays, [&](Fields) { return pooled.own->allocate(64); }); }),
-            Errc::kSegmentFull);
+  EXPECT_EQ(
+      code_of([&] { (void)atomically(stays, [&](Fields) { return pooled.own->allocate(64); }); }),
+      Errc::kSegmentFull);
 }
 
 TEST_F(PoolsTest, ABodyThatSwallowsTheEndOfItsAttemptFindsTheListFilled) {
@@ -610,8 +640,10 @@ TEST_F(PoolsTest, SegmentsThatWillNotDoAreRefused) {
   EXPECT_EQ(code_of([&] { const pool_allocator<std::byte> refused(words); }), Errc::kNotAHeap);
   EXPECT_EQ(code_of([&] { const pool_allocator<std::byte> refused(moves); }), Errc::kBadArgument);
   EXPECT_EQ(code_of([&] { (void)moves.root<pools>("other"); }), Errc::kBadArgument);
-  EXPECT_EQ(code_of([&] { const pool_allocator<std::byte> refused{Segment()}; }), Errc::kNotInitialized);
-  EXPECT_EQ(code_of([&] { const pools refused{allocator<std::byte>(Segment())}; }), Errc::kNotMapped);
+  EXPECT_EQ(code_of([&] { const pool_allocator<std::byte> refused{Segment()}; }),
+            Errc::kNotInitialized);
+  EXPECT_EQ(code_of([&] { const pools refused{allocator<std::byte>(Segment())}; }),
+            Errc::kNotMapped);
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
-// tests/power_cut_test.cpp -- the power is cut at random moments of a run with several processes, and of the recoveries after it.
+// tests/power_cut_test.cpp -- the power is cut at random moments of a run with several processes,
+// and of the recoveries after it.
 // Invariants: those of tests/power/judge.h, for every image that the disk could have kept.
-// Size:       TMH_POWER_CUTS cuts of runs (default 600, shared by the scenarios), and about twice as many of recoveries. TMH_POWER_SEED repeats the choices; the run itself depends on
-//             the scheduler, so a finding saves its journal and prints how to repeat it: TMH_POWER_JOURNAL, _CUT and _IMAGE; a journal alone is cut anew.
+// Size:       TMH_POWER_CUTS cuts of runs (default 600, shared by the scenarios), and about twice
+//             as many of recoveries. TMH_POWER_SEED repeats the choices; the run itself depends on
+//             the scheduler, so a finding saves its journal and prints how to repeat it:
+//             TMH_POWER_JOURNAL, _CUT and _IMAGE; a journal alone is cut anew.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -57,7 +60,8 @@ void PrintTo(const Scenario &scenario, std::ostream *out) { *out << scenario.nam
 
 class PowerCutTest : public testing::TestWithParam<Scenario> {};
 
-// Repeats what a finding has printed: its one image or, without an image's name, other cuts of its journal.
+// Repeats what a finding has printed: its one image or, without an image's name, other cuts of its
+// journal.
 CampaignResult repeat(const char *journal, const CampaignPlan &plan, std::uint64_t seed) {
   const Recording recording = load_recording(journal);
   const std::uint64_t image = environment_number("TMH_POWER_IMAGE", 0);
@@ -79,7 +83,8 @@ TEST_P(PowerCutTest, EveryImageRecoversToAPrefixWithAllThatWasAcknowledged) {
     EXPECT_EQ(result.tally.first_finding, "");
     return;
   }
-  constexpr std::uint64_t kCutsPerRun = 250;  // then another run: what the scheduler did matters as much as the cut
+  // then another run: what the scheduler did matters as much as the cut
+  constexpr std::uint64_t kCutsPerRun = 250;
   for (std::uint64_t done = 0; done < plan.cuts && !HasFailure(); done += kCutsPerRun) {
     const auto start = std::chrono::steady_clock::now();
     const Recording recording = record_run(run, first_seed + done);
@@ -93,7 +98,8 @@ TEST_P(PowerCutTest, EveryImageRecoversToAPrefixWithAllThatWasAcknowledged) {
     EXPECT_EQ(result.strays, "") << "files were written past platform::DiskFile";
     if (result.tally.findings != 0) {
       ADD_FAILURE() << result.tally.first_finding << "\n    TMH_POWER_JOURNAL=" << save(recording)
-                    << "\n    (repeat with these and --gtest_filter=*/PowerCutTest.Every*/" << GetParam().name << ")";
+                    << "\n    (repeat with these and --gtest_filter=*/PowerCutTest.Every*/"
+                    << GetParam().name << ")";
     }
   }
 }

@@ -1,8 +1,11 @@
-// tests/power_mixes_test.cpp -- the power is cut while processes work whose options are chosen at random, each its own, and so are those of each
+// tests/power_mixes_test.cpp -- the power is cut while processes work whose options are chosen at
+// random, each its own, and so are those of each
 //                               recovery.
-// Invariants: those of tests/power/judge.h. (6) an instance of a process that reads only what is durable has seen only that.
-// Size:       TMH_POWER_MIXES mixes (default 2; 100 with TMH_LONG), the first one of TMH_SEED, each of the following of the next number: a few
-//             seconds each. A finding saves its journal: TMH_POWER_JOURNAL, _CUT and _IMAGE repeat it, with the mix's TMH_SEED.
+// Invariants: those of tests/power/judge.h. (6) an instance of a process that reads only what is
+//             durable has seen only that.
+// Size:       TMH_POWER_MIXES mixes (default 2; 100 with TMH_LONG), the first one of TMH_SEED, each
+//             of the following of the next number: a few seconds each. A finding saves its journal:
+//             TMH_POWER_JOURNAL, _CUT and _IMAGE repeat it, with the mix's TMH_SEED.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -51,8 +54,9 @@ PowerMix power_mix(std::uint64_t seed) {
   mix.campaign.judge.options = run.options;
   mix.campaign.judge.mix_of = run.mix_of;
   mix.campaign.judge.further.mixes = true;
-  std::printf("TMH_SEED=%llu: %s%s%s%s\n", static_cast<unsigned long long>(seed), to_string(domain).c_str(),
-              run.reopen_every != 0 ? " reopens" : "", run.archives ? " archives" : "",
+  std::printf("TMH_SEED=%llu: %s%s%s%s\n", static_cast<unsigned long long>(seed),
+              to_string(domain).c_str(), run.reopen_every != 0 ? " reopens" : "",
+              run.archives ? " archives" : "",
               run.pace.die_one_in != 0 ? " deaths in operations" : "");
   return mix;
 }
@@ -83,7 +87,8 @@ TEST(PowerMixesTest, EveryImageRecoversToAPrefixWithAllThatWasAcknowledged) {
   }
   const std::uint64_t usual = environment_number("TMH_LONG", 0) != 0 ? 100 : 2;
   const std::uint64_t mixes = environment_number("TMH_POWER_MIXES", usual);
-  for (std::uint64_t i = 0; i < mixes && !HasFailure(); ++i) static_cast<void>(play(power_mix(seed() + i), seed() + i));
+  for (std::uint64_t i = 0; i < mixes && !HasFailure(); ++i)
+    static_cast<void>(play(power_mix(seed() + i), seed() + i));
 }
 
 // Mixes until the defect is found, of those in which it has an effect.
@@ -101,7 +106,8 @@ void expect_found(Planted planted, bool (*has_effect)(const DomainOptions &optio
     };
     mix.campaign.cuts = 240;
     mix.campaign.nested_one_in = 0;
-    mix.run.kill_every_ms = mix.run.massacres = mix.run.pace.die_one_in = 0;  // whoever repairs has the defect as well
+    // whoever repairs has the defect as well
+    mix.run.kill_every_ms = mix.run.massacres = mix.run.pace.die_one_in = 0;
     findings = play(mix, seed() + i).tally.findings;
   }
   EXPECT_GT(findings, 0U);

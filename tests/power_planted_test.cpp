@@ -1,5 +1,7 @@
-// tests/power_planted_test.cpp -- the judge of the power-cut tests can fail: defects planted in the engine are found.
-// Shape:     each defect of platform::Planted gets the run, and the images, in which it has an effect.
+// tests/power_planted_test.cpp -- the judge of the power-cut tests can fail: defects planted in the
+// engine are found.
+// Shape:     each defect of platform::Planted gets the run, and the images, in which it has an
+//            effect.
 // Invariant: the same images without the defect are right.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -76,12 +78,14 @@ TEST(PowerPlantedTest, PagesWrittenBeforeTheirRecordsAreFound) {
 }
 
 TEST(PowerPlantedTest, RecordsTakenWithoutChecksumAreFound) {
-  EXPECT_GT(hunt(undisturbed(), static_cast<std::uint32_t>(Planted::kNoChecksum)).tally.findings, 0u);
+  EXPECT_GT(hunt(undisturbed(), static_cast<std::uint32_t>(Planted::kNoChecksum)).tally.findings,
+            0u);
 }
 
-// Records of an earlier generation must lie exactly where the log of a later one ends. Records here are 128 bytes long, but for the
-// first one behind the 80 bytes that open a generation: with it the next multiple of 128 is reached. So records end where blocks
-// end, in every generation; and a generation begins at a block.
+// Records of an earlier generation must lie exactly where the log of a later one ends. Records here
+// are 128 bytes long, but for the first one behind the 80 bytes that open a generation: with it the
+// next multiple of 128 is reached. So records end where blocks end, in every generation; and a
+// generation begins at a block.
 class StaleRecordsTest : public testing::Test {
  protected:
   static constexpr std::uint32_t kFirstWords = 3;          // 80 + 152 + 8 * 3 = 2 * 128
@@ -115,7 +119,8 @@ class StaleRecordsTest : public testing::Test {
     options.checkpoint_bytes = 1u << 30;
     return options;
   }
-  // Power goes in the middle of the large write; and again when the next generation has filled its first block.
+  // Power goes in the middle of the large write; and again when the next generation has filled its
+  // first block.
   std::uint64_t findings(std::uint32_t planted) {
     JudgePlan plan;
     plan.options = quiet();
@@ -129,7 +134,8 @@ class StaleRecordsTest : public testing::Test {
     SimulatedDisk disk = disk_;
     Promises promises;
     std::vector<Entry> entries = journal_.read();
-    std::size_t largest = 0;  // write of the log; opening the domain writes the control file, which is larger
+    // write of the log; opening the domain writes the control file, which is larger
+    std::size_t largest = 0;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (entries[i].is_note() || entries[i].op() != DiskOp::kWriteDurable) continue;
       if (entries[i].path.find("tmh.log.") == std::string_view::npos) continue;
@@ -146,9 +152,9 @@ class StaleRecordsTest : public testing::Test {
       // Odd: the judge closes the domain unless its seed is a multiple of 3.
       judge(to.path(), promises, Model(), plan, 3 * (seed() + image), &tally);
     }
-    std::printf("%zu bytes in the write that is cut; %llu findings in %llu images: %s\n", entries[largest].data.size(),
-                static_cast<unsigned long long>(tally.findings), static_cast<unsigned long long>(tally.images),
-                tally.first_finding.c_str());
+    std::printf("%zu bytes in the write that is cut; %llu findings in %llu images: %s\n",
+                entries[largest].data.size(), static_cast<unsigned long long>(tally.findings),
+                static_cast<unsigned long long>(tally.images), tally.first_finding.c_str());
     return tally.findings;
   }
 

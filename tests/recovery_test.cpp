@@ -1,9 +1,12 @@
-// tests/recovery_test.cpp -- what recovery leaves in the data files, whatever the crash left in the log.
-// Invariants: (1) exactly the effect of a prefix of the transactions, with everything that was durable. (2) recovery that was cut, at any
-//             write and any number of times, and run again gives the same; to another end (an earlier moment, or without the archive's files)
-//             it is refused. (3) recovering from an older backup through all generations gives what the live folder has; so does a point in
-//             time. (4) records of earlier lives, in recycled files and behind torn tails, count for nothing. (5) a full disk, a short data
-//             file, an unknown page are errors, and change nothing.
+// tests/recovery_test.cpp -- what recovery leaves in the data files, whatever the crash left in the
+// log.
+// Invariants: (1) exactly the effect of a prefix of the transactions, with everything that was
+//             durable. (2) recovery that was cut, at any write and any number of times, and run
+//             again gives the same; to another end (an earlier moment, or without the archive's
+//             files) it is refused. (3) recovering from an older backup through all generations
+//             gives what the live folder has; so does a point in time. (4) records of earlier
+//             lives, in recycled files and behind torn tails, count for nothing. (5) a full disk, a
+//             short data file, an unknown page are errors, and change nothing.
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -58,7 +61,8 @@ void crash(LogRig &rig, Random &random) {
   rig.lose_unsynced([&] { return random() % 100 < kept_percent; });
 }
 
-// One life of a domain: transactions, syncs, a crash, recovery; the model afterwards has exactly what was recovered.
+// One life of a domain: transactions, syncs, a crash, recovery; the model afterwards has exactly
+// what was recovered.
 void live_and_crash(LogRig &rig, Random &random) {
   for (auto steps = random() % 30; steps > 0; --steps) {
     commit_any(rig, random);
@@ -110,7 +114,8 @@ TEST(RecoveryTest, EveryCrashLeavesAPrefixWithEverythingDurable) {
   EXPECT_TRUE(holds);
 }
 
-// One slot of the checkpoint file is bad at every recovery; the log files are recycled as soon as both slots allow it.
+// One slot of the checkpoint file is bad at every recovery; the log files are recycled as soon as
+// both slots allow it.
 TEST(RecoveryTest, RecycledFilesAndABadCheckpointSlotLoseNothing) {
   static_cast<void>(seed());
   const bool holds = rc::check("recycled", [](std::uint64_t own_seed) {
@@ -119,7 +124,8 @@ TEST(RecoveryTest, RecycledFilesAndABadCheckpointSlotLoseNothing) {
     LogRig rig(folder.path());
     for (int life = 0; life < 6; ++life) {
       for (auto steps = random() % 12; steps > 0; --steps) {
-        random() % 3 == 0 ? static_cast<void>(rig.commit(any_writes(random, 20'000))) : commit_any(rig, random);
+        random() % 3 == 0 ? static_cast<void>(rig.commit(any_writes(random, 20'000)))
+                          : commit_any(rig, random);
         if (random() % 3 == 0) rig.checkpoint();
         while (rig.recycle()) {
         }
@@ -129,8 +135,8 @@ TEST(RecoveryTest, RecycledFilesAndABadCheckpointSlotLoseNothing) {
       crash(rig, random);
       if (random() % 2 == 0) {
         const auto slot = random() % 2;  // never both: a patch of two bytes stays in its slot
-        patch_file(checkpoint_path(folder.path()), slot * sizeof(CheckpointV1) + random() % (sizeof(CheckpointV1) - 1),
-                   "ab");
+        patch_file(checkpoint_path(folder.path()),
+                   slot * sizeof(CheckpointV1) + random() % (sizeof(CheckpointV1) - 1), "ab");
       }
       RecoveryReport report;
       const Errc error = rig.recover(&report);
@@ -176,9 +182,11 @@ TEST(RecoveryTest, AnyPointInTimeIsRecoveredAndLivesOn) {
       RecoveryOptions options;
       options.log_folder = archive.path();
       if (random() % 2 == 0)
-        options.until_lsn = count == 0 ? kFirstLsn : rig.transactions()[count - 1].end + 8 * (random() % 2);
+        options.until_lsn =
+            count == 0 ? kFirstLsn : rig.transactions()[count - 1].end + 8 * (random() % 2);
       else
-        options.until_time_ns = count == 0 ? 0 : rig.transactions()[count - 1].time_ns + random() % 10;
+        options.until_time_ns =
+            count == 0 ? 0 : rig.transactions()[count - 1].time_ns + random() % 10;
       RecoveryReport report;
       const Errc error = rig.recover(&report, options);
       if (error != Errc::kOk) RC_LOG(platform::failure_detail());
@@ -186,8 +194,10 @@ TEST(RecoveryTest, AnyPointInTimeIsRecoveredAndLivesOn) {
       RC_ASSERT(rig.home() == rig.expected(count));
       RC_ASSERT(report.transactions == count);
       rig.keep(count);
-      for (const auto &entry : fs::directory_iterator(archive.path())) {  // the domain goes on with all its files
-        if (!fs::exists(folder / entry.path().filename())) fs::copy(entry.path(), folder / entry.path().filename());
+      // the domain goes on with all its files
+      for (const auto &entry : fs::directory_iterator(archive.path())) {
+        if (!fs::exists(folder / entry.path().filename()))
+          fs::copy(entry.path(), folder / entry.path().filename());
       }
     }
     // Through all forks from the first backup.
@@ -220,7 +230,8 @@ TEST(RecoveryTest, CleanDomainIsOpenedWithoutReplay) {
   EXPECT_EQ(report.records, 1U) << "the opening record";
 }
 
-// A checkpoint that says clean and is older than the log: the newer slot was lost. Trusting it would lose transactions.
+// A checkpoint that says clean and is older than the log: the newer slot was lost. Trusting it
+// would lose transactions.
 TEST(RecoveryTest, OlderCleanCheckpointIsNotTrusted) {
   const MemoryFolder folder;
   LogRig rig(folder.path());
@@ -248,7 +259,8 @@ TEST(RecoveryTest, RecordBehindACleanEndIsDamage) {
   EXPECT_EQ(rig.recover(&report), Errc::kLogDamaged);
 }
 
-// A folder that was copied when it was closed, and the log of what came later: from the archive, or into the folder.
+// A folder that was copied when it was closed, and the log of what came later: from the archive, or
+// into the folder.
 TEST(RecoveryTest, DamageBehindACopyOfAClosedDomainIsDamage) {
   for (const bool is_archived : {true, false}) {
     const MemoryFolder folder;
@@ -273,7 +285,8 @@ TEST(RecoveryTest, DamageBehindACopyOfAClosedDomainIsDamage) {
     }
     rig.restore(copy);
     EXPECT_EQ(rig.recover_only(&report, options), Errc::kLogDamaged);
-    EXPECT_NE(platform::failure_detail().find(std::to_string(rig.transactions()[3].begin)), std::string::npos);
+    EXPECT_NE(platform::failure_detail().find(std::to_string(rig.transactions()[3].begin)),
+              std::string::npos);
     EXPECT_EQ(rig.home(), rig.expected(1)) << "nothing is stored";
   }
 }
@@ -306,7 +319,8 @@ TEST(RecoveryTest, AGapBehindACopyOfAClosedDomainIsDamage) {
   EXPECT_EQ(rig.home(), rig.expected());
 }
 
-// --- recovery that is cut ---------------------------------------------------------------------------------------------------------
+// --- recovery that is cut
+// -------------------------------------------------------------------------------------------------
 
 std::atomic<int> g_operations_left;
 bool g_dies = false;
@@ -324,7 +338,8 @@ class CutRecoveryTest : public testing::Test {
     for (int i = 0; i < 12; ++i) commit_any(rig_, random);
     rig_.sync();
     rig_.commit(any_writes(random, 5));
-    patch_file(rig_.log_path(rig_.end() / LogRig::kFileBytes), (rig_.end() - 8) % LogRig::kFileBytes, "torn");
+    patch_file(rig_.log_path(rig_.end() / LogRig::kFileBytes),
+               (rig_.end() - 8) % LogRig::kFileBytes, "torn");
     rig_.keep(12);
     files_ = rig_.snapshot();
   }
@@ -345,7 +360,8 @@ TEST_F(CutRecoveryTest, EveryOperationThatFailsIsReportedAndMayBeRepeated) {
     if (error == Errc::kOk && g_operations_left.load() >= 0) break;
     ASSERT_TRUE(error == Errc::kOk || error == Errc::kIo) << at;
     g_operations_left = 1 << 30;
-    ASSERT_EQ(rig_.recover_only(&report), Errc::kOk) << "cut at operation " << at << ": " << platform::failure_detail();
+    ASSERT_EQ(rig_.recover_only(&report), Errc::kOk)
+        << "cut at operation " << at << ": " << platform::failure_detail();
     ASSERT_EQ(rig_.home(), rig_.expected()) << "cut at operation " << at;
     ASSERT_LT(at, 1 << 20);
   }
@@ -372,20 +388,25 @@ TEST_F(CutRecoveryTest, DeathAtAnyStoreAndOperationIsHarmless) {
   };
   for (int trial = 0; trial < 60; ++trial) {
     rig_.restore(files_);
-    // The last ten each (sync, checkpoint), a sample of the others; sometimes the second attempt is cut as well.
-    die_at(trial < 10 ? operations - 1 - trial : static_cast<int>(random() % static_cast<unsigned>(operations)), false);
+    // The last ten each (sync, checkpoint), a sample of the others; sometimes the second attempt is
+    // cut as well.
+    die_at(trial < 10 ? operations - 1 - trial
+                      : static_cast<int>(random() % static_cast<unsigned>(operations)),
+           false);
     if (trial % 3 == 0 && trial >= 10) die_at(static_cast<int>(random() % 20), true);
     ASSERT_EQ(rig_.recover_only(&report), Errc::kOk) << platform::failure_detail();
     ASSERT_EQ(rig_.home(), rig_.expected()) << "trial " << trial << " of seed " << seed();
   }
 }
 
-// --- errors -----------------------------------------------------------------------------------------------------------------------
+// --- errors
+// -------------------------------------------------------------------------------------------------
 
 TEST(RecoveryTest, PageThatDoesNotExistIsDamageAndNothingIsStored) {
   for (const LogRig::Write wrong :
-       {LogRig::Write{0, LogRig::kPages, 0, 1}, LogRig::Write{2, 0, 0, 1}, LogRig::Write{255, 0, 0, 1},
-        LogRig::Write{1000, 0, 0, 1}, LogRig::Write{1, (1ull << 40) - 1, 0, 1}}) {
+       {LogRig::Write{0, LogRig::kPages, 0, 1}, LogRig::Write{2, 0, 0, 1},
+        LogRig::Write{255, 0, 0, 1}, LogRig::Write{1000, 0, 0, 1},
+        LogRig::Write{1, (1ull << 40) - 1, 0, 1}}) {
     const MemoryFolder folder;
     LogRig rig(folder.path());
     rig.commit({{0, 0, 0, 1}});
@@ -460,7 +481,8 @@ TEST(RecoveryTest, RecoveryOfAPointInTimeMayBeCutAndRunAgain) {
   const RecoveryOptions until = behind_the_first_of_three(rig);
   RecoveryReport report;
   for (int times = 0; times < 3; ++times) {
-    EXPECT_EQ(rig.recover_only(&report, until), Errc::kOk) << times << ": " << platform::failure_detail();
+    EXPECT_EQ(rig.recover_only(&report, until), Errc::kOk)
+        << times << ": " << platform::failure_detail();
     EXPECT_EQ(rig.home(), rig.expected(1));
   }
   RecoveryOptions earlier;
@@ -482,7 +504,8 @@ TEST(RecoveryTest, RecoveryOfAPointInTimeMayBeCutAndRunAgain) {
   EXPECT_EQ(rig.recover_only(&report, until), Errc::kBadArgument) << "a transaction came behind it";
 }
 
-// The data files may hold what comes behind an earlier moment, and behind the end of the log that the folder itself has.
+// The data files may hold what comes behind an earlier moment, and behind the end of the log that
+// the folder itself has.
 class HalfRestoredTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -551,12 +574,14 @@ TEST(RecoveryTest, APointInTimeOutlivesTheLossOfASlot) {
   ASSERT_EQ(rig.recover_only(&report, until), Errc::kOk) << platform::failure_detail();
   CheckpointFile file;
   ASSERT_EQ(file.open(folder.path(), rig.control().header.domain_id), Errc::kOk);
-  patch_file(checkpoint_path(folder.path()), file.current().sequence % 2 * sizeof(CheckpointV1) + 50, "damage");
+  patch_file(checkpoint_path(folder.path()),
+             file.current().sequence % 2 * sizeof(CheckpointV1) + 50, "damage");
   expect_recovery(rig, &report);
   EXPECT_EQ(rig.home(), rig.expected(1));
 }
 
-// Made while the clock was ahead, and undone: it is in the log, but no reason to stop in front of what followed.
+// Made while the clock was ahead, and undone: it is in the log, but no reason to stop in front of
+// what followed.
 TEST(RecoveryTest, AnUndoneTransactionIsNoPointInTime) {
   const MemoryFolder folder;
   LogRig rig(folder.path());
@@ -586,7 +611,8 @@ TEST(RecoveryTest, AnUndoneTransactionIsNoPointInTime) {
   EXPECT_EQ(rig.home(), rig.expected());
 }
 
-// Both have it, and one holds the beginning of the other: a backup that is older than the archived file, or younger than the copy of it.
+// Both have it, and one holds the beginning of the other: a backup that is older than the archived
+// file, or younger than the copy of it.
 TEST(RecoveryTest, OfTwoCopiesOfALogFileTheFullerOneIsRead) {
   for (const bool is_backup_older : {true, false}) {
     const MemoryFolder folder;
@@ -601,7 +627,8 @@ TEST(RecoveryTest, OfTwoCopiesOfALogFileTheFullerOneIsRead) {
     rig.commit({{0, 0, 1, 3}});
     rig.sync();
     const LogRig::Files younger = rig.snapshot();
-    write_file(archive / log_file_name(0), (is_backup_older ? younger : older).at(log_file_name(0)));
+    write_file(archive / log_file_name(0),
+               (is_backup_older ? younger : older).at(log_file_name(0)));
     rig.restore(is_backup_older ? older : younger);
     RecoveryOptions options;
     options.log_folder = archive.path();
@@ -611,7 +638,8 @@ TEST(RecoveryTest, OfTwoCopiesOfALogFileTheFullerOneIsRead) {
   }
 }
 
-// The name of a log file promises that it is whole, also when it was restored from an archive that was copied in part.
+// The name of a log file promises that it is whole, also when it was restored from an archive that
+// was copied in part.
 TEST(RecoveryTest, AShortLogFileFromTheArchiveIsMadeWhole) {
   const MemoryFolder folder;
   const MemoryFolder archive;

@@ -1,8 +1,12 @@
-// tests/refused_advice_test.cpp -- processes whose kernel refuses madvise(2): for memory that they have locked, or in a sandbox.
-// Invariants: (1) with signal tracking what mlock(2) or mlockall(2) has locked rolls back, and follows others' commits, as anything else. (2) with any
-//             tracking, so do domains that are opened behind mlockall(MCL_FUTURE), and what they only reserve is not brought into memory. (3) so do
-//             those of a process that forbids itself madvise(2) behind the open, at any level.
-// Why:       MADV_DONTNEED and guards are refused for locked memory, and locking copies private mappings that may be stored to.
+// tests/refused_advice_test.cpp -- processes whose kernel refuses madvise(2): for memory that they
+// have locked, or in a sandbox.
+// Invariants: (1) with signal tracking what mlock(2) or mlockall(2) has locked rolls back, and
+//             follows others' commits, as anything else. (2) with any tracking, so do domains that
+//             are opened behind mlockall(MCL_FUTURE), and what they only reserve is not brought
+//             into memory. (3) so do those of a process that forbids itself madvise(2) behind the
+//             open, at any level.
+// Why:       MADV_DONTNEED and guards are refused for locked memory, and locking copies private
+//            mappings that may be stored to.
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -58,10 +62,12 @@ constexpr Play kPlays[] = {
     {"AllSignal", Tracking::kSignal, Refusal::kOfAll, 0, MCL_CURRENT | MCL_ONFAULT},
     {"AllSignalHot", Tracking::kSignalHot, Refusal::kOfAll, 0, MCL_CURRENT | MCL_ONFAULT},
     {"FutureSignal", Tracking::kSignal, Refusal::kOfAll, MCL_CURRENT | MCL_FUTURE},
-    {"FutureSignalHot", Tracking::kSignalHot, Refusal::kOfAll, MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT},
+    {"FutureSignalHot", Tracking::kSignalHot, Refusal::kOfAll,
+     MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT},
     {"FutureKernel", Tracking::kKernel, Refusal::kOfAll, MCL_CURRENT | MCL_FUTURE},
     {"FutureKernelHot", Tracking::kKernelHot, Refusal::kOfAll, MCL_CURRENT | MCL_FUTURE},
-    {"FutureKernelHotOnFault", Tracking::kKernelHot, Refusal::kOfAll, MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT},
+    {"FutureKernelHotOnFault", Tracking::kKernelHot, Refusal::kOfAll,
+     MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT},
     {"SandboxSignal", Tracking::kSignal, Refusal::kOfSandbox},
     {"SandboxSignalHot", Tracking::kSignalHot, Refusal::kOfSandbox},
     {"SandboxKernel", Tracking::kKernel, Refusal::kOfSandbox},
@@ -109,7 +115,8 @@ TEST_P(RefusedAdvice, RollsBackAndFollows) {
     const Segment segment = map(domain);
     for (std::uint32_t round = 0; round < 4; ++round) {
       turn->await(2 * round + 1);
-      for (std::uint64_t page = 0; page < kPages; ++page) atomically(domain, [&] { ++word(segment, page); });
+      for (std::uint64_t page = 0; page < kPages; ++page)
+        atomically(domain, [&] { ++word(segment, page); });
       turn->reach(2 * round + 2);
     }
   });
@@ -120,7 +127,8 @@ TEST_P(RefusedAdvice, RollsBackAndFollows) {
     const Segment segment = map(domain);
     lock_all(play.flags_behind);
     // ENOMEM: locked, but it could not be brought in, for it is inaccessible outside instances.
-    if (play.refusal == Refusal::kOfSegment && mlock(segment.data(), kPages * kPageBytes) != 0 && errno != ENOMEM)
+    if (play.refusal == Refusal::kOfSegment && mlock(segment.data(), kPages * kPageBytes) != 0 &&
+        errno != ENOMEM)
       _exit(kCannot);
     if (play.refusal == Refusal::kOfSandbox && !try_forbid(SYS_madvise)) _exit(kCannot);
     EXPECT_LT(resident(), 512U);
@@ -138,14 +146,16 @@ TEST_P(RefusedAdvice, RollsBackAndFollows) {
         });
         ++expected;
         query(domain, [&] {
-          for (std::uint64_t page = 0; page < kPages; ++page) EXPECT_EQ(word(segment, page), expected) << page;
+          for (std::uint64_t page = 0; page < kPages; ++page)
+            EXPECT_EQ(word(segment, page), expected) << page;
         });
       }
     }
   });
   if (end.exit_code == kCannot) {
     children.bury(other);
-    GTEST_SKIP() << "needs the right to lock memory (ulimit -l) or to filter system calls, and the tracking";
+    GTEST_SKIP()
+        << "needs the right to lock memory (ulimit -l) or to filter system calls, and the tracking";
   }
   EXPECT_TRUE(end.succeeded());
   EXPECT_TRUE(children.wait(other).succeeded());

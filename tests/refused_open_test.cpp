@@ -1,8 +1,9 @@
-// tests/refused_open_test.cpp -- an open that is refused for its options, and the corrected one: of a new durable folder, of a closed domain, of one
-// that was killed.
-// Invariants: (1) what a domain keeps for good is what the open asked for that made it, and not one that was refused before. (2) what the refused one
-//             has not made stays. (3) one that dies while it takes back what it has made leaves what a corrected open can use. (4) a closed domain stays closed, and one whose
-//             processes died keeps what they have left.
+// tests/refused_open_test.cpp -- an open that is refused for its options, and the corrected one: of
+// a new durable folder, of a closed domain, of one that was killed.
+// Invariants: (1) what a domain keeps for good is what the open asked for that made it, and not one
+//             that was refused before. (2) what the refused one has not made stays. (3) one that
+//             dies while it takes back what it has made leaves what a corrected open can use. (4) a
+//             closed domain stays closed, and one whose processes died keeps what they have left.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -49,8 +50,10 @@ const Refused kRefused[] = {
      },
      Errc::kLevelsMismatch},
     {"Policy", [](DomainOptions *options) { options->policy = "nonsense"; }, Errc::kBadPolicy},
-    {"GroupCommit", [](DomainOptions *options) { options->group_commit = "nonsense"; }, Errc::kBadDurability},
-    {"Latency", [](DomainOptions *options) { options->latency = static_cast<Latency>(77); }, Errc::kBadArgument},
+    {"GroupCommit", [](DomainOptions *options) { options->group_commit = "nonsense"; },
+     Errc::kBadDurability},
+    {"Latency", [](DomainOptions *options) { options->latency = static_cast<Latency>(77); },
+     Errc::kBadArgument},
     {"Capacity",
      [](DomainOptions *options) {
        options->levels = Levels::kHybrid;
@@ -97,7 +100,8 @@ TEST_P(RefusedOpenTest, ALogWithoutItsControlFileStays) {
 
 std::set<std::string> files_of(const std::string &folder) {
   std::set<std::string> names;
-  for (const auto &entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename());
+  for (const auto &entry : std::filesystem::directory_iterator(folder))
+    names.insert(entry.path().filename());
   return names;
 }
 
@@ -171,10 +175,10 @@ TEST(MissingControlTest, TheLogOfALostControlFileIsNotBuriedUnderANewDomain) {
     std::string says;
   };
   const std::string log = "tmh.log.0000000000", checkpoint = "tmh.checkpoint";
-  const Gone gone[] = {
-      {{"tmh.control"}, checkpoint + " and " + log},
-      {{"tmh.control", checkpoint}, " holds " + log},
-      {{"tmh.control", log, "tmh.log.0000000001", "tmh.log.0000000002"}, " holds " + checkpoint + ":"}};
+  const Gone gone[] = {{{"tmh.control"}, checkpoint + " and " + log},
+                       {{"tmh.control", checkpoint}, " holds " + log},
+                       {{"tmh.control", log, "tmh.log.0000000001", "tmh.log.0000000002"},
+                        " holds " + checkpoint + ":"}};
   DomainOptions buffered = strict(kMiB), hybrid;
   buffered.durability = Durability::kBuffered;
   hybrid.levels = Levels::kHybrid;
@@ -190,13 +194,15 @@ TEST(MissingControlTest, TheLogOfALostControlFileIsNotBuriedUnderANewDomain) {
       });
       ASSERT_TRUE(is_killed ? end.signal == SIGKILL : end.succeeded());
       for (const std::string &name : each.names)
-        if (std::filesystem::exists(folder / name)) std::filesystem::rename(folder / name, aside / name);
+        if (std::filesystem::exists(folder / name))
+          std::filesystem::rename(folder / name, aside / name);
       const std::set<std::string> left = files_of(folder.path());
       for (const DomainOptions &options : {DomainOptions{}, buffered, strict(kMiB), hybrid}) {
         expect_error(
             Errc::kControlMissing, [&] { (void)Domain::open(folder.path(), options); }, each.says);
         expect_error(
-            Errc::kControlMissing, [&] { (void)Domain::open(folder.path(), options); }, "put it back");
+            Errc::kControlMissing, [&] { (void)Domain::open(folder.path(), options); },
+            "put it back");
         if (!is_killed) {
           EXPECT_EQ(files_of(folder.path()), left);
         }
@@ -235,7 +241,8 @@ TEST(MissingControlTest, ACreationThatIsCutAnywhereBeginsAgain) {
     });
     is_cut = end.signal == SIGKILL;
     EXPECT_TRUE(is_cut || end.succeeded());
-    EXPECT_EQ(count(Domain::open(folder.path(), strict(kMiB))), 1U) << "cut at event " << deaths << " of the disk";
+    EXPECT_EQ(count(Domain::open(folder.path(), strict(kMiB))), 1U)
+        << "cut at event " << deaths << " of the disk";
   }
   EXPECT_GT(deaths, 10);
 }
@@ -244,7 +251,8 @@ TEST(MissingControlTest, ACreationThatIsCutAnywhereBeginsAgain) {
 int steps_to_live = 0;
 int die_taking_back(const platform::DiskEvent &event) {
   static bool takes_back = false;
-  takes_back = takes_back || (event.op == platform::DiskOp::kUnlink && access(event.path, F_OK) == 0);
+  takes_back =
+      takes_back || (event.op == platform::DiskOp::kUnlink && access(event.path, F_OK) == 0);
   if (takes_back && steps_to_live-- == 0) raise(SIGKILL);
   return 0;
 }
@@ -282,14 +290,15 @@ TEST(RefusedOpenSlotsTest, AnOpenThatGetsNoThreadGivesSlotsOfVersionsBack) {
   const Segment segment = domain.map("a.db", raw_pages(64));
   Shared<Turn> turn;
   Children children;
-  const std::size_t reader = children.spawn("reader", role(*turn, [&] {
-                                              const Domain theirs = Domain::open(folder.path(), strict(kMiB));
-                                              const Segment same = theirs.map("a.db", raw_pages(64));
-                                              theirs.begin_query();
-                                              EXPECT_EQ(word_of(same, 0), 0U);
-                                              turn->reach(1);
-                                              turn->await(2);
-                                            }));
+  const std::size_t reader =
+      children.spawn("reader", role(*turn, [&] {
+                       const Domain theirs = Domain::open(folder.path(), strict(kMiB));
+                       const Segment same = theirs.map("a.db", raw_pages(64));
+                       theirs.begin_query();
+                       EXPECT_EQ(word_of(same, 0), 0U);
+                       turn->reach(1);
+                       turn->await(2);
+                     }));
   turn->await(1);
   atomically(domain, [&] {
     for (std::uint64_t page = 0; page < 64; ++page) word_of(segment, page) = page + 1;
@@ -300,7 +309,8 @@ TEST(RefusedOpenSlotsTest, AnOpenThatGetsNoThreadGivesSlotsOfVersionsBack) {
     forbid(SYS_clone3);
     forbid(SYS_clone);
     expect_error(
-        Errc::kOutOfMemory, [&] { (void)Domain::open(folder.path(), strict(kMiB)); }, "housekeeper");
+        Errc::kOutOfMemory, [&] { (void)Domain::open(folder.path(), strict(kMiB)); },
+        "housekeeper");
   });
   EXPECT_EQ(domain.collect(), 0U);
   expect_no_leaked_slots(folder.path());

@@ -1,8 +1,11 @@
-// tests/replaced_files_test.cpp -- files put in the place of those of a domain that was killed, as by a copy of a folder over it: another domain's, or
-// its own as they were before. Files taken away from under a domain that is in use.
-// Invariants: (1) what the dead had in shared memory, committed or half committed, is of their domain, and of its last life: the other one holds what it
-//             held. While they live it is refused. (2) a folder without its control file is no new one while somebody is in it. (3) who is left from
-//             before leaves alone what others have made in the folder since. (4) a copy of a folder that is in use is refused, too.
+// tests/replaced_files_test.cpp -- files put in the place of those of a domain that was killed, as
+// by a copy of a folder over it: another domain's, or its own as they were before. Files taken away
+// from under a domain that is in use.
+// Invariants: (1) what the dead had in shared memory, committed or half committed, is of their
+//             domain, and of its last life: the other one holds what it held. While they live it is
+//             refused. (2) a folder without its control file is no new one while somebody is in it.
+//             (3) who is left from before leaves alone what others have made in the folder since.
+//                 (4) a copy of a folder that is in use is refused, too.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -51,7 +54,8 @@ class ReplacedFilesTest : public testing::TestWithParam<Way> {
     options.flush_interval_ms = 60'000;
     return options;
   }
-  // A query keeps what others commit from going home; the last commit stands between its commit point and home.
+  // A query keeps what others commit from going home; the last commit stands between its commit
+  // point and home.
   void make_killed(std::uint64_t before = 0, const std::string &backup = {}) const {
     const Shared<Turn> turn;
     Children children;
@@ -73,8 +77,9 @@ class ReplacedFilesTest : public testing::TestWithParam<Way> {
       if (GetParam().levels == Levels::kPage) raise(SIGKILL);
       const Site lines(domain, "lines", "never");
       platform::crash_at(static_cast<std::uint32_t>(platform::Step::kLineCommitPoint), 1);
-      atomically(lines,
-                 [&](Fields) { reinterpret_cast<field<std::uint64_t> &>(word_of(segment, kPages - 1)) = kOfTheDead; });
+      atomically(lines, [&](Fields) {
+        reinterpret_cast<field<std::uint64_t> &>(word_of(segment, kPages - 1)) = kOfTheDead;
+      });
     });
     ASSERT_EQ(children.wait(writer).signal, SIGKILL);
     children.bury(reader);
@@ -179,7 +184,8 @@ TEST_P(ReplacedFilesTest, AFolderInUseWithoutItsControlFileIsNoNewOne) {
   Forker forker({[&] {
                    expect_child("refused", [&] {
                      for (int times = 0; times < 2; ++times)
-                       expect_error(Errc::kDomainInUse, [&] { (void)Domain::open(dead_.path(), options()); });
+                       expect_error(Errc::kDomainInUse,
+                                    [&] { (void)Domain::open(dead_.path(), options()); });
                    });
                  },
                  [&] {
@@ -202,12 +208,14 @@ TEST_P(ReplacedFilesTest, AFolderInUseWithoutItsControlFileIsNoNewOne) {
   EXPECT_EQ(query(user, [&] { return word_of(segment, 0); }), kOfTheOther);
 }
 
-// Who is in the one is not in the other; what they share was copied at any moment. Once they have gone it is a domain like others.
+// Who is in the one is not in the other; what they share was copied at any moment. Once they have
+// gone it is a domain like others.
 TEST_P(ReplacedFilesTest, ACopyOfAFolderInUseIsRefused) {
   expect_child("the user", [&] {
     Domain user = Domain::open(dead_.path(), options());
     const Segment segment = user.map("a.db", raw_pages(kPages));
-    ASSERT_EQ(std::system(("cp -a " + dead_.path() + "/. " + other_.path()).c_str()), 0);  // knows holes
+    // knows holes
+    ASSERT_EQ(std::system(("cp -a " + dead_.path() + "/. " + other_.path()).c_str()), 0);
     expect_child("refused", [&] {
       for (int times = 0; times < 2; ++times)
         expect_error(Errc::kDomainInUse, [&] { (void)Domain::open(other_.path(), options()); });
@@ -215,8 +223,9 @@ TEST_P(ReplacedFilesTest, ACopyOfAFolderInUseIsRefused) {
     atomically(user, [&] { word_of(segment, 0) = kOfTheOther; });
     user.close();
   });
-  Forker forker(
-      {[&] { expect_child("its second participant", [&] { (void)Domain::open(other_.path(), options()); }); }});
+  Forker forker({[&] {
+    expect_child("its second participant", [&] { (void)Domain::open(other_.path(), options()); });
+  }});
   const Domain copy = Domain::open(other_.path(), options());
   const Segment copied = copy.map("a.db", raw_pages(kPages));
   EXPECT_EQ(query(copy, [&] { return word_of(copied, 0); }), 0U);
@@ -238,7 +247,8 @@ TEST_P(ReplacedFilesTest, WhoIsLeftFromBeforeLeavesTheNewDomainAlone) {
   });
   Domain left = Domain::open(dead_.path(), options());
   (void)left.map("a.db", raw_pages(kPages));
-  for (const auto &file : std::filesystem::directory_iterator(dead_.path())) std::filesystem::remove(file);
+  for (const auto &file : std::filesystem::directory_iterator(dead_.path()))
+    std::filesystem::remove(file);
   turn->reach(1);
   turn->await(2);
   expect_error(Errc::kNotADomain, [&] { (void)left.map("b.db", raw_pages(1)); });
@@ -267,7 +277,8 @@ TEST(ReplacedLockTest, WhoeverWaitedForAFolderThatWasEmptiedLocksTheNewOne) {
     const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
     EXPECT_NE(flock(fd, LOCK_EX | LOCK_NB), 0);
   });
-  ASSERT_TRUE(poll_until([&] { return is_asleep("/proc/" + std::to_string(children.pid(waiter))); }));
+  ASSERT_TRUE(
+      poll_until([&] { return is_asleep("/proc/" + std::to_string(children.pid(waiter))); }));
   std::filesystem::remove(path);
   ASSERT_EQ(since->acquire(path), Errc::kOk);
   before.reset();
@@ -300,28 +311,36 @@ TEST_P(DurableFilesTest, WhoIsLeftFromBeforeMakesNoLogFilesOfTheNewDomains) {
     });
   };
   enum Errand : std::size_t { kMake, kLook };
-  Forker forker({[&] {
-                   in_domain(dead_.path(), small, Ending::kKilled, [&](const Domain &domain, const Segment &there) {
-                     for (std::uint64_t value = 1; value <= 20; ++value) store(domain, there, value);
+  Forker forker(
+      {[&] {
+         in_domain(dead_.path(), small, Ending::kKilled,
+                   [&](const Domain &domain, const Segment &there) {
+                     for (std::uint64_t value = 1; value <= 20; ++value)
+                       store(domain, there, value);
                    });
-                 },
-                 [&] {
-                   in_domain(dead_.path(), small, Ending::kClosed, [&](const Domain &domain, const Segment &there) {
-                     for (std::uint64_t page = 0; page < kPages; ++page)
-                       EXPECT_EQ(query(domain, [&] { return word_of(there, page, 511); }), 20U) << page;
-                   });
-                 }});
+       },
+       [&] {
+         in_domain(
+             dead_.path(), small, Ending::kClosed, [&](const Domain &domain, const Segment &there) {
+               for (std::uint64_t page = 0; page < kPages; ++page)
+                 EXPECT_EQ(query(domain, [&] { return word_of(there, page, 511); }), 20U) << page;
+             });
+       }});
   Domain left = Domain::open(dead_.path(), small);
   const Segment segment = left.map("a.db", raw_pages(kPages));
-  for (const auto &file : std::filesystem::directory_iterator(dead_.path())) std::filesystem::remove(file);
+  for (const auto &file : std::filesystem::directory_iterator(dead_.path()))
+    std::filesystem::remove(file);
   forker.run(kMake);
   const auto names = [&] {
     std::set<std::string> all;
-    for (const auto &file : std::filesystem::directory_iterator(dead_.path())) all.insert(file.path().filename());
+    for (const auto &file : std::filesystem::directory_iterator(dead_.path()))
+      all.insert(file.path().filename());
     return all;
   };
   const std::set<std::string> before = names();
-  EXPECT_THROW(for (std::uint64_t value = 1; value < 100; ++value) store(left, segment, 1000 + value), Error);
+  EXPECT_THROW(for (std::uint64_t value = 1; value < 100; ++value)
+                   store(left, segment, 1000 + value),
+               Error);
   EXPECT_EQ(names(), before);
   forker.run(kLook);
   forker.expect_success();

@@ -1,8 +1,13 @@
-// tests/retry_test.cpp -- retry() that nothing would wake, and what other threads take away while it sleeps.
-// Invariants: (1) an instance that has read nothing gets kNothingRead at once, whatever stays mapped from earlier ones. (2) who sleeps while another
-//             thread unmaps what it has read gets kNotMapped, while another thread closes the domain kNotInitialized, when the log fails kLogFailed.
-//             (3) no other unmapping is its business, nor one that a change which it has waited for announces. (4) retry_until() sleeps to its deadline
-//             at most, and a retry() after it without one. (5) who has been woken in vain looks again soon.
+// tests/retry_test.cpp -- retry() that nothing would wake, and what other threads take away while
+// it sleeps.
+// Invariants: (1) an instance that has read nothing gets kNothingRead at once, whatever stays
+//             mapped from earlier ones. (2) who sleeps while another thread unmaps what it has read
+//             gets kNotMapped, while another thread closes the domain kNotInitialized, when the log
+//             fails kLogFailed.
+//             (3) no other unmapping is its business, nor one that a change which it has waited for
+//                 announces. (4) retry_until() sleeps to its deadline
+//             at most, and a retry() after it without one. (5) who has been woken in vain looks
+//             again soon.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -76,8 +81,10 @@ class RetryTest : public testing::TestWithParam<Play> {
     else
       atomically(Site(domain_, "waits", GetParam().escalation), [&](Fields) { return body(); });
   }
-  // Runs the body in a thread that has touched both segments before; `meanwhile` once the body has run so often. error: what comes of it.
-  void run_beside(const std::function<void()> &body, int runs, const std::function<void()> &meanwhile, Errc error) {
+  // Runs the body in a thread that has touched both segments before; `meanwhile` once the body has
+  // run so often. error: what comes of it.
+  void run_beside(const std::function<void()> &body, int runs,
+                  const std::function<void()> &meanwhile, Errc error) {
     std::thread sleeper([&] {
       for (int i = 0; i < 3; ++i) touch_both();
       const auto counted = [&] {
@@ -145,7 +152,8 @@ TEST_P(RetryTest, EndsWhenTheLogFails) {
         [&] {
           platform::set_disk_hook(refuse_log_writes);
           atomically(domain_, [&] { two() = two() + 1; });
-          EXPECT_THROW(domain_.flush(), Error);  // kIo, or kLogFailed when the housekeeper was first
+          // kIo, or kLogFailed when the housekeeper was first
+          EXPECT_THROW(domain_.flush(), Error);
         },
         Errc::kLogFailed);
   });
@@ -199,7 +207,8 @@ TEST_P(RetryTest, EndsAtItsDeadline) {
     const auto wait_in_vain = [&] {
       run_beside(
           [&] {
-            if (one().load() == 0 && std::chrono::steady_clock::now() < deadline) retry_until(deadline);
+            if (one().load() == 0 && std::chrono::steady_clock::now() < deadline)
+              retry_until(deadline);
           },
           1, [] {}, Errc::kOk);
     };
@@ -228,7 +237,8 @@ TEST_P(RetryTest, DeadlineIsForgottenByTheNext) {
     run_beside(
         [&] {
           if (one().load() != 0) return;
-          if (runs_.load() <= with_deadline) retry_until(std::chrono::steady_clock::time_point::min());
+          if (runs_.load() <= with_deadline)
+            retry_until(std::chrono::steady_clock::time_point::min());
           on_abort([&] {  // runs an instance whose deadline is its own
             bool is_first = true;
             run([&] {
@@ -243,8 +253,8 @@ TEST_P(RetryTest, DeadlineIsForgottenByTheNext) {
   });
 }
 
-// Each wake-up makes the next look one that a commit may miss (platform/event_count.h): were the sleep after it as long as all before, 20 us doubled
-// 25 times, this would take ten minutes.
+// Each wake-up makes the next look one that a commit may miss (platform/event_count.h): were the
+// sleep after it as long as all before, 20 us doubled 25 times, this would take ten minutes.
 TEST(RetrySleepTest, IsShortAgainAfterEachWakeUpInVain) {
   constexpr int kInVain = 25;
   constexpr std::int64_t kHourNs = 3'600'000'000'000;

@@ -19,7 +19,8 @@ import time
 
 Variant = collections.namedtuple("Variant", "name program arguments environment group at_pages")
 
-# at_pages: these tests run all instances at level 2 of a domain whose level 1 is RTM, or level 2 takes their pages all the time. They need no
+# at_pages: these tests run all instances at level 2 of a domain whose level 1 is RTM, or level 2
+#           takes their pages all the time. They need no
 # commits.
 def rtm_tests(program, group="quick", at_pages=False):
     return Variant(program, f"tests/{program}", ["--gtest_filter=*Rtm*"], {}, group, at_pages)
@@ -33,7 +34,8 @@ def bench(program, arguments, group):
 VARIANTS = [
     rtm_tests("rtm_test"),
     rtm_tests("rtm_loader_test"),
-    # Level 2 and software lines end long before 20,000 emulated transactions per thread do; natively they outlast 100,000.
+    # Level 2 and software lines end long before 20,000 emulated transactions per thread do;
+    # natively they outlast 100,000.
     rtm_tests("rtm_multi_test")._replace(environment={"TMH_RTM_TRANSACTIONS": "20000", "TMH_RTM_STOPS_ITSELF": "1"}),
     rtm_tests("line_capacity_test"),
     rtm_tests("multi_recall_test"),
@@ -67,8 +69,9 @@ VARIANTS = [
     rtm_tests("thread_views_test", "long", at_pages=True),
     # A death at every step, in every mode: the modes are inside the tests.
     Variant("kill_steps_test", "tests/kill_steps_test", [], {}, "long", False),
-    # Bank, list, tree, hash set and mix under every policy, their instrumented bodies in RTM. Not "Lines": its instances must not leave level
-    # 1, which RTM cannot promise. Not the planted faults: they are in software lines.
+    # Bank, list, tree, hash set and mix under every policy, their instrumented bodies in RTM. Not
+    # "Lines": its instances must not leave level 1, which RTM cannot promise. Not the planted
+    # faults: they are in software lines.
     Variant("multi_structures_test", "tests/multi_structures_test", ["--gtest_filter=*EveryPolicy*/Hybrid_*"], {"TMH_LINE": "rtm"}, "long", False),
     bench("line", ["--tiny"], "quick"),
     bench("hierarchy", ["--tiny"], "quick"),
@@ -105,7 +108,8 @@ def tests_in(output):
 def run(variant, build):
     """A row of the table, and why the variant failed ("" when it did not)."""
     with tempfile.TemporaryDirectory() as folder:
-        # LD_BIND_NOW: the loader's way to a function that is called for the first time aborts a transaction, on hardware as well.
+        # LD_BIND_NOW: the loader's way to a function that is called for the first time aborts a
+        # transaction, on hardware as well.
         command = [f"{build}/tmh", "rtm-emulate", "--stats", "--domain", f"{folder}/emulation", "--", f"{build}/{variant.program}"]
         if variant.program.startswith("tests/"):
             command.append("--gtest_brief=1")

@@ -1,7 +1,9 @@
-// tests/rtm_emulation_functions_test.cpp -- differential test: functions of libm, libc, the C++ library and fmt inside and outside of a
-// transaction.
-// Invariant: a function's results for fixed arguments are the same inside; it commits after at most a few attempts, between which it runs
-// outside once more (first touches of pages abort); nothing in it is unsupported. At least 200 functions.
+// tests/rtm_emulation_functions_test.cpp -- differential test: functions of libm, libc, the C++
+// library and fmt inside and outside of a transaction.
+// Invariant: a function's results for fixed arguments are the same inside; it commits after at most
+//            a few attempts, between which it runs
+// outside once more (first touches of pages abort); nothing in it is unsupported. At least 200
+// functions.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -57,7 +59,8 @@ struct Case {
 };
 
 template <class T>
-constexpr std::array<T, 9> kArguments = {T(0.1), T(-0.7), T(0.99), T(1.5), T(-2.25), T(7.0), T(33.3), T(1e-9), T(300)};
+constexpr std::array<T, 9> kArguments = {T(0.1), T(-0.7), T(0.99), T(1.5), T(-2.25),
+                                         T(7.0), T(33.3), T(1e-9), T(300)};
 
 // Sinks for optimizers: arguments come from memory.
 template <class T>
@@ -79,16 +82,20 @@ T hidden(T value) {
     } \
   }
 #define UNARY(name) UNARY_OF(double, name), UNARY_OF(float, name##f), UNARY_OF(long double, name##l)
-#define BINARY(name) BINARY_OF(double, name), BINARY_OF(float, name##f), BINARY_OF(long double, name##l)
+#define BINARY(name) \
+  BINARY_OF(double, name), BINARY_OF(float, name##f), BINARY_OF(long double, name##l)
 
 const Case kMath[] = {
-    UNARY(sin),   UNARY(cos),    UNARY(tan),        UNARY(asin),       UNARY(acos),      UNARY(atan),      UNARY(sinh),
-    UNARY(cosh),  UNARY(tanh),   UNARY(asinh),      UNARY(acosh),      UNARY(atanh),     UNARY(exp),       UNARY(exp2),
-    UNARY(expm1), UNARY(log),    UNARY(log2),       UNARY(log10),      UNARY(log1p),     UNARY(sqrt),      UNARY(cbrt),
-    UNARY(erf),   UNARY(erfc),   UNARY(tgamma),     UNARY(floor),      UNARY(ceil),      UNARY(round),     UNARY(trunc),
-    UNARY(rint),  UNARY(lround), UNARY(llrint),     UNARY(logb),       UNARY(fabs),      UNARY(nearbyint), UNARY(ilogb),
-    UNARY(j0),    UNARY(y1),     BINARY(pow),       BINARY(atan2),     BINARY(fmod),     BINARY(hypot),    BINARY(fmax),
-    BINARY(fmin), BINARY(fdim),  BINARY(remainder), BINARY(nextafter), BINARY(copysign),
+    UNARY(sin),        UNARY(cos),       UNARY(tan),   UNARY(asin),      UNARY(acos),
+    UNARY(atan),       UNARY(sinh),      UNARY(cosh),  UNARY(tanh),      UNARY(asinh),
+    UNARY(acosh),      UNARY(atanh),     UNARY(exp),   UNARY(exp2),      UNARY(expm1),
+    UNARY(log),        UNARY(log2),      UNARY(log10), UNARY(log1p),     UNARY(sqrt),
+    UNARY(cbrt),       UNARY(erf),       UNARY(erfc),  UNARY(tgamma),    UNARY(floor),
+    UNARY(ceil),       UNARY(round),     UNARY(trunc), UNARY(rint),      UNARY(lround),
+    UNARY(llrint),     UNARY(logb),      UNARY(fabs),  UNARY(nearbyint), UNARY(ilogb),
+    UNARY(j0),         UNARY(y1),        BINARY(pow),  BINARY(atan2),    BINARY(fmod),
+    BINARY(hypot),     BINARY(fmax),     BINARY(fmin), BINARY(fdim),     BINARY(remainder),
+    BINARY(nextafter), BINARY(copysign),
 };
 
 char g_text[256] = "The quick brown fox jumps over the lazy dog; 12345, -67, 0x1F, 3.25e2";
@@ -180,20 +187,24 @@ std::vector<int> numbers(int count) {
 }
 
 const Case kCpp[] = {
-    CASE("vector", std::vector<int> v; for (int i = 0; i < 100; ++i) v.push_back(i * i); sum(digest, v);),
+    CASE("vector", std::vector<int> v; for (int i = 0; i < 100; ++i) v.push_back(i * i);
+         sum(digest, v);),
     CASE("sort", auto v = numbers(200); std::sort(v.begin(), v.end()); sum(digest, v);),
-    CASE("stable_sort", auto v = numbers(100); std::stable_sort(v.begin(), v.end()); sum(digest, v);),
-    CASE("partial_sort", auto v = numbers(100); std::partial_sort(v.begin(), v.begin() + 10, v.end());
+    CASE("stable_sort", auto v = numbers(100); std::stable_sort(v.begin(), v.end());
+         sum(digest, v);),
+    CASE("partial_sort", auto v = numbers(100);
+         std::partial_sort(v.begin(), v.begin() + 10, v.end());
          for (std::size_t i = 0; i < 10; ++i) digest->add(v[i]);),
     CASE("nth_element", auto v = numbers(99); std::nth_element(v.begin(), v.begin() + 49, v.end());
          digest->add(v[49]);),
-    CASE("make_heap", auto v = numbers(60); std::make_heap(v.begin(), v.end()); std::sort_heap(v.begin(), v.end());
-         sum(digest, v);),
-    CASE("accumulate", const auto v = numbers(100); digest->add(std::accumulate(v.begin(), v.end(), 0l));),
+    CASE("make_heap", auto v = numbers(60); std::make_heap(v.begin(), v.end());
+         std::sort_heap(v.begin(), v.end()); sum(digest, v);),
+    CASE("accumulate", const auto v = numbers(100);
+         digest->add(std::accumulate(v.begin(), v.end(), 0l));),
     CASE("inner_product", const auto v = numbers(50);
          digest->add(std::inner_product(v.begin(), v.end(), v.begin(), 0l));),
-    CASE("partial_sum", auto v = numbers(50);
-         std::partial_sum(v.begin(), v.end(), v.begin(), [](int a, int b) { return (a + b) & 0xFFFF; });
+    CASE("partial_sum", auto v = numbers(50); std::partial_sum(
+             v.begin(), v.end(), v.begin(), [](int a, int b) { return (a + b) & 0xFFFF; });
          sum(digest, v);),
     CASE("reverse and rotate", auto v = numbers(50); std::reverse(v.begin(), v.end());
          std::rotate(v.begin(), v.begin() + 7, v.end()); sum(digest, v);),
@@ -206,8 +217,8 @@ const Case kCpp[] = {
                                            : numbers(60)) m[i] += i;
          for (const auto &[k, v]
               : m) digest->add(k + v);),
-    CASE("set", const auto v = numbers(60); std::set<int> s(v.begin(), v.end()); sum(digest, s); s.erase(s.begin());
-         digest->add(s.size());),
+    CASE("set", const auto v = numbers(60); std::set<int> s(v.begin(), v.end()); sum(digest, s);
+         s.erase(s.begin()); digest->add(s.size());),
     CASE("unordered_map", std::unordered_map<int, int> m; for (int i
                                                                : numbers(60)) m[i] = i;
          long t = 0; for (const auto &[k, v]
@@ -223,22 +234,25 @@ const Case kCpp[] = {
          l.sort(); sum(digest, l);),
     CASE("string", std::string s; for (int i = 0; i < 30; ++i) s += std::to_string(i * 37);
          digest->add_text(s.c_str());),
-    CASE("string::find", const std::string s = g_text; digest->add(s.find("fox")); digest->add(s.rfind('o'));
-         digest->add(s.find_first_of("xyz"));),
-    CASE("string::replace", std::string s = g_text; s.replace(4, 5, "slow and careful"); s.insert(0, "> ");
-         digest->add_text(s.c_str());),
-    CASE("to_chars", std::to_chars_result r = std::to_chars(g_room, g_room + 100, 3.0e-7); *r.ptr = 0;
-         digest->add_text(g_room);),
-    CASE("from_chars", double d = 0; const char *t = "2.5e10"; std::from_chars(t, t + 6, d); digest->add(d);),
+    CASE("string::find", const std::string s = g_text; digest->add(s.find("fox"));
+         digest->add(s.rfind('o')); digest->add(s.find_first_of("xyz"));),
+    CASE("string::replace", std::string s = g_text; s.replace(4, 5, "slow and careful");
+         s.insert(0, "> "); digest->add_text(s.c_str());),
+    CASE("to_chars", std::to_chars_result r = std::to_chars(g_room, g_room + 100, 3.0e-7);
+         *r.ptr = 0; digest->add_text(g_room);),
+    CASE("from_chars", double d = 0; const char *t = "2.5e10"; std::from_chars(t, t + 6, d);
+         digest->add(d);),
     CASE("stod", digest->add(std::stod("1.25e-3")); digest->add(std::stoi("77"));),
-    CASE("gcd, lcm", digest->add(std::gcd(hidden(123456), 7890)); digest->add(std::lcm(hidden(12), 18));),
+    CASE("gcd, lcm", digest->add(std::gcd(hidden(123456), 7890));
+         digest->add(std::lcm(hidden(12), 18));),
     CASE("hash", digest->add(std::hash<std::string>()(g_text));),
     CASE("beta", digest->add(std::beta(hidden(2.5), 1.5));),
     CASE("legendre", digest->add(std::legendre(3u, hidden(0.3)));),
     CASE("riemann_zeta", digest->add(std::riemann_zeta(hidden(2.5)));),
     CASE("fmt::format_to integers", *fmt::format_to(g_room, "{} {:#x} {:>8}|", 4711, 255, -3) = 0;
          digest->add_text(g_room);),
-    CASE("fmt::format_to floating", *fmt::format_to(g_room, "{} {:.3e} {:g}", 0.1, 12345.678, 1e-9) = 0;
+    CASE("fmt::format_to floating",
+         *fmt::format_to(g_room, "{} {:.3e} {:g}", 0.1, 12345.678, 1e-9) = 0;
          digest->add_text(g_room);),
 };
 

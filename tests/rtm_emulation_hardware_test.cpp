@@ -1,5 +1,7 @@
-// tests/rtm_emulation_hardware_test.cpp -- the emulator against the processor's own RTM: the same code on both, the same abort statuses.
-// Invariant: for every case, the emulator's status is the one that hardware gives most often; what commits on one commits on the other.
+// tests/rtm_emulation_hardware_test.cpp -- the emulator against the processor's own RTM: the same
+// code on both, the same abort statuses.
+// Invariant: for every case, the emulator's status is the one that hardware gives most often; what
+//            commits on one commits on the other.
 // SKIPPED where the processor has no RTM that commits.
 #include <cpuid.h>
 #include <gtest/gtest.h>
@@ -101,7 +103,8 @@ const Case kCases[] = {
        return attempt([page] { page[0] = 1; });
      }},
     {"a null pointer", [] { return attempt([] { g_word = *g_null; }); }},
-    {"a page fault when nested", [] { return attempt([] { (void)attempt([] { g_word = *g_null; }); }); }},
+    {"a page fault when nested",
+     [] { return attempt([] { (void)attempt([] { g_word = *g_null; }); }); }},
     {"division by zero", [] { return attempt([] { g_word = g_one / g_zero; }); }},
     {"ud2", [] { return attempt([] { asm volatile("ud2"); }); }},
     {"syscall",
@@ -138,7 +141,8 @@ const Case kCases[] = {
 constexpr std::size_t kCaseCount = std::size(kCases);
 constexpr int kAttempts = 300;
 
-// An interrupt may end any attempt, and a commit is proof: committed once, or else what came most often.
+// An interrupt may end any attempt, and a commit is proof: committed once, or else what came most
+// often.
 std::uint32_t usual_status(const Case &tried) {
   std::map<std::uint32_t, int> statuses;
   for (int i = 0; i < kAttempts; ++i) {
@@ -160,10 +164,12 @@ bool has_working_rtm() {
 }
 
 TEST(RtmEmulationHardware, GivesTheSameStatuses) {
-  if (!has_working_rtm()) GTEST_SKIP() << "this processor has no RTM that commits: nothing to compare with";
+  if (!has_working_rtm())
+    GTEST_SKIP() << "this processor has no RTM that commits: nothing to compare with";
   ASSERT_EQ(tmh_rtm_emulation_state(), TMH_RTM_EMULATION_OFF)
       << "started by the environment: hardware cannot be asked any more";
-  void *large = ::mmap(nullptr, kLargeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *large =
+      ::mmap(nullptr, kLargeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(large, MAP_FAILED);
   prefault(large, kLargeBytes);
   g_large = static_cast<unsigned char *>(large);

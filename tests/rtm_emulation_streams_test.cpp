@@ -1,5 +1,7 @@
-// tests/rtm_emulation_streams_test.cpp -- differential test: random instruction streams inside and outside of a transaction.
-// Invariants: (1) what a stream leaves in general registers, flags, vector registers, memory and on the stack is the same inside and outside;
+// tests/rtm_emulation_streams_test.cpp -- differential test: random instruction streams inside and
+// outside of a transaction.
+// Invariants: (1) what a stream leaves in general registers, flags, vector registers, memory and on
+//             the stack is the same inside and outside;
 // (2) no instruction of the streams is unsupported. At least two million instructions run inside.
 #include <gtest/gtest.h>
 
@@ -36,10 +38,11 @@ std::string difference(const StreamState &plain, const StreamState &inside) {
   std::string text;
   for (std::size_t i = 0; i < 15; ++i)
     if (plain.gpr[i] != inside.gpr[i])
-      text += std::string(kNames[i]) + " " + std::to_string(plain.gpr[i]) + " inside " + std::to_string(inside.gpr[i]) +
-              "; ";
+      text += std::string(kNames[i]) + " " + std::to_string(plain.gpr[i]) + " inside " +
+              std::to_string(inside.gpr[i]) + "; ";
   if (((plain.flags ^ inside.flags) & (kArithmeticFlags | 0x400)) != 0)
-    text += "flags " + std::to_string(plain.flags) + " inside " + std::to_string(inside.flags) + "; ";
+    text +=
+        "flags " + std::to_string(plain.flags) + " inside " + std::to_string(inside.flags) + "; ";
   for (std::size_t i = 0; i < 16; ++i)
     if (plain.ymm[i] != inside.ymm[i]) text += "ymm" + std::to_string(i) + "; ";
   if (plain.memory != inside.memory) text += "memory; ";
@@ -70,14 +73,17 @@ TEST(RtmEmulationStreams, RandomInstructionsDoTheSameInsideAndOutside) {
     tmh_rtm_emulation_get_counters(&counters);
     ASSERT_EQ(state.status, ~std::uint64_t{0}) << "stream " << streams << " aborted:\n"
                                                << tmh::test::disassembled(stream);
-    ASSERT_EQ(difference(plain, state), "") << "stream " << streams << ":\n" << tmh::test::disassembled(stream);
+    ASSERT_EQ(difference(plain, state), "") << "stream " << streams << ":\n"
+                                            << tmh::test::disassembled(stream);
     ASSERT_EQ(stack, runner.stack()) << "the stack, stream " << streams;
     ++committed;
   }
   EXPECT_EQ(counters.unsupported, 0u);
   RecordProperty("instructions", std::to_string(counters.instructions));
-  std::printf("%llu instructions in %zu transactions were the same; %zu streams faulted outside and were left out\n",
-              static_cast<unsigned long long>(counters.instructions), committed, faulted);
+  std::printf(
+      "%llu instructions in %zu transactions were the same; %zu streams faulted outside and were "
+      "left out\n",
+      static_cast<unsigned long long>(counters.instructions), committed, faulted);
   EXPECT_LT(faulted, streams / 10);
 }
 

@@ -1,6 +1,7 @@
-// tests/rtm_emulation_test.cpp -- one thread under the RTM emulator: what commits, what aborts and with which status, and that an abort leaves
-// no trace.
-// Invariants: (1) after a commit memory, general and vector registers are as if the code had run without a transaction. (2) after an abort
+// tests/rtm_emulation_test.cpp -- one thread under the RTM emulator: what commits, what aborts and
+// with which status, and that an abort leaves no trace.
+// Invariants: (1) after a commit memory, general and vector registers are as if the code had run
+//             without a transaction. (2) after an abort
 // they are as before XBEGIN, but for EAX. (3) the status is the processor's.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -166,8 +167,8 @@ TEST_F(RtmEmulation, FirstTouchOfAPageAbortsWithZero) {
 }
 
 TEST_F(RtmEmulation, ProtectedPagesAbortWithZero) {
-  auto *memory =
-      static_cast<volatile char *>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto *memory = static_cast<volatile char *>(
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   memory[0] = 1;
   volatile char sink = 0;
   ASSERT_EQ(::mprotect(const_cast<char *>(memory), 4096, PROT_READ), 0);
@@ -184,8 +185,10 @@ TEST_F(RtmEmulation, PrivateFilePagesAbortUntilTheyAreCopied) {
   ASSERT_GE(file, 0);
   ::unlink(name);
   ASSERT_EQ(::ftruncate(file, 4096), 0);
-  auto *own = static_cast<volatile char *>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0));
-  auto *common = static_cast<volatile char *>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+  auto *own = static_cast<volatile char *>(
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0));
+  auto *common = static_cast<volatile char *>(
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
   volatile char sink = static_cast<char>(own[0] + common[0]);
   (void)sink;
   EXPECT_EQ(attempt([&] { own[0] = 1; }), 0u);
@@ -203,8 +206,8 @@ TEST_F(RtmEmulation, FirstTouchMayBeAllowed) {
   tmh_rtm_emulation_get_knobs(&knobs);
   knobs.strict_first_touch = 0;
   ASSERT_EQ(tmh_rtm_emulation_set_knobs(&knobs), 0);
-  auto *memory =
-      static_cast<volatile char *>(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto *memory = static_cast<volatile char *>(
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   EXPECT_EQ(attempt([&] { memory[0] = 1; }), kRtmCommitted);
   EXPECT_EQ(memory[0], 1);
   ::munmap(const_cast<char *>(memory), 4096);
@@ -218,7 +221,8 @@ TEST_F(RtmEmulation, WritesAreBoundedBySetsAndWays) {
       for (int i = 0; i < lines; ++i) pages[i * stride] = 1;
     });
   };
-  // Sets are chosen by the offset in the page: half a page away from what the attempt stores on the stack.
+  // Sets are chosen by the offset in the page: half a page away from what the attempt stores on the
+  // stack.
   const auto stack = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   pages = g_pages + (stack + 2048) % 4096 / 64 * 64;
   EXPECT_EQ(write(8, 4096), kRtmCommitted);
@@ -293,7 +297,8 @@ TEST_F(RtmEmulation, AnAbortBringsBackAllRegisters) {
   asm volatile(
       "movq $11, %%rbx\n\t movq $12, %%r12\n\t movq $13, %%rax\n\t movq %%rax, %%xmm9\n\t"
       "xbegin 1f\n\t"
-      "movq $99, %%rbx\n\t movq $99, %%r12\n\t pxor %%xmm9, %%xmm9\n\t pushq %%rbx\n\t xabort $9\n\t"
+      "movq $99, %%rbx\n\t movq $99, %%r12\n\t pxor %%xmm9, %%xmm9\n\t pushq %%rbx\n\t xabort "
+      "$9\n\t"
       "1: movl %%eax, %3\n\t movq %%rbx, %0\n\t movq %%r12, %1\n\t movq %%xmm9, %2"
       : "=m"(rbx), "=m"(r12), "=m"(xmm), "=m"(status)
       :
@@ -306,14 +311,16 @@ TEST_F(RtmEmulation, AnAbortBringsBackAllRegisters) {
   EXPECT_EQ(status, 9u << 24 | 1u);
 }
 
-// 13 bytes with prefixes that mean nothing; the emulator's form has a displacement that is three bytes longer, and a processor takes 15.
+// 13 bytes with prefixes that mean nothing; the emulator's form has a displacement that is three
+// bytes longer, and a processor takes 15.
 TEST_F(RtmEmulation, InstructionsWithIdlePrefixesDoNotOutgrowTheProcessor) {
   std::uint64_t words[2] = {1, 2};
   EXPECT_EQ(attempt([&] {  // rep rex.b data16 rex.wrxb rex rex.w addq $0x01020304, 8(%rcx)
-              asm volatile(".byte 0xf3, 0x41, 0x66, 0x4f, 0x40, 0x48, 0x81, 0x41, 0x08\n\t.long 0x01020304"
-                           :
-                           : "c"(words)
-                           : "memory", "cc");
+              asm volatile(
+                  ".byte 0xf3, 0x41, 0x66, 0x4f, 0x40, 0x48, 0x81, 0x41, 0x08\n\t.long 0x01020304"
+                  :
+                  : "c"(words)
+                  : "memory", "cc");
             }),
             kRtmCommitted);
   EXPECT_EQ(words[0], 1u);
@@ -350,7 +357,10 @@ TEST_F(RtmEmulation, StringInstructionsAndBitStrings) {
               asm volatile("repne scasb" : "+D"(d), "+c"(n) : "a"(100) : "memory", "cc");
               left = n;
               std::int64_t bit = 70;
-              asm volatile("btsq %2, %0\n\tsetc %1" : "+m"(bits), "=q"(carry) : "r"(bit) : "cc", "memory");
+              asm volatile("btsq %2, %0\n\tsetc %1"
+                           : "+m"(bits), "=q"(carry)
+                           : "r"(bit)
+                           : "cc", "memory");
             }),
             kRtmCommitted);
   EXPECT_EQ(std::memcmp(from, to, sizeof to), 0);
@@ -385,8 +395,8 @@ TEST_F(RtmEmulation, RedZoneAndStackAreTheProgramsOwn) {
 }
 
 TEST_F(RtmEmulation, RewrittenCodeIsDecodedAgain) {
-  auto *code = static_cast<unsigned char *>(
-      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto *code = static_cast<unsigned char *>(::mmap(
+      nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   const unsigned char returns[] = {0xB8, 1, 0, 0, 0, 0xC3};  // mov eax, 1; ret
   std::memcpy(code, returns, sizeof returns);
   const auto function = reinterpret_cast<int (*)()>(code);
@@ -400,10 +410,11 @@ TEST_F(RtmEmulation, RewrittenCodeIsDecodedAgain) {
 }
 
 TEST_F(RtmEmulation, NamedCodeIsPatched) {
-  auto *code = static_cast<unsigned char *>(
-      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto *code = static_cast<unsigned char *>(::mmap(
+      nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   // xbegin +9; xabort 7 -> fallback; mov eax, 5; ret; fallback: ret
-  const unsigned char bytes[] = {0xC7, 0xF8, 9, 0, 0, 0, 0xC6, 0xF8, 7, 0xB8, 5, 0, 0, 0, 0xC3, 0xC3};
+  const unsigned char bytes[] = {0xC7, 0xF8, 9, 0, 0, 0, 0xC6, 0xF8,
+                                 7,    0xB8, 5, 0, 0, 0, 0xC3, 0xC3};
   std::memcpy(code, bytes, sizeof bytes);
   const auto before = counters();
   if (tmh_rtm_emulation_state() == TMH_RTM_EMULATION_FORCED) {
@@ -437,7 +448,8 @@ TEST_F(RtmEmulation, TimerSignalsComeBetweenTransactions) {
   ASSERT_EQ(::timer_settime(timer, 0, &every, nullptr), 0);
   volatile long sum = 0;
   long committed = 0;
-  for (int i = 0; i < 20'000; ++i) committed += attempt([&] { sum = sum + 1; }) == kRtmCommitted ? 1 : 0;
+  for (int i = 0; i < 20'000; ++i)
+    committed += attempt([&] { sum = sum + 1; }) == kRtmCommitted ? 1 : 0;
   ::timer_delete(timer);
   EXPECT_EQ(sum, committed);
   EXPECT_EQ(committed, 20'000);
@@ -475,12 +487,13 @@ TEST_F(RtmEmulation, TheProgramsOwnFaultHandlersGoOn) {
   struct sigaction action = {}, old = {};
   action.sa_sigaction = [](int, siginfo_t *info, void *) {
     faults = faults + 1;
-    ::mprotect(reinterpret_cast<void *>(reinterpret_cast<std::uintptr_t>(info->si_addr) & ~4095ul), 4096,
-               PROT_READ | PROT_WRITE);
+    ::mprotect(reinterpret_cast<void *>(reinterpret_cast<std::uintptr_t>(info->si_addr) & ~4095ul),
+               4096, PROT_READ | PROT_WRITE);
   };
   action.sa_flags = SA_SIGINFO;
   ASSERT_EQ(::sigaction(SIGSEGV, &action, &old), 0);
-  auto *memory = static_cast<volatile char *>(::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  auto *memory = static_cast<volatile char *>(
+      ::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   EXPECT_EQ(attempt([&] { memory[0] = 1; }), 0u);
   EXPECT_EQ(faults, 0) << "a fault inside was delivered";
   memory[0] = 1;
@@ -501,7 +514,8 @@ TEST_F(RtmEmulation, ClockReadingsWork) {
   (void)::clock_gettime(CLOCK_MONOTONIC, &time);  // resolves the symbol
   int committed = 0;
   for (int i = 0; i < 20 && committed == 0; ++i)
-    committed += attempt([&] { (void)::clock_gettime(CLOCK_MONOTONIC, &time); }) == kRtmCommitted ? 1 : 0;
+    committed +=
+        attempt([&] { (void)::clock_gettime(CLOCK_MONOTONIC, &time); }) == kRtmCommitted ? 1 : 0;
   EXPECT_EQ(committed, 1) << "twenty attempts met the clock's page";
 }
 

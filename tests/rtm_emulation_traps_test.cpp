@@ -1,6 +1,7 @@
 // tests/rtm_emulation_traps_test.cpp -- the emulator where XBEGIN is an illegal instruction.
-// Invariants: (1) every transaction is emulated: commits and aborts are as many as were begun. (2) sums add up. (3) code of this process alone
-//             traps by SIGILL once, and then by what it was replaced with; code that other processes may run stays as it is.
+// Invariants: (1) every transaction is emulated: commits and aborts are as many as were begun. (2)
+//             sums add up. (3) code of this process alone traps by SIGILL once, and then by what it
+//             was replaced with; code that other processes may run stays as it is.
 // Skipped:    without ptrace or debug registers.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -61,14 +62,16 @@ void add_elided(Begin begin, Memory *memory, long times) {
       memory->begun.fetch_add(1);
       if (begin() == kRtmCommitted) {
         if (memory->lock.word.load(std::memory_order_relaxed) != 0) rtm_abort<kLockBusy>();
-        memory->value.store(memory->value.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        memory->value.store(memory->value.load(std::memory_order_relaxed) + 1,
+                            std::memory_order_relaxed);
         rtm_end();
         done = true;
       }
     }
     if (done) continue;
     lock_natively(&memory->lock);
-    memory->value.store(memory->value.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    memory->value.store(memory->value.load(std::memory_order_relaxed) + 1,
+                        std::memory_order_relaxed);
     unlock_natively(&memory->lock);
   }
 }
@@ -103,8 +106,9 @@ void expect_all_emulated(const WithoutRtm &ran, const Memory &memory) {
 
 TEST(RtmEmulationTraps, CodeOfItsOwnTrapsOnceByIllegalInstruction) {
   Shared<Memory> memory;
-  const WithoutRtm ran = run_without_rtm(reinterpret_cast<std::uintptr_t>(tmh_test_xbegin),
-                                         [&] { return add_in_two_threads(tmh_test_begin, &*memory); });
+  const WithoutRtm ran = run_without_rtm(reinterpret_cast<std::uintptr_t>(tmh_test_xbegin), [&] {
+    return add_in_two_threads(tmh_test_begin, &*memory);
+  });
   if (!ran.unavailable.empty()) GTEST_SKIP() << ran.unavailable;
   expect_all_emulated(ran, *memory);
   EXPECT_GE(ran.traps, 1U);
@@ -118,26 +122,29 @@ TEST(RtmEmulationTraps, SharedCodeTrapsEachTime) {
   std::memcpy(code.get(), first, static_cast<std::size_t>(tmh_test_begin_end - first));
   ASSERT_EQ(::mprotect(code.get(), code.bytes(), PROT_READ | PROT_EXEC), 0);
   const auto begin = reinterpret_cast<Begin>(code.get());
-  const WithoutRtm ran = run_without_rtm(
-      reinterpret_cast<std::uintptr_t>(code.get()) + static_cast<std::uintptr_t>(tmh_test_xbegin - first),
-      [&] { return add_in_two_threads(begin, &*memory); });
+  const WithoutRtm ran = run_without_rtm(reinterpret_cast<std::uintptr_t>(code.get()) +
+                                             static_cast<std::uintptr_t>(tmh_test_xbegin - first),
+                                         [&] { return add_in_two_threads(begin, &*memory); });
   if (!ran.unavailable.empty()) GTEST_SKIP() << ran.unavailable;
   expect_all_emulated(ran, *memory);
   EXPECT_EQ(ran.traps, memory->begun);
 }
 
-// SIGSEGV of the program's own, and in its handler SIGSEGV of a replaced XBEGIN: blocked, it would kill.
+// SIGSEGV of the program's own, and in its handler SIGSEGV of a replaced XBEGIN: blocked, it would
+// kill.
 volatile long g_counted = 0;
 char *g_page = nullptr;
 [[noreturn]] void transact_in_fault_handler() {
   if (tmh_rtm_emulation_start(1) <= 0) ::_exit(1);
   const std::uint64_t commits_before = counters_now().commits;
-  g_page = static_cast<char *>(::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  g_page =
+      static_cast<char *>(::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   struct sigaction action = {};
   sigfillset(&action.sa_mask);
   action.sa_handler = [](int) {
     touch_stack();
-    for (int i = 0; i < 100 && g_counted == 0; ++i) (void)attempt([] { g_counted = g_counted + 1; });
+    for (int i = 0; i < 100 && g_counted == 0; ++i)
+      (void)attempt([] { g_counted = g_counted + 1; });
     (void)::mprotect(g_page, 4096, PROT_READ | PROT_WRITE);
   };
   if (::sigaction(SIGSEGV, &action, nullptr) != 0) ::_exit(2);

@@ -1,5 +1,7 @@
-// tests/rtm_heap_test.cpp -- the heap inside RTM: plain code like any other, until it must grow or has something to tell.
-// Invariants: (1) a block that a committed transaction allocated is there, once; one of an aborted or killed transaction never was.
+// tests/rtm_heap_test.cpp -- the heap inside RTM: plain code like any other, until it must grow or
+// has something to tell.
+// Invariants: (1) a block that a committed transaction allocated is there, once; one of an aborted
+//             or killed transaction never was.
 //             (2) what needs level 2 (growing, an error's words) happens there.
 // Skipped:    where RTM does not work, with the library's sentence.
 #include <gtest/gtest.h>
@@ -140,8 +142,10 @@ TEST_F(RtmHeapTest, ErrorsAreToldWithTheirReason) {
               heap.segment.deallocate(heap.stacks);
             }),
             make_error_code(Errc::kBadFree));
-  EXPECT_EQ(code_of([&] { (void)heap.segment.allocate(64u << 20); }), make_error_code(Errc::kSegmentFull));
-  EXPECT_EQ(code_of([&] { (void)heap.segment.allocate(8, 3); }), make_error_code(Errc::kBadArgument));
+  EXPECT_EQ(code_of([&] { (void)heap.segment.allocate(64u << 20); }),
+            make_error_code(Errc::kSegmentFull));
+  EXPECT_EQ(code_of([&] { (void)heap.segment.allocate(8, 3); }),
+            make_error_code(Errc::kBadArgument));
   EXPECT_EQ(heap.count().reachable, 10U);
 }
 
@@ -169,11 +173,13 @@ TEST_F(RtmHeapTest, KilledProcessesLeaveAWholeHeap) {
     };
   };
   std::vector<std::size_t> running;
-  for (std::size_t number = 0; number < kStacks; ++number) running.push_back(children.spawn("worker", worker(number)));
+  for (std::size_t number = 0; number < kStacks; ++number)
+    running.push_back(children.spawn("worker", worker(number)));
   for (int kill = 0; kill < kKills; ++kill) {
     const std::size_t victim = static_cast<std::size_t>(kill) % kStacks;
     const std::uint64_t at = rounds->of[victim].load();
-    ASSERT_TRUE(poll_until([&] { return rounds->of[victim].load() > at + 50; })) << "hangs after " << kill << " kills";
+    ASSERT_TRUE(poll_until([&] { return rounds->of[victim].load() > at + 50; }))
+        << "hangs after " << kill << " kills";
     children.kill(running[victim], SIGKILL);
     children.bury(running[victim]);
     const RtmHeap::Count now = heap.count();  // while others go on

@@ -1,7 +1,10 @@
-// tests/rtm_loader_test.cpp -- a plain site's instances commit in RTM in a program linked with the shared library, lazily as the linker does by itself.
-// Shape:     linked with libtmh.so and nothing else of ours; every other test takes the static library, where no call goes through the loader.
+// tests/rtm_loader_test.cpp -- a plain site's instances commit in RTM in a program linked with the
+// shared library, lazily as the linker does by itself.
+// Shape:     linked with libtmh.so and nothing else of ours; every other test takes the static
+//            library, where no call goes through the loader.
 // Skipped:   where RTM does not work, with the library's sentence.
-// Source:    ELF, DT_JMPREL: the first call through a lazy entry runs the loader, which saves registers by XSAVEC; that aborts in RTM.
+// Source:    ELF, DT_JMPREL: the first call through a lazy entry runs the loader, which saves
+//            registers by XSAVEC; that aborts in RTM.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 

@@ -1,6 +1,8 @@
-// tests/rtm_multi_test.cpp -- RTM between processes: histories, sums, and pages taken from holders in every state.
-// Invariants: (1) transfers by RTM, software lines and level 2 keep the sum, which every query sees. (2) Recorded histories are strictly
-//             serializable. (3) A page is taken from a holder that runs, sleeps, is stopped or dead without its help.
+// tests/rtm_multi_test.cpp -- RTM between processes: histories, sums, and pages taken from holders
+// in every state.
+// Invariants: (1) transfers by RTM, software lines and level 2 keep the sum, which every query
+//             sees. (2) Recorded histories are strictly serializable. (3) A page is taken from a
+//             holder that runs, sleeps, is stopped or dead without its help.
 // Skipped:    where RTM does not work, with the library's sentence.
 // Source:     hierarchy/PROTOCOL.md, "Hardware lines".
 #include <gtest/gtest.h>
@@ -50,7 +52,9 @@ class Draw {
 };
 
 constexpr std::uint64_t kCells = 64, kStart = 1000;
-std::uint64_t &cell(const RtmTable &table, std::uint64_t i) { return table.word(i % 16, i / 16 * 8); }
+std::uint64_t &cell(const RtmTable &table, std::uint64_t i) {
+  return table.word(i % 16, i / 16 * 8);
+}
 std::uint64_t sum(const RtmTable &table) {
   std::uint64_t all = 0;
   for (std::uint64_t i = 0; i < kCells; ++i) all += cell(table, i);
@@ -134,8 +138,9 @@ TEST_F(RtmMultiTest, ThreadsOfProcessesAtAllLevelsKeepTheSum) {
               static_cast<unsigned long long>(counters.mode_switches));
 }
 
-// Line mode wants 1 GiB of addresses more than level 2 does. Where there are none nothing is mapped, software lines know nothing of the segment
-// either, and what the program has at its address later is the program's.
+// Line mode wants 1 GiB of addresses more than level 2 does. Where there are none nothing is
+// mapped, software lines know nothing of the segment either, and what the program has at its
+// address later is the program's.
 TEST_F(RtmMultiTest, SegmentWithoutAddressesForLineModeIsNotHalfMapped) {
   constexpr std::uint64_t kRoomBytes = 256u << 20;
   expect_child("has few addresses", [&] {
@@ -157,8 +162,8 @@ TEST_F(RtmMultiTest, SegmentWithoutAddressesForLineModeIsNotHalfMapped) {
     other = table.domain.map("other.raw", raw, error);
     ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
     ASSERT_EQ(error, make_error_code(Errc::kOutOfMemory)) << table.domain.last_error();
-    void *const own =
-        mmap(at, raw.max_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    void *const own = mmap(at, raw.max_bytes, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     ASSERT_EQ(own, at);
     auto &word = *static_cast<field<std::uint64_t> *>(own);
     atomically(software, [&](Fields) {
@@ -188,8 +193,9 @@ class NoAddresses {
   rlimit before_{};
 };
 
-// The kernel takes away what stands where a view is to move, and refuses the move after that. Then neither kind of view stands, which is an error
-// as long as it is so; nothing is read from, or stored to, what stands there instead.
+// The kernel takes away what stands where a view is to move, and refuses the move after that. Then
+// neither kind of view stands, which is an error as long as it is so; nothing is read from, or
+// stored to, what stands there instead.
 TEST_F(RtmMultiTest, AViewThatTheKernelDoesNotMoveComesBack) {
   expect_child("moves views", [&] {
     const RtmTable table(folder_.path());
@@ -214,7 +220,8 @@ TEST_F(RtmMultiTest, AViewThatTheKernelDoesNotMoveComesBack) {
           }
         }
       }
-      for (const std::error_code &error : errors) EXPECT_EQ(error, make_error_code(Errc::kOutOfMemory));
+      for (const std::error_code &error : errors)
+        EXPECT_EQ(error, make_error_code(Errc::kOutOfMemory));
     };
     in_hardware();
     expect_no_views(at_pages);
@@ -233,7 +240,8 @@ TEST_F(RtmMultiTest, AViewThatTheKernelDoesNotMoveComesBack) {
   });
 }
 
-// As history_multi_test, but two of the processes run nearly everything in RTM, and the third is often away, so that they can.
+// As history_multi_test, but two of the processes run nearly everything in RTM, and the third is
+// often away, so that they can.
 class RtmHistoryTest : public RtmMultiTest, public testing::WithParamInterface<Mode> {};
 
 TEST_P(RtmHistoryTest, IsRight) {
@@ -260,7 +268,8 @@ TEST_P(RtmHistoryTest, IsRight) {
       Workload workload(player, first_seed + 1 + i);
       ready->fetch_add(1);
       ASSERT_TRUE(poll_until([&] { return ready->load() == 3; }));
-      for (std::uint64_t step = 0; step < (is_rtm ? steps : steps / 20) && player.lane().has_room(kEntriesPerStep);
+      for (std::uint64_t step = 0;
+           step < (is_rtm ? steps : steps / 20) && player.lane().has_room(kEntriesPerStep);
            ++step) {
         if (is_rtm)
           workload.update_step();
@@ -280,9 +289,11 @@ TEST_P(RtmHistoryTest, IsRight) {
 }
 
 // Those with RTM.
-INSTANTIATE_TEST_SUITE_P(Modes, RtmHistoryTest, testing::ValuesIn(std::begin(kModes) + 8, std::end(kModes)), mode_name);
+INSTANTIATE_TEST_SUITE_P(Modes, RtmHistoryTest,
+                         testing::ValuesIn(std::begin(kModes) + 8, std::end(kModes)), mode_name);
 
-// A query has seen nothing of what happened to page 1; then it must not see what happened after that, to page 0, in RTM.
+// A query has seen nothing of what happened to page 1; then it must not see what happened after
+// that, to page 0, in RTM.
 std::uint64_t effect_without_cause(bool plants) {
   const MemoryFolder folder;
   Shared<Turn> turn;
@@ -316,7 +327,8 @@ std::uint64_t effect_without_cause(bool plants) {
 
 TEST_F(RtmMultiTest, QueriesSeeNoEffectWithoutItsCause) {
   EXPECT_EQ(effect_without_cause(false), 0U);
-  EXPECT_EQ(effect_without_cause(true), 1U) << "the planted fault was not found: the test says nothing";
+  EXPECT_EQ(effect_without_cause(true), 1U)
+      << "the planted fault was not found: the test says nothing";
 }
 
 // More moves than anybody can follow.
@@ -329,7 +341,8 @@ void overflow_moves(const RtmTable &table) {
   domain->engine().unlock_domain();
 }
 
-// Two processes count in turn, one in RTM, the other at level 2 or on software lines. Returns what was counted of 40.
+// Two processes count in turn, one in RTM, the other at level 2 or on software lines. Returns what
+// was counted of 40.
 std::uint64_t count_in_turn(bool plants, bool at_pages, bool overflows = false) {
   constexpr std::uint32_t kTurns = 40;
   const MemoryFolder folder;
@@ -338,10 +351,12 @@ std::uint64_t count_in_turn(bool plants, bool at_pages, bool overflows = false) 
   for (std::uint32_t player = 0; player < 2; ++player) {
     children.spawn("player " + std::to_string(player), [&, player] {
       if (plants) platform::plant(static_cast<std::uint32_t>(platform::Planted::kEpochStands));
-      const RtmTable table(folder.path(), hybrid_options(player == 0 ? LineChoice::kRtm : LineChoice::kSoftware));
+      const RtmTable table(folder.path(),
+                           hybrid_options(player == 0 ? LineChoice::kRtm : LineChoice::kSoftware));
       const Site site(table.domain, "count", "on-capacity");
       if (player == 0)
-        for (int i = 0; i < 100; ++i) atomically(site, [&](Fields) { table.shared(0) = 0; });  // the page is in H
+        // the page is in H
+        for (int i = 0; i < 100; ++i) atomically(site, [&](Fields) { table.shared(0) = 0; });
       for (std::uint32_t i = player; i < kTurns; i += 2) {
         turn->await(i);
         if (player == 1 && at_pages)
@@ -360,13 +375,17 @@ std::uint64_t count_in_turn(bool plants, bool at_pages, bool overflows = false) 
 TEST_F(RtmMultiTest, PagesThatLeaveAreLeft) {
   for (const bool at_pages : {true, false}) EXPECT_EQ(count_in_turn(false, at_pages), 40U);
   // Software lines work on home itself, as RTM does: in turn they lose nothing. Level 2 has copies.
-  EXPECT_LT(count_in_turn(true, true), 40U) << "the planted fault was not found: the test says nothing";
+  EXPECT_LT(count_in_turn(true, true), 40U)
+      << "the planted fault was not found: the test says nothing";
 }
 
 // The ring of moves has come round since: what is not in it may have left.
-TEST_F(RtmMultiTest, PagesOfWhichNoMoveIsLeftAreClosed) { EXPECT_EQ(count_in_turn(false, true, true), 40U); }
+TEST_F(RtmMultiTest, PagesOfWhichNoMoveIsLeftAreClosed) {
+  EXPECT_EQ(count_in_turn(false, true, true), 40U);
+}
 
-// A sandbox that the process has entered since the page was opened refuses the advice that closes it.
+// A sandbox that the process has entered since the page was opened refuses the advice that closes
+// it.
 TEST_F(RtmMultiTest, PagesThatLeaveAreLeftWhereAdviceIsRefused) {
   constexpr std::uint32_t kTurns = 20, kMadvDontneedLocked = 24;
   const Shared<Turn> turn;
@@ -388,7 +407,8 @@ TEST_F(RtmMultiTest, PagesThatLeaveAreLeftWhereAdviceIsRefused) {
                    const RtmTable table(folder_.path(), hybrid_options(LineChoice::kSoftware));
                    for (std::uint32_t i = 0; i < kTurns; i += 2) {
                      turn->await(i + 1);
-                     for (int again = 0; again < 3; ++again) atomically(table.domain, [&] { ++table.word(0); });
+                     for (int again = 0; again < 3; ++again)
+                       atomically(table.domain, [&] { ++table.word(0); });
                      turn->reach(i + 2);
                    }
                    turn->await(kTurns + 1);
@@ -397,7 +417,8 @@ TEST_F(RtmMultiTest, PagesThatLeaveAreLeftWhereAdviceIsRefused) {
   EXPECT_EQ(RtmTable(folder_.path()).committed(0), 2 * kTurns);
 }
 
-// It came along with another one: no level had had it before. An instance on software lines has read it when RTM changes it.
+// It came along with another one: no level had had it before. An instance on software lines has
+// read it when RTM changes it.
 TEST_F(RtmMultiTest, PageThatCameAheadIsAskedForBySoftwareLines) {
   Shared<Turn> turn;
   Children children;
@@ -428,7 +449,8 @@ TEST_F(RtmMultiTest, PageThatCameAheadIsAskedForBySoftwareLines) {
   EXPECT_EQ(RtmTable(folder_.path()).committed(1), 2U);
 }
 
-// Somebody is at level 2 only because others were, and stops there: each instance of others would wait for it as long as the gate is waited for.
+// Somebody is at level 2 only because others were, and stops there: each instance of others would
+// wait for it as long as the gate is waited for.
 TEST_F(RtmMultiTest, GuestThatStaysIsWaitedForSeldom) {
   constexpr std::uint64_t kInstances = 200, kWaitsMax = 40;
   const RtmTable table(folder_.path());
@@ -466,12 +488,15 @@ enum class Holder { kRunning, kSleeping, kStopped, kDead };
 
 class RtmRecallTest : public testing::TestWithParam<Holder> {};
 
-// Whatever the holder does, level 2 and software lines get its page, with everything that it committed; and when it goes on, so does RTM.
+// Whatever the holder does, level 2 and software lines get its page, with everything that it
+// committed; and when it goes on, so does RTM.
 TEST_P(RtmRecallTest, PageIsTakenFromAHolderWithoutItsHelp) {
   if (const std::string why = why_no_rtm(); !why.empty()) GTEST_SKIP() << why;
   const Holder state = GetParam();
-  // Between two transactions, where they are emulated: who is stopped within a commit, which is no instant then, stops everybody's.
-  const bool stops_itself = state == Holder::kStopped && environment_number("TMH_RTM_STOPS_ITSELF", 0) != 0;
+  // Between two transactions, where they are emulated: who is stopped within a commit, which is no
+  // instant then, stops everybody's.
+  const bool stops_itself =
+      state == Holder::kStopped && environment_number("TMH_RTM_STOPS_ITSELF", 0) != 0;
   const MemoryFolder folder;
   Shared<std::atomic<std::uint64_t>> counted;
   Shared<std::atomic<bool>> holds, stop;
@@ -498,14 +523,15 @@ TEST_P(RtmRecallTest, PageIsTakenFromAHolderWithoutItsHelp) {
     const Site site(table.domain, "software", "never");
     std::uint64_t before = 0;
     for (std::uint64_t round = 0; round < 50; ++round) {
-      const auto [a, b] = query(table.domain, [&] { return std::pair(table.word(0), table.word(1)); });
+      const auto [a, b] =
+          query(table.domain, [&] { return std::pair(table.word(0), table.word(1)); });
       ASSERT_EQ(a, b) << "half a transaction";
       ASSERT_GE(a, before);
       before = a;
       atomically(table.domain, [&] { ++table.word(2); });
       atomically(site, [&](Fields) { ++table.shared(3); });
-      const auto [c, d] =
-          atomically(site, [&](Fields) { return std::pair(table.shared(0).load(), table.shared(1).load()); });
+      const auto [c, d] = atomically(
+          site, [&](Fields) { return std::pair(table.shared(0).load(), table.shared(1).load()); });
       ASSERT_EQ(c, d) << "half a transaction";
       ASSERT_GE(c, before);
     }
@@ -523,7 +549,8 @@ TEST_P(RtmRecallTest, PageIsTakenFromAHolderWithoutItsHelp) {
   const RtmTable table(folder.path());
   const std::uint64_t value = table.committed(0);
   if (state == Holder::kDead)
-    EXPECT_TRUE(value == counted->load() || value == counted->load() + 1) << value << " of " << counted->load();
+    EXPECT_TRUE(value == counted->load() || value == counted->load() + 1)
+        << value << " of " << counted->load();
   else
     EXPECT_EQ(value, counted->load());
 }
@@ -534,7 +561,8 @@ std::string holder_name(const testing::TestParamInfo<Holder> &info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Holders, RtmRecallTest,
-                         testing::Values(Holder::kRunning, Holder::kSleeping, Holder::kStopped, Holder::kDead),
+                         testing::Values(Holder::kRunning, Holder::kSleeping, Holder::kStopped,
+                                         Holder::kDead),
                          holder_name);
 
 }  // namespace

@@ -1,6 +1,9 @@
-// tests/rtm_test.cpp -- level 1 in hardware: RTM sites of one process, beside level 2 and software lines.
-// Invariants: what committed is there, once, whichever level ran it; a body leaves RTM by no way but its end; counters say what happened.
-// Skipped:    where RTM does not work, with the library's sentence. Nothing here demands that one attempt commits.
+// tests/rtm_test.cpp -- level 1 in hardware: RTM sites of one process, beside level 2 and software
+// lines.
+// Invariants: what committed is there, once, whichever level ran it; a body leaves RTM by no way
+//             but its end; counters say what happened.
+// Skipped:    where RTM does not work, with the library's sentence. Nothing here demands that one
+//             attempt commits.
 // Source:     thesis, section 6.2; hierarchy/PROTOCOL.md, "Hardware lines".
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -39,7 +42,8 @@ TEST_F(RtmTest, PlainBodyCommitsInHardwareAndPagesSeeIt) {
   EXPECT_GT(report.hardware_commits, 0U) << to_text(report);
   EXPECT_GE(report.hardware_findings, 1U) << "its page was found at level 2";
   EXPECT_GE(report.hardware_pages, 1U);
-  EXPECT_EQ(report.escalations_needs_pages + report.escalations_capacity, 0U) << "finding pages is no escalation";
+  EXPECT_EQ(report.escalations_needs_pages + report.escalations_capacity, 0U)
+      << "finding pages is no escalation";
   EXPECT_EQ(table.committed(3), 1000U);
   const Counters counters = table.domain.counters();
   EXPECT_GE(counters.hardware_commits + 64, report.hardware_commits);
@@ -169,7 +173,8 @@ TEST_F(RtmTest, InsideAnotherDomainsInstanceItIsRefused) {
   const Domain other = Domain::open(other_folder.path(), hybrid_options());
   const Site site = table.plain_site();
   for (int i = 0; i < 100; ++i) atomically(site, [&] { ++table.word(1); });
-  expect_error(Errc::kNestedMisuse, [&] { atomically(other, [&] { atomically(site, [&] { ++table.word(1); }); }); });
+  expect_error(Errc::kNestedMisuse,
+               [&] { atomically(other, [&] { atomically(site, [&] { ++table.word(1); }); }); });
   EXPECT_EQ(table.committed(1), 100U);
 }
 
@@ -216,7 +221,8 @@ TEST_F(RtmTest, RetrySleepsUntilAnotherThreadHasChangedWhatWasRead) {
   }
 }
 
-// Every thread's transactions are aborted by each switch; none of their increments is lost or doubled.
+// Every thread's transactions are aborted by each switch; none of their increments is lost or
+// doubled.
 TEST_F(RtmTest, ModesSwitchWhileSeveralThreadsRun) {
   constexpr int kRounds = 300, kThreads = 3;
   const RtmTable table(folder_.path());
@@ -275,10 +281,12 @@ TEST_F(RtmTest, SegmentsComeAndGoWhileAnotherThreadRuns) {
   runs.join();
   EXPECT_EQ(table.committed(3), increments);
   const Segment other = table.domain.map("other.raw", raw_segment());
-  EXPECT_EQ(query(table.domain, [&] { return *reinterpret_cast<std::uint64_t *>(other.data()); }), 60U);
+  EXPECT_EQ(query(table.domain, [&] { return *reinterpret_cast<std::uint64_t *>(other.data()); }),
+            60U);
 }
 
-// The instance commits at level 2, which an action needs, and its pages are given back to RTM: before the action, which leaves nothing to give.
+// The instance commits at level 2, which an action needs, and its pages are given back to RTM:
+// before the action, which leaves nothing to give.
 TEST_F(RtmTest, ActionMayCloseTheDomain) {
   RtmTable table(folder_.path());
   const Site site = table.plain_site();

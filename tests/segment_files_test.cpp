@@ -1,5 +1,7 @@
-// tests/segment_files_test.cpp -- which files of a folder go when those of its segments are removed.
-// Invariants: (1) those of every segment, and nothing that has another name. (2) also without a descriptor to list the folder with.
+// tests/segment_files_test.cpp -- which files of a folder go when those of its segments are
+// removed.
+// Invariants: (1) those of every segment, and nothing that has another name. (2) also without a
+//             descriptor to list the folder with.
 #include "levels/storage/segment_files.h"
 
 #include <gtest/gtest.h>
@@ -31,10 +33,10 @@ class SegmentFilesTest : public testing::Test {
   }
 
   const std::set<std::string> segments_{"tmh.home.0", "tmh.home.7", "tmh.home.10", "tmh.home.255"};
-  const std::set<std::string> others_{"tmh.home.",   "tmh.home.256", "tmh.home.07",   "tmh.home.00",
-                                      "tmh.home.-1", "tmh.home.1x",  "tmh.home.1.ne", "tmh.home.new",
-                                      "tmh.home",    "tmh.pages.1",  "a.tmh.home.1",  "tmh.home.4294967296",
-                                      "tmh.home. 1"};
+  const std::set<std::string> others_{
+      "tmh.home.",    "tmh.home.256",        "tmh.home.07",  "tmh.home.00", "tmh.home.-1",
+      "tmh.home.1x",  "tmh.home.1.ne",       "tmh.home.new", "tmh.home",    "tmh.pages.1",
+      "a.tmh.home.1", "tmh.home.4294967296", "tmh.home. 1"};
   MemoryFolder folder_;
 };
 

@@ -1,6 +1,9 @@
-// tests/semantics_segments_test.cpp -- what segments and their files promise one process, in every mode.
-// Invariants: (1) a raw file holds its own bytes and nothing of ours, and exactly the committed stores after close,
-//             (2) part of a file, several segments, growth and 1 TiB of sparse range behave like one small segment.
+// tests/semantics_segments_test.cpp -- what segments and their files promise one process, in every
+// mode.
+// Invariants: (1) a raw file holds its own bytes and nothing of ours, and exactly the committed
+//             stores after close,
+//             (2) part of a file, several segments, growth and 1 TiB of sparse range behave like
+//                 one small segment.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -49,15 +52,17 @@ TEST_P(SegmentSemanticsTest, RawFilesKeepTheirBytesAndTakeCommittedStores) {
     Domain domain = Domain::open(folder_.path(), options());
     const Segment segment = domain.map("plain.raw", raw_segment(0));
     EXPECT_EQ(segment.size_bytes(), original.size()) << "size 0 means the file's size";
-    const bool same = query(
-        domain, [&] { return std::equal(original.begin(), original.end(), reinterpret_cast<char *>(segment.data())); });
+    const bool same = query(domain, [&] {
+      return std::equal(original.begin(), original.end(), reinterpret_cast<char *>(segment.data()));
+    });
     EXPECT_TRUE(same);
     domain.begin();
     std::fill_n(segment.data(), 2 * kPageBytes, std::byte{'!'});
     domain.abort();
     domain.close();
   }
-  EXPECT_TRUE(read_file(path) == original) << "mapping, reading or an aborted instance changed the file";
+  EXPECT_TRUE(read_file(path) == original)
+      << "mapping, reading or an aborted instance changed the file";
   {
     Domain domain = Domain::open(folder_.path(), options());
     const Segment segment = domain.map("plain.raw", raw_segment(0));
@@ -66,7 +71,8 @@ TEST_P(SegmentSemanticsTest, RawFilesKeepTheirBytesAndTakeCommittedStores) {
   }
   std::string expected = original;
   expected[3 * kPageBytes - 1] = '#';
-  EXPECT_TRUE(read_file(path) == expected) << "close did not bring exactly the committed stores to the file";
+  EXPECT_TRUE(read_file(path) == expected)
+      << "close did not bring exactly the committed stores to the file";
 }
 
 TEST_P(SegmentSemanticsTest, PartOfAFileLeavesTheRestAlone) {
@@ -147,7 +153,9 @@ TEST_P(SegmentSemanticsTest, UnmappedSegmentCanBeMappedAgain) {
   EXPECT_FALSE(segment_of(address));
   const Segment again = self.domain.map("first.raw", raw_segment());
   EXPECT_EQ(again.data(), address);
-  EXPECT_EQ(query(self.domain, [&] { return load(*reinterpret_cast<std::uint64_t *>(again.data())); }), 5U);
+  EXPECT_EQ(
+      query(self.domain, [&] { return load(*reinterpret_cast<std::uint64_t *>(again.data())); }),
+      5U);
 }
 
 TEST_P(SegmentSemanticsTest, SegmentOfFindsFirstAndLastByteAndNothingElse) {
@@ -191,8 +199,10 @@ TEST_P(SegmentSemanticsTest, OneTebibyteSparseSegmentTouchedFarApart) {
   Domain domain = Domain::open(folder_.path(), options());
   const Segment segment = domain.map("huge.raw", raw_segment(kTebibyte));
   ASSERT_EQ(segment.size_bytes(), kTebibyte);
-  std::vector<std::uint64_t> offsets{0, kPageBytes, kTebibyte / 2, kTebibyte - sizeof(std::uint64_t)};
-  for (std::uint64_t shift = 20; shift < 40; ++shift) offsets.push_back((std::uint64_t{1} << shift) + 8 * shift);
+  std::vector<std::uint64_t> offsets{0, kPageBytes, kTebibyte / 2,
+                                     kTebibyte - sizeof(std::uint64_t)};
+  for (std::uint64_t shift = 20; shift < 40; ++shift)
+    offsets.push_back((std::uint64_t{1} << shift) + 8 * shift);
   const auto word = [&](std::uint64_t offset) -> std::uint64_t & {
     return *reinterpret_cast<std::uint64_t *>(segment.data() + offset);
   };
@@ -223,7 +233,8 @@ TEST_P(SegmentSemanticsTest, ManyPagesInOneInstance) {
   };
   for (const bool commit : {true, false}) {
     domain.begin();
-    for (std::uint64_t i = 0; i < kPages; ++i) store(word(2 * i), load(word(2 * i + 1)) + i + 1 + (commit ? 0 : 1));
+    for (std::uint64_t i = 0; i < kPages; ++i)
+      store(word(2 * i), load(word(2 * i + 1)) + i + 1 + (commit ? 0 : 1));
     if (commit) {
       ASSERT_EQ(domain.end(), Status::kCommitted);
     } else {
@@ -243,7 +254,9 @@ TEST(DurableSegmentsTest, WhatIsStoredBehindTheEndIsNotLogged) {
     options.levels = levels;
     options.line = LineChoice::kSoftware;
     write_file(folder / "a.db", pattern(100 * kPageBytes));
-    const auto map = [](const Domain &domain) { return domain.map("a.db", raw_segment(3 * kPageBytes)); };
+    const auto map = [](const Domain &domain) {
+      return domain.map("a.db", raw_segment(3 * kPageBytes));
+    };
     const ChildEnd end = run_in_child("strays", [&] {
       const Domain domain = Domain::open(folder.path(), options);
       const Segment segment = map(domain);

@@ -1,6 +1,9 @@
-// tests/semantics_signals_test.cpp -- the library's fault handler as a guest in somebody else's process, in every mode.
-// Invariants: (1) a fault that is not ours ends in the previous handler, or kills the process by SIGSEGV when there is none,
-//             (2) our own faults are invisible: errno, alternate stack, signal mask and other signals' handlers stay as they are,
+// tests/semantics_signals_test.cpp -- the library's fault handler as a guest in somebody else's
+// process, in every mode.
+// Invariants: (1) a fault that is not ours ends in the previous handler, or kills the process by
+//             SIGSEGV when there is none,
+//             (2) our own faults are invisible: errno, alternate stack, signal mask and other
+//                 signals' handlers stay as they are,
 //             (3) first and last byte of a segment belong to it; the byte behind does not.
 #include <setjmp.h>
 #include <signal.h>
@@ -48,7 +51,8 @@ void repair(int, siginfo_t *info, void *) {
   handled_address = address;
   ++handled;
   if (info->si_code > 0)
-    mprotect(reinterpret_cast<void *>(address & ~(kPageBytes - 1)), kPageBytes, PROT_READ | PROT_WRITE);
+    mprotect(reinterpret_cast<void *>(address & ~(kPageBytes - 1)), kPageBytes,
+             PROT_READ | PROT_WRITE);
 }
 
 void install(void (*handler)(int, siginfo_t *, void *), int flags = 0) {
@@ -182,7 +186,8 @@ TEST_P(SignalTest, AlternateStackServesBothHandlers) {
     use_pages(self, 2);
     stack_t now{};
     ASSERT_EQ(sigaltstack(nullptr, &now), 0);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(now.ss_sp), other_stack_begin) << "the application's stack was replaced";
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(now.ss_sp), other_stack_begin)
+        << "the application's stack was replaced";
   });
 }
 
@@ -268,8 +273,9 @@ TEST_P(SignalTest, ByteBehindTheSegmentIsAFault) {
   }
 }
 
-// In the exact signal modes nothing is accessible between instances (thesis, section 2.1: a fatal program error). Modes that keep
-// pages mapped, or let the kernel resolve touches, cannot notice it: they document that such stores are lost or harmful.
+// In the exact signal modes nothing is accessible between instances (thesis, section 2.1: a fatal
+// program error). Modes that keep pages mapped, or let the kernel resolve touches, cannot notice
+// it: they document that such stores are lost or harmful.
 TEST_P(SignalTest, AccessOutsideAnInstanceIsFatalWhereItIsNoticed) {
   if (GetParam().tracking != Tracking::kSignal)
     GTEST_SKIP() << "only exact signal tracking protects pages between instances";

@@ -1,6 +1,8 @@
-// tests/semantics_test.cpp -- what one process may rely on, in every mode: instances, nesting, roll-back, queries, segments.
-// Invariants: the thesis's sections 2.1 to 2.3, as include/tmh/domain.hpp and transaction.hpp state them. Segments and
-//             files: semantics_segments_test.cpp. What takes two processes to show: multi_semantics_test.cpp.
+// tests/semantics_test.cpp -- what one process may rely on, in every mode: instances, nesting,
+// roll-back, queries, segments.
+// Invariants: the thesis's sections 2.1 to 2.3, as include/tmh/domain.hpp and transaction.hpp state
+//             them. Segments and files: semantics_segments_test.cpp. What takes two processes to
+//             show: multi_semantics_test.cpp.
 #include <atomic>
 #include <memory>
 #include <stdexcept>
@@ -19,11 +21,13 @@ INSTANTIATE_TEST_SUITE_P(Modes, SemanticsTest, testing::ValuesIn(kModes), mode_n
 
 std::string hex(const void *address) {
   char text[32];
-  std::snprintf(text, sizeof text, "%llx", static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(address)));
+  std::snprintf(text, sizeof text, "%llx",
+                static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(address)));
   return text;
 }
 
-// --- begin, end, nesting -----------------------------------------------------------------------------------------------------
+// --- begin, end, nesting
+// -------------------------------------------------------------------------------------------------
 
 TEST_P(SemanticsTest, CommitMakesStoresVisibleToTheNextInstance) {
   const Actor self = actor();
@@ -76,7 +80,8 @@ TEST_P(SemanticsTest, NestedEndsArePendingAndOnlyTheOutermostCommits) {
   EXPECT_EQ(self.committed(0) + self.committed(1) + self.committed(2), 6U);
 }
 
-// --- roll-back ---------------------------------------------------------------------------------------------------------------
+// --- roll-back
+// -------------------------------------------------------------------------------------------------
 
 TEST_P(SemanticsTest, AbortRollsBackSegmentsButNotLocals) {
   const Actor self = actor();
@@ -128,13 +133,16 @@ TEST_P(SemanticsTest, WholePagesAreRolledBackByteByByte) {
   const Actor self = actor();
   auto *bytes = reinterpret_cast<unsigned char *>(self.first.data());
   atomically(self.domain, [&] {
-    for (std::uint64_t i = 0; i < 4 * kPageBytes; ++i) bytes[i] = static_cast<unsigned char>(i * 31 % 251);
+    for (std::uint64_t i = 0; i < 4 * kPageBytes; ++i)
+      bytes[i] = static_cast<unsigned char>(i * 31 % 251);
   });
   self.domain.begin();
-  for (std::uint64_t i = 0; i < 4 * kPageBytes; ++i) bytes[i] = static_cast<unsigned char>(~bytes[i]);
+  for (std::uint64_t i = 0; i < 4 * kPageBytes; ++i)
+    bytes[i] = static_cast<unsigned char>(~bytes[i]);
   self.domain.abort();
   query(self.domain, [&] {
-    for (std::uint64_t i = 0; i < 4 * kPageBytes; ++i) ASSERT_EQ(bytes[i], i * 31 % 251) << "byte " << i;
+    for (std::uint64_t i = 0; i < 4 * kPageBytes; ++i)
+      ASSERT_EQ(bytes[i], i * 31 % 251) << "byte " << i;
   });
 }
 
@@ -188,11 +196,13 @@ TEST_P(SemanticsTest, AtomicallyReturnsTheBodysValue) {
     return std::to_string(atomically(self.domain, [&] { return self.get() + 1; }));
   });
   EXPECT_EQ(text, "6");
-  const auto moved = atomically(self.domain, [&] { return std::make_unique<std::uint64_t>(self.get()); });
+  const auto moved =
+      atomically(self.domain, [&] { return std::make_unique<std::uint64_t>(self.get()); });
   EXPECT_EQ(*moved, 5U);
 }
 
-// --- queries -----------------------------------------------------------------------------------------------------------------
+// --- queries
+// -------------------------------------------------------------------------------------------------
 
 TEST_P(SemanticsTest, QueryReadsAndReturns) {
   const Actor self = actor();
@@ -212,15 +222,18 @@ TEST_P(SemanticsTest, QueryThatWritesIsAnErrorThatNamesTheAddress) {
   const StrayAllowed allowed;
   const Actor self = actor();
   self.commit(2, 10);
-  const std::uint64_t before = self.domain.counters().aborts[static_cast<std::size_t>(AbortCause::kQueryWrote)];
+  const std::uint64_t before =
+      self.domain.counters().aborts[static_cast<std::size_t>(AbortCause::kQueryWrote)];
   self.domain.begin_query();
   EXPECT_EQ(self.get(2), 10U);
   store((&self.word(2))[5], std::uint64_t{1});
   expect_error(
       Errc::kQueryWrote, [&] { self.domain.end_query(); }, hex(&(&self.word(2))[5]));
   EXPECT_EQ(self.domain.depth(), 0U);
-  EXPECT_EQ(self.domain.counters().aborts[static_cast<std::size_t>(AbortCause::kQueryWrote)], before + 1);
-  query(self.domain, [&] { EXPECT_EQ(load((&self.word(2))[5]), 0U) << "the store was not discarded"; });
+  EXPECT_EQ(self.domain.counters().aborts[static_cast<std::size_t>(AbortCause::kQueryWrote)],
+            before + 1);
+  query(self.domain,
+        [&] { EXPECT_EQ(load((&self.word(2))[5]), 0U) << "the store was not discarded"; });
   self.commit(2, 11);
   EXPECT_EQ(self.committed(2), 11U) << "the domain is not usable afterwards";
 }
@@ -238,12 +251,14 @@ TEST_P(SemanticsTest, QueryThatWritesTheLastByteOfASegmentIsAnError) {
   const Actor self = actor();
   auto *last = reinterpret_cast<unsigned char *>(self.first.data()) + self.first.size_bytes() - 1;
   expect_error(
-      Errc::kQueryWrote, [&] { query(self.domain, [&] { store(*last, static_cast<unsigned char>(1)); }); }, hex(last));
+      Errc::kQueryWrote,
+      [&] { query(self.domain, [&] { store(*last, static_cast<unsigned char>(1)); }); }, hex(last));
 }
 
 TEST_P(SemanticsTest, ExceptionLeavesAQuery) {
   const Actor self = actor();
-  EXPECT_THROW(query(self.domain, [&]() -> int { throw std::domain_error("from the body"); }), std::domain_error);
+  EXPECT_THROW(query(self.domain, [&]() -> int { throw std::domain_error("from the body"); }),
+               std::domain_error);
   EXPECT_EQ(self.domain.depth(), 0U);
 }
 
@@ -282,7 +297,8 @@ TEST_P(SemanticsTest, EndsThatDoNotMatchTheirBeginAreRefused) {
   EXPECT_EQ(self.committed(0), 3U);
 }
 
-// --- advice ------------------------------------------------------------------------------------------------------------------
+// --- advice
+// -------------------------------------------------------------------------------------------------
 
 TEST_P(SemanticsTest, AdviceNeverChangesAResult) {
   const Actor self = actor();
@@ -315,7 +331,8 @@ TEST_P(SemanticsTest, AdviceToWriteInsideAQueryWritesNothing) {
   EXPECT_NO_THROW(self.domain.end_query());
 }
 
-// --- the process around it -----------------------------------------------------------------------------------------------------
+// --- the process around it
+// -------------------------------------------------------------------------------------------------
 
 TEST_P(SemanticsTest, ThreadsOfOneProcessMayAllCallAtomically) {
   constexpr std::uint64_t kThreads = 4, kIncrements = 200;

@@ -1,6 +1,8 @@
-// tests/simulated_disk_test.cpp -- the power-cut simulator on trial: what it may lose, what it must keep, and toy protocols it judges.
-// Invariants: (1) what was synced is in every image, (2) everything that may be lost or torn is so in some image, (3) a right
-//             write-ahead protocol survives every cut, and each planted omission in it is found.
+// tests/simulated_disk_test.cpp -- the power-cut simulator on trial: what it may lose, what it must
+// keep, and toy protocols it judges.
+// Invariants: (1) what was synced is in every image, (2) everything that may be lost or torn is so
+//             in some image, (3) a right write-ahead protocol survives every cut, and each planted
+//             omission in it is found.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -92,7 +94,8 @@ TEST_F(SimulatedDiskTest, UnsyncedSectorsAreLostOrKeptIndependently) {
 TEST_F(SimulatedDiskTest, SectorHoldsAnyOfItsUnsyncedContents) {
   DiskFile file = make("f");
   for (const char *text : {"a", "b", "c"}) write(&file, 0, sectors(text));
-  EXPECT_EQ(outcomes("f"), (Outcomes{"", std::string(kSectorBytes, '\0'), sectors("a"), sectors("b"), sectors("c")}));
+  EXPECT_EQ(outcomes("f"), (Outcomes{"", std::string(kSectorBytes, '\0'), sectors("a"),
+                                     sectors("b"), sectors("c")}));
 }
 
 TEST_F(SimulatedDiskTest, LengthMayLagBehindContentUntilTheSync) {
@@ -118,7 +121,8 @@ TEST_F(SimulatedDiskTest, WriteDuringASyncIsNotCoveredByIt) {
   DiskFile file = make("f");
   const std::string path = folder_ / "f", a = sectors("a"), b = sectors("b");
   const auto append = [&](DiskOp op, const std::string &data) {
-    journal_.append(static_cast<std::uint32_t>(op), path.c_str(), nullptr, 0, data.data(), data.size());
+    journal_.append(static_cast<std::uint32_t>(op), path.c_str(), nullptr, 0, data.data(),
+                    data.size());
   };
   append(DiskOp::kWrite, a);
   append(DiskOp::kSync, "");
@@ -161,7 +165,8 @@ TEST_F(SimulatedDiskTest, WriteOfAKilledProcessMayNeverHaveHappened) {
   const std::string path = folder_ / "f", a = sectors("a");
   Children children;
   children.spawn("victim", [&] {
-    journal_.append(static_cast<std::uint32_t>(DiskOp::kWrite), path.c_str(), nullptr, 0, a.data(), a.size());
+    journal_.append(static_cast<std::uint32_t>(DiskOp::kWrite), path.c_str(), nullptr, 0, a.data(),
+                    a.size());
     raise(SIGKILL);
   });
   EXPECT_EQ(children.wait(0).signal, SIGKILL);
@@ -175,7 +180,8 @@ TEST_F(SimulatedDiskTest, LengthOfAKilledProcessIsOpenUntilALaterOneIsSynced) {
   const std::string path = folder_ / "f";
   Children children;
   children.spawn("victim", [&] {
-    journal_.append(static_cast<std::uint32_t>(DiskOp::kTruncate), path.c_str(), nullptr, kSectorBytes, nullptr, 0);
+    journal_.append(static_cast<std::uint32_t>(DiskOp::kTruncate), path.c_str(), nullptr,
+                    kSectorBytes, nullptr, 0);
     raise(SIGKILL);
   });
   EXPECT_EQ(children.wait(0).signal, SIGKILL);
@@ -198,7 +204,8 @@ TEST_F(SimulatedDiskTest, LengthThatAKilledProcessLeftIsCoveredByASurvivorsSync)
   EXPECT_EQ(children.wait(0).signal, SIGKILL);
   children.spawn("dies before it", [&] {
     const std::string path = folder_ / "f";
-    journal_.append(static_cast<std::uint32_t>(DiskOp::kTruncate), path.c_str(), nullptr, 2 * kSectorBytes, nullptr, 0);
+    journal_.append(static_cast<std::uint32_t>(DiskOp::kTruncate), path.c_str(), nullptr,
+                    2 * kSectorBytes, nullptr, 0);
     raise(SIGKILL);
   });
   EXPECT_EQ(children.wait(1).signal, SIGKILL);
@@ -231,7 +238,8 @@ TEST_F(SimulatedDiskTest, RenameOfAKilledProcessHasHappenedWhenItsNewNameIsUsed)
 }
 
 TEST_F(SimulatedDiskTest, RebuildableFilesAreNotInAnImage) {
-  for (const char *name : {"tmh.state", "tmh.pages.3", "tmh.versions.data", "tmh.log.state", "tmh.lock"}) {
+  for (const char *name :
+       {"tmh.state", "tmh.pages.3", "tmh.versions.data", "tmh.log.state", "tmh.lock"}) {
     DiskFile file = make(name);
     EXPECT_EQ(outcomes(name), (Outcomes{std::nullopt})) << name;
   }
@@ -250,7 +258,8 @@ TEST_F(SimulatedDiskTest, SavedJournalGivesTheSameImages) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(all[i].path, again[i].path);
     EXPECT_EQ(all[i].number, again[i].number);
-    EXPECT_TRUE(std::equal(all[i].data.begin(), all[i].data.end(), again[i].data.begin(), again[i].data.end()));
+    EXPECT_TRUE(std::equal(all[i].data.begin(), all[i].data.end(), again[i].data.begin(),
+                           again[i].data.end()));
   }
 }
 
@@ -259,7 +268,8 @@ TEST_F(SimulatedDiskTest, KilledAppendersDoNotWedgeTheOrder) {
   Children children;
   for (int i = 0; i < 4; ++i) {
     children.spawn("appender", [&] {
-      for (std::uint64_t n = 1; n <= kPerChild; ++n) journal_.note(Note::kDurableUpTo, n, &n, sizeof n);
+      for (std::uint64_t n = 1; n <= kPerChild; ++n)
+        journal_.note(Note::kDurableUpTo, n, &n, sizeof n);
       raise(SIGKILL);
     });
   }
@@ -274,7 +284,8 @@ TEST_F(SimulatedDiskTest, KilledAppendersDoNotWedgeTheOrder) {
   }
 }
 
-// A toy of the engine: a log of checked records, data written home after it, and one omission at a time.
+// A toy of the engine: a log of checked records, data written home after it, and one omission at a
+// time.
 enum class Omission { kNone, kLogSync, kHomeFirst, kCrc, kDataSyncBeforeReset, kFolderSync };
 
 struct ToyRecord {
@@ -285,7 +296,8 @@ struct ToyRecord {
 
 constexpr std::uint64_t kRounds = 24, kRoundsPerLog = 6;
 constexpr std::uint64_t kCellsPerSector = kSectorBytes / 8;
-constexpr std::uint64_t kToyCells = 4 * kCellsPerSector;  // round r stands in cell r of every sector
+// round r stands in cell r of every sector
+constexpr std::uint64_t kToyCells = 4 * kCellsPerSector;
 
 [[nodiscard]] std::uint64_t toy_crc(const ToyRecord &record) {
   return storage::crc32c(0, &record, offsetof(ToyRecord, crc));
@@ -320,7 +332,8 @@ class Toy {
     journal_->note(Note::kStrictAck, round);
     if (omission_ != Omission::kHomeFirst) go_home(round);
     // Before the log is written over from its beginning, data must be at home.
-    if (round % kRoundsPerLog == 0 && omission_ != Omission::kDataSyncBeforeReset) expect_ok(data_.sync());
+    if (round % kRoundsPerLog == 0 && omission_ != Omission::kDataSyncBeforeReset)
+      expect_ok(data_.sync());
   }
   void go_home(std::uint64_t round) {
     for (std::uint64_t cell = round; cell < kToyCells; cell += kCellsPerSector)
@@ -346,7 +359,8 @@ std::string judge_toy(const std::string &folder, std::uint64_t acknowledged, Omi
     std::memcpy(&record, log.data() + at, sizeof record);
     if (record.round == 0 || record.round > kRounds) continue;
     if (omission != Omission::kCrc && record.crc != toy_crc(record)) continue;
-    for (std::uint64_t cell = record.round; cell < kToyCells; cell += kCellsPerSector) cells[cell] = record.filler[89];
+    for (std::uint64_t cell = record.round; cell < kToyCells; cell += kCellsPerSector)
+      cells[cell] = record.filler[89];
   }
   std::uint64_t last = 0;
   while (last < kRounds && cells[last + 1] == last + 1) ++last;
@@ -382,12 +396,14 @@ TEST_P(ToyProtocolTest, OnlyTheRightOneSurvivesEveryCut) {
     }
   }
   EXPECT_TRUE(disk.strays().empty());
-  EXPECT_EQ(found == 0, GetParam() == Omission::kNone) << found << " of " << images << " images are wrong";
+  EXPECT_EQ(found == 0, GetParam() == Omission::kNone)
+      << found << " of " << images << " images are wrong";
 }
 
 INSTANTIATE_TEST_SUITE_P(Omissions, ToyProtocolTest,
-                         testing::Values(Omission::kNone, Omission::kLogSync, Omission::kHomeFirst, Omission::kCrc,
-                                         Omission::kDataSyncBeforeReset, Omission::kFolderSync));
+                         testing::Values(Omission::kNone, Omission::kLogSync, Omission::kHomeFirst,
+                                         Omission::kCrc, Omission::kDataSyncBeforeReset,
+                                         Omission::kFolderSync));
 
 }  // namespace
 }  // namespace tmh::test::power

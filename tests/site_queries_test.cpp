@@ -1,7 +1,10 @@
-// tests/site_queries_test.cpp -- tmh::query(site, body): queries of a site in a hybrid domain, at software level 1 while they are small.
-// Invariants: (1) a small one takes no page from level 1; (2) what does not fit, or stores, goes to level 2 whatever the site's policy says, and what
-//             meets changes when it says so; at level 2 a query cannot fail; (3) what queries have learned is not the updates', nor the other
-//             way round; (4) it sees one snapshot; (5) nested in an update it is subsumed, an update in it is refused.
+// tests/site_queries_test.cpp -- tmh::query(site, body): queries of a site in a hybrid domain, at
+// software level 1 while they are small.
+// Invariants: (1) a small one takes no page from level 1; (2) what does not fit, or stores, goes to
+//             level 2 whatever the site's policy says, and what meets changes when it says so; at
+//             level 2 a query cannot fail; (3) what queries have learned is not the updates', nor
+//             the other way round; (4) it sees one snapshot; (5) nested in an update it is
+//             subsumed, an update in it is refused.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -40,7 +43,8 @@ class SiteQueriesTest : public testing::Test {
   }
   // The first one of a line.
   [[nodiscard]] field<std::uint64_t> &word(std::uint64_t page, std::uint64_t line = 0) const {
-    return *reinterpret_cast<field<std::uint64_t> *>(segment_.data() + page * kPageBytes + line * 64);
+    return *reinterpret_cast<field<std::uint64_t> *>(segment_.data() + page * kPageBytes +
+                                                     line * 64);
   }
   [[nodiscard]] std::uint64_t sum_of_lines() const {
     std::uint64_t sum = 0;
@@ -85,7 +89,8 @@ TEST_F(SiteQueriesTest, LargeOneGoesUpAndTheSiteLearnsItForQueriesAlone) {
     EXPECT_EQ(site.report().line_aborts, 1U) << policy;
     atomically(site, [&](Fields) { word(0).store(0); });
     EXPECT_EQ(site.report().line_commits, 1U) << policy;
-    EXPECT_EQ(query(site, [&](Fields) { return ++runs, sum_of_lines(); }), 0U) << policy;  // tries level 1 again
+    // tries level 1 again
+    EXPECT_EQ(query(site, [&](Fields) { return ++runs, sum_of_lines(); }), 0U) << policy;
     EXPECT_EQ(runs, 5) << policy;
   }
 }
@@ -104,7 +109,8 @@ TEST_F(SiteQueriesTest, AfterAChangeItBeginsAgainAndGoesUpWhenItsPolicySays) {
     int runs = 0;
     const bool is_equal = query(site, [&](Fields) {
       const std::uint64_t first = word(0);
-      if (++runs <= 2) std::thread([&] { atomically(others, [&](Fields) { ++word(0), ++word(1); }); }).join();
+      if (++runs <= 2)
+        std::thread([&] { atomically(others, [&](Fields) { ++word(0), ++word(1); }); }).join();
       return word(1).load() == first;
     });
     EXPECT_TRUE(is_equal) << policy;
@@ -120,7 +126,8 @@ TEST_F(SiteQueriesTest, AChangeOfWhatItHasNotReadDoesNotDisturbIt) {
   int runs = 0;
   query(site, [&](Fields) {
     EXPECT_EQ(word(0).load(), 0U);
-    if (++runs == 1) std::thread([&] { atomically(others, [&](Fields) { word(1).store(2); }); }).join();
+    if (++runs == 1)
+      std::thread([&] { atomically(others, [&](Fields) { word(1).store(2); }); }).join();
     EXPECT_EQ(word(1).load(), 2U);
   });
   EXPECT_EQ(runs, 1);
@@ -157,7 +164,8 @@ TEST_F(SiteQueriesTest, NestedInAnUpdateItIsSubsumed) {
 
 TEST_F(SiteQueriesTest, AnUpdateInItIsRefusedAndAQueryIsNot) {
   const Site site(domain_, "nests");
-  EXPECT_EQ(query(site, [&](Fields) { return query(site, [&](Fields) { return word(0).load(); }); }), 0U);
+  EXPECT_EQ(
+      query(site, [&](Fields) { return query(site, [&](Fields) { return word(0).load(); }); }), 0U);
   EXPECT_EQ(site.report().line_commits, 1U);
   try {
     query(site, [&](Fields) { atomically(site, [&](Fields) { ++word(0); }); });
@@ -198,8 +206,9 @@ TEST_F(SiteQueriesTest, RetryWaitsForAChange) {
   EXPECT_EQ(site.report().page_commits, 0U);
 }
 
-// An adaptive site goes by measured time: where one instance takes long (a sanitizer, a busy machine), nearly all may find their pages at level 2, and
-// stay there. One that never escalates stays at level 1 but for queries that keep aborting.
+// An adaptive site goes by measured time: where one instance takes long (a sanitizer, a busy
+// machine), nearly all may find their pages at level 2, and stay there. One that never escalates
+// stays at level 1 but for queries that keep aborting.
 TEST_F(SiteQueriesTest, ManyThreadsSeeOneSnapshotEach) {
   constexpr std::uint64_t kThreads = 4, kRounds = 3000, kWords = 32, kEach = 100;
   constexpr std::uint64_t kUpdates = kThreads * kRounds / 2;  // of the site, beside the first one
@@ -241,11 +250,13 @@ TEST_F(SiteQueriesTest, WithoutAContextItRunsAtLevel2) {
   const auto impl = detail::impl_of(domain_);
   line::LineMemory &lines = impl->lines()->memory();
   std::vector<std::uint32_t> taken(1);
-  while (lines.take_context(impl->slot(), impl->memory().participant(impl->slot()).incarnation.load(), &taken.back()) ==
-         Errc::kOk)
+  while (lines.take_context(impl->slot(),
+                            impl->memory().participant(impl->slot()).incarnation.load(),
+                            &taken.back()) == Errc::kOk)
     taken.push_back(0);
   taken.pop_back();
-  EXPECT_EQ(code_of([&] { atomically(site, [&](Fields) { ++word(0); }); }), Errc::kTooManyParticipants);
+  EXPECT_EQ(code_of([&] { atomically(site, [&](Fields) { ++word(0); }); }),
+            Errc::kTooManyParticipants);
   EXPECT_EQ(query(site, [&](Fields) { return word(0).load(); }), 0U);
   EXPECT_EQ(site.report().page_commits, 1U);
   for (const std::uint32_t number : taken) lines.give_back(number);
@@ -277,7 +288,8 @@ TEST_F(LimitedSiteQueriesTest, TheCapacityModelHoldsForThemToo) {
   const Site site(domain_, "limited");
   EXPECT_EQ(query(site, [&](Fields) { return word(0) + word(1) + word(2); }), 0U);
   EXPECT_EQ(site.report().line_commits, 1U);
-  EXPECT_EQ(query(site, [&](Fields) { return word(0) + word(1) + word(2) + word(3) + word(4); }), 0U);
+  EXPECT_EQ(query(site, [&](Fields) { return word(0) + word(1) + word(2) + word(3) + word(4); }),
+            0U);
   EXPECT_EQ(site.report().page_commits, 1U);
 }
 

@@ -11,7 +11,8 @@ def project_files(root):
         answer = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                                 capture_output=True, text=True, check=True)
         top = subprocess.run(["git", "-C", root, "rev-parse", "--show-toplevel"], capture_output=True, text=True, check=True)
-        # A tree inside another repository (a test's temporary folder, say) is not described by that repository.
+        # A tree inside another repository (a test's temporary folder, say) is not described by that
+        # repository.
         if os.path.realpath(top.stdout.strip()) == os.path.realpath(root):
             names = sorted(set(answer.stdout.split("\0")) - {""})
             return [name for name in names if os.path.isfile(os.path.join(root, name))]

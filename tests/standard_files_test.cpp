@@ -1,5 +1,7 @@
-// tests/standard_files_test.cpp -- programs whose standard input, output and error are closed, as some daemons' are.
-// Invariants: what such a program prints, or reads, is of no file of a domain: none of them is open under a standard file's number.
+// tests/standard_files_test.cpp -- programs whose standard input, output and error are closed, as
+// some daemons' are.
+// Invariants: what such a program prints, or reads, is of no file of a domain: none of them is open
+//             under a standard file's number.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +23,8 @@ enum End : int { kFine = 0, kThrew = 10, kWritten = 20 };
 
 int work_and_print(const std::string &folder, const DomainOptions &options) {
   for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::close(standard);
-  constexpr std::string_view kText = "warning: what would be lost if this were a file of the domain\n";
+  constexpr std::string_view kText =
+      "warning: what would be lost if this were a file of the domain\n";
   try {
     const Domain domain = Domain::open(folder, options);
     const Segment segment = domain.map("h.db");
@@ -41,7 +44,8 @@ TEST(StandardFiles, WhatAProgramWithoutThemPrintsGetsIntoNoFileOfADomain) {
   for (const Durability durability : {Durability::kNone, Durability::kStrict}) {
     for (const Levels levels : {Levels::kPage, Levels::kHybrid}) {
       const TempFolder folder;
-      DomainOptions options = durability == Durability::kNone ? DomainOptions() : durable_options(durability);
+      DomainOptions options =
+          durability == Durability::kNone ? DomainOptions() : durable_options(durability);
       options.levels = levels;
       const pid_t child = ::fork();
       ASSERT_GE(child, 0);

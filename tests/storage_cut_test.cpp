@@ -1,8 +1,12 @@
-// tests/storage_cut_test.cpp -- the storage layer's own small protocols, with the power cut behind each of their operations.
-// Shape:      one protocol at a time, every cut of it, many images of each cut (tests/power/simulated_disk.h).
-// Invariants: (1) a log file that has its name is whole: made, recycled or copied; it has it when the call returns. (2) a log file that
-//             is archived is in the folder or in the archive, whole, and in the archive when the call returns. (3) of the checkpoint
-//             there is always a valid slot, never older than the last one that was stored, whoever died in between.
+// tests/storage_cut_test.cpp -- the storage layer's own small protocols, with the power cut behind
+// each of their operations.
+// Shape:      one protocol at a time, every cut of it, many images of each cut
+//             (tests/power/simulated_disk.h).
+// Invariants: (1) a log file that has its name is whole: made, recycled or copied; it has it when
+//             the call returns. (2) a log file that is archived is in the folder or in the archive,
+//             whole, and in the archive when the call returns. (3) of the checkpoint there is
+//             always a valid slot, never older than the last one that was stored, whoever died in
+//             between.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -30,7 +34,8 @@ using platform::DiskOp;
 
 class StorageCutTest : public testing::Test {
  protected:
-  static constexpr std::uint64_t kImages = 60;  // of one cut: each file, and the names, lean to one of six tastes
+  // of one cut: each file, and the names, lean to one of six tastes
+  static constexpr std::uint64_t kImages = 60;
 
   void SetUp() override {
     for (const std::string &folder : {domain_, archive_}) std::filesystem::create_directory(folder);
@@ -53,8 +58,8 @@ class StorageCutTest : public testing::Test {
       for (std::uint64_t image = 0; image < kImages && !HasFailure(); ++image) {
         const MemoryFolder to;
         disk_.build_image(to.path(), seed() + image);
-        SCOPED_TRACE("behind entry " + std::to_string(i + 1) + " of " + std::to_string(entries.size()) + ", image " +
-                     std::to_string(seed() + image));
+        SCOPED_TRACE("behind entry " + std::to_string(i + 1) + " of " +
+                     std::to_string(entries.size()) + ", image " + std::to_string(seed() + image));
         judge(to.path(), i + 1 == entries.size());
       }
     }
@@ -64,7 +69,8 @@ class StorageCutTest : public testing::Test {
     return std::filesystem::exists(log_file_path(folder, index));
   }
   void expect_whole(const std::string &folder, std::uint64_t index) const {
-    EXPECT_EQ(verify_log_file(log_file_path(folder, index), log_, index), Errc::kOk) << platform::failure_detail();
+    EXPECT_EQ(verify_log_file(log_file_path(folder, index), log_, index), Errc::kOk)
+        << platform::failure_detail();
   }
   void make_log_file(std::uint64_t index) const {
     ASSERT_EQ(create_log_file(domain_, log_, index), Errc::kOk);
@@ -175,12 +181,13 @@ struct Dying {
 int record_and_die(const platform::DiskEvent &event) {
   if (event.op == DiskOp::kWriteDurable) dying.slot = event.offset / sizeof(CheckpointV1);
   if (event.op == DiskOp::kWriteDone && dying.slot == dying.at_slot) raise(SIGKILL);
-  dying.journal->append(static_cast<std::uint32_t>(event.op), event.path, event.path2, event.offset, event.data,
-                        event.bytes);
+  dying.journal->append(static_cast<std::uint32_t>(event.op), event.path, event.path2, event.offset,
+                        event.data, event.bytes);
   return 0;
 }
 
-// Where write and sync are two calls, what a killed process has written is there for all to see, and not on disk.
+// Where write and sync are two calls, what a killed process has written is there for all to see,
+// and not on disk.
 TEST_F(CheckpointCutTest, ASlotWhoseWriterDiedIsNotReliedOn) {
   CheckpointFile file;
   ASSERT_EQ(file.create(domain_, first_), Errc::kOk);
@@ -202,8 +209,9 @@ TEST_F(CheckpointCutTest, ASlotWhoseWriterDiedIsNotReliedOn) {
   ASSERT_EQ(heir.open(domain_, log_.domain_id), Errc::kOk);
   ASSERT_EQ(heir.current().sequence, durable + 1);
   store_next(&heir);
-  cut_everywhere(
-      [&](const std::string &image, bool is_last) { EXPECT_GE(sequence_in(image), is_last ? durable + 2 : durable); });
+  cut_everywhere([&](const std::string &image, bool is_last) {
+    EXPECT_GE(sequence_in(image), is_last ? durable + 2 : durable);
+  });
 }
 
 }  // namespace

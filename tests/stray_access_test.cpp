@@ -1,9 +1,12 @@
-// tests/stray_access_test.cpp -- accesses to a segment that no instance covers fault, and one sentence says what they are.
-// Invariants: with protection keys, in every tracking mode, (1) a load or store outside any instance dies by SIGSEGV, whatever the
-//             process has written there lately, (2) so does a plain access of a body at level 1 or in its thread's own view, a store in
-//             a query, and an access of a signal handler, (3) a system call on segment memory gets EFAULT there, (4) TMH_STRAY=allow
-//             leaves all of it to the tracking. Without keys, (5) a demanded fault is refused, and exact signal tracking still finds (1).
-//             Everywhere, (6) behind a segment's end and after a close the sentence is as clear.
+// tests/stray_access_test.cpp -- accesses to a segment that no instance covers fault, and one
+// sentence says what they are.
+// Invariants: with protection keys, in every tracking mode, (1) a load or store outside any
+//             instance dies by SIGSEGV, whatever the process has written there lately, (2) so does
+//             a plain access of a body at level 1 or in its thread's own view, a store in a query,
+//             and an access of a signal handler, (3) a system call on segment memory gets EFAULT
+//             there, (4) TMH_STRAY=allow leaves all of it to the tracking. Without keys, (5) a
+//             demanded fault is refused, and exact signal tracking still finds (1). Everywhere, (6)
+//             behind a segment's end and after a close the sentence is as clear.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -35,7 +38,8 @@ Death death_of(const std::string &name, const std::function<void()> &body) {
   const std::string path = folder.path() + "/said";
   const ChildEnd end = run_in_child(name, [&] {
     const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (file < 0 || dup2(file, STDERR_FILENO) < 0) throw std::runtime_error("redirecting standard error");
+    if (file < 0 || dup2(file, STDERR_FILENO) < 0)
+      throw std::runtime_error("redirecting standard error");
     signal(SIGSEGV, SIG_DFL);
     signal(SIGBUS, SIG_DFL);
     body();
@@ -45,12 +49,14 @@ Death death_of(const std::string &name, const std::function<void()> &body) {
   return {end.signal, text.str()};
 }
 
-void expect_stray(const std::string &part, const std::function<void()> &body, const std::string &name = "stray") {
+void expect_stray(const std::string &part, const std::function<void()> &body,
+                  const std::string &name = "stray") {
   const Death death = death_of(name, body);
   EXPECT_EQ(death.signal, SIGSEGV) << death.said;
   EXPECT_NE(death.said.find("tmh: stray "), std::string::npos) << death.said;
   EXPECT_NE(death.said.find(part), std::string::npos) << death.said;
-  EXPECT_EQ(death.said.find('\n'), death.said.size() - 1) << "more than one sentence: " << death.said;
+  EXPECT_EQ(death.said.find('\n'), death.said.size() - 1)
+      << "more than one sentence: " << death.said;
 }
 
 class StrayTest : public ModeTest {
@@ -58,7 +64,8 @@ class StrayTest : public ModeTest {
   void SetUp() override {
     ModeTest::SetUp();
     if (IsSkipped()) return;
-    if (platform::process_key() == platform::kNoKey) GTEST_SKIP() << "protection keys: " << platform::key_refusal();
+    if (platform::process_key() == platform::kNoKey)
+      GTEST_SKIP() << "protection keys: " << platform::key_refusal();
   }
 };
 INSTANTIATE_TEST_SUITE_P(Modes, StrayTest, testing::ValuesIn(kModes), mode_name);
@@ -66,13 +73,14 @@ INSTANTIATE_TEST_SUITE_P(Modes, StrayTest, testing::ValuesIn(kModes), mode_name)
 TEST_P(StrayTest, AccessOutsideAnInstanceFaultsWhateverWasTouchedBefore) {
   for (const bool written_before : {false, true})
     for (const bool writes : {false, true})
-      expect_stray(
-          writes ? "store to segment 'first.raw', offset 0x1000" : "load from segment 'first.raw', offset 0x1000", [&] {
-            const Actor self = actor();
-            if (written_before)
-              for (std::uint64_t round = 1; round <= 3; ++round) self.commit(1, round);
-            writes ? self.set(1, 9) : static_cast<void>(self.get(1));
-          });
+      expect_stray(writes ? "store to segment 'first.raw', offset 0x1000"
+                          : "load from segment 'first.raw', offset 0x1000",
+                   [&] {
+                     const Actor self = actor();
+                     if (written_before)
+                       for (std::uint64_t round = 1; round <= 3; ++round) self.commit(1, round);
+                     writes ? self.set(1, 9) : static_cast<void>(self.get(1));
+                   });
 }
 
 TEST_P(StrayTest, StoreInAQueryFaultsAtTheStore) {
@@ -86,7 +94,8 @@ TEST_P(StrayTest, StoreInAQueryFaultsAtTheStore) {
   });
 }
 
-// The engine stores to views on behalf of a query, which may not: advice, first touches of pages that others have changed.
+// The engine stores to views on behalf of a query, which may not: advice, first touches of pages
+// that others have changed.
 TEST_P(StrayTest, QueriesAmongForeignCommitsReadTheirSnapshot) {
   run_pair(
       "",
@@ -177,7 +186,8 @@ TEST_P(StrayTest, ThreadsThatRunNoInstanceHaveNoAccessBesideOneThatDoes) {
   });
 }
 
-// What maps pages anew keeps the key: growth, conflicts that drop pages, a segment that comes and goes.
+// What maps pages anew keeps the key: growth, conflicts that drop pages, a segment that comes and
+// goes.
 TEST_P(StrayTest, ViewsStayGuardedWhateverIsMappedAnew) {
   const auto change_mappings = [&](const Actor &self) {
     for (std::uint64_t page = 0; page < kStagePages; ++page) self.commit(page, page);
@@ -188,7 +198,8 @@ TEST_P(StrayTest, ViewsStayGuardedWhateverIsMappedAnew) {
     self.set(5, 5);
     self.domain.abort();
   };
-  for (const std::uint64_t page : {std::uint64_t{0}, std::uint64_t{5}, kStagePages + 1, 2 * kStagePages - 1})
+  for (const std::uint64_t page :
+       {std::uint64_t{0}, std::uint64_t{5}, kStagePages + 1, 2 * kStagePages - 1})
     expect_stray("load from", [&] {
       const Actor self = actor();
       change_mappings(self);
@@ -197,8 +208,10 @@ TEST_P(StrayTest, ViewsStayGuardedWhateverIsMappedAnew) {
 }
 
 TEST_P(StrayTest, AllowLeavesItToTheTracking) {
-  if (GetParam().tracking == Tracking::kSignal) GTEST_SKIP() << "exact signal tracking faults by itself";
-  if (GetParam().levels == Levels::kHybrid) GTEST_SKIP() << "a page that is not resident faults by itself";
+  if (GetParam().tracking == Tracking::kSignal)
+    GTEST_SKIP() << "exact signal tracking faults by itself";
+  if (GetParam().levels == Levels::kHybrid)
+    GTEST_SKIP() << "a page that is not resident faults by itself";
   expect_child("allowed", [&] {
     DomainOptions allowed = options();
     allowed.stray = Stray::kAllow;
@@ -240,7 +253,8 @@ TEST_P(StrayTest, PlainStoreOfAnInstrumentedBodyFaults) {
 }
 
 TEST_P(StrayTest, PlainStoreOfAnInstrumentedBodyInTheThreadsOwnViewFaults) {
-  if (GetParam().detection == Detection::kEager) GTEST_SKIP() << "eager detection has no such views";
+  if (GetParam().detection == Detection::kEager)
+    GTEST_SKIP() << "eager detection has no such views";
   expect_stray("runs in its thread's own view", [&] {
     DomainOptions own_views = options();
     own_views.thread_views = ThreadViewUse::kAlways;
@@ -271,7 +285,8 @@ INSTANTIATE_TEST_SUITE_P(Modes, EverywhereTest, testing::ValuesIn(kModes), mode_
 TEST_P(EverywhereTest, AccessBehindTheEndIsNamed) {
   const Death death = death_of("behind", [&] {
     const Actor self = actor();
-    atomically(self.domain, [&] { static_cast<void>(load(self.first.data()[self.first.size_bytes()])); });
+    atomically(self.domain,
+               [&] { static_cast<void>(load(self.first.data()[self.first.size_bytes()])); });
   });
   EXPECT_TRUE(death.signal == SIGSEGV || death.signal == SIGBUS);
   EXPECT_NE(death.said.find("behind the segment's end"), std::string::npos) << death.said;
@@ -298,7 +313,8 @@ TEST(StrayOptionTest, ADemandThatTheProcessorCannotKeepIsRefused) {
   options.stray = Stray::kFault;
   if (platform::process_key() == platform::kNoKey)
     expect_error(
-        Errc::kTrackingUnavailable, [&] { (void)Domain::open(folder.path(), options); }, "TMH_STRAY=fault");
+        Errc::kTrackingUnavailable, [&] { (void)Domain::open(folder.path(), options); },
+        "TMH_STRAY=fault");
   else
     EXPECT_TRUE(Domain::open(folder.path(), options));
 }

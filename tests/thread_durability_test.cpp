@@ -49,7 +49,8 @@ TEST_P(ThreadDurabilityTest, StrictCommitsOfThreadsAreInTheLog) {
       }));
     }
     threads.clear();
-    EXPECT_EQ(table.domain.counters().thread_view_instances - table.site.report().page_aborts, kThreads * kEach);
+    EXPECT_EQ(table.domain.counters().thread_view_instances - table.site.report().page_aborts,
+              kThreads * kEach);
     die_unless_failed();
   });
   EXPECT_EQ(end.signal, SIGKILL);
@@ -59,7 +60,8 @@ TEST_P(ThreadDurabilityTest, StrictCommitsOfThreadsAreInTheLog) {
   for (std::uint64_t t = 0; t < kThreads; ++t) EXPECT_EQ(table.committed(1 + t), kEach);
 }
 
-// Killed in the middle of its threads' commits, again and again: each thread's acknowledged commits are there, and no half of one.
+// Killed in the middle of its threads' commits, again and again: each thread's acknowledged commits
+// are there, and no half of one.
 TEST_P(ThreadDurabilityTest, AcknowledgedCommitsSurviveTheDeathOfTheProcess) {
   constexpr std::uint64_t kThreads = 3;
   constexpr int kDeaths = 6;
@@ -68,7 +70,8 @@ TEST_P(ThreadDurabilityTest, AcknowledgedCommitsSurviveTheDeathOfTheProcess) {
     Children children;
     const std::size_t child = children.spawn("committer", [&] {
       const Table table(folder_.path(), options());
-      const Site mixed(table.domain, "mixed");  // at lines and pages, or plain on the process's view
+      // at lines and pages, or plain on the process's view
+      const Site mixed(table.domain, "mixed");
       std::vector<std::unique_ptr<Thread>> threads;
       for (std::uint64_t t = 0; t < kThreads; ++t) {
         threads.push_back(std::make_unique<Thread>([&, t] {
@@ -93,7 +96,8 @@ TEST_P(ThreadDurabilityTest, AcknowledgedCommitsSurviveTheDeathOfTheProcess) {
         const std::uint64_t there = table.committed(1 + t);
         EXPECT_GE(there, (*acknowledged)[t].load()) << "death " << death << ", thread " << t;
         // One commit more per death may have become durable without having been acknowledged.
-        EXPECT_LE(there, (*acknowledged)[t].load() + static_cast<std::uint64_t>(death)) << "thread " << t;
+        EXPECT_LE(there, (*acknowledged)[t].load() + static_cast<std::uint64_t>(death))
+            << "thread " << t;
         sum += there;
       }
       EXPECT_EQ(table.committed(0), sum);
@@ -101,8 +105,10 @@ TEST_P(ThreadDurabilityTest, AcknowledgedCommitsSurviveTheDeathOfTheProcess) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, ThreadDurabilityTest, testing::Values(Levels::kPage, Levels::kHybrid),
-                         [](const auto &each) { return each.param == Levels::kPage ? "Page" : "Hybrid"; });
+INSTANTIATE_TEST_SUITE_P(Levels, ThreadDurabilityTest,
+                         testing::Values(Levels::kPage, Levels::kHybrid), [](const auto &each) {
+                           return each.param == Levels::kPage ? "Page" : "Hybrid";
+                         });
 
 }  // namespace
 }  // namespace tmh::test

@@ -1,6 +1,8 @@
-// tests/thread_history_test.cpp -- several processes of several threads each, with views of their own: recorded, judged, killed.
-// Invariants: those of tests/support/workload.h; (2) after a process is killed with its threads in the middle of anything, the others go on
-//             within a second and none of its slots is left.
+// tests/thread_history_test.cpp -- several processes of several threads each, with views of their
+// own: recorded, judged, killed.
+// Invariants: those of tests/support/workload.h; (2) after a process is killed with its threads in
+//             the middle of anything, the others go on within a second and none of its slots is
+//             left.
 // Size:       TMH_HISTORY_STEPS transactions per thread (default 300).
 #include <gtest/gtest.h>
 
@@ -44,8 +46,8 @@ void set_up(const std::string &folder, const DomainOptions &options, Recorder *r
 
 // Runs `play(player, workload, number)` in each of kThreads threads on one board.
 template <class Play>
-void crowd(const Board &board, Recorder *recorder, std::atomic<std::uint64_t> *attempts, std::uint64_t first_seed,
-           const Play &play) {
+void crowd(const Board &board, Recorder *recorder, std::atomic<std::uint64_t> *attempts,
+           std::uint64_t first_seed, const Play &play) {
   std::vector<std::thread> threads;
   for (std::uint64_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
@@ -84,10 +86,13 @@ TEST_P(ThreadHistoryTest, ThreadsAndProcessesAreSerializableWithConsistentViews)
   for (std::size_t i = 0; i < kProcesses; ++i) {
     children.spawn("process " + std::to_string(i), [&, i] {
       Board board(folder_.path(), options);
-      crowd(board, &recorder, &*attempts, seed() + 1 + i * kThreads, [&](Player *player, Workload *workload, auto) {
-        for (std::uint64_t step = 0; step < steps && player->lane().has_room(kEntriesPerStep); ++step) workload->step();
-        conflicts->fetch_add(player->conflicts());
-      });
+      crowd(board, &recorder, &*attempts, seed() + 1 + i * kThreads,
+            [&](Player *player, Workload *workload, auto) {
+              for (std::uint64_t step = 0; step < steps && player->lane().has_room(kEntriesPerStep);
+                   ++step)
+                workload->step();
+              conflicts->fetch_add(player->conflicts());
+            });
       in_views->store(board.domain().counters().thread_view_instances);
       board.close();
     });
@@ -95,21 +100,25 @@ TEST_P(ThreadHistoryTest, ThreadsAndProcessesAreSerializableWithConsistentViews)
   children.expect_success();
   audit_alone(folder_.path(), options, &recorder);
   const history::Verdict verdict = expect_right_history(recorder, options.policy);
-  std::printf("%llu conflicts, %llu instances in threads' views\n", static_cast<unsigned long long>(conflicts->load()),
+  std::printf("%llu conflicts, %llu instances in threads' views\n",
+              static_cast<unsigned long long>(conflicts->load()),
               static_cast<unsigned long long>(in_views->load()));
   EXPECT_GT(verdict.committed, steps) << "too few instances to judge anything";
-  EXPECT_GT(conflicts->load(), 0U) << "the instances never met: the history says nothing about conflicts";
+  EXPECT_GT(conflicts->load(), 0U)
+      << "the instances never met: the history says nothing about conflicts";
   EXPECT_GT(in_views->load(), 0U);
 }
 
-// A process dies at a step, in whichever of its threads gets there; its other threads die at whatever they are doing.
+// A process dies at a step, in whichever of its threads gets there; its other threads die at
+// whatever they are doing.
 TEST_P(ThreadHistoryTest, OthersGoOnAfterTheDeathOfAProcessOfThreads) {
   const DomainOptions options = threaded(mode());
   constexpr Step kSteps[] = {Step::kBeginPinned,    Step::kTouchStart,     Step::kTouchLocked,
                              Step::kCommitStart,    Step::kCommitLocked,   Step::kCommitSlotsFilled,
                              Step::kCommitUnpinned, Step::kCommitUnlocked, Step::kAttachSlotTaken,
                              Step::kDetachStart};
-  Recorder recorder(static_cast<std::uint32_t>((2 + std::size(kSteps)) * kThreads) + 4, kEntriesPerLane);
+  Recorder recorder(static_cast<std::uint32_t>((2 + std::size(kSteps)) * kThreads) + 4,
+                    kEntriesPerLane);
   set_up(folder_.path(), options, &recorder);
   Shared<CrowdState> state;
   Children survivors;
@@ -126,7 +135,8 @@ TEST_P(ThreadHistoryTest, OthersGoOnAfterTheDeathOfAProcessOfThreads) {
       if (i == 0) {
         static_cast<void>(board.domain().collect());
         for (const ParticipantInfo &participant : board.domain().participants())
-          EXPECT_EQ(::kill(participant.pid, 0), 0) << "slot " << participant.slot << " is a dead process's";
+          EXPECT_EQ(::kill(participant.pid, 0), 0)
+              << "slot " << participant.slot << " is a dead process's";
       }
       board.close();
     });
@@ -138,16 +148,19 @@ TEST_P(ThreadHistoryTest, OthersGoOnAfterTheDeathOfAProcessOfThreads) {
       // The slot of the process itself is taken by then, and so is that of its first thread.
       platform::crash_at(static_cast<std::uint32_t>(step),
                          step == Step::kAttachSlotTaken || step == Step::kDetachStart ? 2 : 40);
-      crowd(board, &recorder, &state->attempts, seed() + 100, [&](Player *player, Workload *workload, auto) {
-        for (int i = 0; i < 300 && player->lane().has_room(kEntriesPerStep); ++i) workload->step();
-      });
+      crowd(board, &recorder, &state->attempts, seed() + 100,
+            [&](Player *player, Workload *workload, auto) {
+              for (int i = 0; i < 300 && player->lane().has_room(kEntriesPerStep); ++i)
+                workload->step();
+            });
       board.close();
     });
     EXPECT_TRUE(end.signal == SIGKILL || end.succeeded()) << platform::step_name(step);
     died += end.signal == SIGKILL ? 1 : 0;
     std::vector<std::size_t> all;
     for (std::size_t w = 0; w < 2 * kThreads; ++w) all.push_back(w);
-    static_cast<void>(expect_going_on(*state, all, std::string("a death at ") + platform::step_name(step)));
+    static_cast<void>(
+        expect_going_on(*state, all, std::string("a death at ") + platform::step_name(step)));
   }
   EXPECT_GE(died, 6) << "too few victims died";
   state->stop.store(true);
@@ -157,8 +170,11 @@ TEST_P(ThreadHistoryTest, OthersGoOnAfterTheDeathOfAProcessOfThreads) {
   EXPECT_TRUE(verdict.ok()) << verdict.report();
 }
 
-std::string mode_of(const testing::TestParamInfo<std::size_t> &info) { return kModes[info.param].name; }
-INSTANTIATE_TEST_SUITE_P(Modes, ThreadHistoryTest, testing::Range(std::size_t{0}, std::size(kModes)), mode_of);
+std::string mode_of(const testing::TestParamInfo<std::size_t> &info) {
+  return kModes[info.param].name;
+}
+INSTANTIATE_TEST_SUITE_P(Modes, ThreadHistoryTest,
+                         testing::Range(std::size_t{0}, std::size(kModes)), mode_of);
 
 }  // namespace
 }  // namespace tmh::test

@@ -1,4 +1,5 @@
-// tests/thread_views_test.cpp -- threads of one process that run instrumented instances of level 2 at once, each on views of its own.
+// tests/thread_views_test.cpp -- threads of one process that run instrumented instances of level 2
+// at once, each on views of its own.
 // Order:      threads hand each other the turn; a comment at the side tells who runs.
 // Source:     thesis, appendix A.1, first restriction; hierarchy/thread_views.h.
 #include <gtest/gtest.h>
@@ -109,7 +110,8 @@ TEST_P(ThreadViewsTest, CountersOfManyThreadsAddUp) {
             ++table.word(5);
             ++table.word(6 + t);
           });
-          if (i % 16 == 0) atomically(table.domain, [&] { ++table.word(15); });  // plain, on the process's view
+          // plain, on the process's view
+          if (i % 16 == 0) atomically(table.domain, [&] { ++table.word(15); });
         }
       }));
     }
@@ -156,7 +158,8 @@ TEST_P(ThreadViewsTest, QueriesOfTwoThreadsOverlapAndStayOnTheirSnapshots) {
     query(table.site, [&](Fields) {
       EXPECT_EQ(table.word(0).load(), 1U);
       inside.fetch_add(1);
-      EXPECT_TRUE(poll_until([&] { return inside.load() == 3; }));  // both are inside, and then there was a commit
+      // both are inside, and then there was a commit
+      EXPECT_TRUE(poll_until([&] { return inside.load() == 3; }));
       EXPECT_EQ(table.word(0).load(), 1U);
       EXPECT_EQ(table.word(1).load(), 0U);  // first touched now
     });
@@ -271,7 +274,8 @@ TEST_P(ThreadViewsTest, WithoutAFreeSlotTheyRunOnTheProcessView) {
     // All other slots are a living process's.
     platform::GrowingFile file;
     constexpr std::uint64_t kBytes = storage::kParticipantsMax * sizeof(storage::Participant);
-    ASSERT_EQ(file.open(folder_ / "tmh.participants", kBytes, kBytes, platform::GrowingFile::Blocks::kSparse),
+    ASSERT_EQ(file.open(folder_ / "tmh.participants", kBytes, kBytes,
+                        platform::GrowingFile::Blocks::kSparse),
               Errc::kOk);
     auto *records = reinterpret_cast<storage::Participant *>(file.base());
     platform::ProcessId self;
@@ -306,7 +310,8 @@ TEST_P(ThreadViewsTest, TheyFollowMappingAndUnmapping) {
       ++table.word(0);
       if (++attempts == 1) {
         turn.store(1);
-        EXPECT_TRUE(poll_until([&] { return turn.load() == 2; }));  // mapped while this instance runs
+        // mapped while this instance runs
+        EXPECT_TRUE(poll_until([&] { return turn.load() == 2; }));
       }
       word_of()->store(1);
     });
@@ -390,7 +395,8 @@ TEST_P(ThreadViewsTest, AutoLeavesASingleThreadOnTheProcessView) {
   for (int i = 0; i < 5; ++i) atomically(table.site, [&](Fields) { ++table.word(0); });
   EXPECT_EQ(table.domain.counters().thread_view_instances, 0U);
   EXPECT_EQ(table.committed(0), 5U);
-  if (mode().tracking != Tracking::kKernelHot && mode().tracking != Tracking::kSignalHot) return;  // as never
+  // as never
+  if (mode().tracking != Tracking::kKernelHot && mode().tracking != Tracking::kSignalHot) return;
   atomically(table.domain, [&] {  // the process's view is taken: another thread gets its own
     Thread([&] { atomically(table.site, [&](Fields) { ++table.word(2); }); }).join();
   });
@@ -408,8 +414,11 @@ TEST_P(ThreadViewsTest, NeverRunsThemOneAfterTheOther) {
   EXPECT_EQ(table.committed(0), 2U);
 }
 
-std::string mode_of(const testing::TestParamInfo<std::size_t> &info) { return kModes[info.param].name; }
-INSTANTIATE_TEST_SUITE_P(Modes, ThreadViewsTest, testing::Range(std::size_t{0}, std::size(kModes)), mode_of);
+std::string mode_of(const testing::TestParamInfo<std::size_t> &info) {
+  return kModes[info.param].name;
+}
+INSTANTIATE_TEST_SUITE_P(Modes, ThreadViewsTest, testing::Range(std::size_t{0}, std::size(kModes)),
+                         mode_of);
 
 TEST(ThreadViewBodies, AreThoseThatTakeFieldsAndNoOthersOfTheSameSite) {
   const MemoryFolder folder;

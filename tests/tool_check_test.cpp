@@ -1,6 +1,7 @@
 // tests/tool_check_test.cpp -- tmh check on sound, damaged, open and crashed domains.
-// Invariants: (1) every part of a domain gets its right verdict, whatever is wrong with the others. (2) a domain whose data files nobody has
-//             put in order is not called damaged. (3) nothing is changed. (4) whatever the bytes are, the command ends by itself.
+// Invariants: (1) every part of a domain gets its right verdict, whatever is wrong with the others.
+//             (2) a domain whose data files nobody has put in order is not called damaged. (3)
+//                 nothing is changed. (4) whatever the bytes are, the command ends by itself.
 #include <gtest/gtest.h>
 
 #include <pthread.h>
@@ -78,7 +79,8 @@ TEST_F(ToolCheck, ClosedDomainsAreSoundAndStayAsTheyAre) {
     fs::remove_all(domain());
     make(is_durable ? durable_options() : DomainOptions());
     std::map<std::string, std::string> before;
-    for (const auto &entry : fs::directory_iterator(domain())) before[entry.path()] = read_file(entry.path());
+    for (const auto &entry : fs::directory_iterator(domain()))
+      before[entry.path()] = read_file(entry.path());
     const json document = check(kSound);
     EXPECT_EQ(document.at("state"), "sound");
     EXPECT_EQ(state(document, "structure"), "sound");
@@ -119,7 +121,8 @@ TEST_F(ToolCheck, ADomainInUseIsNotCalledDamaged) {
   EXPECT_EQ(state(document, "heap h.db"), "unchecked");
 }
 
-// A heap is walked in a child of the command's: what happens between the look whether anybody is in the domain and the walk.
+// A heap is walked in a child of the command's: what happens between the look whether anybody is in
+// the domain and the walk.
 std::function<void()> &before_the_walk() {
   static std::function<void()> action;
   static const int registered = ::pthread_atfork(
@@ -221,9 +224,11 @@ TEST_F(ToolCheck, HostileBytesNeverHangOrCrash) {
     for (const char *name : {"/h.db", "/tmh.log.0000000000", "/tmh.checkpoint", "/tmh.control"}) {
       const std::string path = domain() + name;
       if (random() % 2 != 0) continue;
-      const std::size_t end = std::min<std::size_t>(fs::file_size(path), 80 * 4096);  // where the heap's own pages lie
+      // where the heap's own pages lie
+      const std::size_t end = std::min<std::size_t>(fs::file_size(path), 80 * 4096);
       for (std::uint64_t count = random() % 8; count != 0; --count)
-        patch_file(path, random() % (end - 8), std::string(1 + random() % 8, static_cast<char>(random())));
+        patch_file(path, random() % (end - 8),
+                   std::string(1 + random() % 8, static_cast<char>(random())));
       if (random() % 4 == 0) fs::resize_file(path, random() % end);
     }
     const ProgramEnd end = run_tmh({"check", domain(), "--json"});

@@ -1,6 +1,7 @@
 // tests/tool_copy_test.cpp -- tmh copy, and the name of a backup.
-// Invariants: (1) a copy is a sound, closed domain with a prefix of the commits that holds all made before it began. (2) the target's name is
-//             there only when all of the copy is: after kills at any time, errors and a full disk there is none. (3) nothing that exists is
+// Invariants: (1) a copy is a sound, closed domain with a prefix of the commits that holds all made
+//             before it began. (2) the target's name is there only when all of the copy is: after
+//             kills at any time, errors and a full disk there is none. (3) nothing that exists is
 //             touched, and the source stays as it was.
 #include <gtest/gtest.h>
 
@@ -54,7 +55,8 @@ class ToolCopy : public ::testing::Test {
   }
   std::vector<std::string> beside() const {
     std::vector<std::string> names;
-    for (const auto &entry : fs::directory_iterator(folder_.path())) names.push_back(entry.path().filename());
+    for (const auto &entry : fs::directory_iterator(folder_.path()))
+      names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -85,7 +87,8 @@ TEST_F(ToolCopy, AClosedDomain) {
 }
 
 TEST_F(ToolCopy, AKilledDomainIsRecoveredFirst) {
-  in_domain(domain(), durable_options(), Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 100); });
+  in_domain(domain(), durable_options(), Ending::kKilled,
+            [](const Domain &d, const Segment &s) { commit(d, s, 100); });
   (void)run({domain(), copy()}, 0);
   in_domain(copy(), {}, Ending::kClosed,
             [](const Domain &d, const Segment &s) { EXPECT_EQ(read_word(d, s, 36), 100u); });
@@ -102,7 +105,8 @@ TEST_F(ToolCopy, ALiveDomainStaysLiveAndTheCopyIsOneMoment) {
       while (stop->load() == 0) {
         atomically(open, [&] {
           ++word_of(segment, 1);
-          for (std::uint64_t page = 2; page < 10; ++page) word_of(segment, page) = word_of(segment, 1);
+          for (std::uint64_t page = 2; page < 10; ++page)
+            word_of(segment, page) = word_of(segment, 1);
           ++word_of(segment, 20 + writer);
         });
         acknowledged->fetch_add(1);
@@ -135,8 +139,8 @@ TEST_F(ToolCopy, TargetsThatWillNotDoAreRefused) {
   fs::create_directory_symlink(domain(), folder_ / "into");
   fs::create_directory(folder_ / "a.copying");
   fs::create_directory(folder_ / "b.copying.incomplete");
-  for (const char *name :
-       {"there", "there/", "file", "link", "domain", "domain/copy", "domain/../domain/x", "into/copy", "a", "b"})
+  for (const char *name : {"there", "there/", "file", "link", "domain", "domain/copy",
+                           "domain/../domain/x", "into/copy", "a", "b"})
     expect_refused(folder_ / name);
   EXPECT_EQ(run_tmh({"backup", domain(), domain() + "/x"}).exit_code, 3);
   EXPECT_EQ(run({domain(), folder_ / "no/such/parent"}, 3).value("error", ""), "kIo");
@@ -145,7 +149,8 @@ TEST_F(ToolCopy, TargetsThatWillNotDoAreRefused) {
 
 TEST_F(ToolCopy, DomainsThatWillNotDoAreRefused) {
   EXPECT_EQ(run({domain(), copy()}, 3).value("error", ""), "kNotADomain");
-  in_domain(domain(), {}, Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
+  in_domain(domain(), {}, Ending::kClosed,
+            [](const Domain &d, const Segment &s) { commit(d, s, 5); });
   const json refused = run({domain(), copy()}, 3);
   EXPECT_EQ(refused.value("error", ""), "kNotDurable");
   EXPECT_NE(refused.value("message", "").find("volatile"), std::string::npos);
@@ -153,13 +158,15 @@ TEST_F(ToolCopy, DomainsThatWillNotDoAreRefused) {
 }
 
 TEST_F(ToolCopy, AFullDiskLeavesNothing) {
-  in_domain(domain(), durable_options(), Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 100); });
+  in_domain(domain(), durable_options(), Ending::kClosed,
+            [](const Domain &d, const Segment &s) { commit(d, s, 100); });
   Children children;
   constexpr int kMayNotMount = 77;
   const std::size_t child = children.spawn("copy", [&] {
     const std::string small = folder_ / "small";
     fs::create_directory(small);
-    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         ::mount("tmh-test", small.c_str(), "tmpfs", 0, "size=64k") != 0)
       ::_exit(kMayNotMount);
     EXPECT_EQ(run({domain(), small + "/copy"}, 3).value("error", ""), "kDiskFull");
@@ -176,8 +183,9 @@ TEST_F(ToolCopy, KilledAtAnyTimeItIsThereWholeOrNot) {
   make();
   const auto start = std::chrono::steady_clock::now();
   (void)run({domain(), copy()}, 0);
-  const auto whole_us =
-      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - start).count();
+  const auto whole_us = std::chrono::duration_cast<std::chrono::microseconds>(
+                            std::chrono::steady_clock::now() - start)
+                            .count();
   fs::remove_all(copy());
   std::mt19937_64 random(seed());
   unsigned whole = 0, interrupted = 0;
@@ -187,7 +195,8 @@ TEST_F(ToolCopy, KilledAtAnyTimeItIsThereWholeOrNot) {
       const int nothing = ::open("/dev/null", O_WRONLY);
       (void)::dup2(nothing, STDOUT_FILENO);
       const std::string program = TMH_TOOL;
-      (void)::execl(program.c_str(), program.c_str(), "copy", domain().c_str(), copy().c_str(), nullptr);
+      (void)::execl(program.c_str(), program.c_str(), "copy", domain().c_str(), copy().c_str(),
+                    nullptr);
     });
     usleep(static_cast<useconds_t>(random() % static_cast<std::uint64_t>(whole_us + whole_us / 2)));
     children.bury(tool);
@@ -203,7 +212,8 @@ TEST_F(ToolCopy, KilledAtAnyTimeItIsThereWholeOrNot) {
     } else {
       ++interrupted;
     }
-    for (const char *left : {"", ".copying", ".incomplete", ".copying.incomplete"}) fs::remove_all(copy() + left);
+    for (const char *left : {"", ".copying", ".incomplete", ".copying.incomplete"})
+      fs::remove_all(copy() + left);
   }
   std::printf("%u whole, %u interrupted\n", whole, interrupted);
   (void)run({domain(), copy()}, 0);

@@ -1,6 +1,7 @@
 // tests/tool_damage_test.cpp -- the reading half of the tmh command on damaged domains.
-// Invariants: (1) a torn tail, damage in front of the durable end, and a clean end are told apart, as recovery does. (2) whatever the
-//             bytes are, the command ends, by itself, with one of its exit codes.
+// Invariants: (1) a torn tail, damage in front of the durable end, and a clean end are told apart,
+//             as recovery does. (2) whatever the bytes are, the command ends, by itself, with one
+//             of its exit codes.
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
@@ -72,8 +73,9 @@ TEST_F(ToolDamage, AnUntouchedLogEndsCleanly) { expect_verdict(0, "clean", ""); 
 TEST_F(ToolDamage, ADamagedLastRecordIsATornTail) {
   flip(log(), lsn(100) + 70);
   expect_verdict(1, "torn", "");
-  EXPECT_NE(tmh({"log", "verify", domain()}).out.find("torn tail at LSN " + std::to_string(lsn(100))),
-            std::string::npos);
+  EXPECT_NE(
+      tmh({"log", "verify", domain()}).out.find("torn tail at LSN " + std::to_string(lsn(100))),
+      std::string::npos);
   const json report = json::parse(tmh({"recover", domain(), "--json"}).out);
   EXPECT_EQ(report["transactions"], 99) << "recovery agrees";
   EXPECT_EQ(report["tail_was_torn"], true);
@@ -87,7 +89,8 @@ TEST_F(ToolDamage, ADamagedRecordBeforeTheDurableEndIsDamageAndSaysWhere) {
   const ProgramEnd recover = tmh({"recover", domain()});
   EXPECT_EQ(recover.exit_code, 2) << "recovery agrees: " << recover.err;
   const std::string dump = tmh({"log", "dump", domain()}).out;
-  EXPECT_EQ(std::count(dump.begin(), dump.end(), '\n'), 52) << "what lies before the damage is shown";
+  EXPECT_EQ(std::count(dump.begin(), dump.end(), '\n'), 52)
+      << "what lies before the damage is shown";
 }
 
 TEST_F(ToolDamage, AMissingLogFileIsDamage) {
@@ -156,10 +159,12 @@ TEST_F(ToolDamage, ALogThatWasNeverMadeIsNoDamage) {
 
 TEST_F(ToolDamage, ADamagedControlFileIsAnErrorOfEveryCommand) {
   flip(domain() + "/tmh.control", 60);
-  for (const char *name : {"recover", "checkpoint", "info"}) EXPECT_EQ(tmh({name, domain()}).exit_code, 2) << name;
+  for (const char *name : {"recover", "checkpoint", "info"})
+    EXPECT_EQ(tmh({name, domain()}).exit_code, 2) << name;
   for (const char *name : {"archive", "backup", "copy"})
     EXPECT_EQ(tmh({name, domain(), folder_ / "to"}).exit_code, 2) << name;
-  for (const char *name : {"dump", "verify"}) EXPECT_EQ(tmh({"log", name, domain()}).exit_code, 2) << name;
+  for (const char *name : {"dump", "verify"})
+    EXPECT_EQ(tmh({"log", name, domain()}).exit_code, 2) << name;
 }
 
 TEST_F(ToolDamage, AMissingOrShortDataFileIsToldByInfo) {
@@ -172,14 +177,15 @@ TEST_F(ToolDamage, AMissingOrShortDataFileIsToldByInfo) {
 }
 
 TEST_F(ToolDamage, AFifoInAFilesPlaceIsNotWaitedFor) {
-  for (const char *name :
-       {"/tmh.log.0000000000", "/tmh.checkpoint", "/tmh.state", "/tmh.participants", "/tmh.control"}) {
+  for (const char *name : {"/tmh.log.0000000000", "/tmh.checkpoint", "/tmh.state",
+                           "/tmh.participants", "/tmh.control"}) {
     fs::remove(domain() + name);
     ASSERT_EQ(mkfifo((domain() + name).c_str(), 0600), 0);
     for (const auto &words : std::vector<std::vector<std::string>>{
              {"info", domain()}, {"log", "verify", domain()}, {"log", "dump", domain()}}) {
       const ProgramEnd end = tmh(words);
-      EXPECT_TRUE(end.exit_code == 2 || end.exit_code == 3) << name << ": " << end.exit_code << end.err;
+      EXPECT_TRUE(end.exit_code == 2 || end.exit_code == 3)
+          << name << ": " << end.exit_code << end.err;
     }
   }
 }
@@ -197,16 +203,18 @@ TEST_F(ToolDamage, HostileBytesNeverHangOrCrash) {
       if (random() % 3 != 0 && name != std::string("/tmh.log.0000000000")) continue;
       const std::size_t end = std::min<std::size_t>(fs::file_size(path), lsn(100) + 4096);
       for (std::uint64_t count = random() % 8; count != 0; --count)
-        patch_file(path, random() % (end - 8), std::string(1 + random() % 8, static_cast<char>(random())));
+        patch_file(path, random() % (end - 8),
+                   std::string(1 + random() % 8, static_cast<char>(random())));
       if (random() % 4 == 0) fs::resize_file(path, random() % end);
     }
-    for (const auto &words :
-         std::vector<std::vector<std::string>>{{"info", domain(), "--json"},
-                                               {"log", "verify", domain(), "--json"},
-                                               {"log", "dump", domain(), "--pages", "--json"},
-                                               {"log", "dump", domain(), "--from", "0", "--pages"}}) {
+    for (const auto &words : std::vector<std::vector<std::string>>{
+             {"info", domain(), "--json"},
+             {"log", "verify", domain(), "--json"},
+             {"log", "dump", domain(), "--pages", "--json"},
+             {"log", "dump", domain(), "--from", "0", "--pages"}}) {
       const ProgramEnd end = tmh(words);
-      EXPECT_TRUE(end.exit_code >= 0 && end.exit_code <= 3) << words[1] << ": " << end.exit_code << end.err;
+      EXPECT_TRUE(end.exit_code >= 0 && end.exit_code <= 3)
+          << words[1] << ": " << end.exit_code << end.err;
       if (words.back() == "--json" && words[1] != "dump") {
         EXPECT_FALSE(json::parse(end.out, nullptr, false).is_discarded()) << end.out;
       }

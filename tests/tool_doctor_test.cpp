@@ -1,6 +1,8 @@
-// tests/tool_doctor_test.cpp -- tmh doctor: facts read from faked CPUID bits and kernel files, and their judgement.
-// Invariants: (1) each state of RTM has its one right answer. (2) whatever is not yes has a cause and a remedy, for any facts. (3) the command
-//             says yes to what this machine does and never fails.
+// tests/tool_doctor_test.cpp -- tmh doctor: facts read from faked CPUID bits and kernel files, and
+// their judgement.
+// Invariants: (1) each state of RTM has its one right answer. (2) whatever is not yes has a cause
+//             and a remedy, for any facts. (3) the command says yes to what this machine does and
+//             never fails.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,8 +35,8 @@ constexpr std::uint32_t kAlwaysAbort = 1u << 11;          // CPUID 7.EDX
 constexpr std::uint32_t kForceAbort = 1u << 13, kCapabilities = 1u << 29;
 
 const Finding &find(const Findings &findings, const std::string &subject) {
-  const auto at =
-      std::find_if(findings.begin(), findings.end(), [&](const auto &one) { return one.subject == subject; });
+  const auto at = std::find_if(findings.begin(), findings.end(),
+                               [&](const auto &one) { return one.subject == subject; });
   static const Finding kNone{"", "", Verdict::kNo, "no such finding", "", ""};
   EXPECT_NE(at, findings.end()) << subject;
   return at == findings.end() ? kNone : *at;
@@ -49,13 +51,15 @@ void expect_explained(const Findings &findings) {
   }
 }
 
-// A machine of this test's making: a Xeon on bare metal with a kernel of today, on which everything works.
+// A machine of this test's making: a Xeon on bare metal with a kernel of today, on which everything
+// works.
 class FakeMachine {
  public:
   FakeMachine() {
     write("/proc/cmdline", "BOOT_IMAGE=/vmlinuz root=/dev/sda1 quiet");
     write("/proc/cpuinfo", "processor\t: 0\nmicrocode\t: 0xd0003e7\n");
-    write("/proc/self/status", "Name:\ttmh\nSigCgt:\t0000000000000400\nCapEff:\t0000000000000000\n");
+    write("/proc/self/status",
+          "Name:\ttmh\nSigCgt:\t0000000000000400\nCapEff:\t0000000000000000\n");
     write("/proc/meminfo", "CommitLimit:    8000000 kB\nCommitted_AS:    1000000 kB\n");
     write("/proc/sys/kernel/osrelease", "6.18.0");
     write("/proc/sys/kernel/perf_event_paranoid", "1");
@@ -65,7 +69,8 @@ class FakeMachine {
     write("/proc/sys/vm/overcommit_memory", "0");
     write("/proc/sys/vm/unprivileged_userfaultfd", "0");
     write("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never");
-    write("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "always within_size advise [never] deny force");
+    write("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+          "always within_size advise [never] deny force");
     write("/sys/devices/system/cpu/vulnerabilities/tsx_async_abort", "Not affected");
     write("/sys/devices/system/cpu/vulnerabilities/mmio_stale_data", "Not affected");
     write("/sys/bus/event_source/devices/cpu/type", "4");
@@ -75,7 +80,8 @@ class FakeMachine {
     counters.pmu = "Intel Icelake";
     counters.pmu_events = 70;
     counters.events = {{"perf::CPU-CYCLES", "", 0}, {"RTM_RETIRED:START", "", 0}};
-    storage = {"/srv", 0, "ext4", false, false, false, true, 100ull << 30, 200ull << 30, 0, 21, 90, 80, 120, 0, 70};
+    storage = {"/srv",       0, "ext4", false, false, false, true, 100ull << 30,
+               200ull << 30, 0, 21,     90,    80,    120,   0,    70};
   }
 
   void write(const std::string &path, const std::string &text) {
@@ -127,10 +133,14 @@ TEST(ToolDoctor, RtmThatWorks) {
   FakeMachine fake;
   fake.trial = {true, false, 1'003, kTrialCommits, {{0, 2}, {6, 1}}};
   const Findings found = fake.findings();
-  for (const Finding &one : found) EXPECT_EQ(one.verdict, Verdict::kYes) << one.subject << ": " << one.cause;
-  EXPECT_NE(find(found, "RTM").found.find("1000 of 1003"), std::string::npos) << find(found, "RTM").found;
-  EXPECT_NE(find(found, "RTM").found.find("retry+conflict: 1"), std::string::npos) << find(found, "RTM").found;
-  EXPECT_NE(find(found, "RTM listed by CPUID").found.find("family 6 model 106 stepping 6, microcode 0xd0003e7"),
+  for (const Finding &one : found)
+    EXPECT_EQ(one.verdict, Verdict::kYes) << one.subject << ": " << one.cause;
+  EXPECT_NE(find(found, "RTM").found.find("1000 of 1003"), std::string::npos)
+      << find(found, "RTM").found;
+  EXPECT_NE(find(found, "RTM").found.find("retry+conflict: 1"), std::string::npos)
+      << find(found, "RTM").found;
+  EXPECT_NE(find(found, "RTM listed by CPUID")
+                .found.find("family 6 model 106 stepping 6, microcode 0xd0003e7"),
             std::string::npos)
       << find(found, "RTM listed by CPUID").found;
 }
@@ -143,19 +153,22 @@ TEST(ToolDoctor, TsxOffByBootNamesTheLineToChange) {
   fake.write("/sys/devices/system/cpu/vulnerabilities/tsx_async_abort", "Mitigation: TSX disabled");
   Findings found = fake.findings();
   EXPECT_EQ(find(found, "RTM").verdict, Verdict::kNo);
-  EXPECT_NE(find(found, "RTM").remedy.find("tsx=on (GRUB_CMDLINE_LINUX in /etc/default/grub"), std::string::npos);
+  EXPECT_NE(find(found, "RTM").remedy.find("tsx=on (GRUB_CMDLINE_LINUX in /etc/default/grub"),
+            std::string::npos);
   EXPECT_EQ(find(found, "kernel leaves TSX on").verdict, Verdict::kNo);
   EXPECT_NE(find(found, "kernel leaves TSX on").found.find("tsx=off"), std::string::npos);
   EXPECT_NE(find(found, "kernel leaves TSX on").remedy.find("put tsx=on"), std::string::npos);
   EXPECT_EQ(find(found, "no TSX asynchronous abort").verdict, Verdict::kYes);
-  // Without permission to read MSRs nobody can tell whether the processor has any: said, not guessed.
+  // Without permission to read MSRs nobody can tell whether the processor has any: said, not
+  // guessed.
   fake.msrs.clear();
   found = fake.findings();
   EXPECT_EQ(find(found, "kernel leaves TSX on").verdict, Verdict::kLimited);
   // A processor without the switch: tsx= has no part in it, and nobody is sent to the boot loader.
   fake.msrs[0x10a] = 0;
   found = fake.findings();
-  EXPECT_EQ(find(found, "RTM").remedy.find("tsx=on"), std::string::npos) << find(found, "RTM").remedy;
+  EXPECT_EQ(find(found, "RTM").remedy.find("tsx=on"), std::string::npos)
+      << find(found, "RTM").remedy;
   EXPECT_EQ(find(found, "kernel leaves TSX on").verdict, Verdict::kYes);
 }
 
@@ -182,7 +195,8 @@ TEST(ToolDoctor, ForceAbortIsThePerformanceCountersFault) {
   fake.trial = {true, false, 20 * kTrialCommits, 0, {{0, 20 * kTrialCommits}}};
   Findings found = fake.findings();
   EXPECT_EQ(find(found, "RTM").verdict, Verdict::kNo);
-  EXPECT_NE(find(found, "microcode lets RTM commit").remedy.find("allow_tsx_force_abort"), std::string::npos);
+  EXPECT_NE(find(found, "microcode lets RTM commit").remedy.find("allow_tsx_force_abort"),
+            std::string::npos);
   fake.msrs[0x10f] = 0;
   found = fake.findings();
   EXPECT_EQ(find(found, "microcode lets RTM commit").verdict, Verdict::kYes);
@@ -227,7 +241,8 @@ TEST(ToolDoctor, UserfaultfdRefusedMissingOrOld) {
   fake.pages.userfaultfd = EPERM;
   fake.pages.wp_async = kNotTried;
   fake.pages.tracking = "signal-hot";
-  fake.pages.tracking_reason = "kernel tracking is not permitted here: userfaultfd: Operation not permitted";
+  fake.pages.tracking_reason =
+      "kernel tracking is not permitted here: userfaultfd: Operation not permitted";
   Findings found = fake.findings();
   EXPECT_EQ(find(found, "userfaultfd").verdict, Verdict::kNo);
   EXPECT_NE(find(found, "userfaultfd").remedy.find("seccomp"), std::string::npos);
@@ -248,12 +263,14 @@ TEST(ToolDoctor, OldKernelsAreToldApart) {
   fake.pages.pagemap_scan = ENOTTY;
   fake.pages.guards = EINVAL;
   const Findings found = fake.findings();
-  for (const char *subject : {"userfaultfd WP_ASYNC", "PAGEMAP_SCAN", "guard pages (MADV_GUARD_INSTALL on files)"}) {
+  for (const char *subject :
+       {"userfaultfd WP_ASYNC", "PAGEMAP_SCAN", "guard pages (MADV_GUARD_INSTALL on files)"}) {
     EXPECT_EQ(find(found, subject).verdict, Verdict::kNo) << subject;
     EXPECT_NE(find(found, subject).found.find("6.1.0"), std::string::npos) << subject;
     EXPECT_NE(find(found, subject).remedy.find("newer kernel"), std::string::npos) << subject;
   }
-  EXPECT_NE(find(found, "guard pages (MADV_GUARD_INSTALL on files)").cause.find("6.15"), std::string::npos);
+  EXPECT_NE(find(found, "guard pages (MADV_GUARD_INSTALL on files)").cause.find("6.15"),
+            std::string::npos);
 }
 
 TEST(ToolDoctor, PerfEventParanoid) {
@@ -262,19 +279,22 @@ TEST(ToolDoctor, PerfEventParanoid) {
     const char *paranoid;
     Verdict verdict;
   };
-  for (const Case &one : {Case{"-1", Verdict::kYes}, Case{"1", Verdict::kYes}, Case{"2", Verdict::kLimited},
-                          Case{"3", Verdict::kNo}, Case{"4", Verdict::kNo}}) {
+  for (const Case &one :
+       {Case{"-1", Verdict::kYes}, Case{"1", Verdict::kYes}, Case{"2", Verdict::kLimited},
+        Case{"3", Verdict::kNo}, Case{"4", Verdict::kNo}}) {
     fake.write("/proc/sys/kernel/perf_event_paranoid", one.paranoid);
     fake.pages.perf_open = one.verdict == Verdict::kYes ? 0 : EACCES;
     fake.counters.events[0].open_error = one.verdict == Verdict::kNo ? EACCES : 0;
     const Findings found = fake.findings();
     EXPECT_EQ(find(found, "permission to count").verdict, one.verdict) << one.paranoid;
     const Finding &ring = find(found, "perf page-fault events");
-    EXPECT_EQ(ring.verdict, one.verdict == Verdict::kYes ? Verdict::kYes : Verdict::kNo) << one.paranoid;
+    EXPECT_EQ(ring.verdict, one.verdict == Verdict::kYes ? Verdict::kYes : Verdict::kNo)
+        << one.paranoid;
     if (ring.verdict != Verdict::kYes) {
       EXPECT_NE(ring.remedy.find("perf_event_paranoid=1"), std::string::npos);
     }
-    EXPECT_EQ(find(found, "perf::CPU-CYCLES").verdict, one.verdict == Verdict::kNo ? Verdict::kNo : Verdict::kYes);
+    EXPECT_EQ(find(found, "perf::CPU-CYCLES").verdict,
+              one.verdict == Verdict::kNo ? Verdict::kNo : Verdict::kYes);
   }
   // CAP_PERFMON (bit 38) permits whatever the number says.
   fake.write("/proc/self/status", "CapEff:\t0000004000000000\n");
@@ -282,10 +302,12 @@ TEST(ToolDoctor, PerfEventParanoid) {
   EXPECT_EQ(find(fake.findings(), "permission to count").verdict, Verdict::kYes);
   // In spite of it: a sandbox, and no sysctl helps.
   fake.pages.perf_open = EPERM;
-  EXPECT_EQ(find(fake.findings(), "perf page-fault events").remedy.find("sysctl"), std::string::npos);
+  EXPECT_EQ(find(fake.findings(), "perf page-fault events").remedy.find("sysctl"),
+            std::string::npos);
   fake.pages.perf_open = 0;
   fake.pages.perf_ring = EPERM;
-  EXPECT_NE(find(fake.findings(), "perf page-fault events").remedy.find("mlock"), std::string::npos);
+  EXPECT_NE(find(fake.findings(), "perf page-fault events").remedy.find("mlock"),
+            std::string::npos);
 }
 
 TEST(ToolDoctor, ProtectionKeysSayWhatTheirAbsenceCosts) {
@@ -307,9 +329,11 @@ TEST(ToolDoctor, HugePagesOvercommitAndAreas) {
   EXPECT_EQ(find(found, "no huge pages in the way").verdict, Verdict::kLimited);
   EXPECT_NE(find(found, "no huge pages in the way").remedy.find("madvise >"), std::string::npos);
   EXPECT_EQ(find(found, "address space for segments").verdict, Verdict::kNo);
-  EXPECT_NE(find(found, "address space for segments").remedy.find("vm.overcommit_memory=0"), std::string::npos);
+  EXPECT_NE(find(found, "address space for segments").remedy.find("vm.overcommit_memory=0"),
+            std::string::npos);
   EXPECT_EQ(find(found, "memory areas").verdict, Verdict::kLimited);
-  fake.write("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "[always] within_size advise never deny force");
+  fake.write("/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+             "[always] within_size advise never deny force");
   found = fake.findings();
   EXPECT_NE(find(found, "no huge pages in the way").cause.find("tmpfs"), std::string::npos);
 }
@@ -350,7 +374,8 @@ TEST(ToolDoctor, FoldersInMemoryAndFullDisks) {
   EXPECT_EQ(find(found, "free space").verdict, Verdict::kNo);
   EXPECT_NE(find(found, "free space").remedy.find("kDiskFull"), std::string::npos);
   EXPECT_EQ(find(found, "writing").verdict, Verdict::kNo);
-  EXPECT_TRUE(std::none_of(found.begin(), found.end(), [](const auto &one) { return one.subject == "fdatasync"; }));
+  EXPECT_TRUE(std::none_of(found.begin(), found.end(),
+                           [](const auto &one) { return one.subject == "fdatasync"; }));
   fake.storage.write_error = EROFS;
   EXPECT_NE(find(fake.findings(), "writing").cause.find("read-only"), std::string::npos);
   fake.storage.folder_error = ENOENT;
@@ -374,7 +399,8 @@ TEST(ToolDoctor, EveryNoIsExplained) {
   std::mt19937_64 random(seed());
   const auto flip = [&] { return (random() & 1) != 0; };
   const auto error = [&] {
-    static constexpr int kErrors[] = {kNotTried, 0, EPERM, EACCES, ENOSYS, EINVAL, ENOTTY, ENOENT, ENOSPC, EROFS, EIO};
+    static constexpr int kErrors[] = {kNotTried, 0,      EPERM,  EACCES, ENOSYS, EINVAL,
+                                      ENOTTY,    ENOENT, ENOSPC, EROFS,  EIO};
     return kErrors[random() % std::size(kErrors)];
   };
   for (int round = 0; round < 2'000; ++round) {
@@ -390,15 +416,26 @@ TEST(ToolDoctor, EveryNoIsExplained) {
     facts.rtm.trial.was_made = flip();
     facts.rtm.trial.was_illegal = flip();
     facts.rtm.trial.attempts = cpu.attempts = static_cast<std::uint32_t>(random() % 20'000);
-    facts.rtm.trial.commits = cpu.commits = flip() ? static_cast<std::uint32_t>(random() % 1'001) : 0;
+    facts.rtm.trial.commits = cpu.commits =
+        flip() ? static_cast<std::uint32_t>(random() % 1'001) : 0;
     if (flip()) facts.rtm.trial.aborts[static_cast<std::uint32_t>(random())] = 1;
     if (flip()) facts.rtm.force_aborts = flip();
     facts.rtm.has_force_abort = flip();
     facts.rtm.catches_sigill = flip();
     facts.rtm.mmio_state = flip() ? "" : "Vulnerable";
     PageTrials &trials = facts.pages.trials;
-    trials = {
-        flip() ? 4096 : 16384, error(), error(), error(), error(), error(), error(), error(), random(), "", "why", ""};
+    trials = {flip() ? 4096 : 16384,
+              error(),
+              error(),
+              error(),
+              error(),
+              error(),
+              error(),
+              error(),
+              random(),
+              "",
+              "why",
+              ""};
     if (flip()) trials.tracking = flip() ? "kernel-hot" : "signal";
     if (flip()) trials.key_refusal = "the processor has none";
     facts.pages.huge_pages = flip() ? "" : "always";
@@ -407,8 +444,9 @@ TEST(ToolDoctor, EveryNoIsExplained) {
     if (flip()) facts.pages.overcommit = static_cast<std::int64_t>(random() % 3);
     facts.pages.may_perfmon = flip();
     facts.pages.may_bpf = flip();
-    facts.topology = {flip() ? "" : "no", flip() ? 1u : 2u,   1, 2, flip() ? 1u : 2u, flip() ? 32768u : 0,
-                      flip() ? 8u : 0,    flip() ? 64u : 128u};
+    facts.topology = {
+        flip() ? "" : "no", flip() ? 1u : 2u,   1, 2, flip() ? 1u : 2u, flip() ? 32768u : 0,
+        flip() ? 8u : 0,    flip() ? 64u : 128u};
     facts.counters.pmu = flip() ? "" : "Intel Icelake";
     facts.counters.library_error = flip() ? "" : "not supported";
     facts.counters.kernel_has_pmu = flip();

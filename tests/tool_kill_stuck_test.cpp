@@ -1,7 +1,11 @@
-// tests/tool_kill_stuck_test.cpp -- tmh kill-stuck on participants that sleep, are stopped, query, or cannot abort.
-// Invariants: (1) an instance that was asked ends ABORTED, as by a conflict, and leaves nothing; a later one of the same participant is not hit.
-//             (2) queries and irrevocable instances are left alone, and told. (3) nothing is killed without --kill; with it others go on, what
-//             the process held is free, and nobody else dies. (4) a stopped holder of the domain's lock hangs the command for a bounded time.
+// tests/tool_kill_stuck_test.cpp -- tmh kill-stuck on participants that sleep, are stopped, query,
+// or cannot abort.
+// Invariants: (1) an instance that was asked ends ABORTED, as by a conflict, and leaves nothing; a
+//             later one of the same participant is not hit.
+//             (2) queries and irrevocable instances are left alone, and told. (3) nothing is killed
+//                 without --kill; with it others go on, what
+//             the process held is free, and nobody else dies. (4) a stopped holder of the domain's
+//             lock hangs the command for a bounded time.
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -54,7 +58,9 @@ class ToolKillStuck : public ::testing::Test {
   }
   static std::string outcome(const json &document) {
     EXPECT_EQ(document.at("instances").size(), 1u) << document;
-    return document.at("instances").empty() ? "" : document.at("instances")[0].at("outcome").get<std::string>();
+    return document.at("instances").empty()
+               ? ""
+               : document.at("instances")[0].at("outcome").get<std::string>();
   }
   void await(const std::atomic<std::uint32_t> &flag, std::uint32_t value = 1) {
     const auto deadline = std::chrono::steady_clock::now() + hang_deadline();
@@ -84,7 +90,8 @@ class ToolKillStuck : public ::testing::Test {
   void stop(std::size_t child) {
     children_.kill(child, SIGSTOP);
     siginfo_t info{};
-    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children_.pid(child)), &info, WSTOPPED | WNOWAIT), 0);
+    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children_.pid(child)), &info, WSTOPPED | WNOWAIT),
+              0);
   }
 
   MemoryFolder folder_;
@@ -107,7 +114,9 @@ DomainOptions hybrid() {
 
 class ToolKillStuckUpdate : public ToolKillStuck, public ::testing::WithParamInterface<int> {
  protected:
-  static DomainOptions options() { return GetParam() == 0 ? lazy_pages() : GetParam() == 1 ? eager_pages() : hybrid(); }
+  static DomainOptions options() {
+    return GetParam() == 0 ? lazy_pages() : GetParam() == 1 ? eager_pages() : hybrid();
+  }
 };
 INSTANTIATE_TEST_SUITE_P(LazyEagerHybrid, ToolKillStuckUpdate, ::testing::Values(0, 1, 2));
 
@@ -129,8 +138,9 @@ TEST_P(ToolKillStuckUpdate, AStoppedOneIsKilledOnlyWhenTold) {
   for (const json &one : stat.at("participants"))
     EXPECT_EQ(one.at("stopped"), one.at("pid") == asked.at("instances")[0].at("pid"));
   EXPECT_NE(run_tmh({"stat", domain()}).out.find(", stopped: "), std::string::npos);
-  EXPECT_NE(run_tmh({"top", domain(), "--once", "--interval", "0.01"}).out.find("  stopped, update "),
-            std::string::npos);
+  EXPECT_NE(
+      run_tmh({"top", domain(), "--once", "--interval", "0.01"}).out.find("  stopped, update "),
+      std::string::npos);
   EXPECT_TRUE(children_.running(child));
   EXPECT_EQ(outcome(ask({"--older-than", "0", "--kill"}, 0)), "killed");
   EXPECT_EQ(children_.wait(child).signal, SIGKILL);
@@ -191,7 +201,8 @@ TEST_F(ToolKillStuck, AQueryIsLeftAloneAndToldAndFreedByDeath) {
       EXPECT_EQ(word_of(segment, 1), 0u) << "its snapshot";
     });
   };
-  const std::size_t first = children_.spawn("reader", read), second = children_.spawn("reader to be killed", read);
+  const std::size_t first = children_.spawn("reader", read),
+                    second = children_.spawn("reader to be killed", read);
   await(flags_->stuck, 2);
   const Domain open = Domain::open(domain());
   const Segment segment = open.map("a.db", raw_pages(64));
@@ -246,10 +257,11 @@ TEST_F(ToolKillStuck, AStoppedHolderOfTheLockIsToldInABoundedTime) {
   EXPECT_EQ(open.participants().size(), 1u);
 }
 
-// Stopped with its line locked: before its commit point it FAILs, behind it, it cannot. Either way its death lets the others go on.
+// Stopped with its line locked: before its commit point it FAILs, behind it, it cannot. Either way
+// its death lets the others go on.
 TEST_F(ToolKillStuck, OneThatIsStoppedInItsCommitAtLines) {
-  const std::pair<platform::Step, std::string> steps[] = {{platform::Step::kLineLock, "failed"},
-                                                          {platform::Step::kLineCommitPoint, "committed"}};
+  const std::pair<platform::Step, std::string> steps[] = {
+      {platform::Step::kLineLock, "failed"}, {platform::Step::kLineCommitPoint, "committed"}};
   for (const auto &[step, expected] : steps) {
     SCOPED_TRACE(expected);
     static platform::Step stop_at;
@@ -265,7 +277,8 @@ TEST_F(ToolKillStuck, OneThatIsStoppedInItsCommitAtLines) {
       atomically(site, [&](Fields) { ++field; });
     });
     siginfo_t info{};
-    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children_.pid(child)), &info, WSTOPPED | WNOWAIT), 0);
+    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children_.pid(child)), &info, WSTOPPED | WNOWAIT),
+              0);
     const json asked = ask_pid(child, 3);
     EXPECT_EQ(outcome(asked), expected);
     EXPECT_EQ(asked.at("instances")[0].at("level"), "line");
@@ -316,8 +329,10 @@ TEST_F(ToolKillStuck, WhoIsNoParticipantIsRefusedAndNotKilled) {
     const Domain open = Domain::open(domain());
     EXPECT_EQ(ask_pid(stranger, 3, {"--kill"}).at("error"), "kBadArgument");
     EXPECT_EQ(ask({"--pid", "4194304", "--kill"}, 3).at("error"), "kBadArgument");
-    EXPECT_TRUE(ask({"--older-than", "0", "--kill"}, 0).at("instances").empty()) << "nobody runs one";
-    EXPECT_NE(run_tmh({"kill-stuck", domain()}).out.find("no such instance runs"), std::string::npos);
+    EXPECT_TRUE(ask({"--older-than", "0", "--kill"}, 0).at("instances").empty())
+        << "nobody runs one";
+    EXPECT_NE(run_tmh({"kill-stuck", domain()}).out.find("no such instance runs"),
+              std::string::npos);
     EXPECT_TRUE(ask({"--pid", std::to_string(getpid()), "--kill"}, 0).at("instances").empty())
         << "this process is idle";
   }

@@ -1,6 +1,8 @@
-// tests/tool_latency_test.cpp -- what a domain records of how long its instances take, by the library and by tmh stat.
-// Invariants: (1) with `full` every attempt is counted once, by site, level and outcome; the dead's stay. (2) whatever the file's bytes are,
-//             readers end by themselves, and the domain opens or says why not.
+// tests/tool_latency_test.cpp -- what a domain records of how long its instances take, by the
+// library and by tmh stat.
+// Invariants: (1) with `full` every attempt is counted once, by site, level and outcome; the dead's
+//             stay. (2) whatever the file's bytes are, readers end by themselves, and the domain
+//             opens or says why not.
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -40,10 +42,12 @@ class LatencyOfDomain : public ::testing::Test {
   void SetUp() override { unsetenv("TMH_LATENCY"); }
   std::string domain() const { return folder_ / "domain"; }
   std::string file() const { return storage::latency_path(domain()); }
-  static std::uint64_t count(const Domain &open, LatencyLevel level, AbortCause outcome, const std::string &site = {}) {
+  static std::uint64_t count(const Domain &open, LatencyLevel level, AbortCause outcome,
+                             const std::string &site = {}) {
     std::uint64_t sum = 0;
     for (const LatencySeries &one : open.latencies())
-      if (one.level == level && one.outcome == outcome && one.site == site) sum += one.histogram.count();
+      if (one.level == level && one.outcome == outcome && one.site == site)
+        sum += one.histogram.count();
     return sum;
   }
   json stat(int exit_code = 0) {
@@ -61,17 +65,20 @@ TEST_F(LatencyOfDomain, FullCountsEveryAttemptByLevelAndOutcome) {
   const Segment segment = open.map("a.db", raw_pages(64));
   commit(open, segment, 30);
   for (int i = 0; i < 7; ++i) (void)query(open, [&] { return word_of(segment, 1); });
-  EXPECT_THROW(atomically(open, [&] { throw std::runtime_error("rolled back"); }), std::runtime_error);
+  EXPECT_THROW(atomically(open, [&] { throw std::runtime_error("rolled back"); }),
+               std::runtime_error);
   EXPECT_EQ(count(open, LatencyLevel::kPages, AbortCause::kNone), 30u);
   EXPECT_EQ(count(open, LatencyLevel::kQueries, AbortCause::kNone), 7u);
   EXPECT_EQ(count(open, LatencyLevel::kPages, AbortCause::kUser), 1u);
   const json document = stat();
   EXPECT_EQ(document.at("latency").at("pages").at("count"), 30);
   EXPECT_GT(document.at("latency").at("pages").at("p50_ns"), 0);
-  EXPECT_GE(document.at("latency").at("pages").at("max_ns"), document.at("latency").at("pages").at("p999_ns"));
+  EXPECT_GE(document.at("latency").at("pages").at("max_ns"),
+            document.at("latency").at("pages").at("p999_ns"));
   EXPECT_EQ(document.at("latencies").size(), 3u);
   EXPECT_NE(run_tmh({"stat", domain()}).out.find("pages, aborted: user"), std::string::npos);
-  EXPECT_NE(run_tmh({"stat", domain(), "--csv"}).out.find(",latency_pages_p99_ns,"), std::string::npos);
+  EXPECT_NE(run_tmh({"stat", domain(), "--csv"}).out.find(",latency_pages_p99_ns,"),
+            std::string::npos);
 }
 
 TEST_F(LatencyOfDomain, SitesHaveTheirOwnAtBothLevels) {
@@ -123,7 +130,8 @@ TEST_F(LatencyOfDomain, CommitsOfLevelOneAreCountedForTheirParticipantAndOutlive
     const Site site(d, "small", "never");
     auto &cell = *reinterpret_cast<field<long> *>(s.data());
     for (int i = 0; i < 20; ++i) atomically(site, [&](Fields) { cell += 1; });
-    EXPECT_THROW(atomically(site, [&](Fields) { throw std::runtime_error("rolled back"); }), std::runtime_error);
+    EXPECT_THROW(atomically(site, [&](Fields) { throw std::runtime_error("rolled back"); }),
+                 std::runtime_error);
   };
   for (const std::uint64_t times : {1u, 2u}) {
     in_domain(domain(), {}, Ending::kKilled, work);
@@ -136,7 +144,8 @@ TEST_F(LatencyOfDomain, CommitsOfLevelOneAreCountedForTheirParticipantAndOutlive
   const json after = stat();
   for (const json &one : after.at("participants")) {
     if (one.at("pid") != getpid()) continue;
-    EXPECT_EQ(one.at("counters").at("line_commits"), 20) << "and not those of who had the context before";
+    EXPECT_EQ(one.at("counters").at("line_commits"), 20)
+        << "and not those of who had the context before";
     EXPECT_EQ(one.at("counters").at("line_aborts").at("user"), 1);
   }
 }
@@ -145,10 +154,11 @@ TEST_F(LatencyOfDomain, OutlivesTheDeathOfAllAndGoesWithTheLastWhoCloses) {
   in_domain(domain(), timed_options(Latency::kFull), Ending::kKilled,
             [](const Domain &d, const Segment &s) { commit(d, s, 50); });
   EXPECT_EQ(stat().at("latency").at("pages").at("count"), 50);
-  in_domain(domain(), timed_options(Latency::kFull), Ending::kClosed, [&](const Domain &d, const Segment &s) {
-    commit(d, s, 5);
-    EXPECT_EQ(count(d, LatencyLevel::kPages, AbortCause::kNone), 55u);
-  });
+  in_domain(domain(), timed_options(Latency::kFull), Ending::kClosed,
+            [&](const Domain &d, const Segment &s) {
+              commit(d, s, 5);
+              EXPECT_EQ(count(d, LatencyLevel::kPages, AbortCause::kNone), 55u);
+            });
   EXPECT_FALSE(std::filesystem::exists(file()));
 }
 
@@ -200,8 +210,10 @@ TEST_F(LatencyOfDomain, HostileBytesStopNobody) {
   std::mt19937_64 random(seed());
   for (int round = 0; round < 12; ++round) {
     std::string bytes = whole.substr(0, round % 3 == 2 ? random() % whole.size() : whole.size());
-    const std::size_t to = std::min<std::size_t>(bytes.size(), sizeof(storage::LatencyHeaderV1) + 16 * 4096);
-    for (int i = 0; i < 4000 && to > 64; ++i) bytes[64 + random() % (to - 64)] = static_cast<char>(random());
+    const std::size_t to =
+        std::min<std::size_t>(bytes.size(), sizeof(storage::LatencyHeaderV1) + 16 * 4096);
+    for (int i = 0; i < 4000 && to > 64; ++i)
+      bytes[64 + random() % (to - 64)] = static_cast<char>(random());
     write_file(file(), bytes);
     (void)stat();
     in_domain(domain(), timed_options(Latency::kFull), Ending::kKilled,

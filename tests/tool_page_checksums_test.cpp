@@ -40,7 +40,8 @@ using tools::PartState;
 
 constexpr const char *kTable = "page checksums";
 
-DomainOptions with_checksums(PageChecksums use = PageChecksums::kOn, Levels levels = Levels::kPage) {
+DomainOptions with_checksums(PageChecksums use = PageChecksums::kOn,
+                             Levels levels = Levels::kPage) {
   DomainOptions options = durable_options();
   options.page_checksums = use;
   options.levels = levels;
@@ -54,7 +55,8 @@ class PageChecksumsTest : public ::testing::Test {
   [[nodiscard]] bool has_table() const { return fs::exists(table()); }
 
   // "a.db": 64 raw pages; "h.db": a heap; "sparse.db": one page of 3,000.
-  static void make(const std::string &folder, const DomainOptions &options, const std::string &backup = "") {
+  static void make(const std::string &folder, const DomainOptions &options,
+                   const std::string &backup = "") {
     in_domain(folder, options, Ending::kClosed, [&](const Domain &d, const Segment &s) {
       const Segment heap = d.map("h.db"), sparse = d.map("sparse.db", raw_pages(3'000));
       atomically(d, [&] {
@@ -68,7 +70,9 @@ class PageChecksumsTest : public ::testing::Test {
   // The parts that concern the checksums: of the table, and of pages.
   static std::vector<Part> look(const std::string &folder) {
     std::vector<Part> parts = tools::check_domain(folder);
-    std::erase_if(parts, [](const Part &part) { return part.name != kTable && part.name.rfind("page ", 0) != 0; });
+    std::erase_if(parts, [](const Part &part) {
+      return part.name != kTable && part.name.rfind("page ", 0) != 0;
+    });
     return parts;
   }
   static void expect_sound(const std::string &folder) {
@@ -79,7 +83,8 @@ class PageChecksumsTest : public ::testing::Test {
   static void flip(const std::string &path, std::size_t offset, unsigned by = 0xff) {
     const std::string byte = read_file(path).substr(offset, 1);
     ASSERT_EQ(byte.size(), 1U);
-    patch_file(path, offset, std::string(1, static_cast<char>(static_cast<unsigned char>(byte[0]) ^ by)));
+    patch_file(path, offset,
+               std::string(1, static_cast<char>(static_cast<unsigned char>(byte[0]) ^ by)));
   }
   // Changes single bytes of the data files, one after the other: each is found, and named.
   static void expect_all_found(const std::string &folder, int changes) {
@@ -122,7 +127,8 @@ TEST_F(PageChecksumsTest, ABackupHasThemAlsoWhereTheDomainHasNot) {
     expect_sound(copy);
     expect_all_found(copy, 15);
     // Once it has been opened it is a domain as the one it was made of.
-    in_domain(copy, durable_options(), Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
+    in_domain(copy, durable_options(), Ending::kClosed,
+              [](const Domain &d, const Segment &s) { commit(d, s, 5); });
     EXPECT_EQ(fs::exists(storage::checksums_path(copy)), use == PageChecksums::kOn);
     if (use == PageChecksums::kOn) expect_sound(copy);
   }
@@ -131,7 +137,8 @@ TEST_F(PageChecksumsTest, ABackupHasThemAlsoWhereTheDomainHasNot) {
 TEST_F(PageChecksumsTest, WhoseRecoveryDiedInABackupIsNotCalledDamaged) {
   const std::string copy = folder_ / "copy";
   make(domain(), with_checksums(), copy);
-  in_domain(copy, durable_options(), Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
+  in_domain(copy, durable_options(), Ending::kKilled,
+            [](const Domain &d, const Segment &s) { commit(d, s, 5); });
   const std::vector<Part> parts = look(copy);
   ASSERT_EQ(parts.size(), 1U);
   EXPECT_EQ(parts[0].state, PartState::kUnchecked) << parts[0].message;
@@ -143,7 +150,8 @@ TEST_F(PageChecksumsTest, APageThatWentBadStaysBadOverLaterOpenings) {
   make(domain(), with_checksums());
   flip(domain() + "/a.db", 40 * kPageBytes + 100);
   for (int i = 0; i < 2; ++i) {
-    in_domain(domain(), durable_options(), Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
+    in_domain(domain(), durable_options(), Ending::kClosed,
+              [](const Domain &d, const Segment &s) { commit(d, s, 5); });
     const std::vector<Part> parts = look(domain());
     ASSERT_EQ(parts.size(), 2U);
     EXPECT_EQ(parts[1].name, "page 40 of a.db");
@@ -171,7 +179,8 @@ TEST_F(PageChecksumsTest, ADamagedTableIsToldAsSuch) {
     expect_told("byte " + std::to_string(at));
     write_file(table(), whole);
   }
-  for (const std::size_t bytes : {std::size_t{0}, std::size_t{100}, std::size_t{4096}, whole.size() - 1}) {
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{100}, std::size_t{4096}, whole.size() - 1}) {
     fs::resize_file(table(), bytes);
     expect_told(std::to_string(bytes) + " bytes");
     write_file(table(), whole);
@@ -179,7 +188,8 @@ TEST_F(PageChecksumsTest, ADamagedTableIsToldAsSuch) {
   expect_sound(domain());
   // Others can use the domain, and the next close makes a new one.
   flip(table(), 5000);
-  in_domain(domain(), durable_options(), Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
+  in_domain(domain(), durable_options(), Ending::kClosed,
+            [](const Domain &d, const Segment &s) { commit(d, s, 5); });
   expect_sound(domain());
 }
 
@@ -210,10 +220,12 @@ TEST_F(PageChecksumsTest, DeathAtEachFileOperationIsNeverCalledDamage) {
       });
       is_through = end.succeeded();
       ASSERT_TRUE(is_through || end.signal == SIGKILL);
-      for (const Part &part : look(domain())) EXPECT_NE(part.state, PartState::kDamaged) << at << ": " << part.message;
+      for (const Part &part : look(domain()))
+        EXPECT_NE(part.state, PartState::kDamaged) << at << ": " << part.message;
       // The next close makes a table of it, every third time: so deaths follow each other, too.
       if (at % 3 != 0) continue;
-      in_domain(domain(), options, Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 3); });
+      in_domain(domain(), options, Ending::kClosed,
+                [](const Domain &d, const Segment &s) { commit(d, s, 3); });
       expect_sound(domain());
     }
   }
@@ -252,7 +264,8 @@ TEST_F(PageChecksumsTest, WrongValuesAndVolatileDomainsAreRefused) {
     DomainOptions options = durable_options();
     options.page_checksums = static_cast<PageChecksums>(3);
     expect_error(
-        Errc::kBadArgument, [&] { (void)Domain::open(domain(), options); }, "right values: off, on");
+        Errc::kBadArgument, [&] { (void)Domain::open(domain(), options); },
+        "right values: off, on");
     ::setenv("TMH_PAGE_CHECKSUMS", "yes", 1);
     expect_error(
         Errc::kBadArgument, [&] { (void)Domain::open(domain(), durable_options()); },
@@ -263,7 +276,8 @@ TEST_F(PageChecksumsTest, WrongValuesAndVolatileDomainsAreRefused) {
     expect_error(
         Errc::kNotDurable, [&] { (void)Domain::open(domain(), is_volatile); }, "page checksums");
     EXPECT_FALSE(fs::exists(domain() + "/tmh.control")) << "a refused open leaves no domain";
-    Domain::open(domain(), DomainOptions{}).close();  // the variable is of all domains that a program opens
+    // the variable is of all domains that a program opens
+    Domain::open(domain(), DomainOptions{}).close();
     EXPECT_FALSE(has_table());
   });
 }

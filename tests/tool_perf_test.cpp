@@ -1,7 +1,8 @@
 // tests/tool_perf_test.cpp -- tmh perf as a program.
-// Invariants: (1) the exit status is the program's, as a shell tells it. (2) the program's own output is not touched; the report is on standard
-//             error or in the file. (3) an event that cannot be counted is named with its cause and changes nothing else. (4) it does not
-//             leave the program behind when it is told to end.
+// Invariants: (1) the exit status is the program's, as a shell tells it. (2) the program's own
+//             output is not touched; the report is on standard error or in the file. (3) an event
+//             that cannot be counted is named with its cause and changes nothing else. (4) it does
+//             not leave the program behind when it is told to end.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -38,8 +39,8 @@ json event_of(const json &document, const std::string &name) {
 }
 
 TEST(ToolPerf, CountsAProgramAndKeepsItsOutputApart) {
-  const ProgramEnd end =
-      perf({"-e", "page-faults,context-switches", "-e", "task-clock", "--json", "--", "echo", "-n", "hello"});
+  const ProgramEnd end = perf({"-e", "page-faults,context-switches", "-e", "task-clock", "--json",
+                               "--", "echo", "-n", "hello"});
   EXPECT_EQ(end.exit_code, 0);
   EXPECT_EQ(end.out, "hello");
   const json document = json::parse(end.err, nullptr, false);
@@ -58,7 +59,8 @@ TEST(ToolPerf, CountsDescendantsToo) {
     const ProgramEnd end = perf({"-e", "page-faults", "--json", "--", "sh", "-c", script});
     return event_of(json::parse(end.err, nullptr, false), "page-faults");
   };
-  const json alone = faults("true"), with_children = faults("cat /dev/null; cat /dev/null; cat /dev/null; true");
+  const json alone = faults("true"),
+             with_children = faults("cat /dev/null; cat /dev/null; cat /dev/null; true");
   if (alone.contains("missing")) GTEST_SKIP() << alone["missing"];
   EXPECT_GT(with_children["value"].get<int>(), alone["value"].get<int>() + 100);
 }
@@ -66,7 +68,9 @@ TEST(ToolPerf, CountsDescendantsToo) {
 TEST(ToolPerf, ExitStatusIsTheProgramsAsAShellTellsIt) {
   EXPECT_EQ(perf({"--", "false"}).exit_code, 1);
   EXPECT_EQ(perf({"--", "sh", "-c", "exit 42"}).exit_code, 42);
-  EXPECT_EQ(run_program({"/usr/bin/env", "--ignore-signal=CHLD", TMH_TOOL, "perf", "--", "false"}).exit_code, 1);
+  EXPECT_EQ(run_program({"/usr/bin/env", "--ignore-signal=CHLD", TMH_TOOL, "perf", "--", "false"})
+                .exit_code,
+            1);
   const ProgramEnd killed = perf({"--", "sh", "-c", "kill -9 $$"});
   EXPECT_EQ(killed.exit_code, 128 + 9);
   EXPECT_NE(killed.err.find("killed by signal 9"), std::string::npos) << killed.err;
@@ -84,8 +88,8 @@ TEST(ToolPerf, WhatEndsItEndsTheProgramAndIsReported) {
     Children children;
     const std::size_t child = children.spawn("tmh perf", [&] {
       // Read when it is whole: it is renamed then.
-      const std::string script =
-          "echo $$ > " + pid_file + ".new && mv " + pid_file + ".new " + pid_file + " && exec sleep 1000";
+      const std::string script = "echo $$ > " + pid_file + ".new && mv " + pid_file + ".new " +
+                                 pid_file + " && exec sleep 1000";
       become_tmh({"perf", "-o", folder / "report", "--", "sh", "-c", script}, folder / "out");
     });
     pid_t program = 0;
@@ -95,7 +99,8 @@ TEST(ToolPerf, WhatEndsItEndsTheProgramAndIsReported) {
     EXPECT_EQ(::kill(program, 0), -1) << "it still runs";
     std::stringstream report;
     report << std::ifstream(folder / "report").rdbuf();
-    EXPECT_NE(report.str().find("killed by signal " + std::to_string(signal)), std::string::npos) << report.str();
+    EXPECT_NE(report.str().find("killed by signal " + std::to_string(signal)), std::string::npos)
+        << report.str();
     if (::kill(program, 0) == 0) (void)::kill(program, SIGKILL);
   }
 }
@@ -103,7 +108,8 @@ TEST(ToolPerf, WhatEndsItEndsTheProgramAndIsReported) {
 TEST(ToolPerf, WhatCannotBeCountedIsNamedAndTheRunGoesOn) {
   const ProgramEnd end = perf({"-e", "no-such-event,page-faults", "--", "true"});
   EXPECT_EQ(end.exit_code, 0);
-  EXPECT_NE(end.err.find("not counted: no-such-event\n    cause: libpfm4 knows no such event"), std::string::npos)
+  EXPECT_NE(end.err.find("not counted: no-such-event\n    cause: libpfm4 knows no such event"),
+            std::string::npos)
       << end.err;
 }
 
@@ -111,12 +117,14 @@ TEST(ToolPerf, EveryEventOfTheSetsHasAValueOrACause) {
   const json document = json::parse(perf({"--json", "--", "true"}).err, nullptr, false);
   ASSERT_TRUE(document.is_object());
   EXPECT_EQ(document["events"].size(), 26u);
-  for (const json &event : document["events"]) EXPECT_NE(event.contains("value"), event.contains("missing")) << event;
+  for (const json &event : document["events"])
+    EXPECT_NE(event.contains("value"), event.contains("missing")) << event;
 }
 
 TEST(ToolPerf, WritesCsvToAFile) {
   const TempFolder folder;
-  const ProgramEnd end = perf({"--csv", "-o", folder / "report", "-e", "page-faults,no-such-event", "--", "true"});
+  const ProgramEnd end =
+      perf({"--csv", "-o", folder / "report", "-e", "page-faults,no-such-event", "--", "true"});
   EXPECT_EQ(end.exit_code, 0);
   EXPECT_EQ(end.err, "");
   std::ifstream file(folder / "report");
@@ -142,7 +150,8 @@ TEST(ToolPerf, WrongCommandLinesAreRefused) {
     EXPECT_EQ(end.exit_code, 64) << testing::PrintToString(words) << end.err;
     EXPECT_NE(end.err, "");
   }
-  const ProgramEnd end = perf({"-o", "/no/such/folder/report", "--", "touch", "/no/such/folder/ran"});
+  const ProgramEnd end =
+      perf({"-o", "/no/such/folder/report", "--", "touch", "/no/such/folder/ran"});
   EXPECT_EQ(end.exit_code, 3);
   EXPECT_NE(end.err.find("/no/such/folder/report"), std::string::npos) << end.err;
 }
@@ -156,7 +165,8 @@ TEST(ToolPerf, EncodingsOfNineProcessorsArePrinted) {
     EXPECT_FALSE(processor["source"].get<std::string>().empty());
   }
   const ProgramEnd table = perf({"--encodings"});
-  for (const char *name : {"hsw", "bdw", "skl", "clx", "icl", "icx", "spr", "emr", "gnr", "tx-capacity-read"})
+  for (const char *name :
+       {"hsw", "bdw", "skl", "clx", "icl", "icx", "spr", "emr", "gnr", "tx-capacity-read"})
     EXPECT_NE(table.out.find(name), std::string::npos) << name;
   EXPECT_NE(perf({"--encodings", "--csv"}).out.find("\ngnr,load-walks,0xe12,"), std::string::npos);
 }

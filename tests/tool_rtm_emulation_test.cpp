@@ -1,5 +1,7 @@
-// tests/tool_rtm_emulation_test.cpp -- tmh rtm-emulate on programs that know nothing of tmh (LD_PRELOAD).
-// Invariants: (1) the program's output, sums and exit code are its own; (2) its transactions ran in the emulator: the statistics count them.
+// tests/tool_rtm_emulation_test.cpp -- tmh rtm-emulate on programs that know nothing of tmh
+// (LD_PRELOAD).
+// Invariants: (1) the program's output, sums and exit code are its own; (2) its transactions ran in
+//             the emulator: the statistics count them.
 #include <cpuid.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +25,8 @@ long counted(const ProgramEnd &end, const std::string &what) {
   const std::size_t at = end.err.find(what);
   if (at == std::string::npos) return 0;
   std::size_t begin = at;
-  while (begin > 0 && (std::isdigit(static_cast<unsigned char>(end.err[begin - 1])) != 0 || end.err[begin - 1] == ' '))
+  while (begin > 0 && (std::isdigit(static_cast<unsigned char>(end.err[begin - 1])) != 0 ||
+                       end.err[begin - 1] == ' '))
     --begin;
   return std::atol(end.err.c_str() + begin);
 }
@@ -57,25 +60,31 @@ TEST(ToolRtmEmulation, GlibcsOwnElisionWorks) {
 }
 
 TEST(ToolRtmEmulation, KnobsReachTheProgram) {
-  const ProgramEnd end =
-      emulated({"--knob", "spurious-ppm=1000000", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "100"});
+  const ProgramEnd end = emulated(
+      {"--knob", "spurious-ppm=1000000", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "100"});
   EXPECT_EQ(end.exit_code, 0) << end.err;
   EXPECT_EQ(end.out, "100 elided 0\n");
 }
 
 // A knob takes one word, so -- ends the options behind it as well.
 TEST(ToolRtmEmulation, TheProgramsOptionsAreItsOwnBehindAKnob) {
-  const ProgramEnd end = emulated({"--knob", "ways=1", "--knob", "sets=32", "--", "/bin/echo", "--ways", "2"});
+  const ProgramEnd end =
+      emulated({"--knob", "ways=1", "--knob", "sets=32", "--", "/bin/echo", "--ways", "2"});
   EXPECT_EQ(end.exit_code, 0) << end.err;
   EXPECT_EQ(end.out, "--ways 2\n");
 }
 
 TEST(ToolRtmEmulation, WrongKnobsAndProgramsAreRefused) {
-  EXPECT_EQ(emulated({"--knob", "ways=none", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "1"}).exit_code, 64);
-  EXPECT_EQ(emulated({"--knob", "ways", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "1"}).exit_code, 64);
-  const ProgramEnd unknown = emulated({"--knob", "way=1", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "1"});
+  EXPECT_EQ(
+      emulated({"--knob", "ways=none", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "1"}).exit_code,
+      64);
+  EXPECT_EQ(emulated({"--knob", "ways", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "1"}).exit_code,
+            64);
+  const ProgramEnd unknown =
+      emulated({"--knob", "way=1", "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "1"});
   EXPECT_EQ(unknown.exit_code, 64);
-  EXPECT_NE(unknown.err.find("TMH_RTM_EMULATION_WAY is no setting"), std::string::npos) << unknown.err;
+  EXPECT_NE(unknown.err.find("TMH_RTM_EMULATION_WAY is no setting"), std::string::npos)
+      << unknown.err;
   EXPECT_EQ(emulated({"--", "./no-such-program"}).exit_code, 3);
   EXPECT_EQ(emulated({}).exit_code, 64);
 }

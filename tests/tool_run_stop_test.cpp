@@ -1,6 +1,7 @@
 // tests/tool_run_stop_test.cpp -- tmh run and the signals that end programs.
-// Invariants: (1) whichever comes, and whenever: the temporary folder is gone when the command has ended. (2) before the workers began it ends
-//             as if the signal had not been caught; afterwards with the report of what was done.
+// Invariants: (1) whichever comes, and whenever: the temporary folder is gone when the command has
+//             ended. (2) before the workers began it ends as if the signal had not been caught;
+//             afterwards with the report of what was done.
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -84,11 +85,12 @@ TEST_P(ToolRunStop, WhileWorkersRunItReportsAndTheFolderIsGone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Signals, ToolRunStop,
-                         ::testing::Values(SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGXFSZ, SIGPROF, SIGRTMIN,
-                                           SIGRTMAX),
+                         ::testing::Values(SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGXFSZ,
+                                           SIGPROF, SIGRTMIN, SIGRTMAX),
                          [](const auto &one) {
                            const char *name = sigabbrev_np(one.param);
-                           return name != nullptr ? std::string(name) : "RT" + std::to_string(one.param);
+                           return name != nullptr ? std::string(name)
+                                                  : "RT" + std::to_string(one.param);
                          });
 
 class ToolRunPipe : public ToolRunStop {};

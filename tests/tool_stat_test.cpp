@@ -1,6 +1,7 @@
 // tests/tool_stat_test.cpp -- tmh stat, policies and completion.
-// Invariants: (1) stat's totals are the library's. (2) it joins nothing and changes nothing. (3) every value that an option accepts is listed
-//             by policies, and nothing else. (4) bash completes every subcommand and option,
+// Invariants: (1) stat's totals are the library's. (2) it joins nothing and changes nothing. (3)
+//             every value that an option accepts is listed by policies, and nothing else. (4) bash
+//             completes every subcommand and option,
 //             and the values of those that have a few.
 #include <gtest/gtest.h>
 
@@ -56,7 +57,8 @@ TEST_F(ToolStat, TotalsAreTheLibrarysAndTheReaderJoinsNothing) {
   const Segment segment = open.map("a.db", raw_pages(64));
   commit(open, segment, 30);
   (void)query(open, [&] { return word_of(segment, 1); });
-  EXPECT_THROW(atomically(open, [&] { throw std::runtime_error("rolled back"); }), std::runtime_error);
+  EXPECT_THROW(atomically(open, [&] { throw std::runtime_error("rolled back"); }),
+               std::runtime_error);
   const json document = stat();
   const Counters counters = open.counters();
   EXPECT_EQ(document.at("open"), true);
@@ -65,7 +67,8 @@ TEST_F(ToolStat, TotalsAreTheLibrarysAndTheReaderJoinsNothing) {
   EXPECT_EQ(total.at("commits"), counters.commits);
   EXPECT_GE(counters.commits, 30u);
   EXPECT_EQ(total.at("queries"), counters.queries);
-  EXPECT_EQ(total.at("aborts").at("user"), counters.aborts[static_cast<std::size_t>(AbortCause::kUser)]);
+  EXPECT_EQ(total.at("aborts").at("user"),
+            counters.aborts[static_cast<std::size_t>(AbortCause::kUser)]);
   EXPECT_EQ(total.at("aborts").at("user"), 1);
   EXPECT_EQ(total.at("pages_written"), counters.pages_written);
   EXPECT_EQ(total.at("log_bytes"), counters.log_bytes);
@@ -83,9 +86,12 @@ TEST_F(ToolStat, TotalsOfLevelOneAreTheLibrarys) {
   const Domain open = Domain::open(domain(), options);
   const Segment segment = open.map("a.db", raw_pages(64));
   const Site at_lines(open, "lines", "never"), goes_up(open, "up", "on-capacity");
-  const auto add = [&] { reinterpret_cast<field<std::uint64_t> &>(word_of(segment, 0)) += std::uint64_t{1}; };
+  const auto add = [&] {
+    reinterpret_cast<field<std::uint64_t> &>(word_of(segment, 0)) += std::uint64_t{1};
+  };
   for (int i = 0; i < 20; ++i) atomically(at_lines, [&](Fields) { return add(); });
-  EXPECT_THROW(atomically(at_lines, [](Fields) { throw std::runtime_error("rolled back"); }), std::runtime_error);
+  EXPECT_THROW(atomically(at_lines, [](Fields) { throw std::runtime_error("rolled back"); }),
+               std::runtime_error);
   atomically(goes_up, [&](Fields) {
     become_irrevocable();  // not at level 1
     add();
@@ -107,8 +113,10 @@ TEST_F(ToolStat, TotalsOfLevelOneAreTheLibrarys) {
 
 TEST_F(ToolStat, WhoLeavesTakesNothingAway) {
   const Domain open = Domain::open(domain());
-  in_domain(domain(), {}, Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
-  in_domain(domain(), {}, Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
+  in_domain(domain(), {}, Ending::kClosed,
+            [](const Domain &d, const Segment &s) { commit(d, s, 5); });
+  in_domain(domain(), {}, Ending::kKilled,
+            [](const Domain &d, const Segment &s) { commit(d, s, 5); });
   EXPECT_EQ(stat().at("total").at("commits"), 10);
   (void)open.collect();
   EXPECT_EQ(stat().at("total").at("commits"), 10);
@@ -133,12 +141,14 @@ TEST_F(ToolStat, ARunningInstanceIsShown) {
 }
 
 TEST_F(ToolStat, ClosedAndKilledDomainsAreTold) {
-  in_domain(domain(), {}, Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
+  in_domain(domain(), {}, Ending::kClosed,
+            [](const Domain &d, const Segment &s) { commit(d, s, 5); });
   json document = stat();
   EXPECT_EQ(document.at("open"), false);
   EXPECT_EQ(document.at("shared_memory"), false);
   EXPECT_EQ(document.at("total").at("commits"), 0);
-  in_domain(domain(), {}, Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
+  in_domain(domain(), {}, Ending::kKilled,
+            [](const Domain &d, const Segment &s) { commit(d, s, 5); });
   document = stat();
   EXPECT_EQ(document.at("open"), false);
   EXPECT_EQ(document.at("shared_memory"), true);
@@ -151,26 +161,34 @@ TEST_F(ToolStat, SamplesAreRowsAndDocuments) {
   const Domain open = Domain::open(domain());
   const Segment segment = open.map("a.db", raw_pages(64));
   commit(open, segment, 3);
-  const std::vector<std::string> csv = lines_of(run_tmh({"stat", domain(), "0.01", "--count", "3", "--csv"}).out);
+  const std::vector<std::string> csv =
+      lines_of(run_tmh({"stat", domain(), "0.01", "--count", "3", "--csv"}).out);
   ASSERT_EQ(csv.size(), 4u);
-  const auto columns = [](const std::string &line) { return std::count(line.begin(), line.end(), ','); };
+  const auto columns = [](const std::string &line) {
+    return std::count(line.begin(), line.end(), ',');
+  };
   for (const std::string &line : csv) EXPECT_EQ(columns(line), columns(csv[0])) << line;
   EXPECT_NE(csv[0].find(",aborts_validation,"), std::string::npos) << csv[0];
   const ProgramEnd documents = run_tmh({"stat", domain(), "0.01", "--count", "2", "--json"});
   EXPECT_EQ(lines_of(documents.out).size(), 2u);
   expect_valid("stat", documents.out);
-  const std::vector<std::string> text = lines_of(run_tmh({"stat", domain(), "0.01", "--count", "2"}).out);
+  const std::vector<std::string> text =
+      lines_of(run_tmh({"stat", domain(), "0.01", "--count", "2"}).out);
   EXPECT_NE(text.back().find('1'), std::string::npos) << "one participant";
 }
 
 TEST_F(ToolStat, NamesThatAreDamagedReachNoTerminal) {
   const Domain open = Domain::open(domain());
-  const std::string damaged = "\x1b[31m\xff\xc3\xa9\xc3";  // red, no UTF-8, e with an accent, half of one
+  // red, no UTF-8, e with an accent, half of one
+  const std::string damaged = "\x1b[31m\xff\xc3\xa9\xc3";
   const std::string shown = "\\x1b[31m\\xff\xc3\xa9\\xc3";
-  patch_file(domain() + "/tmh.participants", offsetof(storage::Participant, name), damaged + std::string(1, '\0'));
+  patch_file(domain() + "/tmh.participants", offsetof(storage::Participant, name),
+             damaged + std::string(1, '\0'));
   EXPECT_EQ(stat().at("participants").at(0).at("name"), shown);
   EXPECT_NE(run_tmh({"stat", domain()}).out.find("(" + shown + ")"), std::string::npos);
-  EXPECT_EQ(json::parse(run_tmh({"info", domain(), "--json"}).out).at("participants").at(0).at("name"), shown);
+  EXPECT_EQ(
+      json::parse(run_tmh({"info", domain(), "--json"}).out).at("participants").at(0).at("name"),
+      shown);
   const std::string top = run_tmh({"top", domain(), "--once", "--interval", "0.01"}).out;
   EXPECT_NE(top.find("\\x1b[31m\\xff"), std::string::npos) << top;
   EXPECT_EQ(top.find('\x1b'), std::string::npos) << top;
@@ -180,23 +198,27 @@ TEST_F(ToolStat, NamesThatAreDamagedReachNoTerminal) {
 TEST_F(ToolStat, WithoutTheValidatorATestIsSkippedAndSaysWhy) {
   write_file(folder_ / "jsonschema.py", "raise ImportError\n");
   const std::string self = fs::read_symlink("/proc/self/exe");
-  const ProgramEnd end =
-      run_program({"/usr/bin/env", "PYTHONPATH=" + folder_.path(), self, "--gtest_filter=*TotalsAreTheLibrarys*"});
+  const ProgramEnd end = run_program({"/usr/bin/env", "PYTHONPATH=" + folder_.path(), self,
+                                      "--gtest_filter=*TotalsAreTheLibrarys*"});
   EXPECT_EQ(end.exit_code, 0) << end.out;
   EXPECT_NE(end.out.find("[  SKIPPED ] 1 test"), std::string::npos) << end.out;
   EXPECT_NE(end.out.find("python3-jsonschema is not installed"), std::string::npos) << end.out;
 }
 
 TEST_F(ToolStat, WhatCannotBeReadIsRefused) {
-  const auto code = [&] { return json::parse(run_tmh({"stat", domain(), "--json"}).out).value("error", ""); };
+  const auto code = [&] {
+    return json::parse(run_tmh({"stat", domain(), "--json"}).out).value("error", "");
+  };
   EXPECT_EQ(run_tmh({"stat", domain()}).exit_code, 3);
   EXPECT_EQ(code(), "kNotADomain");
-  in_domain(domain(), {}, Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
+  in_domain(domain(), {}, Ending::kKilled,
+            [](const Domain &d, const Segment &s) { commit(d, s, 5); });
   const std::string state = domain() + "/tmh.state";
   const std::string whole = read_file(state);
   patch_file(state, 8, std::string(1, 'x'));  // the version
   EXPECT_EQ(code(), "kForeignVersion");
-  write_file(state, std::string(whole.size(), 'x'));  // made anew at the next open, so nothing is lost
+  // made anew at the next open, so nothing is lost
+  write_file(state, std::string(whole.size(), 'x'));
   EXPECT_EQ(stat().at("shared_memory"), false);
   fs::resize_file(state, 10);
   EXPECT_EQ(stat().at("shared_memory"), false);
@@ -216,7 +238,8 @@ TEST_F(ToolStat, WhatCannotBeReadIsRefused) {
     EXPECT_EQ(run_tmh(words).exit_code, 64) << words.back();
 }
 
-// The spelling tables speak: what is listed parses, and what the messages about wrong values name is listed.
+// The spelling tables speak: what is listed parses, and what the messages about wrong values name
+// is listed.
 TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
   const json document = json::parse(run_tmh({"policies", "--json"}).out);
   std::map<std::string, std::set<std::string>> listed;
@@ -255,7 +278,8 @@ TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
   expect_all("TMH_LINE", &line_choice, line_values());
   expect_all("TMH_CROSS", &cross, cross_policy_values());
   expect_all("TMH_LATENCY", &latency, latency_values());
-  for (const std::string &value : listed["TMH_GROUP_COMMIT"]) EXPECT_EQ(parse(value, &group), Errc::kOk) << value;
+  for (const std::string &value : listed["TMH_GROUP_COMMIT"])
+    EXPECT_EQ(parse(value, &group), Errc::kOk) << value;
   for (const std::string &value : listed["TMH_ESCALATION"]) {
     Escalation escalation;
     EXPECT_EQ(parse(value, &escalation), Errc::kOk) << value;
@@ -265,14 +289,16 @@ TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
     const Errc error = line::parse(value, &model);
     EXPECT_TRUE(error == Errc::kOk || (value == "l1d" && error == Errc::kBadArgument)) << value;
   }
-  for (const auto &[variable, count] : defaults) EXPECT_EQ(count, variable == "TMH_POLICY" ? 3u : 1u) << variable;
+  for (const auto &[variable, count] : defaults)
+    EXPECT_EQ(count, variable == "TMH_POLICY" ? 3u : 1u) << variable;
 }
 
 // What bash offers after `words`, the last of which is being typed.
 std::set<std::string> completed(const std::vector<std::string> &words, const std::string &folder) {
   std::string script = "cd '" + folder + "'; source <('" TMH_TOOL "' completion); COMP_WORDS=(tmh";
   for (const std::string &word : words) script += " '" + word + "'";
-  script += "); COMP_CWORD=" + std::to_string(words.size()) + "; _tmh; printf '%s\\n' \"${COMPREPLY[@]}\"";
+  script += "); COMP_CWORD=" + std::to_string(words.size()) +
+            "; _tmh; printf '%s\\n' \"${COMPREPLY[@]}\"";
   const ProgramEnd end = run_program({"/bin/bash", "--norc", "-c", script});
   EXPECT_EQ(end.exit_code, 0) << end.err;
   EXPECT_EQ(end.err, "");
@@ -288,7 +314,8 @@ TEST(ToolCompletion, BashCompletesSubcommandsOptionsAndFolders) {
   EXPECT_EQ(completed({"ch"}, folder.path()), (Set{"checkpoint", "check"}));
   EXPECT_EQ(completed({"log", ""}, folder.path()), (Set{"dump", "verify", "--help"}));
   EXPECT_EQ(completed({"log", "dump", "--p"}, folder.path()), (Set{"--pages"}));
-  EXPECT_EQ(completed({"recover", "--until-"}, folder.path()), (Set{"--until-lsn", "--until-time"}));
+  EXPECT_EQ(completed({"recover", "--until-"}, folder.path()),
+            (Set{"--until-lsn", "--until-time"}));
   EXPECT_EQ(completed({"recover", "--logs", ""}, folder.path()), (Set{"a shop"}));
   EXPECT_TRUE(completed({"info", ""}, folder.path()).contains("a shop"));
   EXPECT_EQ(completed({"info", "a shop", "--js"}, folder.path()), (Set{"--json"}));
@@ -319,23 +346,28 @@ TEST(ToolCompletion, BashCompletesValues) {
   };
   EXPECT_EQ(values("--level", ""), (Set{"line", "page", "hybrid"}));
   EXPECT_EQ(values("--durability", ""), (Set{"none", "buffered", "strict"}));
-  EXPECT_EQ(values("--escalation", ""),
-            (Set{"never", "always", "on-capacity", "after-n", "after-wasted-time", "adaptive", "adaptive-pages"}));
-  EXPECT_EQ(values("--conflict", ""), (Set{"self-abort", "oldest-wins", "selfish-abort", "youngest-wins", "keep-age",
-                                           "fresh-age", "backoff=none", "backoff=exponential", "backoff=adaptive"}));
+  EXPECT_EQ(values("--escalation", ""), (Set{"never", "always", "on-capacity", "after-n",
+                                             "after-wasted-time", "adaptive", "adaptive-pages"}));
+  EXPECT_EQ(values("--conflict", ""),
+            (Set{"self-abort", "oldest-wins", "selfish-abort", "youngest-wins", "keep-age",
+                 "fresh-age", "backoff=none", "backoff=exponential", "backoff=adaptive"}));
   EXPECT_EQ(values("--conflict", "oldest-wins,f"), (Set{"oldest-wins,fresh-age"}));
   EXPECT_EQ(values("--cross", "re"), (Set{"recall-and-wait"}));
   EXPECT_EQ(values("--capacity", ""), (Set{"unlimited", "l1d"}));
-  for (const char *option : {"--line-mode", "--group-commit", "--tracking", "--detection", "--thread-views"})
+  for (const char *option :
+       {"--line-mode", "--group-commit", "--tracking", "--detection", "--thread-views"})
     EXPECT_FALSE(values(option, "").contains("")) << option;
   // bash gives three words where "=" is typed, and puts in the third.
   EXPECT_EQ(completed({"run", "bank", "--level", "=", "hy"}, folder.path()), (Set{"hybrid"}));
-  EXPECT_EQ(completed({"run", "bank", "--level", "="}, folder.path()), (Set{"line", "page", "hybrid"}));
+  EXPECT_EQ(completed({"run", "bank", "--level", "="}, folder.path()),
+            (Set{"line", "page", "hybrid"}));
   EXPECT_EQ(completed({"run", "bank", "--conflict", "keep-age,backoff", "=", "ex"}, folder.path()),
             (Set{"exponential"}));
-  for (const char *option : {"--level", "--durability", "--conflict", "--escalation", "--cross", "--tracking"}) {
+  for (const char *option :
+       {"--level", "--durability", "--conflict", "--escalation", "--cross", "--tracking"}) {
     for (const std::string &value : values(option, ""))
-      EXPECT_NE(run_tmh({"run", "bank", option, value, "--operations", "1"}).exit_code, 64) << option << ' ' << value;
+      EXPECT_NE(run_tmh({"run", "bank", option, value, "--operations", "1"}).exit_code, 64)
+          << option << ' ' << value;
   }
 }
 

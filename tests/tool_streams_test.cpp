@@ -1,6 +1,8 @@
-// tests/tool_streams_test.cpp -- the tmh command where standard output or standard error takes nothing: full, or closed.
-// Invariants: (1) what was asked for and could not be said is an error, --help too. (2) standard error that takes nothing changes neither
-//             what is done nor the exit status, and interrupts no backup.
+// tests/tool_streams_test.cpp -- the tmh command where standard output or standard error takes
+// nothing: full, or closed.
+// Invariants: (1) what was asked for and could not be said is an error, --help too. (2) standard
+//             error that takes nothing changes neither what is done nor the exit status, and
+//             interrupts no backup.
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -43,7 +45,9 @@ TEST(ToolStreams, AnErrorThatNobodyHearsHasItsExitStatus) {
   for (const char *where : {"2>/dev/full", "2>&-", "2>&- >&- <&-"}) {
     EXPECT_EQ(redirected(where, {"info", folder / "none"}).exit_code, 3) << where;
     EXPECT_EQ(redirected(where, {"checkpoint", folder / "none"}).exit_code, 3) << where;
-    EXPECT_EQ(redirected(where, {"perf", "-o", folder / "report", "--", folder / "none"}).exit_code, 127) << where;
+    EXPECT_EQ(redirected(where, {"perf", "-o", folder / "report", "--", folder / "none"}).exit_code,
+              127)
+        << where;
     EXPECT_EQ(redirected(where, {"unknown"}).exit_code, 64) << where;
   }
   { const Domain made = Domain::open(folder / "domain"); }
@@ -69,7 +73,8 @@ TEST(ToolStreams, ANoticeThatNobodyHearsInterruptsNoBackup) {
   });
   siginfo_t info{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children.pid(child)), &info, WSTOPPED | WNOWAIT), 0);
-  const ProgramEnd end = redirected("2>/dev/full", {"backup", folder / "domain", folder / "to", "--timeout", "5"});
+  const ProgramEnd end =
+      redirected("2>/dev/full", {"backup", folder / "domain", folder / "to", "--timeout", "5"});
   EXPECT_EQ(end.exit_code, 5) << end.signal;
   EXPECT_FALSE(std::filesystem::exists(folder / "to.incomplete"));
   children.kill(child, SIGCONT);

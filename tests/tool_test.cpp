@@ -1,6 +1,7 @@
 // tests/tool_test.cpp -- the tmh command on good domains, and on requests that it must refuse.
-// Invariants: (1) exit codes are those of tools/exit_code.h. (2) an error is one line on standard error that names the Errc and the exit
-//             code. (3) --json always prints documents that parse. (4) info, log dump and log verify change nothing.
+// Invariants: (1) exit codes are those of tools/exit_code.h. (2) an error is one line on standard
+//             error that names the Errc and the exit code. (3) --json always prints documents that
+//             parse. (4) info, log dump and log verify change nothing.
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -50,7 +51,8 @@ class Tool : public ::testing::Test {
   static void expect_refused(const Words &words, const std::string &errc, int exit_code) {
     const ProgramEnd plain = tmh(words);
     EXPECT_EQ(plain.exit_code, exit_code) << words[0] << ": " << plain.err;
-    EXPECT_NE(plain.err.find("(" + errc + ", exit code " + std::to_string(exit_code) + ")\n"), std::string::npos)
+    EXPECT_NE(plain.err.find("(" + errc + ", exit code " + std::to_string(exit_code) + ")\n"),
+              std::string::npos)
         << words[0] << ": " << plain.err;
     EXPECT_EQ(std::count(plain.err.begin(), plain.err.end(), '\n'), 1) << plain.err;
     Words with_json = words;
@@ -62,7 +64,8 @@ class Tool : public ::testing::Test {
   // All but the folder given by `domain`.
   Words to_command(const std::string &name, const std::string &domain) const {
     if (name == "log dump" || name == "log verify") return {"log", name.substr(4), domain};
-    if (name == "archive" || name == "backup" || name == "copy") return {name, domain, folder_ / "to"};
+    if (name == "archive" || name == "backup" || name == "copy")
+      return {name, domain, folder_ / "to"};
     return {name, domain};
   }
   std::string domain() const { return folder_ / "domain"; }
@@ -94,7 +97,8 @@ TEST(ToolText, EveryErrcHasItsOwnName) {
     EXPECT_EQ(name[0], 'k') << code;
     EXPECT_TRUE(names.insert(name).second) << name;
   }
-  EXPECT_STREQ(tools::errc_name(static_cast<Errc>(static_cast<int>(Errc::kControlMissing) + 1)), "unknown");
+  EXPECT_STREQ(tools::errc_name(static_cast<Errc>(static_cast<int>(Errc::kControlMissing) + 1)),
+               "unknown");
 }
 
 TEST(ToolText, MomentsAreSecondsOrLocalTime) {
@@ -180,7 +184,8 @@ TEST_F(Tool, WrongCommandLinesEndWith64) {
 }
 
 TEST_F(Tool, AWordThatIsNotKnownIsNamed) {
-  for (const Words &words : std::vector<Words>{{"unknown"}, {"log", "unknown"}, {"stat", "--unknown"}})
+  for (const Words &words :
+       std::vector<Words>{{"unknown"}, {"log", "unknown"}, {"stat", "--unknown"}})
     EXPECT_NE(tmh(words).err.find("unknown"), std::string::npos) << ::testing::PrintToString(words);
   EXPECT_NE(tmh({}).err.find("subcommand is required"), std::string::npos);
 }
@@ -212,7 +217,8 @@ TEST_F(Tool, NamesInChangesProblemsAndErrorsDoNothingToTheTerminalEither) {
                              {"checkpoint", domain()}}) {
     const ProgramEnd end = tmh(words);
     EXPECT_EQ((end.out + end.err).find('\x1b'), std::string::npos) << end.out << end.err;
-    EXPECT_NE((end.out + end.err).find("\\x1b[31m\\x0ared.db"), std::string::npos) << end.out << end.err;
+    EXPECT_NE((end.out + end.err).find("\\x1b[31m\\x0ared.db"), std::string::npos)
+        << end.out << end.err;
   }
 }
 
@@ -271,7 +277,8 @@ TEST_F(Tool, InfoOfAnOpenHybridDomainCountsRtm) {
 }
 
 TEST_F(Tool, ReadingChangesNothing) {
-  in_domain(domain(), durable_options(), Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 100); });
+  in_domain(domain(), durable_options(), Ending::kKilled,
+            [](const Domain &d, const Segment &s) { commit(d, s, 100); });
   const auto before = content_of(domain());
   for (const char *name : {"log dump", "log verify", "info", "check", "stat"})
     EXPECT_EQ(tmh(to_command(name, domain())).exit_code, 0);
@@ -306,7 +313,8 @@ TEST_F(Tool, DumpHasALinePerTransaction) {
   }
   EXPECT_EQ(lines[11]["pages"], 64);
   EXPECT_GT(lines[11]["records"], 1);
-  EXPECT_EQ(lines[12]["changes"][0], json::parse(R"({"segment":0,"name":"a.db","page":5,"lines":"1,3","words":3})"));
+  EXPECT_EQ(lines[12]["changes"][0],
+            json::parse(R"({"segment":0,"name":"a.db","page":5,"lines":"1,3","words":3})"));
   EXPECT_EQ(lines.back()["state"], "clean");
   EXPECT_EQ(lines.back()["lsn"], lines[12]["end"]);
   // The same as text, and its last two transactions alone.
@@ -314,20 +322,27 @@ TEST_F(Tool, DumpHasALinePerTransaction) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 15);
   const auto from = std::to_string(lines[11]["lsn"].get<std::uint64_t>());
   EXPECT_EQ(lines_of(tmh({"log", "dump", domain(), "--from", from, "--json"}).out).size(), 3u);
-  EXPECT_NE(tmh({"log", "dump", domain(), "--pages"}).out.find("page 5, lines 1,3: 3 words"), std::string::npos);
+  EXPECT_NE(tmh({"log", "dump", domain(), "--pages"}).out.find("page 5, lines 1,3: 3 words"),
+            std::string::npos);
 }
 
 TEST_F(Tool, DumpReadsFromWhereverThereAreFiles) {
-  in_domain(domain(), durable_options(), Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 10); });
-  EXPECT_EQ(lines_of(tmh({"log", "dump", domain(), "--json"}).out).size(), 1u) << "the checkpoint is behind everything";
+  in_domain(domain(), durable_options(), Ending::kClosed,
+            [](const Domain &d, const Segment &s) { commit(d, s, 10); });
+  EXPECT_EQ(lines_of(tmh({"log", "dump", domain(), "--json"}).out).size(), 1u)
+      << "the checkpoint is behind everything";
   EXPECT_EQ(lines_of(tmh({"log", "dump", domain(), "--from", "0", "--json"}).out).size(), 12u);
-  // Whoever has read up to the end asks for what is new; behind it there is nothing, and there never was.
+  // Whoever has read up to the end asks for what is new; behind it there is nothing, and there
+  // never was.
   const std::uint64_t end = lines_of(tmh({"log", "dump", domain(), "--json"}).out).back()["lsn"];
-  EXPECT_EQ(lines_of(tmh({"log", "dump", domain(), "--from", std::to_string(end), "--json"}).out).size(), 1u);
+  EXPECT_EQ(
+      lines_of(tmh({"log", "dump", domain(), "--from", std::to_string(end), "--json"}).out).size(),
+      1u);
   for (const std::string &beyond : {std::to_string(end + 1), std::string("18446744073709551615")})
     expect_refused({"log", "dump", domain(), "--from", beyond}, "kBadArgument", 3);
   for (const auto &entry : std::filesystem::directory_iterator(domain()))
-    if (entry.path().filename().string().starts_with("tmh.log.0")) std::filesystem::remove(entry.path());
+    if (entry.path().filename().string().starts_with("tmh.log.0"))
+      std::filesystem::remove(entry.path());
   expect_refused({"log", "dump", domain(), "--from", "0"}, "kBadArgument", 3);
 }
 
@@ -341,13 +356,16 @@ TEST_F(Tool, ZerosInFrontOfANumberMakeItNoOctalOne) {
   const auto in_octal = [](std::uint64_t lsn) {  // digits that would do
     return std::to_string(lsn).find_first_of("89") == std::string::npos;
   };
-  const auto wanted = std::find_if(lines.begin() + 1, lines.end(),
-                                   [&](const json &line) { return in_octal(line.value("end", std::uint64_t{8})); });
+  const auto wanted = std::find_if(lines.begin() + 1, lines.end(), [&](const json &line) {
+    return in_octal(line.value("end", std::uint64_t{8}));
+  });
   ASSERT_NE(wanted, lines.end());
   const std::string lsn = "000" + std::to_string((*wanted)["end"].get<std::uint64_t>());
-  EXPECT_EQ(tmh_json({"recover", base, "--logs", domain(), "--until-lsn", lsn})["last_stamp"], (*wanted)["stamp"]);
+  EXPECT_EQ(tmh_json({"recover", base, "--logs", domain(), "--until-lsn", lsn})["last_stamp"],
+            (*wanted)["stamp"]);
   EXPECT_EQ(tmh({"log", "dump", domain(), "--from", "0"}).exit_code, 0);
-  for (const Words &words : {Words{"recover", domain(), "--threads", "0x1"}, {"recover", domain(), "--threads", "+1"}})
+  for (const Words &words :
+       {Words{"recover", domain(), "--threads", "0x1"}, {"recover", domain(), "--threads", "+1"}})
     EXPECT_EQ(tmh(words).exit_code, 64) << ::testing::PrintToString(words);
 }
 
@@ -357,7 +375,8 @@ TEST_F(Tool, RecoverReplaysAndReports) {
   const json report = tmh_json({"recover", domain()});
   EXPECT_EQ(report["transactions"], 100);
   EXPECT_EQ(report["tail_was_torn"], false);
-  EXPECT_EQ(tmh_json({"recover", domain(), "--threads", "1"})["transactions"], 0) << "again: nothing left to do";
+  EXPECT_EQ(tmh_json({"recover", domain(), "--threads", "1"})["transactions"], 0)
+      << "again: nothing left to do";
   EXPECT_EQ(tmh_json({"info", domain()})["open"], false);
   in_domain(domain(), {}, Ending::kClosed,
             [](const Domain &d, const Segment &s) { EXPECT_EQ(read_word(d, s, 36), 100u); });
@@ -371,7 +390,8 @@ TEST_F(Tool, OnlyADomainThatRecoversIsSaidNotToHaveBeenClosed) {
     in_domain(folder, durable_options(), Ending::kPowerCut,
               [](const Domain &d, const Segment &s) { commit(d, s, 10); });
   EXPECT_EQ(tmh({"recover", domain()}).exit_code, 0);
-  EXPECT_NE(tmh({"recover", domain()}).out.find(domain() + ": nothing to replay\n"), std::string::npos);
+  EXPECT_NE(tmh({"recover", domain()}).out.find(domain() + ": nothing to replay\n"),
+            std::string::npos);
   const ProgramEnd end = tmh({"backup", domain(), folder_ / "backup"});
   EXPECT_EQ(end.exit_code, 0) << end.err;
   EXPECT_EQ(end.out.find("cleanly"), std::string::npos) << end.out;
@@ -382,7 +402,8 @@ TEST_F(Tool, OnlyADomainThatRecoversIsSaidNotToHaveBeenClosed) {
 
 // A detail that is a sentence is not followed by the code's own words for the same.
 TEST_F(Tool, AnErrorIsToldOnce) {
-  in_domain(domain(), durable_options(), Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 1); });
+  in_domain(domain(), durable_options(), Ending::kClosed,
+            [](const Domain &d, const Segment &s) { commit(d, s, 1); });
   const std::string none = folder_ / "none", file = folder_ / "file", empty = folder_ / "empty";
   write_file(file, "x");
   std::filesystem::create_directory(empty);
@@ -391,12 +412,14 @@ TEST_F(Tool, AnErrorIsToldOnce) {
       {{"recover", none}, none + ": no such folder (kNotADomain, exit code 3)"},
       {{"info", none}, none + ": no such folder (kNotADomain, exit code 3)"},
       {{"recover", file}, file + " is no folder (kNotADomain, exit code 3)"},
-      {{"check", empty}, empty + " is no domain: it holds no tmh.control (kNotADomain, exit code 3)"},
+      {{"check", empty},
+       empty + " is no domain: it holds no tmh.control (kNotADomain, exit code 3)"},
       {{"log", "dump", folder_ / "volatile"},
        folder_ / "volatile" + " is volatile: it has no log (kNotDurable, exit code 3)"},
       {{"backup", domain(), empty}, empty + " exists (kBadArgument, exit code 3)"},
       {{"archive", domain(), file}, file + " is no folder (kBadArgument, exit code 3)"},
-      {{"log", "dump", domain(), "--logs", none}, none + ": No such file or directory (kIo, exit code 3)"},
+      {{"log", "dump", domain(), "--logs", none},
+       none + ": No such file or directory (kIo, exit code 3)"},
       {{"run", "bank", "--domain", folder_ / "volatile", "--durability", "strict"},
        "the domain's durability is none (kDurabilityMismatch, exit code 3)"},
       {{"rtm-emulate", "--", none}, none + ": No such file or directory (kIo, exit code 3)"},
@@ -422,7 +445,8 @@ TEST_F(Tool, RecoverStopsAtAnLsnOrATime) {
   ASSERT_EQ(lines.size(), 101u);  // the backup's checkpoint lies in front of them
   const json &fortieth = lines[39];
   const auto number = [](const json &value) { return std::to_string(value.get<std::uint64_t>()); };
-  const Words at_lsn = {"recover", base, "--logs", domain(), "--until-lsn", number(fortieth["end"])};
+  const Words at_lsn = {"recover", base,          "--logs",
+                        domain(),  "--until-lsn", number(fortieth["end"])};
   EXPECT_EQ(tmh_json(at_lsn)["transactions"], 40);
   in_domain(base, {}, Ending::kClosed, [](const Domain &d, const Segment &s) {
     EXPECT_EQ(read_word(d, s, 40), 40u);
@@ -432,13 +456,16 @@ TEST_F(Tool, RecoverStopsAtAnLsnOrATime) {
   const std::string seconds = time.substr(0, time.size() - 9) + "." + time.substr(time.size() - 9);
   expect_refused({"recover", other, "--until-lsn", "4095"}, "kBadArgument", 3);
   expect_refused({"recover", other, "--logs", folder_ / "nowhere"}, "kIo", 3);
-  EXPECT_EQ(tmh_json({"recover", other, "--logs", domain(), "--until-time", seconds})["transactions"], 40);
+  EXPECT_EQ(
+      tmh_json({"recover", other, "--logs", domain(), "--until-time", seconds})["transactions"],
+      40);
 }
 
 // Their own data files may hold all that their log does; a copy made before does not.
 TEST_F(Tool, RecoverRefusesEarlierMomentsOfWhatWasNotClosed) {
   for (const Ending ending : {Ending::kKilled, Ending::kPowerCut}) {
-    const std::string live = folder_ / (ending == Ending::kKilled ? "killed" : "cut"), base = live + ".base";
+    const std::string live = folder_ / (ending == Ending::kKilled ? "killed" : "cut"),
+                      base = live + ".base";
     in_domain(live, durable_options(), ending, [&](const Domain &d, const Segment &s) {
       d.backup(base);
       commit(d, s, 50);
@@ -448,7 +475,8 @@ TEST_F(Tool, RecoverRefusesEarlierMomentsOfWhatWasNotClosed) {
     const std::string fortieth = std::to_string(lines[39]["end"].get<std::uint64_t>());
     expect_refused({"recover", live, "--until-lsn", fortieth}, "kBadArgument", 3);
     expect_refused({"recover", live, "--until-lsn", fortieth, "--logs", live}, "kBadArgument", 3);
-    EXPECT_EQ(tmh_json({"recover", base, "--logs", live, "--until-lsn", fortieth})["transactions"], 40);
+    EXPECT_EQ(tmh_json({"recover", base, "--logs", live, "--until-lsn", fortieth})["transactions"],
+              40);
     for (const bool is_live : {true, false}) {
       in_domain(is_live ? live : base, {}, Ending::kClosed, [&](const Domain &d, const Segment &s) {
         EXPECT_EQ(read_word(d, s, 40), 40U);
@@ -458,23 +486,28 @@ TEST_F(Tool, RecoverRefusesEarlierMomentsOfWhatWasNotClosed) {
   }
 }
 
-// With nothing behind the checkpoint only the log in front of it, or its absence, tells that a moment has gone.
+// With nothing behind the checkpoint only the log in front of it, or its absence, tells that a
+// moment has gone.
 TEST_F(Tool, RecoverToBeforeTheCheckpointIsRefused) {
-  in_domain(domain(), durable_options(), Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 10); });
-  const std::vector<json> lines = lines_of(tmh({"log", "dump", domain(), "--from", "0", "--json"}).out);
+  in_domain(domain(), durable_options(), Ending::kClosed,
+            [](const Domain &d, const Segment &s) { commit(d, s, 10); });
+  const std::vector<json> lines =
+      lines_of(tmh({"log", "dump", domain(), "--from", "0", "--json"}).out);
   const auto seconds_of = [](std::uint64_t ns) {
     const std::string digits = std::to_string(ns);
     return digits.substr(0, digits.size() - 9) + "." + digits.substr(digits.size() - 9);
   };
   const auto fifth = lines[5]["time_ns"].get<std::uint64_t>(),
-             last = lines[lines.size() - 2]["time_ns"].get<std::uint64_t>();  // behind it, the log's end
+             // behind it, the log's end
+      last = lines[lines.size() - 2]["time_ns"].get<std::uint64_t>();
   for (const std::string &early : {std::string("1"), seconds_of(fifth)}) {
     const ProgramEnd end = tmh({"recover", domain(), "--until-time", early});
     EXPECT_EQ(end.exit_code, 4) << end.out << end.err;
     EXPECT_NE(end.err.find("lies before what can be restored"), std::string::npos) << end.err;
     EXPECT_NE(end.err.find("exit code 4"), std::string::npos) << end.err;
   }
-  // Nothing was committed between the last transaction and the checkpoint: that is what the data files hold. Twice is as once.
+  // Nothing was committed between the last transaction and the checkpoint: that is what the data
+  // files hold. Twice is as once.
   for (int round = 0; round < 2; ++round)
     EXPECT_EQ(tmh_json({"recover", domain(), "--until-time", seconds_of(last)})["transactions"], 0);
   in_domain(domain(), {}, Ending::kClosed,
@@ -517,7 +550,8 @@ TEST_F(ToolLive, InfoNamesTheParticipant) {
   EXPECT_EQ(info["log"]["file_bytes"], kSmallLogBytes);
   EXPECT_EQ(info["checkpoint"].size(), 2u);
   EXPECT_TRUE(info["problems"].empty());
-  EXPECT_NE(tmh({"info", domain()}).out.find("process " + std::to_string(getpid())), std::string::npos);
+  EXPECT_NE(tmh({"info", domain()}).out.find("process " + std::to_string(getpid())),
+            std::string::npos);
 }
 
 TEST_F(ToolLive, CheckpointMovesTheStartOfRecovery) {
@@ -547,7 +581,8 @@ TEST_F(ToolLive, ArchiveMovesLogFilesThatDumpFinds) {
   fill_files(600);
   const json second = tmh_json({"archive", domain(), archive});
   EXPECT_FALSE(second["moved"].empty());
-  for (const json &file : second["moved"]) EXPECT_TRUE(std::filesystem::exists(file.get<std::string>()));
+  for (const json &file : second["moved"])
+    EXPECT_TRUE(std::filesystem::exists(file.get<std::string>()));
   EXPECT_EQ(second["bytes"], second["moved"].size() * kSmallLogBytes);
   const std::vector<json> lines =
       lines_of(tmh({"log", "dump", domain(), "--logs", archive, "--from", "0", "--json"}).out);

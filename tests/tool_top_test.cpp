@@ -1,7 +1,9 @@
-// tests/tool_top_test.cpp -- tmh top: the picture for samples that nobody has measured, plain text of live domains, and the terminal.
-// Invariants: (1) no line is wider than the terminal, none has a control character, whatever the names are. (2) rates are differences, and
-//             never negative. (3) it joins nothing. (4) a damaged, closed or vanished domain is a sentence. (5) however it ends, the terminal is
-//             as it was.
+// tests/tool_top_test.cpp -- tmh top: the picture for samples that nobody has measured, plain text
+// of live domains, and the terminal.
+// Invariants: (1) no line is wider than the terminal, none has a control character, whatever the
+//             names are. (2) rates are differences, and never negative. (3) it joins nothing. (4) a
+//             damaged, closed or vanished domain is a sentence. (5) however it ends, the terminal
+//             is as it was.
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
@@ -66,7 +68,8 @@ std::string line_of(const std::vector<std::string> &lines, const std::string &be
   return {};
 }
 
-tools::ParticipantCounters participant(std::uint32_t slot, std::int32_t pid, const std::string &name) {
+tools::ParticipantCounters participant(std::uint32_t slot, std::int32_t pid,
+                                       const std::string &name) {
   tools::ParticipantCounters one;
   one.slot = slot;
   one.pid = pid;
@@ -130,14 +133,18 @@ TEST(TopView, RatesAreDifferencesOverTime) {
   EXPECT_NE(line_of(lines, "lines").find("2.00M"), std::string::npos) << joined(lines);
   EXPECT_NE(line_of(lines, "pages ").find("1.00k"), std::string::npos);
   EXPECT_NE(line_of(lines, "queries").find(" 5.0"), std::string::npos);
-  EXPECT_NE(line_of(lines, "aborts/s:").find("lines:capacity 4.0  pages:validation 15"), std::string::npos);
-  EXPECT_NE(line_of(lines, "versions").find("log 2.0 MiB/s  commits per fsync 2.00"), std::string::npos);
+  EXPECT_NE(line_of(lines, "aborts/s:").find("lines:capacity 4.0  pages:validation 15"),
+            std::string::npos);
+  EXPECT_NE(line_of(lines, "versions").find("log 2.0 MiB/s  commits per fsync 2.00"),
+            std::string::npos);
   EXPECT_NE(line_of(lines, "fsyncs").find(" 250 "), std::string::npos);
   EXPECT_NE(line_of(lines, "4711 teller").find(" line "), std::string::npos);
   EXPECT_NE(line_of(lines, "4712 auditor").find("query 3.20 s"), std::string::npos);
-  EXPECT_NE(line_of(lines, "slow: 4712 (auditor) query 3.20 s, 1000 commits behind").find("up to 12 versions"),
+  EXPECT_NE(line_of(lines, "slow: 4712 (auditor) query 3.20 s, 1000 commits behind")
+                .find("up to 12 versions"),
             std::string::npos);
-  EXPECT_NE(line_of(lines, "prices.db: 6 pages").find("L 3  N 1  W 2  lines in U 192"), std::string::npos);
+  EXPECT_NE(line_of(lines, "prices.db: 6 pages").find("L 3  N 1  W 2  lines in U 192"),
+            std::string::npos);
   EXPECT_EQ(line_of(lines, "LLLWWN"), "LLLWWN");
 }
 
@@ -159,7 +166,8 @@ TEST(TopView, ADomainThatWasOpenedAnewHasNoNegativeRates) {
   busy.monotonic_ns = 1'000'000'000;
   anew.monotonic_ns = 2'000'000'000;
   anew.shared.total.commits = 50;
-  EXPECT_NE(line_of(top_lines(busy, anew, TopLook{"shop"}), "pages ").find(" 50 "), std::string::npos)
+  EXPECT_NE(line_of(top_lines(busy, anew, TopLook{"shop"}), "pages ").find(" 50 "),
+            std::string::npos)
       << "what there is since, though there was more before";
 }
 
@@ -196,14 +204,17 @@ TEST(TopView, FitsEveryTerminalWhateverTheNamesAre) {
     EXPECT_LE(lines.size(), look.rows == 0 ? ~std::size_t{0} : look.rows);
     for (const std::string &line : lines) {
       EXPECT_LE(line.size(), look.columns);
-      EXPECT_TRUE(std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c <= '~'; })) << line;
+      EXPECT_TRUE(std::all_of(line.begin(), line.end(), [](char c) {
+        return c >= ' ' && c <= '~';
+      })) << line;
     }
   }
 }
 
 TEST(TopView, ManyParticipantsGiveWayToThePages) {
   TopSample now = second_sample();
-  for (std::uint32_t i = 2; i < 40; ++i) now.shared.participants.push_back(participant(i, 5000, "worker"));
+  for (std::uint32_t i = 2; i < 40; ++i)
+    now.shared.participants.push_back(participant(i, 5000, "worker"));
   TopLook look{"shop"};
   look.rows = 24;
   look.has_keys = true;
@@ -215,7 +226,8 @@ TEST(TopView, ManyParticipantsGiveWayToThePages) {
 }
 
 TEST(TopView, RatesAreShort) {
-  for (const double rate : {0.0, 0.01, 9.94, 9.96, 10.0, 999.4, 999.6, 1e4, 99'949.0, 99'951.0, 1e6, 123456789.0, 1e14})
+  for (const double rate :
+       {0.0, 0.01, 9.94, 9.96, 10.0, 999.4, 999.6, 1e4, 99'949.0, 99'951.0, 1e6, 123456789.0, 1e14})
     EXPECT_LE(tools::rate_text(rate).size(), 5u) << tools::rate_text(rate);
   EXPECT_EQ(tools::rate_text(1'200'000), "1.20M");
   EXPECT_EQ(tools::rate_text(999.6), "1.00k");
@@ -241,11 +253,13 @@ TEST_F(ToolTop, BatchShowsTheProcessesOfALiveDomainAndJoinsNothing) {
   const Site site(open, "small", "never");
   for (int i = 0; i < 100; ++i) atomically(site, [&](Fields) { cell += 1; });
   commit(open, segment, 3);
-  in_domain(domain(), {}, Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
+  in_domain(domain(), {}, Ending::kKilled,
+            [](const Domain &d, const Segment &s) { commit(d, s, 5); });
   const ProgramEnd end = top({"--batch", "3"});
   EXPECT_EQ(end.exit_code, 0) << end.err;
   const auto lines = lines_of(end.out);
-  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), [](const auto &line) { return line.starts_with("tmh top "); }),
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                          [](const auto &line) { return line.starts_with("tmh top "); }),
             3);
   EXPECT_EQ(end.out.find('\x1b'), std::string::npos) << "plain text";
   EXPECT_NE(line_of(lines, std::to_string(getpid())).find("keeper"), std::string::npos);
@@ -272,14 +286,17 @@ TEST_F(ToolTop, AnInstanceThatRunsHasItsPages) {
 TEST_F(ToolTop, WhatIsNotThereOrClosedIsASentence) {
   EXPECT_EQ(top().exit_code, 3);
   EXPECT_NE(top().err.find("no such folder"), std::string::npos) << top().err;
-  in_domain(domain(), {}, Ending::kClosed, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
+  in_domain(domain(), {}, Ending::kClosed,
+            [](const Domain &d, const Segment &s) { commit(d, s, 5); });
   EXPECT_EQ(top().exit_code, 0);
   EXPECT_NE(top().out.find("closed: nobody has the domain open"), std::string::npos);
-  in_domain(domain(), {}, Ending::kKilled, [](const Domain &d, const Segment &s) { commit(d, s, 5); });
+  in_domain(domain(), {}, Ending::kKilled,
+            [](const Domain &d, const Segment &s) { commit(d, s, 5); });
   EXPECT_NE(top().out.find("everybody died"), std::string::npos);
   const ProgramEnd none = run_tmh({"top", domain()});
   EXPECT_EQ(none.exit_code, 3);
-  EXPECT_NE(none.err.find("--batch"), std::string::npos) << "says what to do without a terminal: " << none.err;
+  EXPECT_NE(none.err.find("--batch"), std::string::npos)
+      << "says what to do without a terminal: " << none.err;
   for (const std::vector<std::string> &words : {std::vector<std::string>{"top"},
                                                 {"top", domain(), "--batch", "0"},
                                                 {"top", domain(), "--interval", "0"},
@@ -297,29 +314,35 @@ TEST_F(ToolTop, HostileBytesAreASentenceOrAPicture) {
     commit(d, s, 50);
   });
   std::mt19937_64 random(seed());
-  constexpr std::size_t kPatchedMax = 1u << 17;  // of files that are large and sparse, their beginning
-  for (const char *name : {"tmh.state", "tmh.participants", "tmh.line.state", "tmh.contexts", "tmh.directory.0",
-                           "tmh.pages.0", "tmh.latency", "tmh.log.state", "tmh.control"}) {
+  // of files that are large and sparse, their beginning
+  constexpr std::size_t kPatchedMax = 1u << 17;
+  for (const char *name :
+       {"tmh.state", "tmh.participants", "tmh.line.state", "tmh.contexts", "tmh.directory.0",
+        "tmh.pages.0", "tmh.latency", "tmh.log.state", "tmh.control"}) {
     const std::string path = domain() + "/" + name;
     const std::uint64_t size = std::filesystem::file_size(path);
     for (int round = 0; round < 6; ++round) {
       // Behind the identity, which would be refused, in every second round.
-      const std::size_t from = round % 2 == 0 ? 64 : 0, to = std::min<std::uint64_t>(size, kPatchedMax);
+      const std::size_t from = round % 2 == 0 ? 64 : 0,
+                        to = std::min<std::uint64_t>(size, kPatchedMax);
       std::string before(to, '\0');
       const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
       ASSERT_EQ(::pread(fd, before.data(), to, 0), static_cast<ssize_t>(to));
       std::string bytes = before;
-      for (int i = 0; i < 2000; ++i) bytes[from + random() % (to - from)] = static_cast<char>(random());
+      for (int i = 0; i < 2000; ++i)
+        bytes[from + random() % (to - from)] = static_cast<char>(random());
       ASSERT_EQ(::pwrite(fd, bytes.data(), to, 0), static_cast<ssize_t>(to));
       const ProgramEnd end = top();
-      EXPECT_TRUE(end.exit_code == 0 || end.exit_code == 2 || end.exit_code == 3) << name << " " << end.exit_code;
+      EXPECT_TRUE(end.exit_code == 0 || end.exit_code == 2 || end.exit_code == 3)
+          << name << " " << end.exit_code;
       EXPECT_EQ(end.err.empty(), end.exit_code == 0) << name << ": " << end.err;
       ASSERT_EQ(::pwrite(fd, before.data(), to, 0), static_cast<ssize_t>(to));
       ::close(fd);
     }
     std::filesystem::resize_file(path, size / 3);
     const ProgramEnd end = top();
-    EXPECT_TRUE(end.exit_code == 0 || end.exit_code == 2 || end.exit_code == 3) << name << " cut: " << end.exit_code;
+    EXPECT_TRUE(end.exit_code == 0 || end.exit_code == 2 || end.exit_code == 3)
+        << name << " cut: " << end.exit_code;
     std::filesystem::resize_file(path, size);
   }
 }
@@ -330,7 +353,8 @@ class OnTerminal {
   OnTerminal(const std::string &domain, unsigned short columns, unsigned short rows) {
     winsize size{rows, columns, 0, 0};
     int slave = -1;
-    if (openpty(&master_, &slave, nullptr, nullptr, &size) != 0) throw std::runtime_error("openpty");
+    if (openpty(&master_, &slave, nullptr, nullptr, &size) != 0)
+      throw std::runtime_error("openpty");
     (void)tcgetattr(slave, &before_);
     slave_ = slave;
     std::vector<std::string> words{TMH_TOOL, "top", domain, "--interval", "0.02"};

@@ -1,6 +1,7 @@
 // tests/tool_trace_test.cpp -- tmh trace: what is in the file is what happened.
-// Invariants: (1) every instance that ended is in the trace, once, with its level and outcome. (2) the trace of a process that was killed is
-//             there. (3) without TMH_TRACE nothing is recorded. (4) damaged rings are refused.
+// Invariants: (1) every instance that ended is in the trace, once, with its level and outcome. (2)
+//             the trace of a process that was killed is there. (3) without TMH_TRACE nothing is
+//             recorded. (4) damaged rings are refused.
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -51,7 +52,8 @@ class ToolTrace : public ::testing::Test {
       if (event.at("ph") != "X" || !event.at("args").contains("outcome")) continue;
       EXPECT_GE(event.at("dur").get<double>(), 0);
       EXPECT_GT(event.at("ts").get<double>(), 0);
-      ++count[event.at("cat").get<std::string>() + " " + event["args"]["outcome"].get<std::string>()];
+      ++count[event.at("cat").get<std::string>() + " " +
+              event["args"]["outcome"].get<std::string>()];
     }
     return count;
   }
@@ -112,9 +114,11 @@ TEST_F(ToolTrace, ALongRunKeepsItsEndAndSaysWhatIsLost) {
   const Segment segment = opened.map("cells");
   Cell *const cell = segment.root<Cell>("cell");
   const Site low(opened, "low", "never");
-  for (std::uint32_t i = 0; i < platform::kTraceEvents; ++i) atomically(low, [&](Fields) { cell->value += 1; });
+  for (std::uint32_t i = 0; i < platform::kTraceEvents; ++i)
+    atomically(low, [&](Fields) { cell->value += 1; });
   const json written = document();
-  EXPECT_EQ(instances_of(written)["lines commit"], platform::kTraceEvents / 2);  // a begin and a commit each
+  // a begin and a commit each
+  EXPECT_EQ(instances_of(written)["lines commit"], platform::kTraceEvents / 2);
   EXPECT_GE(written["otherData"]["events_lost"], platform::kTraceEvents);
 }
 
@@ -135,7 +139,8 @@ TEST_F(ToolTrace, OffRecordsNothingAndAnotherValueIsRefused) {
   }
 }
 
-// Its process may have been killed in the middle of making it, or be there just now: the others' rings are printed.
+// Its process may have been killed in the middle of making it, or be there just now: the others'
+// rings are printed.
 TEST_F(ToolTrace, ARingThatIsBeingMadeIsLeftOut) {
   const Domain opened = Domain::open(domain(), hybrid());
   opened.begin();

@@ -1,8 +1,11 @@
-// tests/unload_test.cpp -- programs that load the library by dlopen(), as plugins do, and let go of it.
-// Invariant: behind dlclose() faults reach the program's own handler, threads that have used the library end, forks work; it can be loaded again.
-//            Two copies of the library in one program share nothing.
-// Shape:     linked with nothing of ours. g++ makes symbols of which one alone stays loaded by itself (STB_GNU_UNIQUE), clang does not: so the
-//            libraries are asked, too, whether they say so.
+// tests/unload_test.cpp -- programs that load the library by dlopen(), as plugins do, and let go of
+// it.
+// Invariant: behind dlclose() faults reach the program's own handler, threads that have used the
+//            library end, forks work; it can be loaded again. Two copies of the library in one
+//            program share nothing.
+// Shape:     linked with nothing of ours. g++ makes symbols of which one alone stays loaded by
+//            itself (STB_GNU_UNIQUE), clang does not: so the libraries are asked, too, whether they
+//            say so.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <link.h>
@@ -25,7 +28,15 @@ namespace {
 
 constexpr std::size_t kBytes = 4096;
 
-enum Outcome { kOwnHandlerRan = 0, kNotLoaded = 10, kCallFailed, kWrongSum, kForkFailed, kFaultIgnored, kUnloaded };
+enum Outcome {
+  kOwnHandlerRan = 0,
+  kNotLoaded = 10,
+  kCallFailed,
+  kWrongSum,
+  kForkFailed,
+  kFaultIgnored,
+  kUnloaded
+};
 
 class Library {
  public:
@@ -115,8 +126,9 @@ TEST(UnloadTest, NothingPointsToCodeThatIsGone) {
   EXPECT_EQ(WEXITSTATUS(status), kOwnHandlerRan);
 }
 
-// As where one plugin brings libtmh.so along and another holds libtmh.a. g++ would make one object for all copies of such a member. In a child: they
-// stay, and have used up what the loader has of thread-local words at fixed places.
+// As where one plugin brings libtmh.so along and another holds libtmh.a. g++ would make one object
+// for all copies of such a member. In a child: they stay, and have used up what the loader has of
+// thread-local words at fixed places.
 TEST(UnloadTest, TwoCopiesShareNothing) {
   std::string folder = std::filesystem::temp_directory_path() / "tmh-unload-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);

@@ -1,7 +1,10 @@
-// tests/unmap_threads_test.cpp -- unmap() and close() while other threads of the process run instances.
-// Invariants: (1) both return only when no instance that another thread had begun is running, at any level; what those stored is there. (2) an
-//             instance that begins after a close gets kNotInitialized; one that commits is not lost. (3) no thread waits for ever: neither one
-//             that unmaps in an action, nor one that asks for it inside its own instance, nor those beside it.
+// tests/unmap_threads_test.cpp -- unmap() and close() while other threads of the process run
+// instances.
+// Invariants: (1) both return only when no instance that another thread had begun is running, at
+//             any level; what those stored is there. (2) an instance that begins after a close gets
+//             kNotInitialized; one that commits is not lost. (3) no thread waits for ever: neither
+//             one that unmaps in an action, nor one that asks for it inside its own instance, nor
+//             those beside it.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -62,14 +65,19 @@ class UnmapThreadsTest : public testing::TestWithParam<Play> {
     second_ = domain_.map("second.raw", words_options());
     words_ = {word_in(first_), word_in(second_)};
   }
-  [[nodiscard]] static Word *word_in(const Segment &segment) { return reinterpret_cast<Word *>(segment.data()); }
+  [[nodiscard]] static Word *word_in(const Segment &segment) {
+    return reinterpret_cast<Word *>(segment.data());
+  }
   // In the page of that number.
-  [[nodiscard]] static Word &at(Word *words, std::uint64_t page) { return words[page * kPageBytes / sizeof(Word)]; }
+  [[nodiscard]] static Word &at(Word *words, std::uint64_t page) {
+    return words[page * kPageBytes / sizeof(Word)];
+  }
   [[nodiscard]] Site site() const { return Site(domain_, "plays", GetParam().escalation); }
   [[nodiscard]] std::uint64_t committed(Word *words, std::uint64_t page) const {
     return query(domain_, [&] { return at(words, page).load(); });
   }
-  // One thread runs an instance, which commits at its first attempt, another one calls `leave` meanwhile: it must not return before the instance has ended.
+  // One thread runs an instance, which commits at its first attempt, another one calls `leave`
+  // meanwhile: it must not return before the instance has ended.
   void expect_waits(const std::function<void()> &leave) {
     std::atomic<bool> inside{false}, left{false}, ended{false};
     {
@@ -78,7 +86,8 @@ class UnmapThreadsTest : public testing::TestWithParam<Play> {
         atomically(plays, [&](Fields) {
           ++at(words_.second, 0);
           inside = true;
-          for (int i = 0; i < 100 && !left; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          for (int i = 0; i < 100 && !left; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
           EXPECT_FALSE(left) << "returned while an instance ran";
           ++at(words_.second, 1);
           ended = true;
@@ -118,7 +127,8 @@ TEST_P(UnmapThreadsTest, CloseWaitsForAnotherThreadsInstance) {
   });
 }
 
-// Whoever keeps instances out of level 1 is not there in a child: it must be told that it is detached, not wait.
+// Whoever keeps instances out of level 1 is not there in a child: it must be told that it is
+// detached, not wait.
 TEST_P(UnmapThreadsTest, ChildForkedDuringAnUnmapIsDetached) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "TSan does not follow a fork of several threads";
@@ -126,7 +136,8 @@ TEST_P(UnmapThreadsTest, ChildForkedDuringAnUnmapIsDetached) {
   expect_child("forks", [&] {
     open();
     const Site plays = site();
-    atomically(plays, [&](Fields) { ++at(words_.first, 0); });  // the forking thread has been at level 1
+    // the forking thread has been at level 1
+    atomically(plays, [&](Fields) { ++at(words_.first, 0); });
     std::atomic<bool> inside{false}, forked{false};
     Thread runs([&] {
       atomically(site(), [&](Fields) {
@@ -192,7 +203,8 @@ TEST_P(UnmapThreadsTest, ThreadEndsWhileAnUnmapWaitsForAnInstanceThatWaitsForIts
   });
 }
 
-// Threads touch the segment as long as a flag says that it is there; whoever clears the flag and unmaps needs no more than that.
+// Threads touch the segment as long as a flag says that it is there; whoever clears the flag and
+// unmaps needs no more than that.
 TEST_P(UnmapThreadsTest, SegmentThatComesAndGoesLosesNothing) {
   constexpr int kRounds = 60;
   expect_child("storm", [&] {
@@ -209,7 +221,8 @@ TEST_P(UnmapThreadsTest, SegmentThatComesAndGoesLosesNothing) {
               ++at(words_.first, i % kPages);
               if (!is_there) return false;
               ++at(words_.second, i % kPages);
-              if (i % 4 == 0) ++at(words_.second, (i + 1) % kPages), ++at(words_.second, (i + 1) % kPages);
+              if (i % 4 == 0)
+                ++at(words_.second, (i + 1) % kPages), ++at(words_.second, (i + 1) % kPages);
               return true;
             });
             total += 1;
@@ -278,7 +291,8 @@ TEST_P(UnmapThreadsTest, InsideItsOwnInstanceItIsRefused) {
   EXPECT_EQ(committed(words_.second, 0), 1U);
 }
 
-// An action runs outside its instance, so it may unmap, whoever else runs; and others may unmap or close at the same time.
+// An action runs outside its instance, so it may unmap, whoever else runs; and others may unmap or
+// close at the same time.
 TEST_P(UnmapThreadsTest, ActionsOfSeveralThreadsMayUnmapAndClose) {
   expect_child("end", [&] {
     open();

@@ -1,6 +1,8 @@
-// tools/check.cpp -- tmh check: structure, allocator and log of a domain; every part is looked at, whatever is wrong with another.
-// Invariant: nothing is written, and it ends: each part is bounded, and heaps, which are mapped, are walked in a child process, which a
-//            file that is cut meanwhile, or a disk that fails, may end.
+// tools/check.cpp -- tmh check: structure, allocator and log of a domain; every part is looked at,
+// whatever is wrong with another.
+// Invariant: nothing is written, and it ends: each part is bounded, and heaps, which are mapped,
+//            are walked in a child process, which a file that is cut meanwhile, or a disk that
+//            fails, may end.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -56,7 +58,9 @@ PartState state_of(Errc error) noexcept {
   return tools::exit_of(error) == Exit::kDamage ? PartState::kDamaged : PartState::kUnreadable;
 }
 
-std::string heap_name(const SegmentRecordV1 &segment) { return std::string("heap ") + segment.name; }
+std::string heap_name(const SegmentRecordV1 &segment) {
+  return std::string("heap ") + segment.name;
+}
 
 struct HeapAnswer {
   Errc error = Errc::kOk;
@@ -66,12 +70,14 @@ struct HeapAnswer {
 HeapAnswer walk_heap(int file, const SegmentRecordV1 &segment) {
   HeapAnswer answer;
   const auto offset = static_cast<off_t>(segment.offset_bytes);
-  void *base = ::mmap(nullptr, segment.size_bytes, PROT_READ, MAP_PRIVATE | MAP_NORESERVE, file, offset);
+  void *base =
+      ::mmap(nullptr, segment.size_bytes, PROT_READ, MAP_PRIVATE | MAP_NORESERVE, file, offset);
   if (base == MAP_FAILED) {
     answer.error = Errc::kOutOfMemory;
     return answer;
   }
-  answer.error = storage::heap_check(static_cast<const std::byte *>(base), segment.size_bytes, &answer.census);
+  answer.error =
+      storage::heap_check(static_cast<const std::byte *>(base), segment.size_bytes, &answer.census);
   return answer;
 }
 
@@ -87,7 +93,8 @@ Reader walk_heap_in_child(int file, const SegmentRecordV1 &segment, HeapAnswer *
     ::_exit(told ? 0 : 1);
   }
   ::close(ends[1]);
-  const bool is_told = child > 0 && ::read(ends[0], answer, sizeof *answer) == static_cast<ssize_t>(sizeof *answer);
+  const bool is_told =
+      child > 0 && ::read(ends[0], answer, sizeof *answer) == static_cast<ssize_t>(sizeof *answer);
   ::close(ends[0]);
   if (child < 0) return Reader::kNotStarted;
   (void)::waitpid(child, nullptr, 0);
@@ -102,18 +109,20 @@ Part judge_heap(const std::string &path, const SegmentRecordV1 &segment, int fil
     part.state = PartState::kUnreadable;
     part.message = fmt::format("{}: no process to read it in: {}", path, std::strerror(errno));
   } else if (reader == Reader::kKilled) {
-    part.message = path + ": reading it killed the reader: it was cut short meanwhile, or its disk fails";
+    part.message =
+        path + ": reading it killed the reader: it was cut short meanwhile, or its disk fails";
   } else if (answer.error != Errc::kOk) {
     // What is no heap at all was one when the segment was made.
     if (answer.error != Errc::kNotAHeap) part.state = state_of(answer.error);
-    part.message = fmt::format("{}: {} ({})", path, Error(answer.error, "allocator").what(), errc_name(answer.error));
+    part.message = fmt::format("{}: {} ({})", path, Error(answer.error, "allocator").what(),
+                               errc_name(answer.error));
   } else {
     const HeapCensus &census = answer.census;
     part.state = PartState::kSound;
-    part.message =
-        fmt::format("{} in {}, {}", bytes_text(census.small_bytes + census.medium_bytes + census.large_bytes),
-                    counted(census.small_blocks + census.medium_blocks + census.large_runs, "block"),
-                    counted(census.roots, "root"));
+    part.message = fmt::format(
+        "{} in {}, {}", bytes_text(census.small_bytes + census.medium_bytes + census.large_bytes),
+        counted(census.small_blocks + census.medium_blocks + census.large_runs, "block"),
+        counted(census.roots, "root"));
   }
   return part;
 }
@@ -128,7 +137,8 @@ Part check_heap(const std::string &folder, const SegmentRecordV1 &segment) {
     part.message = platform::failure_detail();
   } else if (error != Errc::kOk || ::fstat(file.get(), &info) != 0) {
     if (errno != ENOENT) part.state = PartState::kUnreadable;
-    part.message = error != Errc::kOk ? platform::failure_detail() : fmt::format("{}: {}", path, std::strerror(errno));
+    part.message = error != Errc::kOk ? platform::failure_detail()
+                                      : fmt::format("{}: {}", path, std::strerror(errno));
   } else if (static_cast<std::uint64_t>(info.st_size) < segment.offset_bytes + segment.size_bytes) {
     part.message = path + ": shorter than its segment";
   } else {
@@ -150,11 +160,13 @@ LogLook look_at_log(const std::string &folder, const ControlFile &control) {
     if (end.error != Errc::kOk) throw Error(end.error, end.why);
     look.is_at_checkpoint = verdict.transactions == 0;
     look.part.state = end.torn ? PartState::kTorn : PartState::kSound;
-    look.part.message = verdict.was_never_made
-                            ? "its creation was cut off; the next open makes it"
-                            : fmt::format("{}, {} of log, {} LSN {}{}", counted(verdict.transactions, "transaction"),
-                                          bytes_text(verdict.log_bytes), end.torn ? "torn tail at" : "clean end at",
-                                          end.lsn, verdict.is_open ? " (so far: the domain is open)" : "");
+    look.part.message =
+        verdict.was_never_made
+            ? "its creation was cut off; the next open makes it"
+            : fmt::format("{}, {} of log, {} LSN {}{}",
+                          counted(verdict.transactions, "transaction"),
+                          bytes_text(verdict.log_bytes), end.torn ? "torn tail at" : "clean end at",
+                          end.lsn, verdict.is_open ? " (so far: the domain is open)" : "");
   } catch (const Error &error) {
     look.part.state = state_of(error.errc());
     look.part.message = fmt::format("{} ({})", text_of(error), errc_name(error.errc()));
@@ -167,31 +179,40 @@ std::optional<Part> unsettled(const std::string &folder, bool is_behind_log) {
   try {
     const SharedCounters shared = read_counters(folder);
     if (shared.is_open())
-      return Part{{},
-                  PartState::kUnchecked,
-                  "the domain is open: its data files lag behind its memory; ask again when it is closed"};
+      return Part{
+          {},
+          PartState::kUnchecked,
+          "the domain is open: its data files lag behind its memory; ask again when it is closed"};
     if (shared.has_state)
-      return Part{{},
-                  PartState::kUnchecked,
-                  "everybody who had the domain open died: the next open puts its data files in order"};
+      return Part{
+          {},
+          PartState::kUnchecked,
+          "everybody who had the domain open died: the next open puts its data files in order"};
   } catch (const Error &error) {  // shared memory of another version, say
-    return Part{{}, state_of(error.errc()), fmt::format("{} ({})", text_of(error), errc_name(error.errc()))};
+    return Part{{},
+                state_of(error.errc()),
+                fmt::format("{} ({})", text_of(error), errc_name(error.errc()))};
   }
   if (!is_behind_log) return std::nullopt;
   return Part{{},
               PartState::kUnchecked,
-              "the domain was not closed: recovery (the next open, or tmh recover) puts its data files in order"};
+              "the domain was not closed: recovery (the next open, or tmh recover) puts its data "
+              "files in order"};
 }
 
-// A heap that was walked while others had the domain open is no heap, and says nothing of what is on disk. The answer then; `life`: before.
+// A heap that was walked while others had the domain open is no heap, and says nothing of what is
+// on disk. The answer then; `life`: before.
 std::optional<Part> opened_since(const std::string &folder, std::uint64_t life) {
   if (std::optional<Part> now = unsettled(folder, false); now.has_value()) return now;
   try {
     if (read_control(folder)->header.life == life) return std::nullopt;
   } catch (const Error &error) {
-    return Part{{}, state_of(error.errc()), fmt::format("{} ({})", text_of(error), errc_name(error.errc()))};
+    return Part{{},
+                state_of(error.errc()),
+                fmt::format("{} ({})", text_of(error), errc_name(error.errc()))};
   }
-  return Part{{}, PartState::kUnchecked, "the domain was open while its data files were read; ask again"};
+  return Part{
+      {}, PartState::kUnchecked, "the domain was open while its data files were read; ask again"};
 }
 
 std::vector<Part> checksum_parts(const std::string &folder, const ControlFile &control) {
@@ -223,13 +244,14 @@ std::vector<Part> checksum_parts(const std::string &folder, const ControlFile &c
         const std::uint64_t offset = segment.offset_bytes + page.page * kPageBytes;
         parts.push_back({fmt::format("page {} of {}", page.page, segment.name), PartState::kDamaged,
                          fmt::format("{}: bytes {} to {} differ from their checksum (segment {})",
-                                     segment_path(folder, segment), offset, offset + kPageBytes - 1, page.segment)});
+                                     segment_path(folder, segment), offset, offset + kPageBytes - 1,
+                                     page.segment)});
       }
       break;
     }
     case State::kTableDamaged:
-      part.message =
-          storage::checksums_path(folder) + " itself is damaged, and says nothing of the data files: " + verdict.why;
+      part.message = storage::checksums_path(folder) +
+                     " itself is damaged, and says nothing of the data files: " + verdict.why;
       break;
     case State::kUnreadable:
       part.state = PartState::kUnreadable;
@@ -257,16 +279,21 @@ std::vector<Part> check_domain(const std::string &folder) {
   std::vector<Part> parts;
   for (const std::string &problem : inspect(folder).problems)
     parts.push_back({"structure", PartState::kDamaged, problem});
-  if (parts.empty()) parts.push_back({"structure", PartState::kSound, "control file, segments, checkpoint, log files"});
+  if (parts.empty())
+    parts.push_back(
+        {"structure", PartState::kSound, "control file, segments, checkpoint, log files"});
   std::optional<LogLook> log;
   if (control->header.durability != 0) log = look_at_log(folder, *control);
-  // Nothing goes home before its record is durable: with no record behind the checkpoint, the data files hold what it says.
+  // Nothing goes home before its record is durable: with no record behind the checkpoint, the data
+  // files hold what it says.
   const std::optional<Part> instead = unsettled(folder, log.has_value() && !log->is_at_checkpoint);
   for (const SegmentRecordV1 &segment : control->segments) {
-    if (!storage::is_used(segment) || segment.layout != 1) continue;  // raw: the user's bytes, of which we know nothing
+    // raw: the user's bytes, of which we know nothing
+    if (!storage::is_used(segment) || segment.layout != 1) continue;
     Part part = instead.has_value() ? *instead : check_heap(folder, segment);
     if (!instead.has_value() && part.state == PartState::kDamaged)
-      if (std::optional<Part> now = opened_since(folder, control->header.life); now.has_value()) part = std::move(*now);
+      if (std::optional<Part> now = opened_since(folder, control->header.life); now.has_value())
+        part = std::move(*now);
     parts.push_back(std::move(part));
     parts.back().name = heap_name(segment);
   }
@@ -300,7 +327,8 @@ Exit run(const CheckCommand &command) {
   if (command.json) {
     Json list = Json::array();
     for (const Part &part : parts)
-      list.push_back({{"part", part.name}, {"state", to_string(part.state)}, {"message", part.message}});
+      list.push_back(
+          {{"part", part.name}, {"state", to_string(part.state)}, {"message", part.message}});
     print(Json{{"document", "tmh-check-1"},
                {"domain", command.domain},
                {"state", to_string(worst)},
@@ -308,7 +336,8 @@ Exit run(const CheckCommand &command) {
   } else {
     std::string out;
     for (const Part &part : parts)
-      out += fmt::format("{:10} {}: {}\n", to_string(part.state), printable(part.name), printable(part.message));
+      out += fmt::format("{:10} {}: {}\n", to_string(part.state), printable(part.name),
+                         printable(part.message));
     print(out);
   }
   return exit_of(worst);

@@ -1,6 +1,8 @@
 // tools/check.h -- is a domain sound? Part by part: structure, each heap, the log.
-// Invariant: nothing is written, and it ends; every part is looked at, whatever is wrong with another.
-// Sharing:   also while the domain is open: what its participants have not put in order is not called damaged.
+// Invariant: nothing is written, and it ends; every part is looked at, whatever is wrong with
+//            another.
+// Sharing:   also while the domain is open: what its participants have not put in order is not
+//            called damaged.
 #pragma once
 
 #include <cstdint>

@@ -51,16 +51,19 @@ std::string check_number(const std::string &text) {
 // CLI::PositiveNumber tells its range in 300 digits.
 std::string check_positive(const std::string &text) {
   const bool is_zero = text.find_first_not_of('0') == std::string::npos;
-  if (is_zero || !check_number(text).empty()) return text + " is no number from 1 to 18446744073709551615";
+  if (is_zero || !check_number(text).empty())
+    return text + " is no number from 1 to 18446744073709551615";
   return {};
 }
 
-// CLI11 takes 010 for an octal number: of "--until-lsn 010" what lies behind LSN 8 would be gone for good.
+// CLI11 takes 010 for an octal number: of "--until-lsn 010" what lies behind LSN 8 would be gone
+// for good.
 void read_as_decimal(CLI::Option *option) {
   option->check(check_number);
   option->transform([](std::string text) {  // before what is checked
     const std::size_t digit = text.find_first_not_of('0');
-    text.erase(0, digit == std::string::npos ? text.size() - std::min<std::size_t>(text.size(), 1) : digit);
+    text.erase(0, digit == std::string::npos ? text.size() - std::min<std::size_t>(text.size(), 1)
+                                             : digit);
     return text;
   });
 }
@@ -111,10 +114,12 @@ class CommandLine {
              "Bring the data files up to the log, so that recovery starts here");
     add_live(LiveCommand::Kind::kArchive, "archive",
              "Checkpoint, then move the log files that recovery needs no more to the folder TO");
-    add_live(LiveCommand::Kind::kBackup, "backup", "A consistent copy of the domain in the new folder TO");
+    add_live(LiveCommand::Kind::kBackup, "backup",
+             "A consistent copy of the domain in the new folder TO");
     add_live(LiveCommand::Kind::kCopy, "copy",
              "A domain of its own in the new folder TO, with everything committed so far");
-    CLI::App *log = app_.add_subcommand("log", "Read the redo log; changes nothing, also while the domain is open");
+    CLI::App *log = app_.add_subcommand(
+        "log", "Read the redo log; changes nothing, also while the domain is open");
     log->require_subcommand(1);
     add_log_dump(log);
     add_log_verify(log);
@@ -143,7 +148,8 @@ class CommandLine {
         return Exit::kOk;
       };
     } catch (const CLI::RequiredError &error) {
-      // CLI11 looks for what is missing first, and then does not name the word that it did not know.
+      // CLI11 looks for what is missing first, and then does not name the word that it did not
+      // know.
       const std::vector<std::string> unknown = app_.remaining(true);
       if (unknown.empty())
         (void)app_.exit(error);
@@ -173,16 +179,19 @@ class CommandLine {
     std::fflush(stdout);
     print_error(fmt::format("tmh: {}\n", sentence(error)));
     if (json_ != nullptr && *json_) {
-      const Json document{
-          {"error", errc_name(error.errc())}, {"code", error.code().value()}, {"message", text_of(error)}};
-      std::fputs((document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n").c_str(), stdout);
+      const Json document{{"error", errc_name(error.errc())},
+                          {"code", error.code().value()},
+                          {"message", text_of(error)}};
+      std::fputs((document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n").c_str(),
+                 stdout);
       std::fflush(stdout);
     }
     return static_cast<int>(exit_of(error));
   }
 
   template <class Command>
-  CLI::App *add(CLI::App *to, const char *name, const char *description, Command *command, const char *example) {
+  CLI::App *add(CLI::App *to, const char *name, const char *description, Command *command,
+                const char *example) {
     CLI::App *sub = add_bare(to, name, description, command, example);
     sub->add_option("DOMAIN", command->domain, "folder of the domain")->required();
     return sub;
@@ -190,7 +199,8 @@ class CommandLine {
 
   // Without DOMAIN.
   template <class Command>
-  CLI::App *add_bare(CLI::App *to, const char *name, const char *description, Command *command, const char *example) {
+  CLI::App *add_bare(CLI::App *to, const char *name, const char *description, Command *command,
+                     const char *example) {
     CLI::App *sub = to->add_subcommand(name, description);
     sub->add_flag("--json", command->json, "print JSON");
     sub->footer(fmt::format("Example: {}\n{}", example, kExitCodes));
@@ -202,98 +212,118 @@ class CommandLine {
   }
 
   void add_recover() {
-    CLI::App *sub = add(&app_, "recover", "Bring a closed durable domain to the end of its log, or to a point in time",
-                        &recover_, "tmh recover backup --logs archive --until-time '2026-11-21 12:30:00'");
-    CLI::Option *lsn =
-        sub->add_option("--until-lsn", recover_.until_lsn,
-                        "no transaction whose record ends behind this LSN; what follows is gone for good");
-    CLI::Option *time = sub->add_option(
-        "--until-time", recover_.until_time,
-        "no later transaction; seconds since the epoch, with a fraction, or local 'YYYY-MM-DD HH:MM:SS'");
+    CLI::App *sub =
+        add(&app_, "recover",
+            "Bring a closed durable domain to the end of its log, or to a point in time", &recover_,
+            "tmh recover backup --logs archive --until-time '2026-11-21 12:30:00'");
+    CLI::Option *lsn = sub->add_option(
+        "--until-lsn", recover_.until_lsn,
+        "no transaction whose record ends behind this LSN; what follows is gone for good");
+    CLI::Option *time = sub->add_option("--until-time", recover_.until_time,
+                                        "no later transaction; seconds since the epoch, with a "
+                                        "fraction, or local 'YYYY-MM-DD HH:MM:SS'");
     lsn->excludes(time);
     read_as_decimal(lsn);
     time->check([](const std::string &text) {
-      return parse_moment(text) ? std::string() : text + " is no time: seconds since the epoch or YYYY-MM-DD HH:MM:SS";
+      return parse_moment(text)
+                 ? std::string()
+                 : text + " is no time: seconds since the epoch or YYYY-MM-DD HH:MM:SS";
     });
     sub->add_option("--logs", recover_.logs, "folder of archived log files");
-    read_as_decimal(sub->add_option("--threads", recover_.threads, "threads that store pages, 0: one per core")
-                        ->check(CLI::Range(0, 1024)));
+    read_as_decimal(
+        sub->add_option("--threads", recover_.threads, "threads that store pages, 0: one per core")
+            ->check(CLI::Range(0, 1024)));
   }
 
   void add_live(LiveCommand::Kind kind, const char *name, const char *description) {
     LiveCommand &command = live_[static_cast<std::size_t>(kind)];
     command.kind = kind;
     const bool needs_folder = kind != LiveCommand::Kind::kCheckpoint;
-    const std::string example = fmt::format("tmh {} shop{}", name, needs_folder ? " /backup/shop" : "");
+    const std::string example =
+        fmt::format("tmh {} shop{}", name, needs_folder ? " /backup/shop" : "");
     CLI::App *sub = add(&app_, name, description, &command, example.c_str());
     if (needs_folder) sub->add_option("TO", command.to, "folder")->required();
-    check_seconds(sub->add_option("--timeout", command.timeout_s,
-                                  "give up after so many seconds, with exit code 5 (default: never)"));
+    check_seconds(
+        sub->add_option("--timeout", command.timeout_s,
+                        "give up after so many seconds, with exit code 5 (default: never)"));
   }
 
   void add_log_dump(CLI::App *log) {
-    CLI::App *sub = add(log, "dump", "One line per transaction, from the checkpoint on; --json: one document per line",
-                        &dump_, "tmh log dump shop --from 0 --pages");
-    read_as_decimal(sub->add_option("--from", dump_.from,
-                                    "first LSN, not behind the log's end; 0: as far back as there are log files "
-                                    "(default: the checkpoint's)"));
+    CLI::App *sub =
+        add(log, "dump",
+            "One line per transaction, from the checkpoint on; --json: one document per line",
+            &dump_, "tmh log dump shop --from 0 --pages");
+    read_as_decimal(sub->add_option(
+        "--from", dump_.from,
+        "first LSN, not behind the log's end; 0: as far back as there are log files "
+        "(default: the checkpoint's)"));
     sub->add_option("--logs", dump_.logs, "folder of archived log files");
     sub->add_flag("--pages", dump_.pages, "every page difference, too");
   }
 
   void add_log_verify(CLI::App *log) {
-    (void)add(log, "verify", "Read everything from the checkpoint on: clean end, torn tail, or damage", &verify_,
+    (void)add(log, "verify",
+              "Read everything from the checkpoint on: clean end, torn tail, or damage", &verify_,
               "tmh log verify shop");
   }
 
   void add_info() {
-    (void)add(&app_, "info", "Control file, participants, segments, checkpoint slots, log files; changes nothing",
+    (void)add(&app_, "info",
+              "Control file, participants, segments, checkpoint slots, log files; changes nothing",
               &info_, "tmh info shop --json");
   }
 
   void add_doctor() {
-    CLI::App *sub = add_bare(&app_, "doctor", "What this machine offers, and what to do about what it does not",
-                             &doctor_, "tmh doctor /srv/shop");
-    sub->add_option("FOLDER", doctor_.folder, "where a domain would live (default: the current folder)");
+    CLI::App *sub =
+        add_bare(&app_, "doctor", "What this machine offers, and what to do about what it does not",
+                 &doctor_, "tmh doctor /srv/shop");
+    sub->add_option("FOLDER", doctor_.folder,
+                    "where a domain would live (default: the current folder)");
   }
 
   void add_trace() {
     (void)add(&app_, "trace",
-              "Last events of the processes that opened the domain with TMH_TRACE=on, for ui.perfetto.dev", &trace_,
-              "tmh trace shop > shop.json");
+              "Last events of the processes that opened the domain with TMH_TRACE=on, for "
+              "ui.perfetto.dev",
+              &trace_, "tmh trace shop > shop.json");
   }
 
   void add_check() {
-    (void)add(&app_, "check", "Is the domain sound? Structure, allocators, log; changes nothing", &check_,
-              "tmh check shop");
+    (void)add(&app_, "check", "Is the domain sound? Structure, allocators, log; changes nothing",
+              &check_, "tmh check shop");
   }
 
   void add_stat() {
-    CLI::App *sub = add(&app_, "stat", "Counters of the domain and its participants; does not join it", &stat_,
-                        "tmh stat shop 1 --csv");
-    CLI::Option *interval =
-        sub->add_option("INTERVAL", stat_.interval_s, "seconds between samples, until the domain is closed");
+    CLI::App *sub =
+        add(&app_, "stat", "Counters of the domain and its participants; does not join it", &stat_,
+            "tmh stat shop 1 --csv");
+    CLI::Option *interval = sub->add_option("INTERVAL", stat_.interval_s,
+                                            "seconds between samples, until the domain is closed");
     check_seconds(interval);
     read_as_decimal(sub->add_option("--count", stat_.count, "so many samples")->needs(interval));
     sub->add_flag("--csv", stat_.csv, "print CSV, a line per sample")->excludes("--json");
   }
 
   void add_top() {
-    CLI::App *sub =
-        app_.add_subcommand("top", "A domain, live: levels, latencies, participants, pages; does not join it");
+    CLI::App *sub = app_.add_subcommand(
+        "top", "A domain, live: levels, latencies, participants, pages; does not join it");
     sub->add_option("DOMAIN", top_.domain, "folder of the domain")->required();
-    check_seconds(sub->add_option("--interval,-i", top_.interval_s, "seconds between pictures (default: 1)"));
+    check_seconds(
+        sub->add_option("--interval,-i", top_.interval_s, "seconds between pictures (default: 1)"));
     CLI::Option *once = sub->add_flag_callback(
         "--once", [this] { top_.batch = 1; }, "one picture as plain text, of one interval");
-    read_as_decimal(sub->add_option("--batch,-b", top_.batch, "so many pictures as plain text, also into a pipe")
+    read_as_decimal(sub->add_option("--batch,-b", top_.batch,
+                                    "so many pictures as plain text, also into a pipe")
                         ->check(check_positive)
                         ->excludes(once));
-    sub->footer(fmt::format("Keys: q quit, space pause, s sort participants.\nExample: tmh top shop\n{}", kExitCodes));
+    sub->footer(fmt::format(
+        "Keys: q quit, space pause, s sort participants.\nExample: tmh top shop\n{}", kExitCodes));
     sub->final_callback([this] { chosen_ = [this] { return tools::run(top_); }; });
   }
 
   void add_policies() {
-    (void)add_bare(&app_, "policies", "What can be chosen, and what each value means", &policies_, "tmh policies");
+    (void)add_bare(&app_, "policies", "What can be chosen, and what each value means", &policies_,
+                   "tmh policies");
   }
 
   // Prints what the command line itself says, so there is nothing else to run.
@@ -309,13 +339,15 @@ class CommandLine {
   }
 
   void add_perf() {
-    CLI::App *sub =
-        add_bare(&app_, "perf", "Run PROGRAM and count hardware and software events, its descendants' too", &perf_, "");
-    sub->footer(fmt::format("Example: tmh perf -e rtm -e cycles,instructions -- ./bank 4\n{}", kPerfExitCodes));
-    sub->add_option(
-           "--events,-e", perf_.groups,
-           "a set (software, cpu, tlb, rtm), or a group of events that are counted together: names with commas "
-           "between; may be repeated (default: all sets)")
+    CLI::App *sub = add_bare(
+        &app_, "perf", "Run PROGRAM and count hardware and software events, its descendants' too",
+        &perf_, "");
+    sub->footer(fmt::format("Example: tmh perf -e rtm -e cycles,instructions -- ./bank 4\n{}",
+                            kPerfExitCodes));
+    sub->add_option("--events,-e", perf_.groups,
+                    "a set (software, cpu, tlb, rtm), or a group of events that are counted "
+                    "together: names with commas "
+                    "between; may be repeated (default: all sets)")
         ->allow_extra_args(false)
         ->check([](const std::string &list) {
           try {
@@ -328,9 +360,11 @@ class CommandLine {
     sub->add_option("--output,-o", perf_.output, "file of the report (default: standard error)");
     CLI::Option *csv = sub->add_flag("--csv", perf_.csv, "print CSV");
     csv->excludes(sub->get_option("--json"));
-    CLI::Option *encodings = sub->add_flag("--encodings", perf_.encodings,
-                                           "print the events' codes on the nine processors with RTM, and run nothing");
-    CLI::Option *program = sub->add_option("PROGRAM", perf_.program, "program and its arguments, behind --");
+    CLI::Option *encodings =
+        sub->add_flag("--encodings", perf_.encodings,
+                      "print the events' codes on the nine processors with RTM, and run nothing");
+    CLI::Option *program =
+        sub->add_option("PROGRAM", perf_.program, "program and its arguments, behind --");
     program->excludes(encodings);
     sub->parse_complete_callback([this] {
       if (perf_.program.empty() && !perf_.encodings) throw CLI::RequiredError("PROGRAM");
@@ -338,18 +372,24 @@ class CommandLine {
   }
 
   void add_rtm_emulate() {
-    CLI::App *sub = app_.add_subcommand("rtm-emulate", "Run a program whose RTM transactions an emulator carries out");
-    sub->add_option("PROGRAM", rtm_emulate_.program, "program and its arguments, behind --")->required();
-    sub->add_flag("--stats", rtm_emulate_.stats, "at its end, commits and aborts by cause on standard error");
+    CLI::App *sub = app_.add_subcommand(
+        "rtm-emulate", "Run a program whose RTM transactions an emulator carries out");
+    sub->add_option("PROGRAM", rtm_emulate_.program, "program and its arguments, behind --")
+        ->required();
+    sub->add_flag("--stats", rtm_emulate_.stats,
+                  "at its end, commits and aborts by cause on standard error");
     sub->add_flag("--native", rtm_emulate_.native, "leave a processor alone that has RTM");
-    sub->add_option("--knob", rtm_emulate_.knobs, "NAME=VALUE, see tmh-rtm-emulation(7); may be repeated")
+    sub->add_option("--knob", rtm_emulate_.knobs,
+                    "NAME=VALUE, see tmh-rtm-emulation(7); may be repeated")
         ->allow_extra_args(false)
         ->check([](const std::string &text) {
           const std::size_t equals = text.find('=');
-          return equals == std::string::npos || equals == 0 ? text + " is not NAME=VALUE" : std::string();
+          return equals == std::string::npos || equals == 0 ? text + " is not NAME=VALUE"
+                                                            : std::string();
         });
-    sub->add_option("--domain", rtm_emulate_.domain,
-                    "file that several such programs share, when they share memory in which they commit");
+    sub->add_option(
+        "--domain", rtm_emulate_.domain,
+        "file that several such programs share, when they share memory in which they commit");
     sub->footer(
         "Example: tmh rtm-emulate --stats --knob ways=4 -- ./elided-bench 2\n"
         "Exit code: the program's; 3 it could not be started, 64 wrong command line. Manual page: "
@@ -359,24 +399,30 @@ class CommandLine {
 
   void add_kill_stuck() {
     CLI::App *sub =
-        add(&app_, "kill-stuck", "Ask instances that run for too long to abort; kill their processes only with --kill",
+        add(&app_, "kill-stuck",
+            "Ask instances that run for too long to abort; kill their processes only with --kill",
             &kill_stuck_, "tmh kill-stuck shop --older-than 30");
-    CLI::Option *pid = sub->add_option("--pid", kill_stuck_.pid, "the instances of this process, however young");
+    CLI::Option *pid =
+        sub->add_option("--pid", kill_stuck_.pid, "the instances of this process, however young");
     pid->check(CLI::Range(1, 1 << 22));
     read_as_decimal(pid);
-    sub->add_option("--older-than", kill_stuck_.older_than_s, "instances of level 2 that run for so many seconds (60)")
+    sub->add_option("--older-than", kill_stuck_.older_than_s,
+                    "instances of level 2 that run for so many seconds (60)")
         ->excludes(pid)
         ->check(CLI::Range(0.0, 1e9))
         ->check(check_not_nan);
-    sub->add_option("--grace", kill_stuck_.grace_s, "seconds that an instance has to end after it was asked (1)")
+    sub->add_option("--grace", kill_stuck_.grace_s,
+                    "seconds that an instance has to end after it was asked (1)")
         ->check(CLI::Range(0.0, 3600.0))
         ->check(check_not_nan);
-    sub->add_flag("--kill", kill_stuck_.kill, "SIGKILL to the processes of those that still run then");
+    sub->add_flag("--kill", kill_stuck_.kill,
+                  "SIGKILL to the processes of those that still run then");
   }
 
   // A value as the library spells it; `values` are the right ones.
   template <class Value>
-  void add_spec(CLI::App *sub, const char *name, std::string *spec, const char *about, const char *values) {
+  void add_spec(CLI::App *sub, const char *name, std::string *spec, const char *about,
+                const char *values) {
     const auto is_right = [](const std::string &text) {
       Value ignored{};
       return parse(text, &ignored) == Errc::kOk;
@@ -393,59 +439,73 @@ class CommandLine {
 
   void add_run() {
     CLI::App *sub = add_bare(
-        &app_, "run", "Run a built-in workload under any policy; tell what it did and whether its invariant holds",
+        &app_, "run",
+        "Run a built-in workload under any policy; tell what it did and whether its invariant "
+        "holds",
         &run_, "tmh run bank --processes 4 --level hybrid --durability strict --seconds 5");
     std::vector<std::string> names;
-    for (const workloads::Description &one : workloads::descriptions()) names.emplace_back(one.name);
-    sub->add_option("WORKLOAD", run_.workload, "what to run")->required()->check(CLI::IsMember(names));
-    sub->add_option("--domain", run_.domain, "folder of the domain, which stays (default: a temporary one)")
-        ->check(
-            [](const std::string &text) { return std::string(text.empty() ? "the folder has an empty name" : ""); });
+    for (const workloads::Description &one : workloads::descriptions())
+      names.emplace_back(one.name);
+    sub->add_option("WORKLOAD", run_.workload, "what to run")
+        ->required()
+        ->check(CLI::IsMember(names));
+    sub->add_option("--domain", run_.domain,
+                    "folder of the domain, which stays (default: a temporary one)")
+        ->check([](const std::string &text) {
+          return std::string(text.empty() ? "the folder has an empty name" : "");
+        });
     read_as_decimal(sub->add_option("--processes", run_.processes, "worker processes (2)")
                         ->check(CLI::Range(1u, workloads::kWorkersMax)));
     read_as_decimal(sub->add_option("--threads", run_.threads, "threads of each (1)")
                         ->check(CLI::Range(1u, workloads::kWorkersMax)));
     CLI::Option *seconds = sub->add_option("--seconds", run_.seconds, "so long (2)");
     check_seconds(seconds);
-    read_as_decimal(sub->add_option("--operations", run_.operations, "so many operations of all workers, instead")
+    read_as_decimal(sub->add_option("--operations", run_.operations,
+                                    "so many operations of all workers, instead")
                         ->excludes(seconds)
                         ->check(check_positive));
-    read_as_decimal(
-        sub->add_option("--size", run_.size, "elements (the workload's own number)")->check(check_positive));
-    sub->add_option("--skew", run_.skew, "zipfian constant, 0: all elements alike (YCSB: 0.99, others: 0)")
+    read_as_decimal(sub->add_option("--size", run_.size, "elements (the workload's own number)")
+                        ->check(check_positive));
+    sub->add_option("--skew", run_.skew,
+                    "zipfian constant, 0: all elements alike (YCSB: 0.99, others: 0)")
         ->check(CLI::Range(0.0, 0.9999))
         ->check(check_not_nan);
-    read_as_decimal(
-        sub->add_option("--reads", run_.read_percent, "operations of 100 that only read (the workload's own share)")
-            ->check(CLI::Range(0, 100)));
+    read_as_decimal(sub->add_option("--reads", run_.read_percent,
+                                    "operations of 100 that only read (the workload's own share)")
+                        ->check(CLI::Range(0, 100)));
     read_as_decimal(sub->add_option("--seed", run_.seed, "of what workers draw (1)"));
     const auto set_level = [this](const std::string &word) {
       run_.level = word == "line"   ? RunCommand::Level::kLine
                    : word == "page" ? RunCommand::Level::kPage
                                     : RunCommand::Level::kHybrid;
     };
-    sub->add_option_function<std::string>("--level", set_level,
-                                          "line: level 1 only; page: level 2 only; hybrid: both (hybrid)")
+    sub->add_option_function<std::string>(
+           "--level", set_level, "line: level 1 only; page: level 2 only; hybrid: both (hybrid)")
         ->check(CLI::IsMember({"line", "page", "hybrid"}));
     add_spec<LineChoice>(sub, "--line-mode", &run_.line, "what runs level 1", line_values());
-    add_spec<Durability>(sub, "--durability", &run_.durability, "when a commit survives a power cut",
-                         durability_values());
-    add_spec<GroupCommit>(sub, "--group-commit", &run_.group_commit, "company for a write of the log",
-                          group_commit_values());
-    add_spec<Policy>(sub, "--conflict", &run_.conflict, "who fails when two instances conflict", policy_values());
-    sub->add_option("--backoff", run_.backoff, "before another attempt: none, exponential, adaptive")
+    add_spec<Durability>(sub, "--durability", &run_.durability,
+                         "when a commit survives a power cut", durability_values());
+    add_spec<GroupCommit>(sub, "--group-commit", &run_.group_commit,
+                          "company for a write of the log", group_commit_values());
+    add_spec<Policy>(sub, "--conflict", &run_.conflict, "who fails when two instances conflict",
+                     policy_values());
+    sub->add_option("--backoff", run_.backoff,
+                    "before another attempt: none, exponential, adaptive")
         ->check(CLI::IsMember({"none", "exponential", "adaptive"}));
-    add_spec<Escalation>(sub, "--escalation", &run_.escalation, "when an instance goes from lines to pages",
-                         escalation_values());
+    add_spec<Escalation>(sub, "--escalation", &run_.escalation,
+                         "when an instance goes from lines to pages", escalation_values());
     add_spec<CrossPolicy>(sub, "--cross", &run_.cross, "what level 1 does about a page of level 2",
                           cross_policy_values());
-    CLI::Option *capacity =
-        sub->add_option("--capacity", run_.capacity, "what fits into an instance of level 1, see tmh policies");
+    CLI::Option *capacity = sub->add_option(
+        "--capacity", run_.capacity, "what fits into an instance of level 1, see tmh policies");
     capacity->check(check_capacity);
     values_[capacity].words = {"unlimited", "l1d"};
-    add_spec<Tracking>(sub, "--tracking", &run_.tracking, "how pages that are touched are found", tracking_values());
-    add_spec<Detection>(sub, "--detection", &run_.detection, "when conflicts of level 2 are found", detection_values());
-    add_spec<ThreadViewUse>(sub, "--thread-views", &run_.thread_views, "threads at level 2", thread_view_values());
+    add_spec<Tracking>(sub, "--tracking", &run_.tracking, "how pages that are touched are found",
+                       tracking_values());
+    add_spec<Detection>(sub, "--detection", &run_.detection, "when conflicts of level 2 are found",
+                        detection_values());
+    add_spec<ThreadViewUse>(sub, "--thread-views", &run_.thread_views, "threads at level 2",
+                            thread_view_values());
     sub->add_flag("--csv", run_.csv, "print CSV, a header and a row")->excludes("--json");
     sub->parse_complete_callback([this] { check_run(); });
   }
@@ -460,7 +520,8 @@ class CommandLine {
       refuse_option("--threads", fmt::format("at most {} threads in all", workloads::kWorkersMax));
     if (run_.size > workload.size_max)
       refuse_option("--size", fmt::format("at most {} {}", workload.size_max, workload.unit));
-    if (run_.skew >= 0 && workload.skew < 0) refuse_option("--skew", fmt::format("{} has none", run_.workload));
+    if (run_.skew >= 0 && workload.skew < 0)
+      refuse_option("--skew", fmt::format("{} has none", run_.workload));
     if (run_.read_percent >= 0 && workload.read_percent < 0)
       refuse_option("--reads", fmt::format("{} has no reads", run_.workload));
     if (!run_.backoff.empty() && run_.conflict.find("backoff=") != std::string::npos)
@@ -468,13 +529,16 @@ class CommandLine {
     if (run_.level == RunCommand::Level::kHybrid) return;
     const bool is_page = run_.level == RunCommand::Level::kPage;
     if (!run_.escalation.empty()) refuse_option("--escalation", "only with --level hybrid");
-    for (const auto &[option, value] :
-         {std::pair{"--line-mode", &run_.line}, {"--cross", &run_.cross}, {"--capacity", &run_.capacity}})
-      if (is_page && !value->empty()) refuse_option(option, "not with --level page, which has no level 1");
+    for (const auto &[option, value] : {std::pair{"--line-mode", &run_.line},
+                                        {"--cross", &run_.cross},
+                                        {"--capacity", &run_.capacity}})
+      if (is_page && !value->empty())
+        refuse_option(option, "not with --level page, which has no level 1");
   }
 
   CLI::App app_{
-      "Works on tmh domains (folders of transactional memory): recovery, checkpoints, archives, backups, inspection. "
+      "Works on tmh domains (folders of transactional memory): recovery, checkpoints, archives, "
+      "backups, inspection. "
       "Workloads: run. Machines and programs: doctor, perf, rtm-emulate."};
   RecoverCommand recover_;
   LiveCommand live_[4];

@@ -1,5 +1,5 @@
-// tools/commands.h -- what the tmh command can do. Each function prints its result on standard output and returns the exit code; whatever
-// goes wrong is an exception (tmh::Error), told by main.
+// tools/commands.h -- what the tmh command can do. Each function prints its result on standard
+// output and returns the exit code; whatever goes wrong is an exception (tmh::Error), told by main.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ struct RecoverCommand {
 };
 [[nodiscard]] Exit run(const RecoverCommand &command);
 
-// The four that join a domain as a participant; a closed one is opened, which recovers it, and closed again.
+// The four that join a domain as a participant; a closed one is opened, which recovers it, and
+// closed again.
 struct LiveCommand {
   enum class Kind : std::uint8_t { kCheckpoint, kArchive, kBackup, kCopy };
   Kind kind = Kind::kCheckpoint;
@@ -70,7 +71,8 @@ struct StatCommand {
 struct TopCommand {
   std::string domain;
   double interval_s = 1;
-  std::uint64_t batch = 0;  // so many pictures as plain text; 0: on the terminal, until somebody ends it
+  // so many pictures as plain text; 0: on the terminal, until somebody ends it
+  std::uint64_t batch = 0;
 };
 [[nodiscard]] Exit run(const TopCommand &command);
 
@@ -90,11 +92,13 @@ struct DoctorCommand {
 struct PerfCommand {
   std::vector<std::string> groups;   // of events; empty: all sets
   std::vector<std::string> program;  // and its arguments
-  std::string output;      // file of the report; empty: standard error, because standard output is the program's
+  // file of the report; empty: standard error, because standard output is the program's
+  std::string output;
   bool encodings = false;  // prints the table of events and processors instead
   bool json = false, csv = false;
 };
-// The program's exit status, 128 + the signal that killed it, 126 or 127 when it cannot be started, as env(1) and a shell say it.
+// The program's exit status, 128 + the signal that killed it, 126 or 127 when it cannot be started,
+// as env(1) and a shell say it.
 [[nodiscard]] Exit run(const PerfCommand &command);
 // Becomes the program: returns only by an exception.
 struct RtmEmulateCommand {
@@ -111,7 +115,8 @@ struct TraceCommand {
 };
 [[nodiscard]] Exit run(const TraceCommand &command);
 
-// Runs a built-in workload in processes of its own, and tells what it did and whether its invariant holds.
+// Runs a built-in workload in processes of its own, and tells what it did and whether its invariant
+// holds.
 struct RunCommand {
   enum class Level : std::uint8_t { kLine, kPage, kHybrid };
   std::string workload;
@@ -125,8 +130,8 @@ struct RunCommand {
   std::uint64_t seed = 1;
   Level level = Level::kHybrid;
   // Spelled as in the environment, which counts where they are empty.
-  std::string durability, group_commit, line, conflict, backoff, escalation, cross, capacity, tracking, detection,
-      thread_views;
+  std::string durability, group_commit, line, conflict, backoff, escalation, cross, capacity,
+      tracking, detection, thread_views;
   bool json = false;
   bool csv = false;
 };

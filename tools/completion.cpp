@@ -10,7 +10,8 @@ namespace tmh::tools {
 
 namespace {
 
-// Of an argument that takes one of a few words: these, as CLI11 names its type, "TEXT:{one,two}". Else nothing.
+// Of an argument that takes one of a few words: these, as CLI11 names its type, "TEXT:{one,two}".
+// Else nothing.
 std::string words_of_argument(const CLI::Option &option) {
   const std::string type = option.get_type_name();
   const std::size_t begin = type.find('{'), end = type.find('}');
@@ -26,7 +27,8 @@ std::string words_after(const CLI::App &app) {
   for (const CLI::App *sub : app.get_subcommands([](const CLI::App *) { return true; }))
     words += (words.empty() ? "" : " ") + sub->get_name();
   for (const CLI::Option *option : app.get_options())
-    for (const std::string &name : option->get_lnames()) words += (words.empty() ? "--" : " --") + name;
+    for (const std::string &name : option->get_lnames())
+      words += (words.empty() ? "--" : " --") + name;
   for (const CLI::Option *option : app.get_options())
     if (option->get_positional()) words += words_of_argument(*option);
   return words;
@@ -55,9 +57,12 @@ std::string offer_behind(const CLI::Option &option, const ValuesOf &values) {
 std::string cases_of_values(const CLI::App &app, const ValuesOf &values) {
   std::string cases;
   for (const CLI::Option *option : app.get_options()) {
-    if (option->get_positional() || option->get_lnames().empty() || option->get_items_expected() == 0) continue;
+    if (option->get_positional() || option->get_lnames().empty() ||
+        option->get_items_expected() == 0)
+      continue;
     std::string names;
-    for (const std::string &name : option->get_lnames()) names += (names.empty() ? "--" : " | --") + name;
+    for (const std::string &name : option->get_lnames())
+      names += (names.empty() ? "--" : " | --") + name;
     for (const std::string &name : option->get_snames()) names += " | -" + name;
     cases += fmt::format("        {}) {} ;;\n", names, offer_behind(*option, values));
   }
@@ -65,8 +70,8 @@ std::string cases_of_values(const CLI::App &app, const ValuesOf &values) {
 }
 
 // path: the subcommands so far, each with a blank before it; "" is the command itself.
-void add_cases(const CLI::App &app, const std::string &path, const ValuesOf &values, std::string *known,
-               std::string *cases) {
+void add_cases(const CLI::App &app, const std::string &path, const ValuesOf &values,
+               std::string *known, std::string *cases) {
   *cases += fmt::format("    \"{}\")\n      words=\"{}\"\n", path, words_after(app));
   if (takes_folder(app)) *cases += "      kind=-d\n";
   if (const std::string behind = cases_of_values(app, values); !behind.empty())
@@ -88,7 +93,8 @@ std::string bash_completion(const CLI::App &app, const ValuesOf &values) {
   add_cases(app, "", values, &known, &cases);
   return "# bash completion of the tmh command; written by `tmh completion`\n"
          "_tmh() {\n"
-         "  local word=${COMP_WORDS[COMP_CWORD]} at=$((COMP_CWORD - 1)) before= split= path= words= kind=\n"
+         "  local word=${COMP_WORDS[COMP_CWORD]} at=$((COMP_CWORD - 1)) before= split= path= "
+         "words= kind=\n"
          "  local commas=0 listed= i\n"
          "  if [[ $word == = ]]; then word= at=$COMP_CWORD; fi\n"
          "  before=${COMP_WORDS[at]}\n"
@@ -110,7 +116,8 @@ std::string bash_completion(const CLI::App &app, const ValuesOf &values) {
          cases +
          "  esac\n"
          "  if [[ $commas == 1 && $word == *,* ]]; then listed=${word%,*},; fi\n"
-         "  mapfile -t COMPREPLY < <(compgen -P \"$listed\" -W \"$words\" -- \"${word#\"$listed\"}\"\n"
+         "  mapfile -t COMPREPLY < <(compgen -P \"$listed\" -W \"$words\" -- "
+         "\"${word#\"$listed\"}\"\n"
          "    [[ -n $kind ]] && compgen $kind -- \"$word\")\n"
          "  COMPREPLY=(\"${COMPREPLY[@]#\"$split\"}\")\n"
          "  [[ -n $kind ]] || compopt +o filenames 2>/dev/null\n"

@@ -1,4 +1,5 @@
-// tools/completion.h -- the command's words for bash: made from the command line's own description, so that nothing can be left out.
+// tools/completion.h -- the command's words for bash: made from the command line's own description,
+// so that nothing can be left out.
 #pragma once
 
 #include <map>

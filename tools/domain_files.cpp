@@ -46,11 +46,14 @@ bool read_state_of_this_boot(const std::string &folder, StateBytes *state) noexc
   FileDescriptor fd;
   (void)platform::open_regular(folder + "/tmh.state", O_RDONLY, platform::FileRole::kOwn, &fd);
   const platform::BootId boot = platform::this_boot();
-  return fd && pread(fd.get(), state->data(), state->size(), 0) == static_cast<ssize_t>(state->size()) &&
-         std::memcmp(state->data() + offsetof(page::DomainState, boot_id), boot.text, sizeof boot.text) == 0;
+  return fd &&
+         pread(fd.get(), state->data(), state->size(), 0) == static_cast<ssize_t>(state->size()) &&
+         std::memcmp(state->data() + offsetof(page::DomainState, boot_id), boot.text,
+                     sizeof boot.text) == 0;
 }
 
-// The identity of the participant whose record this is; false when the slot is free or its process has ended.
+// The identity of the participant whose record this is; false when the slot is free or its process
+// has ended.
 bool is_live(const std::byte *record, bool is_elsewhere, LiveParticipant *out) {
   using storage::Participant;
   std::uint32_t state;
@@ -58,8 +61,10 @@ bool is_live(const std::byte *record, bool is_elsewhere, LiveParticipant *out) {
   char name[sizeof Participant::name + 1] = {};
   std::memcpy(&state, record + offsetof(Participant, state), sizeof state);
   std::memcpy(&process.pid, record + offsetof(Participant, pid), sizeof process.pid);
-  std::memcpy(&process.start_time, record + offsetof(Participant, start_time), sizeof process.start_time);
-  std::memcpy(&process.stack_start, record + offsetof(Participant, stack_start), sizeof process.stack_start);
+  std::memcpy(&process.start_time, record + offsetof(Participant, start_time),
+              sizeof process.start_time);
+  std::memcpy(&process.stack_start, record + offsetof(Participant, stack_start),
+              sizeof process.stack_start);
   std::memcpy(name, record + offsetof(Participant, name), sizeof Participant::name);
   if (state != 1 || process.pid <= 0 || !(is_elsewhere || platform::alive(process))) return false;
   out->pid = process.pid;
@@ -67,11 +72,13 @@ bool is_live(const std::byte *record, bool is_elsewhere, LiveParticipant *out) {
   return true;
 }
 
-// In our copy, as the next open would in the file: a growth may have been cut short, or be going on.
+// In our copy, as the next open would in the file: a growth may have been cut short, or be going
+// on.
 Errc settle_sizes(const std::string &folder, ControlFile *control, std::string *why) {
   for (storage::SegmentRecordV1 &record : control->segments) {
     if (!storage::is_used(record)) continue;
-    const Errc error = storage::settle_size(&record, file_facts(segment_path(folder, record)).bytes, why);
+    const Errc error =
+        storage::settle_size(&record, file_facts(segment_path(folder, record)).bytes, why);
     if (error != Errc::kOk) return error;
   }
   return Errc::kOk;
@@ -85,9 +92,12 @@ std::string segment_path(const std::string &folder, const storage::SegmentRecord
 
 void expect_domain(const std::string &folder) {
   struct stat info {};
-  if (stat(folder.c_str(), &info) != 0 && errno == ENOENT) refuse(Errc::kNotADomain, folder + ": no such folder");
-  if (stat(folder.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) refuse(Errc::kNotADomain, folder + " is no folder");
-  if (lstat((folder + "/tmh.control").c_str(), &info) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+  if (stat(folder.c_str(), &info) != 0 && errno == ENOENT)
+    refuse(Errc::kNotADomain, folder + ": no such folder");
+  if (stat(folder.c_str(), &info) == 0 && !S_ISDIR(info.st_mode))
+    refuse(Errc::kNotADomain, folder + " is no folder");
+  if (lstat((folder + "/tmh.control").c_str(), &info) != 0 &&
+      (errno == ENOENT || errno == ENOTDIR)) {
     check(storage::refuse_remains(folder));
     refuse(Errc::kNotADomain, folder + " is no domain: it holds no tmh.control");
   }
@@ -113,7 +123,8 @@ std::unique_ptr<ControlFile> read_control(const std::string &folder) {
 
 std::unique_ptr<ControlFile> read_durable_control(const std::string &folder) {
   auto control = read_control(folder);
-  if (control->header.durability == 0) refuse(Errc::kNotDurable, folder + " is volatile: it has no log");
+  if (control->header.durability == 0)
+    refuse(Errc::kNotDurable, folder + " is volatile: it has no log");
   return control;
 }
 
@@ -140,8 +151,8 @@ CheckpointSlots read_slots(const std::string &folder, const ControlFile &control
     }
     std::memcpy(&slot.content, bytes.data() + i * sizeof slot.content, sizeof slot.content);
     slot.error = storage::verify_checkpoint(slot.content, i, &slot.why);
-    const bool foreign =
-        std::memcmp(slot.content.domain_id, control.header.domain_id, sizeof control.header.domain_id) != 0;
+    const bool foreign = std::memcmp(slot.content.domain_id, control.header.domain_id,
+                                     sizeof control.header.domain_id) != 0;
     if (slot.error == Errc::kOk && foreign) {
       slot.error = Errc::kNotADomain;
       slot.why = "slot " + std::to_string(i) + ": of another domain";
@@ -179,8 +190,10 @@ const CheckpointV1 &CheckpointSlots::get(const std::string &folder) const {
 
 bool is_elsewhere(const std::byte *domain_state) noexcept {
   platform::Place here, there;
-  std::memcpy(&there.pids, domain_state + offsetof(page::DomainState, pid_namespace), sizeof there.pids);
-  std::memcpy(&there.clock, domain_state + offsetof(page::DomainState, time_namespace), sizeof there.clock);
+  std::memcpy(&there.pids, domain_state + offsetof(page::DomainState, pid_namespace),
+              sizeof there.pids);
+  std::memcpy(&there.clock, domain_state + offsetof(page::DomainState, time_namespace),
+              sizeof there.clock);
   return platform::this_place(&here) != Errc::kOk || here != there;
 }
 
@@ -190,7 +203,8 @@ std::vector<LiveParticipant> live_participants(const std::string &folder) {
   if (!read_state_of_this_boot(folder, &state)) return live;
   const bool elsewhere = is_elsewhere(state.data());
   FileDescriptor fd;
-  if (platform::open_regular(folder + "/tmh.participants", O_RDONLY, platform::FileRole::kOwn, &fd) != Errc::kOk)
+  if (platform::open_regular(folder + "/tmh.participants", O_RDONLY, platform::FileRole::kOwn,
+                             &fd) != Errc::kOk)
     return live;
   constexpr std::size_t kRecord = sizeof(storage::Participant);
   std::vector<std::byte> block(128 * kRecord);
@@ -215,7 +229,8 @@ std::vector<LiveParticipant> live_participants(const std::string &folder) {
 FileFacts file_facts(const std::string &path) noexcept {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return {};
-  return {true, static_cast<std::uint64_t>(info.st_size), static_cast<std::uint64_t>(info.st_blocks) * 512};
+  return {true, static_cast<std::uint64_t>(info.st_size),
+          static_cast<std::uint64_t>(info.st_blocks) * 512};
 }
 
 }  // namespace tmh::tools

@@ -1,4 +1,5 @@
-// tools/exit_code.h -- what the tmh command's exit status means. Numbers are frozen: scripts test them.
+// tools/exit_code.h -- what the tmh command's exit status means. Numbers are frozen: scripts test
+// them.
 #pragma once
 
 #include <tmh/error.hpp>
@@ -6,9 +7,11 @@
 namespace tmh::tools {
 
 enum class Exit : int {
-  kOk = 0,      // done; of log commands: the log ends cleanly
-  kTorn = 1,    // log commands and check: it ends in a torn tail, which recovery cuts off; nothing acknowledged is lost
-  kDamage = 2,  // a file of the domain is damaged, cut short, or gone
+  kOk = 0,  // done; of log commands: the log ends cleanly
+  // log commands and check: it ends in a torn tail, which recovery cuts off; nothing acknowledged
+  // is lost
+  kTorn = 1,
+  kDamage = 2,    // a file of the domain is damaged, cut short, or gone
   kRefused = 3,   // anything else went wrong; the message names it
   kTooEarly = 4,  // recover: the wanted time lies before what can be restored here
   kTimedOut = 5,  // checkpoint, archive, backup, copy: --timeout has passed

@@ -1,4 +1,5 @@
-// tools/failure.h -- errors as the tmh command tells them: one sentence, the Errc's name, the exit code.
+// tools/failure.h -- errors as the tmh command tells them: one sentence, the Errc's name, the exit
+// code.
 #pragma once
 
 #include <string>
@@ -18,7 +19,8 @@ class Refusal : public Error {
 // One with an exit code of its own, which says more than its Errc's.
 class SpecificError : public Refusal {
  public:
-  SpecificError(Exit exit, Errc code, const std::string &detail) : Refusal(code, detail), exit_(exit) {}
+  SpecificError(Exit exit, Errc code, const std::string &detail)
+      : Refusal(code, detail), exit_(exit) {}
   [[nodiscard]] Exit exit() const noexcept { return exit_; }
 
  private:

@@ -1,4 +1,5 @@
-// tools/info.cpp -- tmh info: what a domain's folder holds. Says what is wrong with a part and goes on with the next.
+// tools/info.cpp -- tmh info: what a domain's folder holds. Says what is wrong with a part and goes
+// on with the next.
 #include <fmt/format.h>
 
 #include <cstddef>
@@ -46,12 +47,13 @@ class Info {
     Json participants = Json::array();
     for (const LiveParticipant &one : live_participants(folder_))
       participants.push_back({{"slot", one.slot}, {"pid", one.pid}, {"name", one.name}});
-    document_ = Json{{"folder", folder_},
-                     {"domain_id", fmt::format("{:016x}{:016x}", header.domain_id[0], header.domain_id[1])},
-                     {"format_version", header.format_version},
-                     {"owner_uid", header.owner_uid},
-                     {"durability", to_string(stored)},
-                     {"open", !participants.empty()}};
+    document_ =
+        Json{{"folder", folder_},
+             {"domain_id", fmt::format("{:016x}{:016x}", header.domain_id[0], header.domain_id[1])},
+             {"format_version", header.format_version},
+             {"owner_uid", header.owner_uid},
+             {"durability", to_string(stored)},
+             {"open", !participants.empty()}};
     if (!participants.empty() && header.detection != 0)
       document_["detection"] = to_string(static_cast<Detection>(header.detection));
     document_["participants"] = std::move(participants);
@@ -62,7 +64,9 @@ class Info {
     const std::string path = folder_ + "/tmh.line.state";
     std::string bytes;
     if (document_["participants"].empty() || !file_facts(path).exists) return;
-    if (platform::read_file(path, 1u << 20, &bytes) != Errc::kOk || bytes.size() < sizeof(line::LineStateV1)) return;
+    if (platform::read_file(path, 1u << 20, &bytes) != Errc::kOk ||
+        bytes.size() < sizeof(line::LineStateV1))
+      return;
     std::uint64_t counts[line::kHardwareCountsMax];
     std::uint32_t version = 0;
     std::memcpy(&version, bytes.data() + offsetof(line::LineStateV1, version), sizeof version);
@@ -70,7 +74,8 @@ class Info {
     std::memcpy(counts, bytes.data() + offsetof(line::LineStateV1, hardware_counts), sizeof counts);
     Json hardware = Json::object();
     for (std::size_t i = 0; i < static_cast<std::size_t>(hierarchy::HardwareCount::kEnd); ++i)
-      hardware[hierarchy::hardware_count_name(static_cast<hierarchy::HardwareCount>(i))] = counts[i];
+      hardware[hierarchy::hardware_count_name(static_cast<hierarchy::HardwareCount>(i))] =
+          counts[i];
     hardware["commits"] = read_counters(folder_).total.hardware_commits;
     document_["hardware"] = std::move(hardware);
   }
@@ -82,15 +87,16 @@ class Info {
       if (!storage::is_used(record)) continue;
       const std::string path = segment_path(folder_, record);
       const FileFacts facts = file_facts(path);
-      segments.push_back({{"number", number},
-                          {"name", record.name},
-                          {"layout", record.layout == 1 ? "heap" : "raw"},
-                          {"size_bytes", record.size_bytes},
-                          {"max_bytes", record.max_bytes},
-                          {"offset_bytes", record.offset_bytes},
-                          {"address", record.address == 0 ? "relocatable" : fmt::format("{:#x}", record.address)},
-                          {"file_bytes", facts.bytes},
-                          {"disk_bytes", facts.disk_bytes}});
+      segments.push_back(
+          {{"number", number},
+           {"name", record.name},
+           {"layout", record.layout == 1 ? "heap" : "raw"},
+           {"size_bytes", record.size_bytes},
+           {"max_bytes", record.max_bytes},
+           {"offset_bytes", record.offset_bytes},
+           {"address", record.address == 0 ? "relocatable" : fmt::format("{:#x}", record.address)},
+           {"file_bytes", facts.bytes},
+           {"disk_bytes", facts.disk_bytes}});
       if (!facts.exists) {
         problems_.push_back(path + ": the data file of a segment is missing");
       } else if (facts.bytes < record.offset_bytes + record.size_bytes) {
@@ -106,7 +112,8 @@ class Info {
     for (int i = 0; slots.exists && i < 2; ++i) list.push_back(slot_json(slots, i));
     document_["checkpoint"] = std::move(list);
     if (!slots.exists) {
-      if (has_segments(*control_)) problems_.push_back(storage::checkpoint_path(folder_) + ": no such file");
+      if (has_segments(*control_))
+        problems_.push_back(storage::checkpoint_path(folder_) + ": no such file");
       return;
     }
     if (slots.current >= 0) gather_log(slots.slot[slots.current].content);
@@ -131,7 +138,8 @@ class Info {
   }
 
   void gather_log(const CheckpointV1 &current) {
-    const storage::LogIdentity identity{{current.domain_id[0], current.domain_id[1]}, current.log_file_bytes};
+    const storage::LogIdentity identity{{current.domain_id[0], current.domain_id[1]},
+                                        current.log_file_bytes};
     const std::uint64_t needed = storage::file_of(current.previous_lsn, current.log_file_bytes);
     std::vector<std::uint64_t> indexes;
     check(storage::list_log_files(folder_, &indexes));
@@ -174,25 +182,31 @@ class Info {
 };
 
 std::string text(const Json &json, const char *key) { return json.at(key).get<std::string>(); }
-std::uint64_t number(const Json &json, const char *key) { return json.at(key).get<std::uint64_t>(); }
+std::uint64_t number(const Json &json, const char *key) {
+  return json.at(key).get<std::uint64_t>();
+}
 
 std::string domain_text(const Json &document) {
   std::string out =
-      fmt::format("domain      {}\nid          {}\nowner       uid {}\ndurability  {}\n", text(document, "folder"),
-                  text(document, "domain_id"), number(document, "owner_uid"), text(document, "durability"));
+      fmt::format("domain      {}\nid          {}\nowner       uid {}\ndurability  {}\n",
+                  text(document, "folder"), text(document, "domain_id"),
+                  number(document, "owner_uid"), text(document, "durability"));
   if (!document.at("open").get<bool>()) return out + "open        no\n";
   out += fmt::format("open        {}", counted(document.at("participants").size(), "participant"));
-  if (document.contains("detection")) out += fmt::format(", {} detection", text(document, "detection"));
+  if (document.contains("detection"))
+    out += fmt::format(", {} detection", text(document, "detection"));
   out += "\n";
   for (const Json &one : document.at("participants"))
-    out += fmt::format("            process {} ({})\n", one.at("pid").get<std::int32_t>(), text(one, "name"));
+    out += fmt::format("            process {} ({})\n", one.at("pid").get<std::int32_t>(),
+                       text(one, "name"));
   return out;
 }
 
 std::string hardware_text(const Json &hardware) {
   std::string out = "hardware   ";  // only what happened: most domains run no RTM
   for (const auto &[name, total] : hardware.items())
-    if (total.get<std::uint64_t>() != 0) out += fmt::format(" {} {},", name, total.get<std::uint64_t>());
+    if (total.get<std::uint64_t>() != 0)
+      out += fmt::format(" {} {},", name, total.get<std::uint64_t>());
   if (!out.ends_with(',')) return {};
   out.back() = '\n';
   return out;
@@ -201,10 +215,10 @@ std::string hardware_text(const Json &hardware) {
 std::string segments_text(const Json &segments) {
   std::string out = fmt::format("segments    {}\n", segments.size());
   for (const Json &one : segments)
-    out +=
-        fmt::format("            {} {}: {}, {} of at most {}, {} on disk, at {}\n", number(one, "number"),
-                    printable(text(one, "name")), text(one, "layout"), bytes_text(number(one, "size_bytes")),
-                    bytes_text(number(one, "max_bytes")), bytes_text(number(one, "disk_bytes")), text(one, "address"));
+    out += fmt::format("            {} {}: {}, {} of at most {}, {} on disk, at {}\n",
+                       number(one, "number"), printable(text(one, "name")), text(one, "layout"),
+                       bytes_text(number(one, "size_bytes")), bytes_text(number(one, "max_bytes")),
+                       bytes_text(number(one, "disk_bytes")), text(one, "address"));
   return out;
 }
 
@@ -212,26 +226,28 @@ std::string checkpoint_text(const Json &slots) {
   std::string out = slots.empty() ? "checkpoint  none\n" : "checkpoint\n";
   for (const Json &one : slots) {
     if (one.contains("error")) {
-      out += fmt::format("            slot {}: damaged ({})\n", number(one, "slot"), text(one, "message"));
+      out += fmt::format("            slot {}: damaged ({})\n", number(one, "slot"),
+                         text(one, "message"));
       continue;
     }
-    out += fmt::format("            slot {}: LSN {}, commit timestamp {}, generation {}, {}{}{}\n", number(one, "slot"),
-                       number(one, "lsn"), number(one, "stamp"), number(one, "generation"),
-                       moment_text(number(one, "time_ns")), one.at("clean").get<bool>() ? ", closed cleanly" : "",
+    out += fmt::format("            slot {}: LSN {}, commit timestamp {}, generation {}, {}{}{}\n",
+                       number(one, "slot"), number(one, "lsn"), number(one, "stamp"),
+                       number(one, "generation"), moment_text(number(one, "time_ns")),
+                       one.at("clean").get<bool>() ? ", closed cleanly" : "",
                        one.at("current").get<bool>() ? ", in use" : "");
   }
   return out;
 }
 
 std::string log_text(const Json &log) {
-  std::string out =
-      fmt::format("log         {} of {}{}\n", counted(log.at("files").size(), "file"),
-                  bytes_text(number(log, "file_bytes")), log.at("keep_log").get<bool>() ? ", kept until archived" : "");
+  std::string out = fmt::format("log         {} of {}{}\n", counted(log.at("files").size(), "file"),
+                                bytes_text(number(log, "file_bytes")),
+                                log.at("keep_log").get<bool>() ? ", kept until archived" : "");
   for (const Json &one : log.at("files"))
-    out +=
-        fmt::format("            {}: from LSN {}, {} on disk{}{}\n", text(one, "name"), number(one, "first_lsn"),
-                    bytes_text(number(one, "disk_bytes")), one.at("needed").get<bool>() ? "" : ", not needed any more",
-                    one.contains("problem") ? ", " + text(one, "problem") : "");
+    out += fmt::format("            {}: from LSN {}, {} on disk{}{}\n", text(one, "name"),
+                       number(one, "first_lsn"), bytes_text(number(one, "disk_bytes")),
+                       one.at("needed").get<bool>() ? "" : ", not needed any more",
+                       one.contains("problem") ? ", " + text(one, "problem") : "");
   return out;
 }
 

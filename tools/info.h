@@ -1,4 +1,5 @@
-// tools/info.h -- what a domain's folder holds, and what is wrong with it: tmh info prints it, tmh check begins with it.
+// tools/info.h -- what a domain's folder holds, and what is wrong with it: tmh info prints it, tmh
+// check begins with it.
 #pragma once
 
 #include <string>

@@ -1,7 +1,10 @@
-// tools/kill_stuck.cpp -- tmh kill-stuck: asks instances that run for too long to abort; kills their processes only when told to.
-// Shape:     who is meant is read from outside, without joining. A child process then joins the domain, asks, and looks for a while whether the
-//            instances end. A stopped participant may hold a lock that joining needs; then the child gets no further, is killed after a
-//            while (the library survives that), and the instances are told as not asked. Killing needs no lock.
+// tools/kill_stuck.cpp -- tmh kill-stuck: asks instances that run for too long to abort; kills
+// their processes only when told to.
+// Shape:     who is meant is read from outside, without joining. A child process then joins the
+//            domain, asks, and looks for a while whether the instances end. A stopped participant
+//            may hold a lock that joining needs; then the child gets no further, is killed after a
+//            while (the library survives that), and the instances are told as not asked. Killing
+//            needs no lock.
 // Contexts:  one thread.
 #include <fcntl.h>
 #include <poll.h>
@@ -49,7 +52,8 @@ constexpr std::uint64_t kJoinNs = 5'000'000'000;
 constexpr std::uint64_t kLookNs = 5'000'000;
 
 void pause_ns(std::uint64_t ns) {
-  const timespec wait{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+  const timespec wait{static_cast<time_t>(ns / 1'000'000'000),
+                      static_cast<long>(ns % 1'000'000'000)};
   (void)nanosleep(&wait, nullptr);
 }
 
@@ -94,9 +98,12 @@ class Asking {
     if (other.state.load() == 0 || instance == 0) return;
     // After the instance's number: its begin, or a later one's.
     if (other.begin_ns.load() + age_ns_ > platform::coarse_ns()) return;
-    Instance one{{slot, false, hierarchy::ask_to_abort(impl_->engine(), slot, incarnation, instance), false}, {}};
+    Instance one{
+        {slot, false, hierarchy::ask_to_abort(impl_->engine(), slot, incarnation, instance), false},
+        {}};
     one.runs = [&other, incarnation, instance] {
-      return other.state.load() != 0 && other.incarnation.load() == incarnation && other.instance.load() == instance;
+      return other.state.load() != 0 && other.incarnation.load() == incarnation &&
+             other.instance.load() == instance;
     };
     instances_.push_back(std::move(one));
   }
@@ -108,7 +115,8 @@ class Asking {
       line::LineContextV1 &context = lines.context(i);
       const line::Owner owner = context.owner.load();
       const std::uint64_t status = context.status.load();
-      if (owner == line::Owner{} || line::slot_of(owner) != slot || line::state_of(status) == line::State::kIdle)
+      if (owner == line::Owner{} || line::slot_of(owner) != slot ||
+          line::state_of(status) == line::State::kIdle)
         continue;
       Instance one{{slot, true, hierarchy::ask_to_abort(context, owner, status), false}, {}};
       one.runs = [&context, owner, status] {
@@ -134,8 +142,10 @@ class Asking {
   std::vector<Instance> instances_;
 };
 
-// Runs `body` in a child that may hang; what it returns comes through a pipe. False: it hung, and was killed.
-bool in_child(const std::function<std::vector<Answer>()> &body, std::uint64_t deadline_ns, std::vector<Answer> *out) {
+// Runs `body` in a child that may hang; what it returns comes through a pipe. False: it hung, and
+// was killed.
+bool in_child(const std::function<std::vector<Answer>()> &body, std::uint64_t deadline_ns,
+              std::vector<Answer> *out) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) check(platform::fail_errno(Errc::kIo, "a pipe"));
   const platform::FileDescriptor reading(ends[0]);
@@ -148,7 +158,8 @@ bool in_child(const std::function<std::vector<Answer>()> &body, std::uint64_t de
     int status = 0;
     try {
       const std::vector<Answer> answers = body();
-      const std::size_t bytes = answers.size() * sizeof(Answer);  // at most a pipe's 64 KiB: 4,096 instances
+      // at most a pipe's 64 KiB: 4,096 instances
+      const std::size_t bytes = answers.size() * sizeof(Answer);
       if (::write(writing.get(), answers.data(), bytes) != static_cast<ssize_t>(bytes)) status = 1;
     } catch (const Error &error) {
       print_error(fmt::format("tmh: {}\n", sentence(error)));
@@ -168,8 +179,9 @@ bool in_child(const std::function<std::vector<Answer>()> &body, std::uint64_t de
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (!hung && status != 0) refuse(Errc::kIo, "the domain could not be joined");
-  out->assign(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(std::max<ssize_t>(bytes, 0)) /
-                                                   static_cast<std::ptrdiff_t>(sizeof(Answer)));
+  out->assign(buffer.begin(),
+              buffer.begin() + static_cast<std::ptrdiff_t>(std::max<ssize_t>(bytes, 0)) /
+                                   static_cast<std::ptrdiff_t>(sizeof(Answer)));
   return !hung;
 }
 
@@ -192,22 +204,26 @@ std::string outcome_of(const Answer &answer) {
 const char *meaning(const std::string &outcome) {
   if (outcome == "aborted") return "asked, and has aborted";
   if (outcome == "failed")
-    return "has FAILED: it will abort at its end, but has not come there; until then it keeps its snapshot and pages, "
+    return "has FAILED: it will abort at its end, but has not come there; until then it keeps its "
+           "snapshot and pages, "
            "which only its "
            "death would free";
   if (outcome == "ended") return "has ended by itself";
   if (outcome == "query")
-    return "is a query, which cannot be aborted; it holds the versions that it may read, until it ends or its process "
+    return "is a query, which cannot be aborted; it holds the versions that it may read, until it "
+           "ends or its process "
            "dies";
   if (outcome == "irrevocable") return "is irrevocable, and cannot be aborted";
   if (outcome == "committed") return "has committed, and is writing back; it cannot be aborted";
   if (outcome == "killed") return "was killed; others have repaired what it held";
   if (outcome == "unasked")
-    return "could not be asked: a lock that joining the domain needs is held, perhaps by a process that is stopped";
+    return "could not be asked: a lock that joining the domain needs is held, perhaps by a process "
+           "that is stopped";
   return "could not be killed";
 }
 
-// Only that process, not one that got its pid: the descriptor is of one of them, and alive() says whether it is the right one.
+// Only that process, not one that got its pid: the descriptor is of one of them, and alive() says
+// whether it is the right one.
 bool kill_process(const ParticipantCounters &who) {
   const platform::FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, who.pid, 0)));
   if (!process) return errno == ESRCH;
@@ -220,7 +236,8 @@ bool kill_process(const ParticipantCounters &who) {
 }
 
 // Whose instances are meant, in slots: threads with views of their own have one each.
-std::vector<ParticipantCounters> choose(const KillStuckCommand &command, const SharedCounters &shared) {
+std::vector<ParticipantCounters> choose(const KillStuckCommand &command,
+                                        const SharedCounters &shared) {
   std::vector<ParticipantCounters> meant;
   for (const ParticipantCounters &one : shared.participants) {
     if (!one.is_alive || (command.pid != 0 && one.pid != command.pid)) continue;
@@ -242,16 +259,20 @@ Json instance_json(const ParticipantCounters &who, const char *level, const std:
           {"outcome", outcome}};
 }
 
-bool runs_on(const std::string &outcome) { return outcome != "aborted" && outcome != "ended" && outcome != "killed"; }
+bool runs_on(const std::string &outcome) {
+  return outcome != "aborted" && outcome != "ended" && outcome != "killed";
+}
 
-Json ask(const KillStuckCommand &command, const std::vector<ParticipantCounters> &meant, bool *answered) {
+Json ask(const KillStuckCommand &command, const std::vector<ParticipantCounters> &meant,
+         bool *answered) {
   std::vector<std::uint32_t> slots;
   for (const ParticipantCounters &one : meant) slots.push_back(one.slot);
   const auto grace_ns = static_cast<std::uint64_t>(command.grace_s * 1e9);
-  const std::uint64_t age_ns = command.pid != 0 ? 0 : static_cast<std::uint64_t>(command.older_than_s * 1e9);
+  const std::uint64_t age_ns =
+      command.pid != 0 ? 0 : static_cast<std::uint64_t>(command.older_than_s * 1e9);
   std::vector<Answer> answers;
-  *answered =
-      in_child([&] { return Asking(command.domain, slots, age_ns, grace_ns).answers(); }, grace_ns + kJoinNs, &answers);
+  *answered = in_child([&] { return Asking(command.domain, slots, age_ns, grace_ns).answers(); },
+                       grace_ns + kJoinNs, &answers);
   Json instances = Json::array();
   for (const ParticipantCounters &one : meant) {
     bool is_told = false;
@@ -269,7 +290,8 @@ Json ask(const KillStuckCommand &command, const std::vector<ParticipantCounters>
   return instances;
 }
 
-void kill_those_left(const KillStuckCommand &command, const std::vector<ParticipantCounters> &meant, Json *instances) {
+void kill_those_left(const KillStuckCommand &command, const std::vector<ParticipantCounters> &meant,
+                     Json *instances) {
   bool is_anybody_killed = false;
   const std::vector<ParticipantCounters> still = choose(command, read_counters(command.domain));
   for (const ParticipantCounters &one : meant) {
@@ -281,9 +303,11 @@ void kill_those_left(const KillStuckCommand &command, const std::vector<Particip
       for (Json &instance : *instances)
         if (concerns(instance)) instance["outcome"] = outcome;
     };
-    const bool is_there = std::any_of(still.begin(), still.end(), [&one](const ParticipantCounters &other) {
-      return other.slot == one.slot && other.pid == one.pid && other.start_time == one.start_time;
-    });
+    const bool is_there =
+        std::any_of(still.begin(), still.end(), [&one](const ParticipantCounters &other) {
+          return other.slot == one.slot && other.pid == one.pid &&
+                 other.start_time == one.start_time;
+        });
     if (!is_there) {  // it is done, or a younger one runs
       set_outcome("ended");
       continue;
@@ -307,17 +331,20 @@ void kill_those_left(const KillStuckCommand &command, const std::vector<Particip
 Exit run(const KillStuckCommand &command) {
   const SharedCounters shared = read_counters(command.domain);
   if (shared.is_elsewhere)
-    refuse(Errc::kDomainInUse, command.domain +
-                                   ": its processes are in another pid or time namespace (container): run "
-                                   "this there (nsenter --all --target PID)");
+    refuse(Errc::kDomainInUse,
+           command.domain +
+               ": its processes are in another pid or time namespace (container): run "
+               "this there (nsenter --all --target PID)");
   const std::vector<ParticipantCounters> meant = choose(command, shared);
   if (command.pid != 0 && meant.empty())
-    refuse(Errc::kBadArgument, fmt::format("process {} does not have {} open", command.pid, command.domain));
+    refuse(Errc::kBadArgument,
+           fmt::format("process {} does not have {} open", command.pid, command.domain));
   bool answered = true;
   Json instances = meant.empty() ? Json::array() : ask(command, meant, &answered);
   if (command.kill && !instances.empty()) kill_those_left(command, meant, &instances);
-  const bool any_left = std::any_of(instances.begin(), instances.end(),
-                                    [](const Json &one) { return runs_on(one["outcome"].get<std::string>()); });
+  const bool any_left = std::any_of(instances.begin(), instances.end(), [](const Json &one) {
+    return runs_on(one["outcome"].get<std::string>());
+  });
   if (command.json) {
     print(Json{{"document", "tmh-kill-stuck-1"},
                {"domain", command.domain},
@@ -328,12 +355,15 @@ Exit run(const KillStuckCommand &command) {
     for (const Json &one : instances) {
       const auto age_us = one["age_us"].get<std::uint64_t>();
       text +=
-          fmt::format("process {} ({}){}, {}{}: {}\n", one["pid"].dump(), one["name"].get<std::string>(),
-                      one["stopped"].get<bool>() ? ", stopped" : "", one["level"] == "line" ? "at lines" : "at pages",
-                      age_us != 0 ? ", " + duration_text(age_us) : "", meaning(one["outcome"].get<std::string>()));
+          fmt::format("process {} ({}){}, {}{}: {}\n", one["pid"].dump(),
+                      one["name"].get<std::string>(), one["stopped"].get<bool>() ? ", stopped" : "",
+                      one["level"] == "line" ? "at lines" : "at pages",
+                      age_us != 0 ? ", " + duration_text(age_us) : "",
+                      meaning(one["outcome"].get<std::string>()));
     }
     if (text.empty())
-      text = command.domain + (shared.is_open() ? ": no such instance runs\n" : ": nobody has it open\n");
+      text = command.domain +
+             (shared.is_open() ? ": no such instance runs\n" : ": nobody has it open\n");
     print(text);
   }
   return any_left ? Exit::kRefused : Exit::kOk;

@@ -55,32 +55,39 @@ std::string oldest_reader(const Domain &domain) {
   const ParticipantInfo *oldest = nullptr;
   const std::vector<ParticipantInfo> all = domain.participants();
   for (const ParticipantInfo &one : all) {
-    if (one.active && one.age_us >= 100'000 && (oldest == nullptr || one.snapshot < oldest->snapshot)) oldest = &one;
+    if (one.active && one.age_us >= 100'000 &&
+        (oldest == nullptr || one.snapshot < oldest->snapshot))
+      oldest = &one;
   }
   if (oldest == nullptr) return {};
-  return fmt::format("process {} ({}) has an instance open for {}: a checkpoint does not go beyond what it reads\n",
-                     oldest->pid, oldest->name, duration_text(oldest->age_us));
+  return fmt::format(
+      "process {} ({}) has an instance open for {}: a checkpoint does not go beyond what it "
+      "reads\n",
+      oldest->pid, oldest->name, duration_text(oldest->age_us));
 }
 
 Exit checkpoint(const LiveCommand &command, const Joined &joined) {
   const Domain &domain = joined.domain;
-  const auto lsn = [&] { return read_checkpoint(domain.folder(), *joined.control).get(domain.folder()).lsn; };
+  const auto lsn = [&] {
+    return read_checkpoint(domain.folder(), *joined.control).get(domain.folder()).lsn;
+  };
   const std::uint64_t before = lsn();
   const auto start = Clock::now();
   domain.checkpoint();
   const std::uint64_t us = us_since(start);
   const std::uint64_t after = lsn();
   if (command.json) {
-    print(Json{{"domain", command.domain}, {"lsn", after}, {"lsn_before", before}, {"total_us", us}});
+    print(
+        Json{{"domain", command.domain}, {"lsn", after}, {"lsn_before", before}, {"total_us", us}});
     return Exit::kOk;
   }
   std::string text = opening_text(command, domain);
   if (after == before)
-    text += fmt::format("{}: nothing to do in {}; recovery starts at LSN {} as before\n", command.domain,
-                        duration_text(us), after);
+    text += fmt::format("{}: nothing to do in {}; recovery starts at LSN {} as before\n",
+                        command.domain, duration_text(us), after);
   else
-    text += fmt::format("{}: checkpoint in {}; recovery starts at LSN {}, {} of log further on\n", command.domain,
-                        duration_text(us), after, bytes_text(after - before));
+    text += fmt::format("{}: checkpoint in {}; recovery starts at LSN {}, {} of log further on\n",
+                        command.domain, duration_text(us), after, bytes_text(after - before));
   print(text + oldest_reader(domain));
   return Exit::kOk;
 }
@@ -95,13 +102,18 @@ Exit archive(const LiveCommand &command, const Joined &joined) {
   std::uint64_t bytes = 0;
   for (const std::string &file : moved) bytes += file_facts(file).bytes;
   if (command.json) {
-    print(Json{{"domain", command.domain}, {"to", command.to}, {"moved", moved}, {"bytes", bytes}, {"total_us", us}});
+    print(Json{{"domain", command.domain},
+               {"to", command.to},
+               {"moved", moved},
+               {"bytes", bytes},
+               {"total_us", us}});
     return Exit::kOk;
   }
   std::string text = opening_text(command, joined.domain);
   for (const std::string &file : moved) text += file + "\n";
-  text += fmt::format("{}: {} moved to {} ({}) in {}\n", command.domain, counted(moved.size(), "log file"), command.to,
-                      bytes_text(bytes), duration_text(us));
+  text += fmt::format("{}: {} moved to {} ({}) in {}\n", command.domain,
+                      counted(moved.size(), "log file"), command.to, bytes_text(bytes),
+                      duration_text(us));
   print(text + oldest_reader(joined.domain));
   return Exit::kOk;
 }
@@ -121,15 +133,18 @@ Copied facts_of(const std::string &folder) {
   return copied;
 }
 
-// A backup that is recovered before it gets its name: a closed domain, which goes its own way from here on.
+// A backup that is recovered before it gets its name: a closed domain, which goes its own way from
+// here on.
 RecoveryInfo copy_to(const LiveCommand &command, const Joined &joined) {
   std::string to = command.to;
   while (to.size() > 1 && to.back() == '/') to.pop_back();
   std::error_code ignored;
-  if (to.empty() || fs::exists(fs::symlink_status(to, ignored))) refuse(Errc::kBadArgument, to + " exists");
+  if (to.empty() || fs::exists(fs::symlink_status(to, ignored)))
+    refuse(Errc::kBadArgument, to + " exists");
   const std::string unnamed = to + ".copying";
   if (fs::exists(fs::symlink_status(unnamed, ignored)))
-    refuse(Errc::kBadArgument, unnamed + " exists: another copy is being made, or was interrupted; remove it then");
+    refuse(Errc::kBadArgument,
+           unnamed + " exists: another copy is being made, or was interrupted; remove it then");
   joined.domain.backup(unnamed);
   try {
     const RecoveryInfo recovered = recover(unnamed);
@@ -162,15 +177,19 @@ Exit backup(const LiveCommand &command, const Joined &joined) {
     return Exit::kOk;
   }
   print(opening_text(command, joined.domain) +
-        fmt::format("{}: {} copied to {} ({}, {} on disk) in {}; {}\n", command.domain, counted(copied.files, "file"),
-                    command.to, bytes_text(copied.bytes), bytes_text(copied.disk_bytes), duration_text(us),
-                    is_copy ? "it is recovered, and a domain of its own" : "opening it there recovers it"));
+        fmt::format(
+            "{}: {} copied to {} ({}, {} on disk) in {}; {}\n", command.domain,
+            counted(copied.files, "file"), command.to, bytes_text(copied.bytes),
+            bytes_text(copied.disk_bytes), duration_text(us),
+            is_copy ? "it is recovered, and a domain of its own" : "opening it there recovers it"));
   return Exit::kOk;
 }
 
 Exit work(const LiveCommand &command) {
-  if (command.kind == LiveCommand::Kind::kCopy && read_control(command.domain)->header.durability == 0)
-    refuse(Errc::kNotDurable, command.domain + " is volatile: copy its folder while nobody has it open");
+  if (command.kind == LiveCommand::Kind::kCopy &&
+      read_control(command.domain)->header.durability == 0)
+    refuse(Errc::kNotDurable,
+           command.domain + " is volatile: copy its folder while nobody has it open");
   Joined joined = join(command.domain);
   const Exit exit = [&] {
     switch (command.kind) {
@@ -210,7 +229,8 @@ Exit run(const LiveCommand &command) {
     };
   const Exit exit = run_watched(plan, [&] { return work(command); });
   if (exit == Exit::kTimedOut && command.json)
-    print_line(Json{{"error", "timeout"}, {"domain", command.domain}, {"timeout_s", command.timeout_s}});
+    print_line(
+        Json{{"error", "timeout"}, {"domain", command.domain}, {"timeout_s", command.timeout_s}});
   return exit;
 }
 

@@ -19,7 +19,8 @@ using storage::Lsn;
 
 namespace {
 
-constexpr const char *kOpenRemark = "the domain is open: it may be a record that is being written just now";
+constexpr const char *kOpenRemark =
+    "the domain is open: it may be a record that is being written just now";
 
 // "3", "0-7,9"
 std::string line_list(storage::LineMask lines) {
@@ -35,7 +36,8 @@ std::string line_list(storage::LineMask lines) {
 }
 
 std::string segment_name(const ControlFile &control, std::uint32_t number) {
-  if (number >= storage::kSegmentsMax || !storage::is_used(control.segments[number])) return "no such segment";
+  if (number >= storage::kSegmentsMax || !storage::is_used(control.segments[number]))
+    return "no such segment";
   return control.segments[number].name;
 }
 
@@ -64,23 +66,25 @@ Json entry_json(const LogEntry &entry, const ControlFile &control, bool pages) {
   return json;
 }
 
-std::string entry_text(const LogEntry &entry, const ControlFile &control, Lsn last_end, bool pages) {
+std::string entry_text(const LogEntry &entry, const ControlFile &control, Lsn last_end,
+                       bool pages) {
   if (entry.kind == LogEntry::Kind::kOpen) {
-    std::string text =
-        fmt::format("{:>14} generation {} opens, {}", entry.lsn, entry.generation, moment_text(entry.time_ns));
+    std::string text = fmt::format("{:>14} generation {} opens, {}", entry.lsn, entry.generation,
+                                   moment_text(entry.time_ns));
     if (entry.open.previous_end < last_end)
       text += fmt::format("; undone: everything behind LSN {}", entry.open.previous_end);
     return text + "\n";
   }
-  std::string text = fmt::format("{:>14} {:>12} {:26} {:>4} {:>8} {:>10}\n", entry.lsn, entry.stamp,
-                                 moment_text(entry.time_ns), entry.generation, entry.pages, entry.bytes);
+  std::string text =
+      fmt::format("{:>14} {:>12} {:26} {:>4} {:>8} {:>10}\n", entry.lsn, entry.stamp,
+                  moment_text(entry.time_ns), entry.generation, entry.pages, entry.bytes);
   if (!pages) return text;
   for (const PageChange &change : entry.changes) {
     const std::uint32_t number = storage::segment_number(change.page);
     text += fmt::format("{:>14} segment {} ({}), page {}, lines {}: {}\n", "", number,
                         printable(segment_name(control, number)),
-                        static_cast<std::uint64_t>(storage::page_index(change.page)), line_list(change.lines),
-                        counted(change.word_count, "word"));
+                        static_cast<std::uint64_t>(storage::page_index(change.page)),
+                        line_list(change.lines), counted(change.word_count, "word"));
   }
   return text;
 }
@@ -91,8 +95,11 @@ Exit exit_of(const LogEnd &end) noexcept {
 }
 
 Json end_json(const LogEnd &end, bool is_open) {
-  Json json{
-      {"type", "end"}, {"state", state_word(end)}, {"lsn", end.lsn}, {"generation", end.generation}, {"open", is_open}};
+  Json json{{"type", "end"},
+            {"state", state_word(end)},
+            {"lsn", end.lsn},
+            {"generation", end.generation},
+            {"open", is_open}};
   if (end.skipped_to != 0) json["skipped"] = {{"from", end.skipped_from}, {"to", end.skipped_to}};
   if (end.error != Errc::kOk) {
     json["error"] = errc_name(end.error);
@@ -104,25 +111,31 @@ Json end_json(const LogEnd &end, bool is_open) {
 std::string end_text(const LogEnd &end, bool is_open) {
   std::string text;
   if (end.skipped_to != 0)
-    text = fmt::format("LSN {} to {}: not read, a checkpoint made the log files free meanwhile\n", end.skipped_from,
-                       end.skipped_to);
-  if (end.error != Errc::kOk) return text + fmt::format("{} behind LSN {}\n", state_word(end), end.lsn);
+    text = fmt::format("LSN {} to {}: not read, a checkpoint made the log files free meanwhile\n",
+                       end.skipped_from, end.skipped_to);
+  if (end.error != Errc::kOk)
+    return text + fmt::format("{} behind LSN {}\n", state_word(end), end.lsn);
   if (!end.torn)
-    return text + fmt::format("clean end at LSN {}{}\n", end.lsn, is_open ? " (so far: the domain is open)" : "");
-  text += fmt::format("torn tail at LSN {}: recovery cuts it off, nothing in it was acknowledged as durable", end.lsn);
+    return text + fmt::format("clean end at LSN {}{}\n", end.lsn,
+                              is_open ? " (so far: the domain is open)" : "");
+  text += fmt::format(
+      "torn tail at LSN {}: recovery cuts it off, nothing in it was acknowledged as durable",
+      end.lsn);
   return text + (is_open ? fmt::format("; {}\n", kOpenRemark) : "\n");
 }
 
 constexpr const char *kNeverMade = "its creation was cut off; the next open makes its log";
 
 [[noreturn]] void refuse_behind_end(Lsn from, Lsn end) {
-  refuse(Errc::kBadArgument, fmt::format("LSN {} lies behind the end of the log at LSN {}", from, end));
+  refuse(Errc::kBadArgument,
+         fmt::format("LSN {} lies behind the end of the log at LSN {}", from, end));
 }
 
 Exit dump_nothing(const LogDumpCommand &command) {
   if (command.from.value_or(0) != 0) refuse_behind_end(*command.from, 0);
   if (command.json)
-    print_line(Json{{"type", "end"}, {"state", "empty"}, {"lsn", 0}, {"generation", 0}, {"open", false}});
+    print_line(
+        Json{{"type", "end"}, {"state", "empty"}, {"lsn", 0}, {"generation", 0}, {"open", false}});
   else
     print(fmt::format("{}: {}\n", command.domain, kNeverMade));
   return Exit::kOk;
@@ -141,7 +154,8 @@ Exit run(const LogDumpCommand &command) {
   const Lsn first = command.from.value_or(from.lsn);
   LogWalk walk(command.domain, command.logs, *control, from);
   if (!command.json)
-    print(fmt::format("{:>14} {:>12} {:26} {:>4} {:>8} {:>10}\n", "LSN", "STAMP", "TIME", "GEN", "PAGES", "BYTES"));
+    print(fmt::format("{:>14} {:>12} {:26} {:>4} {:>8} {:>10}\n", "LSN", "STAMP", "TIME", "GEN",
+                      "PAGES", "BYTES"));
   Lsn last_end = 0;
   for (LogEntry entry; walk.next(&entry); last_end = entry.end) {
     if (entry.lsn < first) continue;
@@ -151,7 +165,8 @@ Exit run(const LogDumpCommand &command) {
       print(entry_text(entry, *control, last_end, command.pages));
   }
   const LogEnd &end = walk.end();
-  // Whoever remembers such an LSN has read another log, or one that was undone; of a torn or damaged one more may have been there.
+  // Whoever remembers such an LSN has read another log, or one that was undone; of a torn or
+  // damaged one more may have been there.
   if (exit_of(end) == Exit::kOk && first > end.lsn) refuse_behind_end(first, end.lsn);
   const bool is_open = !live_participants(command.domain).empty();
   if (command.json)
@@ -184,11 +199,13 @@ Exit run(const LogVerifyCommand &command) {
     json["checkpoint_slots_valid"] = verdict.both_slots_valid;
     print(json);
   } else {
-    std::string text =
-        fmt::format("{}: {}, {} of log from the checkpoint at LSN {} on\n", command.domain,
-                    counted(verdict.transactions, "transaction"), bytes_text(verdict.log_bytes), verdict.start_lsn);
+    std::string text = fmt::format("{}: {}, {} of log from the checkpoint at LSN {} on\n",
+                                   command.domain, counted(verdict.transactions, "transaction"),
+                                   bytes_text(verdict.log_bytes), verdict.start_lsn);
     if (!verdict.both_slots_valid)
-      text += "one of the two checkpoint slots is damaged; the other one is used, and log files for it are kept\n";
+      text +=
+          "one of the two checkpoint slots is damaged; the other one is used, and log files for it "
+          "are kept\n";
     print(text + end_text(end, verdict.is_open));
     flush_output();
     if (end.error != Errc::kOk) throw Error(end.error, end.why);

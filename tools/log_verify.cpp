@@ -11,7 +11,8 @@ using storage::CheckpointV1;
 using storage::ControlFile;
 using storage::PageId;
 
-bool was_never_made(const std::string &folder, const ControlFile &control, const CheckpointSlots &slots) {
+bool was_never_made(const std::string &folder, const ControlFile &control,
+                    const CheckpointSlots &slots) {
   return !slots.exists && !has_segments(control) && live_participants(folder).empty();
 }
 
@@ -32,10 +33,13 @@ class Checker {
   // Empty: nothing wrong.
   std::string check(const LogEntry &entry) {
     if (std::exchange(first_, false) && from_.is_clean != 0 && entry.generation == from_.generation)
-      return fmt::format("LSN {}: a record follows, but the checkpoint says that the log was closed there", entry.lsn);
+      return fmt::format(
+          "LSN {}: a record follows, but the checkpoint says that the log was closed there",
+          entry.lsn);
     for (const PageChange &change : entry.changes) {
       if (page_exists(control_, change.page)) continue;
-      if (fresh_ == nullptr) fresh_ = read_control(folder_);  // a segment may have been added, or have grown
+      // a segment may have been added, or have grown
+      if (fresh_ == nullptr) fresh_ = read_control(folder_);
       if (!page_exists(*fresh_, change.page)) fresh_ = read_control(folder_);
       if (page_exists(*fresh_, change.page)) continue;
       return fmt::format("LSN {}: page {} of segment {} does not exist in this domain", entry.lsn,

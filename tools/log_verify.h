@@ -1,4 +1,5 @@
-// tools/log_verify.h -- is the redo log what recovery wants? From the checkpoint on, record by record.
+// tools/log_verify.h -- is the redo log what recovery wants? From the checkpoint on, record by
+// record.
 // Sharing:   also while the domain is open; see log_walk.h. Writes nothing, and ends.
 #pragma once
 

@@ -38,7 +38,8 @@ LogIdentity identity(const CheckpointV1 &checkpoint) noexcept {
 
 }  // namespace
 
-LogWalk::LogWalk(std::string folder, std::string archive, const storage::ControlFile &control, const CheckpointV1 &from)
+LogWalk::LogWalk(std::string folder, std::string archive, const storage::ControlFile &control,
+                 const CheckpointV1 &from)
     : folder_(std::move(folder)), archive_(std::move(archive)), control_(control), from_(from) {
   start(from);
 }
@@ -106,7 +107,8 @@ bool LogWalk::take(const RecordView &record, LogEntry *entry) {
 
 // At an end that may be one because somebody writes there.
 bool LogWalk::resume(Errc error) {
-  const bool in_doubt = error == Errc::kLogDamaged || error == Errc::kLogMissing || (error == Errc::kOk && end_.torn);
+  const bool in_doubt =
+      error == Errc::kLogDamaged || error == Errc::kLogMissing || (error == Errc::kOk && end_.torn);
   if (!in_doubt || stopped_at_ == whole_ || resumes_ == kResumesMax) return false;
   ++resumes_;
   stopped_at_ = whole_;
@@ -151,7 +153,8 @@ bool find_first(LogSource *source, Lsn at, RecordHeaderV1 *found) {
     }
     check(source->read(at, record.data(), header.length, &got));
     const RecordView view{header, record.data()};
-    if (got < header.length || !storage::is_crc_right(header, record.data()) || !storage::is_payload_sane(view)) {
+    if (got < header.length || !storage::is_crc_right(header, record.data()) ||
+        !storage::is_payload_sane(view)) {
       at += 8;
       continue;
     }
@@ -167,13 +170,15 @@ bool find_first(LogSource *source, Lsn at, RecordHeaderV1 *found) {
 
 }  // namespace
 
-CheckpointV1 start_before(const std::string &folder, const std::string &archive, const CheckpointV1 &checkpoint,
-                          Lsn lsn) {
+CheckpointV1 start_before(const std::string &folder, const std::string &archive,
+                          const CheckpointV1 &checkpoint, Lsn lsn) {
   LogSource source(folder, archive, identity(checkpoint));
   check(source.open());
   const std::vector<std::uint64_t> &indexes = source.indexes();
-  const auto wanted = std::lower_bound(indexes.begin(), indexes.end(), file_of(lsn, checkpoint.log_file_bytes));
-  if (wanted == indexes.end()) refuse(Errc::kBadArgument, fmt::format("no log file holds LSN {} or a later one", lsn));
+  const auto wanted =
+      std::lower_bound(indexes.begin(), indexes.end(), file_of(lsn, checkpoint.log_file_bytes));
+  if (wanted == indexes.end())
+    refuse(Errc::kBadArgument, fmt::format("no log file holds LSN {} or a later one", lsn));
   auto first = wanted;
   while (first != indexes.begin() && *(first - 1) + 1 == *first) --first;
   for (; first != indexes.end(); ++first) {

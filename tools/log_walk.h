@@ -1,8 +1,10 @@
 // tools/log_walk.h -- the redo log transaction by transaction, also while participants write it.
-// Shape:     a LogReader; where it stops at something torn, damaged or missing, the walk waits 20 ms and reads on from the last whole
-//            transaction with a new one. What stops it twice at the same place, with the same checkpoint, is really there.
-//            Why that suffices: whoever wrote proof behind a place had written the place before, so the second look sees it.
-// Invariant: ends: each second look needs progress since the first, and there are at most kResumesMax of them.
+// Shape:     a LogReader; where it stops at something torn, damaged or missing, the walk waits 20
+//            ms and reads on from the last whole transaction with a new one. What stops it twice at
+//            the same place, with the same checkpoint, is really there. Why that suffices: whoever
+//            wrote proof behind a place had written the place before, so the second look sees it.
+// Invariant: ends: each second look needs progress since the first, and there are at most
+//            kResumesMax of them.
 // Sharing:   one thread. Writes nothing.
 #pragma once
 
@@ -43,12 +45,14 @@ struct LogEnd {
   storage::Lsn lsn = 0;  // behind the last valid record
   bool torn = false;
   std::uint32_t generation = 0;
-  storage::Lsn skipped_from = 0, skipped_to = 0;  // log files were recycled or archived before they were read; 0: none
+  // log files were recycled or archived before they were read; 0: none
+  storage::Lsn skipped_from = 0, skipped_to = 0;
 };
 
 class LogWalk {
  public:
-  // folder: the domain's; control outlives the walk. from: where to start. REQUIRES: from.log_file_bytes is right.
+  // folder: the domain's; control outlives the walk. from: where to start. REQUIRES:
+  //         from.log_file_bytes is right.
   LogWalk(std::string folder, std::string archive, const storage::ControlFile &control,
           const storage::CheckpointV1 &from);
   // False at the end.
@@ -74,10 +78,12 @@ class LogWalk {
   LogEnd end_;
 };
 
-// Where to start in order to read everything from `lsn` on: the first record of the oldest log file from which the files up to the one of
-// `lsn` are there without a gap. Reading forward from there tells what counts from what was undone later. Throws kBadArgument when no
-// record is there.
-[[nodiscard]] storage::CheckpointV1 start_before(const std::string &folder, const std::string &archive,
-                                                 const storage::CheckpointV1 &checkpoint, storage::Lsn lsn);
+// Where to start in order to read everything from `lsn` on: the first record of the oldest log file
+// from which the files up to the one of `lsn` are there without a gap. Reading forward from there
+// tells what counts from what was undone later. Throws kBadArgument when no record is there.
+[[nodiscard]] storage::CheckpointV1 start_before(const std::string &folder,
+                                                 const std::string &archive,
+                                                 const storage::CheckpointV1 &checkpoint,
+                                                 storage::Lsn lsn);
 
 }  // namespace tmh::tools

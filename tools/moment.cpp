@@ -31,16 +31,17 @@ bool parse_fraction(std::string_view digits, std::uint64_t *ns) noexcept {
 }
 
 std::optional<std::uint64_t> local_seconds(std::string_view text) {
-  if (text.size() != 19 || text[4] != '-' || text[7] != '-' || (text[10] != ' ' && text[10] != 'T') ||
-      text[13] != ':' || text[16] != ':')
+  if (text.size() != 19 || text[4] != '-' || text[7] != '-' ||
+      (text[10] != ' ' && text[10] != 'T') || text[13] != ':' || text[16] != ':')
     return std::nullopt;
   tm wanted{};
   const struct {
     std::size_t at, digits;
     int *to;
     int offset;
-  } fields[] = {{0, 4, &wanted.tm_year, 1900}, {5, 2, &wanted.tm_mon, 1},  {8, 2, &wanted.tm_mday, 0},
-                {11, 2, &wanted.tm_hour, 0},   {14, 2, &wanted.tm_min, 0}, {17, 2, &wanted.tm_sec, 0}};
+  } fields[] = {{0, 4, &wanted.tm_year, 1900}, {5, 2, &wanted.tm_mon, 1},
+                {8, 2, &wanted.tm_mday, 0},    {11, 2, &wanted.tm_hour, 0},
+                {14, 2, &wanted.tm_min, 0},    {17, 2, &wanted.tm_sec, 0}};
   for (const auto &field : fields) {
     if (!parse_digits(text.substr(field.at, field.digits), field.to)) return std::nullopt;
     *field.to -= field.offset;
@@ -61,7 +62,8 @@ std::optional<std::uint64_t> local_seconds(std::string_view text) {
 std::optional<std::uint64_t> parse_moment(std::string_view text) {
   const auto point = text.find('.');
   std::uint64_t ns = 0;
-  if (point != std::string_view::npos && !parse_fraction(text.substr(point + 1), &ns)) return std::nullopt;
+  if (point != std::string_view::npos && !parse_fraction(text.substr(point + 1), &ns))
+    return std::nullopt;
   const std::string_view whole = text.substr(0, point);
   std::uint64_t seconds = 0;
   if (!parse_digits(whole, &seconds)) {
@@ -78,8 +80,9 @@ std::string moment_text(std::uint64_t time_ns) {
   const auto seconds = static_cast<time_t>(time_ns / kNsPerSecond);
   tm local{};
   if (localtime_r(&seconds, &local) == nullptr) return fmt::format("{} ns", time_ns);
-  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:06}", local.tm_year + 1900, local.tm_mon + 1, local.tm_mday,
-                     local.tm_hour, local.tm_min, local.tm_sec, time_ns % kNsPerSecond / 1000);
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02}.{:06}", local.tm_year + 1900,
+                     local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec,
+                     time_ns % kNsPerSecond / 1000);
 }
 
 std::string bytes_text(std::uint64_t bytes) {

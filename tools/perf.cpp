@@ -30,8 +30,9 @@ struct PerfReport {
 };
 
 std::string ended(const ProgramResult &result) {
-  return result.signal != 0 ? fmt::format("killed by signal {} ({})", result.signal, ::strsignal(result.signal))
-                            : fmt::format("exit status {}", result.exit_status);
+  return result.signal != 0
+             ? fmt::format("killed by signal {} ({})", result.signal, ::strsignal(result.signal))
+             : fmt::format("exit status {}", result.exit_status);
 }
 
 std::string number_text(std::uint64_t number) {
@@ -43,8 +44,9 @@ std::string number_text(std::uint64_t number) {
 std::string note(const Reading &reading) {
   std::string text;
   if (reading.is_scaled())
-    text += fmt::format("  scaled: counted {} in {:.1f} % of the time", number_text(reading.counted),
-                        100.0 * static_cast<double>(reading.running_ns) / static_cast<double>(reading.enabled_ns));
+    text += fmt::format(
+        "  scaled: counted {} in {:.1f} % of the time", number_text(reading.counted),
+        100.0 * static_cast<double>(reading.running_ns) / static_cast<double>(reading.enabled_ns));
   if (reading.user_only) text += "  without the kernel's share";
   return text;
 }
@@ -61,10 +63,12 @@ std::string text_of(const PerfReport &report) {
     }
     const bool is_time = reading.event == "task-clock";
     const std::string value =
-        is_time ? fmt::format("{:.3f} ms", static_cast<double>(reading.value()) * 1e-6) : number_text(reading.value());
+        is_time ? fmt::format("{:.3f} ms", static_cast<double>(reading.value()) * 1e-6)
+                : number_text(reading.value());
     text += fmt::format("{:>20}  {}{}\n", value, reading.event, note(reading));
   }
-  for (const auto &[cause, names] : missing) text += fmt::format("  not counted: {}\n    cause: {}\n", names, cause);
+  for (const auto &[cause, names] : missing)
+    text += fmt::format("  not counted: {}\n    cause: {}\n", names, cause);
   return text;
 }
 
@@ -102,11 +106,12 @@ std::string csv_of(const PerfReport &report) {
   std::string text = "event,group,value,counted,enabled_ns,running_ns,scaled,user_only,missing\n";
   for (const Reading &reading : report.readings)
     if (reading.missing.empty())
-      text +=
-          fmt::format("{},{},{},{},{},{},{:d},{:d},\n", quoted(reading.event), reading.group, reading.value(),
-                      reading.counted, reading.enabled_ns, reading.running_ns, reading.is_scaled(), reading.user_only);
+      text += fmt::format("{},{},{},{},{},{},{:d},{:d},\n", quoted(reading.event), reading.group,
+                          reading.value(), reading.counted, reading.enabled_ns, reading.running_ns,
+                          reading.is_scaled(), reading.user_only);
     else
-      text += fmt::format("{},{},,,,,,,{}\n", quoted(reading.event), reading.group, quoted(reading.missing));
+      text += fmt::format("{},{},,,,,,,{}\n", quoted(reading.event), reading.group,
+                          quoted(reading.missing));
   return text;
 }
 
@@ -147,8 +152,10 @@ Json encodings_json() {
                           {"config", fmt::format("{:#x}", event.on(processor(i)))},
                           {"name", event.full_name[i]}});
     const perf::ProcessorInfo &info = perf::info(processor(i));
-    processors.push_back(
-        {{"processor", info.name}, {"name", info.full_name}, {"source", info.source}, {"events", std::move(events)}});
+    processors.push_back({{"processor", info.name},
+                          {"name", info.full_name},
+                          {"source", info.source},
+                          {"events", std::move(events)}});
   }
   const Processor here = perf::this_processor();
   return {{"document", "tmh-perf-encodings-1"},
@@ -161,30 +168,35 @@ std::string encodings_csv() {
   for (std::size_t i = 0; i < perf::kProcessors; ++i)
     for (const KnownEvent &event : perf::known_events())
       if (event.on(processor(i)) != KnownEvent::kNone)
-        text += fmt::format("{},{},{:#x},{},{}\n", perf::info(processor(i)).name, event.name, event.on(processor(i)),
-                            event.full_name[i], quoted(std::string(perf::info(processor(i)).source)));
+        text += fmt::format("{},{},{:#x},{},{}\n", perf::info(processor(i)).name, event.name,
+                            event.on(processor(i)), event.full_name[i],
+                            quoted(std::string(perf::info(processor(i)).source)));
   return text;
 }
 
 std::string encodings_text() {
   std::string text = fmt::format("{:<21}", "event");
-  for (std::size_t i = 0; i < perf::kProcessors; ++i) text += fmt::format(" {:>12}", perf::info(processor(i)).name);
+  for (std::size_t i = 0; i < perf::kProcessors; ++i)
+    text += fmt::format(" {:>12}", perf::info(processor(i)).name);
   text += "  meaning\n";
   for (const KnownEvent &event : perf::known_events()) {
     text += fmt::format("{:<21}", event.name);
     for (std::size_t i = 0; i < perf::kProcessors; ++i)
-      text += event.on(processor(i)) == KnownEvent::kNone ? fmt::format(" {:>12}", "-")
-                                                          : fmt::format(" {:>#12x}", event.on(processor(i)));
+      text += event.on(processor(i)) == KnownEvent::kNone
+                  ? fmt::format(" {:>12}", "-")
+                  : fmt::format(" {:>#12x}", event.on(processor(i)));
     text += fmt::format("  {}\n", event.meaning);
   }
   text +=
-      "\nThe codes are perf's raw config: umask << 8 | event; bit 32 inside transactions, bit 33 without aborted "
+      "\nThe codes are perf's raw config: umask << 8 | event; bit 32 inside transactions, bit 33 "
+      "without aborted "
       "ones.\n";
   for (std::size_t i = 0; i < perf::kProcessors; ++i)
-    text += fmt::format("{}: {}; source: {}\n", perf::info(processor(i)).name, perf::info(processor(i)).full_name,
-                        perf::info(processor(i)).source);
+    text += fmt::format("{}: {}; source: {}\n", perf::info(processor(i)).name,
+                        perf::info(processor(i)).full_name, perf::info(processor(i)).source);
   const Processor here = perf::this_processor();
-  return text + fmt::format("This processor: {}\n", here == Processor::kOther ? "another" : perf::info(here).name);
+  return text + fmt::format("This processor: {}\n",
+                            here == Processor::kOther ? "another" : perf::info(here).name);
 }
 
 Exit print_encodings(const PerfCommand &command) {

@@ -1,6 +1,6 @@
 // tools/policies.cpp -- tmh policies: every value of every choice, one sentence each.
-// Shape:     a value is spelled by the library's own tables (to_string); the sentences are switches without a default, so that a new value does
-//            not compile without its sentence.
+// Shape:     a value is spelled by the library's own tables (to_string); the sentences are switches
+//            without a default, so that a new value does not compile without its sentence.
 #include <fmt/format.h>
 
 #include <string_view>
@@ -35,7 +35,8 @@ const char *meaning(Latency value) {
     case Latency::kOff:
       return "none";
     case Latency::kSampled:
-      return "each where they begin 13 us apart or more; of more frequent ones one of up to 256, which counts for so "
+      return "each where they begin 13 us apart or more; of more frequent ones one of up to 256, "
+             "which counts for so "
              "many";
     case Latency::kFull:
       return "each; some 25 ns more per instance";
@@ -45,7 +46,8 @@ const char *meaning(Latency value) {
 const char *meaning(Stray value) {
   switch (value) {
     case Stray::kFault:
-      return "SIGSEGV at its instruction, and a sentence that names it; needs protection keys (tmh doctor)";
+      return "SIGSEGV at its instruction, and a sentence that names it; needs protection keys (tmh "
+             "doctor)";
     case Stray::kAllow:
       return "tracking decides: a store may be lost, or belong to the process's next instance";
   }
@@ -67,14 +69,16 @@ const char *meaning(Detection value) {
     case Detection::kLazy:
       return "conflicts are found at the end: the first committer wins";
     case Detection::kEager:
-      return "conflicts are found at the first access of each page, and resolved by the conflict policy";
+      return "conflicts are found at the first access of each page, and resolved by the conflict "
+             "policy";
   }
   return "";
 }
 const char *meaning(Tracking value) {
   switch (value) {
     case Tracking::kAuto:
-      return "the best that this machine permits: kernel-hot, else signal-hot; signal with eager detection";
+      return "the best that this machine permits: kernel-hot, else signal-hot; signal with eager "
+             "detection";
     case Tracking::kSignal:
       return "a first touch raises SIGSEGV; exact sets; works everywhere";
     case Tracking::kSignalHot:
@@ -144,7 +148,8 @@ const char *meaning(LineChoice value) {
 const char *meaning(CrossPolicy value) {
   switch (value) {
     case CrossPolicy::kAbortLower:
-      return "the instance of level 1 aborts at once; its site decides whether it goes on at level 2";
+      return "the instance of level 1 aborts at once; its site decides whether it goes on at level "
+             "2";
     case CrossPolicy::kAbortUpper:
       return "the instance of level 2 fails; level 1 waits until it has ended";
     case CrossPolicy::kRecallAndWait:
@@ -167,8 +172,10 @@ const char *meaning(EscalationKind value) {
     case EscalationKind::kAfterWasted:
       return "also when attempts have wasted so much time";
     case EscalationKind::kAdaptive:
-      return "by either limit; a site that escalates begins at level 2 for a while, longer each time; "
-             "instrumented updates that exceed the capacity run at level 1 without it while that succeeds";
+      return "by either limit; a site that escalates begins at level 2 for a while, longer each "
+             "time; "
+             "instrumented updates that exceed the capacity run at level 1 without it while that "
+             "succeeds";
     case EscalationKind::kAdaptivePages:
       return "as adaptive, but what exceeds the capacity goes to level 2";
   }
@@ -223,7 +230,8 @@ std::vector<Choice> all_choices() {
        "policy",
        "age: what an aborted instance keeps",
        {{with_age(true),
-         "a retry keeps its first attempt's age, and after 8 aborts gets the domain's turn: nobody starves",
+         "a retry keeps its first attempt's age, and after 8 aborts gets the domain's turn: nobody "
+         "starves",
          usual.keep_age},
         {with_age(false), "each attempt is as old as itself", !usual.keep_age}}},
       {"TMH_POLICY", "policy", "backoff: when an aborted instance begins again",
@@ -233,20 +241,24 @@ std::vector<Choice> all_choices() {
                  policy.backoff = value;
                  return word(policy, 2);
                })},
-      {"TMH_DURABILITY", "durability", "when a commit survives a power cut; fixed at the domain's creation",
+      {"TMH_DURABILITY", "durability",
+       "when a commit survives a power cut; fixed at the domain's creation",
        rows_of(Durability::kNone, Durability::kNone)},
       {"TMH_PAGE_CHECKSUMS", "page_checksums",
-       "durable domains: checksums of the data files' pages; stays with the domain until somebody opens it otherwise",
+       "durable domains: checksums of the data files' pages; stays with the domain until somebody "
+       "opens it otherwise",
        rows_of(PageChecksums::kOff, PageChecksums::kOff)},
       {"TMH_GROUP_COMMIT",
        "group_commit",
        "whether a writer of the log waits for company",
        {{to_string(GroupCommit{}),
-         "until so many are active, so many of them wait, so much is to be written, or so long", true},
+         "until so many are active, so many of them wait, so much is to be written, or so long",
+         true},
         {to_string(no_group), "it writes at once", false}}},
       {"TMH_LEVELS", "levels", "which levels work on the domain's memory; one per domain",
        rows_of(Levels::kPage, Levels::kPage)},
-      {"TMH_LINE", "line", "what runs the instances of level 1", rows_of(LineChoice::kAuto, LineChoice::kAuto)},
+      {"TMH_LINE", "line", "what runs the instances of level 1",
+       rows_of(LineChoice::kAuto, LineChoice::kAuto)},
       {"TMH_CAPACITY",
        "capacity",
        "what fits into an instance of level 1",
@@ -265,7 +277,8 @@ std::vector<Choice> all_choices() {
       {"TMH_LATENCY", "latency", "which attempts are timed, for the latency histograms",
        rows_of(Latency::kOff, Latency::kSampled)},
       {"TMH_STRAY", "stray", "what an access to a segment does that no instance covers",
-       rows_of(Stray::kFault, platform::process_key() != platform::kNoKey ? Stray::kFault : Stray::kAllow)},
+       rows_of(Stray::kFault,
+               platform::process_key() != platform::kNoKey ? Stray::kFault : Stray::kAllow)},
   };
 }
 
@@ -287,10 +300,11 @@ Exit run(const PoliciesCommand &command) {
   }
   std::string out;
   for (const Choice &choice : choices) {
-    out += fmt::format("{}{} (DomainOptions::{}) -- {}\n", out.empty() ? "" : "\n", choice.variable, choice.field,
-                       choice.about);
+    out += fmt::format("{}{} (DomainOptions::{}) -- {}\n", out.empty() ? "" : "\n", choice.variable,
+                       choice.field, choice.about);
     for (const Row &row : choice.rows)
-      out += fmt::format("  {:22} {}{}\n", row.value, row.meaning, row.is_default ? " (default)" : "");
+      out +=
+          fmt::format("  {:22} {}{}\n", row.value, row.meaning, row.is_default ? " (default)" : "");
   }
   print(out);
   return Exit::kOk;

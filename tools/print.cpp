@@ -18,10 +18,15 @@ std::string text_of(const Json &document, int indent) {
   return document.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-// Of the character that the text begins with; 0: it begins with none. Shortest forms only, no surrogates (RFC 3629).
+// Of the character that the text begins with; 0: it begins with none. Shortest forms only, no
+// surrogates (RFC 3629).
 std::size_t utf8_bytes(std::string_view text, std::uint32_t *out) {
   const auto first = static_cast<unsigned char>(text[0]);
-  const std::size_t bytes = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
+  const std::size_t bytes = first < 0x80       ? 1
+                            : first >> 5 == 6  ? 2
+                            : first >> 4 == 14 ? 3
+                            : first >> 3 == 30 ? 4
+                                               : 0;
   if (bytes == 0 || bytes > text.size()) return 0;
   constexpr std::uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
   std::uint32_t code = bytes == 1 ? first : first & (0x7fu >> bytes);
@@ -31,7 +36,8 @@ std::size_t utf8_bytes(std::string_view text, std::uint32_t *out) {
     code = code << 6 | (next & 0x3fu);
   }
   *out = code;
-  return code < kSmallest[bytes] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0 : bytes;
+  return code < kSmallest[bytes] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0
+                                                                                         : bytes;
 }
 }  // namespace
 
@@ -54,7 +60,8 @@ std::string printable(std::string_view bytes) {
     if (wide != 0 && !is_control)
       text += bytes.substr(0, taken);
     else
-      for (const char byte : bytes.substr(0, taken)) text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+      for (const char byte : bytes.substr(0, taken))
+        text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
     bytes.remove_prefix(taken);
   }
   return text;

@@ -17,11 +17,13 @@ void print(const std::string &text);
 void print(const Json &document);
 // One line.
 void print_line(const Json &document);
-// Bytes that somebody may have damaged, as text that a terminal and JSON can take: control characters, and what is no UTF-8, become \xNN.
+// Bytes that somebody may have damaged, as text that a terminal and JSON can take: control
+// characters, and what is no UTF-8, become \xNN.
 [[nodiscard]] std::string printable(std::string_view bytes);
 // Writes out what print() kept; throws like it.
 void flush_output();
-// Standard error. What it does not take nobody hears; that is no reason to end with another status, or to leave work undone.
+// Standard error. What it does not take nobody hears; that is no reason to end with another status,
+// or to leave work undone.
 void print_error(const std::string &text) noexcept;
 
 }  // namespace tmh::tools

@@ -16,7 +16,8 @@ namespace tmh::tools {
 
 namespace {
 
-// On a terminal, one line that is overwritten and finally removed. The library calls it after 2 s, then every 100 ms.
+// On a terminal, one line that is overwritten and finally removed. The library calls it after 2 s,
+// then every 100 ms.
 class ProgressLine {
  public:
   ProgressLine() : shown_on_(isatty(STDERR_FILENO) == 1) {}
@@ -28,8 +29,10 @@ class ProgressLine {
   void show(std::uint64_t done, std::uint64_t total) {
     if (!shown_on_) return;
     used_ = true;
-    const double percent = total == 0 ? 100 : 100 * static_cast<double>(done) / static_cast<double>(total);
-    print_error(fmt::format("\rrecovering: {:.0f} % of {} of log\033[K", percent, bytes_text(total)));
+    const double percent =
+        total == 0 ? 100 : 100 * static_cast<double>(done) / static_cast<double>(total);
+    print_error(
+        fmt::format("\rrecovering: {:.0f} % of {} of log\033[K", percent, bytes_text(total)));
   }
 
  private:
@@ -40,18 +43,22 @@ class ProgressLine {
 std::string report_text(const RecoverCommand &command, const RecoveryInfo &info) {
   std::string text;
   if (info.transactions == 0)
-    text = fmt::format("{}: {}nothing to replay\n", command.domain, info.was_clean ? "was closed cleanly; " : "");
+    text = fmt::format("{}: {}nothing to replay\n", command.domain,
+                       info.was_clean ? "was closed cleanly; " : "");
   else
     text = fmt::format("{}: {} replayed ({} of log, {}) in {}\n", command.domain,
                        counted(info.transactions, "transaction"), bytes_text(info.log_bytes),
                        counted(info.pages, "page difference"), duration_text(info.total_us));
   if (info.salvaged != 0)
-    text += fmt::format("{} that had not reached the log when the last process died: written to it first\n",
-                        counted(info.salvaged, "committed transaction"));
-  text += fmt::format("the log ends at LSN {}, commit timestamp {}\n", info.end_lsn, info.last_stamp);
+    text += fmt::format(
+        "{} that had not reached the log when the last process died: written to it first\n",
+        counted(info.salvaged, "committed transaction"));
+  text +=
+      fmt::format("the log ends at LSN {}, commit timestamp {}\n", info.end_lsn, info.last_stamp);
   if (info.tail_was_torn)
-    text += fmt::format("a torn tail at LSN {} was cut off; nothing in it had been acknowledged as durable\n",
-                        info.torn_at);
+    text += fmt::format(
+        "a torn tail at LSN {} was cut off; nothing in it had been acknowledged as durable\n",
+        info.torn_at);
   return text;
 }
 
@@ -69,25 +76,29 @@ Json report_json(const RecoverCommand &command, const RecoveryInfo &info) {
           {"total_us", info.total_us}};
 }
 
-// The library refuses a moment before the checkpoint when the log behind it shows that; here, the log in front of it is asked, too: of a
-// transaction that is later than `moment_ns` and in the data files nothing can be undone. kTooEarly.
+// The library refuses a moment before the checkpoint when the log behind it shows that; here, the
+// log in front of it is asked, too: of a transaction that is later than `moment_ns` and in the data
+// files nothing can be undone. kTooEarly.
 void expect_restorable(const RecoverCommand &command, std::uint64_t moment_ns) {
   const auto control = read_durable_control(command.domain);
   const CheckpointSlots slots = read_checkpoint(command.domain, *control);
-  if (slots.current < 0 || !live_participants(command.domain).empty()) return;  // the library says what is wrong
+  // the library says what is wrong
+  if (slots.current < 0 || !live_participants(command.domain).empty()) return;
   const storage::CheckpointV1 &checkpoint = slots.get(command.domain);
   if (moment_ns >= checkpoint.time_ns) return;
   const auto refuse_moment = [&](const std::string &why) {
     throw SpecificError(
         Exit::kTooEarly, Errc::kBadArgument,
-        fmt::format("{}: {} lies before what can be restored: the data files are of {}, and {}; take an older backup",
+        fmt::format("{}: {} lies before what can be restored: the data files are of {}, and {}; "
+                    "take an older backup",
                     command.domain, command.until_time, moment_text(checkpoint.time_ns), why));
   };
   storage::CheckpointV1 from{};
   try {
     from = start_before(command.domain, command.logs, checkpoint, checkpoint.lsn - 1);
   } catch (const Error &) {
-    refuse_moment("no log of the time before is left that could show that nothing has changed since");
+    refuse_moment(
+        "no log of the time before is left that could show that nothing has changed since");
   }
   LogWalk walk(command.domain, command.logs, *control, from);
   storage::Lsn later = 0;   // behind the first transaction after that moment; 0: none

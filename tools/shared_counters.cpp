@@ -32,23 +32,27 @@ namespace {
 using Counts = std::array<std::uint64_t, storage::kCountsMax>;
 
 void add(const Counts &counts, Counters *to) {
-  storage::add_counts([&counts](Count which) { return counts[static_cast<std::size_t>(which)]; }, to);
+  storage::add_counts([&counts](Count which) { return counts[static_cast<std::size_t>(which)]; },
+                      to);
 }
 
 // The record of one slot; false when the slot is free.
 bool read_participant(const std::byte *record, bool is_elsewhere, ParticipantCounters *out) {
   if (field<std::uint32_t>(record, offsetof(Participant, state)) == 0) return false;
   out->pid = field<std::int32_t>(record, offsetof(Participant, pid));
-  const platform::ProcessId process{out->pid, field<std::uint64_t>(record, offsetof(Participant, start_time)),
-                                    field<std::uint64_t>(record, offsetof(Participant, stack_start))};
+  const platform::ProcessId process{
+      out->pid, field<std::uint64_t>(record, offsetof(Participant, start_time)),
+      field<std::uint64_t>(record, offsetof(Participant, stack_start))};
   out->start_time = process.start_time;
   out->stack_start = process.stack_start;
   out->is_alive = process.pid > 0 && (is_elsewhere || platform::alive(process));
   out->is_stopped = out->is_alive && !is_elsewhere && is_stopped(out->pid);
-  const auto name = field<std::array<char, sizeof Participant::name>>(record, offsetof(Participant, name));
+  const auto name =
+      field<std::array<char, sizeof Participant::name>>(record, offsetof(Participant, name));
   out->name = printable({name.begin(), std::find(name.begin(), name.end(), '\0')});
   out->in_line_mode = field<std::uint32_t>(record, offsetof(Participant, in_line_mode)) != 0;
-  if (const auto pin = field<std::uint64_t>(record, offsetof(Participant, pin)); pin != storage::kNoPin) {
+  if (const auto pin = field<std::uint64_t>(record, offsetof(Participant, pin));
+      pin != storage::kNoPin) {
     out->snapshot = pin;
     const std::uint64_t now = platform::coarse_ns();
     const auto began = field<std::uint64_t>(record, offsetof(Participant, begin_ns));
@@ -63,14 +67,17 @@ bool read_participant(const std::byte *record, bool is_elsewhere, ParticipantCou
 }
 
 // Returns their incarnations, by slot.
-std::vector<std::uint64_t> read_participants(const std::string &folder, std::uint32_t high, SharedCounters *out) {
+std::vector<std::uint64_t> read_participants(const std::string &folder, std::uint32_t high,
+                                             SharedCounters *out) {
   const std::size_t slots = std::min(high, storage::kParticipantsMax);
-  const std::vector<std::byte> table = read_some(folder + "/tmh.participants", slots * sizeof(Participant));
+  const std::vector<std::byte> table =
+      read_some(folder + "/tmh.participants", slots * sizeof(Participant));
   std::vector<std::uint64_t> incarnations;
   for (std::size_t slot = 0; slot < table.size() / sizeof(Participant); ++slot) {
     const std::byte *record = table.data() + slot * sizeof(Participant);
     // The list belongs to the slot and stays when its process has gone.
-    constexpr std::size_t kLive = offsetof(Participant, versions) + offsetof(storage::VersionList, live_count);
+    constexpr std::size_t kLive =
+        offsetof(Participant, versions) + offsetof(storage::VersionList, live_count);
     out->total.versions_live += field<std::uint32_t>(record, kLive);
     add(field<Counts>(record, offsetof(Participant, counts)), &out->total);
     ParticipantCounters one;
@@ -92,7 +99,8 @@ void read_log_counters(const std::string &folder, Counters *total) {
       field<std::uint32_t>(log.data(), offsetof(LogState, version)) != storage::kLogStateVersion)
     refuse(Errc::kForeignVersion, folder + "/tmh.log.state is of another version, or damaged");
   const std::uint64_t flushes = at(offsetof(LogState, flushes));
-  const std::size_t totals = offsetof(LogState, totals) + (flushes & 1) * sizeof(storage::LogTotals);
+  const std::size_t totals =
+      offsetof(LogState, totals) + (flushes & 1) * sizeof(storage::LogTotals);
   total->log_bytes = at(totals + offsetof(storage::LogTotals, bytes));
   total->log_commits = at(totals + offsetof(storage::LogTotals, commits));
   total->log_flushes = flushes - at(totals + offsetof(storage::LogTotals, empty_flushes));
@@ -104,7 +112,8 @@ void read_log_counters(const std::string &folder, Counters *total) {
 }  // namespace
 
 bool SharedCounters::is_open() const noexcept {
-  return std::any_of(participants.begin(), participants.end(), [](const auto &one) { return one.is_alive; });
+  return std::any_of(participants.begin(), participants.end(),
+                     [](const auto &one) { return one.is_alive; });
 }
 
 SharedCounters read_counters(const std::string &folder) {
@@ -119,9 +128,11 @@ SharedCounters read_counters(const std::string &folder) {
       std::memcmp(state.data() + offsetof(DomainState, boot_id), boot.text, sizeof boot.text) != 0)
     return out;
   if (field<std::uint32_t>(state.data(), offsetof(DomainState, version)) != page::kStateVersion ||
-      field<std::uint32_t>(state.data(), offsetof(DomainState, state_bytes)) != sizeof(DomainState) ||
+      field<std::uint32_t>(state.data(), offsetof(DomainState, state_bytes)) !=
+          sizeof(DomainState) ||
       state.size() < sizeof(DomainState))
-    refuse(Errc::kForeignVersion, path + " is of another version that is, or was, in use since this boot");
+    refuse(Errc::kForeignVersion,
+           path + " is of another version that is, or was, in use since this boot");
   if (std::memcmp(state.data() + offsetof(DomainState, domain_id), control->header.domain_id,
                   sizeof control->header.domain_id) != 0 ||
       field<std::uint64_t>(state.data(), offsetof(DomainState, life)) != control->header.life)
@@ -135,8 +146,8 @@ SharedCounters read_counters(const std::string &folder) {
   out.total.releases = field<std::uint64_t>(state.data(), offsetof(DomainState, releases));
   const auto high = field<std::uint32_t>(state.data(), offsetof(DomainState, participants_high));
   const std::vector<std::uint64_t> incarnations = read_participants(folder, high, &out);
-  out.is_hybrid =
-      field<std::uint64_t>(state.data(), offsetof(DomainState, levels)) == static_cast<std::uint64_t>(Levels::kHybrid);
+  out.is_hybrid = field<std::uint64_t>(state.data(), offsetof(DomainState, levels)) ==
+                  static_cast<std::uint64_t>(Levels::kHybrid);
   if (out.is_hybrid) read_line_counters(folder, incarnations, &out);
   out.latencies = read_latencies(folder, incarnations, &out.latency_refused);
   if (control->header.durability != 0) read_log_counters(folder, &out.total);

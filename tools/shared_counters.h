@@ -1,4 +1,5 @@
-// tools/shared_counters.h -- a domain's counters, read from its shared memory by somebody who does not join it.
+// tools/shared_counters.h -- a domain's counters, read from its shared memory by somebody who does
+// not join it.
 // Invariant: as domain_files.h: nothing is written or waited for, no byte is believed unchecked.
 // Sharing:   participants count on meanwhile: each number is right for some moment of the read.
 #pragma once
@@ -27,19 +28,23 @@ struct ParticipantCounters {
 };
 
 struct SharedCounters {
-  bool has_state = false;  // false: closed, or not opened since the machine started; then everything else is empty
+  // false: closed, or not opened since the machine started; then everything else is empty
+  bool has_state = false;
   bool is_hybrid = false;
   bool is_elsewhere = false;  // see domain_files.h: pids are not those of this pid namespace
   std::uint64_t clock = 0;    // commits, as timestamps
   std::uint64_t attaches =
-      0;  // participants that there have ever been; with the clock it tells of a domain that was opened anew
+      // participants that there have ever been; with the clock it tells of a domain that was opened
+      // anew
+      0;
   Counters total;
   std::vector<ParticipantCounters> participants;
   std::vector<LatencySeries> latencies;         // as Domain::latencies()
   std::uint64_t latency_refused = 0;            // kinds of times for which there was no page
   [[nodiscard]] bool is_open() const noexcept;  // does anybody alive have it open?
 };
-// Errors: as read_control(); kForeignVersion (shared memory of another version), kCorrupt, kPermission, kIo.
+// Errors: as read_control(); kForeignVersion (shared memory of another version), kCorrupt,
+//         kPermission, kIo.
 [[nodiscard]] SharedCounters read_counters(const std::string &folder);
 
 // "user", "conflict_other", ...

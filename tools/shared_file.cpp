@@ -20,8 +20,8 @@ FileDescriptor open_shared(const std::string &path) {
   return fd;
 }
 
-std::vector<std::byte> read_at(const FileDescriptor &file, const std::string &path, std::uint64_t offset,
-                               std::size_t bytes) {
+std::vector<std::byte> read_at(const FileDescriptor &file, const std::string &path,
+                               std::uint64_t offset, std::size_t bytes) {
   std::vector<std::byte> block(bytes);
   const ssize_t got = ::pread(file.get(), block.data(), bytes, static_cast<off_t>(offset));
   if (got < 0) check(platform::fail_errno(Errc::kIo, path));

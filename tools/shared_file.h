@@ -23,8 +23,9 @@ T field(const std::byte *record, std::size_t offset) noexcept {
 // Empty: there is no such file. kNotADomain: not a regular one; kPermission, kIo.
 [[nodiscard]] platform::FileDescriptor open_shared(const std::string &path);
 // Fewer bytes than asked for: it is shorter. kIo.
-[[nodiscard]] std::vector<std::byte> read_at(const platform::FileDescriptor &file, const std::string &path,
-                                             std::uint64_t offset, std::size_t bytes);
+[[nodiscard]] std::vector<std::byte> read_at(const platform::FileDescriptor &file,
+                                             const std::string &path, std::uint64_t offset,
+                                             std::size_t bytes);
 // Both, from the beginning; nothing where there is no such file.
 [[nodiscard]] std::vector<std::byte> read_some(const std::string &path, std::size_t bytes);
 

@@ -23,10 +23,12 @@ using storage::LatencyHeaderV1;
 namespace {
 
 std::string site_name(const std::vector<std::byte> &header, std::uint32_t site) {
-  const std::byte *record = header.data() + offsetof(LatencyHeaderV1, sites) + site * sizeof(storage::LatencySiteV1);
-  if (field<std::uint32_t>(record, offsetof(storage::LatencySiteV1, state)) != storage::kSiteNamed) return {};
-  const auto name =
-      field<std::array<char, sizeof storage::LatencySiteV1::name>>(record, offsetof(storage::LatencySiteV1, name));
+  const std::byte *record =
+      header.data() + offsetof(LatencyHeaderV1, sites) + site * sizeof(storage::LatencySiteV1);
+  if (field<std::uint32_t>(record, offsetof(storage::LatencySiteV1, state)) != storage::kSiteNamed)
+    return {};
+  const auto name = field<std::array<char, sizeof storage::LatencySiteV1::name>>(
+      record, offsetof(storage::LatencySiteV1, name));
   return printable({name.begin(), std::find(name.begin(), name.end(), '\0')});
 }
 
@@ -48,7 +50,8 @@ std::string row(const std::string &name, const Histogram &histogram) {
 
 }  // namespace
 
-std::vector<LatencySeries> read_latencies(const std::string &folder, const std::vector<std::uint64_t> &incarnations,
+std::vector<LatencySeries> read_latencies(const std::string &folder,
+                                          const std::vector<std::uint64_t> &incarnations,
                                           std::uint64_t *refused) {
   std::vector<LatencySeries> all;
   const std::string path = storage::latency_path(folder);
@@ -59,24 +62,29 @@ std::vector<LatencySeries> read_latencies(const std::string &folder, const std::
   const auto magic = field<std::uint64_t>(header.data(), offsetof(LatencyHeaderV1, magic));
   if (magic == 0) return all;
   if (magic != storage::kLatencyMagic ||
-      field<std::uint32_t>(header.data(), offsetof(LatencyHeaderV1, version)) != storage::kLatencyVersion ||
-      field<std::uint32_t>(header.data(), offsetof(LatencyHeaderV1, header_bytes)) != sizeof(LatencyHeaderV1))
+      field<std::uint32_t>(header.data(), offsetof(LatencyHeaderV1, version)) !=
+          storage::kLatencyVersion ||
+      field<std::uint32_t>(header.data(), offsetof(LatencyHeaderV1, header_bytes)) !=
+          sizeof(LatencyHeaderV1))
     refuse(Errc::kForeignVersion, path + " is of another version, or damaged");
   *refused = field<std::uint64_t>(header.data(), offsetof(LatencyHeaderV1, refused));
   for (std::size_t i = 0; i < storage::kSeriesMax; ++i) {
     storage::SeriesName name{};
-    if (!storage::parse_key(field<std::uint64_t>(header.data(), offsetof(LatencyHeaderV1, keys) + 8 * i), &name))
+    if (!storage::parse_key(
+            field<std::uint64_t>(header.data(), offsetof(LatencyHeaderV1, keys) + 8 * i), &name))
       continue;
     const std::vector<std::byte> page =
         read_at(file, path, sizeof(LatencyHeaderV1) + i * sizeof(HistogramV1), sizeof(HistogramV1));
     if (page.size() < sizeof(HistogramV1)) break;  // cut short
-    storage::add_series(incarnations, name, field<std::uint64_t>(page.data(), offsetof(HistogramV1, owner)),
+    storage::add_series(incarnations, name,
+                        field<std::uint64_t>(page.data(), offsetof(HistogramV1, owner)),
                         site_name(header, name.site), histogram_of(page), &all);
   }
   return all;
 }
 
-Histogram sum_of(const std::vector<LatencySeries> &all, const std::function<bool(const LatencySeries &)> &wanted) {
+Histogram sum_of(const std::vector<LatencySeries> &all,
+                 const std::function<bool(const LatencySeries &)> &wanted) {
   Histogram sum;
   for (const LatencySeries &one : all)
     if (wanted(one)) sum += one.histogram;
@@ -98,14 +106,17 @@ std::string latency_table_text(const std::vector<LatencySeries> &all) {
   std::map<std::pair<std::string, LatencyLevel>, Histogram> sites;
   for (const LatencySeries &one : all) {
     sums[{one.level, one.outcome}] += one.histogram;
-    if (!one.site.empty() && one.outcome == AbortCause::kNone) sites[{one.site, one.level}] += one.histogram;
+    if (!one.site.empty() && one.outcome == AbortCause::kNone)
+      sites[{one.site, one.level}] += one.histogram;
   }
   if (sums.empty()) return {};
-  std::string out = fmt::format("{:<28} {:>12} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "latency of attempts", "count", "p50",
-                                "p90", "p99", "p99.9", "max");
+  std::string out =
+      fmt::format("{:<28} {:>12} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "latency of attempts", "count",
+                  "p50", "p90", "p99", "p99.9", "max");
   for (const auto &[which, histogram] : sums) {
-    const std::string outcome =
-        which.second == AbortCause::kNone ? "committed" : fmt::format("aborted: {}", cause_name(which.second));
+    const std::string outcome = which.second == AbortCause::kNone
+                                    ? "committed"
+                                    : fmt::format("aborted: {}", cause_name(which.second));
     out += row(fmt::format("  {}, {}", to_string(which.first), outcome), histogram);
   }
   for (const auto &[which, histogram] : sites)

@@ -1,4 +1,5 @@
-// tools/shared_latency.h -- a domain's latency histograms, read by somebody who does not join it; and as text and JSON.
+// tools/shared_latency.h -- a domain's latency histograms, read by somebody who does not join it;
+// and as text and JSON.
 // Invariant: as domain_files.h.
 #pragma once
 
@@ -13,11 +14,13 @@
 
 namespace tmh::tools {
 
-// incarnations: of the present participants, by slot; 0: nobody. *refused: kinds of times for which there was no page.
-// Errors: kForeignVersion (of another version, or damaged), kPermission, kIo. No such file: nothing.
-[[nodiscard]] std::vector<LatencySeries> read_latencies(const std::string &folder,
-                                                        const std::vector<std::uint64_t> &incarnations,
-                                                        std::uint64_t *refused);
+// incarnations: of the present participants, by slot; 0: nobody. *refused: kinds of times for which
+//               there was no page.
+// Errors: kForeignVersion (of another version, or damaged), kPermission, kIo. No such file:
+//         nothing.
+[[nodiscard]] std::vector<LatencySeries> read_latencies(
+    const std::string &folder, const std::vector<std::uint64_t> &incarnations,
+    std::uint64_t *refused);
 
 // Sum of the series for which `wanted` says yes.
 [[nodiscard]] Histogram sum_of(const std::vector<LatencySeries> &all,

@@ -28,8 +28,8 @@ constexpr std::size_t kContextHeadBytes = offsetof(LineContextV1, writes);
 
 void add_hardware(const std::vector<std::byte> &state, Counters *to) {
   const auto count = [&state](HardwareCount which) {
-    return field<std::uint64_t>(state.data(),
-                                offsetof(LineStateV1, hardware_counts) + 8 * static_cast<std::size_t>(which));
+    return field<std::uint64_t>(
+        state.data(), offsetof(LineStateV1, hardware_counts) + 8 * static_cast<std::size_t>(which));
   };
   to->hardware_conflicts = count(HardwareCount::kAbortsConflict);
   to->hardware_capacity = count(HardwareCount::kAbortsCapacity);
@@ -39,7 +39,8 @@ void add_hardware(const std::vector<std::byte> &state, Counters *to) {
   to->mode_switches = count(HardwareCount::kModeSwitches);
 }
 
-void add_context(const std::byte *context, const std::vector<std::uint64_t> &incarnations, SharedCounters *out) {
+void add_context(const std::byte *context, const std::vector<std::uint64_t> &incarnations,
+                 SharedCounters *out) {
   const auto owner = field<line::Owner>(context, offsetof(LineContextV1, owner));
   const std::uint32_t slot = line::slot_of(owner);
   const bool is_owned = slot < incarnations.size() && incarnations[slot] != 0 &&
@@ -48,7 +49,8 @@ void add_context(const std::byte *context, const std::vector<std::uint64_t> &inc
                                [slot](const ParticipantCounters &one) { return one.slot == slot; });
   Counters *const of_owner = is_owned && at != out->participants.end() ? &at->counters : nullptr;
   const auto counts = field<LineCounts>(context, offsetof(LineContextV1, counts));
-  line::add_line_counts([&](line::LineCount which) { return counts[static_cast<std::size_t>(which)]; }, &out->total);
+  line::add_line_counts(
+      [&](line::LineCount which) { return counts[static_cast<std::size_t>(which)]; }, &out->total);
   if (of_owner == nullptr) return;
   const auto before = field<LineCounts>(context, offsetof(LineContextV1, counts_before));
   const auto own = [&](line::LineCount which) {
@@ -57,9 +59,11 @@ void add_context(const std::byte *context, const std::vector<std::uint64_t> &inc
   line::add_line_counts(own, of_owner);
 }
 
-// Records of `record_bytes` each, of `count` pages from `first` on; what the file does not have is zero, as in a hole.
+// Records of `record_bytes` each, of `count` pages from `first` on; what the file does not have is
+// zero, as in a hole.
 std::vector<std::byte> records_of(const platform::FileDescriptor &file, const std::string &path,
-                                  std::size_t record_bytes, std::uint64_t first, std::uint64_t count) {
+                                  std::size_t record_bytes, std::uint64_t first,
+                                  std::uint64_t count) {
   std::vector<std::byte> bytes;
   if (file) bytes = read_at(file, path, first * record_bytes, count * record_bytes);
   bytes.resize(count * record_bytes);
@@ -81,12 +85,13 @@ class Looker {
 
   // Pages [first, first + count): counts them, and returns the foremost.
   PageSight look(std::uint64_t first, std::uint64_t count, SegmentSight *into) {
-    const auto records = records_of(directory_, directory_path_, sizeof(DirectoryRecord), first, count);
+    const auto records =
+        records_of(directory_, directory_path_, sizeof(DirectoryRecord), first, count);
     const auto metas = records_of(meta_, meta_path_, sizeof(PageMeta), first, count);
     PageSight foremost = PageSight::kUntouched;
     for (std::uint64_t i = 0; i < count; ++i) {
-      const PageSight sight =
-          sight_of(records.data() + i * sizeof(DirectoryRecord), metas.data() + i * sizeof(PageMeta));
+      const PageSight sight = sight_of(records.data() + i * sizeof(DirectoryRecord),
+                                       metas.data() + i * sizeof(PageMeta));
       ++into->pages_in[static_cast<std::size_t>(sight)];
       foremost = std::max(foremost, sight);
     }
@@ -114,7 +119,8 @@ class Looker {
   std::uint64_t users_ = 0, updates_ = 0;  // by slot modulo 64, as residents are
 };
 
-SegmentSight look_at(const std::string &folder, std::uint32_t number, const storage::SegmentRecordV1 &record,
+SegmentSight look_at(const std::string &folder, std::uint32_t number,
+                     const storage::SegmentRecordV1 &record,
                      const std::vector<std::uint8_t> &running, std::uint32_t cells) {
   // Of a cell at most so many: 5 MiB of records for 80 cells would be read otherwise, for each GiB.
   constexpr std::uint64_t kLookedAtMax = 256;
@@ -123,7 +129,8 @@ SegmentSight look_at(const std::string &folder, std::uint32_t number, const stor
   sight.name.assign(record.name, std::find(std::begin(record.name), std::end(record.name), '\0'));
   sight.pages = record.size_bytes / kPageBytes;
   Looker looker(folder, number, running);
-  const std::uint64_t count = std::min<std::uint64_t>(sight.pages, std::max<std::uint32_t>(1, cells));
+  const std::uint64_t count =
+      std::min<std::uint64_t>(sight.pages, std::max<std::uint32_t>(1, cells));
   for (std::uint64_t cell = 0; cell < count; ++cell) {
     const std::uint64_t first = sight.pages / count * cell + std::min(cell, sight.pages % count);
     const std::uint64_t pages = sight.pages / count + (cell < sight.pages % count ? 1 : 0);
@@ -148,22 +155,26 @@ void read_line_counters(const std::string &folder, const std::vector<std::uint64
   if (field<std::uint64_t>(state.data(), offsetof(LineStateV1, magic)) != line::kLineStateMagic ||
       std::memcmp(state.data() + offsetof(LineStateV1, boot_id), boot.text, sizeof boot.text) != 0)
     return;  // as of tmh.state
-  if (field<std::uint32_t>(state.data(), offsetof(LineStateV1, version)) != line::kLineStateVersion ||
+  if (field<std::uint32_t>(state.data(), offsetof(LineStateV1, version)) !=
+          line::kLineStateVersion ||
       field<std::uint32_t>(state.data(), offsetof(LineStateV1, state_bytes)) != sizeof(LineStateV1))
-    refuse(Errc::kForeignVersion, path + " is of another version that is, or was, in use since this boot");
+    refuse(Errc::kForeignVersion,
+           path + " is of another version that is, or was, in use since this boot");
   add_hardware(state, &out->total);
   const std::uint64_t high = std::min<std::uint64_t>(
       line::kContextsMax, field<std::uint64_t>(state.data(), offsetof(LineStateV1, contexts_high)));
   const platform::FileDescriptor contexts = open_shared(contexts_path);
   for (std::uint64_t i = 0; contexts && i < high; ++i) {
-    const std::vector<std::byte> head = read_at(contexts, contexts_path, i * sizeof(LineContextV1), kContextHeadBytes);
+    const std::vector<std::byte> head =
+        read_at(contexts, contexts_path, i * sizeof(LineContextV1), kContextHeadBytes);
     if (head.size() < kContextHeadBytes) break;  // cut short
     add_context(head.data(), incarnations, out);
   }
 }
 
 std::vector<SegmentSight> read_pages(const std::string &folder, const storage::ControlFile &control,
-                                     const std::vector<std::uint8_t> &running, std::uint32_t cells) {
+                                     const std::vector<std::uint8_t> &running,
+                                     std::uint32_t cells) {
   std::vector<SegmentSight> all;
   for (std::uint32_t number = 0; number < storage::kSegmentsMax; ++number) {
     if (storage::is_used(control.segments[number]))

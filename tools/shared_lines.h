@@ -1,4 +1,5 @@
-// tools/shared_lines.h -- level 1 of a hybrid domain as somebody sees it who does not join: its counters, and which level has which page.
+// tools/shared_lines.h -- level 1 of a hybrid domain as somebody sees it who does not join: its
+// counters, and which level has which page.
 // Invariant: as domain_files.h.
 #pragma once
 
@@ -11,19 +12,23 @@
 
 namespace tmh::tools {
 
-// Adds level 1's totals to `out`, and to its participants what their threads have counted. incarnations: as read_latencies().
+// Adds level 1's totals to `out`, and to its participants what their threads have counted.
+// incarnations: as read_latencies().
 // Errors: kForeignVersion, kPermission, kIo. Not hybrid, or being made: nothing.
-void read_line_counters(const std::string &folder, const std::vector<std::uint64_t> &incarnations, SharedCounters *out);
+void read_line_counters(const std::string &folder, const std::vector<std::uint64_t> &incarnations,
+                        SharedCounters *out);
 
 // What level 2 knows of a page, or of several: the foremost that one of them is in.
 enum class PageSight : std::uint8_t {
   kUntouched,  // '.': nobody has committed to it
   kLines,      // 'L': level 1 has it
   kIdle,       // 'N': level 2's, nobody uses it
-  kVersioned,  // 'v': the same, and some committed version is not home yet, because somebody may read an older one
-  kHardware,   // 'H': level 1 has it, in hardware
-  kRead,       // 'R': level 2's, and a running query may use it
-  kWritten,    // 'W': the same of a running update
+  // 'v': the same, and some committed version is not home yet, because somebody may read an older
+  // one
+  kVersioned,
+  kHardware,  // 'H': level 1 has it, in hardware
+  kRead,      // 'R': level 2's, and a running query may use it
+  kWritten,   // 'W': the same of a running update
 };
 inline constexpr std::size_t kPageSights = 7;
 [[nodiscard]] char letter_of(PageSight sight) noexcept;
@@ -34,10 +39,13 @@ struct SegmentSight {
   std::uint64_t pages = 0;
   std::uint64_t looked_at = 0;               // fewer than `pages` where it is large
   std::uint64_t pages_in[kPageSights] = {};  // of those
-  std::string map;                           // a letter for each of at most `cells` equal groups of pages
+  // a letter for each of at most `cells` equal groups of pages
+  std::string map;
 };
 // running: of the participants, by slot: 0 none, 1 a query, 2 an update.
-[[nodiscard]] std::vector<SegmentSight> read_pages(const std::string &folder, const storage::ControlFile &control,
-                                                   const std::vector<std::uint8_t> &running, std::uint32_t cells);
+[[nodiscard]] std::vector<SegmentSight> read_pages(const std::string &folder,
+                                                   const storage::ControlFile &control,
+                                                   const std::vector<std::uint8_t> &running,
+                                                   std::uint32_t cells);
 
 }  // namespace tmh::tools

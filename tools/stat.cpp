@@ -18,7 +18,8 @@ namespace {
 std::uint64_t clock_ns(clockid_t which) {
   timespec now{};
   (void)clock_gettime(which, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 struct Sample {
@@ -40,7 +41,8 @@ Json aborts_json(const std::uint64_t (&aborts)[kAbortCauseCount]) {
 
 // One order for JSON, CSV and text.
 Json counters_json(const Counters &counters) {
-  Json json{{"begins", counters.begins}, {"commits", counters.commits}, {"queries", counters.queries}};
+  Json json{
+      {"begins", counters.begins}, {"commits", counters.commits}, {"queries", counters.queries}};
   json["aborts"] = aborts_json(counters.aborts);
   json["pages_read"] = counters.pages_read;
   json["pages_written"] = counters.pages_written;
@@ -67,10 +69,11 @@ Json total_json(const Counters &total) {
   json["unlimited_commits"] = total.unlimited_commits;
   json["versions_live"] = total.versions_live;
   json["versions_bytes"] = total.versions_bytes;
-  json["rtm"] = {{"commits", total.hardware_commits},          {"aborts_conflict", total.hardware_conflicts},
-                 {"aborts_capacity", total.hardware_capacity}, {"aborts_zero", total.hardware_zero},
-                 {"aborts_explicit", total.hardware_explicit}, {"aborts_other", total.hardware_other},
-                 {"mode_switches", total.mode_switches}};
+  json["rtm"] = {
+      {"commits", total.hardware_commits},          {"aborts_conflict", total.hardware_conflicts},
+      {"aborts_capacity", total.hardware_capacity}, {"aborts_zero", total.hardware_zero},
+      {"aborts_explicit", total.hardware_explicit}, {"aborts_other", total.hardware_other},
+      {"mode_switches", total.mode_switches}};
   json["recalls"] = total.recalls;
   json["releases"] = total.releases;
   json["log_bytes"] = total.log_bytes;
@@ -99,9 +102,10 @@ Json levels_json(const SharedCounters &shared) {
   Json levels;
   for (std::size_t i = 1; i < kLatencyLevelCount; ++i) {
     const auto level = static_cast<LatencyLevel>(i);
-    levels[to_string(level)] = latency_json(sum_of(shared.latencies, [level](const LatencySeries &one) {
-      return one.level == level && one.outcome == AbortCause::kNone;
-    }));
+    levels[to_string(level)] =
+        latency_json(sum_of(shared.latencies, [level](const LatencySeries &one) {
+          return one.level == level && one.outcome == AbortCause::kNone;
+        }));
   }
   return levels;
 }
@@ -155,12 +159,15 @@ std::string csv_of(const Sample &sample, bool with_header) {
 }
 
 std::string text_of(const std::string &folder, const Sample &sample) {
-  if (!sample.shared.has_state) return folder + ": closed, so there is no shared memory with counters\n";
-  std::string out = fmt::format("{}: {}, {}\n", folder, sample.shared.is_open() ? "open" : "not open: everybody died",
+  if (!sample.shared.has_state)
+    return folder + ": closed, so there is no shared memory with counters\n";
+  std::string out = fmt::format("{}: {}, {}\n", folder,
+                                sample.shared.is_open() ? "open" : "not open: everybody died",
                                 counted(sample.shared.participants.size(), "participant"));
-  visit_flat(total_json(sample.shared.total), "", [&](const std::string &name, std::uint64_t value) {
-    if (value != 0) out += fmt::format("{:>20} {}\n", value, name);
-  });
+  visit_flat(total_json(sample.shared.total), "",
+             [&](const std::string &name, std::uint64_t value) {
+               if (value != 0) out += fmt::format("{:>20} {}\n", value, name);
+             });
   for (const ParticipantCounters &one : sample.shared.participants) {
     out += fmt::format("process {} ({}){}: {} commits, {} aborts, {} queries", one.pid, one.name,
                        sample.shared.is_elsewhere ? ", in another pid namespace"
@@ -169,7 +176,8 @@ std::string text_of(const std::string &folder, const Sample &sample) {
                                                   : "",
                        one.counters.commits, one.counters.aborts_total(), one.counters.queries);
     if (one.instance_us != 0)
-      out += fmt::format("; {} runs for {}", one.is_query ? "a query" : "an instance", duration_text(one.instance_us));
+      out += fmt::format("; {} runs for {}", one.is_query ? "a query" : "an instance",
+                         duration_text(one.instance_us));
     out += "\n";
   }
   return out + latency_table_text(sample.shared.latencies);
@@ -179,15 +187,18 @@ constexpr const char *kRateHeader =
     "participants   commits/s    aborts/s   queries/s     log B/s   flushes/s  versions\n";
 
 std::string rates_of(const Sample &before, const Sample &now) {
-  const double seconds = static_cast<double>(std::max<std::uint64_t>(1, now.monotonic_ns - before.monotonic_ns)) / 1e9;
+  const double seconds =
+      static_cast<double>(std::max<std::uint64_t>(1, now.monotonic_ns - before.monotonic_ns)) / 1e9;
   // A total shrinks when everybody has left.
   const auto rate = [seconds](std::uint64_t from, std::uint64_t to) {
     return to > from ? static_cast<double>(to - from) / seconds : 0;
   };
   const Counters &a = before.shared.total, &b = now.shared.total;
-  return fmt::format("{:>12} {:>11.0f} {:>11.0f} {:>11.0f} {:>11.0f} {:>11.0f} {:>9}\n", now.shared.participants.size(),
-                     rate(a.commits, b.commits), rate(a.aborts_total(), b.aborts_total()), rate(a.queries, b.queries),
-                     rate(a.log_bytes, b.log_bytes), rate(a.log_flushes, b.log_flushes), b.versions_live);
+  return fmt::format("{:>12} {:>11.0f} {:>11.0f} {:>11.0f} {:>11.0f} {:>11.0f} {:>9}\n",
+                     now.shared.participants.size(), rate(a.commits, b.commits),
+                     rate(a.aborts_total(), b.aborts_total()), rate(a.queries, b.queries),
+                     rate(a.log_bytes, b.log_bytes), rate(a.log_flushes, b.log_flushes),
+                     b.versions_live);
 }
 
 void sleep_seconds(double seconds) {
@@ -204,7 +215,8 @@ Exit run(const StatCommand &command) {
   for (std::uint64_t number = 0;; ++number) {
     const Sample sample = take(command.domain);
     if (command.json)
-      command.interval_s == 0 ? print(json_of(command.domain, sample)) : print_line(json_of(command.domain, sample));
+      command.interval_s == 0 ? print(json_of(command.domain, sample))
+                              : print_line(json_of(command.domain, sample));
     else if (command.csv)
       print(csv_of(sample, number == 0));
     else if (number == 0)
@@ -213,7 +225,8 @@ Exit run(const StatCommand &command) {
       print(rates_of(before, sample));
     flush_output();
     // A domain that closes ends the list: what opens it later counts from zero.
-    if (command.interval_s == 0 || number + 1 == command.count || !sample.shared.is_open()) return Exit::kOk;
+    if (command.interval_s == 0 || number + 1 == command.count || !sample.shared.is_open())
+      return Exit::kOk;
     before = sample;
     sleep_seconds(command.interval_s);
   }

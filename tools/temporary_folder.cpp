@@ -27,7 +27,8 @@ std::string make_temporary_folder(const std::string &prefix) {
     check(platform::fail_errno(Errc::kIo, named + " is where temporary files belong"));
   }
   std::string path = where + "/" + prefix + "XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) check(platform::fail_errno(Errc::kIo, named + ": making a folder there"));
+  if (::mkdtemp(path.data()) == nullptr)
+    check(platform::fail_errno(Errc::kIo, named + ": making a folder there"));
   return path;
 }
 

@@ -5,8 +5,8 @@
 
 namespace tmh::tools {
 
-// Named prefix and six letters, in TMPDIR (then TMP, TEMP, TEMPDIR; /tmp). Throws Error(kIo) that names the variable when the folder it
-// names will not do.
+// Named prefix and six letters, in TMPDIR (then TMP, TEMP, TEMPDIR; /tmp). Throws Error(kIo) that
+// names the variable when the folder it names will not do.
 [[nodiscard]] std::string make_temporary_folder(const std::string &prefix);
 
 }  // namespace tmh::tools

@@ -34,9 +34,11 @@ void write_all(const char *text) noexcept {
 
 Terminal::Terminal() {
   if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDOUT_FILENO) == 0)
-    refuse(Errc::kBadArgument, "standard input and output are no terminal; --once and --batch print plain text");
+    refuse(Errc::kBadArgument,
+           "standard input and output are no terminal; --once and --batch print plain text");
   sigemptyset(&signals_);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP}) sigaddset(&signals_, number);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP})
+    sigaddset(&signals_, number);
   if (::tcgetattr(STDIN_FILENO, &before_) != 0) check(platform::fail_errno(Errc::kIo, "terminal"));
   signal_fd_ = platform::FileDescriptor(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signal_fd_) check(platform::fail_errno(Errc::kIo, "signalfd"));
@@ -85,7 +87,8 @@ Terminal::Size Terminal::size() const noexcept {
 
 void Terminal::draw(const std::vector<std::string> &lines) {
   std::string out = kHome;
-  for (std::size_t i = 0; i < lines.size(); ++i) out += lines[i] + kClearLine + (i + 1 < lines.size() ? "\r\n" : "");
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    out += lines[i] + kClearLine + (i + 1 < lines.size() ? "\r\n" : "");
   print(out + kClearBelow);
   flush_output();
 }
@@ -99,7 +102,8 @@ Terminal::Event Terminal::wait(std::uint64_t timeout_ns, char *key) {
   if (count < 0) check(platform::fail_errno(Errc::kIo, "poll"));
   if ((ready[0].revents & POLLIN) != 0) {
     signalfd_siginfo info{};
-    if (::read(signal_fd_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info)) return Event::kTimeout;
+    if (::read(signal_fd_.get(), &info, sizeof info) != static_cast<ssize_t>(sizeof info))
+      return Event::kTimeout;
     if (info.ssi_signo == SIGTSTP) stop();
     return info.ssi_signo == SIGTSTP || info.ssi_signo == SIGWINCH ? Event::kResized : Event::kEnd;
   }

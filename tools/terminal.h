@@ -1,5 +1,7 @@
-// tools/terminal.h -- a whole screen for a command that draws on it again and again, by ANSI escape sequences (ECMA-48; xterm's alternate screen).
-// Shape:     one Terminal at a time. While it lives keys come one by one and unechoed, and signals come as events: nothing runs in a handler.
+// tools/terminal.h -- a whole screen for a command that draws on it again and again, by ANSI escape
+// sequences (ECMA-48; xterm's alternate screen).
+// Shape:     one Terminal at a time. While it lives keys come one by one and unechoed, and signals
+//            come as events: nothing runs in a handler.
 // Invariant: whatever ends it (return, exception, event), the terminal is as it was before.
 // Contexts:  NOT async-signal-safe.
 #pragma once
@@ -31,8 +33,8 @@ class Terminal {
   void draw(const std::vector<std::string> &lines);
 
   enum class Event : std::uint8_t { kTimeout, kKey, kResized, kEnd };
-  // Waits at most so long. kEnd: SIGINT, SIGTERM, SIGHUP or SIGQUIT, or no more input. A stop (SIGTSTP) happens inside: the terminal is given
-  // back meanwhile, and kResized follows.
+  // Waits at most so long. kEnd: SIGINT, SIGTERM, SIGHUP or SIGQUIT, or no more input. A stop
+  // (SIGTSTP) happens inside: the terminal is given back meanwhile, and kResized follows.
   [[nodiscard]] Event wait(std::uint64_t timeout_ns, char *key);
 
  private:

@@ -25,8 +25,10 @@ TopSample take(const std::string &folder, std::uint32_t columns) {
   const auto control = read_control(folder);
   sample.shared = read_counters(folder);
   sample.monotonic_ns = platform::monotonic_ns();
-  const std::uint32_t durability = control->header.durability, detection = control->header.detection;
-  sample.durability = to_string(durability == 0 ? Durability::kNone : static_cast<Durability>(durability));
+  const std::uint32_t durability = control->header.durability,
+                      detection = control->header.detection;
+  sample.durability =
+      to_string(durability == 0 ? Durability::kNone : static_cast<Durability>(durability));
   sample.detection = detection == 0 ? "no" : to_string(static_cast<Detection>(detection));
   if (!sample.shared.has_state) return sample;
   std::vector<std::uint8_t> running;
@@ -39,7 +41,8 @@ TopSample take(const std::string &folder, std::uint32_t columns) {
 }
 
 void sleep_ns(std::uint64_t ns) {
-  const timespec wait{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+  const timespec wait{static_cast<time_t>(ns / 1'000'000'000),
+                      static_cast<long>(ns % 1'000'000'000)};
   (void)nanosleep(&wait, nullptr);
 }
 
@@ -99,6 +102,8 @@ Exit run_live(const TopCommand &command) {
 
 }  // namespace
 
-Exit run(const TopCommand &command) { return command.batch != 0 ? run_batch(command) : run_live(command); }
+Exit run(const TopCommand &command) {
+  return command.batch != 0 ? run_batch(command) : run_live(command);
+}
 
 }  // namespace tmh::tools

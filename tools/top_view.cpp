@@ -18,7 +18,8 @@ namespace {
 using Lines = std::vector<std::string>;
 using Series = std::vector<LatencySeries>;
 
-// Names come from shared memory: a control character would do something to the terminal, and others may be wider than one column.
+// Names come from shared memory: a control character would do something to the terminal, and others
+// may be wider than one column.
 std::string printable(const std::string &text, std::size_t columns) {
   std::string out = text.substr(0, columns);
   for (char &c : out)
@@ -26,7 +27,8 @@ std::string printable(const std::string &text, std::size_t columns) {
   return out;
 }
 
-// What shrank was counted anew: a total does so for a moment while somebody leaves, and when the domain was opened anew.
+// What shrank was counted anew: a total does so for a moment while somebody leaves, and when the
+// domain was opened anew.
 std::uint64_t grown(std::uint64_t from, std::uint64_t to) { return to > from ? to - from : 0; }
 
 class View {
@@ -35,7 +37,9 @@ class View {
       : before_(before),
         now_(now),
         look_(look),
-        seconds_(static_cast<double>(std::max<std::uint64_t>(1, now.monotonic_ns - before.monotonic_ns)) / 1e9) {}
+        seconds_(static_cast<double>(
+                     std::max<std::uint64_t>(1, now.monotonic_ns - before.monotonic_ns)) /
+                 1e9) {}
 
   Lines lines() {
     add_head();
@@ -52,8 +56,8 @@ class View {
     }
     fit();
     if (has_key_line())
-      out_.push_back(
-          fmt::format("q quit  space {}  s sort: {}", look_.is_paused ? "go on" : "pause", name_of(look_.sort)));
+      out_.push_back(fmt::format("q quit  space {}  s sort: {}",
+                                 look_.is_paused ? "go on" : "pause", name_of(look_.sort)));
     for (std::string &line : out_) line = printable(line, look_.columns);
     return std::move(out_);
   }
@@ -71,12 +75,14 @@ class View {
     const SharedCounters &shared = now_.shared;
     const auto alive = std::count_if(shared.participants.begin(), shared.participants.end(),
                                      [](const ParticipantCounters &one) { return one.is_alive; });
-    std::string line = fmt::format("tmh top {}  {}", time.size() > 19 ? time.substr(11, 8) : time, look_.folder);
+    std::string line =
+        fmt::format("tmh top {}  {}", time.size() > 19 ? time.substr(11, 8) : time, look_.folder);
     if (look_.is_paused) line += "  PAUSED";
     add(line);
     if (!shared.has_state) return;
-    line = fmt::format("{}, durability {}, {} detection; {}", shared.is_hybrid ? "hybrid" : "page", now_.durability,
-                       now_.detection, counted(static_cast<std::uint64_t>(alive), "participant"));
+    line = fmt::format("{}, durability {}, {} detection; {}", shared.is_hybrid ? "hybrid" : "page",
+                       now_.durability, now_.detection,
+                       counted(static_cast<std::uint64_t>(alive), "participant"));
     if (alive == 0) line += ": everybody died";
     add(line + fmt::format("; clock {}", shared.clock));
   }
@@ -89,7 +95,8 @@ class View {
     const Histogram all = sum_of(now_.shared.latencies, is_of);
     const Histogram fresh = all.since(sum_of(before_.shared.latencies, is_of));
     const char *const name = level == LatencyLevel::kLog ? "fsyncs" : to_string(level);
-    std::string line = fmt::format("{:<9}{:>11}{:>10}", name, rate_text(commits), rate_text(aborts));
+    std::string line =
+        fmt::format("{:<9}{:>11}{:>10}", name, rate_text(commits), rate_text(aborts));
     if (fresh.count() == 0) {
       add(line);
       return;
@@ -102,8 +109,8 @@ class View {
 
   void add_levels() {
     const Counters &a = before_.shared.total, &b = now_.shared.total;
-    add(fmt::format("{:<9}{:>11}{:>10} {:>8} {:>8} {:>8} {:>8} {:>8}", "level", "commits/s", "aborts/s", "p50", "p90",
-                    "p99", "p99.9", "max"));
+    add(fmt::format("{:<9}{:>11}{:>10} {:>8} {:>8} {:>8} {:>8} {:>8}", "level", "commits/s",
+                    "aborts/s", "p50", "p90", "p99", "p99.9", "max"));
     if (now_.shared.is_hybrid) {
       add_level(LatencyLevel::kLines, per_second(a.line_commits, b.line_commits),
                 per_second(sum(a.line_aborts), sum(b.line_aborts)));
@@ -111,7 +118,8 @@ class View {
         add_level(LatencyLevel::kHardware, per_second(a.hardware_commits, b.hardware_commits),
                   per_second(hardware_aborts(a), hardware_aborts(b)));
     }
-    add_level(LatencyLevel::kPages, per_second(a.commits, b.commits), per_second(a.aborts_total(), b.aborts_total()));
+    add_level(LatencyLevel::kPages, per_second(a.commits, b.commits),
+              per_second(a.aborts_total(), b.aborts_total()));
     add_level(LatencyLevel::kQueries, per_second(a.queries, b.queries), 0);
     if (is_durable()) add_level(LatencyLevel::kLog, per_second(a.log_flushes, b.log_flushes), 0);
   }
@@ -122,7 +130,8 @@ class View {
     return all;
   }
   static std::uint64_t hardware_aborts(const Counters &of) {
-    return of.hardware_conflicts + of.hardware_capacity + of.hardware_zero + of.hardware_explicit + of.hardware_other;
+    return of.hardware_conflicts + of.hardware_capacity + of.hardware_zero + of.hardware_explicit +
+           of.hardware_other;
   }
 
   void add_causes() {
@@ -139,29 +148,37 @@ class View {
     };
     const Counters &a = before_.shared.total, &b = now_.shared.total;
     for (std::size_t i = 1; i < kAbortCauseCount; ++i)
-      cause(std::string("lines:") + cause_name(static_cast<AbortCause>(i)), a.line_aborts[i], b.line_aborts[i]);
+      cause(std::string("lines:") + cause_name(static_cast<AbortCause>(i)), a.line_aborts[i],
+            b.line_aborts[i]);
     cause("rtm:conflict", a.hardware_conflicts, b.hardware_conflicts);
     cause("rtm:capacity", a.hardware_capacity, b.hardware_capacity);
     cause("rtm:zero", a.hardware_zero, b.hardware_zero);
     cause("rtm:explicit", a.hardware_explicit, b.hardware_explicit);
     cause("rtm:other", a.hardware_other, b.hardware_other);
     for (std::size_t i = 1; i < kAbortCauseCount; ++i)
-      cause(std::string("pages:") + cause_name(static_cast<AbortCause>(i)), a.aborts[i], b.aborts[i]);
+      cause(std::string("pages:") + cause_name(static_cast<AbortCause>(i)), a.aborts[i],
+            b.aborts[i]);
     if (line.size() > empty) add(line);
     if (now_.shared.is_hybrid)
       add(fmt::format("between levels: recalls/s {}  releases/s {}  mode switches/s {}",
-                      rate_text(per_second(a.recalls, b.recalls)), rate_text(per_second(a.releases, b.releases)),
+                      rate_text(per_second(a.recalls, b.recalls)),
+                      rate_text(per_second(a.releases, b.releases)),
                       rate_text(per_second(a.mode_switches, b.mode_switches))));
   }
 
   void add_log() {
     const Counters &a = before_.shared.total, &b = now_.shared.total;
-    std::string line = fmt::format("versions {} ({})", b.versions_live, bytes_text(b.versions_bytes));
+    std::string line =
+        fmt::format("versions {} ({})", b.versions_live, bytes_text(b.versions_bytes));
     if (is_durable()) {
-      const std::uint64_t flushes = grown(a.log_flushes, b.log_flushes), commits = grown(a.log_commits, b.log_commits);
-      line += fmt::format("  log {}/s", bytes_text(static_cast<std::uint64_t>(per_second(a.log_bytes, b.log_bytes))));
+      const std::uint64_t flushes = grown(a.log_flushes, b.log_flushes),
+                          commits = grown(a.log_commits, b.log_commits);
+      line +=
+          fmt::format("  log {}/s",
+                      bytes_text(static_cast<std::uint64_t>(per_second(a.log_bytes, b.log_bytes))));
       if (flushes != 0)
-        line += fmt::format("  commits per fsync {:.2f}", static_cast<double>(commits) / static_cast<double>(flushes));
+        line += fmt::format("  commits per fsync {:.2f}",
+                            static_cast<double>(commits) / static_cast<double>(flushes));
       line += fmt::format("  checkpoints {}", b.checkpoints);
     }
     add(line);
@@ -172,15 +189,17 @@ class View {
     std::vector<const ParticipantCounters *> readers;
     for (const ParticipantCounters &one : now_.shared.participants)
       if (one.instance_us >= kSlowUs && one.snapshot <= now_.shared.clock) readers.push_back(&one);
-    std::sort(readers.begin(), readers.end(), [](const auto *a, const auto *b) { return a->snapshot < b->snapshot; });
+    std::sort(readers.begin(), readers.end(),
+              [](const auto *a, const auto *b) { return a->snapshot < b->snapshot; });
     if (readers.size() > kReadersMax) readers.resize(kReadersMax);
     for (const ParticipantCounters *one : readers) {
       const std::uint64_t behind = now_.shared.clock - one->snapshot;
-      std::string line =
-          fmt::format("slow: {} ({}) {} {}, {} behind", one->pid, printable(one->name, 20),
-                      one->is_query ? "query" : "update", duration_text(one->instance_us), counted(behind, "commit"));
+      std::string line = fmt::format("slow: {} ({}) {} {}, {} behind", one->pid,
+                                     printable(one->name, 20), one->is_query ? "query" : "update",
+                                     duration_text(one->instance_us), counted(behind, "commit"));
       if (one == readers.front() && behind != 0)
-        line += fmt::format(", holds up to {}", counted(now_.shared.total.versions_live, "version"));
+        line +=
+            fmt::format(", holds up to {}", counted(now_.shared.total.versions_live, "version"));
       add(line);
     }
   }
@@ -197,9 +216,10 @@ class View {
       return one.slot == now.slot && one.pid == now.pid;
     });
     const Counters &a = (at == all.end() ? kNew : *at).counters, &b = now.counters;
-    return {&now, per_second(a.commits + a.line_commits, b.commits + b.line_commits),
-            per_second(a.aborts_total() + sum(a.line_aborts), b.aborts_total() + sum(b.line_aborts)),
-            per_second(a.queries, b.queries)};
+    return {
+        &now, per_second(a.commits + a.line_commits, b.commits + b.line_commits),
+        per_second(a.aborts_total() + sum(a.line_aborts), b.aborts_total() + sum(b.line_aborts)),
+        per_second(a.queries, b.queries)};
   }
 
   void add_processes() {
@@ -219,18 +239,21 @@ class View {
       return a.now->pid < b.now->pid;
     });
     add("");
-    add(fmt::format("{:>8} {:<16} {:<5} {:>9} {:>8} {:>9}  {}", "pid", "name", "mode", "commits/s", "aborts/s",
-                    "queries/s", "instance"));
+    add(fmt::format("{:>8} {:<16} {:<5} {:>9} {:>8} {:>9}  {}", "pid", "name", "mode", "commits/s",
+                    "aborts/s", "queries/s", "instance"));
     processes_at_ = out_.size();
     for (const Process &one : all) {
-      std::string running = one.now->instance_us == 0 ? "-"
-                                                      : fmt::format("{} {}", one.now->is_query ? "query" : "update",
-                                                                    duration_text(one.now->instance_us));
-      if (one.now->is_stopped) running = one.now->instance_us == 0 ? "stopped" : "stopped, " + running;
+      std::string running = one.now->instance_us == 0
+                                ? "-"
+                                : fmt::format("{} {}", one.now->is_query ? "query" : "update",
+                                              duration_text(one.now->instance_us));
+      if (one.now->is_stopped)
+        running = one.now->instance_us == 0 ? "stopped" : "stopped, " + running;
       if (!one.now->is_alive) running = "dead";
-      add(fmt::format("{:>8} {:<16} {:<5} {:>9} {:>8} {:>9}  {}", one.now->pid, printable(one.now->name, 16),
-                      one.now->in_line_mode ? "line" : "page", rate_text(one.commits), rate_text(one.aborts),
-                      rate_text(one.queries), running));
+      add(fmt::format("{:>8} {:<16} {:<5} {:>9} {:>8} {:>9}  {}", one.now->pid,
+                      printable(one.now->name, 16), one.now->in_line_mode ? "line" : "page",
+                      rate_text(one.commits), rate_text(one.aborts), rate_text(one.queries),
+                      running));
     }
     processes_end_ = out_.size();
   }
@@ -238,17 +261,23 @@ class View {
   void add_segments() {
     for (const SegmentSight &segment : now_.segments) {
       add("");
-      std::string line = fmt::format("{}: {}", printable(segment.name, 24), counted(segment.pages, "page"));
-      if (segment.looked_at < segment.pages) line += fmt::format(", {} looked at", segment.looked_at);
+      std::string line =
+          fmt::format("{}: {}", printable(segment.name, 24), counted(segment.pages, "page"));
+      if (segment.looked_at < segment.pages)
+        line += fmt::format(", {} looked at", segment.looked_at);
       std::uint64_t above = 0;
       for (std::size_t i = 0; i < kPageSights; ++i) {
         const auto sight = static_cast<PageSight>(i);
-        if (segment.pages_in[i] != 0) line += fmt::format("  {} {}", letter_of(sight), segment.pages_in[i]);
-        if (sight != PageSight::kLines && sight != PageSight::kUntouched) above += segment.pages_in[i];
+        if (segment.pages_in[i] != 0)
+          line += fmt::format("  {} {}", letter_of(sight), segment.pages_in[i]);
+        if (sight != PageSight::kLines && sight != PageSight::kUntouched)
+          above += segment.pages_in[i];
       }
-      if (now_.shared.is_hybrid && above != 0) line += fmt::format("  lines in U {}", above * storage::kLinesPerPage);
+      if (now_.shared.is_hybrid && above != 0)
+        line += fmt::format("  lines in U {}", above * storage::kLinesPerPage);
       add(line);
-      for (std::size_t at = 0; at < segment.map.size(); at += look_.columns) add(segment.map.substr(at, look_.columns));
+      for (std::size_t at = 0; at < segment.map.size(); at += look_.columns)
+        add(segment.map.substr(at, look_.columns));
     }
   }
 
@@ -258,9 +287,11 @@ class View {
     };
     std::map<std::pair<std::string, LatencyLevel>, Site> sites;
     for (const LatencySeries &one : now_.shared.latencies)
-      if (!one.site.empty() && one.outcome == AbortCause::kNone) sites[{one.site, one.level}].now += one.histogram;
+      if (!one.site.empty() && one.outcome == AbortCause::kNone)
+        sites[{one.site, one.level}].now += one.histogram;
     for (const LatencySeries &one : before_.shared.latencies)
-      if (const auto at = sites.find({one.site, one.level}); at != sites.end() && one.outcome == AbortCause::kNone)
+      if (const auto at = sites.find({one.site, one.level});
+          at != sites.end() && one.outcome == AbortCause::kNone)
         at->second.before += one.histogram;
     bool has_head = false;
     for (const auto &[which, site] : sites) {
@@ -268,11 +299,14 @@ class View {
       if (fresh.count() == 0) continue;
       if (!std::exchange(has_head, true)) {
         add("");
-        add(fmt::format("{:<24} {:<8} {:>9} {:>8} {:>8} {:>8}", "site", "level", "commits/s", "p50", "p99", "p99.9"));
+        add(fmt::format("{:<24} {:<8} {:>9} {:>8} {:>8} {:>8}", "site", "level", "commits/s", "p50",
+                        "p99", "p99.9"));
       }
-      add(fmt::format("{:<24} {:<8} {:>9} {:>8} {:>8} {:>8}", printable(which.first, 24), to_string(which.second),
-                      rate_text(static_cast<double>(fresh.count()) / seconds_), ns_text(fresh.quantile_ns(0.5)),
-                      ns_text(fresh.quantile_ns(0.99)), ns_text(fresh.quantile_ns(0.999))));
+      add(fmt::format("{:<24} {:<8} {:>9} {:>8} {:>8} {:>8}", printable(which.first, 24),
+                      to_string(which.second),
+                      rate_text(static_cast<double>(fresh.count()) / seconds_),
+                      ns_text(fresh.quantile_ns(0.5)), ns_text(fresh.quantile_ns(0.99)),
+                      ns_text(fresh.quantile_ns(0.999))));
     }
   }
 
@@ -287,13 +321,15 @@ class View {
       const std::size_t cut = std::min(excess + 1, shown - kProcessesMin);  // a line says so
       const auto end = out_.begin() + static_cast<std::ptrdiff_t>(processes_end_);
       out_.erase(end - static_cast<std::ptrdiff_t>(cut), end);
-      out_.insert(out_.begin() + static_cast<std::ptrdiff_t>(processes_end_ - cut),
-                  fmt::format("{:>8} {}", "", fmt::format("and {} more", counted(cut, "participant"))));
+      out_.insert(
+          out_.begin() + static_cast<std::ptrdiff_t>(processes_end_ - cut),
+          fmt::format("{:>8} {}", "", fmt::format("and {} more", counted(cut, "participant"))));
     }
     if (out_.size() > rows) out_.resize(rows);
   }
 
-  static constexpr std::uint64_t kSlowUs = 100'000;  // as tmh checkpoint, which such a reader keeps back
+  // as tmh checkpoint, which such a reader keeps back
+  static constexpr std::uint64_t kSlowUs = 100'000;
   static constexpr std::size_t kReadersMax = 2, kProcessesMin = 4;
   const TopSample &before_, &now_;
   const TopLook &look_;
@@ -319,7 +355,8 @@ const char *name_of(TopSort sort) noexcept {
 }
 
 TopSort after(TopSort sort) noexcept {
-  return sort == TopSort::kPid ? TopSort::kCommits : static_cast<TopSort>(static_cast<std::uint8_t>(sort) + 1);
+  return sort == TopSort::kPid ? TopSort::kCommits
+                               : static_cast<TopSort>(static_cast<std::uint8_t>(sort) + 1);
 }
 
 std::string rate_text(double per_second) {
@@ -327,12 +364,14 @@ std::string rate_text(double per_second) {
   std::size_t unit = 0;
   for (; per_second >= 999.5 && unit + 1 < std::size(kUnits); ++unit) per_second /= 1000;
   if (unit == 0)
-    return per_second != 0 && per_second < 9.95 ? fmt::format("{:.1f}", per_second) : fmt::format("{:.0f}", per_second);
+    return per_second != 0 && per_second < 9.95 ? fmt::format("{:.1f}", per_second)
+                                                : fmt::format("{:.0f}", per_second);
   const int digits = per_second >= 99.95 ? 0 : per_second >= 9.995 ? 1 : 2;
   return fmt::format("{:.{}f}{}", per_second, digits, kUnits[unit]);
 }
 
-std::vector<std::string> top_lines(const TopSample &before, const TopSample &now, const TopLook &look) {
+std::vector<std::string> top_lines(const TopSample &before, const TopSample &now,
+                                   const TopLook &look) {
   TopLook right = look;
   right.columns = std::max<std::uint32_t>(1, look.columns);
   // Neither falls while anybody has the domain open.

@@ -1,4 +1,5 @@
-// tools/top_view.h -- what tmh top shows, as lines of text: pure, so that it can be tested on samples that nobody has measured.
+// tools/top_view.h -- what tmh top shows, as lines of text: pure, so that it can be tested on
+// samples that nobody has measured.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +32,11 @@ struct TopLook {
   bool has_keys = false;  // a line says which
 };
 
-// Lines without their ends, each at most `columns` characters of printable ASCII, at most `rows`. Rates and latencies are of the time between
-// the two samples; when the domain was opened anew in between, of what there is since.
-[[nodiscard]] std::vector<std::string> top_lines(const TopSample &before, const TopSample &now, const TopLook &look);
+// Lines without their ends, each at most `columns` characters of printable ASCII, at most `rows`.
+// Rates and latencies are of the time between the two samples; when the domain was opened anew in
+// between, of what there is since.
+[[nodiscard]] std::vector<std::string> top_lines(const TopSample &before, const TopSample &now,
+                                                 const TopLook &look);
 
 // "0", "3.2", "980", "12.3k", "1.20M": five characters at most.
 [[nodiscard]] std::string rate_text(double per_second);

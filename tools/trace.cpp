@@ -1,5 +1,7 @@
-// tools/trace.cpp -- tmh trace: the rings of a domain's participants as one file in Chrome's trace format, which ui.perfetto.dev opens.
-// Source:    "Trace Event Format" (Chromium): X complete events, i instants, M metadata; times in microseconds.
+// tools/trace.cpp -- tmh trace: the rings of a domain's participants as one file in Chrome's trace
+// format, which ui.perfetto.dev opens.
+// Source:    "Trace Event Format" (Chromium): X complete events, i instants, M metadata; times in
+//            microseconds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +50,8 @@ std::uint64_t word(const std::string &from, std::size_t at) {
   return value;
 }
 
-// False: there is no ring yet, or not any more. It is made in several steps, in which its process may have been killed, and anew by the slot's
+// False: there is no ring yet, or not any more. It is made in several steps, in which its process
+//        may have been killed, and anew by the slot's
 // next owner.
 bool read_bytes(const std::string &path, std::string *bytes) {
   errno = 0;
@@ -56,16 +59,20 @@ bool read_bytes(const std::string &path, std::string *bytes) {
   if (error != Errc::kOk && errno == ENOENT) return false;  // asked now, the next one may be there
   check(error);
   if (bytes->empty()) return false;
-  if (bytes->size() < platform::kTraceBytes) refuse(Errc::kShortFile, path + " is shorter than a trace");
+  if (bytes->size() < platform::kTraceBytes)
+    refuse(Errc::kShortFile, path + " is shorter than a trace");
   return word(*bytes, 0) != 0;
 }
 
 // The file may be written meanwhile: see trace.h.
 std::optional<Ring> read_ring(const std::string &path) {
-  // A copy, taken by read(): an event that was written during it has the wrong number, or its fields do not fit. Hence the second look.
+  // A copy, taken by read(): an event that was written during it has the wrong number, or its
+  // fields do not fit. Hence the second look.
   std::string bytes, again;
   if (!read_bytes(path, &bytes) || !read_bytes(path, &again)) return std::nullopt;
-  const auto half = [&](std::size_t at) { return static_cast<std::uint32_t>(word(bytes, at / 8 * 8) >> (at % 8 * 8)); };
+  const auto half = [&](std::size_t at) {
+    return static_cast<std::uint32_t>(word(bytes, at / 8 * 8) >> (at % 8 * 8));
+  };
   if (word(bytes, 0) != platform::kTraceMagic) refuse(Errc::kCorrupt, path + " is no trace");
   if (half(offsetof(TraceHeaderV1, version)) != platform::kTraceVersion)
     refuse(Errc::kForeignVersion, path + " is a trace of another version");
@@ -85,7 +92,8 @@ std::optional<Ring> read_ring(const std::string &path) {
     ring.events.push_back({number, word(bytes, at + offsetof(TraceEventV1, ns)), who >> 32,
                            word(bytes, at + offsetof(TraceEventV1, first)),
                            word(bytes, at + offsetof(TraceEventV1, second)),
-                           static_cast<std::uint32_t>(who >> 16 & 0xffff), static_cast<TraceKind>(who & 0xffff)});
+                           static_cast<std::uint32_t>(who >> 16 & 0xffff),
+                           static_cast<TraceKind>(who & 0xffff)});
   }
   const std::uint64_t ever = word(bytes, offsetof(TraceHeaderV1, head));
   ring.lost = ever - std::min<std::uint64_t>(ever, ring.events.size());
@@ -95,8 +103,9 @@ std::optional<Ring> read_ring(const std::string &path) {
 
 // As the enumerators of tmh/instance.hpp.
 std::string cause_text(std::uint64_t cause) {
-  constexpr const char *kNames[] = {"none", "validation", "conflict-self", "conflict-other", "user",     "query-wrote",
-                                    "died", "no-space",   "capacity",      "cross-level",    "spurious", "needs-pages"};
+  constexpr const char *kNames[] = {"none",     "validation",  "conflict-self", "conflict-other",
+                                    "user",     "query-wrote", "died",          "no-space",
+                                    "capacity", "cross-level", "spurious",      "needs-pages"};
   static_assert(std::size(kNames) == kAbortCauseCount);
   return cause < kAbortCauseCount ? kNames[cause] : fmt::format("{}", cause);
 }
@@ -104,11 +113,13 @@ std::string cause_text(std::uint64_t cause) {
 Json instant(const Event &event) {
   switch (event.kind) {
     case TraceKind::kFirstTouch:
-      return {{"name", "first touch"}, {"args", {{"page", event.first}, {"is_write", event.second}}}};
+      return {{"name", "first touch"},
+              {"args", {{"page", event.first}, {"is_write", event.second}}}};
     case TraceKind::kConflict:
       return {{"name", "conflict"}, {"args", {{"at", event.first}}}};
     case TraceKind::kEscalate:
-      return {{"name", "escalate"}, {"args", {{"reason", event.first}, {"attempts", event.second}}}};
+      return {{"name", "escalate"},
+              {"args", {{"reason", event.first}, {"attempts", event.second}}}};
     case TraceKind::kRecall:
       return {{"name", "recall"}, {"args", {{"page", event.first}}}};
     case TraceKind::kModeSwitch:
@@ -127,7 +138,8 @@ Json complete(const Event &begin, const Event &end) {
     json = {{"name", begin.second != 0 ? "query" : "update"},
             {"args", {{"outcome", "commit"}, {"stamp", end.first}, {"blocks", end.second}}}};
   } else if (end.kind == TraceKind::kHardwareAbort) {
-    json = {{"name", "RTM"}, {"args", {{"outcome", "abort"}, {"cause", fmt::format("status {:#x}", end.first)}}}};
+    json = {{"name", "RTM"},
+            {"args", {{"outcome", "abort"}, {"cause", fmt::format("status {:#x}", end.first)}}}};
   } else {
     json = {{"name", begin.second != 0 ? "query" : "update"},
             {"args", {{"outcome", "abort"}, {"cause", cause_text(end.first)}}}};
@@ -138,7 +150,8 @@ Json complete(const Event &begin, const Event &end) {
 }
 
 void append(const Ring &ring, Json *events) {
-  events->push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", ring.pid}, {"args", {{"name", ring.name}}}});
+  events->push_back(
+      {{"ph", "M"}, {"name", "process_name"}, {"pid", ring.pid}, {"args", {{"name", ring.name}}}});
   std::map<std::uint64_t, Event> instances, waits;  // begun, by thread
   const auto add = [&](const Event &at, Json json) {
     json["cat"] = at.level == 1 ? "lines" : "pages";
@@ -188,11 +201,13 @@ Exit run(const TraceCommand &command) {
     ++rings;
   }
   if (rings == 0)
-    print_error(fmt::format("tmh: {}: no traces; processes that open the domain with TMH_TRACE=on record them\n",
-                            command.domain));
-  const Json document{{"displayTimeUnit", "ns"},
-                      {"otherData", {{"document", "tmh-trace-1"}, {"participants", rings}, {"events_lost", lost}}},
-                      {"traceEvents", std::move(events)}};
+    print_error(fmt::format(
+        "tmh: {}: no traces; processes that open the domain with TMH_TRACE=on record them\n",
+        command.domain));
+  const Json document{
+      {"displayTimeUnit", "ns"},
+      {"otherData", {{"document", "tmh-trace-1"}, {"participants", rings}, {"events_lost", lost}}},
+      {"traceEvents", std::move(events)}};
   print_line(document);
   return Exit::kOk;
 }

@@ -1,4 +1,5 @@
-// tools/watched_program.cpp -- two pipes: one holds the child back, the other tells whether execvp() failed.
+// tools/watched_program.cpp -- two pipes: one holds the child back, the other tells whether
+// execvp() failed.
 #include "tools/watched_program.h"
 
 #include <fcntl.h>
@@ -36,7 +37,8 @@ std::pair<platform::FileDescriptor, platform::FileDescriptor> make_pipe() {
   ::_exit(127);
 }
 
-// The terminal sends an interrupt to the program as well; what is sent to us alone is passed on. Not what our parent had us ignore.
+// The terminal sends an interrupt to the program as well; what is sent to us alone is passed on.
+// Not what our parent had us ignore.
 std::atomic<pid_t> passes_to{0};
 static_assert(std::atomic<pid_t>::is_always_lock_free, "a signal handler reads it");
 void pass_on(int signal) {
@@ -60,7 +62,8 @@ class SignalsOfProgram {
   }
   // REQUIRES: the program has not been reaped: its number is still its own.
   ~SignalsOfProgram() {
-    for (std::size_t i = 0; i < std::size(kSignals); ++i) (void)::sigaction(kSignals[i], &before_[i], nullptr);
+    for (std::size_t i = 0; i < std::size(kSignals); ++i)
+      (void)::sigaction(kSignals[i], &before_[i], nullptr);
   }
   SignalsOfProgram(const SignalsOfProgram &) = delete;
   SignalsOfProgram &operator=(const SignalsOfProgram &) = delete;
@@ -107,7 +110,8 @@ ProgramResult WatchedProgram::run() {
     const std::uint64_t begin_ns = platform::monotonic_ns();
     (void)!::write(go_.get(), "g", 1);
     siginfo_t end;
-    while (::waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+    while (::waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOWAIT) < 0 &&
+           errno == EINTR) {
     }
     result.elapsed_ns = platform::monotonic_ns() - begin_ns;
   }

@@ -1,4 +1,5 @@
-// tools/watched_program.h -- starts a program so that somebody can attach to it before its first instruction, and waits for its end.
+// tools/watched_program.h -- starts a program so that somebody can attach to it before its first
+// instruction, and waits for its end.
 #pragma once
 
 #include <sys/types.h>
@@ -31,8 +32,8 @@ class WatchedProgram {
   WatchedProgram &operator=(const WatchedProgram &) = delete;
 
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
-  // Lets it go, and returns when it has ended. Meanwhile interrupts are the program's, not ours, and SIGTERM and SIGHUP are passed on to it: the
-  // report is still told.
+  // Lets it go, and returns when it has ended. Meanwhile interrupts are the program's, not ours,
+  // and SIGTERM and SIGHUP are passed on to it: the report is still told.
   [[nodiscard]] ProgramResult run();
 
  private:

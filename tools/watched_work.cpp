@@ -38,33 +38,41 @@ namespace {
 constexpr std::uint64_t kNoticeNs = 3'000'000'000;
 constexpr int kLookMs = 1000;
 
-// The process that has locked the file, as the kernel lists it; 0: none, or one that this process may not see.
+// The process that has locked the file, as the kernel lists it; 0: none, or one that this process
+// may not see.
 std::int32_t locker_of(const std::string &path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return 0;
-  const std::string file = fmt::format("{:02x}:{:02x}:{}", ::major(info.st_dev), ::minor(info.st_dev),
-                                       static_cast<unsigned long>(info.st_ino));
+  const std::string file =
+      fmt::format("{:02x}:{:02x}:{}", ::major(info.st_dev), ::minor(info.st_dev),
+                  static_cast<unsigned long>(info.st_ino));
   std::ifstream locks("/proc/locks");
   for (std::string line; std::getline(locks, line);) {
     std::istringstream words(line);
     std::string number, kind, advice, mode, where;
     std::int32_t pid = 0;
     // "3: -> FLOCK": one that waits for lock 3.
-    if (words >> number >> kind >> advice >> mode >> pid >> where && kind == "FLOCK" && where == file) return pid;
+    if (words >> number >> kind >> advice >> mode >> pid >> where && kind == "FLOCK" &&
+        where == file)
+      return pid;
   }
   return 0;
 }
 
 class HolderSearch {
  public:
-  explicit HolderSearch(const std::string &folder) : folder_(folder), shared_(read_counters(folder)) {}
+  explicit HolderSearch(const std::string &folder)
+      : folder_(folder), shared_(read_counters(folder)) {}
 
   std::vector<LockHolder> take() {
     using storage::LogState;
-    if (const std::int32_t pid = locker_of(folder_ + "/tmh.lock"); pid > 0) add(pid, "the domain's folder lock");
-    look_at("/tmh.state", sizeof(page::DomainState), offsetof(page::DomainState, lock), "the domain's lock");
+    if (const std::int32_t pid = locker_of(folder_ + "/tmh.lock"); pid > 0)
+      add(pid, "the domain's folder lock");
+    look_at("/tmh.state", sizeof(page::DomainState), offsetof(page::DomainState, lock),
+            "the domain's lock");
     look_at("/tmh.log.state", sizeof(LogState), offsetof(LogState, lock), "the redo log's lock");
-    look_at("/tmh.log.state", sizeof(LogState), offsetof(LogState, files_lock), "the lock of the log's files");
+    look_at("/tmh.log.state", sizeof(LogState), offsetof(LogState, files_lock),
+            "the lock of the log's files");
     look_at("/tmh.log.state", sizeof(LogState), offsetof(LogState, checkpoint_lock),
             "the lock of checkpoints and copies");
     for (const ParticipantCounters &one : shared_.participants)
@@ -76,14 +84,16 @@ class HolderSearch {
   void look_at(const char *file, std::size_t file_bytes, std::size_t offset, const char *lock) {
     const std::vector<std::byte> bytes = read_some(folder_ + file, file_bytes);
     if (bytes.size() < file_bytes) return;
-    const std::uint32_t word = field<std::uint32_t>(bytes.data(), offset) & 0x7fff'ffffu;  // without "somebody sleeps"
+    // without "somebody sleeps"
+    const std::uint32_t word = field<std::uint32_t>(bytes.data(), offset) & 0x7fff'ffffu;
     if (word == 0) return;
     const std::uint32_t slot = platform::slot_of(platform::LockTag{word});
     for (const ParticipantCounters &one : shared_.participants)
       if (one.slot == slot && one.is_alive) add(one.pid, lock);
   }
   [[nodiscard]] bool is_known(std::int32_t pid) const {
-    return std::any_of(found_.begin(), found_.end(), [pid](const LockHolder &one) { return one.pid == pid; });
+    return std::any_of(found_.begin(), found_.end(),
+                       [pid](const LockHolder &one) { return one.pid == pid; });
   }
   void add(std::int32_t pid, const std::string &lock) {
     LockHolder holder{pid, "", lock, !shared_.is_elsewhere && is_stopped(pid)};
@@ -102,12 +112,15 @@ std::string text_of(const std::string &folder, const LockHolder &holder) {
   if (!holder.name.empty()) text += fmt::format(" ({})", holder.name);
   text += holder.lock.empty()
               ? ", which is stopped and may hold what is needed here"
-              : fmt::format(", which {}holds {}", holder.is_stopped ? "is stopped and " : "", holder.lock);
+              : fmt::format(", which {}holds {}", holder.is_stopped ? "is stopped and " : "",
+                            holder.lock);
   if (holder.is_stopped) text += fmt::format("; 'kill -CONT {}' lets it go on", holder.pid);
-  return text + fmt::format("; 'tmh kill-stuck {} --pid {} --kill' ends it\n", printable(folder), holder.pid);
+  return text + fmt::format("; 'tmh kill-stuck {} --pid {} --kill' ends it\n", printable(folder),
+                            holder.pid);
 }
 
-// Tells of each once: at once when it is stopped, else when it still holds the same at the next look.
+// Tells of each once: at once when it is stopped, else when it still holds the same at the next
+// look.
 class Notices {
  public:
   Notices(const std::string &folder, pid_t self) : folder_(folder), self_(self) {}
@@ -142,14 +155,16 @@ int wait_for(pid_t child) {
 bool watch(pid_t child, const WatchPlan &plan) {
   const platform::FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   if (!process) return true;  // nobody is watched, and waitpid() waits
-  const std::uint64_t start = platform::monotonic_ns(), timeout_ns = static_cast<std::uint64_t>(plan.timeout_s * 1e9);
+  const std::uint64_t start = platform::monotonic_ns(),
+                      timeout_ns = static_cast<std::uint64_t>(plan.timeout_s * 1e9);
   Notices notices(plan.folder, child);
   for (;;) {
     const std::uint64_t passed = platform::monotonic_ns() - start;
     if (timeout_ns != 0 && passed >= timeout_ns) return false;
     if (passed >= kNoticeNs) notices.look();
     int wait_ms = kLookMs;
-    if (timeout_ns != 0) wait_ms = std::min(wait_ms, static_cast<int>((timeout_ns - passed) / 1'000'000) + 1);
+    if (timeout_ns != 0)
+      wait_ms = std::min(wait_ms, static_cast<int>((timeout_ns - passed) / 1'000'000) + 1);
     pollfd ended{process.get(), POLLIN, 0};
     if (::poll(&ended, 1, wait_ms) > 0) return true;
   }
@@ -185,11 +200,13 @@ Exit run_watched(const WatchPlan &plan, const std::function<Exit()> &work) {
   const bool has_timed_out = !watch(child, plan);
   if (has_timed_out) (void)::kill(child, SIGKILL);
   const int status = wait_for(child);
-  if (WIFEXITED(status)) return static_cast<Exit>(WEXITSTATUS(status));  // perhaps in the last moment
+  // perhaps in the last moment
+  if (WIFEXITED(status)) return static_cast<Exit>(WEXITSTATUS(status));
   if (has_timed_out) {
     if (plan.clean_up) plan.clean_up();
-    print_error(fmt::format("tmh: {}: gave up after {} s, as --timeout says; the domain is whole (exit code {})\n",
-                            printable(plan.folder), plan.timeout_s, static_cast<int>(Exit::kTimedOut)));
+    print_error(fmt::format(
+        "tmh: {}: gave up after {} s, as --timeout says; the domain is whole (exit code {})\n",
+        printable(plan.folder), plan.timeout_s, static_cast<int>(Exit::kTimedOut)));
     return Exit::kTimedOut;
   }
   (void)::signal(WTERMSIG(status), SIG_DFL);

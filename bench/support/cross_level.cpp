@@ -1,4 +1,5 @@
-// bench/support/cross_level.cpp -- holders of pages at level 1, and what taking the pages from them costs.
+// bench/support/cross_level.cpp -- holders of pages at level 1, and what taking the pages from them
+// costs.
 #include "bench/support/cross_level.h"
 
 #include <signal.h>
@@ -23,7 +24,8 @@ namespace {
 
 using Word = field<std::uint64_t>;
 constexpr useconds_t kPollUs = 200;
-constexpr int kPollsMax = 100'000;  // 20 s: longer than any machine needs, shorter than a test's limit
+// 20 s: longer than any machine needs, shorter than a test's limit
+constexpr int kPollsMax = 100'000;
 
 enum Progress : std::uint32_t { kWaits = 0, kGo = 1, kHolds = 2, kEnd = 3, kFailed = 4 };
 struct Holders {
@@ -40,12 +42,14 @@ void await(const std::atomic<std::uint32_t> &progress, std::uint32_t wanted) {
     if (polls == kPollsMax) throw std::runtime_error("a holder did not answer");
     (void)usleep(kPollUs);
   }
-  if (progress.load(std::memory_order_acquire) == kFailed) throw std::runtime_error("a holder failed");
+  if (progress.load(std::memory_order_acquire) == kFailed)
+    throw std::runtime_error("a holder failed");
 }
 
 class View {
  public:
-  View(const std::string &folder, std::uint64_t pages, std::uint64_t recalls) : pages_(pages), recalls_(recalls) {
+  View(const std::string &folder, std::uint64_t pages, std::uint64_t recalls)
+      : pages_(pages), recalls_(recalls) {
     DomainOptions options;
     options.levels = Levels::kHybrid;
     options.escalation = "on-capacity";
@@ -60,7 +64,9 @@ class View {
     const std::uint64_t stride = (pages_ - kHolderPages) / (4 * recalls_);
     return at((static_cast<std::uint64_t>(state) * recalls_ + i) * stride);
   }
-  [[nodiscard]] Word *other(std::uint64_t i) const { return at(pages_ - kHolderPages + i % kHolderPages); }
+  [[nodiscard]] Word *other(std::uint64_t i) const {
+    return at(pages_ - kHolderPages + i % kHolderPages);
+  }
 
   Domain domain;
 
@@ -83,7 +89,8 @@ struct Plan {
   }
 };
 
-// Uses its pages at level 1, then does what its state says. It never recalls anything, but to find its pages for RTM.
+// Uses its pages at level 1, then does what its state says. It never recalls anything, but to find
+// its pages for RTM.
 void hold(HolderState state, const Plan &plan, const std::string &folder, Holders *holders) {
   std::atomic<std::uint32_t> &progress = holders->progress[static_cast<std::size_t>(state)];
   await(progress, kGo);
@@ -99,7 +106,8 @@ void hold(HolderState state, const Plan &plan, const std::string &folder, Holder
   }
 }
 
-pid_t start_holder(HolderState state, const Plan &plan, const std::string &folder, Holders *holders) {
+pid_t start_holder(HolderState state, const Plan &plan, const std::string &folder,
+                   Holders *holders) {
   const pid_t pid = ::fork();
   if (pid < 0) throw std::runtime_error("fork");
   if (pid > 0) return pid;
@@ -130,7 +138,8 @@ void measure(const Plan &plan, const std::string &folder, Results *results) {
     pids[static_cast<std::size_t>(state)] = start_holder(state, plan, folder, &*holders);
   const View view(folder, plan.pages, recalls);
   const Site site(view.domain, "measuring");
-  // Its releases will be timed: home is mapped here before, because the kernel's first mapping of a file page is no part of a release.
+  // Its releases will be timed: home is mapped here before, because the kernel's first mapping of a
+  // file page is no part of a release.
   for (std::uint64_t i = 0; i < recalls; ++i) plan.store(site, view.word(HolderState::kRunning, i));
   for (const HolderState state : kHolderStates) {
     const auto number = static_cast<std::size_t>(state);
@@ -163,7 +172,8 @@ void measure(const Plan &plan, const std::string &folder, Results *results) {
     if (state != HolderState::kDead) end_holder(pids[number], state, &*holders);
   }
   if (plan.is_hardware) {
-    if (view.domain.counters().hardware_recalled < 4 * recalls) throw std::runtime_error("a page was not in H");
+    if (view.domain.counters().hardware_recalled < 4 * recalls)
+      throw std::runtime_error("a page was not in H");
     return;
   }
   for (std::uint64_t i = 0; i < recalls; ++i) {
@@ -171,7 +181,8 @@ void measure(const Plan &plan, const std::string &folder, Results *results) {
     plan.store(site, view.word(HolderState::kRunning, i));
     results->release[i] = us_since(begin);
   }
-  if (view.domain.counters().releases < recalls) throw std::runtime_error("a page was not released");
+  if (view.domain.counters().releases < recalls)
+    throw std::runtime_error("a page was not released");
 }
 
 }  // namespace
@@ -195,7 +206,8 @@ std::string why_no_rtm() {
   return report.is_usable ? std::string() : report.reason;
 }
 
-ModeSwitchCosts measure_mode_switch(std::uint64_t pages, std::uint64_t switches, const std::string &folder) {
+ModeSwitchCosts measure_mode_switch(std::uint64_t pages, std::uint64_t switches,
+                                    const std::string &folder) {
   constexpr std::uint64_t kInstances = 16;  // pages of H, each with an instance of its own
   const View view(folder, pages, 1);
   const Site site(view.domain, "rtm");
@@ -211,13 +223,15 @@ ModeSwitchCosts measure_mode_switch(std::uint64_t pages, std::uint64_t switches,
     costs.to_pages.push_back(us_since(begin));
     (void)view.domain.end();
   }
-  if (view.domain.counters().mode_switches < 2 * switches) throw std::runtime_error("the mode did not switch");
+  if (view.domain.counters().mode_switches < 2 * switches)
+    throw std::runtime_error("the mode did not switch");
   return costs;
 }
 
-CrossLevelCosts measure_cross_level(std::uint64_t pages, std::uint64_t recalls, const std::string &folder,
-                                    bool is_hardware) {
-  if (recalls > kRecallsMax || 8 * recalls + kHolderPages > pages) throw std::invalid_argument("too many recalls");
+CrossLevelCosts measure_cross_level(std::uint64_t pages, std::uint64_t recalls,
+                                    const std::string &folder, bool is_hardware) {
+  if (recalls > kRecallsMax || 8 * recalls + kHolderPages > pages)
+    throw std::invalid_argument("too many recalls");
   const Shared<Results> results;
   run_alone([&] { measure({pages, recalls, is_hardware}, folder, &*results); });
   CrossLevelCosts costs;

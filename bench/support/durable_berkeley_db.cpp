@@ -1,17 +1,23 @@
 // bench/support/durable_berkeley_db.cpp -- Berkeley DB 5.3 as a contestant.
-// Set-up:  both: one environment for all processes, made by the first one and joined by the others (DB_INIT_MPOOL, _LOCK,
-//          _LOG, _TXN); a B-tree; keys stored big-endian, so that the default comparison of bytes is that of numbers; each
-//          commit DB_TXN_SYNC. Conflicts are looked for whenever a lock has to be waited for (DB_LOCK_DEFAULT).
-//          bdb-thesis  the thesis's: a cache of 2 MB in two parts, everything else by default (C.6)
-//          bdb-tuned   what was best here of what the manual offers: a cache of 256 MB, which holds everything; pages of
-//                      8 KiB (4 KiB: 5 % slower with 4 processes); a log buffer of 8 MB; DB_LOG_ZERO, so that commits
-//                      overwrite blocks of a log file that has its size already (without: 25 % fewer commits with 4
-//                      processes); regions on tmpfs, so that the kernel does not write them back (without: 10 % fewer).
-//          Tried and left: DB_LOG_DSYNC (no group commit: half the commits with 4 processes), DB_LOG_DIRECT (refused on
-//          Linux), spinning for mutexes more or less often (no difference), pages of 16 KiB (no difference). Group commit
-//          needs no switch. No checkpoint falls into a round: one would be due every few 10 MB of log.
-//          Without durability: DB_TXN_NOT_DURABLE for the map, as in the thesis (C.6): no log records at all. The faster of what
-//          the manual offers (DB_TXN_NOSYNC: writes the log, without waiting).
+// Set-up:  both: one environment for all processes, made by the first one and joined by the others
+// (DB_INIT_MPOOL, _LOCK,
+//          _LOG, _TXN); a B-tree; keys stored big-endian, so that the default comparison of bytes
+//          is that of numbers; each commit DB_TXN_SYNC. Conflicts are looked for whenever a lock
+//          has to be waited for (DB_LOCK_DEFAULT). bdb-thesis  the thesis's: a cache of 2 MB in two
+//          parts, everything else by default (C.6)
+//          bdb-tuned   what was best here of what the manual offers: a cache of 256 MB, which holds
+//          everything; pages of
+//                      8 KiB (4 KiB: 5 % slower with 4 processes); a log buffer of 8 MB;
+//                      DB_LOG_ZERO, so that commits overwrite blocks of a log file that has its
+//                      size already (without: 25 % fewer commits with 4 processes); regions on
+//                      tmpfs, so that the kernel does not write them back (without: 10 % fewer).
+//          Tried and left: DB_LOG_DSYNC (no group commit: half the commits with 4 processes),
+//          DB_LOG_DIRECT (refused on Linux), spinning for mutexes more or less often (no
+//          difference), pages of 16 KiB (no difference). Group commit needs no switch. No
+//          checkpoint falls into a round: one would be due every few 10 MB of log.
+//          Without durability: DB_TXN_NOT_DURABLE for the map, as in the thesis (C.6): no log
+//          records at all. The faster of what the manual offers (DB_TXN_NOSYNC: writes the log,
+//          without waiting).
 // Retries: deadlocks; the transaction is aborted and run again.
 #include <db.h>
 #include <endian.h>
@@ -47,12 +53,13 @@ constexpr Setup kThesis{"bdb-thesis", 2 * kMiB, 2, 0, 0, 0, false, false};
 constexpr Setup kTuned{"bdb-tuned", 256 * kMiB, 1, 8192, 8 * kMiB, 4 * 8 * kMiB, true, true};
 
 void check(int status, const char *what) {
-  if (status != 0) throw std::runtime_error(std::string("Berkeley DB, ") + what + ": " + db_strerror(status));
+  if (status != 0)
+    throw std::runtime_error(std::string("Berkeley DB, ") + what + ": " + db_strerror(status));
 }
 class BerkeleySession final : public Session {
  public:
-  BerkeleySession(const Setup &setup, const std::string &home, const std::string &folder, Durability durability,
-                  bool create)
+  BerkeleySession(const Setup &setup, const std::string &home, const std::string &folder,
+                  Durability durability, bool create)
       : commit_flags_(durability == Durability::kNone ? 0 : DB_TXN_SYNC) {
     try {
       open_environment(setup, home, folder, create);
@@ -71,7 +78,8 @@ class BerkeleySession final : public Session {
       DB_TXN *transaction = nullptr;
       check(environment_->txn_begin(environment_, nullptr, &transaction, 0), "txn_begin");
       int status = 0;
-      for (std::size_t i = 0; status == 0 && i < records.size(); ++i) status = put(transaction, records[i]);
+      for (std::size_t i = 0; status == 0 && i < records.size(); ++i)
+        status = put(transaction, records[i]);
       if (status == 0) {
         check(transaction->commit(transaction, commit_flags_), "commit");
         return;
@@ -85,7 +93,8 @@ class BerkeleySession final : public Session {
   std::uint64_t log_bytes() override {
     DB_LOG_STAT *statistics = nullptr;
     check(environment_->log_stat(environment_, &statistics, 0), "log_stat");
-    const std::uint64_t bytes = std::uint64_t{statistics->st_w_mbytes} * kMiB + statistics->st_w_bytes;
+    const std::uint64_t bytes =
+        std::uint64_t{statistics->st_w_mbytes} * kMiB + statistics->st_w_bytes;
     std::free(statistics);
     return bytes;
   }
@@ -118,12 +127,14 @@ class BerkeleySession final : public Session {
     return map_->put(map_, transaction, &key_bytes, &value_bytes, 0);
   }
 
-  void open_environment(const Setup &setup, const std::string &home, const std::string &folder, bool create) {
+  void open_environment(const Setup &setup, const std::string &home, const std::string &folder,
+                        bool create) {
     check(db_env_create(&environment_, 0), "db_env_create");
     DB_ENV *const env = environment_;
     check(env->set_cachesize(env, 0, setup.cache_bytes, setup.cache_count), "set_cachesize");
     check(env->set_lk_detect(env, DB_LOCK_DEFAULT), "set_lk_detect");
-    if (setup.log_buffer_bytes != 0) check(env->set_lg_bsize(env, setup.log_buffer_bytes), "set_lg_bsize");
+    if (setup.log_buffer_bytes != 0)
+      check(env->set_lg_bsize(env, setup.log_buffer_bytes), "set_lg_bsize");
     if (setup.log_file_bytes != 0) check(env->set_lg_max(env, setup.log_file_bytes), "set_lg_max");
     if (setup.zeroed_log) check(env->log_set_config(env, DB_LOG_ZERO, 1), "DB_LOG_ZERO");
     if (home != folder) {  // regions there, everything that lasts here
@@ -131,15 +142,19 @@ class BerkeleySession final : public Session {
       check(env->add_data_dir(env, folder.c_str()), "add_data_dir");
       check(env->set_create_dir(env, folder.c_str()), "set_create_dir");
     }
-    const std::uint32_t flags = DB_INIT_MPOOL | DB_INIT_LOCK | DB_INIT_LOG | DB_INIT_TXN | (create ? DB_CREATE : 0U);
+    const std::uint32_t flags =
+        DB_INIT_MPOOL | DB_INIT_LOCK | DB_INIT_LOG | DB_INIT_TXN | (create ? DB_CREATE : 0U);
     check(env->open(env, home.c_str(), flags, kFileMode), "environment open");
   }
 
   void open_map(const Setup &setup, Durability durability, bool create) {
     check(db_create(&map_, environment_, 0), "db_create");
-    if (create && setup.page_bytes != 0) check(map_->set_pagesize(map_, setup.page_bytes), "set_pagesize");
-    if (durability == Durability::kNone) check(map_->set_flags(map_, DB_TXN_NOT_DURABLE), "DB_TXN_NOT_DURABLE");
-    check(map_->open(map_, nullptr, "map.db", nullptr, DB_BTREE, DB_AUTO_COMMIT | (create ? DB_CREATE : 0U), kFileMode),
+    if (create && setup.page_bytes != 0)
+      check(map_->set_pagesize(map_, setup.page_bytes), "set_pagesize");
+    if (durability == Durability::kNone)
+      check(map_->set_flags(map_, DB_TXN_NOT_DURABLE), "DB_TXN_NOT_DURABLE");
+    check(map_->open(map_, nullptr, "map.db", nullptr, DB_BTREE,
+                     DB_AUTO_COMMIT | (create ? DB_CREATE : 0U), kFileMode),
           "open");
   }
 
@@ -165,7 +180,8 @@ class BerkeleyDb final : public Contestant {
   void prepare(const Plan &) override {
     static const std::string kMemoryFolder = "/dev/shm";
     home_.reset();
-    if (setup_.regions_in_memory && ::access(kMemoryFolder.c_str(), W_OK) == 0) home_.emplace(kMemoryFolder);
+    if (setup_.regions_in_memory && ::access(kMemoryFolder.c_str(), W_OK) == 0)
+      home_.emplace(kMemoryFolder);
   }
   void create(const std::string &folder, const Plan &) override {
     (void)BerkeleySession(setup_, home(folder), folder, durability_, true);
@@ -175,7 +191,9 @@ class BerkeleyDb final : public Contestant {
   }
 
  private:
-  [[nodiscard]] const std::string &home(const std::string &folder) const { return home_ ? home_->path() : folder; }
+  [[nodiscard]] const std::string &home(const std::string &folder) const {
+    return home_ ? home_->path() : folder;
+  }
   Setup setup_;
   Durability durability_;
   std::optional<ScratchFolder> home_;

@@ -33,12 +33,14 @@ void add_ratios(const CommitSeries &series, const CommitSeries *yardstick, const
 
 }  // namespace
 
-DurableComparison::DurableComparison(Contestants contestants, ComparisonPlan plan, const ScratchFolder *scratch)
+DurableComparison::DurableComparison(Contestants contestants, ComparisonPlan plan,
+                                     const ScratchFolder *scratch)
     : contestants_(std::move(contestants)), plan_(std::move(plan)), scratch_(scratch) {
   std::erase_if(contestants_, [this](const auto &contestant) {
     if (!is_wanted(contestant->name())) return true;
     const std::string reason = contestant->why_unavailable(scratch_->path());
-    if (!reason.empty()) std::printf("unavailable: %s (%s)\n", contestant->name().c_str(), reason.c_str());
+    if (!reason.empty())
+      std::printf("unavailable: %s (%s)\n", contestant->name().c_str(), reason.c_str());
     return !reason.empty();
   });
   if (contestants_.empty()) throw std::runtime_error("nobody to compare: see --only");
@@ -50,13 +52,15 @@ DurableComparison::DurableComparison(Contestants contestants, ComparisonPlan pla
 
 void DurableComparison::print_notes() const {
   for (const auto &contestant : contestants_) {
-    if (!contestant->note().empty()) std::printf("%s: %s\n", contestant->name().c_str(), contestant->note().c_str());
+    if (!contestant->note().empty())
+      std::printf("%s: %s\n", contestant->name().c_str(), contestant->note().c_str());
   }
 }
 
 bool DurableComparison::is_wanted(const std::string &name) const {
-  return plan_.only.empty() || std::any_of(plan_.only.begin(), plan_.only.end(),
-                                           [&](const std::string &start) { return name.starts_with(start); });
+  return plan_.only.empty() ||
+         std::any_of(plan_.only.begin(), plan_.only.end(),
+                     [&](const std::string &start) { return name.starts_with(start); });
 }
 
 void DurableComparison::run() {
@@ -72,7 +76,8 @@ void DurableComparison::run() {
 }
 
 void DurableComparison::run_once(Contestant *contestant, unsigned processes) {
-  const std::string folder = scratch_->subfolder(contestant->name() + "-" + std::to_string(measured_++));
+  const std::string folder =
+      scratch_->subfolder(contestant->name() + "-" + std::to_string(measured_++));
   const Measurement measurement = measure(contestant, plan_.workload, processes, folder);
   std::filesystem::remove_all(folder);
   if (contestant->keeps_records() && measurement.content_hash != expected_hash_[processes]) {
@@ -98,7 +103,9 @@ std::string DurableComparison::best_floor(unsigned processes) const {
   std::string best;
   double best_us = 0;
   for (const auto &[key, series] : series_) {
-    if (key.second != processes || !key.first.starts_with(kFloorPrefix) || key.first.ends_with(kOneFile)) continue;
+    if (key.second != processes || !key.first.starts_with(kFloorPrefix) ||
+        key.first.ends_with(kOneFile))
+      continue;
     const double us = summarize(series.medians_us).median;
     if (!best.empty() && us >= best_us) continue;
     best = key.first;
@@ -107,13 +114,18 @@ std::string DurableComparison::best_floor(unsigned processes) const {
   return best;
 }
 
-void DurableComparison::add_row(const Contestant &contestant, const CommitSeries &series, const Yardsticks &yardsticks,
-                                unsigned processes, Table *table, Report *report) const {
+void DurableComparison::add_row(const Contestant &contestant, const CommitSeries &series,
+                                const Yardsticks &yardsticks, unsigned processes, Table *table,
+                                Report *report) const {
   const Summary median = summarize(series.medians_us), rate = summarize(series.commits_per_s);
-  const double log_bytes = summarize(series.log_bytes).median, device_bytes = summarize(series.device_bytes).median;
-  const double p99 = quantile(series.latencies_us, 0.99), p999 = quantile(series.latencies_us, 0.999);
-  const double retries = static_cast<double>(series.retries) / static_cast<double>(series.latencies_us.size());
-  const bool is_floor = &series == yardsticks.floor, has_log = contestant.counts_log() != CountsLog::kNo;
+  const double log_bytes = summarize(series.log_bytes).median,
+               device_bytes = summarize(series.device_bytes).median;
+  const double p99 = quantile(series.latencies_us, 0.99),
+               p999 = quantile(series.latencies_us, 0.999);
+  const double retries =
+      static_cast<double>(series.retries) / static_cast<double>(series.latencies_us.size());
+  const bool is_floor = &series == yardsticks.floor,
+             has_log = contestant.counts_log() != CountsLog::kNo;
   Json row;
   row["contestant"] = contestant.name();
   row["processes"] = processes;
@@ -129,9 +141,15 @@ void DurableComparison::add_row(const Contestant &contestant, const CommitSeries
   row["device_bytes_per_commit"] = device_bytes;
   row["retries_per_commit"] = retries;
   const std::string mark = is_floor ? " (the floor)" : contestant.note().empty() ? "" : " (!)";
-  std::vector<std::string> cells = {
-      contestant.name() + mark, number(mean(series.latencies_us)), with_mad(median),     number(p99),    number(p999),
-      with_mad(rate),           has_log ? number(log_bytes) : "-", number(device_bytes), number(retries)};
+  std::vector<std::string> cells = {contestant.name() + mark,
+                                    number(mean(series.latencies_us)),
+                                    with_mad(median),
+                                    number(p99),
+                                    number(p999),
+                                    with_mad(rate),
+                                    has_log ? number(log_bytes) : "-",
+                                    number(device_bytes),
+                                    number(retries)};
   add_ratios(series, yardsticks.floor, "floor", &cells, &row);
   add_ratios(series, yardsticks.reference, "bdb", &cells, &row);
   table->add(std::move(cells));
@@ -139,23 +157,27 @@ void DurableComparison::add_row(const Contestant &contestant, const CommitSeries
   add_kth_rows(contestant, series, processes, report);
 }
 
-void DurableComparison::add_kth_rows(const Contestant &contestant, const CommitSeries &series, unsigned processes,
-                                     Report *report) const {
+void DurableComparison::add_kth_rows(const Contestant &contestant, const CommitSeries &series,
+                                     unsigned processes, Report *report) const {
   if (plan_.kth_most.empty()) return;
   std::vector<double> descending = series.latencies_us;
   std::sort(descending.begin(), descending.end(), std::greater<>());
   for (const unsigned k : plan_.kth_most) {
     if (k > descending.size()) return;
-    report->add("kth",
-                Json{{"contestant", contestant.name()}, {"processes", processes}, {"k", k}, {"us", descending[k - 1]}});
+    report->add("kth", Json{{"contestant", contestant.name()},
+                            {"processes", processes},
+                            {"k", k},
+                            {"us", descending[k - 1]}});
   }
 }
 
 void DurableComparison::print(Report *report) const {
   for (const unsigned processes : plan_.processes) {
-    const Yardsticks yardsticks{find(best_floor(processes), processes), find(kReference, processes)};
-    Table table({"contestant", "mean us", "median us", "p99", "p99.9", "commits/s", "log B", "device B", "retries",
-                 "/floor: median", "commits/s", "/BDB: median", "commits/s"});
+    const Yardsticks yardsticks{find(best_floor(processes), processes),
+                                find(kReference, processes)};
+    Table table({"contestant", "mean us", "median us", "p99", "p99.9", "commits/s", "log B",
+                 "device B", "retries", "/floor: median", "commits/s", "/BDB: median",
+                 "commits/s"});
     for (const auto &contestant : contestants_) {
       const CommitSeries *series = find(contestant->name(), processes);
       if (series != nullptr) add_row(*contestant, *series, yardsticks, processes, &table, report);

@@ -1,6 +1,8 @@
-// bench/support/durable_compare.h -- contestants measured beside each other, round by round, and the table of what they cost.
-// Shape:   in a round every contestant runs once with every number of processes, in a fresh folder; the order rotates. The floor
-//          method with the best median is "the floor" of the ratios; each number of processes has its own, a file per process.
+// bench/support/durable_compare.h -- contestants measured beside each other, round by round, and
+// the table of what they cost.
+// Shape:   in a round every contestant runs once with every number of processes, in a fresh folder;
+//          the order rotates. The floor method with the best median is "the floor" of the ratios;
+//          each number of processes has its own, a file per process.
 // Checked: every store ends with exactly the records that were committed; all have the same hash.
 #pragma once
 
@@ -27,14 +29,16 @@ struct ComparisonPlan {
   Workload workload;
   std::size_t rounds = 1;
   std::vector<unsigned> processes;
-  std::vector<std::string> only;   // beginnings of names; empty: everybody
-  std::vector<unsigned> kth_most;  // adds rows of section "kth": the k-th most expensive commit; thesis, figure 5-3
+  std::vector<std::string> only;  // beginnings of names; empty: everybody
+  // adds rows of section "kth": the k-th most expensive commit; thesis, figure 5-3
+  std::vector<unsigned> kth_most;
   bool tiny = false;
 };
 
 class DurableComparison {
  public:
-  // Prints who cannot take part in `scratch`, and why. Throws std::runtime_error when nobody is left.
+  // Prints who cannot take part in `scratch`, and why. Throws std::runtime_error when nobody is
+  // left.
   DurableComparison(Contestants contestants, ComparisonPlan plan, const ScratchFolder *scratch);
   // Where durability differs, a line each.
   void print_notes() const;
@@ -52,9 +56,11 @@ class DurableComparison {
   void run_once(Contestant *contestant, unsigned processes);
   [[nodiscard]] const CommitSeries *find(const std::string &name, unsigned processes) const;
   [[nodiscard]] std::string best_floor(unsigned processes) const;
-  void add_row(const Contestant &contestant, const CommitSeries &series, const Yardsticks &yardsticks,
-               unsigned processes, Table *table, Report *report) const;
-  void add_kth_rows(const Contestant &contestant, const CommitSeries &series, unsigned processes, Report *report) const;
+  void add_row(const Contestant &contestant, const CommitSeries &series,
+               const Yardsticks &yardsticks, unsigned processes, Table *table,
+               Report *report) const;
+  void add_kth_rows(const Contestant &contestant, const CommitSeries &series, unsigned processes,
+                    Report *report) const;
 
   Contestants contestants_;
   ComparisonPlan plan_;

@@ -8,8 +8,8 @@
 namespace tmh::bench {
 
 Record make_record(std::uint64_t seed, std::uint64_t index) noexcept {
-  // The index-th value of Random(seed): its state advances by a constant and its output is a bijection of the state, so
-  // that keys of different indexes differ.
+  // The index-th value of Random(seed): its state advances by a constant and its output is a
+  // bijection of the state, so that keys of different indexes differ.
   constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15ULL;  // of splitmix64
   Record record;
   record.key = Random(seed + index * kStep).next();

@@ -21,20 +21,23 @@ namespace tmh::bench {
 
 namespace {
 
-// O_DIRECT wants its addresses, lengths and places aligned to the device's blocks; 4 KiB satisfies every device we know, and
-// is ext4's block.
+// O_DIRECT wants its addresses, lengths and places aligned to the device's blocks; 4 KiB satisfies
+// every device we know, and is ext4's block.
 constexpr std::uint64_t kBlockBytes = 4096;
 
 constexpr std::uint64_t whole_blocks(std::uint64_t bytes) noexcept {
   return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
 }
 
-[[noreturn]] void fail(const std::string &what) { throw std::system_error(errno, std::generic_category(), what); }
+[[noreturn]] void fail(const std::string &what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
 
 void write_all(int fd, const std::byte *data, std::uint64_t bytes, std::uint64_t place) {
   const ssize_t written = ::pwrite(fd, data, bytes, static_cast<off_t>(place));
   if (written < 0) fail("pwrite of the floor");
-  if (static_cast<std::uint64_t>(written) != bytes) throw std::runtime_error("pwrite of the floor: a part only");
+  if (static_cast<std::uint64_t>(written) != bytes)
+    throw std::runtime_error("pwrite of the floor: a part only");
 }
 
 int open_flags(FloorMethod method, bool shared) {
@@ -97,8 +100,10 @@ void make_floor_file(FloorMethod method, const std::string &path, std::uint64_t 
   if (method != FloorMethod::kAppend) {
     const std::vector<std::byte> zeros(256 * kBlockBytes);
     for (std::uint64_t place = 0; made && place < bytes; place += zeros.size()) {
-      const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(zeros.size(), bytes - place));
-      made = ::pwrite(fd, zeros.data(), piece, static_cast<off_t>(place)) == static_cast<ssize_t>(piece);
+      const auto piece =
+          static_cast<std::size_t>(std::min<std::uint64_t>(zeros.size(), bytes - place));
+      made = ::pwrite(fd, zeros.data(), piece, static_cast<off_t>(place)) ==
+             static_cast<ssize_t>(piece);
     }
   }
   made = made && ::fsync(fd) == 0;
@@ -107,7 +112,8 @@ void make_floor_file(FloorMethod method, const std::string &path, std::uint64_t 
   if (!made) throw std::system_error(error, std::generic_category(), path);
 }
 
-FloorWriter::FloorWriter(FloorMethod method, const std::string &path, std::atomic<std::uint64_t> *shared_place)
+FloorWriter::FloorWriter(FloorMethod method, const std::string &path,
+                         std::atomic<std::uint64_t> *shared_place)
     : method_(method), shared_place_(shared_place) {
   fd_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | open_flags(method, shared_place != nullptr));
   if (fd_ < 0) fail(std::string(to_string(method)) + ": " + path);
@@ -138,7 +144,8 @@ void FloorWriter::reserve(std::uint64_t bytes) {
 }
 
 void FloorWriter::commit(std::uint64_t bytes) {
-  fill_ = static_cast<std::byte>(static_cast<unsigned>(fill_) + 1U);  // what is written differs from what was there
+  // what is written differs from what was there
+  fill_ = static_cast<std::byte>(static_cast<unsigned>(fill_) + 1U);
   if (method_ == FloorMethod::kDirect) return commit_direct(bytes);
   if (method_ == FloorMethod::kMsync) return commit_mapped(bytes);
   reserve(bytes);
@@ -147,8 +154,9 @@ void FloorWriter::commit(std::uint64_t bytes) {
     if (::write(fd_, buffer_, bytes) != static_cast<ssize_t>(bytes)) fail("write of the floor");
   } else {
     // relaxed: places must only differ; nothing is published through them
-    const std::uint64_t place = shared_place_ != nullptr ? shared_place_->fetch_add(bytes, std::memory_order_relaxed)
-                                                         : std::exchange(own_place_, own_place_ + bytes);
+    const std::uint64_t place = shared_place_ != nullptr
+                                    ? shared_place_->fetch_add(bytes, std::memory_order_relaxed)
+                                    : std::exchange(own_place_, own_place_ + bytes);
     write_all(fd_, buffer_, bytes, place);
   }
   written_bytes_ += bytes;
@@ -159,7 +167,9 @@ void FloorWriter::commit_direct(std::uint64_t bytes) {
   if (shared_place_ != nullptr) {
     reserve(bytes);
     std::memset(buffer_, static_cast<int>(fill_), bytes);
-    const std::uint64_t place = shared_place_->fetch_add(whole_blocks(bytes), std::memory_order_relaxed);  // as above
+    // as above
+    const std::uint64_t place =
+        shared_place_->fetch_add(whole_blocks(bytes), std::memory_order_relaxed);
     write_all(fd_, buffer_, whole_blocks(bytes), place);
     written_bytes_ += whole_blocks(bytes);
     return;
@@ -173,28 +183,35 @@ void FloorWriter::commit_direct(std::uint64_t bytes) {
   own_place_ += bytes;
   // The tail block comes first in the buffer of the next commit.
   const std::uint64_t last = own_place_ / kBlockBytes * kBlockBytes;
-  if (last > first && last - first < length) std::memcpy(buffer_, buffer_ + (last - first), kBlockBytes);
+  if (last > first && last - first < length)
+    std::memcpy(buffer_, buffer_ + (last - first), kBlockBytes);
 }
 
 void FloorWriter::commit_mapped(std::uint64_t bytes) {
-  const std::uint64_t place = shared_place_ != nullptr ? shared_place_->fetch_add(bytes, std::memory_order_relaxed)
-                                                       : std::exchange(own_place_, own_place_ + bytes);
+  const std::uint64_t place = shared_place_ != nullptr
+                                  ? shared_place_->fetch_add(bytes, std::memory_order_relaxed)
+                                  : std::exchange(own_place_, own_place_ + bytes);
   if (place + bytes > map_bytes_) throw std::length_error("the floor's file is too small");
   std::memset(map_ + place, static_cast<int>(fill_), bytes);
-  const std::uint64_t first = place / kBlockBytes * kBlockBytes;  // msync wants a page's address; x86-64: 4 KiB
+  // msync wants a page's address; x86-64: 4 KiB
+  const std::uint64_t first = place / kBlockBytes * kBlockBytes;
   if (::msync(map_ + first, place + bytes - first, MS_SYNC) != 0) fail("msync of the floor");
   written_bytes_ += bytes;
 }
 
-// --- As contestants --------------------------------------------------------------------------------------------------
+// --- As contestants
+// -------------------------------------------------------------------------------------------------
 
 namespace {
 
 class FloorSession final : public Session {
  public:
-  FloorSession(FloorMethod method, const std::string &path, std::atomic<std::uint64_t> *place, std::uint64_t log_bytes)
+  FloorSession(FloorMethod method, const std::string &path, std::atomic<std::uint64_t> *place,
+               std::uint64_t log_bytes)
       : writer_(method, path, place), log_bytes_(log_bytes) {}
-  void commit(std::span<const Record> records) override { writer_.commit(log_bytes_ * records.size()); }
+  void commit(std::span<const Record> records) override {
+    writer_.commit(log_bytes_ * records.size());
+  }
   std::uint64_t log_bytes() override { return writer_.written_bytes(); }
   void scan(const std::function<void(std::uint64_t, const char *)> &) override {}
 
@@ -206,7 +223,8 @@ class FloorSession final : public Session {
 class Floor final : public Contestant {
  public:
   Floor(FloorMethod method, bool one_file, std::uint64_t log_bytes)
-      : Contestant(std::string("floor-") + to_string(method) + (one_file ? "-one-file" : ""), CountsLog::kOwn, false),
+      : Contestant(std::string("floor-") + to_string(method) + (one_file ? "-one-file" : ""),
+                   CountsLog::kOwn, false),
         method_(method),
         one_file_(one_file),
         log_bytes_(log_bytes) {}
@@ -224,7 +242,8 @@ class Floor final : public Contestant {
     (void)::unlink(path.c_str());
     return reason;
   }
-  void prepare(const Plan &) override { place_->store(0, std::memory_order_relaxed); }  // no other process is there yet
+  // no other process is there yet
+  void prepare(const Plan &) override { place_->store(0, std::memory_order_relaxed); }
   void create(const std::string &folder, const Plan &plan) override {
     for (unsigned index = 0; index < (one_file_ ? 1 : plan.processes); ++index) {
       // Every file could take all commits: which process makes how many is not known here.
@@ -232,8 +251,8 @@ class Floor final : public Contestant {
     }
   }
   std::unique_ptr<Session> open(const std::string &folder, unsigned index) override {
-    return std::make_unique<FloorSession>(method_, file(folder, one_file_ ? 0 : index), one_file_ ? &*place_ : nullptr,
-                                          log_bytes_);
+    return std::make_unique<FloorSession>(method_, file(folder, one_file_ ? 0 : index),
+                                          one_file_ ? &*place_ : nullptr, log_bytes_);
   }
 
  private:
@@ -250,7 +269,8 @@ class Floor final : public Contestant {
 
 void add_floor(Contestants *all, std::uint64_t log_bytes) {
   for (const bool one_file : {false, true}) {
-    for (const FloorMethod method : kFloorMethods) all->push_back(std::make_unique<Floor>(method, one_file, log_bytes));
+    for (const FloorMethod method : kFloorMethods)
+      all->push_back(std::make_unique<Floor>(method, one_file, log_bytes));
   }
 }
 

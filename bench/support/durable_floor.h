@@ -1,13 +1,18 @@
-// bench/support/durable_floor.h -- the least that making bytes durable costs: kernel calls and nothing else.
+// bench/support/durable_floor.h -- the least that making bytes durable costs: kernel calls and
+// nothing else.
 // Shape:     method       file before the clock starts       per commit of N bytes
-//            append       empty                              write at the end, fdatasync: data, size and allocation
-//            overwrite    N x commits zeros, synced          pwrite, fdatasync: data only
+//            append       empty                              write at the end, fdatasync: data,
+//            size and allocation overwrite    N x commits zeros, synced          pwrite, fdatasync:
+//            data only
 //            dsync        the same                           pwrite on an O_DSYNC file: one call
 //            direct       the same                           pwrite of whole 4 KiB blocks, O_DIRECT | O_DSYNC: no page cache;
-//                                                            the unfinished last block is written again with the next bytes
-//            msync        the same, mapped                   memcpy, msync(MS_SYNC) of the pages touched
-// Sharing:   with one file for several processes, each commit takes the next place by an atomic addition. direct then
-//            takes whole blocks: rewriting a block that a neighbour is rewriting too would lose bytes.
+//                                                            the unfinished last block is written
+//                                                            again with the next bytes
+//            msync        the same, mapped                   memcpy, msync(MS_SYNC) of the pages
+//            touched
+// Sharing:   with one file for several processes, each commit takes the next place by an atomic
+//            addition. direct then takes whole blocks: rewriting a block that a neighbour is
+//            rewriting too would lose bytes.
 #pragma once
 
 #include <atomic>
@@ -19,27 +24,31 @@
 namespace tmh::bench {
 
 enum class FloorMethod : std::uint8_t { kAppend, kOverwrite, kDsync, kDirect, kMsync };
-inline constexpr FloorMethod kFloorMethods[] = {FloorMethod::kAppend, FloorMethod::kOverwrite, FloorMethod::kDsync,
-                                                FloorMethod::kDirect, FloorMethod::kMsync};
+inline constexpr FloorMethod kFloorMethods[] = {FloorMethod::kAppend, FloorMethod::kOverwrite,
+                                                FloorMethod::kDsync, FloorMethod::kDirect,
+                                                FloorMethod::kMsync};
 [[nodiscard]] const char *to_string(FloorMethod method) noexcept;  // "append"
 [[nodiscard]] const char *calls_of(FloorMethod method) noexcept;   // "pwrite + fdatasync, appended"
 
 // Of a file for `commits` commits of at most `commit_bytes` each.
-[[nodiscard]] std::uint64_t floor_file_bytes(std::uint64_t commit_bytes, std::uint64_t commits) noexcept;
+[[nodiscard]] std::uint64_t floor_file_bytes(std::uint64_t commit_bytes,
+                                             std::uint64_t commits) noexcept;
 // The file as the method wants to find it. Throws std::system_error.
 void make_floor_file(FloorMethod method, const std::string &path, std::uint64_t bytes);
 
 class FloorWriter {
  public:
-  // `shared_place`: next free byte of a file that several processes write; null: the file is this writer's alone.
-  // Throws std::system_error, e.g. where the file system knows no O_DIRECT.
-  FloorWriter(FloorMethod method, const std::string &path, std::atomic<std::uint64_t> *shared_place);
+  // `shared_place`: next free byte of a file that several processes write; null: the file is this
+  // writer's alone. Throws std::system_error, e.g. where the file system knows no O_DIRECT.
+  FloorWriter(FloorMethod method, const std::string &path,
+              std::atomic<std::uint64_t> *shared_place);
   ~FloorWriter();
   FloorWriter(const FloorWriter &) = delete;
   FloorWriter &operator=(const FloorWriter &) = delete;
   // Durable at return. REQUIRES: the file was made large enough.
   void commit(std::uint64_t bytes);
-  [[nodiscard]] std::uint64_t written_bytes() const noexcept { return written_bytes_; }  // handed to the kernel
+  // handed to the kernel
+  [[nodiscard]] std::uint64_t written_bytes() const noexcept { return written_bytes_; }
 
  private:
   void reserve(std::uint64_t bytes);

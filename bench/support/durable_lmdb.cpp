@@ -1,9 +1,13 @@
 // bench/support/durable_lmdb.cpp -- LMDB as a contestant.
-// Set-up:  lmdb           default environment: pwrite of the pages, fdatasync, then the meta page through an O_DSYNC file
-//          lmdb-writemap  MDB_WRITEMAP: stores into the mapped file, msync of data, then of the meta page
-//          Both: default sync (MDB_NOSYNC, MDB_NOMETASYNC, MDB_MAPASYNC off: a commit is durable when it returns), a map of
-//          1 GiB so that it never has to grow, the unnamed database, MDB_INTEGERKEY because keys are 64-bit integers.
-//          Without durability: MDB_NOSYNC besides, which is what LMDB has for it.
+// Set-up:  lmdb           default environment: pwrite of the pages, fdatasync, then the meta page
+// through an O_DSYNC file
+//          lmdb-writemap  MDB_WRITEMAP: stores into the mapped file, msync of data, then of the
+//          meta page
+//          Both: default sync (MDB_NOSYNC, MDB_NOMETASYNC, MDB_MAPASYNC off: a commit is durable
+//                when it returns), a map of
+//          1 GiB so that it never has to grow, the unnamed database, MDB_INTEGERKEY because keys
+//          are 64-bit integers. Without durability: MDB_NOSYNC besides, which is what LMDB has for
+//          it.
 //          Writers of all processes take turns on LMDB's robust mutex; there is nothing to retry.
 // Log:     LMDB has none: it writes pages where nobody reads and flips a meta page.
 #include <lmdb.h>
@@ -20,7 +24,8 @@ namespace {
 constexpr std::size_t kMapBytes = std::size_t{1} << 30;  // address space only
 
 void check(int status, const char *what) {
-  if (status != MDB_SUCCESS) throw std::runtime_error(std::string("LMDB, ") + what + ": " + mdb_strerror(status));
+  if (status != MDB_SUCCESS)
+    throw std::runtime_error(std::string("LMDB, ") + what + ": " + mdb_strerror(status));
 }
 
 class LmdbSession final : public Session {
@@ -32,7 +37,8 @@ class LmdbSession final : public Session {
       check(mdb_env_open(environment_, folder.c_str(), flags, 0600), "mdb_env_open");
       MDB_txn *transaction = nullptr;
       check(mdb_txn_begin(environment_, nullptr, 0, &transaction), "mdb_txn_begin");
-      const int opened = mdb_dbi_open(transaction, nullptr, MDB_CREATE | MDB_INTEGERKEY, &database_);
+      const int opened =
+          mdb_dbi_open(transaction, nullptr, MDB_CREATE | MDB_INTEGERKEY, &database_);
       if (opened != MDB_SUCCESS) mdb_txn_abort(transaction);
       check(opened, "mdb_dbi_open");
       check(mdb_txn_commit(transaction), "mdb_txn_commit");
@@ -67,7 +73,8 @@ class LmdbSession final : public Session {
     MDB_val key, value;
     while (mdb_cursor_get(cursor, &key, &value, MDB_NEXT) == MDB_SUCCESS) {
       if (value.mv_size != kValueBytes) throw std::runtime_error("LMDB: a value has another size");
-      visit(*static_cast<const std::uint64_t *>(key.mv_data), static_cast<const char *>(value.mv_data));
+      visit(*static_cast<const std::uint64_t *>(key.mv_data),
+            static_cast<const char *>(value.mv_data));
     }
     mdb_cursor_close(cursor);
     mdb_txn_abort(transaction);
@@ -83,7 +90,9 @@ class Lmdb final : public Contestant {
   Lmdb(std::string name, unsigned flags, Durability durability)
       : Contestant(std::move(name), CountsLog::kNo, true, durability_note(durability)),
         flags_(flags | (durability == Durability::kNone ? MDB_NOSYNC : 0U)) {}
-  void create(const std::string &folder, const Plan &) override { (void)LmdbSession(folder, flags_); }
+  void create(const std::string &folder, const Plan &) override {
+    (void)LmdbSession(folder, flags_);
+  }
   std::unique_ptr<Session> open(const std::string &folder, unsigned) override {
     return std::make_unique<LmdbSession>(folder, flags_);
   }

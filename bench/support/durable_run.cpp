@@ -21,7 +21,8 @@ namespace tmh::bench {
 
 namespace {
 
-// Loaded in pieces: one transaction of everything would be another experiment (Berkeley DB would run out of locks).
+// Loaded in pieces: one transaction of everything would be another experiment (Berkeley DB would
+// run out of locks).
 constexpr std::uint64_t kRecordsPerLoad = 100;
 
 struct MemberResult {
@@ -32,14 +33,16 @@ struct TeamResult {
   std::uint64_t content_hash = 0;
 };
 
-// Bytes that the device below `folder` was sent so far, by everybody on the machine; 0 when it has no counter. Not write_bytes
-// of /proc/self/io: that counts a whole folio (up to 2 MiB on Linux 6.18) when one block of it becomes dirty.
+// Bytes that the device below `folder` was sent so far, by everybody on the machine; 0 when it has
+// no counter. Not write_bytes of /proc/self/io: that counts a whole folio (up to 2 MiB on Linux
+// 6.18) when one block of it becomes dirty.
 std::uint64_t device_bytes(const std::string &folder) {
-  constexpr std::uint64_t kSectorBytes = 512;  // of the counters, whatever the device's: Documentation/block/stat.rst
+  // of the counters, whatever the device's: Documentation/block/stat.rst
+  constexpr std::uint64_t kSectorBytes = 512;
   struct stat info {};
   if (::stat(folder.c_str(), &info) != 0) return 0;
-  std::ifstream file("/sys/dev/block/" + std::to_string(major(info.st_dev)) + ":" + std::to_string(minor(info.st_dev)) +
-                     "/stat");
+  std::ifstream file("/sys/dev/block/" + std::to_string(major(info.st_dev)) + ":" +
+                     std::to_string(minor(info.st_dev)) + "/stat");
   std::uint64_t value = 0;
   for (int field = 0; field < 7; ++field) file >> value;  // the seventh: sectors written
   return file ? value * kSectorBytes : 0;
@@ -72,7 +75,8 @@ void add_record(ResultHash *hash, std::uint64_t key, const char *value) {
   }
 }
 
-void create_and_load(Contestant *contestant, const Workload &workload, const Plan &plan, const std::string &folder) {
+void create_and_load(Contestant *contestant, const Workload &workload, const Plan &plan,
+                     const std::string &folder) {
   contestant->create(folder, plan);
   if (!contestant->keeps_records() || workload.loaded == 0) return;
   const auto session = contestant->open(folder, 0);
@@ -85,8 +89,9 @@ void create_and_load(Contestant *contestant, const Workload &workload, const Pla
   }
 }
 
-void run_member(Contestant *contestant, const Workload &workload, const Numbers &numbers, const std::string &folder,
-                unsigned index, const TeamClock &clock, std::int64_t *latencies_ns, MemberResult *result) {
+void run_member(Contestant *contestant, const Workload &workload, const Numbers &numbers,
+                const std::string &folder, unsigned index, const TeamClock &clock,
+                std::int64_t *latencies_ns, MemberResult *result) {
   const auto session = contestant->open(folder, index);
   std::uint64_t number = numbers.first;
   for (std::uint64_t i = 0; i < numbers.warm_up; ++i) {
@@ -111,7 +116,8 @@ void run_member(Contestant *contestant, const Workload &workload, const Numbers 
 
 std::uint64_t content_hash(Contestant *contestant, const std::string &folder) {
   ResultHash hash;
-  contestant->open(folder, 0)->scan([&](std::uint64_t key, const char *value) { add_record(&hash, key, value); });
+  contestant->open(folder, 0)->scan(
+      [&](std::uint64_t key, const char *value) { add_record(&hash, key, value); });
   return hash.value();
 }
 
@@ -120,14 +126,17 @@ std::uint64_t content_hash(Contestant *contestant, const std::string &folder) {
 std::uint64_t expected_hash(const Workload &workload, unsigned processes) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> order;  // key, number
   const std::uint64_t count = record_count(workload, processes);
-  for (std::uint64_t i = 0; i < count; ++i) order.emplace_back(make_record(workload.seed, i).key, i);
+  for (std::uint64_t i = 0; i < count; ++i)
+    order.emplace_back(make_record(workload.seed, i).key, i);
   std::sort(order.begin(), order.end());
   ResultHash hash;
-  for (const auto &[key, number] : order) add_record(&hash, key, make_record(workload.seed, number).value.data());
+  for (const auto &[key, number] : order)
+    add_record(&hash, key, make_record(workload.seed, number).value.data());
   return hash.value();
 }
 
-Measurement measure(Contestant *contestant, const Workload &workload, unsigned processes, const std::string &folder) {
+Measurement measure(Contestant *contestant, const Workload &workload, unsigned processes,
+                    const std::string &folder) {
   const Plan plan{processes, record_count(workload, processes)};
   contestant->prepare(plan);
   run_alone([&] { create_and_load(contestant, workload, plan, folder); });
@@ -141,11 +150,12 @@ Measurement measure(Contestant *contestant, const Workload &workload, unsigned p
   measurement.elapsed_us =
       run_team_ns(processes,
                   [&](unsigned index, const TeamClock &clock) {
-                    run_member(contestant, workload, numbers_of(workload, processes, index), folder, index, clock,
-                               latencies_ns + index * each, &shared->members[index]);
+                    run_member(contestant, workload, numbers_of(workload, processes, index), folder,
+                               index, clock, latencies_ns + index * each, &shared->members[index]);
                   }) /
       1000.0;
-  if (contestant->keeps_records()) run_alone([&] { shared->content_hash = content_hash(contestant, folder); });
+  if (contestant->keeps_records())
+    run_alone([&] { shared->content_hash = content_hash(contestant, folder); });
 
   const auto commits = static_cast<double>(each * processes);
   std::uint64_t log_bytes = 0;
@@ -155,7 +165,8 @@ Measurement measure(Contestant *contestant, const Workload &workload, unsigned p
     measurement.retries += member.retries;
   }
   measurement.log_bytes_per_commit = static_cast<double>(log_bytes) / commits;
-  measurement.device_bytes_per_commit = static_cast<double>(shared->members[0].device_bytes) / commits;
+  measurement.device_bytes_per_commit =
+      static_cast<double>(shared->members[0].device_bytes) / commits;
   measurement.content_hash = shared->content_hash;
   measurement.latencies_us.reserve(each * processes);
   for (std::uint64_t i = 0; i < each * processes; ++i) {

@@ -1,10 +1,12 @@
-// bench/support/durable_thesis.cpp -- the trees on the thesis's page mechanism (thesis_mechanism.h), as the prototype's trees were.
-// Set-up:  thesis-bptree, thesis-cobtree: each insert an instance; no advice. Memory for nodes and values comes from a counter outside
+// bench/support/durable_thesis.cpp -- the trees on the thesis's page mechanism
+// (thesis_mechanism.h), as the prototype's trees were. Set-up:  thesis-bptree, thesis-cobtree: each
+// insert an instance; no advice. Memory for nodes and values comes from a counter outside
 //          the segment, which costs nothing: the cheaper way, as everywhere in the reference.
-//          Durable: at the end every page that the instance copied, and one page for the commit, is appended to a log file, and
+//          Durable: at the end every page that the instance copied, and one page for the commit, is
+//                   appended to a log file, and
 //          fdatasync waits for it (thesis, section 3.2: data pages, meta-data page, fsync).
-// Limits:  one process. Its pointers mean something in the process that made them only, so a session makes the tree, and counts
-//          its records when it closes; nobody reads it back.
+// Limits:  one process. Its pointers mean something in the process that made them only, so a
+//          session makes the tree, and counts its records when it closes; nobody reads it back.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,7 +27,8 @@ namespace tmh::bench {
 
 namespace {
 
-// 2 KiB for a record of 520 bytes: nodes, and arrays of the cache-oblivious tree that were outgrown.
+// 2 KiB for a record of 520 bytes: nodes, and arrays of the cache-oblivious tree that were
+// outgrown.
 constexpr std::uint64_t kRecordsPerPage = 2, kSegmentPagesMin = 2048;
 constexpr std::uint64_t kCommitPages = 1;
 
@@ -42,10 +45,13 @@ template <class Tree>
 class ThesisSession final : public Session {
  public:
   ThesisSession(const std::string &folder, Durability durability, std::uint64_t pages)
-      : mechanism_(folder, make_home(folder, pages), pages), arena_(mechanism_.data(), pages * kPageBytes) {
-    if (durability != Durability::kNone) log_.emplace(FloorMethod::kAppend, make_log(folder), nullptr);
+      : mechanism_(folder, make_home(folder, pages), pages),
+        arena_(mechanism_.data(), pages * kPageBytes) {
+    if (durability != Durability::kNone)
+      log_.emplace(FloorMethod::kAppend, make_log(folder), nullptr);
     mechanism_.begin();
-    tree_ = ::new (arena_.allocate(sizeof(Tree), alignof(Tree))) Tree(ArenaAllocator<std::byte>(&arena_));
+    tree_ = ::new (arena_.allocate(sizeof(Tree), alignof(Tree)))
+        Tree(ArenaAllocator<std::byte>(&arena_));
     mechanism_.end();
   }
   ~ThesisSession() override {
@@ -62,7 +68,8 @@ class ThesisSession final : public Session {
   void commit(std::span<const Record> records) override {
     const std::uint64_t copied_before = mechanism_.counters().pages_copied;
     mechanism_.begin();
-    for (const Record &record : records) inserted_ += tree_->insert(record.key, record.value) ? 1U : 0U;
+    for (const Record &record : records)
+      inserted_ += tree_->insert(record.key, record.value) ? 1U : 0U;
     mechanism_.end();
     const std::uint64_t pages = mechanism_.counters().pages_copied - copied_before + kCommitPages;
     logged_bytes_ += pages * kPageBytes;
@@ -88,10 +95,13 @@ template <class Tree>
 class Thesis final : public Contestant {
  public:
   Thesis(std::string name, Durability durability)
-      : Contestant(std::move(name), CountsLog::kOwn, false, durability_note(durability)), durability_(durability) {}
+      : Contestant(std::move(name), CountsLog::kOwn, false, durability_note(durability)),
+        durability_(durability) {}
   [[nodiscard]] bool runs_with(unsigned processes) const override { return processes == 1; }
   void create(const std::string &, const Plan &) override {}
-  void prepare(const Plan &plan) override { pages_ = kSegmentPagesMin + plan.commits / kRecordsPerPage; }
+  void prepare(const Plan &plan) override {
+    pages_ = kSegmentPagesMin + plan.commits / kRecordsPerPage;
+  }
   std::unique_ptr<Session> open(const std::string &folder, unsigned) override {
     return std::make_unique<ThesisSession<Tree>>(folder, durability_, pages_);
   }

@@ -1,24 +1,31 @@
-// bench/support/durable_tmh.cpp -- this library as a contestant: two ordered maps, plain serial code, in a segment.
-// Set-up:  everything by default: one heap segment, tracking, policy and group commit automatic (the environment's TMH_TRACKING,
+// bench/support/durable_tmh.cpp -- this library as a contestant: two ordered maps, plain serial
+// code, in a segment. Set-up:  everything by default: one heap segment, tracking, policy and group
+// commit automatic (the environment's TMH_TRACKING,
 //          TMH_POLICY and TMH_GROUP_COMMIT are obeyed), the map is the segment's root.
-//          tmh           examples/trees/bptree.hpp, a B+-tree with blocks of 4 KiB, for the opponents are B-trees; strict: durable
+//          tmh           examples/trees/bptree.hpp, a B+-tree with blocks of 4 KiB, for the
+//          opponents are B-trees; strict: durable
 //                        at return
-//          tmh-std-map   an unmodified std::map, strict: each insert touches some ten pages, and writes the map's header (its size),
+//          tmh-std-map   an unmodified std::map, strict: each insert touches some ten pages, and
+//          writes the map's header (its size),
 //                        so that of two inserts that overlap one always runs again
-//          tmh-buffered  the B+-tree, acknowledged before it is durable; not comparable, shows what the wait costs
-//          tmh-none      the B+-tree, no log at all; shows what the transactions cost without durability
-//          tmh-fields, tmh-fields-none
-//                        the B+-tree made of tmh::field, in a hybrid domain, strict or without a log: inserts run at software level 1
+//          tmh-buffered  the B+-tree, acknowledged before it is durable; not comparable, shows what
+//          the wait costs tmh-none      the B+-tree, no log at all; shows what the transactions
+//          cost without durability tmh-fields, tmh-fields-none
+//                        the B+-tree made of tmh::field, in a hybrid domain, strict or without a
+//                        log: inserts run at software level 1
 //          tmh-lines, tmh-pages
-//                        no map: a domain with both levels, strict; a record's 65 words are stored to a slot of an array (9 or 10
-//                        lines), all at level 1 or all at level 2. Beside each other they show what a level costs; nothing is scanned
+//                        no map: a domain with both levels, strict; a record's 65 words are stored
+//                        to a slot of an array (9 or 10 lines), all at level 1 or all at level 2.
+//                        Beside each other they show what a level costs; nothing is scanned
 //          of bench/trees, by itself in either durability:
 //          tmh-bptree    the same B+-tree, blocks of the size asked for
 //          tmh-cobtree   examples/trees/cobtree.hpp, the cache-oblivious B-tree
-//          tmh-hybrid-*  these in a hybrid domain: the inserts, plain code, run in RTM where the domain is not durable and the machine has it,
+//          tmh-hybrid-*  these in a hybrid domain: the inserts, plain code, run in RTM where the
+//          domain is not durable and the machine has it,
 //                        and at level 2 elsewhere
 //          tmh-fields-*  these made of tmh::field, as above
-// Retries: attempts that the library undid, for whatever cause: another process committed a page that they had read; RTM.
+// Retries: attempts that the library undid, for whatever cause: another process committed a page
+//          that they had read; RTM.
 #include <array>
 #include <cstring>
 #include <functional>
@@ -37,7 +44,8 @@ namespace tmh::bench {
 
 namespace {
 
-using StdMap = std::map<std::uint64_t, Value, std::less<>, allocator<std::pair<const std::uint64_t, Value>>>;
+using StdMap =
+    std::map<std::uint64_t, Value, std::less<>, allocator<std::pair<const std::uint64_t, Value>>>;
 
 template <std::size_t kBlockBytes>
 using BlockTree = trees::BPlusTree<std::uint64_t, Value, kBlockBytes, allocator<std::byte>>;
@@ -59,10 +67,11 @@ struct FieldValue {
   [[nodiscard]] const char *data() const noexcept { return reinterpret_cast<const char *>(words); }
 };
 template <std::size_t kBlockBytes>
-using FieldBlockTree = trees::BPlusTree<std::uint64_t, FieldValue, kBlockBytes, pool_allocator<std::byte>,
-                                        trees::ValuePlace::kBeside, field>;
-using FieldCoTree =
-    trees::CoBTree<std::uint64_t, FieldValue, pool_allocator<std::byte>, trees::ValuePlace::kBeside, field>;
+using FieldBlockTree =
+    trees::BPlusTree<std::uint64_t, FieldValue, kBlockBytes, pool_allocator<std::byte>,
+                     trees::ValuePlace::kBeside, field>;
+using FieldCoTree = trees::CoBTree<std::uint64_t, FieldValue, pool_allocator<std::byte>,
+                                   trees::ValuePlace::kBeside, field>;
 
 template <class Map>
 constexpr bool kIsOfFields = false;
@@ -125,10 +134,13 @@ template <class Map>
 class Tmh final : public Contestant {
  public:
   explicit Tmh(const Mode &mode)
-      : Contestant(mode.name, mode.durability == Durability::kNone ? CountsLog::kNo : CountsLog::kOfEverybody, true,
-                   durability_note(mode.durability)),
+      : Contestant(mode.name,
+                   mode.durability == Durability::kNone ? CountsLog::kNo : CountsLog::kOfEverybody,
+                   true, durability_note(mode.durability)),
         mode_(mode) {}
-  void create(const std::string &folder, const Plan &) override { (void)TmhSession<Map>(mode_, folder); }
+  void create(const std::string &folder, const Plan &) override {
+    (void)TmhSession<Map>(mode_, folder);
+  }
   std::unique_ptr<Session> open(const std::string &folder, unsigned) override {
     return std::make_unique<TmhSession<Map>>(mode_, folder);
   }
@@ -137,11 +149,14 @@ class Tmh final : public Contestant {
   Mode mode_;
 };
 
-// An array of records in a domain with both levels. Neighbouring slots share no line; a page has seven.
+// An array of records in a domain with both levels. Neighbouring slots share no line; a page has
+// seven.
 class ArraySession final : public Session {
  public:
   ArraySession(const std::string &folder, const char *escalation)
-      : domain_(open(folder)), segment_(domain_.map("array.db", shape())), site_(domain_, "store", escalation) {}
+      : domain_(open(folder)),
+        segment_(domain_.map("array.db", shape())),
+        site_(domain_, "store", escalation) {}
   ~ArraySession() override {
     std::error_code ignored;
     (void)domain_.close(ignored);
@@ -192,7 +207,9 @@ class TmhArray final : public Contestant {
  public:
   TmhArray(const char *name, const char *escalation)
       : Contestant(name, CountsLog::kOfEverybody, false), escalation_(escalation) {}
-  void create(const std::string &folder, const Plan &) override { (void)ArraySession(folder, escalation_); }
+  void create(const std::string &folder, const Plan &) override {
+    (void)ArraySession(folder, escalation_);
+  }
   std::unique_ptr<Session> open(const std::string &folder, unsigned) override {
     return std::make_unique<ArraySession>(folder, escalation_);
   }
@@ -202,7 +219,8 @@ class TmhArray final : public Contestant {
 };
 
 template <class Map>
-void add(Contestants *all, const std::string &name, Durability durability, Levels levels = Levels::kPage) {
+void add(Contestants *all, const std::string &name, Durability durability,
+         Levels levels = Levels::kPage) {
   Mode mode{name};
   mode.durability = durability;
   mode.levels = levels;
@@ -212,8 +230,8 @@ void add(Contestants *all, const std::string &name, Durability durability, Level
 constexpr std::array<std::size_t, 4> kBlockSizes = {2048, 4096, 16384, 65536};
 
 template <std::size_t kIndex = 0>
-void add_block_tree(Contestants *all, const std::string &name, std::size_t block_bytes, Durability durability,
-                    Levels levels) {
+void add_block_tree(Contestants *all, const std::string &name, std::size_t block_bytes,
+                    Durability durability, Levels levels) {
   if constexpr (kIndex < kBlockSizes.size()) {
     if (block_bytes == kBlockSizes[kIndex])
       add<BlockTree<kBlockSizes[kIndex]>>(all, name, durability, levels);

@@ -22,13 +22,15 @@ std::string first_line_of(const std::string &command) {
   };
   const std::unique_ptr<std::FILE, Closer> pipe(::popen(command.c_str(), "r"));
   std::array<char, 256> line{};
-  if (!pipe || std::fgets(line.data(), static_cast<int>(line.size()), pipe.get()) == nullptr) return {};
+  if (!pipe || std::fgets(line.data(), static_cast<int>(line.size()), pipe.get()) == nullptr)
+    return {};
   std::string text(line.data());
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   return text;
 }
 
-// TMH_COMMIT wins; else git, asked in the folder that this program was built from (the build names it).
+// TMH_COMMIT wins; else git, asked in the folder that this program was built from (the build names
+// it).
 std::string commit() {
   if (const char *given = std::getenv("TMH_COMMIT")) return given;
 #if defined(TMH_BENCH_SOURCE_DIR)
@@ -40,7 +42,8 @@ std::string commit() {
   const std::string git = "git -C '" + folder + "' ";
   std::string hash = first_line_of(git + "rev-parse --short=12 --verify HEAD 2>/dev/null");
   if (hash.empty()) return "unknown";
-  if (!first_line_of(git + "status --porcelain --untracked-files=no 2>/dev/null").empty()) hash += "+changes";
+  if (!first_line_of(git + "status --porcelain --untracked-files=no 2>/dev/null").empty())
+    hash += "+changes";
   return hash;
 }
 
@@ -71,7 +74,8 @@ std::string cpuinfo(const std::string &key) {
   return "unknown";
 }
 
-// Listed does not mean that a transaction ever commits (DESIGN section 4); level 2 does not use RTM.
+// Listed does not mean that a transaction ever commits (DESIGN section 4); level 2 does not use
+// RTM.
 std::string rtm() {
   const std::string listed = " " + cpuinfo("flags") + " ";
   return listed.find(" rtm ") != std::string::npos ? "listed" : "absent";
@@ -99,7 +103,8 @@ std::string file_system(const std::string &folder) {
       break;
   }
   std::array<char, 24> number{};
-  (void)std::snprintf(number.data(), number.size(), "type 0x%lx", static_cast<unsigned long>(info.f_type));
+  (void)std::snprintf(number.data(), number.size(), "type 0x%lx",
+                      static_cast<unsigned long>(info.f_type));
   return number.data();
 }
 

@@ -1,4 +1,5 @@
-// bench/support/environment.h -- what a number depends on besides the code: the columns that every CSV row carries.
+// bench/support/environment.h -- what a number depends on besides the code: the columns that every
+// CSV row carries.
 #pragma once
 
 #include <string>
@@ -9,7 +10,8 @@ namespace tmh::bench {
 
 using Json = nlohmann::ordered_json;
 
-// commit, compiler, flags, cpu, cores, kernel, file system of `folder`, rtm, what page tracking may use.
+// commit, compiler, flags, cpu, cores, kernel, file system of `folder`, rtm, what page tracking may
+// use.
 // A value that cannot be found out is "unknown", never left out.
 [[nodiscard]] Json environment(const std::string &folder);
 

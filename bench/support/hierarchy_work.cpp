@@ -36,7 +36,8 @@ struct Draw {
 
 class Stream {
  public:
-  Stream(const HierarchyRun &run, unsigned index) : run_(run), random_(run.seed * kTeamMembersMax + index) {}
+  Stream(const HierarchyRun &run, unsigned index)
+      : run_(run), random_(run.seed * kTeamMembersMax + index) {}
   Draw next() {
     Draw draw;
     draw.is_huge = random_.below(100) < run_.huge_percent;
@@ -85,7 +86,8 @@ class MutexWorker final : public Worker {
 
 class SiteWorker final : public Worker {
  public:
-  SiteWorker(const HierarchyContestant &contestant, const HierarchyRun &run, const std::string &folder)
+  SiteWorker(const HierarchyContestant &contestant, const HierarchyRun &run,
+             const std::string &folder)
       : run_(run),
         kind_(contestant.kind),
         domain_(Domain::open(folder, options(contestant, run))),
@@ -100,9 +102,12 @@ class SiteWorker final : public Worker {
       if (draw.is_huge)
         huge_or_locked(draw);
       else
-        while (!unless_locked(small_, [&] { workloads::transfer(words_, draw.words); })) sched_yield();
+        while (!unless_locked(small_, [&] { workloads::transfer(words_, draw.words); }))
+          sched_yield();
     } else if (draw.is_huge) {
-      atomically(huge_, [&](Fields) { workloads::add_one(words_, draw.first_page, run_.huge_pages, run_.huge_lines); });
+      atomically(huge_, [&](Fields) {
+        workloads::add_one(words_, draw.first_page, run_.huge_pages, run_.huge_lines);
+      });
     } else {
       atomically(small_, [&](Fields) { workloads::transfer(words_, draw.words); });
     }
@@ -131,7 +136,8 @@ class SiteWorker final : public Worker {
   static DomainOptions options(const HierarchyContestant &contestant, const HierarchyRun &run) {
     DomainOptions options;
     options.levels = contestant.kind == HierarchyKind::kPage ? Levels::kPage : Levels::kHybrid;
-    options.escalation = contestant.kind == HierarchyKind::kHybrid ? contestant.escalation : "never";
+    options.escalation =
+        contestant.kind == HierarchyKind::kHybrid ? contestant.escalation : "never";
     options.capacity = contestant.kind == HierarchyKind::kLine ? "unlimited" : run.capacity;
     return options;
   }
@@ -154,8 +160,9 @@ class SiteWorker final : public Worker {
 
   void huge_or_locked(const Draw &draw) {
     try {
-      while (
-          !unless_locked(huge_, [&] { workloads::add_one(words_, draw.first_page, run_.huge_pages, run_.huge_lines); }))
+      while (!unless_locked(huge_, [&] {
+        workloads::add_one(words_, draw.first_page, run_.huge_pages, run_.huge_lines);
+      }))
         sched_yield();
       return;
     } catch (const Error &error) {  // the site may not escalate: its working set exceeds level 1
@@ -165,7 +172,8 @@ class SiteWorker final : public Worker {
     const std::uint64_t pages = std::max<std::uint64_t>(run_.portion / run_.huge_lines, 1);
     for (std::uint64_t done = 0; done < run_.huge_pages; done += pages)
       atomically(huge_, [&](Fields) {
-        workloads::add_one(words_, draw.first_page + done, std::min(pages, run_.huge_pages - done), run_.huge_lines);
+        workloads::add_one(words_, draw.first_page + done, std::min(pages, run_.huge_pages - done),
+                           run_.huge_lines);
       });
     atomically(huge_, [&](Fields) { lock_->store(0); });
     ++locked_;
@@ -194,7 +202,8 @@ void work_for(double milliseconds, Worker &worker, Stream &stream, HierarchyOutc
 std::uint64_t sum_of_file(const std::string &path, std::uint64_t word_count) {
   std::vector<std::uint64_t> words(word_count);
   std::ifstream file(path, std::ios::binary);
-  file.read(reinterpret_cast<char *>(words.data()), static_cast<std::streamsize>(word_count * sizeof(words[0])));
+  file.read(reinterpret_cast<char *>(words.data()),
+            static_cast<std::streamsize>(word_count * sizeof(words[0])));
   if (!file) throw std::runtime_error(path + " is too short");
   std::uint64_t sum = 0;
   for (const std::uint64_t word : words) sum += word;  // modulo 2^64, as the transfers
@@ -258,11 +267,12 @@ HierarchyOutcome run_hierarchy(const HierarchyContestant &contestant, const Hier
   for (unsigned i = 0; i < run.processes; ++i) {
     const HierarchyOutcome &one = results->of[i];
     timed += results->timed[i];
-    for (const auto total :
-         {&HierarchyOutcome::small, &HierarchyOutcome::huge, &HierarchyOutcome::line_commits,
-          &HierarchyOutcome::unlimited_commits, &HierarchyOutcome::page_commits, &HierarchyOutcome::line_aborts,
-          &HierarchyOutcome::page_aborts, &HierarchyOutcome::for_capacity, &HierarchyOutcome::for_attempts,
-          &HierarchyOutcome::for_pages, &HierarchyOutcome::de_escalations, &HierarchyOutcome::locked})
+    for (const auto total : {&HierarchyOutcome::small, &HierarchyOutcome::huge,
+                             &HierarchyOutcome::line_commits, &HierarchyOutcome::unlimited_commits,
+                             &HierarchyOutcome::page_commits, &HierarchyOutcome::line_aborts,
+                             &HierarchyOutcome::page_aborts, &HierarchyOutcome::for_capacity,
+                             &HierarchyOutcome::for_attempts, &HierarchyOutcome::for_pages,
+                             &HierarchyOutcome::de_escalations, &HierarchyOutcome::locked})
       all.*total += one.*total;
     all.recalls = one.recalls;
     all.releases = one.releases;
@@ -274,8 +284,8 @@ HierarchyOutcome run_hierarchy(const HierarchyContestant &contestant, const Hier
   else
     sum = sum_of_file(folder + "/data", word_count);
   if (const std::uint64_t added = all.huge * run.huge_pages * run.huge_lines; sum != added)
-    throw std::runtime_error(contestant.name + ": the words sum up to " + std::to_string(sum) + ", not " +
-                             std::to_string(added));
+    throw std::runtime_error(contestant.name + ": the words sum up to " + std::to_string(sum) +
+                             ", not " + std::to_string(added));
   return all;
 }
 

@@ -1,4 +1,5 @@
-// bench/support/independent.cpp -- tests A, B and C: transactions of several processes that never conflict.
+// bench/support/independent.cpp -- tests A, B and C: transactions of several processes that never
+// conflict.
 #include "bench/support/independent.h"
 
 #include <stdexcept>
@@ -34,11 +35,12 @@ void transact(const Domain &domain, std::uint32_t *x, const IndependentRun &run,
     domain.begin();
     if (run.advised) domain.advise(x, increment ? Access::kReadWrite : Access::kRead);
     if (increment) increment_page(x, run.test);
-  } while (domain.end() == Status::kAborted);  // pages are private: never expected, and the check would still hold
+    // pages are private: never expected, and the check would still hold
+  } while (domain.end() == Status::kAborted);
 }
 
-void run_process(const IndependentRun &run, const std::string &folder, unsigned index, const TeamClock &clock,
-                 Logged *result) {
+void run_process(const IndependentRun &run, const std::string &folder, unsigned index,
+                 const TeamClock &clock, Logged *result) {
   const Domain domain = open_domain(run.mode, folder);
   const Segment segment = map(domain);
   auto *x = reinterpret_cast<std::uint32_t *>(segment.data() + index * kPageBytes);
@@ -47,7 +49,8 @@ void run_process(const IndependentRun &run, const std::string &folder, unsigned 
   clock.meet();
   const Logged before = logged(domain, run.mode.durability);
   clock.start();
-  for (std::uint64_t i = 0; i < run.transactions / run.processes; ++i) transact(domain, x, run, true);
+  for (std::uint64_t i = 0; i < run.transactions / run.processes; ++i)
+    transact(domain, x, run, true);
   clock.finish();
   clock.meet();
   const Logged after = logged(domain, run.mode.durability);
@@ -65,7 +68,8 @@ void check(const IndependentRun &run, const std::string &folder, std::uint32_t e
     const std::uint32_t integers = run.test == IncrementTest::kA ? 1 : kIntegersPerPage;
     for (unsigned page = 0; page < run.processes; ++page) {
       for (std::uint32_t i = 0; i < integers; ++i) {
-        if (words[page * kIntegersPerPage + i] != expected) throw std::runtime_error("a page holds a wrong count");
+        if (words[page * kIntegersPerPage + i] != expected)
+          throw std::runtime_error("a page holds a wrong count");
       }
     }
     domain.end_query();
@@ -85,7 +89,8 @@ IndependentResult run_independent(const IndependentRun &run, const std::string &
   result.us_per_transaction = total_ns / 1000.0 / total;
   result.log_bytes_per_transaction = static_cast<double>(counted->bytes) / total;
   result.log_flushes_per_transaction = static_cast<double>(counted->flushes) / total;
-  result.increments = static_cast<std::uint32_t>(each * (run.test == IncrementTest::kC ? kRepeatsOfTestC : 1));
+  result.increments =
+      static_cast<std::uint32_t>(each * (run.test == IncrementTest::kC ? kRepeatsOfTestC : 1));
   check(run, folder, result.increments);
   return result;
 }

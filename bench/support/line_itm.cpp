@@ -1,5 +1,6 @@
 // bench/support/line_itm.cpp -- GCC's libitm in the line bench.
-// Set-up:    method ml_wt (multiple locks, write-through), its best for these structures; ITM_DEFAULT_METHOD is read at the first
+// Set-up:    method ml_wt (multiple locks, write-through), its best for these structures;
+// ITM_DEFAULT_METHOD is read at the first
 //            transaction, hence set before.
 #include "bench/support/line_itm.h"
 
@@ -29,9 +30,14 @@ class ItmMemory {
     typename Set::Node *remove(Set &set, std::uint64_t key) {
       return ItmSet<Set>::remove(set, key);
     }
-    static std::int64_t sum(const std::int64_t *accounts, std::uint64_t count) { return itm_sum(accounts, count); }
-    static void transfer(std::int64_t &from, std::int64_t &to, std::int64_t amount) { itm_transfer(from, to, amount); }
-    static void put(std::int64_t &account, std::int64_t amount) { account = amount; }  // nobody else is there yet
+    static std::int64_t sum(const std::int64_t *accounts, std::uint64_t count) {
+      return itm_sum(accounts, count);
+    }
+    static void transfer(std::int64_t &from, std::int64_t &to, std::int64_t amount) {
+      itm_transfer(from, to, amount);
+    }
+    // nobody else is there yet
+    static void put(std::int64_t &account, std::int64_t amount) { account = amount; }
     [[nodiscard]] static std::uint64_t aborts() { return 0; }
   };
   [[nodiscard]] static Session session() { return {}; }

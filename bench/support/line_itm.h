@@ -1,5 +1,5 @@
-// bench/support/line_itm.h -- the line bench's operations as transactions of GCC's libitm: defined in line_itm_transactions.cpp, which alone
-// is compiled with -fgnu-tm.
+// bench/support/line_itm.h -- the line bench's operations as transactions of GCC's libitm: defined
+// in line_itm_transactions.cpp, which alone is compiled with -fgnu-tm.
 #pragma once
 
 #include "examples/structures/bank.hpp"

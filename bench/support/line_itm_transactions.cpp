@@ -1,5 +1,5 @@
-// bench/support/line_itm_transactions.cpp -- compiled with -fgnu-tm. Small on purpose: g++ 12 cannot compile the standard library's threads and
-// containers with it.
+// bench/support/line_itm_transactions.cpp -- compiled with -fgnu-tm. Small on purpose: g++ 12
+// cannot compile the standard library's threads and containers with it.
 #include "bench/support/line_itm.h"
 
 namespace tmh::bench {

@@ -1,4 +1,5 @@
-// bench/support/line_plain.cpp -- the line bench's baselines: plain serial code, and the same under one mutex.
+// bench/support/line_plain.cpp -- the line bench's baselines: plain serial code, and the same under
+// one mutex.
 #include <mutex>
 
 #include "bench/support/line_work.h"

@@ -1,5 +1,7 @@
-// bench/support/line_rtm.cpp -- sites of a hybrid domain in the line bench: plain code in RTM, and tmh::field in RTM or on software lines.
-// Limits:   where RTM does not work only the last one runs. Aborts are not counted per operation here: Site::report() has them by cause.
+// bench/support/line_rtm.cpp -- sites of a hybrid domain in the line bench: plain code in RTM, and
+// tmh::field in RTM or on software lines.
+// Limits:   where RTM does not work only the last one runs. Aborts are not counted per operation
+//           here: Site::report() has them by cause.
 #include <tmh/tmh.hpp>
 
 #include "bench/support/line_work.h"
@@ -69,7 +71,8 @@ class SiteMemory {
 template <template <class> class FieldOf, bool kHasQueries>
 class Sites final : public LineContestant {
  public:
-  Sites(const char *name, const std::string &folder, LineChoice choice) : name_(name), memory_(folder, choice) {}
+  Sites(const char *name, const std::string &folder, LineChoice choice)
+      : name_(name), memory_(folder, choice) {}
   [[nodiscard]] const char *name() const override { return name_; }
   LineOutcome run(const LineWork &work) override { return run_line_work(work, memory_); }
 

@@ -1,4 +1,5 @@
-// bench/support/line_software.cpp -- this library's level 1 in the line bench: tmh::field, software lines, nothing above.
+// bench/support/line_software.cpp -- this library's level 1 in the line bench: tmh::field, software
+// lines, nothing above.
 #include <tmh/field.hpp>
 
 #include "bench/support/line_work.h"
@@ -13,7 +14,8 @@ class SoftwareMemory {
   template <class T>
   using Field = tmh::field<T>;
 
-  SoftwareMemory(const std::string &folder, bool queries) : queries_(queries), lines_(folder, kLineMemoryBytes) {}
+  SoftwareMemory(const std::string &folder, bool queries)
+      : queries_(queries), lines_(folder, kLineMemoryBytes) {}
 
   class Session : public LineOperations<Session> {
    public:
@@ -52,7 +54,9 @@ class SoftwareMemory {
 class Software final : public LineContestant {
  public:
   Software(const std::string &folder, bool queries) : queries_(queries), memory_(folder, queries) {}
-  [[nodiscard]] const char *name() const override { return queries_ ? "software" : "software-updates"; }
+  [[nodiscard]] const char *name() const override {
+    return queries_ ? "software" : "software-updates";
+  }
   LineOutcome run(const LineWork &work) override { return run_line_work(work, memory_); }
 
  private:

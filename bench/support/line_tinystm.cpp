@@ -1,9 +1,13 @@
-// bench/support/line_tinystm.cpp -- TinySTM in the line bench, through its own interface (stm.h of 1.0.4, the first with these calls).
-// Set-up:    as its Makefile configured it, which the bench prints; 1.0.4's defaults are write-back, encounter-time locks, suicide. A lookup or
-//            sum is told to be read-only: it keeps no read set then, and begins again where an update transaction would extend its snapshot.
-// Invariant: a word's loads and stores are calls, inside a transaction, of a thread that has a Session. One Session per thread at a time.
-// Aborts:    siglongjmp back into Session::run(). So bodies and what they call hold nothing that needs a destructor, and attempts share no local
-//            variable. They are counted here: TinySTM counts them only when configured to.
+// bench/support/line_tinystm.cpp -- TinySTM in the line bench, through its own interface (stm.h of
+// 1.0.4, the first with these calls). Set-up:    as its Makefile configured it, which the bench
+// prints; 1.0.4's defaults are write-back, encounter-time locks, suicide. A lookup or
+//            sum is told to be read-only: it keeps no read set then, and begins again where an
+//            update transaction would extend its snapshot.
+// Invariant: a word's loads and stores are calls, inside a transaction, of a thread that has a
+//            Session. One Session per thread at a time.
+// Aborts:    siglongjmp back into Session::run(). So bodies and what they call hold nothing that
+//            needs a destructor, and attempts share no local variable. They are counted here:
+//            TinySTM counts them only when configured to.
 #include <stm.h>
 
 #include <bit>
@@ -21,7 +25,9 @@ class TinyField {
  public:
   TinyField(const TinyField &) = delete;
   TinyField &operator=(const TinyField &) = delete;
-  explicit(false) operator T() const { return std::bit_cast<T>(stm_load(const_cast<stm_word_t *>(&word_))); }
+  explicit(false) operator T() const {
+    return std::bit_cast<T>(stm_load(const_cast<stm_word_t *>(&word_)));
+  }
   TinyField &operator=(T value) {
     stm_store(&word_, std::bit_cast<stm_word_t>(value));
     return *this;
@@ -57,7 +63,8 @@ class TinyMemory {
     [[nodiscard]] std::uint64_t aborts() const { return aborts_; }
 
    private:
-    // Not inlined: between sigsetjmp and the commit nothing of a caller changes that an abort would not put back.
+    // Not inlined: between sigsetjmp and the commit nothing of a caller changes that an abort would
+    // not put back.
     template <class Body>
     [[gnu::noinline]] auto run(const Body &body, stm_tx_attr_t attributes) {
       if (sigsetjmp(*stm_start(attributes), 0) != 0) ++aborts_;
@@ -90,7 +97,8 @@ class Tiny final : public LineContestant {
     std::string text = "TinySTM " STM_VERSION;
     for (const char *const parameter : {"design", "contention_manager"}) {
       const char *value = nullptr;
-      if (stm_get_parameter(parameter, static_cast<void *>(&value)) != 0) text += std::string(", ") + value;
+      if (stm_get_parameter(parameter, static_cast<void *>(&value)) != 0)
+        text += std::string(", ") + value;
     }
     return text;
   }

@@ -22,7 +22,9 @@ void LineMeeting::leave() noexcept {
   }
 }
 
-double LineMeeting::ns() const noexcept { return static_cast<double>(finish_.load() - start_.load()); }
+double LineMeeting::ns() const noexcept {
+  return static_cast<double>(finish_.load() - start_.load());
+}
 
 double run_line_threads(unsigned threads, LineBody body, void *context) {
   LineMeeting meeting(threads);

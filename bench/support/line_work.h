@@ -1,7 +1,10 @@
-// bench/support/line_work.h -- the work of the line bench: one loop for all contestants, compiled once in each of their files.
-// Shape:     Memory (a contestant) says how members are accessed (Field), where nodes lie (memory()), and makes a Session per thread whose
-//            update(body) and query(body) run a body as one transaction.
-// Checked:   content and size at the end of every run; the bank's sum in every query and at the end.
+// bench/support/line_work.h -- the work of the line bench: one loop for all contestants, compiled
+// once in each of their files.
+// Shape:     Memory (a contestant) says how members are accessed (Field), where nodes lie
+//            (memory()), and makes a Session per thread whose update(body) and query(body) run a
+//            body as one transaction.
+// Checked:   content and size at the end of every run; the bank's sum in every query and at the
+//            end.
 #pragma once
 
 #include <atomic>
@@ -39,7 +42,8 @@ struct LineWork {
 
 struct LineOutcome {
   double operations_per_us = 0;
-  std::uint64_t hash = 0;      // of the content at the end; with one thread the same for every contestant
+  // of the content at the end; with one thread the same for every contestant
+  std::uint64_t hash = 0;
   std::uint64_t attempts = 0;  // that did not commit; 0 where nobody counts
   std::string wrong;           // empty: the content is right
 };
@@ -63,12 +67,14 @@ class LineContestant {
 [[nodiscard]] std::unique_ptr<LineContestant> make_line_itm();      // only where it is built
 [[nodiscard]] std::unique_ptr<LineContestant> make_line_tinystm();  // only where it is built
 // queries: lookups are told to be queries; false: everything runs as an update.
-[[nodiscard]] std::unique_ptr<LineContestant> make_line_software(const std::string &folder, bool queries);
+[[nodiscard]] std::unique_ptr<LineContestant> make_line_software(const std::string &folder,
+                                                                 bool queries);
 
 // The same through sites of a hybrid domain: on software lines.
 [[nodiscard]] std::unique_ptr<LineContestant> make_line_sites(const std::string &folder);
 // In RTM: plain code, or tmh::field. Null where RTM does not work.
-[[nodiscard]] std::unique_ptr<LineContestant> make_line_rtm(const std::string &folder, bool is_plain);
+[[nodiscard]] std::unique_ptr<LineContestant> make_line_rtm(const std::string &folder,
+                                                            bool is_plain);
 
 inline constexpr std::int64_t kLineBalance = 1000;
 inline constexpr std::size_t kLineMemoryBytes = 8u << 20;
@@ -123,12 +129,15 @@ class LineMeeting {
 using LineBody = void (*)(void *context, unsigned index, LineMeeting &meeting);
 double run_line_threads(unsigned threads, LineBody body, void *context);
 
-// body(index, meeting) in each thread; it calls meeting.meet() when it is ready. Returns the nanoseconds from there to the last finish.
+// body(index, meeting) in each thread; it calls meeting.meet() when it is ready. Returns the
+// nanoseconds from there to the last finish.
 template <class Body>
 double run_line_threads(unsigned threads, Body body) {
   return run_line_threads(
       threads,
-      [](void *context, unsigned index, LineMeeting &meeting) { (*static_cast<Body *>(context))(index, meeting); },
+      [](void *context, unsigned index, LineMeeting &meeting) {
+        (*static_cast<Body *>(context))(index, meeting);
+      },
       &body);
 }
 
@@ -181,8 +190,9 @@ LineOutcome run_line_set(const LineWork &work, Memory &memory) {
   run_alone_in(memory, [&] { std::memset(base, 0, kLineMemoryBytes); });
   Set set(base);
   auto *const nodes = reinterpret_cast<Node *>(base + (Set::kHeadBytes + 63) / 64 * 64);
-  // Half of all keys are in the set. One thread needs as many nodes as there can be more of them, and one in its hand. Of several one may
-  // insert what the others remove, to whom those nodes go: while it has none it removes, too.
+  // Half of all keys are in the set. One thread needs as many nodes as there can be more of them,
+  // and one in its hand. Of several one may insert what the others remove, to whom those nodes go:
+  // while it has none it removes, too.
   const std::uint64_t keys = 2 * work.elements, per_thread = work.elements + 1;
   {
     auto session = memory.session();
@@ -246,7 +256,8 @@ LineOutcome run_line_set(const LineWork &work, Memory &memory) {
     outcome.attempts += attempts[i];
   }
   if (outcome.wrong.empty() && size != expected)
-    outcome.wrong = "it holds " + std::to_string(size) + " keys instead of " + std::to_string(expected);
+    outcome.wrong =
+        "it holds " + std::to_string(size) + " keys instead of " + std::to_string(expected);
   outcome.hash = hash.value();
   return outcome;
 }
@@ -268,7 +279,8 @@ LineOutcome run_line_bank(const LineWork &work, Memory &memory) {
     std::uint64_t bad = 0;
     meeting.meet();
     for (std::uint64_t i = 0; i < work.operations; ++i) {
-      const std::uint64_t dice = random.next(), from = (dice >> 40) % count, to = (dice >> 20) % count;
+      const std::uint64_t dice = random.next(), from = (dice >> 40) % count,
+                          to = (dice >> 20) % count;
       if (dice % 100 >= work.update_percent) {
         bad += session.sum(accounts, count) != expected ? 1u : 0u;
       } else {
@@ -282,12 +294,14 @@ LineOutcome run_line_bank(const LineWork &work, Memory &memory) {
   outcome.operations_per_us = static_cast<double>(work.operations * work.threads) * 1000 / ns;
   ResultHash hash;
   run_alone_in(memory, [&] {
-    for (std::uint64_t i = 0; i < count; ++i) hash.add(static_cast<std::uint64_t>(std::int64_t{accounts[i]}));
+    for (std::uint64_t i = 0; i < count; ++i)
+      hash.add(static_cast<std::uint64_t>(std::int64_t{accounts[i]}));
   });
   outcome.hash = hash.value();
   if (memory.session().sum(accounts, count) != expected) outcome.wrong = "money was lost or made";
   for (unsigned i = 0; i < work.threads; ++i) {
-    if (wrong[i] != 0) outcome.wrong = std::to_string(wrong[i]) + " queries saw a sum that never was";
+    if (wrong[i] != 0)
+      outcome.wrong = std::to_string(wrong[i]) + " queries saw a sum that never was";
     outcome.attempts += attempts[i];
   }
   return outcome;

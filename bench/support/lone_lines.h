@@ -1,4 +1,5 @@
-// bench/support/lone_lines.h -- memory with level 1 on it, and nothing above: for benches that measure that level alone.
+// bench/support/lone_lines.h -- memory with level 1 on it, and nothing above: for benches that
+// measure that level alone.
 #pragma once
 
 #include <cstddef>

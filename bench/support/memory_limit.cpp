@@ -15,7 +15,8 @@ MemoryLimit::MemoryLimit(std::uint64_t bytes) {
   for (const std::string_view root : {kVersion1, kVersion2}) {
     path_ = std::string(root) + "/tmh-bench-" + std::to_string(::getpid());
     if (::mkdir(path_.c_str(), 0755) != 0) continue;
-    if (put(root == kVersion1 ? "/memory.limit_in_bytes" : "/memory.max", std::to_string(bytes))) return;
+    if (put(root == kVersion1 ? "/memory.limit_in_bytes" : "/memory.max", std::to_string(bytes)))
+      return;
     (void)::rmdir(path_.c_str());
   }
   path_.clear();
@@ -26,7 +27,8 @@ MemoryLimit::~MemoryLimit() {
 }
 
 void MemoryLimit::enter() const {
-  if (!put("/cgroup.procs", std::to_string(::getpid()))) throw std::runtime_error("cannot enter " + path_);
+  if (!put("/cgroup.procs", std::to_string(::getpid())))
+    throw std::runtime_error("cannot enter " + path_);
 }
 
 bool MemoryLimit::put(const char *file, const std::string &text) const {

@@ -1,5 +1,7 @@
-// bench/support/memory_limit.h -- a limit on the memory, page cache included, of the processes that enter it.
-// Shape:     a memory control group, version 1 or 2, made and removed by its owner. Needs root and a writable /sys/fs/cgroup.
+// bench/support/memory_limit.h -- a limit on the memory, page cache included, of the processes that
+// enter it.
+// Shape:     a memory control group, version 1 or 2, made and removed by its owner. Needs root and
+//            a writable /sys/fs/cgroup.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +16,8 @@ class MemoryLimit {
   MemoryLimit(const MemoryLimit &) = delete;
   MemoryLimit &operator=(const MemoryLimit &) = delete;
   [[nodiscard]] bool is_available() const noexcept { return !path_.empty(); }
-  // The calling process, from now on; what it uses already is not counted. REQUIRES: is_available(). Throws std::runtime_error.
+  // The calling process, from now on; what it uses already is not counted. REQUIRES:
+  // is_available(). Throws std::runtime_error.
   void enter() const;
 
  private:

@@ -41,9 +41,11 @@ Domain open_domain(const Mode &mode, const std::string &folder, const std::strin
   Domain domain = Domain::open(folder, options);
   const TrackingReport report = domain.tracking();
   if (mode.tracking != Tracking::kAuto && report.tracking != mode.tracking) {
-    throw std::runtime_error(std::string("fell back to ") + to_string(report.tracking) + ": " + report.reason);
+    throw std::runtime_error(std::string("fell back to ") + to_string(report.tracking) + ": " +
+                             report.reason);
   }
-  if (domain.detection() != mode.detection) throw std::runtime_error("the domain has the other detection mode");
+  if (domain.detection() != mode.detection)
+    throw std::runtime_error("the domain has the other detection mode");
   return domain;
 }
 

@@ -17,8 +17,8 @@ struct Mode {
   Levels levels = Levels{};              // the same; else pages
 };
 
-// Bytes and durable writes of the domain's log so far. A buffered domain is flushed first: its commits are counted when they
-// are written. Takes time: not for a timed part.
+// Bytes and durable writes of the domain's log so far. A buffered domain is flushed first: its
+// commits are counted when they are written. Takes time: not for a timed part.
 struct Logged {
   std::uint64_t bytes = 0, flushes = 0;
 };
@@ -27,14 +27,18 @@ struct Logged {
 // What a reader of its numbers must know: "" for strict, else where it is less durable.
 [[nodiscard]] const char *durability_note(Durability durability) noexcept;
 
-// Tracking modes, best first; signal also with eager detection, which is how the thesis detects conflicts.
+// Tracking modes, best first; signal also with eager detection, which is how the thesis detects
+// conflicts.
 [[nodiscard]] const std::vector<Mode> &all_modes();
 
-// Opens (or joins) the domain in `folder` in exactly this mode. Throws std::runtime_error with the reason when the mode is
-// not to be had here; a fallback to another mode counts as that, unless tracking is kAuto.
-[[nodiscard]] Domain open_domain(const Mode &mode, const std::string &folder, const std::string &policy = {});
+// Opens (or joins) the domain in `folder` in exactly this mode. Throws std::runtime_error with the
+// reason when the mode is not to be had here; a fallback to another mode counts as that, unless
+// tracking is kAuto.
+[[nodiscard]] Domain open_domain(const Mode &mode, const std::string &folder,
+                                 const std::string &policy = {});
 
-// Why `mode` is not to be had; empty when it is. Opens a throw-away domain in a child process, in `folder`.
+// Why `mode` is not to be had; empty when it is. Opens a throw-away domain in a child process, in
+// `folder`.
 [[nodiscard]] std::string why_unavailable(const Mode &mode, const std::string &folder);
 
 // The modes that can be had here. The others are printed with their reason.

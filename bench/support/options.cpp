@@ -51,16 +51,19 @@ CommandLine::CommandLine(const std::string &description, const std::string &name
 CommandLine::~CommandLine() = default;
 
 template <class T>
-CommandOption CommandLine::add_option(const std::string &names, T &value, const std::string &description) {
+CommandOption CommandLine::add_option(const std::string &names, T &value,
+                                      const std::string &description) {
   return CommandOption(app_->add_option(names, value, description));
 }
 
-CommandOption CommandLine::add_flag(const std::string &names, bool &value, const std::string &description) {
+CommandOption CommandLine::add_flag(const std::string &names, bool &value,
+                                    const std::string &description) {
   return CommandOption(app_->add_flag(names, value, description));
 }
 
-#define TMH_BENCH_OPTION_TYPE(...) \
-  template CommandOption CommandLine::add_option(const std::string &, __VA_ARGS__ &, const std::string &)
+#define TMH_BENCH_OPTION_TYPE(...)                                                   \
+  template CommandOption CommandLine::add_option(const std::string &, __VA_ARGS__ &, \
+                                                 const std::string &)
 TMH_BENCH_OPTION_TYPE(int);
 TMH_BENCH_OPTION_TYPE(unsigned);
 TMH_BENCH_OPTION_TYPE(std::uint64_t);
@@ -76,8 +79,11 @@ void add_common_options(CommandLine &line, CommonOptions *options) {
   app.add_flag("--tiny", options->tiny, "small inputs, below 2 s (what the test suite runs)");
   app.add_option("--csv", options->csv, "write one line per result to this file");
   app.add_option("--json", options->json, "write environment, parameters and results to this file");
-  app.add_option("--folder,--dir", options->folder, "where scratch files are made (default: the temporary folder)");
-  app.add_option("--seed", options->seed, "seed of all random choices")->capture_default_str()->envname("TMH_SEED");
+  app.add_option("--folder,--dir", options->folder,
+                 "where scratch files are made (default: the temporary folder)");
+  app.add_option("--seed", options->seed, "seed of all random choices")
+      ->capture_default_str()
+      ->envname("TMH_SEED");
 }
 
 int run_bench(CommandLine &line, int argc, char **argv, const std::function<int()> &body) {
@@ -101,16 +107,19 @@ int skipped(const std::string &reason) {
 }
 
 ScratchFolder::ScratchFolder(const std::string &parent) : owner_pid_(::getpid()) {
-  const std::string base = parent.empty() ? std::filesystem::temp_directory_path().string() : parent;
+  const std::string base =
+      parent.empty() ? std::filesystem::temp_directory_path().string() : parent;
   std::string pattern = base + "/tmh-bench-XXXXXX";
   if (::mkdtemp(pattern.data()) == nullptr) {
-    throw std::system_error(errno, std::generic_category(), "cannot make a scratch folder in " + base);
+    throw std::system_error(errno, std::generic_category(),
+                            "cannot make a scratch folder in " + base);
   }
   path_ = pattern;
 }
 
 ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;  // a destructor may not throw, and the temporary folder is cleaned by others too
+  // a destructor may not throw, and the temporary folder is cleaned by others too
+  std::error_code ignored;
   if (::getpid() == owner_pid_) std::filesystem::remove_all(path_, ignored);
 }
 
@@ -132,7 +141,8 @@ void write_page_file(const std::string &path, std::uint64_t page_count) {
       std::memcpy(piece.data() + i * kPageBytes, &value, sizeof(value));
     }
     const auto bytes = static_cast<ssize_t>(pages * kPageBytes);
-    if (::pwrite(fd, piece.data(), static_cast<std::size_t>(bytes), static_cast<off_t>(page * kPageBytes)) != bytes) {
+    if (::pwrite(fd, piece.data(), static_cast<std::size_t>(bytes),
+                 static_cast<off_t>(page * kPageBytes)) != bytes) {
       const int error = errno;
       (void)::close(fd);
       throw std::system_error(error, std::generic_category(), path);

@@ -1,6 +1,7 @@
 // bench/support/primitives.cpp -- primitive costs of this machine.
-// Shape: one function per primitive; it returns the microseconds of one operation, averaged over `repeats`. Every run
-//        maps afresh, so that no primitive inherits the page tables of the one before.
+// Shape: one function per primitive; it returns the microseconds of one operation, averaged over
+//        `repeats`. Every run maps afresh, so that no primitive inherits the page tables of the one
+//        before.
 #include "bench/support/primitives.h"
 
 #include <fcntl.h>
@@ -30,33 +31,38 @@ namespace tmh::bench {
 
 namespace {
 
-// Newer than the headers of Debian 12 (6.1): Linux 6.13 guard pages, Linux 6.7 PAGEMAP_SCAN and asynchronous
+// Newer than the headers of Debian 12 (6.1): Linux 6.13 guard pages, Linux 6.7 PAGEMAP_SCAN and
+// asynchronous
 // write protection. Numbers and layout are the kernel's interface and do not change.
 constexpr int kMadvGuardInstall = 102, kMadvGuardRemove = 103;
 struct PageRegion {
   std::uint64_t start, end, categories;
 };
 struct PagemapScan {
-  std::uint64_t bytes, flags, start, end, walk_end, regions, region_count, pages_max, category_inverted, category_mask,
-      category_anyof_mask, return_mask;
+  std::uint64_t bytes, flags, start, end, walk_end, regions, region_count, pages_max,
+      category_inverted, category_mask, category_anyof_mask, return_mask;
 };
 constexpr unsigned long kPagemapScan = _IOWR('f', 16, PagemapScan);
 constexpr std::uint64_t kPageIsWritten = 1U << 1;
 constexpr std::uint64_t kFeatureWpUnpopulated = 1U << 13, kFeatureWpAsync = 1U << 15;
 
-constexpr std::size_t kPages = 1024;  // of the file that the primitives map; the largest n of figures 4-1 and 4-3
+// of the file that the primitives map; the largest n of figures 4-1 and 4-3
+constexpr std::size_t kPages = 1024;
 
 // What cannot be measured here, with the reason.
 struct Unavailable : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-[[noreturn]] void unavailable(const std::string &what) { throw Unavailable(what + ": " + std::strerror(errno)); }
+[[noreturn]] void unavailable(const std::string &what) {
+  throw Unavailable(what + ": " + std::strerror(errno));
+}
 
 // A mapping of the scratch file (or of nothing), gone at the end of its scope.
 class Mapping {
  public:
-  Mapping(int fd, int protection, int flags, std::size_t pages = kPages) : bytes_(pages * kPageBytes) {
+  Mapping(int fd, int protection, int flags, std::size_t pages = kPages)
+      : bytes_(pages * kPageBytes) {
     void *address = ::mmap(nullptr, bytes_, protection, flags, fd, 0);
     if (address == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap");
     data_ = static_cast<std::byte *>(address);
@@ -65,7 +71,9 @@ class Mapping {
   ~Mapping() { (void)::munmap(data_, bytes_); }
   Mapping(const Mapping &) = delete;
   Mapping &operator=(const Mapping &) = delete;
-  [[nodiscard]] std::byte *page(std::size_t index) const noexcept { return data_ + (index % kPages) * kPageBytes; }
+  [[nodiscard]] std::byte *page(std::size_t index) const noexcept {
+    return data_ + (index % kPages) * kPageBytes;
+  }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
  private:
@@ -95,7 +103,8 @@ double timed(std::size_t repeats, Body &&body) {
   return us_each(now_ns() - start, repeats);
 }
 
-// --- Signals (thesis, table 4.3) ------------------------------------------------------------------------------------
+// --- Signals (thesis, table 4.3)
+// ------------------------------------------------------------------------------------
 
 struct SignalProbe {
   std::byte *page = nullptr;
@@ -158,13 +167,18 @@ double signal_round_trip(int fd, std::size_t repeats) {
   const SegvAction action(skip_store);
   const Mapping view(fd, PROT_NONE, MAP_SHARED);
   std::byte *const address = view.page(0);
-  return timed(repeats, [&](std::size_t) { asm volatile("movb $1, (%%rdi)" : : "D"(address) : "memory"); });
+  return timed(repeats, [&](std::size_t) {
+    asm volatile("movb $1, (%%rdi)" : : "D"(address) : "memory");
+  });
 }
 #else
-double signal_round_trip(int, std::size_t) { throw Unavailable("needs the program counter; written for x86-64 only"); }
+double signal_round_trip(int, std::size_t) {
+  throw Unavailable("needs the program counter; written for x86-64 only");
+}
 #endif
 
-// --- Mappings, protections and faults (tables 4.3 and 4.4) -----------------------------------------------------------
+// --- Mappings, protections and faults (tables 4.3 and 4.4)
+// -----------------------------------------------------------
 
 double system_call(std::size_t repeats) {
   return timed(repeats, [](std::size_t) { (void)::syscall(SYS_getppid); });
@@ -175,8 +189,8 @@ double mmap_fixed(int fd, std::size_t repeats) {
   // The page changes between READ and no access, as at a first read and at the end of an instance.
   return timed(repeats, [&](std::size_t i) {
     const auto page = i / 2 % kPages;
-    if (::mmap(view.page(page), kPageBytes, i % 2 == 0 ? PROT_READ : PROT_NONE, MAP_SHARED | MAP_FIXED, fd,
-               static_cast<off_t>(page * kPageBytes)) == MAP_FAILED) {
+    if (::mmap(view.page(page), kPageBytes, i % 2 == 0 ? PROT_READ : PROT_NONE,
+               MAP_SHARED | MAP_FIXED, fd, static_cast<off_t>(page * kPageBytes)) == MAP_FAILED) {
       unavailable("mmap");
     }
   });
@@ -201,14 +215,17 @@ double mprotect_and_refault(int fd, std::size_t repeats) {
   });
 }
 
-// Touches pages of a fresh mapping once with `touch`, after `prepare`; as often as `repeats` asks. Every second page has
-// no access: the others are mapped alone, as after one mmap per page, and a fault cannot bring its neighbours in.
-double fault(int fd, int flags, std::size_t repeats, void (*prepare)(std::byte *), void (*touch)(std::byte *)) {
+// Touches pages of a fresh mapping once with `touch`, after `prepare`; as often as `repeats` asks.
+// Every second page has no access: the others are mapped alone, as after one mmap per page, and a
+// fault cannot bring its neighbours in.
+double fault(int fd, int flags, std::size_t repeats, void (*prepare)(std::byte *),
+             void (*touch)(std::byte *)) {
   std::int64_t total_ns = 0;
   std::size_t done = 0;
   while (done < repeats) {
     const Mapping view(fd, PROT_READ | PROT_WRITE, flags);
-    for (std::size_t i = 1; i < kPages; i += 2) (void)::mprotect(view.page(i), kPageBytes, PROT_NONE);
+    for (std::size_t i = 1; i < kPages; i += 2)
+      (void)::mprotect(view.page(i), kPageBytes, PROT_NONE);
     const std::size_t count = std::min(repeats - done, kPages / 2);
     for (std::size_t i = 0; prepare != nullptr && i < count; ++i) prepare(view.page(2 * i));
     const std::int64_t start = now_ns();
@@ -229,7 +246,8 @@ double dontneed(int fd, std::size_t repeats) {
     for (std::size_t i = 0; i < count; ++i) store(view.page(i));
     const std::int64_t start = now_ns();
     for (std::size_t i = 0; i < count; ++i) {
-      if (::madvise(view.page(i), kPageBytes, MADV_DONTNEED) != 0) unavailable("madvise(MADV_DONTNEED)");
+      if (::madvise(view.page(i), kPageBytes, MADV_DONTNEED) != 0)
+        unavailable("madvise(MADV_DONTNEED)");
     }
     total_ns += now_ns() - start;
     done += count;
@@ -247,7 +265,8 @@ double guard(int fd, std::size_t repeats, int which) {
     for (const int advice : {kMadvGuardInstall, kMadvGuardRemove}) {
       const std::int64_t start = now_ns();
       for (std::size_t i = 0; i < count; ++i) {
-        if (::madvise(view.page(i), kPageBytes, advice) != 0) unavailable("madvise(MADV_GUARD_INSTALL)");
+        if (::madvise(view.page(i), kPageBytes, advice) != 0)
+          unavailable("madvise(MADV_GUARD_INSTALL)");
       }
       if (advice == which) total_ns += now_ns() - start;
     }
@@ -256,7 +275,8 @@ double guard(int fd, std::size_t repeats, int which) {
   return us_each(total_ns, done);
 }
 
-// --- Copies (table 4.5) and scans ------------------------------------------------------------------------------------
+// --- Copies (table 4.5) and scans
+// ------------------------------------------------------------------------------------
 
 double copy_page(std::size_t repeats) {
   const Mapping memory(-1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, 2);
@@ -305,13 +325,15 @@ struct Descriptor {
 
 // One scan of kPages pages, a quarter of them written since they were write-protected.
 double pagemap_scan(int fd, std::size_t repeats) {
-  const Descriptor fault_fd(static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY)));
+  const Descriptor fault_fd(
+      static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY)));
   if (fault_fd.fd < 0) unavailable("userfaultfd");
   uffdio_api api{.api = UFFD_API, .features = kFeatureWpUnpopulated | kFeatureWpAsync, .ioctls = 0};
   if (::ioctl(fault_fd.fd, UFFDIO_API, &api) != 0) unavailable("userfaultfd WP_ASYNC");
   const Mapping view(fd, PROT_READ | PROT_WRITE, MAP_PRIVATE);
   const auto start = reinterpret_cast<std::uint64_t>(view.page(0));
-  uffdio_register range{.range = {.start = start, .len = view.bytes()}, .mode = UFFDIO_REGISTER_MODE_WP, .ioctls = 0};
+  uffdio_register range{
+      .range = {.start = start, .len = view.bytes()}, .mode = UFFDIO_REGISTER_MODE_WP, .ioctls = 0};
   if (::ioctl(fault_fd.fd, UFFDIO_REGISTER, &range) != 0) unavailable("UFFDIO_REGISTER");
   uffdio_writeprotect protect{.range = range.range, .mode = UFFDIO_WRITEPROTECT_MODE_WP};
   if (::ioctl(fault_fd.fd, UFFDIO_WRITEPROTECT, &protect) != 0) unavailable("UFFDIO_WRITEPROTECT");
@@ -331,7 +353,8 @@ double pagemap_scan(int fd, std::size_t repeats) {
     scan.return_mask = kPageIsWritten;
     const int found = ::ioctl(pagemap.fd, kPagemapScan, &scan);
     if (found < 0) unavailable("PAGEMAP_SCAN");
-    if (found != kPages / 4) throw std::runtime_error("PAGEMAP_SCAN found other pages than were written");
+    if (found != kPages / 4)
+      throw std::runtime_error("PAGEMAP_SCAN found other pages than were written");
   });
 }
 
@@ -351,7 +374,8 @@ Primitive measure(const std::string &name, const std::string &thesis, std::size_
 
 }  // namespace
 
-std::vector<Primitive> measure_primitives(const std::string &folder, std::size_t run_count, std::size_t repeats) {
+std::vector<Primitive> measure_primitives(const std::string &folder, std::size_t run_count,
+                                          std::size_t repeats) {
   const std::string path = folder + "/primitives.bin";
   write_page_file(path, kPages);
   const Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
@@ -371,8 +395,10 @@ std::vector<Primitive> measure_primitives(const std::string &folder, std::size_t
   add("mprotect twice and refault", "", [&] { return mprotect_and_refault(fd, repeats); });
   add(kMinorFault, "", [&] { return fault(fd, MAP_SHARED, repeats, nullptr, touch_load); });
   add(kFirstStore, "4.4", [&] { return fault(fd, MAP_SHARED, repeats, nullptr, store); });
-  add("copy-on-write fault, page untouched", "", [&] { return fault(fd, MAP_PRIVATE, repeats, nullptr, store); });
-  add("copy-on-write fault, page read before", "", [&] { return fault(fd, MAP_PRIVATE, repeats, touch_load, store); });
+  add("copy-on-write fault, page untouched", "",
+      [&] { return fault(fd, MAP_PRIVATE, repeats, nullptr, store); });
+  add("copy-on-write fault, page read before", "",
+      [&] { return fault(fd, MAP_PRIVATE, repeats, touch_load, store); });
   add("memcpy 4 KiB, first", "4.5", [&] { return copy_page_first(repeats); });
   add(kCopyCached, "4.5", [&] { return copy_page(repeats); });
   add("memcmp 4 KiB, equal", "", [&] { return compare_page(repeats); });

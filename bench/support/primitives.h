@@ -1,4 +1,5 @@
-// bench/support/primitives.h -- what the operations below a page mechanism cost on this machine (thesis, section 4.2.3).
+// bench/support/primitives.h -- what the operations below a page mechanism cost on this machine
+// (thesis, section 4.2.3).
 #pragma once
 
 #include <string>
@@ -23,8 +24,10 @@ inline constexpr const char *kMinorFault = "minor fault, load";
 inline constexpr const char *kFirstStore = "first store, shared file mapping";
 inline constexpr const char *kCopyCached = "memcpy 4 KiB, cached";
 
-// Each is measured `run_count` times, a run being the mean of `repeat_count` operations. Files are made in `folder`.
-[[nodiscard]] std::vector<Primitive> measure_primitives(const std::string &folder, std::size_t run_count,
+// Each is measured `run_count` times, a run being the mean of `repeat_count` operations. Files are
+// made in `folder`.
+[[nodiscard]] std::vector<Primitive> measure_primitives(const std::string &folder,
+                                                        std::size_t run_count,
                                                         std::size_t repeat_count);
 
 }  // namespace tmh::bench

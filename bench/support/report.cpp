@@ -25,13 +25,16 @@ std::string cell(const Json &value) {
 
 // Display columns of UTF-8 text: continuation bytes take none.
 std::size_t columns_of(const std::string &text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
 }  // namespace
 
 Report::Report(std::string bench, Json environment, Json parameters)
-    : bench_(std::move(bench)), environment_(std::move(environment)), parameters_(std::move(parameters)) {}
+    : bench_(std::move(bench)),
+      environment_(std::move(environment)),
+      parameters_(std::move(parameters)) {}
 
 void Report::add(const std::string &section, Json row) {
   Json full;
@@ -109,7 +112,8 @@ void Table::print() const {
   std::vector<std::size_t> widths;
   for (const auto &row : rows_) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], columns_of(row[i]));
   }
   for (const auto &row : rows_) {
     std::string line;
@@ -127,7 +131,9 @@ void Table::print() const {
 std::string number(double value) {
   std::array<char, 32> text{};
   const double magnitude = std::abs(value);
-  const int digits = magnitude == 0 ? 0 : std::clamp(2 - static_cast<int>(std::floor(std::log10(magnitude))), 0, 6);
+  const int digits =
+      magnitude == 0 ? 0
+                     : std::clamp(2 - static_cast<int>(std::floor(std::log10(magnitude))), 0, 6);
   (void)std::snprintf(text.data(), text.size(), "%.*f", digits, value);
   return text.data();
 }

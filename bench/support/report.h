@@ -1,6 +1,8 @@
-// bench/support/report.h -- how a bench shows its results: tables for people, CSV and JSON for programs.
-// Shape: a row is a flat JSON object. The CSV has one line per row with the columns of all rows, and repeats parameters
-//        and environment in each line, so that lines of different runs can be concatenated.
+// bench/support/report.h -- how a bench shows its results: tables for people, CSV and JSON for
+// programs.
+// Shape: a row is a flat JSON object. The CSV has one line per row with the columns of all rows,
+//        and repeats parameters and environment in each line, so that lines of different runs can
+//        be concatenated.
 #pragma once
 
 #include <cstddef>

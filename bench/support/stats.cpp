@@ -32,7 +32,8 @@ Summary summarize(std::vector<double> samples) {
   return summary;
 }
 
-Summary summarize_ratio(const std::vector<double> &numerators, const std::vector<double> &denominators) {
+Summary summarize_ratio(const std::vector<double> &numerators,
+                        const std::vector<double> &denominators) {
   assert(numerators.size() == denominators.size());
   std::vector<double> ratios;
   ratios.reserve(numerators.size());
@@ -46,7 +47,8 @@ double quantile(std::vector<double> samples, double q) {
   assert(q >= 0 && q <= 1);
   if (samples.empty()) return 0;
   const auto rank = static_cast<std::size_t>(std::ceil(q * static_cast<double>(samples.size())));
-  const auto nth = samples.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(rank, 1) - 1);
+  const auto nth =
+      samples.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(rank, 1) - 1);
   std::nth_element(samples.begin(), nth, samples.end());
   return *nth;
 }

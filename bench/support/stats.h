@@ -1,6 +1,8 @@
-// bench/support/stats.h -- summaries of repeated measurements, and the hash that a bench prints of its results.
-// Shape: medians and MADs: one preempted run must not move the number that is reported. Means and quantiles are for
-//        latencies of single transactions, where the rare slow one is what is asked for.
+// bench/support/stats.h -- summaries of repeated measurements, and the hash that a bench prints of
+// its results.
+// Shape: medians and MADs: one preempted run must not move the number that is reported. Means and
+//        quantiles are for latencies of single transactions, where the rare slow one is what is
+//        asked for.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +21,13 @@ struct Summary {
 // MAD: median of the absolute deviations from the median, not scaled to a standard deviation.
 [[nodiscard]] Summary summarize(std::vector<double> samples);
 
-// Of pairs that were measured next to each other (same round): noise that lasts longer than a round cancels out.
-// REQUIRES: both lists have the same length.
-[[nodiscard]] Summary summarize_ratio(const std::vector<double> &numerators, const std::vector<double> &denominators);
+// Of pairs that were measured next to each other (same round): noise that lasts longer than a round
+// cancels out. REQUIRES: both lists have the same length.
+[[nodiscard]] Summary summarize_ratio(const std::vector<double> &numerators,
+                                      const std::vector<double> &denominators);
 
-// What quantile `q` of [0, 1] of the samples stays at or below (nearest rank): 0.99 of 1,000 samples is the 990th. 0 of none.
+// What quantile `q` of [0, 1] of the samples stays at or below (nearest rank): 0.99 of 1,000
+// samples is the 990th. 0 of none.
 [[nodiscard]] double quantile(std::vector<double> samples, double q);
 
 [[nodiscard]] double mean(const std::vector<double> &samples) noexcept;  // 0 of none

@@ -59,13 +59,15 @@ class MemberClock final : public TeamClock {
 }  // namespace
 
 SharedMemory::SharedMemory(std::size_t bytes)
-    : data_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)), bytes_(bytes) {
+    : data_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)),
+      bytes_(bytes) {
   if (data_ == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "shared memory");
 }
 SharedMemory::~SharedMemory() { (void)::munmap(data_, bytes_); }
 
 double run_team_ns(unsigned count, const std::function<void(unsigned, const TeamClock &)> &member) {
-  if (count == 0 || count > kTeamMembersMax) throw std::invalid_argument("a team has 1 to 64 members");
+  if (count == 0 || count > kTeamMembersMax)
+    throw std::invalid_argument("a team has 1 to 64 members");
   const Shared<TeamState> state;
   pthread_barrierattr_t attributes;
   (void)pthread_barrierattr_init(&attributes);
@@ -91,7 +93,8 @@ double run_team_ns(unsigned count, const std::function<void(unsigned, const Team
     while (::waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
     }
     const auto found = std::find(pids.begin(), pids.end(), ended.si_pid);
-    if (found == pids.end()) throw std::logic_error("a team may not run beside other children that end");
+    if (found == pids.end())
+      throw std::logic_error("a team may not run beside other children that end");
     (void)::waitpid(ended.si_pid, nullptr, 0);
     pids.erase(found);
     if (ended.si_code == CLD_EXITED && ended.si_status == 0) continue;
@@ -101,7 +104,8 @@ double run_team_ns(unsigned count, const std::function<void(unsigned, const Team
     failed = true;
   }
   if (failed) throw std::runtime_error("a member of the team failed");
-  // pthread_barrier_destroy would wait for members that were killed inside; the memory simply goes away.
+  // pthread_barrier_destroy would wait for members that were killed inside; the memory simply goes
+  // away.
   const auto first = *std::min_element(state->start_ns, state->start_ns + count);
   const auto last = *std::max_element(state->finish_ns, state->finish_ns + count);
   return static_cast<double>(last - first);

@@ -1,4 +1,5 @@
-// bench/support/touch.cpp -- page-touch transactions against the engine and against the thesis's mechanism.
+// bench/support/touch.cpp -- page-touch transactions against the engine and against the thesis's
+// mechanism.
 #include "bench/support/touch.h"
 
 #include <fcntl.h>
@@ -23,7 +24,8 @@ namespace tmh::bench {
 
 namespace {
 
-// --- What runs the transactions: two subjects with the same members --------------------------------------------------
+// --- What runs the transactions: two subjects with the same members
+// --------------------------------------------------
 
 class EngineSubject {
  public:
@@ -76,7 +78,8 @@ class ThesisSubject {
   }
   // The thesis advises page by page; a range is a loop of its calls.
   void advise(const std::byte *address, Access access, std::size_t bytes) noexcept {
-    for (std::size_t offset = 0; offset < bytes; offset += kPageBytes) mechanism_->advise(address + offset, access);
+    for (std::size_t offset = 0; offset < bytes; offset += kPageBytes)
+      mechanism_->advise(address + offset, access);
   }
 
  private:
@@ -84,7 +87,8 @@ class ThesisSubject {
   std::optional<ThesisMechanism> mechanism_;
 };
 
-// --- Which pages a transaction touches -------------------------------------------------------------------------------
+// --- Which pages a transaction touches
+// -------------------------------------------------------------------------------
 
 struct Plan {
   std::vector<std::uint32_t> reads, writes;
@@ -99,10 +103,13 @@ Plan consecutive(std::uint32_t first, Shape shape) {
   return plan;
 }
 
-// Distinct pages: the first steps of a Fisher-Yates shuffle of `deck`, which may start in any order.
+// Distinct pages: the first steps of a Fisher-Yates shuffle of `deck`, which may start in any
+// order.
 Plan drawn(Random &random, std::vector<std::uint32_t> &deck, Shape shape) {
-  if (shape.pages() > deck.size()) throw std::invalid_argument("more pages per transaction than random pages");
-  for (std::uint32_t i = 0; i < shape.pages(); ++i) std::swap(deck[i], deck[i + random.below(deck.size() - i)]);
+  if (shape.pages() > deck.size())
+    throw std::invalid_argument("more pages per transaction than random pages");
+  for (std::uint32_t i = 0; i < shape.pages(); ++i)
+    std::swap(deck[i], deck[i + random.below(deck.size() - i)]);
   const auto middle = deck.begin() + shape.read_pages;
   return {{deck.begin(), middle}, {middle, middle + shape.write_pages}};
 }
@@ -113,16 +120,17 @@ void write_sparse_file(const std::string &path, std::uint64_t page_count) {
   bool written = ::ftruncate(fd, static_cast<off_t>(page_count * kPageBytes)) == 0;
   std::vector<std::byte> block(kSweepBlockPages * kPageBytes);
   for (std::uint64_t i = 0; written && i < kSweepBlocks; ++i) {
-    written =
-        ::pwrite(fd, block.data(), block.size(), static_cast<off_t>(i * (page_count / kSweepBlocks) * kPageBytes)) ==
-        static_cast<ssize_t>(block.size());
+    written = ::pwrite(fd, block.data(), block.size(),
+                       static_cast<off_t>(i * (page_count / kSweepBlocks) * kPageBytes)) ==
+              static_cast<ssize_t>(block.size());
   }
   const int error = errno;
   (void)::close(fd);
   if (!written) throw std::system_error(error, std::generic_category(), path);
 }
 
-// --- Batches ---------------------------------------------------------------------------------------------------------
+// --- Batches
+// -------------------------------------------------------------------------------------------------
 
 std::uint32_t *word(std::byte *data, std::uint32_t page) noexcept {
   return reinterpret_cast<std::uint32_t *>(data + std::uint64_t{page} * kPageBytes);
@@ -134,7 +142,8 @@ std::uint32_t touch(Subject &subject, std::byte *data, const Plan &plan, std::ui
   std::uint32_t sum = 0;
   if constexpr (kAdvice == Advice::kRange) {
     if (!plan.reads.empty()) {
-      subject.advise(data + std::uint64_t{plan.reads[0]} * kPageBytes, Access::kRead, plan.reads.size() * kPageBytes);
+      subject.advise(data + std::uint64_t{plan.reads[0]} * kPageBytes, Access::kRead,
+                     plan.reads.size() * kPageBytes);
     }
     if (!plan.writes.empty()) {
       subject.advise(data + std::uint64_t{plan.writes[0]} * kPageBytes, Access::kReadWrite,
@@ -149,15 +158,16 @@ std::uint32_t touch(Subject &subject, std::byte *data, const Plan &plan, std::ui
   }
   for (const std::uint32_t page : plan.writes) {
     if constexpr (kAdvice == Advice::kPerPage) {
-      subject.advise(data + std::uint64_t{page} * kPageBytes, Access::kReadWrite, sizeof(std::uint32_t));
+      subject.advise(data + std::uint64_t{page} * kPageBytes, Access::kReadWrite,
+                     sizeof(std::uint32_t));
     }
     *word(data, page) = value + page;
   }
   return sum;
 }
 
-// Transactions count down, so that the last one of a batch writes the same values however many there were: variants run
-// hot batches of different lengths and still end with the same bytes.
+// Transactions count down, so that the last one of a batch writes the same values however many
+// there were: variants run hot batches of different lengths and still end with the same bytes.
 template <Advice kAdvice, class Subject>
 TouchReply run_batch(Subject &subject, const std::vector<Plan> &plans, std::uint32_t transactions,
                      std::uint32_t value) {
@@ -176,8 +186,8 @@ TouchReply run_batch(Subject &subject, const std::vector<Plan> &plans, std::uint
 }
 
 template <class Subject>
-TouchReply run_advised(Subject &subject, Advice advice, const std::vector<Plan> &plans, std::uint32_t transactions,
-                       std::uint32_t value) {
+TouchReply run_advised(Subject &subject, Advice advice, const std::vector<Plan> &plans,
+                       std::uint32_t transactions, std::uint32_t value) {
   switch (advice) {
     case Advice::kPerPage:
       return run_batch<Advice::kPerPage>(subject, plans, transactions, value);
@@ -212,20 +222,21 @@ class Toucher {
       plan_random(request, &warm_up, &timed);
     }
     const auto value = static_cast<std::uint32_t>(request.seed);
-    (void)run_advised(*subject_, request.advice, warm_up, static_cast<std::uint32_t>(warm_up.size()),
-                      value + kWarmUpValue);
+    (void)run_advised(*subject_, request.advice, warm_up,
+                      static_cast<std::uint32_t>(warm_up.size()), value + kWarmUpValue);
     const std::uint64_t logged_before = subject_->log_bytes();
     TouchReply reply = run_advised(*subject_, request.advice, timed, request.transactions, value);
-    reply.log_bytes_per_transaction =
-        static_cast<double>(subject_->log_bytes() - logged_before) / std::max(1U, request.transactions);
-    reply.checksum = checksum(timed[(request.transactions - 1) % timed.size()], reply.checksum, &reply.aborted);
+    reply.log_bytes_per_transaction = static_cast<double>(subject_->log_bytes() - logged_before) /
+                                      std::max(1U, request.transactions);
+    reply.checksum =
+        checksum(timed[(request.transactions - 1) % timed.size()], reply.checksum, &reply.aborted);
     return reply;
   }
 
  private:
   void use_segment(const TouchRequest &request) {
-    const std::string file =
-        folder_ + (request.sparse ? "/sparse-" : "/pages-") + std::to_string(request.segment_pages) + ".bin";
+    const std::string file = folder_ + (request.sparse ? "/sparse-" : "/pages-") +
+                             std::to_string(request.segment_pages) + ".bin";
     if (file == file_) return;
     if (!std::filesystem::exists(file)) {
       if (request.sparse) {
@@ -239,9 +250,11 @@ class Toucher {
     walked_pages_ = request.segment_pages;  // a cold walk starts at the beginning
   }
 
-  void plan_cold(const TouchRequest &request, std::vector<Plan> *warm_up, std::vector<Plan> *timed) {
+  void plan_cold(const TouchRequest &request, std::vector<Plan> *warm_up,
+                 std::vector<Plan> *timed) {
     if (request.sparse) {
-      if (request.transactions >= kSweepBlocks) throw std::invalid_argument("a sparse walk has 31 timed blocks");
+      if (request.transactions >= kSweepBlocks)
+        throw std::invalid_argument("a sparse walk has 31 timed blocks");
       subject_->refresh();
       const auto stride = static_cast<std::uint32_t>(request.segment_pages / kSweepBlocks);
       for (std::uint32_t k = 0; k <= request.transactions; ++k) {
@@ -249,29 +262,36 @@ class Toucher {
       }
       return;
     }
-    const std::uint64_t batch_pages = std::uint64_t{request.transactions + 1} * request.shape.pages();
-    if (batch_pages > request.segment_pages) throw std::invalid_argument("the segment is too small for a cold batch");
+    const std::uint64_t batch_pages =
+        std::uint64_t{request.transactions + 1} * request.shape.pages();
+    if (batch_pages > request.segment_pages)
+      throw std::invalid_argument("the segment is too small for a cold batch");
     if (walked_pages_ + batch_pages > request.segment_pages) {
       subject_->refresh();
       walked_pages_ = 0;
     }
     for (std::uint32_t k = 0; k <= request.transactions; ++k) {
-      (k == 0 ? warm_up : timed)->push_back(consecutive(static_cast<std::uint32_t>(walked_pages_), request.shape));
+      (k == 0 ? warm_up : timed)
+          ->push_back(consecutive(static_cast<std::uint32_t>(walked_pages_), request.shape));
       walked_pages_ += request.shape.pages();
     }
   }
 
-  void plan_random(const TouchRequest &request, std::vector<Plan> *warm_up, std::vector<Plan> *timed) {
+  void plan_random(const TouchRequest &request, std::vector<Plan> *warm_up,
+                   std::vector<Plan> *timed) {
     Random random(request.seed);
     std::vector<std::uint32_t> deck(request.random_pages);
     std::iota(deck.begin(), deck.end(), 0U);
     // As many touches as there are pages: who keeps pages mapped reaches its steady state.
     const std::uint32_t warm_ups = std::max(1U, request.random_pages / request.shape.pages());
-    for (std::uint32_t k = 0; k < warm_ups; ++k) warm_up->push_back(drawn(random, deck, request.shape));
-    for (std::uint32_t k = 0; k < request.transactions; ++k) timed->push_back(drawn(random, deck, request.shape));
+    for (std::uint32_t k = 0; k < warm_ups; ++k)
+      warm_up->push_back(drawn(random, deck, request.shape));
+    for (std::uint32_t k = 0; k < request.transactions; ++k)
+      timed->push_back(drawn(random, deck, request.shape));
   }
 
-  // Of what the last transaction read, and of what it wrote, read again in a transaction of its own.
+  // Of what the last transaction read, and of what it wrote, read again in a transaction of its
+  // own.
   std::uint64_t checksum(const Plan &last, std::uint64_t read_sum, std::uint64_t *aborted) {
     ResultHash hash;
     hash.add(read_sum);
@@ -289,8 +309,8 @@ class Toucher {
 template <class Subject, class... Arguments>
 TouchWorker::Handler make_handler(const std::string &folder, Arguments &&...arguments) {
   // std::function wants a copyable callable
-  auto toucher =
-      std::make_shared<Toucher<Subject>>(std::make_unique<Subject>(std::forward<Arguments>(arguments)...), folder);
+  auto toucher = std::make_shared<Toucher<Subject>>(
+      std::make_unique<Subject>(std::forward<Arguments>(arguments)...), folder);
   return [toucher](const TouchRequest &request) { return (*toucher)(request); };
 }
 
@@ -327,7 +347,8 @@ std::string to_string(Shape shape) {
 }
 
 std::unique_ptr<TouchWorker> start_engine(const Mode &mode, const std::string &folder) {
-  return std::make_unique<TouchWorker>([&] { return make_handler<EngineSubject>(folder, mode, folder); });
+  return std::make_unique<TouchWorker>(
+      [&] { return make_handler<EngineSubject>(folder, mode, folder); });
 }
 
 std::unique_ptr<TouchWorker> start_thesis(const std::string &folder) {

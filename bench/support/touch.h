@@ -1,13 +1,19 @@
-// bench/support/touch.h -- the page-touch transactions of thesis figures 4-1 and 4-3, and who runs them.
-// Shape:     a request names one batch of transactions; a reply gives their time and a checksum of what the last one read
-//            and wrote. Requests are the same for all variants, so the checksums must be too.
-//            pattern  pages of transaction k                                     state before the batch
-//            hot      the same every time                                        fresh view, two warm-up transactions
-//            cold     the next ones of a walk through a segment much larger      kept from the batch before; fresh view
-//                     than the batch; page cache warm                            when the walk starts again
-//            random   drawn from the segment's first `random_pages` pages        fresh view, warm-up over all of them
-// Stores change a word of the page to a value it does not have: writing what is there already would cost nothing at commit
-// where pages are compared.
+// bench/support/touch.h -- the page-touch transactions of thesis figures 4-1 and 4-3, and who runs
+// them.
+// Shape:     a request names one batch of transactions; a reply gives their time and a checksum of
+//            what the last one read and wrote. Requests are the same for all variants, so the
+//            checksums must be too.
+//            pattern  pages of transaction k                                     state before the
+//            batch
+//            hot      the same every time                                        fresh view, two
+//            warm-up transactions cold     the next ones of a walk through a segment much larger
+//              kept from the batch before; fresh view
+//                     than the batch; page cache warm                            when the walk
+//                     starts again
+//            random   drawn from the segment's first `random_pages` pages        fresh view,
+//            warm-up over all of them
+// Stores change a word of the page to a value it does not have: writing what is there already would
+// cost nothing at commit where pages are compared.
 // Source:    <papers/memory-mapped-transactions>, section 4.2.
 #pragma once
 
@@ -21,7 +27,8 @@
 namespace tmh::bench {
 
 enum class Pattern : std::uint8_t { kHot, kCold, kRandom };
-enum class Advice : std::uint8_t { kNone, kPerPage, kRange };  // range: one call for all reads, one for all writes
+// range: one call for all reads, one for all writes
+enum class Advice : std::uint8_t { kNone, kPerPage, kRange };
 
 [[nodiscard]] const char *to_string(Pattern pattern) noexcept;
 [[nodiscard]] const char *to_string(Advice advice) noexcept;
@@ -42,7 +49,8 @@ struct TouchRequest {
   Shape shape;
   Pattern pattern = Pattern::kHot;
   Advice advice = Advice::kNone;
-  bool sparse = false;  // the file holds only the pages that batches of 32 pages touch (see kSweepBlocks)
+  // the file holds only the pages that batches of 32 pages touch (see kSweepBlocks)
+  bool sparse = false;
 };
 
 struct TouchReply {
@@ -52,14 +60,16 @@ struct TouchReply {
   double log_bytes_per_transaction = 0;
 };
 
-// A sparse segment is touched in this many blocks of consecutive pages, spread evenly over it, whatever its size.
+// A sparse segment is touched in this many blocks of consecutive pages, spread evenly over it,
+// whatever its size.
 inline constexpr std::uint32_t kSweepBlocks = 32;
 inline constexpr std::uint32_t kSweepBlockPages = 32;
 
 using TouchWorker = Worker<TouchRequest, TouchReply>;
 
 // Level 2 in one of its modes; `folder` holds the domain and its files.
-[[nodiscard]] std::unique_ptr<TouchWorker> start_engine(const Mode &mode, const std::string &folder);
+[[nodiscard]] std::unique_ptr<TouchWorker> start_engine(const Mode &mode,
+                                                        const std::string &folder);
 // The thesis's mechanism (thesis_mechanism.h).
 [[nodiscard]] std::unique_ptr<TouchWorker> start_thesis(const std::string &folder);
 

@@ -1,6 +1,8 @@
-// bench/support/trees_arena.h -- memory for the trees of examples/trees/ where there is no transactional heap: handed out in order.
-// Shape:     Arena: a range of bytes and how much of it is used. Small things come one after the other; what is a page or larger begins at a
-//            page. Nothing is used twice, as the thesis's trees allocated their blocks: "sequentially to improve locality on disk".
+// bench/support/trees_arena.h -- memory for the trees of examples/trees/ where there is no
+// transactional heap: handed out in order.
+// Shape:     Arena: a range of bytes and how much of it is used. Small things come one after the
+//            other; what is a page or larger begins at a page. Nothing is used twice, as the
+//            thesis's trees allocated their blocks: "sequentially to improve locality on disk".
 // Source:    <papers/memory-mapped-transactions>, section 5.2.
 #pragma once
 
@@ -17,7 +19,8 @@ class Arena {
   Arena(std::byte *data, std::uint64_t bytes) noexcept : data_(data), bytes_(bytes) {}
   // Throws std::bad_alloc when the range is used up.
   [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment) {
-    // Nodes of the trees are a line short of their block, so that an allocator's header fits: here the line stays empty.
+    // Nodes of the trees are a line short of their block, so that an allocator's header fits: here
+    // the line stays empty.
     const std::size_t multiple = bytes + kLineBytes >= kPageBytes ? kPageBytes : alignment;
     const std::uint64_t begin = (used_ + multiple - 1) / multiple * multiple;
     if (bytes > bytes_ || begin > bytes_ - bytes) throw std::bad_alloc();

@@ -28,13 +28,16 @@ namespace tmh::bench {
 
 namespace {
 
-// The array of a cache-oblivious tree is at worst 1 / 0.3 as large as its records, and its predecessors' space is not used again.
+// The array of a cache-oblivious tree is at worst 1 / 0.3 as large as its records, and its
+// predecessors' space is not used again.
 constexpr std::uint64_t kFileBytesPerRecord = 8 * sizeof(Record);
 constexpr std::uint64_t kFileBytesMin = std::uint64_t{64} << 20;
 // Berkeley DB's own loader puts many records into a transaction, too.
 constexpr std::uint64_t kRecordsPerLoad = 100;
 
-std::uint64_t file_bytes(std::uint64_t records) { return kFileBytesMin + records * kFileBytesPerRecord; }
+std::uint64_t file_bytes(std::uint64_t records) {
+  return kFileBytesMin + records * kFileBytesPerRecord;
+}
 
 void must(bool condition, const std::string &what) {
   if (!condition) throw std::runtime_error(what);
@@ -66,7 +69,8 @@ std::uint64_t read_bytes() {
   return 0;
 }
 
-SearchCost search(const TreeExperiment &experiment, const std::function<std::uint64_t(std::uint64_t)> &key_of,
+SearchCost search(const TreeExperiment &experiment,
+                  const std::function<std::uint64_t(std::uint64_t)> &key_of,
                   const std::function<bool(std::uint64_t)> &find) {
   Random random(experiment.seed + 1);
   const std::uint64_t faults = major_faults(), bytes = read_bytes();
@@ -96,14 +100,15 @@ using OurCo = trees::CoBTree<std::uint64_t, Value, allocator<std::byte>>;
 constexpr const char *kOurBPlus = "tmh, B+-tree, 4 KiB";
 constexpr const char *kOurCo = "tmh, CO B-tree";
 
-// A fault reads its page and no neighbours: what is read ahead (8 MiB on some virtual disks) would hide what a search needs.
+// A fault reads its page and no neighbours: what is read ahead (8 MiB on some virtual disks) would
+// hide what a search needs.
 void read_page_by_page(std::byte *data, std::uint64_t bytes) {
   must(::madvise(data, bytes, MADV_RANDOM) == 0, "madvise");
 }
 
 template <class Tree>
-void static_of_ours(const TreeExperiment &experiment, const std::string &folder, const MemoryLimit &limit,
-                    SearchCost *cost) {
+void static_of_ours(const TreeExperiment &experiment, const std::string &folder,
+                    const MemoryLimit &limit, SearchCost *cost) {
   run_alone([&] {
     Ours<Tree> self(folder);
     for (std::uint64_t i = 0; i < experiment.records;) {
@@ -123,21 +128,24 @@ void static_of_ours(const TreeExperiment &experiment, const std::string &folder,
     read_page_by_page(self.segment.data(), self.segment.size_bytes());
     *cost = search(
         experiment, [&](std::uint64_t i) { return make_record(experiment.seed, i).key; },
-        [&](std::uint64_t key) { return query(self.domain, [&] { return finds(*self.tree, key); }); });
+        [&](std::uint64_t key) {
+          return query(self.domain, [&] { return finds(*self.tree, key); });
+        });
     self.domain.close();
   });
 }
 
-void add_static_row(const TreeExperiment &experiment, const std::string &tree, const SearchCost &cost, bool is_limited,
-                    Table *table) {
+void add_static_row(const TreeExperiment &experiment, const std::string &tree,
+                    const SearchCost &cost, bool is_limited, Table *table) {
   table->add({tree, number(cost.us), number(cost.major_faults), number(cost.read_bytes)});
-  experiment.report->add("static", Json{{"tree", tree},
-                                        {"us_per_search", cost.us},
-                                        {"major_faults_per_search", cost.major_faults},
-                                        {"read_bytes_per_search", cost.read_bytes},
-                                        {"records", experiment.records},
-                                        {"searches", experiment.searches},
-                                        {"memory_bytes", is_limited ? experiment.memory_bytes : 0}});
+  experiment.report->add("static",
+                         Json{{"tree", tree},
+                              {"us_per_search", cost.us},
+                              {"major_faults_per_search", cost.major_faults},
+                              {"read_bytes_per_search", cost.read_bytes},
+                              {"records", experiment.records},
+                              {"searches", experiment.searches},
+                              {"memory_bytes", is_limited ? experiment.memory_bytes : 0}});
 }
 
 struct DynamicCost {
@@ -176,13 +184,14 @@ double insert_us(const TreeExperiment &experiment, const RecordOf &record_of,
   return static_cast<double>(ns) / 1000 / static_cast<double>(experiment.records);
 }
 
-DynamicCost dynamic_of_serial(const TreeExperiment &experiment, std::size_t block_bytes, const std::string &folder,
-                              const RecordOf &record_of) {
+DynamicCost dynamic_of_serial(const TreeExperiment &experiment, std::size_t block_bytes,
+                              const std::string &folder, const RecordOf &record_of) {
   const Shared<DynamicCost> cost;
   run_alone([&] {
     MappedFile file(folder + "/tree", file_bytes(experiment.records));
     const auto tree = make_serial_tree(block_bytes, file.arena());
-    cost->insert_us = insert_us(experiment, record_of, [&](const Record &record) { tree->insert(record); });
+    cost->insert_us =
+        insert_us(experiment, record_of, [&](const Record &record) { tree->insert(record); });
     const std::int64_t start = now_ns();
     must(tree->count_by_scan() == experiment.records, "a scan found another number of records");
     cost->scan_us = static_cast<double>(now_ns() - start) / 1000;
@@ -195,7 +204,8 @@ DynamicCost dynamic_of_serial(const TreeExperiment &experiment, std::size_t bloc
 }
 
 template <class Tree>
-DynamicCost dynamic_of_ours(const TreeExperiment &experiment, const std::string &folder, const RecordOf &record_of) {
+DynamicCost dynamic_of_ours(const TreeExperiment &experiment, const std::string &folder,
+                            const RecordOf &record_of) {
   const Shared<DynamicCost> cost;
   run_alone([&] {
     Ours<Tree> self(folder);
@@ -215,7 +225,9 @@ DynamicCost dynamic_of_ours(const TreeExperiment &experiment, const std::string 
     must(found == experiment.records, "a scan found another number of records");
     cost->search_us = search(
                           experiment, [&](std::uint64_t i) { return record_of(i).key; },
-                          [&](std::uint64_t key) { return query(self.domain, [&] { return finds(*self.tree, key); }); })
+                          [&](std::uint64_t key) {
+                            return query(self.domain, [&] { return finds(*self.tree, key); });
+                          })
                           .us;
     self.domain.close();
   });
@@ -223,8 +235,8 @@ DynamicCost dynamic_of_ours(const TreeExperiment &experiment, const std::string 
 }
 
 // An opponent without durability: inserts, a hundred in a transaction, and a scan.
-DynamicCost dynamic_of_opponent(const TreeExperiment &experiment, Contestant *opponent, const std::string &folder,
-                                const RecordOf &record_of) {
+DynamicCost dynamic_of_opponent(const TreeExperiment &experiment, Contestant *opponent,
+                                const std::string &folder, const RecordOf &record_of) {
   const Plan plan{1, experiment.records};
   opponent->prepare(plan);
   const Shared<DynamicCost> cost;
@@ -251,12 +263,13 @@ DynamicCost dynamic_of_opponent(const TreeExperiment &experiment, Contestant *op
   return *cost;
 }
 
-void run_dynamic_with(const TreeExperiment &experiment, const char *section, const RecordOf &record_of,
-                      std::span<const std::size_t> block_sizes) {
+void run_dynamic_with(const TreeExperiment &experiment, const char *section,
+                      const RecordOf &record_of, std::span<const std::size_t> block_sizes) {
   Table table({"tree", "us/insert", "us/record scanned", "us/search"});
   std::uint64_t number_of_run = 0;
   const auto folder = [&] {
-    return experiment.scratch->subfolder(std::string(section) + "-" + std::to_string(number_of_run++));
+    return experiment.scratch->subfolder(std::string(section) + "-" +
+                                         std::to_string(number_of_run++));
   };
   std::vector<std::size_t> blocks = {0};
   blocks.insert(blocks.end(), block_sizes.begin(), block_sizes.end());
@@ -264,8 +277,10 @@ void run_dynamic_with(const TreeExperiment &experiment, const char *section, con
     add_dynamic_row(experiment, section, serial_tree_name(block_bytes),
                     dynamic_of_serial(experiment, block_bytes, folder(), record_of), &table);
   }
-  add_dynamic_row(experiment, section, kOurCo, dynamic_of_ours<OurCo>(experiment, folder(), record_of), &table);
-  add_dynamic_row(experiment, section, kOurBPlus, dynamic_of_ours<OurBPlus>(experiment, folder(), record_of), &table);
+  add_dynamic_row(experiment, section, kOurCo,
+                  dynamic_of_ours<OurCo>(experiment, folder(), record_of), &table);
+  add_dynamic_row(experiment, section, kOurBPlus,
+                  dynamic_of_ours<OurBPlus>(experiment, folder(), record_of), &table);
   Contestants opponents;
   std::vector<std::string> not_built;
   add_opponents(&opponents, Durability::kNone, &not_built);
@@ -280,9 +295,11 @@ void run_dynamic_with(const TreeExperiment &experiment, const char *section, con
 
 void run_static(const TreeExperiment &experiment) {
   const MemoryLimit limit(experiment.memory_bytes);
-  std::printf("\nRandom searches, page cache forgotten, %llu records of %zu bytes, %llu searches (thesis, table 5.1)\n",
-              static_cast<unsigned long long>(experiment.records), sizeof(Record),
-              static_cast<unsigned long long>(experiment.searches));
+  std::printf(
+      "\nRandom searches, page cache forgotten, %llu records of %zu bytes, %llu searches (thesis, "
+      "table 5.1)\n",
+      static_cast<unsigned long long>(experiment.records), sizeof(Record),
+      static_cast<unsigned long long>(experiment.searches));
   if (limit.is_available()) {
     std::printf("The searching process may use %s MiB of memory.\n",
                 number(static_cast<double>(experiment.memory_bytes) / (1 << 20)).c_str());
@@ -294,12 +311,16 @@ void run_static(const TreeExperiment &experiment) {
   blocks.insert(blocks.end(), serial_block_sizes().begin() + 1, serial_block_sizes().end());
   for (const std::size_t block_bytes : blocks) {
     const Shared<SearchCost> cost;
-    const std::string folder = experiment.scratch->subfolder("static-" + std::to_string(block_bytes));
+    const std::string folder =
+        experiment.scratch->subfolder("static-" + std::to_string(block_bytes));
     run_alone([&] {
       MappedFile file(folder + "/tree", file_bytes(experiment.records));
       const auto tree = make_serial_tree(block_bytes, file.arena());
-      // In order the B+-tree is packed, in blocks that follow one another; the cache-oblivious one would move records 190 times.
-      const RecordOf random_order = [&](std::uint64_t i) { return make_record(experiment.seed, i); };
+      // In order the B+-tree is packed, in blocks that follow one another; the cache-oblivious one
+      // would move records 190 times.
+      const RecordOf random_order = [&](std::uint64_t i) {
+        return make_record(experiment.seed, i);
+      };
       const RecordOf record_of = block_bytes == 0 ? random_order : RecordOf(ordered_record);
       for (std::uint64_t i = 0; i < experiment.records; ++i) tree->insert(record_of(i));
       file.drop_cache();
@@ -314,14 +335,16 @@ void run_static(const TreeExperiment &experiment) {
   const Shared<SearchCost> co, bplus;
   static_of_ours<OurCo>(experiment, experiment.scratch->subfolder("static-ours-co"), limit, &*co);
   add_static_row(experiment, kOurCo, *co, limit.is_available(), &table);
-  static_of_ours<OurBPlus>(experiment, experiment.scratch->subfolder("static-ours-bplus"), limit, &*bplus);
+  static_of_ours<OurBPlus>(experiment, experiment.scratch->subfolder("static-ours-bplus"), limit,
+                           &*bplus);
   add_static_row(experiment, kOurBPlus, *bplus, limit.is_available(), &table);
   table.print();
 }
 
 void run_dynamic(const TreeExperiment &experiment) {
-  std::printf("\nRandom inserts, a scan of all, searches: %llu records of %zu bytes (thesis, table 5.2)\n",
-              static_cast<unsigned long long>(experiment.records), sizeof(Record));
+  std::printf(
+      "\nRandom inserts, a scan of all, searches: %llu records of %zu bytes (thesis, table 5.2)\n",
+      static_cast<unsigned long long>(experiment.records), sizeof(Record));
   const auto sizes = serial_block_sizes();
   run_dynamic_with(
       experiment, "dynamic", [&](std::uint64_t i) { return make_record(experiment.seed, i); },
@@ -331,7 +354,8 @@ void run_dynamic(const TreeExperiment &experiment) {
 void run_in_order(const TreeExperiment &experiment) {
   std::printf("\nInserts in the order of keys: %llu records of %zu bytes (thesis, table 5.3)\n",
               static_cast<unsigned long long>(experiment.records), sizeof(Record));
-  run_dynamic_with(experiment, "in-order", ordered_record, serial_block_sizes().subspan(1, 1));  // 4 KiB, as there
+  // 4 KiB, as there
+  run_dynamic_with(experiment, "in-order", ordered_record, serial_block_sizes().subspan(1, 1));
 }
 
 }  // namespace tmh::bench

@@ -19,27 +19,31 @@ namespace tmh::bench {
 
 namespace {
 
-constexpr std::array<std::size_t, 9> kBlockSizes = {2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 524288};
+constexpr std::array<std::size_t, 9> kBlockSizes = {2048,  4096,   8192,   16384, 32768,
+                                                    65536, 131072, 262144, 524288};
 
 template <std::size_t kBlockBytes>
-using BPlus =
-    trees::BPlusTree<std::uint64_t, Value, kBlockBytes, ArenaAllocator<std::byte>, trees::ValuePlace::kInSlot>;
-using Co = trees::CoBTree<std::uint64_t, Value, ArenaAllocator<std::byte>, trees::ValuePlace::kInSlot>;
+using BPlus = trees::BPlusTree<std::uint64_t, Value, kBlockBytes, ArenaAllocator<std::byte>,
+                               trees::ValuePlace::kInSlot>;
+using Co =
+    trees::CoBTree<std::uint64_t, Value, ArenaAllocator<std::byte>, trees::ValuePlace::kInSlot>;
 
 // The tree's object lies in the file as well; nobody destroys it: the file goes with its folder.
 template <class Tree>
 class Serial final : public SerialTree {
  public:
   explicit Serial(Arena *arena)
-      : tree_(::new (arena->allocate(sizeof(Tree), alignof(Tree))) Tree(ArenaAllocator<std::byte>(arena))) {}
+      : tree_(::new (arena->allocate(sizeof(Tree), alignof(Tree)))
+                  Tree(ArenaAllocator<std::byte>(arena))) {}
   void insert(const Record &record) override { tree_->insert(record.key, record.value); }
   [[nodiscard]] bool find(std::uint64_t key) const override { return finds(*tree_, key); }
   [[nodiscard]] std::uint64_t count_by_scan() const override {
     std::uint64_t records = 0, sum = 0;
-    tree_->scan(0, std::numeric_limits<std::uint64_t>::max(), [&](std::uint64_t, const Value &value) {
-      sum += static_cast<std::uint64_t>(value[0]);
-      ++records;
-    });
+    tree_->scan(0, std::numeric_limits<std::uint64_t>::max(),
+                [&](std::uint64_t, const Value &value) {
+                  sum += static_cast<std::uint64_t>(value[0]);
+                  ++records;
+                });
     benchmark::DoNotOptimize(sum);
     return records;
   }
@@ -51,14 +55,17 @@ class Serial final : public SerialTree {
 template <std::size_t kIndex = 0>
 std::unique_ptr<SerialTree> make_bplus(std::size_t block_bytes, Arena *arena) {
   if constexpr (kIndex < kBlockSizes.size()) {
-    if (block_bytes == kBlockSizes[kIndex]) return std::make_unique<Serial<BPlus<kBlockSizes[kIndex]>>>(arena);
+    if (block_bytes == kBlockSizes[kIndex])
+      return std::make_unique<Serial<BPlus<kBlockSizes[kIndex]>>>(arena);
     return make_bplus<kIndex + 1>(block_bytes, arena);
   } else {
     throw std::invalid_argument("no B+-tree was compiled with blocks of that size");
   }
 }
 
-[[noreturn]] void fail(const std::string &what) { throw std::system_error(errno, std::generic_category(), what); }
+[[noreturn]] void fail(const std::string &what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
 
 int make_file(const std::string &path, std::uint64_t bytes) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -77,8 +84,10 @@ std::byte *map_file(int fd, std::uint64_t bytes) {
 
 }  // namespace
 
-MappedFile::MappedFile(const std::string &path, std::uint64_t bytes) : MappedFile(make_file(path, bytes), bytes) {}
-MappedFile::MappedFile(int fd, std::uint64_t bytes) : fd_(fd), bytes_(bytes), arena_(map_file(fd, bytes), bytes) {}
+MappedFile::MappedFile(const std::string &path, std::uint64_t bytes)
+    : MappedFile(make_file(path, bytes), bytes) {}
+MappedFile::MappedFile(int fd, std::uint64_t bytes)
+    : fd_(fd), bytes_(bytes), arena_(map_file(fd, bytes), bytes) {}
 MappedFile::~MappedFile() {
   (void)::munmap(arena_.data(), bytes_);
   (void)::close(fd_);

@@ -1,6 +1,8 @@
-// bench/support/trees_serial.h -- the trees of examples/trees/ as serial code in a mapped file, as in the thesis before LIBXAC.
-// Shape:     records of 8 + 512 bytes, all in the trees' own blocks (no value lies beside), so that a block size means what it says.
-//            MappedFile: a file mapped MAP_SHARED with an arena in it. Its tree lives as long as the mapping.
+// bench/support/trees_serial.h -- the trees of examples/trees/ as serial code in a mapped file, as
+// in the thesis before LIBXAC.
+// Shape:     records of 8 + 512 bytes, all in the trees' own blocks (no value lies beside), so that
+//            a block size means what it says. MappedFile: a file mapped MAP_SHARED with an arena in
+//            it. Its tree lives as long as the mapping.
 // Source:    <papers/memory-mapped-transactions>, section 5.2.
 #pragma once
 
@@ -26,7 +28,8 @@ class MappedFile {
   MappedFile(const MappedFile &) = delete;
   MappedFile &operator=(const MappedFile &) = delete;
   [[nodiscard]] Arena *arena() noexcept { return &arena_; }
-  // Writes everything to disk and forgets it: the next access reads the device. Nobody else may have the file mapped.
+  // Writes everything to disk and forgets it: the next access reads the device. Nobody else may
+  // have the file mapped.
   void drop_cache();
 
  private:
@@ -54,9 +57,11 @@ class SerialTree {
   [[nodiscard]] virtual bool find(std::uint64_t key) const = 0;
   [[nodiscard]] virtual std::uint64_t count_by_scan() const = 0;  // reads a word of every value
 };
-// block_bytes 0: the cache-oblivious B-tree; else the B+-tree, with one of serial_block_sizes(). Throws std::invalid_argument.
+// block_bytes 0: the cache-oblivious B-tree; else the B+-tree, with one of serial_block_sizes().
+// Throws std::invalid_argument.
 [[nodiscard]] std::unique_ptr<SerialTree> make_serial_tree(std::size_t block_bytes, Arena *arena);
 [[nodiscard]] std::span<const std::size_t> serial_block_sizes() noexcept;
-[[nodiscard]] std::string serial_tree_name(std::size_t block_bytes);  // "CO B-tree", "B+-tree, 4 KiB"
+// "CO B-tree", "B+-tree, 4 KiB"
+[[nodiscard]] std::string serial_tree_name(std::size_t block_bytes);
 
 }  // namespace tmh::bench

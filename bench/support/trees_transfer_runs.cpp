@@ -1,9 +1,12 @@
-// bench/support/trees_transfer_runs.cpp -- is the cache-oblivious B-tree still cache-oblivious under our engine? Transfers counted.
-// Shape:   searches: trees with traced keys and values of 8 bytes, built by random inserts; memory for an eighth of the tree, blocks of 64
-//          bytes to 256 KiB. Serially the place of a byte is its offset. Under the engine two processes insert, each transaction one
-//          record; then one of them, which has its private copies of pages still mapped, searches in a query: a byte's place is
-//          its page's, and private pages are nobody's neighbours (PagePlaces).
-//          inserts: pages touched and copied as the thesis's mechanism counts them, pages and lines as the engine counts them in an exact
+// bench/support/trees_transfer_runs.cpp -- is the cache-oblivious B-tree still cache-oblivious
+// under our engine? Transfers counted.
+// Shape:   searches: trees with traced keys and values of 8 bytes, built by random inserts; memory
+//          for an eighth of the tree, blocks of 64 bytes to 256 KiB. Serially the place of a byte
+//          is its offset. Under the engine two processes insert, each transaction one record; then
+//          one of them, which has its private copies of pages still mapped, searches in a query: a
+//          byte's place is its page's, and private pages are nobody's neighbours (PagePlaces).
+//          inserts: pages touched and copied as the thesis's mechanism counts them, pages and lines
+//                   as the engine counts them in an exact
 //          mode; records of 8 + 512 bytes.
 #include <cstdio>
 #include <string>
@@ -44,11 +47,13 @@ struct SearchTransfers {
 
 // The same searches through one cache for each block size; half of them warm it up.
 template <class Tree, class PlaceOf>
-SearchTransfers count_search(const TreeExperiment &experiment, const Tree &tree, const PlaceOf &place_of) {
+SearchTransfers count_search(const TreeExperiment &experiment, const Tree &tree,
+                             const PlaceOf &place_of) {
   std::vector<BlockCache> caches;
   for (const std::uint64_t block_bytes : kBlockSizes) {
     // At least four blocks, or the largest would not fit at all.
-    caches.emplace_back(block_bytes, std::max(experiment.records * kMemoryBytesPerRecord, 4 * block_bytes));
+    caches.emplace_back(block_bytes,
+                        std::max(experiment.records * kMemoryBytesPerRecord, 4 * block_bytes));
   }
   Random random(experiment.seed + 2);
   std::vector<const void *> trace;
@@ -66,7 +71,8 @@ SearchTransfers count_search(const TreeExperiment &experiment, const Tree &tree,
   }
   SearchTransfers counted;
   for (std::size_t i = 0; i < kBlockSizeCount; ++i) {
-    counted.per_search[i] = static_cast<double>(caches[i].transfers()) / static_cast<double>(experiment.searches);
+    counted.per_search[i] =
+        static_cast<double>(caches[i].transfers()) / static_cast<double>(experiment.searches);
   }
   return counted;
 }
@@ -78,14 +84,16 @@ SearchTransfers search_serially(const TreeExperiment &experiment) {
     const std::string folder = experiment.scratch->subfolder("transfers");
     MappedFile file(folder + "/tree", (std::uint64_t{64} << 20) + experiment.records * 256);
     Tree tree{ArenaAllocator<std::byte>(file.arena())};
-    for (std::uint64_t i = 0; i < experiment.records; ++i) tree.insert({make_record(experiment.seed, i).key}, i);
+    for (std::uint64_t i = 0; i < experiment.records; ++i)
+      tree.insert({make_record(experiment.seed, i).key}, i);
     const std::byte *data = file.arena()->data();
     const std::uint64_t used = file.arena()->used_bytes();
-    *counted = count_search(experiment, tree, [&](const void *address, std::vector<BlockCache> *caches) {
-      const auto *byte = static_cast<const std::byte *>(address);
-      if (byte < data || byte >= data + used) return;  // the caller's key
-      for (BlockCache &cache : *caches) cache.touch(static_cast<std::uint64_t>(byte - data));
-    });
+    *counted =
+        count_search(experiment, tree, [&](const void *address, std::vector<BlockCache> *caches) {
+          const auto *byte = static_cast<const std::byte *>(address);
+          if (byte < data || byte >= data + used) return;  // the caller's key
+          for (BlockCache &cache : *caches) cache.touch(static_cast<std::uint64_t>(byte - data));
+        });
   });
   return *counted;
 }
@@ -109,12 +117,15 @@ SearchTransfers search_in_a_domain(const TreeExperiment &experiment, const std::
         // So that every page of the tree is in memory and pagemap says what it is.
         std::uint64_t records = 0;
         for (auto at = tree->begin(); at != tree->end(); ++at) ++records;
-        if (records != experiment.records) throw std::runtime_error("a tree holds another number of records");
+        if (records != experiment.records)
+          throw std::runtime_error("a tree holds another number of records");
         const PagePlaces places(segment.data(), segment.size_bytes());
-        *counted = count_search(experiment, *tree, [&](const void *address, std::vector<BlockCache> *caches) {
-          if (!places.contains(address)) return;
-          for (BlockCache &cache : *caches) cache.touch(places.place(address));
-        });
+        *counted = count_search(experiment, *tree,
+                                [&](const void *address, std::vector<BlockCache> *caches) {
+                                  if (!places.contains(address)) return;
+                                  for (BlockCache &cache : *caches)
+                                    cache.touch(places.place(address));
+                                });
         counted->private_share = places.private_share();
       });
     }
@@ -124,8 +135,8 @@ SearchTransfers search_in_a_domain(const TreeExperiment &experiment, const std::
   return *counted;
 }
 
-void add_search_row(const TreeExperiment &experiment, const std::string &tree, const SearchTransfers &counted,
-                    Table *table) {
+void add_search_row(const TreeExperiment &experiment, const std::string &tree,
+                    const SearchTransfers &counted, Table *table) {
   std::vector<std::string> cells = {tree};
   for (std::size_t i = 0; i < kBlockSizeCount; ++i) {
     cells.push_back(number(counted.per_search[i]));
@@ -140,11 +151,12 @@ void add_search_row(const TreeExperiment &experiment, const std::string &tree, c
 }
 
 struct InsertTransfers {
-  double pages_touched = 0, pages_written = 0, lines_written = 0;  // per insert; lines_written 0: not counted
+  // per insert; lines_written 0: not counted
+  double pages_touched = 0, pages_written = 0, lines_written = 0;
 };
 
-void add_insert_row(const TreeExperiment &experiment, const std::string &tree, const InsertTransfers &counted,
-                    Table *table) {
+void add_insert_row(const TreeExperiment &experiment, const std::string &tree,
+                    const InsertTransfers &counted, Table *table) {
   table->add({tree, number(counted.pages_touched), number(counted.pages_written),
               counted.lines_written > 0 ? number(counted.lines_written) : "-"});
   experiment.report->add("insert-transfers", Json{{"tree", tree},
@@ -163,7 +175,8 @@ InsertTransfers insert_on_thesis(const TreeExperiment &experiment, const std::st
     ThesisMechanism mechanism(folder, folder + "/home", pages);
     Arena arena(mechanism.data(), pages * kPageBytes);
     mechanism.begin();
-    auto *tree = ::new (arena.allocate(sizeof(Tree), alignof(Tree))) Tree(ArenaAllocator<std::byte>(&arena));
+    auto *tree =
+        ::new (arena.allocate(sizeof(Tree), alignof(Tree))) Tree(ArenaAllocator<std::byte>(&arena));
     mechanism.end();
     const ThesisMechanism::Counters before = mechanism.counters();
     for (std::uint64_t i = 0; i < experiment.records; ++i) {
@@ -176,14 +189,16 @@ InsertTransfers insert_on_thesis(const TreeExperiment &experiment, const std::st
     const auto inserts = static_cast<double>(experiment.records);
     const auto copied = static_cast<double>(after.pages_copied - before.pages_copied);
     // A page that is written costs a signal for its read as well.
-    counted->pages_touched = (static_cast<double>(after.signals - before.signals) - copied) / inserts;
+    counted->pages_touched =
+        (static_cast<double>(after.signals - before.signals) - copied) / inserts;
     counted->pages_written = copied / inserts;
   });
   return *counted;
 }
 
 template <class Tree>
-InsertTransfers insert_in_a_domain(const TreeExperiment &experiment, const Mode &mode, const std::string &folder) {
+InsertTransfers insert_in_a_domain(const TreeExperiment &experiment, const Mode &mode,
+                                   const std::string &folder) {
   const Shared<InsertTransfers> counted;
   run_alone([&] {
     Domain domain = open_domain(mode, folder);
@@ -196,10 +211,12 @@ InsertTransfers insert_in_a_domain(const TreeExperiment &experiment, const Mode 
     }
     const Counters after = domain.counters();
     const auto inserts = static_cast<double>(experiment.records);
-    counted->pages_written = static_cast<double>(after.pages_written - before.pages_written) / inserts;
+    counted->pages_written =
+        static_cast<double>(after.pages_written - before.pages_written) / inserts;
     // In an exact mode the read set is every page that was touched, those written among them.
     counted->pages_touched = static_cast<double>(after.pages_read - before.pages_read) / inserts;
-    counted->lines_written = static_cast<double>(after.lines_written - before.lines_written) / inserts;
+    counted->lines_written =
+        static_cast<double>(after.lines_written - before.lines_written) / inserts;
     domain.close();
   });
   return *counted;
@@ -209,23 +226,29 @@ void run_search_transfers(const TreeExperiment &experiment) {
   using Serially = ArenaAllocator<std::byte>;
   using InADomain = allocator<std::byte>;
   std::printf(
-      "\nBlock transfers of a search, %llu records of 16 bytes, memory for an eighth (thesis, section 6.1 item 6)\n",
+      "\nBlock transfers of a search, %llu records of 16 bytes, memory for an eighth (thesis, "
+      "section 6.1 item 6)\n",
       static_cast<unsigned long long>(experiment.records));
   std::vector<std::string> head = {"tree"};
-  for (const std::uint64_t block_bytes : kBlockSizes) head.push_back(std::to_string(block_bytes) + " B");
+  for (const std::uint64_t block_bytes : kBlockSizes)
+    head.push_back(std::to_string(block_bytes) + " B");
   head.emplace_back("private pages");
   Table table(head);
   add_search_row(experiment, "CO B-tree", search_serially<TracedCo<Serially>>(experiment), &table);
   add_search_row(experiment, "tmh, CO B-tree",
-                 search_in_a_domain<TracedCo<InADomain>>(experiment, experiment.scratch->subfolder("transfers-co")),
+                 search_in_a_domain<TracedCo<InADomain>>(
+                     experiment, experiment.scratch->subfolder("transfers-co")),
                  &table);
-  add_search_row(experiment, "B+-tree, 0.5 KiB", search_serially<TracedBPlus<512, Serially>>(experiment), &table);
-  add_search_row(experiment, "B+-tree, 4 KiB", search_serially<TracedBPlus<4096, Serially>>(experiment), &table);
-  add_search_row(experiment, "B+-tree, 64 KiB", search_serially<TracedBPlus<65536, Serially>>(experiment), &table);
-  add_search_row(
-      experiment, "tmh, B+-tree, 4 KiB",
-      search_in_a_domain<TracedBPlus<4096, InADomain>>(experiment, experiment.scratch->subfolder("transfers-bplus")),
-      &table);
+  add_search_row(experiment, "B+-tree, 0.5 KiB",
+                 search_serially<TracedBPlus<512, Serially>>(experiment), &table);
+  add_search_row(experiment, "B+-tree, 4 KiB",
+                 search_serially<TracedBPlus<4096, Serially>>(experiment), &table);
+  add_search_row(experiment, "B+-tree, 64 KiB",
+                 search_serially<TracedBPlus<65536, Serially>>(experiment), &table);
+  add_search_row(experiment, "tmh, B+-tree, 4 KiB",
+                 search_in_a_domain<TracedBPlus<4096, InADomain>>(
+                     experiment, experiment.scratch->subfolder("transfers-bplus")),
+                 &table);
   table.print();
 }
 
@@ -234,25 +257,29 @@ void run_insert_transfers(const TreeExperiment &experiment) {
   using InADomain = allocator<std::byte>;
   std::printf("\nPages and lines of an insert, records of %zu bytes\n", sizeof(Record));
   Table table({"tree", "pages touched", "pages written", "lines written"});
-  const auto folder = [&](const std::string &name) { return experiment.scratch->subfolder("inserts-" + name); };
+  const auto folder = [&](const std::string &name) {
+    return experiment.scratch->subfolder("inserts-" + name);
+  };
   add_insert_row(experiment, "thesis's mechanism, CO B-tree",
-                 insert_on_thesis<trees::CoBTree<std::uint64_t, Value, Serially>>(experiment, folder("thesis-co")),
+                 insert_on_thesis<trees::CoBTree<std::uint64_t, Value, Serially>>(
+                     experiment, folder("thesis-co")),
                  &table);
   add_insert_row(experiment, "thesis's mechanism, B+-tree, 4 KiB",
-                 insert_on_thesis<trees::BPlusTree<std::uint64_t, Value, kPageBytes, Serially>>(experiment,
-                                                                                                folder("thesis-bplus")),
+                 insert_on_thesis<trees::BPlusTree<std::uint64_t, Value, kPageBytes, Serially>>(
+                     experiment, folder("thesis-bplus")),
                  &table);
   for (const Mode &mode : available_modes(experiment.scratch->path())) {
     if (mode.keeps_pages || mode.detection != Detection::kLazy)
       continue;  // hot pages are counted as read without a touch
     add_insert_row(experiment, "tmh " + mode.name + ", CO B-tree",
-                   insert_in_a_domain<trees::CoBTree<std::uint64_t, Value, InADomain>>(experiment, mode,
-                                                                                       folder(mode.name + "-co")),
+                   insert_in_a_domain<trees::CoBTree<std::uint64_t, Value, InADomain>>(
+                       experiment, mode, folder(mode.name + "-co")),
                    &table);
-    add_insert_row(experiment, "tmh " + mode.name + ", B+-tree, 4 KiB",
-                   insert_in_a_domain<trees::BPlusTree<std::uint64_t, Value, kPageBytes, InADomain>>(
-                       experiment, mode, folder(mode.name + "-bplus")),
-                   &table);
+    add_insert_row(
+        experiment, "tmh " + mode.name + ", B+-tree, 4 KiB",
+        insert_in_a_domain<trees::BPlusTree<std::uint64_t, Value, kPageBytes, InADomain>>(
+            experiment, mode, folder(mode.name + "-bplus")),
+        &table);
     break;  // the first exact one says it
   }
   table.print();

@@ -26,7 +26,8 @@ void BlockCache::touch(std::uint64_t place) {
 }
 
 PagePlaces::PagePlaces(const std::byte *data, std::uint64_t bytes) : data_(data), bytes_(bytes) {
-  // Documentation/admin-guide/mm/pagemap.rst: bit 63 present, bit 61 a page of a file or shared memory.
+  // Documentation/admin-guide/mm/pagemap.rst: bit 63 present, bit 61 a page of a file or shared
+  // memory.
   constexpr std::uint64_t kPresent = std::uint64_t{1} << 63, kOfFile = std::uint64_t{1} << 61;
   const std::uint64_t pages = bytes / kPageBytes;
   std::vector<std::uint64_t> entries(pages);
@@ -56,13 +57,16 @@ bool PagePlaces::contains(const void *address) const noexcept {
 std::uint64_t PagePlaces::place(const void *address) const noexcept {
   const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte *>(address) - data_);
   if (!is_private_[offset / kPageBytes]) return offset;
-  // Far apart, so that no two share a block of any size in question; the bit keeps them away from the file.
+  // Far apart, so that no two share a block of any size in question; the bit keeps them away from
+  // the file.
   constexpr std::uint64_t kElsewhere = std::uint64_t{1} << 62, kApart = std::uint64_t{1} << 24;
   return kElsewhere + offset / kPageBytes * kApart + offset % kPageBytes;
 }
 
 double PagePlaces::private_share() const noexcept {
-  return pages_present_ == 0 ? 0 : static_cast<double>(pages_private_) / static_cast<double>(pages_present_);
+  return pages_present_ == 0
+             ? 0
+             : static_cast<double>(pages_private_) / static_cast<double>(pages_present_);
 }
 
 }  // namespace tmh::bench

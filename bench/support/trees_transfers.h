@@ -1,6 +1,8 @@
-// bench/support/trees_transfers.h -- how many blocks a search moves, for blocks of several sizes at once: the model of thesis 5.1.
-// Shape:     the trees run with TracedKey; each comparison tells where the stored key lies. A BlockCache for each block size, least
-//            recently used out first, counts what is not there.
+// bench/support/trees_transfers.h -- how many blocks a search moves, for blocks of several sizes at
+// once: the model of thesis 5.1.
+// Shape:     the trees run with TracedKey; each comparison tells where the stored key lies. A
+//            BlockCache for each block size, least recently used out first, counts what is not
+//            there.
 // Source:    <papers/memory-mapped-transactions>, sections 5.1 and 6.1 item 6.
 #pragma once
 
@@ -43,8 +45,8 @@ class BlockCache {
   std::unordered_map<std::uint64_t, std::list<std::uint64_t>::iterator> held_;
 };
 
-// Where the pages of a mapping really lie: a page that shows its file is at its offset there; a private copy is somewhere else, next to
-// nothing. Read once from /proc/self/pagemap.
+// Where the pages of a mapping really lie: a page that shows its file is at its offset there; a
+// private copy is somewhere else, next to nothing. Read once from /proc/self/pagemap.
 class PagePlaces {
  public:
   PagePlaces(const std::byte *data, std::uint64_t bytes);

@@ -20,18 +20,21 @@ namespace {
 constexpr char kOk = 'k', kError = 'e';         // first byte of every reply
 constexpr std::size_t kMessageBytesMax = 4096;  // an error text is cut to this
 
-// The parent's ends. A later child inherits them and must close them, or the earlier worker would never see its parent
-// close the socket or die.
+// The parent's ends. A later child inherits them and must close them, or the earlier worker would
+// never see its parent close the socket or die.
 std::vector<int> &parent_sockets() {
   static std::vector<int> sockets;
   return sockets;
 }
 
-[[noreturn]] void fail(const char *what) { throw std::system_error(errno, std::generic_category(), what); }
+[[noreturn]] void fail(const char *what) {
+  throw std::system_error(errno, std::generic_category(), what);
+}
 
 void send_all(int socket, const void *data, std::size_t bytes) {
   // SEQPACKET: whole or not at all. NOSIGNAL: a dead peer is an error to report, not a SIGPIPE.
-  if (::send(socket, data, bytes, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes)) fail("send to a worker");
+  if (::send(socket, data, bytes, MSG_NOSIGNAL) != static_cast<ssize_t>(bytes))
+    fail("send to a worker");
 }
 
 ssize_t receive_message(int socket, void *data, std::size_t bytes) {
@@ -77,7 +80,9 @@ WorkerProcess::~WorkerProcess() {
   }
 }
 
-void WorkerProcess::send(const void *data, std::size_t bytes) const { send_all(socket_, data, bytes); }
+void WorkerProcess::send(const void *data, std::size_t bytes) const {
+  send_all(socket_, data, bytes);
+}
 
 void WorkerProcess::receive(void *data, std::size_t bytes) const {
   std::vector<char> message(1 + std::max(bytes, kMessageBytesMax));

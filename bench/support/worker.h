@@ -1,9 +1,10 @@
 // bench/support/worker.h -- a process that measures on request.
-// Shape:     one worker per variant. Each opens its own domain in its own process, so that a variant inherits neither the
-//            mappings nor the signal action of another; while one measures, the others sleep in recv(2). The parent asks
-//            them in turn, round by round, so that noise hits all variants alike.
-// Sharing:   requests and replies are trivially copyable and travel over a socket pair. A worker ends when its parent
-//            closes the socket or dies.
+// Shape:     one worker per variant. Each opens its own domain in its own process, so that a
+//            variant inherits neither the mappings nor the signal action of another; while one
+//            measures, the others sleep in recv(2). The parent asks them in turn, round by round,
+//            so that noise hits all variants alike.
+// Sharing:   requests and replies are trivially copyable and travel over a socket pair. A worker
+//            ends when its parent closes the socket or dies.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,8 @@ class WorkerProcess {
   // For the child's side.
   static void reply(int socket, const void *data, std::size_t bytes);
   static void reply_error(int socket, const std::string &message);
-  [[nodiscard]] static bool next_request(int socket, void *data, std::size_t bytes);  // false: the parent is done
+  // false: the parent is done
+  [[nodiscard]] static bool next_request(int socket, void *data, std::size_t bytes);
 
  private:
   int socket_ = -1;
@@ -42,7 +44,8 @@ class Worker {
 
  public:
   using Handler = std::function<Reply(const Request &)>;
-  // `start` runs in the child. What it throws makes the worker unavailable, with what() as the reason.
+  // `start` runs in the child. What it throws makes the worker unavailable, with what() as the
+  // reason.
   explicit Worker(const std::function<Handler()> &start)
       : process_([&start](int socket) {
           Handler handler;

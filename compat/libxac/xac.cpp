@@ -1,13 +1,17 @@
 // compat/libxac/xac.cpp -- the thesis's C interface (xac.h) over the C++ one.
-// Shape:     one process-wide session: a domain, its raw segments by name, and the heap segment once somebody needs it.
-// Invariant: no exception leaves an extern "C" function; each becomes a negative Errc, kept per thread for xLastError(), with its text.
-// Sharing:   g_session is published by xInit, one at a time, and taken back by xShutdown. A thread keeps the
-//            session that it has called last, so a call that another thread's xShutdown overtakes goes on with a closed domain, which
-//            says so, and never with memory that is gone. A process that ends without xShutdown is for the others one that died: they
+// Shape:     one process-wide session: a domain, its raw segments by name, and the heap segment
+//            once somebody needs it.
+// Invariant: no exception leaves an extern "C" function; each becomes a negative Errc, kept per
+//            thread for xLastError(), with its text.
+// Sharing:   g_session is published by xInit, one at a time, and taken back by xShutdown. A thread
+//            keeps the session that it has called last, so a call that another thread's xShutdown
+//            overtakes goes on with a closed domain, which says so, and never with memory that is
+//            gone. A process that ends without xShutdown is for the others one that died: they
 //            clean up after it.
-// Locks:     Session::mutex is the last in the order: the library's own locks (a running instance is one) are taken first,
-//            so no function of tmh:: is called under it.
-// Contexts:  not in signal handlers. After fork the child is refused (kDetached) until it calls xInit itself.
+// Locks:     Session::mutex is the last in the order: the library's own locks (a running instance
+//            is one) are taken first, so no function of tmh:: is called under it.
+// Contexts:  not in signal handlers. After fork the child is refused (kDetached) until it calls
+//            xInit itself.
 // Source:    thesis, table 2.1 and sections 2.1 to 2.3.
 #include <xac.h>
 
@@ -39,7 +43,8 @@ constexpr const char *kHeapName = "heap.tmh";
 
 struct Session {
   tmh::Domain domain;
-  std::mutex mutex;                         // guards `segments`; never taken by xbegin, xend and their like
+  // guards `segments`; never taken by xbegin, xend and their like
+  std::mutex mutex;
   std::map<std::string, Segment> segments;  // an empty handle: being mapped just now
   // Changed by xInit and inside an instance only: that makes it one thread at a time.
   Segment heap;
@@ -50,13 +55,17 @@ struct Session {
 struct Owner {
   std::mutex mutex;  // of `session`, and of changing g_session; nothing is called under it
   std::shared_ptr<Session> session;
-  Owner *parents = nullptr;  // kept for ever, with what a thread may have been changing in it: see note_fork()
+  // kept for ever, with what a thread may have been changing in it: see note_fork()
+  Owner *parents = nullptr;
 };
 
-// Never destroyed: a destructor at exit would run while other threads may still be inside a transaction.
+// Never destroyed: a destructor at exit would run while other threads may still be inside a
+// transaction.
 constinit std::atomic<Session *> g_session{nullptr};
-constinit Owner *g_owner = nullptr;                 // changed by this file's initializer, and in a child
-constinit std::atomic<bool> g_forked{false};        // this process is a child that inherited g_session
+// changed by this file's initializer, and in a child
+constinit Owner *g_owner = nullptr;
+// this process is a child that inherited g_session
+constinit std::atomic<bool> g_forked{false};
 constinit std::atomic<bool> g_initializing{false};  // a thread is inside xInit
 constinit thread_local int t_last_error = 0;
 constinit thread_local char t_last_error_text[512] = {};  // empty: what xStrError() says
@@ -68,11 +77,13 @@ int fail(Errc code) noexcept {
 // text: names the file, address or value concerned; cut off where it is long.
 int fail(Errc code, const char *text) noexcept {
   (void)fail(code);
-  t_last_error_text[std::string_view(text).copy(t_last_error_text, sizeof t_last_error_text - 1)] = '\0';
+  t_last_error_text[std::string_view(text).copy(t_last_error_text, sizeof t_last_error_text - 1)] =
+      '\0';
   return t_last_error;
 }
 
-// The session that this thread has called last. Behind the thread's thread_local objects, whose destructors may call.
+// The session that this thread has called last. Behind the thread's thread_local objects, whose
+// destructors may call.
 constinit thread_local std::shared_ptr<Session> *t_own = nullptr;
 // What it holds: the only look at it that most calls need.
 constinit thread_local Session *t_session __attribute__((tls_model("initial-exec"))) = nullptr;
@@ -83,7 +94,8 @@ void forget_session(void *own) noexcept {
   delete static_cast<std::shared_ptr<Session> *>(own);
 }
 
-// Never deleted: threads that run while another is in exit() would hold a number that may be another library's by then.
+// Never deleted: threads that run while another is in exit() would hold a number that may be
+// another library's by then.
 struct ThreadEnd {
   pthread_key_t key{};
   bool is_told = pthread_key_create(&key, forget_session) == 0;
@@ -118,8 +130,9 @@ int fail_as_thrown() noexcept {
   }
 }
 
-// Runs body(session), which returns what the C function shall return; on any failure sets the error and returns it.
-// The session stays until this thread's next call: a C++ action that an end runs may be one, so body() does not use it after an end.
+// Runs body(session), which returns what the C function shall return; on any failure sets the error
+// and returns it. The session stays until this thread's next call: a C++ action that an end runs
+// may be one, so body() does not use it after an end.
 template <class Body>
 int with_session(Body &&body) noexcept {
   // acquire: pairs with the release in xInit, so that the session is seen complete.
@@ -152,23 +165,27 @@ int to_xac(tmh::Status status) noexcept {
 }
 
 void require_instance(const Session &session) {
-  if (session.domain.depth() == 0) throw tmh::Error(Errc::kEndWithoutBegin, "outside a transaction");
+  if (session.domain.depth() == 0)
+    throw tmh::Error(Errc::kEndWithoutBegin, "outside a transaction");
 }
 
-// The heap segment, mapped by the first call of this process that needs it. REQUIRES: inside an instance, or in xInit.
+// The heap segment, mapped by the first call of this process that needs it. REQUIRES: inside an
+// instance, or in xInit.
 const Segment &heap_of(Session &session) {
   if (!session.heap) session.heap = session.domain.map(kHeapName);
   return session.heap;
 }
 
-// A pointer into the heap may stand in any segment. So a heap that exists is mapped before it can be followed.
+// A pointer into the heap may stand in any segment. So a heap that exists is mapped before it can
+// be followed.
 void map_heap_if_made(Session &session) {
   struct stat status;
   if (!session.heap && ::stat((session.domain.folder() + "/" + kHeapName).c_str(), &status) == 0)
     (void)heap_of(session);
 }
 
-// In the instance that has just begun, whose snapshot holds no pointer into a heap that is made later. With an error it has not begun.
+// In the instance that has just begun, whose snapshot holds no pointer into a heap that is made
+// later. With an error it has not begun.
 void look_for_heap(Session &session) {
   const std::uint32_t made = tmh::detail::segments_made(session.domain);
   if (made == session.segments_made || session.domain.depth() > 1) [[likely]]
@@ -176,7 +193,8 @@ void look_for_heap(Session &session) {
   try {
     map_heap_if_made(session);
   } catch (const tmh::Error &error) {
-    if (error.errc() != Errc::kSegmentInUse) {  // else a program that uses the C++ interface, too, has mapped it
+    // else a program that uses the C++ interface, too, has mapped it
+    if (error.errc() != Errc::kSegmentInUse) {
       session.domain.abort();
       throw;
     }
@@ -188,7 +206,9 @@ void look_for_heap(Session &session) {
 }
 
 // One spelling per file, so that "./input.db" is "input.db".
-std::string segment_name(const char *name) { return std::filesystem::path(name).lexically_normal().string(); }
+std::string segment_name(const char *name) {
+  return std::filesystem::path(name).lexically_normal().string();
+}
 
 // Where a file of that name is, or would be made.
 std::filesystem::path real_place(std::filesystem::path file) {
@@ -202,13 +222,14 @@ std::filesystem::path real_place(std::filesystem::path file) {
 
 // By any name, also before it is made. A look that fails says no: map() looks at the file, too.
 bool is_heap_file(const Session &session, const std::string &name) {
-  const std::filesystem::path folder = session.domain.folder(), file = folder / name, heap = folder / kHeapName;
+  const std::filesystem::path folder = session.domain.folder(), file = folder / name,
+                              heap = folder / kHeapName;
   std::error_code error;
   return std::filesystem::equivalent(file, heap, error) || real_place(file) == real_place(heap);
 }
 
-// The segment that starts at the file's first byte. Another process may have mapped the file with another length: it is one
-// and the same segment, which map() extends when it is too small.
+// The segment that starts at the file's first byte. Another process may have mapped the file with
+// another length: it is one and the same segment, which map() extends when it is too small.
 Segment map_beginning(const Session &session, const std::string &name, std::uint64_t length) {
   tmh::SegmentOptions options;
   options.layout = tmh::Layout::kRaw;
@@ -232,7 +253,8 @@ bool durability_of(int flags, tmh::Durability *out) noexcept {
   }
 }
 
-// Held by the one xInit that runs. A flag and not a mutex: nobody ever waits for it, so it has no lock order.
+// Held by the one xInit that runs. A flag and not a mutex: nobody ever waits for it, so it has no
+// lock order.
 class Initializing {
  public:
   // acquire, release: each holder sees what the one before left in g_session.
@@ -248,7 +270,8 @@ class Initializing {
   bool held_;
 };
 
-// In the child. Another thread of the parent may have been changing the owner, or the session's segments: both stay as they are.
+// In the child. Another thread of the parent may have been changing the owner, or the session's
+// segments: both stay as they are.
 void note_fork() noexcept {
   // relaxed, both: the child has one thread, this one; another thread's xInit did not come along.
   g_initializing.store(false, std::memory_order_relaxed);
@@ -265,7 +288,8 @@ bool watch_forks() noexcept {
   return is_watching;
 }
 
-// While the library is loaded: a fork in the middle of a first xInit would leave the child with an initialization that nobody ends.
+// While the library is loaded: a fork in the middle of a first xInit would leave the child with an
+// initialization that nobody ends.
 [[maybe_unused]] const bool watches_early = watch_forks();
 
 // `now` instead of `before`, unless another thread has been faster.
@@ -279,7 +303,8 @@ void exchange_session(const Session *before, std::shared_ptr<Session> now) noexc
 
 // Others may stay, whose last one would do it. Not in a transaction, where the close is refused.
 int checkpoint_before_close(const Session &session) noexcept {
-  if (session.domain.durability() == tmh::Durability::kNone || session.domain.depth() != 0) return 0;
+  if (session.domain.durability() == tmh::Durability::kNone || session.domain.depth() != 0)
+    return 0;
   try {
     session.domain.checkpoint();
     return 0;
@@ -314,7 +339,8 @@ int xInit(const char *path, int flags) {
       g_session.store(nullptr, std::memory_order_relaxed);  // the parent's
       g_forked.store(false, std::memory_order_relaxed);
     }
-    if (g_session.load(std::memory_order_relaxed) != nullptr) return fail(Errc::kAlreadyInitialized);
+    if (g_session.load(std::memory_order_relaxed) != nullptr)
+      return fail(Errc::kAlreadyInitialized);
     auto session = std::make_shared<Session>();
     session->domain = tmh::Domain::open(path, options);
     map_heap_if_made(*session);  // outside a transaction, where the file may be one of zeros
@@ -327,7 +353,8 @@ int xInit(const char *path, int flags) {
 
 int xShutdown(void) {
   return with_session([](Session &session) {
-    // By another handle: other threads use the session's. Waits for their transactions, whose xend still finds the session.
+    // By another handle: other threads use the session's. Waits for their transactions, whose xend
+    // still finds the session.
     tmh::Domain closing = session.domain;
     const int not_written = checkpoint_before_close(session);
     std::error_code error;
@@ -335,7 +362,8 @@ int xShutdown(void) {
     if (why == Errc::kOk || !is_open(session.domain)) exchange_session(&session, nullptr);
     if (why == Errc::kOk) return not_written;
     char text[sizeof t_last_error_text];
-    (void)std::snprintf(text, sizeof text, "%s: %s", closing.last_error().c_str(), tmh::message(why));
+    (void)std::snprintf(text, sizeof text, "%s: %s", closing.last_error().c_str(),
+                        tmh::message(why));
     return fail(why, text);
   });
 }
@@ -346,7 +374,8 @@ void *xMmap(const char *name, size_t length) {
     if (name == nullptr || *name == '\0' || length == 0) return fail(Errc::kBadArgument);
     const std::string file = segment_name(name);
     // The heap's bytes belong to the allocator; as a raw segment they would look like user data.
-    if (is_heap_file(session, file)) throw tmh::Error(Errc::kBadArgument, file + " is the heap's file");
+    if (is_heap_file(session, file))
+      throw tmh::Error(Errc::kBadArgument, file + " is the heap's file");
     if (length % tmh::kPageBytes != 0) return fail(Errc::kMisalignedLength);
     {
       const std::lock_guard lock(session.mutex);
@@ -376,7 +405,8 @@ int xMunmap(const char *name) {
     Segment segment;
     {
       const std::lock_guard lock(session.mutex);
-      if (const auto found = session.segments.find(file); found != session.segments.end()) segment = found->second;
+      if (const auto found = session.segments.find(file); found != session.segments.end())
+        segment = found->second;
     }
     if (!segment) return fail(Errc::kNotMapped);
     session.domain.unmap(segment);
@@ -466,7 +496,8 @@ int xendQuery(void) {
 
 int setPageAccess(void *addr, int access) {
   return with_session([&](Session &session) {
-    if (addr == nullptr || (access != XAC_READ && access != XAC_READ_WRITE)) return fail(Errc::kBadArgument);
+    if (addr == nullptr || (access != XAC_READ && access != XAC_READ_WRITE))
+      return fail(Errc::kBadArgument);
     session.domain.advise(addr, access == XAC_READ ? tmh::Access::kRead : tmh::Access::kReadWrite);
     return 0;
   });
@@ -476,7 +507,8 @@ void *xMalloc(size_t bytes) {
   void *memory = nullptr;
   (void)with_session([&](Session &session) {
     require_instance(session);
-    memory = heap_of(session).allocate(std::max<size_t>(bytes, 1));  // as malloc(0) may: a pointer that can be freed
+    // as malloc(0) may: a pointer that can be freed
+    memory = heap_of(session).allocate(std::max<size_t>(bytes, 1));
     return 0;
   });
   return memory;
@@ -524,12 +556,15 @@ const char *xStrError(int code) {
       break;
   }
   // Both signs mean the same. Through unsigned, because INT_MIN has no negative.
-  const unsigned magnitude = code < 0 ? 0U - static_cast<unsigned>(code) : static_cast<unsigned>(code);
+  const unsigned magnitude =
+      code < 0 ? 0U - static_cast<unsigned>(code) : static_cast<unsigned>(code);
   return tmh::message(static_cast<Errc>(static_cast<int>(magnitude)));
 }
 
 int xLastError(void) { return t_last_error; }
 
-const char *xLastErrorText(void) { return t_last_error_text[0] != '\0' ? t_last_error_text : xStrError(t_last_error); }
+const char *xLastErrorText(void) {
+  return t_last_error_text[0] != '\0' ? t_last_error_text : xStrError(t_last_error);
+}
 
 }  // extern "C"

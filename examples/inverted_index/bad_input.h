@@ -1,4 +1,5 @@
-// examples/inverted_index/bad_input.h -- the input or the command line is at fault; found before anything ran.
+// examples/inverted_index/bad_input.h -- the input or the command line is at fault; found before
+// anything ran.
 #pragma once
 
 #include <stdexcept>

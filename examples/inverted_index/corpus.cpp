@@ -23,10 +23,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Enough to meet a zero byte in every format we know (tar, ELF, images, databases), and one read of two pages.
+// Enough to meet a zero byte in every format we know (tar, ELF, images, databases), and one read of
+// two pages.
 constexpr std::size_t kProbeBytes = 8192;
 
-constexpr std::string_view kCompressedEndings[] = {".gz", ".xz", ".bz2", ".zst", ".lzma", ".Z", ".zip"};
+constexpr std::string_view kCompressedEndings[] = {".gz",   ".xz", ".bz2", ".zst",
+                                                   ".lzma", ".Z",  ".zip"};
 
 bool has_compressed_ending(std::string_view path) {
   return std::any_of(std::begin(kCompressedEndings), std::end(kCompressedEndings),
@@ -51,7 +53,8 @@ class Collector {
     }
     if (S_ISDIR(status.st_mode)) {
       if (const int error = folder(source.path); error != 0) {
-        throw BadInput(fmt::format("cannot read the folder {}: {}", source.path, std::strerror(error)));
+        throw BadInput(
+            fmt::format("cannot read the folder {}: {}", source.path, std::strerror(error)));
       }
     } else {
       length_ = Length::kWhole;  // a file that somebody names is wanted as it is
@@ -59,7 +62,9 @@ class Collector {
     }
   }
 
-  [[nodiscard]] bool full() const noexcept { return corpus_.files_limit_reached || corpus_.bytes_limit_reached; }
+  [[nodiscard]] bool full() const noexcept {
+    return corpus_.files_limit_reached || corpus_.bytes_limit_reached;
+  }
   [[nodiscard]] Corpus take() && { return std::move(corpus_); }
 
  private:
@@ -67,7 +72,8 @@ class Collector {
   int folder(const std::string &path) {
     std::error_code error;
     std::vector<std::string> names;
-    for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+    for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+         entry.increment(error)) {
       names.push_back(entry->path().filename().string());
     }
     if (error) {
@@ -92,8 +98,8 @@ class Collector {
     } else if (!only_name_.empty() && name != only_name_) {
       // Not what this source is about: neither indexed nor skipped.
     } else if (S_ISLNK(status.st_mode)) {
-      // A link to a file counts as that file. Links to folders are not followed: the walk then ends whatever they
-      // point at, and a loop of links is only a link that leads nowhere.
+      // A link to a file counts as that file. Links to folders are not followed: the walk then ends
+      // whatever they point at, and a loop of links is only a link that leads nowhere.
       if (::stat(path.c_str(), &status) != 0 || S_ISDIR(status.st_mode)) {
         ++corpus_.skipped.links;
       } else {
@@ -109,7 +115,8 @@ class Collector {
     const File opened(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     struct stat status {};
     if (!opened) {
-      // A socket cannot be opened at all (ENXIO); everything else that fails here is a matter of permission.
+      // A socket cannot be opened at all (ENXIO); everything else that fails here is a matter of
+      // permission.
       ++(opened.error() == ENXIO ? corpus_.skipped.special : corpus_.skipped.unreadable);
       return;
     }
@@ -121,7 +128,8 @@ class Collector {
       ++corpus_.skipped.empty;
       return;
     }
-    // The endings are judged on the name alone: a compressed file is not read only to be thrown away.
+    // The endings are judged on the name alone: a compressed file is not read only to be thrown
+    // away.
     if (has_compressed_ending(path)) {
       ++corpus_.skipped.compressed;
       return;
@@ -134,24 +142,27 @@ class Collector {
     } else if (!seen_.emplace(status.st_dev, status.st_ino).second) {
       ++corpus_.skipped.repeated;
     } else {
-      add({path, static_cast<std::uint64_t>(status.st_size), static_cast<std::uint64_t>(status.st_size),
-           mtime_ns(status)});
+      add({path, static_cast<std::uint64_t>(status.st_size),
+           static_cast<std::uint64_t>(status.st_size), mtime_ns(status)});
     }
   }
 
   void add(Document document) {
-    // Limits are checked when there is one more document to leave out: exactly at the limit nothing is lost.
+    // Limits are checked when there is one more document to leave out: exactly at the limit nothing
+    // is lost.
     if (limits_.files != 0 && corpus_.documents.size() >= limits_.files) {
       corpus_.files_limit_reached = true;
       return;
     }
-    if (limits_.file_bytes != 0 && length_ == Length::kLimited && document.bytes > limits_.file_bytes) {
+    if (limits_.file_bytes != 0 && length_ == Length::kLimited &&
+        document.bytes > limits_.file_bytes) {
       document.bytes = limits_.file_bytes;
       ++corpus_.files_cut;
     }
     if (limits_.bytes != 0 && corpus_.bytes + document.bytes > limits_.bytes) {
       corpus_.bytes_limit_reached = true;
-      document.bytes = limits_.bytes - corpus_.bytes;  // the last one is cut, so that one huge file still gives input
+      // the last one is cut, so that one huge file still gives input
+      document.bytes = limits_.bytes - corpus_.bytes;
       if (document.bytes == 0) return;
     }
     corpus_.bytes += document.bytes;
@@ -175,7 +186,8 @@ std::vector<Source> default_sources() {
           {"/usr/share/perl", "", Length::kLimited}};
 }
 
-Corpus collect(const std::vector<Source> &sources, Limits limits, Missing missing, const std::function<void()> &poll) {
+Corpus collect(const std::vector<Source> &sources, Limits limits, Missing missing,
+               const std::function<void()> &poll) {
   Collector collector(limits, poll);
   for (const Source &source : sources) {
     if (collector.full()) break;
@@ -190,8 +202,10 @@ std::string changed(const Document &document) {
   if (::stat(document.path.c_str(), &status) != 0) {
     return fmt::format("{} vanished during the run: {}", document.path, std::strerror(errno));
   }
-  if (static_cast<std::uint64_t>(status.st_size) != document.file_bytes || mtime_ns(status) != document.mtime_ns) {
-    return fmt::format("{} was written to during the run, so there is nothing to compare with", document.path);
+  if (static_cast<std::uint64_t>(status.st_size) != document.file_bytes ||
+      mtime_ns(status) != document.mtime_ns) {
+    return fmt::format("{} was written to during the run, so there is nothing to compare with",
+                       document.path);
   }
   return {};
 }

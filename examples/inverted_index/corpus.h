@@ -1,7 +1,10 @@
-// examples/inverted_index/corpus.h -- finds the text files to index, in an order that depends on their paths only.
+// examples/inverted_index/corpus.h -- finds the text files to index, in an order that depends on
+// their paths only.
 // Shape:     a list of documents, and a count of everything that was found and left out, by reason.
-// Invariant: (1) the same tree and limits give the same list. (2) No file appears twice, whatever links lead to it.
-//            (3) documents hold at least one byte; `bytes` is the part to index and never grows afterwards.
+// Invariant: (1) the same tree and limits give the same list. (2) No file appears twice, whatever
+//            links lead to it.
+//            (3) documents hold at least one byte; `bytes` is the part to index and never grows
+//                afterwards.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +16,10 @@ namespace inverted_index {
 
 struct Document {
   std::string path;
-  std::uint64_t bytes = 0;       // to index: the file's size when it was found, or less for the last one under a limit
-  std::uint64_t file_bytes = 0;  // size when found; with mtime_ns it tells whether the file changed during the run
+  // to index: the file's size when it was found, or less for the last one under a limit
+  std::uint64_t bytes = 0;
+  // size when found; with mtime_ns it tells whether the file changed during the run
+  std::uint64_t file_bytes = 0;
   std::int64_t mtime_ns = 0;
 };
 
@@ -58,11 +63,12 @@ struct Source {
   Length length = Length::kLimited;  // kWhole: Limits::file_bytes does not apply
 };
 
-// What every Debian has: licences, word lists, copyright files, Perl's modules with their manual pages.
+// What every Debian has: licences, word lists, copyright files, Perl's modules with their manual
+// pages.
 [[nodiscard]] std::vector<Source> default_sources();
 
-// Collects from `sources` in order until a limit is reached. A missing source is an error (BadInput with one
-// sentence) unless `missing_ok`. `poll` is called for every entry and may throw to stop.
+// Collects from `sources` in order until a limit is reached. A missing source is an error (BadInput
+// with one sentence) unless `missing_ok`. `poll` is called for every entry and may throw to stop.
 enum class Missing : std::uint8_t { kRefuse, kSkip };
 [[nodiscard]] Corpus collect(const std::vector<Source> &sources, Limits limits, Missing missing,
                              const std::function<void()> &poll);

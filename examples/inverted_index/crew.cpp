@@ -23,19 +23,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Peers of a dead participant go on within a second (DESIGN 8); a whole minute without any unit done is a hang, not load.
+// Peers of a dead participant go on within a second (DESIGN 8); a whole minute without any unit
+// done is a hang, not load.
 constexpr double kStuckSeconds = 60;
 
-// While kills are due, progress is looked at so often that few units pass between two looks; later only to draw it.
+// While kills are due, progress is looked at so often that few units pass between two looks; later
+// only to draw it.
 constexpr int kTickMs = 1;
 constexpr int kIdleTickMs = 50;
 
-// Kills come a random moment after the look at progress, so that they do not follow the supervisor's own queries.
+// Kills come a random moment after the look at progress, so that they do not follow the
+// supervisor's own queries.
 constexpr long kKillDelayNsMax = 500'000;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
-// Counters begin with the domain's shared memory, which a volatile domain keeps when all its processes die.
+// Counters begin with the domain's shared memory, which a volatile domain keeps when all its
+// processes die.
 tmh::Counters since(const tmh::Counters &now, const tmh::Counters &before) {
   using Numbers = std::array<std::uint64_t, sizeof(tmh::Counters) / sizeof(std::uint64_t)>;
   auto numbers = std::bit_cast<Numbers>(now);
@@ -50,15 +56,17 @@ tmh::Counters since(const tmh::Counters &now, const tmh::Counters &before) {
 std::string who_is_there(const tmh::Domain &domain) {
   std::string text;
   for (const tmh::ParticipantInfo &other : domain.participants()) {
-    text += fmt::format("\n  {} (process {}): {}", other.name, other.pid,
-                        other.active ? fmt::format("in a transaction for {} us", other.age_us) : "idle");
+    text += fmt::format(
+        "\n  {} (process {}): {}", other.name, other.pid,
+        other.active ? fmt::format("in a transaction for {} us", other.age_us) : "idle");
   }
   return text;
 }
 
 }  // namespace
 
-Crew::Crew(const Options &options, std::string folder, std::uint32_t life, Signals &signals, const Ledger &ledger)
+Crew::Crew(const Options &options, std::string folder, std::uint32_t life, Signals &signals,
+           const Ledger &ledger)
     : options_(options),
       folder_(std::move(folder)),
       life_(life),
@@ -99,21 +107,23 @@ LifeTotals Crew::run(const tmh::Domain &domain, const Index &index) {
     reap();
     const Progress now = look();
     totals_.standstill_seconds = std::max(totals_.standstill_seconds, seconds_since(last_move));
-    if (now.units_done != progress.units_done || now.units_done == now.units_total) last_move = Clock::now();
+    if (now.units_done != progress.units_done || now.units_done == now.units_total)
+      last_move = Clock::now();
     progress = now;
     if (seconds_since(last_move) > kStuckSeconds) {
-      throw std::runtime_error(
-          fmt::format("no unit was done for {} seconds; participants:{}", kStuckSeconds, who_is_there(domain)));
+      throw std::runtime_error(fmt::format("no unit was done for {} seconds; participants:{}",
+                                           kStuckSeconds, who_is_there(domain)));
     }
     tell(progress);
     kill_as_planned(progress);
   }
-  totals_.work_ended_ns = static_cast<std::uint64_t>(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  totals_.work_ended_ns =
+      static_cast<std::uint64_t>(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
   progress = look();
   tell(progress);
   if (progress.units_done != progress.units_total) {
-    throw std::runtime_error(
-        fmt::format("all workers left with {} units done; there are {}", progress.units_done, progress.units_total));
+    throw std::runtime_error(fmt::format("all workers left with {} units done; there are {}",
+                                         progress.units_done, progress.units_total));
   }
   return totals_;
 }
@@ -124,11 +134,13 @@ std::uint32_t Crew::live() const noexcept {
 }
 
 void Crew::plan_kills(const Progress &progress) {
-  // Not in the last quarter: near the end a worker may leave before its kill arrives, and the kill would be lost.
+  // Not in the last quarter: near the end a worker may leave before its kill arrives, and the kill
+  // would be lost.
   const std::uint64_t last = progress.units_total - progress.units_total / 4;
   if (progress.units_done >= last) return;
   std::uniform_int_distribution<std::uint64_t> anywhere(progress.units_done, last - 1);
-  const std::uint32_t done = ledger_->kills.load(std::memory_order_relaxed);  // relaxed: only we store it
+  // relaxed: only we store it
+  const std::uint32_t done = ledger_->kills.load(std::memory_order_relaxed);
   for (std::uint32_t n = done; n < options_.worker_kills(); ++n) plan_.push_back(anywhere(random_));
   std::sort(plan_.rbegin(), plan_.rend());
 }
@@ -141,7 +153,8 @@ void Crew::start(std::size_t slot) {
   for (std::string &argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
 
-  // A new program rather than a fork: a worker shares nothing with us but the domain and the ledger.
+  // A new program rather than a fork: a worker shares nothing with us but the domain and the
+  // ledger.
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setsigmask(&attributes, &signals_.original_mask());
@@ -151,10 +164,12 @@ void Crew::start(std::size_t slot) {
   ::posix_spawnattr_setsigdefault(&attributes, &defaults);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   ::pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, "/proc/self/exe", nullptr, &attributes, pointers.data(), environ);
+  const int error =
+      ::posix_spawn(&pid, "/proc/self/exe", nullptr, &attributes, pointers.data(), environ);
   ::posix_spawnattr_destroy(&attributes);
   if (error != 0)
-    throw std::runtime_error(fmt::format("cannot start a worker (/proc/self/exe): {}", std::strerror(error)));
+    throw std::runtime_error(
+        fmt::format("cannot start a worker (/proc/self/exe): {}", std::strerror(error)));
   members_[slot] = {pid, false};
   ++totals_.workers_started;
 }
@@ -163,7 +178,8 @@ void Crew::reap() {
   for (std::size_t slot = 0; slot < members_.size(); ++slot) {
     int wait_status = 0;
     // By its own number, not "any child": other children are none of our business.
-    if (members_[slot].pid != 0 && ::waitpid(members_[slot].pid, &wait_status, WNOHANG) == members_[slot].pid) {
+    if (members_[slot].pid != 0 &&
+        ::waitpid(members_[slot].pid, &wait_status, WNOHANG) == members_[slot].pid) {
       reap(slot, wait_status);
     }
   }
@@ -175,16 +191,20 @@ void Crew::reap(std::size_t slot, int wait_status) {
     ledger_->kills.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in run()
     start(slot);
   } else if (WIFSIGNALED(wait_status) &&
-             (WTERMSIG(wait_status) == SIGINT || WTERMSIG(wait_status) == SIGTERM || WTERMSIG(wait_status) == SIGHUP)) {
-    throw Interrupted(WTERMSIG(wait_status));  // Ctrl-C reaches the whole group; the worker was only quicker than we
+             (WTERMSIG(wait_status) == SIGINT || WTERMSIG(wait_status) == SIGTERM ||
+              WTERMSIG(wait_status) == SIGHUP)) {
+    // Ctrl-C reaches the whole group; the worker was only quicker than we
+    throw Interrupted(WTERMSIG(wait_status));
   } else if (WIFSIGNALED(wait_status)) {
-    throw std::runtime_error(fmt::format("worker {} (process {}) died of signal {} ({})", slot, gone.pid,
-                                         WTERMSIG(wait_status), ::strsignal(WTERMSIG(wait_status))));
+    throw std::runtime_error(fmt::format("worker {} (process {}) died of signal {} ({})", slot,
+                                         gone.pid, WTERMSIG(wait_status),
+                                         ::strsignal(WTERMSIG(wait_status))));
   } else if (WEXITSTATUS(wait_status) != 0) {
-    throw std::runtime_error(
-        fmt::format("worker {} (process {}) ended with exit code {}", slot, gone.pid, WEXITSTATUS(wait_status)));
+    throw std::runtime_error(fmt::format("worker {} (process {}) ended with exit code {}", slot,
+                                         gone.pid, WEXITSTATUS(wait_status)));
   }
-  // Otherwise it found no work left, perhaps a moment before its kill arrived; that kill then counts for nothing.
+  // Otherwise it found no work left, perhaps a moment before its kill arrived; that kill then
+  // counts for nothing.
 }
 
 void Crew::kill_as_planned(const Progress &progress) {
@@ -195,7 +215,9 @@ void Crew::kill_as_planned(const Progress &progress) {
     }
     if (candidates.empty()) return;  // all are being replaced just now; next tick
     const std::size_t slot = candidates[random_() % candidates.size()];
-    const struct timespec delay { 0, static_cast<long>(random_() % static_cast<std::uint64_t>(kKillDelayNsMax)) };
+    const struct timespec delay {
+      0, static_cast<long>(random_() % static_cast<std::uint64_t>(kKillDelayNsMax))
+    };
     ::nanosleep(&delay, nullptr);
     ::kill(members_[slot].pid, SIGKILL);  // not reaped yet, so the number is still its own
     members_[slot].killed = true;

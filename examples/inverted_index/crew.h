@@ -1,6 +1,7 @@
-// examples/inverted_index/crew.h -- starts the workers, kills some of them, replaces those, and watches progress.
-// Invariant: no child is left when the object is gone, however it goes. After a kill of the whole domain it does not go: whoever
-//            killed has to wait for the children.
+// examples/inverted_index/crew.h -- starts the workers, kills some of them, replaces those, and
+// watches progress.
+// Invariant: no child is left when the object is gone, however it goes. After a kill of the whole
+//            domain it does not go: whoever killed has to wait for the children.
 #pragma once
 
 #include <sys/types.h>
@@ -22,13 +23,15 @@ namespace inverted_index {
 class Crew {
  public:
   // `life`: how often the whole domain was killed before.
-  Crew(const Options &options, std::string folder, std::uint32_t life, Signals &signals, const Ledger &ledger);
+  Crew(const Options &options, std::string folder, std::uint32_t life, Signals &signals,
+       const Ledger &ledger);
   Crew(const Crew &) = delete;
   Crew &operator=(const Crew &) = delete;
   ~Crew();
 
-  // Returns when every unit is done and every worker has left. Throws std::runtime_error when a worker fails by itself or
-  // nothing moves for kStuckSeconds, Interrupted on Ctrl-C. What it does stands in the ledger meanwhile; the totals are returned too.
+  // Returns when every unit is done and every worker has left. Throws std::runtime_error when a
+  // worker fails by itself or nothing moves for kStuckSeconds, Interrupted on Ctrl-C. What it does
+  // stands in the ledger meanwhile; the totals are returned too.
   LifeTotals run(const tmh::Domain &domain, const Index &index);
 
  private:
@@ -50,7 +53,8 @@ class Crew {
   const Ledger &ledger_;
   std::mt19937_64 random_;
   std::vector<Member> members_;
-  std::vector<std::uint64_t> plan_;  // unit counts at which a worker is to be killed, last one first
+  // unit counts at which a worker is to be killed, last one first
+  std::vector<std::uint64_t> plan_;
   LifeTotals totals_;
 };
 

@@ -36,8 +36,8 @@ class File {
     result.bytes.resize(bytes_max);
     std::size_t done = 0;
     while (done < bytes_max) {
-      const ::ssize_t got =
-          ::pread(descriptor_, result.bytes.data() + done, bytes_max - done, static_cast<::off_t>(offset_bytes + done));
+      const ::ssize_t got = ::pread(descriptor_, result.bytes.data() + done, bytes_max - done,
+                                    static_cast<::off_t>(offset_bytes + done));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) result.error = errno;
       if (got <= 0) break;

@@ -1,7 +1,10 @@
-// examples/inverted_index/hybrid.cpp -- workers that count words, and whoever starts, kills, replaces and checks them.
-// Shape:     a worker claims a file (pages); adds its words one by one (lines); then adds one to each of its words' number of files, all in
-//            one transaction, which is small or large as the file is: it begins at lines and goes up when it does not fit there.
-// Sharing:   what a worker tells lies in shared memory of its own, not in the domain: a killed one's totals lack its last words.
+// examples/inverted_index/hybrid.cpp -- workers that count words, and whoever starts, kills,
+// replaces and checks them.
+// Shape:     a worker claims a file (pages); adds its words one by one (lines); then adds one to
+//            each of its words' number of files, all in one transaction, which is small or large as
+//            the file is: it begins at lines and goes up when it does not fit there.
+// Sharing:   what a worker tells lies in shared memory of its own, not in the domain: a killed
+//            one's totals lack its last words.
 #include "examples/inverted_index/hybrid.h"
 
 #include <sys/mman.h>
@@ -30,7 +33,8 @@ constexpr std::size_t kLivesMax = 2048;  // workers ever started
 constexpr int kTickMs = 1;
 
 struct SiteTotals {
-  std::uint64_t line_commits, page_commits, line_aborts, page_aborts, for_capacity, for_pages, for_attempts;
+  std::uint64_t line_commits, page_commits, line_aborts, page_aborts, for_capacity, for_pages,
+      for_attempts;
   std::uint64_t de_escalations, releases, recalls, line_ns, page_ns;
 
   static SiteTotals of(const tmh::SiteReport &report) {
@@ -80,8 +84,10 @@ struct Board {
 class SharedBoard {
  public:
   SharedBoard() {
-    void *memory = ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "cannot share memory");
+    void *memory =
+        ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+      throw std::system_error(errno, std::generic_category(), "cannot share memory");
     board_ = static_cast<Board *>(memory);
   }
   ~SharedBoard() { ::munmap(board_, sizeof(Board)); }
@@ -103,11 +109,12 @@ tmh::SegmentOptions raw(std::uint64_t bytes) {
 
 // The domain and its tables, in one process.
 struct Tables {
-  Tables(const Options &options, const std::string &folder, std::uint64_t files, std::uint64_t entries,
-         const std::string &name)
+  Tables(const Options &options, const std::string &folder, std::uint64_t files,
+         std::uint64_t entries, const std::string &name)
       : domain(tmh::Domain::open(folder, hybrid_options(options, name))),
         claims(reinterpret_cast<Claims *>(domain.map("claims.raw", raw(sizeof(Claims))).data())),
-        progress(reinterpret_cast<FileProgress *>(domain.map("files.raw", raw(files * sizeof(FileProgress))).data())),
+        progress(reinterpret_cast<FileProgress *>(
+            domain.map("files.raw", raw(files * sizeof(FileProgress))).data())),
         words(domain.map("words.raw", raw(entries * sizeof(WordEntry))).data(), entries) {}
   tmh::Domain domain;
   Claims *claims;
@@ -117,8 +124,8 @@ struct Tables {
 
 class HybridWorker {
  public:
-  HybridWorker(const Options &options, Tables &tables, const std::vector<Document> &documents, std::uint32_t slot,
-               Board *board, Life *life)
+  HybridWorker(const Options &options, Tables &tables, const std::vector<Document> &documents,
+               std::uint32_t slot, Board *board, Life *life)
       : tables_(tables),
         documents_(documents),
         slot_(slot),
@@ -136,12 +143,14 @@ class HybridWorker {
   }
 
  private:
-  // file + 1, 0: none is left. A worker in the place of a killed one finds the file that that one held.
+  // file + 1, 0: none is left. A worker in the place of a killed one finds the file that that one
+  // held.
   std::uint64_t claim(bool is_done) {
     return tmh::atomically(sites_[kClaim], [&] {  // plain: claims are no fields
       std::uint64_t &held = tables_.claims->held[slot_];
       if (is_done) held = 0;
-      if (held == 0 && tables_.claims->next_file < documents_.size()) held = ++tables_.claims->next_file;
+      if (held == 0 && tables_.claims->next_file < documents_.size())
+        held = ++tables_.claims->next_file;
       return held;
     });
   }
@@ -153,8 +162,8 @@ class HybridWorker {
     each_word(own_text(text), [&](std::string_view word) { ++counts[key_of(word)]; });
 
     FileProgress &progress = tables_.progress[file];
-    const std::uint64_t done_before =
-        tmh::atomically(sites_[kCount], [&](tmh::Fields) { return std::uint64_t{progress.words_done}; });
+    const std::uint64_t done_before = tmh::atomically(
+        sites_[kCount], [&](tmh::Fields) { return std::uint64_t{progress.words_done}; });
     std::uint64_t number = 0;
     for (const auto &each : counts) {
       if (++number <= done_before) continue;
@@ -173,7 +182,8 @@ class HybridWorker {
   }
 
   void tell() const {
-    for (std::uint32_t site = 0; site < kSites; ++site) life_->sites[site] = SiteTotals::of(sites_[site].report());
+    for (std::uint32_t site = 0; site < kSites; ++site)
+      life_->sites[site] = SiteTotals::of(sites_[site].report());
   }
 
   static constexpr std::uint64_t kWordsPerTelling = 512;
@@ -187,8 +197,8 @@ class HybridWorker {
 
 class HybridCrew {
  public:
-  HybridCrew(const Options &options, std::string folder, const Corpus &corpus, std::uint64_t entries,
-             std::uint64_t words_total, Signals &signals)
+  HybridCrew(const Options &options, std::string folder, const Corpus &corpus,
+             std::uint64_t entries, std::uint64_t words_total, Signals &signals)
       : options_(options),
         folder_(std::move(folder)),
         corpus_(corpus),
@@ -207,7 +217,8 @@ class HybridCrew {
   HybridCrew(const HybridCrew &) = delete;
   HybridCrew &operator=(const HybridCrew &) = delete;
 
-  // Until every file is counted. REQUIRES: this process has the domain open, so that its memory outlives the workers.
+  // Until every file is counted. REQUIRES: this process has the domain open, so that its memory
+  // outlives the workers.
   void run() {
     for (std::uint32_t slot = 0; slot < workers_.size(); ++slot) start(slot);
     while (running_ != 0) {
@@ -240,7 +251,8 @@ class HybridCrew {
     std::fflush(nullptr);  // the child must not print again what waits in our buffers
     const ::pid_t parent = ::getpid();
     worker.pid = ::fork();
-    if (worker.pid < 0) throw std::system_error(errno, std::generic_category(), "cannot start a worker");
+    if (worker.pid < 0)
+      throw std::system_error(errno, std::generic_category(), "cannot start a worker");
     if (worker.pid == 0) work(slot, parent, &board_->lives[worker.life]);
     ++running_;
   }
@@ -249,7 +261,8 @@ class HybridCrew {
     try {
       ::sigprocmask(SIG_SETMASK, &signals_.original_mask(), nullptr);
       die_with(parent);
-      Tables tables(options_, folder_, corpus_.documents.size(), entries_, fmt::format("counter-{}", slot));
+      Tables tables(options_, folder_, corpus_.documents.size(), entries_,
+                    fmt::format("counter-{}", slot));
       HybridWorker(options_, tables, corpus_.documents, slot, board_.operator->(), life).run();
       tables.domain.close();
     } catch (const std::exception &error) {
@@ -268,8 +281,8 @@ class HybridCrew {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
     const char *failure = board_->lives[worker.life].failure;
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
-      throw std::runtime_error(
-          fmt::format("a hybrid worker failed: {}", *failure != '\0' ? failure : "killed by a signal"));
+      throw std::runtime_error(fmt::format("a hybrid worker failed: {}",
+                                           *failure != '\0' ? failure : "killed by a signal"));
     start(slot);
   }
 
@@ -296,7 +309,8 @@ class HybridCrew {
 };
 
 // Every word of the table, and every one of the serial index.
-std::vector<std::string> differences(const Tables &tables, const PlainIndex &plain, std::uint64_t *count) {
+std::vector<std::string> differences(const Tables &tables, const PlainIndex &plain,
+                                     std::uint64_t *count) {
   std::vector<std::string> first;
   const auto differ = [&](std::string sentence) {
     if (++*count <= kDifferencesMax) first.push_back(std::move(sentence));
@@ -316,8 +330,8 @@ std::vector<std::string> differences(const Tables &tables, const PlainIndex &pla
         for (const Posting &posting : expected->second) occurrences += posting.count;
       }
       if (entry.occurrences != occurrences || entry.files != files)
-        differ(fmt::format("\"{}\": {} times in {} files, serially {} in {}", word_of(key), entry.occurrences.load(),
-                           entry.files.load(), occurrences, files));
+        differ(fmt::format("\"{}\": {} times in {} files, serially {} in {}", word_of(key),
+                           entry.occurrences.load(), entry.files.load(), occurrences, files));
     }
     if (found != plain.size()) differ(fmt::format("{} words, serially {}", found, plain.size()));
   });
@@ -325,47 +339,55 @@ std::vector<std::string> differences(const Tables &tables, const PlainIndex &pla
 }
 
 void print_sites(const HybridCrew &crew) {
-  fmt::print("  {:<13}{:>11}{:>11}{:>10}{:>10}{:>10}{:>10}\n", "", "at lines", "at pages", "aborted", "aborted",
-             "s lines", "s pages");
+  fmt::print("  {:<13}{:>11}{:>11}{:>10}{:>10}{:>10}{:>10}\n", "", "at lines", "at pages",
+             "aborted", "aborted", "s lines", "s pages");
   SiteTotals all{};
   for (std::uint32_t site = 0; site < kSites; ++site) {
     const SiteTotals totals = crew.totals(site);
     all.add(totals);
-    fmt::print("  {:<13}{:>11}{:>11}{:>10}{:>10}{:>10.2f}{:>10.2f}\n", kSiteNames[site], grouped(totals.line_commits),
-               grouped(totals.page_commits), grouped(totals.line_aborts), grouped(totals.page_aborts),
-               static_cast<double>(totals.line_ns) / 1e9, static_cast<double>(totals.page_ns) / 1e9);
+    fmt::print("  {:<13}{:>11}{:>11}{:>10}{:>10}{:>10.2f}{:>10.2f}\n", kSiteNames[site],
+               grouped(totals.line_commits), grouped(totals.page_commits),
+               grouped(totals.line_aborts), grouped(totals.page_aborts),
+               static_cast<double>(totals.line_ns) / 1e9,
+               static_cast<double>(totals.page_ns) / 1e9);
   }
-  row("went up", fmt::format("{} for capacity, {} needed pages, {} after many attempts or much time",
-                             grouped(all.for_capacity), grouped(all.for_pages), grouped(all.for_attempts)));
-  row("came down", fmt::format("{} instances at lines after their site had gone up", grouped(all.de_escalations)));
+  row("went up",
+      fmt::format("{} for capacity, {} needed pages, {} after many attempts or much time",
+                  grouped(all.for_capacity), grouped(all.for_pages), grouped(all.for_attempts)));
+  row("came down", fmt::format("{} instances at lines after their site had gone up",
+                               grouped(all.de_escalations)));
 }
 
 }  // namespace
 
-bool run_hybrid(const Options &options, const std::string &folder, const Corpus &corpus, const PlainIndex &plain,
-                Signals &signals) {
+bool run_hybrid(const Options &options, const std::string &folder, const Corpus &corpus,
+                const PlainIndex &plain, Signals &signals) {
   std::uint64_t words_total = 0;  // of all files: what is to be counted
   for (const auto &[word, postings] : plain) words_total += postings.size();
   const std::uint64_t entries = std::bit_ceil(2 * std::max<std::uint64_t>(plain.size(), 1));
   fmt::print(
-      "\nThe same text in a hybrid domain: a counter per word at cache lines, claims and large merges at pages\n");
+      "\nThe same text in a hybrid domain: a counter per word at cache lines, claims and large "
+      "merges at pages\n");
   Tables tables(options, folder, corpus.documents.size(), entries, "hybrid supervisor");
   HybridCrew crew(options, folder, corpus, entries, words_total, signals);
   const auto begin = std::chrono::steady_clock::now();
   crew.run();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
   const tmh::Counters counters = tables.domain.counters();
   std::uint64_t difference_count = 0;
   const std::vector<std::string> first = differences(tables, plain, &difference_count);
   row("counted",
-      fmt::format("{} words of {} files, {} different ones; {} workers, {} killed; {:.2f} s", grouped(words_total),
-                  grouped(corpus.documents.size()), grouped(plain.size()), options.workers, crew.killed(), seconds));
+      fmt::format("{} words of {} files, {} different ones; {} workers, {} killed; {:.2f} s",
+                  grouped(words_total), grouped(corpus.documents.size()), grouped(plain.size()),
+                  options.workers, crew.killed(), seconds));
   print_sites(crew);
-  row("pages", fmt::format("{} taken by level 2 (recalls), {} given back (releases)", grouped(counters.recalls),
-                           grouped(counters.releases)));
-  row("cache lines hold", fmt::format("{} per transaction, as a best-effort hardware TM; counters escalate: {}",
-                                      options.hybrid_capacity, options.hybrid_escalation));
+  row("pages", fmt::format("{} taken by level 2 (recalls), {} given back (releases)",
+                           grouped(counters.recalls), grouped(counters.releases)));
+  row("cache lines hold",
+      fmt::format("{} per transaction, as a best-effort hardware TM; counters escalate: {}",
+                  options.hybrid_capacity, options.hybrid_escalation));
   tables.domain.close();
   if (difference_count == 0) {
     fmt::print("Every word's count and number of files equal those of plain serial code.\n");

@@ -1,9 +1,12 @@
-// examples/inverted_index/index.h -- the inverted index and the queue of work, both in one heap segment of a domain.
-// Shape:     ordinary std::map, std::vector and std::basic_string with tmh::allocator; nothing in them knows of
-//            transactions. Root "inverted index" -> Index.
-// Invariant: a unit of work (one batch of text, one shard) has its counts in the shard exactly when its lane's next_unit
-//            lies beyond it: both change in one transaction, so a killed worker leaves both or neither.
-// Sharing:   between processes. Documents, slices and batches are written once, before the first worker starts.
+// examples/inverted_index/index.h -- the inverted index and the queue of work, both in one heap
+// segment of a domain.
+// Shape:     ordinary std::map, std::vector and std::basic_string with tmh::allocator; nothing in
+//            them knows of transactions. Root "inverted index" -> Index.
+// Invariant: a unit of work (one batch of text, one shard) has its counts in the shard exactly when
+//            its lane's next_unit lies beyond it: both change in one transaction, so a killed
+//            worker leaves both or neither.
+// Sharing:   between processes. Documents, slices and batches are written once, before the first
+//            worker starts.
 // Contexts:  every access REQUIRES a running instance.
 #pragma once
 
@@ -35,12 +38,14 @@ struct Posting {
 using Postings = std::vector<Posting, tmh::allocator<Posting>>;  // sorted by document
 using WordMap = std::map<Text, Postings, std::less<>, Scoped<std::pair<const Text, Postings>>>;
 
-// One part of the index: the words whose hash falls to it. On a page of its own, because a page is what conflicts: two
-// workers in two shards would otherwise fail each other over the maps' root pointers.
+// One part of the index: the words whose hash falls to it. On a page of its own, because a page is
+// what conflicts: two workers in two shards would otherwise fail each other over the maps' root
+// pointers.
 struct alignas(tmh::kPageBytes) Shard {
   using allocator_type = tmh::allocator<std::byte>;
   explicit Shard(const allocator_type &allocator) : words(allocator) {}
-  Shard(Shard &&other, const allocator_type &allocator) : words(std::move(other.words), allocator) {}
+  Shard(Shard &&other, const allocator_type &allocator)
+      : words(std::move(other.words), allocator) {}
   WordMap words;
 };
 
@@ -52,14 +57,15 @@ struct Slice {
   std::uint64_t end = 0;
 };
 
-// Consecutive slices, batch_bytes of text together: small files share one, large files have several.
+// Consecutive slices, batch_bytes of text together: small files share one, large files have
+// several.
 struct Batch {
   std::uint32_t first_slice = 0;
   std::uint32_t slice_count = 0;
 };
 
-// A queue of units. Lane l of n holds the batches l, l + n, l + 2n, ...; each batch is one unit per shard. On a page of its
-// own, because every transaction advances one.
+// A queue of units. Lane l of n holds the batches l, l + n, l + 2n, ...; each batch is one unit per
+// shard. On a page of its own, because every transaction advances one.
 struct alignas(tmh::kPageBytes) Lane {
   std::uint64_t next_unit = 0;
   std::uint64_t unit_count = 0;
@@ -78,7 +84,11 @@ struct IndexedDocument {
 struct Index {
   using allocator_type = tmh::allocator<std::byte>;
   explicit Index(const allocator_type &allocator)
-      : documents(allocator), slices(allocator), batches(allocator), lanes(allocator), shards(allocator) {}
+      : documents(allocator),
+        slices(allocator),
+        batches(allocator),
+        lanes(allocator),
+        shards(allocator) {}
   std::vector<IndexedDocument, Scoped<IndexedDocument>> documents;
   std::vector<Slice, tmh::allocator<Slice>> slices;
   std::vector<Batch, tmh::allocator<Batch>> batches;
@@ -96,17 +106,19 @@ struct Cut {
   std::uint32_t lane_count = 32;
 };
 
-// A 64th of the text, so that several workers find batches of their own in small inputs, but at most 128 KiB.
+// A 64th of the text, so that several workers find batches of their own in small inputs, but at
+// most 128 KiB.
 [[nodiscard]] std::uint64_t batch_bytes_for(std::uint64_t text_bytes) noexcept;
 
 // Fills an empty index with its documents, its queue and its empty shards, in one transaction.
-void prepare(const tmh::Domain &domain, Index &index, const std::vector<Document> &documents, const Cut &cut);
+void prepare(const tmh::Domain &domain, Index &index, const std::vector<Document> &documents,
+             const Cut &cut);
 
 // FNV-1a: the same in every process and build, which std::hash does not promise.
 [[nodiscard]] std::size_t shard_of(std::string_view word, std::size_t shard_count) noexcept;
 
-// The batch and the shard of a lane's unit. Lanes begin their batches at different shards, so that workers that start
-// together do not meet.
+// The batch and the shard of a lane's unit. Lanes begin their batches at different shards, so that
+// workers that start together do not meet.
 struct Unit {
   std::size_t batch = 0;
   std::size_t shard = 0;

@@ -20,9 +20,12 @@ Ledger::Ledger() : descriptor_(::memfd_create("tmh-demo-ledger", 0)), made_(true
 Ledger::Ledger(int descriptor) : descriptor_(descriptor), made_(false) { map(); }
 
 void Ledger::map() {
-  void *base = ::mmap(nullptr, sizeof(LedgerPage), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
-  if (base == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "cannot map the ledger");
-  page_ = static_cast<LedgerPage *>(base);  // new pages are zero, and all-zero is what an empty ledger holds
+  void *base =
+      ::mmap(nullptr, sizeof(LedgerPage), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+  if (base == MAP_FAILED)
+    throw std::system_error(errno, std::generic_category(), "cannot map the ledger");
+  // new pages are zero, and all-zero is what an empty ledger holds
+  page_ = static_cast<LedgerPage *>(base);
 }
 
 Ledger::~Ledger() {
@@ -34,14 +37,17 @@ void Ledger::acknowledge(std::size_t lane, std::uint64_t next_unit) const noexce
   std::atomic<std::uint64_t> &known = page_->acknowledged[lane];
   // relaxed: a number on its own, read when its writers are dead.
   std::uint64_t before = known.load(std::memory_order_relaxed);
-  while (before < next_unit && !known.compare_exchange_weak(before, next_unit, std::memory_order_relaxed)) {
+  while (before < next_unit &&
+         !known.compare_exchange_weak(before, next_unit, std::memory_order_relaxed)) {
   }
 }
 
 void Ledger::tell(const LifeTotals &totals) const noexcept {
-  const std::uint32_t next = 1 - page_->current_totals.load(std::memory_order_relaxed);  // relaxed: only we store it
+  // relaxed: only we store it
+  const std::uint32_t next = 1 - page_->current_totals.load(std::memory_order_relaxed);
   page_->totals[next] = totals;
-  page_->current_totals.store(next, std::memory_order_release);  // pairs with the acquire in totals()
+  // pairs with the acquire in totals()
+  page_->current_totals.store(next, std::memory_order_release);
 }
 
 void Ledger::tell_failure(const std::string &sentence) const noexcept {
@@ -51,7 +57,8 @@ void Ledger::tell_failure(const std::string &sentence) const noexcept {
 }
 
 LifeTotals Ledger::totals() const noexcept {
-  return page_->totals[page_->current_totals.load(std::memory_order_acquire)];  // pairs with the release in tell()
+  // pairs with the release in tell()
+  return page_->totals[page_->current_totals.load(std::memory_order_acquire)];
 }
 
 }  // namespace inverted_index

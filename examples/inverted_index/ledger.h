@@ -1,9 +1,12 @@
-// examples/inverted_index/ledger.h -- what the processes of the domain tell the program that kills them.
-// Shape:     one anonymous memory file (memfd) of the program's, mapped by supervisors and workers too. It lies outside the domain
-//            and survives all of them.
-// Invariant: acknowledged[l] is at most what the library has acknowledged of lane l: it is raised after a commit was.
-// Ordering:  a supervisor fills `opening`, then stores lives_opened (release). It fills the copy of its totals that does not count,
-//            then stores current_totals (release): killed anywhere, it leaves one that is whole.
+// examples/inverted_index/ledger.h -- what the processes of the domain tell the program that kills
+// them.
+// Shape:     one anonymous memory file (memfd) of the program's, mapped by supervisors and workers
+//            too. It lies outside the domain and survives all of them.
+// Invariant: acknowledged[l] is at most what the library has acknowledged of lane l: it is raised
+//            after a commit was.
+// Ordering:  a supervisor fills `opening`, then stores lives_opened (release). It fills the copy of
+//            its totals that does not count, then stores current_totals (release): killed anywhere,
+//            it leaves one that is whole.
 // Sharing:   one supervisor at a time; any number of workers, for acknowledged only.
 #pragma once
 
@@ -24,7 +27,8 @@ struct LifeTotals {
   tmh::Counters counters;  // of this life alone
   std::uint64_t versions_after_collect = 0;
   std::uint64_t work_ended_ns = 0;  // steady clock; 0: it did not end
-  double standstill_seconds = 0;    // the longest time in which no unit was done, though some were left
+  // the longest time in which no unit was done, though some were left
+  double standstill_seconds = 0;
   std::uint32_t workers_started = 0;
   std::uint32_t reserved_zero = 0;
 };
@@ -52,11 +56,13 @@ struct LedgerPage {
   char failure[1024];  // why a supervisor ended with an error; zero-terminated
   std::atomic<std::uint64_t> acknowledged[kLanesMax];
 };
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+              std::atomic<std::uint32_t>::is_always_lock_free);
 
 class Ledger {
  public:
-  Ledger();                         // makes one; children and the programs they start inherit the descriptor
+  // makes one; children and the programs they start inherit the descriptor
+  Ledger();
   explicit Ledger(int descriptor);  // maps one; the descriptor stays its maker's
   Ledger(const Ledger &) = delete;
   Ledger &operator=(const Ledger &) = delete;

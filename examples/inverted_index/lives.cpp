@@ -1,4 +1,5 @@
-// examples/inverted_index/lives.cpp -- starts, kills, and compares what was promised with what came back.
+// examples/inverted_index/lives.cpp -- starts, kills, and compares what was promised with what came
+// back.
 #include "examples/inverted_index/lives.h"
 
 #include <sys/prctl.h>
@@ -39,7 +40,8 @@ constexpr long kKillDelayNsMax = 500'000;
 constexpr double kSilentSeconds = 120;
 
 std::uint64_t now_ns() {
-  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                    std::chrono::nanoseconds(1));
 }
 
 double seconds_between(std::uint64_t from_ns, std::uint64_t to_ns) {
@@ -55,11 +57,12 @@ double processor_seconds_of_children() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// What of a domain's folder is shared memory of its processes. The library makes it anew when it is gone.
+// What of a domain's folder is shared memory of its processes. The library makes it anew when it is
+// gone.
 bool is_rebuildable(const std::string &name) {
-  return name == "tmh.state" || name == "tmh.log.state" || name == "tmh.commits" || name == "tmh.participants" ||
-         name == "tmh.accesses" || name == "tmh.latency" || name.starts_with("tmh.versions.") ||
-         name.starts_with("tmh.pages.");
+  return name == "tmh.state" || name == "tmh.log.state" || name == "tmh.commits" ||
+         name == "tmh.participants" || name == "tmh.accesses" || name == "tmh.latency" ||
+         name.starts_with("tmh.versions.") || name.starts_with("tmh.pages.");
 }
 
 tmh::Counters sum(const tmh::Counters &a, const tmh::Counters &b) {
@@ -76,14 +79,21 @@ tmh::Counters sum(const tmh::Counters &a, const tmh::Counters &b) {
 }  // namespace
 
 Lives::Lives(const Options &options, std::string folder, const Corpus &corpus, Signals &signals)
-    : options_(options), folder_(std::move(folder)), corpus_(corpus), signals_(signals), random_(options.seed) {
-  // Workers whose supervisor is dead become our children, so that we can wait until every one of them is gone.
+    : options_(options),
+      folder_(std::move(folder)),
+      corpus_(corpus),
+      signals_(signals),
+      random_(options.seed) {
+  // Workers whose supervisor is dead become our children, so that we can wait until every one of
+  // them is gone.
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-    throw std::system_error(errno, std::generic_category(), "cannot adopt the workers of a dead supervisor");
+    throw std::system_error(errno, std::generic_category(),
+                            "cannot adopt the workers of a dead supervisor");
   // In equal distances, each a little off: 0.4 to 0.6 for one.
   std::uniform_real_distribution<double> off(-0.2, 0.2);
   const std::uint32_t count = options.domain_kills();
-  for (std::uint32_t n = 0; n < count; ++n) kill_points_.push_back((n + 1 + off(random_)) / (count + 1));
+  for (std::uint32_t n = 0; n < count; ++n)
+    kill_points_.push_back((n + 1 + off(random_)) / (count + 1));
 }
 
 Lives::~Lives() {
@@ -91,7 +101,8 @@ Lives::~Lives() {
 }
 
 RunReport Lives::run(ProgressLine &line) {
-  // ./demo builds and then becomes this program by exec: the compiler's time counts as that of earlier children.
+  // ./demo builds and then becomes this program by exec: the compiler's time counts as that of
+  // earlier children.
   const double processor_seconds_before = processor_seconds_of_children();
   for (;;) {
     start();
@@ -107,7 +118,8 @@ RunReport Lives::run(ProgressLine &line) {
   add(last);
   report_.seconds = seconds_between(first_begin_ns_, last.work_ended_ns);
   report_.versions_after_collect = last.versions_after_collect;
-  report_.kills = ledger_->kills.load(std::memory_order_relaxed);  // relaxed, here and below: single numbers
+  // relaxed, here and below: single numbers
+  report_.kills = ledger_->kills.load(std::memory_order_relaxed);
   report_.processor_seconds = processor_seconds_of_children() - processor_seconds_before;
   return report_;
 }
@@ -117,7 +129,8 @@ void Lives::start() {
   std::fflush(nullptr);  // the child must not print again what waits in our buffers
   const ::pid_t parent = ::getpid();
   const ::pid_t child = ::fork();
-  if (child < 0) throw std::system_error(errno, std::generic_category(), "cannot start a supervisor");
+  if (child < 0)
+    throw std::system_error(errno, std::generic_category(), "cannot start a supervisor");
   if (child == 0) {
     ::setpgid(0, 0);
     Exit exit = Exit::kDifferent;
@@ -146,18 +159,20 @@ bool Lives::watch(ProgressLine &line) {
       beats = now;
       last_beat_ns = now_ns();
     } else if (seconds_between(last_beat_ns, now_ns()) > kSilentSeconds) {
-      throw std::runtime_error(
-          fmt::format("the supervisor (process {}) has been silent for {} seconds", group_, kSilentSeconds));
+      throw std::runtime_error(fmt::format(
+          "the supervisor (process {}) has been silent for {} seconds", group_, kSilentSeconds));
     }
     const std::uint64_t done = ledger_->units_done.load(std::memory_order_relaxed);
     const std::uint64_t total = ledger_->units_total.load(std::memory_order_relaxed);
     if (announced_ && total != 0) {
-      line.show(done, total, seconds_between(first_begin_ns_, now_ns()), ledger_->kills.load(std::memory_order_relaxed),
+      line.show(done, total, seconds_between(first_begin_ns_, now_ns()),
+                ledger_->kills.load(std::memory_order_relaxed),
                 ledger_->workers.load(std::memory_order_relaxed));
     }
     if (has_ended) return false;
-    const bool is_far_enough = kill_is_due && announced_ && total != 0 &&
-                               static_cast<double>(done) >= kill_points_[life_] * static_cast<double>(total);
+    const bool is_far_enough =
+        kill_is_due && announced_ && total != 0 &&
+        static_cast<double>(done) >= kill_points_[life_] * static_cast<double>(total);
     if (is_far_enough) return true;
   }
 }
@@ -178,27 +193,32 @@ void Lives::announce(ProgressLine &line) {
   outage.seconds = seconds_between(killed_ns_, opening.work_begins_ns);
   for (std::size_t lane = 0; lane < opening.lane_count; ++lane) {
     outage.units_found += opening.next_unit[lane];
-    outage.units_missing += acknowledged_[lane] - std::min(acknowledged_[lane], opening.next_unit[lane]);
+    outage.units_missing +=
+        acknowledged_[lane] - std::min(acknowledged_[lane], opening.next_unit[lane]);
   }
   line.finish();
   print_recovered(options_, outage);
   const bool may_miss = options_.durability == "buffered" && options_.cuts_power();
   if (outage.units_missing != 0 && !may_miss)
-    throw std::runtime_error(fmt::format("{} acknowledged units are missing after recovery", outage.units_missing));
+    throw std::runtime_error(
+        fmt::format("{} acknowledged units are missing after recovery", outage.units_missing));
 }
 
 void Lives::check_for_end(int wait_status) {
   const ::pid_t supervisor = group_;
   (void)kill_and_wait();  // nobody should be left; a supervisor that failed may leave workers
   if (WIFSIGNALED(wait_status)) {
-    throw std::runtime_error(fmt::format("the supervisor (process {}) died of signal {} ({})", supervisor,
-                                         WTERMSIG(wait_status), ::strsignal(WTERMSIG(wait_status))));
+    throw std::runtime_error(fmt::format("the supervisor (process {}) died of signal {} ({})",
+                                         supervisor, WTERMSIG(wait_status),
+                                         ::strsignal(WTERMSIG(wait_status))));
   }
   if (WEXITSTATUS(wait_status) != 0) throw std::runtime_error(ledger_->failure);
 }
 
 Outage Lives::kill_all() {
-  const struct timespec delay { 0, static_cast<long>(random_() % static_cast<std::uint64_t>(kKillDelayNsMax)) };
+  const struct timespec delay {
+    0, static_cast<long>(random_() % static_cast<std::uint64_t>(kKillDelayNsMax))
+  };
   ::nanosleep(&delay, nullptr);
   Outage outage;
   killed_ns_ = now_ns();
@@ -219,7 +239,8 @@ std::uint32_t Lives::kill_and_wait() noexcept {
   std::uint32_t killed = 0;
   for (;;) {
     int wait_status = 0;
-    // The supervisor first, or a worker that became our child when the supervisor died; in the end there is none.
+    // The supervisor first, or a worker that became our child when the supervisor died; in the end
+    // there is none.
     if (::waitpid(-group_, &wait_status, 0) > 0) {
       killed += WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL ? 1U : 0U;
     } else if (errno != EINTR) {

@@ -1,6 +1,8 @@
-// examples/inverted_index/lives.h -- the lives of one domain: starts a supervisor, kills it with all its workers, starts the next.
-// Shape:     a supervisor and its workers are one process group: everybody who has the domain open. We are not in it and never open
-//            the domain here; what we know of it stands in the ledger.
+// examples/inverted_index/lives.h -- the lives of one domain: starts a supervisor, kills it with
+// all its workers, starts the next.
+// Shape:     a supervisor and its workers are one process group: everybody who has the domain open.
+//            We are not in it and never open the domain here; what we know of it stands in the
+//            ledger.
 // Invariant: no process of the group is left when the object is gone, however it goes.
 #pragma once
 
@@ -35,8 +37,11 @@ struct Outage {
 
 struct RunReport {
   tmh::Counters
-      counters;        // sum over the lives; of one that was killed as its supervisor last told, at most some ms before
-  double seconds = 0;  // from the first worker's start to the last one's end, with kills and recoveries
+      // sum over the lives; of one that was killed as its supervisor last told, at most some ms
+      // before
+      counters;
+  // from the first worker's start to the last one's end, with kills and recoveries
+  double seconds = 0;
   double processor_seconds = 0;  // of all supervisors and workers, killed ones included
   double standstill_seconds =
       0;  // the longest time in which no unit was done, though some were left; outages not included
@@ -53,8 +58,9 @@ class Lives {
   Lives &operator=(const Lives &) = delete;
   ~Lives();
 
-  // Returns when all the work is done and the domain closed. Throws std::runtime_error when a supervisor or a worker fails by itself,
-  // nothing moves any more, or something is missing that must not be; Interrupted on Ctrl-C.
+  // Returns when all the work is done and the domain closed. Throws std::runtime_error when a
+  // supervisor or a worker fails by itself, nothing moves any more, or something is missing that
+  // must not be; Interrupted on Ctrl-C.
   RunReport run(ProgressLine &line);
 
  private:

@@ -1,6 +1,7 @@
-// examples/inverted_index/main.cpp -- several processes build one index in transactional memory and are killed meanwhile.
-// Shape:     find the input; let processes lay out the work in a fresh domain and do it; build the same index plainly; open the
-//            domain and compare.
+// examples/inverted_index/main.cpp -- several processes build one index in transactional memory and
+// are killed meanwhile.
+// Shape:     find the input; let processes lay out the work in a fresh domain and do it; build the
+//            same index plainly; open the domain and compare.
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -30,40 +31,47 @@ namespace {
 
 Corpus find_input(const Options &options, Signals &signals) {
   const auto poll = [&] { signals.check(); };
-  Corpus corpus = options.path.empty()
-                      ? collect(default_sources(), options.limits, Missing::kSkip, poll)
-                      : collect({{options.path, "", Length::kLimited}}, options.limits, Missing::kRefuse, poll);
+  Corpus corpus =
+      options.path.empty()
+          ? collect(default_sources(), options.limits, Missing::kSkip, poll)
+          : collect({{options.path, "", Length::kLimited}}, options.limits, Missing::kRefuse, poll);
   if (corpus.documents.empty()) {
     const std::string where = options.path.empty() ? "the default folders" : options.path;
     const std::string why = describe(corpus.skipped);
-    throw BadInput(
-        fmt::format("no text to index in {}{}", where, why.empty() ? "" : fmt::format(" (skipped: {})", why)));
+    throw BadInput(fmt::format("no text to index in {}{}", where,
+                               why.empty() ? "" : fmt::format(" (skipped: {})", why)));
   }
   return corpus;
 }
 
-// The index itself: everything from the domain's birth to the table. Returns whether the two indexes are equal.
-bool build_and_compare(const Options &options, const WorkFolder &folder, const std::string &domain_folder,
-                       const Corpus &corpus, Signals &signals) {
+// The index itself: everything from the domain's birth to the table. Returns whether the two
+// indexes are equal.
+bool build_and_compare(const Options &options, const WorkFolder &folder,
+                       const std::string &domain_folder, const Corpus &corpus, Signals &signals) {
   ProgressLine line(corpus.bytes);
   const RunReport report = Lives(options, domain_folder, corpus, signals).run(line);
 
   const auto begin = std::chrono::steady_clock::now();
   const PlainIndex plain = build_plain(corpus.documents, [&] { signals.check(); });
-  const double serial_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double serial_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
   // All have closed the domain, so this is what lies on the disk.
   tmh::Domain domain = tmh::Domain::open(domain_folder, domain_options(options, "auditor"));
   const tmh::Segment segment = domain.map(kSegmentFile);
   const Index &index = *segment.root<Index>(kRootName);
-  const Comparison comparison = tmh::query(domain, [&] { return compare(index, plain, corpus.documents); });
-  print_results(options, {corpus, comparison, report, domain.recovery(), domain_folder, folder.file_system(),
-                          domain.tracking(), domain.detection(), domain.policy(), serial_seconds});
+  const Comparison comparison =
+      tmh::query(domain, [&] { return compare(index, plain, corpus.documents); });
+  print_results(options,
+                {corpus, comparison, report, domain.recovery(), domain_folder, folder.file_system(),
+                 domain.tracking(), domain.detection(), domain.policy(), serial_seconds});
   if (comparison.difference_count != 0) {
-    fmt::print("DIFFERENT: {} differences from the serial index; the first:\n", comparison.difference_count);
+    fmt::print("DIFFERENT: {} differences from the serial index; the first:\n",
+               comparison.difference_count);
     for (const std::string &sentence : comparison.first_differences) fmt::print("  {}\n", sentence);
   } else {
-    fmt::print("The index equals the one that plain serial code built: every word, document and count.\n");
+    fmt::print(
+        "The index equals the one that plain serial code built: every word, document and count.\n");
   }
   domain.close();
   const bool hybrid_is_equal =
@@ -84,7 +92,8 @@ Exit run(Options options) {
     options.hybrid_kills = 3;
     options.cut = {2048, 8, 8};
     options.checkpoint_bytes = std::uint64_t{512} << 10;
-    options.log_file_bytes = std::uint64_t{1} << 20;  // the smallest: the log has several files even here
+    // the smallest: the log has several files even here
+    options.log_file_bytes = std::uint64_t{1} << 20;
     expected = write_tiny_input(options.path, options.seed);
   }
   const Corpus corpus = find_input(options, signals);

@@ -15,38 +15,50 @@ namespace inverted_index {
 
 int parse_command_line(int argc, const char *const *argv, Options *options) {
   CLI::App app{
-      "Several processes build one inverted index of real text in std::map, in durable transactional memory, while "
+      "Several processes build one inverted index of real text in std::map, in durable "
+      "transactional memory, while "
       "they\n"
-      "are killed at random, and once all together: the index is then recovered from its log. The result is compared "
+      "are killed at random, and once all together: the index is then recovered from its log. The "
+      "result is compared "
       "with\n"
       "an index that plain code builds. Then the same text is counted in a hybrid domain."};
   app.name("tmh_inverted_index");
   options->seed = std::random_device{}();
 
-  app.add_option("path", options->path, "file or folder to index (default: texts that every Debian ships)");
-  app.add_option("--workers", options->workers, "worker processes")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("path", options->path,
+                 "file or folder to index (default: texts that every Debian ships)");
+  app.add_option("--workers", options->workers, "worker processes")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
   app.add_option("--kills", options->kills, "single workers to kill during the run")
       ->check(CLI::Range(0, 100'000))
       ->capture_default_str();
-  app.add_option("--whole-kills", options->whole_kills, "times to kill every process that has the domain open")
+  app.add_option("--whole-kills", options->whole_kills,
+                 "times to kill every process that has the domain open")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
   app.add_flag("--no-kills", options->no_kills, "kill nobody");
-  app.add_option("--durability", options->durability, fmt::format("{}; also TMH_DURABILITY", tmh::durability_values()))
+  app.add_option("--durability", options->durability,
+                 fmt::format("{}; also TMH_DURABILITY", tmh::durability_values()))
       ->envname("TMH_DURABILITY")
       ->capture_default_str();
   app.add_flag_function(
-      "--power-cut,!--no-power-cut", [options](std::int64_t times) { options->power_cut = times > 0; },
-      "after killing all, remove what a power cut takes from a domain, its shared memory, so that the disk alone "
+      "--power-cut,!--no-power-cut",
+      [options](std::int64_t times) { options->power_cut = times > 0; },
+      "after killing all, remove what a power cut takes from a domain, its shared memory, so that "
+      "the disk alone "
       "decides\n"
       "(default: yes, unless the durability is none)");
   app.add_option("--checkpoint-bytes", options->checkpoint_bytes, "log between two checkpoints")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
       ->capture_default_str();
-  app.add_option("--seed", options->seed, "chooses whom to kill and when; also TMH_SEED (default: random, printed)")
+  app.add_option("--seed", options->seed,
+                 "chooses whom to kill and when; also TMH_SEED (default: random, printed)")
       ->envname("TMH_SEED");
-  app.add_option("--limit-files", options->limits.files, "index at most so many files, 0: all")->capture_default_str();
-  app.add_option("--limit-bytes", options->limits.bytes, "index at most so many bytes, 0: all")->capture_default_str();
+  app.add_option("--limit-files", options->limits.files, "index at most so many files, 0: all")
+      ->capture_default_str();
+  app.add_option("--limit-bytes", options->limits.bytes, "index at most so many bytes, 0: all")
+      ->capture_default_str();
   app.add_option("--limit-file-bytes", options->limits.file_bytes,
                  "of each file in a folder index at most so many bytes, 0: all")
       ->capture_default_str();
@@ -54,20 +66,25 @@ int parse_command_line(int argc, const char *const *argv, Options *options) {
   app.add_option("--tracking", options->tracking, tmh::tracking_values());
   app.add_option("--policy", options->policy, tmh::policy_values());
   app.add_flag("--no-hybrid", options->no_hybrid, "leave out the second part, the hybrid domain");
-  app.add_option("--hybrid-kills", options->hybrid_kills, "single workers to kill in the second part")
+  app.add_option("--hybrid-kills", options->hybrid_kills,
+                 "single workers to kill in the second part")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
-  app.add_option("--hybrid-capacity", options->hybrid_capacity, "what fits at cache lines, as TMH_CAPACITY spells it")
+  app.add_option("--hybrid-capacity", options->hybrid_capacity,
+                 "what fits at cache lines, as TMH_CAPACITY spells it")
       ->capture_default_str();
   app.add_option("--hybrid-escalation", options->hybrid_escalation,
                  fmt::format("of the counters: {}", tmh::escalation_values()))
       ->capture_default_str();
-  app.add_option("--hybrid-durability", options->hybrid_durability, tmh::durability_values())->capture_default_str();
+  app.add_option("--hybrid-durability", options->hybrid_durability, tmh::durability_values())
+      ->capture_default_str();
   app.add_option("--domain", options->domain_folder, "use this new or empty folder, and keep it");
-  app.add_flag("--tiny", options->tiny, "a little generated text, 2 workers, 5 kills, one of all: a test");
+  app.add_flag("--tiny", options->tiny,
+               "a little generated text, 2 workers, 5 kills, one of all: a test");
 
   const std::string tuning = "How the work is cut";
-  app.add_option("--batch-bytes", options->cut.batch_bytes, "text per batch, 0: a 64th of the text, 2 KiB to 128 KiB")
+  app.add_option("--batch-bytes", options->cut.batch_bytes,
+                 "text per batch, 0: a 64th of the text, 2 KiB to 128 KiB")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 30))
       ->capture_default_str()
       ->group(tuning);
@@ -88,7 +105,8 @@ int parse_command_line(int argc, const char *const *argv, Options *options) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     const bool asked = error.get_exit_code() == 0;  // --help
-    return app.exit(error) == 0 && asked ? static_cast<int>(Exit::kEqual) : static_cast<int>(Exit::kBadInput);
+    return app.exit(error) == 0 && asked ? static_cast<int>(Exit::kEqual)
+                                         : static_cast<int>(Exit::kBadInput);
   }
   return -1;
 }
@@ -98,7 +116,8 @@ void check_options(const Options &options) {
   if (!options.no_hybrid) (void)hybrid_options(options, "");
   if (options.durability == "none" && options.cuts_power()) {
     throw BadInput(
-        "--power-cut needs a durable domain: a volatile one promises nothing then; --durability buffered or strict");
+        "--power-cut needs a durable domain: a volatile one promises nothing then; --durability "
+        "buffered or strict");
   }
 }
 
@@ -109,18 +128,23 @@ tmh::DomainOptions domain_options(const Options &options, const std::string &par
   result.checkpoint_bytes = options.checkpoint_bytes;
   result.log_file_bytes = options.log_file_bytes;
   tmh::Policy policy;
-  if (!options.detection.empty() && tmh::parse(options.detection, &result.detection) != tmh::Errc::kOk) {
-    throw BadInput(
-        fmt::format("{} is no detection mode; right values: {}", options.detection, tmh::detection_values()));
+  if (!options.detection.empty() &&
+      tmh::parse(options.detection, &result.detection) != tmh::Errc::kOk) {
+    throw BadInput(fmt::format("{} is no detection mode; right values: {}", options.detection,
+                               tmh::detection_values()));
   }
-  if (!options.tracking.empty() && tmh::parse(options.tracking, &result.tracking) != tmh::Errc::kOk) {
-    throw BadInput(fmt::format("{} is no tracking mode; right values: {}", options.tracking, tmh::tracking_values()));
+  if (!options.tracking.empty() &&
+      tmh::parse(options.tracking, &result.tracking) != tmh::Errc::kOk) {
+    throw BadInput(fmt::format("{} is no tracking mode; right values: {}", options.tracking,
+                               tmh::tracking_values()));
   }
   if (tmh::parse(options.durability, &result.durability) != tmh::Errc::kOk) {
-    throw BadInput(fmt::format("{} is no durability; right values: {}", options.durability, tmh::durability_values()));
+    throw BadInput(fmt::format("{} is no durability; right values: {}", options.durability,
+                               tmh::durability_values()));
   }
   if (!options.policy.empty() && tmh::parse(options.policy, &policy) != tmh::Errc::kOk) {
-    throw BadInput(fmt::format("{} is no policy; right values: {}", options.policy, tmh::policy_values()));
+    throw BadInput(
+        fmt::format("{} is no policy; right values: {}", options.policy, tmh::policy_values()));
   }
   return result;
 }
@@ -134,21 +158,22 @@ tmh::DomainOptions hybrid_options(const Options &options, const std::string &par
   result.capacity = options.hybrid_capacity;
   tmh::Escalation escalation;
   if (tmh::parse(options.hybrid_escalation, &escalation) != tmh::Errc::kOk) {
-    throw BadInput(
-        fmt::format("{} is no escalation; right values: {}", options.hybrid_escalation, tmh::escalation_values()));
+    throw BadInput(fmt::format("{} is no escalation; right values: {}", options.hybrid_escalation,
+                               tmh::escalation_values()));
   }
   return result;
 }
 
-std::vector<std::string> worker_arguments(const Options &options, const std::string &folder, std::uint32_t slot,
-                                          int ledger) {
-  std::vector<std::string> arguments = {"--worker",           std::to_string(slot),
-                                        "--parent",           std::to_string(::getpid()),
-                                        "--ledger",           std::to_string(ledger),
-                                        "--workers",          std::to_string(options.workers),
-                                        "--domain",           folder,
-                                        "--durability",       options.durability,
-                                        "--checkpoint-bytes", std::to_string(options.checkpoint_bytes)};
+std::vector<std::string> worker_arguments(const Options &options, const std::string &folder,
+                                          std::uint32_t slot, int ledger) {
+  std::vector<std::string> arguments = {
+      "--worker",           std::to_string(slot),
+      "--parent",           std::to_string(::getpid()),
+      "--ledger",           std::to_string(ledger),
+      "--workers",          std::to_string(options.workers),
+      "--domain",           folder,
+      "--durability",       options.durability,
+      "--checkpoint-bytes", std::to_string(options.checkpoint_bytes)};
   const auto pass = [&](const char *name, const std::string &value) {
     if (!value.empty()) arguments.insert(arguments.end(), {name, value});
   };

@@ -1,4 +1,5 @@
-// examples/inverted_index/options.h -- what the command line says, and its translation for the library.
+// examples/inverted_index/options.h -- what the command line says, and its translation for the
+// library.
 #pragma once
 
 #include <sys/types.h>
@@ -31,18 +32,21 @@ struct Options {
   bool no_kills = false;
   bool tiny = false;
   std::uint64_t seed = 0;
-  // 600 files, 8 MB: enough for tens of thousands of words, and seconds rather than minutes on two slow cores. 64 KiB of
-  // each: a few copyright files that repeat dozens of licences would otherwise take all the room.
+  // 600 files, 8 MB: enough for tens of thousands of words, and seconds rather than minutes on two
+  // slow cores. 64 KiB of each: a few copyright files that repeat dozens of licences would
+  // otherwise take all the room.
   Limits limits{600, 8'000'000, std::uint64_t{64} << 10};
   Cut cut;
   std::string detection, tracking, policy;  // as spelt in tmh/options.hpp; empty: unset
   std::string durability = "strict";
   std::optional<bool> power_cut;  // unset: when the domain is durable
-  // Two or three checkpoints in a default run, so that recovery shows both: what they spared it, and what it replays.
+  // Two or three checkpoints in a default run, so that recovery shows both: what they spared it,
+  // and what it replays.
   std::uint64_t checkpoint_bytes = std::uint64_t{8} << 20;
   std::uint64_t log_file_bytes = 0;  // 0: the library's
   std::string domain_folder;         // empty: a temporary one
-  // The second part. The capacity: an L1d of 48 KiB keeps about as many random lines in RTM (bench/capacity).
+  // The second part. The capacity: an L1d of 48 KiB keeps about as many random lines in RTM
+  // (bench/capacity).
   bool no_hybrid = false;
   std::uint32_t hybrid_kills = 5;
   std::string hybrid_capacity = "32KiB/8/64";
@@ -55,20 +59,28 @@ struct Options {
 
   [[nodiscard]] std::uint32_t worker_kills() const noexcept { return no_kills ? 0 : kills; }
   [[nodiscard]] std::uint32_t domain_kills() const noexcept { return no_kills ? 0 : whole_kills; }
-  [[nodiscard]] std::uint32_t hybrid_worker_kills() const noexcept { return no_kills ? 0 : hybrid_kills; }
-  [[nodiscard]] bool cuts_power() const noexcept { return power_cut.value_or(durability != "none"); }
+  [[nodiscard]] std::uint32_t hybrid_worker_kills() const noexcept {
+    return no_kills ? 0 : hybrid_kills;
+  }
+  [[nodiscard]] bool cuts_power() const noexcept {
+    return power_cut.value_or(durability != "none");
+  }
 };
 
-// Fills `options`. Returns an exit code >= 0 when the program is to end now (--help, or a usage error, already printed).
+// Fills `options`. Returns an exit code >= 0 when the program is to end now (--help, or a usage
+// error, already printed).
 [[nodiscard]] int parse_command_line(int argc, const char *const *argv, Options *options);
 
 // Throws BadInput with one sentence, which lists the right values.
 void check_options(const Options &options);
-[[nodiscard]] tmh::DomainOptions domain_options(const Options &options, const std::string &participant_name);
-[[nodiscard]] tmh::DomainOptions hybrid_options(const Options &options, const std::string &participant_name);
+[[nodiscard]] tmh::DomainOptions domain_options(const Options &options,
+                                                const std::string &participant_name);
+[[nodiscard]] tmh::DomainOptions hybrid_options(const Options &options,
+                                                const std::string &participant_name);
 
 // The arguments of worker `slot`, program name excluded. `ledger`: its descriptor.
-[[nodiscard]] std::vector<std::string> worker_arguments(const Options &options, const std::string &folder,
+[[nodiscard]] std::vector<std::string> worker_arguments(const Options &options,
+                                                        const std::string &folder,
                                                         std::uint32_t slot, int ledger);
 
 }  // namespace inverted_index

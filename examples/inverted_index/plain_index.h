@@ -1,4 +1,5 @@
-// examples/inverted_index/plain_index.h -- the same index by plain serial code in ordinary memory, and the comparison.
+// examples/inverted_index/plain_index.h -- the same index by plain serial code in ordinary memory,
+// and the comparison.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,11 @@ namespace inverted_index {
 
 using PlainIndex = std::map<std::string, std::vector<Posting>, std::less<>>;
 
-// Reads each document whole: knows nothing of slices, batches, shards or transactions. Throws std::runtime_error with one
-// sentence, also when a document changed since it was found. `poll` is called per document and may throw.
-[[nodiscard]] PlainIndex build_plain(const std::vector<Document> &documents, const std::function<void()> &poll);
+// Reads each document whole: knows nothing of slices, batches, shards or transactions. Throws
+// std::runtime_error with one sentence, also when a document changed since it was found. `poll` is
+// called per document and may throw.
+[[nodiscard]] PlainIndex build_plain(const std::vector<Document> &documents,
+                                     const std::function<void()> &poll);
 
 struct Comparison {
   std::uint64_t words = 0;  // in the shared index
@@ -29,7 +32,9 @@ struct Comparison {
 };
 inline constexpr std::size_t kDifferencesMax = 10;
 
-// Compares every word, document and count, in both directions. REQUIRES: inside an instance (a query will do).
-[[nodiscard]] Comparison compare(const Index &index, const PlainIndex &plain, const std::vector<Document> &documents);
+// Compares every word, document and count, in both directions. REQUIRES: inside an instance (a
+// query will do).
+[[nodiscard]] Comparison compare(const Index &index, const PlainIndex &plain,
+                                 const std::vector<Document> &documents);
 
 }  // namespace inverted_index

@@ -8,8 +8,8 @@ namespace inverted_index {
 class ProgressLine {
  public:
   explicit ProgressLine(std::uint64_t text_bytes);
-  void show(std::uint64_t units_done, std::uint64_t units_total, double seconds, std::uint32_t kills,
-            std::uint32_t workers);
+  void show(std::uint64_t units_done, std::uint64_t units_total, double seconds,
+            std::uint32_t kills, std::uint32_t workers);
   // Removes the bar, so that what follows begins on a clean line.
   void finish();
 

@@ -12,7 +12,8 @@
 
 namespace inverted_index {
 
-Interrupted::Interrupted(int signal) : std::runtime_error(std::string("interrupted (") + ::strsignal(signal) + ")") {}
+Interrupted::Interrupted(int signal)
+    : std::runtime_error(std::string("interrupted (") + ::strsignal(signal) + ")") {}
 
 Signals::Signals() {
   sigset_t wanted;
@@ -20,12 +21,14 @@ Signals::Signals() {
   // A parent that ignores SIGCHLD makes us inherit that, and waitpid() would then find no children.
   ::signal(SIGCHLD, SIG_DFL);
   sigaddset(&wanted, SIGCHLD);
-  // A reader of our output that leaves early (| head) is then an error of print(), and destructors run.
+  // A reader of our output that leaves early (| head) is then an error of print(), and destructors
+  // run.
   ::signal(SIGPIPE, SIG_IGN);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     struct sigaction action {};
     // Whoever started us with a signal ignored (nohup, a shell's background job) means it.
-    if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&wanted, number);
+    if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
+      sigaddset(&wanted, number);
   }
   ::sigprocmask(SIG_BLOCK, &wanted, &original_);
   descriptor_ = ::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -33,7 +36,8 @@ Signals::Signals() {
 }
 
 Signals::~Signals() {
-  // The signals stay blocked: a Ctrl-C that arrives while the last files are removed must not cut that short.
+  // The signals stay blocked: a Ctrl-C that arrives while the last files are removed must not cut
+  // that short.
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
@@ -50,7 +54,8 @@ void Signals::wait(int timeout_ms) {
 
 void die_with(::pid_t parent) {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
-    throw std::system_error(errno, std::generic_category(), "cannot ask to be killed with the parent");
+    throw std::system_error(errno, std::generic_category(),
+                            "cannot ask to be killed with the parent");
   // It may have died before the line above.
   if (::getppid() != parent) ::_exit(1);
 }

@@ -1,6 +1,8 @@
-// examples/inverted_index/signals.h -- Ctrl-C and the end of a child as something to wait for, not as interruptions.
-// Shape:     the signals are blocked and read from a descriptor, so that no code runs at an arbitrary instruction and every
-//            destructor (children, temporary folder) does its work on the way out.
+// examples/inverted_index/signals.h -- Ctrl-C and the end of a child as something to wait for, not
+// as interruptions.
+// Shape:     the signals are blocked and read from a descriptor, so that no code runs at an
+//            arbitrary instruction and every destructor (children, temporary folder) does its work
+//            on the way out.
 #pragma once
 
 #include <sys/types.h>
@@ -34,7 +36,8 @@ class Signals {
   int descriptor_ = -1;
 };
 
-// A process must not outlive the one it belongs to, even one that was killed. `parent`: who started this process.
+// A process must not outlive the one it belongs to, even one that was killed. `parent`: who started
+// this process.
 void die_with(::pid_t parent);
 
 }  // namespace inverted_index

@@ -1,4 +1,5 @@
-// examples/inverted_index/supervisor.cpp -- one life of the domain, from its opening to its close or its kill.
+// examples/inverted_index/supervisor.cpp -- one life of the domain, from its opening to its close
+// or its kill.
 #include "examples/inverted_index/supervisor.h"
 
 #include <chrono>
@@ -12,25 +13,29 @@
 namespace inverted_index {
 namespace {
 
-void tell_opening(const tmh::Domain &domain, const Index &index, std::uint32_t life, const Ledger &ledger) {
+void tell_opening(const tmh::Domain &domain, const Index &index, std::uint32_t life,
+                  const Ledger &ledger) {
   Opening &opening = ledger->opening;
   opening.recovery = domain.recovery();
   tmh::query(domain, [&] {
     opening.batch_count = index.batches.size();
     opening.shard_count = static_cast<std::uint32_t>(index.shards.size());
     opening.lane_count = static_cast<std::uint32_t>(index.lanes.size());
-    for (std::size_t lane = 0; lane < index.lanes.size(); ++lane) opening.next_unit[lane] = index.lanes[lane].next_unit;
+    for (std::size_t lane = 0; lane < index.lanes.size(); ++lane)
+      opening.next_unit[lane] = index.lanes[lane].next_unit;
   });
-  // From here on counts what the domain holds, not what was promised before the kill. relaxed: no worker runs yet.
+  // From here on counts what the domain holds, not what was promised before the kill. relaxed: no
+  // worker runs yet.
   for (std::size_t lane = 0; lane < opening.lane_count; ++lane)
     ledger->acknowledged[lane].store(opening.next_unit[lane], std::memory_order_relaxed);
-  opening.work_begins_ns =
-      static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
-  ledger->lives_opened.store(life + 1, std::memory_order_release);  // pairs with the acquire in Lives::announce()
+  opening.work_begins_ns = static_cast<std::uint64_t>(
+      std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  // pairs with the acquire in Lives::announce()
+  ledger->lives_opened.store(life + 1, std::memory_order_release);
 }
 
-void supervise(const Options &options, const std::string &folder, const Corpus &corpus, std::uint32_t life,
-               Signals &signals, const Ledger &ledger) {
+void supervise(const Options &options, const std::string &folder, const Corpus &corpus,
+               std::uint32_t life, Signals &signals, const Ledger &ledger) {
   ledger.tell(LifeTotals{});
   tmh::DomainOptions domain_opening = domain_options(options, "supervisor");
   domain_opening.recovery_progress = [&](std::uint64_t, std::uint64_t) {
@@ -41,7 +46,8 @@ void supervise(const Options &options, const std::string &folder, const Corpus &
   Index &index = *segment.root<Index>(kRootName);
   if (life == 0) {
     prepare(domain, index, corpus.documents, options.cut);
-    if (domain.durability() == tmh::Durability::kBuffered) domain.flush();  // later lives find the work laid out
+    // later lives find the work laid out
+    if (domain.durability() == tmh::Durability::kBuffered) domain.flush();
   }
   tell_opening(domain, index, life, ledger);
 
@@ -53,8 +59,8 @@ void supervise(const Options &options, const std::string &folder, const Corpus &
 
 }  // namespace
 
-Exit run_supervisor(const Options &options, const std::string &folder, const Corpus &corpus, std::uint32_t life,
-                    Signals &signals, const Ledger &ledger) noexcept {
+Exit run_supervisor(const Options &options, const std::string &folder, const Corpus &corpus,
+                    std::uint32_t life, Signals &signals, const Ledger &ledger) noexcept {
   try {
     supervise(options, folder, corpus, life, signals, ledger);
     return Exit::kEqual;

@@ -28,7 +28,8 @@ class Text {
  public:
   explicit Text(std::uint64_t seed) : random_(seed) {
     std::vector<double> weights;
-    for (std::size_t n = 0; n < kVocabulary; ++n) weights.push_back(1.0 / static_cast<double>(n + 1));
+    for (std::size_t n = 0; n < kVocabulary; ++n)
+      weights.push_back(1.0 / static_cast<double>(n + 1));
     pick_ = std::discrete_distribution<std::size_t>(weights.begin(), weights.end());
   }
 
@@ -36,7 +37,8 @@ class Text {
     std::string text;
     while (text.size() < bytes) {
       const std::size_t n = pick_(random_);
-      // Lengths from 1 to about 60, so that some are too long to be words; capitals, so that folding matters.
+      // Lengths from 1 to about 60, so that some are too long to be words; capitals, so that
+      // folding matters.
       text += n % 400 == 399 ? std::string(20 + n % 41, 'x') : "";
       text += static_cast<char>((n % 3 == 0 ? 'A' : 'a') + static_cast<char>(n % 26));
       text += fmt::format("{:x}", n * 2654435761U);
@@ -65,7 +67,8 @@ Skipped write_tiny_input(const std::string &folder, std::uint64_t seed) {
   fs::create_directories(root / "below" / "empty");
   Text text(seed);
   for (std::size_t n = 0; n < kFiles; ++n) {
-    write((n % 2 == 0 ? root : root / "below") / fmt::format("text{:02}", n), text.of(1 + text.below(kFileBytesMax)));
+    write((n % 2 == 0 ? root : root / "below") / fmt::format("text{:02}", n),
+          text.of(1 + text.below(kFileBytesMax)));
   }
   write(root / "large", text.of(kLargeFileBytes));
 

@@ -1,4 +1,5 @@
-// examples/inverted_index/tiny.h -- the input of --tiny: generated text, and one of everything that must be skipped.
+// examples/inverted_index/tiny.h -- the input of --tiny: generated text, and one of everything that
+// must be skipped.
 #pragma once
 
 #include <cstdint>

@@ -17,12 +17,14 @@ std::string_view word_of(const WordKey &key) noexcept {
 }
 
 WordEntry &WordTable::entry(const WordKey &key) const {
-  std::uint64_t hash = 0xcbf2'9ce4'8422'2325;  // FNV-1a by words, then a multiplication for the low bits
+  // FNV-1a by words, then a multiplication for the low bits
+  std::uint64_t hash = 0xcbf2'9ce4'8422'2325;
   for (const std::uint64_t part : key) hash = (hash ^ part) * 0x100'0000'01b3;
   hash ^= hash >> 32;
   hash *= 0x9e37'79b9'7f4a'7c15;
   std::uint64_t index = hash >> (64 - std::countr_zero(entry_count_));
-  for (std::uint64_t probes = 0; probes < entry_count_; ++probes, index = (index + 1) & (entry_count_ - 1)) {
+  for (std::uint64_t probes = 0; probes < entry_count_;
+       ++probes, index = (index + 1) & (entry_count_ - 1)) {
     WordEntry &found = entries_[index];
     const std::uint64_t first = found.word[0];
     if (first == 0) {

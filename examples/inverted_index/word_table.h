@@ -1,9 +1,12 @@
-// examples/inverted_index/word_table.h -- how often each word occurs, and in how many files, in a hash table of tmh::field: for the second part
-// of the demo, which runs at cache lines while it can.
-// Shape:     three raw segments. Words: open addressing, an entry is exactly one line. Files: a line each, how far a file is counted. Claims:
-//            plain memory, for transactions at pages only.
-// Invariant: file f's first words_done words, in their order, are in the table's occurrences, and all of them in its files when
-//            is_merged: each changes in the transaction that changes the table. So a worker that was killed is continued, not repeated.
+// examples/inverted_index/word_table.h -- how often each word occurs, and in how many files, in a
+// hash table of tmh::field: for the second part of the demo, which runs at cache lines while it
+// can.
+// Shape:     three raw segments. Words: open addressing, an entry is exactly one line. Files: a
+//            line each, how far a file is counted. Claims: plain memory, for transactions at pages
+//            only.
+// Invariant: file f's first words_done words, in their order, are in the table's occurrences, and
+//            all of them in its files when is_merged: each changes in the transaction that changes
+//            the table. So a worker that was killed is continued, not repeated.
 // Contexts:  every access REQUIRES a running instance; zeros are empty tables.
 #pragma once
 
@@ -49,7 +52,8 @@ class WordTable {
   // entry_count: a power of two, more than there will be words.
   WordTable(std::byte *base, std::uint64_t entry_count) noexcept
       : entries_(reinterpret_cast<WordEntry *>(base)), entry_count_(entry_count) {}
-  // The word's entry; takes an empty one when there is none. Throws std::length_error when all are taken.
+  // The word's entry; takes an empty one when there is none. Throws std::length_error when all are
+  // taken.
   [[nodiscard]] WordEntry &entry(const WordKey &key) const;
   [[nodiscard]] const WordEntry &at(std::uint64_t index) const noexcept { return entries_[index]; }
   [[nodiscard]] std::uint64_t entry_count() const noexcept { return entry_count_; }

@@ -22,9 +22,11 @@ namespace fs = std::filesystem;
 WorkFolder::WorkFolder(const std::string &given) : path_(given), temporary_(given.empty()) {
   if (temporary_) {
     const char *parent = std::getenv("TMPDIR");
-    path_ = fmt::format("{}/tmh-demo-XXXXXX", parent != nullptr && *parent != '\0' ? parent : "/tmp");
+    path_ =
+        fmt::format("{}/tmh-demo-XXXXXX", parent != nullptr && *parent != '\0' ? parent : "/tmp");
     if (::mkdtemp(path_.data()) == nullptr) {
-      throw BadInput(fmt::format("cannot make a temporary folder {}: {}", path_, std::strerror(errno)));
+      throw BadInput(
+          fmt::format("cannot make a temporary folder {}: {}", path_, std::strerror(errno)));
     }
     return;
   }
@@ -36,7 +38,8 @@ WorkFolder::WorkFolder(const std::string &given) : path_(given), temporary_(give
 }
 
 WorkFolder::~WorkFolder() {
-  std::error_code ignored;  // nothing better to do in a destructor than to leave what cannot be removed
+  // nothing better to do in a destructor than to leave what cannot be removed
+  std::error_code ignored;
   if (temporary_) fs::remove_all(path_, ignored);
 }
 

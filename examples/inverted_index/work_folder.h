@@ -1,4 +1,5 @@
-// examples/inverted_index/work_folder.h -- the domain's folder: temporary and removed at the end, or given and kept.
+// examples/inverted_index/work_folder.h -- the domain's folder: temporary and removed at the end,
+// or given and kept.
 #pragma once
 
 #include <string>

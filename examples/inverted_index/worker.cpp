@@ -1,7 +1,9 @@
-// examples/inverted_index/worker.cpp -- takes units from the lanes and adds their words to the index.
-// Shape:     read and count a batch in ordinary memory; then one transaction per shard: check that the unit is still the
-//            lane's next, add its counts, advance the lane.
-// Invariant: a unit is counted once: whoever commits first advances the lane, everybody else sees that and takes the next.
+// examples/inverted_index/worker.cpp -- takes units from the lanes and adds their words to the
+// index.
+// Shape:     read and count a batch in ordinary memory; then one transaction per shard: check that
+//            the unit is still the lane's next, add its counts, advance the lane.
+// Invariant: a unit is counted once: whoever commits first advances the lane, everybody else sees
+//            that and takes the next.
 // Sharing:   a kill at any instruction loses only what this process has in its own memory.
 #include "examples/inverted_index/worker.h"
 
@@ -52,15 +54,18 @@ class Worker {
       const std::vector<WordCount> &counts = counts_[place.shard];
       unit = tmh::atomically(domain_, [&] {
         Lane &lane = index_.lanes[lane_index];
-        if (lane.next_unit != unit) return std::uint64_t{lane.next_unit};  // somebody else has done it
+        // somebody else has done it
+        if (lane.next_unit != unit) return std::uint64_t{lane.next_unit};
         merge(index_.shards[place.shard], counts);
         return ++lane.next_unit;
       });
-      ledger_.acknowledge(lane_index, unit);  // in a strict domain it is durable now, whoever has done it
+      // in a strict domain it is durable now, whoever has done it
+      ledger_.acknowledge(lane_index, unit);
     }
   }
 
-  // Fills counts_ with the words of a batch, outside any transaction: reading files and counting conflicts with nobody.
+  // Fills counts_ with the words of a batch, outside any transaction: reading files and counting
+  // conflicts with nobody.
   void count_words(std::size_t batch_index) {
     struct Piece {
       Slice slice;
@@ -73,20 +78,23 @@ class Worker {
       for (std::uint32_t n = 0; n < batch.slice_count; ++n) {
         const Slice &slice = index_.slices[batch.first_slice + n];
         const IndexedDocument &document = index_.documents[slice.document];
-        copies.push_back({slice, std::string(document.path.data(), document.path.size()), document.bytes});
+        copies.push_back(
+            {slice, std::string(document.path.data(), document.path.size()), document.bytes});
       }
       return copies;
     });
     for (auto &counts : counts_) counts.clear();
     for (const Piece &piece : pieces) {
-      const Excerpt excerpt = read_excerpt(piece.path, piece.slice.first, piece.slice.end, piece.file_bytes);
+      const Excerpt excerpt =
+          read_excerpt(piece.path, piece.slice.first, piece.slice.end, piece.file_bytes);
       std::unordered_map<std::string, std::uint32_t> words;
       each_word(own_text(excerpt), [&](std::string_view word) { ++words[std::string(word)]; });
       for (const auto &[word, count] : words) {
         counts_[shard_of(word, counts_.size())].push_back({word, {piece.slice.document, count}});
       }
     }
-    // In the map's order: neighbours in the map share pages of the path to them, and a page counts once.
+    // In the map's order: neighbours in the map share pages of the path to them, and a page counts
+    // once.
     for (auto &counts : counts_) {
       std::sort(counts.begin(), counts.end(), [](const WordCount &a, const WordCount &b) {
         return a.word != b.word ? a.word < b.word : a.posting.document < b.posting.document;
@@ -109,8 +117,8 @@ void run_worker(const Options &options) {
   die_with(options.parent);
   const Ledger ledger(options.ledger);
   const auto slot = static_cast<std::uint32_t>(options.worker_slot);
-  tmh::Domain domain =
-      tmh::Domain::open(options.domain_folder, domain_options(options, fmt::format("worker-{}", slot)));
+  tmh::Domain domain = tmh::Domain::open(options.domain_folder,
+                                         domain_options(options, fmt::format("worker-{}", slot)));
   const tmh::Segment segment = domain.map(kSegmentFile);
   Worker(domain, *segment.root<Index>(kRootName), ledger).run(slot, options.workers);
   domain.close();

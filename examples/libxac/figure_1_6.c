@@ -1,5 +1,7 @@
-// examples/libxac/figure_1_6.c -- Program F: sums the first integers of 5 random pages into a 6th (thesis, section 1.2).
-// Added:     the main around the printed body, and backoff(), which the thesis leaves to the programmer.
+// examples/libxac/figure_1_6.c -- Program F: sums the first integers of 5 random pages into a 6th
+// (thesis, section 1.2).
+// Added:     the main around the printed body, and backoff(), which the thesis leaves to the
+//            programmer.
 #include <sched.h>
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
-// examples/libxac/figure_2_1.c -- increments the first integer of a memory-mapped file (thesis, section 2.1).
+// examples/libxac/figure_2_1.c -- increments the first integer of a memory-mapped file (thesis,
+// section 2.1).
 // Added:     the include line.
 #include <xac.h>
 

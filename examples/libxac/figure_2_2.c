@@ -1,4 +1,5 @@
-// examples/libxac/figure_2_2.c -- the program of figure 1-2 with LIBXAC (thesis, section 2.1; the right-hand side).
+// examples/libxac/figure_2_2.c -- the program of figure 1-2 with LIBXAC (thesis, section 2.1; the
+// right-hand side).
 // Added:     the include lines.
 #include <stdlib.h>
 

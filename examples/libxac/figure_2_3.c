@@ -1,5 +1,7 @@
-// examples/libxac/figure_2_3.c -- a recursive function with nested transactions (thesis, section 2.1).
-// Added:     type tree, and a main that lays out a tree of 1023 nodes (values 1 to 1023) and prints its sum.
+// examples/libxac/figure_2_3.c -- a recursive function with nested transactions (thesis, section
+// 2.1).
+// Added:     type tree, and a main that lays out a tree of 1023 nodes (values 1 to 1023) and prints
+//            its sum.
 #include <stdio.h>
 
 #include <xac.h>

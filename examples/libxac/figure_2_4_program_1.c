@@ -1,7 +1,10 @@
-// examples/libxac/figure_2_4_program_1.c -- local variables inside a transaction (thesis, section 2.2).
-// Added:     the include line. Line 2 is printed there with a semicolon before `a`, which C does not take.
-// Result:    a == y (attempts) and b == z, however often the transaction aborted: locals are not rolled back, aborts come at
-//            xend only, and an aborted attempt sees a consistent view. The test makes xShutdown() print the four.
+// examples/libxac/figure_2_4_program_1.c -- local variables inside a transaction (thesis, section
+// 2.2).
+// Added:     the include line. Line 2 is printed there with a semicolon before `a`, which C does
+//            not take.
+// Result:    a == y (attempts) and b == z, however often the transaction aborted: locals are not
+//            rolled back, aborts come at xend only, and an aborted attempt sees a consistent view.
+//            The test makes xShutdown() print the four.
 #include <xac.h>
 
 int main(void) {

@@ -1,4 +1,5 @@
-// examples/libxac/figure_2_4_program_2.c -- the program that runs against program 1 (thesis, section 2.2).
+// examples/libxac/figure_2_4_program_2.c -- the program that runs against program 1 (thesis,
+// section 2.2).
 // Added:     the include line.
 #include <xac.h>
 

@@ -1,4 +1,5 @@
-// examples/libxac/figure_4_3_a.c -- reads from n pages, with the advisory function (thesis, section 4.2).
+// examples/libxac/figure_4_3_a.c -- reads from n pages, with the advisory function (thesis, section
+// 4.2).
 // Added:     the main around the printed body; n is the argument, else 16.
 #include <stdlib.h>
 

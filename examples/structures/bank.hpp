@@ -1,4 +1,5 @@
-// examples/structures/bank.hpp -- what a bank does with accounts, whatever an account is: a plain number or a tmh::field.
+// examples/structures/bank.hpp -- what a bank does with accounts, whatever an account is: a plain
+// number or a tmh::field.
 // Contexts:  inside one transaction each.
 #pragma once
 

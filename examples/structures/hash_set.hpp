@@ -1,5 +1,6 @@
 // examples/structures/hash_set.hpp -- a hash set of keys, with chains, as plain serial code.
-// Shape:     as sorted_list.hpp; the head is the table of buckets, of which there are always as many.
+// Shape:     as sorted_list.hpp; the head is the table of buckets, of which there are always as
+//            many.
 // Invariant: a key is in the chain of its bucket, once.
 // Contexts:  every call inside one transaction.
 #pragma once
@@ -56,7 +57,8 @@ class HashSet {
   template <class Visit>
   bool visit(const Visit &visit) const {  // false: a key lies in a wrong bucket
     for (std::uint64_t i = 0; i < kBuckets; ++i) {
-      std::uint64_t keys = 0, sum = 0;  // the order within a bucket depends on the order of insertions
+      // the order within a bucket depends on the order of insertions
+      std::uint64_t keys = 0, sum = 0;
       for (const Node *node = buckets_[i]; node != nullptr; node = node->next) {
         const std::uint64_t here = node->key;
         if (hash(here) != i) return false;

@@ -1,10 +1,10 @@
 // examples/structures/red_black_tree.hpp -- a red-black tree of keys as plain serial code.
 // Shape:     as sorted_list.hpp. The root is the left child of the head.
-// Invariant: keys ascend from left to right; 0 is no key; no red node has a red child; every path has as many black nodes; each child names
-//            its parent.
+// Invariant: keys ascend from left to right; 0 is no key; no red node has a red child; every path
+//            has as many black nodes; each child names its parent.
 // Contexts:  every call inside one transaction.
-// Source:    Cormen, Leiserson, Rivest, Stein, Introduction to Algorithms, chapter 13, without a sentinel (it would be written by
-//            everybody).
+// Source:    Cormen, Leiserson, Rivest, Stein, Introduction to Algorithms, chapter 13, without a
+//            sentinel (it would be written by everybody).
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,8 @@ class RedBlackTree {
     Field<std::uint64_t> red;
   };
   static constexpr std::size_t kHeadBytes = sizeof(Node);
-  explicit RedBlackTree(std::byte *head) : head_(reinterpret_cast<Node *>(head)) {}  // the root is its left child
+  // the root is its left child
+  explicit RedBlackTree(std::byte *head) : head_(reinterpret_cast<Node *>(head)) {}
 
   [[nodiscard]] bool contains(std::uint64_t key) const { return find(key) != nullptr; }
   bool insert(Node *fresh, std::uint64_t key) {
@@ -212,7 +213,8 @@ class RedBlackTree {
   }
   // Black height of the subtree.
   template <class Visit>
-  static int walk(const Node *node, const Node *parent, const Visit &visit, std::uint64_t *last, bool *right) {
+  static int walk(const Node *node, const Node *parent, const Visit &visit, std::uint64_t *last,
+                  bool *right) {
     if (node == nullptr) return 1;
     if (node->parent != parent || (is_red(node) && is_red(parent))) *right = false;
     const int left_height = walk(node->left, node, visit, last, right);

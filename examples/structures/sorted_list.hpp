@@ -1,6 +1,7 @@
 // examples/structures/sorted_list.hpp -- a sorted singly linked list of keys as plain serial code.
-// Shape:     a template over how a member is accessed: Field<T> is T itself, or tmh::field<T>. Nodes come from outside: insert() takes one
-//            that is free, remove() returns the one that became free. The head lies where the caller says; zeros are an empty list.
+// Shape:     a template over how a member is accessed: Field<T> is T itself, or tmh::field<T>.
+//            Nodes come from outside: insert() takes one that is free, remove() returns the one
+//            that became free. The head lies where the caller says; zeros are an empty list.
 // Invariant: keys ascend; 0 is no key.
 // Contexts:  every call inside one transaction.
 #pragma once

@@ -1,18 +1,26 @@
-// examples/trees/bptree.hpp -- a B+-tree as plain serial code: a map in blocks of the size of a page.
-// Shape:     BPlusTree (root, height: written when the height changes) -> Inner ... -> Leaf, all leaves linked in order. Values lie
-//            in the leaves' slots, or, where fewer than 32 would fit a leaf, in blocks of their own with a pointer in the slot: a
-//            split then moves pointers, values never move, and the ancestors, which every search reads, are written once in some
-//            200 inserts instead of once in 5 (512-byte values in blocks of 4 KiB).
-// Invariant: (1) height 0: the root is a leaf, perhaps an empty one. Otherwise no leaf is empty and no inner node childless.
-//            (2) keys ascend, within leaves and along them; see Inner for the separators. (3) all leaves have one depth.
-//            There is no count of records and no link backwards: nothing is written by all inserts, and a split writes two leaves
-//            and their parent. size() counts. A leaf's predecessor is found from above.
-// Erasing:   a node is freed when it is empty, not merged when half empty: fewer nodes are written, and space stays within a few
-//            per cent of merging wherever inserts are not outnumbered (Johnson, Shasha, "B-trees with inserts and deletes: why
-//            free-at-empty is better than merge-at-half", JCSS 47(1), 1993).
+// examples/trees/bptree.hpp -- a B+-tree as plain serial code: a map in blocks of the size of a
+// page.
+// Shape:     BPlusTree (root, height: written when the height changes) -> Inner ... -> Leaf, all
+//            leaves linked in order. Values lie in the leaves' slots, or, where fewer than 32 would
+//            fit a leaf, in blocks of their own with a pointer in the slot: a split then moves
+//            pointers, values never move, and the ancestors, which every search reads, are written
+//            once in some 200 inserts instead of once in 5 (512-byte values in blocks of 4 KiB).
+// Invariant: (1) height 0: the root is a leaf, perhaps an empty one. Otherwise no leaf is empty and
+//            no inner node childless.
+//            (2) keys ascend, within leaves and along them; see Inner for the separators. (3) all
+//                leaves have one depth.
+//            There is no count of records and no link backwards: nothing is written by all inserts,
+//            and a split writes two leaves and their parent. size() counts. A leaf's predecessor is
+//            found from above.
+// Erasing:   a node is freed when it is empty, not merged when half empty: fewer nodes are written,
+//            and space stays within a few per cent of merging wherever inserts are not outnumbered
+//            (Johnson, Shasha, "B-trees with inserts and deletes: why free-at-empty is better than
+//            merge-at-half", JCSS 47(1), 1993).
 // Errors:    what the allocator throws; the tree is then as before.
-// Contexts:  one thread; it knows of no transactions. In a segment: every call in a running instance, which isolates and rolls back.
-// Source:    Comer, "The ubiquitous B-tree", Computing Surveys 11(2), 1979; thesis, section 5.1 (its B+-tree, block by block).
+// Contexts:  one thread; it knows of no transactions. In a segment: every call in a running
+//            instance, which isolates and rolls back.
+// Source:    Comer, "The ubiquitous B-tree", Computing Surveys 11(2), 1979; thesis, section 5.1
+//            (its B+-tree, block by block).
 #pragma once
 
 #include <array>
@@ -33,15 +41,19 @@
 
 namespace trees {
 
-// Derived: a split logs half a leaf, once in about 0.35 of a leaf's inserts; 32 slots keep the ancestors' writes below one in ten.
+// Derived: a split logs half a leaf, once in about 0.35 of a leaf's inserts; 32 slots keep the
+//          ancestors' writes below one in ten.
 inline constexpr std::size_t kSlotsMin = 32;
 
-// Key: an arithmetic or other trivially copyable type with <, or std::string_view for keys of any length (keys.hpp).
-template <class Key, class Value, std::size_t kBlockBytes = 4096, class Allocator = std::allocator<std::byte>,
-          ValuePlace kPlace = (kBlockBytes / (sizeof(typename KeyForm<Key>::Stored) + sizeof(Value)) >= kSlotsMin &&
-                               std::is_trivially_copyable_v<Value>)
-                                  ? ValuePlace::kInSlot
-                                  : ValuePlace::kBeside,
+// Key: an arithmetic or other trivially copyable type with <, or std::string_view for keys of any
+//      length (keys.hpp).
+template <class Key, class Value, std::size_t kBlockBytes = 4096,
+          class Allocator = std::allocator<std::byte>,
+          ValuePlace kPlace =
+              (kBlockBytes / (sizeof(typename KeyForm<Key>::Stored) + sizeof(Value)) >= kSlotsMin &&
+               std::is_trivially_copyable_v<Value>)
+                  ? ValuePlace::kInSlot
+                  : ValuePlace::kBeside,
           template <class> class Field = PlainField>
 class BPlusTree {
   using Form = KeyForm<Key>;
@@ -57,7 +69,8 @@ class BPlusTree {
   using InnerNode = Inner<Field, Stored, sizeof(NodeBlock)>;
   using allocator_type = Allocator;
   static_assert(sizeof(LeafNode) <= sizeof(NodeBlock) && sizeof(InnerNode) <= sizeof(NodeBlock));
-  static_assert(alignof(LeafNode) <= alignof(NodeBlock) && alignof(InnerNode) <= alignof(NodeBlock));
+  static_assert(alignof(LeafNode) <= alignof(NodeBlock) &&
+                alignof(InnerNode) <= alignof(NodeBlock));
 
   struct Record {
     View key;
@@ -90,7 +103,8 @@ class BPlusTree {
     std::size_t position_ = 0;
   };
 
-  explicit BPlusTree(const Allocator &allocator = Allocator()) : allocator_(allocator), root_(make_leaf()) {}
+  explicit BPlusTree(const Allocator &allocator = Allocator())
+      : allocator_(allocator), root_(make_leaf()) {}
   ~BPlusTree() { drop_below(root_, height_); }
   BPlusTree(const BPlusTree &) = delete;
   BPlusTree &operator=(const BPlusTree &) = delete;
@@ -160,13 +174,16 @@ class BPlusTree {
   // The first record whose key is not before `key`.
   [[nodiscard]] Iterator lower_bound(const View &key) const {
     const Place place = find_place(key, nullptr);
-    return place.position < place.leaf->count ? Iterator(place.leaf, place.position) : Iterator(place.leaf->next, 0);
+    return place.position < place.leaf->count ? Iterator(place.leaf, place.position)
+                                              : Iterator(place.leaf->next, 0);
   }
   // visit(key, value) for every record from `first` up to, not including, `last`.
   template <class Visit>
   void scan(const View &first, const View &last, Visit &&visit) const {
-    for (const LeafNode *leaf = find_place(first, nullptr).leaf; leaf != nullptr; leaf = leaf->next) {
-      const bool is_inside = leaf->count > 0 && Form::compare(last, leaf->at(leaf->count - 1).key) > 0;
+    for (const LeafNode *leaf = find_place(first, nullptr).leaf; leaf != nullptr;
+         leaf = leaf->next) {
+      const bool is_inside =
+          leaf->count > 0 && Form::compare(last, leaf->at(leaf->count - 1).key) > 0;
       for (std::size_t i = 0; i < leaf->count; ++i) {
         const SlotType &slot = leaf->at(i);
         if (Form::compare(first, slot.key) > 0) continue;
@@ -211,7 +228,9 @@ class BPlusTree {
     leaf->clear();
     return leaf;
   }
-  void drop_node(void *node) { Rebound<NodeBlock>(allocator_).deallocate(static_cast<NodeBlock *>(node), 1); }
+  void drop_node(void *node) {
+    Rebound<NodeBlock>(allocator_).deallocate(static_cast<NodeBlock *>(node), 1);
+  }
 
   void drop_below(void *node, std::uint32_t height) {
     if (height == 0) {
@@ -230,7 +249,8 @@ class BPlusTree {
     return static_cast<LeafNode *>(node);
   }
   [[nodiscard]] static LeafNode *last_leaf(void *node, std::uint32_t height) {
-    for (; height > 0; --height) node = static_cast<InnerNode *>(node)->children[static_cast<InnerNode *>(node)->count];
+    for (; height > 0; --height)
+      node = static_cast<InnerNode *>(node)->children[static_cast<InnerNode *>(node)->count];
     return static_cast<LeafNode *>(node);
   }
 
@@ -268,12 +288,14 @@ class BPlusTree {
   class Spares {
    public:
     explicit Spares(BPlusTree *tree) noexcept : tree_(tree) {}
-    // What is left. Not a destructor's: when the attempt has ended nothing may be touched, and nothing is left.
+    // What is left. Not a destructor's: when the attempt has ended nothing may be touched, and
+    // nothing is left.
     void give_back() {
       if (leaf_ != nullptr) tree_->drop_node(leaf_);
       while (inner_count_ > 0) tree_->drop_node(inners_[--inner_count_]);
     }
-    // A leaf, an inner node for each full ancestor, one more when the root splits too, and the separator.
+    // A leaf, an inner node for each full ancestor, one more when the root splits too, and the
+    // separator.
     void provide(const Path &path, const View &separator) {
       leaf_ = tree_->make_leaf();
       std::size_t level = tree_->height_;
@@ -286,7 +308,8 @@ class BPlusTree {
     }
     [[nodiscard]] LeafNode *take_leaf() noexcept { return std::exchange(leaf_, nullptr); }
     [[nodiscard]] InnerNode *take_inner() noexcept { return inners_[--inner_count_]; }
-    [[nodiscard]] const Stored &separator() const noexcept { return separator_; }  // used once provide() has returned
+    // used once provide() has returned
+    [[nodiscard]] const Stored &separator() const noexcept { return separator_; }
 
    private:
     void add_inner() {
@@ -300,8 +323,8 @@ class BPlusTree {
     Stored separator_{};
   };
 
-  // Where a full leaf is cut when a record comes to `position`: in the middle; at its end when records arrive in order, so that
-  // leaves stay full then.
+  // Where a full leaf is cut when a record comes to `position`: in the middle; at its end when
+  // records arrive in order, so that leaves stay full then.
   [[nodiscard]] static std::size_t cut_of(const LeafNode &leaf, std::size_t position) {
     return leaf.next == nullptr && position == leaf.count ? position : leaf.count / 2U;
   }
@@ -326,7 +349,8 @@ class BPlusTree {
         node->insert(position, key, right);
         return;
       }
-      const std::size_t cut = position == node->count ? node->count - 1U : node->count / 2U;  // as cut_of()
+      // as cut_of()
+      const std::size_t cut = position == node->count ? node->count - 1U : node->count / 2U;
       InnerNode *sibling = spares->take_inner();
       const Stored middle = node->split(cut, sibling);
       if (position > cut)
@@ -344,7 +368,8 @@ class BPlusTree {
     ++height_;
   }
 
-  // The empty leaf leaves the chain, and with it the ancestors that have no other child. Of the whole tree one leaf stays.
+  // The empty leaf leaves the chain, and with it the ancestors that have no other child. Of the
+  // whole tree one leaf stays.
   void unlink_leaf(const Path &path, LeafNode *leaf) {
     std::size_t level = height_;
     while (level > 0 && path[level - 1].node->count == 0) --level;
@@ -353,7 +378,8 @@ class BPlusTree {
       while (turn > 0 && path[turn - 1].child == 0) --turn;
       if (turn > 0) {
         const Step &step = path[turn - 1];
-        last_leaf(step.node->children[step.child - 1], height_ - static_cast<std::uint32_t>(turn))->next = leaf->next;
+        last_leaf(step.node->children[step.child - 1], height_ - static_cast<std::uint32_t>(turn))
+            ->next = leaf->next;
       }
       Form::drop(path[level - 1].node->erase(path[level - 1].child), allocator_);
       drop_node(leaf);
@@ -376,18 +402,21 @@ class BPlusTree {
     const LeafNode *last = nullptr;
 
     // Keys below `node` are not before *low and before *high, where these are given.
-    void below(const void *node, std::uint32_t height, const Field<Stored> *low, const Field<Stored> *high,
-               bool must_hold) {
+    void below(const void *node, std::uint32_t height, const Field<Stored> *low,
+               const Field<Stored> *high, bool must_hold) {
       if (height == 0) return leaf(*static_cast<const LeafNode *>(node), low, high, must_hold);
       const auto &inner = *static_cast<const InnerNode *>(node);
       if (inner.count > InnerNode::kKeys) return fail("an inner node counts more keys than fit");
-      for (std::size_t i = 0; i < inner.count; ++i) in_range(inner.keys[i], low, high, "a separator");
-      for (std::size_t i = 0; i + 1 < inner.count; ++i) ascend(inner.keys[i], inner.keys[i + 1], "separators");
+      for (std::size_t i = 0; i < inner.count; ++i)
+        in_range(inner.keys[i], low, high, "a separator");
+      for (std::size_t i = 0; i + 1 < inner.count; ++i)
+        ascend(inner.keys[i], inner.keys[i + 1], "separators");
       for (std::size_t i = 0; i <= inner.count && broken.empty(); ++i)
         below(inner.children[i], height - 1, i == 0 ? low : &inner.keys[i - 1],
               i == inner.count ? high : &inner.keys[i], must_hold);
     }
-    void leaf(const LeafNode &node, const Field<Stored> *low, const Field<Stored> *high, bool must_hold) {
+    void leaf(const LeafNode &node, const Field<Stored> *low, const Field<Stored> *high,
+              bool must_hold) {
       if (must_hold && node.count == 0) return fail("an empty leaf");
       if (node.count > LeafNode::kSlots) return fail("a leaf counts more records than fit");
       std::array<bool, LeafNode::kSlots> seen{};
@@ -397,11 +426,14 @@ class BPlusTree {
           return fail("a leaf's order is no permutation");
       }
       for (std::size_t i = 0; i < node.count; ++i) in_range(node.at(i).key, low, high, "a key");
-      for (std::size_t i = 0; i + 1 < node.count; ++i) ascend(node.at(i).key, node.at(i + 1).key, "keys");
-      if (last != nullptr && last->next != &node) fail("a leaf is not the next one of the leaf before it");
+      for (std::size_t i = 0; i + 1 < node.count; ++i)
+        ascend(node.at(i).key, node.at(i + 1).key, "keys");
+      if (last != nullptr && last->next != &node)
+        fail("a leaf is not the next one of the leaf before it");
       last = &node;
     }
-    void in_range(const Stored &key, const Field<Stored> *low, const Field<Stored> *high, const char *what) {
+    void in_range(const Stored &key, const Field<Stored> *low, const Field<Stored> *high,
+                  const char *what) {
       const bool too_low = low != nullptr && Form::compare(Form::view(key), *low) < 0;
       const bool too_high = high != nullptr && Form::compare(Form::view(key), *high) >= 0;
       if (too_low || too_high) fail(std::string(what) + " lies beyond its ancestors' separators");

@@ -1,13 +1,20 @@
-// examples/trees/bptree_nodes.hpp -- the nodes of a B+-tree: what lies in one block, and changes of one node.
-// Shape:     kBlockBytes less 64: what tmh::allocator serves from whole pages of the caller's arena behind a header of its own,
-//            so that a node has its page (or pages) to itself and making one writes nothing that others write.
-//              Leaf   next, count, order, slots[]. order[0, count) are the slots in the order of their keys, the rest of
-//                     order the free slots. An insert writes one free slot, a part of order and count: two to four lines
-//                     of 64 bytes, wherever the key falls. A split leaves the lower half in place and changes count alone.
-//              Inner  count, keys[count], children[count + 1]; keys[i] is not above any key below children[i + 1], and above
-//                     all below children[i]. Written by splits and by removal of empty children only.
-// Source:    the order of slots as a permutation: Mao, Kohler, Morris, "Cache craftiness for fast multicore key-value storage",
-//            EuroSys 2012, section 4.6.2 (15 slots in a word there; bytes here).
+// examples/trees/bptree_nodes.hpp -- the nodes of a B+-tree: what lies in one block, and changes of
+// one node.
+// Shape:     kBlockBytes less 64: what tmh::allocator serves from whole pages of the caller's arena
+//            behind a header of its own, so that a node has its page (or pages) to itself and
+//            making one writes nothing that others write.
+//              Leaf   next, count, order, slots[]. order[0, count) are the slots in the order of
+//              their keys, the rest of
+//                     order the free slots. An insert writes one free slot, a part of order and
+//                     count: two to four lines of 64 bytes, wherever the key falls. A split leaves
+//                            the lower half in place and changes count alone.
+//              Inner  count, keys[count], children[count + 1]; keys[i] is not above any key below
+//              children[i + 1], and above
+//                     all below children[i]. Written by splits and by removal of empty children
+//                     only.
+// Source:    the order of slots as a permutation: Mao, Kohler, Morris, "Cache craftiness for fast
+//            multicore key-value storage", EuroSys 2012, section 4.6.2 (15 slots in a word there;
+//            bytes here).
 #pragma once
 
 #include <algorithm>
@@ -24,7 +31,9 @@ struct alignas(kLineBytes) Block {
   std::byte bytes[kBlockBytes - kLineBytes];
 };
 
-[[nodiscard]] constexpr std::size_t order_bits(std::size_t numbers) noexcept { return numbers <= 256 ? 8 : 16; }
+[[nodiscard]] constexpr std::size_t order_bits(std::size_t numbers) noexcept {
+  return numbers <= 256 ? 8 : 16;
+}
 [[nodiscard]] constexpr std::size_t order_bytes(std::size_t numbers) noexcept {
   return (numbers * order_bits(numbers) + 63) / 64 * sizeof(std::uint64_t);
 }
@@ -40,7 +49,9 @@ class Order {
       words_[w] = word;
     }
   }
-  [[nodiscard]] std::size_t operator[](std::size_t at) const { return words_[at / kPerWord] >> shift_of(at) & kNumber; }
+  [[nodiscard]] std::size_t operator[](std::size_t at) const {
+    return words_[at / kPerWord] >> shift_of(at) & kNumber;
+  }
   // What was at `last` is at `first`, the others between them one further up.
   void rotate_up(std::size_t first, std::size_t last) {
     const std::size_t moved = (*this)[last];
@@ -65,14 +76,18 @@ class Order {
   }
 
  private:
-  static constexpr std::size_t kWordBits = 64, kBits = order_bits(kNumbers), kPerWord = kWordBits / kBits;
+  static constexpr std::size_t kWordBits = 64, kBits = order_bits(kNumbers),
+                               kPerWord = kWordBits / kBits;
   static constexpr std::size_t kWords = order_bytes(kNumbers) / sizeof(std::uint64_t);
   static constexpr std::uint64_t kNumber = (std::uint64_t{1} << kBits) - 1;
   static_assert(kNumbers <= 65536, "another block size");
 
-  [[nodiscard]] static constexpr std::size_t shift_of(std::size_t at) noexcept { return at % kPerWord * kBits; }
+  [[nodiscard]] static constexpr std::size_t shift_of(std::size_t at) noexcept {
+    return at % kPerWord * kBits;
+  }
   // The bits of word w that belong to [first, last].
-  [[nodiscard]] static constexpr std::uint64_t part_of(std::size_t w, std::size_t first, std::size_t last) noexcept {
+  [[nodiscard]] static constexpr std::uint64_t part_of(std::size_t w, std::size_t first,
+                                                       std::size_t last) noexcept {
     std::uint64_t part = ~std::uint64_t{0};
     if (w == first / kPerWord) part &= ~std::uint64_t{0} << shift_of(first);
     if (w == last / kPerWord) part &= ~std::uint64_t{0} >> (kWordBits - kBits - shift_of(last));
@@ -90,12 +105,15 @@ template <template <class> class Field, class SlotType, std::size_t kNodeBytes>
 struct Leaf {
  private:
   // Slots that divide a line never straddle two.
-  static constexpr std::size_t kSlotsAlignment = kLineBytes % sizeof(SlotType) == 0 ? kLineBytes : alignof(SlotType);
+  static constexpr std::size_t kSlotsAlignment =
+      kLineBytes % sizeof(SlotType) == 0 ? kLineBytes : alignof(SlotType);
   [[nodiscard]] static constexpr std::size_t slots_that_fit() noexcept {
     std::size_t slots = kNodeBytes / sizeof(SlotType);
     for (;; --slots) {
       const std::size_t head = 2 * sizeof(std::uint64_t) + order_bytes(slots);
-      if ((head + kSlotsAlignment - 1) / kSlotsAlignment * kSlotsAlignment + slots * sizeof(SlotType) <= kNodeBytes)
+      if ((head + kSlotsAlignment - 1) / kSlotsAlignment * kSlotsAlignment +
+              slots * sizeof(SlotType) <=
+          kNodeBytes)
         return slots;
     }
   }

@@ -1,5 +1,7 @@
-// examples/trees/bptree_serial.cpp -- records inserted, erased, found and scanned in a B+-tree: plain serial code.
-// Run:       bptree_serial [records]. bptree_shared.cpp is the same for two processes and a file that lasts: compare them.
+// examples/trees/bptree_serial.cpp -- records inserted, erased, found and scanned in a B+-tree:
+// plain serial code.
+// Run:       bptree_serial [records]. bptree_shared.cpp is the same for two processes and a file
+//            that lasts: compare them.
 #include <array>
 #include <cstdint>
 #include <cstdio>

@@ -1,5 +1,7 @@
-// examples/trees/bptree_shared.cpp -- records inserted, erased, found and scanned in a B+-tree: two processes, one file that lasts.
-// Run:       bptree_shared [records]; in an empty folder. bptree_serial.cpp is what it was made of: compare them.
+// examples/trees/bptree_shared.cpp -- records inserted, erased, found and scanned in a B+-tree: two
+// processes, one file that lasts.
+// Run:       bptree_shared [records]; in an empty folder. bptree_serial.cpp is what it was made of:
+//            compare them.
 #include <array>
 #include <cstdint>
 #include <cstdio>

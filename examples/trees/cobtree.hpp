@@ -1,24 +1,32 @@
-// examples/trees/cobtree.hpp -- a dynamic cache-oblivious B-tree as plain serial code: no block size anywhere.
-// Shape:     packed memory array: 2^levels segments of 31 slots, records in order, each segment filled from its left, with gaps spread
-//            over all; above it a complete binary tree of separators in van Emde Boas order (veb_layout.hpp), one leaf per
-//            segment. Values lie in the slots when they are small, else beside them with a pointer in the slot: records move.
-//            window of level l: 2^l neighbouring segments, those below one node of the index.
-// Insert:    into the segment that the index names. A full one looks for the smallest window around it that is not too dense, and
-//            spreads that window's records evenly; when the whole array is too dense it is copied into one twice as large. Erase
-//            is the same with windows too sparse, and half the array.
+// examples/trees/cobtree.hpp -- a dynamic cache-oblivious B-tree as plain serial code: no block
+// size anywhere.
+// Shape:     packed memory array: 2^levels segments of 31 slots, records in order, each segment
+//            filled from its left, with gaps spread over all; above it a complete binary tree of
+//            separators in van Emde Boas order (veb_layout.hpp), one leaf per segment. Values lie
+//            in the slots when they are small, else beside them with a pointer in the slot: records
+//            move. window of level l: 2^l neighbouring segments, those below one node of the index.
+// Insert:    into the segment that the index names. A full one looks for the smallest window around
+//            it that is not too dense, and spreads that window's records evenly; when the whole
+//            array is too dense it is copied into one twice as large. Erase is the same with
+//            windows too sparse, and half the array.
 //                          window of one segment   whole array
-//            at most       31 of 31 slots          0.6        densities between them: in proportion to the level
-//            at least      1/8                     1/4        (2 * 1/4 < 0.6: a copy is not followed by another at once)
-// Invariant: (1) keys ascend along the array. (2) with more than one segment none is empty, nor below 1/8. (3) a separator is above all
-//            keys to its left and not above any to its right. It is set when its window is spread, and holds until then
-//            whatever is inserted or erased: an insert that finds room writes its segment and nothing else.
-// Cost:      search O(log_B N) block transfers, insert and erase O(log_B N + (log N)^2 / B) amortized, scan of R records O(R / B)
-//            besides, for every B at once.
+//            at most       31 of 31 slots          0.6        densities between them: in proportion
+//            to the level
+//            at least      1/8                     1/4        (2 * 1/4 < 0.6: a copy is not
+//            followed by another at once)
+// Invariant: (1) keys ascend along the array. (2) with more than one segment none is empty, nor
+//            below 1/8. (3) a separator is above all keys to its left and not above any to its
+//            right. It is set when its window is spread, and holds until then whatever is inserted
+//            or erased: an insert that finds room writes its segment and nothing else.
+// Cost:      search O(log_B N) block transfers, insert and erase O(log_B N + (log N)^2 / B)
+//            amortized, scan of R records O(R / B) besides, for every B at once.
 // Errors:    what the allocator throws; the tree is then as before.
 // Contexts:  as bptree.hpp: one thread, and no transactions known.
-// Source:    Bender, Demaine, Farach-Colton, "Cache-oblivious B-trees", SIAM J. Computing 35(2), 2005; the index over an array of
-//            segments: Bender, Duan, Iacono, Wu, "A locality-preserving cache-oblivious dynamic dictionary", SODA 2002. Thesis,
-//            section 5.1. We differ: segments have 31 slots and not log N, which is the same up to 2^32 records.
+// Source:    Bender, Demaine, Farach-Colton, "Cache-oblivious B-trees", SIAM J. Computing 35(2),
+//            2005; the index over an array of segments: Bender, Duan, Iacono, Wu, "A
+//            locality-preserving cache-oblivious dynamic dictionary", SODA 2002. Thesis, section
+//            5.1. We differ: segments have 31 slots and not log N, which is the same up to 2^32
+//            records.
 #pragma once
 
 #include <algorithm>
@@ -37,14 +45,16 @@
 
 namespace trees {
 
-// Larger values lie beside, because records move: 2.6 for each insert of 250,000 in random order, 190 when they come in order.
+// Larger values lie beside, because records move: 2.6 for each insert of 250,000 in random order,
+// 190 when they come in order.
 inline constexpr std::size_t kMovedValueBytesMax = 64;
 
 // Key: an arithmetic or other trivially copyable type with <.
 template <class Key, class Value, class Allocator = std::allocator<std::byte>,
-          ValuePlace kPlace = (sizeof(Value) <= kMovedValueBytesMax && std::is_trivially_copyable_v<Value>)
-                                  ? ValuePlace::kInSlot
-                                  : ValuePlace::kBeside,
+          ValuePlace kPlace =
+              (sizeof(Value) <= kMovedValueBytesMax && std::is_trivially_copyable_v<Value>)
+                  ? ValuePlace::kInSlot
+                  : ValuePlace::kBeside,
           template <class> class Field = PlainField>
 class CoBTree {
   static_assert(std::is_trivially_copyable_v<Key>, "separators are copies of keys");
@@ -88,19 +98,23 @@ class CoBTree {
 
    private:
     friend class CoBTree;
-    Iterator(const Segment *segment, std::uint64_t position) : segment_(segment), position_(position) {
+    Iterator(const Segment *segment, std::uint64_t position)
+        : segment_(segment), position_(position) {
       assert(position <= segment->count);
     }
     const Segment *segment_ = nullptr;
     std::uint64_t position_ = 0;
   };
 
-  explicit CoBTree(const Allocator &allocator = Allocator()) : allocator_(allocator) { array_ = make_array(0); }
+  explicit CoBTree(const Allocator &allocator = Allocator()) : allocator_(allocator) {
+    array_ = make_array(0);
+  }
   ~CoBTree() { drop_all(); }
   CoBTree(const CoBTree &) = delete;
   CoBTree &operator=(const CoBTree &) = delete;
 
-  // False, and nothing changed: the key is there already. Moves records: pointers to values stay good only where these lie beside.
+  // False, and nothing changed: the key is there already. Moves records: pointers to values stay
+  // good only where these lie beside.
   template <class From = Value>
   bool insert(const Key &key, const From &value) {
     Place place = find_place(key);
@@ -140,7 +154,8 @@ class CoBTree {
     }
     Segment &home = segment(place.segment);
     Rows::drop(home.slots[place.position], allocator_);
-    std::copy(home.slots + place.position + 1, home.slots + home.count, home.slots + place.position);
+    std::copy(home.slots + place.position + 1, home.slots + home.count,
+              home.slots + place.position);
     --home.count;
     if (window.level > 0) spread(window);
     return true;
@@ -170,7 +185,8 @@ class CoBTree {
   // The first record whose key is not before `key`.
   [[nodiscard]] Iterator lower_bound(const Key &key) const {
     const Place place = find_place(key);
-    if (place.position < segment(place.segment).count) return Iterator(&segment(place.segment), place.position);
+    if (place.position < segment(place.segment).count)
+      return Iterator(&segment(place.segment), place.position);
     if (place.segment + 1 == segment_count()) return end();
     return Iterator(&segment(place.segment + 1), 0);
   }
@@ -178,7 +194,8 @@ class CoBTree {
   template <class Visit>
   void scan(const Key &first, const Key &last, Visit &&visit) const {
     for (std::uint64_t i = find_place(first).segment; i < segment_count(); ++i) {
-      for (const SlotType *slot = segment(i).slots; slot != segment(i).slots + segment(i).count; ++slot) {
+      for (const SlotType *slot = segment(i).slots; slot != segment(i).slots + segment(i).count;
+           ++slot) {
         if (slot->key < first) continue;
         if (!(slot->key < last)) return;
         visit(slot->key, Rows::value_of(*slot));
@@ -219,7 +236,8 @@ class CoBTree {
       levels = array.levels;
       return *this;
     }
-    operator Array() const { return {segments, separators, levels}; }  // NOLINT(google-explicit-constructor): loads all
+    // NOLINT(google-explicit-constructor): loads all
+    operator Array() const { return {segments, separators, levels}; }
   };
   struct Place {
     std::uint64_t segment, position;  // of the key, or where it belongs
@@ -244,7 +262,8 @@ class CoBTree {
       Rebound<Segment>(allocator_).deallocate(made.segments, count);
       throw;
     }
-    for (std::uint64_t i = 0; i < count; ++i) made.segments[i].count = 0;  // the slots are written when they are used
+    // the slots are written when they are used
+    for (std::uint64_t i = 0; i < count; ++i) made.segments[i].count = 0;
     return made;
   }
   void drop_array(const Array &array) {
@@ -254,7 +273,8 @@ class CoBTree {
   }
   void drop_all() {
     for (std::uint64_t i = 0; i < segment_count(); ++i) {
-      for (std::uint64_t j = 0; j < segment(i).count; ++j) Rows::drop(segment(i).slots[j], allocator_);
+      for (std::uint64_t j = 0; j < segment(i).count; ++j)
+        Rows::drop(segment(i).slots[j], allocator_);
     }
     drop_array(array_);
   }
@@ -269,8 +289,9 @@ class CoBTree {
       node = 2 * node + (key < array_.separators[layout.position(&path, depth, node)] ? 0 : 1);
     const std::uint64_t index = node - segment_count();
     const Segment &home = segment(index);
-    const SlotType *at = std::lower_bound(home.slots, home.slots + home.count, key,
-                                          [](const SlotType &slot, const Key &wanted) { return slot.key < wanted; });
+    const SlotType *at =
+        std::lower_bound(home.slots, home.slots + home.count, key,
+                         [](const SlotType &slot, const Key &wanted) { return slot.key < wanted; });
     const auto position = static_cast<std::uint64_t>(at - home.slots);
     return {index, position, position < home.count && !(key < at->key)};
   }
@@ -307,7 +328,8 @@ class CoBTree {
     }
     resize(array_.levels + 1);
   }
-  // The smallest window around `index` that is dense enough without one of its records; level > levels(): there is none.
+  // The smallest window around `index` that is dense enough without one of its records; level >
+  // levels(): there is none.
   [[nodiscard]] Window window_after_erase(std::uint64_t index) const {
     Window window{index, 0, segment(index).count - 1};
     if (array_.levels == 0) return window;
@@ -319,11 +341,13 @@ class CoBTree {
   }
 
   // Of n records in m segments, the i-th segment begins with this one.
-  [[nodiscard]] static std::uint64_t share(std::uint64_t i, std::uint64_t n, std::uint64_t m) noexcept {
+  [[nodiscard]] static std::uint64_t share(std::uint64_t i, std::uint64_t n,
+                                           std::uint64_t m) noexcept {
     return i * n / m;
   }
 
-  // Evenly, in place: all to the left, then from the right to where they belong, which is never further left.
+  // Evenly, in place: all to the left, then from the right to where they belong, which is never
+  // further left.
   void spread(const Window &window) {
     const std::uint64_t segments = std::uint64_t{1} << window.level;
     const auto packed = [&](std::uint64_t i) -> SlotType & {
@@ -359,7 +383,8 @@ class CoBTree {
     std::uint64_t taken = 0;  // of *from
     for (std::uint64_t i = 0; i < segment_count(); ++i) {
       Segment &to = segment(i);
-      const std::uint64_t count = share(i + 1, records, segment_count()) - share(i, records, segment_count());
+      const std::uint64_t count =
+          share(i + 1, records, segment_count()) - share(i, records, segment_count());
       for (; to.count < count; ++to.count) {
         for (; taken == from->count; ++from) taken = 0;
         to.slots[to.count] = from->slots[taken++];
@@ -382,11 +407,14 @@ class CoBTree {
     set_separators(path, depth + 1, 2 * node);
     set_separators(path, depth + 1, 2 * node + 1);
   }
-  [[nodiscard]] std::string broken_separators(VebLayout::Path *path, std::size_t depth, std::uint64_t node) const {
+  [[nodiscard]] std::string broken_separators(VebLayout::Path *path, std::size_t depth,
+                                              std::uint64_t node) const {
     if (depth == array_.levels) return "";
-    const Key separator = array_.separators[VebLayout::of(array_.levels).position(path, depth, node)];
+    const Key separator =
+        array_.separators[VebLayout::of(array_.levels).position(path, depth, node)];
     const Segment &right = segment(right_of(depth, node)), &left = *(&right - 1);
-    if (!(left.slots[left.count - 1].key < separator)) return "a separator is not above what is left of it";
+    if (!(left.slots[left.count - 1].key < separator))
+      return "a separator is not above what is left of it";
     if (right.slots[0].key < separator) return "a separator is above what is right of it";
     const std::string broken = broken_separators(path, depth + 1, 2 * node);
     return broken.empty() ? broken_separators(path, depth + 1, 2 * node + 1) : broken;

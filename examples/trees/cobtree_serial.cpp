@@ -1,5 +1,7 @@
-// examples/trees/cobtree_serial.cpp -- records inserted, erased, found and scanned in a cache-oblivious B-tree: plain serial code.
-// Run:       cobtree_serial [records]. cobtree_shared.cpp is the same for two processes and a file that lasts: compare them.
+// examples/trees/cobtree_serial.cpp -- records inserted, erased, found and scanned in a
+// cache-oblivious B-tree: plain serial code.
+// Run:       cobtree_serial [records]. cobtree_shared.cpp is the same for two processes and a file
+//            that lasts: compare them.
 #include <array>
 #include <cstdint>
 #include <cstdio>

@@ -1,5 +1,7 @@
-// examples/trees/cobtree_shared.cpp -- records inserted, erased, found and scanned in a cache-oblivious B-tree: two processes, one file that lasts.
-// Run:       cobtree_shared [records]; in an empty folder. cobtree_serial.cpp is what it was made of: compare them.
+// examples/trees/cobtree_shared.cpp -- records inserted, erased, found and scanned in a
+// cache-oblivious B-tree: two processes, one file that lasts.
+// Run:       cobtree_shared [records]; in an empty folder. cobtree_serial.cpp is what it was made
+//            of: compare them.
 #include <array>
 #include <cstdint>
 #include <cstdio>

@@ -1,11 +1,16 @@
 // examples/trees/keys.hpp -- how keys lie in the nodes of a tree.
-// Shape:     KeyForm<Key> says of a Key: View, what callers pass and get; Stored, what a slot holds; how the two compare.
+// Shape:     KeyForm<Key> says of a Key: View, what callers pass and get; Stored, what a slot
+//            holds; how the two compare.
 //              fixed size     KeyForm<std::uint64_t>, ...: the key itself; ordered by <
-//              variable size  KeyForm<std::string_view>: the first eight bytes as a big-endian number, and a pointer to all of
-//                             them in a block of their own; ordered as bytes are (memcmp, then the shorter first). Most
-//                             comparisons end at the number and never follow the pointer.
-//            A Stored is trivially copyable: nodes move it by copying. make() may allocate; whoever made it drops it.
-// Source:    Bohannon, McIlroy, Rastogi, "Main-memory index structures with fixed-size partial keys", SIGMOD 2001 (the prefix).
+//              variable size  KeyForm<std::string_view>: the first eight bytes as a big-endian
+//              number, and a pointer to all of
+//                             them in a block of their own; ordered as bytes are (memcmp, then the
+//                             shorter first). Most comparisons end at the number and never follow
+//                             the pointer.
+//            A Stored is trivially copyable: nodes move it by copying. make() may allocate; whoever
+//            made it drops it.
+// Source:    Bohannon, McIlroy, Rastogi, "Main-memory index structures with fixed-size partial
+//            keys", SIGMOD 2001 (the prefix).
 #pragma once
 
 #include <cstddef>
@@ -24,7 +29,9 @@ struct KeyForm {
   using Stored = Key;
   [[nodiscard]] static View view(const Stored &stored) noexcept { return stored; }
   // Below 0, 0, above 0: a before, at, behind b.
-  [[nodiscard]] static int compare(const View &a, const Stored &b) noexcept { return a < b ? -1 : b < a ? 1 : 0; }
+  [[nodiscard]] static int compare(const View &a, const Stored &b) noexcept {
+    return a < b ? -1 : b < a ? 1 : 0;
+  }
   template <class Allocator>
   [[nodiscard]] static Stored make(const View &key, const Allocator &) noexcept {
     return key;
@@ -43,7 +50,8 @@ struct KeyForm<std::string_view> {
   };
   class View : public std::string_view {
    public:
-    template <class Text, class = std::enable_if_t<std::is_convertible_v<const Text &, std::string_view>>>
+    template <class Text,
+              class = std::enable_if_t<std::is_convertible_v<const Text &, std::string_view>>>
     View(const Text &key) noexcept : std::string_view(key), prefix_(prefix_of(*this)) {}
     [[nodiscard]] std::uint64_t prefix() const noexcept { return prefix_; }
 

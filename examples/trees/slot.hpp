@@ -1,10 +1,14 @@
-// examples/trees/slot.hpp -- how records lie in the trees: keys in slots, values in them or beside them.
-// Shape:     Slot: a key as it is stored (keys.hpp) and the value, or a pointer to the value in a block of its own. Slots are moved by
-//            assignment; a value that lies beside stays where it is.
-//            Field says how the words of a tree are accessed: PlainField<T> is a T, so the tree is ordinary C++; with tmh::field every
-//            access goes through the running instance, and the same tree runs at either level. An access of a tmh::field may end the attempt
-//            by an exception: nothing that touches a node is noexcept, or happens in a destructor or a catch (...). Two exceptions: a tree
-//            is made and destroyed inside tmh::atomically(domain, body).
+// examples/trees/slot.hpp -- how records lie in the trees: keys in slots, values in them or beside
+// them.
+// Shape:     Slot: a key as it is stored (keys.hpp) and the value, or a pointer to the value in a
+//            block of its own. Slots are moved by assignment; a value that lies beside stays where
+//            it is.
+//            Field says how the words of a tree are accessed: PlainField<T> is a T, so the tree is
+//            ordinary C++; with tmh::field every access goes through the running instance, and the
+//            same tree runs at either level. An access of a tmh::field may end the attempt by an
+//            exception: nothing that touches a node is noexcept, or happens in a destructor or a
+//            catch (...). Two exceptions: a tree is made and destroyed inside
+//            tmh::atomically(domain, body).
 #pragma once
 
 #include <cstddef>
@@ -50,7 +54,8 @@ struct Records {
   static_assert(std::is_trivially_copyable_v<Payload> && std::is_trivially_destructible_v<Payload>,
                 "values in slots are moved by copying; others: ValuePlace::kBeside");
   static_assert(kIsPlain || !kBeside ||
-                    (!std::is_copy_constructible_v<Value> && std::is_trivially_default_constructible_v<Value> &&
+                    (!std::is_copy_constructible_v<Value> &&
+                     std::is_trivially_default_constructible_v<Value> &&
                      std::is_trivially_destructible_v<Value>),
                 "a value beside is made of fields, and neither made nor destroyed by plain code");
 
@@ -60,11 +65,15 @@ struct Records {
     else
       return slot.payload;
   }
-  [[nodiscard]] static InTree &value_of(const SlotType &slot) { return value_of(const_cast<SlotType &>(slot)); }
+  [[nodiscard]] static InTree &value_of(const SlotType &slot) {
+    return value_of(const_cast<SlotType &>(slot));
+  }
 
-  // Throws what the allocator throws; nothing is left then. A Value that is made of fields is stored to, never copied.
+  // Throws what the allocator throws; nothing is left then. A Value that is made of fields is
+  // stored to, never copied.
   template <class From>
-  [[nodiscard]] static Fresh make(const typename Form::View &key, const From &value, const Allocator &allocator) {
+  [[nodiscard]] static Fresh make(const typename Form::View &key, const From &value,
+                                  const Allocator &allocator) {
     const typename Form::Stored stored = Form::make(key, allocator);
     try {
       return {stored, make_payload(value, allocator)};

@@ -26,13 +26,15 @@ class Bank final : public Workload {
 
   class Teller final : public Worker {
    public:
-    Teller(Bank &bank, unsigned index) : Worker(bank.tally(index), bank.seed_of(index)), bank_(bank) {}
+    Teller(Bank &bank, unsigned index)
+        : Worker(bank.tally(index), bank.seed_of(index)), bank_(bank) {}
     void step() override {
       const Plan &plan = bank_.plan_;
       if (random_.below(100) < static_cast<std::uint64_t>(plan.read_percent)) {
-        const std::int64_t sum =
-            read_much(bank_.site_, plan, [&] { return structures::sum_of(bank_.accounts(), plan.size); });
-        if (sum != bank_.expected()) throw Broken("bank: a read saw the sum " + std::to_string(sum));
+        const std::int64_t sum = read_much(
+            bank_.site_, plan, [&] { return structures::sum_of(bank_.accounts(), plan.size); });
+        if (sum != bank_.expected())
+          throw Broken("bank: a read saw the sum " + std::to_string(sum));
         return;
       }
       Balance &from = bank_.accounts()[bank_.choice_.next(random_)],
@@ -49,17 +51,22 @@ class Bank final : public Workload {
   };
 
   [[nodiscard]] Balance *accounts() const { return reinterpret_cast<Balance *>(content()); }
-  [[nodiscard]] std::int64_t expected() const { return static_cast<std::int64_t>(plan_.size) * kBalance; }
-  [[nodiscard]] std::uint64_t portions() const override { return (plan_.size + kPortion - 1) / kPortion; }
+  [[nodiscard]] std::int64_t expected() const {
+    return static_cast<std::int64_t>(plan_.size) * kBalance;
+  }
+  [[nodiscard]] std::uint64_t portions() const override {
+    return (plan_.size + kPortion - 1) / kPortion;
+  }
   void fill(std::uint64_t portion) override {
     const std::uint64_t end = std::min(plan_.size, (portion + 1) * kPortion);
     for (std::uint64_t i = portion * kPortion; i < end; ++i) accounts()[i] = kBalance;
   }
   void check(Verdict *verdict) override {
     const std::int64_t sum = structures::sum_of(accounts(), plan_.size);
-    verdict->text = std::to_string(plan_.size) + " accounts hold " + std::to_string(sum) + ", as at first";
-    verdict->expect(sum == expected(),
-                    "the accounts hold " + std::to_string(sum) + " instead of " + std::to_string(expected()));
+    verdict->text =
+        std::to_string(plan_.size) + " accounts hold " + std::to_string(sum) + ", as at first";
+    verdict->expect(sum == expected(), "the accounts hold " + std::to_string(sum) + " instead of " +
+                                           std::to_string(expected()));
   }
 
   const ScrambledZipfian choice_;

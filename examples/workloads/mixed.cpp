@@ -25,14 +25,17 @@ class Mixed final : public Workload {
   [[nodiscard]] std::unique_ptr<Worker> make_worker(unsigned index) override {
     return std::make_unique<User>(*this, index);
   }
-  [[nodiscard]] std::vector<tmh::SiteReport> reports() const override { return {site_.report(), huge_site_.report()}; }
+  [[nodiscard]] std::vector<tmh::SiteReport> reports() const override {
+    return {site_.report(), huge_site_.report()};
+  }
 
  private:
   using Word = tmh::field<std::int64_t>;
 
   class User final : public Worker {
    public:
-    User(Mixed &mixed, unsigned index) : Worker(mixed.tally(index), mixed.seed_of(index)), mixed_(mixed) {}
+    User(Mixed &mixed, unsigned index)
+        : Worker(mixed.tally(index), mixed.seed_of(index)), mixed_(mixed) {}
     void step() override {
       const Plan &plan = mixed_.plan_;
       if (random_.below(100) < static_cast<std::uint64_t>(plan.read_percent)) {
@@ -66,8 +69,10 @@ class Mixed final : public Workload {
   void fill(std::uint64_t) override {}
   void check(Verdict *verdict) override {
     const std::int64_t sum = structures::sum_of(words(), word_count()), due = sums().sum;
-    verdict->text = "the words add up to " + std::to_string(sum) + ", which is what the huge updates added";
-    verdict->expect(sum == due, "the words add up to " + std::to_string(sum) + " instead of " + std::to_string(due));
+    verdict->text =
+        "the words add up to " + std::to_string(sum) + ", which is what the huge updates added";
+    verdict->expect(sum == due, "the words add up to " + std::to_string(sum) + " instead of " +
+                                    std::to_string(due));
   }
 
   const std::uint64_t huge_pages_;

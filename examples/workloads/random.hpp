@@ -1,6 +1,8 @@
-// examples/workloads/random.hpp -- random numbers that are the same on every machine, and the distributions that workloads draw keys from.
-// Source:    Zipfian: J. Gray et al., Quickly Generating Billion-Record Synthetic Databases (SIGMOD 1994), as the YCSB uses it (B. Cooper et al.,
-//            Benchmarking Cloud Serving Systems with YCSB, SoCC 2010; its ZipfianGenerator and ScrambledZipfianGenerator).
+// examples/workloads/random.hpp -- random numbers that are the same on every machine, and the
+// distributions that workloads draw keys from.
+// Source:    Zipfian: J. Gray et al., Quickly Generating Billion-Record Synthetic Databases (SIGMOD
+//            1994), as the YCSB uses it (B. Cooper et al., Benchmarking Cloud Serving Systems with
+//            YCSB, SoCC 2010; its ZipfianGenerator and ScrambledZipfianGenerator).
 // Contexts:  plain values, nothing shared.
 #pragma once
 
@@ -21,7 +23,8 @@ class Random {
   }
   // In [0, bound); the bias of the plain remainder is below 2^-32 for the bounds used here.
   [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept { return next() % bound; }
-  [[nodiscard]] double unit() noexcept { return static_cast<double>(next() >> 11) * 0x1p-53; }  // in [0, 1)
+  // in [0, 1)
+  [[nodiscard]] double unit() noexcept { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
  private:
   std::uint64_t state_;
@@ -31,7 +34,8 @@ class Random {
 class Zipfian {
  public:
   static constexpr double kYcsbTheta = 0.99;
-  // The YCSB scrambles ranks among ten billion, whose zeta it has as a constant, so that it need not be added up.
+  // The YCSB scrambles ranks among ten billion, whose zeta it has as a constant, so that it need
+  // not be added up.
   static constexpr std::uint64_t kYcsbItems = 10'000'000'000;
   static constexpr double kYcsbZeta = 26.46902820178302;
 
@@ -42,13 +46,15 @@ class Zipfian {
         theta_(theta),
         zeta_(zeta_of_items),
         alpha_(1 / (1 - theta)),
-        eta_((1 - std::pow(2.0 / static_cast<double>(items), 1 - theta)) / (1 - zeta(2, theta) / zeta_of_items)) {}
+        eta_((1 - std::pow(2.0 / static_cast<double>(items), 1 - theta)) /
+             (1 - zeta(2, theta) / zeta_of_items)) {}
   [[nodiscard]] std::uint64_t next(Random &random) const {
     if (theta_ == 0) return random.below(items_);
     const double u = random.unit(), uz = u * zeta_;
     if (uz < 1 || items_ == 1) return 0;
     if (uz < 1 + std::pow(0.5, theta_) || items_ == 2) return 1;
-    const auto rank = static_cast<std::uint64_t>(static_cast<double>(items_) * std::pow(eta_ * u - eta_ + 1, alpha_));
+    const auto rank = static_cast<std::uint64_t>(static_cast<double>(items_) *
+                                                 std::pow(eta_ * u - eta_ + 1, alpha_));
     return rank < items_ ? rank : items_ - 1;
   }
 
@@ -67,7 +73,8 @@ class Zipfian {
 // FNV-1a of the eight bytes, without a sign, as the YCSB's Utils.fnvhash64().
 [[nodiscard]] inline std::uint64_t fnv_hash(std::uint64_t value) noexcept {
   std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (int byte = 0; byte < 8; ++byte, value >>= 8) hash = (hash ^ (value & 0xff)) * 1099511628211ULL;
+  for (int byte = 0; byte < 8; ++byte, value >>= 8)
+    hash = (hash ^ (value & 0xff)) * 1099511628211ULL;
   const auto with_sign = static_cast<std::int64_t>(hash);
   return with_sign < 0 ? 0 - hash : hash;
 }
@@ -78,8 +85,9 @@ class ScrambledZipfian {
   ScrambledZipfian(std::uint64_t items, double theta)
       : items_(items),
         is_uniform_(theta == 0),
-        ranks_(theta == Zipfian::kYcsbTheta ? Zipfian(Zipfian::kYcsbItems, theta, Zipfian::kYcsbZeta)
-                                            : Zipfian(items, theta)) {}
+        ranks_(theta == Zipfian::kYcsbTheta
+                   ? Zipfian(Zipfian::kYcsbItems, theta, Zipfian::kYcsbZeta)
+                   : Zipfian(items, theta)) {}
   [[nodiscard]] std::uint64_t next(Random &random) const {
     return is_uniform_ ? random.below(items_) : fnv_hash(ranks_.next(random)) % items_;
   }

@@ -1,7 +1,10 @@
-// examples/workloads/sets.cpp -- keys inserted, removed and looked up: a sorted list, a red-black tree, a hash set.
-// Shape:     keys 1 to 2 * size, of which every second one is there at first. A key's node is its own, always the same: nodes are neither
-//            allocated nor handed over, and a worker that dies takes none with it.
-// Invariant: the structure is whole (visit()), and its keys and their sum are those of the beginning and of the tallies.
+// examples/workloads/sets.cpp -- keys inserted, removed and looked up: a sorted list, a red-black
+// tree, a hash set.
+// Shape:     keys 1 to 2 * size, of which every second one is there at first. A key's node is its
+//            own, always the same: nodes are neither allocated nor handed over, and a worker that
+//            dies takes none with it.
+// Invariant: the structure is whole (visit()), and its keys and their sum are those of the
+//            beginning and of the tallies.
 #include <algorithm>
 
 #include "examples/structures/hash_set.hpp"
@@ -19,18 +22,21 @@ template <class Set>
 class Keys final : public Workload {
  public:
   Keys(const tmh::Domain &domain, const Plan &plan)
-      : Workload(domain, plan, kNodesAt + (2 * plan.size + 1) * sizeof(Node)), choice_(2 * plan.size, plan.skew) {}
+      : Workload(domain, plan, kNodesAt + (2 * plan.size + 1) * sizeof(Node)),
+        choice_(2 * plan.size, plan.skew) {}
   [[nodiscard]] std::unique_ptr<Worker> make_worker(unsigned index) override {
     return std::make_unique<User>(*this, index);
   }
 
  private:
   using Node = typename Set::Node;
-  static constexpr std::uint64_t kNodesAt = (Set::kHeadBytes + tmh::kLineBytes - 1) / tmh::kLineBytes * tmh::kLineBytes;
+  static constexpr std::uint64_t kNodesAt =
+      (Set::kHeadBytes + tmh::kLineBytes - 1) / tmh::kLineBytes * tmh::kLineBytes;
 
   class User final : public Worker {
    public:
-    User(Keys &keys, unsigned index) : Worker(keys.tally(index), keys.seed_of(index)), keys_(keys) {}
+    User(Keys &keys, unsigned index)
+        : Worker(keys.tally(index), keys.seed_of(index)), keys_(keys) {}
     void step() override {
       const std::uint64_t key = 1 + keys_.choice_.next(random_), dice = random_.below(200);
       Set set = keys_.set();
@@ -50,8 +56,12 @@ class Keys final : public Workload {
   };
 
   [[nodiscard]] Set set() const { return Set(content()); }
-  [[nodiscard]] Node *node(std::uint64_t key) const { return reinterpret_cast<Node *>(content() + kNodesAt) + key; }
-  [[nodiscard]] std::uint64_t portions() const override { return (plan_.size + kPortion - 1) / kPortion; }
+  [[nodiscard]] Node *node(std::uint64_t key) const {
+    return reinterpret_cast<Node *>(content() + kNodesAt) + key;
+  }
+  [[nodiscard]] std::uint64_t portions() const override {
+    return (plan_.size + kPortion - 1) / kPortion;
+  }
   // From the largest key down: each is then the first of the list.
   void fill(std::uint64_t portion) override {
     Set set = this->set();
@@ -70,11 +80,11 @@ class Keys final : public Workload {
     const Sums changed = sums();
     const std::uint64_t keys_due = plan_.size + static_cast<std::uint64_t>(changed.grown);
     const std::uint64_t sum_due = plan_.size * plan_.size + static_cast<std::uint64_t>(changed.sum);
-    verdict->text = std::string("the ") + plan_.workload->name + " is whole and has the " + std::to_string(keys) +
-                    " keys that were committed";
+    verdict->text = std::string("the ") + plan_.workload->name + " is whole and has the " +
+                    std::to_string(keys) + " keys that were committed";
     verdict->expect(is_whole, std::string("the ") + plan_.workload->name + " is damaged");
-    verdict->expect(keys == keys_due,
-                    "it has " + std::to_string(keys) + " keys instead of " + std::to_string(keys_due));
+    verdict->expect(keys == keys_due, "it has " + std::to_string(keys) + " keys instead of " +
+                                          std::to_string(keys_due));
     verdict->expect(sum == sum_due, "its keys are not those that were committed");
   }
 

@@ -1,9 +1,12 @@
-// examples/workloads/tpcb.cpp -- the transaction of TPC-B: an account, its teller's and its branch's balance change, and a row of history tells.
-// Shape:     size branches, 10 tellers and 100,000 accounts of each, in rows of 128 bytes (100 are asked for); per worker a ring of its last
-//            1,024 rows of history, 64 bytes each (50 are asked for). The tally counts all rows.
-// As TPC-B:  the account is of the teller's branch for 85 of 100, of any other one for the others; amounts of -999,999 to 999,999.
-// Invariant: branches, tellers, accounts and history have the same sum; a branch has the sum of its tellers; each worker's rows are its last
-//            ones, numbered without a gap.
+// examples/workloads/tpcb.cpp -- the transaction of TPC-B: an account, its teller's and its
+// branch's balance change, and a row of history tells.
+// Shape:     size branches, 10 tellers and 100,000 accounts of each, in rows of 128 bytes (100 are
+//            asked for); per worker a ring of its last 1,024 rows of history, 64 bytes each (50 are
+//            asked for). The tally counts all rows.
+// As TPC-B:  the account is of the teller's branch for 85 of 100, of any other one for the others;
+// amounts of -999,999 to 999,999.
+// Invariant: branches, tellers, accounts and history have the same sum; a branch has the sum of its
+//            tellers; each worker's rows are its last ones, numbered without a gap.
 // Source:    TPC Benchmark B, revision 2.0, clauses 1.2, 1.3 and 2.2.
 #include <algorithm>
 
@@ -40,7 +43,9 @@ class TpcB final : public Workload {
   class Terminal final : public Worker {
    public:
     Terminal(TpcB &bank, unsigned index)
-        : Worker(bank.tally(index), bank.seed_of(index)), bank_(bank), history_(bank.history(index)) {}
+        : Worker(bank.tally(index), bank.seed_of(index)),
+          bank_(bank),
+          history_(bank.history(index)) {}
     void step() override {
       const std::uint64_t teller = random_.below(tellers(bank_.plan_)), branch = teller / kTellers;
       const std::uint64_t home = branch * kAccounts, all = accounts(bank_.plan_);
@@ -69,7 +74,9 @@ class TpcB final : public Workload {
 
   [[nodiscard]] static std::uint64_t tellers(const Plan &plan) { return plan.size * kTellers; }
   [[nodiscard]] static std::uint64_t accounts(const Plan &plan) { return plan.size * kAccounts; }
-  [[nodiscard]] Row &branch(std::uint64_t index) const { return reinterpret_cast<Row *>(content())[index]; }
+  [[nodiscard]] Row &branch(std::uint64_t index) const {
+    return reinterpret_cast<Row *>(content())[index];
+  }
   [[nodiscard]] Row &teller(std::uint64_t index) const { return branch(plan_.size + index); }
   [[nodiscard]] Row &account(std::uint64_t index) const { return teller(tellers(plan_) + index); }
   [[nodiscard]] HistoryRow *history(unsigned worker) const {
@@ -91,11 +98,11 @@ class TpcB final : public Workload {
     for (std::uint64_t i = 0; i < accounts(plan_); ++i) in_accounts += account(i).balance;
     const Sums changed = sums();
     const std::string count = std::to_string(changed.updates);
-    verdict->text = "branches, tellers, accounts and the " + count + " rows of history all sum up to " +
-                    std::to_string(in_branches);
+    verdict->text = "branches, tellers, accounts and the " + count +
+                    " rows of history all sum up to " + std::to_string(in_branches);
     const auto expect_sum = [&](const char *what, std::int64_t sum) {
-      verdict->expect(sum == changed.sum, std::string(what) + " sum up to " + std::to_string(sum) + " instead of " +
-                                              std::to_string(changed.sum));
+      verdict->expect(sum == changed.sum, std::string(what) + " sum up to " + std::to_string(sum) +
+                                              " instead of " + std::to_string(changed.sum));
     };
     expect_sum("branches", in_branches);
     expect_sum("tellers", in_tellers);
@@ -112,7 +119,8 @@ class TpcB final : public Workload {
         return verdict->expect(false, "a row of history is missing");
       sum += row.amount;
     }
-    if (count <= kHistoryRows) verdict->expect(sum == tally(worker).sum, "the rows of history have another sum");
+    if (count <= kHistoryRows)
+      verdict->expect(sum == tally(worker).sum, "the rows of history have another sum");
   }
 };
 

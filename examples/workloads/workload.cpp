@@ -1,4 +1,5 @@
-// examples/workloads/workload.cpp -- what all workloads have in common: the table of them, the segment, tallies.
+// examples/workloads/workload.cpp -- what all workloads have in common: the table of them, the
+// segment, tallies.
 #include "examples/workloads/workload.hpp"
 
 #include <algorithm>
@@ -25,7 +26,8 @@ tmh::SegmentOptions options(std::uint64_t content_bytes) {
 std::uint64_t kind_of(const Description &workload) {
   const std::string_view name = workload.name;
   std::uint64_t kind = 0;
-  for (const char letter : name.substr(0, name.find('-'))) kind = fnv_hash(kind ^ static_cast<unsigned char>(letter));
+  for (const char letter : name.substr(0, name.find('-')))
+    kind = fnv_hash(kind ^ static_cast<unsigned char>(letter));
   return kind;
 }
 
@@ -33,23 +35,30 @@ std::uint64_t kind_of(const Description &workload) {
 
 const std::vector<Description> &descriptions() {
   static const std::vector<Description> all = {
-      {"bank", "transfers between two accounts; reads add up all of them", "accounts", 1000, 100'000'000, 0, 10},
-      {"list", "keys inserted, removed and looked up in a sorted list", "keys", 500, 100'000, 0, 80},
+      {"bank", "transfers between two accounts; reads add up all of them", "accounts", 1000,
+       100'000'000, 0, 10},
+      {"list", "keys inserted, removed and looked up in a sorted list", "keys", 500, 100'000, 0,
+       80},
       {"tree", "the same in a red-black tree", "keys", 10'000, 100'000'000, 0, 80},
       {"hash", "the same in a hash set of 16,384 chains", "keys", 10'000, 1'000'000, 0, 80},
-      {"mixed", "small transfers, and one update in a hundred that writes to up to 256 pages; reads add up all words",
+      {"mixed",
+       "small transfers, and one update in a hundred that writes to up to 256 pages; reads add up "
+       "all words",
        "pages", 1024, 1'000'000, 0, 1},
-      {"ycsb-a", "YCSB A: 50 % reads of a record, 50 % updates of one of its fields", "records", 10'000, 100'000'000,
-       Zipfian::kYcsbTheta, 50},
-      {"ycsb-b", "YCSB B: 95 % reads, 5 % updates", "records", 10'000, 100'000'000, Zipfian::kYcsbTheta, 95},
+      {"ycsb-a", "YCSB A: 50 % reads of a record, 50 % updates of one of its fields", "records",
+       10'000, 100'000'000, Zipfian::kYcsbTheta, 50},
+      {"ycsb-b", "YCSB B: 95 % reads, 5 % updates", "records", 10'000, 100'000'000,
+       Zipfian::kYcsbTheta, 95},
       {"ycsb-c", "YCSB C: reads only", "records", 10'000, 100'000'000, Zipfian::kYcsbTheta, 100},
-      {"ycsb-d", "YCSB D: 95 % reads of the latest records, 5 % insertions", "records", 10'000, 100'000'000,
-       Zipfian::kYcsbTheta, 95},
-      {"ycsb-e", "YCSB E: 95 % scans of 1 to 100 records, 5 % insertions", "records", 10'000, 100'000'000,
-       Zipfian::kYcsbTheta, 95},
-      {"ycsb-f", "YCSB F: 50 % reads, 50 % read-modify-writes", "records", 10'000, 100'000'000, Zipfian::kYcsbTheta,
-       50},
-      {"tpcb", "TPC-B: account, teller and branch changed, a row of history written; 100,000 accounts per branch",
+      {"ycsb-d", "YCSB D: 95 % reads of the latest records, 5 % insertions", "records", 10'000,
+       100'000'000, Zipfian::kYcsbTheta, 95},
+      {"ycsb-e", "YCSB E: 95 % scans of 1 to 100 records, 5 % insertions", "records", 10'000,
+       100'000'000, Zipfian::kYcsbTheta, 95},
+      {"ycsb-f", "YCSB F: 50 % reads, 50 % read-modify-writes", "records", 10'000, 100'000'000,
+       Zipfian::kYcsbTheta, 50},
+      {"tpcb",
+       "TPC-B: account, teller and branch changed, a row of history written; 100,000 accounts per "
+       "branch",
        "branches", 1, 10'000, -1, -1},
   };
   return all;
@@ -69,11 +78,14 @@ struct Workload::Header {
 Workload::Workload(const tmh::Domain &domain, const Plan &plan, std::uint64_t content_bytes)
     : domain_(domain),
       plan_(plan),
-      bytes_(kContentAt + (content_bytes + tmh::kPageBytes - 1) / tmh::kPageBytes * tmh::kPageBytes),
+      bytes_(kContentAt +
+             (content_bytes + tmh::kPageBytes - 1) / tmh::kPageBytes * tmh::kPageBytes),
       segment_(domain.map("run.db", options(content_bytes))),
       site_(domain, plan.workload->name, plan.escalation) {}
 
-Workload::Header &Workload::header() const noexcept { return *reinterpret_cast<Header *>(segment_.data()); }
+Workload::Header &Workload::header() const noexcept {
+  return *reinterpret_cast<Header *>(segment_.data());
+}
 std::byte *Workload::content() const noexcept { return segment_.data() + kContentAt; }
 Tally &Workload::tally(unsigned worker) const noexcept {
   return *reinterpret_cast<Tally *>(segment_.data() + kTalliesAt + worker * tmh::kPageBytes);
@@ -92,8 +104,9 @@ bool Workload::set_up_while(const std::function<bool()> &go_on) {
       head.size = plan_.size;
     }
     if (head.magic != kMagic || head.kind != kind_of(*plan_.workload) || head.size != plan_.size)
-      throw tmh::Error(tmh::Errc::kBadArgument,
-                       segment_.name() + " holds the content of another workload, or of another size");
+      throw tmh::Error(
+          tmh::Errc::kBadArgument,
+          segment_.name() + " holds the content of another workload, or of another size");
   });
   if (segment_.size_bytes() < bytes_) segment_.grow(bytes_);
   for (bool is_complete = false; !is_complete;) {
@@ -102,7 +115,8 @@ bool Workload::set_up_while(const std::function<bool()> &go_on) {
       Header &head = header();
       const std::uint64_t made = head.portions;
       if (made == portions()) return true;
-      if (made > portions()) throw tmh::Error(tmh::Errc::kCorrupt, segment_.name() + ": more was made than there is");
+      if (made > portions())
+        throw tmh::Error(tmh::Errc::kCorrupt, segment_.name() + ": more was made than there is");
       fill(made);
       head.portions = made + 1;
       return false;

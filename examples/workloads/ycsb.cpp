@@ -1,12 +1,16 @@
 // examples/workloads/ycsb.cpp -- the core workloads A to F of the Yahoo! Cloud Serving Benchmark.
-// Shape:     a table of 2 * size records of 1 KiB, of which `size` are there at first. Record n lies at n modulo the table's length; an
-//            insertion beyond it takes the place of the oldest record. There is no index over it: what is measured is the transactions.
-// As the YCSB: 10 fields; a read reads all, an update writes one; zipfian constant 0.99, scrambled over the records first loaded (A, B, C, E,
-//            F) or counted from the latest (D); scans of 1 to 100 records, uniformly. Not as the YCSB: fields of 96 bytes, not 100; records in
-//            the order of their numbers.
-// Invariant: all words of a field are one stamp, in every read: of the record's insertion, or of an update that its worker's tally has. As
-//            many records are there as were inserted and not replaced; F: records have as many changes as tallies.
-// Source:    B. Cooper et al., Benchmarking Cloud Serving Systems with YCSB, SoCC 2010; workloads/workload[a-f] of its program.
+// Shape:     a table of 2 * size records of 1 KiB, of which `size` are there at first. Record n
+//            lies at n modulo the table's length; an insertion beyond it takes the place of the
+//            oldest record. There is no index over it: what is measured is the transactions.
+// As the YCSB: 10 fields; a read reads all, an update writes one; zipfian constant 0.99, scrambled
+// over the records first loaded (A, B, C, E,
+//            F) or counted from the latest (D); scans of 1 to 100 records, uniformly. Not as the
+//            YCSB: fields of 96 bytes, not 100; records in the order of their numbers.
+// Invariant: all words of a field are one stamp, in every read: of the record's insertion, or of an
+//            update that its worker's tally has. As many records are there as were inserted and not
+//            replaced; F: records have as many changes as tallies.
+// Source:    B. Cooper et al., Benchmarking Cloud Serving Systems with YCSB, SoCC 2010;
+//            workloads/workload[a-f] of its program.
 #include <algorithm>
 
 #include "examples/workloads/workload.hpp"
@@ -71,7 +75,8 @@ class Ycsb final : public Workload {
       const std::uint64_t number = table_.draw(random_);
       if (!reads) return change(table_.at(number), table_.letter_ == 'f');
       if (table_.letter_ == 'e') return scan(number);
-      const bool is_whole = tmh::atomically(table_.site_, [&](tmh::Fields) { return read_all(table_.at(number)); });
+      const bool is_whole =
+          tmh::atomically(table_.site_, [&](tmh::Fields) { return read_all(table_.at(number)); });
       if (!is_whole) throw Broken("ycsb: a read saw parts of two updates");
     }
 
@@ -92,12 +97,14 @@ class Ycsb final : public Workload {
           (void)read_all(record);
           ++record.changes;
         }
-        write(record.fields[which], (std::uint64_t{index_ + 1} << kWorkerShift) + tally_.updates + 1);
+        write(record.fields[which],
+              (std::uint64_t{index_ + 1} << kWorkerShift) + tally_.updates + 1);
         return Change{0, reads_first ? 1 : 0};
       });
     }
     void insert() {
-      const std::uint64_t number = table_.plan_.next_number->fetch_add(1, std::memory_order_relaxed);
+      const std::uint64_t number =
+          table_.plan_.next_number->fetch_add(1, std::memory_order_relaxed);
       update(table_.site_, [&] {
         Record &record = table_.at(number);
         const std::uint64_t there = record.number_and_1;
@@ -120,22 +127,28 @@ class Ycsb final : public Workload {
     return reinterpret_cast<Record *>(content())[number % length()];
   }
   [[nodiscard]] std::uint64_t draw(Random &random) const {
-    return letter_ == 'd' ? plan_.next_number->load(std::memory_order_relaxed) - 1 - latest_.next(random)
-                          : choice_.next(random);
+    return letter_ == 'd'
+               ? plan_.next_number->load(std::memory_order_relaxed) - 1 - latest_.next(random)
+               : choice_.next(random);
   }
-  [[nodiscard]] std::uint64_t portions() const override { return (plan_.size + kPortion - 1) / kPortion; }
+  [[nodiscard]] std::uint64_t portions() const override {
+    return (plan_.size + kPortion - 1) / kPortion;
+  }
   void fill(std::uint64_t portion) override {
     const std::uint64_t end = std::min(plan_.size, (portion + 1) * kPortion);
-    for (std::uint64_t number = portion * kPortion; number < end; ++number) write_record(at(number), number);
+    for (std::uint64_t number = portion * kPortion; number < end; ++number)
+      write_record(at(number), number);
   }
   void prepare() override {
     std::uint64_t next = 0;
-    for (std::uint64_t i = 0; i < length(); ++i) next = std::max<std::uint64_t>(next, at(i).number_and_1);
+    for (std::uint64_t i = 0; i < length(); ++i)
+      next = std::max<std::uint64_t>(next, at(i).number_and_1);
     plan_.next_number->store(next, std::memory_order_relaxed);
   }
   [[nodiscard]] bool is_known(std::uint64_t stamp, std::uint64_t number) const {
     if (stamp >= kInserted) return stamp - kInserted == number;
-    const std::uint64_t worker = stamp >> kWorkerShift, update = stamp & ((1ull << kWorkerShift) - 1);
+    const std::uint64_t worker = stamp >> kWorkerShift,
+                        update = stamp & ((1ull << kWorkerShift) - 1);
     return worker >= 1 && worker <= kWorkersMax && update >= 1 &&
            update <= tally(static_cast<unsigned>(worker - 1)).updates;
   }
@@ -156,12 +169,16 @@ class Ycsb final : public Workload {
     }
     const Sums changed = sums();
     const std::uint64_t due = plan_.size + static_cast<std::uint64_t>(changed.grown);
-    verdict->text = std::to_string(there) + " records are there, as were committed; each field is of one update";
-    verdict->expect(there == due, std::to_string(there) + " records are there instead of " + std::to_string(due));
+    verdict->text = std::to_string(there) +
+                    " records are there, as were committed; each field is of one update";
+    verdict->expect(there == due,
+                    std::to_string(there) + " records are there instead of " + std::to_string(due));
     verdict->expect(torn == 0, std::to_string(torn) + " fields have parts of two updates");
-    verdict->expect(unknown == 0, std::to_string(unknown) + " fields are of updates that nobody committed");
+    verdict->expect(unknown == 0,
+                    std::to_string(unknown) + " fields are of updates that nobody committed");
     verdict->expect(misplaced == 0, std::to_string(misplaced) + " records lie where others belong");
-    verdict->expect(changes == changed.sum, std::to_string(changes) + " read-modify-writes are in the records, " +
+    verdict->expect(changes == changed.sum, std::to_string(changes) +
+                                                " read-modify-writes are in the records, " +
                                                 std::to_string(changed.sum) + " were committed");
   }
 

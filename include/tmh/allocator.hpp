@@ -82,7 +82,8 @@ class allocator {
   // outside an instance; kNotAHeap, where the domain had no heap segment mapped; kBadArgument,
   // where it had several. kNotMapped: made from an empty Segment.
   [[nodiscard]] T *allocate(std::size_t count) {
-    if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_array_new_length();
+    if (count > std::numeric_limits<std::size_t>::max() / sizeof(T))
+      throw std::bad_array_new_length();
     return static_cast<T *>(detail::heap_allocate(base_, count * sizeof(T), alignof(T)));
   }
   void deallocate(T *pointer, std::size_t count) {

@@ -1,5 +1,6 @@
 // include/tmh/error.hpp -- error codes of the library, and the exception that carries them.
-// Contexts:  Errc values are plain numbers and may be used in a signal handler; Error allocates and may not.
+// Contexts:  Errc values are plain numbers and may be used in a signal handler; Error allocates and
+//            may not.
 // Source:    DESIGN section 8. Numbers are frozen: a released value is never reused or changed.
 #pragma once
 
@@ -39,8 +40,10 @@ enum class Errc : int {
   kEndWithoutBegin = 22,      // end, validate or page access outside an instance
   kNestedMisuse = 23,         // an update inside a query, or an end that does not match its begin
   kQueryWrote = 24,           // a query stored into a segment; the stores were discarded
-  kDetached = 25,             // this process was forked from a participant and has not opened the domain itself
-  kDurableNotYet = 26,        // no longer returned: before the redo log, durable domains were refused
+  // this process was forked from a participant and has not opened the domain itself
+  kDetached = 25,
+  // no longer returned: before the redo log, durable domains were refused
+  kDurableNotYet = 26,
   kBadPolicy = 27,            // not a policy specification
   kBadTracking = 28,          // not a tracking mode
   kBadDetection = 29,         // not a detection mode
@@ -55,17 +58,23 @@ enum class Errc : int {
   kOutOfMemory = 38,          // the operating system refused memory or address space
   kReadOnly = 39,             // the file system is mounted read-only
   kLogDamaged = 40,           // the redo log is damaged before its end; the detail says where
-  kLogMissing = 41,           // a redo log file that recovery needs, or that is in use, is gone or cut short
-  kLogFailed = 42,   // writing the redo log failed; commits are refused until every process has reopened the domain
-  kNotDurable = 43,  // the call needs a durable domain
+  // a redo log file that recovery needs, or that is in use, is gone or cut short
+  kLogMissing = 41,
+  // writing the redo log failed; commits are refused until every process has reopened the domain
+  kLogFailed = 42,
+  kNotDurable = 43,          // the call needs a durable domain
   kDurabilityMismatch = 44,  // the domain was created with another durability
   kBadDurability = 45,       // not a durability or group-commit specification
   kDomainInUse = 46,         // the call needs the domain closed, and a process has it open
-  kBadLevels = 47,           // not a specification of levels, cross-level policy, escalation or line level
-  kLevelsMismatch = 48,      // the domain is open with other levels, or its other options exclude them
-  kNeedsPages = 49,          // an instance that may run at level 1 only did what level 1 cannot do
-  kRtmUnavailable = 50,      // RTM was demanded and does not work here; the detail says why and what would help
-  kNothingRead = 51,         // retry() in an instance that has read nothing: no change could ever wake it
+  // not a specification of levels, cross-level policy, escalation or line level
+  kBadLevels = 47,
+  // the domain is open with other levels, or its other options exclude them
+  kLevelsMismatch = 48,
+  kNeedsPages = 49,  // an instance that may run at level 1 only did what level 1 cannot do
+  // RTM was demanded and does not work here; the detail says why and what would help
+  kRtmUnavailable = 50,
+  // retry() in an instance that has read nothing: no change could ever wake it
+  kNothingRead = 51,
   // A file that is the domain's own is a link, has a second name, is no regular file, or has an
   // owner who cannot have made it there. It is neither followed nor written to.
   kForeignFile = 52,
@@ -83,7 +92,8 @@ enum class Errc : int {
   return {static_cast<int>(code), category()};
 }
 
-// Thrown by every function that has no std::error_code overload. what() names the file, address or value concerned.
+// Thrown by every function that has no std::error_code overload. what() names the file, address or
+// value concerned.
 class Error : public std::system_error {
  public:
   Error(Errc code, const std::string &detail) : std::system_error(make_error_code(code), detail) {}

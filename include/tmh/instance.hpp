@@ -26,53 +26,72 @@ enum class AbortCause : std::uint8_t {
   kUser = 4,           // abort() or retry(), or an exception left the body
   kQueryWrote = 5,     // a query stored into a segment
   kDied = 6,           // its process died; counted by whoever found it
-  kNoSpace = 7,        // no room for its versions, or stores behind a segment's end: the error says why
-  kCapacity = 8,       // level 1: more lines than the level, its capacity model or a snapshot above has room for
-  kCrossLevel = 9,     // level 1: another level holds a block, and the policy decided against this instance
-  kSpurious = 10,      // level 1: the capacity model's chance or time limit; RTM: no reason given
+  // no room for its versions, or stores behind a segment's end: the error says why
+  kNoSpace = 7,
+  // level 1: more lines than the level, its capacity model or a snapshot above has room for
+  kCapacity = 8,
+  // level 1: another level holds a block, and the policy decided against this instance
+  kCrossLevel = 9,
+  kSpurious = 10,  // level 1: the capacity model's chance or time limit; RTM: no reason given
   kNeedsPages =
-      11,  // level 1: it did what only level 2 can do (allocation, plain code); level 2: in a view of the thread's own
+      // level 1: it did what only level 2 can do (allocation, plain code); level 2: in a view of
+  // the thread's own
+  11,
 };
 inline constexpr std::size_t kAbortCauseCount = 12;
 
 enum class Access : std::uint8_t { kRead = 1, kReadWrite = 2 };
 
-// Totals since the first of the present participants opened the domain: they are rebuildable, and go when the last participant leaves.
-// Units in the names.
-// Begins, commits, queries, aborts by cause and escalations are exact, whoever was killed when: an instance that others can see is counted once,
-// and one that was killed before is an abort (kDied), once its participant has been cleaned up after. Then, with no instance running, begins is
-// commits and aborts of updates, and line_begins is line_commits and line_aborts. Of the other totals (sizes, faults, aborts in RTM, ...) a killed
-// process may leave out what it was doing.
+// Totals since the first of the present participants opened the domain: they are rebuildable, and
+// go when the last participant leaves. Units in the names.
+// Begins, commits, queries, aborts by cause and escalations are exact, whoever was killed when: an
+// instance that others can see is counted once, and one that was killed before is an abort (kDied),
+// once its participant has been cleaned up after. Then, with no instance running, begins is commits
+// and aborts of updates, and line_begins is line_commits and line_aborts. Of the other totals
+// (sizes, faults, aborts in RTM, ...) a killed process may leave out what it was doing.
 struct Counters {
-  std::uint64_t begins = 0, commits = 0, queries = 0;  // level 2: updates, updates that committed, queries begun
-  std::uint64_t aborts[kAbortCauseCount] = {};         // level 2, by AbortCause
-  std::uint64_t pages_read = 0, pages_written = 0;     // of committed instances; pages_read: superset in hot modes
+  // level 2: updates, updates that committed, queries begun
+  std::uint64_t begins = 0, commits = 0, queries = 0;
+  std::uint64_t aborts[kAbortCauseCount] = {};  // level 2, by AbortCause
+  // of committed instances; pages_read: superset in hot modes
+  std::uint64_t pages_read = 0, pages_written = 0;
   std::uint64_t lines_written = 0;
-  std::uint64_t faults_signal = 0, faults_kernel = 0;   // first touches by mechanism
-  std::uint64_t versions_live = 0, versions_bytes = 0;  // now: pages held because somebody may read them
-  // Durable domains: log bytes written, durable log writes, commits in them, data written by checkpoints; writes that one thread left to
-  // another because they are quicker from the other's processor
-  std::uint64_t log_bytes = 0, log_flushes = 0, log_commits = 0, checkpoints = 0, log_files_made = 0;
+  std::uint64_t faults_signal = 0, faults_kernel = 0;  // first touches by mechanism
+  // now: pages held because somebody may read them
+  std::uint64_t versions_live = 0, versions_bytes = 0;
+  // Durable domains: log bytes written, durable log writes, commits in them, data written by
+  // checkpoints; writes that one thread left to another because they are quicker from the other's
+  // processor
+  std::uint64_t log_bytes = 0, log_flushes = 0, log_commits = 0, checkpoints = 0,
+                log_files_made = 0;
   std::uint64_t log_handovers = 0;
-  std::uint64_t recalls = 0, releases = 0;  // hybrid domains: pages that level 2 took from level 1, and gave back
-  // Hybrid domains, level 1 in software: attempts, also of sites' queries (not among `queries`), and what became of them.
+  // hybrid domains: pages that level 2 took from level 1, and gave back
+  std::uint64_t recalls = 0, releases = 0;
+  // Hybrid domains, level 1 in software: attempts, also of sites' queries (not among `queries`),
+  // and what became of them.
   std::uint64_t line_begins = 0, line_commits = 0;
   std::uint64_t line_aborts[kAbortCauseCount] = {};
-  // Instances that went from level 1 to level 2, by what decided (as in SiteReport); instances that committed at level 1 after their site had gone up.
+  // Instances that went from level 1 to level 2, by what decided (as in SiteReport); instances that
+  // committed at level 1 after their site had gone up.
   std::uint64_t escalations_capacity = 0, escalations_needs_pages = 0, escalations_attempts = 0;
   std::uint64_t de_escalations = 0;
-  std::uint64_t unlimited_commits = 0;  // of line_commits: those that exceeded the capacity model and ran without it
-  // Hybrid domains, level 1 in hardware (RTM): commits; aborted attempts by what the status said; attempts that were not let begin, because
-  // pages had moved, level 2 ran, or the views were level 2's; pages in and out.
-  std::uint64_t hardware_commits = 0, hardware_conflicts = 0, hardware_capacity = 0, hardware_zero = 0;
+  // of line_commits: those that exceeded the capacity model and ran without it
+  std::uint64_t unlimited_commits = 0;
+  // Hybrid domains, level 1 in hardware (RTM): commits; aborted attempts by what the status said;
+  // attempts that were not let begin, because pages had moved, level 2 ran, or the views were level
+  // 2's; pages in and out.
+  std::uint64_t hardware_commits = 0, hardware_conflicts = 0, hardware_capacity = 0,
+                hardware_zero = 0;
   std::uint64_t hardware_explicit = 0, hardware_other = 0;
   std::uint64_t hardware_follows = 0, hardware_upper_runs = 0, hardware_page_mode = 0;
   std::uint64_t hardware_opened = 0, hardware_recalled = 0, mode_switches = 0;
   std::uint64_t lock_recoveries = 0, participants_reaped = 0, starvation_turns = 0;
-  // Begun in a thread's own view; begun in the process's view instead, because the thread could get none, or the body needs it.
+  // Begun in a thread's own view; begun in the process's view instead, because the thread could get
+  // none, or the body needs it.
   std::uint64_t thread_view_instances = 0, thread_view_fallbacks = 0;
   std::uint64_t irrevocables = 0;  // instances that became irrevocable
-  // retry() that did not find a change at once; how often commits woke them (in vain, too: more often than that each slept on).
+  // retry() that did not find a change at once; how often commits woke them (in vain, too: more
+  // often than that each slept on).
   std::uint64_t retry_sleeps = 0, retry_wakes = 0;
   [[nodiscard]] std::uint64_t aborts_total() const noexcept {
     std::uint64_t sum = 0;

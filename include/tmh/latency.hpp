@@ -1,9 +1,11 @@
-// include/tmh/latency.hpp -- how long instances take: histograms per participant, site, level and outcome (Domain::latencies()).
-// Shape:     log-linear buckets, as HdrHistogram has them: below kLinear units one per unit, above it kPerOctave for each power of two.
+// include/tmh/latency.hpp -- how long instances take: histograms per participant, site, level and
+// outcome (Domain::latencies()).
+// Shape:     log-linear buckets, as HdrHistogram has them: below kLinear units one per unit, above
+//            it kPerOctave for each power of two.
 // Units:     nanoseconds; buckets count in units of kUnitNs.
 // Contexts:  plain values; usable everywhere, by every layer.
-// Source:    G. Tene, HdrHistogram; DESIGN section 9. We differ: one fixed shape, so that a histogram is a page of shared memory and any two can
-//            be added.
+// Source:    G. Tene, HdrHistogram; DESIGN section 9. We differ: one fixed shape, so that a
+//            histogram is a page of shared memory and any two can be added.
 #pragma once
 
 #include <tmh/detail/cxx20.hpp>
@@ -22,7 +24,8 @@ class Histogram {
   static constexpr std::uint64_t kUnitNs = 4;    // a time-stamp counter is read in 10 to 20 ns
   static constexpr std::size_t kPerOctave = 16;  // so a bucket is at most 1/16 wide
   static constexpr std::size_t kLinear = 32;     // up to 128 ns
-  static constexpr std::size_t kBuckets = 496;   // up to 2^36 ns = 69 s; what is longer is in the last one
+  // up to 2^36 ns = 69 s; what is longer is in the last one
+  static constexpr std::size_t kBuckets = 496;
   static_assert(kLinear == 2 * kPerOctave && (kBuckets - kLinear) % kPerOctave == 0);
 
   [[nodiscard]] static std::size_t bucket_of(std::uint64_t ns) noexcept;
@@ -39,11 +42,15 @@ class Histogram {
   [[nodiscard]] Histogram since(const Histogram &before) const noexcept;
 
   [[nodiscard]] std::uint64_t count() const noexcept;
-  [[nodiscard]] std::uint64_t count_in(std::size_t bucket) const noexcept { return counts_[bucket]; }
+  [[nodiscard]] std::uint64_t count_in(std::size_t bucket) const noexcept {
+    return counts_[bucket];
+  }
   [[nodiscard]] std::uint64_t sum_ns() const noexcept { return sum_ns_; }
-  [[nodiscard]] std::uint64_t max_ns() const noexcept { return max_ns_; }  // of those that were timed
+  // of those that were timed
+  [[nodiscard]] std::uint64_t max_ns() const noexcept { return max_ns_; }
   [[nodiscard]] double mean_ns() const noexcept;
-  // At least so long took `fraction` (0 to 1) of all, and at most 1/16, or 4 ns, longer than exactly that; never beyond max_ns(). 0: empty.
+  // At least so long took `fraction` (0 to 1) of all, and at most 1/16, or 4 ns, longer than
+  // exactly that; never beyond max_ns(). 0: empty.
   [[nodiscard]] std::uint64_t quantile_ns(double fraction) const noexcept;
 
  private:
@@ -57,15 +64,18 @@ enum class LatencyLevel : std::uint8_t {
   kHardware = 2,  // level 1 in RTM
   kPages = 3,     // level 2
   kQueries = 4,   // level 2, queries
-  kLog = 5,       // durable writes of the log, each of them; a strict instance's own time contains its wait for one
+  // durable writes of the log, each of them; a strict instance's own time contains its wait for one
+  kLog = 5,
 };
 inline constexpr std::size_t kLatencyLevelCount = 6;
-[[nodiscard]] const char *to_string(LatencyLevel level) noexcept;  // "lines", "rtm", "pages", "queries", "log"
+// "lines", "rtm", "pages", "queries", "log"
+[[nodiscard]] const char *to_string(LatencyLevel level) noexcept;
 
 // One axis each: sum what you are not interested in.
 struct LatencySeries {
-  std::uint32_t slot = 0;  // participant (of all its threads); kGone: of all that have left, or died
-  std::string site;        // empty: of no site, or of one without a name
+  // participant (of all its threads); kGone: of all that have left, or died
+  std::uint32_t slot = 0;
+  std::string site;  // empty: of no site, or of one without a name
   LatencyLevel level = LatencyLevel::kPages;
   AbortCause outcome = AbortCause::kNone;  // kNone: committed
   Histogram histogram;

@@ -96,7 +96,8 @@ inline constexpr bool kIsErased = std::is_same_v<T, std::any>;
 template <class Signature>
 inline constexpr bool kIsErased<std::function<Signature>> = true;
 template <class T>
-inline constexpr bool kIsCode = std::is_member_function_pointer_v<T> || std::is_function_v<std::remove_pointer_t<T>>;
+inline constexpr bool kIsCode =
+    std::is_member_function_pointer_v<T> || std::is_function_v<std::remove_pointer_t<T>>;
 
 template <class A>
 constexpr Unfit unfit_allocator() {
@@ -105,7 +106,8 @@ constexpr Unfit unfit_allocator() {
   else if constexpr (UsesResource<A>)
     return Unfit::kResourceAllocator;
   else
-    return std::allocator_traits<A>::is_always_equal::value ? Unfit::kStatelessAllocator : Unfit::kNothing;
+    return std::allocator_traits<A>::is_always_equal::value ? Unfit::kStatelessAllocator
+                                                            : Unfit::kNothing;
 }
 
 // Of types that hold themselves, like a tree that is a map of trees, a few turns are looked at.

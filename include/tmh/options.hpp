@@ -1,5 +1,6 @@
 // include/tmh/options.hpp -- how a domain is opened: detection, tracking, conflict policy, backoff.
-// Every value has one spelling that options, environment (TMH_DETECTION, TMH_TRACKING, TMH_POLICY) and tools share.
+// Every value has one spelling that options, environment (TMH_DETECTION, TMH_TRACKING, TMH_POLICY)
+// and tools share.
 // Source: thesis, section 3.3 (abort policies); DESIGN section 4.
 #pragma once
 
@@ -16,25 +17,32 @@
 namespace tmh {
 
 inline constexpr std::size_t kPageBytes = 4096;
-inline constexpr std::size_t kLineBytes = 64;  // ours: the standard's interference size varies with compiler flags
+// ours: the standard's interference size varies with compiler flags
+inline constexpr std::size_t kLineBytes = 64;
 
 // When conflicts are found. One choice per domain; the first participant decides.
 enum class Detection : std::uint8_t {
-  kLazy = 1,   // "lazy": validated at end (optimistic). Default.
-  kEager = 2,  // "eager": incremental validation at the first access of each page (thesis, Invariant 3)
+  kLazy = 1,  // "lazy": validated at end (optimistic). Default.
+  // "eager": incremental validation at the first access of each page (thesis, Invariant 3)
+  kEager = 2,
 };
 
 // How this process learns which pages an instance touches.
 enum class Tracking : std::uint8_t {
-  kAuto = 0,       // "auto": kernel-hot if permitted and detection is lazy, else signal-hot (lazy) or signal (eager)
-  kSignal = 1,     // "signal": SIGSEGV and mprotect at each first touch; exact sets; works everywhere
-  kSignalHot = 2,  // "signal-hot": the same, pages stay mapped between instances (superset read sets; lazy only)
-  kKernel = 3,     // "kernel": silent first touches listed by the kernel; exact sets; lazy only
-  kKernelHot = 4,  // "kernel-hot": the same, pages stay mapped between instances (superset read sets; lazy only)
+  // "auto": kernel-hot if permitted and detection is lazy, else signal-hot (lazy) or signal (eager)
+  kAuto = 0,
+  // "signal": SIGSEGV and mprotect at each first touch; exact sets; works everywhere
+  kSignal = 1,
+  // "signal-hot": the same, pages stay mapped between instances (superset read sets; lazy only)
+  kSignalHot = 2,
+  kKernel = 3,  // "kernel": silent first touches listed by the kernel; exact sets; lazy only
+  // "kernel-hot": the same, pages stay mapped between instances (superset read sets; lazy only)
+  kKernelHot = 4,
 };
 
-// Who fails when two PENDING instances conflict (thesis, section 3.3). In a lazy domain the first committer wins, and
-// the policy only decides whose turn it is once an instance has been aborted repeatedly (see keep_age).
+// Who fails when two PENDING instances conflict (thesis, section 3.3). In a lazy domain the first
+// committer wins, and the policy only decides whose turn it is once an instance has been aborted
+// repeatedly (see keep_age).
 enum class ConflictPolicy : std::uint8_t {
   kSelfAbort = 1,     // "self-abort": the instance that discovers the conflict fails
   kOldestWins = 2,    // "oldest-wins": the instance with the smallest age wins. Default.
@@ -45,33 +53,45 @@ enum class ConflictPolicy : std::uint8_t {
 enum class Backoff : std::uint8_t {
   kNone = 1,         // "backoff=none"
   kExponential = 2,  // "backoff=exponential": random in [0, 2^attempt) us, at most backoff_us_max
-  kAdaptive = 3,     // "backoff=adaptive": none while the other core makes progress, then exponential. Default.
+  // "backoff=adaptive": none while the other core makes progress, then exponential. Default.
+  kAdaptive = 3,
 };
 
 // Which levels work on the domain's memory. One choice per domain; the first participant decides.
 enum class Levels : std::uint8_t {
-  kPage = 1,    // "page": level 2 alone. Default.
-  kHybrid = 2,  // "hybrid": level 1 for instrumented bodies (tmh::Site), level 2 for everything else. Lazy detection
+  kPage = 1,  // "page": level 2 alone. Default.
+  // "hybrid": level 1 for instrumented bodies (tmh::Site), level 2 for everything else. Lazy
+  // detection
+  kHybrid = 2,
 };
 
-// What an instance of level 1 does about a page that a running instance of level 2 uses (DESIGN section 4, cross-level conflict).
+// What an instance of level 1 does about a page that a running instance of level 2 uses (DESIGN
+// section 4, cross-level conflict).
 enum class CrossPolicy : std::uint8_t {
-  kAbortLower = 1,     // "abort-lower": it aborts at once; its site decides whether it goes on at level 2
-  kAbortUpper = 2,     // "abort-upper": the other instance is FAILED; wait until it has ended
-  kRecallAndWait = 3,  // "recall-and-wait": look again and again until it has ended, within the budget. Default.
-  kWaitForUpper = 4,   // "wait-for-upper": sleep with growing pauses until it has ended, within the budget
+  // "abort-lower": it aborts at once; its site decides whether it goes on at level 2
+  kAbortLower = 1,
+  kAbortUpper = 2,  // "abort-upper": the other instance is FAILED; wait until it has ended
+  // "recall-and-wait": look again and again until it has ended, within the budget. Default.
+  kRecallAndWait = 3,
+  // "wait-for-upper": sleep with growing pauses until it has ended, within the budget
+  kWaitForUpper = 4,
 };
 
-// When an instance of level 1 that keeps aborting goes on at level 2. Capacity never fits the next time: every kind but "never" escalates.
+// When an instance of level 1 that keeps aborting goes on at level 2. Capacity never fits the next
+// time: every kind but "never" escalates.
 enum class EscalationKind : std::uint8_t {
   kNever =
-      1,  // "never": level 1 only: waits for instances of level 2, however long; what level 1 cannot do is an error
+      // "never": level 1 only: waits for instances of level 2, however long; what level 1 cannot do
+  // is an error
+  1,
   kAlways = 2,         // "always": level 2 only
   kOnCapacity = 3,     // "on-capacity": only when it does not fit
   kAfterAttempts = 4,  // "after-n=8": also after so many attempts
   kAfterWasted = 5,    // "after-wasted-time=200us": also when attempts have wasted so much time
-  // "adaptive": either limit; and a site that escalates begins at level 2 for a while, longer each time. An update of instrumented code that exceeds
-  // `capacity` runs at level 1 without it instead, as an HTM's software fallback does, and goes to level 2 where that fails, too. Default.
+  // "adaptive": either limit; and a site that escalates begins at level 2 for a while, longer each
+  // time. An update of instrumented code that exceeds `capacity` runs at level 1 without it
+  // instead, as an HTM's software fallback does, and goes to level 2 where that fails, too.
+  // Default.
   kAdaptive = 6,
   kAdaptivePages = 7,  // "adaptive-pages": the same, but what exceeds `capacity` goes to level 2
 };
@@ -83,10 +103,12 @@ enum class LineChoice : std::uint8_t {
   kRtm = 2,       // "rtm": Intel RTM; an error where it does not work
 };
 
-// Where instrumented instances of level 2 run, so that several threads of one process run them at once (tmh/site.hpp).
+// Where instrumented instances of level 2 run, so that several threads of one process run them at
+// once (tmh/site.hpp).
 enum class ThreadViewUse : std::uint8_t {
-  // "auto": with tracking that keeps pages mapped (-hot), in a view of the thread's own from the first time on that another thread is running
-  // in the process's; else as never, which is faster there. Default.
+  // "auto": with tracking that keeps pages mapped (-hot), in a view of the thread's own from the
+  // first time on that another thread is running in the process's; else as never, which is faster
+  // there. Default.
   kAuto = 1,
   kAlways = 2,  // "always": in a view of the thread's own
   kNever = 3,   // "never": in the process's view, one after the other
@@ -95,18 +117,22 @@ enum class ThreadViewUse : std::uint8_t {
 // How long instances take (Domain::latencies()): which attempts are timed.
 enum class Latency : std::uint8_t {
   kOff = 1,  // "off": none
-  // "sampled": each where they begin 13 us apart or more; of more frequent ones one of up to 256, which counts for so many. Default.
+  // "sampled": each where they begin 13 us apart or more; of more frequent ones one of up to 256,
+  // which counts for so many. Default.
   kSampled = 2,
   kFull = 3,  // "full": each; 25 ns per instance
 };
 
-// What an access to a segment does that no instance covers: outside any instance, by plain code in an attempt of level 1, a store in a query.
+// What an access to a segment does that no instance covers: outside any instance, by plain code in
+// an attempt of level 1, a store in a query.
 enum class Stray : std::uint8_t {
-  // "fault": SIGSEGV at its instruction, with one sentence on standard error. By protection keys, in every tracking mode. Default where
-  // the processor has them (tmh doctor); demanded elsewhere: kTrackingUnavailable.
+  // "fault": SIGSEGV at its instruction, with one sentence on standard error. By protection keys,
+  // in every tracking mode. Default where the processor has them (tmh doctor); demanded elsewhere:
+  // kTrackingUnavailable.
   kFault = 1,
-  // "allow": its tracking decides. A load sees some committed state. A store is lost, or belongs to this process's next instance; in a
-  // query it is discarded and reported by the query's end. With tracking signal it faults all the same. Default without keys.
+  // "allow": its tracking decides. A load sees some committed state. A store is lost, or belongs to
+  // this process's next instance; in a query it is discarded and reported by the query's end. With
+  // tracking signal it faults all the same. Default without keys.
   kAllow = 2,
 };
 
@@ -117,11 +143,14 @@ struct Escalation {
   friend constexpr bool operator==(const Escalation &, const Escalation &) noexcept = default;
 };
 
-// When a commit survives a power cut (DESIGN D1). A property of the domain, fixed by whoever creates it.
+// When a commit survives a power cut (DESIGN D1). A property of the domain, fixed by whoever
+// creates it.
 enum class Durability : std::uint8_t {
-  kNone = 1,      // "none": data files are written at close; commits survive processes, not power cuts. Default.
-  kBuffered = 2,  // "buffered": acknowledged at once, durable within flush_interval_ms or after Domain::flush()
-  kStrict = 3,    // "strict": acknowledged when durable
+  // "none": data files are written at close; commits survive processes, not power cuts. Default.
+  kNone = 1,
+  // "buffered": acknowledged at once, durable within flush_interval_ms or after Domain::flush()
+  kBuffered = 2,
+  kStrict = 3,  // "strict": acknowledged when durable
 };
 
 // Durable domains: a checksum of each page of the data files, in tmh.checksums, as of the last
@@ -132,30 +161,38 @@ enum class PageChecksums : std::uint8_t {
   kOn = 2,   // "on": the last one to close the domain writes them
 };
 
-// Group commit (LIBTP, section 4.2): whoever writes the log waits for company, until one of its thresholds is reached. A participant is
-// active when a commit of its became durable in one of the last four writes. Specification: e.g.
-// "active=2,waiting=100,bytes=65536,wait=60us"; "none": write at once. Nobody waits when alone. Who takes the writing over from another
-// (Counters::log_handovers) begins to wait then; for one that may take it over the writer waits 10 us more, within wait_us.
+// Group commit (LIBTP, section 4.2): whoever writes the log waits for company, until one of its
+// thresholds is reached. A participant is active when a commit of its became durable in one of the
+// last four writes. Specification: e.g. "active=2,waiting=100,bytes=65536,wait=60us"; "none": write
+// at once. Nobody waits when alone. Who takes the writing over from another
+// (Counters::log_handovers) begins to wait then; for one that may take it over the writer waits 10
+// us more, within wait_us.
 struct GroupCommit {
-  std::uint32_t active_min = 2;         // group threshold: with fewer active participants nobody waits
+  // group threshold: with fewer active participants nobody waits
+  std::uint32_t active_min = 2;
   std::uint32_t waiting_percent = 100;  // wait threshold: of the active ones, so many wait already
   std::uint32_t bytes = 1u << 16;       // logdelay threshold: so much is to be written
-  std::uint32_t wait_us = 60;           // never longer; half of the cheapest durable write measured here (95 to 180 us)
+  // never longer; half of the cheapest durable write measured here (95 to 180 us)
+  std::uint32_t wait_us = 60;
   friend constexpr bool operator==(const GroupCommit &, const GroupCommit &) noexcept = default;
 };
 
-// A small pure value. Specification: comma-separated, any order, e.g. "oldest-wins,keep-age,backoff=adaptive".
+// A small pure value. Specification: comma-separated, any order, e.g.
+// "oldest-wins,keep-age,backoff=adaptive".
 struct Policy {
   ConflictPolicy conflict = ConflictPolicy::kOldestWins;
   Backoff backoff = Backoff::kAdaptive;
-  bool keep_age = true;  // "keep-age" / "fresh-age": a retry keeps its first attempt's age (no starvation)
+  // "keep-age" / "fresh-age": a retry keeps its first attempt's age (no starvation)
+  bool keep_age = true;
   std::uint8_t reserved_zero = 0;
-  std::uint32_t backoff_us_max = 1000;  // an instance here lasts 0.2 to 100 us; a longer sleep only idles a core
+  // an instance here lasts 0.2 to 100 us; a longer sleep only idles a core
+  std::uint32_t backoff_us_max = 1000;
 
   friend constexpr bool operator==(const Policy &, const Policy &) noexcept = default;
 };
 
-// Parse one spelling. Errors: kBadPolicy, kBadTracking, kBadDetection, kBadDurability; *out is untouched then.
+// Parse one spelling. Errors: kBadPolicy, kBadTracking, kBadDetection, kBadDurability; *out is
+// untouched then.
 [[nodiscard]] Errc parse(std::string_view spec, Policy *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Tracking *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Detection *out) noexcept;
@@ -166,7 +203,8 @@ struct Policy {
 [[nodiscard]] Errc parse(std::string_view spec, CrossPolicy *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Escalation *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, ThreadViewUse *out) noexcept;
-[[nodiscard]] Errc parse(std::string_view spec, Latency *out) noexcept;  // these three: kBadArgument
+// these three: kBadArgument
+[[nodiscard]] Errc parse(std::string_view spec, Latency *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Stray *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, PageChecksums *out) noexcept;
 [[nodiscard]] std::string to_string(const Policy &policy);
@@ -206,38 +244,52 @@ struct DomainOptions {
 
   Levels levels = Levels{};             // unset: TMH_LEVELS, else the domain's, else page
   LineChoice line = LineChoice::kAuto;  // kAuto: TMH_LINE, else automatic; this process's own
-  CrossPolicy cross = CrossPolicy{};    // unset: TMH_CROSS, else recall-and-wait; this process's own
-  std::string escalation;  // empty: TMH_ESCALATION, else adaptive; this process's sites that name none themselves
-  // What fits into an instance of level 1, as into a best-effort HTM: "unlimited", "l1d" (this machine's), or bytes/ways/line bytes as
-  // "32KiB/8/64"; see levels/line/capacity.h for what may follow. Empty: TMH_CAPACITY, else unlimited; this process's own
+  // unset: TMH_CROSS, else recall-and-wait; this process's own
+  CrossPolicy cross = CrossPolicy{};
+  // empty: TMH_ESCALATION, else adaptive; this process's sites that name none themselves
+  std::string escalation;
+  // What fits into an instance of level 1, as into a best-effort HTM: "unlimited", "l1d" (this
+  // machine's), or bytes/ways/line bytes as "32KiB/8/64"; see levels/line/capacity.h for what may
+  // follow. Empty: TMH_CAPACITY, else unlimited; this process's own
   std::string capacity;
-  ThreadViewUse thread_views = ThreadViewUse{};  // unset: TMH_THREAD_VIEWS, else auto; this process's own
-  Latency latency = Latency{};                   // unset: TMH_LATENCY, else sampled; this process's own
-  Stray stray = Stray{};  // unset: TMH_STRAY, else fault where there are protection keys; this process's own
+  // unset: TMH_THREAD_VIEWS, else auto; this process's own
+  ThreadViewUse thread_views = ThreadViewUse{};
+  // unset: TMH_LATENCY, else sampled; this process's own
+  Latency latency = Latency{};
+  // unset: TMH_STRAY, else fault where there are protection keys; this process's own
+  Stray stray = Stray{};
 
   Durability durability = Durability{};  // unset: TMH_DURABILITY, else the domain's, else none
-  std::string group_commit;  // empty: TMH_GROUP_COMMIT, else the defaults of GroupCommit; this process's own
-  // Early release: may instances read what is committed and not yet durable? They are acknowledged after it either way (strict).
-  // false: a begin waits until everything committed is durable, and an instance whose snapshot would have to move on to what is not waits, too, or
-  // begins again. But an irrevocable one reads what level 1 commits after its call.
+  // empty: TMH_GROUP_COMMIT, else the defaults of GroupCommit; this process's own
+  std::string group_commit;
+  // Early release: may instances read what is committed and not yet durable? They are acknowledged
+  // after it either way (strict). false: a begin waits until everything committed is durable, and
+  // an instance whose snapshot would have to move on to what is not waits, too, or begins again.
+  // But an irrevocable one reads what level 1 commits after its call.
   bool early_release = true;
   // Unset: TMH_PAGE_CHECKSUMS, else as the domain has it. Of a volatile domain kNotDurable; the
   // variable is without effect there.
   PageChecksums page_checksums = PageChecksums{};
-  std::uint32_t flush_interval_ms = 50;           // buffered: a commit is durable within twice this time
-  std::uint64_t log_file_bytes = 0;               // at creation only; multiple of 4096, 1 MiB to 4 GiB; 0: 16 MiB
+  // buffered: a commit is durable within twice this time
+  std::uint32_t flush_interval_ms = 50;
+  // at creation only; multiple of 4096, 1 MiB to 4 GiB; 0: 16 MiB
+  std::uint64_t log_file_bytes = 0;
   std::uint64_t checkpoint_bytes = 64u << 20;     // automatic checkpoint after so much log
   std::uint32_t checkpoint_interval_ms = 60'000;  // and after so long, when there was any
-  bool keep_log = false;                          // never recycle log files: Domain::archive() takes them
-  std::function<void(std::uint64_t done, std::uint64_t total)> recovery_progress;  // after 2 s; bytes of log
+  // never recycle log files: Domain::archive() takes them
+  bool keep_log = false;
+  // after 2 s; bytes of log
+  std::function<void(std::uint64_t done, std::uint64_t total)> recovery_progress;
 };
 
 // What recovery at open found and did.
 struct RecoveryInfo {
-  bool ran = false;        // this open recovered the domain
-  bool was_clean = false;  // the last participant had closed it; false where recover() or backup() came after that
+  bool ran = false;  // this open recovered the domain
+  // the last participant had closed it; false where recover() or backup() came after that
+  bool was_clean = false;
   std::uint64_t transactions = 0;  // replayed
-  std::uint64_t salvaged = 0;      // committed, not yet in the log when the last process died; written to it first
+  // committed, not yet in the log when the last process died; written to it first
+  std::uint64_t salvaged = 0;
   std::uint64_t log_bytes = 0;
   std::uint64_t pages = 0;     // page differences applied
   bool tail_was_torn = false;  // what followed the last valid record was none
@@ -248,17 +300,21 @@ struct RecoveryInfo {
 };
 
 enum class Layout : std::uint8_t {
-  kHeap = 1,  // allocator, roots; a new or empty file is formatted, anything else must carry our header
-  kRaw = 2,   // the file's own bytes, nothing of ours in them
+  // allocator, roots; a new or empty file is formatted, anything else must carry our header
+  kHeap = 1,
+  kRaw = 2,  // the file's own bytes, nothing of ours in them
 };
 
 struct SegmentOptions {
-  std::uint64_t size_bytes = 0;  // initial size, multiple of 4096; 0: the file's size (at least 1 MiB for a heap)
+  // initial size, multiple of 4096; 0: the file's size (at least 1 MiB for a heap)
+  std::uint64_t size_bytes = 0;
   std::uint64_t max_bytes =
-      0;  // address space reserved for growth, up to 1 TiB, not below the size; 0: max(64 GiB, size)
+      // address space reserved for growth, up to 1 TiB, not below the size; 0: max(64 GiB, size)
+      0;
   std::uint64_t offset_bytes = 0;  // where in the file the segment begins, multiple of 4096
   Layout layout = Layout::kHeap;
-  bool relocatable = false;  // true: any address will do in this process (use tmh::offset_ptr inside)
+  // true: any address will do in this process (use tmh::offset_ptr inside)
+  bool relocatable = false;
 };
 
 // Which tracking is in use, and why not a better one.

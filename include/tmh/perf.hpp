@@ -1,10 +1,13 @@
-// include/tmh/perf.hpp -- hardware and software events (perf_event_open, libpfm4): of a thread, of a program, of a site by level. Link with
-// tmh::perf (-ltmhperf).
-// Shape:     events are asked for in groups: comma-separated names that are counted at the same time. A name is a set (`software`, `cpu`, `tlb`,
-//            `rtm`; alone in its list), one of ours (`rtm-abort`, `cycles`, ...; `tmh perf --encodings` prints them), or whatever libpfm4 knows
-//            (`RTM_RETIRED:ABORTED`, `perf::PAGE-FAULTS`).
-// Errors:    an event that cannot be counted is no error: its Reading says why. Constructors throw kOutOfMemory and kBadArgument.
-// Contexts:  neither in a signal handler nor in a child after fork(). An object is for one thread at a time.
+// include/tmh/perf.hpp -- hardware and software events (perf_event_open, libpfm4): of a thread, of
+// a program, of a site by level. Link with tmh::perf (-ltmhperf).
+// Shape:     events are asked for in groups: comma-separated names that are counted at the same
+//            time. A name is a set (`software`, `cpu`, `tlb`, `rtm`; alone in its list), one of
+//            ours (`rtm-abort`, `cycles`, ...; `tmh perf --encodings` prints them), or whatever
+//            libpfm4 knows (`RTM_RETIRED:ABORTED`, `perf::PAGE-FAULTS`).
+// Errors:    an event that cannot be counted is no error: its Reading says why. Constructors throw
+//            kOutOfMemory and kBadArgument.
+// Contexts:  neither in a signal handler nor in a child after fork(). An object is for one thread
+//            at a time.
 #pragma once
 
 #include <tmh/detail/cxx20.hpp>
@@ -27,10 +30,12 @@ struct Reading {
   bool user_only = false;   // the kernel's share is not counted, because this process may not
   std::uint64_t counted = 0;
   std::uint64_t enabled_ns = 0,
-                running_ns = 0;  // running shorter than enabled: the group shared the counters with others
+                // running shorter than enabled: the group shared the counters with others
+      running_ns = 0;
 
   [[nodiscard]] bool is_scaled() const noexcept { return running_ns < enabled_ns; }
-  // An estimate for all of the time when is_scaled(): events were counted for running/enabled of it.
+  // An estimate for all of the time when is_scaled(): events were counted for running/enabled of
+  // it.
   [[nodiscard]] std::uint64_t value() const noexcept;
 };
 
@@ -38,7 +43,8 @@ struct CountersOptions {
   enum class Whom : std::uint8_t {
     kThread,
     kDescendants
-  };                                                 // kDescendants: threads and processes that it makes later, too
+    // kDescendants: threads and processes that it makes later, too
+  };
   enum class From : std::uint8_t { kStart, kExec };  // kExec: from the thread's next execve() on
   int thread = 0;                                    // a thread id; 0: the calling thread
   Whom whom = Whom::kThread;
@@ -48,7 +54,8 @@ struct CountersOptions {
 class Counters {
  public:
   // groups: empty: the four sets.
-  explicit Counters(const std::vector<std::string> &groups = {}, const CountersOptions &options = {});
+  explicit Counters(const std::vector<std::string> &groups = {},
+                    const CountersOptions &options = {});
   ~Counters();
   Counters(Counters &&) noexcept;
   Counters &operator=(Counters &&) noexcept;
@@ -62,15 +69,17 @@ class Counters {
   std::unique_ptr<Impl> impl_;
 };
 
-// What one level cost: whole instances, from before the first attempt to after the last, by the level of the last one. So aborted attempts
-// at level 1 of an instance that committed at level 2 count as level 2's.
+// What one level cost: whole instances, from before the first attempt to after the last, by the
+// level of the last one. So aborted attempts at level 1 of an instance that committed at level 2
+// count as level 2's.
 struct LevelCost {
   std::uint64_t instances = 0;  // that committed, or whose body threw
   std::uint64_t ns = 0;
   std::vector<Reading> events;
 };
 
-// The events of one site's instances in the thread that made it, by level. Costs two system calls per event and instance.
+// The events of one site's instances in the thread that made it, by level. Costs two system calls
+// per event and instance.
 class SiteProfile {
  public:
   explicit SiteProfile(const Site &site, const std::vector<std::string> &groups = {});

@@ -1,19 +1,28 @@
-// include/tmh/pool.hpp -- memory of a heap segment for instances of every level: tmh::pools, and tmh::pool_allocator<T> on them.
-// Why:       the heap is plain code, so an instance of software level 1 that allocates runs again at level 2. Pools are lists in the segment that
-//            are reached through tmh::field: allocating and freeing there is part of the instance at either level, and rolled back with
-//            it. Only an empty list goes to the heap, each time for twice as much: at level 1 the attempt is undone, an instance of
-//            its own at level 2 fills the list, and the attempt runs again.
-// Shape:     blocks of one size class lie in chunks and never cross a page. Each class has kLanes lists; a thread uses that of its lane, so that
-//            threads and processes in different ones write no line in common. A list that is empty takes a free block of another lane
-//            (at level 2 all that its list has) before it takes a chunk: who only allocates is fed by who only frees.
-// Sizes:     1 to kBlockBytesMax bytes, rounded up to lines of 64 and above 512 to quarters of a power of two. Larger blocks are the heap's.
-// Errors:    what Segment::allocate throws, where the body calls; at a site that may not leave level 1 it leaves atomically() instead. Memory that
-//            pools hold free is theirs until they are destroyed.
-// Objects:   `::new (allocator.allocate(1)) Node{key, nullptr}` makes one in its instance at every level, if Node consists of tmh::field and each
-//            gets a value; a member without one is zeroed plainly, and level 1 does not see that (tmh/field.hpp, Caveat 3).
-// Contexts:  every call REQUIRES a running instance. Not for relocatable segments (kBadArgument): blocks are reached by pointers.
-// Source:    Bonwick, Adams, "Magazines and vmem", USENIX 2001 (lists per processor in front of one allocator); std::pmr's pool resources
-//            (the shape).
+// include/tmh/pool.hpp -- memory of a heap segment for instances of every level: tmh::pools, and
+// tmh::pool_allocator<T> on them.
+// Why:       the heap is plain code, so an instance of software level 1 that allocates runs again
+//            at level 2. Pools are lists in the segment that are reached through tmh::field:
+//            allocating and freeing there is part of the instance at either level, and rolled back
+//            with it. Only an empty list goes to the heap, each time for twice as much: at level 1
+//            the attempt is undone, an instance of its own at level 2 fills the list, and the
+//            attempt runs again.
+// Shape:     blocks of one size class lie in chunks and never cross a page. Each class has kLanes
+//            lists; a thread uses that of its lane, so that threads and processes in different ones
+//            write no line in common. A list that is empty takes a free block of another lane (at
+//            level 2 all that its list has) before it takes a chunk: who only allocates is fed by
+//            who only frees.
+// Sizes:     1 to kBlockBytesMax bytes, rounded up to lines of 64 and above 512 to quarters of a
+//            power of two. Larger blocks are the heap's.
+// Errors:    what Segment::allocate throws, where the body calls; at a site that may not leave
+//            level 1 it leaves atomically() instead. Memory that pools hold free is theirs until
+//            they are destroyed.
+// Objects:   `::new (allocator.allocate(1)) Node{key, nullptr}` makes one in its instance at every
+//            level, if Node consists of tmh::field and each gets a value; a member without one is
+//            zeroed plainly, and level 1 does not see that (tmh/field.hpp, Caveat 3).
+// Contexts:  every call REQUIRES a running instance. Not for relocatable segments (kBadArgument):
+//            blocks are reached by pointers.
+// Source:    Bonwick, Adams, "Magazines and vmem", USENIX 2001 (lists per processor in front of one
+//            allocator); std::pmr's pool resources (the shape).
 #pragma once
 
 #include <tmh/detail/cxx20.hpp>
@@ -37,15 +46,18 @@ class pools {
   // Of what a list takes from the heap: the first time, and at most.
   static constexpr std::size_t kChunkBytesMin = 16 * kPageBytes, kChunkBytesMax = 1024 * kPageBytes;
 
-  // REQUIRES: inside atomically(domain, body), as Segment::root() is. Errors: kBadArgument: the segment is relocatable; kNotMapped.
+  // REQUIRES: inside atomically(domain, body), as Segment::root() is. Errors: kBadArgument: the
+  // segment is relocatable; kNotMapped.
   explicit pools(const allocator_type &heap);
-  // Every chunk goes back to the heap, and with it every block. REQUIRES: inside atomically(domain, body); in a site's own body the heap may end the
-  // attempt by an exception, and std::terminate() follows.
+  // Every chunk goes back to the heap, and with it every block. REQUIRES: inside atomically(domain,
+  // body); in a site's own body the heap may end the attempt by an exception, and std::terminate()
+  // follows.
   ~pools();
   pools(const pools &) = delete;
   pools &operator=(const pools &) = delete;
 
-  // alignment: a power of two; blocks that want more than a line's are the heap's, too. Not initialised.
+  // alignment: a power of two; blocks that want more than a line's are the heap's, too. Not
+  //            initialised.
   [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment = kLineBytes);
   // bytes, alignment: as they were asked for. Anything else leaves the pools damaged.
   void deallocate(void *block, std::size_t bytes, std::size_t alignment = kLineBytes);
@@ -69,8 +81,8 @@ class pools {
     field<Chunk *> chunks = nullptr;
   };
 
-  // A page each: an instance that only fills a list takes nobody else's from level 1. One that allocates at level 2 does, with an empty list: once
-  // for all that it finds, or for a chunk.
+  // A page each: an instance that only fills a list takes nobody else's from level 1. One that
+  // allocates at level 2 does, with an empty list: once for all that it finds, or for a chunk.
   struct alignas(kPageBytes) Lane {
     std::array<List, kClasses> lists;
   };
@@ -86,7 +98,8 @@ class pools {
   std::array<Lane, kLanes> lanes_;
 };
 
-// For containers whose code and elements are made of tmh::field; nodes of any other are plain accesses, which level 1 does not see.
+// For containers whose code and elements are made of tmh::field; nodes of any other are plain
+// accesses, which level 1 does not see.
 template <class T>
 class pool_allocator {
  public:
@@ -104,10 +117,13 @@ class pool_allocator {
   pool_allocator(const pool_allocator<U> &other) : pools_(other.pools()) {}
 
   [[nodiscard]] T *allocate(std::size_t count) {
-    if (count > std::numeric_limits<std::size_t>::max() / sizeof(T)) throw std::bad_array_new_length();
+    if (count > std::numeric_limits<std::size_t>::max() / sizeof(T))
+      throw std::bad_array_new_length();
     return static_cast<T *>(pools()->allocate(count * sizeof(T), alignof(T)));
   }
-  void deallocate(T *pointer, std::size_t count) { pools()->deallocate(pointer, count * sizeof(T), alignof(T)); }
+  void deallocate(T *pointer, std::size_t count) {
+    pools()->deallocate(pointer, count * sizeof(T), alignof(T));
+  }
   [[nodiscard]] tmh::pools *pools() const { return pools_; }
 
   template <class U>

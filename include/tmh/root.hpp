@@ -1,4 +1,5 @@
-// include/tmh/root.hpp -- Segment::root<T>(): named objects that a segment's data structures hang from.
+// include/tmh/root.hpp -- Segment::root<T>(): named objects that a segment's data structures hang
+// from.
 // Contexts:  as domain.hpp. Runs in an instance of its own unless one is running.
 #pragma once
 
@@ -63,7 +64,8 @@ void construct_root(const Segment &segment, void *memory) {
   }
 }
 
-// A body around may catch what its constructor throws, and commit. What is none of its own undoes the whole attempt.
+// A body around may catch what its constructor throws, and commit. What is none of its own undoes
+// the whole attempt.
 template <class T>
 TMH_CATCHES_FORCED_UNWINDING void make_root(const Segment &segment, void *memory) {
   try {
@@ -87,7 +89,8 @@ T *Segment::root(std::string_view name) const {
   detail::require_fit_for_segment<T>();
   return atomically(detail::domain_of(*this), [&]() -> T * {
     void **cell = unclaimed_root_cell(name, sizeof(T));
-    // A relocatable segment has another address in every process: its cells hold distances from the segment's first byte.
+    // A relocatable segment has another address in every process: its cells hold distances from the
+    // segment's first byte.
     const std::uintptr_t origin = is_relocatable() ? reinterpret_cast<std::uintptr_t>(data()) : 0;
     if (*cell == nullptr) {
       void *memory = allocate(sizeof(T), alignof(T));

@@ -1,21 +1,28 @@
-// include/tmh/site.hpp -- sites: places in a program whose instances run at level 1 while they are small, and at level 2 when they are not.
+// include/tmh/site.hpp -- sites: places in a program whose instances run at level 1 while they are
+// small, and at level 2 when they are not.
 // Shape:     the program says what each body is, by what the body takes:
 //              atomically(site, [&](tmh::Fields) { ... });  // instrumented: through tmh::field<T>
 //              atomically(site, [&] { ... });               // plain: loads and stores as it likes
 //            The compiler decides by it. No variable of the environment, no level of the domain and
-//            no other process changes it: a plain body commits all that it stores, wherever it runs.
+//            no other process changes it: a plain body commits all that it stores, wherever it
+//            runs.
 //            In a hybrid domain (DomainOptions::levels) an instrumented body runs at either level.
 //            A plain body runs at level 1 where the machine has RTM, and at level 2 elsewhere. In a
 //            page domain every body runs at level 2.
 // Nesting:   a plain body inside an instrumented one sends the outermost instance to level 2, and
-//            there to the process's view. An instrumented body inside a plain one runs in it. In RTM
+//            there to the process's view. An instrumented body inside a plain one runs in it. In
+//            RTM
 //            both run as they are.
-// RTM:       a body between XBEGIN and XEND runs as it is, with two differences: an aborted attempt leaves no trace in locals either, and what
-//            enters the kernel (or waits) aborts it, so that it runs at level 2. Allocation in a heap segment runs inside, until that must grow.
-// Sharing:   a Site is one process's; any number of its threads use it at once. At level 1 their instances run in parallel. At level 2 so do
-//            instrumented ones, where threads have views of their own (DomainOptions::thread_views); plain ones run one after the other.
+// RTM:       a body between XBEGIN and XEND runs as it is, with two differences: an aborted attempt
+// leaves no trace in locals either, and what
+//            enters the kernel (or waits) aborts it, so that it runs at level 2. Allocation in a
+//            heap segment runs inside, until that must grow.
+// Sharing:   a Site is one process's; any number of its threads use it at once. At level 1 their
+//            instances run in parallel. At level 2 so do instrumented ones, where threads have
+//            views of their own (DomainOptions::thread_views); plain ones run one after the other.
 // Contexts:  as domain.hpp.
-// Source:    thesis, section 6.2 (a transaction runs at one level; policies move it); DESIGN section 4.
+// Source:    thesis, section 6.2 (a transaction runs at one level; policies move it); DESIGN
+//            section 4.
 #pragma once
 
 #include <tmh/detail/cxx20.hpp>
@@ -39,28 +46,37 @@ namespace tmh {
 struct SiteReport {
   std::string name;
   Escalation escalation;
-  std::uint64_t line_commits = 0, page_commits = 0;  // instances by the level at which they committed
+  // instances by the level at which they committed
+  std::uint64_t line_commits = 0, page_commits = 0;
   std::uint64_t unlimited_commits =
       0;  // of line_commits: those that exceeded `capacity` and ran without it ("adaptive")
-  std::uint64_t line_aborts = 0, page_aborts = 0;             // attempts
-  std::uint64_t line_aborts_by_cause[kAbortCauseCount] = {};  // by AbortCause: of line_aborts those that were not RTM's
-  std::uint64_t escalations_capacity = 0;                     // instances that went one level up, by what decided
+  std::uint64_t line_aborts = 0, page_aborts = 0;  // attempts
+  // by AbortCause: of line_aborts those that were not RTM's
+  std::uint64_t line_aborts_by_cause[kAbortCauseCount] = {};
+  // instances that went one level up, by what decided
+  std::uint64_t escalations_capacity = 0;
   std::uint64_t escalations_needs_pages = 0;
   std::uint64_t escalations_attempts = 0;  // too many attempts, or too much time wasted
-  std::uint64_t de_escalations = 0;        // instances that committed at level 1 after the site had gone up
-  std::uint64_t releases = 0;              // pages that its instances at level 1 got back from level 2
-  std::uint64_t recalls = 0;               // pages that its instances at level 2 took from level 1
+  // instances that committed at level 1 after the site had gone up
+  std::uint64_t de_escalations = 0;
+  // pages that its instances at level 1 got back from level 2
+  std::uint64_t releases = 0;
+  std::uint64_t recalls = 0;  // pages that its instances at level 2 took from level 1
   // In attempts at each level, committed or not; at level 1 what a sample of them stands for.
   std::uint64_t line_ns = 0, page_ns = 0;
-  // RTM. Commits and aborts are among those at level 1; aborts by what the status said. Status 0: a fault, an interrupt, a system call.
+  // RTM. Commits and aborts are among those at level 1; aborts by what the status said. Status 0: a
+  // fault, an interrupt, a system call.
   std::uint64_t hardware_commits = 0;
   std::uint64_t hardware_conflicts = 0, hardware_capacity = 0, hardware_zero = 0;
   std::uint64_t hardware_explicit = 0;  // the body did what only level 2 can do
   std::uint64_t hardware_gate =
-      0;  // not begun: pages had moved, level 2 was running, views were level 2's; not among line_aborts
-  std::uint64_t hardware_other = 0;     // no cause that is known
-  std::uint64_t hardware_findings = 0;  // instances that ran at level 2 to find pages: no escalations
-  std::uint64_t hardware_pages = 0;     // pages that these opened
+      // not begun: pages had moved, level 2 was running, views were level 2's; not among
+      // line_aborts
+      0;
+  std::uint64_t hardware_other = 0;  // no cause that is known
+  // instances that ran at level 2 to find pages: no escalations
+  std::uint64_t hardware_findings = 0;
+  std::uint64_t hardware_pages = 0;  // pages that these opened
 };
 
 namespace detail {
@@ -72,10 +88,13 @@ class FieldsKey {
 };
 }  // namespace detail
 
-// The promise of an instrumented body: it reaches shared memory through tmh::field<T> only, until it
+// The promise of an instrumented body: it reaches shared memory through tmh::field<T> only, until
+// it
 // calls the library for something else (allocation, a plain instance inside). An instrumented body
-// takes it as its parameter. Only the library makes one; it is empty and costs nothing. The body may
-// pass it on: a function that is right in instrumented bodies alone demands it as a parameter, and a
+// takes it as its parameter. Only the library makes one; it is empty and costs nothing. The body
+// may
+// pass it on: a function that is right in instrumented bodies alone demands it as a parameter, and
+// a
 // plain body, which has none, cannot call that function.
 class Fields {
  public:
@@ -89,7 +108,8 @@ class Attempts;
 
 class Site {
  public:
-  // escalation: a specification (see Escalation); empty: the domain's. Errors: kBadLevels, kNotInitialized.
+  // escalation: a specification (see Escalation); empty: the domain's. Errors: kBadLevels,
+  //             kNotInitialized.
   explicit Site(const Domain &domain, std::string_view name = {}, std::string_view escalation = {});
   [[nodiscard]] SiteReport report() const;
   [[nodiscard]] const Domain &domain() const noexcept { return domain_; }
@@ -112,11 +132,12 @@ inline constexpr BodyKind kKindOfBody =
     std::is_invocable_v<Body &, Fields> ? BodyKind::kInstrumented : BodyKind::kPlain;
 // What the body of a site's instance returns.
 template <class Body>
-using SiteBodyResult =
-    typename std::conditional_t<kKindOfBody<Body> == BodyKind::kInstrumented, std::invoke_result<Body &, Fields>,
-                                std::invoke_result<Body &>>::type;
+using SiteBodyResult = typename std::conditional_t<kKindOfBody<Body> == BodyKind::kInstrumented,
+                                                   std::invoke_result<Body &, Fields>,
+                                                   std::invoke_result<Body &>>::type;
 
-// One instance of a site: its attempts until one commits. A query has a second one only when a thread's view would not do.
+// One instance of a site: its attempts until one commits. A query has a second one only when a
+// thread's view would not do.
 class Attempts {
  public:
   enum class Kind : std::uint8_t { kUpdate, kQuery };
@@ -127,13 +148,16 @@ class Attempts {
   ~Attempts() {  // whatever has left the body, or kept it from beginning
     if (is_inside_) leave_lines();
   }
-  void begin();              // an attempt, at the level that the site's policy says; waits before a repeated one
-  [[nodiscard]] bool end();  // true: committed, or subsumed in an outer instance
+  // an attempt, at the level that the site's policy says; waits before a repeated one
+  void begin();
+  [[nodiscard]] bool end();           // true: committed, or subsumed in an outer instance
   void retried(const RetryNow &why);  // it left the body; rethrows it inside an outer instance
-  void unwound();                     // a LineAbort left the body; rethrows it inside an outer instance
+  // a LineAbort left the body; rethrows it inside an outer instance
+  void unwound();
   // Another exception left the body and the instance is undone. False: that attempt never happened.
   [[nodiscard]] bool threw();
-  void left_by_force() noexcept;  // pthread_exit() or pthread_cancel() leaves the body, and nothing stops it
+  // pthread_exit() or pthread_cancel() leaves the body, and nothing stops it
+  void left_by_force() noexcept;
   template <class Body>
   [[gnu::always_inline]] static SiteBodyResult<Body> run(Body &body) {
     if constexpr (kKindOfBody<Body> == BodyKind::kInstrumented)
@@ -166,7 +190,8 @@ class Attempts {
   void end_hardware();
   [[nodiscard]] bool try_hardware_again(std::uint32_t status);
   void give_pages_back();
-  [[nodiscard]] bool goes_on_at_lines(bool over_capacity, bool needs_pages, bool refused, bool others_progressed);
+  [[nodiscard]] bool goes_on_at_lines(bool over_capacity, bool needs_pages, bool refused,
+                                      bool others_progressed);
   void failed_in_thread_view();
   void leave_outer();
   void await_snapshot();
@@ -186,17 +211,20 @@ class Attempts {
   std::uint32_t gate_tries_ = 0;     // attempts that the gate did not let begin, in a row
   bool needs_process_view_ = false;  // a thread's view has turned out not to do
   std::uint32_t attempts_ = 0;
-  std::uint64_t first_ticks_ = 0;  // of the time-stamp counter: the first attempt's begin, or failure; 0: not known
+  // of the time-stamp counter: the first attempt's begin, or failure; 0: not known
+  std::uint64_t first_ticks_ = 0;
   std::uint64_t ticks_ = 0;        // this attempt's begin; at level 1 only if it is timed
   std::uint32_t timed_count_ = 0;  // attempts at level 1 that this one stands for; 0: not timed
   std::uint64_t recalls_before_ = 0;
 };
 
 template <class Body>
-TMH_CATCHES_FORCED_UNWINDING auto run_attempts(const Site &site, Attempts::Kind kind, Durability durability, Body &body)
+TMH_CATCHES_FORCED_UNWINDING auto run_attempts(const Site &site, Attempts::Kind kind,
+                                               Durability durability, Body &body)
     -> SiteBodyResult<Body> {
   static_assert(!(std::is_invocable_v<Body &> && std::is_invocable_v<Body &, Fields>),
-                "the body of a site's instance can be called with and without tmh::Fields, so it does not say whether "
+                "the body of a site's instance can be called with and without tmh::Fields, so it "
+                "does not say whether "
                 "it is instrumented: let it take exactly (tmh::Fields) or exactly ()");
   using Result = ObjectResult<SiteBodyResult<Body>>;
   Attempts attempts(site, kind, kKindOfBody<Body>, durability);
@@ -225,14 +253,19 @@ TMH_CATCHES_FORCED_UNWINDING auto run_attempts(const Site &site, Attempts::Kind 
 
 }  // namespace detail
 
-// As atomically(domain, body), with a body that takes tmh::Fields (it is instrumented) or nothing (it
+// As atomically(domain, body), with a body that takes tmh::Fields (it is instrumented) or nothing
+// (it
 // is plain). One site may run both.
 // Inside a running instance, of whatever level, it is subsumed.
-// durability: of this instance's acknowledgement, as Domain::end(Durability); when it is subsumed it says nothing.
-// Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1; kTooManyParticipants: nor may it where 4,096 threads of the
-// domain have been at level 1 and have not ended; other sites' instances run at level 2 then. kLogFailed: committed, and perhaps not durable.
+// durability: of this instance's acknowledgement, as Domain::end(Durability); when it is subsumed
+//             it says nothing.
+// Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1;
+//         kTooManyParticipants: nor may it where 4,096 threads of the
+// domain have been at level 1 and have not ended; other sites' instances run at level 2 then.
+// kLogFailed: committed, and perhaps not durable.
 template <class Body>
-auto atomically(const Site &site, Durability durability, Body &&body) -> detail::SiteBodyResult<Body> {
+auto atomically(const Site &site, Durability durability, Body &&body)
+    -> detail::SiteBodyResult<Body> {
   return detail::run_attempts(site, detail::Attempts::Kind::kUpdate, durability, body);
 }
 template <class Body>
@@ -241,10 +274,12 @@ auto atomically(const Site &site, Body &&body) -> detail::SiteBodyResult<Body> {
 }
 
 // As query(domain, body), on one snapshot; the body is instrumented or plain, as for atomically().
-// With an instrumented body it begins at level 1 in software, unless the site is `always`, and begins
-// again when somebody changes what it has read. The site's policy sends it to level 2, where a query cannot fail; so does, whatever the
-// policy, the eighth change, a page that level 2 does not give back at once, a read of more than about 1,024 lines, or a store. So the body
-// may run several times. At level 2 queries run in several threads at once when the body is instrumented.
+// With an instrumented body it begins at level 1 in software, unless the site is `always`, and
+// begins
+// again when somebody changes what it has read. The site's policy sends it to level 2, where a
+// query cannot fail; so does, whatever the policy, the eighth change, a page that level 2 does not
+// give back at once, a read of more than about 1,024 lines, or a store. So the body may run several
+// times. At level 2 queries run in several threads at once when the body is instrumented.
 // RTM runs no queries.
 template <class Body>
 auto query(const Site &site, Body &&body) -> detail::SiteBodyResult<Body> {

@@ -1,4 +1,5 @@
-// include/tmh/transaction.hpp -- atomically() and query(): a body as one transaction, retried until it commits.
+// include/tmh/transaction.hpp -- atomically() and query(): a body as one transaction, retried until
+// it commits.
 // Contexts:  as domain.hpp.
 // Source:    thesis, sections 2.1 (retry loop) and 2.3 (read-only transactions).
 #pragma once
@@ -17,10 +18,11 @@
 namespace tmh {
 
 namespace detail {
-// pthread_exit() or pthread_cancel() unwinds a body, and nothing stops it: ends what its begin has begun, without effects. Outermost: aborts.
-// depth_before: Domain::depth() at its begin.
+// pthread_exit() or pthread_cancel() unwinds a body, and nothing stops it: ends what its begin has
+// begun, without effects. Outermost: aborts. depth_before: Domain::depth() at its begin.
 void leave_by_force(const Domain &domain, bool is_query, std::uint32_t depth_before) noexcept;
-// After the end that was to be the outermost one: throws kNestedMisuse if it was not, because the body has begun what it has not ended.
+// After the end that was to be the outermost one: throws kNestedMisuse if it was not, because the
+// body has begun what it has not ended.
 [[noreturn]] void raise_left_open();
 inline void check_outermost(Status status) {
   if (status == Status::kPending || status == Status::kFailed) raise_left_open();
@@ -41,16 +43,22 @@ inline void leave_query(const Domain &domain, bool outermost) {
 }
 }  // namespace detail
 
-// Runs body() as one transaction and returns its value, an object (no reference); retries until it commits. Inside another instance it is
-// subsumed: it runs once, and the outermost level retries. An exception rolls back and propagates; when the instance
-// had already FAILED the exception belongs to an attempt that never happened, and the body runs again. What rolls back is the outermost
-// instance: an exception of a subsumed body that the body around it catches undoes nothing.
-// Only stores into segments are rolled back: locals keep what the last attempt left in them. pthread_exit() in the body rolls back, too, and
-// ends the thread, FAILED or not. So does pthread_cancel() that a cancellation point of the body acts upon; the library's own calls are no
-// place for it (they may end the program): a thread that others cancel has cancellation disabled outside of such points.
-// Errors: as Domain::begin() and end(). kNestedMisuse: inside a query; or the body has begun an instance that it has not ended, and all is aborted.
+// Runs body() as one transaction and returns its value, an object (no reference); retries until it
+// commits. Inside another instance it is subsumed: it runs once, and the outermost level retries.
+// An exception rolls back and propagates; when the instance had already FAILED the exception
+// belongs to an attempt that never happened, and the body runs again. What rolls back is the
+// outermost instance: an exception of a subsumed body that the body around it catches undoes
+// nothing.
+// Only stores into segments are rolled back: locals keep what the last attempt left in them.
+// pthread_exit() in the body rolls back, too, and ends the thread, FAILED or not. So does
+// pthread_cancel() that a cancellation point of the body acts upon; the library's own calls are no
+// place for it (they may end the program): a thread that others cancel has cancellation disabled
+// outside of such points.
+// Errors: as Domain::begin() and end(). kNestedMisuse: inside a query; or the body has begun an
+//         instance that it has not ended, and all is aborted.
 template <class Body>
-TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
+TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body)
+    -> std::invoke_result_t<Body &> {
   using Result = detail::BodyResult<Body>;
   const std::uint32_t depth_before = domain.depth();
   const bool outermost = depth_before == 0;
@@ -100,23 +108,32 @@ TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body) 
   }
 }
 
-// From here on the running instance cannot abort, so its body may do what cannot be undone: print, send, start a motor. Until it has ended no
-// other instance of the domain commits at level 2, and no instance of level 1 changes a page that it has touched; everybody may begin, read
-// and go on at level 1 elsewhere. A second one waits here for the first to end. Waits for nobody else but, at most 200 ms, a starving instance
-// that has the turn. If its process dies, others go on within a second.
-//   At level 1: begins again at level 2, and comes back here. An instance that has FAILED already aborts here and begins again (by an exception
-// that is no std::exception; with begin() and end() by hand: abort() and begin again). Nested: holds for the outermost instance.
-// Room on the disk for what has been written so far is reserved here; kDiskFull, kOutOfMemory: not done, the instance is as it was and may
-// abort. NOT covered: no room, on the disk or in memory, for pages that are written or first touched after it, or for the redo log of a durable
-// domain: then end() reports the error and the instance aborts. abort() and an exception that leaves the body still roll back; retry() is
-// refused. Errors: kEndWithoutBegin; kNestedMisuse in a query; kNeedsPages at a site that may not leave level 1.
+// From here on the running instance cannot abort, so its body may do what cannot be undone: print,
+// send, start a motor. Until it has ended no other instance of the domain commits at level 2, and
+// no instance of level 1 changes a page that it has touched; everybody may begin, read and go on at
+// level 1 elsewhere. A second one waits here for the first to end. Waits for nobody else but, at
+// most 200 ms, a starving instance that has the turn. If its process dies, others go on within a
+// second.
+//   At level 1: begins again at level 2, and comes back here. An instance that has FAILED already
+//   aborts here and begins again (by an exception
+// that is no std::exception; with begin() and end() by hand: abort() and begin again). Nested:
+// holds for the outermost instance. Room on the disk for what has been written so far is reserved
+// here; kDiskFull, kOutOfMemory: not done, the instance is as it was and may abort. NOT covered: no
+// room, on the disk or in memory, for pages that are written or first touched after it, or for the
+// redo log of a durable domain: then end() reports the error and the instance aborts. abort() and
+// an exception that leaves the body still roll back; retry() is refused. Errors: kEndWithoutBegin;
+// kNestedMisuse in a query; kNeedsPages at a site that may not leave level 1.
 void become_irrevocable();
 
-// Runs body() as a read-only transaction on one consistent snapshot, and returns its value, an object: once, unless it calls retry(). Never aborts. A
-// store into a segment is discarded and reported as Error(kQueryWrote). Inside an update it is subsumed: it sees the update's stores, and its own are the update's.
-// Errors: as Domain::begin_query() and end_query(). kNestedMisuse: the body has begun an instance that it has not ended.
+// Runs body() as a read-only transaction on one consistent snapshot, and returns its value, an
+// object: once, unless it calls retry(). Never aborts. A store into a segment is discarded and
+//         reported as Error(kQueryWrote). Inside an update it is subsumed: it sees the update's
+//         stores, and its own are the update's.
+// Errors: as Domain::begin_query() and end_query(). kNestedMisuse: the body has begun an instance
+//         that it has not ended.
 template <class Body>
-TMH_CATCHES_FORCED_UNWINDING auto query(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
+TMH_CATCHES_FORCED_UNWINDING auto query(const Domain &domain, Body &&body)
+    -> std::invoke_result_t<Body &> {
   using Result = detail::BodyResult<Body>;
   const std::uint32_t depth_before = domain.depth();
   const bool outermost = depth_before == 0;

@@ -1,6 +1,7 @@
-// levels/line/abort_status.h -- why an attempt at level 1 ended, in the bit layout of RTM, by hardware and software alike: a policy that
-// reads it cannot tell the two apart.
-// Shape:     a 32-bit word; 0 is legal and says nothing (a fault, an interrupt, a system call). Bits: Intel SDM vol. 1, 16.3.5.
+// levels/line/abort_status.h -- why an attempt at level 1 ended, in the bit layout of RTM, by
+// hardware and software alike: a policy that reads it cannot tell the two apart.
+// Shape:     a 32-bit word; 0 is legal and says nothing (a fault, an interrupt, a system call).
+//            Bits: Intel SDM vol. 1, 16.3.5.
 // Caveat:    never infer a cause from missing bits (STYLE 5).
 #pragma once
 
@@ -28,10 +29,11 @@ enum class AbortCode : std::uint8_t {
   kUpperHolds = 3,     // level 2 holds a block that it touched
   kQueryWrote = 4,     // a query stored
   kNeedsPages = 5,     // what it did next only level 2 can do
-  kFollow = 6,         // RTM: pages have come to the hardware level or left it, and this process has not followed
-  kUpperRuns = 7,      // RTM: an instance of level 2 runs in the domain
-  kPageMode = 8,       // RTM: this process's views are level 2's
-  kRetry = 9,          // RTM: the body called retry(); only level 2 can sleep for a change
+  // RTM: pages have come to the hardware level or left it, and this process has not followed
+  kFollow = 6,
+  kUpperRuns = 7,  // RTM: an instance of level 2 runs in the domain
+  kPageMode = 8,   // RTM: this process's views are level 2's
+  kRetry = 9,      // RTM: the body called retry(); only level 2 can sleep for a change
 };
 
 [[nodiscard]] constexpr AbortStatus explicit_abort(AbortCode code) noexcept {
@@ -42,11 +44,13 @@ enum class AbortCode : std::uint8_t {
 }
 // kNone when the abort was not explicit.
 [[nodiscard]] constexpr AbortCode code_of(AbortStatus status) noexcept {
-  return has(status, kStatusExplicit) ? static_cast<AbortCode>(static_cast<std::uint32_t>(status) >> kStatusCodeShift)
-                                      : AbortCode::kNone;
+  return has(status, kStatusExplicit)
+             ? static_cast<AbortCode>(static_cast<std::uint32_t>(status) >> kStatusCodeShift)
+             : AbortCode::kNone;
 }
 
-// As the processor would have said it. kSpurious, kNoSpace, kDied: 0, as after an interrupt or a fault.
+// As the processor would have said it. kSpurious, kNoSpace, kDied: 0, as after an interrupt or a
+// fault.
 [[nodiscard]] constexpr AbortStatus status_of(AbortCause cause) noexcept {
   switch (cause) {
     case AbortCause::kValidation:

@@ -17,7 +17,8 @@ std::uint64_t next_random(std::uint64_t *state) noexcept {
 
 }  // namespace
 
-void CapacityUse::begin(const CapacityModel &model, std::uint64_t now_ns, std::uint64_t seed_more) noexcept {
+void CapacityUse::begin(const CapacityModel &model, std::uint64_t now_ns,
+                        std::uint64_t seed_more) noexcept {
   model_ = model;
   begin_ns_ = now_ns;
   reads_ = 0;

@@ -25,7 +25,8 @@ constexpr Aspect kAspects[] = {{"read", &CapacityModel::read_lines_max, 1u << 30
 bool parse_number(std::string_view text, std::uint32_t max, std::uint32_t *out) noexcept {
   std::uint32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value == 0 || value > max) return false;
+  if (error != std::errc() || end != text.data() + text.size() || value == 0 || value > max)
+    return false;
   *out = value;
   return true;
 }
@@ -48,7 +49,8 @@ bool parse_geometry(std::string_view text, CapacityModel *model) noexcept {
   if (!size.ends_with("KiB")) return false;
   size.remove_suffix(3);
   std::uint32_t kib = 0, ways = 0, line_bytes = 0;
-  return parse_number(size, 1u << 20, &kib) && parse_number(text.substr(first + 1, second - first - 1), 1'024, &ways) &&
+  return parse_number(size, 1u << 20, &kib) &&
+         parse_number(text.substr(first + 1, second - first - 1), 1'024, &ways) &&
          parse_number(text.substr(second + 1), 4'096, &line_bytes) && line_bytes == kLineBytes &&
          set_geometry(std::uint64_t{kib} * 1024, ways, model);
 }
@@ -57,8 +59,10 @@ Errc parse_base(std::string_view text, CapacityModel *model) noexcept {
   if (text == "unlimited") return Errc::kOk;
   if (text != "l1d") return parse_geometry(text, model) ? Errc::kOk : Errc::kBadLevels;
   const platform::CacheGeometry first = platform::data_cache(1), second = platform::data_cache(2);
-  if (first.line_bytes != kLineBytes || !set_geometry(first.bytes, first.ways, model)) return Errc::kBadArgument;
-  // Read lines that leave the first cache are remembered in a filter as long as the second holds them.
+  if (first.line_bytes != kLineBytes || !set_geometry(first.bytes, first.ways, model))
+    return Errc::kBadArgument;
+  // Read lines that leave the first cache are remembered in a filter as long as the second holds
+  // them.
   model->read_lines_max = static_cast<std::uint32_t>(second.bytes / kLineBytes);
   return Errc::kOk;
 }
@@ -84,7 +88,8 @@ Errc parse(std::string_view spec, CapacityModel *out) noexcept {
   if (out == nullptr) return Errc::kBadArgument;
   CapacityModel model;
   auto comma = spec.find(',');
-  if (const Errc error = parse_base(spec.substr(0, comma), &model); error != Errc::kOk) return error;
+  if (const Errc error = parse_base(spec.substr(0, comma), &model); error != Errc::kOk)
+    return error;
   for (unsigned seen = 0; comma != std::string_view::npos;) {
     spec.remove_prefix(comma + 1);
     comma = spec.find(',');
@@ -98,7 +103,8 @@ std::string to_string(const CapacityModel &model) {
   std::string text = "unlimited";
   if (model.write_sets != 0) {
     const std::uint64_t bytes = std::uint64_t{model.write_sets} * model.write_ways * kLineBytes;
-    text = std::to_string(bytes / 1024) + "KiB/" + std::to_string(model.write_ways) + "/" + std::to_string(kLineBytes);
+    text = std::to_string(bytes / 1024) + "KiB/" + std::to_string(model.write_ways) + "/" +
+           std::to_string(kLineBytes);
   }
   for (const Aspect &aspect : kAspects) {
     if (model.*aspect.field == 0) continue;
@@ -112,7 +118,8 @@ std::string to_string(const CapacityModel &model) {
 }
 
 const char *capacity_values() noexcept {
-  return "unlimited, l1d, or <size>KiB/<ways>/64, e.g. 32KiB/8/64; then, comma-separated: read=<lines>, "
+  return "unlimited, l1d, or <size>KiB/<ways>/64, e.g. 32KiB/8/64; then, comma-separated: "
+         "read=<lines>, "
          "nesting=<depth>, "
          "spurious=<per million>, seed=<number>, time=<number>us";
 }

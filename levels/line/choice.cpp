@@ -15,7 +15,8 @@ Errc choose_line(LineChoice wanted, LineChoice *chosen, std::string *reason) noe
     case LineChoice::kAuto:
     case LineChoice::kRtm: {
       const RtmReport &rtm = detect_rtm();
-      if (wanted == LineChoice::kRtm && !rtm.is_usable) return platform::fail(Errc::kRtmUnavailable, rtm.reason);
+      if (wanted == LineChoice::kRtm && !rtm.is_usable)
+        return platform::fail(Errc::kRtmUnavailable, rtm.reason);
       *chosen = rtm.is_usable ? LineChoice::kRtm : LineChoice::kSoftware;
       *reason = rtm.reason;
       return Errc::kOk;

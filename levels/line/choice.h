@@ -8,8 +8,9 @@
 
 namespace tmh::line {
 
-// *chosen: kSoftware or kRtm; *reason: one sentence. kRtmUnavailable: RTM was demanded and does not work here; the detail is the detection's
-// sentence. kBadLevels: no value of LineChoice. NOT async-signal-safe.
+// *chosen: kSoftware or kRtm; *reason: one sentence. kRtmUnavailable: RTM was demanded and does not
+// work here; the detail is the detection's sentence. kBadLevels: no value of LineChoice. NOT
+// async-signal-safe.
 [[nodiscard]] Errc choose_line(LineChoice wanted, LineChoice *chosen, std::string *reason) noexcept;
 
 }  // namespace tmh::line

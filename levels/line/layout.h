@@ -1,11 +1,14 @@
-// levels/line/layout.h -- every structure that level 1 keeps in shared memory. All of it is rebuildable: after a reboot, or when the last
-// participant has gone, the files are made anew.
-// Shape:     tmh.line.state (one LineStateV1), tmh.lines.N (one word per 64-byte line of segment N, sparse), tmh.contexts (one LineContextV1
-//            per thread, sparse). Everything names memory by (segment, offset), never by an address.
-// Invariant: a locked word names a context that is between line-lock and line-unlock, or whose owner has died there; `writes[0 .. lines)`
-//            of that context then lists the line, with the word that it had before (hierarchy/PROTOCOL.md, "Level 1").
-// Sharing:   LineStateV1: each word on a cache line of its own, except what is written rarely. A context is written by its thread; others
-//            only move its status from PENDING to FAILED. Owner death: levels/line/recovery.h.
+// levels/line/layout.h -- every structure that level 1 keeps in shared memory. All of it is
+// rebuildable: after a reboot, or when the last participant has gone, the files are made anew.
+// Shape:     tmh.line.state (one LineStateV1), tmh.lines.N (one word per 64-byte line of segment N,
+//            sparse), tmh.contexts (one LineContextV1 per thread, sparse). Everything names memory
+//            by (segment, offset), never by an address.
+// Invariant: a locked word names a context that is between line-lock and line-unlock, or whose
+//            owner has died there; `writes[0 .. lines)` of that context then lists the line, with
+//            the word that it had before (hierarchy/PROTOCOL.md, "Level 1").
+// Sharing:   LineStateV1: each word on a cache line of its own, except what is written rarely. A
+//            context is written by its thread; others only move its status from PENDING to FAILED.
+//            Owner death: levels/line/recovery.h.
 // Source:    hierarchy/PROTOCOL.md; DESIGN 5 and 8.
 #pragma once
 
@@ -28,15 +31,24 @@ namespace tmh::line {
 using LineWord = detail::LineWord;
 
 inline constexpr std::uint64_t kLineStateMagic = 0x3130'454e'4c48'4d54ull;  // "TMHLNE01"
-inline constexpr std::uint32_t kLineStateVersion = 9;  // changes with every change of what is in these files
+// changes with every change of what is in these files
+inline constexpr std::uint32_t kLineStateVersion = 9;
 
-// A line word: unlocked(version), or one of these two bits. So `word <= rv` says unlocked, not U and not newer than rv.
+// A line word: unlocked(version), or one of these two bits. So `word <= rv` says unlocked, not U
+// and not newer than rv.
 inline constexpr std::uint64_t kLocked = 1ull << 63;  // context number in the lower 32 bits
-inline constexpr std::uint64_t kUpper = 1ull << 62;   // U: level 2 owns the line; the version stays below
+// U: level 2 owns the line; the version stays below
+inline constexpr std::uint64_t kUpper = 1ull << 62;
 inline constexpr std::uint64_t kVersionMask = kUpper - 1;
-[[nodiscard]] constexpr bool is_locked(std::uint64_t word) noexcept { return (word & kLocked) != 0; }
-[[nodiscard]] constexpr bool is_upper(std::uint64_t word) noexcept { return (word & (kLocked | kUpper)) == kUpper; }
-[[nodiscard]] constexpr std::uint64_t locked_by(std::uint32_t context) noexcept { return kLocked | context; }
+[[nodiscard]] constexpr bool is_locked(std::uint64_t word) noexcept {
+  return (word & kLocked) != 0;
+}
+[[nodiscard]] constexpr bool is_upper(std::uint64_t word) noexcept {
+  return (word & (kLocked | kUpper)) == kUpper;
+}
+[[nodiscard]] constexpr std::uint64_t locked_by(std::uint32_t context) noexcept {
+  return kLocked | context;
+}
 [[nodiscard]] constexpr std::uint32_t context_of(std::uint64_t word) noexcept {
   return static_cast<std::uint32_t>(word);
 }
@@ -57,36 +69,43 @@ enum class Where : std::uint64_t {};
 }
 
 inline constexpr std::uint64_t kNoPage = ~0ull;  // LineStateV1::moving
-inline constexpr Where kSettled{~0ull};          // LineWrite::at of a dead context: its line is free
+// LineWrite::at of a dead context: its line is free
+inline constexpr Where kSettled{~0ull};
 
 inline constexpr std::size_t kHardwareCountsMax = 16;
 
 struct alignas(64) LineStateV1 {
-  std::uint64_t magic;               //   0
-  std::uint32_t version;             //   8
-  std::uint32_t state_bytes;         //  12
-  char boot_id[40];                  //  16
-  std::uint64_t reserved_zero;       //  56
-  alignas(64) LineWord clock;        //  64  fetch_add by committers and releases
-  alignas(64) LineWord moving;       // 128  PageId that is being moved between the levels, or kNoPage; domain lock
-  alignas(64) LineWord turn;         // 192  context number + 1 whose turn it is to commit alone, 0: nobody's
-  platform::EventCount changed;      // 200  for who sleeps until a line that it has read changes; every commit reads it
-  std::uint32_t reserved3_zero[13];  // 204
+  std::uint64_t magic;          //   0
+  std::uint32_t version;        //   8
+  std::uint32_t state_bytes;    //  12
+  char boot_id[40];             //  16
+  std::uint64_t reserved_zero;  //  56
+  alignas(64) LineWord clock;   //  64  fetch_add by committers and releases
+  // 128  PageId that is being moved between the levels, or kNoPage; domain lock
+  alignas(64) LineWord moving;
+  // 192  context number + 1 whose turn it is to commit alone, 0: nobody's
+  alignas(64) LineWord turn;
+  // 200  for who sleeps until a line that it has read changes; every commit reads it
+  platform::EventCount changed;
+  std::uint32_t reserved3_zero[13];    // 204
   alignas(64) LineWord contexts_high;  // 256  contexts ever used
   LineWord recovered;                  // 264  contexts of dead threads that were recovered
   LineWord recovered_commits;          // 272  of these, past their commit point
   std::uint64_t domain_id[2];          // 280  of tmh.control; 0: nobody has used it yet
   std::uint64_t life;                  // 296  the same
   std::uint64_t reserved2_zero[2];     // 304
-  // hierarchy/hardware_pages.h. hardware_epoch: moves of pages to or from the hardware level; every RTM transaction has read it. Totals below.
+  // hierarchy/hardware_pages.h. hardware_epoch: moves of pages to or from the hardware level; every
+  // RTM transaction has read it. Totals below.
   alignas(64) LineWord hardware_epoch;                       // 320  domain lock
   alignas(64) LineWord hardware_counts[kHardwareCountsMax];  // 384  fetch_add, relaxed
 };
 static_assert(sizeof(LineStateV1) == 512 && offsetof(LineStateV1, hardware_epoch) == 320 &&
-              offsetof(LineStateV1, hardware_counts) == 384 && std::is_standard_layout_v<LineStateV1>);
+              offsetof(LineStateV1, hardware_counts) == 384 &&
+              std::is_standard_layout_v<LineStateV1>);
 static_assert(offsetof(LineStateV1, boot_id) == 16 && offsetof(LineStateV1, clock) == 64 &&
               offsetof(LineStateV1, moving) == 128 && offsetof(LineStateV1, turn) == 192 &&
-              offsetof(LineStateV1, changed) == 200 && offsetof(LineStateV1, contexts_high) == 256 &&
+              offsetof(LineStateV1, changed) == 200 &&
+              offsetof(LineStateV1, contexts_high) == 256 &&
               offsetof(LineStateV1, domain_id) == 280 && offsetof(LineStateV1, life) == 296 &&
               offsetof(LineStateV1, reserved2_zero) == 304);
 
@@ -99,15 +118,17 @@ static_assert(offsetof(LineStateV1, boot_id) == 16 && offsetof(LineStateV1, cloc
 
 // A line in an instance's redo log.
 struct alignas(64) LineWrite {
-  Where at;                                        //  0  of the line's first byte; kSettled
-  std::atomic<std::uint64_t> before;               //  8  the word that the line had before it was locked
+  Where at;  //  0  of the line's first byte; kSettled
+  //  8  the word that the line had before it was locked
+  std::atomic<std::uint64_t> before;
   std::uint64_t mask;                              // 16  bit i: byte i of the line is written
   std::uint64_t reserved_zero[5];                  // 24
   alignas(64) std::uint64_t data[kLineBytes / 8];  // 64  new bytes, where the mask says so
 };
 static_assert(sizeof(LineWrite) == 128 && offsetof(LineWrite, data) == 64);
 
-// A word as it was before the commit stamped `stamp`: for level 2's snapshots. stamp is stored last (release) and is 0 meanwhile.
+// A word as it was before the commit stamped `stamp`: for level 2's snapshots. stamp is stored last
+// (release) and is 0 meanwhile.
 struct UndoWord {
   std::atomic<std::uint64_t> stamp;  //  0
   std::atomic<Where> at;             //  8  of the 8-byte word
@@ -116,20 +137,30 @@ struct UndoWord {
 static_assert(sizeof(UndoWord) == 24);
 
 enum class State : std::uint64_t { kIdle = 0, kPending = 1, kFailed = 2, kCommitted = 3 };
-// The instance's number is in the status, so that a FAIL meant for one instance cannot hit a later one of the same context.
+// The instance's number is in the status, so that a FAIL meant for one instance cannot hit a later
+// one of the same context.
 [[nodiscard]] constexpr std::uint64_t status_word(std::uint64_t number, State state) noexcept {
   return number << 2 | static_cast<std::uint64_t>(state);
 }
-[[nodiscard]] constexpr State state_of(std::uint64_t status) noexcept { return static_cast<State>(status & 3); }
-[[nodiscard]] constexpr std::uint64_t number_of(std::uint64_t status) noexcept { return status >> 2; }
+[[nodiscard]] constexpr State state_of(std::uint64_t status) noexcept {
+  return static_cast<State>(status & 3);
+}
+[[nodiscard]] constexpr std::uint64_t number_of(std::uint64_t status) noexcept {
+  return status >> 2;
+}
 
-// 2 MiB of redo log. What writes more lines than an L2 cache holds (1 to 2 MiB here) belongs to level 2, which copies pages.
+// 2 MiB of redo log. What writes more lines than an L2 cache holds (1 to 2 MiB here) belongs to
+// level 2, which copies pages.
 inline constexpr std::uint32_t kWritesMax = 1u << 14;
-inline constexpr std::uint32_t kUndoWords = 1u << 15;    // 768 KiB; a commit that overflows it escalates
-inline constexpr std::uint32_t kContextsMax = 1u << 12;  // threads of a domain at one time; 16 GiB of address space
-// Durable domains: committed and not yet in the log. 4,000 commits of a line or two; one that needs more than half of it escalates.
+// 768 KiB; a commit that overflows it escalates
+inline constexpr std::uint32_t kUndoWords = 1u << 15;
+// threads of a domain at one time; 16 GiB of address space
+inline constexpr std::uint32_t kContextsMax = 1u << 12;
+// Durable domains: committed and not yet in the log. 4,000 commits of a line or two; one that needs
+// more than half of it escalates.
 inline constexpr std::uint64_t kRedoBytes = 1u << 20;
-// What fits into an empty ring wherever that begins: behind the rest, which may be too small by the header that would skip what is left of it.
+// What fits into an empty ring wherever that begins: behind the rest, which may be too small by the
+// header that would skip what is left of it.
 inline constexpr std::uint64_t kRedoRecordBytesMax = kRedoBytes / 2 - 32;
 // LineContextV1::in_flight between the announcement and the stamp.
 inline constexpr std::uint64_t kStamping = ~0ull;
@@ -146,8 +177,9 @@ enum class Owner : std::uint64_t {};
   return static_cast<std::uint64_t>(owner) >> 17;
 }
 
-// Totals of a context, whoever has it: they only grow. Order is part of the layout. An attempt in software is counted as begun by one store and as
-// ended by one more; who died in between is counted by its recovery. In RTM the commit is counted inside the transaction.
+// Totals of a context, whoever has it: they only grow. Order is part of the layout. An attempt in
+// software is counted as begun by one store and as ended by one more; who died in between is
+// counted by its recovery. In RTM the commit is counted inside the transaction.
 enum class LineCount : std::uint32_t {
   kBegins,
   kCommits,
@@ -164,27 +196,35 @@ enum class LineCount : std::uint32_t {
 inline constexpr std::size_t kLineCountsMax = 32;
 static_assert(static_cast<std::size_t>(LineCount::kEnd) <= kLineCountsMax);
 [[nodiscard]] constexpr LineCount line_abort_count(AbortCause cause) noexcept {
-  return static_cast<LineCount>(static_cast<std::uint32_t>(LineCount::kAborts0) + static_cast<std::uint32_t>(cause));
+  return static_cast<LineCount>(static_cast<std::uint32_t>(LineCount::kAborts0) +
+                                static_cast<std::uint32_t>(cause));
 }
 
 struct alignas(4096) LineContextV1 {
-  std::atomic<Owner> owner;          //    0  CAS from 0 to take it
-  std::uint64_t reserved_zero[7];    //    8
-  alignas(64) LineWord status;       //   64  status_word(); others: PENDING -> FAILED
-  std::atomic<std::uint64_t> age;    //   72  of the instance; smaller: began earlier. Stored before status.
+  std::atomic<Owner> owner;        //    0  CAS from 0 to take it
+  std::uint64_t reserved_zero[7];  //    8
+  alignas(64) LineWord status;     //   64  status_word(); others: PENDING -> FAILED
+  //   72  of the instance; smaller: began earlier. Stored before status.
+  std::atomic<std::uint64_t> age;
   std::atomic<std::uint64_t> stamp;  //   80  line clock at line-stamp; stored before COMMITTED
   std::atomic<std::uint64_t> lines;  //   88  entries of writes; stored before PENDING
-  // Durable domains (redo.h). in_flight: 0: nothing stamped and undecided or not home; kStamping; else the stamp.
-  LineWord in_flight;               //   96
-  LineWord redo_next;               //  104  redo_head if this commit succeeds; stored before COMMITTED
-  LineWord redo_head;               //  112  bytes of the redo ring ever filled with committed records
-  LineWord redo_reserved;           //  120  room in the log of an attempt that is not among the commits; else 0
-  alignas(64) LineWord undo_head;   //  128  undo words ever stored; the next one goes to undo[undo_head % kUndoWords]
+  // Durable domains (redo.h). in_flight: 0: nothing stamped and undecided or not home; kStamping;
+  // else the stamp.
+  LineWord in_flight;  //   96
+  //  104  redo_head if this commit succeeds; stored before COMMITTED
+  LineWord redo_next;
+  //  112  bytes of the redo ring ever filled with committed records
+  LineWord redo_head;
+  //  120  room in the log of an attempt that is not among the commits; else 0
+  LineWord redo_reserved;
+  //  128  undo words ever stored; the next one goes to undo[undo_head % kUndoWords]
+  alignas(64) LineWord undo_head;
   std::uint64_t reserved3_zero[7];  //  136
   alignas(64) LineWord redo_tail;   //  192  of these, in the log; moved by the log's writer
   std::uint64_t reserved4_zero[7];  //  200
   alignas(
-      64) LineWord counts[kLineCountsMax];  // 256  by LineCount; written by the context's thread, and by its recovery
+      // 256  by LineCount; written by the context's thread, and by its recovery
+      64) LineWord counts[kLineCountsMax];
   std::uint64_t counts_before[kLineCountsMax];  // 512  as they were when the present owner came
   std::uint64_t reserved5_zero[416];            // 768
   LineWrite writes[kWritesMax];                 // 4096
@@ -194,18 +234,22 @@ struct alignas(4096) LineContextV1 {
   void add(LineCount which, std::uint64_t amount) noexcept {
     if constexpr (!platform::kCounts) return;
     LineWord &cell = counts[static_cast<std::size_t>(which)];
-    cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);  // single writer
+    // single writer
+    cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
   [[nodiscard]] std::uint64_t count(LineCount which) const noexcept {
     return counts[static_cast<std::size_t>(which)].load(std::memory_order_relaxed);
   }
 };
 static_assert(offsetof(LineContextV1, status) == 64 && offsetof(LineContextV1, in_flight) == 96 &&
-              offsetof(LineContextV1, redo_reserved) == 120 && offsetof(LineContextV1, undo_head) == 128 &&
+              offsetof(LineContextV1, redo_reserved) == 120 &&
+              offsetof(LineContextV1, undo_head) == 128 &&
               offsetof(LineContextV1, redo_tail) == 192 && offsetof(LineContextV1, counts) == 256 &&
-              offsetof(LineContextV1, counts_before) == 512 && offsetof(LineContextV1, writes) == 4096 &&
+              offsetof(LineContextV1, counts_before) == 512 &&
+              offsetof(LineContextV1, writes) == 4096 &&
               offsetof(LineContextV1, undo) == 4096 + sizeof(LineWrite) * kWritesMax &&
-              offsetof(LineContextV1, redo) == 4096 + sizeof(LineWrite) * kWritesMax + sizeof(UndoWord) * kUndoWords);
+              offsetof(LineContextV1, redo) ==
+                  4096 + sizeof(LineWrite) * kWritesMax + sizeof(UndoWord) * kUndoWords);
 static_assert(sizeof(LineContextV1) == 4096 + 128 * kWritesMax + 24 * kUndoWords + kRedoBytes &&
               std::is_standard_layout_v<LineContextV1>);
 

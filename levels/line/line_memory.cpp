@@ -44,23 +44,29 @@ Errc LineMemory::open(const std::string &folder, bool *found) noexcept {
   *found = false;
   if (platform::has_entry(path(kStateName))) {
     std::string bytes;
-    if (const Errc error = platform::read_file(path(kStateName), 1u << 20, &bytes); error != Errc::kOk) return error;
+    if (const Errc error = platform::read_file(path(kStateName), 1u << 20, &bytes);
+        error != Errc::kOk)
+      return error;
     alignas(LineStateV1) unsigned char head[sizeof(LineStateV1)] = {};
     std::memcpy(head, bytes.data(), std::min(bytes.size(), sizeof head));
     const auto *state = reinterpret_cast<const LineStateV1 *>(head);
-    *found = state->magic == kLineStateMagic && std::memcmp(state->boot_id, boot.text, sizeof boot.text) == 0;
-    if (*found && (state->version != kLineStateVersion || state->state_bytes != sizeof(LineStateV1) ||
-                   bytes.size() < sizeof(LineStateV1)))
-      return fail(Errc::kForeignVersion,
-                  path(kStateName) + " is of another version that is, or was, in use since this boot");
+    *found = state->magic == kLineStateMagic &&
+             std::memcmp(state->boot_id, boot.text, sizeof boot.text) == 0;
+    if (*found && (state->version != kLineStateVersion ||
+                   state->state_bytes != sizeof(LineStateV1) || bytes.size() < sizeof(LineStateV1)))
+      return fail(
+          Errc::kForeignVersion,
+          path(kStateName) + " is of another version that is, or was, in use since this boot");
   } else if (errno != ENOENT) {
     return fail_errno(Errc::kIo, path(kStateName));
   }
   if (!*found) remove_files(folder_);
-  if (const Errc error = state_file_.open(path(kStateName), sizeof(LineStateV1), 4096, Blocks::kAllocated);
+  if (const Errc error =
+          state_file_.open(path(kStateName), sizeof(LineStateV1), 4096, Blocks::kAllocated);
       error != Errc::kOk)
     return error;
-  if (const Errc error = contexts_file_.open(path(kContextsName), kContextsBytes, kContextsBytes, Blocks::kSparse);
+  if (const Errc error =
+          contexts_file_.open(path(kContextsName), kContextsBytes, kContextsBytes, Blocks::kSparse);
       error != Errc::kOk)
     return error;
   contexts_ = reinterpret_cast<LineContextV1 *>(contexts_file_.base());
@@ -78,7 +84,8 @@ Errc LineMemory::open(const std::string &folder, bool *found) noexcept {
 }
 
 void LineMemory::close(bool remove) noexcept {
-  segments_high_.store(0, std::memory_order_relaxed);  // relaxed: no thread of this process uses it any more
+  // relaxed: no thread of this process uses it any more
+  segments_high_.store(0, std::memory_order_relaxed);
   segments_.reset();
   state_file_.close();
   contexts_file_.close();
@@ -88,11 +95,12 @@ void LineMemory::close(bool remove) noexcept {
 }
 
 Errc LineMemory::add_segment(const SegmentPlace &place) noexcept {
-  if (place.number >= storage::kSegmentsMax) return fail(Errc::kTooManySegments, std::to_string(place.number));
+  if (place.number >= storage::kSegmentsMax)
+    return fail(Errc::kTooManySegments, std::to_string(place.number));
   LineSegment &segment = segments_[place.number];
   const std::uint64_t words_bytes = place.max_bytes / kLineBytes * sizeof(LineWord);
-  if (const Errc error =
-          segment.words_file.open(path(words_name(place.number)), words_bytes, words_bytes, Blocks::kSparse);
+  if (const Errc error = segment.words_file.open(path(words_name(place.number)), words_bytes,
+                                                 words_bytes, Blocks::kSparse);
       error != Errc::kOk)
     return error;
   const std::uint64_t chunks = place.max_bytes / kChunkBytes + 1;
@@ -105,7 +113,8 @@ Errc LineMemory::add_segment(const SegmentPlace &place) noexcept {
   segment.file = place.home;
   segment.page_records = place.page_records;
   segment.page_record_bytes = place.page_record_bytes;
-  segment.loads_take_blocks = place.home->loads_take_blocks() || platform::loads_take_blocks(segment.words_file.fd());
+  segment.loads_take_blocks =
+      place.home->loads_take_blocks() || platform::loads_take_blocks(segment.words_file.fd());
   segment.mappings.fetch_add(1, std::memory_order_relaxed);
   segment.bytes.store(place.bytes, std::memory_order_release);  // pairs with the acquire in find()
   if (place.number >= segments_high_.load(std::memory_order_relaxed))
@@ -131,36 +140,43 @@ void LineMemory::grow_segment(std::uint32_t number, std::uint64_t bytes) noexcep
 }
 
 LineSegment *LineMemory::find(std::uintptr_t address) const noexcept {
-  const std::uint32_t high = segments_high_.load(std::memory_order_acquire);  // pairs with add_segment()
+  // pairs with add_segment()
+  const std::uint32_t high = segments_high_.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < high; ++i) {
-    const std::uint64_t bytes = segments_[i].bytes.load(std::memory_order_acquire);  // pairs with add_segment()
+    // pairs with add_segment()
+    const std::uint64_t bytes = segments_[i].bytes.load(std::memory_order_acquire);
     if (bytes != 0 && address - segments_[i].view < bytes) return &segments_[i];
   }
   return nullptr;
 }
 
-Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation, std::uint32_t *number) noexcept {
+Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation,
+                              std::uint32_t *number) noexcept {
   for (std::uint32_t i = 0; i < kContextsMax; ++i) {
     LineContextV1 &context = contexts_[i];
     Owner free{};
     const std::uint64_t begin = i * sizeof(LineContextV1);
     // Nobody has had it: not even loaded from before it has its blocks, see loads_take_blocks().
     if (i >= contexts_high()) {
-      if (const Errc error = platform::allocate_blocks(contexts_file_.fd(), begin, 4096); error != Errc::kOk)
+      if (const Errc error = platform::allocate_blocks(contexts_file_.fd(), begin, 4096);
+          error != Errc::kOk)
         return fail(error, path(kContextsName));
     }
     if (context.owner.load(std::memory_order_relaxed) != free) continue;
     if (const Errc error = platform::allocate_blocks(
-            contexts_file_.fd(), begin, offsetof(LineContextV1, writes) + kWritesAtFirst * sizeof(LineWrite));
+            contexts_file_.fd(), begin,
+            offsetof(LineContextV1, writes) + kWritesAtFirst * sizeof(LineWrite));
         error != Errc::kOk)
       return fail(error, path(kContextsName));
     // Before the owner: whoever looks for the contexts of the dead must come by.
     std::uint64_t high = state_->contexts_high.load(std::memory_order_relaxed);
-    while (high < i + 1 && !state_->contexts_high.compare_exchange_weak(high, i + 1, std::memory_order_release,
-                                                                        std::memory_order_relaxed)) {
+    while (high < i + 1 && !state_->contexts_high.compare_exchange_weak(
+                               high, i + 1, std::memory_order_release, std::memory_order_relaxed)) {
     }
-    // acq_rel: acquire pairs with the release of give_back() and of recovery; release: contexts_high is seen with the owner
-    if (!context.owner.compare_exchange_strong(free, owner_of(slot, incarnation), std::memory_order_acq_rel,
+    // acq_rel: acquire pairs with the release of give_back() and of recovery; release:
+    //          contexts_high is seen with the owner
+    if (!context.owner.compare_exchange_strong(free, owner_of(slot, incarnation),
+                                               std::memory_order_acq_rel,
                                                std::memory_order_relaxed))
       continue;
     // relaxed: its owner alone counts
@@ -169,7 +185,8 @@ Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation, std
     *number = i;
     return Errc::kOk;
   }
-  return fail(Errc::kTooManyParticipants, std::to_string(kContextsMax) + " threads have a level-1 context");
+  return fail(Errc::kTooManyParticipants,
+              std::to_string(kContextsMax) + " threads have a level-1 context");
 }
 
 void LineMemory::count_in(Counters *out) const noexcept {
@@ -201,41 +218,48 @@ Errc LineMemory::allocate_redo(std::uint32_t number) noexcept {
 Errc LineMemory::allocate_chunk(LineSegment &segment, std::uint64_t chunk) noexcept {
   const std::uint64_t begin = chunk * kChunkBytes;
   // acquire: pairs with grow_segment(); the file is that long
-  const std::uint64_t end = std::min(begin + kChunkBytes, segment.bytes.load(std::memory_order_acquire));
+  const std::uint64_t end =
+      std::min(begin + kChunkBytes, segment.bytes.load(std::memory_order_acquire));
   if (begin >= end) return Errc::kBadArgument;
-  if (const Errc error = segment.file->allocate_blocks(begin, end - begin); error != Errc::kOk) return error;
-  // The page's record before its words: words that were never stored to are then the only ones that level 2 may find without a record.
+  if (const Errc error = segment.file->allocate_blocks(begin, end - begin); error != Errc::kOk)
+    return error;
+  // The page's record before its words: words that were never stored to are then the only ones that
+  // level 2 may find without a record.
   if (segment.page_records != nullptr) {
-    const Errc error =
-        segment.page_records->reserve(begin / kPageBytes * segment.page_record_bytes,
-                                      (end - begin + kPageBytes - 1) / kPageBytes * segment.page_record_bytes);
+    const Errc error = segment.page_records->reserve(
+        begin / kPageBytes * segment.page_record_bytes,
+        (end - begin + kPageBytes - 1) / kPageBytes * segment.page_record_bytes);
     if (error != Errc::kOk) return error;
   }
   if (const Errc error = segment.words_file.reserve(begin / kLineBytes * sizeof(LineWord),
                                                     (end - begin) / kLineBytes * sizeof(LineWord));
       error != Errc::kOk)
     return error;
-  segment.chunks.get()[chunk / 64].fetch_or(1ull << (chunk % 64), std::memory_order_relaxed);  // says only: asked
+  // says only: asked
+  segment.chunks.get()[chunk / 64].fetch_or(1ull << (chunk % 64), std::memory_order_relaxed);
   return Errc::kOk;
 }
 
 bool LineMemory::has_no_word_stored(storage::PageId page) const noexcept {
   const LineSegment &segment = segments_[storage::segment_number(page)];
   const std::uint64_t at = storage::page_offset(page) / kLineBytes * sizeof(LineWord);
-  if (!platform::has_data(segment.words_file.fd(), at, storage::kLinesPerPage * sizeof(LineWord))) return true;
+  if (!platform::has_data(segment.words_file.fd(), at, storage::kLinesPerPage * sizeof(LineWord)))
+    return true;
   const LineWord *words = page_words(page);
-  return std::all_of(words, words + storage::kLinesPerPage,
-                     [](const LineWord &word) { return word.load(std::memory_order_relaxed) == 0; });
+  return std::all_of(words, words + storage::kLinesPerPage, [](const LineWord &word) {
+    return word.load(std::memory_order_relaxed) == 0;
+  });
 }
 
-void LineMemory::loadable_around(const LineSegment &segment, std::uint64_t offset, std::uint64_t *begin,
-                                 std::uint64_t *end) const noexcept {
+void LineMemory::loadable_around(const LineSegment &segment, std::uint64_t offset,
+                                 std::uint64_t *begin, std::uint64_t *end) const noexcept {
   const std::uint64_t bytes =
       segment.bytes.load(std::memory_order_acquire);  // pairs with add_segment() and grow_segment()
   *begin = 0;
   *end = bytes;
   if (!segment.loads_take_blocks) return;
-  constexpr std::uint64_t kReach = 1u << 14;  // chunks to either side, 1 GiB: at most 0.1 us for each window
+  // chunks to either side, 1 GiB: at most 0.1 us for each window
+  constexpr std::uint64_t kReach = 1u << 14;
   const auto asked = [&segment](std::uint64_t chunk) {
     return segment.chunks.get()[chunk / 64].load(std::memory_order_relaxed);  // as allocate_home()
   };
@@ -243,11 +267,13 @@ void LineMemory::loadable_around(const LineSegment &segment, std::uint64_t offse
   const std::uint64_t last = std::min((bytes + kChunkBytes - 1) / kChunkBytes, chunk + kReach);
   const std::uint64_t first = chunk > kReach ? chunk - kReach : 0;
   std::uint64_t low = chunk, high = chunk;
-  for (std::uint64_t ones = 64, room = 0; high < last && ones >= room; high += std::min(ones, room)) {
+  for (std::uint64_t ones = 64, room = 0; high < last && ones >= room;
+       high += std::min(ones, room)) {
     room = 64 - high % 64;
     ones = static_cast<std::uint64_t>(std::countr_one(asked(high) >> (high % 64)));
   }
-  for (std::uint64_t ones = 64, room = 0; low > first && ones >= room; low -= std::min(ones, room)) {
+  for (std::uint64_t ones = 64, room = 0; low > first && ones >= room;
+       low -= std::min(ones, room)) {
     room = (low - 1) % 64 + 1;
     ones = static_cast<std::uint64_t>(std::countl_one(asked(low - 1) << (64 - room)));
   }

@@ -1,4 +1,5 @@
-// levels/line/line_table.h -- a set of lines of one attempt, each with a number: open addressing, cleared in constant time.
+// levels/line/line_table.h -- a set of lines of one attempt, each with a number: open addressing,
+// cleared in constant time.
 // Contexts:  of one thread. insert() may allocate.
 #pragma once
 
@@ -44,7 +45,8 @@ class LineTable {
   static constexpr std::size_t kCellsAtFirst = 64;  // 1 KiB
 
   [[nodiscard]] std::size_t first(std::uintptr_t key) const noexcept {
-    return ((key >> 3) * 0x9e37'79b9'7f4a'7c15ull >> 32) & mask_;  // Fibonacci hashing; neighbours spread
+    // Fibonacci hashing; neighbours spread
+    return ((key >> 3) * 0x9e37'79b9'7f4a'7c15ull >> 32) & mask_;
   }
   void put(std::uintptr_t key, std::uint32_t value) noexcept {
     std::size_t at = first(key);

@@ -1,4 +1,5 @@
-// levels/line/recovery.cpp -- finishing or giving back the commits of dead threads; old words for snapshots above.
+// levels/line/recovery.cpp -- finishing or giving back the commits of dead threads; old words for
+// snapshots above.
 #include "levels/line/recovery.h"
 
 #include <algorithm>
@@ -19,12 +20,15 @@ bool is_known(const LineMemory &memory, Where at) noexcept {
          offset_of(at) < memory.segment(segment_of(at)).bytes.load(std::memory_order_acquire);
 }
 
-// False: names a segment that is not open here. All other lines are free: whoever waits for one of them may hold the domain lock, and then nobody
-// who has that segment open comes by. As each says that it is settled, those who know one segment each do together what nobody does alone.
+// False: names a segment that is not open here. All other lines are free: whoever waits for one of
+//        them may hold the domain lock, and then nobody
+// who has that segment open comes by. As each says that it is settled, those who know one segment
+// each do together what nobody does alone.
 bool recover_lines(LineMemory &memory, std::uint32_t number, bool is_committed) noexcept {
   LineContextV1 &context = memory.context(number);
   // relaxed: published by the status, which the caller has acquired
-  const std::uint64_t lines = std::min<std::uint64_t>(context.lines.load(std::memory_order_relaxed), kWritesMax);
+  const std::uint64_t lines =
+      std::min<std::uint64_t>(context.lines.load(std::memory_order_relaxed), kWritesMax);
   const std::uint64_t stamp = context.stamp.load(std::memory_order_relaxed);
   bool complete = true;
   for (std::uint64_t i = 0; i < lines; ++i) {
@@ -41,10 +45,12 @@ bool recover_lines(LineMemory &memory, std::uint32_t number, bool is_committed) 
       if (is_committed && (i == 0 || !platform::is_planted(platform::Planted::kLineHalfRecovery)))
         write_back_line(entry, segment.home + offset_of(entry.at));
       // relaxed: seen by the acquire above. release: as line-unlock.
-      word.store(is_committed ? stamp : entry.before.load(std::memory_order_relaxed), std::memory_order_release);
+      word.store(is_committed ? stamp : entry.before.load(std::memory_order_relaxed),
+                 std::memory_order_release);
     }
     std::atomic_signal_fence(
-        std::memory_order_seq_cst);  // death in between: free and not yet said to be, never the reverse
+        // death in between: free and not yet said to be, never the reverse
+        std::memory_order_seq_cst);
     entry.at = kSettled;
   }
   return complete;
@@ -55,7 +61,9 @@ void settle_counts(LineContextV1 &context, bool is_committed) noexcept {
   std::uint64_t ended = context.count(LineCount::kCommits);
   for (std::uint32_t i = 0; i < kAbortCauseCount; ++i)
     ended += context.count(line_abort_count(static_cast<AbortCause>(i)));
-  if (context.count(LineCount::kBegins) == ended || platform::is_planted(platform::Planted::kDeathUncounted)) return;
+  if (context.count(LineCount::kBegins) == ended ||
+      platform::is_planted(platform::Planted::kDeathUncounted))
+    return;
   context.add(is_committed ? LineCount::kCommits : line_abort_count(AbortCause::kDied),
               platform::is_planted(platform::Planted::kDeathCountedTwice) ? 2 : 1);
 }
@@ -65,16 +73,20 @@ bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
   LineStateV1 &state = memory.state();
   // acquire: pairs with the release of PENDING and of COMMITTED
   const std::uint64_t status = context.status.load(std::memory_order_acquire);
-  const bool is_committed =
-      state_of(status) == State::kCommitted && !platform::is_planted(platform::Planted::kRecoveryUndoes);
-  // Also where its lines must wait for somebody who knows the segment: the log need not, nor whoever waits for the turn.
+  const bool is_committed = state_of(status) == State::kCommitted &&
+                            !platform::is_planted(platform::Planted::kRecoveryUndoes);
+  // Also where its lines must wait for somebody who knows the segment: the log need not, nor
+  // whoever waits for the turn.
   settle_redo(context);
   std::uint64_t turn = number + 1ull;
-  state.turn.compare_exchange_strong(turn, 0, std::memory_order_release, std::memory_order_relaxed);  // as give_turn()
-  if (state_of(status) != State::kIdle && !recover_lines(memory, number, is_committed)) return false;
+  // as give_turn()
+  state.turn.compare_exchange_strong(turn, 0, std::memory_order_release, std::memory_order_relaxed);
+  if (state_of(status) != State::kIdle && !recover_lines(memory, number, is_committed))
+    return false;
   settle_counts(context, is_committed);
   platform::step(platform::Step::kLineRecovered);
-  context.status.store(status_word(number_of(status), State::kIdle), std::memory_order_release);  // as its owner does
+  // as its owner does
+  context.status.store(status_word(number_of(status), State::kIdle), std::memory_order_release);
   context.in_flight.store(0, std::memory_order_release);
   // relaxed, both: totals; the domain lock, or the folder lock, is held
   state.recovered.fetch_add(1, std::memory_order_relaxed);
@@ -85,13 +97,15 @@ bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
 
 }  // namespace
 
-std::uint64_t take_reserved(LineMemory &memory, std::uint32_t slot, std::uint64_t incarnation) noexcept {
+std::uint64_t take_reserved(LineMemory &memory, std::uint32_t slot,
+                            std::uint64_t incarnation) noexcept {
   std::uint64_t bytes = 0;
   for (std::uint32_t i = 0; i < memory.contexts_high(); ++i) {
     LineContextV1 &context = memory.context(i);
     // acquire, both: pair with take_context(), and with the release of COMMITTED and IDLE
     if (context.owner.load(std::memory_order_acquire) != owner_of(slot, incarnation)) continue;
-    const bool is_committed = state_of(context.status.load(std::memory_order_acquire)) == State::kCommitted;
+    const bool is_committed =
+        state_of(context.status.load(std::memory_order_acquire)) == State::kCommitted;
     const std::uint64_t reserved = context.redo_reserved.exchange(0, std::memory_order_relaxed);
     if (!is_committed) bytes += reserved;
   }
@@ -118,7 +132,8 @@ bool recover_all_contexts(LineMemory &memory) noexcept {
   return complete;
 }
 
-void undo_page(const LineMemory &memory, storage::PageId page, std::uint64_t snapshot, std::byte *content) noexcept {
+void undo_page(const LineMemory &memory, storage::PageId page, std::uint64_t snapshot,
+               std::byte *content) noexcept {
   constexpr std::size_t kWords = kPageBytes / 8;
   std::uint64_t first_stamp[kWords] =
       {};  // of the oldest newer commit to each word: what it replaced is state(snapshot)
@@ -126,14 +141,16 @@ void undo_page(const LineMemory &memory, storage::PageId page, std::uint64_t sna
       static_cast<std::uint64_t>(where(storage::segment_number(page), storage::page_offset(page)));
   for (std::uint32_t c = 0; c < memory.contexts_high(); ++c) {
     const LineContextV1 &context = memory.context(c);
-    // acquire: pairs with save_undo(); the words below it are complete, and those that a pin protects are not overwritten
+    // acquire: pairs with save_undo(); the words below it are complete, and those that a pin
+    //          protects are not overwritten
     const std::uint64_t head = context.undo_head.load(std::memory_order_acquire);
     const std::uint64_t oldest = head > kUndoWords ? head - kUndoWords : 0;
     for (std::uint64_t i = head; i-- > oldest;) {  // newest first; stamps only grow along the ring
       const UndoWord &undo = context.undo[i % kUndoWords];
       // acquire, all three: pair with the releases in save_undo(); the stamp is looked at again
       const std::uint64_t stamp = undo.stamp.load(std::memory_order_acquire);
-      if (stamp <= snapshot) break;  // 0, too: overwritten at this moment by a commit that no pin made keep it
+      // 0, too: overwritten at this moment by a commit that no pin made keep it
+      if (stamp <= snapshot) break;
       const std::uint64_t at = static_cast<std::uint64_t>(undo.at.load(std::memory_order_acquire));
       const std::uint64_t value = undo.value.load(std::memory_order_acquire);
       if (at - begin >= kPageBytes || undo.stamp.load(std::memory_order_relaxed) != stamp) continue;

@@ -1,12 +1,18 @@
 // levels/line/redo.h -- level 1's commits on their way to the redo log.
-// Shape:     per context a ring of bytes. A record is a RedoHeader and page differences as the log has them (levels/storage/FORMAT.md), in
-//            one piece; what is left at the ring's end is skipped by a header without stamp. Positions count bytes ever filled.
-// Invariant: (1) records of a ring have rising stamps. (2) A record below redo_head is of a committed instance; it is there before the
-//            instance's line-write-back. (3) in_flight is not 0 from before the stamp is drawn until home holds the writes, or the instance
-//            is aborted: so whoever reads the line clock and then waits for every in_flight up to it finds all records up to it.
-//            (4) Bytes below redo_tail are the owner's again. Only the holder of the log's lock moves it, after their records are durable.
-// Ordering:  in_flight is stored (seq_cst) before the clock's fetch_add; the log's writer loads the clock, then in_flight (seq_cst).
-// Sharing:   a ring belongs to its context and outlives its owners: a record may be logged after its thread has ended or died.
+// Shape:     per context a ring of bytes. A record is a RedoHeader and page differences as the log
+//            has them (levels/storage/FORMAT.md), in one piece; what is left at the ring's end is
+//            skipped by a header without stamp. Positions count bytes ever filled.
+// Invariant: (1) records of a ring have rising stamps. (2) A record below redo_head is of a
+//            committed instance; it is there before the instance's line-write-back. (3) in_flight
+//            is not 0 from before the stamp is drawn until home holds the writes, or the instance
+//            is aborted: so whoever reads the line clock and then waits for every in_flight up to
+//            it finds all records up to it.
+//            (4) Bytes below redo_tail are the owner's again. Only the holder of the log's lock
+//                moves it, after their records are durable.
+// Ordering:  in_flight is stored (seq_cst) before the clock's fetch_add; the log's writer loads the
+//            clock, then in_flight (seq_cst).
+// Sharing:   a ring belongs to its context and outlives its owners: a record may be logged after
+//            its thread has ended or died.
 // Source:    hierarchy/PROTOCOL.md, "Durable domains"; DESIGN D1 to D3.
 #pragma once
 
@@ -27,37 +33,45 @@ struct RedoHeader {
   std::uint64_t reserved_bytes;  // 24  of the log: RedoLog::reserve()
 };
 static_assert(sizeof(RedoHeader) == 32);
-static_assert(kRedoBytes % sizeof(RedoHeader) == 0 && 2 * (kRedoRecordBytesMax + sizeof(RedoHeader)) <= kRedoBytes);
+static_assert(kRedoBytes % sizeof(RedoHeader) == 0 &&
+              2 * (kRedoRecordBytesMax + sizeof(RedoHeader)) <= kRedoBytes);
 
-// What a durable domain gives level 1 for its commits; hierarchy/line_log.h. Called holding no line word; may wait.
+// What a durable domain gives level 1 for its commits; hierarchy/line_log.h. Called holding no line
+// word; may wait.
 class RedoLog {
  public:
   RedoLog() = default;
   RedoLog(const RedoLog &) = delete;
   RedoLog &operator=(const RedoLog &) = delete;
   virtual ~RedoLog() = default;
-  // Room in the log for so many bytes of records: what is committed afterwards can be written. kLogFailed, kDiskFull and its kind.
+  // Room in the log for so many bytes of records: what is committed afterwards can be written.
+  // kLogFailed, kDiskFull and its kind.
   [[nodiscard]] virtual Errc reserve(std::uint64_t bytes) noexcept = 0;
   virtual void give_back(std::uint64_t bytes) noexcept = 0;
   // Recovery will find this page in its segment.
   [[nodiscard]] virtual Errc promise(storage::PageId page) noexcept = 0;
-  // Everything committed so far is in the log. Its room in the rings is free, or whoever wrote it is about to free it.
+  // Everything committed so far is in the log. Its room in the rings is free, or whoever wrote it
+  // is about to free it.
   [[nodiscard]] virtual Errc drain() noexcept = 0;
-  // The room of everything in the log is free: waits for whoever writes, and inherits from a dead one.
+  // The room of everything in the log is free: waits for whoever writes, and inherits from a dead
+  // one.
   virtual void free_room() noexcept = 0;
 };
 
 // Is there room for one more record of `bytes`? *at: where it goes.
-[[nodiscard]] bool has_redo_room(const LineContextV1 &context, std::uint64_t bytes, std::uint64_t *at) noexcept;
-// A dead context's record counts when it was past its commit point. REQUIRES: nobody but the caller does this, or ends the context.
+[[nodiscard]] bool has_redo_room(const LineContextV1 &context, std::uint64_t bytes,
+                                 std::uint64_t *at) noexcept;
+// A dead context's record counts when it was past its commit point. REQUIRES: nobody but the caller
+// does this, or ends the context.
 void settle_redo(LineContextV1 &context) noexcept;
 
 struct RedoRecord {
   RedoHeader header;
   const std::byte *deltas = nullptr;  // header.bytes - sizeof header
 };
-// Appends the committed records with stamps in (after, up_to] of all contexts, in the order of stamps. kCorrupt: no record where one must
-// be. REQUIRES: none up to `up_to` is undecided; the log's lock.
+// Appends the committed records with stamps in (after, up_to] of all contexts, in the order of
+// stamps. kCorrupt: no record where one must be. REQUIRES: none up to `up_to` is undecided; the
+// log's lock.
 [[nodiscard]] Errc gather_redo(const LineMemory &memory, std::uint64_t after, std::uint64_t up_to,
                                std::vector<RedoRecord> *records);
 // Gives the room of records up to `stamp` back. REQUIRES the log's lock.

@@ -1,11 +1,14 @@
 // levels/line/rtm.h -- the RTM instructions, wrapped once, and level 1 on them for plain code.
-// Shape:     XBEGIN, XEND, XABORT and XTEST in functions of their own with the target attribute; no part of the library is compiled for RTM.
-//            RtmThread begins and ends one attempt; retries, and what follows them, are the caller's: the fallback must be right alone.
-// Invariant: the first act inside is to ask the gate, whose words thereby are in the read set: whoever shuts it later aborts us.
-// Abort:     memory and registers are as they were at XBEGIN, the stack too; so rtm_begin() may return into its caller, as setjmp() may not:
-//            after an abort its frame is there again.
-// Contexts:  REQUIRES detect_rtm().is_usable, else XBEGIN is an illegal instruction. Inside: no calls out, no system calls, no first touch
-//            of a page (a fault aborts with status 0, and no handler runs).
+// Shape:     XBEGIN, XEND, XABORT and XTEST in functions of their own with the target attribute; no
+//            part of the library is compiled for RTM. RtmThread begins and ends one attempt;
+//            retries, and what follows them, are the caller's: the fallback must be right alone.
+// Invariant: the first act inside is to ask the gate, whose words thereby are in the read set:
+//            whoever shuts it later aborts us.
+// Abort:     memory and registers are as they were at XBEGIN, the stack too; so rtm_begin() may
+//            return into its caller, as setjmp() may not: after an abort its frame is there again.
+// Contexts:  REQUIRES detect_rtm().is_usable, else XBEGIN is an illegal instruction. Inside: no
+//            calls out, no system calls, no first touch of a page (a fault aborts with status 0,
+//            and no handler runs).
 // Source:    Intel SDM vol. 1, chapter 16; DESIGN 4 and 5.
 #pragma once
 
@@ -21,8 +24,8 @@ namespace tmh::line {
 // What _xbegin() returns inside a transaction; else the abort status.
 inline constexpr std::uint32_t kRtmStarted = ~0u;
 
-// Returns twice: inside the transaction, and after its abort. REQUIRES a processor that lists RTM; elsewhere it says status 0 where it is
-// not compiled in.
+// Returns twice: inside the transaction, and after its abort. REQUIRES a processor that lists RTM;
+// elsewhere it says status 0 where it is not compiled in.
 [[nodiscard]] std::uint32_t rtm_begin() noexcept;
 void rtm_end() noexcept;
 // Outside a transaction it does nothing.
@@ -38,7 +41,8 @@ void rtm_abort(AbortCode code) noexcept;
 // Begins and ends; true: committed. REQUIRES as rtm_begin().
 [[nodiscard]] bool try_empty_rtm() noexcept;
 
-// What must hold for a transaction to commit. hierarchy/ implements it; OpenGate serves where there is nothing.
+// What must hold for a transaction to commit. hierarchy/ implements it; OpenGate serves where there
+// is nothing.
 class RtmGate {
  public:
   RtmGate() = default;
@@ -60,8 +64,10 @@ class RtmThreadBehind {
  public:
   explicit RtmThreadBehind(const Gate &gate) noexcept : gate_(gate) {}
 
-  // True: the transaction runs. False, also a second time after an abort: it does not; status() and cause() say why.
-  // vptr: the check of the gate's dynamic type reads /proc when it does not know the type yet, which aborts, and what it learned with it.
+  // True: the transaction runs. False, also a second time after an abort: it does not; status() and
+  //       cause() say why.
+  // vptr: the check of the gate's dynamic type reads /proc when it does not know the type yet,
+  //       which aborts, and what it learned with it.
   [[nodiscard]] __attribute__((no_sanitize("vptr"))) bool begin(const Begin &) noexcept {
     const std::uint32_t status = rtm_begin();
     if (status != kRtmStarted) [[unlikely]] {
@@ -77,7 +83,9 @@ class RtmThreadBehind {
     return Status::kCommitted;
   }
   // Inside: control comes back in begin(), which returns false.
-  void abandon(AbortCause cause = AbortCause::kUser) noexcept { rtm_abort(code_of_abandoned(cause)); }
+  void abandon(AbortCause cause = AbortCause::kUser) noexcept {
+    rtm_abort(code_of_abandoned(cause));
+  }
 
   [[nodiscard]] bool is_running() const noexcept { return rtm_is_inside(); }
   [[nodiscard]] AbortCause cause() const noexcept { return cause_of(status_); }

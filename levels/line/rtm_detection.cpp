@@ -15,7 +15,8 @@ namespace tmh::line {
 
 namespace {
 
-// A single attempt may meet an interrupt; a machine on which none of 10,000 commits has RTM switched off (STYLE 5).
+// A single attempt may meet an interrupt; a machine on which none of 10,000 commits has RTM
+// switched off (STYLE 5).
 constexpr std::uint32_t kTrialAttempts = 10'000;
 constexpr std::uint32_t kTrialCommits = 10;  // enough: the trial ends
 
@@ -50,17 +51,23 @@ std::string how_to_turn_on(const RtmFacts &facts) {
   std::string text;
   if (facts.has_switch == false) {
     text =
-        "this processor has no switch that tsx= could turn (IA32_ARCH_CAPABILITIES bit 7), so level 1 runs in software";
-  } else if (facts.kernel_option == "off" || facts.kernel_option == "auto" || facts.kernel_option.empty()) {
-    text = facts.kernel_option.empty() ? "the kernel was started without tsx=, which means off on most distributions"
-                                       : "the kernel was started with tsx=" + facts.kernel_option;
+        "this processor has no switch that tsx= could turn (IA32_ARCH_CAPABILITIES bit 7), so "
+        "level 1 runs in software";
+  } else if (facts.kernel_option == "off" || facts.kernel_option == "auto" ||
+             facts.kernel_option.empty()) {
+    text = facts.kernel_option.empty()
+               ? "the kernel was started without tsx=, which means off on most distributions"
+               : "the kernel was started with tsx=" + facts.kernel_option;
     text +=
-        "; on a processor that has RTM, start it with tsx=on (GRUB_CMDLINE_LINUX in /etc/default/grub, then "
+        "; on a processor that has RTM, start it with tsx=on (GRUB_CMDLINE_LINUX in "
+        "/etc/default/grub, then "
         "update-grub and a restart)";
   } else {
-    text = "the kernel was started with tsx=" + facts.kernel_option + ", so the processor or its microcode has none";
+    text = "the kernel was started with tsx=" + facts.kernel_option +
+           ", so the processor or its microcode has none";
   }
-  if (facts.under_hypervisor) text += ", and this is a virtual machine, whose host must pass RTM on";
+  if (facts.under_hypervisor)
+    text += ", and this is a virtual machine, whose host must pass RTM on";
   return text;
 }
 
@@ -71,7 +78,8 @@ RtmSources this_machines_rtm_sources() {
 #if defined(__x86_64__)
   sources.cpuid = [](std::uint32_t leaf, std::uint32_t subleaf) {
     std::array<std::uint32_t, 4> registers{};
-    (void)__get_cpuid_count(leaf, subleaf, &registers[0], &registers[1], &registers[2], &registers[3]);
+    (void)__get_cpuid_count(leaf, subleaf, &registers[0], &registers[1], &registers[2],
+                            &registers[3]);
     return registers;
   };
 #endif
@@ -92,7 +100,8 @@ RtmFacts read_rtm_facts(const RtmSources &sources) {
     facts.always_aborts = (features[3] >> 11 & 1) != 0;
   }
   facts.kernel_option = tsx_option(first_line(sources.root + "/proc/cmdline"));
-  facts.kernel_state = first_line(sources.root + "/sys/devices/system/cpu/vulnerabilities/tsx_async_abort");
+  facts.kernel_state =
+      first_line(sources.root + "/sys/devices/system/cpu/vulnerabilities/tsx_async_abort");
   return facts;
 }
 
@@ -116,28 +125,35 @@ RtmFacts collect_rtm_facts() {
 }
 
 RtmReport judge_rtm(const RtmFacts &facts) {
-  const std::string counted = std::to_string(facts.commits) + " of " + std::to_string(facts.attempts) + " attempts";
+  const std::string counted =
+      std::to_string(facts.commits) + " of " + std::to_string(facts.attempts) + " attempts";
   if (!facts.is_x86) return refuse("this is no x86-64 processor", "level 1 runs in software");
   if (facts.under_tsan)
-    return refuse("ThreadSanitizer sees no order between hardware transactions", "level 1 runs in software");
+    return refuse("ThreadSanitizer sees no order between hardware transactions",
+                  "level 1 runs in software");
   const bool works = facts.commits >= kTrialCommits;
-  if (works && facts.is_listed) return {true, "RTM is used: in a trial " + counted + " committed", {}, {}};
+  if (works && facts.is_listed)
+    return {true, "RTM is used: in a trial " + counted + " committed", {}, {}};
   if (works && facts.is_assumed)
     return {true,
-            "RTM is used: in a trial " + counted + " committed (not listed by the processor; TMH_ASSUME_RTM is set)",
+            "RTM is used: in a trial " + counted +
+                " committed (not listed by the processor; TMH_ASSUME_RTM is set)",
             {},
             {}};
   if (works)
-    return refuse("the processor does not list it (CPUID 7.EBX bit 11), although in a trial " + counted + " committed",
-                  facts.under_hypervisor
-                      ? "the host hides it and must list it (QEMU: -cpu host, or rtm=on), or TMH_ASSUME_RTM=1"
-                      : "something below this program runs RTM without saying so, for instance an emulator; "
-                        "TMH_ASSUME_RTM=1 uses it");
+    return refuse(
+        "the processor does not list it (CPUID 7.EBX bit 11), although in a trial " + counted +
+            " committed",
+        facts.under_hypervisor
+            ? "the host hides it and must list it (QEMU: -cpu host, or rtm=on), or TMH_ASSUME_RTM=1"
+            : "something below this program runs RTM without saying so, for instance an emulator; "
+              "TMH_ASSUME_RTM=1 uses it");
   // Before the list: a kernel that sees this bit takes RTM off the list, whatever tsx= says.
   if (facts.always_aborts)
     return refuse("the microcode makes every attempt abort (CPUID 7.EDX bit 11, RTM_ALWAYS_ABORT)",
                   "no kernel option changes this, tsx=on neither; level 1 runs in software");
-  if (!facts.is_listed) return refuse("the processor does not list it (CPUID 7.EBX bit 11)", how_to_turn_on(facts));
+  if (!facts.is_listed)
+    return refuse("the processor does not list it (CPUID 7.EBX bit 11)", how_to_turn_on(facts));
   std::string cause = "the processor lists it, but in a trial only " + counted + " committed";
   if (!facts.kernel_state.empty()) cause += " (the kernel says \"" + facts.kernel_state + "\")";
   return refuse(std::move(cause), how_to_turn_on(facts));

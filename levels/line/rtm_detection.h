@@ -1,9 +1,12 @@
-// levels/line/rtm_detection.h -- can this machine run RTM transactions, and if not, why not and what would help?
-// Override:  TMH_ASSUME_RTM=1 skips the look at CPUID, for machines where XBEGIN raises SIGILL and an emulator in this process answers it.
-//            The trial decides as ever.
-// Shape:     facts are collected (CPUID, kernel, a trial), then judged by a pure function, which tests give facts of other machines.
-//            What is read is injected (RtmSources): tests and `tmh doctor` share the reading and the judgement with the library.
-// Source:    Intel SDM vol. 1, chapter 16; Linux admin-guide/hw-vuln/tsx_async_abort.rst. DESIGN 4: only a trial commit proves RTM.
+// levels/line/rtm_detection.h -- can this machine run RTM transactions, and if not, why not and
+// what would help?
+// Override:  TMH_ASSUME_RTM=1 skips the look at CPUID, for machines where XBEGIN raises SIGILL and
+//            an emulator in this process answers it. The trial decides as ever.
+// Shape:     facts are collected (CPUID, kernel, a trial), then judged by a pure function, which
+//            tests give facts of other machines. What is read is injected (RtmSources): tests and
+//            `tmh doctor` share the reading and the judgement with the library.
+// Source:    Intel SDM vol. 1, chapter 16; Linux admin-guide/hw-vuln/tsx_async_abort.rst. DESIGN 4:
+//            only a trial commit proves RTM.
 #pragma once
 
 #include <array>
@@ -29,11 +32,14 @@ struct RtmFacts {
   bool under_tsan = false;        // the library is built with ThreadSanitizer
   bool always_aborts = false;     // CPUID 7.EDX bit 11, RTM_ALWAYS_ABORT
   bool under_hypervisor = false;  // CPUID 1.ECX bit 31
-  // IA32_ARCH_CAPABILITIES bit 7, TSX_CTRL: what tsx= works through. Not known where nobody has read the MSR.
+  // IA32_ARCH_CAPABILITIES bit 7, TSX_CTRL: what tsx= works through. Not known where nobody has
+  // read the MSR.
   std::optional<bool> has_switch;
   std::string kernel_option;  // of tsx= in /proc/cmdline; empty: not given
-  std::string kernel_state;  // /sys/devices/system/cpu/vulnerabilities/tsx_async_abort; empty: the kernel does not tell
-  std::uint32_t attempts = 0;  // of the trial; 0: not made, because XBEGIN would be an illegal instruction
+  // /sys/devices/system/cpu/vulnerabilities/tsx_async_abort; empty: the kernel does not tell
+  std::string kernel_state;
+  // of the trial; 0: not made, because XBEGIN would be an illegal instruction
+  std::uint32_t attempts = 0;
   std::uint32_t commits = 0;
 };
 

@@ -1,5 +1,5 @@
-// levels/line/run.h -- a body as one level-1 instance, attempted until it commits. For domains without a level above (tests, benches);
-// hierarchy/ has its own loop, which escalates.
+// levels/line/run.h -- a body as one level-1 instance, attempted until it commits. For domains
+// without a level above (tests, benches); hierarchy/ has its own loop, which escalates.
 #pragma once
 
 #include <type_traits>

@@ -30,7 +30,8 @@ Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexc
   } catch (const std::bad_alloc &) {
     return Errc::kOutOfMemory;
   }
-  if (const Errc error = memory_.take_context(slot, incarnation, &number_); error != Errc::kOk) return error;
+  if (const Errc error = memory_.take_context(slot, incarnation, &number_); error != Errc::kOk)
+    return error;
   context_ = &memory_.context(number_);
   slot_ = slot;
   incarnation_ = incarnation;
@@ -50,14 +51,17 @@ void SoftwareThread::detach() noexcept {
   memory_.give_back(number_);
 }
 
-// The window stays unless the segment has grown or is another one: looking for its ends costs as much as a small instance. Where loads take
-// blocks it ends before the segment does, and stays all the same.
+// The window stays unless the segment has grown or is another one: looking for its ends costs as
+// much as a small instance. Where loads take blocks it ends before the segment does, and stays all
+// the same.
 inline void SoftwareThread::use_again() noexcept {
-  const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);  // as in segment_of_address()
+  // as in segment_of_address()
+  const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);
   // While it is not mapped, another thread may be mapping it again, and setting the rest.
   const bool is_mapped_still =
       segment_bytes != 0 && segment_->mappings.load(std::memory_order_relaxed) == mappings_seen_;
-  if (!is_mapped_still || (segment_bytes != window_bytes_ && !segment_->loads_take_blocks)) [[unlikely]]
+  if (!is_mapped_still || (segment_bytes != window_bytes_ && !segment_->loads_take_blocks))
+      [[unlikely]]
     return look_again();
   open_window();
 }
@@ -77,9 +81,11 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   if (begin.takes_turn && !has_turn_) [[unlikely]]
     take_turn();
   blocked_on_ = nullptr;
-  // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we look.
+  // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we
+  //          look.
   rv = memory_.state().clock.load(std::memory_order_acquire);
-  // Unique as a context is one thread's and retries keep it; no shared counter is needed for the order of begins.
+  // Unique as a context is one thread's and retries keep it; no shared counter is needed for the
+  // order of begins.
   if (attempt_ == 0 || !policy_.keep_age) [[likely]]
     age_ = rv << 16 | number_;
   log_top = log_.data();
@@ -104,11 +110,12 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
 
 void SoftwareThread::begin_again() noexcept {
   wait_for_blocker();
-  if (insists_ != Insists::kNo && attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts)) take_turn();
+  if (insists_ != Insists::kNo && attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts))
+    take_turn();
 }
 
-// The line that made the attempt before let go. Not one of an earlier instance, which went on at the level above; nor one that has been unmapped
-// since.
+// The line that made the attempt before let go. Not one of an earlier instance, which went on at
+// the level above; nor one that has been unmapped since.
 void SoftwareThread::wait_for_blocker() noexcept {
   if (blocked_on_ != nullptr && blocked_removals_ == memory_.removals())
     static_cast<void>(wait_until_changed(*blocked_on_, blocked_seen_));
@@ -148,7 +155,8 @@ void SoftwareThread::nest(std::uint32_t depth) {
 
 bool SoftwareThread::is_log_valid() const noexcept {
   for (const LineWord *const word : reads()) {
-    // acquire: pairs with line-unlock; an unchanged word says that no commit stamped before the caller's look at the clock wrote the line.
+    // acquire: pairs with line-unlock; an unchanged word says that no commit stamped before the
+    //          caller's look at the clock wrote the line.
     if (word->load(std::memory_order_acquire) > rv) return invalid_by(*word);
   }
   return true;
@@ -158,8 +166,10 @@ bool SoftwareThread::extend() noexcept {
   // acquire: pairs with line-stamp: a commit stamped up to here has locked its lines before.
   const std::uint64_t now = memory_.state().clock.load(std::memory_order_acquire);
   platform::step(platform::Step::kGapLineExtend);
-  if (!is_log_valid() && !platform::is_planted(platform::Planted::kLineNoExtensionCheck)) return false;
-  if (reads_durable_only_ && redo_log_->drain() != Errc::kOk) return false;  // the next begin says why
+  if (!is_log_valid() && !platform::is_planted(platform::Planted::kLineNoExtensionCheck))
+    return false;
+  // the next begin says why
+  if (reads_durable_only_ && redo_log_->drain() != Errc::kOk) return false;
   rv = now;
   return true;
 }

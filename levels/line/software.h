@@ -1,14 +1,18 @@
-// levels/line/software.h -- level 1 in software: one thread's instances on lines, opaque, write-back, invisible reads.
-// Shape:     a SoftwareThread belongs to one thread and owns a context in shared memory. begin(), loads and stores, commit(); after a
-//            LineAbort or for the user's own reasons abandon(). One instance at a time; nesting is the caller's.
-// Invariant: (1) every load returns state(rv): what the commits stamped <= rv have written, or the instance's own store. (2) Between
-//            line-lock and line-unlock the thread takes no lock and waits for nobody beyond a bounded spin. (3) After an abort every further
-//            access of the attempt throws LineAbort.
+// levels/line/software.h -- level 1 in software: one thread's instances on lines, opaque,
+// write-back, invisible reads.
+// Shape:     a SoftwareThread belongs to one thread and owns a context in shared memory. begin(),
+//            loads and stores, commit(); after a LineAbort or for the user's own reasons abandon().
+//            One instance at a time; nesting is the caller's.
+// Invariant: (1) every load returns state(rv): what the commits stamped <= rv have written, or the
+//            instance's own store. (2) Between line-lock and line-unlock the thread takes no lock
+//            and waits for nobody beyond a bounded spin. (3) After an abort every further access of
+//            the attempt throws LineAbort.
 // Ordering:  hierarchy/PROTOCOL.md, "Level 1: one instance"; each access says its partner.
 // Sharing:   its context: see layout.h. Owner death: recovery.h.
 // Contexts:  NOT async-signal-safe; not inside RTM.
-// Source:    Dice, Shalev, Shavit, Transactional Locking II, 2006; Riegel, Felber, Fetzer, A Lazy Snapshot Algorithm, 2006. We differ: a
-//            line locked by a committer is waited for, locks and logs lie in shared memory so that anybody can finish a dead one's commit.
+// Source:    Dice, Shalev, Shavit, Transactional Locking II, 2006; Riegel, Felber, Fetzer, A Lazy
+//            Snapshot Algorithm, 2006. We differ: a line locked by a committer is waited for, locks
+//            and logs lie in shared memory so that anybody can finish a dead one's commit.
 #pragma once
 
 #include <algorithm>
@@ -39,14 +43,18 @@ struct Begin {
   bool is_query = false;
   std::uint32_t attempt = 0;            // earlier attempts of this instance that aborted
   Insists insists = Insists::kBriefly;  // kNo: it takes no turn, either
-  bool takes_turn = false;              // nobody else commits at this level until it has ended, or for 100 ms
-  bool reads_durable_only = false;  // durable domains without early release: a snapshot that moves on waits for the log
+  // nobody else commits at this level until it has ended, or for 100 ms
+  bool takes_turn = false;
+  // durable domains without early release: a snapshot that moves on waits for the log
+  bool reads_durable_only = false;
   const CapacityModel *capacity = nullptr;  // null: unlimited. Outlives the instance.
-  std::uint32_t reads_max = kNoLimit;       // loads that leave the line read last; one more is kCapacity
+  // loads that leave the line read last; one more is kCapacity
+  std::uint32_t reads_max = kNoLimit;
 };
 
-// Aborted attempts after which an instance takes the turn: it alone commits until it has ended. As hierarchy::kTurnAttempts for updates. A
-// query stops others for no longer than it reads, and fails only when it is long.
+// Aborted attempts after which an instance takes the turn: it alone commits until it has ended. As
+// hierarchy::kTurnAttempts for updates. A query stops others for no longer than it reads, and fails
+// only when it is long.
 inline constexpr std::uint32_t kTurnAttempts = 8;
 inline constexpr std::uint32_t kQueryTurnAttempts = 2;
 
@@ -65,11 +73,13 @@ class SoftwareThread : public detail::LineAccess {
   void detach() noexcept;
   [[nodiscard]] bool is_attached() const noexcept { return is_attached_; }
 
-  // Accesses of this thread go through the instance until it has ended. Always true. REQUIRES: attached, none is running.
+  // Accesses of this thread go through the instance until it has ended. Always true. REQUIRES:
+  // attached, none is running.
   bool begin(const Begin &begin) noexcept;
   // kCommitted or kAborted (cause() says why); never throws. The instance has ended.
   [[nodiscard]] Status commit() noexcept;
-  // Ends the instance without effects: after a LineAbort (its cause is kept), or because of `cause`.
+  // Ends the instance without effects: after a LineAbort (its cause is kept), or because of
+  // `cause`.
   void abandon(AbortCause cause = AbortCause::kUser) noexcept;
   [[nodiscard]] bool is_running() const noexcept { return is_running_; }
   [[nodiscard]] bool is_query() const noexcept { return is_query_; }
@@ -91,7 +101,8 @@ class SoftwareThread : public detail::LineAccess {
   }
   // Has the running attempt stored to the line of this address?
   [[nodiscard]] bool has_written(const void *address) const noexcept;
-  // Moves the snapshot to now; false: something read has changed, or the log has failed, and the instance can only abort.
+  // Moves the snapshot to now; false: something read has changed, or the log has failed, and the
+  // instance can only abort.
   [[nodiscard]] bool extend() noexcept;
   // Aborts the running attempt in the middle of its body: throws LineAbort.
   [[noreturn]] void fail(AbortCause cause);
@@ -103,7 +114,8 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] AbortStatus status() const noexcept { return status_; }
   // The stamp of the last commit that wrote; else the snapshot.
   [[nodiscard]] std::uint64_t stamp() const noexcept { return stamp_; }
-  // Of the last instance, if it committed: once everything stamped up to here is durable, so is what it wrote and read.
+  // Of the last instance, if it committed: once everything stamped up to here is durable, so is
+  // what it wrote and read.
   [[nodiscard]] std::uint64_t durable_at() const noexcept;
   // Why the last attempt ended with AbortCause::kNoSpace in a durable domain; else kOk.
   [[nodiscard]] Errc error() const noexcept { return error_; }
@@ -115,7 +127,9 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] std::span<const LineWord *const> reads() const noexcept {
     return {log_.data() + 1, static_cast<std::size_t>(log_top - log_.data())};
   }
-  [[nodiscard]] std::span<const LineWrite> writes() const noexcept { return {context_->writes, writes_.size()}; }
+  [[nodiscard]] std::span<const LineWrite> writes() const noexcept {
+    return {context_->writes, writes_.size()};
+  }
   // Snapshots of reads are needed after the end, too (retry()): the log stays until the next begin.
 
   // The long ways of detail::line_load() and line_store().
@@ -133,7 +147,9 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] LineSegment *segment_of_address(std::uintptr_t address);
   // line: its number in the segment, or in the window.
   static_assert(LineMemory::kChunkBytes % (64 * kLineBytes) == 0, "windows begin at chunks");
-  [[nodiscard]] static std::uint64_t filter_bit(std::uint64_t line) noexcept { return 1ull << (line % 64); }
+  [[nodiscard]] static std::uint64_t filter_bit(std::uint64_t line) noexcept {
+    return 1ull << (line % 64);
+  }
   [[nodiscard]] bool may_be_written(std::uint64_t line) const noexcept {
     return (write_filter_ & filter_bit(line)) != 0;
   }
@@ -154,11 +170,14 @@ class SoftwareThread : public detail::LineAccess {
   void limit(const CapacityModel &capacity) noexcept;
   void look_again() noexcept;
   void make_loadable(LineSegment &segment, std::uint64_t offset);
-  [[nodiscard]] std::uint64_t load_over(LineSegment &segment, std::uint64_t offset, std::uint32_t size,
-                                        LineWrite &entry);
-  [[nodiscard]] std::uint64_t read_home(LineSegment &segment, std::uint64_t offset, std::uint32_t bytes);
+  [[nodiscard]] std::uint64_t load_over(LineSegment &segment, std::uint64_t offset,
+                                        std::uint32_t size, LineWrite &entry);
+  [[nodiscard]] std::uint64_t read_home(LineSegment &segment, std::uint64_t offset,
+                                        std::uint32_t bytes);
   void note_read(const LineWord *word);
-  void set_log_end() noexcept { log_end = log_.data() + std::min<std::size_t>(reads_max_, log_.size() - 1); }
+  void set_log_end() noexcept {
+    log_end = log_.data() + std::min<std::size_t>(reads_max_, log_.size() - 1);
+  }
   [[nodiscard]] LineWrite &write_entry(LineSegment &segment, std::uint64_t offset);
   void make_room_for_write();
   void settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen);
@@ -177,14 +196,17 @@ class SoftwareThread : public detail::LineAccess {
     return has_turn_ && insists_ == Insists::kLong ? Insists::kBriefly : insists_;
   }
 
-  // Pauses of 40 to 140 cycles: a commit of a few lines takes 0.1 to 1 us. A committer, which others wait for, spins less.
+  // Pauses of 40 to 140 cycles: a commit of a few lines takes 0.1 to 1 us. A committer, which
+  // others wait for, spins less.
   static constexpr std::uint32_t kReadSpinRounds = 64, kCommitSpinRounds = 32;
-  static constexpr std::uint32_t kAsksPerCommit = 4;  // then a page that goes to and fro counts as busy
+  // then a page that goes to and fro counts as busy
+  static constexpr std::uint32_t kAsksPerCommit = 4;
 
   // software_wait.cpp
   enum class Met : std::uint8_t { kGone, kFailSelf };
   [[nodiscard]] Met decide(const LineWord &word, std::uint64_t seen) noexcept;
-  [[nodiscard]] static bool spin_until_changed(const LineWord &word, std::uint64_t seen, std::uint32_t rounds) noexcept;
+  [[nodiscard]] static bool spin_until_changed(const LineWord &word, std::uint64_t seen,
+                                               std::uint32_t rounds) noexcept;
   [[nodiscard]] bool wait_until_changed(const LineWord &word, std::uint64_t seen) noexcept;
   void wait_at_begin(const LineWord &word, std::uint64_t seen) noexcept;
   void suspect_context(std::uint32_t number) noexcept;
@@ -222,25 +244,32 @@ class SoftwareThread : public detail::LineAccess {
   LineContextV1 *context_ = nullptr;
   std::uint32_t number_ = 0, slot_ = 0;
   std::uint64_t incarnation_ = 0;
-  bool is_attached_ = false, is_running_ = false, is_doomed_ = false, is_query_ = false, has_turn_ = false;
+  bool is_attached_ = false, is_running_ = false, is_doomed_ = false, is_query_ = false,
+       has_turn_ = false;
   Insists insists_ = Insists::kBriefly;
-  bool is_limited_ = false, reads_durable_only_ = false, undo_allocated_ = false, redo_allocated_ = false;
+  bool is_limited_ = false, reads_durable_only_ = false, undo_allocated_ = false,
+       redo_allocated_ = false;
   AbortCause cause_ = AbortCause::kNone;
   AbortStatus status_{};
   Policy policy_;
   std::uint32_t attempt_ = 0, reads_max_ = kNoLimit;
   std::uint64_t age_ = 0, stamp_ = 0, instance_ = 0;  // instance_: number in the context's status
-  const LineWord *blocked_on_ = nullptr;  // a locked line that made the commit let go, for the wait afterwards
-  std::uint64_t blocked_seen_ = 0, blocked_removals_ = 0;  // the word as it was, and LineMemory::removals() then
-  LineSegment *segment_ = nullptr;                         // used last; LineAccess names it while `bytes` is not 0
-  std::uint32_t mappings_seen_ = 0;                        // of it, when it was
-  std::uint64_t window_begin_ = 0, window_bytes_ = 0;      // of it, that LineAccess then names
-  std::uint64_t bytes_beside_ = 0;                         // as LineAccess::bytes, for an instance that has written
+  // a locked line that made the commit let go, for the wait afterwards
+  const LineWord *blocked_on_ = nullptr;
+  // the word as it was, and LineMemory::removals() then
+  std::uint64_t blocked_seen_ = 0, blocked_removals_ = 0;
+  // used last; LineAccess names it while `bytes` is not 0
+  LineSegment *segment_ = nullptr;
+  std::uint32_t mappings_seen_ = 0;                    // of it, when it was
+  std::uint64_t window_begin_ = 0, window_bytes_ = 0;  // of it, that LineAccess then names
+  // as LineAccess::bytes, for an instance that has written
+  std::uint64_t bytes_beside_ = 0;
   std::vector<const LineWord *> log_;
   std::vector<LocalWrite> writes_;
   LineTable write_index_;
   std::uint64_t write_filter_ = 0;  // filter_bit() of the lines in write_index_
-  // The line stored to last, in the view, and its entry: what goes on there needs no look into the index. kNoLine: none, or the attempt is doomed.
+  // The line stored to last, in the view, and its entry: what goes on there needs no look into the
+  // index. kNoLine: none, or the attempt is doomed.
   std::uintptr_t stored_line_ = detail::kNoLine;
   LineWrite *stored_ = nullptr;
   std::uint32_t writes_allocated_ = 0;  // entries of the context's redo log that have disk blocks

@@ -1,5 +1,5 @@
-// levels/line/software_access.cpp -- the long way of a load or store: own writes, other segments, the capacity model, lines that are locked,
-// in U or newer than the snapshot.
+// levels/line/software_access.cpp -- the long way of a load or store: own writes, other segments,
+// the capacity model, lines that are locked, in U or newer than the snapshot.
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -61,7 +61,8 @@ void put_bytes(std::byte *at, std::uint64_t value, std::uint32_t bytes) noexcept
   }
 }
 
-void put(LineWrite &entry, std::uint64_t offset, std::uint64_t value, std::uint32_t bytes) noexcept {
+void put(LineWrite &entry, std::uint64_t offset, std::uint64_t value,
+         std::uint32_t bytes) noexcept {
   put_bytes(bytes_in(entry, offset), value, bytes);
   entry.mask |= mask_of(offset, bytes);
 }
@@ -72,7 +73,8 @@ void put(LineWrite &entry, std::uint64_t offset, std::uint64_t value, std::uint3
 LineSegment *SoftwareThread::segment_of_address(std::uintptr_t address) {
   if (is_doomed_) throw detail::LineAbort{};
   if (segment_ != nullptr) {
-    // acquire: pairs with LineMemory::add_segment() and grow_segment(). Before the rest: it may be mapped again at this moment.
+    // acquire: pairs with LineMemory::add_segment() and grow_segment(). Before the rest: it may be
+    //          mapped again at this moment.
     const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);
     if (segment_bytes != 0 && address - segment_->view < segment_bytes) return segment_;
   }
@@ -108,16 +110,18 @@ void SoftwareThread::make_loadable(LineSegment &segment, std::uint64_t offset) {
   if (offset - window_begin_ >= window_bytes_) use(segment, offset);
 }
 
-// First what an instance that writes mostly loads: lines that it has not written. They are read as detail::line_load() does, which has the
-// reasons for these orders.
+// First what an instance that writes mostly loads: lines that it has not written. They are read as
+// detail::line_load() does, which has the reasons for these orders.
 std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t size) {
   const std::uint64_t offset = address - view;
   const std::uint64_t line = offset / kLineBytes;
   const LineWord *const word = words + line;
-  if (offset >= bytes_beside_ || (may_be_written(line) && has_entry(word))) return load_longest(address, size);
+  if (offset >= bytes_beside_ || (may_be_written(line) && has_entry(word)))
+    return load_longest(address, size);
   const std::uint64_t seen = word->load(std::memory_order_acquire);
   platform::step(platform::Step::kGapLineLooked);
-  const std::uint64_t value = load_bytes(reinterpret_cast<const std::byte *>(address + home_minus_view), size);
+  const std::uint64_t value =
+      load_bytes(reinterpret_cast<const std::byte *>(address + home_minus_view), size);
   const LineWord **const top = log_top + 1;
   if (seen > rv || word->load(std::memory_order_relaxed) != seen || top > log_end) [[unlikely]]
     return load_longest(address, size);
@@ -140,7 +144,8 @@ std::uint64_t SoftwareThread::load_longest(std::uintptr_t address, std::uint32_t
   LineWord *const word = segment->words + offset / kLineBytes;
   if (may_be_written(offset / kLineBytes)) {
     const std::uint32_t index = write_index_.find(reinterpret_cast<std::uintptr_t>(word));
-    if (index != LineTable::kNone) return load_over(*segment, offset, size, context_->writes[index]);
+    if (index != LineTable::kNone)
+      return load_over(*segment, offset, size, context_->writes[index]);
   }
   if (is_limited_ && read_lines_.find(reinterpret_cast<std::uintptr_t>(word)) == LineTable::kNone) {
     read_lines_.insert(reinterpret_cast<std::uintptr_t>(word), 0);
@@ -150,8 +155,8 @@ std::uint64_t SoftwareThread::load_longest(std::uintptr_t address, std::uint32_t
 }
 
 // The line is in the redo log: its written bytes come from there.
-std::uint64_t SoftwareThread::load_over(LineSegment &segment, std::uint64_t offset, std::uint32_t size,
-                                        LineWrite &entry) {
+std::uint64_t SoftwareThread::load_over(LineSegment &segment, std::uint64_t offset,
+                                        std::uint32_t size, LineWrite &entry) {
   const std::uint64_t wanted = mask_of(offset, size);
   if ((entry.mask & wanted) == wanted) return load_bytes(bytes_in(entry, offset), size);
   std::uint64_t value = read_home(segment, offset, size);
@@ -164,7 +169,8 @@ std::uint64_t SoftwareThread::load_over(LineSegment &segment, std::uint64_t offs
   return value;
 }
 
-std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offset, std::uint32_t size) {
+std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offset,
+                                        std::uint32_t size) {
   const LineWord &word = segment.words[offset / kLineBytes];
   for (;;) {
     // As detail::line_load(), which has the reasons for these orders.
@@ -194,7 +200,8 @@ void SoftwareThread::note_read(const LineWord *word) {
   last = detail::kNoLine;
 }
 
-// Does something about a line that cannot be read at this snapshot as it is. Throws when nothing helps.
+// Does something about a line that cannot be read at this snapshot as it is. Throws when nothing
+// helps.
 void SoftwareThread::settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen) {
   if (is_locked(seen)) {
     meet_locked(segment.words[offset / kLineBytes], seen);
@@ -227,7 +234,8 @@ void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {
 
 void SoftwareThread::store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t size) {
   if (address - stored_line_ < kLineBytes) return put(*stored_, address, value, size);
-  LineSegment *const segment = address - view < bytes_beside_ ? segment_ : segment_of_address(address);
+  LineSegment *const segment =
+      address - view < bytes_beside_ ? segment_ : segment_of_address(address);
   if (segment == nullptr) return put_bytes(reinterpret_cast<std::byte *>(address), value, size);
   if (is_query_) fail(AbortCause::kQueryWrote);
   const std::uint64_t offset = address - segment->view;
@@ -255,11 +263,13 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
   if (index == writes_room_) [[unlikely]]
     make_room_for_write();
   if (memory_.allocate_home(segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
-  // Beyond the segment's end this is SIGBUS, as a plain store's. At line-write-back it would be, too, for this process and for each that recovers it.
+  // Beyond the segment's end this is SIGBUS, as a plain store's. At line-write-back it would be,
+  // too, for this process and for each that recovers it.
   static_cast<void>(load_word<std::uint8_t>(segment.home + offset));
   if (is_limited_) [[unlikely]]
     check(use_->write((segment.view + offset) / kLineBytes, model_now_ns()));
-  // A line in U is asked for now, not at the commit, where it would cost the whole attempt. relaxed: line-lock looks again.
+  // A line in U is asked for now, not at the commit, where it would cost the whole attempt.
+  // relaxed: line-lock looks again.
   while (is_upper(word->load(std::memory_order_relaxed)))
     [[unlikely]] meet_upper(page_of(where(segment.number, offset)));
   const std::uint64_t line_offset = offset - offset % kLineBytes;
@@ -273,8 +283,8 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
   return entry;
 }
 
-// No memory: the user gets the exception, and may go on without this store. So all lists have room for the line before one takes it; the commit
-// asks for no more.
+// No memory: the user gets the exception, and may go on without this store. So all lists have room
+// for the line before one takes it; the commit asks for no more.
 void SoftwareThread::make_room_for_write() {
   const std::size_t count = writes_.size();
   if (count == writes_allocated_) {

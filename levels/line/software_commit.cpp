@@ -1,6 +1,8 @@
-// levels/line/software_commit.cpp -- the end of an instance that wrote, step by step as hierarchy/PROTOCOL.md names them.
-// Invariant: what a dead thread leaves between two steps is what recovery.cpp expects: `writes[0 .. lines)` with their words before, and
-//            the status that says whether they are to be written back or given back.
+// levels/line/software_commit.cpp -- the end of an instance that wrote, step by step as
+// hierarchy/PROTOCOL.md names them.
+// Invariant: what a dead thread leaves between two steps is what recovery.cpp expects: `writes[0 ..
+//            lines)` with their words before, and the status that says whether they are to be
+//            written back or given back.
 #include <bit>
 
 #include "levels/line/software.h"
@@ -17,11 +19,13 @@ using platform::step;
 
 namespace {
 
-// An instance of a thousand lines finds the words, the log and home in no cache near, and each on another page; of a few, nothing is fetched.
+// An instance of a thousand lines finds the words, the log and home in no cache near, and each on
+// another page; of a few, nothing is fetched.
 constexpr std::size_t kFetchedAhead = 8;
 void fetch_to_store(const void *at) noexcept { __builtin_prefetch(at, 1); }
 
-// Stores the bytes of one 8-byte word that the mask names. REQUIRES: the line is locked, so nobody else stores there.
+// Stores the bytes of one 8-byte word that the mask names. REQUIRES: the line is locked, so nobody
+// else stores there.
 void store_masked(std::byte *home, std::uint64_t value, std::uint64_t byte_mask) noexcept {
   std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t *>(home));
   if (byte_mask != 0xff) {
@@ -71,7 +75,8 @@ Status SoftwareThread::commit_writes() noexcept {
     if (redo_log_ != nullptr) {
       // release: who sees it sees IDLE
       context_->in_flight.store(0, std::memory_order_release);
-      context_->redo_reserved.store(0, std::memory_order_relaxed);  // before: nobody gives it back twice
+      // before: nobody gives it back twice
+      context_->redo_reserved.store(0, std::memory_order_relaxed);
       redo_log_->give_back(redo_reserved_);
     }
     return end_aborted(cause);
@@ -97,26 +102,31 @@ AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
     // seq_cst: before the stamp; the log's writer loads the clock and then this word (redo.h)
     context_->in_flight.store(kStamping, std::memory_order_seq_cst);
   }
-  // seq_cst: after the locks and before the look for pins. An instance above stores its pin, then reads this clock: one of us sees the other.
+  // seq_cst: after the locks and before the look for pins. An instance above stores its pin, then
+  //          reads this clock: one of us sees the other.
   stamp_ = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
   context_->stamp.store(stamp_, std::memory_order_relaxed);  // relaxed: published by COMMITTED
   if (redo_log_ != nullptr) [[unlikely]] {
     reinterpret_cast<RedoHeader *>(context_->redo + redo_at_ % kRedoBytes)->stamp = stamp_;
-    context_->in_flight.store(stamp_, std::memory_order_release);  // later commits need not be waited for any more
+    // later commits need not be waited for any more
+    context_->in_flight.store(stamp_, std::memory_order_release);
   }
   step(Step::kLineStamp);
   const bool is_pinned = upper_.any_pin() && !is_planted(Planted::kNoUndoWords);
   if (!is_planted(Planted::kStampLate)) [[likely]] {
-    if (!is_valid_at_commit() && !is_planted(Planted::kLineNoValidation)) cause = AbortCause::kValidation;
+    if (!is_valid_at_commit() && !is_planted(Planted::kLineNoValidation))
+      cause = AbortCause::kValidation;
     step(Step::kLineValidate);
   }
   if (cause == AbortCause::kNone && is_pinned) cause = save_undo();
   step(Step::kLineSave);
   if (cause == AbortCause::kNone) {
     std::uint64_t pending = status_word(instance_, State::kPending);
-    // release: pairs with the acquire of recovery, which needs the stamp and the undo words. relaxed on failure: FAILED publishes nothing.
-    if (!context_->status.compare_exchange_strong(pending, status_word(instance_, State::kCommitted),
-                                                  std::memory_order_release, std::memory_order_relaxed))
+    // release: pairs with the acquire of recovery, which needs the stamp and the undo words.
+    //          relaxed on failure: FAILED publishes nothing.
+    if (!context_->status.compare_exchange_strong(
+            pending, status_word(instance_, State::kCommitted), std::memory_order_release,
+            std::memory_order_relaxed))
       cause = AbortCause::kConflictOther;
   }
   if (cause != AbortCause::kNone) {
@@ -141,7 +151,8 @@ AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
   // release: pairs with the acquire of whoever reads or locks the line next
   for (const LocalWrite &write : writes_) write.word->store(stamp_, std::memory_order_release);
   step(Step::kLineUnlock);
-  context_->add(LineCount::kCommits, 1);  // before IDLE: COMMITTED and not counted, recovery counts it
+  // before IDLE: COMMITTED and not counted, recovery counts it
+  context_->add(LineCount::kCommits, 1);
   step(Step::kLineCounted);
   // relaxed: published by IDLE. Now it is the record's, and the log's writer gives it back.
   if (redo_log_ != nullptr) context_->redo_reserved.store(0, std::memory_order_relaxed);
@@ -165,10 +176,12 @@ AbortCause SoftwareThread::lock_lines() noexcept {
     if (cause == AbortCause::kNone) return cause;
     release_lines(locked);
     if (cause != AbortCause::kCrossLevel) return cause;
-    // Holding nothing again. After kGranted the lines are locked anew: what was read of the page makes validation fail, what was only
-    // written does not matter. A page that goes to and fro is the policy's to decide, after an abort.
-    const UpperAnswer answer =
-        asked < kAsksPerCommit ? upper_.ask(page_of(context_->writes[locked].at), insists()) : UpperAnswer::kBusy;
+    // Holding nothing again. After kGranted the lines are locked anew: what was read of the page
+    // makes validation fail, what was only written does not matter. A page that goes to and fro is
+    // the policy's to decide, after an abort.
+    const UpperAnswer answer = asked < kAsksPerCommit
+                                   ? upper_.ask(page_of(context_->writes[locked].at), insists())
+                                   : UpperAnswer::kBusy;
     if (answer == UpperAnswer::kGranted) continue;
     refuse(answer);
     return AbortCause::kCrossLevel;
@@ -177,16 +190,19 @@ AbortCause SoftwareThread::lock_lines() noexcept {
 
 // REQUIRES: *seen is neither locked nor U. False: the word is another one by now, *seen.
 inline bool SoftwareThread::take_line(std::size_t index, std::uint64_t *seen) noexcept {
-  context_->writes[index].before.store(*seen, std::memory_order_relaxed);  // relaxed: published by the lock
+  // relaxed: published by the lock
+  context_->writes[index].before.store(*seen, std::memory_order_relaxed);
   step(Step::kGapLineBefore);
-  // acquire: pairs with line-unlock of whoever wrote the line last. release: recovery finds `before` by the lock.
-  return writes_[index].word->compare_exchange_strong(*seen, locked_by(number_), std::memory_order_acq_rel,
-                                                      std::memory_order_relaxed);
+  // acquire: pairs with line-unlock of whoever wrote the line last. release: recovery finds
+  //          `before` by the lock.
+  return writes_[index].word->compare_exchange_strong(
+      *seen, locked_by(number_), std::memory_order_acq_rel, std::memory_order_relaxed);
 }
 
 // kCrossLevel: the line is in U.
 inline AbortCause SoftwareThread::lock_line(std::size_t index) noexcept {
-  std::uint64_t seen = writes_[index].word->load(std::memory_order_relaxed);  // relaxed: the CAS decides
+  // relaxed: the CAS decides
+  std::uint64_t seen = writes_[index].word->load(std::memory_order_relaxed);
   if (!is_locked(seen) && !is_upper(seen) && take_line(index, &seen)) [[likely]]
     return AbortCause::kNone;
   return lock_line_in_use(index, seen);
@@ -219,12 +235,14 @@ AbortCause SoftwareThread::lock_line_in_use(std::size_t index, std::uint64_t see
 void SoftwareThread::release_lines(std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint64_t before = context_->writes[i].before.load(std::memory_order_relaxed);
-    writes_[i].word->store(before, std::memory_order_release);  // pairs with the acquire of the next one
+    // pairs with the acquire of the next one
+    writes_[i].word->store(before, std::memory_order_release);
   }
 }
 
 bool SoftwareThread::is_valid_at_commit() const noexcept {
-  if (stamp_ == rv + 1) return true;  // nobody has stamped since: nothing that was read can have changed
+  // nobody has stamped since: nothing that was read can have changed
+  if (stamp_ == rv + 1) return true;
   for (const LineWord *const word : reads()) {
     // acquire: keeps the look behind line-stamp, after which whoever overwrites the line stamps
     const std::uint64_t now = word->load(std::memory_order_acquire);
@@ -237,12 +255,14 @@ bool SoftwareThread::is_valid_at_commit() const noexcept {
   return true;
 }
 
-// The words under the writes, for snapshots above that began before this stamp. A ring without room aborts: what is in it that some line pin
-// precedes may not be overwritten. That ends with the snapshot, so the status says that another try may succeed.
+// The words under the writes, for snapshots above that began before this stamp. A ring without room
+// aborts: what is in it that some line pin precedes may not be overwritten. That ends with the
+//         snapshot, so the status says that another try may succeed.
 AbortCause SoftwareThread::save_undo() noexcept {
   if (!undo_allocated_ && memory_.allocate_undo(number_) != Errc::kOk) return AbortCause::kNoSpace;
   undo_allocated_ = true;
-  std::uint64_t head = context_->undo_head.load(std::memory_order_relaxed);  // relaxed: this thread's
+  // relaxed: this thread's
+  std::uint64_t head = context_->undo_head.load(std::memory_order_relaxed);
   if (!has_undo_room(head)) {
     doom(AbortCause::kCapacity);
     status_ = AbortStatus{kStatusCapacity | kStatusRetry};
@@ -254,11 +274,14 @@ AbortCause SoftwareThread::save_undo() noexcept {
       if ((entry.mask >> (8 * word) & 0xff) == 0) continue;
       UndoWord &undo = context_->undo[head++ % kUndoWords];
       const Where at{static_cast<std::uint64_t>(entry.at) + 8 * word};
-      const std::atomic_ref<std::uint64_t> home(*reinterpret_cast<std::uint64_t *>(writes_[i].home + 8 * word));
+      const std::atomic_ref<std::uint64_t> home(
+          *reinterpret_cast<std::uint64_t *>(writes_[i].home + 8 * word));
       undo.stamp.store(0, std::memory_order_relaxed);
-      // release, all three: a reader that sees one of these sees the stamp's 0, or a later stamp, when it looks again
+      // release, all three: a reader that sees one of these sees the stamp's 0, or a later stamp,
+      // when it looks again
       undo.at.store(at, std::memory_order_release);
-      undo.value.store(home.load(std::memory_order_relaxed), std::memory_order_release);  // relaxed: the line is locked
+      // relaxed: the line is locked
+      undo.value.store(home.load(std::memory_order_relaxed), std::memory_order_release);
       undo.stamp.store(stamp_, std::memory_order_release);
     }
   }
@@ -272,7 +295,8 @@ bool SoftwareThread::has_undo_room(std::uint64_t head) const noexcept {
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < writes_.size(); ++i) {
     const std::uint64_t mask = context_->writes[i].mask;
-    for (std::uint64_t word = 0; word < kLineBytes / 8; ++word) count += (mask >> (8 * word) & 0xff) != 0 ? 1u : 0u;
+    for (std::uint64_t word = 0; word < kLineBytes / 8; ++word)
+      count += (mask >> (8 * word) & 0xff) != 0 ? 1u : 0u;
   }
   if (count > kUndoWords) return false;
   // relaxed: this thread's
@@ -282,7 +306,9 @@ bool SoftwareThread::has_undo_room(std::uint64_t head) const noexcept {
 
 Status SoftwareThread::end_aborted(AbortCause cause) noexcept {
   if (!is_doomed_) doom(cause);
-  context_->add(line_abort_count(is_planted(Planted::kAbortMiscounted) ? AbortCause::kQueryWrote : cause_), 1);
+  context_->add(
+      line_abort_count(is_planted(Planted::kAbortMiscounted) ? AbortCause::kQueryWrote : cause_),
+      1);
   finish();
   return Status::kAborted;
 }

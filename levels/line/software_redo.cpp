@@ -1,6 +1,7 @@
 // levels/line/software_redo.cpp -- durable domains: a commit's record in the context's redo ring.
-// Shape:     everything that may wait or fail comes before the first line is locked (plan_redo); the bytes are made while all lines are
-//            locked (encode_redo), because a word that is written in part takes its other bytes from home.
+// Shape:     everything that may wait or fail comes before the first line is locked (plan_redo);
+//            the bytes are made while all lines are locked (encode_redo), because a word that is
+//            written in part takes its other bytes from home.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -17,14 +18,18 @@ namespace {
 // Bit i: byte i has a bit in `mask`.
 std::uint8_t words_of(std::uint64_t mask) noexcept {
   std::uint8_t words = 0;
-  for (unsigned i = 0; i < 8; ++i) words |= static_cast<std::uint8_t>((mask >> (8 * i) & 0xff) != 0 ? 1u << i : 0u);
+  for (unsigned i = 0; i < 8; ++i)
+    words |= static_cast<std::uint8_t>((mask >> (8 * i) & 0xff) != 0 ? 1u << i : 0u);
   return words;
 }
 
-unsigned line_in_page(Where at) noexcept { return static_cast<unsigned>(offset_of(at) % kPageBytes / kLineBytes); }
+unsigned line_in_page(Where at) noexcept {
+  return static_cast<unsigned>(offset_of(at) % kPageBytes / kLineBytes);
+}
 
-// Upper bound of what the log adds to payloads: a record's header, and for what is cut into parts one each. A part is full when a page's
-// difference does not fit, so each but the last is at least half full.
+// Upper bound of what the log adds to payloads: a record's header, and for what is cut into parts
+// one each. A part is full when a page's difference does not fit, so each but the last is at least
+// half full.
 std::uint64_t log_bytes_of(std::uint64_t payload_bytes) noexcept {
   const std::uint64_t parts = payload_bytes / (storage::kRecordBytesMax / 2) + 1;
   return payload_bytes + parts * sizeof(storage::RecordHeaderV1);
@@ -53,16 +58,19 @@ AbortCause SoftwareThread::plan_redo() noexcept {
     if (error_ != Errc::kOk) return AbortCause::kNoSpace;
     std::uint64_t lines = 0;
     for (; i < by_place_.size() && page_of(context_->writes[by_place_[i]].at) == page; ++i, ++lines)
-      payload += 8 * static_cast<std::uint64_t>(std::popcount(words_of(context_->writes[by_place_[i]].mask)));
+      payload += 8 * static_cast<std::uint64_t>(
+                         std::popcount(words_of(context_->writes[by_place_[i]].mask)));
     payload += sizeof(storage::PageDeltaV1) + storage::round_up_8(lines);
   }
   redo_bytes_ = sizeof(RedoHeader) + payload;
   if (redo_bytes_ > kRedoRecordBytesMax) return AbortCause::kCapacity;
-  if (const AbortCause cause = await_redo_room(redo_bytes_); cause != AbortCause::kNone) return cause;
+  if (const AbortCause cause = await_redo_room(redo_bytes_); cause != AbortCause::kNone)
+    return cause;
   redo_reserved_ = log_bytes_of(payload);
   error_ = redo_log_->reserve(redo_reserved_);
   if (error_ != Errc::kOk) return AbortCause::kNoSpace;
-  context_->redo_reserved.store(redo_reserved_, std::memory_order_relaxed);  // for whoever finds this thread dead
+  // for whoever finds this thread dead
+  context_->redo_reserved.store(redo_reserved_, std::memory_order_relaxed);
   return AbortCause::kNone;
 }
 
@@ -72,12 +80,15 @@ AbortCause SoftwareThread::await_redo_room(std::uint64_t record_bytes) noexcept 
   if (error_ != Errc::kOk) return AbortCause::kNoSpace;
   if (has_redo_room(*context_, record_bytes, &redo_at_)) return AbortCause::kNone;
   redo_log_->free_room();  // the log's writer is between telling and freeing, or has died there
-  return has_redo_room(*context_, record_bytes, &redo_at_) ? AbortCause::kNone : AbortCause::kCapacity;
+  return has_redo_room(*context_, record_bytes, &redo_at_) ? AbortCause::kNone
+                                                           : AbortCause::kCapacity;
 }
 
-// REQUIRES: all written lines are locked by this context, or status is not yet PENDING and nobody else can store to them.
+// REQUIRES: all written lines are locked by this context, or status is not yet PENDING and nobody
+// else can store to them.
 void SoftwareThread::encode_redo() noexcept {
-  const std::uint64_t head = context_->redo_head.load(std::memory_order_relaxed);  // relaxed: this thread's
+  // relaxed: this thread's
+  const std::uint64_t head = context_->redo_head.load(std::memory_order_relaxed);
   if (redo_at_ != head) {
     const RedoHeader skip{redo_at_ - head, 0, 0, 0};
     std::memcpy(context_->redo + head % kRedoBytes, &skip, sizeof skip);
@@ -110,15 +121,18 @@ void SoftwareThread::encode_redo() noexcept {
         std::uint64_t value = entry.data[word];
         if (byte_mask != 0xff) {
           const std::uint64_t bits = spread_byte_mask(byte_mask);
-          const std::atomic_ref<std::uint64_t> now(*reinterpret_cast<std::uint64_t *>(home + 8 * word));
-          value = (now.load(std::memory_order_relaxed) & ~bits) | (value & bits);  // relaxed: the line is locked
+          const std::atomic_ref<std::uint64_t> now(
+              *reinterpret_cast<std::uint64_t *>(home + 8 * word));
+          // relaxed: the line is locked
+          value = (now.load(std::memory_order_relaxed) & ~bits) | (value & bits);
         }
         std::memcpy(at, &value, sizeof value);
         at += sizeof value;
       }
     }
   }
-  context_->redo_next.store(redo_at_ + redo_bytes_, std::memory_order_relaxed);  // relaxed: published by COMMITTED
+  // relaxed: published by COMMITTED
+  context_->redo_next.store(redo_at_ + redo_bytes_, std::memory_order_relaxed);
 }
 
 }  // namespace tmh::line

@@ -1,7 +1,10 @@
-// levels/line/upper.h -- what level 1 asks of whatever lies above it. hierarchy/ implements it; NobodyAbove serves where there is nothing.
-// Contexts:  ask() and suspect() are called holding no line word, and may take the domain lock; any_pin() and oldest_line_pin() are called
-//            inside a commit, which holds line words: they take no lock and wait for nobody.
-// Source:    hierarchy/PROTOCOL.md, "Level 1 meets a line in U", "Snapshots that span both clocks", "Death".
+// levels/line/upper.h -- what level 1 asks of whatever lies above it. hierarchy/ implements it;
+// NobodyAbove serves where there is nothing.
+// Contexts:  ask() and suspect() are called holding no line word, and may take the domain lock;
+//            any_pin() and oldest_line_pin() are called inside a commit, which holds line words:
+//            they take no lock and wait for nobody.
+// Source:    hierarchy/PROTOCOL.md, "Level 1 meets a line in U", "Snapshots that span both clocks",
+//            "Death".
 #pragma once
 
 #include <cstdint>
@@ -12,8 +15,10 @@ namespace tmh::line {
 
 enum class UpperAnswer : std::uint8_t {
   kGranted = 1,  // the page is in L now: look at the line again
-  kBusy = 2,     // cross-level conflict, decided against this instance: it aborts (AbortCause::kCrossLevel)
-  kRefused = 3,  // no further try at this level makes sense: as kBusy, and the abort status says do not retry
+  // cross-level conflict, decided against this instance: it aborts (AbortCause::kCrossLevel)
+  kBusy = 2,
+  // no further try at this level makes sense: as kBusy, and the abort status says do not retry
+  kRefused = 3,
 };
 
 // What an instance does while instances above use a page that it needs.
@@ -35,8 +40,8 @@ class Upper {
   [[nodiscard]] virtual bool any_pin() noexcept = 0;
   // The smallest line pin; ~0: none.
   [[nodiscard]] virtual std::uint64_t oldest_line_pin() noexcept = 0;
-  // A context of this participant keeps a line locked, or has the turn, for longer than a living and running one would: look whether it
-  // lives, and recover its contexts if not.
+  // A context of this participant keeps a line locked, or has the turn, for longer than a living
+  // and running one would: look whether it lives, and recover its contexts if not.
   virtual void suspect(std::uint32_t slot, std::uint64_t incarnation) noexcept = 0;
 };
 

@@ -8,8 +8,9 @@
 namespace tmh::page {
 
 namespace {
-// An opponent older than this is looked up in /proc before anybody fails because of it: the thesis's self-abort and oldest-wins wait for
-// ever for a crashed process (3.3). Younger ones are not, because a look-up costs 20 us.
+// An opponent older than this is looked up in /proc before anybody fails because of it: the
+// thesis's self-abort and oldest-wins wait for ever for a crashed process (3.3). Younger ones are
+// not, because a look-up costs 20 us.
 constexpr std::uint64_t kSuspectAfterNs = 10'000'000;
 }  // namespace
 
@@ -21,7 +22,8 @@ bool AccessTable::is_pending(const AccessEntry &entry) const noexcept {
 
 bool AccessTable::may_be_dead(std::uint32_t participant) const noexcept {
   const storage::Participant &owner = memory_.participant(participant);
-  const std::uint64_t age_ns = platform::coarse_ns() - owner.begin_ns.load(std::memory_order_relaxed);
+  const std::uint64_t age_ns =
+      platform::coarse_ns() - owner.begin_ns.load(std::memory_order_relaxed);
   return age_ns > kSuspectAfterNs && owner.is_gone();
 }
 
@@ -59,7 +61,8 @@ Touch AccessTable::add(PageId page, bool is_write, ConflictPolicy policy) noexce
     if (entry.owner == self_ || !is_pending(entry) || (!is_write && entry.is_write == 0)) continue;
     storage::Participant &other = memory_.participant(entry.owner);
     if (may_be_dead(entry.owner)) {
-      other.failed_instance.store(entry.instance, std::memory_order_relaxed);  // its reaper removes the rest
+      // its reaper removes the rest
+      other.failed_instance.store(entry.instance, std::memory_order_relaxed);
       continue;
     }
     const std::uint64_t age = other.age.load(std::memory_order_relaxed);
@@ -69,16 +72,19 @@ Touch AccessTable::add(PageId page, bool is_write, ConflictPolicy policy) noexce
     against_turn = against_turn || turn == entry.owner + 1;
   }
   if (conflict) {
-    // An instance that has been aborted too often, or is irrevocable, holds the turn and wins under every policy.
+    // An instance that has been aborted too often, or is irrevocable, holds the turn and wins under
+    // every policy.
     Verdict verdict = resolve(policy, self.age.load(std::memory_order_relaxed), age_min, age_max);
     if (turn == self_ + 1) verdict = Verdict::kFailOthers;
     if (against_turn) verdict = Verdict::kFailSelf;
     if (verdict == Verdict::kFailSelf) return Touch::kSelfFailed;
     for (Slot slot = meta.accesses; slot != 0; slot = memory_.access(slot).next_on_page) {
       const AccessEntry &entry = memory_.access(slot);
-      if (entry.owner == self_ || !is_pending(entry) || (!is_write && entry.is_write == 0)) continue;
+      if (entry.owner == self_ || !is_pending(entry) || (!is_write && entry.is_write == 0))
+        continue;
       // release: pairs with the acquire in the owner's validate(), which may run without the lock
-      memory_.participant(entry.owner).failed_instance.store(entry.instance, std::memory_order_release);
+      memory_.participant(entry.owner)
+          .failed_instance.store(entry.instance, std::memory_order_release);
     }
   }
   if (own != 0) {
@@ -107,7 +113,8 @@ void AccessTable::remove_all(std::uint32_t participant) noexcept {
     owner.accesses.store(next, std::memory_order_relaxed);
     entry.instance = 0;
     if (!memory_.knows(PageId{entry.page})) {
-      state.repair_again |= kRepairRest;  // still linked from its page, which is out of reach here: a rebuild frees it
+      // still linked from its page, which is out of reach here: a rebuild frees it
+      state.repair_again |= kRepairRest;
       slot = next;
       continue;
     }
@@ -126,11 +133,14 @@ void AccessTable::rebuild() noexcept {
   DomainState &state = memory_.state();
   const std::uint32_t high = memory_.participants_high();
   state.free_access = 0;
-  for (std::uint32_t i = 0; i < high; ++i) memory_.participant(i).accesses.store(0, std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < high; ++i)
+    memory_.participant(i).accesses.store(0, std::memory_order_relaxed);
   for (Slot slot = 1; slot < state.access_capacity; ++slot) {
     const PageId page{memory_.access(slot).page};
-    // No store where nothing has been stored: entries that were never used name page 0, which may have no block.
-    if (memory_.knows(page) && memory_.meta_to_read(page).accesses != 0) memory_.meta(page).accesses = 0;
+    // No store where nothing has been stored: entries that were never used name page 0, which may
+    // have no block.
+    if (memory_.knows(page) && memory_.meta_to_read(page).accesses != 0)
+      memory_.meta(page).accesses = 0;
   }
   for (Slot slot = 1; slot < state.access_capacity; ++slot) {
     AccessEntry &entry = memory_.access(slot);

@@ -1,8 +1,11 @@
 // levels/page/access_table.h -- eager detection: which PENDING instances touch which page.
-// Shape:     entries threaded twice, by page (PageMeta::accesses) and by owner (Participant::accesses).
-// Invariant: (thesis, Invariant 3) after every add(), all PENDING update instances could commit: a page has any number of PENDING
-//            readers or one PENDING writer. Entries of FAILED instances are ignored and go when the instance ends.
-// Sharing:   REQUIRES DomainState::lock. Death of the holder: rebuild() by the inheritor; of an owner: remove_all().
+// Shape:     entries threaded twice, by page (PageMeta::accesses) and by owner
+//            (Participant::accesses).
+// Invariant: (thesis, Invariant 3) after every add(), all PENDING update instances could commit: a
+//            page has any number of PENDING readers or one PENDING writer. Entries of FAILED
+//            instances are ignored and go when the instance ends.
+// Sharing:   REQUIRES DomainState::lock. Death of the holder: rebuild() by the inheritor; of an
+//            owner: remove_all().
 // Contexts:  async-signal-safe.
 // Source:    thesis, section 3.3 ("transaction page tables", "Implemented Policies").
 #pragma once
@@ -20,7 +23,8 @@ class AccessTable {
  public:
   AccessTable(DomainMemory &memory, std::uint32_t self) noexcept : memory_(memory), self_(self) {}
 
-  // Registers the access and resolves conflicts by `policy`. Others may be FAILED by it. kNoSpace: error() says why.
+  // Registers the access and resolves conflicts by `policy`. Others may be FAILED by it. kNoSpace:
+  // error() says why.
   [[nodiscard]] Touch add(PageId page, bool is_write, ConflictPolicy policy) noexcept;
   [[nodiscard]] Errc error() const noexcept { return error_; }
   void remove_all(std::uint32_t participant) noexcept;

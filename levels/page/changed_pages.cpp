@@ -27,14 +27,17 @@ std::string file_name(const std::string &folder, std::uint32_t segment) {
 
 }  // namespace
 
-Errc ChangedPages::prepare(const std::string &folder, std::uint32_t segment, const storage::SegmentRecordV1 &record,
+Errc ChangedPages::prepare(const std::string &folder, std::uint32_t segment,
+                           const storage::SegmentRecordV1 &record,
                            std::uint64_t size_bytes) noexcept {
   GrowingFile file;
   const std::uint64_t half = bits_bytes(record.max_bytes), used = bits_bytes(size_bytes);
-  if (const Errc error = file.open(file_name(folder, segment), 2 * half, 2 * half, GrowingFile::Blocks::kSparse);
+  if (const Errc error =
+          file.open(file_name(folder, segment), 2 * half, 2 * half, GrowingFile::Blocks::kSparse);
       error != Errc::kOk)
     return error;
-  if (const Errc error = platform::allocate_blocks(file.fd(), 0, used); error != Errc::kOk) return error;
+  if (const Errc error = platform::allocate_blocks(file.fd(), 0, used); error != Errc::kOk)
+    return error;
   return platform::allocate_blocks(file.fd(), half, used);
 }
 
@@ -45,7 +48,8 @@ void ChangedPages::remove_files(const std::string &folder) noexcept {
 Errc ChangedPages::open(std::uint32_t segment) noexcept try {
   if (files_[segment].base() != nullptr) return Errc::kOk;
   const std::uint64_t bytes = 2 * bits_bytes(control_.segments[segment].max_bytes);
-  return files_[segment].open(file_name(folder_, segment), bytes, bytes, GrowingFile::Blocks::kSparse);
+  return files_[segment].open(file_name(folder_, segment), bytes, bytes,
+                              GrowingFile::Blocks::kSparse);
 } catch (const std::bad_alloc &) {
   return platform::fail_for_memory("the notes of changed pages");
 }
@@ -98,7 +102,8 @@ void ChangedPages::clear_taken() noexcept {
   }
 }
 
-// Of segments that take() has been through. At others the log's writer, another thread, may be opening the file.
+// Of segments that take() has been through. At others the log's writer, another thread, may be
+// opening the file.
 std::uint64_t ChangedPages::words(std::uint32_t segment) const noexcept {
   return is_taken_[segment] ? (size_of(segment) / kPageBytes + 63) / 64 : 0;
 }

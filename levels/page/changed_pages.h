@@ -1,12 +1,15 @@
-// levels/page/changed_pages.h -- which pages the log has changed since a checkpoint wrote them: in domains with separate homes, where data
-// files are written by checkpoints only.
-// Shape:     tmh.changes.N, rebuildable, sparse: a bit per page of segment N, twice. The log's writer notes a page before its record can
-//            be durable; a checkpoint takes what is noted at the moment of its start point, writes those pages, and clears them when it
-//            is stored.
-// Invariant: a page named by a record before a point of the log is noted or taken when the log's lock is held at that point, unless a
-//            stored checkpoint has written it as of that record. What was noted and never became durable costs a write of the page.
-// Sharing:   noted: under LogState::lock. taken: filled under both locks, read and cleared under checkpoint_lock. Death leaves too many bits.
-//            A file is opened under LogState::lock by whoever needs it first; behind take() it is there.
+// levels/page/changed_pages.h -- which pages the log has changed since a checkpoint wrote them: in
+// domains with separate homes, where data files are written by checkpoints only.
+// Shape:     tmh.changes.N, rebuildable, sparse: a bit per page of segment N, twice. The log's
+//            writer notes a page before its record can be durable; a checkpoint takes what is noted
+//            at the moment of its start point, writes those pages, and clears them when it is
+//            stored.
+// Invariant: a page named by a record before a point of the log is noted or taken when the log's
+//            lock is held at that point, unless a stored checkpoint has written it as of that
+//            record. What was noted and never became durable costs a write of the page.
+// Sharing:   noted: under LogState::lock. taken: filled under both locks, read and cleared under
+//            checkpoint_lock. Death leaves too many bits. A file is opened under LogState::lock by
+//            whoever needs it first; behind take() it is there.
 // Contexts:  not in handlers.
 // Source:    DESIGN D2, D6; hierarchy/PROTOCOL.md, "Durable domains".
 #pragma once
@@ -28,16 +31,20 @@ class ChangedPages {
   ChangedPages(const std::string &folder, const storage::ControlFile &control) noexcept
       : folder_(folder), control_(control) {}
 
-  // Disk blocks for the bits of a segment of that size: the writer must not find the disk full. REQUIRES the folder lock.
+  // Disk blocks for the bits of a segment of that size: the writer must not find the disk full.
+  // REQUIRES the folder lock.
   [[nodiscard]] static Errc prepare(const std::string &folder, std::uint32_t segment,
-                                    const storage::SegmentRecordV1 &record, std::uint64_t size_bytes) noexcept;
+                                    const storage::SegmentRecordV1 &record,
+                                    std::uint64_t size_bytes) noexcept;
   static void remove_files(const std::string &folder) noexcept;
 
-  // REQUIRES LogState::lock. kIo and its kind: the file cannot be opened here. kCorrupt: no such page.
+  // REQUIRES LogState::lock. kIo and its kind: the file cannot be opened here. kCorrupt: no such
+  // page.
   [[nodiscard]] Errc note(storage::PageId page) noexcept;
   // REQUIRES both locks, or to be alone.
   [[nodiscard]] Errc take() noexcept;
-  // Bits of pages 64 * index and following, and how many such words the segment has. REQUIRES checkpoint_lock; take() before.
+  // Bits of pages 64 * index and following, and how many such words the segment has. REQUIRES
+  // checkpoint_lock; take() before.
   [[nodiscard]] std::uint64_t taken(std::uint32_t segment, std::uint64_t index) const noexcept;
   void clear_taken() noexcept;
   [[nodiscard]] std::uint64_t words(std::uint32_t segment) const noexcept;

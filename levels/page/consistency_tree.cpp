@@ -31,8 +31,10 @@ ConsistencyTree::ConsistencyTree(DomainMemory &memory, std::uint32_t self, Role 
 }
 
 Errc ConsistencyTree::reserve(std::size_t count) noexcept {
-  // acquire: pairs with LogWriter::publish(). Who writes the log reads versions without the lock; what was in free slots it had read before they
-  // were freed. That is known here by way of who freed them and the lock, but ThreadSanitizer sees nothing of that where it was another process.
+  // acquire: pairs with LogWriter::publish(). Who writes the log reads versions without the lock;
+  //          what was in free slots it had read before they
+  // were freed. That is known here by way of who freed them and the lock, but ThreadSanitizer sees
+  // nothing of that where it was another process.
   (void)memory_.durable_clock();
   DomainState &state = memory_.state();
   try {
@@ -42,9 +44,11 @@ Errc ConsistencyTree::reserve(std::size_t count) noexcept {
   }
   while (reserved_.size() < count) {
     if (state.free_version == 0) {
-      // A quarter more each time (at least 1 MiB): growing stays amortised without doubling a large store.
+      // A quarter more each time (at least 1 MiB): growing stays amortised without doubling a large
+      // store.
       const std::uint32_t from = state.version_capacity.load(std::memory_order_relaxed);
-      const auto more = static_cast<std::uint32_t>(std::max<std::size_t>({256, from / 4, count - reserved_.size()}));
+      const auto more = static_cast<std::uint32_t>(
+          std::max<std::size_t>({256, from / 4, count - reserved_.size()}));
       if (const Errc error = memory_.grow_versions(from + more); error != Errc::kOk) return error;
       state.version_capacity.store(from + more, std::memory_order_relaxed);
       for (Slot slot = from + more - 1; slot >= from; --slot) push_free(slot);
@@ -78,10 +82,12 @@ void ConsistencyTree::push_free(Slot slot) noexcept {
   state.free_version = slot;
 }
 
-// An unlinked version's slot becomes one of our reserved ones while these are few: its lines are in this core's cache, and the list of free
-// slots is everybody's. Not one at the store's end, which shrink() may cut off.
+// An unlinked version's slot becomes one of our reserved ones while these are few: its lines are in
+// this core's cache, and the list of free slots is everybody's. Not one at the store's end, which
+// shrink() may cut off.
 void ConsistencyTree::recycle(Slot slot) noexcept {
-  if (role_ != Role::kKeepsSlots || reserved_.size() >= kReservedKept || slot >= kSlotsKept) return push_free(slot);
+  if (role_ != Role::kKeepsSlots || reserved_.size() >= kReservedKept || slot >= kSlotsKept)
+    return push_free(slot);
   VersionHead &head = memory_.version(slot);
   head.owner = self_;
   head.stamp.store(kReservedStamp, std::memory_order_relaxed);
@@ -99,15 +105,18 @@ void ConsistencyTree::link(const Write &write, std::uint64_t stamp) noexcept {
   if (head.older != 0)
     memory_.version(head.older).newer = write.slot;
   else
-    memory_.state().versioned_stamp.store(stamp, std::memory_order_relaxed);  // the clock's store orders it
+    // the clock's store orders it
+    memory_.state().versioned_stamp.store(stamp, std::memory_order_relaxed);
   lists_.append(write.slot);
   meta.stamp.store(stamp, std::memory_order_relaxed);
   meta.newest.store(write.slot, std::memory_order_release);
 }
 
-void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp, std::uint64_t line) noexcept {
+void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp,
+                          std::uint64_t line) noexcept {
   DomainState &state = memory_.state();
-  const std::uint64_t incarnation = memory_.participant(self_).incarnation.load(std::memory_order_relaxed);
+  const std::uint64_t incarnation =
+      memory_.participant(self_).incarnation.load(std::memory_order_relaxed);
   const std::uint64_t time_ns = memory_.log_state() != nullptr ? platform::wall_clock_ns() : 0;
   const auto pages = static_cast<std::uint32_t>(writes.size());
   std::uint64_t at = state.log_head.load(std::memory_order_relaxed);
@@ -123,17 +132,20 @@ void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp,
     entry.line = line;
   };
   if (is_wide(writes.size())) {
-    // Too wide to list: everybody finds the ring overtaken and starts from the version list instead.
+    // Too wide to list: everybody finds the ring overtaken and starts from the version list
+    // instead.
     enter(at, writes.front(), kWideCommit);
     at += kLogEntries + 1;
   } else {
     for (const Write &write : writes) enter(at++, write, static_cast<std::uint64_t>(write.page));
   }
-  state.log_head.store(at, std::memory_order_release);  // pairs with Engine::foreign_commits_are_elsewhere()
+  // pairs with Engine::foreign_commits_are_elsewhere()
+  state.log_head.store(at, std::memory_order_release);
 }
 
 namespace {
-// Before the commit point, under the lock: who dies in between leaves the lock to somebody who repairs.
+// Before the commit point, under the lock: who dies in between leaves the lock to somebody who
+// repairs.
 void count_commit(DomainMemory &memory, std::uint32_t slot, std::uint64_t stamp) noexcept {
   if constexpr (!platform::kCounts) return;
   memory.state().counting.store(counting_word(stamp, slot), std::memory_order_relaxed);
@@ -146,7 +158,8 @@ void count_commit(DomainMemory &memory, std::uint32_t slot, std::uint64_t stamp)
 std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage::Lsn log_end,
                                        std::uint64_t line) noexcept {
   DomainState &state = memory_.state();
-  const std::uint64_t stamp = state.clock.load(std::memory_order_relaxed) + 1;  // only lock holders store it
+  // only lock holders store it
+  const std::uint64_t stamp = state.clock.load(std::memory_order_relaxed) + 1;
   for (std::size_t i = 0; i < writes.size(); ++i) {
     link(writes[i], stamp);
     if (i == 0) step(Step::kCommitFirstLinked);
@@ -158,17 +171,21 @@ std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage
     memory_.log_state()->append_lsn[stamp & 1].store(log_end, std::memory_order_relaxed);
   count_commit(memory_, self_, stamp);
   step(Step::kCommitCounted);
-  state.clock.store(stamp, std::memory_order_release);  // the commit point; pairs with begins, and see oldest_pin()
+  // the commit point; pairs with begins, and see oldest_pin()
+  state.clock.store(stamp, std::memory_order_release);
   step(Step::kCommitPoint);
-  // After the clock: whoever acquires it and reads the clock then finds every entry below it published.
-  state.log_published.store(state.log_head.load(std::memory_order_relaxed), std::memory_order_release);
+  // After the clock: whoever acquires it and reads the clock then finds every entry below it
+  // published.
+  state.log_published.store(state.log_head.load(std::memory_order_relaxed),
+                            std::memory_order_release);
   untidied_count_ += writes.size();
   unfolded_count_ += writes.size();
   step(Step::kCommitPublished);
   return stamp;
 }
 
-// The dead holder's instance has ended by its count, and never was: its reaper ends it otherwise. Twice is once.
+// The dead holder's instance has ended by its count, and never was: its reaper ends it otherwise.
+// Twice is once.
 void ConsistencyTree::take_count_back() noexcept {
   DomainState &state = memory_.state();
   const std::uint64_t counting = state.counting.load(std::memory_order_relaxed);
@@ -177,9 +194,11 @@ void ConsistencyTree::take_count_back() noexcept {
   if (counting != counting_word(next, slot) || slot >= memory_.participants_high()) return;
   storage::Participant &dead = memory_.participant(slot);
   if (!dead.is_counted_running() && !platform::is_planted(platform::Planted::kCountNotTakenBack))
-    dead.add(storage::Count::kCommits, ~0ull);          // minus one
-  std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: it counts as running until it is reaped
-  state.counting.store(0, std::memory_order_relaxed);   // before that: the next repair would take another one
+    dead.add(storage::Count::kCommits, ~0ull);  // minus one
+  // death in between: it counts as running until it is reaped
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  // before that: the next repair would take another one
+  state.counting.store(0, std::memory_order_relaxed);
 }
 
 void ConsistencyTree::announce(PageId page) noexcept {
@@ -195,19 +214,23 @@ void ConsistencyTree::announce(PageId page) noexcept {
   entry.pages = 1;
   entry.time_ns = 0;
   entry.line = 0;
-  state.log_head.store(at + 1, std::memory_order_release);  // pairs with Engine::foreign_commits_are_elsewhere()
+  // pairs with Engine::foreign_commits_are_elsewhere()
+  state.log_head.store(at + 1, std::memory_order_release);
   state.announcements.store(state.announcements.load(std::memory_order_relaxed) + 1,
                             std::memory_order_relaxed);  // the clock orders it
-  state.clock.store(stamp, std::memory_order_seq_cst);   // before the announcer's look at pins: see oldest_pin()
+  // before the announcer's look at pins: see oldest_pin()
+  state.clock.store(stamp, std::memory_order_seq_cst);
   state.log_published.store(at + 1, std::memory_order_release);  // as in publish()
 }
 
 std::uint64_t ConsistencyTree::oldest_pin() const noexcept {
-  platform::fence(std::memory_order_seq_cst);  // after the clock of every commit so far: header's head
+  // after the clock of every commit so far: header's head
+  platform::fence(std::memory_order_seq_cst);
   std::uint64_t oldest = kNoPin;
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
-    oldest = std::min(oldest, memory_.participant(i).pin.load(std::memory_order_acquire));  // pairs with its withdrawal
+    // pairs with its withdrawal
+    oldest = std::min(oldest, memory_.participant(i).pin.load(std::memory_order_acquire));
   }
   step(Step::kGapPinsRead);
   return oldest;
@@ -216,7 +239,8 @@ std::uint64_t ConsistencyTree::oldest_pin() const noexcept {
 std::uint64_t ConsistencyTree::oldest_stamp() const noexcept {
   std::uint64_t oldest = ~0ull;
   const std::uint32_t high = memory_.participants_high();
-  for (std::uint32_t owner = 0; owner < high; ++owner) oldest = std::min(oldest, lists_.oldest_stamp(owner));
+  for (std::uint32_t owner = 0; owner < high; ++owner)
+    oldest = std::min(oldest, lists_.oldest_stamp(owner));
   return oldest;
 }
 
@@ -231,7 +255,8 @@ bool ConsistencyTree::gather_pins() noexcept {
   }
   pins_.clear();
   for (std::uint32_t i = 0; i < high; ++i) {
-    const std::uint64_t pin = memory_.participant(i).pin.load(std::memory_order_acquire);  // as above
+    // as above
+    const std::uint64_t pin = memory_.participant(i).pin.load(std::memory_order_acquire);
     if (pin != kNoPin) pins_.push_back(pin);
   }
   if (memory_.state().fold_fence != 0) pins_.push_back(memory_.state().fold_fence);
@@ -251,8 +276,10 @@ void ConsistencyTree::unlink(Slot slot) noexcept {
   if (head.newer != 0)
     memory_.version(head.newer).older = head.older;
   else
-    memory_.meta(PageId{head.page})
-        .newest.store(head.older, std::memory_order_release);  // release: home's lines precede "no version"
+    memory_
+        .meta(PageId{head.page})
+        // release: home's lines precede "no version"
+        .newest.store(head.older, std::memory_order_release);
   lists_.remove(slot);
 }
 
@@ -260,22 +287,27 @@ void ConsistencyTree::fold_into(Slot newer) noexcept {
   VersionHead &head = memory_.version(newer);
   const Slot older = head.older;
   VersionHead &below = memory_.version(older);
-  // Data before mask: a reader of `newer` (under the lock, later) must not find a line claimed and missing. Doing this twice is once.
+  // Data before mask: a reader of `newer` (under the lock, later) must not find a line claimed and
+  // missing. Doing this twice is once.
   const LineMask added = below.lines & ~head.lines;
   copy_lines(memory_.version_data(newer), memory_.version_data(older), added);
-  // They belong to the older commit, whose record is durable: when the newer one's is made of this slot they must not count.
+  // They belong to the older commit, whose record is durable: when the newer one's is made of this
+  // slot they must not count.
   if (memory_.log_state() != nullptr)
-    for (LineMask lines = added; lines != 0; lines &= lines - 1) head.words[std::countr_zero(lines)] = 0;
+    for (LineMask lines = added; lines != 0; lines &= lines - 1)
+      head.words[std::countr_zero(lines)] = 0;
   step(Step::kMergeFilled);
-  // release: pairs with DurableLog::append_wide(), which has no lock and must find the words of what it sees added taken away.
+  // release: pairs with DurableLog::append_wide(), which has no lock and must find the words of
+  //          what it sees added taken away.
   std::atomic_ref(head.lines).store(head.lines | added, std::memory_order_release);
   step(Step::kMergeMasked);
   unlink(older);
   recycle(older);
 }
 
-// The version and, before it, the older ones of its page: other owners' lists hold them, and theirs may be visited later. Whoever may send a
-// version home may send what is older: it is durable before, and no pin precedes it.
+// The version and, before it, the older ones of its page: other owners' lists hold them, and theirs
+// may be visited later. Whoever may send a version home may send what is older: it is durable
+// before, and no pin precedes it.
 std::size_t ConsistencyTree::send_home(Slot slot) noexcept {
   const bool has_level_below = memory_.has_level_below();
   Slot next = slot;
@@ -299,12 +331,14 @@ std::size_t ConsistencyTree::send_home(Slot slot) noexcept {
   }
 }
 
-std::size_t ConsistencyTree::collect_from(std::uint32_t owner, std::uint64_t up_to, std::size_t limit) noexcept {
+std::size_t ConsistencyTree::collect_from(std::uint32_t owner, std::uint64_t up_to,
+                                          std::size_t limit) noexcept {
   const storage::VersionList &list = lists_.of(owner);
   std::size_t sent = 0;
   while (list.oldest != 0 && sent < limit) {
     const VersionHead &head = memory_.version(list.oldest);
-    if (head.stamp.load(std::memory_order_relaxed) > up_to || !memory_.knows(PageId{head.page})) break;
+    if (head.stamp.load(std::memory_order_relaxed) > up_to || !memory_.knows(PageId{head.page}))
+      break;
     if (sent == 0) step(Step::kGcStart);
     sent += send_home(list.oldest);
   }
@@ -343,8 +377,9 @@ void ConsistencyTree::tidy_own(std::uint64_t now_ns) noexcept {
   tidied_ns_ = now_ns;
 }
 
-// Newest first: each version takes in what lies below it in its page, and stays itself. Nothing that is not durable is folded: it is looked at
-// again, but not before as many new ones were published, so that each is looked at twice on average, however far the log is behind.
+// Newest first: each version takes in what lies below it in its page, and stays itself. Nothing
+// that is not durable is folded: it is looked at again, but not before as many new ones were
+// published, so that each is looked at twice on average, however far the log is behind.
 void ConsistencyTree::fold_new() noexcept {
   if (unfolded_count_ < undurable_count_ || !gather_pins()) return;
   const std::uint64_t durable = memory_.durable_clock();
@@ -364,7 +399,8 @@ void ConsistencyTree::fold_new() noexcept {
 // page's newest two versions, and it has gone when a third one comes.
 void ConsistencyTree::fold_below(Slot slot) noexcept {
   if (!memory_.knows(PageId{memory_.version(slot).page})) return;
-  const std::uint64_t durable = memory_.durable_clock();  // a version is what its log record will be made of
+  // a version is what its log record will be made of
+  const std::uint64_t durable = memory_.durable_clock();
   for (Slot newer = slot;;) {
     const VersionHead &head = memory_.version(newer);
     if (head.older == 0) return;
@@ -396,12 +432,14 @@ void ConsistencyTree::fold_all() noexcept {
   if (!is_linked() || !gather_pins()) return;
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t owner = 0; owner < high; ++owner) {
-    for (Slot slot = lists_.of(owner).newest; slot != 0; slot = memory_.version(slot).list_older) fold_below(slot);
+    for (Slot slot = lists_.of(owner).newest; slot != 0; slot = memory_.version(slot).list_older)
+      fold_below(slot);
   }
 }
 
 namespace {
-// A version that a snapshot at `snapshot` reads. Freed and reserved slots are none, wherever a link to them was left.
+// A version that a snapshot at `snapshot` reads. Freed and reserved slots are none, wherever a link
+// to them was left.
 bool is_visible(std::uint64_t stamp, std::uint64_t snapshot) noexcept {
   return stamp != 0 && stamp != kReservedStamp && stamp <= snapshot;
 }
@@ -415,8 +453,10 @@ bool ConsistencyTree::has_version(PageId page, std::uint64_t stamp) const noexce
   return false;
 }
 
-void ConsistencyTree::read(PageId page, std::uint64_t stamp, LineMask lines, std::byte *to) const noexcept {
-  for (Slot slot = memory_.meta_to_read(page).newest.load(std::memory_order_relaxed); slot != 0 && lines != 0;) {
+void ConsistencyTree::read(PageId page, std::uint64_t stamp, LineMask lines,
+                           std::byte *to) const noexcept {
+  for (Slot slot = memory_.meta_to_read(page).newest.load(std::memory_order_relaxed);
+       slot != 0 && lines != 0;) {
     const VersionHead &head = memory_.version(slot);
     if (is_visible(head.stamp.load(std::memory_order_relaxed), stamp)) {
       copy_lines(to, memory_.version_data(slot), lines & head.lines);
@@ -482,16 +522,19 @@ void ConsistencyTree::repair() noexcept {
     VersionHead &head = memory_.version(slot);
     const PageId page{head.page};
     const std::uint64_t stamp = head.stamp.load(std::memory_order_relaxed);
-    // A page's head points at a slot that still names the page, living or freed: mark them all, then link the living again. Never 0 in
-    // between: to a reader without the lock 0 says that home holds everything.
+    // A page's head points at a slot that still names the page, living or freed: mark them all,
+    // then link the living again. Never 0 in between: to a reader without the lock 0 says that home
+    // holds everything.
     // A slot that was never used names page 0, which may have no block.
-    if (memory_.knows(page) && memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0)
+    if (memory_.knows(page) &&
+        memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0)
       memory_.meta(page).newest.store(kRelinking, std::memory_order_relaxed);
     // Also for a slot that is freed below: a page of a segment unknown here may still point at it.
     all_known = all_known && (!memory_.exists(page) || memory_.knows(page));
     if (stamp == kReservedStamp) continue;
-    if (head.owner >= owners) head.owner = self_;                // damaged
-    if (stamp == 0 || stamp > clock || !memory_.exists(page)) {  // free, never committed, or damaged
+    if (head.owner >= owners) head.owner = self_;  // damaged
+    // free, never committed, or damaged
+    if (stamp == 0 || stamp > clock || !memory_.exists(page)) {
       push_free(slot);
       continue;
     }
@@ -515,16 +558,21 @@ void ConsistencyTree::repair() noexcept {
   for (Slot slot = 1; slot < state.version_capacity.load(std::memory_order_relaxed);
        ++slot) {  // pages without versions
     const PageId page{memory_.version(slot).page};
-    if (memory_.knows(page) && memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) == kRelinking)
+    if (memory_.knows(page) &&
+        memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) == kRelinking)
       memory_.meta(page).newest.store(0, std::memory_order_release);
   }
   std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
   for (std::uint64_t i = 0;
-       i < kLogEntries && head > 0 && memory_.log_entry(head - 1).stamp.load(std::memory_order_relaxed) > clock; ++i)
-    head -= memory_.log_entry(head - 1).page == kWideCommit && head > kLogEntries ? kLogEntries + 1 : 1;
+       i < kLogEntries && head > 0 &&
+       memory_.log_entry(head - 1).stamp.load(std::memory_order_relaxed) > clock;
+       ++i)
+    head -=
+        memory_.log_entry(head - 1).page == kWideCommit && head > kLogEntries ? kLogEntries + 1 : 1;
   state.log_head.store(head, std::memory_order_release);
   state.log_published.store(head, std::memory_order_release);
-  // A segment that this process has not opened yet: whoever takes the lock next outside a handler opens it and repairs again.
+  // A segment that this process has not opened yet: whoever takes the lock next outside a handler
+  // opens it and repairs again.
   state.repair_again = all_known ? 0 : kRepairVersions;
   state.repairs.fetch_add(1, std::memory_order_relaxed);  // the clock's next store orders it
   step(Step::kRepairDone);
@@ -534,7 +582,8 @@ void ConsistencyTree::shrink() noexcept {
   DomainState &state = memory_.state();
   const Slot capacity = state.version_capacity.load(std::memory_order_relaxed);
   Slot end = capacity;
-  while (end > kSlotsKept && memory_.version(end - 1).stamp.load(std::memory_order_relaxed) == 0) --end;
+  while (end > kSlotsKept && memory_.version(end - 1).stamp.load(std::memory_order_relaxed) == 0)
+    --end;
   if (capacity - end < kSlotsKept) return;
   // Capacity and free list first: death before the cut leaves a file that is longer than needed.
   state.version_capacity.store(end, std::memory_order_relaxed);
@@ -546,9 +595,11 @@ void ConsistencyTree::shrink() noexcept {
 }
 
 void ConsistencyTree::release_reserved_of(std::uint32_t participant) noexcept {
-  for (Slot slot = 1; slot < memory_.state().version_capacity.load(std::memory_order_relaxed); ++slot) {
+  for (Slot slot = 1; slot < memory_.state().version_capacity.load(std::memory_order_relaxed);
+       ++slot) {
     VersionHead &head = memory_.version(slot);
-    if (head.stamp.load(std::memory_order_relaxed) == kReservedStamp && head.owner == participant) push_free(slot);
+    if (head.stamp.load(std::memory_order_relaxed) == kReservedStamp && head.owner == participant)
+      push_free(slot);
   }
 }
 

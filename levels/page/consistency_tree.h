@@ -1,23 +1,33 @@
-// levels/page/consistency_tree.h -- the order of committed transactions, the snapshots that hang from it, and the versions in between.
-// Shape:     the thesis's tree is an ordered list of committed nodes, each with uncommitted children (section 3.3). Here a committed node
-//            is a clock value; its children are the participants whose pin equals it; its writeset is the versions stamped with it.
-//            A version holds the lines that its commit changed, on top of the next older version or of home. Versions that are not home
-//            hang in their page's chain and in the list of the participant slot that committed them (version_lists.h).
-// Invariant: (1) a snapshot s reads, for each line, the newest version stamped <= s that holds it, else home.
-//            (2) only committed nodes have children: a pin is a clock value that has been published.
+// levels/page/consistency_tree.h -- the order of committed transactions, the snapshots that hang
+// from it, and the versions in between.
+// Shape:     the thesis's tree is an ordered list of committed nodes, each with uncommitted
+//            children (section 3.3). Here a committed node is a clock value; its children are the
+//            participants whose pin equals it; its writeset is the versions stamped with it. A
+//            version holds the lines that its commit changed, on top of the next older version or
+//            of home. Versions that are not home hang in their page's chain and in the list of the
+//            participant slot that committed them (version_lists.h).
+// Invariant: (1) a snapshot s reads, for each line, the newest version stamped <= s that holds it,
+//            else home.
+//            (2) only committed nodes have children: a pin is a clock value that has been
+//                published.
 //            (3) eager domains: a PENDING instance could commit now (see access_table.h).
-//            (4) what was committed up to DomainState::fold_fence is home, or in versions stamped up to it: so a checkpoint can tell from
+//            (4) what was committed up to DomainState::fold_fence is home, or in versions stamped
+//                up to it: so a checkpoint can tell from
 //            stamps what is home.
-//            Home of a page changes to a version stamped t only when every pin is >= t, t is durable (durable_log.h), and every older
-//            version of the page is home.
-// Ordering:  a beginner stores its pin and then reads the clock, both seq_cst; a committer stores the clock, and a collector, by the lock
-//            later, passes a seq_cst fence and then reads pins. Either the beginner sees the newer clock and starts again, or the
-//            collector sees the pin. With release/acquire both could miss each other, and home would change under a running snapshot.
-//            The fence stands where pins are read, and not at each clock store, because most commits read none.
-// Sharing:   all functions but read_unlocked-marked ones REQUIRE DomainState::lock. Death of the holder: repair() by the inheritor.
+//            Home of a page changes to a version stamped t only when every pin is >= t, t is
+//            durable (durable_log.h), and every older version of the page is home.
+// Ordering:  a beginner stores its pin and then reads the clock, both seq_cst; a committer stores
+//            the clock, and a collector, by the lock later, passes a seq_cst fence and then reads
+//            pins. Either the beginner sees the newer clock and starts again, or the collector sees
+//            the pin. With release/acquire both could miss each other, and home would change under
+//            a running snapshot. The fence stands where pins are read, and not at each clock store,
+//            because most commits read none.
+// Sharing:   all functions but read_unlocked-marked ones REQUIRE DomainState::lock. Death of the
+//            holder: repair() by the inheritor.
 // Contexts:  async-signal-safe, except collect() and publish(), which run only at begin and end.
-// Source:    thesis, section 3.3 "Consistency Tree", "Garbage Collection"; DESIGN 6. We differ: versions are line differences, and one
-//            that no snapshot can ask for is folded into its successor at once, not when a threshold is passed.
+// Source:    thesis, section 3.3 "Consistency Tree", "Garbage Collection"; DESIGN 6. We differ:
+//            versions are line differences, and one that no snapshot can ask for is folded into its
+//            successor at once, not when a threshold is passed.
 #pragma once
 
 #include <cstdint>
@@ -36,35 +46,47 @@ struct Write {  // one page of an instance's writeset
 
 class ConsistencyTree {
  public:
-  // kKeepsSlots: for commits; slots that fall free while it works stay with it. Others give them back to the domain.
+  // kKeepsSlots: for commits; slots that fall free while it works stay with it. Others give them
+  // back to the domain.
   enum class Role : std::uint8_t { kKeepsSlots, kGivesBack };
   ConsistencyTree(DomainMemory &memory, std::uint32_t self, Role role);
 
-  // Slots that this process has reserved: nobody else touches them, so taking and giving back needs no lock.
+  // Slots that this process has reserved: nobody else touches them, so taking and giving back needs
+  // no lock.
   [[nodiscard]] std::size_t reserved() const noexcept { return reserved_.size(); }
   [[nodiscard]] Slot take() noexcept;
   void give_back(Slot slot) noexcept { reserved_.push_back(slot); }
-  // Reserves slots until there are `count`. kDiskFull, kOutOfMemory: what was reserved stays reserved.
+  // Reserves slots until there are `count`. kDiskFull, kOutOfMemory: what was reserved stays
+  // reserved.
   [[nodiscard]] Errc reserve(std::size_t count) noexcept;
   void release_reserved() noexcept;
 
-  // Commits: stamps and links the versions, appends to the commit log, publishes the clock. Returns the timestamp.
-  // log_end: durable domains, where the redo log will end with this commit (DurableLog::room()). line: with a level below, its clock, read
+  // Commits: stamps and links the versions, appends to the commit log, publishes the clock. Returns
+  //          the timestamp.
+  // log_end: durable domains, where the redo log will end with this commit (DurableLog::room()).
+  //          line: with a level below, its clock, read
   // under the lock: what is stamped later there comes later in the redo log.
-  std::uint64_t publish(const std::vector<Write> &writes, storage::Lsn log_end, std::uint64_t line) noexcept;
-  // The page goes to the level below: whoever begins an instance from now on knows (PROTOCOL.md, release-told).
+  std::uint64_t publish(const std::vector<Write> &writes, storage::Lsn log_end,
+                        std::uint64_t line) noexcept;
+  // The page goes to the level below: whoever begins an instance from now on knows (PROTOCOL.md,
+  // release-told).
   void announce(PageId page) noexcept;
   // A commit of so many pages is not listed page by page in the commit log.
   [[nodiscard]] static bool is_wide(std::size_t pages) noexcept { return pages > kLogEntries / 2; }
-  [[nodiscard]] static std::size_t entries_of(std::size_t pages) noexcept { return is_wide(pages) ? 1 : pages; }
+  [[nodiscard]] static std::size_t entries_of(std::size_t pages) noexcept {
+    return is_wide(pages) ? 1 : pages;
+  }
 
-  // Sends versions home that no pin precedes, that are durable and stamped up to `up_to`, about `limit`. Returns how many went.
+  // Sends versions home that no pin precedes, that are durable and stamped up to `up_to`, about
+  // `limit`. Returns how many went.
   std::size_t collect(std::size_t limit, std::uint64_t up_to = ~0ull) noexcept;
-  // The same for the versions committed from this process's slot; then folds those that were committed since the last call and must stay.
-  // Reads every pin, each of which its owner then has to fetch back: see is_tidying_due().
+  // The same for the versions committed from this process's slot; then folds those that were
+  // committed since the last call and must stay. Reads every pin, each of which its owner then has
+  // to fetch back: see is_tidying_due().
   void tidy_own(std::uint64_t now_ns) noexcept;
-  // Is it worth tidying again after this commit? At every commit after which the oldest is durable, as long as nobody's pin keeps our
-  // versions; where one does, every `patience` versions or 100 ms. now_ns: platform::coarse_ns(), or a little earlier.
+  // Is it worth tidying again after this commit? At every commit after which the oldest is durable,
+  // as long as nobody's pin keeps our versions; where one does, every `patience` versions or 100
+  // ms. now_ns: platform::coarse_ns(), or a little earlier.
   [[nodiscard]] bool is_tidying_due(std::uint64_t now_ns, std::size_t patience) const noexcept;
   [[nodiscard]] bool holds_own() const noexcept { return lists_.of(self_).oldest != 0; }
   // Where somebody's pin keeps our versions: looks at the next `slots` version slots, and folds
@@ -79,13 +101,17 @@ class ConsistencyTree {
   // The lines `lines` of `page` as of `stamp`; of one that belongs to the level below, anything.
   void read(PageId page, std::uint64_t stamp, LineMask lines, std::byte *to) const noexcept;
 
-  // Gives the disk space of free slots at the store's end back (a large transaction leaves hundreds of MiB).
+  // Gives the disk space of free slots at the store's end back (a large transaction leaves hundreds
+  // of MiB).
   void shrink() noexcept;
 
   // After inheriting the lock from a dead holder: rebuilds all links from the slots.
   void repair() noexcept;
-  // False: versions in segments that the last repairer did not know are not linked to their pages, so until the next repair none goes home.
-  [[nodiscard]] bool is_linked() const noexcept { return (memory_.state().repair_again & kRepairVersions) == 0; }
+  // False: versions in segments that the last repairer did not know are not linked to their pages,
+  //        so until the next repair none goes home.
+  [[nodiscard]] bool is_linked() const noexcept {
+    return (memory_.state().repair_again & kRepairVersions) == 0;
+  }
   // Frees the slots that a dead participant had reserved.
   void release_reserved_of(std::uint32_t participant) noexcept;
 
@@ -116,12 +142,14 @@ class ConsistencyTree {
   VersionLists lists_;
   std::vector<Slot> reserved_;
   std::vector<std::uint64_t> pins_;  // and the fence; sorted; filled by gather_pins()
-  std::uint64_t folded_stamp_ = 0;   // own versions up to here have been folded once, and were durable then
-  std::size_t unfolded_count_ = 0;   // versions published since fold_new()
-  std::size_t undurable_count_ = 0;  // versions that fold_new() found not durable, and so must look at again
-  std::size_t untidied_count_ = 0;   // versions published since tidy_own()
-  Slot fold_next_ = 1;               // where fold_some() goes on
-  bool blocked_ = false;             // the last tidy_own() had to leave versions to somebody's pin
+  // own versions up to here have been folded once, and were durable then
+  std::uint64_t folded_stamp_ = 0;
+  std::size_t unfolded_count_ = 0;  // versions published since fold_new()
+  // versions that fold_new() found not durable, and so must look at again
+  std::size_t undurable_count_ = 0;
+  std::size_t untidied_count_ = 0;  // versions published since tidy_own()
+  Slot fold_next_ = 1;              // where fold_some() goes on
+  bool blocked_ = false;            // the last tidy_own() had to leave versions to somebody's pin
   std::uint64_t tidied_ns_ = 0;
 };
 

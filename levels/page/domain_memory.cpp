@@ -1,4 +1,5 @@
-// levels/page/domain_memory.cpp -- opening, creating and removing the domain's files: control, segments, homes, slots.
+// levels/page/domain_memory.cpp -- opening, creating and removing the domain's files: control,
+// segments, homes, slots.
 #include "levels/page/domain_memory.h"
 
 #include <sys/stat.h>
@@ -39,7 +40,9 @@ Errc make_folder(const std::string &folder) noexcept {
 
 // The whole file, verified.
 Errc read_control(const std::string &file, std::string *bytes) noexcept {
-  if (const Errc error = platform::read_file(file, 2 * storage::kControlBytes, bytes); error != Errc::kOk) return error;
+  if (const Errc error = platform::read_file(file, 2 * storage::kControlBytes, bytes);
+      error != Errc::kOk)
+    return error;
   std::string why;
   try {
     const Errc error = storage::verify_control(bytes->data(), bytes->size(), &why);
@@ -53,7 +56,8 @@ Errc read_control(const std::string &file, std::string *bytes) noexcept {
 
 Errc DomainMemory::read_durable(const std::string &folder, bool *is_durable) noexcept {
   std::string bytes;
-  if (const Errc error = read_control(folder + "/tmh.control", &bytes); error != Errc::kOk) return error;
+  if (const Errc error = read_control(folder + "/tmh.control", &bytes); error != Errc::kOk)
+    return error;
   storage::ControlHeaderV1 header;
   std::memcpy(&header, bytes.data() + offsetof(storage::ControlFile, header), sizeof header);
   *is_durable = header.durability != 0;
@@ -67,15 +71,16 @@ Errc DomainMemory::check_owner(const std::string &folder) noexcept {
   for (const char *name : {"/tmh.control", "/tmh.lock"}) {
     const std::string file = folder + name;
     struct stat entry {};
-    if (lstat(file.c_str(), &entry) != 0 || !S_ISREG(entry.st_mode) || ::access(file.c_str(), R_OK | W_OK) == 0)
+    if (lstat(file.c_str(), &entry) != 0 || !S_ISREG(entry.st_mode) ||
+        ::access(file.c_str(), R_OK | W_OK) == 0)
       continue;
     return fail(Errc::kWrongOwner, file + " belongs to user " + std::to_string(info.st_uid));
   }
   return Errc::kOk;
 }
 
-Errc DomainMemory::open(const std::string &folder, std::uint64_t address_base, std::uint32_t durability,
-                        bool *fresh) noexcept {
+Errc DomainMemory::open(const std::string &folder, std::uint64_t address_base,
+                        std::uint32_t durability, bool *fresh) noexcept {
   folder_ = folder;
   segments_.reset(new (std::nothrow) SegmentMemory[storage::kSegmentsMax]);
   if (segments_ == nullptr) return fail(Errc::kOutOfMemory, folder);
@@ -83,9 +88,11 @@ Errc DomainMemory::open(const std::string &folder, std::uint64_t address_base, s
   if (const Errc error = platform::this_place(&place_); error != Errc::kOk) return error;
   if (const Errc error = open_control(address_base, durability); error != Errc::kOk) return error;
   if (const Errc error = open_state(fresh); error != Errc::kOk) return error;
-  // What an earlier life of the domain could not sync is in the control file all the same, and will be relied on.
+  // What an earlier life of the domain could not sync is in the control file all the same, and will
+  // be relied on.
   if (*fresh)
-    if (const Errc error = sync_control(control_, sizeof *control_); error != Errc::kOk) return error;
+    if (const Errc error = sync_control(control_, sizeof *control_); error != Errc::kOk)
+      return error;
   // The first participant decides anew, once the data files are right.
   separate_homes_ = !*fresh && is_durable() && has_level_below();
   return open_segments();
@@ -101,11 +108,14 @@ Errc DomainMemory::open_control(std::uint64_t address_base, std::uint32_t durabi
     is_new_ = true;
     const auto made = storage::new_control(geteuid(), address_base, durability);
     remove_rebuildable_files();
-    if (const Errc error = platform::replace_file(file, made.get(), sizeof *made); error != Errc::kOk) return error;
+    if (const Errc error = platform::replace_file(file, made.get(), sizeof *made);
+        error != Errc::kOk)
+      return error;
   }
   std::string bytes;
   if (const Errc error = read_control(file, &bytes); error != Errc::kOk) return error;
-  if (const Errc error = control_file_.open(file, storage::kControlBytes, storage::kControlBytes, Blocks::kAllocated);
+  if (const Errc error = control_file_.open(file, storage::kControlBytes, storage::kControlBytes,
+                                            Blocks::kAllocated);
       error != Errc::kOk)
     return error;
   control_ = reinterpret_cast<storage::ControlFile *>(control_file_.base());
@@ -124,10 +134,12 @@ Errc DomainMemory::settle_sizes() noexcept {
     if (!storage::is_used(record) || storage::promised_size(record) == record.size_bytes) continue;
     struct stat info {};
     const bool exists = stat(segment_path(record).c_str(), &info) == 0;
-    // Whoever promised may have died before it was on disk; others may be here and use the size at once.
+    // Whoever promised may have died before it was on disk; others may be here and use the size at
+    // once.
     if (const Errc error = sync_control(&record, sizeof record); error != Errc::kOk) return error;
     std::string why;
-    if (const Errc error = storage::settle_size(&record, exists ? static_cast<std::uint64_t>(info.st_size) : 0, &why);
+    if (const Errc error = storage::settle_size(
+            &record, exists ? static_cast<std::uint64_t>(info.st_size) : 0, &why);
         error != Errc::kOk)
       return fail(error, path("tmh.control") + ": " + why);
   }
@@ -150,20 +162,24 @@ Errc DomainMemory::check_in_place() const {
   const auto is_named = [this](const platform::GrowingFile &file, const char *name) {
     struct stat here {};
     struct stat there {};
-    return fstat(file.fd(), &here) == 0 && stat(path(name).c_str(), &there) == 0 && here.st_dev == there.st_dev &&
-           here.st_ino == there.st_ino;
+    return fstat(file.fd(), &here) == 0 && stat(path(name).c_str(), &there) == 0 &&
+           here.st_dev == there.st_dev && here.st_ino == there.st_ino;
   };
-  const bool is_in_place = is_named(control_file_, "tmh.control") && is_named(state_file_, "tmh.state") &&
-                           std::memcmp(state_->domain_id, control_->header.domain_id, sizeof state_->domain_id) == 0 &&
-                           state_->life == storage::life_of(control_->header);
+  const bool is_in_place =
+      is_named(control_file_, "tmh.control") && is_named(state_file_, "tmh.state") &&
+      std::memcmp(state_->domain_id, control_->header.domain_id, sizeof state_->domain_id) == 0 &&
+      state_->life == storage::life_of(control_->header);
   return is_in_place ? Errc::kOk
-                     : fail(Errc::kNotADomain, folder_ +
-                                                   " is not the folder that this process opened: its files were "
-                                                   "removed or replaced");
+                     : fail(Errc::kNotADomain,
+                            folder_ +
+                                " is not the folder that this process opened: its files were "
+                                "removed or replaced");
 }
 
-bool DomainMemory::is_of_found_life(const std::uint64_t (&domain_id)[2], std::uint64_t life) const noexcept {
-  return std::memcmp(domain_id, control_->header.domain_id, sizeof domain_id) == 0 && life == found_life_;
+bool DomainMemory::is_of_found_life(const std::uint64_t (&domain_id)[2],
+                                    std::uint64_t life) const noexcept {
+  return std::memcmp(domain_id, control_->header.domain_id, sizeof domain_id) == 0 &&
+         life == found_life_;
 }
 
 Errc DomainMemory::promise_size(std::uint32_t number, std::uint64_t size_bytes) noexcept {
@@ -176,9 +192,13 @@ Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept tr
   if (!is_durable()) return Errc::kOk;
   const std::string file = path("tmh.control");
   const auto earlier =
-      log_state_ != nullptr ? static_cast<Errc>(log_state_->control_error.load(std::memory_order_acquire)) : Errc::kOk;
-  if (earlier != Errc::kOk) return fail(earlier, file + ": an earlier sync failed; all have to close the domain");
-  const auto offset = static_cast<std::uint64_t>(static_cast<const std::byte *>(from) - control_file_.base());
+      log_state_ != nullptr
+          ? static_cast<Errc>(log_state_->control_error.load(std::memory_order_acquire))
+          : Errc::kOk;
+  if (earlier != Errc::kOk)
+    return fail(earlier, file + ": an earlier sync failed; all have to close the domain");
+  const auto offset =
+      static_cast<std::uint64_t>(static_cast<const std::byte *>(from) - control_file_.base());
   platform::home_written(file, offset, from, bytes);
   make_control_dirty();
   platform::DiskFile control;
@@ -192,8 +212,9 @@ Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept tr
   return platform::fail_for_memory("the name of tmh.control");
 }
 
-// Pages that could not be written are clean ever after, and syncing them succeeds. So each sync writes all of the file: what failed in an earlier
-// life of the domain, or in a process that died before it could say so. A page's last word is reserved: nobody reads it plainly.
+// Pages that could not be written are clean ever after, and syncing them succeeds. So each sync
+// writes all of the file: what failed in an earlier life of the domain, or in a process that died
+// before it could say so. A page's last word is reserved: nobody reads it plainly.
 void DomainMemory::make_control_dirty() noexcept {
   for (std::uint64_t page = 0; page < storage::kControlBytes; page += kPageBytes) {
     std::byte *const last = control_file_.base() + page + kPageBytes - sizeof(std::uint64_t);
@@ -204,7 +225,8 @@ void DomainMemory::make_control_dirty() noexcept {
 }
 
 // By any of its names: through links, too, the kernel knows one file.
-std::uint32_t DomainMemory::file_of(std::uint32_t segment, const storage::SegmentRecordV1 &record) const noexcept {
+std::uint32_t DomainMemory::file_of(std::uint32_t segment,
+                                    const storage::SegmentRecordV1 &record) const noexcept {
   struct stat mine {};
   const bool exists = segment > 0 && stat(segment_path(record).c_str(), &mine) == 0;
   for (std::uint32_t i = 0; i < segment; ++i) {
@@ -232,18 +254,21 @@ Errc DomainMemory::sync_data(storage::Home *home, std::uint32_t file) noexcept {
 Errc DomainMemory::make_sizes_durable() noexcept {
   std::array<std::uint64_t, storage::kSegmentsMax> now{};  // before the sync
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
-    if (storage::is_used(control_->segments[i])) now[i] = segment_size(i).load(std::memory_order_acquire);
+    if (storage::is_used(control_->segments[i]))
+      now[i] = segment_size(i).load(std::memory_order_acquire);
   }
   if (const Errc error = sync_control(control_, sizeof *control_); error != Errc::kOk) return error;
   // relaxed: another thread's older look may win, which costs a sync more
-  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) durable_bytes_[i].store(now[i], std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i)
+    durable_bytes_[i].store(now[i], std::memory_order_relaxed);
   return Errc::kOk;
 }
 
 Errc DomainMemory::fail_behind_end(PageId page) const noexcept {
   const char *const name = control_->segments[storage::segment_number(page)].name;
-  return fail(Errc::kNotMapped, std::string(name) + ": stored to byte " + std::to_string(storage::page_offset(page)) +
-                                    " or behind it, where its file goes on and the segment has ended");
+  return fail(Errc::kNotMapped,
+              std::string(name) + ": stored to byte " + std::to_string(storage::page_offset(page)) +
+                  " or behind it, where its file goes on and the segment has ended");
 }
 
 void DomainMemory::tell_home_written(PageId page, LineMask lines) const noexcept {
@@ -252,8 +277,8 @@ void DomainMemory::tell_home_written(PageId page, LineMask lines) const noexcept
   const std::string file = segment_path(record);
   for (; lines != 0; lines &= lines - 1) {
     const auto in_page = static_cast<std::uint64_t>(std::countr_zero(lines)) * kLineBytes;
-    platform::home_written(file, record.offset_bytes + storage::page_offset(page) + in_page, home(page) + in_page,
-                           kLineBytes);
+    platform::home_written(file, record.offset_bytes + storage::page_offset(page) + in_page,
+                           home(page) + in_page, kLineBytes);
   }
 }
 
@@ -268,7 +293,8 @@ bool DomainMemory::holder_alive(void *context, platform::LockTag holder) noexcep
   };
   if (!names_holder()) return false;
   const bool is_alive = record.is_alive();
-  platform::fence(std::memory_order_acquire);  // pid and start time were read before the incarnation is read again
+  // pid and start time were read before the incarnation is read again
+  platform::fence(std::memory_order_acquire);
   return is_alive && names_holder();
 }
 
@@ -280,11 +306,13 @@ Errc DomainMemory::open_segments() noexcept {
     SegmentMemory &memory = segments_[i];
     if (!storage::is_used(record) || memory.is_open.load(std::memory_order_relaxed)) continue;
     const std::uint64_t size = segment_size(i).load(std::memory_order_acquire);
-    if (const Errc error = memory.home.open(segment_path(record), record.offset_bytes, size, record.max_bytes, false);
+    if (const Errc error = memory.home.open(segment_path(record), record.offset_bytes, size,
+                                            record.max_bytes, false);
         error != Errc::kOk)
       return error;
     const std::uint64_t meta_bytes = record.max_bytes / kPageBytes * sizeof(PageMeta);
-    if (const Errc error = memory.meta_file.open(meta_path(i), meta_bytes, meta_bytes, Blocks::kSparse);
+    if (const Errc error =
+            memory.meta_file.open(meta_path(i), meta_bytes, meta_bytes, Blocks::kSparse);
         error != Errc::kOk)
       return error;
     memory.meta = reinterpret_cast<PageMeta *>(memory.meta_file.base());
@@ -307,25 +335,29 @@ Errc DomainMemory::separate_homes() noexcept {
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     if (!segments_[i].is_open.load(std::memory_order_relaxed)) continue;
     if (const Errc error = open_separate(i); error != Errc::kOk) return error;
-    if (const Errc error = prepare_changes(i, segment_size(i).load(std::memory_order_relaxed)); error != Errc::kOk)
+    if (const Errc error = prepare_changes(i, segment_size(i).load(std::memory_order_relaxed));
+        error != Errc::kOk)
       return error;
   }
   return Errc::kOk;
 }
 
 Errc DomainMemory::prepare_changes(std::uint32_t number, std::uint64_t size_bytes) const noexcept {
-  return separate_homes_ ? ChangedPages::prepare(folder_, number, control_->segments[number], size_bytes) : Errc::kOk;
+  return separate_homes_
+             ? ChangedPages::prepare(folder_, number, control_->segments[number], size_bytes)
+             : Errc::kOk;
 }
 
 std::string DomainMemory::segment_path(const storage::SegmentRecordV1 &record) const {
   return record.name[0] == '/' ? std::string(record.name) : path(record.name);
 }
 
-Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecordV1 &record) noexcept {
+Errc DomainMemory::add_segment(std::uint32_t number,
+                               const storage::SegmentRecordV1 &record) noexcept {
   {
     storage::Home made;  // creates or extends the file before the record that promises it
-    if (const Errc error =
-            made.open(segment_path(record), record.offset_bytes, record.size_bytes, record.max_bytes, true);
+    if (const Errc error = made.open(segment_path(record), record.offset_bytes, record.size_bytes,
+                                     record.max_bytes, true);
         error != Errc::kOk)
       return error;
     if (is_durable()) {
@@ -333,9 +365,12 @@ Errc DomainMemory::add_segment(std::uint32_t number, const storage::SegmentRecor
       if (file == number && log_state_ != nullptr) log_state_->data_syncs.forget(file);
       if (const Errc error = sync_data(&made, file); error != Errc::kOk) return error;
       std::string file_made;  // in another folder, if a symbolic link leads there
-      if (const Errc error = platform::follow_links(segment_path(record), &file_made); error != Errc::kOk) return error;
+      if (const Errc error = platform::follow_links(segment_path(record), &file_made);
+          error != Errc::kOk)
+        return error;
       for (const std::string &named : {segment_path(record), file_made})
-        if (const Errc error = platform::sync_folder(folder_of(named)); error != Errc::kOk) return error;
+        if (const Errc error = platform::sync_folder(folder_of(named)); error != Errc::kOk)
+          return error;
     }
     // Before anybody sees the segment: others open it without the folder lock.
     if (separate_homes_) {
@@ -362,7 +397,8 @@ Errc DomainMemory::tell_of_segment(std::uint32_t number) noexcept {
   const storage::SegmentRecordV1 &record = control_->segments[number];
   if (const Errc error = sync_control(&record, sizeof record); error != Errc::kOk) return error;
   // release: pairs with segment_generation()
-  std::atomic_ref<std::uint32_t>(control_->header.segment_generation).fetch_add(1, std::memory_order_release);
+  std::atomic_ref<std::uint32_t>(control_->header.segment_generation)
+      .fetch_add(1, std::memory_order_release);
   return Errc::kOk;
 }
 
@@ -370,14 +406,16 @@ Errc DomainMemory::attach_slot(const std::string &name, std::uint32_t *slot) noe
   for (std::uint32_t i = 0; i < storage::kParticipantsMax; ++i) {
     storage::Participant &record = participants_[i];
     // Before the first look: see loads_take_blocks().
-    if (const Errc room = participants_file_.reserve(i * sizeof record, sizeof record); room != Errc::kOk)
+    if (const Errc room = participants_file_.reserve(i * sizeof record, sizeof record);
+        room != Errc::kOk)
       return fail(room, path("tmh.participants"));
     if (record.state.load(std::memory_order_acquire) != 0) continue;
     platform::ProcessId self;
     if (!platform::this_process(&self)) return fail_errno(Errc::kIo, "/proc/self/stat");
     record.incarnation.store(state_->incarnation_next.fetch_add(1, std::memory_order_relaxed),
                              std::memory_order_relaxed);
-    platform::fence(std::memory_order_release);  // pairs with the fence in is_gone(): incarnation before pid
+    // pairs with the fence in is_gone(): incarnation before pid
+    platform::fence(std::memory_order_release);
     record.pid = self.pid;
     record.start_time = self.start_time;
     record.stack_start = self.stack_start;
@@ -417,7 +455,8 @@ std::uint64_t DomainMemory::versions_live() const noexcept {
 
 bool DomainMemory::anyone_alive() const noexcept {
   for (std::uint32_t i = 0; i < participants_high(); ++i) {
-    if (participants_[i].state.load(std::memory_order_acquire) != 0 && participants_[i].is_alive()) return true;
+    if (participants_[i].state.load(std::memory_order_acquire) != 0 && participants_[i].is_alive())
+      return true;
   }
   return false;
 }
@@ -440,12 +479,14 @@ std::string DomainMemory::who_has_it_open() const {
 
 Errc DomainMemory::allocate_blocks(PageId first, std::uint64_t page_count) noexcept {
   SegmentMemory &memory = segments_[storage::segment_number(first)];
-  if (const Errc error = memory.home.allocate_blocks(storage::page_offset(first), page_count * kPageBytes);
+  if (const Errc error =
+          memory.home.allocate_blocks(storage::page_offset(first), page_count * kPageBytes);
       error != Errc::kOk)
     return error;
   // Metadata is 1/64 of home. Home's blocks never straddle two of its.
-  return memory.meta_file.reserve(static_cast<std::uint64_t>(storage::page_index(first)) * sizeof(PageMeta),
-                                  page_count * sizeof(PageMeta));
+  return memory.meta_file.reserve(
+      static_cast<std::uint64_t>(storage::page_index(first)) * sizeof(PageMeta),
+      page_count * sizeof(PageMeta));
 }
 
 Errc DomainMemory::reserve_links() const noexcept {

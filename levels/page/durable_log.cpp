@@ -26,18 +26,23 @@ using storage::Lsn;
 using storage::RecordHeaderV1;
 
 namespace {
-// Unlogged versions that may pile up in buffered mode before a commit writes the log itself: 64 MiB of slots.
+// Unlogged versions that may pile up in buffered mode before a commit writes the log itself: 64 MiB
+// of slots.
 constexpr std::uint64_t kBacklogPages = 16384;
-// Where there is a core for it, a follower sleeps until shortly before the write is expected to end, and spins
-// from there: being woken from a futex takes 30 to 60 us, and the next group would leave without it; spinning all the time makes
-// the write itself slower (of a virtual disk here: 145 us instead of 115). Of more followers than cores the others sleep until they are woken.
+// Where there is a core for it, a follower sleeps until shortly before the write is expected to
+// end, and spins
+// from there: being woken from a futex takes 30 to 60 us, and the next group would leave without
+// it; spinning all the time makes the write itself slower (of a virtual disk here: 145 us instead
+// of 115). Of more followers than cores the others sleep until they are woken.
 constexpr std::uint64_t kAwakeAheadNs =
     50'000;  // a time-out ends 22 us late here (90th percentile 30), and writes vary
 constexpr std::uint64_t kNapNsMin = 10'000;
-constexpr std::uint64_t kFollowSpinNs = 60'000;  // beyond the expected end: as long as being woken would take
+// beyond the expected end: as long as being woken would take
+constexpr std::uint64_t kFollowSpinNs = 60'000;
 // A dead writer is found after one such wait; DESIGN 8 allows a second.
 constexpr long kDeathCheckNs = 20'000'000;
-// Who waits where writes are quicker has been woken by the end of the last write, or never slept: so long it may take to say so.
+// Who waits where writes are quicker has been woken by the end of the last write, or never slept:
+// so long it may take to say so.
 constexpr std::uint64_t kClaimNs = 10'000;
 // A participant counts as active when a commit of its became durable in one of so many last writes.
 constexpr std::uint64_t kActiveFlushes = 4;
@@ -61,7 +66,8 @@ DurableLog::DurableLog(DomainMemory &memory, std::uint32_t slot, platform::LockT
       changed_(memory.folder(), memory.control()),
       buffer_(storage::kRecordBytesMax),
       record_(buffer_.data(), buffer_.size()) {
-  writer_.attach(memory.folder(), memory.control().header.domain_id, memory.log_state(), memory.log_tails());
+  writer_.attach(memory.folder(), memory.control().header.domain_id, memory.log_state(),
+                 memory.log_tails());
 }
 
 Errc DurableLog::plan_reserve(std::size_t writes) noexcept try {
@@ -87,11 +93,12 @@ DurableLog::Room DurableLog::room(std::size_t writes, Lsn *end) const noexcept {
   const DomainState &domain = memory_.state();
   if (s.error.load(std::memory_order_relaxed) != 0) return Room::kFailed;
   if (beyond_durable_) return Room::kSegment;
-  // The ring entries of what is not written yet must stay. A commit too wide for the ring leaves it full at once. acquire: those before it have been
-  // read by who wrote them to the log.
-  const std::uint64_t backlog =
-      domain.log_head.load(std::memory_order_relaxed) - s.durable_position.load(std::memory_order_acquire);
-  if (backlog > kBacklogPages || (backlog != 0 && backlog + writes > kLogEntries)) return Room::kFlush;
+  // The ring entries of what is not written yet must stay. A commit too wide for the ring leaves it
+  // full at once. acquire: those before it have been read by who wrote them to the log.
+  const std::uint64_t backlog = domain.log_head.load(std::memory_order_relaxed) -
+                                s.durable_position.load(std::memory_order_acquire);
+  if (backlog > kBacklogPages || (backlog != 0 && backlog + writes > kLogEntries))
+    return Room::kFlush;
   const std::uint64_t clock = domain.clock.load(std::memory_order_relaxed);
   if (lower_ != nullptr) {
     if (!reserve(plan_.total_bytes(), end)) return Room::kFile;
@@ -102,12 +109,15 @@ DurableLog::Room DurableLog::room(std::size_t writes, Lsn *end) const noexcept {
   return *end <= s.ready_lsn.load(std::memory_order_acquire) ? Room::kYes : Room::kFile;
 }
 
-// With a level below, commits reserve bytes, and where they will lie is only bounded: each file's end may stay empty by a record.
+// With a level below, commits reserve bytes, and where they will lie is only bounded: each file's
+// end may stay empty by a record.
 bool DurableLog::reserve(std::uint64_t bytes, Lsn *end) const noexcept {
   LogState &s = state();
   do {
-    // acquire: the writer moves durable_lsn before it takes bytes out, so that both together are never too small
-    const std::uint64_t pending = s.pending_bytes.fetch_add(bytes, std::memory_order_acq_rel) + bytes;
+    // acquire: the writer moves durable_lsn before it takes bytes out, so that both together are
+    //          never too small
+    const std::uint64_t pending =
+        s.pending_bytes.fetch_add(bytes, std::memory_order_acq_rel) + bytes;
     const std::uint64_t files = pending / (s.file_bytes / 2) + 1;
     *end = s.durable_lsn.load(std::memory_order_acquire) + pending +
            files * (storage::kRecordBytesMax + storage::kLogBlockBytes + sizeof(RecordHeaderV1));
@@ -117,7 +127,8 @@ bool DurableLog::reserve(std::uint64_t bytes, Lsn *end) const noexcept {
   return false;
 }
 
-// What is published and not in the log has its version slots, or its place in a ring below. Twice: what is durable may not be taken out yet.
+// What is published and not in the log has its version slots, or its place in a ring below. Twice:
+// what is durable may not be taken out yet.
 std::uint64_t DurableLog::pending_bytes_max() const noexcept {
   const std::uint32_t capacity = memory_.state().version_capacity.load(std::memory_order_relaxed);
   const std::uint64_t slots = std::min<std::uint64_t>(capacity, kVersionsMax);
@@ -125,25 +136,31 @@ std::uint64_t DurableLog::pending_bytes_max() const noexcept {
               (lower_ == nullptr ? 0 : lower_->reserved_bytes_max()));
 }
 
-// Bytes of shared memory are not believed, and each death may leave some behind: without this, log files would be made until the disk is full. What
-// it is mended to is still too much by far, but never too little. True: look again.
+// Bytes of shared memory are not believed, and each death may leave some behind: without this, log
+// files would be made until the disk is full. What it is mended to is still too much by far, but
+// never too little. True: look again.
 bool DurableLog::mend_pending_bytes() const noexcept {
   std::atomic<std::uint64_t> &pending = state().pending_bytes;
   const std::uint64_t most = pending_bytes_max();
   std::uint64_t found = pending.load(std::memory_order_relaxed);
   while (found > 2 * most) {  // not at once again
-    if (pending.compare_exchange_weak(found, most, std::memory_order_release, std::memory_order_relaxed)) return true;
+    if (pending.compare_exchange_weak(found, most, std::memory_order_release,
+                                      std::memory_order_relaxed))
+      return true;
   }
   return false;
 }
 
-// The same for what says where the log ends. Five times: what is reserved, and as much again where each file's end stays empty.
+// The same for what says where the log ends. Five times: what is reserved, and as much again where
+// each file's end stays empty.
 Errc DurableLog::check_end(Lsn end) const noexcept {
   const LogState &s = state();
-  const Lsn from = std::min(s.durable_lsn.load(std::memory_order_acquire), s.ready_lsn.load(std::memory_order_acquire));
+  const Lsn from = std::min(s.durable_lsn.load(std::memory_order_acquire),
+                            s.ready_lsn.load(std::memory_order_acquire));
   if (end <= from || end - from <= 5 * pending_bytes_max() + 4 * s.file_bytes) return Errc::kOk;
-  return fail(Errc::kCorrupt, memory_.folder() + "/tmh.log.state: a commit would end at LSN " + std::to_string(end) +
-                                  ", and the log ends at " + std::to_string(from));
+  return fail(Errc::kCorrupt, memory_.folder() + "/tmh.log.state: a commit would end at LSN " +
+                                  std::to_string(end) + ", and the log ends at " +
+                                  std::to_string(from));
 }
 
 Errc DurableLog::reserve_lower(std::uint64_t bytes) noexcept {
@@ -159,8 +176,10 @@ Errc DurableLog::reserve_lower(std::uint64_t bytes) noexcept {
 Lsn DurableLog::planned_end() const noexcept {
   const LogState &s = state();
   if (lower_ != nullptr)
-    return s.durable_lsn.load(std::memory_order_relaxed) + s.pending_bytes.load(std::memory_order_relaxed);
-  return std::max(s.append_lsn[0].load(std::memory_order_relaxed), s.append_lsn[1].load(std::memory_order_relaxed));
+    return s.durable_lsn.load(std::memory_order_relaxed) +
+           s.pending_bytes.load(std::memory_order_relaxed);
+  return std::max(s.append_lsn[0].load(std::memory_order_relaxed),
+                  s.append_lsn[1].load(std::memory_order_relaxed));
 }
 
 Errc DurableLog::make_room(Room room, Lsn end) noexcept {
@@ -183,20 +202,24 @@ void DurableLog::lock_files() noexcept {
 Errc DurableLog::make_file() noexcept try {
   LogState &s = state();
   if (const Errc error = memory_.check_in_place(); error != Errc::kOk) return error;
-  const std::uint64_t index = storage::file_of(s.ready_lsn.load(std::memory_order_relaxed), s.file_bytes);
+  const std::uint64_t index =
+      storage::file_of(s.ready_lsn.load(std::memory_order_relaxed), s.file_bytes);
   const auto &id = memory_.control().header.domain_id;
   const storage::LogIdentity log{{id[0], id[1]}, s.file_bytes};
   std::vector<std::uint64_t> present;
-  if (const Errc error = storage::list_log_files(memory_.folder(), &present); error != Errc::kOk) return error;
+  if (const Errc error = storage::list_log_files(memory_.folder(), &present); error != Errc::kOk)
+    return error;
   const bool is_there = std::find(present.begin(), present.end(), index) != present.end();
   Errc error = Errc::kOk;
   if (is_there)  // made before the last recovery, or by one that died before it said so
     error = storage::verify_log_file(storage::log_file_path(memory_.folder(), index), log, index);
   if (is_there &&
-      (error == Errc::kOk || index <= storage::file_of(s.durable_lsn.load(std::memory_order_relaxed), s.file_bytes))) {
+      (error == Errc::kOk ||
+       index <= storage::file_of(s.durable_lsn.load(std::memory_order_relaxed), s.file_bytes))) {
     error = platform::sync_folder(
         memory_.folder());  // whoever made it may have died, or failed, before its name was durable
-  } else if (!is_there && !present.empty() && present.front() < s.reusable_below.load(std::memory_order_acquire)) {
+  } else if (!is_there && !present.empty() &&
+             present.front() < s.reusable_below.load(std::memory_order_acquire)) {
     error = storage::recycle_log_file(memory_.folder(), log, present.front(), index);
   } else {
     error = storage::create_log_file(memory_.folder(), log, index);
@@ -228,24 +251,28 @@ Errc DurableLog::make_files_up_to(Lsn end) noexcept {
 }
 
 void DurableLog::lock() noexcept {
-  // Inheriting needs no repair: the dead writer's point is the last that counts, and its records are encoded again.
+  // Inheriting needs no repair: the dead writer's point is the last that counts, and its records
+  // are encoded again.
   (void)state().lock.lock(tag_, DomainMemory::holder_alive, &memory_);
 }
 
 void DurableLog::unlock() noexcept {
   LogState &s = state();
   s.lock.unlock();
-  // seq_cst with follow(): either the follower finds the event changed, or we find it among the sleepers.
+  // seq_cst with follow(): either the follower finds the event changed, or we find it among the
+  // sleepers.
   s.event.fetch_add(1, std::memory_order_seq_cst);
   if (s.sleepers.load(std::memory_order_seq_cst) != 0) platform::futex_wake(s.event);
 }
 
 Errc DurableLog::wait(std::uint64_t stamp, std::uint64_t line) noexcept {
-  if (is_durable(stamp, line) && self().waits_for.load(std::memory_order_relaxed) == 0) return Errc::kOk;
+  if (is_durable(stamp, line) && self().waits_for.load(std::memory_order_relaxed) == 0)
+    return Errc::kOk;
   announce(stamp);
   const Errc result = flush(stamp, line);
   self().waits_for.store(0, std::memory_order_relaxed);
-  self().last_flush.store(state().flushes.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  self().last_flush.store(state().flushes.load(std::memory_order_relaxed),
+                          std::memory_order_relaxed);
   return result;
 }
 
@@ -265,7 +292,8 @@ Errc DurableLog::wait_lower(std::uint64_t line) noexcept {
 Errc DurableLog::check_writable() const noexcept {
   const std::uint32_t failed = state().error.load(std::memory_order_acquire);
   if (failed == 0) return Errc::kOk;
-  return fail(Errc::kLogFailed, std::string("an earlier write failed: ") + message(static_cast<Errc>(failed)));
+  return fail(Errc::kLogFailed,
+              std::string("an earlier write failed: ") + message(static_cast<Errc>(failed)));
 }
 
 Errc DurableLog::flush_all() noexcept {
@@ -297,7 +325,8 @@ Errc DurableLog::flush(std::uint64_t stamp, std::uint64_t line) noexcept {
 // The writing is this thread's, and so is the lock.
 bool DurableLog::take_over() noexcept {
   const bool yields = is_crowded();
-  if (!handover_.claim(yields) || !storage::LogHandover::spin_until([this] { return try_lock(); }, yields))
+  if (!handover_.claim(yields) ||
+      !storage::LogHandover::spin_until([this] { return try_lock(); }, yields))
     return false;
   handover_.taken();
   return true;
@@ -337,12 +366,14 @@ DurableLog::Crowd DurableLog::crowd() const noexcept {
       ++crowd.awake;
       crowd.has_quicker = crowd.has_quicker || handover_.is_quicker(its_cpu, cpu);
     }
-    if (waits || flushes - other.last_flush.load(std::memory_order_relaxed) < kActiveFlushes) ++crowd.active;
+    if (waits || flushes - other.last_flush.load(std::memory_order_relaxed) < kActiveFlushes)
+      ++crowd.active;
   }
   return crowd;
 }
 
-// LIBTP's three thresholds (section 4.2), and a bound in time. Meanwhile whoever runs where writes are quicker may take over.
+// LIBTP's three thresholds (section 4.2), and a bound in time. Meanwhile whoever runs where writes
+// are quicker may take over.
 DurableLog::Led DurableLog::await_company() noexcept {
   if (group_.wait_us == 0) return Led::kDone;
   const std::uint64_t deadline = platform::monotonic_ns() + std::uint64_t{group_.wait_us} * 1000;
@@ -352,8 +383,9 @@ DurableLog::Led DurableLog::await_company() noexcept {
     const Crowd present = crowd();
     if (present.active < group_.active_min) break;
     const std::uint64_t now = platform::monotonic_ns();
-    const bool is_complete = present.waiting * 100 >= present.active * group_.waiting_percent ||
-                             planned_end() - state().durable_lsn.load(std::memory_order_relaxed) >= group_.bytes;
+    const bool is_complete =
+        present.waiting * 100 >= present.active * group_.waiting_percent ||
+        planned_end() - state().durable_lsn.load(std::memory_order_relaxed) >= group_.bytes;
     if (is_complete && completed == 0) completed = now;
     const std::uint64_t until = !is_complete          ? deadline
                                 : present.has_quicker ? std::min(completed + kClaimNs, deadline)
@@ -364,7 +396,8 @@ DurableLog::Led DurableLog::await_company() noexcept {
       is_offered = true;
     }
     if (is_offered && handover_.is_claimed()) break;
-    if (!is_complete && present.active > cores_) sched_yield();  // those we wait for may need this core
+    // those we wait for may need this core
+    if (!is_complete && present.active > cores_) sched_yield();
     for (int i = 0; i < 10; ++i) _mm_pause();
   }
   if (!is_offered || handover_.withdraw()) return Led::kDone;
@@ -372,7 +405,8 @@ DurableLog::Led DurableLog::await_company() noexcept {
   return Led::kGivenAway;
 }
 
-// Is there a core for this follower to spin on? In a crowd of processes the first ones may; which of a process's threads are awake nobody knows.
+// Is there a core for this follower to spin on? In a crowd of processes the first ones may; which
+// of a process's threads are awake nobody knows.
 bool DurableLog::may_spin(const Crowd &present) const noexcept {
   if (present.has_cores(cores_)) return true;
   return present.awake <= cores_ && self().line_waiters.load(std::memory_order_relaxed) <= 1;
@@ -382,10 +416,13 @@ bool DurableLog::may_spin(const Crowd &present) const noexcept {
 void DurableLog::spin_to_end(std::uint32_t event, bool yields) noexcept {
   LogState &s = state();
   const platform::PreciseTimers precise;
-  const std::uint64_t now = platform::monotonic_ns(), typical = s.write_ns.load(std::memory_order_relaxed);
+  const std::uint64_t now = platform::monotonic_ns(),
+                      typical = s.write_ns.load(std::memory_order_relaxed);
   std::uint64_t expected = s.write_began_ns.load(std::memory_order_relaxed) + typical;
-  if (expected < now || expected > now + typical) expected = now + typical;  // the writer has not begun yet
-  if (now + kNapNsMin + kAwakeAheadNs < expected) (void)sleep(event, static_cast<long>(expected - kAwakeAheadNs - now));
+  // the writer has not begun yet
+  if (expected < now || expected > now + typical) expected = now + typical;
+  if (now + kNapNsMin + kAwakeAheadNs < expected)
+    (void)sleep(event, static_cast<long>(expected - kAwakeAheadNs - now));
   const std::uint64_t deadline = std::max(now, expected) + kFollowSpinNs;
   while (s.event.load(std::memory_order_acquire) == event && platform::monotonic_ns() < deadline) {
     if (yields) sched_yield();
@@ -412,8 +449,8 @@ bool DurableLog::sleep(std::uint32_t event, long timeout_ns) noexcept {
   LogState &s = state();
   s.sleepers.fetch_add(1, std::memory_order_seq_cst);
   step(Step::kGapLogFollow);
-  const bool timed_out =
-      s.event.load(std::memory_order_seq_cst) == event && platform::futex_wait(s.event, event, timeout_ns);
+  const bool timed_out = s.event.load(std::memory_order_seq_cst) == event &&
+                         platform::futex_wait(s.event, event, timeout_ns);
   s.sleepers.fetch_sub(1, std::memory_order_relaxed);
   return timed_out;
 }

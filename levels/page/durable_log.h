@@ -1,22 +1,34 @@
-// levels/page/durable_log.h -- durable commits: turns the commit log ring into redo records, in groups, for every participant.
-// Shape:     a commit publishes itself in memory first (ConsistencyTree::publish); its differences stay in version slots that cannot
-//            change, fold or go home before they are durable. Whoever needs durability and finds nobody writing becomes the writer: it
-//            encodes all that is published, in commit order, writes it once and tells the others (group commit). So no record
-//            is ever half written by a process that died: the next writer encodes it from the same slots.
-// Invariant: (1) durable_clock = t: the records of all commits up to t are on disk. (2) A version goes home only when its stamp is
-//            <= durable_clock (DESIGN D2). (3) A strict commit t is acknowledged only when durable_clock >= t (D1).
-//            Early release is safe: whoever reads commit t has a snapshot >= t, its own commit is stamped later, records are durable in
-//            the order of stamps, and a strict instance that only read waits for its snapshot: nobody is acknowledged before what it read.
-//            With a level below (lower_log.h), durable_line says the same of its clock. Records are in one order, that of (its clock,
-//            level below first): of two commits that depend on each other the later one has the higher place.
-//            (4) Space first: a commit is published only when log files for its records exist and the ring has room, so that a full
+// levels/page/durable_log.h -- durable commits: turns the commit log ring into redo records, in
+// groups, for every participant.
+// Shape:     a commit publishes itself in memory first (ConsistencyTree::publish); its differences
+//            stay in version slots that cannot change, fold or go home before they are durable.
+//            Whoever needs durability and finds nobody writing becomes the writer: it encodes all
+//            that is published, in commit order, writes it once and tells the others (group
+//            commit). So no record is ever half written by a process that died: the next writer
+//            encodes it from the same slots.
+// Invariant: (1) durable_clock = t: the records of all commits up to t are on disk. (2) A version
+//            goes home only when its stamp is <= durable_clock (DESIGN D2). (3) A strict commit t
+//            is acknowledged only when durable_clock >= t (D1). Early release is safe: whoever
+//            reads commit t has a snapshot >= t, its own commit is stamped later, records are
+//            durable in the order of stamps, and a strict instance that only read waits for its
+//            snapshot: nobody is acknowledged before what it read. With a level below
+//                      (lower_log.h), durable_line says the same of its clock. Records are in one
+//                      order, that of (its clock,
+//            level below first): of two commits that depend on each other the later one has the
+//            higher place.
+//            (4) Space first: a commit is published only when log files for its records exist and
+//                the ring has room, so that a full
 //            disk is an error before the commit point, never after.
-// Errors:    kDiskFull and kPermission of making a log file: the commit aborts, later ones may succeed. An error of writing the log is kept in
-//            LogState::error: what was published and not acknowledged may or may not survive; the domain takes no more commits until
-//            all have closed it and recovery has read the log. But not a process's being out of descriptors: others write for it.
-// Sharing:   one object per participant, used by its instance's thread, its housekeeper and whoever waits for a commit of it; LogState::lock is the writer's.
+// Errors:    kDiskFull and kPermission of making a log file: the commit aborts, later ones may
+//            succeed. An error of writing the log is kept in LogState::error: what was published
+//            and not acknowledged may or may not survive; the domain takes no more commits until
+//            all have closed it and recovery has read the log. But not a process's being out of
+//            descriptors: others write for it.
+// Sharing:   one object per participant, used by its instance's thread, its housekeeper and whoever
+//            waits for a commit of it; LogState::lock is the writer's.
 // Contexts:  not in handlers.
-// Source:    DESIGN D1, D2, D5; LIBTP, sections 3.1.1 and 4.2 (group commit); thesis, section 3.2 (its log of whole pages).
+// Source:    DESIGN D1, D2, D5; LIBTP, sections 3.1.1 and 4.2 (group commit); thesis, section 3.2
+//            (its log of whole pages).
 #pragma once
 
 #include <cstdint>
@@ -36,14 +48,17 @@ namespace tmh::page {
 class DurableLog {
  public:
   // The domain's log state is mapped (DomainMemory::open_log_state()).
-  DurableLog(DomainMemory &memory, std::uint32_t slot, platform::LockTag tag, const GroupCommit &group) noexcept;
-  // Domains with a level below: before the first commit. Null: its records are not asked for any more.
+  DurableLog(DomainMemory &memory, std::uint32_t slot, platform::LockTag tag,
+             const GroupCommit &group) noexcept;
+  // Domains with a level below: before the first commit. Null: its records are not asked for any
+  // more.
   void use_lower(LowerLog *lower) noexcept { lower_ = lower; }
   // As LogWriter's.
   void time_writes(storage::LatencySite *times) noexcept { writer_.time_writes(times); }
 
-  // Counts what a commit of `writes` will need, word masks included (VersionHead::words of their slots are filled in here).
-  // REQUIRES: slots filled; clean(i) is the page as it was before, for writes[i].
+  // Counts what a commit of `writes` will need, word masks included (VersionHead::words of their
+  // slots are filled in here). REQUIRES: slots filled; clean(i) is the page as it was before, for
+  // writes[i].
   void plan_begin() noexcept {
     plan_.clear();
     beyond_durable_ = false;
@@ -53,7 +68,8 @@ class DurableLog {
   void plan_write(const Write &write, const std::byte *now, const std::byte *clean);
 
   enum class Room : std::uint8_t { kYes, kFlush, kFile, kSegment, kFailed };
-  // REQUIRES the domain lock: may the planned commit be published now? *end: where the log will end. kYes reserves the room.
+  // REQUIRES the domain lock: may the planned commit be published now? *end: where the log will
+  // end. kYes reserves the room.
   [[nodiscard]] Room room(std::size_t writes, storage::Lsn *end) const noexcept;
   // The planned commit aborts after kYes. REQUIRES the domain lock.
   void give_room_back() noexcept {
@@ -62,18 +78,24 @@ class DurableLog {
   // Without the domain lock: does what room() asks for.
   [[nodiscard]] Errc make_room(Room room, storage::Lsn end) noexcept;
 
-  // Room for the records of a commit of the level below, which any thread may commit: waits for log files. kLogFailed, kDiskFull.
+  // Room for the records of a commit of the level below, which any thread may commit: waits for log
+  // files. kLogFailed, kDiskFull.
   [[nodiscard]] Errc reserve_lower(std::uint64_t bytes) noexcept;
-  void give_back(std::uint64_t bytes) noexcept { state().pending_bytes.fetch_sub(bytes, std::memory_order_release); }
-  // What the log has of the level below is forgotten there: whoever wrote it may be between telling and that, or have died there.
+  void give_back(std::uint64_t bytes) noexcept {
+    state().pending_bytes.fetch_sub(bytes, std::memory_order_release);
+  }
+  // What the log has of the level below is forgotten there: whoever wrote it may be between telling
+  // and that, or have died there.
   void free_lower() noexcept;
 
-  // The calling thread has published a commit and will wait() for it: from here on the group need not be held up for it.
+  // The calling thread has published a commit and will wait() for it: from here on the group need
+  // not be held up for it.
   void announce(std::uint64_t stamp) noexcept {
     self().waits_on_cpu.store(storage::LogHandover::this_cpu(), std::memory_order_relaxed);
     self().waits_for.store(stamp, std::memory_order_release);
   }
-  // Returns when every commit up to `stamp`, and of the level below up to `line`, is durable. kLogFailed or the error of the write.
+  // Returns when every commit up to `stamp`, and of the level below up to `line`, is durable.
+  // kLogFailed or the error of the write.
   [[nodiscard]] Errc wait(std::uint64_t stamp, std::uint64_t line = 0) noexcept;
   // The same for callers that are not to be waited for by group commits: the housekeeper.
   [[nodiscard]] Errc flush(std::uint64_t stamp, std::uint64_t line = 0) noexcept;
@@ -90,10 +112,13 @@ class DurableLog {
   [[nodiscard]] std::uint64_t durable_line() const noexcept {
     return state().durable_line.load(std::memory_order_acquire);
   }
-  [[nodiscard]] std::uint64_t line_clock() const noexcept { return lower_ == nullptr ? 0 : lower_->clock(); }
+  [[nodiscard]] std::uint64_t line_clock() const noexcept {
+    return lower_ == nullptr ? 0 : lower_->clock();
+  }
   [[nodiscard]] LowerLog *lower() const noexcept { return lower_; }
   [[nodiscard]] ChangedPages &changed() noexcept { return changed_; }
-  // Makes log files until every byte before `end` has one, whose name is durable. kCorrupt: nobody can need one that far.
+  // Makes log files until every byte before `end` has one, whose name is durable. kCorrupt: nobody
+  // can need one that far.
   [[nodiscard]] Errc make_files_up_to(storage::Lsn end) noexcept;
   // The same for the next `files_ahead` * file_bytes.
   [[nodiscard]] Errc prepare_files(std::uint64_t files_ahead) noexcept;
@@ -121,7 +146,8 @@ class DurableLog {
   [[nodiscard]] Errc timed_write() noexcept;
   std::uint64_t acquire_published() const noexcept;
   [[nodiscard]] Errc plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) noexcept;
-  [[nodiscard]] bool has_upper(const storage::FlushPoint &at, const storage::LogCut &cut) const noexcept;
+  [[nodiscard]] bool has_upper(const storage::FlushPoint &at,
+                               const storage::LogCut &cut) const noexcept;
   [[nodiscard]] Errc append_next(const storage::LogCut &cut, storage::FlushPoint *at) noexcept;
   [[nodiscard]] Errc finish_batch(const storage::FlushPoint &at) noexcept;
   [[nodiscard]] Errc append_commit(storage::FlushPoint *at) noexcept;
@@ -153,11 +179,14 @@ class DurableLog {
   [[nodiscard]] bool sleep(std::uint32_t event, long timeout_ns) noexcept;
   struct Crowd {
     std::uint32_t active = 0, waiting = 0;
-    std::uint32_t awake = 0;         // of those who wait, the one who asks included
-    std::uint32_t line_threads = 0;  // that wait at the level below; those of a dead participant until it is reaped
-    bool has_quicker = false;        // one of those who wait is awake, where writes are quicker
+    std::uint32_t awake = 0;  // of those who wait, the one who asks included
+    // that wait at the level below; those of a dead participant until it is reaped
+    std::uint32_t line_threads = 0;
+    bool has_quicker = false;  // one of those who wait is awake, where writes are quicker
     // Those who wait spin: a process with threads at the level below counts once among the active.
-    [[nodiscard]] bool has_cores(unsigned cores) const noexcept { return active <= cores && line_threads <= cores; }
+    [[nodiscard]] bool has_cores(unsigned cores) const noexcept {
+      return active <= cores && line_threads <= cores;
+    }
   };
   [[nodiscard]] Crowd crowd() const noexcept;
   [[nodiscard]] bool is_crowded() const noexcept { return crowd().active > cores_; }
@@ -170,8 +199,9 @@ class DurableLog {
   const GroupCommit group_;
   const unsigned cores_;
   storage::LogHandover handover_;
-  storage::RecordPlan plan_;     // of the instance's thread
-  bool beyond_durable_ = false;  // the plan has pages that a power cut could take out of their segment
+  storage::RecordPlan plan_;  // of the instance's thread
+  // the plan has pages that a power cut could take out of their segment
+  bool beyond_durable_ = false;
   LowerLog *lower_ = nullptr;
   storage::LogWriter writer_;  // under LogState::lock, as what follows
   ChangedPages changed_;

@@ -1,4 +1,5 @@
-// levels/page/durable_log_write.cpp -- what the writer of the redo log does: which commits, in which order, as which records.
+// levels/page/durable_log_write.cpp -- what the writer of the redo log does: which commits, in
+// which order, as which records.
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -20,13 +21,15 @@ using storage::RecordHeaderV1;
 using storage::RecordKind;
 
 namespace {
-// A batch is published in pieces of this size, so that the first of a long queue are acknowledged early.
+// A batch is published in pieces of this size, so that the first of a long queue are acknowledged
+// early.
 constexpr std::uint64_t kBatchBytes = 4u << 20;
 }  // namespace
 
 Errc DurableLog::fail_log(Errc error) noexcept {
   const std::string detail = platform::failure_detail();
-  // This process's own trouble: what it did not write others will. As the code of an end kOutOfMemory would say that the instance has aborted.
+  // This process's own trouble: what it did not write others will. As the code of an end
+  // kOutOfMemory would say that the instance has aborted.
   if (error == Errc::kOutOfMemory) {
     static_cast<void>(platform::fail_for_memory("no memory to write the redo log"));
     return Errc::kIo;
@@ -36,7 +39,8 @@ Errc DurableLog::fail_log(Errc error) noexcept {
   return fail(error, detail);
 }
 
-// What a dead writer had begun has a cut of its own; what was published after that needs another one.
+// What a dead writer had begun has a cut of its own; what was published after that needs another
+// one.
 Errc DurableLog::write_alone() noexcept {
   const std::uint64_t cuts = state().cuts;
   if (const Errc error = write_published(); error != Errc::kOk) return error;
@@ -83,18 +87,21 @@ Errc DurableLog::write_published() noexcept {
   return error == Errc::kOk ? error : fail_log(error);
 }
 
-// What was done under the domain lock before a commit was published comes before what the caller does with its slots. For whoever acquires the clock
-// that is so anyway: that of another process by way of that one, of which ThreadSanitizer knows nothing. The lock is on the clock's line.
+// What was done under the domain lock before a commit was published comes before what the caller
+// does with its slots. For whoever acquires the clock that is so anyway: that of another process by
+// way of that one, of which ThreadSanitizer knows nothing. The lock is on the clock's line.
 std::uint64_t DurableLog::acquire_published() const noexcept {
   const DomainState &s = memory_.state();
-  const std::uint64_t clock = s.clock.load(std::memory_order_acquire);  // entries and slots of these commits are there
+  // entries and slots of these commits are there
+  const std::uint64_t clock = s.clock.load(std::memory_order_acquire);
   s.lock.acquire_only();
   return clock;
 }
 
-// What is to be written now. With a level below: everything stamped up to the clock below as it is now, and what of our own was published
-// before the look at our clock that follows. What the former depends on of the latter is there: it was published before a page went below,
-// hence before the stamp. What is left of a dead writer's cut comes first: the same set makes the same bytes.
+// What is to be written now. With a level below: everything stamped up to the clock below as it is
+// now, and what of our own was published before the look at our clock that follows. What the former
+// depends on of the latter is there: it was published before a page went below, hence before the
+// stamp. What is left of a dead writer's cut comes first: the same set makes the same bytes.
 Errc DurableLog::plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) noexcept {
   lower_commits_.clear();
   next_lower_ = 0;
@@ -110,22 +117,26 @@ Errc DurableLog::plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) n
     lower_->settle(cut->line);
     cut->clock = acquire_published();
     s.cut[(s.cuts + 1) & 1] = *cut;
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: the cut before still counts, and is done
+    // death in between: the cut before still counts, and is done
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     ++s.cuts;
   }
   step(Step::kLogCut);
   return lower_->gather(at.line, cut->line, &lower_commits_);
 }
 
-// Is the next commit of this level in the cut? Those that follow the cut's line on the clock below come later.
-bool DurableLog::has_upper(const storage::FlushPoint &at, const storage::LogCut &cut) const noexcept {
-  return at.clock < cut.clock && (lower_ == nullptr || memory_.log_entry(at.position).line <= cut.line);
+// Is the next commit of this level in the cut? Those that follow the cut's line on the clock below
+// come later.
+bool DurableLog::has_upper(const storage::FlushPoint &at,
+                           const storage::LogCut &cut) const noexcept {
+  return at.clock < cut.clock &&
+         (lower_ == nullptr || memory_.log_entry(at.position).line <= cut.line);
 }
 
 Errc DurableLog::append_next(const storage::LogCut &cut, storage::FlushPoint *at) noexcept {
-  const bool is_lower =
-      next_lower_ < lower_commits_.size() &&
-      (!has_upper(*at, cut) || lower_commits_[next_lower_].stamp <= memory_.log_entry(at->position).line);
+  const bool is_lower = next_lower_ < lower_commits_.size() &&
+                        (!has_upper(*at, cut) ||
+                         lower_commits_[next_lower_].stamp <= memory_.log_entry(at->position).line);
   return is_lower ? append_lower(lower_commits_[next_lower_++], at) : append_commit(at);
 }
 
@@ -171,7 +182,9 @@ Errc DurableLog::append_commit(storage::FlushPoint *at) noexcept {
   } else {
     for (std::uint32_t i = 0; i < first.pages; ++i) {
       const CommitLogEntry &entry = memory_.log_entry(at->position + i);
-      if (const Errc error = append_page(entry.slot, PageId{entry.page}, entry.lines); error != Errc::kOk) return error;
+      if (const Errc error = append_page(entry.slot, PageId{entry.page}, entry.lines);
+          error != Errc::kOk)
+        return error;
     }
     at->position += first.pages;
   }
@@ -181,7 +194,8 @@ Errc DurableLog::append_commit(storage::FlushPoint *at) noexcept {
   return error;
 }
 
-// A commit of the level below has made its differences itself; they are cut into records as everybody's.
+// A commit of the level below has made its differences itself; they are cut into records as
+// everybody's.
 Errc DurableLog::append_lower(const LowerCommit &commit, storage::FlushPoint *at) noexcept {
   at->line = commit.stamp;
   begin_record(at->stamp(), commit.time_ns);
@@ -191,16 +205,20 @@ Errc DurableLog::append_lower(const LowerCommit &commit, storage::FlushPoint *at
     std::byte data[kPageBytes];
     std::uint8_t words[storage::kLinesPerPage] = {};
     storage::unpack_delta(delta, words, data);
-    if (const Errc error = append_difference(delta.page, delta.lines, words, data); error != Errc::kOk) return error;
+    if (const Errc error = append_difference(delta.page, delta.lines, words, data);
+        error != Errc::kOk)
+      return error;
   }
-  if (cursor.is_malformed()) return fail(Errc::kCorrupt, "tmh.contexts holds a damaged redo record");
+  if (cursor.is_malformed())
+    return fail(Errc::kCorrupt, "tmh.contexts holds a damaged redo record");
   const Errc error = finish_record(RecordKind::kCommit);
   ++batch_commits_;
   batch_bytes_ += commit.reserved_bytes;
   return error;
 }
 
-// The ring does not list its pages: they are found by their stamp. Sorted by page, as plan() had them.
+// The ring does not list its pages: they are found by their stamp. Sorted by page, as plan() had
+// them.
 Errc DurableLog::append_wide(const CommitLogEntry &first) noexcept try {
   const std::uint64_t stamp = first.stamp.load(std::memory_order_relaxed);
   std::vector<std::pair<std::uint64_t, Slot>> versions;
@@ -211,11 +229,13 @@ Errc DurableLog::append_wide(const CommitLogEntry &first) noexcept try {
     const VersionHead &head = memory_.version(slot);
     if (head.stamp.load(std::memory_order_acquire) == stamp) versions.emplace_back(head.page, slot);
   }
-  if (versions.size() != first.pages) return fail(Errc::kCorrupt, "versions of a wide commit are missing");
+  if (versions.size() != first.pages)
+    return fail(Errc::kCorrupt, "versions of a wide commit are missing");
   std::sort(versions.begin(), versions.end());
   for (const auto &[page, slot] : versions) {
     // acquire: pairs with ConsistencyTree::fold_into()
-    const LineMask lines = std::atomic_ref(memory_.version(slot).lines).load(std::memory_order_acquire);
+    const LineMask lines =
+        std::atomic_ref(memory_.version(slot).lines).load(std::memory_order_acquire);
     if (const Errc error = append_page(slot, PageId{page}, lines); error != Errc::kOk) return error;
   }
   return Errc::kOk;
@@ -238,7 +258,9 @@ Errc DurableLog::append_difference(PageId page, LineMask lines, const std::uint8
   }
   if (record_.add(page, lines, words, data)) return Errc::kOk;
   if (const Errc error = finish_record(RecordKind::kPart); error != Errc::kOk) return error;
-  return record_.add(page, lines, words, data) ? Errc::kOk : fail(Errc::kCorrupt, "a page outgrows a log record");
+  return record_.add(page, lines, words, data)
+             ? Errc::kOk
+             : fail(Errc::kCorrupt, "a page outgrows a log record");
 }
 
 Errc DurableLog::finish_record(RecordKind kind) noexcept {
@@ -257,7 +279,8 @@ Errc DurableLog::finish_record(RecordKind kind) noexcept {
 Errc DurableLog::write_open(const storage::OpenPayloadV1 &open) noexcept {
   const storage::FlushPoint at = point();
   writer_.start();
-  if (const Errc error = writer_.append_open(at.stamp(), platform::wall_clock_ns(), open); error != Errc::kOk)
+  if (const Errc error = writer_.append_open(at.stamp(), platform::wall_clock_ns(), open);
+      error != Errc::kOk)
     return error;
   if (const Errc error = writer_.write(); error != Errc::kOk) return error;
   writer_.publish(at, 0, 0);

@@ -1,4 +1,5 @@
-// levels/page/engine.cpp -- an engine's life: choosing the tracking, mapping views, the domain lock, the dead, the turn.
+// levels/page/engine.cpp -- an engine's life: choosing the tracking, mapping views, the domain
+// lock, the dead, the turn.
 #include "levels/page/engine.h"
 
 #include <sys/mman.h>
@@ -24,10 +25,12 @@ using storage::kNoPin;
 constinit thread_local EngineThread engine_thread __attribute__((tls_model("initial-exec")));
 
 namespace {
-// Looking after the dead costs 20 us per suspect: often enough for DESIGN 8's second, seldom enough to be free.
+// Looking after the dead costs 20 us per suspect: often enough for DESIGN 8's second, seldom enough
+// to be free.
 constexpr std::uint64_t kReapPeriodNs = 100'000'000;
 constexpr std::uint64_t kSuspectAfterNs = 50'000'000;
-// A turn holder commits within a few instances; 10 waits of 20 ms bound what a stopped one can cost others.
+// A turn holder commits within a few instances; 10 waits of 20 ms bound what a stopped one can cost
+// others.
 constexpr long kTurnWaitNs = 20'000'000;
 constexpr int kTurnWaitsMax = 10;
 }  // namespace
@@ -36,7 +39,8 @@ Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
     : memory_(memory),
       slot_(slot),
       own_(memory.participant(slot)),
-      lock_tag_(platform::lock_tag(slot, memory.participant(slot).incarnation.load(std::memory_order_relaxed))),
+      lock_tag_(platform::lock_tag(
+          slot, memory.participant(slot).incarnation.load(std::memory_order_relaxed))),
       detection_(detection),
       key_(memory.view_key()),
       tree_(memory, slot, ConsistencyTree::Role::kKeepsSlots),
@@ -54,7 +58,8 @@ Engine::~Engine() {
 }
 
 Errc Engine::start(Tracking wanted, bool alone) noexcept {
-  for (PageList *list : {&kept_, &private_, &fresh_, &blocks_, &undone_, &standing_in_, &resident_}) {
+  for (PageList *list :
+       {&kept_, &private_, &fresh_, &blocks_, &undone_, &standing_in_, &resident_}) {
     if (const Errc error = list->reserve(); error != Errc::kOk) return error;
   }
   if (const Errc error = twins_.reserve(); error != Errc::kOk) return error;
@@ -70,7 +75,8 @@ Errc Engine::start(Tracking wanted, bool alone) noexcept {
       if (i == slot_) continue;
       other.accesses.store(0, std::memory_order_relaxed);
       other.pin.store(kNoPin, std::memory_order_relaxed);
-      if (other.state.load(std::memory_order_relaxed) > 1) other.state.store(0, std::memory_order_relaxed);
+      if (other.state.load(std::memory_order_relaxed) > 1)
+        other.state.store(0, std::memory_order_relaxed);
     }
     tree_.repair();
     accesses_.rebuild();
@@ -90,27 +96,31 @@ Errc Engine::choose_tracking(Tracking wanted) noexcept {
   if (eager()) {
     if (wanted != Tracking::kAuto && wanted != Tracking::kSignal)
       return fail(Errc::kBadTracking,
-                  std::string(to_string(wanted)).append(" finds touches too late for eager detection; use signal"));
-    tracking_ = {Tracking::kSignal, "eager detection must run code at every first touch, so each raises SIGSEGV"};
+                  std::string(to_string(wanted))
+                      .append(" finds touches too late for eager detection; use signal"));
+    tracking_ = {Tracking::kSignal,
+                 "eager detection must run code at every first touch, so each raises SIGSEGV"};
     (void)page_map_.open();
     return Errc::kOk;
   }
   if (wanted == Tracking::kSignal || wanted == Tracking::kSignalHot) {
     tracking_ = {wanted, "asked for"};
-    (void)page_map_.open();  // without it (a process that is not dumpable) pages of blocks are compared one by one
+    // without it (a process that is not dumpable) pages of blocks are compared one by one
+    (void)page_map_.open();
     return Errc::kOk;
   }
   const Errc permitted = open_kernel_tracking();
   if (permitted == Errc::kOk) {
     tracking_ = {wanted == Tracking::kAuto ? Tracking::kKernelHot : wanted,
-                 wanted == Tracking::kAuto
-                     ? "kernel lists first touches (perf page faults, userfaultfd WP_ASYNC, guards): the cheapest way"
-                     : "asked for"};
+                 wanted == Tracking::kAuto ? "kernel lists first touches (perf page faults, "
+                                             "userfaultfd WP_ASYNC, guards): the cheapest way"
+                                           : "asked for"};
     return Errc::kOk;
   }
   if (wanted != Tracking::kAuto) return permitted;
   (void)page_map_.open();
-  tracking_ = {Tracking::kSignalHot, "kernel tracking does not work here: " + platform::failure_detail()};
+  tracking_ = {Tracking::kSignalHot,
+               "kernel tracking does not work here: " + platform::failure_detail()};
   return Errc::kOk;
 }
 
@@ -121,17 +131,20 @@ Errc Engine::open_ring() noexcept try {
   return platform::fail_for_memory("the list of a thread's page faults");
 }
 
-// A thread's faults may not be listed any more: the process has dropped its privileges since the open, or entered a sandbox. Where `auto` has chosen,
-// every touch raises SIGSEGV from here on, in all threads. REQUIRES: no instance is running.
+// A thread's faults may not be listed any more: the process has dropped its privileges since the
+// open, or entered a sandbox. Where `auto` has chosen, every touch raises SIGSEGV from here on, in
+// all threads. REQUIRES: no instance is running.
 Errc Engine::give_up_kernel_tracking() noexcept {
   if (kind_ != Tracking::kKernelHot || !chose_freely_) return Errc::kTrackingUnavailable;
   std::string reason = "kernel tracking does not work here any more: " + platform::failure_detail();
   vacate();
-  for (const std::uint32_t segment : mapped_) views_[segment].pages_memory.forget_from(0);  // guards are not listed
+  // guards are not listed
+  for (const std::uint32_t segment : mapped_) views_[segment].pages_memory.forget_from(0);
   kind_ = Tracking::kSignalHot;
   if (const Errc error = remap(); error != Errc::kOk) {
-    platform::write_sentence("tmh: a segment cannot be mapped again, for want of areas or memory; the first of them at",
-                             reinterpret_cast<std::uintptr_t>(views_[mapped_.front()].base));
+    platform::write_sentence(
+        "tmh: a segment cannot be mapped again, for want of areas or memory; the first of them at",
+        reinterpret_cast<std::uintptr_t>(views_[mapped_.front()].base));
     std::abort();
   }
   later_tracking_ = {kind_, std::move(reason)};
@@ -146,14 +159,15 @@ Errc Engine::open_kernel_tracking() noexcept {
   return try_guards();
 }
 
-// Kernel versions and configurations say less than a trial: one page read must be listed alone, and guards must hold on a file view.
+// Kernel versions and configurations say less than a trial: one page read must be listed alone, and
+// guards must hold on a file view.
 Errc Engine::try_guards() noexcept {
   constexpr std::size_t kTrialPages = 16;  // one fault-around window
   platform::FileDescriptor file(memfd_create("tmh-trial", MFD_CLOEXEC));
   if (!file || ftruncate(file.get(), kTrialPages * kPageBytes) != 0)
     return platform::fail_errno(Errc::kTrackingUnavailable, "memfd_create of a trial's pages");
-  void *shared =
-      mmap(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.get(), 0);
+  void *shared = mmap(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_POPULATE, file.get(), 0);
   void *view = platform::map_when_touched(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE,
                                           MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
   Errc result = Errc::kOk;
@@ -163,22 +177,27 @@ Errc Engine::try_guards() noexcept {
     result = fault_around_.switch_off(view, kTrialPages * kPageBytes);
   if (result == Errc::kOk) {
     (void)thread_ring().drain([](std::uintptr_t) {});
-    (void)std::atomic_ref<std::uint64_t>(*static_cast<std::uint64_t *>(view)).load(std::memory_order_relaxed);
+    (void)std::atomic_ref<std::uint64_t>(*static_cast<std::uint64_t *>(view))
+        .load(std::memory_order_relaxed);
     std::size_t listed = 0;
     const auto base = reinterpret_cast<std::uintptr_t>(view);
-    (void)thread_ring().drain(
-        [&](std::uintptr_t address) { listed += address - base < kTrialPages * kPageBytes ? 1 : 0; });
+    (void)thread_ring().drain([&](std::uintptr_t address) {
+      listed += address - base < kTrialPages * kPageBytes ? 1 : 0;
+    });
     platform::PageKind kinds[kTrialPages];
     std::size_t present = 0;
     if (page_map_.read(base, kTrialPages, kinds))
       for (const auto kind : kinds) present += kind != platform::PageKind::kAbsent ? 1 : 0;
     const auto ignore = [](void *, const platform::PageMap::Run &) {};
     if (listed != 1 || present != 1)
-      result = fail(Errc::kTrackingUnavailable, "a trial read of one page was not listed exactly once and alone");
+      result = fail(Errc::kTrackingUnavailable,
+                    "a trial read of one page was not listed exactly once and alone");
     else if (!page_map_.scan(base, kTrialPages * kPageBytes, ignore, nullptr))
       result = fail(Errc::kTrackingUnavailable, "PAGEMAP_SCAN (Linux 6.7) is missing");
-    else if (!platform::guard_install(view, kPageBytes) || !platform::guard_remove(view, kPageBytes))
-      result = fail(Errc::kTrackingUnavailable, "MADV_GUARD_INSTALL on file views (Linux 6.15) is missing");
+    else if (!platform::guard_install(view, kPageBytes) ||
+             !platform::guard_remove(view, kPageBytes))
+      result = fail(Errc::kTrackingUnavailable,
+                    "MADV_GUARD_INSTALL on file views (Linux 6.15) is missing");
   }
   if (shared != MAP_FAILED) munmap(shared, kTrialPages * kPageBytes);
   if (view != MAP_FAILED) munmap(view, kTrialPages * kPageBytes);
@@ -196,25 +215,29 @@ Errc Engine::map(std::uint32_t segment, Placement placement, std::byte **out) no
     return platform::fail_for_memory("the name of a view");
   }
   view.bytes = record.max_bytes;
-  if (const Errc error = view.pages_memory.reserve(record.max_bytes / kPageBytes * sizeof(LocalPage));
+  if (const Errc error =
+          view.pages_memory.reserve(record.max_bytes / kPageBytes * sizeof(LocalPage));
       error != Errc::kOk)
     return error;
   view.pages = reinterpret_cast<LocalPage *>(view.pages_memory.base());
   if (lower_ != nullptr)
-    if (const Errc error = view.open_blocks.reserve(record.max_bytes / kPageBytes / 512 + 1); error != Errc::kOk)
+    if (const Errc error = view.open_blocks.reserve(record.max_bytes / kPageBytes / 512 + 1);
+        error != Errc::kOk)
       return error;
   std::byte *base = nullptr;
   const std::uintptr_t address = placement == Placement::kCommon ? record.address : 0;
   // For open_block(), that it may open all but what others will make of the view.
-  const std::uint64_t tail_at =
-      !silent() && lower_ != nullptr ? memory_.segment_size(segment).load(std::memory_order_acquire) : record.max_bytes;
-  if (const Errc error = memory_.segment(segment).home.map_view(address, silent() && lower_ == nullptr, &base, tail_at);
+  const std::uint64_t tail_at = !silent() && lower_ != nullptr
+                                    ? memory_.segment_size(segment).load(std::memory_order_acquire)
+                                    : record.max_bytes;
+  if (const Errc error = memory_.segment(segment).home.map_view(
+          address, silent() && lower_ == nullptr, &base, tail_at);
       error != Errc::kOk)
     return error;
   Errc error = silent() ? fault_around_.switch_off(base, view.bytes) : Errc::kOk;
   if (error == Errc::kOk)
-    error = platform::publish_fault_range(reinterpret_cast<std::uintptr_t>(base), view.bytes, on_fault, &view,
-                                          view.name.c_str());
+    error = platform::publish_fault_range(reinterpret_cast<std::uintptr_t>(base), view.bytes,
+                                          on_fault, &view, view.name.c_str());
   if (error != Errc::kOk) {
     munmap(base, view.bytes);
     view.pages_memory.release();
@@ -251,9 +274,12 @@ Errc Engine::unmap(std::uint32_t segment) noexcept {
 Errc Engine::remap() noexcept {
   for (const std::uint32_t segment : mapped_) {
     const View &view = views_[segment];
-    if (const Errc error = memory_.segment(segment).home.map_view_again(view.base); error != Errc::kOk) return error;
+    if (const Errc error = memory_.segment(segment).home.map_view_again(view.base);
+        error != Errc::kOk)
+      return error;
     if (!silent()) continue;
-    if (const Errc error = fault_around_.switch_off(view.base, view.bytes); error != Errc::kOk) return error;
+    if (const Errc error = fault_around_.switch_off(view.base, view.bytes); error != Errc::kOk)
+      return error;
   }
   return Errc::kOk;
 }
@@ -265,12 +291,13 @@ bool Engine::slot_alive(void *context, std::uint32_t slot) noexcept {
 
 void Engine::lock(LockContext context) noexcept {
   DomainState &state = memory_.state();
-  const bool inherited =
-      state.lock.lock(lock_tag_, DomainMemory::holder_alive, &memory_) == platform::Locked::kInherited;
+  const bool inherited = state.lock.lock(lock_tag_, DomainMemory::holder_alive, &memory_) ==
+                         platform::Locked::kInherited;
   // A dead holder may have moved it and woken nobody.
   clock_locked_ = inherited ? ~0ull : state.clock.load(std::memory_order_relaxed);
   if (!inherited && state.repair_again == 0) return;
-  // In a handler no file can be opened: what is unknown here stays unlinked, and repair_again stays set for the next holder.
+  // In a handler no file can be opened: what is unknown here stays unlinked, and repair_again stays
+  // set for the next holder.
   if (context == LockContext::kNormal) (void)memory_.open_segments();
   tree_.repair();
   accesses_.rebuild();
@@ -291,7 +318,8 @@ void Engine::reap(std::uint32_t slot) noexcept {
   accesses_.remove_all(slot);
   if (lower_ != nullptr) lower_->reap(slot);
   std::uint32_t turn = state.turn.load(std::memory_order_relaxed);
-  if (turn != 0 && holder_of(turn) == slot && state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed))
+  if (turn != 0 && holder_of(turn) == slot &&
+      state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed))
     platform::futex_wake(state.turn);
   dead.instance.store(0, std::memory_order_relaxed);
   dead.pin.store(kNoPin, std::memory_order_release);
@@ -310,14 +338,16 @@ void Engine::finish_reaping(std::uint32_t wanted) noexcept {
   if (state.reaping == 0 || slot == wanted || slot >= memory_.participants_high()) return;
   const storage::Participant &dead = memory_.participant(slot);
   // Its slot may be free by now, or another's.
-  if (dead.incarnation.load(std::memory_order_relaxed) == state.reaping && dead.is_gone()) reap(slot);
+  if (dead.incarnation.load(std::memory_order_relaxed) == state.reaping && dead.is_gone())
+    reap(slot);
   state.reaping = 0;
 }
 
 // Each death once: the new total is there before the intent, and storing it twice is once.
 void Engine::count_reaped(std::uint32_t slot) noexcept {
   DomainState &state = memory_.state();
-  const std::uint64_t incarnation = memory_.participant(slot).incarnation.load(std::memory_order_relaxed);
+  const std::uint64_t incarnation =
+      memory_.participant(slot).incarnation.load(std::memory_order_relaxed);
   if (state.reaping != incarnation) {
     state.reaped_next = state.reaped + 1;
     state.reaping_slot = slot;
@@ -343,10 +373,11 @@ void Engine::reap_suspects(std::uint64_t now) noexcept {
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
     storage::Participant &other = memory_.participant(i);
-    const bool runs =
-        other.instance.load(std::memory_order_relaxed) != 0 || other.pin.load(std::memory_order_relaxed) != kNoPin;
+    const bool runs = other.instance.load(std::memory_order_relaxed) != 0 ||
+                      other.pin.load(std::memory_order_relaxed) != kNoPin;
     if (i == slot_ || !runs) continue;
-    if (now < other.begin_ns.load(std::memory_order_relaxed) + kSuspectAfterNs || !other.is_gone()) continue;
+    if (now < other.begin_ns.load(std::memory_order_relaxed) + kSuspectAfterNs || !other.is_gone())
+      continue;
     reap(i);
   }
 }
@@ -381,7 +412,8 @@ void Engine::take_turn() noexcept {
   DomainState &state = memory_.state();
   for (int wait = 0; wait < kTurnWaitsMax; ++wait) {
     std::uint32_t turn = 0;
-    if (state.turn.compare_exchange_strong(turn, slot_ + 1, std::memory_order_relaxed) || turn == slot_ + 1) {
+    if (state.turn.compare_exchange_strong(turn, slot_ + 1, std::memory_order_relaxed) ||
+        turn == slot_ + 1) {
       self().add(Count::kTurns, 1);
       return;
     }
@@ -389,26 +421,31 @@ void Engine::take_turn() noexcept {
   }
 }
 
-// Of an instance that will be irrevocable: others do not pass it. From a holder that may abort it is taken when that does not end; from an
-// irrevocable one never, but by its death.
+// Of an instance that will be irrevocable: others do not pass it. From a holder that may abort it
+// is taken when that does not end; from an irrevocable one never, but by its death.
 void Engine::take_turn_for_good() noexcept {
   DomainState &state = memory_.state();
   for (int wait = 0;; ++wait) {
     std::uint32_t turn = state.turn.load(std::memory_order_relaxed);
-    const bool is_free = turn == 0 || turn == slot_ + 1 || (!is_irrevocable(turn) && wait >= kTurnWaitsMax);
+    const bool is_free =
+        turn == 0 || turn == slot_ + 1 || (!is_irrevocable(turn) && wait >= kTurnWaitsMax);
     if (!is_free)
       wait_for_turn(turn);
-    else if (state.turn.compare_exchange_strong(turn, kIrrevocable | (slot_ + 1), std::memory_order_relaxed))
+    else if (state.turn.compare_exchange_strong(turn, kIrrevocable | (slot_ + 1),
+                                                std::memory_order_relaxed))
       return;
   }
 }
 
-// What a dead holder leaves is taken away under the lock, where its slot cannot pass to somebody who takes the turn, too: the word would be the same.
+// What a dead holder leaves is taken away under the lock, where its slot cannot pass to somebody
+// who takes the turn, too: the word would be the same.
 void Engine::wait_for_turn(std::uint32_t turn) noexcept {
   DomainState &state = memory_.state();
-  if (!platform::futex_wait(state.turn, turn, kTurnWaitNs) || slot_alive(this, holder_of(turn))) return;
+  if (!platform::futex_wait(state.turn, turn, kTurnWaitNs) || slot_alive(this, holder_of(turn)))
+    return;
   lock();
-  if (!slot_alive(this, holder_of(turn))) state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed);
+  if (!slot_alive(this, holder_of(turn)))
+    state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed);
   unlock();
 }
 
@@ -423,7 +460,8 @@ void Engine::lock_when_turn_allows() noexcept {
   for (int wait = 0;; ++wait) {
     lock();
     const std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
-    if (turn == 0 || holder_of(turn) == slot_ || (!is_irrevocable(turn) && wait >= kTurnWaitsMax)) return;
+    if (turn == 0 || holder_of(turn) == slot_ || (!is_irrevocable(turn) && wait >= kTurnWaitsMax))
+      return;
     unlock();
     wait_for_turn(turn);
   }

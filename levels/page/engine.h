@@ -1,16 +1,21 @@
-// levels/page/engine.h -- level 2 of one participant: runs instances at page granularity on the participant's views of one domain.
-// Shape:     view = MAP_PRIVATE over home. The kernel resolves first touches (kernel tracking) or raises SIGSEGV (signal tracking, and
-//            pages whose home is not what the snapshot reads). Private copies are compared with a clean twin at end; the differing
-//            lines become versions, which go home when no snapshot needs the older content.
+// levels/page/engine.h -- level 2 of one participant: runs instances at page granularity on the
+// participant's views of one domain.
+// Shape:     view = MAP_PRIVATE over home. The kernel resolves first touches (kernel tracking) or
+//            raises SIGSEGV (signal tracking, and pages whose home is not what the snapshot reads).
+//            Private copies are compared with a clean twin at end; the differing lines become
+//            versions, which go home when no snapshot needs the older content.
 // Invariant: during an instance with snapshot s, every page of a view is
-//              kPrivate/kReadOnly: state(s) plus own stores;   kFile, and kAbsent under kernel tracking: home holds state(s);
-//              kGuarded, and kAbsent under signal tracking: not accessible, made state(s) at the touch.
+//              kPrivate/kReadOnly: state(s) plus own stores;   kFile, and kAbsent under kernel
+//              tracking: home holds state(s); kGuarded, and kAbsent under signal tracking: not
+//                        accessible, made state(s) at the touch.
 //            Hence every load, in doomed instances too, sees state(s) or the instance's own stores.
 // Ordering:  see consistency_tree.h for pins and clock.
-// Sharing:   one Engine per participant: one per process and domain, and one per thread with views of its own. One thread at a time (the
-//            hierarchy serialises), the fault handler on that thread.
+// Sharing:   one Engine per participant: one per process and domain, and one per thread with views
+//            of its own. One thread at a time (the hierarchy serialises), the fault handler on that
+//            thread.
 // Contexts:  touch(): in the handler. Everything else: not.
-// Source:    thesis, sections 3.1 to 3.3; EXCITE-VM, section 3 (lazy detection at page level); notes, "The design that came out best".
+// Source:    thesis, sections 3.1 to 3.3; EXCITE-VM, section 3 (lazy detection at page level);
+//            notes, "The design that came out best".
 #pragma once
 
 #include <array>
@@ -50,7 +55,8 @@ struct View {
   std::uint64_t bytes = 0;
   LocalPage *pages = nullptr;
   ReservedArray pages_memory;
-  ReservedArray open_blocks;  // with a level below: a byte per block, 0 or Engine::kAllOfIt, kPageByPage
+  // with a level below: a byte per block, 0 or Engine::kAllOfIt, kPageByPage
+  ReservedArray open_blocks;
 };
 
 class Engine {
@@ -60,11 +66,14 @@ class Engine {
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;
 
-  // Chooses the tracking; kTrackingUnavailable when `wanted` is not permitted, kIo without descriptors, kBadTracking when it does not fit the detection.
-  // alone: no other participant is alive.
+  // Chooses the tracking; kTrackingUnavailable when `wanted` is not permitted, kIo without
+  // descriptors, kBadTracking when it does not fit the detection. alone: no other participant is
+  // alive.
   [[nodiscard]] Errc start(Tracking wanted, bool alone) noexcept;
   // Any thread. acquire: pairs with the release in give_up_kernel_tracking()
-  [[nodiscard]] const TrackingReport &tracking() const noexcept { return *report_.load(std::memory_order_acquire); }
+  [[nodiscard]] const TrackingReport &tracking() const noexcept {
+    return *report_.load(std::memory_order_acquire);
+  }
 
   // Durable domains: before the first instance. reads_durable_only: without early release.
   void use_log(DurableLog *log, bool reads_durable_only) noexcept {
@@ -75,18 +84,21 @@ class Engine {
   void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_; }
   [[nodiscard]] std::uint64_t line_snapshot() const noexcept { return line_snapshot_; }
-  // Had the level below changed something that the last instance has read, by then, after its snapshot? Perhaps no clock moves any more for that.
+  // Had the level below changed something that the last instance has read, by then, after its
+  // snapshot? Perhaps no clock moves any more for that.
   [[nodiscard]] bool has_read_behind() const noexcept { return read_behind_; }
 
   // kCommon: at the address that the segment has in every process; kAnywhere: where there is room.
   enum class Placement : std::uint8_t { kCommon, kAnywhere };
   [[nodiscard]] Errc map(std::uint32_t segment, Placement placement, std::byte **view) noexcept;
   [[nodiscard]] Errc unmap(std::uint32_t segment) noexcept;
-  // With a level below, for the process's other mode. vacate(): the views are as if never used, whatever stands at their addresses from now
-  // on; remap(): they stand there again. Both REQUIRE that no instance runs; between them the engine runs none.
+  // With a level below, for the process's other mode. vacate(): the views are as if never used,
+  // whatever stands at their addresses from now on; remap(): they stand there again. Both REQUIRE
+  // that no instance runs; between them the engine runs none.
   void vacate() noexcept;
   [[nodiscard]] Errc remap() noexcept;
-  // Pages that this process has taken from the level below and not lost since, the last ones first, at most `count_max`.
+  // Pages that this process has taken from the level below and not lost since, the last ones first,
+  // at most `count_max`.
   template <class Visit>
   void visit_taken(std::size_t count_max, Visit visit) noexcept {
     for (std::size_t i = resident_.size(); i > 0 && count_max > 0; --i, --count_max)
@@ -102,15 +114,17 @@ class Engine {
     Errc error = Errc::kOk;          // kNoSpace's reason
     // Committed: to acknowledge it durably, every commit up to this timestamp must be durable.
     std::uint64_t durable_at = 0;
-    std::uint64_t durable_line = 0;  // the same on the clock of the level below, for what was only read
+    // the same on the clock of the level below, for what was only read
+    std::uint64_t durable_line = 0;
   };
   [[nodiscard]] Outcome end(bool will_wait) noexcept;
   void abort(AbortCause cause) noexcept;
   [[nodiscard]] Status validate() noexcept;
   // False: the address belongs to no view.
   [[nodiscard]] bool advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept;
-  // What the running instance has read or written so far, of which segments. In modes that keep pages mapped it is exact only when none was at the
-  // begin: forget_kept() sees to that, for the next instance. REQUIRES that none runs.
+  // What the running instance has read or written so far, of which segments. In modes that keep
+  // pages mapped it is exact only when none was at the begin: forget_kept() sees to that, for the
+  // next instance. REQUIRES that none runs.
   using SegmentSet = std::bitset<storage::kSegmentsMax>;
   struct ReadSet {
     static constexpr std::size_t kPagesMax = 16;
@@ -119,10 +133,11 @@ class Engine {
     SegmentSet segments;
     std::array<PageId, kPagesMax> pages{};
     std::size_t page_count = 0;  // more than kPagesMax: too many to list
-    // With a level below: releases so far. None of these pages is among them, for the instance runs yet; later they may go down, and come back
-    // changed and without a stamp.
+    // With a level below: releases so far. None of these pages is among them, for the instance runs
+    // yet; later they may go down, and come back changed and without a stamp.
     std::uint64_t announcements = 0;
-    // Memory stood in for a page without a block. Then that may have stayed with the level below, where commits move the level's own clock alone.
+    // Memory stood in for a page without a block. Then that may have stayed with the level below,
+    // where commits move the level's own clock alone.
     bool has_stand_ins = false;
     std::uint64_t line_snapshot = 0;
   };
@@ -136,9 +151,11 @@ class Engine {
   void take_turn() noexcept;
   void leave_turn() noexcept;
 
-  // From now on nobody else commits at level 2, and the running instance cannot abort, but for want of disk space or memory (kNoSpace): see
-  // tmh::become_irrevocable(). Waits for another irrevocable instance to end. *is_pending: false: the instance has FAILED and is as it was.
-  // An error: there is no room for what it has written so far; as it was. The caller leaves the turn at the instance's end.
+  // From now on nobody else commits at level 2, and the running instance cannot abort, but for want
+  // of disk space or memory (kNoSpace): see tmh::become_irrevocable(). Waits for another
+  // irrevocable instance to end. *is_pending: false: the instance has FAILED and is as it was. An
+  // error: there is no room for what it has written so far; as it was. The caller leaves the turn
+  // at the instance's end.
   [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
   [[nodiscard]] bool irrevocable() const noexcept { return irrevocable_; }
 
@@ -147,7 +164,8 @@ class Engine {
   // Leaves the domain: everything that can go home goes; the participant's slot is free afterwards.
   void detach() noexcept;
 
-  // For work of the hierarchy under the domain lock; by any thread of this process, not in a handler.
+  // For work of the hierarchy under the domain lock; by any thread of this process, not in a
+  // handler.
   void lock_domain() noexcept { lock(LockContext::kHandler); }
   void unlock_domain() noexcept { unlock(); }
   // REQUIRES the domain lock. Cleans up after participants that have died.
@@ -181,10 +199,15 @@ class Engine {
   [[nodiscard]] Errc try_guards() noexcept;
   [[nodiscard]] Errc open_ring() noexcept;
   [[nodiscard]] Errc give_up_kernel_tracking() noexcept;
-  [[nodiscard]] bool silent() const noexcept { return kind_ == Tracking::kKernel || kind_ == Tracking::kKernelHot; }
-  [[nodiscard]] bool keeps() const noexcept { return kind_ == Tracking::kSignalHot || kind_ == Tracking::kKernelHot; }
+  [[nodiscard]] bool silent() const noexcept {
+    return kind_ == Tracking::kKernel || kind_ == Tracking::kKernelHot;
+  }
+  [[nodiscard]] bool keeps() const noexcept {
+    return kind_ == Tracking::kSignalHot || kind_ == Tracking::kKernelHot;
+  }
   [[nodiscard]] bool eager() const noexcept { return detection_ == Detection::kEager; }
-  // By others, under the domain lock: eager policies, level 1's abort-upper, tmh kill-stuck. acquire: pairs with their release.
+  // By others, under the domain lock: eager policies, level 1's abort-upper, tmh kill-stuck.
+  // acquire: pairs with their release.
   [[nodiscard]] bool was_failed() const noexcept {
     return self().failed_instance.load(std::memory_order_acquire) == instance_;
   }
@@ -193,7 +216,8 @@ class Engine {
   void set_access(platform::KeyAccess access) const noexcept {
     if (key_ != platform::kNoKey) platform::set_key_access(key_, access);
   }
-  static void report_stray(const View &view, const platform::Fault &fault, platform::StrayCause cause) noexcept;
+  static void report_stray(const View &view, const platform::Fault &fault,
+                           platform::StrayCause cause) noexcept;
   static platform::FaultAnswer on_fault(void *context, const platform::Fault &fault) noexcept;
   [[nodiscard]] bool touch(View &view, PageId page, bool is_write) noexcept;
   // engine_hole.cpp: pages without disk blocks
@@ -210,7 +234,8 @@ class Engine {
   [[nodiscard]] bool may_see_now() const noexcept;
   void open_closed(View &view, PageId page, std::uint64_t page_count) noexcept;
   [[nodiscard]] bool is_in_use(const View &view, std::uint64_t index) const noexcept;
-  [[nodiscard]] std::uint64_t end_of_unused(const View &view, std::uint64_t first, std::uint64_t end) const noexcept;
+  [[nodiscard]] std::uint64_t end_of_unused(const View &view, std::uint64_t first,
+                                            std::uint64_t end) const noexcept;
   [[nodiscard]] bool open_blocks(View &view, std::uint64_t first, std::uint64_t behind) noexcept;
   [[nodiscard]] bool open_block_without_area(View &view, std::uint64_t block) noexcept;
   void take_ahead(View &view, PageId page) noexcept;
@@ -237,7 +262,8 @@ class Engine {
   // engine_begin.cpp: snapshots
   [[nodiscard]] bool pin_without_lock() noexcept;
   [[nodiscard]] bool views_stand() noexcept;
-  [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *position) noexcept;
+  [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock,
+                                                   std::uint64_t *position) noexcept;
   void discard_outside_touches() noexcept;
   void pull() noexcept;
   void follow_releases() noexcept;
@@ -274,15 +300,19 @@ class Engine {
   [[nodiscard]] std::uintptr_t first_difference(const Write &write) const noexcept;
   void settle_private() noexcept;
   [[nodiscard]] bool stays_private(PageId page) noexcept;
-  // Coarse time in ends of instances, 1 to 255, wrapping: pages written again within two epochs are hot.
-  [[nodiscard]] std::uint8_t epoch() const noexcept { return static_cast<std::uint8_t>(instance_ / 16 % 255 + 1); }
+  // Coarse time in ends of instances, 1 to 255, wrapping: pages written again within two epochs are
+  // hot.
+  [[nodiscard]] std::uint8_t epoch() const noexcept {
+    return static_cast<std::uint8_t>(instance_ / 16 % 255 + 1);
+  }
   void roll_back() noexcept;
   void count_abort(AbortCause cause) noexcept;
   void finish_instance() noexcept;
   void adapt(bool conflicted) noexcept;
   [[nodiscard]] std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;
   [[nodiscard]] LocalPage &local(PageId page) const noexcept {
-    return views_[storage::segment_number(page)].pages[static_cast<std::uint64_t>(storage::page_index(page))];
+    return views_[storage::segment_number(page)]
+        .pages[static_cast<std::uint64_t>(storage::page_index(page))];
   }
   [[nodiscard]] std::byte *address_of(PageId page) const noexcept {
     return views_[storage::segment_number(page)].base + storage::page_offset(page);
@@ -291,31 +321,39 @@ class Engine {
     return views_[storage::segment_number(page)].base != nullptr;
   }
 
-  // protections_ after which signal tracking works in blocks of 16, 256, 4096 pages; see block_pages()
-  static constexpr std::uint64_t kBlocksAfter = 12288, kMediumBlocksAfter = 18432, kLargeBlocksAfter = 24576;
+  // protections_ after which signal tracking works in blocks of 16, 256, 4096 pages; see
+  // block_pages()
+  static constexpr std::uint64_t kBlocksAfter = 12288, kMediumBlocksAfter = 18432,
+                                 kLargeBlocksAfter = 24576;
 
-  // A level below: first touches that follow each other take pages ahead, see take_ahead(). At most 32: about 50 us under the domain lock.
+  // A level below: first touches that follow each other take pages ahead, see take_ahead(). At most
+  // 32: about 50 us under the domain lock.
   static constexpr std::uint64_t kAheadMin = 4, kAheadMax = 32;
   // So far apart they still follow each other: pages in between are open already, or were not free.
   static constexpr std::uint64_t kAheadGap = 16;
 
-  static inline std::atomic<std::uint32_t> engines_here_{0};  // relaxed: divides the number of areas roughly
+  // relaxed: divides the number of areas roughly
+  static inline std::atomic<std::uint32_t> engines_here_{0};
 
   // Following the log page by page costs more than starting again beyond this many entries.
   static constexpr std::uint64_t kFollowMax = 1u << 16;
 
   static constexpr std::uint64_t kBlockPages = 512;  // one page table
-  // In View::open_blocks: the block is accessible but for guards; its pages are opened one by one, and not guarded but inaccessible otherwise.
+  // In View::open_blocks: the block is accessible but for guards; its pages are opened one by one,
+  // and not guarded but inaccessible otherwise.
   static constexpr std::byte kAllOfIt{1}, kPageByPage{2};
   static constexpr PageId kNoHole{~0ull};
-  static constexpr std::uint32_t kSteadyEnds = 2;  // one may be chance; a short hot phase should gain, too
+  // one may be chance; a short hot phase should gain, too
+  static constexpr std::uint32_t kSteadyEnds = 2;
 
   DomainMemory &memory_;
   const std::uint32_t slot_;
   storage::Participant &own_;  // the slot's record
   const platform::LockTag lock_tag_;
   const Detection detection_;
-  const int key_;  // of the views: open to the thread that runs an instance, to a query for loads; kNoKey: always open
+  // of the views: open to the thread that runs an instance, to a query for loads; kNoKey: always
+  // open
+  const int key_;
   ConsistencyTree tree_;
   AccessTable accesses_;
   DurableLog *log_ = nullptr;    // durable domains only
@@ -332,23 +370,29 @@ class Engine {
   std::uint64_t last_bytes_ = 0;
   const View *last_view_ = nullptr;
 
-  PageList kept_;     // pages that are kFile, kPrivate or kReadOnly: the read set (superset when pages are kept)
+  // pages that are kFile, kPrivate or kReadOnly: the read set (superset when pages are kept)
+  PageList kept_;
   PageList private_;  // of these, kPrivate
   PageList fresh_;    // touched silently in this instance, not yet classified
   PageList blocks_;   // escalated signal tracking: first pages of blocks opened for writing
   PageList
-      undone_;  // made private as of before what the level below has changed: no log entry will ever bring them up to date
-  PageList standing_in_;  // no disk block for the page: anonymous memory stands there until the instance ends
-  PageList resident_;     // with a level below: pages that are or were kResident
+      // made private as of before what the level below has changed: no log entry will ever bring
+      // them up to date
+      undone_;
+  // no disk block for the page: anonymous memory stands there until the instance ends
+  PageList standing_in_;
+  PageList resident_;  // with a level below: pages that are or were kResident
   Twins twins_;
   std::vector<Write> writes_;
 
-  std::uint64_t snapshot_ = 0;         // of the running instance
-  std::uint64_t line_snapshot_ = 0;    // the same on the clock of the level below
-  std::uint64_t synced_ = 0;           // clock at which the views stand
-  std::uint64_t synced_position_ = 0;  // in the commit log: entries before it are stamped <= synced_
-  std::uint64_t kept_synced_ = 0;      // >= synced_: clock at which the kept pages stand; others may need a guard yet
-  std::uint64_t clock_locked_ = 0;     // the clock when the domain lock was taken
+  std::uint64_t snapshot_ = 0;       // of the running instance
+  std::uint64_t line_snapshot_ = 0;  // the same on the clock of the level below
+  std::uint64_t synced_ = 0;         // clock at which the views stand
+  // in the commit log: entries before it are stamped <= synced_
+  std::uint64_t synced_position_ = 0;
+  // >= synced_: clock at which the kept pages stand; others may need a guard yet
+  std::uint64_t kept_synced_ = 0;
+  std::uint64_t clock_locked_ = 0;  // the clock when the domain lock was taken
   std::uint64_t instance_ = 0;
   std::uint64_t protections_ = 0;  // VMA-splitting calls since the views were last reset
   PageId ahead_last_{0};           // the first touch of a closed page before
@@ -358,7 +402,8 @@ class Engine {
   std::uint64_t quiet_ends_ = 0;   // since the last drop of kept pages
   std::uint64_t keep_period_ = 1024;
   std::uint32_t calm_commits_ = 0;
-  std::atomic<std::uint64_t> next_reap_ns_{0};  // relaxed: a hint; lock_domain() comes from other threads
+  // relaxed: a hint; lock_domain() comes from other threads
+  std::atomic<std::uint64_t> next_reap_ns_{0};
   std::uint64_t next_sweep_ns_ = 0;
   std::uintptr_t query_wrote_ = 0;
   ConflictPolicy policy_ = ConflictPolicy::kOldestWins;
@@ -366,10 +411,11 @@ class Engine {
   bool query_ = false;
   bool irrevocable_ = false;
   bool began_with_kept_ = false;
-  bool read_everything_ = false;     // the fault ring overflowed: any foreign commit is a conflict
-  bool any_protected_ = false;       // some guard is a protected page, see guard()
-  bool read_behind_ = false;         // see has_read_behind()
-  bool is_left_open_ = false;        // signal tracking: a dropped page is accessible still, see drop_run()
+  bool read_everything_ = false;  // the fault ring overflowed: any foreign commit is a conflict
+  bool any_protected_ = false;    // some guard is a protected page, see guard()
+  bool read_behind_ = false;      // see has_read_behind()
+  // signal tracking: a dropped page is accessible still, see drop_run()
+  bool is_left_open_ = false;
   bool reads_durable_only_ = false;  // a snapshot moves on only to what is durable
   bool failed_ = false;              // eager: own policy or lack of space
   AbortCause failed_cause_ = AbortCause::kNone;
@@ -378,7 +424,8 @@ class Engine {
   std::byte unchanged_[kPageBytes];  // stands_in_for_closed()'s: a handler's stack is small
   bool resync_needed_ = true;
   std::uint64_t repairs_seen_ = 0;
-  bool follow_needed_ = false;  // a page lost its guard while it had a version: the log since synced_ tells
+  // a page lost its guard while it had a version: the log since synced_ tells
+  bool follow_needed_ = false;
   std::uint32_t fork_generation_ = platform::fork_generation();
   SegmentSet known_;  // segments that there were at the begin, as of the domain's generation
   std::uint32_t known_generation_ = 0;

@@ -1,5 +1,7 @@
-// levels/page/engine_begin.cpp -- snapshots: announcing them, bringing views to them, dropping pages.
-// Source:    thesis, section 3.3, step 1 (a new instance is a child of the last committed node); notes, invariants 2, 3, 5 and 7.
+// levels/page/engine_begin.cpp -- snapshots: announcing them, bringing views to them, dropping
+// pages.
+// Source:    thesis, section 3.3, step 1 (a new instance is a child of the last committed node);
+//            notes, invariants 2, 3, 5 and 7.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -25,10 +27,12 @@ using storage::page_index;
 using storage::PageIndex;
 
 namespace {
-// Versions sent home per slow begin: enough to keep up with others' commits, little enough (50 us) not to hold the lock long.
+// Versions sent home per slow begin: enough to keep up with others' commits, little enough (50 us)
+// not to hold the lock long.
 constexpr std::size_t kCollectPerBegin = 256;
 constexpr int kUnlockedRounds = 4;
-// Looking at the stamps of this many pages costs no more than reading one log entry that another process wrote.
+// Looking at the stamps of this many pages costs no more than reading one log entry that another
+// process wrote.
 constexpr std::size_t kFewPages = 16;
 }  // namespace
 
@@ -70,7 +74,8 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
     set_access(platform::KeyAccess::kOpen);  // pull() stores to private pages
     lock();
     step(Step::kBeginLocked);
-    if (is_query && platform::is_planted(platform::Planted::kQueryUncounted)) own.add(Count::kQueries, ~0ull);
+    if (is_query && platform::is_planted(platform::Planted::kQueryUncounted))
+      own.add(Count::kQueries, ~0ull);
     reap_suspects(platform::coarse_ns());
     tree_.collect(kCollectPerBegin);
     pull();
@@ -94,7 +99,8 @@ void Engine::note_segments() noexcept {
     known_.set(i, memory_.segment(i).is_open.load(std::memory_order_acquire));
 }
 
-// The clock below is read between the store of the pin and the last look at our own clock: so both belong to one cut (PROTOCOL.md).
+// The clock below is read between the store of the pin and the last look at our own clock: so both
+// belong to one cut (PROTOCOL.md).
 void Engine::announce_snapshot(std::uint64_t clock) noexcept {
   if (lower_ != nullptr)
     self().line_pin.store(lower_->clock(), std::memory_order_relaxed);  // the pin's store orders it
@@ -104,18 +110,22 @@ void Engine::announce_snapshot(std::uint64_t clock) noexcept {
   if (lower_ != nullptr) line_snapshot_ = lower_->clock();
 }
 
-// Announces the snapshot without the lock when no foreign commit since the last instance concerns what this process holds. Wait-free for
-// others; a few rounds, for a commit between reading the clock and the pin means another try.
+// Announces the snapshot without the lock when no foreign commit since the last instance concerns
+// what this process holds. Wait-free for others; a few rounds, for a commit between reading the
+// clock and the pin means another try.
 bool Engine::pin_without_lock() noexcept {
   DomainState &state = memory_.state();
   if (resync_needed_) return false;
-  // The log entry that this instance will write if it commits, or one more: fetching it under the lock would keep others waiting for 70 ns.
-  platform::prefetch_to_write(&memory_.log_entry(state.log_head.load(std::memory_order_relaxed) + 1));
+  // The log entry that this instance will write if it commits, or one more: fetching it under the
+  // lock would keep others waiting for 70 ns.
+  platform::prefetch_to_write(
+      &memory_.log_entry(state.log_head.load(std::memory_order_relaxed) + 1));
   for (int round = 0; round < kUnlockedRounds; ++round) {
     // Before the clock (acquire): entries below it are then stamped <= clock.
     const std::uint64_t published = state.log_published.load(std::memory_order_acquire);
     const std::uint64_t clock =
-        state.clock.load(std::memory_order_acquire);  // acquire: the log entries of its commits are there
+        // acquire: the log entries of its commits are there
+        state.clock.load(std::memory_order_acquire);
     std::uint64_t position = synced_position_;
     bool follow = false;
     if (clock != synced_) {
@@ -125,7 +135,8 @@ bool Engine::pin_without_lock() noexcept {
       if (!follow) position = std::max(position, published);
     }
     step(Step::kGapBeginLooked);
-    // seq_cst store, then seq_cst load: see consistency_tree.h. Who reads pins after a later commit finds ours.
+    // seq_cst store, then seq_cst load: see consistency_tree.h. Who reads pins after a later commit
+    // finds ours.
     announce_snapshot(clock);
     if (state.clock.load(std::memory_order_seq_cst) == clock ||
         platform::is_planted(platform::Planted::kBeginLooksOnce)) {
@@ -139,33 +150,39 @@ bool Engine::pin_without_lock() noexcept {
   return false;
 }
 
-// The same as foreign_commits_are_elsewhere(), without looking at a line that another process wrote when its commits were elsewhere: few
-// pages are kept, none was committed since, and no page that is not kept has become one whose home must not be shown. False: perhaps.
-// REQUIRES: the clock has been acquired; the stamps of its commits are there. No repair since the last pull().
+// The same as foreign_commits_are_elsewhere(), without looking at a line that another process wrote
+// when its commits were elsewhere: few pages are kept, none was committed since, and no page that
+// is not kept has become one whose home must not be shown. False: perhaps. REQUIRES: the clock has
+// been acquired; the stamps of its commits are there. No repair since the last pull().
 bool Engine::views_stand() noexcept {
-  if (silent() && (follow_needed_ || memory_.state().versioned_stamp.load(std::memory_order_relaxed) > synced_))
+  if (silent() &&
+      (follow_needed_ || memory_.state().versioned_stamp.load(std::memory_order_relaxed) > synced_))
     return false;
   if (kept_.size() > kFewPages) return false;
   for (const PageId page : kept_) {
     const PageState shown = local(page).state;
     if (shown == PageState::kAbsent || shown == PageState::kGuarded) continue;
-    if (memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) > kept_synced_) return false;
+    if (memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) > kept_synced_)
+      return false;
   }
   return true;
 }
 
-// True when every commit up to `clock` that this process has not followed yet left alone what its views show: *position is then behind
-// the last of them. Without the lock: entries are immutable until the ring comes round, which takes kLogEntries more.
+// True when every commit up to `clock` that this process has not followed yet left alone what its
+// views show: *position is then behind the last of them. Without the lock: entries are immutable
+// until the ring comes round, which takes kLogEntries more.
 bool Engine::foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *position) noexcept {
   constexpr std::uint64_t kEntriesMax = 64;  // more are followed faster under the lock, at once
   DomainState &state = memory_.state();
   const std::uint64_t own = self().incarnation.load(std::memory_order_relaxed);
-  const std::uint64_t head = state.log_head.load(std::memory_order_acquire);  // pairs with the release in log()
+  // pairs with the release in log()
+  const std::uint64_t head = state.log_head.load(std::memory_order_acquire);
   if (head - *position > kEntriesMax) return false;
   for (; *position < head; ++*position) {
     const CommitLogEntry &entry = memory_.log_entry(*position);
-    // Being committed, or left by one that died before its commit point. Then the entry may be rewritten under us, with a stamp that is
-    // beyond our clock as well, and nothing else of it is read. relaxed: log_head's acquire covers every entry up to the clock.
+    // Being committed, or left by one that died before its commit point. Then the entry may be
+    // rewritten under us, with a stamp that is beyond our clock as well, and nothing else of it is
+    // read. relaxed: log_head's acquire covers every entry up to the clock.
     if (entry.stamp.load(std::memory_order_relaxed) > clock) break;
     if (entry.incarnation == own) continue;
     const PageId page{entry.page};
@@ -176,20 +193,23 @@ bool Engine::foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *p
     }
     const PageState shown = local(page).state;
     if (shown == PageState::kGuarded || (shown == PageState::kAbsent && !silent())) continue;
-    // A page mapped from home, or that would be: right as soon as home has the commit. acquire: see needs_versions().
+    // A page mapped from home, or that would be: right as soon as home has the commit. acquire: see
+    // needs_versions().
     const bool from_home = shown == PageState::kAbsent || shown == PageState::kFile;
     if (!from_home || memory_.meta(page).newest.load(std::memory_order_acquire) != 0) return false;
   }
   return state.log_head.load(std::memory_order_acquire) - synced_position_ <= kLogEntries / 2;
 }
 
-// Pages that this thread touched between instances: what they show belongs to no snapshot, and stores to them to nobody.
+// Pages that this thread touched between instances: what they show belongs to no snapshot, and
+// stores to them to nobody.
 void Engine::discard_outside_touches() noexcept {
   const bool complete = thread_ring().drain([&](std::uintptr_t address) {
     const View *view = view_of(address);
     if (view == nullptr) return;
     const PageId page =
-        page_id(view->segment, PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
+        page_id(view->segment,
+                PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
     const PageState known = local(page).state;
     if (known == PageState::kAbsent || known == PageState::kFile) drop_page(page);
   });
@@ -211,12 +231,15 @@ void Engine::pull() noexcept {
     const std::uint64_t own = self().incarnation.load(std::memory_order_relaxed);
     for (std::uint64_t at = synced_position_; at < head; ++at) {
       const CommitLogEntry &entry = memory_.log_entry(at);
-      // synced_position_ may lag (log_published). What the views had before the running instance began must not come over its stores.
+      // synced_position_ may lag (log_published). What the views had before the running instance
+      // began must not come over its stores.
       if (entry.stamp.load(std::memory_order_relaxed) <= synced_) continue;
       if (entry.incarnation != own && is_mapped(PageId{entry.page})) refresh(entry);
     }
-    // A repair may have linked a version again that had gone home just before: no log entry tells that its page has one.
-    if (silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_) guard_pending(kAllSegments);
+    // A repair may have linked a version again that had gone home just before: no log entry tells
+    // that its page has one.
+    if (silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_)
+      guard_pending(kAllSegments);
     if (is_left_open_ && !running_) close_views();
   }
   repairs_seen_ = state.repairs.load(std::memory_order_relaxed);
@@ -225,13 +248,15 @@ void Engine::pull() noexcept {
   follow_needed_ = false;
 }
 
-// REQUIRES the lock, and that the log tells of nothing but releases: pull() while an irrevocable instance runs, however long.
+// REQUIRES the lock, and that the log tells of nothing but releases: pull() while an irrevocable
+// instance runs, however long.
 void Engine::follow_releases() noexcept {
   DomainState &state = memory_.state();
   for (const PageId page : resident_) {
     if (!lower_->is_resident(page)) lose(page);
   }
-  if (silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_) guard_pending(kAllSegments);
+  if (silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_)
+    guard_pending(kAllSegments);
   repairs_seen_ = state.repairs.load(std::memory_order_relaxed);
   synced_ = kept_synced_ = state.clock.load(std::memory_order_relaxed);
   synced_position_ = state.log_head.load(std::memory_order_relaxed);
@@ -241,7 +266,8 @@ void Engine::follow_releases() noexcept {
 void Engine::refresh(const CommitLogEntry &entry) noexcept {
   const PageId page{entry.page};
   if (entry.lines == 0) {
-    // While an instance runs (extend()) nothing is taken from it: a release that found it running has told and then given up.
+    // While an instance runs (extend()) nothing is taken from it: a release that found it running
+    // has told and then given up.
     if (!running_ || !lower_->is_resident(page)) lose(page);
     return;
   }
@@ -253,8 +279,8 @@ void Engine::refresh(const CommitLogEntry &entry) noexcept {
       if (l.twin == 0) {
         drop_page(page);
       } else {
-        // Where the page belongs to level 1 by now this may be half a commit of it: an entry behind this one tells of the release, and the
-        // page is lost before anybody reads it.
+        // Where the page belongs to level 1 by now this may be half a commit of it: an entry behind
+        // this one tells of the release, and the page is lost before anybody reads it.
         tree_.read(page, ~0ull, entry.lines, address_of(page));
         copy_lines(twins_.data(l.twin), address_of(page), entry.lines);
       }
@@ -263,7 +289,8 @@ void Engine::refresh(const CommitLogEntry &entry) noexcept {
       if (versioned) drop_page(page);
       break;
     case PageState::kAbsent:
-      // Also when home has it by now: a page that others go on writing, and we leave alone, would bring us here at each of their commits.
+      // Also when home has it by now: a page that others go on writing, and we leave alone, would
+      // bring us here at each of their commits.
       if (silent() && (versioned || (l.lists & kWrittenElsewhere) != 0)) guard(page);
       l.lists |= kWrittenElsewhere;
       break;
@@ -272,7 +299,8 @@ void Engine::refresh(const CommitLogEntry &entry) noexcept {
   }
 }
 
-// The next touch must come to us. Where the kernel refuses a guard (no memory for page tables), protection does it.
+// The next touch must come to us. Where the kernel refuses a guard (no memory for page tables),
+// protection does it.
 void Engine::guard(PageId page) noexcept {
   std::byte *at = address_of(page);
   if (!platform::guard_install(at, kPageBytes)) {
@@ -327,9 +355,11 @@ void Engine::vacate() noexcept {
 void Engine::guard_pending(std::uint32_t segment) noexcept {
   const std::uint32_t owners = memory_.participants_high();
   for (std::uint32_t owner = 0; owner < owners; ++owner) {
-    for (Slot slot = memory_.participant(owner).versions.oldest; slot != 0; slot = memory_.version(slot).list_newer) {
+    for (Slot slot = memory_.participant(owner).versions.oldest; slot != 0;
+         slot = memory_.version(slot).list_newer) {
       const PageId page{memory_.version(slot).page};
-      if (!is_mapped(page) || (segment != kAllSegments && storage::segment_number(page) != segment)) continue;
+      if (!is_mapped(page) || (segment != kAllSegments && storage::segment_number(page) != segment))
+        continue;
       if (local(page).state == PageState::kAbsent) guard(page);
     }
   }
@@ -338,10 +368,12 @@ void Engine::guard_pending(std::uint32_t segment) noexcept {
 // What neighbouring pages hold goes; all else about them stays.
 void Engine::discard(PageId first, std::uint64_t page_count) noexcept {
   if (platform::drop(address_of(first), page_count * kPageBytes)) return;
-  for (std::uint64_t i = 0; i < page_count; ++i) map_anew(PageId{static_cast<std::uint64_t>(first) + i});
+  for (std::uint64_t i = 0; i < page_count; ++i)
+    map_anew(PageId{static_cast<std::uint64_t>(first) + i});
 }
 
-// Neighbouring pages are as if never touched. Needs no lock: versions it does not see here are stamped later than the next pull's start.
+// Neighbouring pages are as if never touched. Needs no lock: versions it does not see here are
+// stamped later than the next pull's start.
 void Engine::drop_run(PageId first, std::uint64_t page_count) noexcept {
   std::byte *at = address_of(first);
   const auto versioned = [&](PageId page) {
@@ -350,8 +382,9 @@ void Engine::drop_run(PageId first, std::uint64_t page_count) noexcept {
   const bool guard_drops = silent() && page_count == 1 && versioned(first);
   if (!guard_drops) discard(first, page_count);
   if (!silent()) {
-    // Closing pages among open ones makes areas, of which there may be no more (vm.max_map_count): then all of the view is closed before anybody
-    // touches it again, or the touch, and what is stored, would go unnoticed.
+    // Closing pages among open ones makes areas, of which there may be no more (vm.max_map_count):
+    // then all of the view is closed before anybody touches it again, or the touch, and what is
+    // stored, would go unnoticed.
     if (mprotect(at, page_count * kPageBytes, PROT_NONE) != 0) is_left_open_ = true;
     ++protections_;
   }
@@ -366,13 +399,14 @@ void Engine::drop_run(PageId first, std::uint64_t page_count) noexcept {
   }
 }
 
-// All kept pages of all views. Two system calls per view however many pages: everything else in a view is absent or guarded, and
-// guards survive MADV_DONTNEED.
+// All kept pages of all views. Two system calls per view however many pages: everything else in a
+// view is absent or guarded, and guards survive MADV_DONTNEED.
 void Engine::drop_all() noexcept {
   constexpr std::size_t kOneByOne = 4;
   if (kept_.size() <= kOneByOne && blocks_.empty() && silent()) {
     for (const PageId page : kept_) {
-      if (local(page).state != PageState::kAbsent && local(page).state != PageState::kGuarded) drop_page(page);
+      if (local(page).state != PageState::kAbsent && local(page).state != PageState::kGuarded)
+        drop_page(page);
       local(page).lists &= kLasting;
     }
   } else if (!kept_.empty()) {
@@ -385,12 +419,14 @@ void Engine::drop_all() noexcept {
   protections_ = 0;
 }
 
-// The same, and nothing of a view stays accessible. Whole views: that makes areas fewer, never more.
+// The same, and nothing of a view stays accessible. Whole views: that makes areas fewer, never
+// more.
 void Engine::close_views() noexcept {
   drop_all();
   for (const std::uint32_t segment : mapped_) {
     View &view = views_[segment];
-    if (mprotect(view.base, view.bytes, PROT_NONE) != 0) (void)memory_.segment(segment).home.map_view_again(view.base);
+    if (mprotect(view.base, view.bytes, PROT_NONE) != 0)
+      (void)memory_.segment(segment).home.map_view_again(view.base);
   }
   is_left_open_ = false;
 }
@@ -408,18 +444,21 @@ void Engine::drop_spans() noexcept {
     if (!platform::drop(at, (high - low + 1) * kPageBytes)) {
       for (const PageId page : kept_) {
         const PageState state = local(page).state;
-        if (storage::segment_number(page) == segment && state != PageState::kAbsent && state != PageState::kGuarded)
+        if (storage::segment_number(page) == segment && state != PageState::kAbsent &&
+            state != PageState::kGuarded)
           map_anew(page);
       }
     }
     if (!silent())
-      mprotect(views_[segment].base, views_[segment].bytes, PROT_NONE);  // whole: the pieces become one area again
+      // whole: the pieces become one area again
+      mprotect(views_[segment].base, views_[segment].bytes, PROT_NONE);
   }
   for (const PageId page : kept_) {
     LocalPage &l = local(page);
     twins_.give_back(l.twin);
     const bool was_guarded = l.state == PageState::kGuarded;
-    l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kLasting), l.written_epoch, 0};
+    l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kLasting),
+                  l.written_epoch, 0};
     if (was_guarded)
       l.state = PageState::kGuarded;
     else if (silent() && memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0)

@@ -1,5 +1,7 @@
-// levels/page/engine_end.cpp -- ends: finding the writeset, validating, committing, rolling back, deciding what stays mapped.
-// Source:    thesis, section 3.3, step 3; EXCITE-VM, sections 3 and 4 (line differences against a clean copy); notes, invariants 4 and 6.
+// levels/page/engine_end.cpp -- ends: finding the writeset, validating, committing, rolling back,
+// deciding what stays mapped.
+// Source:    thesis, section 3.3, step 3; EXCITE-VM, sections 3 and 4 (line differences against a
+//            clean copy); notes, invariants 4 and 6.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -22,25 +24,31 @@ using storage::Count;
 using storage::kNoPin;
 
 namespace {
-// What lacked room said so with a code alone, some of it in a handler: without words of its own the error would have those of an earlier one.
+// What lacked room said so with a code alone, some of it in a handler: without words of its own the
+// error would have those of an earlier one.
 Errc no_room(Errc error) noexcept {
-  return error == Errc::kNotMapped ? error : platform::fail(error, "no room for the instance's versions");
+  return error == Errc::kNotMapped ? error
+                                   : platform::fail(error, "no room for the instance's versions");
 }
 
-// Comparing a kept page costs 0.07 us, copying it again after a drop 2 us: after 30 useless comparisons dropping was the better choice.
+// Comparing a kept page costs 0.07 us, copying it again after a drop 2 us: after 30 useless
+// comparisons dropping was the better choice.
 constexpr std::uint8_t kUselessComparesMax = 30;
-// A page that is kept only because its version is not home yet goes after so many: then it mostly is.
+// A page that is kept only because its version is not home yet goes after so many: then it mostly
+// is.
 constexpr std::uint8_t kPendingCompares = 4;
 // Beyond these, keeping pages costs more memory and comparisons than it saves faults.
 constexpr std::size_t kKeptPagesMax = 16384;
 constexpr std::size_t kPrivatePagesMax = 4096;
-// Kept pages are a superset of what is read. The period after which they are dropped halves at each conflict (1: exact) and doubles after
-// this many quiet commits; 65,536 bounds how long a page that is no longer used can cause false conflicts.
+// Kept pages are a superset of what is read. The period after which they are dropped halves at each
+// conflict (1: exact) and doubles after this many quiet commits; 65,536 bounds how long a page that
+// is no longer used can cause false conflicts.
 constexpr std::uint32_t kCalmCommits = 64;
 constexpr std::uint64_t kKeepPeriodMax = 1u << 16;
-// Versions that somebody's pin keeps from going home, before all pins are read again. Reading them costs two moves of a line (150 ns) for
-// each process that works at the same time: 10 ns per hot commit. Exact tracking pays 1 us for each touch of a page whose version is not
-// home, which is worth looking more often.
+// Versions that somebody's pin keeps from going home, before all pins are read again. Reading them
+// costs two moves of a line (150 ns) for each process that works at the same time: 10 ns per hot
+// commit. Exact tracking pays 1 us for each touch of a page whose version is not home, which is
+// worth looking more often.
 constexpr std::size_t kPatienceKeeping = 16, kPatienceExact = 2;
 // Slots reserved in one go: a few commits' worth, so that the list of free slots is visited seldom.
 constexpr std::size_t kReservedAtLeast = 16, kReservedAtMost = 64;
@@ -52,7 +60,8 @@ bool invalid_by(PageId page) noexcept {
 }  // namespace
 
 std::byte *Engine::clean_copy(PageId page, const LocalPage &l) const noexcept {
-  // Without a twin the copy was made by the kernel from home, which cannot have changed since under our pin.
+  // Without a twin the copy was made by the kernel from home, which cannot have changed since under
+  // our pin.
   return l.twin != 0 ? twins_.data(l.twin) : memory_.home(page);
 }
 
@@ -77,7 +86,8 @@ Errc Engine::find_writes() noexcept {
   return Errc::kOk;
 }
 
-// REQUIRES the lock when the clock has moved. Lazy: no page of the read set was committed since the snapshot.
+// REQUIRES the lock when the clock has moved. Lazy: no page of the read set was committed since the
+// snapshot.
 bool Engine::is_valid() noexcept {
   if (failed_) return false;
   if (irrevocable_) return true;  // nobody else has committed since it was valid
@@ -92,19 +102,23 @@ bool Engine::is_valid() noexcept {
   if (read_everything_) return false;  // the read set is not known page by page
   const std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
   const std::uint64_t behind = head - synced_position_;
-  // Whichever is less to look at. Stamps of one's own pages mostly lie in one's own cache, others' log entries never do.
+  // Whichever is less to look at. Stamps of one's own pages mostly lie in one's own cache, others'
+  // log entries never do.
   if (eager() || behind > kLogEntries || kept_.size() < behind + 16) {
     for (const PageId page : kept_) {
       const PageState kind = local(page).state;
       if (kind == PageState::kAbsent || kind == PageState::kGuarded) continue;
-      if (memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) > snapshot_) return invalid_by(page);
+      if (memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) > snapshot_)
+        return invalid_by(page);
     }
     return true;
   }
   for (std::uint64_t at = synced_position_; at < head; ++at) {
     const CommitLogEntry &entry = memory_.log_entry(at);
     const PageId page{entry.page};
-    if (entry.stamp.load(std::memory_order_relaxed) <= snapshot_ || entry.lines == 0 || !is_mapped(page)) continue;
+    if (entry.stamp.load(std::memory_order_relaxed) <= snapshot_ || entry.lines == 0 ||
+        !is_mapped(page))
+      continue;
     const PageState kind = local(page).state;
     if (kind != PageState::kAbsent && kind != PageState::kGuarded) return invalid_by(page);
   }
@@ -134,7 +148,8 @@ Engine::Outcome Engine::end(bool will_wait) noexcept {
     outcome.error = no_room(found);
   } else if (writes_.empty()) {
     outcome.status =
-        Status::kCommitted;  // read-only: consistent at its snapshot, which is where it stands in the serial order
+        // read-only: consistent at its snapshot, which is where it stands in the serial order
+        Status::kCommitted;
     outcome.durable_at = snapshot_;
     outcome.durable_line = line_snapshot_;
   } else {
@@ -163,9 +178,10 @@ std::uintptr_t Engine::first_difference(const Write &write) const noexcept {
   return reinterpret_cast<std::uintptr_t>(at);
 }
 
-// Before anything is promised: a store to home or metadata must not raise SIGBUS because the disk is full. Asking costs 3 to 50 us each
-// time, hence blocks of 64 KiB, and of 2 MiB where an eighth of it is written: a segment written at single far-apart pages takes up to 16
-// times its pages on disk.
+// Before anything is promised: a store to home or metadata must not raise SIGBUS because the disk
+// is full. Asking costs 3 to 50 us each time, hence blocks of 64 KiB, and of 2 MiB where an eighth
+// of it is written: a segment written at single far-apart pages takes up to 16 times its pages on
+// disk.
 Errc Engine::allocate_blocks() noexcept {
   constexpr std::uint64_t kSmallBlockPages = 16, kLargeBlockPages = 512;
   for (std::size_t i = 0; i < writes_.size(); ++i) {
@@ -174,10 +190,12 @@ Errc Engine::allocate_blocks() noexcept {
     const auto index = static_cast<std::uint64_t>(storage::page_index(writes_[i].page));
     const std::uint64_t large_end = index / kLargeBlockPages * kLargeBlockPages + kLargeBlockPages;
     const std::size_t dense = i + kLargeBlockPages / 8;  // writes are almost sorted by page
-    const bool is_dense = dense < writes_.size() && writes_[dense].page > writes_[i].page &&
-                          writes_[dense].page < storage::page_id(segment, storage::PageIndex{large_end});
+    const bool is_dense =
+        dense < writes_.size() && writes_[dense].page > writes_[i].page &&
+        writes_[dense].page < storage::page_id(segment, storage::PageIndex{large_end});
     const std::uint64_t block = is_dense ? kLargeBlockPages : kSmallBlockPages;
-    const std::uint64_t usable = memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
+    const std::uint64_t usable =
+        memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
     if (index >= usable) return memory_.fail_behind_end(writes_[i].page);
     const std::uint64_t first = index / block * block;
     std::uint64_t count = std::min(block, usable - first);
@@ -195,8 +213,8 @@ Errc Engine::allocate_blocks() noexcept {
   return Errc::kOk;
 }
 
-// What has been written so far gets its room here: nothing of that can fail at the end. Others that are past their own look at the turn hold the
-// lock, so when we have it they are done.
+// What has been written so far gets its room here: nothing of that can fail at the end. Others that
+// are past their own look at the turn hold the lock, so when we have it they are done.
 Errc Engine::become_irrevocable(bool *is_pending) noexcept {
   *is_pending = true;
   if (irrevocable_) return Errc::kOk;
@@ -213,7 +231,8 @@ Errc Engine::become_irrevocable(bool *is_pending) noexcept {
   Errc error = find_writes();
   if (error == Errc::kOk) error = allocate_blocks();
   lock();
-  if (error == Errc::kOk && !failed_ && tree_.reserved() < writes_.size()) error = tree_.reserve(writes_.size());
+  if (error == Errc::kOk && !failed_ && tree_.reserved() < writes_.size())
+    error = tree_.reserve(writes_.size());
   // All of it: pages that go down meanwhile are announced in it, too.
   if (error == Errc::kOk && !failed_) error = memory_.make_log_room(kLogEntries);
   if (error == Errc::kOk) {
@@ -254,20 +273,24 @@ Errc Engine::fill_slots() noexcept {
 }
 
 void Engine::plan_log() noexcept {
-  // What the ring does not list is found by scanning, and must come out in the same order: see DurableLog::append_wide().
+  // What the ring does not list is found by scanning, and must come out in the same order: see
+  // DurableLog::append_wide().
   if (ConsistencyTree::is_wide(writes_.size()))
-    std::sort(writes_.begin(), writes_.end(), [](const Write &a, const Write &b) { return a.page < b.page; });
+    std::sort(writes_.begin(), writes_.end(),
+              [](const Write &a, const Write &b) { return a.page < b.page; });
   log_->plan_begin();
   for (const Write &write : writes_)
     log_->plan_write(write, address_of(write.page), clean_copy(write.page, local(write.page)));
 }
 
-// Takes the domain lock when there is room for what the commit enters into the ring, and for its log records. An error: not taken.
+// Takes the domain lock when there is room for what the commit enters into the ring, and for its
+// log records. An error: not taken.
 Errc Engine::lock_with_log_space(storage::Lsn *log_end) noexcept {
   *log_end = 0;
   for (;;) {
     lock_when_turn_allows();
-    if (const Errc error = memory_.make_log_room(ConsistencyTree::entries_of(writes_.size())); error != Errc::kOk) {
+    if (const Errc error = memory_.make_log_room(ConsistencyTree::entries_of(writes_.size()));
+        error != Errc::kOk) {
       unlock();
       return no_room(error);
     }
@@ -305,27 +328,32 @@ Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
     return outcome;
   }
   const std::uint64_t versioned_before = state.versioned_stamp.load(std::memory_order_relaxed);
-  const std::uint64_t stamp = tree_.publish(writes_, log_end, lower_ != nullptr ? lower_->clock() : 0);
+  const std::uint64_t stamp =
+      tree_.publish(writes_, log_end, lower_ != nullptr ? lower_->clock() : 0);
   outcome.durable_at = stamp;
   if (will_wait) log_->announce(stamp);
   // release: everything this instance read comes before home may change under it
   self().pin.store(kNoPin, std::memory_order_release);
   step(Step::kCommitUnpinned);
-  // Valid means that no kept page was committed by others since the snapshot, so the kept pages stand at our own commit. The views do
-  // when no other page can have got its first version in between, by a commit or by a repair.
+  // Valid means that no kept page was committed by others since the snapshot, so the kept pages
+  // stand at our own commit. The views do when no other page can have got its first version in
+  // between, by a commit or by a repair.
   kept_synced_ = stamp;
-  const bool no_first_version =
-      versioned_before <= synced_ && !follow_needed_ && state.repairs.load(std::memory_order_relaxed) == repairs_seen_;
+  const bool no_first_version = versioned_before <= synced_ && !follow_needed_ &&
+                                state.repairs.load(std::memory_order_relaxed) == repairs_seen_;
   if (stamp == synced_ + 1 || !silent() || no_first_version) {
     synced_ = stamp;
     synced_position_ = state.log_head.load(std::memory_order_relaxed);
   }
   if (eager()) accesses_.remove_all(slot_);
   const std::uint64_t began_ns = self().begin_ns.load(std::memory_order_relaxed);
-  if (tree_.is_tidying_due(began_ns, keeps() ? kPatienceKeeping : kPatienceExact)) tree_.tidy_own(began_ns);
+  if (tree_.is_tidying_due(began_ns, keeps() ? kPatienceKeeping : kPatienceExact))
+    tree_.tidy_own(began_ns);
   if (began_ns >= next_sweep_ns_) sweep(began_ns);
-  if (tree_.holds_own()) reap_suspects(began_ns);  // begins that need no lock do not look after the dead
-  // For the next instance, while the lock is ours anyway; when it fails the next instance learns it.
+  // begins that need no lock do not look after the dead
+  if (tree_.holds_own()) reap_suspects(began_ns);
+  // For the next instance, while the lock is ours anyway; when it fails the next instance learns
+  // it.
   if (tree_.reserved() < std::min(writes_.size(), kReservedAtMost))
     (void)tree_.reserve(std::clamp(writes_.size(), kReservedAtLeast, kReservedAtMost));
   unlock();
@@ -335,12 +363,14 @@ Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
   return outcome;
 }
 
-// Versions of owners that commit no more, because they idle, left or died, go home by those who still do. All at once would keep the lock for
-// long, so as many as such a commit itself may take; until none is left, at each commit. What a pin
+// Versions of owners that commit no more, because they idle, left or died, go home by those who
+// still do. All at once would keep the lock for long, so as many as such a commit itself may take;
+// until none is left, at each commit. What a pin
 // keeps from going home is folded, some at each sweep.
 void Engine::sweep(std::uint64_t now_ns) noexcept {
   constexpr std::size_t kSweepAtMost = 256;
-  constexpr std::size_t kFoldAtMost = 1024;  // slots in a row: 10 to 30 us, a thousandth of the period
+  // slots in a row: 10 to 30 us, a thousandth of the period
+  constexpr std::size_t kFoldAtMost = 1024;
   constexpr std::uint64_t kSweepPeriodNs =
       10'000'000;  // looking at every owner's list costs 70 ns each: 100 times a second is nothing
   if (tree_.collect(kSweepAtMost) >= kSweepAtMost) return;
@@ -349,11 +379,12 @@ void Engine::sweep(std::uint64_t now_ns) noexcept {
 }
 
 namespace {
-// Most instances write one line of a page, and std::popcount (std::has_single_bit, too) is a call into libgcc where nothing says that the
-// processor has POPCNT.
+// Most instances write one line of a page, and std::popcount (std::has_single_bit, too) is a call
+// into libgcc where nothing says that the processor has POPCNT.
 std::uint64_t line_count(std::uint64_t lines) noexcept {
   const bool is_one_or_none = (lines & (lines - 1)) == 0;
-  return is_one_or_none ? std::uint64_t{lines != 0} : static_cast<std::uint64_t>(std::popcount(lines));
+  return is_one_or_none ? std::uint64_t{lines != 0}
+                        : static_cast<std::uint64_t>(std::popcount(lines));
 }
 }  // namespace
 
@@ -363,15 +394,17 @@ void Engine::settle_committed() noexcept {
     lines += line_count(write.lines);
     if (!keeps()) continue;
     LocalPage &l = local(write.page);
-    const bool hot = l.written_epoch != 0 && static_cast<std::uint8_t>(epoch() - l.written_epoch) <= 2;
+    const bool hot =
+        l.written_epoch != 0 && static_cast<std::uint8_t>(epoch() - l.written_epoch) <= 2;
     l.written_epoch = epoch();
     if (l.twin != 0) {
       copy_lines(twins_.data(l.twin), address_of(write.page), write.lines);
       continue;
     }
-    // Written twice in a short time: from here on it stays writable. One written once is dropped (settle_private): keeping it would
-    // cost a twin, and a comparison in every instance to come. But not before its version is home: dropping it would mean to guard it,
-    // and the next touch a signal and two copies.
+    // Written twice in a short time: from here on it stays writable. One written once is dropped
+    // (settle_private): keeping it would cost a twin, and a comparison in every instance to come.
+    // But not before its version is home: dropping it would mean to guard it, and the next touch a
+    // signal and two copies.
     const bool pending = memory_.meta(write.page).newest.load(std::memory_order_relaxed) != 0;
     if ((!hot && !pending) || (l.twin = twins_.take()) == 0) continue;
     std::memcpy(twins_.data(l.twin), address_of(write.page), kPageBytes);
@@ -386,7 +419,8 @@ void Engine::settle_committed() noexcept {
 // Private pages must have a twin to stay: home may move on while they do not.
 bool Engine::stays_private(PageId page) noexcept {
   const LocalPage &l = local(page);
-  return l.state == PageState::kPrivate && l.twin != 0 && l.unchanged_compares <= kUselessComparesMax;
+  return l.state == PageState::kPrivate && l.twin != 0 &&
+         l.unchanged_compares <= kUselessComparesMax;
 }
 
 // What stays private; the rest is dropped, run by run.
@@ -402,7 +436,8 @@ void Engine::settle_private() noexcept {
     }
     std::uint64_t run = 0;
     bool dropping = false;
-    for (; i < private_.size() && static_cast<std::uint64_t>(private_[i]) == static_cast<std::uint64_t>(page) + run;
+    for (; i < private_.size() &&
+           static_cast<std::uint64_t>(private_[i]) == static_cast<std::uint64_t>(page) + run;
          ++i, ++run) {
       LocalPage &l = local(private_[i]);
       const bool is_private = l.state == PageState::kPrivate;
@@ -423,7 +458,8 @@ void Engine::roll_back() noexcept {
     LocalPage &l = local(page);
     if (l.state != PageState::kPrivate) continue;
     if (l.twin == 0) continue;  // dropped by settle_private()
-    copy_lines(address_of(page), twins_.data(l.twin), differing_lines(address_of(page), twins_.data(l.twin)));
+    copy_lines(address_of(page), twins_.data(l.twin),
+               differing_lines(address_of(page), twins_.data(l.twin)));
   }
   settle_private();
 }
@@ -435,7 +471,8 @@ Engine::ReadSet Engine::read_set() noexcept {
   set.has_stand_ins = !standing_in_.empty();
   set.line_snapshot = line_snapshot_;
   set.announcements = memory_.state().announcements.load(std::memory_order_relaxed);
-  for (PageList *const read : {&kept_, &standing_in_}) {  // what memory stood in for need not be kept
+  // what memory stood in for need not be kept
+  for (PageList *const read : {&kept_, &standing_in_}) {
     for (const PageId page : *read) {
       set.segments.set(storage::segment_number(page));
       if (set.page_count < ReadSet::kPagesMax) set.pages[set.page_count] = page;
@@ -477,10 +514,12 @@ void Engine::finish_instance() noexcept {
   standing_in_.clear();
   for (const PageId page : undone_) drop_page(page);
   undone_.clear();
-  // Of blocks that are open nobody looks later where their segment has grown, nor which versions there are by then.
+  // Of blocks that are open nobody looks later where their segment has grown, nor which versions
+  // there are by then.
   if (!keeps() || !blocks_.empty()) drop_all();
   if (is_left_open_) close_views();
-  own.pin.store(kNoPin, std::memory_order_release);  // release: our reads come before home may change
+  // release: our reads come before home may change
+  own.pin.store(kNoPin, std::memory_order_release);
   own.instance.store(0, std::memory_order_relaxed);
   step(Step::kAbortDone);
 }
@@ -496,8 +535,8 @@ void Engine::adapt(bool conflicted) noexcept {
     keep_period_ = std::min(kKeepPeriodMax, keep_period_ * 2);
     calm_commits_ = 0;
   }
-  const bool too_many =
-      kept_.size() > kKeptPagesMax || private_.size() > kPrivatePagesMax || protections_ > kBlocksAfter / 2;
+  const bool too_many = kept_.size() > kKeptPagesMax || private_.size() > kPrivatePagesMax ||
+                        protections_ > kBlocksAfter / 2;
   if (conflicted || too_many || quiet_ends_ >= keep_period_) {
     drop_all();
     quiet_ends_ = 0;
@@ -507,7 +546,8 @@ void Engine::adapt(bool conflicted) noexcept {
 Status Engine::validate() noexcept {
   collect_touched();
   if (!failed_ && !query_) {
-    if (memory_.state().clock.load(std::memory_order_acquire) != snapshot_ || eager() || was_failed()) {
+    if (memory_.state().clock.load(std::memory_order_acquire) != snapshot_ || eager() ||
+        was_failed()) {
       lock();
       if (!is_valid() && !failed_) {
         failed_ = true;  // certain from here on, even for an instance that stores nothing

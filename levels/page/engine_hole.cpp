@@ -1,6 +1,9 @@
-// levels/page/engine_hole.cpp -- touches of pages that have no disk block and get none: the instance goes on, on memory that stands in for them.
-// Invariant: what stands in is state(s) of the page, as engine.h asks of every page; nothing of it outlives the instance.
-// Reaches (in the handler): lseek, fallocate, mmap, mprotect; write and abort where memory has run out, too. None takes a lock of user space.
+// levels/page/engine_hole.cpp -- touches of pages that have no disk block and get none: the
+// instance goes on, on memory that stands in for them.
+// Invariant: what stands in is state(s) of the page, as engine.h asks of every page; nothing of it
+//            outlives the instance.
+// Reaches (in the handler): lseek, fallocate, mmap, mprotect; write and abort where memory has run
+// out, too. None takes a lock of user space.
 // Source:    DESIGN D6 (a full disk is an error, never SIGBUS).
 #include <sys/mman.h>
 
@@ -12,7 +15,8 @@
 
 namespace tmh::page {
 
-// The file has a hole there, and loads take blocks (tmpfs): the disk is full. False: beyond the segment, or the disk is broken.
+// The file has a hole there, and loads take blocks (tmpfs): the disk is full. False: beyond the
+// segment, or the disk is broken.
 bool Engine::touch_hole(View &view, PageId page) noexcept {
   storage::Home &home = memory_.segment(view.segment).home;
   const std::uint64_t offset = storage::page_offset(page);
@@ -28,7 +32,8 @@ bool Engine::touch_hole(View &view, PageId page) noexcept {
   return std::exchange(hole_, page) != page;
 }
 
-// The page has no block for what says whose it is, and gets none, so it cannot be taken from the level below. False: it may be.
+// The page has no block for what says whose it is, and gets none, so it cannot be taken from the
+// level below. False: it may be.
 bool Engine::stands_in_for_closed(PageId page) noexcept {
   if (!is_closed(local(page)) || (local(page).lists & kStandsIn) != 0) return false;
   for (;;) {
@@ -40,12 +45,14 @@ bool Engine::stands_in_for_closed(PageId page) noexcept {
   }
 }
 
-// `content`, null: zeros, is state(s) of the page. The instance cannot use the page itself: it goes on with what it would have read there, so that
-// it sees its snapshot until it ends. An update FAILs; a query needs no more.
+// `content`, null: zeros, is state(s) of the page. The instance cannot use the page itself: it goes
+// on with what it would have read there, so that it sees its snapshot until it ends. An update
+// FAILs; a query needs no more.
 void Engine::stand_in(PageId page, const std::byte *content, Errc why) noexcept {
   std::byte *at = address_of(page);
   if (platform::map_when_touched(at, kPageBytes, PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0, key_) == MAP_FAILED) {
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0,
+                                 key_) == MAP_FAILED) {
     platform::write_sentence("tmh: no disk block for a page, and no memory instead of it, at",
                              reinterpret_cast<std::uintptr_t>(at));
     std::abort();
@@ -85,7 +92,8 @@ void Engine::map_anew(PageId page) noexcept {
   if (home.map_pages_again(at, storage::page_offset(page), kPageBytes, opens_silently(page)) &&
       (!silent() || fault_around_.switch_off(at, kPageBytes) == Errc::kOk))
     return;
-  platform::write_sentence("tmh: a page cannot be mapped again at", reinterpret_cast<std::uintptr_t>(at));
+  platform::write_sentence("tmh: a page cannot be mapped again at",
+                           reinterpret_cast<std::uintptr_t>(at));
   std::abort();
 }
 

@@ -1,5 +1,7 @@
-// levels/page/engine_thread.h -- what belongs to a thread: the engine whose instance it runs, and its fault ring.
-// Contexts:  engine_thread is constant-initialised and read in the fault handler; thread_ring() is not used there.
+// levels/page/engine_thread.h -- what belongs to a thread: the engine whose instance it runs, and
+// its fault ring.
+// Contexts:  engine_thread is constant-initialised and read in the fault handler; thread_ring() is
+//            not used there.
 #pragma once
 
 #include "platform/fault_ring.h"
@@ -14,7 +16,10 @@ struct EngineThread {
   bool takes_faults = false;  // platform::unblock_faults() has been called
 };
 extern constinit thread_local EngineThread engine_thread __attribute__((tls_model("initial-exec")));
-// Behind the thread's thread_local objects, whose destructors may run instances, or end the open one.
-[[nodiscard]] inline platform::FaultRing &thread_ring() { return platform::ThreadObject<platform::FaultRing>::here(); }
+// Behind the thread's thread_local objects, whose destructors may run instances, or end the open
+// one.
+[[nodiscard]] inline platform::FaultRing &thread_ring() {
+  return platform::ThreadObject<platform::FaultRing>::here();
+}
 
 }  // namespace tmh::page

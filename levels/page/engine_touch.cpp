@@ -1,8 +1,10 @@
-// levels/page/engine_touch.cpp -- first touches: by SIGSEGV (signal tracking, guarded pages) or found in the fault ring at end.
-// Reaches (in the handler): SharedLock (atomics, futex), ConsistencyTree::has_version/read/repair, AccessTable, /proc reads of
-//            platform::alive (open, read, close, kill), fallocate and lseek where blocks are asked for, engine_hole.cpp's, mprotect, madvise,
-//            mmap-free lists and twins.
-//            None takes a user-space lock that this thread could hold: the engine never touches an inaccessible page itself.
+// levels/page/engine_touch.cpp -- first touches: by SIGSEGV (signal tracking, guarded pages) or
+// found in the fault ring at end. Reaches (in the handler): SharedLock (atomics, futex),
+// ConsistencyTree::has_version/read/repair, AccessTable, /proc reads of
+//            platform::alive (open, read, close, kill), fallocate and lseek where blocks are asked
+//            for, engine_hole.cpp's, mprotect, madvise, mmap-free lists and twins.
+//            None takes a user-space lock that this thread could hold: the engine never touches an
+//            inaccessible page itself.
 // Source:    thesis, sections 3.1 (figure 3-1) and 3.3.
 #include <sys/mman.h>
 
@@ -39,21 +41,26 @@ platform::FaultAnswer Engine::on_fault(void *context, const platform::Fault &fau
     return platform::FaultAnswer::kForeign;
   }
   if (fault.has_no_right) {
-    report_stray(view, fault,
-                 engine->query_ && fault.is_write ? StrayCause::kStoreInQuery : StrayCause::kSignalHandler);
+    report_stray(
+        view, fault,
+        engine->query_ && fault.is_write ? StrayCause::kStoreInQuery : StrayCause::kSignalHandler);
     return platform::FaultAnswer::kForeign;
   }
   const platform::OpenKey open(engine->key_);  // a handler begins without access
-  const std::uint64_t index = (fault.address - reinterpret_cast<std::uintptr_t>(view.base)) / kPageBytes;
-  if (engine->query_ && fault.is_write && engine->query_wrote_ == 0) engine->query_wrote_ = fault.address;
+  const std::uint64_t index =
+      (fault.address - reinterpret_cast<std::uintptr_t>(view.base)) / kPageBytes;
+  if (engine->query_ && fault.is_write && engine->query_wrote_ == 0)
+    engine->query_wrote_ = fault.address;
   engine->self().add(Count::kFaultsSignal, 1);
   const PageId page = page_id(view.segment, PageIndex{index});
-  const bool is_open = fault.has_no_block ? engine->touch_hole(view, page) : engine->touch(view, page, fault.is_write);
+  const bool is_open = fault.has_no_block ? engine->touch_hole(view, page)
+                                          : engine->touch(view, page, fault.is_write);
   if (!is_open && fault.has_no_block) report_stray(view, fault, StrayCause::kBehindEnd);
   return is_open ? platform::FaultAnswer::kRetry : platform::FaultAnswer::kForeign;
 }
 
-void Engine::report_stray(const View &view, const platform::Fault &fault, StrayCause cause) noexcept {
+void Engine::report_stray(const View &view, const platform::Fault &fault,
+                          StrayCause cause) noexcept {
   const std::uint64_t offset = fault.address - reinterpret_cast<std::uintptr_t>(view.base);
   platform::report({cause, fault.is_write, fault.address, view.name.c_str(), offset});
 }
@@ -63,7 +70,8 @@ bool Engine::touch(View &view, PageId page, bool is_write) noexcept {
   step(Step::kTouchStart);
   LocalPage &l = local(page);
   if ((l.lists & kStandsIn) != 0)  // a query's, which stores: the end tells
-    return is_write && query_ && mprotect(address_of(page), kPageBytes, PROT_READ | PROT_WRITE) == 0;
+    return is_write && query_ &&
+           mprotect(address_of(page), kPageBytes, PROT_READ | PROT_WRITE) == 0;
   if (silent()) {
     if (l.state != PageState::kGuarded && !is_closed(l)) return false;
     touch_guarded(view, page);
@@ -87,7 +95,8 @@ void Engine::list_as(PageId page, PageState state) noexcept {
   l.state = state;
   steady_ends_ = 0;
   if ((l.lists & kInKept) == 0) kept_.push(page);
-  platform::probe::first_touch(static_cast<std::uint64_t>(page), state == PageState::kPrivate ? 1 : 0);
+  platform::probe::first_touch(static_cast<std::uint64_t>(page),
+                               state == PageState::kPrivate ? 1 : 0);
   l.lists = static_cast<std::uint8_t>((l.lists | kInKept) & ~kWrittenElsewhere);
   if (state == PageState::kPrivate) {
     if ((l.lists & kInPrivate) == 0) private_.push(page);
@@ -95,7 +104,8 @@ void Engine::list_as(PageId page, PageState state) noexcept {
   }
 }
 
-// Eager detection (thesis 3.3, step 2). A FAILED instance goes on without registering: nobody fails because of it.
+// Eager detection (thesis 3.3, step 2). A FAILED instance goes on without registering: nobody fails
+// because of it.
 void Engine::register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept {
   if (!eager() || query_ || failed_) return;
   for (std::uint64_t i = 0; i < page_count; ++i)  // not under the lock; there it says why not
@@ -108,8 +118,9 @@ void Engine::register_access(PageId first, std::uint64_t page_count, bool is_wri
   } else if (knows_too_little() || !may_see_now()) {
     fail_instance(AbortCause::kValidation);
   } else {
-    // The instance moves below the last committed node (thesis 3.3, step 4): by Invariant 3 nothing that it has touched was
-    // committed since, so its snapshot can be the present one. A pin that moves forward never uncovers a home that changed.
+    // The instance moves below the last committed node (thesis 3.3, step 4): by Invariant 3 nothing
+    // that it has touched was committed since, so its snapshot can be the present one. A pin that
+    // moves forward never uncovers a home that changed.
     snapshot_ = memory_.state().clock.load(std::memory_order_relaxed);
     own.pin.store(snapshot_, std::memory_order_seq_cst);
     for (std::uint64_t i = 0; i < page_count && !failed_; ++i) {
@@ -137,28 +148,32 @@ void Engine::fail_instance(AbortCause cause, Errc error) noexcept {
   failed_ = true;
   failed_cause_ = cause;
   failed_error_ = error;
-  self().failed_instance.store(instance_, std::memory_order_relaxed);  // others ignore its accesses from now on
+  // others ignore its accesses from now on
+  self().failed_instance.store(instance_, std::memory_order_relaxed);
 }
 
 bool Engine::needs_versions(PageId page) const noexcept {
-  // Without the lock: 0 is final for this snapshot, because versions stamped <= snapshot only ever disappear into home.
-  // acquire: pairs with the release in unlink(), so that home's lines are seen.
+  // Without the lock: 0 is final for this snapshot, because versions stamped <= snapshot only ever
+  // disappear into home. acquire: pairs with the release in unlink(), so that home's lines are
+  // seen.
   const bool has_version = memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0;
   step(Step::kGapTouchLooked);
   return has_version;
 }
 
-// True when home is not what the snapshot reads: *twin then holds the page, unless there is no twin left. Nothing but reading happens under
-// the lock: a system call or a page fault there would keep everybody's commits waiting.
+// True when home is not what the snapshot reads: *twin then holds the page, unless there is no twin
+// left. Nothing but reading happens under the lock: a system call or a page fault there would keep
+// everybody's commits waiting.
 bool Engine::read_versions(PageId page, std::uint32_t *twin) noexcept {
   lock(LockContext::kHandler);
   step(Step::kTouchLocked);
   const bool is_home_right = lower_ == nullptr || take_from_below(page);
   const bool versioned = !is_home_right || tree_.has_version(page, snapshot_);
   if (versioned && (*twin = twins_.take()) != 0) read_snapshot(page, twins_.data(*twin));
-  // A guard may go although there are versions, of later snapshots. Should the page then not be touched, only the log says that it must be
-  // guarded again.
-  if (!versioned && memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0) follow_needed_ = true;
+  // A guard may go although there are versions, of later snapshots. Should the page then not be
+  // touched, only the log says that it must be guarded again.
+  if (!versioned && memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0)
+    follow_needed_ = true;
   unlock();
   return versioned;
 }
@@ -169,21 +184,24 @@ void Engine::read_snapshot(PageId page, std::byte *to) noexcept {
     tree_.read(page, snapshot_, ~LineMask{0}, to);
     return;
   }
-  // Below it was changed after our snapshot. It had no versions then, and all that it has now are newer.
+  // Below it was changed after our snapshot. It had no versions then, and all that it has now are
+  // newer.
   memory_.read_home(page, to);
   lower_->as_of(page, line_snapshot_, to);
   undone_.push(page);
   read_behind_ = true;
 }
 
-// The page becomes this process's own copy of state(snapshot), which `twin` holds. REQUIRES: writable mapping.
+// The page becomes this process's own copy of state(snapshot), which `twin` holds. REQUIRES:
+// writable mapping.
 void Engine::make_private(PageId page, std::uint32_t twin) noexcept {
   std::byte *to = address_of(page);
   const storage::Home &home = memory_.segment(storage::segment_number(page)).home;
-  if (twin != 0 && home.loads_take_blocks() && !home.has_data(storage::page_offset(page), kPageBytes)) {
+  if (twin != 0 && home.loads_take_blocks() &&
+      !home.has_data(storage::page_offset(page), kPageBytes)) {
     // Copying the page would load it first.
-    if (const Errc why =
-            memory_.segment(storage::segment_number(page)).home.allocate_blocks(storage::page_offset(page), kPageBytes);
+    if (const Errc why = memory_.segment(storage::segment_number(page))
+                             .home.allocate_blocks(storage::page_offset(page), kPageBytes);
         why != Errc::kOk) {
       stand_in(page, twins_.data(twin), why);
       twins_.give_back(twin);
@@ -196,7 +214,8 @@ void Engine::make_private(PageId page, std::uint32_t twin) noexcept {
     read_snapshot(page, to);
     unlock();
   } else {
-    (void)platform::populate(to, kPageBytes, true);  // 1 us less than a page fault, which would do as well
+    // 1 us less than a page fault, which would do as well
+    (void)platform::populate(to, kPageBytes, true);
     std::memcpy(to, twins_.data(twin), kPageBytes);
     local(page).twin = twin;
   }
@@ -208,7 +227,8 @@ bool Engine::is_closed(const LocalPage &page) const noexcept {
   return lower_ != nullptr && (page.lists & kResident) == 0;
 }
 
-// REQUIRES the lock. False: what the snapshot reads there is gone from home; only undo words know it.
+// REQUIRES the lock. False: what the snapshot reads there is gone from home; only undo words know
+// it.
 bool Engine::take_from_below(PageId page) noexcept {
   const std::uint64_t newest = lower_->take(page);
   LocalPage &l = local(page);
@@ -219,8 +239,9 @@ bool Engine::take_from_below(PageId page) noexcept {
   return false;
 }
 
-// REQUIRES the lock. Has a segment been made since the instance began? A pointer into it may be in what has been committed since, and who looks behind
-// each begin what there is (libxac, for its heap) has not mapped it: so no snapshot moves on past that. Not of an irrevocable instance, whose
+// REQUIRES the lock. Has a segment been made since the instance began? A pointer into it may be in
+// what has been committed since, and who looks behind each begin what there is (libxac, for its
+// heap) has not mapped it: so no snapshot moves on past that. Not of an irrevocable instance, whose
 // snapshot must move on; nobody else commits at level 2.
 bool Engine::knows_too_little() const noexcept {
   if (irrevocable_ || memory_.segment_generation() == known_generation_) return false;
@@ -237,18 +258,23 @@ bool Engine::may_see_now() const noexcept {
          log_->durable_clock() >= memory_.state().clock.load(std::memory_order_relaxed);
 }
 
-// REQUIRES the lock. Nothing that the instance touched was committed since its snapshot: then it may as well have begun now.
+// REQUIRES the lock. Nothing that the instance touched was committed since its snapshot: then it
+// may as well have begun now.
 bool Engine::extend() noexcept {
   DomainState &state = memory_.state();
-  // What stands in for a page is its state at this snapshot, and nothing tells of later commits to it; as of what only undo words know.
+  // What stands in for a page is its state at this snapshot, and nothing tells of later commits to
+  // it; as of what only undo words know.
   if (failed_ || resync_needed_ || !standing_in_.empty() || read_behind_) return false;
   if (knows_too_little() || !may_see_now()) return false;
-  // Eager: every touch has moved the snapshot to its present, past commits that the log since begin still tells of. Bringing what they wrote
+  // Eager: every touch has moved the snapshot to its present, past commits that the log since begin
+  //        still tells of. Bringing what they wrote
   // once more would overwrite this instance's stores; and what it has not touched is inaccessible.
   if (!eager() && state.clock.load(std::memory_order_relaxed) != snapshot_) {
     collect_touched();
-    // Beyond kFollowMax pull() starts again, which an instance that has stored something does not survive.
-    const bool in_log = state.log_head.load(std::memory_order_relaxed) - synced_position_ <= kFollowMax;
+    // Beyond kFollowMax pull() starts again, which an instance that has stored something does not
+    // survive.
+    const bool in_log =
+        state.log_head.load(std::memory_order_relaxed) - synced_position_ <= kFollowMax;
     const bool valid = is_valid() && (in_log || irrevocable_);
     failed_cause_ = AbortCause::kNone;
     if (!valid) return false;
@@ -260,7 +286,8 @@ bool Engine::extend() noexcept {
   }
   failed_cause_ = AbortCause::kNone;
   snapshot_ = state.clock.load(std::memory_order_relaxed);
-  self().pin.store(snapshot_, std::memory_order_seq_cst);  // forward: it never uncovers a home that changed
+  // forward: it never uncovers a home that changed
+  self().pin.store(snapshot_, std::memory_order_seq_cst);
   if (lower_ == nullptr) return true;
   // What is durable of both levels is one cut, too: the log has them in one order.
   line_snapshot_ = reads_durable_only_ && !irrevocable_ ? log_->durable_line() : lower_->clock();
@@ -302,10 +329,13 @@ bool Engine::advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) no
   const std::uint64_t offset = begin - reinterpret_cast<std::uintptr_t>(view.base);
   std::uint64_t index = offset / kPageBytes;
   // The common case first: one page that is open already.
-  if (offset % kPageBytes + bytes <= kPageBytes && !advice_helps(view.pages[index].state, is_write)) return true;
+  if (offset % kPageBytes + bytes <= kPageBytes && !advice_helps(view.pages[index].state, is_write))
+    return true;
   if (bytes == 0 || (query_ && is_write)) return true;
-  const platform::OpenKey open(key_);  // a query's view is read-only to the program, not to the engine
-  const std::uint64_t usable = memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
+  // a query's view is read-only to the program, not to the engine
+  const platform::OpenKey open(key_);
+  const std::uint64_t usable =
+      memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
   const std::uint64_t end = std::min(usable, (offset + bytes - 1) / kPageBytes + 1);
   while (index < end) {
     const PageState state = view.pages[index].state;
@@ -318,7 +348,8 @@ bool Engine::advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) no
     } else {
       std::uint64_t count = 1;
       while (index + count < end && view.pages[index + count].state != PageState::kGuarded &&
-             !is_closed(view.pages[index + count]) && advice_helps(view.pages[index + count].state, is_write))
+             !is_closed(view.pages[index + count]) &&
+             advice_helps(view.pages[index + count].state, is_write))
         ++count;
       populate(page, count, is_write);
       index += count;
@@ -327,20 +358,25 @@ bool Engine::advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) no
   return true;
 }
 
-// Kernel tracking: one system call instead of a fault per page. The kernel does not list these faults, so they are noted here.
+// Kernel tracking: one system call instead of a fault per page. The kernel does not list these
+// faults, so they are noted here.
 void Engine::populate(PageId first, std::uint64_t page_count, bool is_write) noexcept {
-  if (!platform::populate(address_of(first), page_count * kPageBytes, is_write)) return;  // then the touches will fault
+  // then the touches will fault
+  if (!platform::populate(address_of(first), page_count * kPageBytes, is_write)) return;
   for (std::uint64_t i = 0; i < page_count; ++i)
-    list_as(PageId{static_cast<std::uint64_t>(first) + i}, is_write ? PageState::kPrivate : PageState::kFile);
+    list_as(PageId{static_cast<std::uint64_t>(first) + i},
+            is_write ? PageState::kPrivate : PageState::kFile);
 }
 
 void Engine::note_page(PageId page, PageKind kind) noexcept {
   LocalPage &l = local(page);
   if (l.state == PageState::kPrivate || l.state == PageState::kGuarded) return;
   if (is_closed(l)) {
-    // Its guard, which page tables tell as something swapped out; behind the end of the file there are such pages, too.
+    // Its guard, which page tables tell as something swapped out; behind the end of the file there
+    // are such pages, too.
     if (silent() || kind == PageKind::kAbsent) return;
-    // Where all of a view is open, and its segment has grown, nobody took it from the level below first. The next attempt will.
+    // Where all of a view is open, and its segment has grown, nobody took it from the level below
+    // first. The next attempt will.
     undone_.push(page);
     if (!query_) fail_instance(AbortCause::kValidation);
     return;
@@ -359,10 +395,12 @@ void Engine::classify(PageList &list) noexcept {
     while (i + run < list.size() && run < kRunMax &&
            static_cast<std::uint64_t>(list[i + run]) == static_cast<std::uint64_t>(list[i]) + run)
       ++run;
-    const bool readable = page_map_.read(reinterpret_cast<std::uintptr_t>(address_of(list[i])), run, kinds);
+    const bool readable =
+        page_map_.read(reinterpret_cast<std::uintptr_t>(address_of(list[i])), run, kinds);
     for (std::size_t j = 0; j < run; ++j) {
       local(list[i + j]).lists &= static_cast<std::uint8_t>(~kInFresh);
-      note_page(list[i + j], readable ? kinds[j] : PageKind::kPrivate);  // private when in doubt: it is then compared
+      // private when in doubt: it is then compared
+      note_page(list[i + j], readable ? kinds[j] : PageKind::kPrivate);
     }
     i += run;
   }
@@ -379,7 +417,8 @@ void Engine::collect_touched() noexcept {
       const View *view = view_of(address);
       if (view == nullptr) return;
       const PageId page =
-          page_id(view->segment, PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
+          page_id(view->segment,
+                  PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
       LocalPage &l = local(page);
       if ((l.lists & kInFresh) != 0 || l.state == PageState::kPrivate) return;
       l.lists |= kInFresh;
@@ -389,7 +428,8 @@ void Engine::collect_touched() noexcept {
     self().add(Count::kFaultsKernel, found);
     classify(fresh_);
     if (!complete) {
-      // More faults than the ring holds, or no ring. The page tables know what was stored to, but not what was read and reclaimed since.
+      // More faults than the ring holds, or no ring. The page tables know what was stored to, but
+      // not what was read and reclaimed since.
       read_everything_ = true;
       scan_views();
     }
@@ -398,16 +438,19 @@ void Engine::collect_touched() noexcept {
   for (std::size_t i = 0; i + 1 < blocks_.size(); i += 2) {
     const std::uint32_t segment = storage::segment_number(blocks_[i]);
     const auto listed = static_cast<std::uint64_t>(blocks_[i + 1]);
-    const bool is_whole = listed * kPageBytes == views_[segment].bytes;  // with what the segment has grown by since
+    // with what the segment has grown by since
+    const bool is_whole = listed * kPageBytes == views_[segment].bytes;
     const std::uint64_t count =
-        is_whole ? memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes : listed;
+        is_whole ? memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes
+                 : listed;
     for (std::uint64_t j = 0; j < count; ++j) {
       const PageId page{static_cast<std::uint64_t>(blocks_[i]) + j};
       const PageState state = local(page).state;
       if (state == PageState::kFile || (is_whole && state == PageState::kAbsent)) fresh_.push(page);
     }
   }
-  classify(fresh_);  // blocks_ stays until the views are reset: later stores of this instance must be found again
+  // blocks_ stays until the views are reset: later stores of this instance must be found again
+  classify(fresh_);
 }
 
 // The ring overflowed (32,768 faults): the page tables know.
@@ -416,7 +459,8 @@ void Engine::scan_views() noexcept {
     View &view = views_[segment];
     const auto visit = [](void *context, const platform::PageMap::Run &run) {
       View &scanned = *static_cast<View *>(context);
-      const std::uint64_t first = (run.begin - reinterpret_cast<std::uintptr_t>(scanned.base)) / kPageBytes;
+      const std::uint64_t first =
+          (run.begin - reinterpret_cast<std::uintptr_t>(scanned.base)) / kPageBytes;
       for (std::size_t i = 0; i < run.page_count; ++i)
         scanned.engine->note_page(page_id(scanned.segment, PageIndex{first + i}), run.kind);
     };

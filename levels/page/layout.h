@@ -1,10 +1,14 @@
-// levels/page/layout.h -- every structure that level 2 keeps in shared memory. All of it is rebuildable: after a reboot, or when the
-// last participant has gone, the files are made anew; only control and data files are durable.
-// Shape:     tmh.state (one DomainState), tmh.versions.head / .data (slots), tmh.commits (ring), tmh.accesses, tmh.pages.N (PageMeta).
-// Invariant: what a lock holder may leave half done consists of links only. Links can be rebuilt from slots: a slot is free (stamp 0),
-//            reserved (kReservedStamp), or a version; versions newer than the clock were never committed.
-// Ordering:  everything but clock, log_published, versioned_stamp, pins, PageMeta::newest and ::stamp and published log entries is read and
-//            written under DomainState::lock. What a commit stores comes before its clock (release); a beginner acquires the clock.
+// levels/page/layout.h -- every structure that level 2 keeps in shared memory. All of it is
+// rebuildable: after a reboot, or when the last participant has gone, the files are made anew; only
+//              control and data files are durable.
+// Shape:     tmh.state (one DomainState), tmh.versions.head / .data (slots), tmh.commits (ring),
+//            tmh.accesses, tmh.pages.N (PageMeta).
+// Invariant: what a lock holder may leave half done consists of links only. Links can be rebuilt
+//            from slots: a slot is free (stamp 0), reserved (kReservedStamp), or a version;
+//            versions newer than the clock were never committed.
+// Ordering:  everything but clock, log_published, versioned_stamp, pins, PageMeta::newest and
+//            ::stamp and published log entries is read and written under DomainState::lock. What a
+//            commit stores comes before its clock (release); a beginner acquires the clock.
 // Source:    thesis, sections 3.1 to 3.3 (control file); DESIGN D8.
 #pragma once
 
@@ -24,20 +28,28 @@ using storage::LineMask;
 using storage::PageId;
 
 inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
-inline constexpr std::uint32_t kStateVersion = 15;  // changes with every change of what is in these files
+// changes with every change of what is in these files
+inline constexpr std::uint32_t kStateVersion = 15;
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
-// PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come for the lock.
+// PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come
+// for the lock.
 inline constexpr Slot kRelinking = ~Slot{0};
 inline constexpr std::uint64_t kReservedStamp = ~0ull;
-// In DomainState::turn: its holder can no longer abort, so others wait for the turn however long it takes, as long as the holder lives.
+// In DomainState::turn: its holder can no longer abort, so others wait for the turn however long it
+// takes, as long as the holder lives.
 inline constexpr std::uint32_t kIrrevocable = 1u << 31;
-[[nodiscard]] constexpr bool is_irrevocable(std::uint32_t turn) noexcept { return (turn & kIrrevocable) != 0; }
+[[nodiscard]] constexpr bool is_irrevocable(std::uint32_t turn) noexcept {
+  return (turn & kIrrevocable) != 0;
+}
 // REQUIRES: turn is not 0.
-[[nodiscard]] constexpr std::uint32_t holder_of(std::uint32_t turn) noexcept { return (turn & ~kIrrevocable) - 1; }
+[[nodiscard]] constexpr std::uint32_t holder_of(std::uint32_t turn) noexcept {
+  return (turn & ~kIrrevocable) - 1;
+}
 
-// In DomainState::repair_again. Versions in segments that the repairer had not opened: they are in their lists and not linked to their pages,
-// so none may go home or be folded, or an older one would hide a newer one.
+// In DomainState::repair_again. Versions in segments that the repairer had not opened: they are in
+// their lists and not linked to their pages, so none may go home or be folded, or an older one
+// would hide a newer one.
 inline constexpr std::uint64_t kRepairVersions = 1;
 inline constexpr std::uint64_t kRepairRest = 2;  // accesses, or what lies below
 
@@ -48,29 +60,36 @@ struct alignas(64) DomainState {
   std::uint32_t state_bytes;
   char boot_id[40];
   std::atomic<std::uint64_t> incarnation_next;
-  // line 1: all that two processes must hand each other at a commit, on one line, which so moves once (70 ns). That pays only because the
-  // lock is held for less than it takes to move a line, and waiters poll seldom (SharedLock): where the holder also walked shared lists,
-  // every poll took the line away from it.
+  // line 1: all that two processes must hand each other at a commit, on one line, which so moves
+  // once (70 ns). That pays only because the lock is held for less than it takes to move a line,
+  // and waiters poll seldom (SharedLock): where the holder also walked shared lists, every poll
+  // took the line away from it.
   alignas(64) platform::SharedLock lock;
-  std::atomic<std::uint32_t> turn;   // participant slot + 1 whose turn it is to commit alone, 0: nobody's; kIrrevocable
+  // participant slot + 1 whose turn it is to commit alone, 0: nobody's; kIrrevocable
+  std::atomic<std::uint32_t> turn;
   std::atomic<std::uint64_t> clock;  // timestamp of the last commit; its store is the commit point
   std::atomic<std::uint64_t> log_head;  // entries ever appended to the commit log
   std::atomic<std::uint64_t>
       log_published;  // of these, entries of published commits; stored after clock, so it may lag
-  // Last commit that wrote a page of which there was no version. Stored before its clock: a beginner that has accounted for it, and for all
-  // repairs, which may link a version again that was home already, knows that no page has become unreadable at home since, and need not
-  // look into the log.
+  // Last commit that wrote a page of which there was no version. Stored before its clock: a
+  // beginner that has accounted for it, and for all repairs, which may link a version again that
+  // was home already, knows that no page has become unreadable at home since, and need not look
+  // into the log.
   std::atomic<std::uint64_t> versioned_stamp;
-  // The commit that its committer has counted, or is about to: counting_word(). Newer than the clock: it died before it published, and repair()
-  // takes the count back.
+  // The commit that its committer has counted, or is about to: counting_word(). Newer than the
+  // clock: it died before it published, and repair() takes the count back.
   std::atomic<std::uint64_t> counting;
   // line 2: rarely written
   alignas(64) std::atomic<std::uint32_t> participants_high;  // slots ever used
   std::atomic<std::uint32_t>
-      version_capacity;  // slots 1 .. capacity-1 exist; relaxed: the log writer reads it without the lock, for slots of commits that it has acquired
-  std::uint64_t repair_again;          // what a repair could not reach: kRepairVersions, kRepairRest
+      // slots 1 .. capacity-1 exist; relaxed: the log writer reads it without the lock, for slots
+      // of commits that it has acquired
+      version_capacity;
+  // what a repair could not reach: kRepairVersions, kRepairRest
+  std::uint64_t repair_again;
   std::atomic<std::uint64_t> repairs;  // read without the lock by beginners
-  std::uint64_t fold_fence;    // durable domains: a clock value; nothing up to it is folded into what is later. 0: none
+  // durable domains: a clock value; nothing up to it is folded into what is later. 0: none
+  std::uint64_t fold_fence;
   std::uint64_t domain_id[2];  // of tmh.control; identity, as line 0
   std::uint64_t life;          // the same
   std::uint64_t file;          // the same; which file this is, so that a copy is seen
@@ -81,20 +100,24 @@ struct alignas(64) DomainState {
   std::uint32_t reserved2_zero;
   std::atomic<std::uint64_t> age_next;  // eager: ages of instances
   std::uint64_t levels;                 // tmh::Levels
-  std::uint64_t recalls;                // pages that level 2 took from level 1, and gave back: under the lock
+  // pages that level 2 took from level 1, and gave back: under the lock
+  std::uint64_t recalls;
   std::uint64_t releases;
   std::uint64_t log_capacity;  // entries of the commit log's ring that its file has; under the lock
   std::uint64_t reserved3_zero;
-  // line 4: under the lock. Deaths are counted once, though whoever counts may die: see Engine::reap().
+  // line 4: under the lock. Deaths are counted once, though whoever counts may die: see
+  // Engine::reap().
   alignas(64) std::uint64_t reaped;  // participants that died, and were cleaned up after
   std::uint64_t reaped_next;         // what `reaped` becomes with the one that is being reaped
   std::uint64_t reaping;             // its incarnation; 0: nobody is
   std::uint64_t reaping_slot;
   platform::EventCount changed;  // for who sleeps until the clock moves; every commit reads it
   std::uint32_t reserved4_zero;
-  std::uint64_t pid_namespace;  // identity, as line 0: the place (platform::Place) of all who are in the domain
+  // identity, as line 0: the place (platform::Place) of all who are in the domain
+  std::uint64_t pid_namespace;
   std::uint64_t time_namespace;
-  std::atomic<std::uint64_t> announcements;  // of releases to the level below; for who sleeps, see Engine::ReadSet
+  // of releases to the level below; for who sleeps, see Engine::ReadSet
+  std::atomic<std::uint64_t> announcements;
 };
 static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, participants_high) == 128);
 static_assert(offsetof(DomainState, domain_id) == 160 && offsetof(DomainState, life) == 176);
@@ -102,7 +125,8 @@ static_assert(offsetof(DomainState, free_version) == 192 && offsetof(DomainState
 static_assert(sizeof(DomainState) == 320 && std::is_standard_layout_v<DomainState>);
 
 // DomainState::counting: 48 bits of the commit's timestamp, and its committer's slot.
-[[nodiscard]] constexpr std::uint64_t counting_word(std::uint64_t stamp, std::uint32_t slot) noexcept {
+[[nodiscard]] constexpr std::uint64_t counting_word(std::uint64_t stamp,
+                                                    std::uint32_t slot) noexcept {
   return stamp << 16 | slot;
 }
 static_assert(storage::kParticipantsMax <= 1u << 16);
@@ -112,8 +136,10 @@ struct alignas(64) PageMeta {
   std::atomic<std::uint64_t>
       stamp;  // timestamp of its last commit; relaxed: under the lock, or after acquiring the clock
   std::atomic<Slot>
-      newest;     // newest version not yet home. Read without the lock: 0 means that home holds every version
-                  // a pinned snapshot may ask for. acquire pairs with the release of whoever unlinked the last one.
+      // newest version not yet home. Read without the lock: 0 means that home holds every version a
+      // pinned snapshot may ask for. acquire pairs with the release of whoever unlinked the last
+      // one.
+      newest;
   Slot accesses;  // eager: instances touching the page
   std::uint64_t reserved_zero[6];
 };
@@ -122,14 +148,17 @@ inline constinit const PageMeta kNoMeta{};  // of a page that nobody has ever co
 
 struct alignas(64) VersionHead {
   std::atomic<std::uint64_t> stamp;  // 0 free, kReservedStamp, else commit timestamp
-  std::uint64_t page;           // PageId; kept after freeing, so that a repair can find heads that still point here
-  LineMask lines;               // which lines of the slot's data are valid
-  std::uint32_t owner;          // participant slot that reserved it; its versions hang in that slot's list
+  // PageId; kept after freeing, so that a repair can find heads that still point here
+  std::uint64_t page;
+  LineMask lines;  // which lines of the slot's data are valid
+  // participant slot that reserved it; its versions hang in that slot's list
+  std::uint32_t owner;
   Slot older, newer;            // versions of the same page
   Slot list_older, list_newer;  // versions of the same owner, in commit order
   Slot next_free;
   std::uint64_t reserved_zero[2];
-  // Second cache line, durable domains only: of each line in `lines` as committed, the 8-byte words that changed.
+  // Second cache line, durable domains only: of each line in `lines` as committed, the 8-byte words
+  // that changed.
   std::uint8_t words[storage::kLinesPerPage];
 };
 static_assert(sizeof(VersionHead) == 128 && offsetof(VersionHead, words) == 64);
@@ -137,20 +166,24 @@ static_assert(sizeof(VersionHead) == 128 && offsetof(VersionHead, words) == 64);
 // A line each: two committers never write one line, and no reader disturbs them.
 struct alignas(64) CommitLogEntry {
   std::atomic<std::uint64_t>
-      stamp;                  // read without the lock, also while an entry that a repair took back is written again
+      // read without the lock, also while an entry that a repair took back is written again
+      stamp;
   std::uint64_t page;         // PageId; kWideCommit: of no page, see ConsistencyTree::log()
   LineMask lines;             // changed by this commit; 0: the page went to the level below
   std::uint64_t incarnation;  // of the committer
   Slot slot;                  // the version: it cannot change before its record is durable
   std::uint32_t pages;        // of this commit: so many entries in a row
   std::uint64_t time_ns;      // durable domains: CLOCK_REALTIME of the commit
-  std::uint64_t line;  // durable domains with a level below: its clock before the commit; 0 in a page's announcement
+  // durable domains with a level below: its clock before the commit; 0 in a page's announcement
+  std::uint64_t line;
   std::uint64_t reserved_zero;
 };
 static_assert(sizeof(CommitLogEntry) == 64);
-inline constexpr std::uint64_t kLogEntries = 1u << 18;  // 16 MiB: 100 ms of the fastest small commits
+// 16 MiB: 100 ms of the fastest small commits
+inline constexpr std::uint64_t kLogEntries = 1u << 18;
 inline constexpr std::uint64_t kLogChunk = 1024,
-                               kLogAhead = 256;  // entries that are brought into memory at a time, and how far ahead
+                               // entries that are brought into memory at a time, and how far ahead
+    kLogAhead = 256;
 static_assert(kLogEntries % kLogChunk == 0);
 inline constexpr std::uint64_t kWideCommit = ~0ull;
 

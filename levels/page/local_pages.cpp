@@ -36,7 +36,8 @@ void ReservedArray::forget_from(std::uint64_t from) noexcept {
 }
 
 Errc Twins::reserve() noexcept {
-  if (const Errc error = pages_.reserve(std::uint64_t{kMax} * kPageBytes); error != Errc::kOk) return error;
+  if (const Errc error = pages_.reserve(std::uint64_t{kMax} * kPageBytes); error != Errc::kOk)
+    return error;
   return free_.reserve(std::uint64_t{kMax} * sizeof(std::uint32_t));
 }
 
@@ -50,7 +51,8 @@ void Twins::give_back(std::uint32_t twin) noexcept {
 }
 
 void Twins::forget() noexcept {
-  constexpr std::uint32_t kKeep = 1024;  // 4 MiB: the working set of the largest hot instances measured
+  // 4 MiB: the working set of the largest hot instances measured
+  constexpr std::uint32_t kKeep = 1024;
   if (used_high_ <= kKeep) return;
   pages_.forget_from(std::uint64_t{kKeep} * kPageBytes);
   free_.forget_from(0);

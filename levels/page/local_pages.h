@@ -1,6 +1,9 @@
-// levels/page/local_pages.h -- what one process knows about the pages of its views, and the clean twins of its private copies.
-// Shape:     arrays in reserved, lazily populated memory: no work or memory per page of the segment, only per page touched.
-// Contexts:  async-signal-safe: the fault handler appends to lists and takes twins, so nothing here uses the heap.
+// levels/page/local_pages.h -- what one process knows about the pages of its views, and the clean
+// twins of its private copies.
+// Shape:     arrays in reserved, lazily populated memory: no work or memory per page of the
+//            segment, only per page touched.
+// Contexts:  async-signal-safe: the fault handler appends to lists and takes twins, so nothing here
+//            uses the heap.
 // Source:    notes on page mechanisms: pages stay mapped, written pages are compared with a twin.
 #pragma once
 
@@ -14,16 +17,21 @@
 namespace tmh::page {
 
 enum class PageState : std::uint8_t {
-  kAbsent = 0,    // untouched. Silent tracking: touching maps home. Signal tracking: touching raises SIGSEGV
-  kFile = 1,      // home's page is mapped, read-only for stores (the first store copies it)
-  kPrivate = 2,   // this process's own copy, writable: compared with its twin (or with home) at end
-  kReadOnly = 3,  // own copy made of versions, not yet stored to (eager: the first store must raise SIGSEGV)
-  kGuarded = 4,   // silent tracking: home is not what the snapshot reads, so touching raises SIGSEGV
+  // untouched. Silent tracking: touching maps home. Signal tracking: touching raises SIGSEGV
+  kAbsent = 0,
+  kFile = 1,     // home's page is mapped, read-only for stores (the first store copies it)
+  kPrivate = 2,  // this process's own copy, writable: compared with its twin (or with home) at end
+  // own copy made of versions, not yet stored to (eager: the first store must raise SIGSEGV)
+  kReadOnly = 3,
+  // silent tracking: home is not what the snapshot reads, so touching raises SIGSEGV
+  kGuarded = 4,
 };
 
-// No lists: kHasBlocks: this process has made sure that home and metadata of the page have disk blocks. kWrittenElsewhere: others committed
-// to the page, and this process has not touched it since. kResident: domains with a level below: this process may map the page; without it
-// every state is inaccessible. kStandsIn: anonymous memory stands at the page's address until the instance ends (Engine::stand_in()).
+// No lists: kHasBlocks: this process has made sure that home and metadata of the page have disk
+// blocks. kWrittenElsewhere: others committed to the page, and this process has not touched it
+// since. kResident: domains with a level below: this process may map the page; without it every
+// state is inaccessible. kStandsIn: anonymous memory stands at the page's address until the
+// instance ends (Engine::stand_in()).
 enum InList : std::uint8_t {
   kInKept = 1,
   kInPrivate = 2,
@@ -34,14 +42,16 @@ enum InList : std::uint8_t {
   kInResident = 64,
   kStandsIn = 128
 };
-inline constexpr std::uint8_t kLasting = kHasBlocks | kResident | kInResident;  // what dropping a page leaves
+// what dropping a page leaves
+inline constexpr std::uint8_t kLasting = kHasBlocks | kResident | kInResident;
 
 struct LocalPage {
   PageState state;
-  std::uint8_t unchanged_compares;  // consecutive ends at which the private copy was equal to its twin
-  std::uint8_t lists;               // bits of InList
-  std::uint8_t written_epoch;       // when it was last written, see Engine::epoch(); 0: never
-  std::uint32_t twin;               // 0: none, compare with home
+  // consecutive ends at which the private copy was equal to its twin
+  std::uint8_t unchanged_compares;
+  std::uint8_t lists;          // bits of InList
+  std::uint8_t written_epoch;  // when it was last written, see Engine::epoch(); 0: never
+  std::uint32_t twin;          // 0: none, compare with home
 };
 static_assert(sizeof(LocalPage) == 8);
 
@@ -83,7 +93,9 @@ class PageList {
 
  private:
   static constexpr std::size_t kKeep = 1u << 16;  // 512 KiB stay for the next large instance
-  [[nodiscard]] storage::PageId *data() noexcept { return reinterpret_cast<storage::PageId *>(memory_.base()); }
+  [[nodiscard]] storage::PageId *data() noexcept {
+    return reinterpret_cast<storage::PageId *>(memory_.base());
+  }
   ReservedArray memory_;
   std::size_t count_ = 0;
 };

@@ -1,8 +1,12 @@
-// levels/page/lower_level.h -- what level 2 asks of the level below it. hierarchy/ implements it; without one, level 2 owns every page.
-// Invariant: after take(page) and until the page is released (ConsistencyTree::announce), nothing below stores to its home.
-// Sharing:   take(), as_of(), repair() and reap() REQUIRE the domain lock; prepare() and read_unchanged() need none.
+// levels/page/lower_level.h -- what level 2 asks of the level below it. hierarchy/ implements it;
+// without one, level 2 owns every page.
+// Invariant: after take(page) and until the page is released (ConsistencyTree::announce), nothing
+//            below stores to its home.
+// Sharing:   take(), as_of(), repair() and reap() REQUIRE the domain lock; prepare() and
+//            read_unchanged() need none.
 // Contexts:  async-signal-safe: they run at a first touch, in the fault handler.
-// Source:    thesis, section 6.2 (a level talks to the next only when it touches a block in L); hierarchy/PROTOCOL.md.
+// Source:    thesis, section 6.2 (a level talks to the next only when it touches a block in L);
+//            hierarchy/PROTOCOL.md.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +22,21 @@ class LowerLevel {
  public:
   virtual ~LowerLevel() = default;
 
-  // Timestamps below are of this clock. seq_cst: read after the pin is stored, see PROTOCOL.md, "Snapshots that span both clocks".
+  // Timestamps below are of this clock. seq_cst: read after the pin is stored, see PROTOCOL.md,
+  // "Snapshots that span both clocks".
   [[nodiscard]] virtual std::uint64_t clock() const noexcept = 0;
-  // Disk blocks for what take() stores: before it, without the domain lock, because it may be a system call. kDiskFull, kIo.
+  // Disk blocks for what take() stores: before it, without the domain lock, because it may be a
+  // system call. kDiskFull, kIo.
   [[nodiscard]] virtual Errc prepare(storage::PageId page) noexcept = 0;
-  // Of a page that prepare() has refused. True: nothing below has ever changed it, and `content` is home, hence every snapshot's. False: somebody
-  // has found blocks since, so prepare() may, too.
+  // Of a page that prepare() has refused. True: nothing below has ever changed it, and `content` is
+  // home, hence every snapshot's. False: somebody has found blocks since, so prepare() may, too.
   [[nodiscard]] virtual bool read_unchanged(storage::PageId page, std::byte *content) noexcept = 0;
-  // REQUIRES prepare(). The page belongs to level 2 afterwards, and this participant is a resident of it. Returns the newest timestamp in it.
+  // REQUIRES prepare(). The page belongs to level 2 afterwards, and this participant is a resident
+  // of it. Returns the newest timestamp in it.
   [[nodiscard]] virtual std::uint64_t take(storage::PageId page) noexcept = 0;
-  // The same for a page that nobody has touched yet and somebody soon may: false, and as a rule untaken, when it would have to be waited for
-  // or when something in it is newer than `snapshot`, or it is not prepared. Then it is to be taken at its touch.
+  // The same for a page that nobody has touched yet and somebody soon may: false, and as a rule
+  // untaken, when it would have to be waited for or when something in it is newer than `snapshot`,
+  // or it is not prepared. Then it is to be taken at its touch.
   [[nodiscard]] virtual bool take_ahead(storage::PageId page, std::uint64_t snapshot) noexcept = 0;
   // Is this participant still a resident? (Asked while its instance runs.)
   [[nodiscard]] virtual bool is_resident(storage::PageId page) const noexcept = 0;

@@ -1,5 +1,7 @@
-// levels/page/lower_log.h -- commits of the level below, as the writer of the redo log sees them. hierarchy/ implements it.
-// Sharing:   all but clock() REQUIRE LogState::lock, or to be alone in the domain; the domain lock may be taken inside.
+// levels/page/lower_log.h -- commits of the level below, as the writer of the redo log sees them.
+// hierarchy/ implements it.
+// Sharing:   all but clock() REQUIRE LogState::lock, or to be alone in the domain; the domain lock
+//            may be taken inside.
 // Contexts:  not in handlers.
 // Source:    hierarchy/PROTOCOL.md, "Durable domains".
 #pragma once
@@ -15,8 +17,9 @@ namespace tmh::page {
 struct LowerCommit {
   std::uint64_t stamp = 0;  // on the clock below
   std::uint64_t time_ns = 0;
-  std::uint64_t reserved_bytes = 0;   // DurableLog::reserve()
-  const std::byte *deltas = nullptr;  // page differences as a record's payload has them; until forget()
+  std::uint64_t reserved_bytes = 0;  // DurableLog::reserve()
+  // page differences as a record's payload has them; until forget()
+  const std::byte *deltas = nullptr;
   std::size_t bytes = 0;
 };
 
@@ -26,16 +29,20 @@ class LowerLog {
 
   // seq_cst.
   [[nodiscard]] virtual std::uint64_t clock() const noexcept = 0;
-  // Returns when every instance stamped up to `line` is decided: committed, with its record in gather(), or aborted for good.
+  // Returns when every instance stamped up to `line` is decided: committed, with its record in
+  // gather(), or aborted for good.
   virtual void settle(std::uint64_t line) noexcept = 0;
-  // Commits stamped in (after, up_to], in the order of stamps. REQUIRES settle(up_to), by whomever. kCorrupt, kOutOfMemory.
+  // Commits stamped in (after, up_to], in the order of stamps. REQUIRES settle(up_to), by whomever.
+  // kCorrupt, kOutOfMemory.
   [[nodiscard]] virtual Errc gather(std::uint64_t after, std::uint64_t up_to,
                                     std::vector<LowerCommit> *commits) noexcept = 0;
   // Commits up to `line` are durable.
   virtual void forget(std::uint64_t line) noexcept = 0;
-  // Is home as settled commits up to `line` left it? False when a dead one's writes wait for somebody who knows their segment.
+  // Is home as settled commits up to `line` left it? False when a dead one's writes wait for
+  // somebody who knows their segment.
   [[nodiscard]] virtual bool is_home(std::uint64_t line) noexcept = 0;
-  // More than all its commits that are not in the log yet, and all attempts, can have reserved. Needs no lock.
+  // More than all its commits that are not in the log yet, and all attempts, can have reserved.
+  // Needs no lock.
   [[nodiscard]] virtual std::uint64_t reserved_bytes_max() const noexcept = 0;
 };
 

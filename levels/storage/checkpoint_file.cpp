@@ -14,12 +14,15 @@ namespace tmh::storage {
 using platform::DiskFile;
 using platform::fail;
 
-static_assert(offsetof(CheckpointV1, previous_end) == 96 && offsetof(CheckpointV1, previous_generation) == 104);
+static_assert(offsetof(CheckpointV1, previous_end) == 96 &&
+              offsetof(CheckpointV1, previous_generation) == 104);
 static_assert(sizeof(CheckpointV1) == platform::kDiskBlockBytes, "a slot is one durable write");
 
 namespace {
 
-std::uint32_t slot_crc(const CheckpointV1 &slot) noexcept { return crc32c(0, &slot, offsetof(CheckpointV1, crc)); }
+std::uint32_t slot_crc(const CheckpointV1 &slot) noexcept {
+  return crc32c(0, &slot, offsetof(CheckpointV1, crc));
+}
 
 // Odd sequences in slot 1, even ones in slot 0.
 constexpr std::uint64_t slot_of(std::uint64_t sequence) noexcept { return sequence % 2; }
@@ -30,12 +33,15 @@ const char *wrong_field(const CheckpointV1 &slot, std::uint64_t index) noexcept 
       slot.log_file_bytes % kLogBlockBytes != 0)
     return "log_file_bytes";
   const std::uint64_t offset = slot.lsn % slot.log_file_bytes;
-  if (slot.lsn % 8 != 0 || slot.lsn < kFirstLsn || (offset != 0 && offset < kLogBlockBytes)) return "lsn";
+  if (slot.lsn % 8 != 0 || slot.lsn < kFirstLsn || (offset != 0 && offset < kLogBlockBytes))
+    return "lsn";
   if (slot.durable_lsn < slot.lsn) return "durable_lsn";
   if (slot.is_clean > 1) return "is_clean";
   if (slot.keep_all > 1) return "keep_all";
-  if (slot.previous_generation != 0 && slot.previous_generation >= slot.generation) return "previous_generation";
-  if (!std::all_of(std::begin(slot.reserved_zero), std::end(slot.reserved_zero), [](auto b) { return b == 0; }))
+  if (slot.previous_generation != 0 && slot.previous_generation >= slot.generation)
+    return "previous_generation";
+  if (!std::all_of(std::begin(slot.reserved_zero), std::end(slot.reserved_zero),
+                   [](auto b) { return b == 0; }))
     return "reserved bytes";
   return nullptr;
 }
@@ -58,9 +64,11 @@ Errc verify_checkpoint(const CheckpointV1 &slot, std::uint64_t index, std::strin
     return code;
   };
   const bool whole = slot.crc == slot_crc(slot);
-  if (slot.magic != kCheckpointMagic) return refuse(whole ? Errc::kNotADomain : Errc::kCorrupt, "magic number");
+  if (slot.magic != kCheckpointMagic)
+    return refuse(whole ? Errc::kNotADomain : Errc::kCorrupt, "magic number");
   if (!whole) return refuse(Errc::kCorrupt, "checksum");
-  if (slot.format_version != kCheckpointVersion) return refuse(Errc::kForeignVersion, "format_version");
+  if (slot.format_version != kCheckpointVersion)
+    return refuse(Errc::kForeignVersion, "format_version");
   if (const char *field = wrong_field(slot, index)) return refuse(Errc::kCorrupt, field);
   return Errc::kOk;
 }
@@ -72,7 +80,8 @@ Errc CheckpointFile::open(const std::string &folder, const std::uint64_t domain_
   const std::string path = checkpoint_path(folder);
   if (struct stat info{}; lstat(path.c_str(), &info) != 0 && errno == ENOENT)
     return fail(Errc::kLogMissing, path + ": no such file");
-  if (const Errc error = file_.open(path, DiskFile::Mode::kReadWrite); error != Errc::kOk) return error;
+  if (const Errc error = file_.open(path, DiskFile::Mode::kReadWrite); error != Errc::kOk)
+    return error;
   return refresh();
 }
 
@@ -84,7 +93,9 @@ Errc CheckpointFile::refresh() noexcept {
   for (std::uint64_t index = 0; index < 2; ++index) {
     CheckpointV1 &slot = slots[index];
     std::size_t got = 0;
-    if (const Errc error = file_.read(index * sizeof slot, &slot, sizeof slot, &got); error != Errc::kOk) return error;
+    if (const Errc error = file_.read(index * sizeof slot, &slot, sizeof slot, &got);
+        error != Errc::kOk)
+      return error;
     std::string why = "slot " + std::to_string(index) + ": cut short";
     const Errc error = got < sizeof slot ? Errc::kCorrupt : verify_checkpoint(slot, index, &why);
     if (error == Errc::kForeignVersion) return fail(error, file_.path() + ": " + why);
@@ -109,11 +120,15 @@ Errc CheckpointFile::write_slot(const CheckpointV1 &slot) noexcept {
   std::copy(std::begin(domain_id_), std::end(domain_id_), std::begin(sealed.domain_id));
   seal(&sealed);
   std::string why;
-  if (const Errc error = verify_checkpoint(sealed, slot_of(sealed.sequence), &why); error != Errc::kOk)
-    return fail(Errc::kBadArgument, file_.path() + ": refuses to store a checkpoint that it would not read: " + why);
-  const Errc error = file_.write_durable(slot_of(sealed.sequence) * sizeof sealed, &sealed, sizeof sealed);
+  if (const Errc error = verify_checkpoint(sealed, slot_of(sealed.sequence), &why);
+      error != Errc::kOk)
+    return fail(Errc::kBadArgument,
+                file_.path() + ": refuses to store a checkpoint that it would not read: " + why);
+  const Errc error =
+      file_.write_durable(slot_of(sealed.sequence) * sizeof sealed, &sealed, sizeof sealed);
   if (error == Errc::kOk) {
-    both_valid_ = both_valid_ || sealed.sequence == current_.sequence + 1;  // a damaged slot was the one just written
+    // a damaged slot was the one just written
+    both_valid_ = both_valid_ || sealed.sequence == current_.sequence + 1;
     current_ = sealed;
     durable_sequence_ = sealed.sequence;
   } else {
@@ -126,13 +141,16 @@ Errc CheckpointFile::create(const std::string &folder, const CheckpointV1 &first
   std::copy(std::begin(first.domain_id), std::end(first.domain_id), std::begin(domain_id_));
   const std::string temporary = checkpoint_path(folder) + ".new";
   if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
-  if (const Errc error = file_.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk) return error;
+  if (const Errc error = file_.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk)
+    return error;
   CheckpointV1 slot = first;
   for (slot.sequence = 1; slot.sequence <= 2; ++slot.sequence) {
     if (const Errc error = write_slot(slot); error != Errc::kOk) return error;
   }
   if (const Errc error = file_.sync(); error != Errc::kOk) return error;  // the file's length
-  if (const Errc error = platform::disk_rename(temporary, checkpoint_path(folder)); error != Errc::kOk) return error;
+  if (const Errc error = platform::disk_rename(temporary, checkpoint_path(folder));
+      error != Errc::kOk)
+    return error;
   if (const Errc error = platform::sync_folder(folder); error != Errc::kOk) return error;
   return open(folder, domain_id_);  // under its final name, which failures are to show
 }

@@ -21,7 +21,9 @@
 
 namespace tmh::storage {
 
-std::uint32_t control_checksum(const void *data, std::size_t bytes) noexcept { return crc32c(0, data, bytes); }
+std::uint32_t control_checksum(const void *data, std::size_t bytes) noexcept {
+  return crc32c(0, data, bytes);
+}
 
 void seal(ControlHeaderV1 *header) noexcept {
   header->checksum = control_checksum(header, offsetof(ControlHeaderV1, checksum));
@@ -43,7 +45,8 @@ void store_record(SegmentRecordV1 *entry, const SegmentRecordV1 &record) noexcep
   unfinished.state = static_cast<std::uint32_t>(RecordState::kMaking);
   const auto from = std::bit_cast<Words>(unfinished);
   auto *const to = reinterpret_cast<std::uint64_t *>(entry);
-  // Atomic: others look at the state meanwhile, and DomainMemory::make_control_dirty() stores a word. relaxed: the state orders them.
+  // Atomic: others look at the state meanwhile, and DomainMemory::make_control_dirty() stores a
+  //         word. relaxed: the state orders them.
   for (std::size_t i = 0; i < from.size(); ++i)
     std::atomic_ref<std::uint64_t>(to[i]).store(from[i], std::memory_order_relaxed);
   // release: pairs with is_used()
@@ -53,7 +56,8 @@ void store_record(SegmentRecordV1 *entry, const SegmentRecordV1 &record) noexcep
 std::uint64_t next_address(const ControlFile &control) noexcept {
   std::uint64_t next = control.header.address_base;
   for (const SegmentRecordV1 &record : control.segments) {
-    if (is_used(record) && record.address != 0) next = std::max(next, record.address + record.max_bytes + kPageBytes);
+    if (is_used(record) && record.address != 0)
+      next = std::max(next, record.address + record.max_bytes + kPageBytes);
   }
   return next;
 }
@@ -66,12 +70,14 @@ std::uint64_t sealed_size(std::uint64_t size_bytes) noexcept {
 std::uint64_t promised_size(const SegmentRecordV1 &record) noexcept {
   auto &promised = const_cast<std::uint64_t &>(record.size_promised);
   // relaxed: the word is whole by itself
-  const std::uint64_t sealed = std::atomic_ref<std::uint64_t>(promised).load(std::memory_order_relaxed);
+  const std::uint64_t sealed =
+      std::atomic_ref<std::uint64_t>(promised).load(std::memory_order_relaxed);
   return std::uint64_t{static_cast<std::uint32_t>(sealed)} * kPageBytes;
 }
 
 void promise_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept {
-  std::atomic_ref<std::uint64_t>(record->size_promised).store(sealed_size(size_bytes), std::memory_order_release);
+  std::atomic_ref<std::uint64_t>(record->size_promised)
+      .store(sealed_size(size_bytes), std::memory_order_release);
 }
 
 void store_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept {
@@ -85,8 +91,9 @@ void store_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept {
 Errc settle_size(SegmentRecordV1 *record, std::uint64_t file_bytes, std::string *why) {
   const std::uint64_t promised = promised_size(*record);
   if (promised == record->size_bytes) return Errc::kOk;
-  // A file is extended before either is stored. So one that long proves the larger size: a growth up to there had got as far as that, or
-  // size_bytes has lost a bit. One that is shorter, but long enough for size_bytes: the extension
+  // A file is extended before either is stored. So one that long proves the larger size: a growth
+  // up to there had got as far as that, or size_bytes has lost a bit. One that is shorter, but long
+  // enough for size_bytes: the extension
   // was lost.
   if (promised > record->size_bytes && file_bytes >= record->offset_bytes + promised) {
     store_size(record, promised);
@@ -96,14 +103,15 @@ Errc settle_size(SegmentRecordV1 *record, std::uint64_t file_bytes, std::string 
     store_size(record, record->size_bytes);
     return Errc::kOk;
   }
-  *why = "segment table: the size of " + std::string(record->name) + " and the size that it was to get " +
-         "fit neither each other nor the file";
+  *why = "segment table: the size of " + std::string(record->name) +
+         " and the size that it was to get " + "fit neither each other nor the file";
   return Errc::kCorrupt;
 }
 
 std::uint64_t new_life() noexcept {
   std::uint32_t random = 0;
-  if (getrandom(&random, sizeof random, 0) < 0) random = static_cast<std::uint32_t>(platform::monotonic_ns());
+  if (getrandom(&random, sizeof random, 0) < 0)
+    random = static_cast<std::uint32_t>(platform::monotonic_ns());
   return std::uint64_t{random} << 32 | static_cast<std::uint32_t>(~random);
 }
 
@@ -127,11 +135,15 @@ Errc verify_header(const ControlHeaderV1 &header, std::string *why) {
     return code;
   };
   if (header.magic != kControlMagic) return refuse(Errc::kNotADomain, "magic number");
-  if (header.format_version != kControlVersion) return refuse(Errc::kForeignVersion, "format_version");
-  if (header.header_bytes != sizeof(ControlHeaderV1)) return refuse(Errc::kForeignVersion, "header_bytes");
+  if (header.format_version != kControlVersion)
+    return refuse(Errc::kForeignVersion, "format_version");
+  if (header.header_bytes != sizeof(ControlHeaderV1))
+    return refuse(Errc::kForeignVersion, "header_bytes");
   if (header.features_incompat != 0) return refuse(Errc::kUnsupportedFeature, "features_incompat");
-  if (header.durability == 1 || header.durability > 3) return refuse(Errc::kUnsupportedFeature, "durability");
-  if (header.page_bytes != kPageBytes || header.line_bytes != kLineBytes || header.segments_max != kSegmentsMax)
+  if (header.durability == 1 || header.durability > 3)
+    return refuse(Errc::kUnsupportedFeature, "durability");
+  if (header.page_bytes != kPageBytes || header.line_bytes != kLineBytes ||
+      header.segments_max != kSegmentsMax)
     return refuse(Errc::kForeignVersion, "page_bytes, line_bytes or segments_max");
   if (header.checksum != control_checksum(&header, offsetof(ControlHeaderV1, checksum)))
     return refuse(Errc::kCorrupt, "header checksum");
@@ -139,7 +151,8 @@ Errc verify_header(const ControlHeaderV1 &header, std::string *why) {
     return refuse(Errc::kCorrupt, "address_base");
   if (header.detection > 2) return refuse(Errc::kCorrupt, "detection");
   if (header.life != 0 && !is_life(header.life)) return refuse(Errc::kCorrupt, "life");
-  if (!all_zero(header.reserved_zero)) return refuse(Errc::kCorrupt, "reserved bytes of the header");
+  if (!all_zero(header.reserved_zero))
+    return refuse(Errc::kCorrupt, "reserved bytes of the header");
   return Errc::kOk;
 }
 
@@ -152,21 +165,25 @@ std::string name_of(std::size_t number, const SegmentRecordV1 &record) {
 }
 
 const char *wrong_field(const ControlHeaderV1 &header, const SegmentRecordV1 &record) noexcept {
-  if (record.checksum != control_checksum(&record, offsetof(SegmentRecordV1, checksum))) return "checksum";
+  if (record.checksum != control_checksum(&record, offsetof(SegmentRecordV1, checksum)))
+    return "checksum";
   if (record.layout != 1 && record.layout != 2) return "layout";
   if (record.offset_bytes % kPageBytes != 0 || record.max_bytes % kPageBytes != 0 ||
       record.size_bytes % kPageBytes != 0)
     return "alignment";
-  if (record.max_bytes == 0 || record.max_bytes > kSegmentBytesMax || record.size_bytes > record.max_bytes)
+  if (record.max_bytes == 0 || record.max_bytes > kSegmentBytesMax ||
+      record.size_bytes > record.max_bytes)
     return "size";
   const std::uint64_t promised = promised_size(record);
   // The promise is stored first, so that it may say more, but never less.
-  if (sealed_size(promised) != record.size_promised || promised > record.max_bytes || promised < record.size_bytes)
+  if (sealed_size(promised) != record.size_promised || promised > record.max_bytes ||
+      promised < record.size_bytes)
     return "size_promised";
   if (record.offset_bytes > (1ull << 62)) return "offset";
   if (record.name[0] == '\0' || record.name[kSegmentNameBytesMax] != '\0') return "name";
-  if (record.address != 0 && (record.address < header.address_base || record.address % kPageBytes != 0 ||
-                              record.address >= kAddressEnd || record.max_bytes > kAddressEnd - record.address))
+  if (record.address != 0 &&
+      (record.address < header.address_base || record.address % kPageBytes != 0 ||
+       record.address >= kAddressEnd || record.max_bytes > kAddressEnd - record.address))
     return "address";
   if (record.zero != 0 || !all_zero(record.reserved_zero)) return "reserved bytes";
   return nullptr;
@@ -191,10 +208,12 @@ Errc verify_segment(const ControlFile &file, std::size_t number, std::string *wh
   };
   const auto state = static_cast<RecordState>(record.state);
   if (state == RecordState::kFree)
-    return is_all_zero(record) ? Errc::kOk : refuse("its record is marked free, and is not all zeros");
+    return is_all_zero(record) ? Errc::kOk
+                               : refuse("its record is marked free, and is not all zeros");
   if (state != RecordState::kMaking && state != RecordState::kUsed) return refuse("state");
   // Records are taken from the first on, and never given back.
-  if (number > 0 && file.segments[number - 1].state == static_cast<std::uint32_t>(RecordState::kFree))
+  if (number > 0 &&
+      file.segments[number - 1].state == static_cast<std::uint32_t>(RecordState::kFree))
     return refuse("the record before it is all zeros");
   if (state == RecordState::kMaking) return Errc::kOk;
   if (const char *const field = wrong_field(file.header, record)) return refuse(field);
@@ -262,7 +281,8 @@ std::unique_ptr<ControlFile> new_control(std::uint32_t owner_uid, std::uint64_t 
   file->header.segments_max = kSegmentsMax;
   file->header.owner_uid = owner_uid;
   file->header.durability = durability;
-  if (getrandom(file->header.domain_id, sizeof file->header.domain_id, 0) < 0) file->header.domain_id[0] = address_base;
+  if (getrandom(file->header.domain_id, sizeof file->header.domain_id, 0) < 0)
+    file->header.domain_id[0] = address_base;
   file->header.address_base = address_base;
   seal(&file->header);
   return file;

@@ -1,12 +1,15 @@
-// levels/storage/control.h -- the domain's control file: identity, detection mode and the segment table.
-// Shape:     tmh.control = ControlHeaderV1 (4096 bytes), then kSegmentsMax x SegmentRecordV1 (256 bytes each). Durable,
-//            little-endian; everything else in the folder is rebuildable (levels/storage/FORMAT.md).
+// levels/storage/control.h -- the domain's control file: identity, detection mode and the segment
+// table.
+// Shape:     tmh.control = ControlHeaderV1 (4096 bytes), then kSegmentsMax x SegmentRecordV1 (256
+//            bytes each). Durable, little-endian; everything else in the folder is rebuildable
+//            (levels/storage/FORMAT.md).
 // Invariant: (1) a checksum covers every field that stays as it is. (2) A free record is all
 //            zeros, and none lies before a used one. (3) size_bytes of a segment only grows.
 //            Beside it lies the size that was promised, with a checksum of its own, which is
 //            stored first: where the two differ, a growth was cut short or size_bytes is
 //            damaged, and the file's length tells.
-// Sharing:   written only under the folder lock (flock), which the kernel releases at death. size_bytes, state of a segment; life: atomic.
+// Sharing:   written only under the folder lock (flock), which the kernel releases at death.
+//            size_bytes, state of a segment; life: atomic.
 // Source:    DESIGN D8; STYLE section 7. Numbers in these structs are never reused. The
 //            names end in V1 until a layout is released; kControlVersion counts every change.
 #pragma once
@@ -46,8 +49,10 @@ struct ControlHeaderV1 {             // offset
   std::uint8_t reserved_zero[4012];  //   84
 };
 static_assert(sizeof(ControlHeaderV1) == 4096 && offsetof(ControlHeaderV1, checksum) == 64);
-static_assert(offsetof(ControlHeaderV1, segment_generation) == 80 && offsetof(ControlHeaderV1, life) == 72);
-static_assert(std::is_trivially_copyable_v<ControlHeaderV1> && std::is_standard_layout_v<ControlHeaderV1>);
+static_assert(offsetof(ControlHeaderV1, segment_generation) == 80 &&
+              offsetof(ControlHeaderV1, life) == 72);
+static_assert(std::is_trivially_copyable_v<ControlHeaderV1> &&
+              std::is_standard_layout_v<ControlHeaderV1>);
 static_assert(std::has_unique_object_representations_v<ControlHeaderV1>);
 
 // Each byte of one differs from that of the others: no damage to a single byte makes one another.
@@ -60,13 +65,14 @@ enum class RecordState : std::uint32_t {
   kUsed = 0x6465'7375,
 };
 
-struct SegmentRecordV1 {           // offset
-  std::uint32_t state;             //   0  RecordState; atomic
-  std::uint32_t layout;            //   4  Layout
-  std::uint64_t offset_bytes;      //   8  in the file
-  std::uint64_t max_bytes;         //  16  address space reserved
-  std::uint64_t address;           //  24  fixed address of the view; 0: relocatable
-  char name[176];                  //  32  path of the file, relative to the folder or absolute; zero-filled
+struct SegmentRecordV1 {       // offset
+  std::uint32_t state;         //   0  RecordState; atomic
+  std::uint32_t layout;        //   4  Layout
+  std::uint64_t offset_bytes;  //   8  in the file
+  std::uint64_t max_bytes;     //  16  address space reserved
+  std::uint64_t address;       //  24  fixed address of the view; 0: relocatable
+  //  32  path of the file, relative to the folder or absolute; zero-filled
+  char name[176];
   std::uint32_t checksum;          // 208  CRC32C of bytes [0, 208) with state kUsed
   std::uint32_t zero;              // 212
   std::uint64_t size_bytes;        // 216  usable now; atomic, only grows
@@ -74,11 +80,14 @@ struct SegmentRecordV1 {           // offset
   std::uint8_t reserved_zero[24];  // 232
 };
 static_assert(sizeof(SegmentRecordV1) == 256 && offsetof(SegmentRecordV1, checksum) == 208);
-static_assert(offsetof(SegmentRecordV1, size_bytes) == 216 && offsetof(SegmentRecordV1, size_promised) == 224);
-static_assert(std::is_trivially_copyable_v<SegmentRecordV1> && std::is_standard_layout_v<SegmentRecordV1>);
+static_assert(offsetof(SegmentRecordV1, size_bytes) == 216 &&
+              offsetof(SegmentRecordV1, size_promised) == 224);
+static_assert(std::is_trivially_copyable_v<SegmentRecordV1> &&
+              std::is_standard_layout_v<SegmentRecordV1>);
 static_assert(std::has_unique_object_representations_v<SegmentRecordV1>);
 
-inline constexpr std::size_t kControlBytes = sizeof(ControlHeaderV1) + kSegmentsMax * sizeof(SegmentRecordV1);
+inline constexpr std::size_t kControlBytes =
+    sizeof(ControlHeaderV1) + kSegmentsMax * sizeof(SegmentRecordV1);
 inline constexpr std::size_t kSegmentNameBytesMax = sizeof(SegmentRecordV1::name) - 1;
 
 struct ControlFile {
@@ -112,8 +121,9 @@ void store_record(SegmentRecordV1 *entry, const SegmentRecordV1 &record) noexcep
 // running over one's end is a fault and not the next one's data. REQUIRES: the folder lock.
 [[nodiscard]] std::uint64_t next_address(const ControlFile &control) noexcept;
 
-// The segment's size, in a record that others may be reading. REQUIRES: the folder lock; the file is long enough. In a durable domain
-// promise_size() first, and that on disk: others use a size as soon as they see it, and the log must not name pages that a power cut takes.
+// The segment's size, in a record that others may be reading. REQUIRES: the folder lock; the file
+// is long enough. In a durable domain promise_size() first, and that on disk: others use a size as
+// soon as they see it, and the log must not name pages that a power cut takes.
 void promise_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept;
 void store_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept;
 // Pages in the lower half, their CRC32C in the upper one: one store changes both. REQUIRES: a
@@ -124,20 +134,24 @@ void store_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept;
 [[nodiscard]] std::uint64_t promised_size(const SegmentRecordV1 &record) noexcept;
 // Decides a record whose size and promise differ, by the length of its file (0: there is none).
 // Only the size can become larger.
-// kCorrupt: no growth that was cut short looks like this. REQUIRES: verify_control() took it; the folder lock.
+// kCorrupt: no growth that was cut short looks like this. REQUIRES: verify_control() took it; the
+// folder lock.
 [[nodiscard]] Errc settle_size(SegmentRecordV1 *record, std::uint64_t file_bytes, std::string *why);
 
-// Checks every byte that open() relies on, before any is used. Never reads beyond `bytes`; safe on hostile input.
-// kShortFile, kNotADomain, kForeignVersion, kUnsupportedFeature, kCorrupt; *why names the field,
+// Checks every byte that open() relies on, before any is used. Never reads beyond `bytes`; safe on
+// hostile input. kShortFile, kNotADomain, kForeignVersion, kUnsupportedFeature, kCorrupt; *why
+// names the field,
 // and the segment by its number and name.
 [[nodiscard]] Errc verify_control(const void *data, std::size_t bytes, std::string *why);
 
-// Random, and made together with the files that participants share: what those hold is of the control file that names the same one, and not of an
-// older copy of it. The lower half is the complement of the upper one, so that damage is seen; never 0.
+// Random, and made together with the files that participants share: what those hold is of the
+// control file that names the same one, and not of an older copy of it. The lower half is the
+// complement of the upper one, so that damage is seen; never 0.
 [[nodiscard]] std::uint64_t new_life() noexcept;
 // relaxed: stored under the folder lock, when nobody is there
 [[nodiscard]] inline std::uint64_t life_of(const ControlHeaderV1 &header) noexcept {
-  return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t &>(header.life)).load(std::memory_order_relaxed);
+  return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t &>(header.life))
+      .load(std::memory_order_relaxed);
 }
 inline void store_life(ControlHeaderV1 *header, std::uint64_t life) noexcept {
   std::atomic_ref<std::uint64_t>(header->life).store(life, std::memory_order_relaxed);
@@ -149,7 +163,8 @@ inline void store_life(ControlHeaderV1 *header, std::uint64_t life) noexcept {
 [[nodiscard]] Errc refuse_remains(const std::string &folder) noexcept;
 
 // Not on a stack: 68 KiB.
-[[nodiscard]] std::unique_ptr<ControlFile> new_control(std::uint32_t owner_uid, std::uint64_t address_base,
+[[nodiscard]] std::unique_ptr<ControlFile> new_control(std::uint32_t owner_uid,
+                                                       std::uint64_t address_base,
                                                        std::uint32_t durability = 0);
 
 }  // namespace tmh::storage

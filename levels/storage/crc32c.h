@@ -11,6 +11,7 @@ namespace tmh::storage {
 // crc: of what precedes, 0 at the start. crc32c(crc32c(0, a), b) is that of a followed by b.
 [[nodiscard]] std::uint32_t crc32c(std::uint32_t crc, const void *data, std::size_t bytes) noexcept;
 // The portable path, for tests and for processors without the instruction.
-[[nodiscard]] std::uint32_t crc32c_portable(std::uint32_t crc, const void *data, std::size_t bytes) noexcept;
+[[nodiscard]] std::uint32_t crc32c_portable(std::uint32_t crc, const void *data,
+                                            std::size_t bytes) noexcept;
 
 }  // namespace tmh::storage

@@ -47,7 +47,8 @@ bool DataFiles::note(PageId page) {
   if (index >= target.page_limit) return false;
   target.page_count = std::max(target.page_count, index + 1);
   if (index / 64 >= target.noted.size())  // grown by doubling; a terabyte's bits are 32 MiB
-    target.noted.resize(std::min(target.page_count / 64 + 1, std::max(index / 64 + 1, 2 * target.noted.size())));
+    target.noted.resize(
+        std::min(target.page_count / 64 + 1, std::max(index / 64 + 1, 2 * target.noted.size())));
   target.noted[index / 64] |= std::uint64_t{1} << (index % 64);
   return true;
 }
@@ -60,14 +61,16 @@ std::uint64_t DataFiles::bytes_to_grow_to(std::uint32_t segment) const noexcept 
 Errc DataFiles::open() noexcept {
   for (std::size_t i = 0; i < kSegmentsMax; ++i) {
     if (targets_[i].noted.empty()) continue;
-    if (const Errc error = open(&targets_[i], control_.segments[i]); error != Errc::kOk) return error;
+    if (const Errc error = open(&targets_[i], control_.segments[i]); error != Errc::kOk)
+      return error;
   }
   return Errc::kOk;
 }
 
 Errc DataFiles::open(Target *target, const SegmentRecordV1 &record) noexcept {
   const std::string path = data_file_path(folder_, record);
-  if (const Errc error = target->file.open(path, DiskFile::Mode::kReadWrite, platform::FileRole::kSegment);
+  if (const Errc error =
+          target->file.open(path, DiskFile::Mode::kReadWrite, platform::FileRole::kSegment);
       error != Errc::kOk)
     return error;
   if (!target->file.is_whole(record.offset_bytes + record.size_bytes))
@@ -75,26 +78,27 @@ Errc DataFiles::open(Target *target, const SegmentRecordV1 &record) noexcept {
   const auto used = [](std::uint64_t word) { return word != 0; };
   const auto low = std::find_if(target->noted.begin(), target->noted.end(), used);
   const auto high = std::find_if(target->noted.rbegin(), target->noted.rend(), used);
-  const auto first =
-      static_cast<std::uint64_t>(low - target->noted.begin()) * 64 + static_cast<unsigned>(std::countr_zero(*low));
-  const auto end =
-      static_cast<std::uint64_t>(target->noted.rend() - high) * 64 - static_cast<unsigned>(std::countl_zero(*high));
+  const auto first = static_cast<std::uint64_t>(low - target->noted.begin()) * 64 +
+                     static_cast<unsigned>(std::countr_zero(*low));
+  const auto end = static_cast<std::uint64_t>(target->noted.rend() - high) * 64 -
+                   static_cast<unsigned>(std::countl_zero(*high));
   if (const Errc error = allocate(*target, first, end); error != Errc::kOk) return error;
   target->first_offset = first * kPageBytes;
   const std::uint64_t bytes = (end - first) * kPageBytes;
-  void *at =
-      platform::map_when_touched(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, target->file.fd(),
-                                 static_cast<std::int64_t>(target->offset_bytes + target->first_offset));
+  void *at = platform::map_when_touched(
+      nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, target->file.fd(),
+      static_cast<std::int64_t>(target->offset_bytes + target->first_offset));
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping " + path);
-  platform::keep_off_holes(at, 0, bytes,
-                           platform::readahead_bytes(target->file.fd(), target->offset_bytes + target->first_offset));
+  platform::keep_off_holes(
+      at, 0, bytes,
+      platform::readahead_bytes(target->file.fd(), target->offset_bytes + target->first_offset));
   target->mapped_bytes = bytes;
   target->base = static_cast<std::byte *>(at);
   return Errc::kOk;
 }
 
-// Blocks for the noted pages in [first, end). Where the file has no holes, which is the rule, that takes one call; where the file system
-// cannot tell, every run of noted pages is one hole's worth.
+// Blocks for the noted pages in [first, end). Where the file has no holes, which is the rule, that
+// takes one call; where the file system cannot tell, every run of noted pages is one hole's worth.
 Errc DataFiles::allocate(const Target &target, std::uint64_t first, std::uint64_t end) noexcept {
   const std::uint64_t file_end = target.offset_bytes + end * kPageBytes;
   for (std::uint64_t at = target.offset_bytes + first * kPageBytes; at < file_end;) {
@@ -103,16 +107,20 @@ Errc DataFiles::allocate(const Target &target, std::uint64_t first, std::uint64_
     if (static_cast<std::uint64_t>(hole) >= file_end) return Errc::kOk;
     const off_t data = lseek(target.file.fd(), hole, SEEK_DATA);
     if (data < 0 && errno != ENXIO) return allocate_noted(target, first, end);
-    const std::uint64_t hole_end = data < 0 ? file_end : std::min(file_end, static_cast<std::uint64_t>(data));
+    const std::uint64_t hole_end =
+        data < 0 ? file_end : std::min(file_end, static_cast<std::uint64_t>(data));
     const std::uint64_t hole_begin = static_cast<std::uint64_t>(hole) - target.offset_bytes;
     const std::uint64_t last = (hole_end - target.offset_bytes + kPageBytes - 1) / kPageBytes;
-    if (const Errc error = allocate_noted(target, hole_begin / kPageBytes, last); error != Errc::kOk) return error;
+    if (const Errc error = allocate_noted(target, hole_begin / kPageBytes, last);
+        error != Errc::kOk)
+      return error;
     at = hole_end;
   }
   return Errc::kOk;
 }
 
-Errc DataFiles::allocate_noted(const Target &target, std::uint64_t first, std::uint64_t end) noexcept {
+Errc DataFiles::allocate_noted(const Target &target, std::uint64_t first,
+                               std::uint64_t end) noexcept {
   for (std::uint64_t page = first; page < end;) {
     if (page % 64 == 0 && page / 64 < target.noted.size() && target.noted[page / 64] == 0) {
       page += 64;
@@ -124,8 +132,8 @@ Errc DataFiles::allocate_noted(const Target &target, std::uint64_t first, std::u
     }
     std::uint64_t behind = page + 1;
     while (behind < end && target.is_noted(behind)) ++behind;
-    const Errc error = platform::allocate_blocks(target.file.fd(), target.offset_bytes + page * kPageBytes,
-                                                 (behind - page) * kPageBytes);
+    const Errc error = platform::allocate_blocks(
+        target.file.fd(), target.offset_bytes + page * kPageBytes, (behind - page) * kPageBytes);
     if (error != Errc::kOk) return fail(error, target.file.path() + ": allocating disk blocks");
     page = behind;
   }

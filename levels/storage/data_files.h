@@ -1,10 +1,14 @@
-// levels/storage/data_files.h -- the data files that recovery stores into: found by the control file, checked, given blocks, mapped.
-// Shape:     1. note() every page that will be stored to; 2. open(); 3. page() and stores, by any thread; 4. sync().
-// Invariant: (1) a page outside its segment is never stored to. (2) every page stored to has disk blocks before, so that a full disk is
-//            kDiskFull and not SIGBUS; the file is at least as long as its segment.
+// levels/storage/data_files.h -- the data files that recovery stores into: found by the control
+// file, checked, given blocks, mapped.
+// Shape:     1. note() every page that will be stored to; 2. open(); 3. page() and stores, by any
+//            thread; 4. sync().
+// Invariant: (1) a page outside its segment is never stored to. (2) every page stored to has disk
+//            blocks before, so that a full disk is kDiskFull and not SIGBUS; the file is at least
+//            as long as its segment.
 // Errors:    kFileShrunk, kDiskFull, kOutOfMemory, kIo, kPermission.
 // Sharing:   page(): any thread; everything else: one. REQUIRES that no participant is alive.
-// Source:    DESIGN D2, D6; thesis, appendix B (copying committed pages back into the original file).
+// Source:    DESIGN D2, D6; thesis, appendix B (copying committed pages back into the original
+//            file).
 #pragma once
 
 #include <cstddef>
@@ -24,7 +28,8 @@ namespace tmh::storage {
 
 class DataFiles {
  public:
-  // control outlives this object. may_grow: pages behind a segment's end, up to its largest size, are noted, too.
+  // control outlives this object. may_grow: pages behind a segment's end, up to its largest size,
+  // are noted, too.
   DataFiles(std::string folder, const ControlFile &control, bool may_grow);
   DataFiles(const DataFiles &) = delete;
   DataFiles &operator=(const DataFiles &) = delete;
@@ -47,9 +52,11 @@ class DataFiles {
     return target.base + (page_offset(page) - target.first_offset);
   }
   // Tells a test's disk hook what was stored. REQUIRES: is_mapped(page).
-  void stored(PageId page, std::size_t offset, const std::byte *from, std::size_t bytes) const noexcept {
+  void stored(PageId page, std::size_t offset, const std::byte *from,
+              std::size_t bytes) const noexcept {
     const Target &target = targets_[segment_number(page)];
-    platform::home_written(target.file.path(), target.offset_bytes + page_offset(page) + offset, from, bytes);
+    platform::home_written(target.file.path(), target.offset_bytes + page_offset(page) + offset,
+                           from, bytes);
   }
   [[nodiscard]] Errc sync() noexcept;
 
@@ -67,8 +74,10 @@ class DataFiles {
     }
   };
   [[nodiscard]] Errc open(Target *target, const SegmentRecordV1 &record) noexcept;
-  [[nodiscard]] static Errc allocate(const Target &target, std::uint64_t first, std::uint64_t end) noexcept;
-  [[nodiscard]] static Errc allocate_noted(const Target &target, std::uint64_t first, std::uint64_t end) noexcept;
+  [[nodiscard]] static Errc allocate(const Target &target, std::uint64_t first,
+                                     std::uint64_t end) noexcept;
+  [[nodiscard]] static Errc allocate_noted(const Target &target, std::uint64_t first,
+                                           std::uint64_t end) noexcept;
 
   std::string folder_;
   const ControlFile &control_;

@@ -1,4 +1,5 @@
-// levels/storage/heap.cpp -- see heap.h: format, verify, and the way of each size to its source of memory.
+// levels/storage/heap.cpp -- see heap.h: format, verify, and the way of each size to its source of
+// memory.
 #include "levels/storage/heap.h"
 
 #include <algorithm>
@@ -13,7 +14,8 @@
 namespace tmh::storage {
 namespace {
 
-// FNV-1a, 64 bits: xor and odd multiplication are both invertible, so that any change of one byte changes the result.
+// FNV-1a, 64 bits: xor and odd multiplication are both invertible, so that any change of one byte
+// changes the result.
 std::uint64_t header_checksum(const HeaderV1 &header) noexcept {
   unsigned char bytes[offsetof(HeaderV1, checksum)];
   std::memcpy(bytes, &header, sizeof bytes);
@@ -64,7 +66,8 @@ std::uint32_t class_for(std::size_t bytes, std::size_t alignment) noexcept {
 Errc allocate_large(HeapContext &context, std::size_t bytes, void **block) noexcept {
   const std::uint64_t page_count = (std::uint64_t{bytes} + kPageBytes - 1) / kPageBytes;
   HeapPage first{};
-  const Errc error = acquire_pages(context, static_cast<std::uint32_t>(page_count), RunUse::kLarge, &first);
+  const Errc error =
+      acquire_pages(context, static_cast<std::uint32_t>(page_count), RunUse::kLarge, &first);
   if (error == Errc::kOk) *block = HeapPages(context.base, context.size_bytes).at<std::byte>(first);
   return error;
 }
@@ -92,7 +95,8 @@ Errc heap_format(std::byte *base, std::uint64_t size_bytes) noexcept {
   map->top_page = raw(kFirstRunPage);
   map->reserved_pages = raw(kFirstRunPage);
   map->directories[0] = raw(kFirstDirectoryPage);
-  pages.at<ZoneV1>(kFirstDirectoryPage)->leaf_page = raw(kFirstLeafPage);  // nothing is free below top_page
+  // nothing is free below top_page
+  pages.at<ZoneV1>(kFirstDirectoryPage)->leaf_page = raw(kFirstLeafPage);
   auto *leaf = pages.at<LeafV1>(kFirstLeafPage);
   for (std::uint32_t page = 0; page < raw(kFirstRunPage); ++page) {
     leaf->low[page / 64] |= std::uint64_t{1} << (page % 64);
@@ -127,12 +131,15 @@ Errc heap_verify(const std::byte *base, std::uint64_t size_bytes) noexcept {
   const HeaderV1 expected = expected_header();
   if (header.magic != expected.magic) return Errc::kNotAHeap;
   if (header.format_version != expected.format_version) return Errc::kForeignVersion;
-  if (header.features_incompat != 0 || header.features_ro_compat != 0) return Errc::kUnsupportedFeature;
+  if (header.features_incompat != 0 || header.features_ro_compat != 0)
+    return Errc::kUnsupportedFeature;
   const bool same_sizes =
       header.header_bytes == expected.header_bytes && header.page_bytes == expected.page_bytes &&
       header.zone_pages == expected.zone_pages && header.arena_count == expected.arena_count &&
-      header.first_arena_page == expected.first_arena_page && header.root_chain_count == expected.root_chain_count &&
-      header.first_root_page == expected.first_root_page && header.first_run_page == expected.first_run_page &&
+      header.first_arena_page == expected.first_arena_page &&
+      header.root_chain_count == expected.root_chain_count &&
+      header.first_root_page == expected.first_root_page &&
+      header.first_run_page == expected.first_run_page &&
       header.class_count == expected.class_count;
   if (!same_sizes) return Errc::kSegmentMismatch;
   for (const std::uint32_t reserved : header.reserved_zero) {
@@ -143,7 +150,8 @@ Errc heap_verify(const std::byte *base, std::uint64_t size_bytes) noexcept {
   return Errc::kOk;
 }
 
-void *heap_allocate(HeapContext &context, std::size_t bytes, std::size_t alignment, Errc *why) noexcept {
+void *heap_allocate(HeapContext &context, std::size_t bytes, std::size_t alignment,
+                    Errc *why) noexcept {
   void *block = nullptr;
   *why = Errc::kSegmentFull;
   if (!std::has_single_bit(alignment) || alignment > kPageBytes) {
@@ -172,9 +180,11 @@ Errc heap_deallocate(HeapContext &context, void *pointer, std::size_t bytes) noe
       !pages.has(HeapPage{static_cast<std::uint32_t>(offset / kPageBytes)})) {
     return Errc::kBadFree;
   }
-  // A header fills the first 64 bytes of slabs and medium runs, so that only large runs begin at a page's first byte.
+  // A header fills the first 64 bytes of slabs and medium runs, so that only large runs begin at a
+  // page's first byte.
   if (offset % kPageBytes == 0) {
-    return deallocate_large(context, HeapPage{static_cast<std::uint32_t>(offset / kPageBytes)}, bytes);
+    return deallocate_large(context, HeapPage{static_cast<std::uint32_t>(offset / kPageBytes)},
+                            bytes);
   }
   return Arena(context).deallocate(offset, bytes);
 }

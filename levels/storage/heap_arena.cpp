@@ -1,4 +1,5 @@
-// levels/storage/heap_arena.cpp -- see heap_arena.h. Blocks; where the pages come from is in heap_space.cpp.
+// levels/storage/heap_arena.cpp -- see heap_arena.h. Blocks; where the pages come from is in
+// heap_space.cpp.
 #include "levels/storage/heap_arena.h"
 
 #include <algorithm>
@@ -15,7 +16,8 @@ constexpr bool is_taken(const RunHeaderV1 &slab, std::uint32_t block) noexcept {
 std::uint32_t first_free_block(const RunHeaderV1 &slab, std::uint32_t block_count) noexcept {
   for (std::uint32_t word = 0; word * 64 < block_count; ++word) {
     if (~slab.taken[word] != 0) {
-      return std::min(word * 64 + static_cast<std::uint32_t>(std::countr_one(slab.taken[word])), block_count);
+      return std::min(word * 64 + static_cast<std::uint32_t>(std::countr_one(slab.taken[word])),
+                      block_count);
     }
   }
   return block_count;
@@ -30,7 +32,8 @@ constexpr std::uint32_t pages_for(std::uint64_t bytes) noexcept {
 // A slab of this class that is in this arena's partial list; null when the bytes say otherwise.
 RunHeaderV1 *Arena::partial_slab(HeapPage page, std::uint32_t class_index) const noexcept {
   RunHeaderV1 *slab = pages_.run(page, RunKind::kSlab);
-  return slab != nullptr && slab->class_index == class_index && slab->owner == index_ + 1 ? slab : nullptr;
+  return slab != nullptr && slab->class_index == class_index && slab->owner == index_ + 1 ? slab
+                                                                                          : nullptr;
 }
 
 Errc Arena::push_partial(HeapPage page, RunHeaderV1 *slab) noexcept {
@@ -47,8 +50,8 @@ Errc Arena::push_partial(HeapPage page, RunHeaderV1 *slab) noexcept {
   return Errc::kOk;
 }
 
-// The new head keeps its stale previous_page: writing it would touch a page that this instance may have no other
-// business with.
+// The new head keeps its stale previous_page: writing it would touch a page that this instance may
+// have no other business with.
 Errc Arena::unlink_partial(HeapPage page, RunHeaderV1 *slab) noexcept {
   auto &head = arena_->partial_head[slab->class_index];
   if (head == raw(page)) {
@@ -93,12 +96,14 @@ Errc Arena::allocate_small(std::uint32_t class_index, void **block) noexcept {
   }
   slab->taken[index / 64] |= std::uint64_t{1} << (index % 64);
   ++slab->live_count;
-  *block = pages_.at<std::byte>(page) + (kPageBytes - (index + 1) * std::uint32_t{kClassBytes[class_index]});
+  *block = pages_.at<std::byte>(page) +
+           (kPageBytes - (index + 1) * std::uint32_t{kClassBytes[class_index]});
   return Errc::kOk;
 }
 
 Errc Arena::allocate_medium(std::size_t bytes, std::size_t alignment, void **block) noexcept {
-  const auto block_offset = static_cast<std::uint32_t>(std::max<std::size_t>(kRunHeaderBytes, alignment));
+  const auto block_offset =
+      static_cast<std::uint32_t>(std::max<std::size_t>(kRunHeaderBytes, alignment));
   const std::uint32_t page_count = pages_for(block_offset + bytes);
   HeapPage first{};
   if (const Errc error = take_run(page_count, &first); error != Errc::kOk) return error;
@@ -130,7 +135,8 @@ Errc Arena::deallocate_small(HeapPage page, std::uint32_t in_page, std::size_t b
   if (from_end % block_bytes != 0 || bytes > block_bytes) return Errc::kBadFree;
   const std::uint32_t index = from_end / block_bytes - 1;
   if (index >= class_block_count(class_index) || !is_taken(*slab, index)) return Errc::kBadFree;
-  if (slab->live_count == 0 || (slab->owner == 0) != (slab->live_count == class_block_count(class_index))) {
+  if (slab->live_count == 0 ||
+      (slab->owner == 0) != (slab->live_count == class_block_count(class_index))) {
     return Errc::kCorrupt;
   }
 
@@ -140,13 +146,17 @@ Errc Arena::deallocate_small(HeapPage page, std::uint32_t in_page, std::size_t b
   if (was_full && !now_empty) {
     if (const Errc error = push_partial(page, slab); error != Errc::kOk) return error;
   } else if (now_empty && slab->owner == index_ + 1) {
-    // The last slab of its class stays, or a lone block that comes and goes would take and return a page each time.
-    const bool last_of_class = arena_->partial_head[class_index] == raw(page) && slab->next_page == 0;
+    // The last slab of its class stays, or a lone block that comes and goes would take and return a
+    // page each time.
+    const bool last_of_class =
+        arena_->partial_head[class_index] == raw(page) && slab->next_page == 0;
     if (!last_of_class) {
       if (const Errc error = unlink_partial(page, slab); error != Errc::kOk) return error;
       to_cache = true;
     }
-  }  // An empty slab in another arena's list stays there: taking it out would write that arena's pages.
+    // An empty slab in another arena's list stays there: taking it out would write that arena's
+    // pages.
+  }
   slab->taken[index / 64] &= ~(std::uint64_t{1} << (index % 64));
   --slab->live_count;
   return to_cache ? cache_run(page, 1) : Errc::kOk;
@@ -156,8 +166,10 @@ Errc Arena::deallocate_medium(HeapPage page, std::uint32_t in_page, std::size_t 
   auto *header = pages_.at<RunHeaderV1>(page);
   const std::uint32_t page_count = header->page_count;
   const std::uint64_t block_bytes = header->taken[0];
-  if (header->block_offset != in_page || (bytes != 0 && bytes != block_bytes)) return Errc::kBadFree;
-  const bool sizes_agree = block_bytes <= kMediumBytesMax && pages_for(in_page + block_bytes) == page_count;
+  if (header->block_offset != in_page || (bytes != 0 && bytes != block_bytes))
+    return Errc::kBadFree;
+  const bool sizes_agree =
+      block_bytes <= kMediumBytesMax && pages_for(in_page + block_bytes) == page_count;
   if (!sizes_agree || !pages_.has(page, page_count)) return Errc::kCorrupt;
   return cache_run(page, page_count);
 }

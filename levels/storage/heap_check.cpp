@@ -1,11 +1,14 @@
 // levels/storage/heap_check.cpp -- walks a whole heap and compares everything that is stored twice.
-// Invariants checked: those of heap_layout.h, heap_page_map.h and heap_arena.h; every page below top_page is accounted
-//            for once; every list holds exactly the runs that say they are in it; unused bytes of the heap's own
-//            structs are zero.
-// Not checked: users' bytes, cells and type sizes of roots; which blocks of a slab are taken (only how many).
-// Shape:     no heap memory and no marks: lists are counted from both sides (heads along the links, pages in address
-//            order).
-// Hostile bytes: every index is bounded before it is followed; every walk along links has an upper bound.
+// Invariants checked: those of heap_layout.h, heap_page_map.h and heap_arena.h; every page below
+// top_page is accounted
+//            for once; every list holds exactly the runs that say they are in it; unused bytes of
+//            the heap's own structs are zero.
+// Not checked: users' bytes, cells and type sizes of roots; which blocks of a slab are taken (only
+// how many).
+// Shape:     no heap memory and no marks: lists are counted from both sides (heads along the links,
+//            pages in address order).
+// Hostile bytes: every index is bounded before it is followed; every walk along links has an upper
+// bound.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -20,8 +23,8 @@
 namespace tmh::storage {
 namespace {
 
-// Every byte equals the one before, and the first is zero: as fast as memcmp(), for most of a heap's own pages are
-// zeros.
+// Every byte equals the one before, and the first is zero: as fast as memcmp(), for most of a
+// heap's own pages are zeros.
 bool all_zero(const void *bytes, std::size_t count) noexcept {
   const auto *at = static_cast<const unsigned char *>(bytes);
   return count == 0 || (at[0] == 0 && std::memcmp(at, at + 1, count - 1) == 0);
@@ -44,7 +47,8 @@ class Checker {
 
   bool run() noexcept {
     return fixed_pages() && tables() && arenas() && page_order() && lists() && roots() &&
-           found_.large_pages == header_->large_pages && found_.reserved_pages == header_->reserved_pages;
+           found_.large_pages == header_->large_pages &&
+           found_.reserved_pages == header_->reserved_pages;
   }
 
  private:
@@ -53,10 +57,12 @@ class Checker {
     const auto *map = pages_.at<std::byte>(kMapPage);
     return all_zero(first + sizeof(HeaderV1), kPageBytes - sizeof(HeaderV1)) &&
            all_zero(map + sizeof(MapHeaderV1), kPageBytes - sizeof(MapHeaderV1)) &&
-           all_zero(header_->reserved_zero, sizeof header_->reserved_zero) && map_.check_top() == Errc::kOk;
+           all_zero(header_->reserved_zero, sizeof header_->reserved_zero) &&
+           map_.check_top() == Errc::kOk;
   }
 
-  // Directories and leaves exist from the front on, in ascending pages, and say what the bits and top_page demand.
+  // Directories and leaves exist from the front on, in ascending pages, and say what the bits and
+  // top_page demand.
   bool tables() noexcept {
     if (header_->directories[0] != raw(kFirstDirectoryPage)) return false;
     const std::uint32_t last_used = (header_->top_page - 1) / kZonePages;
@@ -69,7 +75,8 @@ class Checker {
         ended = true;
         continue;
       }
-      if (ended || directory >= header_->top_page || (d != 0 && directory <= last_table)) return false;
+      if (ended || directory >= header_->top_page || (d != 0 && directory <= last_table))
+        return false;
       last_table = directory;
       for (std::uint32_t z = d * kZonesPerDirectory; z < (d + 1) * kZonesPerDirectory; ++z) {
         const ZoneV1 *summary = map_.zone(z);
@@ -78,11 +85,14 @@ class Checker {
           if (!all_zero(summary, sizeof *summary)) return false;
           continue;
         }
-        if (ended || summary->leaf_page >= header_->top_page || summary->leaf_page <= last_table) return false;
-        last_table = std::max(summary->leaf_page, raw(kFirstRunPage) - 1);  // only the first two are fixed pages
+        if (ended || summary->leaf_page >= header_->top_page || summary->leaf_page <= last_table)
+          return false;
+        // only the first two are fixed pages
+        last_table = std::max(summary->leaf_page, raw(kFirstRunPage) - 1);
         zone_count_ = z + 1;
         const ZoneV1 expected = map_.summarize(z);
-        if (std::memcmp(&expected, summary, sizeof expected) != 0 || !free_above_top(z)) return false;
+        if (std::memcmp(&expected, summary, sizeof expected) != 0 || !free_above_top(z))
+          return false;
       }
     }
     return zone_count_ > last_used && map_.zone(0)->leaf_page == raw(kFirstLeafPage);
@@ -98,27 +108,32 @@ class Checker {
     return PageMap::state(*map_.leaf(page / kZonePages), page % kZonePages);
   }
 
-  const ArenaV1 *arena(std::uint32_t index) const noexcept { return pages_.at<ArenaV1>(kFirstArenaPage + index); }
+  const ArenaV1 *arena(std::uint32_t index) const noexcept {
+    return pages_.at<ArenaV1>(kFirstArenaPage + index);
+  }
 
   bool arenas() noexcept {
     for (std::uint32_t index = 0; index < kArenaCount; ++index) {
       const ArenaV1 *a = arena(index);
-      if (!all_zero(a->reserved_zero, sizeof a->reserved_zero) || !all_zero(a + 1, kPageBytes - sizeof *a))
+      if (!all_zero(a->reserved_zero, sizeof a->reserved_zero) ||
+          !all_zero(a + 1, kPageBytes - sizeof *a))
         return false;
       if (a->chunk_pages != 0 &&
           (!std::has_single_bit(a->chunk_pages) || a->chunk_pages < 16 || a->chunk_pages > 256)) {
         return false;
       }
       const bool no_chunk = a->chunk_next == 0 && a->chunk_end == 0;
-      if (!no_chunk &&
-          (a->chunk_next < raw(kFirstRunPage) || a->chunk_end < a->chunk_next || a->chunk_end > header_->top_page)) {
+      if (!no_chunk && (a->chunk_next < raw(kFirstRunPage) || a->chunk_end < a->chunk_next ||
+                        a->chunk_end > header_->top_page)) {
         return false;
       }
-      if (a->cached_head[0] != 0 || !all_zero(a->cached_head + kMediumPagesMax + 1,
-                                              (kCacheBinCount - kMediumPagesMax - 1) * sizeof a->cached_head[0])) {
+      if (a->cached_head[0] != 0 ||
+          !all_zero(a->cached_head + kMediumPagesMax + 1,
+                    (kCacheBinCount - kMediumPagesMax - 1) * sizeof a->cached_head[0])) {
         return false;
       }
-      if (!all_zero(a->partial_head + kClassCount, (kClassCountMax - kClassCount) * sizeof a->partial_head[0]))
+      if (!all_zero(a->partial_head + kClassCount,
+                    (kClassCountMax - kClassCount) * sizeof a->partial_head[0]))
         return false;
     }
     return true;
@@ -127,12 +142,14 @@ class Checker {
   // End of the unused part of an arena's chunk that begins at `page`; 0 when none does.
   std::uint32_t chunk_rest_end(std::uint32_t page) const noexcept {
     for (std::uint32_t index = 0; index < kArenaCount; ++index) {
-      if (arena(index)->chunk_next == page && arena(index)->chunk_end != page) return arena(index)->chunk_end;
+      if (arena(index)->chunk_next == page && arena(index)->chunk_end != page)
+        return arena(index)->chunk_end;
     }
     return 0;
   }
 
-  // The next directory or leaf in address order, from the table cursor on; top_page when there is none.
+  // The next directory or leaf in address order, from the table cursor on; top_page when there is
+  // none.
   std::uint32_t next_table() const noexcept {
     if (cursor_zone_ >= zone_count_) return header_->top_page;
     const bool directory_first = cursor_zone_ % kZonesPerDirectory == 0 && !cursor_past_directory_;
@@ -188,8 +205,11 @@ class Checker {
       found_.chunk_pages += *length;
     } else {
       const auto *run = pages_.at<RunHeaderV1>(HeapPage{page});
-      if (run->magic != kRunMagic + page || run->page_count == 0 || run->page_count > kMediumPagesMax) return false;
-      if (run->page_count > header_->top_page - page || !run_header(HeapPage{page}, *run)) return false;
+      if (run->magic != kRunMagic + page || run->page_count == 0 ||
+          run->page_count > kMediumPagesMax)
+        return false;
+      if (run->page_count > header_->top_page - page || !run_header(HeapPage{page}, *run))
+        return false;
       *length = run->page_count;
     }
     found_.reserved_pages += *length;
@@ -228,7 +248,8 @@ class Checker {
   }
 
   bool slab(HeapPage page, const RunHeaderV1 &run) noexcept {
-    if (run.class_index >= kClassCount || run.page_count != 1 || run.block_offset != 0) return false;
+    if (run.class_index >= kClassCount || run.page_count != 1 || run.block_offset != 0)
+      return false;
     const std::uint32_t block_count = class_block_count(run.class_index);
     std::uint32_t taken = 0;
     for (const auto word : run.taken) taken += static_cast<std::uint32_t>(std::popcount(word));
@@ -242,13 +263,14 @@ class Checker {
     if (run.owner == 0) return run.next_page == 0 && run.previous_page == 0;
     ++found_.partial_slabs;
     if (run.owner > kArenaCount) return false;
-    return arena(run.owner - 1)->partial_head[run.class_index] == raw(page) || linked_from_previous(page, run);
+    return arena(run.owner - 1)->partial_head[run.class_index] == raw(page) ||
+           linked_from_previous(page, run);
   }
 
   bool linked_from_previous(HeapPage page, const RunHeaderV1 &run) const noexcept {
     const RunHeaderV1 *previous = pages_.run(HeapPage{run.previous_page}, RunKind::kSlab);
-    return previous != nullptr && previous->next_page == raw(page) && previous->owner == run.owner &&
-           previous->class_index == run.class_index;
+    return previous != nullptr && previous->next_page == raw(page) &&
+           previous->owner == run.owner && previous->class_index == run.class_index;
   }
 
   // Along the links of every list; ends because each list may not hold more than there is in all.
@@ -310,7 +332,8 @@ class Checker {
       const auto *end = std::find(std::begin(root.name), std::end(root.name), '\0');
       if (end == root.name || end == std::end(root.name)) return false;
       const std::string_view name(root.name, static_cast<std::size_t>(end - root.name));
-      if (root_chain_of(name) != chain || !all_zero(end, static_cast<std::size_t>(std::end(root.name) - end)))
+      if (root_chain_of(name) != chain ||
+          !all_zero(end, static_cast<std::size_t>(std::end(root.name) - end)))
         return false;
       ++used_roots_;
       ++census_.roots;

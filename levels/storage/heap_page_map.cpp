@@ -9,17 +9,22 @@ namespace tmh::storage {
 namespace {
 
 constexpr std::uint32_t zone_of(std::uint32_t page) noexcept { return page / kZonePages; }
-constexpr std::uint32_t zone_begin(std::uint32_t zone_index) noexcept { return zone_index * kZonePages; }
+constexpr std::uint32_t zone_begin(std::uint32_t zone_index) noexcept {
+  return zone_index * kZonePages;
+}
 
-std::uint64_t taken_word(const LeafV1 &leaf, std::uint32_t word) noexcept { return leaf.low[word] | leaf.high[word]; }
+std::uint64_t taken_word(const LeafV1 &leaf, std::uint32_t word) noexcept {
+  return leaf.low[word] | leaf.high[word];
+}
 
-// First page in [from, limit) whose word has its bit set; limit when there is none. word(i) yields the bits of 64
-// pages.
+// First page in [from, limit) whose word has its bit set; limit when there is none. word(i) yields
+// the bits of 64 pages.
 template <class Word>
 std::uint32_t find_from(std::uint32_t from, std::uint32_t limit, Word word) noexcept {
   while (from < limit) {
     const std::uint64_t rest = word(from / 64) >> (from % 64);
-    if (rest != 0) return std::min(from + static_cast<std::uint32_t>(std::countr_zero(rest)), limit);
+    if (rest != 0)
+      return std::min(from + static_cast<std::uint32_t>(std::countr_zero(rest)), limit);
     from = (from / 64 + 1) * 64;
   }
   return limit;
@@ -30,10 +35,13 @@ std::uint32_t next_taken(const LeafV1 &leaf, std::uint32_t from, std::uint32_t l
 std::uint32_t next_free(const LeafV1 &leaf, std::uint32_t from, std::uint32_t limit) noexcept {
   return find_from(from, limit, [&](std::uint32_t word) { return ~taken_word(leaf, word); });
 }
-std::uint32_t next_other(const LeafV1 &leaf, std::uint32_t from, std::uint32_t limit, PageState same) noexcept {
+std::uint32_t next_other(const LeafV1 &leaf, std::uint32_t from, std::uint32_t limit,
+                         PageState same) noexcept {
   const std::uint64_t low = (static_cast<unsigned>(same) & 1U) != 0 ? ~std::uint64_t{0} : 0;
   const std::uint64_t high = (static_cast<unsigned>(same) & 2U) != 0 ? ~std::uint64_t{0} : 0;
-  return find_from(from, limit, [&](std::uint32_t word) { return (leaf.low[word] ^ low) | (leaf.high[word] ^ high); });
+  return find_from(from, limit, [&](std::uint32_t word) {
+    return (leaf.low[word] ^ low) | (leaf.high[word] ^ high);
+  });
 }
 
 // One behind the last taken page below `limit`; 0 when all are free.
@@ -52,7 +60,8 @@ void fill_bits(std::uint64_t *words, std::uint32_t from, std::uint32_t count, bo
   while (count > 0) {
     const std::uint32_t shift = from % 64;
     const std::uint32_t bits = std::min(64 - shift, count);
-    const std::uint64_t mask = (bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1) << shift;
+    const std::uint64_t mask = (bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1)
+                               << shift;
     if (value) {
       words[from / 64] |= mask;
     } else {
@@ -66,8 +75,8 @@ void fill_bits(std::uint64_t *words, std::uint32_t from, std::uint32_t count, bo
 }  // namespace
 
 Errc PageMap::check_top() const noexcept {
-  const bool valid =
-      map_->magic == kMapMagic && map_->top_page >= raw(kFirstRunPage) && map_->top_page <= pages_.page_count;
+  const bool valid = map_->magic == kMapMagic && map_->top_page >= raw(kFirstRunPage) &&
+                     map_->top_page <= pages_.page_count;
   return valid ? Errc::kOk : Errc::kCorrupt;
 }
 
@@ -80,7 +89,8 @@ const ZoneV1 *PageMap::zone(std::uint32_t zone_index) const noexcept {
 
 const LeafV1 *PageMap::leaf(std::uint32_t zone_index) const noexcept {
   const ZoneV1 *summary = zone(zone_index);
-  if (summary == nullptr || summary->leaf_page == 0 || summary->leaf_page >= pages_.page_count) return nullptr;
+  if (summary == nullptr || summary->leaf_page == 0 || summary->leaf_page >= pages_.page_count)
+    return nullptr;
   return pages_.at<LeafV1>(HeapPage{summary->leaf_page});
 }
 
@@ -145,7 +155,8 @@ Errc PageMap::find_fit(std::uint32_t page_count, std::uint32_t *first) const noe
   return Errc::kSegmentFull;
 }
 
-std::uint32_t PageMap::end_of_same(std::uint32_t first, std::uint32_t limit, PageState same) const noexcept {
+std::uint32_t PageMap::end_of_same(std::uint32_t first, std::uint32_t limit,
+                                   PageState same) const noexcept {
   while (first < limit) {
     const std::uint32_t begin = zone_begin(zone_of(first));
     const LeafV1 *bits = leaf(zone_of(first));
@@ -158,9 +169,10 @@ std::uint32_t PageMap::end_of_same(std::uint32_t first, std::uint32_t limit, Pag
   return limit;
 }
 
-// Every page of the range is in this state (kLargeFirst stands for a whole large run: first page, then kLargeMore, then
-// another state).
-Errc PageMap::check_range(std::uint32_t first, std::uint32_t page_count, PageState expected) const noexcept {
+// Every page of the range is in this state (kLargeFirst stands for a whole large run: first page,
+// then kLargeMore, then another state).
+Errc PageMap::check_range(std::uint32_t first, std::uint32_t page_count,
+                          PageState expected) const noexcept {
   if (first < raw(kFirstRunPage) || first > map_->top_page || page_count > map_->top_page - first)
     return Errc::kCorrupt;
   const std::uint32_t end = first + page_count;
@@ -168,8 +180,9 @@ Errc PageMap::check_range(std::uint32_t first, std::uint32_t page_count, PageSta
     return end_of_same(first, end, expected) == end ? Errc::kOk : Errc::kCorrupt;
   }
   std::uint32_t run_pages = 0;
-  return large_run_pages(HeapPage{first}, &run_pages) == Errc::kOk && run_pages == page_count ? Errc::kOk
-                                                                                              : Errc::kCorrupt;
+  return large_run_pages(HeapPage{first}, &run_pages) == Errc::kOk && run_pages == page_count
+             ? Errc::kOk
+             : Errc::kCorrupt;
 }
 
 // REQUIRES: the leaves of the range exist.
@@ -199,7 +212,8 @@ void PageMap::mark_used(std::uint32_t first, std::uint32_t page_count, RunUse us
 // Brings the summaries of all zones that touch [first_page, end_page) up to date.
 void PageMap::refresh(std::uint32_t first_page, std::uint32_t end_page) noexcept {
   for (std::uint32_t z = zone_of(first_page); z <= zone_of(end_page - 1); ++z) {
-    if (leaf(z) != nullptr) *const_cast<ZoneV1 *>(zone(z)) = summarize(z);  // null: damaged, trim() stopped there
+    // null: damaged, trim() stopped there
+    if (leaf(z) != nullptr) *const_cast<ZoneV1 *>(zone(z)) = summarize(z);
   }
 }
 
@@ -207,14 +221,16 @@ Errc PageMap::take(std::uint32_t page_count, RunUse use, HeapPage *first) noexce
   if (const Errc error = check_top(); error != Errc::kOk) return error;
   std::uint32_t found = 0;
   if (const Errc error = find_fit(page_count, &found); error != Errc::kOk) return error;
-  if (const Errc error = check_range(found, page_count, PageState::kFree); error != Errc::kOk) return error;
+  if (const Errc error = check_range(found, page_count, PageState::kFree); error != Errc::kOk)
+    return error;
   mark_used(found, page_count, use);
   refresh(found, found + page_count);
   *first = HeapPage{found};
   return Errc::kOk;
 }
 
-std::uint32_t PageMap::missing_tables(std::uint32_t first_zone, std::uint32_t last_zone) const noexcept {
+std::uint32_t PageMap::missing_tables(std::uint32_t first_zone,
+                                      std::uint32_t last_zone) const noexcept {
   std::uint32_t missing = 0;
   for (std::uint32_t z = first_zone; z <= last_zone; ++z) {
     const bool no_directory = map_->directories[z / kZonesPerDirectory] == 0;
@@ -226,9 +242,11 @@ std::uint32_t PageMap::missing_tables(std::uint32_t first_zone, std::uint32_t la
 }
 
 // In the order of zones, a directory before its first leaf: Invariant (3).
-void PageMap::add_tables(std::uint32_t first_zone, std::uint32_t last_zone, std::uint32_t first_page) noexcept {
+void PageMap::add_tables(std::uint32_t first_zone, std::uint32_t last_zone,
+                         std::uint32_t first_page) noexcept {
   const auto next_table = [&] {
-    std::memset(pages_.at<std::byte>(HeapPage{first_page}), 0, kPageBytes);  // the page may have been used before
+    // the page may have been used before
+    std::memset(pages_.at<std::byte>(HeapPage{first_page}), 0, kPageBytes);
     return first_page++;
   };
   for (std::uint32_t z = first_zone; z <= last_zone; ++z) {
@@ -239,17 +257,20 @@ void PageMap::add_tables(std::uint32_t first_zone, std::uint32_t last_zone, std:
   }
 }
 
-Errc PageMap::extend(std::uint32_t page_count, RunUse use, HeapPage *first, std::uint64_t *pages_needed) noexcept {
+Errc PageMap::extend(std::uint32_t page_count, RunUse use, HeapPage *first,
+                     std::uint64_t *pages_needed) noexcept {
   if (const Errc error = check_top(); error != Errc::kOk) return error;
   const std::uint32_t top = map_->top_page;
-  // The tables' pages push the run's end up, which may need another table: repeat until it does not.
+  // The tables' pages push the run's end up, which may need another table: repeat until it does
+  // not.
   std::uint32_t table_count = 0;
   std::uint64_t end = 0;
   for (;;) {
     end = std::uint64_t{top} + table_count + page_count;
     *pages_needed = end;
     if (end > kHeapPagesMax) return Errc::kSegmentFull;
-    const std::uint32_t missing = missing_tables(zone_of(top), zone_of(static_cast<std::uint32_t>(end) - 1));
+    const std::uint32_t missing =
+        missing_tables(zone_of(top), zone_of(static_cast<std::uint32_t>(end) - 1));
     if (missing <= table_count) break;
     table_count = missing;
   }
@@ -259,7 +280,8 @@ Errc PageMap::extend(std::uint32_t page_count, RunUse use, HeapPage *first, std:
        ++z) {  // tables that exist must be usable before one byte changes
     const bool absent = map_->directories[z / kZonesPerDirectory] == 0;
     const ZoneV1 *summary = absent ? nullptr : zone(z);
-    if (!absent && (summary == nullptr || (summary->leaf_page != 0 && leaf(z) == nullptr))) return Errc::kCorrupt;
+    if (!absent && (summary == nullptr || (summary->leaf_page != 0 && leaf(z) == nullptr)))
+      return Errc::kCorrupt;
   }
   add_tables(zone_of(top), last_zone, top);
   mark_used(top, table_count, RunUse::kReserved);
@@ -270,7 +292,8 @@ Errc PageMap::extend(std::uint32_t page_count, RunUse use, HeapPage *first, std:
   return Errc::kOk;
 }
 
-// Lowers top_page over the free pages below it, so that the next extension starts there: Invariant (2).
+// Lowers top_page over the free pages below it, so that the next extension starts there: Invariant
+// (2).
 void PageMap::trim() noexcept {
   std::uint32_t top = map_->top_page;
   while (top > raw(kFirstRunPage)) {
@@ -291,7 +314,8 @@ Errc PageMap::release(HeapPage first, std::uint32_t page_count, RunUse use) noex
   const auto expected = large ? PageState::kLargeFirst : PageState::kReserved;
   auto &total = large ? map_->large_pages : map_->reserved_pages;
   if (page_count == 0 || total < page_count) return Errc::kCorrupt;
-  if (const Errc error = check_range(raw(first), page_count, expected); error != Errc::kOk) return error;
+  if (const Errc error = check_range(raw(first), page_count, expected); error != Errc::kOk)
+    return error;
   const std::uint32_t end = raw(first) + page_count;
   mark(raw(first), page_count, PageState::kFree);
   total -= page_count;

@@ -1,6 +1,7 @@
 // levels/storage/heap_roots.cpp -- named cells that a segment's data structures hang from.
-// Shape:     8 chains of root pages, by hash of the name; entries of a page are filled from the front and never
-//            removed. Allocation writes none of these pages, and a lookup writes nothing.
+// Shape:     8 chains of root pages, by hash of the name; entries of a page are filled from the
+//            front and never removed. Allocation writes none of these pages, and a lookup writes
+//            nothing.
 #include <algorithm>
 #include <cstring>
 #include <string_view>
@@ -20,12 +21,14 @@ bool same_name(const RootV1 &root, std::string_view name) noexcept {
 
 // The entry of `name`, else the first unused one of the page, else null.
 RootV1 *find_in(RootPageV1 &page, std::string_view name) noexcept {
-  const auto end = std::find_if(std::begin(page.roots), std::end(page.roots),
-                                [&](const RootV1 &root) { return root.name[0] == '\0' || same_name(root, name); });
+  const auto end = std::find_if(
+      std::begin(page.roots), std::end(page.roots),
+      [&](const RootV1 &root) { return root.name[0] == '\0' || same_name(root, name); });
   return end == std::end(page.roots) ? nullptr : end;
 }
 
-// The cell is the caller's object and may be read as one of another type, so that the entry is written as bytes only.
+// The cell is the caller's object and may be read as one of another type, so that the entry is
+// written as bytes only.
 void write_root(RootV1 *entry, std::string_view name, std::uint64_t type_bytes) noexcept {
   RootV1 root{};
   name.copy(root.name, kRootNameBytesMax);
@@ -35,7 +38,8 @@ void write_root(RootV1 *entry, std::string_view name, std::uint64_t type_bytes) 
 
 // Hangs an empty page behind the last one.
 Errc append_page(HeapContext &context, RootPageV1 *last, HeapPage *added) noexcept {
-  if (const Errc error = acquire_pages(context, 1, RunUse::kReserved, added); error != Errc::kOk) return error;
+  if (const Errc error = acquire_pages(context, 1, RunUse::kReserved, added); error != Errc::kOk)
+    return error;
   auto *page = HeapPages(context.base, context.size_bytes).at<RootPageV1>(*added);
   std::memset(static_cast<void *>(page), 0, sizeof *page);  // it may have been used before
   page->header.magic = kRunMagic + raw(*added);
@@ -45,15 +49,16 @@ Errc append_page(HeapContext &context, RootPageV1 *last, HeapPage *added) noexce
   return Errc::kOk;
 }
 
-Errc find_or_add(HeapContext &context, std::string_view name, std::uint64_t type_bytes, RootClaim claim,
-                 RootV1 **found) noexcept {
+Errc find_or_add(HeapContext &context, std::string_view name, std::uint64_t type_bytes,
+                 RootClaim claim, RootV1 **found) noexcept {
   HeapPage at = kFirstRootPage + root_chain_of(name);
   for (std::uint32_t depth = 0; depth < kRootChainPagesMax; ++depth) {
     const HeapPages pages(context.base, context.size_bytes);
     auto *page = pages.at<RootPageV1>(at);
     RootV1 *entry = find_in(*page, name);
     if (entry != nullptr && entry->name[0] != '\0') {
-      const bool claims_differ = type_bytes != 0 && entry->type_bytes != 0 && entry->type_bytes != type_bytes;
+      const bool claims_differ =
+          type_bytes != 0 && entry->type_bytes != 0 && entry->type_bytes != type_bytes;
       *found = entry;
       return claims_differ ? Errc::kRootMismatch : Errc::kOk;
     }
@@ -75,9 +80,10 @@ Errc find_or_add(HeapContext &context, std::string_view name, std::uint64_t type
 
 }  // namespace
 
-void **heap_root_cell(HeapContext &context, std::string_view name, std::uint64_t type_bytes, Errc *why,
-                      RootClaim claim) noexcept {
-  if (name.empty() || name.size() > kRootNameBytesMax || name.find('\0') != std::string_view::npos) {
+void **heap_root_cell(HeapContext &context, std::string_view name, std::uint64_t type_bytes,
+                      Errc *why, RootClaim claim) noexcept {
+  if (name.empty() || name.size() > kRootNameBytesMax ||
+      name.find('\0') != std::string_view::npos) {
     *why = Errc::kBadArgument;
     return nullptr;
   }

@@ -1,4 +1,5 @@
-// levels/storage/heap_roots.h -- which chain of root pages a name belongs to. For heap_roots.cpp and heap_check.cpp.
+// levels/storage/heap_roots.h -- which chain of root pages a name belongs to. For heap_roots.cpp
+// and heap_check.cpp.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,8 @@
 
 namespace tmh::storage {
 
-// 4096 pages of 63 roots per chain, two million names in all: a bound that tells a long chain from a ring.
+// 4096 pages of 63 roots per chain, two million names in all: a bound that tells a long chain from
+// a ring.
 inline constexpr std::uint32_t kRootChainPagesMax = 4096;
 
 // FNV-1a, 32 bits. Part of format 1.

@@ -1,5 +1,5 @@
-// levels/storage/heap_space.cpp -- whole pages for a heap: an arena's chunk and cache, the page map, growth, reclaim.
-// See heap_arena.h.
+// levels/storage/heap_space.cpp -- whole pages for a heap: an arena's chunk and cache, the page
+// map, growth, reclaim. See heap_arena.h.
 #include <algorithm>
 
 #include "levels/storage/heap_arena.h"
@@ -7,39 +7,47 @@
 namespace tmh::storage {
 namespace {
 
-// Growing stops every participant for a moment, and the commit that needs it, in a durable domain, for a wait for the disk (1 to 2 ms
-// here: the p99.9 of small commits). So it is done in steps of a quarter of the segment, at least 8 MiB: 1 GiB is reached from 1 MiB in
-// about 20 steps. The file is sparse; pages that nobody uses cost nothing.
+// Growing stops every participant for a moment, and the commit that needs it, in a durable domain,
+// for a wait for the disk (1 to 2 ms here: the p99.9 of small commits). So it is done in steps of a
+// quarter of the segment, at least 8 MiB: 1 GiB is reached from 1 MiB in about 20 steps. The file
+// is sparse; pages that nobody uses cost nothing.
 constexpr std::uint64_t kGrowBytesMin = std::uint64_t{8} << 20;
 
 // Makes the segment at least pages_needed long.
 Errc grow_to(HeapContext &context, std::uint64_t pages_needed) noexcept {
-  const std::uint64_t limit = std::min(context.max_bytes, kHeapPagesMax * kPageBytes) / kPageBytes * kPageBytes;
+  const std::uint64_t limit =
+      std::min(context.max_bytes, kHeapPagesMax * kPageBytes) / kPageBytes * kPageBytes;
   const std::uint64_t needed = pages_needed * kPageBytes;
-  if (needed > limit || needed <= context.size_bytes || context.grow == nullptr) return Errc::kSegmentFull;
-  const std::uint64_t step = std::max(kGrowBytesMin, context.size_bytes / 4 / kPageBytes * kPageBytes);
+  if (needed > limit || needed <= context.size_bytes || context.grow == nullptr)
+    return Errc::kSegmentFull;
+  const std::uint64_t step =
+      std::max(kGrowBytesMin, context.size_bytes / 4 / kPageBytes * kPageBytes);
   const std::uint64_t generous = std::max(needed, std::min(limit, context.size_bytes + step));
-  for (const std::uint64_t target : {generous, needed}) {  // a nearly full device may still have what is needed
+  // a nearly full device may still have what is needed
+  for (const std::uint64_t target : {generous, needed}) {
     Errc why = Errc::kSegmentFull;
     if (context.grow(context.grow_context, target, &why)) {
       context.size_bytes = std::max(context.size_bytes, target);
       return Errc::kOk;
     }
-    if (why == Errc::kOk) return Errc::kIo;  // a callback that fails without a reason is a fault of the system below
+    // a callback that fails without a reason is a fault of the system below
+    if (why == Errc::kOk) return Errc::kIo;
     if (target == needed || why != Errc::kDiskFull) return why;
   }
   return Errc::kSegmentFull;
 }
 
 // Without growing: first fit, else the top.
-Errc take_or_extend(const HeapContext &context, std::uint32_t page_count, RunUse use, HeapPage *first,
-                    std::uint64_t *pages_needed) noexcept {
+Errc take_or_extend(const HeapContext &context, std::uint32_t page_count, RunUse use,
+                    HeapPage *first, std::uint64_t *pages_needed) noexcept {
   PageMap map(HeapPages(context.base, context.size_bytes));
-  if (const Errc error = map.take(page_count, use, first); error != Errc::kSegmentFull) return error;
+  if (const Errc error = map.take(page_count, use, first); error != Errc::kSegmentFull)
+    return error;
   return map.extend(page_count, use, first, pages_needed);
 }
 
-Errc take_or_grow(HeapContext &context, std::uint32_t page_count, RunUse use, HeapPage *first) noexcept {
+Errc take_or_grow(HeapContext &context, std::uint32_t page_count, RunUse use,
+                  HeapPage *first) noexcept {
   std::uint64_t pages_needed = 0;
   Errc error = take_or_extend(context, page_count, use, first, &pages_needed);
   if (error != Errc::kSegmentFull) return error;
@@ -47,19 +55,23 @@ Errc take_or_grow(HeapContext &context, std::uint32_t page_count, RunUse use, He
   return take_or_extend(context, page_count, use, first, &pages_needed);
 }
 
-constexpr bool is_shortage(Errc error) noexcept { return error == Errc::kSegmentFull || error == Errc::kDiskFull; }
+constexpr bool is_shortage(Errc error) noexcept {
+  return error == Errc::kSegmentFull || error == Errc::kDiskFull;
+}
 
 }  // namespace
 
 Errc reclaim_arenas(HeapContext &context, std::uint64_t *released_pages) noexcept {
   *released_pages = 0;
   for (std::uint32_t index = 0; index < kArenaCount; ++index) {
-    if (const Errc error = Arena(context, index).reclaim(released_pages); error != Errc::kOk) return error;
+    if (const Errc error = Arena(context, index).reclaim(released_pages); error != Errc::kOk)
+      return error;
   }
   return Errc::kOk;
 }
 
-Errc acquire_pages(HeapContext &context, std::uint32_t page_count, RunUse use, HeapPage *first) noexcept {
+Errc acquire_pages(HeapContext &context, std::uint32_t page_count, RunUse use,
+                   HeapPage *first) noexcept {
   const Errc shortage = take_or_grow(context, page_count, use, first);
   if (!is_shortage(shortage)) return shortage;
   std::uint64_t released_pages = 0;
@@ -67,16 +79,19 @@ Errc acquire_pages(HeapContext &context, std::uint32_t page_count, RunUse use, H
   return released_pages == 0 ? shortage : take_or_grow(context, page_count, use, first);
 }
 
-// A chunk of the size that is due; else smaller ones, as `least` allows, before giving up. Before growing only down to
-// the smallest regular chunk, since a fragment of a page or two would soon bring the next write of the shared page map.
-Errc Arena::acquire_chunk(std::uint32_t least, HeapPage *first, std::uint32_t *page_count) noexcept {
+// A chunk of the size that is due; else smaller ones, as `least` allows, before giving up. Before
+// growing only down to the smallest regular chunk, since a fragment of a page or two would soon
+// bring the next write of the shared page map.
+Errc Arena::acquire_chunk(std::uint32_t least, HeapPage *first,
+                          std::uint32_t *page_count) noexcept {
   const std::uint32_t wanted = std::clamp(arena_->chunk_pages, kChunkPagesMin, kChunkPagesMax);
   // Halves from `from` to `down_to` until one fits; a full device counts as a full segment here.
   const auto try_sizes = [&](std::uint32_t from, std::uint32_t down_to, bool may_grow) {
     std::uint64_t pages_needed = 0;
     for (*page_count = from;; *page_count = std::max(*page_count / 2, down_to)) {
-      const Errc error = may_grow ? take_or_grow(context_, *page_count, RunUse::kReserved, first)
-                                  : take_or_extend(context_, *page_count, RunUse::kReserved, first, &pages_needed);
+      const Errc error =
+          may_grow ? take_or_grow(context_, *page_count, RunUse::kReserved, first)
+                   : take_or_extend(context_, *page_count, RunUse::kReserved, first, &pages_needed);
       if (!is_shortage(error) || *page_count == down_to) return error;
     }
   };
@@ -84,21 +99,24 @@ Errc Arena::acquire_chunk(std::uint32_t least, HeapPage *first, std::uint32_t *p
   if (is_shortage(error)) error = try_sizes(wanted, least, true);
   if (!is_shortage(error)) return error;
   std::uint64_t released_pages = 0;
-  if (const Errc damage = reclaim_arenas(context_, &released_pages); damage != Errc::kOk) return damage;
+  if (const Errc damage = reclaim_arenas(context_, &released_pages); damage != Errc::kOk)
+    return damage;
   return released_pages == 0 ? error : try_sizes(kChunkPagesMin, least, true);
 }
 
 Errc Arena::take_chunk(std::uint32_t page_count_min) noexcept {
   HeapPage first{};
   std::uint32_t page_count = 0;
-  if (const Errc error = acquire_chunk(page_count_min, &first, &page_count); error != Errc::kOk) return error;
+  if (const Errc error = acquire_chunk(page_count_min, &first, &page_count); error != Errc::kOk)
+    return error;
   pages_ = HeapPages(context_.base, context_.size_bytes);  // it may have grown
   // Too short for the run that is wanted now, so at most 8 pages: it fits a list of the cache.
   const std::uint32_t rest = arena_->chunk_end - arena_->chunk_next;
   if (rest != 0) push_cached(HeapPage{arena_->chunk_next}, rest);
   arena_->chunk_next = raw(first);
   arena_->chunk_end = raw(first) + page_count;
-  arena_->chunk_pages = std::min(std::clamp(arena_->chunk_pages, kChunkPagesMin, kChunkPagesMax) * 2, kChunkPagesMax);
+  arena_->chunk_pages =
+      std::min(std::clamp(arena_->chunk_pages, kChunkPagesMin, kChunkPagesMax) * 2, kChunkPagesMax);
   return Errc::kOk;
 }
 
@@ -106,7 +124,8 @@ Errc Arena::take_chunk(std::uint32_t page_count_min) noexcept {
 Errc Arena::take_run(std::uint32_t page_count, HeapPage *first) noexcept {
   if (arena_->cached_head[page_count] != 0) return pop_cached(page_count, first);
   const std::uint32_t rest = arena_->chunk_end - arena_->chunk_next;
-  if (rest != 0 && (arena_->chunk_end < arena_->chunk_next || !pages_.has(HeapPage{arena_->chunk_next}, rest))) {
+  if (rest != 0 &&
+      (arena_->chunk_end < arena_->chunk_next || !pages_.has(HeapPage{arena_->chunk_next}, rest))) {
     return Errc::kCorrupt;
   }
   if (rest < page_count) {
@@ -156,17 +175,20 @@ Errc Arena::cache_run(HeapPage first, std::uint32_t page_count) noexcept {
   const std::uint32_t pages_max = std::clamp(arena_->chunk_pages, kChunkPagesMin, kChunkPagesMax);
   if (arena_->cached_pages <= pages_max) return Errc::kOk;
   std::uint64_t released_pages = 0;
-  return flush_cache(pages_max / 2, &released_pages);  // half, so that the next flush is as far away again
+  // half, so that the next flush is as far away again
+  return flush_cache(pages_max / 2, &released_pages);
 }
 
-// Longest first: they are the best pieces for others, and this arena can make single pages of anything.
+// Longest first: they are the best pieces for others, and this arena can make single pages of
+// anything.
 Errc Arena::flush_cache(std::uint32_t keep_pages, std::uint64_t *released_pages) noexcept {
   PageMap map(pages_);
   for (std::uint32_t length = kMediumPagesMax; length >= 1; --length) {
     while (arena_->cached_pages > keep_pages && arena_->cached_head[length] != 0) {
       HeapPage first{};
       if (const Errc error = pop_cached(length, &first); error != Errc::kOk) return error;
-      if (const Errc error = map.release(first, length, RunUse::kReserved); error != Errc::kOk) return error;
+      if (const Errc error = map.release(first, length, RunUse::kReserved); error != Errc::kOk)
+        return error;
       *released_pages += length;
     }
   }
@@ -179,20 +201,23 @@ Errc Arena::reclaim(std::uint64_t *released_pages) noexcept {
     std::uint32_t at = arena_->partial_head[class_index];
     for (std::uint32_t visited = 0; at != 0; ++visited) {
       RunHeaderV1 *slab = partial_slab(HeapPage{at}, class_index);
-      if (slab == nullptr || visited > pages_.page_count) return Errc::kCorrupt;  // the latter: a ring
+      // the latter: a ring
+      if (slab == nullptr || visited > pages_.page_count) return Errc::kCorrupt;
       const HeapPage page{at};
       at = slab->next_page;
       if (slab->live_count != 0) continue;
       if (const Errc error = unlink_partial(page, slab); error != Errc::kOk) return error;
       slab->magic = 0;
-      if (const Errc error = map.release(page, 1, RunUse::kReserved); error != Errc::kOk) return error;
+      if (const Errc error = map.release(page, 1, RunUse::kReserved); error != Errc::kOk)
+        return error;
       ++*released_pages;
     }
   }
   if (const Errc error = flush_cache(0, released_pages); error != Errc::kOk) return error;
   const std::uint32_t rest = arena_->chunk_end - arena_->chunk_next;
   if (rest != 0) {
-    if (const Errc error = map.release(HeapPage{arena_->chunk_next}, rest, RunUse::kReserved); error != Errc::kOk)
+    if (const Errc error = map.release(HeapPage{arena_->chunk_next}, rest, RunUse::kReserved);
+        error != Errc::kOk)
       return error;
     *released_pages += rest;
     arena_->chunk_next = 0;

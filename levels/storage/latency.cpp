@@ -19,14 +19,17 @@ std::size_t Histogram::bucket_of(std::uint64_t ns) noexcept {
   if (units < kLinear) return static_cast<std::size_t>(units);
   const auto exponent = static_cast<unsigned>(std::bit_width(units)) - 1;  // at least kLinearBits
   const std::uint64_t in_octave = (units >> (exponent - kPerOctaveBits)) - kPerOctave;
-  return std::min(kBuckets - 1, kLinear + (exponent - kLinearBits) * kPerOctave + static_cast<std::size_t>(in_octave));
+  return std::min(kBuckets - 1, kLinear + (exponent - kLinearBits) * kPerOctave +
+                                    static_cast<std::size_t>(in_octave));
 }
 
 std::uint64_t Histogram::last_ns(std::size_t bucket) noexcept {
   if (bucket >= kBuckets - 1) return ~0ull;
   if (bucket < kLinear) return (bucket + 1) * kUnitNs - 1;
-  const std::size_t octave = (bucket - kLinear) / kPerOctave, in_octave = (bucket - kLinear) % kPerOctave;
-  const std::uint64_t next_units = (kPerOctave + in_octave + 1) << (octave + kLinearBits - kPerOctaveBits);
+  const std::size_t octave = (bucket - kLinear) / kPerOctave,
+                    in_octave = (bucket - kLinear) % kPerOctave;
+  const std::uint64_t next_units = (kPerOctave + in_octave + 1)
+                                   << (octave + kLinearBits - kPerOctaveBits);
   return next_units * kUnitNs - 1;
 }
 
@@ -54,8 +57,11 @@ Histogram &Histogram::operator+=(const Histogram &other) noexcept {
 Histogram Histogram::since(const Histogram &before) const noexcept {
   Histogram fresh;
   // What shrank was counted anew meanwhile.
-  const auto grown = [](std::uint64_t now, std::uint64_t then) { return now > then ? now - then : 0; };
-  for (std::size_t i = 0; i < kBuckets; ++i) fresh.counts_[i] = grown(counts_[i], before.counts_[i]);
+  const auto grown = [](std::uint64_t now, std::uint64_t then) {
+    return now > then ? now - then : 0;
+  };
+  for (std::size_t i = 0; i < kBuckets; ++i)
+    fresh.counts_[i] = grown(counts_[i], before.counts_[i]);
   fresh.add_totals(grown(sum_ns_, before.sum_ns_), max_ns_);
   return fresh;
 }
@@ -76,8 +82,9 @@ std::uint64_t Histogram::quantile_ns(double fraction) const noexcept {
   if (all == 0) return 0;
   const double wanted = std::ceil(std::clamp(fraction, 0.0, 1.0) * static_cast<double>(all));
   // A count beyond 2^53 is rounded up to more than there are.
-  const std::uint64_t rank =
-      wanted >= static_cast<double>(all) ? all : std::max<std::uint64_t>(1, static_cast<std::uint64_t>(wanted));
+  const std::uint64_t rank = wanted >= static_cast<double>(all)
+                                 ? all
+                                 : std::max<std::uint64_t>(1, static_cast<std::uint64_t>(wanted));
   std::uint64_t passed = 0;
   for (std::size_t i = 0; i < kBuckets; ++i) {
     if (counts_[i] >= rank - passed) return std::min(last_ns(i), max_ns_);
@@ -114,34 +121,41 @@ void HistogramV1::add(std::uint64_t ns, std::uint64_t count) noexcept {
 }
 
 void HistogramV1::move_to(HistogramV1 &other) noexcept {
-  // Each word is taken before it is added: who dies in between loses one bucket, and counts none twice.
+  // Each word is taken before it is added: who dies in between loses one bucket, and counts none
+  // twice.
   for (std::size_t i = 0; i < Histogram::kBuckets; ++i)
     if (const std::uint64_t count = counts[i].exchange(0, std::memory_order_relaxed); count != 0)
       other.counts[i].fetch_add(count, std::memory_order_relaxed);
   other.sum_ns.fetch_add(sum_ns.exchange(0, std::memory_order_relaxed), std::memory_order_relaxed);
   const std::uint64_t longest = max_ns.exchange(0, std::memory_order_relaxed);
-  if (other.max_ns.load(std::memory_order_relaxed) < longest) other.max_ns.store(longest, std::memory_order_relaxed);
+  if (other.max_ns.load(std::memory_order_relaxed) < longest)
+    other.max_ns.store(longest, std::memory_order_relaxed);
 }
 
 Histogram HistogramV1::read() const noexcept {
   Histogram out;
-  for (std::size_t i = 0; i < Histogram::kBuckets; ++i) out.add_bucket(i, counts[i].load(std::memory_order_relaxed));
+  for (std::size_t i = 0; i < Histogram::kBuckets; ++i)
+    out.add_bucket(i, counts[i].load(std::memory_order_relaxed));
   out.add_totals(sum_ns.load(std::memory_order_relaxed), max_ns.load(std::memory_order_relaxed));
   return out;
 }
 
 std::string name_of(const LatencySiteV1 &site) {
-  if (site.state.load(std::memory_order_acquire) != kSiteNamed) return {};  // acquire: pairs with LatencyTable::site()
+  // acquire: pairs with LatencyTable::site()
+  if (site.state.load(std::memory_order_acquire) != kSiteNamed) return {};
   return {site.name, std::find(std::begin(site.name), std::end(site.name), '\0')};
 }
 
-void add_series(const std::vector<std::uint64_t> &incarnations, const SeriesName &name, std::uint64_t owner,
-                const std::string &site, const Histogram &histogram, std::vector<LatencySeries> *all) {
+void add_series(const std::vector<std::uint64_t> &incarnations, const SeriesName &name,
+                std::uint64_t owner, const std::string &site, const Histogram &histogram,
+                std::vector<LatencySeries> *all) {
   const std::uint64_t slot = name.owner - 1;
-  const bool is_here = slot < incarnations.size() && incarnations[slot] != 0 && incarnations[slot] == owner;
+  const bool is_here =
+      slot < incarnations.size() && incarnations[slot] != 0 && incarnations[slot] == owner;
   const std::uint32_t of = is_here ? static_cast<std::uint32_t>(slot) : LatencySeries::kGone;
   const auto same = std::find_if(all->begin(), all->end(), [&](const LatencySeries &one) {
-    return one.slot == of && one.level == name.level && one.outcome == name.outcome && one.site == site;
+    return one.slot == of && one.level == name.level && one.outcome == name.outcome &&
+           one.site == site;
   });
   if (same == all->end())
     all->push_back({of, site, name.level, name.outcome, histogram});

@@ -1,12 +1,17 @@
 // levels/storage/latency.h -- latency histograms as all participants share them.
-// Shape:     tmh.latency: LatencyHeaderV1 (identity, names of sites, keys), then kSeriesMax pages HistogramV1, sparse; page i belongs to key i.
+// Shape:     tmh.latency: LatencyHeaderV1 (identity, names of sites, keys), then kSeriesMax pages
+//            HistogramV1, sparse; page i belongs to key i.
 //            Rebuildable: made anew by the first participant.
-// Invariant: (1) a page with key 0 is empty. (2) A key that is not 0 does not change but under the folder lock, when its participant has
-//            gone. (3) Two pages may have keys that differ in nothing: whoever reads adds them up.
-// Ordering:  keys are stored (release) after HistogramV1::owner, sites' states after their names; readers acquire. Counts are relaxed.
-// Sharing:   all threads of a participant add to its pages (fetch_add). What a participant leaves is added to the pages of kGone by the next one
-//            in its slot, or by itself when it closes.
-// Contexts:  HistogramV1::add(): neither in a handler nor in RTM (it would abort others). Reading: everywhere.
+// Invariant: (1) a page with key 0 is empty. (2) A key that is not 0 does not change but under the
+//            folder lock, when its participant has gone. (3) Two pages may have keys that differ in
+//            nothing: whoever reads adds them up.
+// Ordering:  keys are stored (release) after HistogramV1::owner, sites' states after their names;
+//            readers acquire. Counts are relaxed.
+// Sharing:   all threads of a participant add to its pages (fetch_add). What a participant leaves
+//            is added to the pages of kGone by the next one in its slot, or by itself when it
+//            closes.
+// Contexts:  HistogramV1::add(): neither in a handler nor in RTM (it would abort others). Reading:
+//            everywhere.
 // Source:    DESIGN sections 8 (D8) and 9.
 #pragma once
 
@@ -25,18 +30,22 @@
 namespace tmh::storage {
 
 inline constexpr std::uint64_t kLatencyMagic = 0x3130'5441'4c48'4d54ull;  // "TMHLAT01"
-inline constexpr std::uint32_t kLatencyVersion = 1;  // changes with every change of what is in this file
-inline constexpr std::size_t kSitesMax = 256;        // 0: of no site
-inline constexpr std::size_t kSeriesMax = 8192;      // 32 MiB, sparse: 64 participants with 32 pages each, say
+// changes with every change of what is in this file
+inline constexpr std::uint32_t kLatencyVersion = 1;
+inline constexpr std::size_t kSitesMax = 256;  // 0: of no site
+// 32 MiB, sparse: 64 participants with 32 pages each, say
+inline constexpr std::size_t kSeriesMax = 8192;
 
-// Whose times are on a page: slot + 1 (kGoneOwner: of those that have left), site, level and outcome. 0: nobody's.
+// Whose times are on a page: slot + 1 (kGoneOwner: of those that have left), site, level and
+// outcome. 0: nobody's.
 enum class SeriesKey : std::uint64_t {};
 inline constexpr std::uint64_t kGoneOwner = kParticipantsMax + 1;
 // A page that is being made: its owner is not stored yet.
 inline constexpr std::uint64_t kSeriesMaking = 1ull << 63;
-[[nodiscard]] constexpr SeriesKey series_key(std::uint64_t owner, std::uint32_t site, LatencyLevel level,
-                                             AbortCause outcome) noexcept {
-  return SeriesKey{owner << 32 | std::uint64_t{site} << 16 | std::uint64_t{static_cast<std::uint8_t>(level)} << 8 |
+[[nodiscard]] constexpr SeriesKey series_key(std::uint64_t owner, std::uint32_t site,
+                                             LatencyLevel level, AbortCause outcome) noexcept {
+  return SeriesKey{owner << 32 | std::uint64_t{site} << 16 |
+                   std::uint64_t{static_cast<std::uint8_t>(level)} << 8 |
                    static_cast<std::uint8_t>(outcome)};
 }
 
@@ -53,8 +62,8 @@ struct SeriesName {
   out->site = static_cast<std::uint32_t>(site);
   out->level = static_cast<LatencyLevel>(level);
   out->outcome = static_cast<AbortCause>(outcome);
-  return out->owner != 0 && out->owner <= kGoneOwner && site < kSitesMax && level != 0 && level < kLatencyLevelCount &&
-         outcome < kAbortCauseCount;
+  return out->owner != 0 && out->owner <= kGoneOwner && site < kSitesMax && level != 0 &&
+         level < kLatencyLevelCount && outcome < kAbortCauseCount;
 }
 
 inline constexpr std::uint32_t kSiteNaming = 1, kSiteNamed = 2;
@@ -96,11 +105,16 @@ static_assert(sizeof(HistogramV1) == 4096 && offsetof(HistogramV1, counts) == 64
               offsetof(HistogramV1, reserved2_zero) == 4032);
 static_assert(std::is_standard_layout_v<LatencyHeaderV1> && std::is_standard_layout_v<HistogramV1>);
 
-// Adds what was on a page to the series that it belongs to. incarnations: of the living participants, by slot; 0: nobody.
-void add_series(const std::vector<std::uint64_t> &incarnations, const SeriesName &name, std::uint64_t owner,
-                const std::string &site, const Histogram &histogram, std::vector<LatencySeries> *all);
+// Adds what was on a page to the series that it belongs to. incarnations: of the living
+// participants, by slot; 0: nobody.
+void add_series(const std::vector<std::uint64_t> &incarnations, const SeriesName &name,
+                std::uint64_t owner, const std::string &site, const Histogram &histogram,
+                std::vector<LatencySeries> *all);
 
-inline constexpr std::uint64_t kLatencyBytes = sizeof(LatencyHeaderV1) + kSeriesMax * sizeof(HistogramV1);
-[[nodiscard]] inline std::string latency_path(const std::string &folder) { return folder + "/tmh.latency"; }
+inline constexpr std::uint64_t kLatencyBytes =
+    sizeof(LatencyHeaderV1) + kSeriesMax * sizeof(HistogramV1);
+[[nodiscard]] inline std::string latency_path(const std::string &folder) {
+  return folder + "/tmh.latency";
+}
 
 }  // namespace tmh::storage

@@ -1,7 +1,10 @@
-// levels/storage/latency_table.h -- one participant's latency histograms: opening the domain's table, naming sites, finding pages.
-// Shape:     one LatencyTable per domain and process. A LatencySite is one site's pages in it, found at the first time that is recorded.
+// levels/storage/latency_table.h -- one participant's latency histograms: opening the domain's
+// table, naming sites, finding pages.
+// Shape:     one LatencyTable per domain and process. A LatencySite is one site's pages in it,
+//            found at the first time that is recorded.
 // Sharing:   open() and leave() under the folder lock; the rest by any thread.
-// Contexts:  neither in a handler nor in RTM: a first time of a kind takes a mutex and asks for disk blocks.
+// Contexts:  neither in a handler nor in RTM: a first time of a kind takes a mutex and asks for
+//            disk blocks.
 #pragma once
 
 #include <array>
@@ -25,29 +28,36 @@ class LatencyTable {
   LatencyTable(const LatencyTable &) = delete;
   LatencyTable &operator=(const LatencyTable &) = delete;
 
-  // fresh: nobody else has the domain open. What earlier owners of the slot have left is added to what has gone.
+  // fresh: nobody else has the domain open. What earlier owners of the slot have left is added to
+  //        what has gone.
   // kForeignVersion: others use a table of another version, or a damaged one; kDiskFull, kIo.
   [[nodiscard]] Errc open(const std::string &folder, std::uint32_t slot, std::uint64_t incarnation,
                           bool fresh) noexcept;
-  // What this participant has recorded is added to what has gone. Waits for threads that are recording; what comes later is lost.
+  // What this participant has recorded is added to what has gone. Waits for threads that are
+  // recording; what comes later is lost.
   void leave() noexcept;
-  // Around a record: nobody retires its page in between. False: this participant has left, and there is no page to record on.
+  // Around a record: nobody retires its page in between. False: this participant has left, and
+  // there is no page to record on.
   [[nodiscard]] bool begin_record() noexcept {
     recording_.fetch_add(
-        1, std::memory_order_seq_cst);  // before the look at has_left_; leave() does both the other way round
+        // before the look at has_left_; leave() does both the other way round
+        1, std::memory_order_seq_cst);
     if (!has_left_.load(std::memory_order_seq_cst)) return true;
     end_record();
     return false;
   }
-  void end_record() noexcept { recording_.fetch_sub(1, std::memory_order_release); }  // pairs with leave()
+  // pairs with leave()
+  void end_record() noexcept { recording_.fetch_sub(1, std::memory_order_release); }
   [[nodiscard]] bool is_open() const noexcept { return header_ != nullptr; }
 
   // The number of the site of that name; 0: it has none, or there are too many.
   [[nodiscard]] std::uint32_t site(std::string_view name) noexcept;
   // The page to add to; a private one, counted as lost, when there is no room.
-  [[nodiscard]] HistogramV1 &page(std::uint32_t site, LatencyLevel level, AbortCause outcome) noexcept;
+  [[nodiscard]] HistogramV1 &page(std::uint32_t site, LatencyLevel level,
+                                  AbortCause outcome) noexcept;
   // Of all participants; of those that are not alive (`incarnations[slot]`, 0: nobody) as kGone.
-  [[nodiscard]] std::vector<LatencySeries> read(const std::vector<std::uint64_t> &incarnations) const;
+  [[nodiscard]] std::vector<LatencySeries> read(
+      const std::vector<std::uint64_t> &incarnations) const;
 
  private:
   [[nodiscard]] HistogramV1 &page_at(std::size_t index) const noexcept;
@@ -75,7 +85,8 @@ class LatencySite {
     number_ = number;
   }
   // count: instances that this one stands for.
-  void record(LatencyLevel level, AbortCause outcome, std::uint64_t ns, std::uint64_t count) noexcept;
+  void record(LatencyLevel level, AbortCause outcome, std::uint64_t ns,
+              std::uint64_t count) noexcept;
 
  private:
   LatencyTable *table_ = nullptr;  // null: nothing is recorded

@@ -1,4 +1,5 @@
-// levels/storage/log_archive.cpp -- comparing an archived log file's records with those of the file that is to replace it.
+// levels/storage/log_archive.cpp -- comparing an archived log file's records with those of the file
+// that is to replace it.
 #include "levels/storage/log_archive.h"
 
 #include <unistd.h>
@@ -20,18 +21,23 @@ using platform::fail;
 
 namespace {
 
-// The records of one file, one behind the other, over the generations that opened in it. What lies behind the last one, a torn tail or what
-// a recycled file had before, counts for nothing.
+// The records of one file, one behind the other, over the generations that opened in it. What lies
+// behind the last one, a torn tail or what a recycled file had before, counts for nothing.
 class FileRecords {
  public:
-  FileRecords(const DiskFile &file, const LogIdentity &log, std::uint64_t index, std::byte *buffer) noexcept
-      : file_(file), file_bytes_(log.file_bytes), lsn_(index * log.file_bytes + kLogBlockBytes), buffer_(buffer) {}
+  FileRecords(const DiskFile &file, const LogIdentity &log, std::uint64_t index,
+              std::byte *buffer) noexcept
+      : file_(file),
+        file_bytes_(log.file_bytes),
+        lsn_(index * log.file_bytes + kLogBlockBytes),
+        buffer_(buffer) {}
 
   // *is_there: false: there are no more. Else the record is in the buffer.
   [[nodiscard]] Errc next(bool *is_there) noexcept {
     if (const Errc error = load(is_there); error != Errc::kOk || *is_there) return error;
     const Lsn opening = open_position(lsn_, file_bytes_);
-    if (opening == lsn_ || file_of(opening, file_bytes_) != file_of(lsn_, file_bytes_)) return Errc::kOk;
+    if (opening == lsn_ || file_of(opening, file_bytes_) != file_of(lsn_, file_bytes_))
+      return Errc::kOk;
     lsn_ = opening;
     const Errc error = load(is_there);
     *is_there = *is_there && RecordKind{header_.kind} == RecordKind::kOpen;
@@ -50,10 +56,13 @@ class FileRecords {
     const std::uint64_t room = offset() == 0 ? 0 : file_bytes_ - offset();
     if (room < kRecordHeaderBytes) return Errc::kOk;
     std::size_t got = 0;
-    if (const Errc error = file_.read(offset(), &header_, sizeof header_, &got); error != Errc::kOk) return error;
-    if (got < sizeof header_ || !is_header_sane(header_, lsn_, room) || header_.generation < generation_)
+    if (const Errc error = file_.read(offset(), &header_, sizeof header_, &got); error != Errc::kOk)
+      return error;
+    if (got < sizeof header_ || !is_header_sane(header_, lsn_, room) ||
+        header_.generation < generation_)
       return Errc::kOk;
-    if (const Errc error = file_.read(offset(), buffer_, header_.length, &got); error != Errc::kOk) return error;
+    if (const Errc error = file_.read(offset(), buffer_, header_.length, &got); error != Errc::kOk)
+      return error;
     *is_there = got == header_.length && is_crc_right(header_, buffer_);
     return Errc::kOk;
   }
@@ -69,24 +78,28 @@ class FileRecords {
 Errc verify_header(const DiskFile &file, const LogIdentity &log, std::uint64_t index) noexcept {
   LogFileHeaderV1 header{};
   std::size_t got = 0;
-  if (const Errc error = file.read(0, &header, sizeof header, &got); error != Errc::kOk) return error;
+  if (const Errc error = file.read(0, &header, sizeof header, &got); error != Errc::kOk)
+    return error;
   std::string why;
-  const Errc error = got < sizeof header ? Errc::kShortFile : verify_log_file_header(header, log, index, &why);
+  const Errc error =
+      got < sizeof header ? Errc::kShortFile : verify_log_file_header(header, log, index, &why);
   // A header cut short or damaged says nothing about whose the file is; its records do.
   return error == Errc::kNotADomain ? fail(error, file.path() + ": " + why) : Errc::kOk;
 }
 
 }  // namespace
 
-Errc verify_archived(const std::string &folder, const std::string &archive_folder, const LogIdentity &log,
-                     std::uint64_t index) noexcept {
+Errc verify_archived(const std::string &folder, const std::string &archive_folder,
+                     const LogIdentity &log, std::uint64_t index) noexcept {
   const std::string archived_path = log_file_path(archive_folder, index);
   if (!platform::has_entry(archived_path) && errno == ENOENT) return Errc::kOk;
   DiskFile archived, present;
-  if (const Errc error = archived.open(archived_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog);
+  if (const Errc error =
+          archived.open(archived_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog);
       error != Errc::kOk)
     return error;
-  if (const Errc error = present.open(log_file_path(folder, index), DiskFile::Mode::kRead, platform::FileRole::kOwnLog);
+  if (const Errc error = present.open(log_file_path(folder, index), DiskFile::Mode::kRead,
+                                      platform::FileRole::kOwnLog);
       error != Errc::kOk)
     return error;
   if (const Errc error = verify_header(archived, log, index); error != Errc::kOk) return error;
@@ -97,11 +110,13 @@ Errc verify_archived(const std::string &folder, const std::string &archive_folde
   for (bool is_there = true;; records.pass()) {
     if (const Errc error = records.next(&is_there); error != Errc::kOk || !is_there) return error;
     std::size_t got = 0;
-    if (const Errc error = present.read(records.offset(), ours.get(), records.bytes(), &got); error != Errc::kOk)
+    if (const Errc error = present.read(records.offset(), ours.get(), records.bytes(), &got);
+        error != Errc::kOk)
       return error;
     if (got != records.bytes() || std::memcmp(ours.get(), theirs.get(), got) != 0)
-      return fail(Errc::kBadArgument,
-                  archived_path + " holds other records: another history of the domain is archived there");
+      return fail(
+          Errc::kBadArgument,
+          archived_path + " holds other records: another history of the domain is archived there");
   }
 }
 
@@ -112,12 +127,14 @@ Errc verify_archive_folder(const std::string &archive_folder, const LogIdentity 
   if (const Errc error = file.open(path, DiskFile::Mode::kRead); error != Errc::kOk) return error;
   ControlHeaderV1 header{};
   std::size_t got = 0;
-  if (const Errc error = file.read(0, &header, sizeof header, &got); error != Errc::kOk) return error;
-  const bool is_own =
-      got == sizeof header && header.domain_id[0] == log.domain_id[0] && header.domain_id[1] == log.domain_id[1];
+  if (const Errc error = file.read(0, &header, sizeof header, &got); error != Errc::kOk)
+    return error;
+  const bool is_own = got == sizeof header && header.domain_id[0] == log.domain_id[0] &&
+                      header.domain_id[1] == log.domain_id[1];
   return is_own ? Errc::kOk
                 : fail(Errc::kNotADomain,
-                       archive_folder + " is the folder of another domain, which would use the files again");
+                       archive_folder +
+                           " is the folder of another domain, which would use the files again");
 }
 
 }  // namespace tmh::storage

@@ -33,7 +33,8 @@ std::uint32_t header_crc(const LogFileHeaderV1 &header) noexcept {
 
 // The header alone, durably. REQUIRES: the file is at least that long.
 Errc write_header(DiskFile *file, const LogIdentity &log, std::uint64_t index) noexcept {
-  alignas(platform::kDiskBlockBytes) const LogFileHeaderV1 header = make_log_file_header(log, index);
+  alignas(platform::kDiskBlockBytes) const LogFileHeaderV1 header =
+      make_log_file_header(log, index);
   return file->write_durable(0, &header, sizeof header);
 }
 
@@ -50,7 +51,8 @@ Errc fill(DiskFile *file, const LogIdentity &log, std::uint64_t index) noexcept 
 
 // A final name for the complete file under the temporary one.
 Errc publish(const std::string &folder, std::uint64_t index) noexcept {
-  const Errc error = platform::disk_rename(log_temporary_path(folder), log_file_path(folder, index));
+  const Errc error =
+      platform::disk_rename(log_temporary_path(folder), log_file_path(folder, index));
   return error != Errc::kOk ? error : platform::sync_folder(folder);
 }
 
@@ -60,8 +62,10 @@ bool on_one_device(const std::string &one, const std::string &other) noexcept {
   return stat(one.c_str(), &a) == 0 && stat(other.c_str(), &b) == 0 && a.st_dev == b.st_dev;
 }
 
-// *is_far: it has to be copied. So on another device, and under another mount of the same one, as containers have them.
-Errc move_file(const std::string &from, const std::string &to_folder, const std::string &to, bool *is_far) noexcept {
+// *is_far: it has to be copied. So on another device, and under another mount of the same one, as
+// containers have them.
+Errc move_file(const std::string &from, const std::string &to_folder, const std::string &to,
+               bool *is_far) noexcept {
   *is_far = !on_one_device(from, to_folder);
   if (*is_far) return Errc::kOk;
   const Errc error = platform::disk_rename(from, to);
@@ -84,9 +88,11 @@ std::string log_file_path(const std::string &folder, std::uint64_t index) {
 std::string log_temporary_path(const std::string &folder) { return folder + "/tmh.log.new"; }
 
 std::optional<std::uint64_t> log_file_index(std::string_view name) noexcept {
-  if (name.size() < kPrefix.size() + kIndexDigits || name.substr(0, kPrefix.size()) != kPrefix) return std::nullopt;
+  if (name.size() < kPrefix.size() + kIndexDigits || name.substr(0, kPrefix.size()) != kPrefix)
+    return std::nullopt;
   const std::string_view digits = name.substr(kPrefix.size());
-  if (digits.size() > kIndexDigits && digits.front() == '0') return std::nullopt;  // another spelling of a shorter one
+  // another spelling of a shorter one
+  if (digits.size() > kIndexDigits && digits.front() == '0') return std::nullopt;
   std::uint64_t index = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
   if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
@@ -106,34 +112,40 @@ LogFileHeaderV1 make_log_file_header(const LogIdentity &log, std::uint64_t index
   return header;
 }
 
-Errc verify_log_file_header(const LogFileHeaderV1 &header, const LogIdentity &log, std::uint64_t index,
-                            std::string *why) {
+Errc verify_log_file_header(const LogFileHeaderV1 &header, const LogIdentity &log,
+                            std::uint64_t index, std::string *why) {
   const auto refuse = [why](Errc code, const char *text) {
     *why = text;
     return code;
   };
-  // The checksum first: a flipped bit in magic number, version or domain is damage, not somebody else's file.
+  // The checksum first: a flipped bit in magic number, version or domain is damage, not somebody
+  // else's file.
   const bool whole = header.crc == header_crc(header);
-  if (header.magic != kLogMagic) return refuse(whole ? Errc::kNotADomain : Errc::kCorrupt, "magic number");
+  if (header.magic != kLogMagic)
+    return refuse(whole ? Errc::kNotADomain : Errc::kCorrupt, "magic number");
   if (!whole) return refuse(Errc::kCorrupt, "checksum");
   if (header.format_version != kLogVersion) return refuse(Errc::kForeignVersion, "format_version");
   if (header.header_bytes != sizeof header) return refuse(Errc::kForeignVersion, "header_bytes");
   if (header.domain_id[0] != log.domain_id[0] || header.domain_id[1] != log.domain_id[1])
     return refuse(Errc::kNotADomain, "domain_id: a file of another domain");
-  if (header.file_index != index) return refuse(Errc::kCorrupt, "file_index: not what the file's name says");
+  if (header.file_index != index)
+    return refuse(Errc::kCorrupt, "file_index: not what the file's name says");
   if (header.file_bytes != log.file_bytes) return refuse(Errc::kCorrupt, "file_bytes");
-  if (!std::all_of(std::begin(header.reserved_zero), std::end(header.reserved_zero), [](auto b) { return b == 0; }))
+  if (!std::all_of(std::begin(header.reserved_zero), std::end(header.reserved_zero),
+                   [](auto b) { return b == 0; }))
     return refuse(Errc::kForeignVersion, "reserved bytes");
   return Errc::kOk;
 }
 
 Errc verify_log_file(const std::string &path, const LogIdentity &log, std::uint64_t index) {
   DiskFile file;
-  if (const Errc error = file.open(path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog); error != Errc::kOk)
+  if (const Errc error = file.open(path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog);
+      error != Errc::kOk)
     return error;
   LogFileHeaderV1 header{};
   std::size_t got = 0;
-  if (const Errc error = file.read(0, &header, sizeof header, &got); error != Errc::kOk) return error;
+  if (const Errc error = file.read(0, &header, sizeof header, &got); error != Errc::kOk)
+    return error;
   if (got < sizeof header || !file.is_whole(log.file_bytes)) return fail(Errc::kShortFile, path);
   std::string why;
   const Errc error = verify_log_file_header(header, log, index, &why);
@@ -159,32 +171,40 @@ Errc create_log_file(const std::string &folder, const LogIdentity &log, std::uin
 Errc recycle_log_file(const std::string &folder, const LogIdentity &log, std::uint64_t old_index,
                       std::uint64_t new_index) {
   const std::string temporary = log_temporary_path(folder);
-  if (const Errc error = platform::disk_rename(log_file_path(folder, old_index), temporary); error != Errc::kOk)
-    return error;
-  DiskFile file;
-  if (const Errc error = file.open(temporary, DiskFile::Mode::kReadWrite, platform::FileRole::kOwnLog);
+  if (const Errc error = platform::disk_rename(log_file_path(folder, old_index), temporary);
       error != Errc::kOk)
     return error;
-  if (!file.is_whole(log.file_bytes)) return fail(Errc::kShortFile, log_file_path(folder, old_index));
-  if (file.has_other_names()) return create_log_file(folder, log, new_index);  // somebody keeps it: "ln", "cp -l"
+  DiskFile file;
+  if (const Errc error =
+          file.open(temporary, DiskFile::Mode::kReadWrite, platform::FileRole::kOwnLog);
+      error != Errc::kOk)
+    return error;
+  if (!file.is_whole(log.file_bytes))
+    return fail(Errc::kShortFile, log_file_path(folder, old_index));
+  // somebody keeps it: "ln", "cp -l"
+  if (file.has_other_names()) return create_log_file(folder, log, new_index);
   if (const Errc error = write_header(&file, log, new_index); error != Errc::kOk) return error;
   return publish(folder, new_index);
 }
 
-Errc copy_log_file(const std::string &from_folder, const std::string &to_folder, std::uint64_t index) noexcept {
+Errc copy_log_file(const std::string &from_folder, const std::string &to_folder,
+                   std::uint64_t index) noexcept {
   const std::string from_path = log_file_path(from_folder, index);
   const std::string temporary = log_temporary_path(to_folder);
   if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
   DiskFile from;
   DiskFile to;
-  if (const Errc error = from.open(from_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog); error != Errc::kOk)
+  if (const Errc error = from.open(from_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog);
+      error != Errc::kOk)
     return error;
-  if (const Errc error = to.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk) return error;
+  if (const Errc error = to.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk)
+    return error;
   const std::unique_ptr<std::byte[]> piece(new (std::nothrow) std::byte[kPieceBytes]);
   if (piece == nullptr) return fail(Errc::kOutOfMemory, from_path);
   std::size_t got = 0;
   for (std::uint64_t at = 0;; at += got) {
-    if (const Errc error = from.read(at, piece.get(), kPieceBytes, &got); error != Errc::kOk) return error;
+    if (const Errc error = from.read(at, piece.get(), kPieceBytes, &got); error != Errc::kOk)
+      return error;
     if (got == 0) break;
     if (const Errc error = to.write(at, piece.get(), got); error != Errc::kOk) return error;
   }
@@ -192,14 +212,17 @@ Errc copy_log_file(const std::string &from_folder, const std::string &to_folder,
   return publish(to_folder, index);
 }
 
-Errc archive_log_file(const std::string &folder, const std::string &archive_folder, std::uint64_t index) noexcept {
+Errc archive_log_file(const std::string &folder, const std::string &archive_folder,
+                      std::uint64_t index) noexcept {
   const std::string from = log_file_path(folder, index);
   const std::string to = log_file_path(archive_folder, index);
   if (!platform::has_entry(from) && platform::has_entry(to)) return Errc::kOk;
   bool is_far = false;
-  if (const Errc error = move_file(from, archive_folder, to, &is_far); error != Errc::kOk) return error;
+  if (const Errc error = move_file(from, archive_folder, to, &is_far); error != Errc::kOk)
+    return error;
   if (is_far) {
-    if (const Errc error = copy_log_file(folder, archive_folder, index); error != Errc::kOk) return error;
+    if (const Errc error = copy_log_file(folder, archive_folder, index); error != Errc::kOk)
+      return error;
     if (const Errc error = platform::disk_unlink(from); error != Errc::kOk) return error;
   } else {
     if (const Errc error = platform::sync_folder(archive_folder); error != Errc::kOk) return error;

@@ -15,8 +15,8 @@ enum Say : std::uint32_t { kNothing = 0, kOffered = 1, kClaimed = 2, kGiven = 3 
 constexpr std::uint32_t word(Say say, std::uint32_t of_whom) noexcept { return of_whom << 2 | say; }
 constexpr Say said(std::uint32_t word) noexcept { return static_cast<Say>(word & 3); }
 
-// So much of an estimate a single write may change it by: the estimate is to be one that most writes keep to, and a device's
-// hiccup of a millisecond says nothing about the next write.
+// So much of an estimate a single write may change it by: the estimate is to be one that most
+// writes keep to, and a device's hiccup of a millisecond says nothing about the next write.
 constexpr std::uint64_t kRiseShift = 6, kFallShift = 4;
 constexpr std::uint64_t kFirstNsMax = 1'000'000;
 }  // namespace
@@ -34,7 +34,8 @@ void LogHandover::note_write(std::uint32_t began_on, std::uint64_t took_ns) noex
   if (this_cpu() != began_on) return;  // of two processors, and a move
   const std::uint64_t known = expected_ns(began_on);
   std::uint64_t next = std::min(took_ns, kFirstNsMax);
-  if (known != 0) next = std::clamp(next, known - (known >> kFallShift), known + (known >> kRiseShift));
+  if (known != 0)
+    next = std::clamp(next, known - (known >> kFallShift), known + (known >> kRiseShift));
   state_->write_ns_on[began_on].store(static_cast<std::uint32_t>(next), std::memory_order_relaxed);
 }
 
@@ -54,7 +55,8 @@ bool LogHandover::is_claimed() const noexcept {
 
 bool LogHandover::withdraw() noexcept {
   std::uint32_t seen = state_->handover.load(std::memory_order_relaxed);
-  while (said(seen) == kOffered && !state_->handover.compare_exchange_weak(seen, kNothing, std::memory_order_relaxed)) {
+  while (said(seen) == kOffered &&
+         !state_->handover.compare_exchange_weak(seen, kNothing, std::memory_order_relaxed)) {
   }
   return said(seen) != kClaimed;
 }
@@ -62,15 +64,16 @@ bool LogHandover::withdraw() noexcept {
 void LogHandover::give() noexcept {
   std::uint32_t seen = state_->handover.load(std::memory_order_relaxed);
   // A claim that was taken back meanwhile stays so: nobody waits for what it would be given.
-  if (said(seen) == kClaimed &&
-      state_->handover.compare_exchange_strong(seen, word(kGiven, seen >> 2), std::memory_order_relaxed))
+  if (said(seen) == kClaimed && state_->handover.compare_exchange_strong(
+                                    seen, word(kGiven, seen >> 2), std::memory_order_relaxed))
     platform::step(platform::Step::kLogGiven);
 }
 
 void LogHandover::await_taken(bool yields) noexcept {
   std::uint32_t given = state_->handover.load(std::memory_order_relaxed);
   if (said(given) != kGiven) return;
-  if (!spin_until([&] { return state_->handover.load(std::memory_order_relaxed) != given; }, yields))
+  if (!spin_until([&] { return state_->handover.load(std::memory_order_relaxed) != given; },
+                  yields))
     (void)state_->handover.compare_exchange_strong(given, kNothing, std::memory_order_relaxed);
 }
 
@@ -78,12 +81,15 @@ bool LogHandover::claim(bool yields) noexcept {
   std::uint32_t seen = state_->handover.load(std::memory_order_relaxed);
   if (said(seen) != kOffered || !is_quicker(this_cpu(), seen >> 2)) return false;
   const std::uint32_t claimed = word(kClaimed, slot_);
-  if (!state_->handover.compare_exchange_strong(seen, claimed, std::memory_order_relaxed)) return false;
+  if (!state_->handover.compare_exchange_strong(seen, claimed, std::memory_order_relaxed))
+    return false;
   platform::step(platform::Step::kLogClaimed);
-  (void)spin_until([&] { return state_->handover.load(std::memory_order_relaxed) != claimed; }, yields);
+  (void)spin_until([&] { return state_->handover.load(std::memory_order_relaxed) != claimed; },
+                   yields);
   // relaxed throughout: whoever takes the lock acquires with it
   seen = claimed;
-  if (state_->handover.compare_exchange_strong(seen, kNothing, std::memory_order_relaxed)) return false;
+  if (state_->handover.compare_exchange_strong(seen, kNothing, std::memory_order_relaxed))
+    return false;
   if (seen != word(kGiven, slot_)) return false;
   platform::step(platform::Step::kLogTaken);
   return true;

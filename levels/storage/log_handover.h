@@ -1,12 +1,17 @@
-// levels/storage/log_handover.h -- who of those that wait for the redo log writes it: the one on the processor where writes are quickest.
-// Why:       a device with one queue interrupts one processor. Whoever sleeps there for its write is woken at once; elsewhere an idle
-//            processor has to be woken first (virtio-blk on 2 processors here: 120 us against 190 for the same write).
-// Shape:     one word in LogState. The writer, which holds LogState::lock and waits for company anyway, offers the writing and says on which
-//            processor it runs; one for whom it would be quicker claims it; the writer gives it and unlocks; the other locks and takes it. Until then,
-//            or until no answer has come for kAnswerNs, the one who gave it keeps off the lock, which it would get first.
-//            Each answer is a compare-and-swap of that word, each wait for one is short and bounded.
-// Invariant: hints only. Who holds the lock may write, whatever the word says; a death at any step leaves a word that the next offer
-//            overwrites. Nobody is given the writing who would not be quicker by an eighth, so it cannot go round.
+// levels/storage/log_handover.h -- who of those that wait for the redo log writes it: the one on
+// the processor where writes are quickest.
+// Why:       a device with one queue interrupts one processor. Whoever sleeps there for its write
+//            is woken at once; elsewhere an idle processor has to be woken first (virtio-blk on 2
+//            processors here: 120 us against 190 for the same write).
+// Shape:     one word in LogState. The writer, which holds LogState::lock and waits for company
+//            anyway, offers the writing and says on which processor it runs; one for whom it would
+//            be quicker claims it; the writer gives it and unlocks; the other locks and takes it.
+//            Until then, or until no answer has come for kAnswerNs, the one who gave it keeps off
+//            the lock, which it would get first. Each answer is a compare-and-swap of that word,
+//            each wait for one is short and bounded.
+// Invariant: hints only. Who holds the lock may write, whatever the word says; a death at any step
+//            leaves a word that the next offer overwrites. Nobody is given the writing who would
+//            not be quicker by an eighth, so it cannot go round.
 // Contexts:  not in handlers.
 #pragma once
 
@@ -41,8 +46,9 @@ class LogHandover {
   // False: it has been claimed, so give() it.
   [[nodiscard]] bool withdraw() noexcept;
   void give() noexcept;
-  // Without the lock: returns when it was taken, or when it has not been for so long that this thread may take the lock again.
-  // yields: this one and as claim()'s, there are fewer processors than may want one, and whoever is to answer may need this one.
+  // Without the lock: returns when it was taken, or when it has not been for so long that this
+  // thread may take the lock again. yields: this one and as claim()'s, there are fewer processors
+  // than may want one, and whoever is to answer may need this one.
   void await_taken(bool yields) noexcept;
 
   // The others' side: true when it was given to this thread, which locks now.

@@ -32,8 +32,9 @@ Errc LogReader::next(RecordView *record) noexcept {
   if (ended_) return Errc::kOk;
   bool found = false;
   if (const Errc error = load(position(), record, &found); error != Errc::kOk) return error;
-  found =
-      found && (record->header.generation == generation_ || is_planted(Planted::kNoGeneration)) && continues(*record);
+  found = found &&
+          (record->header.generation == generation_ || is_planted(Planted::kNoGeneration)) &&
+          continues(*record);
   if (found && record->kind() == RecordKind::kFileEnd) {
     if (const Errc error = look_past_file_end(record); error != Errc::kOk) return error;
   }
@@ -55,14 +56,18 @@ Errc LogReader::load(Lsn lsn, RecordView *record, bool *is_whole) noexcept {
   if (const Errc error = source_->file_at(lsn, &file); error != Errc::kOk) return error;
   if (!file->usable()) return Errc::kOk;
   std::size_t got = 0;
-  if (const Errc error = source_->view(lsn, kRecordHeaderBytes, &record->at, &got); error != Errc::kOk) return error;
+  if (const Errc error = source_->view(lsn, kRecordHeaderBytes, &record->at, &got);
+      error != Errc::kOk)
+    return error;
   if (got < kRecordHeaderBytes) return Errc::kOk;
   std::memcpy(&record->header, record->at, sizeof record->header);
   if (!is_header_sane(record->header, lsn, file_bytes_ - lsn % file_bytes_)) return Errc::kOk;
-  if (const Errc error = source_->view(lsn, record->header.length, &record->at, &got); error != Errc::kOk) return error;
+  if (const Errc error = source_->view(lsn, record->header.length, &record->at, &got);
+      error != Errc::kOk)
+    return error;
   if (got < record->header.length) return Errc::kOk;
-  *is_whole =
-      (is_crc_right(record->header, record->at) || is_planted(Planted::kNoChecksum)) && is_payload_sane(*record);
+  *is_whole = (is_crc_right(record->header, record->at) || is_planted(Planted::kNoChecksum)) &&
+              is_payload_sane(*record);
   return Errc::kOk;
 }
 
@@ -78,7 +83,8 @@ bool LogReader::continues(const RecordView &record) const noexcept {
       if (header.part != parts_.count) return false;
       return parts_.count == 0 ? header.stamp > stamp_ : header.stamp == parts_.stamp;
     case RecordKind::kCommit:
-      if (header.part != parts_.count || header.total_bytes != parts_.bytes + header.length) return false;
+      if (header.part != parts_.count || header.total_bytes != parts_.bytes + header.length)
+        return false;
       return header.stamp > stamp_ && (parts_.count == 0 || header.stamp == parts_.stamp);
   }
   return false;
@@ -93,7 +99,8 @@ void LogReader::accept(const RecordView &record) noexcept {
       if (header.generation != generation_) {
         generation_ = header.generation;
         generation_max_ = std::max(generation_max_, generation_);
-        durable_lsn_ = header.lsn;  // what the checkpoint knew of an earlier generation may have been undone
+        // what the checkpoint knew of an earlier generation may have been undone
+        durable_lsn_ = header.lsn;
         stamp_ = std::min(stamp_, header.stamp);  // lower when transactions were dropped
       }
       parts_ = {};
@@ -113,30 +120,34 @@ void LogReader::accept(const RecordView &record) noexcept {
   }
 }
 
-// A point in time before the next file was recovered when a generation opens right behind a kFileEnd record: in its file, where nobody
-// who follows it would look.
+// A point in time before the next file was recovered when a generation opens right behind a
+// kFileEnd record: in its file, where nobody who follows it would look.
 Errc LogReader::look_past_file_end(RecordView *record) noexcept {
   const RecordView file_end = *record;
-  if (file_of(open_position(file_end.end(), file_bytes_), file_bytes_) != file_of(file_end.header.lsn, file_bytes_))
+  if (file_of(open_position(file_end.end(), file_bytes_), file_bytes_) !=
+      file_of(file_end.header.lsn, file_bytes_))
     return Errc::kOk;  // it would be where the next record is looked for anyway
   bool opened = false;
-  if (const Errc error = find_opening(file_end.end(), record, &opened); error != Errc::kOk) return error;
+  if (const Errc error = find_opening(file_end.end(), record, &opened); error != Errc::kOk)
+    return error;
   opening_says_ = 0;  // not judged here: the kFileEnd record is valid
   if (!opened) *record = file_end;
   return Errc::kOk;
 }
 
-// A later generation that opens in the block behind `behind`. previous_generation ties it to the one that was read: an opening record of
-// some other history does not fit.
+// A later generation that opens in the block behind `behind`. previous_generation ties it to the
+// one that was read: an opening record of some other history does not fit.
 Errc LogReader::find_opening(Lsn behind, RecordView *record, bool *found) noexcept {
   const Lsn at = open_position(behind, file_bytes_);
   *found = false;
   bool is_whole = false;
   if (const Errc error = load(at, record, &is_whole); error != Errc::kOk) return error;
-  if (!is_whole || record->kind() != RecordKind::kOpen || record->header.generation <= generation_) return Errc::kOk;
+  if (!is_whole || record->kind() != RecordKind::kOpen || record->header.generation <= generation_)
+    return Errc::kOk;
   const OpenPayloadV1 payload = record->open_payload();
   if (open_position(payload.previous_end, file_bytes_) != at) return Errc::kOk;
-  if (!read_any_ && at == start_) {  // generations between the checkpoint's and this one were opened, but never used
+  // generations between the checkpoint's and this one were opened, but never used
+  if (!read_any_ && at == start_) {
     *found = true;
     return Errc::kOk;
   }
@@ -151,8 +162,8 @@ Errc LogReader::refuse(Errc error, const std::string &why) noexcept {
   const LogSource::File *file = nullptr;
   if (const Errc failed = source_->file_at(at, &file); failed != Errc::kOk) return failed;
   error_ = error;
-  error_detail_ =
-      file->path + ", offset " + std::to_string(at % file_bytes_) + " (LSN " + std::to_string(at) + "): " + why;
+  error_detail_ = file->path + ", offset " + std::to_string(at % file_bytes_) + " (LSN " +
+                  std::to_string(at) + "): " + why;
   return fail(error_, error_detail_);
 }
 
@@ -169,10 +180,12 @@ Errc LogReader::judge_end() noexcept {
   const std::string header_why = file->why;
   RecordHeaderV1 header{};
   std::size_t got = 0;
-  if (const Errc error = source_->read(at, &header, sizeof header, &got); error != Errc::kOk) return error;
+  if (const Errc error = source_->read(at, &header, sizeof header, &got); error != Errc::kOk)
+    return error;
   torn_ = parts_.count > 0 || bad_header || cut ||
           (got == sizeof header && header.lsn == at && header.generation == generation_);
-  // A file gets its name after its header is durable: a wrong header is damage. It matters if the file held anything.
+  // A file gets its name after its header is durable: a wrong header is damage. It matters if the
+  // file held anything.
   if (bad_header) suspect_file_ = file_of(at, file_bytes_);
   Proof proof;
   // Also when the proof is here already: generation_max() is to know every generation.
@@ -184,21 +197,25 @@ Errc LogReader::judge_end() noexcept {
   if (opening_says_ != 0)
     proof = {Errc::kLogDamaged, "the next generation's first record says that records up to LSN " +
                                     std::to_string(opening_says_) + " were valid"};
-  if (at < durable_lsn_) proof = {Errc::kLogDamaged, "the log was durable up to LSN " + std::to_string(durable_lsn_)};
+  if (at < durable_lsn_)
+    proof = {Errc::kLogDamaged, "the log was durable up to LSN " + std::to_string(durable_lsn_)};
   if (missing && proof.error == Errc::kOk && source_->has_file_behind(file_of(at, file_bytes_)))
     proof = {Errc::kLogMissing, "a later log file exists"};
   if (missing && !read_any_ && first_file_promised_ && proof.error == Errc::kOk)
-    proof = {Errc::kLogMissing, "it was there when the checkpoint was written, which is not one of a clean close"};
+    proof = {Errc::kLogMissing,
+             "it was there when the checkpoint was written, which is not one of a clean close"};
   ended_ = true;
   if (proof.error == Errc::kOk) return Errc::kOk;
   if (missing) return refuse(Errc::kLogMissing, "the file is gone, but " + proof.what);
   if (cut) return refuse(Errc::kLogMissing, "the file is cut short, but " + proof.what);
-  if (bad_header) return refuse(proof.error, "the file's header is wrong (" + header_why + "), but " + proof.what);
+  if (bad_header)
+    return refuse(proof.error,
+                  "the file's header is wrong (" + header_why + "), but " + proof.what);
   return refuse(proof.error, "no valid record, but " + proof.what);
 }
 
-// A log that was closed cleanly ends there, but for what came later to a copy of the folder: then something was read, or a later file begins
-// with a record.
+// A log that was closed cleanly ends there, but for what came later to a copy of the folder: then
+// something was read, or a later file begins with a record.
 Errc LogReader::is_to_be_scanned(bool *is_so) noexcept {
   *is_so = depth_ == Depth::kWhole || read_any_;
   for (const std::uint64_t index : source_->indexes()) {
@@ -206,15 +223,17 @@ Errc LogReader::is_to_be_scanned(bool *is_so) noexcept {
     const Lsn first = index * file_bytes_ + kLogBlockBytes;
     RecordHeaderV1 header{};
     std::size_t got = 0;
-    if (const Errc error = source_->read(first, &header, sizeof header, &got); error != Errc::kOk) return error;
+    if (const Errc error = source_->read(first, &header, sizeof header, &got); error != Errc::kOk)
+      return error;
     *is_so = got == sizeof header && is_header_sane(header, first, file_bytes_ - kLogBlockBytes) &&
              header.generation >= generation_;
   }
   return Errc::kOk;
 }
 
-// Everything behind the end, in every file: a record that was written when the log was durable beyond the end proves that something
-// valid was there. A record that merely was written later proves nothing: unsynced writes reach the disk in any order.
+// Everything behind the end, in every file: a record that was written when the log was durable
+// beyond the end proves that something valid was there. A record that merely was written later
+// proves nothing: unsynced writes reach the disk in any order.
 Errc LogReader::scan(Proof *proof) noexcept {
   const Lsn at = position();
   for (const std::uint64_t index : source_->indexes()) {
@@ -233,7 +252,8 @@ Errc LogReader::scan_file(Lsn from, Lsn file_end, Proof *proof) noexcept {
   for (Lsn at = from; at + kRecordHeaderBytes <= file_end;) {
     const std::byte *data = nullptr;
     std::size_t got = 0;
-    if (const Errc error = source_->view(at, kStepBytes, &data, &got); error != Errc::kOk) return error;
+    if (const Errc error = source_->view(at, kStepBytes, &data, &got); error != Errc::kOk)
+      return error;
     if (got < kRecordHeaderBytes) return Errc::kOk;
     const std::size_t heads = (got - kRecordHeaderBytes) / 8 + 1;
     for (std::size_t i = 0; i < heads; ++i) {
@@ -252,18 +272,23 @@ Errc LogReader::scan_file(Lsn from, Lsn file_end, Proof *proof) noexcept {
 
 // A header that claims to lie at lsn, behind the end.
 Errc LogReader::weigh(const RecordHeaderV1 &header, Lsn lsn, Lsn file_end, Proof *proof) noexcept {
-  if (header.generation < generation_ || !is_header_sane(header, lsn, file_end - lsn)) return Errc::kOk;
+  if (header.generation < generation_ || !is_header_sane(header, lsn, file_end - lsn))
+    return Errc::kOk;
   if (candidate_ == nullptr) candidate_.reset(new (std::nothrow) std::byte[kRecordBytesAccepted]);
-  if (candidate_ == nullptr) return fail(Errc::kOutOfMemory, "checking records behind the log's end");
+  if (candidate_ == nullptr)
+    return fail(Errc::kOutOfMemory, "checking records behind the log's end");
   std::size_t got = 0;  // read(): the window stays where scan_file() has it
-  if (const Errc error = source_->read(lsn, candidate_.get(), header.length, &got); error != Errc::kOk) return error;
+  if (const Errc error = source_->read(lsn, candidate_.get(), header.length, &got);
+      error != Errc::kOk)
+    return error;
   if (got < header.length || !is_crc_right(header, candidate_.get())) return Errc::kOk;
   generation_max_ = std::max(generation_max_, header.generation);
   const bool same = header.generation == generation_;
   torn_ = torn_ || same;
   if (file_of(lsn, file_bytes_) == suspect_file_ && proof->error == Errc::kOk)
     *proof = {Errc::kLogDamaged, "a valid record lies in it, at LSN " + std::to_string(lsn)};
-  // A later generation began at open_position(): everything in front of that was known to be durable, or given up, when it began.
+  // A later generation began at open_position(): everything in front of that was known to be
+  // durable, or given up, when it began.
   const Lsn proved = same ? position() : open_position(end_, file_bytes_);
   if (header.durable_before > proved && proof->error == Errc::kOk)
     *proof = {Errc::kLogDamaged, "the valid record at LSN " + std::to_string(lsn) +

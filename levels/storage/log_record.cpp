@@ -9,9 +9,12 @@
 
 namespace tmh::storage {
 
-static_assert(kLineWords == 8 && kWordMasks == 64, "a word mask is one byte, a line mask one 64-bit word");
-static_assert(kDeltaBytesMax + kRecordHeaderBytes <= kRecordBytesMax, "any page's difference fits an empty record");
-static_assert(kRecordBytesAccepted < kLogFileBytesMin - kLogBlockBytes, "any record fits an empty file");
+static_assert(kLineWords == 8 && kWordMasks == 64,
+              "a word mask is one byte, a line mask one 64-bit word");
+static_assert(kDeltaBytesMax + kRecordHeaderBytes <= kRecordBytesMax,
+              "any page's difference fits an empty record");
+static_assert(kRecordBytesAccepted < kLogFileBytesMin - kLogBlockBytes,
+              "any record fits an empty file");
 
 namespace {
 
@@ -41,7 +44,8 @@ void RecordBuilder::clear() noexcept {
   pages_ = 0;
 }
 
-bool RecordBuilder::add(PageId page, LineMask lines, const std::uint8_t *words, const std::byte *page_data) noexcept {
+bool RecordBuilder::add(PageId page, LineMask lines, const std::uint8_t *words,
+                        const std::byte *page_data) noexcept {
   std::array<std::uint8_t, kWordMasks> masks;  // those of `kept`, packed
   std::size_t mask_count = 0;
   std::uint64_t word_count = 0;
@@ -65,7 +69,8 @@ bool RecordBuilder::add(PageId page, LineMask lines, const std::uint8_t *words, 
   to += round_up_8(mask_count);
   std::size_t i = 0;
   for (LineMask rest = kept; rest != 0; rest &= rest - 1, ++i) {
-    const std::byte *line = page_data + static_cast<std::size_t>(std::countr_zero(rest)) * kLineBytes;
+    const std::byte *line =
+        page_data + static_cast<std::size_t>(std::countr_zero(rest)) * kLineBytes;
     for (unsigned mask = masks[i]; mask != 0; mask &= mask - 1, to += 8)
       std::memcpy(to, line + 8 * static_cast<std::size_t>(std::countr_zero(mask)), 8);
   }
@@ -75,14 +80,16 @@ bool RecordBuilder::add(PageId page, LineMask lines, const std::uint8_t *words, 
 }
 
 std::size_t RecordBuilder::finish(const RecordHeaderV1 &fields) noexcept {
-  assert(RecordKind{fields.kind} == RecordKind::kCommit || RecordKind{fields.kind} == RecordKind::kPart);
+  assert(RecordKind{fields.kind} == RecordKind::kCommit ||
+         RecordKind{fields.kind} == RecordKind::kPart);
   RecordHeaderV1 header = fields;
   header.length = static_cast<std::uint32_t>(bytes_);
   header.pages = pages_;
   return seal(buffer_, header);
 }
 
-std::size_t write_open_record(std::byte *buffer, const RecordHeaderV1 &fields, const OpenPayloadV1 &payload) noexcept {
+std::size_t write_open_record(std::byte *buffer, const RecordHeaderV1 &fields,
+                              const OpenPayloadV1 &payload) noexcept {
   RecordHeaderV1 header = fields;
   header.kind = static_cast<std::uint16_t>(RecordKind::kOpen);
   header.length = kOpenRecordBytes;
@@ -109,8 +116,8 @@ OpenPayloadV1 RecordView::open_payload() const noexcept {
 
 bool is_header_sane(const RecordHeaderV1 &header, Lsn lsn, std::uint64_t room) noexcept {
   if (header.lsn != lsn || header.reserved_zero != 0 || header.generation == 0) return false;
-  if (header.length < kRecordHeaderBytes || header.length > kRecordBytesAccepted || header.length % 8 != 0 ||
-      header.length > room)
+  if (header.length < kRecordHeaderBytes || header.length > kRecordBytesAccepted ||
+      header.length % 8 != 0 || header.length > room)
     return false;
   // A difference has at least its head, the masks of one line and one word.
   if (header.pages > (header.length - kRecordHeaderBytes) / delta_bytes(1, 1)) return false;
@@ -120,7 +127,8 @@ bool is_header_sane(const RecordHeaderV1 &header, Lsn lsn, std::uint64_t room) n
     case RecordKind::kPart:
       return header.total_bytes == 0;
     case RecordKind::kOpen:
-      return header.length == kOpenRecordBytes && header.pages == 0 && header.part == 0 && header.total_bytes == 0;
+      return header.length == kOpenRecordBytes && header.pages == 0 && header.part == 0 &&
+             header.total_bytes == 0;
     case RecordKind::kFileEnd:
       return header.length == kFileEndRecordBytes && header.part == 0 && header.total_bytes == 0;
   }
@@ -157,7 +165,8 @@ bool DeltaCursor::next(PageDelta *delta) noexcept {
     if (masks[i] == std::byte{0}) return false;
     word_count += static_cast<std::uint32_t>(std::popcount(static_cast<std::uint8_t>(masks[i])));
   }
-  if (!all_zero(masks + line_count, masks + mask_bytes) || 8 * std::size_t{word_count} > room - mask_bytes)
+  if (!all_zero(masks + line_count, masks + mask_bytes) ||
+      8 * std::size_t{word_count} > room - mask_bytes)
     return false;
   *delta = {PageId{head.page}, head.lines, masks, masks + mask_bytes, word_count};
   at_ = delta->words + 8 * std::size_t{word_count};

@@ -1,9 +1,14 @@
-// levels/storage/log_record.h -- one record of the redo log as bytes: built from page differences, checked, taken apart again.
-// Shape:     log_format.h. A builder writes into the caller's buffer and allocates nothing; a DeltaCursor walks a record's payload.
-// Invariant: whatever the bytes are, checking and walking read nothing outside the bytes given, and end.
-// Sharing:   builder, view and cursor belong to one thread. The page data may be private or shared memory; it must not change meanwhile.
+// levels/storage/log_record.h -- one record of the redo log as bytes: built from page differences,
+// checked, taken apart again.
+// Shape:     log_format.h. A builder writes into the caller's buffer and allocates nothing; a
+//            DeltaCursor walks a record's payload.
+// Invariant: whatever the bytes are, checking and walking read nothing outside the bytes given, and
+//            end.
+// Sharing:   builder, view and cursor belong to one thread. The page data may be private or shared
+//            memory; it must not change meanwhile.
 // Contexts:  async-signal-safe; no allocation, no errno.
-// Source:    DESIGN D7; thesis, section 3.2 (checksum per transaction) and appendix B (metadata that data cannot imitate).
+// Source:    DESIGN D7; thesis, section 3.2 (checksum per transaction) and appendix B (metadata
+//            that data cannot imitate).
 #pragma once
 
 #include <cstddef>
@@ -16,7 +21,8 @@
 namespace tmh::storage {
 
 inline constexpr std::size_t kLineWords = kLineBytes / 8;  // a word mask is one byte
-inline constexpr std::size_t kWordMasks = kLinesPerPage;   // masks that add() is given: one per line number
+// masks that add() is given: one per line number
+inline constexpr std::size_t kWordMasks = kLinesPerPage;
 inline constexpr std::size_t kRecordHeaderBytes = sizeof(RecordHeaderV1);
 // A reader takes a record of up to this; writers stay within kRecordBytesMax.
 inline constexpr std::uint32_t kRecordBytesAccepted = kRecordBytesMax + 64;
@@ -25,12 +31,15 @@ class RecordBuilder {
  public:
   // REQUIRES: capacity >= kRecordHeaderBytes. The buffer needs no alignment.
   RecordBuilder(std::byte *buffer, std::size_t capacity) noexcept;
-  // Appends one page's difference. words: 64 masks by line number, read for the lines in `lines` only; lines whose mask is 0 are left
-  // out. page_data: the page's 4096 bytes after the commit. False, and nothing changed: the record would outgrow `capacity` or
-  // kRecordBytesMax. kRecordHeaderBytes + kDeltaBytesMax is always enough for one.
-  [[nodiscard]] bool add(PageId page, LineMask lines, const std::uint8_t *words, const std::byte *page_data) noexcept;
-  // Writes the header: `fields` with length, pages, reserved_zero and crc filled in. Returns the record's length. May be called again,
-  // for instance when the record's place has changed; add() may follow too. REQUIRES: fields.kind is kCommit or kPart.
+  // Appends one page's difference. words: 64 masks by line number, read for the lines in `lines`
+  // only; lines whose mask is 0 are left out. page_data: the page's 4096 bytes after the commit.
+  // False, and nothing changed: the record would outgrow `capacity` or kRecordBytesMax.
+  // kRecordHeaderBytes + kDeltaBytesMax is always enough for one.
+  [[nodiscard]] bool add(PageId page, LineMask lines, const std::uint8_t *words,
+                         const std::byte *page_data) noexcept;
+  // Writes the header: `fields` with length, pages, reserved_zero and crc filled in. Returns the
+  // record's length. May be called again, for instance when the record's place has changed; add()
+  // may follow too. REQUIRES: fields.kind is kCommit or kPart.
   std::size_t finish(const RecordHeaderV1 &fields) noexcept;
   // Empty again, in the same buffer.
   void clear() noexcept;
@@ -48,8 +57,10 @@ class RecordBuilder {
 
 inline constexpr std::size_t kOpenRecordBytes = kRecordHeaderBytes + sizeof(OpenPayloadV1);
 inline constexpr std::size_t kFileEndRecordBytes = kRecordHeaderBytes;
-// The two records without differences. Of `fields`, kind, length, crc, pages, part and total_bytes are filled in.
-std::size_t write_open_record(std::byte *buffer, const RecordHeaderV1 &fields, const OpenPayloadV1 &payload) noexcept;
+// The two records without differences. Of `fields`, kind, length, crc, pages, part and total_bytes
+// are filled in.
+std::size_t write_open_record(std::byte *buffer, const RecordHeaderV1 &fields,
+                              const OpenPayloadV1 &payload) noexcept;
 std::size_t write_file_end_record(std::byte *buffer, const RecordHeaderV1 &fields) noexcept;
 
 // A record's bytes, after check_record(): `at` points to the header, header.length bytes are there.
@@ -61,10 +72,13 @@ struct RecordView {
   [[nodiscard]] OpenPayloadV1 open_payload() const noexcept;  // REQUIRES: kind() == kOpen
 };
 
-// Could these 64 bytes head a record at `lsn`? Looks at every field but the CRC; `room`: bytes up to the end of the log file.
-[[nodiscard]] bool is_header_sane(const RecordHeaderV1 &header, Lsn lsn, std::uint64_t room) noexcept;
+// Could these 64 bytes head a record at `lsn`? Looks at every field but the CRC; `room`: bytes up
+// to the end of the log file.
+[[nodiscard]] bool is_header_sane(const RecordHeaderV1 &header, Lsn lsn,
+                                  std::uint64_t room) noexcept;
 [[nodiscard]] bool is_crc_right(const RecordHeaderV1 &header, const std::byte *record) noexcept;
-// Do the differences fill the payload exactly, `header.pages` of them, each well formed? kOpen, kFileEnd: are payload and length right?
+// Do the differences fill the payload exactly, `header.pages` of them, each well formed? kOpen,
+// kFileEnd: are payload and length right?
 [[nodiscard]] bool is_payload_sane(const RecordView &record) noexcept;
 
 // One page's difference inside a record.
@@ -80,7 +94,8 @@ class DeltaCursor {
  public:
   explicit DeltaCursor(const RecordView &record) noexcept
       : at_(record.at + kRecordHeaderBytes), end_(record.at + record.header.length) {}
-  DeltaCursor(const std::byte *payload, std::size_t bytes) noexcept : at_(payload), end_(payload + bytes) {}
+  DeltaCursor(const std::byte *payload, std::size_t bytes) noexcept
+      : at_(payload), end_(payload + bytes) {}
   // False at the end, and where the bytes are no difference: is_malformed() tells which.
   [[nodiscard]] bool next(PageDelta *delta) noexcept;
   [[nodiscard]] bool is_malformed() const noexcept { return malformed_; }
@@ -108,7 +123,8 @@ void for_each_run(const PageDelta &delta, const Store &store) {
     }
   }
 }
-// What RecordBuilder::add() was given: masks by line number (64, zero before), words where they lie in the page's 4096 bytes.
+// What RecordBuilder::add() was given: masks by line number (64, zero before), words where they lie
+// in the page's 4096 bytes.
 inline void unpack_delta(const PageDelta &delta, std::uint8_t *words, std::byte *page) noexcept {
   const std::byte *mask_at = delta.masks;
   for (LineMask lines = delta.lines; lines != 0; lines &= lines - 1)

@@ -1,7 +1,9 @@
-// levels/storage/log_source.h -- bytes of the redo log by LSN, whichever file and folder they lie in.
-// Shape:     reads one file at a time, with pread into a window that moves forward. Not mapped: a bad sector is then kIo and not SIGBUS,
-//            and so is a file that somebody cuts meanwhile.
-// Errors:    kIo, kPermission, kOutOfMemory. A missing file or a wrong header is no error here: File says what was found.
+// levels/storage/log_source.h -- bytes of the redo log by LSN, whichever file and folder they lie
+// in.
+// Shape:     reads one file at a time, with pread into a window that moves forward. Not mapped: a
+//            bad sector is then kIo and not SIGBUS, and so is a file that somebody cuts meanwhile.
+// Errors:    kIo, kPermission, kOutOfMemory. A missing file or a wrong header is no error here:
+//            File says what was found.
 // Sharing:   one thread. REQUIRES that nobody writes the log.
 // Source:    DESIGN D3, D4.
 #pragma once
@@ -23,7 +25,8 @@ namespace tmh::storage {
 
 class LogSource {
  public:
-  // archive_folder: where a file is looked for before `folder`, which comes first where it holds all that the archive does; empty: nowhere.
+  // archive_folder: where a file is looked for before `folder`, which comes first where it holds
+  //                 all that the archive does; empty: nowhere.
   LogSource(std::string folder, std::string archive_folder, const LogIdentity &log)
       : folder_(std::move(folder)), archive_folder_(std::move(archive_folder)), log_(log) {}
 
@@ -49,10 +52,13 @@ class LogSource {
 
   // The file that holds `lsn`; valid until the next call of any function.
   [[nodiscard]] Errc file_at(Lsn lsn, const File **file) noexcept;
-  // Points *data to *got bytes from lsn on: at least `bytes` (at most kRecordBytesAccepted), fewer only where the file ends; 0 where
-  // there is none. Valid until the next call of file_at() or view(). Right or wrong header: the caller asked file_at().
-  [[nodiscard]] Errc view(Lsn lsn, std::size_t bytes, const std::byte **data, std::size_t *got) noexcept;
-  // Copies up to `bytes` from lsn on, not beyond its file's end. Leaves the window alone, unless it lies in another file.
+  // Points *data to *got bytes from lsn on: at least `bytes` (at most kRecordBytesAccepted), fewer
+  // only where the file ends; 0 where there is none. Valid until the next call of file_at() or
+  // view(). Right or wrong header: the caller asked file_at().
+  [[nodiscard]] Errc view(Lsn lsn, std::size_t bytes, const std::byte **data,
+                          std::size_t *got) noexcept;
+  // Copies up to `bytes` from lsn on, not beyond its file's end. Leaves the window alone, unless it
+  // lies in another file.
   [[nodiscard]] Errc read(Lsn lsn, void *to, std::size_t bytes, std::size_t *got) noexcept;
 
  private:

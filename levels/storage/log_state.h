@@ -1,10 +1,15 @@
-// levels/storage/log_state.h -- the redo log as all participants share it: who writes, how far it is durable, where it ends.
-// Shape:     tmh.log.state: LogState (one block), then two tail blocks. Rebuildable: made anew at each recovery.
-// Invariant: point[flushes & 1] is the last durable state; a flush fills the other one and its tail block, then counts. Whoever
-//            inherits the lock from a dead writer starts again from there: the same commits give the same bytes.
-// Ordering:  durable_clock, durable_line and durable_position are stored (release) after the point they tell of; readers acquire.
-// Sharing:   points, tails, passed: under `lock`; ready_lsn: stored under files_lock. append_lsn: under the domain lock; [t & 1] belongs
-//            to the commit with timestamp t, so that it changes together with the commit clock.
+// levels/storage/log_state.h -- the redo log as all participants share it: who writes, how far it
+// is durable, where it ends.
+// Shape:     tmh.log.state: LogState (one block), then two tail blocks. Rebuildable: made anew at
+//            each recovery.
+// Invariant: point[flushes & 1] is the last durable state; a flush fills the other one and its tail
+//            block, then counts. Whoever inherits the lock from a dead writer starts again from
+//            there: the same commits give the same bytes.
+// Ordering:  durable_clock, durable_line and durable_position are stored (release) after the point
+//            they tell of; readers acquire.
+// Sharing:   points, tails, passed: under `lock`; ready_lsn: stored under files_lock. append_lsn:
+//            under the domain lock; [t & 1] belongs to the commit with timestamp t, so that it
+//            changes together with the commit clock.
 // Source:    DESIGN D1, D5; LIBTP, section 3.2.1 (log manager).
 #pragma once
 
@@ -32,16 +37,18 @@ struct FlushPoint {
   [[nodiscard]] std::uint64_t stamp() const noexcept { return clock + line; }
 };
 
-// With a level below: what the writer is about to write, of both clocks. It is kept until that is done, so that the heir of a dead writer
-// puts the same records in the same order.
+// With a level below: what the writer is about to write, of both clocks. It is kept until that is
+// done, so that the heir of a dead writer puts the same records in the same order.
 struct LogCut {
   std::uint64_t line, clock;
 };
 
-// Of everything up to a FlushPoint; published with it, so a death counts a write wholly or not at all.
+// Of everything up to a FlushPoint; published with it, so a death counts a write wholly or not at
+// all.
 struct LogTotals {
   std::atomic<std::uint64_t> bytes, commits;
-  std::atomic<std::uint64_t> empty_flushes;  // nothing to write, the clocks had moved without commits
+  // nothing to write, the clocks had moved without commits
+  std::atomic<std::uint64_t> empty_flushes;
 };
 
 struct alignas(64) LogState {
@@ -53,15 +60,18 @@ struct alignas(64) LogState {
   // when the domain was opened. 0: none.
   std::uint64_t checksums_base;
   std::uint64_t reserved_zero[4];
-  alignas(64) platform::SharedLock lock;     // the writer's
-  std::atomic<std::uint32_t> error;          // Errc of a write that failed; never taken back
-  std::atomic<std::uint32_t> control_error;  // the same of syncing tmh.control: what it says may not be on disk
+  alignas(64) platform::SharedLock lock;  // the writer's
+  std::atomic<std::uint32_t> error;       // Errc of a write that failed; never taken back
+  // the same of syncing tmh.control: what it says may not be on disk
+  std::atomic<std::uint32_t> control_error;
   alignas(64) std::atomic<std::uint64_t> durable_clock;
   std::atomic<std::uint64_t> durable_line;
   std::atomic<Lsn> durable_lsn;
-  std::atomic<std::uint32_t> event;     // futex: changes with every flush
-  std::atomic<std::uint32_t> sleepers;  // on `event`; a dead sleeper costs a system call per flush, no more
-  // When the last write began (monotonic_ns()) and how long it was expected to take: when a follower had better be awake. Hints.
+  std::atomic<std::uint32_t> event;  // futex: changes with every flush
+  // on `event`; a dead sleeper costs a system call per flush, no more
+  std::atomic<std::uint32_t> sleepers;
+  // When the last write began (monotonic_ns()) and how long it was expected to take: when a
+  // follower had better be awake. Hints.
   std::atomic<std::uint64_t> write_began_ns, write_ns;
   alignas(64) std::atomic<std::uint64_t> flushes;
   FlushPoint point[2];
@@ -69,31 +79,40 @@ struct alignas(64) LogState {
   std::atomic<std::uint64_t> durable_position;  // of the last point; read without the lock
   LogCut cut[2];                                // [cuts & 1] is the last one
   std::uint64_t cuts;                           // ever
-  alignas(64) std::atomic<Lsn> append_lsn[2];   // atomic: the housekeeper reads them without the lock
-  // Points passed, an eighth of a file apart: where a checkpoint may start although a reader keeps later versions from going home.
+  // atomic: the housekeeper reads them without the lock
+  alignas(64) std::atomic<Lsn> append_lsn[2];
+  // Points passed, an eighth of a file apart: where a checkpoint may start although a reader keeps
+  // later versions from going home.
   alignas(64) FlushPoint passed[32];
   std::uint64_t passed_count;  // ever
   alignas(64) platform::SharedLock checkpoint_lock;
   platform::SharedLock files_lock;            // of whoever makes, recycles or archives log files
   std::atomic<std::uint64_t> checkpoint_lsn;  // of tmh.checkpoint
   std::atomic<std::uint64_t> checkpoint_ns;   // coarse_ns() of the last one, or of the last attempt
-  std::atomic<std::uint64_t> reusable_below;  // log files with a smaller index may be made into new ones
-  // With a level below, instead of append_lsn: bytes of commits that are, or are about to be, published and are not in the log. Too many cost log
-  // files that come earlier; too few, a log without room. So what is taken out is first said to be nobody's, and a death in between leaves it there.
+  // log files with a smaller index may be made into new ones
+  std::atomic<std::uint64_t> reusable_below;
+  // With a level below, instead of append_lsn: bytes of commits that are, or are about to be,
+  // published and are not in the log. Too many cost log files that come earlier; too few, a log
+  // without room. So what is taken out is first said to be nobody's, and a death in between leaves
+  // it there.
   alignas(64) std::atomic<std::uint64_t> pending_bytes;
-  // Under the domain lock: those of the commit that its holder is about to publish with this timestamp of the level above.
+  // Under the domain lock: those of the commit that its holder is about to publish with this
+  // timestamp of the level above.
   std::uint64_t upper_stamp, upper_bytes;
-  // Under `lock`: those of the commits in a write, as `point`; and of which write they were taken out last.
+  // Under `lock`: those of the commits in a write, as `point`; and of which write they were taken
+  // out last.
   std::uint64_t batch_bytes[2], taken_out;
   alignas(64) LogTotals totals[2];  // as `point`
   std::atomic<std::uint64_t> checkpoints, files_made;
-  alignas(64) std::atomic<std::uint32_t> handover;   // log_handover.h, as what follows: hints
-  std::atomic<std::uint32_t> write_ns_on[kLogCpus];  // how long writes take that begin on a processor; 0: not known
+  alignas(64) std::atomic<std::uint32_t> handover;  // log_handover.h, as what follows: hints
+  // how long writes take that begin on a processor; 0: not known
+  std::atomic<std::uint32_t> write_ns_on[kLogCpus];
   alignas(64) std::atomic<std::uint64_t> handovers;  // a total
   alignas(64) DataSyncs data_syncs;
 
-  // REQUIRE the domain lock. The room of the commit that its holder is about to publish; who inherits the lock gives back what he finds not
-  // published. Each store comes before the next also where death is in between.
+  // REQUIRE the domain lock. The room of the commit that its holder is about to publish; who
+  // inherits the lock gives back what he finds not published. Each store comes before the next also
+  // where death is in between.
   void keep_upper(std::uint64_t bytes, std::uint64_t stamp) noexcept {
     upper_bytes = 0;
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -123,7 +142,8 @@ struct alignas(64) LogState {
 
   [[nodiscard]] std::uint64_t commits_written() const noexcept {
     // acquire: pairs with the release in LogWriter::publish(), as for whoever inherits the lock
-    return totals[flushes.load(std::memory_order_acquire) & 1].commits.load(std::memory_order_relaxed);
+    return totals[flushes.load(std::memory_order_acquire) & 1].commits.load(
+        std::memory_order_relaxed);
   }
 };
 // Behind it in its file: two blocks, for the block in which the log ends (LogWriter::attach()).

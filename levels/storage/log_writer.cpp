@@ -23,15 +23,19 @@ using platform::Step;
 using platform::step;
 
 namespace {
-// One write of 1 MiB costs little more per byte than larger ones; a record, the block before it and padding must fit.
+// One write of 1 MiB costs little more per byte than larger ones; a record, the block before it and
+// padding must fit.
 constexpr std::uint64_t kBufferBytes = 1u << 20;
 static_assert(kBufferBytes >= kRecordBytesMax + 3 * kLogBlockBytes);
 
 Lsn block_of(Lsn lsn) noexcept { return lsn & ~(kLogBlockBytes - 1); }
 }  // namespace
 
-// Where one record ends the difference that begins the next did not fit: two neighbours hold more than one can.
-void RecordPlan::reserve(std::uint64_t delta_bytes) { sizes_.reserve(2 * delta_bytes / kRecordBytesMax + 2); }
+// Where one record ends the difference that begins the next did not fit: two neighbours hold more
+// than one can.
+void RecordPlan::reserve(std::uint64_t delta_bytes) {
+  sizes_.reserve(2 * delta_bytes / kRecordBytesMax + 2);
+}
 
 bool RecordPlan::add(std::uint64_t delta_bytes) {
   const bool is_new = sizes_.empty() || sizes_.back() + delta_bytes > kRecordBytesMax;
@@ -52,12 +56,13 @@ Lsn RecordPlan::end_behind(Lsn end, std::uint64_t file_bytes) const noexcept {
 }
 
 LogWriter::LogWriter()
-    : buffer_(static_cast<std::byte *>(std::aligned_alloc(kLogBlockBytes, kBufferBytes)), &std::free) {
+    : buffer_(static_cast<std::byte *>(std::aligned_alloc(kLogBlockBytes, kBufferBytes)),
+              &std::free) {
   if (buffer_ == nullptr) throw std::bad_alloc();
 }
 
-void LogWriter::attach(const std::string &folder, const std::uint64_t (&domain_id)[2], LogState *state,
-                       std::byte *tails) noexcept {
+void LogWriter::attach(const std::string &folder, const std::uint64_t (&domain_id)[2],
+                       LogState *state, std::byte *tails) noexcept {
   folder_ = folder;
   std::copy(std::begin(domain_id), std::end(domain_id), std::begin(domain_id_));
   state_ = state;
@@ -79,11 +84,13 @@ RecordHeaderV1 LogWriter::placed(RecordHeaderV1 fields) const noexcept {
   return fields;
 }
 
-// Moves to where `bytes` fit. A gap at the end of a file, of 64 bytes or more, gets a record that says so.
+// Moves to where `bytes` fit. A gap at the end of a file, of 64 bytes or more, gets a record that
+// says so.
 Errc LogWriter::make_place(std::size_t bytes) noexcept {
   const Lsn lsn = place(end_, bytes, state_->file_bytes);
   if (lsn != end_) {
-    const std::uint64_t rest = (state_->file_bytes - end_ % state_->file_bytes) % state_->file_bytes;
+    const std::uint64_t rest =
+        (state_->file_bytes - end_ % state_->file_bytes) % state_->file_bytes;
     if (rest >= kFileEndRecordBytes) {
       if (end_ - block_ + kFileEndRecordBytes > kBufferBytes) {
         if (const Errc error = write(); error != Errc::kOk) return error;
@@ -107,7 +114,8 @@ Errc LogWriter::append(RecordBuilder *record, RecordHeaderV1 fields) noexcept {
   return Errc::kOk;
 }
 
-Errc LogWriter::append_open(std::uint64_t stamp, std::uint64_t time_ns, const OpenPayloadV1 &payload) noexcept {
+Errc LogWriter::append_open(std::uint64_t stamp, std::uint64_t time_ns,
+                            const OpenPayloadV1 &payload) noexcept {
   if (const Errc error = make_place(kOpenRecordBytes); error != Errc::kOk) return error;
   RecordHeaderV1 fields{};
   fields.stamp = stamp;
@@ -116,21 +124,25 @@ Errc LogWriter::append_open(std::uint64_t stamp, std::uint64_t time_ns, const Op
   return Errc::kOk;
 }
 
-// Not another domain's, which somebody may have put in the place of this one's under those who are here.
+// Not another domain's, which somebody may have put in the place of this one's under those who are
+// here.
 Errc LogWriter::open_file(std::uint64_t index) noexcept try {
   file_index_ = ~0ull;
   const std::string path = log_file_path(folder_, index);
-  if (const Errc error = file_.open(path, platform::DiskFile::Mode::kReadWrite, platform::FileRole::kOwnLog);
+  if (const Errc error =
+          file_.open(path, platform::DiskFile::Mode::kReadWrite, platform::FileRole::kOwnLog);
       error != Errc::kOk) {
-    // Gone for all, or only where this process looks: its folder has got another name, or it another root or other rights, since it came.
-    const bool is_gone =
-        ::access(path.c_str(), F_OK) != 0 && errno == ENOENT && ::access((folder_ + "/tmh.control").c_str(), F_OK) == 0;
+    // Gone for all, or only where this process looks: its folder has got another name, or it
+    // another root or other rights, since it came.
+    const bool is_gone = ::access(path.c_str(), F_OK) != 0 && errno == ENOENT &&
+                         ::access((folder_ + "/tmh.control").c_str(), F_OK) == 0;
     is_own_trouble_ = !is_gone;
     return is_own_trouble_ ? error : fail(Errc::kLogMissing, platform::failure_detail());
   }
   LogFileHeaderV1 header{};
   std::size_t got = 0;
-  if (const Errc error = file_.read(0, &header, sizeof header, &got); error != Errc::kOk) return error;
+  if (const Errc error = file_.read(0, &header, sizeof header, &got); error != Errc::kOk)
+    return error;
   if (got < sizeof header) return fail(Errc::kLogMissing, path + " was cut short");
   std::string why;
   const LogIdentity log{{domain_id_[0], domain_id_[1]}, state_->file_bytes};
@@ -150,18 +162,22 @@ Errc LogWriter::write() noexcept {
   const std::uint64_t index = file_of(block_, state_->file_bytes);
   if (index != file_index_ || !file_.is_open())
     if (const Errc error = open_file(index); error != Errc::kOk) return error;
-  if (!file_.is_whole(state_->file_bytes)) return fail(Errc::kLogMissing, file_.path() + " was removed or cut short");
+  if (!file_.is_whole(state_->file_bytes))
+    return fail(Errc::kLogMissing, file_.path() + " was removed or cut short");
   const std::uint64_t padded = (bytes + kLogBlockBytes - 1) & ~(kLogBlockBytes - 1);
   assert(padded <= kBufferBytes);
   std::memset(buffer_.get() + bytes, 0, padded - bytes);
   step(Step::kLogWrite);
   const std::uint64_t began_ns = platform::monotonic_ns();
-  if (const Errc error = file_.write_durable(block_ % state_->file_bytes, buffer_.get(), padded); error != Errc::kOk) {
-    is_own_trouble_ = errno == EFBIG;  // RLIMIT_FSIZE; others begin where a writer that died would have them begin
+  if (const Errc error = file_.write_durable(block_ % state_->file_bytes, buffer_.get(), padded);
+      error != Errc::kOk) {
+    // RLIMIT_FSIZE; others begin where a writer that died would have them begin
+    is_own_trouble_ = errno == EFBIG;
     return error;
   }
   step(Step::kLogWritten);
-  if (times_ != nullptr) times_->record(LatencyLevel::kLog, AbortCause::kNone, platform::monotonic_ns() - began_ns, 1);
+  if (times_ != nullptr)
+    times_->record(LatencyLevel::kLog, AbortCause::kNone, platform::monotonic_ns() - began_ns, 1);
   const Lsn last = block_of(end_);
   std::memmove(buffer_.get(), buffer_.get() + (last - block_), end_ - last);
   block_ = last;
@@ -172,15 +188,18 @@ Errc LogWriter::write() noexcept {
 void LogWriter::count(std::uint64_t flushes, std::uint64_t commits) noexcept {
   const LogTotals &before = state_->totals[(flushes - 1) & 1];
   LogTotals &after = state_->totals[flushes & 1];
-  const auto store = [](std::atomic<std::uint64_t> *to, const std::atomic<std::uint64_t> &from, std::uint64_t more) {
-    to->store(from.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);  // `flushes` releases it
+  const auto store = [](std::atomic<std::uint64_t> *to, const std::atomic<std::uint64_t> &from,
+                        std::uint64_t more) {
+    // `flushes` releases it
+    to->store(from.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
   };
   store(&after.bytes, before.bytes, end_ - start_);
   store(&after.commits, before.commits, commits);
   store(&after.empty_flushes, before.empty_flushes, end_ == start_ ? 1 : 0);
 }
 
-void LogWriter::publish(FlushPoint point, std::uint64_t commits, std::uint64_t reserved_bytes) noexcept {
+void LogWriter::publish(FlushPoint point, std::uint64_t commits,
+                        std::uint64_t reserved_bytes) noexcept {
   const std::uint64_t flushes = state_->flushes.load(std::memory_order_relaxed) + 1;
   point.lsn = end_;
   state_->point[flushes & 1] = point;
@@ -188,7 +207,8 @@ void LogWriter::publish(FlushPoint point, std::uint64_t commits, std::uint64_t r
   std::memcpy(tails_ + (flushes & 1) * kLogBlockBytes, buffer_.get(), end_ - block_);
   count(flushes, commits);
   step(Step::kLogPointFilled);
-  state_->flushes.store(flushes, std::memory_order_release);  // whoever inherits the lock sees point and tail
+  // whoever inherits the lock sees point and tail
+  state_->flushes.store(flushes, std::memory_order_release);
   step(Step::kLogPointCounted);
   const std::uint64_t count = state_->passed_count;
   constexpr std::uint64_t kPassed = sizeof state_->passed / sizeof state_->passed[0];
@@ -210,10 +230,12 @@ void LogWriter::publish(FlushPoint point, std::uint64_t commits, std::uint64_t r
 
 void LogWriter::announce() noexcept {
   const FlushPoint &point = state_->point[state_->flushes.load(std::memory_order_relaxed) & 1];
-  state_->durable_position.store(point.position, std::memory_order_release);  // the ring's entries have been read
+  // the ring's entries have been read
+  state_->durable_position.store(point.position, std::memory_order_release);
   state_->durable_lsn.store(point.lsn, std::memory_order_relaxed);
   state_->durable_line.store(point.line, std::memory_order_release);
-  state_->durable_clock.store(point.clock, std::memory_order_release);  // homes and acknowledgements may follow
+  // homes and acknowledgements may follow
+  state_->durable_clock.store(point.clock, std::memory_order_release);
 }
 
 }  // namespace tmh::storage

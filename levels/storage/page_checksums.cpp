@@ -65,9 +65,11 @@ class PageReader {
       held_count_ = std::min(kPiecePages, end - page);
       std::size_t got = 0;
       const std::size_t bytes = held_count_ * kPageBytes;
-      if (const Errc error = file_.read(offset_ + page * kPageBytes, bytes_.get(), bytes, &got); error != Errc::kOk)
+      if (const Errc error = file_.read(offset_ + page * kPageBytes, bytes_.get(), bytes, &got);
+          error != Errc::kOk)
         return error;
-      if (got != bytes) return fail(Errc::kFileShrunk, file_.path() + " is shorter than its segment");
+      if (got != bytes)
+        return fail(Errc::kFileShrunk, file_.path() + " is shorter than its segment");
     }
     *out = crc32c(0, bytes_.get() + (page - held_) * kPageBytes, kPageBytes);
     return Errc::kOk;
@@ -85,25 +87,32 @@ class PageReader {
 class TableReader {
  public:
   // kNotADomain, kForeignVersion, kCorrupt, kIo.
-  [[nodiscard]] Errc open(const std::string &folder, const std::uint64_t (&domain_id)[2], std::string *why) {
+  [[nodiscard]] Errc open(const std::string &folder, const std::uint64_t (&domain_id)[2],
+                          std::string *why) {
     const auto refuse = [&](Errc error, const std::string &what) {
       *why = checksums_path(folder) + ": " + what;
       return error;
     };
-    if (const Errc error = file_.open(checksums_path(folder), DiskFile::Mode::kRead); error != Errc::kOk)
+    if (const Errc error = file_.open(checksums_path(folder), DiskFile::Mode::kRead);
+        error != Errc::kOk)
       return refuse(error, "cannot be opened");
     std::size_t got = 0;
     if (const Errc error = file_.read(0, &header_, sizeof header_, &got); error != Errc::kOk)
       return refuse(error, "cannot be read");
     if (got < sizeof header_) return refuse(Errc::kCorrupt, "cut short");
-    if (header_.crc != crc_of(header_)) return refuse(Errc::kCorrupt, "the header's checksum is wrong");
-    if (header_.magic != kChecksumsMagic) return refuse(Errc::kNotADomain, "no table of page checksums");
-    if (header_.format_version != kChecksumsVersion) return refuse(Errc::kForeignVersion, "of another version");
+    if (header_.crc != crc_of(header_))
+      return refuse(Errc::kCorrupt, "the header's checksum is wrong");
+    if (header_.magic != kChecksumsMagic)
+      return refuse(Errc::kNotADomain, "no table of page checksums");
+    if (header_.format_version != kChecksumsVersion)
+      return refuse(Errc::kForeignVersion, "of another version");
     if (header_.domain_id[0] != domain_id[0] || header_.domain_id[1] != domain_id[1])
       return refuse(Errc::kNotADomain, "of another domain");
-    const bool is_reserved_zero = std::all_of(std::begin(header_.reserved_zero), std::end(header_.reserved_zero),
-                                              [](auto byte) { return byte == 0; });
-    if (header_.header_bytes != sizeof header_ || header_.kind > static_cast<std::uint32_t>(ChecksumsKind::kOfCopy) ||
+    const bool is_reserved_zero =
+        std::all_of(std::begin(header_.reserved_zero), std::end(header_.reserved_zero),
+                    [](auto byte) { return byte == 0; });
+    if (header_.header_bytes != sizeof header_ ||
+        header_.kind > static_cast<std::uint32_t>(ChecksumsKind::kOfCopy) ||
         header_.is_wanted > 1 || !is_reserved_zero)
       return refuse(Errc::kCorrupt, "a field of the header is wrong");
     return Errc::kOk;
@@ -114,9 +123,11 @@ class TableReader {
   [[nodiscard]] Errc next(ChecksumsBlockV1 *block) noexcept {
     std::size_t got = 0;
     const std::uint64_t at = sizeof header_ + next_ * sizeof *block;
-    if (const Errc error = file_.read(at, block, sizeof *block, &got); error != Errc::kOk) return error;
-    const bool is_right = got == sizeof *block && block->crc == crc_of(*block) && block->index == next_ &&
-                          block->sequence == header_.sequence && block->count <= kChecksumsPerBlock;
+    if (const Errc error = file_.read(at, block, sizeof *block, &got); error != Errc::kOk)
+      return error;
+    const bool is_right = got == sizeof *block && block->crc == crc_of(*block) &&
+                          block->index == next_ && block->sequence == header_.sequence &&
+                          block->count <= kChecksumsPerBlock;
     if (!is_right) return Errc::kCorrupt;
     ++next_;
     return Errc::kOk;
@@ -135,7 +146,8 @@ class Expected {
  public:
   explicit Expected(TableReader &table) noexcept : table_(table) {}
   // The block of these pages, or none: they are all zeros. kCorrupt, kIo.
-  [[nodiscard]] Errc find(std::uint32_t segment, std::uint64_t first, const ChecksumsBlockV1 **out) noexcept {
+  [[nodiscard]] Errc find(std::uint32_t segment, std::uint64_t first,
+                          const ChecksumsBlockV1 **out) noexcept {
     while (!has_block_ || is_before(block_, segment, first)) {
       if (table_.is_at_end()) {
         *out = nullptr;
@@ -156,12 +168,14 @@ class Expected {
 
 class TableWriter {
  public:
-  TableWriter(const std::string &folder, const ControlFile &control, const ChecksumsTitle &title) noexcept
+  TableWriter(const std::string &folder, const ControlFile &control,
+              const ChecksumsTitle &title) noexcept
       : folder_(folder), control_(control) {
     header_.magic = kChecksumsMagic;
     header_.format_version = kChecksumsVersion;
     header_.header_bytes = sizeof header_;
-    std::copy(std::begin(control.header.domain_id), std::end(control.header.domain_id), std::begin(header_.domain_id));
+    std::copy(std::begin(control.header.domain_id), std::end(control.header.domain_id),
+              std::begin(header_.domain_id));
     header_.sequence = title.sequence;
     header_.kind = static_cast<std::uint32_t>(title.kind);
     header_.is_wanted = title.is_wanted ? 1 : 0;
@@ -171,9 +185,11 @@ class TableWriter {
   [[nodiscard]] Errc write(TableReader *base, const std::function<bool(PageId)> &is_changed) {
     const std::string path = checksums_path(folder_), temporary = path + ".new";
     if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
-    if (const Errc error = file_.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk) return error;
+    if (const Errc error = file_.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk)
+      return error;
     Errc error = Errc::kOk;
-    if (header_.kind != static_cast<std::uint32_t>(ChecksumsKind::kNone)) error = add_segments(base, is_changed);
+    if (header_.kind != static_cast<std::uint32_t>(ChecksumsKind::kNone))
+      error = add_segments(base, is_changed);
     if (error != Errc::kOk) return error;
     header_.crc = crc_of(header_);
     if (error = file_.write(0, &header_, sizeof header_); error != Errc::kOk) return error;
@@ -183,7 +199,8 @@ class TableWriter {
   }
 
  private:
-  [[nodiscard]] Errc add_segments(TableReader *base, const std::function<bool(PageId)> &is_changed) {
+  [[nodiscard]] Errc add_segments(TableReader *base,
+                                  const std::function<bool(PageId)> &is_changed) {
     std::unique_ptr<Expected> before;
     if (base != nullptr) before = std::make_unique<Expected>(*base);
     for (std::uint32_t segment = 0; segment < kSegmentsMax; ++segment) {
@@ -191,11 +208,13 @@ class TableWriter {
       const std::uint64_t pages = header_.page_counts[segment] = pages_of(record);
       if (pages == 0) continue;
       if (const Errc error = reader_.open(folder_, record); error != Errc::kOk) return error;
-      const std::uint64_t known = base == nullptr ? 0 : std::min(pages, base->header().page_counts[segment]);
+      const std::uint64_t known =
+          base == nullptr ? 0 : std::min(pages, base->header().page_counts[segment]);
       for (std::uint64_t first = 0; first < pages; first += kChecksumsPerBlock) {
         const ChecksumsBlockV1 *old = nullptr;
         if (before != nullptr)
-          if (const Errc error = before->find(segment, first, &old); error != Errc::kOk) return error;
+          if (const Errc error = before->find(segment, first, &old); error != Errc::kOk)
+            return error;
         const Errc error = add_block(segment, first, pages, known, old, is_changed);
         if (error != Errc::kOk) return error;
       }
@@ -203,8 +222,9 @@ class TableWriter {
     return Errc::kOk;
   }
   // Of pages below `known` that have not changed `old` has the checksums.
-  [[nodiscard]] Errc add_block(std::uint32_t segment, std::uint64_t first, std::uint64_t pages, std::uint64_t known,
-                               const ChecksumsBlockV1 *old, const std::function<bool(PageId)> &is_changed) {
+  [[nodiscard]] Errc add_block(std::uint32_t segment, std::uint64_t first, std::uint64_t pages,
+                               std::uint64_t known, const ChecksumsBlockV1 *old,
+                               const std::function<bool(PageId)> &is_changed) {
     const std::uint32_t zero = zero_page_crc();
     const std::uint32_t count = pages_in_block(first, pages);
     const bool has_data = reader_.has_data(first, count);
@@ -247,7 +267,8 @@ Errc verify_table(TableReader *table, const ControlFile &control, std::string *w
   while (!table->is_at_end()) {
     const std::uint64_t number = table->position();
     const Errc error = table->next(&block);
-    const bool is_in_order = error == Errc::kOk && (number == 0 || is_before(before, block.segment, block.first_page));
+    const bool is_in_order =
+        error == Errc::kOk && (number == 0 || is_before(before, block.segment, block.first_page));
     if (!is_in_order) {
       *why = "block " + std::to_string(number) + " of the table is damaged";
       return error == Errc::kOk ? Errc::kCorrupt : error;
@@ -265,7 +286,8 @@ Errc verify_table(TableReader *table, const ControlFile &control, std::string *w
 
 class Comparison {
  public:
-  Comparison(const std::string &folder, const ControlFile &control, ChecksumsVerdict *verdict) noexcept
+  Comparison(const std::string &folder, const ControlFile &control,
+             ChecksumsVerdict *verdict) noexcept
       : folder_(folder), control_(control), verdict_(*verdict) {}
 
   [[nodiscard]] Errc run(TableReader *table) {
@@ -278,7 +300,8 @@ class Comparison {
       for (std::uint64_t first = 0; first < pages; first += kChecksumsPerBlock) {
         const ChecksumsBlockV1 *block = nullptr;
         Errc error = expected.find(segment, first, &block);
-        if (error == Errc::kOk) error = compare(segment, first, pages_in_block(first, pages), block);
+        if (error == Errc::kOk)
+          error = compare(segment, first, pages_in_block(first, pages), block);
         if (error != Errc::kOk) return error;
       }
     }
@@ -293,9 +316,11 @@ class Comparison {
     const std::uint32_t zero = zero_page_crc();
     for (std::uint32_t i = 0; i < count; ++i) {
       std::uint32_t crc = 0;
-      if (const Errc error = reader_.crc(first + i, first + count, &crc); error != Errc::kOk) return error;
+      if (const Errc error = reader_.crc(first + i, first + count, &crc); error != Errc::kOk)
+        return error;
       if (crc == (block == nullptr ? zero : block->crcs[i])) continue;
-      if (verdict_.differing.size() < ChecksumsVerdict::kNamedMax) verdict_.differing.push_back({segment, first + i});
+      if (verdict_.differing.size() < ChecksumsVerdict::kNamedMax)
+        verdict_.differing.push_back({segment, first + i});
       ++verdict_.differing_count;
     }
     return Errc::kOk;
@@ -311,13 +336,15 @@ class Comparison {
 
 std::string checksums_path(const std::string &folder) { return folder + "/tmh.checksums"; }
 
-Errc write_checksums(const std::string &folder, const ControlFile &control, const ChecksumsTitle &title,
-                     std::uint64_t base, const std::function<bool(PageId)> &is_changed) noexcept try {
+Errc write_checksums(const std::string &folder, const ControlFile &control,
+                     const ChecksumsTitle &title, std::uint64_t base,
+                     const std::function<bool(PageId)> &is_changed) noexcept try {
   TableWriter writer(folder, control, title);
   TableReader before;
   std::string why;
-  const bool has_base =
-      base != 0 && before.open(folder, control.header.domain_id, &why) == Errc::kOk && before.header().sequence == base;
+  const bool has_base = base != 0 &&
+                        before.open(folder, control.header.domain_id, &why) == Errc::kOk &&
+                        before.header().sequence == base;
   const Errc error = writer.write(has_base ? &before : nullptr, is_changed);
   if (error != Errc::kCorrupt) return error;
   // A block of the base is damaged: everything is read.
@@ -326,8 +353,8 @@ Errc write_checksums(const std::string &folder, const ControlFile &control, cons
   return platform::fail_for_memory("page checksums");
 }
 
-Errc read_checksums_header(const std::string &folder, const std::uint64_t (&domain_id)[2], ChecksumsHeaderV1 *header,
-                           std::string *why) {
+Errc read_checksums_header(const std::string &folder, const std::uint64_t (&domain_id)[2],
+                           ChecksumsHeaderV1 *header, std::string *why) {
   if (struct stat info{}; ::stat(checksums_path(folder).c_str(), &info) != 0 && errno == ENOENT) {
     *why = checksums_path(folder) + ": no such file";
     return Errc::kNotADomain;
@@ -364,13 +391,15 @@ ChecksumsVerdict verify_checksums(const std::string &folder, const ControlFile &
     return verdict;
   };
   TableReader table;
-  if (const Errc error = table.open(folder, control.header.domain_id, &verdict.why); error != Errc::kOk)
+  if (const Errc error = table.open(folder, control.header.domain_id, &verdict.why);
+      error != Errc::kOk)
     return refuse(error);
   if (!is_current(table.header(), checkpoint, control.header)) {
     verdict.state = State::kNotCurrent;
     return verdict;
   }
-  if (const Errc error = verify_table(&table, control, &verdict.why); error != Errc::kOk) return refuse(error);
+  if (const Errc error = verify_table(&table, control, &verdict.why); error != Errc::kOk)
+    return refuse(error);
   Comparison comparison(folder, control, &verdict);
   if (const Errc error = comparison.run(&table); error != Errc::kOk) {
     verdict.why = platform::failure_detail();

@@ -29,11 +29,13 @@
 
 namespace tmh::storage {
 
-inline constexpr std::uint64_t kChecksumsMagic = 0x3130'4d55'5348'4d54ull;  // "TMHSUM01" in the file
+// "TMHSUM01" in the file
+inline constexpr std::uint64_t kChecksumsMagic = 0x3130'4d55'5348'4d54ull;
 inline constexpr std::uint32_t kChecksumsVersion = 1;
 
 enum class ChecksumsKind : std::uint32_t {
-  kNone = 0,     // no page is in it: the domain has been opened with the option, and not been closed since
+  // no page is in it: the domain has been opened with the option, and not been closed since
+  kNone = 0,
   kOfClose = 1,  // of a closed domain
   kOfCopy = 2,   // of a hot backup's data files, as they were copied
 };
@@ -53,8 +55,10 @@ struct ChecksumsHeaderV1 {                  // offset
   std::uint32_t crc;                        // 4092  CRC32C of bytes [0, 4092)
 };
 static_assert(sizeof(ChecksumsHeaderV1) == 4096 && offsetof(ChecksumsHeaderV1, crc) == 4092);
-static_assert(offsetof(ChecksumsHeaderV1, sequence) == 32 && offsetof(ChecksumsHeaderV1, kind) == 48);
-static_assert(offsetof(ChecksumsHeaderV1, page_counts) == 64 && offsetof(ChecksumsHeaderV1, reserved_zero) == 2112);
+static_assert(offsetof(ChecksumsHeaderV1, sequence) == 32 &&
+              offsetof(ChecksumsHeaderV1, kind) == 48);
+static_assert(offsetof(ChecksumsHeaderV1, page_counts) == 64 &&
+              offsetof(ChecksumsHeaderV1, reserved_zero) == 2112);
 static_assert(std::has_unique_object_representations_v<ChecksumsHeaderV1>);
 
 inline constexpr std::size_t kChecksumsPerBlock = 1015;
@@ -85,19 +89,28 @@ struct ChecksumsTitle {
 // there before stays until then. base: the sequence of the table in `folder` that says what pages
 // were that `is_changed` denies: these are not read. 0: all are read. kDiskFull, kFileShrunk,
 // kOutOfMemory, kIo.
-[[nodiscard]] Errc write_checksums(const std::string &folder, const ControlFile &control, const ChecksumsTitle &title,
-                                   std::uint64_t base, const std::function<bool(PageId)> &is_changed) noexcept;
+[[nodiscard]] Errc write_checksums(const std::string &folder, const ControlFile &control,
+                                   const ChecksumsTitle &title, std::uint64_t base,
+                                   const std::function<bool(PageId)> &is_changed) noexcept;
 
 // The header of the table in `folder`. kNotADomain: there is none, or of another domain;
 // kForeignVersion, kCorrupt; *why says what.
-[[nodiscard]] Errc read_checksums_header(const std::string &folder, const std::uint64_t (&domain_id)[2],
+[[nodiscard]] Errc read_checksums_header(const std::string &folder,
+                                         const std::uint64_t (&domain_id)[2],
                                          ChecksumsHeaderV1 *header, std::string *why);
 // Do the data files have to be what the table says? `checkpoint`: the newest slot.
 [[nodiscard]] bool is_current(const ChecksumsHeaderV1 &header, const CheckpointV1 &checkpoint,
                               const ControlHeaderV1 &control) noexcept;
 
 struct ChecksumsVerdict {
-  enum class State : std::uint8_t { kNoTable, kNotCurrent, kSound, kPagesDiffer, kTableDamaged, kUnreadable };
+  enum class State : std::uint8_t {
+    kNoTable,
+    kNotCurrent,
+    kSound,
+    kPagesDiffer,
+    kTableDamaged,
+    kUnreadable
+  };
   static constexpr std::size_t kNamedMax = 1000;
   struct Page {
     std::uint32_t segment;
@@ -110,7 +123,8 @@ struct ChecksumsVerdict {
   std::vector<Page> differing;  // the first kNamedMax
 };
 // Reads every page of a current table. Writes nothing. `control`: verified.
-[[nodiscard]] ChecksumsVerdict verify_checksums(const std::string &folder, const ControlFile &control,
+[[nodiscard]] ChecksumsVerdict verify_checksums(const std::string &folder,
+                                                const ControlFile &control,
                                                 const CheckpointV1 &checkpoint);
 
 }  // namespace tmh::storage

@@ -1,4 +1,5 @@
-// levels/storage/page_id.h -- names of pages and lines: (segment, index), never an address (DESIGN 11).
+// levels/storage/page_id.h -- names of pages and lines: (segment, index), never an address (DESIGN
+// 11).
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,8 @@
 
 namespace tmh::storage {
 
-inline constexpr std::uint32_t kSegmentsMax = 256;             // entries of the segment table in the control file
+// entries of the segment table in the control file
+inline constexpr std::uint32_t kSegmentsMax = 256;
 inline constexpr std::uint64_t kSegmentBytesMax = 1ull << 40;  // 1 TiB
 inline constexpr std::size_t kLinesPerPage = kPageBytes / kLineBytes;
 static_assert(kLinesPerPage == 64, "a line mask is one 64-bit word");

@@ -35,9 +35,9 @@ std::uint64_t us_since(Clock::time_point start) {
 }
 
 std::uint64_t wall_clock_ns() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count());
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
 }
 
 // The log is read twice; a byte counts half each time.
@@ -99,16 +99,18 @@ class Recovery {
     if (const Errc error = find_held_end(&held); error != Errc::kOk) return error;
     if (options_.until_lsn < held)
       return fail(Errc::kBadArgument, "until LSN " + std::to_string(options_.until_lsn) +
-                                          ": the data files hold everything up to LSN " + std::to_string(held));
+                                          ": the data files hold everything up to LSN " +
+                                          std::to_string(held));
     if (const Errc error = check(); error != Errc::kOk) return error;
     if (plan_.is_cut && plan_.end < from_.durable_lsn)
       return fail(Errc::kBadArgument, "the point in time ends at LSN " + std::to_string(plan_.end) +
                                           ", and the data files may hold commits up to LSN " +
                                           std::to_string(from_.durable_lsn));
     if (plan_.is_cut && plan_.is_held)
-      return fail(Errc::kBadArgument, "the point in time ends at LSN " + std::to_string(plan_.end) + ", and " +
-                                          folder_ +
-                                          " was not closed: its data files may hold all of its log; restore a backup");
+      return fail(Errc::kBadArgument,
+                  "the point in time ends at LSN " + std::to_string(plan_.end) + ", and " +
+                      folder_ +
+                      " was not closed: its data files may hold all of its log; restore a backup");
     report_->read_us = us_since(start);
     if (const Errc error = store(); error != Errc::kOk) return error;
     if (const Errc error = mark(); error != Errc::kOk) return error;
@@ -122,7 +124,8 @@ class Recovery {
   [[nodiscard]] Errc note_cut(const RecordView &record);
   void open_generation(const RecordView &record);
   [[nodiscard]] bool is_beyond(const RecordHeaderV1 &header) const noexcept {
-    return header.lsn + header.length > options_.until_lsn || header.time_ns > options_.until_time_ns;
+    return header.lsn + header.length > options_.until_lsn ||
+           header.time_ns > options_.until_time_ns;
   }
   [[nodiscard]] Errc find_held_end(Lsn *end);
   [[nodiscard]] Errc look_for_opening(Lsn end, Lsn *previous_end);
@@ -148,11 +151,12 @@ class Recovery {
   RecoveryReport *report_;
 };
 
-// Behind the last transaction in front of the checkpoint. A recovery's checkpoint lies in the block behind it, also that of the same point in
-// time; and so does that of each of several, whose opening records nothing came between.
+// Behind the last transaction in front of the checkpoint. A recovery's checkpoint lies in the block
+// behind it, also that of the same point in time; and so does that of each of several, whose
+// opening records nothing came between.
 Errc Recovery::find_held_end(Lsn *end) {
-  const bool is_recoverys =
-      from_.previous_generation != 0 && open_position(from_.previous_end, log_.file_bytes) == from_.lsn;
+  const bool is_recoverys = from_.previous_generation != 0 &&
+                            open_position(from_.previous_end, log_.file_bytes) == from_.lsn;
   *end = is_recoverys ? from_.previous_end : from_.lsn;
   for (Lsn earlier = *end; options_.until_lsn < *end; *end = earlier) {
     if (const Errc error = look_for_opening(*end, &earlier); error != Errc::kOk) return error;
@@ -161,24 +165,29 @@ Errc Recovery::find_held_end(Lsn *end) {
   return Errc::kOk;
 }
 
-// Where the generation before ended, if the record that ends at `end` is one that opens a generation.
+// Where the generation before ended, if the record that ends at `end` is one that opens a
+// generation.
 Errc Recovery::look_for_opening(Lsn end, Lsn *previous_end) {
   const Lsn at = end - kOpenRecordBytes;
-  if (end < kFirstLsn + kOpenRecordBytes || file_of(at, log_.file_bytes) != file_of(end, log_.file_bytes))
+  if (end < kFirstLsn + kOpenRecordBytes ||
+      file_of(at, log_.file_bytes) != file_of(end, log_.file_bytes))
     return Errc::kOk;
   std::array<std::byte, kOpenRecordBytes> bytes{};
   std::size_t got = 0;
-  if (const Errc error = source_.read(at, bytes.data(), bytes.size(), &got); error != Errc::kOk) return error;
+  if (const Errc error = source_.read(at, bytes.data(), bytes.size(), &got); error != Errc::kOk)
+    return error;
   RecordView record{{}, bytes.data()};
   std::memcpy(&record.header, bytes.data(), sizeof record.header);
   const bool is_opening = got == bytes.size() && is_header_sane(record.header, at, bytes.size()) &&
-                          record.kind() == RecordKind::kOpen && is_crc_right(record.header, bytes.data());
+                          record.kind() == RecordKind::kOpen &&
+                          is_crc_right(record.header, bytes.data());
   if (is_opening && open_position(record.open_payload().previous_end, log_.file_bytes) == at)
     *previous_end = record.open_payload().previous_end;
   return Errc::kOk;
 }
 
-// First reading: all of the log, also behind a point in time, because the new generation is to be above every one in it.
+// First reading: all of the log, also behind a point in time, because the new generation is to be
+// above every one in it.
 Errc Recovery::check() {
   const bool brief = from_.is_clean != 0 && checkpoint_->both_slots_valid();
   LogReader reader(&source_, from_, brief ? LogReader::Depth::kBrief : LogReader::Depth::kWhole);
@@ -186,13 +195,15 @@ Errc Recovery::check() {
   plan_.end = from_.lsn;
   plan_.generation = from_.generation;
   if (!source_.indexes().empty())
-    progress_.expect(std::max((source_.indexes().back() + 1) * log_.file_bytes, from_.lsn) - from_.lsn);
+    progress_.expect(std::max((source_.indexes().back() + 1) * log_.file_bytes, from_.lsn) -
+                     from_.lsn);
   RecordView record;
   for (;;) {
     const Errc error = reader.next(&record);
     if (error != Errc::kOk) {  // behind the point in time that was asked for it does not matter
       if (error != Errc::kLogDamaged && error != Errc::kLogMissing) return error;
-      if (!plan_.is_cut && (options_.until_lsn == ~0ull || options_.until_lsn > reader.position())) return error;
+      if (!plan_.is_cut && (options_.until_lsn == ~0ull || options_.until_lsn > reader.position()))
+        return error;
       plan_.is_cut = true;
       break;
     }
@@ -215,11 +226,13 @@ Errc Recovery::check() {
 Errc Recovery::check_record(const LogReader &reader, const RecordView &record) {
   const bool first = !plan_.any && !plan_.is_cut;
   if (first && from_.is_clean != 0 && record.header.generation == from_.generation)
-    return fail(Errc::kLogDamaged, log_file_path(folder_, file_of(record.header.lsn, log_.file_bytes)) + ", LSN " +
-                                       std::to_string(record.header.lsn) +
-                                       ": a record follows, but the checkpoint says that the log was closed there");
+    return fail(Errc::kLogDamaged,
+                log_file_path(folder_, file_of(record.header.lsn, log_.file_bytes)) + ", LSN " +
+                    std::to_string(record.header.lsn) +
+                    ": a record follows, but the checkpoint says that the log was closed there");
   if (record.kind() == RecordKind::kOpen) open_generation(record);
-  if (record.kind() == RecordKind::kCommit && (plan_.is_cut || is_beyond(record.header))) return note_cut(record);
+  if (record.kind() == RecordKind::kCommit && (plan_.is_cut || is_beyond(record.header)))
+    return note_cut(record);
   if (plan_.is_cut) return Errc::kOk;
   DeltaCursor cursor(record);
   PageDelta delta;
@@ -236,18 +249,21 @@ Errc Recovery::check_record(const LogReader &reader, const RecordView &record) {
   return Errc::kOk;
 }
 
-// Behind the point. Who commits writes to the folder's own log: what that does not have is in no data file here.
+// Behind the point. Who commits writes to the folder's own log: what that does not have is in no
+// data file here.
 Errc Recovery::note_cut(const RecordView &record) {
   const bool is_first = !plan_.is_cut;
   plan_.is_cut = true;
   const std::string own_path = log_file_path(folder_, file_of(record.header.lsn, log_.file_bytes));
   if (!is_first || !options_.was_in_use || ::access(own_path.c_str(), F_OK) != 0) return Errc::kOk;
   DiskFile own;
-  if (const Errc error = own.open(own_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog); error != Errc::kOk)
+  if (const Errc error = own.open(own_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog);
+      error != Errc::kOk)
     return error;
   RecordHeaderV1 there{};
   std::size_t got = 0;
-  if (const Errc error = own.read(record.header.lsn % log_.file_bytes, &there, sizeof there, &got); error != Errc::kOk)
+  if (const Errc error = own.read(record.header.lsn % log_.file_bytes, &there, sizeof there, &got);
+      error != Errc::kOk)
     return error;
   plan_.is_held = got == sizeof there && std::memcmp(&there, &record.header, sizeof there) == 0;
   return Errc::kOk;
@@ -257,13 +273,16 @@ Errc Recovery::no_such_page(const RecordView &record, PageId page) const {
   const std::uint64_t segment = segment_number(page);
   const std::string at = "LSN " + std::to_string(record.header.lsn) + ": ";
   if (options_.grow != nullptr && segment < kSegmentsMax && !is_used(control_.segments[segment]))
-    return fail(Errc::kBadArgument, at + "segment " + std::to_string(segment) +
-                                        " was made after this backup, which can be brought to earlier moments only");
-  return fail(Errc::kLogDamaged, at + "page " + std::to_string(static_cast<std::uint64_t>(page_index(page))) +
-                                     " of segment " + std::to_string(segment) + " does not exist in this domain");
+    return fail(Errc::kBadArgument,
+                at + "segment " + std::to_string(segment) +
+                    " was made after this backup, which can be brought to earlier moments only");
+  return fail(Errc::kLogDamaged,
+              at + "page " + std::to_string(static_cast<std::uint64_t>(page_index(page))) +
+                  " of segment " + std::to_string(segment) + " does not exist in this domain");
 }
 
-// What lies behind the end that the record names was undone by an earlier recovery of a point in time, or was a torn tail.
+// What lies behind the end that the record names was undone by an earlier recovery of a point in
+// time, or was a torn tail.
 void Recovery::open_generation(const RecordView &record) {
   const Lsn previous_end = record.open_payload().previous_end;
   LogSpan &last = plan_.spans.back();
@@ -276,10 +295,12 @@ void Recovery::open_generation(const RecordView &record) {
   if (!plan_.is_cut) plan_.spans.push_back({record.header.lsn, record.header.lsn});
 }
 
-// Who is cut from here on leaves data files that hold some of what comes up to the plan's end. So no later recovery may end before that: of an
-// earlier moment, or without the archived files. Otherwise the end is that of all there is, and each recovery's.
+// Who is cut from here on leaves data files that hold some of what comes up to the plan's end. So
+// no later recovery may end before that: of an earlier moment, or without the archived files.
+// Otherwise the end is that of all there is, and each recovery's.
 Errc Recovery::announce() {
-  if ((!plan_.is_cut && options_.log_folder.empty()) || plan_.end <= from_.durable_lsn) return Errc::kOk;
+  if ((!plan_.is_cut && options_.log_folder.empty()) || plan_.end <= from_.durable_lsn)
+    return Errc::kOk;
   CheckpointV1 next = from_;
   next.durable_lsn = plan_.end;
   next.is_clean = 0;
@@ -333,14 +354,16 @@ Errc Recovery::grow_heaps() const {
     DiskFile file;
     MapHeaderV1 map{};
     std::size_t got = 0;
-    if (const Errc error =
-            file.open(data_file_path(folder_, record), DiskFile::Mode::kRead, platform::FileRole::kSegment);
+    if (const Errc error = file.open(data_file_path(folder_, record), DiskFile::Mode::kRead,
+                                     platform::FileRole::kSegment);
         error != Errc::kOk)
       return error;
     const std::uint64_t at = record.offset_bytes + std::uint64_t{raw(kMapPage)} * kPageBytes;
     if (const Errc error = file.read(at, &map, sizeof map, &got); error != Errc::kOk) return error;
     const std::uint64_t bytes = std::uint64_t{map.top_page} * kPageBytes;
-    if (got != sizeof map || map.magic != kMapMagic || bytes <= record.size_bytes || bytes > record.max_bytes) continue;
+    if (got != sizeof map || map.magic != kMapMagic || bytes <= record.size_bytes ||
+        bytes > record.max_bytes)
+      continue;
     if (const Errc error = options_.grow(i, bytes); error != Errc::kOk) return error;
   }
   return Errc::kOk;
@@ -354,7 +377,8 @@ Errc Recovery::mark() {
   report_->generation = std::max(plan_.generation_max, from_.generation) + 1;
   report_->next_lsn = open_position(plan_.end, log_.file_bytes);
   report_->open = {plan_.end, plan_.generation, 0};
-  // Nothing there, and the checkpoint is a recovery's: its opening record was never written, and what it was to say still holds.
+  // Nothing there, and the checkpoint is a recovery's: its opening record was never written, and
+  // what it was to say still holds.
   if (plan_.end == from_.lsn && !plan_.any && from_.previous_generation != 0 &&
       open_position(from_.previous_end, log_.file_bytes) == from_.lsn)
     report_->open = {from_.previous_end, from_.previous_generation, 0};
@@ -368,24 +392,30 @@ Errc Recovery::mark() {
   next.previous_end = report_->open.previous_end;
   next.previous_generation = report_->open.previous_generation;
   if (const Errc error = checkpoint_->store(next); error != Errc::kOk) return error;
-  // After a point in time, falling back to the older slot would bring back what was undone: both slots say the same.
+  // After a point in time, falling back to the older slot would bring back what was undone: both
+  // slots say the same.
   return plan_.is_cut ? checkpoint_->store(next) : Errc::kOk;
 }
 
 Errc Recovery::make_whole(const std::string &path, std::uint64_t index) const {
-  alignas(platform::kDiskBlockBytes) const LogFileHeaderV1 header = make_log_file_header(log_, index);
+  alignas(platform::kDiskBlockBytes) const LogFileHeaderV1 header =
+      make_log_file_header(log_, index);
   DiskFile file;
-  if (const Errc error = file.open(path, DiskFile::Mode::kReadWrite); error != Errc::kOk) return error;
+  if (const Errc error = file.open(path, DiskFile::Mode::kReadWrite); error != Errc::kOk)
+    return error;
   if (const Errc error = file.truncate(log_.file_bytes); error != Errc::kOk) return error;
-  if (const Errc error = file.write_durable(0, &header, sizeof header); error != Errc::kOk) return error;
+  if (const Errc error = file.write_durable(0, &header, sizeof header); error != Errc::kOk)
+    return error;
   return file.sync();
 }
 
-// Writers take a log file's name for a promise that it is whole. The file of next_lsn, which will be written next, is made so: where it
-// was replayed from it gets back what it lacks, else it holds nothing and goes. (Files behind it the writer checks itself.)
+// Writers take a log file's name for a promise that it is whole. The file of next_lsn, which will
+// be written next, is made so: where it was replayed from it gets back what it lacks, else it holds
+// nothing and goes. (Files behind it the writer checks itself.)
 Errc Recovery::mend_file(Lsn next_lsn) {
   const std::uint64_t index = file_of(next_lsn, log_.file_bytes);
-  const bool in_use = file_of(plan_.end - 1, log_.file_bytes) == index && plan_.end % log_.file_bytes != kLogBlockBytes;
+  const bool in_use = file_of(plan_.end - 1, log_.file_bytes) == index &&
+                      plan_.end % log_.file_bytes != kLogBlockBytes;
   const LogSource::File *file = nullptr;
   if (const Errc error = source_.file_at(next_lsn, &file); error != Errc::kOk) return error;
   if (!file->exists) return Errc::kOk;
@@ -393,7 +423,8 @@ Errc Recovery::mend_file(Lsn next_lsn) {
   if (file->path != path) {
     if (!in_use) return Errc::kOk;
     // Of an archive that was copied in part, this may be a part of a file.
-    if (const Errc error = copy_log_file(options_.log_folder, folder_, index); error != Errc::kOk) return error;
+    if (const Errc error = copy_log_file(options_.log_folder, folder_, index); error != Errc::kOk)
+      return error;
   }
   const Errc found = verify_log_file(path, log_, index);
   if (found != Errc::kShortFile && found != Errc::kCorrupt) return found;

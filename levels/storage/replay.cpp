@@ -20,7 +20,8 @@ using platform::fail;
 
 namespace {
 
-// About 0.2 ms of work: long against waking a worker (10 us), short against the whole; fits a core's cache with its lists.
+// About 0.2 ms of work: long against waking a worker (10 us), short against the whole; fits a
+// core's cache with its lists.
 constexpr std::size_t kBatchBytes = 1u << 20;
 static_assert(kBatchBytes > kRecordBytesAccepted, "a batch has at least one record");
 
@@ -30,9 +31,11 @@ struct Batch {
   unsigned workers_left = 0;                   // that have not finished it
 };
 
-// Pages next to each other go to one worker, as far as 16: they share blocks of the file system's metadata.
+// Pages next to each other go to one worker, as far as 16: they share blocks of the file system's
+// metadata.
 unsigned share_of(PageId page, std::size_t shares) noexcept {
-  const std::uint64_t hash = (static_cast<std::uint64_t>(page) >> 4) * 0x9e37'79b9'7f4a'7c15ull;  // golden ratio
+  // golden ratio
+  const std::uint64_t hash = (static_cast<std::uint64_t>(page) >> 4) * 0x9e37'79b9'7f4a'7c15ull;
   return static_cast<unsigned>((hash >> 32) % shares);
 }
 
@@ -47,15 +50,18 @@ void store(const DataFiles &files, const std::vector<PageDelta> &share) noexcept
   }
 }
 
-// A ring of batches between the reading thread and the workers. Every worker goes through every batch, in order.
+// A ring of batches between the reading thread and the workers. Every worker goes through every
+// batch, in order.
 class Crew {
  public:
   Crew(const DataFiles &files, unsigned wanted) : files_(files) {
     threads_.reserve(wanted);  // nothing may throw once a thread runs
     for (Batch &batch : ring_) batch.shares.resize(std::max(wanted, 1u));
     try {
-      while (threads_.size() < wanted) threads_.emplace_back([this, number = threads_.size()] { work(number); });
-    } catch (const std::system_error &) {  // fewer threads do as well; shares() says how many there are
+      while (threads_.size() < wanted)
+        threads_.emplace_back([this, number = threads_.size()] { work(number); });
+      // fewer threads do as well; shares() says how many there are
+    } catch (const std::system_error &) {
     }
     for (Batch &batch : ring_) batch.shares.resize(shares());
   }
@@ -70,7 +76,9 @@ class Crew {
   Crew(const Crew &) = delete;
   Crew &operator=(const Crew &) = delete;
 
-  [[nodiscard]] std::size_t shares() const noexcept { return std::max<std::size_t>(threads_.size(), 1); }
+  [[nodiscard]] std::size_t shares() const noexcept {
+    return std::max<std::size_t>(threads_.size(), 1);
+  }
 
   // An empty batch, once the workers are through with what it held.
   [[nodiscard]] Batch &take() {
@@ -95,7 +103,8 @@ class Crew {
   void finish() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] {
-      return std::all_of(ring_.begin(), ring_.end(), [](const Batch &batch) { return batch.workers_left == 0; });
+      return std::all_of(ring_.begin(), ring_.end(),
+                         [](const Batch &batch) { return batch.workers_left == 0; });
     });
   }
 
@@ -143,21 +152,26 @@ bool deal(const RecordView &record, const DataFiles &files, Batch *batch, Replay
 }
 
 Errc changed_meanwhile(Lsn lsn) noexcept {
-  return fail(Errc::kLogDamaged, "LSN " + std::to_string(lsn) + " has changed since it was checked");
+  return fail(Errc::kLogDamaged,
+              "LSN " + std::to_string(lsn) + " has changed since it was checked");
 }
 
 // Fills the batch with the records from *at on, and moves *at behind them.
-Errc fill(LogSource *source, const DataFiles &files, Lsn to, Lsn *at, Batch *batch, ReplayCounts *counts) {
+Errc fill(LogSource *source, const DataFiles &files, Lsn to, Lsn *at, Batch *batch,
+          ReplayCounts *counts) {
   const std::uint64_t file_bytes = source->log().file_bytes;
   *at = place(*at, kRecordHeaderBytes, file_bytes);
   const Lsn from = *at;
   std::size_t got = 0;
-  if (const Errc error = source->read(from, batch->bytes.get(), kBatchBytes, &got); error != Errc::kOk) return error;
+  if (const Errc error = source->read(from, batch->bytes.get(), kBatchBytes, &got);
+      error != Errc::kOk)
+    return error;
   while (*at < to && *at - from + kRecordHeaderBytes <= got) {
     RecordView record;
     record.at = batch->bytes.get() + (*at - from);
     std::memcpy(&record.header, record.at, sizeof record.header);
-    if (!is_header_sane(record.header, *at, file_bytes - *at % file_bytes)) return changed_meanwhile(*at);
+    if (!is_header_sane(record.header, *at, file_bytes - *at % file_bytes))
+      return changed_meanwhile(*at);
     if (*at - from + record.header.length > got) break;
     if (!deal(record, files, batch, counts)) return changed_meanwhile(*at);
     *at = record.end();
@@ -165,20 +179,23 @@ Errc fill(LogSource *source, const DataFiles &files, Lsn to, Lsn *at, Batch *bat
       *at = (file_of(from, file_bytes) + 1) * file_bytes;
       break;
     }
-    if (place(*at, kRecordHeaderBytes, file_bytes) != *at) break;  // the next one starts the next file
+    // the next one starts the next file
+    if (place(*at, kRecordHeaderBytes, file_bytes) != *at) break;
   }
   return *at > from ? Errc::kOk : changed_meanwhile(from);
 }
 
 }  // namespace
 
-Errc replay(LogSource *source, const std::vector<LogSpan> &spans, const DataFiles &files, unsigned threads,
-            const std::function<void(std::uint64_t)> &tick, ReplayCounts *counts) {
+Errc replay(LogSource *source, const std::vector<LogSpan> &spans, const DataFiles &files,
+            unsigned threads, const std::function<void(std::uint64_t)> &tick,
+            ReplayCounts *counts) {
   Crew crew(files, threads > 1 ? threads : 0);
   for (const LogSpan &span : spans) {
     for (Lsn at = span.from; at < span.to;) {
       Batch &batch = crew.take();
-      if (const Errc error = fill(source, files, span.to, &at, &batch, counts); error != Errc::kOk) return error;
+      if (const Errc error = fill(source, files, span.to, &at, &batch, counts); error != Errc::kOk)
+        return error;
       crew.issue(&batch);
       tick(counts->log_bytes);
     }

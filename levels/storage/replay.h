@@ -1,6 +1,8 @@
-// levels/storage/replay.h -- stores the differences of a validated part of the log into the data files, in parallel over pages.
-// Shape:     the caller's thread reads batches of whole records and deals their differences out by page; each worker stores its pages'
-//            differences, batch after batch, so that a page sees them in commit order and pages do not wait for each other.
+// levels/storage/replay.h -- stores the differences of a validated part of the log into the data
+// files, in parallel over pages.
+// Shape:     the caller's thread reads batches of whole records and deals their differences out by
+//            page; each worker stores its pages' differences, batch after batch, so that a page
+//            sees them in commit order and pages do not wait for each other.
 // Invariant: everything read was found valid before, and every page was noted in DataFiles.
 // Sharing:   one caller; the workers are its own and end with the call.
 // Source:    DESIGN D3; LIBTP, section 3.2.1 (redo in log order).
@@ -28,7 +30,8 @@ struct ReplayCounts {
 };
 
 // tick: called after each batch with the bytes of log replayed so far.
-[[nodiscard]] Errc replay(LogSource *source, const std::vector<LogSpan> &spans, const DataFiles &files,
-                          unsigned threads, const std::function<void(std::uint64_t)> &tick, ReplayCounts *counts);
+[[nodiscard]] Errc replay(LogSource *source, const std::vector<LogSpan> &spans,
+                          const DataFiles &files, unsigned threads,
+                          const std::function<void(std::uint64_t)> &tick, ReplayCounts *counts);
 
 }  // namespace tmh::storage

@@ -23,12 +23,15 @@ using Segments = std::bitset<kSegmentsMax>;
 // As std::to_string() writes it: "07" is somebody else's file.
 std::optional<std::uint32_t> number_in(std::string_view file, SegmentFileName name) noexcept {
   const std::string_view before = name.before, after = name.after;
-  if (file.size() <= before.size() + after.size() || !file.starts_with(before) || !file.ends_with(after))
+  if (file.size() <= before.size() + after.size() || !file.starts_with(before) ||
+      !file.ends_with(after))
     return std::nullopt;
-  const std::string_view digits = file.substr(before.size(), file.size() - before.size() - after.size());
+  const std::string_view digits =
+      file.substr(before.size(), file.size() - before.size() - after.size());
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (error != std::errc{} || end != digits.data() + digits.size() || number >= kSegmentsMax) return std::nullopt;
+  if (error != std::errc{} || end != digits.data() + digits.size() || number >= kSegmentsMax)
+    return std::nullopt;
   if (digits.size() > 1 && digits.front() == '0') return std::nullopt;
   return number;
 }
@@ -55,7 +58,8 @@ Segments segments_with(const std::string &folder, SegmentFileName name) noexcept
 void remove_segment_files(const std::string &folder, SegmentFileName name) noexcept {
   const Segments there = segments_with(folder, name);
   for (std::uint32_t i = 0; i < kSegmentsMax; ++i) {
-    if (there.test(i)) unlink((folder + "/" + name.before + std::to_string(i) + name.after).c_str());
+    if (there.test(i))
+      unlink((folder + "/" + name.before + std::to_string(i) + name.after).c_str());
   }
 }
 

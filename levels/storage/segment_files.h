@@ -1,5 +1,7 @@
-// levels/storage/segment_files.h -- removing the files that a domain's folder has one of per segment.
-// Why:       a domain has a few segments and could have 256. Asking the kernel for every name that might be there was a third of an open.
+// levels/storage/segment_files.h -- removing the files that a domain's folder has one of per
+// segment.
+// Why:       a domain has a few segments and could have 256. Asking the kernel for every name that
+//            might be there was a third of an open.
 // Contexts:  NOT async-signal-safe.
 #pragma once
 
@@ -13,8 +15,9 @@ struct SegmentFileName {
   const char *after = "";
 };
 
-// Removes those files of that name that there are. What cannot be removed stays. Without descriptors or memory to list the folder with,
-// every name is tried. REQUIRES: nobody makes such files meanwhile.
+// Removes those files of that name that there are. What cannot be removed stays. Without
+// descriptors or memory to list the folder with, every name is tried. REQUIRES: nobody makes such
+// files meanwhile.
 void remove_segment_files(const std::string &folder, SegmentFileName name) noexcept;
 
 }  // namespace tmh::storage

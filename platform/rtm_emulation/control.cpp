@@ -60,7 +60,8 @@ __attribute__((constructor)) void start_as_environment_says() noexcept {
   const bool is_forced = mode != nullptr && std::strcmp(mode, "force") == 0;
   const bool is_auto = mode == nullptr || std::strcmp(mode, "auto") == 0;
   const bool is_right = is_off || is_forced || is_auto;
-  if (!is_right) std::fprintf(stderr, "tmh-rtm-emulation: TMH_RTM_EMULATION=%s: auto, force or off\n", mode);
+  if (!is_right)
+    std::fprintf(stderr, "tmh-rtm-emulation: TMH_RTM_EMULATION=%s: auto, force or off\n", mode);
   if (!parse_environment(&g_knobs[0]) || !is_right)
     ::_exit(64);  // a test that runs with other knobs than it names is worth nothing
   if (!is_off && (is_forced || !has_rtm())) (void)start(is_forced);
@@ -68,7 +69,8 @@ __attribute__((constructor)) void start_as_environment_says() noexcept {
 
 __attribute__((destructor)) void report_at_end() noexcept {
   const char *where = std::getenv("TMH_RTM_EMULATION_STATS");
-  if (where != nullptr && std::strcmp(where, "0") != 0 && is_running()) report(shared().counters, STDERR_FILENO);
+  if (where != nullptr && std::strcmp(where, "0") != 0 && is_running())
+    report(shared().counters, STDERR_FILENO);
 }
 
 }  // namespace
@@ -99,7 +101,9 @@ void tmh_rtm_emulation_get_counters(tmh_rtm_emulation_counters *counters) {
   *counters = {};
   if (!is_running()) return;
   const Counters &from = shared().counters;
-  const auto by = [&from](Cause cause) { return from.by_cause[static_cast<std::size_t>(cause)].load(); };
+  const auto by = [&from](Cause cause) {
+    return from.by_cause[static_cast<std::size_t>(cause)].load();
+  };
   counters->commits = from.commits.load();
   counters->empty_commits = from.empty_commits.load();
   for (const auto &cause : from.by_cause) counters->aborts += cause.load();
@@ -113,8 +117,9 @@ void tmh_rtm_emulation_get_counters(tmh_rtm_emulation_counters *counters) {
   counters->over_budget = by(Cause::kBudget);
   counters->faults = by(Cause::kFault);
   counters->too_deep = by(Cause::kNesting);
-  counters->zero = counters->page_faults + counters->system_calls + counters->unsupported + counters->over_budget +
-                   counters->faults + counters->too_deep + by(Cause::kSpurious);
+  counters->zero = counters->page_faults + counters->system_calls + counters->unsupported +
+                   counters->over_budget + counters->faults + counters->too_deep +
+                   by(Cause::kSpurious);
   counters->nested = from.nested.load();
   counters->injected = from.injected.load() + by(Cause::kSpurious);
   counters->instructions = from.instructions.load();
@@ -129,7 +134,8 @@ uint64_t tmh_rtm_emulation_explicit_aborts(uint8_t code) {
 uint64_t tmh_rtm_emulation_refused(const char *mnemonic) {
   if (!is_running()) return 0;
   for (std::uint16_t number = 0; number < kMnemonics; ++number)
-    if (shared().counters.refused[number].load() != 0 && std::strcmp(mnemonic_name(number), mnemonic) == 0)
+    if (shared().counters.refused[number].load() != 0 &&
+        std::strcmp(mnemonic_name(number), mnemonic) == 0)
       return shared().counters.refused[number].load();
   return 0;
 }
@@ -140,7 +146,8 @@ void tmh_rtm_emulation_report(int descriptor) {
 
 size_t tmh_rtm_emulation_patch(void *begin, void *end) {
   if (!is_running()) return 0;
-  const auto first = reinterpret_cast<std::uint64_t>(begin), last = reinterpret_cast<std::uint64_t>(end);
+  const auto first = reinterpret_cast<std::uint64_t>(begin),
+             last = reinterpret_cast<std::uint64_t>(end);
   return patch_range(first, last, first, last);
 }
 

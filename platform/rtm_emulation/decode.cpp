@@ -32,7 +32,8 @@ std::int8_t gpr_number(ZydisRegister reg) noexcept {
 bool mentions(const Decoded &decoded, std::int8_t gpr) noexcept {
   for (std::size_t i = 0; i < decoded.instruction.operand_count; ++i) {
     const ZydisDecodedOperand &operand = decoded.operands[i];
-    if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER && gpr_number(operand.reg.value) == gpr) return true;
+    if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER && gpr_number(operand.reg.value) == gpr)
+      return true;
   }
   return false;
 }
@@ -58,18 +59,22 @@ bool set_memory(const Decoded &decoded, const ZydisDecodedOperand &operand, Op *
   else if (memory.base != ZYDIS_REGISTER_NONE)
     op->memory.base = gpr_number(memory.base);
   if (memory.index != ZYDIS_REGISTER_NONE) op->memory.index = gpr_number(memory.index);
-  op->memory.segment = memory.segment == ZYDIS_REGISTER_FS ? 1 : memory.segment == ZYDIS_REGISTER_GS ? 2 : 0;
+  op->memory.segment = memory.segment == ZYDIS_REGISTER_FS   ? 1
+                       : memory.segment == ZYDIS_REGISTER_GS ? 2
+                                                             : 0;
   op->memory_bytes = static_cast<std::uint16_t>(operand.size / 8);
   op->writes = (operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) != 0;
   return op->memory.segment != 2 && op->memory_bytes <= kScratchBytes;
 }
 
-// Says nothing about what the instruction does to its operands: how to find memory (which lies in scratch), a REX that no opcode follows, a
-// prefix that comes once more.
-bool is_idle_prefix(const ZydisDecodedInstruction &instruction, const std::uint8_t *bytes, std::size_t at) noexcept {
+// Says nothing about what the instruction does to its operands: how to find memory (which lies in
+// scratch), a REX that no opcode follows, a prefix that comes once more.
+bool is_idle_prefix(const ZydisDecodedInstruction &instruction, const std::uint8_t *bytes,
+                    std::size_t at) noexcept {
   const std::uint8_t byte = bytes[at];
   const std::size_t count = instruction.raw.prefix_count;
-  if (byte == 0x64 || byte == 0x65 || byte == 0x67 || byte == 0x2E || byte == 0x36 || byte == 0x3E || byte == 0x26)
+  if (byte == 0x64 || byte == 0x65 || byte == 0x67 || byte == 0x2E || byte == 0x36 ||
+      byte == 0x3E || byte == 0x26)
     return true;
   if ((byte & 0xF0u) == 0x40 && at + 1 < count) return true;
   for (std::size_t i = at + 1; i < count; ++i)
@@ -77,14 +82,16 @@ bool is_idle_prefix(const ZydisDecodedInstruction &instruction, const std::uint8
   return false;
 }
 
-// The instruction again, with its memory operand in scratch; the bytes behind the operand, an immediate, stay. A displacement of four bytes
-// makes it longer: idle prefixes are left out, so that it stays within the 15 bytes that a processor takes.
+// The instruction again, with its memory operand in scratch; the bytes behind the operand, an
+// immediate, stay. A displacement of four bytes makes it longer: idle prefixes are left out, so
+// that it stays within the 15 bytes that a processor takes.
 // With a base that is rip, X and B of REX, VEX and EVEX mean nothing.
-void emit_with_scratch(const ZydisDecodedInstruction &instruction, const std::uint8_t *bytes, const void *scratch,
-                       Emitter *emit) noexcept {
+void emit_with_scratch(const ZydisDecodedInstruction &instruction, const std::uint8_t *bytes,
+                       const void *scratch, Emitter *emit) noexcept {
   const std::size_t modrm = instruction.raw.modrm.offset;
   for (std::size_t i = 0; i < modrm; ++i)
-    if (i >= instruction.raw.prefix_count || !is_idle_prefix(instruction, bytes, i)) emit->byte(bytes[i]);
+    if (i >= instruction.raw.prefix_count || !is_idle_prefix(instruction, bytes, i))
+      emit->byte(bytes[i]);
   emit->byte((bytes[modrm] & 0x38u) | 0x05u);
   const bool has_sib = (bytes[modrm] & 7) == 4;
   const std::size_t behind = modrm + 1 + (has_sib ? 1 : 0) + instruction.raw.disp.size / 8;
@@ -94,7 +101,8 @@ void emit_with_scratch(const ZydisDecodedInstruction &instruction, const std::ui
 
 // A register that the instruction leaves alone; there is one, because none names more than eight.
 std::int8_t free_register(const Decoded &decoded) noexcept {
-  constexpr std::int8_t kCandidates[] = {7, 6, 3, 5, 2, 1, 0};  // without REX first: it would change what AH to BH mean
+  // without REX first: it would change what AH to BH mean
+  constexpr std::int8_t kCandidates[] = {7, 6, 3, 5, 2, 1, 0};
   for (const std::int8_t candidate : kCandidates)
     if (!mentions(decoded, candidate)) return candidate;
   return kNoRegister;
@@ -109,19 +117,22 @@ ZydisRegister renamed(ZydisRegister reg, std::int8_t to) noexcept {
   return ZydisRegisterEncode(kind, static_cast<ZyanU8>(to));
 }
 
-// rsp never holds the program's value: the instruction works on another register meanwhile. mov keeps the flags.
-bool emit_without_rsp(const Decoded &decoded, const Op &op, Registers *registers, Emitter *emit) noexcept {
+// rsp never holds the program's value: the instruction works on another register meanwhile. mov
+// keeps the flags.
+bool emit_without_rsp(const Decoded &decoded, const Op &op, Registers *registers,
+                      Emitter *emit) noexcept {
   const std::int8_t other = free_register(decoded);
   ZydisEncoderRequest request;
-  if (other == kNoRegister ||
-      ZYAN_FAILED(ZydisEncoderDecodedInstructionToEncoderRequest(&decoded.instruction, decoded.operands,
-                                                                 decoded.instruction.operand_count_visible, &request)))
+  if (other == kNoRegister || ZYAN_FAILED(ZydisEncoderDecodedInstructionToEncoderRequest(
+                                  &decoded.instruction, decoded.operands,
+                                  decoded.instruction.operand_count_visible, &request)))
     return false;
   for (std::size_t i = 0; i < request.operand_count; ++i) {
     ZydisEncoderOperand &operand = request.operands[i];
     if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER && gpr_number(operand.reg.value) == kRsp)
       operand.reg.value = renamed(operand.reg.value, other);
-    // A form that decodes again whatever the original was; the operand is replaced by scratch anyway.
+    // A form that decodes again whatever the original was; the operand is replaced by scratch
+    // anyway.
     if (operand.type == ZYDIS_OPERAND_TYPE_MEMORY) {
       operand.mem.base = ZYDIS_REGISTER_R12;
       operand.mem.index = ZYDIS_REGISTER_NONE;
@@ -148,7 +159,8 @@ bool emit_without_rsp(const Decoded &decoded, const Op &op, Registers *registers
   return true;
 }
 
-bool emit_native(const Decoded &decoded, const Op &op, Registers *registers, Emitter *emit) noexcept {
+bool emit_native(const Decoded &decoded, const Op &op, Registers *registers,
+                 Emitter *emit) noexcept {
   if (mentions(decoded, kRsp)) return emit_without_rsp(decoded, op, registers, emit);
   if (op.kind == OpKind::kNativeMemory)
     emit_with_scratch(decoded.instruction, decoded.bytes, registers->scratch, emit);
@@ -195,7 +207,8 @@ bool aborts_on_hardware(const ZydisDecodedInstruction &instruction) noexcept {
     case ZYDIS_CATEGORY_WAITPKG:
     case ZYDIS_CATEGORY_PKU:
     case ZYDIS_CATEGORY_RDWRFSGS:
-      return instruction.mnemonic != ZYDIS_MNEMONIC_RDTSC && instruction.mnemonic != ZYDIS_MNEMONIC_RDTSCP &&
+      return instruction.mnemonic != ZYDIS_MNEMONIC_RDTSC &&
+             instruction.mnemonic != ZYDIS_MNEMONIC_RDTSCP &&
              instruction.mnemonic != ZYDIS_MNEMONIC_XGETBV;
     default:
       break;
@@ -244,12 +257,15 @@ bool is_unsupported(const Decoded &decoded) noexcept {
   }
   for (std::size_t i = 0; i < decoded.instruction.operand_count; ++i) {
     const ZydisDecodedOperand &operand = decoded.operands[i];
-    if (operand.type == ZYDIS_OPERAND_TYPE_MEMORY && operand.visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN) return true;
+    if (operand.type == ZYDIS_OPERAND_TYPE_MEMORY &&
+        operand.visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN)
+      return true;
     if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER &&
         ZydisRegisterGetClass(operand.reg.value) == ZYDIS_REGCLASS_SEGMENT &&
         operand.visibility != ZYDIS_OPERAND_VISIBILITY_HIDDEN)
       return true;
-    if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER && operand.visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN &&
+    if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER &&
+        operand.visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN &&
         gpr_number(operand.reg.value) == kRsp)
       return true;
   }
@@ -264,10 +280,12 @@ bool set_source(const Decoded &decoded, Op *op) noexcept {
     case ZYDIS_OPERAND_TYPE_REGISTER:
       op->source = Source::kRegister;
       op->reg = gpr_number(operand.reg.value);
-      return op->reg != kNoRegister && ZydisRegisterGetClass(operand.reg.value) == ZYDIS_REGCLASS_GPR64;
+      return op->reg != kNoRegister &&
+             ZydisRegisterGetClass(operand.reg.value) == ZYDIS_REGCLASS_GPR64;
     case ZYDIS_OPERAND_TYPE_IMMEDIATE:
       op->source = Source::kImmediate;
-      op->target = operand.imm.is_relative != 0 ? op->next + operand.imm.value.u : operand.imm.value.u;
+      op->target =
+          operand.imm.is_relative != 0 ? op->next + operand.imm.value.u : operand.imm.value.u;
       return true;
     case ZYDIS_OPERAND_TYPE_MEMORY:
       op->source = Source::kMemory;
@@ -305,7 +323,9 @@ bool set_bit_string(const Decoded &decoded, std::uint8_t sub, Op *op) noexcept {
   return set_memory(decoded, decoded.operands[0], op);
 }
 
-std::uint8_t condition_of(const Decoded &decoded) noexcept { return decoded.instruction.opcode & 0xF; }
+std::uint8_t condition_of(const Decoded &decoded) noexcept {
+  return decoded.instruction.opcode & 0xF;
+}
 
 // False: this form is not supported.
 bool classify(const Decoded &decoded, Op *op) noexcept {
@@ -347,7 +367,9 @@ bool classify(const Decoded &decoded, Op *op) noexcept {
     case ZYDIS_MNEMONIC_JMP:
       return as(OpKind::kJump) && set_source(decoded, op);
     case ZYDIS_MNEMONIC_RET:
-      op->target = decoded.operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE ? decoded.operands[0].imm.value.u : 0;
+      op->target = decoded.operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE
+                       ? decoded.operands[0].imm.value.u
+                       : 0;
       return as(OpKind::kReturn) && instruction.meta.branch_type == ZYDIS_BRANCH_TYPE_NEAR;
     case ZYDIS_MNEMONIC_LOOPNE:
       return as(OpKind::kLoop, 0) && set_source(decoded, op) && instruction.address_width == 64;
@@ -401,10 +423,12 @@ bool classify(const Decoded &decoded, Op *op) noexcept {
     case ZYDIS_MNEMONIC_SCASQ:
       return set_string(decoded, StringKind::kScas, op);
     case ZYDIS_MNEMONIC_MOVSD:  // also a vector instruction's name
-      if (instruction.meta.category == ZYDIS_CATEGORY_STRINGOP) return set_string(decoded, StringKind::kMovs, op);
+      if (instruction.meta.category == ZYDIS_CATEGORY_STRINGOP)
+        return set_string(decoded, StringKind::kMovs, op);
       break;
     case ZYDIS_MNEMONIC_CMPSD:
-      if (instruction.meta.category == ZYDIS_CATEGORY_STRINGOP) return set_string(decoded, StringKind::kCmps, op);
+      if (instruction.meta.category == ZYDIS_CATEGORY_STRINGOP)
+        return set_string(decoded, StringKind::kCmps, op);
       break;
     default:
       break;
@@ -414,8 +438,9 @@ bool classify(const Decoded &decoded, Op *op) noexcept {
   if (is_unsupported(decoded)) return false;
   const ZydisDecodedOperand *memory = memory_operand(decoded);
   if (memory == nullptr) return as(OpKind::kNative);
-  return as(OpKind::kNativeMemory) && memory->mem.type == ZYDIS_MEMOP_TYPE_MEM && instruction.raw.modrm.offset != 0 &&
-         set_memory(decoded, *memory, op) && op->memory_bytes != 0;
+  return as(OpKind::kNativeMemory) && memory->mem.type == ZYDIS_MEMOP_TYPE_MEM &&
+         instruction.raw.modrm.offset != 0 && set_memory(decoded, *memory, op) &&
+         op->memory_bytes != 0;
 }
 
 // False: the bytes cannot be read, or are no instruction.
@@ -423,13 +448,14 @@ bool fetch(std::uint64_t rip, Decoded *decoded) noexcept {
   std::size_t count = kInstructionBytesMax;
   if (!try_copy_bytes(decoded->found, reinterpret_cast<const void *>(rip), count)) {
     count = kPageBytes - rip % kPageBytes;  // the next page may not be there
-    if (count > kInstructionBytesMax || !try_copy_bytes(decoded->found, reinterpret_cast<const void *>(rip), count))
+    if (count > kInstructionBytesMax ||
+        !try_copy_bytes(decoded->found, reinterpret_cast<const void *>(rip), count))
       return false;
   }
   copy_bytes(decoded->bytes, decoded->found, count);
   if (decoded->found[0] == kHlt && is_patched(rip)) decoded->bytes[0] = kXbeginBytes[0];
-  return ZYAN_SUCCESS(
-      ZydisDecoderDecodeFull(&g_decoder, decoded->bytes, count, &decoded->instruction, decoded->operands));
+  return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&g_decoder, decoded->bytes, count,
+                                             &decoded->instruction, decoded->operands));
 }
 
 bool ends_block(OpKind kind) noexcept {
@@ -452,7 +478,9 @@ bool ends_block(OpKind kind) noexcept {
 
 }  // namespace
 
-void prepare_decoder() noexcept { ZydisDecoderInit(&g_decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64); }
+void prepare_decoder() noexcept {
+  ZydisDecoderInit(&g_decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+}
 
 bool decode_block(std::uint64_t rip, CodeRoom *room, Block *block) noexcept {
   if (static_cast<std::size_t>(room->end - room->at) < kBlockOps * kThunkBytesMax) return false;
@@ -513,8 +541,10 @@ bool decode_block(std::uint64_t rip, CodeRoom *room, Block *block) noexcept {
 void emit_entry_and_exit(CodeRoom *room, std::uint64_t *entry, std::uint64_t *fault) noexcept {
   Registers &registers = *room->registers;
   Emitter emit(room->at);
-  constexpr std::uint8_t kPushCalleeSaved[] = {0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57};
-  constexpr std::uint8_t kPopCalleeSaved[] = {0x41, 0x5F, 0x41, 0x5E, 0x41, 0x5D, 0x41, 0x5C, 0x5D, 0x5B};
+  constexpr std::uint8_t kPushCalleeSaved[] = {0x53, 0x55, 0x41, 0x54, 0x41,
+                                               0x55, 0x41, 0x56, 0x41, 0x57};
+  constexpr std::uint8_t kPopCalleeSaved[] = {0x41, 0x5F, 0x41, 0x5E, 0x41,
+                                              0x5D, 0x41, 0x5C, 0x5D, 0x5B};
   *entry = emit.address();
   emit.bytes(kPushCalleeSaved, sizeof kPushCalleeSaved);
   emit.store(&registers.host_rsp, kRsp);

@@ -1,6 +1,8 @@
-// platform/rtm_emulation/decode.h -- machine code to operations: what runs natively as a thunk, and what the emulator does itself.
-// Shape:     a block is up to kBlockOps operations from one address to the next jump. A thunk is the instruction with its memory operand
-//            replaced by the scratch operand of its thread, rip-relative; instructions that only use registers share one. Per thread, no locks.
+// platform/rtm_emulation/decode.h -- machine code to operations: what runs natively as a thunk, and
+// what the emulator does itself.
+// Shape:     a block is up to kBlockOps operations from one address to the next jump. A thunk is
+//            the instruction with its memory operand replaced by the scratch operand of its thread,
+//            rip-relative; instructions that only use registers share one. Per thread, no locks.
 // Invariant: a block is run only while the program's bytes equal those that it was made of.
 // Contexts:  REQUIRES that the vector registers are saved: Zydis uses them. No heap, no locks.
 // Source:    Intel SDM vol. 2; chapter 2 for what may be cut out of an encoding.
@@ -104,8 +106,8 @@ void prepare_decoder() noexcept;  // once, before everything else
 // False: the room for thunks is used up; nothing was decoded then.
 [[nodiscard]] bool decode_block(std::uint64_t rip, CodeRoom *room, Block *block) noexcept;
 
-// Writes the two routines around every thunk: entry (a C function without arguments; what it runs is registers->thunk), and the exit.
-// fault: where to go on after a fault inside a thunk.
+// Writes the two routines around every thunk: entry (a C function without arguments; what it runs
+// is registers->thunk), and the exit. fault: where to go on after a fault inside a thunk.
 void emit_entry_and_exit(CodeRoom *room, std::uint64_t *entry, std::uint64_t *fault) noexcept;
 
 [[nodiscard]] const char *mnemonic_name(std::uint16_t mnemonic) noexcept;

@@ -19,7 +19,8 @@ namespace {
 constexpr std::uint64_t kMagic = 0x746D'6872'746D'0001;
 constexpr std::uint32_t kOwnerDied = 0x4000'0000;  // FUTEX_OWNER_DIED
 constexpr std::uint32_t kTidMask = 0x3FFF'FFFF;    // FUTEX_TID_MASK
-// Derived: some milliseconds, a scheduler's slice; a thread that only waits for a processor has answered by then.
+// Derived: some milliseconds, a scheduler's slice; a thread that only waits for a processor has
+//          answered by then.
 constexpr std::uint32_t kLooksBeforeProc = 2'000;
 
 constexpr std::uint64_t kRecovering = std::uint64_t{1} << 62;
@@ -28,7 +29,8 @@ Shared *g_shared = nullptr;
 
 void futex_wait(std::atomic<std::uint32_t> &word, std::uint32_t value) noexcept {
   const TimeSpec timeout{0, 2'000'000};  // a dead committer wakes nobody
-  (void)system_call(Call::kFutex, address_of(&word), 0 /* FUTEX_WAIT */, value, address_of(&timeout));
+  (void)system_call(Call::kFutex, address_of(&word), 0 /* FUTEX_WAIT */, value,
+                    address_of(&timeout));
 }
 void futex_wake_all(std::atomic<std::uint32_t> &word) noexcept {
   (void)system_call(Call::kFutex, address_of(&word), 1 /* FUTEX_WAKE */, 0x7FFF'FFFF);
@@ -37,7 +39,8 @@ void futex_wake_all(std::atomic<std::uint32_t> &word) noexcept {
 // The futex word of a robust mutex; glibc keeps it first.
 bool is_slot_alive(const Slot &slot) noexcept {
   const auto word = __atomic_load_n(&slot.life.__data.__lock, __ATOMIC_ACQUIRE);
-  return (static_cast<std::uint32_t>(word) & kTidMask) != 0 && (static_cast<std::uint32_t>(word) & kOwnerDied) == 0;
+  return (static_cast<std::uint32_t>(word) & kTidMask) != 0 &&
+         (static_cast<std::uint32_t>(word) & kOwnerDied) == 0;
 }
 
 char *append_number(char *to, std::uint64_t number) noexcept {
@@ -61,7 +64,8 @@ char thread_state(std::uint64_t pid, std::uint64_t tid) noexcept {
   *end = 0;
   const long file = system_call(Call::kOpen, address_of(path), O_RDONLY | O_CLOEXEC);
   if (is_error(file)) return 0;
-  const long count = system_call(Call::kPread, static_cast<std::uint64_t>(file), address_of(text), sizeof text, 0);
+  const long count =
+      system_call(Call::kPread, static_cast<std::uint64_t>(file), address_of(text), sizeof text, 0);
   (void)system_call(Call::kClose, static_cast<std::uint64_t>(file));
   for (long i = count - 3; i >= 0; --i)  // the name before it may hold anything
     if (text[i] == ')') return text[i + 2];
@@ -77,8 +81,8 @@ void send_stop(std::uint64_t owner) noexcept {
   copy_bytes(info + 8, &code, 4);
   copy_bytes(info + 24, &kStopMark, 8);
   constexpr long kRtTgsigqueueinfo = 297;
-  while (system_call(static_cast<Call>(kRtTgsigqueueinfo), owner >> 32, owner & 0xFFFF'FFFF, kStopSignal,
-                     address_of(info)) == -EAGAIN)
+  while (system_call(static_cast<Call>(kRtTgsigqueueinfo), owner >> 32, owner & 0xFFFF'FFFF,
+                     kStopSignal, address_of(info)) == -EAGAIN)
     (void)system_call(Call::kSchedYield);
   count(g_shared->counters.stops);
 }
@@ -88,7 +92,8 @@ bool must_be_stopped(const Slot &slot) noexcept {
          slot.running.load(std::memory_order_seq_cst) == Running::kNative && is_slot_alive(slot);
 }
 
-// A short while in user code: who is awaited mostly runs on another processor and answers within microseconds. Then give way.
+// A short while in user code: who is awaited mostly runs on another processor and answers within
+// microseconds. Then give way.
 void wait_a_little(std::uint32_t looks) noexcept {
   constexpr std::uint32_t kLooksInPlace = 400;
   if (looks < kLooksInPlace)
@@ -97,17 +102,23 @@ void wait_a_little(std::uint32_t looks) noexcept {
     (void)system_call(Call::kSchedYield);
 }
 
-// REQUIRES a stop signal on its way. Until the thread has left native code, is dead, or cannot run anything but the stop handler next.
+// REQUIRES a stop signal on its way. Until the thread has left native code, is dead, or cannot run
+// anything but the stop handler next.
 void await_stopped(const Slot &slot) noexcept {
   const std::uint64_t owner = slot.owner.load(std::memory_order_acquire);
-  for (std::uint32_t looks = 1; slot.running.load(std::memory_order_seq_cst) == Running::kNative; ++looks) {
+  for (std::uint32_t looks = 1; slot.running.load(std::memory_order_seq_cst) == Running::kNative;
+       ++looks) {
     if (slot.owner.load(std::memory_order_acquire) != owner || !is_slot_alive(slot)) return;
     if (looks % kLooksBeforeProc == 0) {
       const char state = thread_state(owner >> 32, owner & 0xFFFF'FFFF);
-      // Stopped (T, t) or in the kernel for longer (D: the parent of vfork(), say): the pending signal comes first when it goes on.
-      if (state == 0 || state == 'T' || state == 't' || state == 'D' || state == 'Z' || state == 'X') return;
+      // Stopped (T, t) or in the kernel for longer (D: the parent of vfork(), say): the pending
+      // signal comes first when it goes on.
+      if (state == 0 || state == 'T' || state == 't' || state == 'D' || state == 'Z' ||
+          state == 'X')
+        return;
       sleep_ns(100'000);
-      send_stop(owner);  // glibc's handler may have taken the first one, in the moment before ours was set again
+      // glibc's handler may have taken the first one, in the moment before ours was set again
+      send_stop(owner);
     }
     wait_a_little(looks);
   }
@@ -144,7 +155,8 @@ bool open_domain(const char *path) noexcept {
   } else {
     const int file = ::open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     struct stat status;
-    if (file < 0 || ::fstat(file, &status) != 0 || (status.st_size != 0 && status.st_size != sizeof(Shared)) ||
+    if (file < 0 || ::fstat(file, &status) != 0 ||
+        (status.st_size != 0 && status.st_size != sizeof(Shared)) ||
         (status.st_size == 0 && ::ftruncate(file, sizeof(Shared)) != 0)) {
       tell("no domain file of this version can be opened or made: ", path);
       return false;
@@ -170,17 +182,22 @@ std::uint32_t join() noexcept {
   const std::uint64_t self = pid_and_tid();
   std::uint32_t free = 0;
   while (!g_shared->joining.compare_exchange_weak(free, static_cast<std::uint32_t>(self))) {
-    // The tid of who looks: a dead one must not keep everybody out. /proc knows threads under their own numbers, too.
-    if (free != 0 && !is_process_alive(free)) (void)g_shared->joining.compare_exchange_strong(free, 0);
+    // The tid of who looks: a dead one must not keep everybody out. /proc knows threads under their
+    // own numbers, too.
+    if (free != 0 && !is_process_alive(free))
+      (void)g_shared->joining.compare_exchange_strong(free, 0);
     free = 0;
     (void)system_call(Call::kSchedYield);
   }
   std::uint32_t slot = 0;
-  while (slot < kSlots && g_shared->slots[slot].owner.load() != 0 && is_slot_alive(g_shared->slots[slot])) ++slot;
+  while (slot < kSlots && g_shared->slots[slot].owner.load() != 0 &&
+         is_slot_alive(g_shared->slots[slot]))
+    ++slot;
   if (slot < kSlots) {
     Slot &mine = g_shared->slots[slot];
     // Its last owner may have died with the commit lock, which must not pass to us.
-    if (const std::uint64_t holder = g_shared->lock.load(); holder == slot + 1) take_over_from_dead(holder);
+    if (const std::uint64_t holder = g_shared->lock.load(); holder == slot + 1)
+      take_over_from_dead(holder);
     mine.owner.store(0);
     mine.running.store(Running::kSafe);
     pthread_mutexattr_t attributes;
@@ -191,7 +208,8 @@ std::uint32_t join() noexcept {
     pthread_mutexattr_destroy(&attributes);
     pthread_mutex_lock(&mine.life);
     mine.doomed.store(0);
-    for (std::uint32_t word = 0; word < kConflictWords; ++word) {  // what the last owner had, if it was killed
+    // what the last owner had, if it was killed
+    for (std::uint32_t word = 0; word < kConflictWords; ++word) {
       g_shared->readers[word].fetch_and(~(std::uint64_t{1} << slot % 64));
       g_shared->writers[word].fetch_and(~(std::uint64_t{1} << slot % 64));
     }
@@ -243,9 +261,11 @@ void begin_publication(std::uint32_t slot, Others others) noexcept {
   if (others == Others::kRunOn) return;
   const std::uint32_t used = g_shared->slots_used.load();
   for (std::uint32_t other = 0; other < used; ++other)
-    if (other != slot && must_be_stopped(g_shared->slots[other])) send_stop(g_shared->slots[other].owner.load());
+    if (other != slot && must_be_stopped(g_shared->slots[other]))
+      send_stop(g_shared->slots[other].owner.load());
   for (std::uint32_t other = 0; other < used; ++other)
-    if (other != slot && must_be_stopped(g_shared->slots[other])) await_stopped(g_shared->slots[other]);
+    if (other != slot && must_be_stopped(g_shared->slots[other]))
+      await_stopped(g_shared->slots[other]);
 }
 
 void end_publication() noexcept {

@@ -1,11 +1,17 @@
-// platform/rtm_emulation/domain.h -- what the threads and processes share: commit lock, publication number, who runs natively.
-// Shape:     one mapping, inherited by fork(), or a file that several programs name (TMH_RTM_EMULATION_DOMAIN). A slot per thread.
-// Invariant: (1) while `seq` is odd, no registered thread executes the program's instructions: each is in the emulator, in the stop handler, or
-//            its stop signal is pending and nothing but that handler can run next. (2) seq is odd only while the commit lock is held.
-// Ordering:  committer: seq odd, then reads states; thread: state native, then reads seq; both seq_cst, so one of them sees the other.
-// Sharing:   between processes. Owner death: a slot's robust mutex is held by its thread for life, so that the kernel marks it at the thread's
-//            end, also by SIGKILL and exec(). A dead holder of the commit lock has published everything or nothing (publish.h).
-// Contexts:  join(), quit(): normal code. Everything else: inside the emulator and in the stop handler.
+// platform/rtm_emulation/domain.h -- what the threads and processes share: commit lock, publication
+// number, who runs natively.
+// Shape:     one mapping, inherited by fork(), or a file that several programs name
+//            (TMH_RTM_EMULATION_DOMAIN). A slot per thread.
+// Invariant: (1) while `seq` is odd, no registered thread executes the program's instructions: each
+//            is in the emulator, in the stop handler, or its stop signal is pending and nothing but
+//            that handler can run next. (2) seq is odd only while the commit lock is held.
+// Ordering:  committer: seq odd, then reads states; thread: state native, then reads seq; both
+//            seq_cst, so one of them sees the other.
+// Sharing:   between processes. Owner death: a slot's robust mutex is held by its thread for life,
+//            so that the kernel marks it at the thread's end, also by SIGKILL and exec(). A dead
+//            holder of the commit lock has published everything or nothing (publish.h).
+// Contexts:  join(), quit(): normal code. Everything else: inside the emulator and in the stop
+//            handler.
 #pragma once
 
 #include <pthread.h>
@@ -17,8 +23,8 @@
 
 namespace tmh::rtm {
 
-// Kept out of every signal mask by glibc, which uses it to stop threads for setuid(): so nobody blocks it by accident. Our signals carry
-// kStopMark; others go to glibc's handler.
+// Kept out of every signal mask by glibc, which uses it to stop threads for setuid(): so nobody
+// blocks it by accident. Our signals carry kStopMark; others go to glibc's handler.
 inline constexpr int kStopSignal = 33;
 inline constexpr std::uint64_t kStopMark = 0x746D'685F'7374'6F70;  // "tmh_stop"
 
@@ -59,7 +65,8 @@ void leave_native(std::uint32_t slot) noexcept;
 void enter_native(std::uint32_t slot) noexcept;   // waits while somebody publishes
 [[nodiscard]] std::uint32_t even_seq() noexcept;  // waits while somebody publishes
 
-// Takes the commit lock and makes seq odd; all native threads are stopped on return, unless told not to.
+// Takes the commit lock and makes seq odd; all native threads are stopped on return, unless told
+// not to.
 enum class Others : std::uint8_t { kStop, kRunOn };
 void begin_publication(std::uint32_t slot, Others others) noexcept;
 void end_publication() noexcept;

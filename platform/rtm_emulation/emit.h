@@ -11,7 +11,9 @@ class Emitter {
   explicit Emitter(std::uint8_t *at) noexcept : at_(at) {}
 
   [[nodiscard]] std::uint8_t *at() const noexcept { return at_; }
-  [[nodiscard]] std::uint64_t address() const noexcept { return reinterpret_cast<std::uint64_t>(at_); }
+  [[nodiscard]] std::uint64_t address() const noexcept {
+    return reinterpret_cast<std::uint64_t>(at_);
+  }
 
   void bytes(const std::uint8_t *from, std::size_t count) noexcept {
     for (std::size_t i = 0; i < count; ++i) *at_++ = from[i];
@@ -20,9 +22,11 @@ class Emitter {
   void word32(std::uint32_t value) noexcept {
     for (int i = 0; i < 4; ++i) byte(value >> 8 * i & 0xFF);
   }
-  // The last four bytes of an instruction that addresses memory relative to its end, which lies `behind` bytes further.
+  // The last four bytes of an instruction that addresses memory relative to its end, which lies
+  // `behind` bytes further.
   void relative(const void *memory, std::uint32_t behind = 0) noexcept {
-    word32(static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(memory) - (address() + 4 + behind)));
+    word32(static_cast<std::uint32_t>(reinterpret_cast<std::uint64_t>(memory) -
+                                      (address() + 4 + behind)));
   }
   void load(unsigned reg, const std::uint64_t *from) noexcept { move(0x8B, reg, from); }
   void store(const std::uint64_t *to, unsigned reg) noexcept { move(0x89, reg, to); }

@@ -1,4 +1,5 @@
-// platform/rtm_emulation/exec.cpp -- the dispatcher, and the instructions that are not run natively.
+// platform/rtm_emulation/exec.cpp -- the dispatcher, and the instructions that are not run
+// natively.
 #include "platform/rtm_emulation/exec.h"
 
 #include "platform/rtm_emulation/flags.h"
@@ -8,11 +9,13 @@ namespace tmh::rtm {
 namespace {
 
 constexpr std::size_t kDataBytes =
-    2 * kPageBytes;  // thunks write there; apart from code, or the processor drops its pipeline each time
+    // thunks write there; apart from code, or the processor drops its pipeline each time
+    2 * kPageBytes;
 constexpr std::size_t kCodeBytes = 1 << 20;
 constexpr std::uint32_t kBlocks = 2048;
 constexpr std::uint32_t kBlockEntries = 8192;
-constexpr std::size_t kVectorBytes = 16 * 1024;  // standard form, AVX-512 and PKRU; AMX is not saved here
+// standard form, AVX-512 and PKRU; AMX is not saved here
+constexpr std::size_t kVectorBytes = 16 * 1024;
 static_assert(sizeof(Registers) <= kDataBytes);
 
 constexpr std::uint8_t kRax = 0, kRcx = 1, kRsi = 6, kRdi = 7;
@@ -43,11 +46,14 @@ std::uint64_t fs_base() noexcept {
 }  // namespace
 
 bool Executor::allocate() noexcept {
-  auto *arena = static_cast<std::uint8_t *>(map_memory(kDataBytes + kCodeBytes, Sharing::kPrivate, true));
+  auto *arena =
+      static_cast<std::uint8_t *>(map_memory(kDataBytes + kCodeBytes, Sharing::kPrivate, true));
   blocks_ = static_cast<Block *>(map_memory(kBlocks * sizeof(Block), Sharing::kPrivate));
-  block_of_ = static_cast<std::uint32_t *>(map_memory(kBlockEntries * sizeof *block_of_, Sharing::kPrivate));
+  block_of_ = static_cast<std::uint32_t *>(
+      map_memory(kBlockEntries * sizeof *block_of_, Sharing::kPrivate));
   vectors_ = static_cast<std::uint8_t *>(map_memory(kVectorBytes, Sharing::kPrivate));
-  if (arena == nullptr || blocks_ == nullptr || block_of_ == nullptr || vectors_ == nullptr) return false;
+  if (arena == nullptr || blocks_ == nullptr || block_of_ == nullptr || vectors_ == nullptr)
+    return false;
   registers_ = reinterpret_cast<Registers *>(arena);
   code_ = arena + kDataBytes;
   room_ = {code_, code_ + kCodeBytes, 0, registers_};
@@ -70,7 +76,9 @@ const Block *Executor::find_block(std::uint64_t rip) noexcept {
     const Block &block = blocks_[block_of_[entry] - 1];
     bool equal = false;
     if (block.rip == rip &&
-        try_compare_bytes(block.code, reinterpret_cast<const void *>(rip), block.code_bytes, &equal) && equal)
+        try_compare_bytes(block.code, reinterpret_cast<const void *>(rip), block.code_bytes,
+                          &equal) &&
+        equal)
       return &block;
   }
   save_vectors(vectors_, vector_mask_);
@@ -86,7 +94,8 @@ const Block *Executor::find_block(std::uint64_t rip) noexcept {
   return &blocks_[blocks_used_ - 1];
 }
 
-void Executor::begin(std::uint64_t rip, const Knobs &knobs, std::uint32_t slot, std::uint64_t vector_mask) noexcept {
+void Executor::begin(std::uint64_t rip, const Knobs &knobs, std::uint32_t slot,
+                     std::uint64_t vector_mask) noexcept {
   knobs_ = knobs;
   if (!dice_seeded_ || seed_ != knobs.seed) dice_.seed(knobs.seed + slot + 1);
   dice_seeded_ = true;
@@ -217,7 +226,8 @@ Executor::Step Executor::run_thunk_with_memory(const Op &op) noexcept {
   if (!memory_.read(address, registers_->scratch, op.memory_bytes)) return memory_failed();
   const Step step = run_thunk(op);
   if (step != Step::kNext || op.writes == 0) return step;
-  return memory_.write(address, registers_->scratch, op.memory_bytes) ? Step::kNext : memory_failed();
+  return memory_.write(address, registers_->scratch, op.memory_bytes) ? Step::kNext
+                                                                      : memory_failed();
 }
 
 std::uint64_t Executor::effective(const Op &op) const noexcept {
@@ -255,7 +265,8 @@ Executor::Step Executor::stack(const Op &op) noexcept {
       break;
     case OpKind::kPop:
       // The address of a destination in memory is computed with the new rsp (SDM, POP).
-      done = pop(&value) && (op.source == Source::kRegister || memory_.write(effective(op), &value, 8));
+      done = pop(&value) &&
+             (op.source == Source::kRegister || memory_.write(effective(op), &value, 8));
       if (done && op.source == Source::kRegister) registers_->gpr[op.reg] = value;
       break;
     case OpKind::kPushFlags:
@@ -319,12 +330,15 @@ Executor::Step Executor::string(const Op &op) noexcept {
 }
 
 Executor::Step Executor::string_once(const Op &op, bool *stop) noexcept {
-  std::uint64_t &rsi = registers_->gpr[kRsi], &rdi = registers_->gpr[kRdi], &rax = registers_->gpr[kRax];
+  std::uint64_t &rsi = registers_->gpr[kRsi], &rdi = registers_->gpr[kRdi],
+                &rax = registers_->gpr[kRax];
   const std::uint32_t bytes = op.value_bytes;
-  const std::uint64_t by = (registers_->flags & kDirectionFlag) != 0 ? std::uint64_t{0} - bytes : bytes;
+  const std::uint64_t by =
+      (registers_->flags & kDirectionFlag) != 0 ? std::uint64_t{0} - bytes : bytes;
   std::uint64_t left = rax, right = 0;
   const auto kind = static_cast<StringKind>(op.sub);
-  const bool loads = kind == StringKind::kMovs || kind == StringKind::kLods || kind == StringKind::kCmps;
+  const bool loads =
+      kind == StringKind::kMovs || kind == StringKind::kLods || kind == StringKind::kCmps;
   if (loads) {
     left = 0;
     if (!memory_.read(rsi, &left, bytes)) return memory_failed();
@@ -340,8 +354,8 @@ Executor::Step Executor::string_once(const Op &op, bool *stop) noexcept {
     case StringKind::kCmps:
     case StringKind::kScas:
       if (!memory_.read(rdi, &right, bytes)) return memory_failed();
-      registers_->flags =
-          (registers_->flags & ~kArithmeticFlags) | flags_of_comparison(truncated(left, bytes), right, bytes);
+      registers_->flags = (registers_->flags & ~kArithmeticFlags) |
+                          flags_of_comparison(truncated(left, bytes), right, bytes);
       *stop = ((registers_->flags & kZeroFlag) != 0) == (op.repeat == Repeat::kRepNe);
       break;
   }
@@ -353,16 +367,19 @@ Executor::Step Executor::string_once(const Op &op, bool *stop) noexcept {
 Executor::Step Executor::bit_string(const Op &op) noexcept {
   const std::uint32_t bits = op.value_bytes * 8u;
   // Signed: the offset chooses a word before or behind the operand's address.
-  std::int64_t offset = static_cast<std::int64_t>(registers_->gpr[op.reg] << (64 - bits)) >> (64 - bits);
+  std::int64_t offset =
+      static_cast<std::int64_t>(registers_->gpr[op.reg] << (64 - bits)) >> (64 - bits);
   const auto bit = static_cast<std::uint64_t>(offset) & (bits - 1);
-  const std::uint64_t address = effective(op) + static_cast<std::uint64_t>((offset >> (bits == 64   ? 6
-                                                                                       : bits == 32 ? 5
-                                                                                                    : 4)) *
-                                                                           op.value_bytes);
+  const std::uint64_t address =
+      effective(op) + static_cast<std::uint64_t>((offset >> (bits == 64   ? 6
+                                                             : bits == 32 ? 5
+                                                                          : 4)) *
+                                                 op.value_bytes);
   std::uint64_t value = 0;
   if (!memory_.read(address, &value, op.value_bytes)) return memory_failed();
   const std::uint64_t mask = std::uint64_t{1} << bit;
-  registers_->flags = (value & mask) != 0 ? registers_->flags | kCarryFlag : registers_->flags & ~kCarryFlag;
+  registers_->flags =
+      (value & mask) != 0 ? registers_->flags | kCarryFlag : registers_->flags & ~kCarryFlag;
   if (op.sub == 0) return Step::kNext;
   value = op.sub == 1 ? value | mask : op.sub == 2 ? value & ~mask : value ^ mask;
   return memory_.write(address, &value, op.value_bytes) ? Step::kNext : memory_failed();

@@ -1,6 +1,7 @@
 // platform/rtm_emulation/exec.h -- runs one transaction from its outermost XBEGIN to XEND or abort.
-// Shape:     a dispatcher over decoded blocks. The general registers and the flags are kept in memory; vector and x87 state stays in the
-//            processor from the begin to the end, so that nothing here may touch it (compiled with -mgeneral-regs-only).
+// Shape:     a dispatcher over decoded blocks. The general registers and the flags are kept in
+//            memory; vector and x87 state stays in the processor from the begin to the end, so that
+//            nothing here may touch it (compiled with -mgeneral-regs-only).
 // Contexts:  on the emulator's own stack, signals blocked but those of faults.
 #pragma once
 
@@ -23,12 +24,15 @@ class Executor {
     std::uint32_t status;  // of the abort
     std::uint64_t rip;     // behind XEND
   };
-  // vector_mask: the parts of the extended state that are in use. Vector registers may still change.
-  void begin(std::uint64_t rip, const Knobs &knobs, std::uint32_t slot, std::uint64_t vector_mask) noexcept;
+  // vector_mask: the parts of the extended state that are in use. Vector registers may still
+  //              change.
+  void begin(std::uint64_t rip, const Knobs &knobs, std::uint32_t slot,
+             std::uint64_t vector_mask) noexcept;
   // From here on they are the program's.
   [[nodiscard]] Outcome run() noexcept;
 
-  // The program's instruction faulted in a thunk: where the handler must go on, with which stack pointer. 0: the fault was somewhere else.
+  // The program's instruction faulted in a thunk: where the handler must go on, with which stack
+  // pointer. 0: the fault was somewhere else.
   [[nodiscard]] std::uint64_t recover_thunk(std::uint64_t rip, std::uint64_t *rsp) noexcept;
 
  private:

@@ -6,20 +6,24 @@
 
 namespace tmh::rtm {
 
-inline constexpr std::uint64_t kCarryFlag = 1, kParityFlag = 4, kAuxiliaryFlag = 0x10, kZeroFlag = 0x40,
-                               kSignFlag = 0x80, kTrapFlag = 0x100, kDirectionFlag = 0x400, kOverflowFlag = 0x800,
-                               kResumeFlag = 0x1'0000, kAlignmentFlag = 0x4'0000, kIdFlag = 0x20'0000;
+inline constexpr std::uint64_t kCarryFlag = 1, kParityFlag = 4, kAuxiliaryFlag = 0x10,
+                               kZeroFlag = 0x40, kSignFlag = 0x80, kTrapFlag = 0x100,
+                               kDirectionFlag = 0x400, kOverflowFlag = 0x800,
+                               kResumeFlag = 0x1'0000, kAlignmentFlag = 0x4'0000,
+                               kIdFlag = 0x20'0000;
 inline constexpr std::uint64_t kArithmeticFlags =
     kCarryFlag | kParityFlag | kAuxiliaryFlag | kZeroFlag | kSignFlag | kOverflowFlag;
 // What POPF changes in a user's program.
-inline constexpr std::uint64_t kUserFlags = kArithmeticFlags | kDirectionFlag | kAlignmentFlag | kIdFlag;
+inline constexpr std::uint64_t kUserFlags =
+    kArithmeticFlags | kDirectionFlag | kAlignmentFlag | kIdFlag;
 
 // The condition codes of Jcc, 0 (overflow) to 15 (greater).
 [[nodiscard]] constexpr bool is_met(std::uint8_t condition, std::uint64_t flags) noexcept {
   const bool carry = (flags & kCarryFlag) != 0, zero = (flags & kZeroFlag) != 0;
   const bool less = ((flags & kSignFlag) != 0) != ((flags & kOverflowFlag) != 0);
-  const bool met[] = {(flags & kOverflowFlag) != 0, carry, zero,        carry || zero, (flags & kSignFlag) != 0,
-                      (flags & kParityFlag) != 0,   less,  less || zero};
+  const bool met[] = {
+      (flags & kOverflowFlag) != 0, carry, zero,        carry || zero, (flags & kSignFlag) != 0,
+      (flags & kParityFlag) != 0,   less,  less || zero};
   return met[condition >> 1] != ((condition & 1) != 0);
 }
 

@@ -1,6 +1,8 @@
-// platform/rtm_emulation/interpose.cpp -- the few libc functions that the emulator stands before: pthread_create (threads are known before
-// their first instruction), exec (which would lose the stop signal's handler), sigaction and signal (fault signals pass through us), signal
-// masks (fault signals stay deliverable), what takes pages away (mappings.h), and sleeps that a stop signal would end.
+// platform/rtm_emulation/interpose.cpp -- the few libc functions that the emulator stands before:
+// pthread_create (threads are known before their first instruction), exec (which would lose the
+// stop signal's handler), sigaction and signal (fault signals pass through us), signal masks (fault
+// signals stay deliverable), what takes pages away (mappings.h), and sleeps that a stop signal
+// would end.
 // Contexts:  as the functions of these names.
 #include <dlfcn.h>
 #include <poll.h>
@@ -45,7 +47,8 @@ void tell_of_unknown_thread() noexcept {
   static std::atomic_flag is_told = ATOMIC_FLAG_INIT;
   if (!is_told.test_and_set())
     std::fprintf(stderr,
-                 "tmh-rtm-emulation: at most %u threads at a time, and memory for each: a further one aborts each "
+                 "tmh-rtm-emulation: at most %u threads at a time, and memory for each: a further "
+                 "one aborts each "
                  "transaction, and commits do not stop it\n",
                  kSlots);
 }
@@ -57,7 +60,8 @@ void *run_registered(void *pointer) noexcept(false) {
   return start.routine(start.argument);
 }
 
-// A call that only a stop signal interrupted is made again. One that the program's own signal interrupted as well is, too: a limit.
+// A call that only a stop signal interrupted is made again. One that the program's own signal
+// interrupted as well is, too: a limit.
 template <class Call>
 auto again_after_stops(Call call) {
   for (;;) {
@@ -95,7 +99,8 @@ class Deadline {
 class MillisecondsLeft {
  public:
   explicit MillisecondsLeft(int timeout_ms) noexcept
-      : is_endless_(timeout_ms < 0), deadline_(CLOCK_MONOTONIC, {timeout_ms / 1000, timeout_ms % 1000 * 1'000'000L}) {}
+      : is_endless_(timeout_ms < 0),
+        deadline_(CLOCK_MONOTONIC, {timeout_ms / 1000, timeout_ms % 1000 * 1'000'000L}) {}
   [[nodiscard]] int operator()() const noexcept {
     if (is_endless_) return -1;
     const timespec left = deadline_.left();
@@ -109,11 +114,12 @@ class MillisecondsLeft {
 
 bool takes_pages_away(int advice) noexcept {
   constexpr int kDontneedLocked = 24, kGuardInstall = 102;  // Linux 5.18 and 6.13
-  return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE || advice == kDontneedLocked ||
-         advice == kGuardInstall;
+  return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE ||
+         advice == kDontneedLocked || advice == kGuardInstall;
 }
 
-// The call itself, not libc's: these come from signal handlers, too, where nothing can be looked up. -1 and errno.
+// The call itself, not libc's: these come from signal handlers, too, where nothing can be looked
+// up. -1 and errno.
 template <class... Arguments>
 long changed(Call call, Arguments... arguments) noexcept {
   const long result = system_call(call, arguments...);
@@ -181,9 +187,10 @@ using namespace tmh::rtm;
 
 extern "C" {
 
-TMH_STANDS_BEFORE int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*routine)(void *),
-                                     void *argument) {
-  static auto *const next = real<int(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)>("pthread_create");
+TMH_STANDS_BEFORE int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                                     void *(*routine)(void *), void *argument) {
+  static auto *const next =
+      real<int(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)>("pthread_create");
   if (!is_running()) return next(thread, attributes, routine, argument);
   auto *start = new (std::nothrow) Start{routine, argument};
   if (start == nullptr) return EAGAIN;
@@ -193,8 +200,10 @@ TMH_STANDS_BEFORE int pthread_create(pthread_t *thread, const pthread_attr_t *at
   return result;
 }
 
-TMH_STANDS_BEFORE int sigaction(int signal, const struct sigaction *action, struct sigaction *old) noexcept {
-  static auto *const next = real<int(int, const struct sigaction *, struct sigaction *)>("sigaction");
+TMH_STANDS_BEFORE int sigaction(int signal, const struct sigaction *action,
+                                struct sigaction *old) noexcept {
+  static auto *const next =
+      real<int(int, const struct sigaction *, struct sigaction *)>("sigaction");
   int result = 0;
   if (!is_running()) return next(signal, action, old);
   if (chain_action(signal, action, old, &result)) return result;
@@ -226,7 +235,8 @@ TMH_STANDS_BEFORE int sigprocmask(int how, const sigset_t *mask, sigset_t *old) 
   return -1;
 }
 
-TMH_STANDS_BEFORE int execve(const char *path, char *const arguments[], char *const environment[]) noexcept {
+TMH_STANDS_BEFORE int execve(const char *path, char *const arguments[],
+                             char *const environment[]) noexcept {
   static auto *const next = real<int(const char *, char *const[], char *const[])>("execve");
   return become([&] { return next(path, arguments, environment); });
 }
@@ -235,7 +245,8 @@ TMH_STANDS_BEFORE int execv(const char *path, char *const arguments[]) noexcept 
   return execve(path, arguments, environ);
 }
 
-TMH_STANDS_BEFORE int execvpe(const char *file, char *const arguments[], char *const environment[]) noexcept {
+TMH_STANDS_BEFORE int execvpe(const char *file, char *const arguments[],
+                              char *const environment[]) noexcept {
   static auto *const next = real<int(const char *, char *const[], char *const[])>("execvpe");
   return become([&] { return next(file, arguments, environment); });
 }
@@ -244,7 +255,8 @@ TMH_STANDS_BEFORE int execvp(const char *file, char *const arguments[]) noexcept
   return execvpe(file, arguments, environ);
 }
 
-TMH_STANDS_BEFORE int fexecve(int file, char *const arguments[], char *const environment[]) noexcept {
+TMH_STANDS_BEFORE int fexecve(int file, char *const arguments[],
+                              char *const environment[]) noexcept {
   static auto *const next = real<int(int, char *const[], char *const[])>("fexecve");
   return become([&] { return next(file, arguments, environment); });
 }
@@ -282,7 +294,8 @@ TMH_STANDS_BEFORE int madvise(void *begin, std::size_t bytes, int advice) noexce
 }
 
 TMH_STANDS_BEFORE int munmap(void *begin, std::size_t bytes) noexcept {
-  return static_cast<int>(changing([&] { return changed(Call::kMunmap, address_of(begin), bytes); }));
+  return static_cast<int>(
+      changing([&] { return changed(Call::kMunmap, address_of(begin), bytes); }));
 }
 
 TMH_STANDS_BEFORE void *mmap(void *begin, std::size_t bytes, int protection, int flags, int file,
@@ -299,18 +312,21 @@ TMH_STANDS_BEFORE void *mmap64(void *begin, std::size_t bytes, int protection, i
   return mmap(begin, bytes, protection, flags, file, offset);
 }
 
-TMH_STANDS_BEFORE void *mremap(void *from, std::size_t bytes_before, std::size_t bytes, int flags, ...) noexcept {
+TMH_STANDS_BEFORE void *mremap(void *from, std::size_t bytes_before, std::size_t bytes, int flags,
+                               ...) noexcept {
   va_list list;
   va_start(list, flags);
-  const void *const to = (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) != 0 ? va_arg(list, void *) : nullptr;
+  const void *const to =
+      (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) != 0 ? va_arg(list, void *) : nullptr;
   va_end(list);
   return reinterpret_cast<void *>(changing([&] {
-    return changed(Call::kMremap, address_of(from), bytes_before, bytes, static_cast<std::uint64_t>(flags),
-                   address_of(to));
+    return changed(Call::kMremap, address_of(from), bytes_before, bytes,
+                   static_cast<std::uint64_t>(flags), address_of(to));
   }));
 }
 
-TMH_STANDS_BEFORE int clock_nanosleep(clockid_t clock, int flags, const timespec *time, timespec *left) {
+TMH_STANDS_BEFORE int clock_nanosleep(clockid_t clock, int flags, const timespec *time,
+                                      timespec *left) {
   return flags == 0 ? sleep_for(clock, *time, left) : sleep_until(clock, *time);
 }
 
@@ -329,7 +345,9 @@ TMH_STANDS_BEFORE int usleep(useconds_t microseconds) {
 TMH_STANDS_BEFORE unsigned sleep(unsigned seconds) {
   timespec left{};
   const timespec time{seconds, 0};
-  return nanosleep(&time, &left) == 0 ? 0 : static_cast<unsigned>(left.tv_sec) + (left.tv_nsec >= 500'000'000 ? 1 : 0);
+  return nanosleep(&time, &left) == 0
+             ? 0
+             : static_cast<unsigned>(left.tv_sec) + (left.tv_nsec >= 500'000'000 ? 1 : 0);
 }
 
 TMH_STANDS_BEFORE int poll(pollfd *files, nfds_t count, int timeout_ms) {
@@ -346,9 +364,11 @@ TMH_STANDS_BEFORE int epoll_wait(int file, epoll_event *events, int count, int t
 
 TMH_STANDS_BEFORE int select(int count, fd_set *in, fd_set *out, fd_set *except, timeval *timeout) {
   static auto *const next = real<int(int, fd_set *, fd_set *, fd_set *, timeval *)>("select");
-  if (timeout == nullptr) return again_after_stops([&] { return next(count, in, out, except, nullptr); });
+  if (timeout == nullptr)
+    return again_after_stops([&] { return next(count, in, out, except, nullptr); });
   const Deadline deadline(CLOCK_MONOTONIC, {timeout->tv_sec, timeout->tv_usec * 1000});
-  // The sets are left alone when the answer is EINTR; Linux writes what is left of the time, we each time anew.
+  // The sets are left alone when the answer is EINTR; Linux writes what is left of the time, we
+  // each time anew.
   return again_after_stops([&] {
     const timespec left = deadline.left();
     *timeout = {left.tv_sec, left.tv_nsec / 1000};

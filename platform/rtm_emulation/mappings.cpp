@@ -12,7 +12,8 @@ namespace tmh::rtm {
 
 namespace {
 
-// seq_cst all: who uses stores first and then looks whether somebody changes, who changes the other way round; one of them sees the other.
+// seq_cst all: who uses stores first and then looks whether somebody changes, who changes the other
+// way round; one of them sees the other.
 std::atomic<std::uint32_t> g_users{0}, g_changers{0};
 std::atomic<std::uint64_t> g_changes{0};
 
@@ -30,13 +31,15 @@ MappingsInUse::MappingsInUse() noexcept {
 MappingsInUse::~MappingsInUse() { g_users.fetch_sub(1); }
 
 std::uint64_t mapping_changes() noexcept {
-  return g_changes.load(std::memory_order_relaxed);  // relaxed: g_changers was loaded after the last one
+  // relaxed: g_changers was loaded after the last one
+  return g_changes.load(std::memory_order_relaxed);
 }
 
 MappingChange::MappingChange() noexcept {
   // A handler of the program would be native code of a thread that counts as stopped.
   const std::uint64_t all = ~std::uint64_t{0};
-  (void)system_call(Call::kRtSigprocmask, SIG_BLOCK, address_of(&all), address_of(&mask_), sizeof mask_);
+  (void)system_call(Call::kRtSigprocmask, SIG_BLOCK, address_of(&all), address_of(&mask_),
+                    sizeof mask_);
   was_native_ = leave_native_here();
   g_changers.fetch_add(1);
   while (g_users.load() != 0) (void)system_call(Call::kSchedYield);

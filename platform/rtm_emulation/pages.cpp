@@ -18,7 +18,8 @@ namespace tmh::rtm {
 namespace {
 
 constexpr std::uint64_t kPresent = std::uint64_t{1} << 63, kFileOrShared = std::uint64_t{1} << 61,
-                        kWriteProtected = std::uint64_t{1} << 57, kExclusive = std::uint64_t{1} << 56;
+                        kWriteProtected = std::uint64_t{1} << 57,
+                        kExclusive = std::uint64_t{1} << 56;
 
 struct Range {
   std::uint64_t begin, end;  // pages
@@ -27,7 +28,8 @@ Range g_exempt[8];
 std::size_t g_exempt_count = 0;
 bool g_can_populate = false;  // MADV_POPULATE_WRITE: Linux 5.14
 
-// pid << 32 | descriptor: a child's first look opens its own, because an inherited one shows the parent's pages.
+// pid << 32 | descriptor: a child's first look opens its own, because an inherited one shows the
+// parent's pages.
 std::atomic<std::uint64_t> g_pagemap{0};
 
 long pagemap() noexcept {
@@ -38,7 +40,8 @@ long pagemap() noexcept {
   if (is_error(low)) return low;
   constexpr long kFcntl = 72;
   // High up, out of the way of programs that count on small numbers or close them.
-  const long high = system_call(static_cast<Call>(kFcntl), static_cast<std::uint64_t>(low), F_DUPFD_CLOEXEC, 900);
+  const long high =
+      system_call(static_cast<Call>(kFcntl), static_cast<std::uint64_t>(low), F_DUPFD_CLOEXEC, 900);
   long file = low;
   if (!is_error(high)) {
     (void)system_call(Call::kClose, static_cast<std::uint64_t>(low));
@@ -54,8 +57,8 @@ std::uint64_t entry_of(std::uint64_t page) noexcept {
   for (int attempt = 0; attempt < 2; ++attempt) {
     const long file = pagemap();
     if (is_error(file)) break;
-    if (system_call(Call::kPread, static_cast<std::uint64_t>(file), address_of(&entry), sizeof entry, page * 8) ==
-        sizeof entry)
+    if (system_call(Call::kPread, static_cast<std::uint64_t>(file), address_of(&entry),
+                    sizeof entry, page * 8) == sizeof entry)
       return entry;
     g_pagemap.store(0, std::memory_order_release);  // somebody closed it
   }
@@ -100,7 +103,8 @@ MapsLine parse_line(const char *text) noexcept {
   line.is_executable = text[3] == 'x';
   line.is_shared = text[4] == 's';
   for (; *text != 0; ++text)
-    if (text[0] == '[' && text[1] == 'v' && text[2] == 'v') line.is_exempt = true;  // [vvar], [vvar_vclock]
+    // [vvar], [vvar_vclock]
+    if (text[0] == '[' && text[1] == 'v' && text[2] == 'v') line.is_exempt = true;
   return line;
 }
 
@@ -114,8 +118,8 @@ void walk_maps(See see) noexcept {
   constexpr long kRead = 0;
   std::size_t have = 0;
   for (bool done = false; !done;) {
-    const long count = system_call(static_cast<Call>(kRead), static_cast<std::uint64_t>(file), address_of(text + have),
-                                   kBuffer - have);
+    const long count = system_call(static_cast<Call>(kRead), static_cast<std::uint64_t>(file),
+                                   address_of(text + have), kBuffer - have);
     if (count <= 0) break;
     have += static_cast<std::size_t>(count);
     std::size_t begin = 0;
@@ -147,7 +151,8 @@ MapsLine mapping_of(std::uint64_t page) noexcept {
 
 void prepare_pages() noexcept {
   alignas(kPageBytes) static char probe[kPageBytes];
-  g_can_populate = system_call(Call::kMadvise, address_of(probe), kPageBytes, MADV_POPULATE_WRITE) == 0;
+  g_can_populate =
+      system_call(Call::kMadvise, address_of(probe), kPageBytes, MADV_POPULATE_WRITE) == 0;
   g_exempt_count = 0;
   walk_maps([](const MapsLine &line) {
     if (line.is_exempt && g_exempt_count < 8) g_exempt[g_exempt_count++] = line.pages;
@@ -155,7 +160,9 @@ void prepare_pages() noexcept {
   });
 }
 
-bool is_page_readable(std::uint64_t page) noexcept { return is_exempt(page) || (entry_of(page) & kPresent) != 0; }
+bool is_page_readable(std::uint64_t page) noexcept {
+  return is_exempt(page) || (entry_of(page) & kPresent) != 0;
+}
 
 bool SharedMappings::holds(std::uint64_t page) noexcept {
   for (const Range &range : ranges_)
@@ -168,16 +175,17 @@ bool SharedMappings::holds(std::uint64_t page) noexcept {
 bool is_page_writable(std::uint64_t page, SharedMappings *known) noexcept {
   const std::uint64_t entry = entry_of(page);
   if ((entry & kPresent) == 0 || (entry & kWriteProtected) != 0) return false;
-  // A page of a file is ours to write when it is mapped shared; mapped privately it would be copied, and then show as anonymous.
+  // A page of a file is ours to write when it is mapped shared; mapped privately it would be
+  // copied, and then show as anonymous.
   if ((entry & kFileOrShared) != 0) return known->holds(page);
   return (entry & kExclusive) != 0;
 }
 
 PageProtection protection_of(std::uint64_t page) noexcept {
   const MapsLine line = mapping_of(page);
-  return {
-      (line.is_readable ? PROT_READ : 0) | (line.is_writable ? PROT_WRITE : 0) | (line.is_executable ? PROT_EXEC : 0),
-      line.is_shared};
+  return {(line.is_readable ? PROT_READ : 0) | (line.is_writable ? PROT_WRITE : 0) |
+              (line.is_executable ? PROT_EXEC : 0),
+          line.is_shared};
 }
 
 bool populate_for_writing(std::uint64_t address) noexcept {

@@ -1,5 +1,6 @@
 // platform/rtm_emulation/pages.h -- what a page's first touch would do on hardware.
-// Contexts:  inside the emulator. Descriptors of /proc/self are opened at need, high up, and again in a child of fork().
+// Contexts:  inside the emulator. Descriptors of /proc/self are opened at need, high up, and again
+//            in a child of fork().
 // Source:    Linux Documentation/admin-guide/mm/pagemap.rst.
 #pragma once
 
@@ -7,8 +8,9 @@
 
 namespace tmh::rtm {
 
-// Shared mappings that a thread has met: looking one up in /proc/self/maps costs 50 us. A page that was mapped anew since may count as shared
-// wrongly, which lets a transaction write it that hardware would make copy it first.
+// Shared mappings that a thread has met: looking one up in /proc/self/maps costs 50 us. A page that
+// was mapped anew since may count as shared wrongly, which lets a transaction write it that
+// hardware would make copy it first.
 class SharedMappings {
  public:
   [[nodiscard]] bool holds(std::uint64_t page) noexcept;
@@ -35,7 +37,8 @@ struct PageProtection {
 };
 [[nodiscard]] PageProtection protection_of(std::uint64_t page) noexcept;
 
-// Normal code, once: what this kernel can do, and its pages of clock data, which pagemap shows as absent.
+// Normal code, once: what this kernel can do, and its pages of clock data, which pagemap shows as
+// absent.
 void prepare_pages() noexcept;
 
 }  // namespace tmh::rtm

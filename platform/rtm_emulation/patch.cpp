@@ -40,8 +40,10 @@ bool remember(std::uint64_t rip) noexcept {
   if (is_known(rip)) return true;  // code came, went, and came again
   if (g_site_count.load() >= kSites / 2) return false;
   std::size_t at = index_of(rip);
-  while (g_sites[at].load(std::memory_order_relaxed) != 0) at = (at + 1) % kSites;  // relaxed: one thread at a time
-  g_sites[at].store(rip, std::memory_order_release);                                // before the code changes
+  // relaxed: one thread at a time
+  while (g_sites[at].load(std::memory_order_relaxed) != 0) at = (at + 1) % kSites;
+  // before the code changes
+  g_sites[at].store(rip, std::memory_order_release);
   g_site_count.fetch_add(1);
   return true;
 }
@@ -50,9 +52,11 @@ bool remember(std::uint64_t rip) noexcept {
 bool replace(std::uint64_t rip, const PageProtection &page) noexcept {
   if (page.bits == 0) return false;
   void *const first = reinterpret_cast<void *>(rip & ~(kPageBytes - 1));
-  const bool done = ::mprotect(first, kPageBytes, PROT_READ | PROT_WRITE | PROT_EXEC) == 0 && remember(rip);
+  const bool done =
+      ::mprotect(first, kPageBytes, PROT_READ | PROT_WRITE | PROT_EXEC) == 0 && remember(rip);
   if (done)
-    std::atomic_ref<std::uint8_t>(*reinterpret_cast<std::uint8_t *>(rip)).store(kHlt, std::memory_order_release);
+    std::atomic_ref<std::uint8_t>(*reinterpret_cast<std::uint8_t *>(rip))
+        .store(kHlt, std::memory_order_release);
   (void)::mprotect(first, kPageBytes, page.bits);  // generated code stays writable
   return done;
 }
@@ -83,9 +87,11 @@ class Reader {
   const std::uint8_t *at_;
 };
 
-constexpr std::uint8_t kPcRelative = 0x10, kSigned4 = 0x0B, kDataRelativeSigned4 = 0x3B, kUnsigned4 = 0x03;
+constexpr std::uint8_t kPcRelative = 0x10, kSigned4 = 0x0B, kDataRelativeSigned4 = 0x3B,
+                       kUnsigned4 = 0x03;
 
-// How a function's address is encoded, from the common entry (CIE) that its own names; 0xFF: in a way that is not known here.
+// How a function's address is encoded, from the common entry (CIE) that its own names; 0xFF: in a
+// way that is not known here.
 std::uint8_t pointer_encoding(const std::uint8_t *cie) noexcept {
   Reader reader(cie + 8);
   const auto version = reader.take<std::uint8_t>();
@@ -130,7 +136,8 @@ Object describe(const dl_phdr_info &info) noexcept {
   for (std::size_t i = 0; i < info.dlpi_phnum; ++i) {
     const ElfW(Phdr) &header = info.dlpi_phdr[i];
     const std::uint64_t begin = object.base + header.p_vaddr;
-    if (header.p_type == PT_GNU_EH_FRAME) object.unwind_index = reinterpret_cast<const std::uint8_t *>(begin);
+    if (header.p_type == PT_GNU_EH_FRAME)
+      object.unwind_index = reinterpret_cast<const std::uint8_t *>(begin);
     if (header.p_type != PT_LOAD || (header.p_flags & PF_X) == 0) continue;
     if (begin < object.code_begin) object.code_begin = begin;
     if (begin + header.p_memsz > object.code_end) object.code_end = begin + header.p_memsz;
@@ -141,7 +148,8 @@ Object describe(const dl_phdr_info &info) noexcept {
 std::size_t patch_object(const Object &object) noexcept {
   Reader reader(object.unwind_index);
   const auto version = reader.take<std::uint8_t>();
-  const auto frame_encoding = reader.take<std::uint8_t>(), count_encoding = reader.take<std::uint8_t>(),
+  const auto frame_encoding = reader.take<std::uint8_t>(),
+             count_encoding = reader.take<std::uint8_t>(),
              table_encoding = reader.take<std::uint8_t>();
   if (version != 1 || frame_encoding != (kPcRelative | kSigned4) || count_encoding != kUnsigned4 ||
       table_encoding != kDataRelativeSigned4)
@@ -169,7 +177,8 @@ int see_object(dl_phdr_info *info, std::size_t, void *done) noexcept {
 
 bool is_patched(std::uint64_t rip) noexcept {
   std::uint8_t first = 0;
-  return is_known(rip) && try_copy_bytes(&first, reinterpret_cast<const void *>(rip), 1) && first == kHlt;
+  return is_known(rip) && try_copy_bytes(&first, reinterpret_cast<const void *>(rip), 1) &&
+         first == kHlt;
 }
 
 void replace_trapped(std::uint64_t rip) noexcept {
@@ -184,7 +193,8 @@ void forget_replacing() noexcept { g_replacing.clear(); }
 std::size_t patch_range(std::uint64_t begin, std::uint64_t end, std::uint64_t object_begin,
                         std::uint64_t object_end) noexcept {
   const auto *code = reinterpret_cast<const std::uint8_t *>(begin);
-  const auto *last = static_cast<const std::uint8_t *>(::memmem(code, end - begin, kXbeginBytes, sizeof kXbeginBytes));
+  const auto *last = static_cast<const std::uint8_t *>(
+      ::memmem(code, end - begin, kXbeginBytes, sizeof kXbeginBytes));
   if (last == nullptr) return 0;  // most functions: not decoded at all
   ZydisDecoder decoder;
   ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
@@ -197,12 +207,14 @@ std::size_t patch_range(std::uint64_t begin, std::uint64_t end, std::uint64_t ob
       rip += kXbeginLength;
       continue;
     }
-    if (ZYAN_FAILED(
-            ZydisDecoderDecodeFull(&decoder, reinterpret_cast<const void *>(rip), end - rip, &instruction, operands)))
+    if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder, reinterpret_cast<const void *>(rip), end - rip,
+                                           &instruction, operands)))
       break;  // what follows has no known boundaries
     if (instruction.mnemonic == ZYDIS_MNEMONIC_XBEGIN && instruction.length == kXbeginLength) {
       const std::uint64_t fallback = rip + kXbeginLength + operands[0].imm.value.u;
-      if (fallback >= object_begin && fallback < object_end && replace(rip, protection_of(rip / kPageBytes))) ++done;
+      if (fallback >= object_begin && fallback < object_end &&
+          replace(rip, protection_of(rip / kPageBytes)))
+        ++done;
     }
     rip += instruction.length;
   }

@@ -92,9 +92,10 @@ bool is_valid(const Knobs &knobs) noexcept {
   const bool is_power = knobs.sets != 0 && (knobs.sets & (knobs.sets - 1)) == 0;
   for (const std::uint8_t byte : knobs.reserved_zero)
     if (byte != 0) return false;
-  return is_power && knobs.sets <= 65536 && knobs.ways >= 1 && knobs.ways <= 255 && knobs.read_lines >= 1 &&
-         knobs.read_lines <= kLinesMax && knobs.nesting >= 1 && knobs.instructions >= 1 &&
-         knobs.conflict_ppm <= 1'000'000 && knobs.capacity_ppm <= 1'000'000 && knobs.spurious_ppm <= 1'000'000 &&
+  return is_power && knobs.sets <= 65536 && knobs.ways >= 1 && knobs.ways <= 255 &&
+         knobs.read_lines >= 1 && knobs.read_lines <= kLinesMax && knobs.nesting >= 1 &&
+         knobs.instructions >= 1 && knobs.conflict_ppm <= 1'000'000 &&
+         knobs.capacity_ppm <= 1'000'000 && knobs.spurious_ppm <= 1'000'000 &&
          knobs.strict_first_touch <= 1 && knobs.requester_wins <= 1 && knobs.stop_others <= 1;
 }
 
@@ -110,8 +111,10 @@ bool parse_environment(Knobs *knobs) noexcept {
     const bool is_number = parse_number(text, spelling.bytes, &value);
     std::memcpy(reinterpret_cast<char *>(&changed) + spelling.offset, &value, spelling.bytes);
     if (!is_number || !is_valid(changed)) {
-      std::fprintf(stderr, "tmh-rtm-emulation: %s=%s makes no sense; tmh-rtm-emulation(7) lists the values\n", name,
-                   text);
+      std::fprintf(
+          stderr,
+          "tmh-rtm-emulation: %s=%s makes no sense; tmh-rtm-emulation(7) lists the values\n", name,
+          text);
       return false;
     }
     *knobs = changed;
@@ -120,20 +123,21 @@ bool parse_environment(Knobs *knobs) noexcept {
 }
 
 void report(const Counters &counters, int descriptor) noexcept {
-  constexpr const char *kNames[kCauses] = {"explicit",   "conflict",    "capacity",           "int3",
-                                           "page fault", "system call", "unsupported",        "budget",
-                                           "fault",      "nesting",     "spurious (injected)"};
-  dprintf(
-      descriptor,
-      "RTM emulation: %llu commits, %llu of them empty, %llu instructions, %llu stops of native code, %llu recovered\n",
-      static_cast<unsigned long long>(counters.commits.load()),
-      static_cast<unsigned long long>(counters.empty_commits.load()),
-      static_cast<unsigned long long>(counters.instructions.load()),
-      static_cast<unsigned long long>(counters.stops.load()),
-      static_cast<unsigned long long>(counters.recovered.load()));
+  constexpr const char *kNames[kCauses] = {
+      "explicit",    "conflict", "capacity", "int3",    "page fault",         "system call",
+      "unsupported", "budget",   "fault",    "nesting", "spurious (injected)"};
+  dprintf(descriptor,
+          "RTM emulation: %llu commits, %llu of them empty, %llu instructions, %llu stops of "
+          "native code, %llu recovered\n",
+          static_cast<unsigned long long>(counters.commits.load()),
+          static_cast<unsigned long long>(counters.empty_commits.load()),
+          static_cast<unsigned long long>(counters.instructions.load()),
+          static_cast<unsigned long long>(counters.stops.load()),
+          static_cast<unsigned long long>(counters.recovered.load()));
   for (std::size_t cause = 0; cause < kCauses; ++cause)
     if (const auto times = counters.by_cause[cause].load(); times != 0)
-      dprintf(descriptor, "  aborts, %s: %llu\n", kNames[cause], static_cast<unsigned long long>(times));
+      dprintf(descriptor, "  aborts, %s: %llu\n", kNames[cause],
+              static_cast<unsigned long long>(times));
   for (unsigned code = 0; code < 256; ++code)
     if (const auto times = counters.by_code[code].load(); times != 0)
       dprintf(descriptor, "  XABORT %u: %llu\n", code, static_cast<unsigned long long>(times));

@@ -1,5 +1,6 @@
 // platform/rtm_emulation/policy.h -- knobs, injected aborts, statistics.
-// Shape:     knobs of the process (one copy, replaced whole); counters of the domain, in shared memory.
+// Shape:     knobs of the process (one copy, replaced whole); counters of the domain, in shared
+//            memory.
 // Contexts:  parse_environment(), report(): normal code only. Everything else: also inside.
 #pragma once
 
@@ -13,8 +14,8 @@ namespace tmh::rtm {
 using Knobs = tmh_rtm_emulation_knobs;
 
 // Abort status bits, Intel SDM vol. 1, table 16-1.
-inline constexpr std::uint32_t kStatusExplicit = 1, kStatusRetry = 2, kStatusConflict = 4, kStatusCapacity = 8,
-                               kStatusDebug = 0x10, kStatusNested = 0x20;
+inline constexpr std::uint32_t kStatusExplicit = 1, kStatusRetry = 2, kStatusConflict = 4,
+                               kStatusCapacity = 8, kStatusDebug = 0x10, kStatusNested = 0x20;
 
 // Why an attempt ended; the status follows from it.
 enum class Cause : std::uint8_t {
@@ -50,8 +51,8 @@ inline constexpr std::size_t kCauses = 11;
 inline constexpr std::size_t kMnemonics = 2048;  // above Zydis's 1,600 or so
 
 struct Counters {
-  std::atomic<std::uint64_t> commits, empty_commits, by_cause[kCauses], by_code[256], nested, injected, instructions,
-      stops, recovered;
+  std::atomic<std::uint64_t> commits, empty_commits, by_cause[kCauses], by_code[256], nested,
+      injected, instructions, stops, recovered;
   std::atomic<std::uint32_t> refused[kMnemonics];
 };
 
@@ -59,11 +60,13 @@ inline void count(std::atomic<std::uint64_t> &counter, std::uint64_t by = 1) noe
   counter.fetch_add(by, std::memory_order_relaxed);  // relaxed: statistics
 }
 
-// The defaults are a common L1d: 64 sets x 8 ways for writes; reads go on in L2 on hardware, hence the larger number.
+// The defaults are a common L1d: 64 sets x 8 ways for writes; reads go on in L2 on hardware, hence
+// the larger number.
 [[nodiscard]] Knobs default_knobs() noexcept;
 [[nodiscard]] bool is_valid(const Knobs &knobs) noexcept;
 
-// The environment's TMH_RTM_EMULATION_*; a wrong value is told on standard error and is an error: false.
+// The environment's TMH_RTM_EMULATION_*; a wrong value is told on standard error and is an error:
+// false.
 [[nodiscard]] bool parse_environment(Knobs *knobs) noexcept;
 
 // xorshift64*: a sequence per thread, from the seed and the thread's number.

@@ -20,7 +20,8 @@ std::uint8_t *g_area = nullptr;
 bool is_ours() noexcept {
   struct stat now;
   constexpr long kFstat = 5;
-  return system_call(static_cast<Call>(kFstat), static_cast<std::uint64_t>(g_file), address_of(&now)) == 0 &&
+  return system_call(static_cast<Call>(kFstat), static_cast<std::uint64_t>(g_file),
+                     address_of(&now)) == 0 &&
          now.st_ino == g_identity.st_ino && now.st_dev == g_identity.st_dev;
 }
 
@@ -29,7 +30,8 @@ bool is_ours() noexcept {
 bool open_staging() noexcept {
   const int low = ::memfd_create("tmh-rtm-emulation", MFD_CLOEXEC);
   if (low < 0) return false;
-  g_file = ::fcntl(low, F_DUPFD_CLOEXEC, 900);  // out of the way of programs that count on small numbers
+  // out of the way of programs that count on small numbers
+  g_file = ::fcntl(low, F_DUPFD_CLOEXEC, 900);
   if (g_file < 0)
     g_file = low;
   else
@@ -42,7 +44,8 @@ bool open_staging() noexcept {
 }
 
 bool Staging::add(std::uint64_t address, std::uint64_t word) noexcept {
-  const bool continues = count_ != 0 && runs_[count_ - 1].address + runs_[count_ - 1].bytes == address;
+  const bool continues =
+      count_ != 0 && runs_[count_ - 1].address + runs_[count_ - 1].bytes == address;
   if (bytes_ + sizeof word > kStagedBytes || (!continues && count_ == kRunsMax)) return false;
   if (!continues) runs_[count_++] = {address, 0};
   runs_[count_ - 1].bytes += sizeof word;
@@ -53,8 +56,9 @@ bool Staging::add(std::uint64_t address, std::uint64_t word) noexcept {
 
 bool Staging::store() noexcept {
   constexpr long kPreadv = 295;
-  return count_ == 0 || (is_ours() && system_call(static_cast<Call>(kPreadv), static_cast<std::uint64_t>(g_file),
-                                                  address_of(runs_), count_, 0, 0) == static_cast<long>(bytes_));
+  return count_ == 0 ||
+         (is_ours() && system_call(static_cast<Call>(kPreadv), static_cast<std::uint64_t>(g_file),
+                                   address_of(runs_), count_, 0, 0) == static_cast<long>(bytes_));
 }
 
 }  // namespace tmh::rtm

@@ -1,8 +1,11 @@
 // platform/rtm_emulation/publish.h -- stores of a commit that SIGKILL does not cut in two.
-// Shape:     the words to store are collected in a file in memory; one preadv() then scatters them over the program's memory.
-// Invariant: the kernel looks at signals before it starts to copy and after it is done, not between pages that are present. So a process that is
-//            killed has stored everything or nothing, for up to kRunsMax runs of words.
-// Contexts:  begin_publication() is in force: the collecting area is one per process, and shared with its children.
+// Shape:     the words to store are collected in a file in memory; one preadv() then scatters them
+//            over the program's memory.
+// Invariant: the kernel looks at signals before it starts to copy and after it is done, not between
+//            pages that are present. So a process that is killed has stored everything or nothing,
+//            for up to kRunsMax runs of words.
+// Contexts:  begin_publication() is in force: the collecting area is one per process, and shared
+//            with its children.
 // Source:    Linux mm/shmem.c, shmem_file_read_iter(); it holds for 5.10 to 6.18.
 #pragma once
 

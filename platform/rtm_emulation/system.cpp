@@ -1,8 +1,9 @@
 // platform/rtm_emulation/system.cpp -- accesses that may fault.
 #include "platform/rtm_emulation/system.h"
 
-// Written in assembly, so that a fault inside has one place to go on: the label behind, with rax as the answer. Every path keeps rsp. By words: a
-// line is compared in 5 ns, by repe cmpsb in 9; copied in 2, by rep movsq in 12 (Intel Xeon, family 6, model 167).
+// Written in assembly, so that a fault inside has one place to go on: the label behind, with rax as
+// the answer. Every path keeps rsp. By words: a line is compared in 5 ns, by repe cmpsb in 9;
+// copied in 2, by rep movsq in 12 (Intel Xeon, family 6, model 167).
 asm(R"(
   .text
   .globl tmh_rtm_copy_first
@@ -78,14 +79,16 @@ bool try_copy_bytes(void *to, const void *from, std::size_t count) noexcept {
   return tmh_rtm_copy_first(to, from, count) != 0;
 }
 
-bool try_compare_bytes(const void *left, const void *right, std::size_t count, bool *equal) noexcept {
+bool try_compare_bytes(const void *left, const void *right, std::size_t count,
+                       bool *equal) noexcept {
   const std::uint64_t answer = tmh_rtm_compare(left, right, count);
   *equal = answer == 2;
   return answer != 0;
 }
 
 std::uint64_t recover_access(std::uint64_t rip) noexcept {
-  const bool ours = rip >= reinterpret_cast<std::uint64_t>(&tmh_rtm_copy_first) && rip < address_of(tmh_rtm_copy_last);
+  const bool ours = rip >= reinterpret_cast<std::uint64_t>(&tmh_rtm_copy_first) &&
+                    rip < address_of(tmh_rtm_copy_last);
   return ours ? address_of(tmh_rtm_access_failed) : 0;
 }
 

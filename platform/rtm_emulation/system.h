@@ -1,5 +1,6 @@
 // platform/rtm_emulation/system.h -- what the emulator needs of the kernel, without libc.
-// Contexts:  everywhere, also inside an emulated transaction: no errno, no vector registers, no thread-local storage.
+// Contexts:  everywhere, also inside an emulated transaction: no errno, no vector registers, no
+//            thread-local storage.
 // Source:    Linux system call table, x86-64.
 #pragma once
 
@@ -32,8 +33,8 @@ enum class Call : long {
   kTgkill = 234,
 };
 
-inline long system_call(Call call, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0, std::uint64_t d = 0,
-                        std::uint64_t e = 0, std::uint64_t f = 0) noexcept {
+inline long system_call(Call call, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0,
+                        std::uint64_t d = 0, std::uint64_t e = 0, std::uint64_t f = 0) noexcept {
   long result = 0;
   register std::uint64_t r10 asm("r10") = d;
   register std::uint64_t r8 asm("r8") = e;
@@ -71,11 +72,12 @@ inline bool is_error(long result) noexcept { return result < 0 && result > -4096
 // Zeroed memory of our own, or null. Shared: children of fork() see the same.
 enum class Sharing : std::uint8_t { kPrivate, kShared };
 inline void *map_memory(std::size_t bytes, Sharing sharing, bool executable = false) noexcept {
-  constexpr std::uint64_t kReadWrite = 3, kExecute = 4, kMapShared = 1, kMapPrivate = 2, kAnonymous = 0x20,
-                          kNoReserve = 0x4000;
-  const long result = system_call(Call::kMmap, 0, bytes, kReadWrite | (executable ? kExecute : 0),
-                                  (sharing == Sharing::kShared ? kMapShared : kMapPrivate) | kAnonymous | kNoReserve,
-                                  ~std::uint64_t{0}, 0);
+  constexpr std::uint64_t kReadWrite = 3, kExecute = 4, kMapShared = 1, kMapPrivate = 2,
+                          kAnonymous = 0x20, kNoReserve = 0x4000;
+  const long result = system_call(
+      Call::kMmap, 0, bytes, kReadWrite | (executable ? kExecute : 0),
+      (sharing == Sharing::kShared ? kMapShared : kMapPrivate) | kAnonymous | kNoReserve,
+      ~std::uint64_t{0}, 0);
   return is_error(result) ? nullptr : reinterpret_cast<void *>(result);
 }
 
@@ -94,9 +96,11 @@ inline void sleep_ns(std::uint64_t nanoseconds) noexcept {
          static_cast<std::uint64_t>(system_call(Call::kGettid));
 }
 
-// Accesses to the program's memory that may fault: false instead of a signal. REQUIRES that the fault handler asks recover_access().
+// Accesses to the program's memory that may fault: false instead of a signal. REQUIRES that the
+// fault handler asks recover_access().
 [[nodiscard]] bool try_copy_bytes(void *to, const void *from, std::size_t count) noexcept;
-[[nodiscard]] bool try_compare_bytes(const void *left, const void *right, std::size_t count, bool *equal) noexcept;
+[[nodiscard]] bool try_compare_bytes(const void *left, const void *right, std::size_t count,
+                                     bool *equal) noexcept;
 // Where to go on after a fault at `rip`, when that is inside of the two functions above; else 0.
 [[nodiscard]] std::uint64_t recover_access(std::uint64_t rip) noexcept;
 

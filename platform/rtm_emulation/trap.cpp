@@ -17,13 +17,14 @@ namespace {
 
 constexpr std::size_t kStackBytes = 128 * 1024;
 constexpr std::size_t kVectorBytesMax = 16 * 1024;  // AVX-512, PKRU and AMX together take 11,008
-// AMX tiles stay what the frame says; the emulator runs without. The rights of protection keys (bit 9) are restored, because the
-// emulator loads and stores for the program.
+// AMX tiles stay what the frame says; the emulator runs without. The rights of protection keys (bit
+// 9) are restored, because the emulator loads and stores for the program.
 constexpr std::uint64_t kVectorsLeftAlone = std::uint64_t{3} << 17;
 
 // The kernel's struct ucontext: glibc's is longer behind the mask.
 constexpr std::size_t kKernelContextBytes = 8 + 8 + 24 + 256 + 8;
-static_assert(offsetof(ucontext_t, uc_mcontext) == 40 && offsetof(ucontext_t, uc_sigmask) == 40 + 256);
+static_assert(offsetof(ucontext_t, uc_mcontext) == 40 &&
+              offsetof(ucontext_t, uc_sigmask) == 40 + 256);
 
 struct alignas(64) Thread {
   Executor executor;
@@ -39,10 +40,13 @@ struct alignas(64) Thread {
 // initial-exec: an access must not call into the loader.
 thread_local Thread *t_thread __attribute__((tls_model("initial-exec"))) = nullptr;
 thread_local bool t_refused __attribute__((tls_model("initial-exec"))) = false;
-// By slot: a thread's memory outlives it, for the next one of this process that gets its slot. Whoever has the slot alone looks there.
+// By slot: a thread's memory outlives it, for the next one of this process that gets its slot.
+// Whoever has the slot alone looks there.
 Thread *g_memory_of_slot[kSlots];
 
-ucontext_t &context_of(Thread &thread) noexcept { return *reinterpret_cast<ucontext_t *>(thread.context); }
+ucontext_t &context_of(Thread &thread) noexcept {
+  return *reinterpret_cast<ucontext_t *>(thread.context);
+}
 greg_t &rip_of(ucontext_t &context) noexcept { return context.uc_mcontext.gregs[REG_RIP]; }
 
 // Encoding numbers to the kernel's.
@@ -60,8 +64,9 @@ const VectorFormat &format_of(const void *vectors) noexcept {
 
 // --- one transaction, on the thread's own stack ---
 
-// The program is on its alternate stack itself, with its frames in use: a fault's frame must not begin at that stack's top again.
-// Not while the handler's own stack is that one; sigreturn sets it again as the frame says.
+// The program is on its alternate stack itself, with its frames in use: a fault's frame must not
+// begin at that stack's top again. Not while the handler's own stack is that one; sigreturn sets it
+// again as the frame says.
 void put_alternate_stack_aside(const ucontext_t &context) noexcept {
   const auto rsp = static_cast<std::uint64_t>(context.uc_mcontext.gregs[REG_RSP]);
   const std::uint64_t begin = address_of(context.uc_stack.ss_sp);
@@ -86,12 +91,14 @@ void put_alternate_stack_aside(const ucontext_t &context) noexcept {
 
 }  // namespace
 
-extern "C" __attribute__((used, visibility("hidden"))) void tmh_rtm_run(Thread *thread_pointer) noexcept {
+extern "C" __attribute__((used, visibility("hidden"))) void tmh_rtm_run(
+    Thread *thread_pointer) noexcept {
   Thread &thread = *thread_pointer;
   ucontext_t &context = context_of(thread);
   const std::uint64_t mask = format_of(thread.vectors).features & ~kVectorsLeftAlone;
   Registers &registers = thread.executor.registers();
-  for (int i = 0; i < 16; ++i) registers.gpr[i] = static_cast<std::uint64_t>(context.uc_mcontext.gregs[kGregs[i]]);
+  for (int i = 0; i < 16; ++i)
+    registers.gpr[i] = static_cast<std::uint64_t>(context.uc_mcontext.gregs[kGregs[i]]);
   auto &flags = context.uc_mcontext.gregs[REG_EFL];
   flags &= ~static_cast<greg_t>(kResumeFlag);
   registers.flags = static_cast<std::uint64_t>(flags) & ~kTrapFlag;
@@ -101,8 +108,10 @@ extern "C" __attribute__((used, visibility("hidden"))) void tmh_rtm_run(Thread *
   const Executor::Outcome outcome = thread.executor.run();
   if (outcome.committed) {
     save_vectors(thread.vectors, mask);
-    for (int i = 0; i < 16; ++i) context.uc_mcontext.gregs[kGregs[i]] = static_cast<greg_t>(registers.gpr[i]);
-    flags = static_cast<greg_t>((static_cast<std::uint64_t>(flags) & ~kUserFlags) | (registers.flags & kUserFlags));
+    for (int i = 0; i < 16; ++i)
+      context.uc_mcontext.gregs[kGregs[i]] = static_cast<greg_t>(registers.gpr[i]);
+    flags = static_cast<greg_t>((static_cast<std::uint64_t>(flags) & ~kUserFlags) |
+                                (registers.flags & kUserFlags));
     rip_of(context) = static_cast<greg_t>(outcome.rip);
   } else {  // everything as it was at XBEGIN, but for the status
     context.uc_mcontext.gregs[REG_RAX] = outcome.status;
@@ -117,13 +126,15 @@ namespace {
 bool copy_frame(Thread *thread, const ucontext_t &found) noexcept {
   const void *vectors = found.uc_mcontext.fpregs;
   constexpr std::uint32_t kMagic = 0x4650'5853;  // FP_XSTATE_MAGIC1
-  if (vectors == nullptr || format_of(vectors).magic != kMagic || format_of(vectors).extended_bytes > kVectorBytesMax)
+  if (vectors == nullptr || format_of(vectors).magic != kMagic ||
+      format_of(vectors).extended_bytes > kVectorBytesMax)
     return false;
   copy_bytes(thread->context, &found, kKernelContextBytes);
   copy_bytes(thread->vectors, vectors, format_of(vectors).extended_bytes);
   ucontext_t &context = context_of(*thread);
   context.uc_mcontext.fpregs = reinterpret_cast<fpregset_t>(thread->vectors);
-  // A stack that was never set is saved as size 0 without flags, which sigreturn takes for a wrong wish.
+  // A stack that was never set is saved as size 0 without flags, which sigreturn takes for a wrong
+  // wish.
   if (context.uc_stack.ss_size == 0) context.uc_stack.ss_flags = SS_DISABLE;
   return true;
 }
@@ -143,7 +154,8 @@ Found instruction_at(std::uint64_t rip) noexcept {
   std::uint8_t bytes[3] = {};
   if (!try_copy_bytes(bytes, reinterpret_cast<const void *>(rip), 3)) return Found::kOther;
   if (bytes[0] == kXbeginBytes[0] && bytes[1] == kXbeginBytes[1]) return Found::kBegin;
-  // It was one when it trapped: another thread has replaced it since. Asked after the bytes were read, so that one of both says so.
+  // It was one when it trapped: another thread has replaced it since. Asked after the bytes were
+  // read, so that one of both says so.
   if (bytes[0] == kHlt && is_patched(rip)) return Found::kBegin;
   if (bytes[0] == 0x0F && bytes[1] == 0x01 && bytes[2] == 0xD6) return Found::kTest;
   return bytes[0] == 0xC6 && bytes[1] == 0xF8 ? Found::kAbort : Found::kOther;
@@ -154,13 +166,15 @@ void set_mask(std::uint64_t mask) noexcept {
 }
 
 void begin_transaction(ucontext_t *found) noexcept {
-  // Whichever signal it was, and whichever handler of the program's it struck: everything but faults waits until the transaction is over.
+  // Whichever signal it was, and whichever handler of the program's it struck: everything but
+  // faults waits until the transaction is over.
   set_mask(all_but_faults());
   const auto rip = static_cast<std::uint64_t>(rip_of(*found));
   std::int32_t displacement = 0;
   (void)try_copy_bytes(&displacement, reinterpret_cast<const void *>(rip + 2), sizeof displacement);
   const std::uint64_t behind = rip + kXbeginLength;
-  const std::uint64_t fallback = behind + static_cast<std::uint64_t>(static_cast<std::int64_t>(displacement));
+  const std::uint64_t fallback =
+      behind + static_cast<std::uint64_t>(static_cast<std::int64_t>(displacement));
   const bool is_known = t_thread != nullptr || register_thread();
   if (!is_known || !copy_frame(t_thread, *found)) {
     found->uc_mcontext.gregs[REG_RAX] = 0;
@@ -226,18 +240,20 @@ constexpr unsigned kResetHand = 0x8000'0000;  // SA_RESETHAND, unsigned
 constexpr std::uint64_t kRestorerFlag = 0x0400'0000;
 
 bool set_kernel_action(int signal, const KernelAction &action) noexcept {
-  return system_call(Call::kRtSigaction, static_cast<std::uint64_t>(signal), address_of(&action), 0, 8) == 0;
+  return system_call(Call::kRtSigaction, static_cast<std::uint64_t>(signal), address_of(&action), 0,
+                     8) == 0;
 }
 
 // As the program asked, but through us. An XBEGIN may come in a handler of SIGSEGV, and raise it.
 bool install(int signal) noexcept {
   const struct sigaction &wanted = g_chained[signal].action;
   const bool has_handler = wanted.sa_handler != SIG_DFL && wanted.sa_handler != SIG_IGN;
-  KernelAction action{on_fault, SA_SIGINFO | SA_NODEFER | SA_ONSTACK | kRestorerFlag, tmh_rtm_restorer,
-                      all_but_faults()};
+  KernelAction action{on_fault, SA_SIGINFO | SA_NODEFER | SA_ONSTACK | kRestorerFlag,
+                      tmh_rtm_restorer, all_but_faults()};
   if (signal != SIGILL) {
     action.flags =
-        SA_SIGINFO | kRestorerFlag | (has_handler ? static_cast<unsigned>(wanted.sa_flags) & ~kResetHand : SA_ONSTACK);
+        SA_SIGINFO | kRestorerFlag |
+        (has_handler ? static_cast<unsigned>(wanted.sa_flags) & ~kResetHand : SA_ONSTACK);
     if (signal == SIGSEGV) action.flags |= SA_NODEFER;
     action.mask = 0;
     if (has_handler) copy_bytes(&action.mask, &wanted.sa_mask, 8);
@@ -258,7 +274,8 @@ void call_chained(int signal, siginfo_t *info, void *frame) noexcept {
                         static_cast<std::uint64_t>(signal));
     return;
   }
-  if ((static_cast<unsigned>(action.sa_flags) & kResetHand) != 0) g_chained[signal].action.sa_handler = SIG_DFL;
+  if ((static_cast<unsigned>(action.sa_flags) & kResetHand) != 0)
+    g_chained[signal].action.sa_handler = SIG_DFL;
   // SIGILL was installed with a mask of ours: the program's handler runs with its own.
   if (signal == SIGILL) {
     std::uint64_t mask = 0, wanted = 0;
@@ -337,8 +354,8 @@ void install_stop_handler() noexcept {
   (void)system_call(Call::kRtSigaction, kStopSignal, 0, address_of(&old), 8);
   if (old.handler != on_stop) g_glibc_stop.sa_sigaction = old.handler;
   // All signals wait meanwhile: a handler of the program is native code.
-  const KernelAction action{on_stop, SA_SIGINFO | SA_RESTART | SA_ONSTACK | kRestorerFlag, tmh_rtm_restorer,
-                            all_but_faults()};
+  const KernelAction action{on_stop, SA_SIGINFO | SA_RESTART | SA_ONSTACK | kRestorerFlag,
+                            tmh_rtm_restorer, all_but_faults()};
   (void)set_kernel_action(kStopSignal, action);
 }
 
@@ -364,7 +381,8 @@ void step_back() noexcept {
 }
 
 bool leave_native_here() noexcept {
-  if (!is_own_slot() || shared().slots[t_thread->slot].running.load(std::memory_order_relaxed) != Running::kNative)
+  if (!is_own_slot() ||
+      shared().slots[t_thread->slot].running.load(std::memory_order_relaxed) != Running::kNative)
     return false;  // relaxed: nobody else stores there
   leave_native(t_thread->slot);
   return true;
@@ -376,7 +394,8 @@ bool install_handlers() noexcept {
   bool done = true;
   for (const int signal : kOurSignals) {
     KernelAction old{};
-    (void)system_call(Call::kRtSigaction, static_cast<std::uint64_t>(signal), 0, address_of(&old), 8);
+    (void)system_call(Call::kRtSigaction, static_cast<std::uint64_t>(signal), 0, address_of(&old),
+                      8);
     struct sigaction &chained = g_chained[signal].action;
     chained.sa_sigaction = old.handler;
     chained.sa_flags = static_cast<int>(old.flags);
@@ -394,7 +413,8 @@ void keep_deliverable(sigset_t *mask) noexcept {
   copy_bytes(mask, &bits, sizeof bits);
 }
 
-bool chain_action(int signal, const struct sigaction *action, struct sigaction *old, int *result) noexcept {
+bool chain_action(int signal, const struct sigaction *action, struct sigaction *old,
+                  int *result) noexcept {
   if (!is_ours(signal)) return false;
   const struct sigaction before = g_chained[signal].action;
   *result = 0;
@@ -411,7 +431,8 @@ bool chain_action(int signal, const struct sigaction *action, struct sigaction *
 
 namespace {
 Thread *make_memory(std::uint32_t slot) noexcept {
-  auto *memory = static_cast<std::uint8_t *>(map_memory(kStackBytes + sizeof(Thread), Sharing::kPrivate));
+  auto *memory =
+      static_cast<std::uint8_t *>(map_memory(kStackBytes + sizeof(Thread), Sharing::kPrivate));
   Thread *thread = memory == nullptr ? nullptr : new (memory + kStackBytes) Thread;
   if (thread == nullptr || !thread->executor.allocate()) return nullptr;
   thread->slot = slot;
@@ -435,7 +456,8 @@ bool register_thread() noexcept {
   return !t_refused;
 }
 
-// The parent's threads may have been in transactions, and their memory is as they left it: lost to this child, once per fork.
+// The parent's threads may have been in transactions, and their memory is as they left it: lost to
+// this child, once per fork.
 void forget_thread() noexcept {
   for (Thread *&memory : g_memory_of_slot) memory = nullptr;
   t_thread = nullptr;

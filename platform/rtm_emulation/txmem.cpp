@@ -14,11 +14,13 @@ constexpr std::uint32_t kTableBits = 16;  // four times kLinesMax: short probes
 constexpr std::uint32_t kTableEntries = 1u << kTableBits;
 constexpr std::uint32_t kPageEntries = 1024;
 constexpr std::uint32_t kSetsMax = 1u << 16;
-// Elision reads its lock first; comparing these at each new line finds a native lock holder before what it writes can mislead us.
+// Elision reads its lock first; comparing these at each new line finds a native lock holder before
+// what it writes can mislead us.
 constexpr std::uint32_t kFirstLines = 4;
 
 std::uint32_t hash_of(std::uint64_t line_address, std::uint32_t bits) noexcept {
-  return static_cast<std::uint32_t>(line_address / kLineBytes * 0x9E37'79B9'7F4A'7C15u >> (64 - bits));
+  return static_cast<std::uint32_t>(line_address / kLineBytes * 0x9E37'79B9'7F4A'7C15u >>
+                                    (64 - bits));
 }
 
 // No memcpy: it is a call into libc.
@@ -40,8 +42,8 @@ bool TxMemory::allocate() noexcept {
   pages_ = static_cast<std::uint64_t *>(take(kPageEntries * sizeof *pages_));
   page_numbers_ = static_cast<std::uint64_t *>(take(kPageEntries * sizeof *page_numbers_));
   ways_ = static_cast<std::uint8_t *>(take(kSetsMax));
-  return lines_ != nullptr && data_ != nullptr && table_ != nullptr && pages_ != nullptr && page_numbers_ != nullptr &&
-         ways_ != nullptr;
+  return lines_ != nullptr && data_ != nullptr && table_ != nullptr && pages_ != nullptr &&
+         page_numbers_ != nullptr && ways_ != nullptr;
 }
 
 void TxMemory::begin(const Knobs &knobs, std::uint32_t slot, Dice *dice) noexcept {
@@ -112,7 +114,8 @@ bool TxMemory::touch(std::uint64_t address, Intent intent, std::uint32_t *line) 
   return intent == Intent::kRead || lines_[*line].written != 0 || mark_written(*line);
 }
 
-bool TxMemory::add(std::uint64_t address, Intent intent, std::uint32_t table_index, std::uint32_t *line) noexcept {
+bool TxMemory::add(std::uint64_t address, Intent intent, std::uint32_t table_index,
+                   std::uint32_t *line) noexcept {
   if (count_ >= knobs_.read_lines) return fail(Cause::kCapacity);
   if (!copy_stable(address, intent, count_)) return false;
   copy_line(current(count_), original(count_));
@@ -120,7 +123,8 @@ bool TxMemory::add(std::uint64_t address, Intent intent, std::uint32_t table_ind
   table_[table_index] = generation_ << 20 | count_;
   *line = count_++;
   take_line(address, intent);
-  if (!is_valid(count_ < kFirstLines ? count_ : kFirstLines) || is_doomed()) return fail(Cause::kConflict);
+  if (!is_valid(count_ < kFirstLines ? count_ : kFirstLines) || is_doomed())
+    return fail(Cause::kConflict);
   if (dice_->falls(knobs_.conflict_ppm)) {
     count(shared().counters.injected);
     return fail(Cause::kConflict);
@@ -157,7 +161,8 @@ void TxMemory::end() noexcept {
   }
 }
 
-// Requester wins: all that have the line in a conflicting way are doomed; a hash that two lines share dooms one too many.
+// Requester wins: all that have the line in a conflicting way are doomed; a hash that two lines
+// share dooms one too many.
 void TxMemory::take_line(std::uint64_t address, Intent intent) noexcept {
   if (knobs_.requester_wins == 0) return;
   static_assert(kConflictWords == 1 << 12);
@@ -171,7 +176,8 @@ void TxMemory::take_line(std::uint64_t address, Intent intent) noexcept {
 }
 
 bool TxMemory::is_doomed() const noexcept {
-  return knobs_.requester_wins != 0 && shared().slots[slot_].doomed.load(std::memory_order_acquire) != 0;
+  return knobs_.requester_wins != 0 &&
+         shared().slots[slot_].doomed.load(std::memory_order_acquire) != 0;
 }
 
 bool TxMemory::page_allows(std::uint64_t address, Intent intent) noexcept {
@@ -179,9 +185,11 @@ bool TxMemory::page_allows(std::uint64_t address, Intent intent) noexcept {
   const std::uint64_t page = address / kPageBytes;
   const std::uint64_t bit = intent == Intent::kRead ? 1 : 3;  // what may be written may be read
   const auto entry = static_cast<std::uint32_t>(page % kPageEntries);
-  if (page_numbers_[entry] == page && pages_[entry] >> 2 == page_generation_ && (pages_[entry] & bit) == bit)
+  if (page_numbers_[entry] == page && pages_[entry] >> 2 == page_generation_ &&
+      (pages_[entry] & bit) == bit)
     return true;
-  if (!(intent == Intent::kRead ? is_page_readable(page) : is_page_writable(page, &mappings_))) return false;
+  if (!(intent == Intent::kRead ? is_page_readable(page) : is_page_writable(page, &mappings_)))
+    return false;
   page_numbers_[entry] = page;
   pages_[entry] = page_generation_ << 2 | bit;
   return true;
@@ -223,7 +231,8 @@ bool TxMemory::is_valid_in_use(std::uint32_t lines) noexcept {
   for (std::uint32_t line = 0; line < lines; ++line) {
     if (!pages_are_checked_ && !page_allows(lines_[line].address, Intent::kRead)) return false;
     bool equal = false;
-    if (!try_compare_bytes(original(line), reinterpret_cast<const void *>(lines_[line].address), kLineBytes, &equal) ||
+    if (!try_compare_bytes(original(line), reinterpret_cast<const void *>(lines_[line].address),
+                           kLineBytes, &equal) ||
         !equal)
       return false;
   }
@@ -242,7 +251,8 @@ bool TxMemory::make_writable() noexcept {
   return true;
 }
 
-// Only words that differ: a line may lie beside something that no registered thread writes. Until see() answers false.
+// Only words that differ: a line may lie beside something that no registered thread writes. Until
+// see() answers false.
 template <class See>
 bool TxMemory::changed_words(See see) noexcept {
   for (std::uint32_t line = 0; line < count_; ++line) {
@@ -260,14 +270,18 @@ bool TxMemory::changed_words(See see) noexcept {
 void TxMemory::publish() noexcept {
   if (several_processes(slot_)) {  // only then does anybody outlive a kill
     Staging staging;
-    if (changed_words([&](std::uint64_t address, std::uint64_t word) { return staging.add(address, word); }) &&
+    if (changed_words([&](std::uint64_t address, std::uint64_t word) {
+          return staging.add(address, word);
+        }) &&
         staging.store())
       return;
   }
   bool delayed = knobs_.commit_delay_us == 0;
   (void)changed_words([&](std::uint64_t address, std::uint64_t word) {
-    // relaxed: who could look is stopped, and goes on after seq is even; native code that is not known to us is a limit.
-    std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t *>(address)).store(word, std::memory_order_relaxed);
+    // relaxed: who could look is stopped, and goes on after seq is even; native code that is not
+    //          known to us is a limit.
+    std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t *>(address))
+        .store(word, std::memory_order_relaxed);
     if (!delayed) sleep_ns(std::uint64_t{knobs_.commit_delay_us} * 1000);
     delayed = true;
     return true;

@@ -1,10 +1,14 @@
-// platform/rtm_emulation/txmem.h -- the memory of one transaction: a line buffer, validated by value.
-// Shape:     lines of 64 bytes, copied at the first touch; per line what was found and what the transaction has made of it. A hash table
-//            from address to line, emptied by a new generation number.
-// Invariant: (1) every line was copied while seq was even and did not change. (2) Whenever seq has moved, all lines were compared again before
-//            the transaction saw another one: commits of others are seen at once; native stores at the next fault, budget end or XEND, or earlier
-//            when they hit one of the first lines, where elision keeps its lock.
-//            (3) no access brings a page back that a change of the mappings has taken away (mappings.h).
+// platform/rtm_emulation/txmem.h -- the memory of one transaction: a line buffer, validated by
+// value.
+// Shape:     lines of 64 bytes, copied at the first touch; per line what was found and what the
+//            transaction has made of it. A hash table from address to line, emptied by a new
+//            generation number.
+// Invariant: (1) every line was copied while seq was even and did not change. (2) Whenever seq has
+//            moved, all lines were compared again before the transaction saw another one: commits
+//            of others are seen at once; native stores at the next fault, budget end or XEND, or
+//            earlier when they hit one of the first lines, where elision keeps its lock.
+//            (3) no access brings a page back that a change of the mappings has taken away
+//                (mappings.h).
 // Contexts:  inside the emulator only; SAFE. Faults of the program's memory answer false.
 // Source:    the value validation is NOrec's (Dalessandro, Spear, Scott 2010).
 #pragma once
@@ -33,8 +37,11 @@ class TxMemory {
 
   // XEND: true when all stores are in memory, at once for everybody.
   [[nodiscard]] bool commit() noexcept;
-  // Whatever made the attempt end may be the work of a snapshot that is none: then it was a conflict.
-  [[nodiscard]] Cause settled(Cause cause) noexcept { return is_valid() ? cause : Cause::kConflict; }
+  // Whatever made the attempt end may be the work of a snapshot that is none: then it was a
+  // conflict.
+  [[nodiscard]] Cause settled(Cause cause) noexcept {
+    return is_valid() ? cause : Cause::kConflict;
+  }
   [[nodiscard]] bool is_doomed() const noexcept;
   [[nodiscard]] Cause cause() const noexcept { return cause_; }
   void end() noexcept;  // after commit or abort: others need not care about our lines any more
@@ -51,7 +58,8 @@ class TxMemory {
     return false;
   }
   [[nodiscard]] bool touch(std::uint64_t address, Intent intent, std::uint32_t *line) noexcept;
-  [[nodiscard]] bool add(std::uint64_t address, Intent intent, std::uint32_t table_index, std::uint32_t *line) noexcept;
+  [[nodiscard]] bool add(std::uint64_t address, Intent intent, std::uint32_t table_index,
+                         std::uint32_t *line) noexcept;
   [[nodiscard]] bool mark_written(std::uint32_t line) noexcept;
   [[nodiscard]] bool page_allows(std::uint64_t address, Intent intent) noexcept;
   [[nodiscard]] bool copy_stable(std::uint64_t address, Intent intent, std::uint32_t line) noexcept;
@@ -65,7 +73,9 @@ class TxMemory {
   [[nodiscard]] std::uint8_t *original(std::uint32_t line) noexcept {
     return data_ + std::size_t{line} * 2 * kLineBytes;
   }
-  [[nodiscard]] std::uint8_t *current(std::uint32_t line) noexcept { return original(line) + kLineBytes; }
+  [[nodiscard]] std::uint8_t *current(std::uint32_t line) noexcept {
+    return original(line) + kLineBytes;
+  }
 
   template <class See>
   bool changed_words(See see) noexcept;
@@ -75,7 +85,8 @@ class TxMemory {
   Line *lines_ = nullptr;
   std::uint8_t *data_ = nullptr;
   std::uint64_t *table_ = nullptr;  // generation << 20 | line; a hash table with linear probing
-  std::uint64_t *pages_ = nullptr;  // direct-mapped: page_generation_ << 2 | checked for reading, writing
+  // direct-mapped: page_generation_ << 2 | checked for reading, writing
+  std::uint64_t *pages_ = nullptr;
   std::uint64_t *page_numbers_ = nullptr;
   std::uint8_t *ways_ = nullptr;  // lines written, per set
   std::uint64_t generation_ = 0;

@@ -25,7 +25,8 @@ namespace index = boost::multi_index;
 using Indexed = boost::multi_index_container<
     Entry,
     index::indexed_by<index::ordered_unique<index::member<Entry, long, &Entry::key>>,
-                      index::hashed_non_unique<index::member<Entry, long, &Entry::value>>, index::sequenced<>>,
+                      index::hashed_non_unique<index::member<Entry, long, &Entry::value>>,
+                      index::sequenced<>>,
     allocator<Entry>>;
 
 Play play_of_indexed() {
@@ -72,12 +73,14 @@ Play play_of_intrusive() {
   return {[](const Segment &segment) -> void * { return segment.root<Intrusive>(); },
           [](void *set, long key, long value) {
             erase_node(set, key);
-            static_cast<Intrusive *>(set)->insert(*::new (allocator<Node>().allocate(1)) Node(key, value));
+            static_cast<Intrusive *>(set)->insert(*::new (allocator<Node>().allocate(1))
+                                                      Node(key, value));
           },
           erase_node,
           [](const void *set) {
             std::map<long, long> content;
-            for (const Node &node : *static_cast<const Intrusive *>(set)) content.emplace(node.key, node.value);
+            for (const Node &node : *static_cast<const Intrusive *>(set))
+              content.emplace(node.key, node.value);
             return content;
           }};
 }
@@ -86,18 +89,23 @@ Play play_of_intrusive() {
 
 void add_boost_plays(Plays &plays) {
   namespace container = boost::container;
-  using FlatMap = boost::unordered_flat_map<long, long, boost::hash<long>, std::equal_to<>, allocator<Pair>>;
+  using FlatMap =
+      boost::unordered_flat_map<long, long, boost::hash<long>, std::equal_to<>, allocator<Pair>>;
   plays["BoostVector"] = play_of_sequence<container::vector<Entry, allocator<Entry>>>();
   plays["BoostDeque"] = play_of_sequence<container::deque<Entry, allocator<Entry>>>();
   plays["BoostMap"] = play_of_map<container::map<long, long, std::less<>, allocator<Pair>>>();
-  plays["BoostFlatMap"] = play_of_map<container::flat_map<long, long, std::less<>, allocator<std::pair<long, long>>>>();
-  plays["BoostString"] = play_of_text<container::basic_string<char, std::char_traits<char>, allocator<char>>>();
-  plays["BoostStableVector"] = play_of_sequence<container::stable_vector<Entry, allocator<Entry>>>();
-  plays["BoostSmallVector"] = play_of_sequence<container::small_vector<Entry, 4, allocator<Entry>>>();
+  plays["BoostFlatMap"] =
+      play_of_map<container::flat_map<long, long, std::less<>, allocator<std::pair<long, long>>>>();
+  plays["BoostString"] =
+      play_of_text<container::basic_string<char, std::char_traits<char>, allocator<char>>>();
+  plays["BoostStableVector"] =
+      play_of_sequence<container::stable_vector<Entry, allocator<Entry>>>();
+  plays["BoostSmallVector"] =
+      play_of_sequence<container::small_vector<Entry, 4, allocator<Entry>>>();
   plays["BoostMultiIndex"] = play_of_indexed();
   plays["BoostIntrusiveSet"] = play_of_intrusive();
-  plays["BoostUnorderedMap"] =
-      play_of_map<boost::unordered_map<long, long, boost::hash<long>, std::equal_to<>, allocator<Pair>>>();
+  plays["BoostUnorderedMap"] = play_of_map<
+      boost::unordered_map<long, long, boost::hash<long>, std::equal_to<>, allocator<Pair>>>();
   plays["BoostUnorderedFlatMap"] = play_of_map<FlatMap>();
   plays["BoostUnorderedFlatMapReserved"] = play_of_map_made<FlatMap>([](FlatMap &map) {
     if (map.bucket_count() == 0) map.reserve(16);

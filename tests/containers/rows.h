@@ -34,7 +34,8 @@ inline constexpr Row kRows[] = {
     {"StdMap", "`std::map`", Verdict::kWorks, ""},
     {"StdSet", "`std::set`", Verdict::kWorks, ""},
     {"StdUnorderedMap", "`std::unordered_map`", Verdict::kWorks, ""},
-    {"StdString", "`std::basic_string`", Verdict::kWorks, "not `std::string`, whose allocator is `std::allocator`"},
+    {"StdString", "`std::basic_string`", Verdict::kWorks,
+     "not `std::string`, whose allocator is `std::allocator`"},
     {"StdMapOfStrings", "`std::map` of strings", Verdict::kWorks,
      "`std::scoped_allocator_adaptor` hands the segment on to keys and values"},
     {"BoostVector", "`boost::container::vector`", Verdict::kWorks, ""},
@@ -52,17 +53,21 @@ inline constexpr Row kRows[] = {
     {"BoostUnorderedFlatMap", "`boost::unordered_flat_map`, empty", Verdict::kDies,
      "an empty one points to a static of the program; use `boost::unordered_map`, or the next row"},
     {"BoostUnorderedFlatMapReserved", "`boost::unordered_flat_map`, reserved", Verdict::kWorks,
-     "`reserve()` in the instance that makes it, and again after whatever gives its memory back: moving from it, "
+     "`reserve()` in the instance that makes it, and again after whatever gives its memory back: "
+     "moving from it, "
      "`swap()`, `rehash(0)`"},
     {"AbslBtreeMap", "`absl::btree_map`, empty", Verdict::kDies,
-     "an empty one points to a static of the program; use `std::map` or `boost::container::map`, or the next row"},
+     "an empty one points to a static of the program; use `std::map` or `boost::container::map`, "
+     "or the next row"},
     {"AbslBtreeMapNeverEmpty", "`absl::btree_map`, never empty", Verdict::kWorks,
      "one key is put there in the instance that makes it, and stays"},
     {"AbslFlatHashMap", "`absl::flat_hash_map`", Verdict::kFindsNothing,
-     "`absl::Hash` is seeded by the address of a static, so that the next process looks elsewhere; an empty one points "
+     "`absl::Hash` is seeded by the address of a static, so that the next process looks elsewhere; "
+     "an empty one points "
      "to a static, too; use `std::unordered_map` or `boost::unordered_map`"},
     {"NlohmannJson", "`nlohmann::basic_json`", Verdict::kWorks,
-     "with strings of `tmh::allocator`; it makes allocators by default, so one heap segment of the domain is mapped; "
+     "with strings of `tmh::allocator`; it makes allocators by default, so one heap segment of the "
+     "domain is mapped; "
      "a copy made in a query goes back into a segment by copying, not by `std::move`"},
 };
 
@@ -87,7 +92,8 @@ Play play_of_map() {
           [](void *map, long key) { static_cast<Map *>(map)->erase(key); },
           [](const void *map) {
             std::map<long, long> content;
-            for (const auto &[key, value] : *static_cast<const Map *>(map)) content.emplace(key, value);
+            for (const auto &[key, value] : *static_cast<const Map *>(map))
+              content.emplace(key, value);
             return content;
           }};
 }
@@ -116,7 +122,8 @@ Play play_of_sequence() {
           },
           [](const void *entries) {
             std::map<long, long> content;
-            for (const Entry &entry : *static_cast<const Entries *>(entries)) content.emplace(entry.key, entry.value);
+            for (const Entry &entry : *static_cast<const Entries *>(entries))
+              content.emplace(entry.key, entry.value);
             return content;
           }};
 }

@@ -31,27 +31,32 @@ Play play_of_set() {
   };
   play.content = [](const void *set) {
     std::map<long, long> content;
-    for (const Entry &entry : *static_cast<const Set *>(set)) content.emplace(entry.key, entry.value);
+    for (const Entry &entry : *static_cast<const Set *>(set))
+      content.emplace(entry.key, entry.value);
     return content;
   };
   return play;
 }
 
-using Words =
-    std::map<String, String, std::less<>, std::scoped_allocator_adaptor<allocator<std::pair<const String, String>>>>;
+using Words = std::map<String, String, std::less<>,
+                       std::scoped_allocator_adaptor<allocator<std::pair<const String, String>>>>;
 
 // Too long for a string's own buffer.
-std::string word_of(long number) { return "the word that stands for the number " + std::to_string(number); }
+std::string word_of(long number) {
+  return "the word that stands for the number " + std::to_string(number);
+}
 long number_of(std::string_view word) { return std::atol(word.data() + word.rfind(' ')); }
 
 Play play_of_words() {
   return {[](const Segment &segment) -> void * { return segment.root<Words>(); },
           [](void *words, long key, long value) {
-            static_cast<Words *>(words)->insert_or_assign(String(word_of(key)), std::string_view(word_of(value)));
+            static_cast<Words *>(words)->insert_or_assign(String(word_of(key)),
+                                                          std::string_view(word_of(value)));
           },
           [](void *words, long key) {
             Words &all = *static_cast<Words *>(words);
-            if (const auto at = all.find(std::string_view(word_of(key))); at != all.end()) all.erase(at);
+            if (const auto at = all.find(std::string_view(word_of(key))); at != all.end())
+              all.erase(at);
           },
           [](const void *words) {
             std::map<long, long> content;
@@ -69,8 +74,8 @@ void add_std_plays(Plays &plays) {
   plays["StdList"] = play_of_sequence<std::list<Entry, allocator<Entry>>>();
   plays["StdMap"] = play_of_map<std::map<long, long, std::less<>, allocator<Pair>>>();
   plays["StdSet"] = play_of_set();
-  plays["StdUnorderedMap"] =
-      play_of_map<std::unordered_map<long, long, std::hash<long>, std::equal_to<>, allocator<Pair>>>();
+  plays["StdUnorderedMap"] = play_of_map<
+      std::unordered_map<long, long, std::hash<long>, std::equal_to<>, allocator<Pair>>>();
   plays["StdString"] = play_of_text<String>();
   plays["StdMapOfStrings"] = play_of_words();
 }

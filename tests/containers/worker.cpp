@@ -31,13 +31,15 @@ struct Step {
   bool erases = false;
 };
 Step step_of(long number, std::uint64_t seed, long step) {
-  std::mt19937_64 random(seed + static_cast<std::uint64_t>(number) * 1'000'003 + static_cast<std::uint64_t>(step));
+  std::mt19937_64 random(seed + static_cast<std::uint64_t>(number) * 1'000'003 +
+                         static_cast<std::uint64_t>(step));
   const auto key = static_cast<long>(random() % kKeysEach);
   return {number + kWorkers * key, step, random() % 5 < 2};
 }
 
 struct Place {
-  Place(const std::string &folder, const Play &play_of_row) : domain(Domain::open(folder)), play(play_of_row) {
+  Place(const std::string &folder, const Play &play_of_row)
+      : domain(Domain::open(folder)), play(play_of_row) {
     SegmentOptions heap;
     heap.size_bytes = 4u << 20;
     segment = domain.map("heap", heap);
@@ -91,7 +93,8 @@ int check(Place &place, std::uint64_t seed) {
   if (found == expected && !found.empty()) return 0;
   std::fprintf(stderr, "%zu keys, of %zu\n", found.size(), expected.size());
   for (const auto &[key, value] : expected)
-    if (!found.contains(key) || found.at(key) != value) std::fprintf(stderr, "key %ld is not %ld\n", key, value);
+    if (!found.contains(key) || found.at(key) != value)
+      std::fprintf(stderr, "key %ld is not %ld\n", key, value);
   return 1;
 }
 
@@ -132,8 +135,9 @@ void print_table() {
     const char *verdict = row.verdict == Verdict::kWorks  ? "works"
                           : row.verdict == Verdict::kDies ? "no: the next process dies of SIGSEGV"
                                                           : "no: the next process finds nothing";
-    std::printf("| %.*s | %s |%s%.*s |\n", static_cast<int>(row.container.size()), row.container.data(), verdict,
-                row.remark.empty() ? "" : " ", static_cast<int>(row.remark.size()), row.remark.data());
+    std::printf("| %.*s | %s |%s%.*s |\n", static_cast<int>(row.container.size()),
+                row.container.data(), verdict, row.remark.empty() ? "" : " ",
+                static_cast<int>(row.remark.size()), row.remark.data());
   }
 }
 
@@ -157,7 +161,8 @@ int run(int count, char **words) {
   const auto play = plays.find(row->id);
   if (play == plays.end()) return kAbsent;
   Place place(words[3], play->second);
-  if (what == "work" && count == 6) return work(place, std::atol(words[4]), std::strtoull(words[5], nullptr, 10));
+  if (what == "work" && count == 6)
+    return work(place, std::atol(words[4]), std::strtoull(words[5], nullptr, 10));
   if (what == "check" && count == 5) return check(place, std::strtoull(words[4], nullptr, 10));
   if (what == "make") return make(place, row->verdict);
   if (what == "use") return use(place);
@@ -167,7 +172,9 @@ int run(int count, char **words) {
 }  // namespace
 }  // namespace tmh::test
 
-int main(int count, char **words) try { return tmh::test::run(count, words); } catch (const std::exception &error) {
+int main(int count, char **words) try {
+  return tmh::test::run(count, words);
+} catch (const std::exception &error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;
 }

@@ -51,7 +51,8 @@ def main():
         subprocess.run([arguments.cxx, "-std=c++20", "-g", "-O0", "-I" + arguments.root, "-I" + os.path.join(arguments.root, "include"),
                         os.path.join(HERE, "program.cpp"), arguments.library, "-pthread", "-o", program], check=True)
         command = [gdb, "-nx", "-batch", "-ex", "set width 0", "-ex", "set pagination off", "-ex", "set confirm off",
-                   # Page faults are how level 2 sees first touches; the program's handler is to have them.
+                   # Page faults are how level 2 sees first touches; the program's handler is to
+                   # have them.
                    "-ex", "handle SIGSEGV nostop noprint pass", "-ex", "source " + os.path.join(arguments.root, "tools", "gdb", "tmh.py"),
                    "-ex", "break stop_at_lines", "-ex", "break stop_at_pages", "-ex", "run"]
         for number, (expression, _) in enumerate(AT_LINES):

@@ -1,5 +1,7 @@
-// tests/gdb/program.cpp -- stops with something to print: an instance at level 1, an instance at level 2, versions that are not home.
-// Shape:     argv[1]: folder of the domain. stop_at_lines() and stop_at_pages() are called with what the debugger is to print in main's frame.
+// tests/gdb/program.cpp -- stops with something to print: an instance at level 1, an instance at
+// level 2, versions that are not home.
+// Shape:     argv[1]: folder of the domain. stop_at_lines() and stop_at_pages() are called with
+//            what the debugger is to print in main's frame.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,15 +15,20 @@
 
 namespace {
 
-[[gnu::noinline]] void stop_at_lines(const tmh::line::SoftwareThread &thread) { asm volatile("" ::"r"(&thread)); }
-[[gnu::noinline]] void stop_at_pages(const tmh::page::Engine &engine) { asm volatile("" ::"r"(&engine)); }
+[[gnu::noinline]] void stop_at_lines(const tmh::line::SoftwareThread &thread) {
+  asm volatile("" ::"r"(&thread));
+}
+[[gnu::noinline]] void stop_at_pages(const tmh::page::Engine &engine) {
+  asm volatile("" ::"r"(&engine));
+}
 
 struct Cell {
   tmh::field<long> value;
 };
 
 // Holds a snapshot, so that what the parent commits later cannot go home.
-[[noreturn]] void hold_snapshot(const tmh::DomainOptions &options, const char *folder, int go, int ready) {
+[[noreturn]] void hold_snapshot(const tmh::DomainOptions &options, const char *folder, int go,
+                                int ready) {
   char byte = 0;
   (void)!::read(go, &byte, 1);
   const tmh::Domain domain = tmh::Domain::open(folder, options);
@@ -74,8 +81,9 @@ int main(int argc, char **argv) {
   cell->value += 1;
   stop_at_pages(engine);
   domain.abort();
-  std::printf("%ld %d %p %p\n", static_cast<long>(cell != nullptr), static_cast<int>(page == tmh::storage::PageId{}),
-              static_cast<const void *>(&meta), static_cast<const void *>(&record));
+  std::printf("%ld %d %p %p\n", static_cast<long>(cell != nullptr),
+              static_cast<int>(page == tmh::storage::PageId{}), static_cast<const void *>(&meta),
+              static_cast<const void *>(&record));
   ::close(go[1]);
   ::waitpid(child, nullptr, 0);
   return 0;

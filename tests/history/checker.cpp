@@ -1,6 +1,8 @@
-// tests/history/checker.cpp -- the direct serialization graph, in three stages, and the words for what is wrong with it.
-// Shape:     stage 1: committed updates; stage 2: queries, aborted and undecided instances join as readers; stage 3: real time.
-//            Each stage runs only when the one before found no cycle, so that a cycle is named by its weakest cause.
+// tests/history/checker.cpp -- the direct serialization graph, in three stages, and the words for
+// what is wrong with it.
+// Shape:     stage 1: committed updates; stage 2: queries, aborted and undecided instances join as
+//            readers; stage 3: real time. Each stage runs only when the one before found no cycle,
+//            so that a cycle is named by its weakest cause.
 #include "tests/history/checker.h"
 
 #include <algorithm>
@@ -17,7 +19,8 @@ enum class Stage : std::uint8_t { kUpdates = 1, kReaders = 2, kRealTime = 3 };
 
 bool takes_part(const Index &index, std::size_t instance, Stage stage) {
   if (stage != Stage::kUpdates) return true;
-  return index.footprint(instance).committed && index.history().instances[instance].kind == Kind::kUpdate;
+  return index.footprint(instance).committed &&
+         index.history().instances[instance].kind == Kind::kUpdate;
 }
 
 void add_data_edges(const Index &index, Stage stage, Graph *graph) {
@@ -40,8 +43,9 @@ void add_data_edges(const Index &index, Stage stage, Graph *graph) {
   }
 }
 
-// "a ended before b began" for all pairs needs quadratically many edges. One helper node per end, in order of time, with an edge
-// to the next one, says the same: a leads to its own end, the last end before b's begin leads to b.
+// "a ended before b began" for all pairs needs quadratically many edges. One helper node per end,
+// in order of time, with an edge to the next one, says the same: a leads to its own end, the last
+// end before b's begin leads to b.
 void add_time_edges(const History &history, const std::vector<std::size_t> &by_end, Graph *graph) {
   const std::size_t count = history.instances.size();
   const auto end_of = [&](std::size_t instance) { return history.instances[instance].end_ns; };
@@ -50,22 +54,26 @@ void add_time_edges(const History &history, const std::vector<std::size_t> &by_e
     if (k + 1 < by_end.size()) graph->add({count + k, count + k + 1, EdgeType::kRealTime, 0});
   }
   for (std::size_t i = 0; i < count; ++i) {
-    const auto later = std::partition_point(by_end.begin(), by_end.end(),
-                                            [&](std::size_t e) { return end_of(e) < history.instances[i].begin_ns; });
+    const auto later = std::partition_point(by_end.begin(), by_end.end(), [&](std::size_t e) {
+      return end_of(e) < history.instances[i].begin_ns;
+    });
     if (later == by_end.begin()) continue;
-    graph->add({count + static_cast<std::size_t>(later - by_end.begin()) - 1, i, EdgeType::kRealTime, 0});
+    graph->add(
+        {count + static_cast<std::size_t>(later - by_end.begin()) - 1, i, EdgeType::kRealTime, 0});
   }
 }
 
 Graph build_graph(const Index &index, Stage stage) {
   const History &history = index.history();
-  std::vector<std::size_t> by_end;  // decided instances; a killed one has no end that anybody could know
+  // decided instances; a killed one has no end that anybody could know
+  std::vector<std::size_t> by_end;
   if (stage == Stage::kRealTime) {
     for (std::size_t i = 0; i < history.instances.size(); ++i) {
       if (history.instances[i].outcome != Outcome::kUnknown) by_end.push_back(i);
     }
-    std::sort(by_end.begin(), by_end.end(),
-              [&](std::size_t a, std::size_t b) { return history.instances[a].end_ns < history.instances[b].end_ns; });
+    std::sort(by_end.begin(), by_end.end(), [&](std::size_t a, std::size_t b) {
+      return history.instances[a].end_ns < history.instances[b].end_ns;
+    });
   }
   Graph graph(history.instances.size(), by_end.size());
   add_data_edges(index, stage, &graph);
@@ -75,8 +83,8 @@ Graph build_graph(const Index &index, Stage stage) {
 
 // A cycle without helper nodes: what led through points in time becomes one real-time edge.
 std::vector<Edge> without_helpers(const Graph &graph, const std::vector<Edge> &cycle) {
-  const auto solid =
-      std::find_if(cycle.begin(), cycle.end(), [&](const Edge &edge) { return !graph.is_helper(edge.from); });
+  const auto solid = std::find_if(cycle.begin(), cycle.end(),
+                                  [&](const Edge &edge) { return !graph.is_helper(edge.from); });
   std::vector<Edge> turned(solid, cycle.end());
   turned.insert(turned.end(), cycle.begin(), solid);
   std::vector<Edge> result;
@@ -97,11 +105,13 @@ Fault name_fault(const Index &index, const std::vector<Edge> &cycle, Stage stage
     for (const std::size_t first : {std::size_t{0}, std::size_t{1}}) {
       const Edge &out = cycle[first], &back = cycle[1 - first];
       const bool killed = index.history().instances[out.from].outcome == Outcome::kUnknown;
-      if (killed && !is(out, EdgeType::kReadWrite) && !is(out, EdgeType::kRealTime) && is(back, EdgeType::kReadWrite)) {
+      if (killed && !is(out, EdgeType::kReadWrite) && !is(out, EdgeType::kRealTime) &&
+          is(back, EdgeType::kReadWrite)) {
         return Fault::kPartialCommit;
       }
     }
-    if (stage == Stage::kUpdates && is(cycle[0], EdgeType::kReadWrite) && is(cycle[1], EdgeType::kReadWrite)) {
+    if (stage == Stage::kUpdates && is(cycle[0], EdgeType::kReadWrite) &&
+        is(cycle[1], EdgeType::kReadWrite)) {
       return Fault::kWriteSkew;
     }
   }
@@ -123,7 +133,9 @@ std::string describe(const History &history, const Instance &instance) {
   text += instance.kind == Kind::kQuery ? "query" : "update";
   text += ", " + std::to_string((instance.begin_ns - origin) / 1000) + " us to ";
   return text +
-         (instance.outcome == Outcome::kUnknown ? "?" : std::to_string((instance.end_ns - origin) / 1000) + " us") +
+         (instance.outcome == Outcome::kUnknown
+              ? "?"
+              : std::to_string((instance.end_ns - origin) / 1000) + " us") +
          ")";
 }
 
@@ -213,14 +225,16 @@ const char *to_string(Fault fault) noexcept {
 }
 
 bool Verdict::has(Fault fault) const noexcept {
-  return std::any_of(violations.begin(), violations.end(), [&](const Violation &v) { return v.fault == fault; });
+  return std::any_of(violations.begin(), violations.end(),
+                     [&](const Violation &v) { return v.fault == fault; });
 }
 
 std::string Verdict::report() const {
-  std::string text = std::to_string(committed) + " committed, " + std::to_string(aborted) + " aborted, " +
-                     std::to_string(queries) + " queries, " + std::to_string(unknown) + " killed (" +
-                     std::to_string(unknown_committed) + " visible), " + std::to_string(reads) + " reads, " +
-                     std::to_string(writes) + " writes, " + std::to_string(edges) + " edges: ";
+  std::string text = std::to_string(committed) + " committed, " + std::to_string(aborted) +
+                     " aborted, " + std::to_string(queries) + " queries, " +
+                     std::to_string(unknown) + " killed (" + std::to_string(unknown_committed) +
+                     " visible), " + std::to_string(reads) + " reads, " + std::to_string(writes) +
+                     " writes, " + std::to_string(edges) + " edges: ";
   if (ok()) return text + "history is right\n";
   text += std::to_string(violations.size()) + " violation(s)\n";
   for (const Violation &violation : violations) {

@@ -1,12 +1,18 @@
-// tests/history/checker.h -- judges a recorded history: serializability, consistent views, atomicity of killed processes.
-// Shape:     every cell's version order is a chain, because writers read before they write. With it the direct
-//            serialization graph is known: write-read, write-write, read-write (anti-dependency) and, for strict
-//            serializability, real-time edges. The history is right if and only if that graph has no cycle.
-// Invariant: aborted and undecided instances stand in the graph as readers only: their writes must be invisible, but what they
-//            read must be one committed snapshot, at one place of the same serial order (thesis, section 2.2).
-//            An instance of a killed process counts as committed as soon as anybody saw one of its writes; then all must be.
-// Caveat:    a lost or partial commit is seen through later reads only. End a history with a query that reads every cell.
-// Source:    A. Adya, Weak consistency, 1999 (direct serialization graph); thesis, sections 2.1 and 2.2.
+// tests/history/checker.h -- judges a recorded history: serializability, consistent views,
+// atomicity of killed processes.
+// Shape:     every cell's version order is a chain, because writers read before they write. With it
+//            the direct serialization graph is known: write-read, write-write, read-write
+//            (anti-dependency) and, for strict serializability, real-time edges. The history is
+//            right if and only if that graph has no cycle.
+// Invariant: aborted and undecided instances stand in the graph as readers only: their writes must
+//            be invisible, but what they read must be one committed snapshot, at one place of the
+//            same serial order (thesis, section 2.2).
+//            An instance of a killed process counts as committed as soon as anybody saw one of its
+//            writes; then all must be.
+// Caveat:    a lost or partial commit is seen through later reads only. End a history with a query
+//            that reads every cell.
+// Source:    A. Adya, Weak consistency, 1999 (direct serialization graph); thesis, sections 2.1 and
+//            2.2.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +24,8 @@
 namespace tmh::history {
 
 enum class Fault : std::uint8_t {
-  kMalformed = 1,          // the history breaks an invariant of history.h; the recorder or the workload is at fault
+  // the history breaks an invariant of history.h; the recorder or the workload is at fault
+  kMalformed = 1,
   kValueFromNowhere = 2,   // a read returned a value that nobody wrote to this cell
   kDirtyRead = 3,          // a read returned the value of an aborted instance
   kIntermediateRead = 4,   // a read returned a value that its writer itself overwrote
@@ -29,7 +36,8 @@ enum class Fault : std::uint8_t {
   kWriteSkew = 9,          // two committed instances, each overwrote what the other had read
   kNotSerializable = 10,   // any other cycle of committed updates
   kInconsistentView = 11,  // a query or an aborted instance saw what no serial order offers
-  kRealTime = 12,          // serializable, but against the order of real time (a stale read or a lost commit)
+  // serializable, but against the order of real time (a stale read or a lost commit)
+  kRealTime = 12,
 };
 
 [[nodiscard]] const char *to_string(Fault fault) noexcept;
@@ -43,13 +51,15 @@ struct Violation {
 
 enum class Order : std::uint8_t {
   kSerializable = 1,
-  kStrict = 2,  // an instance that ended before another one began also comes first in the serial order
+  // an instance that ended before another one began also comes first in the serial order
+  kStrict = 2,
 };
 
 struct Verdict {
   std::vector<Violation> violations;  // at most kViolationsMax
   std::size_t committed = 0, aborted = 0, queries = 0;
-  std::size_t unknown = 0, unknown_committed = 0;  // of killed processes; of these, with visible writes
+  // of killed processes; of these, with visible writes
+  std::size_t unknown = 0, unknown_committed = 0;
   std::size_t reads = 0, writes = 0, edges = 0;
 
   [[nodiscard]] bool ok() const noexcept { return violations.empty(); }

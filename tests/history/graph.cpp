@@ -1,5 +1,7 @@
-// tests/history/graph.cpp -- strongly connected components (Tarjan), then breadth first search for a short cycle in one.
-// Source:    R. Tarjan, Depth-first search and linear graph algorithms, 1972. Iterative: a history's graph is deep.
+// tests/history/graph.cpp -- strongly connected components (Tarjan), then breadth first search for
+// a short cycle in one.
+// Source:    R. Tarjan, Depth-first search and linear graph algorithms, 1972. Iterative: a
+//            history's graph is deep.
 #include "tests/history/graph.h"
 
 #include <algorithm>
@@ -12,7 +14,8 @@ namespace {
 
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
-// A cycle is shown to a person: the best of this many starting points is short enough, and the search stays linear.
+// A cycle is shown to a person: the best of this many starting points is short enough, and the
+// search stays linear.
 constexpr std::size_t kStartsMax = 256;
 
 struct Frame {
@@ -63,8 +66,10 @@ std::vector<std::size_t> Graph::components() const {
   return component;
 }
 
-// Edges into helper nodes are free, so that a path through them counts as the one edge that it stands for.
-std::vector<Edge> Graph::shortest_cycle_through(std::size_t start, const std::vector<std::size_t> &component) const {
+// Edges into helper nodes are free, so that a path through them counts as the one edge that it
+// stands for.
+std::vector<Edge> Graph::shortest_cycle_through(std::size_t start,
+                                                const std::vector<std::size_t> &component) const {
   std::vector<std::size_t> distance(out_.size(), kNone);
   std::vector<Edge> via(out_.size());
   std::deque<std::size_t> queue{start};

@@ -1,6 +1,6 @@
 // tests/history/graph.h -- a directed graph with labelled edges, and a short cycle in it.
-// Shape:     nodes are dense indices. The first `solid` ones count in the length of a cycle; later ones are helper nodes that
-//            stand for many edges at once (checker.cpp: points in time).
+// Shape:     nodes are dense indices. The first `solid` ones count in the length of a cycle; later
+//            ones are helper nodes that stand for many edges at once (checker.cpp: points in time).
 #pragma once
 
 #include <cstddef>
@@ -35,13 +35,14 @@ class Graph {
   [[nodiscard]] std::size_t edge_count() const noexcept { return edge_count_; }
   [[nodiscard]] bool is_helper(std::size_t node) const noexcept { return node >= solid_count_; }
 
-  // Edges of a short cycle, each one's target the next one's source; empty when the graph has no cycle.
+  // Edges of a short cycle, each one's target the next one's source; empty when the graph has no
+  // cycle.
   [[nodiscard]] std::vector<Edge> find_cycle() const;
 
  private:
   [[nodiscard]] std::vector<std::size_t> components() const;
-  [[nodiscard]] std::vector<Edge> shortest_cycle_through(std::size_t start,
-                                                         const std::vector<std::size_t> &component) const;
+  [[nodiscard]] std::vector<Edge> shortest_cycle_through(
+      std::size_t start, const std::vector<std::size_t> &component) const;
 
   std::size_t solid_count_;
   std::size_t edge_count_ = 0;

@@ -1,9 +1,15 @@
-// tests/history/history.h -- what a run of the library is judged by: which instance read and wrote which values, and when.
-// Shape:     a History is a plain list of instances; who produced it (a recorder, a simulation, a hand) does not matter.
-// Invariant: (1) every written value is written once in the whole history (unique_value), so that a read names its writer.
-//            (2) an instance reads a cell before it first writes it, so that every cell's version order is known.
-//            The checker refuses a history that breaks one of them (Fault::kMalformed): it would prove nothing.
-// Contexts:  this folder includes nothing of the library, so that no mistake of the engine can be shared by its judge.
+// tests/history/history.h -- what a run of the library is judged by: which instance read and wrote
+// which values, and when.
+// Shape:     a History is a plain list of instances; who produced it (a recorder, a simulation, a
+//            hand) does not matter.
+// Invariant: (1) every written value is written once in the whole history (unique_value), so that a
+//            read names its writer.
+//            (2) an instance reads a cell before it first writes it, so that every cell's version
+//                order is known.
+//            The checker refuses a history that breaks one of them (Fault::kMalformed): it would
+//            prove nothing.
+// Contexts:  this folder includes nothing of the library, so that no mistake of the engine can be
+//            shared by its judge.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +31,13 @@ enum class Outcome : std::uint8_t {
 };
 
 // Which engine ran it, as far as it got to say so; the checker asks all alike.
-enum class RanAt : std::uint8_t { kUnknown = 0, kLines = 1, kHardware = 2, kPages = 3, kIrrevocably = 4 };
+enum class RanAt : std::uint8_t {
+  kUnknown = 0,
+  kLines = 1,
+  kHardware = 2,
+  kPages = 3,
+  kIrrevocably = 4
+};
 
 struct Operation {
   enum class Type : std::uint8_t { kRead = 1, kWrite = 2 };
@@ -50,13 +62,15 @@ struct InstanceId {
 struct Instance {
   InstanceId id;
   std::uint64_t begin_ns = 0;  // CLOCK_MONOTONIC, taken before the call that begins it
-  std::uint64_t end_ns = 0;    // taken after the call that ended it returned; ignored when the outcome is kUnknown
+  // taken after the call that ended it returned; ignored when the outcome is kUnknown
+  std::uint64_t end_ns = 0;
   Kind kind = Kind::kUpdate;
   Outcome outcome = Outcome::kCommitted;
   std::vector<Operation> operations;  // in program order
   // Beside the point for the checker.
   RanAt ran_at = RanAt::kUnknown;
-  std::uint32_t attempt = 0;  // earlier attempts of the same update, which are the entries before it
+  // earlier attempts of the same update, which are the entries before it
+  std::uint32_t attempt = 0;
   bool was_ending = false;    // its body was done
   bool gave_up = false;       // ... and wanted to abort
   bool acknowledged = false;  // as durable, when it committed

@@ -5,7 +5,9 @@
 
 namespace tmh::history {
 
-std::string to_string(InstanceId id) { return "p" + std::to_string(id.process) + "#" + std::to_string(id.number); }
+std::string to_string(InstanceId id) {
+  return "p" + std::to_string(id.process) + "#" + std::to_string(id.number);
+}
 
 std::string value_text(Value value) {
   if (value >> kCounterBits == 0) return std::to_string(value);
@@ -30,20 +32,24 @@ Value Index::initial_value(Cell cell) const {
   return found == history_.initial.end() ? Value{0} : found->second;
 }
 
-void Index::report(Fault fault, std::vector<std::size_t> instances, Cell cell, const std::string &text) {
+void Index::report(Fault fault, std::vector<std::size_t> instances, Cell cell,
+                   const std::string &text) {
   if (violations_->size() >= kViolationsMax) return;
   Violation violation;
   violation.fault = fault;
-  for (const std::size_t instance : instances) violation.instances.push_back(history_.instances[instance].id);
+  for (const std::size_t instance : instances)
+    violation.instances.push_back(history_.instances[instance].id);
   violation.cells.push_back(cell);
   violation.text = text;
   violations_->push_back(std::move(violation));
 }
 
-void Index::scan_write(std::size_t instance, const Operation &operation, std::map<Cell, Value> *own) {
+void Index::scan_write(std::size_t instance, const Operation &operation,
+                       std::map<Cell, Value> *own) {
   const std::string who = to_string(history_.instances[instance].id);
   Footprint &footprint = footprints_[instance];
-  const auto [entry, fresh] = writers_.try_emplace(operation.value, Writer{instance, operation.cell, true});
+  const auto [entry, fresh] =
+      writers_.try_emplace(operation.value, Writer{instance, operation.cell, true});
   if (!fresh || operation.value == initial_value(operation.cell)) {
     report(Fault::kMalformed, {instance}, operation.cell,
            who + " writes " + value_text(operation.value) + ", which was written before");
@@ -58,8 +64,9 @@ void Index::scan_write(std::size_t instance, const Operation &operation, std::ma
     }
     return;
   }
-  const auto seen = std::find_if(footprint.reads.begin(), footprint.reads.end(),
-                                 [&](const ReadVersion &version) { return version.cell == operation.cell; });
+  const auto seen =
+      std::find_if(footprint.reads.begin(), footprint.reads.end(),
+                   [&](const ReadVersion &version) { return version.cell == operation.cell; });
   if (seen == footprint.reads.end()) {
     report(Fault::kMalformed, {instance}, operation.cell,
            who + " writes a cell that it has not read: its version order is unknown");
@@ -80,19 +87,22 @@ void Index::scan(std::size_t instance) {
     if (const auto mine = own.find(operation.cell); mine != own.end()) {
       if (mine->second == operation.value) continue;
       report(Fault::kOwnWriteInvisible, {instance}, operation.cell,
-             who + " wrote " + value_text(mine->second) + " and then read " + value_text(operation.value));
+             who + " wrote " + value_text(mine->second) + " and then read " +
+                 value_text(operation.value));
       continue;
     }
     const auto [before, first] = first_read.try_emplace(operation.cell, operation.value);
     if (first) {
       footprints_[instance].reads.push_back({operation.cell, operation.value});
     } else if (before->second != operation.value) {
-      report(Fault::kUnstableRead, {instance}, operation.cell,
-             who + " read " + value_text(before->second) + " and then " + value_text(operation.value));
+      report(
+          Fault::kUnstableRead, {instance}, operation.cell,
+          who + " read " + value_text(before->second) + " and then " + value_text(operation.value));
     }
   }
   if (subject.outcome == Outcome::kCommitted && subject.kind == Kind::kQuery && !own.empty()) {
-    report(Fault::kMalformed, {instance}, own.begin()->first, who + " is a query, wrote, and is recorded as committed");
+    report(Fault::kMalformed, {instance}, own.begin()->first,
+           who + " is a query, wrote, and is recorded as committed");
   }
   if (subject.outcome != Outcome::kUnknown && subject.end_ns < subject.begin_ns) {
     report(Fault::kMalformed, {instance}, 0, who + " ends before it begins");
@@ -110,7 +120,8 @@ void Index::decide_unknown() {
       if (found == writers_.end() || found->second.instance == i) continue;
       seen_[version.value] = true;
       const std::size_t writer = found->second.instance;
-      if (history_.instances[writer].outcome == Outcome::kUnknown) footprints_[writer].committed = true;
+      if (history_.instances[writer].outcome == Outcome::kUnknown)
+        footprints_[writer].committed = true;
     }
   }
 }
@@ -128,8 +139,8 @@ void Index::check_reads(std::size_t instance) {
       continue;
     }
     const std::size_t writer = found->second.instance;
-    const std::string read_of =
-        who + " read " + value_text(version.value) + " of " + to_string(history_.instances[writer].id);
+    const std::string read_of = who + " read " + value_text(version.value) + " of " +
+                                to_string(history_.instances[writer].id);
     if (history_.instances[writer].outcome == Outcome::kAborted) {
       report(Fault::kDirtyRead, {instance, writer}, version.cell, read_of + ", which aborted");
     } else if (!found->second.last) {
@@ -143,16 +154,18 @@ void Index::report_fork(const WrittenVersion &version, std::size_t first, std::s
   const auto undecided_unseen = [&](std::size_t instance) {
     if (history_.instances[instance].outcome != Outcome::kUnknown) return false;
     const auto &writes = footprints_[instance].writes;
-    return std::any_of(writes.begin(), writes.end(),
-                       [&](const WrittenVersion &w) { return w.cell == version.cell && seen_.count(w.value) == 0; });
+    return std::any_of(writes.begin(), writes.end(), [&](const WrittenVersion &w) {
+      return w.cell == version.cell && seen_.count(w.value) == 0;
+    });
   };
-  const std::string a = to_string(history_.instances[first].id), b = to_string(history_.instances[second].id);
+  const std::string a = to_string(history_.instances[first].id),
+                    b = to_string(history_.instances[second].id);
   for (const auto &[lost, other] : {std::pair{first, b}, std::pair{second, a}}) {
     if (!undecided_unseen(lost)) continue;
     report(Fault::kPartialCommit, {first, second}, version.cell,
            to_string(history_.instances[lost].id) +
-               " was killed and is visible elsewhere, but its write here never was: " + other + " replaced " +
-               value_text(version.replaced));
+               " was killed and is visible elsewhere, but its write here never was: " + other +
+               " replaced " + value_text(version.replaced));
     return;
   }
   report(Fault::kLostUpdate, {first, second}, version.cell,
@@ -162,7 +175,8 @@ void Index::report_fork(const WrittenVersion &version, std::size_t first, std::s
 void Index::link_versions(std::size_t instance) {
   if (!footprints_[instance].committed) return;
   for (const WrittenVersion &version : footprints_[instance].writes) {
-    const auto [entry, first] = successors_.try_emplace(std::pair{version.cell, version.replaced}, instance);
+    const auto [entry, first] =
+        successors_.try_emplace(std::pair{version.cell, version.replaced}, instance);
     if (!first) report_fork(version, entry->second, instance);
   }
 }

@@ -1,4 +1,5 @@
-// tests/history/index.h -- a history made searchable: who wrote a value, which version replaced which, and every fault that
+// tests/history/index.h -- a history made searchable: who wrote a value, which version replaced
+// which, and every fault that
 //                          shows without a graph.
 // Shape:     one Footprint per instance of the history, at the same index.
 #pragma once
@@ -36,13 +37,17 @@ class Index {
  public:
   explicit Index(const History &history) : history_(history) {}
 
-  // Fills everything below; false when it found faults (then the version order is not known and there is no graph).
+  // Fills everything below; false when it found faults (then the version order is not known and
+  // there is no graph).
   [[nodiscard]] bool build(std::vector<Violation> *violations);
 
-  static constexpr std::size_t kInitial = static_cast<std::size_t>(-1);  // "instance" that wrote the initial values
+  // "instance" that wrote the initial values
+  static constexpr std::size_t kInitial = static_cast<std::size_t>(-1);
 
   [[nodiscard]] const History &history() const noexcept { return history_; }
-  [[nodiscard]] const Footprint &footprint(std::size_t instance) const { return footprints_[instance]; }
+  [[nodiscard]] const Footprint &footprint(std::size_t instance) const {
+    return footprints_[instance];
+  }
   [[nodiscard]] std::size_t writer(const ReadVersion &version) const;
   // The committed instance that replaced `version`, kInitial when it is still current.
   [[nodiscard]] std::size_t successor(const ReadVersion &version) const;

@@ -23,8 +23,8 @@ class Simulation {
       Actor &actor = actors_[pick(actors_.size())];
       ++now_;
       if (actor.phase == Phase::kIdle && history_.instances.size() >= options_.instances_max) {
-        const bool all_idle =
-            std::all_of(actors_.begin(), actors_.end(), [](const Actor &a) { return a.phase == Phase::kIdle; });
+        const bool all_idle = std::all_of(actors_.begin(), actors_.end(),
+                                          [](const Actor &a) { return a.phase == Phase::kIdle; });
         if (all_idle) break;
         continue;
       }
@@ -59,7 +59,8 @@ class Simulation {
   Instance &record(const Actor &actor) { return history_.instances[actor.instance]; }
 
   void step(Actor *actor) {
-    if (actor->phase != Phase::kIdle && actor->steps_to_kill != 0 && --actor->steps_to_kill == 0) return die(actor);
+    if (actor->phase != Phase::kIdle && actor->steps_to_kill != 0 && --actor->steps_to_kill == 0)
+      return die(actor);
     switch (actor->phase) {
       case Phase::kIdle:
         return stamp_begin(actor);
@@ -83,8 +84,9 @@ class Simulation {
     actor->instance = history_.instances.size();
     history_.instances.push_back(instance);
     actor->accesses_left = 1 + static_cast<std::uint32_t>(pick(options_.operations_max));
-    actor->steps_to_kill =
-        chance(options_.kill_percent) ? 1 + static_cast<std::uint32_t>(pick(actor->accesses_left + 4)) : 0;
+    actor->steps_to_kill = chance(options_.kill_percent)
+                               ? 1 + static_cast<std::uint32_t>(pick(actor->accesses_left + 4))
+                               : 0;
     actor->first_reads.clear();
     actor->writes.clear();
     actor->committed = false;
@@ -94,7 +96,8 @@ class Simulation {
   void take_snapshot(Actor *actor) {
     actor->snapshot = clock_;
     if (options_.defect == Defect::kStaleSnapshot && record(*actor).kind == Kind::kQuery) {
-      constexpr std::uint64_t kBehind = 20;  // far enough that the missing commits ended before this begin
+      // far enough that the missing commits ended before this begin
+      constexpr std::uint64_t kBehind = 20;
       actor->snapshot = clock_ - std::min(clock_, kBehind);
     }
     actor->phase = Phase::kRunning;
@@ -116,20 +119,23 @@ class Simulation {
     if (options_.defect == Defect::kDirtyWrites) {
       for (const Actor &other : actors_) {
         if (&other == &actor || other.phase == Phase::kIdle || other.committed) continue;
-        if (const auto dirty = other.writes.find(cell); dirty != other.writes.end()) return dirty->second;
+        if (const auto dirty = other.writes.find(cell); dirty != other.writes.end())
+          return dirty->second;
       }
     }
     const auto &versions = versions_[cell];
     if (options_.defect == Defect::kMovingSnapshot) return versions.back().value;
-    const auto newer = std::partition_point(versions.begin(), versions.end(),
-                                            [&](const Version &version) { return version.clock <= actor.snapshot; });
+    const auto newer = std::partition_point(
+        versions.begin(), versions.end(),
+        [&](const Version &version) { return version.clock <= actor.snapshot; });
     return std::prev(newer)->value;
   }
 
   bool valid(const Actor &actor) {
     if (options_.defect == Defect::kNoValidation) return true;
     return std::all_of(actor.first_reads.begin(), actor.first_reads.end(), [&](const auto &entry) {
-      if (options_.defect == Defect::kNoReadValidation && actor.writes.count(entry.first) == 0) return true;
+      if (options_.defect == Defect::kNoReadValidation && actor.writes.count(entry.first) == 0)
+        return true;
       return versions_[entry.first].back().value == entry.second;
     });
   }
@@ -151,14 +157,16 @@ class Simulation {
   void stamp_end(Actor *actor) {
     Instance &instance = record(*actor);
     instance.end_ns = now_ * 1000;
-    instance.outcome = instance.kind == Kind::kQuery || actor->committed ? Outcome::kCommitted : Outcome::kAborted;
+    instance.outcome =
+        instance.kind == Kind::kQuery || actor->committed ? Outcome::kCommitted : Outcome::kAborted;
     actor->phase = Phase::kIdle;
   }
 
   // Its place is taken by a new process.
   void die(Actor *actor) {
     const bool at_end = actor->phase == Phase::kEnding && record(*actor).kind == Kind::kUpdate;
-    if (at_end && options_.defect == Defect::kHalfCommitWhenKilled && valid(*actor)) apply(actor, 1);
+    if (at_end && options_.defect == Defect::kHalfCommitWhenKilled && valid(*actor))
+      apply(actor, 1);
     *actor = Actor{};
     actor->process = next_process_++;
   }
@@ -184,6 +192,8 @@ class Simulation {
 
 }  // namespace
 
-History simulate(const SimulationOptions &options, std::uint64_t seed) { return Simulation(options, seed).run(); }
+History simulate(const SimulationOptions &options, std::uint64_t seed) {
+  return Simulation(options, seed).run();
+}
 
 }  // namespace tmh::history

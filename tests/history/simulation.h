@@ -1,7 +1,10 @@
-// tests/history/simulation.h -- a multiversion engine of a hundred lines that produces histories to try the checker on.
-// Shape:     optimistic: snapshot at begin, validation of every read cell at end, queries at their snapshot, kills anywhere.
-//            Steps of the processes interleave at random; time is counted in steps.
-// Invariant: without a defect every history is strictly serializable with consistent views; each defect leaves one rule out.
+// tests/history/simulation.h -- a multiversion engine of a hundred lines that produces histories to
+// try the checker on.
+// Shape:     optimistic: snapshot at begin, validation of every read cell at end, queries at their
+//            snapshot, kills anywhere. Steps of the processes interleave at random; time is counted
+//            in steps.
+// Invariant: without a defect every history is strictly serializable with consistent views; each
+//            defect leaves one rule out.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +15,10 @@ namespace tmh::history {
 
 enum class Defect : std::uint8_t {
   kNone = 0,
-  kNoReadValidation = 1,      // only written cells are validated: write skew
-  kNoValidation = 2,          // nothing is validated: lost updates
-  kMovingSnapshot = 3,        // reads return what is committed now: inconsistent views in aborted instances
+  kNoReadValidation = 1,  // only written cells are validated: write skew
+  kNoValidation = 2,      // nothing is validated: lost updates
+  // reads return what is committed now: inconsistent views in aborted instances
+  kMovingSnapshot = 3,
   kDirtyWrites = 4,           // reads return writes of running instances
   kHalfCommitWhenKilled = 5,  // a process killed at its end leaves its first write only
   kStaleSnapshot = 6,         // queries begin at a snapshot of the past
@@ -31,7 +35,8 @@ struct SimulationOptions {
   Defect defect = Defect::kNone;
 };
 
-// Ends with a query of process 0 that reads every cell. The same options and seed give the same history.
+// Ends with a query of process 0 that reads every cell. The same options and seed give the same
+// history.
 [[nodiscard]] History simulate(const SimulationOptions &options, std::uint64_t seed);
 
 }  // namespace tmh::history

@@ -71,7 +71,8 @@ def pkg_config_project(arguments, prefix, libdir, work):
         run([arguments.cxx, *arguments.flags, os.path.join(HERE, "cxx", "events.cpp"), "-o", events,
              *pkg_config("--cflags", "--libs", "tmhperf")], work)
         expect_ten(events, work, library_path)
-    # 3. C, our libraries static: a folder that holds the archives alone leaves the linker no choice.
+    # 3. C, our libraries static: a folder that holds the archives alone leaves the linker no
+    #    choice.
     archives = os.path.join(work, "archives")
     os.makedirs(archives)
     for name in ("libxac.a", "libtmh.a"):

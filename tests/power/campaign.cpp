@@ -37,9 +37,11 @@ void use_memory_for_images() {
     setenv("TMPDIR", "/dev/shm", 1);  // this process and its children: images need no disk
 }
 
-// A quarter of them anywhere, a quarter not between two stores of one data file (most entries are those), a quarter in the middle of an
-// operation, where sectors and names are open, and a quarter behind a checkpoint's write of pages, of which there are few.
-std::vector<Cut> choose_cuts(const std::vector<Entry> &entries, std::uint64_t count, std::uint64_t seed) {
+// A quarter of them anywhere, a quarter not between two stores of one data file (most entries are
+// those), a quarter in the middle of an operation, where sectors and names are open, and a quarter
+// behind a checkpoint's write of pages, of which there are few.
+std::vector<Cut> choose_cuts(const std::vector<Entry> &entries, std::uint64_t count,
+                             std::uint64_t seed) {
   using platform::DiskOp;
   std::mt19937_64 random(seed);
   std::vector<std::size_t> others, open, pages;
@@ -47,9 +49,11 @@ std::vector<Cut> choose_cuts(const std::vector<Entry> &entries, std::uint64_t co
     const Entry &entry = entries[i];
     if (entry.is_note() || entry.op() != DiskOp::kHomeWrite) others.push_back(i);
     if (entry.is_note()) continue;
-    if (entry.op() == DiskOp::kWrite && entry.path.find("/tmh.") == std::string_view::npos) pages.push_back(i);
-    if (entry.op() == DiskOp::kWrite || entry.op() == DiskOp::kWriteDurable || entry.op() == DiskOp::kSync ||
-        entry.op() == DiskOp::kRename || entry.op() == DiskOp::kCreate || entry.op() == DiskOp::kUnlink ||
+    if (entry.op() == DiskOp::kWrite && entry.path.find("/tmh.") == std::string_view::npos)
+      pages.push_back(i);
+    if (entry.op() == DiskOp::kWrite || entry.op() == DiskOp::kWriteDurable ||
+        entry.op() == DiskOp::kSync || entry.op() == DiskOp::kRename ||
+        entry.op() == DiskOp::kCreate || entry.op() == DiskOp::kUnlink ||
         entry.op() == DiskOp::kFolderSync)
       open.push_back(i);
   }
@@ -61,7 +65,8 @@ std::vector<Cut> choose_cuts(const std::vector<Entry> &entries, std::uint64_t co
     if (i % 4 == 3 && !pages.empty()) behind = pages[random() % pages.size()];
     cuts.push_back({behind, random()});
   }
-  std::sort(cuts.begin(), cuts.end(), [](const Cut &a, const Cut &b) { return a.behind < b.behind; });
+  std::sort(cuts.begin(), cuts.end(),
+            [](const Cut &a, const Cut &b) { return a.behind < b.behind; });
   return cuts;
 }
 
@@ -94,8 +99,9 @@ class Walk {
     judge(image.path(), promises_, model_, judge_plan, cut.image_seed, &tally);
     ++result->cuts;
     if (before == 0 && tally.findings != 0)
-      tally.first_finding += "\n    TMH_POWER_CUT=" + std::to_string(recording_.entries[cut.behind].number) +
-                             " TMH_POWER_IMAGE=" + std::to_string(cut.image_seed) + (nested ? " (nested)" : "");
+      tally.first_finding +=
+          "\n    TMH_POWER_CUT=" + std::to_string(recording_.entries[cut.behind].number) +
+          " TMH_POWER_IMAGE=" + std::to_string(cut.image_seed) + (nested ? " (nested)" : "");
   }
   [[nodiscard]] std::string strays() const {
     std::string all;
@@ -116,7 +122,8 @@ class Walk {
 
 void hand_over(const CampaignResult &result, Handed *to) {
   const Tally &tally = result.tally;
-  *to = {result.cuts, tally.images, tally.nested, tally.torn, tally.clean, tally.replayed, tally.findings, {}, {}};
+  *to = {result.cuts,    tally.images,   tally.nested, tally.torn, tally.clean,
+         tally.replayed, tally.findings, {},           {}};
   std::snprintf(to->finding, sizeof to->finding, "%s", tally.first_finding.c_str());
   std::snprintf(to->strays, sizeof to->strays, "%s", result.strays.c_str());
 }
@@ -136,7 +143,8 @@ void add(const Handed &from, CampaignResult *to) {
 
 }  // namespace
 
-CampaignResult cut_everywhere(const Recording &recording, const CampaignPlan &plan, std::uint64_t seed) {
+CampaignResult cut_everywhere(const Recording &recording, const CampaignPlan &plan,
+                              std::uint64_t seed) {
   const std::vector<Cut> cuts = choose_cuts(recording.entries, plan.cuts, seed);
   const SharedBytes memory(plan.processes * sizeof(Handed));
   auto *handed = static_cast<Handed *>(memory.get());
@@ -147,7 +155,8 @@ CampaignResult cut_everywhere(const Recording &recording, const CampaignPlan &pl
       use_memory_for_images();
       Walk walk(recording, plan);
       CampaignResult mine;
-      for (std::size_t i = self; i < cuts.size() && findings->load() < plan.until_findings; i += plan.processes) {
+      for (std::size_t i = self; i < cuts.size() && findings->load() < plan.until_findings;
+           i += plan.processes) {
         const std::uint64_t before = mine.tally.findings;
         const bool nested = plan.nested_one_in != 0 && cuts[i].image_seed % plan.nested_one_in == 0;
         walk.judge_cut(cuts[i], nested, &mine);
@@ -181,10 +190,12 @@ CampaignResult cut_once(const Recording &recording, const CampaignPlan &plan, st
 void print(const char *title, const CampaignResult &result, double seconds) {
   const auto number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
   std::printf(
-      "%s: %llu cuts, %llu more within recoveries, %llu logs with a torn tail, %llu clean, %llu transactions "
+      "%s: %llu cuts, %llu more within recoveries, %llu logs with a torn tail, %llu clean, %llu "
+      "transactions "
       "replayed, %llu findings, %.1f s\n",
-      title, number(result.cuts), number(result.tally.nested), number(result.tally.torn), number(result.tally.clean),
-      number(result.tally.replayed), number(result.tally.findings), seconds);
+      title, number(result.cuts), number(result.tally.nested), number(result.tally.torn),
+      number(result.tally.clean), number(result.tally.replayed), number(result.tally.findings),
+      seconds);
 }
 
 }  // namespace tmh::test::power

@@ -1,5 +1,6 @@
 // tests/power/campaign.h -- many power cuts in one recorded run, by several processes.
-// Shape:     each process walks through the journal once and stops at its cuts. Images lie in memory (/dev/shm) where there is some.
+// Shape:     each process walks through the journal once and stops at its cuts. Images lie in
+//            memory (/dev/shm) where there is some.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +26,11 @@ struct CampaignResult {
   std::string strays;  // files written past DiskFile
 };
 
-[[nodiscard]] CampaignResult cut_everywhere(const Recording &recording, const CampaignPlan &plan, std::uint64_t seed);
+[[nodiscard]] CampaignResult cut_everywhere(const Recording &recording, const CampaignPlan &plan,
+                                            std::uint64_t seed);
 // One cut again: behind entry `number`, the image of `image_seed`.
-[[nodiscard]] CampaignResult cut_once(const Recording &recording, const CampaignPlan &plan, std::uint64_t number,
-                                      std::uint64_t image_seed);
+[[nodiscard]] CampaignResult cut_once(const Recording &recording, const CampaignPlan &plan,
+                                      std::uint64_t number, std::uint64_t image_seed);
 void print(const char *title, const CampaignResult &result, double seconds);
 
 }  // namespace tmh::test::power

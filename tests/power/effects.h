@@ -1,7 +1,9 @@
-// tests/power/effects.h -- what a transaction of the power tests does, as bytes that are recorded before its end and replayed by the judge.
-// Shape:     the world is some raw segments, seen as arrays of words, and a heap with one list per worker. Word 0 of the ledger is G, the
-//            number of update transactions committed so far; word 512 + g says which transaction was the g-th. So every state tells
-//            by itself which prefix of the commit order it must be.
+// tests/power/effects.h -- what a transaction of the power tests does, as bytes that are recorded
+// before its end and replayed by the judge.
+// Shape:     the world is some raw segments, seen as arrays of words, and a heap with one list per
+//            worker. Word 0 of the ledger is G, the number of update transactions committed so far;
+//            word 512 + g says which transaction was the g-th. So every state tells by itself which
+//            prefix of the commit order it must be.
 // Invariant: an Effects never reads the world: replaying those of 1..G in order gives every word.
 #pragma once
 
@@ -17,7 +19,8 @@ namespace tmh::test::power {
 inline constexpr std::uint64_t kWordsPerPage = 512;
 inline constexpr std::uint32_t kLedger = 0, kData = 1, kBig = 2, kFirstLate = 3, kLateSegments = 3;
 inline constexpr std::uint32_t kRawSegments = kFirstLate + kLateSegments;
-inline constexpr std::uint64_t kLedgerPages = 49, kDataPages = 64, kDataPagesMax = 192, kBigPages = 96, kLatePages = 4;
+inline constexpr std::uint64_t kLedgerPages = 49, kDataPages = 64, kDataPagesMax = 192,
+                               kBigPages = 96, kLatePages = 4;
 inline constexpr std::uint64_t kCommitsMax = (kLedgerPages - 1) * kWordsPerPage - 1;
 inline constexpr std::uint32_t kLists = 16;
 inline constexpr std::uint64_t kAccounts = 32;  // word 0 of the first data pages; their sum stays 0
@@ -62,8 +65,12 @@ class Model {
   Model();
   void apply(const Effects &effects);
   [[nodiscard]] std::uint64_t g() const noexcept { return words_[kLedger][0]; }
-  [[nodiscard]] const std::vector<std::uint64_t> &words(std::uint32_t segment) const { return words_[segment]; }
-  [[nodiscard]] const std::deque<ListChange> &list(std::uint32_t index) const { return lists_[index]; }
+  [[nodiscard]] const std::vector<std::uint64_t> &words(std::uint32_t segment) const {
+    return words_[segment];
+  }
+  [[nodiscard]] const std::deque<ListChange> &list(std::uint32_t index) const {
+    return lists_[index];
+  }
 
  private:
   std::vector<std::uint64_t> words_[kRawSegments];

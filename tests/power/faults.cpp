@@ -7,7 +7,8 @@
 
 namespace tmh::test::power {
 
-void FaultPlan::arm(platform::DiskOp which, int with, const char *file, std::uint32_t after) noexcept {
+void FaultPlan::arm(platform::DiskOp which, int with, const char *file,
+                    std::uint32_t after) noexcept {
   error = with;
   skip = after;
   failed = passed = 0;
@@ -26,7 +27,8 @@ int fail(const platform::DiskEvent &event) {
   if (plan.op.load() != static_cast<std::uint32_t>(event.op)) return 0;
   char part[sizeof plan.file_contains];
   for (std::size_t i = 0; i < sizeof part; ++i) part[i] = plan.file_contains[i].load();
-  if (std::strstr(event.path, part) == nullptr && (event.path2 == nullptr || std::strstr(event.path2, part) == nullptr))
+  if (std::strstr(event.path, part) == nullptr &&
+      (event.path2 == nullptr || std::strstr(event.path2, part) == nullptr))
     return 0;
   if (plan.skip.load() != 0) {
     plan.skip.fetch_sub(1);

@@ -1,5 +1,6 @@
 // tests/power/faults.h -- disk operations that fail when a test says so.
-// Shape:     one plan in shared memory, for all processes: which operation, on which file, with which errno, how often.
+// Shape:     one plan in shared memory, for all processes: which operation, on which file, with
+//            which errno, how often.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,8 @@ struct FaultPlan {
   std::atomic<std::uint32_t> passed;    // operations of that kind that did not
   std::atomic<char> file_contains[32];  // part of the path; empty: any
 
-  void arm(platform::DiskOp which, int with, const char *file = "", std::uint32_t after = 0) noexcept;
+  void arm(platform::DiskOp which, int with, const char *file = "",
+           std::uint32_t after = 0) noexcept;
   void lift() noexcept { op = 0; }
 };
 

@@ -1,6 +1,7 @@
 // tests/power/image.cpp -- one of the images that a power cut can leave, chosen by a seed.
-// Source:    independent coins would hardly ever give the images that find faults: one file complete while another one has nothing, or all
-//            but one sector. Hence tastes: each file, the names and the whole image lean to an extreme.
+// Source:    independent coins would hardly ever give the images that find faults: one file
+//            complete while another one has nothing, or all but one sector. Hence tastes: each
+//            file, the names and the whole image lean to an extreme.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -38,16 +39,19 @@ struct SimulatedDisk::Taste {
   std::uint64_t seed;
   std::uint64_t now;  // number of the last entry
 
-  [[nodiscard]] std::uint64_t coin(std::uint64_t file, std::uint64_t sector, std::uint64_t salt = 0) const noexcept {
+  [[nodiscard]] std::uint64_t coin(std::uint64_t file, std::uint64_t sector,
+                                   std::uint64_t salt = 0) const noexcept {
     return mix(mix(mix(seed ^ salt) ^ file) ^ sector);
   }
   [[nodiscard]] Lean lean(std::uint64_t file) const noexcept {
     const bool alike = coin(1, 1, 77) % 3 == 0;  // one taste for everything
-    return static_cast<Lean>(coin(alike ? 0 : file, 2, 78) % static_cast<std::uint64_t>(Lean::kCount));
+    return static_cast<Lean>(coin(alike ? 0 : file, 2, 78) %
+                             static_cast<std::uint64_t>(Lean::kCount));
   }
   // Of changes with these numbers, in their order: how many have reached the disk?
   template <class Changes>
-  [[nodiscard]] std::size_t reached(std::uint64_t file, std::uint64_t sector, const Changes &changes) const noexcept {
+  [[nodiscard]] std::size_t reached(std::uint64_t file, std::uint64_t sector,
+                                    const Changes &changes) const noexcept {
     const std::size_t all = changes.size();
     const std::uint64_t dice = coin(file, sector);
     switch (lean(file)) {
@@ -60,10 +64,12 @@ struct SimulatedDisk::Taste {
       case Lean::kMost:
         return dice % 16 == 0 ? (dice >> 32) % all : all;
       case Lean::kInOrder: {
-        // Writes back happen in waves of some thousand entries at most; the point is the same for all files that lean so.
+        // Writes back happen in waves of some thousand entries at most; the point is the same for
+        // all files that lean so.
         const std::uint64_t point = now - coin(3, 3, 79) % (1ull << (coin(4, 4, 80) % 12));
         return static_cast<std::size_t>(
-            std::count_if(changes.begin(), changes.end(), [&](const auto &change) { return change.number <= point; }));
+            std::count_if(changes.begin(), changes.end(),
+                          [&](const auto &change) { return change.number <= point; }));
       }
       case Lean::kEven:
       case Lean::kCount:
@@ -90,7 +96,8 @@ SimulatedDisk::Names SimulatedDisk::names_of_image(const Taste &taste) const {
   return names;
 }
 
-void SimulatedDisk::write_file(const std::string &path, std::size_t index, const Taste &taste) const {
+void SimulatedDisk::write_file(const std::string &path, std::size_t index,
+                               const Taste &taste) const {
   const File &file = files_[index];
   std::uint64_t length = file.durable_bytes;
   if (!file.lengths.empty()) {
@@ -99,7 +106,8 @@ void SimulatedDisk::write_file(const std::string &path, std::size_t index, const
   }
   std::vector<std::byte> bytes(
       file.content.begin(),
-      file.content.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(length, file.content.size())));
+      file.content.begin() +
+          static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(length, file.content.size())));
   bytes.resize(length);
   for (const auto &[sector, writes] : file.pending) {
     const std::size_t reached = taste.reached(index, sector, writes);
@@ -108,7 +116,8 @@ void SimulatedDisk::write_file(const std::string &path, std::size_t index, const
       const Write &write = writes[i];
       if (base + write.begin >= length) continue;
       if (write.uncertain && taste.coin(index, sector, write.number) % 2 == 0) continue;
-      const std::size_t count = std::min<std::uint64_t>(write.end - write.begin, length - base - write.begin);
+      const std::size_t count =
+          std::min<std::uint64_t>(write.end - write.begin, length - base - write.begin);
       std::byte *to = bytes.data() + base + write.begin;
       if (write.data == nullptr)
         std::memset(to, 0, count);
@@ -116,7 +125,8 @@ void SimulatedDisk::write_file(const std::string &path, std::size_t index, const
         std::memcpy(to, write.data, count);
     }
   }
-  const platform::FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660));
+  const platform::FileDescriptor fd(
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660));
   if (!fd || ftruncate(fd.get(), static_cast<off_t>(length)) != 0)
     throw std::system_error(errno, std::generic_category(), path);
   // Sparse: most of a log file and of a young data file is zeros.
@@ -124,7 +134,8 @@ void SimulatedDisk::write_file(const std::string &path, std::size_t index, const
   for (std::size_t at = 0; at < bytes.size(); at += kImageBlockBytes) {
     const std::size_t count = std::min(kImageBlockBytes, bytes.size() - at);
     if (std::memcmp(bytes.data() + at, kZeros, count) == 0) continue;
-    if (pwrite(fd.get(), bytes.data() + at, count, static_cast<off_t>(at)) != static_cast<ssize_t>(count))
+    if (pwrite(fd.get(), bytes.data() + at, count, static_cast<off_t>(at)) !=
+        static_cast<ssize_t>(count))
       throw std::system_error(errno, std::generic_category(), path);
   }
 }

@@ -70,15 +70,18 @@ Journal::Journal(const std::string &file)
     : Journal(std::max<std::uint64_t>(1, saved_head(file).entries), saved_head(file).bytes + 1) {
   std::ifstream in(file, std::ios::binary);
   in.read(static_cast<char *>(memory_.get()), static_cast<std::streamsize>(kHeadBytes));
-  in.read(reinterpret_cast<char *>(slots()), static_cast<std::streamsize>(head().entries.load() * kSlotBytes));
+  in.read(reinterpret_cast<char *>(slots()),
+          static_cast<std::streamsize>(head().entries.load() * kSlotBytes));
   in.read(reinterpret_cast<char *>(bytes()), static_cast<std::streamsize>(head().bytes.load()));
 }
 
 void Journal::save(const std::string &file) const {
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
   out.write(static_cast<const char *>(memory_.get()), static_cast<std::streamsize>(kHeadBytes));
-  out.write(reinterpret_cast<const char *>(slots()), static_cast<std::streamsize>(head().entries.load() * kSlotBytes));
-  out.write(reinterpret_cast<const char *>(bytes()), static_cast<std::streamsize>(head().bytes.load()));
+  out.write(reinterpret_cast<const char *>(slots()),
+            static_cast<std::streamsize>(head().entries.load() * kSlotBytes));
+  out.write(reinterpret_cast<const char *>(bytes()),
+            static_cast<std::streamsize>(head().bytes.load()));
   if (!out.flush()) throw std::runtime_error("cannot write " + file);
 }
 
@@ -90,12 +93,13 @@ std::byte *Journal::bytes() const noexcept {
   return static_cast<std::byte *>(memory_.get()) + kHeadBytes + entries_max_ * kSlotBytes;
 }
 
-void Journal::append(std::uint32_t type, const char *path, const char *path2, std::uint64_t offset, const void *data,
-                     std::uint64_t byte_count) noexcept {
+void Journal::append(std::uint32_t type, const char *path, const char *path2, std::uint64_t offset,
+                     const void *data, std::uint64_t byte_count) noexcept {
   const std::uint64_t path_bytes = path == nullptr ? 0 : std::strlen(path);
   const std::uint64_t path2_bytes = path2 == nullptr ? 0 : std::strlen(path2);
   const std::uint64_t wanted = path_bytes + path2_bytes + (data == nullptr ? 0 : byte_count);
-  // The bytes first: between the entry's reservation, which is its place in the order, and its publication lies no loop.
+  // The bytes first: between the entry's reservation, which is its place in the order, and its
+  // publication lies no loop.
   const std::uint64_t at = head().bytes.fetch_add(wanted, std::memory_order_relaxed);
   if (at + wanted > bytes_max_) {
     head().bytes.fetch_sub(wanted, std::memory_order_relaxed);
@@ -105,7 +109,8 @@ void Journal::append(std::uint32_t type, const char *path, const char *path2, st
   std::byte *to = bytes() + at;
   if (path_bytes != 0) std::memcpy(to, path, path_bytes);
   if (path2_bytes != 0) std::memcpy(to + path_bytes, path2, path2_bytes);
-  if (data != nullptr && byte_count != 0) std::memcpy(to + path_bytes + path2_bytes, data, byte_count);
+  if (data != nullptr && byte_count != 0)
+    std::memcpy(to + path_bytes + path2_bytes, data, byte_count);
   // acq_rel: an entry's place is behind those of everything that its process has seen.
   const std::uint64_t index = head().entries.fetch_add(1, std::memory_order_acq_rel);
   if (index >= entries_max_) {
@@ -125,10 +130,15 @@ void Journal::append(std::uint32_t type, const char *path, const char *path2, st
   slot.published.store(1, std::memory_order_release);  // pairs with the acquire in read()
 }
 
-std::uint64_t Journal::count() const noexcept { return head().entries.load(std::memory_order_acquire); }
-bool Journal::overflowed() const noexcept { return head().dropped.load(std::memory_order_relaxed) != 0; }
+std::uint64_t Journal::count() const noexcept {
+  return head().entries.load(std::memory_order_acquire);
+}
+bool Journal::overflowed() const noexcept {
+  return head().dropped.load(std::memory_order_relaxed) != 0;
+}
 bool Journal::has_room() const noexcept {
-  return count() < entries_max_ / 2 && head().bytes.load(std::memory_order_relaxed) < bytes_max_ / 2;
+  return count() < entries_max_ / 2 &&
+         head().bytes.load(std::memory_order_relaxed) < bytes_max_ / 2;
 }
 
 std::vector<Entry> Journal::read() const {
@@ -142,7 +152,8 @@ std::vector<Entry> Journal::read() const {
   };
   for (std::uint64_t i = 0; i < count(); ++i) {
     const Slot &slot = slots()[i];
-    if (slot.published.load(std::memory_order_acquire) == 0) continue;  // killed before it could publish
+    // killed before it could publish
+    if (slot.published.load(std::memory_order_acquire) == 0) continue;
     Entry entry;
     entry.number = i + 1;
     entry.type = slot.type;
@@ -156,7 +167,8 @@ std::vector<Entry> Journal::read() const {
     last_of_thread[entry.thread] = all.size() - 1;
     if (!entry.is_note()) continue;
     if (entry.note() == Note::kDied) dead.insert(static_cast<std::int32_t>(entry.offset));
-    if (entry.note() == Note::kDone || entry.note() == Note::kNotDone) done[entry.offset] = entry.note() == Note::kDone;
+    if (entry.note() == Note::kDone || entry.note() == Note::kNotDone)
+      done[entry.offset] = entry.note() == Note::kDone;
   }
   for (const auto &[thread, index] : last_of_thread) {
     using platform::DiskOp;
@@ -166,10 +178,11 @@ std::vector<Entry> Journal::read() const {
                       entry.op() == DiskOp::kTruncate || entry.op() == DiskOp::kCreate ||
                       entry.op() == DiskOp::kRename || entry.op() == DiskOp::kUnlink;
     if (done.contains(entry.number)) entry.uncertain = false;
-    // A rename has happened when somebody used the new name afterwards without making it: nothing else tells, if the folder was synced in between.
+    // A rename has happened when somebody used the new name afterwards without making it: nothing
+    // else tells, if the folder was synced in between.
     if (!entry.uncertain || entry.op() != DiskOp::kRename) continue;
-    const auto next =
-        std::find_if(all.begin() + static_cast<std::ptrdiff_t>(index) + 1, all.end(), [&](const Entry &later) {
+    const auto next = std::find_if(
+        all.begin() + static_cast<std::ptrdiff_t>(index) + 1, all.end(), [&](const Entry &later) {
           return !later.is_note() && (later.path == entry.path2 || later.path2 == entry.path2);
         });
     if (next != all.end() && next->path == entry.path2 && next->op() != DiskOp::kCreate &&
@@ -206,7 +219,8 @@ void die_now_and_then(const platform::DiskEvent &event) noexcept {
   const DiskOp op = event.op;
   if (g_pace.die_one_in == 0 || op == DiskOp::kHomeWrite) return;
   const bool is_rare = op == DiskOp::kCreate || op == DiskOp::kRename || op == DiskOp::kUnlink ||
-                       op == DiskOp::kFolderSync || std::strstr(event.path, "tmh.control") != nullptr;
+                       op == DiskOp::kFolderSync ||
+                       std::strstr(event.path, "tmh.control") != nullptr;
   if (dice() % (is_rare ? 4 : g_pace.die_one_in) == 0) kill(getpid(), SIGKILL);
 }
 
@@ -214,10 +228,11 @@ int record(const platform::DiskEvent &event) {
   using platform::DiskOp;
   const int error = errno;
   die_now_and_then(event);
-  // The time is spent before the operation counts as done, in both halves of it: others get in between.
+  // The time is spent before the operation counts as done, in both halves of it: others get in
+  // between.
   if (event.op == DiskOp::kWriteDone || event.op == DiskOp::kSyncDone) take_time();
-  g_journal->append(static_cast<std::uint32_t>(event.op), event.path, event.path2, event.offset, event.data,
-                    event.bytes);
+  g_journal->append(static_cast<std::uint32_t>(event.op), event.path, event.path2, event.offset,
+                    event.data, event.bytes);
   if (event.op == DiskOp::kWriteDurable || event.op == DiskOp::kSync) take_time();
   errno = error;
   return 0;

@@ -1,7 +1,10 @@
-// tests/power/journal.h -- what all processes of a test did to the disk, and what they were promised, in one global order.
-// Shape:     anonymous shared memory made before the fork: entries of 64 bytes, reserved by one fetch_add, and bytes they refer to. An
-//            entry counts once it is published; one whose process was killed in between stays empty and is skipped.
-// Invariant: an entry recorded before an operation comes before every entry of whoever saw that operation's effect.
+// tests/power/journal.h -- what all processes of a test did to the disk, and what they were
+// promised, in one global order.
+// Shape:     anonymous shared memory made before the fork: entries of 64 bytes, reserved by one
+//            fetch_add, and bytes they refer to. An entry counts once it is published; one whose
+//            process was killed in between stays empty and is skipped.
+// Invariant: an entry recorded before an operation comes before every entry of whoever saw that
+//            operation's effect.
 // Contexts:  append() is lock-free and async-signal-safe: the disk hook may run in a fault handler.
 #pragma once
 
@@ -20,7 +23,8 @@
 
 namespace tmh::test::power {
 
-inline constexpr std::uint32_t kNoteBase = 32;  // types below are platform::DiskOp, the others are notes of the test
+// types below are platform::DiskOp, the others are notes of the test
+inline constexpr std::uint32_t kNoteBase = 32;
 
 // Intentions and promises. g: place in the commit order.
 enum class Note : std::uint32_t {
@@ -29,11 +33,13 @@ enum class Note : std::uint32_t {
   kBufferedAck = 34,  // (g, id) after end(): committed, may be lost
   kAborted = 35,      // (g, id) after end(): will never be seen
   kDurableUpTo = 36,  // (g) after flush(), or a strict reader's end
-  kRecovered = 37,    // (g, ids of 1..g) the state that a process alone in the domain found after open
-  kDied = 38,         // (process) by the parent: killed and buried
-  kFolder = 39,       // (path) where it all happens
-  kDone = 40,         // (entry) by the parent: what a killed process was doing has happened; survivors have seen it
-  kNotDone = 41,      // (entry) it has not
+  // (g, ids of 1..g) the state that a process alone in the domain found after open
+  kRecovered = 37,
+  kDied = 38,    // (process) by the parent: killed and buried
+  kFolder = 39,  // (path) where it all happens
+  // (entry) by the parent: what a killed process was doing has happened; survivors have seen it
+  kDone = 40,
+  kNotDone = 41,  // (entry) it has not
 };
 
 struct Entry {
@@ -57,12 +63,13 @@ class Journal {
   explicit Journal(const std::string &file);
 
   // Async-signal-safe. Dropped when the journal is full; see overflowed().
-  void append(std::uint32_t type, const char *path, const char *path2, std::uint64_t offset, const void *data,
-              std::uint64_t bytes) noexcept;
+  void append(std::uint32_t type, const char *path, const char *path2, std::uint64_t offset,
+              const void *data, std::uint64_t bytes) noexcept;
   void note(Note type, std::uint64_t number, const std::string &text) noexcept {
     note(type, number, text.data(), text.size());
   }
-  void note(Note type, std::uint64_t number, const void *data = nullptr, std::uint64_t bytes = 0) noexcept {
+  void note(Note type, std::uint64_t number, const void *data = nullptr,
+            std::uint64_t bytes = 0) noexcept {
     append(static_cast<std::uint32_t>(type), nullptr, nullptr, number, data, bytes);
   }
 
@@ -70,7 +77,8 @@ class Journal {
   [[nodiscard]] bool overflowed() const noexcept;
   // Less than half full: workloads stop otherwise.
   [[nodiscard]] bool has_room() const noexcept;
-  // All published entries in order. They refer to this journal's memory. REQUIRES: nobody is appending.
+  // All published entries in order. They refer to this journal's memory. REQUIRES: nobody is
+  // appending.
   [[nodiscard]] std::vector<Entry> read() const;
   void save(const std::string &file) const;
 
@@ -85,11 +93,12 @@ class Journal {
   SharedBytes memory_;
 };
 
-// How long durable writes and syncs take under the recorder, as on a disk: groups of commits form only when a write lasts.
+// How long durable writes and syncs take under the recorder, as on a disk: groups of commits form
+// only when a write lasts.
 struct DiskPace {
   std::uint32_t write_us_max = 0;  // each durable write and sync lasts a random time up to this
-  // The process kills itself before one in so many operations, and before one in four on names and on the control file: a death there
-  // leaves most for the others to finish. 0: never.
+  // The process kills itself before one in so many operations, and before one in four on names and
+  // on the control file: a death there leaves most for the others to finish. 0: never.
   std::uint32_t die_one_in = 0;
 };
 

@@ -23,9 +23,11 @@ namespace tmh::test::power {
 
 namespace {
 
-// Of one recovery; address space only. A run whose checkpoints were late leaves a log of some 70,000 lines, each a store that is recorded.
+// Of one recovery; address space only. A run whose checkpoints were late leaves a log of some
+// 70,000 lines, each a store that is recorded.
 constexpr std::uint64_t kLifeEntries = 1u << 20, kLifeBytes = 1u << 30;
-constexpr std::uint32_t kFirstJudgeWorker = 1000;  // ids of the judge's own transactions, apart from the run's
+// ids of the judge's own transactions, apart from the run's
+constexpr std::uint32_t kFirstJudgeWorker = 1000;
 
 struct Report {
   std::atomic<bool> finished;
@@ -40,15 +42,16 @@ std::string follow(World *world, const Promises &promises, Model *model) {
   const std::uint64_t *table = world->words(kLedger) + kWordsPerPage;
   for (std::uint64_t next = model->g() + 1; next <= world->g(); ++next) {
     Effects effects;
-    if (const std::string why = promises.explain(next, table[next], &effects); !why.empty()) return why;
+    if (const std::string why = promises.explain(next, table[next], &effects); !why.empty())
+      return why;
     model->apply(effects);
   }
   return compare(world, *model);
 }
 
 // Body of the child that opens the image.
-std::string live(const std::string &folder, const Promises &promises, const Model &model, const JudgePlan &plan,
-                 std::uint64_t seed, Journal *journal, Report *report) {
+std::string live(const std::string &folder, const Promises &promises, const Model &model,
+                 const JudgePlan &plan, std::uint64_t seed, Journal *journal, Report *report) {
   World world(folder, plan.mix_of ? plan.mix_of(seed).options : plan.options, true);
   const RecoveryInfo info = world.domain().recovery();
   report->was_clean = info.was_clean;
@@ -56,7 +59,8 @@ std::string live(const std::string &folder, const Promises &promises, const Mode
   report->replayed = info.transactions;
   Model mine = model;
   std::vector<std::uint64_t> ids;
-  if (const std::string why = examine(&world, promises, &mine, &ids); !why.empty()) return "after recovery: " + why;
+  if (const std::string why = examine(&world, promises, &mine, &ids); !why.empty())
+    return "after recovery: " + why;
   report->g = ids.size();
   journal->note(Note::kRecovered, ids.size(), ids.data(), ids.size() * sizeof ids[0]);
   WorkerPlan worker_plan = plan.further;
@@ -83,13 +87,15 @@ void count(const Report &report, Tally *tally) {
 }
 
 // Cuts in what the journal says about `disk`.
-void judge_life(SimulatedDisk *disk, const Journal &journal, const Promises &promises, const Model &model,
-                const JudgePlan &plan, std::uint64_t seed, Tally *tally) {
+void judge_life(SimulatedDisk *disk, const Journal &journal, const Promises &promises,
+                const Model &model, const JudgePlan &plan, std::uint64_t seed, Tally *tally) {
   std::mt19937_64 random(seed);
   const std::vector<Entry> entries = journal.read();
   std::vector<std::size_t> cuts;
-  for (std::uint32_t i = 0; i < plan.cuts_within && !entries.empty(); ++i) cuts.push_back(random() % entries.size());
-  if (!cuts.empty()) cuts.front() = entries.size() - 1;  // the power also goes when nothing is under way
+  for (std::uint32_t i = 0; i < plan.cuts_within && !entries.empty(); ++i)
+    cuts.push_back(random() % entries.size());
+  // the power also goes when nothing is under way
+  if (!cuts.empty()) cuts.front() = entries.size() - 1;
   std::sort(cuts.begin(), cuts.end());
   Promises now = promises;
   Model at = model;
@@ -109,28 +115,29 @@ void judge_life(SimulatedDisk *disk, const Journal &journal, const Promises &pro
     ++tally->nested;
     judge(image.path(), now, at, deeper, image_seed, tally);
     if (before == 0 && tally->findings != 0)
-      tally->first_finding += "\n    in a recovery that was cut behind its entry " + std::to_string(cut + 1) + " of " +
-                              std::to_string(entries.size());
+      tally->first_finding += "\n    in a recovery that was cut behind its entry " +
+                              std::to_string(cut + 1) + " of " + std::to_string(entries.size());
   }
 }
 
 }  // namespace
 
-std::string examine(World *world, const Promises &promises, Model *model, std::vector<std::uint64_t> *ids) {
+std::string examine(World *world, const Promises &promises, Model *model,
+                    std::vector<std::uint64_t> *ids) {
   return tmh::query(world->domain(), [&]() -> std::string {
     const std::uint64_t g = world->g();
     if (g > kCommitsMax) return "G is " + std::to_string(g);
     if (g < promises.required())
-      return "only " + std::to_string(g) + " commits are there, " + std::to_string(promises.required()) +
-             " were acknowledged as durable";
+      return "only " + std::to_string(g) + " commits are there, " +
+             std::to_string(promises.required()) + " were acknowledged as durable";
     const std::uint64_t *table = world->words(kLedger) + kWordsPerPage;
     ids->assign(table + 1, table + 1 + g);
     return follow(world, promises, model);
   });
 }
 
-void judge(const std::string &folder, const Promises &promises, const Model &model, const JudgePlan &plan,
-           std::uint64_t seed, Tally *tally) {
+void judge(const std::string &folder, const Promises &promises, const Model &model,
+           const JudgePlan &plan, std::uint64_t seed, Tally *tally) {
   std::unique_ptr<SimulatedDisk> disk;
   if (plan.depth > 0) {
     disk = std::make_unique<SimulatedDisk>(folder);
@@ -154,8 +161,10 @@ void judge(const std::string &folder, const Promises &promises, const Model &mod
   const ChildEnd end = children.wait(0);
   std::string finding = report->finding;
   if (!report->finished)
-    finding = end.hung ? "it hangs" : "the process that opened it died of signal " + std::to_string(end.signal);
-  if (journal.overflowed()) finding = "no judgement, the judge's own journal is full; it had found: " + finding;
+    finding = end.hung ? "it hangs"
+                       : "the process that opened it died of signal " + std::to_string(end.signal);
+  if (journal.overflowed())
+    finding = "no judgement, the judge's own journal is full; it had found: " + finding;
   count(*report, tally);
   if (!finding.empty()) {
     if (tally->findings++ == 0) tally->first_finding = finding;

@@ -1,7 +1,9 @@
-// tests/power/judge.h -- opens an image as a user would after the power is back, and says whether it is what was promised.
-// Invariants: (1) open succeeds, (2) the state is exactly the effects of a prefix of the commit order, (3) that prefix has every commit
-//             that was acknowledged as durable, (4) the recovered domain takes further commits, (5) all of this holds when the recovery,
-//             or the life after it, is cut again, some levels deep.
+// tests/power/judge.h -- opens an image as a user would after the power is back, and says whether
+// it is what was promised.
+// Invariants: (1) open succeeds, (2) the state is exactly the effects of a prefix of the commit
+//             order, (3) that prefix has every commit that was acknowledged as durable, (4) the
+//             recovered domain takes further commits, (5) all of this holds when the recovery, or
+//             the life after it, is cut again, some levels deep.
 // Shape:     each open runs in a child of its own: a crash is a finding, not the end of the test.
 #pragma once
 
@@ -37,12 +39,14 @@ struct Tally {
   std::uint64_t findings = 0;
 };
 
-// Checks (2) and (3) for an open world; empty when they hold. `ids` becomes the commit order that was found.
+// Checks (2) and (3) for an open world; empty when they hold. `ids` becomes the commit order that
+// was found.
 [[nodiscard]] std::string examine(World *world, const Promises &promises, Model *model,
                                   std::vector<std::uint64_t> *ids);
 
-// Judges the domain in `folder`, of which `promises` hold. The folder is used up. `model` is some prefix that is required anyway.
-void judge(const std::string &folder, const Promises &promises, const Model &model, const JudgePlan &plan,
-           std::uint64_t seed, Tally *tally);
+// Judges the domain in `folder`, of which `promises` hold. The folder is used up. `model` is some
+// prefix that is required anyway.
+void judge(const std::string &folder, const Promises &promises, const Model &model,
+           const JudgePlan &plan, std::uint64_t seed, Tally *tally);
 
 }  // namespace tmh::test::power

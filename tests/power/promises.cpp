@@ -50,7 +50,8 @@ void Promises::apply(const Entry &entry) {
       break;
     case Note::kRecovered: {
       const std::vector<std::uint64_t> ids = ids_of(entry);
-      told_.erase(told_.upper_bound(g), told_.end());  // buffered ones that were lost: their places are given again
+      // buffered ones that were lost: their places are given again
+      told_.erase(told_.upper_bound(g), told_.end());
       for (std::uint64_t i = 0; i < ids.size(); ++i) told_[i + 1] = ids[i];
       required_ = std::max(required_, g);
       break;
@@ -73,7 +74,8 @@ std::uint64_t Promises::id_at(std::uint64_t g) const {
 std::string Promises::explain(std::uint64_t g, std::uint64_t id, Effects *effects) const {
   const std::string what = "commit " + std::to_string(g) + " is transaction " + name_of(id);
   const auto told = told_.find(g);
-  if (told != told_.end() && told->second != id) return what + ", but " + name_of(told->second) + " was told so";
+  if (told != told_.end() && told->second != id)
+    return what + ", but " + name_of(told->second) + " was told so";
   const auto intent = intents_.find(id);
   if (intent == intents_.end()) return what + ", which nobody had begun";
   if (aborted_.contains(id)) return what + ", which was told that it is aborted";

@@ -1,5 +1,7 @@
-// tests/power/promises.h -- what the journal's notes promise up to some moment: which commits must be there, and which may be.
-// Shape:     entries are applied in order. A copy is the state for a recovered image, to which the notes of its further life are applied.
+// tests/power/promises.h -- what the journal's notes promise up to some moment: which commits must
+// be there, and which may be.
+// Shape:     entries are applied in order. A copy is the state for a recovered image, to which the
+//            notes of its further life are applied.
 // Sharing:   refers to the journals' memory.
 #pragma once
 

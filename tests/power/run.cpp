@@ -47,7 +47,8 @@ struct Job {
   WorkerPlan worker;
 };
 
-// Whether the file shows that the write or new length has happened; nullopt: it has another name by now.
+// Whether the file shows that the write or new length has happened; nullopt: it has another name by
+// now.
 std::optional<bool> was_done(const Entry &entry) {
   const std::string path(entry.path);
   if (entry.op() == platform::DiskOp::kTruncate) {
@@ -125,7 +126,8 @@ void note_what_was_done(Journal *journal, std::int32_t process) {
   using platform::DiskOp;
   for (const Entry &entry : journal->read()) {
     if (!entry.uncertain || entry.process != process) continue;
-    if (entry.op() != DiskOp::kWrite && entry.op() != DiskOp::kWriteDurable && entry.op() != DiskOp::kTruncate)
+    if (entry.op() != DiskOp::kWrite && entry.op() != DiskOp::kWriteDurable &&
+        entry.op() != DiskOp::kTruncate)
       continue;
     if (const std::optional<bool> done = was_done(entry))
       journal->note(*done ? Note::kDone : Note::kNotDone, entry.number);
@@ -133,7 +135,11 @@ void note_what_was_done(Journal *journal, std::int32_t process) {
 }
 
 Crowd::Crowd(std::string folder, const RunPlan &plan, Journal *journal, std::uint64_t seed)
-    : folder_(std::move(folder)), plan_(plan), journal_(journal), random_(seed), shared_(std::make_unique<Shared>()) {
+    : folder_(std::move(folder)),
+      plan_(plan),
+      journal_(journal),
+      random_(seed),
+      shared_(std::make_unique<Shared>()) {
   child_of_.resize(plan.workers);
 }
 
@@ -147,9 +153,11 @@ void Crowd::spawn(std::size_t place) {
   job.worker.only_ledger = plan_.only_ledger;
   if (plan_.archives) job.worker.archive = folder_ + "/archive";
   if (place == 0)
-    job.plan.pace.die_one_in = 0;  // somebody lives on: else the next one alone would be nobody's to examine
-  child_of_[place] = children_.spawn("worker " + std::to_string(job.worker.worker),
-                                     [job, this] { Life(job, *shared_->stop, &*shared_->finished).go(); });
+    // somebody lives on: else the next one alone would be nobody's to examine
+    job.plan.pace.die_one_in = 0;
+  child_of_[place] = children_.spawn("worker " + std::to_string(job.worker.worker), [job, this] {
+    Life(job, *shared_->stop, &*shared_->finished).go();
+  });
 }
 
 void Crowd::start() {
@@ -189,13 +197,15 @@ void Crowd::replace_the_dead() {
 }
 
 void Crowd::work_until(std::uint64_t entries) {
-  const auto pause_ms = [this] { return plan_.kill_every_ms / 2 + random_() % (plan_.kill_every_ms + 1); };
+  const auto pause_ms = [this] {
+    return plan_.kill_every_ms / 2 + random_() % (plan_.kill_every_ms + 1);
+  };
   auto next_kill = Clock::now() + std::chrono::milliseconds(pause_ms());
   const auto deadline = Clock::now() + hang_deadline();
   while (journal_->count() < entries && someone_works() && !testing::Test::HasFailure()) {
     if (Clock::now() > deadline) {
-      ADD_FAILURE() << "hung: " << journal_->count() << " of " << entries << " entries, " << shared_->finished->load()
-                    << " steps";
+      ADD_FAILURE() << "hung: " << journal_->count() << " of " << entries << " entries, "
+                    << shared_->finished->load() << " steps";
       return;
     }
     const timespec pause{0, 500'000};
@@ -220,7 +230,8 @@ void Crowd::stop() {
       if (plan_.record_disk) note_what_was_done(journal_, children_.pid(child));
       continue;
     }
-    EXPECT_TRUE(end.succeeded()) << "a worker ended with exit code " << end.exit_code << ", signal " << end.signal;
+    EXPECT_TRUE(end.succeeded()) << "a worker ended with exit code " << end.exit_code << ", signal "
+                                 << end.signal;
   }
 }
 
@@ -263,8 +274,9 @@ Recording record_run(const RunPlan &plan, std::uint64_t seed) {
 }
 
 std::string save(const Recording &recording) {
-  const std::string file =
-      (std::filesystem::temp_directory_path() / ("tmh-power-" + std::to_string(getpid()) + ".journal")).string();
+  const std::string file = (std::filesystem::temp_directory_path() /
+                            ("tmh-power-" + std::to_string(getpid()) + ".journal"))
+                               .string();
   recording.journal->save(file);
   return file;
 }

@@ -1,4 +1,5 @@
-// tests/power/run.h -- a recorded life of a domain: workers that commit, die and are replaced, and everything they did to the disk.
+// tests/power/run.h -- a recorded life of a domain: workers that commit, die and are replaced, and
+// everything they did to the disk.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +19,26 @@ namespace tmh::test::power {
 
 struct RunPlan {
   DomainOptions options;
-  MixOf mix_of;  // of each opening, if set: options and threads; what it says of the domain is the same each time
+  // of each opening, if set: options and threads; what it says of the domain is the same each time
+  MixOf mix_of;
   std::uint32_t workers = 4;         // processes
   std::uint64_t entries = 30'000;    // of the journal; the run ends there
   std::uint32_t kill_every_ms = 60;  // one worker is killed and replaced about so often; 0: never
   std::uint32_t massacres = 1;       // so often all are killed at once
-  std::uint32_t reopen_every = 300;  // steps after which a worker closes and opens the domain; 0: never
+  // steps after which a worker closes and opens the domain; 0: never
+  std::uint32_t reopen_every = 300;
   bool only_ledger = false;
   bool archives = false;  // log files are moved to a folder in the domain's folder
-  DiskPace pace{300, 0};  // between a fast NVMe drive's write and a SATA one's, so that groups of commits form
-  bool stalls = false;    // workers run in random schedules
+  // between a fast NVMe drive's write and a SATA one's, so that groups of commits form
+  DiskPace pace{300, 0};
+  bool stalls = false;  // workers run in random schedules
   std::uint32_t planted = 0;
   bool record_disk = true;  // false: notes only, at the disk's own pace
 };
 
-// A write or new length that its killed process may have died in either happened or not, for survivors and disk alike: notes what its file
-// shows. REQUIRES: the journal says that it died. Others may be appending: their last operations are not looked at.
+// A write or new length that its killed process may have died in either happened or not, for
+// survivors and disk alike: notes what its file shows. REQUIRES: the journal says that it died.
+// Others may be appending: their last operations are not looked at.
 void note_what_was_done(Journal *journal, std::int32_t process);
 
 // Runs one crowd of workers in `folder`; every hand over of the domain is examined and recorded.
@@ -48,7 +53,8 @@ class Crowd {
   void kill_all();
   // Everybody closes.
   void stop();
-  // One process alone opens, examines against the journal so far, records what it found, and closes. Failures are the test's.
+  // One process alone opens, examines against the journal so far, records what it found, and
+  // closes. Failures are the test's.
   void audit(const std::string &when);
   [[nodiscard]] std::uint64_t kills() const noexcept { return kills_; }
   [[nodiscard]] bool someone_works();

@@ -13,12 +13,13 @@ namespace tmh::test::power {
 using platform::DiskOp;
 
 bool survives_reboot(std::string_view name) noexcept {
-  for (const std::string_view file : {"tmh.state", "tmh.participants", "tmh.commits", "tmh.accesses", "tmh.log.state",
-                                      "tmh.lock", "tmh.line.state", "tmh.contexts", "tmh.latency"}) {
+  for (const std::string_view file :
+       {"tmh.state", "tmh.participants", "tmh.commits", "tmh.accesses", "tmh.log.state", "tmh.lock",
+        "tmh.line.state", "tmh.contexts", "tmh.latency"}) {
     if (name == file) return false;
   }
-  for (const std::string_view files :
-       {"tmh.versions.", "tmh.pages.", "tmh.lines.", "tmh.directory.", "tmh.home.", "tmh.changes."}) {
+  for (const std::string_view files : {"tmh.versions.", "tmh.pages.", "tmh.lines.",
+                                       "tmh.directory.", "tmh.home.", "tmh.changes."}) {
     if (name.starts_with(files)) return false;
   }
   return true;
@@ -72,7 +73,8 @@ void SimulatedDisk::apply(const Entry &entry) {
     case DiskOp::kWrite:
     case DiskOp::kHomeWrite:
     case DiskOp::kWriteDurable:
-      write(&files_[file_of(name, entry.number)], entry, entry.offset, entry.data.size(), entry.data.data());
+      write(&files_[file_of(name, entry.number)], entry, entry.offset, entry.data.size(),
+            entry.data.data());
       if (entry.op() != DiskOp::kWriteDurable) break;
       in_flight_.insert(entry.number);
       begin_operation(entry, name);
@@ -100,7 +102,8 @@ void SimulatedDisk::apply(const Entry &entry) {
 }
 
 void SimulatedDisk::begin_operation(const Entry &entry, const std::string &name) {
-  running_[entry.thread] = {entry.number, file_of(name, entry.number), entry.offset, entry.data.size(), {}};
+  running_[entry.thread] = {
+      entry.number, file_of(name, entry.number), entry.offset, entry.data.size(), {}};
 }
 
 void SimulatedDisk::end_operation(const Entry &entry) {
@@ -129,7 +132,8 @@ void SimulatedDisk::write(File *file, const Entry &entry, std::uint64_t offset, 
     const std::uint64_t stop = std::min(end, (sector + 1) * kSectorBytes);
     file->pending[sector].push_back({entry.number, static_cast<std::uint32_t>(at % kSectorBytes),
                                      static_cast<std::uint32_t>(stop - sector * kSectorBytes),
-                                     data == nullptr ? nullptr : data + (at - offset), entry.uncertain});
+                                     data == nullptr ? nullptr : data + (at - offset),
+                                     entry.uncertain});
     at = stop;
   }
   if (end > file->bytes && data != nullptr) {
@@ -151,7 +155,8 @@ void SimulatedDisk::change_names(const Entry &entry, const std::string &name) {
     if (known != names_.end()) return;  // it fails, and changes nothing
     files_.emplace_back();
     names_[name] = files_.size() - 1;
-    name_changes_.push_back({entry.number, entry.op(), name, {}, files_.size() - 1, entry.uncertain});
+    name_changes_.push_back(
+        {entry.number, entry.op(), name, {}, files_.size() - 1, entry.uncertain});
     return;
   }
   if (known == names_.end()) return;
@@ -164,7 +169,8 @@ void SimulatedDisk::change_names(const Entry &entry, const std::string &name) {
   if (entry.op() == DiskOp::kRename) names_[name2] = file;
 }
 
-// Writes recorded before `before` go into the sector's durable content. Uncertain ones stay open until something certain covers them.
+// Writes recorded before `before` go into the sector's durable content. Uncertain ones stay open
+// until something certain covers them.
 void SimulatedDisk::make_durable(File *file, std::vector<Write> *writes, std::uint64_t sector,
                                  std::uint64_t before) const {
   std::vector<Write> left;
@@ -185,7 +191,8 @@ void SimulatedDisk::make_durable(File *file, std::vector<Write> *writes, std::ui
   *writes = std::move(left);
 }
 
-// The last certain length recorded before `before` stands in the place of all before it, uncertain ones too.
+// The last certain length recorded before `before` stands in the place of all before it, uncertain
+// ones too.
 void SimulatedDisk::make_length_durable(File *file, std::uint64_t before) {
   auto open = file->lengths.begin();
   for (auto at = open; at != file->lengths.end() && at->number < before; ++at) {
@@ -206,7 +213,9 @@ void SimulatedDisk::sync_file(File *file, std::uint64_t before) {
 
 namespace {
 
-std::string folder_part(const std::string &name) { return std::filesystem::path(name).parent_path().string(); }
+std::string folder_part(const std::string &name) {
+  return std::filesystem::path(name).parent_path().string();
+}
 
 template <class Change, class Names>
 void do_change(const Change &change, Names *names) {
@@ -225,7 +234,8 @@ void SimulatedDisk::sync_folder(const std::string &folder, std::uint64_t before)
     if (covered(change)) do_change(change, &durable_names_);
   }
   std::erase_if(name_changes_, covered);
-  // What a killed process was about to do, and what became of it afterwards: settled once the folder shows it durably.
+  // What a killed process was about to do, and what became of it afterwards: settled once the
+  // folder shows it durably.
   std::erase_if(name_changes_, [&](const NameChange &change) {
     if (!change.uncertain || change.number >= before) return false;
     const std::string &result = change.op == DiskOp::kRename ? change.name2 : change.name;

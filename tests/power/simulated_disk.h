@@ -1,12 +1,18 @@
-// tests/power/simulated_disk.h -- what a folder can look like after a power cut, at any moment of a recorded run.
-// Shape:     entries of a journal are applied in order; between any two of them an image of the folder can be written elsewhere. Which
-//            of the possible images follows from a seed alone.
-// Model:     content is kept by sectors of 512 bytes. A sector holds what is durable, or that and any number of the later writes to it,
-//            in their order; sectors are independent. Durable is what was recorded before a sync began that is done, and a durable
-//            write that is done. A file's length is one more such sector. Names: creating, removing and renaming are durable once a
-//            sync of their folder is done; until then each may have happened or not, a rename as a whole.
-//            Stores in mapped data files are writes that the kernel may do at any time: the same rule.
-//            This is weaker than ext4 (which orders lengths after data and names among each other): what holds here holds there.
+// tests/power/simulated_disk.h -- what a folder can look like after a power cut, at any moment of a
+// recorded run.
+// Shape:     entries of a journal are applied in order; between any two of them an image of the
+//            folder can be written elsewhere. Which of the possible images follows from a seed
+//            alone.
+// Model:     content is kept by sectors of 512 bytes. A sector holds what is durable, or that and
+//            any number of the later writes to it, in their order; sectors are independent. Durable
+//            is what was recorded before a sync began that is done, and a durable write that is
+//            done. A file's length is one more such sector. Names: creating, removing and renaming
+//            are durable once a sync of their folder is done; until then each may have happened or
+//            not, a rename as a whole.
+//            Stores in mapped data files are writes that the kernel may do at any time: the same
+//            rule.
+//            This is weaker than ext4 (which orders lengths after data and names among each other):
+//            what holds here holds there.
 // Invariant: the same entries and seed give the same image.
 // Sharing:   refers to the journal's memory: the journal must live longer.
 #pragma once
@@ -27,12 +33,14 @@ namespace tmh::test::power {
 
 inline constexpr std::uint64_t kSectorBytes = 512;
 
-// Files that are rebuilt after a reboot are not in an image: the engine knows them by the boot's id.
+// Files that are rebuilt after a reboot are not in an image: the engine knows them by the boot's
+// id.
 [[nodiscard]] bool survives_reboot(std::string_view name) noexcept;
 
 class SimulatedDisk {
  public:
-  // `folder`: as in the recorded paths, links resolved. What lies there already and is durable is read by load().
+  // `folder`: as in the recorded paths, links resolved. What lies there already and is durable is
+  // read by load().
   explicit SimulatedDisk(std::string folder) : folder_(std::move(folder)) {}
   void load();
 
@@ -40,7 +48,8 @@ class SimulatedDisk {
   // Writes what a cut at this point may have left into the empty folder `to`.
   void build_image(const std::string &to, std::uint64_t seed) const;
 
-  // Operations on files whose creation was not recorded: the engine wrote past DiskFile. Empty when all is well.
+  // Operations on files whose creation was not recorded: the engine wrote past DiskFile. Empty when
+  // all is well.
   [[nodiscard]] const std::vector<std::string> &strays() const noexcept { return strays_; }
   // What is at stake now: writes that a cut may lose.
   [[nodiscard]] std::uint64_t pending_writes() const noexcept;
@@ -83,10 +92,12 @@ class SimulatedDisk {
   [[nodiscard]] std::size_t file_of(const std::string &name, std::uint64_t number);
   void begin_operation(const Entry &entry, const std::string &name);
   void end_operation(const Entry &entry);
-  void write(File *file, const Entry &entry, std::uint64_t offset, std::uint64_t bytes, const std::byte *data);
+  void write(File *file, const Entry &entry, std::uint64_t offset, std::uint64_t bytes,
+             const std::byte *data);
   void set_length(File *file, const Entry &entry, std::uint64_t bytes);
   void change_names(const Entry &entry, const std::string &name);
-  void make_durable(File *file, std::vector<Write> *writes, std::uint64_t sector, std::uint64_t before) const;
+  void make_durable(File *file, std::vector<Write> *writes, std::uint64_t sector,
+                    std::uint64_t before) const;
   static void make_length_durable(File *file, std::uint64_t before);
   void sync_file(File *file, std::uint64_t before);
   void sync_folder(const std::string &folder, std::uint64_t before);
@@ -100,7 +111,8 @@ class SimulatedDisk {
   Names names_, durable_names_;
   std::vector<NameChange> name_changes_;
   std::unordered_map<std::int32_t, Running> running_;
-  std::set<std::uint64_t> in_flight_;  // durable writes not done: another process's sync does not cover them
+  // durable writes not done: another process's sync does not cover them
+  std::set<std::uint64_t> in_flight_;
   std::vector<std::string> strays_;
 };
 

@@ -8,30 +8,39 @@ namespace tmh::test::power {
 
 namespace {
 
-constexpr std::uint32_t kStampPages[] = {32, 40, 48};  // + worker % 8: a worker's own pages, far apart
-constexpr std::uint32_t kManyFirstPage = 56;           // shared scratch pages, up to the segment's present end
+// + worker % 8: a worker's own pages, far apart
+constexpr std::uint32_t kStampPages[] = {32, 40, 48};
+// shared scratch pages, up to the segment's present end
+constexpr std::uint32_t kManyFirstPage = 56;
 constexpr std::uint64_t kAbortOneIn = 40;
 
 void store(Effects *effects, std::uint32_t segment, std::uint64_t word, std::uint64_t value) {
   effects->stores.push_back({segment, static_cast<std::uint32_t>(word), value});
 }
 
-// With one home for everybody no checkpoint can be taken while only the dead could tell what became of a sync (levels/storage/data_syncs.h).
-// Workers are killed one after the other here, so that these may be all who could.
+// With one home for everybody no checkpoint can be taken while only the dead could tell what became
+// of a sync (levels/storage/data_syncs.h). Workers are killed one after the other here, so that
+// these may be all who could.
 template <class Checkpoint>
 void unless_in_doubt(bool has_one_home, const Checkpoint &checkpoint) {
   try {
     checkpoint();
   } catch (const Error &error) {
-    constexpr std::string_view kDoubt = "knows only who had it open before a process died that synced it";
-    if (!has_one_home || std::string_view(error.what()).find(kDoubt) == std::string_view::npos) throw;
+    constexpr std::string_view kDoubt =
+        "knows only who had it open before a process died that synced it";
+    if (!has_one_home || std::string_view(error.what()).find(kDoubt) == std::string_view::npos)
+      throw;
   }
 }
 
 }  // namespace
 
 Worker::Worker(World *world, Journal *journal, const WorkerPlan &plan)
-    : world_(world), journal_(journal), plan_(plan), random_(plan.seed), attempt_(plan.first_attempt) {}
+    : world_(world),
+      journal_(journal),
+      plan_(plan),
+      random_(plan.seed),
+      attempt_(plan.first_attempt) {}
 
 bool Worker::step() {
   if (!journal_->has_room()) return false;
@@ -57,7 +66,8 @@ bool Worker::step() {
 
 // As atomically(site, how, body) with an instrumented body, and a note of each attempt.
 bool Worker::update_at(const Site &site, Durability how) {
-  detail::Attempts attempts(site, detail::Attempts::Kind::kUpdate, detail::BodyKind::kInstrumented, how);
+  detail::Attempts attempts(site, detail::Attempts::Kind::kUpdate, detail::BodyKind::kInstrumented,
+                            how);
   for (;;) {
     attempts.begin();
     Effects effects;
@@ -73,12 +83,14 @@ bool Worker::update_at(const Site &site, Durability how) {
       journal_->note(Note::kIntent, effects.g, encoded.data(), encoded.size());
       is_intended = true;
       const bool committed = attempts.end();
-      journal_->note(committed ? acknowledgement(how) : Note::kAborted, effects.g, &effects.id, sizeof effects.id);
+      journal_->note(committed ? acknowledgement(how) : Note::kAborted, effects.g, &effects.id,
+                     sizeof effects.id);
       if (committed) return true;
     } catch (const detail::LineAbort &) {
       attempts.unwound();
     } catch (const Error &) {
-      if (is_intended && plan_.errors_abort) journal_->note(Note::kAborted, effects.g, &effects.id, sizeof effects.id);
+      if (is_intended && plan_.errors_abort)
+        journal_->note(Note::kAborted, effects.g, &effects.id, sizeof effects.id);
       static_cast<void>(attempts.threw());
       throw;
     }
@@ -134,11 +146,13 @@ bool Worker::update_at_pages(Durability how) {
     try {
       status = how == Durability{} ? domain.end() : domain.end(how);
     } catch (const Error &) {
-      if (plan_.errors_abort) journal_->note(Note::kAborted, effects.g, &effects.id, sizeof effects.id);
+      if (plan_.errors_abort)
+        journal_->note(Note::kAborted, effects.g, &effects.id, sizeof effects.id);
       throw;
     }
     const bool committed = status == Status::kCommitted;
-    journal_->note(committed ? acknowledgement(how) : Note::kAborted, effects.g, &effects.id, sizeof effects.id);
+    journal_->note(committed ? acknowledgement(how) : Note::kAborted, effects.g, &effects.id,
+                   sizeof effects.id);
     if (committed) plan_.first_words = 0;
     if (committed) return true;
     domain.backoff();
@@ -199,7 +213,8 @@ void Worker::add_many(Effects *effects) {
   const std::uint64_t first = kManyFirstPage * kWordsPerPage;
   const std::uint64_t count = world_->raw(kData).size_bytes() / sizeof(std::uint64_t) - first;
   const std::uint64_t stores = 20 + random(60);
-  for (std::uint64_t i = 0; i < stores; ++i) store(effects, kData, first + random(count), random_());
+  for (std::uint64_t i = 0; i < stores; ++i)
+    store(effects, kData, first + random(count), random_());
 }
 
 void Worker::add_fill(Effects *effects) {
@@ -211,14 +226,16 @@ void Worker::add_fill(Effects *effects) {
 void Worker::add_list_change(Effects *effects) {
   const std::uint32_t list = plan_.worker % kLists;
   const bool remove = world_->lists()->first[list] != nullptr && random(3) == 0;
-  constexpr std::uint64_t kSizes[] = {64, 400, 3000, 20'000};  // small classes, medium and large runs
+  // small classes, medium and large runs
+  constexpr std::uint64_t kSizes[] = {64, 400, 3000, 20'000};
   const auto bytes = static_cast<std::uint32_t>(1 + random(kSizes[random(4)]));
   effects->changes.push_back({list, remove ? 0 : bytes, effects->g});
 }
 
 void Worker::add_late_page(Effects *effects) {
   const auto segment = static_cast<std::uint32_t>(kFirstLate + random(kLateSegments));
-  for (int i = 0; i < 4; ++i) store(effects, segment, random(kLatePages * kWordsPerPage), random_());
+  for (int i = 0; i < 4; ++i)
+    store(effects, segment, random(kLatePages * kWordsPerPage), random_());
 }
 
 Durability Worker::choose_durability() {

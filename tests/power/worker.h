@@ -1,5 +1,7 @@
-// tests/power/worker.h -- random transactions on a World, with their intents and acknowledgements in the journal.
-// Sharing:   one Worker per process; the number of a worker and of its attempts makes the ids of its transactions.
+// tests/power/worker.h -- random transactions on a World, with their intents and acknowledgements
+// in the journal.
+// Sharing:   one Worker per process; the number of a worker and of its attempts makes the ids of
+//            its transactions.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +17,17 @@ struct WorkerPlan {
   std::uint32_t worker = 0;  // its list is worker % kLists
   std::uint64_t first_attempt = 1;
   std::uint64_t seed = 0;
-  // Nothing but G and the table: log records of 128 bytes, one like the other. The worker's first one has `first_words` words more.
+  // Nothing but G and the table: log records of 128 bytes, one like the other. The worker's first
+  // one has `first_words` words more.
   bool only_ledger = false;
   std::uint32_t first_words = 0;
   bool explicit_checkpoints = true;
   std::string archive;  // folder for log files; empty: they are not archived
-  // Instances begin at random kinds of sites, and are acknowledged in random ways, one of which is the domain's own.
+  // Instances begin at random kinds of sites, and are acknowledged in random ways, one of which is
+  // the domain's own.
   bool mixes = false;
-  bool errors_abort = false;  // an end() that throws promises that nothing of the transaction will ever be seen
+  // an end() that throws promises that nothing of the transaction will ever be seen
+  bool errors_abort = false;
 };
 
 class Worker {
@@ -34,7 +39,8 @@ class Worker {
   bool update(bool strict) { return update(strict ? Durability::kStrict : Durability::kBuffered); }
   bool update(Durability how);
   [[nodiscard]] std::uint64_t attempts() const noexcept { return attempt_; }
-  // reads_durable_only: as it was opened. What an instance sees is durable then, whatever becomes of it.
+  // reads_durable_only: as it was opened. What an instance sees is durable then, whatever becomes
+  //                     of it.
   void set_world(World *world, bool reads_durable_only) noexcept {
     world_ = world;
     reads_durable_only_ = reads_durable_only;

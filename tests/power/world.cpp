@@ -1,4 +1,5 @@
-// tests/power/world.cpp -- opening the world, doing what effects say, and comparing it with the model.
+// tests/power/world.cpp -- opening the world, doing what effects say, and comparing it with the
+// model.
 #include "tests/power/world.h"
 
 #include <cstring>
@@ -40,7 +41,9 @@ tmh::Segment &World::raw(std::uint32_t segment) {
   return raw_[segment];
 }
 
-std::uint64_t *World::words(std::uint32_t segment) { return reinterpret_cast<std::uint64_t *>(raw(segment).data()); }
+std::uint64_t *World::words(std::uint32_t segment) {
+  return reinterpret_cast<std::uint64_t *>(raw(segment).data());
+}
 
 tmh::field<std::uint64_t> *World::cells(std::uint32_t segment) {
   return reinterpret_cast<tmh::field<std::uint64_t> *>(raw(segment).data());
@@ -54,17 +57,20 @@ void World::perform(const Effects &effects) {
   for (const PageFill &fill : effects.fills) {
     std::uint64_t *to = words(fill.segment);
     const std::uint64_t end = (std::uint64_t{fill.first_page} + fill.pages) * kWordsPerPage;
-    for (std::uint64_t word = fill.first_page * kWordsPerPage; word < end; ++word) to[word] = filler(fill.seed, word);
+    for (std::uint64_t word = fill.first_page * kWordsPerPage; word < end; ++word)
+      to[word] = filler(fill.seed, word);
   }
   for (const WordStore &store : effects.stores) cells(store.segment)[store.word].store(store.value);
-  for (const ListChange &change : effects.changes) change.bytes != 0 ? append_node(change) : remove_node(change);
+  for (const ListChange &change : effects.changes)
+    change.bytes != 0 ? append_node(change) : remove_node(change);
 }
 
 void World::append_node(const ListChange &change) {
   auto *node = static_cast<Node *>(heap_.allocate(sizeof(Node) + change.bytes));
   *node = {nullptr, change.g, change.bytes};
   auto *payload = reinterpret_cast<unsigned char *>(node + 1);
-  for (std::uint32_t i = 0; i < change.bytes; ++i) payload[i] = static_cast<unsigned char>(filler(change.g, i));
+  for (std::uint32_t i = 0; i < change.bytes; ++i)
+    payload[i] = static_cast<unsigned char>(filler(change.g, i));
   if (lists_->last[change.list] != nullptr)
     lists_->last[change.list]->next = node;
   else
@@ -96,19 +102,21 @@ std::string compare_raw(World *world, std::uint32_t segment, const Model &model)
   }
   if (wrong == 0) return "";
   return name + ": " + std::to_string(wrong) + " words differ, the first one is word " +
-         std::to_string(first % kWordsPerPage) + " of page " + std::to_string(first / kWordsPerPage) + ": " +
-         std::to_string(first < count ? actual[first] : 0) + " instead of " + std::to_string(expected[first]) +
-         (first < count ? "; " : " (beyond the segment's end); ");
+         std::to_string(first % kWordsPerPage) + " of page " +
+         std::to_string(first / kWordsPerPage) + ": " +
+         std::to_string(first < count ? actual[first] : 0) + " instead of " +
+         std::to_string(expected[first]) + (first < count ? "; " : " (beyond the segment's end); ");
 }
 
 std::string compare_list(const Lists &lists, std::uint32_t index, const Model &model) {
   const std::string name = "list " + std::to_string(index);
   const Node *node = lists.first[index];
   for (const ListChange &expected : model.list(index)) {
-    if (node == nullptr) return name + " ends before the node of g=" + std::to_string(expected.g) + "; ";
+    if (node == nullptr)
+      return name + " ends before the node of g=" + std::to_string(expected.g) + "; ";
     if (node->g != expected.g || node->bytes != expected.bytes)
-      return name + " has the node of g=" + std::to_string(node->g) + " instead of g=" + std::to_string(expected.g) +
-             "; ";
+      return name + " has the node of g=" + std::to_string(node->g) +
+             " instead of g=" + std::to_string(expected.g) + "; ";
     const auto *payload = reinterpret_cast<const unsigned char *>(node + 1);
     for (std::uint32_t i = 0; i < expected.bytes; ++i) {
       if (payload[i] != static_cast<unsigned char>(filler(expected.g, i)))
@@ -116,20 +124,24 @@ std::string compare_list(const Lists &lists, std::uint32_t index, const Model &m
     }
     node = node->next;
   }
-  return node == nullptr ? "" : name + " has a node of g=" + std::to_string(node->g) + " too many; ";
+  return node == nullptr ? ""
+                         : name + " has a node of g=" + std::to_string(node->g) + " too many; ";
 }
 
 }  // namespace
 
 std::string compare(World *world, const Model &model) {
   std::string findings;
-  for (std::uint32_t segment = 0; segment < kRawSegments; ++segment) findings += compare_raw(world, segment, model);
+  for (std::uint32_t segment = 0; segment < kRawSegments; ++segment)
+    findings += compare_raw(world, segment, model);
   std::uint64_t money = 0;
-  for (std::uint64_t account = 0; account < kAccounts; ++account) money += world->words(kData)[account * kWordsPerPage];
+  for (std::uint64_t account = 0; account < kAccounts; ++account)
+    money += world->words(kData)[account * kWordsPerPage];
   if (money != 0) findings += "money is not conserved; ";
   const Errc heap = storage::heap_check(world->heap().data(), world->heap().size_bytes(), nullptr);
   if (heap != Errc::kOk) return findings + "heap_check: " + message(heap);
-  for (std::uint32_t list = 0; list < kLists; ++list) findings += compare_list(*world->lists(), list, model);
+  for (std::uint32_t list = 0; list < kLists; ++list)
+    findings += compare_list(*world->lists(), list, model);
   return findings;
 }
 

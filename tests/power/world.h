@@ -33,17 +33,21 @@ class World {
   [[nodiscard]] std::uint64_t *words(std::uint32_t segment);
   // The same for code that may run at level 1.
   [[nodiscard]] tmh::field<std::uint64_t> *cells(std::uint32_t segment);
-  // Of instrumented bodies. With the process's own escalation; at level 2 alone, in a thread's view if there is one.
+  // Of instrumented bodies. With the process's own escalation; at level 2 alone, in a thread's view
+  // if there is one.
   [[nodiscard]] const tmh::Site &own_site() const noexcept { return *own_site_; }
   [[nodiscard]] const tmh::Site &page_site() const noexcept { return *page_site_; }
   // In a hybrid domain: its instances begin at level 1. Else null.
-  [[nodiscard]] const tmh::Site *line_site() const noexcept { return line_site_ ? &*line_site_ : nullptr; }
+  [[nodiscard]] const tmh::Site *line_site() const noexcept {
+    return line_site_ ? &*line_site_ : nullptr;
+  }
   [[nodiscard]] tmh::Segment &raw(std::uint32_t segment);
   [[nodiscard]] tmh::Segment &heap() noexcept { return heap_; }
   [[nodiscard]] Lists *lists() noexcept { return lists_; }
   void close();
 
-  // Inside an instance, of either level as long as nothing is allocated: does what `effects` say; places are the heap's to choose.
+  // Inside an instance, of either level as long as nothing is allocated: does what `effects` say;
+  // places are the heap's to choose.
   void perform(const Effects &effects);
   // Inside an instance or query.
   [[nodiscard]] std::uint64_t g() { return cells(kLedger)[0].load(); }
@@ -59,7 +63,8 @@ class World {
   std::optional<tmh::Site> line_site_, own_site_, page_site_;
 };
 
-// Inside an instance or query: compares the world with the model; one clause per finding, empty when all is right.
+// Inside an instance or query: compares the world with the model; one clause per finding, empty
+// when all is right.
 [[nodiscard]] std::string compare(World *world, const Model &model);
 
 }  // namespace tmh::test::power

@@ -1,5 +1,7 @@
-// tests/rtm/elision.h -- lock elision as every tutorial shows it: try a transaction that reads the lock, else take the lock.
-// Shape:     the lock is one word; the fallback writes natively, which is what a commit must not overlap.
+// tests/rtm/elision.h -- lock elision as every tutorial shows it: try a transaction that reads the
+// lock, else take the lock.
+// Shape:     the lock is one word; the fallback writes natively, which is what a commit must not
+//            overlap.
 #pragma once
 
 #include <sched.h>

@@ -1,5 +1,6 @@
 // tests/rtm/rtm.h -- transactions of real RTM code, for the emulator's tests.
-// Shape:     attempt(body) runs body between XBEGIN and XEND; the status is what XBEGIN left in EAX, kRtmCommitted after XEND.
+// Shape:     attempt(body) runs body between XBEGIN and XEND; the status is what XBEGIN left in
+//            EAX, kRtmCommitted after XEND.
 // Contexts:  body must not throw, allocate or call the system, or it aborts, as on hardware.
 #pragma once
 

@@ -10,7 +10,8 @@
 #include <cstring>
 #include <stdexcept>
 
-// Offsets from r15 = state + 128: gpr 128, flags 256, host rsp 264, code 272, stack 280, status 288, ymm 320.
+// Offsets from r15 = state + 128: gpr 128, flags 256, host rsp 264, code 272, stack 280, status
+// 288, ymm 320.
 // MXCSR is made the same: the first run's exceptions would show in the second one's STMXCSR.
 // The unwind entries are what the emulator's search goes by.
 asm(R"(
@@ -233,27 +234,32 @@ bool is_left_out(ZydisMnemonic mnemonic) {
 bool is_register_left_out(ZydisRegister reg) {
   const ZydisRegister whole = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
   const ZydisRegisterClass kind = ZydisRegisterGetClass(reg);
-  return whole == ZYDIS_REGISTER_R15 || whole == ZYDIS_REGISTER_RSP || kind == ZYDIS_REGCLASS_SEGMENT ||
-         kind == ZYDIS_REGCLASS_MMX || kind == ZYDIS_REGCLASS_X87 || kind == ZYDIS_REGCLASS_CONTROL ||
-         kind == ZYDIS_REGCLASS_DEBUG || kind == ZYDIS_REGCLASS_ZMM || kind == ZYDIS_REGCLASS_MASK ||
-         kind == ZYDIS_REGCLASS_TABLE;
+  return whole == ZYDIS_REGISTER_R15 || whole == ZYDIS_REGISTER_RSP ||
+         kind == ZYDIS_REGCLASS_SEGMENT || kind == ZYDIS_REGCLASS_MMX ||
+         kind == ZYDIS_REGCLASS_X87 || kind == ZYDIS_REGCLASS_CONTROL ||
+         kind == ZYDIS_REGCLASS_DEBUG || kind == ZYDIS_REGCLASS_ZMM ||
+         kind == ZYDIS_REGCLASS_MASK || kind == ZYDIS_REGCLASS_TABLE;
 }
 
 // The offset register of a bit string reaches anywhere.
 bool is_wild(const ZydisDecodedInstruction &instruction, const ZydisDecodedOperand *operands) {
-  const bool is_bit = instruction.mnemonic == ZYDIS_MNEMONIC_BT || instruction.mnemonic == ZYDIS_MNEMONIC_BTS ||
-                      instruction.mnemonic == ZYDIS_MNEMONIC_BTR || instruction.mnemonic == ZYDIS_MNEMONIC_BTC;
-  return is_bit && operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY && operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER;
+  const bool is_bit =
+      instruction.mnemonic == ZYDIS_MNEMONIC_BT || instruction.mnemonic == ZYDIS_MNEMONIC_BTS ||
+      instruction.mnemonic == ZYDIS_MNEMONIC_BTR || instruction.mnemonic == ZYDIS_MNEMONIC_BTC;
+  return is_bit && operands[0].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+         operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER;
 }
 
 // PREFETCH of a register: Intel's processors do nothing, AMD's do not know it.
 bool is_prefetch_of_register(const ZydisDecodedInstruction &instruction) {
-  return instruction.opcode_map == ZYDIS_OPCODE_MAP_0F && instruction.opcode == 0x0D && instruction.raw.modrm.mod == 3;
+  return instruction.opcode_map == ZYDIS_OPCODE_MAP_0F && instruction.opcode == 0x0D &&
+         instruction.raw.modrm.mod == 3;
 }
 
 bool is_usable(const ZydisDecodedInstruction &instruction, const ZydisDecodedOperand *operands) {
   if (!is_known(instruction.meta.isa_ext) || is_category_left_out(instruction.meta.category) ||
-      is_left_out(instruction.mnemonic) || is_wild(instruction, operands) || is_prefetch_of_register(instruction))
+      is_left_out(instruction.mnemonic) || is_wild(instruction, operands) ||
+      is_prefetch_of_register(instruction))
     return false;
   for (std::size_t i = 0; i < instruction.operand_count; ++i) {
     const ZydisDecodedOperand &operand = operands[i];
@@ -261,14 +267,17 @@ bool is_usable(const ZydisDecodedInstruction &instruction, const ZydisDecodedOpe
         is_register_left_out(operand.reg.value))
       return false;
     if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY) continue;
-    const bool is_ours = operand.mem.base == ZYDIS_REGISTER_R15 && operand.mem.index == ZYDIS_REGISTER_NONE &&
-                         operand.mem.segment == ZYDIS_REGISTER_DS &&
-                         operand.visibility == ZYDIS_OPERAND_VISIBILITY_EXPLICIT &&
-                         operand.mem.type == ZYDIS_MEMOP_TYPE_MEM && instruction.address_width == 64;
+    const bool is_ours =
+        operand.mem.base == ZYDIS_REGISTER_R15 && operand.mem.index == ZYDIS_REGISTER_NONE &&
+        operand.mem.segment == ZYDIS_REGISTER_DS &&
+        operand.visibility == ZYDIS_OPERAND_VISIBILITY_EXPLICIT &&
+        operand.mem.type == ZYDIS_MEMOP_TYPE_MEM && instruction.address_width == 64;
     // An address that is computed only would differ between two states.
     if (!is_ours || operand.size > 256) return false;
-    if (operand.mem.disp.value < -128 || operand.mem.disp.value + operand.size / 8 > 128) return false;
-    if (operand.size >= 128 && operand.mem.disp.value % 32 != 0) return false;  // alignment, where it is asked for
+    if (operand.mem.disp.value < -128 || operand.mem.disp.value + operand.size / 8 > 128)
+      return false;
+    // alignment, where it is asked for
+    if (operand.size >= 128 && operand.mem.disp.value % 32 != 0) return false;
   }
   return true;
 }
@@ -283,7 +292,8 @@ Bytes random_candidate(std::mt19937_64 *random) {
   if (form < 6) {  // legacy
     if (draw(8) == 0) bytes.push_back(0xF0);
     const unsigned prefix = draw(8);
-    if (prefix < 3) bytes.push_back(static_cast<std::uint8_t>(prefix == 0 ? 0x66 : prefix == 1 ? 0xF2 : 0xF3));
+    if (prefix < 3)
+      bytes.push_back(static_cast<std::uint8_t>(prefix == 0 ? 0x66 : prefix == 1 ? 0xF2 : 0xF3));
     if (has_memory || draw(2) == 0)
       bytes.push_back(static_cast<std::uint8_t>(0x40 | draw(16) | (has_memory ? 1u : 0u)));
     const unsigned map = draw(4);
@@ -292,8 +302,8 @@ Bytes random_candidate(std::mt19937_64 *random) {
     if (map == 3) bytes.push_back(0x3A);
   } else {  // VEX, three bytes: R X B map, W vvvv L pp; stored inverted
     bytes.push_back(0xC4);
-    bytes.push_back(
-        static_cast<std::uint8_t>(draw(2) << 7 | 1u << 6 | (has_memory ? 0u : draw(2) << 5) | (1 + draw(3))));
+    bytes.push_back(static_cast<std::uint8_t>(draw(2) << 7 | 1u << 6 |
+                                              (has_memory ? 0u : draw(2) << 5) | (1 + draw(3))));
     bytes.push_back(static_cast<std::uint8_t>(draw(256)));
   }
   bytes.push_back(static_cast<std::uint8_t>(draw(256)));
@@ -313,7 +323,8 @@ Bytes random_instruction(std::mt19937_64 *random) {
     Bytes bytes = random_candidate(random);
     ZydisDecodedInstruction instruction;
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-    if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder(), bytes.data(), bytes.size(), &instruction, operands)) ||
+    if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder(), bytes.data(), bytes.size(), &instruction,
+                                           operands)) ||
         !is_usable(instruction, operands))
       continue;
     bytes.resize(instruction.length);
@@ -325,8 +336,12 @@ void append(Bytes *to, const Bytes &from) { to->insert(to->end(), from.begin(), 
 
 // What random bytes seldom are: jumps, the stack, rsp as an operand. Each leaves rsp as it was.
 Bytes special(std::mt19937_64 *random, std::size_t *instructions) {
-  const auto draw = [random](unsigned below) { return static_cast<std::uint8_t>((*random)() % below); };
-  const auto reg = [&] { return static_cast<std::uint8_t>("\x00\x01\x02\x03\x05\x06\x07"[draw(7)]); };
+  const auto draw = [random](unsigned below) {
+    return static_cast<std::uint8_t>((*random)() % below);
+  };
+  const auto reg = [&] {
+    return static_cast<std::uint8_t>("\x00\x01\x02\x03\x05\x06\x07"[draw(7)]);
+  };
   Bytes bytes;
   const Bytes inner = random_instruction(random);
   *instructions += 2;
@@ -343,15 +358,18 @@ Bytes special(std::mt19937_64 *random, std::size_t *instructions) {
     case 2:  // call over one to its pop
       bytes = {0xE8, static_cast<std::uint8_t>(inner.size()), 0, 0, 0};
       append(&bytes, inner);
-      append(&bytes, {0x48, 0x8D, 0x64, 0x24, 8});  // lea rsp, [rsp + 8]: the return address differs between two runs
+      // lea rsp, [rsp + 8]: the return address differs between two runs
+      append(&bytes, {0x48, 0x8D, 0x64, 0x24, 8});
       break;
     case 3:  // sub rsp, 32; mov [rsp + 8], reg; add rsp, 32
-      bytes = {0x48, 0x83, 0xEC, 32, 0x48, 0x89, static_cast<std::uint8_t>(0x44 | reg() << 3), 0x24, 8};
+      bytes = {0x48, 0x83, 0xEC, 32, 0x48, 0x89, static_cast<std::uint8_t>(0x44 | reg() << 3),
+               0x24, 8};
       append(&bytes, inner);
       append(&bytes, {0x48, 0x83, 0xC4, 32});
       break;
     case 4:  // mov reg, rsp; xor with it; pushfq; popfq
-      bytes = {0x48, 0x89, static_cast<std::uint8_t>(0xE0 | reg()), 0x48, 0x31, static_cast<std::uint8_t>(0xE0 | reg()),
+      bytes = {0x48, 0x89, static_cast<std::uint8_t>(0xE0 | reg()),
+               0x48, 0x31, static_cast<std::uint8_t>(0xE0 | reg()),
                0x9C};
       append(&bytes, inner);
       append(&bytes, {0x9D});
@@ -366,7 +384,8 @@ Bytes special(std::mt19937_64 *random, std::size_t *instructions) {
       bytes = {0x49, 0x8D, 0x7F, 0,    0x49,
                0x8D, 0x77, 0xC0, 0xB9, 5,
                0,    0,    0,    0xF3, static_cast<std::uint8_t>(draw(2) == 0 ? 0xA4 : 0xA6)};
-      append(&bytes, {0x31, 0xFF, 0x31, 0xF6});  // two states lie at two addresses: xor edi, edi; xor esi, esi
+      // two states lie at two addresses: xor edi, edi; xor esi, esi
+      append(&bytes, {0x31, 0xFF, 0x31, 0xF6});
       append(&bytes, inner);
       break;
   }
@@ -398,12 +417,13 @@ std::string disassembled(const Stream &stream) {
   for (std::size_t at = 0; at < stream.bytes.size();) {
     ZydisDecodedInstruction instruction;
     ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-    if (ZYAN_FAILED(
-            ZydisDecoderDecodeFull(&decoder(), &stream.bytes[at], stream.bytes.size() - at, &instruction, operands)))
+    if (ZYAN_FAILED(ZydisDecoderDecodeFull(&decoder(), &stream.bytes[at], stream.bytes.size() - at,
+                                           &instruction, operands)))
       break;
     char line[128];
-    ZydisFormatterFormatInstruction(&formatter, &instruction, operands, instruction.operand_count_visible, line,
-                                    sizeof line, at, nullptr);
+    ZydisFormatterFormatInstruction(&formatter, &instruction, operands,
+                                    instruction.operand_count_visible, line, sizeof line, at,
+                                    nullptr);
     text += line;
     text += "\n";
     at += instruction.length;
@@ -412,9 +432,10 @@ std::string disassembled(const Stream &stream) {
 }
 
 StreamRunner::StreamRunner() {
-  void *code = ::mmap(nullptr, kCodeBytes, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  void *stack =
-      ::mmap(nullptr, kStackWords * 8, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  void *code = ::mmap(nullptr, kCodeBytes, PROT_READ | PROT_WRITE | PROT_EXEC,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *stack = ::mmap(nullptr, kStackWords * 8, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (code == MAP_FAILED || stack == MAP_FAILED) throw std::runtime_error("no memory");
   code_ = static_cast<std::uint8_t *>(code);
   stack_ = static_cast<std::uint64_t *>(stack);
@@ -428,7 +449,8 @@ StreamRunner::~StreamRunner() {
 
 // Both kinds at the same address: return addresses are results, too.
 void StreamRunner::load(const Stream &stream, End end, StreamState *state) {
-  constexpr std::uint8_t kXend[] = {0x0F, 0x01, 0xD5}, kJump[] = {0xFF, 0x25, 0, 0, 0, 0};  // jmp [rip]
+  // jmp [rip]
+  constexpr std::uint8_t kXend[] = {0x0F, 0x01, 0xD5}, kJump[] = {0xFF, 0x25, 0, 0, 0, 0};
   if (stream.bytes.size() + 64 > kCodeBytes) throw std::runtime_error("stream too long");
   std::uint8_t *at = code_;
   const auto append = [&at](const void *from, std::size_t count) {

@@ -1,7 +1,9 @@
 // tests/rtm/streams.h -- random instruction streams, and a machine state to run them from and to.
-// Shape:     State is loaded into all registers but r15, which points at its middle (memory operands are r15 + disp8), then the stream runs on
-//            a stack of its own, then everything is stored back.
-// Invariant: a stream has no loops, no system instructions and nothing whose result depends on the time or on where its code lies.
+// Shape:     State is loaded into all registers but r15, which points at its middle (memory
+//            operands are r15 + disp8), then the stream runs on a stack of its own, then everything
+//            is stored back.
+// Invariant: a stream has no loops, no system instructions and nothing whose result depends on the
+//            time or on where its code lies.
 #pragma once
 
 #include <array>

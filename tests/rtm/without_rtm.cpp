@@ -30,7 +30,8 @@ class Tracer {
         go_on(thread, status);
       } else if (thread == child_) {
         if (WIFEXITED(status)) result_.exit_status = WEXITSTATUS(status);
-        if (result_.exit_status == kNotTraced) result_.unavailable = "PTRACE_TRACEME is refused here";
+        if (result_.exit_status == kNotTraced)
+          result_.unavailable = "PTRACE_TRACEME is refused here";
         return result_;
       }
     }
@@ -55,7 +56,8 @@ class Tracer {
     constexpr long kExecutionOfFirst = 1;
     (void)::ptrace(PTRACE_SETOPTIONS, thread, nullptr, PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL);
     if (::ptrace(PTRACE_POKEUSER, thread, offsetof(struct user, u_debugreg[0]), xbegin_) == 0 &&
-        ::ptrace(PTRACE_POKEUSER, thread, offsetof(struct user, u_debugreg[7]), kExecutionOfFirst) == 0)
+        ::ptrace(PTRACE_POKEUSER, thread, offsetof(struct user, u_debugreg[7]),
+                 kExecutionOfFirst) == 0)
       return;
     result_.unavailable = std::string("no debug registers: ") + std::strerror(errno);
     (void)::kill(child_, SIGKILL);

@@ -1,7 +1,9 @@
-// tests/rtm/without_rtm.h -- a processor without RTM, made of one that may have it: XBEGIN at one place raises SIGILL, as #UD does.
-// Shape:     the program runs in a child that this process traces. An execution breakpoint of the processor stops each of its threads at that
-//            place; it goes on with SIGILL and the siginfo of an illegal instruction, in whose frame the XBEGIN is the next instruction. Once the
-//            instruction is another one, nothing is done.
+// tests/rtm/without_rtm.h -- a processor without RTM, made of one that may have it: XBEGIN at one
+// place raises SIGILL, as #UD does.
+// Shape:     the program runs in a child that this process traces. An execution breakpoint of the
+//            processor stops each of its threads at that place; it goes on with SIGILL and the
+//            siginfo of an illegal instruction, in whose frame the XBEGIN is the next instruction.
+//            Once the instruction is another one, nothing is done.
 // Limits:    one place. Needs ptrace and debug registers.
 // Source:    ptrace(2), PTRACE_SETSIGINFO; Intel SDM vol. 3B, 18.2 (debug registers).
 #pragma once

@@ -1,5 +1,7 @@
-// tests/support/access.h -- loads and stores of segment memory that the compiler neither drops nor merges.
-// Shape:     relaxed atomics: plain machine loads and stores. For tests that ask what one access returns or does.
+// tests/support/access.h -- loads and stores of segment memory that the compiler neither drops nor
+// merges.
+// Shape:     relaxed atomics: plain machine loads and stores. For tests that ask what one access
+//            returns or does.
 #pragma once
 
 #include <atomic>

@@ -27,10 +27,12 @@ namespace tmh::test {
 
 // Waits until the thread of this process sleeps. 0: it has not said yet who it is.
 inline void await_asleep(const std::atomic<pid_t> &thread) {
-  ASSERT_TRUE(poll_until([&] { return thread != 0 && is_asleep("/proc/self/task/" + std::to_string(thread)); }));
+  ASSERT_TRUE(poll_until(
+      [&] { return thread != 0 && is_asleep("/proc/self/task/" + std::to_string(thread)); }));
 }
 
-// How often that thread of this process has waited in the kernel that has done so most; the calling one does not count.
+// How often that thread of this process has waited in the kernel that has done so most; the calling
+// one does not count.
 [[nodiscard]] inline std::uint64_t most_waits_of_others() {
   std::uint64_t most = 0;
   for (const auto &task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -38,7 +40,8 @@ inline void await_asleep(const std::atomic<pid_t> &thread) {
     std::ifstream file(task.path() / "status");
     const std::string name = "voluntary_ctxt_switches:";
     for (std::string line; std::getline(file, line);)
-      if (line.starts_with(name)) most = std::max<std::uint64_t>(most, std::stoull(line.substr(name.size())));
+      if (line.starts_with(name))
+        most = std::max<std::uint64_t>(most, std::stoull(line.substr(name.size())));
   }
   return most;
 }

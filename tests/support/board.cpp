@@ -27,7 +27,8 @@ Board::Board(const std::string &folder, const DomainOptions &options)
 
 std::uint64_t Board::hardware_commits() const {
   std::uint64_t commits = 0;
-  for (const Site *site : {&line_site_, &adaptive_site_, &only_lines_site_, &page_site_, &default_site_, &plain_site_})
+  for (const Site *site :
+       {&line_site_, &adaptive_site_, &only_lines_site_, &page_site_, &default_site_, &plain_site_})
     commits += site->report().hardware_commits;
   return commits;
 }
@@ -37,10 +38,12 @@ Slot *Board::slot(history::Cell cell) const noexcept {
   constexpr std::uint64_t kOffsets[kSlotsPerPage] = {0, 64, 2048, kPageBytes - sizeof(Slot)};
   if (cell >= kCells) {
     const std::uint64_t more = cell - kCells;
-    return reinterpret_cast<Slot *>(more_.data() + more / kSlotsPerPage * kPageBytes + kOffsets[more % kSlotsPerPage]);
+    return reinterpret_cast<Slot *>(more_.data() + more / kSlotsPerPage * kPageBytes +
+                                    kOffsets[more % kSlotsPerPage]);
   }
   const std::uint64_t page = cell % kPages;
-  return reinterpret_cast<Slot *>(segments_[page % 2].data() + page / 2 * kPageBytes + kOffsets[cell / kPages]);
+  return reinterpret_cast<Slot *>(segments_[page % 2].data() + page / 2 * kPageBytes +
+                                  kOffsets[cell / kPages]);
 }
 
 const Site *Player::site_of_next() {
@@ -60,13 +63,15 @@ const Site *Player::site_of_next() {
 }
 
 void Player::jostle() {
-  constexpr std::uint32_t kOneAccessIn = 16;      // most instances meet another one, some run through
+  // most instances meet another one, some run through
+  constexpr std::uint32_t kOneAccessIn = 16;
   constexpr std::uint64_t kPatienceNs = 500'000;  // the others may wait as well, or be dead
   if (attempts_ == nullptr || random_() % kOneAccessIn != 0) return;
   if (tmh::detail::hardware_run.depth != 0) return;  // waiting aborts RTM
   const std::uint64_t before = attempts_->load(std::memory_order_relaxed);
   const std::uint64_t until_ns = monotonic_ns() + kPatienceNs;
-  while (attempts_->load(std::memory_order_relaxed) == before && monotonic_ns() < until_ns) sched_yield();
+  while (attempts_->load(std::memory_order_relaxed) == before && monotonic_ns() < until_ns)
+    sched_yield();
 }
 
 history::RanAt Player::where_it_runs() const {
@@ -75,9 +80,12 @@ history::RanAt Player::where_it_runs() const {
 }
 
 namespace {
-// Through the instance of level 1 or of a thread's view if one is running, as tmh::field does; else plain.
+// Through the instance of level 1 or of a thread's view if one is running, as tmh::field does; else
+// plain.
 std::uint64_t get(const std::uint64_t &word) {
-  return tmh::detail::line_access != nullptr ? tmh::detail::line_load(*tmh::detail::line_access, &word) : load(word);
+  return tmh::detail::line_access != nullptr
+             ? tmh::detail::line_load(*tmh::detail::line_access, &word)
+             : load(word);
 }
 void set(std::uint64_t &word, std::uint64_t value) {
   if (tmh::detail::line_access != nullptr)

@@ -1,10 +1,13 @@
-// tests/support/board.h -- a few pages of two raw segments as numbered cells, and recorded access to them.
-// Shape:     cell c lies on page c % kPages, page p in segment p % 2: neighbours in number are far apart in memory, and one
-//            page holds cells of different structures, so that instances also meet where they share nothing but a page.
-//            In a hybrid domain an attempt runs at level 1, at level 2, or at whatever level an adaptive site chooses. Players of threads
+// tests/support/board.h -- a few pages of two raw segments as numbered cells, and recorded access
+// to them.
+// Shape:     cell c lies on page c % kPages, page p in segment p % 2: neighbours in number are far
+//            apart in memory, and one page holds cells of different structures, so that instances
+//            also meet where they share nothing but a page. In a hybrid domain an attempt runs at
+//            level 1, at level 2, or at whatever level an adaptive site chooses. Players of threads
 //            also run at level 2 on views of their own.
 //            Behind them a test may add cells: the pages of a segment of its own, which may grow.
-// Invariant: a cell's version is written together with its payload; the history knows versions, the workload payloads.
+// Invariant: a cell's version is written together with its payload; the history knows versions, the
+//            workload payloads.
 #pragma once
 
 #include <atomic>
@@ -59,22 +62,25 @@ class Board {
   Segment segments_[2], more_;
 };
 
-// Of a hybrid domain's levels: by chance; every update first at level 1; level 1 alone, queries included; level 2 alone.
+// Of a hybrid domain's levels: by chance; every update first at level 1; level 1 alone, queries
+// included; level 2 alone.
 enum class PlaysAt : std::uint8_t { kAnywhere, kFirstLines, kOnlyLines, kOnlyPages };
 
 // Instances of one process on a board, each recorded whatever becomes of it.
 class Player {
  public:
-  // `attempts`, when given, is counted up by all players at the end of each attempt, and an instance sometimes waits in its middle
-  // until another one has ended (or a while has passed). Instances take microseconds; without that they would hardly ever
-  // meet where there are fewer processors than processes.
+  // `attempts`, when given, is counted up by all players at the end of each attempt, and an
+  // instance sometimes waits in its middle until another one has ended (or a while has passed).
+  // Instances take microseconds; without that they would hardly ever meet where there are fewer
+  // processors than processes.
   Player(const Board &board, Lane lane, std::atomic<std::uint64_t> *attempts = nullptr)
       : board_(board), lane_(lane), random_(lane.process()), attempts_(attempts) {}
 
   [[nodiscard]] const Domain &domain() const noexcept { return board_.domain(); }
   [[nodiscard]] Lane &lane() noexcept { return lane_; }
 
-  // REQUIRES: inside attempt() or query(). Every load and store really happens (the compiler may not merge them).
+  // REQUIRES: inside attempt() or query(). Every load and store really happens (the compiler may
+  // not merge them).
   [[nodiscard]] std::uint64_t read(history::Cell cell);
   void write(history::Cell cell, std::uint64_t payload);  // reads the cell first
 
@@ -87,7 +93,8 @@ class Player {
   template <class Body>
   void query(const Body &body);
 
-  // Of the running instance, which from here on must commit. Nothing where that may not leave level 1.
+  // Of the running instance, which from here on must commit. Nothing where that may not leave level
+  // 1.
   void become_irrevocable() {
     if (stays_at_lines_ || avoids_pages_) return;
     if (notes_irrevocable_) lane_.ran_at(history::RanAt::kIrrevocably);
@@ -109,7 +116,8 @@ class Player {
   }
   // The history tells which instances are irrevocable.
   void note_irrevocable() noexcept { notes_irrevocable_ = true; }
-  // Sites of the domain's own escalation are used, too. `stays_at_lines`: these never leave level 1.
+  // Sites of the domain's own escalation are used, too. `stays_at_lines`: these never leave level
+  // 1.
   void use_default_site(bool stays_at_lines) noexcept {
     uses_default_site_ = true;
     default_stays_at_lines_ = stays_at_lines;
@@ -129,13 +137,15 @@ class Player {
   template <class Body>
   Status attempt_at(const Site &site, history::Kind kind, const Body &body);
   [[nodiscard]] bool is_acknowledged() const noexcept {
-    return (durability_ == Durability{} ? domain().durability() : durability_) == Durability::kStrict;
+    return (durability_ == Durability{} ? domain().durability() : durability_) ==
+           Durability::kStrict;
   }
   [[nodiscard]] const Site *site_of_next();  // null: of none
   void jostle();
   [[nodiscard]] history::RanAt where_it_runs() const;
   void attempt_ended(Status status) {
-    if (must_commit_ && status != Status::kCommitted) ADD_FAILURE() << "an irrevocable instance aborted";
+    if (must_commit_ && status != Status::kCommitted)
+      ADD_FAILURE() << "an irrevocable instance aborted";
     must_commit_ = false;
     if (attempts_ != nullptr) attempts_->fetch_add(1, std::memory_order_relaxed);
   }
@@ -149,7 +159,8 @@ class Player {
   bool prefers_thread_views_ = false;
   bool must_commit_ = false;
   Durability durability_ = Durability{};
-  bool notes_irrevocable_ = false, uses_default_site_ = false, default_stays_at_lines_ = false, stays_at_lines_ = false;
+  bool notes_irrevocable_ = false, uses_default_site_ = false, default_stays_at_lines_ = false,
+       stays_at_lines_ = false;
   bool uses_plain_site_ = false, avoids_pages_ = false;
 };
 
@@ -159,9 +170,9 @@ template <class Body>
 Status Player::attempt_at(const Site &site, history::Kind kind, const Body &body) {
   using Kind = tmh::detail::Attempts::Kind;
   using BodyKind = tmh::detail::BodyKind;
-  tmh::detail::Attempts attempts(site, kind == history::Kind::kQuery ? Kind::kQuery : Kind::kUpdate,
-                                 &site == &board_.plain_site() ? BodyKind::kPlain : BodyKind::kInstrumented,
-                                 durability_);
+  tmh::detail::Attempts attempts(
+      site, kind == history::Kind::kQuery ? Kind::kQuery : Kind::kUpdate,
+      &site == &board_.plain_site() ? BodyKind::kPlain : BodyKind::kInstrumented, durability_);
   for (std::uint32_t attempt = 0;; ++attempt) {
     lane_.begin(kind, attempt);
     attempts.begin();
@@ -182,7 +193,8 @@ Status Player::attempt_at(const Site &site, history::Kind kind, const Body &body
     } catch (...) {
       if (attempts.threw()) throw;
     }
-    lane_.end(committed ? history::Outcome::kCommitted : history::Outcome::kAborted, is_acknowledged());
+    lane_.end(committed ? history::Outcome::kCommitted : history::Outcome::kAborted,
+              is_acknowledged());
     attempt_ended(committed ? Status::kCommitted : Status::kAborted);
     if (committed) return Status::kCommitted;
     ++conflicts_;
@@ -191,7 +203,8 @@ Status Player::attempt_at(const Site &site, history::Kind kind, const Body &body
 
 template <class Body>
 Status Player::attempt(const Body &body) {
-  if (const Site *site = site_of_next(); site != nullptr) return attempt_at(*site, history::Kind::kUpdate, body);
+  if (const Site *site = site_of_next(); site != nullptr)
+    return attempt_at(*site, history::Kind::kUpdate, body);
   lane_.begin(history::Kind::kUpdate);
   domain().begin();
   Status status = Status::kAborted;
@@ -212,8 +225,9 @@ Status Player::attempt(const Body &body) {
     if (domain().depth() != 0) domain().abort();
     throw;
   }
-  lane_.end(status == Status::kCommitted ? history::Outcome::kCommitted : history::Outcome::kAborted,
-            is_acknowledged());
+  lane_.end(
+      status == Status::kCommitted ? history::Outcome::kCommitted : history::Outcome::kAborted,
+      is_acknowledged());
   attempt_ended(status);
   return status;
 }
@@ -227,7 +241,8 @@ template <class Body>
 void Player::query(const Body &body) {
   // A query of a site that may not leave level 1 does when it has to.
   const auto kind = where_ == PlaysAt::kOnlyLines ? history::Kind::kUpdate : history::Kind::kQuery;
-  if (const Site *site = site_of_next(); site != nullptr) return static_cast<void>(attempt_at(*site, kind, body));
+  if (const Site *site = site_of_next(); site != nullptr)
+    return static_cast<void>(attempt_at(*site, kind, body));
   lane_.begin(history::Kind::kQuery);
   domain().begin_query();
   try {

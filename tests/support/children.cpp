@@ -31,7 +31,9 @@ constexpr int kExitFailed = 1, kExitThrew = 2;
 // Inherited failures of the parent are not the child's.
 class FailureCounter : public testing::EmptyTestEventListener {
  public:
-  void OnTestPartResult(const testing::TestPartResult &result) override { failed_ = failed_ || result.failed(); }
+  void OnTestPartResult(const testing::TestPartResult &result) override {
+    failed_ = failed_ || result.failed();
+  }
   [[nodiscard]] bool failed() const noexcept { return failed_; }
 
  private:
@@ -39,7 +41,8 @@ class FailureCounter : public testing::EmptyTestEventListener {
 };
 FailureCounter *failures = nullptr;  // a child's
 
-[[noreturn]] void run_child(const std::string &name, const std::function<void()> &body, pid_t parent) {
+[[noreturn]] void run_child(const std::string &name, const std::function<void()> &body,
+                            pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kExitThrew);  // the parent died before the line above
   failures = new FailureCounter;
@@ -101,7 +104,8 @@ std::size_t Children::spawn(const std::string &name, const std::function<void()>
 
 void Children::collect(Child *child) {
   int status = 0;
-  if (waitpid(child->pid, &status, 0) != child->pid) throw std::system_error(errno, std::generic_category(), "waitpid");
+  if (waitpid(child->pid, &status, 0) != child->pid)
+    throw std::system_error(errno, std::generic_category(), "waitpid");
   child->ended = true;
   child->end.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   child->end.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -133,12 +137,14 @@ ChildEnd Children::wait(std::size_t index, std::chrono::milliseconds deadline) {
   const auto end = std::chrono::steady_clock::now() + deadline;
   pollfd descriptor{child.pidfd, POLLIN, 0};
   for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+                          end - std::chrono::steady_clock::now())
+                          .count();
     const int ready = poll(&descriptor, 1, left > 0 ? static_cast<int>(left) : 0);
     if (ready > 0) break;
     if (ready < 0 && errno == EINTR) continue;
-    ADD_FAILURE() << "child " << child.name << " (pid " << child.pid << ") is hung\n    " << what_it_does(child.pid);
+    ADD_FAILURE() << "child " << child.name << " (pid " << child.pid << ") is hung\n    "
+                  << what_it_does(child.pid);
     bury(index);
     child.end.hung = true;
     return child.end;
@@ -151,8 +157,8 @@ void Children::expect_success() {
   for (std::size_t i = 0; i < children_.size(); ++i) {
     if (children_[i].told) continue;
     const ChildEnd end = wait(i);
-    EXPECT_TRUE(end.succeeded()) << "child " << children_[i].name << " (pid " << children_[i].pid << "): exit code "
-                                 << end.exit_code << ", signal " << end.signal;
+    EXPECT_TRUE(end.succeeded()) << "child " << children_[i].name << " (pid " << children_[i].pid
+                                 << "): exit code " << end.exit_code << ", signal " << end.signal;
   }
 }
 

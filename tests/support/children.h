@@ -1,6 +1,8 @@
-// tests/support/children.h -- forked child processes of a test: started, killed, waited for with a deadline.
-// Shape:     a child runs a function and ends without the parent's clean-up. It fails when the function throws or when a
-//            GoogleTest expectation fails in it; its output then stands in the test's output, with its name.
+// tests/support/children.h -- forked child processes of a test: started, killed, waited for with a
+// deadline.
+// Shape:     a child runs a function and ends without the parent's clean-up. It fails when the
+//            function throws or when a GoogleTest expectation fails in it; its output then stands
+//            in the test's output, with its name.
 // Invariant: no child outlives its parent (parent death signal) or its Children object.
 #pragma once
 
@@ -40,7 +42,8 @@ class Children {
   // SIGKILL, and waits until the kernel has buried it.
   void bury(std::size_t index);
 
-  // Waits for its end. A hung child is reported as a failure, with its pid and what it was doing, and killed.
+  // Waits for its end. A hung child is reported as a failure, with its pid and what it was doing,
+  // and killed.
   ChildEnd wait(std::size_t index, std::chrono::milliseconds deadline = hang_deadline());
   // Waits for all that are left; each must succeed.
   void expect_success();
@@ -59,7 +62,8 @@ class Children {
   std::vector<Child> children_;
 };
 
-// REQUIRES: in a child of spawn(). It dies of SIGKILL; but if an expectation failed in it, which that would hide, this returns.
+// REQUIRES: in a child of spawn(). It dies of SIGKILL; but if an expectation failed in it, which
+// that would hide, this returns.
 void die_unless_failed();
 
 // One child, waited for.
@@ -67,7 +71,8 @@ ChildEnd run_in_child(const std::string &name, const std::function<void()> &body
 // The same; it must succeed.
 void expect_child(const std::string &name, const std::function<void()> &body);
 
-// Polls until `condition` holds; false when the deadline passes first. For state that offers nothing to wait on.
+// Polls until `condition` holds; false when the deadline passes first. For state that offers
+// nothing to wait on.
 [[nodiscard]] bool poll_until(const std::function<bool()> &condition,
                               std::chrono::milliseconds deadline = hang_deadline());
 

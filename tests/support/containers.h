@@ -1,7 +1,8 @@
-// tests/support/containers.h -- unmodified standard containers in a heap segment, and their twins in plain memory.
-// Shape:     Library<Alloc>: one root object that holds a container of every kind, nested ones included. The same code
-//            fills a segment's library and a plain one, so that what a test expects is never written by the code under
-//            test.
+// tests/support/containers.h -- unmodified standard containers in a heap segment, and their twins
+// in plain memory.
+// Shape:     Library<Alloc>: one root object that holds a container of every kind, nested ones
+//            included. The same code fills a segment's library and a plain one, so that what a test
+//            expects is never written by the code under test.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,9 @@ struct Library {
   template <class T>
   using Vector = std::vector<T, Nested<T>>;
   struct Hash {
-    std::size_t operator()(const String &text) const noexcept { return std::hash<std::string_view>()(text); }
+    std::size_t operator()(const String &text) const noexcept {
+      return std::hash<std::string_view>()(text);
+    }
   };
 
   using allocator_type = A<std::byte>;
@@ -46,8 +49,11 @@ struct Library {
 
   std::vector<std::uint64_t, A<std::uint64_t>> numbers;
   Vector<String> words;
-  std::map<String, Vector<std::uint32_t>, std::less<>, Nested<std::pair<const String, Vector<std::uint32_t>>>> index;
-  std::unordered_map<String, std::uint64_t, Hash, std::equal_to<>, Nested<std::pair<const String, std::uint64_t>>>
+  std::map<String, Vector<std::uint32_t>, std::less<>,
+           Nested<std::pair<const String, Vector<std::uint32_t>>>>
+      index;
+  std::unordered_map<String, std::uint64_t, Hash, std::equal_to<>,
+                     Nested<std::pair<const String, std::uint64_t>>>
       by_word;
   std::list<String, Nested<String>> order;
   std::deque<std::uint32_t, A<std::uint32_t>> queue;

@@ -21,21 +21,24 @@ void read_slowly(Player *player, const CrowdState &state, std::size_t self) {
       sum += i == self ? 0 : state.finished[i].load(std::memory_order_relaxed);
     return sum;
   };
-  constexpr std::uint64_t kCommitsMeanwhile = 20;  // several per page of the board: chains of versions form
+  // several per page of the board: chains of versions form
+  constexpr std::uint64_t kCommitsMeanwhile = 20;
   player->query([&] {
-    for (history::Cell cell = 0; cell < Board::kCells; ++cell) static_cast<void>(player->read(cell));
+    for (history::Cell cell = 0; cell < Board::kCells; ++cell)
+      static_cast<void>(player->read(cell));
     const std::uint64_t wanted = others_finished() + kCommitsMeanwhile;
     // Bounded: when the others are dead or wait for us, we end.
-    static_cast<void>(
-        poll_until([&] { return state.stop.load() || others_finished() >= wanted; }, std::chrono::milliseconds(100)));
-    for (history::Cell cell = 0; cell < Board::kCells; ++cell) static_cast<void>(player->read(cell));
+    static_cast<void>(poll_until([&] { return state.stop.load() || others_finished() >= wanted; },
+                                 std::chrono::milliseconds(100)));
+    for (history::Cell cell = 0; cell < Board::kCells; ++cell)
+      static_cast<void>(player->read(cell));
   });
 }
 
 }  // namespace
 
-void work(const std::string &folder, const DomainOptions &options, Recorder *recorder, CrowdState *state,
-          const WorkerOptions &worker) {
+void work(const std::string &folder, const DomainOptions &options, Recorder *recorder,
+          CrowdState *state, const WorkerOptions &worker) {
   Lane lane = recorder->open_lane();
   std::atomic<std::uint64_t> *attempts = worker.jostles ? &state->attempts : nullptr;
   auto board = std::make_unique<Board>(folder, options);
@@ -45,7 +48,8 @@ void work(const std::string &folder, const DomainOptions &options, Recorder *rec
   state->gate.await(1);
   for (std::uint64_t step = 1; !state->stop.load(); ++step) {
     if (const std::uint64_t order = state->armed[worker.index].exchange(0); order != 0) {
-      platform::crash_at(static_cast<std::uint32_t>(order), static_cast<std::uint32_t>(order >> 32));
+      platform::crash_at(static_cast<std::uint32_t>(order),
+                         static_cast<std::uint32_t>(order >> 32));
     }
     if (worker.slow_reader) {
       read_slowly(player.get(), *state, worker.index);
@@ -63,13 +67,15 @@ void work(const std::string &folder, const DomainOptions &options, Recorder *rec
   if (const std::int32_t dead = state->dead_pid.load(); dead != 0) {
     static_cast<void>(board->domain().collect());
     for (const ParticipantInfo &participant : board->domain().participants()) {
-      EXPECT_NE(participant.pid, dead) << "slot " << participant.slot << " still belongs to the dead process";
+      EXPECT_NE(participant.pid, dead)
+          << "slot " << participant.slot << " still belongs to the dead process";
     }
   }
   board->close();
 }
 
-std::chrono::milliseconds expect_going_on(const CrowdState &state, const std::vector<std::size_t> &workers,
+std::chrono::milliseconds expect_going_on(const CrowdState &state,
+                                          const std::vector<std::size_t> &workers,
                                           const std::string &after_what) {
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
@@ -86,7 +92,8 @@ std::chrono::milliseconds expect_going_on(const CrowdState &state, const std::ve
   if (!went_on) {
     for (std::size_t k = 0; k < workers.size(); ++k) {
       EXPECT_GE(state.finished[workers[k]].load(), wanted[k])
-          << "worker " << workers[k] << " stands still " << waited.count() << " ms after " << after_what;
+          << "worker " << workers[k] << " stands still " << waited.count() << " ms after "
+          << after_what;
     }
   }
   return waited;

@@ -1,5 +1,7 @@
-// tests/support/crowd.h -- workers that run until told to stop, watched from outside: who goes on after a death?
-// Shape:     each worker counts its finished transactions in shared memory; the parent compares counts.
+// tests/support/crowd.h -- workers that run until told to stop, watched from outside: who goes on
+// after a death?
+// Shape:     each worker counts its finished transactions in shared memory; the parent compares
+//            counts.
 #pragma once
 
 #include <atomic>
@@ -18,8 +20,9 @@ struct CrowdState {
   std::atomic<std::uint64_t> attempts;               // of all workers, for Player
   std::atomic<std::uint32_t> ready;                  // workers that have opened the domain
   std::atomic<bool> stop;
-  std::atomic<std::int32_t> dead_pid;  // of whom the survivors must see nothing in the end; 0: not checked
-  Turn gate;                           // 1: workers may run
+  // of whom the survivors must see nothing in the end; 0: not checked
+  std::atomic<std::int32_t> dead_pid;
+  Turn gate;  // 1: workers may run
 
   // Tells worker `index` to die at the count-th passage of a step, from its next transaction on.
   void arm(std::size_t index, std::uint32_t step, std::uint32_t count) {
@@ -33,17 +36,21 @@ struct WorkerOptions {
   std::uint64_t seed = 0;
   bool slow_reader = false;  // holds queries open over many commits, so that versions pile up
   bool jostles =
-      true;  // waits in the middle of instances (board.h); if not, a death hits the library's own code more often
-  std::uint64_t reopen_every = 0;  // transactions after which it closes and opens the domain; 0: never
+      // waits in the middle of instances (board.h); if not, a death hits the library's own code
+      // more often
+      true;
+  // transactions after which it closes and opens the domain; 0: never
+  std::uint64_t reopen_every = 0;
 };
 
 // Body of a worker process: opens, waits for the gate, works until stop, closes.
-void work(const std::string &folder, const DomainOptions &options, Recorder *recorder, CrowdState *state,
-          const WorkerOptions &worker);
+void work(const std::string &folder, const DomainOptions &options, Recorder *recorder,
+          CrowdState *state, const WorkerOptions &worker);
 
-// Expects each of `workers` to finish two more transactions within go_on_deadline(): one may have been past the trouble already.
-// Returns the longest wait.
-std::chrono::milliseconds expect_going_on(const CrowdState &state, const std::vector<std::size_t> &workers,
+// Expects each of `workers` to finish two more transactions within go_on_deadline(): one may have
+// been past the trouble already. Returns the longest wait.
+std::chrono::milliseconds expect_going_on(const CrowdState &state,
+                                          const std::vector<std::size_t> &workers,
                                           const std::string &after_what);
 
 }  // namespace tmh::test

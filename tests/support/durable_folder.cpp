@@ -33,7 +33,8 @@ std::uint64_t &word_of(const Segment &segment, std::uint64_t page, std::uint64_t
   return reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes)[index];
 }
 
-std::uint64_t read_word(const Domain &domain, const Segment &segment, std::uint64_t page, std::uint64_t index) {
+std::uint64_t read_word(const Domain &domain, const Segment &segment, std::uint64_t page,
+                        std::uint64_t index) {
   return query(domain, [&] { return word_of(segment, page, index); });
 }
 
@@ -59,10 +60,10 @@ void in_domain(const std::string &folder, const DomainOptions &options, Ending e
 }
 
 void lose_shared_memory(const std::string &folder) {
-  constexpr std::string_view kRebuildable[] = {"tmh.state",        "tmh.log.state", "tmh.versions.", "tmh.commits",
-                                               "tmh.participants", "tmh.accesses",  "tmh.pages.",    "tmh.line.state",
-                                               "tmh.latency",      "tmh.contexts",  "tmh.lines.",    "tmh.directory.",
-                                               "tmh.home.",        "tmh.changes."};
+  constexpr std::string_view kRebuildable[] = {
+      "tmh.state",    "tmh.log.state",  "tmh.versions.",  "tmh.commits", "tmh.participants",
+      "tmh.accesses", "tmh.pages.",     "tmh.line.state", "tmh.latency", "tmh.contexts",
+      "tmh.lines.",   "tmh.directory.", "tmh.home.",      "tmh.changes."};
   for (const auto &entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
     if (std::any_of(std::begin(kRebuildable), std::end(kRebuildable),
@@ -72,7 +73,8 @@ void lose_shared_memory(const std::string &folder) {
 }
 
 void commit(const Domain &domain, const Segment &segment, std::uint64_t count) {
-  for (std::uint64_t i = 1; i <= count; ++i) atomically(domain, [&] { word_of(segment, i % 64) = i; });
+  for (std::uint64_t i = 1; i <= count; ++i)
+    atomically(domain, [&] { word_of(segment, i % 64) = i; });
 }
 
 }  // namespace tmh::test

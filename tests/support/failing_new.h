@@ -1,4 +1,5 @@
-// tests/support/failing_new.h -- an operator new that fails when a test tells it to. It replaces the program's: for its one source file.
+// tests/support/failing_new.h -- an operator new that fails when a test tells it to. It replaces
+// the program's: for its one source file.
 // Contexts:  a failure is of the thread that asked for it; other threads' allocations succeed.
 #pragma once
 
@@ -9,7 +10,8 @@
 namespace tmh::test {
 
 struct NewFailure {
-  int after = -1;             // so many more allocations succeed; 0: the next one fails, less: none does
+  // so many more allocations succeed; 0: the next one fails, less: none does
+  int after = -1;
   std::size_t bytes_min = 0;  // smaller ones are not counted, and succeed
 };
 inline constinit thread_local NewFailure new_failure;
@@ -23,8 +25,12 @@ void *operator new(std::size_t bytes) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept { return std::malloc(bytes); }
+void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept {
+  return std::malloc(bytes);
+}
 // Not inlined: g++ would warn of an object that is made by `new` and freed by free().
 [[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void *memory, const std::nothrow_t &) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory, const std::nothrow_t &) noexcept {
+  std::free(memory);
+}

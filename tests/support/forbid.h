@@ -14,9 +14,11 @@
 
 namespace tmh::test {
 
-// From here on this thread, and those that it starts, get EPERM from the system call `number`; if any are given, where its third argument is one of
-// them. For good. False: this process may not forbid itself anything.
-[[nodiscard]] inline bool try_forbid(unsigned number, std::initializer_list<std::uint32_t> third_arguments = {}) {
+// From here on this thread, and those that it starts, get EPERM from the system call `number`; if
+// any are given, where its third argument is one of them. For good. False: this process may not
+// forbid itself anything.
+[[nodiscard]] inline bool try_forbid(unsigned number,
+                                     std::initializer_list<std::uint32_t> third_arguments = {}) {
   const sock_filter refuse = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
   const sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   std::vector<sock_filter> program{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -31,7 +33,8 @@ namespace tmh::test {
     program.push_back(allow);
   }
   const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
 inline void forbid(unsigned number, std::initializer_list<std::uint32_t> third_arguments = {}) {

@@ -1,6 +1,7 @@
-// tests/support/forker.h -- forks for a process that has threads, a housekeeper for one, from a process that was made before and has none.
-// Why:       a child knows its parent's threads by name only. One that it starts itself may get the address of one of these, and
-//            ThreadSanitizer, for which both live, ends the child.
+// tests/support/forker.h -- forks for a process that has threads, a housekeeper for one, from a
+// process that was made before and has none.
+// Why:       a child knows its parent's threads by name only. One that it starts itself may get the
+//            address of one of these, and ThreadSanitizer, for which both live, ends the child.
 // Invariant: what an errand expects fails expect_success().
 #pragma once
 
@@ -17,7 +18,8 @@ namespace tmh::test {
 
 class Forker {
  public:
-  // REQUIRES: no threads yet. Errands see this process as it is now, and memory that is shared with it.
+  // REQUIRES: no threads yet. Errands see this process as it is now, and memory that is shared with
+  // it.
   explicit Forker(std::vector<std::function<void()>> errands) : errands_(std::move(errands)) {
     forker_.spawn("forker", role(*turn_, [&] {
                     for (std::uint32_t turn = 1;; turn += 2) {

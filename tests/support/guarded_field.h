@@ -1,8 +1,11 @@
-// tests/support/guarded_field.h -- a stand-in for tmh::field, and memory that nothing but it can access.
-// Shape:     GuardedMemory: an arena that is mapped twice. What it gives out are addresses in a range that may not be accessed; a GuardedField
-//            there works on the other mapping, as tmh::field does at level 1. So an access around it, and a member that is not one, is a SIGSEGV.
-//            end_after(n): the n-th access from now on throws GuardedEnd, and so does every later one, until restore(): what an attempt at
-//            level 1 that ends in its middle does. restore() puts back all bytes, and what was given out, as they were at save().
+// tests/support/guarded_field.h -- a stand-in for tmh::field, and memory that nothing but it can
+// access.
+// Shape:     GuardedMemory: an arena that is mapped twice. What it gives out are addresses in a
+//            range that may not be accessed; a GuardedField there works on the other mapping, as
+//            tmh::field does at level 1. So an access around it, and a member that is not one, is a
+//            SIGSEGV. end_after(n): the n-th access from now on throws GuardedEnd, and so does
+//            every later one, until restore(): what an attempt at level 1 that ends in its middle
+//            does. restore() puts back all bytes, and what was given out, as they were at save().
 // Contexts:  one thread.
 #pragma once
 
@@ -47,7 +50,8 @@ class GuardedMemory {
     return guarded_ + offset;
   }
   void deallocate(void *block, std::size_t bytes) {
-    now_.free[bytes].push_back(static_cast<std::size_t>(static_cast<std::byte *>(block) - guarded_));
+    now_.free[bytes].push_back(
+        static_cast<std::size_t>(static_cast<std::byte *>(block) - guarded_));
   }
   // Where `address` can be accessed. Counts an access.
   template <class T>
@@ -57,7 +61,8 @@ class GuardedMemory {
     ++accesses_;
     const std::uintptr_t offset =
         reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(guarded_);
-    return offset < kBytes ? reinterpret_cast<T *>(reinterpret_cast<std::uintptr_t>(open_) + offset) : address;
+    return offset < kBytes ? reinterpret_cast<T *>(reinterpret_cast<std::uintptr_t>(open_) + offset)
+                           : address;
   }
   [[nodiscard]] std::uint64_t accesses() const noexcept { return accesses_; }
 
@@ -84,8 +89,10 @@ class GuardedMemory {
     guarded_ = map(nullptr, PROT_NONE);
   }
   static std::byte *map(void *at, int protection) {
-    void *const memory = mmap(at, kBytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap of guarded memory");
+    void *const memory =
+        mmap(at, kBytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+      throw std::system_error(errno, std::generic_category(), "mmap of guarded memory");
     return static_cast<std::byte *>(memory);
   }
 
@@ -108,7 +115,8 @@ class GuardedField {
     *GuardedMemory::here().accessed(&value_) = value;
     return *this;
   }
-  operator T() const { return *GuardedMemory::here().accessed(&value_); }  // NOLINT(google-explicit-constructor)
+  // NOLINT(google-explicit-constructor)
+  operator T() const { return *GuardedMemory::here().accessed(&value_); }
   T operator->() const requires std::is_pointer_v<T> { return T(*this); }
   [[nodiscard]] std::add_lvalue_reference_t<std::remove_pointer_t<T>> operator*() const
       requires(std::is_pointer_v<T> && !std::is_void_v<std::remove_pointer_t<T>>) {
@@ -158,8 +166,9 @@ class GuardedAllocator {
   GuardedField<Budget *> budget_;
 };
 
-// The attempt ends at each access of `action` in turn: that comes out of it, whatever it was in the middle of, and nothing else.
-// REQUIRES: all that `action` changes lies in guarded memory, or is restored by `restore`.
+// The attempt ends at each access of `action` in turn: that comes out of it, whatever it was in the
+// middle of, and nothing else. REQUIRES: all that `action` changes lies in guarded memory, or is
+// restored by `restore`.
 template <class Action, class Restore>
 void ends_at_every_access(const Action &action, const Restore &restore) {
   GuardedMemory &memory = GuardedMemory::here();

@@ -1,7 +1,8 @@
-// tests/support/heap_region.h -- memory that stands for a segment's view in tests of the heap alone, without an engine.
-// Shape:     one private mapping: a guard page, the usable bytes, address space to grow into, a guard page. A heap
-//            function that strays outside the usable bytes dies of SIGSEGV. Several arenas share it, one thread, no
-//            instances.
+// tests/support/heap_region.h -- memory that stands for a segment's view in tests of the heap
+// alone, without an engine.
+// Shape:     one private mapping: a guard page, the usable bytes, address space to grow into, a
+//            guard page. A heap function that strays outside the usable bytes dies of SIGSEGV.
+//            Several arenas share it, one thread, no instances.
 #pragma once
 
 #include <sys/mman.h>
@@ -28,8 +29,10 @@ class HeapRegion {
       : size_bytes_(size_bytes),
         max_bytes_(std::max(size_bytes, max_bytes)),
         mapped_bytes_(max_bytes_ + 2 * kPageBytes) {
-    address_ = mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (address_ == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap of a test heap");
+    address_ =
+        mmap(nullptr, mapped_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (address_ == MAP_FAILED)
+      throw std::system_error(errno, std::generic_category(), "mmap of a test heap");
     base_ = static_cast<std::byte *>(address_) + kPageBytes;
     protect(0, size_bytes_, PROT_READ | PROT_WRITE);
     format_error = storage::heap_format(base_, size_bytes_);
@@ -51,9 +54,12 @@ class HeapRegion {
 
   // As a participant sees it at the beginning of an instance.
   [[nodiscard]] storage::HeapContext context(std::uint32_t arena = 0) noexcept {
-    return {
-        base_, size_bytes_, max_bytes_, arena, max_bytes_ > size_bytes_ || grow_always ? &HeapRegion::grow : nullptr,
-        this};
+    return {base_,
+            size_bytes_,
+            max_bytes_,
+            arena,
+            max_bytes_ > size_bytes_ || grow_always ? &HeapRegion::grow : nullptr,
+            this};
   }
   void *allocate(std::size_t bytes, std::size_t alignment = 16, std::uint32_t arena = 0) noexcept {
     auto here = context(arena);
@@ -87,8 +93,9 @@ class HeapRegion {
   }
 
   Errc format_error = Errc::kOk;
-  Errc why = Errc::kOk;                              // of the last allocate() or root()
-  bool grow_always = false;                          // give contexts the callback even at the maximum
+  Errc why = Errc::kOk;  // of the last allocate() or root()
+  // give contexts the callback even at the maximum
+  bool grow_always = false;
   Errc grow_error = Errc::kOk;                       // what growth fails with
   std::uint64_t grow_bytes_max = ~std::uint64_t{0};  // growth beyond fails with grow_error
   std::vector<std::uint64_t> grow_calls;             // sizes asked for
@@ -101,7 +108,8 @@ class HeapRegion {
       *why = region.grow_error;
       return false;
     }
-    if (new_size_bytes > region.max_bytes_ || new_size_bytes % kPageBytes != 0) std::abort();  // breaks the contract
+    // breaks the contract
+    if (new_size_bytes > region.max_bytes_ || new_size_bytes % kPageBytes != 0) std::abort();
     region.protect(region.size_bytes_, new_size_bytes - region.size_bytes_, PROT_READ | PROT_WRITE);
     region.size_bytes_ = new_size_bytes;
     return true;

@@ -27,7 +27,8 @@ class HistoryRun {
   explicit HistoryRun(const HistoryPlan &plan)
       : plan_(plan),
         folder_(place_for(plan.mode)),
-        recorder_(static_cast<std::uint32_t>(plan.processes) + 2, 4'000 * plan.steps + kEntriesPerStep) {}
+        recorder_(static_cast<std::uint32_t>(plan.processes) + 2,
+                  4'000 * plan.steps + kEntriesPerStep) {}
 
   HistoryResult go() {
     expect_child("set-up", [this] {
@@ -41,17 +42,20 @@ class HistoryRun {
       children.spawn("worker " + std::to_string(i), [this, i] { work(i); });
     HistoryResult result;
     result.is_right = true;
-    for (std::size_t i = 0; i < plan_.processes; ++i) result.is_right = children.wait(i).succeeded() && result.is_right;
+    for (std::size_t i = 0; i < plan_.processes; ++i)
+      result.is_right = children.wait(i).succeeded() && result.is_right;
     result.is_right =
-        run_in_child("auditor", [this] { audit_alone(folder_.path(), plan_.options, &recorder_); }).succeeded() &&
+        run_in_child("auditor", [this] { audit_alone(folder_.path(), plan_.options, &recorder_); })
+            .succeeded() &&
         result.is_right;
     result.verdict = history::check(recorder_.read());
     result.is_right = result.is_right && result.verdict.ok();
     result.conflicts = state_->conflicts.load();
     result.hardware_commits = state_->hardware_commits.load();
     result.stalls = state_->stalls.load();
-    std::printf("%s: %s%llu conflicts, %llu commits in hardware, %llu stalls\n", plan_.options.policy.c_str(),
-                result.verdict.report().c_str(), static_cast<unsigned long long>(result.conflicts),
+    std::printf("%s: %s%llu conflicts, %llu commits in hardware, %llu stalls\n",
+                plan_.options.policy.c_str(), result.verdict.report().c_str(),
+                static_cast<unsigned long long>(result.conflicts),
                 static_cast<unsigned long long>(result.hardware_commits),
                 static_cast<unsigned long long>(result.stalls));
     return result;
@@ -66,7 +70,9 @@ class HistoryRun {
     state_->turn.await(1);
     platform::plant(plan_.planted);
     if (plan_.stall_seed != 0) stall_at_steps(plan_.stall_seed);
-    for (std::uint64_t step = 0; step < plan_.steps && player.lane().has_room(kEntriesPerStep); ++step) workload.step();
+    for (std::uint64_t step = 0; step < plan_.steps && player.lane().has_room(kEntriesPerStep);
+         ++step)
+      workload.step();
     state_->stalls.fetch_add(stalls());
     state_->conflicts.fetch_add(player.conflicts());
     state_->hardware_commits.fetch_add(board.line_site().report().hardware_commits +

@@ -1,5 +1,7 @@
-// tests/support/history_run.h -- one run of several processes that do random transactions on a board, recorded and judged.
-// Shape:     a process sets the board up; `processes` others begin together; one looks at what they have left.
+// tests/support/history_run.h -- one run of several processes that do random transactions on a
+// board, recorded and judged.
+// Shape:     a process sets the board up; `processes` others begin together; one looks at what they
+//            have left.
 // Source:    tests/support/workload.h says what is random, tests/history/checker.h what is right.
 #pragma once
 
@@ -21,13 +23,16 @@ struct HistoryPlan {
   std::uint64_t first_seed = 1;  // of the first process; the others have the next ones
   std::uint64_t stall_seed = 0;  // not 0: a random schedule (stalls.h)
   std::uint32_t planted =
-      0;  // defects of platform::Planted, in the processes of the run; what they leave is looked at without
+      // defects of platform::Planted, in the processes of the run; what they leave is looked at
+      // without
+      0;
 };
 
 struct HistoryResult {
   history::Verdict verdict;
   std::uint64_t conflicts = 0, hardware_commits = 0, stalls = 0;
-  bool is_right = false;  // the history, and every invariant that an instance or the last look at the domain asserted
+  // the history, and every invariant that an instance or the last look at the domain asserted
+  bool is_right = false;
 };
 
 // What is wrong is printed; the test does not fail by it.

@@ -23,7 +23,8 @@ using page::DomainState;
 using page::Slot;
 using page::VersionHead;
 
-// The first records of a file as they were when they were read: no more than count_max, for files are much larger than what is in use.
+// The first records of a file as they were when they were read: no more than count_max, for files
+// are much larger than what is in use.
 template <class T>
 class Records {
  public:
@@ -64,8 +65,10 @@ std::vector<bool> walk(Slot first, std::uint32_t capacity, const Next &next, con
 void expect_no_leaked_slots(const std::string &folder) {
   const Records<DomainState> states(folder + "/tmh.state", 1);
   const DomainState &state = states[0];
-  // The file has room for all, and what nobody has used yet is holes, which memory would be taken for.
-  const Records<storage::Participant> participants(folder + "/tmh.participants", state.participants_high.load());
+  // The file has room for all, and what nobody has used yet is holes, which memory would be taken
+  // for.
+  const Records<storage::Participant> participants(folder + "/tmh.participants",
+                                                   state.participants_high.load());
   const Slot version_capacity = state.version_capacity.load(std::memory_order_relaxed);
   const Records<VersionHead> versions(folder + "/tmh.versions.head", version_capacity);
   for (std::size_t i = 0; i < participants.count(); ++i) {
@@ -75,7 +78,8 @@ void expect_no_leaked_slots(const std::string &folder) {
   }
   ASSERT_LE(version_capacity, versions.count());
   const std::vector<bool> is_free = walk(
-      state.free_version, version_capacity, [&](Slot slot) { return versions[slot].next_free; }, "versions");
+      state.free_version, version_capacity, [&](Slot slot) { return versions[slot].next_free; },
+      "versions");
   for (Slot slot = 1; slot < version_capacity; ++slot) {
     const std::uint64_t stamp = versions[slot].stamp.load();
     if (stamp == page::kReservedStamp) {
@@ -91,7 +95,8 @@ void expect_no_leaked_slots(const std::string &folder) {
   const Records<AccessEntry> accesses(folder + "/tmh.accesses", state.access_capacity);
   ASSERT_LE(state.access_capacity, accesses.count());
   const std::vector<bool> idle = walk(
-      state.free_access, state.access_capacity, [&](Slot slot) { return accesses[slot].next_of_owner; }, "accesses");
+      state.free_access, state.access_capacity,
+      [&](Slot slot) { return accesses[slot].next_of_owner; }, "accesses");
   for (Slot slot = 1; slot < state.access_capacity; ++slot)
     EXPECT_TRUE(idle[slot]) << "access entry " << slot << " is lost";
 }

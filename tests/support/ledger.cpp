@@ -28,9 +28,9 @@ namespace {
 constexpr std::size_t index(Count count) { return static_cast<std::size_t>(count); }
 constexpr std::size_t index(LineCount count) { return static_cast<std::size_t>(count); }
 
-constexpr const char *kCauses[kAbortCauseCount] = {"none",     "validation",  "conflict-self", "conflict-other",
-                                                   "user",     "query-wrote", "died",          "no-space",
-                                                   "capacity", "cross-level", "spurious",      "needs-pages"};
+constexpr const char *kCauses[kAbortCauseCount] = {
+    "none", "validation", "conflict-self", "conflict-other", "user",     "query-wrote",
+    "died", "no-space",   "capacity",      "cross-level",    "spurious", "needs-pages"};
 
 constexpr bool is_ruled(Count count) {
   switch (count) {
@@ -97,12 +97,15 @@ std::string name_of(LineCount count) {
 }
 
 template <class CountType, std::size_t kSize>
-void compare(const std::array<std::uint64_t, kSize> &counted, const std::array<std::uint64_t, kSize> &expected,
-             std::string *text) {
+void compare(const std::array<std::uint64_t, kSize> &counted,
+             const std::array<std::uint64_t, kSize> &expected, std::string *text) {
   for (std::size_t i = 0; i < kSize; ++i) {
     if (counted[i] == expected[i]) continue;
     const std::string name = name_of(static_cast<CountType>(i));
-    text->append(text->empty() ? "" : "; ").append(name).append(" ").append(std::to_string(counted[i]));
+    text->append(text->empty() ? "" : "; ")
+        .append(name)
+        .append(" ")
+        .append(std::to_string(counted[i]));
     text->append(", not ").append(std::to_string(expected[i]));
   }
 }
@@ -117,15 +120,22 @@ Tally pages_of(const storage::Participant &participant) {
 Tally lines_of(const line::LineContextV1 &context) {
   Tally tally;
   for (std::size_t i = 0; i < tally.lines.size(); ++i)
-    if (is_ruled(static_cast<LineCount>(i))) tally.lines[i] = context.count(static_cast<LineCount>(i));
+    if (is_ruled(static_cast<LineCount>(i)))
+      tally.lines[i] = context.count(static_cast<LineCount>(i));
   return tally;
 }
 
-Count begin_count(const Statement &statement) { return statement.is_query ? Count::kQueries : Count::kBegins; }
-Count commit_count(const Statement &statement) { return statement.is_query ? Count::kQueryEnds : Count::kCommits; }
+Count begin_count(const Statement &statement) {
+  return statement.is_query ? Count::kQueries : Count::kBegins;
+}
+Count commit_count(const Statement &statement) {
+  return statement.is_query ? Count::kQueryEnds : Count::kCommits;
+}
 AbortCause cause_of(const Statement &statement) { return static_cast<AbortCause>(statement.cause); }
 LineCount escalation_count(std::uint32_t reason) {
-  return reason == 1 ? LineCount::kForCapacity : reason == 2 ? LineCount::kForPages : LineCount::kForAttempts;
+  return reason == 1   ? LineCount::kForCapacity
+         : reason == 2 ? LineCount::kForPages
+                       : LineCount::kForAttempts;
 }
 
 // One event: what it says of the counters, and of the instance.
@@ -168,23 +178,29 @@ void hear(const platform::TraceEventV1 &event, bool is_hardware, Statement *stat
   }
 }
 
-// How may the process's totals have come out, when it was killed after this statement and these events? Of a commit the values tell.
+// How may the process's totals have come out, when it was killed after this statement and these
+// events? Of a commit the values tell.
 std::vector<Tally> ways(const Account &account, const Statement &last, bool is_committed) {
   const Tally &said = last.said;
   constexpr std::uint64_t kMinusOne = ~0ull;
   const auto died_at = [](const Tally &tally, bool at_pages) {
-    return at_pages ? tally.with(abort_count(AbortCause::kDied)) : tally.with(line_abort_count(AbortCause::kDied));
+    return at_pages ? tally.with(abort_count(AbortCause::kDied))
+                    : tally.with(line_abort_count(AbortCause::kDied));
   };
   const auto began_and_died = [&](const Tally &tally, bool at_pages) {
-    return died_at(at_pages ? tally.with(begin_count(last)) : tally.with(LineCount::kBegins), at_pages);
+    return died_at(at_pages ? tally.with(begin_count(last)) : tally.with(LineCount::kBegins),
+                   at_pages);
   };
   if (last.phase == Phase::kOutside) return {said};
-  if (last.begun == RanAt::kHardware && last.phase != Phase::kBeginning)  // the statement came with the commit
+  // the statement came with the commit
+  if (last.begun == RanAt::kHardware && last.phase != Phase::kBeginning)
     return {last.is_committed ? said : said.with(LineCount::kHardwareCommits)};
   if (last.is_committed || (last.is_aborted && last.begun == RanAt::kPages)) return {said};
   std::vector<Tally> all = {said};
-  if (last.begun == RanAt::kUnknown || last.begun == RanAt::kHardware) {  // in RTM everything is undone
-    const bool may_run_at_lines = account.context != Account::kNoContext && account.is_hardware == 0;
+  // in RTM everything is undone
+  if (last.begun == RanAt::kUnknown || last.begun == RanAt::kHardware) {
+    const bool may_run_at_lines =
+        account.context != Account::kNoContext && account.is_hardware == 0;
     all.push_back(began_and_died(said, true));
     if (may_run_at_lines) all.push_back(began_and_died(said, false));
     if (last.is_escalated) all.push_back(said.with(escalation_count(last.reason), kMinusOne));
@@ -192,8 +208,9 @@ std::vector<Tally> ways(const Account &account, const Statement &last, bool is_c
   }
   const bool at_pages = last.begun == RanAt::kPages;
   if (last.is_aborted) {  // level 1 says so before it counts
-    all.push_back(last.is_escalated ? said.with(escalation_count(last.reason), kMinusOne)
-                                    : died_at(said.with(line_abort_count(cause_of(last)), kMinusOne), false));
+    all.push_back(last.is_escalated
+                      ? said.with(escalation_count(last.reason), kMinusOne)
+                      : died_at(said.with(line_abort_count(cause_of(last)), kMinusOne), false));
     return all;
   }
   if (last.phase == Phase::kEnding && is_committed)
@@ -201,7 +218,8 @@ std::vector<Tally> ways(const Account &account, const Statement &last, bool is_c
   all = {died_at(said, at_pages)};
   if (!at_pages) {
     // Values do not tell of a query.
-    if (last.is_query && last.phase == Phase::kEnding) all.push_back(said.with(LineCount::kCommits));
+    if (last.is_query && last.phase == Phase::kEnding)
+      all.push_back(said.with(LineCount::kCommits));
     return all;
   }
   // Level 2 counts before it says so.
@@ -211,7 +229,8 @@ std::vector<Tally> ways(const Account &account, const Statement &last, bool is_c
     all.push_back(said.with(Count::kQueryEnds));
     return all;
   }
-  for (const AbortCause cause : {AbortCause::kValidation, AbortCause::kConflictSelf, AbortCause::kConflictOther})
+  for (const AbortCause cause :
+       {AbortCause::kValidation, AbortCause::kConflictSelf, AbortCause::kConflictOther})
     all.push_back(said.with(abort_count(cause)));
   return all;
 }
@@ -235,8 +254,10 @@ Tally Tally::with(LineCount count, std::uint64_t amount) const {
 }
 Tally operator-(const Tally &left, const Tally &right) {
   Tally result;
-  std::transform(left.pages.begin(), left.pages.end(), right.pages.begin(), result.pages.begin(), std::minus<>());
-  std::transform(left.lines.begin(), left.lines.end(), right.lines.begin(), result.lines.begin(), std::minus<>());
+  std::transform(left.pages.begin(), left.pages.end(), right.pages.begin(), result.pages.begin(),
+                 std::minus<>());
+  std::transform(left.lines.begin(), left.lines.end(), right.lines.begin(), result.lines.begin(),
+                 std::minus<>());
   return result;
 }
 Tally operator+(const Tally &left, const Tally &right) { return left - (Tally{} - right); }
@@ -254,7 +275,8 @@ Ledger::Ledger(std::uint32_t processes)
       accounts_(static_cast<Account *>(accounts_bytes_.get())) {}
 
 Account &Ledger::open() {
-  const std::uint32_t index = used_->fetch_add(1, std::memory_order_relaxed);  // relaxed: an account is zeroed memory
+  // relaxed: an account is zeroed memory
+  const std::uint32_t index = used_->fetch_add(1, std::memory_order_relaxed);
   if (index >= processes_) throw std::length_error("the ledger has no account left");
   return accounts_[index];
 }
@@ -262,10 +284,12 @@ Account &Ledger::open() {
 void Ledger::close(const Domain &domain) {
   const auto impl = tmh::detail::impl_of(domain);
   const std::uint32_t slots = impl->memory().participants_high();
-  const std::uint64_t contexts = impl->lines() == nullptr ? 0 : impl->lines()->memory().contexts_high();
+  const std::uint64_t contexts =
+      impl->lines() == nullptr ? 0 : impl->lines()->memory().contexts_high();
   if (slots > kPlaces || contexts > kPlaces)
     throw std::length_error("more slots or contexts than the ledger has room for");
-  for (std::uint32_t i = 0; i < slots; ++i) closing_->places[i].pages = pages_of(impl->memory().participant(i)).pages;
+  for (std::uint32_t i = 0; i < slots; ++i)
+    closing_->places[i].pages = pages_of(impl->memory().participant(i)).pages;
   for (std::uint32_t i = 0; i < contexts; ++i)
     closing_->places[i].lines = lines_of(impl->lines()->memory().context(i)).lines;
 }
@@ -282,7 +306,8 @@ Tally Ledger::left_behind(const Account &account) const {
       slot_is_found = true;
       left.pages = other->opened.pages;
     }
-    if (!context_is_found && account.context != Account::kNoContext && other->context == account.context) {
+    if (!context_is_found && account.context != Account::kNoContext &&
+        other->context == account.context) {
       context_is_found = true;
       left.lines = other->opened.lines;
     }
@@ -291,15 +316,16 @@ Tally Ledger::left_behind(const Account &account) const {
 }
 
 void Ledger::audit(const Account &account, bool is_committed, Result *result) const {
-  const std::string who =
-      "process " + std::to_string(account.process) + " (slot " + std::to_string(account.slot) + "), ";
+  const std::string who = "process " + std::to_string(account.process) + " (slot " +
+                          std::to_string(account.slot) + "), ";
   if (account.finding[0] != 0) result->findings.push_back(who + account.finding);
   Statement last = account.statements[account.stated % 2];
   const Phase phase = last.phase;
   const std::uint64_t head = account.events_head.head;
   for (std::uint64_t at = last.events_heard; at < head; ++at) {
     const platform::TraceEventV1 &event = account.events[at % platform::kTraceEvents];
-    if (event.number == at + 1) hear(event, account.is_hardware != 0, &last);  // else it was killed while it wrote it
+    // else it was killed while it wrote it
+    if (event.number == at + 1) hear(event, account.is_hardware != 0, &last);
   }
   const std::vector<Tally> possible = ways(account, last, is_committed);
   const Tally counted = left_behind(account) - account.opened;
@@ -309,7 +335,8 @@ void Ledger::audit(const Account &account, bool is_committed, Result *result) co
     result->ways += possible.size();
   }
   if (std::find(possible.begin(), possible.end(), counted) != possible.end()) return;
-  std::string text = who + "killed " + name_of(phase) + ", is counted in a way that it cannot have been: ";
+  std::string text =
+      who + "killed " + name_of(phase) + ", is counted in a way that it cannot have been: ";
   for (const Tally &way : possible) text.append("[").append(difference(counted, way)).append("] ");
   result->findings.push_back(text);
 }
@@ -327,17 +354,19 @@ line::SoftwareThread *level1_thread(const Domain &domain) {
 }  // namespace
 
 Bookkeeper::Bookkeeper(Ledger &ledger, const Domain &domain, std::uint32_t process)
-    : participant_(tmh::detail::impl_of(domain)->memory().participant(tmh::detail::impl_of(domain)->slot())),
+    : participant_(
+          tmh::detail::impl_of(domain)->memory().participant(tmh::detail::impl_of(domain)->slot())),
       thread_(level1_thread(domain)),
       account_(ledger.open()) {
   const auto impl = tmh::detail::impl_of(domain);
   account_.process = process;
   account_.slot = impl->slot();
   account_.context = thread_ == nullptr ? Account::kNoContext : thread_->context_number();
-  account_.is_hardware = thread_ != nullptr && impl->line_kind(tmh::detail::BodyKind::kInstrumented) ==
-                                                   tmh::detail::DomainImpl::LineKind::kHardware
-                             ? 1
-                             : 0;
+  account_.is_hardware =
+      thread_ != nullptr && impl->line_kind(tmh::detail::BodyKind::kInstrumented) ==
+                                tmh::detail::DomainImpl::LineKind::kHardware
+          ? 1
+          : 0;
   account_.opened = Tally{};
   account_.opened = counted();
   account_.statements[1] = Statement{};
@@ -354,7 +383,8 @@ Tally Bookkeeper::counted() const {
 
 void Bookkeeper::hear_events(Statement *statement) {
   const std::uint64_t head = account_.events_head.head.load(std::memory_order_acquire);
-  if (head - statement->events_heard > platform::kTraceEvents) find("more events in one call than the ring holds");
+  if (head - statement->events_heard > platform::kTraceEvents)
+    find("more events in one call than the ring holds");
   for (; statement->events_heard < head; ++statement->events_heard) {
     const std::uint64_t at = statement->events_heard;
     const platform::TraceEventV1 &event = account_.events[at % platform::kTraceEvents];
@@ -365,7 +395,8 @@ void Bookkeeper::hear_events(Statement *statement) {
 }
 
 void Bookkeeper::find(const std::string &what) {
-  if (account_.finding[0] == 0) std::strncpy(account_.finding, what.c_str(), sizeof account_.finding - 1);
+  if (account_.finding[0] == 0)
+    std::strncpy(account_.finding, what.c_str(), sizeof account_.finding - 1);
 }
 
 void Bookkeeper::saw(Moment moment, std::uint64_t what) {
@@ -390,7 +421,8 @@ void Bookkeeper::saw(Moment moment, std::uint64_t what) {
       next.phase = what != 0 ? Phase::kGivingUp : Phase::kEnding;
       break;
     case Moment::kEnded:
-      if (next.is_committed != (static_cast<history::Outcome>(what) == history::Outcome::kCommitted) ||
+      if (next.is_committed !=
+              (static_cast<history::Outcome>(what) == history::Outcome::kCommitted) ||
           next.is_committed == next.is_aborted)
         find("an instance ended as no event says");
       next.phase = Phase::kOutside;
@@ -399,7 +431,8 @@ void Bookkeeper::saw(Moment moment, std::uint64_t what) {
   if (const Tally now = counted(); now != next.said)
     find("alive, after " + std::string(name_of(next.phase)) + ": " + difference(now, next.said));
   account_.statements[(stated + 1) % 2] = next;
-  account_.stated.store(stated + 1, std::memory_order_release);  // who is killed before has not said it
+  // who is killed before has not said it
+  account_.stated.store(stated + 1, std::memory_order_release);
 }
 
 }  // namespace tmh::test

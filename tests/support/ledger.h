@@ -1,14 +1,21 @@
-// tests/support/ledger.h -- double entry for a domain's counters: what each process says that it did, beside what was counted for it.
-// Shape:     anonymous shared memory, one account per process. A process says what it is about to do before each call of the library, and what
-//            the call did when it has returned; what happened inside it hears from the engine's events (platform/trace.h), which go to a ring in
-//            its account. With each statement it compares the totals of its own slot and context with what they were when it came.
-// Invariant: every unit of every ruled total belongs to one process. Of a process that was killed, its last statement, the events after it
-//            and the values that others read leave few ways how the one call under way may have been counted: its totals, as the next owner
-//            of its slot and context found them, must be one of these, exactly.
-// Ruled:     begins, commits, queries, ends of queries and aborts by cause of level 2; begins, commits, aborts by cause, commits in RTM and
-//            escalations by reason of level 1; thread views and irrevocables, which are 0 here. Not: sizes of sets, aborts in RTM, de-escalations.
-//            Accounts are in the order in which their processes had slot and context: whoever opens one holds both.
-// Sharing:   an account is its process's; a statement is published by one store, so a killed process has said it or not.
+// tests/support/ledger.h -- double entry for a domain's counters: what each process says that it
+// did, beside what was counted for it.
+// Shape:     anonymous shared memory, one account per process. A process says what it is about to
+//            do before each call of the library, and what the call did when it has returned; what
+//            happened inside it hears from the engine's events (platform/trace.h), which go to a
+//            ring in its account. With each statement it compares the totals of its own slot and
+//            context with what they were when it came.
+// Invariant: every unit of every ruled total belongs to one process. Of a process that was killed,
+//            its last statement, the events after it and the values that others read leave few ways
+//            how the one call under way may have been counted: its totals, as the next owner of its
+//            slot and context found them, must be one of these, exactly.
+// Ruled:     begins, commits, queries, ends of queries and aborts by cause of level 2; begins,
+//            commits, aborts by cause, commits in RTM and escalations by reason of level 1; thread
+//            views and irrevocables, which are 0 here. Not: sizes of sets, aborts in RTM,
+//            de-escalations. Accounts are in the order in which their processes had slot and
+//            context: whoever opens one holds both.
+// Sharing:   an account is its process's; a statement is published by one store, so a killed
+//            process has said it or not.
 #pragma once
 
 #include <array>
@@ -42,16 +49,19 @@ struct Tally {
 // "died 3 instead of 2, ...": what is not the same.
 [[nodiscard]] std::string difference(const Tally &counted, const Tally &expected);
 
-// What a process says. Everything but `said` and `events_heard` is about its present, or last, instance.
+// What a process says. Everything but `said` and `events_heard` is about its present, or last,
+// instance.
 struct Statement {
   enum class Phase : std::uint8_t { kOutside, kBeginning, kRunning, kEnding, kGivingUp };
   Phase phase = Phase::kOutside;
   bool is_query = false;
   history::RanAt begun =
-      history::RanAt::kUnknown;  // by its last event; in RTM an attempt, which may have left no other trace
+      // by its last event; in RTM an attempt, which may have left no other trace
+      history::RanAt::kUnknown;
   bool is_committed = false, is_aborted = false, is_escalated = false;  // by its events
   std::uint32_t cause = 0;                                              // AbortCause
-  std::uint32_t reason = 0;                                             // of an escalation, as the probe has it
+  // of an escalation, as the probe has it
+  std::uint32_t reason = 0;
   std::uint64_t events_heard = 0;
   Tally said;  // since it came
 };
@@ -73,9 +83,11 @@ class Ledger {
  public:
   explicit Ledger(std::uint32_t processes);
 
-  // An unused one; also from children. Throws when there is none left. REQUIRES: the caller has its slot and its context.
+  // An unused one; also from children. Throws when there is none left. REQUIRES: the caller has its
+  // slot and its context.
   [[nodiscard]] Account &open();
-  // When nobody else is there any more, and the dead have been cleaned up after: the totals as they are left.
+  // When nobody else is there any more, and the dead have been cleaned up after: the totals as they
+  // are left.
   void close(const Domain &domain);
 
   struct Result {
@@ -84,7 +96,8 @@ class Ledger {
     std::uint64_t cut = 0;   // processes that were killed within a call or a body
     std::uint64_t ways = 0;  // ... in how many ways these may have been counted, in all
   };
-  // committed(p): do the values that others read say that the last instance of the history's process p committed? REQUIRES: closed.
+  // committed(p): do the values that others read say that the last instance of the history's
+  // process p committed? REQUIRES: closed.
   template <class Committed>
   [[nodiscard]] Result audit(const Committed &committed) const {
     Result result;

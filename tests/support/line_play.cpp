@@ -22,7 +22,8 @@ void LinePlayer::write(std::uint64_t number) {
 template <class Body>
 void LinePlayer::run(bool is_query, const Body &body) {
   constexpr ConflictPolicy kPolicies[] = {ConflictPolicy::kSelfAbort, ConflictPolicy::kOldestWins,
-                                          ConflictPolicy::kSelfishAbort, ConflictPolicy::kYoungestWins};
+                                          ConflictPolicy::kSelfishAbort,
+                                          ConflictPolicy::kYoungestWins};
   line::Begin options;
   options.is_query = is_query;
   options.policy.conflict = kPolicies[random_() % 4];
@@ -30,7 +31,8 @@ void LinePlayer::run(bool is_query, const Body &body) {
     lane_.begin(is_query ? history::Kind::kQuery : history::Kind::kUpdate);
     try {
       const Status status = line::attempt(thread_, options, body);
-      lane_.end(status == Status::kCommitted ? history::Outcome::kCommitted : history::Outcome::kAborted);
+      lane_.end(status == Status::kCommitted ? history::Outcome::kCommitted
+                                             : history::Outcome::kAborted);
       if (status == Status::kCommitted) return;
       ++aborts_;
     } catch (const GivenUp &) {
@@ -42,7 +44,8 @@ void LinePlayer::run(bool is_query, const Body &body) {
 
 void LinePlayer::step() {
   const std::uint64_t dice = random_();
-  const std::uint64_t first = dice % kLineCells, second = dice / 16 % kLineCells, third = dice / 256 % kLineCells;
+  const std::uint64_t first = dice % kLineCells, second = dice / 16 % kLineCells,
+                      third = dice / 256 % kLineCells;
   switch (dice / 4096 % 8) {
     case 0:
       return audit();

@@ -1,6 +1,8 @@
-// tests/support/line_play.h -- random instances of level 1 on a few cells, recorded for the history checker.
+// tests/support/line_play.h -- random instances of level 1 on a few cells, recorded for the history
+// checker.
 // Shape:     cell c lies 24 bytes after cell c - 1: some share a line, others do not.
-// Invariant: as tests/history/history.h asks: written values are unique, a cell is read before it is written.
+// Invariant: as tests/history/history.h asks: written values are unique, a cell is read before it
+//            is written.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +17,8 @@ inline constexpr std::uint64_t kLineCells = 16;
 
 class LinePlayer {
  public:
-  // jostles: gives its core away in the middle of instances, so that they meet where there are fewer cores than players.
+  // jostles: gives its core away in the middle of instances, so that they meet where there are
+  //          fewer cores than players.
   LinePlayer(LineRig &rig, Lane lane, std::uint64_t seed, bool jostles)
       : rig_(rig), thread_(rig), lane_(lane), random_(seed), jostles_(jostles) {}
 
@@ -29,7 +32,9 @@ class LinePlayer {
 
  private:
   struct GivenUp {};
-  [[nodiscard]] std::uint64_t *cell(std::uint64_t number) const { return rig_.words() + 3 * number; }
+  [[nodiscard]] std::uint64_t *cell(std::uint64_t number) const {
+    return rig_.words() + 3 * number;
+  }
   std::uint64_t read(std::uint64_t number);
   void write(std::uint64_t number);
   template <class Body>

@@ -29,13 +29,15 @@ void FairAbove::suspect(std::uint32_t slot, std::uint64_t incarnation) noexcept 
     return static_cast<const RigShared *>(context)->is_alive(platform::slot_of(holder));
   };
   // Inherited or not: the recovery does whatever is left to do.
-  static_cast<void>(
-      shared_->domain_lock.lock(platform::lock_tag(slot_, LineRig::kIncarnation), is_holder_alive, shared_));
+  static_cast<void>(shared_->domain_lock.lock(platform::lock_tag(slot_, LineRig::kIncarnation),
+                                              is_holder_alive, shared_));
   static_cast<void>(line::recover_contexts(memory_, slot, incarnation));
   shared_->domain_lock.unlock();
 }
 
-LineRig::LineRig(const std::string &folder, std::uint64_t bytes, RigShared *shared, std::uint32_t slot) : slot_(slot) {
+LineRig::LineRig(const std::string &folder, std::uint64_t bytes, RigShared *shared,
+                 std::uint32_t slot)
+    : slot_(slot) {
   platform::FolderLock lock;
   expect_ok(lock.acquire(folder + "/lock"), "folder lock");
   expect_ok(home_.open(folder + "/line.data", 0, bytes, bytes, true), "home");

@@ -1,6 +1,8 @@
-// tests/support/line_rig.h -- a folder with one segment and level 1's files, and nothing above: what level 1 is tested on alone.
-// Shape:     LineRig opens the folder's files in the calling process; after a fork each process makes its own. The participant table is
-//            replaced by shared memory: slot i belongs to the process that stored itself there, and a FairAbove recovers the dead.
+// tests/support/line_rig.h -- a folder with one segment and level 1's files, and nothing above:
+// what level 1 is tested on alone.
+// Shape:     LineRig opens the folder's files in the calling process; after a fork each process
+//            makes its own. The participant table is replaced by shared memory: slot i belongs to
+//            the process that stored itself there, and a FairAbove recovers the dead.
 #pragma once
 
 #include <sys/types.h>
@@ -29,7 +31,8 @@ struct RigShared {
   std::atomic<std::uint64_t> suspected;
 };
 
-// A level above that owns nothing and recovers dead participants' contexts under a domain lock, as hierarchy/ does.
+// A level above that owns nothing and recovers dead participants' contexts under a domain lock, as
+// hierarchy/ does.
 class FairAbove : public line::NobodyAbove {
  public:
   FairAbove(line::LineMemory &memory, RigShared *shared, std::uint32_t slot) noexcept
@@ -47,12 +50,15 @@ class LineRig {
   static constexpr std::uint64_t kIncarnation = 1;
 
   // `slot`: of this process. Without `shared` nobody recovers anything.
-  explicit LineRig(const std::string &folder, std::uint64_t bytes = 1u << 20, RigShared *shared = nullptr,
-                   std::uint32_t slot = 0);
+  explicit LineRig(const std::string &folder, std::uint64_t bytes = 1u << 20,
+                   RigShared *shared = nullptr, std::uint32_t slot = 0);
 
   [[nodiscard]] line::LineMemory &memory() noexcept { return memory_; }
-  [[nodiscard]] std::byte *view() const noexcept { return home_.base(); }  // home itself: level 1 alone needs no other
-  [[nodiscard]] std::uint64_t *words() const noexcept { return reinterpret_cast<std::uint64_t *>(home_.base()); }
+  // home itself: level 1 alone needs no other
+  [[nodiscard]] std::byte *view() const noexcept { return home_.base(); }
+  [[nodiscard]] std::uint64_t *words() const noexcept {
+    return reinterpret_cast<std::uint64_t *>(home_.base());
+  }
   [[nodiscard]] line::Upper &upper() noexcept { return *upper_; }
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
   [[nodiscard]] line::LineWord &word_of(const void *address) noexcept;

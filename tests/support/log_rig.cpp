@@ -25,10 +25,12 @@ using storage::RecordKind;
 
 namespace {
 void check(Errc error) {
-  if (error != Errc::kOk) throw std::runtime_error(std::string(message(error)) + ": " + platform::failure_detail());
+  if (error != Errc::kOk)
+    throw std::runtime_error(std::string(message(error)) + ": " + platform::failure_detail());
 }
-// Whoever has a rig recovers in its own process, thousands of times, and each reads its log into memory of its own. Had anew from the kernel
-// each time, a page a fault, that was half of such a test's time.
+// Whoever has a rig recovers in its own process, thousands of times, and each reads its log into
+// memory of its own. Had anew from the kernel each time, a page a fault, that was half of such a
+// test's time.
 void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
@@ -55,7 +57,8 @@ LogRig::LogRig(const std::string &folder, std::uint64_t pages)
   }
   check(storage::create_log_file(folder_, identity(), 0));
   CheckpointV1 first{};
-  std::copy(std::begin(control_->header.domain_id), std::end(control_->header.domain_id), std::begin(first.domain_id));
+  std::copy(std::begin(control_->header.domain_id), std::end(control_->header.domain_id),
+            std::begin(first.domain_id));
   first.log_file_bytes = kFileBytes;
   first.lsn = first.durable_lsn = first.previous_lsn = storage::kFirstLsn;
   first.stamp = stamp_;
@@ -70,7 +73,9 @@ LogIdentity LogRig::identity() const noexcept {
   return {{control_->header.domain_id[0], control_->header.domain_id[1]}, kFileBytes};
 }
 
-std::string LogRig::data_path(std::uint32_t segment) const { return folder_ + "/data." + std::to_string(segment); }
+std::string LogRig::data_path(std::uint32_t segment) const {
+  return folder_ + "/data." + std::to_string(segment);
+}
 
 RecordHeaderV1 LogRig::fields(RecordKind kind) const {
   RecordHeaderV1 header{};
@@ -95,7 +100,8 @@ void LogRig::append(const std::string &record) {
   platform::DiskFile file;
   check(file.open(log_path(end_ / kFileBytes), platform::DiskFile::Mode::kReadWrite));
   const std::uint64_t from = end_ % kFileBytes;
-  for (std::uint64_t sector = from / kSectorBytes; sector <= (from + record.size() - 1) / kSectorBytes; ++sector) {
+  for (std::uint64_t sector = from / kSectorBytes;
+       sector <= (from + record.size() - 1) / kSectorBytes; ++sector) {
     std::string old(kSectorBytes, '\0');
     std::size_t got = 0;
     check(file.read(sector * kSectorBytes, old.data(), old.size(), &got));
@@ -111,7 +117,8 @@ void LogRig::place_for(std::size_t bytes) {
   if (lsn == end_) return;
   if (end_ % kFileBytes != 0 && kFileBytes - end_ % kFileBytes >= storage::kFileEndRecordBytes) {
     std::string record(storage::kFileEndRecordBytes, '\0');
-    storage::write_file_end_record(reinterpret_cast<std::byte *>(record.data()), fields(RecordKind::kFileEnd));
+    storage::write_file_end_record(reinterpret_cast<std::byte *>(record.data()),
+                                   fields(RecordKind::kFileEnd));
     append(record);
   }
   end_ = lsn;
@@ -132,15 +139,16 @@ std::string LogRig::encode(const std::vector<Write> &writes, RecordHeaderV1 head
       masks[word / 8] = static_cast<std::uint8_t>(masks[word / 8] | (1u << (word % 8)));
       lines |= 1ull << (word / 8);
     }
-    if (!builder.add(storage::page_id(page.first, storage::PageIndex{page.second}), lines, masks.data(),
-                     reinterpret_cast<const std::byte *>(data.data())))
+    if (!builder.add(storage::page_id(page.first, storage::PageIndex{page.second}), lines,
+                     masks.data(), reinterpret_cast<const std::byte *>(data.data())))
       throw std::runtime_error("a record of the rig is too large");
   }
   bytes.resize(builder.finish(header));
   return bytes;
 }
 
-void LogRig::append_records(const std::vector<std::vector<Write>> &parts, bool commit, Transaction *made) {
+void LogRig::append_records(const std::vector<std::vector<Write>> &parts, bool commit,
+                            Transaction *made) {
   std::uint64_t total = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const bool last = commit && i + 1 == parts.size();
@@ -211,7 +219,8 @@ LogRig::Image LogRig::home() const {
     for (std::uint64_t at = 0; at < kOffsetPages[i] * kPageBytes; ++at) {
       if (bytes[at] != 0) throw std::runtime_error("stored in front of a segment");
     }
-    std::memcpy(&image[i * pages_ * 512], bytes.data() + kOffsetPages[i] * kPageBytes, pages_ * kPageBytes);
+    std::memcpy(&image[i * pages_ * 512], bytes.data() + kOffsetPages[i] * kPageBytes,
+                pages_ * kPageBytes);
   }
   return image;
 }
@@ -221,7 +230,8 @@ int LogRig::prefix_of(const Image &image) const {
   int found = so_far == image ? 0 : -1;
   for (std::size_t i = 0; i < transactions_.size(); ++i) {
     for (const Write &write : transactions_[i].writes) so_far[index_of(write)] = write.value;
-    if (so_far == image) found = static_cast<int>(i + 1);  // the longest: a transaction may change nothing
+    // the longest: a transaction may change nothing
+    if (so_far == image) found = static_cast<int>(i + 1);
   }
   return found;
 }
@@ -260,9 +270,11 @@ bool LogRig::recycle() {
   return true;
 }
 
-Errc LogRig::recover_only(storage::RecoveryReport *report, const storage::RecoveryOptions &options) {
+Errc LogRig::recover_only(storage::RecoveryReport *report,
+                          const storage::RecoveryOptions &options) {
   CheckpointFile file;
-  if (const Errc error = file.open(folder_, control_->header.domain_id); error != Errc::kOk) return error;
+  if (const Errc error = file.open(folder_, control_->header.domain_id); error != Errc::kOk)
+    return error;
   storage::RecoveryOptions own = options;
   if (own.threads == 0) own.threads = 1;
   return storage::recover(folder_, *control_, &file, own, report);
@@ -280,7 +292,8 @@ Errc LogRig::recover(storage::RecoveryReport *report, const storage::RecoveryOpt
   append(record);
   sync();
   CheckpointFile file;
-  if (const Errc error = file.open(folder_, control_->header.domain_id); error != Errc::kOk) return error;
+  if (const Errc error = file.open(folder_, control_->header.domain_id); error != Errc::kOk)
+    return error;
   CheckpointV1 promise = file.current();
   promise.durable_lsn = durable_;
   return file.store(promise);
@@ -297,7 +310,8 @@ LogRig::Files LogRig::snapshot() const {
 void LogRig::restore(const Files &files) {
   old_sectors_.clear();
   for (const auto &entry : fs::directory_iterator(folder_)) {
-    if (entry.is_regular_file() && !files.contains(entry.path().filename())) fs::remove(entry.path());
+    if (entry.is_regular_file() && !files.contains(entry.path().filename()))
+      fs::remove(entry.path());
   }
   for (const auto &[name, bytes] : files) write_file(folder_ + "/" + name, bytes);
 }

@@ -1,9 +1,11 @@
-// tests/support/log_rig.h -- a domain's folder without a domain: control file, data files, checkpoint and a log, written by the test, and
-// a model that knows what every recovery must give.
-// Shape:     commit() appends to the log (write, no sync); sync() makes it durable and later records say so; recover() runs the recovery
-//            under test, writes the opening record and stores the checkpoint that promises it, as a domain does. The model is the list of
+// tests/support/log_rig.h -- a domain's folder without a domain: control file, data files,
+// checkpoint and a log, written by the test, and a model that knows what every recovery must give.
+// Shape:     commit() appends to the log (write, no sync); sync() makes it durable and later
+//            records say so; recover() runs the recovery under test, writes the opening record and
+//            stores the checkpoint that promises it, as a domain does. The model is the list of
 //            transactions in the log's order.
-// Invariant: the rig's own writing is plain and slow on purpose: it shares nothing with the library's log writer.
+// Invariant: the rig's own writing is plain and slow on purpose: it shares nothing with the
+//            library's log writer.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +27,8 @@ class LogRig {
  public:
   static constexpr std::uint64_t kFileBytes = storage::kLogFileBytesMin;
   static constexpr std::uint32_t kSegments = 2;
-  static constexpr std::uint64_t kPages = 8;  // per segment; segment 1 begins at an offset in its file
+  // per segment; segment 1 begins at an offset in its file
+  static constexpr std::uint64_t kPages = 8;
 
   struct Write {
     std::uint32_t segment = 0;
@@ -44,26 +47,32 @@ class LogRig {
   explicit LogRig(const std::string &folder, std::uint64_t pages = kPages);
 
   // part_bytes: about how large a record may get before the transaction goes on in another one.
-  const Transaction &commit(std::vector<Write> writes, std::size_t part_bytes = storage::kRecordBytesMax);
+  const Transaction &commit(std::vector<Write> writes,
+                            std::size_t part_bytes = storage::kRecordBytesMax);
   // Parts of a transaction whose commit record never comes.
   void append_orphan(std::vector<Write> writes);
   void sync();
   // What the next transactions' times begin behind.
   void set_clock(std::uint64_t time_ns) { time_ns_ = time_ns; }
-  // What a power cut may leave: each sector of 512 bytes written since the last sync() is the new or the old one, as `keeps_new` says.
+  // What a power cut may leave: each sector of 512 bytes written since the last sync() is the new
+  // or the old one, as `keeps_new` says.
   void lose_unsynced(const std::function<bool()> &keeps_new);
 
   // Everything home, and a checkpoint that says so.
   void checkpoint(bool is_clean = false);
-  // The log file in front of the older checkpoint becomes the next file of the log. False when nothing is free.
+  // The log file in front of the older checkpoint becomes the next file of the log. False when
+  // nothing is free.
   bool recycle();
 
-  [[nodiscard]] Errc recover(storage::RecoveryReport *report, const storage::RecoveryOptions &options = {});
-  // The log that damage is done to: a few transactions, one of them in parts, the last ones not synced. Two generations: recovery reads from
-  // the older checkpoint when the newer one is damaged.
+  [[nodiscard]] Errc recover(storage::RecoveryReport *report,
+                             const storage::RecoveryOptions &options = {});
+  // The log that damage is done to: a few transactions, one of them in parts, the last ones not
+  // synced. Two generations: recovery reads from the older checkpoint when the newer one is
+  // damaged.
   [[nodiscard]] Errc write_small_log();
   // Without the opening record, and the model stays as it is.
-  [[nodiscard]] Errc recover_only(storage::RecoveryReport *report, const storage::RecoveryOptions &options = {});
+  [[nodiscard]] Errc recover_only(storage::RecoveryReport *report,
+                                  const storage::RecoveryOptions &options = {});
   // Data files as they are now.
   [[nodiscard]] Image home() const;
   // After the first `count` transactions.
@@ -81,11 +90,15 @@ class LogRig {
   [[nodiscard]] const std::string &folder() const noexcept { return folder_; }
   [[nodiscard]] const storage::ControlFile &control() const noexcept { return *control_; }
   [[nodiscard]] storage::LogIdentity identity() const noexcept;
-  [[nodiscard]] const std::vector<Transaction> &transactions() const noexcept { return transactions_; }
+  [[nodiscard]] const std::vector<Transaction> &transactions() const noexcept {
+    return transactions_;
+  }
   [[nodiscard]] storage::Lsn end() const noexcept { return end_; }
   [[nodiscard]] storage::Lsn durable() const noexcept { return durable_; }
   [[nodiscard]] std::uint32_t generation() const noexcept { return generation_; }
-  [[nodiscard]] std::string log_path(std::uint64_t index) const { return storage::log_file_path(folder_, index); }
+  [[nodiscard]] std::string log_path(std::uint64_t index) const {
+    return storage::log_file_path(folder_, index);
+  }
   // Header positions of all records written since the last sync, or ever.
   struct Record {
     storage::Lsn at, end, durable_before;

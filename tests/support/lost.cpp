@@ -29,7 +29,8 @@ class Survival {
     return std::any_of(all_[instance].operations.begin(), all_[instance].operations.end(),
                        [&](const Operation &operation) {
                          const auto writer = writer_of_.find(operation.value);
-                         return writer != writer_of_.end() && writer->second != instance && !survived_[writer->second];
+                         return writer != writer_of_.end() && writer->second != instance &&
+                                !survived_[writer->second];
                        });
   }
 
@@ -45,7 +46,8 @@ class Survival {
     }
   }
   void follow(Value value) {
-    for (auto writer = writer_of_.find(value); writer != writer_of_.end(); writer = writer_of_.find(before_[value])) {
+    for (auto writer = writer_of_.find(value); writer != writer_of_.end();
+         writer = writer_of_.find(before_[value])) {
       value = writer->first;
       survived_[writer->second] = true;
     }
@@ -58,8 +60,9 @@ class Survival {
 };
 
 bool writes(const Instance &instance) {
-  return std::any_of(instance.operations.begin(), instance.operations.end(),
-                     [](const Operation &operation) { return operation.type == Operation::Type::kWrite; });
+  return std::any_of(
+      instance.operations.begin(), instance.operations.end(),
+      [](const Operation &operation) { return operation.type == Operation::Type::kWrite; });
 }
 
 // By its outcome and what it has been told alone.
@@ -91,9 +94,11 @@ Lost take_out_lost(history::History *history, const Loss &loss) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Instance &instance = all[i];
     // An irrevocable one reads what level 1 commits after its call.
-    const bool waits = loss.reads_durable_only(instance.id.process) && instance.ran_at != history::RanAt::kIrrevocably;
+    const bool waits = loss.reads_durable_only(instance.id.process) &&
+                       instance.ran_at != history::RanAt::kIrrevocably;
     if (waits && survival.has_read_lost(i))
-      lost.findings.push_back(history::to_string(instance.id) + ", without early release, has read what was lost");
+      lost.findings.push_back(history::to_string(instance.id) +
+                              ", without early release, has read what was lost");
     if (!may_be_lost(instance, i, survival)) {
       history->instances.push_back(instance);
       continue;
@@ -101,7 +106,8 @@ Lost take_out_lost(history::History *history, const Loss &loss) {
     if (instance.outcome != Outcome::kCommitted) continue;
     ++lost.commits;
     if (writes(instance) && instance.end_ns < prefix_ns)
-      lost.findings.push_back(history::to_string(instance.id) + " is lost, and what came later is not");
+      lost.findings.push_back(history::to_string(instance.id) +
+                              " is lost, and what came later is not");
   }
   return lost;
 }

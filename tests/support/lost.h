@@ -1,6 +1,8 @@
-// tests/support/lost.h -- histories of durable domains whose processes were all killed and lost what they shared: what may be gone is taken out.
-// Shape:     the last process of the history has read every cell after the recovery. Whose values, or whose values' predecessors, it has read has
-//            survived. What is left is for history::check(), which finds what was acknowledged and is lost.
+// tests/support/lost.h -- histories of durable domains whose processes were all killed and lost
+// what they shared: what may be gone is taken out.
+// Shape:     the last process of the history has read every cell after the recovery. Whose values,
+//            or whose values' predecessors, it has read has survived. What is left is for
+//            history::check(), which finds what was acknowledged and is lost.
 // Source:    man tmh-durability: a prefix of the commit order, with all that was acknowledged.
 #pragma once
 

@@ -1,5 +1,7 @@
-// tests/support/mixes.h -- options chosen at random: of a domain, and of each process that opens it, those that no two processes need share.
-// Shape:     every value of every option is likely in each process, so a few processes meet every pair of values soon, and most of three.
+// tests/support/mixes.h -- options chosen at random: of a domain, and of each process that opens
+// it, those that no two processes need share.
+// Shape:     every value of every option is likely in each process, so a few processes meet every
+//            pair of values soon, and most of three.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +16,12 @@ namespace tmh::test {
 struct DomainMix {
   DomainOptions options;  // what all processes share
   std::uint64_t processes = 2, steps_per_thread = 40;
-  bool stalls = false;                // in random schedules (stalls.h)
-  bool kills = false;                 // processes die one by one
-  bool massacres = false;             // all at once
-  bool loses = false;                 // ... and what they shared goes with them
-  std::uint64_t at_pages_one_in = 1;  // the other steps need no level 2: RTM runs only while nobody is there
+  bool stalls = false;     // in random schedules (stalls.h)
+  bool kills = false;      // processes die one by one
+  bool massacres = false;  // all at once
+  bool loses = false;      // ... and what they shared goes with them
+  // the other steps need no level 2: RTM runs only while nobody is there
+  std::uint64_t at_pages_one_in = 1;
 };
 
 struct ProcessMix {
@@ -26,7 +29,8 @@ struct ProcessMix {
   std::uint64_t threads = 1;
   bool overrides = false;  // instances are acknowledged in ways of their own
   bool prefers_views = false;
-  bool plain_sites = false;  // some of its bodies are plain: in RTM, or at level 2 where options.line says software
+  // some of its bodies are plain: in RTM, or at level 2 where options.line says software
+  bool plain_sites = false;
   [[nodiscard]] bool stays_at_lines() const { return options.escalation == "never"; }
 };
 

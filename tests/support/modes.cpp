@@ -27,7 +27,8 @@ DomainOptions options_for(const Mode &mode, const std::string &policy) {
 }
 
 std::string place_for(const Mode &mode) {
-  return mode.durability == Durability::kNone ? memory_folder() : std::filesystem::temp_directory_path().string();
+  return mode.durability == Durability::kNone ? memory_folder()
+                                              : std::filesystem::temp_directory_path().string();
 }
 
 std::string why_unavailable(const Mode &mode) {
@@ -43,7 +44,8 @@ std::string why_unavailable(const Mode &mode) {
       Domain domain = Domain::open(folder.path(), options_for(mode));
       domain.close();
     } catch (const Error &error) {
-      if (error.errc() != Errc::kTrackingUnavailable && error.errc() != Errc::kRtmUnavailable) throw;
+      if (error.errc() != Errc::kTrackingUnavailable && error.errc() != Errc::kRtmUnavailable)
+        throw;
       std::strncpy(answer->text, error.what(), sizeof answer->text - 1);
     }
   });

@@ -1,4 +1,5 @@
-// tests/support/modes.h -- the ways to run the page engine that every semantic and history test goes through.
+// tests/support/modes.h -- the ways to run the page engine that every semantic and history test
+// goes through.
 #pragma once
 
 #include <iosfwd>
@@ -33,17 +34,20 @@ inline constexpr Mode kModes[] = {
 
 // Durable domains with both levels, for tests of what processes do to each other.
 inline constexpr Mode kDurableHybridModes[] = {
-    {"HybridStrict", Detection::kLazy, Tracking::kKernelHot, Levels::kHybrid, LineChoice::kAuto, Durability::kStrict},
+    {"HybridStrict", Detection::kLazy, Tracking::kKernelHot, Levels::kHybrid, LineChoice::kAuto,
+     Durability::kStrict},
     {"HybridBuffered", Detection::kLazy, Tracking::kSignalHot, Levels::kHybrid, LineChoice::kAuto,
      Durability::kBuffered},
 };
 
 [[nodiscard]] DomainOptions options_for(const Mode &mode, const std::string &policy = "");
 
-// Where a domain of that mode lies: durable ones on the disk, whose syncs they wait for; others in memory.
+// Where a domain of that mode lies: durable ones on the disk, whose syncs they wait for; others in
+// memory.
 [[nodiscard]] std::string place_for(const Mode &mode);
 
-// Why this machine cannot run `mode` (the library's own sentence), empty when it can. Asked once per mode, in a child.
+// Why this machine cannot run `mode` (the library's own sentence), empty when it can. Asked once
+// per mode, in a child.
 [[nodiscard]] std::string why_unavailable(const Mode &mode);
 
 void PrintTo(const Mode &mode, std::ostream *out);  // found by GoogleTest

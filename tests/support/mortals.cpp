@@ -19,8 +19,9 @@ Mortals::Mortals(std::vector<Life *> lives, Work work)
     : lives_(std::move(lives)), work_(std::move(work)), child_of_(lives_.size()), random_(seed()) {}
 
 void Mortals::start(std::uint32_t number) {
-  child_of_[number] = children_.spawn("worker " + std::to_string(number),
-                                      [this, number, random_seed = random_()] { work_(number, random_seed); });
+  child_of_[number] =
+      children_.spawn("worker " + std::to_string(number),
+                      [this, number, random_seed = random_()] { work_(number, random_seed); });
 }
 
 // At a random step of the library, or at any instruction behind some of the worker's own.
@@ -28,7 +29,9 @@ void Mortals::strike(std::uint32_t victim, const Kills &kills) {
   Life &life = *lives_[victim];
   const std::uint64_t enough = life.steps + random(kills.steps_between);
   if (random(2) == 0) life.armed = (1 + random(3)) << 32 | random(platform::kStepCount);
-  const auto is_over = [&] { return !children_.running(child_of_[victim]) || life.steps >= enough; };
+  const auto is_over = [&] {
+    return !children_.running(child_of_[victim]) || life.steps >= enough;
+  };
   EXPECT_TRUE(poll_until(is_over)) << "worker " << victim << " is hung";
   const timespec pause{0, static_cast<long>(random(static_cast<std::uint64_t>(kills.aim_ns)))};
   nanosleep(&pause, nullptr);
@@ -37,7 +40,8 @@ void Mortals::strike(std::uint32_t victim, const Kills &kills) {
 
 void Mortals::bury(std::uint32_t victim) {
   if (!children_.running(child_of_[victim])) {
-    EXPECT_EQ(children_.wait(child_of_[victim]).signal, SIGKILL) << "worker " << victim;  // at its step
+    // at its step
+    EXPECT_EQ(children_.wait(child_of_[victim]).signal, SIGKILL) << "worker " << victim;
   }
   children_.bury(child_of_[victim]);
   lives_[victim]->armed = 0;

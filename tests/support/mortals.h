@@ -1,9 +1,12 @@
-// tests/support/mortals.h -- workers of a domain that are killed at any time and started again, each with a reference model that outlives it.
-// Shape:     a worker writes down what its next instance will do (begin()), runs it, and then moves its model on (commit()). The number of its last
-//            instance that committed lies in the domain, too: so whoever comes after its death knows whether the instance that was under way
-//            happened (settle()).
-// Sharing:   Life and Reference lie in memory that the domain knows nothing of (Shared), and any instruction of a worker may be its last: the plan comes
-//            before `begun`, the next model before `done`.
+// tests/support/mortals.h -- workers of a domain that are killed at any time and started again,
+// each with a reference model that outlives it.
+// Shape:     a worker writes down what its next instance will do (begin()), runs it, and then moves
+//            its model on (commit()). The number of its last instance that committed lies in the
+//            domain, too: so whoever comes after its death knows whether the instance that was
+//            under way happened (settle()).
+// Sharing:   Life and Reference lie in memory that the domain knows nothing of (Shared), and any
+//            instruction of a worker may be its last: the plan comes before `begun`, the next model
+//            before `done`.
 #pragma once
 
 #include <atomic>
@@ -22,7 +25,8 @@ namespace tmh::test {
 
 struct Life {
   std::atomic<std::uint64_t> steps;  // of all lives
-  std::atomic<std::uint64_t> armed;  // count << 32 | step of the library at which it is to die; 0: nowhere
+  // count << 32 | step of the library at which it is to die; 0: nowhere
+  std::atomic<std::uint64_t> armed;
 
   // The worker, between two of its steps.
   void die_where_asked() noexcept;
@@ -42,7 +46,8 @@ struct Reference {
     models[begun % 2] = std::move(next);
     done = begun.load();
   }
-  // REQUIRES: its worker does not run. `found`: its last instance by what the domain says; `next`: the model behind plan.
+  // REQUIRES: its worker does not run. `found`: its last instance by what the domain says; `next`:
+  // the model behind plan.
   template <class Next>
   void settle(std::uint64_t found, const Next &next) {
     ASSERT_TRUE(found == done || (found == done + 1 && found == begun))
@@ -60,8 +65,9 @@ class Mortals {
   struct Kills {
     std::uint64_t count = 0;          // at least
     std::uint32_t steps_between = 1;  // of the victim, at most
-    long aim_ns = 0;                  // a kill falls somewhere in this time behind them: a few instances
-    std::uint32_t all_one_in = 1;     // at so many of the kills everybody dies
+    // a kill falls somewhere in this time behind them: a few instances
+    long aim_ns = 0;
+    std::uint32_t all_one_in = 1;  // at so many of the kills everybody dies
   };
   // Starts all; kills one after the other. `judge`: when nobody lives. Afterwards all run.
   void kill(const Kills &kills, const std::function<void()> &judge);

@@ -1,6 +1,7 @@
 // tests/support/pool_blocks.h -- blocks of tmh::pools as a judge sees them: whose bytes are whose.
-// Shape:     a pattern says of each word which block it belongs to. take_all_free(): what the lists hold, allocated: a block that is in them
-//            twice, or is somebody's, is found by its address, and by whoever misses its pattern once those are written to.
+// Shape:     a pattern says of each word which block it belongs to. take_all_free(): what the lists
+//            hold, allocated: a block that is in them twice, or is somebody's, is found by its
+//            address, and by whoever misses its pattern once those are written to.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +40,8 @@ inline void fill(const PoolBlock &block) {
   std::vector<std::uint64_t> classes;
   for (std::uint64_t bytes = 64; bytes <= 512; bytes += 64) classes.push_back(bytes);
   for (std::uint64_t power = 512; power < pools::kBlockBytesMax; power *= 2)
-    for (std::uint64_t quarter = 1; quarter <= 4; ++quarter) classes.push_back(power + quarter * power / 4);
+    for (std::uint64_t quarter = 1; quarter <= 4; ++quarter)
+      classes.push_back(power + quarter * power / 4);
   return classes;
 }
 
@@ -50,16 +52,19 @@ inline void fill(const PoolBlock &block) {
   for (const std::uint64_t bytes : pool_classes()) {
     while (const std::uint64_t free =
                all->free_blocks(bytes))  // what is left of a chunk comes before other lanes' blocks
-      for (std::uint64_t i = 0; i < free; ++i) taken.push_back({all->allocate(bytes), bytes, taken.size()});
+      for (std::uint64_t i = 0; i < free; ++i)
+        taken.push_back({all->allocate(bytes), bytes, taken.size()});
   }
   EXPECT_EQ(all->chunks(), chunks);
   return taken;
 }
 
 inline void expect_no_overlap(std::vector<PoolBlock> blocks) {
-  std::sort(blocks.begin(), blocks.end(), [](const PoolBlock &a, const PoolBlock &b) { return a.address < b.address; });
+  std::sort(blocks.begin(), blocks.end(),
+            [](const PoolBlock &a, const PoolBlock &b) { return a.address < b.address; });
   for (std::size_t i = 1; i < blocks.size(); ++i) {
-    EXPECT_LE(static_cast<std::byte *>(blocks[i - 1].address) + blocks[i - 1].bytes, blocks[i].address)
+    EXPECT_LE(static_cast<std::byte *>(blocks[i - 1].address) + blocks[i - 1].bytes,
+              blocks[i].address)
         << "blocks of " << blocks[i - 1].bytes << " and " << blocks[i].bytes << " bytes";
   }
 }

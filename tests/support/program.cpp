@@ -25,8 +25,10 @@ ProgramEnd run_program(const std::vector<std::string> &command, const std::strin
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(),
+                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
   pid_t pid = 0;
   const int error = posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -36,7 +38,8 @@ ProgramEnd run_program(const std::vector<std::string> &command, const std::strin
   const auto give_up = std::chrono::steady_clock::now() + deadline;
   int status = 0;
   for (pid_t got = 0; (got = waitpid(pid, &status, end.hung ? 0 : WNOHANG)) != pid;) {
-    if (got < 0 && errno != EINTR) throw std::system_error(errno, std::generic_category(), "waitpid");
+    if (got < 0 && errno != EINTR)
+      throw std::system_error(errno, std::generic_category(), "waitpid");
     if (std::chrono::steady_clock::now() > give_up) {
       end.hung = true;
       kill(pid, SIGKILL);

@@ -17,7 +17,8 @@ struct ProgramEnd {
 };
 
 // stdout_to: a file that takes the program's standard output instead of ProgramEnd::out.
-[[nodiscard]] ProgramEnd run_program(const std::vector<std::string> &command, const std::string &stdout_to = {},
+[[nodiscard]] ProgramEnd run_program(const std::vector<std::string> &command,
+                                     const std::string &stdout_to = {},
                                      std::chrono::milliseconds deadline = hang_deadline());
 
 }  // namespace tmh::test

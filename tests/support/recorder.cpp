@@ -15,21 +15,27 @@ using detail::LaneHeader;
 std::uint64_t monotonic_ns() noexcept {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 Lane::Lane(LaneHeader *header, std::uint64_t entries_max, std::uint32_t process)
-    : header_(header), entries_(reinterpret_cast<Entry *>(header + 1)), entries_max_(entries_max), process_(process) {}
+    : header_(header),
+      entries_(reinterpret_cast<Entry *>(header + 1)),
+      entries_max_(entries_max),
+      process_(process) {}
 
 bool Lane::has_room(std::uint64_t entries) const noexcept {
-  return header_->entry_count.load(std::memory_order_relaxed) + entries <= entries_max_;  // relaxed: only we write it
+  // relaxed: only we write it
+  return header_->entry_count.load(std::memory_order_relaxed) + entries <= entries_max_;
 }
 
 void Lane::touch_ahead(std::uint64_t entries) const noexcept {
   const std::uint64_t count = header_->entry_count.load(std::memory_order_relaxed);
   constexpr std::uintptr_t kPageBytes = 4096;
   const auto from = reinterpret_cast<std::uintptr_t>(entries_ + count) / kPageBytes * kPageBytes;
-  const auto to = reinterpret_cast<std::uintptr_t>(entries_ + std::min(count + entries, entries_max_));
+  const auto to =
+      reinterpret_cast<std::uintptr_t>(entries_ + std::min(count + entries, entries_max_));
   madvise(reinterpret_cast<void *>(from), to - from, MADV_POPULATE_WRITE);
 }
 
@@ -37,12 +43,14 @@ void Lane::append(const Entry &entry) {
   const std::uint64_t index = header_->entry_count.load(std::memory_order_relaxed);
   if (index == entries_max_) throw std::length_error("a lane of the recorder is full");
   entries_[index] = entry;
-  // release: pairs with the acquire in Recorder::read(); a counted entry is complete even if we are killed right here
+  // release: pairs with the acquire in Recorder::read(); a counted entry is complete even if we are
+  //          killed right here
   header_->entry_count.store(index + 1, std::memory_order_release);
 }
 
 void Lane::begin(history::Kind kind, std::uint32_t attempt) {
-  const auto type = kind == history::Kind::kQuery ? Entry::Type::kBeginQuery : Entry::Type::kBeginUpdate;
+  const auto type =
+      kind == history::Kind::kQuery ? Entry::Type::kBeginQuery : Entry::Type::kBeginUpdate;
   append({type, monotonic_ns(), attempt});
   saw(Witness::Moment::kBeginning, static_cast<std::uint64_t>(kind));
 }
@@ -56,11 +64,16 @@ void Lane::ending(bool gives_up) {
   saw(Witness::Moment::kEnding, gives_up ? 1 : 0);
 }
 
-void Lane::read(history::Cell cell, history::Value value) { append({Entry::Type::kRead, cell, value}); }
-void Lane::write(history::Cell cell, history::Value value) { append({Entry::Type::kWrite, cell, value}); }
+void Lane::read(history::Cell cell, history::Value value) {
+  append({Entry::Type::kRead, cell, value});
+}
+void Lane::write(history::Cell cell, history::Value value) {
+  append({Entry::Type::kWrite, cell, value});
+}
 
 void Lane::end(history::Outcome outcome, bool acknowledged) {
-  const auto type = outcome == history::Outcome::kCommitted ? Entry::Type::kCommitted : Entry::Type::kAborted;
+  const auto type =
+      outcome == history::Outcome::kCommitted ? Entry::Type::kCommitted : Entry::Type::kAborted;
   append({type, monotonic_ns(), acknowledged ? 1U : 0U});
   saw(Witness::Moment::kEnded, static_cast<std::uint64_t>(outcome));
 }
@@ -77,12 +90,15 @@ LaneHeader *Recorder::lane(std::uint32_t index) const noexcept {
 }
 
 Lane Recorder::open_lane() {
-  const std::uint32_t index = used_->fetch_add(1, std::memory_order_relaxed);  // relaxed: the lane is zeroed memory
+  // relaxed: the lane is zeroed memory
+  const std::uint32_t index = used_->fetch_add(1, std::memory_order_relaxed);
   if (index >= lanes_) throw std::length_error("the recorder has no lane left");
   return {lane(index), entries_per_lane_, first_process_ + index};
 }
 
-std::uint32_t Recorder::next_process() const { return first_process_ + used_->load(std::memory_order_relaxed); }
+std::uint32_t Recorder::next_process() const {
+  return first_process_ + used_->load(std::memory_order_relaxed);
+}
 
 history::History Recorder::read() const {
   history::History result;
@@ -90,7 +106,8 @@ history::History Recorder::read() const {
   for (std::uint32_t index = 0; index < used; ++index) {
     const LaneHeader *header = lane(index);
     const auto *entries = reinterpret_cast<const Entry *>(header + 1);
-    const std::uint64_t count = header->entry_count.load(std::memory_order_acquire);  // pairs with append()
+    // pairs with append()
+    const std::uint64_t count = header->entry_count.load(std::memory_order_acquire);
     std::uint32_t number = 0;
     for (std::uint64_t i = 0; i < count; ++i) {
       const Entry &entry = entries[i];
@@ -98,7 +115,8 @@ history::History Recorder::read() const {
         history::Instance instance;
         instance.id = {first_process_ + index, number++};
         instance.begin_ns = entry.cell_or_ns;
-        instance.kind = entry.type == Entry::Type::kBeginQuery ? history::Kind::kQuery : history::Kind::kUpdate;
+        instance.kind =
+            entry.type == Entry::Type::kBeginQuery ? history::Kind::kQuery : history::Kind::kUpdate;
         instance.attempt = static_cast<std::uint32_t>(entry.value);
         instance.outcome = history::Outcome::kUnknown;
         result.instances.push_back(instance);
@@ -126,8 +144,8 @@ history::History Recorder::read() const {
         case Entry::Type::kAborted:
           instance.end_ns = entry.cell_or_ns;
           instance.acknowledged = entry.value != 0;
-          instance.outcome =
-              entry.type == Entry::Type::kCommitted ? history::Outcome::kCommitted : history::Outcome::kAborted;
+          instance.outcome = entry.type == Entry::Type::kCommitted ? history::Outcome::kCommitted
+                                                                   : history::Outcome::kAborted;
           break;
         default:
           throw std::logic_error("a lane holds an unknown entry");

@@ -1,8 +1,11 @@
-// tests/support/recorder.h -- processes record what their instances do; the parent reads it as one history.
-// Shape:     anonymous shared memory, one lane per process, entries appended. A lane survives the SIGKILL of its process: its
-//            last instance then has no end and becomes Outcome::kUnknown.
-// Invariant: a write is recorded before it is stored, a read after it was loaded, begin before the begin call, end after the end
-//            call returned. So every value that anybody can see has its record, and the stamps enclose the instance.
+// tests/support/recorder.h -- processes record what their instances do; the parent reads it as one
+// history.
+// Shape:     anonymous shared memory, one lane per process, entries appended. A lane survives the
+//            SIGKILL of its process: its last instance then has no end and becomes
+//            Outcome::kUnknown.
+// Invariant: a write is recorded before it is stored, a read after it was loaded, begin before the
+//            begin call, end after the end call returned. So every value that anybody can see has
+//            its record, and the stamps enclose the instance.
 #pragma once
 
 #include <atomic>
@@ -39,7 +42,8 @@ struct LaneHeader {
 
 }  // namespace detail
 
-// Is told what a lane records of an instance's course, after each entry: a Kind, a RanAt, whether it gives up, an Outcome.
+// Is told what a lane records of an instance's course, after each entry: a Kind, a RanAt, whether
+// it gives up, an Outcome.
 class Witness {
  public:
   enum class Moment : std::uint8_t { kBeginning, kRunning, kEnding, kEnded };
@@ -53,7 +57,9 @@ class Lane {
   Lane(detail::LaneHeader *header, std::uint64_t entries_max, std::uint32_t process);
 
   [[nodiscard]] std::uint32_t process() const noexcept { return process_; }
-  [[nodiscard]] history::Value fresh_value() noexcept { return history::unique_value(process_, ++last_counter_); }
+  [[nodiscard]] history::Value fresh_value() noexcept {
+    return history::unique_value(process_, ++last_counter_);
+  }
   // Room for an instance of about this many entries? Workloads stop when there is none.
   [[nodiscard]] bool has_room(std::uint64_t entries) const noexcept;
   // So that RTM need not: an instance would abort there.
@@ -86,7 +92,8 @@ class Lane {
 
 class Recorder {
  public:
-  // Processes are numbered from `first_process`: a further recorder of the same domain must not repeat numbers.
+  // Processes are numbered from `first_process`: a further recorder of the same domain must not
+  // repeat numbers.
   Recorder(std::uint32_t lanes, std::uint64_t entries_per_lane, std::uint32_t first_process = 0);
 
   // A lane that nobody has used; also from children. Throws when there is none left.

@@ -1,4 +1,5 @@
-// tests/support/rtm_table.h -- a segment of plain words in a hybrid domain, for tests of RTM; and whether this machine runs RTM.
+// tests/support/rtm_table.h -- a segment of plain words in a hybrid domain, for tests of RTM; and
+// whether this machine runs RTM.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +19,14 @@ inline std::string why_no_rtm() {
 }
 
 inline std::string to_text(const SiteReport &report) {
-  return "hardware " + std::to_string(report.hardware_commits) + ", pages " + std::to_string(report.page_commits) +
-         ", aborts: conflict " + std::to_string(report.hardware_conflicts) + ", capacity " +
-         std::to_string(report.hardware_capacity) + ", zero " + std::to_string(report.hardware_zero) + ", explicit " +
-         std::to_string(report.hardware_explicit) + ", other " + std::to_string(report.hardware_other) + ", gate " +
-         std::to_string(report.hardware_gate) + "; findings " + std::to_string(report.hardware_findings);
+  return "hardware " + std::to_string(report.hardware_commits) + ", pages " +
+         std::to_string(report.page_commits) + ", aborts: conflict " +
+         std::to_string(report.hardware_conflicts) + ", capacity " +
+         std::to_string(report.hardware_capacity) + ", zero " +
+         std::to_string(report.hardware_zero) + ", explicit " +
+         std::to_string(report.hardware_explicit) + ", other " +
+         std::to_string(report.hardware_other) + ", gate " + std::to_string(report.hardware_gate) +
+         "; findings " + std::to_string(report.hardware_findings);
 }
 
 inline DomainOptions hybrid_options(LineChoice line = LineChoice::kAuto) {
@@ -50,7 +54,9 @@ struct RtmTable {
   [[nodiscard]] field<std::uint64_t> &shared(std::uint64_t page, std::uint64_t index = 0) const {
     return reinterpret_cast<field<std::uint64_t> &>(word(page, index));
   }
-  [[nodiscard]] Site plain_site(const std::string &escalation = {}) const { return Site(domain, "plain", escalation); }
+  [[nodiscard]] Site plain_site(const std::string &escalation = {}) const {
+    return Site(domain, "plain", escalation);
+  }
   // At level 2.
   [[nodiscard]] std::uint64_t committed(std::uint64_t page, std::uint64_t index = 0) const {
     return query(domain, [&] { return word(page, index); });

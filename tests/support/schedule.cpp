@@ -25,12 +25,15 @@ std::chrono::nanoseconds processor_time_of(pid_t pid) {
   return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
 }
 
-// A process's own time, slept or with a processor. On a loaded machine it may be short of processors or disks for longer than any limit.
+// A process's own time, slept or with a processor. On a loaded machine it may be short of
+// processors or disks for longer than any limit.
 class OwnTime {
  public:
-  explicit OwnTime(pid_t pid) : pid_(pid), start_(processor_time_of(pid)), last_look_(Clock::now()) {}
+  explicit OwnTime(pid_t pid)
+      : pid_(pid), start_(processor_time_of(pid)), last_look_(Clock::now()) {}
   [[nodiscard]] std::chrono::nanoseconds look() {
-    constexpr std::chrono::nanoseconds kLookMax{2 * kLookNs / 20};  // who looks may be short of them, too
+    // who looks may be short of them, too
+    constexpr std::chrono::nanoseconds kLookMax{2 * kLookNs / 20};
     const auto now = Clock::now();
     if (is_asleep("/proc/" + std::to_string(pid_)))
       slept_ += std::min<std::chrono::nanoseconds>(now - last_look_, kLookMax);
@@ -54,9 +57,11 @@ void Schedule::stop_at(std::uint32_t point) noexcept {
   ActorState *const self = self_;
   if (self == nullptr || self->target.load(std::memory_order_acquire) != point) return;
   const std::uint32_t go = self->go.load(std::memory_order_acquire);
-  self->held.store(1, std::memory_order_release);  // release: pairs with run(), which stores the next target after it
+  // release: pairs with run(), which stores the next target after it
+  self->held.store(1, std::memory_order_release);
   platform::futex_wake(self->held);
-  while (self->go.load(std::memory_order_acquire) == go && self->target.load(std::memory_order_acquire) == point)
+  while (self->go.load(std::memory_order_acquire) == go &&
+         self->target.load(std::memory_order_acquire) == point)
     platform::futex_wait(self->go, go, kLookNs);
   self->held.store(0, std::memory_order_release);
 }
@@ -82,7 +87,8 @@ std::size_t Schedule::add(const std::string &name, const std::function<void()> &
     platform::set_step_hook(nullptr);
     actor.ended.store(1);
   });
-  while (actor.held.load(std::memory_order_acquire) == 0) platform::futex_wait(actor.held, 0, kLookNs);
+  while (actor.held.load(std::memory_order_acquire) == 0)
+    platform::futex_wait(actor.held, 0, kLookNs);
   return number;
 }
 
@@ -97,8 +103,10 @@ Reached Schedule::run(std::size_t number, std::uint32_t to) {
   const auto hung = std::chrono::steady_clock::now() + hang_deadline();
   for (;;) {
     if (actor.held.load(std::memory_order_acquire) != 0) return Reached::kThere;
-    if (actor.ended.load(std::memory_order_acquire) != 0 || !children_.running(number)) return Reached::kEnded;
-    if (own_time.look() > kWaitsAfter || std::chrono::steady_clock::now() > hung) return Reached::kWaits;
+    if (actor.ended.load(std::memory_order_acquire) != 0 || !children_.running(number))
+      return Reached::kEnded;
+    if (own_time.look() > kWaitsAfter || std::chrono::steady_clock::now() > hung)
+      return Reached::kWaits;
     platform::futex_wait(actor.held, 0, kLookNs / 20);
   }
 }
@@ -119,7 +127,8 @@ void Schedule::finish() {
   for (std::size_t i = 0; i < children_.count(); ++i) {
     if (killed_[i]) continue;
     const ChildEnd end = children_.wait(i);
-    EXPECT_TRUE(end.succeeded()) << "actor " << i << ": exit code " << end.exit_code << ", signal " << end.signal;
+    EXPECT_TRUE(end.succeeded()) << "actor " << i << ": exit code " << end.exit_code << ", signal "
+                                 << end.signal;
   }
 }
 

@@ -1,11 +1,16 @@
-// tests/support/schedule.h -- processes that run one at a time, from one named point to the next: a given interleaving of the library's steps.
-// Shape:     each actor is a process. It is held before its body, at each mark() of its body, and at the numbered step (platform/steps.h)
-//            that it was told to run to. run(actor, to) lets it go on until it is there, or has ended; everybody else stays where they are.
-// Waiting:   an actor may have to wait for one that is held (right code often does). run() then returns Reached::kWaits after a while of the
-//            actor's own time, slept or with a processor: one that has none waits for nobody. It goes on by itself once it can. Right code is
-//            not judged wrong for that: it only makes an interleaving another legal one.
-// Sharing:   words in shared memory. The hook runs in the fault handler as well: it takes no lock and allocates nothing.
-// Source:    folly, test/DeterministicSchedule.h (turns in a given order); here between processes, at the library's own steps.
+// tests/support/schedule.h -- processes that run one at a time, from one named point to the next: a
+// given interleaving of the library's steps.
+// Shape:     each actor is a process. It is held before its body, at each mark() of its body, and
+//            at the numbered step (platform/steps.h) that it was told to run to. run(actor, to)
+//            lets it go on until it is there, or has ended; everybody else stays where they are.
+// Waiting:   an actor may have to wait for one that is held (right code often does). run() then
+//            returns Reached::kWaits after a while of the actor's own time, slept or with a
+//            processor: one that has none waits for nobody. It goes on by itself once it can. Right
+//            code is not judged wrong for that: it only makes an interleaving another legal one.
+// Sharing:   words in shared memory. The hook runs in the fault handler as well: it takes no lock
+//            and allocates nothing.
+// Source:    folly, test/DeterministicSchedule.h (turns in a given order); here between processes,
+//            at the library's own steps.
 #pragma once
 
 #include <array>
@@ -24,11 +29,16 @@ namespace tmh::test {
 inline constexpr std::size_t kActorsMax = 4;
 // Where an actor runs to: a step's number, mark(n), or its end.
 inline constexpr std::uint32_t kMark0 = 1000, kToEnd = 2000;
-[[nodiscard]] constexpr std::uint32_t to_mark(std::uint32_t number) noexcept { return kMark0 + number; }
-[[nodiscard]] constexpr std::uint32_t to_step(platform::Step step) noexcept { return static_cast<std::uint32_t>(step); }
+[[nodiscard]] constexpr std::uint32_t to_mark(std::uint32_t number) noexcept {
+  return kMark0 + number;
+}
+[[nodiscard]] constexpr std::uint32_t to_step(platform::Step step) noexcept {
+  return static_cast<std::uint32_t>(step);
+}
 
 enum class Reached : std::uint8_t { kThere, kEnded, kWaits };
-// Of an actor's own time. Longer than anything that it does between two points when nobody is in its way, also under a sanitizer.
+// Of an actor's own time. Longer than anything that it does between two points when nobody is in
+// its way, also under a sanitizer.
 inline constexpr std::chrono::milliseconds kWaitsAfter{250};
 
 class Schedule {

@@ -37,7 +37,8 @@ std::uint64_t choose_seed() {
 // rapidcheck reads its parameters at the first property, long after static initialisation.
 const bool kRapidcheckSeeded = [] {
   const char *text = std::getenv("TMH_SEED");
-  if (text != nullptr && *text != '\0') setenv("RC_PARAMS", ("seed=" + std::string(text)).c_str(), 0);
+  if (text != nullptr && *text != '\0')
+    setenv("RC_PARAMS", ("seed=" + std::string(text)).c_str(), 0);
   return true;
 }();
 

@@ -1,6 +1,8 @@
-// tests/support/shared.h -- memory and turns that forked processes of one test share, without the library under test.
-// Shape:     Shared<T>: one T in anonymous shared memory, made before the fork. Turn: a number that only grows; processes wait
-//            until it has reached a value, which makes an order of events certain without sleeping.
+// tests/support/shared.h -- memory and turns that forked processes of one test share, without the
+// library under test.
+// Shape:     Shared<T>: one T in anonymous shared memory, made before the fork. Turn: a number that
+//            only grows; processes wait until it has reached a value, which makes an order of
+//            events certain without sleeping.
 // Sharing:   a Turn may be left by a killed process at any instruction: it is one atomic word.
 #pragma once
 
@@ -30,8 +32,10 @@ namespace tmh::test {
 class SharedBytes {
  public:
   explicit SharedBytes(std::size_t bytes) : bytes_(bytes) {
-    address_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (address_ == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "mmap of test memory");
+    address_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (address_ == MAP_FAILED)
+      throw std::system_error(errno, std::generic_category(), "mmap of test memory");
   }
   ~SharedBytes() { munmap(address_, bytes_); }
   SharedBytes(const SharedBytes &) = delete;
@@ -46,7 +50,8 @@ class SharedBytes {
 
 template <class T>
 class Shared {
-  static_assert(std::is_trivially_destructible_v<T>, "no process may be the last one that knows about it");
+  static_assert(std::is_trivially_destructible_v<T>,
+                "no process may be the last one that knows about it");
 
  public:
   Shared() : bytes_(sizeof(T)), object_(::new (bytes_.get()) T()) {}
@@ -61,8 +66,10 @@ class Shared {
 class Turn {
  public:
   void reach(std::uint32_t turn) {
-    // release: pairs with the acquire in await(); what happened before is visible to whoever saw the turn
-    if (value_.exchange(turn, std::memory_order_release) > turn) throw std::logic_error("a turn went backwards");
+    // release: pairs with the acquire in await(); what happened before is visible to whoever saw
+    //          the turn
+    if (value_.exchange(turn, std::memory_order_release) > turn)
+      throw std::logic_error("a turn went backwards");
     syscall(SYS_futex, address(), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   }
 
@@ -72,7 +79,9 @@ class Turn {
     syscall(SYS_futex, address(), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   }
 
-  [[nodiscard]] std::uint32_t now() const noexcept { return value_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::uint32_t now() const noexcept {
+    return value_.load(std::memory_order_acquire);
+  }
 
   // Throws when the others let it wait so long that they must be hung.
   void await(std::uint32_t turn) const {
@@ -80,8 +89,8 @@ class Turn {
     std::uint32_t seen = now();
     for (; seen < turn; seen = now()) {
       if (std::chrono::steady_clock::now() > deadline) {
-        throw std::runtime_error("hung: turn " + std::to_string(turn) + " never came, it is still " +
-                                 std::to_string(seen));
+        throw std::runtime_error("hung: turn " + std::to_string(turn) +
+                                 " never came, it is still " + std::to_string(seen));
       }
       const timespec limit{1, 0};  // only so that the deadline above is looked at
       syscall(SYS_futex, address(), FUTEX_WAIT, seen, &limit, nullptr, 0);

@@ -1,6 +1,8 @@
-// tests/support/stage.h -- a mode's domain with two raw segments, played on by one process or by two in a fixed order.
-// Shape:     Actor: what one process holds of the domain. run_pair(): two processes, each an Actor, that hand the turn to each
-//            other: the order of events is part of the test, never a matter of luck.
+// tests/support/stage.h -- a mode's domain with two raw segments, played on by one process or by
+// two in a fixed order.
+// Shape:     Actor: what one process holds of the domain. run_pair(): two processes, each an Actor,
+//            that hand the turn to each other: the order of events is part of the test, never a
+//            matter of luck.
 #pragma once
 
 #include <cstdint>
@@ -45,9 +47,13 @@ class ModeTest : public testing::TestWithParam<Mode> {
   void SetUp() override {
     if (const std::string why = why_unavailable(GetParam()); !why.empty()) GTEST_SKIP() << why;
   }
-  [[nodiscard]] DomainOptions options(const std::string &policy = "") const { return options_for(GetParam(), policy); }
+  [[nodiscard]] DomainOptions options(const std::string &policy = "") const {
+    return options_for(GetParam(), policy);
+  }
   [[nodiscard]] bool eager() const { return GetParam().detection == Detection::kEager; }
-  [[nodiscard]] Actor actor(const std::string &policy = "") const { return {folder_.path(), options(policy)}; }
+  [[nodiscard]] Actor actor(const std::string &policy = "") const {
+    return {folder_.path(), options(policy)};
+  }
 
   using Role = std::function<void(Actor &, Turn &)>;
   void run_pair(const std::string &policy, const Role &one, const Role &two) const;

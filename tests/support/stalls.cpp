@@ -41,7 +41,9 @@ struct Chance {
     state ^= state >> 27;
     return state * 0x2545f4914f6cdd1d;
   }
-  std::uint32_t below(std::uint32_t count) noexcept { return static_cast<std::uint32_t>((next() >> 32) % count); }
+  std::uint32_t below(std::uint32_t count) noexcept {
+    return static_cast<std::uint32_t>((next() >> 32) % count);
+  }
 };
 // initial-exec: no memory is asked for in a fault handler
 constinit thread_local Chance chance __attribute__((tls_model("initial-exec"))) = {};
@@ -50,7 +52,8 @@ void choose() noexcept {
   chance.passages_left = kPassagesPerChoice;
   chance.stalls_left = 1 + chance.below(kStallsPerChoiceMax);
   std::uint32_t at = chance.below(kStepAndGapCount);
-  while (!chance.passed[at]) at = (at + 1) % kStepAndGapCount;  // the step that brought us here is one
+  // the step that brought us here is one
+  while (!chance.passed[at]) at = (at + 1) % kStepAndGapCount;
   chance.chosen = at;
 }
 
@@ -89,7 +92,8 @@ void stall_at_steps(std::uint64_t seed) noexcept {
 }
 
 void stall_if_asked() noexcept {
-  if (const std::uint64_t seed = environment_number("TMH_STALLS", 0); seed != 0) stall_at_steps(seed);
+  if (const std::uint64_t seed = environment_number("TMH_STALLS", 0); seed != 0)
+    stall_at_steps(seed);
 }
 
 namespace {

@@ -10,12 +10,17 @@ constexpr std::uint64_t kNodesOffset = 1024;  // behind the largest head or tabl
 constexpr std::uint64_t kHugeOffset = 16 * kPageBytes;
 }  // namespace
 
-StructurePlay::StructurePlay(Structure structure, Player &player, const Segment &segment, StructureTotals *totals,
-                             std::uint32_t worker, std::uint64_t seed)
-    : structure_(structure), player_(player), base_(segment.data()), totals_(totals), random_(seed) {
+StructurePlay::StructurePlay(Structure structure, Player &player, const Segment &segment,
+                             StructureTotals *totals, std::uint32_t worker, std::uint64_t seed)
+    : structure_(structure),
+      player_(player),
+      base_(segment.data()),
+      totals_(totals),
+      random_(seed) {
   static_assert(Hash::kHeadBytes <= kNodesOffset && Tree::kHeadBytes <= kNodesOffset);
   static_assert(kStructureKeys * sizeof(field<std::int64_t>) <= kNodesOffset);
-  static_assert(kNodesOffset + kStructureWorkersMax * kNodesPerWorker * sizeof(Node) <= kHugeOffset);
+  static_assert(kNodesOffset + kStructureWorkersMax * kNodesPerWorker * sizeof(Node) <=
+                kHugeOffset);
   auto *const nodes = reinterpret_cast<Node *>(base_ + kNodesOffset) + worker * kNodesPerWorker;
   for (std::uint64_t i = 0; i < kNodesPerWorker; ++i) free_.push_back(nodes + i);
 }
@@ -68,7 +73,8 @@ void StructurePlay::step() {
 void StructurePlay::look_up(std::uint64_t key) {
   player_.query([&] {
     const bool is_there = player_.read(key - 1) != 0;
-    expect(with_set([&](auto &set, const auto &) { return set.contains(key); }) == is_there, "a look-up");
+    expect(with_set([&](auto &set, const auto &) { return set.contains(key); }) == is_there,
+           "a look-up");
   });
 }
 
@@ -103,7 +109,8 @@ void StructurePlay::change(std::uint64_t key, bool insert) {
 }
 
 void StructurePlay::transfer(bool looks_at_all) {
-  const std::uint64_t from = pick(kStructureKeys), to = (from + 1 + pick(kStructureKeys - 1)) % kStructureKeys;
+  const std::uint64_t from = pick(kStructureKeys),
+                      to = (from + 1 + pick(kStructureKeys - 1)) % kStructureKeys;
   const auto amount = static_cast<std::int64_t>(1 + pick(20));
   player_.update([&] {
     const auto from_before = static_cast<std::int64_t>(player_.read(from));

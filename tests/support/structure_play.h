@@ -1,11 +1,14 @@
-// tests/support/structure_play.h -- random transactions on a bank, a list, a red-black tree, a hash set or a mix of small and huge work, each
-// tied to the recorded history.
-// Shape:     the structures of examples/structures/ in a raw segment, on tmh::field: one body at every level. Beside a structure the board's
-//            cells say what is in it: cell k belongs to key k + 1, or to account k. Whoever looks at or changes a key reads or writes its cell
+// tests/support/structure_play.h -- random transactions on a bank, a list, a red-black tree, a hash
+// set or a mix of small and huge work, each tied to the recorded history.
+// Shape:     the structures of examples/structures/ in a raw segment, on tmh::field: one body at
+//            every level. Beside a structure the board's cells say what is in it: cell k belongs to
+//            key k + 1, or to account k. Whoever looks at or changes a key reads or writes its cell
 //            in the same instance, so the history checker judges the structure's transactions.
-// Invariant: in every instance, those that abort included: (1) the structure holds what the cells say. (2) it is whole: sorted; red-black with
-//            one black height; keys in their buckets; the accounts' sum is what it was; a huge instance's words are all the same.
-// Caveat:    what breaks one of them is counted, not thrown: a FAILED instance's exception would be swallowed with it.
+// Invariant: in every instance, those that abort included: (1) the structure holds what the cells
+//            say. (2) it is whole: sorted; red-black with one black height; keys in their buckets;
+//            the accounts' sum is what it was; a huge instance's words are all the same.
+// Caveat:    what breaks one of them is counted, not thrown: a FAILED instance's exception would be
+//            swallowed with it.
 #pragma once
 
 #include <atomic>
@@ -26,7 +29,8 @@ namespace tmh::test {
 enum class Structure : std::uint8_t { kBank, kList, kTree, kHash, kMixed };
 inline constexpr const char *kStructureNames[] = {"Bank", "List", "Tree", "Hash", "Mixed"};
 
-inline constexpr std::uint64_t kStructureKeys = Board::kCells;  // keys are 1 to this; accounts 0 to one less
+// keys are 1 to this; accounts 0 to one less
+inline constexpr std::uint64_t kStructureKeys = Board::kCells;
 inline constexpr std::int64_t kStructureBalance = 1000;
 inline constexpr std::uint64_t kHugePages = 48;
 inline constexpr std::uint32_t kStructureWorkersMax = 4;
@@ -36,7 +40,8 @@ struct StructureTotals {
   std::atomic<std::int64_t> net[kStructureKeys];  // committed insertions less removals, by key
   std::atomic<std::uint64_t> huge_commits;
   std::atomic<std::uint64_t> broken;  // instances that saw an invariant broken
-  std::atomic<const char *> what;     // one of these (a literal: the same address in forked children)
+  // one of these (a literal: the same address in forked children)
+  std::atomic<const char *> what;
 };
 
 class StructurePlay {
@@ -44,12 +49,13 @@ class StructurePlay {
   // The raw segment that the structures lie in; the same one for all workers.
   static constexpr std::uint64_t kSegmentBytes = (kHugePages + 16) * kPageBytes;
 
-  StructurePlay(Structure structure, Player &player, const Segment &segment, StructureTotals *totals,
-                std::uint32_t worker, std::uint64_t seed);
+  StructurePlay(Structure structure, Player &player, const Segment &segment,
+                StructureTotals *totals, std::uint32_t worker, std::uint64_t seed);
 
   void set_up();  // the first worker, alone
   void step();    // one random transaction, until it commits
-  void audit();   // one query that asserts every invariant, and compares with what was committed (std::set)
+  // one query that asserts every invariant, and compares with what was committed (std::set)
+  void audit();
 
  private:
   using List = structures::SortedList<field>;
@@ -73,10 +79,13 @@ class StructurePlay {
   void check_all();
   void check_bank();
   void check_huge();
-  [[nodiscard]] field<std::int64_t> *accounts() const { return reinterpret_cast<field<std::int64_t> *>(base_); }
+  [[nodiscard]] field<std::int64_t> *accounts() const {
+    return reinterpret_cast<field<std::int64_t> *>(base_);
+  }
   [[nodiscard]] field<std::uint64_t> &huge_word(std::uint64_t page) const;
   [[nodiscard]] bool is_set() const noexcept {
-    return structure_ == Structure::kList || structure_ == Structure::kTree || structure_ == Structure::kHash;
+    return structure_ == Structure::kList || structure_ == Structure::kTree ||
+           structure_ == Structure::kHash;
   }
 
   const Structure structure_;

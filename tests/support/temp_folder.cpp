@@ -19,7 +19,8 @@ TempFolder::TempFolder() : TempFolder(std::filesystem::temp_directory_path().str
 
 TempFolder::TempFolder(const std::string &parent) : owner_(getpid()) {
   path_ = parent + "/tmh-test-XXXXXX";
-  if (mkdtemp(path_.data()) == nullptr) throw std::system_error(errno, std::generic_category(), path_);
+  if (mkdtemp(path_.data()) == nullptr)
+    throw std::system_error(errno, std::generic_category(), path_);
 }
 
 TempFolder::~TempFolder() {
@@ -29,7 +30,8 @@ TempFolder::~TempFolder() {
 }
 
 std::string memory_folder() {
-  // A container's /dev/shm may have 64 MiB: too little for some tests at once, and a full one kills them (SIGBUS).
+  // A container's /dev/shm may have 64 MiB: too little for some tests at once, and a full one kills
+  // them (SIGBUS).
   constexpr std::uint64_t kFreeBytesMin = 1u << 30;
   struct statvfs status {};
   const bool is_roomy = access("/dev/shm", W_OK | X_OK) == 0 && statvfs("/dev/shm", &status) == 0 &&
@@ -44,7 +46,8 @@ std::string read_file(const std::string &path, std::size_t bytes_max) {
   fstat(fd, &status);
   std::string bytes;
   bool is_broken = false;
-  // One byte more than there should be: the next read tells whether that was the end. /proc says 0, and files grow.
+  // One byte more than there should be: the next read tells whether that was the end. /proc says 0,
+  // and files grow.
   std::size_t room = static_cast<std::size_t>(status.st_size) + 1, count = 0;
   for (;;) {
     bytes.resize(std::min(bytes_max, room));

@@ -25,7 +25,8 @@ class TempFolder {
   pid_t owner_;
 };
 
-// Memory where there is enough (1 GiB in /dev/shm), else the usual place: for tests that ask nothing of the disk.
+// Memory where there is enough (1 GiB in /dev/shm), else the usual place: for tests that ask
+// nothing of the disk.
 [[nodiscard]] std::string memory_folder();
 
 class MemoryFolder : public TempFolder {

@@ -1,4 +1,5 @@
-// tests/support/thread_table.h -- a table of words for threads with views of their own, and threads whose failures are the test's.
+// tests/support/thread_table.h -- a table of words for threads with views of their own, and threads
+// whose failures are the test's.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ namespace tmh::test {
 inline constexpr std::uint64_t kTablePages = 16;
 inline constexpr std::uint64_t kWordsPerPage = kPageBytes / sizeof(std::uint64_t);
 
-[[nodiscard]] inline DomainOptions threaded(const Mode &mode, ThreadViewUse use = ThreadViewUse::kAlways) {
+[[nodiscard]] inline DomainOptions threaded(const Mode &mode,
+                                            ThreadViewUse use = ThreadViewUse::kAlways) {
   DomainOptions options = options_for(mode);
   options.thread_views = use;
   return options;

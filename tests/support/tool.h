@@ -1,4 +1,5 @@
-// tests/support/tool.h -- the tmh command run as a program, and its documents held against their schemas.
+// tests/support/tool.h -- the tmh command run as a program, and its documents held against their
+// schemas.
 // REQUIRES: TMH_TOOL, TMH_PYTHON, TMH_SOURCE_DIR are defined, as for tests/tool_*_test.cpp.
 #pragma once
 
@@ -25,27 +26,32 @@ inline ProgramEnd run_tmh(std::vector<std::string> words) {
   return end;
 }
 
-// For a child that signals are to be sent to. Fails by returning. Signals mean what they mean at a terminal: whoever starts the tests in the
-// background, as a shell without job control does, has them ignored.
+// For a child that signals are to be sent to. Fails by returning. Signals mean what they mean at a
+// terminal: whoever starts the tests in the background, as a shell without job control does, has
+//           them ignored.
 inline void become_tmh(std::vector<std::string> words, const std::string &out) {
   words.insert(words.begin(), TMH_TOOL);
   const int file = ::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   (void)::dup2(file, STDOUT_FILENO);
-  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM}) (void)::signal(signal, SIG_DFL);
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM})
+    (void)::signal(signal, SIG_DFL);
   std::vector<char *> arguments;
   for (std::string &word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   (void)::execv(TMH_TOOL, arguments.data());
 }
 
-// Each line of `documents` is one. Without python3-jsonschema nothing is checked: the test goes on, and counts as skipped unless it fails.
+// Each line of `documents` is one. Without python3-jsonschema nothing is checked: the test goes on,
+// and counts as skipped unless it fails.
 inline void expect_valid(const std::string &schema, const std::string &documents) {
   const TempFolder folder;
   std::ofstream(folder / "documents") << documents;
   const std::string root = TMH_SOURCE_DIR;
-  const ProgramEnd end = run_program({TMH_PYTHON, "-B", root + "/tests/json_schema.py", "--validate",
-                                      root + "/tools/schema/" + schema + ".schema.json", folder / "documents"});
-  if (end.exit_code == 77) GTEST_SKIP() << "the document was not held against its schema: " << end.out;
+  const ProgramEnd end =
+      run_program({TMH_PYTHON, "-B", root + "/tests/json_schema.py", "--validate",
+                   root + "/tools/schema/" + schema + ".schema.json", folder / "documents"});
+  if (end.exit_code == 77)
+    GTEST_SKIP() << "the document was not held against its schema: " << end.out;
   EXPECT_EQ(end.exit_code, 0) << end.out << end.err << documents;
 }
 

@@ -1,6 +1,8 @@
-// tests/support/tree_history.h -- random histories of a search tree of examples/trees/, played beside std::map.
-// Shape:     Player: a tree on a counting allocator, in memory from there, and the map that says what each step must answer. After every step
-//            the tree's own invariants() must hold; when an allocation fails, the tree is as before; in the end everything is given back.
+// tests/support/tree_history.h -- random histories of a search tree of examples/trees/, played
+// beside std::map.
+// Shape:     Player: a tree on a counting allocator, in memory from there, and the map that says
+//            what each step must answer. After every step the tree's own invariants() must hold;
+//            when an allocation fails, the tree is as before; in the end everything is given back.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +53,8 @@ class Counting {
 };
 using Allocator = Counting<std::byte>;
 
-// Keys of a history lie close together, so that many steps meet records. As text: with equal prefixes and zero bytes, and empty.
+// Keys of a history lie close together, so that many steps meet records. As text: with equal
+// prefixes and zero bytes, and empty.
 template <class Key>
 Key key_of(std::uint64_t number) {
   if constexpr (std::is_same_v<Key, std::string>) {
@@ -72,24 +75,27 @@ struct Step {
   std::uint64_t other;
 };
 inline void showValue(const Step &step, std::ostream &out) {
-  static const char *const kNames[] = {"insert", "erase", "find", "scan", "failing insert", "failing erase"};
+  static const char *const kNames[] = {"insert", "erase",          "find",
+                                       "scan",   "failing insert", "failing erase"};
   out << kNames[static_cast<int>(step.action)] << "(" << step.number << ", " << step.other << ")";
 }
 // Histories that mostly grow, then mostly shrink: nodes of every fill are split, emptied and freed.
 inline rc::Gen<Step> any_step(std::size_t insert_weight, std::size_t erase_weight) {
-  return rc::gen::construct<Step>(rc::gen::weightedElement<Action>({{insert_weight, Action::kInsert},
-                                                                    {erase_weight, Action::kErase},
-                                                                    {2, Action::kFind},
-                                                                    {1, Action::kScan},
-                                                                    {2, Action::kFailingInsert},
-                                                                    {1, Action::kFailingErase}}),
-                                  rc::gen::inRange<std::uint64_t>(0, 400), rc::gen::inRange<std::uint64_t>(0, 400));
+  return rc::gen::construct<Step>(
+      rc::gen::weightedElement<Action>({{insert_weight, Action::kInsert},
+                                        {erase_weight, Action::kErase},
+                                        {2, Action::kFind},
+                                        {1, Action::kScan},
+                                        {2, Action::kFailingInsert},
+                                        {1, Action::kFailingErase}}),
+      rc::gen::inRange<std::uint64_t>(0, 400), rc::gen::inRange<std::uint64_t>(0, 400));
 }
 
 template <class Tree, class Key>
 class Player {
  public:
-  explicit Player(Budget *budget) : budget_(budget), memory_(TreeAllocator(budget)), tree_(*memory_.allocate(1)) {
+  explicit Player(Budget *budget)
+      : budget_(budget), memory_(TreeAllocator(budget)), tree_(*memory_.allocate(1)) {
     ::new (static_cast<void *>(&tree_)) Tree(TreeAllocator(budget));
   }
   ~Player() {
@@ -177,7 +183,8 @@ class Player {
       RC_ASSERT(value == expected->second);
       ++expected;
     });
-    const bool was_all = expected == model_.end() || !(expected->first < last);  // RC_ASSERT would evaluate both sides
+    // RC_ASSERT would evaluate both sides
+    const bool was_all = expected == model_.end() || !(expected->first < last);
     RC_ASSERT(was_all);
   }
 
@@ -205,7 +212,8 @@ void history_is_as_of_std_map() {
   RC_ASSERT(budget.live == 0);
 }
 
-// Reads a tree of `number` records in every way, and clears it: each call in `ends`, which has it end in the middle first.
+// Reads a tree of `number` records in every way, and clears it: each call in `ends`, which has it
+// end in the middle first.
 template <class Tree, class Ends>
 void read_and_clear_between(Tree *tree, std::uint64_t number, const Ends &ends) {
   ends([&] { EXPECT_NE(tree->find(number / 2 * 2), nullptr); });

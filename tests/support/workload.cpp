@@ -16,7 +16,8 @@ void Workload::set_up() {
   player_.update([&] {
     for (std::uint64_t i = 0; i < kAccounts; ++i) player_.write(i, kBalance);
     for (std::uint64_t i = 0; i < kPairCells; ++i) player_.write(kFirstPairCell + i, 1);
-    for (std::uint64_t i = 0; i < kRingNodes; ++i) player_.write(kFirstNode + i, (i + 1) % kRingNodes);
+    for (std::uint64_t i = 0; i < kRingNodes; ++i)
+      player_.write(kFirstNode + i, (i + 1) % kRingNodes);
   });
 }
 
@@ -55,7 +56,8 @@ void Workload::update_step() {
 }
 
 void Workload::transfer() {
-  const std::uint64_t from = pick(kAccounts), to = (from + 1 + pick(kAccounts - 1)) % kAccounts, amount = 1 + pick(50);
+  const std::uint64_t from = pick(kAccounts), to = (from + 1 + pick(kAccounts - 1)) % kAccounts,
+                      amount = 1 + pick(50);
   const bool look_at_all = pick(4) == 0, irrevocable = pick(8) == 0;
   player_.update([&] {
     if (look_at_all) check_bank();
@@ -68,13 +70,14 @@ void Workload::transfer() {
   });
 }
 
-// Each may leave only while the other is on duty: two instances that leave at once, each reading what the other writes, are the
-// textbook's write skew.
+// Each may leave only while the other is on duty: two instances that leave at once, each reading
+// what the other writes, are the textbook's write skew.
 void Workload::change_duty() {
   const std::uint64_t mine = kFirstPairCell + pick(kPairCells);
   const std::uint64_t other = kFirstPairCell + ((mine - kFirstPairCell) ^ 1);
   player_.update([&] {
-    if (player_.read(mine) + player_.read(other) == 0) throw InvariantBroken("nobody of a pair is on duty");
+    if (player_.read(mine) + player_.read(other) == 0)
+      throw InvariantBroken("nobody of a pair is on duty");
     if (player_.read(mine) == 0) {
       player_.write(mine, 1);
     } else if (player_.read(other) == 1) {
@@ -125,7 +128,8 @@ void Workload::start_and_give_up() {
 void Workload::check_bank() {
   std::uint64_t sum = 0;
   for (std::uint64_t i = 0; i < kAccounts; ++i) sum += player_.read(i);
-  if (sum != kAccounts * kBalance) throw InvariantBroken("the accounts add up to " + std::to_string(sum));
+  if (sum != kAccounts * kBalance)
+    throw InvariantBroken("the accounts add up to " + std::to_string(sum));
 }
 
 void Workload::check_pairs() {
@@ -141,7 +145,8 @@ void Workload::check_ring() {
   for (std::uint64_t hop = 1; hop <= kRingNodes; ++hop) {
     node = player_.read(kFirstNode + node);
     if (node >= kRingNodes) throw InvariantBroken("the ring leads to node " + std::to_string(node));
-    if (node == 0 && hop != kRingNodes) throw InvariantBroken("the ring closes after " + std::to_string(hop) + " hops");
+    if (node == 0 && hop != kRingNodes)
+      throw InvariantBroken("the ring closes after " + std::to_string(hop) + " hops");
   }
   if (node != 0) throw InvariantBroken("the ring does not close");
 }

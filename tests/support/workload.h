@@ -1,7 +1,9 @@
-// tests/support/workload.h -- random transactions on a board: a bank, write-skew-prone pairs and a linked ring.
-// Invariant: (1) the accounts' balances add up to the same sum, (2) of every pair at least one is on duty, (3) the ring is one
-//            cycle through all its nodes -- in every instance, also in those that will abort. Each instance asserts what it
-//            reads. (4) the recorded history is strictly serializable with consistent views (history::check).
+// tests/support/workload.h -- random transactions on a board: a bank, write-skew-prone pairs and a
+// linked ring.
+// Invariant: (1) the accounts' balances add up to the same sum, (2) of every pair at least one is
+//            on duty, (3) the ring is one cycle through all its nodes -- in every instance, also in
+//            those that will abort. Each instance asserts what it reads. (4) the recorded history
+//            is strictly serializable with consistent views (history::check).
 // Source:    FoundationDB's Cycle workload; thesis section 2.2.
 #pragma once
 
@@ -26,7 +28,8 @@ class Workload {
  public:
   static constexpr std::uint64_t kAccounts = 10, kPairCells = 6, kRingNodes = 8;
   static constexpr std::uint64_t kFirstPairCell = kAccounts, kFirstNode = kAccounts + kPairCells;
-  static constexpr std::uint64_t kBalance = 1000;  // of each account at first; a balance never gets below zero
+  // of each account at first; a balance never gets below zero
+  static constexpr std::uint64_t kBalance = 1000;
   static_assert(kFirstNode + kRingNodes == Board::kCells);
 
   Workload(Player &player, std::uint64_t seed) : player_(player), random_(seed) {}
@@ -58,7 +61,8 @@ class Workload {
 inline constexpr std::uint64_t kEntriesPerStep =
     20'000;  // of the recorder: room for the attempts of one step, else stop
 
-// What remains of a domain after all participants are gone: opens it alone, audits, and expects no leaked slot or version.
+// What remains of a domain after all participants are gone: opens it alone, audits, and expects no
+// leaked slot or version.
 void audit_alone(const std::string &folder, const DomainOptions &options, Recorder *recorder);
 
 // Expects the recorded history to be right; prints the counts.

@@ -26,11 +26,13 @@ TopologyPart ask_hwloc() {
     part.numa_nodes = count(HWLOC_OBJ_NUMANODE);
     part.cores = count(HWLOC_OBJ_CORE);
     part.threads = count(HWLOC_OBJ_PU);
-    if (const hwloc_obj_t cache = ::hwloc_get_obj_by_type(topology, HWLOC_OBJ_L1CACHE, 0); cache != nullptr) {
+    if (const hwloc_obj_t cache = ::hwloc_get_obj_by_type(topology, HWLOC_OBJ_L1CACHE, 0);
+        cache != nullptr) {
       part.l1d_bytes = cache->attr->cache.size;
       part.line_bytes = cache->attr->cache.linesize;
       part.l1d_ways =
-          static_cast<std::uint32_t>(std::max(0, cache->attr->cache.associativity));  // -1: fully; 0: unknown
+          // -1: fully; 0: unknown
+          static_cast<std::uint32_t>(std::max(0, cache->attr->cache.associativity));
     }
   }
   ::hwloc_topology_destroy(topology);

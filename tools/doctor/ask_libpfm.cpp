@@ -1,4 +1,5 @@
-// tools/doctor/ask_libpfm.cpp -- which PMU libpfm4 recognises, and which events this process may count.
+// tools/doctor/ask_libpfm.cpp -- which PMU libpfm4 recognises, and which events this process may
+// count.
 #include <perfmon/pfmlib_perf_event.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,10 +13,12 @@ namespace tmh::tools::doctor {
 
 namespace {
 
-// What the questions of a transactional memory need: time, misses, faults; and on processors with RTM its own events.
-constexpr const char *kEvents[] = {"perf::CPU-CYCLES",       "perf::INSTRUCTIONS", "perf::CACHE-MISSES",
-                                   "perf::DTLB-LOAD-MISSES", "perf::PAGE-FAULTS",  "perf::CONTEXT-SWITCHES",
-                                   "RTM_RETIRED:START",      "RTM_RETIRED:COMMIT", "RTM_RETIRED:ABORTED"};
+// What the questions of a transactional memory need: time, misses, faults; and on processors with
+// RTM its own events.
+constexpr const char *kEvents[] = {
+    "perf::CPU-CYCLES",       "perf::INSTRUCTIONS", "perf::CACHE-MISSES",
+    "perf::DTLB-LOAD-MISSES", "perf::PAGE-FAULTS",  "perf::CONTEXT-SWITCHES",
+    "RTM_RETIRED:START",      "RTM_RETIRED:COMMIT", "RTM_RETIRED:ABORTED"};
 
 EventFacts try_event(const char *name) {
   EventFacts event;
@@ -31,8 +34,8 @@ EventFacts try_event(const char *name) {
     return event;
   }
   attributes.disabled = 1;
-  const platform::FileDescriptor file(
-      static_cast<int>(::syscall(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC)));
+  const platform::FileDescriptor file(static_cast<int>(
+      ::syscall(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC)));
   event.open_error = file ? 0 : errno;
   return event;
 }
@@ -48,8 +51,10 @@ CounterPart ask_libpfm() {
   for (int i = PFM_PMU_NONE; i < PFM_PMU_MAX; ++i) {
     pfm_pmu_info_t info{};
     info.size = sizeof info;
-    if (::pfm_get_pmu_info(static_cast<pfm_pmu_t>(i), &info) != PFM_SUCCESS || info.is_present == 0 ||
-        info.type != PFM_PMU_TYPE_CORE || i == PFM_PMU_INTEL_X86_ARCH)  // the last: Intel's common subset, not a model
+    if (::pfm_get_pmu_info(static_cast<pfm_pmu_t>(i), &info) != PFM_SUCCESS ||
+        info.is_present == 0 ||
+        // the last: Intel's common subset, not a model
+        info.type != PFM_PMU_TYPE_CORE || i == PFM_PMU_INTEL_X86_ARCH)
       continue;
     part.pmu = info.desc;
     part.pmu_events = static_cast<std::uint32_t>(info.nevents);

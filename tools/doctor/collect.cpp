@@ -38,7 +38,9 @@ std::string value_of(const std::string &path, const std::string &key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     const std::size_t colon = line.find(':');
-    if (colon == std::string::npos || line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1) != key) continue;
+    if (colon == std::string::npos ||
+        line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1) != key)
+      continue;
     const std::size_t begin = line.find_first_not_of(" \t", colon + 1);
     return begin == std::string::npos ? std::string() : line.substr(begin);
   }
@@ -55,7 +57,9 @@ std::uint64_t hexadecimal_of(const std::string &path, const std::string &key) {
 // "always [madvise] never": madvise.
 std::string chosen_word(const std::string &line) {
   const std::size_t open = line.find('['), close = line.find(']');
-  return open == std::string::npos || close == std::string::npos ? line : line.substr(open + 1, close - open - 1);
+  return open == std::string::npos || close == std::string::npos
+             ? line
+             : line.substr(open + 1, close - open - 1);
 }
 
 RtmPart collect_rtm(const Machine &machine) {
@@ -64,7 +68,8 @@ RtmPart collect_rtm(const Machine &machine) {
   if (!part.processor.is_x86) return part;
   const std::string &root = machine.rtm.root;
   const auto signature =
-      machine.rtm.cpuid(1, 0)[0];  // Intel SDM vol. 2, CPUID: extended fields count in families 6 and 15
+      // Intel SDM vol. 2, CPUID: extended fields count in families 6 and 15
+      machine.rtm.cpuid(1, 0)[0];
   const std::uint32_t family = signature >> 8 & 15, model = signature >> 4 & 15;
   part.family = family == 15 ? family + (signature >> 20 & 255) : family;
   part.model = family == 6 || family == 15 ? model + ((signature >> 16 & 15) << 4) : model;
@@ -82,7 +87,8 @@ RtmPart collect_rtm(const Machine &machine) {
     if (const auto bits = machine.msr(kMsrTsxForceAbort)) part.force_aborts = (*bits & 1) != 0;
   part.microcode = value_of(root + "/proc/cpuinfo", "microcode");
   part.mmio_state = first_line(root + "/sys/devices/system/cpu/vulnerabilities/mmio_stale_data");
-  part.catches_sigill = (hexadecimal_of(root + "/proc/self/status", "SigCgt") >> (kSigIll - 1) & 1) != 0;
+  part.catches_sigill =
+      (hexadecimal_of(root + "/proc/self/status", "SigCgt") >> (kSigIll - 1) & 1) != 0;
   part.trial = machine.rtm_trial();
   part.processor.attempts = part.trial.attempts;
   part.processor.commits = part.trial.commits;
@@ -95,11 +101,14 @@ PagePart collect_pages(const Machine &machine) {
   part.trials = machine.page_trials();
   part.kernel_release = first_line(root + "/proc/sys/kernel/osrelease");
   part.huge_pages = chosen_word(first_line(root + "/sys/kernel/mm/transparent_hugepage/enabled"));
-  part.shared_huge_pages = chosen_word(first_line(root + "/sys/kernel/mm/transparent_hugepage/shmem_enabled"));
+  part.shared_huge_pages =
+      chosen_word(first_line(root + "/sys/kernel/mm/transparent_hugepage/shmem_enabled"));
   part.map_count_max = number(first_line(root + "/proc/sys/vm/max_map_count"));
   part.overcommit = number(first_line(root + "/proc/sys/vm/overcommit_memory"));
-  part.unprivileged_userfaultfd = number(first_line(root + "/proc/sys/vm/unprivileged_userfaultfd"));
-  part.unprivileged_bpf_disabled = number(first_line(root + "/proc/sys/kernel/unprivileged_bpf_disabled"));
+  part.unprivileged_userfaultfd =
+      number(first_line(root + "/proc/sys/vm/unprivileged_userfaultfd"));
+  part.unprivileged_bpf_disabled =
+      number(first_line(root + "/proc/sys/kernel/unprivileged_bpf_disabled"));
   part.perf_mlock_kib = number(first_line(root + "/proc/sys/kernel/perf_event_mlock_kb"));
   part.commit_limit_kib = number(value_of(root + "/proc/meminfo", "CommitLimit"));
   part.committed_kib = number(value_of(root + "/proc/meminfo", "Committed_AS"));
@@ -118,7 +127,8 @@ CounterPart collect_counters(const Machine &machine) {
   // "cpu", or "cpu_core" and "cpu_atom" on processors with two kinds of cores.
   for (const char *name : {"cpu", "cpu_core"}) {
     std::error_code ignored;
-    part.kernel_has_pmu |= std::filesystem::exists(machine.rtm.root + "/sys/bus/event_source/devices/" + name, ignored);
+    part.kernel_has_pmu |= std::filesystem::exists(
+        machine.rtm.root + "/sys/bus/event_source/devices/" + name, ignored);
   }
   return part;
 }
@@ -126,7 +136,8 @@ CounterPart collect_counters(const Machine &machine) {
 std::optional<std::uint64_t> read_msr(std::uint32_t number) {
   const platform::FileDescriptor file(::open("/dev/cpu/0/msr", O_RDONLY | O_CLOEXEC));
   std::uint64_t value = 0;
-  if (!file || ::pread(file.get(), &value, sizeof value, static_cast<off_t>(number)) != sizeof value)
+  if (!file ||
+      ::pread(file.get(), &value, sizeof value, static_cast<off_t>(number)) != sizeof value)
     return std::nullopt;
   return value;
 }
@@ -134,12 +145,18 @@ std::optional<std::uint64_t> read_msr(std::uint32_t number) {
 }  // namespace
 
 Machine this_machine() {
-  return {line::this_machines_rtm_sources(), read_msr, try_rtm, try_pages, ask_hwloc, ask_libpfm, try_storage};
+  return {line::this_machines_rtm_sources(),
+          read_msr,
+          try_rtm,
+          try_pages,
+          ask_hwloc,
+          ask_libpfm,
+          try_storage};
 }
 
 Facts collect(const Machine &machine, const std::string &folder) {
-  return {collect_rtm(machine), collect_pages(machine), machine.topology(), collect_counters(machine),
-          machine.storage(folder)};
+  return {collect_rtm(machine), collect_pages(machine), machine.topology(),
+          collect_counters(machine), machine.storage(folder)};
 }
 
 }  // namespace tmh::tools::doctor

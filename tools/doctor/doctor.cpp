@@ -17,7 +17,8 @@ using namespace doctor;
 
 Json trial_json(const RtmTrial &trial) {
   Json aborts = Json::array();
-  for (const auto &[status, count] : trial.aborts) aborts.push_back({{"status", status}, {"count", count}});
+  for (const auto &[status, count] : trial.aborts)
+    aborts.push_back({{"status", status}, {"count", count}});
   return {{"made", trial.was_made},
           {"illegal_instruction", trial.was_illegal},
           {"attempts", trial.attempts},
@@ -28,7 +29,10 @@ Json trial_json(const RtmTrial &trial) {
 Json json_of(const Facts &facts, const Findings &findings) {
   Json list = Json::array();
   for (const Finding &one : findings) {
-    Json json{{"area", one.area}, {"subject", one.subject}, {"verdict", to_string(one.verdict)}, {"found", one.found}};
+    Json json{{"area", one.area},
+              {"subject", one.subject},
+              {"verdict", to_string(one.verdict)},
+              {"found", one.found}};
     if (one.verdict != Verdict::kYes) {
       json["cause"] = one.cause;
       json["remedy"] = one.remedy;
@@ -86,19 +90,22 @@ bool are_alike(const Finding &one, const Finding &other) {
 
 std::string text_of(const Findings &findings) {
   constexpr std::size_t kMargin = 11;
-  static const std::map<std::string, std::string> kTitles = {{"rtm", "RTM (hardware transactions, level 1)"},
-                                                             {"pages", "Pages (level 2)"},
-                                                             {"topology", "Topology"},
-                                                             {"counters", "Counters"},
-                                                             {"storage", "Storage"}};
+  static const std::map<std::string, std::string> kTitles = {
+      {"rtm", "RTM (hardware transactions, level 1)"},
+      {"pages", "Pages (level 2)"},
+      {"topology", "Topology"},
+      {"counters", "Counters"},
+      {"storage", "Storage"}};
   std::string out, area;
   for (std::size_t i = 0; i < findings.size(); ++i) {
     const Finding &one = findings[i];
     if (one.area != area) out += (area.empty() ? "" : "\n") + kTitles.at(one.area) + "\n";
     area = one.area;
     std::string subjects = one.subject;
-    while (i + 1 < findings.size() && are_alike(one, findings[i + 1])) subjects += ", " + findings[++i].subject;
-    out += wrapped(subjects + ": " + one.found, kMargin, std::string("  ") + to_string(one.verdict));
+    while (i + 1 < findings.size() && are_alike(one, findings[i + 1]))
+      subjects += ", " + findings[++i].subject;
+    out +=
+        wrapped(subjects + ": " + one.found, kMargin, std::string("  ") + to_string(one.verdict));
     if (one.verdict == Verdict::kYes) continue;
     out += wrapped("cause:  " + one.cause, kMargin + 2, "");
     out += wrapped("remedy: " + one.remedy, kMargin + 2, "");

@@ -1,5 +1,5 @@
-// tools/doctor/facts.h -- what `tmh doctor` finds out about a machine. Plain values: judge() needs nothing else, so a test can describe any
-// machine.
+// tools/doctor/facts.h -- what `tmh doctor` finds out about a machine. Plain values: judge() needs
+// nothing else, so a test can describe any machine.
 // Units:     an `error` is an errno; 0: it works. kNotTried where the question made no sense.
 #pragma once
 
@@ -28,9 +28,11 @@ struct RtmPart {
   line::RtmFacts processor;
   RtmTrial trial;
   bool lists_hle = false;
-  bool has_force_abort = false;      // CPUID 7.EDX bit 13: the MSR TSX_FORCE_ABORT exists
-  std::optional<bool> force_aborts;  // its bit 0, RTM_FORCE_ABORT; empty: no such MSR, or not readable
-  bool catches_sigill = false;       // a handler of SIGILL is installed in this process: an emulator
+  bool has_force_abort = false;  // CPUID 7.EDX bit 13: the MSR TSX_FORCE_ABORT exists
+  // its bit 0, RTM_FORCE_ABORT; empty: no such MSR, or not readable
+  std::optional<bool> force_aborts;
+  // a handler of SIGILL is installed in this process: an emulator
+  bool catches_sigill = false;
   std::uint32_t family = 0, model = 0, stepping = 0;
   std::string microcode;   // of /proc/cpuinfo; empty: not told
   std::string mmio_state;  // vulnerabilities/mmio_stale_data
@@ -56,8 +58,10 @@ struct PagePart {
   PageTrials trials;
   std::string kernel_release;
   std::string huge_pages,
-      shared_huge_pages;  // the chosen word of transparent_hugepage/enabled, shmem_enabled; empty: not told
-  std::optional<std::int64_t> map_count_max, overcommit, unprivileged_userfaultfd, unprivileged_bpf_disabled;
+      // the chosen word of transparent_hugepage/enabled, shmem_enabled; empty: not told
+      shared_huge_pages;
+  std::optional<std::int64_t> map_count_max, overcommit, unprivileged_userfaultfd,
+      unprivileged_bpf_disabled;
   std::optional<std::int64_t> commit_limit_kib, committed_kib, perf_mlock_kib;
   bool may_perfmon = false, may_bpf = false;  // CAP_PERFMON, CAP_BPF, or CAP_SYS_ADMIN, effective
 };
@@ -90,10 +94,13 @@ struct StorageFacts {
   std::string file_system;       // name, or "type 0x..."
   bool is_memory = false, is_network = false, is_overlay = false, is_known = false;
   std::uint64_t free_bytes = 0, total_bytes = 0;  // free: to this user
-  int write_error = kNotTried;                    // making and filling the probe's file, or syncing it
+  // making and filling the probe's file, or syncing it
+  int write_error = kNotTried;
   std::uint32_t rounds = 0;
-  double sync_us_median = 0, sync_us_min = 0, sync_us_max = 0;  // 4 KiB into written space, then fdatasync
-  int direct_error = kNotTried;                                 // O_DIRECT | O_DSYNC, as the log writes
+  // 4 KiB into written space, then fdatasync
+  double sync_us_median = 0, sync_us_min = 0, sync_us_max = 0;
+  // O_DIRECT | O_DSYNC, as the log writes
+  int direct_error = kNotTried;
   double direct_us_median = 0;
 };
 

@@ -22,14 +22,18 @@ const char *to_string(Verdict verdict) noexcept {
 Findings judge(const Facts &facts) {
   Findings all = judge_rtm(facts.rtm);
   for (Findings part : {judge_pages(facts.pages, facts.counters), judge_topology(facts.topology),
-                        judge_counters(facts.counters, facts.pages.may_perfmon, facts.rtm.processor.under_hypervisor),
+                        judge_counters(facts.counters, facts.pages.may_perfmon,
+                                       facts.rtm.processor.under_hypervisor),
                         judge_storage(facts.storage)})
-    all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
+    all.insert(all.end(), std::make_move_iterator(part.begin()),
+               std::make_move_iterator(part.end()));
   return all;
 }
 
-void Judge::add(Verdict verdict, std::string subject, std::string found, std::string cause, std::string remedy) {
-  findings_.push_back({area_, std::move(subject), verdict, std::move(found), std::move(cause), std::move(remedy)});
+void Judge::add(Verdict verdict, std::string subject, std::string found, std::string cause,
+                std::string remedy) {
+  findings_.push_back(
+      {area_, std::move(subject), verdict, std::move(found), std::move(cause), std::move(remedy)});
 }
 void Judge::yes(std::string subject, std::string found) {
   add(Verdict::kYes, std::move(subject), std::move(found), {}, {});

@@ -41,7 +41,8 @@ class Judge {
   [[nodiscard]] Findings take() { return std::move(findings_); }
 
  private:
-  void add(Verdict verdict, std::string subject, std::string found, std::string cause, std::string remedy);
+  void add(Verdict verdict, std::string subject, std::string found, std::string cause,
+           std::string remedy);
   const char *area_;
   Findings findings_;
 };

@@ -37,10 +37,13 @@ void judge_paranoid(Judge *judge, const CounterPart &facts, bool may_perfmon) {
                      "the kernel was built without perf events", "a distribution's kernel");
   const std::string found = fmt::format("kernel.perf_event_paranoid {}", *facts.paranoid);
   const char *const remedy =
-      "sysctl kernel.perf_event_paranoid=1 (to stay: a file in /etc/sysctl.d), or setcap cap_perfmon+ep PROGRAM";
-  if (may_perfmon) return judge->yes("permission to count", found + "; this process has CAP_PERFMON");
+      "sysctl kernel.perf_event_paranoid=1 (to stay: a file in /etc/sysctl.d), or setcap "
+      "cap_perfmon+ep PROGRAM";
+  if (may_perfmon)
+    return judge->yes("permission to count", found + "; this process has CAP_PERFMON");
   if (*facts.paranoid >= 3)  // 3 and 4 exist in Debian's, Ubuntu's and Android's kernels
-    return judge->no("permission to count", found, "with 3 or more only CAP_PERFMON may count anything", remedy);
+    return judge->no("permission to count", found,
+                     "with 3 or more only CAP_PERFMON may count anything", remedy);
   if (*facts.paranoid == 2)
     return judge->limited("permission to count", found, "only what happens in user mode", remedy);
   judge->yes("permission to count", found);
@@ -58,19 +61,23 @@ void judge_event(Judge *judge, const EventFacts &event, const CounterPart &facts
   switch (event.open_error) {
     case EACCES:
     case EPERM:
-      return judge->no(event.name, found, "not permitted", "see \"permission to count\"; a sandbox may refuse, too");
+      return judge->no(event.name, found, "not permitted",
+                       "see \"permission to count\"; a sandbox may refuse, too");
     case ENOENT:
     case ENODEV:
     case EOPNOTSUPP:
       if (facts.kernel_has_pmu)
-        return judge->no(event.name, found, "the kernel's PMU driver does not have it", "another event");
-      return judge->no(
-          event.name, found,
-          is_virtual ? "the hypervisor gives this machine no PMU" : "the kernel has no driver for this processor's PMU",
-          is_virtual ? "a host that passes it on (QEMU: -cpu host,pmu=on), or bare metal; software events work without"
-                     : "a newer kernel");
+        return judge->no(event.name, found, "the kernel's PMU driver does not have it",
+                         "another event");
+      return judge->no(event.name, found,
+                       is_virtual ? "the hypervisor gives this machine no PMU"
+                                  : "the kernel has no driver for this processor's PMU",
+                       is_virtual ? "a host that passes it on (QEMU: -cpu host,pmu=on), or bare "
+                                    "metal; software events work without"
+                                  : "a newer kernel");
     default:
-      return judge->no(event.name, found, "the kernel refuses it", "see perf_event_open(2), ERRORS");
+      return judge->no(event.name, found, "the kernel refuses it",
+                       "see perf_event_open(2), ERRORS");
   }
 }
 
@@ -79,15 +86,19 @@ void judge_event(Judge *judge, const EventFacts &event, const CounterPart &facts
 Findings judge_topology(const TopologyPart &facts) {
   Judge judge("topology");
   if (!facts.error.empty()) {
-    judge.no("topology", "unknown", facts.error, "lstopo shows what hwloc sees; /sys must be mounted");
+    judge.no("topology", "unknown", facts.error,
+             "lstopo shows what hwloc sees; /sys must be mounted");
     return judge.take();
   }
   judge_caches(&judge, facts);
-  const std::string found = fmt::format("{} package(s), {} NUMA node(s), {} cores, {} hardware threads", facts.packages,
-                                        facts.numa_nodes, facts.cores, facts.threads);
+  const std::string found =
+      fmt::format("{} package(s), {} NUMA node(s), {} cores, {} hardware threads", facts.packages,
+                  facts.numa_nodes, facts.cores, facts.threads);
   if (facts.packages > 1 || facts.numa_nodes > 1)
-    judge.limited("one package", found, "lines that processes share travel between packages or NUMA nodes",
-                  "keep the processes of one domain together: numactl --cpunodebind=0 --membind=0, or taskset");
+    judge.limited("one package", found,
+                  "lines that processes share travel between packages or NUMA nodes",
+                  "keep the processes of one domain together: numactl --cpunodebind=0 --membind=0, "
+                  "or taskset");
   else
     judge.yes("one package", found);
   if (facts.threads == 1)
@@ -104,12 +115,14 @@ Findings judge_counters(const CounterPart &facts, bool may_perfmon, bool is_virt
     return judge.take();
   }
   if (facts.pmu.empty())
-    judge.no("PMU recognised", "none", "this libpfm4 does not know the processor's family and model",
+    judge.no("PMU recognised", "none",
+             "this libpfm4 does not know the processor's family and model",
              "a newer libpfm4; LIBPFM_FORCE_PMU names a PMU by hand");
   else
-    judge.yes("PMU recognised",
-              fmt::format("{}, {} events, by family and model; the kernel {} a driver for it", facts.pmu,
-                          facts.pmu_events, facts.kernel_has_pmu ? "has" : "does not offer"));
+    judge.yes(
+        "PMU recognised",
+        fmt::format("{}, {} events, by family and model; the kernel {} a driver for it", facts.pmu,
+                    facts.pmu_events, facts.kernel_has_pmu ? "has" : "does not offer"));
   for (const EventFacts &event : facts.events) judge_event(&judge, event, facts, is_virtual);
   return judge.take();
 }

@@ -1,6 +1,8 @@
-// tools/doctor/machine.h -- where the facts come from: files below a root, and probes. A test gives another root and other probes.
-// Contexts:  NOT async-signal-safe. The probes of this machine make and remove: a child process (RTM), a domain in the folder for temporary
-//            files (tracking), a file of 1 MiB in the folder asked about (storage).
+// tools/doctor/machine.h -- where the facts come from: files below a root, and probes. A test gives
+// another root and other probes.
+// Contexts:  NOT async-signal-safe. The probes of this machine make and remove: a child process
+//            (RTM), a domain in the folder for temporary files (tracking), a file of 1 MiB in the
+//            folder asked about (storage).
 #pragma once
 
 #include <cstdint>
@@ -13,8 +15,10 @@
 namespace tmh::tools::doctor {
 
 struct Machine {
-  line::RtmSources rtm;                                                   // CPUID, and the root before /proc and /sys
-  std::function<std::optional<std::uint64_t>(std::uint32_t number)> msr;  // empty optional: not readable
+  // CPUID, and the root before /proc and /sys
+  line::RtmSources rtm;
+  // empty optional: not readable
+  std::function<std::optional<std::uint64_t>(std::uint32_t number)> msr;
   std::function<RtmTrial()> rtm_trial;
   std::function<PageTrials()> page_trials;
   std::function<TopologyPart()> topology;

@@ -1,4 +1,5 @@
-// tools/doctor/try_pages.cpp -- each mechanism of level 2 tried once, and a domain asked which tracking it uses.
+// tools/doctor/try_pages.cpp -- each mechanism of level 2 tried once, and a domain asked which
+// tracking it uses.
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/userfaultfd.h>
@@ -31,7 +32,8 @@ constexpr std::size_t kTrialPages = 4;
 
 int error_unless(bool works) { return works ? 0 : errno; }
 
-// Two system calls apart, to tell "not permitted" from "too old"; platform::FaultAroundSwitch makes both.
+// Two system calls apart, to tell "not permitted" from "too old"; platform::FaultAroundSwitch makes
+// both.
 void try_userfaultfd(PageTrials *trials) {
   constexpr int kUserModeOnly = 1;                     // UFFD_USER_MODE_ONLY, Linux 5.11
   constexpr std::uint64_t kFeatureWpAsync = 1u << 15;  // Linux 6.7
@@ -51,11 +53,13 @@ void try_view(PageTrials *trials) {
   if (!file || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return;
   void *view = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file.get(), 0);
   if (view == MAP_FAILED) return;
-  trials->guards = error_unless(platform::guard_install(view, bytes) && platform::guard_remove(view, bytes));
+  trials->guards =
+      error_unless(platform::guard_install(view, bytes) && platform::guard_remove(view, bytes));
   platform::PageMap map;
   const auto ignore = [](void *, const platform::PageMap::Run &) {};
   trials->pagemap_scan =
-      error_unless(map.open() == Errc::kOk && map.scan(reinterpret_cast<std::uintptr_t>(view), bytes, ignore, nullptr));
+      error_unless(map.open() == Errc::kOk &&
+                   map.scan(reinterpret_cast<std::uintptr_t>(view), bytes, ignore, nullptr));
   ::munmap(view, bytes);
 }
 
@@ -69,7 +73,8 @@ void try_perf(PageTrials *trials) {
 
 // r0 = 0; exit. What a program on the page-fault tracepoints needs permission for.
 int try_bpf() {
-  const bpf_insn program[] = {{BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, 0}, {BPF_JMP | BPF_EXIT, 0, 0, 0, 0}};
+  const bpf_insn program[] = {{BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, 0},
+                              {BPF_JMP | BPF_EXIT, 0, 0, 0, 0}};
   static constexpr char kLicense[] = "MIT";
   bpf_attr attributes{};
   attributes.prog_type = BPF_PROG_TYPE_RAW_TRACEPOINT;

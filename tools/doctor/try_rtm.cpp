@@ -1,5 +1,5 @@
-// tools/doctor/try_rtm.cpp -- a live trial of RTM, also where CPUID does not list it. In a child process: XBEGIN may be an illegal
-// instruction, and that must end nobody else.
+// tools/doctor/try_rtm.cpp -- a live trial of RTM, also where CPUID does not list it. In a child
+// process: XBEGIN may be an illegal instruction, and that must end nobody else.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -17,7 +17,8 @@ namespace {
 
 // Interrupts abort single attempts; a machine that needs 20 per commit is no use.
 constexpr std::uint32_t kAttemptsMax = 20 * kTrialCommits;
-constexpr std::size_t kStatusKinds = 16;  // six bits and few codes: more kinds in one trial are counted with the last
+// six bits and few codes: more kinds in one trial are counted with the last
+constexpr std::size_t kStatusKinds = 16;
 
 // What the child writes into the pipe; below PIPE_BUF, so in one piece.
 struct Tally {
@@ -37,7 +38,8 @@ Tally run_trial() {
   Tally tally;
   static std::uint64_t counter = 0;  // a commit counts only if its store is there afterwards
   std::atomic_ref<std::uint64_t> word(counter);
-  word.store(0, std::memory_order_relaxed);  // its page is present and writable: a first touch inside aborts
+  // its page is present and writable: a first touch inside aborts
+  word.store(0, std::memory_order_relaxed);
   while (tally.commits < kTrialCommits && tally.attempts < kAttemptsMax) {
     ++tally.attempts;
     const std::uint32_t status = line::rtm_begin();
@@ -70,7 +72,8 @@ RtmTrial try_rtm() {
   }
   ::close(ends[1]);
   Tally tally;
-  const bool is_told = child > 0 && ::read(ends[0], &tally, sizeof tally) == static_cast<ssize_t>(sizeof tally);
+  const bool is_told =
+      child > 0 && ::read(ends[0], &tally, sizeof tally) == static_cast<ssize_t>(sizeof tally);
   ::close(ends[0]);
   int end = 0;
   if (child < 0 || ::waitpid(child, &end, 0) != child) return trial;

@@ -1,4 +1,5 @@
-// tools/doctor/try_storage.cpp -- what a folder's file system is, and what a durable write costs there.
+// tools/doctor/try_storage.cpp -- what a folder's file system is, and what a durable write costs
+// there.
 #include <fcntl.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
@@ -22,8 +23,10 @@ namespace {
 
 constexpr std::size_t kBlockBytes = 4096;
 constexpr std::size_t kFileBlocks =
-    256;                               // 1 MiB: writes do not hit the same block each time, and the probe stays small
-constexpr std::uint32_t kRounds = 21;  // odd: the median is one of them; 4 s at worst on a disk that needs 200 ms
+    // 1 MiB: writes do not hit the same block each time, and the probe stays small
+    256;
+// odd: the median is one of them; 4 s at worst on a disk that needs 200 ms
+constexpr std::uint32_t kRounds = 21;
 
 struct FileSystem {
   std::uint64_t number;
@@ -49,8 +52,9 @@ constexpr std::array kFileSystems = {  // statfs(2)
     FileSystem{0x00c36400, "ceph", kNetwork}};
 
 void name_file_system(std::uint64_t number, StorageFacts *facts) {
-  const auto *const found = std::find_if(kFileSystems.begin(), kFileSystems.end(),
-                                         [number](const auto &one) { return one.number == number; });
+  const auto *const found =
+      std::find_if(kFileSystems.begin(), kFileSystems.end(),
+                   [number](const auto &one) { return one.number == number; });
   facts->is_known = found != kFileSystems.end();
   if (!facts->is_known) {
     char text[32];
@@ -70,16 +74,19 @@ struct Freer {
 using Block = std::unique_ptr<void, Freer>;
 
 double us_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
+      .count();
 }
 
-// kRounds durable writes of one block each, all over the file; 0 or an errno. The times, sorted, in *us.
+// kRounds durable writes of one block each, all over the file; 0 or an errno. The times, sorted, in
+// *us.
 template <class Sync>
 int time_writes(int file, const void *block, Sync sync, std::vector<double> *us) {
   us->clear();
   for (std::uint32_t round = 0; round < kRounds; ++round) {
     const auto at =
-        static_cast<off_t>(round * 37 % kFileBlocks * kBlockBytes);  // 37: neighbours in time are none in place
+        // 37: neighbours in time are none in place
+        static_cast<off_t>(round * 37 % kFileBlocks * kBlockBytes);
     errno = 0;
     const auto begin = std::chrono::steady_clock::now();
     if (::pwrite(file, block, kBlockBytes, at) != static_cast<ssize_t>(kBlockBytes) || !sync())
@@ -98,7 +105,8 @@ platform::FileDescriptor make_file(const std::string &folder, std::string *path)
 
 int fill(int file, const void *block) {
   for (std::size_t i = 0; i < kFileBlocks; ++i)
-    if (::pwrite(file, block, kBlockBytes, static_cast<off_t>(i * kBlockBytes)) != static_cast<ssize_t>(kBlockBytes))
+    if (::pwrite(file, block, kBlockBytes, static_cast<off_t>(i * kBlockBytes)) !=
+        static_cast<ssize_t>(kBlockBytes))
       return errno == 0 ? ENOSPC : errno;
   return ::fsync(file) == 0 ? 0 : errno;
 }
@@ -110,11 +118,13 @@ void time_storage(const std::string &folder, StorageFacts *facts) {
     facts->write_error = errno;
     return;
   }
-  const platform::FileDescriptor direct(::open(path.c_str(), O_WRONLY | O_DIRECT | O_DSYNC | O_CLOEXEC));
+  const platform::FileDescriptor direct(
+      ::open(path.c_str(), O_WRONLY | O_DIRECT | O_DSYNC | O_CLOEXEC));
   facts->direct_error = direct ? 0 : errno;
   (void)::unlink(path.c_str());
   const Block block(std::aligned_alloc(kBlockBytes, kBlockBytes));
-  std::fill_n(static_cast<unsigned char *>(block.get()), kBlockBytes, static_cast<unsigned char>(0x5a));
+  std::fill_n(static_cast<unsigned char *>(block.get()), kBlockBytes,
+              static_cast<unsigned char>(0x5a));
   errno = 0;
   facts->write_error = fill(file.get(), block.get());
   if (facts->write_error != 0) return;
@@ -141,7 +151,8 @@ StorageFacts try_storage(const std::string &folder) {
   facts.folder_error = opened ? 0 : errno;
   if (!opened) return facts;
   struct statfs kind {};
-  if (::fstatfs(opened.get(), &kind) == 0) name_file_system(static_cast<std::uint32_t>(kind.f_type), &facts);
+  if (::fstatfs(opened.get(), &kind) == 0)
+    name_file_system(static_cast<std::uint32_t>(kind.f_type), &facts);
   struct statvfs space {};
   if (::fstatvfs(opened.get(), &space) == 0) {
     facts.free_bytes = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;

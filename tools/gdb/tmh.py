@@ -8,7 +8,8 @@ import gdb.printing
 LOCKED, UPPER = 1 << 63, 1 << 62
 RESERVED_STAMP = (1 << 64) - 1
 NO_PIN = (1 << 64) - 1
-VERSIONS_SHOWN_MAX = 200  # a long query can hold thousands; gdb's own `set print elements` limits characters, not children
+# a long query can hold thousands; gdb's own `set print elements` limits characters, not children
+VERSIONS_SHOWN_MAX = 200
 
 
 def number(value):

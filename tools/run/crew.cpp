@@ -23,21 +23,25 @@ namespace tmh::tools {
 
 namespace {
 
-constexpr std::uint64_t kLookNs = 2'000'000;  // between the parent's looks at its children: a run's end is late by this
-constexpr std::uint64_t kPublishNs = 20'000'000;  // a killed process's site totals lack at most this
+// between the parent's looks at its children: a run's end is late by this
+constexpr std::uint64_t kLookNs = 2'000'000;
+// a killed process's site totals lack at most this
+constexpr std::uint64_t kPublishNs = 20'000'000;
 constexpr auto relaxed = std::memory_order_relaxed;
 
 void pause_ns(std::uint64_t ns) {
-  const timespec wait{static_cast<time_t>(ns / 1'000'000'000), static_cast<long>(ns % 1'000'000'000)};
+  const timespec wait{static_cast<time_t>(ns / 1'000'000'000),
+                      static_cast<long>(ns % 1'000'000'000)};
   (void)nanosleep(&wait, nullptr);
 }
 
 std::int64_t now_ns() { return static_cast<std::int64_t>(platform::monotonic_ns()); }
 
-// Zeros, which all that lies in it may start from, shared with children. Only touched pages take memory.
+// Zeros, which all that lies in it may start from, shared with children. Only touched pages take
+// memory.
 void *shared_memory(std::size_t bytes) {
-  void *const memory =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) refuse(Errc::kOutOfMemory, "there is no memory to share with workers");
   return memory;
 }
@@ -55,7 +59,8 @@ void tell(ProcessState &process, const std::exception &error) {
 Crew::Crew(const CrewPlan &plan, const Open &open)
     : plan_(plan),
       state_(static_cast<CrewState *>(shared_memory(sizeof(CrewState)))),
-      samples_(static_cast<LatencySamples *>(shared_memory(sizeof(LatencySamples) * plan.processes * plan.threads))) {
+      samples_(static_cast<LatencySamples *>(
+          shared_memory(sizeof(LatencySamples) * plan.processes * plan.threads))) {
   std::fflush(nullptr);  // or each child would print the parent's buffered lines again
   const pid_t parent = ::getpid();
   for (unsigned process = 0; process < plan.processes; ++process) {
@@ -91,11 +96,13 @@ void Crew::kill_all() noexcept {
 
 void Crew::set_phase(Phase next) noexcept {
   if (phase() == next) return;
-  state_->phase.store(static_cast<std::uint32_t>(next), std::memory_order_release);  // pairs with phase()
+  // pairs with phase()
+  state_->phase.store(static_cast<std::uint32_t>(next), std::memory_order_release);
   platform::futex_wake(state_->phase);
 }
 
-// Not by looking again and again: 255 who look 10,000 times a second leave the one that joins no processor.
+// Not by looking again and again: 255 who look 10,000 times a second leave the one that joins no
+// processor.
 void Crew::sleep_until(Phase due) const noexcept {
   for (Phase now = phase(); now < due; now = phase())
     (void)platform::futex_wait(state_->phase, static_cast<std::uint32_t>(now), 1'000'000'000);
@@ -127,14 +134,16 @@ void Crew::work(unsigned process, const Open &open) {
   ::_exit(mine.has_error.load() != 0 ? 1 : 0);
 }
 
-void Crew::work_in_thread(workloads::Workload &workload, unsigned process, unsigned thread) noexcept {
+void Crew::work_in_thread(workloads::Workload &workload, unsigned process,
+                          unsigned thread) noexcept {
   ProcessState &mine = state_->processes[process];
   ThreadState &state = state_->threads[thread];
   LatencySamples &samples = samples_[thread];
   const unsigned workers = plan_.processes * plan_.threads;
   bool is_ready = false;
-  const std::uint64_t quota =
-      plan_.seconds > 0 ? ~0ull : plan_.operations / workers + (thread < plan_.operations % workers ? 1 : 0);
+  const std::uint64_t quota = plan_.seconds > 0 ? ~0ull
+                                                : plan_.operations / workers +
+                                                      (thread < plan_.operations % workers ? 1 : 0);
   try {
     workloads::Random random(plan_.seed + thread);
     const std::unique_ptr<workloads::Worker> worker = workload.make_worker(thread);
@@ -162,14 +171,18 @@ void Crew::work_in_thread(workloads::Workload &workload, unsigned process, unsig
 void Crew::publish(const workloads::Workload &workload, ProcessState &process) const {
   std::array<std::uint64_t, static_cast<std::size_t>(SiteTotal::kEnd)> all{};
   for (const SiteReport &one : workload.reports()) {
-    const std::uint64_t values[] = {
-        one.line_commits,         one.hardware_commits,  one.unlimited_commits,    one.page_commits,
-        one.line_aborts,          one.page_aborts,       one.escalations_capacity, one.escalations_needs_pages,
-        one.escalations_attempts, one.de_escalations,    one.hardware_conflicts,   one.hardware_capacity,
-        one.hardware_zero,        one.hardware_explicit, one.hardware_other};
+    const std::uint64_t values[] = {one.line_commits,         one.hardware_commits,
+                                    one.unlimited_commits,    one.page_commits,
+                                    one.line_aborts,          one.page_aborts,
+                                    one.escalations_capacity, one.escalations_needs_pages,
+                                    one.escalations_attempts, one.de_escalations,
+                                    one.hardware_conflicts,   one.hardware_capacity,
+                                    one.hardware_zero,        one.hardware_explicit,
+                                    one.hardware_other};
     static_assert(std::size(values) == static_cast<std::size_t>(SiteTotal::kCauses));
     for (std::size_t i = 0; i < std::size(values); ++i) all[i] += values[i];
-    for (std::size_t i = 0; i < kAbortCauseCount; ++i) all[std::size(values) + i] += one.line_aborts_by_cause[i];
+    for (std::size_t i = 0; i < kAbortCauseCount; ++i)
+      all[std::size(values) + i] += one.line_aborts_by_cause[i];
   }
   for (std::size_t i = 0; i < all.size(); ++i) process.sites[i].store(all[i], relaxed);
 }
@@ -184,7 +197,8 @@ std::uint64_t Crew::total(SiteTotal which) const noexcept {
 // Dead ones need not be.
 bool Crew::all_ready() const noexcept {
   for (unsigned i = 0; i < plan_.processes; ++i)
-    if (!ends_[i].has_ended && state_->processes[i].threads_ready.load() < plan_.threads) return false;
+    if (!ends_[i].has_ended && state_->processes[i].threads_ready.load() < plan_.threads)
+      return false;
   return true;
 }
 
@@ -212,7 +226,8 @@ void Crew::run() {
   while (!look_for_dead()) {
     interrupted_ = interrupted_ || StopSignals::count() != 0;
     if (StopSignals::count() > 1) kill_all();
-    const std::int64_t left = plan_.seconds > 0 ? deadline - now_ns() : static_cast<std::int64_t>(kLookNs);
+    const std::int64_t left =
+        plan_.seconds > 0 ? deadline - now_ns() : static_cast<std::int64_t>(kLookNs);
     if (left <= 0 || interrupted_ || is_broken()) set_phase(Phase::kStopping);
     pause_ns(left > 0 ? std::min(static_cast<std::uint64_t>(left), kLookNs) : kLookNs);
   }

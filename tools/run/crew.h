@@ -1,8 +1,11 @@
-// tools/run/crew.h -- the worker processes of tmh run: forked before their parent opens the domain, started together, told to stop.
-// Shape:     what a worker did is in memory that it shares with the parent, so that a killed one's is there, too.
-// Order:     kWaiting: parent opens the domain and makes the content. kOpening: workers open it. kRunning. kStopping: threads end after their
-//            present operation.
-// Death:     a worker that dies in any phase is noticed and named; nobody waits for it. Workers die with their parent.
+// tools/run/crew.h -- the worker processes of tmh run: forked before their parent opens the domain,
+// started together, told to stop.
+// Shape:     what a worker did is in memory that it shares with the parent, so that a killed one's
+//            is there, too.
+// Order:     kWaiting: parent opens the domain and makes the content. kOpening: workers open it.
+//            kRunning. kStopping: threads end after their present operation.
+// Death:     a worker that dies in any phase is noticed and named; nobody waits for it. Workers die
+//            with their parent.
 #pragma once
 
 #include <sys/types.h>
@@ -42,7 +45,8 @@ enum class SiteTotal : std::uint8_t {
   kCauses,  // of attempts that software lines aborted, from here on by AbortCause
   kEnd = kCauses + kAbortCauseCount
 };
-using SiteTotals = std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(SiteTotal::kEnd)>;
+using SiteTotals =
+    std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(SiteTotal::kEnd)>;
 
 struct alignas(64) ThreadState {
   std::atomic<std::uint64_t> updates;  // acknowledged
@@ -72,16 +76,18 @@ struct WorkerEnd {
 };
 
 struct CrewPlan {
-  unsigned processes = 1, threads = 1;  // threads: of each process; their product at most kWorkersMax
-  double seconds = 0;                   // 0: operations
-  std::uint64_t operations = 0;         // of all workers together
+  // threads: of each process; their product at most kWorkersMax
+  unsigned processes = 1, threads = 1;
+  double seconds = 0;            // 0: operations
+  std::uint64_t operations = 0;  // of all workers together
   std::uint64_t seed = 1;
 };
 
 class Crew {
  public:
   // Opens the workload in a worker process. next_number: of workloads::Plan.
-  using Open = std::function<std::unique_ptr<workloads::Workload>(std::atomic<std::uint64_t> *next_number)>;
+  using Open =
+      std::function<std::unique_ptr<workloads::Workload>(std::atomic<std::uint64_t> *next_number)>;
 
   // Forks. REQUIRES one thread, and no domain open here. Throws Error(kOutOfMemory).
   Crew(const CrewPlan &plan, const Open &open);
@@ -90,10 +96,12 @@ class Crew {
   Crew &operator=(const Crew &) = delete;
 
   [[nodiscard]] std::atomic<std::uint64_t> *next_number() noexcept { return &state_->next_number; }
-  // Until all workers have ended or died. REQUIRES StopSignals: one ends the run early, a second one kills the workers.
+  // Until all workers have ended or died. REQUIRES StopSignals: one ends the run early, a second
+  // one kills the workers.
   void run();
   // All of what follows: after run().
-  [[nodiscard]] double seconds() const noexcept;  // from the common start to the last operation's end
+  // from the common start to the last operation's end
+  [[nodiscard]] double seconds() const noexcept;
   [[nodiscard]] LatencySummary latency() const;
   [[nodiscard]] std::uint64_t total(
       SiteTotal which) const noexcept;  // of a killed process: as of its last 20 ms, or before
@@ -105,7 +113,9 @@ class Crew {
   [[noreturn]] void work(unsigned process, const Open &open);
   void work_in_thread(workloads::Workload &workload, unsigned process, unsigned thread) noexcept;
   void publish(const workloads::Workload &workload, ProcessState &process) const;
-  [[nodiscard]] Phase phase() const noexcept { return Phase{state_->phase.load(std::memory_order_acquire)}; }
+  [[nodiscard]] Phase phase() const noexcept {
+    return Phase{state_->phase.load(std::memory_order_acquire)};
+  }
   void set_phase(Phase next) noexcept;
   void sleep_until(Phase due) const noexcept;  // or a later one
   [[nodiscard]] bool all_ready() const noexcept;

@@ -22,14 +22,17 @@ LatencySummary summarize(const std::vector<const LatencySamples *> &workers) {
   }
   summary.samples = samples.size();
   std::sort(samples.begin(), samples.end());
-  const std::pair<double, std::uint64_t *> wanted[] = {
-      {0.5, &summary.p50_ns}, {0.9, &summary.p90_ns}, {0.99, &summary.p99_ns}, {0.999, &summary.p999_ns}};
+  const std::pair<double, std::uint64_t *> wanted[] = {{0.5, &summary.p50_ns},
+                                                       {0.9, &summary.p90_ns},
+                                                       {0.99, &summary.p99_ns},
+                                                       {0.999, &summary.p999_ns}};
   double below = 0;
   std::size_t next = 0;
   for (const auto &[ns, weight] : samples) {
     below += weight;
     // Half an operation: sums of weights need not be exact.
-    for (; next < std::size(wanted) && below >= wanted[next].first * total - 0.5; ++next) *wanted[next].second = ns;
+    for (; next < std::size(wanted) && below >= wanted[next].first * total - 0.5; ++next)
+      *wanted[next].second = ns;
   }
   for (; next < std::size(wanted); ++next) *wanted[next].second = summary.max_ns;
   return summary;

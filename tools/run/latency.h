@@ -1,7 +1,10 @@
-// tools/run/latency.h -- how long operations took: exact samples, kept in memory that processes share.
-// Shape:     per worker a uniform sample of kept_max of its latencies (Vitter's algorithm R); all of them as long as there are no more. The
-//            largest one is kept apart, so that it is exact.
-// Sharing:   written by one thread; read by others when it has ended, or died: every value there is one that was measured.
+// tools/run/latency.h -- how long operations took: exact samples, kept in memory that processes
+// share.
+// Shape:     per worker a uniform sample of kept_max of its latencies (Vitter's algorithm R); all
+//            of them as long as there are no more. The largest one is kept apart, so that it is
+//            exact.
+// Sharing:   written by one thread; read by others when it has ended, or died: every value there is
+//            one that was measured.
 // Source:    J. Vitter, Random Sampling with a Reservoir (TOMS 1985), algorithm R.
 #pragma once
 
@@ -14,7 +17,8 @@
 namespace tmh::tools {
 
 struct LatencySamples {
-  static constexpr std::uint64_t kKeptMax = 1u << 20;  // 8 MiB: at p99.9 a thousand samples lie above
+  // 8 MiB: at p99.9 a thousand samples lie above
+  static constexpr std::uint64_t kKeptMax = 1u << 20;
   std::atomic<std::uint64_t> seen;
   std::atomic<std::uint64_t> max_ns;
   std::atomic<std::uint64_t> kept[kKeptMax];

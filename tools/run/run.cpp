@@ -1,6 +1,7 @@
-// tools/run/run.cpp -- tmh run: a built-in workload under any policy, what it did, and whether its invariant holds.
-// Order:     workers are forked before this process opens the domain. This process is a participant until the end: a domain's counters go when
-//            its last participant leaves.
+// tools/run/run.cpp -- tmh run: a built-in workload under any policy, what it did, and whether its
+// invariant holds.
+// Order:     workers are forked before this process opens the domain. This process is a participant
+//            until the end: a domain's counters go when its last participant leaves.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -42,7 +43,8 @@ class Folder {
       path_ = make_temporary_folder("tmh-run-");
     } else {
       std::error_code ignored;
-      if (fs::exists(path_, ignored) && !fs::exists(path_ + "/tmh.control", ignored) && !fs::is_empty(path_, ignored))
+      if (fs::exists(path_, ignored) && !fs::exists(path_ + "/tmh.control", ignored) &&
+          !fs::is_empty(path_, ignored))
         refuse(Errc::kNotADomain, path_ + " is not empty and no domain");
       fs::create_directories(path_, ignored);  // Domain::open() says what is wrong
     }
@@ -86,7 +88,8 @@ DomainOptions options_of(const RunCommand &command, std::string name) {
   options.capacity = command.capacity;
   options.escalation = command.level == RunCommand::Level::kLine ? "never" : command.escalation;
   options.policy = command.conflict;
-  if (!command.backoff.empty()) options.policy += (options.policy.empty() ? "backoff=" : ",backoff=") + command.backoff;
+  if (!command.backoff.empty())
+    options.policy += (options.policy.empty() ? "backoff=" : ",backoff=") + command.backoff;
   return options;
 }
 
@@ -116,11 +119,14 @@ Counters difference(const Counters &after, const Counters &before) {
   return run;
 }
 
-// What each worker was told is committed is in its tally, and at most the update that it died in besides.
-void expect_acknowledged(const Crew &crew, const CrewPlan &plan, const std::vector<std::uint64_t> &before,
-                         workloads::Workload *workload, workloads::Verdict *verdict) {
+// What each worker was told is committed is in its tally, and at most the update that it died in
+// besides.
+void expect_acknowledged(const Crew &crew, const CrewPlan &plan,
+                         const std::vector<std::uint64_t> &before, workloads::Workload *workload,
+                         workloads::Verdict *verdict) {
   for (unsigned i = 0; i < plan.processes * plan.threads; ++i) {
-    const std::uint64_t told = crew.state().threads[i].updates.load(), found = workload->updates_of(i) - before[i];
+    const std::uint64_t told = crew.state().threads[i].updates.load(),
+                        found = workload->updates_of(i) - before[i];
     const bool has_died = WIFSIGNALED(crew.ends()[i / plan.threads].status);
     verdict->expect(found == told || (has_died && found == told + 1),
                     fmt::format("worker {} was told of {} updates, {} are there", i, told, found));
@@ -130,7 +136,8 @@ void expect_acknowledged(const Crew &crew, const CrewPlan &plan, const std::vect
 // A signal came before the workers began: there is nothing to tell.
 struct Interrupted {};
 
-Outcome work(const RunCommand &command, const Folder &folder, const CrewPlan &plan, Crew *crew, Domain *domain) {
+Outcome work(const RunCommand &command, const Folder &folder, const CrewPlan &plan, Crew *crew,
+             Domain *domain) {
   Outcome outcome;
   *domain = Domain::open(folder.path(), options_of(command, "tmh run"));
   {
@@ -140,11 +147,13 @@ Outcome work(const RunCommand &command, const Folder &folder, const CrewPlan &pl
     if (const workloads::Verdict found = workload->verify(); !found.holds)
       refuse(Errc::kCorrupt, folder.path() + ": before the run: " + found.text);
     std::vector<std::uint64_t> updates_before;
-    for (unsigned i = 0; i < plan.processes * plan.threads; ++i) updates_before.push_back(workload->updates_of(i));
+    for (unsigned i = 0; i < plan.processes * plan.threads; ++i)
+      updates_before.push_back(workload->updates_of(i));
     const Counters before = domain->counters();
     if (StopSignals::count() != 0) throw Interrupted();
     std::optional<StopSignals> signals;
-    if (!folder.is_temporary()) signals.emplace();  // a temporary one's are watched since it was made
+    // a temporary one's are watched since it was made
+    if (!folder.is_temporary()) signals.emplace();
     crew->run();
     outcome.counters = difference(domain->counters(), before);
     outcome.verdict = workload->verify();
@@ -153,15 +162,18 @@ Outcome work(const RunCommand &command, const Folder &folder, const CrewPlan &pl
   return outcome;
 }
 
-// What ran where, and what came of it. Level 2 counts its aborts in the domain, level 1 at its sites.
+// What ran where, and what came of it. Level 2 counts its aborts in the domain, level 1 at its
+// sites.
 void add_levels(const Crew &crew, const Counters &counters, Json *document) {
   using enum SiteTotal;
-  // Sites count queries as commits at pages. Of a killed process the domain may have counted some that its sites did not tell any more.
+  // Sites count queries as commits at pages. Of a killed process the domain may have counted some
+  // that its sites did not tell any more.
   const std::uint64_t pages = crew.total(kPageCommits);
   Json aborts;
   for (std::size_t i = 1; i < kAbortCauseCount; ++i)  // 0: no cause
     aborts[cause_name(static_cast<AbortCause>(i))] =
-        counters.aborts[i] + crew.total(static_cast<SiteTotal>(static_cast<std::size_t>(kCauses) + i));
+        counters.aborts[i] +
+        crew.total(static_cast<SiteTotal>(static_cast<std::size_t>(kCauses) + i));
   (*document)["commits"] = {{"line", crew.total(kLineCommits) - crew.total(kHardwareCommits)},
                             {"rtm", crew.total(kHardwareCommits)},
                             {"page", pages - std::min(pages, counters.queries)},
@@ -172,7 +184,8 @@ void add_levels(const Crew &crew, const Counters &counters, Json *document) {
                                {"zero", crew.total(kHardwareZero)},
                                {"explicit", crew.total(kHardwareExplicit)},
                                {"other", crew.total(kHardwareOther)}};
-  (*document)["aborts_by_level"] = {{"line", crew.total(kLineAborts)}, {"page", crew.total(kPageAborts)}};
+  (*document)["aborts_by_level"] = {{"line", crew.total(kLineAborts)},
+                                    {"page", crew.total(kPageAborts)}};
   (*document)["escalations"] = {{"capacity", crew.total(kForCapacity)},
                                 {"needs_pages", crew.total(kForPages)},
                                 {"attempts", crew.total(kForAttempts)},
@@ -188,8 +201,10 @@ void add_workers(const Crew &crew, Outcome *outcome) {
     const int signal = WIFSIGNALED(end.status) ? WTERMSIG(end.status) : 0;
     const bool is_broken = process.is_broken.load() != 0;
     outcome->verdict.expect(!is_broken, process.error);
-    outcome->has_failed = outcome->has_failed || (end.status != 0 && signal != SIGKILL && !is_broken);
-    outcome->workers.push_back({{"pid", end.pid}, {"signal", signal}, {"error", std::string(process.error)}});
+    outcome->has_failed =
+        outcome->has_failed || (end.status != 0 && signal != SIGKILL && !is_broken);
+    outcome->workers.push_back(
+        {{"pid", end.pid}, {"signal", signal}, {"error", std::string(process.error)}});
   }
 }
 
@@ -203,7 +218,9 @@ std::string chosen(const std::string &given, const char *variable, const char *o
 Json options_json(const RunCommand &command, const Domain &domain) {
   const workloads::Description &workload = *workloads::find(command.workload);
   const bool is_page = command.level == RunCommand::Level::kPage;
-  const char *const level = is_page ? "page" : command.level == RunCommand::Level::kLine ? "line" : "hybrid";
+  const char *const level = is_page                                     ? "page"
+                            : command.level == RunCommand::Level::kLine ? "line"
+                                                                        : "hybrid";
   Json json{{"processes", command.processes}, {"threads", command.threads}, {"seed", command.seed}};
   json["size"] = command.size != 0 ? command.size : workload.size;
   json["skew"] = workload.skew < 0 ? 0.0 : command.skew < 0 ? workload.skew : command.skew;
@@ -226,8 +243,8 @@ Json options_json(const RunCommand &command, const Domain &domain) {
   return json;
 }
 
-Json document_of(const RunCommand &command, const Folder &folder, const Domain &domain, const Crew &crew,
-                 const Outcome &outcome) {
+Json document_of(const RunCommand &command, const Folder &folder, const Domain &domain,
+                 const Crew &crew, const Outcome &outcome) {
   const LatencySummary latency = crew.latency();
   const double seconds = crew.seconds();
   Json json{{"document", "tmh-run-1"},
@@ -239,21 +256,24 @@ Json document_of(const RunCommand &command, const Folder &folder, const Domain &
   json["operations"] = latency.operations;
   json["operations_per_s"] = seconds > 0 ? static_cast<double>(latency.operations) / seconds : 0;
   add_levels(crew, outcome.counters, &json);
-  json["latency_ns"] = {{"samples", latency.samples}, {"p50", latency.p50_ns},    {"p90", latency.p90_ns},
-                        {"p99", latency.p99_ns},      {"p99_9", latency.p999_ns}, {"max", latency.max_ns}};
+  json["latency_ns"] = {{"samples", latency.samples}, {"p50", latency.p50_ns},
+                        {"p90", latency.p90_ns},      {"p99", latency.p99_ns},
+                        {"p99_9", latency.p999_ns},   {"max", latency.max_ns}};
   json["workers"] = outcome.workers;
   json["invariant"] = {{"holds", outcome.verdict.holds}, {"text", outcome.verdict.text}};
   return json;
 }
 
 // Fields of nested objects, with their names joined.
-void flatten(const Json &json, const std::string &prefix, std::vector<std::pair<std::string, std::string>> *columns) {
+void flatten(const Json &json, const std::string &prefix,
+             std::vector<std::pair<std::string, std::string>> *columns) {
   for (const auto &[key, value] : json.items()) {
     if (value.is_object()) {
       flatten(value, prefix + key + "_", columns);
     } else if (value.is_string()) {
       std::string quoted = "\"";
-      for (const char letter : value.get<std::string>()) quoted += letter == '"' ? "\"\"" : std::string(1, letter);
+      for (const char letter : value.get<std::string>())
+        quoted += letter == '"' ? "\"\"" : std::string(1, letter);
       columns->emplace_back(prefix + key, quoted + "\"");
     } else if (!value.is_array()) {
       columns->emplace_back(prefix + key, value.dump());
@@ -276,7 +296,8 @@ std::string csv_of(const Json &document) {
 std::string listed(const Json &counts) {
   std::string text;
   for (const auto &[key, value] : counts.items())
-    if (value != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", value.get<std::uint64_t>(), key);
+    if (value != 0)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", value.get<std::uint64_t>(), key);
   return text.empty() ? "none" : text;
 }
 
@@ -284,33 +305,41 @@ std::string text_of(const Json &document) {
   const Json &options = document["options"], &latency = document["latency_ns"];
   const auto us = [&latency](const char *name) { return latency[name].get<double>() / 1000; };
   std::string chosen;
-  for (const char *name :
-       {"line_mode", "escalation", "cross", "capacity", "policy", "tracking", "detection", "thread_views"})
+  for (const char *name : {"line_mode", "escalation", "cross", "capacity", "policy", "tracking",
+                           "detection", "thread_views"})
     if (const std::string value = options[name]; !value.empty())
       chosen += fmt::format("{}{} {}", chosen.empty() ? "" : ", ", name, value);
   std::string text = fmt::format(
-      "{}: size {}, skew {}, reads {} %, seed {}; processes {}, threads {}; level {}, durability {}\n  {}\n",
+      "{}: size {}, skew {}, reads {} %, seed {}; processes {}, threads {}; level {}, durability "
+      "{}\n  {}\n",
       document["workload"].get<std::string>(), options["size"].dump(), options["skew"].dump(),
-      options["read_percent"].dump(), options["seed"].dump(), options["processes"].dump(), options["threads"].dump(),
-      options["level"].get<std::string>(), options["durability"].get<std::string>(), chosen);
+      options["read_percent"].dump(), options["seed"].dump(), options["processes"].dump(),
+      options["threads"].dump(), options["level"].get<std::string>(),
+      options["durability"].get<std::string>(), chosen);
   text += fmt::format("operations   {} in {:.3f} s{}, {:.0f}/s\n", document["operations"].dump(),
-                      document["seconds"].get<double>(), document["interrupted"].get<bool>() ? " (interrupted)" : "",
+                      document["seconds"].get<double>(),
+                      document["interrupted"].get<bool>() ? " (interrupted)" : "",
                       document["operations_per_s"].get<double>());
   text += fmt::format("commits      {}\n", listed(document["commits"]));
-  text +=
-      fmt::format("aborts       {}; by level: {}\n", listed(document["aborts"]), listed(document["aborts_by_level"]));
+  text += fmt::format("aborts       {}; by level: {}\n", listed(document["aborts"]),
+                      listed(document["aborts_by_level"]));
   if (const std::string rtm = listed(document["aborts_rtm"]); rtm != "none")
     text += fmt::format("  of RTM     {}\n", rtm);
   text += fmt::format("escalations  {}\n", listed(document["escalations"]));
-  text += fmt::format("latency us   p50 {:.2f}, p90 {:.2f}, p99 {:.2f}, p99.9 {:.2f}, max {:.2f}; of {} operations\n",
-                      us("p50"), us("p90"), us("p99"), us("p99_9"), us("max"), latency["samples"].dump());
+  text += fmt::format(
+      "latency us   p50 {:.2f}, p90 {:.2f}, p99 {:.2f}, p99.9 {:.2f}, max {:.2f}; of {} "
+      "operations\n",
+      us("p50"), us("p90"), us("p99"), us("p99_9"), us("max"), latency["samples"].dump());
   for (const Json &worker : document["workers"]) {
     if (worker["signal"] != 0)
-      text += fmt::format("process {}: killed by signal {}\n", worker["pid"].dump(), worker["signal"].dump());
+      text += fmt::format("process {}: killed by signal {}\n", worker["pid"].dump(),
+                          worker["signal"].dump());
     if (worker["error"] != "")
-      text += fmt::format("process {}: {}\n", worker["pid"].dump(), worker["error"].get<std::string>());
+      text +=
+          fmt::format("process {}: {}\n", worker["pid"].dump(), worker["error"].get<std::string>());
   }
-  return text + fmt::format("invariant    {}: {}\n", document["invariant"]["holds"].get<bool>() ? "holds" : "BROKEN",
+  return text + fmt::format("invariant    {}: {}\n",
+                            document["invariant"]["holds"].get<bool>() ? "holds" : "BROKEN",
                             document["invariant"]["text"].get<std::string>());
 }
 
@@ -322,8 +351,9 @@ struct Told {
 // A temporary folder is gone at its end, also by an exception.
 Told run_in_folder(const RunCommand &command) {
   const Folder folder(command.domain);
-  const CrewPlan plan{command.processes, command.threads, command.operations != 0 ? 0 : command.seconds,
-                      command.operations, command.seed};
+  const CrewPlan plan{command.processes, command.threads,
+                      command.operations != 0 ? 0 : command.seconds, command.operations,
+                      command.seed};
   Crew crew(plan, [&](std::atomic<std::uint64_t> *next_number) {
     return workloads::open(Domain::open(folder.path(), options_of(command, "tmh run: worker")),
                            plan_of(command, next_number));
@@ -334,7 +364,9 @@ Told run_in_folder(const RunCommand &command) {
   const Json document = document_of(command, folder, domain, crew, outcome);
   domain.close();
   Told told;
-  told.text = command.json ? text_of_json(document) : command.csv ? csv_of(document) : text_of(document);
+  told.text = command.json  ? text_of_json(document)
+              : command.csv ? csv_of(document)
+                            : text_of(document);
   if (outcome.has_failed) told.exit = Exit::kRefused;
   if (!document["invariant"]["holds"].get<bool>()) told.exit = Exit::kDamage;
   return told;
@@ -355,7 +387,8 @@ Exit run(const RunCommand &command) {
     }
   }
   if (signal != 0) (void)::raise(signal);  // which ends the process, as it would have before
-  print(told.text);                        // not before the folder is gone: a closed pipe is a signal, too
+  // not before the folder is gone: a closed pipe is a signal, too
+  print(told.text);
   return told.exit;
 }
 

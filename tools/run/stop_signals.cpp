@@ -11,12 +11,13 @@ namespace {
 constexpr auto relaxed = std::memory_order_relaxed;
 std::atomic<unsigned> stop_count{0};
 std::atomic<int> last_signal{0};
-static_assert(std::atomic<unsigned>::is_always_lock_free && std::atomic<int>::is_always_lock_free);  // for the handler
+// for the handler
+static_assert(std::atomic<unsigned>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
 template <class Visit>
 void visit_signals(const Visit &visit) {
-  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM, SIGSTKFLT, SIGXCPU,
-                           SIGXFSZ, SIGVTALRM, SIGPROF, SIGIO, SIGPWR})
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM, SIGTERM,
+                           SIGSTKFLT, SIGXCPU, SIGXFSZ, SIGVTALRM, SIGPROF, SIGIO, SIGPWR})
     visit(signal);
   for (int signal = SIGRTMIN; signal <= SIGRTMAX && signal < NSIG; ++signal) visit(signal);
 }
@@ -42,7 +43,9 @@ StopSignals::StopSignals() {
 }
 
 StopSignals::~StopSignals() {
-  visit_signals([&](int signal) { (void)sigaction(signal, &before_[static_cast<std::size_t>(signal)], nullptr); });
+  visit_signals([&](int signal) {
+    (void)sigaction(signal, &before_[static_cast<std::size_t>(signal)], nullptr);
+  });
 }
 
 unsigned StopSignals::count() noexcept { return stop_count.load(relaxed); }

@@ -1,5 +1,7 @@
-// tools/run/stop_signals.h -- signals that would end tmh run and leave its temporary folder behind: counted instead, until it is gone.
-// Shape:     one at a time in the process. Signals that its parent had it ignore (nohup) stay ignored.
+// tools/run/stop_signals.h -- signals that would end tmh run and leave its temporary folder behind:
+// counted instead, until it is gone.
+// Shape:     one at a time in the process. Signals that its parent had it ignore (nohup) stay
+//            ignored.
 // Contexts:  one thread makes and ends it; the rest in any thread.
 #pragma once
 
@@ -11,8 +13,9 @@ namespace tmh::tools {
 
 class StopSignals {
  public:
-  // Those that end a process by default, can be caught, and are no fault of the program's own (SIGSEGV, SIGABRT, ...): these and the real-time
-  // signals, a range that the C library knows when it runs.
+  // Those that end a process by default, can be caught, and are no fault of the program's own
+  // (SIGSEGV, SIGABRT, ...): these and the real-time signals, a range that the C library knows when
+  // it runs.
   StopSignals();
   ~StopSignals();  // as before
   StopSignals(const StopSignals &) = delete;

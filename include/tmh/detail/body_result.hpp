@@ -10,9 +10,9 @@ namespace tmh::detail {
 template <class Result>
 struct ResultOf {
   using Type = Result;
-  static_assert(
-      !std::is_reference_v<Result>,
-      "the body of a transaction returns an object: what a reference names is read outside of the transaction");
+  static_assert(!std::is_reference_v<Result>,
+                "the body of a transaction returns an object: what a reference names is read "
+                "outside of the transaction");
 };
 template <class Result>
 using ObjectResult = typename ResultOf<Result>::Type;

@@ -1,15 +1,19 @@
-// include/tmh/detail/line_access.hpp -- the part of an instrumented instance that is inline in its user's code: a load of one word. Not for
-// direct use; tmh::field<T> is the interface.
-// Shape:     plain words, one object per thread and level. Level 1: filled by levels/line/software.h, which alone changes them elsewhere. Level 2
-//            in a view of the thread's own: by hierarchy/thread_views.h; there are no line words, and an access is a plain one elsewhere.
-// Invariant: while `bytes` is not 0, the instance has written nothing, and every logged line was unlocked, not U and not newer than `rv`
-//            when it was read. Such a line is unchanged as long as its word is not above `rv`: who changes it locks it, and stamps later
-//            than `rv`. So the log names words, not what they were. What needs more (own writes, other segments, a capacity model, an aborted
-//            instance) sets `bytes` to 0.
-// Ordering:  see line_load(). The words are those of levels/line/layout.h: bit 63 locked, bit 62 U, else the version.
+// include/tmh/detail/line_access.hpp -- the part of an instrumented instance that is inline in its
+// user's code: a load of one word. Not for direct use; tmh::field<T> is the interface.
+// Shape:     plain words, one object per thread and level. Level 1: filled by
+//            levels/line/software.h, which alone changes them elsewhere. Level 2 in a view of the
+//            thread's own: by hierarchy/thread_views.h; there are no line words, and an access is a
+//            plain one elsewhere.
+// Invariant: while `bytes` is not 0, the instance has written nothing, and every logged line was
+//            unlocked, not U and not newer than `rv` when it was read. Such a line is unchanged as
+//            long as its word is not above `rv`: who changes it locks it, and stamps later than
+//            `rv`. So the log names words, not what they were. What needs more (own writes, other
+//            segments, a capacity model, an aborted instance) sets `bytes` to 0.
+// Ordering:  see line_load(). The words are those of levels/line/layout.h: bit 63 locked, bit 62 U,
+//            else the version.
 // Contexts:  of the thread that runs the instance. NOT async-signal-safe.
-// Source:    Dice, Shalev, Shavit, Transactional Locking II, 2006 (read, with the word before and after); Riegel, Felber, Fetzer, A Lazy
-//            Snapshot Algorithm, 2006 (extension).
+// Source:    Dice, Shalev, Shavit, Transactional Locking II, 2006 (read, with the word before and
+//            after); Riegel, Felber, Fetzer, A Lazy Snapshot Algorithm, 2006 (extension).
 #pragma once
 
 #include <tmh/detail/cxx20.hpp>
@@ -26,59 +30,71 @@ namespace tmh::detail {
 using LineWord = std::atomic<std::uint64_t>;
 static_assert(sizeof(LineWord) == 8 && LineWord::is_always_lock_free);
 
-// Far from every address, the first ones included: an access through a null pointer is not one to this line.
+// Far from every address, the first ones included: an access through a null pointer is not one to
+// this line.
 inline constexpr std::uintptr_t kNoLine = std::uintptr_t{1} << 63;
 
 // Aligned: what nearly all accesses need is on one cache line of this thread's.
 struct alignas(64) LineAccess {
-  // An address in the line read last, in the view, which the instance has not written; kNoLine: every access takes a longer way.
+  // An address in the line read last, in the view, which the instance has not written; kNoLine:
+  // every access takes a longer way.
   std::uintptr_t last = kNoLine;
-  const LineWord *last_word = nullptr;  // its word: *log_top, too, but the shortest way needs no look at the log
-  std::uintptr_t view = 0;              // the segment used last: its view,
-  std::uint64_t bytes = 0;              // level 1: its size; 0: every access takes the long way,
-  std::uintptr_t home_minus_view = 0;   // modulo 2^64; level 2: the thread's view minus the process's,
-  const LineWord *words = nullptr;      // level 1: its line words
-  std::uint64_t rv = 0;                 // snapshot: a value of the line clock
-  const LineWord **log_top = nullptr;   // newest entry; the first one is a mark that names no line
-  const LineWord **log_end = nullptr;   // last entry that there is room for
-  std::uint64_t page_bytes = 0;         // level 2: the size of the segment used last
-  bool is_in_pages = false;             // an instance of level 2 in the thread's own view
+  // its word: *log_top, too, but the shortest way needs no look at the log
+  const LineWord *last_word = nullptr;
+  std::uintptr_t view = 0;  // the segment used last: its view,
+  std::uint64_t bytes = 0;  // level 1: its size; 0: every access takes the long way,
+  // modulo 2^64; level 2: the thread's view minus the process's,
+  std::uintptr_t home_minus_view = 0;
+  const LineWord *words = nullptr;     // level 1: its line words
+  std::uint64_t rv = 0;                // snapshot: a value of the line clock
+  const LineWord **log_top = nullptr;  // newest entry; the first one is a mark that names no line
+  const LineWord **log_end = nullptr;  // last entry that there is room for
+  std::uint64_t page_bytes = 0;        // level 2: the size of the segment used last
+  bool is_in_pages = false;            // an instance of level 2 in the thread's own view
 };
 
-// What ends an attempt in the middle of its body. Not a std::exception: `catch (const std::exception &)` must not swallow it; a body that
-// swallows it with catch (...) gets it again at its next access. Carries nothing; the cause stays with the thread.
+// What ends an attempt in the middle of its body. Not a std::exception: `catch (const
+// std::exception &)` must not swallow it; a body that swallows it with catch (...) gets it again at
+// its next access. Carries nothing; the cause stays with the thread.
 struct LineAbort {};
 
-// The running instance of this thread at level 1, or in a view of its own; null: accesses are plain ones.
+// The running instance of this thread at level 1, or in a view of its own; null: accesses are plain
+// ones.
 extern constinit thread_local LineAccess *line_access __attribute__((tls_model("initial-exec")));
 
 // The long way. bytes: 1, 2, 4 or 8, naturally aligned. Throw LineAbort.
-[[nodiscard]] std::uint64_t line_load_long(LineAccess &access, const void *address, std::uint32_t bytes);
+[[nodiscard]] std::uint64_t line_load_long(LineAccess &access, const void *address,
+                                           std::uint32_t bytes);
 void line_store_long(LineAccess &access, void *address, std::uint64_t value, std::uint32_t bytes);
 
 template <class T>
 inline constexpr bool kIsLineWord = std::is_trivially_copyable_v<T> &&
-                                    (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
+                                    (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 ||
+                                     sizeof(T) == 8);
 
 template <std::size_t kBytes>
 using UnsignedOf = std::conditional_t<
     kBytes == 1, std::uint8_t,
-    std::conditional_t<kBytes == 2, std::uint16_t, std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>>;
+    std::conditional_t<kBytes == 2, std::uint16_t,
+                       std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>>;
 
 template <class T>
 [[nodiscard]] inline T line_load(LineAccess &access, const T *address) {
   static_assert(kIsLineWord<T>);
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   const auto load_home = [&] {
-    // acquire: pairs with the releases of line-write-back and of a page sent home; who sees such data sees lock, U or a newer word later.
-    return std::atomic_ref<T>(*reinterpret_cast<T *>(at + access.home_minus_view)).load(std::memory_order_acquire);
+    // acquire: pairs with the releases of line-write-back and of a page sent home; who sees such
+    //          data sees lock, U or a newer word later.
+    return std::atomic_ref<T>(*reinterpret_cast<T *>(at + access.home_minus_view))
+        .load(std::memory_order_acquire);
   };
   const auto load_long = [&] {
-    return std::bit_cast<T>(static_cast<UnsignedOf<sizeof(T)>>(line_load_long(access, address, sizeof(T))));
+    return std::bit_cast<T>(
+        static_cast<UnsignedOf<sizeof(T)>>(line_load_long(access, address, sizeof(T))));
   };
   if ((at ^ access.last) < 64) {
-    // The line read last. Its word was looked at before, so one look after the load is enough: words never come back, but for those of a
-    // committer that let go without having stored.
+    // The line read last. Its word was looked at before, so one look after the load is enough:
+    // words never come back, but for those of a committer that let go without having stored.
     const T value = load_home();
     if (access.last_word->load(std::memory_order_relaxed) > access.rv) [[unlikely]]
       return load_long();
@@ -86,15 +102,18 @@ template <class T>
   }
   const std::uintptr_t offset = at - access.view;
   if (offset >= access.bytes) [[unlikely]] {
-    if (offset < access.page_bytes) return *reinterpret_cast<const T *>(at + access.home_minus_view);
+    if (offset < access.page_bytes)
+      return *reinterpret_cast<const T *>(at + access.home_minus_view);
     return load_long();
   }
   const LineWord *const word = access.words + offset / 64;
-  // acquire: pairs with the release of line-unlock; who sees version v sees the data written back before it.
+  // acquire: pairs with the release of line-unlock; who sees version v sees the data written back
+  //          before it.
   const std::uint64_t seen = word->load(std::memory_order_acquire);
   const T value = load_home();
   const LineWord **const top = access.log_top + 1;
-  if (seen > access.rv || word->load(std::memory_order_relaxed) != seen || top > access.log_end) [[unlikely]]
+  if (seen > access.rv || word->load(std::memory_order_relaxed) != seen || top > access.log_end)
+      [[unlikely]]
     return load_long();
   *top = word;
   access.last_word = word;

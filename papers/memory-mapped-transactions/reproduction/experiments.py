@@ -27,7 +27,8 @@ def trees(experiment, tiny, quick, full):
     return {"tiny": common + ["--tiny"] + tiny, "quick": common + quick, "full": common + full}
 
 
-# Everybody; of the floor's methods the two that are best. At full size, where each takes a minute: the thesis's opponent, and the best method.
+# Everybody; of the floor's methods the two that are best. At full size, where each takes a minute:
+# the thesis's opponent, and the best method.
 FEW = ["--opponents", "floor-direct,floor-dsync,bdb,lmdb,sqlite"]
 FEWER = ["--opponents", "floor-direct,bdb"]
 

@@ -133,7 +133,8 @@ def tree_inserts(results):
     for contestant in dict.fromkeys(row["contestant"] for row in durable + plain):
         (one, two), (fast_one, fast_two) = ([next((row for row in rows_of if row["contestant"] == contestant and row["processes"] == p), None) for p in (1, 2)]
                                             for rows_of in (durable, plain))
-        pair = lambda first, second, key: f"{number(value(first, key))} / {number(value(second, key))}"  # noqa: E731
+        # noqa: E731
+        pair = lambda first, second, key: f"{number(value(first, key))} / {number(value(second, key))}"
         if one or fast_one:
             rows.append([OURS.get(contestant, contestant), pair(one, two, "us_median"), pair(one, two, "commits_per_s_median"),
                          value(one, "log_bytes_per_commit") or "-", pair(fast_one, fast_two, "commits_per_s_median")])
@@ -149,11 +150,13 @@ def wish(what, measured, bound, at_most):
 
 def wishes_durable(results):
     found = results.rows("trees-durable", "commit")
-    at = lambda name, p: next((row for row in found if row["contestant"] == name and row["processes"] == p), None)  # noqa: E731
+    # noqa: E731
+    at = lambda name, p: next((row for row in found if row["contestant"] == name and row["processes"] == p), None)
     floor = next((row for row in found if row["is_floor"] and row["processes"] == 1), None)
     rows = []
     for tree, bound in (("tmh-bptree", 1.1), ("tmh-cobtree", 1.3), ("tmh-fields-bptree", 1.1), ("tmh-fields-cobtree", 1.3)):
-        if tree.startswith("tmh-fields") and not at(tree, 1):  # a run from before there were trees of fields
+        # a run from before there were trees of fields
+        if tree.startswith("tmh-fields") and not at(tree, 1):
             continue
         one, two, rival, rival_two = at(tree, 1), at(tree, 2), at("bdb-tuned", 1), at("bdb-tuned", 2)
         rows += [wish(f"{OURS[tree]}: median of the floor's", ratio(one, floor, "us_median"), bound, True),
@@ -169,7 +172,8 @@ def wishes_durable(results):
 def wishes_nondurable(results):
     found = results.rows("trees-nondurable", "commit")
     key = "commits_per_s_median"
-    at = lambda name, p: next((row for row in found if row["contestant"] == name and row["processes"] == p), None)  # noqa: E731
+    # noqa: E731
+    at = lambda name, p: next((row for row in found if row["contestant"] == name and row["processes"] == p), None)
     rows = []
     kinds = [kind for kind in ("hybrid", "fields") if at(f"tmh-{kind}-bptree", 1)]
     all_trees = ["tmh-bptree", "tmh-cobtree"] + [f"tmh-{kind}-{tree}" for kind in kinds for tree in ("bptree", "cobtree")]

@@ -170,7 +170,8 @@ def serial_trees(page):
     page.theirs("Table 5.2")
     dynamic = page.rows("trees-dynamic", "dynamic")
     columns = ["tree", "us per insert", "us per record scanned", "us per search"]
-    cells = lambda rows: [[r["tree"], r["us_per_insert"], r.get("us_per_scanned", "-"), r.get("us_per_search", "-")] for r in rows]  # noqa: E731
+    # noqa: E731
+    cells = lambda rows: [[r["tree"], r["us_per_insert"], r.get("us_per_scanned", "-"), r.get("us_per_search", "-")] for r in rows]
     page.ours(f"5.2 here: {dynamic[0]['records']:,} records" if dynamic else "5.2 here", columns, cells(dynamic))
     for key, label in (("us_per_insert", "random inserts, us per insert"), ("us_per_scanned", "scan of everything, us per record"),
                        ("us_per_search", "random searches, us per search")):

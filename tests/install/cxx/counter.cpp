@@ -1,4 +1,5 @@
-// tests/install/cxx/counter.cpp -- a counter on the installed library; prints its value after 10 increments.
+// tests/install/cxx/counter.cpp -- a counter on the installed library; prints its value after 10
+// increments.
 #include <cstdio>
 
 #include <tmh/tmh.hpp>

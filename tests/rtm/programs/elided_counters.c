@@ -65,7 +65,8 @@ __attribute__((target("rtm"))) static int adaptive_enter(void) {
       }
     }
   } else {
-    __atomic_store_n(&adapt, (short)(__atomic_load_n(&adapt, __ATOMIC_RELAXED) - 1), __ATOMIC_RELAXED);
+    __atomic_store_n(&adapt, (short)(__atomic_load_n(&adapt, __ATOMIC_RELAXED) - 1),
+                     __ATOMIC_RELAXED);
   }
   take_lock();
   return 0;
