@@ -5,6 +5,7 @@
 #include <tmh/root.hpp>
 #include <tmh/site.hpp>
 
+#include "hierarchy/actions.h"
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/site_impl.h"
 #include "platform/failure.h"
@@ -73,7 +74,7 @@ storage::HeapContext heap_of(const SegmentImpl &segment) {
 
 // A query's stores into the heap would be the library's own.
 void refuse_in_query(const SegmentImpl &segment, const char *what) {
-  if (!page_instance_here() || !page_run.runner->nest.front()) return;
+  if (!current().at_level_2() || !current().pages.runner->nest.front()) return;
   platform::fail(Errc::kQueryWrote, segment.name + ": " + what + " in a query");
   raise(Errc::kQueryWrote);
 }
@@ -231,18 +232,29 @@ bool is_segment(const std::byte *base) noexcept {
 
 enum class RunsHere : std::uint8_t { kNothing, kUpdate, kQuery };
 RunsHere runs_here() noexcept {
-  if (hardware_run.depth != 0) return RunsHere::kUpdate;  // queries do not run there
-  if (line_run.depth != 0)
-    return line_run.thread->is_query() ? RunsHere::kQuery : RunsHere::kUpdate;
-  if (!page_instance_here()) return RunsHere::kNothing;
-  // A query inside an update is the update's.
-  return page_run.runner->nest.front() ? RunsHere::kQuery : RunsHere::kUpdate;
+  const auto kind = [](bool is_query) { return is_query ? RunsHere::kQuery : RunsHere::kUpdate; };
+  switch (current().where()) {
+    case Where::kOutside:
+      return RunsHere::kNothing;
+    case Where::kHardware:  // queries do not run there
+      return RunsHere::kUpdate;
+    case Where::kLines:
+      return kind(current().lines.thread->is_query());
+    case Where::kPages:  // a query inside an update is the update's
+      return kind(current().pages.runner->nest.front());
+  }
+  __builtin_unreachable();
 }
 // REQUIRES: this thread runs an instance. Is it of that domain?
 bool runs_here(const DomainImpl &domain) noexcept {
-  if (hardware_run.depth != 0) return hardware_run.domain == domain.lines();
-  if (line_run.depth != 0) return line_run.domain == domain.lines();
-  return page_run.domain == &domain;
+  switch (current().where()) {
+    case Where::kHardware:
+      return current().hardware.domain == domain.lines();
+    case Where::kLines:
+      return current().lines.domain == domain.lines();
+    default:
+      return current().pages.domain == &domain;
+  }
 }
 
 // REQUIRES: this thread runs an instance.
@@ -464,7 +476,7 @@ Status Domain::validate() const {
 }
 std::uint32_t Domain::depth() const noexcept { return impl_ == nullptr ? 0 : impl_->depth(); }
 void Domain::advise_now(const void *address, Access access, std::size_t bytes) const {
-  if (detail::hardware_run.depth != 0) return;  // RTM finds its lines itself
+  if (detail::current().hardware.depth != 0) return;  // RTM finds its lines itself
   detail::DomainImpl &domain = required(impl_);
   if (!domain.runs_at_lines()) check(domain.advise(address, access, bytes));
 }

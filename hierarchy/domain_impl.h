@@ -21,6 +21,7 @@
 
 #include <tmh/domain.hpp>
 
+#include "hierarchy/current.h"
 #include "hierarchy/durable_domain.h"
 #include "hierarchy/latency_sampler.h"
 #include "hierarchy/line_domain.h"
@@ -301,37 +302,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   std::unique_ptr<ThreadViews> views_ = std::make_unique<ThreadViews>(*this);
 };
 
-// The last instance of level 2 that this thread has ended, for backoff() and await_change(). Others
-// may have used its runner since.
-struct LastInstance {
-  const DomainImpl *domain = nullptr;
-  std::uint64_t snapshot = 0;
-  std::uint32_t attempts = 0;
-  std::uint64_t clock_at_abort = 0;
-  bool by_retry = false;         // then page_reads says what it has read
-  std::int64_t deadline_ns = 0;  // and this until when it waits, as retry.h says
-  bool has_read_behind = false;  // what it waits for has come
-};
-inline constinit thread_local LastInstance last_instance;
-inline constinit thread_local page::Engine::ReadSet page_reads;
-inline constinit thread_local const DomainImpl *exact_reads_of =
-    nullptr;  // whose next instance in this thread is to know what it reads
-// The instance of level 2 that this thread runs. A child forked inside an instance inherits it, but
-// runs nothing.
-struct PageRun {
-  DomainImpl *domain = nullptr;
-  PageRunner *runner = nullptr;
-  std::uint32_t fork_generation = 0;
-  storage::LatencySite *site = nullptr;
-  hierarchy::Timed timed;
-  bool by_retry = false;  // it is about to end, see LastInstance
-};
-inline constinit thread_local PageRun page_run;
-// Does this thread run an instance of level 2, of any domain?
-[[nodiscard]] inline bool page_instance_here() noexcept {
-  return page_run.domain != nullptr && page_run.fork_generation == platform::fork_generation();
-}
-// Of that instance. REQUIRES there is one. Throws Error, and RetryNow when it has FAILED.
+// Of this thread's instance of level 2. REQUIRES there is one. Throws Error, and RetryNow when it
+// has FAILED.
 void become_irrevocable_here();
 [[nodiscard]] bool irrevocable_here() noexcept;
 [[nodiscard]] std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept;

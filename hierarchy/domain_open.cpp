@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "hierarchy/actions.h"
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/site_impl.h"
 #include "levels/line/choice.h"

@@ -415,7 +415,7 @@ Errc DomainImpl::add_lines(SegmentImpl &segment) noexcept {
 // that death in the middle leaves zeros. Two processes may try at once: one commits, the other
 // finds it formatted.
 Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
-  const bool in_query = runs_here() && page_run.runner->nest.front();
+  const bool in_query = runs_here() && current().pages.runner->nest.front();
   for (;;) {
     if (const Errc error = begin(in_query); error != Errc::kOk) return error;
     const std::uint64_t size = size_of(segment.number);

@@ -8,6 +8,7 @@
 
 #include <new>
 
+#include "hierarchy/actions.h"
 #include "hierarchy/site_impl.h"
 #include "platform/failure.h"
 #include "platform/thread_object.h"
@@ -29,14 +30,14 @@ Errc abort_at_end_of_thread() noexcept try {
 }
 
 void abort_open_instance() noexcept {
-  const bool is_at_lines = line_run.depth != 0, is_at_pages = page_instance_here();
+  const bool is_at_lines = current().lines.depth != 0, is_at_pages = current().at_level_2();
   if (!is_at_lines && !is_at_pages) return;
   if (is_at_lines) {
-    line_run.depth = 0;
-    line_run.thread->abandon();
+    current().lines.depth = 0;
+    current().lines.thread->abandon();
     LineUsers::leave();
   }
-  if (is_at_pages) (void)page_run.domain->abort();
+  if (is_at_pages) (void)current().pages.domain->abort();
   drop_actions();
 }
 
@@ -65,11 +66,11 @@ void Attempts::left_by_force() noexcept {
     case RunsAt::kOuter:
       return leave_outer();
     case RunsAt::kLines: {
-      if (line_run.depth == 0) return;
-      const bool is_doomed = line_run.thread->is_doomed();
-      line_run.depth = 0;
-      line_run.thread->abandon();
-      count_undone_at_lines(is_doomed ? line_run.thread->cause() : AbortCause::kUser);
+      if (current().lines.depth == 0) return;
+      const bool is_doomed = current().lines.thread->is_doomed();
+      current().lines.depth = 0;
+      current().lines.thread->abandon();
+      count_undone_at_lines(is_doomed ? current().lines.thread->cause() : AbortCause::kUser);
       leave_lines();
       return run_actions(false);
     }

@@ -85,7 +85,8 @@ bool Attempts::begin_hardware() {
     return false;
   }
   // A line that a transaction writes costs less when nobody has stored to it before.
-  if (hardware_run.context != &software->context()) hardware_run.context = &software->context();
+  if (current().hardware.context != &software->context())
+    current().hardware.context = &software->context();
   line::RtmThreadBehind<hierarchy::HardwareLines> thread(*lines.hardware());
   runs_at_ = RunsAt::kHardware;
   // Before XBEGIN, for WRPKRU aborts; end_hardware() shuts it.
@@ -95,8 +96,8 @@ bool Attempts::begin_hardware() {
     platform::probe::begin(platform::probe::kLines, 0, 0);
     open.open();
     if (thread.begin({})) {
-      hardware_run.domain = &lines;
-      hardware_run.depth = 1;
+      current().hardware.domain = &lines;
+      current().hardware.depth = 1;
       open.leave_open();
       return true;
     }
@@ -105,9 +106,9 @@ bool Attempts::begin_hardware() {
 }
 
 void Attempts::end_hardware() {
-  hardware_run.depth = 0;
+  current().hardware.depth = 0;
   // Inside: so it counts exactly when the transaction has committed, whoever dies when.
-  hardware_run.context->add(line::LineCount::kHardwareCommits, 1);
+  current().hardware.context->add(line::LineCount::kHardwareCommits, 1);
   line::rtm_end();
   SiteImpl &site = *site_.impl_;
   if (const int key = site.domain().memory().view_key(); key != platform::kNoKey)
@@ -115,7 +116,7 @@ void Attempts::end_hardware() {
   platform::probe::commit(platform::probe::kLines, 0, 0);
   site.add(SiteCount::kHardwareCommits, 1);
   if (timed_count_ != 0) site.committed_at_lines({ticks_, timed_count_}, LatencyLevel::kHardware);
-  learn_line_commit(site, kind_, *hardware_run.context);
+  learn_line_commit(site, kind_, *current().hardware.context);
 }
 
 // After an abort. True: in RTM again.
@@ -155,8 +156,9 @@ bool Attempts::try_hardware_again(std::uint32_t status_bits) {
       // What the gate reads may be absent here as well: the record of a participant who came late.
       // Level 2 need not touch it.
       (void)lines.hardware()->shut_by();
-      hardware_run.context->add(line::LineCount::kHardwareCommits,
-                                0);  // or the page of its totals is not writable yet, or no more
+      current().hardware.context->add(
+          line::LineCount::kHardwareCommits,
+          0);  // or the page of its totals is not writable yet, or no more
       return true;
     }
     escalated_ = finding_ = true;

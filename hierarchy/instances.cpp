@@ -43,7 +43,8 @@ bool counts_as_attempt(AbortCause cause) noexcept {
 }  // namespace
 
 bool DomainImpl::runs_here() const noexcept {
-  return page_run.domain == this && page_run.fork_generation == platform::fork_generation();
+  return current().pages.domain == this &&
+         current().pages.fork_generation == platform::fork_generation();
 }
 
 // From before its instance until after it, but not while its actions run. By the thread's own word:
@@ -56,7 +57,7 @@ bool DomainImpl::runs_at_lines() const noexcept {
 bool DomainImpl::runs_at_any_level() const noexcept { return runs_at_lines() || runs_here(); }
 
 std::uint32_t DomainImpl::depth() const noexcept {
-  return runs_here() ? static_cast<std::uint32_t>(page_run.runner->nest.size()) : 0;
+  return runs_here() ? static_cast<std::uint32_t>(current().pages.runner->nest.size()) : 0;
 }
 
 Errc DomainImpl::why_unusable() const noexcept {
@@ -94,20 +95,21 @@ Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site,
                        Presence presence) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (runs_here()) {
-    std::vector<bool> &nest = page_run.runner->nest;
+    std::vector<bool> &nest = current().pages.runner->nest;
     if (nest.front() && !is_query)
       return fail(Errc::kNestedMisuse, "an update cannot begin inside a query");
     if (const Errc error = reserve_depth(nest); error != Errc::kOk) return error;
     nest.push_back(is_query);
     return Errc::kOk;
   }
-  if (page_instance_here())
+  if (current().at_level_2())
     return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
   if (const Errc error = abort_at_end_of_thread(); error != Errc::kOk) return error;
   const auto kind = is_query ? hierarchy::SampledKind::kQueries : hierarchy::SampledKind::kPages;
-  const hierarchy::Timed timed = latency_use_ == Latency::kOff
-                                     ? hierarchy::Timed{}
-                                     : hierarchy::start_timing(latency_use_, kind);
+  const hierarchy::Timed timed =
+      latency_use_ == Latency::kOff
+          ? hierarchy::Timed{}
+          : hierarchy::start_timing(latency_use_, current().samplers, kind);
   bool fell_back = false;
   PageRunner &runner = lock_runner(where, &fell_back);
   Errc error = usable();  // closed while we waited?
@@ -119,7 +121,8 @@ Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site,
   }
   if (fell_back) count_thread_view_fallback();
   advice_idle = runner.engine->is_steady();
-  page_run = {this, &runner, fork_generation_, site != nullptr ? site : &no_site_, timed, false};
+  current().pages = {this,  &runner, fork_generation_, site != nullptr ? site : &no_site_,
+                     timed, false};
   runner.nest.push_back(is_query);
   if (runner.view != nullptr) {
     runner.view->participant().add(storage::Count::kThreadViewInstances, 1);
@@ -137,7 +140,7 @@ Errc DomainImpl::begin_on(PageRunner &runner, bool is_query, Presence presence) 
       .is_guest.store(presence == Presence::kGuest ? 1 : 0, std::memory_order_relaxed);
   if (runner.view == nullptr)
     if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
-  if (exact_reads_of == this) [[unlikely]]
+  if (current().exact_reads_of == this) [[unlikely]]
     if (const Errc error = begin_exact_reads(engine); error != Errc::kOk) return error;
   const Policy policy = this->policy();
   if (runner.attempts == 0 || !policy.keep_age)
@@ -172,23 +175,23 @@ void DomainImpl::leave_turn(PageRunner &runner) noexcept {
 
 void DomainImpl::finish(PageRunner &runner) noexcept {
   if (runner.view != nullptr) ThreadView::leave();
-  last_instance = {this,
-                   runner.engine->snapshot(),
-                   runner.attempts,
-                   runner.clock_at_abort,
-                   page_run.by_retry,
-                   retry_deadline_ns,
-                   runner.engine->has_read_behind()};
+  current().last = {this,
+                    runner.engine->snapshot(),
+                    runner.attempts,
+                    runner.clock_at_abort,
+                    current().pages.by_retry,
+                    current().retry_deadline_ns,
+                    runner.engine->has_read_behind()};
   runner.nest.clear();
   advice_idle = false;
-  page_run = {};
+  current().pages = {};
   runner.mutex.unlock();
 }
 
 Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
-  PageRunner &runner = *page_run.runner;
+  PageRunner &runner = *current().pages.runner;
   if (runner.nest.back() != is_query)
     return fail(Errc::kNestedMisuse,
                 is_query ? "end_query() ends an update" : "end() ends a query");
@@ -197,7 +200,7 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
     *status = runner.engine->validate();
     return Errc::kOk;
   }
-  const PageRun instance = page_run;
+  const PageRun instance = current().pages;
   const page::Engine::Outcome outcome =
       runner.engine->end(must_wait(Status::kCommitted, durability));
   *status = outcome.status;
@@ -252,7 +255,7 @@ bool DomainImpl::must_wait(Status status, Durability durability) const noexcept 
 Errc DomainImpl::become_irrevocable(bool *is_pending) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
-  PageRunner &runner = *page_run.runner;
+  PageRunner &runner = *current().pages.runner;
   if (runner.nest.front())
     return fail(Errc::kNestedMisuse, "a query cannot become irrevocable; it never aborts");
   runner.holds_turn = true;
@@ -261,28 +264,28 @@ Errc DomainImpl::become_irrevocable(bool *is_pending) noexcept {
 
 void become_irrevocable_here() {
   bool is_pending = true;
-  check(page_run.domain->become_irrevocable(&is_pending));
+  check(current().pages.domain->become_irrevocable(&is_pending));
   if (!is_pending) throw RetryNow{false};
 }
 
 void note_page_reads_here() {
-  const page::Engine::ReadSet reads = page_run.runner->engine->read_set();
+  const page::Engine::ReadSet reads = current().pages.runner->engine->read_set();
   if (reads.is_exact && reads.segments.none()) raise_nothing_read();
-  page_reads = reads;
-  page_run.by_retry = true;
+  current().last_reads = reads;
+  current().pages.by_retry = true;
 }
 
 bool irrevocable_here() noexcept {
-  return page_instance_here() && page_run.runner->engine->irrevocable();
+  return current().at_level_2() && current().pages.runner->engine->irrevocable();
 }
 
 Errc DomainImpl::abort(AbortCause cause) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
-  PageRunner &runner = *page_run.runner;
+  PageRunner &runner = *current().pages.runner;
   const bool is_query = runner.nest.front();
   runner.engine->abort(cause);
-  record(page_run, is_query, cause);
+  record(current().pages, is_query, cause);
   runner.attempts = 0;
   leave_turn(runner);
   finish(runner);
@@ -292,7 +295,7 @@ Errc DomainImpl::abort(AbortCause cause) noexcept {
 Errc DomainImpl::validate(Status *status) noexcept {
   if (const Errc error = usable(); error != Errc::kOk) return error;
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
-  *status = page_run.runner->engine->validate();
+  *status = current().pages.runner->engine->validate();
   return Errc::kOk;
 }
 
@@ -305,7 +308,7 @@ Errc DomainImpl::advise(const void *address, Access access, std::size_t bytes) n
   }
   if (access != Access::kRead && access != Access::kReadWrite)
     return fail(Errc::kBadArgument, "access is neither read nor read-write");
-  const PageRunner &runner = *page_run.runner;
+  const PageRunner &runner = *current().pages.runner;
   auto at = reinterpret_cast<std::uintptr_t>(address);
   if (runner.view != nullptr) at = runner.view->own_address(at);
   if (runner.engine->advise(at, bytes, access == Access::kReadWrite)) return Errc::kOk;
@@ -313,15 +316,15 @@ Errc DomainImpl::advise(const void *address, Access access, std::size_t bytes) n
 }
 
 void DomainImpl::backoff() noexcept {
-  if (usable() != Errc::kOk || runs_here() || last_instance.domain != this) return;
+  if (usable() != Errc::kOk || runs_here() || current().last.domain != this) return;
   bool progressed = false;
   {
     const auto open = keep_open();
     if (usable() != Errc::kOk) return;
     progressed =
-        memory_->state().clock.load(std::memory_order_relaxed) != last_instance.clock_at_abort;
+        memory_->state().clock.load(std::memory_order_relaxed) != current().last.clock_at_abort;
   }
-  back_off(policy(), last_instance.attempts, progressed);
+  back_off(policy(), current().last.attempts, progressed);
 }
 
 void raise_left_open() {
@@ -330,7 +333,7 @@ void raise_left_open() {
 }
 
 std::uint64_t DomainImpl::collect() noexcept {
-  if (runs_here()) return page_run.runner->engine->collect();
+  if (runs_here()) return current().pages.runner->engine->collect();
   const std::scoped_lock guard(process_.mutex);
   return usable() == Errc::kOk ? engine_->collect() : 0;
 }

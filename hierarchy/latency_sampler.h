@@ -59,14 +59,11 @@ class Sampler {
 // One each, so that what is seldom is not lost among what is frequent.
 enum class SampledKind : std::uint8_t { kLines, kPages, kQueries };
 
-namespace detail {
-extern constinit thread_local Sampler samplers[3] __attribute__((tls_model("initial-exec")));
-}
-
-// An attempt begins in this thread.
-[[nodiscard]] inline Timed start_timing(Latency how, SampledKind kind) noexcept {
+// An attempt begins, in the thread that has these samplers (one for each SampledKind).
+[[nodiscard]] inline Timed start_timing(Latency how, Sampler (&samplers)[3],
+                                        SampledKind kind) noexcept {
   if (how == Latency::kFull) return {platform::ticks(), 1};
-  return detail::samplers[static_cast<std::size_t>(kind)].next();
+  return samplers[static_cast<std::size_t>(kind)].next();
 }
 // It has ended. REQUIRES: it is timed.
 [[nodiscard]] inline std::uint64_t timed_ns(const Timed &timed) noexcept {

@@ -46,20 +46,13 @@ struct Living {
 };
 Living &living() { return platform::ProcessObject<Living>::here(); }
 
-// A thread that found all contexts taken, which takes a look at each.
-struct Refused {
-  std::uint64_t serial = 0, retry_ns = 0;
-  Errc why = Errc::kOk;
-};
-constinit thread_local Refused last_refused;
-
 struct ThreadsHere {
   std::vector<ThreadOf> all;
   std::uint32_t fork_generation = platform::fork_generation();
   ~ThreadsHere() {
     if (fork_generation != platform::fork_generation()) return;
     abort_open_instance();
-    last_used = {0, nullptr};
+    current().line_thread = {0, nullptr};
     if (all.empty()) return;
     const std::scoped_lock guard(living().mutex);
     for (const ThreadOf &entry : all) {
@@ -208,18 +201,18 @@ line::SoftwareThread *LineDomain::make_thread(Errc *error) {
   }
   for (const ThreadOf &entry : here.all) {
     if (entry.serial != serial_) continue;
-    last_used = entry;
+    current().line_thread = entry;
     return entry.thread;
   }
-  if (last_refused.serial == serial_ && platform::coarse_ns() < last_refused.retry_ns) {
-    *error = platform::fail(last_refused.why, "no context of level 1 was free");
+  if (current().refused.serial == serial_ && platform::coarse_ns() < current().refused.retry_ns) {
+    *error = platform::fail(current().refused.why, "no context of level 1 was free");
     return nullptr;
   }
   auto made = std::make_unique<line::SoftwareThread>(lines_, *this, line_log_.get());
   here.all.reserve(here.all.size() + 1);
   *error = attach(*made);
   if (*error != Errc::kOk) {
-    last_refused = {serial_, platform::coarse_ns() + kRetryNs, *error};
+    current().refused = {serial_, platform::coarse_ns() + kRetryNs, *error};
     return nullptr;
   }
   const ThreadOf known{serial_, made.get()};
@@ -228,7 +221,7 @@ line::SoftwareThread *LineDomain::make_thread(Errc *error) {
     threads_.push_back(std::move(made));
   }
   here.all.push_back(known);
-  last_used = known;
+  current().line_thread = known;
   return known.thread;
 }
 
@@ -313,7 +306,7 @@ UpperAnswer LineDomain::ask(PageId page, Insists insists) noexcept {
     const Release answer =
         try_release(page, may_wait && cross_ == CrossPolicy::kAbortUpper, look_for_dead, &used_by);
     if (answer == Release::kReleased) {
-      ++pages_granted;
+      ++current().pages_granted;
       return UpperAnswer::kGranted;
     }
     if (!may_wait) return UpperAnswer::kRefused;

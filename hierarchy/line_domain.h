@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "hierarchy/current.h"
 #include "hierarchy/directory.h"
 #include "hierarchy/hardware_lines.h"
 #include "hierarchy/line_log.h"
@@ -25,17 +26,6 @@
 #include "levels/line/upper.h"
 
 namespace tmh::detail {
-
-// Pages that level 2 gave to this thread since somebody set it to zero.
-inline constinit thread_local std::uint32_t pages_granted = 0;
-
-// What a thread has in the LineDomain of that serial.
-struct ThreadOf {
-  std::uint64_t serial;
-  line::SoftwareThread *thread;
-};
-// Where this thread was at level 1 last. For LineDomain::thread().
-inline constinit thread_local ThreadOf last_used{0, nullptr};
 
 class LineDomain final : public line::Upper {
  public:
@@ -71,7 +61,8 @@ class LineDomain final : public line::Upper {
 
   // Of the calling thread; null: no context is free, or no memory (*error says).
   [[nodiscard]] line::SoftwareThread *thread(Errc *error) noexcept {
-    return last_used.serial == serial_ ? last_used.thread : find_thread(error);
+    return current().line_thread.serial == serial_ ? current().line_thread.thread
+                                                   : find_thread(error);
   }
   [[nodiscard]] hierarchy::Directory &directory() noexcept { return directory_; }
   [[nodiscard]] line::LineMemory &memory() noexcept { return lines_; }

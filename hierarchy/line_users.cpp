@@ -14,17 +14,13 @@
 
 namespace tmh::detail {
 
-constinit thread_local LineUsers::Where *LineUsers::where_here
-    __attribute__((tls_model("initial-exec"))) = nullptr;
-
 namespace {
 
-using Where = LineUsers::Where;
-std::atomic<std::uint64_t> serials{LineUsers::kNowhere};
+std::atomic<std::uint64_t> serials{LineUser::kNowhere};
 
 struct Words {
   std::mutex mutex;
-  std::vector<std::unique_ptr<Where>> all;
+  std::vector<std::unique_ptr<LineUser>> all;
 };
 
 // The other threads are gone, and may have been inside.
@@ -44,32 +40,31 @@ Words &words() {
 
 void forget_in_child() noexcept {
   for (auto &where : words().all)
-    where->serial.store(LineUsers::kNowhere, std::memory_order_relaxed);
-  if (LineUsers::where_here == nullptr) return words().mutex.unlock();
-  std::erase_if(words().all,
-                [](const auto &where) { return where.get() != LineUsers::where_here; });
+    where->serial.store(LineUser::kNowhere, std::memory_order_relaxed);
+  if (current().line_user == nullptr) return words().mutex.unlock();
+  std::erase_if(words().all, [](const auto &where) { return where.get() != current().line_user; });
   words().mutex.unlock();
 }
 
 struct WordOfThread {
-  Where *where = nullptr;
+  LineUser *where = nullptr;
   ~WordOfThread() {
     if (where == nullptr) return;
     abort_open_instance();  // before the word: close() looks there for who uses the domain
     const std::scoped_lock guard(words().mutex);
-    LineUsers::where_here = nullptr;
+    current().line_user = nullptr;
     std::erase_if(words().all, [this](const auto &known) { return known.get() == where; });
   }
 };
 
 void make_word() {
-  auto made = std::make_unique<Where>();
+  auto made = std::make_unique<LineUser>();
   WordOfThread &own =
       // destructors of thread_local objects may run instances
       platform::ThreadObject<WordOfThread>::here();
   const std::scoped_lock guard(words().mutex);
   words().all.push_back(std::move(made));  // first: it may throw
-  own.where = LineUsers::where_here = words().all.back().get();
+  own.where = current().line_user = words().all.back().get();
 }
 
 bool anybody_in(std::uint64_t serial) {
@@ -85,13 +80,14 @@ bool anybody_in(std::uint64_t serial) {
 LineUsers::LineUsers() noexcept : serial_(++serials) {}
 
 void LineUsers::enter() {
-  if (where_here == nullptr) make_word();
+  if (current().line_user == nullptr) make_word();
   while (!try_enter()) await_barring();
 }
 
 bool LineUsers::is_inside() const noexcept {
   // its own word
-  return where_here != nullptr && where_here->serial.load(std::memory_order_relaxed) == serial_;
+  return current().line_user != nullptr &&
+         current().line_user->serial.load(std::memory_order_relaxed) == serial_;
 }
 
 void LineUsers::await_barring() { const std::scoped_lock wait(barring_); }

@@ -15,9 +15,17 @@
 #include <cstdint>
 #include <mutex>
 
+#include "hierarchy/current.h"
 #include "platform/asymmetric_fence.h"
 
 namespace tmh::detail {
+
+// Where a thread is: a LineUsers' serial, or kNowhere. On a line of its own: its thread stores to
+// it at every instance.
+struct alignas(64) LineUser {
+  static constexpr std::uint64_t kNowhere = 0;
+  std::atomic<std::uint64_t> serial;
+};
 
 class LineUsers {
  public:
@@ -28,7 +36,7 @@ class LineUsers {
   // Both REQUIRE: this thread is inside nowhere. False: it is barred, or has never been inside; it
   // is not now.
   [[nodiscard]] bool try_enter() noexcept {
-    if (where_here == nullptr) [[unlikely]]
+    if (current().line_user == nullptr) [[unlikely]]
       return false;
     say_inside();
     if (!is_barred()) [[likely]]
@@ -39,7 +47,8 @@ class LineUsers {
   void enter();  // waits while it is barred
   static void leave() noexcept {
     // release: pairs with the look of a Barred
-    if (where_here != nullptr) where_here->serial.store(kNowhere, std::memory_order_release);
+    if (current().line_user != nullptr)
+      current().line_user->serial.store(LineUser::kNowhere, std::memory_order_release);
   }
   [[nodiscard]] bool is_inside() const noexcept;  // this thread
 
@@ -57,21 +66,11 @@ class LineUsers {
     const std::scoped_lock<std::mutex> lock_;
   };
 
-  // Where a thread is: a LineUsers' serial, or kNowhere. On a line of its own: its thread stores to
-  // it at every instance.
-  struct alignas(64) Where {
-    std::atomic<std::uint64_t> serial;
-  };
-  static constexpr std::uint64_t kNowhere = 0;
-  // Of the calling thread, in line_users.cpp's list of all; null: it has been nowhere yet. For
-  // line_users.cpp alone.
-  static constinit thread_local Where *where_here __attribute__((tls_model("initial-exec")));
-
  private:
   void await_barring();
   void say_inside() const noexcept {
     // relaxed: the fence orders it before is_barred()'s load, against Barred's store and loads.
-    where_here->serial.store(serial_, std::memory_order_relaxed);
+    current().line_user->serial.store(serial_, std::memory_order_relaxed);
     platform::light_fence();
   }
   // acquire: pairs with ~Barred(); what was done meanwhile is seen.

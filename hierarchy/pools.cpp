@@ -57,21 +57,15 @@ void *chunk_of_at_most(std::byte *heap, std::size_t *bytes) {
   }
 }
 
-struct LaneOfThread {
-  std::uint32_t number, generation;
-  bool is_known;
-  // where a block of another lane was found last, counted from this one; a hint
-  std::uint32_t fed_by;
-};
 // Neighbours in time, forked processes and the threads of one, get different ones.
-LaneOfThread &lane_here() noexcept {
+detail::PoolLane &lane_here() noexcept {
   static std::atomic<std::uint32_t> threads{0};
-  static constinit thread_local LaneOfThread here{};
+  detail::PoolLane &lane = detail::current().lane;
   const std::uint32_t generation = platform::fork_generation();
-  if (!here.is_known || here.generation != generation)
-    here = {static_cast<std::uint32_t>(getpid()) + threads.fetch_add(1, std::memory_order_relaxed),
+  if (!lane.is_known || lane.fork_generation != generation)
+    lane = {static_cast<std::uint32_t>(getpid()) + threads.fetch_add(1, std::memory_order_relaxed),
             generation, true, 0};
-  return here;
+  return lane;
 }
 
 }  // namespace
@@ -133,7 +127,7 @@ void *pools::take_from(List &other, List &own) {
   Block *const block = other.free;
   if (block == nullptr) return nullptr;
   Block *const rest = block->next;
-  if (detail::line_run.depth != 0) {
+  if (detail::current().lines.depth != 0) {
     other.free = rest;
   } else {
     other.free = nullptr;
@@ -181,7 +175,7 @@ void pools::refill(List &list, std::size_t block_bytes) {
 // undone, and sees a full list the next time. But who has emptied it himself would find it as it
 // was.
 void pools::go_and_refill(List &list, std::size_t block_bytes) {
-  if (detail::line_run.thread->has_written(&list)) detail::need_pages();
+  if (detail::current().lines.thread->has_written(&list)) detail::need_pages();
   detail::begin_again([this, &list, block_bytes, domain = detail::domain_of(segment_of(this))] {
     atomically(domain, [&] {
       // Between two attempts anybody may unmap: see Domain::unmap(). From here on he waits.
@@ -199,7 +193,7 @@ void *pools::allocate(std::size_t bytes, std::size_t alignment) {
     if (void *const block = pop(list); block != nullptr) return block;
     if (void *const block = cut(list, block_bytes); block != nullptr) return block;
     if (void *const block = take_from_others(own, size_class); block != nullptr) return block;
-    if (detail::line_run.depth != 0) go_and_refill(list, block_bytes);
+    if (detail::current().lines.depth != 0) go_and_refill(list, block_bytes);
     refill(list, block_bytes);
   }
 }

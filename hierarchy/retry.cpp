@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "hierarchy/actions.h"
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
@@ -134,14 +135,14 @@ bool DomainImpl::has_moved_at_pages(const page::Engine::ReadSet &reads,
 // changed already when a snapshot that could not move on came there.
 Errc DomainImpl::await_change() noexcept {
   if (usable() != Errc::kOk || runs_here()) return Errc::kOk;
-  const bool is_last = last_instance.domain == this;
-  if (is_last && last_instance.has_read_behind) return Errc::kOk;
-  const bool by_retry = is_last && last_instance.by_retry;
-  if (by_retry && !page_reads.is_exact) {
-    exact_reads_of = this;  // the next attempt, which begins at once, will know
+  const bool is_last = current().last.domain == this;
+  if (is_last && current().last.has_read_behind) return Errc::kOk;
+  const bool by_retry = is_last && current().last.by_retry;
+  if (by_retry && !current().last_reads.is_exact) {
+    current().exact_reads_of = this;  // the next attempt, which begins at once, will know
     return Errc::kOk;
   }
-  std::uint64_t seen = last_instance.snapshot;
+  std::uint64_t seen = current().last.snapshot;
   if (!is_last) {
     const auto open = keep_open();
     if (usable() != Errc::kOk) return Errc::kOk;
@@ -160,18 +161,19 @@ Errc DomainImpl::await_change() noexcept {
           if (awaited != nullptr) awaited->prepare(memory_->state().changed);
           // acquire: as a begin's
           const bool has_moved = memory_->state().clock.load(std::memory_order_acquire) != seen;
-          if (has_moved && (!by_retry || has_moved_at_pages(page_reads, seen))) return true;
-          if (by_retry && has_moved_at_lines(page_reads)) return true;
+          if (has_moved && (!by_retry || has_moved_at_pages(current().last_reads, seen)))
+            return true;
+          if (by_retry && has_moved_at_lines(current().last_reads)) return true;
           in_vain = check_commits();
           if (in_vain != Errc::kOk) return true;
         }
         // By hand it is not known what has been read: then any unmapping may have been its.
         if (!by_retry) return segments_epoch() != epoch;
-        is_unmapped = !are_mapped(page_reads.segments);
+        is_unmapped = !are_mapped(current().last_reads.segments);
         return is_unmapped;
       },
-      by_retry ? last_instance.deadline_ns : kNoDeadline,
-      by_retry && page_reads.has_stand_ins ? kUnannouncedNsMax : kSleepNsMax);
+      by_retry ? current().last.deadline_ns : kNoDeadline,
+      by_retry && current().last_reads.has_stand_ins ? kUnannouncedNsMax : kSleepNsMax);
   count_sleep(slept);
   if (in_vain != Errc::kOk) return in_vain;
   // A close unmaps, too: then it is the next begin that says why it fails.
@@ -181,11 +183,11 @@ Errc DomainImpl::await_change() noexcept {
 // REQUIRES the runner's mutex. While the domain's clock stands, the attempt will touch what the one
 // before has.
 Errc DomainImpl::begin_exact_reads(page::Engine &engine) noexcept {
-  exact_reads_of = nullptr;
+  current().exact_reads_of = nullptr;
   // acquire: as a begin's
   const bool is_changed =
-      memory_->state().clock.load(std::memory_order_acquire) != last_instance.snapshot;
-  if (!is_changed && !are_mapped(page_reads.segments)) return fail_unmapped();
+      memory_->state().clock.load(std::memory_order_acquire) != current().last.snapshot;
+  if (!is_changed && !are_mapped(current().last_reads.segments)) return fail_unmapped();
   engine.forget_kept();
   return Errc::kOk;
 }
@@ -193,10 +195,11 @@ Errc DomainImpl::begin_exact_reads(page::Engine &engine) noexcept {
 // The attempt has been undone.
 void Attempts::sleep_at_lines() {
   std::optional<LineReads> reads;  // now: an action may run another instance
-  const std::int64_t deadline_ns = retry_deadline_ns;
+  const std::int64_t deadline_ns = current().retry_deadline_ns;
   std::exception_ptr no_memory;
   try {
-    reads.emplace(line_run.domain->memory(), line_run.thread->reads(), line_run.thread->rv);
+    reads.emplace(current().lines.domain->memory(), current().lines.thread->reads(),
+                  current().lines.thread->rv);
   } catch (const std::bad_alloc &) {
     no_memory = std::current_exception();
   }
@@ -219,21 +222,21 @@ namespace {
 
 [[noreturn]] void retry_by(std::int64_t deadline_ns) {
   detail::require_instance("retry()");
-  if (detail::hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kRetry);
-  if (detail::line_run.depth == 0) {
+  if (detail::current().hardware.depth != 0) line::rtm_abort(line::AbortCode::kRetry);
+  if (detail::current().lines.depth == 0) {
     if (detail::irrevocable_here()) {
       platform::fail(Errc::kNestedMisuse, "retry() in an irrevocable instance");
       detail::raise(Errc::kNestedMisuse);
     }
     detail::note_page_reads_here();
-    detail::retry_deadline_ns = deadline_ns;
+    detail::current().retry_deadline_ns = deadline_ns;
     throw detail::RetryNow{};
   }
-  line::SoftwareThread &thread = *detail::line_run.thread;
+  line::SoftwareThread &thread = *detail::current().lines.thread;
   if (thread.is_doomed()) throw detail::LineAbort{};  // the body has swallowed the first
   if (thread.reads().empty()) detail::raise_nothing_read();
-  detail::unwinds = detail::Unwinds::kToWait;
-  detail::retry_deadline_ns = deadline_ns;
+  detail::current().unwinds = detail::Unwinds::kToWait;
+  detail::current().retry_deadline_ns = deadline_ns;
   thread.fail(AbortCause::kUser);
 }
 

@@ -13,24 +13,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <tmh/detail/line_access.hpp>
 
+#include "hierarchy/current.h"
 #include "levels/line/line_memory.h"
 #include "platform/event_count.h"
 
 namespace tmh::detail {
 
 class DomainImpl;
-
-// On std::chrono::steady_clock. What this thread's last retry() was told; taken when its instance
-// ends.
-inline constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::max();
-inline constinit thread_local std::int64_t retry_deadline_ns = kNoDeadline;
 
 // What a look prepares, before it looks, so that a change after it ends the sleep.
 struct Awaited {

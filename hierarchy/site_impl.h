@@ -51,15 +51,7 @@ enum class SiteCount : std::uint32_t {
                                 static_cast<std::uint32_t>(cause));
 }
 
-// The calling thread's shard of every site's totals: a number below kOwnShards is its own;
-// kOwnShards is shared by whoever comes too late for one; kNoShardYet: it has not counted. A copy,
-// because a thread_local with a destructor is asked for its state at each use.
-inline constexpr std::size_t kOwnShards = 32, kNoShardYet = ~std::size_t{0};
-extern constinit thread_local std::size_t shard_here __attribute__((tls_model("initial-exec")));
-
-// The name of the site whose instance this thread has begun last, for messages; null: of none.
-// Names are kept for good.
-inline constinit thread_local const char *last_site = nullptr;
+// For messages: the name of a site, kept for good.
 [[nodiscard]] const char *keep_site_name(const std::string &name);
 
 class SiteImpl {
@@ -109,7 +101,7 @@ class SiteImpl {
 
   void add(SiteCount which, std::uint64_t amount) noexcept {
     if constexpr (!platform::kCounts) return;
-    const std::size_t shard = shard_here;
+    const std::size_t shard = current().shard;
     if (shard >= kOwnShards) [[unlikely]]
       return add_without_shard(which, amount);
     auto &cell = shards_[shard].totals[static_cast<std::size_t>(which)];
@@ -161,37 +153,6 @@ class SiteImpl {
 };
 static_assert(sizeof(hierarchy::Learned) == sizeof(std::uint64_t));
 
-// The RTM instance of this thread. Set inside the transaction, so an abort takes it back; but for
-// `context`, which counts its commits.
-struct HardwareRun {
-  LineDomain *domain = nullptr;
-  std::uint32_t depth = 0;
-  line::LineContextV1 *context = nullptr;
-};
-inline constinit thread_local HardwareRun hardware_run;
-
-// The instance of this thread on software lines.
-struct LineRun {
-  LineDomain *domain = nullptr;
-  line::SoftwareThread *thread = nullptr;
-  std::uint32_t depth = 0;
-  Errc no_room = Errc::kOk;  // why its last attempt failed, where that was AbortCause::kNoSpace
-};
-inline constinit thread_local LineRun line_run;
-// What follows the LineAbort on its way.
-enum class Unwinds : std::uint8_t {
-  kFailed,
-  kToWait,  // retry()
-  kToBeginAgain,
-};
-inline constinit thread_local Unwinds unwinds = Unwinds::kFailed;
-// Does this thread run an instance of a site at level 1?
-[[nodiscard]] inline bool line_instance_here() noexcept {
-  return (hardware_run.depth | line_run.depth) != 0;
-}
-// Throws Error(kEndWithoutBegin): this thread runs no instance, at whatever level.
-void require_instance(const char *call);
-
 // An instance committed at level 1.
 void unlearn(SiteImpl &site, Attempts::Kind kind, line::LineContextV1 &context) noexcept;
 inline void learn_line_commit(SiteImpl &site, Attempts::Kind kind,
@@ -214,12 +175,6 @@ void need_process_view();
 // throws an Error the next one runs at level 2, where the body meets the reason, and may catch it;
 // at a site that may not leave level 1 the Error leaves atomically(). Throws LineAbort.
 [[noreturn]] void begin_again(std::function<void()> before);
-// After the outermost instance of this thread has ended: runs its actions.
-void run_actions(bool committed);
-// The same, unless it still runs.
-void run_actions_if_ended(bool committed);
-// They do not run: their instance has ended without anybody who could be told.
-void drop_actions();
 // Of this thread's instance at level 1: kPending, or kFailed once its attempt has been aborted.
 [[nodiscard]] Status status_at_lines() noexcept;
 

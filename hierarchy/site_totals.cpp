@@ -10,9 +10,6 @@
 
 namespace tmh {
 
-constinit thread_local std::size_t detail::shard_here __attribute__((tls_model("initial-exec"))) =
-    detail::kNoShardYet;
-
 namespace detail {
 
 namespace {
@@ -35,7 +32,7 @@ struct ShardOfThread {
   }
   ~ShardOfThread() {
     if (number < kOwnShards) free_shards.fetch_or(1u << number, std::memory_order_release);
-    number = shard_here = kOwnShards;
+    number = current().shard = kOwnShards;
   }
 };
 thread_local ShardOfThread shard_of_thread;
@@ -55,9 +52,9 @@ void SiteImpl::committed_at_lines(const hierarchy::Timed &timed, LatencyLevel le
 }
 
 void SiteImpl::add_without_shard(SiteCount which, std::uint64_t amount) noexcept {
-  if (shard_here == kNoShardYet) {
-    shard_here = shard_of_thread.number;
-    if (shard_here < kOwnShards) return add(which, amount);
+  if (current().shard == kNoShardYet) {
+    current().shard = shard_of_thread.number;
+    if (current().shard < kOwnShards) return add(which, amount);
   }
   shards_[kOwnShards].totals[static_cast<std::size_t>(which)].fetch_add(amount,
                                                                         std::memory_order_relaxed);

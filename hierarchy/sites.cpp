@@ -2,20 +2,16 @@
 // when it fails.
 // Source:    thesis, sections 2.1 (nesting is subsumed) and 6.2 (every instance runs at one level);
 //            DESIGN section 4.
-#include <pthread.h>
-
 #include <algorithm>
 #include <functional>
 #include <mutex>
-#include <new>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <tmh/transaction.hpp>
 
+#include "hierarchy/actions.h"
 #include "hierarchy/back_off.h"
 #include "hierarchy/policies.h"
 #include "hierarchy/site_impl.h"
@@ -26,14 +22,9 @@
 #include "platform/probes.h"
 #include "platform/process.h"
 #include "platform/process_object.h"
-#include "platform/stray_access.h"
-#include "platform/thread_object.h"
 #include "platform/ticks.h"
 
 namespace tmh {
-
-constinit thread_local hierarchy::Sampler hierarchy::detail::samplers[3]
-    __attribute__((tls_model("initial-exec")));
 
 namespace detail {
 
@@ -47,53 +38,15 @@ namespace {
 constexpr std::uint32_t kQueryReadsMax = 1024;
 constexpr std::uint32_t kQueryAttemptsMax = 8;
 
-// Of this thread's instance. Behind the thread's thread_local objects, whose destructors may end
-// the instance, or run others with actions.
-struct Actions {
-  std::vector<std::function<void()>> on_commit, on_abort;
-  std::function<void()> before_next;  // begin_again()'s
-};
-Actions &actions_here() { return platform::ThreadObject<Actions>::here(); }
-constinit thread_local bool has_actions = false;
-Actions take_actions() {
-  has_actions = false;
-  return std::exchange(actions_here(), {});
-}
-
-// A child inherits the forking thread's instance, which is the parent's; so are its actions. They
-// are kept: what they hold may be locked by a thread that the child does not have, so nobody may
-// destroy it.
-void forget_in_child() noexcept {
-  line_run = {};
-  line_access = nullptr;
-  static auto &of_parents = *new std::vector<Actions>;  // not at exit() either
-  if (has_actions) of_parents.push_back(take_actions());
-}
-[[maybe_unused]] const int fork_handler = pthread_atfork(nullptr, nullptr, forget_in_child);
-
 struct SiteNames {
   std::mutex mutex;
   std::set<std::string> names;
 };
 
-// For the message about a stray access. Async-signal-safe.
-platform::ThreadState state_of_thread() noexcept {
-  platform::ThreadState state;
-  state.site = last_site;
-  if (line_instance_here())
-    state.where = "by plain code in a body that runs at level 1";
-  else if (page_instance_here() && page_run.runner->view != nullptr)
-    state.where = "by plain code in an instrumented body that runs in its thread's own view";
-  else if (page_instance_here())
-    state.where = "in an instance of another domain";
-  return state;
-}
-[[maybe_unused]] const bool is_told = (platform::tell_thread_state_by(state_of_thread), true);
-
 void count_granted(SiteImpl &site) noexcept {
-  if (pages_granted == 0) return;
-  site.add(SiteCount::kReleases, pages_granted);
-  pages_granted = 0;
+  if (current().pages_granted == 0) return;
+  site.add(SiteCount::kReleases, current().pages_granted);
+  current().pages_granted = 0;
 }
 
 // Pages that this thread's running instance of level 2, or those before it on the same views, took
@@ -139,64 +92,24 @@ constexpr EscalationCounts counts_of_escalation(const FailedAttempt &failed) noe
 }
 }  // namespace
 
-void require_instance(const char *call) {
-  if (line_run.depth != 0 || hardware_run.depth != 0 || page_instance_here()) return;
-  platform::fail(Errc::kEndWithoutBegin, std::string(call) + " outside an instance");
-  raise(Errc::kEndWithoutBegin);
-}
-
-namespace {
-// Of the instance's end, which is told after its actions. No memory for it: then what they leave.
-std::optional<std::string> failure_to_keep() noexcept {
-  try {
-    return platform::failure_detail();
-  } catch (const std::bad_alloc &) {
-    return {};
-  }
-}
-}  // namespace
-
-void run_actions(bool committed) {
-  if (!has_actions) [[likely]]
-    return;
-  // An action may run another instance.
-  const Actions due = take_actions();
-  const LastInstance last = last_instance;
-  const page::Engine::ReadSet reads = page_reads;
-  std::optional<std::string> failure = failure_to_keep();
-  for (const auto &action : committed ? due.on_commit : due.on_abort) action();
-  if (failure) (void)platform::fail(Errc::kOk, *std::move(failure));
-  last_instance = last;
-  page_reads = reads;
-}
-
-void run_actions_if_ended(bool committed) {
-  if (has_actions && !page_instance_here() && !line_instance_here()) run_actions(committed);
-}
-
-void drop_actions() {
-  if (has_actions) (void)take_actions();
-}
-
 void leave_hardware() noexcept {
-  if (hardware_run.depth != 0) line::rtm_abort(line::AbortCode::kNeedsPages);
+  if (current().hardware.depth != 0) line::rtm_abort(line::AbortCode::kNeedsPages);
 }
 
 bool runs_in_hardware(const LineDomain *domain) noexcept {
-  return hardware_run.depth != 0 && hardware_run.domain == domain;
+  return current().hardware.depth != 0 && current().hardware.domain == domain;
 }
 
 void need_pages() {
   leave_hardware();
-  if (line_run.depth != 0) line_run.thread->fail(AbortCause::kNeedsPages);
+  if (current().lines.depth != 0) current().lines.thread->fail(AbortCause::kNeedsPages);
   need_process_view();
 }
 
 void begin_again(std::function<void()> before) {
-  actions_here().before_next = std::move(before);
-  has_actions = true;
-  unwinds = Unwinds::kToBeginAgain;
-  line_run.thread->fail(AbortCause::kUser);
+  set_before_next(std::move(before));
+  current().unwinds = Unwinds::kToBeginAgain;
+  current().lines.thread->fail(AbortCause::kUser);
 }
 
 void need_process_view() {
@@ -215,14 +128,14 @@ void Attempts::leave_lines() noexcept {
 }
 
 Status status_at_lines() noexcept {
-  return line_run.thread->is_doomed() ? Status::kFailed : Status::kPending;
+  return current().lines.thread->is_doomed() ? Status::kFailed : Status::kPending;
 }
 
 // Reading the counter takes as long as a small instance, so it is read for what is timed alone.
 void Attempts::start_timing() noexcept {
   const SiteImpl &site = *site_.impl_;
-  const hierarchy::Timed timed =
-      hierarchy::start_timing(site.domain().latency(), hierarchy::SampledKind::kLines);
+  const hierarchy::Timed timed = hierarchy::start_timing(
+      site.domain().latency(), current().samplers, hierarchy::SampledKind::kLines);
   timed_count_ = timed.count;
   ticks_ = timed.begin_ticks;
   if (attempts_ != 0) return;
@@ -256,20 +169,20 @@ void Attempts::begin_inside() {
   SiteImpl &site = *site_.impl_;
   DomainImpl &domain = site.domain();
   check(domain.usable());
-  if (hardware_run.depth != 0) {
-    if (hardware_run.domain != domain.lines()) need_pages();
+  if (current().hardware.depth != 0) {
+    if (current().hardware.domain != domain.lines()) need_pages();
     runs_at_ = RunsAt::kOuter;
-    ++hardware_run.depth;
+    ++current().hardware.depth;
     return;
   }
-  if (line_run.depth != 0) {
+  if (current().lines.depth != 0) {
     // Another domain's is refused at level 2, with its reason, and so is an update in a query;
     // plain accesses would go past software lines.
-    const bool is_update_in_query = kind_ == Kind::kUpdate && line_run.thread->is_query();
-    if (line_run.domain != domain.lines() || body_ == BodyKind::kPlain || is_update_in_query)
+    const bool is_update_in_query = kind_ == Kind::kUpdate && current().lines.thread->is_query();
+    if (current().lines.domain != domain.lines() || body_ == BodyKind::kPlain || is_update_in_query)
       need_pages();
     runs_at_ = RunsAt::kOuter;
-    line_run.thread->nest(++line_run.depth);
+    current().lines.thread->nest(++current().lines.depth);
     return;
   }
   if (domain.depth() != 0 && body_ == BodyKind::kPlain) need_process_view();
@@ -314,7 +227,7 @@ bool Attempts::goes_on_alone() noexcept {
 void Attempts::learn_unlimited_commit() noexcept {
   site_.impl_->beyond().committed_at_lines(alone_);
   site_.impl_->add(SiteCount::kUnlimitedCommits, 1);
-  line_run.thread->context().add(line::LineCount::kUnlimitedCommits, 1);
+  current().lines.thread->context().add(line::LineCount::kUnlimitedCommits, 1);
 }
 
 void Attempts::begin_pages() {
@@ -333,10 +246,10 @@ void Attempts::begin_pages() {
 }
 
 void Attempts::begin() {
-  if (line_instance_here() || page_instance_here()) [[unlikely]]
+  if (current().at_level_1() || current().at_level_2()) [[unlikely]]
     return begin_inside();
   SiteImpl &site = *site_.impl_;
-  last_site = site.kept_name();
+  current().last_site = site.kept_name();
   const DomainImpl::LineKind line_kind = site.line_kind(body_);
   // Nobody would notice that a query stores in RTM.
   if (line_kind == DomainImpl::LineKind::kNone ||
@@ -370,8 +283,8 @@ inline void Attempts::begin_lines() {
     return begin_without_context(error);
   runs_at_ = RunsAt::kLines;
   start_timing();
-  unwinds = Unwinds::kFailed;
-  line_run = {domain.lines(), thread, 1};
+  current().unwinds = Unwinds::kFailed;
+  current().lines = {domain.lines(), thread, 1};
   line::Begin begin{domain.policy(), false, attempts_};
   if (hierarchy::learns(site_.impl_->escalation())) begin.insists = line::Insists::kLong;
   begin.capacity = unlimited_ ? nullptr : domain.capacity();
@@ -389,10 +302,10 @@ inline void Attempts::begin_lines() {
 
 // Domains without early release: nothing is read before it is durable.
 void Attempts::await_snapshot() {
-  const Errc error = site_.impl_->domain().durable()->log().wait_lower(line_run.thread->rv);
+  const Errc error = site_.impl_->domain().durable()->log().wait_lower(current().lines.thread->rv);
   if (error == Errc::kOk) return;
-  line_run.depth = 0;
-  line_run.thread->abandon();
+  current().lines.depth = 0;
+  current().lines.thread->abandon();
   raise(error);
 }
 
@@ -404,10 +317,10 @@ bool Attempts::end() {
     case RunsAt::kNothing:
       return true;
     case RunsAt::kOuter:
-      if (hardware_run.depth != 0)
-        --hardware_run.depth;
-      else if (line_run.depth != 0)
-        --line_run.depth;
+      if (current().hardware.depth != 0)
+        --current().hardware.depth;
+      else if (current().lines.depth != 0)
+        --current().lines.depth;
       else
         check(domain.end(kind_ == Kind::kQuery, &status));
       return true;
@@ -442,12 +355,12 @@ bool Attempts::end() {
     case RunsAt::kLines:
       break;
   }
-  if (line_run.thread == nullptr) check(domain.usable());  // forked in the body
-  line_run.depth = 0;
-  line::SoftwareThread &thread = *line_run.thread;
+  if (current().lines.thread == nullptr) check(domain.usable());  // forked in the body
+  current().lines.depth = 0;
+  line::SoftwareThread &thread = *current().lines.thread;
   if (thread.commit() != Status::kCommitted) {
     // the former: swallowed
-    unwinds == Unwinds::kToBeginAgain ? begin_again_at_lines() : failed_at_lines();
+    current().unwinds == Unwinds::kToBeginAgain ? begin_again_at_lines() : failed_at_lines();
     return false;
   }
   Errc unacknowledged = Errc::kOk;
@@ -467,8 +380,8 @@ bool Attempts::end() {
 void Attempts::leave_outer() {
   DomainImpl &domain = site_.impl_->domain();
   Status status{};
-  if (line_run.depth != 0)
-    --line_run.depth;
+  if (current().lines.depth != 0)
+    --current().lines.depth;
   else if (domain.depth() != 0)
     (void)domain.end(kind_ == Kind::kQuery, &status);
 }
@@ -491,16 +404,16 @@ void Attempts::unwound() {
     throw LineAbort{};
   }
   if (runs_at_ == RunsAt::kPages) return failed_in_thread_view();
-  line_run.depth = 0;
-  line_run.thread->abandon();
-  if (unwinds == Unwinds::kFailed) return failed_at_lines();
-  if (unwinds == Unwinds::kToBeginAgain) return begin_again_at_lines();
+  current().lines.depth = 0;
+  current().lines.thread->abandon();
+  if (current().unwinds == Unwinds::kFailed) return failed_at_lines();
+  if (current().unwinds == Unwinds::kToBeginAgain) return begin_again_at_lines();
   sleep_at_lines();
 }
 
 void Attempts::begin_again_at_lines() {
-  const LineRun run = line_run;
-  const std::function<void()> before = std::move(actions_here().before_next);
+  const LineRun run = current().lines;
+  const std::function<void()> before = take_before_next();
   count_undone_at_lines(AbortCause::kUser);
   leave_lines();
   run_actions(false);
@@ -509,7 +422,7 @@ void Attempts::begin_again_at_lines() {
   } catch (const Error &) {
     if (kind_ == Kind::kUpdate && site_.impl_->escalation().kind == EscalationKind::kNever) throw;
     enter_lines();  // as failed_at_lines()
-    line_run = run;
+    current().lines = run;
     (void)goes_on_at_lines(false, true, false, false);
     leave_lines();
   }
@@ -540,7 +453,7 @@ void Attempts::retried(const RetryNow &why) {
 }
 
 bool Attempts::threw() {
-  if (hardware_run.depth != 0) need_pages();  // at level 2 the exception can leave the body
+  if (current().hardware.depth != 0) need_pages();  // at level 2 the exception can leave the body
   DomainImpl &domain = site_.impl_->domain();
   switch (runs_at_) {
     case RunsAt::kNothing:
@@ -551,13 +464,13 @@ bool Attempts::threw() {
       return true;
     // Every load was consistent, so the exception is one that a serial execution would have raised.
     case RunsAt::kLines:
-      if (line_run.depth == 0) return true;
-      if (line_run.thread->is_doomed()) {  // but one that the body has made of a LineAbort
+      if (current().lines.depth == 0) return true;
+      if (current().lines.thread->is_doomed()) {  // but one that the body has made of a LineAbort
         unwound();
         return false;
       }
-      line_run.depth = 0;
-      line_run.thread->abandon();
+      current().lines.depth = 0;
+      current().lines.thread->abandon();
       count_undone_at_lines(AbortCause::kUser);
       leave_lines();
       run_actions(false);
@@ -584,10 +497,10 @@ bool Attempts::threw() {
 // The attempt has been undone. What next?
 void Attempts::failed_at_lines() {
   SiteImpl &site = *site_.impl_;
-  const line::SoftwareThread &thread = *line_run.thread;
+  const line::SoftwareThread &thread = *current().lines.thread;
   const AbortCause cause = thread.cause();
   const line::AbortStatus status = thread.status();
-  LineRun run = line_run;
+  LineRun run = current().lines;
   run.no_room = cause != AbortCause::kNoSpace ? Errc::kOk
                 : thread.error() != Errc::kOk ? thread.error()
                                               : Errc::kDiskFull;
@@ -598,7 +511,7 @@ void Attempts::failed_at_lines() {
   run_actions(false);
   // an action, or another thread, may have closed the domain, and its threads of level 1 with it
   enter_lines();
-  line_run = run;
+  current().lines = run;
   // Level 2 did not give a page back within the budget; as one of its instances this one needs
   // nobody's answer.
   // a snapshot there
@@ -619,8 +532,8 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
                                 bool others_progressed) {
   SiteImpl &site = *site_.impl_;
   FailedAttempt failed{over_capacity, needs_pages, refused, ++attempts_};
-  line::LineContextV1 &context =
-      runs_at_ == RunsAt::kHardware ? *hardware_run.context : line_run.thread->context();
+  line::LineContextV1 &context = runs_at_ == RunsAt::kHardware ? *current().hardware.context
+                                                               : current().lines.thread->context();
   const EscalationCounts counts = counts_of_escalation(failed);
   const bool counts_early = platform::is_planted(platform::Planted::kEscalationEarly);
   if (counts_early && attempts_ == 1) context.add(counts.of_domain, 1);
@@ -640,7 +553,8 @@ bool Attempts::goes_on_at_lines(bool over_capacity, bool needs_pages, bool refus
       back_off(site.domain().policy(), attempts_, others_progressed);
       return true;
     case NextStep::kGiveUp:
-      if (runs_at_ == RunsAt::kLines && line_run.no_room != Errc::kOk) raise(line_run.no_room);
+      if (runs_at_ == RunsAt::kLines && current().lines.no_room != Errc::kOk)
+        raise(current().lines.no_room);
       platform::fail(
           Errc::kNeedsPages,
           "site '" + site.name() +
@@ -685,20 +599,6 @@ void Attempts::learn_escalation(bool over_capacity) noexcept {
 }
 
 }  // namespace detail
-
-void on_commit(std::function<void()> action) {
-  detail::require_instance("on_commit()");
-  if (detail::hardware_run.depth != 0) detail::need_pages();  // which takes memory
-  detail::actions_here().on_commit.push_back(std::move(action));
-  detail::has_actions = true;
-}
-
-void on_abort(std::function<void()> action) {
-  detail::require_instance("on_abort()");
-  if (detail::hardware_run.depth != 0) detail::need_pages();
-  detail::actions_here().on_abort.push_back(std::move(action));
-  detail::has_actions = true;
-}
 
 void become_irrevocable() {
   detail::require_instance("become_irrevocable()");

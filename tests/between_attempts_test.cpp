@@ -202,9 +202,9 @@ TEST(LineUsersTest, ThreadWithoutMemoryForItsWordIsNowhere) {
           new_failure.after = -1;
         } catch (const std::bad_alloc &) {
           ++failures;
-          EXPECT_EQ(detail::LineUsers::where_here, nullptr);
+          EXPECT_EQ(detail::current().line_user, nullptr);
         }
-        EXPECT_EQ(users.is_inside(), detail::LineUsers::where_here != nullptr);
+        EXPECT_EQ(users.is_inside(), detail::current().line_user != nullptr);
         detail::LineUsers::leave();
       }
       users.enter();

@@ -67,7 +67,7 @@ void Player::jostle() {
   constexpr std::uint32_t kOneAccessIn = 16;
   constexpr std::uint64_t kPatienceNs = 500'000;  // the others may wait as well, or be dead
   if (attempts_ == nullptr || random_() % kOneAccessIn != 0) return;
-  if (tmh::detail::hardware_run.depth != 0) return;  // waiting aborts RTM
+  if (tmh::detail::current().hardware.depth != 0) return;  // waiting aborts RTM
   const std::uint64_t before = attempts_->load(std::memory_order_relaxed);
   const std::uint64_t until_ns = monotonic_ns() + kPatienceNs;
   while (attempts_->load(std::memory_order_relaxed) == before && monotonic_ns() < until_ns)
@@ -75,7 +75,7 @@ void Player::jostle() {
 }
 
 history::RanAt Player::where_it_runs() const {
-  if (tmh::detail::hardware_run.depth != 0) return history::RanAt::kHardware;
+  if (tmh::detail::current().hardware.depth != 0) return history::RanAt::kHardware;
   return domain().depth() != 0 ? history::RanAt::kPages : history::RanAt::kLines;
 }
 
