@@ -80,12 +80,17 @@ struct SiteNames {
 platform::ThreadState state_of_thread() noexcept {
   platform::ThreadState state;
   state.site = last_site;
-  if (line_instance_here())
-    state.where = "by plain code in a body that runs at level 1";
-  else if (page_instance_here() && page_run.runner->view != nullptr)
-    state.where = "by plain code in an instrumented body that runs in its thread's own view";
-  else if (page_instance_here())
+  const bool at_lines = line_instance_here();
+  if (!at_lines && !page_instance_here()) return state;
+  if (!at_lines && page_run.runner->view == nullptr) {
     state.where = "in an instance of another domain";
+    state.remedy = "run an instance of the segment's own domain";
+    return state;
+  }
+  state.where = at_lines
+                    ? "by plain code in a body that runs at level 1"
+                    : "by plain code in an instrumented body that runs in its thread's own view";
+  state.remedy = "access it through tmh::field, or give the body no tmh::Fields parameter";
   return state;
 }
 [[maybe_unused]] const bool is_told = (platform::tell_thread_state_by(state_of_thread), true);
