@@ -188,7 +188,7 @@ class Overhead {
   void measure(std::size_t work, std::size_t way) {
     const Way &how = kWays[way];
     if ((!how.is_counted && !has_uncounted_) || !why_[work].empty()) return;
-    if (way == kKeys && platform::process_key() == platform::kNoKey) return;
+    if (way == kKeys && !platform::has_keys()) return;
     const std::string folder = scratch_.subfolder(fmt::format("domain-{}", measured_++));
     const std::string command = fmt::format(
         "TMH_LATENCY={} TMH_TRACE={} TMH_STRAY={} '{}' --worker {} --domain '{}' --transactions {}",
@@ -243,7 +243,7 @@ class Overhead {
     ratios.print();
     std::printf("wanted: \"%s\" at most 1.01 of \"nothing\"; keys at most 60 ns more\n",
                 kWays[kDefault].name);
-    if (platform::process_key() == platform::kNoKey)
+    if (!platform::has_keys())
       std::printf("SKIPPED \"and keys\": %s\n", platform::key_refusal().c_str());
   }
 

@@ -26,19 +26,17 @@ void forget_in_child() noexcept {
 platform::ThreadState state_of_thread() noexcept {
   platform::ThreadState state;
   state.site = current().last_site;
-  switch (current().where()) {
-    case Where::kOutside:
-      break;
-    case Where::kHardware:
-    case Where::kLines:
-      state.where = "by plain code in a body that runs at level 1";
-      break;
-    case Where::kPages:
-      state.where = current().pages.runner->view != nullptr
-                        ? "by plain code in an instrumented body that runs in its thread's own view"
-                        : "in an instance of another domain";
-      break;
+  const Where where = current().where();
+  if (where == Where::kOutside) return state;
+  if (where == Where::kPages && current().pages.runner->view == nullptr) {
+    state.where = "in an instance of another domain";
+    state.remedy = "run an instance of the segment's own domain";
+    return state;
   }
+  state.where = where == Where::kPages
+                    ? "by plain code in an instrumented body that runs in its thread's own view"
+                    : "by plain code in a body that runs at level 1";
+  state.remedy = "access it through tmh::field, or give the body no tmh::Fields parameter";
   return state;
 }
 [[maybe_unused]] const bool is_told = (platform::tell_thread_state_by(state_of_thread), true);

@@ -18,6 +18,15 @@ namespace detail {
 
 void raise(Errc code) { throw Error(code, platform::failure_detail()); }
 
+bool is_page_query_here() noexcept {
+  return current().at_level_2() && current().pages.runner->nest.front();
+}
+
+void raise_query_wrote(const std::string &segment, const char *what) {
+  platform::fail(Errc::kQueryWrote, segment + ": " + what + " in a query");
+  raise(Errc::kQueryWrote);
+}
+
 namespace {
 
 // The domain whose instance this thread runs, and the segment there that holds an address; heap
@@ -74,9 +83,7 @@ storage::HeapContext heap_of(const SegmentImpl &segment) {
 
 // A query's stores into the heap would be the library's own.
 void refuse_in_query(const SegmentImpl &segment, const char *what) {
-  if (!current().at_level_2() || !current().pages.runner->nest.front()) return;
-  platform::fail(Errc::kQueryWrote, segment.name + ": " + what + " in a query");
-  raise(Errc::kQueryWrote);
+  if (is_page_query_here()) raise_query_wrote(segment.name, what);
 }
 
 void *allocate_in(const SegmentImpl &segment, std::size_t bytes, std::size_t alignment) {

@@ -308,6 +308,11 @@ void become_irrevocable_here();
 [[nodiscard]] bool irrevocable_here() noexcept;
 [[nodiscard]] std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept;
 
+// Does this thread run a query of level 2?
+[[nodiscard]] bool is_page_query_here() noexcept;
+// Throws Error(kQueryWrote). what: the library's call that stores, as "allocation".
+[[noreturn]] void raise_query_wrote(const std::string &segment, const char *what);
+
 // Throws Error(code) with this thread's failure detail.
 [[noreturn]] void raise(Errc code);
 inline void check(Errc code) {

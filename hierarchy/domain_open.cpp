@@ -188,13 +188,15 @@ Errc DomainImpl::attach_locked(Durability wanted) {
   if (const Errc error = memory_->open(folder_, kAddressBase, durability_if_new, &fresh);
       error != Errc::kOk)
     return error;
+  // What can be judged without the domain comes first: recovery makes a clean domain one that has
+  // been opened.
+  if (const Errc error = settle_latency(); error != Errc::kOk) return error;
+  if (const Errc error = settle_stray(); error != Errc::kOk) return error;
   if (const Errc error = open_durable(wanted, fresh); error != Errc::kOk) return error;
   if (const Errc error = settle_page_checksums(options_); error != Errc::kOk) return error;
   if (const Errc error = settle_options(fresh, &wanted_tracking_); error != Errc::kOk) return error;
   if (const Errc error = settle_levels(fresh); error != Errc::kOk) return error;
   if (const Errc error = settle_thread_views(); error != Errc::kOk) return error;
-  if (const Errc error = settle_latency(); error != Errc::kOk) return error;
-  if (const Errc error = settle_stray(); error != Errc::kOk) return error;
   const std::string name = options_.name.empty() ? program_name() : options_.name;
   if (const Errc error = memory_->attach_slot(name, &slot_); error != Errc::kOk) return error;
   // Also when there is no memory: while this process lives nobody else would be the first, who
@@ -281,9 +283,11 @@ Errc DomainImpl::close() noexcept {
   bool last = !memory_->anyone_alive() && is_home && memory_->check_in_place() == Errc::kOk;
   if (const Errc error = sync_data_files(last); error != Errc::kOk) result = error;
   if (last && durable_ != nullptr) {
-    if (result == Errc::kOk) result = durable_->close_clean();
+    Errc table_error = Errc::kOk;
+    if (result == Errc::kOk) result = durable_->close_clean(&table_error);
     // what the log could not take is in the shared files only, until the next open
     last = result == Errc::kOk;
+    if (last) result = table_error;
   }
   durable_.reset();
   if (lines_ != nullptr) lines_->close(last);

@@ -1,6 +1,7 @@
 // hierarchy/domain_options.cpp -- what the options and the environment want of a domain, and
 // whether that goes with what it is.
 #include <cstdlib>
+#include <utility>
 
 #include "hierarchy/domain_impl.h"
 #include "levels/line/choice.h"
@@ -292,12 +293,12 @@ Errc DomainImpl::settle_stray() {
       error != Errc::kOk)
     return error;
   if (wanted == Stray::kAllow) return Errc::kOk;
-  const int key = platform::process_key();
-  if (key == platform::kNoKey && wanted == Stray::kFault)
+  platform::DomainKey key = platform::DomainKey::take();
+  if (key.number() == platform::kNoKey && wanted == Stray::kFault)
     return fail(Errc::kTrackingUnavailable,
                 "TMH_STRAY=fault: " + platform::key_refusal() +
                     "; TMH_TRACKING=signal finds stray accesses without keys");
-  memory_->use_view_key(key);
+  memory_->use_view_key(std::move(key));
   return Errc::kOk;
 }
 

@@ -180,9 +180,10 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
       storage::is_current(checksums, checkpoint_file_.current(), memory_.control().header);
   const bool is_of_copy =
       checksums.kind == static_cast<std::uint32_t>(storage::ChecksumsKind::kOfCopy);
-  // A restoration stores to data files of a copy that counts as unopened until it has ended.
-  if (is_of_copy && is_restoration)
-    if (const Errc error = end_checksums_of_copy(checksums.is_wanted == 1); error != Errc::kOk)
+  // A restoration stores to data files, and makes them longer, before it tells: no table is true
+  // meanwhile.
+  if (is_restoration && checksums.kind != static_cast<std::uint32_t>(storage::ChecksumsKind::kNone))
+    if (const Errc error = end_checksums(checksums.is_wanted == 1); error != Errc::kOk)
       return error;
   storage::RecoveryReport report;
   if (const Errc error =
@@ -200,7 +201,7 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
       report.transactions == 0)
     state().checksums_base = checksums.sequence;
   step(Step::kRecoveryDone);
-  return error == Errc::kOk && is_of_copy ? end_checksums_of_copy(checksums.is_wanted == 1) : error;
+  return error == Errc::kOk && is_of_copy ? end_checksums(checksums.is_wanted == 1) : error;
 }
 
 // REQUIRES: nobody is in the domain. In the order that control.h says.
@@ -309,7 +310,7 @@ void DurableDomain::attach(std::uint32_t slot) noexcept {
 
 Errc DurableDomain::flush() noexcept { return log_->flush_all(); }
 
-Errc DurableDomain::close_clean() noexcept {
+Errc DurableDomain::close_clean(Errc *table_error) noexcept {
   if (const Errc error = flush(); error != Errc::kOk) return error;
   if (memory_.has_separate_homes()) {
     // A dead thread's writes to a segment that nobody here knows are in the log: the next open
@@ -326,7 +327,9 @@ Errc DurableDomain::close_clean() noexcept {
     return is_unknown ? Errc::kOk : error;  // the next open stores it again from the log
   }
   if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
-  if (const Errc error = write_page_checksums(); error != Errc::kOk) return error;
+  // Without a table the domain is closed all the same: the one that is there, if any, belongs to an
+  // older checkpoint.
+  *table_error = write_page_checksums();
   CheckpointV1 next = checkpoint_file_.current();
   const storage::FlushPoint point = log_->point();
   next.generation = state().generation;
@@ -350,9 +353,9 @@ Errc DurableDomain::use_page_checksums(PageChecksums wanted) noexcept {
   return platform::sync_folder(memory_.folder());
 }
 
-// What is opened here is no copy any more: its table goes, or stays as the setting that the domain
-// had.
-Errc DurableDomain::end_checksums_of_copy(bool is_wanted) noexcept {
+// The table that was found says nothing from now on. It goes, or stays as the setting that the
+// domain had.
+Errc DurableDomain::end_checksums(bool is_wanted) noexcept {
   if (is_wanted)
     return storage::write_checksums(memory_.folder(), memory_.control(), {}, 0, nullptr);
   return use_page_checksums(PageChecksums::kOff);

@@ -55,7 +55,8 @@ class DurableDomain {
   void stop() noexcept;
   // The last participant has left, everything is home: the next open has nothing to replay.
   // REQUIRES the folder lock.
-  [[nodiscard]] Errc close_clean() noexcept;
+  // *table_error: of the page checksums, which the domain then has none of.
+  [[nodiscard]] Errc close_clean(Errc *table_error) noexcept;
   // Makes the setting the domain's; unset: leaves it. REQUIRES the folder lock, and recover() or
   // join() before.
   [[nodiscard]] Errc use_page_checksums(PageChecksums wanted) noexcept;
@@ -83,7 +84,7 @@ class DurableDomain {
   [[nodiscard]] Errc init_log_state(const storage::RecoveryReport &report) noexcept;
   [[nodiscard]] Errc promise_log_file() noexcept;
   [[nodiscard]] Errc write_page_checksums() noexcept;
-  [[nodiscard]] Errc end_checksums_of_copy(bool is_wanted) noexcept;
+  [[nodiscard]] Errc end_checksums(bool is_wanted) noexcept;
   [[nodiscard]] static Errc write_checksums_of_copy(const std::string &folder,
                                                     bool is_wanted) noexcept;
   [[nodiscard]] bool has_page_checksums() const noexcept;

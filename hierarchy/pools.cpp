@@ -186,6 +186,8 @@ void pools::go_and_refill(List &list, std::size_t block_bytes) {
 
 void *pools::allocate(std::size_t bytes, std::size_t alignment) {
   if (is_of_the_heap(bytes, alignment)) return detail::heap_allocate(heap_, bytes, alignment);
+  if (detail::is_page_query_here()) [[unlikely]]
+    detail::raise_query_wrote(segment_of(this).name(), "allocation");
   const std::size_t size_class = class_of(bytes), block_bytes = bytes_of(size_class);
   const std::uint32_t own = lane_here().number % kLanes;
   List &list = lanes_[own].lists[size_class];
@@ -202,6 +204,8 @@ void pools::deallocate(void *block, std::size_t bytes, std::size_t alignment) {
   if (block == nullptr) return;
   if (is_of_the_heap(bytes, alignment))
     return detail::heap_deallocate(heap_, block, bytes, alignment);
+  if (detail::is_page_query_here()) [[unlikely]]
+    detail::raise_query_wrote(segment_of(this).name(), "deallocation");
   List &list = lanes_[lane_here().number % kLanes].lists[class_of(bytes)];
   auto *const freed = static_cast<Block *>(block);
   freed->next = list.free;

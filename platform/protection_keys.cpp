@@ -1,44 +1,93 @@
-// platform/protection_keys.cpp -- taking the process's key.
+// platform/protection_keys.cpp -- which keys the process has, and who uses them.
 #include "platform/protection_keys.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 
 namespace tmh::platform {
 
 namespace {
 
-struct Taken {
-  int key = kNoKey;
-  int error = 0;
-};
+constexpr int kKeyNumbers = 16;
 
-// A forked child keeps its parent's keys, so the key is taken once.
-const Taken &taken() noexcept {
-  static const Taken once = [] {
+// By number: how many domains use it, plus 1 when it is this library's; 0: it is not.
+constinit std::array<std::atomic<std::uint32_t>, kKeyNumbers> users{};
+constinit std::atomic<std::uint32_t> own_keys{0};
+constinit std::atomic<int> last_error{0};
+
+// A key of ours that no domain uses, or kNoKey.
+int reuse_key() noexcept {
+  for (int key = 1; key < kKeyNumbers; ++key) {
+    std::uint32_t unused = 1;
+    // acquire: pairs with ~DomainKey(); what was mapped under the key is gone.
+    if (users[static_cast<std::size_t>(key)].compare_exchange_strong(unused, 2,
+                                                                     std::memory_order_acquire))
+      return key;
+  }
+  return kNoKey;
+}
+
+int share_key() noexcept {
+  int best = kNoKey;
+  std::uint32_t fewest = ~0u;
+  for (int key = 1; key < kKeyNumbers; ++key) {
+    const std::uint32_t count =
+        users[static_cast<std::size_t>(key)].load(std::memory_order_relaxed);
+    if (count == 0 || count >= fewest) continue;
+    best = key;
+    fewest = count;
+  }
+  if (best != kNoKey) users[static_cast<std::size_t>(best)].fetch_add(1, std::memory_order_acquire);
+  return best;
+}
+
+// From the kernel.
+int allocate_key() noexcept {
+  if (own_keys.fetch_add(1, std::memory_order_relaxed) < kKeysMax) {
     const int key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
-    return key >= 0 ? Taken{key, 0} : Taken{kNoKey, errno};
-  }();
-  return once;
+    if (key > 0 && key < kKeyNumbers) {
+      users[static_cast<std::size_t>(key)].store(2, std::memory_order_release);
+      return key;
+    }
+    last_error.store(errno, std::memory_order_relaxed);
+  }
+  own_keys.fetch_sub(1, std::memory_order_relaxed);
+  return kNoKey;
 }
 
 // The child runs no instance, whatever its parent's thread ran.
 void shut_in_child() noexcept {
-  if (taken().key != kNoKey) set_key_access(taken().key, KeyAccess::kShut);
+  for (int key = 1; key < kKeyNumbers; ++key)
+    if (users[static_cast<std::size_t>(key)].load(std::memory_order_relaxed) != 0)
+      set_key_access(key, KeyAccess::kShut);
 }
+// While the library is loaded, as no thread can be forking then. Without it no key is taken.
+const bool is_handled = pthread_atfork(nullptr, nullptr, shut_in_child) == 0;
 
 }  // namespace
 
-int process_key() noexcept {
-  static const bool is_handled = pthread_atfork(nullptr, nullptr, shut_in_child) == 0;
-  return is_handled ? taken().key : kNoKey;
+DomainKey DomainKey::take() noexcept {
+  if (!is_handled) return {};
+  int key = reuse_key();
+  if (key == kNoKey) key = allocate_key();
+  return DomainKey(key != kNoKey ? key : share_key());
 }
 
+// release: pairs with reuse_key().
+DomainKey::~DomainKey() {
+  if (key_ != kNoKey) users[static_cast<std::size_t>(key_)].fetch_sub(1, std::memory_order_release);
+}
+
+bool has_keys() noexcept { return DomainKey::take().number() != kNoKey; }
+
 std::string key_refusal() {
-  switch (const int error = taken().error) {
+  switch (const int error = has_keys() ? 0 : last_error.load(std::memory_order_relaxed)) {
     case 0:
       return {};
     case ENOSPC:

@@ -1,9 +1,12 @@
-// platform/protection_keys.h -- the process's protection key: a thread opens and closes what is
-// mapped under it without a system call.
-// Shape:     one key a process, taken at the first use and kept. kNoKey where the processor, the
-//            kernel or the process has none.
+// platform/protection_keys.h -- protection keys: a thread opens and closes what is mapped under a
+// key without a system call.
+// Shape:     each domain of a process has a key of its own, up to kKeysMax; domains beyond that
+//            share. A key that a domain gives back stays with the process, for the next domain.
+//            kNoKey where the processor, the kernel or the process has none.
 // Invariant: a thread that does not run an instance has the key shut, and so has a signal handler,
 //            to which the kernel gives the default rights and takes them back at its return.
+// Sharing:   threads. No lock: a child that fork() makes while another thread takes a key may take
+//            keys itself.
 // Caveat:    a thread that is created inside an instance inherits its creator's rights, as clone(2)
 //            copies them.
 // Contexts:  key_access(), set_key_access(): everywhere but between XBEGIN and XEND, where WRPKRU
@@ -13,10 +16,13 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace tmh::platform {
 
 inline constexpr int kNoKey = -1;
+// Of the 15 of a process: the program and other libraries have the rest.
+inline constexpr std::uint32_t kKeysMax = 8;
 
 // The two bits of PKRU that belong to one key.
 enum class KeyAccess : std::uint32_t {
@@ -25,8 +31,28 @@ enum class KeyAccess : std::uint32_t {
   kShut = 3,
 };
 
-// kNoKey: there is none to be had; key_refusal() says why.
-[[nodiscard]] int process_key() noexcept;
+// A domain's key, or none. At its end, REQUIRES: nothing of the domain is mapped under the key, and
+// no thread has it open.
+class DomainKey {
+ public:
+  DomainKey() = default;
+  DomainKey(DomainKey &&other) noexcept : key_(std::exchange(other.key_, kNoKey)) {}
+  DomainKey &operator=(DomainKey &&other) noexcept {
+    std::swap(key_, other.key_);
+    return *this;
+  }
+  ~DomainKey();
+
+  // Holds kNoKey when there is none to be had; key_refusal() says why.
+  [[nodiscard]] static DomainKey take() noexcept;
+  [[nodiscard]] int number() const noexcept { return key_; }
+
+ private:
+  explicit DomainKey(int key) noexcept : key_(key) {}
+  int key_ = kNoKey;
+};
+// Would take() find one?
+[[nodiscard]] bool has_keys() noexcept;
 [[nodiscard]] std::string key_refusal();
 
 // Of the calling thread. REQUIRES a key.

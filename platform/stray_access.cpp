@@ -62,8 +62,7 @@ const char *text_of(StrayCause cause, const ThreadState &thread) noexcept {
 const char *remedy_of(StrayCause cause, const ThreadState &thread) noexcept {
   switch (cause) {
     case StrayCause::kOutside:
-      if (thread.where != nullptr)
-        return "access it through tmh::field, or give the body no tmh::Fields parameter";
+      if (thread.remedy != nullptr) return thread.remedy;
       return "put the access into tmh::atomically() or tmh::query(); TMH_STRAY=allow lets it pass, "
              "and its stores are "
              "lost or join this process's next instance";

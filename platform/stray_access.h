@@ -28,10 +28,11 @@ struct StrayAccess {
   std::uint64_t offset = 0;  // in the segment
 };
 
-// What this thread does, for the message. `where`: null: nothing special. `site`: the name of the
-// one that began last; null: none.
+// What this thread does, for the message. `where` and `remedy`: null: nothing special. `site`: the
+// name of the one that began last; null: none.
 struct ThreadState {
   const char *where = nullptr;
+  const char *remedy = nullptr;
   const char *site = nullptr;
 };
 void tell_thread_state_by(ThreadState (*function)() noexcept) noexcept;

@@ -319,6 +319,16 @@ TEST(OwnFilesAndOwners, ALogFileOfThisDomainMayHaveMoreNames) {
   world.use();
 }
 
+TEST(OwnFilesAndOwners, AnOpenDomainsControlFileMayGetAnotherName) {
+  const TempFolder folder, elsewhere;
+  DomainOptions options = options_of(Durability::kStrict);
+  const Domain domain = Domain::open(folder.path(), options);
+  const Segment segment = domain.map("heap");
+  fs::create_hard_link(folder.path() + "/tmh.control", elsewhere.path() + "/kept");
+  EXPECT_NO_THROW(segment.grow(2 * segment.size_bytes()));
+  EXPECT_NO_THROW((void)domain.map("another"));
+}
+
 TEST(OwnFilesAndOwners, AFileOfOneWhoMayNotWriteTheFolderIsRefused) {
   if (geteuid() != 0) GTEST_SKIP() << kNeedsRoot;
   for (const char *name : {"tmh.control", "tmh.lock", "tmh.checkpoint", "tmh.log.0000000000"}) {

@@ -17,12 +17,16 @@
 #include <fstream>
 #include <mutex>
 #include <sstream>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <tmh/field.hpp>
+#include <tmh/pool.hpp>
 #include <tmh/site.hpp>
 
 #include "platform/protection_keys.h"
+#include "tests/support/durable_folder.h"
 #include "tests/support/stage.h"
 
 namespace tmh::test {
@@ -64,8 +68,7 @@ class StrayTest : public ModeTest {
   void SetUp() override {
     ModeTest::SetUp();
     if (IsSkipped()) return;
-    if (platform::process_key() == platform::kNoKey)
-      GTEST_SKIP() << "protection keys: " << platform::key_refusal();
+    if (!platform::has_keys()) GTEST_SKIP() << "protection keys: " << platform::key_refusal();
   }
 };
 INSTANTIATE_TEST_SUITE_P(Modes, StrayTest, testing::ValuesIn(kModes), mode_name);
@@ -91,6 +94,53 @@ TEST_P(StrayTest, StoreInAQueryFaultsAtTheStore) {
       EXPECT_EQ(self.get(1), 3u);
       self.set(1, 9);
     });
+  });
+}
+
+// Domains have keys of their own.
+TEST_P(StrayTest, AccessToASegmentOfAnotherDomainFaultsInAnInstance) {
+  for (const bool writes : {false, true})
+    expect_stray("in an instance of another domain", [&] {
+      const Actor self = actor();
+      const TempFolder folder;
+      const Domain other = Domain::open(folder.path());
+      for (std::uint64_t round = 1; round <= 3; ++round) self.commit(1, round);
+      atomically(other, [&] { writes ? self.set(1, 9) : static_cast<void>(self.get(1)); });
+    });
+}
+
+// A domain that closes leaves its key to the next one; more domains than there are keys share.
+TEST_P(StrayTest, AnyNumberOfDomainsCanBeOpen) {
+  expect_child("many domains", [&] {
+    for (int round = 0; round < 3; ++round) {
+      const TempFolder folder;
+      SegmentOptions anywhere = raw_pages(4);
+      anywhere.relocatable = true;
+      std::vector<Domain> domains;
+      std::vector<Segment> segments;
+      for (int i = 0; i < 20; ++i) {
+        domains.push_back(Domain::open(folder.path() + "/" + std::to_string(i)));
+        segments.push_back(domains.back().map("a.db", anywhere));
+      }
+      for (std::size_t i = 0; i < domains.size(); ++i)
+        EXPECT_EQ(atomically(domains[i], [&] { return ++word_of(segments[i], 1); }), 1u);
+      for (Domain &domain : domains) domain.close();
+    }
+  });
+}
+
+TEST_P(StrayTest, PoolsRefuseAQueryBeforeTheyStore) {
+  expect_child("pools", [&] {
+    const TempFolder folder;
+    const Domain domain = Domain::open(folder.path());
+    auto *const memory = domain.map("heap").root<pools>("pools");
+    void *const block = atomically(domain, [&] { return memory->allocate(64); });
+    const auto expect_refused = [&](const std::function<void()> &body) {
+      expect_error(
+          Errc::kQueryWrote, [&] { query(domain, body); }, "in a query");
+    };
+    expect_refused([&] { (void)memory->allocate(64); });
+    expect_refused([&] { memory->deallocate(block, 64); });
   });
 }
 
@@ -311,7 +361,7 @@ TEST(StrayOptionTest, ADemandThatTheProcessorCannotKeepIsRefused) {
   const TempFolder folder;
   DomainOptions options;
   options.stray = Stray::kFault;
-  if (platform::process_key() == platform::kNoKey)
+  if (!platform::has_keys())
     expect_error(
         Errc::kTrackingUnavailable, [&] { (void)Domain::open(folder.path(), options); },
         "TMH_STRAY=fault");

@@ -117,6 +117,43 @@ TEST_F(PageChecksumsTest, EveryChangedByteOfAClosedDomainIsFound) {
   }
 }
 
+// The user decides what a segment's name leads to.
+TEST_F(PageChecksumsTest, ASegmentMayBeALink) {
+  for (const bool is_symbolic : {true, false}) {
+    fs::remove_all(domain());
+    make(domain(), with_checksums());
+    const std::string far = folder_ / "far.db";
+    fs::remove(far);
+    if (is_symbolic) {
+      fs::rename(domain() + "/a.db", far);
+      fs::create_symlink(far, domain() + "/a.db");
+    } else {
+      fs::create_hard_link(domain() + "/a.db", far);
+    }
+    for (int round = 0; round < 2; ++round)
+      in_domain(domain(), durable_options(), Ending::kClosed,
+                [&](const Domain &d, const Segment &s) {
+                  EXPECT_TRUE(d.recovery().was_clean);
+                  commit(d, s, 5);
+                });
+    expect_all_found(domain(), 15);
+  }
+}
+
+// A page that has gone bad since the domain was closed is not taken for a good one by an open that
+// was refused.
+TEST_F(PageChecksumsTest, ARefusedOpenLeavesTheTable) {
+  make(domain(), with_checksums());
+  flip(domain() + "/a.db", 9 * kPageBytes + 1);
+  setenv("TMH_STRAY", "perhaps", 1);
+  EXPECT_THROW((void)Domain::open(domain(), durable_options()), Error);
+  unsetenv("TMH_STRAY");
+  in_domain(domain(), durable_options(), Ending::kClosed, [](const Domain &, const Segment &) {});
+  const std::vector<Part> parts = look(domain());
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(parts[1].name, "page 9 of a.db");
+}
+
 TEST_F(PageChecksumsTest, ABackupHasThemAlsoWhereTheDomainHasNot) {
   const std::string copy = folder_ / "copy";
   for (const PageChecksums use : {PageChecksums::kOff, PageChecksums::kOn}) {

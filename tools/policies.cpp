@@ -277,8 +277,7 @@ std::vector<Choice> all_choices() {
       {"TMH_LATENCY", "latency", "which attempts are timed, for the latency histograms",
        rows_of(Latency::kOff, Latency::kSampled)},
       {"TMH_STRAY", "stray", "what an access to a segment does that no instance covers",
-       rows_of(Stray::kFault,
-               platform::process_key() != platform::kNoKey ? Stray::kFault : Stray::kAllow)},
+       rows_of(Stray::kFault, platform::has_keys() ? Stray::kFault : Stray::kAllow)},
   };
 }
 

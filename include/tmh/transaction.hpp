@@ -53,7 +53,8 @@ inline void leave_query(const Domain &domain, bool outermost) {
 // pthread_exit() in the body rolls back, too, and ends the thread, FAILED or not. So does
 // pthread_cancel() that a cancellation point of the body acts upon; the library's own calls are no
 // place for it (they may end the program): a thread that others cancel has cancellation disabled
-// outside of such points.
+// outside of such points. Where stray accesses fault (docs/stray_accesses.md) the destructors of a
+// body that is cancelled must not touch a segment.
 // Errors: as Domain::begin() and end(). kNestedMisuse: inside a query; or the body has begun an
 //         instance that it has not ended, and all is aborted.
 template <class Body>

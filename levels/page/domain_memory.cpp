@@ -202,7 +202,9 @@ Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept tr
   platform::home_written(file, offset, from, bytes);
   make_control_dirty();
   platform::DiskFile control;
-  Errc error = control.open(file, platform::DiskFile::Mode::kRead);
+  // It has been looked at when the domain was opened. A second name that it got since, as by a
+  // snapshot of hard links, is no reason to stop.
+  Errc error = control.open(file, platform::DiskFile::Mode::kRead, platform::FileRole::kSegment);
   if (error != Errc::kOk) return error;
   error = control.sync();
   if (error != Errc::kOk && log_state_ != nullptr)

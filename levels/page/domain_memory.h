@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tmh/options.hpp>
@@ -23,6 +24,7 @@
 #include "levels/storage/participants.h"
 #include "platform/disk.h"
 #include "platform/files.h"
+#include "platform/protection_keys.h"
 
 namespace tmh::page {
 
@@ -88,12 +90,14 @@ class DomainMemory {
     return state_->levels == static_cast<std::uint64_t>(Levels::kHybrid);
   }
 
-  // The protection key of views and line views; kNoKey: none. REQUIRES: no view is mapped.
-  void use_view_key(int key) noexcept {
-    view_key_ = key;
-    for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) segments_[i].home.use_key(key);
+  // The protection key of views and line views, given back with this object; kNoKey: none.
+  // REQUIRES: no view is mapped, and there is no key yet.
+  void use_view_key(platform::DomainKey key) noexcept {
+    view_key_ = std::move(key);
+    for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i)
+      segments_[i].home.use_key(view_key_.number());
   }
-  [[nodiscard]] int view_key() const noexcept { return view_key_; }
+  [[nodiscard]] int view_key() const noexcept { return view_key_.number(); }
 
   [[nodiscard]] DomainState &state() const noexcept { return *state_; }
   [[nodiscard]] storage::ControlFile &control() const noexcept { return *control_; }
@@ -267,6 +271,7 @@ class DomainMemory {
   }
 
  private:
+  platform::DomainKey view_key_;  // first: it goes when the views have gone
   [[nodiscard]] Errc open_control(std::uint64_t address_base, std::uint32_t durability) noexcept;
   [[nodiscard]] Errc settle_sizes() noexcept;
   [[nodiscard]] Errc open_state(bool *fresh) noexcept;
@@ -306,7 +311,6 @@ class DomainMemory {
   std::atomic<std::uint64_t> log_prepared_{0}, log_all_prepared_{0};
   AccessEntry *accesses_ = nullptr;
   storage::LogState *log_state_ = nullptr;
-  int view_key_ = platform::kNoKey;
   std::unique_ptr<SegmentMemory[]> segments_;
   std::mutex opening_;  // a leaf: taken with or without the domain lock
   std::atomic<std::uint32_t> opened_generation_{0};

@@ -53,7 +53,8 @@ class PageReader {
     if (bytes_ == nullptr) return fail(Errc::kOutOfMemory, "a buffer for pages");
     offset_ = record.offset_bytes;
     held_count_ = 0;
-    return file_.open(data_file_path(folder, record), DiskFile::Mode::kRead);
+    return file_.open(data_file_path(folder, record), DiskFile::Mode::kRead,
+                      platform::FileRole::kSegment);
   }
   [[nodiscard]] bool has_data(std::uint64_t first, std::uint64_t pages) const noexcept {
     return platform::has_data(file_.fd(), offset_ + first * kPageBytes, pages * kPageBytes);
@@ -185,20 +186,26 @@ class TableWriter {
   [[nodiscard]] Errc write(TableReader *base, const std::function<bool(PageId)> &is_changed) {
     const std::string path = checksums_path(folder_), temporary = path + ".new";
     if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
-    if (const Errc error = file_.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk)
-      return error;
-    Errc error = Errc::kOk;
-    if (header_.kind != static_cast<std::uint32_t>(ChecksumsKind::kNone))
-      error = add_segments(base, is_changed);
-    if (error != Errc::kOk) return error;
-    header_.crc = crc_of(header_);
-    if (error = file_.write(0, &header_, sizeof header_); error != Errc::kOk) return error;
-    if (error = file_.sync(); error != Errc::kOk) return error;
-    if (error = platform::disk_rename(temporary, path); error != Errc::kOk) return error;
-    return platform::sync_folder(folder_);
+    Errc error = write_as(temporary, base, is_changed);
+    if (error == Errc::kOk) error = platform::disk_rename(temporary, path);
+    if (error == Errc::kOk) return platform::sync_folder(folder_);
+    const std::string why = platform::failure_detail();
+    (void)platform::disk_unlink(temporary);  // its space, where the disk is full
+    return fail(error, why);
   }
 
  private:
+  [[nodiscard]] Errc write_as(const std::string &path, TableReader *base,
+                              const std::function<bool(PageId)> &is_changed) {
+    if (const Errc error = file_.open(path, DiskFile::Mode::kCreate); error != Errc::kOk)
+      return error;
+    if (header_.kind != static_cast<std::uint32_t>(ChecksumsKind::kNone))
+      if (const Errc error = add_segments(base, is_changed); error != Errc::kOk) return error;
+    header_.crc = crc_of(header_);
+    if (const Errc error = file_.write(0, &header_, sizeof header_); error != Errc::kOk)
+      return error;
+    return file_.sync();
+  }
   [[nodiscard]] Errc add_segments(TableReader *base,
                                   const std::function<bool(PageId)> &is_changed) {
     std::unique_ptr<Expected> before;

@@ -110,7 +110,7 @@ PageTrials try_pages() {
   try_userfaultfd(&trials);
   try_view(&trials);
   try_perf(&trials);
-  if (platform::process_key() == platform::kNoKey) trials.key_refusal = platform::key_refusal();
+  if (!platform::has_keys()) trials.key_refusal = platform::key_refusal();
   trials.bpf = try_bpf();
   rlimit limit{};
   (void)::getrlimit(RLIMIT_MEMLOCK, &limit);
