@@ -6,6 +6,7 @@ compares them with what it would write. `<!-- numbers NAME FOLDER -->`: of anoth
 import json
 import os
 import re
+import textwrap
 
 from experiments import EXPERIMENTS
 from plots import number
@@ -60,8 +61,11 @@ def setup(results):
     environment = next(r["environment"] for r in results.results.values() if "environment" in r)
     commits = sorted({r["environment"]["commit"] for r in results.results.values() if "environment" in r})
     seconds = sum(r["reproduce"]["seconds"] for r in results.results.values())
-    return (f"{environment['cpu']}, {environment['cores']} cores, RTM {environment['rtm']}; {environment['kernel']}, {environment['file_system']}; "
-            f"{environment['compiler']} {environment['flags'].strip()}; built from {', '.join(commits)}; {number(seconds / 60)} minutes in all.\n")
+    text = (f"{environment['cpu']}, {environment['cores']} cores, RTM {environment['rtm']}; "
+            f"{environment['kernel']}, {environment['file_system']}; "
+            f"{environment['compiler']} {environment['flags'].strip()}; "
+            f"built from {', '.join(commits)}; {number(seconds / 60)} minutes in all.")
+    return textwrap.fill(text, 100, break_on_hyphens=False) + "\n"
 
 
 def page_touch(results):
