@@ -64,8 +64,10 @@ def setup(results):
     environment = next(r["environment"] for r in results.results.values() if "environment" in r)
     commits = sorted({r["environment"]["commit"] for r in results.results.values() if "environment" in r})
     seconds = sum(r["reproduce"]["seconds"] for r in results.results.values())
-    text = (f"{environment['cpu']}, {environment['cores']} cores, RTM {environment['rtm']}; {environment['kernel']}, {environment['file_system']}; "
-            f"{environment['compiler']} {environment['flags'].strip()}; built from {', '.join(commits)}; {number(seconds / 60)} minutes in all.")
+    text = (f"{environment['cpu']}, {environment['cores']} cores, RTM {environment['rtm']}; "
+            f"{environment['kernel']}, {environment['file_system']}; "
+            f"{environment['compiler']} {environment['flags'].strip()}; "
+            f"built from {', '.join(commits)}; {number(seconds / 60)} minutes in all.")
     return textwrap.fill(text, COLUMNS, break_on_hyphens=False) + "\n"
 
 
