@@ -11,8 +11,9 @@ tmh_optional("site of the headers" TMH_HAVE_DOCS "doxygen or python3 is missing"
 if(TMH_HAVE_DOCS)
   file(GLOB_RECURSE readmes CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/*README.md")
   list(FILTER readmes EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/build/")
-  list(APPEND readmes "${PROJECT_SOURCE_DIR}/ARCHITECTURE.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
-                      "${PROJECT_SOURCE_DIR}/docs/what_may_lie_in_a_segment.md"
+  file(GLOB documents CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/*.md")
+  list(FILTER documents EXCLUDE REGEX "/README\\.md$")
+  list(APPEND readmes "${PROJECT_SOURCE_DIR}/ARCHITECTURE.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md" ${documents}
                       "${PROJECT_SOURCE_DIR}/hierarchy/PROTOCOL.md" "${PROJECT_SOURCE_DIR}/levels/storage/FORMAT.md")
   list(TRANSFORM readmes REPLACE "(.+)" "\"\\1\"")
   set(TMH_DOCS_FILTER "${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/docs/filter.py")

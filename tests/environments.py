@@ -4,7 +4,7 @@
 A run must end with status 0 and the right result, or be refused: then its status is not 0 and it prints the documented message, where
 its setting may be refused (refusals_of()). Settings: each value of each variable that is not the default, by itself and together with
 TMH_LEVELS=hybrid. `tmh run` sets the level itself, so workloads run at both levels instead; the programs that take longest run
-without the pairs. Variables and values are those of `tmh policies` and MORE_VALUES; the README's table may name no other one.
+without the pairs. Variables and values are those of `tmh policies` and MORE_VALUES; each has a row in docs/options.md.
 Runs are dealt to slices in turn. Each has a fresh folder, and may go on beside others.
 """
 import argparse
@@ -20,17 +20,16 @@ import tempfile
 Program = collections.namedtuple("Program", "name command is_right is_hybrid has_pairs tells_why")
 Run = collections.namedtuple("Run", "status output errors")
 
-# What `tmh policies` does not list, and values beside those that it lists.
+# Values beside those that `tmh policies` lists.
 MORE_VALUES = {
-    "TMH_THREAD_VIEWS": ["always", "never"],
-    "TMH_TRACE": ["on"],
     "TMH_POLICY": ["backoff-us-max=0"],
     "TMH_ESCALATION": ["after-n=1"],
     "TMH_CAPACITY": ["1KiB/2/64"],
     "TMH_GROUP_COMMIT": ["active=1"],
 }
-# For emulators, and for tests that kill.
+# For emulators, and for tests that kill: no program runs under them here.
 NO_SETTINGS = {"TMH_ASSUME_RTM", "TMH_CRASH_AT"}
+OPTIONS = "docs/options.md"
 WORKLOADS = ["bank", "list", "tree", "hash", "mixed", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f", "tpcb"]
 OPERATIONS = 100
 
@@ -92,6 +91,8 @@ def programs(build):
 def values_of(policies):
     values = {}
     for one in policies:
+        if one["variable"] in NO_SETTINGS:
+            continue
         listed = values.setdefault(one["variable"], [])
         if not one["default"]:
             listed.append(one["value"])
@@ -143,10 +144,11 @@ def run_one(program, setting):
 
 
 def unknown_variables(root, values):
-    with open(os.path.join(root, "README.md"), encoding="utf-8") as readme:
-        named = set(re.findall(r"^\| `(TMH_[A-Z_]+)` \|", readme.read(), re.MULTILINE))
-    problems = [f"README.md names {variable}, which environments.py does not know" for variable in sorted(named - set(values) - NO_SETTINGS)]
-    return problems or ([] if named else ["README.md has no table of variables"])
+    """A variable that only one of the document and the command names."""
+    with open(os.path.join(root, OPTIONS), encoding="utf-8") as document:
+        table = document.read().partition("<!-- options -->")[2].partition("<!-- end of options -->")[0]
+    named = set(re.findall(r"^\| `(TMH_[A-Z_]+)` \|", table, re.MULTILINE)) - NO_SETTINGS
+    return [f"{variable}: only one of {OPTIONS} and `tmh policies` names it" for variable in sorted(named ^ set(values))]
 
 
 def self_test():

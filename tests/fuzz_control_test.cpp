@@ -1,5 +1,5 @@
 // tests/fuzz_control_test.cpp -- hostile control files, byte by byte: verify_control() alone, then
-// Domain::open() and map().
+// open() and map() of a domain.
 // Invariants: (1) verify_control() reads nothing beyond the bytes it is given, and refuses every
 //             change of the parts
 // that it covers.

@@ -4,7 +4,7 @@
 --benches  `reproduce --quick` with tiny inputs writes JSON and CSV for every experiment, and a page with at least 12 plots, that names
            every table of the thesis and has ours beside it; the same command again runs nothing twice.
 --links    every link of its README leads to a file, and every table and experiment is named there; the trees take no more
-           library calls than the thesis's; the READMEs' tables are what the results of the full run say.
+           library calls than the thesis's; the documents' tables are what the results of the full run say.
 """
 import json
 import os
@@ -71,7 +71,7 @@ def check_numbers(root):
             return [str(error)]
         if not is_so:
             problems.append(f"{path}: its tables are not those of its results: reproduce --numbers")
-    return problems if blocks >= len(readme_numbers.WRITERS) else problems + ["the READMEs lack tables of the full run"]
+    return problems if blocks >= len(readme_numbers.WRITERS) else problems + ["the documents lack tables of the full run"]
 
 
 def run(root, benches, out):
@@ -123,7 +123,7 @@ def self_test():
         block = "lines-changed" if folder == "full" else f"lines-changed {folder}"
         written = readme_numbers.rewritten(f"a\n<!-- numbers {block} -->\nstale\n<!-- end of numbers -->\nb", {folder: lines}.get)
         if "| oak | 1 | 2 | 3 | 4 | 5 |" not in written or "stale" in written or not (written.startswith("a\n") and written.endswith("-->\nb")):
-            problems.append("a README's table is not written anew")
+            problems.append("a document's table is not written anew")
     paper = os.path.dirname(os.path.dirname(readme_numbers.__file__))
     for misspelt, expected in (("<!-- numbers nothing -->", KeyError), ("<!-- numbers lines-changed nowhere -->", readme_numbers.NoResults)):
         try:

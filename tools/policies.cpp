@@ -25,7 +25,8 @@ struct Row {
 
 struct Choice {
   const char *variable;
-  const char *field;  // of DomainOptions
+  // of DomainOptions; empty: the environment alone
+  const char *field;
   const char *about;
   std::vector<Row> rows;
 };
@@ -33,23 +34,23 @@ struct Choice {
 const char *meaning(Latency value) {
   switch (value) {
     case Latency::kOff:
-      return "none";
+      return "no attempt";
     case Latency::kSampled:
-      return "each where they begin 13 us apart or more; of more frequent ones one of up to 256, "
-             "which counts for so "
-             "many";
+      return "each attempt that begins at least 13 us after the one before; of denser ones one of "
+             "up to 256, which counts for as many";
     case Latency::kFull:
-      return "each; some 25 ns more per instance";
+      return "each attempt; some 25 ns more per instance";
   }
   return "";
 }
 const char *meaning(Stray value) {
   switch (value) {
     case Stray::kFault:
-      return "SIGSEGV at its instruction, and a sentence that names it; needs protection keys (tmh "
+      return "the access raises SIGSEGV, and one sentence names it; needs protection keys (tmh "
              "doctor)";
     case Stray::kAllow:
-      return "tracking decides: a store may be lost, or belong to the process's next instance";
+      return "the tracking decides: a store may be lost, or be committed by the process's next "
+             "instance";
   }
   return "";
 }
@@ -57,9 +58,9 @@ const char *meaning(Stray value) {
 const char *meaning(PageChecksums value) {
   switch (value) {
     case PageChecksums::kOff:
-      return "none, but for backups";
+      return "only backups have checksums";
     case PageChecksums::kOn:
-      return "a clean close writes tmh.checksums, with which tmh check compares every page";
+      return "a clean close writes tmh.checksums; tmh check compares every page with it";
   }
   return "";
 }
@@ -108,16 +109,16 @@ const char *meaning(Backoff value) {
     case Backoff::kNone:
       return "an aborted instance begins again at once";
     case Backoff::kExponential:
-      return "it waits a random time first, up to twice as long after each abort";
+      return "it waits a random time, whose bound doubles with each abort";
     case Backoff::kAdaptive:
-      return "it waits only when others make no progress, then as exponential";
+      return "it waits as exponential, but only while others make no progress";
   }
   return "";
 }
 const char *meaning(Durability value) {
   switch (value) {
     case Durability::kNone:
-      return "commits survive processes, not power cuts";
+      return "a commit survives the death of processes, not a power cut";
     case Durability::kBuffered:
       return "a commit returns at once and is durable within 100 ms, or after flush()";
     case Durability::kStrict:
@@ -148,36 +149,49 @@ const char *meaning(LineChoice value) {
 const char *meaning(CrossPolicy value) {
   switch (value) {
     case CrossPolicy::kAbortLower:
-      return "the instance of level 1 aborts at once; its site decides whether it goes on at level "
-             "2";
+      return "the instance of level 1 aborts at once; the escalation policy decides what follows";
     case CrossPolicy::kAbortUpper:
-      return "the instance of level 2 fails; level 1 waits until it has ended";
+      return "the instance of level 2 fails; the instance of level 1 waits for its end";
     case CrossPolicy::kRecallAndWait:
-      return "level 1 looks again and again until it has ended, within its budget";
+      return "the instance of level 1 looks again and again until level 2 has ended, within a time "
+             "budget";
     case CrossPolicy::kWaitForUpper:
-      return "level 1 sleeps with growing pauses until it has ended, within its budget";
+      return "the instance of level 1 sleeps with growing pauses until level 2 has ended, within a "
+             "time budget";
   }
   return "";
 }
 const char *meaning(EscalationKind value) {
   switch (value) {
     case EscalationKind::kNever:
-      return "level 1 only; what it cannot do is an error";
+      return "level 1 only; what level 1 cannot do is an error";
     case EscalationKind::kAlways:
       return "level 2 only";
     case EscalationKind::kOnCapacity:
-      return "to level 2 only when an instance does not fit level 1";
+      return "to level 2 when an instance does not fit level 1";
     case EscalationKind::kAfterAttempts:
-      return "also after so many attempts";
+      return "as on-capacity, and after so many attempts";
     case EscalationKind::kAfterWasted:
-      return "also when attempts have wasted so much time";
+      return "as on-capacity, and when attempts have wasted so much time";
     case EscalationKind::kAdaptive:
-      return "by either limit; a site that escalates begins at level 2 for a while, longer each "
-             "time; "
-             "instrumented updates that exceed the capacity run at level 1 without it while that "
-             "succeeds";
+      return "after so many attempts or so much wasted time; a site that escalates begins at level "
+             "2 for a while, longer each time; an instrumented update that exceeds the capacity "
+             "runs at level 1 without the limit, while that succeeds";
     case EscalationKind::kAdaptivePages:
-      return "as adaptive, but what exceeds the capacity goes to level 2";
+      return "as adaptive, but an update that exceeds the capacity goes to level 2";
+  }
+  return "";
+}
+
+const char *meaning(ThreadViewUse value) {
+  switch (value) {
+    case ThreadViewUse::kAuto:
+      return "as always, from the first time that two threads meet, where tracking keeps pages "
+             "mapped; else as never";
+    case ThreadViewUse::kAlways:
+      return "each thread in a view of its own, all at once";
+    case ThreadViewUse::kNever:
+      return "all threads in the process's view, one after the other";
   }
   return "";
 }
@@ -219,7 +233,7 @@ std::vector<Choice> all_choices() {
        rows_of(Detection::kLazy, Detection::kLazy)},
       {"TMH_TRACKING", "tracking", "how a process learns which pages it touches",
        rows_of(Tracking::kAuto, Tracking::kAuto)},
-      {"TMH_POLICY", "policy", "conflict: who fails when two instances conflict",
+      {"TMH_POLICY", "policy", "conflict: which of two conflicting instances fails",
        rows_of(ConflictPolicy::kSelfAbort, usual.conflict,
                [](ConflictPolicy value) {
                  Policy policy;
@@ -230,10 +244,10 @@ std::vector<Choice> all_choices() {
        "policy",
        "age: what an aborted instance keeps",
        {{with_age(true),
-         "a retry keeps its first attempt's age, and after 8 aborts gets the domain's turn: nobody "
-         "starves",
+         "a retry keeps the age of its first attempt, and gets the domain's turn after 8 aborts: "
+         "no instance starves",
          usual.keep_age},
-        {with_age(false), "each attempt is as old as itself", !usual.keep_age}}},
+        {with_age(false), "the age of each attempt begins anew", !usual.keep_age}}},
       {"TMH_POLICY", "policy", "backoff: when an aborted instance begins again",
        rows_of(Backoff::kNone, usual.backoff,
                [](Backoff value) {
@@ -245,14 +259,15 @@ std::vector<Choice> all_choices() {
        "when a commit survives a power cut; fixed at the domain's creation",
        rows_of(Durability::kNone, Durability::kNone)},
       {"TMH_PAGE_CHECKSUMS", "page_checksums",
-       "durable domains: checksums of the data files' pages; stays with the domain until somebody "
-       "opens it otherwise",
+       "durable domains: checksums of the data files' pages; stays with the domain until an open "
+       "chooses otherwise",
        rows_of(PageChecksums::kOff, PageChecksums::kOff)},
       {"TMH_GROUP_COMMIT",
        "group_commit",
        "whether a writer of the log waits for company",
        {{to_string(GroupCommit{}),
-         "until so many are active, so many of them wait, so much is to be written, or so long",
+         "it waits when so many participants are active: until so many percent of them wait, so "
+         "many bytes are to be written, or so much time has passed",
          true},
         {to_string(no_group), "it writes at once", false}}},
       {"TMH_LEVELS", "levels", "which levels work on the domain's memory; one per domain",
@@ -262,9 +277,9 @@ std::vector<Choice> all_choices() {
       {"TMH_CAPACITY",
        "capacity",
        "what fits into an instance of level 1",
-       {{to_string(line::CapacityModel{}), "everything", true},
+       {{to_string(line::CapacityModel{}), "any number of lines that level 1 has room for", true},
         {"l1d", "what fits this machine's first-level data cache, as in a best-effort HTM", false},
-        {"32KiB/8/64", "the same for a cache of so many bytes, ways and bytes per line", false}}},
+        {"32KiB/8/64", "what fits a cache of so many bytes, ways and bytes per line", false}}},
       {"TMH_ESCALATION", "escalation", "when an instance of level 1 that aborts goes on at level 2",
        rows_of(EscalationKind::kNever, EscalationKind::kAdaptive,
                [](EscalationKind value) {
@@ -274,10 +289,22 @@ std::vector<Choice> all_choices() {
                })},
       {"TMH_CROSS", "cross", "what level 1 does about a page that level 2 uses",
        rows_of(CrossPolicy::kAbortLower, CrossPolicy::kRecallAndWait)},
+      {"TMH_THREAD_VIEWS", "thread_views",
+       "where instrumented instances of level 2 run, when a process has several threads",
+       rows_of(ThreadViewUse::kAuto, ThreadViewUse::kAuto)},
       {"TMH_LATENCY", "latency", "which attempts are timed, for the latency histograms",
        rows_of(Latency::kOff, Latency::kSampled)},
       {"TMH_STRAY", "stray", "what an access to a segment does that no instance covers",
        rows_of(Stray::kFault, platform::has_keys() ? Stray::kFault : Stray::kAllow)},
+      {"TMH_TRACE",
+       "",
+       "whether this process records events for tmh trace",
+       {{"off", "it records none", true},
+        {"on", "it keeps its last 16,384 events in the domain's folder", false}}},
+      {"TMH_ASSUME_RTM",
+       "",
+       "whether RTM is tried where the processor does not list it; for emulators",
+       {{"0", "it is not tried there; so is any value but 1", true}, {"1", "it is tried", false}}},
   };
 }
 
@@ -299,8 +326,9 @@ Exit run(const PoliciesCommand &command) {
   }
   std::string out;
   for (const Choice &choice : choices) {
-    out += fmt::format("{}{} (DomainOptions::{}) -- {}\n", out.empty() ? "" : "\n", choice.variable,
-                       choice.field, choice.about);
+    const std::string_view field = choice.field;
+    out += fmt::format("{}{} ({}{}) -- {}\n", out.empty() ? "" : "\n", choice.variable,
+                       field.empty() ? "environment only" : "DomainOptions::", field, choice.about);
     for (const Row &row : choice.rows)
       out +=
           fmt::format("  {:22} {}{}\n", row.value, row.meaning, row.is_default ? " (default)" : "");

@@ -1,6 +1,6 @@
-"""readme_numbers.py -- the READMEs' tables, as Markdown, from the results of a full run.
+"""readme_numbers.py -- tables of documents, as Markdown, from the results of a full run.
 
-A README holds blocks between `<!-- numbers NAME -->` and `<!-- end of numbers -->`; `reproduce --numbers` writes them anew, and the test suite
+A document holds blocks between `<!-- numbers NAME -->` and `<!-- end of numbers -->`; `reproduce --numbers` writes them anew, and the test suite
 compares them with what it would write. `<!-- numbers NAME FOLDER -->`: of another run, results/FOLDER.
 """
 import json
@@ -18,6 +18,9 @@ OURS = {"tmh-bptree": "tmh, B+-tree", "tmh-cobtree": "tmh, cache-oblivious B-tre
         "thesis-cobtree": "cache-oblivious B-tree on the thesis's mechanism", "bdb-thesis": "Berkeley DB 5.3, the thesis's cache",
         "bdb-tuned": "Berkeley DB 5.3, tuned", "lmdb": "LMDB", "lmdb-writemap": "LMDB, `MDB_WRITEMAP`", "sqlite": "SQLite, WAL",
         "sqlite-tuned": "SQLite, WAL, tuned"}
+
+
+COLUMNS = 100  # of a document
 
 
 class NoResults(Exception):
@@ -65,7 +68,7 @@ def setup(results):
             f"{environment['kernel']}, {environment['file_system']}; "
             f"{environment['compiler']} {environment['flags'].strip()}; "
             f"built from {', '.join(commits)}; {number(seconds / 60)} minutes in all.")
-    return textwrap.fill(text, 100, break_on_hyphens=False) + "\n"
+    return textwrap.fill(text, COLUMNS, break_on_hyphens=False) + "\n"
 
 
 def page_touch(results):
@@ -131,7 +134,7 @@ def inserts(results, experiment):
 
 
 def tree_inserts(results):
-    """Both kinds of insert in one table, for the project's README."""
+    """Both kinds of insert in one table, for docs/measurements.md."""
     durable, plain = (results.rows(f"trees-{kind}", "commit") for kind in ("durable", "nondurable"))
     rows = []
     for contestant in dict.fromkeys(row["contestant"] for row in durable + plain):
@@ -245,5 +248,5 @@ def rewritten(text, results_of):
 
 
 def files(root, here):
-    """The READMEs that may hold blocks."""
-    return [os.path.join(here, "README.md"), os.path.join(root, "README.md")]
+    """The documents that may hold blocks."""
+    return [os.path.join(here, "README.md"), os.path.join(root, "docs", "measurements.md")]
