@@ -11,7 +11,8 @@
 
 #include <tmh/transaction.hpp>
 
-#include "hierarchy/site_impl.h"
+#include "hierarchy/domain_impl.h"
+#include "hierarchy/leave_level.h"
 #include "platform/failure.h"
 #include "platform/thread_object.h"
 

@@ -35,7 +35,7 @@ class LineDomain;
 struct LineUser;
 struct PageRunner;
 
-// The instance of a site in RTM (hardware_sites.cpp). Set inside the transaction, so an abort takes
+// The instance of a site in RTM (hardware_attempts.cpp). Set inside the transaction, so an abort takes
 // it back; but for `context`, which counts its commits.
 struct HardwareRun {
   LineDomain *domain = nullptr;
@@ -43,7 +43,7 @@ struct HardwareRun {
   line::LineContextV1 *context = nullptr;
 };
 
-// The instance of a site on software lines (sites.cpp).
+// The instance of a site on software lines (line_attempts.cpp).
 struct LineRun {
   LineDomain *domain = nullptr;
   line::SoftwareThread *thread = nullptr;
@@ -123,8 +123,8 @@ struct Current {
   alignas(64) LineRun lines;
   Unwinds unwinds = Unwinds::kFailed;
   bool has_actions = false;         // actions.h
-  std::uint32_t pages_granted = 0;  // by level 2, since sites.cpp has counted them
-  std::size_t shard = kNoShardYet;  // site_totals.cpp
+  std::uint32_t pages_granted = 0;  // by level 2, since line_attempts.cpp has counted them
+  std::size_t shard = kNoShardYet;  // site_impl.cpp
   ThreadOf line_thread;             // used last, for LineDomain::thread()
   LineUser *line_user = nullptr;    // its word in line_users.cpp; null: it has been nowhere yet
   const char *last_site = nullptr;  // whose instance it has begun last, for messages

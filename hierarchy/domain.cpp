@@ -7,7 +7,7 @@
 
 #include "hierarchy/actions.h"
 #include "hierarchy/domain_impl.h"
-#include "hierarchy/site_impl.h"
+#include "hierarchy/leave_level.h"
 #include "platform/failure.h"
 #include "platform/process_object.h"
 #include "platform/thread_object.h"

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "hierarchy/domain_impl.h"
-#include "hierarchy/site_impl.h"
+#include "hierarchy/leave_level.h"
 #include "levels/storage/home.h"
 #include "platform/disk.h"
 #include "platform/failure.h"

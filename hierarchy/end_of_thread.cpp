@@ -9,10 +9,10 @@
 #include <new>
 
 #include "hierarchy/actions.h"
-#include "hierarchy/site_impl.h"
+#include "hierarchy/domain_impl.h"
+#include "hierarchy/leave_level.h"
 #include "platform/failure.h"
 #include "platform/thread_object.h"
-#include "platform/ticks.h"
 
 namespace tmh::detail {
 
@@ -53,33 +53,6 @@ void leave_by_force(const Domain &domain, bool is_query, std::uint32_t depth_bef
     else
       (void)domain.end();
   } catch (const Error &) {  // nobody is there to be told
-  }
-}
-
-void Attempts::left_by_force() noexcept {
-  leave_hardware();
-  SiteImpl &site = *site_.impl_;
-  switch (runs_at_) {
-    case RunsAt::kNothing:
-    case RunsAt::kHardware:  // the transaction has ended
-      return;
-    case RunsAt::kOuter:
-      return leave_outer();
-    case RunsAt::kLines: {
-      if (current().lines.depth == 0) return;
-      const bool is_doomed = current().lines.thread->is_doomed();
-      current().lines.depth = 0;
-      current().lines.thread->abandon();
-      count_undone_at_lines(is_doomed ? current().lines.thread->cause() : AbortCause::kUser);
-      leave_lines();
-      return run_actions(false);
-    }
-    case RunsAt::kPages:
-      if (site.domain().depth() == 0) return;
-      count_recalls();
-      (void)site.domain().abort();
-      run_actions(false);
-      site.add(SiteCount::kPageTicks, platform::ticks() - ticks_);
   }
 }
 

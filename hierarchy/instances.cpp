@@ -11,9 +11,9 @@
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/end_of_thread.h"
 #include "hierarchy/latency_sampler.h"
+#include "hierarchy/leave_level.h"
 #include "hierarchy/policies.h"
 #include "hierarchy/retry.h"
-#include "hierarchy/site_impl.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 

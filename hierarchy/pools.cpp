@@ -11,7 +11,7 @@
 #include <tmh/site.hpp>
 
 #include "hierarchy/domain_impl.h"
-#include "hierarchy/site_impl.h"
+#include "hierarchy/leave_level.h"
 #include "levels/line/software.h"
 #include "platform/failure.h"
 #include "platform/process.h"

@@ -2,14 +2,10 @@
 #include "hierarchy/retry.h"
 
 #include <algorithm>
-#include <exception>
-#include <new>
-#include <optional>
 #include <utility>
 
 #include "hierarchy/actions.h"
 #include "hierarchy/domain_impl.h"
-#include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
 #include "platform/failure.h"
 
@@ -190,25 +186,6 @@ Errc DomainImpl::begin_exact_reads(page::Engine &engine) noexcept {
   if (!is_changed && !are_mapped(current().last_reads.segments)) return fail_unmapped();
   engine.forget_kept();
   return Errc::kOk;
-}
-
-// The attempt has been undone.
-void Attempts::sleep_at_lines() {
-  std::optional<LineReads> reads;  // now: an action may run another instance
-  const std::int64_t deadline_ns = current().retry_deadline_ns;
-  std::exception_ptr no_memory;
-  try {
-    reads.emplace(current().lines.domain->memory(), current().lines.thread->reads(),
-                  current().lines.thread->rv);
-  } catch (const std::bad_alloc &) {
-    no_memory = std::current_exception();
-  }
-  count_undone_at_lines(AbortCause::kUser);
-  leave_lines();
-  run_actions(false);
-  if (no_memory != nullptr) std::rethrow_exception(no_memory);
-  attempts_ = 0;  // it has not failed
-  reads->await_change(site_.impl_->domain(), deadline_ns);
 }
 
 void raise_nothing_read() {

@@ -35,6 +35,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tmh/detail/attempts.hpp>
 #include <tmh/detail/body_result.hpp>
 #include <tmh/detail/forced_unwinding.hpp>
 #include <tmh/detail/line_access.hpp>
@@ -82,7 +83,7 @@ struct SiteReport {
 namespace detail {
 // Only the library makes one.
 class FieldsKey {
-  friend class Attempts;
+  friend class BodyRun;
   // NOLINTNEXTLINE(modernize-use-equals-default): a defaulted one lets `{}` make a key elsewhere
   constexpr FieldsKey() noexcept {}
 };
@@ -103,7 +104,7 @@ class Fields {
 
 namespace detail {
 class SiteImpl;
-class Attempts;
+class SiteInstance;
 }  // namespace detail
 
 class Site {
@@ -115,18 +116,13 @@ class Site {
   [[nodiscard]] const Domain &domain() const noexcept { return domain_; }
 
  private:
-  friend class detail::Attempts;
+  friend class detail::SiteInstance;
   Domain domain_;
   std::shared_ptr<detail::SiteImpl> impl_;
 };
 
 namespace detail {
 
-// How a body reaches shared memory.
-enum class BodyKind : std::uint8_t {
-  kPlain,         // by loads and stores
-  kInstrumented,  // it takes Fields
-};
 template <class Body>
 inline constexpr BodyKind kKindOfBody =
     std::is_invocable_v<Body &, Fields> ? BodyKind::kInstrumented : BodyKind::kPlain;
@@ -136,28 +132,9 @@ using SiteBodyResult = typename std::conditional_t<kKindOfBody<Body> == BodyKind
                                                    std::invoke_result<Body &, Fields>,
                                                    std::invoke_result<Body &>>::type;
 
-// One instance of a site: its attempts until one commits. A query has a second one only when a
-// thread's view would not do.
-class Attempts {
+// Runs the body of a site's instance.
+class BodyRun {
  public:
-  enum class Kind : std::uint8_t { kUpdate, kQuery };
-  Attempts(const Site &site, Kind kind, BodyKind body, Durability durability) noexcept
-      : site_(site), kind_(kind), body_(body), durability_(durability) {}
-  Attempts(const Attempts &) = delete;
-  Attempts &operator=(const Attempts &) = delete;
-  ~Attempts() {  // whatever has left the body, or kept it from beginning
-    if (is_inside_) leave_lines();
-  }
-  // an attempt, at the level that the site's policy says; waits before a repeated one
-  void begin();
-  [[nodiscard]] bool end();           // true: committed, or subsumed in an outer instance
-  void retried(const RetryNow &why);  // it left the body; rethrows it inside an outer instance
-  // a LineAbort left the body; rethrows it inside an outer instance
-  void unwound();
-  // Another exception left the body and the instance is undone. False: that attempt never happened.
-  [[nodiscard]] bool threw();
-  // pthread_exit() or pthread_cancel() leaves the body, and nothing stops it
-  void left_by_force() noexcept;
   template <class Body>
   [[gnu::always_inline]] static SiteBodyResult<Body> run(Body &body) {
     if constexpr (kKindOfBody<Body> == BodyKind::kInstrumented)
@@ -165,57 +142,6 @@ class Attempts {
     else
       return body();
   }
-
- private:
-  enum class RunsAt : std::uint8_t { kNothing, kLines, kPages, kOuter, kHardware };
-  void enter_lines();
-  void leave_lines() noexcept;
-  void failed_at_lines();
-  void begin_again_at_lines();
-  void sleep_at_lines();
-  void begin_inside();
-  void choose_level();
-  void begin_pages();
-  void begin_lines();
-  void begin_without_context(Errc why);
-  void choose_beyond() noexcept;
-  [[nodiscard]] bool goes_on_alone() noexcept;
-  void learn_escalation(bool over_capacity) noexcept;
-  void learn_unlimited_commit() noexcept;
-  void start_timing() noexcept;  // of an attempt at level 1
-  void count_time_of_failed() noexcept;
-  void count_undone_at_lines(AbortCause cause) noexcept;
-  void count_recalls() noexcept;
-  [[nodiscard]] bool begin_hardware();
-  void end_hardware();
-  [[nodiscard]] bool try_hardware_again(std::uint32_t status);
-  void give_pages_back();
-  [[nodiscard]] bool goes_on_at_lines(bool over_capacity, bool needs_pages, bool refused,
-                                      bool others_progressed);
-  void failed_in_thread_view();
-  void leave_outer();
-  void await_snapshot();
-  const Site &site_;
-  const Kind kind_;
-  const BodyKind body_;
-  const Durability durability_;
-  RunsAt runs_at_ = RunsAt::kNothing;
-  bool is_inside_ = false;  // of level 1: unmap() and close() of other threads wait
-  bool escalated_ = false;
-  bool unlimited_ = false;           // at level 1 without the capacity model, which it exceeds
-  bool alone_ = false;               // there, and nobody else commits
-  bool finding_ = false;             // at level 2 to find the pages that RTM needs
-  bool is_guest_ = false;            // at level 2 because others are
-  bool hosts_stay_ = false;          // of them some who were no guests, to the end of the wait
-  std::uint32_t zeros_ = 0;          // attempts that RTM aborted without a reason
-  std::uint32_t gate_tries_ = 0;     // attempts that the gate did not let begin, in a row
-  bool needs_process_view_ = false;  // a thread's view has turned out not to do
-  std::uint32_t attempts_ = 0;
-  // of the time-stamp counter: the first attempt's begin, or failure; 0: not known
-  std::uint64_t first_ticks_ = 0;
-  std::uint64_t ticks_ = 0;        // this attempt's begin; at level 1 only if it is timed
-  std::uint32_t timed_count_ = 0;  // attempts at level 1 that this one stands for; 0: not timed
-  std::uint64_t recalls_before_ = 0;
 };
 
 template <class Body>
@@ -232,10 +158,10 @@ TMH_CATCHES_FORCED_UNWINDING auto run_attempts(const Site &site, Attempts::Kind 
     attempts.begin();
     try {
       if constexpr (std::is_void_v<Result>) {
-        Attempts::run(body);
+        BodyRun::run(body);
         if (attempts.end()) return;
       } else {
-        std::optional<Result> result(Attempts::run(body));
+        std::optional<Result> result(BodyRun::run(body));
         if (attempts.end()) return *std::move(result);
       }
     } catch (const LineAbort &) {

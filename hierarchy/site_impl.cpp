@@ -1,11 +1,15 @@
-// hierarchy/site_totals.cpp -- a site: how it is made, what it counts, its report.
+// hierarchy/site_impl.cpp -- a site: how it is made, what it counts, its report.
 // Shape:     totals in shards, of which most threads have one to themselves, so that an add is a
 //            plain load and store.
+#include "hierarchy/site_impl.h"
+
 #include <bit>
+#include <mutex>
+#include <set>
 #include <utility>
 
-#include "hierarchy/site_impl.h"
 #include "platform/failure.h"
+#include "platform/process_object.h"
 #include "platform/ticks.h"
 
 namespace tmh {
@@ -37,7 +41,27 @@ struct ShardOfThread {
 };
 thread_local ShardOfThread shard_of_thread;
 
+struct SiteNames {
+  std::mutex mutex;
+  std::set<std::string> names;
+};
+
 }  // namespace
+
+const char *keep_site_name(const std::string &name) {
+  auto &kept = platform::ProcessObject<SiteNames>::here();
+  const std::scoped_lock guard(kept.mutex);
+  return kept.names.insert(name).first->c_str();
+}
+
+void unlearn(SiteImpl &site, Attempts::Kind kind, line::LineContextV1 &context) noexcept {
+  const hierarchy::Learned learned = site.learned(kind);
+  if (learned.own.penalty == 0 && learned.gate.penalty == 0) return;
+  site.add(SiteCount::kDeEscalations, 1);
+  context.add(line::LineCount::kDeEscalations, 1);
+  site.learn(kind, {hierarchy::after_line_commit(learned.own),
+                    hierarchy::after_line_commit(learned.gate)});
+}
 
 std::uint64_t SiteImpl::add_line_ticks(const hierarchy::Timed &timed) noexcept {
   const std::uint64_t now = platform::ticks();

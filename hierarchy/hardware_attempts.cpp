@@ -1,10 +1,9 @@
-// hierarchy/hardware_sites.cpp -- a site's instance in RTM: begin, commit, and what follows an
+// hierarchy/hardware_attempts.cpp -- a site's instance in RTM: begin, commit, and what follows an
 // abort.
-// Control:   an abort, wherever in the body, comes back in begin_hardware(), with memory (locals
-//            and the stack too) and registers as they were there; so every line below
-//            `thread.begin()` that is not reached by a commit is outside a transaction.
-// Source:    DESIGN 4 and 5; hierarchy/PROTOCOL.md, "Hardware lines"; Intel SDM vol. 1, chapter 16.
-#include "hierarchy/site_impl.h"
+#include "hierarchy/hardware_attempts.h"
+
+#include <type_traits>
+
 #include "levels/line/rtm.h"
 #include "platform/probes.h"
 #include "platform/protection_keys.h"
@@ -12,9 +11,12 @@
 
 namespace tmh::detail {
 
+using hierarchy::Failed;
 using hierarchy::HardwareCount;
 using line::AbortCode;
 using line::AbortStatus;
+
+static_assert(std::is_trivially_destructible_v<HardwareAttempts>);
 
 namespace {
 
@@ -75,24 +77,22 @@ class OpenUntilCommit {
 
 }  // namespace
 
-// True: inside the transaction. False: the attempt is one of level 2.
-bool Attempts::begin_hardware() {
-  LineDomain &lines = *site_.impl_->domain().lines();
+bool HardwareAttempts::begin(SiteInstance &instance) {
+  LineDomain &lines = *instance.domain().lines();
   Errc error = Errc::kOk;
   line::SoftwareThread *software = lines.thread(&error);
   if (software == nullptr) {  // no context to count in: level 2 needs none
-    escalated_ = true;
+    instance.failed(Failed::kAtThisLevel);
     return false;
   }
   // A line that a transaction writes costs less when nobody has stored to it before.
   if (current().hardware.context != &software->context())
     current().hardware.context = &software->context();
   line::RtmThreadBehind<hierarchy::HardwareLines> thread(*lines.hardware());
-  runs_at_ = RunsAt::kHardware;
-  // Before XBEGIN, for WRPKRU aborts; end_hardware() shuts it.
-  OpenUntilCommit open(site_.impl_->domain().memory().view_key());
+  // Before XBEGIN, for WRPKRU aborts; end() shuts it.
+  OpenUntilCommit open(instance.domain().memory().view_key());
   for (;;) {
-    start_timing();
+    instance.start_timing();
     platform::probe::begin(platform::probe::kLines, 0, 0);
     open.open();
     if (thread.begin({})) {
@@ -101,51 +101,41 @@ bool Attempts::begin_hardware() {
       open.leave_open();
       return true;
     }
-    if (!try_hardware_again(static_cast<std::uint32_t>(thread.status()))) return false;
+    if (!tries_again(instance, thread.status())) return false;
   }
 }
 
-void Attempts::end_hardware() {
+void HardwareAttempts::end(SiteInstance &instance) {
   current().hardware.depth = 0;
   // Inside: so it counts exactly when the transaction has committed, whoever dies when.
   current().hardware.context->add(line::LineCount::kHardwareCommits, 1);
   line::rtm_end();
-  SiteImpl &site = *site_.impl_;
+  SiteImpl &site = instance.site();
   if (const int key = site.domain().memory().view_key(); key != platform::kNoKey)
     platform::set_key_access(key, platform::KeyAccess::kShut);
   platform::probe::commit(platform::probe::kLines, 0, 0);
   site.add(SiteCount::kHardwareCommits, 1);
-  if (timed_count_ != 0) site.committed_at_lines({ticks_, timed_count_}, LatencyLevel::kHardware);
-  learn_line_commit(site, kind_, *current().hardware.context);
+  if (instance.timed().count != 0)
+    site.committed_at_lines(instance.timed(), LatencyLevel::kHardware);
+  learn_line_commit(site, instance.kind(), *current().hardware.context);
+  instance.leave_lines();
 }
 
-// After an abort. True: in RTM again.
-bool Attempts::try_hardware_again(std::uint32_t status_bits) {
-  const AbortStatus status{status_bits};
-  SiteImpl &site = *site_.impl_;
-  DomainImpl &domain = site.domain();
-  LineDomain &lines = *domain.lines();
+bool HardwareAttempts::tries_again(SiteInstance &instance, AbortStatus status) {
+  SiteImpl &site = instance.site();
+  LineDomain &lines = *instance.domain().lines();
   const Counted counted = counted_as(status);
+  const auto status_bits = static_cast<std::uint32_t>(status);
   platform::probe::hardware_abort(status_bits, status_bits >> 24);
   site.add(counted.of_site, 1);
   lines.directory().hardware().add(counted.of_domain);
-  count_time_of_failed();
-  bool refused = false;
+  instance.count_time_of_failed();
+  Undone undone;
   if (counted.of_site == SiteCount::kHardwareGate) {
-    check(domain.usable());
-    refused = ++gate_tries_ > kGateTriesMax;
-    hosts_stay_ = false;
-    if (line::code_of(status) == AbortCode::kFollow) {
-      lines.hardware()->follow();
-    } else if (const auto left = lines.await_upper(); left != LineDomain::UpperLeft::kNobody) {
-      hosts_stay_ = left == LineDomain::UpperLeft::kHosts;
-      refused = true;
-    } else if (!refused) {  // who is refused stays in page mode
-      check(domain.enter_line_mode());
-    }
-    if (!refused) return true;
+    undone.refusal = await_gate(instance, status);
+    if (undone.refusal == Refusal::kNone) return true;
   } else {
-    site.record({ticks_, timed_count_}, LatencyLevel::kHardware, line::cause_of(status));
+    site.record(instance.timed(), LatencyLevel::kHardware, line::cause_of(status));
     site.add(SiteCount::kLineAborts, 1);
   }
   gate_tries_ = 0;
@@ -156,35 +146,51 @@ bool Attempts::try_hardware_again(std::uint32_t status_bits) {
       // What the gate reads may be absent here as well: the record of a participant who came late.
       // Level 2 need not touch it.
       (void)lines.hardware()->shut_by();
-      current().hardware.context->add(
-          line::LineCount::kHardwareCommits,
-          0);  // or the page of its totals is not writable yet, or no more
+      // Or the page of its totals is not writable yet, or no more.
+      current().hardware.context->add(line::LineCount::kHardwareCommits, 0);
       return true;
     }
-    escalated_ = finding_ = true;
+    instance.failed(Failed::kWithoutReason);
     site.add(SiteCount::kHardwareFindings, 1);
     return false;
   }
-  return goes_on_at_lines(counted.of_site == SiteCount::kHardwareCapacity,
-                          counted.of_site == SiteCount::kHardwareExplicit, refused, false);
+  undone.over_capacity = counted.of_site == SiteCount::kHardwareCapacity;
+  undone.needs_pages = counted.of_site == SiteCount::kHardwareExplicit;
+  return instance.goes_on_at_level_1(undone);
 }
 
-// An update has committed at level 2. When the next one is to run in RTM, its pages must not have
-// to be found: they are known.
-void Attempts::give_pages_back() {
-  SiteImpl &site = *site_.impl_;
-  hierarchy::Learned learned = site.learned(kind_);
+Refusal HardwareAttempts::await_gate(SiteInstance &instance, AbortStatus status) {
+  DomainImpl &domain = instance.domain();
+  LineDomain &lines = *domain.lines();
+  check(domain.usable());
+  const bool too_often = ++gate_tries_ > kGateTriesMax;
+  const Refusal in_vain = too_often ? Refusal::kAtGate : Refusal::kNone;
+  if (line::code_of(status) == AbortCode::kFollow) {
+    lines.hardware()->follow();
+    return in_vain;
+  }
+  const LineDomain::UpperLeft left = lines.await_upper();
+  if (left == LineDomain::UpperLeft::kHosts) return Refusal::kAtGateByHosts;
+  if (left != LineDomain::UpperLeft::kNobody) return Refusal::kAtGate;
+  // A refused instance stays in page mode.
+  if (!too_often) check(domain.enter_line_mode());
+  return in_vain;
+}
+
+void HardwareAttempts::give_pages_back(const SiteInstance &instance) {
+  SiteImpl &site = instance.site();
+  const bool was_finding = instance.state() == SiteInstance::State::kFindPages;
+  hierarchy::Learned learned = site.learned(instance.kind());
   const bool goes_on_in_hardware = site.escalation().kind != EscalationKind::kAlways &&
                                    learned.own.page_runs == 0 && learned.gate.page_runs == 0;
-  if (!finding_ && !goes_on_in_hardware) return;
+  if (!was_finding && !goes_on_in_hardware) return;
   const LineDomain::Given given = site.domain().give_to_hardware();
-  if (!finding_) return;
-  finding_ = false;
+  if (!was_finding) return;
   site.add(SiteCount::kHardwarePages, given.fresh);
   if (given.fresh != 0 || !given.is_complete || !hierarchy::learns(site.escalation())) return;
   // All were accessible before: something else aborts the site, a system call perhaps.
   learned.own = hierarchy::after_escalation(learned.own);
-  site.learn(kind_, learned);
+  site.learn(instance.kind(), learned);
 }
 
 }  // namespace tmh::detail

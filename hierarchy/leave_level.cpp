@@ -1,0 +1,54 @@
+// hierarchy/leave_level.cpp -- ending an attempt for what only another level can do.
+#include "hierarchy/leave_level.h"
+
+#include <utility>
+
+#include <tmh/transaction.hpp>
+
+#include "hierarchy/actions.h"
+#include "hierarchy/current.h"
+#include "hierarchy/domain_impl.h"
+#include "levels/line/rtm.h"
+#include "levels/line/software.h"
+
+namespace tmh {
+
+namespace detail {
+
+void leave_hardware() noexcept {
+  if (current().hardware.depth != 0) line::rtm_abort(line::AbortCode::kNeedsPages);
+}
+
+bool runs_in_hardware(const LineDomain *domain) noexcept {
+  return current().hardware.depth != 0 && current().hardware.domain == domain;
+}
+
+void need_pages() {
+  leave_hardware();
+  if (current().lines.depth != 0) current().lines.thread->fail(AbortCause::kNeedsPages);
+  need_process_view();
+}
+
+void need_process_view() {
+  if (ThreadView *view = running_view(); view != nullptr) view->need_process_view();
+}
+
+void begin_again(std::function<void()> before) {
+  set_before_next(std::move(before));
+  current().unwinds = Unwinds::kToBeginAgain;
+  current().lines.thread->fail(AbortCause::kUser);
+}
+
+Status status_at_lines() noexcept {
+  return current().lines.thread->is_doomed() ? Status::kFailed : Status::kPending;
+}
+
+}  // namespace detail
+
+void become_irrevocable() {
+  detail::require_instance("become_irrevocable()");
+  detail::need_pages();
+  detail::become_irrevocable_here();
+}
+
+}  // namespace tmh
