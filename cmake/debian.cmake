@@ -38,7 +38,8 @@ set(CPACK_COMPONENT_TMH-TOOLS_DESCRIPTION
 
 # Debian asks for a copyright file per package; an ordinary install has the licence once.
 foreach(component ${CPACK_COMPONENTS_ALL})
-  install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/${component}" RENAME copyright
+  install(FILES "${PROJECT_SOURCE_DIR}/LICENSE"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/${component}" RENAME copyright
           COMPONENT ${component} EXCLUDE_FROM_ALL)
 endforeach()
 include(CPack)

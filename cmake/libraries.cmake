@@ -13,11 +13,13 @@ function(tmh_add_library name)
   add_library(${name}_objects OBJECT ${arg_SOURCES})
   target_link_libraries(${name}_objects PRIVATE tmh_warnings tmh_usdt
                         Boost::headers Threads::Threads)
-  target_include_directories(${name}_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
+  target_include_directories(${name}_objects PRIVATE "${PROJECT_SOURCE_DIR}/include"
+    "${PROJECT_SOURCE_DIR}")
   add_library(${name} SHARED $<TARGET_OBJECTS:${name}_objects>)
   add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
   set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION}
-                                           SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+                                           SOVERSION
+                                           ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
                                            # libxac finds the libtmh beside it
                                            INSTALL_RPATH "$ORIGIN")
   set_target_properties(${name} ${name}_static PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE CXX)
@@ -43,7 +45,8 @@ endfunction()
 # then places all of a library's so; without this the others are found by a call. no-gnu-unique: two
 # copies of the library in one process (a plugin that holds the static one) would share inline
 # objects, thread-local ones, too.
-set(TMH_CODE_FLAGS -fno-semantic-interposition -ftls-model=initial-exec $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+set(TMH_CODE_FLAGS -fno-semantic-interposition -ftls-model=initial-exec
+  $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
 tmh_add_library(tmh SOURCES ${TMH_SOURCES})
 target_compile_options(tmh_objects PRIVATE ${TMH_CODE_FLAGS})
 target_link_options(tmh PRIVATE LINKER:-Bsymbolic-functions)
