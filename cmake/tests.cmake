@@ -72,6 +72,13 @@ set_target_properties(tmh_container_worker PROPERTIES RUNTIME_OUTPUT_DIRECTORY "
 
 # programs with tests of 10 s and more start first, else everybody waits for it in the end
 set(TMH_LONG_TEST_COST 100)
+# Programs whose tests take 12 s of processor time and more together: they die at each step, cut the
+# power at each write, or flip each byte.
+string(CONCAT TMH_FULL_TESTS
+  "^(disk_faults|disk_full|durable|fuzz_control|history_multi|irregular_files|kill_repair|kill_steps|"
+  "larger_than_memory|libxac_figures|log_damage|open_without_memory|power_cut|power_mixes|power_planted|"
+  "recovery|semantics_segments|simulated_disk|thread_history|tool_corpus|tool_kill_stuck|tool_latency|"
+  "tool_run|tool_test|tool_wait)")
 foreach(source ${tmh_tests})
   get_filename_component(name "${source}" NAME_WE)
   add_executable(${name} "${source}")
@@ -117,12 +124,18 @@ foreach(source ${tmh_tests})
     # the first call of a function goes through the loader: XSAVEC, an abort
     target_link_options(${name} PRIVATE LINKER:-z,now)
   endif()
+  # ./check --fast leaves out what has "full" in its label. A suffix, for gtest_discover_tests()
+  # flattens lists.
+  set(full "")
+  if(name MATCHES "${TMH_FULL_TESTS}")
+    set(full ".full")
+  endif()
   if(name STREQUAL "multi_rtm_emulation_test")  # a defect that it plants must be hit by chance
-    set(properties LABELS multi RUN_SERIAL TRUE)
+    set(properties LABELS multi${full} RUN_SERIAL TRUE)
   elseif(name MATCHES "^(kill|history|multi|power)_")
-    set(properties LABELS multi PROCESSORS 2)
+    set(properties LABELS multi${full} PROCESSORS 2)
   else()
-    set(properties LABELS unit)
+    set(properties LABELS unit${full})
   endif()
   # the thesis's programs, each within a minute: 19 s with one neighbour, 37 s with three
   if(name MATCHES "^libxac_figures_")
@@ -162,7 +175,7 @@ if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
     list(APPEND emulated_tests emulated.${variant})
   endforeach()
   add_test(NAME emulated.others COMMAND ${emulated} --build "${PROJECT_BINARY_DIR}" --others)
-  set_tests_properties(${emulated_tests} emulated.others PROPERTIES LABELS multi SKIP_RETURN_CODE 77
+  set_tests_properties(${emulated_tests} emulated.others PROPERTIES LABELS multi.full SKIP_RETURN_CODE 77
                        TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
   list(FILTER emulated_tests INCLUDE REGEX "multi|kill")
   set_tests_properties(${emulated_tests} emulated.others PROPERTIES RUN_SERIAL TRUE)
@@ -204,7 +217,7 @@ endif()
 tmh_add_house_test(protocol protocol.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(protocol_can_fail protocol.py --self-test)
 # They search and compile on all processors.
-set_tests_properties(house.protocol house.protocol_can_fail house.headers PROPERTIES PROCESSORS 2 COST ${TMH_LONG_TEST_COST})
+set_tests_properties(house.protocol house.protocol_can_fail house.headers PROPERTIES PROCESSORS 2 COST ${TMH_LONG_TEST_COST} LABELS house.full)
 tmh_add_house_test(json_schema_can_fail json_schema.py --self-test "${PROJECT_SOURCE_DIR}")
 if(TARGET tmh_tool)
   tmh_add_house_test(json_schema json_schema.py "${PROJECT_SOURCE_DIR}" --tool "$<TARGET_FILE:tmh_tool>")
@@ -219,6 +232,7 @@ tmh_add_house_test(tests_index tests_index.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(tests_index_can_fail tests_index.py --self-test)
 tmh_add_house_test(container_table container_table.py "${PROJECT_SOURCE_DIR}" --worker "$<TARGET_FILE:tmh_container_worker>")
 tmh_add_house_test(body_kinds body_kinds.py "${PROJECT_SOURCE_DIR}" --cxx "${CMAKE_CXX_COMPILER}")
+set_tests_properties(house.body_kinds PROPERTIES LABELS house.full)
 tmh_add_house_test(environments_can_fail environments.py "${PROJECT_SOURCE_DIR}" --self-test)
 # Each example and workload under each value of each variable, in slices of equal cost.
 if(TARGET tmh_tool AND TMH_BUILD_EXAMPLES)
@@ -226,7 +240,7 @@ if(TARGET tmh_tool AND TMH_BUILD_EXAMPLES)
   foreach(slice RANGE 1 ${slices})
     add_test(NAME environments.${slice} COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/environments.py" "${PROJECT_SOURCE_DIR}"
              --build "${PROJECT_BINARY_DIR}" --slice ${slice}/${slices})
-    set_tests_properties(environments.${slice} PROPERTIES LABELS multi PROCESSORS 2 TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+    set_tests_properties(environments.${slice} PROPERTIES LABELS multi.full PROCESSORS 2 TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
   endforeach()
 endif()
 tmh_add_house_test(tinystm tinystm.py "${PROJECT_SOURCE_DIR}" --cmake "${CMAKE_COMMAND}")
