@@ -4,8 +4,7 @@
 add_library(tmh_bench_support INTERFACE)
 target_include_directories(tmh_bench_support INTERFACE "${PROJECT_SOURCE_DIR}")
 target_link_libraries(tmh_bench_support INTERFACE tmh_warnings tmh::tmh_static benchmark::benchmark
-  CLI11::CLI11 fmt::fmt
-                                                  nlohmann_json::nlohmann_json PkgConfig::HWLOC)
+  CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json PkgConfig::HWLOC)
 set(tmh_bench_headers <fmt/format.h> ${TMH_STANDARD_HEADERS})
 file(GLOB tmh_bench_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/support/*.cpp")
 # Of the durable benches and of trees alone, so that nobody else is linked with their opponents.
@@ -110,8 +109,9 @@ foreach(source ${tmh_benches})
   if(name STREQUAL "line")
     target_link_libraries(bench_${name} PRIVATE $<TARGET_NAME_IF_EXISTS:tmh_bench_itm>
       $<TARGET_NAME_IF_EXISTS:tmh_bench_tinystm>)
-    target_compile_definitions(bench_${name} PRIVATE $<$<TARGET_EXISTS:tmh_bench_itm>:TMH_BENCH_ITM>
-                                                     $<$<TARGET_EXISTS:tmh_bench_tinystm>:TMH_BENCH_TINYSTM>)
+    target_compile_definitions(bench_${name} PRIVATE
+      $<$<TARGET_EXISTS:tmh_bench_itm>:TMH_BENCH_ITM>
+      $<$<TARGET_EXISTS:tmh_bench_tinystm>:TMH_BENCH_TINYSTM>)
   endif()
   if(name STREQUAL "rtm_emulation")
     target_link_libraries(bench_${name} PRIVATE tmh_rtm_emulation)
@@ -143,5 +143,4 @@ target_compile_definitions(bench_overhead_uncounted
   PRIVATE $<TARGET_PROPERTY:tmh_bench_support_objects,INTERFACE_COMPILE_DEFINITIONS>)
 target_link_libraries(bench_overhead_uncounted
   PRIVATE tmh_uncounted tmh_warnings benchmark::benchmark CLI11::CLI11 fmt::fmt
-                                                       nlohmann_json::nlohmann_json
-                                                       PkgConfig::HWLOC)
+  nlohmann_json::nlohmann_json PkgConfig::HWLOC)

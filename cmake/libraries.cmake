@@ -18,10 +18,9 @@ function(tmh_add_library name)
   add_library(${name} SHARED $<TARGET_OBJECTS:${name}_objects>)
   add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
   set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION}
-                                           SOVERSION
-                                           ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-                                           # libxac finds the libtmh beside it
-                                           INSTALL_RPATH "$ORIGIN")
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    # libxac finds the libtmh beside it
+    INSTALL_RPATH "$ORIGIN")
   set_target_properties(${name} ${name}_static PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE CXX)
   if(NOT TMH_SANITIZE)  # the sanitizers' own symbols come from the program
     # a missing symbol is this library's fault, not its user's
@@ -30,8 +29,8 @@ function(tmh_add_library name)
   # Signal handlers, handlers of fork() and destructors of threads' keys point into the code for
   # good: dlclose() leaves it where it is. A plugin that holds the static library is in its place.
   target_link_options(${name} PRIVATE LINKER:-z,nodelete)
-  target_link_options(${name}_static INTERFACE
-                      "$<$<IN_LIST:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY;MODULE_LIBRARY>:LINKER:-z,nodelete>")
+  set(is_loaded "$<IN_LIST:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY;MODULE_LIBRARY>")
+  target_link_options(${name}_static INTERFACE "$<${is_loaded}:LINKER:-z,nodelete>")
   foreach(library ${name} ${name}_static)
     target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                                  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

@@ -19,20 +19,17 @@ if(TMH_HAVE_RTM_EMULATION)
     NAMELINK_COMPONENT libtmh-dev)
 endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/"
-  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" ${to_dev}
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" ${to_dev} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" ${to_runtime})
 if(TARGET tmh_tool)
   install(TARGETS tmh_tool RUNTIME ${to_tools})
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/tools/schema/"
-    DESTINATION "${CMAKE_INSTALL_DATADIR}/tmh/schema" ${to_tools}
-          FILES_MATCHING PATTERN "*.json")
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/tmh/schema" ${to_tools} FILES_MATCHING PATTERN "*.json")
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/tools/bpftrace/"
-    DESTINATION "${CMAKE_INSTALL_DATADIR}/tmh/bpftrace" ${to_tools}
-          FILES_MATCHING PATTERN "*.bt")
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/tmh/bpftrace" ${to_tools} FILES_MATCHING PATTERN "*.bt")
   install(FILES "${PROJECT_BINARY_DIR}/tmh-completion.bash"
     DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions"
-          RENAME tmh ${to_tools})
+    RENAME tmh ${to_tools})
 endif()
 
 file(GLOB tmh_manual_pages RELATIVE "${PROJECT_SOURCE_DIR}/man" "${PROJECT_SOURCE_DIR}/man/*.[1-9]")
@@ -59,8 +56,7 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/tmh-config.cmake.in" 
 # SameMinorVersion: before 1.0 a minor version may change the interface and the files' format.
 write_basic_package_version_file(tmh-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/tmh-config.cmake"
-  "${PROJECT_BINARY_DIR}/tmh-config-version.cmake" DESTINATION "${package_dir}"
-        ${to_dev})
+  "${PROJECT_BINARY_DIR}/tmh-config-version.cmake" DESTINATION "${package_dir}" ${to_dev})
 
 file(RELATIVE_PATH pc_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")

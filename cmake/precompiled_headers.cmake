@@ -6,8 +6,8 @@
 # Not <nlohmann/json.hpp>: whoever does not use it takes 0.7 s longer, twice what the others save.
 set(TMH_STANDARD_HEADERS <algorithm> <array> <atomic> <cerrno> <chrono> <csignal> <cstdint> <cstdio>
   <cstdlib> <cstring> <filesystem> <fstream> <functional>
-    <map> <memory> <random> <set> <sstream> <stdexcept> <string> <thread> <utility> <vector>
-    <sys/mman.h> <sys/wait.h> <unistd.h>)
+  <map> <memory> <random> <set> <sstream> <stdexcept> <string> <thread> <utility> <vector>
+  <sys/mman.h> <sys/wait.h> <unistd.h>)
 
 # ccache would call the compiler each time for whoever includes precompiled headers (unless told to
 # be sloppy).

@@ -24,5 +24,5 @@ function(tmh_add_program_test test label target)
                    $<TARGET_FILE:${target}> ${ARGN})
   set_tests_properties(${test} PROPERTIES LABELS "${label}"
     TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT}
-                                          SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+    SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()

@@ -26,7 +26,7 @@ file(GLOB tmh_rtm_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/platform/rtm_
 add_library(tmh_rtm_emulation SHARED ${tmh_rtm_sources})
 target_include_directories(tmh_rtm_emulation PRIVATE "${PROJECT_SOURCE_DIR}"
   PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
-                                                                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 # While a transaction runs, its vector registers are live in the processor: none of this code may
 # use any, or call what does. -O2 always: unoptimized code calls memcpy for eight bytes
 # (tests/live_vectors.py looks).

@@ -7,7 +7,8 @@ if(TMH_TINYSTM)
   foreach(file include/stm.h lib/libstm.a)
     if(NOT EXISTS "${TMH_TINYSTM}/${file}" OR IS_DIRECTORY "${TMH_TINYSTM}/${file}")
       message(FATAL_ERROR
-        "TMH_TINYSTM=${TMH_TINYSTM}: there is no ${file} (build TinySTM there with its own make, or leave TMH_TINYSTM empty)")
+        "TMH_TINYSTM=${TMH_TINYSTM}: there is no ${file} (build \
+TinySTM there with its own make, or leave TMH_TINYSTM empty)")
     endif()
   endforeach()
   # Before 1.0.4 transactions were started by other calls.

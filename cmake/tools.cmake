@@ -2,7 +2,7 @@
 # a library, which tests link to.
 file(GLOB tmh_tools CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/*.cpp"
   "${PROJECT_SOURCE_DIR}/tools/doctor/*.cpp"
-     "${PROJECT_SOURCE_DIR}/tools/run/*.cpp" "${PROJECT_SOURCE_DIR}/examples/workloads/*.cpp")
+  "${PROJECT_SOURCE_DIR}/tools/run/*.cpp" "${PROJECT_SOURCE_DIR}/examples/workloads/*.cpp")
 list(FILTER tmh_tools EXCLUDE REGEX "/main\\.cpp$")
 # What `tmh run` and `tmh doctor` measure is -O3 in release, as users' programs may be. The rest
 # prints, and asks the library: -O1 takes a third less to compile.
