@@ -213,7 +213,7 @@ set(objects_headers --objects $<TARGET_OBJECTS:tmh_objects> $<TARGET_OBJECTS:xac
 if(TMH_HAVE_RTM_EMULATION)
   list(APPEND objects_headers $<TARGET_OBJECTS:tmh_rtm_emulation>)
 endif()
-foreach(check format readmes lines headers)
+foreach(check format readmes lines columns headers)
   tmh_add_house_test(${check} style.py ${check} "${PROJECT_SOURCE_DIR}" ${compilers}
     ${objects_${check}})
 endforeach()

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""style.py format|readmes|lines|headers <root> [--cc C] [--cxx C++] | --self-test -- style that a
-machine can judge.
+"""style.py format|readmes|lines|columns|headers <root> [--cc C] [--cxx C++] | --self-test -- style
+that a machine can judge.
 
 format   clang-format changes nothing (version 14: others break some lines elsewhere; without it the
          test is skipped)
 readmes  every folder of the layout has a README.md that says what the folder may include
 lines    no file is longer than 700 lines
+columns  no line is wider than 100 columns; WIDE lists the exceptions
 headers  every header of the public interface and of the layers compiles alone, twice included,
          without a warning; rtm_emulation.h also as C99; xac.h also as C99 and C++11, and
          XAC_NO_SHORT_NAMES hides its short names. include/tmh/*.hpp below C++20: one sentence, and
-         few lines With --objects: those that the build has compiled alone, with the same warnings,
-         are not compiled again (built_alone())
+         few lines.
+         With --objects: those that the build has compiled alone, with the same warnings, are not
+         compiled again (built_alone())
 """
 
 import argparse
@@ -26,6 +28,14 @@ import source_tree
 
 SKIPPED = 77
 LINES_MAX = 700
+COLUMNS_MAX = 100
+# Which files have which lines that may be wider: None is all of them.
+WIDE = [
+    (r".*\.(csv|json|html|svg)", None),  # data: a line is a record, a value or generated
+    (r"papers/.*\.txt", None),  # stored source documents, and what benches printed
+    (r".*\.md", r"\s*\|.*"),  # the row of a table is one line in Markdown
+    (r".*", r"\W*\S+"),  # one word, an address say, cannot break
+]
 LAYOUT = [
     "include",
     "platform",
@@ -111,6 +121,22 @@ def check_lines(root, _):
             lines = source_tree.read(root, name).count("\n")
             if lines > LINES_MAX:
                 problems.append(f"{name}: {lines} lines, at most {LINES_MAX}")
+    return problems
+
+
+def may_be_wide(name, line):
+    return any(
+        re.fullmatch(names, name) and (lines is None or re.fullmatch(lines, line))
+        for names, lines in WIDE
+    )
+
+
+def check_columns(root, _):
+    problems = []
+    for name in source_tree.project_files(root):
+        for number, line in enumerate(source_tree.read(root, name).split("\n"), 1):
+            if len(line) > COLUMNS_MAX and not may_be_wide(name, line):
+                problems.append(f"{name}:{number}: {len(line)} columns, at most {COLUMNS_MAX}")
     return problems
 
 
@@ -235,13 +261,15 @@ def check_headers(root, compilers):
             (compilers.cc, "c", "c99", hidden),
         ]
     if os.path.isfile(os.path.join(root, "include/tmh/rtm_emulation.h")):
-        jobs.append((
-            compilers.cc,
-            "c",
-            "c99",
-            "#include <tmh/rtm_emulation.h>\n" * 2
-            + "int f(void);\nint f(void) { return TMH_RTM_EMULATION_OFF; }\n",
-        ))
+        jobs.append(
+            (
+                compilers.cc,
+                "c",
+                "c99",
+                "#include <tmh/rtm_emulation.h>\n" * 2
+                + "int f(void);\nint f(void) { return TMH_RTM_EMULATION_OFF; }\n",
+            )
+        )
     if not jobs:
         return ["no header found"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -260,6 +288,7 @@ CHECKS = {
     "format": check_format,
     "readmes": check_readmes,
     "lines": check_lines,
+    "columns": check_columns,
     "headers": check_headers,
 }
 
@@ -270,11 +299,16 @@ def self_test(compilers):
     right = {folder + "/README.md": "May include: nothing.\n" for folder in LAYOUT}
     right["include/tmh/a.hpp"] = "#pragma once\n\nint f(char *p);\n"
     right["platform/a.cpp"] = "int f();\n" * LINES_MAX
+    wide = "word " * COLUMNS_MAX
+    right["docs/a.md"] = "w" * COLUMNS_MAX + "\n| " + wide + "|\n"
+    right["docs/a.json"] = right["papers/a/a.txt"] = wide
+    right["scripts/a.sh"] = "# https://example.org/" + "w" * COLUMNS_MAX + "\n"
     right[".clang-format"] = source_tree.read(own_root, ".clang-format")
     wrong = {
         "format": {"platform/b.cpp": "int  f( );\n"},
         "readmes": {"hierarchy/README.md": "A folder.\n"},
         "lines": {"platform/b.cpp": "int f();\n" * (LINES_MAX + 1)},
+        "columns": {"docs/b.md": "word " * (COLUMNS_MAX // 5) + "word\n"},
         "headers": {"platform/b.h": "#pragma once\ninline std::string f() { return {}; }\n"},
     }
     problems = []
