@@ -3,14 +3,15 @@
 # Main functions are their own; Google Benchmark, CLI11, fmt, json and hwloc are linked to all.
 add_library(tmh_bench_support INTERFACE)
 target_include_directories(tmh_bench_support INTERFACE "${PROJECT_SOURCE_DIR}")
-target_link_libraries(tmh_bench_support INTERFACE tmh_warnings tmh::tmh_static benchmark::benchmark CLI11::CLI11 fmt::fmt
-                                                  nlohmann_json::nlohmann_json PkgConfig::HWLOC)
+target_link_libraries(tmh_bench_support INTERFACE tmh_warnings tmh::tmh_static benchmark::benchmark
+  CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json PkgConfig::HWLOC)
 set(tmh_bench_headers <fmt/format.h> ${TMH_STANDARD_HEADERS})
 file(GLOB tmh_bench_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/support/*.cpp")
 # Of the durable benches and of trees alone, so that nobody else is linked with their opponents.
 set(tmh_bench_durable ${tmh_bench_support})
 list(FILTER tmh_bench_durable INCLUDE REGEX "/(durable|trees)_[a-z_]*\\.cpp$")
-list(FILTER tmh_bench_support EXCLUDE REGEX "/((durable|trees)_[a-z_]*|line_itm[a-z_]*|line_tinystm)\\.cpp$")
+list(FILTER tmh_bench_support EXCLUDE REGEX
+  "/((durable|trees)_[a-z_]*|line_itm[a-z_]*|line_tinystm)\\.cpp$")
 if(tmh_bench_support)
   add_library(tmh_bench_support_objects STATIC ${tmh_bench_support})
   target_link_libraries(tmh_bench_support_objects PUBLIC tmh_bench_support)
@@ -45,7 +46,8 @@ if(BERKELEY_DB_FOUND)
   target_include_directories(tmh_berkeley_db SYSTEM INTERFACE "${BERKELEY_DB_INCLUDE_DIR}")
   target_link_libraries(tmh_berkeley_db INTERFACE "${BERKELEY_DB_LIBRARY}")
 endif()
-tmh_bench_opponent("TARGET;tmh_berkeley_db" durable_berkeley_db.cpp TMH_BENCH_BERKELEY_DB tmh_berkeley_db)
+tmh_bench_opponent("TARGET;tmh_berkeley_db" durable_berkeley_db.cpp TMH_BENCH_BERKELEY_DB
+  tmh_berkeley_db)
 tmh_bench_opponent(LMDB_FOUND durable_lmdb.cpp TMH_BENCH_LMDB PkgConfig::LMDB)
 tmh_bench_opponent(SQLITE_FOUND durable_sqlite.cpp TMH_BENCH_SQLITE PkgConfig::SQLITE)
 target_sources(tmh_bench_durable PRIVATE ${tmh_bench_durable})
@@ -70,7 +72,8 @@ if(TMH_HAVE_ITM AND NOT TMH_SANITIZE AND NOT TMH_COVERAGE)
                                    "${PROJECT_SOURCE_DIR}/bench/support/line_itm_transactions.cpp")
   # g++ 12 fails with an internal error on the trap that it isolates where a null pointer would be
   # used. clobbered: of what -fgnu-tm itself generates.
-  set_source_files_properties("${PROJECT_SOURCE_DIR}/bench/support/line_itm_transactions.cpp" PROPERTIES
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/bench/support/line_itm_transactions.cpp"
+    PROPERTIES
     COMPILE_OPTIONS "-fgnu-tm;-fno-isolate-erroneous-paths-dereference;-Wno-clobbered")
   target_link_libraries(tmh_bench_itm PUBLIC tmh_bench_support_objects itm)
 endif()
@@ -78,7 +81,8 @@ include(tinystm)
 if(TMH_TINYSTM)
   add_library(tmh_bench_tinystm STATIC "${PROJECT_SOURCE_DIR}/bench/support/line_tinystm.cpp")
   target_include_directories(tmh_bench_tinystm SYSTEM PRIVATE "${TMH_TINYSTM}/include")
-  target_link_libraries(tmh_bench_tinystm PUBLIC tmh_bench_support_objects "${TMH_TINYSTM}/lib/libstm.a")
+  target_link_libraries(tmh_bench_tinystm PUBLIC tmh_bench_support_objects
+    "${TMH_TINYSTM}/lib/libstm.a")
 endif()
 
 file(GLOB tmh_benches CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/*.cpp")
@@ -86,7 +90,8 @@ if(NOT TMH_HAVE_RTM_EMULATION)  # cmake/rtm_emulation.cmake has said why
   list(FILTER tmh_benches EXCLUDE REGEX "/rtm_emulation\\.cpp$")
 endif()
 if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
-  tmh_precompile_headers_of_programs(tmh_bench_precompiled tmh_bench_support_objects HEADERS ${tmh_bench_headers})
+  tmh_precompile_headers_of_programs(tmh_bench_precompiled tmh_bench_support_objects
+    HEADERS ${tmh_bench_headers})
 endif()
 foreach(source ${tmh_benches})
   get_filename_component(name "${source}" NAME_WE)
@@ -94,15 +99,19 @@ foreach(source ${tmh_benches})
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     target_precompile_headers(bench_${name} REUSE_FROM tmh_bench_precompiled)
   endif()
-  set_target_properties(bench_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
-  target_link_libraries(bench_${name} PRIVATE $<IF:$<TARGET_EXISTS:tmh_bench_support_objects>,tmh_bench_support_objects,tmh_bench_support>)
+  set_target_properties(bench_${name} PROPERTIES OUTPUT_NAME ${name}
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
+  target_link_libraries(bench_${name} PRIVATE
+    $<IF:$<TARGET_EXISTS:tmh_bench_support_objects>,tmh_bench_support_objects,tmh_bench_support>)
   if(name MATCHES "^(durable_|trees)")
     target_link_libraries(bench_${name} PRIVATE tmh_bench_durable)
   endif()
   if(name STREQUAL "line")
-    target_link_libraries(bench_${name} PRIVATE $<TARGET_NAME_IF_EXISTS:tmh_bench_itm> $<TARGET_NAME_IF_EXISTS:tmh_bench_tinystm>)
-    target_compile_definitions(bench_${name} PRIVATE $<$<TARGET_EXISTS:tmh_bench_itm>:TMH_BENCH_ITM>
-                                                     $<$<TARGET_EXISTS:tmh_bench_tinystm>:TMH_BENCH_TINYSTM>)
+    target_link_libraries(bench_${name} PRIVATE $<TARGET_NAME_IF_EXISTS:tmh_bench_itm>
+      $<TARGET_NAME_IF_EXISTS:tmh_bench_tinystm>)
+    target_compile_definitions(bench_${name} PRIVATE
+      $<$<TARGET_EXISTS:tmh_bench_itm>:TMH_BENCH_ITM>
+      $<$<TARGET_EXISTS:tmh_bench_tinystm>:TMH_BENCH_TINYSTM>)
   endif()
   if(name STREQUAL "rtm_emulation")
     target_link_libraries(bench_${name} PRIVATE tmh_rtm_emulation)
@@ -110,22 +119,28 @@ foreach(source ${tmh_benches})
   tmh_add_program_test(bench.${name} bench bench_${name} --tiny)
 endforeach()
 # So many updates that a thread runs out of nodes, all of which another one has got.
-tmh_add_program_test(bench.line_updates bench bench_line --tiny --only list --update-percent 100 --scale 600)
+tmh_add_program_test(bench.line_updates bench bench_line --tiny --only list --update-percent 100
+  --scale 600)
 
 # What bench/overhead compares counting with: the library and the bench once more, compiled without
 # it. As long a build as the library's, so only when asked for: --target bench_overhead_uncounted.
 add_library(tmh_uncounted STATIC EXCLUDE_FROM_ALL ${TMH_SOURCES})
 target_link_libraries(tmh_uncounted PRIVATE tmh_warnings
                       PUBLIC tmh_usdt Boost::headers Threads::Threads)
-target_include_directories(tmh_uncounted PUBLIC "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
+target_include_directories(tmh_uncounted PUBLIC "${PROJECT_SOURCE_DIR}/include"
+  "${PROJECT_SOURCE_DIR}")
 target_compile_features(tmh_uncounted PUBLIC cxx_std_20)
 target_compile_definitions(tmh_uncounted PUBLIC TMH_NO_COUNTERS)
 target_compile_options(tmh_uncounted PRIVATE ${TMH_CODE_FLAGS})
 set(tmh_overhead_support options report stats environment)
 list(TRANSFORM tmh_overhead_support PREPEND "${PROJECT_SOURCE_DIR}/bench/support/")
 list(TRANSFORM tmh_overhead_support APPEND ".cpp")
-add_executable(bench_overhead_uncounted EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/bench/overhead.cpp" ${tmh_overhead_support})
-set_target_properties(bench_overhead_uncounted PROPERTIES OUTPUT_NAME overhead_uncounted RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
-target_compile_definitions(bench_overhead_uncounted PRIVATE $<TARGET_PROPERTY:tmh_bench_support_objects,INTERFACE_COMPILE_DEFINITIONS>)
-target_link_libraries(bench_overhead_uncounted PRIVATE tmh_uncounted tmh_warnings benchmark::benchmark CLI11::CLI11 fmt::fmt
-                                                       nlohmann_json::nlohmann_json PkgConfig::HWLOC)
+add_executable(bench_overhead_uncounted EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/bench/overhead.cpp"
+  ${tmh_overhead_support})
+set_target_properties(bench_overhead_uncounted PROPERTIES OUTPUT_NAME overhead_uncounted
+  RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
+target_compile_definitions(bench_overhead_uncounted
+  PRIVATE $<TARGET_PROPERTY:tmh_bench_support_objects,INTERFACE_COMPILE_DEFINITIONS>)
+target_link_libraries(bench_overhead_uncounted
+  PRIVATE tmh_uncounted tmh_warnings benchmark::benchmark CLI11::CLI11 fmt::fmt
+  nlohmann_json::nlohmann_json PkgConfig::HWLOC)

@@ -21,24 +21,31 @@ set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_LIBTMH0_PACKAGE_NAME libtmh0)
 set(CPACK_DEBIAN_LIBTMH0_PACKAGE_SECTION libs)
 set(CPACK_COMPONENT_LIBTMH0_DESCRIPTION
-    "transactional memory hierarchy, shared libraries\n libtmh (C++), libxac (C) and libtmhperf: memory-mapped files as transactional memory\n between any number of processes.")
+    "transactional memory hierarchy, shared libraries\n \
+libtmh (C++), libxac (C) and libtmhperf: memory-mapped files as transactional memory\n \
+between any number of processes.")
 
 set(CPACK_DEBIAN_LIBTMH-DEV_PACKAGE_NAME libtmh-dev)
 set(CPACK_DEBIAN_LIBTMH-DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_LIBTMH-DEV_PACKAGE_SHLIBDEPS OFF)  # it holds no program
 set(CPACK_DEBIAN_LIBTMH-DEV_PACKAGE_DEPENDS
-    "libtmh0 (= ${PROJECT_VERSION}), libboost1.81-dev | libboost1.83-dev | libboost1.88-dev | libboost-dev (>= 1.81)")
+    "libtmh0 (= ${PROJECT_VERSION}), \
+libboost1.81-dev | libboost1.83-dev | libboost1.88-dev | libboost-dev (>= 1.81)")
 set(CPACK_COMPONENT_LIBTMH-DEV_DESCRIPTION
-    "transactional memory hierarchy, headers and static libraries\n Headers, static libraries, CMake package, pkg-config files and manual pages of libtmh.")
+    "transactional memory hierarchy, headers and static libraries\n \
+Headers, static libraries, CMake package, pkg-config files and manual pages of libtmh.")
 
 set(CPACK_DEBIAN_TMH-TOOLS_PACKAGE_NAME tmh-tools)
 set(CPACK_DEBIAN_TMH-TOOLS_PACKAGE_SECTION utils)
 set(CPACK_COMPONENT_TMH-TOOLS_DESCRIPTION
-    "transactional memory hierarchy, the tmh command\n Recovery, checkpoints, backups and inspection of domains; what a machine offers; events of\n programs.")
+    "transactional memory hierarchy, the tmh command\n \
+Recovery, checkpoints, backups and inspection of domains; what a machine offers; events of\n \
+programs.")
 
 # Debian asks for a copyright file per package; an ordinary install has the licence once.
 foreach(component ${CPACK_COMPONENTS_ALL})
-  install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/${component}" RENAME copyright
+  install(FILES "${PROJECT_SOURCE_DIR}/LICENSE"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/${component}" RENAME copyright
           COMPONENT ${component} EXCLUDE_FROM_ALL)
 endforeach()
 include(CPack)

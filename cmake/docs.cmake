@@ -13,15 +13,17 @@ if(TMH_HAVE_DOCS)
   list(FILTER readmes EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/build/")
   file(GLOB documents CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/*.md")
   list(FILTER documents EXCLUDE REGEX "/README\\.md$")
-  list(APPEND readmes "${PROJECT_SOURCE_DIR}/ARCHITECTURE.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md" ${documents}
-                      "${PROJECT_SOURCE_DIR}/hierarchy/PROTOCOL.md" "${PROJECT_SOURCE_DIR}/levels/storage/FORMAT.md")
+  list(APPEND readmes "${PROJECT_SOURCE_DIR}/ARCHITECTURE.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
+    ${documents} "${PROJECT_SOURCE_DIR}/hierarchy/PROTOCOL.md"
+    "${PROJECT_SOURCE_DIR}/levels/storage/FORMAT.md")
   list(TRANSFORM readmes REPLACE "(.+)" "\"\\1\"")
   set(TMH_DOCS_FILTER "${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/docs/filter.py")
   set(TMH_DOCS_DIR "${PROJECT_BINARY_DIR}/docs")
   # tmh_doxyfile(<name> <html> <xml> <inputs...>)
   function(tmh_doxyfile name TMH_DOCS_HTML TMH_DOCS_XML)
     list(JOIN ARGN " " TMH_DOCS_INPUT)
-    configure_file("${PROJECT_SOURCE_DIR}/docs/Doxyfile.in" "${PROJECT_BINARY_DIR}/docs/${name}" @ONLY)
+    configure_file("${PROJECT_SOURCE_DIR}/docs/Doxyfile.in" "${PROJECT_BINARY_DIR}/docs/${name}"
+      @ONLY)
   endfunction()
   tmh_doxyfile(Doxyfile YES NO "\"${PROJECT_SOURCE_DIR}/include\"" ${readmes})
   tmh_doxyfile(Doxyfile.headers NO YES "\"${PROJECT_SOURCE_DIR}/include\"")

@@ -2,7 +2,8 @@
 # example).
 
 # 1. C++ examples, one file each, linked as a user would: with the shared library.
-file(GLOB tmh_examples CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.cpp" "${PROJECT_SOURCE_DIR}/examples/trees/*.cpp")
+file(GLOB tmh_examples CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.cpp"
+  "${PROJECT_SOURCE_DIR}/examples/trees/*.cpp")
 foreach(source ${tmh_examples})
   get_filename_component(name "${source}" NAME_WE)
   add_executable(example_${name} "${source}")
@@ -39,7 +40,8 @@ file(GLOB tmh_demo CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/inverted_in
 if(tmh_demo)
   add_executable(tmh_inverted_index ${tmh_demo})
   target_include_directories(tmh_inverted_index PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(tmh_inverted_index PRIVATE tmh_warnings tmh::tmh_static CLI11::CLI11 fmt::fmt)
+  target_link_libraries(tmh_inverted_index PRIVATE tmh_warnings tmh::tmh_static CLI11::CLI11
+    fmt::fmt)
   target_precompile_headers(tmh_inverted_index PRIVATE <fmt/format.h> ${TMH_STANDARD_HEADERS})
   tmh_unmeasured_sources("${PROJECT_SOURCE_DIR}/examples/inverted_index/options.cpp")
   # Label multi: it starts and kills several processes. Ends with 1 when the index differs from the

@@ -13,13 +13,14 @@ function(tmh_add_library name)
   add_library(${name}_objects OBJECT ${arg_SOURCES})
   target_link_libraries(${name}_objects PRIVATE tmh_warnings tmh_usdt
                         Boost::headers Threads::Threads)
-  target_include_directories(${name}_objects PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}")
+  target_include_directories(${name}_objects PRIVATE "${PROJECT_SOURCE_DIR}/include"
+    "${PROJECT_SOURCE_DIR}")
   add_library(${name} SHARED $<TARGET_OBJECTS:${name}_objects>)
   add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
   set_target_properties(${name} PROPERTIES VERSION ${PROJECT_VERSION}
-                                           SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-                                           # libxac finds the libtmh beside it
-                                           INSTALL_RPATH "$ORIGIN")
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    # libxac finds the libtmh beside it
+    INSTALL_RPATH "$ORIGIN")
   set_target_properties(${name} ${name}_static PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE CXX)
   if(NOT TMH_SANITIZE)  # the sanitizers' own symbols come from the program
     # a missing symbol is this library's fault, not its user's
@@ -28,8 +29,8 @@ function(tmh_add_library name)
   # Signal handlers, handlers of fork() and destructors of threads' keys point into the code for
   # good: dlclose() leaves it where it is. A plugin that holds the static library is in its place.
   target_link_options(${name} PRIVATE LINKER:-z,nodelete)
-  target_link_options(${name}_static INTERFACE
-                      "$<$<IN_LIST:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY;MODULE_LIBRARY>:LINKER:-z,nodelete>")
+  set(is_loaded "$<IN_LIST:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY;MODULE_LIBRARY>")
+  target_link_options(${name}_static INTERFACE "$<${is_loaded}:LINKER:-z,nodelete>")
   foreach(library ${name} ${name}_static)
     target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                                  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -43,7 +44,8 @@ endfunction()
 # then places all of a library's so; without this the others are found by a call. no-gnu-unique: two
 # copies of the library in one process (a plugin that holds the static one) would share inline
 # objects, thread-local ones, too.
-set(TMH_CODE_FLAGS -fno-semantic-interposition -ftls-model=initial-exec $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
+set(TMH_CODE_FLAGS -fno-semantic-interposition -ftls-model=initial-exec
+  $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
 tmh_add_library(tmh SOURCES ${TMH_SOURCES})
 target_compile_options(tmh_objects PRIVATE ${TMH_CODE_FLAGS})
 target_link_options(tmh PRIVATE LINKER:-Bsymbolic-functions)

@@ -15,19 +15,21 @@ if(TARGET tmhperf)
   install(TARGETS tmhperf EXPORT tmh_targets LIBRARY ${to_runtime} NAMELINK_COMPONENT libtmh-dev)
 endif()
 if(TMH_HAVE_RTM_EMULATION)
-  install(TARGETS tmh_rtm_emulation EXPORT tmh_targets LIBRARY ${to_runtime} NAMELINK_COMPONENT libtmh-dev)
+  install(TARGETS tmh_rtm_emulation EXPORT tmh_targets LIBRARY ${to_runtime}
+    NAMELINK_COMPONENT libtmh-dev)
 endif()
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" ${to_dev}
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/"
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" ${to_dev} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" ${to_runtime})
 if(TARGET tmh_tool)
   install(TARGETS tmh_tool RUNTIME ${to_tools})
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/tools/schema/" DESTINATION "${CMAKE_INSTALL_DATADIR}/tmh/schema" ${to_tools}
-          FILES_MATCHING PATTERN "*.json")
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/tools/bpftrace/" DESTINATION "${CMAKE_INSTALL_DATADIR}/tmh/bpftrace" ${to_tools}
-          FILES_MATCHING PATTERN "*.bt")
-  install(FILES "${PROJECT_BINARY_DIR}/tmh-completion.bash" DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions"
-          RENAME tmh ${to_tools})
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/tools/schema/"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/tmh/schema" ${to_tools} FILES_MATCHING PATTERN "*.json")
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/tools/bpftrace/"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/tmh/bpftrace" ${to_tools} FILES_MATCHING PATTERN "*.bt")
+  install(FILES "${PROJECT_BINARY_DIR}/tmh-completion.bash"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions"
+    RENAME tmh ${to_tools})
 endif()
 
 file(GLOB tmh_manual_pages RELATIVE "${PROJECT_SOURCE_DIR}/man" "${PROJECT_SOURCE_DIR}/man/*.[1-9]")
@@ -38,19 +40,23 @@ foreach(page ${tmh_manual_pages})
     set(component ${to_tools})
   endif()
   if(NOT section EQUAL 1 OR TARGET tmh_tool)
-    install(FILES "${PROJECT_SOURCE_DIR}/man/${page}" DESTINATION "${CMAKE_INSTALL_MANDIR}/man${section}" ${component})
+    install(FILES "${PROJECT_SOURCE_DIR}/man/${page}"
+      DESTINATION "${CMAKE_INSTALL_MANDIR}/man${section}" ${component})
   endif()
 endforeach()
 
-install(FILES "${PROJECT_SOURCE_DIR}/tools/gdb/tmh.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/tmh/gdb" ${to_dev})
+install(FILES "${PROJECT_SOURCE_DIR}/tools/gdb/tmh.py"
+  DESTINATION "${CMAKE_INSTALL_DATADIR}/tmh/gdb" ${to_dev})
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/tmh")
-install(EXPORT tmh_targets FILE tmh-targets.cmake NAMESPACE tmh:: DESTINATION "${package_dir}" ${to_dev})
-configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/tmh-config.cmake.in" tmh-config.cmake INSTALL_DESTINATION "${package_dir}")
+install(EXPORT tmh_targets FILE tmh-targets.cmake NAMESPACE tmh::
+  DESTINATION "${package_dir}" ${to_dev})
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/tmh-config.cmake.in" tmh-config.cmake
+  INSTALL_DESTINATION "${package_dir}")
 # SameMinorVersion: before 1.0 a minor version may change the interface and the files' format.
 write_basic_package_version_file(tmh-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES "${PROJECT_BINARY_DIR}/tmh-config.cmake" "${PROJECT_BINARY_DIR}/tmh-config-version.cmake" DESTINATION "${package_dir}"
-        ${to_dev})
+install(FILES "${PROJECT_BINARY_DIR}/tmh-config.cmake"
+  "${PROJECT_BINARY_DIR}/tmh-config-version.cmake" DESTINATION "${package_dir}" ${to_dev})
 
 file(RELATIVE_PATH pc_to_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
@@ -60,7 +66,8 @@ if(TARGET tmhperf)
 endif()
 foreach(package ${pc_files})
   configure_file("${PROJECT_SOURCE_DIR}/cmake/${package}.pc.in" ${package}.pc @ONLY)
-  install(FILES "${PROJECT_BINARY_DIR}/${package}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${to_dev})
+  install(FILES "${PROJECT_BINARY_DIR}/${package}.pc"
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${to_dev})
 endforeach()
 
 if(PROJECT_IS_TOP_LEVEL)

@@ -4,8 +4,10 @@
 # include of the system shows in builds without them: preset clang, and any with ccache. libtmh and
 # libxac have none: tests/style.py headers relies on the build having compiled their headers alone.
 # Not <nlohmann/json.hpp>: whoever does not use it takes 0.7 s longer, twice what the others save.
-set(TMH_STANDARD_HEADERS <algorithm> <array> <atomic> <cerrno> <chrono> <csignal> <cstdint> <cstdio> <cstdlib> <cstring> <filesystem> <fstream> <functional>
-    <map> <memory> <random> <set> <sstream> <stdexcept> <string> <thread> <utility> <vector> <sys/mman.h> <sys/wait.h> <unistd.h>)
+set(TMH_STANDARD_HEADERS <algorithm> <array> <atomic> <cerrno> <chrono> <csignal> <cstdint> <cstdio>
+  <cstdlib> <cstring> <filesystem> <fstream> <functional>
+  <map> <memory> <random> <set> <sstream> <stdexcept> <string> <thread> <utility> <vector>
+  <sys/mman.h> <sys/wait.h> <unistd.h>)
 
 # ccache would call the compiler each time for whoever includes precompiled headers (unless told to
 # be sloppy).
@@ -18,7 +20,8 @@ endif()
 # REUSE_FROM <name>). With the programs' own OPTIONS: g++ 12 crashes where -O differs.
 function(tmh_precompile_headers_of_programs name library)
   cmake_parse_arguments(arg "" "" "HEADERS;OPTIONS" ${ARGN})
-  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/precompiled/${name}.cpp" CONTENT "// Nothing: what is wanted of this target is its precompiled header.\n")
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/precompiled/${name}.cpp"
+    CONTENT "// Nothing: what is wanted of this target is its precompiled header.\n")
   add_library(${name} OBJECT "${PROJECT_BINARY_DIR}/precompiled/${name}.cpp")
   target_link_libraries(${name} PRIVATE ${library})
   # CMake compiles programs with -fPIE and libraries with -fPIC; what was made with the other is
@@ -33,5 +36,6 @@ endfunction()
 # precompiled headers, which have the target's own -O (and with them g++ 12 warns at -O3 of strings
 # longer than memory, in libstdc++: GCC PR 105651's family).
 function(tmh_unmeasured_sources)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O1>" SKIP_PRECOMPILE_HEADERS ON)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O1>"
+    SKIP_PRECOMPILE_HEADERS ON)
 endfunction()

@@ -5,9 +5,11 @@
 #                 because gtest_discover_tests flattens lists.
 set(TMH_TEST_ENVIRONMENT "")
 if(TMH_SANITIZE MATCHES "address")
-  set(TMH_TEST_ENVIRONMENT ENVIRONMENT "ASAN_OPTIONS=handle_segv=0:handle_sigbus=0:allow_user_segv_handler=1")
+  set(TMH_TEST_ENVIRONMENT ENVIRONMENT
+    "ASAN_OPTIONS=handle_segv=0:handle_sigbus=0:allow_user_segv_handler=1")
 elseif(TMH_SANITIZE MATCHES "thread")
-  set(TMH_TEST_ENVIRONMENT ENVIRONMENT "TSAN_OPTIONS=handle_segv=0:handle_sigbus=0:allow_user_segv_handler=1:die_after_fork=0")
+  set(TMH_TEST_ENVIRONMENT ENVIRONMENT
+    "TSAN_OPTIONS=handle_segv=0:handle_sigbus=0:allow_user_segv_handler=1:die_after_fork=0")
 endif()
 
 # tmh_add_program_test(<test> <label> <target> [args...]): runs the target in an empty working
@@ -18,7 +20,9 @@ function(tmh_add_program_test test label target)
   endif()
   add_test(NAME ${test}
            COMMAND "${CMAKE_COMMAND}" "-DFOLDER=${PROJECT_BINARY_DIR}/run/${test}"
-                   -P "${PROJECT_SOURCE_DIR}/cmake/run_in_fresh_folder.cmake" -- $<TARGET_FILE:${target}> ${ARGN})
-  set_tests_properties(${test} PROPERTIES LABELS "${label}" TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT}
-                                          SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+                   -P "${PROJECT_SOURCE_DIR}/cmake/run_in_fresh_folder.cmake" --
+                   $<TARGET_FILE:${target}> ${ARGN})
+  set_tests_properties(${test} PROPERTIES LABELS "${label}"
+    TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT}
+    SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()

@@ -4,7 +4,8 @@
 
 # -O1 instead of -O3 in release builds. Not for programs that are about what the optimizer makes of
 # their own code: transactions in RTM, inlined level-1 accesses beside other threads, fences.
-set(TMH_OPTIMIZED_TESTS "^(asymmetric_fence|line|rtm|multi_rtm|multi_structures|thread|unmap_threads)_")
+set(TMH_OPTIMIZED_TESTS
+  "^(asymmetric_fence|line|rtm|multi_rtm|multi_structures|thread|unmap_threads)_")
 set(tmh_quick_test_options $<$<CONFIG:Release>:-O1>)
 set(tmh_test_headers <gtest/gtest.h> ${TMH_STANDARD_HEADERS})
 
@@ -25,7 +26,9 @@ endfunction()
 # REQUIRES: tmh_test_common. Once, before the first tmh_test_compilation().
 function(tmh_precompile_test_headers)
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
-    tmh_precompile_headers_of_programs(tmh_test_precompiled_quick tmh_test_common HEADERS ${tmh_test_headers} OPTIONS ${tmh_quick_test_options})
-    tmh_precompile_headers_of_programs(tmh_test_precompiled_optimized tmh_test_common HEADERS ${tmh_test_headers})
+    tmh_precompile_headers_of_programs(tmh_test_precompiled_quick tmh_test_common
+      HEADERS ${tmh_test_headers} OPTIONS ${tmh_quick_test_options})
+    tmh_precompile_headers_of_programs(tmh_test_precompiled_optimized tmh_test_common
+      HEADERS ${tmh_test_headers})
   endif()
 endfunction()

@@ -5,7 +5,8 @@
 include(GoogleTest)
 include(test_compilation)
 
-file(GLOB tmh_test_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp" "${PROJECT_SOURCE_DIR}/tests/power/*.cpp")
+file(GLOB tmh_test_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp"
+  "${PROJECT_SOURCE_DIR}/tests/power/*.cpp")
 file(GLOB tmh_history CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/history/*.cpp")
 
 # The history checker. Not linked with tmh, on purpose: what judges the library may not use it.
@@ -18,8 +19,8 @@ endif()
 add_library(tmh_test_common INTERFACE)
 target_include_directories(tmh_test_common INTERFACE "${PROJECT_SOURCE_DIR}")
 target_link_libraries(tmh_test_common INTERFACE tmh_usdt)
-target_link_libraries(tmh_test_common INTERFACE tmh_warnings tmh::tmh_static GTest::gtest tmh_rapidcheck fmt::fmt
-                                                nlohmann_json::nlohmann_json)
+target_link_libraries(tmh_test_common INTERFACE tmh_warnings tmh::tmh_static GTest::gtest
+  tmh_rapidcheck fmt::fmt nlohmann_json::nlohmann_json)
 if(TMH_SANITIZE MATCHES "undefined")
   target_compile_definitions(tmh_test_common INTERFACE TMH_TEST_UBSAN)
 endif()
@@ -28,7 +29,8 @@ if(tmh_test_support)
   add_library(tmh_test_support STATIC ${tmh_test_support})
   # a library: position-independent otherwise, so its own
   target_precompile_headers(tmh_test_support PRIVATE ${tmh_test_headers})
-  target_link_libraries(tmh_test_support PUBLIC tmh_test_common $<TARGET_NAME_IF_EXISTS:tmh_history>)
+  target_link_libraries(tmh_test_support PUBLIC tmh_test_common
+    $<TARGET_NAME_IF_EXISTS:tmh_history>)
 endif()
 
 file(GLOB tmh_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*_test.cpp")
@@ -40,7 +42,8 @@ function(tmh_discover_tests name)
   # PRE_TEST: the list is read when ctest starts, so building never runs a program.
   # gtest_discover_tests makes a test whose output says [  SKIPPED ] count as skipped; ./check
   # prints how many and why.
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES TEST_PREFIX "${name}."
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
+    TEST_PREFIX "${name}."
     WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
     PROPERTIES ${ARGN} TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
 endfunction()
@@ -55,30 +58,32 @@ if(TMH_HAVE_RTM_EMULATION)
   # A program of somebody else's: plain C, linked with nothing of ours.
   add_executable(tmh_elided_counters "${PROJECT_SOURCE_DIR}/tests/rtm/programs/elided_counters.c")
   target_link_libraries(tmh_elided_counters PRIVATE Threads::Threads)
-  set_target_properties(tmh_elided_counters PROPERTIES C_STANDARD 11 RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  set_target_properties(tmh_elided_counters PROPERTIES C_STANDARD 11
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 endif()
 
 # The processes of kill_containers_test. A program of its own, so that each has its statics
 # elsewhere.
 file(GLOB tmh_container_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/containers/*.cpp")
 add_executable(tmh_container_worker ${tmh_container_sources})
-target_link_libraries(tmh_container_worker PRIVATE tmh_test_common $<TARGET_NAME_IF_EXISTS:absl::btree>
-                                                   $<TARGET_NAME_IF_EXISTS:absl::flat_hash_map>)
+target_link_libraries(tmh_container_worker PRIVATE tmh_test_common
+  $<TARGET_NAME_IF_EXISTS:absl::btree> $<TARGET_NAME_IF_EXISTS:absl::flat_hash_map>)
 if(TARGET absl::btree)
   target_compile_definitions(tmh_container_worker PRIVATE TMH_HAVE_ABSL)
 endif()
 target_compile_options(tmh_container_worker PRIVATE ${tmh_quick_test_options})
-set_target_properties(tmh_container_worker PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+set_target_properties(tmh_container_worker PROPERTIES
+  RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 
 # programs with tests of 10 s and more start first, else everybody waits for it in the end
 set(TMH_LONG_TEST_COST 100)
 # Programs whose tests take 12 s of processor time and more together: they die at each step, cut the
 # power at each write, or flip each byte.
 string(CONCAT TMH_FULL_TESTS
-  "^(disk_faults|disk_full|durable|fuzz_control|history_multi|irregular_files|kill_repair|kill_steps|"
-  "larger_than_memory|libxac_figures|log_damage|open_without_memory|power_cut|power_mixes|power_planted|"
-  "recovery|semantics_segments|simulated_disk|thread_history|tool_corpus|tool_kill_stuck|tool_latency|"
-  "tool_run|tool_test|tool_wait)")
+  "^(disk_faults|disk_full|durable|fuzz_control|history_multi|irregular_files|kill_repair|"
+  "kill_steps|larger_than_memory|libxac_figures|log_damage|open_without_memory|power_cut|"
+  "power_mixes|power_planted|recovery|semantics_segments|simulated_disk|thread_history|"
+  "tool_corpus|tool_kill_stuck|tool_latency|tool_run|tool_test|tool_wait)")
 foreach(source ${tmh_tests})
   get_filename_component(name "${source}" NAME_WE)
   add_executable(${name} "${source}")
@@ -90,10 +95,12 @@ foreach(source ${tmh_tests})
   elseif(name STREQUAL "unload_test")
     target_link_libraries(${name} PRIVATE tmh_warnings GTest::gtest_main ${CMAKE_DL_LIBS})
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/include")
-    target_compile_definitions(${name} PRIVATE TMH_LIBRARY="$<TARGET_FILE:tmh>" TMH_XAC_LIBRARY="$<TARGET_FILE:xac>")
+    target_compile_definitions(${name} PRIVATE TMH_LIBRARY="$<TARGET_FILE:tmh>"
+      TMH_XAC_LIBRARY="$<TARGET_FILE:xac>")
     add_dependencies(${name} xac)
   else()
-    target_link_libraries(${name} PRIVATE $<IF:$<TARGET_EXISTS:tmh_test_support>,tmh_test_support,tmh_test_common> GTest::gtest_main)
+    target_link_libraries(${name} PRIVATE
+      $<IF:$<TARGET_EXISTS:tmh_test_support>,tmh_test_support,tmh_test_common> GTest::gtest_main)
     tmh_test_compilation(${name})
   endif()
   if(name MATCHES "^libxac")
@@ -108,16 +115,18 @@ foreach(source ${tmh_tests})
   endif()
   if(name MATCHES "^tool_")
     target_link_libraries(${name} PRIVATE tmh_tool_parts)
-    target_compile_definitions(${name} PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>" TMH_PYTHON="${Python3_EXECUTABLE}"
-                                               TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    target_compile_definitions(${name} PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>"
+      TMH_PYTHON="${Python3_EXECUTABLE}" TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     add_dependencies(${name} tmh_tool)
   endif()
   if(name STREQUAL "kill_containers_test")
-    target_compile_definitions(${name} PRIVATE TMH_CONTAINER_WORKER="$<TARGET_FILE:tmh_container_worker>")
+    target_compile_definitions(${name} PRIVATE
+      TMH_CONTAINER_WORKER="$<TARGET_FILE:tmh_container_worker>")
     add_dependencies(${name} tmh_container_worker)
   endif()
   if(name STREQUAL "tool_rtm_emulation_test")
-    target_compile_definitions(${name} PRIVATE TMH_ELIDED_COUNTERS="$<TARGET_FILE:tmh_elided_counters>")
+    target_compile_definitions(${name} PRIVATE
+      TMH_ELIDED_COUNTERS="$<TARGET_FILE:tmh_elided_counters>")
     add_dependencies(${name} tmh_elided_counters tmh_rtm_emulation)
   elseif(name MATCHES "rtm_emulation")
     target_link_libraries(${name} PRIVATE tmh_rtm_emulation tmh_rtm_streams)
@@ -141,7 +150,8 @@ foreach(source ${tmh_tests})
   if(name MATCHES "^libxac_figures_")
     list(APPEND properties PROCESSORS 3)
   endif()
-  if(name MATCHES "^(larger_than_memory|libxac_figures|log_damage|power_cut|power_mixes|power_planted|tool_corpus)_")
+  if(name MATCHES "^(larger_than_memory|libxac_figures|log_damage|tool_corpus)_"
+     OR name MATCHES "^power_(cut|mixes|planted)_")
     list(APPEND properties COST ${TMH_LONG_TEST_COST})
   endif()
   tmh_discover_tests(${name} ${properties})
@@ -164,19 +174,23 @@ endif()
 # Programs with RTM code once more, on the emulator: a test per quick variant, one for all others.
 if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
   set(emulated "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/rtm_emulated.py")
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/rtm_emulated.py")
-  execute_process(COMMAND ${emulated} --list quick OUTPUT_VARIABLE variants COMMAND_ERROR_IS_FATAL ANY)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+    "${PROJECT_SOURCE_DIR}/tests/rtm_emulated.py")
+  execute_process(COMMAND ${emulated} --list quick
+    OUTPUT_VARIABLE variants COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "[^\n]+" variants "${variants}")
   if(NOT TMH_BUILD_BENCH)
     list(FILTER variants EXCLUDE REGEX "^bench\\.")
   endif()
   foreach(variant ${variants})
-    add_test(NAME emulated.${variant} COMMAND ${emulated} --build "${PROJECT_BINARY_DIR}" ${variant})
+    add_test(NAME emulated.${variant} COMMAND ${emulated}
+      --build "${PROJECT_BINARY_DIR}" ${variant})
     list(APPEND emulated_tests emulated.${variant})
   endforeach()
   add_test(NAME emulated.others COMMAND ${emulated} --build "${PROJECT_BINARY_DIR}" --others)
-  set_tests_properties(${emulated_tests} emulated.others PROPERTIES LABELS multi.full SKIP_RETURN_CODE 77
-                       TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+  set_tests_properties(${emulated_tests} emulated.others PROPERTIES LABELS multi.full
+    SKIP_RETURN_CODE 77
+    TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
   list(FILTER emulated_tests INCLUDE REGEX "multi|kill")
   set_tests_properties(${emulated_tests} emulated.others PROPERTIES RUN_SERIAL TRUE)
 endif()
@@ -185,8 +199,10 @@ endif()
 # package. tmh_add_house_test(<name> <script> [arguments...]): exit status 77 and "SKIPPED: why"
 # means skipped.
 function(tmh_add_house_test name script)
-  add_test(NAME house.${name} COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/${script}" ${ARGN} COMMAND_EXPAND_LISTS)
-  set_tests_properties(house.${name} PROPERTIES LABELS house TIMEOUT ${TMH_TEST_TIMEOUT_SEC} SKIP_RETURN_CODE 77 ${TMH_TEST_ENVIRONMENT})
+  add_test(NAME house.${name} COMMAND "${Python3_EXECUTABLE}" -B
+    "${PROJECT_SOURCE_DIR}/tests/${script}" ${ARGN} COMMAND_EXPAND_LISTS)
+  set_tests_properties(house.${name} PROPERTIES LABELS house TIMEOUT ${TMH_TEST_TIMEOUT_SEC}
+    SKIP_RETURN_CODE 77 ${TMH_TEST_ENVIRONMENT})
 endfunction()
 set(compilers --cc "${CMAKE_C_COMPILER}" --cxx "${CMAKE_CXX_COMPILER}")
 tmh_add_house_test(layering layering.py "${PROJECT_SOURCE_DIR}")
@@ -197,16 +213,18 @@ set(objects_headers --objects $<TARGET_OBJECTS:tmh_objects> $<TARGET_OBJECTS:xac
 if(TMH_HAVE_RTM_EMULATION)
   list(APPEND objects_headers $<TARGET_OBJECTS:tmh_rtm_emulation>)
 endif()
-foreach(check format readmes lines headers)
-  tmh_add_house_test(${check} style.py ${check} "${PROJECT_SOURCE_DIR}" ${compilers} ${objects_${check}})
+foreach(check format readmes lines columns headers)
+  tmh_add_house_test(${check} style.py ${check} "${PROJECT_SOURCE_DIR}" ${compilers}
+    ${objects_${check}})
 endforeach()
 tmh_add_house_test(style_can_fail style.py --self-test ${compilers})
 foreach(check refused shown)
   tmh_add_house_test(snippets_${check} snippets.py ${check} "${PROJECT_SOURCE_DIR}" ${compilers})
 endforeach()
 tmh_add_house_test(snippets_can_fail snippets.py --self-test ${compilers})
-tmh_add_house_test(docs docs.py "${PROJECT_SOURCE_DIR}" $<$<BOOL:${TMH_DOXYGEN}>:${PROJECT_BINARY_DIR}/docs/Doxyfile.headers>
-                   $<$<BOOL:${TMH_DOXYGEN}>:${TMH_DOXYGEN}>)
+tmh_add_house_test(docs docs.py "${PROJECT_SOURCE_DIR}"
+  $<$<BOOL:${TMH_DOXYGEN}>:${PROJECT_BINARY_DIR}/docs/Doxyfile.headers>
+  $<$<BOOL:${TMH_DOXYGEN}>:${TMH_DOXYGEN}>)
 tmh_add_house_test(docs_can_fail docs.py "${PROJECT_SOURCE_DIR}" --self-test)
 tmh_add_house_test(man man.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(man_can_fail man.py --self-test)
@@ -217,10 +235,12 @@ endif()
 tmh_add_house_test(protocol protocol.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(protocol_can_fail protocol.py --self-test)
 # They search and compile on all processors.
-set_tests_properties(house.protocol house.protocol_can_fail house.headers PROPERTIES PROCESSORS 2 COST ${TMH_LONG_TEST_COST} LABELS house.full)
+set_tests_properties(house.protocol house.protocol_can_fail house.headers PROPERTIES PROCESSORS 2
+  COST ${TMH_LONG_TEST_COST} LABELS house.full)
 tmh_add_house_test(json_schema_can_fail json_schema.py --self-test "${PROJECT_SOURCE_DIR}")
 if(TARGET tmh_tool)
-  tmh_add_house_test(json_schema json_schema.py "${PROJECT_SOURCE_DIR}" --tool "$<TARGET_FILE:tmh_tool>")
+  tmh_add_house_test(json_schema json_schema.py "${PROJECT_SOURCE_DIR}"
+    --tool "$<TARGET_FILE:tmh_tool>")
 endif()
 set(tool_of_options)
 if(TARGET tmh_tool)
@@ -230,7 +250,8 @@ tmh_add_house_test(options options_doc.py "${PROJECT_SOURCE_DIR}" ${tool_of_opti
 tmh_add_house_test(options_can_fail options_doc.py --self-test)
 tmh_add_house_test(tests_index tests_index.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(tests_index_can_fail tests_index.py --self-test)
-tmh_add_house_test(container_table container_table.py "${PROJECT_SOURCE_DIR}" --worker "$<TARGET_FILE:tmh_container_worker>")
+tmh_add_house_test(container_table container_table.py "${PROJECT_SOURCE_DIR}"
+  --worker "$<TARGET_FILE:tmh_container_worker>")
 tmh_add_house_test(body_kinds body_kinds.py "${PROJECT_SOURCE_DIR}" --cxx "${CMAKE_CXX_COMPILER}")
 set_tests_properties(house.body_kinds PROPERTIES LABELS house.full)
 tmh_add_house_test(environments_can_fail environments.py "${PROJECT_SOURCE_DIR}" --self-test)
@@ -238,9 +259,11 @@ tmh_add_house_test(environments_can_fail environments.py "${PROJECT_SOURCE_DIR}"
 if(TARGET tmh_tool AND TMH_BUILD_EXAMPLES)
   set(slices 6)
   foreach(slice RANGE 1 ${slices})
-    add_test(NAME environments.${slice} COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/environments.py" "${PROJECT_SOURCE_DIR}"
-             --build "${PROJECT_BINARY_DIR}" --slice ${slice}/${slices})
-    set_tests_properties(environments.${slice} PROPERTIES LABELS multi.full PROCESSORS 2 TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+    add_test(NAME environments.${slice} COMMAND "${Python3_EXECUTABLE}" -B
+      "${PROJECT_SOURCE_DIR}/tests/environments.py" "${PROJECT_SOURCE_DIR}"
+      --build "${PROJECT_BINARY_DIR}" --slice ${slice}/${slices})
+    set_tests_properties(environments.${slice} PROPERTIES LABELS multi.full PROCESSORS 2
+      TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
   endforeach()
 endif()
 tmh_add_house_test(tinystm tinystm.py "${PROJECT_SOURCE_DIR}" --cmake "${CMAKE_COMMAND}")
@@ -248,9 +271,11 @@ tmh_add_house_test(papers papers.py --links "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(papers_can_fail papers.py --self-test)
 if(TMH_BUILD_BENCH)
   # Runs nearly all benches, so alone.
-  add_test(NAME bench.reproduce COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/papers.py" "${PROJECT_SOURCE_DIR}"
-           --benches "${PROJECT_BINARY_DIR}" --out "${PROJECT_BINARY_DIR}/run/bench.reproduce")
-  set_tests_properties(bench.reproduce PROPERTIES LABELS bench RUN_SERIAL TRUE TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+  add_test(NAME bench.reproduce COMMAND "${Python3_EXECUTABLE}" -B
+    "${PROJECT_SOURCE_DIR}/tests/papers.py" "${PROJECT_SOURCE_DIR}"
+    --benches "${PROJECT_BINARY_DIR}" --out "${PROJECT_BINARY_DIR}/run/bench.reproduce")
+  set_tests_properties(bench.reproduce PROPERTIES LABELS bench RUN_SERIAL TRUE
+    TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
 endif()
 tmh_add_house_test(probes probes.py "${PROJECT_SOURCE_DIR}" --library "$<TARGET_FILE:tmh>"
                    --sdt ${TMH_HAVE_SDT})
@@ -259,7 +284,8 @@ tmh_add_house_test(optional optional.py "${PROJECT_SOURCE_DIR}" --cmake "${CMAKE
                    --cxx "${CMAKE_CXX_COMPILER}")
 tmh_add_house_test(probes_can_fail probes.py "${PROJECT_SOURCE_DIR}" --self-test)
 if(NOT TMH_SANITIZE AND NOT TMH_COVERAGE)  # gdb and a sanitizer's start get in each other's way
-  tmh_add_house_test(gdb gdb/printers.py "${PROJECT_SOURCE_DIR}" --cxx "${CMAKE_CXX_COMPILER}" --library "$<TARGET_FILE:tmh_static>")
+  tmh_add_house_test(gdb gdb/printers.py "${PROJECT_SOURCE_DIR}" --cxx "${CMAKE_CXX_COMPILER}"
+    --library "$<TARGET_FILE:tmh_static>")
 endif()
 if(TMH_INSTALL)
   # a program that links a sanitized library must be sanitized itself
@@ -270,15 +296,17 @@ if(TMH_INSTALL)
   if(TARGET tmh_tool)
     set(tool --tool)
   endif()
-  tmh_add_house_test(install install/run.py --build "${PROJECT_BINARY_DIR}" --cmake "${CMAKE_COMMAND}" ${compilers}
-                     --libdir "${CMAKE_INSTALL_LIBDIR}" --mandir "${CMAKE_INSTALL_MANDIR}" ${tool}
-                     "--flags=${flags}")
+  tmh_add_house_test(install install/run.py --build "${PROJECT_BINARY_DIR}"
+    --cmake "${CMAKE_COMMAND}" ${compilers}
+    --libdir "${CMAKE_INSTALL_LIBDIR}" --mandir "${CMAKE_INSTALL_MANDIR}" ${tool}
+    "--flags=${flags}")
   # A sanitized or instrumented library is nobody's package.
   if(TARGET tmh_tool AND PROJECT_IS_TOP_LEVEL AND NOT TMH_SANITIZE AND NOT TMH_COVERAGE)
     get_filename_component(cmake_folder "${CMAKE_COMMAND}" DIRECTORY)
     foreach(how "" _chroot)
       string(REPLACE _ -- flag "${how}")
-      tmh_add_house_test(packages${how} packages.py --build "${PROJECT_BINARY_DIR}" --cpack "${cmake_folder}/cpack" ${flag})
+      tmh_add_house_test(packages${how} packages.py --build "${PROJECT_BINARY_DIR}"
+        --cpack "${cmake_folder}/cpack" ${flag})
     endforeach()
     set_tests_properties(house.packages_chroot PROPERTIES TIMEOUT 3600)  # it downloads a Debian
   endif()

@@ -15,8 +15,10 @@ endif()
 # Link to it PRIVATE. An interface target and not a global option: a project that includes this one
 # keeps its own warnings.
 add_library(tmh_warnings INTERFACE)
-target_compile_options(tmh_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12 AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+target_compile_options(tmh_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  -Wsign-conversion -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12
+  AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC PR 105651, wrong in 12 and mended in 13: every "literal" + std::string is said to overlap
   # itself.
   target_compile_options(tmh_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
@@ -26,7 +28,8 @@ set(TMH_SANITIZE_FLAGS "")
 if(TMH_SANITIZE)
   # Frame pointers: a report without a readable stack is of little use. no-recover: a finding must
   # fail the test.
-  set(TMH_SANITIZE_FLAGS -fsanitize=${TMH_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  set(TMH_SANITIZE_FLAGS -fsanitize=${TMH_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
   add_compile_options(${TMH_SANITIZE_FLAGS})
   add_link_options(${TMH_SANITIZE_FLAGS})
 endif()

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Shows Doxygen the comments of a header as documentation: the house writes // above a declaration, and behind a member.
+"""Shows Doxygen the comments of a header as documentation: the house writes // above a declaration,
+and behind a member.
 
 Usage: filter.py FILE. Lines stay where they are, so that Doxygen's warnings name the right ones.
 """
+
 import re
 import sys
 
@@ -17,7 +19,8 @@ def text(comment):
 
 
 def shown_head(lines):
-    """The comment at the top: "path -- what it is", then paragraphs with labels. One line for each."""
+    """The comment at the top: "path -- what it is", then paragraphs with labels. One line for
+    each."""
     name = text(COMMENT.match(lines[0])[2])
     yield "/** @file"
     for number, line in enumerate(lines[1:]):
@@ -31,15 +34,19 @@ def shown(lines):
         yield from shown_head(lines[:head])
         yield "*/ " + lines[head]
     column = None  # of a comment behind a member in the line above
-    for line in lines[head + 1 if head > 1 else 0:]:
+    for line in lines[head + 1 if head > 1 else 0 :]:
         comment = COMMENT.match(line)
         if comment is not None and len(comment[1]) == column:  # goes on
             yield f"{comment[1]}///< {text(comment[2])}"
             continue
         behind = BEHIND.match(line) if comment is None else None
         # A comment behind a brace, a directive or a macro belongs to no declaration.
-        is_member = (behind is not None and '"' not in behind[1] and behind[1][-1] in ";,"
-                     and not behind[1].lstrip().startswith(("#", "}")))
+        is_member = (
+            behind is not None
+            and '"' not in behind[1]
+            and behind[1][-1] in ";,"
+            and not behind[1].lstrip().startswith(("#", "}"))
+        )
         column = line.index("//") if is_member else None
         if comment is not None:
             yield f"{comment[1]}/// {text(comment[2])}"

@@ -1,15 +1,22 @@
-/* protocol.pml -- PROTOCOL.md for the model checker spin: 2 levels, 3 processes, 2 pages with a line each (or 2 + 1 lines).
+/* protocol.pml -- PROTOCOL.md for the model checker spin: 2 levels, 3 processes, 2 pages with a
+ * line each (or 2 + 1 lines).
  *
- * Shape:     each process runs one instance; which level, what it reads and writes, in which order: macros (tests/protocol.py lists the
- *            combinations that are checked). An L1 instance whose tries are used up escalates when ESCALATE is set. The checker at the
- *            end judges: serializable, every snapshot consistent (aborted and killed instances too), nothing committed is lost.
- * Steps:     one atomic block = one access to a shared word (or accesses that nobody else can tell apart, see PROTOCOL.md).
- *            W(...) is a step that writes: the process may die right after it. Dying after a step that only reads is the same as dying
- *            before it, and dying while waiting the same as dying before the wait: `dead` only ever enables others.
- * Waiting:   a guard that blocks. So a deadlock is an invalid end state, and as no cycle exists (tests/protocol.py searches for
- *            non-progress cycles) every instance that does not die ends: every requester is answered.
- * Values:    what process p writes is p; 0 is what was there in the beginning. So a value names its writer.
- * Hardware:  LEVEL 3 is RTM: a transaction is one atomic step, whose guard is the gate. Each process is one of its own, so modes do not show.
+ * Shape:     each process runs one instance; which level, what it reads and writes, in which order:
+ *            macros (tests/protocol.py lists the combinations that are checked). An L1 instance
+ *            whose tries are used up escalates when ESCALATE is set. The checker at the end judges:
+ *            serializable, every snapshot consistent (aborted and killed instances too), nothing
+ *            committed is lost.
+ * Steps:     one atomic block = one access to a shared word (or accesses that nobody else can tell
+ *            apart, see PROTOCOL.md). W(...) is a step that writes: the process may die right after
+ *            it. Dying after a step that only reads is the same as dying before it, and dying while
+ *            waiting the same as dying before the wait: `dead` only ever enables others.
+ * Waiting:   a guard that blocks. So a deadlock is an invalid end state, and as no cycle exists
+ *            (tests/protocol.py searches for non-progress cycles) every instance that does not die
+ *            ends: every requester is answered.
+ * Values:    what process p writes is p; 0 is what was there in the beginning. So a value names its
+ *            writer.
+ * Hardware:  LEVEL 3 is RTM: a transaction is one atomic step, whose guard is the gate. Each
+ *            process is one of its own, so modes do not show.
  * Faults:    PLANT=n plants the n-th fault of PROTOCOL.md's list.
  */
 #ifndef PROCESSES
@@ -46,7 +53,8 @@
 #ifndef H1
 #define H1 0
 #endif
-/* LEVELi: 0 (no such process), 1, 2, 3 (RTM; HARDWARE must be set).  Ri, Wi: lines read, written.  DOWNi: 1: from the last line to the first.
+/* LEVELi: 0 (no such process), 1, 2, 3 (RTM; HARDWARE must be set). Ri, Wi: lines read, written.
+ * DOWNi: 1: from the last line to the first.
  * AFTERi: the set of processes that have ended (not died) before it begins. */
 #define IN(mask, i) ((((mask) >> (i)) & 1) != 0)
 #if PROCESSES == 3
@@ -79,7 +87,8 @@ bool up[NL];                       /* ... U */
 byte home[NL];
 #ifdef HARDWARE
 byte at2[2];                       /* page word: 0: L; 1: at level 2; 2: H */
-byte epoch, hardware;              /* moves to and from H; pages that are there by the moves so far */
+/* Moves to and from H; pages that are there by the moves so far. */
+byte epoch, hardware;
 #define IS_AT2(Q) (at2[Q] == 1)
 #define IS_H(Q) (at2[Q] == 2)
 #else
@@ -96,8 +105,10 @@ byte told[2];                      /* commit log: clock of the last entry "page 
 byte commit2[PROCESSES + 1];              /* commit log: clock of process i's commit at level 2 */
 bool version[PROCESSES + 1];              /* its version is not home yet */
 bool failed2[PROCESSES + 1];              /* abort-upper has FAILED its instance */
-byte status[PROCESSES + 1], stamp[PROCESSES + 1], saved[(PROCESSES + 1) * NL];  /* contexts; the redo log of i: value i to WRITES(i) */
-byte undo_stamp[PROCESSES + 1], undo[(PROCESSES + 1) * NL];              /* undo rings; UNREAD: no word */
+/* Contexts; the redo log of i: value i to WRITES(i). */
+byte status[PROCESSES + 1], stamp[PROCESSES + 1], saved[(PROCESSES + 1) * NL];
+/* Undo rings; UNREAD: no word. */
+byte undo_stamp[PROCESSES + 1], undo[(PROCESSES + 1) * NL];
 bool dead[PROCESSES + 1];
 byte deaths, ended;
 
@@ -105,14 +116,16 @@ byte deaths, ended;
 byte seen_by[(PROCESSES + 1) * NL];       /* value read */
 byte place[(PROCESSES + 1) * NL], places[NL];  /* version order of a line */
 bool committed[PROCESSES + 1];
-byte over, left, before[PROCESSES + 1];         /* processes that have ended; or died; that had ended when this one began */
+/* Processes that have ended; or died; that had ended when this one began. */
+byte over, left, before[PROCESSES + 1];
 #define EDGE(a, b) e[(a) * (PROCESSES + 1) + (b)]
 hidden byte e[(PROCESSES + 1) * (PROCESSES + 1)];
 hidden byte a, b, k, x, best;
 
-/* S1 to S4 (DESIGN 4). At level 1: W is locked, R and N are unlocked, U is U. At level 2: L; R/W is: a resident runs; N: none does.
- * S1: R or W here => L there: all but U counts as R or W. S2: R or W there => U here. S3: N there => no R or W here. S4: one W. S5: there is no
- * level 3: a page word has no U. */
+/* S1 to S4 (DESIGN 4). At level 1: W is locked, R and N are unlocked, U is U. At level 2: L; R/W
+ * is: a resident runs; N: none does.
+ * S1: R or W here => L there: all but U counts as R or W. S2: R or W there => U here. S3: N there
+ * => no R or W here. S4: one W. S5: there is no level 3: a page word has no U. */
 #define RUNS(Q, i) (IN(res[Q], i) && pin[i] != NONE)
 #define HELD(Q) (IS_AT2(Q) && ANY2(RUNS, Q))
 #define S13(q) (up[q] || !at2[PAGE_OF(q)])
@@ -129,8 +142,9 @@ hidden byte a, b, k, x, best;
 #define RULES assert(RULES_OF(0) && RULES_OF(1) && RULES_OF(2) && H_RULE(0) && H_RULE(1))
 #endif
 
-/* W(action): a step that writes. THEN(action, next): the same, and control goes on with `next`. CUT parts what only the holder of the domain lock
- * can see: separate steps when processes die, else one (such accesses are movers in Lipton's sense, and so are taking and giving the lock). */
+/* W(action): a step that writes. THEN(action, next): the same, and control goes on with `next`. CUT
+ * parts what only the holder of the domain lock can see: separate steps when processes die, else
+ * one (such accesses are movers in Lipton's sense, and so are taking and giving the lock). */
 #if DEATHS > 0
 #define MAY_DIE if :: deaths < DEATHS -> deaths++; dead[p] = 1; goto died :: true fi
 #define CUT ; RULES; MAY_DIE }; atomic {
@@ -149,13 +163,15 @@ hidden byte a, b, k, x, best;
 inline skip_to(mask) { do :: i < NL && !IN(mask, i) -> i++ :: else -> break od }
 /* i: the next line that p has locked, or NL. (Nobody else can change that.) */
 inline skip_to_own() { do :: i < NL && own[i] != p -> i++ :: else -> break od }
-#define LINES_OF(Q) (PAGE_OF(0) == (Q)) | ((PAGE_OF(1) == (Q)) << 1) | ((PAGE_OF(NL - 1) == (Q)) << (NL - 1))
+#define LINES_OF(Q) (PAGE_OF(0) == (Q)) | ((PAGE_OF(1) == (Q)) << 1) | \
+  ((PAGE_OF(NL - 1) == (Q)) << (NL - 1))
 #define LAST_OR_GO_ON if :: i == NL -> i = 0; break :: else fi
 
 /* ---- the judge ---- */
 #define PLACE(value, q) (value == 0 -> 0 : place[AT(value, q)])
-/* Every instance is a node: its writes count if it committed, its reads always. Edges: write-read, write-write, read-write, and what had
- * ended before it began. No cycle: serializable in real-time order, and every snapshot fits into that order. */
+/* Every instance is a node: its writes count if it committed, its reads always. Edges: write-read,
+ * write-write, read-write, and what had ended before it began. No cycle: serializable in real-time
+ * order, and every snapshot fits into that order. */
 inline judge() {
   d_step {
     a = 0; do :: a < (PROCESSES + 1) * (PROCESSES + 1) -> e[a] = 0; a++ :: else -> break od;
@@ -200,7 +216,10 @@ inline judge() {
        do
        :: a <= PROCESSES ->
           b = 1;
-          do :: b <= PROCESSES -> EDGE(a, b) = EDGE(a, b) || (EDGE(a, k) && EDGE(k, b)); b++ :: else -> break od;
+          do
+          :: b <= PROCESSES -> EDGE(a, b) = EDGE(a, b) || (EDGE(a, k) && EDGE(k, b)); b++
+          :: else -> break
+          od;
           a++
        :: else -> break
        od;
@@ -229,12 +248,15 @@ inline recover(x) {
   atomic { i = 0; skip_to_lines_of(x) };
   do
 #if PLANT == 11
-  :: W(i < NL && status[x] == COMMITTED -> own[i] = 0; ver[i] = saved[AT(x, i)]; skip_to_lines_of(x))
+  :: W(i < NL && status[x] == COMMITTED -> own[i] = 0; ver[i] = saved[AT(x, i)];
+       skip_to_lines_of(x))
 #else
-  :: atomic { i < NL && status[x] == COMMITTED -> SAY("%d line-recovered: write back\n"); home[i] = x; RULES; MAY_DIE };
+  :: atomic { i < NL && status[x] == COMMITTED -> SAY("%d line-recovered: write back\n");
+              home[i] = x; RULES; MAY_DIE };
      W(own[i] = 0; ver[i] = stamp[x]; skip_to_lines_of(x))
 #endif
-  :: W(i < NL && status[x] != COMMITTED -> SAY("%d line-recovered: undone\n"); own[i] = 0; ver[i] = saved[AT(x, i)]; skip_to_lines_of(x))
+  :: W(i < NL && status[x] != COMMITTED -> SAY("%d line-recovered: undone\n"); own[i] = 0;
+       ver[i] = saved[AT(x, i)]; skip_to_lines_of(x))
   :: i == NL -> i = 0; break
   od
 }
@@ -243,16 +265,20 @@ inline recover(x) {
 inline mark(page) {
   m = (PAGE_OF(0) == (page) -> 0 : NL - 1);
   do
-  :: THEN(own[m] == 0 -> SAY("%d recall-mark\n"); up[m] = 1; m++, if :: m == NL || PAGE_OF(m) != (page) -> m = 0; break :: else fi)
+  :: THEN(own[m] == 0 -> SAY("%d recall-mark\n"); up[m] = 1; m++,
+          if :: m == NL || PAGE_OF(m) != (page) -> m = 0; break :: else fi)
 #if DEATHS > 0
   :: atomic { own[m] != 0 && dead[own[m]] -> d = own[m] }; recover(d); d = 0
 #endif
 #if PLANT == 2
-  :: THEN(own[m] != 0 -> own[m] = 0; up[m] = 1; m++, if :: m == NL || PAGE_OF(m) != (page) -> m = 0; break :: else fi)
+  :: THEN(own[m] != 0 -> own[m] = 0; up[m] = 1; m++,
+          if :: m == NL || PAGE_OF(m) != (page) -> m = 0; break :: else fi)
 #endif
   od;
 #if PLANT != 7
-  W(line_clock++) /* the end of recall-mark: an instance that stamps later does not think that nothing has happened */
+  /* The end of recall-mark: an instance that stamps later does not think that nothing has
+   * happened. */
+  W(line_clock++)
 #endif
 }
 
@@ -271,13 +297,16 @@ inline lock() {
 #endif
 }
 
-/* REQUIRES the lock. Versions that no pin precedes go home, oldest first. The dead's pins are withdrawn. (One step: level 2's own protocol, see
- * consistency_tree.h.) */
+/* REQUIRES the lock. Versions that no pin precedes go home, oldest first. The dead's pins are
+ * withdrawn. (One step: level 2's own protocol, see consistency_tree.h.) */
 inline collect() {
   best = NONE; a = 1;
   do
   :: a <= PROCESSES ->
-     if :: dead[a] -> pin[a] = NONE; res[0] = res[0] & ~(1 << a); res[1] = res[1] & ~(1 << a) :: else fi;
+     if
+     :: dead[a] -> pin[a] = NONE; res[0] = res[0] & ~(1 << a); res[1] = res[1] & ~(1 << a)
+     :: else
+     fi;
      if :: pin[a] < best -> best = pin[a] :: else fi;
      a++
   :: else -> break
@@ -291,7 +320,10 @@ inline collect() {
         if
         :: version[a] && commit2[a] == x ->
            k = 0;
-           do :: k < NL -> if :: IN(WRITES(a), k) -> home[k] = a :: else fi; k++ :: else -> break od;
+           do
+           :: k < NL -> if :: IN(WRITES(a), k) -> home[k] = a :: else fi; k++
+           :: else -> break
+           od;
            version[a] = 0
         :: else
         fi;
@@ -309,7 +341,8 @@ inline collect() {
 
 #ifdef HARDWARE
 /* One store: the epoch. Its move was in the ring before. `fault` plants that it does not change. */
-#define LEAVES_H(page, fault) hardware = hardware & ~(1 << (page)); if :: PLANT != fault -> epoch++ :: else fi
+#define LEAVES_H(page, fault) hardware = hardware & ~(1 << (page)); \
+  if :: PLANT != fault -> epoch++ :: else fi
 #define IS_PINNED(i) (pin[i] != NONE)
 #if PROCESSES == 3
 #define ANY_PIN (IS_PINNED(1) || IS_PINNED(2) || IS_PINNED(3))
@@ -322,13 +355,16 @@ inline give_to_hardware(page) {
   lock();
   if
   :: atomic { MINE && !IS_AT2(page) -> TAKE CUT busy = 0; GIVE }
-  :: atomic { MINE && IS_AT2(page) -> TAKE; SAY("%d release-start\n"); collect(); busy = HAS_VERSION(page); RULES; MAY_DIE };
+  :: atomic { MINE && IS_AT2(page) -> TAKE; SAY("%d release-start\n"); collect();
+              busy = HAS_VERSION(page); RULES; MAY_DIE };
      if
      :: busy != 0 -> W(busy = 0; GIVE)
      :: else ->
-        W(SAY("%d release-told\n"); told[page] = clock + 1 CUT clock++; i = 1; skip_to_resident(page));
+        W(SAY("%d release-told\n"); told[page] = clock + 1 CUT clock++; i = 1;
+          skip_to_resident(page));
         do
-        :: atomic { i <= PROCESSES && (pin[i] == NONE || PLANT == 18) -> i++; skip_to_resident(page) }
+        :: atomic { i <= PROCESSES && (pin[i] == NONE || PLANT == 18) -> i++;
+                    skip_to_resident(page) }
         :: atomic { i <= PROCESSES && pin[i] != NONE -> busy = 1; i = 0; break }
         :: i > PROCESSES -> i = 0; break
         od;
@@ -344,7 +380,8 @@ inline give_to_hardware(page) {
 }
 #endif
 
-/* ---- level 1 asks for a page: release. busy: 0, or 1 + whose instance is in the way (1: versions that cannot go home) ---- */
+/* ---- level 1 asks for a page: release ---- */
+/* busy: 0, or 1 + whose instance is in the way (1: versions that cannot go home). */
 #define SUSPECT(Q) (IN(res[Q], i) && LEVELS(i, 2))
 inline skip_to_resident(Q) { do :: i <= PROCESSES && !SUSPECT(Q) -> i++ :: else -> break od }
 inline release(page) {
@@ -358,16 +395,19 @@ inline release(page) {
      W(at2[page] = 0);
      m = (PAGE_OF(0) == page -> 0 : NL - 1);
      do
-     :: THEN(up[m] = 0; ver[m] = version_now; m++, if :: m == NL || PAGE_OF(m) != page -> m = 0; version_now = 0; break :: else fi)
+     :: THEN(up[m] = 0; ver[m] = version_now; m++,
+             if :: m == NL || PAGE_OF(m) != page -> m = 0; version_now = 0; break :: else fi)
      od;
      W(busy = 0; moving = 0 CUT GIVE)
 #endif
-  :: atomic { MINE && IS_AT2(page) -> TAKE; SAY("%d release-start\n"); collect(); busy = HAS_VERSION(page); RULES; MAY_DIE };
+  :: atomic { MINE && IS_AT2(page) -> TAKE; SAY("%d release-start\n"); collect();
+              busy = HAS_VERSION(page); RULES; MAY_DIE };
      if
      :: busy != 0 -> W(GIVE)
      :: else ->
 #if PLANT != 6
-        W(SAY("%d release-told\n"); told[page] = clock + 1 CUT clock++; i = 1; skip_to_resident(page));
+        W(SAY("%d release-told\n"); told[page] = clock + 1 CUT clock++; i = 1;
+          skip_to_resident(page));
 #else
         atomic { i = 1; skip_to_resident(page) };
 #endif
@@ -376,9 +416,11 @@ inline release(page) {
 #if PLANT == 1
         :: atomic { i <= PROCESSES && pin[i] != NONE -> i++; skip_to_resident(page) }
 #else
-        :: atomic { i <= PROCESSES && pin[i] != NONE && !dead[i] -> SAY("%d release-look: busy\n"); busy = 1 + i; i = 0; break }
+        :: atomic { i <= PROCESSES && pin[i] != NONE && !dead[i] -> SAY("%d release-look: busy\n");
+                    busy = 1 + i; i = 0; break }
 #if DEATHS > 0
-        :: W(i <= PROCESSES && pin[i] != NONE && dead[i] -> SAY("%d release-look: reaped\n"); pin[i] = NONE)
+        :: W(i <= PROCESSES && pin[i] != NONE && dead[i] -> SAY("%d release-look: reaped\n");
+             pin[i] = NONE)
 #endif
 #endif
         :: i > PROCESSES -> i = 0; break
@@ -388,13 +430,15 @@ inline release(page) {
 #endif
         if
         :: busy == 0 ->
-           W(SAY("%d release-open\n"); moving = page + 1 CUT res[page] = 0 CUT line_clock++; version_now = line_clock);
+           W(SAY("%d release-open\n"); moving = page + 1 CUT res[page] = 0 CUT line_clock++;
+             version_now = line_clock);
 #if PLANT != 8
            W(at2[page] = 0);
 #endif
            m = (PAGE_OF(0) == page -> 0 : NL - 1);
            do
-           :: THEN(up[m] = 0; ver[m] = version_now; m++, if :: m == NL || PAGE_OF(m) != page -> m = 0; version_now = 0; break :: else fi)
+           :: THEN(up[m] = 0; ver[m] = version_now; m++,
+                   if :: m == NL || PAGE_OF(m) != page -> m = 0; version_now = 0; break :: else fi)
            od;
 #if PLANT == 8
            W(at2[page] = 0);
@@ -411,8 +455,10 @@ inline ask(page) {
   release(page);
   if
   :: busy == 0 -> go = 1
-  :: busy != 0 -> go = 0                                            /* abort-lower, or the budget is over */
-  :: atomic { busy > 1 && asks == 0 -> asks = 1; busy-- };          /* recall-and-wait, wait-for-upper */
+  /* Abort-lower, or the budget is over. */
+  :: busy != 0 -> go = 0
+  /* Recall-and-wait, wait-for-upper. */
+  :: atomic { busy > 1 && asks == 0 -> asks = 1; busy-- };
      atomic { pin[busy] == NONE || dead[busy] -> go = 1 }
   :: W(busy > 1 && asks == 0 -> asks = 1; busy--; failed2[busy] = 1); /* abort-upper */
      atomic { pin[busy] == NONE || dead[busy] -> go = 1 }
@@ -426,9 +472,13 @@ inline meet_locked() {
   if
   :: o == 0 -> go = 1
   :: o != 0 && dead[o] -> lock(); recover(o); W(GIVE); go = 1
-  :: o != 0 && !dead[o] -> go = 0                                                              /* self-abort */
-  :: o != 0 && !dead[o] -> atomic { own[q] != o || dead[o] -> go = 1 }                         /* wait, shortly */
-  :: W(o != 0 && !dead[o] && status[o] == PENDING -> SAY("%d fails the holder\n"); status[o] = FAILED); /* oldest-wins ... */
+  /* Self-abort. */
+  :: o != 0 && !dead[o] -> go = 0
+  /* Wait, shortly. */
+  :: o != 0 && !dead[o] -> atomic { own[q] != o || dead[o] -> go = 1 }
+  /* Oldest-wins ... */
+  :: W(o != 0 && !dead[o] && status[o] == PENDING -> SAY("%d fails the holder\n");
+       status[o] = FAILED);
      atomic { own[q] != o || dead[o] -> go = 1 }
   fi;
   o = 0
@@ -441,18 +491,21 @@ inline skip_q(mask) { do :: !OVER(q) && !IN(mask, q) -> q = NEXT(q) :: else -> b
 #define IS_SEEN(i) (own[i] == 0 && !up[i] && ver[i] <= rv)
 #define IS_VALID(i) (IS_SEEN(i) || (own[i] == p && saved[AT(p, i)] <= rv))
 inline skip_to_seen() { do :: i < NL && seen_by[AT(p, i)] == UNREAD -> i++ :: else -> break od }
-#define FORGET                                                                                                              \
-  shown[0] = 0; shown[1] = 0; shown[NL - 1] = 0; rv = 0; asks = 0; go = 0;                                                   \
-  pinned = 0; stamp[p] = 0; seen_by[AT(p, 0)] = UNREAD; seen_by[AT(p, 1)] = UNREAD; seen_by[AT(p, NL - 1)] = UNREAD
+#define FORGET \
+  shown[0] = 0; shown[1] = 0; shown[NL - 1] = 0; rv = 0; asks = 0; go = 0; \
+  pinned = 0; stamp[p] = 0; \
+  seen_by[AT(p, 0)] = UNREAD; seen_by[AT(p, 1)] = UNREAD; seen_by[AT(p, NL - 1)] = UNREAD
 
 /* ---- level 2 ---- */
-#define UNFOLLOWED(Q) (IN(mapped, Q) && !IN(touched, Q) && (told[Q] > synced && told[Q] <= clock || COMMITTED_SINCE(Q, synced)))
+#define UNFOLLOWED(Q) (IN(mapped, Q) && !IN(touched, Q) && \
+  (told[Q] > synced && told[Q] <= clock || COMMITTED_SINCE(Q, synced)))
 /* REQUIRES the lock. Pages that the commit log names are guarded. */
 #define FOLLOW                                                            \
   if :: UNFOLLOWED(0) -> mapped = mapped & 2 :: else fi;                  \
   if :: UNFOLLOWED(1) -> mapped = mapped & 1 :: else fi;                  \
   synced = clock
-/* Was something that this instance has touched committed at level 2 since its snapshot? ("page to level 1" is no commit.) */
+/* Was something that this instance has touched committed at level 2 since its snapshot? ("page to
+ * level 1" is no commit.) */
 #define STALE (IN(touched, 0) && COMMITTED_SINCE(0, c) || IN(touched, 1) && COMMITTED_SINCE(1, c))
 #ifdef REUSE
 #define STORE_LINE_PIN }; atomic {
@@ -473,7 +526,8 @@ inline map_page() {
         do
         :: a <= PROCESSES ->
            if
-           :: undo[AT(a, k)] != UNREAD && undo_stamp[a] > l && undo_stamp[a] < best -> best = undo_stamp[a]; shown[k] = undo[AT(a, k)]
+           :: undo[AT(a, k)] != UNREAD && undo_stamp[a] > l && undo_stamp[a] < best ->
+              best = undo_stamp[a]; shown[k] = undo[AT(a, k)]
            :: else
            fi;
            a++
@@ -483,7 +537,8 @@ inline map_page() {
         do
         :: a <= PROCESSES ->
            if
-           :: version[a] && IN(WRITES(a), k) && commit2[a] <= c && commit2[a] > best -> best = commit2[a]; shown[k] = a
+           :: version[a] && IN(WRITES(a), k) && commit2[a] <= c && commit2[a] > best ->
+              best = commit2[a]; shown[k] = a
            :: else
            fi;
            a++
@@ -499,7 +554,9 @@ inline map_page() {
 }
 
 /* Does any instance of level 2 run? One load each. */
-inline skip_to_other() { do :: i <= PROCESSES && (i == p || !LEVELS(i, 2)) -> i++ :: else -> break od }
+inline skip_to_other() {
+  do :: i <= PROCESSES && (i == p || !LEVELS(i, 2)) -> i++ :: else -> break od
+}
 inline look_for_pins() {
   atomic { i = 1; skip_to_other() };
   do
@@ -535,7 +592,8 @@ begin:
   fi;
 
   /* ================= level 1 ================= */
-  atomic { (after & ~left) == 0 -> before[p] = over; q = FIRST(rs); skip_q(rs); status[p] = PENDING; rv = line_clock };
+  atomic { (after & ~left) == 0 -> before[p] = over; q = FIRST(rs); skip_q(rs);
+           status[p] = PENDING; rv = line_clock };
 read:
   do
   :: OVER(q) -> q = 0; break
@@ -553,7 +611,9 @@ read:
         :: atomic { own[q] != 0 || up[q] || ver[q] != v -> v = 0; value = 0 }
         :: atomic { own[q] == 0 && !up[q] && ver[q] == v && v <= rv ->
                     seen_by[AT(p, q)] = value; v = 0; value = 0; q = NEXT(q); skip_q(rs) }
-        :: atomic { own[q] == 0 && !up[q] && ver[q] == v && v > rv -> v = line_clock; value = 0; i = 0; skip_to_seen() }; /* extend */
+        /* Extend. */
+        :: atomic { own[q] == 0 && !up[q] && ver[q] == v && v > rv -> v = line_clock; value = 0;
+                    i = 0; skip_to_seen() };
 #if PLANT == 19
            rv = v;
 #endif
@@ -569,7 +629,8 @@ read:
 
   /* line-lock */
   do
-  :: THEN(own[q] == 0 && !up[q] -> SAY("%d line-lock\n"); saved[AT(p, q)] = ver[q]; own[q] = p; q = NEXT(q); skip_q(ws),
+  :: THEN(own[q] == 0 && !up[q] -> SAY("%d line-lock\n"); saved[AT(p, q)] = ver[q]; own[q] = p;
+          q = NEXT(q); skip_q(ws),
           if :: OVER(q) -> q = 0; break :: else fi)
   :: atomic { own[q] != 0 || up[q] -> i = 0; skip_to_own(); goto let_go }
   od;
@@ -602,21 +663,26 @@ read:
   if
   :: pinned ->
      do
-     :: THEN(SAY("%d line-save\n"); undo_stamp[p] = stamp[p]; undo[AT(p, i)] = home[i]; i++; skip_to(ws), if :: i == NL -> break :: else fi)
+     :: THEN(SAY("%d line-save\n"); undo_stamp[p] = stamp[p]; undo[AT(p, i)] = home[i]; i++;
+             skip_to(ws),
+             if :: i == NL -> break :: else fi)
      od
   :: else
   fi;
   if
-  :: W(status[p] == PENDING -> SAY("%d line-commit-point\n"); status[p] = COMMITTED; note_commit(); i = 0; skip_to(ws))
+  :: W(status[p] == PENDING -> SAY("%d line-commit-point\n"); status[p] = COMMITTED; note_commit();
+       i = 0; skip_to(ws))
   :: atomic { status[p] != PENDING -> q = NL; i = 0; skip_to_own(); goto let_go }
   fi;
 #if PLANT != 5
   do
-  :: THEN(SAY("%d line-write-back\n"); home[i] = p; i++; skip_to(ws), if :: i == NL -> i = 0; skip_to(ws); break :: else fi)
+  :: THEN(SAY("%d line-write-back\n"); home[i] = p; i++; skip_to(ws),
+          if :: i == NL -> i = 0; skip_to(ws); break :: else fi)
   od;
 #endif
   do
-  :: THEN(SAY("%d line-unlock\n"); own[i] = 0; up[i] = 0; ver[i] = stamp[p]; i++; skip_to(ws), if :: i == NL -> i = 0; break :: else fi)
+  :: THEN(SAY("%d line-unlock\n"); own[i] = 0; up[i] = 0; ver[i] = stamp[p]; i++; skip_to(ws),
+          if :: i == NL -> i = 0; break :: else fi)
   od;
 #if PLANT == 5
   skip_to(ws);
@@ -625,14 +691,18 @@ read:
   od;
 #endif
 #ifdef REUSE
-  /* The next commit of this context wants the undo ring's room: are these words younger than some line pin? */
+  /* The next commit of this context wants the undo ring's room: are these words younger than some
+   * line pin? */
   if
   :: pinned ->
      pinned = 0; i = 1; skip_to_other();
      do
      :: atomic { i <= PROCESSES && pin[i] == NONE -> i++; skip_to_other() }
      :: atomic { i <= PROCESSES && pin[i] != NONE -> skip };
-        if :: atomic { LINE_PIN_IS_LATE -> i++; skip_to_other() } :: atomic { !(LINE_PIN_IS_LATE) -> i = 0; goto finish } fi
+        if
+        :: atomic { LINE_PIN_IS_LATE -> i++; skip_to_other() }
+        :: atomic { !(LINE_PIN_IS_LATE) -> i = 0; goto finish }
+        fi
      :: i > PROCESSES -> i = 0; break
      od;
      W(do :: i < NL -> undo[AT(p, i)] = UNREAD; i++ :: else -> break od; i = 0)
@@ -641,9 +711,11 @@ read:
 #endif
   goto finish;
 
-let_go: /* of all line words, before anything is waited for; q: the line that was not to be had, NL: none */
+/* Of all line words, before anything is waited for. q: the line that was not to be had, or NL. */
+let_go:
   do
-  :: W(i < NL -> SAY("%d lets a line go\n"); own[i] = 0; up[i] = 0; ver[i] = saved[AT(p, i)]; skip_to_own())
+  :: W(i < NL -> SAY("%d lets a line go\n"); own[i] = 0; up[i] = 0; ver[i] = saved[AT(p, i)];
+       skip_to_own())
   :: i == NL -> i = 0; break
   od;
   if
@@ -675,7 +747,8 @@ give_up: /* this instance aborts; what it has read must be a snapshot */
   /* ================= level 1 in hardware ================= */
 follow:
 #if PLANT == 17
-  atomic { followed = epoch; opened = (IS_H(0) -> 1 : 0) | (IS_H(1) -> 2 : 0) }; /* by the page words, not by the moves */
+  /* By the page words, not by the moves. */
+  atomic { followed = epoch; opened = (IS_H(0) -> 1 : 0) | (IS_H(1) -> 2 : 0) };
 #else
   atomic { followed = epoch; opened = hardware };
 #endif
@@ -688,7 +761,10 @@ follow:
      :: W(epoch == followed && !ANY_PIN ->
 #endif
           SAY("%d commits in hardware\n");
-          do :: q < NL -> if :: IN(rs, q) -> seen_by[AT(p, q)] = home[q] :: else fi; q++ :: else -> q = 0; break od;
+          do
+          :: q < NL -> if :: IN(rs, q) -> seen_by[AT(p, q)] = home[q] :: else fi; q++
+          :: else -> q = 0; break
+          od;
           do :: q < NL -> if :: IN(ws, q) -> home[q] = p :: else fi; q++ :: else -> q = 0; break od;
           note_commit());
         goto finish
@@ -710,7 +786,8 @@ pages:
      :: clock == c -> skip
      :: clock != c -> W(pin[p] = NONE); goto pages
      fi
-  :: atomic { (after & ~left) == 0 && (UNFOLLOWED(0) || UNFOLLOWED(1)) -> before[p] = over; q = FIRST(rs | ws); skip_q(rs | ws) };
+  :: atomic { (after & ~left) == 0 && (UNFOLLOWED(0) || UNFOLLOWED(1)) -> before[p] = over;
+              q = FIRST(rs | ws); skip_q(rs | ws) };
      lock();
      W(MINE -> TAKE; c = clock; FOLLOW; SAY("%d begin-locked: pin\n"); pin[p] = c);
      atomic { l = line_clock; STORE_LINE_PIN line_pin[p] = l; GIVE; RULES; MAY_DIE }
@@ -736,21 +813,27 @@ pages:
      if
      :: W(MINE && !at2[PAGE_OF(q)] -> TAKE; SAY("%d recall-start\n"); moving = PAGE_OF(q) + 1);
         mark(PAGE_OF(q));
-        W(SAY("%d recall-done\n"); at2[PAGE_OF(q)] = 1 CUT res[PAGE_OF(q)] = res[PAGE_OF(q)] | (1 << p) CUT moving = 0)
+        W(SAY("%d recall-done\n"); at2[PAGE_OF(q)] = 1
+          CUT res[PAGE_OF(q)] = res[PAGE_OF(q)] | (1 << p) CUT moving = 0)
 #ifdef HARDWARE
      :: W(MINE && IS_H(PAGE_OF(q)) -> TAKE; SAY("%d hardware-left\n"); LEAVES_H(PAGE_OF(q), 15));
         W(at2[PAGE_OF(q)] = 1 CUT res[PAGE_OF(q)] = res[PAGE_OF(q)] | (1 << p))
 #endif
-     :: W(MINE && IS_AT2(PAGE_OF(q)) -> TAKE; SAY("%d becomes resident\n"); res[PAGE_OF(q)] = res[PAGE_OF(q)] | (1 << p))
+     :: W(MINE && IS_AT2(PAGE_OF(q)) -> TAKE; SAY("%d becomes resident\n");
+          res[PAGE_OF(q)] = res[PAGE_OF(q)] | (1 << p))
      fi;
      /* n: the newest of the page's versions. They stand still, as long as the lock is held. */
      atomic {
 #if PLANT != 9
        n = 0; i = 0;
-       do :: i < NL -> if :: PAGE_OF(i) == PAGE_OF(q) && ver[i] > n -> n = ver[i] :: else fi; i++ :: else -> i = 0; break od;
+       do
+       :: i < NL -> if :: PAGE_OF(i) == PAGE_OF(q) && ver[i] > n -> n = ver[i] :: else fi; i++
+       :: else -> i = 0; break
+       od;
 #endif
        if
-       :: n > l && STALE -> SAY("%d makes the page private\n"); private = private | (1 << PAGE_OF(q)); failed = ws != 0; go = 0
+       :: n > l && STALE -> SAY("%d makes the page private\n");
+          private = private | (1 << PAGE_OF(q)); failed = ws != 0; go = 0
        :: n > l && !(STALE) ->
           c = clock; go = 1;
 #if PLANT != 10
@@ -778,7 +861,8 @@ pages:
      if
      :: atomic { MINE && (failed2[p] || STALE) -> TAKE; failed = 1; GIVE; RULES; MAY_DIE }
      :: W(MINE && !failed2[p] && !(STALE) -> TAKE;
-          /* Versions are linked and logged with a stamp beyond the clock, so nobody sees them; the clock's store is the commit point. */
+          /* Versions are linked and logged with a stamp beyond the clock, so nobody sees them; the
+           * clock's store is the commit point. */
           SAY("%d commit-published\n"); clock++; commit2[p] = clock; version[p] = 1; note_commit());
         W(pin[p] = NONE);
         if :: W(collect() CUT GIVE) :: W(GIVE) fi /* versions stay that are not durable yet */
@@ -798,7 +882,8 @@ pages:
   :: ws != 0 && failed && tries != 0 ->
      W(pin[p] = NONE; failed2[p] = 0); /* a flag that comes later is the next instance's */
      judge();
-     atomic { tries--; failed = 0; touched = 0; mapped = mapped & ~private; private = 0; c = 0; l = 0; FORGET };
+     atomic { tries--; failed = 0; touched = 0; mapped = mapped & ~private; private = 0; c = 0;
+              l = 0; FORGET };
      goto begin
   :: else
   fi;
@@ -812,7 +897,8 @@ died:
   d_step { SAY("%d dies\n"); left = left | (1 << p); ended++ };
 gone:
   skip;
-  d_step { q = 0; i = 0; m = 0; d = 0; o = 0; tries = 0; n = 0; inherited = 0; go = 0; pinned = 0; asks = 0; busy = 0; version_now = 0; rv = 0; v = 0;
+  d_step { q = 0; i = 0; m = 0; d = 0; o = 0; tries = 0; n = 0; inherited = 0; go = 0; pinned = 0;
+           asks = 0; busy = 0; version_now = 0; rv = 0; v = 0;
            value = 0; c = 0; l = 0; mapped = 0; touched = 0; private = 0; synced = 0; failed = 0;
 #ifdef HARDWARE
            finding = 0; followed = 0; opened = 0;
@@ -820,7 +906,8 @@ gone:
            shown[0] = 0; shown[1] = 0; shown[NL - 1] = 0 }
 }
 
-/* All have ended or died: the heir of everything sets all right, and what was committed must be home. */
+/* All have ended or died: the heir of everything sets all right, and what was committed must be
+ * home. */
 inline settle() {
   d_step {
     if :: domain != 0 -> assert(dead[domain]) :: else fi;
@@ -839,13 +926,16 @@ inline settle() {
        :: x <= clock ->
           a = 1;
           do
-          :: a <= PROCESSES -> if :: version[a] && commit2[a] == x && IN(WRITES(a), k) -> home[k] = a :: else fi; a++
+          :: a <= PROCESSES ->
+             if :: version[a] && commit2[a] == x && IN(WRITES(a), k) -> home[k] = a :: else fi;
+             a++
           :: else -> break
           od;
           x++
        :: else -> break
        od;
-       assert(places[k] == 0 -> home[k] == 0 : place[AT(home[k], k)] == places[k]); /* nothing committed is lost */
+       /* Nothing committed is lost. */
+       assert(places[k] == 0 -> home[k] == 0 : place[AT(home[k], k)] == places[k]);
        k++
     :: else -> break
     od;
@@ -861,7 +951,10 @@ init {
     :: else -> break
     od;
     i = 0;
-    do :: i <= PROCESSES -> pin[i] = NONE; line_pin[i] = (PLANT == 13 -> NONE : 0); i++ :: else -> break od;
+    do
+    :: i <= PROCESSES -> pin[i] = NONE; line_pin[i] = (PLANT == 13 -> NONE : 0); i++
+    :: else -> break
+    od;
     if :: UP0 != 0 -> at2[0] = 1; res[0] = UP0 :: else fi;
     if :: UP1 != 0 -> at2[1] = 1; res[1] = UP1 :: else fi;
 #ifdef HARDWARE

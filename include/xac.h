@@ -1,8 +1,11 @@
-/* xac.h -- LIBXAC: memory-mapped transactions, the C interface of the thesis (table 2.1, sections 2.1 to 2.3).
+/* xac.h -- LIBXAC: memory-mapped transactions, the C interface of the thesis (table 2.1, sections
+ * 2.1 to 2.3).
  *
- * A function returns 0 on success and a negative error code otherwise, unless something else is said at it; xStrError() tells what a
- * code means. One transaction per process at a time; nested transactions are subsumed. Link with -lxac.
- * Contexts: none of these may be called in a signal handler. After fork() the child must call xInit() itself.
+ * A function returns 0 on success and a negative error code otherwise, unless something else is
+ * said at it; xStrError() tells what a code means. One transaction per process at a time; nested
+ * transactions are subsumed. Link with -lxac.
+ * Contexts: none of these may be called in a signal handler. After fork() the child must call
+ * xInit() itself.
  * Define XAC_NO_SHORT_NAMES to hide COMMITTED, READ and the other short constants. */
 #ifndef XAC_H
 #define XAC_H
@@ -36,33 +39,40 @@ extern "C" {
 #define PAGESIZE 4096 /* figures 4-1 and 4-3 use this name */
 #endif
 
-/* Opens (or creates) the domain in the folder `path`, and recovers it when nobody else has it open. flags: NONDURABLE, DURABLE or
- * XAC_DURABLE_BUFFERED; a domain keeps what it was created with. */
+/* Opens (or creates) the domain in the folder `path`, and recovers it when nobody else has it open.
+ * flags: NONDURABLE, DURABLE or XAC_DURABLE_BUFFERED; a domain keeps what it was created with. */
 int xInit(const char *path, int flags);
-/* Detaches; everything committed is in the mapped files on disk when it returns, also in those that were unmapped; what an older transaction
- * of another process still keeps from them is when that one shuts down, too. Waits for the transactions of other threads; refused inside
- * one of this thread. Other threads' calls that it overtakes fail like those that come after it: the process is not initialised. */
+/* Detaches; everything committed is in the mapped files on disk when it returns, also in those that
+ * were unmapped; what an older transaction of another process still keeps from them is when that
+ * one shuts down, too. Waits for the transactions of other threads; refused inside one of this
+ * thread. Other threads' calls that it overtakes fail like those that come after it: the process is
+ * not initialised. */
 int xShutdown(void);
-/* Maps the first `length` bytes (a multiple of 4096) of file `name` (relative: to the domain's folder), which is created or extended
- * when too short; not the heap's, heap.tmh, by whatever name. Returns its address, the same in every process, or MAP_FAILED; xLastError() and
- * xLastErrorText() then tell why. */
+/* Maps the first `length` bytes (a multiple of 4096) of file `name` (relative: to the domain's
+ * folder), which is created or extended when too short; not the heap's, heap.tmh, by whatever name.
+ * Returns its address, the same in every process, or MAP_FAILED; xLastError() and xLastErrorText()
+ * then tell why. */
 void *xMmap(const char *name, size_t length);
 int xMunmap(const char *name);
 int xbegin(void);
-/* COMMITTED or ABORTED at the outermost end; PENDING or FAILED at a nested one; negative: an error code. */
+/* COMMITTED or ABORTED at the outermost end; PENDING or FAILED at a nested one; negative: an error
+ * code. */
 int xend(void);
 /* PENDING or FAILED; negative: an error code. FAILED is certain, PENDING may still abort. */
 int xValidate(void);
-/* A read-only transaction: never aborts. A store inside it is discarded and xendQuery() returns an error. */
+/* A read-only transaction: never aborts. A store inside it is discarded and xendQuery() returns an
+ * error. */
 int xbeginQuery(void);
 int xendQuery(void);
-/* Advice: the current transaction will access the page of `addr` (READ or READ_WRITE). Affects speed only. */
+/* Advice: the current transaction will access the page of `addr` (READ or READ_WRITE). Affects
+ * speed only. */
 int setPageAccess(void *addr, int access);
 
 /* Durable domains (thesis, table 2.1 and section 3.2). */
 /* Data files catch up with the redo log: recovery starts here. Stops nobody. */
 int xCheckpoint(void);
-/* Checkpoint, then moves the log files that recovery does not need any more to the folder `to`. Returns how many. */
+/* Checkpoint, then moves the log files that recovery does not need any more to the folder `to`.
+ * Returns how many. */
 int xArchive(const char *to);
 /* Recovers the domain in the folder `path`, which nobody has open, as the next xInit would. */
 int xRecover(const char *path);
@@ -74,11 +84,13 @@ int xFlush(void);
 int xendAs(int durability);
 /* A consistent copy of the domain in the new folder `to`, while transactions go on. */
 int xBackup(const char *to);
-/* Transactional memory from the domain's heap segment (heap.tmh); inside a transaction only, rolled back with it. NULL: no room.
- * Every process has the heap mapped at the same address, from its next transaction after somebody has made it. */
+/* Transactional memory from the domain's heap segment (heap.tmh); inside a transaction only, rolled
+ * back with it. NULL: no room. Every process has the heap mapped at the same address, from its next
+ * transaction after somebody has made it. */
 void *xMalloc(size_t bytes);
 void xFree(void *pointer);
-/* Address of the pointer-sized cell named `name` in the heap segment, zero at first use; inside a transaction only. NULL on error. */
+/* Address of the pointer-sized cell named `name` in the heap segment, zero at first use; inside a
+ * transaction only. NULL on error. */
 void *xRoot(const char *name);
 /* e.g. "oldest-wins,keep-age,backoff=exponential". */
 int xSetPolicy(const char *spec);
@@ -86,8 +98,8 @@ int xSetPolicy(const char *spec);
 const char *xStrError(int code);
 /* Code of this thread's last failure, 0 when none. */
 int xLastError(void);
-/* The same as a line of text, which also names the file, address or value concerned, as far as it is known. Never NULL; the thread's, until its
- * next failure. */
+/* The same as a line of text, which also names the file, address or value concerned, as far as it
+ * is known. Never NULL; the thread's, until its next failure. */
 const char *xLastErrorText(void);
 
 #ifdef __cplusplus

@@ -53,15 +53,18 @@ install_packages() {
   missing=$(missing_packages "$@")
   [ -n "$missing" ] || return 0
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || die "Not root, and no sudo here. As root: apt-get install --no-install-recommends" $missing
+    command -v sudo >/dev/null ||
+      die "Not root, and no sudo here. As root: apt-get install --no-install-recommends" $missing
     as_root=(sudo)
     [ -t 0 ] || as_root=(sudo -n)  # nobody there to type a password: fail, do not wait
   fi
   echo "Installing:" $missing
-  "${as_root[@]}" apt-get update -qq || echo "apt-get update failed; trying with the package lists that are there." >&2
+  "${as_root[@]}" apt-get update -qq ||
+    echo "apt-get update failed; trying with the package lists that are there." >&2
   missing=$(missing_packages "$@")  # again: a bare system had no lists to choose from
   # no-remove: an older Boost that other software needs is the owner's decision, not ours.
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends --no-remove $missing ||
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 \
+    --no-install-recommends --no-remove $missing ||
     die "Could not install: $missing"
 }
 

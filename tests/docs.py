@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Doxygen reads the public headers without a warning, and finds what they say.
 
-Usage: docs.py ROOT [DOXYFILE [DOXYGEN]] | docs.py ROOT --self-test. Without a Doxyfile (doxygen was not found): SKIPPED, exit status 77.
+Usage: docs.py ROOT [DOXYFILE [DOXYGEN]] | docs.py ROOT --self-test. Without a Doxyfile (doxygen was
+not found): SKIPPED, exit status 77.
 """
+
 import pathlib
 import subprocess
 import sys
@@ -22,16 +24,27 @@ struct Sample {
   int second = 0;
 };
 """
-SHOWN = ["/** @file", "@brief sample.hpp -- a sample. <p><b>Shape:</b>     small.", "*/ #pragma once",
-         "/// Above: \\<T\\> and \\@at are no markup.", "  int first = 0;  ///< behind", "///< goes on", "  /// next"]
+SHOWN = [
+    "/** @file",
+    "@brief sample.hpp -- a sample. <p><b>Shape:</b>     small.",
+    "*/ #pragma once",
+    "/// Above: \\<T\\> and \\@at are no markup.",
+    "  int first = 0;  ///< behind",
+    "///< goes on",
+    "  /// next",
+]
 
 
 def self_test(root):
     with tempfile.TemporaryDirectory() as folder:
         header = pathlib.Path(folder, "sample.hpp")
         header.write_text(SAMPLE, encoding="utf-8")
-        shown = subprocess.run([sys.executable, "-B", root / "docs/filter.py", header], capture_output=True, text=True,
-                               check=True).stdout
+        shown = subprocess.run(
+            [sys.executable, "-B", root / "docs/filter.py", header],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
     missing = [line for line in SHOWN if line not in shown]
     if missing or shown.count("\n") != SAMPLE.count("\n"):
         print(f"the filter does not show {missing}; it shows:\n{shown}")

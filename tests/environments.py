@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""environments.py <root> --build BUILD --slice N/OF | --self-test -- each example and workload is right under each value of each variable.
+"""environments.py <root> --build BUILD --slice N/OF | --self-test -- each example and workload is
+right under each value of each variable.
 
-A run must end with status 0 and the right result, or be refused: then its status is not 0 and it prints the documented message, where
-its setting may be refused (refusals_of()). Settings: each value of each variable that is not the default, by itself and together with
-TMH_LEVELS=hybrid. `tmh run` sets the level itself, so workloads run at both levels instead; the programs that take longest run
-without the pairs. Variables and values are those of `tmh policies` and MORE_VALUES; each has a row in docs/options.md.
-Runs are dealt to slices in turn. Each has a fresh folder, and may go on beside others.
+A run must end with status 0 and the right result, or be refused: then its status is not 0 and it
+prints the documented message, where its setting may be refused (refusals_of()). Settings: each
+value of each variable that is not the default, by itself and together with TMH_LEVELS=hybrid. `tmh
+run` sets the level itself, so workloads run at both levels instead; the programs that take longest
+run without the pairs. Variables and values are those of `tmh policies` and MORE_VALUES; each has a
+row in docs/options.md. Runs are dealt to slices in turn. Each has a fresh folder, and may go on
+beside others.
 """
+
 import argparse
 import collections
 import csv
@@ -30,7 +34,20 @@ MORE_VALUES = {
 # For emulators, and for tests that kill: no program runs under them here.
 NO_SETTINGS = {"TMH_ASSUME_RTM", "TMH_CRASH_AT"}
 OPTIONS = "docs/options.md"
-WORKLOADS = ["bank", "list", "tree", "hash", "mixed", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f", "tpcb"]
+WORKLOADS = [
+    "bank",
+    "list",
+    "tree",
+    "hash",
+    "mixed",
+    "ycsb-a",
+    "ycsb-b",
+    "ycsb-c",
+    "ycsb-d",
+    "ycsb-e",
+    "ycsb-f",
+    "tpcb",
+]
 OPERATIONS = 100
 
 
@@ -44,13 +61,19 @@ def has(*patterns):
 
 def all_committed(output):
     """level_comparison: a line for each of three levels, 20,000 transactions each."""
-    sums = [sum(map(int, re.findall(r"(\d+) at (?:lines|pages)", line))) for line in output.splitlines()]
+    sums = [
+        sum(map(int, re.findall(r"(\d+) at (?:lines|pages)", line))) for line in output.splitlines()
+    ]
     return sums == [20000] * 3
 
 
 def invariant_holds(output):
     rows = list(csv.DictReader(output.splitlines()))
-    return len(rows) == 1 and rows[0]["invariant_holds"] == "true" and rows[0]["operations"] == str(OPERATIONS)
+    return (
+        len(rows) == 1
+        and rows[0]["invariant_holds"] == "true"
+        and rows[0]["operations"] == str(OPERATIONS)
+    )
 
 
 def programs(build):
@@ -63,8 +86,21 @@ def programs(build):
 
     def workload(name, level):
         size = "1" if name == "tpcb" else "64"
-        command = [f"{build}/tmh", "run", name, "--operations", str(OPERATIONS), "--size", size, "--level", level, "--csv"]
-        return Program(f"{name} at level {level}", command, invariant_holds, level == "hybrid", False, True)
+        command = [
+            f"{build}/tmh",
+            "run",
+            name,
+            "--operations",
+            str(OPERATIONS),
+            "--size",
+            size,
+            "--level",
+            level,
+            "--csv",
+        ]
+        return Program(
+            f"{name} at level {level}", command, invariant_holds, level == "hybrid", False, True
+        )
 
     examples = [
         example("counter", is_exactly("4000\n")),
@@ -72,20 +108,46 @@ def programs(build):
         example("condition_wait", is_exactly("1000 letters, in order\n")),
         example("durable_queue", has(r"^round \d+: 0 killed\n\Z")),
         example("job_queue", has(r"600 jobs: each done once$"), has_pairs=False),
-        example("levels", has(r"^sum 100000000, with interest 100976463$"), is_hybrid=True, has_pairs=False),
+        example(
+            "levels",
+            has(r"^sum 100000000, with interest 100976463$"),
+            is_hybrid=True,
+            has_pairs=False,
+        ),
         example("map_index", is_exactly("be: 1 5\nnot: 3\nor: 2\nto: 0 4\n")),
         example("bptree_shared", is_exactly("1000 records\n")),
         example("cobtree_shared", is_exactly("1000 records\n")),
         example("level_comparison", all_committed, is_hybrid=True, has_pairs=False),
-        Program("inverted_index", [f"{build}/tmh_inverted_index", "--tiny", "--no-kills"],
-                has(r"^The index equals the one that plain serial code built", r"^Every word's count and number of files equal those of plain"),
-                True, False, True),
+        Program(
+            "inverted_index",
+            [f"{build}/tmh_inverted_index", "--tiny", "--no-kills"],
+            has(
+                r"^The index equals the one that plain serial code built",
+                r"^Every word's count and number of files equal those of plain",
+            ),
+            True,
+            False,
+            True,
+        ),
         figure("durable", is_exactly("1\n")),
         figure("figure_2_3", is_exactly("523776\n")),
     ]
-    silent = ["1_6", "2_1", "2_2", "2_4_program_1", "2_4_program_2", "4_1_a", "4_1_b", "4_3_a", "4_3_b"]
-    return examples + [figure("figure_" + name, is_exactly("")) for name in silent] + [
-        workload(name, level) for name in WORKLOADS for level in ("hybrid", "page")]
+    silent = [
+        "1_6",
+        "2_1",
+        "2_2",
+        "2_4_program_1",
+        "2_4_program_2",
+        "4_1_a",
+        "4_1_b",
+        "4_3_a",
+        "4_3_b",
+    ]
+    return (
+        examples
+        + [figure("figure_" + name, is_exactly("")) for name in silent]
+        + [workload(name, level) for name in WORKLOADS for level in ("hybrid", "page")]
+    )
 
 
 def values_of(policies):
@@ -114,10 +176,17 @@ def settings(program, values):
 def refusals_of(program, setting):
     """The messages with which the program may be refused."""
     messages = []
-    if setting.get("TMH_DETECTION") == "eager" and (program.is_hybrid or setting.get("TMH_LEVELS") == "hybrid"):
-        messages.append("hybrid levels need lazy detection: a snapshot moves on when a page is recalled")
+    if setting.get("TMH_DETECTION") == "eager" and (
+        program.is_hybrid or setting.get("TMH_LEVELS") == "hybrid"
+    ):
+        messages.append(
+            "hybrid levels need lazy detection: a snapshot moves on when a page is recalled"
+        )
     if setting.get("TMH_LINE") == "rtm":
-        messages += ["RTM was demanded and does not work here", "level 1 by RTM needs a volatile domain: its commits leave no redo records"]
+        messages += [
+            "RTM was demanded and does not work here",
+            "level 1 by RTM needs a volatile domain: its commits leave no redo records",
+        ]
     if setting.get("TMH_STRAY") == "fault":
         messages.append("TMH_STRAY=fault: the processor has no protection keys")
     return messages
@@ -137,52 +206,106 @@ def judge(program, setting, run):
 
 def run_one(program, setting):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TMH_")}
-    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
-        answer = subprocess.run(program.command, cwd=folder, env={**environment, **setting, "TMPDIR": folder}, capture_output=True, text=True,
-                                errors="replace", check=False)
+    with tempfile.TemporaryDirectory(
+        dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    ) as folder:
+        answer = subprocess.run(
+            program.command,
+            cwd=folder,
+            env={**environment, **setting, "TMPDIR": folder},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
     return Run(answer.returncode, answer.stdout, answer.stderr)
 
 
 def unknown_variables(root, values):
     """A variable that only one of the document and the command names."""
     with open(os.path.join(root, OPTIONS), encoding="utf-8") as document:
-        table = document.read().partition("<!-- options -->")[2].partition("<!-- end of options -->")[0]
+        table = (
+            document.read().partition("<!-- options -->")[2].partition("<!-- end of options -->")[0]
+        )
     named = set(re.findall(r"^\| `(TMH_[A-Z_]+)` \|", table, re.MULTILINE)) - NO_SETTINGS
-    return [f"{variable}: only one of {OPTIONS} and `tmh policies` names it" for variable in sorted(named ^ set(values))]
+    return [
+        f"{variable}: only one of {OPTIONS} and `tmh policies` names it"
+        for variable in sorted(named ^ set(values))
+    ]
 
 
 def self_test():
     counter = Program("counter", [], is_exactly("4\n"), False, True, True)
     hybrid, figure = counter._replace(is_hybrid=True), counter._replace(tells_why=False)
     eager, line = {"TMH_DETECTION": "eager"}, {"TMH_LINE": "rtm"}
-    lazy_message = "hybrid levels need lazy detection: a snapshot moves on when a page is recalled: more"
-    right = [(counter, {}, Run(0, "4\n", "")), (hybrid, eager, Run(1, "", lazy_message)), (counter, line, Run(-6, "", "RTM was demanded and does not work here")),
-             (counter, {"TMH_STRAY": "fault"}, Run(-6, "", "TMH_STRAY=fault: the processor has no protection keys, or the kernel")),
-             (counter, {**eager, "TMH_LEVELS": "hybrid"}, Run(1, "", lazy_message)), (figure, {**eager, "TMH_LEVELS": "hybrid"}, Run(-11, "", ""))]
-    wrong = [(counter, {}, Run(0, "0\n", "")), (counter, {}, Run(1, "4\n", "")), (counter, eager, Run(1, "", lazy_message)), (hybrid, eager, Run(1, "", "oh")),
-             (figure, {}, Run(-11, "", "")), (hybrid, eager, Run(0, "0\n", lazy_message)), (counter, {"TMH_LEVELS": "hybrid"}, Run(0, "0\n", ""))]
-    problems = [f"a right run is refused: {case}" for case in right if judge(*case)] + [f"not caught: {case}" for case in wrong if not judge(*case)]
+    lazy_message = (
+        "hybrid levels need lazy detection: a snapshot moves on when a page is recalled: more"
+    )
+    right = [
+        (counter, {}, Run(0, "4\n", "")),
+        (hybrid, eager, Run(1, "", lazy_message)),
+        (counter, line, Run(-6, "", "RTM was demanded and does not work here")),
+        (
+            counter,
+            {"TMH_STRAY": "fault"},
+            Run(-6, "", "TMH_STRAY=fault: the processor has no protection keys, or the kernel"),
+        ),
+        (counter, {**eager, "TMH_LEVELS": "hybrid"}, Run(1, "", lazy_message)),
+        (figure, {**eager, "TMH_LEVELS": "hybrid"}, Run(-11, "", "")),
+    ]
+    wrong = [
+        (counter, {}, Run(0, "0\n", "")),
+        (counter, {}, Run(1, "4\n", "")),
+        (counter, eager, Run(1, "", lazy_message)),
+        (hybrid, eager, Run(1, "", "oh")),
+        (figure, {}, Run(-11, "", "")),
+        (hybrid, eager, Run(0, "0\n", lazy_message)),
+        (counter, {"TMH_LEVELS": "hybrid"}, Run(0, "0\n", "")),
+    ]
+    problems = [f"a right run is refused: {case}" for case in right if judge(*case)] + [
+        f"not caught: {case}" for case in wrong if not judge(*case)
+    ]
     rows = "operations,invariant_holds\n100,{}\n"
-    problems += ["a broken invariant is not caught"] if invariant_holds(rows.format("false")) or not invariant_holds(rows.format("true")) else []
+    problems += (
+        ["a broken invariant is not caught"]
+        if invariant_holds(rows.format("false")) or not invariant_holds(rows.format("true"))
+        else []
+    )
     line = "lines 1 us each  small: 19800 at lines, {} at pages  huge: 200 at lines, 0 at pages\n"
-    problems += ["a lost transaction is not caught"] if all_committed(line.format(0) * 2 + line.format(-1)) or not all_committed(line.format(0) * 3) else []
+    problems += (
+        ["a lost transaction is not caught"]
+        if all_committed(line.format(0) * 2 + line.format(-1))
+        or not all_committed(line.format(0) * 3)
+        else []
+    )
     return problems
 
 
 def check(arguments):
-    tool = subprocess.run([f"{arguments.build}/tmh", "policies", "--json"], capture_output=True, text=True, check=True)
+    tool = subprocess.run(
+        [f"{arguments.build}/tmh", "policies", "--json"], capture_output=True, text=True, check=True
+    )
     values = values_of(json.loads(tool.stdout)["policies"])
     number, of = map(int, arguments.slice.split("/"))
     problems = unknown_variables(arguments.root, values)
-    runs = [(program, setting) for program in programs(arguments.build) for setting in settings(program, values)]
-    for program, setting in runs[number - 1::of]:
+    runs = [
+        (program, setting)
+        for program in programs(arguments.build)
+        for setting in settings(program, values)
+    ]
+    for program, setting in runs[number - 1 :: of]:
         run = run_one(program, setting)
         wrong = judge(program, setting, run)
         if wrong:
             words = " ".join(f"{variable}={value}" for variable, value in setting.items())
-            problems.append(f"{program.name} with {words or 'no variable set'}: {wrong}\n{run.output[-2000:]}{run.errors[-2000:]}")
+            problems.append(
+                f"{program.name} with {words or 'no variable set'}:"
+                f" {wrong}\n{run.output[-2000:]}{run.errors[-2000:]}"
+            )
     if not problems:
-        print(f"{len(runs[number - 1::of])} of {len(runs)} runs are right, or refused as documented")
+        print(
+            f"{len(runs[number - 1::of])} of {len(runs)} runs are right, or refused as documented"
+        )
     return problems
 
 

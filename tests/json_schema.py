@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""json_schema.py <root> --tool PATH | --self-test <root> | --validate SCHEMA FILE -- what the tmh command prints with --json is valid against tools/schema.
+"""json_schema.py <root> --tool PATH | --self-test <root> | --validate SCHEMA FILE -- what the tmh
+command prints with --json is valid against tools/schema.
 
-Rules: (1) every schema is one (of JSON Schema 2020-12). (2) the output of commands that need no domain validates: doctor (for a folder that is there
-and one that is not), policies. Other tests give documents of domains to --validate, each line of FILE one of them.
-Without python3-jsonschema the test is skipped. --self-test: faults planted in a right document are caught.
+Rules: (1) every schema is one (of JSON Schema 2020-12). (2) the output of commands that need no
+domain validates: doctor (for a folder that is there and one that is not), policies. Other tests
+give documents of domains to --validate, each line of FILE one of them. Without python3-jsonschema
+the test is skipped. --self-test: faults planted in a right document are caught.
 """
+
 import copy
 import json
 import os
@@ -19,39 +22,95 @@ except ImportError:
 
 SKIPPED = 77
 RIGHT = {
-    "document": "tmh-doctor-1", "kernel": "6.1", "tracking": "signal", "pmu": "",
-    "rtm_trial": {"made": True, "illegal_instruction": False, "attempts": 3, "commits": 2, "aborts": [{"status": 6, "count": 1}]},
-    "topology": {"packages": 1, "numa_nodes": 1, "cores": 2, "threads": 2, "line_bytes": 64, "l1d_bytes": 32768, "l1d_ways": 8},
-    "storage": {"folder": ".", "file_system": "ext4", "free_bytes": 1, "fdatasync_us": 90.5, "direct_us": 0},
-    "findings": [{"area": "rtm", "subject": "RTM", "verdict": "yes", "found": "works"},
-                 {"area": "pages", "subject": "userfaultfd", "verdict": "no", "found": "EPERM", "cause": "sandbox", "remedy": "leave it"}],
+    "document": "tmh-doctor-1",
+    "kernel": "6.1",
+    "tracking": "signal",
+    "pmu": "",
+    "rtm_trial": {
+        "made": True,
+        "illegal_instruction": False,
+        "attempts": 3,
+        "commits": 2,
+        "aborts": [{"status": 6, "count": 1}],
+    },
+    "topology": {
+        "packages": 1,
+        "numa_nodes": 1,
+        "cores": 2,
+        "threads": 2,
+        "line_bytes": 64,
+        "l1d_bytes": 32768,
+        "l1d_ways": 8,
+    },
+    "storage": {
+        "folder": ".",
+        "file_system": "ext4",
+        "free_bytes": 1,
+        "fdatasync_us": 90.5,
+        "direct_us": 0,
+    },
+    "findings": [
+        {"area": "rtm", "subject": "RTM", "verdict": "yes", "found": "works"},
+        {
+            "area": "pages",
+            "subject": "userfaultfd",
+            "verdict": "no",
+            "found": "EPERM",
+            "cause": "sandbox",
+            "remedy": "leave it",
+        },
+    ],
 }
 
 
 def schema_of(root, command):
-    with open(os.path.join(root, "tools", "schema", command + ".schema.json"), encoding="utf-8") as file:
+    with open(
+        os.path.join(root, "tools", "schema", command + ".schema.json"), encoding="utf-8"
+    ) as file:
         return json.load(file)
 
 
 def problems_of(schema, document):
-    return [f"{'/'.join(map(str, error.absolute_path))}: {error.message}" for error in jsonschema.Draft202012Validator(schema).iter_errors(document)]
+    return [
+        f"{'/'.join(map(str, error.absolute_path))}: {error.message}"
+        for error in jsonschema.Draft202012Validator(schema).iter_errors(document)
+    ]
 
 
 def check(root, tool):
     problems = []
     for name in sorted(os.listdir(os.path.join(root, "tools", "schema"))):
         if name.endswith(".json"):
-            jsonschema.Draft202012Validator.check_schema(schema_of(root, name.removesuffix(".schema.json")))
+            jsonschema.Draft202012Validator.check_schema(
+                schema_of(root, name.removesuffix(".schema.json"))
+            )
     with tempfile.TemporaryDirectory() as folder:
-        for words in (["doctor", folder], ["doctor", os.path.join(folder, "nowhere")], ["policies"]):
-            answer = subprocess.run([tool, *words, "--json"], capture_output=True, text=True, check=False)
+        for words in (
+            ["doctor", folder],
+            ["doctor", os.path.join(folder, "nowhere")],
+            ["policies"],
+        ):
+            answer = subprocess.run(
+                [tool, *words, "--json"], capture_output=True, text=True, check=False
+            )
             if answer.returncode != 0:
                 problems.append(f"tmh {words}: exit status {answer.returncode}: {answer.stderr}")
                 continue
-            problems += [f"tmh {words}: {problem}" for problem in problems_of(schema_of(root, words[0]), json.loads(answer.stdout))]
+            problems += [
+                f"tmh {words}: {problem}"
+                for problem in problems_of(schema_of(root, words[0]), json.loads(answer.stdout))
+            ]
     # Without counters, too: an unknown event has a cause instead of a value.
-    answer = subprocess.run([tool, "perf", "--json", "-e", "software", "-e", "no-such-event", "--", "true"], capture_output=True, text=True, check=False)
-    problems += [f"tmh perf: {problem}" for problem in problems_of(schema_of(root, "perf"), json.loads(answer.stderr))]
+    answer = subprocess.run(
+        [tool, "perf", "--json", "-e", "software", "-e", "no-such-event", "--", "true"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    problems += [
+        f"tmh perf: {problem}"
+        for problem in problems_of(schema_of(root, "perf"), json.loads(answer.stderr))
+    ]
     return problems
 
 
@@ -67,6 +126,7 @@ def validate(schema_path, path):
 
 def self_test(root):
     """The right document passes; each fault is caught."""
+
     def planted(change):
         document = copy.deepcopy(RIGHT)
         change(document)
@@ -86,7 +146,11 @@ def self_test(root):
         "a yes with a cause": lambda d: d["findings"][0].update(cause="none"),
     }
     problems = [f"a right document: {problem}" for problem in problems_of(schema, RIGHT)]
-    return problems + [f"{what}: not caught" for what, change in faults.items() if not problems_of(schema, planted(change))]
+    return problems + [
+        f"{what}: not caught"
+        for what, change in faults.items()
+        if not problems_of(schema, planted(change))
+    ]
 
 
 def main():

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """layering.py <root> | --self-test -- every #include goes down (DESIGN section 3).
 
-Rules: (1) a folder includes itself and the folders listed for it, nothing else; so one level never includes another, and
-only hierarchy/ knows two at once. (2) Public headers include public headers only. (3) Layers below hierarchy/ see of the
-public headers only the plain values: error.hpp, options.hpp, instance.hpp, latency.hpp; levels/line also what its user's code has inline
-of it, tmh/detail/line_access.hpp. (4) platform/rtm_emulation/, a library of its own, is included by nobody else. (5) An include of our own is written from the
-root of the repository, or <tmh/...>, <xac.h>. Examples, which people copy out, may name a file beside them instead.
+Rules: (1) a folder includes itself and the folders listed for it, nothing else; so one level never
+includes another, and only hierarchy/ knows two at once. (2) Public headers include public headers
+only. (3) Layers below hierarchy/ see of the public headers only the plain values: error.hpp,
+options.hpp, instance.hpp, latency.hpp; levels/line also what its user's code has inline of it,
+tmh/detail/line_access.hpp. (4) platform/rtm_emulation/, a library of its own, is included by nobody
+else. (5) An include of our own is written from the root of the repository, or <tmh/...>, <xac.h>.
+Examples, which people copy out, may name a file beside them instead.
 """
+
 import os
 import re
 import sys
@@ -14,7 +17,13 @@ import tempfile
 
 import source_tree
 
-LOW = ["include/tmh/error.hpp", "include/tmh/options.hpp", "include/tmh/instance.hpp", "include/tmh/latency.hpp", "platform/"]
+LOW = [
+    "include/tmh/error.hpp",
+    "include/tmh/options.hpp",
+    "include/tmh/instance.hpp",
+    "include/tmh/latency.hpp",
+    "platform/",
+]
 ALL_LAYERS = ["include/", "platform/", "levels/", "hierarchy/"]
 # Folder (longest match wins) -> prefixes that it may include, besides itself.
 MAY_INCLUDE = {
@@ -67,23 +76,53 @@ def violations(root):
             if target is not None and target.startswith(APART) and folder != APART:
                 found.append(f"{name}: {folder} may not include {target}")
                 continue
-            if target is None or any(target.startswith(prefix) for prefix in [folder] + MAY_INCLUDE[folder]):
+            if target is None or any(
+                target.startswith(prefix) for prefix in [folder] + MAY_INCLUDE[folder]
+            ):
                 continue
             found.append(f"{name}: {folder} may not include {target}")
     return found
 
 
 def self_test():
-    headers = ["include/tmh/error.hpp", "include/tmh/rtm_emulation.h", "platform/rtm_emulation/exec.h", "include/tmh/domain.hpp", "include/xac.h", "platform/files.h", "levels/storage/heap.h",
-               "levels/page/view.h", "levels/line/rtm.h", "hierarchy/participants.h", "compat/libxac/xac.h", "tools/top.h",
-               "tests/support/seed.h", "bench/support/table.h", "examples/inverted_index/index.h"]
+    headers = [
+        "include/tmh/error.hpp",
+        "include/tmh/rtm_emulation.h",
+        "platform/rtm_emulation/exec.h",
+        "include/tmh/domain.hpp",
+        "include/xac.h",
+        "platform/files.h",
+        "levels/storage/heap.h",
+        "levels/page/view.h",
+        "levels/line/rtm.h",
+        "hierarchy/participants.h",
+        "compat/libxac/xac.h",
+        "tools/top.h",
+        "tests/support/seed.h",
+        "bench/support/table.h",
+        "examples/inverted_index/index.h",
+    ]
     allowed = {
-        "hierarchy/a.cpp": '#include "levels/page/view.h"\n#include "levels/line/rtm.h"\n#include <tmh/domain.hpp>\n#include <vector>\n',
-        "platform/rtm_emulation/a.cpp": '#include <tmh/rtm_emulation.h>\n#include "platform/rtm_emulation/exec.h"\n',
-        "levels/page/a.cpp": '#include "levels/page/view.h"\n#include "levels/storage/heap.h"\n#include <tmh/error.hpp>\n',
+        "hierarchy/a.cpp": (
+            '#include "levels/page/view.h"\n#include "levels/line/rtm.h"\n#include'
+            ' <tmh/domain.hpp>\n#include <vector>\n'
+        ),
+        "platform/rtm_emulation/a.cpp": (
+            '#include <tmh/rtm_emulation.h>\n#include "platform/rtm_emulation/exec.h"\n'
+        ),
+        "levels/page/a.cpp": (
+            '#include "levels/page/view.h"\n#include "levels/storage/heap.h"\n#include'
+            ' <tmh/error.hpp>\n'
+        ),
         "examples/inverted_index/a.cpp": '#include "index.h"\n#include <tmh/domain.hpp>\n',
-        "examples/a.cpp": '#include <tmh/domain.hpp>\n#include <xac.h>\n// #include "platform/files.h" in a comment\n',
-        "tests/a_test.cpp": '#include "tests/support/seed.h"\n#include "platform/files.h"\n#include <gtest/gtest.h>\n',
+        "examples/a.cpp": (
+            '#include <tmh/domain.hpp>\n#include <xac.h>\n// #include "platform/files.h" in a'
+            ' comment\n'
+        ),
+        "tests/a_test.cpp": (
+            '#include "tests/support/seed.h"\n#include "platform/files.h"\n#include'
+            ' <gtest/gtest.h>\n'
+        ),
     }
     planted = {
         "platform/b.cpp": '#include "levels/storage/heap.h"\n',

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """man.py <root> | --self-test -- manual pages: formatted without a warning, and complete.
 
-Rules: (1) the formatter (mandoc, man or groff, whichever is there first) has nothing to say about a page; without any of them the test is
-skipped. (2) NAME, SEE ALSO and a DESCRIPTION are there, and NAME says what the file's name says. (3) a page of ours that SEE ALSO names
-exists. (4) every function of xac.h's durable part has a page. (5) tmh.1 documents every
-subcommand that tools/ has, in its DESCRIPTION, with every option in its SYNOPSIS.
+Rules: (1) the formatter (mandoc, man or groff, whichever is there first) has nothing to say about a
+page; without any of them the test is skipped. (2) NAME, SEE ALSO and a DESCRIPTION are there, and
+NAME says what the file's name says. (3) a page of ours that SEE ALSO names exists. (4) every
+function of xac.h's durable part has a page. (5) tmh.1 documents every subcommand that tools/ has,
+in its DESCRIPTION, with every option in its SYNOPSIS.
 """
+
 import os
 import re
 import shutil
@@ -40,8 +42,13 @@ def check_page(root, name, command):
     problems = []
     # -w kinds that newer groffs have about hyphenation would depend on the terminal's width, hence
     # MANWIDTH.
-    answer = subprocess.run([*command, os.path.join(root, name)], capture_output=True, text=True, check=False,
-                            env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"})
+    answer = subprocess.run(
+        [*command, os.path.join(root, name)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"},
+    )
     said = answer.stderr + (answer.stdout if command[0] == "mandoc" else "")
     if answer.returncode != 0 or said.strip():
         problems.append(f"{name}: {said.strip() or 'the formatter failed'}")
@@ -57,25 +64,36 @@ def check_page(root, name, command):
 
 
 def check_complete(root):
-    problems = [f"man/{call}.3 is missing" for call in DURABLE_CALLS if not os.path.isfile(os.path.join(root, "man", call + ".3"))]
+    problems = [
+        f"man/{call}.3 is missing"
+        for call in DURABLE_CALLS
+        if not os.path.isfile(os.path.join(root, "man", call + ".3"))
+    ]
     header = source_tree.read(root, "include/xac.h")
     problems += [f"xac.h declares no {call}" for call in DURABLE_CALLS if call + "(" not in header]
     page = source_tree.read(root, "man/tmh.1")
     tools = source_tree.read(root, "tools/command_line.cpp")
-    names = re.findall(r'add(?:_live|_bare|_subcommand)?\((?:&app_, |log, |LiveCommand::Kind::k\w+,\s+)?"(\w+)"', tools)
+    names = re.findall(
+        r'add(?:_live|_bare|_subcommand)?\((?:&app_, |log, |LiveCommand::Kind::k\w+,\s+)?"(\w+)"',
+        tools,
+    )
     for name in names:
         if not re.search(rf"^\.(?:It )?Cm (?:log )?{name}$", page, re.MULTILINE):
             problems.append(f"man/tmh.1: says nothing about {name}")
     for name in re.findall(r'add_subcommand\("([\w-]+)"', tools):
         if name != "log" and not re.search(rf"^\.(?:It )?Cm {name}$", page, re.MULTILINE):
             problems.append(f"man/tmh.1: says nothing about {name}")
-    sections = dict(re.findall(r"^\.Sh ([A-Z ]+)\n(.*?)(?=^\.Sh |\Z)", page,
-                               re.MULTILINE | re.DOTALL))
+    sections = dict(
+        re.findall(r"^\.Sh ([A-Z ]+)\n(.*?)(?=^\.Sh |\Z)", page, re.MULTILINE | re.DOTALL)
+    )
     for option in re.findall(r'add_\w+(?:<[\w:]+>)?\(\s*(?:sub, )?"--([\w-]+)', tools):
         if not re.search(rf"-{option}\b(?!-)", sections.get("SYNOPSIS", "")):
             problems.append(f"man/tmh.1: its SYNOPSIS lacks --{option}")
-    problems += [f"man/tmh.1: commands are described in {name}" for name, text in sections.items()
-                 if name != "DESCRIPTION" and re.search(r"^\.Ss ", text, re.MULTILINE)]
+    problems += [
+        f"man/tmh.1: commands are described in {name}"
+        for name, text in sections.items()
+        if name != "DESCRIPTION" and re.search(r"^\.Ss ", text, re.MULTILINE)
+    ]
     return problems
 
 
@@ -85,9 +103,16 @@ def pages(root):
 
 def self_test(command):
     """A right page passes; each fault is caught."""
-    right = ".Dd November 21, 2026\n.Dt A 3\n.Os\n.Sh NAME\n.Nm a\n.Nd b\n.Sh DESCRIPTION\nText.\n.Sh SEE ALSO\n.Xr tmh 1\n"
-    faults = {"a macro without an end": right.replace("Text.", ".Bl -tag -width x\n.It a"), "no DESCRIPTION": right.replace(".Sh DESCRIPTION\n", ""),
-              "another name": right.replace(".Dt A", ".Dt B"), "no such page": right.replace("tmh 1", "tmh 8")}
+    right = (
+        ".Dd November 21, 2026\n.Dt A 3\n.Os\n.Sh NAME\n.Nm a\n.Nd b\n.Sh DESCRIPTION\nText.\n.Sh"
+        " SEE ALSO\n.Xr tmh 1\n"
+    )
+    faults = {
+        "a macro without an end": right.replace("Text.", ".Bl -tag -width x\n.It a"),
+        "no DESCRIPTION": right.replace(".Sh DESCRIPTION\n", ""),
+        "another name": right.replace(".Dt A", ".Dt B"),
+        "no such page": right.replace("tmh 1", "tmh 8"),
+    }
     if command[0] != "mandoc":
         faults["an escape that is none"] = right.replace("Text.", "Text \\[nosuch].")
     problems = []
@@ -110,7 +135,9 @@ def main():
     else:
         root = sys.argv[1]
         names = pages(root)
-        problems = [problem for name in names for problem in check_page(root, name, command)] + check_complete(root)
+        problems = [
+            problem for name in names for problem in check_page(root, name, command)
+        ] + check_complete(root)
         if not names:
             problems.append("no page found")
     print("\n".join(problems) or "man: clean")

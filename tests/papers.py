@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""papers.py <root> --benches DIR --out DIR | --links <root> | --self-test -- papers/memory-mapped-transactions keeps its promises.
+"""papers.py <root> --benches DIR --out DIR | --links <root> | --self-test --
+papers/memory-mapped-transactions keeps its promises.
 
---benches  `reproduce --quick` with tiny inputs writes JSON and CSV for every experiment, and a page with at least 12 plots, that names
-           every table of the thesis and has ours beside it; the same command again runs nothing twice.
---links    every link of its README leads to a file, and every table and experiment is named there; the trees take no more
-           library calls than the thesis's; the documents' tables are what the results of the full run say.
+--benches  `reproduce --quick` with tiny inputs writes JSON and CSV for every experiment, and a page
+           with at least 12 plots, that names every table of the thesis and has ours beside it; the
+           same command again runs nothing twice.
+--links    every link of its README leads to a file, and every table and experiment is named there;
+           the trees take no more library calls than the thesis's; the documents' tables are what
+           the results of the full run say.
 """
+
 import json
 import os
 import re
@@ -15,8 +19,13 @@ import sys
 import tempfile
 
 PAPER = os.path.join("papers", "memory-mapped-transactions")
-TABLES = [f"Table {name}" for name in ("4.1 4.2 4.3 4.4 4.5 4.6 4.7 4.8 4.9 4.10 5.1 5.2 5.3 5.4 5.5 5.6 "
-                                       "C.1 C.2 C.3 C.4 C.5 C.6 C.7 C.8 C.9 C.10 C.11 C.12").split()]
+TABLES = [
+    f"Table {name}"
+    for name in (
+        "4.1 4.2 4.3 4.4 4.5 4.6 4.7 4.8 4.9 4.10 5.1 5.2 5.3 5.4 5.5 5.6 "
+        "C.1 C.2 C.3 C.4 C.5 C.6 C.7 C.8 C.9 C.10 C.11 C.12"
+    ).split()
+]
 FIGURES = ["Figure 4-2", "Figure 4-4", "Figure 5-3"]
 PLOTS_MIN = 12
 CALLS_MAX = {"B+-tree": 23, "CO B-tree": 17}
@@ -33,7 +42,11 @@ def names_in_text(text):
 
 def broken_links(folder, text):
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
-    missing = [f"README: {link} leads nowhere" for link in links if "://" not in link and not os.path.exists(os.path.join(folder, link))]
+    missing = [
+        f"README: {link} leads nowhere"
+        for link in links
+        if "://" not in link and not os.path.exists(os.path.join(folder, link))
+    ]
     return missing if links else ["README: no links"]
 
 
@@ -43,15 +56,26 @@ def check_links(root):
         text = file.read()
     problems = broken_links(folder, text)
     named = names_in_text(text)
-    problems += [f"README: {table} is not named" for table in TABLES if table.removeprefix("Table ") not in named]
+    problems += [
+        f"README: {table} is not named"
+        for table in TABLES
+        if table.removeprefix("Table ") not in named
+    ]
     sys.path.insert(0, os.path.join(folder, "reproduction"))
     import experiments
     import lines_changed
-    problems += [f"README: experiment {each.name} is not named" for each in experiments.EXPERIMENTS
-                 if not re.search(rf"reproduce [a-z -]*\b{each.name}\b", text)]
+
+    problems += [
+        f"README: experiment {each.name} is not named"
+        for each in experiments.EXPERIMENTS
+        if not re.search(rf"reproduce [a-z -]*\b{each.name}\b", text)
+    ]
     for row in lines_changed.count(root):
         if not 0 < row["calls_added"] <= CALLS_MAX[row["tree"]]:
-            problems.append(f"{row['tree']}: {row['calls_added']} library calls, the thesis needed {CALLS_MAX[row['tree']]}")
+            problems.append(
+                f"{row['tree']}: {row['calls_added']} library calls, the thesis needed"
+                f" {CALLS_MAX[row['tree']]}"
+            )
     return problems
 
 
@@ -59,6 +83,7 @@ def check_numbers(root):
     folder = os.path.join(root, PAPER)
     sys.path.insert(0, os.path.join(folder, "reproduction"))
     import readme_numbers
+
     problems = []
     blocks = 0
     for path in readme_numbers.files(root, folder):
@@ -66,16 +91,33 @@ def check_numbers(root):
             text = file.read()
         blocks += len(readme_numbers.BLOCK.findall(text))
         try:
-            is_so = readme_numbers.rewritten(text, lambda name: readme_numbers.results_in(folder, name)) == text
+            is_so = (
+                readme_numbers.rewritten(text, lambda name: readme_numbers.results_in(folder, name))
+                == text
+            )
         except readme_numbers.NoResults as error:
             return [str(error)]
         if not is_so:
             problems.append(f"{path}: its tables are not those of its results: reproduce --numbers")
-    return problems if blocks >= len(readme_numbers.WRITERS) else problems + ["the documents lack tables of the full run"]
+    return (
+        problems
+        if blocks >= len(readme_numbers.WRITERS)
+        else problems + ["the documents lack tables of the full run"]
+    )
 
 
 def run(root, benches, out):
-    command = [sys.executable, "-B", os.path.join(root, PAPER, "reproduce"), "--quick", "--tiny", "--build", benches, "--out", out]
+    command = [
+        sys.executable,
+        "-B",
+        os.path.join(root, PAPER, "reproduce"),
+        "--quick",
+        "--tiny",
+        "--build",
+        benches,
+        "--out",
+        out,
+    ]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     print(answer.stdout, end="")
     return answer
@@ -88,7 +130,11 @@ def check_run(root, benches, out):
         return [f"reproduce ended with {answer.returncode}: {answer.stderr}"]
     with open(os.path.join(out, "report.html"), encoding="utf-8") as file:
         page = file.read()
-    problems = [f"the page does not name {name}" for name in TABLES + FIGURES if not re.search(re.escape(name) + r"(?!\d)", page)]
+    problems = [
+        f"the page does not name {name}"
+        for name in TABLES + FIGURES
+        if not re.search(re.escape(name) + r"(?!\d)", page)
+    ]
     if page.count("<svg") < PLOTS_MIN:
         problems.append(f"the page has {page.count('<svg')} plots")
     problems += re.findall(r"<p><b>[^<]*</b>: not run\.</p>", page)
@@ -97,9 +143,17 @@ def check_run(root, benches, out):
     for name in experiments:
         with open(os.path.join(out, name + ".json"), encoding="utf-8") as file:
             result = json.load(file)
-        if not result["rows"] or not result["reproduce"]["config_hash"] or os.path.getsize(os.path.join(out, name + ".csv")) == 0:
+        if (
+            not result["rows"]
+            or not result["reproduce"]["config_hash"]
+            or os.path.getsize(os.path.join(out, name + ".csv")) == 0
+        ):
             problems.append(f"{name}: no rows, configuration hash or CSV")
-        if "environment" in result and not {"commit", "compiler", "cpu", "kernel", "file_system"} <= result["environment"].keys():
+        if (
+            "environment" in result
+            and not {"commit", "compiler", "cpu", "kernel", "file_system"}
+            <= result["environment"].keys()
+        ):
             problems.append(f"{name}: its environment is not described")
     again = run(root, benches, out)
     if again.returncode != 0 or again.stdout.count("done before") != len(experiments):
@@ -115,19 +169,48 @@ def self_test():
             problems.append("a good link is reported")
         if len(broken_links(folder, "[a](there) [b](nowhere#part)")) != 1:
             problems.append("a broken link is not reported")
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), PAPER, "reproduction"))
+    sys.path.insert(
+        0,
+        os.path.join(
+            os.path.dirname(os.path.dirname(os.path.realpath(__file__))), PAPER, "reproduction"
+        ),
+    )
     import readme_numbers
-    lines = {"lines-changed": {"rows": [{"section": "lines", "tree": "oak", "serial_lines": 1, "lines_added": 2, "lines_removed": 3, "calls_added": 4,
-                                         "calls_of_the_thesis": 5}]}}
+
+    lines = {
+        "lines-changed": {
+            "rows": [{
+                "section": "lines",
+                "tree": "oak",
+                "serial_lines": 1,
+                "lines_added": 2,
+                "lines_removed": 3,
+                "calls_added": 4,
+                "calls_of_the_thesis": 5,
+            }]
+        }
+    }
     for folder in ("full", "other"):
         block = "lines-changed" if folder == "full" else f"lines-changed {folder}"
-        written = readme_numbers.rewritten(f"a\n<!-- numbers {block} -->\nstale\n<!-- end of numbers -->\nb", {folder: lines}.get)
-        if "| oak | 1 | 2 | 3 | 4 | 5 |" not in written or "stale" in written or not (written.startswith("a\n") and written.endswith("-->\nb")):
+        written = readme_numbers.rewritten(
+            f"a\n<!-- numbers {block} -->\nstale\n<!-- end of numbers -->\nb", {folder: lines}.get
+        )
+        if (
+            "| oak | 1 | 2 | 3 | 4 | 5 |" not in written
+            or "stale" in written
+            or not (written.startswith("a\n") and written.endswith("-->\nb"))
+        ):
             problems.append("a document's table is not written anew")
     paper = os.path.dirname(os.path.dirname(readme_numbers.__file__))
-    for misspelt, expected in (("<!-- numbers nothing -->", KeyError), ("<!-- numbers lines-changed nowhere -->", readme_numbers.NoResults)):
+    for misspelt, expected in (
+        ("<!-- numbers nothing -->", KeyError),
+        ("<!-- numbers lines-changed nowhere -->", readme_numbers.NoResults),
+    ):
         try:
-            readme_numbers.rewritten(misspelt + "\n<!-- end of numbers -->", lambda name: readme_numbers.results_in(paper, name))
+            readme_numbers.rewritten(
+                misspelt + "\n<!-- end of numbers -->",
+                lambda name: readme_numbers.results_in(paper, name),
+            )
             problems.append(f"{misspelt} is written")
         except Exception as error:  # noqa: BLE001: which one?
             if type(error) is not expected:
@@ -144,7 +227,11 @@ def main():
     elif arguments[0] == "--links":
         problems = check_links(arguments[1]) + check_numbers(arguments[1])
     else:
-        problems = check_run(arguments[0], arguments[arguments.index("--benches") + 1], arguments[arguments.index("--out") + 1])
+        problems = check_run(
+            arguments[0],
+            arguments[arguments.index("--benches") + 1],
+            arguments[arguments.index("--out") + 1],
+        )
     print("\n".join(problems) or "papers: fine")
     return 1 if problems else 0
 

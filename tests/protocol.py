@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""protocol.py <root> | --self-test | --one "<configuration>" <root> -- hierarchy/protocol.pml, checked by spin.
+"""protocol.py <root> | --self-test | --one "<configuration>" <root> -- hierarchy/protocol.pml,
+checked by spin.
 
-<root>       every configuration below is searched exhaustively, without an error; TMH_LONG=1: the large ones too
+<root>       every configuration below is searched exhaustively, without an error; TMH_LONG=1: the
+             large ones too
 --self-test  every fault that the model can plant (PLANT=n; PROTOCOL.md lists them) is found
 --one        one configuration, and the steps of the error that it has, if any
 
-A configuration: up to four processes, then options. "1 r01 w1 d a2": an instance of level 1 that reads lines 0 and 1 and writes line 1, from the last
-line to the first (d), after process 2 has ended (a2). "h" for the level: RTM. Options are the model's macros. "cycles" searches for non-progress cycles instead of wrong
-states: the model says nowhere that it progresses, so no cycle means that every run ends. "bits": bit state hashing, not exhaustive.
-Without spin or a C compiler the test is skipped.
+A configuration: up to four processes, then options. "1 r01 w1 d a2": an instance of level 1 that
+reads lines 0 and 1 and writes line 1, from the last line to the first (d), after process 2 has
+ended (a2). "h" for the level: RTM. Options are the model's macros. "cycles" searches for
+non-progress cycles instead of wrong states: the model says nowhere that it progresses, so no cycle
+means that every run ends. "bits": bit state hashing, not exhaustive. Without spin or a C compiler
+the test is skipped.
 """
+
 import os
 import re
 import shutil
@@ -68,7 +73,11 @@ FAULTS = [
     (10, "extending does not follow the commit log", "1 w1, 2 w0, 2 r01 d | up0=8 up1=4"),
     (11, "recovery undoes a COMMITTED context", "1 r01 w01, 2 r01 w01 d | deaths=1"),
     (12, "nobody ends a dead mover's move", "1 r01 w01, 2 r01 w01 d | deaths=1 cycles"),
-    (13, "a new line pin is none before it is stored", "1 w0, 1 r0 w1, 2 w2 a12, 2 r012 d | nl=3 reuse tries=0"),
+    (
+        13,
+        "a new line pin is none before it is stored",
+        "1 w0, 1 r0 w1, 2 w2 a12, 2 r012 d | nl=3 reuse tries=0",
+    ),
     (14, "RTM does not look at pins", "h w0 a2, 2 w1, 2 r01 d | h0=1"),
     (15, "a page leaves H for level 2 without the epoch", "h r0 w0, 2 r0 w0 | h0=1"),
     (16, "a page leaves H for level 1 without the epoch", "h r0 w0, 1 r0 w0 | h0=1"),
@@ -89,7 +98,9 @@ def parse(text):
         macros[f"LEVEL{number}"] = "3" if words[0] == "h" else words[0]
         if words[0] == "h":
             macros["HARDWARE"] = "1"
-        macros.update({f"{name}{number}": str(sets.get(name[0].lower(), 0)) for name in ("R", "W", "AFTER")})
+        macros.update(
+            {f"{name}{number}": str(sets.get(name[0].lower(), 0)) for name in ("R", "W", "AFTER")}
+        )
         macros[f"DOWN{number}"] = "1" if "d" in words else "0"
     own = set()
     for word in options.split():
@@ -107,21 +118,33 @@ def search(root, text, plant=0, show=False):
     macros["PLANT"] = str(plant)
     model = os.path.abspath(os.path.join(root, "hierarchy/protocol.pml"))
     with tempfile.TemporaryDirectory() as folder:
+
         def run(*command, limit=None):
-            return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=limit)
+            return subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, check=False, timeout=limit
+            )
 
         answer = run("spin", "-a", *[f"-D{name}={value}" for name, value in macros.items()], model)
         if not os.path.isfile(os.path.join(folder, "pan.c")) or "Error" in answer.stdout:
             return "spin: " + answer.stdout + answer.stderr, 0, 0, 0.0, ""
         large = bool(os.environ.get("TMH_LONG"))
-        flags = ["-O2" if large else "-O0", "-w", "-DVECTORSZ=512", f"-DMEMLIM={6000 if large else 1500}"]
+        flags = [
+            "-O2" if large else "-O0",
+            "-w",
+            "-DVECTORSZ=512",
+            f"-DMEMLIM={6000 if large else 1500}",
+        ]
         flags += ["-DNP"] if "cycles" in own else ["-DSAFETY", "-DNOFAIR"]
         flags += ["-DBITSTATE"] if "bits" in own else ["-DCOLLAPSE"]
         answer = run("cc", *flags, "-o", "pan", "pan.c")
         if answer.returncode != 0:
             return "cc: " + answer.stderr, 0, 0, 0.0, ""
         start = time.monotonic()
-        arguments = ["-n", "-m600000"] + (["-l"] if "cycles" in own else []) + (["-w33"] if "bits" in own else [])
+        arguments = (
+            ["-n", "-m600000"]
+            + (["-l"] if "cycles" in own else [])
+            + (["-w33"] if "bits" in own else [])
+        )
         out = run("./pan", *arguments).stdout
         seconds = time.monotonic() - start
         summary = re.search(r"depth reached (\d+), errors: (\d+)", out)
@@ -161,10 +184,26 @@ def self_test(root):
     problems = 0
     table([("planted fault", "states", "depth", "seconds", "found as")])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for (number, name, _), result in zip(FAULTS, pool.map(lambda one: search(root, one[2], one[0]), FAULTS)):
+        for (number, name, _), result in zip(
+            FAULTS, pool.map(lambda one: search(root, one[2], one[0]), FAULTS)
+        ):
             verdict, states, depth, seconds, _ = result
-            found = "" if verdict is None else "S1 to S4" if "up[" in verdict else "not serializable" if "e[" in verdict else verdict
-            table([(f"{number:2d} {name}", f"{states:,}", str(depth), f"{seconds:.1f}", found or "NOT FOUND")])
+            found = (
+                ""
+                if verdict is None
+                else (
+                    "S1 to S4"
+                    if "up[" in verdict
+                    else "not serializable" if "e[" in verdict else verdict
+                )
+            )
+            table([(
+                f"{number:2d} {name}",
+                f"{states:,}",
+                str(depth),
+                f"{seconds:.1f}",
+                found or "NOT FOUND",
+            )])
             problems += not found or found.startswith(("spin:", "cc:", "pan:", "the search"))
     return problems
 
@@ -179,7 +218,9 @@ def main():
         return 1 if self_test(own_root) else 0
     if sys.argv[1:2] == ["--one"]:
         text, _, plant = sys.argv[2].partition(" plant=")
-        verdict, states, depth, _, steps = search(sys.argv[3] if len(sys.argv) > 3 else own_root, text, int(plant or 0), True)
+        verdict, states, depth, _, steps = search(
+            sys.argv[3] if len(sys.argv) > 3 else own_root, text, int(plant or 0), True
+        )
         print(f"{steps}\n{states:,} states, depth {depth}, errors: {verdict or 0}")
         return 1 if verdict else 0
     return 1 if check(sys.argv[1] if len(sys.argv) > 1 else own_root) else 0

@@ -1,4 +1,4 @@
-// tests/recovery_test.cpp -- what recovery leaves in data files, whatever the crash left in the log.
+// tests/recovery_test.cpp -- what recovery leaves in data files, whatever a crash left in the log.
 // Invariants: (1) exactly the effect of a prefix of the transactions, with everything that was
 //             durable. (2) recovery that was cut, at any write and any number of times, and run
 //             again gives the same; to another end (an earlier moment, or without the archive's

@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
-"""rtm_emulated.py -- tests and benches with real RTM code once more, on the RTM emulator instead of the processor.
+"""rtm_emulated.py -- tests and benches with real RTM code once more, on the RTM emulator instead of
+the processor.
 
-rtm_emulated.py --build BUILD [--markdown] NAME...   these variants ("quick", "long" and "all" are groups), and a table of them
-rtm_emulated.py --build BUILD --others               whether every test program with RTM variants is listed; under TMH_LONG=1 also runs group long
+rtm_emulated.py --build BUILD [--markdown] NAME...   these variants ("quick", "long" and "all" are
+                                                     groups), and a table of them
+rtm_emulated.py --build BUILD --others               whether every test program with RTM variants is
+                                                     listed; under TMH_LONG=1 also runs group long
 rtm_emulated.py --list GROUP                         names
 
-A variant passes when its program does, transactions have committed that touched memory, and the emulator met no instruction that it does not
-know. Detecting RTM commits ten empty transactions in each process that asks; they are not counted. Exit status 77: skipped.
+A variant passes when its program does, transactions have committed that touched memory, and the
+emulator met no instruction that it does not know. Detecting RTM commits ten empty transactions in
+each process that asks; they are not counted. Exit status 77: skipped.
 """
+
 import argparse
 import collections
 import os
@@ -18,6 +23,7 @@ import tempfile
 import time
 
 Variant = collections.namedtuple("Variant", "name program arguments environment group at_pages")
+
 
 # at_pages: these tests run all instances at level 2 of a domain whose level 1 is RTM, or level 2
 #           takes their pages all the time. They need no
@@ -36,7 +42,9 @@ VARIANTS = [
     rtm_tests("rtm_loader_test"),
     # Level 2 and software lines end long before 20,000 emulated transactions per thread do;
     # natively they outlast 100,000.
-    rtm_tests("rtm_multi_test")._replace(environment={"TMH_RTM_TRANSACTIONS": "20000", "TMH_RTM_STOPS_ITSELF": "1"}),
+    rtm_tests("rtm_multi_test")._replace(
+        environment={"TMH_RTM_TRANSACTIONS": "20000", "TMH_RTM_STOPS_ITSELF": "1"}
+    ),
     rtm_tests("line_capacity_test"),
     rtm_tests("multi_recall_test"),
     rtm_tests("history_multi_test"),
@@ -44,7 +52,9 @@ VARIANTS = [
     rtm_tests("multi_irrevocable_test", at_pages=True),
     rtm_tests("multi_stalls_test"),
     rtm_tests("multi_mixes_test")._replace(environment={"TMH_MIXES": "2"}),
-    rtm_tests("multi_mixes_test", "long")._replace(name="multi_mixes_test.long", environment={"TMH_MIXES": "40"}),
+    rtm_tests("multi_mixes_test", "long")._replace(
+        name="multi_mixes_test.long", environment={"TMH_MIXES": "40"}
+    ),
     rtm_tests("kill_random_test"),
     rtm_tests("kill_repair_test", "long", at_pages=True),
     rtm_tests("kill_heap_test", "long", at_pages=True),
@@ -72,7 +82,14 @@ VARIANTS = [
     # Bank, list, tree, hash set and mix under every policy, their instrumented bodies in RTM. Not
     # "Lines": its instances must not leave level 1, which RTM cannot promise. Not the planted
     # faults: they are in software lines.
-    Variant("multi_structures_test", "tests/multi_structures_test", ["--gtest_filter=*EveryPolicy*/Hybrid_*"], {"TMH_LINE": "rtm"}, "long", False),
+    Variant(
+        "multi_structures_test",
+        "tests/multi_structures_test",
+        ["--gtest_filter=*EveryPolicy*/Hybrid_*"],
+        {"TMH_LINE": "rtm"},
+        "long",
+        False,
+    ),
     bench("line", ["--tiny"], "quick"),
     bench("hierarchy", ["--tiny"], "quick"),
     bench("capacity", ["--tiny"], "quick"),
@@ -84,9 +101,14 @@ CAUSES = ["explicit", "conflict", "capacity", "page fault", "system call", "unsu
 
 
 def counted(output):
-    """The counters of the last report: by the end of the first process, all others have ended, and all share one domain."""
+    """The counters of the last report: by the end of the first process, all others have ended, and
+    all share one domain."""
     start = output.rfind("RTM emulation: ")
-    found = re.search(r"RTM emulation: (\d+) commits, (\d+) of them empty", output[start:]) if start >= 0 else None
+    found = (
+        re.search(r"RTM emulation: (\d+) commits, (\d+) of them empty", output[start:])
+        if start >= 0
+        else None
+    )
     if found is None:
         return None
     numbers = collections.Counter({"commits": int(found.group(1)), "empty": int(found.group(2))})
@@ -98,9 +120,11 @@ def counted(output):
 
 def tests_in(output):
     """Passed and skipped by GoogleTest's count; a bench is one."""
+
     def number(what):
         found = re.findall(rf"^\[ +{what} +\] (\d+) tests?[.,]", output, re.MULTILINE)
         return int(found[-1]) if found else 0
+
     passed, skipped = number("PASSED"), number("SKIPPED")
     return f"{passed} (+{skipped} skipped)" if skipped else str(passed or 1)
 
@@ -110,16 +134,38 @@ def run(variant, build):
     with tempfile.TemporaryDirectory() as folder:
         # LD_BIND_NOW: the loader's way to a function that is called for the first time aborts a
         # transaction, on hardware as well.
-        command = [f"{build}/tmh", "rtm-emulate", "--stats", "--domain", f"{folder}/emulation", "--", f"{build}/{variant.program}"]
+        command = [
+            f"{build}/tmh",
+            "rtm-emulate",
+            "--stats",
+            "--domain",
+            f"{folder}/emulation",
+            "--",
+            f"{build}/{variant.program}",
+        ]
         if variant.program.startswith("tests/"):
             command.append("--gtest_brief=1")
         began = time.monotonic()
-        ran = subprocess.run(command + variant.arguments, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-                             cwd=folder, env={**os.environ, "LD_BIND_NOW": "1", **variant.environment})
+        ran = subprocess.run(
+            command + variant.arguments,
+            text=True,
+            errors="replace",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            cwd=folder,
+            env={**os.environ, "LD_BIND_NOW": "1", **variant.environment},
+        )
         seconds = time.monotonic() - began
     result = counted(ran.stdout)
     if result is None:
-        return None, f"{ran.stdout}\n{variant.name}: exit status {ran.returncode}, and no report of the emulator"
+        return (
+            None,
+            (
+                f"{ran.stdout}\n{variant.name}: exit status {ran.returncode}, and no report of the"
+                " emulator"
+            ),
+        )
     numbers, codes = result
     why = []
     if ran.returncode != 0:
@@ -155,7 +201,10 @@ def run_all(variants, build, markdown):
     for why in failures:
         print(why)
     print_table(rows, markdown)
-    print(f"{len(variants) - len(failures)} of {len(variants)} variants passed; aborts by cause, then by code")
+    print(
+        f"{len(variants) - len(failures)} of {len(variants)} variants passed; aborts by cause, then"
+        " by code"
+    )
     return 1 if failures or not variants else 0
 
 
@@ -167,7 +216,12 @@ def unlisted(build):
         program = f"tests/{name}"
         if not name.endswith("_test") or NO_VARIANTS.match(name) or program in listed:
             continue
-        told = subprocess.run([f"{build}/{program}", "--gtest_list_tests", "--gtest_filter=*Rtm*"], text=True, stdout=subprocess.PIPE, check=True)
+        told = subprocess.run(
+            [f"{build}/{program}", "--gtest_list_tests", "--gtest_filter=*Rtm*"],
+            text=True,
+            stdout=subprocess.PIPE,
+            check=True,
+        )
         if re.search(r"^  \S", told.stdout, re.MULTILINE):
             found.append(name)
     return found
@@ -177,12 +231,18 @@ def chosen(names):
     all_names = [variant.name for variant in VARIANTS]
     for name in names:
         if name not in all_names + ["quick", "long", "all"]:
-            raise SystemExit(f"{name}: no such variant; there are quick, long, all, {', '.join(all_names)}")
-    return [each for each in VARIANTS if "all" in names or each.group in names or each.name in names]
+            raise SystemExit(
+                f"{name}: no such variant; there are quick, long, all, {', '.join(all_names)}"
+            )
+    return [
+        each for each in VARIANTS if "all" in names or each.group in names or each.name in names
+    ]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--build")
     parser.add_argument("--list", metavar="GROUP")
     parser.add_argument("--others", action="store_true")
@@ -199,7 +259,11 @@ def main():
         print("Test programs with RTM variants that this list does not have: " + ", ".join(missing))
         return 1
     if not os.environ.get("TMH_LONG"):
-        print("SKIPPED: " + ", ".join(each.name for each in chosen(["long"])) + " take minutes on the emulator: only with TMH_LONG=1 (./check --long)")
+        print(
+            "SKIPPED: "
+            + ", ".join(each.name for each in chosen(["long"]))
+            + " take minutes on the emulator: only with TMH_LONG=1 (./check --long)"
+        )
         return 77
     return run_all(chosen(["long"]), build, options.markdown)
 

@@ -130,15 +130,26 @@ const Case kLibc[] = {
     CASE("strcpy", ::strcpy(g_room, g_text); digest->add_text(g_room);),
     CASE("strncpy", ::strncpy(g_room, g_text, 30); g_room[30] = 0; digest->add_text(g_room);),
     CASE("stpcpy", digest->add(::stpcpy(g_room, g_text) - g_room); digest->add_text(g_room);),
-    CASE("strcat", g_room[0] = 0; ::strcat(g_room, g_text); ::strcat(g_room, "!"); digest->add_text(g_room);),
+    CASE("strcat", g_room[0] = 0; ::strcat(g_room, g_text); ::strcat(g_room, "!");
+         digest->add_text(g_room);),
     CASE("memcpy", ::memcpy(g_room, g_text, hidden<std::size_t>(70)); digest->add_text(g_room);),
-    CASE("memmove", ::strcpy(g_room, g_text); ::memmove(g_room + 3, g_room, hidden<std::size_t>(60)); digest->add_text(g_room);),
-    CASE("mempcpy", digest->add(static_cast<char *>(::mempcpy(g_room, g_text, hidden<std::size_t>(65))) - g_room);),
-    CASE("memset", ::memset(g_room, 'x', hidden<std::size_t>(400)); g_room[400] = 0; digest->add_text(g_room);),
-    CASE("memcmp", digest->add(::memcmp(g_text, "The quick brown fux", hidden<std::size_t>(19)) < 0);),
-    CASE("memchr", digest->add(static_cast<char *>(::memchr(g_text, 'z', sizeof g_text)) - g_text);),
-    CASE("memrchr", digest->add(static_cast<const char *>(::memrchr(g_text, 'e', hidden<std::size_t>(60))) - g_text);),
-    CASE("memmem", digest->add(static_cast<char *>(::memmem(g_text, hidden<std::size_t>(70), "dog", 3)) - g_text);),
+    CASE("memmove", ::strcpy(g_room, g_text);
+         ::memmove(g_room + 3, g_room, hidden<std::size_t>(60)); digest->add_text(g_room);),
+    CASE("mempcpy",
+         digest->add(static_cast<char *>(::mempcpy(g_room, g_text, hidden<std::size_t>(65))) -
+                     g_room);),
+    CASE("memset", ::memset(g_room, 'x', hidden<std::size_t>(400)); g_room[400] = 0;
+         digest->add_text(g_room);),
+    CASE("memcmp",
+         digest->add(::memcmp(g_text, "The quick brown fux", hidden<std::size_t>(19)) < 0);),
+    CASE("memchr",
+         digest->add(static_cast<char *>(::memchr(g_text, 'z', sizeof g_text)) - g_text);),
+    CASE("memrchr",
+         digest->add(static_cast<const char *>(::memrchr(g_text, 'e', hidden<std::size_t>(60))) -
+                     g_text);),
+    CASE("memmem",
+         digest->add(static_cast<char *>(::memmem(g_text, hidden<std::size_t>(70), "dog", 3)) -
+                     g_text);),
     CASE("rawmemchr", digest->add(static_cast<char *>(::rawmemchr(g_text, ';')) - g_text);),
     CASE("strtol", digest->add(::strtol(hidden("-12345678901"), nullptr, 10));),
     CASE("strtoul", digest->add(::strtoul(hidden("0xFFEEDD"), nullptr, 0));),
@@ -148,21 +159,33 @@ const Case kLibc[] = {
     CASE("strtold", digest->add(::strtold(hidden("1.0000000000000000001"), nullptr));),
     CASE("atoi", digest->add(::atoi(hidden("4711")));),
     CASE("atof", digest->add(::atof(hidden("47.11")));),
-    CASE("snprintf integers", ::snprintf(g_room, sizeof g_room, "%d %x %lu %5s|%-5s|", 42, 0xBEEFu, 123456789ul, "ab", "cd"); digest->add_text(g_room);),
-    CASE("snprintf floating", ::snprintf(g_room, sizeof g_room, "%.10g %e %a", 3.25, 1e100, 0.1); digest->add_text(g_room);),
-    CASE("sscanf", int a = 0; double b = 0; digest->add(::sscanf("17 2.5", "%d %lf", &a, &b)); digest->add(a); digest->add(b);),
-    CASE("qsort", int v[] = {5, 3, 9, 1, 7, 2, 8, 6, 4, 0}; ::qsort(v, 10, sizeof(int), compare_ints); for (int i : v) digest->add(i);),
-    CASE("bsearch", int v[] = {1, 3, 5, 7, 9}; int k = 7; digest->add(static_cast<int *>(::bsearch(&k, v, 5, sizeof(int), compare_ints)) - v);),
-    CASE("isalpha to toupper", for (char c : g_text) { digest->add(::isalpha(c) != 0); digest->add(::toupper(c)); }),
-    CASE("div", const ::div_t r = ::div(hidden(1234567), 89); digest->add(r.quot); digest->add(r.rem);),
+    CASE("snprintf integers",
+         ::snprintf(g_room, sizeof g_room, "%d %x %lu %5s|%-5s|", 42, 0xBEEFu, 123456789ul, "ab",
+                    "cd");
+         digest->add_text(g_room);),
+    CASE("snprintf floating", ::snprintf(g_room, sizeof g_room, "%.10g %e %a", 3.25, 1e100, 0.1);
+         digest->add_text(g_room);),
+    CASE("sscanf", int a = 0; double b = 0; digest->add(::sscanf("17 2.5", "%d %lf", &a, &b));
+         digest->add(a); digest->add(b);),
+    CASE("qsort", int v[] = {5, 3, 9, 1, 7, 2, 8, 6, 4, 0};
+         ::qsort(v, 10, sizeof(int), compare_ints); for (int i : v) digest->add(i);),
+    CASE("bsearch", int v[] = {1, 3, 5, 7, 9}; int k = 7;
+         digest->add(static_cast<int *>(::bsearch(&k, v, 5, sizeof(int), compare_ints)) - v);),
+    CASE("isalpha to toupper",
+         for (char c : g_text) { digest->add(::isalpha(c) != 0); digest->add(::toupper(c)); }),
+    CASE("div", const ::div_t r = ::div(hidden(1234567), 89); digest->add(r.quot);
+         digest->add(r.rem);),
     CASE("ffsll", digest->add(::ffsll(hidden(0x4000'0000'0000ll)));),
     CASE("rand_r", unsigned s = 5; for (int i = 0; i < 5; ++i) digest->add(::rand_r(&s));),
-    CASE("nrand48", unsigned short s[3] = {1, 2, 3}; for (int i = 0; i < 5; ++i) digest->add(::nrand48(s));),
+    CASE("nrand48", unsigned short s[3] = {1, 2, 3};
+         for (int i = 0; i < 5; ++i) digest->add(::nrand48(s));),
     CASE("wcslen", digest->add(::wcslen(hidden(L"wide characters")));),
     CASE("wcscmp", digest->add(::wcscmp(hidden(L"abc"), L"abd") < 0);),
     CASE("wmemset", static wchar_t w[64]; ::wmemset(w, L'y', 63); digest->add(::wcslen(w));),
     CASE("strverscmp", digest->add(::strverscmp("a9", "a10") < 0);),
-    CASE("strtok_r", ::strcpy(g_room, g_text); char *at = nullptr; for (char *t = ::strtok_r(g_room, " ", &at); t != nullptr; t = ::strtok_r(nullptr, " ", &at)) digest->add_text(t);),
+    CASE("strtok_r", ::strcpy(g_room, g_text); char *at = nullptr;
+         for (char *t = ::strtok_r(g_room, " ", &at); t != nullptr;
+              t = ::strtok_r(nullptr, " ", &at)) digest->add_text(t);),
     CASE("frexp", int e = 0; digest->add(::frexp(hidden(1234.5), &e)); digest->add(e);),
     CASE("modf", double i = 0; digest->add(::modf(hidden(-12.75), &i)); digest->add(i);),
     CASE("ldexp", digest->add(::ldexp(hidden(0.7), 12));),
@@ -170,9 +193,12 @@ const Case kLibc[] = {
     CASE("fma", digest->add(::fma(hidden(1.1), 2.2, 3.3));),
     CASE("remquo", int q = 0; digest->add(::remquo(hidden(17.3), 2.1, &q)); digest->add(q);),
     CASE("lgamma_r", int s = 0; digest->add(::lgamma_r(hidden(4.5), &s)); digest->add(s);),
-    CASE("sincos", double s = 0, c = 0; ::sincos(hidden(1.25), &s, &c); digest->add(s); digest->add(c);),
+    CASE("sincos", double s = 0, c = 0; ::sincos(hidden(1.25), &s, &c); digest->add(s);
+         digest->add(c);),
     CASE("swab", ::swab(g_text, g_room, 40); g_room[40] = 0; digest->add_text(g_room);),
-    CASE("malloc, realloc, free", char *m = static_cast<char *>(::malloc(40)); ::strcpy(m, "in the heap"); m = static_cast<char *>(::realloc(m, 80)); digest->add_text(m); ::free(m);),
+    CASE("malloc, realloc, free", char *m = static_cast<char *>(::malloc(40));
+         ::strcpy(m, "in the heap"); m = static_cast<char *>(::realloc(m, 80));
+         digest->add_text(m); ::free(m);),
 };
 
 template <class Container>

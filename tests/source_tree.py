@@ -1,4 +1,5 @@
 """source_tree.py -- which files belong to the project; shared by the layering and style tests."""
+
 import os
 import subprocess
 
@@ -6,11 +7,21 @@ CODE = (".c", ".cpp", ".h", ".hpp")
 
 
 def project_files(root):
-    """Paths relative to root: what git tracks or would add; without git (an unpacked archive), every file outside build/."""
+    """Paths relative to root: what git tracks or would add; without git (an unpacked archive),
+    every file outside build/."""
     try:
-        answer = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                                capture_output=True, text=True, check=True)
-        top = subprocess.run(["git", "-C", root, "rev-parse", "--show-toplevel"], capture_output=True, text=True, check=True)
+        answer = subprocess.run(
+            ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        top = subprocess.run(
+            ["git", "-C", root, "rev-parse", "--show-toplevel"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         # A tree inside another repository (a test's temporary folder, say) is not described by that
         # repository.
         if os.path.realpath(top.stdout.strip()) == os.path.realpath(root):

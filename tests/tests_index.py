@@ -4,6 +4,7 @@ first sentences.
 
 A test is a *_test.cpp, or a Python script with a main(). --write puts the index there.
 """
+
 import os
 import re
 import sys
@@ -30,7 +31,9 @@ def comment_at_top(text):
 def docstring(text, name):
     """The first paragraph that says something, as one line."""
     found = re.search(r'^"""(.*?)"""', text, re.MULTILINE | re.DOTALL)
-    paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", found[1] if found else "")]
+    paragraphs = [
+        " ".join(part.split()) for part in re.split(r"\n\s*\n", found[1] if found else "")
+    ]
     usage = paragraphs[0].startswith(name) and " -- " not in paragraphs[0]
     return paragraphs[1] if usage and len(paragraphs) > 1 else paragraphs[0]
 
@@ -69,31 +72,43 @@ def check(root, write=False):
     _, end, behind = rest.partition(END)
     if not begin or not end:
         return [f"{README}: no {BEGIN.strip()} ... {END}"]
-    problems = [f"{name} does not say in its first sentence what it is about"
-                for name in tests_of(root) if not sentence_of(root, name)]
+    problems = [
+        f"{name} does not say in its first sentence what it is about"
+        for name in tests_of(root)
+        if not sentence_of(root, name)
+    ]
     right = before + begin + index_of(root) + end + behind
     if write:
         with open(os.path.join(root, README), "w", encoding="utf-8") as file:
             file.write(right)
     elif right != text:
-        problems.append(f"{README} has another index than the tests' first sentences make: "
-                        "tests_index.py --write")
+        problems.append(
+            f"{README} has another index than the tests' first sentences make: "
+            "tests_index.py --write"
+        )
     return problems
 
 
 def self_test():
     """A right tree passes; a test that is missing, renamed or silent is reported."""
     right = {
-        README: BEGIN + "| test | what it is about |\n|---|---|\n| `a_test` | one thing, in 0.1 s |\n"
-                "| `b/c_test` | another |\n| `d.py` | a third |\n" + END,
+        README: (
+            BEGIN
+            + "| test | what it is about |\n|---|---|\n| `a_test` | one thing, in 0.1 s |\n"
+            "| `b/c_test` | another |\n| `d.py` | a third |\n"
+            + END
+        ),
         "tests/a_test.cpp": "// tests/a_test.cpp -- one thing,\n// in 0.1 s. More.\n// Source: x\n",
         "tests/b/c_test.cpp": "// tests/b/c_test.cpp -- another.\n// Invariant: y\n",
         "tests/d.py": '"""d.py ROOT\n\na third. More.\n"""\ndef main():\n',
         "tests/helper.py": "x = 1\n",
     }
-    faults = {"": {}, "missing": {"tests/e_test.cpp": "// tests/e_test.cpp -- a fifth.\n"},
-              "another sentence": {"tests/b/c_test.cpp": "// tests/b/c_test.cpp -- not that.\n"},
-              "silent": {"tests/a_test.cpp": "int main() {}\n"}}
+    faults = {
+        "": {},
+        "missing": {"tests/e_test.cpp": "// tests/e_test.cpp -- a fifth.\n"},
+        "another sentence": {"tests/b/c_test.cpp": "// tests/b/c_test.cpp -- not that.\n"},
+        "silent": {"tests/a_test.cpp": "int main() {}\n"},
+    }
     problems = []
     for what, planted in faults.items():
         with tempfile.TemporaryDirectory() as root:
@@ -109,8 +124,9 @@ def self_test():
 
 def main():
     arguments = sys.argv[1:]
-    problems = self_test() if arguments == ["--self-test"] else check(
-        arguments[0], "--write" in arguments)
+    problems = (
+        self_test() if arguments == ["--self-test"] else check(arguments[0], "--write" in arguments)
+    )
     print("\n".join(problems) or "index of tests: clean")
     return 1 if problems else 0
 

@@ -1,15 +1,14 @@
 // bench/support/durable_floor.h -- the least that making bytes durable costs: kernel calls and
 // nothing else.
-// Shape:     method       file before the clock starts       per commit of N bytes
-//            append       empty                              write at the end, fdatasync: data,
-//            size and allocation overwrite    N x commits zeros, synced          pwrite, fdatasync:
-//            data only
-//            dsync        the same                           pwrite on an O_DSYNC file: one call
-//            direct       the same                           pwrite of whole 4 KiB blocks, O_DIRECT | O_DSYNC: no page cache;
-//                                                            the unfinished last block is written
-//                                                            again with the next bytes
-//            msync        the same, mapped                   memcpy, msync(MS_SYNC) of the pages
-//            touched
+// Shape:     method     file before the clock starts  per commit of N bytes
+//            append     empty                         write at the end, fdatasync: data, size and
+//                                                     allocation
+//            overwrite  N x commits zeros, synced     pwrite, fdatasync: data only
+//            dsync      the same                      pwrite on an O_DSYNC file: one call
+//            direct     the same                      pwrite of whole 4 KiB blocks, O_DIRECT |
+//                                                     O_DSYNC: no page cache; the unfinished last
+//                                                     block is written again with the next bytes
+//            msync      the same, mapped              memcpy, msync(MS_SYNC) of the pages touched
 // Sharing:   with one file for several processes, each commit takes the next place by an atomic
 //            addition. direct then takes whole blocks: rewriting a block that a neighbour is
 //            rewriting too would lose bytes.

@@ -1,8 +1,10 @@
 /* tmh/rtm_emulation.h -- RTM transactions on any x86-64 Linux, slowly and faithfully: for tests.
  *
- * A program that is linked with libtmh-rtm-emulation, or started with it in LD_PRELOAD, runs its XBEGIN ... XEND code in an emulator:
- * always where the processor has no RTM (XBEGIN raises SIGILL there at first), and on request (TMH_RTM_EMULATION=force) where it has, by replacing the
- * XBEGIN instructions that it finds. Plain C. Threads: every function may be called from any thread, none from inside a transaction.
+ * A program that is linked with libtmh-rtm-emulation, or started with it in LD_PRELOAD, runs its
+ * XBEGIN ... XEND code in an emulator: always where the processor has no RTM (XBEGIN raises SIGILL
+ * there at first), and on request (TMH_RTM_EMULATION=force) where it has, by replacing the XBEGIN
+ * instructions that it finds. Plain C. Threads: every function may be called from any thread, none
+ * from inside a transaction.
  * Environment and limits: tmh-rtm-emulation(7). */
 #ifndef TMH_RTM_EMULATION_H
 #define TMH_RTM_EMULATION_H
@@ -17,26 +19,32 @@ extern "C" {
 
 /* Knobs. Read at the begin of each transaction, by all threads of this process. */
 struct tmh_rtm_emulation_knobs {
-  uint32_t sets,
-      ways; /* write set: sets (a power of two) x ways lines of 64 bytes, else capacity abort */
-  uint32_t read_lines; /* lines of both kinds at most, else capacity abort */
-  uint32_t nesting;    /* depth at most; the XBEGIN beyond it aborts */
-  uint32_t
-      instructions; /* executed at most, else abort with status 0, as a timer interrupt would */
-  uint32_t
-      conflict_ppm; /* injected aborts, per million of chances; a chance is each new line and each outermost XEND */
+  /* Write set: sets (a power of two) x ways lines of 64 bytes, else capacity abort. */
+  uint32_t sets, ways;
+  /* Lines of both kinds at most, else capacity abort. */
+  uint32_t read_lines;
+  /* Depth at most; the XBEGIN beyond it aborts. */
+  uint32_t nesting;
+  /* Executed at most, else abort with status 0, as a timer interrupt would. */
+  uint32_t instructions;
+  /* Injected aborts, per million of chances; a chance is each new line and each outermost XEND. */
+  uint32_t conflict_ppm;
   uint32_t capacity_ppm;
-  uint32_t spurious_ppm; /* status 0 */
-  uint64_t seed;         /* of the injection; each thread has a sequence of its own */
-  uint32_t yield_every;  /* instructions between two sched_yield(), 0: never */
-  uint32_t
-      commit_delay_us; /* between validation and publication, and after its first store; stretches the commit */
-  uint8_t
-      strict_first_touch; /* 1: first touch of a page that is not present, or to be copied on write, aborts with 0 as on hardware */
-  uint8_t
-      requester_wins; /* 1: who touches a line dooms the others that have it; 0: the first to commit wins */
-  uint8_t
-      stop_others; /* 0: WRONG on purpose, commits do not stop native code. For tests that must fail then */
+  /* Status 0. */
+  uint32_t spurious_ppm;
+  /* Of the injection; each thread has a sequence of its own. */
+  uint64_t seed;
+  /* Instructions between two sched_yield(), 0: never. */
+  uint32_t yield_every;
+  /* Between validation and publication, and after its first store; stretches the commit. */
+  uint32_t commit_delay_us;
+  /* 1: first touch of a page that is not present, or to be copied on write, aborts with 0 as on
+   * hardware. */
+  uint8_t strict_first_touch;
+  /* 1: who touches a line dooms the others that have it; 0: the first to commit wins. */
+  uint8_t requester_wins;
+  /* 0: WRONG on purpose, commits do not stop native code. For tests that must fail then. */
+  uint8_t stop_others;
   uint8_t reserved_zero[5];
 };
 
@@ -60,8 +68,8 @@ struct tmh_rtm_emulation_counters {
   uint64_t instructions;
   uint64_t stops;     /* signals that made native code wait for a commit */
   uint64_t recovered; /* commit locks taken over from the dead */
-  uint64_t
-      empty_commits; /* of commits: those that touched no memory, as in trials of whether RTM works */
+  /* Of commits: those that touched no memory, as in trials of whether RTM works. */
+  uint64_t empty_commits;
 };
 
 /* What came of the start: an int, so that it can be returned by tmh_rtm_emulation_start(). */
@@ -69,12 +77,13 @@ enum {
   TMH_RTM_EMULATION_OFF = 0,    /* TMH_RTM_EMULATION=off, or auto on a processor with RTM */
   TMH_RTM_EMULATION_TRAPS = 1,  /* XBEGIN raises SIGILL by itself */
   TMH_RTM_EMULATION_FORCED = 2, /* XBEGIN instructions were replaced */
-  TMH_RTM_EMULATION_FAILED =
-      -1 /* no memory, or the domain file does not fit; a sentence is on standard error */
+  /* No memory, or the domain file does not fit; a sentence is on standard error. */
+  TMH_RTM_EMULATION_FAILED = -1
 };
 
-/* Starts the emulator, if it does not run. force not 0: also where the processor has RTM. The library does the same before main() as
- * TMH_RTM_EMULATION says; threads that were created before are known from their first transaction on. */
+/* Starts the emulator, if it does not run. force not 0: also where the processor has RTM. The
+ * library does the same before main() as TMH_RTM_EMULATION says; threads that were created before
+ * are known from their first transaction on. */
 int tmh_rtm_emulation_start(int force);
 int tmh_rtm_emulation_state(void);
 
@@ -90,7 +99,8 @@ uint64_t tmh_rtm_emulation_refused(const char *mnemonic);
 /* Writes counters and refused instructions as text to a descriptor. */
 void tmh_rtm_emulation_report(int descriptor);
 
-/* Forced emulation, for code that the search before main() could not know. Both return how many XBEGIN were replaced.
+/* Forced emulation, for code that the search before main() could not know. Both return how many
+ * XBEGIN were replaced.
  * [begin, end) holds instructions only and begins with one. REQUIRES that no thread runs there. */
 size_t tmh_rtm_emulation_patch(void *begin, void *end);
 /* Everything that is loaded now, after dlopen(). */

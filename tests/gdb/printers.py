@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""printers.py <root> --cxx C++ --library libtmh.a [--flags ...] -- the pretty printers of tools/gdb/tmh.py on a running program.
+"""printers.py <root> --cxx C++ --library libtmh.a [--flags ...] -- the pretty printers of
+tools/gdb/tmh.py on a running program.
 
-Builds program.cpp with debug information, runs it under gdb --batch, and looks for what the printers must say in two instances. Without gdb,
-or where nothing may be traced, the test is skipped.
+Builds program.cpp with debug information, runs it under gdb --batch, and looks for what the
+printers must say in two instances. Without gdb, or where nothing may be traced, the test is
+skipped.
 """
+
 import argparse
 import os
 import re
@@ -15,11 +18,28 @@ import tempfile
 SKIPPED = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
 # Expression, in the named frame -> what it must print.
-AT_LINES = [("thread", r"update in context \d+, attempt 0, snapshot \d+, 1 lines read, 1 written"),
-            ("$tmh_line_context(thread.context_)", r"(IDLE|COMMITTED), instance \d+, age \d+, stamp \d+, \d+ lines written")]
+AT_LINES = [
+    ("thread", r"update in context \d+, attempt 0, snapshot \d+, 1 lines read, 1 written"),
+    (
+        "$tmh_line_context(thread.context_)",
+        r"(IDLE|COMMITTED), instance \d+, age \d+, stamp \d+, \d+ lines written",
+    ),
+]
 AT_PAGES = [
-    ("engine", r"update \d+ at snapshot (\d+) = \{read or kept = \d+ \[.*0:\d+.*\], own copies = \d+ \[.*\]\}"),
-    ("engine.tree_", r"clock \d+, versions by participant = \{participant 0, slot \d+ = page 0:\d+, commit \d+, \d+ lines, of participant 0, "),
+    (
+        "engine",
+        (
+            r"update \d+ at snapshot (\d+) = \{read or kept = \d+ \[.*0:\d+.*\], own copies = \d+"
+            r" \[.*\]\}"
+        ),
+    ),
+    (
+        "engine.tree_",
+        (
+            r"clock \d+, versions by participant = \{participant 0, slot \d+ = page 0:\d+, commit"
+            r" \d+, \d+ lines, of participant 0, "
+        ),
+    ),
     ("version", r"page 0:\d+, commit \d+, \d+ lines, of participant 0, older \d+, newer 0"),
     ("page", r"page 0:\d+"),
     ("*cell", r"\{value = 3\}"),
@@ -48,18 +68,64 @@ def main():
         skip("gdb is not installed")
     with tempfile.TemporaryDirectory(prefix="tmh-gdb-") as work:
         program = os.path.join(work, "program")
-        subprocess.run([arguments.cxx, "-std=c++20", "-g", "-O0", "-I" + arguments.root, "-I" + os.path.join(arguments.root, "include"),
-                        os.path.join(HERE, "program.cpp"), arguments.library, "-pthread", "-o", program], check=True)
-        command = [gdb, "-nx", "-batch", "-ex", "set width 0", "-ex", "set pagination off", "-ex", "set confirm off",
-                   # Page faults are how level 2 sees first touches; the program's handler is to
-                   # have them.
-                   "-ex", "handle SIGSEGV nostop noprint pass", "-ex", "source " + os.path.join(arguments.root, "tools", "gdb", "tmh.py"),
-                   "-ex", "break stop_at_lines", "-ex", "break stop_at_pages", "-ex", "run"]
+        subprocess.run(
+            [
+                arguments.cxx,
+                "-std=c++20",
+                "-g",
+                "-O0",
+                "-I" + arguments.root,
+                "-I" + os.path.join(arguments.root, "include"),
+                os.path.join(HERE, "program.cpp"),
+                arguments.library,
+                "-pthread",
+                "-o",
+                program,
+            ],
+            check=True,
+        )
+        command = [
+            gdb,
+            "-nx",
+            "-batch",
+            "-ex",
+            "set width 0",
+            "-ex",
+            "set pagination off",
+            "-ex",
+            "set confirm off",
+            # Page faults are how level 2 sees first touches; the program's handler is to
+            # have them.
+            "-ex",
+            "handle SIGSEGV nostop noprint pass",
+            "-ex",
+            "source " + os.path.join(arguments.root, "tools", "gdb", "tmh.py"),
+            "-ex",
+            "break stop_at_lines",
+            "-ex",
+            "break stop_at_pages",
+            "-ex",
+            "run",
+        ]
         for number, (expression, _) in enumerate(AT_LINES):
-            command += ["-ex", f"echo lines.{number}: ", "-ex", "output " + expression, "-ex", "echo \\n"]
+            command += [
+                "-ex",
+                f"echo lines.{number}: ",
+                "-ex",
+                "output " + expression,
+                "-ex",
+                "echo \\n",
+            ]
         command += ["-ex", "continue", "-ex", "up"]
         for number, (expression, _) in enumerate(AT_PAGES):
-            command += ["-ex", f"echo pages.{number}: ", "-ex", "output " + expression, "-ex", "echo \\n"]
+            command += [
+                "-ex",
+                f"echo pages.{number}: ",
+                "-ex",
+                "output " + expression,
+                "-ex",
+                "echo \\n",
+            ]
         command += ["-ex", "continue", "--args", program, os.path.join(work, "domain")]
         answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     said = answer.stdout + answer.stderr
@@ -70,7 +136,9 @@ def main():
         for number, (expression, pattern) in enumerate(expected):
             found = re.search(rf"^{place}\.{number}: ?(.*)$", answer.stdout, re.MULTILINE)
             if found is None or not re.match('"?' + pattern, found.group(1)):
-                problems.append(f"{expression}: {found.group(1) if found else 'nothing'}, not {pattern}")
+                problems.append(
+                    f"{expression}: {found.group(1) if found else 'nothing'}, not {pattern}"
+                )
     if "exited normally" not in said:
         problems.append("the program did not end well")
     if problems:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""run.py -- installs the build to a temporary prefix and uses it from outside: CMake package, pkg-config, shared, static; the tmh
-command and the manual pages.
+"""run.py -- installs the build to a temporary prefix and uses it from outside: CMake package,
+pkg-config, shared, static; the tmh command and the manual pages.
 
-The prefix is moved after the install (packages may not remember where they were made) and has a space in its name.
-Every program is built in a folder outside the source tree and must print 10.
+The prefix is moved after the install (packages may not remember where they were made) and has a
+space in its name. Every program is built in a folder outside the source tree and must print 10.
 """
+
 import argparse
 import os
 import shutil
@@ -17,7 +18,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 def run(command, folder, environment=None):
     print("$", *command, flush=True)
     merged = {**os.environ, **(environment or {})}
-    answer = subprocess.run(command, cwd=folder, env=merged, stdout=subprocess.PIPE, text=True, check=False)
+    answer = subprocess.run(
+        command, cwd=folder, env=merged, stdout=subprocess.PIPE, text=True, check=False
+    )
     if answer.returncode != 0:
         raise SystemExit(f"{command[0]}: exit status {answer.returncode}\n{answer.stdout}")
     return answer.stdout
@@ -34,9 +37,24 @@ def cmake_project(arguments, prefix, work, project, programs):
     source, build = os.path.join(work, "outside"), os.path.join(work, project + "-build")
     shutil.copytree(HERE, source, dirs_exist_ok=True)
     flags = " ".join(arguments.flags)
-    run([arguments.cmake, "-G", "Ninja", "-S", os.path.join(source, project), "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
-         f"-DCMAKE_C_COMPILER={arguments.cc}", f"-DCMAKE_CXX_COMPILER={arguments.cxx}", f"-DCMAKE_C_FLAGS={flags}",
-         f"-DCMAKE_CXX_FLAGS={flags}", "--no-warn-unused-cli"], work)
+    run(
+        [
+            arguments.cmake,
+            "-G",
+            "Ninja",
+            "-S",
+            os.path.join(source, project),
+            "-B",
+            build,
+            f"-DCMAKE_PREFIX_PATH={prefix}",
+            f"-DCMAKE_C_COMPILER={arguments.cc}",
+            f"-DCMAKE_CXX_COMPILER={arguments.cxx}",
+            f"-DCMAKE_C_FLAGS={flags}",
+            f"-DCMAKE_CXX_FLAGS={flags}",
+            "--no-warn-unused-cli",
+        ],
+        work,
+    )
     run([arguments.cmake, "--build", build], work)
     for program in programs:
         expect_ten(os.path.join(build, program), work)
@@ -56,20 +74,51 @@ def pkg_config_project(arguments, prefix, libdir, work):
         if standards != wanted:
             raise SystemExit(f"pkg-config --cflags {package} has {standards}, not {wanted}")
     # 1. C, shared: xac alone is named; libtmh is its private affair.
-    c_source, cxx_source = os.path.join(HERE, "c", "counter.c"), os.path.join(HERE, "cxx", "counter.cpp")
+    c_source, cxx_source = os.path.join(HERE, "c", "counter.c"), os.path.join(
+        HERE, "cxx", "counter.cpp"
+    )
     c_program, cxx_program = os.path.join(work, "c-program"), os.path.join(work, "cxx-program")
     library_path = {"LD_LIBRARY_PATH": os.path.join(prefix, libdir)}
     linked_later = "-Wl,-rpath-link," + os.path.join(prefix, libdir)
-    run([arguments.cc, *arguments.flags, c_source, "-o", c_program, *pkg_config("--cflags", "--libs", "xac"), linked_later], work)
+    run(
+        [
+            arguments.cc,
+            *arguments.flags,
+            c_source,
+            "-o",
+            c_program,
+            *pkg_config("--cflags", "--libs", "xac"),
+            linked_later,
+        ],
+        work,
+    )
     expect_ten(c_program, work, library_path)
     # 2. C++, shared.
-    run([arguments.cxx, *arguments.flags, cxx_source, "-o", cxx_program,
-         *pkg_config("--cflags", "--libs", "tmh")], work)
+    run(
+        [
+            arguments.cxx,
+            *arguments.flags,
+            cxx_source,
+            "-o",
+            cxx_program,
+            *pkg_config("--cflags", "--libs", "tmh"),
+        ],
+        work,
+    )
     expect_ten(cxx_program, work, library_path)
     if arguments.tool:  # libtmhperf is made with the command
         events = os.path.join(work, "events-program")
-        run([arguments.cxx, *arguments.flags, os.path.join(HERE, "cxx", "events.cpp"), "-o", events,
-             *pkg_config("--cflags", "--libs", "tmhperf")], work)
+        run(
+            [
+                arguments.cxx,
+                *arguments.flags,
+                os.path.join(HERE, "cxx", "events.cpp"),
+                "-o",
+                events,
+                *pkg_config("--cflags", "--libs", "tmhperf"),
+            ],
+            work,
+        )
         expect_ten(events, work, library_path)
     # 3. C, our libraries static: a folder that holds the archives alone leaves the linker no
     #    choice.
@@ -78,7 +127,19 @@ def pkg_config_project(arguments, prefix, libdir, work):
     for name in ("libxac.a", "libtmh.a"):
         shutil.copy(os.path.join(prefix, libdir, name), archives)
     static = [word for word in pkg_config("--static", "--libs", "xac") if not word.startswith("-L")]
-    run([arguments.cc, *arguments.flags, c_source, "-o", c_program, *pkg_config("--cflags", "xac"), "-L" + archives, *static], work)
+    run(
+        [
+            arguments.cc,
+            *arguments.flags,
+            c_source,
+            "-o",
+            c_program,
+            *pkg_config("--cflags", "xac"),
+            "-L" + archives,
+            *static,
+        ],
+        work,
+    )
     expect_ten(c_program, work)
 
 
@@ -102,9 +163,19 @@ def manual_and_command(arguments, prefix, work):
             if not os.path.isfile(os.path.join(prefix, "share", installed)):
                 raise SystemExit(f"share/{installed} was not installed")
         if os.path.exists(os.path.join(prefix, arguments.libdir, "libtmh-rtm-emulation.so")):
-            printed = run(["sh", "-c", '"$0" rtm-emulate --stats -- true 2>&1', os.path.join(prefix, "bin", "tmh")], work)
+            printed = run(
+                [
+                    "sh",
+                    "-c",
+                    '"$0" rtm-emulate --stats -- true 2>&1',
+                    os.path.join(prefix, "bin", "tmh"),
+                ],
+                work,
+            )
             if not printed.startswith("RTM emulation:"):
-                raise SystemExit(f"tmh rtm-emulate printed {printed!r}: the installed library was not loaded")
+                raise SystemExit(
+                    f"tmh rtm-emulate printed {printed!r}: the installed library was not loaded"
+                )
         for installed in ("tmh/schema/doctor.schema.json", "bash-completion/completions/tmh"):
             if not os.path.isfile(os.path.join(prefix, "share", installed)):
                 raise SystemExit(f"share/{installed} was not installed")
@@ -127,7 +198,9 @@ def main():
         os.rename(first, prefix)
         manual_and_command(arguments, prefix, work)
         counters = ["counter_shared", "counter_static", "counter_xac_static", "counter_plugin"]
-        cmake_project(arguments, prefix, work, "cxx", counters + (["events"] if arguments.tool else []))
+        cmake_project(
+            arguments, prefix, work, "cxx", counters + (["events"] if arguments.tool else [])
+        )
         cmake_project(arguments, prefix, work, "c", ["counter_xac"])
         pkg_config_project(arguments, prefix, arguments.libdir, work)
 

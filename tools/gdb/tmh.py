@@ -1,7 +1,10 @@
-"""Pretty printers for libtmh: fields, block states, instances, the consistency tree. In gdb: source tmh.py
+"""Pretty printers for libtmh: fields, block states, instances, the consistency tree. In gdb: source
+tmh.py
 
-Only members are read, no function of the program is called, so that they work on core dumps as well, as far as these hold the shared memory.
+Only members are read, no function of the program is called, so that they work on core dumps as
+well, as far as these hold the shared memory.
 """
+
 import gdb
 import gdb.printing
 
@@ -69,7 +72,11 @@ def where(value):
 
 def local_page(value):
     bits = number(value["lists"])
-    lists = [name for bit, name in ((1, "kept"), (2, "private"), (4, "fresh"), (32, "resident")) if bits & bit]
+    lists = [
+        name
+        for bit, name in ((1, "kept"), (2, "private"), (4, "fresh"), (32, "resident"))
+        if bits & bit
+    ]
     return f"{enumerator(value['state'])}, twin {int(value['twin'])}, in [{', '.join(lists)}]"
 
 
@@ -82,7 +89,9 @@ def directory_record(value):
 
 def page_meta(value):
     newest = number(value["newest"])
-    return f"last commit {number(value['stamp'])}, " + (f"newest version in slot {newest}" if newest else "home is right for all")
+    return f"last commit {number(value['stamp'])}, " + (
+        f"newest version in slot {newest}" if newest else "home is right for all"
+    )
 
 
 def version_head(value):
@@ -90,8 +99,10 @@ def version_head(value):
     if stamp in (0, RESERVED_STAMP):
         return "free" if stamp == 0 else f"reserved by participant {int(value['owner'])}"
     lines = bin(number(value["lines"])).count("1")
-    return (f"page {page_text(number(value['page']))}, commit {stamp}, {lines} lines, of participant {int(value['owner'])}, "
-            f"older {int(value['older'])}, newer {int(value['newer'])}")
+    return (
+        f"page {page_text(number(value['page']))}, commit {stamp}, {lines} lines, of participant"
+        f" {int(value['owner'])}, older {int(value['older'])}, newer {int(value['newer'])}"
+    )
 
 
 def participant(value):
@@ -99,13 +110,17 @@ def participant(value):
         return "free"
     pin, instance = number(value["pin"]), number(value["instance"])
     kind = "query" if number(value["is_query"]) else "update"
-    running = f"{kind} {instance} at snapshot {pin}" if instance and pin != NO_PIN else "no instance"
+    running = (
+        f"{kind} {instance} at snapshot {pin}" if instance and pin != NO_PIN else "no instance"
+    )
     return f"pid {int(value['pid'])} \"{value['name'].string(errors='replace')}\", {running}"
 
 
 def line_context(value):
-    return (f"{status_text(number(value['status']))}, age {number(value['age'])}, stamp {number(value['stamp'])}, "
-            f"{number(value['lines'])} lines written")
+    return (
+        f"{status_text(number(value['status']))}, age {number(value['age'])}, stamp"
+        f" {number(value['stamp'])}, {number(value['lines'])} lines written"
+    )
 
 
 class Engine:
@@ -133,13 +148,19 @@ class Engine:
 
 def software_thread(value):
     if not value["is_running_"]:
-        return f"no instance; context {int(value['number_'])}, last cause {enumerator(value['cause_'])}"
+        return (
+            f"no instance; context {int(value['number_'])}, last cause"
+            f" {enumerator(value['cause_'])}"
+        )
     kind = "query" if value["is_query_"] else "update"
     writes = value["writes_"]["_M_impl"]
     reads = int(value["log_top"] - value["log_"]["_M_impl"]["_M_start"])  # entry 0 is a mark
     doomed = f", doomed: {enumerator(value['cause_'])}" if value["is_doomed_"] else ""
-    return (f"{kind} in context {int(value['number_'])}, attempt {int(value['attempt_'])}, snapshot {int(value['rv'])}, "
-            f"{reads} lines read, {int(writes['_M_finish'] - writes['_M_start'])} written{doomed}")
+    return (
+        f"{kind} in context {int(value['number_'])}, attempt {int(value['attempt_'])}, snapshot"
+        f" {int(value['rv'])}, {reads} lines read, {int(writes['_M_finish'] - writes['_M_start'])}"
+        f" written{doomed}"
+    )
 
 
 class ConsistencyTree:
@@ -176,7 +197,8 @@ class LineWord(gdb.Function):
 
 
 class LineContext(gdb.Function):
-    """$tmh_line_context(POINTER): status and instance of a context. No printer: its redo log makes it larger than gdb's max-value-size."""
+    """$tmh_line_context(POINTER): status and instance of a context. No printer: its redo log makes
+    it larger than gdb's max-value-size."""
 
     def __init__(self):
         super().__init__("tmh_line_context")
@@ -187,9 +209,16 @@ class LineContext(gdb.Function):
 
 def make():
     printers = gdb.printing.RegexpCollectionPrettyPrinter("tmh")
-    for name, text in (("storage::PageId", page_id), ("line::Where", where), ("page::LocalPage", local_page),
-                       ("hierarchy::DirectoryRecord", directory_record), ("page::PageMeta", page_meta), ("page::VersionHead", version_head),
-                       ("storage::Participant", participant), ("line::SoftwareThread", software_thread)):
+    for name, text in (
+        ("storage::PageId", page_id),
+        ("line::Where", where),
+        ("page::LocalPage", local_page),
+        ("hierarchy::DirectoryRecord", directory_record),
+        ("page::PageMeta", page_meta),
+        ("page::VersionHead", version_head),
+        ("storage::Participant", participant),
+        ("line::SoftwareThread", software_thread),
+    ):
         printers.add_printer(name, f"^tmh::{name}$", lambda value, text=text: Text(value, text))
     printers.add_printer("field", "^tmh::field<.*>$", lambda value: Text(value, field))
     printers.add_printer("page::Engine", "^tmh::page::Engine$", Engine)

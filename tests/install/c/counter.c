@@ -1,4 +1,5 @@
-/* tests/install/c/counter.c -- a counter on the installed libxac; prints its value after 10 increments. */
+/* tests/install/c/counter.c -- a counter on the installed libxac; prints its value after 10
+ * increments. */
 #include <stdio.h>
 
 #include <xac.h>

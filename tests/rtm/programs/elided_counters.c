@@ -1,8 +1,11 @@
-/* elided_counters.c -- a program that knows nothing of tmh: lock elision by hand, as tutorials on RTM show it, and through pthread mutexes.
+/* elided_counters.c -- a program that knows nothing of tmh: lock elision by hand, as tutorials on
+ * RTM show it, and through pthread mutexes.
  *
- * elided_counters tutorial|adaptive|pthread THREADS TIMES: each thread adds TIMES to counters of a small table under one lock; the sum must be
- * exact. tutorial: a few attempts, then the lock. adaptive: as glibc's elision, a lock that failed to elide is taken for a while. pthread: a
- * pthread mutex (GLIBC_TUNABLES=glibc.elision.enable=1 makes glibc elide it). Prints the sum and how many sections were elided. */
+ * elided_counters tutorial|adaptive|pthread THREADS TIMES: each thread adds TIMES to counters of a
+ * small table under one lock; the sum must be exact. tutorial: a few attempts, then the lock.
+ * adaptive: as glibc's elision, a lock that failed to elide is taken for a while. pthread: a
+ * pthread mutex (GLIBC_TUNABLES=glibc.elision.enable=1 makes glibc elide it). Prints the sum and
+ * how many sections were elided. */
 #include <immintrin.h>
 #include <pthread.h>
 #include <sched.h>
