@@ -22,8 +22,6 @@ Run = collections.namedtuple("Run", "status output errors")
 
 # What `tmh policies` does not list, and values beside those that it lists.
 MORE_VALUES = {
-    "TMH_THREAD_VIEWS": ["always", "never"],
-    "TMH_TRACE": ["on"],
     "TMH_POLICY": ["backoff-us-max=0"],
     "TMH_ESCALATION": ["after-n=1"],
     "TMH_CAPACITY": ["1KiB/2/64"],
@@ -92,6 +90,8 @@ def programs(build):
 def values_of(policies):
     values = {}
     for one in policies:
+        if one["variable"] in NO_SETTINGS:
+            continue
         listed = values.setdefault(one["variable"], [])
         if not one["default"]:
             listed.append(one["value"])

@@ -25,7 +25,8 @@ struct Row {
 
 struct Choice {
   const char *variable;
-  const char *field;  // of DomainOptions
+  // of DomainOptions; "" where only the environment has it
+  const char *field;
   const char *about;
   std::vector<Row> rows;
 };
@@ -40,6 +41,18 @@ const char *meaning(Latency value) {
              "many";
     case Latency::kFull:
       return "each; some 25 ns more per instance";
+  }
+  return "";
+}
+const char *meaning(ThreadViewUse value) {
+  switch (value) {
+    case ThreadViewUse::kAuto:
+      return "with tracking that keeps pages mapped, from the first time on that a thread finds "
+             "another one on the process's view";
+    case ThreadViewUse::kAlways:
+      return "in every thread; with exact tracking slower than one after the other";
+    case ThreadViewUse::kNever:
+      return "in none: instances of level 2 run one after the other";
   }
   return "";
 }
@@ -274,10 +287,22 @@ std::vector<Choice> all_choices() {
                })},
       {"TMH_CROSS", "cross", "what level 1 does about a page that level 2 uses",
        rows_of(CrossPolicy::kAbortLower, CrossPolicy::kRecallAndWait)},
+      {"TMH_THREAD_VIEWS", "thread_views",
+       "which threads run instrumented instances of level 2 on views of their own",
+       rows_of(ThreadViewUse::kAuto, ThreadViewUse::kAuto)},
       {"TMH_LATENCY", "latency", "which attempts are timed, for the latency histograms",
        rows_of(Latency::kOff, Latency::kSampled)},
       {"TMH_STRAY", "stray", "what an access to a segment does that no instance covers",
        rows_of(Stray::kFault, platform::has_keys() ? Stray::kFault : Stray::kAllow)},
+      {"TMH_TRACE",
+       "",
+       "whether the library keeps its last events, for tmh trace",
+       {{"off", "it keeps none", true},
+        {"on", "each participant keeps its last 16,384 events in tmh.trace.N", false}}},
+      {"TMH_ASSUME_RTM",
+       "",
+       "whether RTM is tried where the processor does not list it; for emulators",
+       {{"0", "it is not tried there", true}, {"1", "it is tried there", false}}},
   };
 }
 
@@ -299,8 +324,10 @@ Exit run(const PoliciesCommand &command) {
   }
   std::string out;
   for (const Choice &choice : choices) {
-    out += fmt::format("{}{} (DomainOptions::{}) -- {}\n", out.empty() ? "" : "\n", choice.variable,
-                       choice.field, choice.about);
+    const std::string field =
+        *choice.field == 0 ? "no option" : fmt::format("DomainOptions::{}", choice.field);
+    out += fmt::format("{}{} ({}) -- {}\n", out.empty() ? "" : "\n", choice.variable, field,
+                       choice.about);
     for (const Row &row : choice.rows)
       out +=
           fmt::format("  {:22} {}{}\n", row.value, row.meaning, row.is_default ? " (default)" : "");
