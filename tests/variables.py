@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""variables.py <root> --tool TMH | --self-test -- `tmh policies` lists every variable that the library reads, and no other one.
+"""variables.py <root> --tool TMH | --self-test -- `tmh policies` lists what the library reads.
 
-A variable is read where its name stands as a string in a source of the library. The RTM emulator
+Every variable of the environment, and no other one. A variable is read where its name stands as a string in a source of the library. The RTM emulator
 is a product of its own (man tmh-rtm-emulation), and its variables are not listed.
 """
 import json
@@ -67,7 +67,8 @@ def main():
     if arguments == ["--self-test"]:
         problems = self_test()
     else:
-        answer = subprocess.run([arguments[2], "policies", "--json"], capture_output=True, text=True, check=True)
+        answer = subprocess.run([arguments[2], "policies", "--json"],
+                                capture_output=True, text=True, check=True)
         listed = {each["variable"] for each in json.loads(answer.stdout)["policies"]}
         problems = problems_of(read_by(arguments[0]), listed)
     print("\n".join(problems) or "variables: fine")
