@@ -1,15 +1,16 @@
 // bench/hierarchy.cpp -- small and huge instances over the same data: level 1 with a lock fallback,
 // level 2 alone, both levels together; and what
-//          it costs when a page changes its level.
+//          it costs when a page changes its level, and where RTM works, when a process changes its
+//          mode.
 // Shape:   data, instances, contestants and why the lock fallback is a fair one:
 //          bench/support/hierarchy_work.h. Three mixes: only small, only huge, 1 % huge; 1 and 2
 //          processes. A round runs every contestant on every mix for the same time, next to each
 //          other and in rotating order; ratios are taken within a round. Second section:
 //          bench/support/cross_level.h.
 // Checked: the sum of all words after each run; a recalled page shows its holder's commit.
-// Limits:  no mode switch is measured, because this level 1 has none: instrumented code works on
-//          home and not on the view, so a process's threads run at either level without changing
-//          any mapping.
+// Limits:  software lines have no mode to switch: instrumented code works on home, not on the view.
+//          The two mode switches (to lines, to pages) are those of RTM, and are measured where it
+//          works.
 // Source:  thesis, section 6.2 (the hybrid, proposed and not built).
 #include <algorithm>
 #include <cstdio>

@@ -238,7 +238,12 @@ tmh_add_house_test(protocol_can_fail protocol.py --self-test)
 set_tests_properties(house.protocol house.protocol_can_fail house.headers PROPERTIES PROCESSORS 2
   COST ${TMH_LONG_TEST_COST} LABELS house.full)
 tmh_add_house_test(json_schema_can_fail json_schema.py --self-test "${PROJECT_SOURCE_DIR}")
+tmh_add_house_test(format_sizes format_sizes.py "${PROJECT_SOURCE_DIR}")
+tmh_add_house_test(format_sizes_can_fail format_sizes.py --self-test)
+tmh_add_house_test(variables_can_fail variables.py --self-test)
 if(TARGET tmh_tool)
+  tmh_add_house_test(variables variables.py "${PROJECT_SOURCE_DIR}"
+    --tool "$<TARGET_FILE:tmh_tool>")
   tmh_add_house_test(json_schema json_schema.py "${PROJECT_SOURCE_DIR}"
     --tool "$<TARGET_FILE:tmh_tool>")
 endif()

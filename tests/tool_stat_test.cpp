@@ -278,6 +278,8 @@ TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
   expect_all("TMH_LEVELS", &levels, levels_values());
   expect_all("TMH_LINE", &line_choice, line_values());
   expect_all("TMH_CROSS", &cross, cross_policy_values());
+  ThreadViewUse thread_views{};
+  expect_all("TMH_THREAD_VIEWS", &thread_views, thread_view_values());
   expect_all("TMH_LATENCY", &latency, latency_values());
   expect_all("TMH_THREAD_VIEWS", &thread_views, thread_view_values());
   for (const std::string &value : listed["TMH_GROUP_COMMIT"])
