@@ -7,7 +7,7 @@
 //            others first; when they make it fail, nobody else commits.
 // Sharing:   threads. Races lose a step of learning, nothing else: relaxed.
 // Source:    thesis, section 6.2 ("transactions may be moved up ... or even down", left open
-//            there); DESIGN section 4.
+//            there); docs/design.md 4.
 #pragma once
 
 #include <atomic>

@@ -3,7 +3,8 @@
 // Control:   an abort, wherever in the body, comes back in begin_hardware(), with memory (locals
 //            and the stack too) and registers as they were there; so every line below
 //            `thread.begin()` that is not reached by a commit is outside a transaction.
-// Source:    DESIGN 4 and 5; hierarchy/PROTOCOL.md, "Hardware lines"; Intel SDM vol. 1, chapter 16.
+// Source:    docs/design.md 4 and 5; hierarchy/PROTOCOL.md, "Hardware lines"; Intel SDM vol. 1,
+//            chapter 16.
 #include "hierarchy/site_impl.h"
 #include "levels/line/rtm.h"
 #include "platform/probes.h"

@@ -1,7 +1,7 @@
 // hierarchy/sites.cpp -- one instance of a site: at which level each attempt runs, and what follows
 // when it fails.
 // Source:    thesis, sections 2.1 (nesting is subsumed) and 6.2 (every instance runs at one level);
-//            DESIGN section 4.
+//            docs/design.md 4.
 #include <pthread.h>
 
 #include <algorithm>

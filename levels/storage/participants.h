@@ -16,7 +16,7 @@
 //            commit that others can see is counted before it is published (DomainState::counting),
 //            so a death leaves both or neither.
 // Contexts:  reading is async-signal-safe.
-// Source:    DESIGN sections 8 and 9. The thesis had a fixed array of 16 (appendix A.1, item 3).
+// Source:    docs/design.md 8 and 9. The thesis had a fixed array of 16 (appendix A.1, item 3).
 #pragma once
 
 #include <atomic>
