@@ -8,8 +8,7 @@
 //            and the last one of each word wins. Home is right while somebody is attached: who does
 //            not trust it cannot run transactions either. A disk that loses pages of home, too,
 //            while they are in use is beyond this.
-// Source:    docs/design.md D2, D3, D6; Mohan et al., ARIES, 1992 (fuzzy page images, write-ahead
-//            rule).
+// Source:    docs/design.md D2, D3, D6; ARIES (fuzzy page images, write-ahead rule).
 #include <algorithm>
 #include <array>
 #include <bit>
