@@ -8,6 +8,7 @@ Source:   its first sentence consists of clauses, separated by semicolons. Each 
 Documents a section or rule cited of docs/design.md or docs/style.md (`docs/design.md 4, D2`) and a
           quoted heading (`hierarchy/PROTOCOL.md, "Death"`) are headings there, anywhere in the
           tree. Other spellings of those documents' names are refused.
+Comments  a file of the tree that a comment of C or C++ names exists.
 Glossary  the last column of each row of docs/glossary.md names files that exist, and the rows are
           in alphabetical order.
 """
@@ -159,6 +160,13 @@ def check_documents(tree, name, text):
     return problems
 
 
+def check_comments(tree, text):
+    comments = "\n".join(re.findall(r"//.*", text))
+    return [f"no such file: {path}" for path in PATH.findall(comments)
+            if tree.is_file_of_ours(path) and path not in tree.files
+            and path.endswith((*source_tree.CODE, ".py", ".md"))]
+
+
 def check_glossary(tree):
     problems, before = [], ""
     for cells in rows(tree.read(GLOSSARY) if GLOSSARY in tree.files else ""):
@@ -184,6 +192,8 @@ def check(root):
         for number, source in citations_of(text):
             problems += [f"{name}:{number}: {what}" for what in check_source(tree, source)]
         problems += [f"{name}: {what}" for what in check_documents(tree, name, one_line(text))]
+        if name.endswith(source_tree.CODE):
+            problems += [f"{name}: {what}" for what in check_comments(tree, text)]
     return problems + check_glossary(tree)
 
 
@@ -235,6 +245,8 @@ def self_test():
                for what, (source, said) in FAULTS.items()}
     planted["a citation outside a Source line"] = (
         {"tools/bad.cpp": "int a;  // as docs/design.md D7 says\n"}, "docs/design.md has no D7")
+    planted["a comment that names a missing file"] = (
+        {"tools/bad.cpp": "int a;  // as in tools/gone.h\n"}, "no such file: tools/gone.h")
     planted["a word without a header"] = (
         {GLOSSARY: "| word | where |\n|---|---|\n| a | `tools/gone.h` |\n"}, "no such file")
     planted["a word that names no file"] = (
