@@ -34,7 +34,8 @@ NUMBERS = re.compile(r"(docs/(?:design|style)\.md)((?:(?:,| and| to)? " + NUMBER
 QUOTED = re.compile(r'([\w/.-]+\.md)((?:,? (?:and )?"[^"]+")+)')
 OLD = re.compile(r"\b(?:DESIGN|STYLE),? (?:sections? )?(?:D?\d)"
                  r"|\bnotes, (?:lessons?|invariants?)\b")
-BARE = re.compile(r"\((?:D[1-8]|S[1-5])[):]")  # in code; a document may say once which rules it means
+# In code. A document may say once which rules it means.
+BARE = re.compile(r"\((?:D[1-8]|S[1-5])[):]")
 SECTION_FIRST = re.compile(r"(?:vol\.|sections?|chapters?|appendix|tables?|figures?|\d)")
 PATH = re.compile(r"(?<![\w./-])((?:[\w.+-]+/)+[\w+-]+\.[a-z]+)\b")
 
@@ -200,9 +201,9 @@ def check(root):
 RIGHT = {
     "docs/design.md": "# Design\n## 4. The protocol\n### D1. Durable\n### D2. The log\n### S1. L\n",
     "docs/style.md": "# Style\n## 4. Lock-free\n",
-    "docs/sources.md": "## Papers\n| short name | source |\n|---|---|\n| thesis | x |\n| TL2 | y |\n"
-                       "| C++ standard | w |\n## Programs\n| short name | source |\n|---|---|\n"
-                       "| Linux | z |\n",
+    "docs/sources.md": "## Papers\n| short name | source |\n|---|---|\n| thesis | x |\n"
+                       "| TL2 | y |\n| C++ standard | w |\n## Programs\n"
+                       "| short name | source |\n|---|---|\n| Linux | z |\n",
     "docs/glossary.md": "| word | meaning | where |\n|---|---|---|\n| chain | a | `tools/a.h` |\n"
                         "| Clock | b | `tools/a.h` |\n",
     "hierarchy/PROTOCOL.md": "# How\n## Death (all)\n## Steps\nSource: thesis, section 6.2.\n",
@@ -213,8 +214,8 @@ RIGHT = {
 //            differ: prose; more prose.
 // More:      pkeys(7).
 """,
-    "tools/b.h": """// Source:    Linux tools/perf/x.json; pkeys(7); tmh-levels(7); C++ standard, pools;
-//            section 2; hierarchy/PROTOCOL.md, "Death", "Steps".
+    "tools/b.h": """// Source:    Linux tools/perf/x.json; pkeys(7); tmh-levels(7);
+//            C++ standard, pools; section 2; hierarchy/PROTOCOL.md, "Death", "Steps".
 """,
     "tests/c.py": "# Source:  the prose of tools/a.h.\n",
 }
