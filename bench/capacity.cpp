@@ -10,8 +10,8 @@
 // Checked: the model is the theory: never, always, or within five standard deviations of it. RTM
 //          also aborts for other reasons (interrupts, other sets' policies of replacement) and is
 //          only shown.
-// Source:  DESIGN 5; Intel, Optimization Reference Manual, section 16.2.4 (a written line that
-//          leaves the first data cache aborts).
+// Source:  docs/design.md 5; Intel optimization manual, section 16.2.4 (a written line
+//          that leaves the first data cache aborts).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

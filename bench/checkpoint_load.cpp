@@ -3,7 +3,7 @@
 //          a checkpoint, rests, takes the next. A commit's latency counts as "during" when a
 //          checkpoint ran at its begin or at its end, else as "between".
 // Checked: every page holds what its last committer stored; at least one checkpoint finished.
-// Source:  DESIGN D6 (a checkpoint does not stop transactions); LIBTP, section 3.2.1.
+// Source:  docs/design.md D6 (a checkpoint does not stop transactions); LIBTP, section 3.2.1.
 #include <time.h>
 
 #include <algorithm>

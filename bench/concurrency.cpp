@@ -6,7 +6,7 @@
 //          same loops on plain shared memory without transactions; where they do not scale, the
 //          machine has no second core to give.
 // Checked: at the end every page holds the number of increments that its process made.
-// Source:  <papers/memory-mapped-transactions>, section 4.4.
+// Source:  thesis, section 4.4.
 #include <algorithm>
 #include <array>
 #include <cstdio>

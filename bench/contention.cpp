@@ -11,7 +11,7 @@
 //          equal the aborts that the processes saw.
 // Limits:  a configuration that makes no progress (livelock) is cut off after --seconds-max and
 //          marked with '!'.
-// Source:  <papers/memory-mapped-transactions>, section 3.3 (policies; the thesis did not compare
+// Source:  thesis, section 3.3 (policies; the thesis did not compare
 //          them, section 6.1 item 5).
 #include <pthread.h>
 #include <time.h>

@@ -9,7 +9,7 @@
 //          with the best median is "the floor" of the ratios; each number of processes has its own,
 //          a file per process.
 // Checked: every store ends with exactly the records that were committed; all have the same hash.
-// Source:  <papers/memory-mapped-transactions>, section 5.4 (its opponent and set-up: C.6).
+// Source:  thesis, section 5.4 (its opponent and set-up: C.6).
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -12,7 +12,7 @@
 //          before. A round runs everything once; the order rotates.
 // Checked: what transactions read and wrote is the same whatever the durability; every page of
 //          tests A to C holds its process's increments.
-// Source:  <papers/memory-mapped-transactions>, sections 4.3 and 4.4.
+// Source:  thesis, sections 4.3 and 4.4.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

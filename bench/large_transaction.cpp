@@ -5,7 +5,7 @@
 //          last store. Baselines: the same stores on a plain shared mapping, and the thesis's
 //          mechanism, which is expected to die of that limit.
 // Checked: from a second process, all pages: the even ones written, the odd ones untouched.
-// Source:  <papers/memory-mapped-transactions>, appendix A.1 item 4.
+// Source:  thesis, appendix A.1 item 4.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

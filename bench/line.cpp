@@ -8,8 +8,7 @@
 //          contestants end with the same content.
 // Limits:  threads of one process. Level 1 also runs between processes at the same cost; the others
 //          here do not.
-// Source:  the structures and the mix (20 % updates) are those of the literature on software TM
-//          (Dice et al. 2006, Felber et al. 2008).
+// Source:  TL2; TinySTM (the structures, and the mix of 20 % updates).
 #include <algorithm>
 #include <cstdio>
 #include <map>

@@ -17,7 +17,7 @@
 // Bound:   a snapshot needs at most one old version of every page, and one version can be in the
 //          making per process. versions_per_page tells how near that is: 1 is what the one query
 //          needs.
-// Source:  <papers/memory-mapped-transactions>, section 3.3 (garbage collection); 2.3 (queries
+// Source:  thesis, section 3.3 (garbage collection); 2.3 (queries
 //          never abort).
 #include <time.h>
 #include <unistd.h>

@@ -6,7 +6,7 @@
 //             table C.7
 //          3. CRC32C of a page, as the redo log computes it                                   C.8
 //             (SHA1 and MD5 there)
-// Source:  <papers/memory-mapped-transactions>, appendix C.
+// Source:  thesis, appendix C.
 #include <fcntl.h>
 #include <sys/time.h>
 #include <unistd.h>

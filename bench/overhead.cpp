@@ -8,7 +8,7 @@
 //          --target bench_overhead_uncounted. Where it is missing that is said.
 // Checked: the word that is written holds the number of transactions; where the library counts, so
 //          do its counters.
-// Source:  DESIGN 9 (free when nobody looks).
+// Source:  docs/design.md 9 (free when nobody looks).
 #include <unistd.h>
 
 #include <algorithm>

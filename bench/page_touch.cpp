@@ -8,7 +8,7 @@
 //          A round runs every batch of every variant once; the order of variants rotates and the
 //          order of advice alternates from round to round. Ratios are taken within a round, then
 //          their median is reported.
-// Source:  <papers/memory-mapped-transactions>, section 4.2.
+// Source:  thesis, section 4.2.
 #include <algorithm>
 #include <cstdio>
 #include <map>

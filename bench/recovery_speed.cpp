@@ -4,8 +4,8 @@
 //          one segment), then recovers it, `rounds` times from the same state. In each round memcpy
 //          of the same number of bytes and a sequential read of the log files are timed too; ratios
 //          are taken within a round, then their median is reported.
-// Source:  <papers/memory-mapped-transactions>, section 3.2 and appendix B: recovery, which the
-//          thesis leaves unmeasured; LIBTP, 3.2.1.
+// Source:  thesis, section 3.2 and appendix B (recovery, which it leaves unmeasured);
+//          LIBTP, section 3.2.1.
 #include <fcntl.h>
 #include <unistd.h>
 

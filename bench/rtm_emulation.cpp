@@ -4,7 +4,7 @@
 //          the empty transaction, divided. Beside it the same code without a transaction, and on
 //          the processor's own RTM where it has one (measured before the emulator starts).
 // Checked: what the transactions wrote.
-// Source:  "wanted" is what an earlier emulator of the same design cost: 10 us for a small
+// Wanted:  the column is what an earlier emulator of the same design cost: 10 us for a small
 //          transaction, 9 of them SIGILL and sigreturn.
 #include <immintrin.h>
 

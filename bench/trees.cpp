@@ -7,7 +7,7 @@
 //          static, dynamic,       see trees_experiments.h: searches that miss memory, block sizes,
 //          inserts in order, block in-order, transfers    transfers
 // Checked: every tree and store ends with exactly what was inserted.
-// Source:  <papers/memory-mapped-transactions>, sections 5.2, 5.4, C.6, 6.1; tables 5.1 to 5.3,
+// Source:  thesis, sections 5.2, 5.4, C.6, 6.1; tables 5.1 to 5.3,
 //          5.5, 5.6, C.11, C.12, figure 5-3.
 #include <algorithm>
 #include <cstdio>

@@ -6,7 +6,7 @@
 //          the other one has slept for a while. idle: one process sleeps in retry() for a while in
 //          which nothing happens; its processor time is the part of a core that sleeping costs.
 // Checked: the word has gone to and fro as often as it should.
-// Source:  Harris, Marlow, Peyton Jones, Herlihy, Composable Memory Transactions, 2005 (retry).
+// Source:  Composable Memory Transactions (retry).
 #include <linux/futex.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>

@@ -19,7 +19,7 @@ if(tmh_bench_support)
   set(unmeasured ${tmh_bench_support})
   list(FILTER unmeasured INCLUDE REGEX "/(environment|options|report)\\.cpp$")
   tmh_unmeasured_sources(${unmeasured})
-  # What a result row must name to be comparable (STYLE section 10). The commit is read at run time,
+  # What a result row must name to be comparable (docs/style.md 10). The commit is read at run time,
   # if at all.
   string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type)
   list(JOIN TMH_SANITIZE_FLAGS " " sanitize_flags)  # a list would be split into two definitions

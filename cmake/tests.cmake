@@ -253,6 +253,8 @@ if(TARGET tmh_tool)
 endif()
 tmh_add_house_test(options options_doc.py "${PROJECT_SOURCE_DIR}" ${tool_of_options})
 tmh_add_house_test(options_can_fail options_doc.py --self-test)
+tmh_add_house_test(sources sources.py "${PROJECT_SOURCE_DIR}")
+tmh_add_house_test(sources_can_fail sources.py --self-test)
 tmh_add_house_test(tests_index tests_index.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(tests_index_can_fail tests_index.py --self-test)
 tmh_add_house_test(container_table container_table.py "${PROJECT_SOURCE_DIR}"

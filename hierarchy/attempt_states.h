@@ -4,7 +4,7 @@
 //            instance goes one level up; this says what that makes of its next attempt.
 // Invariant: (1) an instance that has gone to level 2 stays there. (2) A subsumed one, and one at
 //            level 2 to find pages, stay what they are.
-// Source:    thesis, section 6.2 (every instance runs at one level); DESIGN section 4.
+// Source:    thesis, section 6.2 (every instance runs at one level); docs/design.md 4.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // hierarchy/attempts.cpp -- one instance of a site: hands each attempt to the level at which it
 // runs.
 // Source:    thesis, sections 2.1 (nesting is subsumed) and 6.2 (every instance runs at one level);
-//            DESIGN section 4.
+//            docs/design.md 4.
 #include <tmh/detail/attempts.hpp>
 
 #include <new>

@@ -3,11 +3,11 @@
 // Why:       an update of instrumented code fits into software lines without the model, as an HTM's
 //            software fallback would run it. That takes some 20 ns a line; level 2 takes 0.2 to 0.6
 //            us a page, and 4 to 9 us more where level 1 has the page before and after
-//            (bench/README.md, "hierarchy"). So it stays at level 1 while that succeeds: beside
-//            others first; when they make it fail, nobody else commits.
+//            (docs/measurements.md, "Both levels together"). So it stays at level 1 while that
+//            succeeds: beside others first; when they make it fail, nobody else commits.
 // Sharing:   threads. Races lose a step of learning, nothing else: relaxed.
 // Source:    thesis, section 6.2 ("transactions may be moved up ... or even down", left open
-//            there); DESIGN section 4.
+//            there); docs/design.md 4.
 #pragma once
 
 #include <atomic>

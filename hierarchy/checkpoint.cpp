@@ -1,6 +1,6 @@
 // hierarchy/checkpoint.cpp -- checkpoints, archiving of log files, hot backup.
-// Source:    DESIGN D6; LIBTP, section 3.2.1 (checkpoints); thesis, section 2.3 (xCheckpoint,
-//            xArchive).
+// Source:    docs/design.md D6; LIBTP, section 3.2.1 (checkpoints); thesis, section 2.3
+//            (xCheckpoint, xArchive).
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>

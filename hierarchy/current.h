@@ -35,7 +35,8 @@ class LineDomain;
 struct LineUser;
 struct PageRunner;
 
-// The instance of a site in RTM (hardware_attempts.cpp). Set inside the transaction, so an abort takes
+// The instance of a site in RTM (hardware_attempts.cpp). Set inside the transaction, so an abort
+// takes
 // it back; but for `context`, which counts its commits.
 struct HardwareRun {
   LineDomain *domain = nullptr;

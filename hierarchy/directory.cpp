@@ -340,7 +340,8 @@ Release Directory::release(PageId page) noexcept {
   r.residents.store(0, std::memory_order_relaxed);
   // Newer than whatever level 1 has read of the page before level 2 had it.
   const std::uint64_t version = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
-  r.level.store(PageLevel::kLines, std::memory_order_relaxed);  // before any line is open (S1)
+  // before any line is open (docs/design.md S1)
+  r.level.store(PageLevel::kLines, std::memory_order_relaxed);
   step(Step::kGapReleaseLevel);
   line::LineWord *words = lines_.page_words(page);
   // release: pairs with the acquire of level 1's reads; home is complete.

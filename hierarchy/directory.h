@@ -3,10 +3,10 @@
 // Shape:     one 16-byte record per page (tmh.directory.N, sparse, rebuildable): zero is L, as
 //            nobody has touched it; H is level 1 in hardware (RTM). Level 2's N, R and W are read
 //            off: a page at level 2 that a resident's running instance may use is R or W.
-// Invariant: S1 to S4 of DESIGN 4, after every store: (1) a page is at level 2 => all its line
-//            words have the U bit, or DirectoryState::moving names it and the domain lock is held
-//            (by a living process, or by a dead one whose heir repairs). (2) A process that is not
-//            a resident of a page has it inaccessible in its view. (3) A page in L or H has no
+// Invariant: S1 to S4 of docs/design.md 4, after every store: (1) a page is at level 2 => all its
+//            line words have the U bit, or DirectoryState::moving names it and the domain lock is
+//            held (by a living process, or by a dead one whose heir repairs). (2) A process that is
+//            not a resident of a page has it inaccessible in its view. (3) A page in L or H has no
 //            versions and no resident with a running instance.
 //            (4) A page in H has the U bit in all its line words: for software lines it is at the
 //                level above.

@@ -9,7 +9,7 @@
 //            -> LogState::checkpoint_lock -> folder lock (flock) -> log lock; domain lock last. The
 //            registry's mutex is taken alone or first.
 // Contexts:  NOT async-signal-safe.
-// Source:    thesis, section 2.1 (nesting by subsumption); DESIGN 2, 4, 8.
+// Source:    thesis, section 2.1 (nesting by subsumption); docs/design.md 2, 4, 8.
 #pragma once
 
 #include <atomic>

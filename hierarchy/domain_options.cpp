@@ -255,8 +255,9 @@ Errc DomainImpl::settle_levels(bool fresh) {
   return check_line();
 }
 
-// Level 1 stores to home before its record is in the log: so home is not the data file (DESIGN D2).
-// An RTM commit cannot leave a record at its commit point that others would wait for: refused.
+// Level 1 stores to home before its record is in the log: so home is not the data file
+// (docs/design.md D2). An RTM commit cannot leave a record at its commit point that others would
+// wait for: refused.
 Errc DomainImpl::settle_durable_lines(bool fresh) {
   if (line_wanted_ == LineChoice::kRtm)
     return fail(Errc::kLevelsMismatch,

@@ -7,7 +7,7 @@
 //            backup() under LogState::checkpoint_lock, by any thread of any participant.
 //            Transactions go on meanwhile.
 // Contexts:  not in handlers.
-// Source:    DESIGN section 7; thesis, sections 2.3 (xCheckpoint, xArchive), 3.2 and appendix B;
+// Source:    docs/design.md 7; thesis, sections 2.3 (xCheckpoint, xArchive), 3.2 and appendix B;
 //            LIBTP, section 3.2.1.
 #pragma once
 

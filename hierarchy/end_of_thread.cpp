@@ -2,8 +2,8 @@
 // pthread_cancel(), or at its end.
 // Invariant: nobody waits for an instance of a thread that is no more: its runner's mutex, its pin
 //            and its word among LineUsers are given back.
-// Source:    glibc unwinds by a foreign exception, abi::__forced_unwind, and aborts the program
-//            when a handler does not throw it again.
+// Source:    glibc (it unwinds by a foreign exception, abi::__forced_unwind, and aborts the program
+//            when a handler does not throw it again).
 #include "hierarchy/end_of_thread.h"
 
 #include <new>

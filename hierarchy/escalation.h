@@ -2,7 +2,7 @@
 // level up.
 // Shape:     pure constexpr functions on small values; clocks and counters stay with the caller.
 // Source:    thesis, section 6.2 ("transactions may be moved up ... or even down", left open
-//            there); DESIGN section 4.
+//            there); docs/design.md 4.
 #pragma once
 
 #include <cstdint>

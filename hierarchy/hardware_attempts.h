@@ -2,7 +2,8 @@
 // Control:   an abort, wherever in the body, comes back in begin(), with memory (locals and the
 //            stack too) and registers as they were there; so every line there below
 //            `thread.begin()` that is not reached by a commit is outside a transaction.
-// Source:    DESIGN 4 and 5; hierarchy/PROTOCOL.md, "Hardware lines"; Intel SDM vol. 1, chapter 16.
+// Source:    docs/design.md 4 and 5; hierarchy/PROTOCOL.md, "Hardware lines"; Intel SDM vol. 1,
+//            chapter 16.
 #pragma once
 
 #include <cstdint>

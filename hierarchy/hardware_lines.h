@@ -19,8 +19,8 @@
 //            Nothing is locked inside mutex_.
 // Contexts:  shut_by(): inside a transaction, or to have its words present there. Everything else:
 //            outside, NOT async-signal-safe.
-// Source:    thesis, section 6.2 (a process is in HTM mode or in LIBXAC mode); notes, lesson 6;
-//            hierarchy/PROTOCOL.md, "Hardware lines".
+// Source:    thesis, section 6.2 (a process is in HTM mode or in LIBXAC mode); docs/mechanisms.md,
+//            "Ways to find first touches"; hierarchy/PROTOCOL.md, "Hardware lines".
 #pragma once
 
 #include <atomic>

@@ -246,7 +246,7 @@ Errc DomainImpl::acknowledge_lines(std::uint64_t line, Durability durability) no
   return durable_->log().wait_lower(line);
 }
 
-// When a strict commit returns, everything that it read and wrote is durable (D1).
+// When a strict commit returns, everything that it read and wrote is durable (docs/design.md D1).
 bool DomainImpl::must_wait(Status status, Durability durability) const noexcept {
   if (durable_ == nullptr || status != Status::kCommitted) return false;
   return durability == Durability{} ? durable_->is_strict() : durability == Durability::kStrict;

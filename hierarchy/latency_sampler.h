@@ -8,8 +8,7 @@
 //            and of instances of 25 ns, the smallest, one in 256 costs 0.4 % (one in 64: 1.6 %).
 //            All: level 2 248 ns became 272, level 1 66 became 91.
 // Contexts:  not between XBEGIN and XEND.
-// Source:    J. S. Vitter, An Efficient Algorithm for Sequential Random Sampling, 1987 (gaps
-//            instead of a coin for each).
+// Source:    Sequential Random Sampling (gaps instead of a coin for each).
 #pragma once
 
 #include <algorithm>

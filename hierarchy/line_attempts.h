@@ -1,6 +1,6 @@
 // hierarchy/line_attempts.h -- the attempts of a site's instance on software lines.
 // Shape:     no state of its own: Current::lines is the attempt.
-// Source:    thesis, sections 2.1 and 6.2; DESIGN section 4.
+// Source:    thesis, sections 2.1 and 6.2; docs/design.md 4.
 #pragma once
 
 #include "hierarchy/site_instance.h"

@@ -30,7 +30,8 @@ using storage::PageId;
 
 namespace {
 constexpr long kPauseNsMin = 5'000, kPauseNsMax = 100'000;
-constexpr std::uint64_t kLookPeriodNs = 100'000'000;  // as the engine's: DESIGN 8 allows a second
+// as the engine's: docs/design.md 8 allows a second
+constexpr std::uint64_t kLookPeriodNs = 100'000'000;
 // 4 MiB of pages: a transaction that touches more exceeds every level-1 and level-2 cache, hence
 // RTM.
 constexpr std::size_t kGivenMax = 1024;

@@ -8,7 +8,7 @@
 //            Lock order: threads_mutex_ is taken alone. ask() takes the domain lock, holding no
 //            line word.
 // Contexts:  NOT async-signal-safe.
-// Source:    hierarchy/PROTOCOL.md; DESIGN section 4 (cross-level conflict policies).
+// Source:    hierarchy/PROTOCOL.md; docs/design.md 4 (cross-level conflict policies).
 #pragma once
 
 #include <array>

@@ -71,7 +71,8 @@ constexpr Spelling<Detection> kDetections[] = {{"lazy", Detection::kLazy},
                                                {"eager", Detection::kEager}};
 
 constexpr std::string_view kBackoffMaxKey = "backoff-us-max=";
-// DESIGN 8 promises that everybody goes on within a second; a longer sleep would look like a hang.
+// docs/design.md 8 promises that everybody goes on within a second; a longer sleep would look like
+// a hang.
 constexpr std::uint32_t kBackoffUsLimit = 1'000'000;
 
 template <class Enum, std::size_t N>

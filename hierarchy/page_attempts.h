@@ -1,6 +1,6 @@
 // hierarchy/page_attempts.h -- the attempts of a site's instance at level 2.
 // Sharing:   the thread's own.
-// Source:    thesis, sections 2.1 and 6.2; DESIGN section 4.
+// Source:    thesis, sections 2.1 and 6.2; docs/design.md 4.
 #pragma once
 
 #include <cstdint>

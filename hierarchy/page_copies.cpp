@@ -2,13 +2,13 @@
 // changed since the last one; all of a file, when nobody here can tell what became of a dead one's
 // sync (levels/storage/data_syncs.h).
 // Shape:     pages are copied from home into a buffer, the log is made durable up to what home can
-//            have held then, and the buffer is written to the data file (write-ahead: DESIGN D2).
-//            Commits go on; an image may hold parts of commits behind the checkpoint's point, whose
-//            records are replayed over it: words in records are absolute, and the last one of each
-//            word wins. Home is right while somebody is attached: who does not trust it cannot run
-//            transactions either. A disk that loses pages of home, too, while they are in use is
-//            beyond this.
-// Source:    DESIGN D2, D3, D6; Mohan et al., ARIES, 1992 (fuzzy page images, write-ahead rule).
+//            have held then, and the buffer is written to the data file (write-ahead:
+//            docs/design.md D2). Commits go on; an image may hold parts of commits behind the
+//            checkpoint's point, whose records are replayed over it: words in records are absolute,
+//            and the last one of each word wins. Home is right while somebody is attached: who does
+//            not trust it cannot run transactions either. A disk that loses pages of home, too,
+//            while they are in use is beyond this.
+// Source:    docs/design.md D2, D3, D6; ARIES (fuzzy page images, write-ahead rule).
 #include <algorithm>
 #include <array>
 #include <bit>

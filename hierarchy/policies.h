@@ -4,7 +4,7 @@
 //            with the caller. Who fails in a conflict is the page level's decision:
 //            levels/page/conflict.h.
 // Source:    thesis, section 3.3 (starvation stays possible there, since a retry gets a new age);
-//            DESIGN section 4.
+//            docs/design.md 4.
 #pragma once
 
 #include <cstdint>

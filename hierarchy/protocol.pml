@@ -122,8 +122,8 @@ byte over, left, before[PROCESSES + 1];
 hidden byte e[(PROCESSES + 1) * (PROCESSES + 1)];
 hidden byte a, b, k, x, best;
 
-/* S1 to S4 (DESIGN 4). At level 1: W is locked, R and N are unlocked, U is U. At level 2: L; R/W
- * is: a resident runs; N: none does.
+/* S1 to S4 (docs/design.md 4). At level 1: W is locked, R and N are unlocked, U is U. At level 2:
+ * L; R/W is: a resident runs; N: none does.
  * S1: R or W here => L there: all but U counts as R or W. S2: R or W there => U here. S3: N there
  * => no R or W here. S4: one W. S5: there is no level 3: a page word has no U. */
 #define RUNS(Q, i) (IN(res[Q], i) && pin[i] != NONE)

@@ -4,8 +4,7 @@
 //            it has read; level 1's clock, too, where memory stood in for a page on a full disk.
 // Sharing:   of the thread that sleeps. Other threads may unmap and close meanwhile: each look is
 //            protected by itself, the sleep is not.
-// Source:    Harris, Marlow, Peyton Jones, Herlihy, Composable Memory Transactions, 2005 (retry;
-//            blocked for ever is an exception there, too).
+// Source:    Composable Memory Transactions (retry; blocked for ever is an exception there, too).
 #pragma once
 
 #include <time.h>

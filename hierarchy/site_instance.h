@@ -3,8 +3,8 @@
 // Shape:     lies in the storage of detail::Attempts, beside what is one level's alone
 //            (page_attempts.h, hardware_attempts.h).
 // Sharing:   the thread's own. In RTM an abort takes back what the transaction has stored here.
-// Source:    thesis, section 6.2 (every instance runs at one level; policies move it); DESIGN
-//            section 4.
+// Source:    thesis, section 6.2 (every instance runs at one level; policies move it);
+//            docs/design.md 4.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 // Source:    hsw to spr: libpfm4 4.13's tables, with which tests/perf_encoding_test.cpp compares
 //            each code. emr, gnr, which libpfm4 4.13 lacks: Intel's event lists as Linux has them,
 //            tools/perf/pmu-events/arch/x86/{emeraldrapids,graniterapids}/{memory,
-//            virtual-memory}.json (RTM_RETIRED, TX_MEM, DTLB_*_MISSES); IN_TX:
+//            virtual-memory}.json (RTM_RETIRED, TX_MEM, DTLB_*_MISSES); IN_TX: Linux
 //            arch/x86/events/intel/core.c (cycles-t, cycles-ct).
 #pragma once
 

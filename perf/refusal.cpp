@@ -1,5 +1,5 @@
 // perf/refusal.cpp -- see refusal.h.
-// Source:    perf_event_open(2), ERRORS; Documentation/admin-guide/perf-security.rst.
+// Source:    perf_event_open(2), ERRORS; Linux Documentation/admin-guide/perf-security.rst.
 #include "perf/refusal.h"
 
 #include <cpuid.h>

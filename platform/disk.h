@@ -10,7 +10,7 @@
 //            and errno.
 // Sharing:   a DiskFile belongs to one thread at a time; several processes may have the file open.
 // Contexts:  not in handlers, except home_written().
-// Source:    DESIGN D1 to D4.
+// Source:    docs/design.md D1 to D4.
 #pragma once
 
 #include <atomic>

@@ -12,7 +12,7 @@
 // Sharing:   between processes.
 // Contexts:  async-signal-safe; errno is preserved.
 // Why not std::atomic::wait: see platform/futex.h.
-// Source:    eventcounts (Reed, Kanodia, Synchronization with Eventcounts and Sequencers, 1979).
+// Source:    Eventcounts.
 #pragma once
 
 #include <atomic>

@@ -5,7 +5,7 @@
 //            is restored, so the process dies at the right instruction.
 // Contexts:  publish/withdraw: not in a handler. The handler calls only its range's function,
 //            sigaction() and write().
-// Source:    STYLE section 6; thesis section 3.1 (fault handlers find first touches).
+// Source:    docs/style.md 6; thesis section 3.1 (fault handlers find first touches).
 #pragma once
 
 #include <cstdint>

@@ -6,9 +6,9 @@
 //            cannot.
 // Sharing:   one ring per thread; faults of other threads are not in it.
 // Contexts:  drain() makes no system call.
-// Source:    perf_event_open(2); notes on page mechanisms, lesson 2. Kernel-mode faults (read(2)
-//            into a view) must be included, so exclude_kernel is not set, which needs
-//            perf_event_paranoid <= 1 or CAP_PERFMON.
+// Source:    perf_event_open(2); docs/mechanisms.md, "Ways to find first touches". Kernel-mode
+//            faults (read(2) into a view) must be included, so exclude_kernel is not set, which
+//            needs perf_event_paranoid <= 1 or CAP_PERFMON.
 #pragma once
 
 #include <atomic>

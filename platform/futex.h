@@ -1,6 +1,6 @@
 // platform/futex.h -- waiting on a word in shared memory.
 // Why not std::atomic::wait: libstdc++ 12 parks on a private futex, and a peer in another process
-// is not woken (STYLE 4).
+// is not woken (docs/style.md 4).
 // Contexts:  async-signal-safe; errno is preserved.
 #pragma once
 

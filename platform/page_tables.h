@@ -2,8 +2,8 @@
 // without VMA splits.
 // Contexts:  guard_*, drop: async-signal-safe on Linux (plain system calls; signal-safety(7) lists
 //            none of them, the kernel takes no user lock). Scans: not in a handler.
-// Source:    userfaultfd(2) UFFD_FEATURE_WP_ASYNC, PAGEMAP_SCAN (Linux 6.7), MADV_GUARD_INSTALL on
-//            files (6.15); notes, lessons 2-6.
+// Source:    userfaultfd(2), UFFD_FEATURE_WP_ASYNC; Linux 6.7 (PAGEMAP_SCAN) and 6.15
+//            (MADV_GUARD_INSTALL on files); docs/mechanisms.md, "Ways to find first touches".
 #pragma once
 
 #include <cstddef>

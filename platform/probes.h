@@ -27,7 +27,7 @@
 
 namespace tmh::platform::probe {
 
-// As a level's number in DESIGN and README.
+// As a level's number in docs/design.md 1 and README.md.
 enum Level : std::uint32_t { kLines = 1, kPages = 2 };
 
 // An attempt begins. instance: its number in this process (level 2) or thread (level 1). is_query:

@@ -1,7 +1,7 @@
 // platform/process.h -- who is alive: a process is named by pid and start time, because pids are
 // reused; and by its stack's place, because exec keeps both.
 // Contexts:  alive() is async-signal-safe (open, read, close, kill, stat and readlink only).
-// Source:    DESIGN section 8.
+// Source:    docs/design.md 8.
 #pragma once
 
 #include <atomic>

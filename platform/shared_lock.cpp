@@ -25,8 +25,8 @@ constexpr std::uint64_t kLookTicks = 200;
 constexpr std::uint64_t kSpinTicks = 26'000;
 // unlock() may overlook who goes to sleep just then, so the first sleeps are short.
 constexpr long kFirstSleepNs = 100'000, kLongestSleepNs = 2'000'000;
-// Time asleep after which the holder's life is looked at. DESIGN 8 allows a second, so this leaves
-// a margin of 50.
+// Time asleep after which the holder's life is looked at. docs/design.md 8 allows a second, so this
+// leaves a margin of 50.
 constexpr long kDeathCheckNs = 20'000'000;
 }  // namespace
 

@@ -8,7 +8,8 @@
 // Sharing:   between processes. A stopped (not dead) holder makes others wait.
 // Contexts:  lock() and unlock() are async-signal-safe, provided that the interrupted code of this
 //            thread does not hold the lock.
-// Why not a robust pthread mutex: it is not async-signal-safe and its layout is glibc's (STYLE 4).
+// Why not a robust pthread mutex: it is not async-signal-safe and its layout is glibc's
+// (docs/style.md 4).
 #pragma once
 
 #include <atomic>

@@ -5,7 +5,7 @@
 // Invariant: between two consecutive steps nothing that another process relies on becomes half
 //            true.
 // Contexts:  step(): everywhere, also in a fault handler. Costs one load and one predicted branch.
-// Source:    DESIGN section 8; STYLE section 9 (owner death).
+// Source:    docs/design.md 8; docs/style.md 9 (owner death).
 #pragma once
 
 #include <atomic>

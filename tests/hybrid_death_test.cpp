@@ -1,7 +1,7 @@
 // tests/hybrid_death_test.cpp -- hybrid domains: what the dead leave to processes that see only a
 // part of it, what a closing one leaves, and what a thread remembers of a segment that was
 // unmapped.
-// Source:     hierarchy/PROTOCOL.md, "Death"; DESIGN section 8.
+// Source:     hierarchy/PROTOCOL.md, "Death"; docs/design.md 8.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

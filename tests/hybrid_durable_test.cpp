@@ -1,6 +1,7 @@
 // tests/hybrid_durable_test.cpp -- durable domains with both levels, from outside: acknowledgement,
 // recovery, checkpoint, backup, refusals.
-// Invariants: DESIGN D1 to D3 for commits of level 1, of level 2, and of both on the same pages.
+// Invariants: docs/design.md D1 to D3 for commits of level 1, of level 2, and of both on the same
+//             pages.
 #include <unistd.h>
 
 #include <algorithm>
@@ -351,8 +352,8 @@ TEST_F(HybridDurableTest, WhatADeadWriterHasWrittenIsNotWrittenAgain) {
   EXPECT_EQ(recovered(path())[0], 2U);
 }
 
-// D2: level 1 stores to home at once; the data file has nothing of it before a checkpoint, and then
-// only what is durable.
+// docs/design.md D2: level 1 stores to home at once; the data file has nothing of it before a
+// checkpoint, and then only what is durable.
 TEST_F(HybridDurableTest, TheDataFileHoldsNothingThatIsNotDurable) {
   const Domain domain = Domain::open(path(), hybrid(Durability::kBuffered));
   const Segment segment = domain.map("a.db", raw_pages(kTablePages));

@@ -1,5 +1,5 @@
 // tests/larger_than_memory_test.cpp -- a durable segment four times as large as the memory its
-// processes may use (DESIGN D2, D6).
+// processes may use (docs/design.md D2, D6).
 // Shape:     a memory cgroup (version 1 or 2) with a limit; the writers and the one who recovers
 //            run inside it. Data files are mapped, so the kernel writes their pages back and drops
 //            them whenever it needs room: only what is durable may be there.

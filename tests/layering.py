@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""layering.py <root> | --self-test -- every #include goes down (DESIGN section 3).
+"""layering.py <root> | --self-test -- every #include goes down (docs/design.md 3).
 
 Rules: (1) a folder includes itself and the folders listed for it, nothing else; so one level never
 includes another, and only hierarchy/ knows two at once. (2) Public headers include public headers

@@ -1,7 +1,7 @@
 // tests/multi_semantics_test.cpp -- what instances of two processes do to each other, in every
 // mode, in a fixed order of events.
 // Invariants: the thesis's section 2.2 (synchronous abort, consistent view, what is rolled back),
-//             2.3 (queries), and DESIGN 8 (fork). Who fails of two in an eager domain:
+//             2.3 (queries), and docs/design.md 8 (fork). Who fails of two in an eager domain:
 //             multi_rulings_test.cpp.
 // Order:      the two roles hand each other the turn; a comment at the side tells who runs.
 #include <signal.h>

@@ -3,8 +3,8 @@
 // Shape:     linked with libtmh.so and nothing else of ours; every other test takes the static
 //            library, where no call goes through the loader.
 // Skipped:   where RTM does not work, with the library's sentence.
-// Source:    ELF, DT_JMPREL: the first call through a lazy entry runs the loader, which saves
-//            registers by XSAVEC; that aborts in RTM.
+// Source:    ELF, DT_JMPREL. The first call through a lazy entry runs the loader, which saves
+//            registers by XSAVEC. That aborts in RTM.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 

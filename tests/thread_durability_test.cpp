@@ -1,5 +1,5 @@
 // tests/thread_durability_test.cpp -- durable commits of threads with views of their own.
-// Source:     DESIGN D1; hierarchy/thread_views.h.
+// Source:     docs/design.md D1; hierarchy/thread_views.h.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

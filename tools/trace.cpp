@@ -1,6 +1,6 @@
 // tools/trace.cpp -- tmh trace: the rings of a domain's participants as one file in Chrome's trace
 // format, which ui.perfetto.dev opens.
-// Source:    "Trace Event Format" (Chromium): X complete events, i instants, M metadata; times in
+// Source:    Trace Event Format. X: complete events, i: instants, M: metadata. Times are in
 //            microseconds.
 #include <fmt/format.h>
 

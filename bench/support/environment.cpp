@@ -74,7 +74,7 @@ std::string cpuinfo(const std::string &key) {
   return "unknown";
 }
 
-// Listed does not mean that a transaction ever commits (DESIGN section 4); level 2 does not use
+// Listed does not mean that a transaction ever commits (docs/design.md 4); level 2 does not use
 // RTM.
 std::string rtm() {
   const std::string listed = " " + cpuinfo("flags") + " ";

@@ -6,7 +6,7 @@
 //          A: one integer of the page is incremented   B: all 1,024   C: all 1,024, a thousand
 //          times over
 // Checked: at the end every page holds the number of increments that its process made.
-// Source:  <papers/memory-mapped-transactions>, section 4.4, figures 4-5 and 4-6.
+// Source:  thesis, section 4.4, figures 4-5 and 4-6.
 #pragma once
 
 #include <cstdint>

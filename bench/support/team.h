@@ -5,7 +5,7 @@
 //            two-process tests would see it.
 // Sharing:   a member that fails before the barrier would leave the others waiting; the parent then
 //            kills its members.
-// Source:    <papers/memory-mapped-transactions>, section 4.4.
+// Source:    thesis, section 4.4.
 #pragma once
 
 #include <cstddef>

@@ -21,7 +21,7 @@
 // the kernel merges it with its neighbours again; buffer files are laid out and mapped before the
 // first instance; nothing is synchronised to disk.
 // Sharing:   one process, one instance of this class at a time (it owns the SIGSEGV action).
-// Source:    <papers/memory-mapped-transactions>, sections 3.1 to 3.3, 4.2.3.
+// Source:    thesis, sections 3.1 to 3.3, 4.2.3.
 #pragma once
 
 #include <atomic>

@@ -14,7 +14,7 @@
 //            warm-up over all of them
 // Stores change a word of the page to a value it does not have: writing what is there already would
 // cost nothing at commit where pages are compared.
-// Source:    <papers/memory-mapped-transactions>, section 4.2.
+// Source:    thesis, section 4.2.
 #pragma once
 
 #include <cstdint>

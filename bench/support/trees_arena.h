@@ -3,7 +3,7 @@
 // Shape:     Arena: a range of bytes and how much of it is used. Small things come one after the
 //            other; what is a page or larger begins at a page. Nothing is used twice, as the
 //            thesis's trees allocated their blocks: "sequentially to improve locality on disk".
-// Source:    <papers/memory-mapped-transactions>, section 5.2.
+// Source:    thesis, section 5.2.
 #pragma once
 
 #include <cstddef>

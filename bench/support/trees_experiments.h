@@ -4,7 +4,7 @@
 //          what they found, prints a table and adds its rows to the report. Serial trees:
 //          trees_serial.h; ours: the same trees in a segment of a volatile domain, each insert and
 //          each search a transaction.
-// Source:  <papers/memory-mapped-transactions>, section 5.2 (tables 5.1 to 5.3) and 6.1 item 6.
+// Source:  thesis, section 5.2 (tables 5.1 to 5.3) and 6.1 item 6.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 // Shape:     records of 8 + 512 bytes, all in the trees' own blocks (no value lies beside), so that
 //            a block size means what it says. MappedFile: a file mapped MAP_SHARED with an arena in
 //            it. Its tree lives as long as the mapping.
-// Source:    <papers/memory-mapped-transactions>, section 5.2.
+// Source:    thesis, section 5.2.
 #pragma once
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 // Shape:     the trees run with TracedKey; each comparison tells where the stored key lies. A
 //            BlockCache for each block size, least recently used out first, counts what is not
 //            there.
-// Source:    <papers/memory-mapped-transactions>, sections 5.1 and 6.1 item 6.
+// Source:    thesis, sections 5.1 and 6.1 item 6.
 #pragma once
 
 #include <cstddef>

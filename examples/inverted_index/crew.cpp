@@ -23,8 +23,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Peers of a dead participant go on within a second (DESIGN 8); a whole minute without any unit
-// done is a hang, not load.
+// Peers of a dead participant go on within a second (docs/design.md 8); a whole minute without any
+// unit done is a hang, not load.
 constexpr double kStuckSeconds = 60;
 
 // While kills are due, progress is looked at so often that few units pass between two looks; later

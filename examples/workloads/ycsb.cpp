@@ -9,8 +9,8 @@
 // Invariant: all words of a field are one stamp, in every read: of the record's insertion, or of an
 //            update that its worker's tally has. As many records are there as were inserted and not
 //            replaced; F: records have as many changes as tallies.
-// Source:    B. Cooper et al., Benchmarking Cloud Serving Systems with YCSB, SoCC 2010;
-//            workloads/workload[a-f] of its program.
+// Source:    B. Cooper et al., Benchmarking Cloud Serving Systems with YCSB, SoCC 2010,
+//            and workloads/workload[a-f] of its program.
 #include <algorithm>
 
 #include "examples/workloads/workload.hpp"

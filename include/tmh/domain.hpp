@@ -6,7 +6,7 @@
 //            thread, others wait at begin; but for sites (tmh/site.hpp).
 // Contexts:  nothing here may be called in a signal handler, or in a child after fork (kDetached)
 //            before it opens itself.
-// Source:    thesis, sections 2.1 to 2.3; DESIGN sections 2, 6 and 8.
+// Source:    thesis, sections 2.1 to 2.3; docs/design.md 2, 6 and 8.
 #pragma once
 
 #include <tmh/detail/cxx20.hpp>

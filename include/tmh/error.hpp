@@ -1,7 +1,7 @@
 // include/tmh/error.hpp -- error codes of the library, and the exception that carries them.
 // Contexts:  Errc values are plain numbers and may be used in a signal handler; Error allocates and
 //            may not.
-// Source:    DESIGN section 8. Numbers are frozen: a released value is never reused or changed.
+// Source:    docs/design.md 8. Numbers are frozen: a released value is never reused or changed.
 #pragma once
 
 #include <tmh/detail/cxx20.hpp>

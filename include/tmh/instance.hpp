@@ -1,6 +1,6 @@
 // include/tmh/instance.hpp -- what an instance can come to, and what is counted about it.
 // Contexts:  plain values; usable everywhere, by every layer.
-// Source:    thesis, sections 2.1, 2.2 and 3.1 (status of a transaction); DESIGN sections 2 and 9.
+// Source:    thesis, sections 2.1, 2.2 and 3.1 (status of a transaction); docs/design.md 2 and 9.
 #pragma once
 
 #include <tmh/detail/cxx20.hpp>

@@ -4,7 +4,7 @@
 //            it kPerOctave for each power of two.
 // Units:     nanoseconds; buckets count in units of kUnitNs.
 // Contexts:  plain values; usable everywhere, by every layer.
-// Source:    G. Tene, HdrHistogram; DESIGN section 9. We differ: one fixed shape, so that a
+// Source:    HdrHistogram; docs/design.md 9. We differ: one fixed shape, so that a
 //            histogram is a page of shared memory and any two can be added.
 #pragma once
 

@@ -1,7 +1,7 @@
 // include/tmh/options.hpp -- how a domain is opened: detection, tracking, conflict policy, backoff.
 // Every value has one spelling that options, environment (TMH_DETECTION, TMH_TRACKING, TMH_POLICY)
 // and tools share.
-// Source: thesis, section 3.3 (abort policies); DESIGN section 4.
+// Source: thesis, section 3.3 (abort policies); docs/design.md 4.
 #pragma once
 
 #include <tmh/detail/cxx20.hpp>
@@ -65,8 +65,8 @@ enum class Levels : std::uint8_t {
   kHybrid = 2,
 };
 
-// What an instance of level 1 does about a page that a running instance of level 2 uses (DESIGN
-// section 4, cross-level conflict).
+// What an instance of level 1 does about a page that a running instance of level 2 uses
+// (docs/design.md 4, cross-level conflict).
 enum class CrossPolicy : std::uint8_t {
   // "abort-lower": it aborts at once; its site decides whether it goes on at level 2
   kAbortLower = 1,
@@ -143,8 +143,8 @@ struct Escalation {
   friend constexpr bool operator==(const Escalation &, const Escalation &) noexcept = default;
 };
 
-// When a commit survives a power cut (DESIGN D1). A property of the domain, fixed by whoever
-// creates it.
+// When a commit survives a power cut (docs/design.md D1). A property of the domain, fixed by
+// whoever creates it.
 enum class Durability : std::uint8_t {
   // "none": data files are written at close; commits survive processes, not power cuts. Default.
   kNone = 1,

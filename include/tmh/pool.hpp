@@ -21,8 +21,8 @@
 //            zeroed plainly, and level 1 does not see that (tmh/field.hpp, Caveat 3).
 // Contexts:  every call REQUIRES a running instance. Not for relocatable segments (kBadArgument):
 //            blocks are reached by pointers.
-// Source:    Bonwick, Adams, "Magazines and vmem", USENIX 2001 (lists per processor in front of one
-//            allocator); std::pmr's pool resources (the shape).
+// Source:    Magazines and vmem (lists per processor in front of one allocator); C++ standard,
+//            std::pmr's pool resources (the shape).
 #pragma once
 
 #include <tmh/detail/cxx20.hpp>

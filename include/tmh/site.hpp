@@ -21,8 +21,8 @@
 //            instances run in parallel. At level 2 so do instrumented ones, where threads have
 //            views of their own (DomainOptions::thread_views); plain ones run one after the other.
 // Contexts:  as domain.hpp.
-// Source:    thesis, section 6.2 (a transaction runs at one level; policies move it); DESIGN
-//            section 4.
+// Source:    thesis, section 6.2 (a transaction runs at one level; policies move it);
+//            docs/design.md 4.
 #pragma once
 
 #include <tmh/detail/cxx20.hpp>

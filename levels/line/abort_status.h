@@ -2,7 +2,7 @@
 // hardware and software alike: a policy that reads it cannot tell the two apart.
 // Shape:     a 32-bit word; 0 is legal and says nothing (a fault, an interrupt, a system call).
 //            Bits: Intel SDM vol. 1, 16.3.5.
-// Caveat:    never infer a cause from missing bits (STYLE 5).
+// Caveat:    never infer a cause from missing bits (docs/style.md 5).
 #pragma once
 
 #include <cstdint>

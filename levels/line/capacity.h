@@ -2,9 +2,9 @@
 // Shape:     CapacityModel is a pure value; CapacityUse is what one attempt has used of it so far.
 //            An attempt's first touch of each line is reported to CapacityUse; its answer is an
 //            AbortCause.
-// Source:    DESIGN 5. An HTM keeps written lines in its L1d (a full set evicts one: capacity
-//            abort) and remembers read ones further out (here: up to a number of lines); it aborts
-//            at interrupts (chance, time limit) and beyond a depth of nesting.
+// Source:    docs/design.md 5. An HTM keeps written lines in its L1d (a full set evicts one:
+//            capacity abort) and remembers read ones further out (here: up to a number of lines);
+//            it aborts at interrupts (chance, time limit) and beyond a depth of nesting.
 #pragma once
 
 #include <array>

@@ -9,7 +9,7 @@
 // Sharing:   LineStateV1: each word on a cache line of its own, except what is written rarely. A
 //            context is written by its thread; others only move its status from PENDING to FAILED.
 //            Owner death: levels/line/recovery.h.
-// Source:    hierarchy/PROTOCOL.md; DESIGN 5 and 8.
+// Source:    hierarchy/PROTOCOL.md; docs/design.md 5 and 8.
 #pragma once
 
 #include <atomic>

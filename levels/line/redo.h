@@ -13,7 +13,7 @@
 //            clock, then in_flight (seq_cst).
 // Sharing:   a ring belongs to its context and outlives its owners: a record may be logged after
 //            its thread has ended or died.
-// Source:    hierarchy/PROTOCOL.md, "Durable domains"; DESIGN D1 to D3.
+// Source:    hierarchy/PROTOCOL.md, "Durable domains"; docs/design.md D1 to D3.
 #pragma once
 
 #include <cstddef>

@@ -9,7 +9,7 @@
 // Contexts:  REQUIRES detect_rtm().is_usable, else XBEGIN is an illegal instruction. Inside: no
 //            calls out, no system calls, no first touch of a page (a fault aborts with status 0,
 //            and no handler runs).
-// Source:    Intel SDM vol. 1, chapter 16; DESIGN 4 and 5.
+// Source:    Intel SDM vol. 1, chapter 16; docs/design.md 4 and 5.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ namespace tmh::line {
 namespace {
 
 // A single attempt may meet an interrupt; a machine on which none of 10,000 commits has RTM
-// switched off (STYLE 5).
+// switched off (docs/style.md 5).
 constexpr std::uint32_t kTrialAttempts = 10'000;
 constexpr std::uint32_t kTrialCommits = 10;  // enough: the trial ends
 

@@ -5,8 +5,8 @@
 // Shape:     facts are collected (CPUID, kernel, a trial), then judged by a pure function, which
 //            tests give facts of other machines. What is read is injected (RtmSources): tests and
 //            `tmh doctor` share the reading and the judgement with the library.
-// Source:    Intel SDM vol. 1, chapter 16; Linux admin-guide/hw-vuln/tsx_async_abort.rst. DESIGN 4:
-//            only a trial commit proves RTM.
+// Source:    Intel SDM vol. 1, chapter 16; Linux admin-guide/hw-vuln/tsx_async_abort.rst.
+//            docs/design.md 4: only a trial commit proves RTM.
 #pragma once
 
 #include <array>

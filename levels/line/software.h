@@ -10,9 +10,8 @@
 // Ordering:  hierarchy/PROTOCOL.md, "Level 1: one instance"; each access says its partner.
 // Sharing:   its context: see layout.h. Owner death: recovery.h.
 // Contexts:  NOT async-signal-safe; not inside RTM.
-// Source:    Dice, Shalev, Shavit, Transactional Locking II, 2006; Riegel, Felber, Fetzer, A Lazy
-//            Snapshot Algorithm, 2006. We differ: a line locked by a committer is waited for, locks
-//            and logs lie in shared memory so that anybody can finish a dead one's commit.
+// Source:    TL2; LSA. We differ: a line locked by a committer is waited for, locks and logs lie in
+//            shared memory so that any participant can finish a dead one's commit.
 #pragma once
 
 #include <algorithm>

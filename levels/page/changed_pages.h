@@ -11,7 +11,7 @@
 //            checkpoint_lock. Death leaves too many bits. A file is opened under LogState::lock by
 //            whoever needs it first; behind take() it is there.
 // Contexts:  not in handlers.
-// Source:    DESIGN D2, D6; hierarchy/PROTOCOL.md, "Durable domains".
+// Source:    docs/design.md D2, D6; hierarchy/PROTOCOL.md, "Durable domains".
 #pragma once
 
 #include <array>

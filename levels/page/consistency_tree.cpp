@@ -348,7 +348,8 @@ std::size_t ConsistencyTree::collect_from(std::uint32_t owner, std::uint64_t up_
 std::size_t ConsistencyTree::collect(std::size_t limit, std::uint64_t up_to) noexcept {
   if (!is_linked()) return 0;
   const std::uint32_t high = memory_.participants_high();
-  // What is not durable stays here (D2): a data file may be written back at any time.
+  // What is not durable stays here (docs/design.md D2): a data file may be written back at any
+  // time.
   up_to = std::min(up_to, memory_.durable_clock());
   bool pins_are_read = false;
   std::size_t sent = 0;

@@ -25,9 +25,9 @@
 // Sharing:   all functions but read_unlocked-marked ones REQUIRE DomainState::lock. Death of the
 //            holder: repair() by the inheritor.
 // Contexts:  async-signal-safe, except collect() and publish(), which run only at begin and end.
-// Source:    thesis, section 3.3 "Consistency Tree", "Garbage Collection"; DESIGN 6. We differ:
-//            versions are line differences, and one that no snapshot can ask for is folded into its
-//            successor at once, not when a threshold is passed.
+// Source:    thesis, section 3.3 "Consistency Tree", "Garbage Collection"; docs/design.md 6. We
+//            differ: versions are line differences, and one that no snapshot can ask for is folded
+//            into its successor at once, not when a threshold is passed.
 #pragma once
 
 #include <cstdint>

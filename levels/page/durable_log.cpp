@@ -39,7 +39,7 @@ constexpr std::uint64_t kAwakeAheadNs =
 constexpr std::uint64_t kNapNsMin = 10'000;
 // beyond the expected end: as long as being woken would take
 constexpr std::uint64_t kFollowSpinNs = 60'000;
-// A dead writer is found after one such wait; DESIGN 8 allows a second.
+// A dead writer is found after one such wait; docs/design.md 8 allows a second.
 constexpr long kDeathCheckNs = 20'000'000;
 // Who waits where writes are quicker has been woken by the end of the last write, or never slept:
 // so long it may take to say so.

@@ -7,18 +7,17 @@
 //            commit). So no record is ever half written by a process that died: the next writer
 //            encodes it from the same slots.
 // Invariant: (1) durable_clock = t: the records of all commits up to t are on disk. (2) A version
-//            goes home only when its stamp is <= durable_clock (DESIGN D2). (3) A strict commit t
-//            is acknowledged only when durable_clock >= t (D1). Early release is safe: whoever
-//            reads commit t has a snapshot >= t, its own commit is stamped later, records are
-//            durable in the order of stamps, and a strict instance that only read waits for its
-//            snapshot: nobody is acknowledged before what it read. With a level below
-//                      (lower_log.h), durable_line says the same of its clock. Records are in one
-//                      order, that of (its clock,
-//            level below first): of two commits that depend on each other the later one has the
-//            higher place.
+//            goes home only when its stamp is <= durable_clock (docs/design.md D2). (3) A strict
+//            commit t is acknowledged only when durable_clock >= t (docs/design.md D1). Early
+//            release is safe: whoever reads commit t has a snapshot >= t, its own commit is stamped
+//            later, records are durable in the order of stamps, and a strict instance that only
+//            read waits for its snapshot: nobody is acknowledged before what it read. With a level
+//            below (lower_log.h), durable_line says the same of its clock. Records are in one
+//            order, that of (its clock, level below first): of two commits that depend on each
+//            other the later one has the higher place.
 //            (4) Space first: a commit is published only when log files for its records exist and
-//                the ring has room, so that a full
-//            disk is an error before the commit point, never after.
+//                the ring has room, so that a full disk is an error before the commit point, never
+//                after.
 // Errors:    kDiskFull and kPermission of making a log file: the commit aborts, later ones may
 //            succeed. An error of writing the log is kept in LogState::error: what was published
 //            and not acknowledged may or may not survive; the domain takes no more commits until
@@ -27,8 +26,8 @@
 // Sharing:   one object per participant, used by its instance's thread, its housekeeper and whoever
 //            waits for a commit of it; LogState::lock is the writer's.
 // Contexts:  not in handlers.
-// Source:    DESIGN D1, D2, D5; LIBTP, sections 3.1.1 and 4.2 (group commit); thesis, section 3.2
-//            (its log of whole pages).
+// Source:    docs/design.md D1, D2, D5; LIBTP, sections 3.1.1 and 4.2 (group commit); thesis,
+//            section 3.2 (its log of whole pages).
 #pragma once
 
 #include <cstdint>

@@ -25,8 +25,8 @@ using storage::kNoPin;
 constinit thread_local EngineThread engine_thread __attribute__((tls_model("initial-exec")));
 
 namespace {
-// Looking after the dead costs 20 us per suspect: often enough for DESIGN 8's second, seldom enough
-// to be free.
+// Looking after the dead costs 20 us per suspect: often enough for the second of docs/design.md 8,
+// seldom enough to be free.
 constexpr std::uint64_t kReapPeriodNs = 100'000'000;
 constexpr std::uint64_t kSuspectAfterNs = 50'000'000;
 // A turn holder commits within a few instances; 10 waits of 20 ms bound what a stopped one can cost

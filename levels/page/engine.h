@@ -15,7 +15,7 @@
 //            thread.
 // Contexts:  touch(): in the handler. Everything else: not.
 // Source:    thesis, sections 3.1 to 3.3; EXCITE-VM, section 3 (lazy detection at page level);
-//            notes, "The design that came out best".
+//            docs/mechanisms.md, "What every load rests on".
 #pragma once
 
 #include <array>

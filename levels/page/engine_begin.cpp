@@ -1,7 +1,7 @@
 // levels/page/engine_begin.cpp -- snapshots: announcing them, bringing views to them, dropping
 // pages.
 // Source:    thesis, section 3.3, step 1 (a new instance is a child of the last committed node);
-//            notes, invariants 2, 3, 5 and 7.
+//            docs/mechanisms.md, "What every load rests on".
 #include <sys/mman.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // levels/page/engine_end.cpp -- ends: finding the writeset, validating, committing, rolling back,
 // deciding what stays mapped.
 // Source:    thesis, section 3.3, step 3; EXCITE-VM, sections 3 and 4 (line differences against a
-//            clean copy); notes, invariants 4 and 6.
+//            clean copy); docs/mechanisms.md, "What every load rests on".
 #include <algorithm>
 #include <bit>
 #include <cstring>

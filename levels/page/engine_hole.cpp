@@ -4,7 +4,7 @@
 //            outlives the instance.
 // Reaches (in the handler): lseek, fallocate, mmap, mprotect; write and abort where memory has run
 // out, too. None takes a lock of user space.
-// Source:    DESIGN D6 (a full disk is an error, never SIGBUS).
+// Source:    docs/design.md D6 (a full disk is an error, never SIGBUS).
 #include <sys/mman.h>
 
 #include <cstdlib>

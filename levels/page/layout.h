@@ -9,7 +9,7 @@
 // Ordering:  everything but clock, log_published, versioned_stamp, pins, PageMeta::newest and
 //            ::stamp and published log entries is read and written under DomainState::lock. What a
 //            commit stores comes before its clock (release); a beginner acquires the clock.
-// Source:    thesis, sections 3.1 to 3.3 (control file); DESIGN D8.
+// Source:    thesis, sections 3.1 to 3.3 (control file); docs/design.md D8.
 #pragma once
 
 #include <atomic>

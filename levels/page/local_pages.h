@@ -4,7 +4,7 @@
 //            segment, only per page touched.
 // Contexts:  async-signal-safe: the fault handler appends to lists and takes twins, so nothing here
 //            uses the heap.
-// Source:    notes on page mechanisms: pages stay mapped, written pages are compared with a twin.
+// Source:    docs/mechanisms.md, "Ways to find first touches".
 #pragma once
 
 #include <cstddef>

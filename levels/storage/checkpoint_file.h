@@ -7,7 +7,7 @@
 // Invariant: log files are recycled only when the *older* slot does not need them either: one
 //            damaged slot costs nothing.
 // Sharing:   written under the folder lock or the checkpoint lock.
-// Source:    DESIGN D3, D4, D6, D8.
+// Source:    docs/design.md D3, D4, D6, D8.
 #pragma once
 
 #include <cstddef>

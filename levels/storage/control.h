@@ -10,7 +10,7 @@
 //            damaged, and the file's length tells.
 // Sharing:   written only under the folder lock (flock), which the kernel releases at death.
 //            size_bytes, state of a segment; life: atomic.
-// Source:    DESIGN D8; STYLE section 7. Numbers in these structs are never reused. The
+// Source:    docs/design.md D8; docs/style.md 7. Numbers in these structs are never reused. The
 //            names end in V1 until a layout is released; kControlVersion counts every change.
 #pragma once
 

@@ -1,6 +1,6 @@
 // levels/storage/crc32c.h -- CRC32C (Castagnoli), the checksum of log records.
 // Contexts:  async-signal-safe; no allocation.
-// Source:    DESIGN D7. Boost.CRC where the processor has no SSE 4.2.
+// Source:    docs/design.md D7. Boost.CRC where the processor has no SSE 4.2.
 #pragma once
 
 #include <cstddef>

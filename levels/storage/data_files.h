@@ -7,8 +7,8 @@
 //            as long as its segment.
 // Errors:    kFileShrunk, kDiskFull, kOutOfMemory, kIo, kPermission.
 // Sharing:   page(): any thread; everything else: one. REQUIRES that no participant is alive.
-// Source:    DESIGN D2, D6; thesis, appendix B (copying committed pages back into the original
-//            file).
+// Source:    docs/design.md D2, D6; thesis, appendix B (copying committed pages back into the
+//            original file).
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@
 //            it was opened, which takes another home (hierarchy/page_copies.cpp).
 // Ordering:  seq_cst before the system calls; a result is stored (release) before its number goes.
 // Sharing:   bury(), begin(), end(): under the maker's lock. The rest: anybody.
-// Source:    errseq_t of Linux (Documentation/core-api/errseq.rst); DESIGN D2, D3.
+// Source:    Linux Documentation/core-api/errseq.rst; docs/design.md D2, D3.
 #pragma once
 
 #include <algorithm>

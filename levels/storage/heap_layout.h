@@ -51,7 +51,7 @@ inline constexpr std::uint64_t kMapMagic = 0x3150'414d'5048'4d54;   // "TMHPMAP1
 inline constexpr std::uint64_t kRunMagic = 0x4e52'484d'0000'0000;   // plus the page's own index
 inline constexpr std::uint32_t kHeapVersion = 1;
 
-// 1 TiB, the largest segment (DESIGN, issue 2), and the bound of every table here.
+// 1 TiB, the largest segment, and the bound of every table here.
 inline constexpr std::uint64_t kHeapPagesMax = std::uint64_t{1} << 28;
 // Below 1 MiB the fixed pages would outweigh the heap.
 inline constexpr std::uint64_t kHeapBytesMin = std::uint64_t{1} << 20;

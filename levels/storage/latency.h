@@ -12,7 +12,7 @@
 //            closes.
 // Contexts:  HistogramV1::add(): neither in a handler nor in RTM (it would abort others). Reading:
 //            everywhere.
-// Source:    DESIGN sections 8 (D8) and 9.
+// Source:    docs/design.md 9 and D8.
 #pragma once
 
 #include <atomic>

@@ -5,7 +5,7 @@
 //                   same
 //            LSNs, and what it writes there would replace what the archive is kept for.
 // Contexts:  not in handlers.
-// Source:    DESIGN D6.
+// Source:    docs/design.md D6.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 // Errors:    kDiskFull, kPermission, kReadOnly, kIo. After one, no file has the new name; the
 //            temporary one is removed by the next call.
 // Sharing:   one maker at a time: under the folder lock or the log's lock.
-// Source:    DESIGN D4, D6; thesis, section 2.3 (xArchive).
+// Source:    docs/design.md D4, D6; thesis, section 2.3 (xArchive).
 #pragma once
 
 #include <cstdint>

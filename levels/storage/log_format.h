@@ -11,8 +11,8 @@
 //            Records beyond a torn tail, from before a recovery: their generation differs. So user
 //            data, wherever it is stored, cannot pass for a record (thesis, appendix B).
 // Durable, little-endian. Numbers are never reused; a reader refuses another version.
-// Source:    DESIGN D1 to D8; thesis, section 3.2 and appendix B (what its log lacked); LIBTP,
-//            section 3.1.1.
+// Source:    docs/design.md D1 to D8; thesis, section 3.2 and appendix B (what its log lacked);
+//            LIBTP, section 3.1.1.
 #pragma once
 
 #include <bit>

@@ -17,9 +17,9 @@
 // Errors:    kLogDamaged, kLogMissing: the detail names file, offset and LSN. kNotADomain,
 //            kForeignVersion: a log file of another domain or version in the log's way. kIo.
 // Sharing:   one thread; nobody writes the log.
-// Source:    DESIGN D3, D4, D7; thesis, section 3.2 and appendix B: its log could not tell data
-//            from metadata, nor a torn transaction from a damaged one; LIBTP, section 3.2.1 (a log
-//            read forward from the last checkpoint).
+// Source:    docs/design.md D3, D4, D7; thesis, section 3.2 and appendix B: its log could not tell
+//            data from metadata, nor a torn transaction from a damaged one; LIBTP, section 3.2.1 (a
+//            log read forward from the last checkpoint).
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 // Sharing:   builder, view and cursor belong to one thread. The page data may be private or shared
 //            memory; it must not change meanwhile.
 // Contexts:  async-signal-safe; no allocation, no errno.
-// Source:    DESIGN D7; thesis, section 3.2 (checksum per transaction) and appendix B (metadata
-//            that data cannot imitate).
+// Source:    docs/design.md D7; thesis, section 3.2 (checksum per transaction) and appendix B
+//            (metadata that data cannot imitate).
 #pragma once
 
 #include <cstddef>

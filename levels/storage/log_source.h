@@ -5,7 +5,7 @@
 // Errors:    kIo, kPermission, kOutOfMemory. A missing file or a wrong header is no error here:
 //            File says what was found.
 // Sharing:   one thread. REQUIRES that nobody writes the log.
-// Source:    DESIGN D3, D4.
+// Source:    docs/design.md D3, D4.
 #pragma once
 
 #include <array>

@@ -10,7 +10,7 @@
 // Sharing:   points, tails, passed: under `lock`; ready_lsn: stored under files_lock. append_lsn:
 //            under the domain lock; [t & 1] belongs to the commit with timestamp t, so that it
 //            changes together with the commit clock.
-// Source:    DESIGN D1, D5; LIBTP, section 3.2.1 (log manager).
+// Source:    docs/design.md D1, D5; LIBTP, section 3.2.1 (log manager).
 #pragma once
 
 #include <atomic>

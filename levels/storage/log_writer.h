@@ -6,7 +6,7 @@
 //            write; kIo of opening (no descriptors).
 // Sharing:   one thread at a time, which holds LogState::lock (or is alone in the domain).
 // Contexts:  not in handlers.
-// Source:    DESIGN D1, D5, D7; LIBTP, section 3.1.1 (log manager).
+// Source:    docs/design.md D1, D5, D7; LIBTP, section 3.1.1 (log manager).
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 //            A table gets its name when it is whole and durable. While the domain is open the file
 //            is the setting: whoever closes last writes a table where there is one.
 // Sharing:   written under the folder lock, or in a folder that is nobody else's yet.
-// Source:    DESIGN D8.
+// Source:    docs/design.md D8.
 #pragma once
 
 #include <cstddef>

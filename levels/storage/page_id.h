@@ -1,5 +1,5 @@
-// levels/storage/page_id.h -- names of pages and lines: (segment, index), never an address (DESIGN
-// 11).
+// levels/storage/page_id.h -- names of pages and lines: (segment, index), never an address
+// (docs/design.md 12).
 #pragma once
 
 #include <cstddef>

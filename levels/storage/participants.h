@@ -5,7 +5,7 @@
 // Invariant: a slot is freed only under the domain lock, so a dead lock holder's slot keeps its
 //            meaning until it is inherited.
 // Ordering:  pin is the only word on which isolation depends: announced seq_cst, see
-//            levels/page/consistency.h.
+//            levels/page/consistency_tree.h.
 // Sharing:   line 0 is written at attach and detach; line 1 by its owner at each instance (others
 //            read it when collecting); line 2 by others when they fail an instance; counters by the
 //            owner only (relaxed), so they cost no shared line, and of a dead one by whoever holds
@@ -16,7 +16,7 @@
 //            commit that others can see is counted before it is published (DomainState::counting),
 //            so a death leaves both or neither.
 // Contexts:  reading is async-signal-safe.
-// Source:    DESIGN sections 8 and 9. The thesis had a fixed array of 16 (appendix A.1, item 3).
+// Source:    docs/design.md 8 and 9. The thesis had a fixed array of 16 (appendix A.1, item 3).
 #pragma once
 
 #include <atomic>

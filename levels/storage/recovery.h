@@ -10,8 +10,8 @@
 //            kForeignVersion; kNotADomain; kFileShrunk; kIo, kDiskFull, kOutOfMemory. The data
 //            files then hold a prefix or nothing new, and nothing was marked.
 // Sharing:   REQUIRES the folder lock and that no participant is alive.
-// Source:    DESIGN D3, D4; thesis, section 3.2 and appendix B (recovery, which it left out);
-//            LIBTP, section 3.2.1.
+// Source:    docs/design.md D3, D4; thesis, section 3.2 and appendix B (recovery, which it left
+//            out); LIBTP, section 3.2.1.
 #pragma once
 
 #include <cstdint>

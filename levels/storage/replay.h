@@ -5,7 +5,7 @@
 //            sees them in commit order and pages do not wait for each other.
 // Invariant: everything read was found valid before, and every page was noted in DataFiles.
 // Sharing:   one caller; the workers are its own and end with the call.
-// Source:    DESIGN D3; LIBTP, section 3.2.1 (redo in log order).
+// Source:    docs/design.md D3; LIBTP, section 3.2.1 (redo in log order).
 #pragma once
 
 #include <cstdint>

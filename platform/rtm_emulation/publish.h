@@ -6,7 +6,7 @@
 //            for up to kRunsMax runs of words.
 // Contexts:  begin_publication() is in force: the collecting area is one per process, and shared
 //            with its children.
-// Source:    Linux mm/shmem.c, shmem_file_read_iter(); it holds for 5.10 to 6.18.
+// Source:    Linux mm/shmem.c, shmem_file_read_iter() (5.10 to 6.18).
 #pragma once
 
 #include <cstddef>

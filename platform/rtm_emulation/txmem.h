@@ -10,7 +10,7 @@
 //            (3) no access brings a page back that a change of the mappings has taken away
 //                (mappings.h).
 // Contexts:  inside the emulator only; SAFE. Faults of the program's memory answer false.
-// Source:    the value validation is NOrec's (Dalessandro, Spear, Scott 2010).
+// Source:    NOrec (validation by value).
 #pragma once
 
 #include <cstddef>

@@ -11,8 +11,7 @@
 //            writes; then all must be.
 // Caveat:    a lost or partial commit is seen through later reads only. End a history with a query
 //            that reads every cell.
-// Source:    A. Adya, Weak consistency, 1999 (direct serialization graph); thesis, sections 2.1 and
-//            2.2.
+// Source:    Weak Consistency (direct serialization graph); thesis, sections 2.1 and 2.2.
 #pragma once
 
 #include <cstddef>

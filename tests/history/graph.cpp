@@ -1,7 +1,6 @@
 // tests/history/graph.cpp -- strongly connected components (Tarjan), then breadth first search for
 // a short cycle in one.
-// Source:    R. Tarjan, Depth-first search and linear graph algorithms, 1972. Iterative: a
-//            history's graph is deep.
+// Source:    Depth-first search. Iterative: a history's graph is deep.
 #include "tests/history/graph.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // tests/power/image.cpp -- one of the images that a power cut can leave, chosen by a seed.
-// Source:    independent coins would hardly ever give the images that find faults: one file
+// Why:       independent coins would hardly ever give the images that find faults: one file
 //            complete while another one has nothing, or all but one sector. Hence tastes: each
 //            file, the names and the whole image lean to an extreme.
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // tests/power/world.h -- the domain that the power tests work in and judge.
-// Source:    DESIGN D1 to D6.
+// Source:    docs/design.md D1 to D6.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 // Shape:     the last process of the history has read every cell after the recovery. Whose values,
 //            or whose values' predecessors, it has read has survived. What is left is for
 //            history::check(), which finds what was acknowledged and is lost.
-// Source:    man tmh-durability: a prefix of the commit order, with all that was acknowledged.
+// Source:    tmh-durability(7): a prefix of the commit order, with all that was acknowledged.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 //            code is not judged wrong for that: it only makes an interleaving another legal one.
 // Sharing:   words in shared memory. The hook runs in the fault handler as well: it takes no lock
 //            and allocates nothing.
-// Source:    folly, test/DeterministicSchedule.h (turns in a given order); here between processes,
+// Source:    folly, test/DeterministicSchedule.h (turns in a given order). Here between processes,
 //            at the library's own steps.
 #pragma once
 

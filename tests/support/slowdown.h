@@ -18,7 +18,7 @@ namespace tmh::test {
   return std::chrono::seconds(60) * slowdown();
 }
 
-// DESIGN section 8: after a death everybody else goes on within a second.
+// docs/design.md 8: after a death everybody else goes on within a second.
 [[nodiscard]] inline std::chrono::milliseconds go_on_deadline() {
   return std::chrono::seconds(1) * slowdown();
 }

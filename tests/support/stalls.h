@@ -8,9 +8,8 @@
 //                   passages, happens here in each run.
 // Invariant: only time is added. Right code passes with it, as it does under any load.
 // Contexts:  the hook is async-signal-safe: it runs in the fault handler and under locks.
-// Source:    Burckhardt, Kothari, Musuvathi, Nagarakatte, A Randomized Scheduler with Probabilistic
-//            Guarantees of Finding Bugs, 2010: few places that change the order, chosen at random,
-//            find more than noise everywhere. Here between processes, without their control.
+// Source:    PCT: few places that change the order, chosen at random, find more than noise
+//            everywhere. Here between processes, without their control.
 #pragma once
 
 #include <cstdint>

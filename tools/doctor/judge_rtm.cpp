@@ -1,7 +1,7 @@
 // tools/doctor/judge_rtm.cpp -- RTM: the library's own sentence (levels/line/rtm_detection.h), and
 // what stands behind it, one by one.
-// Source:    Linux arch/x86/kernel/cpu/tsx.c: RTM_ALWAYS_ABORT is looked at before tsx=; tsx= works
-//            through the MSR TSX_CTRL alone. Intel 000059422 (RTM_ALWAYS_ABORT); Linux
+// Source:    Linux arch/x86/kernel/cpu/tsx.c (RTM_ALWAYS_ABORT is looked at before tsx=; tsx= works
+//            through the MSR TSX_CTRL alone); Intel 000059422 (RTM_ALWAYS_ABORT); Linux
 //            admin-guide/hw-vuln/tsx_async_abort.rst, processor_mmio_stale_data.rst.
 #include <fmt/format.h>
 

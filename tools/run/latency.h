@@ -5,7 +5,7 @@
 //            exact.
 // Sharing:   written by one thread; read by others when it has ended, or died: every value there is
 //            one that was measured.
-// Source:    J. Vitter, Random Sampling with a Reservoir (TOMS 1985), algorithm R.
+// Source:    Random Sampling with a Reservoir, algorithm R.
 #pragma once
 
 #include <atomic>

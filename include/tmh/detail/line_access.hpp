@@ -12,8 +12,7 @@
 // Ordering:  see line_load(). The words are those of levels/line/layout.h: bit 63 locked, bit 62 U,
 //            else the version.
 // Contexts:  of the thread that runs the instance. NOT async-signal-safe.
-// Source:    Dice, Shalev, Shavit, Transactional Locking II, 2006 (read, with the word before and
-//            after); Riegel, Felber, Fetzer, A Lazy Snapshot Algorithm, 2006 (extension).
+// Source:    TL2 (read, with the word before and after); LSA (extension).
 #pragma once
 
 #include <tmh/detail/cxx20.hpp>
