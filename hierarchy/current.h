@@ -36,8 +36,7 @@ struct LineUser;
 struct PageRunner;
 
 // The instance of a site in RTM (hardware_attempts.cpp). Set inside the transaction, so an abort
-// takes
-// it back; but for `context`, which counts its commits.
+// takes it back; but for `context`, which counts its commits.
 struct HardwareRun {
   LineDomain *domain = nullptr;
   std::uint32_t depth = 0;

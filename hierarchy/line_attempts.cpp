@@ -1,6 +1,5 @@
 // hierarchy/line_attempts.cpp -- the attempts of a site's instance on software lines: begin,
-// commit,
-// and what follows when one fails.
+// commit, and what follows when one fails.
 #include "hierarchy/line_attempts.h"
 
 #include <exception>

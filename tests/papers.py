@@ -81,7 +81,8 @@ def check_links(root):
 
 def tree_rows(text):
     """{tree: numbers} of the table in examples/trees/README.md."""
-    rows = re.findall(r"^\| (B\+-tree|CO B-tree) \| (\d+) \| (\d+), (\d+) \| (\d+) \|$", text, re.MULTILINE)
+    row = r"^\| (B\+-tree|CO B-tree) \| (\d+) \| (\d+), (\d+) \| (\d+) \|$"
+    rows = re.findall(row, text, re.MULTILINE)
     return {tree: [int(each) for each in numbers] for tree, *numbers in rows}
 
 
@@ -91,8 +92,13 @@ def check_trees(root):
     import lines_changed
     with open(os.path.join(root, "examples", "trees", "README.md"), encoding="utf-8") as file:
         said = tree_rows(file.read())
-    counted = {row["tree"]: [0, row["lines_added"], row["lines_removed"], row["calls_added"]] for row in lines_changed.count(root)}
-    return [] if said == counted else [f"examples/trees/README.md says {said}, lines_changed.py counts {counted}"]
+    counted = {
+        row["tree"]: [0, row["lines_added"], row["lines_removed"], row["calls_added"]]
+        for row in lines_changed.count(root)
+    }
+    if said == counted:
+        return []
+    return [f"examples/trees/README.md says {said}, lines_changed.py counts {counted}"]
 
 
 def check_numbers(root):
@@ -231,7 +237,8 @@ def self_test():
         except Exception as error:  # noqa: BLE001: which one?
             if type(error) is not expected:
                 problems.append(f"{misspelt} is told as {error!r}")
-    if tree_rows("| B+-tree | 0 | 2, 3 | 4 |\n| oak | 0 | 2, 3 | 4 |\n") != {"B+-tree": [0, 2, 3, 4]}:
+    counts = tree_rows("| B+-tree | 0 | 2, 3 | 4 |\n| oak | 0 | 2, 3 | 4 |\n")
+    if counts != {"B+-tree": [0, 2, 3, 4]}:
         problems.append("counts of lines are misread")
     if names_in_text("tables 4.3 to 4.5, C.10") != {"4.3", "4.4", "4.5", "C.10"}:
         problems.append("tables are misread")
@@ -243,7 +250,8 @@ def main():
     if arguments == ["--self-test"]:
         problems = self_test()
     elif arguments[0] == "--links":
-        problems = check_links(arguments[1]) + check_trees(arguments[1]) + check_numbers(arguments[1])
+        root = arguments[1]
+        problems = check_links(root) + check_trees(root) + check_numbers(root)
     else:
         problems = check_run(
             arguments[0],
