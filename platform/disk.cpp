@@ -183,8 +183,8 @@ Errc DiskFile::write_back_gently(const std::atomic<bool> &hurry, std::uint64_t o
     const std::uint64_t start = monotonic_ns();
     if (sync_file_range(fd_.get(), at, kPieceBytes,
                         SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) != 0) {
+      // EPERM: a sandbox.
       const bool is_unable =
-          // EPERM: a sandbox
           errno == ESPIPE || errno == EINVAL || errno == ENOSYS || errno == EPERM;
       return is_unable ? Errc::kOk : fail_errno(Errc::kIo, path_);
     }

@@ -64,9 +64,8 @@ extern std::atomic<DiskHook> disk_hook;
 // Async-signal-safe.
 inline void home_written(const std::string &path, std::uint64_t offset, const void *data,
                          std::uint64_t bytes) noexcept {
-  const DiskHook hook =
-      // relaxed: set before what is watched starts
-      detail::disk_hook.load(std::memory_order_relaxed);
+  // Relaxed: set before what is watched starts.
+  const DiskHook hook = detail::disk_hook.load(std::memory_order_relaxed);
   if (hook != nullptr) [[unlikely]]
     (void)hook({DiskOp::kHomeWrite, path.c_str(), nullptr, offset, data, bytes});
 }

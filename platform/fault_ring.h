@@ -44,9 +44,8 @@ class FaultRing {
   // instead.
   template <class Visit>
   [[nodiscard]] bool drain(Visit &&visit) {
-    const std::uint64_t head =
-        // pairs with the kernel's barrier before data_head
-        head_word().load(std::memory_order_acquire);
+    // Pairs with the kernel's barrier before data_head.
+    const std::uint64_t head = head_word().load(std::memory_order_acquire);
     // The kernel drops a record that does not fit. Less room than two records means that one may
     // have been dropped.
     const bool complete = head - tail_ <= kDataBytes - kSlackBytes;

@@ -127,9 +127,8 @@ TEST_P(LineThreadsTest, SortedListHoldsWhatWasCommitted) {
     for (int round = 0; round < kRounds; ++round) {
       const std::uint64_t dice = random(), key = 1 + dice % kKeys;
       int change = 0;
-      Node *fresh =
-          // never reused: a node taken out may still be looked at by a doomed attempt of another
-          pool + round;
+      // Never reused: a node taken out may still be looked at by a doomed attempt of another.
+      Node *fresh = pool + round;
       const auto body = [&] {
         change = 0;
         Node *before = nodes;

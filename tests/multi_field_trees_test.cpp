@@ -266,9 +266,8 @@ void insert_for_ever(const Grove<Trees> &grove, std::uint32_t worker,
   std::uint64_t done = acknowledged->load();
   // Its predecessor may have died between a commit and its acknowledgement.
   if (query(grove.domain, [&] { return grove.tree->find(nth_key(worker, done + 1)) != nullptr; }))
-    acknowledged->store(
-        // or this one might die, too, and leave two steps that nobody knows of
-        ++done, std::memory_order_release);
+    // Or this one might die, too, and leave two steps that nobody knows of.
+    acknowledged->store(++done, std::memory_order_release);
   for (;;) {
     const std::uint64_t step = done + 1;
     EXPECT_TRUE(atomically(site,

@@ -227,9 +227,8 @@ class Domain {
   // what this process's open() found; ran is false when it joined others
   [[nodiscard]] RecoveryInfo recovery() const;
 
-  void set_policy(
-      // this process, from the next instance on; kBadPolicy, kInstanceRunning
-      std::string_view spec) const;
+  // This process, from the next instance on; kBadPolicy, kInstanceRunning.
+  void set_policy(std::string_view spec) const;
   [[nodiscard]] Policy policy() const noexcept;
   [[nodiscard]] Detection detection() const noexcept;
   [[nodiscard]] TrackingReport tracking() const;

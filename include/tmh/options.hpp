@@ -308,9 +308,8 @@ enum class Layout : std::uint8_t {
 struct SegmentOptions {
   // initial size, multiple of 4096; 0: the file's size (at least 1 MiB for a heap)
   std::uint64_t size_bytes = 0;
-  std::uint64_t max_bytes =
-      // address space reserved for growth, up to 1 TiB, not below the size; 0: max(64 GiB, size)
-      0;
+  // Address space reserved for growth, up to 1 TiB, not below the size; 0: max(64 GiB, size).
+  std::uint64_t max_bytes = 0;
   std::uint64_t offset_bytes = 0;  // where in the file the segment begins, multiple of 4096
   Layout layout = Layout::kHeap;
   // true: any address will do in this process (use tmh::offset_ptr inside)

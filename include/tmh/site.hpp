@@ -69,10 +69,8 @@ struct SiteReport {
   std::uint64_t hardware_commits = 0;
   std::uint64_t hardware_conflicts = 0, hardware_capacity = 0, hardware_zero = 0;
   std::uint64_t hardware_explicit = 0;  // the body did what only level 2 can do
-  std::uint64_t hardware_gate =
-      // not begun: pages had moved, level 2 was running, views were level 2's; not among
-      // line_aborts
-      0;
+  // Not begun: pages had moved, level 2 was running, views were level 2's; not among line_aborts.
+  std::uint64_t hardware_gate = 0;
   std::uint64_t hardware_other = 0;  // no cause that is known
   // instances that ran at level 2 to find pages: no escalations
   std::uint64_t hardware_findings = 0;

@@ -48,9 +48,8 @@ bool recover_lines(LineMemory &memory, std::uint32_t number, bool is_committed) 
       word.store(is_committed ? stamp : entry.before.load(std::memory_order_relaxed),
                  std::memory_order_release);
     }
-    std::atomic_signal_fence(
-        // death in between: free and not yet said to be, never the reverse
-        std::memory_order_seq_cst);
+    // Death in between: free and not yet said to be, never the reverse.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     entry.at = kSettled;
   }
   return complete;

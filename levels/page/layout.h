@@ -81,10 +81,9 @@ struct alignas(64) DomainState {
   std::atomic<std::uint64_t> counting;
   // line 2: rarely written
   alignas(64) std::atomic<std::uint32_t> participants_high;  // slots ever used
-  std::atomic<std::uint32_t>
-      // slots 1 .. capacity-1 exist; relaxed: the log writer reads it without the lock, for slots
-      // of commits that it has acquired
-      version_capacity;
+  // Slots 1 .. capacity-1 exist; relaxed: the log writer reads it without the lock, for slots of
+  // commits that it has acquired.
+  std::atomic<std::uint32_t> version_capacity;
   // what a repair could not reach: kRepairVersions, kRepairRest
   std::uint64_t repair_again;
   std::atomic<std::uint64_t> repairs;  // read without the lock by beginners
@@ -135,11 +134,9 @@ static_assert(storage::kParticipantsMax <= 1u << 16);
 struct alignas(64) PageMeta {
   std::atomic<std::uint64_t>
       stamp;  // timestamp of its last commit; relaxed: under the lock, or after acquiring the clock
-  std::atomic<Slot>
-      // newest version not yet home. Read without the lock: 0 means that home holds every version a
-      // pinned snapshot may ask for. acquire pairs with the release of whoever unlinked the last
-      // one.
-      newest;
+  // Newest version not yet home. Read without the lock: 0 means that home holds every version a
+  // pinned snapshot may ask for. acquire pairs with the release of whoever unlinked the last one.
+  std::atomic<Slot> newest;
   Slot accesses;  // eager: instances touching the page
   std::uint64_t reserved_zero[6];
 };
@@ -165,9 +162,8 @@ static_assert(sizeof(VersionHead) == 128 && offsetof(VersionHead, words) == 64);
 
 // A line each: two committers never write one line, and no reader disturbs them.
 struct alignas(64) CommitLogEntry {
-  std::atomic<std::uint64_t>
-      // read without the lock, also while an entry that a repair took back is written again
-      stamp;
+  // Read without the lock, also while an entry that a repair took back is written again.
+  std::atomic<std::uint64_t> stamp;
   std::uint64_t page;         // PageId; kWideCommit: of no page, see ConsistencyTree::log()
   LineMask lines;             // changed by this commit; 0: the page went to the level below
   std::uint64_t incarnation;  // of the committer

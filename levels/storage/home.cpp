@@ -190,9 +190,8 @@ void Home::advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes
   madvise(at, tail_at, MADV_NOHUGEPAGE);
   // a child is no participant; sharing would also make our stores copy
   madvise(at, bytes, MADV_DONTFORK);
-  madvise(at, bytes,
-          // a core dump looks at each page, for minutes, and meanwhile its process is not dead
-          MADV_DONTDUMP);
+  // A core dump looks at each page, for minutes, and meanwhile its process is not dead.
+  madvise(at, bytes, MADV_DONTDUMP);
   platform::keep_off_holes(at, offset_bytes, bytes, readahead_bytes_);
 }
 

@@ -39,9 +39,8 @@ class LatencyTable {
   // Around a record: nobody retires its page in between. False: this participant has left, and
   // there is no page to record on.
   [[nodiscard]] bool begin_record() noexcept {
-    recording_.fetch_add(
-        // before the look at has_left_; leave() does both the other way round
-        1, std::memory_order_seq_cst);
+    // Before the look at has_left_; leave() does both the other way round.
+    recording_.fetch_add(1, std::memory_order_seq_cst);
     if (!has_left_.load(std::memory_order_seq_cst)) return true;
     end_record();
     return false;

@@ -89,13 +89,11 @@ struct alignas(64) Participant {
   std::atomic<std::uint64_t> age;              // eager policies
   std::atomic<std::uint64_t> begin_ns;
   std::atomic<std::uint32_t> is_query;
-  std::atomic<std::uint32_t>
-      // it would run at level 1, but for others at level 2; its owner's, a hint to those who wait
-      is_guest;
-  std::atomic<std::uint64_t>
-      // with a pin, in domains with level 1: nothing newer on level 1's clock is in the snapshot
-      // but extensions
-      line_pin;
+  // It would run at level 1, but for others at level 2; its owner's, a hint to those who wait.
+  std::atomic<std::uint32_t> is_guest;
+  // With a pin, in domains with level 1: nothing newer on level 1's clock is in the snapshot but
+  // extensions.
+  std::atomic<std::uint64_t> line_pin;
   // line 2: what others decide about it
   // number of the instance that was failed by another
   alignas(64) std::atomic<std::uint64_t> failed_instance;

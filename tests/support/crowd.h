@@ -35,10 +35,9 @@ struct WorkerOptions {
   std::size_t index = 0;
   std::uint64_t seed = 0;
   bool slow_reader = false;  // holds queries open over many commits, so that versions pile up
-  bool jostles =
-      // waits in the middle of instances (board.h); if not, a death hits the library's own code
-      // more often
-      true;
+  // Waits in the middle of instances (board.h); if not, a death hits the library's own code more
+  // often.
+  bool jostles = true;
   // transactions after which it closes and opens the domain; 0: never
   std::uint64_t reopen_every = 0;
 };
