@@ -71,8 +71,8 @@ TEST(PowerPlantedTest, AcknowledgementBeforeTheSyncOfEitherLevelIsFound) {
 TEST(PowerPlantedTest, PagesWrittenBeforeTheirRecordsAreFound) {
   RunPlan run = undisturbed();
   run.options.levels = Levels::kHybrid;
-  run.options.checkpoint_interval_ms =
-      10;  // the defect shows until a checkpoint's next write of the log has ended, no longer
+  // The defect shows until a checkpoint's next write of the log has ended, no longer.
+  run.options.checkpoint_interval_ms = 10;
   run.planted = static_cast<std::uint32_t>(Planted::kPagesBeforeLog);
   EXPECT_GT(hunt(run, 0).tally.findings, 0u);
 }

@@ -224,8 +224,8 @@ TEST_P(SegmentSemanticsTest, OneTebibyteSparseSegmentTouchedFarApart) {
 }
 
 TEST_P(SegmentSemanticsTest, ManyPagesInOneInstance) {
-  constexpr std::uint64_t kPages =
-      5'000;  // every second one of 10,000: more than one mapping each could bear with guards
+  // Every second one of 10,000: more than one mapping each could bear with guards.
+  constexpr std::uint64_t kPages = 5'000;
   Domain domain = Domain::open(folder_.path(), options());
   const Segment segment = domain.map("many.raw", raw_segment(2 * kPages * kPageBytes));
   const auto word = [&](std::uint64_t page) -> std::uint64_t & {

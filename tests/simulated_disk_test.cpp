@@ -30,8 +30,8 @@ namespace {
 using platform::DiskFile;
 using platform::DiskOp;
 
-constexpr std::uint64_t kImages =
-    400;  // with six tastes per file, each combination of two files comes up several times
+// With six tastes per file, each combination of two files comes up several times.
+constexpr std::uint64_t kImages = 400;
 
 // The contents of file `name` in many images of one cut; nullopt: it is not there.
 using Outcomes = std::set<std::optional<std::string>>;

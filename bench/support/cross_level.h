@@ -19,8 +19,8 @@ inline constexpr HolderState kHolderStates[] = {HolderState::kRunning, HolderSta
                                                 HolderState::kStopped, HolderState::kDead};
 [[nodiscard]] const char *to_string(HolderState state) noexcept;
 
-inline constexpr std::uint64_t kRecallsMax =
-    100;  // of each state: 4 x 100 pairs fit into the smallest segment, 1 Ki pages
+// Of each state: 4 x 100 pairs fit into the smallest segment, 1 Ki pages.
+inline constexpr std::uint64_t kRecallsMax = 100;
 
 struct CrossLevelCosts {          // microseconds of single pages
   std::vector<double> recall[4];  // by HolderState

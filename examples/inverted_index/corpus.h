@@ -41,8 +41,8 @@ struct Skipped {
 struct Limits {
   std::uint64_t files = 0;
   std::uint64_t bytes = 0;  // of all files together
-  std::uint64_t file_bytes =
-      0;  // of each file found in a folder: longer ones are cut, so that many files get their turn
+  // Of each file found in a folder: longer ones are cut, so that many files get their turn.
+  std::uint64_t file_bytes = 0;
 };
 
 struct Corpus {

@@ -210,10 +210,9 @@ class Domain {
   // Durable domains; the others throw Error(kNotDurable). None stops transactions of others.
   // Errors: kLogFailed, kDiskFull, kIo, kReadOnly.
   void flush() const;  // returns when everything committed so far, by anybody, is durable
-  void checkpoint()
-      // data files catch up with the log, so that recovery starts here; not beyond what a slow
-      // reader holds
-      const;
+  // Data files catch up with the log, so that recovery starts here; not beyond what a slow reader
+  // holds.
+  void checkpoint() const;
   // Checkpoint, then moves the log files that recovery no longer needs into `folder` (made when
   // missing) and names them. With keep_log all since the domain's creation end there: recover()
   // goes back to any moment. kBadArgument, kNotADomain: it would replace others there.

@@ -33,10 +33,9 @@ enum class AbortCause : std::uint8_t {
   // level 1: another level holds a block, and the policy decided against this instance
   kCrossLevel = 9,
   kSpurious = 10,  // level 1: the capacity model's chance or time limit; RTM: no reason given
-  kNeedsPages =
-      // level 1: it did what only level 2 can do (allocation, plain code); level 2: in a view of
-  // the thread's own
-  11,
+  // Level 1: it did what only level 2 can do (allocation, plain code); level 2: in a view of the
+  // thread's own.
+  kNeedsPages = 11,
 };
 inline constexpr std::size_t kAbortCauseCount = 12;
 

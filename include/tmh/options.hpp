@@ -80,10 +80,9 @@ enum class CrossPolicy : std::uint8_t {
 // When an instance of level 1 that keeps aborting goes on at level 2. Capacity never fits the next
 // time: every kind but "never" escalates.
 enum class EscalationKind : std::uint8_t {
-  kNever =
-      // "never": level 1 only: waits for instances of level 2, however long; what level 1 cannot do
-  // is an error
-  1,
+  // "never": level 1 only: waits for instances of level 2, however long; what level 1 cannot do is
+  // an error.
+  kNever = 1,
   kAlways = 2,         // "always": level 2 only
   kOnCapacity = 3,     // "on-capacity": only when it does not fit
   kAfterAttempts = 4,  // "after-n=8": also after so many attempts

@@ -48,8 +48,8 @@ struct SiteReport {
   Escalation escalation;
   // instances by the level at which they committed
   std::uint64_t line_commits = 0, page_commits = 0;
-  std::uint64_t unlimited_commits =
-      0;  // of line_commits: those that exceeded `capacity` and ran without it ("adaptive")
+  // Of line_commits: those that exceeded `capacity` and ran without it ("adaptive").
+  std::uint64_t unlimited_commits = 0;
   std::uint64_t line_aborts = 0, page_aborts = 0;  // attempts
   // by AbortCause: of line_aborts those that were not RTM's
   std::uint64_t line_aborts_by_cause[kAbortCauseCount] = {};

@@ -222,9 +222,8 @@ struct alignas(4096) LineContextV1 {
   std::uint64_t reserved3_zero[7];  //  136
   alignas(64) LineWord redo_tail;   //  192  of these, in the log; moved by the log's writer
   std::uint64_t reserved4_zero[7];  //  200
-  alignas(
-      // 256  by LineCount; written by the context's thread, and by its recovery
-      64) LineWord counts[kLineCountsMax];
+  //  256  by LineCount; written by the context's thread, and by its recovery
+  alignas(64) LineWord counts[kLineCountsMax];
   std::uint64_t counts_before[kLineCountsMax];  // 512  as they were when the present owner came
   std::uint64_t reserved5_zero[416];            // 768
   LineWrite writes[kWritesMax];                 // 4096

@@ -253,8 +253,8 @@ bool LineMemory::has_no_word_stored(storage::PageId page) const noexcept {
 
 void LineMemory::loadable_around(const LineSegment &segment, std::uint64_t offset,
                                  std::uint64_t *begin, std::uint64_t *end) const noexcept {
-  const std::uint64_t bytes =
-      segment.bytes.load(std::memory_order_acquire);  // pairs with add_segment() and grow_segment()
+  // Pairs with add_segment() and grow_segment().
+  const std::uint64_t bytes = segment.bytes.load(std::memory_order_acquire);
   *begin = 0;
   *end = bytes;
   if (!segment.loads_take_blocks) return;

@@ -134,8 +134,8 @@ bool recover_all_contexts(LineMemory &memory) noexcept {
 void undo_page(const LineMemory &memory, storage::PageId page, std::uint64_t snapshot,
                std::byte *content) noexcept {
   constexpr std::size_t kWords = kPageBytes / 8;
-  std::uint64_t first_stamp[kWords] =
-      {};  // of the oldest newer commit to each word: what it replaced is state(snapshot)
+  // Of the oldest newer commit to each word: what it replaced is state(snapshot).
+  std::uint64_t first_stamp[kWords] = {};
   const std::uint64_t begin =
       static_cast<std::uint64_t>(where(storage::segment_number(page), storage::page_offset(page)));
   for (std::uint32_t c = 0; c < memory.contexts_high(); ++c) {

@@ -34,8 +34,8 @@ constexpr std::uint64_t kBacklogPages = 16384;
 // from there: being woken from a futex takes 30 to 60 us, and the next group would leave without
 // it; spinning all the time makes the write itself slower (of a virtual disk here: 145 us instead
 // of 115). Of more followers than cores the others sleep until they are woken.
-constexpr std::uint64_t kAwakeAheadNs =
-    50'000;  // a time-out ends 22 us late here (90th percentile 30), and writes vary
+// A time-out ends 22 us late here (90th percentile 30), and writes vary.
+constexpr std::uint64_t kAwakeAheadNs = 50'000;
 constexpr std::uint64_t kNapNsMin = 10'000;
 // beyond the expected end: as long as being woken would take
 constexpr std::uint64_t kFollowSpinNs = 60'000;

@@ -69,8 +69,8 @@ struct alignas(64) DomainState {
   std::atomic<std::uint32_t> turn;
   std::atomic<std::uint64_t> clock;  // timestamp of the last commit; its store is the commit point
   std::atomic<std::uint64_t> log_head;  // entries ever appended to the commit log
-  std::atomic<std::uint64_t>
-      log_published;  // of these, entries of published commits; stored after clock, so it may lag
+  // Of these, entries of published commits; stored after clock, so it may lag.
+  std::atomic<std::uint64_t> log_published;
   // Last commit that wrote a page of which there was no version. Stored before its clock: a
   // beginner that has accounted for it, and for all repairs, which may link a version again that
   // was home already, knows that no page has become unreadable at home since, and need not look
@@ -132,8 +132,8 @@ static_assert(storage::kParticipantsMax <= 1u << 16);
 
 // Per page of a segment. A line each: neighbouring pages are often written by different processes.
 struct alignas(64) PageMeta {
-  std::atomic<std::uint64_t>
-      stamp;  // timestamp of its last commit; relaxed: under the lock, or after acquiring the clock
+  // Timestamp of its last commit; relaxed: under the lock, or after acquiring the clock.
+  std::atomic<std::uint64_t> stamp;
   // Newest version not yet home. Read without the lock: 0 means that home holds every version a
   // pinned snapshot may ask for. acquire pairs with the release of whoever unlinked the last one.
   std::atomic<Slot> newest;
@@ -177,9 +177,8 @@ struct alignas(64) CommitLogEntry {
 static_assert(sizeof(CommitLogEntry) == 64);
 // 16 MiB: 100 ms of the fastest small commits
 inline constexpr std::uint64_t kLogEntries = 1u << 18;
-inline constexpr std::uint64_t kLogChunk = 1024,
-                               // entries that are brought into memory at a time, and how far ahead
-    kLogAhead = 256;
+// Entries that are brought into memory at a time, and how far ahead.
+inline constexpr std::uint64_t kLogChunk = 1024, kLogAhead = 256;
 static_assert(kLogEntries % kLogChunk == 0);
 inline constexpr std::uint64_t kWideCommit = ~0ull;
 

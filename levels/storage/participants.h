@@ -31,8 +31,8 @@
 
 namespace tmh::storage {
 
-inline constexpr std::uint32_t kParticipantsMax =
-    1u << 16;  // 48 MiB of address space, used memory follows the number attached
+// 48 MiB of address space, used memory follows the number attached.
+inline constexpr std::uint32_t kParticipantsMax = 1u << 16;
 inline constexpr std::uint64_t kNoPin = ~0ull;
 
 // Owner-written totals of a slot. Order is part of the layout: what every instance writes is on one

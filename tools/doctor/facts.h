@@ -57,9 +57,8 @@ struct PageTrials {
 struct PagePart {
   PageTrials trials;
   std::string kernel_release;
-  std::string huge_pages,
-      // the chosen word of transparent_hugepage/enabled, shmem_enabled; empty: not told
-      shared_huge_pages;
+  // The chosen word of transparent_hugepage/enabled, shmem_enabled; empty: not told.
+  std::string huge_pages, shared_huge_pages;
   std::optional<std::int64_t> map_count_max, overcommit, unprivileged_userfaultfd,
       unprivileged_bpf_disabled;
   std::optional<std::int64_t> commit_limit_kib, committed_kib, perf_mlock_kib;
