@@ -42,12 +42,12 @@ namespace {
 struct Options {
   CommonOptions common;
   std::size_t rounds = 5;
-  // of tests A, B and C, all processes together; the thesis: 10,000
+  // Of tests A, B and C, all processes together; the thesis: 10,000.
   std::uint64_t transactions = 2'000;
   std::uint64_t syncs = 1'000;  // of table 4.8
   std::vector<unsigned> processes = {1, 2, 4};
   std::vector<std::uint32_t> pages = {1, 4, 16, 64, 256, 1'024};  // 1,024: the thesis's only n
-  // empty: the best that is to be had here
+  // Empty: the best that is to be had here.
   std::string mode;
 };
 

@@ -83,7 +83,7 @@ std::uint64_t initial_value(std::uint64_t page) { return page * 0x9e3779b97f4a7c
 // free for the others.
 template <class T>
 void wait_until(const std::atomic<T> &word, T wanted) {
-  // acquire: pairs with the setter's release
+  // Acquire: pairs with the setter's release.
   while (word.load(std::memory_order_acquire) != wanted) {
     const timespec pause{0, 1'000'000};
     (void)::nanosleep(&pause, nullptr);
@@ -181,7 +181,7 @@ class LongQuery {
     domain.begin_query();
     for (std::uint64_t page = 0; page < options_.pages; page += 2)
       check_page(segment.data(), page, initial_value(page));
-    // pairs with wait_until in the writer
+    // Pairs with wait_until in the writer.
     progress->reader_ready.store(true, std::memory_order_release);
     wait_until(progress->writers_left, 0U);
     ResultHash hash;
@@ -334,7 +334,7 @@ class LongQuery {
       write_paced(mode, folder, writer, &*progress, commits_of(writer),
                   options_.burst ? 0 : options_.seconds);
       sleep_until_ns(start + static_cast<std::int64_t>(options_.seconds * 1e9));
-      // pairs with wait_until in the reader
+      // Pairs with wait_until in the reader.
       progress->writers_left.fetch_sub(1, std::memory_order_release);
     });
     const std::vector<Sample> series(samples, samples + *sample_count);

@@ -307,7 +307,7 @@ class PageTouch {
     };
     const double map = us(kMmapInHandler), store_fault = us(kFirstStore),
                  load_fault = us(kMinorFault);
-    // the exit was measured with its fault
+    // The exit was measured with its fault.
     const double signal = us(kHandlerEnter) + us(kHandlerExit) - store_fault;
     const double copy = us(kCopyCached);
     const std::uint32_t n = options_.common.tiny ? 64 : 1'024;

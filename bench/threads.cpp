@@ -151,7 +151,7 @@ class ThreadsBench {
           words + (index * way.threads + thread) * kPagesEach * kWordsPerPage;
       for (int i = 0; i < kWarmUps; ++i) transact(site, own, work);
       ready.arrive_and_wait();
-      // the others of this process begin at the end of the next line
+      // The others of this process begin at the end of the next line.
       if (thread == 0) clock.start();
       ready.arrive_and_wait();
       for (std::uint64_t i = 0; i < transactions(mode, work); ++i) transact(site, own, work);

@@ -91,7 +91,7 @@ struct Counters::Impl {
       attributes.exclude_kernel = 1;
       file = open_event(&attributes, options.thread, *leader);
     }
-    // more events than the PMU has counters: a group of its own
+    // More events than the PMU has counters: a group of its own.
     if (file < 0 && errno == EINVAL && !leads) {
       leads = true;
       attributes = attributes_of(encoded, options, leads);

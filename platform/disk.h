@@ -30,10 +30,10 @@ enum class DiskOp : std::uint8_t {
   kWrite = 1,         // data, not yet durable
   kWriteDurable = 2,  // data that will be durable when kWriteDone of the same file follows
   kWriteDone = 3,     // after: the last kWriteDurable of this file by this process is durable
-  // before fdatasync: what was written up to here is durable when kSyncDone follows
+  // Before fdatasync: what was written up to here is durable when kSyncDone follows.
   kSync = 4,
   kSyncDone = 5,  // after
-  // after: committed lines were stored in a mapped data file (no error can be injected)
+  // After: committed lines were stored in a mapped data file (no error can be injected).
   kHomeWrite = 6,
   kTruncate = 7,        // offset: new length
   kCreate = 8,          // new empty file
@@ -108,7 +108,7 @@ enum class Planted : std::uint32_t {
   kDeathCountedTwice = 1u << 23,  // ... or ends it twice
   kAbortMiscounted = 1u << 24,    // an abort counts as kQueryWrote
   kQueryUncounted = 1u << 25,     // a query whose begin takes the domain lock is not counted
-  // an escalation counts at the first attempt that fails, whatever comes of it
+  // An escalation counts at the first attempt that fails, whatever comes of it.
   kEscalationEarly = 1u << 26,
   kCountNotTakenBack = 1u << 27,  // a commit that was counted and not published stays counted
   // Sleepers.
@@ -139,7 +139,7 @@ class DiskFile {
   void close() noexcept;
   [[nodiscard]] bool is_open() const noexcept { return static_cast<bool>(fd_); }
   [[nodiscard]] const std::string &path() const noexcept { return path_; }
-  // to map it and to allocate blocks; never to write
+  // To map it and to allocate blocks; never to write.
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
   [[nodiscard]] Errc size(std::uint64_t *bytes) const noexcept;
   // False when the name is gone or the file is shorter than `bytes`.

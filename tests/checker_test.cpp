@@ -368,7 +368,7 @@ bool alter_one_read(History *history, std::mt19937_64 *random) {
   return true;
 }
 
-// one costs 10 us: cheaper than a further property with its set-up
+// One costs 10 us: cheaper than a further property with its set-up.
 constexpr int kHistoriesPerProperty = 50;
 
 RC_GTEST_PROP(CheckerPropertyTest, RightSmallHistoriesAreAcceptedByCheckerAndOracle,

@@ -91,7 +91,7 @@ ChildEnd run_in_container(Proc proc, const std::function<void()> &body) {
     constexpr int kKilled = 100;
     const int status = end_of_fork([&] {
       if (proc == Proc::kOwn && mount("proc", "/proc", "proc", 0, nullptr) != 0) _exit(kCannot);
-      // the first process of a namespace cannot be killed from inside
+      // The first process of a namespace cannot be killed from inside.
       const int inner = end_of_fork(body);
       _exit(WIFSIGNALED(inner) ? kKilled + WTERMSIG(inner) : WEXITSTATUS(inner));
     });

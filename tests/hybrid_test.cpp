@@ -381,7 +381,7 @@ TEST_F(HybridTest, RetryWaitsUntilAnotherProcessHasChangedWhatWasRead) {
     children.spawn("giver", [&] {
       const Table table(folder.path());
       turn->await(1);
-      // so that it mostly sleeps; either way is right
+      // So that it mostly sleeps; either way is right.
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
       atomically(Site(table.domain, "give", escalation), [&](Fields) { table.word(0).store(5); });
     });

@@ -562,7 +562,7 @@ TEST_F(DurableRegressionsTest, AProcessWithoutDescriptorsStopsNobodyElse) {
     limit.rlim_cur = 3;
     setrlimit(RLIMIT_NOFILE, &limit);
     try {
-      // on a slow machine the housekeeper has opened the log: no error
+      // On a slow machine the housekeeper has opened the log: no error.
       atomically(poor, [&] { word(there, 0) = 1; });
     } catch (const Error &error) {
       EXPECT_NE(error.errc(), Errc::kLogMissing);

@@ -71,7 +71,7 @@ TEST(HeirsTest, ACheckpointSendsNoVersionHomeThatIsNotLinkedToItsPage) {
                    domain.begin_query();
                    turn->reach(1);
                    turn->await(5);
-                   // it has a version by now, so the handler takes the lock
+                   // It has a version by now, so the handler takes the lock.
                    EXPECT_EQ(word(known, 0), 0u);
                    domain.end_query();
                    EXPECT_EQ(domain.counters().lock_recoveries, 1u);

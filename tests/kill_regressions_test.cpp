@@ -62,7 +62,7 @@ TEST_P(RegressionsModeTest, AnUnpublishedCommitLeavesNothingInASegmentUnknownToI
                    store(word(known, 0), std::uint64_t{1});
                    turn->reach(1);
                    turn->await(2);
-                   // eager: the handler inherits; lazy: end() does
+                   // Eager: the handler inherits; lazy: end() does.
                    store(word(known, 1), std::uint64_t{2});
                    static_cast<void>(domain.end());
                    EXPECT_GE(domain.counters().lock_recoveries, 1U);
@@ -74,7 +74,7 @@ TEST_P(RegressionsModeTest, AnUnpublishedCommitLeavesNothingInASegmentUnknownToI
                      });
                    };
                    expect_nothing();
-                   // the dead one's version slots are used again
+                   // The dead one's version slots are used again.
                    for (std::uint64_t i = 0; i < 3; ++i) {
                      atomically(domain, [&] {
                        store(word(known, 5), std::uint64_t{5});
@@ -117,7 +117,7 @@ TEST_P(RegressionsModeTest, AVersionLinkedAgainByARepairHidesNoLaterCommit) {
   };
   spawn("reader", 1, [&](const Domain &domain, const Segment &segment) {
     turn->await(4);
-    // page 0 is not touched, and home has it
+    // Page 0 is not touched, and home has it.
     query(domain, [&] { static_cast<void>(load(word(segment, 9))); });
     turn->reach(5);
     turn->await(7);
@@ -134,7 +134,7 @@ TEST_P(RegressionsModeTest, AVersionLinkedAgainByARepairHidesNoLaterCommit) {
   });
   spawn("writer", 3, [&](const Domain &domain, const Segment &segment) {
     turn->await(6);
-    // the first to take the lock
+    // The first to take the lock.
     atomically(domain, [&] { store(word(segment, 0), load(word(segment, 0)) + 1); });
     EXPECT_GE(domain.counters().lock_recoveries, 1U);
     turn->reach(7);
@@ -284,7 +284,7 @@ TEST(RegressionsTest, AnOpenerWithoutDescriptorsGetsAnErrorAndTheFilesInUseStay)
 
 // Bit 63 of a page's entry: present in this process's page table. Readable without privileges.
 bool is_present(const void *address) {
-  // no stream: it wants whole entries
+  // No stream: it wants whole entries.
   const int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   std::uint64_t entry = 0;
   const auto offset =

@@ -84,7 +84,7 @@ TEST_P(RepairTest, SnapshotsHoldWhileAPeerRepairs) {
   children.spawn("reader", [&] {
     for (std::uint32_t round = kFirst; round < kLast; round += kPerRound) {
       turn->await(round);
-      // opened anew: every touch is a first one, in every mode
+      // Opened anew: every touch is a first one, in every mode.
       const Field field(folder, options());
       query(field.domain, [&] {
         turn->reach(round + 1);

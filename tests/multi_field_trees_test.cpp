@@ -138,7 +138,7 @@ std::vector<Step> steps_of(std::uint32_t worker, std::uint32_t workers, std::uin
   while (steps.size() < count) {
     random = random * 6364136223846793005ULL + 1442695040888963407ULL;
     const Key key = (random >> 33) % 300 * workers + worker;
-    // grows, then shrinks
+    // Grows, then shrinks.
     const bool puts = steps.size() * 3 < count * 2 ? (random >> 60) != 0 : (random >> 60) < 3;
     if (there[key] == puts) continue;
     there[key] = puts;
@@ -286,7 +286,7 @@ void expect_all_steps(const Grove<Trees> &grove, const Acknowledged &acknowledge
   std::size_t records = 0;
   for (std::uint32_t worker = 0; worker < kInsertWorkers; ++worker) {
     std::uint64_t done = acknowledged.by[worker].load(std::memory_order_acquire);
-    // one may have been on its way
+    // One may have been on its way.
     if (grove.tree->find(nth_key(worker, done + 1)) != nullptr) ++done;
     for (std::uint64_t n = 1; n <= done + 1; ++n)
       grove.expect(nth_key(worker, n), n <= done && 3 * n > done);

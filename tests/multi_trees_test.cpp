@@ -82,7 +82,7 @@ std::map<Key, bool> play(const Worker<Trees> &self, std::uint32_t number, std::u
     random = random * 6364136223846793005ULL + 1442695040888963407ULL;
     const Key key = (random >> 33) % 600 * workers + number;
     const auto small_key = Trees::small_key(key);
-    // grows, then shrinks
+    // Grows, then shrinks.
     const bool inserts = step * 3 < steps * 2 ? (random >> 60) != 0 : (random >> 60) < 2;
     atomically(self.domain, [&] {
       if (inserts) {

@@ -273,7 +273,7 @@ TEST_P(WithoutMemoryTest, InstancesHappenOrFail) {
       } else if (error == make_error_code(Errc::kOutOfMemory)) {
         EXPECT_EQ(before, 0U) << "it said that there was no memory, and has committed";
       } else {
-        // committed, and perhaps not durable
+        // Committed, and perhaps not durable.
         EXPECT_EQ(error, make_error_code(Errc::kIo)) << error.message();
         EXPECT_EQ(before, 1U);
       }

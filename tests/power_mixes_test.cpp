@@ -106,7 +106,7 @@ void expect_found(Planted planted, bool (*has_effect)(const DomainOptions &optio
     };
     mix.campaign.cuts = 240;
     mix.campaign.nested_one_in = 0;
-    // whoever repairs has the defect as well
+    // Whoever repairs has the defect as well.
     mix.run.kill_every_ms = mix.run.massacres = mix.run.pace.die_one_in = 0;
     findings = play(mix, seed() + i).tally.findings;
   }

@@ -134,7 +134,7 @@ class StaleRecordsTest : public testing::Test {
     SimulatedDisk disk = disk_;
     Promises promises;
     std::vector<Entry> entries = journal_.read();
-    // write of the log; opening the domain writes the control file, which is larger
+    // Write of the log; opening the domain writes the control file, which is larger.
     std::size_t largest = 0;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (entries[i].is_note() || entries[i].op() != DiskOp::kWriteDurable) continue;

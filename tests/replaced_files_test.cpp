@@ -214,7 +214,7 @@ TEST_P(ReplacedFilesTest, ACopyOfAFolderInUseIsRefused) {
   expect_child("the user", [&] {
     Domain user = Domain::open(dead_.path(), options());
     const Segment segment = user.map("a.db", raw_pages(kPages));
-    // knows holes
+    // Knows holes.
     ASSERT_EQ(std::system(("cp -a " + dead_.path() + "/. " + other_.path()).c_str()), 0);
     expect_child("refused", [&] {
       for (int times = 0; times < 2; ++times)

@@ -296,7 +296,7 @@ struct ToyRecord {
 
 constexpr std::uint64_t kRounds = 24, kRoundsPerLog = 6;
 constexpr std::uint64_t kCellsPerSector = kSectorBytes / 8;
-// round r stands in cell r of every sector
+// Round r stands in cell r of every sector.
 constexpr std::uint64_t kToyCells = 4 * kCellsPerSector;
 
 [[nodiscard]] std::uint64_t toy_crc(const ToyRecord &record) {

@@ -224,7 +224,7 @@ TEST_F(ToolCheck, HostileBytesNeverHangOrCrash) {
     for (const char *name : {"/h.db", "/tmh.log.0000000000", "/tmh.checkpoint", "/tmh.control"}) {
       const std::string path = domain() + name;
       if (random() % 2 != 0) continue;
-      // where the heap's own pages lie
+      // Where the heap's own pages lie.
       const std::size_t end = std::min<std::size_t>(fs::file_size(path), 80 * 4096);
       for (std::uint64_t count = random() % 8; count != 0; --count)
         patch_file(path, random() % (end - 8),

@@ -45,7 +45,7 @@ struct LogEnd {
   storage::Lsn lsn = 0;  // behind the last valid record
   bool torn = false;
   std::uint32_t generation = 0;
-  // log files were recycled or archived before they were read; 0: none
+  // Log files were recycled or archived before they were read; 0: none.
   storage::Lsn skipped_from = 0, skipped_to = 0;
 };
 

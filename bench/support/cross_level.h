@@ -24,7 +24,7 @@ inline constexpr std::uint64_t kRecallsMax = 100;
 
 struct CrossLevelCosts {          // microseconds of single pages
   std::vector<double> recall[4];  // by HolderState
-  // first touch of pages that level 1 has not used; the first ones of their 2 MiB too
+  // First touch of pages that level 1 has not used; the first ones of their 2 MiB too.
   std::vector<double> neighbours;
   std::vector<double> release;
 };

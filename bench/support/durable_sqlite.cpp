@@ -35,7 +35,7 @@ constexpr std::uint64_t kPageBytesOfDatabase = 4096;  // SQLite's default, set n
 // https://www.sqlite.org/fileformat2.html, section 4.1
 constexpr std::uint64_t kFrameHeaderBytes = 24;
 constexpr unsigned kBusySleepUs = 1'000;  // measured, see above
-// longer than any bench: never the reason of a failure
+// Longer than any bench: never the reason of a failure.
 constexpr int kBusyTimeoutMs = 60'000;
 // SQLite's integers are signed: keeps the keys' order
 constexpr std::uint64_t kSignBit = std::uint64_t{1} << 63;
@@ -135,7 +135,7 @@ class SqliteSession final : public Session {
   class Connection {
    public:
     explicit Connection(const std::string &file) {
-      // one thread
+      // One thread.
       constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
       if (sqlite3_open_v2(file.c_str(), &database_, kFlags, nullptr) == SQLITE_OK) return;
       const std::string why = sqlite3_errmsg(database_);

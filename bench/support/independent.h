@@ -23,14 +23,14 @@ struct IndependentRun {
   IncrementTest test = IncrementTest::kA;
   unsigned processes = 1;
   bool advised = true;  // as the thesis does (4.4, note 9)
-  // of all processes together; what division leaves over is not done
+  // Of all processes together; what division leaves over is not done.
   std::uint64_t transactions = 0;
 };
 
 struct IndependentResult {
   double us_per_transaction = 0;                                          // of the whole team
   double log_bytes_per_transaction = 0, log_flushes_per_transaction = 0;  // 0 without a log
-  // that every touched integer holds
+  // That every touched integer holds.
   std::uint32_t increments = 0;
 };
 

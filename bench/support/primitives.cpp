@@ -46,7 +46,7 @@ constexpr unsigned long kPagemapScan = _IOWR('f', 16, PagemapScan);
 constexpr std::uint64_t kPageIsWritten = 1U << 1;
 constexpr std::uint64_t kFeatureWpUnpopulated = 1U << 13, kFeatureWpAsync = 1U << 15;
 
-// of the file that the primitives map; the largest n of figures 4-1 and 4-3
+// Of the file that the primitives map; the largest n of figures 4-1 and 4-3.
 constexpr std::size_t kPages = 1024;
 
 // What cannot be measured here, with the reason.

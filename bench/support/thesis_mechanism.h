@@ -101,7 +101,7 @@ class ThesisMechanism {
   std::uint32_t next_number_ = 1;
   std::vector<PageState> states_;
   std::vector<std::uint32_t> newest_;  // version number per page, 0: home
-  // of the running instance; capacity page_count_, so never grows in the handler
+  // Of the running instance; capacity page_count_, so never grows in the handler.
   std::vector<std::uint32_t> touched_;
   std::vector<Version> written_;  // of the running instance; the same
   std::vector<Version> committed_;

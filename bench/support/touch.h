@@ -27,7 +27,7 @@
 namespace tmh::bench {
 
 enum class Pattern : std::uint8_t { kHot, kCold, kRandom };
-// range: one call for all reads, one for all writes
+// Range: one call for all reads, one for all writes.
 enum class Advice : std::uint8_t { kNone, kPerPage, kRange };
 
 [[nodiscard]] const char *to_string(Pattern pattern) noexcept;
@@ -49,7 +49,7 @@ struct TouchRequest {
   Shape shape;
   Pattern pattern = Pattern::kHot;
   Advice advice = Advice::kNone;
-  // the file holds only the pages that batches of 32 pages touch (see kSweepBlocks)
+  // The file holds only the pages that batches of 32 pages touch (see kSweepBlocks).
   bool sparse = false;
 };
 

@@ -151,7 +151,7 @@ void add_search_row(const TreeExperiment &experiment, const std::string &tree,
 }
 
 struct InsertTransfers {
-  // per insert; lines_written 0: not counted
+  // Per insert; lines_written 0: not counted.
   double pages_touched = 0, pages_written = 0, lines_written = 0;
 };
 

@@ -16,9 +16,9 @@ namespace inverted_index {
 
 struct Document {
   std::string path;
-  // to index: the file's size when it was found, or less for the last one under a limit
+  // To index: the file's size when it was found, or less for the last one under a limit.
   std::uint64_t bytes = 0;
-  // size when found; with mtime_ns it tells whether the file changed during the run
+  // Size when found; with mtime_ns it tells whether the file changed during the run.
   std::uint64_t file_bytes = 0;
   std::int64_t mtime_ns = 0;
 };

@@ -262,7 +262,7 @@ class CoBTree {
       Rebound<Segment>(allocator_).deallocate(made.segments, count);
       throw;
     }
-    // the slots are written when they are used
+    // The slots are written when they are used.
     for (std::uint64_t i = 0; i < count; ++i) made.segments[i].count = 0;
     return made;
   }

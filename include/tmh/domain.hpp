@@ -38,7 +38,7 @@ struct ParticipantInfo {
   bool query = false;
   std::uint64_t snapshot = 0;  // commit clock its instance reads at
   std::uint64_t age_us = 0;    // since that instance began
-  // versions that nobody else keeps from being collected (upper bound)
+  // Versions that nobody else keeps from being collected (upper bound).
   std::uint64_t versions_held = 0;
   Counters counters;
 };
@@ -193,7 +193,7 @@ class Domain {
   [[nodiscard]] Status end(Durability durability) const;
   void begin_query() const;
   void end_query() const;  // Error(kQueryWrote) names the first byte stored to
-  // rolls back and ends the outermost instance, whatever its depth
+  // Rolls back and ends the outermost instance, whatever its depth.
   void abort() const;
   [[nodiscard]] Status validate() const;  // kFailed is certain; kPending may still fail at the end
   // Nesting depth of this thread's instance of level 2; 0: none, or a site's instance that runs at
@@ -223,7 +223,7 @@ class Domain {
   // that.
   void backup(const std::string &folder) const;
   [[nodiscard]] Durability durability() const noexcept;
-  // what this process's open() found; ran is false when it joined others
+  // What this process's open() found; ran is false when it joined others.
   [[nodiscard]] RecoveryInfo recovery() const;
 
   // This process, from the next instance on; kBadPolicy, kInstanceRunning.
@@ -237,7 +237,7 @@ class Domain {
   // participants; of whom DomainOptions::latency says. Empty where this process has it off.
   [[nodiscard]] std::vector<LatencySeries> latencies() const;
   [[nodiscard]] const std::string &folder() const noexcept;
-  // detail of this thread's last failure
+  // Detail of this thread's last failure.
   [[nodiscard]] const std::string &last_error() const noexcept;
   // Between attempts: waits as the policy says. Used by atomically(); call it in hand-written retry
   // loops.

@@ -46,20 +46,20 @@ namespace tmh {
 struct SiteReport {
   std::string name;
   Escalation escalation;
-  // instances by the level at which they committed
+  // Instances by the level at which they committed.
   std::uint64_t line_commits = 0, page_commits = 0;
   // Of line_commits: those that exceeded `capacity` and ran without it ("adaptive").
   std::uint64_t unlimited_commits = 0;
   std::uint64_t line_aborts = 0, page_aborts = 0;  // attempts
-  // by AbortCause: of line_aborts those that were not RTM's
+  // By AbortCause: of line_aborts those that were not RTM's.
   std::uint64_t line_aborts_by_cause[kAbortCauseCount] = {};
-  // instances that went one level up, by what decided
+  // Instances that went one level up, by what decided.
   std::uint64_t escalations_capacity = 0;
   std::uint64_t escalations_needs_pages = 0;
   std::uint64_t escalations_attempts = 0;  // too many attempts, or too much time wasted
-  // instances that committed at level 1 after the site had gone up
+  // Instances that committed at level 1 after the site had gone up.
   std::uint64_t de_escalations = 0;
-  // pages that its instances at level 1 got back from level 2
+  // Pages that its instances at level 1 got back from level 2.
   std::uint64_t releases = 0;
   std::uint64_t recalls = 0;  // pages that its instances at level 2 took from level 1
   // In attempts at each level, committed or not; at level 1 what a sample of them stands for.
@@ -72,7 +72,7 @@ struct SiteReport {
   // Not begun: pages had moved, level 2 was running, views were level 2's; not among line_aborts.
   std::uint64_t hardware_gate = 0;
   std::uint64_t hardware_other = 0;  // no cause that is known
-  // instances that ran at level 2 to find pages: no escalations
+  // Instances that ran at level 2 to find pages: no escalations.
   std::uint64_t hardware_findings = 0;
   std::uint64_t hardware_pages = 0;  // pages that these opened
 };
@@ -146,11 +146,11 @@ class Attempts {
   ~Attempts() {  // whatever has left the body, or kept it from beginning
     if (is_inside_) leave_lines();
   }
-  // an attempt, at the level that the site's policy says; waits before a repeated one
+  // An attempt, at the level that the site's policy says; waits before a repeated one.
   void begin();
   [[nodiscard]] bool end();           // true: committed, or subsumed in an outer instance
   void retried(const RetryNow &why);  // it left the body; rethrows it inside an outer instance
-  // a LineAbort left the body; rethrows it inside an outer instance
+  // A LineAbort left the body; rethrows it inside an outer instance.
   void unwound();
   // Another exception left the body and the instance is undone. False: that attempt never happened.
   [[nodiscard]] bool threw();
@@ -209,7 +209,7 @@ class Attempts {
   std::uint32_t gate_tries_ = 0;     // attempts that the gate did not let begin, in a row
   bool needs_process_view_ = false;  // a thread's view has turned out not to do
   std::uint32_t attempts_ = 0;
-  // of the time-stamp counter: the first attempt's begin, or failure; 0: not known
+  // Of the time-stamp counter: the first attempt's begin, or failure; 0: not known.
   std::uint64_t first_ticks_ = 0;
   std::uint64_t ticks_ = 0;        // this attempt's begin; at level 1 only if it is timed
   std::uint32_t timed_count_ = 0;  // attempts at level 1 that this one stands for; 0: not timed

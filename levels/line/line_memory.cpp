@@ -84,7 +84,7 @@ Errc LineMemory::open(const std::string &folder, bool *found) noexcept {
 }
 
 void LineMemory::close(bool remove) noexcept {
-  // relaxed: no thread of this process uses it any more
+  // Relaxed: no thread of this process uses it any more.
   segments_high_.store(0, std::memory_order_relaxed);
   segments_.reset();
   state_file_.close();
@@ -140,10 +140,10 @@ void LineMemory::grow_segment(std::uint32_t number, std::uint64_t bytes) noexcep
 }
 
 LineSegment *LineMemory::find(std::uintptr_t address) const noexcept {
-  // pairs with add_segment()
+  // Pairs with add_segment().
   const std::uint32_t high = segments_high_.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < high; ++i) {
-    // pairs with add_segment()
+    // Pairs with add_segment().
     const std::uint64_t bytes = segments_[i].bytes.load(std::memory_order_acquire);
     if (bytes != 0 && address - segments_[i].view < bytes) return &segments_[i];
   }
@@ -235,7 +235,7 @@ Errc LineMemory::allocate_chunk(LineSegment &segment, std::uint64_t chunk) noexc
                                                     (end - begin) / kLineBytes * sizeof(LineWord));
       error != Errc::kOk)
     return error;
-  // says only: asked
+  // Says only: asked.
   segment.chunks.get()[chunk / 64].fetch_or(1ull << (chunk % 64), std::memory_order_relaxed);
   return Errc::kOk;
 }

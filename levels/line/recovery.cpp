@@ -78,13 +78,13 @@ bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
   // whoever waits for the turn.
   settle_redo(context);
   std::uint64_t turn = number + 1ull;
-  // as give_turn()
+  // As give_turn().
   state.turn.compare_exchange_strong(turn, 0, std::memory_order_release, std::memory_order_relaxed);
   if (state_of(status) != State::kIdle && !recover_lines(memory, number, is_committed))
     return false;
   settle_counts(context, is_committed);
   platform::step(platform::Step::kLineRecovered);
-  // as its owner does
+  // As its owner does.
   context.status.store(status_word(number_of(status), State::kIdle), std::memory_order_release);
   context.in_flight.store(0, std::memory_order_release);
   // relaxed, both: totals; the domain lock, or the folder lock, is held

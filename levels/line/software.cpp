@@ -55,7 +55,7 @@ void SoftwareThread::detach() noexcept {
 // much as a small instance. Where loads take blocks it ends before the segment does, and stays all
 // the same.
 inline void SoftwareThread::use_again() noexcept {
-  // as in segment_of_address()
+  // As in segment_of_address().
   const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);
   // While it is not mapped, another thread may be mapping it again, and setting the rest.
   const bool is_mapped_still =
@@ -168,7 +168,7 @@ bool SoftwareThread::extend() noexcept {
   platform::step(platform::Step::kGapLineExtend);
   if (!is_log_valid() && !platform::is_planted(platform::Planted::kLineNoExtensionCheck))
     return false;
-  // the next begin says why
+  // The next begin says why.
   if (reads_durable_only_ && redo_log_->drain() != Errc::kOk) return false;
   rv = now;
   return true;

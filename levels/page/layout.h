@@ -28,7 +28,7 @@ using storage::LineMask;
 using storage::PageId;
 
 inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
-// changes with every change of what is in these files
+// Changes with every change of what is in these files.
 inline constexpr std::uint32_t kStateVersion = 15;
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
@@ -60,12 +60,12 @@ struct alignas(64) DomainState {
   std::uint32_t state_bytes;
   char boot_id[40];
   std::atomic<std::uint64_t> incarnation_next;
-  // line 1: all that two processes must hand each other at a commit, on one line, which so moves
+  // Line 1: all that two processes must hand each other at a commit, on one line, which so moves
   // once (70 ns). That pays only because the lock is held for less than it takes to move a line,
   // and waiters poll seldom (SharedLock): where the holder also walked shared lists, every poll
   // took the line away from it.
   alignas(64) platform::SharedLock lock;
-  // participant slot + 1 whose turn it is to commit alone, 0: nobody's; kIrrevocable
+  // Participant slot + 1 whose turn it is to commit alone, 0: nobody's; kIrrevocable.
   std::atomic<std::uint32_t> turn;
   std::atomic<std::uint64_t> clock;  // timestamp of the last commit; its store is the commit point
   std::atomic<std::uint64_t> log_head;  // entries ever appended to the commit log
@@ -84,10 +84,10 @@ struct alignas(64) DomainState {
   // Slots 1 .. capacity-1 exist; relaxed: the log writer reads it without the lock, for slots of
   // commits that it has acquired.
   std::atomic<std::uint32_t> version_capacity;
-  // what a repair could not reach: kRepairVersions, kRepairRest
+  // What a repair could not reach: kRepairVersions, kRepairRest.
   std::uint64_t repair_again;
   std::atomic<std::uint64_t> repairs;  // read without the lock by beginners
-  // durable domains: a clock value; nothing up to it is folded into what is later. 0: none
+  // Durable domains: a clock value; nothing up to it is folded into what is later. 0: none.
   std::uint64_t fold_fence;
   std::uint64_t domain_id[2];  // of tmh.control; identity, as line 0
   std::uint64_t life;          // the same
@@ -99,12 +99,12 @@ struct alignas(64) DomainState {
   std::uint32_t reserved2_zero;
   std::atomic<std::uint64_t> age_next;  // eager: ages of instances
   std::uint64_t levels;                 // tmh::Levels
-  // pages that level 2 took from level 1, and gave back: under the lock
+  // Pages that level 2 took from level 1, and gave back: under the lock.
   std::uint64_t recalls;
   std::uint64_t releases;
   std::uint64_t log_capacity;  // entries of the commit log's ring that its file has; under the lock
   std::uint64_t reserved3_zero;
-  // line 4: under the lock. Deaths are counted once, though whoever counts may die: see
+  // Line 4: under the lock. Deaths are counted once, though whoever counts may die: see
   // Engine::reap().
   alignas(64) std::uint64_t reaped;  // participants that died, and were cleaned up after
   std::uint64_t reaped_next;         // what `reaped` becomes with the one that is being reaped
@@ -112,10 +112,10 @@ struct alignas(64) DomainState {
   std::uint64_t reaping_slot;
   platform::EventCount changed;  // for who sleeps until the clock moves; every commit reads it
   std::uint32_t reserved4_zero;
-  // identity, as line 0: the place (platform::Place) of all who are in the domain
+  // Identity, as line 0: the place (platform::Place) of all who are in the domain.
   std::uint64_t pid_namespace;
   std::uint64_t time_namespace;
-  // of releases to the level below; for who sleeps, see Engine::ReadSet
+  // Of releases to the level below; for who sleeps, see Engine::ReadSet.
   std::atomic<std::uint64_t> announcements;
 };
 static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, participants_high) == 128);
@@ -148,7 +148,7 @@ struct alignas(64) VersionHead {
   // PageId; kept after freeing, so that a repair can find heads that still point here
   std::uint64_t page;
   LineMask lines;  // which lines of the slot's data are valid
-  // participant slot that reserved it; its versions hang in that slot's list
+  // Participant slot that reserved it; its versions hang in that slot's list.
   std::uint32_t owner;
   Slot older, newer;            // versions of the same page
   Slot list_older, list_newer;  // versions of the same owner, in commit order
@@ -170,7 +170,7 @@ struct alignas(64) CommitLogEntry {
   Slot slot;                  // the version: it cannot change before its record is durable
   std::uint32_t pages;        // of this commit: so many entries in a row
   std::uint64_t time_ns;      // durable domains: CLOCK_REALTIME of the commit
-  // durable domains with a level below: its clock before the commit; 0 in a page's announcement
+  // Durable domains with a level below: its clock before the commit; 0 in a page's announcement.
   std::uint64_t line;
   std::uint64_t reserved_zero;
 };

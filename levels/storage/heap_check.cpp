@@ -87,7 +87,7 @@ class Checker {
         }
         if (ended || summary->leaf_page >= header_->top_page || summary->leaf_page <= last_table)
           return false;
-        // only the first two are fixed pages
+        // Only the first two are fixed pages.
         last_table = std::max(summary->leaf_page, raw(kFirstRunPage) - 1);
         zone_count_ = z + 1;
         const ZoneV1 expected = map_.summarize(z);

@@ -45,7 +45,7 @@ class LatencyTable {
     end_record();
     return false;
   }
-  // pairs with leave()
+  // Pairs with leave().
   void end_record() noexcept { recording_.fetch_sub(1, std::memory_order_release); }
   [[nodiscard]] bool is_open() const noexcept { return header_ != nullptr; }
 

@@ -80,7 +80,7 @@ struct alignas(64) Participant {
   std::atomic<std::uint32_t> state;  // 0 free, 1 attached
   std::int32_t pid;
   std::uint64_t start_time;
-  // unique in the domain; written first at attach, see is_gone()
+  // Unique in the domain; written first at attach, see is_gone().
   std::atomic<std::uint64_t> incarnation;
   char name[40];
   // line 1: the running instance
@@ -97,7 +97,7 @@ struct alignas(64) Participant {
   // line 2: what others decide about it
   // number of the instance that was failed by another
   alignas(64) std::atomic<std::uint64_t> failed_instance;
-  // eager: first entry in the access table, 0: none
+  // Eager: first entry in the access table, 0: none.
   std::atomic<std::uint32_t> accesses;
   // 1: its views are those of RTM; its owner's, for tools
   std::atomic<std::uint32_t> in_line_mode;
@@ -107,7 +107,7 @@ struct alignas(64) Participant {
   // durability: its owner's, log writers read it. In domains that are not durable nobody touches
   //             the latter.
   alignas(64) VersionList versions;
-  // with a level below: threads that wait for durability there; a hint
+  // With a level below: threads that wait for durability there; a hint.
   std::atomic<std::uint32_t> line_waiters;
   std::atomic<std::uint64_t> waits_for;  // commit timestamp that must become durable, 0: none
   // LogState::flushes when its last strict commit was acknowledged
@@ -116,7 +116,7 @@ struct alignas(64) Participant {
   // for group commit.
   std::atomic<std::uint64_t> line_waits_for;
   std::uint64_t stack_start;  // identity, with pid and start_time
-  // of the thread that waits for durability; LogHandover::kAsleep; a hint
+  // Of the thread that waits for durability; LogHandover::kAsleep; a hint.
   std::atomic<std::uint32_t> waits_on_cpu;
   std::uint32_t reserved4_zero[3];
   // lines 8 to 11: counts as they were when the participant came
@@ -125,7 +125,7 @@ struct alignas(64) Participant {
   void add(Count which, std::uint64_t amount) noexcept {
     if constexpr (!platform::kCounts) return;
     auto &cell = counts[static_cast<std::uint32_t>(which)];
-    // single writer
+    // Single writer.
     cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
   // Of totals that the participant's threads have in common.

@@ -13,7 +13,7 @@ constexpr std::size_t kDataBytes = 2 * kPageBytes;
 constexpr std::size_t kCodeBytes = 1 << 20;
 constexpr std::uint32_t kBlocks = 2048;
 constexpr std::uint32_t kBlockEntries = 8192;
-// standard form, AVX-512 and PKRU; AMX is not saved here
+// Standard form, AVX-512 and PKRU; AMX is not saved here.
 constexpr std::size_t kVectorBytes = 16 * 1024;
 static_assert(sizeof(Registers) <= kDataBytes);
 

@@ -26,7 +26,7 @@ struct WorkerPlan {
   // Instances begin at random kinds of sites, and are acknowledged in random ways, one of which is
   // the domain's own.
   bool mixes = false;
-  // an end() that throws promises that nothing of the transaction will ever be seen
+  // An end() that throws promises that nothing of the transaction will ever be seen.
   bool errors_abort = false;
 };
 

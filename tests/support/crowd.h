@@ -20,7 +20,7 @@ struct CrowdState {
   std::atomic<std::uint64_t> attempts;               // of all workers, for Player
   std::atomic<std::uint32_t> ready;                  // workers that have opened the domain
   std::atomic<bool> stop;
-  // of whom the survivors must see nothing in the end; 0: not checked
+  // Of whom the survivors must see nothing in the end; 0: not checked.
   std::atomic<std::int32_t> dead_pid;
   Turn gate;  // 1: workers may run
 
@@ -38,7 +38,7 @@ struct WorkerOptions {
   // Waits in the middle of instances (board.h); if not, a death hits the library's own code more
   // often.
   bool jostles = true;
-  // transactions after which it closes and opens the domain; 0: never
+  // Transactions after which it closes and opens the domain; 0: never.
   std::uint64_t reopen_every = 0;
 };
 

@@ -30,7 +30,7 @@ struct HistoryPlan {
 struct HistoryResult {
   history::Verdict verdict;
   std::uint64_t conflicts = 0, hardware_commits = 0, stalls = 0;
-  // the history, and every invariant that an instance or the last look at the domain asserted
+  // The history, and every invariant that an instance or the last look at the domain asserted.
   bool is_right = false;
 };
 

@@ -59,7 +59,7 @@ struct Statement {
   history::RanAt begun = history::RanAt::kUnknown;
   bool is_committed = false, is_aborted = false, is_escalated = false;  // by its events
   std::uint32_t cause = 0;                                              // AbortCause
-  // of an escalation, as the probe has it
+  // Of an escalation, as the probe has it.
   std::uint32_t reason = 0;
   std::uint64_t events_heard = 0;
   Tally said;  // since it came

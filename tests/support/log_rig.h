@@ -27,7 +27,7 @@ class LogRig {
  public:
   static constexpr std::uint64_t kFileBytes = storage::kLogFileBytesMin;
   static constexpr std::uint32_t kSegments = 2;
-  // per segment; segment 1 begins at an offset in its file
+  // Per segment; segment 1 begins at an offset in its file.
   static constexpr std::uint64_t kPages = 8;
 
   struct Write {

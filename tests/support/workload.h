@@ -28,7 +28,7 @@ class Workload {
  public:
   static constexpr std::uint64_t kAccounts = 10, kPairCells = 6, kRingNodes = 8;
   static constexpr std::uint64_t kFirstPairCell = kAccounts, kFirstNode = kAccounts + kPairCells;
-  // of each account at first; a balance never gets below zero
+  // Of each account at first; a balance never gets below zero.
   static constexpr std::uint64_t kBalance = 1000;
   static_assert(kFirstNode + kRingNodes == Board::kCells);
 

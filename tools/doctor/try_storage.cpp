@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kBlockBytes = 4096;
 // 1 MiB: writes do not hit the same block each time, and the probe stays small.
 constexpr std::size_t kFileBlocks = 256;
-// odd: the median is one of them; 4 s at worst on a disk that needs 200 ms
+// Odd: the median is one of them; 4 s at worst on a disk that needs 200 ms.
 constexpr std::uint32_t kRounds = 21;
 
 struct FileSystem {

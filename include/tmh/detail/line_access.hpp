@@ -39,11 +39,11 @@ struct alignas(64) LineAccess {
   // An address in the line read last, in the view, which the instance has not written; kNoLine:
   // every access takes a longer way.
   std::uintptr_t last = kNoLine;
-  // its word: *log_top, too, but the shortest way needs no look at the log
+  // Its word: *log_top, too, but the shortest way needs no look at the log.
   const LineWord *last_word = nullptr;
   std::uintptr_t view = 0;  // the segment used last: its view,
   std::uint64_t bytes = 0;  // level 1: its size; 0: every access takes the long way,
-  // modulo 2^64; level 2: the thread's view minus the process's,
+  // Modulo 2^64; level 2: the thread's view minus the process's,
   std::uintptr_t home_minus_view = 0;
   const LineWord *words = nullptr;     // level 1: its line words
   std::uint64_t rv = 0;                // snapshot: a value of the line clock
