@@ -3,8 +3,9 @@
 // Shape:   every process works on a page of its own: no conflicts. The total number of transactions
 //          is the same for every number of processes; time runs from the common start to the last
 //          finish.
-//          A: one integer of the page is incremented   B: all 1,024   C: all 1,024, a thousand
-//          times over
+//          A: one integer of the page is incremented
+//          B: all 1,024
+//          C: all 1,024, a thousand times over
 // Checked: at the end every page holds the number of increments that its process made.
 // Source:  <papers/memory-mapped-transactions>, section 4.4, figures 4-5 and 4-6.
 #pragma once
