@@ -113,7 +113,7 @@ class PageTouch {
     for (std::uint32_t n = 1; n <= (options_.common.tiny ? 64U : 1024U);
          n *= options_.common.tiny ? 8 : 2) {
       // random: every second power tells the same at half the time (its warm-up touches all random
-      //         pages)
+      // pages)
       if (pattern == Pattern::kRandom && n != 1 && n != 16 && n != 64 && n != 256 && n != 1024)
         continue;
       all.push_back({n, 0});

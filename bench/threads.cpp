@@ -2,8 +2,8 @@
 // one after the other, and beside processes.
 // Shape:   workers increment integers on pages of their own, through tmh::field, in sites of a page
 //          domain: no conflicts. A round runs every configuration once, each in a fresh domain; the
-//                  order rotates. small: one integer of one page; wide: one of each of 16 pages;
-//          long: all 512 of one page, 20 times.
+//          order rotates. small: one integer of one page; wide: one of each of 16 pages; long: all
+//          512 of one page, 20 times.
 // Checked: at the end every integer holds the number of increments that its worker made.
 // Source:  thesis, appendix A.1, first restriction (one thread of a process runs transactions) and
 //          section 4.4 (independent transactions).

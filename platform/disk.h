@@ -160,7 +160,7 @@ class DiskFile {
   // Writes dirty pages of [offset, offset + bytes) back bit by bit, with pauses, so that others'
   // durable writes are not caught in a queue behind them. Promises nothing but to say which writes
   // failed: the kernel tells each descriptor once, so that a sync() afterwards would not. `hurry`:
-  //         no more pauses once it is set, and nothing more is done.
+  // no more pauses once it is set, and nothing more is done.
   [[nodiscard]] Errc write_back_gently(const std::atomic<bool> &hurry, std::uint64_t offset = 0,
                                        std::uint64_t bytes = UINT64_MAX) noexcept;
   [[nodiscard]] Errc truncate(std::uint64_t bytes) noexcept;

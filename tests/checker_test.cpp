@@ -287,7 +287,7 @@ TEST(CheckerTest, ReportNamesInstancesCellsAndEdges) {
 
 // Tries every serial order that respects real time, replaying each operation on one plain array of
 // cells: no graph, no version order. Exponential, for up to eight instances. A killed instance may
-//        take effect or not.
+// take effect or not.
 class Oracle {
  public:
   explicit Oracle(const History &history) : history_(history) {}

@@ -1,9 +1,9 @@
 // tests/hostile_places_test.cpp -- domains in containers and sandboxes, shared by users, and at the
 // kernel's limits.
 // Invariants: (1) who cannot tell whether the others live is refused, and they go on undisturbed:
-//             another pid namespace, /proc of another one, a boot
-//                 id that is hidden, shared memory in use on another machine. What the dead of
-//                 another pid namespace have left is taken over.
+//                 another pid namespace, /proc of another one, a boot id that is hidden, shared
+//                 memory in use on another machine. What the dead of another pid namespace have
+//                 left is taken over.
 //             (2) all files of a domain are for whom its control file is for, whatever umask their
 //                 makers had.
 //             (3) a file size limit is the trouble of the process that has it, not its neighbours'.

@@ -1,15 +1,12 @@
 // tests/kill_regressions_test.cpp -- defects that a review found in what happens after a death, a
 // reclaim, a fork or a refusal.
 // Invariants: (1) a writer that died before its commit point leaves nothing in a segment that its
-//             inheritor had not mapped,
-//             (2) eager: rebuilding the access table keeps accesses to segments that the inheritor
-//                 has not mapped,
-//             (3) an opener without descriptors gets an error; the files that others use stay, and
-//                 they stay participants,
-//             (4) a page that was read and then reclaimed by the kernel still conflicts, also after
-//                 the fault ring overflowed,
-//             (5) mapping a heap and growing inside instances, in two threads, do not lock each
-//                 other out,
+//             inheritor had not mapped, (2) eager: rebuilding the access table keeps accesses to
+//             segments that the inheritor has not mapped, (3) an opener without descriptors gets an
+//             error; the files that others use stay, and they stay participants, (4) a page that
+//             was read and then reclaimed by the kernel still conflicts, also after the fault ring
+//             overflowed, (5) mapping a heap and growing inside instances, in two threads, do not
+//             lock each other out,
 //             (6) a child forked while a thread grows a segment does not keep the folder locked,
 //             (7) a begin that waits while another thread closes is refused, no crash,
 //             (8) a retry that sleeps, and a look at the counters, while another thread closes are

@@ -3,7 +3,7 @@
 // Invariants: (1) stores are visible to their instance at once, to others after its commit, never
 //             after an abort. (2) every load of an instance, doomed ones too, is of one snapshot.
 //             (3) an aborted attempt throws at every further access. (4) nobody gives up waiting
-//                 for a line before having looked whether its holder lives.
+//             for a line before having looked whether its holder lives.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>

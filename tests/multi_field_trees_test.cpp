@@ -1,8 +1,8 @@
 // tests/multi_field_trees_test.cpp -- the trees of examples/trees/ made of fields, in pools: level
 // 1 and level 2 change them at once.
 // Invariants: (1) inserts and erases by threads of several processes at level 1, by instrumented
-//             instances at level 2 and by plain ones: every
-//                 transaction happened once, and the tree's own invariants hold in every snapshot.
+//                 instances at level 2 and by plain ones: every transaction happened once, and the
+//                 tree's own invariants hold in every snapshot.
 //             (2) processes that insert die by SIGKILL, and others go on; in a strict domain, when
 //                 all are dead, the tree holds what was acknowledged, and of each worker's next
 //                 step all or nothing.

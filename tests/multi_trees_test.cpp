@@ -1,9 +1,8 @@
 // tests/multi_trees_test.cpp -- the trees of examples/trees/ in a segment, changed by several
 // processes, in every mode.
 // Invariants: (1) inserts and erases of several processes in one tree, through splits, emptied
-//             leaves and copied arrays: every
-//                 transaction happened once, the tree's own invariants hold in every snapshot, and
-//                 so do the heap's.
+//                 leaves and copied arrays: every transaction happened once, the tree's own
+//                 invariants hold in every snapshot, and so do the heap's.
 //             (2) an aborted instance's splits and copies leave nothing behind.
 //             (3) two inserts that overlap, into different leaves or into segments with room, do
 //                 not fail each other, their records and nodes included.

@@ -9,8 +9,7 @@
 //             a map() that fails has mapped nothing.
 // Steps:      the n-th allocation of kBytesMin or more fails, for each n until the open needs no
 //             more: those are its objects and buffers; the names of files are thousands. Where the
-//                   library may not throw, the process ends: those n are left to the tests of
-//                   deaths.
+//             library may not throw, the process ends: those n are left to the tests of deaths.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>

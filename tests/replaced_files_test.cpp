@@ -5,7 +5,7 @@
 //             domain, and of its last life: the other one holds what it held. While they live it is
 //             refused. (2) a folder without its control file is no new one while somebody is in it.
 //             (3) who is left from before leaves alone what others have made in the folder since.
-//                 (4) a copy of a folder that is in use is refused, too.
+//             (4) a copy of a folder that is in use is refused, too.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,9 +1,8 @@
 // tests/semantics_segments_test.cpp -- what segments and their files promise one process, in every
 // mode.
 // Invariants: (1) a raw file holds its own bytes and nothing of ours, and exactly the committed
-//             stores after close,
-//             (2) part of a file, several segments, growth and 1 TiB of sparse range behave like
-//                 one small segment.
+//             stores after close, (2) part of a file, several segments, growth and 1 TiB of sparse
+//             range behave like one small segment.
 #include <sys/stat.h>
 
 #include <algorithm>

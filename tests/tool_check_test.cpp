@@ -1,7 +1,7 @@
 // tests/tool_check_test.cpp -- tmh check on sound, damaged, open and crashed domains.
 // Invariants: (1) every part of a domain gets its right verdict, whatever is wrong with the others.
 //             (2) a domain whose data files nobody has put in order is not called damaged. (3)
-//                 nothing is changed. (4) whatever the bytes are, the command ends by itself.
+//             nothing is changed. (4) whatever the bytes are, the command ends by itself.
 #include <gtest/gtest.h>
 
 #include <pthread.h>

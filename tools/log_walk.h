@@ -52,7 +52,7 @@ struct LogEnd {
 class LogWalk {
  public:
   // folder: the domain's; control outlives the walk. from: where to start. REQUIRES:
-  //         from.log_file_bytes is right.
+  // from.log_file_bytes is right.
   LogWalk(std::string folder, std::string archive, const storage::ControlFile &control,
           const storage::CheckpointV1 &from);
   // False at the end.

@@ -1,17 +1,17 @@
 // bench/support/durable_sqlite.cpp -- SQLite in WAL mode as a contestant.
 // Set-up:  both: journal_mode=WAL, synchronous=FULL (the WAL is synced at every commit),
-// wal_autocheckpoint as it is (1,000
-//          pages), prepared statements, BEGIN IMMEDIATE (a writer waits for the lock at the
-//          beginning and never has to be undone because its snapshot is old).
+//          wal_autocheckpoint as it is (1,000 pages), prepared statements, BEGIN IMMEDIATE (a
+//          writer waits for the lock at the beginning and never has to be undone because its
+//          snapshot is old).
 //          sqlite        a WITHOUT ROWID table; busy_timeout, whose handler sleeps for 1, 2, 5, 10
-//          ms and so on up to 100 sqlite-tuned  what was best here: a rowid table, whose inner
-//          nodes hold keys only (SQLite's documentation advises
-//                        against WITHOUT ROWID where rows are larger than a twentieth of a page);
-//                        the WAL file is kept when the last connection closes, so that commits
-//                        overwrite; 256 MB of cache and of mapped file; a busy handler that always
-//                        sleeps 1 ms (7,000 commits/s with 4 processes; 50 us: 2,800, because the
-//                        processes then take turns and each has to read what the others changed;
-//                        busy_timeout: 4,800).
+//                        ms and so on up to 100
+//          sqlite-tuned  what was best here: a rowid table, whose inner nodes hold keys only
+//                        (SQLite's documentation advises against WITHOUT ROWID where rows are
+//                        larger than a twentieth of a page); the WAL file is kept when the last
+//                        connection closes, so that commits overwrite; 256 MB of cache and of
+//                        mapped file; a busy handler that always sleeps 1 ms (7,000 commits/s with
+//                        4 processes; 50 us: 2,800, because the processes then take turns and each
+//                        has to read what the others changed; busy_timeout: 4,800).
 //          Both are unfair: who has just committed is likely to be next. The median is that of a
 //          lucky process; the mean and p99.9 tell the others.
 //          Without durability: synchronous=OFF.

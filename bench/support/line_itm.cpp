@@ -1,7 +1,6 @@
 // bench/support/line_itm.cpp -- GCC's libitm in the line bench.
 // Set-up:    method ml_wt (multiple locks, write-through), its best for these structures;
-// ITM_DEFAULT_METHOD is read at the first
-//            transaction, hence set before.
+//            ITM_DEFAULT_METHOD is read at the first transaction, hence set before.
 #include "bench/support/line_itm.h"
 
 #include <cstdlib>

@@ -32,8 +32,7 @@ namespace tmh::bench {
 namespace {
 
 // Newer than the headers of Debian 12 (6.1): Linux 6.13 guard pages, Linux 6.7 PAGEMAP_SCAN and
-// asynchronous
-// write protection. Numbers and layout are the kernel's interface and do not change.
+// asynchronous write protection. Numbers and layout are the kernel's interface and do not change.
 constexpr int kMadvGuardInstall = 102, kMadvGuardRemove = 103;
 struct PageRegion {
   std::uint64_t start, end, categories;

@@ -6,8 +6,7 @@
 //          one of them, which has its private copies of pages still mapped, searches in a query: a
 //          byte's place is its page's, and private pages are nobody's neighbours (PagePlaces).
 //          inserts: pages touched and copied as the thesis's mechanism counts them, pages and lines
-//                   as the engine counts them in an exact
-//          mode; records of 8 + 512 bytes.
+//          as the engine counts them in an exact mode; records of 8 + 512 bytes.
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -266,10 +266,9 @@ struct RecoverOptions {
 };
 // Recovers a durable domain that nobody has open, as the next open would; with `until` only up to
 // there: what came later is gone for good in this folder, so work on a backup. Errors:
-//        kDomainInUse, kNotDurable, kLogDamaged, kLogMissing, kIo, kDiskFull; kBadArgument: its
-//        data
-// files hold what is later, or may (it was not closed), or with log_folder: it is a backup from
-// before a segment was made that the log names.
+// kDomainInUse, kNotDurable, kLogDamaged, kLogMissing, kIo, kDiskFull; kBadArgument: its data files
+// hold what is later, or may (it was not closed), or with log_folder: it is a backup from before a
+// segment was made that the log names.
 RecoveryInfo recover(const std::string &folder, const RecoverOptions &options = {});
 
 // Runs `action` once the thread's running instance, the outermost one, has committed, or when its
@@ -282,14 +281,12 @@ void on_abort(std::function<void()> action);
 // std::exception. Where it cannot be woken any more atomically() throws: Error(kNotInitialized)
 // when another thread closes the domain, kNotMapped when it unmaps a segment that the instance has
 // read, kLogFailed when the log could not be written, so that nobody commits any more. An instance
-// that has read nothing could sleep
-// only for ever: Error(kNothingRead). Level 2 with pages that stay mapped (-hot) runs the body once
-// more at once, to learn what it reads.
+// that has read nothing could sleep only for ever: Error(kNothingRead). Level 2 with pages that
+// stay mapped (-hot) runs the body once more at once, to learn what it reads.
 // Errors: kEndWithoutBegin; kNestedMisuse: irrevocable. Who sleeps is woken by the commit, and
 //         looks by itself, in the end ten times per
 // second: a committer that is killed may wake nobody. At level 2 the body also runs, to see, at any
-//         commit when it has read more than 16 pages, and
-// in a hybrid domain when pages go back to level 1.
+// commit when it has read more than 16 pages, and in a hybrid domain when pages go back to level 1.
 [[noreturn]] void retry();
 // The same, but at `deadline` the body runs again though nothing has changed; at once when that is
 // past. So the body looks at the clock before it retries, and says itself what comes of a wait that

@@ -174,7 +174,7 @@ Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation,
                                high, i + 1, std::memory_order_release, std::memory_order_relaxed)) {
     }
     // acq_rel: acquire pairs with the release of give_back() and of recovery; release:
-    //          contexts_high is seen with the owner
+    // contexts_high is seen with the owner
     if (!context.owner.compare_exchange_strong(free, owner_of(slot, incarnation),
                                                std::memory_order_acq_rel,
                                                std::memory_order_relaxed))

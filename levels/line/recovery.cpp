@@ -141,7 +141,7 @@ void undo_page(const LineMemory &memory, storage::PageId page, std::uint64_t sna
   for (std::uint32_t c = 0; c < memory.contexts_high(); ++c) {
     const LineContextV1 &context = memory.context(c);
     // acquire: pairs with save_undo(); the words below it are complete, and those that a pin
-    //          protects are not overwritten
+    // protects are not overwritten
     const std::uint64_t head = context.undo_head.load(std::memory_order_acquire);
     const std::uint64_t oldest = head > kUndoWords ? head - kUndoWords : 0;
     for (std::uint64_t i = head; i-- > oldest;) {  // newest first; stamps only grow along the ring

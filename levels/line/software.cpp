@@ -82,7 +82,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
     take_turn();
   blocked_on_ = nullptr;
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we
-  //          look.
+  // look.
   rv = memory_.state().clock.load(std::memory_order_acquire);
   // Unique as a context is one thread's and retries keep it; no shared counter is needed for the
   // order of begins.
@@ -156,7 +156,7 @@ void SoftwareThread::nest(std::uint32_t depth) {
 bool SoftwareThread::is_log_valid() const noexcept {
   for (const LineWord *const word : reads()) {
     // acquire: pairs with line-unlock; an unchanged word says that no commit stamped before the
-    //          caller's look at the clock wrote the line.
+    // caller's look at the clock wrote the line.
     if (word->load(std::memory_order_acquire) > rv) return invalid_by(*word);
   }
   return true;

@@ -103,7 +103,7 @@ AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
     context_->in_flight.store(kStamping, std::memory_order_seq_cst);
   }
   // seq_cst: after the locks and before the look for pins. An instance above stores its pin, then
-  //          reads this clock: one of us sees the other.
+  // reads this clock: one of us sees the other.
   stamp_ = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
   context_->stamp.store(stamp_, std::memory_order_relaxed);  // relaxed: published by COMMITTED
   if (redo_log_ != nullptr) [[unlikely]] {
@@ -123,7 +123,7 @@ AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
   if (cause == AbortCause::kNone) {
     std::uint64_t pending = status_word(instance_, State::kPending);
     // release: pairs with the acquire of recovery, which needs the stamp and the undo words.
-    //          relaxed on failure: FAILED publishes nothing.
+    // relaxed on failure: FAILED publishes nothing.
     if (!context_->status.compare_exchange_strong(
             pending, status_word(instance_, State::kCommitted), std::memory_order_release,
             std::memory_order_relaxed))
@@ -194,7 +194,7 @@ inline bool SoftwareThread::take_line(std::size_t index, std::uint64_t *seen) no
   context_->writes[index].before.store(*seen, std::memory_order_relaxed);
   step(Step::kGapLineBefore);
   // acquire: pairs with line-unlock of whoever wrote the line last. release: recovery finds
-  //          `before` by the lock.
+  // `before` by the lock.
   return writes_[index].word->compare_exchange_strong(
       *seen, locked_by(number_), std::memory_order_acq_rel, std::memory_order_relaxed);
 }
@@ -257,7 +257,7 @@ bool SoftwareThread::is_valid_at_commit() const noexcept {
 
 // The words under the writes, for snapshots above that began before this stamp. A ring without room
 // aborts: what is in it that some line pin precedes may not be overwritten. That ends with the
-//         snapshot, so the status says that another try may succeed.
+// snapshot, so the status says that another try may succeed.
 AbortCause SoftwareThread::save_undo() noexcept {
   if (!undo_allocated_ && memory_.allocate_undo(number_) != Errc::kOk) return AbortCause::kNoSpace;
   undo_allocated_ = true;

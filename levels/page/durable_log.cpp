@@ -115,7 +115,7 @@ bool DurableLog::reserve(std::uint64_t bytes, Lsn *end) const noexcept {
   LogState &s = state();
   do {
     // acquire: the writer moves durable_lsn before it takes bytes out, so that both together are
-    //          never too small
+    // never too small
     const std::uint64_t pending =
         s.pending_bytes.fetch_add(bytes, std::memory_order_acq_rel) + bytes;
     const std::uint64_t files = pending / (s.file_bytes / 2) + 1;

@@ -12,10 +12,9 @@
 //            reads commit t has a snapshot >= t, its own commit is stamped later, records are
 //            durable in the order of stamps, and a strict instance that only read waits for its
 //            snapshot: nobody is acknowledged before what it read. With a level below
-//                      (lower_log.h), durable_line says the same of its clock. Records are in one
-//                      order, that of (its clock,
-//            level below first): of two commits that depend on each other the later one has the
-//            higher place.
+//            (lower_log.h), durable_line says the same of its clock. Records are in one order, that
+//            of (its clock, level below first): of two commits that depend on each other the later
+//            one has the higher place.
 //            (4) Space first: a commit is published only when log files for its records exist and
 //                the ring has room, so that a full
 //            disk is an error before the commit point, never after.
@@ -57,8 +56,8 @@ class DurableLog {
   void time_writes(storage::LatencySite *times) noexcept { writer_.time_writes(times); }
 
   // Counts what a commit of `writes` will need, word masks included (VersionHead::words of their
-  // slots are filled in here). REQUIRES: slots filled; clean(i) is the page as it was before, for
-  // writes[i].
+  // slots are filled in here).
+  // REQUIRES: slots filled; clean(i) is the page as it was before, for writes[i].
   void plan_begin() noexcept {
     plan_.clear();
     beyond_durable_ = false;

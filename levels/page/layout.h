@@ -1,6 +1,6 @@
 // levels/page/layout.h -- every structure that level 2 keeps in shared memory. All of it is
 // rebuildable: after a reboot, or when the last participant has gone, the files are made anew; only
-//              control and data files are durable.
+// control and data files are durable.
 // Shape:     tmh.state (one DomainState), tmh.versions.head / .data (slots), tmh.commits (ring),
 //            tmh.accesses, tmh.pages.N (PageMeta).
 // Invariant: what a lock holder may leave half done consists of links only. Links can be rebuilt

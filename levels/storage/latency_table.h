@@ -29,8 +29,8 @@ class LatencyTable {
   LatencyTable &operator=(const LatencyTable &) = delete;
 
   // fresh: nobody else has the domain open. What earlier owners of the slot have left is added to
-  //        what has gone.
-  // kForeignVersion: others use a table of another version, or a damaged one; kDiskFull, kIo.
+  // what has gone. kForeignVersion: others use a table of another version, or a damaged one;
+  // kDiskFull, kIo.
   [[nodiscard]] Errc open(const std::string &folder, std::uint32_t slot, std::uint64_t incarnation,
                           bool fresh) noexcept;
   // What this participant has recorded is added to what has gone. Waits for threads that are

@@ -11,8 +11,8 @@
 #include <stdexcept>
 
 // Offsets from r15 = state + 128: gpr 128, flags 256, host rsp 264, code 272, stack 280, status
-// 288, ymm 320.
-// MXCSR is made the same: the first run's exceptions would show in the second one's STMXCSR.
+// 288, ymm 320. MXCSR is made the same: the first run's exceptions would show in the second one's
+// STMXCSR.
 // The unwind entries are what the emulator's search goes by.
 asm(R"(
   .macro tmh_vectors instruction

@@ -44,7 +44,7 @@ void Lane::append(const Entry &entry) {
   if (index == entries_max_) throw std::length_error("a lane of the recorder is full");
   entries_[index] = entry;
   // release: pairs with the acquire in Recorder::read(); a counted entry is complete even if we are
-  //          killed right here
+  // killed right here
   header_->entry_count.store(index + 1, std::memory_order_release);
 }
 

@@ -84,7 +84,7 @@ template <class T>
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   const auto load_home = [&] {
     // acquire: pairs with the releases of line-write-back and of a page sent home; who sees such
-    //          data sees lock, U or a newer word later.
+    // data sees lock, U or a newer word later.
     return std::atomic_ref<T>(*reinterpret_cast<T *>(at + access.home_minus_view))
         .load(std::memory_order_acquire);
   };
@@ -108,7 +108,7 @@ template <class T>
   }
   const LineWord *const word = access.words + offset / 64;
   // acquire: pairs with the release of line-unlock; who sees version v sees the data written back
-  //          before it.
+  // before it.
   const std::uint64_t seen = word->load(std::memory_order_acquire);
   const T value = load_home();
   const LineWord **const top = access.log_top + 1;
