@@ -2,14 +2,13 @@
 // commits.
 // Shape:   processes in one domain.
 //          reader   begins a query, reads the even pages, then waits; at the end it reads all
-//          pages, the odd ones for the
-//                   first time, and must see every page as it was at its begin
+//                   pages, the odd ones for the first time, and must see every page as it was at
+//                   its begin
 //          writer   --commits transactions of --pages-per-commit random pages, spread evenly over
-//          --seconds (paced: that
-//                   gives a series over time; --burst runs them as fast as possible, then idles
-//                   until the time is over)
+//                   --seconds (paced: that gives a series over time; --burst runs them as fast as
+//                   possible, then idles until the time is over)
 //          monitor  samples versions held, memory of both processes and disk blocks of the domain's
-//          folder
+//                   folder
 //          Before, the same writer runs a tenth of the commits with no query open: the baseline of
 //          a commit's cost.
 // Checked: the query neither aborts nor sees a change; afterwards a new query sees the writer's

@@ -2,7 +2,8 @@
 // of its machines.
 // Shape:   1. time between two readings of a clock, rdtsc, gettimeofday, the benches' own: thesis
 //             C.1, tables C.1 and C.2
-//          2. lseek to the beginning of a file, then 10,000 pages written one by one: C.4, table C.7
+//          2. lseek to the beginning of a file, then 10,000 pages written one by one: C.4, table
+//             C.7
 //          3. CRC32C of a page, as the redo log computes it: C.8 (SHA1 and MD5 there)
 // Source:  <papers/memory-mapped-transactions>, appendix C.
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 // and the thesis's mechanism in the same run.
 // Shape:   1. primitive costs of this machine                    thesis 4.2.3, tables 4.3 to 4.5
 //          2. n pages read or written, hot, cold and random,     thesis 4.2.1 and 4.2.2, figures
-//             4-1 to 4-4, tables 4.2, 4.6 without and with advice
+//             without and with advice                            4-1 to 4-4, tables 4.2, 4.6
 //          3. the same transaction on segments of 1 Ki to 1 Mi pages
 //          4. what was wanted beside what was measured
 //          A round runs every batch of every variant once; the order of variants rotates and the

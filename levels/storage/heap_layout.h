@@ -9,8 +9,8 @@
 //                               on demand
 //   pages 4..11   RootPageV1    one chain of root pages per name hash
 //   pages 12..75  ArenaV1       one page per arena
-//   pages 76..    runs          large runs: the user's bytes only. Runs of arenas: RunHeaderV1, then
-//                               blocks
+//   pages 76..    runs          large runs: the user's bytes only. Runs of arenas: RunHeaderV1,
+//                               then blocks
 //
 // Invariant: (1) zeros are a valid empty arena, root page, zone and leaf, so that formatting writes
 //            four pages only.
