@@ -300,7 +300,7 @@ class Contention {
     outcome->before = domain.counters();
     clock.start();
     clock.finish();
-    // acquire: pairs with the fetch_add above
+    // Acquire: pairs with the fetch_add above.
     while (outcome->finished.load(std::memory_order_acquire) < processes) {
       const timespec pause{0, 1'000'000};
       (void)::nanosleep(&pause, nullptr);

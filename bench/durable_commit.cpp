@@ -25,11 +25,11 @@ namespace {
 struct Options {
   CommonOptions common;
   std::size_t rounds = 5;
-  // of all processes together; times 5 rounds: ten of them lie above p99.9
+  // Of all processes together; times 5 rounds: ten of them lie above p99.9.
   std::uint64_t inserts = 2'000;
   std::uint64_t loaded = 2'000;  // the tree has inner nodes, and SQLite's WAL has been around once
   std::uint64_t warm_up = 20;
-  // a record, its tree node and its neighbours' links, with headers
+  // A record, its tree node and its neighbours' links, with headers.
   std::uint64_t floor_bytes = 800;
   std::vector<unsigned> processes = {1, 2, 4};
   std::vector<std::string> only;  // beginnings of names

@@ -1,10 +1,10 @@
 // bench/durable_page_touch.cpp -- the thesis's experiments on durable transactions, repeated.
-// Shape:   1. n pages read or written per transaction, without and with advice      thesis 4.3,
-//          table 4.7 (C.5)
-//             and the model aR + bW + c of a transaction that reads R pages and writes W
-//          2. one random page of a mapped file of 10,000 changed, msync, fsync      thesis 4.3,
-//             table 4.8 (C.6)
-//          3. tests A, B and C (bench/support/independent.h), 1, 2 and 4 processes  thesis 4.4,
+// Shape:   1. n pages read or written per transaction, without and with advice, and the model
+//             aR + bW + c of a transaction that reads R pages and writes W: thesis 4.3, table 4.7
+//             (C.5)
+//          2. one random page of a mapped file of 10,000 changed, msync, fsync: thesis 4.3, table
+//             4.8 (C.6)
+//          3. tests A, B and C (bench/support/independent.h), 1, 2 and 4 processes: thesis 4.4,
 //             table 4.10 (C.10)
 //          Each with durability none, buffered and strict, in one tracking mode. Floor: as many
 //          whole pages as the transaction wrote (the thesis's log holds pages) made durable by the
@@ -42,12 +42,12 @@ namespace {
 struct Options {
   CommonOptions common;
   std::size_t rounds = 5;
-  // of tests A, B and C, all processes together; the thesis: 10,000
+  // Of tests A, B and C, all processes together; the thesis: 10,000.
   std::uint64_t transactions = 2'000;
   std::uint64_t syncs = 1'000;  // of table 4.8
   std::vector<unsigned> processes = {1, 2, 4};
   std::vector<std::uint32_t> pages = {1, 4, 16, 64, 256, 1'024};  // 1,024: the thesis's only n
-  // empty: the best that is to be had here
+  // Empty: the best that is to be had here.
   std::string mode;
 };
 

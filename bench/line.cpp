@@ -31,7 +31,7 @@ struct Structure {
   std::uint64_t elements, elements_tiny;
   std::uint64_t operations, operations_tiny;  // of each thread: 20 to 60 ms, several time slices
   double wanted_itm;                          // times libitm ml_wt
-  // times plain code, one thread; 0: nothing was asked for
+  // Times plain code, one thread; 0: nothing was asked for.
   double wanted_plain;
 };
 constexpr Structure kStructures[] = {

@@ -2,14 +2,13 @@
 // commits.
 // Shape:   processes in one domain.
 //          reader   begins a query, reads the even pages, then waits; at the end it reads all
-//          pages, the odd ones for the
-//                   first time, and must see every page as it was at its begin
+//                   pages, the odd ones for the first time, and must see every page as it was at
+//                   its begin
 //          writer   --commits transactions of --pages-per-commit random pages, spread evenly over
-//          --seconds (paced: that
-//                   gives a series over time; --burst runs them as fast as possible, then idles
-//                   until the time is over)
+//                   --seconds (paced: that gives a series over time; --burst runs them as fast as
+//                   possible, then idles until the time is over)
 //          monitor  samples versions held, memory of both processes and disk blocks of the domain's
-//          folder
+//                   folder
 //          Before, the same writer runs a tenth of the commits with no query open: the baseline of
 //          a commit's cost.
 // Checked: the query neither aborts nor sees a change; afterwards a new query sees the writer's
@@ -83,7 +82,7 @@ std::uint64_t initial_value(std::uint64_t page) { return page * 0x9e3779b97f4a7c
 // free for the others.
 template <class T>
 void wait_until(const std::atomic<T> &word, T wanted) {
-  // acquire: pairs with the setter's release
+  // Acquire: pairs with the setter's release.
   while (word.load(std::memory_order_acquire) != wanted) {
     const timespec pause{0, 1'000'000};
     (void)::nanosleep(&pause, nullptr);
@@ -181,7 +180,7 @@ class LongQuery {
     domain.begin_query();
     for (std::uint64_t page = 0; page < options_.pages; page += 2)
       check_page(segment.data(), page, initial_value(page));
-    // pairs with wait_until in the writer
+    // Pairs with wait_until in the writer.
     progress->reader_ready.store(true, std::memory_order_release);
     wait_until(progress->writers_left, 0U);
     ResultHash hash;
@@ -334,7 +333,7 @@ class LongQuery {
       write_paced(mode, folder, writer, &*progress, commits_of(writer),
                   options_.burst ? 0 : options_.seconds);
       sleep_until_ns(start + static_cast<std::int64_t>(options_.seconds * 1e9));
-      // pairs with wait_until in the reader
+      // Pairs with wait_until in the reader.
       progress->writers_left.fetch_sub(1, std::memory_order_release);
     });
     const std::vector<Sample> series(samples, samples + *sample_count);

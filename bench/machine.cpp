@@ -1,11 +1,10 @@
 // bench/machine.cpp -- what this machine's clocks, writes and checksums cost, as the thesis says it
 // of its machines.
-// Shape:   1. time between two readings of a clock: rdtsc, gettimeofday, the benches' own
-//          thesis C.1, tables C.1 and C.2
-//          2. lseek to the beginning of a file, then 10,000 pages written one by one          C.4,
-//             table C.7
-//          3. CRC32C of a page, as the redo log computes it                                   C.8
-//             (SHA1 and MD5 there)
+// Shape:   1. time between two readings of a clock, rdtsc, gettimeofday, the benches' own: thesis
+//             C.1, tables C.1 and C.2
+//          2. lseek to the beginning of a file, then 10,000 pages written one by one: C.4, table
+//             C.7
+//          3. CRC32C of a page, as the redo log computes it: C.8 (SHA1 and MD5 there)
 // Source:  thesis, appendix C.
 #include <fcntl.h>
 #include <sys/time.h>

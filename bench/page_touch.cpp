@@ -2,7 +2,7 @@
 // and the thesis's mechanism in the same run.
 // Shape:   1. primitive costs of this machine                    thesis 4.2.3, tables 4.3 to 4.5
 //          2. n pages read or written, hot, cold and random,     thesis 4.2.1 and 4.2.2, figures
-//             4-1 to 4-4, tables 4.2, 4.6 without and with advice
+//             without and with advice                            4-1 to 4-4, tables 4.2, 4.6
 //          3. the same transaction on segments of 1 Ki to 1 Mi pages
 //          4. what was wanted beside what was measured
 //          A round runs every batch of every variant once; the order of variants rotates and the
@@ -113,7 +113,7 @@ class PageTouch {
     for (std::uint32_t n = 1; n <= (options_.common.tiny ? 64U : 1024U);
          n *= options_.common.tiny ? 8 : 2) {
       // random: every second power tells the same at half the time (its warm-up touches all random
-      //         pages)
+      // pages)
       if (pattern == Pattern::kRandom && n != 1 && n != 16 && n != 64 && n != 256 && n != 1024)
         continue;
       all.push_back({n, 0});
@@ -307,7 +307,7 @@ class PageTouch {
     };
     const double map = us(kMmapInHandler), store_fault = us(kFirstStore),
                  load_fault = us(kMinorFault);
-    // the exit was measured with its fault
+    // The exit was measured with its fault.
     const double signal = us(kHandlerEnter) + us(kHandlerExit) - store_fault;
     const double copy = us(kCopyCached);
     const std::uint32_t n = options_.common.tiny ? 64 : 1'024;

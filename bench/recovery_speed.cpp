@@ -215,7 +215,7 @@ int run(Options options) {
     std::vector<double> rate, unsynced, copy_share, read_share, check_ms, store_ms, sync_ms;
     RecoveryReport last;
     std::uint64_t hash = 0;
-    // the first one warms the page cache
+    // The first one warms the page cache.
     for (std::size_t round = 0; round <= options.rounds; ++round) {
       RecoveryReport found;
       const double seconds = folder.recover(&found);

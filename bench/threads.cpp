@@ -2,8 +2,8 @@
 // one after the other, and beside processes.
 // Shape:   workers increment integers on pages of their own, through tmh::field, in sites of a page
 //          domain: no conflicts. A round runs every configuration once, each in a fresh domain; the
-//                  order rotates. small: one integer of one page; wide: one of each of 16 pages;
-//          long: all 512 of one page, 20 times.
+//          order rotates. small: one integer of one page; wide: one of each of 16 pages; long: all
+//          512 of one page, 20 times.
 // Checked: at the end every integer holds the number of increments that its worker made.
 // Source:  thesis, appendix A.1, first restriction (one thread of a process runs transactions) and
 //          section 4.4 (independent transactions).
@@ -151,7 +151,7 @@ class ThreadsBench {
           words + (index * way.threads + thread) * kPagesEach * kWordsPerPage;
       for (int i = 0; i < kWarmUps; ++i) transact(site, own, work);
       ready.arrive_and_wait();
-      // the others of this process begin at the end of the next line
+      // The others of this process begin at the end of the next line.
       if (thread == 0) clock.start();
       ready.arrive_and_wait();
       for (std::uint64_t i = 0; i < transactions(mode, work); ++i) transact(site, own, work);

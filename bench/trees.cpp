@@ -1,11 +1,10 @@
 // bench/trees.cpp -- search trees: those of examples/trees/ as serial code, on the thesis's
 // mechanism and on this library, beside Berkeley DB, LMDB and SQLite.
-// Shape:   --experiment insert    8-byte random keys with 512 bytes, each insert a transaction,
-//          durable or not, several processes in one
-//                                 tree: latencies, commits/s, log bytes, aborts; the k-th most
-//                                       expensive insert. durable_compare.h
-//          static, dynamic,       see trees_experiments.h: searches that miss memory, block sizes,
-//          inserts in order, block in-order, transfers    transfers
+// Shape:   --experiment insert: 8-byte random keys with 512 bytes, each insert a transaction,
+//          durable or not, several processes in one tree: latencies, commits/s, log bytes, aborts;
+//          the k-th most expensive insert. durable_compare.h
+//          static, dynamic, in-order, transfers: see trees_experiments.h: searches that miss
+//          memory, block sizes, inserts in order, block transfers
 // Checked: every tree and store ends with exactly what was inserted.
 // Source:  thesis, sections 5.2, 5.4, C.6, 6.1; tables 5.1 to 5.3,
 //          5.5, 5.6, C.11, C.12, figure 5-3.

@@ -66,7 +66,7 @@ void start(Work &&work) {
 
 int main(int argc, char **argv) {
   const char *folder = argc > 1 ? argv[1] : "bank.domain";
-  // the accounts are opened by a process of its own, so that this one has no domain when it forks
+  // The accounts are opened by a process of its own, so that this one has no domain when it forks.
   start([&] {
     const tmh::Domain domain = tmh::Domain::open(folder);
     const tmh::Segment accounts = domain.map("accounts");

@@ -30,9 +30,9 @@ struct Queue {
   explicit Queue(const allocator_type &allocator)
       : waiting(allocator), running(allocator), times_done(allocator) {}
   std::deque<long, tmh::allocator<long>> waiting;
-  // job, who does it
+  // Job, who does it.
   std::map<long, pid_t, std::less<>, tmh::allocator<std::pair<const long, pid_t>>> running;
-  // by job
+  // By job.
   std::vector<int, tmh::allocator<int>> times_done;
   long produced = 0, done = 0;
   long balance[kAccounts] = {};
@@ -120,7 +120,7 @@ bool monitor(const Shared &shared) {
 
 template <class Role>
 pid_t start(const char *folder, Role role) {
-  // before this process opens the domain: it is not passed on to children
+  // Before this process opens the domain: it is not passed on to children.
   const pid_t child = fork();
   if (child != 0) return child;
   try {

@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
   auto *accounts = reinterpret_cast<Account *>(domain.map("accounts.raw", raw).data());
 
   const tmh::Site transfer(domain, "transfer");
-  // touches every account: level 2 from the start
+  // Touches every account: level 2 from the start.
   const tmh::Site interest(domain, "interest", "always");
   tmh::atomically(interest, [&](tmh::Fields) {
     for (std::size_t i = 0; i < kAccounts; ++i) accounts[i].balance = 1000;

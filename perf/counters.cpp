@@ -91,7 +91,7 @@ struct Counters::Impl {
       attributes.exclude_kernel = 1;
       file = open_event(&attributes, options.thread, *leader);
     }
-    // more events than the PMU has counters: a group of its own
+    // More events than the PMU has counters: a group of its own.
     if (file < 0 && errno == EINVAL && !leads) {
       leads = true;
       attributes = attributes_of(encoded, options, leads);
@@ -144,9 +144,8 @@ std::vector<Reading> Counters::read() const {
     Reading &reading = readings.back();
     std::uint64_t words[3] = {};  // value, enabled, running: PERF_FORMAT_TOTAL_TIME_*
     if (::read(event.file.get(), words, sizeof words) != sizeof words) {
-      reading.missing =
-          // a pinned or failed event reads as end of file
-          "the kernel gave no value: the group does not fit the PMU";
+      // A pinned or failed event reads as end of file.
+      reading.missing = "the kernel gave no value: the group does not fit the PMU";
       continue;
     }
     reading.counted = words[0];

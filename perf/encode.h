@@ -14,7 +14,7 @@ struct Encoded {
   std::uint32_t type = 0;  // PERF_TYPE_*
   std::uint64_t config = 0, config1 = 0, config2 = 0;
   bool user_only = false, kernel_only = false;  // as a modifier of libpfm4's demanded (:u, :k)
-  // not empty: there is no such event, and this is why
+  // Not empty: there is no such event, and this is why.
   std::string unknown;
 };
 [[nodiscard]] Encoded encode(const std::string &event, Processor processor);

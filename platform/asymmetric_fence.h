@@ -14,13 +14,13 @@
 namespace tmh::platform {
 
 namespace detail {
-// set before main(); until then, and without it, both halves are full fences
+// Set before main(); until then, and without it, both halves are full fences.
 extern bool has_membarrier;
 }  // namespace detail
 
 inline void light_fence() noexcept {
   if (detail::has_membarrier) [[likely]]
-    // the other half makes it one of the processor's
+    // The other half makes it one of the processor's.
     std::atomic_signal_fence(std::memory_order_seq_cst);
   else
     fence(std::memory_order_seq_cst);

@@ -14,7 +14,7 @@ struct CacheGeometry {
 };
 
 // level: 1 (data) or 2, of processor 0. From /sys/devices/system/cpu, which is what hwloc reads on
-//        Linux: the library itself needs no hwloc.
+// Linux: the library itself needs no hwloc.
 [[nodiscard]] CacheGeometry data_cache(unsigned level) noexcept;
 
 }  // namespace tmh::platform

@@ -176,15 +176,15 @@ Errc DiskFile::write_back_gently(const std::atomic<bool> &hurry, std::uint64_t o
       static_cast<off_t>(offset < size ? offset + std::min(bytes, size - offset) : offset);
   // relaxed: nothing is read because of it
   for (auto at = static_cast<off_t>(offset); at < end && !hurry.load(std::memory_order_relaxed);) {
-    // not used otherwise: reads and writes name their offsets
+    // Not used otherwise: reads and writes name their offsets.
     at = lseek(fd_.get(), at, SEEK_DATA);
     if (at < 0 || at >= end) return Errc::kOk;  // nothing but a hole behind it
     at -= at % kPieceBytes;
     const std::uint64_t start = monotonic_ns();
     if (sync_file_range(fd_.get(), at, kPieceBytes,
                         SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER) != 0) {
+      // EPERM: a sandbox.
       const bool is_unable =
-          // EPERM: a sandbox
           errno == ESPIPE || errno == EINVAL || errno == ENOSYS || errno == EPERM;
       return is_unable ? Errc::kOk : fail_errno(Errc::kIo, path_);
     }

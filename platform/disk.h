@@ -30,10 +30,10 @@ enum class DiskOp : std::uint8_t {
   kWrite = 1,         // data, not yet durable
   kWriteDurable = 2,  // data that will be durable when kWriteDone of the same file follows
   kWriteDone = 3,     // after: the last kWriteDurable of this file by this process is durable
-  // before fdatasync: what was written up to here is durable when kSyncDone follows
+  // Before fdatasync: what was written up to here is durable when kSyncDone follows.
   kSync = 4,
   kSyncDone = 5,  // after
-  // after: committed lines were stored in a mapped data file (no error can be injected)
+  // After: committed lines were stored in a mapped data file (no error can be injected).
   kHomeWrite = 6,
   kTruncate = 7,        // offset: new length
   kCreate = 8,          // new empty file
@@ -64,9 +64,8 @@ extern std::atomic<DiskHook> disk_hook;
 // Async-signal-safe.
 inline void home_written(const std::string &path, std::uint64_t offset, const void *data,
                          std::uint64_t bytes) noexcept {
-  const DiskHook hook =
-      // relaxed: set before what is watched starts
-      detail::disk_hook.load(std::memory_order_relaxed);
+  // Relaxed: set before what is watched starts.
+  const DiskHook hook = detail::disk_hook.load(std::memory_order_relaxed);
   if (hook != nullptr) [[unlikely]]
     (void)hook({DiskOp::kHomeWrite, path.c_str(), nullptr, offset, data, bytes});
 }
@@ -109,7 +108,7 @@ enum class Planted : std::uint32_t {
   kDeathCountedTwice = 1u << 23,  // ... or ends it twice
   kAbortMiscounted = 1u << 24,    // an abort counts as kQueryWrote
   kQueryUncounted = 1u << 25,     // a query whose begin takes the domain lock is not counted
-  // an escalation counts at the first attempt that fails, whatever comes of it
+  // An escalation counts at the first attempt that fails, whatever comes of it.
   kEscalationEarly = 1u << 26,
   kCountNotTakenBack = 1u << 27,  // a commit that was counted and not published stays counted
   // Sleepers.
@@ -140,7 +139,7 @@ class DiskFile {
   void close() noexcept;
   [[nodiscard]] bool is_open() const noexcept { return static_cast<bool>(fd_); }
   [[nodiscard]] const std::string &path() const noexcept { return path_; }
-  // to map it and to allocate blocks; never to write
+  // To map it and to allocate blocks; never to write.
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
   [[nodiscard]] Errc size(std::uint64_t *bytes) const noexcept;
   // False when the name is gone or the file is shorter than `bytes`.
@@ -161,7 +160,7 @@ class DiskFile {
   // Writes dirty pages of [offset, offset + bytes) back bit by bit, with pauses, so that others'
   // durable writes are not caught in a queue behind them. Promises nothing but to say which writes
   // failed: the kernel tells each descriptor once, so that a sync() afterwards would not. `hurry`:
-  //         no more pauses once it is set, and nothing more is done.
+  // no more pauses once it is set, and nothing more is done.
   [[nodiscard]] Errc write_back_gently(const std::atomic<bool> &hurry, std::uint64_t offset = 0,
                                        std::uint64_t bytes = UINT64_MAX) noexcept;
   [[nodiscard]] Errc truncate(std::uint64_t bytes) noexcept;

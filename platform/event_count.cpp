@@ -9,7 +9,7 @@ void EventCount::wake() noexcept {
   if (is_planted(Planted::kNobodyWoken)) return;
   std::uint32_t seen = word_.load(std::memory_order_relaxed);
   // seq_cst: a prepare() that comes later sees everything before. Another notifier that has been
-  //          quicker wakes for us.
+  // quicker wakes for us.
   step(Step::kGapEventWake);
   if ((seen & kAwaited) != 0 &&
       word_.compare_exchange_strong(seen, seen + 1, std::memory_order_seq_cst))

@@ -37,7 +37,7 @@ constinit std::atomic<std::uint32_t> range_count{0};
 constinit bool installed = false;
 constinit std::uint32_t published_in = 0;  // fork generation
 struct sigaction previous_segv, previous_bus;
-// initial-exec TLS: the handler must not allocate. Static libtmh and a linked shared libtmh both
+// Initial-exec TLS: the handler must not allocate. Static libtmh and a linked shared libtmh both
 // satisfy it.
 constinit thread_local bool in_handler __attribute__((tls_model("initial-exec"))) = false;
 
@@ -75,7 +75,7 @@ void pass_on(int number, siginfo_t *info, void *context) noexcept {
     previous_action.sa_sigaction(number, info, context);
     return;
   }
-  // sent, and ignored before us
+  // Sent, and ignored before us.
   if (previous_action.sa_handler == SIG_IGN && info->si_code <= 0) return;
   if (previous_action.sa_handler == SIG_DFL || previous_action.sa_handler == SIG_IGN ||
       previous_action.sa_handler == nullptr) {
@@ -83,7 +83,7 @@ void pass_on(int number, siginfo_t *info, void *context) noexcept {
     restore.sa_handler = SIG_DFL;
     sigaction(number, &restore, nullptr);
     if (info->si_code <= 0) raise(number);  // sent, not faulted: no instruction will raise it again
-    // faulted: the instruction runs again and the process dies there
+    // Faulted: the instruction runs again and the process dies there.
     return;
   }
   previous_action.sa_handler(number);
@@ -150,7 +150,7 @@ Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunctio
     ranges[i].context.store(context, std::memory_order_release);
     ranges[i].name = name;
     forget_gone_views(begin, bytes);
-    // pairs with the acquire in find_range()
+    // Pairs with the acquire in find_range().
     ranges[i].begin.store(begin, std::memory_order_release);
     if (i >= range_count.load(std::memory_order_relaxed))
       range_count.store(i + 1, std::memory_order_release);

@@ -19,7 +19,7 @@ struct Fault {
   // SIGBUS: mapped, but the file has nothing there and gets no disk block, or ends before
   bool has_no_block = false;
   bool has_no_right = false;  // the thread has the range's protection key shut
-  // from the page-fault error code; the thesis needed two faults to tell (3.1, footnote 3)
+  // From the page-fault error code; the thesis needed two faults to tell (3.1, footnote 3).
   bool is_write = false;
 };
 

@@ -24,7 +24,7 @@ Errc FaultRing::open() noexcept {
   attributes.sample_type = PERF_SAMPLE_ADDR;
   attributes.exclude_hv = 1;
   attributes.watermark = 1;
-  // nobody polls: no wake-ups
+  // Nobody polls: no wake-ups.
   attributes.wakeup_watermark = static_cast<std::uint32_t>(kDataBytes);
   fd_ =
       static_cast<int>(syscall(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC));
@@ -58,7 +58,7 @@ std::atomic_ref<unsigned long long> FaultRing::head_word() const noexcept {
 
 void FaultRing::copy_record(std::uint64_t at, std::uint64_t *header,
                             std::uint64_t *address) const noexcept {
-  // records are multiples of 8 bytes, so no word straddles the end
+  // Records are multiples of 8 bytes, so no word straddles the end.
   const std::byte *data = base_ + 4096;
   std::memcpy(header, data + at % kDataBytes, 8);
   std::memcpy(address, data + (at + 8) % kDataBytes, 8);

@@ -37,16 +37,15 @@ class FaultRing {
   }
 
   [[nodiscard]] bool empty() const noexcept {
-    return head_word().load(std::memory_order_relaxed) ==
-           tail_;  // relaxed: same thread; the kernel writes at our own faults
+    // Relaxed: same thread; the kernel writes at our own faults.
+    return head_word().load(std::memory_order_relaxed) == tail_;
   }
   // Calls visit(address) per fault. False: records may have been lost; look at the page tables
   // instead.
   template <class Visit>
   [[nodiscard]] bool drain(Visit &&visit) {
-    const std::uint64_t head =
-        // pairs with the kernel's barrier before data_head
-        head_word().load(std::memory_order_acquire);
+    // Pairs with the kernel's barrier before data_head.
+    const std::uint64_t head = head_word().load(std::memory_order_acquire);
     // The kernel drops a record that does not fit. Less room than two records means that one may
     // have been dropped.
     const bool complete = head - tail_ <= kDataBytes - kSlackBytes;
@@ -70,8 +69,8 @@ class FaultRing {
   }
 
  private:
-  static constexpr std::uint64_t kDataBytes =
-      128 * 4096;  // perf_event_mlock_kb's default permits 128 pages and a header
+  // perf_event_mlock_kb's default permits 128 pages and a header.
+  static constexpr std::uint64_t kDataBytes = 128 * 4096;
   static constexpr std::uint64_t kSlackBytes = 64;
   static constexpr std::uint32_t kSampleType = 9;  // PERF_RECORD_SAMPLE
   static constexpr std::uint32_t kLostType = 2;    // PERF_RECORD_LOST

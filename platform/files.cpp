@@ -253,7 +253,7 @@ Errc hold(int fd, const std::string &path) noexcept {
 
 Errc look_for_holder(const std::string &path, bool *is_held) noexcept {
   *is_held = false;
-  // a child would keep the lock for its life, and hold() wait for it
+  // A child would keep the lock for its life, and hold() wait for it.
   const std::scoped_lock no_fork(locks_mutex);
   FileDescriptor fd;
   if (const Errc error = open_regular(path, O_RDONLY, FileRole::kOwn, &fd); error != Errc::kOk)
@@ -289,7 +289,7 @@ Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::ui
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping " + path);
   base_ = static_cast<std::byte *>(at);
   bytes_max_ = bytes_max;
-  // a forked child is no participant and must not change our state
+  // A forked child is no participant and must not change our state.
   madvise(at, bytes_max, MADV_DONTFORK);
   if (blocks == Blocks::kSparse) keep_off_holes(at, 0, bytes_max, 0);
   return Errc::kOk;
@@ -344,7 +344,7 @@ Errc GrowingFile::grow(std::uint64_t bytes) noexcept {
 }
 
 void GrowingFile::shrink(std::uint64_t bytes) noexcept {
-  // the blocks stay and are reused
+  // The blocks stay and are reused.
   if (ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0) return;
 }
 
@@ -360,7 +360,7 @@ Errc allocate_blocks(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) no
 
 bool has_data(int fd, std::uint64_t offset_bytes, std::uint64_t bytes) noexcept {
   const off_t data = lseek(fd, static_cast<off_t>(offset_bytes), SEEK_DATA);
-  // in doubt it has
+  // In doubt it has.
   return data >= 0 ? static_cast<std::uint64_t>(data) < offset_bytes + bytes : errno != ENXIO;
 }
 

@@ -31,7 +31,7 @@ class Patience {
 
  private:
   static constexpr std::uint64_t kYieldNs = 200'000;  // who was not preempted is long done
-  // what a wait may end later than what it waits for
+  // What a wait may end later than what it waits for.
   static constexpr long kSleepNsMax = 500'000;
   long sleep_ns_ = 20'000;
 };

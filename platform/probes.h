@@ -49,7 +49,7 @@ inline void conflict(Level level, std::uint64_t at) noexcept {
   record(TraceKind::kConflict, level, at, 0);
 }
 // stamp: the commit's, or the snapshot of an instance that wrote nothing; blocks: pages or lines
-//        written. RTM: both 0, they are not known.
+// written. RTM: both 0, they are not known.
 inline void commit(Level level, std::uint64_t stamp, std::uint64_t blocks) noexcept {
   TMH_PROBE3(commit, level, stamp, blocks);
   record(TraceKind::kCommit, level, stamp, blocks);

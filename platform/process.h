@@ -25,10 +25,8 @@ struct ProcessId {
 // Pids and start times mean something to processes with the same pid and time namespace alone: two
 // containers may have the same ones.
 struct Place {
-  std::uint64_t pids = 0,
-                // numbers of the namespaces; the kernel uses them again. clock is 0 before Linux
-      // 5.6
-      clock = 0;
+  // Numbers of the namespaces; the kernel uses them again. clock is 0 before Linux 5.6.
+  std::uint64_t pids = 0, clock = 0;
   bool operator==(const Place &) const = default;
 };
 // This process's. kIo and others: /proc cannot be read, or is another pid namespace's, so that pids

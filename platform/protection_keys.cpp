@@ -25,7 +25,7 @@ constinit std::atomic<int> last_error{0};
 int reuse_key() noexcept {
   for (int key = 1; key < kKeyNumbers; ++key) {
     std::uint32_t unused = 1;
-    // acquire: pairs with ~DomainKey(); what was mapped under the key is gone.
+    // Acquire: pairs with ~DomainKey(); what was mapped under the key is gone.
     if (users[static_cast<std::size_t>(key)].compare_exchange_strong(unused, 2,
                                                                      std::memory_order_acquire))
       return key;
@@ -79,7 +79,7 @@ DomainKey DomainKey::take() noexcept {
   return DomainKey(key != kNoKey ? key : share_key());
 }
 
-// release: pairs with reuse_key().
+// Release: pairs with reuse_key().
 DomainKey::~DomainKey() {
   if (key_ != kNoKey) users[static_cast<std::size_t>(key_)].fetch_sub(1, std::memory_order_release);
 }

@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint64_t kLookTicks = 200;
 // The lock is held for 0.1 to 1 us by small commits. A holder that is interrupted keeps it for
 // longer: others wait for as long as it would take to fall asleep and be woken, 10 us. Spinning on
-//         would starve the holder where both share a core.
+// would starve the holder where both share a core.
 constexpr std::uint64_t kSpinTicks = 26'000;
 // unlock() may overlook who goes to sleep just then, so the first sleeps are short.
 constexpr long kFirstSleepNs = 100'000, kLongestSleepNs = 2'000'000;

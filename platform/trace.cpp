@@ -23,7 +23,7 @@ constinit std::atomic<TraceHeaderV1 *> detail::trace{nullptr};
 namespace {
 // initial-exec: a lazily allocated one would not be safe in a handler.
 __attribute__((tls_model("initial-exec"))) constinit thread_local std::uint64_t own_thread = 0;
-// of forks
+// Of forks.
 __attribute__((tls_model("initial-exec"))) constinit thread_local std::uint32_t own_generation =
     ~0u;
 
@@ -38,7 +38,7 @@ std::uint64_t this_thread() noexcept {
 
 void detail::record(TraceHeaderV1 &header, TraceKind kind, std::uint32_t level, std::uint64_t first,
                     std::uint64_t second) noexcept {
-  // relaxed: numbers tell
+  // Relaxed: numbers tell.
   const std::uint64_t position = header.head.fetch_add(1, std::memory_order_relaxed);
   auto *const events = reinterpret_cast<TraceEventV1 *>(&header + 1);
   TraceEventV1 &event = events[position % kTraceEvents];

@@ -38,10 +38,8 @@ enum class TraceKind : std::uint32_t {  // DO NOT CHANGE THESE VALUES: they are 
 
 inline constexpr std::uint64_t kTraceMagic = 0x3130'4352'5448'4d54ull;  // "TMHTRC01"
 inline constexpr std::uint32_t kTraceVersion = 1;
-inline constexpr std::uint32_t kTraceEvents = 1u
-                                              // 1 MiB: 10 ms of the smallest instances, seconds of
-                                              // larger ones
-                                              << 14;
+// 1 MiB: 10 ms of the smallest instances, seconds of larger ones.
+inline constexpr std::uint32_t kTraceEvents = 1u << 14;
 
 struct alignas(64) TraceEventV1 {     // a line each: threads do not share them
   std::atomic<std::uint64_t> number;  //  0  position + 1; 0: being written

@@ -287,7 +287,7 @@ TEST(CheckerTest, ReportNamesInstancesCellsAndEdges) {
 
 // Tries every serial order that respects real time, replaying each operation on one plain array of
 // cells: no graph, no version order. Exponential, for up to eight instances. A killed instance may
-//        take effect or not.
+// take effect or not.
 class Oracle {
  public:
   explicit Oracle(const History &history) : history_(history) {}
@@ -368,7 +368,7 @@ bool alter_one_read(History *history, std::mt19937_64 *random) {
   return true;
 }
 
-// one costs 10 us: cheaper than a further property with its set-up
+// One costs 10 us: cheaper than a further property with its set-up.
 constexpr int kHistoriesPerProperty = 50;
 
 RC_GTEST_PROP(CheckerPropertyTest, RightSmallHistoriesAreAcceptedByCheckerAndOracle,

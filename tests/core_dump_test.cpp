@@ -2,8 +2,7 @@
 // core.
 // Invariants: none of the large mappings that hold private pages (views, what is reserved) is to be
 //             dumped: page by page that took minutes, and a core file of 79 GiB, while the dying
-//                     process still counted as alive: its locks, pages and snapshot kept others
-//                     waiting.
+//             process still counted as alive: its locks, pages and snapshot kept others waiting.
 #include <unistd.h>
 
 #include <algorithm>

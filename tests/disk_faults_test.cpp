@@ -32,7 +32,7 @@ namespace {
 
 using platform::DiskOp;
 
-// transactions where the fault need not strike: between one and ten log files
+// Transactions where the fault need not strike: between one and ten log files.
 constexpr std::uint64_t kEnough = 1500;
 
 struct Fault {
@@ -150,7 +150,7 @@ std::string case_name(const testing::TestParamInfo<Case> &info) {
 class DiskFaultsEverywhereTest : public DiskFaultsTest, public testing::WithParamInterface<Case> {
  protected:
   [[nodiscard]] bool is_right(Errc code) const {
-    // the latter: somebody else met it first
+    // The latter: somebody else met it first.
     return code == GetParam().fault.expected || code == Errc::kLogFailed;
   }
   // Opens with the fault armed behind the first `skip` operations. False: it never struck.
@@ -281,7 +281,7 @@ TEST_F(DiskFaultsTest, SyncOfTheControlFileThatFailedOnceStaysFailedUntilAllHave
   raw.size_bytes = 8 * kPageBytes;
   in_child("victim", [&](World &world, Worker &worker) {
     std::error_code ec;
-    // a process asks once, before its first commit, whether sizes are durable
+    // A process asks once, before its first commit, whether sizes are durable.
     EXPECT_TRUE(worker.update(true));
     plan_->arm(DiskOp::kSync, EIO, "tmh.control");
     EXPECT_FALSE(world.domain().map("second.raw", raw, ec));

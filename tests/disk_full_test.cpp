@@ -175,7 +175,7 @@ class Books {
 
 struct Case {
   std::uint64_t left_kib;
-  // all pages in order: what the kernel reads ahead of shares large folios with holes
+  // All pages in order: what the kernel reads ahead of shares large folios with holes.
   bool reads_first;
 };
 const Case kCases[] = {{0, false},   {12, false}, {40, false}, {136, false},
@@ -222,7 +222,7 @@ TEST_P(FullDeviceTest, NeverKillsAndLosesNothing) {
   const std::string place = folder_ / "device", image = folder_ / "image";
   ASSERT_EQ(mkdir(place.c_str(), 0777), 0);
   for (const Case &now : kCases) {
-    // it has no holes any more once they have been read
+    // It has no holes any more once they have been read.
     if (now.reads_first && device == Device::kTmpfs) continue;
     const ChildEnd end = run_in_child("writer", [&] {
       if (!mount_device(device, image, place)) _exit(kMayNotMount);
@@ -306,7 +306,7 @@ void read_beside_what_has_no_block(const std::string &folder) {
 // block could be had for, and that it stores to then.
 void write_to_what_has_no_block(const std::string &folder) {
   const StrayAllowed allowed;
-  // domains of one process share its areas of memory
+  // Domains of one process share its areas of memory.
   constexpr std::uint64_t kTouched = 512, kDomains = 32;
   const MemoryFolder elsewhere;
   std::vector<Domain> others;

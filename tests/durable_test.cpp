@@ -458,7 +458,7 @@ TEST_F(DurableTest, SegmentsAreMadeBesideCheckpoints) {
 // ThreadSanitizer, which sees one process at a time, knows what is ordered by way of another one.
 class ByWayOfOthersTest : public DurableTest, public testing::WithParamInterface<Levels> {
  protected:
-  // more slots than a process keeps for its next commits
+  // More slots than a process keeps for its next commits.
   static constexpr std::uint64_t kPages = 200;
   enum class Writes : std::uint8_t { kLog, kNothing };
   struct Process {

@@ -85,7 +85,7 @@ TEST(EndOfThreadTest, ThreadLocalObjectsRunInstancesAsTheyGo) {
       const Table table(folder.path(), Levels::kHybrid);
       const Site site(table.domain, level, level);
       std::thread([&] {
-        // made before everything that the library makes for the thread
+        // Made before everything that the library makes for the thread.
         at_end_of_thread.action = [&] {
           reuse_freed_memory();
           for (int i = 0; i < 100; ++i) table.use(site);
@@ -159,7 +159,7 @@ TEST(EndOfThreadTest, ThreadsThatEndDuringExitTakeTheirObjectsAlong) {
       ~Probe() { ++gone; }
     };
     std::thread([] { (void)platform::ThreadObject<Probe>::here(); }).join();
-    // made before everything that is made at a first use, so it goes behind it
+    // Made before everything that is made at a first use, so it goes behind it.
     at_end_of_program.action = [] {
       std::thread([] { (void)platform::ThreadObject<Probe>::here(); }).join();
       _exit(gone == 2 ? 0 : 1);
@@ -223,7 +223,7 @@ TEST(EndOfThreadTest, ActionsRunWhereAThreadLocalObjectEndsTheirInstance) {
     int commits = 0, aborts = 0;
     for (const bool commits_it : {true, false}) {
       std::thread([&] {
-        // made before everything that the library makes for the thread
+        // Made before everything that the library makes for the thread.
         at_end_of_thread.action = [&] {
           reuse_freed_memory();
           if (!commits_it) return table.domain.abort();
@@ -244,7 +244,7 @@ TEST(EndOfThreadTest, ActionsRunWhereAThreadLocalObjectEndsTheirInstance) {
 TEST(EndOfThreadTest, ActionsOfAnInstanceThatStaysOpenNeverRun) {
   expect_child("actions", [] {
     const MemoryFolder folder;
-    // runs instances: the library's key for open ones is there
+    // Runs instances: the library's key for open ones is there.
     const Table table(folder.path(), Levels::kHybrid);
     static const Table *used;
     used = &table;
@@ -283,7 +283,7 @@ TEST(EndOfThreadTest, AnInstanceOfLevelOneThatStaysOpenAbortsBeforeItsDomainCanC
     raw.layout = Layout::kRaw;
     raw.size_bytes = kPageBytes;
     auto *const word = reinterpret_cast<field<std::uint64_t> *>(domain.map("word.raw", raw).data());
-    // looks at level 1, and goes to level 2
+    // Looks at level 1, and goes to level 2.
     atomically(Site(domain, "pages", "always"), [](Fields) {});
     pthread_key_t key{};
     ASSERT_EQ(pthread_key_create(&key, [](void *) { std::thread([] { domain.close(); }).join(); }),

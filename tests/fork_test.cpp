@@ -104,7 +104,7 @@ TEST(ForkTest, AChildOpensADomainThoughAnotherThreadOfItsParentIsOpeningOne) {
                              });
                              domain.close();
                            });
-                           // the thread that stands still cannot be waited for
+                           // The thread that stands still cannot be waited for.
                            die_unless_failed();
                          })
                 .signal,

@@ -148,7 +148,7 @@ TEST_F(HeapPagesTouched, ParticipantsShareNoWrittenPageButForChunks) {
       const Touched touched = track([&] {
         if (step % 3 == 2) {
           const auto [block, size] = blocks[who][step * 7 % blocks[who].size()];
-          // else: freed before, and refused
+          // Else: freed before, and refused.
           if (heap_.deallocate(block, size, who) == Errc::kOk) return;
         }
         blocks[who].emplace_back(heap_.allocate(bytes, 16, who), bytes);

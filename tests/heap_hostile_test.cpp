@@ -174,7 +174,7 @@ TEST_F(HostileHeap, GarbageInManyPlacesNeverCrashesOrHangs) {
     for (std::uint64_t count = 1 + random() % 40; count > 0; --count) {
       const std::uint64_t offset = own_[random() % own_.size()].offset / 8 * 8;
       std::uint64_t value = random();
-      // likely page indexes
+      // Likely page indexes.
       if (random() % 2 == 0) value = random() % 600 | (random() % 600 << 32);
       std::memcpy(heap_.base() + offset, &value, sizeof value);
     }

@@ -168,7 +168,7 @@ TEST(HeapAllocate, EverySizeAndAlignmentIsAlignedDisjointAndInside) {
   for (const auto &[block, bytes] : blocks) {
     ASSERT_GE(block, end);
     end = block + bytes;
-    // writing all of every block must leave the heap's own bytes alone
+    // Writing all of every block must leave the heap's own bytes alone.
     std::memset(block, 0xa5, bytes);
   }
   EXPECT_EQ(heap.check(), Errc::kOk);
@@ -237,7 +237,7 @@ TEST(HeapAllocate, SlabsLeaveTheListFromEveryPlace) {
     for (auto &slab : slabs) {
       for (void *&block : slab) block = heap.allocate(1000);  // four fill a slab
     }
-    // all five in the list
+    // All five in the list.
     for (auto &slab : slabs) ASSERT_EQ(heap.deallocate(slab[0]), Errc::kOk);
     for (const std::size_t which : order) {
       for (std::size_t block = 1; block < 4; ++block)
@@ -304,10 +304,10 @@ TEST_F(HeapBadFree, PointersIntoBlocksAreRefused) {
       refuse(block + inside);
     if (bytes > kPageBytes) {
       refuse(block + kPageBytes);
-      // the next page's first byte
+      // The next page's first byte.
       refuse(block - std::size_t(block - heap_.base()) % kPageBytes + kPageBytes);
     }
-    // the header
+    // The header.
     if (bytes <= kMediumBytesMax)
       refuse(block - std::size_t(block - heap_.base()) % kPageBytes + 16);
     ASSERT_EQ(heap_.deallocate(block), Errc::kOk) << bytes;

@@ -29,7 +29,7 @@ constexpr Named kBackoffs[] = {{"NoBackoff", "backoff=none"},
                                {"Exponential", "backoff=exponential"},
                                {"Adaptive", "backoff=adaptive"}};
 
-// indices of mode, policy, backoff
+// Indices of mode, policy, backoff.
 using Combination = std::tuple<std::size_t, std::size_t, std::size_t>;
 
 class HistoryTest : public testing::TestWithParam<Combination> {};

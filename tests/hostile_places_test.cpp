@@ -1,9 +1,9 @@
 // tests/hostile_places_test.cpp -- domains in containers and sandboxes, shared by users, and at the
 // kernel's limits.
 // Invariants: (1) who cannot tell whether the others live is refused, and they go on undisturbed:
-//             another pid namespace, /proc of another one, a boot
-//                 id that is hidden, shared memory in use on another machine. What the dead of
-//                 another pid namespace have left is taken over.
+//                 another pid namespace, /proc of another one, a boot id that is hidden, shared
+//                 memory in use on another machine. What the dead of another pid namespace have
+//                 left is taken over.
 //             (2) all files of a domain are for whom its control file is for, whatever umask their
 //                 makers had.
 //             (3) a file size limit is the trouble of the process that has it, not its neighbours'.
@@ -91,7 +91,7 @@ ChildEnd run_in_container(Proc proc, const std::function<void()> &body) {
     constexpr int kKilled = 100;
     const int status = end_of_fork([&] {
       if (proc == Proc::kOwn && mount("proc", "/proc", "proc", 0, nullptr) != 0) _exit(kCannot);
-      // the first process of a namespace cannot be killed from inside
+      // The first process of a namespace cannot be killed from inside.
       const int inner = end_of_fork(body);
       _exit(WIFSIGNALED(inner) ? kKilled + WTERMSIG(inner) : WEXITSTATUS(inner));
     });

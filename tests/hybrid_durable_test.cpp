@@ -319,7 +319,7 @@ TEST_F(HybridDurableTest, ADeadWriterOfTheLogLeavesNobodysRingFull) {
           cell(segment, 0, i).store(value);
       });
     };
-    // with their headers
+    // With their headers.
     constexpr std::uint64_t kFit = line::kRedoBytes / (kTablePages * kPageBytes) - 1;
     for (std::uint64_t i = 1; i <= kFit; ++i) commit(i);
     const ChildEnd end = run_in_child("writer", [&] {

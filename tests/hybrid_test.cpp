@@ -345,9 +345,8 @@ TEST_F(HybridTest, EveryAskerIsAnsweredUnderEveryCrossPolicy) {
       options.cross = cross;
       const Table table(folder.path(), options);
       const Site site(table.domain, "small", "after-n=2");
-      atomically(site,
-                 // another line of the page: at level 2 it is the same block
-                 [&](Fields) { ++table.word(4, 9); });
+      // Another line of the page: at level 2 it is the same block.
+      atomically(site, [&](Fields) { ++table.word(4, 9); });
       EXPECT_EQ(site.report().line_commits, 0U);
       EXPECT_EQ(site.report().escalations_attempts, 1U) << "every asker is answered";
       turn->reach(2);
@@ -382,7 +381,7 @@ TEST_F(HybridTest, RetryWaitsUntilAnotherProcessHasChangedWhatWasRead) {
     children.spawn("giver", [&] {
       const Table table(folder.path());
       turn->await(1);
-      // so that it mostly sleeps; either way is right
+      // So that it mostly sleeps; either way is right.
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
       atomically(Site(table.domain, "give", escalation), [&](Fields) { table.word(0).store(5); });
     });

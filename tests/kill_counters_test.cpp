@@ -43,7 +43,7 @@ using history::RanAt;
 
 constexpr std::size_t kWorkers = 4;
 constexpr std::uint64_t kEntriesPerLane = 2'000'000;  // address space only
-// a kill at a random instruction falls into so much time: a few transactions
+// A kill at a random instruction falls into so much time: a few transactions.
 constexpr long kAimNs = 400'000;
 
 constexpr Mode kPageStrict = {"PageStrict",  Detection::kLazy,  Tracking::kKernelHot,
@@ -307,7 +307,7 @@ class Battle {
       const timespec pause{0, static_cast<long>(random_() % kAimNs)};
       nanosleep(&pause, nullptr);
     } else {
-      // then it does not pass that step: it is killed where it is
+      // Then it does not pass that step: it is killed where it is.
       constexpr std::uint64_t kChances = 20;
       const auto any = static_cast<std::uint32_t>(random_() % platform::kStepAndGapCount);
       state_->arm(victim, step_ == platform::kStepCount ? any : step_,

@@ -23,10 +23,10 @@
 namespace tmh::test::power {
 namespace {
 
-// then a new one: the audit replays everything from the beginning
+// Then a new one: the audit replays everything from the beginning.
 constexpr std::uint64_t kRoundsPerDomain = 40;
 constexpr std::uint64_t kNotesPerRound = 400;  // about half of them are commits
-// an opener that is to die in recovery lives up to so long
+// An opener that is to die in recovery lives up to so long.
 constexpr std::uint64_t kOpenUs = 20'000;
 
 class KillDomainTest : public testing::Test {

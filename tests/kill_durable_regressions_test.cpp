@@ -1,8 +1,7 @@
 // tests/kill_durable_regressions_test.cpp -- defects that a review found in durable domains:
 // deaths, power cuts and slow readers.
 // Invariants: (1) a checkpoint starts behind a commit only when all of its lines are home, also
-//             those that were folded into a later
-//                 version,
+//                 those that were folded into a later version,
 //             (2) a log writer that dies between counting its point and telling of it keeps nobody
 //                 waiting,
 //             (3) whatever part of the control file a power cut leaves old, the domain opens; a
@@ -562,7 +561,7 @@ TEST_F(DurableRegressionsTest, AProcessWithoutDescriptorsStopsNobodyElse) {
     limit.rlim_cur = 3;
     setrlimit(RLIMIT_NOFILE, &limit);
     try {
-      // on a slow machine the housekeeper has opened the log: no error
+      // On a slow machine the housekeeper has opened the log: no error.
       atomically(poor, [&] { word(there, 0) = 1; });
     } catch (const Error &error) {
       EXPECT_NE(error.errc(), Errc::kLogMissing);

@@ -98,10 +98,8 @@ struct Plan {
 struct Model {
   std::array<Entry, kSlots> slots;
   std::array<std::uint64_t, kNames> roots;  // how often this worker has counted there
-  std::uint64_t live_blocks = 0,
-                // made less freed, and the sum of their seeds; what was traded counts where it was
-      // made
-      live_sum = 0;
+  // Made less freed, and the sum of their seeds; what was traded counts where it was made.
+  std::uint64_t live_blocks = 0, live_sum = 0;
 };
 struct Ledger {
   Reference<Model, Plan> of[kWorkers];

@@ -2,8 +2,8 @@
 // it has not opened every segment.
 //                         Who cannot see in /proc whether the holder lives.
 // Invariants: (1) until somebody has linked a page's versions again, none of them goes home: an
-//             older one would hide a newer one from
-//                 readers that take no lock. A checkpoint is no exception.
+//                 older one would hide a newer one from readers that take no lock. A checkpoint is
+//                 no exception.
 //             (2) a process without descriptors finds that the holder is dead, also while it is a
 //                 zombie,
 //             (3) a living process of another user, which /proc hides, is not taken for dead,
@@ -71,7 +71,7 @@ TEST(HeirsTest, ACheckpointSendsNoVersionHomeThatIsNotLinkedToItsPage) {
                    domain.begin_query();
                    turn->reach(1);
                    turn->await(5);
-                   // it has a version by now, so the handler takes the lock
+                   // It has a version by now, so the handler takes the lock.
                    EXPECT_EQ(word(known, 0), 0u);
                    domain.end_query();
                    EXPECT_EQ(domain.counters().lock_recoveries, 1u);

@@ -36,7 +36,7 @@ namespace {
 using platform::Step;
 
 constexpr std::uint64_t kPages = 64, kPageWords = kPageBytes / 8, kCommits = 400;
-// pages 1 to 11 in turn
+// Pages 1 to 11 in turn.
 constexpr std::uint64_t kFirstFull = 40, kFullWords = 8 * kPageWords, kRing = 11;
 
 DomainOptions options_of(Durability durability) {
@@ -231,7 +231,7 @@ TEST(KillBesideOthersTest, RoomInTheLogOfAnAbortIsGivenBackOnce) {
     Children children;
     const std::size_t victim =
         children.spawn("victim", role(*turn, [&] {
-                         // never closed
+                         // Never closed.
                          auto *own = new Table(path, Durability::kStrict);
                          const Site site(own->domain, "site", escalation);
                          int attempts = 0;

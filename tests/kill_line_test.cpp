@@ -108,7 +108,7 @@ class LineScene {
  private:
   void plant_here() const {
     platform::plant(planted_);
-    // windows wide enough to be met
+    // Windows wide enough to be met.
     if (planted_ != 0) platform::set_step_hook([](Step) { sched_yield(); });
   }
 

@@ -27,10 +27,10 @@ namespace tmh::test {
 namespace {
 
 constexpr std::size_t kWorkers = 4;
-// then the history so far is judged: the checker works in memory
+// Then the history so far is judged: the checker works in memory.
 constexpr std::uint64_t kKillsPerBatch = 40;
 constexpr std::uint64_t kEntriesPerLane = 3'000'000;  // address space only
-// the kill falls somewhere in this time after a progress check: a few transactions
+// The kill falls somewhere in this time after a progress check: a few transactions.
 constexpr long kAimNs = 400'000;
 
 class Battlefield {
@@ -154,7 +154,7 @@ class Battlefield {
     EXPECT_TRUE(verdict.ok());
     next_process_ = recorder.next_process();
     for (const history::Instance &instance : part.instances) {
-      // the set-up, or the audit after everybody else
+      // The set-up, or the audit after everybody else.
       if (instance.id.process + 1 != next_process_) continue;
       for (const history::Operation &operation : instance.operations)
         initial_[operation.cell] = operation.value;

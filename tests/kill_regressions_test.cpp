@@ -1,15 +1,12 @@
 // tests/kill_regressions_test.cpp -- defects that a review found in what happens after a death, a
 // reclaim, a fork or a refusal.
 // Invariants: (1) a writer that died before its commit point leaves nothing in a segment that its
-//             inheritor had not mapped,
-//             (2) eager: rebuilding the access table keeps accesses to segments that the inheritor
-//                 has not mapped,
-//             (3) an opener without descriptors gets an error; the files that others use stay, and
-//                 they stay participants,
-//             (4) a page that was read and then reclaimed by the kernel still conflicts, also after
-//                 the fault ring overflowed,
-//             (5) mapping a heap and growing inside instances, in two threads, do not lock each
-//                 other out,
+//             inheritor had not mapped, (2) eager: rebuilding the access table keeps accesses to
+//             segments that the inheritor has not mapped, (3) an opener without descriptors gets an
+//             error; the files that others use stay, and they stay participants, (4) a page that
+//             was read and then reclaimed by the kernel still conflicts, also after the fault ring
+//             overflowed, (5) mapping a heap and growing inside instances, in two threads, do not
+//             lock each other out,
 //             (6) a child forked while a thread grows a segment does not keep the folder locked,
 //             (7) a begin that waits while another thread closes is refused, no crash,
 //             (8) a retry that sleeps, and a look at the counters, while another thread closes are
@@ -62,7 +59,7 @@ TEST_P(RegressionsModeTest, AnUnpublishedCommitLeavesNothingInASegmentUnknownToI
                    store(word(known, 0), std::uint64_t{1});
                    turn->reach(1);
                    turn->await(2);
-                   // eager: the handler inherits; lazy: end() does
+                   // Eager: the handler inherits; lazy: end() does.
                    store(word(known, 1), std::uint64_t{2});
                    static_cast<void>(domain.end());
                    EXPECT_GE(domain.counters().lock_recoveries, 1U);
@@ -74,7 +71,7 @@ TEST_P(RegressionsModeTest, AnUnpublishedCommitLeavesNothingInASegmentUnknownToI
                      });
                    };
                    expect_nothing();
-                   // the dead one's version slots are used again
+                   // The dead one's version slots are used again.
                    for (std::uint64_t i = 0; i < 3; ++i) {
                      atomically(domain, [&] {
                        store(word(known, 5), std::uint64_t{5});
@@ -117,7 +114,7 @@ TEST_P(RegressionsModeTest, AVersionLinkedAgainByARepairHidesNoLaterCommit) {
   };
   spawn("reader", 1, [&](const Domain &domain, const Segment &segment) {
     turn->await(4);
-    // page 0 is not touched, and home has it
+    // Page 0 is not touched, and home has it.
     query(domain, [&] { static_cast<void>(load(word(segment, 9))); });
     turn->reach(5);
     turn->await(7);
@@ -134,7 +131,7 @@ TEST_P(RegressionsModeTest, AVersionLinkedAgainByARepairHidesNoLaterCommit) {
   });
   spawn("writer", 3, [&](const Domain &domain, const Segment &segment) {
     turn->await(6);
-    // the first to take the lock
+    // The first to take the lock.
     atomically(domain, [&] { store(word(segment, 0), load(word(segment, 0)) + 1); });
     EXPECT_GE(domain.counters().lock_recoveries, 1U);
     turn->reach(7);
@@ -284,7 +281,7 @@ TEST(RegressionsTest, AnOpenerWithoutDescriptorsGetsAnErrorAndTheFilesInUseStay)
 
 // Bit 63 of a page's entry: present in this process's page table. Readable without privileges.
 bool is_present(const void *address) {
-  // no stream: it wants whole entries
+  // No stream: it wants whole entries.
   const int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   std::uint64_t entry = 0;
   const auto offset =

@@ -25,8 +25,8 @@ class RepairTest : public ModeTest {};
 
 INSTANTIATE_TEST_SUITE_P(Modes, RepairTest, testing::ValuesIn(kModes), mode_name);
 
-constexpr std::uint64_t kPages =
-    8000;  // a repair then takes some hundred microseconds: many first touches fall into it
+// A repair then takes some hundred microseconds: many first touches fall into it.
+constexpr std::uint64_t kPages = 8000;
 constexpr int kDeaths = 12;
 
 struct Field {
@@ -84,7 +84,7 @@ TEST_P(RepairTest, SnapshotsHoldWhileAPeerRepairs) {
   children.spawn("reader", [&] {
     for (std::uint32_t round = kFirst; round < kLast; round += kPerRound) {
       turn->await(round);
-      // opened anew: every touch is a first one, in every mode
+      // Opened anew: every touch is a first one, in every mode.
       const Field field(folder, options());
       query(field.domain, [&] {
         turn->reach(round + 1);

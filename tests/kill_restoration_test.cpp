@@ -2,8 +2,7 @@
 // files, and is gone on with in all ways.
 // Invariants: (1) the same moment and, until it is done, a later one can be restored then, exactly.
 //             (2) an earlier moment, and the end of the log that the copy has itself, are refused
-//                 or exact; after a refusal (1) still holds. All of it across the end of a
-//                 generation,
+//             or exact; after a refusal (1) still holds. All of it across the end of a generation,
 //             with shared memory and without.
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -28,7 +28,7 @@ namespace {
 
 using platform::Step;
 
-// each step of a workload is passed many times in as many transactions
+// Each step of a workload is passed many times in as many transactions.
 constexpr std::uint64_t kVictimSteps = 300;
 constexpr std::uint64_t kEntriesPerLane = 4'000'000;  // address space only
 constexpr std::size_t kSurvivors = 3;                 // the last one reads slowly
@@ -64,9 +64,9 @@ bool is_hardware_step(Step step) { return step >= Step::kHardwareOpen; }
 
 // Does that mode pass the step at all?
 bool is_passed_in(const Mode &mode, Step step) {
-  // refused: kLevelsMismatch
+  // Refused: kLevelsMismatch.
   if (is_durable_step(step)) return mode.line != LineChoice::kRtm;
-  // as in the volatile ones
+  // As in the volatile ones.
   if (step < Step::kLogStart && mode.durability != Durability{}) return false;
   if (is_hardware_step(step)) return mode.line == LineChoice::kRtm;
   // With RTM pages go between level 2 and hardware lines: none is marked line by line, but at its

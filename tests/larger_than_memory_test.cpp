@@ -124,7 +124,7 @@ TEST(LargerThanMemoryTest, ASegmentOfFourTimesTheLimitWorksAndRecovers) {
   const TempFolder folder;
   if (is_in_memory(folder.path()))
     GTEST_SKIP() << "the temporary folder is in memory (tmpfs): TMPDIR names one on a disk";
-  // tells our SIGKILL from that of a kernel without memory
+  // Tells our SIGKILL from that of a kernel without memory.
   Shared<std::atomic<std::uint64_t>> done;
   for (std::uint64_t round = 1; round <= 2; ++round) {
     const ChildEnd writer = run_in_child("writer", [&] {

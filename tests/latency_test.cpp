@@ -144,7 +144,7 @@ TEST(LatencyTable, WhatIsRecordedAfterLeavingLandsOnNobodysPage) {
   const MemoryFolder folder;
   storage::LatencyTable reader;
   ASSERT_EQ(reader.open(folder.path(), 9, 100, true), Errc::kOk);
-  // from the second on the page is free when its owner has left
+  // From the second on the page is free when its owner has left.
   for (std::uint64_t round = 1; round <= 3; ++round) {
     storage::LatencyTable table;
     ASSERT_EQ(table.open(folder.path(), 0, round, false), Errc::kOk);

@@ -92,7 +92,7 @@ TEST_F(LineCapacityTest, UnlimitedEndsWithTheRedoLog) {
 }
 
 TEST_F(LineCapacityTest, SpuriousAbortsComeAtTheirRateAndSayNothing) {
-  // of 10 lines: one attempt in ten
+  // Of 10 lines: one attempt in ten.
   const CapacityModel model = model_of("unlimited,spurious=10000,seed=7");
   int aborts = 0;
   for (int i = 0; i < 2000; ++i) {
@@ -141,7 +141,7 @@ TEST(LineCapacitySpelling, WrongOnesAreRefused) {
 }
 
 TEST(LineAbortStatus, EveryCauseHasRtmsBits) {
-  // conflict, retry
+  // Conflict, retry.
   EXPECT_EQ(static_cast<std::uint32_t>(line::status_of(AbortCause::kConflictOther)), 6U);
   EXPECT_EQ(static_cast<std::uint32_t>(line::status_of(AbortCause::kCapacity)), 8U);
   EXPECT_EQ(static_cast<std::uint32_t>(line::status_of(AbortCause::kUser)), 0x0100'0001U);

@@ -4,7 +4,7 @@
 //             copy, give home. (2) aborted instances leave none. (3) a ring comes round only over
 //             what was forgotten; without room the instance escalates; a commit asks for no memory.
 //             (4) a record that its dead owner had not shown counts exactly when the commit point
-//                 was passed.
+//             was passed.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // Invariants: (1) stores are visible to their instance at once, to others after its commit, never
 //             after an abort. (2) every load of an instance, doomed ones too, is of one snapshot.
 //             (3) an aborted attempt throws at every further access. (4) nobody gives up waiting
-//                 for a line before having looked whether its holder lives.
+//             for a line before having looked whether its holder lives.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -135,7 +135,7 @@ TEST_F(LineSoftwareTest, OverwrittenRestOfAWordThatIsWrittenInPartAbortsTheCommi
 // The line read last has a way of its own, which notes nothing.
 TEST_F(LineSoftwareTest, WhatTheInstanceBeforeReadLastIsReadAnew) {
   one_.update([&] {
-    // the first one finds the segment
+    // The first one finds the segment.
     for (int i = 0; i < 3; ++i) EXPECT_EQ(one_.load(&word(1)), 0U);
   });
   one_.begin({});
@@ -282,7 +282,7 @@ TEST_F(LineSoftwareTest, LoadsBetweenStoresSeeThemAndWhatLiesBesideThem) {
   });
   one_.begin({});
   one_.store(&word(0), std::uint64_t{1});
-  // of 64 neighbours each has its own bit of the filter
+  // Of 64 neighbours each has its own bit of the filter.
   for (std::uint64_t line = 1; line < 130; ++line) {
     EXPECT_EQ(one_.load(&word(line)), 0U);
     EXPECT_EQ(one_.load(&word(line, 1)), line);
@@ -466,7 +466,7 @@ TEST_F(LineSoftwareTest, SnapshotIsExtendedOverForeignCommits) {
   one_.begin({});
   EXPECT_EQ(one_.load(&word(1)), 0U);
   two_.update([&] { two_.store(&word(2), std::uint64_t{5}); });
-  // newer than the snapshot; what was read before has not changed
+  // Newer than the snapshot; what was read before has not changed.
   EXPECT_EQ(one_.load(&word(2)), 5U);
   one_.store(&word(3), std::uint64_t{1});
   EXPECT_EQ(one_.commit(), Status::kCommitted);

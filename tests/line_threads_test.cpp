@@ -26,7 +26,7 @@ using line::Begin;
 constexpr ConflictPolicy kPolicies[] = {ConflictPolicy::kSelfAbort, ConflictPolicy::kOldestWins,
                                         ConflictPolicy::kSelfishAbort,
                                         ConflictPolicy::kYoungestWins};
-// more than this machine may have cores: threads lose theirs in the middle
+// More than this machine may have cores: threads lose theirs in the middle.
 constexpr unsigned kThreads = 3;
 constexpr std::int64_t kBalance = 100;
 
@@ -85,7 +85,7 @@ TEST_P(LineThreadsTest, BankKeepsItsSumInEveryAttempt) {
       const std::uint64_t dice = random(), from = dice % kAccounts, to = dice / 64 % kAccounts;
       if (dice % 8 == 0) {
         thread.query([&] { zombies += sum() != kBalance * std::int64_t{kAccounts} ? 1 : 0; });
-        // an update that looks at everything, and again with its own stores
+        // An update that looks at everything, and again with its own stores.
       } else if (dice % 8 == 1) {
         thread.update(
             [&] {
@@ -117,7 +117,7 @@ struct Node {
 TEST_P(LineThreadsTest, SortedListHoldsWhatWasCommitted) {
   constexpr std::uint64_t kKeys = 64;
   constexpr int kRounds = 8'000;
-  // node 0 is the head; each thread has its own, one per key
+  // Node 0 is the head; each thread has its own, one per key.
   auto *nodes = reinterpret_cast<Node *>(rig_.view());
   std::atomic<std::int64_t> inserted{0};
   std::atomic<std::uint64_t> zombies{0};
@@ -127,9 +127,8 @@ TEST_P(LineThreadsTest, SortedListHoldsWhatWasCommitted) {
     for (int round = 0; round < kRounds; ++round) {
       const std::uint64_t dice = random(), key = 1 + dice % kKeys;
       int change = 0;
-      Node *fresh =
-          // never reused: a node taken out may still be looked at by a doomed attempt of another
-          pool + round;
+      // Never reused: a node taken out may still be looked at by a doomed attempt of another.
+      Node *fresh = pool + round;
       const auto body = [&] {
         change = 0;
         Node *before = nodes;

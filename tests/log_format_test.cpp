@@ -191,7 +191,7 @@ TEST(LogFormatTest, CheckpointFileKeepsTheSlotThatIsNotWritten) {
     CheckpointFile again;
     ASSERT_EQ(again.open(folder.path(), first.domain_id), Errc::kOk);
     EXPECT_EQ(again.current().lsn, lsn);
-    // the newest torn
+    // The newest torn.
     patch_file(checkpoint_path(folder.path()), other == 0 ? 4096 + 100 : 100, "x");
     ASSERT_EQ(again.refresh(), Errc::kOk);
     EXPECT_EQ(again.current().sequence, sequence - 1);

@@ -1,9 +1,8 @@
 // tests/log_handover_test.cpp -- who of those that wait for the redo log writes it.
 // Invariants: (1) the one on the slower processor gives, the one on the quicker takes; never the
-//             other way round,
-//             (2) whoever does not answer, because it is dead or has no processor, keeps nobody
-//                 waiting for long,
-//             (3) one write says little about the next: an estimate moves slowly,
+//             other way round, (2) whoever does not answer, because it is dead or has no processor,
+//             keeps nobody waiting for long, (3) one write says little about the next: an estimate
+//             moves slowly,
 //             (4) a death at each step of the hand-over loses no acknowledged commit, and the
 //                 survivor goes on.
 #include "levels/storage/log_handover.h"

@@ -31,7 +31,7 @@ void leave_areas(std::uint64_t count) {
       nullptr, kMany * kPageBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   ASSERT_NE(pages, MAP_FAILED);
   std::uint64_t i = 0;
-  // two areas each
+  // Two areas each.
   while (i < kMany && mprotect(pages + i * kPageBytes, kPageBytes, PROT_NONE) == 0) i += 2;
   ASSERT_LT(i, kMany) << "vm.max_map_count is larger than this test expects";
   for (std::uint64_t given = 0; given < count; given += 2)
@@ -131,7 +131,7 @@ TEST_P(PageByPageTest, BlocksBesideBecomePartsOfOneThatIsOpen) {
           << "not page by page";
       leave_areas(0);
       store(word(kPoor + 1), std::uint64_t{3});
-      // the way to the open one leads across the poor one
+      // The way to the open one leads across the poor one.
       store(word(kPoor - 1), std::uint64_t{4});
       store(word(kPoor, 2), std::uint64_t{5});
       EXPECT_EQ(load(word(kPoor)), 2U);
@@ -279,7 +279,7 @@ TEST_P(WholeViewOfQueryTest, ShowsItsSnapshotWhereTheSegmentHasGrown) {
                    const Site site(domain, "lines", "never");
                    turn->await(1);
                    segment.grow(2 * kStagePages * kPageBytes);
-                   // so that no later snapshot will do
+                   // So that no later snapshot will do.
                    atomically(domain, [&] { word(segment, kInMiddle) = 3; });
                    atomically(site, [&](Fields) { word(segment, kGrown) = 1; });
                    atomically(site, [&](Fields) { word(segment, kGrown) = 2; });

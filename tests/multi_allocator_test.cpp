@@ -209,7 +209,7 @@ TEST_P(MultiAllocatorTest, IndependentWorkersSeldomAbort) {
           if (step % 50 == 49) list->clear();
         });
       }
-      // read after the workers have ended
+      // Read after the workers have ended.
       tally->aborts.fetch_add(attempts - kSteps, std::memory_order_relaxed);
     });
     EXPECT_LE(tally->aborts.load(), workers * kSteps / 20)

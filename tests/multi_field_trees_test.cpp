@@ -1,8 +1,8 @@
 // tests/multi_field_trees_test.cpp -- the trees of examples/trees/ made of fields, in pools: level
 // 1 and level 2 change them at once.
 // Invariants: (1) inserts and erases by threads of several processes at level 1, by instrumented
-//             instances at level 2 and by plain ones: every
-//                 transaction happened once, and the tree's own invariants hold in every snapshot.
+//                 instances at level 2 and by plain ones: every transaction happened once, and the
+//                 tree's own invariants hold in every snapshot.
 //             (2) processes that insert die by SIGKILL, and others go on; in a strict domain, when
 //                 all are dead, the tree holds what was acknowledged, and of each worker's next
 //                 step all or nothing.
@@ -138,7 +138,7 @@ std::vector<Step> steps_of(std::uint32_t worker, std::uint32_t workers, std::uin
   while (steps.size() < count) {
     random = random * 6364136223846793005ULL + 1442695040888963407ULL;
     const Key key = (random >> 33) % 300 * workers + worker;
-    // grows, then shrinks
+    // Grows, then shrinks.
     const bool puts = steps.size() * 3 < count * 2 ? (random >> 60) != 0 : (random >> 60) < 3;
     if (there[key] == puts) continue;
     there[key] = puts;
@@ -266,9 +266,8 @@ void insert_for_ever(const Grove<Trees> &grove, std::uint32_t worker,
   std::uint64_t done = acknowledged->load();
   // Its predecessor may have died between a commit and its acknowledgement.
   if (query(grove.domain, [&] { return grove.tree->find(nth_key(worker, done + 1)) != nullptr; }))
-    acknowledged->store(
-        // or this one might die, too, and leave two steps that nobody knows of
-        ++done, std::memory_order_release);
+    // Or this one might die, too, and leave two steps that nobody knows of.
+    acknowledged->store(++done, std::memory_order_release);
   for (;;) {
     const std::uint64_t step = done + 1;
     EXPECT_TRUE(atomically(site,
@@ -287,7 +286,7 @@ void expect_all_steps(const Grove<Trees> &grove, const Acknowledged &acknowledge
   std::size_t records = 0;
   for (std::uint32_t worker = 0; worker < kInsertWorkers; ++worker) {
     std::uint64_t done = acknowledged.by[worker].load(std::memory_order_acquire);
-    // one may have been on its way
+    // One may have been on its way.
     if (grove.tree->find(nth_key(worker, done + 1)) != nullptr) ++done;
     for (std::uint64_t n = 1; n <= done + 1; ++n)
       grove.expect(nth_key(worker, n), n <= done && 3 * n > done);

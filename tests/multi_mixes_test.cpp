@@ -159,7 +159,7 @@ class Actor {
       random_.seed(body_seed);
       touch(6, false);
       if (grows) grow();
-      // the others may wait as well, or be dead
+      // The others may wait as well, or be dead.
       const auto until = steady_clock::now() + std::chrono::milliseconds(5);
       while (state_.attempts < wanted && steady_clock::now() < until) sched_yield();
       for (history::Cell cell = cells(board_); cell-- > 0;) static_cast<void>(player_.read(cell));

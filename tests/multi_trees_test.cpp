@@ -1,9 +1,8 @@
 // tests/multi_trees_test.cpp -- the trees of examples/trees/ in a segment, changed by several
 // processes, in every mode.
 // Invariants: (1) inserts and erases of several processes in one tree, through splits, emptied
-//             leaves and copied arrays: every
-//                 transaction happened once, the tree's own invariants hold in every snapshot, and
-//                 so do the heap's.
+//                 leaves and copied arrays: every transaction happened once, the tree's own
+//                 invariants hold in every snapshot, and so do the heap's.
 //             (2) an aborted instance's splits and copies leave nothing behind.
 //             (3) two inserts that overlap, into different leaves or into segments with room, do
 //                 not fail each other, their records and nodes included.
@@ -82,7 +81,7 @@ std::map<Key, bool> play(const Worker<Trees> &self, std::uint32_t number, std::u
     random = random * 6364136223846793005ULL + 1442695040888963407ULL;
     const Key key = (random >> 33) % 600 * workers + number;
     const auto small_key = Trees::small_key(key);
-    // grows, then shrinks
+    // Grows, then shrinks.
     const bool inserts = step * 3 < steps * 2 ? (random >> 60) != 0 : (random >> 60) < 2;
     atomically(self.domain, [&] {
       if (inserts) {

@@ -9,8 +9,7 @@
 //             a map() that fails has mapped nothing.
 // Steps:      the n-th allocation of kBytesMin or more fails, for each n until the open needs no
 //             more: those are its objects and buffers; the names of files are thousands. Where the
-//                   library may not throw, the process ends: those n are left to the tests of
-//                   deaths.
+//             library may not throw, the process ends: those n are left to the tests of deaths.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -273,7 +272,7 @@ TEST_P(WithoutMemoryTest, InstancesHappenOrFail) {
       } else if (error == make_error_code(Errc::kOutOfMemory)) {
         EXPECT_EQ(before, 0U) << "it said that there was no memory, and has committed";
       } else {
-        // committed, and perhaps not durable
+        // Committed, and perhaps not durable.
         EXPECT_EQ(error, make_error_code(Errc::kIo)) << error.message();
         EXPECT_EQ(before, 1U);
       }

@@ -269,7 +269,7 @@ TEST(GroupCommitSpelling, AnySubsetInAnyOrderKeepsDefaultsForTheRest) {
     if ((chosen & 4) != 0) expected.bytes = 100;
     if ((chosen & 8) != 0) expected.wait_us = 5;
     for (const std::string &spec : {forward, backward}) {
-      // a specification is a whole value, not a change to the old one
+      // A specification is a whole value, not a change to the old one.
       GroupCommit group{9, 9, 9, 9};
       ASSERT_EQ(tmh::parse(spec, &group), Errc::kOk) << spec;
       EXPECT_EQ(group, expected) << spec;

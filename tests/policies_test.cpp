@@ -137,7 +137,7 @@ TEST(BackoffBound, NoneNeverWaits) {
 TEST(BackoffBound, ExponentialDoublesUpToTheBoundWhateverOthersDo) {
   for (auto attempt : kAttempts) {
     for (auto bound : kBounds) {
-      // by repeated doubling that stops at the bound: no shift to get wrong
+      // By repeated doubling that stops at the bound: no shift to get wrong.
       std::uint64_t us = attempt == 0 ? 0 : 1;
       for (std::uint32_t i = 0; i < attempt && us < bound; ++i) us *= 2;
       us = std::min<std::uint64_t>(us, bound);

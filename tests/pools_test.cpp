@@ -359,9 +359,9 @@ TEST_F(PoolsTest, WhoIsFedAtLevelTwoLooksForItOnceAndNotForEachBlock) {
   std::vector<std::uint64_t> pages;  // read for each
   Thread fed([&] {
     pooled.fill(64);  // has its lane now,
-    // these have the next ones,
+    // These have the next ones,
     for (int i = 1; i < 15; ++i) Thread([&] { pooled.fill(64); }).join();
-    // and this the last that is looked into
+    // and this the last that is looked into.
     Thread([&] {
       for (std::uint64_t i = 0; i < kBlocks; ++i)
         blocks.push_back(atomically(pooled.domain, [&] { return pooled.own->allocate(kBytes); }));
@@ -408,7 +408,7 @@ void leave_blocks_for(const Pooled &pooled, int others) {
 }
 
 TEST_F(PoolsTest, ThreadsUseDifferentLists) {
-  // one of them may have this thread's list, after as many threads as there are lists
+  // One of them may have this thread's list, after as many threads as there are lists.
   constexpr int kThreads = 2;
   const Pooled pooled(folder_.path());
   leave_blocks_for(pooled, kThreads);

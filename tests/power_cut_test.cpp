@@ -83,7 +83,7 @@ TEST_P(PowerCutTest, EveryImageRecoversToAPrefixWithAllThatWasAcknowledged) {
     EXPECT_EQ(result.tally.first_finding, "");
     return;
   }
-  // then another run: what the scheduler did matters as much as the cut
+  // Then another run: what the scheduler did matters as much as the cut.
   constexpr std::uint64_t kCutsPerRun = 250;
   for (std::uint64_t done = 0; done < plan.cuts && !HasFailure(); done += kCutsPerRun) {
     const auto start = std::chrono::steady_clock::now();

@@ -1,6 +1,5 @@
 // tests/power_mixes_test.cpp -- the power is cut while processes work whose options are chosen at
-// random, each its own, and so are those of each
-//                               recovery.
+//                               random, each its own, and so are those of each recovery.
 // Invariants: those of tests/power/judge.h. (6) an instance of a process that reads only what is
 //             durable has seen only that.
 // Size:       TMH_POWER_MIXES mixes (default 2; 100 with TMH_LONG), the first one of TMH_SEED, each
@@ -106,7 +105,7 @@ void expect_found(Planted planted, bool (*has_effect)(const DomainOptions &optio
     };
     mix.campaign.cuts = 240;
     mix.campaign.nested_one_in = 0;
-    // whoever repairs has the defect as well
+    // Whoever repairs has the defect as well.
     mix.run.kill_every_ms = mix.run.massacres = mix.run.pace.die_one_in = 0;
     findings = play(mix, seed() + i).tally.findings;
   }

@@ -71,8 +71,8 @@ TEST(PowerPlantedTest, AcknowledgementBeforeTheSyncOfEitherLevelIsFound) {
 TEST(PowerPlantedTest, PagesWrittenBeforeTheirRecordsAreFound) {
   RunPlan run = undisturbed();
   run.options.levels = Levels::kHybrid;
-  run.options.checkpoint_interval_ms =
-      10;  // the defect shows until a checkpoint's next write of the log has ended, no longer
+  // The defect shows until a checkpoint's next write of the log has ended, no longer.
+  run.options.checkpoint_interval_ms = 10;
   run.planted = static_cast<std::uint32_t>(Planted::kPagesBeforeLog);
   EXPECT_GT(hunt(run, 0).tally.findings, 0u);
 }
@@ -134,7 +134,7 @@ class StaleRecordsTest : public testing::Test {
     SimulatedDisk disk = disk_;
     Promises promises;
     std::vector<Entry> entries = journal_.read();
-    // write of the log; opening the domain writes the control file, which is larger
+    // Write of the log; opening the domain writes the control file, which is larger.
     std::size_t largest = 0;
     for (std::size_t i = 0; i < entries.size(); ++i) {
       if (entries[i].is_note() || entries[i].op() != DiskOp::kWriteDurable) continue;

@@ -63,7 +63,7 @@ TEST_F(ReadaheadTest, ReachesTheNextHoleWhenOneIsFilled) {
 // Of many extents, more than are listed at once.
 TEST_F(ReadaheadTest, PassesExtentsThatTouch) {
   constexpr std::uint64_t kPieces = 400, kPiece = kMiB / 16;
-  // written and unwritten ones in turn: never one extent
+  // Written and unwritten ones in turn: never one extent.
   for (std::uint64_t i = 0; i < kPieces; ++i) {
     const std::string bytes(i % 2 == 0 ? kPiece : 0, 'x');
     ASSERT_EQ(pwrite(file_.get(), bytes.data(), bytes.size(), static_cast<off_t>(i * kPiece)),
@@ -101,7 +101,7 @@ TEST(KeepOffHolesTest, TurnsReadaheadOffFromThereOn) {
   const FileDescriptor memory(memfd_create("mapped", MFD_CLOEXEC));
   ASSERT_EQ(ftruncate(memory.get(), kMiB), 0);
   struct Case {
-    // of the mapping in what was looked at; how far that may be read ahead of
+    // Of the mapping in what was looked at; how far that may be read ahead of.
     std::uint64_t first, ahead;
     bool begin, end;  // at random?
   };

@@ -193,7 +193,7 @@ TEST(RecoveryTest, AnyPointInTimeIsRecoveredAndLivesOn) {
       RC_ASSERT(rig.home() == rig.expected(count));
       RC_ASSERT(report.transactions == count);
       rig.keep(count);
-      // the domain goes on with all its files
+      // The domain goes on with all its files.
       for (const auto &entry : fs::directory_iterator(archive.path())) {
         if (!fs::exists(folder / entry.path().filename()))
           fs::copy(entry.path(), folder / entry.path().filename());

@@ -5,7 +5,7 @@
 //             domain, and of its last life: the other one holds what it held. While they live it is
 //             refused. (2) a folder without its control file is no new one while somebody is in it.
 //             (3) who is left from before leaves alone what others have made in the folder since.
-//                 (4) a copy of a folder that is in use is refused, too.
+//             (4) a copy of a folder that is in use is refused, too.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -214,7 +214,7 @@ TEST_P(ReplacedFilesTest, ACopyOfAFolderInUseIsRefused) {
   expect_child("the user", [&] {
     Domain user = Domain::open(dead_.path(), options());
     const Segment segment = user.map("a.db", raw_pages(kPages));
-    // knows holes
+    // Knows holes.
     ASSERT_EQ(std::system(("cp -a " + dead_.path() + "/. " + other_.path()).c_str()), 0);
     expect_child("refused", [&] {
       for (int times = 0; times < 2; ++times)

@@ -355,7 +355,7 @@ std::uint64_t count_in_turn(bool plants, bool at_pages, bool overflows = false) 
                            hybrid_options(player == 0 ? LineChoice::kRtm : LineChoice::kSoftware));
       const Site site(table.domain, "count", "on-capacity");
       if (player == 0)
-        // the page is in H
+        // The page is in H.
         for (int i = 0; i < 100; ++i) atomically(site, [&](Fields) { table.shared(0) = 0; });
       for (std::uint32_t i = player; i < kTurns; i += 2) {
         turn->await(i);

@@ -1,9 +1,8 @@
 // tests/semantics_segments_test.cpp -- what segments and their files promise one process, in every
 // mode.
 // Invariants: (1) a raw file holds its own bytes and nothing of ours, and exactly the committed
-//             stores after close,
-//             (2) part of a file, several segments, growth and 1 TiB of sparse range behave like
-//                 one small segment.
+//             stores after close, (2) part of a file, several segments, growth and 1 TiB of sparse
+//             range behave like one small segment.
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -224,8 +223,8 @@ TEST_P(SegmentSemanticsTest, OneTebibyteSparseSegmentTouchedFarApart) {
 }
 
 TEST_P(SegmentSemanticsTest, ManyPagesInOneInstance) {
-  constexpr std::uint64_t kPages =
-      5'000;  // every second one of 10,000: more than one mapping each could bear with guards
+  // Every second one of 10,000: more than one mapping each could bear with guards.
+  constexpr std::uint64_t kPages = 5'000;
   Domain domain = Domain::open(folder_.path(), options());
   const Segment segment = domain.map("many.raw", raw_segment(2 * kPages * kPageBytes));
   const auto word = [&](std::uint64_t page) -> std::uint64_t & {

@@ -1,10 +1,9 @@
 // tests/semantics_signals_test.cpp -- the library's fault handler as a guest in somebody else's
 // process, in every mode.
 // Invariants: (1) a fault that is not ours ends in the previous handler, or kills the process by
-//             SIGSEGV when there is none,
-//             (2) our own faults are invisible: errno, alternate stack, signal mask and other
-//                 signals' handlers stay as they are,
-//             (3) first and last byte of a segment belong to it; the byte behind does not.
+//             SIGSEGV when there is none, (2) our own faults are invisible: errno, alternate stack,
+//             signal mask and other signals' handlers stay as they are, (3) first and last byte of
+//             a segment belong to it; the byte behind does not.
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>

@@ -30,8 +30,8 @@ namespace {
 using platform::DiskFile;
 using platform::DiskOp;
 
-constexpr std::uint64_t kImages =
-    400;  // with six tastes per file, each combination of two files comes up several times
+// With six tastes per file, each combination of two files comes up several times.
+constexpr std::uint64_t kImages = 400;
 
 // The contents of file `name` in many images of one cut; nullopt: it is not there.
 using Outcomes = std::set<std::optional<std::string>>;
@@ -296,7 +296,7 @@ struct ToyRecord {
 
 constexpr std::uint64_t kRounds = 24, kRoundsPerLog = 6;
 constexpr std::uint64_t kCellsPerSector = kSectorBytes / 8;
-// round r stands in cell r of every sector
+// Round r stands in cell r of every sector.
 constexpr std::uint64_t kToyCells = 4 * kCellsPerSector;
 
 [[nodiscard]] std::uint64_t toy_crc(const ToyRecord &record) {

@@ -89,7 +89,7 @@ TEST_F(SiteQueriesTest, LargeOneGoesUpAndTheSiteLearnsItForQueriesAlone) {
     EXPECT_EQ(site.report().line_aborts, 1U) << policy;
     atomically(site, [&](Fields) { word(0).store(0); });
     EXPECT_EQ(site.report().line_commits, 1U) << policy;
-    // tries level 1 again
+    // Tries level 1 again.
     EXPECT_EQ(query(site, [&](Fields) { return ++runs, sum_of_lines(); }), 0U) << policy;
     EXPECT_EQ(runs, 5) << policy;
   }

@@ -34,7 +34,7 @@ using platform::DiskOp;
 
 class StorageCutTest : public testing::Test {
  protected:
-  // of one cut: each file, and the names, lean to one of six tastes
+  // Of one cut: each file, and the names, lean to one of six tastes.
   static constexpr std::uint64_t kImages = 60;
 
   void SetUp() override {

@@ -70,7 +70,7 @@ TEST_P(ThreadDurabilityTest, AcknowledgedCommitsSurviveTheDeathOfTheProcess) {
     Children children;
     const std::size_t child = children.spawn("committer", [&] {
       const Table table(folder_.path(), options());
-      // at lines and pages, or plain on the process's view
+      // At lines and pages, or plain on the process's view.
       const Site mixed(table.domain, "mixed");
       std::vector<std::unique_ptr<Thread>> threads;
       for (std::uint64_t t = 0; t < kThreads; ++t) {

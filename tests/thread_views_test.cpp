@@ -110,7 +110,7 @@ TEST_P(ThreadViewsTest, CountersOfManyThreadsAddUp) {
             ++table.word(5);
             ++table.word(6 + t);
           });
-          // plain, on the process's view
+          // Plain, on the process's view.
           if (i % 16 == 0) atomically(table.domain, [&] { ++table.word(15); });
         }
       }));
@@ -158,7 +158,7 @@ TEST_P(ThreadViewsTest, QueriesOfTwoThreadsOverlapAndStayOnTheirSnapshots) {
     query(table.site, [&](Fields) {
       EXPECT_EQ(table.word(0).load(), 1U);
       inside.fetch_add(1);
-      // both are inside, and then there was a commit
+      // Both are inside, and then there was a commit.
       EXPECT_TRUE(poll_until([&] { return inside.load() == 3; }));
       EXPECT_EQ(table.word(0).load(), 1U);
       EXPECT_EQ(table.word(1).load(), 0U);  // first touched now
@@ -310,7 +310,7 @@ TEST_P(ThreadViewsTest, TheyFollowMappingAndUnmapping) {
       ++table.word(0);
       if (++attempts == 1) {
         turn.store(1);
-        // mapped while this instance runs
+        // Mapped while this instance runs.
         EXPECT_TRUE(poll_until([&] { return turn.load() == 2; }));
       }
       word_of()->store(1);
@@ -395,7 +395,7 @@ TEST_P(ThreadViewsTest, AutoLeavesASingleThreadOnTheProcessView) {
   for (int i = 0; i < 5; ++i) atomically(table.site, [&](Fields) { ++table.word(0); });
   EXPECT_EQ(table.domain.counters().thread_view_instances, 0U);
   EXPECT_EQ(table.committed(0), 5U);
-  // as never
+  // As never.
   if (mode().tracking != Tracking::kKernelHot && mode().tracking != Tracking::kSignalHot) return;
   atomically(table.domain, [&] {  // the process's view is taken: another thread gets its own
     Thread([&] { atomically(table.site, [&](Fields) { ++table.word(2); }); }).join();

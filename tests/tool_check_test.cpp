@@ -1,7 +1,7 @@
 // tests/tool_check_test.cpp -- tmh check on sound, damaged, open and crashed domains.
 // Invariants: (1) every part of a domain gets its right verdict, whatever is wrong with the others.
 //             (2) a domain whose data files nobody has put in order is not called damaged. (3)
-//                 nothing is changed. (4) whatever the bytes are, the command ends by itself.
+//             nothing is changed. (4) whatever the bytes are, the command ends by itself.
 #include <gtest/gtest.h>
 
 #include <pthread.h>
@@ -224,7 +224,7 @@ TEST_F(ToolCheck, HostileBytesNeverHangOrCrash) {
     for (const char *name : {"/h.db", "/tmh.log.0000000000", "/tmh.checkpoint", "/tmh.control"}) {
       const std::string path = domain() + name;
       if (random() % 2 != 0) continue;
-      // where the heap's own pages lie
+      // Where the heap's own pages lie.
       const std::size_t end = std::min<std::size_t>(fs::file_size(path), 80 * 4096);
       for (std::uint64_t count = random() % 8; count != 0; --count)
         patch_file(path, random() % (end - 8),

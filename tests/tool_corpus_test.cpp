@@ -74,7 +74,7 @@ CheckVerdict check_verdict(const std::string &folder) {
   return verdict;
 }
 
-// kind of damage, verdicts, how often
+// Kind of damage, verdicts, how often.
 using Table = std::map<std::string, std::map<std::string, std::uint64_t>>;
 
 // One damaged folder at a time. Several of these work at once, because a log in doubt is looked at
@@ -162,7 +162,7 @@ Table for_each_case(const CountOf &count_of, const CaseOf &case_of) {
       Corpus corpus(first_seed + thread);
       const std::size_t count = count_of(corpus);
       for (std::size_t i = thread; i < count && !testing::Test::HasFailure(); i += kThreads)
-        // one at least
+        // One at least.
         if (i == 0 || slowdown() <= 1 || corpus.random() % slowdown() == 0) case_of(corpus, i);
       const std::scoped_lock guard(mutex);
       for (const auto &[kind, verdicts] : corpus.table())

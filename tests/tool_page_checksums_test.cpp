@@ -313,7 +313,7 @@ TEST_F(PageChecksumsTest, WrongValuesAndVolatileDomainsAreRefused) {
     expect_error(
         Errc::kNotDurable, [&] { (void)Domain::open(domain(), is_volatile); }, "page checksums");
     EXPECT_FALSE(fs::exists(domain() + "/tmh.control")) << "a refused open leaves no domain";
-    // the variable is of all domains that a program opens
+    // The variable is of all domains that a program opens.
     Domain::open(domain(), DomainOptions{}).close();
     EXPECT_FALSE(has_table());
   });

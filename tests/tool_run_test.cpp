@@ -2,10 +2,9 @@
 // content, wrong command lines.
 // Invariants: (1) as many operations happen as were asked for, and each workload's invariant holds.
 //             (2) a killed worker stops nobody and breaks nothing; a killed parent takes its
-//                 workers along. (3) content that is broken, before or during a run, is told, and
-//                 by the
-//             exit status. (4) a domain that was named stays and goes on; a temporary one leaves
-//             nothing. (5) the distributions are what they are called.
+//             workers along. (3) content that is broken, before or during a run, is told, and by
+//             the exit status. (4) a domain that was named stays and goes on; a temporary one
+//             leaves nothing. (5) the distributions are what they are called.
 #include <gtest/gtest.h>
 
 #include <signal.h>

@@ -179,7 +179,7 @@ TEST_F(ToolStat, SamplesAreRowsAndDocuments) {
 
 TEST_F(ToolStat, NamesThatAreDamagedReachNoTerminal) {
   const Domain open = Domain::open(domain());
-  // red, no UTF-8, e with an accent, half of one
+  // Red, no UTF-8, e with an accent, half of one.
   const std::string damaged = "\x1b[31m\xff\xc3\xa9\xc3";
   const std::string shown = "\\x1b[31m\\xff\xc3\xa9\\xc3";
   patch_file(domain() + "/tmh.participants", offsetof(storage::Participant, name),
@@ -217,7 +217,7 @@ TEST_F(ToolStat, WhatCannotBeReadIsRefused) {
   const std::string whole = read_file(state);
   patch_file(state, 8, std::string(1, 'x'));  // the version
   EXPECT_EQ(code(), "kForeignVersion");
-  // made anew at the next open, so nothing is lost
+  // Made anew at the next open, so nothing is lost.
   write_file(state, std::string(whole.size(), 'x'));
   EXPECT_EQ(stat().at("shared_memory"), false);
   fs::resize_file(state, 10);

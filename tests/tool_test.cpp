@@ -497,9 +497,9 @@ TEST_F(Tool, RecoverToBeforeTheCheckpointIsRefused) {
     const std::string digits = std::to_string(ns);
     return digits.substr(0, digits.size() - 9) + "." + digits.substr(digits.size() - 9);
   };
+  // Behind the last, the log's end.
   const auto fifth = lines[5]["time_ns"].get<std::uint64_t>(),
-             // behind it, the log's end
-      last = lines[lines.size() - 2]["time_ns"].get<std::uint64_t>();
+             last = lines[lines.size() - 2]["time_ns"].get<std::uint64_t>();
   for (const std::string &early : {std::string("1"), seconds_of(fifth)}) {
     const ProgramEnd end = tmh({"recover", domain(), "--until-time", early});
     EXPECT_EQ(end.exit_code, 4) << end.out << end.err;

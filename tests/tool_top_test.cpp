@@ -314,7 +314,7 @@ TEST_F(ToolTop, HostileBytesAreASentenceOrAPicture) {
     commit(d, s, 50);
   });
   std::mt19937_64 random(seed());
-  // of files that are large and sparse, their beginning
+  // Of files that are large and sparse, their beginning.
   constexpr std::size_t kPatchedMax = 1u << 17;
   for (const char *name :
        {"tmh.state", "tmh.participants", "tmh.line.state", "tmh.contexts", "tmh.directory.0",

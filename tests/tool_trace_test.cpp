@@ -117,7 +117,7 @@ TEST_F(ToolTrace, ALongRunKeepsItsEndAndSaysWhatIsLost) {
   for (std::uint32_t i = 0; i < platform::kTraceEvents; ++i)
     atomically(low, [&](Fields) { cell->value += 1; });
   const json written = document();
-  // a begin and a commit each
+  // A begin and a commit each.
   EXPECT_EQ(instances_of(written)["lines commit"], platform::kTraceEvents / 2);
   EXPECT_GE(written["otherData"]["events_lost"], platform::kTraceEvents);
 }

@@ -136,7 +136,7 @@ TEST_P(UnmapThreadsTest, ChildForkedDuringAnUnmapIsDetached) {
   expect_child("forks", [&] {
     open();
     const Site plays = site();
-    // the forking thread has been at level 1
+    // The forking thread has been at level 1.
     atomically(plays, [&](Fields) { ++at(words_.first, 0); });
     std::atomic<bool> inside{false}, forked{false};
     Thread runs([&] {

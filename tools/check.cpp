@@ -288,7 +288,7 @@ std::vector<Part> check_domain(const std::string &folder) {
   // files hold what it says.
   const std::optional<Part> instead = unsettled(folder, log.has_value() && !log->is_at_checkpoint);
   for (const SegmentRecordV1 &segment : control->segments) {
-    // raw: the user's bytes, of which we know nothing
+    // Raw: the user's bytes, of which we know nothing.
     if (!storage::is_used(segment) || segment.layout != 1) continue;
     Part part = instead.has_value() ? *instead : check_heap(folder, segment);
     if (!instead.has_value() && part.state == PartState::kDamaged)

@@ -71,7 +71,7 @@ struct StatCommand {
 struct TopCommand {
   std::string domain;
   double interval_s = 1;
-  // so many pictures as plain text; 0: on the terminal, until somebody ends it
+  // So many pictures as plain text; 0: on the terminal, until somebody ends it.
   std::uint64_t batch = 0;
 };
 [[nodiscard]] Exit run(const TopCommand &command);
@@ -92,7 +92,7 @@ struct DoctorCommand {
 struct PerfCommand {
   std::vector<std::string> groups;   // of events; empty: all sets
   std::vector<std::string> program;  // and its arguments
-  // file of the report; empty: standard error, because standard output is the program's
+  // File of the report; empty: standard error, because standard output is the program's.
   std::string output;
   bool encodings = false;  // prints the table of events and processors instead
   bool json = false, csv = false;

@@ -8,8 +8,8 @@ namespace tmh::tools {
 
 enum class Exit : int {
   kOk = 0,  // done; of log commands: the log ends cleanly
-  // log commands and check: it ends in a torn tail, which recovery cuts off; nothing acknowledged
-  // is lost
+  // Log commands and check: it ends in a torn tail, which recovery cuts off; nothing acknowledged
+  // is lost.
   kTorn = 1,
   kDamage = 2,    // a file of the domain is damaged, cut short, or gone
   kRefused = 3,   // anything else went wrong; the message names it

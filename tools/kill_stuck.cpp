@@ -158,7 +158,7 @@ bool in_child(const std::function<std::vector<Answer>()> &body, std::uint64_t de
     int status = 0;
     try {
       const std::vector<Answer> answers = body();
-      // at most a pipe's 64 KiB: 4,096 instances
+      // At most a pipe's 64 KiB: 4,096 instances.
       const std::size_t bytes = answers.size() * sizeof(Answer);
       if (::write(writing.get(), answers.data(), bytes) != static_cast<ssize_t>(bytes)) status = 1;
     } catch (const Error &error) {

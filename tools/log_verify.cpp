@@ -38,7 +38,7 @@ class Checker {
           entry.lsn);
     for (const PageChange &change : entry.changes) {
       if (page_exists(control_, change.page)) continue;
-      // a segment may have been added, or have grown
+      // A segment may have been added, or have grown.
       if (fresh_ == nullptr) fresh_ = read_control(folder_);
       if (!page_exists(*fresh_, change.page)) fresh_ = read_control(folder_);
       if (page_exists(*fresh_, change.page)) continue;

@@ -45,14 +45,14 @@ struct LogEnd {
   storage::Lsn lsn = 0;  // behind the last valid record
   bool torn = false;
   std::uint32_t generation = 0;
-  // log files were recycled or archived before they were read; 0: none
+  // Log files were recycled or archived before they were read; 0: none.
   storage::Lsn skipped_from = 0, skipped_to = 0;
 };
 
 class LogWalk {
  public:
   // folder: the domain's; control outlives the walk. from: where to start. REQUIRES:
-  //         from.log_file_bytes is right.
+  // from.log_file_bytes is right.
   LogWalk(std::string folder, std::string archive, const storage::ControlFile &control,
           const storage::CheckpointV1 &from);
   // False at the end.

@@ -25,7 +25,7 @@ struct Row {
 
 struct Choice {
   const char *variable;
-  // of DomainOptions; empty: the environment alone
+  // Of DomainOptions; empty: the environment alone.
   const char *field;
   const char *about;
   std::vector<Row> rows;

@@ -82,7 +82,7 @@ Json report_json(const RecoverCommand &command, const RecoveryInfo &info) {
 void expect_restorable(const RecoverCommand &command, std::uint64_t moment_ns) {
   const auto control = read_durable_control(command.domain);
   const CheckpointSlots slots = read_checkpoint(command.domain, *control);
-  // the library says what is wrong
+  // The library says what is wrong.
   if (slots.current < 0 || !live_participants(command.domain).empty()) return;
   const storage::CheckpointV1 &checkpoint = slots.get(command.domain);
   if (moment_ns >= checkpoint.time_ns) return;

@@ -33,10 +33,9 @@ struct SharedCounters {
   bool is_hybrid = false;
   bool is_elsewhere = false;  // see domain_files.h: pids are not those of this pid namespace
   std::uint64_t clock = 0;    // commits, as timestamps
-  std::uint64_t attaches =
-      // participants that there have ever been; with the clock it tells of a domain that was opened
-      // anew
-      0;
+  // Participants that there have ever been; with the clock it tells of a domain that was opened
+  // anew.
+  std::uint64_t attaches = 0;
   Counters total;
   std::vector<ParticipantCounters> participants;
   std::vector<LatencySeries> latencies;         // as Domain::latencies()

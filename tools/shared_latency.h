@@ -15,7 +15,7 @@
 namespace tmh::tools {
 
 // incarnations: of the present participants, by slot; 0: nobody. *refused: kinds of times for which
-//               there was no page.
+// there was no page.
 // Errors: kForeignVersion (of another version, or damaged), kPermission, kIo. No such file:
 //         nothing.
 [[nodiscard]] std::vector<LatencySeries> read_latencies(

@@ -39,7 +39,7 @@ struct SegmentSight {
   std::uint64_t pages = 0;
   std::uint64_t looked_at = 0;               // fewer than `pages` where it is large
   std::uint64_t pages_in[kPageSights] = {};  // of those
-  // a letter for each of at most `cells` equal groups of pages
+  // A letter for each of at most `cells` equal groups of pages.
   std::string map;
 };
 // running: of the participants, by slot: 0 none, 1 a query, 2 an update.

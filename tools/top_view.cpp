@@ -328,7 +328,7 @@ class View {
     if (out_.size() > rows) out_.resize(rows);
   }
 
-  // as tmh checkpoint, which such a reader keeps back
+  // As tmh checkpoint, which such a reader keeps back.
   static constexpr std::uint64_t kSlowUs = 100'000;
   static constexpr std::size_t kReadersMax = 2, kProcessesMin = 4;
   const TopSample &before_, &now_;

@@ -84,7 +84,7 @@ class HolderSearch {
   void look_at(const char *file, std::size_t file_bytes, std::size_t offset, const char *lock) {
     const std::vector<std::byte> bytes = read_some(folder_ + file, file_bytes);
     if (bytes.size() < file_bytes) return;
-    // without "somebody sleeps"
+    // Without "somebody sleeps".
     const std::uint32_t word = field<std::uint32_t>(bytes.data(), offset) & 0x7fff'ffffu;
     if (word == 0) return;
     const std::uint32_t slot = platform::slot_of(platform::LockTag{word});
@@ -200,7 +200,7 @@ Exit run_watched(const WatchPlan &plan, const std::function<Exit()> &work) {
   const bool has_timed_out = !watch(child, plan);
   if (has_timed_out) (void)::kill(child, SIGKILL);
   const int status = wait_for(child);
-  // perhaps in the last moment
+  // Perhaps in the last moment.
   if (WIFEXITED(status)) return static_cast<Exit>(WEXITSTATUS(status));
   if (has_timed_out) {
     if (plan.clean_up) plan.clean_up();

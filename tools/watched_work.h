@@ -37,8 +37,8 @@ struct WatchPlan {
 };
 // In the child: returns what `work` returns, or throws it, so that the caller goes on there as if
 // nothing had been forked. In the parent: returns the child's exit status, dies of the signal that
-// killed it, or gives up, says so on standard error and returns kTimedOut. REQUIRES one thread, and
-// no domain open here.
+// killed it, or gives up, says so on standard error and returns kTimedOut.
+// REQUIRES one thread, and no domain open here.
 [[nodiscard]] Exit run_watched(const WatchPlan &plan, const std::function<Exit()> &work);
 
 }  // namespace tmh::tools

@@ -19,12 +19,12 @@ inline constexpr HolderState kHolderStates[] = {HolderState::kRunning, HolderSta
                                                 HolderState::kStopped, HolderState::kDead};
 [[nodiscard]] const char *to_string(HolderState state) noexcept;
 
-inline constexpr std::uint64_t kRecallsMax =
-    100;  // of each state: 4 x 100 pairs fit into the smallest segment, 1 Ki pages
+// Of each state: 4 x 100 pairs fit into the smallest segment, 1 Ki pages.
+inline constexpr std::uint64_t kRecallsMax = 100;
 
 struct CrossLevelCosts {          // microseconds of single pages
   std::vector<double> recall[4];  // by HolderState
-  // first touch of pages that level 1 has not used; the first ones of their 2 MiB too
+  // First touch of pages that level 1 has not used; the first ones of their 2 MiB too.
   std::vector<double> neighbours;
   std::vector<double> release;
 };

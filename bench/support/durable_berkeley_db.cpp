@@ -1,16 +1,15 @@
 // bench/support/durable_berkeley_db.cpp -- Berkeley DB 5.3 as a contestant.
 // Set-up:  both: one environment for all processes, made by the first one and joined by the others
-// (DB_INIT_MPOOL, _LOCK,
-//          _LOG, _TXN); a B-tree; keys stored big-endian, so that the default comparison of bytes
-//          is that of numbers; each commit DB_TXN_SYNC. Conflicts are looked for whenever a lock
-//          has to be waited for (DB_LOCK_DEFAULT). bdb-thesis  the thesis's: a cache of 2 MB in two
-//          parts, everything else by default (C.6)
+//          (DB_INIT_MPOOL, _LOCK, _LOG, _TXN); a B-tree; keys stored big-endian, so that the
+//          default comparison of bytes is that of numbers; each commit DB_TXN_SYNC. Conflicts are
+//          looked for whenever a lock has to be waited for (DB_LOCK_DEFAULT).
+//          bdb-thesis  the thesis's: a cache of 2 MB in two parts, everything else by default (C.6)
 //          bdb-tuned   what was best here of what the manual offers: a cache of 256 MB, which holds
-//          everything; pages of
-//                      8 KiB (4 KiB: 5 % slower with 4 processes); a log buffer of 8 MB;
-//                      DB_LOG_ZERO, so that commits overwrite blocks of a log file that has its
-//                      size already (without: 25 % fewer commits with 4 processes); regions on
-//                      tmpfs, so that the kernel does not write them back (without: 10 % fewer).
+//                      everything; pages of 8 KiB (4 KiB: 5 % slower with 4 processes); a log
+//                      buffer of 8 MB; DB_LOG_ZERO, so that commits overwrite blocks of a log file
+//                      that has its size already (without: 25 % fewer commits with 4 processes);
+//                      regions on tmpfs, so that the kernel does not write them back (without: 10 %
+//                      fewer).
 //          Tried and left: DB_LOG_DSYNC (no group commit: half the commits with 4 processes),
 //          DB_LOG_DIRECT (refused on Linux), spinning for mutexes more or less often (no
 //          difference), pages of 16 KiB (no difference). Group commit needs no switch. No

@@ -30,7 +30,7 @@ struct ComparisonPlan {
   std::size_t rounds = 1;
   std::vector<unsigned> processes;
   std::vector<std::string> only;  // beginnings of names; empty: everybody
-  // adds rows of section "kth": the k-th most expensive commit; thesis, figure 5-3
+  // Adds rows of section "kth": the k-th most expensive commit; thesis, figure 5-3.
   std::vector<unsigned> kth_most;
   bool tiny = false;
 };

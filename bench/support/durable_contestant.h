@@ -60,13 +60,13 @@ enum class CountsLog : std::uint8_t {
 class Contestant {
  public:
   virtual ~Contestant() = default;
-  // of --only and of the rows
+  // Of --only and of the rows.
   [[nodiscard]] const std::string &name() const noexcept { return name_; }
   [[nodiscard]] const std::string &note() const noexcept {
     return note_;
   }  // where durability differs; "" if it does not
   [[nodiscard]] CountsLog counts_log() const noexcept { return counts_log_; }
-  // false: nothing is scanned
+  // False: nothing is scanned.
   [[nodiscard]] bool keeps_records() const noexcept { return keeps_records_; }
   // Whether it takes part with this many processes.
   [[nodiscard]] virtual bool runs_with(unsigned processes) const { return processes > 0; }

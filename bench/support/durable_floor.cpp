@@ -144,7 +144,7 @@ void FloorWriter::reserve(std::uint64_t bytes) {
 }
 
 void FloorWriter::commit(std::uint64_t bytes) {
-  // what is written differs from what was there
+  // What is written differs from what was there.
   fill_ = static_cast<std::byte>(static_cast<unsigned>(fill_) + 1U);
   if (method_ == FloorMethod::kDirect) return commit_direct(bytes);
   if (method_ == FloorMethod::kMsync) return commit_mapped(bytes);
@@ -167,7 +167,7 @@ void FloorWriter::commit_direct(std::uint64_t bytes) {
   if (shared_place_ != nullptr) {
     reserve(bytes);
     std::memset(buffer_, static_cast<int>(fill_), bytes);
-    // as above
+    // As above.
     const std::uint64_t place =
         shared_place_->fetch_add(whole_blocks(bytes), std::memory_order_relaxed);
     write_all(fd_, buffer_, whole_blocks(bytes), place);
@@ -242,7 +242,7 @@ class Floor final : public Contestant {
     (void)::unlink(path.c_str());
     return reason;
   }
-  // no other process is there yet
+  // No other process is there yet.
   void prepare(const Plan &) override { place_->store(0, std::memory_order_relaxed); }
   void create(const std::string &folder, const Plan &plan) override {
     for (unsigned index = 0; index < (one_file_ ? 1 : plan.processes); ++index) {

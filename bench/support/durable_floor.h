@@ -46,7 +46,7 @@ class FloorWriter {
   FloorWriter &operator=(const FloorWriter &) = delete;
   // Durable at return. REQUIRES: the file was made large enough.
   void commit(std::uint64_t bytes);
-  // handed to the kernel
+  // Handed to the kernel.
   [[nodiscard]] std::uint64_t written_bytes() const noexcept { return written_bytes_; }
 
  private:

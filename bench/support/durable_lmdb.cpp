@@ -1,13 +1,12 @@
 // bench/support/durable_lmdb.cpp -- LMDB as a contestant.
 // Set-up:  lmdb           default environment: pwrite of the pages, fdatasync, then the meta page
-// through an O_DSYNC file
+//                         through an O_DSYNC file
 //          lmdb-writemap  MDB_WRITEMAP: stores into the mapped file, msync of data, then of the
-//          meta page
+//                         meta page
 //          Both: default sync (MDB_NOSYNC, MDB_NOMETASYNC, MDB_MAPASYNC off: a commit is durable
-//                when it returns), a map of
-//          1 GiB so that it never has to grow, the unnamed database, MDB_INTEGERKEY because keys
-//          are 64-bit integers. Without durability: MDB_NOSYNC besides, which is what LMDB has for
-//          it.
+//          when it returns), a map of 1 GiB so that it never has to grow, the unnamed database,
+//          MDB_INTEGERKEY because keys are 64-bit integers.
+//          Without durability: MDB_NOSYNC besides, which is what LMDB has for it.
 //          Writers of all processes take turns on LMDB's robust mutex; there is nothing to retry.
 // Log:     LMDB has none: it writes pages where nobody reads and flips a meta page.
 #include <lmdb.h>

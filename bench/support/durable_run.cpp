@@ -37,7 +37,7 @@ struct TeamResult {
 // no counter. Not write_bytes of /proc/self/io: that counts a whole folio (up to 2 MiB on Linux
 // 6.18) when one block of it becomes dirty.
 std::uint64_t device_bytes(const std::string &folder) {
-  // of the counters, whatever the device's: Documentation/block/stat.rst
+  // Of the counters, whatever the device's: Documentation/block/stat.rst.
   constexpr std::uint64_t kSectorBytes = 512;
   struct stat info {};
   if (::stat(folder.c_str(), &info) != 0) return 0;

@@ -19,7 +19,7 @@ struct Workload {
   std::uint64_t seed = 0;
   std::uint64_t loaded = 0;   // records that the store holds before the clock starts
   std::uint64_t warm_up = 0;  // commits of each process before the clock starts
-  // commits of all processes together; what division leaves over is not done
+  // Commits of all processes together; what division leaves over is not done.
   std::uint64_t inserts = 0;
 };
 
@@ -27,7 +27,7 @@ struct Measurement {
   std::vector<double> latencies_us;  // of every commit of every process
   double elapsed_us = 0;             // from the first start to the last finish
   double log_bytes_per_commit = 0;   // as the contestant counts; 0 when it does not
-  // sent to the device meanwhile, by anybody on this machine; 0: it has no counter
+  // Sent to the device meanwhile, by anybody on this machine; 0: it has no counter.
   double device_bytes_per_commit = 0;
   std::uint64_t retries = 0;
   std::uint64_t content_hash = 0;  // of all records in order; 0 when it keeps none

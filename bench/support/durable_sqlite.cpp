@@ -1,17 +1,17 @@
 // bench/support/durable_sqlite.cpp -- SQLite in WAL mode as a contestant.
 // Set-up:  both: journal_mode=WAL, synchronous=FULL (the WAL is synced at every commit),
-// wal_autocheckpoint as it is (1,000
-//          pages), prepared statements, BEGIN IMMEDIATE (a writer waits for the lock at the
-//          beginning and never has to be undone because its snapshot is old).
+//          wal_autocheckpoint as it is (1,000 pages), prepared statements, BEGIN IMMEDIATE (a
+//          writer waits for the lock at the beginning and never has to be undone because its
+//          snapshot is old).
 //          sqlite        a WITHOUT ROWID table; busy_timeout, whose handler sleeps for 1, 2, 5, 10
-//          ms and so on up to 100 sqlite-tuned  what was best here: a rowid table, whose inner
-//          nodes hold keys only (SQLite's documentation advises
-//                        against WITHOUT ROWID where rows are larger than a twentieth of a page);
-//                        the WAL file is kept when the last connection closes, so that commits
-//                        overwrite; 256 MB of cache and of mapped file; a busy handler that always
-//                        sleeps 1 ms (7,000 commits/s with 4 processes; 50 us: 2,800, because the
-//                        processes then take turns and each has to read what the others changed;
-//                        busy_timeout: 4,800).
+//                        ms and so on up to 100
+//          sqlite-tuned  what was best here: a rowid table, whose inner nodes hold keys only
+//                        (SQLite's documentation advises against WITHOUT ROWID where rows are
+//                        larger than a twentieth of a page); the WAL file is kept when the last
+//                        connection closes, so that commits overwrite; 256 MB of cache and of
+//                        mapped file; a busy handler that always sleeps 1 ms (7,000 commits/s with
+//                        4 processes; 50 us: 2,800, because the processes then take turns and each
+//                        has to read what the others changed; busy_timeout: 4,800).
 //          Both are unfair: who has just committed is likely to be next. The median is that of a
 //          lucky process; the mean and p99.9 tell the others.
 //          Without durability: synchronous=OFF.
@@ -35,7 +35,7 @@ constexpr std::uint64_t kPageBytesOfDatabase = 4096;  // SQLite's default, set n
 // https://www.sqlite.org/fileformat2.html, section 4.1
 constexpr std::uint64_t kFrameHeaderBytes = 24;
 constexpr unsigned kBusySleepUs = 1'000;  // measured, see above
-// longer than any bench: never the reason of a failure
+// Longer than any bench: never the reason of a failure.
 constexpr int kBusyTimeoutMs = 60'000;
 // SQLite's integers are signed: keeps the keys' order
 constexpr std::uint64_t kSignBit = std::uint64_t{1} << 63;
@@ -135,7 +135,7 @@ class SqliteSession final : public Session {
   class Connection {
    public:
     explicit Connection(const std::string &file) {
-      // one thread
+      // One thread.
       constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
       if (sqlite3_open_v2(file.c_str(), &database_, kFlags, nullptr) == SQLITE_OK) return;
       const std::string why = sqlite3_errmsg(database_);

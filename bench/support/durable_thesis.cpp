@@ -1,7 +1,8 @@
 // bench/support/durable_thesis.cpp -- the trees on the thesis's page mechanism
-// (thesis_mechanism.h), as the prototype's trees were. Set-up:  thesis-bptree, thesis-cobtree: each
-// insert an instance; no advice. Memory for nodes and values comes from a counter outside
-//          the segment, which costs nothing: the cheaper way, as everywhere in the reference.
+// (thesis_mechanism.h), as the prototype's trees were.
+// Set-up:  thesis-bptree, thesis-cobtree: each insert an instance; no advice. Memory for nodes and
+//          values comes from a counter outside the segment, which costs nothing: the cheaper way,
+//          as everywhere in the reference.
 //          Durable: at the end every page that the instance copied, and one page for the commit, is
 //                   appended to a log file, and
 //          fdatasync waits for it (thesis, section 3.2: data pages, meta-data page, fsync).

@@ -1,16 +1,18 @@
 // bench/support/durable_tmh.cpp -- this library as a contestant: two ordered maps, plain serial
-// code, in a segment. Set-up:  everything by default: one heap segment, tracking, policy and group
-// commit automatic (the environment's TMH_TRACKING,
-//          TMH_POLICY and TMH_GROUP_COMMIT are obeyed), the map is the segment's root.
+// code, in a segment.
+// Set-up:  everything by default: one heap segment, tracking, policy and group commit automatic
+//          (the environment's TMH_TRACKING, TMH_POLICY and TMH_GROUP_COMMIT are obeyed), the map is
+//          the segment's root.
 //          tmh           examples/trees/bptree.hpp, a B+-tree with blocks of 4 KiB, for the
-//          opponents are B-trees; strict: durable
-//                        at return
+//                        opponents are B-trees; strict: durable at return
 //          tmh-std-map   an unmodified std::map, strict: each insert touches some ten pages, and
-//          writes the map's header (its size),
-//                        so that of two inserts that overlap one always runs again
+//                        writes the map's header (its size), so that of two inserts that overlap
+//                        one always runs again
 //          tmh-buffered  the B+-tree, acknowledged before it is durable; not comparable, shows what
-//          the wait costs tmh-none      the B+-tree, no log at all; shows what the transactions
-//          cost without durability tmh-fields, tmh-fields-none
+//                        the wait costs
+//          tmh-none      the B+-tree, no log at all; shows what the transactions cost without
+//                        durability
+//          tmh-fields, tmh-fields-none
 //                        the B+-tree made of tmh::field, in a hybrid domain, strict or without a
 //                        log: inserts run at software level 1
 //          tmh-lines, tmh-pages
@@ -21,8 +23,7 @@
 //          tmh-bptree    the same B+-tree, blocks of the size asked for
 //          tmh-cobtree   examples/trees/cobtree.hpp, the cache-oblivious B-tree
 //          tmh-hybrid-*  these in a hybrid domain: the inserts, plain code, run in RTM where the
-//          domain is not durable and the machine has it,
-//                        and at level 2 elsewhere
+//                        domain is not durable and the machine has it, and at level 2 elsewhere
 //          tmh-fields-*  these made of tmh::field, as above
 // Retries: attempts that the library undid, for whatever cause: another process committed a page
 //          that they had read; RTM.

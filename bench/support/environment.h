@@ -10,7 +10,7 @@ namespace tmh::bench {
 
 using Json = nlohmann::ordered_json;
 
-// commit, compiler, flags, cpu, cores, kernel, file system of `folder`, rtm, what page tracking may
+// Commit, compiler, flags, cpu, cores, kernel, file system of `folder`, rtm, what page tracking may
 // use.
 // A value that cannot be found out is "unknown", never left out.
 [[nodiscard]] Json environment(const std::string &folder);

@@ -25,8 +25,8 @@ namespace {
 using Word = field<std::uint64_t>;
 using workloads::kSmallWords;
 using workloads::kWordsPerPage;
-constexpr std::uint64_t kLookEvery =
-    16;  // instances between looks at the clock: small ones last no longer than reading it
+// Instances between looks at the clock: small ones last no longer than reading it.
+constexpr std::uint64_t kLookEvery = 16;
 
 struct Draw {
   bool is_huge = false;

@@ -45,7 +45,7 @@ struct HierarchyRun {
   unsigned processes = 1;
   std::uint64_t pages = 0, huge_pages = 0, huge_lines = 1;
   std::string capacity;
-  // stores in one instance under the lock; they must fit into `capacity`
+  // Stores in one instance under the lock; they must fit into `capacity`.
   std::uint64_t portion = 0;
   double warm_up_ms = 0, run_ms = 0;
   std::uint64_t seed = 0;

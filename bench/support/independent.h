@@ -3,8 +3,9 @@
 // Shape:   every process works on a page of its own: no conflicts. The total number of transactions
 //          is the same for every number of processes; time runs from the common start to the last
 //          finish.
-//          A: one integer of the page is incremented   B: all 1,024   C: all 1,024, a thousand
-//          times over
+//          A: one integer of the page is incremented
+//          B: all 1,024
+//          C: all 1,024, a thousand times over
 // Checked: at the end every page holds the number of increments that its process made.
 // Source:  thesis, section 4.4, figures 4-5 and 4-6.
 #pragma once
@@ -23,14 +24,14 @@ struct IndependentRun {
   IncrementTest test = IncrementTest::kA;
   unsigned processes = 1;
   bool advised = true;  // as the thesis does (4.4, note 9)
-  // of all processes together; what division leaves over is not done
+  // Of all processes together; what division leaves over is not done.
   std::uint64_t transactions = 0;
 };
 
 struct IndependentResult {
   double us_per_transaction = 0;                                          // of the whole team
   double log_bytes_per_transaction = 0, log_flushes_per_transaction = 0;  // 0 without a log
-  // that every touched integer holds
+  // That every touched integer holds.
   std::uint32_t increments = 0;
 };
 

@@ -1,7 +1,6 @@
 // bench/support/line_itm.cpp -- GCC's libitm in the line bench.
 // Set-up:    method ml_wt (multiple locks, write-through), its best for these structures;
-// ITM_DEFAULT_METHOD is read at the first
-//            transaction, hence set before.
+//            ITM_DEFAULT_METHOD is read at the first transaction, hence set before.
 #include "bench/support/line_itm.h"
 
 #include <cstdlib>
@@ -36,7 +35,7 @@ class ItmMemory {
     static void transfer(std::int64_t &from, std::int64_t &to, std::int64_t amount) {
       itm_transfer(from, to, amount);
     }
-    // nobody else is there yet
+    // Nobody else is there yet.
     static void put(std::int64_t &account, std::int64_t amount) { account = amount; }
     [[nodiscard]] static std::uint64_t aborts() { return 0; }
   };

@@ -1,8 +1,9 @@
 // bench/support/line_tinystm.cpp -- TinySTM in the line bench, through its own interface (stm.h of
-// 1.0.4, the first with these calls). Set-up:    as its Makefile configured it, which the bench
-// prints; 1.0.4's defaults are write-back, encounter-time locks, suicide. A lookup or
-//            sum is told to be read-only: it keeps no read set then, and begins again where an
-//            update transaction would extend its snapshot.
+// 1.0.4, the first with these calls).
+// Set-up:    as its Makefile configured it, which the bench prints; 1.0.4's defaults are
+//            write-back, encounter-time locks, suicide. A lookup or sum is told to be read-only: it
+//            keeps no read set then, and begins again where an update transaction would extend its
+//            snapshot.
 // Invariant: a word's loads and stores are calls, inside a transaction, of a thread that has a
 //            Session. One Session per thread at a time.
 // Aborts:    siglongjmp back into Session::run(). So bodies and what they call hold nothing that

@@ -42,7 +42,7 @@ struct LineWork {
 
 struct LineOutcome {
   double operations_per_us = 0;
-  // of the content at the end; with one thread the same for every contestant
+  // Of the content at the end; with one thread the same for every contestant.
   std::uint64_t hash = 0;
   std::uint64_t attempts = 0;  // that did not commit; 0 where nobody counts
   std::string wrong;           // empty: the content is right

@@ -118,7 +118,7 @@ ScratchFolder::ScratchFolder(const std::string &parent) : owner_pid_(::getpid())
 }
 
 ScratchFolder::~ScratchFolder() {
-  // a destructor may not throw, and the temporary folder is cleaned by others too
+  // A destructor may not throw, and the temporary folder is cleaned by others too.
   std::error_code ignored;
   if (::getpid() == owner_pid_) std::filesystem::remove_all(path_, ignored);
 }

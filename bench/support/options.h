@@ -47,9 +47,9 @@ class CommandLine {
 struct CommonOptions {
   bool tiny = false;      // small inputs, below 2 s: what the test suite runs
   std::string csv, json;  // files to write; empty: none
-  // where scratch folders are made; empty: the system's temporary folder
+  // Where scratch folders are made; empty: the system's temporary folder.
   std::string folder;
-  // fixed: the same inputs and result hash on every run (the thesis's year)
+  // Fixed: the same inputs and result hash on every run (the thesis's year).
   std::uint64_t seed = 2005;
 };
 

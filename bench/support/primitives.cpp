@@ -32,8 +32,7 @@ namespace tmh::bench {
 namespace {
 
 // Newer than the headers of Debian 12 (6.1): Linux 6.13 guard pages, Linux 6.7 PAGEMAP_SCAN and
-// asynchronous
-// write protection. Numbers and layout are the kernel's interface and do not change.
+// asynchronous write protection. Numbers and layout are the kernel's interface and do not change.
 constexpr int kMadvGuardInstall = 102, kMadvGuardRemove = 103;
 struct PageRegion {
   std::uint64_t start, end, categories;
@@ -46,7 +45,7 @@ constexpr unsigned long kPagemapScan = _IOWR('f', 16, PagemapScan);
 constexpr std::uint64_t kPageIsWritten = 1U << 1;
 constexpr std::uint64_t kFeatureWpUnpopulated = 1U << 13, kFeatureWpAsync = 1U << 15;
 
-// of the file that the primitives map; the largest n of figures 4-1 and 4-3
+// Of the file that the primitives map; the largest n of figures 4-1 and 4-3.
 constexpr std::size_t kPages = 1024;
 
 // What cannot be measured here, with the reason.

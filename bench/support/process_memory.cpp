@@ -44,7 +44,7 @@ std::uint64_t folder_bytes(const std::string &folder) {
   std::error_code ignored;  // a file may vanish between listing and stat
   for (const auto &entry : std::filesystem::recursive_directory_iterator(folder, ignored)) {
     struct stat info {};
-    // unit of st_blocks, whatever the file system: stat(2)
+    // Unit of st_blocks, whatever the file system: stat(2).
     constexpr std::uint64_t kBlockBytes = 512;
     if (::stat(entry.path().c_str(), &info) == 0 && S_ISREG(info.st_mode)) {
       bytes += static_cast<std::uint64_t>(info.st_blocks) * kBlockBytes;

@@ -22,7 +22,8 @@ struct Summary {
 [[nodiscard]] Summary summarize(std::vector<double> samples);
 
 // Of pairs that were measured next to each other (same round): noise that lasts longer than a round
-// cancels out. REQUIRES: both lists have the same length.
+// cancels out.
+// REQUIRES: both lists have the same length.
 [[nodiscard]] Summary summarize_ratio(const std::vector<double> &numerators,
                                       const std::vector<double> &denominators);
 

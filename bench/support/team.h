@@ -56,7 +56,7 @@ class TeamClock {
   virtual ~TeamClock() = default;
   virtual void start() const = 0;   // waits for the others
   virtual void finish() const = 0;  // takes the time only; without it, the member's return counts
-  // waits for the others and takes no time; all members call it equally often
+  // Waits for the others and takes no time; all members call it equally often.
   virtual void meet() const = 0;
 };
 

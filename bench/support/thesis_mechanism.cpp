@@ -208,19 +208,19 @@ void ThesisMechanism::handle_fault(std::uint64_t page) noexcept {
 }
 
 void ThesisMechanism::on_sigsegv(int, siginfo_t *info, void *) {
-  // relaxed: set before by this same thread
+  // Relaxed: set before by this same thread.
   ThesisMechanism *self = active.load(std::memory_order_relaxed);
   const auto offset = reinterpret_cast<std::uintptr_t>(info->si_addr) -
                       reinterpret_cast<std::uintptr_t>(self->view_);
   if (offset >= self->page_count_ * kPageBytes) {
-    // not ours: dies, or is handled, at the same instruction
+    // Not ours: dies, or is handled, at the same instruction.
     (void)::sigaction(SIGSEGV, &self->old_action_, nullptr);
     return;
   }
   self->handle_fault(offset / kPageBytes);
 }
 
-// acquire and release pair with each other: they order the tables between holders of the lock. One
+// Acquire and release pair with each other: they order the tables between holders of the lock. One
 // process holds it here; the operations are kept because the prototype pays for them.
 void ThesisMechanism::lock() noexcept {
   while (locked_.exchange(true, std::memory_order_acquire)) {

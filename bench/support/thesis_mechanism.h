@@ -1,20 +1,21 @@
 // bench/support/thesis_mechanism.h -- the page mechanism of the LIBXAC thesis, as the yardstick of
 // our benches.
 // Shape:     home file, mapped PROT_NONE as the view; buffer files that receive a copy of each page
-//            an instance writes. touch          what happens (thesis, section 3.1 and figure 3-1)
+//            an instance writes.
+//            touch          what happens (thesis, section 3.1 and figure 3-1)
 //            first read     SIGSEGV; mmap(MAP_FIXED) of the page, READ, from home or from the
-//            buffer that holds it now first write    SIGSEGV as for a read; the re-executed store
-//            raises a second SIGSEGV: the page is copied into
-//                           the next buffer page, which is mapped READ|WRITE in its place
+//                           buffer that holds it now
+//            first write    SIGSEGV as for a read; the re-executed store raises a second SIGSEGV:
+//                           the page is copied into the next buffer page, which is mapped
+//                           READ|WRITE in its place
 //            advised        the same without the signals; READ_WRITE skips the READ mapping
-//            (section 4.2.3)
+//                           (section 4.2.3)
 //            end            every touched page is mapped back to PROT_NONE with one mmap each ("two
-//            calls to mmap" per
-//                           page read, equation 4.1); the copies become the committed versions
+//                           calls to mmap" per page read, equation 4.1); the copies become the
+//                           committed versions
 //            collection     when more than kLiveTransactionsMax committed instances wait, their
-//            newest versions are copied
-//                           home and the buffer files are used again from their start (sections 3.2
-//                           and 3.3)
+//                           newest versions are copied home and the buffer files are used again
+//                           from their start (sections 3.2 and 3.3)
 // Where the text leaves room, the cheaper way is taken: one process and no instance besides, so no
 // conflict test beyond the page's entry and an uncontended spin lock; copies are made from and to
 // permanent mappings (no extra fault); the PROT_NONE mapping is the home file's own offset, so that
@@ -101,7 +102,7 @@ class ThesisMechanism {
   std::uint32_t next_number_ = 1;
   std::vector<PageState> states_;
   std::vector<std::uint32_t> newest_;  // version number per page, 0: home
-  // of the running instance; capacity page_count_, so never grows in the handler
+  // Of the running instance; capacity page_count_, so never grows in the handler.
   std::vector<std::uint32_t> touched_;
   std::vector<Version> written_;  // of the running instance; the same
   std::vector<Version> committed_;

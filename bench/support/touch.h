@@ -3,15 +3,13 @@
 // Shape:     a request names one batch of transactions; a reply gives their time and a checksum of
 //            what the last one read and wrote. Requests are the same for all variants, so the
 //            checksums must be too.
-//            pattern  pages of transaction k                                     state before the
-//            batch
-//            hot      the same every time                                        fresh view, two
-//            warm-up transactions cold     the next ones of a walk through a segment much larger
-//              kept from the batch before; fresh view
-//                     than the batch; page cache warm                            when the walk
-//                     starts again
-//            random   drawn from the segment's first `random_pages` pages        fresh view,
-//            warm-up over all of them
+//            pattern  pages of transaction k                 state before the batch
+//            hot      the same every time                    fresh view, two warm-up transactions
+//            cold     the next ones of a walk through a      kept from the batch before; fresh view
+//                     segment much larger than the batch;    when the walk starts again
+//                     page cache warm
+//            random   drawn from the segment's first         fresh view, warm-up over all of them
+//                     `random_pages` pages
 // Stores change a word of the page to a value it does not have: writing what is there already would
 // cost nothing at commit where pages are compared.
 // Source:    thesis, section 4.2.
@@ -27,7 +25,7 @@
 namespace tmh::bench {
 
 enum class Pattern : std::uint8_t { kHot, kCold, kRandom };
-// range: one call for all reads, one for all writes
+// Range: one call for all reads, one for all writes.
 enum class Advice : std::uint8_t { kNone, kPerPage, kRange };
 
 [[nodiscard]] const char *to_string(Pattern pattern) noexcept;
@@ -49,7 +47,7 @@ struct TouchRequest {
   Shape shape;
   Pattern pattern = Pattern::kHot;
   Advice advice = Advice::kNone;
-  // the file holds only the pages that batches of 32 pages touch (see kSweepBlocks)
+  // The file holds only the pages that batches of 32 pages touch (see kSweepBlocks).
   bool sparse = false;
 };
 

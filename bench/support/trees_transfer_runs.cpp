@@ -6,8 +6,7 @@
 //          one of them, which has its private copies of pages still mapped, searches in a query: a
 //          byte's place is its page's, and private pages are nobody's neighbours (PagePlaces).
 //          inserts: pages touched and copied as the thesis's mechanism counts them, pages and lines
-//                   as the engine counts them in an exact
-//          mode; records of 8 + 512 bytes.
+//          as the engine counts them in an exact mode; records of 8 + 512 bytes.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -151,7 +150,7 @@ void add_search_row(const TreeExperiment &experiment, const std::string &tree,
 }
 
 struct InsertTransfers {
-  // per insert; lines_written 0: not counted
+  // Per insert; lines_written 0: not counted.
   double pages_touched = 0, pages_written = 0, lines_written = 0;
 };
 

@@ -30,7 +30,7 @@ class WorkerProcess {
   // For the child's side.
   static void reply(int socket, const void *data, std::size_t bytes);
   static void reply_error(int socket, const std::string &message);
-  // false: the parent is done
+  // False: the parent is done.
   [[nodiscard]] static bool next_request(int socket, void *data, std::size_t bytes);
 
  private:

@@ -43,7 +43,7 @@ constexpr const char *kHeapName = "heap.tmh";
 
 struct Session {
   tmh::Domain domain;
-  // guards `segments`; never taken by xbegin, xend and their like
+  // Guards `segments`; never taken by xbegin, xend and their like.
   std::mutex mutex;
   std::map<std::string, Segment> segments;  // an empty handle: being mapped just now
   // Changed by xInit and inside an instance only: that makes it one thread at a time.
@@ -55,16 +55,16 @@ struct Session {
 struct Owner {
   std::mutex mutex;  // of `session`, and of changing g_session; nothing is called under it
   std::shared_ptr<Session> session;
-  // kept for ever, with what a thread may have been changing in it: see note_fork()
+  // Kept for ever, with what a thread may have been changing in it: see note_fork().
   Owner *parents = nullptr;
 };
 
 // Never destroyed: a destructor at exit would run while other threads may still be inside a
 // transaction.
 constinit std::atomic<Session *> g_session{nullptr};
-// changed by this file's initializer, and in a child
+// Changed by this file's initializer, and in a child.
 constinit Owner *g_owner = nullptr;
-// this process is a child that inherited g_session
+// This process is a child that inherited g_session.
 constinit std::atomic<bool> g_forked{false};
 constinit std::atomic<bool> g_initializing{false};  // a thread is inside xInit
 constinit thread_local int t_last_error = 0;
@@ -193,7 +193,7 @@ void look_for_heap(Session &session) {
   try {
     map_heap_if_made(session);
   } catch (const tmh::Error &error) {
-    // else a program that uses the C++ interface, too, has mapped it
+    // Else a program that uses the C++ interface, too, has mapped it.
     if (error.errc() != Errc::kSegmentInUse) {
       session.domain.abort();
       throw;
@@ -507,7 +507,7 @@ void *xMalloc(size_t bytes) {
   void *memory = nullptr;
   (void)with_session([&](Session &session) {
     require_instance(session);
-    // as malloc(0) may: a pointer that can be freed
+    // As malloc(0) may: a pointer that can be freed.
     memory = heap_of(session).allocate(std::max<size_t>(bytes, 1));
     return 0;
   });

@@ -161,7 +161,7 @@ class Collector {
     }
     if (limits_.bytes != 0 && corpus_.bytes + document.bytes > limits_.bytes) {
       corpus_.bytes_limit_reached = true;
-      // the last one is cut, so that one huge file still gives input
+      // The last one is cut, so that one huge file still gives input.
       document.bytes = limits_.bytes - corpus_.bytes;
       if (document.bytes == 0) return;
     }

@@ -16,9 +16,9 @@ namespace inverted_index {
 
 struct Document {
   std::string path;
-  // to index: the file's size when it was found, or less for the last one under a limit
+  // To index: the file's size when it was found, or less for the last one under a limit.
   std::uint64_t bytes = 0;
-  // size when found; with mtime_ns it tells whether the file changed during the run
+  // Size when found; with mtime_ns it tells whether the file changed during the run.
   std::uint64_t file_bytes = 0;
   std::int64_t mtime_ns = 0;
 };
@@ -41,8 +41,8 @@ struct Skipped {
 struct Limits {
   std::uint64_t files = 0;
   std::uint64_t bytes = 0;  // of all files together
-  std::uint64_t file_bytes =
-      0;  // of each file found in a folder: longer ones are cut, so that many files get their turn
+  // Of each file found in a folder: longer ones are cut, so that many files get their turn.
+  std::uint64_t file_bytes = 0;
 };
 
 struct Corpus {

@@ -139,7 +139,7 @@ void Crew::plan_kills(const Progress &progress) {
   const std::uint64_t last = progress.units_total - progress.units_total / 4;
   if (progress.units_done >= last) return;
   std::uniform_int_distribution<std::uint64_t> anywhere(progress.units_done, last - 1);
-  // relaxed: only we store it
+  // Relaxed: only we store it.
   const std::uint32_t done = ledger_->kills.load(std::memory_order_relaxed);
   for (std::uint32_t n = done; n < options_.worker_kills(); ++n) plan_.push_back(anywhere(random_));
   std::sort(plan_.rbegin(), plan_.rend());

@@ -53,7 +53,7 @@ class Crew {
   const Ledger &ledger_;
   std::mt19937_64 random_;
   std::vector<Member> members_;
-  // unit counts at which a worker is to be killed, last one first
+  // Unit counts at which a worker is to be killed, last one first.
   std::vector<std::uint64_t> plan_;
   LifeTotals totals_;
 };

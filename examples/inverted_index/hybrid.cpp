@@ -143,7 +143,7 @@ class HybridWorker {
   }
 
  private:
-  // file + 1, 0: none is left. A worker in the place of a killed one finds the file that that one
+  // File + 1, 0: none is left. A worker in the place of a killed one finds the file that that one
   // held.
   std::uint64_t claim(bool is_done) {
     return tmh::atomically(sites_[kClaim], [&] {  // plain: claims are no fields

@@ -71,7 +71,7 @@ void prepare(const tmh::Domain &domain, Index &index, const std::vector<Document
 std::size_t shard_of(std::string_view word, std::size_t shard_count) noexcept {
   std::uint64_t hash = 0xcbf2'9ce4'8422'2325;
   for (const char byte : word) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100'0000'01b3;
-  // the low bits of FNV-1a are its weakest
+  // The low bits of FNV-1a are its weakest.
   return static_cast<std::size_t>((hash >> 32) % shard_count);
 }
 

@@ -24,7 +24,7 @@ void Ledger::map() {
       ::mmap(nullptr, sizeof(LedgerPage), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
   if (base == MAP_FAILED)
     throw std::system_error(errno, std::generic_category(), "cannot map the ledger");
-  // new pages are zero, and all-zero is what an empty ledger holds
+  // New pages are zero, and all-zero is what an empty ledger holds.
   page_ = static_cast<LedgerPage *>(base);
 }
 
@@ -43,10 +43,10 @@ void Ledger::acknowledge(std::size_t lane, std::uint64_t next_unit) const noexce
 }
 
 void Ledger::tell(const LifeTotals &totals) const noexcept {
-  // relaxed: only we store it
+  // Relaxed: only we store it.
   const std::uint32_t next = 1 - page_->current_totals.load(std::memory_order_relaxed);
   page_->totals[next] = totals;
-  // pairs with the acquire in totals()
+  // Pairs with the acquire in totals().
   page_->current_totals.store(next, std::memory_order_release);
 }
 
@@ -57,7 +57,7 @@ void Ledger::tell_failure(const std::string &sentence) const noexcept {
 }
 
 LifeTotals Ledger::totals() const noexcept {
-  // pairs with the release in tell()
+  // Pairs with the release in tell().
   return page_->totals[page_->current_totals.load(std::memory_order_acquire)];
 }
 

@@ -27,7 +27,7 @@ struct LifeTotals {
   tmh::Counters counters;  // of this life alone
   std::uint64_t versions_after_collect = 0;
   std::uint64_t work_ended_ns = 0;  // steady clock; 0: it did not end
-  // the longest time in which no unit was done, though some were left
+  // The longest time in which no unit was done, though some were left.
   double standstill_seconds = 0;
   std::uint32_t workers_started = 0;
   std::uint32_t reserved_zero = 0;
@@ -61,7 +61,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
 
 class Ledger {
  public:
-  // makes one; children and the programs they start inherit the descriptor
+  // Makes one; children and the programs they start inherit the descriptor.
   Ledger();
   explicit Ledger(int descriptor);  // maps one; the descriptor stays its maker's
   Ledger(const Ledger &) = delete;

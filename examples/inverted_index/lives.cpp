@@ -118,7 +118,7 @@ RunReport Lives::run(ProgressLine &line) {
   add(last);
   report_.seconds = seconds_between(first_begin_ns_, last.work_ended_ns);
   report_.versions_after_collect = last.versions_after_collect;
-  // relaxed, here and below: single numbers
+  // Relaxed, here and below: single numbers.
   report_.kills = ledger_->kills.load(std::memory_order_relaxed);
   report_.processor_seconds = processor_seconds_of_children() - processor_seconds_before;
   return report_;

@@ -36,15 +36,14 @@ struct Outage {
 };
 
 struct RunReport {
-  tmh::Counters
-      // sum over the lives; of one that was killed as its supervisor last told, at most some ms
-      // before
-      counters;
-  // from the first worker's start to the last one's end, with kills and recoveries
+  // The sum over the lives; of one that was killed, as its supervisor last told, at most some ms
+  // before.
+  tmh::Counters counters;
+  // From the first worker's start to the last one's end, with kills and recoveries
   double seconds = 0;
   double processor_seconds = 0;  // of all supervisors and workers, killed ones included
-  double standstill_seconds =
-      0;  // the longest time in which no unit was done, though some were left; outages not included
+  // The longest time in which no unit was done, though some were left; outages not included.
+  double standstill_seconds = 0;
   std::uint64_t versions_after_collect = 0;
   std::uint32_t workers_started = 0;
   std::uint32_t kills = 0;  // workers that died of a SIGKILL of their own and were replaced

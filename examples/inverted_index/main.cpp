@@ -92,7 +92,7 @@ Exit run(Options options) {
     options.hybrid_kills = 3;
     options.cut = {2048, 8, 8};
     options.checkpoint_bytes = std::uint64_t{512} << 10;
-    // the smallest: the log has several files even here
+    // The smallest: the log has several files even here.
     options.log_file_bytes = std::uint64_t{1} << 20;
     expected = write_tiny_input(options.path, options.seed);
   }

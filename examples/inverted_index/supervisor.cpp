@@ -30,7 +30,7 @@ void tell_opening(const tmh::Domain &domain, const Index &index, std::uint32_t l
     ledger->acknowledged[lane].store(opening.next_unit[lane], std::memory_order_relaxed);
   opening.work_begins_ns = static_cast<std::uint64_t>(
       std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
-  // pairs with the acquire in Lives::announce()
+  // Pairs with the acquire in Lives::announce().
   ledger->lives_opened.store(life + 1, std::memory_order_release);
 }
 
@@ -46,7 +46,7 @@ void supervise(const Options &options, const std::string &folder, const Corpus &
   Index &index = *segment.root<Index>(kRootName);
   if (life == 0) {
     prepare(domain, index, corpus.documents, options.cut);
-    // later lives find the work laid out
+    // Later lives find the work laid out.
     if (domain.durability() == tmh::Durability::kBuffered) domain.flush();
   }
   tell_opening(domain, index, life, ledger);

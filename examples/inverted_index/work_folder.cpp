@@ -38,7 +38,7 @@ WorkFolder::WorkFolder(const std::string &given) : path_(given), temporary_(give
 }
 
 WorkFolder::~WorkFolder() {
-  // nothing better to do in a destructor than to leave what cannot be removed
+  // Nothing better to do in a destructor than to leave what cannot be removed.
   std::error_code ignored;
   if (temporary_) fs::remove_all(path_, ignored);
 }

@@ -54,12 +54,12 @@ class Worker {
       const std::vector<WordCount> &counts = counts_[place.shard];
       unit = tmh::atomically(domain_, [&] {
         Lane &lane = index_.lanes[lane_index];
-        // somebody else has done it
+        // Somebody else has done it.
         if (lane.next_unit != unit) return std::uint64_t{lane.next_unit};
         merge(index_.shards[place.shard], counts);
         return ++lane.next_unit;
       });
-      // in a strict domain it is durable now, whoever has done it
+      // In a strict domain it is durable now, whoever has done it.
       ledger_.acknowledge(lane_index, unit);
     }
   }

@@ -57,7 +57,7 @@ class HashSet {
   template <class Visit>
   bool visit(const Visit &visit) const {  // false: a key lies in a wrong bucket
     for (std::uint64_t i = 0; i < kBuckets; ++i) {
-      // the order within a bucket depends on the order of insertions
+      // The order within a bucket depends on the order of insertions.
       std::uint64_t keys = 0, sum = 0;
       for (const Node *node = buckets_[i]; node != nullptr; node = node->next) {
         const std::uint64_t here = node->key;

@@ -21,7 +21,7 @@ class RedBlackTree {
     Field<std::uint64_t> red;
   };
   static constexpr std::size_t kHeadBytes = sizeof(Node);
-  // the root is its left child
+  // The root is its left child.
   explicit RedBlackTree(std::byte *head) : head_(reinterpret_cast<Node *>(head)) {}
 
   [[nodiscard]] bool contains(std::uint64_t key) const { return find(key) != nullptr; }

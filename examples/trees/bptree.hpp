@@ -308,7 +308,7 @@ class BPlusTree {
     }
     [[nodiscard]] LeafNode *take_leaf() noexcept { return std::exchange(leaf_, nullptr); }
     [[nodiscard]] InnerNode *take_inner() noexcept { return inners_[--inner_count_]; }
-    // used once provide() has returned
+    // Used once provide() has returned.
     [[nodiscard]] const Stored &separator() const noexcept { return separator_; }
 
    private:
@@ -349,7 +349,7 @@ class BPlusTree {
         node->insert(position, key, right);
         return;
       }
-      // as cut_of()
+      // As cut_of().
       const std::size_t cut = position == node->count ? node->count - 1U : node->count / 2U;
       InnerNode *sibling = spares->take_inner();
       const Stored middle = node->split(cut, sibling);

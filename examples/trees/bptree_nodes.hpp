@@ -4,14 +4,12 @@
 //            behind a header of its own, so that a node has its page (or pages) to itself and
 //            making one writes nothing that others write.
 //              Leaf   next, count, order, slots[]. order[0, count) are the slots in the order of
-//              their keys, the rest of
-//                     order the free slots. An insert writes one free slot, a part of order and
-//                     count: two to four lines of 64 bytes, wherever the key falls. A split leaves
-//                            the lower half in place and changes count alone.
+//                     their keys, the rest of order the free slots. An insert writes one free slot,
+//                     a part of order and count: two to four lines of 64 bytes, wherever the key
+//                     falls. A split leaves the lower half in place and changes count alone.
 //              Inner  count, keys[count], children[count + 1]; keys[i] is not above any key below
-//              children[i + 1], and above
-//                     all below children[i]. Written by splits and by removal of empty children
-//                     only.
+//                     children[i + 1], and above all below children[i]. Written by splits and by
+//                     removal of empty children only.
 // Source:    the order of slots as a permutation: Mao, Kohler, Morris, "Cache craftiness for fast
 //            multicore key-value storage", EuroSys 2012, section 4.6.2 (15 slots in a word there;
 //            bytes here).

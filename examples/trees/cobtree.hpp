@@ -4,16 +4,16 @@
 //            filled from its left, with gaps spread over all; above it a complete binary tree of
 //            separators in van Emde Boas order (veb_layout.hpp), one leaf per segment. Values lie
 //            in the slots when they are small, else beside them with a pointer in the slot: records
-//            move. window of level l: 2^l neighbouring segments, those below one node of the index.
+//            move.
+//            window of level l: 2^l neighbouring segments, those below one node of the index.
 // Insert:    into the segment that the index names. A full one looks for the smallest window around
 //            it that is not too dense, and spreads that window's records evenly; when the whole
 //            array is too dense it is copied into one twice as large. Erase is the same with
 //            windows too sparse, and half the array.
-//                          window of one segment   whole array
-//            at most       31 of 31 slots          0.6        densities between them: in proportion
-//            to the level
-//            at least      1/8                     1/4        (2 * 1/4 < 0.6: a copy is not
-//            followed by another at once)
+//                      window of one segment  whole array
+//            at most   31 of 31 slots         0.6
+//            at least  1/8                    1/4  (2 * 1/4 < 0.6: no copy soon follows another)
+//            Densities between them: in proportion to the level.
 // Invariant: (1) keys ascend along the array. (2) with more than one segment none is empty, nor
 //            below 1/8. (3) a separator is above all keys to its left and not above any to its
 //            right. It is set when its window is spread, and holds until then whatever is inserted
@@ -262,7 +262,7 @@ class CoBTree {
       Rebound<Segment>(allocator_).deallocate(made.segments, count);
       throw;
     }
-    // the slots are written when they are used
+    // The slots are written when they are used.
     for (std::uint64_t i = 0; i < count; ++i) made.segments[i].count = 0;
     return made;
   }

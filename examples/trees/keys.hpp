@@ -3,10 +3,9 @@
 //            holds; how the two compare.
 //              fixed size     KeyForm<std::uint64_t>, ...: the key itself; ordered by <
 //              variable size  KeyForm<std::string_view>: the first eight bytes as a big-endian
-//              number, and a pointer to all of
-//                             them in a block of their own; ordered as bytes are (memcmp, then the
-//                             shorter first). Most comparisons end at the number and never follow
-//                             the pointer.
+//                             number, and a pointer to all of them in a block of their own; ordered
+//                             as bytes are (memcmp, then the shorter first). Most comparisons end
+//                             at the number and never follow the pointer.
 //            A Stored is trivially copyable: nodes move it by copying. make() may allocate; whoever
 //            made it drops it.
 // Source:    Bohannon, McIlroy, Rastogi, "Main-memory index structures with fixed-size partial

@@ -40,7 +40,7 @@ class VebLayout {
  private:
   // The cut above the nodes of a depth.
   struct Cut {
-    // of the tree above the cut, of each tree below it
+    // Of the tree above the cut, of each tree below it.
     std::uint64_t upper_nodes = 0, lower_nodes = 0;
     std::size_t upper_depth = 0;  // of the upper tree's root
   };

@@ -11,8 +11,8 @@ namespace workloads {
 
 namespace {
 
-constexpr std::uint64_t kHugePercent =
-    1;  // of updates; as bench/hierarchy's mix in which both kinds take about half of the time
+// Of updates; as bench/hierarchy's mix in which both kinds take about half of the time.
+constexpr std::uint64_t kHugePercent = 1;
 constexpr std::uint64_t kHugePagesMax = 256;
 
 class Mixed final : public Workload {

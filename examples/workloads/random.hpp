@@ -23,7 +23,7 @@ class Random {
   }
   // In [0, bound); the bias of the plain remainder is below 2^-32 for the bounds used here.
   [[nodiscard]] std::uint64_t below(std::uint64_t bound) noexcept { return next() % bound; }
-  // in [0, 1)
+  // In [0, 1).
   [[nodiscard]] double unit() noexcept { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
  private:

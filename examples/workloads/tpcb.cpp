@@ -4,7 +4,7 @@
 //            asked for); per worker a ring of its last 1,024 rows of history, 64 bytes each (50 are
 //            asked for). The tally counts all rows.
 // As TPC-B:  the account is of the teller's branch for 85 of 100, of any other one for the others;
-// amounts of -999,999 to 999,999.
+//            amounts of -999,999 to 999,999.
 // Invariant: branches, tellers, accounts and history have the same sum; a branch has the sum of its
 //            tellers; each worker's rows are its last ones, numbered without a gap.
 // Source:    TPC Benchmark B, revision 2.0, clauses 1.2, 1.3 and 2.2.

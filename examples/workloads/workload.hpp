@@ -37,7 +37,7 @@ struct Description {
   const char *about;
   const char *unit;    // of size
   std::uint64_t size;  // by default
-  // beyond it the content would not fit one segment of 1 TiB, or take hours to make
+  // Beyond it the content would not fit one segment of 1 TiB, or take hours to make.
   std::uint64_t size_max;
   double skew;       // by default; negative: it has none
   int read_percent;  // by default; negative: it has no share to choose
@@ -53,7 +53,7 @@ struct Plan {
   int read_percent = -1;
   std::uint64_t seed = 1;
   std::string escalation;  // of its sites; empty: the domain's
-  // reads of very much run as any instance, not as queries (which go up)
+  // Reads of very much run as any instance, not as queries (which go up).
   bool whole_reads_at_lines = false;
   // A number that workers of all processes draw from; in memory that they share.
   std::atomic<std::uint64_t> *next_number = nullptr;
@@ -84,9 +84,9 @@ struct Tally {
 class Worker {
  public:
   virtual ~Worker() = default;
-  // one operation, committed on return
+  // One operation, committed on return.
   virtual void step() = 0;
-  // committed, by this worker
+  // Committed, by this worker.
   [[nodiscard]] std::uint64_t updates() const noexcept { return updates_; }
 
  protected:
@@ -130,15 +130,15 @@ class Workload {
   // In one query, at any time: an operation that is under way has happened in it, or has not.
   [[nodiscard]] Verdict verify();
   [[nodiscard]] std::uint64_t updates_of(unsigned worker);
-  // in this process
+  // In this process.
   [[nodiscard]] virtual std::vector<tmh::SiteReport> reports() const { return {site_.report()}; }
 
  protected:
   Workload(const tmh::Domain &domain, const Plan &plan, std::uint64_t content_bytes);
-  // instances that make the content
+  // Instances that make the content.
   [[nodiscard]] virtual std::uint64_t portions() const { return 1; }
   virtual void fill(std::uint64_t portion) = 0;  // inside one, on zeros
-  // once, before workers, in one process
+  // Once, before workers, in one process.
   virtual void prepare() {}
   virtual void check(Verdict *verdict) = 0;  // inside a query
 

@@ -22,8 +22,8 @@ namespace {
 constexpr unsigned kFields = 10, kFieldWords = 12;
 constexpr std::uint64_t kPortion = 1000;  // records: 250 pages
 constexpr std::uint64_t kScanMax = 100;
-constexpr std::uint64_t kInserted =
-    1ull << 63;  // a stamp: kInserted + number, or (worker + 1) << 40 + the worker's update
+// A stamp: kInserted + number, or (worker + 1) << 40 + the worker's update.
+constexpr std::uint64_t kInserted = 1ull << 63;
 constexpr unsigned kWorkerShift = 40;
 
 using Word = tmh::field<std::uint64_t>;

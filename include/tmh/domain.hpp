@@ -38,7 +38,7 @@ struct ParticipantInfo {
   bool query = false;
   std::uint64_t snapshot = 0;  // commit clock its instance reads at
   std::uint64_t age_us = 0;    // since that instance began
-  // versions that nobody else keeps from being collected (upper bound)
+  // Versions that nobody else keeps from being collected (upper bound).
   std::uint64_t versions_held = 0;
   Counters counters;
 };
@@ -193,7 +193,7 @@ class Domain {
   [[nodiscard]] Status end(Durability durability) const;
   void begin_query() const;
   void end_query() const;  // Error(kQueryWrote) names the first byte stored to
-  // rolls back and ends the outermost instance, whatever its depth
+  // Rolls back and ends the outermost instance, whatever its depth.
   void abort() const;
   [[nodiscard]] Status validate() const;  // kFailed is certain; kPending may still fail at the end
   // Nesting depth of this thread's instance of level 2; 0: none, or a site's instance that runs at
@@ -210,10 +210,9 @@ class Domain {
   // Durable domains; the others throw Error(kNotDurable). None stops transactions of others.
   // Errors: kLogFailed, kDiskFull, kIo, kReadOnly.
   void flush() const;  // returns when everything committed so far, by anybody, is durable
-  void checkpoint()
-      // data files catch up with the log, so that recovery starts here; not beyond what a slow
-      // reader holds
-      const;
+  // Data files catch up with the log, so that recovery starts here; not beyond what a slow reader
+  // holds.
+  void checkpoint() const;
   // Checkpoint, then moves the log files that recovery no longer needs into `folder` (made when
   // missing) and names them. With keep_log all since the domain's creation end there: recover()
   // goes back to any moment. kBadArgument, kNotADomain: it would replace others there.
@@ -224,12 +223,11 @@ class Domain {
   // that.
   void backup(const std::string &folder) const;
   [[nodiscard]] Durability durability() const noexcept;
-  // what this process's open() found; ran is false when it joined others
+  // What this process's open() found; ran is false when it joined others.
   [[nodiscard]] RecoveryInfo recovery() const;
 
-  void set_policy(
-      // this process, from the next instance on; kBadPolicy, kInstanceRunning
-      std::string_view spec) const;
+  // This process, from the next instance on; kBadPolicy, kInstanceRunning.
+  void set_policy(std::string_view spec) const;
   [[nodiscard]] Policy policy() const noexcept;
   [[nodiscard]] Detection detection() const noexcept;
   [[nodiscard]] TrackingReport tracking() const;
@@ -239,7 +237,7 @@ class Domain {
   // participants; of whom DomainOptions::latency says. Empty where this process has it off.
   [[nodiscard]] std::vector<LatencySeries> latencies() const;
   [[nodiscard]] const std::string &folder() const noexcept;
-  // detail of this thread's last failure
+  // Detail of this thread's last failure.
   [[nodiscard]] const std::string &last_error() const noexcept;
   // Between attempts: waits as the policy says. Used by atomically(); call it in hand-written retry
   // loops.
@@ -268,10 +266,9 @@ struct RecoverOptions {
 };
 // Recovers a durable domain that nobody has open, as the next open would; with `until` only up to
 // there: what came later is gone for good in this folder, so work on a backup. Errors:
-//        kDomainInUse, kNotDurable, kLogDamaged, kLogMissing, kIo, kDiskFull; kBadArgument: its
-//        data
-// files hold what is later, or may (it was not closed), or with log_folder: it is a backup from
-// before a segment was made that the log names.
+// kDomainInUse, kNotDurable, kLogDamaged, kLogMissing, kIo, kDiskFull; kBadArgument: its data files
+// hold what is later, or may (it was not closed), or with log_folder: it is a backup from before a
+// segment was made that the log names.
 RecoveryInfo recover(const std::string &folder, const RecoverOptions &options = {});
 
 // Runs `action` once the thread's running instance, the outermost one, has committed, or when its
@@ -284,14 +281,12 @@ void on_abort(std::function<void()> action);
 // std::exception. Where it cannot be woken any more atomically() throws: Error(kNotInitialized)
 // when another thread closes the domain, kNotMapped when it unmaps a segment that the instance has
 // read, kLogFailed when the log could not be written, so that nobody commits any more. An instance
-// that has read nothing could sleep
-// only for ever: Error(kNothingRead). Level 2 with pages that stay mapped (-hot) runs the body once
-// more at once, to learn what it reads.
+// that has read nothing could sleep only for ever: Error(kNothingRead). Level 2 with pages that
+// stay mapped (-hot) runs the body once more at once, to learn what it reads.
 // Errors: kEndWithoutBegin; kNestedMisuse: irrevocable. Who sleeps is woken by the commit, and
 //         looks by itself, in the end ten times per
 // second: a committer that is killed may wake nobody. At level 2 the body also runs, to see, at any
-//         commit when it has read more than 16 pages, and
-// in a hybrid domain when pages go back to level 1.
+// commit when it has read more than 16 pages, and in a hybrid domain when pages go back to level 1.
 [[noreturn]] void retry();
 // The same, but at `deadline` the body runs again though nothing has changed; at once when that is
 // past. So the body looks at the clock before it retries, and says itself what comes of a wait that

@@ -40,9 +40,9 @@ enum class Errc : int {
   kEndWithoutBegin = 22,      // end, validate or page access outside an instance
   kNestedMisuse = 23,         // an update inside a query, or an end that does not match its begin
   kQueryWrote = 24,           // a query stored into a segment; the stores were discarded
-  // this process was forked from a participant and has not opened the domain itself
+  // This process was forked from a participant and has not opened the domain itself.
   kDetached = 25,
-  // no longer returned: before the redo log, durable domains were refused
+  // No longer returned: before the redo log, durable domains were refused.
   kDurableNotYet = 26,
   kBadPolicy = 27,            // not a policy specification
   kBadTracking = 28,          // not a tracking mode
@@ -58,17 +58,17 @@ enum class Errc : int {
   kOutOfMemory = 38,          // the operating system refused memory or address space
   kReadOnly = 39,             // the file system is mounted read-only
   kLogDamaged = 40,           // the redo log is damaged before its end; the detail says where
-  // a redo log file that recovery needs, or that is in use, is gone or cut short
+  // A redo log file that recovery needs, or that is in use, is gone or cut short.
   kLogMissing = 41,
-  // writing the redo log failed; commits are refused until every process has reopened the domain
+  // Writing the redo log failed; commits are refused until every process has reopened the domain.
   kLogFailed = 42,
   kNotDurable = 43,          // the call needs a durable domain
   kDurabilityMismatch = 44,  // the domain was created with another durability
   kBadDurability = 45,       // not a durability or group-commit specification
   kDomainInUse = 46,         // the call needs the domain closed, and a process has it open
-  // not a specification of levels, cross-level policy, escalation or line level
+  // Not a specification of levels, cross-level policy, escalation or line level.
   kBadLevels = 47,
-  // the domain is open with other levels, or its other options exclude them
+  // The domain is open with other levels, or its other options exclude them.
   kLevelsMismatch = 48,
   kNeedsPages = 49,  // an instance that may run at level 1 only did what level 1 cannot do
   // RTM was demanded and does not work here; the detail says why and what would help

@@ -71,7 +71,7 @@ class alignas(sizeof(T)) field {
  public:
   using value_type = T;
 
-  // as T: not initialised, unless value-initialised; plainly then, see Caveat (3)
+  // As T: not initialised, unless value-initialised; plainly then, see Caveat (3).
   field() = default;
   // A store, so that an object may be made where it lies in a segment.
   explicit(false) constexpr field(const T &value)

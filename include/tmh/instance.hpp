@@ -26,17 +26,16 @@ enum class AbortCause : std::uint8_t {
   kUser = 4,           // abort() or retry(), or an exception left the body
   kQueryWrote = 5,     // a query stored into a segment
   kDied = 6,           // its process died; counted by whoever found it
-  // no room for its versions, or stores behind a segment's end: the error says why
+  // No room for its versions, or stores behind a segment's end: the error says why.
   kNoSpace = 7,
-  // level 1: more lines than the level, its capacity model or a snapshot above has room for
+  // Level 1: more lines than the level, its capacity model or a snapshot above has room for.
   kCapacity = 8,
-  // level 1: another level holds a block, and the policy decided against this instance
+  // Level 1: another level holds a block, and the policy decided against this instance.
   kCrossLevel = 9,
   kSpurious = 10,  // level 1: the capacity model's chance or time limit; RTM: no reason given
-  kNeedsPages =
-      // level 1: it did what only level 2 can do (allocation, plain code); level 2: in a view of
-  // the thread's own
-  11,
+  // Level 1: it did what only level 2 can do (allocation, plain code); level 2: in a view of the
+  // thread's own.
+  kNeedsPages = 11,
 };
 inline constexpr std::size_t kAbortCauseCount = 12;
 
@@ -50,14 +49,14 @@ enum class Access : std::uint8_t { kRead = 1, kReadWrite = 2 };
 // and aborts of updates, and line_begins is line_commits and line_aborts. Of the other totals
 // (sizes, faults, aborts in RTM, ...) a killed process may leave out what it was doing.
 struct Counters {
-  // level 2: updates, updates that committed, queries begun
+  // Level 2: updates, updates that committed, queries begun.
   std::uint64_t begins = 0, commits = 0, queries = 0;
   std::uint64_t aborts[kAbortCauseCount] = {};  // level 2, by AbortCause
-  // of committed instances; pages_read: superset in hot modes
+  // Of committed instances; pages_read: superset in hot modes.
   std::uint64_t pages_read = 0, pages_written = 0;
   std::uint64_t lines_written = 0;
   std::uint64_t faults_signal = 0, faults_kernel = 0;  // first touches by mechanism
-  // now: pages held because somebody may read them
+  // Now: pages held because somebody may read them.
   std::uint64_t versions_live = 0, versions_bytes = 0;
   // Durable domains: log bytes written, durable log writes, commits in them, data written by
   // checkpoints; writes that one thread left to another because they are quicker from the other's
@@ -65,7 +64,7 @@ struct Counters {
   std::uint64_t log_bytes = 0, log_flushes = 0, log_commits = 0, checkpoints = 0,
                 log_files_made = 0;
   std::uint64_t log_handovers = 0;
-  // hybrid domains: pages that level 2 took from level 1, and gave back
+  // Hybrid domains: pages that level 2 took from level 1, and gave back.
   std::uint64_t recalls = 0, releases = 0;
   // Hybrid domains, level 1 in software: attempts, also of sites' queries (not among `queries`),
   // and what became of them.
@@ -75,7 +74,7 @@ struct Counters {
   // committed at level 1 after their site had gone up.
   std::uint64_t escalations_capacity = 0, escalations_needs_pages = 0, escalations_attempts = 0;
   std::uint64_t de_escalations = 0;
-  // of line_commits: those that exceeded the capacity model and ran without it
+  // Of line_commits: those that exceeded the capacity model and ran without it.
   std::uint64_t unlimited_commits = 0;
   // Hybrid domains, level 1 in hardware (RTM): commits; aborted attempts by what the status said;
   // attempts that were not let begin, because pages had moved, level 2 ran, or the views were level

@@ -24,7 +24,7 @@ class Histogram {
   static constexpr std::uint64_t kUnitNs = 4;    // a time-stamp counter is read in 10 to 20 ns
   static constexpr std::size_t kPerOctave = 16;  // so a bucket is at most 1/16 wide
   static constexpr std::size_t kLinear = 32;     // up to 128 ns
-  // up to 2^36 ns = 69 s; what is longer is in the last one
+  // Up to 2^36 ns = 69 s; what is longer is in the last one.
   static constexpr std::size_t kBuckets = 496;
   static_assert(kLinear == 2 * kPerOctave && (kBuckets - kLinear) % kPerOctave == 0);
 
@@ -46,7 +46,7 @@ class Histogram {
     return counts_[bucket];
   }
   [[nodiscard]] std::uint64_t sum_ns() const noexcept { return sum_ns_; }
-  // of those that were timed
+  // Of those that were timed.
   [[nodiscard]] std::uint64_t max_ns() const noexcept { return max_ns_; }
   [[nodiscard]] double mean_ns() const noexcept;
   // At least so long took `fraction` (0 to 1) of all, and at most 1/16, or 4 ns, longer than
@@ -64,7 +64,8 @@ enum class LatencyLevel : std::uint8_t {
   kHardware = 2,  // level 1 in RTM
   kPages = 3,     // level 2
   kQueries = 4,   // level 2, queries
-  // durable writes of the log, each of them; a strict instance's own time contains its wait for one
+  // Durable writes of the log, each of them; a strict instance's own time contains its wait for
+  // one.
   kLog = 5,
 };
 inline constexpr std::size_t kLatencyLevelCount = 6;
@@ -73,7 +74,7 @@ inline constexpr std::size_t kLatencyLevelCount = 6;
 
 // One axis each: sum what you are not interested in.
 struct LatencySeries {
-  // participant (of all its threads); kGone: of all that have left, or died
+  // Participant (of all its threads); kGone: of all that have left, or died.
   std::uint32_t slot = 0;
   std::string site;  // empty: of no site, or of one without a name
   LatencyLevel level = LatencyLevel::kPages;

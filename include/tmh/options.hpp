@@ -17,7 +17,7 @@
 namespace tmh {
 
 inline constexpr std::size_t kPageBytes = 4096;
-// ours: the standard's interference size varies with compiler flags
+// Ours: the standard's interference size varies with compiler flags.
 inline constexpr std::size_t kLineBytes = 64;
 
 // When conflicts are found. One choice per domain; the first participant decides.
@@ -80,10 +80,9 @@ enum class CrossPolicy : std::uint8_t {
 // When an instance of level 1 that keeps aborting goes on at level 2. Capacity never fits the next
 // time: every kind but "never" escalates.
 enum class EscalationKind : std::uint8_t {
-  kNever =
-      // "never": level 1 only: waits for instances of level 2, however long; what level 1 cannot do
-  // is an error
-  1,
+  // "never": level 1 only: waits for instances of level 2, however long; what level 1 cannot do is
+  // an error.
+  kNever = 1,
   kAlways = 2,         // "always": level 2 only
   kOnCapacity = 3,     // "on-capacity": only when it does not fit
   kAfterAttempts = 4,  // "after-n=8": also after so many attempts
@@ -168,11 +167,11 @@ enum class PageChecksums : std::uint8_t {
 // (Counters::log_handovers) begins to wait then; for one that may take it over the writer waits 10
 // us more, within wait_us.
 struct GroupCommit {
-  // group threshold: with fewer active participants nobody waits
+  // Group threshold: with fewer active participants nobody waits.
   std::uint32_t active_min = 2;
   std::uint32_t waiting_percent = 100;  // wait threshold: of the active ones, so many wait already
   std::uint32_t bytes = 1u << 16;       // logdelay threshold: so much is to be written
-  // never longer; half of the cheapest durable write measured here (95 to 180 us)
+  // Never longer; half of the cheapest durable write measured here (95 to 180 us).
   std::uint32_t wait_us = 60;
   friend constexpr bool operator==(const GroupCommit &, const GroupCommit &) noexcept = default;
 };
@@ -185,7 +184,7 @@ struct Policy {
   // "keep-age" / "fresh-age": a retry keeps its first attempt's age (no starvation)
   bool keep_age = true;
   std::uint8_t reserved_zero = 0;
-  // an instance here lasts 0.2 to 100 us; a longer sleep only idles a core
+  // An instance here lasts 0.2 to 100 us; a longer sleep only idles a core.
   std::uint32_t backoff_us_max = 1000;
 
   friend constexpr bool operator==(const Policy &, const Policy &) noexcept = default;
@@ -203,7 +202,7 @@ struct Policy {
 [[nodiscard]] Errc parse(std::string_view spec, CrossPolicy *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Escalation *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, ThreadViewUse *out) noexcept;
-// these three: kBadArgument
+// These three: kBadArgument.
 [[nodiscard]] Errc parse(std::string_view spec, Latency *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Stray *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, PageChecksums *out) noexcept;
@@ -244,23 +243,23 @@ struct DomainOptions {
 
   Levels levels = Levels{};             // unset: TMH_LEVELS, else the domain's, else page
   LineChoice line = LineChoice::kAuto;  // kAuto: TMH_LINE, else automatic; this process's own
-  // unset: TMH_CROSS, else recall-and-wait; this process's own
+  // Unset: TMH_CROSS, else recall-and-wait; this process's own.
   CrossPolicy cross = CrossPolicy{};
-  // empty: TMH_ESCALATION, else adaptive; this process's sites that name none themselves
+  // Empty: TMH_ESCALATION, else adaptive; this process's sites that name none themselves.
   std::string escalation;
   // What fits into an instance of level 1, as into a best-effort HTM: "unlimited", "l1d" (this
   // machine's), or bytes/ways/line bytes as "32KiB/8/64"; see levels/line/capacity.h for what may
   // follow. Empty: TMH_CAPACITY, else unlimited; this process's own
   std::string capacity;
-  // unset: TMH_THREAD_VIEWS, else auto; this process's own
+  // Unset: TMH_THREAD_VIEWS, else auto; this process's own.
   ThreadViewUse thread_views = ThreadViewUse{};
-  // unset: TMH_LATENCY, else sampled; this process's own
+  // Unset: TMH_LATENCY, else sampled; this process's own.
   Latency latency = Latency{};
-  // unset: TMH_STRAY, else fault where there are protection keys; this process's own
+  // Unset: TMH_STRAY, else fault where there are protection keys; this process's own.
   Stray stray = Stray{};
 
   Durability durability = Durability{};  // unset: TMH_DURABILITY, else the domain's, else none
-  // empty: TMH_GROUP_COMMIT, else the defaults of GroupCommit; this process's own
+  // Empty: TMH_GROUP_COMMIT, else the defaults of GroupCommit; this process's own.
   std::string group_commit;
   // Early release: may instances read what is committed and not yet durable? They are acknowledged
   // after it either way (strict). false: a begin waits until everything committed is durable, and
@@ -270,25 +269,25 @@ struct DomainOptions {
   // Unset: TMH_PAGE_CHECKSUMS, else as the domain has it. Of a volatile domain kNotDurable; the
   // variable is without effect there.
   PageChecksums page_checksums = PageChecksums{};
-  // buffered: a commit is durable within twice this time
+  // Buffered: a commit is durable within twice this time.
   std::uint32_t flush_interval_ms = 50;
-  // at creation only; multiple of 4096, 1 MiB to 4 GiB; 0: 16 MiB
+  // At creation only; multiple of 4096, 1 MiB to 4 GiB; 0: 16 MiB.
   std::uint64_t log_file_bytes = 0;
   std::uint64_t checkpoint_bytes = 64u << 20;     // automatic checkpoint after so much log
   std::uint32_t checkpoint_interval_ms = 60'000;  // and after so long, when there was any
-  // never recycle log files: Domain::archive() takes them
+  // Never recycle log files: Domain::archive() takes them.
   bool keep_log = false;
-  // after 2 s; bytes of log
+  // After 2 s; bytes of log.
   std::function<void(std::uint64_t done, std::uint64_t total)> recovery_progress;
 };
 
 // What recovery at open found and did.
 struct RecoveryInfo {
   bool ran = false;  // this open recovered the domain
-  // the last participant had closed it; false where recover() or backup() came after that
+  // The last participant had closed it; false where recover() or backup() came after that.
   bool was_clean = false;
   std::uint64_t transactions = 0;  // replayed
-  // committed, not yet in the log when the last process died; written to it first
+  // Committed, not yet in the log when the last process died; written to it first.
   std::uint64_t salvaged = 0;
   std::uint64_t log_bytes = 0;
   std::uint64_t pages = 0;     // page differences applied
@@ -300,20 +299,19 @@ struct RecoveryInfo {
 };
 
 enum class Layout : std::uint8_t {
-  // allocator, roots; a new or empty file is formatted, anything else must carry our header
+  // Allocator, roots; a new or empty file is formatted, anything else must carry our header.
   kHeap = 1,
   kRaw = 2,  // the file's own bytes, nothing of ours in them
 };
 
 struct SegmentOptions {
-  // initial size, multiple of 4096; 0: the file's size (at least 1 MiB for a heap)
+  // Initial size, multiple of 4096; 0: the file's size (at least 1 MiB for a heap).
   std::uint64_t size_bytes = 0;
-  std::uint64_t max_bytes =
-      // address space reserved for growth, up to 1 TiB, not below the size; 0: max(64 GiB, size)
-      0;
+  // Address space reserved for growth, up to 1 TiB, not below the size; 0: max(64 GiB, size).
+  std::uint64_t max_bytes = 0;
   std::uint64_t offset_bytes = 0;  // where in the file the segment begins, multiple of 4096
   Layout layout = Layout::kHeap;
-  // true: any address will do in this process (use tmh::offset_ptr inside)
+  // True: any address will do in this process (use tmh::offset_ptr inside).
   bool relocatable = false;
 };
 

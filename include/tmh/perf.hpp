@@ -29,9 +29,8 @@ struct Reading {
   std::string missing;      // not empty: not counted, and this is the cause
   bool user_only = false;   // the kernel's share is not counted, because this process may not
   std::uint64_t counted = 0;
-  std::uint64_t enabled_ns = 0,
-                // running shorter than enabled: the group shared the counters with others
-      running_ns = 0;
+  // Running shorter than enabled: the group shared the counters with others.
+  std::uint64_t enabled_ns = 0, running_ns = 0;
 
   [[nodiscard]] bool is_scaled() const noexcept { return running_ns < enabled_ns; }
   // An estimate for all of the time when is_scaled(): events were counted for running/enabled of
@@ -42,8 +41,8 @@ struct Reading {
 struct CountersOptions {
   enum class Whom : std::uint8_t {
     kThread,
+    // Threads and processes that it makes later, too.
     kDescendants
-    // kDescendants: threads and processes that it makes later, too
   };
   enum class From : std::uint8_t { kStart, kExec };  // kExec: from the thread's next execve() on
   int thread = 0;                                    // a thread id; 0: the calling thread

@@ -57,7 +57,7 @@ class pools {
   pools &operator=(const pools &) = delete;
 
   // alignment: a power of two; blocks that want more than a line's are the heap's, too. Not
-  //            initialised.
+  // initialised.
   [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment = kLineBytes);
   // bytes, alignment: as they were asked for. Anything else leaves the pools damaged.
   void deallocate(void *block, std::size_t bytes, std::size_t alignment = kLineBytes);

@@ -128,8 +128,8 @@ void become_irrevocable();
 
 // Runs body() as a read-only transaction on one consistent snapshot, and returns its value, an
 // object: once, unless it calls retry(). Never aborts. A store into a segment is discarded and
-//         reported as Error(kQueryWrote). Inside an update it is subsumed: it sees the update's
-//         stores, and its own are the update's.
+// reported as Error(kQueryWrote). Inside an update it is subsumed: it sees the update's stores, and
+// its own are the update's.
 // Errors: as Domain::begin_query() and end_query(). kNestedMisuse: the body has begun an instance
 //         that it has not ended.
 template <class Body>

@@ -31,7 +31,7 @@ namespace tmh::line {
 using LineWord = detail::LineWord;
 
 inline constexpr std::uint64_t kLineStateMagic = 0x3130'454e'4c48'4d54ull;  // "TMHLNE01"
-// changes with every change of what is in these files
+// Changes with every change of what is in these files.
 inline constexpr std::uint32_t kLineStateVersion = 9;
 
 // A line word: unlocked(version), or one of these two bits. So `word <= rv` says unlocked, not U
@@ -154,7 +154,7 @@ enum class State : std::uint64_t { kIdle = 0, kPending = 1, kFailed = 2, kCommit
 inline constexpr std::uint32_t kWritesMax = 1u << 14;
 // 768 KiB; a commit that overflows it escalates
 inline constexpr std::uint32_t kUndoWords = 1u << 15;
-// threads of a domain at one time; 16 GiB of address space
+// Threads of a domain at one time; 16 GiB of address space.
 inline constexpr std::uint32_t kContextsMax = 1u << 12;
 // Durable domains: committed and not yet in the log. 4,000 commits of a line or two; one that needs
 // more than half of it escalates.
@@ -222,9 +222,8 @@ struct alignas(4096) LineContextV1 {
   std::uint64_t reserved3_zero[7];  //  136
   alignas(64) LineWord redo_tail;   //  192  of these, in the log; moved by the log's writer
   std::uint64_t reserved4_zero[7];  //  200
-  alignas(
-      // 256  by LineCount; written by the context's thread, and by its recovery
-      64) LineWord counts[kLineCountsMax];
+  //  256  by LineCount; written by the context's thread, and by its recovery
+  alignas(64) LineWord counts[kLineCountsMax];
   std::uint64_t counts_before[kLineCountsMax];  // 512  as they were when the present owner came
   std::uint64_t reserved5_zero[416];            // 768
   LineWrite writes[kWritesMax];                 // 4096
@@ -234,7 +233,7 @@ struct alignas(4096) LineContextV1 {
   void add(LineCount which, std::uint64_t amount) noexcept {
     if constexpr (!platform::kCounts) return;
     LineWord &cell = counts[static_cast<std::size_t>(which)];
-    // single writer
+    // Single writer.
     cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
   [[nodiscard]] std::uint64_t count(LineCount which) const noexcept {

@@ -84,7 +84,7 @@ Errc LineMemory::open(const std::string &folder, bool *found) noexcept {
 }
 
 void LineMemory::close(bool remove) noexcept {
-  // relaxed: no thread of this process uses it any more
+  // Relaxed: no thread of this process uses it any more.
   segments_high_.store(0, std::memory_order_relaxed);
   segments_.reset();
   state_file_.close();
@@ -140,10 +140,10 @@ void LineMemory::grow_segment(std::uint32_t number, std::uint64_t bytes) noexcep
 }
 
 LineSegment *LineMemory::find(std::uintptr_t address) const noexcept {
-  // pairs with add_segment()
+  // Pairs with add_segment().
   const std::uint32_t high = segments_high_.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < high; ++i) {
-    // pairs with add_segment()
+    // Pairs with add_segment().
     const std::uint64_t bytes = segments_[i].bytes.load(std::memory_order_acquire);
     if (bytes != 0 && address - segments_[i].view < bytes) return &segments_[i];
   }
@@ -174,7 +174,7 @@ Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation,
                                high, i + 1, std::memory_order_release, std::memory_order_relaxed)) {
     }
     // acq_rel: acquire pairs with the release of give_back() and of recovery; release:
-    //          contexts_high is seen with the owner
+    // contexts_high is seen with the owner
     if (!context.owner.compare_exchange_strong(free, owner_of(slot, incarnation),
                                                std::memory_order_acq_rel,
                                                std::memory_order_relaxed))
@@ -235,7 +235,7 @@ Errc LineMemory::allocate_chunk(LineSegment &segment, std::uint64_t chunk) noexc
                                                     (end - begin) / kLineBytes * sizeof(LineWord));
       error != Errc::kOk)
     return error;
-  // says only: asked
+  // Says only: asked.
   segment.chunks.get()[chunk / 64].fetch_or(1ull << (chunk % 64), std::memory_order_relaxed);
   return Errc::kOk;
 }
@@ -253,8 +253,8 @@ bool LineMemory::has_no_word_stored(storage::PageId page) const noexcept {
 
 void LineMemory::loadable_around(const LineSegment &segment, std::uint64_t offset,
                                  std::uint64_t *begin, std::uint64_t *end) const noexcept {
-  const std::uint64_t bytes =
-      segment.bytes.load(std::memory_order_acquire);  // pairs with add_segment() and grow_segment()
+  // Pairs with add_segment() and grow_segment().
+  const std::uint64_t bytes = segment.bytes.load(std::memory_order_acquire);
   *begin = 0;
   *end = bytes;
   if (!segment.loads_take_blocks) return;

@@ -44,12 +44,12 @@ struct LineSegment {
   storage::Home *file = nullptr;
   platform::GrowingFile words_file;
   std::atomic<std::uint32_t> mappings{
-      // how often it was mapped and unmapped: what a thread remembers of it is of one mapping.
-      // relaxed
+      // How often it was mapped and unmapped: what a thread remembers of it is of one mapping.
+      // relaxed.
       0};
   platform::GrowingFile *page_records = nullptr;
   std::uint64_t page_record_bytes = 0;
-  // of home or of the words: a chunk is asked for before the first load, too
+  // Of home or of the words: a chunk is asked for before the first load, too.
   bool loads_take_blocks = false;
   struct Free {
     void operator()(void *memory) const noexcept { std::free(memory); }
@@ -157,7 +157,7 @@ class LineMemory {
   LineContextV1 *contexts_ = nullptr;
   std::unique_ptr<LineSegment[]> segments_;
   std::atomic<std::uint64_t> removals_{0};
-  // release after a segment is open; find() looks below it
+  // Release after a segment is open; find() looks below it.
   std::atomic<std::uint32_t> segments_high_{0};
 };
 

@@ -48,9 +48,8 @@ bool recover_lines(LineMemory &memory, std::uint32_t number, bool is_committed) 
       word.store(is_committed ? stamp : entry.before.load(std::memory_order_relaxed),
                  std::memory_order_release);
     }
-    std::atomic_signal_fence(
-        // death in between: free and not yet said to be, never the reverse
-        std::memory_order_seq_cst);
+    // Death in between: free and not yet said to be, never the reverse.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     entry.at = kSettled;
   }
   return complete;
@@ -79,13 +78,13 @@ bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
   // whoever waits for the turn.
   settle_redo(context);
   std::uint64_t turn = number + 1ull;
-  // as give_turn()
+  // As give_turn().
   state.turn.compare_exchange_strong(turn, 0, std::memory_order_release, std::memory_order_relaxed);
   if (state_of(status) != State::kIdle && !recover_lines(memory, number, is_committed))
     return false;
   settle_counts(context, is_committed);
   platform::step(platform::Step::kLineRecovered);
-  // as its owner does
+  // As its owner does.
   context.status.store(status_word(number_of(status), State::kIdle), std::memory_order_release);
   context.in_flight.store(0, std::memory_order_release);
   // relaxed, both: totals; the domain lock, or the folder lock, is held
@@ -135,14 +134,14 @@ bool recover_all_contexts(LineMemory &memory) noexcept {
 void undo_page(const LineMemory &memory, storage::PageId page, std::uint64_t snapshot,
                std::byte *content) noexcept {
   constexpr std::size_t kWords = kPageBytes / 8;
-  std::uint64_t first_stamp[kWords] =
-      {};  // of the oldest newer commit to each word: what it replaced is state(snapshot)
+  // Of the oldest newer commit to each word: what it replaced is state(snapshot).
+  std::uint64_t first_stamp[kWords] = {};
   const std::uint64_t begin =
       static_cast<std::uint64_t>(where(storage::segment_number(page), storage::page_offset(page)));
   for (std::uint32_t c = 0; c < memory.contexts_high(); ++c) {
     const LineContextV1 &context = memory.context(c);
     // acquire: pairs with save_undo(); the words below it are complete, and those that a pin
-    //          protects are not overwritten
+    // protects are not overwritten
     const std::uint64_t head = context.undo_head.load(std::memory_order_acquire);
     const std::uint64_t oldest = head > kUndoWords ? head - kUndoWords : 0;
     for (std::uint64_t i = head; i-- > oldest;) {  // newest first; stamps only grow along the ring

@@ -31,7 +31,7 @@ bool recover_all_contexts(LineMemory &memory) noexcept;
 
 // The page as it was at `snapshot`, given home's content of a page that level 1 does not change
 // meanwhile: undoes newer words from the undo rings of all contexts. REQUIRES: a line pin <=
-//            snapshot is announced, and was when each of the newer commits looked for pins.
+// snapshot is announced, and was when each of the newer commits looked for pins.
 void undo_page(const LineMemory &memory, storage::PageId page, std::uint64_t snapshot,
                std::byte *content) noexcept;
 

@@ -57,7 +57,7 @@ Errc gather_redo(const LineMemory &memory, std::uint64_t after, std::uint64_t up
     const LineContextV1 &context = memory.context(i);
     // acquire: pairs with the release behind the commit point; the records below it are complete
     const std::uint64_t head = context.redo_head.load(std::memory_order_acquire);
-    // relaxed: under the log's lock
+    // Relaxed: under the log's lock.
     std::uint64_t at = context.redo_tail.load(std::memory_order_relaxed);
     RedoRecord record;
     bool wrong = head - at > kRedoBytes;
@@ -78,7 +78,7 @@ Errc gather_redo(const LineMemory &memory, std::uint64_t after, std::uint64_t up
 void forget_redo(LineMemory &memory, std::uint64_t stamp) noexcept {
   for (std::uint32_t i = 0; i < memory.contexts_high(); ++i) {
     LineContextV1 &context = memory.context(i);
-    // as in gather_redo()
+    // As in gather_redo().
     const std::uint64_t head = context.redo_head.load(std::memory_order_acquire);
     const std::uint64_t tail = context.redo_tail.load(std::memory_order_relaxed);
     std::uint64_t at = tail;
@@ -87,7 +87,7 @@ void forget_redo(LineMemory &memory, std::uint64_t stamp) noexcept {
     while (!wrong && next_record(context, head, &at, &record, &wrong) &&
            record.header.stamp <= stamp)
       at += record.header.bytes;
-    // pairs with has_redo_room()
+    // Pairs with has_redo_room().
     if (at != tail) context.redo_tail.store(at, std::memory_order_release);
   }
 }

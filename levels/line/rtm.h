@@ -67,7 +67,7 @@ class RtmThreadBehind {
   // True: the transaction runs. False, also a second time after an abort: it does not; status() and
   //       cause() say why.
   // vptr: the check of the gate's dynamic type reads /proc when it does not know the type yet,
-  //       which aborts, and what it learned with it.
+  // which aborts, and what it learned with it.
   [[nodiscard]] __attribute__((no_sanitize("vptr"))) bool begin(const Begin &) noexcept {
     const std::uint32_t status = rtm_begin();
     if (status != kRtmStarted) [[unlikely]] {

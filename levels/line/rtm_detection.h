@@ -38,7 +38,7 @@ struct RtmFacts {
   std::string kernel_option;  // of tsx= in /proc/cmdline; empty: not given
   // /sys/devices/system/cpu/vulnerabilities/tsx_async_abort; empty: the kernel does not tell
   std::string kernel_state;
-  // of the trial; 0: not made, because XBEGIN would be an illegal instruction
+  // Of the trial; 0: not made, because XBEGIN would be an illegal instruction.
   std::uint32_t attempts = 0;
   std::uint32_t commits = 0;
 };

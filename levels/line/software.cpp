@@ -55,7 +55,7 @@ void SoftwareThread::detach() noexcept {
 // much as a small instance. Where loads take blocks it ends before the segment does, and stays all
 // the same.
 inline void SoftwareThread::use_again() noexcept {
-  // as in segment_of_address()
+  // As in segment_of_address().
   const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);
   // While it is not mapped, another thread may be mapping it again, and setting the rest.
   const bool is_mapped_still =
@@ -82,7 +82,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
     take_turn();
   blocked_on_ = nullptr;
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we
-  //          look.
+  // look.
   rv = memory_.state().clock.load(std::memory_order_acquire);
   // Unique as a context is one thread's and retries keep it; no shared counter is needed for the
   // order of begins.
@@ -156,7 +156,7 @@ void SoftwareThread::nest(std::uint32_t depth) {
 bool SoftwareThread::is_log_valid() const noexcept {
   for (const LineWord *const word : reads()) {
     // acquire: pairs with line-unlock; an unchanged word says that no commit stamped before the
-    //          caller's look at the clock wrote the line.
+    // caller's look at the clock wrote the line.
     if (word->load(std::memory_order_acquire) > rv) return invalid_by(*word);
   }
   return true;
@@ -168,7 +168,7 @@ bool SoftwareThread::extend() noexcept {
   platform::step(platform::Step::kGapLineExtend);
   if (!is_log_valid() && !platform::is_planted(platform::Planted::kLineNoExtensionCheck))
     return false;
-  // the next begin says why
+  // The next begin says why.
   if (reads_durable_only_ && redo_log_->drain() != Errc::kOk) return false;
   rv = now;
   return true;

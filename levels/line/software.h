@@ -42,12 +42,12 @@ struct Begin {
   bool is_query = false;
   std::uint32_t attempt = 0;            // earlier attempts of this instance that aborted
   Insists insists = Insists::kBriefly;  // kNo: it takes no turn, either
-  // nobody else commits at this level until it has ended, or for 100 ms
+  // Nobody else commits at this level until it has ended, or for 100 ms.
   bool takes_turn = false;
-  // durable domains without early release: a snapshot that moves on waits for the log
+  // Durable domains without early release: a snapshot that moves on waits for the log.
   bool reads_durable_only = false;
   const CapacityModel *capacity = nullptr;  // null: unlimited. Outlives the instance.
-  // loads that leave the line read last; one more is kCapacity
+  // Loads that leave the line read last; one more is kCapacity.
   std::uint32_t reads_max = kNoLimit;
 };
 
@@ -198,7 +198,7 @@ class SoftwareThread : public detail::LineAccess {
   // Pauses of 40 to 140 cycles: a commit of a few lines takes 0.1 to 1 us. A committer, which
   // others wait for, spins less.
   static constexpr std::uint32_t kReadSpinRounds = 64, kCommitSpinRounds = 32;
-  // then a page that goes to and fro counts as busy
+  // Then a page that goes to and fro counts as busy.
   static constexpr std::uint32_t kAsksPerCommit = 4;
 
   // software_wait.cpp
@@ -253,15 +253,15 @@ class SoftwareThread : public detail::LineAccess {
   Policy policy_;
   std::uint32_t attempt_ = 0, reads_max_ = kNoLimit;
   std::uint64_t age_ = 0, stamp_ = 0, instance_ = 0;  // instance_: number in the context's status
-  // a locked line that made the commit let go, for the wait afterwards
+  // A locked line that made the commit let go, for the wait afterwards.
   const LineWord *blocked_on_ = nullptr;
-  // the word as it was, and LineMemory::removals() then
+  // The word as it was, and LineMemory::removals() then.
   std::uint64_t blocked_seen_ = 0, blocked_removals_ = 0;
-  // used last; LineAccess names it while `bytes` is not 0
+  // Used last; LineAccess names it while `bytes` is not 0.
   LineSegment *segment_ = nullptr;
   std::uint32_t mappings_seen_ = 0;                    // of it, when it was
   std::uint64_t window_begin_ = 0, window_bytes_ = 0;  // of it, that LineAccess then names
-  // as LineAccess::bytes, for an instance that has written
+  // As LineAccess::bytes, for an instance that has written.
   std::uint64_t bytes_beside_ = 0;
   std::vector<const LineWord *> log_;
   std::vector<LocalWrite> writes_;

@@ -74,7 +74,7 @@ LineSegment *SoftwareThread::segment_of_address(std::uintptr_t address) {
   if (is_doomed_) throw detail::LineAbort{};
   if (segment_ != nullptr) {
     // acquire: pairs with LineMemory::add_segment() and grow_segment(). Before the rest: it may be
-    //          mapped again at this moment.
+    // mapped again at this moment.
     const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);
     if (segment_bytes != 0 && address - segment_->view < segment_bytes) return segment_;
   }

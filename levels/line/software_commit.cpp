@@ -75,7 +75,7 @@ Status SoftwareThread::commit_writes() noexcept {
     if (redo_log_ != nullptr) {
       // release: who sees it sees IDLE
       context_->in_flight.store(0, std::memory_order_release);
-      // before: nobody gives it back twice
+      // Before: nobody gives it back twice.
       context_->redo_reserved.store(0, std::memory_order_relaxed);
       redo_log_->give_back(redo_reserved_);
     }
@@ -103,12 +103,12 @@ AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
     context_->in_flight.store(kStamping, std::memory_order_seq_cst);
   }
   // seq_cst: after the locks and before the look for pins. An instance above stores its pin, then
-  //          reads this clock: one of us sees the other.
+  // reads this clock: one of us sees the other.
   stamp_ = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
   context_->stamp.store(stamp_, std::memory_order_relaxed);  // relaxed: published by COMMITTED
   if (redo_log_ != nullptr) [[unlikely]] {
     reinterpret_cast<RedoHeader *>(context_->redo + redo_at_ % kRedoBytes)->stamp = stamp_;
-    // later commits need not be waited for any more
+    // Later commits need not be waited for any more.
     context_->in_flight.store(stamp_, std::memory_order_release);
   }
   step(Step::kLineStamp);
@@ -123,7 +123,7 @@ AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
   if (cause == AbortCause::kNone) {
     std::uint64_t pending = status_word(instance_, State::kPending);
     // release: pairs with the acquire of recovery, which needs the stamp and the undo words.
-    //          relaxed on failure: FAILED publishes nothing.
+    // relaxed on failure: FAILED publishes nothing.
     if (!context_->status.compare_exchange_strong(
             pending, status_word(instance_, State::kCommitted), std::memory_order_release,
             std::memory_order_relaxed))
@@ -151,7 +151,7 @@ AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
   // release: pairs with the acquire of whoever reads or locks the line next
   for (const LocalWrite &write : writes_) write.word->store(stamp_, std::memory_order_release);
   step(Step::kLineUnlock);
-  // before IDLE: COMMITTED and not counted, recovery counts it
+  // Before IDLE: COMMITTED and not counted, recovery counts it.
   context_->add(LineCount::kCommits, 1);
   step(Step::kLineCounted);
   // relaxed: published by IDLE. Now it is the record's, and the log's writer gives it back.
@@ -190,18 +190,18 @@ AbortCause SoftwareThread::lock_lines() noexcept {
 
 // REQUIRES: *seen is neither locked nor U. False: the word is another one by now, *seen.
 inline bool SoftwareThread::take_line(std::size_t index, std::uint64_t *seen) noexcept {
-  // relaxed: published by the lock
+  // Relaxed: published by the lock.
   context_->writes[index].before.store(*seen, std::memory_order_relaxed);
   step(Step::kGapLineBefore);
   // acquire: pairs with line-unlock of whoever wrote the line last. release: recovery finds
-  //          `before` by the lock.
+  // `before` by the lock.
   return writes_[index].word->compare_exchange_strong(
       *seen, locked_by(number_), std::memory_order_acq_rel, std::memory_order_relaxed);
 }
 
 // kCrossLevel: the line is in U.
 inline AbortCause SoftwareThread::lock_line(std::size_t index) noexcept {
-  // relaxed: the CAS decides
+  // Relaxed: the CAS decides.
   std::uint64_t seen = writes_[index].word->load(std::memory_order_relaxed);
   if (!is_locked(seen) && !is_upper(seen) && take_line(index, &seen)) [[likely]]
     return AbortCause::kNone;
@@ -235,13 +235,13 @@ AbortCause SoftwareThread::lock_line_in_use(std::size_t index, std::uint64_t see
 void SoftwareThread::release_lines(std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint64_t before = context_->writes[i].before.load(std::memory_order_relaxed);
-    // pairs with the acquire of the next one
+    // Pairs with the acquire of the next one.
     writes_[i].word->store(before, std::memory_order_release);
   }
 }
 
 bool SoftwareThread::is_valid_at_commit() const noexcept {
-  // nobody has stamped since: nothing that was read can have changed
+  // Nobody has stamped since: nothing that was read can have changed.
   if (stamp_ == rv + 1) return true;
   for (const LineWord *const word : reads()) {
     // acquire: keeps the look behind line-stamp, after which whoever overwrites the line stamps
@@ -257,11 +257,11 @@ bool SoftwareThread::is_valid_at_commit() const noexcept {
 
 // The words under the writes, for snapshots above that began before this stamp. A ring without room
 // aborts: what is in it that some line pin precedes may not be overwritten. That ends with the
-//         snapshot, so the status says that another try may succeed.
+// snapshot, so the status says that another try may succeed.
 AbortCause SoftwareThread::save_undo() noexcept {
   if (!undo_allocated_ && memory_.allocate_undo(number_) != Errc::kOk) return AbortCause::kNoSpace;
   undo_allocated_ = true;
-  // relaxed: this thread's
+  // Relaxed: this thread's.
   std::uint64_t head = context_->undo_head.load(std::memory_order_relaxed);
   if (!has_undo_room(head)) {
     doom(AbortCause::kCapacity);
@@ -277,10 +277,10 @@ AbortCause SoftwareThread::save_undo() noexcept {
       const std::atomic_ref<std::uint64_t> home(
           *reinterpret_cast<std::uint64_t *>(writes_[i].home + 8 * word));
       undo.stamp.store(0, std::memory_order_relaxed);
-      // release, all three: a reader that sees one of these sees the stamp's 0, or a later stamp,
-      // when it looks again
+      // Release, all three: a reader that sees one of these sees the stamp's 0, or a later stamp,
+      // when it looks again.
       undo.at.store(at, std::memory_order_release);
-      // relaxed: the line is locked
+      // Relaxed: the line is locked.
       undo.value.store(home.load(std::memory_order_relaxed), std::memory_order_release);
       undo.stamp.store(stamp_, std::memory_order_release);
     }

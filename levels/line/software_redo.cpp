@@ -69,7 +69,7 @@ AbortCause SoftwareThread::plan_redo() noexcept {
   redo_reserved_ = log_bytes_of(payload);
   error_ = redo_log_->reserve(redo_reserved_);
   if (error_ != Errc::kOk) return AbortCause::kNoSpace;
-  // for whoever finds this thread dead
+  // For whoever finds this thread dead.
   context_->redo_reserved.store(redo_reserved_, std::memory_order_relaxed);
   return AbortCause::kNone;
 }
@@ -87,7 +87,7 @@ AbortCause SoftwareThread::await_redo_room(std::uint64_t record_bytes) noexcept 
 // REQUIRES: all written lines are locked by this context, or status is not yet PENDING and nobody
 // else can store to them.
 void SoftwareThread::encode_redo() noexcept {
-  // relaxed: this thread's
+  // Relaxed: this thread's.
   const std::uint64_t head = context_->redo_head.load(std::memory_order_relaxed);
   if (redo_at_ != head) {
     const RedoHeader skip{redo_at_ - head, 0, 0, 0};
@@ -123,7 +123,7 @@ void SoftwareThread::encode_redo() noexcept {
           const std::uint64_t bits = spread_byte_mask(byte_mask);
           const std::atomic_ref<std::uint64_t> now(
               *reinterpret_cast<std::uint64_t *>(home + 8 * word));
-          // relaxed: the line is locked
+          // Relaxed: the line is locked.
           value = (now.load(std::memory_order_relaxed) & ~bits) | (value & bits);
         }
         std::memcpy(at, &value, sizeof value);
@@ -131,7 +131,7 @@ void SoftwareThread::encode_redo() noexcept {
       }
     }
   }
-  // relaxed: published by COMMITTED
+  // Relaxed: published by COMMITTED.
   context_->redo_next.store(redo_at_ + redo_bytes_, std::memory_order_relaxed);
 }
 

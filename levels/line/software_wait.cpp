@@ -17,9 +17,9 @@ namespace {
 
 // PROTOCOL.md, "recall": a committer that runs is long done
 constexpr std::uint64_t kSuspectNs = 1'000'000;
-// a time slice or two; then the attempt aborts instead of waiting
+// A time slice or two; then the attempt aborts instead of waiting.
 constexpr std::uint64_t kWaitNsMax = 10'000'000;
-// whoever has the turn and does not end, as a stopped one, loses it
+// Whoever has the turn and does not end, as a stopped one, loses it.
 constexpr std::uint64_t kTurnNsMax = 100'000'000;
 constexpr std::uint32_t kRoundsPerLook = 32;  // pauses between two looks at the clock: 1 us
 
@@ -42,7 +42,7 @@ bool SoftwareThread::wait_until_changed(const LineWord &word, std::uint64_t seen
   platform::Patience patience;
   while (!spin_until_changed(word, seen, kRoundsPerLook)) {
     const std::uint64_t waited = platform::monotonic_ns() - start;
-    // before giving up: who had no core for so long has not looked yet
+    // Before giving up: who had no core for so long has not looked yet.
     if (waited > kSuspectNs && !suspected) {
       suspected = true;
       if (is_locked(seen)) suspect_context(context_of(seen));

@@ -15,9 +15,9 @@ namespace tmh::line {
 
 enum class UpperAnswer : std::uint8_t {
   kGranted = 1,  // the page is in L now: look at the line again
-  // cross-level conflict, decided against this instance: it aborts (AbortCause::kCrossLevel)
+  // Cross-level conflict, decided against this instance: it aborts (AbortCause::kCrossLevel).
   kBusy = 2,
-  // no further try at this level makes sense: as kBusy, and the abort status says do not retry
+  // No further try at this level makes sense: as kBusy, and the abort status says do not retry.
   kRefused = 3,
 };
 

@@ -61,7 +61,7 @@ Touch AccessTable::add(PageId page, bool is_write, ConflictPolicy policy) noexce
     if (entry.owner == self_ || !is_pending(entry) || (!is_write && entry.is_write == 0)) continue;
     storage::Participant &other = memory_.participant(entry.owner);
     if (may_be_dead(entry.owner)) {
-      // its reaper removes the rest
+      // Its reaper removes the rest.
       other.failed_instance.store(entry.instance, std::memory_order_relaxed);
       continue;
     }
@@ -113,7 +113,7 @@ void AccessTable::remove_all(std::uint32_t participant) noexcept {
     owner.accesses.store(next, std::memory_order_relaxed);
     entry.instance = 0;
     if (!memory_.knows(PageId{entry.page})) {
-      // still linked from its page, which is out of reach here: a rebuild frees it
+      // Still linked from its page, which is out of reach here: a rebuild frees it.
       state.repair_again |= kRepairRest;
       slot = next;
       continue;

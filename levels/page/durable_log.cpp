@@ -34,10 +34,10 @@ constexpr std::uint64_t kBacklogPages = 16384;
 // from there: being woken from a futex takes 30 to 60 us, and the next group would leave without
 // it; spinning all the time makes the write itself slower (of a virtual disk here: 145 us instead
 // of 115). Of more followers than cores the others sleep until they are woken.
-constexpr std::uint64_t kAwakeAheadNs =
-    50'000;  // a time-out ends 22 us late here (90th percentile 30), and writes vary
+// A time-out ends 22 us late here (90th percentile 30), and writes vary.
+constexpr std::uint64_t kAwakeAheadNs = 50'000;
 constexpr std::uint64_t kNapNsMin = 10'000;
-// beyond the expected end: as long as being woken would take
+// Beyond the expected end: as long as being woken would take.
 constexpr std::uint64_t kFollowSpinNs = 60'000;
 // A dead writer is found after one such wait; docs/design.md 8 allows a second.
 constexpr long kDeathCheckNs = 20'000'000;
@@ -115,7 +115,7 @@ bool DurableLog::reserve(std::uint64_t bytes, Lsn *end) const noexcept {
   LogState &s = state();
   do {
     // acquire: the writer moves durable_lsn before it takes bytes out, so that both together are
-    //          never too small
+    // never too small
     const std::uint64_t pending =
         s.pending_bytes.fetch_add(bytes, std::memory_order_acq_rel) + bytes;
     const std::uint64_t files = pending / (s.file_bytes / 2) + 1;
@@ -396,7 +396,7 @@ DurableLog::Led DurableLog::await_company() noexcept {
       is_offered = true;
     }
     if (is_offered && handover_.is_claimed()) break;
-    // those we wait for may need this core
+    // Those we wait for may need this core.
     if (!is_complete && present.active > cores_) sched_yield();
     for (int i = 0; i < 10; ++i) _mm_pause();
   }
@@ -419,7 +419,7 @@ void DurableLog::spin_to_end(std::uint32_t event, bool yields) noexcept {
   const std::uint64_t now = platform::monotonic_ns(),
                       typical = s.write_ns.load(std::memory_order_relaxed);
   std::uint64_t expected = s.write_began_ns.load(std::memory_order_relaxed) + typical;
-  // the writer has not begun yet
+  // The writer has not begun yet.
   if (expected < now || expected > now + typical) expected = now + typical;
   if (now + kNapNsMin + kAwakeAheadNs < expected)
     (void)sleep(event, static_cast<long>(expected - kAwakeAheadNs - now));

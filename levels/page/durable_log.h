@@ -56,8 +56,8 @@ class DurableLog {
   void time_writes(storage::LatencySite *times) noexcept { writer_.time_writes(times); }
 
   // Counts what a commit of `writes` will need, word masks included (VersionHead::words of their
-  // slots are filled in here). REQUIRES: slots filled; clean(i) is the page as it was before, for
-  // writes[i].
+  // slots are filled in here).
+  // REQUIRES: slots filled; clean(i) is the page as it was before, for writes[i].
   void plan_begin() noexcept {
     plan_.clear();
     beyond_durable_ = false;
@@ -179,7 +179,7 @@ class DurableLog {
   struct Crowd {
     std::uint32_t active = 0, waiting = 0;
     std::uint32_t awake = 0;  // of those who wait, the one who asks included
-    // that wait at the level below; those of a dead participant until it is reaped
+    // That wait at the level below; those of a dead participant until it is reaped.
     std::uint32_t line_threads = 0;
     bool has_quicker = false;  // one of those who wait is awake, where writes are quicker
     // Those who wait spin: a process with threads at the level below counts once among the active.
@@ -199,7 +199,7 @@ class DurableLog {
   const unsigned cores_;
   storage::LogHandover handover_;
   storage::RecordPlan plan_;  // of the instance's thread
-  // the plan has pages that a power cut could take out of their segment
+  // The plan has pages that a power cut could take out of their segment.
   bool beyond_durable_ = false;
   LowerLog *lower_ = nullptr;
   storage::LogWriter writer_;  // under LogState::lock, as what follows

@@ -92,7 +92,7 @@ Errc DurableLog::write_published() noexcept {
 // way of that one, of which ThreadSanitizer knows nothing. The lock is on the clock's line.
 std::uint64_t DurableLog::acquire_published() const noexcept {
   const DomainState &s = memory_.state();
-  // entries and slots of these commits are there
+  // Entries and slots of these commits are there.
   const std::uint64_t clock = s.clock.load(std::memory_order_acquire);
   s.lock.acquire_only();
   return clock;
@@ -117,7 +117,7 @@ Errc DurableLog::plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) n
     lower_->settle(cut->line);
     cut->clock = acquire_published();
     s.cut[(s.cuts + 1) & 1] = *cut;
-    // death in between: the cut before still counts, and is done
+    // Death in between: the cut before still counts, and is done.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     ++s.cuts;
   }

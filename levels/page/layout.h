@@ -1,6 +1,6 @@
 // levels/page/layout.h -- every structure that level 2 keeps in shared memory. All of it is
 // rebuildable: after a reboot, or when the last participant has gone, the files are made anew; only
-//              control and data files are durable.
+// control and data files are durable.
 // Shape:     tmh.state (one DomainState), tmh.versions.head / .data (slots), tmh.commits (ring),
 //            tmh.accesses, tmh.pages.N (PageMeta).
 // Invariant: what a lock holder may leave half done consists of links only. Links can be rebuilt
@@ -28,7 +28,7 @@ using storage::LineMask;
 using storage::PageId;
 
 inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
-// changes with every change of what is in these files
+// Changes with every change of what is in these files.
 inline constexpr std::uint32_t kStateVersion = 15;
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
@@ -60,17 +60,17 @@ struct alignas(64) DomainState {
   std::uint32_t state_bytes;
   char boot_id[40];
   std::atomic<std::uint64_t> incarnation_next;
-  // line 1: all that two processes must hand each other at a commit, on one line, which so moves
+  // Line 1: all that two processes must hand each other at a commit, on one line, which so moves
   // once (70 ns). That pays only because the lock is held for less than it takes to move a line,
   // and waiters poll seldom (SharedLock): where the holder also walked shared lists, every poll
   // took the line away from it.
   alignas(64) platform::SharedLock lock;
-  // participant slot + 1 whose turn it is to commit alone, 0: nobody's; kIrrevocable
+  // Participant slot + 1 whose turn it is to commit alone, 0: nobody's; kIrrevocable.
   std::atomic<std::uint32_t> turn;
   std::atomic<std::uint64_t> clock;  // timestamp of the last commit; its store is the commit point
   std::atomic<std::uint64_t> log_head;  // entries ever appended to the commit log
-  std::atomic<std::uint64_t>
-      log_published;  // of these, entries of published commits; stored after clock, so it may lag
+  // Of these, entries of published commits; stored after clock, so it may lag.
+  std::atomic<std::uint64_t> log_published;
   // Last commit that wrote a page of which there was no version. Stored before its clock: a
   // beginner that has accounted for it, and for all repairs, which may link a version again that
   // was home already, knows that no page has become unreadable at home since, and need not look
@@ -81,14 +81,13 @@ struct alignas(64) DomainState {
   std::atomic<std::uint64_t> counting;
   // line 2: rarely written
   alignas(64) std::atomic<std::uint32_t> participants_high;  // slots ever used
-  std::atomic<std::uint32_t>
-      // slots 1 .. capacity-1 exist; relaxed: the log writer reads it without the lock, for slots
-      // of commits that it has acquired
-      version_capacity;
-  // what a repair could not reach: kRepairVersions, kRepairRest
+  // Slots 1 .. capacity-1 exist; relaxed: the log writer reads it without the lock, for slots of
+  // commits that it has acquired.
+  std::atomic<std::uint32_t> version_capacity;
+  // What a repair could not reach: kRepairVersions, kRepairRest.
   std::uint64_t repair_again;
   std::atomic<std::uint64_t> repairs;  // read without the lock by beginners
-  // durable domains: a clock value; nothing up to it is folded into what is later. 0: none
+  // Durable domains: a clock value; nothing up to it is folded into what is later. 0: none.
   std::uint64_t fold_fence;
   std::uint64_t domain_id[2];  // of tmh.control; identity, as line 0
   std::uint64_t life;          // the same
@@ -100,12 +99,12 @@ struct alignas(64) DomainState {
   std::uint32_t reserved2_zero;
   std::atomic<std::uint64_t> age_next;  // eager: ages of instances
   std::uint64_t levels;                 // tmh::Levels
-  // pages that level 2 took from level 1, and gave back: under the lock
+  // Pages that level 2 took from level 1, and gave back: under the lock.
   std::uint64_t recalls;
   std::uint64_t releases;
   std::uint64_t log_capacity;  // entries of the commit log's ring that its file has; under the lock
   std::uint64_t reserved3_zero;
-  // line 4: under the lock. Deaths are counted once, though whoever counts may die: see
+  // Line 4: under the lock. Deaths are counted once, though whoever counts may die: see
   // Engine::reap().
   alignas(64) std::uint64_t reaped;  // participants that died, and were cleaned up after
   std::uint64_t reaped_next;         // what `reaped` becomes with the one that is being reaped
@@ -113,10 +112,10 @@ struct alignas(64) DomainState {
   std::uint64_t reaping_slot;
   platform::EventCount changed;  // for who sleeps until the clock moves; every commit reads it
   std::uint32_t reserved4_zero;
-  // identity, as line 0: the place (platform::Place) of all who are in the domain
+  // Identity, as line 0: the place (platform::Place) of all who are in the domain.
   std::uint64_t pid_namespace;
   std::uint64_t time_namespace;
-  // of releases to the level below; for who sleeps, see Engine::ReadSet
+  // Of releases to the level below; for who sleeps, see Engine::ReadSet.
   std::atomic<std::uint64_t> announcements;
 };
 static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, participants_high) == 128);
@@ -133,13 +132,11 @@ static_assert(storage::kParticipantsMax <= 1u << 16);
 
 // Per page of a segment. A line each: neighbouring pages are often written by different processes.
 struct alignas(64) PageMeta {
-  std::atomic<std::uint64_t>
-      stamp;  // timestamp of its last commit; relaxed: under the lock, or after acquiring the clock
-  std::atomic<Slot>
-      // newest version not yet home. Read without the lock: 0 means that home holds every version a
-      // pinned snapshot may ask for. acquire pairs with the release of whoever unlinked the last
-      // one.
-      newest;
+  // Timestamp of its last commit; relaxed: under the lock, or after acquiring the clock.
+  std::atomic<std::uint64_t> stamp;
+  // Newest version not yet home. Read without the lock: 0 means that home holds every version a
+  // pinned snapshot may ask for. acquire pairs with the release of whoever unlinked the last one.
+  std::atomic<Slot> newest;
   Slot accesses;  // eager: instances touching the page
   std::uint64_t reserved_zero[6];
 };
@@ -151,7 +148,7 @@ struct alignas(64) VersionHead {
   // PageId; kept after freeing, so that a repair can find heads that still point here
   std::uint64_t page;
   LineMask lines;  // which lines of the slot's data are valid
-  // participant slot that reserved it; its versions hang in that slot's list
+  // Participant slot that reserved it; its versions hang in that slot's list.
   std::uint32_t owner;
   Slot older, newer;            // versions of the same page
   Slot list_older, list_newer;  // versions of the same owner, in commit order
@@ -165,25 +162,23 @@ static_assert(sizeof(VersionHead) == 128 && offsetof(VersionHead, words) == 64);
 
 // A line each: two committers never write one line, and no reader disturbs them.
 struct alignas(64) CommitLogEntry {
-  std::atomic<std::uint64_t>
-      // read without the lock, also while an entry that a repair took back is written again
-      stamp;
+  // Read without the lock, also while an entry that a repair took back is written again.
+  std::atomic<std::uint64_t> stamp;
   std::uint64_t page;         // PageId; kWideCommit: of no page, see ConsistencyTree::log()
   LineMask lines;             // changed by this commit; 0: the page went to the level below
   std::uint64_t incarnation;  // of the committer
   Slot slot;                  // the version: it cannot change before its record is durable
   std::uint32_t pages;        // of this commit: so many entries in a row
   std::uint64_t time_ns;      // durable domains: CLOCK_REALTIME of the commit
-  // durable domains with a level below: its clock before the commit; 0 in a page's announcement
+  // Durable domains with a level below: its clock before the commit; 0 in a page's announcement.
   std::uint64_t line;
   std::uint64_t reserved_zero;
 };
 static_assert(sizeof(CommitLogEntry) == 64);
 // 16 MiB: 100 ms of the fastest small commits
 inline constexpr std::uint64_t kLogEntries = 1u << 18;
-inline constexpr std::uint64_t kLogChunk = 1024,
-                               // entries that are brought into memory at a time, and how far ahead
-    kLogAhead = 256;
+// Entries that are brought into memory at a time, and how far ahead.
+inline constexpr std::uint64_t kLogChunk = 1024, kLogAhead = 256;
 static_assert(kLogEntries % kLogChunk == 0);
 inline constexpr std::uint64_t kWideCommit = ~0ull;
 

@@ -58,7 +58,7 @@ constexpr bool kAtomicOnly = false;
 using Compare = LineMask (*)(const std::byte *, const std::byte *) noexcept;
 LineMask choose(const std::byte *a, const std::byte *b) noexcept;
 // constinit: constructors of a program's static objects, which may run instances, come before a
-//            static library's. relaxed: all choose the same.
+// static library's. relaxed: all choose the same.
 constinit std::atomic<Compare> compare{choose};
 LineMask choose(const std::byte *a, const std::byte *b) noexcept {
   const Compare chosen = kAtomicOnly                      ? differing_by_words

@@ -21,9 +21,9 @@ enum class PageState : std::uint8_t {
   kAbsent = 0,
   kFile = 1,     // home's page is mapped, read-only for stores (the first store copies it)
   kPrivate = 2,  // this process's own copy, writable: compared with its twin (or with home) at end
-  // own copy made of versions, not yet stored to (eager: the first store must raise SIGSEGV)
+  // Own copy made of versions, not yet stored to (eager: the first store must raise SIGSEGV).
   kReadOnly = 3,
-  // silent tracking: home is not what the snapshot reads, so touching raises SIGSEGV
+  // Silent tracking: home is not what the snapshot reads, so touching raises SIGSEGV.
   kGuarded = 4,
 };
 
@@ -42,12 +42,12 @@ enum InList : std::uint8_t {
   kInResident = 64,
   kStandsIn = 128
 };
-// what dropping a page leaves
+// What dropping a page leaves.
 inline constexpr std::uint8_t kLasting = kHasBlocks | kResident | kInResident;
 
 struct LocalPage {
   PageState state;
-  // consecutive ends at which the private copy was equal to its twin
+  // Consecutive ends at which the private copy was equal to its twin.
   std::uint8_t unchanged_compares;
   std::uint8_t lists;          // bits of InList
   std::uint8_t written_epoch;  // when it was last written, see Engine::epoch(); 0: never

@@ -18,7 +18,7 @@ struct LowerCommit {
   std::uint64_t stamp = 0;  // on the clock below
   std::uint64_t time_ns = 0;
   std::uint64_t reserved_bytes = 0;  // DurableLog::reserve()
-  // page differences as a record's payload has them; until forget()
+  // Page differences as a record's payload has them; until forget().
   const std::byte *deltas = nullptr;
   std::size_t bytes = 0;
 };

@@ -127,7 +127,7 @@ Errc CheckpointFile::write_slot(const CheckpointV1 &slot) noexcept {
   const Errc error =
       file_.write_durable(slot_of(sealed.sequence) * sizeof sealed, &sealed, sizeof sealed);
   if (error == Errc::kOk) {
-    // a damaged slot was the one just written
+    // A damaged slot was the one just written.
     both_valid_ = both_valid_ || sealed.sequence == current_.sequence + 1;
     current_ = sealed;
     durable_sequence_ = sealed.sequence;

@@ -33,7 +33,7 @@ void seal(SegmentRecordV1 *record) noexcept {
 }
 
 void begin_record(SegmentRecordV1 *entry) noexcept {
-  // release: the compiler stores no field before it; who dies in between leaves this state
+  // Release: the compiler stores no field before it; who dies in between leaves this state.
   std::atomic_ref<std::uint32_t>(entry->state)
       .store(static_cast<std::uint32_t>(RecordState::kMaking), std::memory_order_release);
 }
@@ -49,7 +49,7 @@ void store_record(SegmentRecordV1 *entry, const SegmentRecordV1 &record) noexcep
   //         word. relaxed: the state orders them.
   for (std::size_t i = 0; i < from.size(); ++i)
     std::atomic_ref<std::uint64_t>(to[i]).store(from[i], std::memory_order_relaxed);
-  // release: pairs with is_used()
+  // Release: pairs with is_used().
   std::atomic_ref<std::uint32_t>(entry->state).store(record.state, std::memory_order_release);
 }
 
@@ -69,7 +69,7 @@ std::uint64_t sealed_size(std::uint64_t size_bytes) noexcept {
 
 std::uint64_t promised_size(const SegmentRecordV1 &record) noexcept {
   auto &promised = const_cast<std::uint64_t &>(record.size_promised);
-  // relaxed: the word is whole by itself
+  // Relaxed: the word is whole by itself.
   const std::uint64_t sealed =
       std::atomic_ref<std::uint64_t>(promised).load(std::memory_order_relaxed);
   return std::uint64_t{static_cast<std::uint32_t>(sealed)} * kPageBytes;

@@ -103,7 +103,7 @@ void seal(SegmentRecordV1 *record) noexcept;
 
 [[nodiscard]] inline bool is_used(const SegmentRecordV1 &record) noexcept {
   auto &state = const_cast<std::uint32_t &>(record.state);
-  // acquire: pairs with store_record(). Who has not got the folder lock looks at nothing else of a
+  // Acquire: pairs with store_record(). Who has not got the folder lock looks at nothing else of a
   // record before.
   return std::atomic_ref<std::uint32_t>(state).load(std::memory_order_acquire) ==
          static_cast<std::uint32_t>(RecordState::kUsed);

@@ -28,7 +28,7 @@ __attribute__((target("sse4.2"))) std::uint32_t crc32c_sse42(std::uint32_t crc, 
 using Function = std::uint32_t (*)(std::uint32_t, const void *, std::size_t) noexcept;
 std::uint32_t choose(std::uint32_t crc, const void *data, std::size_t bytes) noexcept;
 // constinit: constructors of a program's static objects, which may open domains, come before a
-//            static library's. relaxed: all choose the same.
+// static library's. relaxed: all choose the same.
 constinit std::atomic<Function> chosen{choose};
 std::uint32_t choose(std::uint32_t crc, const void *data, std::size_t bytes) noexcept {
   const Function best = __builtin_cpu_supports("sse4.2") ? crc32c_sse42 : crc32c_portable;

@@ -38,7 +38,7 @@ struct DataSyncs {
   std::atomic<std::uint32_t> error;
   std::atomic<std::uint32_t> begun;         // ever; 2^32 are years of checkpoints
   std::atomic<std::uint64_t> under_way[2];  // by DataSyncer: number, file << 32; 0: none
-  // by file: oldest number, newest number << 32; 0: none
+  // By file: oldest number, newest number << 32; 0: none.
   std::atomic<std::uint64_t> in_doubt[kSegmentsMax];
 
   // Of a dead maker.

@@ -95,7 +95,7 @@ Errc heap_format(std::byte *base, std::uint64_t size_bytes) noexcept {
   map->top_page = raw(kFirstRunPage);
   map->reserved_pages = raw(kFirstRunPage);
   map->directories[0] = raw(kFirstDirectoryPage);
-  // nothing is free below top_page
+  // Nothing is free below top_page.
   pages.at<ZoneV1>(kFirstDirectoryPage)->leaf_page = raw(kFirstLeafPage);
   auto *leaf = pages.at<LeafV1>(kFirstLeafPage);
   for (std::uint32_t page = 0; page < raw(kFirstRunPage); ++page) {

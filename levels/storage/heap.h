@@ -1,21 +1,18 @@
 // levels/storage/heap.h -- transactional heap inside a segment: allocate, free, roots.
 // Shape:     heap_layout.h. Three sources of memory, by size:
 //              small   up to 4032 bytes: a block of a one-page slab. Its allocation bitmap lies in
-//              the same page, so
-//                      that an allocation reads the arena's page and writes the block's page, and
-//                      nothing else; a double free is found without another page; and a free
-//                      block's bytes are never touched.
+//                      the same page, so that an allocation reads the arena's page and writes the
+//                      block's page, and nothing else; a double free is found without another page;
+//                      and a free block's bytes are never touched.
 //              medium  up to 32 KiB: a run of pages of the arena, the block behind a 64-byte
-//              header.
+//                      header.
 //              large   beyond, and all that must be aligned to 4096: a run of whole pages from the
-//              segment-wide page
-//                      map, first fit, coalesced when freed.
+//                      segment-wide page map, first fit, coalesced when freed.
 //            Arenas take pages from the page map in chunks, 64 KiB first and twice as much each
 //            time up to 1 MiB, and give pages back in batches, so that the page map is seldom
 //            written.
 // Invariant: (1) an instance that only allocates small and medium blocks with its own arena writes
-//            pages of that arena
-//                only, but for one chunk in 16 to 256 pages.
+//                pages of that arena only, but for one chunk in 16 to 256 pages.
 //            (2) freeing never needs memory: it works in a full segment.
 //            (3) a block freed by another participant stays in its slab. A slab that was full joins
 //                the freeing arena, which is the one with something to gain; any other keeps its

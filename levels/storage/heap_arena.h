@@ -5,8 +5,8 @@
 //              cache    free runs of 1 to 9 pages, one list per length
 //              partial  slabs with a free block, one doubly linked list per size class
 // Invariant: (1) a slab is in exactly one partial list when it has a free block, and in none when
-//            it is full. Its list
-//                belongs to any arena; only that arena takes it out again, but for reclaim().
+//                it is full. Its list belongs to any arena; only that arena takes it out again, but
+//                for reclaim().
 //            (2) the cache holds at most as many pages as the next chunk has, so that pages go back
 //                to the page map no more often than they come from there.
 // Sharing, contexts, hostile bytes: as heap.h.

@@ -1,8 +1,7 @@
 // levels/storage/heap_check.cpp -- walks a whole heap and compares everything that is stored twice.
 // Invariants checked: those of heap_layout.h, heap_page_map.h and heap_arena.h; every page below
-// top_page is accounted
-//            for once; every list holds exactly the runs that say they are in it; unused bytes of
-//            the heap's own structs are zero.
+//            top_page is accounted for once; every list holds exactly the runs that say they are in
+//            it; unused bytes of the heap's own structs are zero.
 // Not checked: users' bytes, cells and type sizes of roots; which blocks of a slab are taken (only
 // how many).
 // Shape:     no heap memory and no marks: lists are counted from both sides (heads along the links,
@@ -87,7 +86,7 @@ class Checker {
         }
         if (ended || summary->leaf_page >= header_->top_page || summary->leaf_page <= last_table)
           return false;
-        // only the first two are fixed pages
+        // Only the first two are fixed pages.
         last_table = std::max(summary->leaf_page, raw(kFirstRunPage) - 1);
         zone_count_ = z + 1;
         const ZoneV1 expected = map_.summarize(z);

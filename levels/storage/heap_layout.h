@@ -6,11 +6,11 @@
 //   page  1       MapHeaderV1   how far the heap reaches, where the directories are
 //   page  2       directory 0   256 ZoneV1; more directories are taken on demand
 //   page  3       leaf 0        2 bits for each of the 16384 pages (64 MiB) of zone 0; more leaves
-//   on demand
+//                               on demand
 //   pages 4..11   RootPageV1    one chain of root pages per name hash
 //   pages 12..75  ArenaV1       one page per arena
 //   pages 76..    runs          large runs: the user's bytes only. Runs of arenas: RunHeaderV1,
-//   then blocks
+//                               then blocks
 //
 // Invariant: (1) zeros are a valid empty arena, root page, zone and leaf, so that formatting writes
 //            four pages only.
@@ -18,8 +18,7 @@
 //                top_page - 1 is not free.
 //            (3) RunHeaderV1::magic is right only in the first page of a run that an arena owns
 //                now: it holds the page's own index, so that a copy elsewhere is no header, and it
-//                     is cleared when the page leaves the
-//                arena.
+//                is cleared when the page leaves the arena.
 // Sharing:   ordinary transactional memory: read and written by plain loads and stores inside
 //            instances. No atomics.
 // Durable:   all of it, little-endian. Never edited after release: add ...V2.

@@ -212,7 +212,7 @@ void PageMap::mark_used(std::uint32_t first, std::uint32_t page_count, RunUse us
 // Brings the summaries of all zones that touch [first_page, end_page) up to date.
 void PageMap::refresh(std::uint32_t first_page, std::uint32_t end_page) noexcept {
   for (std::uint32_t z = zone_of(first_page); z <= zone_of(end_page - 1); ++z) {
-    // null: damaged, trim() stopped there
+    // Null: damaged, trim() stopped there.
     if (leaf(z) != nullptr) *const_cast<ZoneV1 *>(zone(z)) = summarize(z);
   }
 }
@@ -245,7 +245,7 @@ std::uint32_t PageMap::missing_tables(std::uint32_t first_zone,
 void PageMap::add_tables(std::uint32_t first_zone, std::uint32_t last_zone,
                          std::uint32_t first_page) noexcept {
   const auto next_table = [&] {
-    // the page may have been used before
+    // The page may have been used before.
     std::memset(pages_.at<std::byte>(HeapPage{first_page}), 0, kPageBytes);
     return first_page++;
   };

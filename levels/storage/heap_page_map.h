@@ -70,7 +70,7 @@ class PageMap {
   // For heap_check() and this class. kCorrupt unless top_page lies in the segment.
   [[nodiscard]] Errc check_top() const noexcept;
   [[nodiscard]] const ZoneV1 *zone(std::uint32_t zone_index) const noexcept;  // null: no directory
-  // null: none, or outside the segment
+  // Null: none, or outside the segment.
   [[nodiscard]] const LeafV1 *leaf(std::uint32_t zone_index) const noexcept;
   // The summary that the leaf's bits and top_page demand. REQUIRES: leaf(zone_index).
   [[nodiscard]] ZoneV1 summarize(std::uint32_t zone_index) const noexcept;

@@ -23,14 +23,14 @@ Errc grow_to(HeapContext &context, std::uint64_t pages_needed) noexcept {
   const std::uint64_t step =
       std::max(kGrowBytesMin, context.size_bytes / 4 / kPageBytes * kPageBytes);
   const std::uint64_t generous = std::max(needed, std::min(limit, context.size_bytes + step));
-  // a nearly full device may still have what is needed
+  // A nearly full device may still have what is needed.
   for (const std::uint64_t target : {generous, needed}) {
     Errc why = Errc::kSegmentFull;
     if (context.grow(context.grow_context, target, &why)) {
       context.size_bytes = std::max(context.size_bytes, target);
       return Errc::kOk;
     }
-    // a callback that fails without a reason is a fault of the system below
+    // A callback that fails without a reason is a fault of the system below.
     if (why == Errc::kOk) return Errc::kIo;
     if (target == needed || why != Errc::kDiskFull) return why;
   }
@@ -175,7 +175,7 @@ Errc Arena::cache_run(HeapPage first, std::uint32_t page_count) noexcept {
   const std::uint32_t pages_max = std::clamp(arena_->chunk_pages, kChunkPagesMin, kChunkPagesMax);
   if (arena_->cached_pages <= pages_max) return Errc::kOk;
   std::uint64_t released_pages = 0;
-  // half, so that the next flush is as far away again
+  // Half, so that the next flush is as far away again.
   return flush_cache(pages_max / 2, &released_pages);
 }
 
@@ -201,7 +201,7 @@ Errc Arena::reclaim(std::uint64_t *released_pages) noexcept {
     std::uint32_t at = arena_->partial_head[class_index];
     for (std::uint32_t visited = 0; at != 0; ++visited) {
       RunHeaderV1 *slab = partial_slab(HeapPage{at}, class_index);
-      // the latter: a ring
+      // The latter: a ring.
       if (slab == nullptr || visited > pages_.page_count) return Errc::kCorrupt;
       const HeapPage page{at};
       at = slab->next_page;

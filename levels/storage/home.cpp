@@ -148,7 +148,7 @@ Errc Home::look_for_room(std::uintptr_t address, std::uint64_t bytes) noexcept {
     return errno == EEXIST ? Errc::kAddressInUse
                            : fail_errno(Errc::kOutOfMemory, "looking for room");
   munmap(at, bytes);
-  // a kernel before 4.17 ignores MAP_FIXED_NOREPLACE
+  // A kernel before 4.17 ignores MAP_FIXED_NOREPLACE.
   return at == wanted ? Errc::kOk : Errc::kAddressInUse;
 }
 
@@ -188,11 +188,10 @@ void Home::advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes
   // what is opened in it by single pages is too small for a huge one, and it is no tail any more
   // when more is opened at once.
   madvise(at, tail_at, MADV_NOHUGEPAGE);
-  // a child is no participant; sharing would also make our stores copy
+  // A child is no participant; sharing would also make our stores copy.
   madvise(at, bytes, MADV_DONTFORK);
-  madvise(at, bytes,
-          // a core dump looks at each page, for minutes, and meanwhile its process is not dead
-          MADV_DONTDUMP);
+  // A core dump looks at each page, for minutes, and meanwhile its process is not dead.
+  madvise(at, bytes, MADV_DONTDUMP);
   platform::keep_off_holes(at, offset_bytes, bytes, readahead_bytes_);
 }
 
@@ -231,7 +230,7 @@ bool Home::map_lines_again(std::byte *view) const noexcept {
 }
 
 Errc Home::map_parked(std::uintptr_t view, std::byte **parked) noexcept {
-  // what one entry of the page table's third level spans
+  // What one entry of the page table's third level spans.
   constexpr std::uint64_t kAlign = 1ull << 30;
   const std::uint64_t bytes = max_bytes_ + kAlign;
   void *room = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -103,8 +103,8 @@ class Home {
   int key_ = platform::kNoKey;      // of views
   std::uint64_t offset_bytes_ = 0;  // in the data file
   std::uint64_t max_bytes_ = 0;
-  std::uint64_t readahead_bytes_ =
-      0;  // from the segment's begin, of whichever file is home; as it was when that was mapped
+  // From the segment's begin, of whichever file is home; as it was when that was mapped.
+  std::uint64_t readahead_bytes_ = 0;
   bool loads_take_blocks_ = false;  // of whichever file is home
 };
 

@@ -141,7 +141,7 @@ Histogram HistogramV1::read() const noexcept {
 }
 
 std::string name_of(const LatencySiteV1 &site) {
-  // acquire: pairs with LatencyTable::site()
+  // Acquire: pairs with LatencyTable::site().
   if (site.state.load(std::memory_order_acquire) != kSiteNamed) return {};
   return {site.name, std::find(std::begin(site.name), std::end(site.name), '\0')};
 }

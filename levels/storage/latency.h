@@ -30,7 +30,7 @@
 namespace tmh::storage {
 
 inline constexpr std::uint64_t kLatencyMagic = 0x3130'5441'4c48'4d54ull;  // "TMHLAT01"
-// changes with every change of what is in this file
+// Changes with every change of what is in this file.
 inline constexpr std::uint32_t kLatencyVersion = 1;
 inline constexpr std::size_t kSitesMax = 256;  // 0: of no site
 // 32 MiB, sparse: 64 participants with 32 pages each, say

@@ -60,7 +60,7 @@ Errc LatencyTable::map_file(const std::string &path) noexcept {
   header_->header_bytes = sizeof(LatencyHeaderV1);
   const platform::BootId boot = platform::this_boot();
   std::memcpy(header_->boot_id, boot.text, sizeof boot.text);
-  // last: a reader believes the rest
+  // Last: a reader believes the rest.
   std::atomic_ref(header_->magic).store(kLatencyMagic, std::memory_order_release);
   return Errc::kOk;
 }
@@ -203,7 +203,7 @@ void LatencySite::record(LatencyLevel level, AbortCause outcome, std::uint64_t n
   if (table_ == nullptr || !table_->begin_record()) return;
   auto &cell = pages_[static_cast<std::size_t>(level) * kAbortCauseCount +
                       static_cast<std::size_t>(outcome)];
-  // relaxed: the page was zero when it was made
+  // Relaxed: the page was zero when it was made.
   HistogramV1 *page = cell.load(std::memory_order_relaxed);
   if (page == nullptr) [[unlikely]] {
     page = &table_->page(number_, level, outcome);

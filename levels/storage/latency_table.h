@@ -29,8 +29,8 @@ class LatencyTable {
   LatencyTable &operator=(const LatencyTable &) = delete;
 
   // fresh: nobody else has the domain open. What earlier owners of the slot have left is added to
-  //        what has gone.
-  // kForeignVersion: others use a table of another version, or a damaged one; kDiskFull, kIo.
+  // what has gone. kForeignVersion: others use a table of another version, or a damaged one;
+  // kDiskFull, kIo.
   [[nodiscard]] Errc open(const std::string &folder, std::uint32_t slot, std::uint64_t incarnation,
                           bool fresh) noexcept;
   // What this participant has recorded is added to what has gone. Waits for threads that are
@@ -39,14 +39,13 @@ class LatencyTable {
   // Around a record: nobody retires its page in between. False: this participant has left, and
   // there is no page to record on.
   [[nodiscard]] bool begin_record() noexcept {
-    recording_.fetch_add(
-        // before the look at has_left_; leave() does both the other way round
-        1, std::memory_order_seq_cst);
+    // Before the look at has_left_; leave() does both the other way round.
+    recording_.fetch_add(1, std::memory_order_seq_cst);
     if (!has_left_.load(std::memory_order_seq_cst)) return true;
     end_record();
     return false;
   }
-  // pairs with leave()
+  // Pairs with leave().
   void end_record() noexcept { recording_.fetch_sub(1, std::memory_order_release); }
   [[nodiscard]] bool is_open() const noexcept { return header_ != nullptr; }
 

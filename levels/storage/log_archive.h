@@ -1,8 +1,7 @@
 // levels/storage/log_archive.h -- may a log file take the place of the one that an archive holds?
 // Shape:     files of one index are of one log when the archived one holds the beginning of the
 //            other: a copy of a file that was still being written. Else it is another domain's, or
-//                   another history of this one: restored as of a moment, a domain goes on with the
-//                   same
+//            another history of this one: restored as of a moment, a domain goes on with the same
 //            LSNs, and what it writes there would replace what the archive is kept for.
 // Contexts:  not in handlers.
 // Source:    docs/design.md D6.

@@ -91,7 +91,7 @@ std::optional<std::uint64_t> log_file_index(std::string_view name) noexcept {
   if (name.size() < kPrefix.size() + kIndexDigits || name.substr(0, kPrefix.size()) != kPrefix)
     return std::nullopt;
   const std::string_view digits = name.substr(kPrefix.size());
-  // another spelling of a shorter one
+  // Another spelling of a shorter one.
   if (digits.size() > kIndexDigits && digits.front() == '0') return std::nullopt;
   std::uint64_t index = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
@@ -181,7 +181,7 @@ Errc recycle_log_file(const std::string &folder, const LogIdentity &log, std::ui
     return error;
   if (!file.is_whole(log.file_bytes))
     return fail(Errc::kShortFile, log_file_path(folder, old_index));
-  // somebody keeps it: "ln", "cp -l"
+  // Somebody keeps it: "ln", "cp -l".
   if (file.has_other_names()) return create_log_file(folder, log, new_index);
   if (const Errc error = write_header(&file, log, new_index); error != Errc::kOk) return error;
   return publish(folder, new_index);

@@ -32,8 +32,8 @@ inline constexpr std::uint64_t kLogBlockBytes = 4096;
 inline constexpr std::uint64_t kLogFileBytesMin = 1u << 20;  // multiple of kLogBlockBytes
 inline constexpr std::uint64_t kLogFileBytesDefault = 16u << 20;
 inline constexpr std::uint64_t kLogFileBytesMax = 1ull << 32;
-inline constexpr std::uint32_t kRecordBytesMax =
-    256u << 10;  // larger transactions are split: bounds buffers and waste at a file's end
+// Larger transactions are split: bounds buffers and waste at a file's end.
+inline constexpr std::uint32_t kRecordBytesMax = 256u << 10;
 
 struct LogFileHeaderV1 {             // offset
   std::uint64_t magic;               //    0

@@ -99,7 +99,7 @@ void LogReader::accept(const RecordView &record) noexcept {
       if (header.generation != generation_) {
         generation_ = header.generation;
         generation_max_ = std::max(generation_max_, generation_);
-        // what the checkpoint knew of an earlier generation may have been undone
+        // What the checkpoint knew of an earlier generation may have been undone.
         durable_lsn_ = header.lsn;
         stamp_ = std::min(stamp_, header.stamp);  // lower when transactions were dropped
       }
@@ -146,7 +146,7 @@ Errc LogReader::find_opening(Lsn behind, RecordView *record, bool *found) noexce
     return Errc::kOk;
   const OpenPayloadV1 payload = record->open_payload();
   if (open_position(payload.previous_end, file_bytes_) != at) return Errc::kOk;
-  // generations between the checkpoint's and this one were opened, but never used
+  // Generations between the checkpoint's and this one were opened, but never used.
   if (!read_any_ && at == start_) {
     *found = true;
     return Errc::kOk;

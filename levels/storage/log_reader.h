@@ -38,8 +38,8 @@ class LogReader {
  public:
   enum class Depth : std::uint8_t {
     kWhole,  // looks for proofs behind the end in every file there is
-    // only where the log goes on behind `from`: for one that was closed cleanly, so that opening it
-    // costs nothing
+    // Only where the log goes on behind `from`: for one that was closed cleanly, so that opening it
+    // costs nothing.
     kBrief
   };
   // Of `from`, these count: lsn, generation, stamp, durable_lsn, and what promises_log_file() looks

@@ -21,7 +21,7 @@
 namespace tmh::storage {
 
 inline constexpr std::size_t kLineWords = kLineBytes / 8;  // a word mask is one byte
-// masks that add() is given: one per line number
+// Masks that add() is given: one per line number.
 inline constexpr std::size_t kWordMasks = kLinesPerPage;
 inline constexpr std::size_t kRecordHeaderBytes = sizeof(RecordHeaderV1);
 // A reader takes a record of up to this; writers stay within kRecordBytesMax.

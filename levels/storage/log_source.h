@@ -26,7 +26,7 @@ namespace tmh::storage {
 class LogSource {
  public:
   // archive_folder: where a file is looked for before `folder`, which comes first where it holds
-  //                 all that the archive does; empty: nowhere.
+  // all that the archive does; empty: nowhere.
   LogSource(std::string folder, std::string archive_folder, const LogIdentity &log)
       : folder_(std::move(folder)), archive_folder_(std::move(archive_folder)), log_(log) {}
 

@@ -47,7 +47,7 @@ struct LogCut {
 // all.
 struct LogTotals {
   std::atomic<std::uint64_t> bytes, commits;
-  // nothing to write, the clocks had moved without commits
+  // Nothing to write, the clocks had moved without commits.
   std::atomic<std::uint64_t> empty_flushes;
 };
 
@@ -62,13 +62,13 @@ struct alignas(64) LogState {
   std::uint64_t reserved_zero[4];
   alignas(64) platform::SharedLock lock;  // the writer's
   std::atomic<std::uint32_t> error;       // Errc of a write that failed; never taken back
-  // the same of syncing tmh.control: what it says may not be on disk
+  // The same of syncing tmh.control: what it says may not be on disk.
   std::atomic<std::uint32_t> control_error;
   alignas(64) std::atomic<std::uint64_t> durable_clock;
   std::atomic<std::uint64_t> durable_line;
   std::atomic<Lsn> durable_lsn;
   std::atomic<std::uint32_t> event;  // futex: changes with every flush
-  // on `event`; a dead sleeper costs a system call per flush, no more
+  // On `event`; a dead sleeper costs a system call per flush, no more.
   std::atomic<std::uint32_t> sleepers;
   // When the last write began (monotonic_ns()) and how long it was expected to take: when a
   // follower had better be awake. Hints.
@@ -89,7 +89,7 @@ struct alignas(64) LogState {
   platform::SharedLock files_lock;            // of whoever makes, recycles or archives log files
   std::atomic<std::uint64_t> checkpoint_lsn;  // of tmh.checkpoint
   std::atomic<std::uint64_t> checkpoint_ns;   // coarse_ns() of the last one, or of the last attempt
-  // log files with a smaller index may be made into new ones
+  // Log files with a smaller index may be made into new ones.
   std::atomic<std::uint64_t> reusable_below;
   // With a level below, instead of append_lsn: bytes of commits that are, or are about to be,
   // published and are not in the log. Too many cost log files that come earlier; too few, a log
@@ -105,7 +105,7 @@ struct alignas(64) LogState {
   alignas(64) LogTotals totals[2];  // as `point`
   std::atomic<std::uint64_t> checkpoints, files_made;
   alignas(64) std::atomic<std::uint32_t> handover;  // log_handover.h, as what follows: hints
-  // how long writes take that begin on a processor; 0: not known
+  // How long writes take that begin on a processor; 0: not known.
   std::atomic<std::uint32_t> write_ns_on[kLogCpus];
   alignas(64) std::atomic<std::uint64_t> handovers;  // a total
   alignas(64) DataSyncs data_syncs;

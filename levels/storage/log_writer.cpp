@@ -207,7 +207,7 @@ void LogWriter::publish(FlushPoint point, std::uint64_t commits,
   std::memcpy(tails_ + (flushes & 1) * kLogBlockBytes, buffer_.get(), end_ - block_);
   count(flushes, commits);
   step(Step::kLogPointFilled);
-  // whoever inherits the lock sees point and tail
+  // Whoever inherits the lock sees point and tail.
   state_->flushes.store(flushes, std::memory_order_release);
   step(Step::kLogPointCounted);
   const std::uint64_t count = state_->passed_count;
@@ -230,11 +230,11 @@ void LogWriter::publish(FlushPoint point, std::uint64_t commits,
 
 void LogWriter::announce() noexcept {
   const FlushPoint &point = state_->point[state_->flushes.load(std::memory_order_relaxed) & 1];
-  // the ring's entries have been read
+  // The ring's entries have been read.
   state_->durable_position.store(point.position, std::memory_order_release);
   state_->durable_lsn.store(point.lsn, std::memory_order_relaxed);
   state_->durable_line.store(point.line, std::memory_order_release);
-  // homes and acknowledgements may follow
+  // Homes and acknowledgements may follow.
   state_->durable_clock.store(point.clock, std::memory_order_release);
 }
 

@@ -34,7 +34,7 @@ inline constexpr std::uint64_t kChecksumsMagic = 0x3130'4d55'5348'4d54ull;
 inline constexpr std::uint32_t kChecksumsVersion = 1;
 
 enum class ChecksumsKind : std::uint32_t {
-  // no page is in it: the domain has been opened with the option, and not been closed since
+  // No page is in it: the domain has been opened with the option, and not been closed since.
   kNone = 0,
   kOfClose = 1,  // of a closed domain
   kOfCopy = 2,   // of a hot backup's data files, as they were copied

@@ -9,7 +9,7 @@
 
 namespace tmh::storage {
 
-// entries of the segment table in the control file
+// Entries of the segment table in the control file.
 inline constexpr std::uint32_t kSegmentsMax = 256;
 inline constexpr std::uint64_t kSegmentBytesMax = 1ull << 40;  // 1 TiB
 inline constexpr std::size_t kLinesPerPage = kPageBytes / kLineBytes;

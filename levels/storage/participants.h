@@ -31,8 +31,8 @@
 
 namespace tmh::storage {
 
-inline constexpr std::uint32_t kParticipantsMax =
-    1u << 16;  // 48 MiB of address space, used memory follows the number attached
+// 48 MiB of address space, used memory follows the number attached.
+inline constexpr std::uint32_t kParticipantsMax = 1u << 16;
 inline constexpr std::uint64_t kNoPin = ~0ull;
 
 // Owner-written totals of a slot. Order is part of the layout: what every instance writes is on one
@@ -80,7 +80,7 @@ struct alignas(64) Participant {
   std::atomic<std::uint32_t> state;  // 0 free, 1 attached
   std::int32_t pid;
   std::uint64_t start_time;
-  // unique in the domain; written first at attach, see is_gone()
+  // Unique in the domain; written first at attach, see is_gone().
   std::atomic<std::uint64_t> incarnation;
   char name[40];
   // line 1: the running instance
@@ -89,17 +89,15 @@ struct alignas(64) Participant {
   std::atomic<std::uint64_t> age;              // eager policies
   std::atomic<std::uint64_t> begin_ns;
   std::atomic<std::uint32_t> is_query;
-  std::atomic<std::uint32_t>
-      // it would run at level 1, but for others at level 2; its owner's, a hint to those who wait
-      is_guest;
-  std::atomic<std::uint64_t>
-      // with a pin, in domains with level 1: nothing newer on level 1's clock is in the snapshot
-      // but extensions
-      line_pin;
+  // It would run at level 1, but for others at level 2; its owner's, a hint to those who wait.
+  std::atomic<std::uint32_t> is_guest;
+  // With a pin, in domains with level 1: nothing newer on level 1's clock is in the snapshot but
+  // extensions.
+  std::atomic<std::uint64_t> line_pin;
   // line 2: what others decide about it
   // number of the instance that was failed by another
   alignas(64) std::atomic<std::uint64_t> failed_instance;
-  // eager: first entry in the access table, 0: none
+  // Eager: first entry in the access table, 0: none.
   std::atomic<std::uint32_t> accesses;
   // 1: its views are those of RTM; its owner's, for tools
   std::atomic<std::uint32_t> in_line_mode;
@@ -107,9 +105,9 @@ struct alignas(64) Participant {
   alignas(64) std::atomic<std::uint64_t> counts[kCountsMax];
   // line 7: the list of the slot's versions, which stays when the slot changes hands; and
   // durability: its owner's, log writers read it. In domains that are not durable nobody touches
-  //             the latter.
+  // the latter.
   alignas(64) VersionList versions;
-  // with a level below: threads that wait for durability there; a hint
+  // With a level below: threads that wait for durability there; a hint.
   std::atomic<std::uint32_t> line_waiters;
   std::atomic<std::uint64_t> waits_for;  // commit timestamp that must become durable, 0: none
   // LogState::flushes when its last strict commit was acknowledged
@@ -118,7 +116,7 @@ struct alignas(64) Participant {
   // for group commit.
   std::atomic<std::uint64_t> line_waits_for;
   std::uint64_t stack_start;  // identity, with pid and start_time
-  // of the thread that waits for durability; LogHandover::kAsleep; a hint
+  // Of the thread that waits for durability; LogHandover::kAsleep; a hint.
   std::atomic<std::uint32_t> waits_on_cpu;
   std::uint32_t reserved4_zero[3];
   // lines 8 to 11: counts as they were when the participant came
@@ -127,7 +125,7 @@ struct alignas(64) Participant {
   void add(Count which, std::uint64_t amount) noexcept {
     if constexpr (!platform::kCounts) return;
     auto &cell = counts[static_cast<std::uint32_t>(which)];
-    // single writer
+    // Single writer.
     cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
   // Of totals that the participant's threads have in common.

@@ -30,10 +30,10 @@ namespace tmh::storage {
 // the domain was closed (or of a checkpoint that far back), with its tmh.control and
 // tmh.checkpoint, and the log files from there on in the domain's folder or in log_folder.
 struct RecoveryOptions {
-  // point in time: stop before the first transaction whose record ends beyond
+  // Point in time: stop before the first transaction whose record ends beyond.
   Lsn until_lsn = ~0ull;
   std::uint64_t until_time_ns = ~0ull;  // or whose time is later (CLOCK_REALTIME)
-  // where archived log files lie; empty: the domain's folder only
+  // Where archived log files lie; empty: the domain's folder only.
   std::string log_folder;
   // Makes a segment that long, durably. Set: data files are those of a backup, from before segments
   // may have grown; not set: they have not.
@@ -58,11 +58,11 @@ struct RecoveryReport {
   Lsn end_lsn = 0;                  // behind the last valid record
   bool tail_was_torn = false;       // something that was no valid record followed
   Lsn torn_at = 0;
-  // commit timestamp of the last transaction replayed, or the checkpoint's
+  // Commit timestamp of the last transaction replayed, or the checkpoint's.
   std::uint64_t last_stamp = 0;
   std::uint64_t last_time_ns = 0;
   std::uint32_t generation = 0;  // the new one
-  // where the next record (kOpen) goes: block-aligned, behind end_lsn; its file may not exist yet
+  // Where the next record (kOpen) goes: block-aligned, behind end_lsn; its file may not exist yet.
   Lsn next_lsn = 0;
   OpenPayloadV1 open{};  // what that record is to say
   std::uint64_t read_us = 0, apply_us = 0, sync_us = 0, total_us = 0;

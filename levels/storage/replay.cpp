@@ -34,7 +34,7 @@ struct Batch {
 // Pages next to each other go to one worker, as far as 16: they share blocks of the file system's
 // metadata.
 unsigned share_of(PageId page, std::size_t shares) noexcept {
-  // golden ratio
+  // Golden ratio.
   const std::uint64_t hash = (static_cast<std::uint64_t>(page) >> 4) * 0x9e37'79b9'7f4a'7c15ull;
   return static_cast<unsigned>((hash >> 32) % shares);
 }
@@ -60,7 +60,7 @@ class Crew {
     try {
       while (threads_.size() < wanted)
         threads_.emplace_back([this, number = threads_.size()] { work(number); });
-      // fewer threads do as well; shares() says how many there are
+      // Fewer threads do as well; shares() says how many there are.
     } catch (const std::system_error &) {
     }
     for (Batch &batch : ring_) batch.shares.resize(shares());
@@ -179,7 +179,7 @@ Errc fill(LogSource *source, const DataFiles &files, Lsn to, Lsn *at, Batch *bat
       *at = (file_of(from, file_bytes) + 1) * file_bytes;
       break;
     }
-    // the next one starts the next file
+    // The next one starts the next file.
     if (place(*at, kRecordHeaderBytes, file_bytes) != *at) break;
   }
   return *at > from ? Errc::kOk : changed_meanwhile(from);

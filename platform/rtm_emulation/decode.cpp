@@ -101,7 +101,7 @@ void emit_with_scratch(const ZydisDecodedInstruction &instruction, const std::ui
 
 // A register that the instruction leaves alone; there is one, because none names more than eight.
 std::int8_t free_register(const Decoded &decoded) noexcept {
-  // without REX first: it would change what AH to BH mean
+  // Without REX first: it would change what AH to BH mean.
   constexpr std::int8_t kCandidates[] = {7, 6, 3, 5, 2, 1, 0};
   for (const std::int8_t candidate : kCandidates)
     if (!mentions(decoded, candidate)) return candidate;

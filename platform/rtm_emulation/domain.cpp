@@ -117,7 +117,7 @@ void await_stopped(const Slot &slot) noexcept {
           state == 'X')
         return;
       sleep_ns(100'000);
-      // glibc's handler may have taken the first one, in the moment before ours was set again
+      // glibc's handler may have taken the first one, in the moment before ours was set again.
       send_stop(owner);
     }
     wait_a_little(looks);
@@ -208,7 +208,7 @@ std::uint32_t join() noexcept {
     pthread_mutexattr_destroy(&attributes);
     pthread_mutex_lock(&mine.life);
     mine.doomed.store(0);
-    // what the last owner had, if it was killed
+    // What the last owner had, if it was killed.
     for (std::uint32_t word = 0; word < kConflictWords; ++word) {
       g_shared->readers[word].fetch_and(~(std::uint64_t{1} << slot % 64));
       g_shared->writers[word].fetch_and(~(std::uint64_t{1} << slot % 64));

@@ -8,13 +8,12 @@ namespace tmh::rtm {
 
 namespace {
 
-constexpr std::size_t kDataBytes =
-    // thunks write there; apart from code, or the processor drops its pipeline each time
-    2 * kPageBytes;
+// Thunks write there; apart from code, or the processor drops its pipeline each time.
+constexpr std::size_t kDataBytes = 2 * kPageBytes;
 constexpr std::size_t kCodeBytes = 1 << 20;
 constexpr std::uint32_t kBlocks = 2048;
 constexpr std::uint32_t kBlockEntries = 8192;
-// standard form, AVX-512 and PKRU; AMX is not saved here
+// Standard form, AVX-512 and PKRU; AMX is not saved here.
 constexpr std::size_t kVectorBytes = 16 * 1024;
 static_assert(sizeof(Registers) <= kDataBytes);
 

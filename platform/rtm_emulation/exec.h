@@ -25,7 +25,7 @@ class Executor {
     std::uint64_t rip;     // behind XEND
   };
   // vector_mask: the parts of the extended state that are in use. Vector registers may still
-  //              change.
+  // change.
   void begin(std::uint64_t rip, const Knobs &knobs, std::uint32_t slot,
              std::uint64_t vector_mask) noexcept;
   // From here on they are the program's.

@@ -31,7 +31,7 @@ MappingsInUse::MappingsInUse() noexcept {
 MappingsInUse::~MappingsInUse() { g_users.fetch_sub(1); }
 
 std::uint64_t mapping_changes() noexcept {
-  // relaxed: g_changers was loaded after the last one
+  // Relaxed: g_changers was loaded after the last one.
   return g_changes.load(std::memory_order_relaxed);
 }
 

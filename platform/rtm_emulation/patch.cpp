@@ -40,9 +40,9 @@ bool remember(std::uint64_t rip) noexcept {
   if (is_known(rip)) return true;  // code came, went, and came again
   if (g_site_count.load() >= kSites / 2) return false;
   std::size_t at = index_of(rip);
-  // relaxed: one thread at a time
+  // Relaxed: one thread at a time.
   while (g_sites[at].load(std::memory_order_relaxed) != 0) at = (at + 1) % kSites;
-  // before the code changes
+  // Before the code changes.
   g_sites[at].store(rip, std::memory_order_release);
   g_site_count.fetch_add(1);
   return true;

@@ -30,7 +30,7 @@ bool is_ours() noexcept {
 bool open_staging() noexcept {
   const int low = ::memfd_create("tmh-rtm-emulation", MFD_CLOEXEC);
   if (low < 0) return false;
-  // out of the way of programs that count on small numbers
+  // Out of the way of programs that count on small numbers.
   g_file = ::fcntl(low, F_DUPFD_CLOEXEC, 900);
   if (g_file < 0)
     g_file = low;

@@ -279,7 +279,7 @@ void TxMemory::publish() noexcept {
   bool delayed = knobs_.commit_delay_us == 0;
   (void)changed_words([&](std::uint64_t address, std::uint64_t word) {
     // relaxed: who could look is stopped, and goes on after seq is even; native code that is not
-    //          known to us is a limit.
+    // known to us is a limit.
     std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t *>(address))
         .store(word, std::memory_order_relaxed);
     if (!delayed) sleep_ns(std::uint64_t{knobs_.commit_delay_us} * 1000);

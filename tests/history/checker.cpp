@@ -65,7 +65,7 @@ void add_time_edges(const History &history, const std::vector<std::size_t> &by_e
 
 Graph build_graph(const Index &index, Stage stage) {
   const History &history = index.history();
-  // decided instances; a killed one has no end that anybody could know
+  // Decided instances; a killed one has no end that anybody could know.
   std::vector<std::size_t> by_end;
   if (stage == Stage::kRealTime) {
     for (std::size_t i = 0; i < history.instances.size(); ++i) {

@@ -23,7 +23,7 @@
 namespace tmh::history {
 
 enum class Fault : std::uint8_t {
-  // the history breaks an invariant of history.h; the recorder or the workload is at fault
+  // The history breaks an invariant of history.h; the recorder or the workload is at fault.
   kMalformed = 1,
   kValueFromNowhere = 2,   // a read returned a value that nobody wrote to this cell
   kDirtyRead = 3,          // a read returned the value of an aborted instance
@@ -35,7 +35,7 @@ enum class Fault : std::uint8_t {
   kWriteSkew = 9,          // two committed instances, each overwrote what the other had read
   kNotSerializable = 10,   // any other cycle of committed updates
   kInconsistentView = 11,  // a query or an aborted instance saw what no serial order offers
-  // serializable, but against the order of real time (a stale read or a lost commit)
+  // Serializable, but against the order of real time (a stale read or a lost commit).
   kRealTime = 12,
 };
 
@@ -50,14 +50,14 @@ struct Violation {
 
 enum class Order : std::uint8_t {
   kSerializable = 1,
-  // an instance that ended before another one began also comes first in the serial order
+  // An instance that ended before another one began also comes first in the serial order.
   kStrict = 2,
 };
 
 struct Verdict {
   std::vector<Violation> violations;  // at most kViolationsMax
   std::size_t committed = 0, aborted = 0, queries = 0;
-  // of killed processes; of these, with visible writes
+  // Of killed processes; of these, with visible writes.
   std::size_t unknown = 0, unknown_committed = 0;
   std::size_t reads = 0, writes = 0, edges = 0;
 

@@ -62,14 +62,14 @@ struct InstanceId {
 struct Instance {
   InstanceId id;
   std::uint64_t begin_ns = 0;  // CLOCK_MONOTONIC, taken before the call that begins it
-  // taken after the call that ended it returned; ignored when the outcome is kUnknown
+  // Taken after the call that ended it returned; ignored when the outcome is kUnknown.
   std::uint64_t end_ns = 0;
   Kind kind = Kind::kUpdate;
   Outcome outcome = Outcome::kCommitted;
   std::vector<Operation> operations;  // in program order
   // Beside the point for the checker.
   RanAt ran_at = RanAt::kUnknown;
-  // earlier attempts of the same update, which are the entries before it
+  // Earlier attempts of the same update, which are the entries before it.
   std::uint32_t attempt = 0;
   bool was_ending = false;    // its body was done
   bool gave_up = false;       // ... and wanted to abort

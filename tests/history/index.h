@@ -1,6 +1,5 @@
 // tests/history/index.h -- a history made searchable: who wrote a value, which version replaced
-// which, and every fault that
-//                          shows without a graph.
+//                          which, and every fault that shows without a graph.
 // Shape:     one Footprint per instance of the history, at the same index.
 #pragma once
 

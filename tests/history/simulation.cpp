@@ -96,7 +96,7 @@ class Simulation {
   void take_snapshot(Actor *actor) {
     actor->snapshot = clock_;
     if (options_.defect == Defect::kStaleSnapshot && record(*actor).kind == Kind::kQuery) {
-      // far enough that the missing commits ended before this begin
+      // Far enough that the missing commits ended before this begin.
       constexpr std::uint64_t kBehind = 20;
       actor->snapshot = clock_ - std::min(clock_, kBehind);
     }

@@ -17,7 +17,7 @@ enum class Defect : std::uint8_t {
   kNone = 0,
   kNoReadValidation = 1,  // only written cells are validated: write skew
   kNoValidation = 2,      // nothing is validated: lost updates
-  // reads return what is committed now: inconsistent views in aborted instances
+  // Reads return what is committed now: inconsistent views in aborted instances.
   kMovingSnapshot = 3,
   kDirtyWrites = 4,           // reads return writes of running instances
   kHalfCommitWhenKilled = 5,  // a process killed at its end leaves its first write only

@@ -152,7 +152,7 @@ std::vector<Entry> Journal::read() const {
   };
   for (std::uint64_t i = 0; i < count(); ++i) {
     const Slot &slot = slots()[i];
-    // killed before it could publish
+    // Killed before it could publish.
     if (slot.published.load(std::memory_order_acquire) == 0) continue;
     Entry entry;
     entry.number = i + 1;

@@ -23,7 +23,7 @@
 
 namespace tmh::test::power {
 
-// types below are platform::DiskOp, the others are notes of the test
+// Types below are platform::DiskOp, the others are notes of the test.
 inline constexpr std::uint32_t kNoteBase = 32;
 
 // Intentions and promises. g: place in the commit order.

@@ -26,7 +26,7 @@ namespace {
 // Of one recovery; address space only. A run whose checkpoints were late leaves a log of some
 // 70,000 lines, each a store that is recorded.
 constexpr std::uint64_t kLifeEntries = 1u << 20, kLifeBytes = 1u << 30;
-// ids of the judge's own transactions, apart from the run's
+// Ids of the judge's own transactions, apart from the run's.
 constexpr std::uint32_t kFirstJudgeWorker = 1000;
 
 struct Report {
@@ -94,7 +94,7 @@ void judge_life(SimulatedDisk *disk, const Journal &journal, const Promises &pro
   std::vector<std::size_t> cuts;
   for (std::uint32_t i = 0; i < plan.cuts_within && !entries.empty(); ++i)
     cuts.push_back(random() % entries.size());
-  // the power also goes when nothing is under way
+  // The power also goes when nothing is under way.
   if (!cuts.empty()) cuts.front() = entries.size() - 1;
   std::sort(cuts.begin(), cuts.end());
   Promises now = promises;

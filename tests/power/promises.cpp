@@ -50,7 +50,7 @@ void Promises::apply(const Entry &entry) {
       break;
     case Note::kRecovered: {
       const std::vector<std::uint64_t> ids = ids_of(entry);
-      // buffered ones that were lost: their places are given again
+      // Buffered ones that were lost: their places are given again.
       told_.erase(told_.upper_bound(g), told_.end());
       for (std::uint64_t i = 0; i < ids.size(); ++i) told_[i + 1] = ids[i];
       required_ = std::max(required_, g);

@@ -153,7 +153,7 @@ void Crowd::spawn(std::size_t place) {
   job.worker.only_ledger = plan_.only_ledger;
   if (plan_.archives) job.worker.archive = folder_ + "/archive";
   if (place == 0)
-    // somebody lives on: else the next one alone would be nobody's to examine
+    // Somebody lives on: else the next one alone would be nobody's to examine.
     job.plan.pace.die_one_in = 0;
   child_of_[place] = children_.spawn("worker " + std::to_string(job.worker.worker), [job, this] {
     Life(job, *shared_->stop, &*shared_->finished).go();

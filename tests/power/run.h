@@ -19,17 +19,17 @@ namespace tmh::test::power {
 
 struct RunPlan {
   DomainOptions options;
-  // of each opening, if set: options and threads; what it says of the domain is the same each time
+  // Of each opening, if set: options and threads; what it says of the domain is the same each time.
   MixOf mix_of;
   std::uint32_t workers = 4;         // processes
   std::uint64_t entries = 30'000;    // of the journal; the run ends there
   std::uint32_t kill_every_ms = 60;  // one worker is killed and replaced about so often; 0: never
   std::uint32_t massacres = 1;       // so often all are killed at once
-  // steps after which a worker closes and opens the domain; 0: never
+  // Steps after which a worker closes and opens the domain; 0: never.
   std::uint32_t reopen_every = 300;
   bool only_ledger = false;
   bool archives = false;  // log files are moved to a folder in the domain's folder
-  // between a fast NVMe drive's write and a SATA one's, so that groups of commits form
+  // Between a fast NVMe drive's write and a SATA one's, so that groups of commits form.
   DiskPace pace{300, 0};
   bool stalls = false;  // workers run in random schedules
   std::uint32_t planted = 0;

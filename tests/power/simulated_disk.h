@@ -111,7 +111,7 @@ class SimulatedDisk {
   Names names_, durable_names_;
   std::vector<NameChange> name_changes_;
   std::unordered_map<std::int32_t, Running> running_;
-  // durable writes not done: another process's sync does not cover them
+  // Durable writes not done: another process's sync does not cover them.
   std::set<std::uint64_t> in_flight_;
   std::vector<std::string> strays_;
 };

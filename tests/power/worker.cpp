@@ -10,7 +10,7 @@ namespace {
 
 // + worker % 8: a worker's own pages, far apart
 constexpr std::uint32_t kStampPages[] = {32, 40, 48};
-// shared scratch pages, up to the segment's present end
+// Shared scratch pages, up to the segment's present end.
 constexpr std::uint32_t kManyFirstPage = 56;
 constexpr std::uint64_t kAbortOneIn = 40;
 
@@ -226,7 +226,7 @@ void Worker::add_fill(Effects *effects) {
 void Worker::add_list_change(Effects *effects) {
   const std::uint32_t list = plan_.worker % kLists;
   const bool remove = world_->lists()->first[list] != nullptr && random(3) == 0;
-  // small classes, medium and large runs
+  // Small classes, medium and large runs.
   constexpr std::uint64_t kSizes[] = {64, 400, 3000, 20'000};
   const auto bytes = static_cast<std::uint32_t>(1 + random(kSizes[random(4)]));
   effects->changes.push_back({list, remove ? 0 : bytes, effects->g});

@@ -26,7 +26,7 @@ struct WorkerPlan {
   // Instances begin at random kinds of sites, and are acknowledged in random ways, one of which is
   // the domain's own.
   bool mixes = false;
-  // an end() that throws promises that nothing of the transaction will ever be seen
+  // An end() that throws promises that nothing of the transaction will ever be seen.
   bool errors_abort = false;
 };
 
@@ -40,7 +40,7 @@ class Worker {
   bool update(Durability how);
   [[nodiscard]] std::uint64_t attempts() const noexcept { return attempt_; }
   // reads_durable_only: as it was opened. What an instance sees is durable then, whatever becomes
-  //                     of it.
+  // of it.
   void set_world(World *world, bool reads_durable_only) noexcept {
     world_ = world;
     reads_durable_only_ = reads_durable_only;

@@ -11,8 +11,8 @@
 #include <stdexcept>
 
 // Offsets from r15 = state + 128: gpr 128, flags 256, host rsp 264, code 272, stack 280, status
-// 288, ymm 320.
-// MXCSR is made the same: the first run's exceptions would show in the second one's STMXCSR.
+// 288, ymm 320. MXCSR is made the same: the first run's exceptions would show in the second one's
+// STMXCSR.
 // The unwind entries are what the emulator's search goes by.
 asm(R"(
   .macro tmh_vectors instruction
@@ -276,7 +276,7 @@ bool is_usable(const ZydisDecodedInstruction &instruction, const ZydisDecodedOpe
     if (!is_ours || operand.size > 256) return false;
     if (operand.mem.disp.value < -128 || operand.mem.disp.value + operand.size / 8 > 128)
       return false;
-    // alignment, where it is asked for
+    // Alignment, where it is asked for.
     if (operand.size >= 128 && operand.mem.disp.value % 32 != 0) return false;
   }
   return true;
@@ -358,7 +358,7 @@ Bytes special(std::mt19937_64 *random, std::size_t *instructions) {
     case 2:  // call over one to its pop
       bytes = {0xE8, static_cast<std::uint8_t>(inner.size()), 0, 0, 0};
       append(&bytes, inner);
-      // lea rsp, [rsp + 8]: the return address differs between two runs
+      // lea rsp, [rsp + 8]: the return address differs between two runs.
       append(&bytes, {0x48, 0x8D, 0x64, 0x24, 8});
       break;
     case 3:  // sub rsp, 32; mov [rsp + 8], reg; add rsp, 32
@@ -384,7 +384,7 @@ Bytes special(std::mt19937_64 *random, std::size_t *instructions) {
       bytes = {0x49, 0x8D, 0x7F, 0,    0x49,
                0x8D, 0x77, 0xC0, 0xB9, 5,
                0,    0,    0,    0xF3, static_cast<std::uint8_t>(draw(2) == 0 ? 0xA4 : 0xA6)};
-      // two states lie at two addresses: xor edi, edi; xor esi, esi
+      // Two states lie at two addresses: xor edi, edi; xor esi, esi.
       append(&bytes, {0x31, 0xFF, 0x31, 0xF6});
       append(&bytes, inner);
       break;
@@ -449,7 +449,7 @@ StreamRunner::~StreamRunner() {
 
 // Both kinds at the same address: return addresses are results, too.
 void StreamRunner::load(const Stream &stream, End end, StreamState *state) {
-  // jmp [rip]
+  // jmp [rip].
   constexpr std::uint8_t kXend[] = {0x0F, 0x01, 0xD5}, kJump[] = {0xFF, 0x25, 0, 0, 0, 0};
   if (stream.bytes.size() + 64 > kCodeBytes) throw std::runtime_error("stream too long");
   std::uint8_t *at = code_;

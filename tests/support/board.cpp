@@ -63,7 +63,7 @@ const Site *Player::site_of_next() {
 }
 
 void Player::jostle() {
-  // most instances meet another one, some run through
+  // Most instances meet another one, some run through.
   constexpr std::uint32_t kOneAccessIn = 16;
   constexpr std::uint64_t kPatienceNs = 500'000;  // the others may wait as well, or be dead
   if (attempts_ == nullptr || random_() % kOneAccessIn != 0) return;

@@ -21,7 +21,7 @@ void read_slowly(Player *player, const CrowdState &state, std::size_t self) {
       sum += i == self ? 0 : state.finished[i].load(std::memory_order_relaxed);
     return sum;
   };
-  // several per page of the board: chains of versions form
+  // Several per page of the board: chains of versions form.
   constexpr std::uint64_t kCommitsMeanwhile = 20;
   player->query([&] {
     for (history::Cell cell = 0; cell < Board::kCells; ++cell)

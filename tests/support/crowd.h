@@ -20,7 +20,7 @@ struct CrowdState {
   std::atomic<std::uint64_t> attempts;               // of all workers, for Player
   std::atomic<std::uint32_t> ready;                  // workers that have opened the domain
   std::atomic<bool> stop;
-  // of whom the survivors must see nothing in the end; 0: not checked
+  // Of whom the survivors must see nothing in the end; 0: not checked.
   std::atomic<std::int32_t> dead_pid;
   Turn gate;  // 1: workers may run
 
@@ -35,11 +35,10 @@ struct WorkerOptions {
   std::size_t index = 0;
   std::uint64_t seed = 0;
   bool slow_reader = false;  // holds queries open over many commits, so that versions pile up
-  bool jostles =
-      // waits in the middle of instances (board.h); if not, a death hits the library's own code
-      // more often
-      true;
-  // transactions after which it closes and opens the domain; 0: never
+  // Waits in the middle of instances (board.h); if not, a death hits the library's own code more
+  // often.
+  bool jostles = true;
+  // Transactions after which it closes and opens the domain; 0: never.
   std::uint64_t reopen_every = 0;
 };
 

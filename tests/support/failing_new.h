@@ -10,7 +10,7 @@
 namespace tmh::test {
 
 struct NewFailure {
-  // so many more allocations succeed; 0: the next one fails, less: none does
+  // So many more allocations succeed; 0: the next one fails, less: none does.
   int after = -1;
   std::size_t bytes_min = 0;  // smaller ones are not counted, and succeed
 };

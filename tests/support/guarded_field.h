@@ -167,8 +167,8 @@ class GuardedAllocator {
 };
 
 // The attempt ends at each access of `action` in turn: that comes out of it, whatever it was in the
-// middle of, and nothing else. REQUIRES: all that `action` changes lies in guarded memory, or is
-// restored by `restore`.
+// middle of, and nothing else.
+// REQUIRES: all that `action` changes lies in guarded memory, or is restored by `restore`.
 template <class Action, class Restore>
 void ends_at_every_access(const Action &action, const Restore &restore) {
   GuardedMemory &memory = GuardedMemory::here();

@@ -94,7 +94,7 @@ class HeapRegion {
 
   Errc format_error = Errc::kOk;
   Errc why = Errc::kOk;  // of the last allocate() or root()
-  // give contexts the callback even at the maximum
+  // Give contexts the callback even at the maximum.
   bool grow_always = false;
   Errc grow_error = Errc::kOk;                       // what growth fails with
   std::uint64_t grow_bytes_max = ~std::uint64_t{0};  // growth beyond fails with grow_error
@@ -108,7 +108,7 @@ class HeapRegion {
       *why = region.grow_error;
       return false;
     }
-    // breaks the contract
+    // Breaks the contract.
     if (new_size_bytes > region.max_bytes_ || new_size_bytes % kPageBytes != 0) std::abort();
     region.protect(region.size_bytes_, new_size_bytes - region.size_bytes_, PROT_READ | PROT_WRITE);
     region.size_bytes_ = new_size_bytes;

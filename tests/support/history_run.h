@@ -22,16 +22,15 @@ struct HistoryPlan {
   std::uint64_t steps = 300;     // transactions of each process
   std::uint64_t first_seed = 1;  // of the first process; the others have the next ones
   std::uint64_t stall_seed = 0;  // not 0: a random schedule (stalls.h)
-  std::uint32_t planted =
-      // defects of platform::Planted, in the processes of the run; what they leave is looked at
-      // without
-      0;
+  // Defects of platform::Planted, in the processes of the run; what they leave is looked at
+  // without.
+  std::uint32_t planted = 0;
 };
 
 struct HistoryResult {
   history::Verdict verdict;
   std::uint64_t conflicts = 0, hardware_commits = 0, stalls = 0;
-  // the history, and every invariant that an instance or the last look at the domain asserted
+  // The history, and every invariant that an instance or the last look at the domain asserted.
   bool is_right = false;
 };
 

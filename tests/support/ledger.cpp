@@ -192,12 +192,12 @@ std::vector<Tally> ways(const Account &account, const Statement &last, bool is_c
                    at_pages);
   };
   if (last.phase == Phase::kOutside) return {said};
-  // the statement came with the commit
+  // The statement came with the commit.
   if (last.begun == RanAt::kHardware && last.phase != Phase::kBeginning)
     return {last.is_committed ? said : said.with(LineCount::kHardwareCommits)};
   if (last.is_committed || (last.is_aborted && last.begun == RanAt::kPages)) return {said};
   std::vector<Tally> all = {said};
-  // in RTM everything is undone
+  // In RTM everything is undone.
   if (last.begun == RanAt::kUnknown || last.begun == RanAt::kHardware) {
     const bool may_run_at_lines =
         account.context != Account::kNoContext && account.is_hardware == 0;
@@ -275,7 +275,7 @@ Ledger::Ledger(std::uint32_t processes)
       accounts_(static_cast<Account *>(accounts_bytes_.get())) {}
 
 Account &Ledger::open() {
-  // relaxed: an account is zeroed memory
+  // Relaxed: an account is zeroed memory.
   const std::uint32_t index = used_->fetch_add(1, std::memory_order_relaxed);
   if (index >= processes_) throw std::length_error("the ledger has no account left");
   return accounts_[index];
@@ -324,7 +324,7 @@ void Ledger::audit(const Account &account, bool is_committed, Result *result) co
   const std::uint64_t head = account.events_head.head;
   for (std::uint64_t at = last.events_heard; at < head; ++at) {
     const platform::TraceEventV1 &event = account.events[at % platform::kTraceEvents];
-    // else it was killed while it wrote it
+    // Else it was killed while it wrote it.
     if (event.number == at + 1) hear(event, account.is_hardware != 0, &last);
   }
   const std::vector<Tally> possible = ways(account, last, is_committed);
@@ -431,7 +431,7 @@ void Bookkeeper::saw(Moment moment, std::uint64_t what) {
   if (const Tally now = counted(); now != next.said)
     find("alive, after " + std::string(name_of(next.phase)) + ": " + difference(now, next.said));
   account_.statements[(stated + 1) % 2] = next;
-  // who is killed before has not said it
+  // Who is killed before has not said it.
   account_.stated.store(stated + 1, std::memory_order_release);
 }
 

@@ -55,12 +55,11 @@ struct Statement {
   enum class Phase : std::uint8_t { kOutside, kBeginning, kRunning, kEnding, kGivingUp };
   Phase phase = Phase::kOutside;
   bool is_query = false;
-  history::RanAt begun =
-      // by its last event; in RTM an attempt, which may have left no other trace
-      history::RanAt::kUnknown;
+  // By its last event; in RTM an attempt, which may have left no other trace.
+  history::RanAt begun = history::RanAt::kUnknown;
   bool is_committed = false, is_aborted = false, is_escalated = false;  // by its events
   std::uint32_t cause = 0;                                              // AbortCause
-  // of an escalation, as the probe has it
+  // Of an escalation, as the probe has it.
   std::uint32_t reason = 0;
   std::uint64_t events_heard = 0;
   Tally said;  // since it came

@@ -18,7 +18,7 @@ inline constexpr std::uint64_t kLineCells = 16;
 class LinePlayer {
  public:
   // jostles: gives its core away in the middle of instances, so that they meet where there are
-  //          fewer cores than players.
+  // fewer cores than players.
   LinePlayer(LineRig &rig, Lane lane, std::uint64_t seed, bool jostles)
       : rig_(rig), thread_(rig), lane_(lane), random_(seed), jostles_(jostles) {}
 

@@ -230,7 +230,7 @@ int LogRig::prefix_of(const Image &image) const {
   int found = so_far == image ? 0 : -1;
   for (std::size_t i = 0; i < transactions_.size(); ++i) {
     for (const Write &write : transactions_[i].writes) so_far[index_of(write)] = write.value;
-    // the longest: a transaction may change nothing
+    // The longest: a transaction may change nothing.
     if (so_far == image) found = static_cast<int>(i + 1);
   }
   return found;

@@ -27,7 +27,7 @@ class LogRig {
  public:
   static constexpr std::uint64_t kFileBytes = storage::kLogFileBytesMin;
   static constexpr std::uint32_t kSegments = 2;
-  // per segment; segment 1 begins at an offset in its file
+  // Per segment; segment 1 begins at an offset in its file.
   static constexpr std::uint64_t kPages = 8;
 
   struct Write {
@@ -128,8 +128,8 @@ class LogRig {
   std::unique_ptr<storage::ControlFile> control_;
   std::vector<Transaction> transactions_;
   std::vector<Record> records_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::string>
-      old_sectors_;  // (file, sector), as the last sync() left them
+  // (file, sector), as the last sync() left them.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> old_sectors_;
   storage::Lsn end_ = 0, durable_ = 0;
   std::uint32_t generation_ = 0;
   std::uint64_t stamp_ = 1, time_ns_ = 1000;

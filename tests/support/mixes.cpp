@@ -58,7 +58,7 @@ Mixes::Mixes(std::uint64_t seed, bool kernel_tracking, MixKind kind)
     options.detection = Detection::kLazy;
     options.durability = Durability::kNone;
     domain_.at_pages_one_in = one_of(random_, kAtPagesOneIn);
-    // those at lines are small
+    // Those at lines are small.
     domain_.steps_per_thread = domain_.at_pages_one_in < 10 ? 100 : 300;
   }
   options.log_file_bytes = 1u << 20;

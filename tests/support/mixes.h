@@ -20,7 +20,7 @@ struct DomainMix {
   bool kills = false;      // processes die one by one
   bool massacres = false;  // all at once
   bool loses = false;      // ... and what they shared goes with them
-  // the other steps need no level 2: RTM runs only while nobody is there
+  // The other steps need no level 2: RTM runs only while nobody is there.
   std::uint64_t at_pages_one_in = 1;
 };
 
@@ -29,7 +29,7 @@ struct ProcessMix {
   std::uint64_t threads = 1;
   bool overrides = false;  // instances are acknowledged in ways of their own
   bool prefers_views = false;
-  // some of its bodies are plain: in RTM, or at level 2 where options.line says software
+  // Some of its bodies are plain: in RTM, or at level 2 where options.line says software.
   bool plain_sites = false;
   [[nodiscard]] bool stays_at_lines() const { return options.escalation == "never"; }
 };

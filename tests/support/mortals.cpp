@@ -40,7 +40,7 @@ void Mortals::strike(std::uint32_t victim, const Kills &kills) {
 
 void Mortals::bury(std::uint32_t victim) {
   if (!children_.running(child_of_[victim])) {
-    // at its step
+    // At its step.
     EXPECT_EQ(children_.wait(child_of_[victim]).signal, SIGKILL) << "worker " << victim;
   }
   children_.bury(child_of_[victim]);

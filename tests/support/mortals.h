@@ -65,7 +65,7 @@ class Mortals {
   struct Kills {
     std::uint64_t count = 0;          // at least
     std::uint32_t steps_between = 1;  // of the victim, at most
-    // a kill falls somewhere in this time behind them: a few instances
+    // A kill falls somewhere in this time behind them: a few instances.
     long aim_ns = 0;
     std::uint32_t all_one_in = 1;  // at so many of the kills everybody dies
   };

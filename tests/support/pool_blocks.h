@@ -50,8 +50,8 @@ inline void fill(const PoolBlock &block) {
   std::vector<PoolBlock> taken;
   const std::uint64_t chunks = all->chunks();
   for (const std::uint64_t bytes : pool_classes()) {
-    while (const std::uint64_t free =
-               all->free_blocks(bytes))  // what is left of a chunk comes before other lanes' blocks
+    // What is left of a chunk comes before other lanes' blocks.
+    while (const std::uint64_t free = all->free_blocks(bytes))
       for (std::uint64_t i = 0; i < free; ++i)
         taken.push_back({all->allocate(bytes), bytes, taken.size()});
   }

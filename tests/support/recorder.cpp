@@ -26,7 +26,7 @@ Lane::Lane(LaneHeader *header, std::uint64_t entries_max, std::uint32_t process)
       process_(process) {}
 
 bool Lane::has_room(std::uint64_t entries) const noexcept {
-  // relaxed: only we write it
+  // Relaxed: only we write it.
   return header_->entry_count.load(std::memory_order_relaxed) + entries <= entries_max_;
 }
 
@@ -44,7 +44,7 @@ void Lane::append(const Entry &entry) {
   if (index == entries_max_) throw std::length_error("a lane of the recorder is full");
   entries_[index] = entry;
   // release: pairs with the acquire in Recorder::read(); a counted entry is complete even if we are
-  //          killed right here
+  // killed right here
   header_->entry_count.store(index + 1, std::memory_order_release);
 }
 
@@ -90,7 +90,7 @@ LaneHeader *Recorder::lane(std::uint32_t index) const noexcept {
 }
 
 Lane Recorder::open_lane() {
-  // relaxed: the lane is zeroed memory
+  // Relaxed: the lane is zeroed memory.
   const std::uint32_t index = used_->fetch_add(1, std::memory_order_relaxed);
   if (index >= lanes_) throw std::length_error("the recorder has no lane left");
   return {lane(index), entries_per_lane_, first_process_ + index};
@@ -106,7 +106,7 @@ history::History Recorder::read() const {
   for (std::uint32_t index = 0; index < used; ++index) {
     const LaneHeader *header = lane(index);
     const auto *entries = reinterpret_cast<const Entry *>(header + 1);
-    // pairs with append()
+    // Pairs with append().
     const std::uint64_t count = header->entry_count.load(std::memory_order_acquire);
     std::uint32_t number = 0;
     for (std::uint64_t i = 0; i < count; ++i) {

@@ -32,7 +32,7 @@ class OwnTime {
   explicit OwnTime(pid_t pid)
       : pid_(pid), start_(processor_time_of(pid)), last_look_(Clock::now()) {}
   [[nodiscard]] std::chrono::nanoseconds look() {
-    // who looks may be short of them, too
+    // Who looks may be short of them, too.
     constexpr std::chrono::nanoseconds kLookMax{2 * kLookNs / 20};
     const auto now = Clock::now();
     if (is_asleep("/proc/" + std::to_string(pid_)))
@@ -57,7 +57,7 @@ void Schedule::stop_at(std::uint32_t point) noexcept {
   ActorState *const self = self_;
   if (self == nullptr || self->target.load(std::memory_order_acquire) != point) return;
   const std::uint32_t go = self->go.load(std::memory_order_acquire);
-  // release: pairs with run(), which stores the next target after it
+  // Release: pairs with run(), which stores the next target after it.
   self->held.store(1, std::memory_order_release);
   platform::futex_wake(self->held);
   while (self->go.load(std::memory_order_acquire) == go &&

@@ -67,7 +67,7 @@ class Turn {
  public:
   void reach(std::uint32_t turn) {
     // release: pairs with the acquire in await(); what happened before is visible to whoever saw
-    //          the turn
+    // the turn
     if (value_.exchange(turn, std::memory_order_release) > turn)
       throw std::logic_error("a turn went backwards");
     syscall(SYS_futex, address(), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);

@@ -52,7 +52,7 @@ void choose() noexcept {
   chance.passages_left = kPassagesPerChoice;
   chance.stalls_left = 1 + chance.below(kStallsPerChoiceMax);
   std::uint32_t at = chance.below(kStepAndGapCount);
-  // the step that brought us here is one
+  // The step that brought us here is one.
   while (!chance.passed[at]) at = (at + 1) % kStepAndGapCount;
   chance.chosen = at;
 }

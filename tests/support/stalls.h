@@ -5,7 +5,7 @@
 //            processor away now and then. After a few stalls it picks another one. So each window
 //            between two steps is wide open for a while, and the others run through it at full
 //            speed: what needs an interrupt at one place, on a quiet machine once in a million
-//                   passages, happens here in each run.
+//            passages, happens here in each run.
 // Invariant: only time is added. Right code passes with it, as it does under any load.
 // Contexts:  the hook is async-signal-safe: it runs in the fault handler and under locks.
 // Source:    PCT: few places that change the order, chosen at random, find more than noise

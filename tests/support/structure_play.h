@@ -29,7 +29,7 @@ namespace tmh::test {
 enum class Structure : std::uint8_t { kBank, kList, kTree, kHash, kMixed };
 inline constexpr const char *kStructureNames[] = {"Bank", "List", "Tree", "Hash", "Mixed"};
 
-// keys are 1 to this; accounts 0 to one less
+// Keys are 1 to this; accounts 0 to one less.
 inline constexpr std::uint64_t kStructureKeys = Board::kCells;
 inline constexpr std::int64_t kStructureBalance = 1000;
 inline constexpr std::uint64_t kHugePages = 48;
@@ -40,7 +40,7 @@ struct StructureTotals {
   std::atomic<std::int64_t> net[kStructureKeys];  // committed insertions less removals, by key
   std::atomic<std::uint64_t> huge_commits;
   std::atomic<std::uint64_t> broken;  // instances that saw an invariant broken
-  // one of these (a literal: the same address in forked children)
+  // One of these (a literal: the same address in forked children).
   std::atomic<const char *> what;
 };
 
@@ -54,7 +54,7 @@ class StructurePlay {
 
   void set_up();  // the first worker, alone
   void step();    // one random transaction, until it commits
-  // one query that asserts every invariant, and compares with what was committed (std::set)
+  // One query that asserts every invariant, and compares with what was committed (std::set).
   void audit();
 
  private:

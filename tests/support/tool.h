@@ -28,7 +28,7 @@ inline ProgramEnd run_tmh(std::vector<std::string> words) {
 
 // For a child that signals are to be sent to. Fails by returning. Signals mean what they mean at a
 // terminal: whoever starts the tests in the background, as a shell without job control does, has
-//           them ignored.
+// them ignored.
 inline void become_tmh(std::vector<std::string> words, const std::string &out) {
   words.insert(words.begin(), TMH_TOOL);
   const int file = ::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);

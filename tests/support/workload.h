@@ -28,7 +28,7 @@ class Workload {
  public:
   static constexpr std::uint64_t kAccounts = 10, kPairCells = 6, kRingNodes = 8;
   static constexpr std::uint64_t kFirstPairCell = kAccounts, kFirstNode = kAccounts + kPairCells;
-  // of each account at first; a balance never gets below zero
+  // Of each account at first; a balance never gets below zero.
   static constexpr std::uint64_t kBalance = 1000;
   static_assert(kFirstNode + kRingNodes == Board::kCells);
 
@@ -58,8 +58,8 @@ class Workload {
   std::mt19937_64 random_;
 };
 
-inline constexpr std::uint64_t kEntriesPerStep =
-    20'000;  // of the recorder: room for the attempts of one step, else stop
+// Of the recorder: room for the attempts of one step, else stop.
+inline constexpr std::uint64_t kEntriesPerStep = 20'000;
 
 // What remains of a domain after all participants are gone: opens it alone, audits, and expects no
 // leaked slot or version.

@@ -30,9 +30,8 @@ TopologyPart ask_hwloc() {
         cache != nullptr) {
       part.l1d_bytes = cache->attr->cache.size;
       part.line_bytes = cache->attr->cache.linesize;
-      part.l1d_ways =
-          // -1: fully; 0: unknown
-          static_cast<std::uint32_t>(std::max(0, cache->attr->cache.associativity));
+      // -1: fully; 0: unknown.
+      part.l1d_ways = static_cast<std::uint32_t>(std::max(0, cache->attr->cache.associativity));
     }
   }
   ::hwloc_topology_destroy(topology);

@@ -51,10 +51,9 @@ CounterPart ask_libpfm() {
   for (int i = PFM_PMU_NONE; i < PFM_PMU_MAX; ++i) {
     pfm_pmu_info_t info{};
     info.size = sizeof info;
+    // The last: Intel's common subset, not a model.
     if (::pfm_get_pmu_info(static_cast<pfm_pmu_t>(i), &info) != PFM_SUCCESS ||
-        info.is_present == 0 ||
-        // the last: Intel's common subset, not a model
-        info.type != PFM_PMU_TYPE_CORE || i == PFM_PMU_INTEL_X86_ARCH)
+        info.is_present == 0 || info.type != PFM_PMU_TYPE_CORE || i == PFM_PMU_INTEL_X86_ARCH)
       continue;
     part.pmu = info.desc;
     part.pmu_events = static_cast<std::uint32_t>(info.nevents);

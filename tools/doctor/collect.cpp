@@ -67,9 +67,8 @@ RtmPart collect_rtm(const Machine &machine) {
   part.processor = line::read_rtm_facts(machine.rtm);
   if (!part.processor.is_x86) return part;
   const std::string &root = machine.rtm.root;
-  const auto signature =
-      // Intel SDM vol. 2, CPUID: extended fields count in families 6 and 15
-      machine.rtm.cpuid(1, 0)[0];
+  // Intel SDM vol. 2, CPUID: extended fields count in families 6 and 15.
+  const auto signature = machine.rtm.cpuid(1, 0)[0];
   const std::uint32_t family = signature >> 8 & 15, model = signature >> 4 & 15;
   part.family = family == 15 ? family + (signature >> 20 & 255) : family;
   part.model = family == 6 || family == 15 ? model + ((signature >> 16 & 15) << 4) : model;

@@ -29,9 +29,9 @@ struct RtmPart {
   RtmTrial trial;
   bool lists_hle = false;
   bool has_force_abort = false;  // CPUID 7.EDX bit 13: the MSR TSX_FORCE_ABORT exists
-  // its bit 0, RTM_FORCE_ABORT; empty: no such MSR, or not readable
+  // Its bit 0, RTM_FORCE_ABORT; empty: no such MSR, or not readable.
   std::optional<bool> force_aborts;
-  // a handler of SIGILL is installed in this process: an emulator
+  // A handler of SIGILL is installed in this process: an emulator.
   bool catches_sigill = false;
   std::uint32_t family = 0, model = 0, stepping = 0;
   std::string microcode;   // of /proc/cpuinfo; empty: not told
@@ -57,9 +57,8 @@ struct PageTrials {
 struct PagePart {
   PageTrials trials;
   std::string kernel_release;
-  std::string huge_pages,
-      // the chosen word of transparent_hugepage/enabled, shmem_enabled; empty: not told
-      shared_huge_pages;
+  // The chosen word of transparent_hugepage/enabled, shmem_enabled; empty: not told.
+  std::string huge_pages, shared_huge_pages;
   std::optional<std::int64_t> map_count_max, overcommit, unprivileged_userfaultfd,
       unprivileged_bpf_disabled;
   std::optional<std::int64_t> commit_limit_kib, committed_kib, perf_mlock_kib;
@@ -94,7 +93,7 @@ struct StorageFacts {
   std::string file_system;       // name, or "type 0x..."
   bool is_memory = false, is_network = false, is_overlay = false, is_known = false;
   std::uint64_t free_bytes = 0, total_bytes = 0;  // free: to this user
-  // making and filling the probe's file, or syncing it
+  // Making and filling the probe's file, or syncing it.
   int write_error = kNotTried;
   std::uint32_t rounds = 0;
   // 4 KiB into written space, then fdatasync

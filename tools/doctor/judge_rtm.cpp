@@ -139,7 +139,7 @@ void judge_whole(Judge *judge, const RtmPart &facts) {
 Findings judge_rtm(const RtmPart &facts) {
   Judge judge("rtm");
   judge_whole(&judge, facts);
-  // the rest is about Intel's switches
+  // The rest is about Intel's switches.
   if (facts.processor.vendor != "GenuineIntel") return judge.take();
   judge_cpuid(&judge, facts);
   judge_microcode(&judge, facts);

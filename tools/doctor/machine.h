@@ -17,7 +17,7 @@ namespace tmh::tools::doctor {
 struct Machine {
   // CPUID, and the root before /proc and /sys
   line::RtmSources rtm;
-  // empty optional: not readable
+  // Empty optional: not readable.
   std::function<std::optional<std::uint64_t>(std::uint32_t number)> msr;
   std::function<RtmTrial()> rtm_trial;
   std::function<PageTrials()> page_trials;

@@ -17,7 +17,7 @@ namespace {
 
 // Interrupts abort single attempts; a machine that needs 20 per commit is no use.
 constexpr std::uint32_t kAttemptsMax = 20 * kTrialCommits;
-// six bits and few codes: more kinds in one trial are counted with the last
+// Six bits and few codes: more kinds in one trial are counted with the last.
 constexpr std::size_t kStatusKinds = 16;
 
 // What the child writes into the pipe; below PIPE_BUF, so in one piece.
@@ -38,7 +38,7 @@ Tally run_trial() {
   Tally tally;
   static std::uint64_t counter = 0;  // a commit counts only if its store is there afterwards
   std::atomic_ref<std::uint64_t> word(counter);
-  // its page is present and writable: a first touch inside aborts
+  // Its page is present and writable: a first touch inside aborts.
   word.store(0, std::memory_order_relaxed);
   while (tally.commits < kTrialCommits && tally.attempts < kAttemptsMax) {
     ++tally.attempts;

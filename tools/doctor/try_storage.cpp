@@ -22,10 +22,9 @@ namespace tmh::tools::doctor {
 namespace {
 
 constexpr std::size_t kBlockBytes = 4096;
-constexpr std::size_t kFileBlocks =
-    // 1 MiB: writes do not hit the same block each time, and the probe stays small
-    256;
-// odd: the median is one of them; 4 s at worst on a disk that needs 200 ms
+// 1 MiB: writes do not hit the same block each time, and the probe stays small.
+constexpr std::size_t kFileBlocks = 256;
+// Odd: the median is one of them; 4 s at worst on a disk that needs 200 ms.
 constexpr std::uint32_t kRounds = 21;
 
 struct FileSystem {
@@ -84,9 +83,8 @@ template <class Sync>
 int time_writes(int file, const void *block, Sync sync, std::vector<double> *us) {
   us->clear();
   for (std::uint32_t round = 0; round < kRounds; ++round) {
-    const auto at =
-        // 37: neighbours in time are none in place
-        static_cast<off_t>(round * 37 % kFileBlocks * kBlockBytes);
+    // 37: neighbours in time are none in place.
+    const auto at = static_cast<off_t>(round * 37 % kFileBlocks * kBlockBytes);
     errno = 0;
     const auto begin = std::chrono::steady_clock::now();
     if (::pwrite(file, block, kBlockBytes, at) != static_cast<ssize_t>(kBlockBytes) || !sync())

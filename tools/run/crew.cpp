@@ -23,9 +23,9 @@ namespace tmh::tools {
 
 namespace {
 
-// between the parent's looks at its children: a run's end is late by this
+// Between the parent's looks at its children: a run's end is late by this.
 constexpr std::uint64_t kLookNs = 2'000'000;
-// a killed process's site totals lack at most this
+// A killed process's site totals lack at most this.
 constexpr std::uint64_t kPublishNs = 20'000'000;
 constexpr auto relaxed = std::memory_order_relaxed;
 
@@ -96,7 +96,7 @@ void Crew::kill_all() noexcept {
 
 void Crew::set_phase(Phase next) noexcept {
   if (phase() == next) return;
-  // pairs with phase()
+  // Pairs with phase().
   state_->phase.store(static_cast<std::uint32_t>(next), std::memory_order_release);
   platform::futex_wake(state_->phase);
 }

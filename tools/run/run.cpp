@@ -152,7 +152,7 @@ Outcome work(const RunCommand &command, const Folder &folder, const CrewPlan &pl
     const Counters before = domain->counters();
     if (StopSignals::count() != 0) throw Interrupted();
     std::optional<StopSignals> signals;
-    // a temporary one's are watched since it was made
+    // A temporary one's are watched since it was made.
     if (!folder.is_temporary()) signals.emplace();
     crew->run();
     outcome.counters = difference(domain->counters(), before);
@@ -387,7 +387,7 @@ Exit run(const RunCommand &command) {
     }
   }
   if (signal != 0) (void)::raise(signal);  // which ends the process, as it would have before
-  // not before the folder is gone: a closed pipe is a signal, too
+  // Not before the folder is gone: a closed pipe is a signal, too.
   print(told.text);
   return told.exit;
 }

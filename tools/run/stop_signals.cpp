@@ -11,7 +11,7 @@ namespace {
 constexpr auto relaxed = std::memory_order_relaxed;
 std::atomic<unsigned> stop_count{0};
 std::atomic<int> last_signal{0};
-// for the handler
+// For the handler.
 static_assert(std::atomic<unsigned>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
 template <class Visit>

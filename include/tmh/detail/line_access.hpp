@@ -38,11 +38,11 @@ struct alignas(64) LineAccess {
   // An address in the line read last, in the view, which the instance has not written; kNoLine:
   // every access takes a longer way.
   std::uintptr_t last = kNoLine;
-  // its word: *log_top, too, but the shortest way needs no look at the log
+  // Its word: *log_top, too, but the shortest way needs no look at the log.
   const LineWord *last_word = nullptr;
   std::uintptr_t view = 0;  // the segment used last: its view,
   std::uint64_t bytes = 0;  // level 1: its size; 0: every access takes the long way,
-  // modulo 2^64; level 2: the thread's view minus the process's,
+  // Modulo 2^64; level 2: the thread's view minus the process's,
   std::uintptr_t home_minus_view = 0;
   const LineWord *words = nullptr;     // level 1: its line words
   std::uint64_t rv = 0;                // snapshot: a value of the line clock
@@ -83,7 +83,7 @@ template <class T>
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   const auto load_home = [&] {
     // acquire: pairs with the releases of line-write-back and of a page sent home; who sees such
-    //          data sees lock, U or a newer word later.
+    // data sees lock, U or a newer word later.
     return std::atomic_ref<T>(*reinterpret_cast<T *>(at + access.home_minus_view))
         .load(std::memory_order_acquire);
   };
@@ -107,7 +107,7 @@ template <class T>
   }
   const LineWord *const word = access.words + offset / 64;
   // acquire: pairs with the release of line-unlock; who sees version v sees the data written back
-  //          before it.
+  // before it.
   const std::uint64_t seen = word->load(std::memory_order_acquire);
   const T value = load_home();
   const LineWord **const top = access.log_top + 1;
