@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """variables.py <root> --tool TMH | --self-test -- `tmh policies` lists what the library reads.
 
-Every variable of the environment, and no other one. A variable is read where its name stands as a string in a source of the library. The RTM emulator
-is a product of its own (man tmh-rtm-emulation), and its variables are not listed.
+Every variable of the environment, and no other one. A variable is read where its name stands as a
+string in a source of the library. The RTM emulator is a product of its own
+(man tmh-rtm-emulation), and its variables are not listed.
 """
 import json
 import os
