@@ -28,10 +28,14 @@ foreach(source ${tmh_figures})
   tmh_add_program_test(example.libxac.${name} example ${name})
 endforeach()
 if(TMH_BUILD_TESTS)
-  # The same figure, telling its locals; only tests/libxac_figures_test.cpp runs it.
+  # The same figures, telling their locals or counting; only tests/libxac_figures_test.cpp runs them.
   set(figures "${PROJECT_SOURCE_DIR}/examples/libxac")
   tmh_add_figure(figure_2_4_program_1_reported "${figures}/figure_2_4_program_1.c")
   target_compile_options(figure_2_4_program_1_reported PRIVATE -include "${figures}/report_2_4.h")
+  foreach(figure figure_1_6 figure_2_2)
+    tmh_add_figure(${figure}_counted "${figures}/${figure}.c")
+    target_compile_options(${figure}_counted PRIVATE -include "${figures}/count_1_6.h")
+  endforeach()
 endif()
 get_property(TMH_FIGURE_TARGETS GLOBAL PROPERTY TMH_FIGURE_TARGETS)
 

@@ -51,7 +51,9 @@ int xShutdown(void);
 /* Maps the first `length` bytes (a multiple of 4096) of file `name` (relative: to the domain's
  * folder), which is created or extended when too short; not the heap's, heap.tmh, by whatever name.
  * Returns its address, the same in every process, or MAP_FAILED; xLastError() and xLastErrorText()
- * then tell why. */
+ * then tell why. A mapping begins at the file's first byte, and a page has one address: a file that
+ * is mapped already is refused, by whatever name (-kSegmentInUse, -kSegmentOverlap). Parts of a
+ * file: tmh::SegmentOptions::offset_bytes. */
 void *xMmap(const char *name, size_t length);
 int xMunmap(const char *name);
 int xbegin(void);

@@ -8,15 +8,21 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
+#include "hierarchy/policies.h"
+#include "tests/support/slowdown.h"
 #include "tests/support/stage.h"
 
 namespace tmh::test {
 namespace {
 
 using TwoProcessTest = ModeTest;
+
+constexpr std::uint32_t kEnds = 1'000'000;  // the last turn of an unknown number
 
 INSTANTIATE_TEST_SUITE_P(Modes, TwoProcessTest, testing::ValuesIn(kModes), mode_name);
 
@@ -335,22 +341,38 @@ TEST_P(TwoProcessTest, DisjointPagesDoNotConflict) {
       });
 }
 
-// The same pages in every instance so far, others in this one: pages kept mapped from before (hot
-// modes) may cost false conflicts but must not last: with fresh attempts it commits.
+// The same pages in every instance so far, another one in this one, and during each of its attempts
+// the other process commits to one of those: pages kept mapped from before (hot modes) may cost a
+// false conflict, but only once.
 TEST_P(TwoProcessTest, PagesOfEarlierInstancesDoNotBlockForever) {
+  constexpr std::uint32_t kInstances = 8;
+  const Tracking tracking = GetParam().tracking;
+  const bool is_hot = tracking == Tracking::kKernelHot || tracking == Tracking::kSignalHot;
   run_pair(
-      "",
+      "self-abort,keep-age,backoff=none",
       [&](Actor &self, Turn &turn) {
-        for (std::uint64_t page = 0; page < 32; ++page) self.commit(page, 1);
-        turn.reach(1);
-        turn.await(2);
-        for (std::uint64_t i = 0; i < 200; ++i) self.commit(40, i);
-        turn.reach(3);
+        std::uint32_t turns = 0;  // odd: the other one's
+        for (std::uint32_t i = 1; i <= kInstances; ++i) {
+          for (std::uint64_t page = 0; page < 32; ++page) self.commit(page, i);
+          std::uint32_t attempts = 0;
+          atomically(self.domain, [&] {
+            ++attempts;
+            self.set(40, i);
+            turn.reach(++turns);
+            turn.await(++turns);  // the other one commits
+          });
+          EXPECT_LE(attempts, is_hot ? 2U : 1U);
+          EXPECT_EQ(self.committed(40), i);
+        }
+        turn.reach(kEnds);
       },
       [&](Actor &self, Turn &turn) {
-        turn.await(1);
-        turn.reach(2);
-        for (std::uint64_t i = 0; turn.now() < 3; ++i) self.commit(i % 32, i);
+        for (std::uint32_t turns = 1;; turns += 2) {
+          turn.await(turns);
+          if (turn.now() == kEnds) break;
+          self.commit(turns / 2 % 32, 1000 + turns);
+          turn.reach(turns + 1);
+        }
       });
 }
 
@@ -424,25 +446,39 @@ TEST_P(TwoProcessTest, SegmentsLieAtTheSameAddressAndPointersHold) {
       });
 }
 
+// During each attempt the other process commits to what it has read, so that it is aborted, until
+// it has the turn: then the other's commit waits.
 TEST_P(TwoProcessTest, AnInstanceThatKeepsItsAgeIsNotStarved) {
+  // Eager detection fails the other one, who comes later, until that one gets the turn.
+  const std::uint32_t losses = eager() ? 0 : hierarchy::kTurnAttempts;
   run_pair(
-      "oldest-wins,keep-age",
+      "self-abort,keep-age,backoff=none",
       [&](Actor &self, Turn &turn) {
-        turn.await(1);
-        // Reads everything that the other one keeps writing: without a guard it would hardly ever
-        // commit.
-        for (int i = 0; i < 3; ++i) {
-          atomically(self.domain, [&] {
-            std::uint64_t sum = 0;
-            for (std::uint64_t page = 0; page < kStagePages - 1; ++page) sum += self.get(page);
-            self.set(kStagePages - 1, sum);
-          });
+        std::uint32_t attempts = 0;
+        atomically(self.domain, [&] {
+          ++attempts;
+          self.set(kStagePages - 1, 100 + self.get(0));
+          turn.reach(2 * attempts - 1);
+          if (attempts <= losses)
+            turn.await(2 * attempts);  // the other one has committed
+          else                         // it would have by then
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        });
+        // A holder that runs for 200 ms loses the turn, which a slow build may take.
+        if (slowdown() == 1) {
+          EXPECT_GE(attempts, losses + 1);
+          EXPECT_LE(attempts, hierarchy::kTurnAttempts + 1);
         }
-        turn.reach(2);
+        EXPECT_EQ(self.committed(kStagePages - 1), 100U + attempts - 1);
+        turn.reach(kEnds);
       },
       [&](Actor &self, Turn &turn) {
-        turn.reach(1);
-        for (std::uint64_t i = 0; turn.now() < 2; ++i) self.commit(i % (kStagePages - 1), i);
+        for (std::uint32_t i = 1;; ++i) {
+          turn.await(2 * i - 1);
+          if (turn.now() == kEnds) break;
+          self.commit(0, i);
+          if (i <= losses) turn.reach(2 * i);
+        }
       });
 }
 

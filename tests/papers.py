@@ -6,8 +6,9 @@ papers/memory-mapped-transactions keeps its promises.
            with at least 12 plots, that names every table of the thesis and has ours beside it; the
            same command again runs nothing twice.
 --links    every link of its README leads to a file, and every table and experiment is named there;
-           the trees take no more library calls than the thesis's; the documents' tables are what
-           the results of the full run say.
+           the trees take no more library calls than the thesis's; each table and figure has its
+           program, and rows in the full run; the documents' tables are what the results of the full
+           run say.
 """
 
 import json
@@ -29,7 +30,75 @@ TABLES = [
 FIGURES = ["Figure 4-2", "Figure 4-4", "Figure 5-3"]
 PLOTS_MIN = 12
 CALLS_MAX = {"B+-tree": 23, "CO B-tree": 17}
+# Each table and figure that is measured again: the experiment, and what a row of its result has.
+EVIDENCE = {
+    **{f"Table 4.{i}": [("page-touch", {"section": "touch", "pattern": "hot"})] for i in (2, 6)},
+    **{f"Table {name}": [("page-touch", {"section": "primitive", "thesis_table": shown})]
+       for name, shown in (("4.3", "4.3"), ("4.4", "4.4"), ("4.5", "4.5"), ("C.3", "4.3"),
+                           ("C.4", "4.5"))},
+    **{f"Table {name}": [("durable-page-touch", {"section": f"table-{shown}"})]
+       for name, shown in (("4.7", "4.7"), ("4.8", "4.8"), ("4.10", "4.10"), ("C.5", "4.7"),
+                           ("C.6", "4.8"), ("C.10", "4.10"))},
+    **{f"Table {name}": [("concurrency", {"section": "table-4.9", "test": test})
+                         for test in "ABC"] for name in ("4.9", "C.9")},
+    "Table 5.1": [("trees-static", {"section": "static"})],
+    "Table 5.2": [("trees-dynamic", {"section": "dynamic"})],
+    "Table 5.3": [("trees-in-order", {"section": "in-order"})],
+    "Table 5.4": [("lines-changed", {"tree": tree}) for tree in CALLS_MAX],
+    **{f"Table {name}": [("trees-durable", {"section": "commit", "contestant": each})
+                         for each in ("tmh-bptree", "tmh-cobtree", "bdb-thesis")]
+       for name in ("5.5", "5.6", "C.12")},
+    **{f"Table C.{i}": [("machine", {"table": f"C.{i}"})] for i in (1, 2, 7, 8)},
+    "Table C.11": [("trees-nondurable", {"section": "commit", "contestant": each})
+                   for each in ("tmh-bptree", "tmh-cobtree", "bdb-thesis")],
+    "Figure 4-2": [("page-touch", {"section": "touch", "advice": "none"})],
+    "Figure 4-4": [("page-touch", {"section": "touch", "advice": "per-page"})],
+    "Figure 5-3": [("trees-durable", {"section": "kth"})],
+}
+# Each figure that is a program: its source in examples/libxac.
+PROGRAMS = {"1-6": ["1_6"], "2-1": ["2_1"], "2-2": ["2_2"], "2-3": ["2_3"],
+            "2-4": ["2_4_program_1", "2_4_program_2"], "4-1": ["4_1_a", "4_1_b"],
+            "4-3": ["4_3_a", "4_3_b"]}
 
+
+def lacking_rows(results):
+    """results: experiment -> its JSON. What EVIDENCE asks for and no row has."""
+    problems = []
+    for name, wanted in EVIDENCE.items():
+        for experiment, has in wanted:
+            rows = results.get(experiment, {}).get("rows", [])
+            if not any(all(row.get(key) == value for key, value in has.items()) for row in rows):
+                problems.append(f"{name}: {experiment} has no row with {has}")
+    if not any("cpu" in each.get("environment", {}) for each in results.values()):
+        problems.append("Table 4.1: no result names the machine")
+    return problems
+
+
+def lacking_programs(root, experiments):
+    """Figures without their program or its test, experiments without their bench."""
+    folder = os.path.join(root, "examples", "libxac")
+    with open(os.path.join(root, "tests", "libxac_figures_test.cpp"), encoding="utf-8") as file:
+        test = file.read()
+    problems = []
+    for figure, names in PROGRAMS.items():
+        for name in names:
+            if not os.path.exists(os.path.join(folder, f"figure_{name}.c")):
+                problems.append(f"Figure {figure}: no examples/libxac/figure_{name}.c")
+            # "_a" and "_b" are put behind the name there
+            if not re.search(rf'"figure_{re.sub("_[ab]$", "", name)}(_reported)?"', test):
+                problems.append(f"Figure {figure}: libxac_figures_test does not run figure_{name}")
+    for each in experiments:
+        if each.bench and not os.path.exists(os.path.join(root, "bench", each.bench + ".cpp")):
+            problems.append(f"{each.name}: no bench/{each.bench}.cpp")
+    return problems
+
+
+def results_in(folder, names):
+    results = {}
+    for name in names:
+        with open(os.path.join(folder, name + ".json"), encoding="utf-8") as file:
+            results[name] = json.load(file)
+    return results
 
 def names_in_text(text):
     """Tables that a README names, ranges like "4.3 to 4.6" and "C.5, C.6" included."""
@@ -70,6 +139,9 @@ def check_links(root):
         for each in experiments.EXPERIMENTS
         if not re.search(rf"reproduce [a-z -]*\b{each.name}\b", text)
     ]
+    problems += lacking_programs(root, experiments.EXPERIMENTS)
+    full = os.path.join(folder, "results", "full")
+    problems += lacking_rows(results_in(full, [each.name for each in experiments.EXPERIMENTS]))
     for row in lines_changed.count(root):
         if not 0 < row["calls_added"] <= CALLS_MAX[row["tree"]]:
             problems.append(
@@ -162,6 +234,7 @@ def check_run(root, benches, out):
     problems += re.findall(r"<p><b>[^<]*</b>: not run\.</p>", page)
     with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
         experiments = json.load(file)["experiments"]
+    problems += lacking_rows(results_in(out, experiments))
     for name in experiments:
         with open(os.path.join(out, name + ".json"), encoding="utf-8") as file:
             result = json.load(file)
@@ -237,6 +310,26 @@ def self_test():
         except Exception as error:  # noqa: BLE001: which one?
             if type(error) is not expected:
                 problems.append(f"{misspelt} is told as {error!r}")
+    every = {}
+    for experiment, has in (pair for wanted in EVIDENCE.values() for pair in wanted):
+        every.setdefault(experiment, {"rows": [], "environment": {"cpu": "x"}})["rows"].append(has)
+    if lacking_rows(every):
+        problems.append("results with every row are refused")
+    every["trees-static"]["rows"] = []
+    if len(lacking_rows(every)) != 1:
+        problems.append("a table without a row is not found")
+    with tempfile.TemporaryDirectory() as root:
+        for folder in ("examples/libxac", "tests"):
+            os.makedirs(os.path.join(root, folder))
+        names = [name for each in PROGRAMS.values() for name in each]
+        for name in names[1:]:
+            program = os.path.join(root, "examples/libxac", f"figure_{name}.c")
+            open(program, "w", encoding="utf-8").close()
+        test = os.path.join(root, "tests", "libxac_figures_test.cpp")
+        with open(test, "w", encoding="utf-8") as file:
+            file.write(" ".join(f'"figure_{re.sub("_[ab]$", "", name)}"' for name in names[:-2]))
+        if len(lacking_programs(root, [])) != 3:
+            problems.append("a figure without its program or test is not found")
     counts = tree_rows("| B+-tree | 0 | 2, 3 | 4 |\n| oak | 0 | 2, 3 | 4 |\n")
     if counts != {"B+-tree": [0, 2, 3, 4]}:
         problems.append("counts of lines are misread")

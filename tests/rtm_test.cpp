@@ -190,6 +190,9 @@ TEST_F(RtmTest, CapacityEscalates) {
   }
   const SiteReport report = site.report();
   EXPECT_EQ(report.page_commits, 3U) << to_text(report);
+  EXPECT_GE(report.hardware_capacity, 1U) << to_text(report);
+  EXPECT_GE(report.escalations_capacity, 1U) << to_text(report);
+  EXPECT_EQ(report.escalations_attempts, 0U) << to_text(report);
   EXPECT_EQ(table.committed(kPages - 1, 504), 3U);
 }
 

@@ -379,7 +379,9 @@ void *xMmap(const char *name, size_t length) {
     if (length % tmh::kPageBytes != 0) return fail(Errc::kMisalignedLength);
     {
       const std::lock_guard lock(session.mutex);
-      if (!session.segments.emplace(file, Segment()).second) return fail(Errc::kSegmentInUse);
+      if (!session.segments.emplace(file, Segment()).second)
+        throw tmh::Error(Errc::kSegmentInUse,
+                         file + " is mapped already, and a page has one address in a process");
     }
     try {
       const Segment segment = map_beginning(session, file, length);
