@@ -23,6 +23,7 @@
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/steps.h"
+#include "platform/try.h"
 
 namespace tmh::detail {
 
@@ -105,10 +106,7 @@ Errc DurableDomain::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
   };
   platform::DiskFile file;
   const std::string path = memory_.segment_path(memory_.control().segments[segment]);
-  if (const Errc error =
-          file.open(path, platform::DiskFile::Mode::kRead, platform::FileRole::kSegment);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(file.open(path, platform::DiskFile::Mode::kRead, platform::FileRole::kSegment));
   const std::uint64_t deadline = platform::monotonic_ns() + kPatienceNs;
   for (;;) {
     const std::uint32_t unknown = syncs.oldest_unknown(segment);
@@ -120,15 +118,14 @@ Errc DurableDomain::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
     if (unknown == 0) break;
     page::SegmentMemory &here = memory_.segment(segment);
     if (here.is_open.load(std::memory_order_acquire) && here.opened_at < unknown) {
-      if (const Errc error = result_of(here.home.sync()); error != Errc::kOk) return error;
+      TMH_TRY(result_of(here.home.sync()));
       break;
     }
     if (syncs.is_in_doubt(segment, unknown) || platform::monotonic_ns() >= deadline) {
       // Home has all of it, and is another file: what that sync may have lost is written again.
       // Behind the opening of `file`, which hears what becomes of it; one opened later might not.
       if (memory_.has_separate_homes()) {
-        if (const Errc error = write_all_pages(segment, file, pace); error != Errc::kOk)
-          return error;
+        TMH_TRY(write_all_pages(segment, file, pace));
         break;
       }
       return fail(Errc::kIo, path +
@@ -138,9 +135,7 @@ Errc DurableDomain::sync_data_file(std::uint32_t segment, Pace pace) noexcept {
     }
     pause_us(500);
   }
-  if (pace == Pace::kGentle)
-    if (const Errc error = result_of(file.write_back_gently(stopping_)); error != Errc::kOk)
-      return error;
+  if (pace == Pace::kGentle) TMH_TRY(result_of(file.write_back_gently(stopping_)));
   const Errc error = result_of(file.sync());
   if (error == Errc::kOk && doubts != 0) syncs.settle(segment, doubts);
   return error;
@@ -151,16 +146,16 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   step(Step::kCheckpointStart);
   LogState &s = state();
   s.checkpoint_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
-  if (const Errc error = memory_.check_in_place(); error != Errc::kOk) return error;
+  TMH_TRY(memory_.check_in_place());
   // First: archive() and copy_to() go by it also when there is no new one.
-  if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
-  if (const Errc error = flush(); error != Errc::kOk) return error;
+  TMH_TRY(checkpoint_file_.refresh());
+  TMH_TRY(flush());
   // The stamp of a version says nothing about lines that were folded into it, unless a fence was in
   // between.
   // checkpoint_lock: nobody moves it
   const std::uint64_t fence_before = memory_.state().fold_fence;
   // From here versions go home, also to segments that this process has not mapped.
-  if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
+  TMH_TRY(memory_.open_segments());
   const std::uint64_t home_before = collect_up_to(fence_before, 0) ? fence_before : 0;
   log_->lock();
   storage::FlushPoint start = log_->point();
@@ -173,8 +168,8 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   // >= start.clock
   const std::uint64_t fence = move_fence();
   // made since
-  if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
-  if (const Errc error = log_->flush(fence); error != Errc::kOk) return error;
+  TMH_TRY(memory_.open_segments());
+  TMH_TRY(log_->flush(fence));
   const bool complete = collect_up_to(fence, kPatienceNs);
   step(Step::kCheckpointCollected);
   if (!complete) {
@@ -189,15 +184,14 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   }
   CheckpointV1 next = checkpoint_file_.current();
   if (start.lsn <= next.lsn) return Errc::kOk;  // nothing new, or a reader holds everything back
-  if (memory_.has_separate_homes())
-    if (const Errc error = write_changed_pages(); error != Errc::kOk) return error;
-  if (const Errc error = sync_data_files(Pace::kGentle); error != Errc::kOk) return error;
+  if (memory_.has_separate_homes()) TMH_TRY(write_changed_pages());
+  TMH_TRY(sync_data_files(Pace::kGentle));
   step(Step::kCheckpointSynced);
   // The checkpoint promises the file of the next record (storage::promises_log_file()), also where
   // the one before is full.
   const storage::Lsn next_record =
       storage::place(start.lsn, storage::kRecordHeaderBytes, s.file_bytes);
-  if (const Errc error = log_->make_files_up_to(next_record + 1); error != Errc::kOk) return error;
+  TMH_TRY(log_->make_files_up_to(next_record + 1));
   next.generation = s.generation;
   next.lsn = start.lsn;
   next.stamp = start.stamp();
@@ -205,7 +199,7 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   next.time_ns = platform::wall_clock_ns();
   next.is_clean = 0;
   next.keep_all = options_.keep_log || next.keep_all != 0 ? 1 : 0;
-  if (const Errc error = checkpoint_file_.store(next); error != Errc::kOk) return error;
+  TMH_TRY(checkpoint_file_.store(next));
   step(Step::kCheckpointStored);
   if (memory_.has_separate_homes() && complete) log_->changed().clear_taken();
   s.checkpoint_lsn.store(start.lsn, std::memory_order_relaxed);
@@ -253,8 +247,7 @@ Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> 
   LogState &s = state();
   const auto &id = memory_.control().header.domain_id;
   const storage::LogIdentity log{{id[0], id[1]}, s.file_bytes};
-  if (const Errc error = storage::verify_archive_folder(folder, log); error != Errc::kOk)
-    return error;
+  TMH_TRY(storage::verify_archive_folder(folder, log));
   (void)s.checkpoint_lock.lock(log_->tag(), page::DomainMemory::holder_alive, &memory_);
   Errc error = checkpoint_locked();
   if (error == Errc::kOk) {
@@ -285,28 +278,21 @@ namespace {
 // Data and holes; durable. The file may change meanwhile: see DurableDomain::copy_to().
 Errc copy_file(const std::string &from, platform::FileRole role, const std::string &to) noexcept {
   platform::FileDescriptor in;
-  if (const Errc error = platform::open_regular(from, O_RDONLY, role, &in); error != Errc::kOk)
-    return error;
+  TMH_TRY(platform::open_regular(from, O_RDONLY, role, &in));
   platform::FileDescriptor out;
-  if (const Errc error =
-          platform::open_regular(to, O_RDWR | O_CREAT | O_EXCL, platform::FileRole::kOwn, &out);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(platform::open_regular(to, O_RDWR | O_CREAT | O_EXCL, platform::FileRole::kOwn, &out));
   struct stat info {};
   if (fstat(in.get(), &info) != 0 || ftruncate(out.get(), info.st_size) != 0)
     return platform::fail_errno(Errc::kIo, to);
   const auto bytes = static_cast<std::uint64_t>(info.st_size);
-  if (const Errc error = platform::copy_data(in.get(), 0, bytes, out.get(), to); error != Errc::kOk)
-    return error;
+  TMH_TRY(platform::copy_data(in.get(), 0, bytes, out.get(), to));
   return platform::sync_file(out.get(), to);
 }
 
 // What participants share now is not of the copy, should it be put in the place of this domain.
 Errc forget_life(const std::string &control) noexcept {
   platform::FileDescriptor file;
-  if (const Errc error = platform::open_regular(control, O_RDWR, platform::FileRole::kOwn, &file);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(platform::open_regular(control, O_RDWR, platform::FileRole::kOwn, &file));
   constexpr std::uint64_t kNone = 0;
   constexpr auto kAt = static_cast<off_t>(offsetof(storage::ControlFile, header) +
                                           offsetof(storage::ControlHeaderV1, life));
@@ -326,15 +312,13 @@ bool lies_inside(const std::string &name) {
 // in, and so is that folder's.
 Errc sync_folders(const std::filesystem::path &inner, const std::filesystem::path &outer) noexcept {
   for (std::filesystem::path folder = inner; folder != outer; folder = folder.parent_path())
-    if (const Errc error = platform::sync_folder(folder); error != Errc::kOk) return error;
+    TMH_TRY(platform::sync_folder(folder));
   return Errc::kOk;
 }
 
 Errc lengthen(const std::string &path, std::uint64_t bytes) noexcept {
   platform::FileDescriptor file;
-  if (const Errc error = platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &file);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &file));
   struct stat info {};
   if (fstat(file.get(), &info) != 0) return platform::fail_errno(Errc::kIo, path);
   if (static_cast<std::uint64_t>(info.st_size) >= bytes) return Errc::kOk;
@@ -361,7 +345,7 @@ class LogCopies {
         first = (std::clamp(begin, base, base + file_bytes_) - base) / kBlock * kBlock;
         behind = (std::clamp(end, base, base + file_bytes_) - base + kBlock - 1) / kBlock * kBlock;
       }
-      if (const Errc error = copy_part(index, first, behind); error != Errc::kOk) return error;
+      TMH_TRY(copy_part(index, first, behind));
     }
     return Errc::kOk;
   }
@@ -370,11 +354,8 @@ class LogCopies {
     for (const std::uint64_t index : not_synced_) {
       platform::FileDescriptor file;
       const std::string path = storage::log_file_path(to_, index);
-      if (const Errc error = platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &file);
-          error != Errc::kOk)
-        return error;
-      if (const Errc error = platform::sync_file(file.get(), path); error != Errc::kOk)
-        return error;
+      TMH_TRY(platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &file));
+      TMH_TRY(platform::sync_file(file.get(), path));
     }
     not_synced_.clear();
     return Errc::kOk;
@@ -414,15 +395,11 @@ Errc DurableDomain::copy_data_files(const std::string &folder) noexcept {
     std::error_code ignored;
     std::filesystem::create_directories(parent, ignored);
     if (::access(to.c_str(), F_OK) != 0) {
-      if (const Errc error =
-              copy_file(memory_.segment_path(record), platform::FileRole::kSegment, to);
-          error != Errc::kOk)
-        return error;
-      if (const Errc error = sync_folders(parent, folder); error != Errc::kOk) return error;
+      TMH_TRY(copy_file(memory_.segment_path(record), platform::FileRole::kSegment, to));
+      TMH_TRY(sync_folders(parent, folder));
     }
     const std::uint64_t size = std::max(record.size_bytes, storage::promised_size(record));
-    if (const Errc error = lengthen(to, record.offset_bytes + size); error != Errc::kOk)
-      return error;
+    TMH_TRY(lengthen(to, record.offset_bytes + size));
   }
   return Errc::kOk;
 }
@@ -435,7 +412,7 @@ Errc DurableDomain::copy_data_files(const std::string &folder) noexcept {
 Errc DurableDomain::copy_to(const std::string &folder) noexcept {
   CheckpointV1 start = checkpoint_file_.current();
   const LogState &s = state();
-  if (const Errc error = copy_data_files(folder); error != Errc::kOk) return error;
+  TMH_TRY(copy_data_files(folder));
   // The file that the checkpoint promises belongs to the copy, also when nothing is in it yet.
   const std::uint64_t promised = storage::file_of(
       storage::place(start.lsn, storage::kRecordHeaderBytes, s.file_bytes), s.file_bytes);

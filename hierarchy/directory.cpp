@@ -15,6 +15,7 @@
 #include "platform/probes.h"
 #include "platform/process.h"
 #include "platform/steps.h"
+#include "platform/try.h"
 
 namespace tmh::hierarchy {
 
@@ -45,10 +46,7 @@ Errc Directory::open_segment(std::uint32_t number, std::uint64_t max_bytes) noex
   if (segment.records.load(std::memory_order_relaxed) != nullptr) return Errc::kOk;
   const std::uint64_t bytes = max_bytes / kPageBytes * sizeof(DirectoryRecord);
   const std::string path = memory_.folder() + "/" + kNameBefore + std::to_string(number);
-  if (const Errc error =
-          segment.file.open(path, bytes, bytes, platform::GrowingFile::Blocks::kSparse);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(segment.file.open(path, bytes, bytes, platform::GrowingFile::Blocks::kSparse));
   // release: pairs with the acquire in knows()
   segment.records.store(reinterpret_cast<DirectoryRecord *>(segment.file.base()),
                         std::memory_order_release);
@@ -90,7 +88,7 @@ std::uint64_t Directory::newest(PageId page) const noexcept {
 Errc Directory::prepare(PageId page) noexcept {
   const std::uint64_t at = static_cast<std::uint64_t>(storage::page_index(page)) * kRecordBytes;
   platform::GrowingFile &records = segments_[storage::segment_number(page)].file;
-  if (const Errc error = records.reserve(at, kRecordBytes); error != Errc::kOk) return error;
+  TMH_TRY(records.reserve(at, kRecordBytes));
   return lines_.reserve_words(page);
 }
 

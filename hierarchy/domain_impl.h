@@ -34,6 +34,7 @@
 #include "levels/storage/heap.h"
 #include "levels/storage/latency_table.h"
 #include "platform/process.h"
+#include "platform/try.h"
 
 namespace tmh::detail {
 
@@ -165,7 +166,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc enter_lines() {
     if (!line_users_.try_enter()) [[unlikely]] {
       // Who bars is not there in a forked child.
-      if (const Errc error = usable(); error != Errc::kOk) return error;
+      TMH_TRY(usable());
       line_users_.enter();
     }
     const Errc error = usable();

@@ -17,6 +17,7 @@
 #include "platform/process_object.h"
 #include "platform/steps.h"
 #include "platform/trace.h"
+#include "platform/try.h"
 
 namespace tmh::detail {
 
@@ -76,7 +77,7 @@ bool is_closed(const std::string &folder) {
 Errc DomainImpl::open(const std::string &folder, const DomainOptions &options,
                       std::shared_ptr<DomainImpl> *out) {
   std::string resolved;
-  if (const Errc error = resolve_folder(folder, &resolved); error != Errc::kOk) return error;
+  TMH_TRY(resolve_folder(folder, &resolved));
   Registry &registry = platform::ProcessObject<Registry>::here();
   const std::scoped_lock guard(registry.mutex);
   for (std::size_t i = 0; i < registry.domains.size(); ++i) {
@@ -84,13 +85,13 @@ Errc DomainImpl::open(const std::string &folder, const DomainOptions &options,
     if (known == nullptr || known->folder_ != resolved) continue;
     const auto open = known->keep_open();
     if (known->usable() != Errc::kOk) continue;
-    if (const Errc error = known->memory_->check_in_place(); error != Errc::kOk) return error;
-    if (const Errc error = known->check_agreement(options); error != Errc::kOk) return error;
+    TMH_TRY(known->memory_->check_in_place());
+    TMH_TRY(known->check_agreement(options));
     *out = known;
     return Errc::kOk;
   }
   auto made = std::shared_ptr<DomainImpl>(new DomainImpl(resolved, options), destroy);
-  if (const Errc error = made->attach(); error != Errc::kOk) return error;
+  TMH_TRY(made->attach());
   std::erase_if(registry.domains, [](const auto &entry) { return entry.expired(); });
   registry.domains.push_back(made);
   *out = std::move(made);
@@ -102,9 +103,7 @@ Errc DomainImpl::open_latency(bool fresh) {
   if (latency_use_ == Latency::kOff) return Errc::kOk;
   const std::uint64_t incarnation =
       memory_->participant(slot_).incarnation.load(std::memory_order_relaxed);
-  if (const Errc error = latency_table_->open(folder_, slot_, incarnation, fresh);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(latency_table_->open(folder_, slot_, incarnation, fresh));
   no_site_.use(latency_table_.get(), 0);
   if (durable_ != nullptr) durable_->log().time_writes(&no_site_);
   return Errc::kOk;
@@ -113,16 +112,15 @@ Errc DomainImpl::open_latency(bool fresh) {
 // REQUIRES the folder lock and the participant's slot.
 Errc DomainImpl::open_lines(bool fresh) {
   if (fresh)  // also when it is opened without level 1 now
-    if (const Errc error = LineDomain::salvage(*memory_); error != Errc::kOk) return error;
+    TMH_TRY(LineDomain::salvage(*memory_));
   if (levels() != Levels::kHybrid) return Errc::kOk;
   LineChoice chosen{};
   std::string reason;
-  if (const Errc error = line::choose_line(line_wanted_, &chosen, &reason); error != Errc::kOk)
-    return error;
+  TMH_TRY(line::choose_line(line_wanted_, &chosen, &reason));
   // see settle_durable_lines()
   const bool with_hardware = chosen == LineChoice::kRtm && durable_ == nullptr;
   lines_ = std::make_unique<LineDomain>(*memory_, slot_, cross_, with_hardware);
-  if (const Errc error = lines_->open(folder_); error != Errc::kOk) return error;
+  TMH_TRY(lines_->open(folder_));
   engine_->use_lower(&lines_->directory());
   lines_->use_engine(engine_.get());
   if (durable_ != nullptr) lines_->use_log(&durable_->log());
@@ -133,9 +131,9 @@ Errc DomainImpl::open_lines(bool fresh) {
 Errc DomainImpl::open_durable(Durability wanted, bool fresh) {
   const std::uint32_t stored = memory_->control().header.durability;
   durability_ = stored == 0 ? Durability::kNone : static_cast<Durability>(stored);
-  if (const Errc error = check_durability(wanted); error != Errc::kOk) return error;
+  TMH_TRY(check_durability(wanted));
   GroupCommit group;
-  if (const Errc error = settle_group_commit(&group); error != Errc::kOk) return error;
+  TMH_TRY(settle_group_commit(&group));
   if (durability() == Durability::kNone) return Errc::kOk;
   durable_ = std::make_unique<DurableDomain>(*memory_, options_, group);
   if (!fresh) return durable_->join();
@@ -147,11 +145,11 @@ Errc DomainImpl::open_durable(Durability wanted, bool fresh) {
 Errc DomainImpl::attach() {
   if (!platform::crash_at_environment())
     return fail(Errc::kBadArgument, "TMH_CRASH_AT names no step");
-  if (const Errc error = page::DomainMemory::check_owner(folder_); error != Errc::kOk) return error;
+  TMH_TRY(page::DomainMemory::check_owner(folder_));
   Durability wanted{};
-  if (const Errc error = settle_durability(&wanted); error != Errc::kOk) return error;
+  TMH_TRY(settle_durability(&wanted));
   platform::FolderLock folder_lock;
-  if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+  TMH_TRY(folder_lock.acquire(lock_path()));
   const bool was_closed = is_closed(folder_);
   memory_ = std::make_unique<page::DomainMemory>();
   Errc error{};
@@ -185,20 +183,18 @@ Errc DomainImpl::attach_locked(Durability wanted) {
   bool fresh = false;
   const std::uint32_t durability_if_new =
       wanted > Durability::kNone ? static_cast<std::uint32_t>(wanted) : 0;
-  if (const Errc error = memory_->open(folder_, kAddressBase, durability_if_new, &fresh);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(memory_->open(folder_, kAddressBase, durability_if_new, &fresh));
   // What can be judged without the domain comes first: recovery makes a clean domain one that has
   // been opened.
-  if (const Errc error = settle_latency(); error != Errc::kOk) return error;
-  if (const Errc error = settle_stray(); error != Errc::kOk) return error;
-  if (const Errc error = open_durable(wanted, fresh); error != Errc::kOk) return error;
-  if (const Errc error = settle_page_checksums(options_); error != Errc::kOk) return error;
-  if (const Errc error = settle_options(fresh, &wanted_tracking_); error != Errc::kOk) return error;
-  if (const Errc error = settle_levels(fresh); error != Errc::kOk) return error;
-  if (const Errc error = settle_thread_views(); error != Errc::kOk) return error;
+  TMH_TRY(settle_latency());
+  TMH_TRY(settle_stray());
+  TMH_TRY(open_durable(wanted, fresh));
+  TMH_TRY(settle_page_checksums(options_));
+  TMH_TRY(settle_options(fresh, &wanted_tracking_));
+  TMH_TRY(settle_levels(fresh));
+  TMH_TRY(settle_thread_views());
   const std::string name = options_.name.empty() ? program_name() : options_.name;
-  if (const Errc error = memory_->attach_slot(name, &slot_); error != Errc::kOk) return error;
+  TMH_TRY(memory_->attach_slot(name, &slot_));
   // Also when there is no memory: while this process lives nobody else would be the first, who
   // makes sure of what the dead have left.
   struct Slot {
@@ -242,15 +238,15 @@ Errc DomainImpl::attach_locked(Durability wanted) {
 }
 
 Errc DomainImpl::close() noexcept {
-  if (const Errc error = usable(); error != Errc::kOk) return error;
+  TMH_TRY(usable());
   if (runs_at_any_level()) return fail(Errc::kInstanceRunning, "close inside an instance");
   const LineUsers::Barred nobody_at_lines(line_users_);
   const std::scoped_lock process(process_.mutex);
   const ThreadViews::Stopped stopped(*views_);
   const std::scoped_lock guard(segments_mutex_);
   const std::unique_lock nobody_else(use_mutex_);
-  if (const Errc error = usable(); error != Errc::kOk) return error;
-  if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
+  TMH_TRY(usable());
+  TMH_TRY(leave_line_mode());
   Errc result = Errc::kOk;
   if (durable_ != nullptr) {
     durable_->stop();
@@ -317,29 +313,23 @@ Errc DomainImpl::recover(const std::string &folder, const RecoverOptions &option
   if (lstat((folder + "/tmh.control").c_str(), &control) != 0) {
     if (errno != ENOENT && errno != ENOTDIR)
       return platform::fail_errno(Errc::kIo, folder + "/tmh.control");
-    if (errno == ENOENT)
-      if (const Errc error = storage::refuse_remains(folder); error != Errc::kOk) return error;
+    if (errno == ENOENT) TMH_TRY(storage::refuse_remains(folder));
     return fail(Errc::kNotADomain, folder + " holds no tmh.control");
   }
   std::string resolved;
-  if (const Errc error = resolve_folder(folder, &resolved); error != Errc::kOk) return error;
-  if (const Errc error = page::DomainMemory::check_owner(resolved); error != Errc::kOk)
-    return error;
+  TMH_TRY(resolve_folder(folder, &resolved));
+  TMH_TRY(page::DomainMemory::check_owner(resolved));
   platform::FolderLock folder_lock;
-  if (const Errc error = folder_lock.acquire(resolved + "/tmh.lock"); error != Errc::kOk)
-    return error;
+  TMH_TRY(folder_lock.acquire(resolved + "/tmh.lock"));
   // A volatile one is left as it is: opened and not closed, it would look as if everybody in it had
   // died.
   bool is_durable = false;
-  if (const Errc error = page::DomainMemory::read_durable(resolved, &is_durable);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(page::DomainMemory::read_durable(resolved, &is_durable));
   if (!is_durable) return fail(Errc::kNotDurable, resolved);
   const bool was_closed = is_closed(resolved);
   page::DomainMemory memory;
   bool fresh = false;
-  if (const Errc error = memory.open(resolved, kAddressBase, 0, &fresh); error != Errc::kOk)
-    return error;
+  TMH_TRY(memory.open(resolved, kAddressBase, 0, &fresh));
   if (!fresh) return fail(Errc::kDomainInUse, resolved + memory.who_has_it_open());
   DurableDomain durable(memory, DomainOptions{}, GroupCommit{});
   if (const Errc error = durable.recover(options); error != Errc::kOk) {

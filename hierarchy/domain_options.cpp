@@ -7,6 +7,7 @@
 #include "levels/line/choice.h"
 #include "platform/failure.h"
 #include "platform/protection_keys.h"
+#include "platform/try.h"
 
 namespace tmh::detail {
 
@@ -28,8 +29,7 @@ Errc from_environment(const char *variable, Errc wrong, const char *values, Valu
 template <class Choice>
 Errc choose(const char *variable, Errc wrong, const char *values, Choice asked, Choice last,
             Choice *wanted) {
-  if (const Errc error = from_environment(variable, wrong, values, wanted); error != Errc::kOk)
-    return error;
+  TMH_TRY(from_environment(variable, wrong, values, wanted));
   if (asked != Choice{}) *wanted = asked;
   return *wanted <= last ? Errc::kOk : fail(wrong, std::string("right values: ") + values);
 }
@@ -38,9 +38,7 @@ Errc choose(const char *variable, Errc wrong, const char *values, Choice asked, 
 
 Errc DomainImpl::settle_line() {
   LineChoice wanted = LineChoice::kAuto;
-  if (const Errc error = from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted));
   line_wanted_ = options_.line != LineChoice::kAuto ? options_.line : wanted;
   return Errc::kOk;
 }
@@ -73,10 +71,7 @@ Errc wanted_policy(const DomainOptions &options, Policy *wanted) {
 // *wanted is unset where nothing is asked for.
 Errc wanted_durability(const DomainOptions &options, Durability *wanted) {
   *wanted = Durability{};
-  if (const Errc error =
-          from_environment("TMH_DURABILITY", Errc::kBadDurability, durability_values(), wanted);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(from_environment("TMH_DURABILITY", Errc::kBadDurability, durability_values(), wanted));
   if (options.durability != Durability{}) *wanted = options.durability;
   const std::uint64_t file_bytes = options.log_file_bytes;
   const bool is_right =
@@ -151,10 +146,10 @@ class Agreement {
 // contradicts them is refused. The environment has had its say at the first open.
 Errc DomainImpl::check_agreement(const DomainOptions &options) const {
   Policy asked;
-  if (const Errc error = parse_policy(options, &asked); error != Errc::kOk) return error;
-  if (const Errc error = check_detection(options.detection); error != Errc::kOk) return error;
-  if (const Errc error = check_levels(options.levels); error != Errc::kOk) return error;
-  if (const Errc error = check_durability(options.durability); error != Errc::kOk) return error;
+  TMH_TRY(parse_policy(options, &asked));
+  TMH_TRY(check_detection(options.detection));
+  TMH_TRY(check_levels(options.levels));
+  TMH_TRY(check_durability(options.durability));
   Agreement agreement(folder_);
   agreement.compare("policy", !options.policy.empty(), asked, policy());
   agreement.compare("tracking",
@@ -189,25 +184,21 @@ Errc DomainImpl::check_agreement(const DomainOptions &options) const {
   if (agreement.error() != Errc::kOk || options.page_checksums == PageChecksums{})
     return agreement.error();
   platform::FolderLock folder_lock;
-  if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
+  TMH_TRY(folder_lock.acquire(lock_path()));
   return settle_page_checksums(options);
 }
 
 Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
   Policy policy;
-  if (const Errc error = wanted_policy(options_, &policy); error != Errc::kOk) return error;
+  TMH_TRY(wanted_policy(options_, &policy));
   policy_.store({policy}, std::memory_order_relaxed);
-  if (const Errc error = settle_line(); error != Errc::kOk) return error;
+  TMH_TRY(settle_line());
   *tracking = Tracking::kAuto;
-  if (const Errc error = choose("TMH_TRACKING", Errc::kBadTracking, tracking_values(),
-                                options_.tracking, Tracking::kKernelHot, tracking);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(choose("TMH_TRACKING", Errc::kBadTracking, tracking_values(), options_.tracking,
+                 Tracking::kKernelHot, tracking));
   Detection wanted{};
-  if (const Errc error = choose("TMH_DETECTION", Errc::kBadDetection, detection_values(),
-                                options_.detection, Detection::kEager, &wanted);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(choose("TMH_DETECTION", Errc::kBadDetection, detection_values(), options_.detection,
+                 Detection::kEager, &wanted));
   std::atomic_ref<std::uint32_t> chosen(memory_->control().header.detection);
   if (fresh)  // the folder lock orders it
     chosen.store(static_cast<std::uint32_t>(wanted != Detection{} ? wanted : Detection::kLazy),
@@ -219,39 +210,28 @@ Errc DomainImpl::settle_options(bool fresh, Tracking *tracking) {
 // Which levels, and how they deal with each other. REQUIRES settle_options() before.
 Errc DomainImpl::settle_levels(bool fresh) {
   Levels wanted{};
-  if (const Errc error = choose("TMH_LEVELS", Errc::kBadLevels, levels_values(), options_.levels,
-                                Levels::kHybrid, &wanted);
-      error != Errc::kOk)
-    return error;
-  if (const Errc error = choose("TMH_CROSS", Errc::kBadLevels, cross_policy_values(),
-                                options_.cross, CrossPolicy::kWaitForUpper, &cross_);
-      error != Errc::kOk)
-    return error;
-  if (const Errc error =
-          from_environment("TMH_ESCALATION", Errc::kBadLevels, escalation_values(), &escalation_);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(choose("TMH_LEVELS", Errc::kBadLevels, levels_values(), options_.levels, Levels::kHybrid,
+                 &wanted));
+  TMH_TRY(choose("TMH_CROSS", Errc::kBadLevels, cross_policy_values(), options_.cross,
+                 CrossPolicy::kWaitForUpper, &cross_));
+  TMH_TRY(from_environment("TMH_ESCALATION", Errc::kBadLevels, escalation_values(), &escalation_));
   if (!options_.escalation.empty() &&
       parse(std::string_view(options_.escalation), &escalation_) != Errc::kOk)
     return fail(Errc::kBadLevels,
                 "'" + options_.escalation + "'; right values: " + escalation_values());
-  if (const Errc error =
-          from_environment("TMH_CAPACITY", Errc::kBadLevels, line::capacity_values(), &capacity_);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(from_environment("TMH_CAPACITY", Errc::kBadLevels, line::capacity_values(), &capacity_));
   if (!options_.capacity.empty() && line::parse(options_.capacity, &capacity_) != Errc::kOk)
     return fail(Errc::kBadLevels,
                 "'" + options_.capacity + "'; right values: " + line::capacity_values());
   is_limited_ = capacity_ != line::CapacityModel{};
   std::uint64_t &present = memory_->state().levels;  // the folder lock orders it
   if (fresh) present = static_cast<std::uint64_t>(wanted != Levels{} ? wanted : Levels::kPage);
-  if (const Errc error = check_levels(wanted); error != Errc::kOk) return error;
+  TMH_TRY(check_levels(wanted));
   if (levels() != Levels::kHybrid) return check_line();
   if (detection_ == Detection::kEager)
     return fail(Errc::kLevelsMismatch,
                 "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
-  if (durability() != Durability::kNone)
-    if (const Errc error = settle_durable_lines(fresh); error != Errc::kOk) return error;
+  if (durability() != Durability::kNone) TMH_TRY(settle_durable_lines(fresh));
   return check_line();
 }
 
@@ -268,20 +248,16 @@ Errc DomainImpl::settle_durable_lines(bool fresh) {
 
 Errc DomainImpl::settle_thread_views() {
   ThreadViewUse wanted{};
-  if (const Errc error = choose("TMH_THREAD_VIEWS", Errc::kBadLevels, thread_view_values(),
-                                options_.thread_views, ThreadViewUse::kNever, &wanted);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(choose("TMH_THREAD_VIEWS", Errc::kBadLevels, thread_view_values(), options_.thread_views,
+                 ThreadViewUse::kNever, &wanted));
   thread_view_use_ = wanted == ThreadViewUse{} ? ThreadViewUse::kAuto : wanted;
   return Errc::kOk;
 }
 
 Errc DomainImpl::settle_latency() {
   Latency wanted{};
-  if (const Errc error = choose("TMH_LATENCY", Errc::kBadArgument, latency_values(),
-                                options_.latency, Latency::kFull, &wanted);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(choose("TMH_LATENCY", Errc::kBadArgument, latency_values(), options_.latency,
+                 Latency::kFull, &wanted));
   latency_use_ = wanted == Latency{} ? Latency::kSampled : wanted;
   return Errc::kOk;
 }
@@ -289,10 +265,8 @@ Errc DomainImpl::settle_latency() {
 // Before the engine is made, which has the key from the memory.
 Errc DomainImpl::settle_stray() {
   Stray wanted{};
-  if (const Errc error = choose("TMH_STRAY", Errc::kBadArgument, stray_values(), options_.stray,
-                                Stray::kAllow, &wanted);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(choose("TMH_STRAY", Errc::kBadArgument, stray_values(), options_.stray, Stray::kAllow,
+                 &wanted));
   if (wanted == Stray::kAllow) return Errc::kOk;
   platform::DomainKey key = platform::DomainKey::take();
   if (key.number() == platform::kNoKey && wanted == Stray::kFault)
@@ -315,7 +289,7 @@ Errc wanted_page_checksums(const DomainOptions &options, PageChecksums *wanted) 
 // REQUIRES the folder lock, after recovery.
 Errc DomainImpl::settle_page_checksums(const DomainOptions &options) const {
   PageChecksums wanted{};
-  if (const Errc error = wanted_page_checksums(options, &wanted); error != Errc::kOk) return error;
+  TMH_TRY(wanted_page_checksums(options, &wanted));
   if (durable_ != nullptr) return durable_->use_page_checksums(wanted);
   // The variable is of all domains that the program opens.
   if (options.page_checksums != PageChecksums::kOn) return Errc::kOk;
@@ -327,10 +301,7 @@ Errc DomainImpl::settle_durability(Durability *wanted) const {
 }
 
 Errc DomainImpl::settle_group_commit(GroupCommit *group) const {
-  if (const Errc error =
-          from_environment("TMH_GROUP_COMMIT", Errc::kBadDurability, group_commit_values(), group);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(from_environment("TMH_GROUP_COMMIT", Errc::kBadDurability, group_commit_values(), group));
   if (options_.group_commit.empty() ||
       parse(std::string_view(options_.group_commit), group) == Errc::kOk)
     return Errc::kOk;

@@ -20,6 +20,7 @@
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/files.h"
+#include "platform/try.h"
 
 namespace tmh::detail {
 
@@ -98,16 +99,14 @@ Errc write_empty_heap(const std::string &path, std::uint64_t size_bytes, const s
       error != Errc::kOk)
     return fail(error, path);
   platform::DiskFile file;
-  if (const Errc error = file.open(path, platform::DiskFile::Mode::kCreate); error != Errc::kOk)
-    return error;
+  TMH_TRY(file.open(path, platform::DiskFile::Mode::kCreate));
   for (std::uint64_t at = 0; at < kHeapBytesMin; at += kPageBytes) {
     const std::byte *const page = image->bytes.data() + at;
     if (all_zero(page, kPageBytes)) continue;
-    if (const Errc error = file.write(at, page, kPageBytes); error != Errc::kOk) return error;
+    TMH_TRY(file.write(at, page, kPageBytes));
   }
-  if (const Errc error = file.truncate(size_bytes); error != Errc::kOk) return error;
-  if (model != nullptr)
-    if (const Errc error = adopt_owner(file, *model); error != Errc::kOk) return error;
+  TMH_TRY(file.truncate(size_bytes));
+  if (model != nullptr) TMH_TRY(adopt_owner(file, *model));
   return file.sync();
 }
 
@@ -214,8 +213,7 @@ Errc DomainImpl::add_record(const std::string &name, const SegmentOptions &optio
   if (options.max_bytes != 0 && size > options.max_bytes)
     return fail(Errc::kBadArgument,
                 name + ": its " + std::to_string(size) + " bytes exceed the maximum");
-  if (const Errc error = check_overlap(name, options.offset_bytes, size); error != Errc::kOk)
-    return error;
+  TMH_TRY(check_overlap(name, options.offset_bytes, size));
   record.size_bytes = size;
   record.max_bytes = options.max_bytes != 0 ? options.max_bytes : std::max(kReserveDefault, size);
   if (!options.relocatable) {
@@ -227,7 +225,7 @@ Errc DomainImpl::add_record(const std::string &name, const SegmentOptions &optio
     if (error != Errc::kOk) return error == Errc::kAddressInUse ? no_room(record) : error;
   }
   if (options.layout == Layout::kHeap) {
-    if (const Errc error = settle_heap_file(path, record); error != Errc::kOk) return error;
+    TMH_TRY(settle_heap_file(path, record));
   }
   return memory_->add_segment(number, record);
 }
@@ -274,20 +272,15 @@ Errc DomainImpl::settle_heap_file(const std::string &path,
   alignas(kPageBytes) std::array<std::byte, kPageBytes> first{};
   platform::FileDescriptor file;
   if (exists) {
-    if (const Errc error =
-            platform::open_regular(path, O_RDONLY, platform::FileRole::kSegment, &file);
-        error != Errc::kOk)
-      return error;
+    TMH_TRY(platform::open_regular(path, O_RDONLY, platform::FileRole::kSegment, &file));
     if (pread(file.get(), first.data(), first.size(), static_cast<off_t>(record.offset_bytes)) < 0)
       return platform::fail_errno(Errc::kIo, path);
   }
   if (all_zero(first.data(), first.size())) {
     // All of it: an image of a disk begins with zeros, too, and would be written over.
     if (exists)
-      if (const Errc error = check_zeros(path, file.get(), record.offset_bytes,
-                                         record.offset_bytes + record.size_bytes);
-          error != Errc::kOk)
-        return error;
+      TMH_TRY(check_zeros(path, file.get(), record.offset_bytes,
+                          record.offset_bytes + record.size_bytes));
     return runs_here()
                ? fail(Errc::kInstanceRunning, path + ": its heap is formatted outside an instance")
                : Errc::kOk;
@@ -305,11 +298,11 @@ Errc DomainImpl::settle_heap_file(const std::string &path,
 Errc DomainImpl::make_heap_file(const std::string &path, std::uint64_t size_bytes,
                                 const struct stat *empty) {
   std::string target;  // renaming would replace a symbolic link
-  if (const Errc error = platform::follow_links(path, &target); error != Errc::kOk) return error;
+  TMH_TRY(platform::follow_links(path, &target));
   const std::size_t name_at = target.find_last_of('/') + 1;
   // A name that no segment can have, and that is nobody else's.
   const std::string temporary = target.substr(0, name_at) + "tmh.new." + target.substr(name_at);
-  if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
+  TMH_TRY(platform::disk_unlink(temporary));
   Errc error = write_empty_heap(temporary, size_bytes, empty);
   if (error == Errc::kOk) error = platform::disk_rename(temporary, target);
   if (error != Errc::kOk) (void)unlink(temporary.c_str());
@@ -318,8 +311,8 @@ Errc DomainImpl::make_heap_file(const std::string &path, std::uint64_t size_byte
 
 Errc DomainImpl::map(const std::string &file, const SegmentOptions &options,
                      std::shared_ptr<SegmentImpl> *out) {
-  if (const Errc error = usable(); error != Errc::kOk) return error;
-  if (const Errc error = check_options(file, options); error != Errc::kOk) return error;
+  TMH_TRY(usable());
+  TMH_TRY(check_options(file, options));
   const std::string name = std::filesystem::path(file).lexically_normal().string();
   if (name.size() > storage::kSegmentNameBytesMax)
     return fail(Errc::kBadArgument, "a segment's name has at most 175 bytes");
@@ -327,13 +320,13 @@ Errc DomainImpl::map(const std::string &file, const SegmentOptions &options,
   {
     std::unique_lock<std::mutex> instance_guard(process_.mutex, std::defer_lock);
     if (!runs_here()) instance_guard.lock();
-    if (const Errc error = usable(); error != Errc::kOk) return error;  // closed while we waited
-    if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
+    TMH_TRY(usable());  // closed while we waited
+    TMH_TRY(leave_line_mode());
     platform::FolderLock folder_lock;
-    if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
-    if (const Errc error = memory_->check_in_place(); error != Errc::kOk) return error;
-    if (const Errc error = check_not_own(name); error != Errc::kOk) return error;
-    if (const Errc error = map_view(name, options, segment); error != Errc::kOk) return error;
+    TMH_TRY(folder_lock.acquire(lock_path()));
+    TMH_TRY(memory_->check_in_place());
+    TMH_TRY(check_not_own(name));
+    TMH_TRY(map_view(name, options, segment));
   }
   // Without the folder lock: this begins an instance, and whoever runs one may be waiting for the
   // folder to grow a segment.
@@ -367,15 +360,13 @@ Errc DomainImpl::map_view(const std::string &name, const SegmentOptions &options
       return fail(Errc::kSegmentInUse, name + " is mapped in this process already");
     unprepared = mapped;
   }
-  if (const Errc error = find_or_add(name, options, &segment->number); error != Errc::kOk)
-    return error;
-  if (const Errc error = memory_->open_segments(); error != Errc::kOk) return error;
+  TMH_TRY(find_or_add(name, options, &segment->number));
+  TMH_TRY(memory_->open_segments());
   if (options.size_bytes > size_of(segment->number)) {
-    if (const Errc error = extend(segment->number, options.size_bytes); error != Errc::kOk)
-      return error;
+    TMH_TRY(extend(segment->number, options.size_bytes));
   }
   if (unprepared != nullptr) {
-    if (const Errc error = add_lines(*unprepared); error != Errc::kOk) return error;
+    TMH_TRY(add_lines(*unprepared));
     unprepared->is_unprepared = false;
     segment = std::move(unprepared);
     return Errc::kOk;
@@ -417,7 +408,7 @@ Errc DomainImpl::add_lines(SegmentImpl &segment) noexcept {
 Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
   const bool in_query = runs_here() && current().pages.runner->nest.front();
   for (;;) {
-    if (const Errc error = begin(in_query); error != Errc::kOk) return error;
+    TMH_TRY(begin(in_query));
     const std::uint64_t size = size_of(segment.number);
     const bool nested = depth() > 1;
     Errc result = Errc::kNotAHeap;
@@ -439,7 +430,7 @@ Errc DomainImpl::prepare_heap(SegmentImpl &segment) noexcept {
     if (result != Errc::kOk && !nested) (void)abort();
     Status status = Status::kPending;
     if (result == Errc::kOk || nested) {
-      if (const Errc error = end(in_query, &status); error != Errc::kOk) return error;
+      TMH_TRY(end(in_query, &status));
     }
     if (result != Errc::kOk) return fail(result, segment.name + ": heap header");
     if (status != Status::kAborted) return Errc::kOk;
@@ -458,14 +449,14 @@ Errc DomainImpl::unmap(const SegmentImpl &wanted) noexcept {
 
 Errc DomainImpl::unmap(const std::string &name,
                        const std::function<bool(const SegmentImpl &)> &is_wanted) noexcept {
-  if (const Errc error = usable(); error != Errc::kOk) return error;
+  TMH_TRY(usable());
   if (runs_at_any_level()) return fail(Errc::kInstanceRunning, "unmap inside an instance");
   const LineUsers::Barred nobody_at_lines(line_users_);
   const std::scoped_lock process(process_.mutex);
   const ThreadViews::Stopped stopped(*views_);
   const std::scoped_lock guard(segments_mutex_);
-  if (const Errc error = usable(); error != Errc::kOk) return error;
-  if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
+  TMH_TRY(usable());
+  TMH_TRY(leave_line_mode());
   bool found = false;
   for (auto it = segments_.begin(); it != segments_.end();) {
     if (!is_wanted(**it)) {
@@ -487,17 +478,17 @@ Errc DomainImpl::unmap(const std::string &name,
 
 Errc DomainImpl::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
   // before the lock: a child may have inherited it
-  if (const Errc error = usable(); error != Errc::kOk) return error;
+  TMH_TRY(usable());
   const auto open = keep_open();
-  if (const Errc error = usable(); error != Errc::kOk) return error;
+  TMH_TRY(usable());
   const storage::SegmentRecordV1 &record = memory_->control().segments[segment];
   if (!page_aligned(size_bytes))
     return fail(Errc::kMisalignedLength, std::string(record.name) + ": size is a multiple of 4096");
   if (size_bytes > record.max_bytes)
     return fail(Errc::kSegmentFull, std::string(record.name) + ": beyond its maximum size");
   platform::FolderLock folder_lock;
-  if (const Errc error = folder_lock.acquire(lock_path()); error != Errc::kOk) return error;
-  if (const Errc error = memory_->check_in_place(); error != Errc::kOk) return error;
+  TMH_TRY(folder_lock.acquire(lock_path()));
+  TMH_TRY(memory_->check_in_place());
   return size_bytes <= size_of(segment) ? Errc::kOk : extend(segment, size_bytes);
 }
 
@@ -505,19 +496,14 @@ Errc DomainImpl::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept 
 Errc DomainImpl::extend(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
   const storage::SegmentRecordV1 &record = memory_->control().segments[segment];
   const std::uint64_t size = size_of(segment);
-  if (const Errc error = check_overlap(record.name, record.offset_bytes + size, size_bytes - size);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(check_overlap(record.name, record.offset_bytes + size, size_bytes - size));
   storage::Home &home = memory_->segment(segment).home;
-  if (const Errc error = home.extend(size_bytes); error != Errc::kOk) return error;
-  if (const Errc error = memory_->prepare_changes(segment, size_bytes); error != Errc::kOk)
-    return error;
+  TMH_TRY(home.extend(size_bytes));
+  TMH_TRY(memory_->prepare_changes(segment, size_bytes));
   if (memory_->is_durable()) {  // before the size that promises it
-    if (const Errc error = memory_->sync_data(&home, memory_->file_of(segment)); error != Errc::kOk)
-      return error;
+    TMH_TRY(memory_->sync_data(&home, memory_->file_of(segment)));
   }
-  if (const Errc error = memory_->promise_size(segment, size_bytes); error != Errc::kOk)
-    return error;
+  TMH_TRY(memory_->promise_size(segment, size_bytes));
   storage::store_size(&memory_->control().segments[segment],
                       size_bytes);  // pairs with size_of(): the file is long enough
   return Errc::kOk;
@@ -546,7 +532,7 @@ std::shared_ptr<SegmentImpl> DomainImpl::segment_at(const void *address) noexcep
 }
 
 Errc DomainImpl::heap_context(const SegmentImpl &segment, storage::HeapContext *out) noexcept {
-  if (const Errc error = usable(); error != Errc::kOk) return error;
+  TMH_TRY(usable());
   if (!runs_here() && !runs_in_hardware(lines_.get()))
     return fail(Errc::kEndWithoutBegin, "allocating or freeing outside an instance");
   if (segment.layout != Layout::kHeap)

@@ -18,6 +18,7 @@
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/steps.h"
+#include "platform/try.h"
 
 namespace tmh::detail {
 
@@ -73,9 +74,8 @@ Errc DurableDomain::create_files() noexcept {
   if (named != Errc::kOk && named != Errc::kPermission)
     return named;  // a parent that we may not read is somebody else's to sync
   // Before there is a log file: a log without its control file is refused for ever.
-  if (const Errc error = platform::sync_folder(memory_.folder()); error != Errc::kOk) return error;
-  if (const Errc error = storage::create_log_file(memory_.folder(), log, 0); error != Errc::kOk)
-    return error;
+  TMH_TRY(platform::sync_folder(memory_.folder()));
+  TMH_TRY(storage::create_log_file(memory_.folder(), log, 0));
   CheckpointV1 first{};
   first.generation = 1;
   first.domain_id[0] = id[0];
@@ -98,25 +98,21 @@ Errc DurableDomain::remove_new() noexcept {
   storage::CheckpointFile own;
   const Errc found = own.open(folder, id);
   if (found == Errc::kOk) {
-    if (const Errc error = platform::disk_unlink(storage::checkpoint_path(folder));
-        error != Errc::kOk)
-      return error;
-    if (const Errc error = platform::sync_folder(folder); error != Errc::kOk) return error;
+    TMH_TRY(platform::disk_unlink(storage::checkpoint_path(folder)));
+    TMH_TRY(platform::sync_folder(folder));
   } else if (found != Errc::kLogMissing && found != Errc::kNotADomain && found != Errc::kCorrupt &&
              found != Errc::kForeignVersion) {
     return found;  // it may be ours: made whole, so none of these
   }
   const storage::LogIdentity log{{id[0], id[1]}, log_file_bytes()};
   std::vector<std::uint64_t> present;
-  if (const Errc error = storage::list_log_files(folder, &present); error != Errc::kOk)
-    return error;
+  TMH_TRY(storage::list_log_files(folder, &present));
   for (const std::uint64_t index : present) {
     const std::string path = storage::log_file_path(folder, index);
     if (storage::verify_log_file(path, log, index) != Errc::kOk) continue;
-    if (const Errc error = platform::disk_unlink(path); error != Errc::kOk) return error;
+    TMH_TRY(platform::disk_unlink(path));
   }
-  if (const Errc error = platform::disk_unlink(storage::checksums_path(folder)); error != Errc::kOk)
-    return error;
+  TMH_TRY(platform::disk_unlink(storage::checksums_path(folder)));
   return platform::sync_folder(folder);
 }
 
@@ -130,28 +126,25 @@ Errc DurableDomain::open_checkpoint_file() noexcept {
 }
 
 Errc DurableDomain::join() noexcept {
-  if (const Errc error =
-          checkpoint_file_.open(memory_.folder(), memory_.control().header.domain_id);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(checkpoint_file_.open(memory_.folder(), memory_.control().header.domain_id));
   bool usable = false;
-  if (const Errc error = memory_.open_log_state(&usable); error != Errc::kOk) return error;
+  TMH_TRY(memory_.open_log_state(&usable));
   if (!usable) return fail(Errc::kCorrupt, memory_.folder() + "/tmh.log.state");
   state().data_syncs.bury(storage::DataSyncer::kSegment);  // while there is somebody older
   return Errc::kOk;
 }
 
 Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
-  if (const Errc error = open_checkpoint_file(); error != Errc::kOk) return error;
+  TMH_TRY(open_checkpoint_file());
   bool usable = false;
-  if (const Errc error = memory_.open_log_state(&usable); error != Errc::kOk) return error;
+  TMH_TRY(memory_.open_log_state(&usable));
   if (usable) {
-    if (const Errc error = salvage(); error != Errc::kOk) return error;
+    TMH_TRY(salvage());
   }
   // Level 1's commits are in the log, or in none; its lines are all free in what recovery makes.
   line::LineMemory::remove_files(memory_.folder());
   hierarchy::Directory::remove_files(memory_.folder());
-  if (const Errc error = memory_.start_over(); error != Errc::kOk) return error;
+  TMH_TRY(memory_.start_over());
   storage::RecoveryOptions how;
   how.until_lsn = options.until_lsn;
   how.until_time_ns = options.until_time_ns;
@@ -168,8 +161,7 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
       how.until_lsn != ~0ull || how.until_time_ns != ~0ull || !how.log_folder.empty();
   // Of a backup, or a copy of a closed domain. Who is cut may begin again: nobody has lived here
   // yet.
-  if (is_restoration && !how.was_in_use)
-    if (const Errc error = memory_.tell_life(false); error != Errc::kOk) return error;
+  if (is_restoration && !how.was_in_use) TMH_TRY(memory_.tell_life(false));
   storage::ChecksumsHeaderV1 checksums{};  // no kind: none
   std::string why;
   const auto &id = memory_.control().header.domain_id;
@@ -183,16 +175,11 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   // A restoration stores to data files, and makes them longer, before it tells: no table is true
   // meanwhile.
   if (is_restoration && checksums.kind != static_cast<std::uint32_t>(storage::ChecksumsKind::kNone))
-    if (const Errc error = end_checksums(checksums.is_wanted == 1); error != Errc::kOk)
-      return error;
+    TMH_TRY(end_checksums(checksums.is_wanted == 1));
   storage::RecoveryReport report;
-  if (const Errc error =
-          storage::recover(memory_.folder(), memory_.control(), &checkpoint_file_, how, &report);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(storage::recover(memory_.folder(), memory_.control(), &checkpoint_file_, how, &report));
   step(Step::kRecoveryReplayed);
-  if (is_restoration && !how.was_in_use)
-    if (const Errc error = memory_.tell_life(true); error != Errc::kOk) return error;
+  if (is_restoration && !how.was_in_use) TMH_TRY(memory_.tell_life(true));
   const std::uint64_t salvaged = recovery_.salvaged;
   recovery_ = to_info(report);
   recovery_.salvaged = salvaged;
@@ -207,11 +194,9 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
 // REQUIRES: nobody is in the domain. In the order that control.h says.
 Errc DurableDomain::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
   storage::Home &home = memory_.segment(segment).home;
-  if (const Errc error = home.extend(size_bytes); error != Errc::kOk) return error;
-  if (const Errc error = memory_.sync_data(&home, memory_.file_of(segment)); error != Errc::kOk)
-    return error;
-  if (const Errc error = memory_.promise_size(segment, size_bytes); error != Errc::kOk)
-    return error;
+  TMH_TRY(home.extend(size_bytes));
+  TMH_TRY(memory_.sync_data(&home, memory_.file_of(segment)));
+  TMH_TRY(memory_.promise_size(segment, size_bytes));
   storage::store_size(&memory_.control().segments[segment], size_bytes);
   return Errc::kOk;
 }
@@ -226,7 +211,7 @@ Errc DurableDomain::salvage() noexcept {
       log.file_bytes != checkpoint.log_file_bytes)
     return Errc::kOk;
   const std::uint64_t before = log.commits_written();
-  if (const Errc error = memory_.reserve_links(); error != Errc::kOk) return error;
+  TMH_TRY(memory_.reserve_links());
   page::ConsistencyTree(memory_, 0, page::ConsistencyTree::Role::kGivesBack).repair();
   const Errc error = salvage_log();
   if (error == Errc::kOk) recovery_.salvaged = log.commits_written() - before;
@@ -240,7 +225,7 @@ Errc DurableDomain::salvage_log() noexcept {
   if (!platform::has_entry(memory_.folder() + "/tmh.line.state")) return dead.write_alone();
   line::LineMemory lines;
   bool found = false;
-  if (const Errc error = lines.open(memory_.folder(), &found); error != Errc::kOk) return error;
+  TMH_TRY(lines.open(memory_.folder(), &found));
   LineLog line_log(memory_, lines, dead, nullptr);
   if (found && memory_.is_of_found_life(lines.state().domain_id, lines.state().life))
     dead.use_lower(&line_log);
@@ -251,7 +236,7 @@ Errc DurableDomain::salvage_log() noexcept {
 
 Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexcept {
   bool usable = false;
-  if (const Errc error = memory_.open_log_state(&usable); error != Errc::kOk) return error;
+  TMH_TRY(memory_.open_log_state(&usable));
   const CheckpointV1 &checkpoint = checkpoint_file_.current();
   LogState &s = state();
   const std::uint64_t clock = std::max<std::uint64_t>(1, report.last_stamp);
@@ -274,9 +259,9 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   s.ready_lsn.store(storage::file_of(report.next_lsn, s.file_bytes) * s.file_bytes,
                     std::memory_order_relaxed);
   page::DurableLog log(memory_, 0, platform::lock_tag(0, 0), group_);
-  if (const Errc error = log.prepare_files(kFilesAhead); error != Errc::kOk) return error;
-  if (const Errc error = log.write_open(report.open); error != Errc::kOk) return error;
-  if (const Errc error = promise_log_file(); error != Errc::kOk) return error;
+  TMH_TRY(log.prepare_files(kFilesAhead));
+  TMH_TRY(log.write_open(report.open));
+  TMH_TRY(promise_log_file());
   for (auto &lsn : s.append_lsn)
     lsn.store(s.durable_lsn.load(std::memory_order_relaxed), std::memory_order_relaxed);
   // The first record is nobody's commit; nor do its bytes and its write count.
@@ -311,13 +296,13 @@ void DurableDomain::attach(std::uint32_t slot) noexcept {
 Errc DurableDomain::flush() noexcept { return log_->flush_all(); }
 
 Errc DurableDomain::close_clean(Errc *table_error) noexcept {
-  if (const Errc error = flush(); error != Errc::kOk) return error;
+  TMH_TRY(flush());
   if (memory_.has_separate_homes()) {
     // A dead thread's writes to a segment that nobody here knows are in the log: the next open
     // brings them home.
     if (!log_->lower()->is_home(log_->line_clock())) return Errc::kOk;
-    if (const Errc error = log_->changed().take(); error != Errc::kOk) return error;
-    if (const Errc error = write_changed_pages(); error != Errc::kOk) return error;
+    TMH_TRY(log_->changed().take());
+    TMH_TRY(write_changed_pages());
   }
   storage::DataSyncs &syncs = state().data_syncs;
   syncs.bury(storage::DataSyncer::kSegment);
@@ -326,7 +311,7 @@ Errc DurableDomain::close_clean(Errc *table_error) noexcept {
         !memory_.has_separate_homes() && syncs.failed() == Errc::kOk && syncs.has_doubts();
     return is_unknown ? Errc::kOk : error;  // the next open stores it again from the log
   }
-  if (const Errc error = checkpoint_file_.refresh(); error != Errc::kOk) return error;
+  TMH_TRY(checkpoint_file_.refresh());
   // Without a table the domain is closed all the same: the one that is there, if any, belongs to an
   // older checkpoint.
   *table_error = write_page_checksums();
@@ -349,7 +334,7 @@ Errc DurableDomain::use_page_checksums(PageChecksums wanted) noexcept {
   if (wanted == PageChecksums::kOn && !has_page_checksums())
     return storage::write_checksums(memory_.folder(), memory_.control(), {}, 0, nullptr);
   if (wanted != PageChecksums::kOff || !has_page_checksums()) return Errc::kOk;
-  if (const Errc error = platform::disk_unlink(path); error != Errc::kOk) return error;
+  TMH_TRY(platform::disk_unlink(path));
   return platform::sync_folder(memory_.folder());
 }
 
@@ -367,7 +352,7 @@ Errc DurableDomain::end_checksums(bool is_wanted) noexcept {
 // are read.
 Errc DurableDomain::write_page_checksums() noexcept {
   if (!has_page_checksums()) return Errc::kOk;
-  if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
+  TMH_TRY(memory_.open_segments());
   const std::uint64_t base = memory_.has_separate_homes() ? 0 : state().checksums_base;
   const storage::ChecksumsTitle title{storage::ChecksumsKind::kOfClose, true,
                                       checkpoint_file_.current().sequence + 1};
@@ -400,17 +385,13 @@ Errc DurableDomain::write_page_checksums() noexcept {
 Errc DurableDomain::write_checksums_of_copy(const std::string &folder, bool is_wanted) noexcept
     try {
   std::string bytes;
-  if (const Errc error =
-          platform::read_file(folder + "/tmh.control", storage::kControlBytes, &bytes);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(platform::read_file(folder + "/tmh.control", storage::kControlBytes, &bytes));
   if (bytes.size() != storage::kControlBytes)
     return fail(Errc::kShortFile, folder + "/tmh.control");
   const auto control = std::make_unique<storage::ControlFile>();
   std::memcpy(control.get(), bytes.data(), sizeof *control);
   storage::CheckpointFile checkpoint;
-  if (const Errc error = checkpoint.open(folder, control->header.domain_id); error != Errc::kOk)
-    return error;
+  TMH_TRY(checkpoint.open(folder, control->header.domain_id));
   const storage::ChecksumsTitle title{storage::ChecksumsKind::kOfCopy, is_wanted,
                                       checkpoint.current().sequence};
   return storage::write_checksums(folder, *control, title, 0, nullptr);

@@ -15,6 +15,7 @@
 #include "platform/process.h"
 #include "platform/protection_keys.h"
 #include "platform/steps.h"
+#include "platform/try.h"
 
 namespace tmh::hierarchy {
 
@@ -69,12 +70,9 @@ Errc HardwareLines::add_segment(std::uint32_t number, std::byte *view,
   made->number = number;
   made->view = view;
   made->bytes = max_bytes;
-  if (const Errc error = made->is_open.reserve(max_bytes / kPageBytes); error != Errc::kOk)
-    return error;
-  if (const Errc error = memory_.segment(number).home.map_parked(
-          reinterpret_cast<std::uintptr_t>(view), &made->parked);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(made->is_open.reserve(max_bytes / kPageBytes));
+  TMH_TRY(memory_.segment(number).home.map_parked(reinterpret_cast<std::uintptr_t>(view),
+                                                  &made->parked));
   const std::scoped_lock guard(mutex_);
   views_.push_back(std::move(made));
   followed_.store(0, std::memory_order_relaxed);  // moves of its pages may have been passed over

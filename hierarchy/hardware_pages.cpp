@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "platform/disk.h"
+#include "platform/try.h"
 
 namespace tmh::hierarchy {
 
@@ -27,10 +28,7 @@ const char *hardware_count_name(HardwareCount which) noexcept {
 
 Errc HardwarePages::open(const std::string &folder) noexcept {
   constexpr std::uint64_t kBytes = kMoves * sizeof(std::uint64_t);
-  if (const Errc error =
-          file_.open(folder + kName, kBytes, kBytes, platform::GrowingFile::Blocks::kAllocated);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(file_.open(folder + kName, kBytes, kBytes, platform::GrowingFile::Blocks::kAllocated));
   ring_ = reinterpret_cast<std::atomic<std::uint64_t> *>(file_.base());
   return Errc::kOk;
 }

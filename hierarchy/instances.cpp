@@ -16,6 +16,7 @@
 #include "hierarchy/retry.h"
 #include "platform/failure.h"
 #include "platform/process.h"
+#include "platform/try.h"
 
 namespace tmh::detail {
 
@@ -93,18 +94,18 @@ Errc reserve_depth(std::vector<bool> &nest) noexcept try {
 
 Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site,
                        Presence presence) noexcept {
-  if (const Errc error = usable(); error != Errc::kOk) return error;
+  TMH_TRY(usable());
   if (runs_here()) {
     std::vector<bool> &nest = current().pages.runner->nest;
     if (nest.front() && !is_query)
       return fail(Errc::kNestedMisuse, "an update cannot begin inside a query");
-    if (const Errc error = reserve_depth(nest); error != Errc::kOk) return error;
+    TMH_TRY(reserve_depth(nest));
     nest.push_back(is_query);
     return Errc::kOk;
   }
   if (current().at_level_2())
     return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
-  if (const Errc error = abort_at_end_of_thread(); error != Errc::kOk) return error;
+  TMH_TRY(abort_at_end_of_thread());
   const auto kind = is_query ? hierarchy::SampledKind::kQueries : hierarchy::SampledKind::kPages;
   const hierarchy::Timed timed =
       latency_use_ == Latency::kOff
@@ -138,10 +139,9 @@ Errc DomainImpl::begin_on(PageRunner &runner, bool is_query, Presence presence) 
   //          reason.
   memory_->participant(runner.slot)
       .is_guest.store(presence == Presence::kGuest ? 1 : 0, std::memory_order_relaxed);
-  if (runner.view == nullptr)
-    if (const Errc error = leave_line_mode(); error != Errc::kOk) return error;
+  if (runner.view == nullptr) TMH_TRY(leave_line_mode());
   if (current().exact_reads_of == this) [[unlikely]]
-    if (const Errc error = begin_exact_reads(engine); error != Errc::kOk) return error;
+    TMH_TRY(begin_exact_reads(engine));
   const Policy policy = this->policy();
   if (runner.attempts == 0 || !policy.keep_age)
     runner.age = detection_ == Detection::kEager ? engine.begin_age() : 0;
@@ -189,7 +189,7 @@ void DomainImpl::finish(PageRunner &runner) noexcept {
 }
 
 Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexcept {
-  if (const Errc error = usable(); error != Errc::kOk) return error;
+  TMH_TRY(usable());
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   PageRunner &runner = *current().pages.runner;
   if (runner.nest.back() != is_query)
@@ -242,7 +242,7 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
 Errc DomainImpl::acknowledge_lines(std::uint64_t line, Durability durability) noexcept {
   if (!must_wait(Status::kCommitted, durability)) return Errc::kOk;
   const auto open = keep_open();
-  if (const Errc error = usable(); error != Errc::kOk) return error;
+  TMH_TRY(usable());
   return durable_->log().wait_lower(line);
 }
 
@@ -253,7 +253,7 @@ bool DomainImpl::must_wait(Status status, Durability durability) const noexcept 
 }
 
 Errc DomainImpl::become_irrevocable(bool *is_pending) noexcept {
-  if (const Errc error = usable(); error != Errc::kOk) return error;
+  TMH_TRY(usable());
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   PageRunner &runner = *current().pages.runner;
   if (runner.nest.front())
@@ -280,7 +280,7 @@ bool irrevocable_here() noexcept {
 }
 
 Errc DomainImpl::abort(AbortCause cause) noexcept {
-  if (const Errc error = usable(); error != Errc::kOk) return error;
+  TMH_TRY(usable());
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   PageRunner &runner = *current().pages.runner;
   const bool is_query = runner.nest.front();
@@ -293,7 +293,7 @@ Errc DomainImpl::abort(AbortCause cause) noexcept {
 }
 
 Errc DomainImpl::validate(Status *status) noexcept {
-  if (const Errc error = usable(); error != Errc::kOk) return error;
+  TMH_TRY(usable());
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   *status = current().pages.runner->engine->validate();
   return Errc::kOk;
@@ -339,7 +339,7 @@ std::uint64_t DomainImpl::collect() noexcept {
 }
 
 Errc DomainImpl::set_policy(std::string_view spec) noexcept {
-  if (const Errc error = usable(); error != Errc::kOk) return error;
+  TMH_TRY(usable());
   if (runs_at_any_level())
     return fail(Errc::kInstanceRunning, "the policy changes between instances");
   Policy parsed;

@@ -19,6 +19,7 @@
 #include "platform/process.h"
 #include "platform/process_object.h"
 #include "platform/thread_object.h"
+#include "platform/try.h"
 
 namespace tmh::detail {
 
@@ -91,7 +92,7 @@ Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
   if (access((memory.folder() + "/tmh.line.state").c_str(), F_OK) != 0) return Errc::kOk;
   line::LineMemory lines;
   bool found = false;
-  if (const Errc error = lines.open(memory.folder(), &found); error != Errc::kOk) return error;
+  TMH_TRY(lines.open(memory.folder(), &found));
   // Of files that were here before these. The file says so itself: whoever found that out may have
   // died.
   if (!memory.is_of_found_life(lines.state().domain_id, lines.state().life)) found = false;
@@ -111,7 +112,7 @@ Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
 
 Errc LineDomain::open(const std::string &folder) noexcept {
   bool found = false;
-  if (const Errc error = lines_.open(folder, &found); error != Errc::kOk) return error;
+  TMH_TRY(lines_.open(folder, &found));
   const storage::ControlHeaderV1 &header = memory_.control().header;
   std::memcpy(lines_.state().domain_id, header.domain_id, sizeof lines_.state().domain_id);
   lines_.state().life = storage::life_of(header);
@@ -134,13 +135,10 @@ Errc LineDomain::add_segment(std::uint32_t number, std::byte *view,
                              std::uint64_t max_bytes) noexcept {
   // All of the reserve is usable: beyond the segment's size loads and stores meet SIGBUS, as plain
   // ones do.
-  if (const Errc error = directory_.open_segment(number, max_bytes); error != Errc::kOk)
-    return error;
-  if (const Errc error = lines_.add_segment(
-          {number, view, max_bytes, max_bytes, &memory_.segment(number).home,
-           &directory_.records_file(number), hierarchy::Directory::kRecordBytes});
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(directory_.open_segment(number, max_bytes));
+  TMH_TRY(
+      lines_.add_segment({number, view, max_bytes, max_bytes, &memory_.segment(number).home,
+                          &directory_.records_file(number), hierarchy::Directory::kRecordBytes}));
   if (hardware_ == nullptr) return Errc::kOk;
   const Errc error = hardware_->add_segment(number, view, max_bytes);
   if (error != Errc::kOk) forget_lines(number);

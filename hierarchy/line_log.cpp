@@ -8,6 +8,7 @@
 #include "platform/failure.h"
 #include "platform/patience.h"
 #include "platform/process.h"
+#include "platform/try.h"
 
 namespace tmh::detail {
 
@@ -73,8 +74,7 @@ Errc LineLog::gather(std::uint64_t after, std::uint64_t up_to,
   // own, which ThreadSanitizer takes for another lock. So nothing is kept here; a write of the log
   // costs more than the allocation by far.
   std::vector<line::RedoRecord> records;
-  if (const Errc error = line::gather_redo(lines_, after, up_to, &records); error != Errc::kOk)
-    return error;
+  TMH_TRY(line::gather_redo(lines_, after, up_to, &records));
   commits->clear();
   commits->reserve(records.size());
   for (const line::RedoRecord &record : records)

@@ -3,6 +3,7 @@
 #include <tmh/site.hpp>
 
 #include "hierarchy/domain_impl.h"
+#include "platform/try.h"
 
 namespace tmh::detail {
 
@@ -16,7 +17,7 @@ DomainImpl::LineKind DomainImpl::line_kind(BodyKind body) const noexcept {
 
 Errc DomainImpl::enter_line_mode() noexcept {
   const std::scoped_lock guard(process_.mutex);
-  if (const Errc error = usable(); error != Errc::kOk) return error;  // closed while we waited
+  TMH_TRY(usable());  // closed while we waited
   lines_->give_again();
   const Errc error = lines_->hardware()->to_lines(*engine_);
   tell_mode();

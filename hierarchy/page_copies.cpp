@@ -22,6 +22,7 @@
 #include "platform/files.h"
 #include "platform/readahead.h"
 #include "platform/steps.h"
+#include "platform/try.h"
 
 namespace tmh::detail {
 
@@ -45,9 +46,7 @@ class PageCopies {
   [[nodiscard]] Errc open() noexcept {
     bytes_.reset(new (std::nothrow) std::byte[kBufferPages * kPageBytes]);
     if (bytes_ == nullptr) return fail(Errc::kOutOfMemory, "a buffer for changed pages");
-    if (const Errc error = home_.open(memory_.home_path(segment_), platform::DiskFile::Mode::kRead);
-        error != Errc::kOk)
-      return error;
+    TMH_TRY(home_.open(memory_.home_path(segment_), platform::DiskFile::Mode::kRead));
     platform::read_without_readahead(home_.fd());
     return file_.open(memory_.segment_path(record()), platform::DiskFile::Mode::kReadWrite,
                       platform::FileRole::kSegment);
@@ -59,7 +58,7 @@ class PageCopies {
     for (std::uint64_t i = first; i < end; ++i) {
       for (std::uint64_t bits = bits_of(i); bits != 0; bits &= bits - 1) {
         const std::uint64_t index = 64 * i + static_cast<std::uint64_t>(std::countr_zero(bits));
-        if (const Errc error = add(index); error != Errc::kOk) return error;
+        TMH_TRY(add(index));
       }
     }
     return write();
@@ -75,8 +74,7 @@ class PageCopies {
   [[nodiscard]] Errc add(std::uint64_t index) noexcept {
     std::size_t got = 0;
     std::byte *const to = bytes_.get() + count_ * kPageBytes;
-    if (const Errc error = home_.read(index * kPageBytes, to, kPageBytes, &got); error != Errc::kOk)
-      return error;
+    TMH_TRY(home_.read(index * kPageBytes, to, kPageBytes, &got));
     if (got != kPageBytes)
       return fail(Errc::kFileShrunk, memory_.home_path(segment_) + " was cut short");
     indexes_[count_++] = index;
@@ -84,7 +82,7 @@ class PageCopies {
   }
   [[nodiscard]] Errc write() noexcept {
     if (count_ == 0) return Errc::kOk;
-    if (const Errc error = flush_before_write(); error != Errc::kOk) return error;
+    TMH_TRY(flush_before_write());
     for (std::size_t i = 0; i < count_;) {
       std::size_t run = 1;
       while (i + run < count_ && indexes_[i + run] == indexes_[i] + run) ++run;
@@ -126,7 +124,7 @@ Errc DurableDomain::write_changed_pages() noexcept {
     };
     if (!is_changed()) continue;
     PageCopies copies(memory_, *log_, segment);
-    if (const Errc error = copies.open(); error != Errc::kOk) return error;
+    TMH_TRY(copies.open());
     if (const Errc error = copies.write_pages(
             0, words, [&](std::uint64_t i) { return changed.taken(segment, i); });
         error != Errc::kOk)
@@ -145,7 +143,7 @@ Errc DurableDomain::write_all_pages(std::uint32_t segment, platform::DiskFile &t
     const storage::SegmentRecordV1 &record = memory_.control().segments[other];
     if (!storage::is_used(record) || memory_.file_of(other) != segment) continue;
     PageCopies copies(memory_, *log_, other);
-    if (const Errc error = copies.open(); error != Errc::kOk) return error;
+    TMH_TRY(copies.open());
     const std::uint64_t pages =
         memory_.segment_size(other).load(std::memory_order_acquire) / kPageBytes;
     const auto bits_of = [&](std::uint64_t i) -> std::uint64_t {
@@ -158,10 +156,7 @@ Errc DurableDomain::write_all_pages(std::uint32_t segment, platform::DiskFile &t
     };
     constexpr std::uint64_t kSlice = 64;  // times 64 pages: 16 MiB
     for (std::uint64_t i = 0; i < (pages + 63) / 64; i += kSlice) {
-      if (const Errc error =
-              copies.write_pages(i, std::min(i + kSlice, (pages + 63) / 64), bits_of);
-          error != Errc::kOk)
-        return error;
+      TMH_TRY(copies.write_pages(i, std::min(i + kSlice, (pages + 63) / 64), bits_of));
       if (pace == Pace::kAtOnce) continue;
       // relaxed: the files stay in doubt
       if (stopping_.load(std::memory_order_relaxed))

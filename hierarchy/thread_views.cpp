@@ -16,6 +16,7 @@
 #include "platform/process_object.h"
 #include "platform/steps.h"
 #include "platform/thread_object.h"
+#include "platform/try.h"
 
 namespace tmh::detail {
 
@@ -113,7 +114,7 @@ ThreadView::ThreadView(DomainImpl &domain) noexcept : domain_(domain) {
 
 Errc ThreadView::attach() noexcept {
   platform::FolderLock folder_lock;
-  if (const Errc error = folder_lock.acquire(domain_.lock_path()); error != Errc::kOk) return error;
+  TMH_TRY(folder_lock.acquire(domain_.lock_path()));
   Errc error = open_files();
   if (error == Errc::kOk)
     error = memory_.attach_slot(domain_.memory().participant(domain_.slot()).name, &runner_.slot);
@@ -137,10 +138,9 @@ Errc ThreadView::attach() noexcept {
 // REQUIRES the folder lock.
 Errc ThreadView::open_files() noexcept {
   const page::DomainMemory &process = domain_.memory();
-  if (const Errc error = process.check_in_place(); error != Errc::kOk) return error;
+  TMH_TRY(process.check_in_place());
   bool fresh = false;
-  if (const Errc error = memory_.open(domain_.folder(), 0, 0, &fresh); error != Errc::kOk)
-    return error;
+  TMH_TRY(memory_.open(domain_.folder(), 0, 0, &fresh));
   const auto incarnation = [this](const page::DomainMemory &memory) {
     return memory.participant(domain_.slot()).incarnation.load(std::memory_order_relaxed);
   };
@@ -148,7 +148,7 @@ Errc ThreadView::open_files() noexcept {
     return fail(Errc::kCorrupt, domain_.folder() + " is not the folder that this process opened");
   if (!memory_.is_durable()) return Errc::kOk;
   bool usable = false;
-  if (const Errc error = memory_.open_log_state(&usable); error != Errc::kOk) return error;
+  TMH_TRY(memory_.open_log_state(&usable));
   return usable ? Errc::kOk : fail(Errc::kCorrupt, domain_.folder() + "/tmh.log.state");
 }
 
@@ -167,7 +167,7 @@ Errc ThreadView::start_engine() {
   }
   if (LineDomain *lines = domain_.lines(); lines != nullptr) {
     directory_ = std::make_unique<hierarchy::Directory>(memory_, lines->memory(), runner_.slot);
-    if (const Errc error = directory_->open(domain_.folder()); error != Errc::kOk) return error;
+    TMH_TRY(directory_->open(domain_.folder()));
     engine_->use_lower(directory_.get());
   }
   return engine_->start(domain_.wanted_tracking(), false);
@@ -192,20 +192,15 @@ Errc ThreadView::follow_segments() {
   const std::vector<MappedSegment> mapped = domain_.mapped_segments();
   places_.reserve(places_.size() + mapped.size());  // what can throw, first
   platform::FolderLock folder_lock;                 // directory files are made under it
-  if (const Errc error = folder_lock.acquire(domain_.lock_path()); error != Errc::kOk) return error;
-  if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
+  TMH_TRY(folder_lock.acquire(domain_.lock_path()));
+  TMH_TRY(memory_.open_segments());
   for (const MappedSegment &segment : mapped) {
     if (std::any_of(places_.begin(), places_.end(),
                     [&](const Place &p) { return p.segment == segment.number; }))
       continue;
-    if (directory_ != nullptr)
-      if (const Errc error = directory_->open_segment(segment.number, segment.max_bytes);
-          error != Errc::kOk)
-        return error;
+    if (directory_ != nullptr) TMH_TRY(directory_->open_segment(segment.number, segment.max_bytes));
     std::byte *base = nullptr;
-    if (const Errc error = engine_->map(segment.number, page::Engine::Placement::kAnywhere, &base);
-        error != Errc::kOk)
-      return error;
+    TMH_TRY(engine_->map(segment.number, page::Engine::Placement::kAnywhere, &base));
     places_.push_back({segment.number, reinterpret_cast<std::uintptr_t>(segment.base),
                        reinterpret_cast<std::uintptr_t>(base), segment.max_bytes});
   }

@@ -10,6 +10,7 @@
 
 #include "platform/failure.h"
 #include "platform/readahead.h"
+#include "platform/try.h"
 
 namespace tmh::platform {
 
@@ -64,8 +65,7 @@ Errc copy_data(int in, std::uint64_t from, std::uint64_t bytes, int out,
     if (data >= end) break;
     off_t hole = lseek(in, data, SEEK_HOLE);
     hole = hole < 0 ? end : std::min(hole, end);
-    if (const Errc error = copy_range(in, data, hole, out, begin, to); error != Errc::kOk)
-      return error;
+    TMH_TRY(copy_range(in, data, hole, out, begin, to));
     at = hole;
   }
   return Errc::kOk;

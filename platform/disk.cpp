@@ -14,6 +14,7 @@
 #include "platform/failure.h"
 #include "platform/probes.h"
 #include "platform/process.h"
+#include "platform/try.h"
 
 namespace tmh::platform {
 
@@ -51,13 +52,12 @@ Errc DiskFile::open(const std::string &path, Mode mode, FileRole role) noexcept 
   close();
   path_ = path;
   if (mode == Mode::kCreate) {
-    if (const Errc error = watch_disk({DiskOp::kCreate, path_.c_str()}); error != Errc::kOk)
-      return error;
+    TMH_TRY(watch_disk({DiskOp::kCreate, path_.c_str()}));
   }
   const int flags = mode == Mode::kRead        ? O_RDONLY
                     : mode == Mode::kReadWrite ? O_RDWR
                                                : O_RDWR | O_CREAT | O_EXCL;
-  if (const Errc error = open_regular(path, flags, role, &fd_); error != Errc::kOk) return error;
+  TMH_TRY(open_regular(path, flags, role, &fd_));
   // Only log files and checkpoints are written by blocks, and these are never links.
   if (mode != Mode::kRead && role != FileRole::kSegment) open_direct();
   return Errc::kOk;
@@ -133,17 +133,12 @@ Errc DiskFile::write_all(int fd, std::uint64_t offset, const void *from,
 }
 
 Errc DiskFile::write(std::uint64_t offset, const void *from, std::size_t bytes) noexcept {
-  if (const Errc error = watch_disk({DiskOp::kWrite, path_.c_str(), nullptr, offset, from, bytes});
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(watch_disk({DiskOp::kWrite, path_.c_str(), nullptr, offset, from, bytes}));
   return write_all(fd_.get(), offset, from, bytes);
 }
 
 Errc DiskFile::write_durable(std::uint64_t offset, const void *from, std::size_t bytes) noexcept {
-  if (const Errc error =
-          watch_disk({DiskOp::kWriteDurable, path_.c_str(), nullptr, offset, from, bytes});
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(watch_disk({DiskOp::kWriteDurable, path_.c_str(), nullptr, offset, from, bytes}));
   probe::fsync(path_.c_str(), bytes);
   if (direct_) {
     const Errc error = write_all(direct_.get(), offset, from, bytes);
@@ -154,8 +149,7 @@ Errc DiskFile::write_durable(std::uint64_t offset, const void *from, std::size_t
     if (errno != EINVAL) return error;
     direct_.reset();  // the file system took the flag but not the write
   }
-  if (const Errc error = write_all(fd_.get(), offset, from, bytes); error != Errc::kOk)
-    return error;
+  TMH_TRY(write_all(fd_.get(), offset, from, bytes));
   if (fdatasync(fd_.get()) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
   probe::fsync_done(path_.c_str(), bytes);
   return watch_disk({DiskOp::kWriteDone, path_.c_str()});
@@ -200,29 +194,23 @@ Errc DiskFile::write_back_gently(const std::atomic<bool> &hurry, std::uint64_t o
 }
 
 Errc DiskFile::truncate(std::uint64_t bytes) noexcept {
-  if (const Errc error = watch_disk({DiskOp::kTruncate, path_.c_str(), nullptr, bytes});
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(watch_disk({DiskOp::kTruncate, path_.c_str(), nullptr, bytes}));
   return ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0 ? Errc::kOk
                                                               : fail_errno(Errc::kIo, path_);
 }
 
 Errc disk_rename(const std::string &from, const std::string &to) noexcept {
-  if (const Errc error = watch_disk({DiskOp::kRename, from.c_str(), to.c_str()});
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(watch_disk({DiskOp::kRename, from.c_str(), to.c_str()}));
   return ::rename(from.c_str(), to.c_str()) == 0 ? Errc::kOk : fail_errno(Errc::kIo, from);
 }
 
 Errc disk_unlink(const std::string &path) noexcept {
-  if (const Errc error = watch_disk({DiskOp::kUnlink, path.c_str()}); error != Errc::kOk)
-    return error;
+  TMH_TRY(watch_disk({DiskOp::kUnlink, path.c_str()}));
   return ::unlink(path.c_str()) == 0 || errno == ENOENT ? Errc::kOk : fail_errno(Errc::kIo, path);
 }
 
 Errc sync_folder(const std::string &folder) noexcept {
-  if (const Errc error = watch_disk({DiskOp::kFolderSync, folder.c_str()}); error != Errc::kOk)
-    return error;
+  TMH_TRY(watch_disk({DiskOp::kFolderSync, folder.c_str()}));
   const FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return fail_errno(Errc::kIo, folder);
   probe::fsync(folder.c_str(), 0);
@@ -232,8 +220,7 @@ Errc sync_folder(const std::string &folder) noexcept {
 }
 
 Errc sync_file(int fd, const std::string &path) noexcept {
-  if (const Errc error = watch_disk({DiskOp::kSync, path.c_str()}); error != Errc::kOk)
-    return error;
+  TMH_TRY(watch_disk({DiskOp::kSync, path.c_str()}));
   probe::fsync(path.c_str(), 0);
   if (fdatasync(fd) != 0) return fail_errno(Errc::kIo, "fdatasync " + path);
   probe::fsync_done(path.c_str(), 0);
@@ -254,12 +241,11 @@ Errc rename_new(const std::string &from, const std::string &to) noexcept {
 
 Errc replace_file(const std::string &path, const void *data, std::size_t bytes) noexcept {
   const std::string temporary = path + ".new";
-  if (const Errc error = disk_unlink(temporary); error != Errc::kOk) return error;
+  TMH_TRY(disk_unlink(temporary));
   DiskFile file;
-  if (const Errc error = file.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk)
-    return error;
-  if (const Errc error = file.write(0, data, bytes); error != Errc::kOk) return error;
-  if (const Errc error = file.sync(); error != Errc::kOk) return error;
+  TMH_TRY(file.open(temporary, DiskFile::Mode::kCreate));
+  TMH_TRY(file.write(0, data, bytes));
+  TMH_TRY(file.sync());
   return disk_rename(temporary, path);
 }
 

@@ -18,6 +18,7 @@
 #include "platform/process.h"
 #include "platform/process_object.h"
 #include "platform/stray_access.h"
+#include "platform/try.h"
 
 namespace tmh::platform {
 
@@ -137,7 +138,7 @@ Errc install() noexcept {
 Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunction function,
                          void *context, const char *name) noexcept {
   const std::scoped_lock guard(publish_mutex());
-  if (const Errc error = install(); error != Errc::kOk) return error;
+  TMH_TRY(install());
   if (published_in != fork_generation()) {  // ranges inherited by fork are the parent's
     for (Range &range : ranges) range.begin.store(0, std::memory_order_release);
     published_in = fork_generation();

@@ -23,6 +23,7 @@
 #include "platform/failure.h"
 #include "platform/page_tables.h"
 #include "platform/readahead.h"
+#include "platform/try.h"
 
 namespace tmh::platform {
 
@@ -123,8 +124,7 @@ Errc open_regular(const std::string &path, int flags, FileRole role, FileDescrip
     try {
   assert((flags & O_TRUNC) == 0);
   std::string target = path;
-  if (role == FileRole::kSegment && (flags & O_EXCL) == 0)
-    if (const Errc error = follow_links(path, &target); error != Errc::kOk) return error;
+  if (role == FileRole::kSegment && (flags & O_EXCL) == 0) TMH_TRY(follow_links(path, &target));
   bool is_new = false;
   FileDescriptor fd = keep_off_standard(
       FileDescriptor(open_or_make(target, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, &is_new)));
@@ -229,9 +229,7 @@ Errc FolderLock::acquire(const std::string &lock_path) noexcept {
     {
       const std::scoped_lock guard(locks_mutex);
       const bool is_listed = static_cast<bool>(fd_);
-      if (const Errc error = open_regular(lock_path, O_RDWR | O_CREAT, FileRole::kOwn, &fd_);
-          error != Errc::kOk)
-        return error;
+      TMH_TRY(open_regular(lock_path, O_RDWR | O_CREAT, FileRole::kOwn, &fd_));
       if (!is_listed) next_ = std::exchange(locks, this);
     }
     while (flock(fd_.get(), LOCK_EX) != 0) {
@@ -266,9 +264,7 @@ Errc look_for_holder(const std::string &path, bool *is_held) noexcept {
 Errc GrowingFile::open(const std::string &path, std::uint64_t bytes_min, std::uint64_t bytes_max,
                        Blocks blocks) noexcept {
   close();
-  if (const Errc error = open_regular(path, O_RDWR | O_CREAT, FileRole::kOwn, &fd_);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(open_regular(path, O_RDWR | O_CREAT, FileRole::kOwn, &fd_));
   struct stat info {};
   if (fstat(fd_.get(), &info) != 0) return fail_errno(Errc::kIo, path);
   if (static_cast<std::uint64_t>(info.st_size) < bytes_min &&
@@ -338,8 +334,7 @@ Errc GrowingFile::grow(std::uint64_t bytes) noexcept {
   if (fstat(fd_.get(), &info) != 0) return Errc::kIo;
   const auto from = static_cast<std::uint64_t>(info.st_size);
   if (from >= bytes) return Errc::kOk;
-  if (const Errc error = allocate_blocks(fd_.get(), from, bytes - from); error != Errc::kOk)
-    return error;
+  TMH_TRY(allocate_blocks(fd_.get(), from, bytes - from));
   return ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0 ? Errc::kOk : Errc::kIo;
 }
 
@@ -371,8 +366,7 @@ bool loads_take_blocks(int fd) noexcept {
 
 Errc read_file(const std::string &path, std::uint64_t bytes_max, std::string *out) noexcept {
   FileDescriptor fd;
-  if (const Errc error = open_regular(path, O_RDONLY, FileRole::kOwn, &fd); error != Errc::kOk)
-    return error;
+  TMH_TRY(open_regular(path, O_RDONLY, FileRole::kOwn, &fd));
   struct stat info {};
   if (fstat(fd.get(), &info) != 0) return fail_errno(Errc::kIo, path);
   if (static_cast<std::uint64_t>(info.st_size) > bytes_max)

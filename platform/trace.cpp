@@ -15,6 +15,7 @@
 #include "platform/fence.h"
 #include "platform/files.h"
 #include "platform/process.h"
+#include "platform/try.h"
 
 namespace tmh::platform {
 
@@ -62,9 +63,7 @@ Errc open_trace(const std::string &folder, std::uint32_t slot, const std::string
   // A new file: a process that had the slot before may live on, with the old one mapped.
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return fail_errno(Errc::kIo, path);
   FileDescriptor file;
-  if (const Errc error = open_regular(path, O_RDWR | O_CREAT | O_EXCL, FileRole::kOwn, &file);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(open_regular(path, O_RDWR | O_CREAT | O_EXCL, FileRole::kOwn, &file));
   if (::ftruncate(file.get(), static_cast<off_t>(kTraceBytes)) != 0)
     return fail_errno(Errc::kIo, path);
   if (const Errc error = allocate_blocks(file.get(), 0, kTraceBytes); error != Errc::kOk)

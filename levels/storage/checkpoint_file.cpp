@@ -8,6 +8,7 @@
 
 #include "levels/storage/crc32c.h"
 #include "platform/failure.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 
@@ -80,8 +81,7 @@ Errc CheckpointFile::open(const std::string &folder, const std::uint64_t domain_
   const std::string path = checkpoint_path(folder);
   if (struct stat info{}; lstat(path.c_str(), &info) != 0 && errno == ENOENT)
     return fail(Errc::kLogMissing, path + ": no such file");
-  if (const Errc error = file_.open(path, DiskFile::Mode::kReadWrite); error != Errc::kOk)
-    return error;
+  TMH_TRY(file_.open(path, DiskFile::Mode::kReadWrite));
   return refresh();
 }
 
@@ -93,9 +93,7 @@ Errc CheckpointFile::refresh() noexcept {
   for (std::uint64_t index = 0; index < 2; ++index) {
     CheckpointV1 &slot = slots[index];
     std::size_t got = 0;
-    if (const Errc error = file_.read(index * sizeof slot, &slot, sizeof slot, &got);
-        error != Errc::kOk)
-      return error;
+    TMH_TRY(file_.read(index * sizeof slot, &slot, sizeof slot, &got));
     std::string why = "slot " + std::to_string(index) + ": cut short";
     const Errc error = got < sizeof slot ? Errc::kCorrupt : verify_checkpoint(slot, index, &why);
     if (error == Errc::kForeignVersion) return fail(error, file_.path() + ": " + why);
@@ -140,24 +138,20 @@ Errc CheckpointFile::write_slot(const CheckpointV1 &slot) noexcept {
 Errc CheckpointFile::create(const std::string &folder, const CheckpointV1 &first) noexcept {
   std::copy(std::begin(first.domain_id), std::end(first.domain_id), std::begin(domain_id_));
   const std::string temporary = checkpoint_path(folder) + ".new";
-  if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
-  if (const Errc error = file_.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk)
-    return error;
+  TMH_TRY(platform::disk_unlink(temporary));
+  TMH_TRY(file_.open(temporary, DiskFile::Mode::kCreate));
   CheckpointV1 slot = first;
   for (slot.sequence = 1; slot.sequence <= 2; ++slot.sequence) {
-    if (const Errc error = write_slot(slot); error != Errc::kOk) return error;
+    TMH_TRY(write_slot(slot));
   }
-  if (const Errc error = file_.sync(); error != Errc::kOk) return error;  // the file's length
-  if (const Errc error = platform::disk_rename(temporary, checkpoint_path(folder));
-      error != Errc::kOk)
-    return error;
-  if (const Errc error = platform::sync_folder(folder); error != Errc::kOk) return error;
+  TMH_TRY(file_.sync());  // the file's length
+  TMH_TRY(platform::disk_rename(temporary, checkpoint_path(folder)));
+  TMH_TRY(platform::sync_folder(folder));
   return open(folder, domain_id_);  // under its final name, which failures are to show
 }
 
 Errc CheckpointFile::store(CheckpointV1 next) noexcept {
-  if (current_.sequence != durable_sequence_)
-    if (const Errc error = write_slot(current_); error != Errc::kOk) return error;
+  if (current_.sequence != durable_sequence_) TMH_TRY(write_slot(current_));
   next.sequence = current_.sequence + 1;
   next.previous_lsn = current_.lsn;
   return write_slot(next);

@@ -18,6 +18,7 @@
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "platform/process.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 
@@ -247,16 +248,16 @@ Errc verify_control(const void *data, std::size_t bytes, std::string *why) {
   }
   const auto file = std::make_unique<ControlFile>();
   std::memcpy(file.get(), data, sizeof(ControlFile));
-  if (const Errc error = verify_header(file->header, why); error != Errc::kOk) return error;
+  TMH_TRY(verify_header(file->header, why));
   for (std::size_t number = 0; number < kSegmentsMax; ++number) {
-    if (const Errc error = verify_segment(*file, number, why); error != Errc::kOk) return error;
+    TMH_TRY(verify_segment(*file, number, why));
   }
   return Errc::kOk;
 }
 
 Errc refuse_remains(const std::string &folder) noexcept try {
   std::vector<std::uint64_t> logs;
-  if (const Errc error = list_log_files(folder, &logs); error != Errc::kOk) return error;
+  TMH_TRY(list_log_files(folder, &logs));
   const bool has_checkpoint = platform::has_entry(checkpoint_path(folder));
   if (logs.empty() && !has_checkpoint) return Errc::kOk;
   std::string found = has_checkpoint ? "tmh.checkpoint" : "";

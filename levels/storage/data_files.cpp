@@ -12,6 +12,7 @@
 #include "platform/files.h"
 #include "platform/page_tables.h"
 #include "platform/readahead.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 
@@ -61,18 +62,14 @@ std::uint64_t DataFiles::bytes_to_grow_to(std::uint32_t segment) const noexcept 
 Errc DataFiles::open() noexcept {
   for (std::size_t i = 0; i < kSegmentsMax; ++i) {
     if (targets_[i].noted.empty()) continue;
-    if (const Errc error = open(&targets_[i], control_.segments[i]); error != Errc::kOk)
-      return error;
+    TMH_TRY(open(&targets_[i], control_.segments[i]));
   }
   return Errc::kOk;
 }
 
 Errc DataFiles::open(Target *target, const SegmentRecordV1 &record) noexcept {
   const std::string path = data_file_path(folder_, record);
-  if (const Errc error =
-          target->file.open(path, DiskFile::Mode::kReadWrite, platform::FileRole::kSegment);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(target->file.open(path, DiskFile::Mode::kReadWrite, platform::FileRole::kSegment));
   if (!target->file.is_whole(record.offset_bytes + record.size_bytes))
     return fail(Errc::kFileShrunk, path + " is shorter than its segment");
   const auto used = [](std::uint64_t word) { return word != 0; };
@@ -82,7 +79,7 @@ Errc DataFiles::open(Target *target, const SegmentRecordV1 &record) noexcept {
                      static_cast<unsigned>(std::countr_zero(*low));
   const auto end = static_cast<std::uint64_t>(target->noted.rend() - high) * 64 -
                    static_cast<unsigned>(std::countl_zero(*high));
-  if (const Errc error = allocate(*target, first, end); error != Errc::kOk) return error;
+  TMH_TRY(allocate(*target, first, end));
   target->first_offset = first * kPageBytes;
   const std::uint64_t bytes = (end - first) * kPageBytes;
   void *at = platform::map_when_touched(
@@ -111,9 +108,7 @@ Errc DataFiles::allocate(const Target &target, std::uint64_t first, std::uint64_
         data < 0 ? file_end : std::min(file_end, static_cast<std::uint64_t>(data));
     const std::uint64_t hole_begin = static_cast<std::uint64_t>(hole) - target.offset_bytes;
     const std::uint64_t last = (hole_end - target.offset_bytes + kPageBytes - 1) / kPageBytes;
-    if (const Errc error = allocate_noted(target, hole_begin / kPageBytes, last);
-        error != Errc::kOk)
-      return error;
+    TMH_TRY(allocate_noted(target, hole_begin / kPageBytes, last));
     at = hole_end;
   }
   return Errc::kOk;
@@ -143,7 +138,7 @@ Errc DataFiles::allocate_noted(const Target &target, std::uint64_t first,
 Errc DataFiles::sync() noexcept {
   for (Target &target : targets_) {
     if (target.base == nullptr) continue;
-    if (const Errc error = target.file.sync(); error != Errc::kOk) return error;
+    TMH_TRY(target.file.sync());
   }
   return Errc::kOk;
 }

@@ -10,6 +10,7 @@
 #include "levels/storage/heap_arena.h"
 #include "levels/storage/heap_layout.h"
 #include "levels/storage/heap_page_map.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 namespace {
@@ -75,7 +76,7 @@ Errc allocate_large(HeapContext &context, std::size_t bytes, void **block) noexc
 Errc deallocate_large(HeapContext &context, HeapPage first, std::size_t bytes) noexcept {
   PageMap map(HeapPages(context.base, context.size_bytes));
   std::uint32_t page_count = 0;
-  if (const Errc error = map.large_run_pages(first, &page_count); error != Errc::kOk) return error;
+  TMH_TRY(map.large_run_pages(first, &page_count));
   const std::uint64_t run_bytes = std::uint64_t{page_count} * kPageBytes;
   if (bytes != 0 && (bytes > run_bytes || run_bytes - bytes >= kPageBytes)) return Errc::kBadFree;
   return map.release(first, page_count, RunUse::kLarge);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "platform/try.h"
+
 namespace tmh::storage {
 namespace {
 
@@ -76,7 +78,7 @@ Errc Arena::allocate_small(std::uint32_t class_index, void **block) noexcept {
   const std::uint32_t block_count = class_block_count(class_index);
   if (arena_->partial_head[class_index] == 0) {
     HeapPage fresh{};
-    if (const Errc error = take_run(1, &fresh); error != Errc::kOk) return error;
+    TMH_TRY(take_run(1, &fresh));
     auto *header = pages_.at<RunHeaderV1>(fresh);
     *header = RunHeaderV1{};
     header->magic = kRunMagic + raw(fresh);
@@ -84,7 +86,7 @@ Errc Arena::allocate_small(std::uint32_t class_index, void **block) noexcept {
     header->class_index = static_cast<std::uint8_t>(class_index);
     header->page_count = 1;
     // Not assumed empty: take_run() may have reclaimed, but it never fills a list.
-    if (const Errc error = push_partial(fresh, header); error != Errc::kOk) return error;
+    TMH_TRY(push_partial(fresh, header));
   }
   const HeapPage page{arena_->partial_head[class_index]};
   RunHeaderV1 *slab = partial_slab(page, class_index);
@@ -92,7 +94,7 @@ Errc Arena::allocate_small(std::uint32_t class_index, void **block) noexcept {
   const std::uint32_t index = first_free_block(*slab, block_count);
   if (index == block_count || slab->live_count >= block_count) return Errc::kCorrupt;
   if (slab->live_count + 1U == block_count) {
-    if (const Errc error = unlink_partial(page, slab); error != Errc::kOk) return error;
+    TMH_TRY(unlink_partial(page, slab));
   }
   slab->taken[index / 64] |= std::uint64_t{1} << (index % 64);
   ++slab->live_count;
@@ -106,7 +108,7 @@ Errc Arena::allocate_medium(std::size_t bytes, std::size_t alignment, void **blo
       static_cast<std::uint32_t>(std::max<std::size_t>(kRunHeaderBytes, alignment));
   const std::uint32_t page_count = pages_for(block_offset + bytes);
   HeapPage first{};
-  if (const Errc error = take_run(page_count, &first); error != Errc::kOk) return error;
+  TMH_TRY(take_run(page_count, &first));
   auto *header = pages_.at<RunHeaderV1>(first);
   *header = RunHeaderV1{};
   header->magic = kRunMagic + raw(first);
@@ -144,14 +146,14 @@ Errc Arena::deallocate_small(HeapPage page, std::uint32_t in_page, std::size_t b
   const bool was_full = slab->owner == 0;
   bool to_cache = now_empty && was_full;  // a slab of one block
   if (was_full && !now_empty) {
-    if (const Errc error = push_partial(page, slab); error != Errc::kOk) return error;
+    TMH_TRY(push_partial(page, slab));
   } else if (now_empty && slab->owner == index_ + 1) {
     // The last slab of its class stays, or a lone block that comes and goes would take and return a
     // page each time.
     const bool last_of_class =
         arena_->partial_head[class_index] == raw(page) && slab->next_page == 0;
     if (!last_of_class) {
-      if (const Errc error = unlink_partial(page, slab); error != Errc::kOk) return error;
+      TMH_TRY(unlink_partial(page, slab));
       to_cache = true;
     }
     // An empty slab in another arena's list stays there: taking it out would write that arena's

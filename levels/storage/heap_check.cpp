@@ -18,6 +18,7 @@
 #include "levels/storage/heap_layout.h"
 #include "levels/storage/heap_page_map.h"
 #include "levels/storage/heap_roots.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 namespace {
@@ -357,7 +358,7 @@ class Checker {
 }  // namespace
 
 Errc heap_check(const std::byte *base, std::uint64_t size_bytes, HeapCensus *census) noexcept {
-  if (const Errc error = heap_verify(base, size_bytes); error != Errc::kOk) return error;
+  TMH_TRY(heap_verify(base, size_bytes));
   const HeapPages pages(const_cast<std::byte *>(base), size_bytes);
   const auto *map = pages.at<MapHeaderV1>(kMapPage);
   if (map->magic == kMapMagic && map->top_page > pages.page_count && map->top_page <= kHeapPagesMax)

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "platform/try.h"
+
 namespace tmh::storage {
 namespace {
 
@@ -218,11 +220,10 @@ void PageMap::refresh(std::uint32_t first_page, std::uint32_t end_page) noexcept
 }
 
 Errc PageMap::take(std::uint32_t page_count, RunUse use, HeapPage *first) noexcept {
-  if (const Errc error = check_top(); error != Errc::kOk) return error;
+  TMH_TRY(check_top());
   std::uint32_t found = 0;
-  if (const Errc error = find_fit(page_count, &found); error != Errc::kOk) return error;
-  if (const Errc error = check_range(found, page_count, PageState::kFree); error != Errc::kOk)
-    return error;
+  TMH_TRY(find_fit(page_count, &found));
+  TMH_TRY(check_range(found, page_count, PageState::kFree));
   mark_used(found, page_count, use);
   refresh(found, found + page_count);
   *first = HeapPage{found};
@@ -259,7 +260,7 @@ void PageMap::add_tables(std::uint32_t first_zone, std::uint32_t last_zone,
 
 Errc PageMap::extend(std::uint32_t page_count, RunUse use, HeapPage *first,
                      std::uint64_t *pages_needed) noexcept {
-  if (const Errc error = check_top(); error != Errc::kOk) return error;
+  TMH_TRY(check_top());
   const std::uint32_t top = map_->top_page;
   // The tables' pages push the run's end up, which may need another table: repeat until it does
   // not.
@@ -309,13 +310,12 @@ void PageMap::trim() noexcept {
 }
 
 Errc PageMap::release(HeapPage first, std::uint32_t page_count, RunUse use) noexcept {
-  if (const Errc error = check_top(); error != Errc::kOk) return error;
+  TMH_TRY(check_top());
   const bool large = use == RunUse::kLarge;
   const auto expected = large ? PageState::kLargeFirst : PageState::kReserved;
   auto &total = large ? map_->large_pages : map_->reserved_pages;
   if (page_count == 0 || total < page_count) return Errc::kCorrupt;
-  if (const Errc error = check_range(raw(first), page_count, expected); error != Errc::kOk)
-    return error;
+  TMH_TRY(check_range(raw(first), page_count, expected));
   const std::uint32_t end = raw(first) + page_count;
   mark(raw(first), page_count, PageState::kFree);
   total -= page_count;
@@ -325,7 +325,7 @@ Errc PageMap::release(HeapPage first, std::uint32_t page_count, RunUse use) noex
 }
 
 Errc PageMap::large_run_pages(HeapPage first, std::uint32_t *page_count) const noexcept {
-  if (const Errc error = check_top(); error != Errc::kOk) return error;
+  TMH_TRY(check_top());
   if (raw(first) < raw(kFirstRunPage) || raw(first) >= map_->top_page) return Errc::kBadFree;
   const LeafV1 *bits = leaf(zone_of(raw(first)));
   if (bits == nullptr) return Errc::kCorrupt;

@@ -11,6 +11,7 @@
 #include "levels/storage/heap_layout.h"
 #include "levels/storage/heap_page_map.h"
 #include "levels/storage/heap_roots.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 namespace {
@@ -38,8 +39,7 @@ void write_root(RootV1 *entry, std::string_view name, std::uint64_t type_bytes) 
 
 // Hangs an empty page behind the last one.
 Errc append_page(HeapContext &context, RootPageV1 *last, HeapPage *added) noexcept {
-  if (const Errc error = acquire_pages(context, 1, RunUse::kReserved, added); error != Errc::kOk)
-    return error;
+  TMH_TRY(acquire_pages(context, 1, RunUse::kReserved, added));
   auto *page = HeapPages(context.base, context.size_bytes).at<RootPageV1>(*added);
   std::memset(static_cast<void *>(page), 0, sizeof *page);  // it may have been used before
   page->header.magic = kRunMagic + raw(*added);
@@ -69,7 +69,7 @@ Errc find_or_add(HeapContext &context, std::string_view name, std::uint64_t type
     }
     HeapPage next{page->header.next_page};
     if (next == kNoPage) {
-      if (const Errc error = append_page(context, page, &next); error != Errc::kOk) return error;
+      TMH_TRY(append_page(context, page, &next));
     } else if (pages.run(next, RunKind::kRoots) == nullptr) {
       return Errc::kCorrupt;
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "levels/storage/heap_arena.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 namespace {
@@ -64,8 +65,7 @@ constexpr bool is_shortage(Errc error) noexcept {
 Errc reclaim_arenas(HeapContext &context, std::uint64_t *released_pages) noexcept {
   *released_pages = 0;
   for (std::uint32_t index = 0; index < kArenaCount; ++index) {
-    if (const Errc error = Arena(context, index).reclaim(released_pages); error != Errc::kOk)
-      return error;
+    TMH_TRY(Arena(context, index).reclaim(released_pages));
   }
   return Errc::kOk;
 }
@@ -75,7 +75,7 @@ Errc acquire_pages(HeapContext &context, std::uint32_t page_count, RunUse use,
   const Errc shortage = take_or_grow(context, page_count, use, first);
   if (!is_shortage(shortage)) return shortage;
   std::uint64_t released_pages = 0;
-  if (const Errc error = reclaim_arenas(context, &released_pages); error != Errc::kOk) return error;
+  TMH_TRY(reclaim_arenas(context, &released_pages));
   return released_pages == 0 ? shortage : take_or_grow(context, page_count, use, first);
 }
 
@@ -99,16 +99,14 @@ Errc Arena::acquire_chunk(std::uint32_t least, HeapPage *first,
   if (is_shortage(error)) error = try_sizes(wanted, least, true);
   if (!is_shortage(error)) return error;
   std::uint64_t released_pages = 0;
-  if (const Errc damage = reclaim_arenas(context_, &released_pages); damage != Errc::kOk)
-    return damage;
+  TMH_TRY(reclaim_arenas(context_, &released_pages));
   return released_pages == 0 ? error : try_sizes(kChunkPagesMin, least, true);
 }
 
 Errc Arena::take_chunk(std::uint32_t page_count_min) noexcept {
   HeapPage first{};
   std::uint32_t page_count = 0;
-  if (const Errc error = acquire_chunk(page_count_min, &first, &page_count); error != Errc::kOk)
-    return error;
+  TMH_TRY(acquire_chunk(page_count_min, &first, &page_count));
   pages_ = HeapPages(context_.base, context_.size_bytes);  // it may have grown
   // Too short for the run that is wanted now, so at most 8 pages: it fits a list of the cache.
   const std::uint32_t rest = arena_->chunk_end - arena_->chunk_next;
@@ -131,11 +129,11 @@ Errc Arena::take_run(std::uint32_t page_count, HeapPage *first) noexcept {
   if (rest < page_count) {
     for (std::uint32_t longer = page_count + 1; longer <= kMediumPagesMax; ++longer) {
       if (arena_->cached_head[longer] == 0) continue;
-      if (const Errc error = pop_cached(longer, first); error != Errc::kOk) return error;
+      TMH_TRY(pop_cached(longer, first));
       push_cached(*first + page_count, longer - page_count);
       return Errc::kOk;
     }
-    if (const Errc error = take_chunk(page_count); error != Errc::kOk) return error;
+    TMH_TRY(take_chunk(page_count));
   }
   *first = HeapPage{arena_->chunk_next};
   arena_->chunk_next += page_count;
@@ -186,9 +184,8 @@ Errc Arena::flush_cache(std::uint32_t keep_pages, std::uint64_t *released_pages)
   for (std::uint32_t length = kMediumPagesMax; length >= 1; --length) {
     while (arena_->cached_pages > keep_pages && arena_->cached_head[length] != 0) {
       HeapPage first{};
-      if (const Errc error = pop_cached(length, &first); error != Errc::kOk) return error;
-      if (const Errc error = map.release(first, length, RunUse::kReserved); error != Errc::kOk)
-        return error;
+      TMH_TRY(pop_cached(length, &first));
+      TMH_TRY(map.release(first, length, RunUse::kReserved));
       *released_pages += length;
     }
   }
@@ -206,19 +203,16 @@ Errc Arena::reclaim(std::uint64_t *released_pages) noexcept {
       const HeapPage page{at};
       at = slab->next_page;
       if (slab->live_count != 0) continue;
-      if (const Errc error = unlink_partial(page, slab); error != Errc::kOk) return error;
+      TMH_TRY(unlink_partial(page, slab));
       slab->magic = 0;
-      if (const Errc error = map.release(page, 1, RunUse::kReserved); error != Errc::kOk)
-        return error;
+      TMH_TRY(map.release(page, 1, RunUse::kReserved));
       ++*released_pages;
     }
   }
-  if (const Errc error = flush_cache(0, released_pages); error != Errc::kOk) return error;
+  TMH_TRY(flush_cache(0, released_pages));
   const std::uint32_t rest = arena_->chunk_end - arena_->chunk_next;
   if (rest != 0) {
-    if (const Errc error = map.release(HeapPage{arena_->chunk_next}, rest, RunUse::kReserved);
-        error != Errc::kOk)
-      return error;
+    TMH_TRY(map.release(HeapPage{arena_->chunk_next}, rest, RunUse::kReserved));
     *released_pages += rest;
     arena_->chunk_next = 0;
     arena_->chunk_end = 0;

@@ -15,6 +15,7 @@
 #include "platform/files.h"
 #include "platform/page_tables.h"
 #include "platform/readahead.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 
@@ -28,8 +29,7 @@ Errc Home::open(const std::string &path, std::uint64_t offset_bytes, std::uint64
   close();
   path_ = path;
   if (may_extend && ::access(path.c_str(), F_OK) != 0) {
-    if (const Errc error = watch_disk({DiskOp::kCreate, path_.c_str()}); error != Errc::kOk)
-      return error;
+    TMH_TRY(watch_disk({DiskOp::kCreate, path_.c_str()}));
   }
   if (const Errc error = platform::open_regular(path, O_RDWR | (may_extend ? O_CREAT : 0),
                                                 platform::FileRole::kSegment, &fd_);
@@ -41,7 +41,7 @@ Errc Home::open(const std::string &path, std::uint64_t offset_bytes, std::uint64
   const std::uint64_t wanted = offset_bytes + size_bytes;
   if (static_cast<std::uint64_t>(info.st_size) < wanted) {
     if (!may_extend) return fail(Errc::kFileShrunk, path + " is shorter than its segment");
-    if (const Errc error = set_length(wanted); error != Errc::kOk) return error;
+    TMH_TRY(set_length(wanted));
   }
   offset_bytes_ = offset_bytes;
   max_bytes_ = max_bytes;
@@ -82,20 +82,13 @@ Errc Home::separate(const std::string &path) noexcept {
     platform::FileDescriptor made;
     ::unlink(temporary.c_str());  // of one who died at it
     constexpr int kNew = O_RDWR | O_CREAT | O_EXCL;
-    if (const Errc error = platform::open_regular(temporary, kNew, platform::FileRole::kOwn, &made);
-        error != Errc::kOk)
-      return error;
+    TMH_TRY(platform::open_regular(temporary, kNew, platform::FileRole::kOwn, &made));
     if (ftruncate(made.get(), static_cast<off_t>(bytes)) != 0)
       return fail_errno(Errc::kIo, temporary);
-    if (const Errc error =
-            platform::copy_data(fd_.get(), offset_bytes_, bytes, made.get(), temporary);
-        error != Errc::kOk)
-      return error;
+    TMH_TRY(platform::copy_data(fd_.get(), offset_bytes_, bytes, made.get(), temporary));
     if (::rename(temporary.c_str(), path.c_str()) != 0) return fail_errno(Errc::kIo, path);
   }
-  if (const Errc error = platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &home_fd_);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &home_fd_));
   munmap(base_, max_bytes_);
   base_ = nullptr;
   // Its length is right: whoever made it or grew it has seen to that. Others may be growing it now,
@@ -107,8 +100,7 @@ Errc Home::extend(std::uint64_t size_bytes) noexcept {
   struct stat info {};
   if (fstat(fd_.get(), &info) != 0) return fail_errno(Errc::kIo, "fstat of a data file");
   const std::uint64_t wanted = offset_bytes_ + size_bytes;
-  if (static_cast<std::uint64_t>(info.st_size) < wanted)
-    if (const Errc error = set_length(wanted); error != Errc::kOk) return error;
+  if (static_cast<std::uint64_t>(info.st_size) < wanted) TMH_TRY(set_length(wanted));
   if (!home_fd_) return Errc::kOk;
   if (fstat(home_fd_.get(), &info) != 0) return fail_errno(Errc::kIo, "fstat of a home");
   if (static_cast<std::uint64_t>(info.st_size) >= size_bytes) return Errc::kOk;
@@ -118,17 +110,14 @@ Errc Home::extend(std::uint64_t size_bytes) noexcept {
 }
 
 Errc Home::set_length(std::uint64_t bytes) noexcept {
-  if (const Errc error = watch_disk({DiskOp::kTruncate, path_.c_str(), nullptr, bytes});
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(watch_disk({DiskOp::kTruncate, path_.c_str(), nullptr, bytes}));
   return ftruncate(fd_.get(), static_cast<off_t>(bytes)) == 0
              ? Errc::kOk
              : fail_errno(Errc::kIo, "extending " + path_);
 }
 
 Errc Home::sync() noexcept {
-  if (const Errc error = watch_disk({DiskOp::kSync, path_.c_str()}); error != Errc::kOk)
-    return error;
+  TMH_TRY(watch_disk({DiskOp::kSync, path_.c_str()}));
   if (fdatasync(fd_.get()) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
   return watch_disk({DiskOp::kSyncDone, path_.c_str()});
 }

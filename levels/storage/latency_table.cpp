@@ -11,6 +11,7 @@
 #include "platform/failure.h"
 #include "platform/patience.h"
 #include "platform/process.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 
@@ -24,11 +25,11 @@ HistogramV1 nowhere{};
 Errc LatencyTable::open(const std::string &folder, std::uint32_t slot, std::uint64_t incarnation,
                         bool fresh) noexcept {
   const std::string path = latency_path(folder);
-  if (const Errc error = map_file(path); error != Errc::kOk) return error;
+  TMH_TRY(map_file(path));
   if (!is_ours() && fresh) {  // nobody uses it
     file_.close();
     if (::unlink(path.c_str()) != 0) return platform::fail_errno(Errc::kIo, path);
-    if (const Errc error = map_file(path); error != Errc::kOk) return error;
+    TMH_TRY(map_file(path));
   }
   if (!is_ours()) {
     header_ = nullptr;
@@ -46,10 +47,7 @@ Errc LatencyTable::open(const std::string &folder, std::uint32_t slot, std::uint
 }
 
 Errc LatencyTable::map_file(const std::string &path) noexcept {
-  if (const Errc error =
-          file_.open(path, kLatencyBytes, kLatencyBytes, platform::GrowingFile::Blocks::kSparse);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(file_.open(path, kLatencyBytes, kLatencyBytes, platform::GrowingFile::Blocks::kSparse));
   if (const Errc error = platform::allocate_blocks(file_.fd(), 0, sizeof(LatencyHeaderV1));
       error != Errc::kOk)
     return platform::fail(error, path);

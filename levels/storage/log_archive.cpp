@@ -13,6 +13,7 @@
 #include "levels/storage/log_record.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 
@@ -56,13 +57,11 @@ class FileRecords {
     const std::uint64_t room = offset() == 0 ? 0 : file_bytes_ - offset();
     if (room < kRecordHeaderBytes) return Errc::kOk;
     std::size_t got = 0;
-    if (const Errc error = file_.read(offset(), &header_, sizeof header_, &got); error != Errc::kOk)
-      return error;
+    TMH_TRY(file_.read(offset(), &header_, sizeof header_, &got));
     if (got < sizeof header_ || !is_header_sane(header_, lsn_, room) ||
         header_.generation < generation_)
       return Errc::kOk;
-    if (const Errc error = file_.read(offset(), buffer_, header_.length, &got); error != Errc::kOk)
-      return error;
+    TMH_TRY(file_.read(offset(), buffer_, header_.length, &got));
     *is_there = got == header_.length && is_crc_right(header_, buffer_);
     return Errc::kOk;
   }
@@ -78,8 +77,7 @@ class FileRecords {
 Errc verify_header(const DiskFile &file, const LogIdentity &log, std::uint64_t index) noexcept {
   LogFileHeaderV1 header{};
   std::size_t got = 0;
-  if (const Errc error = file.read(0, &header, sizeof header, &got); error != Errc::kOk)
-    return error;
+  TMH_TRY(file.read(0, &header, sizeof header, &got));
   std::string why;
   const Errc error =
       got < sizeof header ? Errc::kShortFile : verify_log_file_header(header, log, index, &why);
@@ -94,15 +92,10 @@ Errc verify_archived(const std::string &folder, const std::string &archive_folde
   const std::string archived_path = log_file_path(archive_folder, index);
   if (!platform::has_entry(archived_path) && errno == ENOENT) return Errc::kOk;
   DiskFile archived, present;
-  if (const Errc error =
-          archived.open(archived_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog);
-      error != Errc::kOk)
-    return error;
-  if (const Errc error = present.open(log_file_path(folder, index), DiskFile::Mode::kRead,
-                                      platform::FileRole::kOwnLog);
-      error != Errc::kOk)
-    return error;
-  if (const Errc error = verify_header(archived, log, index); error != Errc::kOk) return error;
+  TMH_TRY(archived.open(archived_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog));
+  TMH_TRY(present.open(log_file_path(folder, index), DiskFile::Mode::kRead,
+                       platform::FileRole::kOwnLog));
+  TMH_TRY(verify_header(archived, log, index));
   const std::unique_ptr<std::byte[]> ours(new (std::nothrow) std::byte[kRecordBytesAccepted]);
   const std::unique_ptr<std::byte[]> theirs(new (std::nothrow) std::byte[kRecordBytesAccepted]);
   if (ours == nullptr || theirs == nullptr) return fail(Errc::kOutOfMemory, archived_path);
@@ -110,9 +103,7 @@ Errc verify_archived(const std::string &folder, const std::string &archive_folde
   for (bool is_there = true;; records.pass()) {
     if (const Errc error = records.next(&is_there); error != Errc::kOk || !is_there) return error;
     std::size_t got = 0;
-    if (const Errc error = present.read(records.offset(), ours.get(), records.bytes(), &got);
-        error != Errc::kOk)
-      return error;
+    TMH_TRY(present.read(records.offset(), ours.get(), records.bytes(), &got));
     if (got != records.bytes() || std::memcmp(ours.get(), theirs.get(), got) != 0)
       return fail(
           Errc::kBadArgument,
@@ -124,11 +115,10 @@ Errc verify_archive_folder(const std::string &archive_folder, const LogIdentity 
   const std::string path = archive_folder + "/tmh.control";
   if (!platform::has_entry(path) && errno == ENOENT) return Errc::kOk;
   DiskFile file;
-  if (const Errc error = file.open(path, DiskFile::Mode::kRead); error != Errc::kOk) return error;
+  TMH_TRY(file.open(path, DiskFile::Mode::kRead));
   ControlHeaderV1 header{};
   std::size_t got = 0;
-  if (const Errc error = file.read(0, &header, sizeof header, &got); error != Errc::kOk)
-    return error;
+  TMH_TRY(file.read(0, &header, sizeof header, &got));
   const bool is_own = got == sizeof header && header.domain_id[0] == log.domain_id[0] &&
                       header.domain_id[1] == log.domain_id[1];
   return is_own ? Errc::kOk

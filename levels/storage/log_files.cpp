@@ -13,6 +13,7 @@
 #include "levels/storage/crc32c.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 
@@ -43,9 +44,9 @@ Errc fill(DiskFile *file, const LogIdentity &log, std::uint64_t index) noexcept 
   if (zeros == nullptr) return fail(Errc::kOutOfMemory, file->path());
   for (std::uint64_t at = 0; at < log.file_bytes; at += kPieceBytes) {
     const std::size_t piece = std::min<std::uint64_t>(kPieceBytes, log.file_bytes - at);
-    if (const Errc error = file->write(at, zeros.get(), piece); error != Errc::kOk) return error;
+    TMH_TRY(file->write(at, zeros.get(), piece));
   }
-  if (const Errc error = write_header(file, log, index); error != Errc::kOk) return error;
+  TMH_TRY(write_header(file, log, index));
   return file->sync();  // length, blocks and zeros; the header was durable on its own
 }
 
@@ -139,13 +140,10 @@ Errc verify_log_file_header(const LogFileHeaderV1 &header, const LogIdentity &lo
 
 Errc verify_log_file(const std::string &path, const LogIdentity &log, std::uint64_t index) {
   DiskFile file;
-  if (const Errc error = file.open(path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(file.open(path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog));
   LogFileHeaderV1 header{};
   std::size_t got = 0;
-  if (const Errc error = file.read(0, &header, sizeof header, &got); error != Errc::kOk)
-    return error;
+  TMH_TRY(file.read(0, &header, sizeof header, &got));
   if (got < sizeof header || !file.is_whole(log.file_bytes)) return fail(Errc::kShortFile, path);
   std::string why;
   const Errc error = verify_log_file_header(header, log, index, &why);
@@ -154,7 +152,7 @@ Errc verify_log_file(const std::string &path, const LogIdentity &log, std::uint6
 
 Errc create_log_file(const std::string &folder, const LogIdentity &log, std::uint64_t index) {
   const std::string temporary = log_temporary_path(folder);
-  if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
+  TMH_TRY(platform::disk_unlink(temporary));
   DiskFile file;
   Errc error = file.open(temporary, DiskFile::Mode::kCreate);
   if (error != Errc::kOk) return error;
@@ -171,19 +169,14 @@ Errc create_log_file(const std::string &folder, const LogIdentity &log, std::uin
 Errc recycle_log_file(const std::string &folder, const LogIdentity &log, std::uint64_t old_index,
                       std::uint64_t new_index) {
   const std::string temporary = log_temporary_path(folder);
-  if (const Errc error = platform::disk_rename(log_file_path(folder, old_index), temporary);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(platform::disk_rename(log_file_path(folder, old_index), temporary));
   DiskFile file;
-  if (const Errc error =
-          file.open(temporary, DiskFile::Mode::kReadWrite, platform::FileRole::kOwnLog);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(file.open(temporary, DiskFile::Mode::kReadWrite, platform::FileRole::kOwnLog));
   if (!file.is_whole(log.file_bytes))
     return fail(Errc::kShortFile, log_file_path(folder, old_index));
   // Somebody keeps it: "ln", "cp -l".
   if (file.has_other_names()) return create_log_file(folder, log, new_index);
-  if (const Errc error = write_header(&file, log, new_index); error != Errc::kOk) return error;
+  TMH_TRY(write_header(&file, log, new_index));
   return publish(folder, new_index);
 }
 
@@ -191,24 +184,20 @@ Errc copy_log_file(const std::string &from_folder, const std::string &to_folder,
                    std::uint64_t index) noexcept {
   const std::string from_path = log_file_path(from_folder, index);
   const std::string temporary = log_temporary_path(to_folder);
-  if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
+  TMH_TRY(platform::disk_unlink(temporary));
   DiskFile from;
   DiskFile to;
-  if (const Errc error = from.open(from_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog);
-      error != Errc::kOk)
-    return error;
-  if (const Errc error = to.open(temporary, DiskFile::Mode::kCreate); error != Errc::kOk)
-    return error;
+  TMH_TRY(from.open(from_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog));
+  TMH_TRY(to.open(temporary, DiskFile::Mode::kCreate));
   const std::unique_ptr<std::byte[]> piece(new (std::nothrow) std::byte[kPieceBytes]);
   if (piece == nullptr) return fail(Errc::kOutOfMemory, from_path);
   std::size_t got = 0;
   for (std::uint64_t at = 0;; at += got) {
-    if (const Errc error = from.read(at, piece.get(), kPieceBytes, &got); error != Errc::kOk)
-      return error;
+    TMH_TRY(from.read(at, piece.get(), kPieceBytes, &got));
     if (got == 0) break;
-    if (const Errc error = to.write(at, piece.get(), got); error != Errc::kOk) return error;
+    TMH_TRY(to.write(at, piece.get(), got));
   }
-  if (const Errc error = to.sync(); error != Errc::kOk) return error;
+  TMH_TRY(to.sync());
   return publish(to_folder, index);
 }
 
@@ -218,14 +207,12 @@ Errc archive_log_file(const std::string &folder, const std::string &archive_fold
   const std::string to = log_file_path(archive_folder, index);
   if (!platform::has_entry(from) && platform::has_entry(to)) return Errc::kOk;
   bool is_far = false;
-  if (const Errc error = move_file(from, archive_folder, to, &is_far); error != Errc::kOk)
-    return error;
+  TMH_TRY(move_file(from, archive_folder, to, &is_far));
   if (is_far) {
-    if (const Errc error = copy_log_file(folder, archive_folder, index); error != Errc::kOk)
-      return error;
-    if (const Errc error = platform::disk_unlink(from); error != Errc::kOk) return error;
+    TMH_TRY(copy_log_file(folder, archive_folder, index));
+    TMH_TRY(platform::disk_unlink(from));
   } else {
-    if (const Errc error = platform::sync_folder(archive_folder); error != Errc::kOk) return error;
+    TMH_TRY(platform::sync_folder(archive_folder));
   }
   return platform::sync_folder(folder);
 }

@@ -7,6 +7,7 @@
 
 #include "platform/disk.h"
 #include "platform/failure.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 
@@ -31,15 +32,15 @@ Errc LogReader::next(RecordView *record) noexcept {
   if (error_ != Errc::kOk) return fail(error_, error_detail_);
   if (ended_) return Errc::kOk;
   bool found = false;
-  if (const Errc error = load(position(), record, &found); error != Errc::kOk) return error;
+  TMH_TRY(load(position(), record, &found));
   found = found &&
           (record->header.generation == generation_ || is_planted(Planted::kNoGeneration)) &&
           continues(*record);
   if (found && record->kind() == RecordKind::kFileEnd) {
-    if (const Errc error = look_past_file_end(record); error != Errc::kOk) return error;
+    TMH_TRY(look_past_file_end(record));
   }
   if (!found) {
-    if (const Errc error = find_opening(end_, record, &found); error != Errc::kOk) return error;
+    TMH_TRY(find_opening(end_, record, &found));
   }
   if (!found) {
     record->at = nullptr;
@@ -53,18 +54,14 @@ Errc LogReader::next(RecordView *record) noexcept {
 Errc LogReader::load(Lsn lsn, RecordView *record, bool *is_whole) noexcept {
   *is_whole = false;
   const LogSource::File *file = nullptr;
-  if (const Errc error = source_->file_at(lsn, &file); error != Errc::kOk) return error;
+  TMH_TRY(source_->file_at(lsn, &file));
   if (!file->usable()) return Errc::kOk;
   std::size_t got = 0;
-  if (const Errc error = source_->view(lsn, kRecordHeaderBytes, &record->at, &got);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(source_->view(lsn, kRecordHeaderBytes, &record->at, &got));
   if (got < kRecordHeaderBytes) return Errc::kOk;
   std::memcpy(&record->header, record->at, sizeof record->header);
   if (!is_header_sane(record->header, lsn, file_bytes_ - lsn % file_bytes_)) return Errc::kOk;
-  if (const Errc error = source_->view(lsn, record->header.length, &record->at, &got);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(source_->view(lsn, record->header.length, &record->at, &got));
   if (got < record->header.length) return Errc::kOk;
   *is_whole = (is_crc_right(record->header, record->at) || is_planted(Planted::kNoChecksum)) &&
               is_payload_sane(*record);
@@ -128,8 +125,7 @@ Errc LogReader::look_past_file_end(RecordView *record) noexcept {
       file_of(file_end.header.lsn, file_bytes_))
     return Errc::kOk;  // it would be where the next record is looked for anyway
   bool opened = false;
-  if (const Errc error = find_opening(file_end.end(), record, &opened); error != Errc::kOk)
-    return error;
+  TMH_TRY(find_opening(file_end.end(), record, &opened));
   opening_says_ = 0;  // not judged here: the kFileEnd record is valid
   if (!opened) *record = file_end;
   return Errc::kOk;
@@ -141,7 +137,7 @@ Errc LogReader::find_opening(Lsn behind, RecordView *record, bool *found) noexce
   const Lsn at = open_position(behind, file_bytes_);
   *found = false;
   bool is_whole = false;
-  if (const Errc error = load(at, record, &is_whole); error != Errc::kOk) return error;
+  TMH_TRY(load(at, record, &is_whole));
   if (!is_whole || record->kind() != RecordKind::kOpen || record->header.generation <= generation_)
     return Errc::kOk;
   const OpenPayloadV1 payload = record->open_payload();
@@ -160,7 +156,7 @@ Errc LogReader::find_opening(Lsn behind, RecordView *record, bool *found) noexce
 Errc LogReader::refuse(Errc error, const std::string &why) noexcept {
   const Lsn at = position();
   const LogSource::File *file = nullptr;
-  if (const Errc failed = source_->file_at(at, &file); failed != Errc::kOk) return failed;
+  TMH_TRY(source_->file_at(at, &file));
   error_ = error;
   error_detail_ = file->path + ", offset " + std::to_string(at % file_bytes_) + " (LSN " +
                   std::to_string(at) + "): " + why;
@@ -171,7 +167,7 @@ Errc LogReader::refuse(Errc error, const std::string &why) noexcept {
 Errc LogReader::judge_end() noexcept {
   const Lsn at = position();
   const LogSource::File *file = nullptr;
-  if (const Errc error = source_->file_at(at, &file); error != Errc::kOk) return error;
+  TMH_TRY(source_->file_at(at, &file));
   if (file->exists && (file->header == Errc::kNotADomain || file->header == Errc::kForeignVersion))
     return refuse(file->header, file->why);
   const bool missing = !file->exists;
@@ -180,8 +176,7 @@ Errc LogReader::judge_end() noexcept {
   const std::string header_why = file->why;
   RecordHeaderV1 header{};
   std::size_t got = 0;
-  if (const Errc error = source_->read(at, &header, sizeof header, &got); error != Errc::kOk)
-    return error;
+  TMH_TRY(source_->read(at, &header, sizeof header, &got));
   torn_ = parts_.count > 0 || bad_header || cut ||
           (got == sizeof header && header.lsn == at && header.generation == generation_);
   // A file gets its name after its header is durable: a wrong header is damage. It matters if the
@@ -190,9 +185,9 @@ Errc LogReader::judge_end() noexcept {
   Proof proof;
   // Also when the proof is here already: generation_max() is to know every generation.
   bool is_scanned = false;
-  if (const Errc error = is_to_be_scanned(&is_scanned); error != Errc::kOk) return error;
+  TMH_TRY(is_to_be_scanned(&is_scanned));
   if (is_scanned) {
-    if (const Errc error = scan(&proof); error != Errc::kOk) return error;
+    TMH_TRY(scan(&proof));
   }
   if (opening_says_ != 0)
     proof = {Errc::kLogDamaged, "the next generation's first record says that records up to LSN " +
@@ -223,8 +218,7 @@ Errc LogReader::is_to_be_scanned(bool *is_so) noexcept {
     const Lsn first = index * file_bytes_ + kLogBlockBytes;
     RecordHeaderV1 header{};
     std::size_t got = 0;
-    if (const Errc error = source_->read(first, &header, sizeof header, &got); error != Errc::kOk)
-      return error;
+    TMH_TRY(source_->read(first, &header, sizeof header, &got));
     *is_so = got == sizeof header && is_header_sane(header, first, file_bytes_ - kLogBlockBytes) &&
              header.generation >= generation_;
   }
@@ -241,7 +235,7 @@ Errc LogReader::scan(Proof *proof) noexcept {
     const Lsn file_end = (index + 1) * file_bytes_;
     const Lsn behind = index == suspect_file_ ? at : at + 8;
     const Lsn from = std::max(behind, index * file_bytes_ + kLogBlockBytes);
-    if (const Errc error = scan_file(from, file_end, proof); error != Errc::kOk) return error;
+    TMH_TRY(scan_file(from, file_end, proof));
   }
   return Errc::kOk;
 }
@@ -252,8 +246,7 @@ Errc LogReader::scan_file(Lsn from, Lsn file_end, Proof *proof) noexcept {
   for (Lsn at = from; at + kRecordHeaderBytes <= file_end;) {
     const std::byte *data = nullptr;
     std::size_t got = 0;
-    if (const Errc error = source_->view(at, kStepBytes, &data, &got); error != Errc::kOk)
-      return error;
+    TMH_TRY(source_->view(at, kStepBytes, &data, &got));
     if (got < kRecordHeaderBytes) return Errc::kOk;
     const std::size_t heads = (got - kRecordHeaderBytes) / 8 + 1;
     for (std::size_t i = 0; i < heads; ++i) {
@@ -263,7 +256,7 @@ Errc LogReader::scan_file(Lsn from, Lsn file_end, Proof *proof) noexcept {
         continue;
       RecordHeaderV1 header;
       std::memcpy(&header, data + 8 * i, sizeof header);
-      if (const Errc error = weigh(header, lsn, file_end, proof); error != Errc::kOk) return error;
+      TMH_TRY(weigh(header, lsn, file_end, proof));
     }
     at += 8 * heads;
   }
@@ -278,9 +271,7 @@ Errc LogReader::weigh(const RecordHeaderV1 &header, Lsn lsn, Lsn file_end, Proof
   if (candidate_ == nullptr)
     return fail(Errc::kOutOfMemory, "checking records behind the log's end");
   std::size_t got = 0;  // read(): the window stays where scan_file() has it
-  if (const Errc error = source_->read(lsn, candidate_.get(), header.length, &got);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(source_->read(lsn, candidate_.get(), header.length, &got));
   if (got < header.length || !is_crc_right(header, candidate_.get())) return Errc::kOk;
   generation_max_ = std::max(generation_max_, header.generation);
   const bool same = header.generation == generation_;

@@ -13,6 +13,7 @@
 #include "levels/storage/log_archive.h"
 #include "levels/storage/log_record.h"
 #include "platform/failure.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 
@@ -31,11 +32,10 @@ static_assert(kWindowBytes > 2 * kRecordBytesAccepted,
 Errc LogSource::open() noexcept {
   window_.reset(new (std::nothrow) std::byte[kWindowBytes]);
   if (window_ == nullptr) return fail(Errc::kOutOfMemory, folder_);
-  if (const Errc error = list_log_files(folder_, &indexes_); error != Errc::kOk) return error;
+  TMH_TRY(list_log_files(folder_, &indexes_));
   if (archive_folder_.empty()) return Errc::kOk;
   std::vector<std::uint64_t> archived;
-  if (const Errc error = list_log_files(archive_folder_, &archived); error != Errc::kOk)
-    return error;
+  TMH_TRY(list_log_files(archive_folder_, &archived));
   std::vector<std::uint64_t> both;
   std::set_union(indexes_.begin(), indexes_.end(), archived.begin(), archived.end(),
                  std::back_inserter(both));
@@ -71,16 +71,12 @@ Errc LogSource::open_file(std::uint64_t index) noexcept {
     if (!is_there && errno != ENOENT) return fail_errno(Errc::kIo, found.path);
   }
   if (is_there) {
-    if (const Errc error =
-            disk_.open(found.path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog);
-        error != Errc::kOk)
-      return error;
+    TMH_TRY(disk_.open(found.path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog));
     found.exists = true;
     found.bytes = std::min(static_cast<std::uint64_t>(info.st_size), log_.file_bytes);
     LogFileHeaderV1 header{};
     std::size_t got = 0;
-    if (const Errc error = disk_.read(0, &header, sizeof header, &got); error != Errc::kOk)
-      return error;
+    TMH_TRY(disk_.read(0, &header, sizeof header, &got));
     found.header = got < sizeof header ? Errc::kShortFile
                                        : verify_log_file_header(header, log_, index, &found.why);
     if (found.header == Errc::kShortFile) found.why = "shorter than its header";
@@ -101,7 +97,7 @@ Errc LogSource::file_at(Lsn lsn, const File **file) noexcept {
 
 Errc LogSource::read(Lsn lsn, void *to, std::size_t bytes, std::size_t *got) noexcept {
   *got = 0;
-  if (const Errc error = open_file(file_of(lsn, log_.file_bytes)); error != Errc::kOk) return error;
+  TMH_TRY(open_file(file_of(lsn, log_.file_bytes)));
   const std::uint64_t offset = lsn % log_.file_bytes;
   if (!current_.exists || offset >= current_.bytes) return Errc::kOk;
   return disk_.read(
@@ -112,16 +108,14 @@ Errc LogSource::read(Lsn lsn, void *to, std::size_t bytes, std::size_t *got) noe
 Errc LogSource::view(Lsn lsn, std::size_t bytes, const std::byte **data,
                      std::size_t *got) noexcept {
   const std::uint64_t index = file_of(lsn, log_.file_bytes);
-  if (const Errc error = open_file(index); error != Errc::kOk) return error;
+  TMH_TRY(open_file(index));
   const bool inside = lsn >= window_lsn_ && lsn - window_lsn_ <= window_bytes_;
   const std::uint64_t file_end = index * log_.file_bytes + current_.bytes;
   if (!inside ||
       (lsn - window_lsn_ + bytes > window_bytes_ && window_lsn_ + window_bytes_ < file_end)) {
     window_bytes_ = 0;
     window_lsn_ = lsn / kLogBlockBytes * kLogBlockBytes;  // whole pages of the page cache
-    if (const Errc error = read(window_lsn_, window_.get(), kWindowBytes, &window_bytes_);
-        error != Errc::kOk)
-      return error;
+    TMH_TRY(read(window_lsn_, window_.get(), kWindowBytes, &window_bytes_));
   }
   const std::size_t skipped = static_cast<std::size_t>(lsn - window_lsn_);
   *data = window_.get() + std::min(skipped, window_bytes_);

@@ -15,6 +15,7 @@
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/steps.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 
@@ -93,13 +94,13 @@ Errc LogWriter::make_place(std::size_t bytes) noexcept {
         (state_->file_bytes - end_ % state_->file_bytes) % state_->file_bytes;
     if (rest >= kFileEndRecordBytes) {
       if (end_ - block_ + kFileEndRecordBytes > kBufferBytes) {
-        if (const Errc error = write(); error != Errc::kOk) return error;
+        TMH_TRY(write());
       }
       RecordHeaderV1 fields{};
       fields.stamp = state_->point[state_->flushes.load(std::memory_order_relaxed) & 1].stamp();
       end_ += write_file_end_record(cursor(), placed(fields));
     }
-    if (const Errc error = write(); error != Errc::kOk) return error;
+    TMH_TRY(write());
     end_ = lsn;
     block_ = block_of(lsn);
   }
@@ -107,7 +108,7 @@ Errc LogWriter::make_place(std::size_t bytes) noexcept {
 }
 
 Errc LogWriter::append(RecordBuilder *record, RecordHeaderV1 fields) noexcept {
-  if (const Errc error = make_place(record->bytes()); error != Errc::kOk) return error;
+  TMH_TRY(make_place(record->bytes()));
   const std::size_t bytes = record->finish(placed(fields));
   std::memcpy(cursor(), record->buffer(), bytes);
   end_ += bytes;
@@ -116,7 +117,7 @@ Errc LogWriter::append(RecordBuilder *record, RecordHeaderV1 fields) noexcept {
 
 Errc LogWriter::append_open(std::uint64_t stamp, std::uint64_t time_ns,
                             const OpenPayloadV1 &payload) noexcept {
-  if (const Errc error = make_place(kOpenRecordBytes); error != Errc::kOk) return error;
+  TMH_TRY(make_place(kOpenRecordBytes));
   RecordHeaderV1 fields{};
   fields.stamp = stamp;
   fields.time_ns = time_ns;
@@ -141,8 +142,7 @@ Errc LogWriter::open_file(std::uint64_t index) noexcept try {
   }
   LogFileHeaderV1 header{};
   std::size_t got = 0;
-  if (const Errc error = file_.read(0, &header, sizeof header, &got); error != Errc::kOk)
-    return error;
+  TMH_TRY(file_.read(0, &header, sizeof header, &got));
   if (got < sizeof header) return fail(Errc::kLogMissing, path + " was cut short");
   std::string why;
   const LogIdentity log{{domain_id_[0], domain_id_[1]}, state_->file_bytes};
@@ -160,8 +160,7 @@ Errc LogWriter::write() noexcept {
   const std::uint64_t bytes = end_ - block_;
   if (bytes == 0) return Errc::kOk;
   const std::uint64_t index = file_of(block_, state_->file_bytes);
-  if (index != file_index_ || !file_.is_open())
-    if (const Errc error = open_file(index); error != Errc::kOk) return error;
+  if (index != file_index_ || !file_.is_open()) TMH_TRY(open_file(index));
   if (!file_.is_whole(state_->file_bytes))
     return fail(Errc::kLogMissing, file_.path() + " was removed or cut short");
   const std::uint64_t padded = (bytes + kLogBlockBytes - 1) & ~(kLogBlockBytes - 1);

@@ -15,6 +15,7 @@
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "platform/process.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 
@@ -66,9 +67,7 @@ class PageReader {
       held_count_ = std::min(kPiecePages, end - page);
       std::size_t got = 0;
       const std::size_t bytes = held_count_ * kPageBytes;
-      if (const Errc error = file_.read(offset_ + page * kPageBytes, bytes_.get(), bytes, &got);
-          error != Errc::kOk)
-        return error;
+      TMH_TRY(file_.read(offset_ + page * kPageBytes, bytes_.get(), bytes, &got));
       if (got != bytes)
         return fail(Errc::kFileShrunk, file_.path() + " is shorter than its segment");
     }
@@ -124,8 +123,7 @@ class TableReader {
   [[nodiscard]] Errc next(ChecksumsBlockV1 *block) noexcept {
     std::size_t got = 0;
     const std::uint64_t at = sizeof header_ + next_ * sizeof *block;
-    if (const Errc error = file_.read(at, block, sizeof *block, &got); error != Errc::kOk)
-      return error;
+    TMH_TRY(file_.read(at, block, sizeof *block, &got));
     const bool is_right = got == sizeof *block && block->crc == crc_of(*block) &&
                           block->index == next_ && block->sequence == header_.sequence &&
                           block->count <= kChecksumsPerBlock;
@@ -154,7 +152,7 @@ class Expected {
         *out = nullptr;
         return Errc::kOk;
       }
-      if (const Errc error = table_.next(&block_); error != Errc::kOk) return error;
+      TMH_TRY(table_.next(&block_));
       has_block_ = true;
     }
     *out = block_.segment == segment && block_.first_page == first ? &block_ : nullptr;
@@ -185,7 +183,7 @@ class TableWriter {
   // `base`: null, or what is known of pages that have not changed.
   [[nodiscard]] Errc write(TableReader *base, const std::function<bool(PageId)> &is_changed) {
     const std::string path = checksums_path(folder_), temporary = path + ".new";
-    if (const Errc error = platform::disk_unlink(temporary); error != Errc::kOk) return error;
+    TMH_TRY(platform::disk_unlink(temporary));
     Errc error = write_as(temporary, base, is_changed);
     if (error == Errc::kOk) error = platform::disk_rename(temporary, path);
     if (error == Errc::kOk) return platform::sync_folder(folder_);
@@ -197,13 +195,11 @@ class TableWriter {
  private:
   [[nodiscard]] Errc write_as(const std::string &path, TableReader *base,
                               const std::function<bool(PageId)> &is_changed) {
-    if (const Errc error = file_.open(path, DiskFile::Mode::kCreate); error != Errc::kOk)
-      return error;
+    TMH_TRY(file_.open(path, DiskFile::Mode::kCreate));
     if (header_.kind != static_cast<std::uint32_t>(ChecksumsKind::kNone))
-      if (const Errc error = add_segments(base, is_changed); error != Errc::kOk) return error;
+      TMH_TRY(add_segments(base, is_changed));
     header_.crc = crc_of(header_);
-    if (const Errc error = file_.write(0, &header_, sizeof header_); error != Errc::kOk)
-      return error;
+    TMH_TRY(file_.write(0, &header_, sizeof header_));
     return file_.sync();
   }
   [[nodiscard]] Errc add_segments(TableReader *base,
@@ -214,14 +210,12 @@ class TableWriter {
       const SegmentRecordV1 &record = control_.segments[segment];
       const std::uint64_t pages = header_.page_counts[segment] = pages_of(record);
       if (pages == 0) continue;
-      if (const Errc error = reader_.open(folder_, record); error != Errc::kOk) return error;
+      TMH_TRY(reader_.open(folder_, record));
       const std::uint64_t known =
           base == nullptr ? 0 : std::min(pages, base->header().page_counts[segment]);
       for (std::uint64_t first = 0; first < pages; first += kChecksumsPerBlock) {
         const ChecksumsBlockV1 *old = nullptr;
-        if (before != nullptr)
-          if (const Errc error = before->find(segment, first, &old); error != Errc::kOk)
-            return error;
+        if (before != nullptr) TMH_TRY(before->find(segment, first, &old));
         const Errc error = add_block(segment, first, pages, known, old, is_changed);
         if (error != Errc::kOk) return error;
       }
@@ -303,7 +297,7 @@ class Comparison {
       const SegmentRecordV1 &record = control_.segments[segment];
       const std::uint64_t pages = pages_of(record);
       if (pages == 0) continue;
-      if (const Errc error = reader_.open(folder_, record); error != Errc::kOk) return error;
+      TMH_TRY(reader_.open(folder_, record));
       for (std::uint64_t first = 0; first < pages; first += kChecksumsPerBlock) {
         const ChecksumsBlockV1 *block = nullptr;
         Errc error = expected.find(segment, first, &block);
@@ -323,8 +317,7 @@ class Comparison {
     const std::uint32_t zero = zero_page_crc();
     for (std::uint32_t i = 0; i < count; ++i) {
       std::uint32_t crc = 0;
-      if (const Errc error = reader_.crc(first + i, first + count, &crc); error != Errc::kOk)
-        return error;
+      TMH_TRY(reader_.crc(first + i, first + count, &crc));
       if (crc == (block == nullptr ? zero : block->crcs[i])) continue;
       if (verdict_.differing.size() < ChecksumsVerdict::kNamedMax)
         verdict_.differing.push_back({segment, first + i});

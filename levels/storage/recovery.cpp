@@ -16,6 +16,7 @@
 #include "levels/storage/log_reader.h"
 #include "levels/storage/replay.h"
 #include "platform/failure.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 
@@ -94,14 +95,14 @@ class Recovery {
     *report_ = {};
     report_->start_lsn = from_.lsn;
     report_->last_stamp = from_.stamp;
-    if (const Errc error = source_.open(); error != Errc::kOk) return error;
+    TMH_TRY(source_.open());
     Lsn held = 0;
-    if (const Errc error = find_held_end(&held); error != Errc::kOk) return error;
+    TMH_TRY(find_held_end(&held));
     if (options_.until_lsn < held)
       return fail(Errc::kBadArgument, "until LSN " + std::to_string(options_.until_lsn) +
                                           ": the data files hold everything up to LSN " +
                                           std::to_string(held));
-    if (const Errc error = check(); error != Errc::kOk) return error;
+    TMH_TRY(check());
     if (plan_.is_cut && plan_.end < from_.durable_lsn)
       return fail(Errc::kBadArgument, "the point in time ends at LSN " + std::to_string(plan_.end) +
                                           ", and the data files may hold commits up to LSN " +
@@ -112,8 +113,8 @@ class Recovery {
                       folder_ +
                       " was not closed: its data files may hold all of its log; restore a backup");
     report_->read_us = us_since(start);
-    if (const Errc error = store(); error != Errc::kOk) return error;
-    if (const Errc error = mark(); error != Errc::kOk) return error;
+    TMH_TRY(store());
+    TMH_TRY(mark());
     report_->total_us = us_since(start);
     return Errc::kOk;
   }
@@ -159,7 +160,7 @@ Errc Recovery::find_held_end(Lsn *end) {
                             open_position(from_.previous_end, log_.file_bytes) == from_.lsn;
   *end = is_recoverys ? from_.previous_end : from_.lsn;
   for (Lsn earlier = *end; options_.until_lsn < *end; *end = earlier) {
-    if (const Errc error = look_for_opening(*end, &earlier); error != Errc::kOk) return error;
+    TMH_TRY(look_for_opening(*end, &earlier));
     if (earlier == *end) break;
   }
   return Errc::kOk;
@@ -174,8 +175,7 @@ Errc Recovery::look_for_opening(Lsn end, Lsn *previous_end) {
     return Errc::kOk;
   std::array<std::byte, kOpenRecordBytes> bytes{};
   std::size_t got = 0;
-  if (const Errc error = source_.read(at, bytes.data(), bytes.size(), &got); error != Errc::kOk)
-    return error;
+  TMH_TRY(source_.read(at, bytes.data(), bytes.size(), &got));
   RecordView record{{}, bytes.data()};
   std::memcpy(&record.header, bytes.data(), sizeof record.header);
   const bool is_opening = got == bytes.size() && is_header_sane(record.header, at, bytes.size()) &&
@@ -208,7 +208,7 @@ Errc Recovery::check() {
       break;
     }
     if (record.at == nullptr) break;
-    if (const Errc wrong = check_record(reader, record); wrong != Errc::kOk) return wrong;
+    TMH_TRY(check_record(reader, record));
     progress_.checked(record.end() - from_.lsn);
   }
   plan_.generation_max = reader.generation_max();
@@ -257,14 +257,10 @@ Errc Recovery::note_cut(const RecordView &record) {
   const std::string own_path = log_file_path(folder_, file_of(record.header.lsn, log_.file_bytes));
   if (!is_first || !options_.was_in_use || ::access(own_path.c_str(), F_OK) != 0) return Errc::kOk;
   DiskFile own;
-  if (const Errc error = own.open(own_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(own.open(own_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog));
   RecordHeaderV1 there{};
   std::size_t got = 0;
-  if (const Errc error = own.read(record.header.lsn % log_.file_bytes, &there, sizeof there, &got);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(own.read(record.header.lsn % log_.file_bytes, &there, sizeof there, &got));
   plan_.is_held = got == sizeof there && std::memcmp(&there, &record.header, sizeof there) == 0;
   return Errc::kOk;
 }
@@ -311,9 +307,9 @@ Errc Recovery::announce() {
 Errc Recovery::store() {
   const auto start = Clock::now();
   std::erase_if(plan_.spans, [](const LogSpan &span) { return span.from == span.to; });
-  if (const Errc error = grow_segments(); error != Errc::kOk) return error;
-  if (const Errc error = files_.open(); error != Errc::kOk) return error;
-  if (const Errc error = announce(); error != Errc::kOk) return error;
+  TMH_TRY(grow_segments());
+  TMH_TRY(files_.open());
+  TMH_TRY(announce());
   const unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
   ReplayCounts counts;
   const Errc error = replay(
@@ -329,10 +325,10 @@ Errc Recovery::store() {
     report_->last_time_ns = counts.last_time_ns;
   }
   if (error != Errc::kOk) return error;
-  if (const Errc failed = grow_heaps(); failed != Errc::kOk) return failed;
+  TMH_TRY(grow_heaps());
   report_->apply_us = us_since(start);
   const auto stored = Clock::now();
-  if (const Errc failed = files_.sync(); failed != Errc::kOk) return failed;
+  TMH_TRY(files_.sync());
   report_->sync_us = us_since(stored);
   return Errc::kOk;
 }
@@ -341,7 +337,7 @@ Errc Recovery::grow_segments() const {
   for (std::uint32_t i = 0; i < kSegmentsMax; ++i) {
     const std::uint64_t bytes = files_.bytes_to_grow_to(i);
     if (bytes == 0) continue;
-    if (const Errc error = options_.grow(i, bytes); error != Errc::kOk) return error;
+    TMH_TRY(options_.grow(i, bytes));
   }
   return Errc::kOk;
 }
@@ -354,17 +350,15 @@ Errc Recovery::grow_heaps() const {
     DiskFile file;
     MapHeaderV1 map{};
     std::size_t got = 0;
-    if (const Errc error = file.open(data_file_path(folder_, record), DiskFile::Mode::kRead,
-                                     platform::FileRole::kSegment);
-        error != Errc::kOk)
-      return error;
+    TMH_TRY(file.open(data_file_path(folder_, record), DiskFile::Mode::kRead,
+                      platform::FileRole::kSegment));
     const std::uint64_t at = record.offset_bytes + std::uint64_t{raw(kMapPage)} * kPageBytes;
-    if (const Errc error = file.read(at, &map, sizeof map, &got); error != Errc::kOk) return error;
+    TMH_TRY(file.read(at, &map, sizeof map, &got));
     const std::uint64_t bytes = std::uint64_t{map.top_page} * kPageBytes;
     if (got != sizeof map || map.magic != kMapMagic || bytes <= record.size_bytes ||
         bytes > record.max_bytes)
       continue;
-    if (const Errc error = options_.grow(i, bytes); error != Errc::kOk) return error;
+    TMH_TRY(options_.grow(i, bytes));
   }
   return Errc::kOk;
 }
@@ -382,7 +376,7 @@ Errc Recovery::mark() {
   if (plan_.end == from_.lsn && !plan_.any && from_.previous_generation != 0 &&
       open_position(from_.previous_end, log_.file_bytes) == from_.lsn)
     report_->open = {from_.previous_end, from_.previous_generation, 0};
-  if (const Errc error = mend_file(report_->next_lsn); error != Errc::kOk) return error;
+  TMH_TRY(mend_file(report_->next_lsn));
   CheckpointV1 next = from_;
   next.generation = report_->generation;
   next.lsn = next.durable_lsn = report_->next_lsn;
@@ -391,7 +385,7 @@ Errc Recovery::mark() {
   next.is_clean = 0;
   next.previous_end = report_->open.previous_end;
   next.previous_generation = report_->open.previous_generation;
-  if (const Errc error = checkpoint_->store(next); error != Errc::kOk) return error;
+  TMH_TRY(checkpoint_->store(next));
   // After a point in time, falling back to the older slot would bring back what was undone: both
   // slots say the same.
   return plan_.is_cut ? checkpoint_->store(next) : Errc::kOk;
@@ -401,11 +395,9 @@ Errc Recovery::make_whole(const std::string &path, std::uint64_t index) const {
   alignas(platform::kDiskBlockBytes) const LogFileHeaderV1 header =
       make_log_file_header(log_, index);
   DiskFile file;
-  if (const Errc error = file.open(path, DiskFile::Mode::kReadWrite); error != Errc::kOk)
-    return error;
-  if (const Errc error = file.truncate(log_.file_bytes); error != Errc::kOk) return error;
-  if (const Errc error = file.write_durable(0, &header, sizeof header); error != Errc::kOk)
-    return error;
+  TMH_TRY(file.open(path, DiskFile::Mode::kReadWrite));
+  TMH_TRY(file.truncate(log_.file_bytes));
+  TMH_TRY(file.write_durable(0, &header, sizeof header));
   return file.sync();
 }
 
@@ -417,14 +409,13 @@ Errc Recovery::mend_file(Lsn next_lsn) {
   const bool in_use = file_of(plan_.end - 1, log_.file_bytes) == index &&
                       plan_.end % log_.file_bytes != kLogBlockBytes;
   const LogSource::File *file = nullptr;
-  if (const Errc error = source_.file_at(next_lsn, &file); error != Errc::kOk) return error;
+  TMH_TRY(source_.file_at(next_lsn, &file));
   if (!file->exists) return Errc::kOk;
   const std::string path = log_file_path(folder_, index);
   if (file->path != path) {
     if (!in_use) return Errc::kOk;
     // Of an archive that was copied in part, this may be a part of a file.
-    if (const Errc error = copy_log_file(options_.log_folder, folder_, index); error != Errc::kOk)
-      return error;
+    TMH_TRY(copy_log_file(options_.log_folder, folder_, index));
   }
   const Errc found = verify_log_file(path, log_, index);
   if (found != Errc::kShortFile && found != Errc::kCorrupt) return found;

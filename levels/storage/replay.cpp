@@ -13,6 +13,7 @@
 #include "levels/storage/log_record.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
+#include "platform/try.h"
 
 namespace tmh::storage {
 
@@ -163,9 +164,7 @@ Errc fill(LogSource *source, const DataFiles &files, Lsn to, Lsn *at, Batch *bat
   *at = place(*at, kRecordHeaderBytes, file_bytes);
   const Lsn from = *at;
   std::size_t got = 0;
-  if (const Errc error = source->read(from, batch->bytes.get(), kBatchBytes, &got);
-      error != Errc::kOk)
-    return error;
+  TMH_TRY(source->read(from, batch->bytes.get(), kBatchBytes, &got));
   while (*at < to && *at - from + kRecordHeaderBytes <= got) {
     RecordView record;
     record.at = batch->bytes.get() + (*at - from);
@@ -194,8 +193,7 @@ Errc replay(LogSource *source, const std::vector<LogSpan> &spans, const DataFile
   for (const LogSpan &span : spans) {
     for (Lsn at = span.from; at < span.to;) {
       Batch &batch = crew.take();
-      if (const Errc error = fill(source, files, span.to, &at, &batch, counts); error != Errc::kOk)
-        return error;
+      TMH_TRY(fill(source, files, span.to, &at, &batch, counts));
       crew.issue(&batch);
       tick(counts->log_bytes);
     }
