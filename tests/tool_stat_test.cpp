@@ -1,8 +1,7 @@
 // tests/tool_stat_test.cpp -- tmh stat, policies and completion.
 // Invariants: (1) stat's totals are the library's. (2) it joins nothing and changes nothing. (3)
 //             every value that an option accepts is listed by policies, and nothing else. (4) bash
-//             completes every subcommand and option,
-//             and the values of those that have a few.
+//             completes every subcommand and option, and the values of those that have a few.
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -278,8 +277,6 @@ TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
   expect_all("TMH_LEVELS", &levels, levels_values());
   expect_all("TMH_LINE", &line_choice, line_values());
   expect_all("TMH_CROSS", &cross, cross_policy_values());
-  ThreadViewUse thread_views{};
-  expect_all("TMH_THREAD_VIEWS", &thread_views, thread_view_values());
   expect_all("TMH_LATENCY", &latency, latency_values());
   expect_all("TMH_THREAD_VIEWS", &thread_views, thread_view_values());
   for (const std::string &value : listed["TMH_GROUP_COMMIT"])
