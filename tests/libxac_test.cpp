@@ -18,48 +18,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <tmh/tmh.hpp>
+#include <tmh/error.hpp>
 
 #include "platform/disk.h"
 #include "tests/support/children.h"
-#include "tests/support/code_of.h"
+#include "tests/support/libxac.h"
 #include "tests/support/shared.h"
 #include "tests/support/stray.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
 namespace {
-
-constexpr int code(Errc errc) { return -static_cast<int>(errc); }
-
-// The functions under test belong to the process, so every test leaves it without a session.
-class Libxac : public ::testing::Test {
- protected:
-  void TearDown() override {
-    if (xShutdown() == code(Errc::kInstanceRunning)) {
-      while (xendQuery() == 0 || xend() > 0) {
-      }
-      EXPECT_EQ(xShutdown(), 0);
-    }
-  }
-
-  void init() {
-    ASSERT_EQ(xInit(folder_.path().c_str(), NONDURABLE), 0) << xStrError(xLastError());
-  }
-
-  int *map(const char *name, std::size_t length) {
-    void *address = xMmap(name, length);
-    EXPECT_NE(address, MAP_FAILED) << xStrError(xLastError());
-    return static_cast<int *>(address);
-  }
-
-  TempFolder folder_;
-};
-
-void expect_map_fails(const char *name, std::size_t length, Errc errc) {
-  EXPECT_EQ(xMmap(name, length), MAP_FAILED);
-  EXPECT_EQ(xLastError(), code(errc)) << xStrError(xLastError());
-}
 
 TEST_F(Libxac, EveryCallBeforeInitIsRefused) {
   int word = 0;
@@ -245,39 +214,6 @@ TEST_F(Libxac, OneFileIsOneSegmentHoweverItIsSpelt) {
   expect_map_fails("./input.db", PAGESIZE, Errc::kSegmentInUse);
   EXPECT_EQ(xMunmap("./input.db"), 0);
   EXPECT_EQ(xMunmap("input.db"), code(Errc::kNotMapped));
-}
-
-// Thesis, A.1 item 2: one page at several addresses. By other names of the file, too, and where a
-// program maps a part of it by the C++ interface.
-TEST_F(Libxac, APageHasOneAddressAndTheTextSaysSo) {
-  namespace fs = std::filesystem;
-  init();
-  int *x = map("input.db", 4 * PAGESIZE);
-  expect_map_fails("input.db", PAGESIZE, Errc::kSegmentInUse);
-  EXPECT_NE(std::string(xLastErrorText()).find("input.db is mapped already"), std::string::npos)
-      << xLastErrorText();
-  fs::create_symlink(folder_ / "input.db", folder_ / "symbolic.db");
-  fs::create_hard_link(folder_ / "input.db", folder_ / "hard.db");
-  for (const char *name : {"symbolic.db", "hard.db"}) {
-    expect_map_fails(name, PAGESIZE, Errc::kSegmentOverlap);
-    EXPECT_NE(std::string(xLastErrorText()).find("belong to another segment, input.db"),
-              std::string::npos)
-        << xLastErrorText();
-  }
-  const Domain domain = Domain::open(folder_.path());
-  SegmentOptions part;
-  part.layout = Layout::kRaw;
-  part.size_bytes = PAGESIZE;
-  part.offset_bytes = 2 * PAGESIZE;
-  EXPECT_EQ(code_of([&] { (void)domain.map("input.db", part); }), Errc::kSegmentOverlap);
-  part.offset_bytes = 4 * PAGESIZE;  // behind it
-  const Segment behind = domain.map("input.db", part);
-  expect_map_fails("input.db", 8 * PAGESIZE, Errc::kSegmentInUse);
-  ASSERT_EQ(xbegin(), 0);
-  x[0] = 7;
-  EXPECT_EQ(xend(), COMMITTED);
-  EXPECT_EQ(xMunmap("input.db"), 0);
-  expect_map_fails("input.db", 8 * PAGESIZE, Errc::kSegmentOverlap);
 }
 
 TEST_F(Libxac, AFailedMmapCanBeTriedAgain) {
