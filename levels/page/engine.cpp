@@ -82,7 +82,7 @@ Errc Engine::start(Tracking wanted, bool alone) noexcept {
     }
     tree_.repair(held);
     accesses_.rebuild(held);
-    if (lower_ != nullptr) lower_->repair(held);
+    lower_->repair(held);
   }
   reap_dead(held);
   tree_.collect(held, ~std::size_t{0});
@@ -221,18 +221,18 @@ Errc Engine::map(std::uint32_t segment, Placement placement, std::byte **out) no
       error != Errc::kOk)
     return error;
   view.pages = reinterpret_cast<LocalPage *>(view.pages_memory.base());
-  if (lower_ != nullptr)
+  if (has_lower_)
     if (const Errc error = view.open_blocks.reserve(record.max_bytes / kPageBytes / 512 + 1);
         error != Errc::kOk)
       return error;
   std::byte *base = nullptr;
   const std::uintptr_t address = placement == Placement::kCommon ? record.address : 0;
   // For open_block(), that it may open all but what others will make of the view.
-  const std::uint64_t tail_at = !silent() && lower_ != nullptr
+  const std::uint64_t tail_at = !silent() && has_lower_
                                     ? memory_.segment_size(segment).load(std::memory_order_acquire)
                                     : record.max_bytes;
-  if (const Errc error = memory_.segment(segment).home.map_view(
-          address, silent() && lower_ == nullptr, &base, tail_at);
+  if (const Errc error =
+          memory_.segment(segment).home.map_view(address, silent() && !has_lower_, &base, tail_at);
       error != Errc::kOk)
     return error;
   Errc error = silent() ? fault_around_.switch_off(base, view.bytes) : Errc::kOk;
@@ -296,7 +296,7 @@ void Engine::mend(const DomainLock::Held &held, DomainLock::Context context,
   if (context == DomainLock::Context::kNormal) (void)memory_.open_segments();
   tree_.repair(held);
   accesses_.rebuild(held);
-  if (lower_ != nullptr) lower_->repair(held);
+  lower_->repair(held);
   self().add(Count::kLockRecoveries, how == platform::Locked::kInherited ? 1 : 0);
   next_reap_ns_.store(0, std::memory_order_relaxed);
 }
@@ -312,7 +312,7 @@ void Engine::reap(const DomainLock::Held &held, std::uint32_t slot) noexcept {
              platform::is_planted(platform::Planted::kDeathCountedTwice) ? 2 : 1);
   tree_.release_reserved_of(held, slot);
   accesses_.remove_all(held, slot);
-  if (lower_ != nullptr) lower_->reap(held, slot);
+  lower_->reap(held, slot);
   std::uint32_t turn = state.turn.load(std::memory_order_relaxed);
   if (turn != 0 && holder_of(turn) == slot &&
       state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed))

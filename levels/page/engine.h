@@ -83,7 +83,10 @@ class Engine : private DomainLock::Heir {
     reads_durable_only_ = reads_durable_only;
   }
   // Domains with a level below: before start(). REQUIRES lazy detection.
-  void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
+  void use_lower(LowerLevel *lower) noexcept {
+    lower_ = lower;
+    has_lower_ = true;
+  }
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_; }
   [[nodiscard]] std::uint64_t line_snapshot() const noexcept { return line_snapshot_; }
   // Had the level below changed something that the last instance has read, by then, after its
@@ -352,8 +355,10 @@ class Engine : private DomainLock::Heir {
   const int key_;
   ConsistencyTree tree_;
   AccessTable accesses_;
-  DurableLog *log_ = nullptr;    // durable domains only
-  LowerLevel *lower_ = nullptr;  // domains with a level below only
+  DurableLog *log_ = nullptr;  // durable domains only
+  LowerLevel *lower_ = &NoLevelBelow::here();
+  // Asked where the hot paths would otherwise call *lower_.
+  bool has_lower_ = false;
   TrackingReport tracking_, later_tracking_;
   std::atomic<const TrackingReport *> report_{&tracking_};
   Tracking kind_ = Tracking::kAuto;  // *report_'s; of the runner

@@ -101,12 +101,12 @@ void Engine::note_segments() noexcept {
 // The clock below is read between the store of the pin and the last look at our own clock: so both
 // belong to one cut (PROTOCOL.md).
 void Engine::announce_snapshot(std::uint64_t clock) noexcept {
-  if (lower_ != nullptr)
+  if (has_lower_)
     self().line_pin.store(lower_->clock(), std::memory_order_relaxed);  // the pin's store orders it
   step(Step::kGapBeginLinePin);
   self().pin.store(clock, std::memory_order_seq_cst);
   step(Step::kGapBeginAnnounced);
-  if (lower_ != nullptr) line_snapshot_ = lower_->clock();
+  if (has_lower_) line_snapshot_ = lower_->clock();
 }
 
 // Announces the snapshot without the lock when no foreign commit since the last instance concerns
@@ -129,7 +129,7 @@ bool Engine::pin_without_lock() noexcept {
     bool follow = false;
     if (clock != synced_) {
       if (state.repairs.load(std::memory_order_relaxed) != repairs_seen_) return false;
-      follow = lower_ != nullptr || !views_stand();  // stamps do not tell of pages that went below
+      follow = has_lower_ || !views_stand();  // stamps do not tell of pages that went below
       if (follow && !foreign_commits_are_elsewhere(clock, &position)) return false;
       if (!follow) position = std::max(position, published);
     }

@@ -176,7 +176,7 @@ void Engine::touch_guarded(View &view, PageId page) noexcept {
   std::uint32_t twin = 0;
   const bool was_closed = is_closed(local(page));
   const bool versioned = read_versions(page, &twin);
-  if (lower_ != nullptr) {
+  if (has_lower_) {
     open_closed(view, page, 1);
     if (was_closed && !versioned) {
       prepare_ahead(view, page);
@@ -244,7 +244,7 @@ void Engine::protect_stand_ins() noexcept {
 // grows by belong to the level below, and change under a query, which cannot fail. Without that
 // level what others commit there is not home before the snapshot may see it.
 bool Engine::close_tail(const View &view, std::uint64_t usable) const noexcept {
-  return lower_ != nullptr &&
+  return has_lower_ &&
          memory_.segment(view.segment).home.close_tail(view.base, usable * kPageBytes);
 }
 

@@ -166,7 +166,7 @@ bool Engine::needs_versions(PageId page) const noexcept {
 bool Engine::read_versions(PageId page, std::uint32_t *twin) noexcept {
   const DomainLock::Held held = lock_.take(DomainLock::Context::kHandler);
   step(Step::kTouchLocked);
-  const bool is_home_right = lower_ == nullptr || take_from_below(held, page);
+  const bool is_home_right = !has_lower_ || take_from_below(held, page);
   const bool versioned = !is_home_right || tree_.has_version(held, page, snapshot_);
   if (versioned && (*twin = twins_.take()) != 0) read_snapshot(held, page, twins_.data(*twin));
   // A guard may go although there are versions, of later snapshots. Should the page then not be
@@ -178,7 +178,7 @@ bool Engine::read_versions(PageId page, std::uint32_t *twin) noexcept {
 
 // REQUIRES, with a level below: the page was taken from it.
 void Engine::read_snapshot(const DomainLock::Held &held, PageId page, std::byte *to) noexcept {
-  if (lower_ == nullptr || lower_->take(held, page) <= line_snapshot_) {
+  if (lower_->take(held, page) <= line_snapshot_) {
     tree_.read(held, page, snapshot_, ~LineMask{0}, to);
     return;
   }
@@ -221,7 +221,7 @@ void Engine::make_private(PageId page, std::uint32_t twin) noexcept {
 
 // With a level below: has this process no right to map the page yet?
 bool Engine::is_closed(const LocalPage &page) const noexcept {
-  return lower_ != nullptr && (page.lists & kResident) == 0;
+  return has_lower_ && (page.lists & kResident) == 0;
 }
 
 // False: what the snapshot reads there is gone from home; only undo words know
@@ -287,7 +287,7 @@ bool Engine::extend(const DomainLock::Held &held) noexcept {
   snapshot_ = state.clock.load(std::memory_order_relaxed);
   // forward: it never uncovers a home that changed
   self().pin.store(snapshot_, std::memory_order_seq_cst);
-  if (lower_ == nullptr) return true;
+  if (!has_lower_) return true;
   // What is durable of both levels is one cut, too: the log has them in one order.
   line_snapshot_ = reads_durable_only_ && !irrevocable_ ? log_->durable_line() : lower_->clock();
   self().line_pin.store(line_snapshot_, std::memory_order_release);

@@ -1,5 +1,5 @@
 // levels/page/lower_level.h -- what level 2 asks of the level below it. hierarchy/ implements it;
-// without one, level 2 owns every page.
+// where there is none, NoLevelBelow answers, and level 2 owns every page.
 // Invariant: after take(page) and until the page is released (ConsistencyTree::announce), nothing
 //            below stores to its home.
 // Sharing:   the domain lock where a function takes the proof of it; else none.
@@ -20,8 +20,6 @@ namespace tmh::page {
 
 class LowerLevel {
  public:
-  virtual ~LowerLevel() = default;
-
   // Timestamps below are of this clock. seq_cst: read after the pin is stored, see PROTOCOL.md,
   // "Snapshots that span both clocks".
   [[nodiscard]] virtual std::uint64_t clock() const noexcept = 0;
@@ -50,6 +48,38 @@ class LowerLevel {
   virtual void repair(const DomainLock::Held &held) noexcept = 0;
   // What a dead participant left below.
   virtual void reap(const DomainLock::Held &held, std::uint32_t slot) noexcept = 0;
+
+ protected:
+  // Engines do not own it.
+  ~LowerLevel() = default;
+};
+
+// Nothing below: every page is prepared and ours, and nothing there ever changes.
+class NoLevelBelow final : public LowerLevel {
+ public:
+  // Has no state: one serves all engines of the process.
+  [[nodiscard]] static LowerLevel &here() noexcept;
+
+  [[nodiscard]] std::uint64_t clock() const noexcept override { return 0; }
+  [[nodiscard]] Errc prepare(storage::PageId) noexcept override { return Errc::kOk; }
+  [[nodiscard]] bool read_unchanged(storage::PageId, std::byte *) noexcept override {
+    return false;
+  }
+  [[nodiscard]] std::uint64_t take(const DomainLock::Held &, storage::PageId) noexcept override {
+    return 0;
+  }
+  [[nodiscard]] bool take_ahead(const DomainLock::Held &, storage::PageId,
+                                std::uint64_t) noexcept override {
+    return false;
+  }
+  [[nodiscard]] bool is_resident(const DomainLock::Held &,
+                                 storage::PageId) const noexcept override {
+    return true;
+  }
+  void as_of(const DomainLock::Held &, storage::PageId, std::uint64_t,
+             std::byte *) noexcept override {}
+  void repair(const DomainLock::Held &) noexcept override {}
+  void reap(const DomainLock::Held &, std::uint32_t) noexcept override {}
 };
 
 }  // namespace tmh::page
