@@ -3,8 +3,9 @@
 
 namespace tmh::hierarchy {
 
-Asked fail_running(page::DomainMemory &memory, storage::Participant &other,
-                   std::uint64_t instance) noexcept {
+Asked fail_running(const page::DomainLock::Held &held, page::DomainMemory &memory,
+                   storage::Participant &other, std::uint64_t instance) noexcept {
+  TMH_ASSERT(held.is_valid());
   if (instance == 0) return Asked::kEnded;
   if (other.is_query.load(std::memory_order_relaxed) != 0) return Asked::kQuery;
   const std::uint32_t turn = memory.state().turn.load(std::memory_order_relaxed);
@@ -19,14 +20,12 @@ Asked ask_to_abort(page::Engine &engine, std::uint32_t slot, std::uint64_t incar
                    std::uint64_t instance) noexcept {
   page::DomainMemory &memory = engine.memory();
   storage::Participant &other = memory.participant(slot);
-  engine.lock_domain();
+  const page::DomainLock::Held held = engine.lock_domain();
   // A slot changes hands under the domain lock only.
   const bool is_it = other.state.load(std::memory_order_relaxed) != 0 &&
                      other.incarnation.load(std::memory_order_relaxed) == incarnation &&
                      other.instance.load(std::memory_order_relaxed) == instance;
-  const Asked asked = is_it ? fail_running(memory, other, instance) : Asked::kEnded;
-  engine.unlock_domain();
-  return asked;
+  return is_it ? fail_running(held, memory, other, instance) : Asked::kEnded;
 }
 
 Asked ask_to_abort(line::LineContextV1 &context, line::Owner owner, std::uint64_t status) noexcept {

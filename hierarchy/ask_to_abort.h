@@ -24,9 +24,9 @@ enum class Asked : std::uint8_t {
   kCommitted,    // level 1: has committed, and is writing back
 };
 
-// REQUIRES the domain lock: who becomes irrevocable looks at both words under it.
-[[nodiscard]] Asked fail_running(page::DomainMemory &memory, storage::Participant &other,
-                                 std::uint64_t instance) noexcept;
+// Under the lock, because an instance that becomes irrevocable looks at both words under it.
+[[nodiscard]] Asked fail_running(const page::DomainLock::Held &held, page::DomainMemory &memory,
+                                 storage::Participant &other, std::uint64_t instance) noexcept;
 // Instance `instance` of the participant that had this incarnation in `slot`. Takes the domain
 // lock: waits for whoever holds it.
 [[nodiscard]] Asked ask_to_abort(page::Engine &engine, std::uint32_t slot,

@@ -46,14 +46,12 @@ void pause_us(long us) noexcept {
 }
 }  // namespace
 
-void DurableDomain::lock_domain() noexcept {
-  page::DomainState &domain = memory_.state();
-  const bool inherited = domain.lock.lock(log_->tag(), page::DomainMemory::holder_alive,
-                                          &memory_) == platform::Locked::kInherited;
-  if (!inherited && tree_->is_linked()) return;
-  tree_->repair();
+void DurableDomain::mend(const page::DomainLock::Held &held, page::DomainLock::Context,
+                         platform::Locked how) noexcept {
+  if (how == platform::Locked::kClean && tree_->is_linked()) return;
+  tree_->repair(held);
   // the engine's next holder also opens segments and mends the access table
-  domain.repair_again |= page::kRepairRest;
+  memory_.state().repair_again |= page::kRepairRest;
 }
 
 // Sends every version up to `fence` home that readers allow. True: everything up to `fence` is
@@ -61,10 +59,10 @@ void DurableDomain::lock_domain() noexcept {
 bool DurableDomain::collect_up_to(std::uint64_t fence, std::uint64_t patience_ns) noexcept {
   const std::uint64_t deadline = platform::monotonic_ns() + patience_ns;
   for (;;) {
-    lock_domain();
-    const std::size_t sent = tree_->collect(kCollectSlice, fence);
-    const bool complete = tree_->oldest_stamp() > fence, is_linked = tree_->is_linked();
-    memory_.state().lock.unlock();
+    page::DomainLock::Held held = domain_lock_->take();
+    const std::size_t sent = tree_->collect(held, kCollectSlice, fence);
+    const bool complete = tree_->oldest_stamp(held) > fence, is_linked = tree_->is_linked();
+    held.release();
     if (complete || !is_linked || (sent == 0 && platform::monotonic_ns() >= deadline))
       return complete;
     if (sent == 0) pause_us(500);
@@ -73,11 +71,10 @@ bool DurableDomain::collect_up_to(std::uint64_t fence, std::uint64_t patience_ns
 
 // To the present clock.
 std::uint64_t DurableDomain::move_fence() noexcept {
-  lock_domain();
+  const page::DomainLock::Held held = domain_lock_->take();
   page::DomainState &domain = memory_.state();
   const std::uint64_t fence = domain.clock.load(std::memory_order_relaxed);
   domain.fold_fence = fence;
-  domain.lock.unlock();
   return fence;
 }
 

@@ -106,19 +106,21 @@ bool Directory::read_unchanged(PageId page, std::byte *content) noexcept {
   return lines_.has_no_word_stored(page);
 }
 
-std::uint64_t Directory::take(PageId page) noexcept {
+std::uint64_t Directory::take(const page::DomainLock::Held &held, PageId page) noexcept {
+  TMH_ASSERT(held.is_valid());
   DirectoryRecord &r = record(page);
   const std::uint64_t newest_before = is_planted(Planted::kRecallReadsFirst) ? newest(page) : 0;
   const PageLevel level = r.level.load(std::memory_order_relaxed);
-  if (level == PageLevel::kLines) recall(page);
-  if (level == PageLevel::kHardware) recall_from_hardware(page);
+  if (level == PageLevel::kLines) recall(held, page);
+  if (level == PageLevel::kHardware) recall_from_hardware(held, page);
   r.residents.fetch_or(bit(slot_), std::memory_order_relaxed);  // under the lock
   return is_planted(Planted::kRecallReadsFirst) ? newest_before : newest(page);
 }
 
 // A look first, then the take: what a committer does in between is waited for, briefly, and its
 // version is looked at again.
-bool Directory::take_ahead(PageId page, std::uint64_t snapshot) noexcept {
+bool Directory::take_ahead(const page::DomainLock::Held &held, PageId page,
+                           std::uint64_t snapshot) noexcept {
   // asking for blocks may take a system call, and the domain lock is held
   if (!is_prepared(page)) return false;
   // Every page that leaves the hardware level aborts its transactions, all of them: not for one
@@ -129,14 +131,14 @@ bool Directory::take_ahead(PageId page, std::uint64_t snapshot) noexcept {
     const std::uint64_t seen = words[i].load(std::memory_order_relaxed);  // a hint
     if (line::is_locked(seen) || (seen & line::kVersionMask) > snapshot) return false;
   }
-  return take(page) <= snapshot;
+  return take(held, page) <= snapshot;
 }
 
-void Directory::recall(PageId page) noexcept {
+void Directory::recall(const page::DomainLock::Held &held, PageId page) noexcept {
   line::LineStateV1 &state = lines_.state();
   state.moving.store(static_cast<std::uint64_t>(page), std::memory_order_relaxed);
   step(Step::kRecallStart);
-  mark_lines(page);
+  mark_lines(held, page);
   step(Step::kRecallMark);
   record(page).level.store(PageLevel::kPages, std::memory_order_relaxed);
   state.moving.store(line::kNoPage,
@@ -149,21 +151,21 @@ void Directory::recall(PageId page) noexcept {
 }
 
 // Its line words have the U bit already, and keep it.
-void Directory::recall_from_hardware(PageId page) noexcept {
-  hardware_.left(page);
+void Directory::recall_from_hardware(const page::DomainLock::Held &held, PageId page) noexcept {
+  hardware_.left(held, page);
   step(Step::kHardwareLeft);
   record(page).level.store(PageLevel::kPages, std::memory_order_relaxed);
   recalls_here_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void Directory::mark_lines(PageId page) noexcept {
+void Directory::mark_lines(const page::DomainLock::Held &held, PageId page) noexcept {
   line::LineWord *words = lines_.page_words(page);
   for (std::size_t i = 0; i < storage::kLinesPerPage; ++i) {
     std::uint64_t seen = words[i].load(std::memory_order_relaxed);
     for (;;) {
       if (line::is_locked(seen)) {
         if (is_planted(Planted::kRecallNoWait)) break;
-        await_committer(words[i]);
+        await_committer(held, words[i]);
         seen = words[i].load(std::memory_order_relaxed);
         continue;
       }
@@ -185,7 +187,7 @@ void Directory::mark_lines(PageId page) noexcept {
 }
 
 // The committer goes on or lets go by itself; a dead one's context is recovered here.
-void Directory::await_committer(line::LineWord &word) noexcept {
+void Directory::await_committer(const page::DomainLock::Held &held, line::LineWord &word) noexcept {
   const std::uint64_t began_ns = platform::monotonic_ns();
   platform::Patience patience;
   for (int spins = kSpinsBeforeLook;; spins = 1) {
@@ -197,19 +199,22 @@ void Directory::await_committer(line::LineWord &word) noexcept {
     if (!line::is_locked(seen)) return;
     if (const std::uint32_t number = line::context_of(seen); number < line::kContextsMax) {
       const line::Owner owner = lines_.context(number).owner.load(std::memory_order_relaxed);
-      recover_if_dead(line::slot_of(owner), line::incarnation_of(owner));
+      recover_if_dead(held, line::slot_of(owner), line::incarnation_of(owner));
     }
     patience.pause(platform::monotonic_ns() - began_ns);
   }
 }
 
-bool Directory::is_resident(PageId page) const noexcept {
+bool Directory::is_resident(const page::DomainLock::Held &held, PageId page) const noexcept {
+  TMH_ASSERT(held.is_valid());
   const DirectoryRecord &r = record(page);
   return r.level.load(std::memory_order_relaxed) == PageLevel::kPages &&
          (r.residents.load(std::memory_order_relaxed) & bit(slot_)) != 0;
 }
 
-void Directory::as_of(PageId page, std::uint64_t snapshot, std::byte *content) noexcept {
+void Directory::as_of(const page::DomainLock::Held &held, PageId page, std::uint64_t snapshot,
+                      std::byte *content) noexcept {
+  TMH_ASSERT(held.is_valid());
   line::undo_page(lines_, page, snapshot, content);
 }
 
@@ -226,8 +231,8 @@ void Directory::for_users(std::uint64_t residents, Visit visit) const noexcept {
 
 // On the disk, too. Durable domains: the log's ring keeps the entries of what is not written yet
 // (DurableLog::room()).
-bool Directory::make_room_for_announcement() noexcept {
-  if (memory_.make_log_room(1) != Errc::kOk) return false;
+bool Directory::make_room_for_announcement(const page::DomainLock::Held &held) noexcept {
+  if (memory_.make_log_room(held, 1) != Errc::kOk) return false;
   const storage::LogState *log = memory_.log_state();
   if (log == nullptr) return true;
   // under the lock
@@ -238,7 +243,7 @@ bool Directory::make_room_for_announcement() noexcept {
 
 // What every release of a page by level 2 begins with: kReleased: nobody at level 2 uses it, and
 // everybody there will ask.
-Release Directory::give_up(PageId page) noexcept {
+Release Directory::give_up(const page::DomainLock::Held &held, PageId page) noexcept {
   step(Step::kReleaseStart);
   const std::uint64_t residents = record(page).residents.load(std::memory_order_relaxed);
   const auto used = [&] {  // by a dead one's instance, too, until it is reaped
@@ -258,13 +263,13 @@ Release Directory::give_up(PageId page) noexcept {
   // Before anything is told: an entry in the log costs everybody's next begin.
   if (const Release by = used(); by != Release::kReleased) return by;
   if (memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0) {
-    tree_.collect(~std::size_t{0});
+    tree_.collect(held, ~std::size_t{0});
     if (memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0)
       return Release::kVersions;
   }
-  if (!make_room_for_announcement()) return Release::kVersions;
+  if (!make_room_for_announcement(held)) return Release::kVersions;
   if (is_planted(Planted::kReleaseLooksFirst)) step(Step::kReleaseLook);
-  tree_.announce(page);
+  tree_.announce(held, page);
   step(Step::kReleaseTold);
   if (!is_planted(Planted::kReleaseLooksFirst)) {
     if (const Release by = used(); by != Release::kReleased) return by;
@@ -273,30 +278,30 @@ Release Directory::give_up(PageId page) noexcept {
   return Release::kReleased;
 }
 
-Release Directory::release_to_hardware(PageId page) noexcept {
+Release Directory::release_to_hardware(const page::DomainLock::Held &held, PageId page) noexcept {
   DirectoryRecord &r = record(page);
   switch (r.level.load(std::memory_order_relaxed)) {
     case PageLevel::kHardware:
       return Release::kReleased;
     case PageLevel::kLines:
-      recall(page);
+      recall(held, page);
       break;
     case PageLevel::kPages:
-      if (const Release given = give_up(page); given != Release::kReleased) return given;
+      if (const Release given = give_up(held, page); given != Release::kReleased) return given;
       r.residents.store(0, std::memory_order_relaxed);
   }
   r.level.store(PageLevel::kHardware, std::memory_order_relaxed);
   step(Step::kHardwareOpen);
-  hardware_.came(page);
+  hardware_.came(held, page);
   step(Step::kHardwareCame);
   return Release::kReleased;
 }
 
-void Directory::open_ahead(PageId page) noexcept {
+void Directory::open_ahead(const page::DomainLock::Held &held, PageId page) noexcept {
   if (prepare(page) != Errc::kOk) return;  // a system call for 128 pages at most
   switch (record(page).level.load(std::memory_order_relaxed)) {
     case PageLevel::kHardware:
-      hardware_.came(page);
+      hardware_.came(held, page);
       return;
     case PageLevel::kPages:
       return;
@@ -306,7 +311,7 @@ void Directory::open_ahead(PageId page) noexcept {
   const line::LineWord *words = lines_.page_words(page);
   for (std::size_t i = 0; i < storage::kLinesPerPage; ++i)
     if (words[i].load(std::memory_order_relaxed) != 0) return;
-  (void)release_to_hardware(page);
+  (void)release_to_hardware(held, page);
 }
 
 bool Directory::has_upper_line(PageId page) const noexcept {
@@ -316,22 +321,22 @@ bool Directory::has_upper_line(PageId page) const noexcept {
   });
 }
 
-Release Directory::release(PageId page) noexcept {
+Release Directory::release(const page::DomainLock::Held &held, PageId page) noexcept {
   DirectoryRecord &r = record(page);
   switch (r.level.load(std::memory_order_relaxed)) {
     case PageLevel::kLines:
       if (!has_upper_line(page) || is_planted(Planted::kMoveLeft)) return Release::kReleased;
       // The move of one who died, left by an heir who did not know the segment and has moved other
       // pages since: as repair_move().
-      mark_lines(page);
+      mark_lines(held, page);
       r.level.store(PageLevel::kPages, std::memory_order_relaxed);
       break;
     case PageLevel::kHardware:
-      hardware_.left(page);  // nobody at level 2 has it, so there is nobody else to ask
+      hardware_.left(held, page);  // nobody at level 2 has it, so there is nobody else to ask
       step(Step::kHardwareLeft);
       break;
     case PageLevel::kPages:
-      if (const Release given = give_up(page); given != Release::kReleased) return given;
+      if (const Release given = give_up(held, page); given != Release::kReleased) return given;
   }
   line::LineStateV1 &state = lines_.state();
   state.moving.store(static_cast<std::uint64_t>(page), std::memory_order_relaxed);
@@ -351,27 +356,28 @@ Release Directory::release(PageId page) noexcept {
   return Release::kReleased;
 }
 
-void Directory::fail_users(PageId page) noexcept {
+void Directory::fail_users(const page::DomainLock::Held &held, PageId page) noexcept {
   // Queries never abort, nor do irrevocable instances: they are waited for; as one that has the
   // turn, because it was failed so often.
   const std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
-  for_users(record(page).residents.load(std::memory_order_relaxed),
-            [&](storage::Participant &other) {
-              if (turn != 0 && &other == &memory_.participant(page::holder_of(turn))) return;
-              (void)fail_running(memory_, other, other.instance.load(std::memory_order_relaxed));
-            });
+  for_users(
+      record(page).residents.load(std::memory_order_relaxed), [&](storage::Participant &other) {
+        if (turn != 0 && &other == &memory_.participant(page::holder_of(turn))) return;
+        (void)fail_running(held, memory_, other, other.instance.load(std::memory_order_relaxed));
+      });
 }
 
-void Directory::repair() noexcept {
+void Directory::repair(const page::DomainLock::Held &held) noexcept {
   for (std::uint32_t i = 0; i < lines_.contexts_high(); ++i) {
     const line::Owner owner = lines_.context(i).owner.load(std::memory_order_relaxed);
-    if (owner != line::Owner{}) recover_if_dead(line::slot_of(owner), line::incarnation_of(owner));
+    if (owner != line::Owner{})
+      recover_if_dead(held, line::slot_of(owner), line::incarnation_of(owner));
   }
-  repair_move();
+  repair_move(held);
 }
 
 // Whatever move the dead holder was at ends as a recall: the U bit only makes level 1 ask.
-void Directory::repair_move() noexcept {
+void Directory::repair_move(const page::DomainLock::Held &held) noexcept {
   line::LineStateV1 &state = lines_.state();
   const std::uint64_t moving = state.moving.load(std::memory_order_relaxed);
   if (moving == line::kNoPage || is_planted(Planted::kMoveLeft)) return;
@@ -384,19 +390,21 @@ void Directory::repair_move() noexcept {
     memory_.state().repair_again |= page::kRepairRest;  // the next holder that has the segment open
     return;
   }
-  mark_lines(page);
+  mark_lines(held, page);
   record(page).level.store(PageLevel::kPages, std::memory_order_relaxed);
   state.moving.store(line::kNoPage, std::memory_order_release);
   step(Step::kMoveRepaired);
 }
 
-void Directory::reap(std::uint32_t slot) noexcept {
-  recover(slot, memory_.participant(slot).incarnation.load(std::memory_order_relaxed));
+void Directory::reap(const page::DomainLock::Held &held, std::uint32_t slot) noexcept {
+  recover(held, slot, memory_.participant(slot).incarnation.load(std::memory_order_relaxed));
 }
 
 // A context that names a segment which is not open here waits for a holder of the lock that knows
 // it.
-void Directory::recover(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+void Directory::recover(const page::DomainLock::Held &held, std::uint32_t slot,
+                        std::uint64_t incarnation) noexcept {
+  TMH_ASSERT(held.is_valid());
   if (storage::LogState *log = memory_.log_state(); log != nullptr)
     // release: as DurableLog::give_back()
     log->pending_bytes.fetch_sub(line::take_reserved(lines_, slot, incarnation),
@@ -406,7 +414,8 @@ void Directory::recover(std::uint32_t slot, std::uint64_t incarnation) noexcept 
   lines_.state().changed.notify();  // the dead one's commits, when it died in one
 }
 
-void Directory::recover_if_dead(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+void Directory::recover_if_dead(const page::DomainLock::Held &held, std::uint32_t slot,
+                                std::uint64_t incarnation) noexcept {
   // nobody's: the context was given back between two looks
   if (slot >= storage::kParticipantsMax) return;
   const storage::Participant &owner = memory_.participant(slot);
@@ -415,7 +424,7 @@ void Directory::recover_if_dead(std::uint32_t slot, std::uint64_t incarnation) n
   const bool is_attached = owner.incarnation.load(std::memory_order_relaxed) == incarnation &&
                            owner.state.load(std::memory_order_acquire) != 0;
   if (is_attached && !owner.is_gone()) return;
-  recover(slot, incarnation);
+  recover(held, slot, incarnation);
 }
 
 }  // namespace tmh::hierarchy

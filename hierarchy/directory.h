@@ -72,30 +72,32 @@ class Directory final : public page::LowerLevel {
 
   // Gives the page to level 1. kRunning: an instance of level 2 may use it; kVersions: some of its
   // versions cannot go home yet, or the log must be written first.
-  // REQUIRES the domain lock.
-  [[nodiscard]] Release release(storage::PageId page) noexcept;
+  [[nodiscard]] Release release(const page::DomainLock::Held &held, storage::PageId page) noexcept;
   // The same to the hardware level: from level 2, or from software lines where nobody needs to be
   // asked.
-  [[nodiscard]] Release release_to_hardware(storage::PageId page) noexcept;
+  [[nodiscard]] Release release_to_hardware(const page::DomainLock::Held &held,
+                                            storage::PageId page) noexcept;
   // The same of a page that nobody has asked for yet, where there is room for its record, and
   // nobody has to give anything up: one that no level has ever had; or that is there already, which
   // followers who have lost it are told again.
-  void open_ahead(storage::PageId page) noexcept;
-  // REQUIRES the domain lock. FAILs the running instances that may use the page, but for those that
+  void open_ahead(const page::DomainLock::Held &held, storage::PageId page) noexcept;
+  // FAILs the running instances that may use the page, but for those that
   // are waited for.
-  void fail_users(storage::PageId page) noexcept;
-  // The instance of level 2 that has kept a page from the last release() that said so. REQUIRES the
-  // domain lock.
+  void fail_users(const page::DomainLock::Held &held, storage::PageId page) noexcept;
+  // The instance of level 2 that has kept a page from the last release() that said so.
   struct User {
     const storage::Participant *participant = nullptr;
     std::uint64_t instance = 0;
     friend bool operator==(const User &, const User &) noexcept = default;
   };
-  [[nodiscard]] const User &used_by() const noexcept { return used_by_; }
+  [[nodiscard]] const User &used_by(const page::DomainLock::Held &) const noexcept {
+    return used_by_;
+  }
 
-  // REQUIRES the domain lock. A context of that participant keeps others waiting: recovered when
+  // A context of that participant keeps others waiting: recovered when
   // nobody owns it any more.
-  void recover_if_dead(std::uint32_t slot, std::uint64_t incarnation) noexcept;
+  void recover_if_dead(const page::DomainLock::Held &held, std::uint32_t slot,
+                       std::uint64_t incarnation) noexcept;
 
   // Pages that this process has taken from level 1.
   [[nodiscard]] std::uint64_t recalls_here() const noexcept {
@@ -106,12 +108,16 @@ class Directory final : public page::LowerLevel {
   [[nodiscard]] std::uint64_t clock() const noexcept override;
   [[nodiscard]] Errc prepare(storage::PageId page) noexcept override;
   [[nodiscard]] bool read_unchanged(storage::PageId page, std::byte *content) noexcept override;
-  [[nodiscard]] std::uint64_t take(storage::PageId page) noexcept override;
-  [[nodiscard]] bool take_ahead(storage::PageId page, std::uint64_t snapshot) noexcept override;
-  [[nodiscard]] bool is_resident(storage::PageId page) const noexcept override;
-  void as_of(storage::PageId page, std::uint64_t snapshot, std::byte *content) noexcept override;
-  void repair() noexcept override;
-  void reap(std::uint32_t slot) noexcept override;
+  [[nodiscard]] std::uint64_t take(const page::DomainLock::Held &held,
+                                   storage::PageId page) noexcept override;
+  [[nodiscard]] bool take_ahead(const page::DomainLock::Held &held, storage::PageId page,
+                                std::uint64_t snapshot) noexcept override;
+  [[nodiscard]] bool is_resident(const page::DomainLock::Held &held,
+                                 storage::PageId page) const noexcept override;
+  void as_of(const page::DomainLock::Held &held, storage::PageId page, std::uint64_t snapshot,
+             std::byte *content) noexcept override;
+  void repair(const page::DomainLock::Held &held) noexcept override;
+  void reap(const page::DomainLock::Held &held, std::uint32_t slot) noexcept override;
 
  private:
   [[nodiscard]] bool knows(storage::PageId page) const noexcept;
@@ -120,15 +126,16 @@ class Directory final : public page::LowerLevel {
   [[nodiscard]] static std::uint64_t bit(std::uint32_t slot) noexcept {
     return std::uint64_t{1} << (slot % 64);
   }
-  [[nodiscard]] Release give_up(storage::PageId page) noexcept;
+  [[nodiscard]] Release give_up(const page::DomainLock::Held &held, storage::PageId page) noexcept;
   [[nodiscard]] bool has_upper_line(storage::PageId page) const noexcept;
-  [[nodiscard]] bool make_room_for_announcement() noexcept;
-  void recall(storage::PageId page) noexcept;
-  void recall_from_hardware(storage::PageId page) noexcept;
-  void recover(std::uint32_t slot, std::uint64_t incarnation) noexcept;
-  void repair_move() noexcept;
-  void mark_lines(storage::PageId page) noexcept;
-  void await_committer(line::LineWord &word) noexcept;
+  [[nodiscard]] bool make_room_for_announcement(const page::DomainLock::Held &held) noexcept;
+  void recall(const page::DomainLock::Held &held, storage::PageId page) noexcept;
+  void recall_from_hardware(const page::DomainLock::Held &held, storage::PageId page) noexcept;
+  void recover(const page::DomainLock::Held &held, std::uint32_t slot,
+               std::uint64_t incarnation) noexcept;
+  void repair_move(const page::DomainLock::Held &held) noexcept;
+  void mark_lines(const page::DomainLock::Held &held, storage::PageId page) noexcept;
+  void await_committer(const page::DomainLock::Held &held, line::LineWord &word) noexcept;
   [[nodiscard]] std::uint64_t newest(storage::PageId page) const noexcept;
   template <class Visit>
   void for_users(std::uint64_t residents, Visit visit) const noexcept;

@@ -212,7 +212,8 @@ Errc DurableDomain::salvage() noexcept {
     return Errc::kOk;
   const std::uint64_t before = log.commits_written();
   TMH_TRY(memory_.reserve_links());
-  page::ConsistencyTree(memory_, 0, page::ConsistencyTree::Role::kGivesBack).repair();
+  page::ConsistencyTree(memory_, 0, page::ConsistencyTree::Role::kGivesBack)
+      .repair(page::DomainLock::alone());
   const Errc error = salvage_log();
   if (error == Errc::kOk) recovery_.salvaged = log.commits_written() - before;
   step(Step::kRecoverySalvaged);
@@ -291,6 +292,8 @@ void DurableDomain::attach(std::uint32_t slot) noexcept {
   log_ = std::make_unique<page::DurableLog>(memory_, slot, tag, group_);
   tree_ = std::make_unique<page::ConsistencyTree>(memory_, slot,
                                                   page::ConsistencyTree::Role::kGivesBack);
+  Heir &heir = *this;
+  domain_lock_.emplace(memory_, tag, heir);
 }
 
 Errc DurableDomain::flush() noexcept { return log_->flush_all(); }

@@ -15,6 +15,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,6 +23,7 @@
 #include <tmh/domain.hpp>
 
 #include "levels/page/consistency_tree.h"
+#include "levels/page/domain_lock.h"
 #include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
 #include "levels/storage/checkpoint_file.h"
@@ -31,7 +33,7 @@ namespace tmh::detail {
 
 [[nodiscard]] RecoveryInfo to_info(const storage::RecoveryReport &report) noexcept;
 
-class DurableDomain {
+class DurableDomain : private page::DomainLock::Heir {
  public:
   DurableDomain(page::DomainMemory &memory, const DomainOptions &options,
                 const GroupCommit &group) noexcept;
@@ -101,7 +103,9 @@ class DurableDomain {
   [[nodiscard]] Errc copy_data_files(const std::string &folder) noexcept;
   [[nodiscard]] Errc copy_to(const std::string &folder) noexcept;
   [[nodiscard]] std::uint64_t log_file_bytes() const noexcept;
-  void lock_domain() noexcept;
+  // page::DomainLock::Heir
+  void mend(const page::DomainLock::Held &held, page::DomainLock::Context context,
+            platform::Locked how) noexcept override;
   void keep_house() noexcept;
   [[nodiscard]] bool may_settle_doubts() const noexcept;
   [[nodiscard]] bool checkpoint_is_due() const noexcept;
@@ -116,6 +120,7 @@ class DurableDomain {
   std::unique_ptr<page::DurableLog> log_;
   // for checkpoints: the engine's belongs to the instance's thread
   std::unique_ptr<page::ConsistencyTree> tree_;
+  std::optional<page::DomainLock> domain_lock_;
   RecoveryInfo recovery_;
 
   std::thread housekeeper_;

@@ -24,6 +24,7 @@
 #include <tmh/instance.hpp>
 
 #include "levels/line/line_memory.h"
+#include "levels/page/domain_lock.h"
 #include "levels/storage/page_id.h"
 #include "platform/counting.h"
 #include "platform/files.h"
@@ -66,9 +67,8 @@ class HardwarePages {
   [[nodiscard]] Errc open(const std::string &folder) noexcept;
   static void remove_file(const std::string &folder) noexcept;
 
-  // REQUIRES the domain lock.
-  void came(storage::PageId page) noexcept { move(page, true); }
-  void left(storage::PageId page) noexcept { move(page, false); }
+  void came(const page::DomainLock::Held &, storage::PageId page) noexcept { move(page, true); }
+  void left(const page::DomainLock::Held &, storage::PageId page) noexcept { move(page, false); }
 
   [[nodiscard]] const line::LineWord &epoch() const noexcept {
     return lines_.state().hardware_epoch;

@@ -146,9 +146,9 @@ Errc LineDomain::add_segment(std::uint32_t number, std::byte *view,
 }
 
 void LineDomain::forget_lines(std::uint32_t number) noexcept {
-  engine_->lock_domain();  // another thread may be recovering a dead one's lines there
+  // Another thread may be recovering a dead one's lines there.
+  const page::DomainLock::Held held = engine_->lock_domain();
   lines_.remove_segment(number);
-  engine_->unlock_domain();
 }
 
 void LineDomain::remove_segment(std::uint32_t number) noexcept {
@@ -230,9 +230,7 @@ Errc LineDomain::attach(line::SoftwareThread &thread) noexcept {
       memory_.participant(slot_).incarnation.load(std::memory_order_relaxed);
   const Errc error = thread.attach(slot_, incarnation);
   if (error != Errc::kTooManyParticipants) return error;
-  engine_->lock_domain();
-  engine_->reap_dead();
-  engine_->unlock_domain();
+  engine_->reap_dead(engine_->lock_domain());
   return thread.attach(slot_, incarnation);
 }
 
@@ -244,14 +242,13 @@ void LineDomain::count_in(Counters *out) noexcept {
 // Looking whether participants live costs 20 us each: once in a wait, when it has used its budget.
 hierarchy::Release LineDomain::try_release(PageId page, bool fail_users, bool look_for_dead,
                                            Directory::User *used_by) noexcept {
-  engine_->lock_domain();
-  if (look_for_dead) engine_->reap_dead();
-  const Release result = directory_.release(page);
+  const page::DomainLock::Held held = engine_->lock_domain();
+  if (look_for_dead) engine_->reap_dead(held);
+  const Release result = directory_.release(held, page);
   if (result == Release::kRunning || result == Release::kQueried) {
-    if (fail_users) directory_.fail_users(page);
-    *used_by = directory_.used_by();
+    if (fail_users) directory_.fail_users(held, page);
+    *used_by = directory_.used_by(held);
   }
-  engine_->unlock_domain();
   return result;
 }
 
@@ -330,32 +327,32 @@ UpperAnswer LineDomain::ask(PageId page, Insists insists) noexcept {
 LineDomain::Given LineDomain::give_to_hardware() noexcept {
   fresh_.clear();
   in_use_.clear();
-  engine_->lock_domain();
+  page::DomainLock::Held held = engine_->lock_domain();
   engine_->visit_taken(kGivenMax, [&](PageId page) {
-    if (directory_.release_to_hardware(page) != Release::kReleased)
+    if (directory_.release_to_hardware(held, page) != Release::kReleased)
       in_use_.push_back(page);
     else if (!hardware_->is_open(page))
       fresh_.push_back(page);
   });
-  open_ahead();
-  engine_->unlock_domain();
+  open_ahead(held);
+  held.release();
   return {static_cast<std::uint32_t>(fresh_.size()), in_use_.empty()};
 }
 
 void LineDomain::give_again() noexcept {
   if (in_use_.empty()) return;
-  engine_->lock_domain();
+  page::DomainLock::Held held = engine_->lock_domain();
   // what is in use still is found again
-  for (const PageId page : in_use_) (void)directory_.release_to_hardware(page);
-  engine_->unlock_domain();
+  for (const PageId page : in_use_) (void)directory_.release_to_hardware(held, page);
+  held.release();
   in_use_.clear();
 }
 
 // Finding one page costs an instance of level 2, which recalls all that it touches. So the block of
 // 64 KiB around it comes along (level 2 allocates its disk blocks together, too), and where blocks
 // follow each other, as in a heap that grows, a run of them, which doubles as long as they do. Only
-// pages that nobody has had yet: nobody misses them. REQUIRES the domain lock.
-void LineDomain::open_ahead() noexcept {
+// pages that nobody has had yet: nobody misses them.
+void LineDomain::open_ahead(const page::DomainLock::Held &held) noexcept {
   constexpr std::uint64_t kBlock = 16, kRunMax = 256;  // 0.2 ms under the lock
   const auto number = [](PageId page) { return static_cast<std::uint64_t>(page); };
   std::uint64_t left = kRunMax;  // of all runs together
@@ -383,7 +380,7 @@ void LineDomain::open_ahead() noexcept {
     left -= pages;
     for (std::uint64_t i = first; i < end; ++i) {
       const PageId each = storage::page_id(segment, storage::PageIndex{i});
-      if (!hardware_->is_open(each)) directory_.open_ahead(each);
+      if (!hardware_->is_open(each)) directory_.open_ahead(held, each);
     }
     *run = {begin, storage::page_id(segment, storage::PageIndex{end}), pages};
     std::rotate(ahead_.begin(), run, run + 1);
@@ -419,9 +416,7 @@ LineDomain::UpperLeft LineDomain::await_upper() noexcept {
     }
     if (!hardware_->any_pin()) return UpperLeft::kNobody;
   }
-  engine_->lock_domain();
-  engine_->reap_dead();
-  engine_->unlock_domain();
+  engine_->reap_dead(engine_->lock_domain());
   return upper_left();
 }
 
@@ -447,9 +442,7 @@ std::uint64_t LineDomain::oldest_line_pin() noexcept {
 }
 
 void LineDomain::suspect(std::uint32_t slot, std::uint64_t incarnation) noexcept {
-  engine_->lock_domain();
-  directory_.recover_if_dead(slot, incarnation);
-  engine_->unlock_domain();
+  directory_.recover_if_dead(engine_->lock_domain(), slot, incarnation);
 }
 
 }  // namespace tmh::detail

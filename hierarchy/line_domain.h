@@ -100,7 +100,7 @@ class LineDomain final : public line::Upper {
   [[nodiscard]] bool is_look_due() noexcept;
   [[nodiscard]] UpperLeft upper_left() const noexcept;
   void forget_lines(std::uint32_t number) noexcept;
-  void open_ahead() noexcept;
+  void open_ahead(const page::DomainLock::Held &held) noexcept;
   [[nodiscard]] hierarchy::Release try_release(storage::PageId page, bool fail_users,
                                                bool look_for_dead,
                                                hierarchy::Directory::User *used_by) noexcept;

@@ -335,10 +335,9 @@ TEST_F(RtmMultiTest, QueriesSeeNoEffectWithoutItsCause) {
 void overflow_moves(const RtmTable &table) {
   const std::shared_ptr<tmh::detail::DomainImpl> domain = tmh::detail::impl_of(table.domain);
   const storage::PageId elsewhere = storage::page_id(0, storage::PageIndex{RtmTable::kPages - 1});
-  domain->engine().lock_domain();
+  const page::DomainLock::Held held = domain->engine().lock_domain();
   for (std::uint64_t i = 0; i <= hierarchy::HardwarePages::kMoves; ++i)
-    domain->lines()->directory().hardware().left(elsewhere);
-  domain->engine().unlock_domain();
+    domain->lines()->directory().hardware().left(held, elsewhere);
 }
 
 // Two processes count in turn, one in RTM, the other at level 2 or on software lines. Returns what

@@ -27,12 +27,12 @@ bool AccessTable::may_be_dead(std::uint32_t participant) const noexcept {
   return age_ns > kSuspectAfterNs && owner.is_gone();
 }
 
-Slot AccessTable::allocate() noexcept {
+Slot AccessTable::allocate(const DomainLock::Held &held) noexcept {
   DomainState &state = memory_.state();
   if (state.free_access == 0) {
     const std::uint32_t from = state.access_capacity;
     const std::uint32_t more = std::max<std::uint32_t>(4096, from / 4);
-    if (error_ = memory_.grow_accesses(from + more); error_ != Errc::kOk) return 0;
+    if (error_ = memory_.grow_accesses(held, from + more); error_ != Errc::kOk) return 0;
     state.access_capacity = from + more;
     for (Slot slot = from + more - 1; slot >= from; --slot) {
       memory_.access(slot).next_of_owner = state.free_access;
@@ -44,7 +44,9 @@ Slot AccessTable::allocate() noexcept {
   return slot;
 }
 
-Touch AccessTable::add(PageId page, bool is_write, ConflictPolicy policy) noexcept {
+Touch AccessTable::add(const DomainLock::Held &held, PageId page, bool is_write,
+                       ConflictPolicy policy) noexcept {
+  TMH_ASSERT(held.is_valid());
   DomainState &state = memory_.state();
   storage::Participant &self = memory_.participant(self_);
   if (error_ = memory_.reserve_meta(page); error_ != Errc::kOk) return Touch::kNoSpace;
@@ -91,7 +93,7 @@ Touch AccessTable::add(PageId page, bool is_write, ConflictPolicy policy) noexce
     memory_.access(own).is_write |= is_write ? 1u : 0u;
     return Touch::kGranted;
   }
-  const Slot slot = allocate();
+  const Slot slot = allocate(held);
   if (slot == 0) return Touch::kNoSpace;
   memory_.access(slot) = AccessEntry{static_cast<std::uint64_t>(page),
                                      instance,
@@ -104,7 +106,8 @@ Touch AccessTable::add(PageId page, bool is_write, ConflictPolicy policy) noexce
   return Touch::kGranted;
 }
 
-void AccessTable::remove_all(std::uint32_t participant) noexcept {
+void AccessTable::remove_all(const DomainLock::Held &held, std::uint32_t participant) noexcept {
+  TMH_ASSERT(held.is_valid());
   DomainState &state = memory_.state();
   storage::Participant &owner = memory_.participant(participant);
   for (Slot slot = owner.accesses.load(std::memory_order_relaxed); slot != 0;) {
@@ -129,7 +132,8 @@ void AccessTable::remove_all(std::uint32_t participant) noexcept {
   }
 }
 
-void AccessTable::rebuild() noexcept {
+void AccessTable::rebuild(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   DomainState &state = memory_.state();
   const std::uint32_t high = memory_.participants_high();
   state.free_access = 0;

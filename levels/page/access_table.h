@@ -4,8 +4,8 @@
 // Invariant: (thesis, Invariant 3) after every add(), all PENDING update instances could commit: a
 //            page has any number of PENDING readers or one PENDING writer. Entries of FAILED
 //            instances are ignored and go when the instance ends.
-// Sharing:   REQUIRES DomainState::lock. Death of the holder: rebuild() by the inheritor; of an
-//            owner: remove_all().
+// Sharing:   under the domain lock. Death of the holder: rebuild() by the inheritor; of an owner:
+//            remove_all().
 // Contexts:  async-signal-safe.
 // Source:    thesis, section 3.3 ("transaction page tables", "Implemented Policies").
 #pragma once
@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "levels/page/conflict.h"
+#include "levels/page/domain_lock.h"
 #include "levels/page/domain_memory.h"
 
 namespace tmh::page {
@@ -25,16 +26,17 @@ class AccessTable {
 
   // Registers the access and resolves conflicts by `policy`. Others may be FAILED by it. kNoSpace:
   // error() says why.
-  [[nodiscard]] Touch add(PageId page, bool is_write, ConflictPolicy policy) noexcept;
+  [[nodiscard]] Touch add(const DomainLock::Held &held, PageId page, bool is_write,
+                          ConflictPolicy policy) noexcept;
   [[nodiscard]] Errc error() const noexcept { return error_; }
-  void remove_all(std::uint32_t participant) noexcept;
+  void remove_all(const DomainLock::Held &held, std::uint32_t participant) noexcept;
   // After inheriting the lock: rebuilds both threads from the entries themselves.
-  void rebuild() noexcept;
+  void rebuild(const DomainLock::Held &held) noexcept;
 
  private:
   [[nodiscard]] bool is_pending(const AccessEntry &entry) const noexcept;
   [[nodiscard]] bool may_be_dead(std::uint32_t participant) const noexcept;
-  [[nodiscard]] Slot allocate() noexcept;
+  [[nodiscard]] Slot allocate(const DomainLock::Held &held) noexcept;
 
   DomainMemory &memory_;
   std::uint32_t self_;

@@ -30,7 +30,8 @@ ConsistencyTree::ConsistencyTree(DomainMemory &memory, std::uint32_t self, Role 
   if (role == Role::kKeepsSlots) reserved_.reserve(kReservedKept);
 }
 
-Errc ConsistencyTree::reserve(std::size_t count) noexcept {
+Errc ConsistencyTree::reserve(const DomainLock::Held &held, std::size_t count) noexcept {
+  TMH_ASSERT(held.is_valid());
   // acquire: pairs with LogWriter::publish(). Who writes the log reads versions without the lock;
   //          what was in free slots it had read before they
   // were freed. That is known here by way of who freed them and the lock, but ThreadSanitizer sees
@@ -49,7 +50,8 @@ Errc ConsistencyTree::reserve(std::size_t count) noexcept {
       const std::uint32_t from = state.version_capacity.load(std::memory_order_relaxed);
       const auto more = static_cast<std::uint32_t>(
           std::max<std::size_t>({256, from / 4, count - reserved_.size()}));
-      if (const Errc error = memory_.grow_versions(from + more); error != Errc::kOk) return error;
+      if (const Errc error = memory_.grow_versions(held, from + more); error != Errc::kOk)
+        return error;
       state.version_capacity.store(from + more, std::memory_order_relaxed);
       for (Slot slot = from + more - 1; slot >= from; --slot) push_free(slot);
     }
@@ -69,7 +71,8 @@ Slot ConsistencyTree::take() noexcept {
   return slot;
 }
 
-void ConsistencyTree::release_reserved() noexcept {
+void ConsistencyTree::release_reserved(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   for (const Slot slot : reserved_) push_free(slot);
   reserved_.clear();
 }
@@ -155,8 +158,10 @@ void count_commit(DomainMemory &memory, std::uint32_t slot, std::uint64_t stamp)
 }
 }  // namespace
 
-std::uint64_t ConsistencyTree::publish(const std::vector<Write> &writes, storage::Lsn log_end,
+std::uint64_t ConsistencyTree::publish(const DomainLock::Held &held,
+                                       const std::vector<Write> &writes, storage::Lsn log_end,
                                        std::uint64_t line) noexcept {
+  TMH_ASSERT(held.is_valid());
   DomainState &state = memory_.state();
   // only lock holders store it
   const std::uint64_t stamp = state.clock.load(std::memory_order_relaxed) + 1;
@@ -201,7 +206,8 @@ void ConsistencyTree::take_count_back() noexcept {
   state.counting.store(0, std::memory_order_relaxed);
 }
 
-void ConsistencyTree::announce(PageId page) noexcept {
+void ConsistencyTree::announce(const DomainLock::Held &held, PageId page) noexcept {
+  TMH_ASSERT(held.is_valid());
   DomainState &state = memory_.state();
   const std::uint64_t stamp = state.clock.load(std::memory_order_relaxed) + 1;
   const std::uint64_t at = state.log_head.load(std::memory_order_relaxed);
@@ -236,7 +242,8 @@ std::uint64_t ConsistencyTree::oldest_pin() const noexcept {
   return oldest;
 }
 
-std::uint64_t ConsistencyTree::oldest_stamp() const noexcept {
+std::uint64_t ConsistencyTree::oldest_stamp(const DomainLock::Held &held) const noexcept {
+  TMH_ASSERT(held.is_valid());
   std::uint64_t oldest = ~0ull;
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t owner = 0; owner < high; ++owner)
@@ -345,7 +352,9 @@ std::size_t ConsistencyTree::collect_from(std::uint32_t owner, std::uint64_t up_
   return sent;
 }
 
-std::size_t ConsistencyTree::collect(std::size_t limit, std::uint64_t up_to) noexcept {
+std::size_t ConsistencyTree::collect(const DomainLock::Held &held, std::size_t limit,
+                                     std::uint64_t up_to) noexcept {
+  TMH_ASSERT(held.is_valid());
   if (!is_linked()) return 0;
   const std::uint32_t high = memory_.participants_high();
   // What is not durable stays here (docs/design.md D2): a data file may be written back at any
@@ -362,12 +371,15 @@ std::size_t ConsistencyTree::collect(std::size_t limit, std::uint64_t up_to) noe
   return sent;
 }
 
-bool ConsistencyTree::is_tidying_due(std::uint64_t now_ns, std::size_t patience) const noexcept {
+bool ConsistencyTree::is_tidying_due(const DomainLock::Held &held, std::uint64_t now_ns,
+                                     std::size_t patience) const noexcept {
+  TMH_ASSERT(held.is_valid());
   if (!holds_own() || lists_.oldest_stamp(self_) > memory_.durable_clock()) return false;
   return !blocked_ || untidied_count_ >= patience || now_ns - tidied_ns_ > kUntidiedMaxNs;
 }
 
-void ConsistencyTree::tidy_own(std::uint64_t now_ns) noexcept {
+void ConsistencyTree::tidy_own(const DomainLock::Held &held, std::uint64_t now_ns) noexcept {
+  TMH_ASSERT(held.is_valid());
   if (!is_linked()) return;
   const std::size_t limit = std::max(kCollectAtLeast, 2 * untidied_count_);
   const std::uint64_t pin = oldest_pin();
@@ -416,7 +428,8 @@ void ConsistencyTree::fold_below(Slot slot) noexcept {
 
 // By slots and not by lists: so nothing is forgotten whoever owns it, and the place to go on from
 // is a number.
-void ConsistencyTree::fold_some(std::size_t slots) noexcept {
+void ConsistencyTree::fold_some(const DomainLock::Held &held, std::size_t slots) noexcept {
+  TMH_ASSERT(held.is_valid());
   if (!blocked_ || !is_linked() || !gather_pins()) return;
   const Slot capacity = memory_.state().version_capacity.load(std::memory_order_relaxed);
   for (; slots > 0; --slots, ++fold_next_) {
@@ -429,7 +442,8 @@ void ConsistencyTree::fold_some(std::size_t slots) noexcept {
   }
 }
 
-void ConsistencyTree::fold_all() noexcept {
+void ConsistencyTree::fold_all(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   if (!is_linked() || !gather_pins()) return;
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t owner = 0; owner < high; ++owner) {
@@ -446,7 +460,9 @@ bool is_visible(std::uint64_t stamp, std::uint64_t snapshot) noexcept {
 }
 }  // namespace
 
-bool ConsistencyTree::has_version(PageId page, std::uint64_t stamp) const noexcept {
+bool ConsistencyTree::has_version(const DomainLock::Held &held, PageId page,
+                                  std::uint64_t stamp) const noexcept {
+  TMH_ASSERT(held.is_valid());
   for (Slot slot = memory_.meta_to_read(page).newest.load(std::memory_order_relaxed); slot != 0;
        slot = memory_.version(slot).older) {
     if (is_visible(memory_.version(slot).stamp.load(std::memory_order_relaxed), stamp)) return true;
@@ -454,8 +470,9 @@ bool ConsistencyTree::has_version(PageId page, std::uint64_t stamp) const noexce
   return false;
 }
 
-void ConsistencyTree::read(PageId page, std::uint64_t stamp, LineMask lines,
-                           std::byte *to) const noexcept {
+void ConsistencyTree::read(const DomainLock::Held &held, PageId page, std::uint64_t stamp,
+                           LineMask lines, std::byte *to) const noexcept {
+  TMH_ASSERT(held.is_valid());
   for (Slot slot = memory_.meta_to_read(page).newest.load(std::memory_order_relaxed);
        slot != 0 && lines != 0;) {
     const VersionHead &head = memory_.version(slot);
@@ -508,7 +525,8 @@ Slot ConsistencyTree::sort_by_stamp(Slot unsorted) noexcept {
   return sorted;
 }
 
-void ConsistencyTree::repair() noexcept {
+void ConsistencyTree::repair(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   step(Step::kRepairStart);
   DomainState &state = memory_.state();
   const std::uint64_t clock = state.clock.load(std::memory_order_relaxed);
@@ -579,7 +597,8 @@ void ConsistencyTree::repair() noexcept {
   step(Step::kRepairDone);
 }
 
-void ConsistencyTree::shrink() noexcept {
+void ConsistencyTree::shrink(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   DomainState &state = memory_.state();
   const Slot capacity = state.version_capacity.load(std::memory_order_relaxed);
   Slot end = capacity;
@@ -592,10 +611,12 @@ void ConsistencyTree::shrink() noexcept {
   for (Slot slot = end - 1; slot > 0; --slot) {
     if (memory_.version(slot).stamp.load(std::memory_order_relaxed) == 0) push_free(slot);
   }
-  memory_.shrink_versions(end);
+  memory_.shrink_versions(held, end);
 }
 
-void ConsistencyTree::release_reserved_of(std::uint32_t participant) noexcept {
+void ConsistencyTree::release_reserved_of(const DomainLock::Held &held,
+                                          std::uint32_t participant) noexcept {
+  TMH_ASSERT(held.is_valid());
   for (Slot slot = 1; slot < memory_.state().version_capacity.load(std::memory_order_relaxed);
        ++slot) {
     VersionHead &head = memory_.version(slot);

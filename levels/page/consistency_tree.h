@@ -22,8 +22,8 @@
 //            the pin. With release/acquire both could miss each other, and home would change under
 //            a running snapshot. The fence stands where pins are read, and not at each clock store,
 //            because most commits read none.
-// Sharing:   all functions but read_unlocked-marked ones REQUIRE DomainState::lock. Death of the
-//            holder: repair() by the inheritor.
+// Sharing:   public functions that need the domain lock take the proof of it; private ones run
+//            under it. Death of the holder: repair() by the inheritor.
 // Contexts:  async-signal-safe, except collect() and publish(), which run only at begin and end.
 // Source:    thesis, section 3.3 "Consistency Tree", "Garbage Collection"; docs/design.md 6. We
 //            differ: versions are line differences, and one that no snapshot can ask for is folded
@@ -33,6 +33,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "levels/page/domain_lock.h"
 #include "levels/page/domain_memory.h"
 #include "levels/page/version_lists.h"
 
@@ -58,19 +59,19 @@ class ConsistencyTree {
   void give_back(Slot slot) noexcept { reserved_.push_back(slot); }
   // Reserves slots until there are `count`. kDiskFull, kOutOfMemory: what was reserved stays
   // reserved.
-  [[nodiscard]] Errc reserve(std::size_t count) noexcept;
-  void release_reserved() noexcept;
+  [[nodiscard]] Errc reserve(const DomainLock::Held &held, std::size_t count) noexcept;
+  void release_reserved(const DomainLock::Held &held) noexcept;
 
   // Commits: stamps and links the versions, appends to the commit log, publishes the clock. Returns
   //          the timestamp.
   // log_end: durable domains, where the redo log will end with this commit (DurableLog::room()).
   //          line: with a level below, its clock, read
   // under the lock: what is stamped later there comes later in the redo log.
-  std::uint64_t publish(const std::vector<Write> &writes, storage::Lsn log_end,
-                        std::uint64_t line) noexcept;
+  std::uint64_t publish(const DomainLock::Held &held, const std::vector<Write> &writes,
+                        storage::Lsn log_end, std::uint64_t line) noexcept;
   // The page goes to the level below: whoever begins an instance from now on knows (PROTOCOL.md,
   // release-told).
-  void announce(PageId page) noexcept;
+  void announce(const DomainLock::Held &held, PageId page) noexcept;
   // A commit of so many pages is not listed page by page in the commit log.
   [[nodiscard]] static bool is_wide(std::size_t pages) noexcept { return pages > kLogEntries / 2; }
   [[nodiscard]] static std::size_t entries_of(std::size_t pages) noexcept {
@@ -79,47 +80,52 @@ class ConsistencyTree {
 
   // Sends versions home that no pin precedes, that are durable and stamped up to `up_to`, about
   // `limit`. Returns how many went.
-  std::size_t collect(std::size_t limit, std::uint64_t up_to = ~0ull) noexcept;
+  std::size_t collect(const DomainLock::Held &held, std::size_t limit,
+                      std::uint64_t up_to = ~0ull) noexcept;
   // The same for the versions committed from this process's slot; then folds those that were
   // committed since the last call and must stay. Reads every pin, each of which its owner then has
   // to fetch back: see is_tidying_due().
-  void tidy_own(std::uint64_t now_ns) noexcept;
+  void tidy_own(const DomainLock::Held &held, std::uint64_t now_ns) noexcept;
   // Is it worth tidying again after this commit? At every commit after which the oldest is durable,
   // as long as nobody's pin keeps our versions; where one does, every `patience` versions or 100
   // ms. now_ns: platform::coarse_ns(), or a little earlier.
-  [[nodiscard]] bool is_tidying_due(std::uint64_t now_ns, std::size_t patience) const noexcept;
-  [[nodiscard]] bool holds_own() const noexcept { return lists_.of(self_).oldest != 0; }
+  [[nodiscard]] bool is_tidying_due(const DomainLock::Held &held, std::uint64_t now_ns,
+                                    std::size_t patience) const noexcept;
+  [[nodiscard]] bool holds_own(const DomainLock::Held &) const noexcept { return holds_own(); }
   // Where somebody's pin keeps our versions: looks at the next `slots` version slots, and folds
   // what no snapshot can ask for any more, whoever owns it. A page that nobody writes again keeps
   // what a pin needed that has gone since; here it loses it.
-  void fold_some(std::size_t slots) noexcept;
+  void fold_some(const DomainLock::Held &held, std::size_t slots) noexcept;
   // Folds every version that no snapshot can ask for into its successor.
-  void fold_all() noexcept;
+  void fold_all(const DomainLock::Held &held) noexcept;
 
-  // Does a snapshot at `stamp` read something else than home? REQUIRES the lock.
-  [[nodiscard]] bool has_version(PageId page, std::uint64_t stamp) const noexcept;
+  // Does a snapshot at `stamp` read something else than home?
+  [[nodiscard]] bool has_version(const DomainLock::Held &held, PageId page,
+                                 std::uint64_t stamp) const noexcept;
   // The lines `lines` of `page` as of `stamp`; of one that belongs to the level below, anything.
-  void read(PageId page, std::uint64_t stamp, LineMask lines, std::byte *to) const noexcept;
+  void read(const DomainLock::Held &held, PageId page, std::uint64_t stamp, LineMask lines,
+            std::byte *to) const noexcept;
 
   // Gives the disk space of free slots at the store's end back (a large transaction leaves hundreds
   // of MiB).
-  void shrink() noexcept;
+  void shrink(const DomainLock::Held &held) noexcept;
 
   // After inheriting the lock from a dead holder: rebuilds all links from the slots.
-  void repair() noexcept;
+  void repair(const DomainLock::Held &held) noexcept;
   // False: versions in segments that the last repairer did not know are not linked to their pages,
   //        so until the next repair none goes home.
   [[nodiscard]] bool is_linked() const noexcept {
     return (memory_.state().repair_again & kRepairVersions) == 0;
   }
   // Frees the slots that a dead participant had reserved.
-  void release_reserved_of(std::uint32_t participant) noexcept;
+  void release_reserved_of(const DomainLock::Held &held, std::uint32_t participant) noexcept;
 
   [[nodiscard]] std::uint64_t oldest_pin() const noexcept;
   // Timestamp of the oldest version that is not home; ~0: there is none.
-  [[nodiscard]] std::uint64_t oldest_stamp() const noexcept;
+  [[nodiscard]] std::uint64_t oldest_stamp(const DomainLock::Held &held) const noexcept;
 
  private:
+  [[nodiscard]] bool holds_own() const noexcept { return lists_.of(self_).oldest != 0; }
   void push_free(Slot slot) noexcept;
   void recycle(Slot slot) noexcept;
   void link(const Write &write, std::uint64_t stamp) noexcept;

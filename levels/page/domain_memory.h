@@ -17,6 +17,7 @@
 
 #include <tmh/options.hpp>
 
+#include "levels/page/domain_lock.h"
 #include "levels/page/layout.h"
 #include "levels/storage/control.h"
 #include "levels/storage/home.h"
@@ -119,8 +120,8 @@ class DomainMemory {
   }
   // Room in the ring's file for so many entries behind the head; more than the ring has is all of
   // it. kDiskFull, kIo. Once all of the ring has its room, which takes kLogEntries, nothing can
-  // fail any more. REQUIRES the domain lock. Async-signal-safe.
-  [[nodiscard]] Errc make_log_room(std::uint64_t entries) noexcept {
+  // fail any more. Async-signal-safe.
+  [[nodiscard]] Errc make_log_room(const DomainLock::Held &, std::uint64_t entries) noexcept {
     const std::uint64_t end =
         state_->log_head.load(std::memory_order_relaxed) % kLogEntries + entries;
     // relaxed: others know less, never more
@@ -263,9 +264,9 @@ class DomainMemory {
   [[nodiscard]] Errc allocate_blocks(PageId first, std::uint64_t page_count) noexcept;
 
   // Async-signal-safe.
-  [[nodiscard]] Errc grow_versions(std::uint32_t capacity) noexcept;
-  [[nodiscard]] Errc grow_accesses(std::uint32_t capacity) noexcept;
-  void shrink_versions(std::uint32_t capacity) noexcept {
+  [[nodiscard]] Errc grow_versions(const DomainLock::Held &held, std::uint32_t capacity) noexcept;
+  [[nodiscard]] Errc grow_accesses(const DomainLock::Held &held, std::uint32_t capacity) noexcept;
+  void shrink_versions(const DomainLock::Held &, std::uint32_t capacity) noexcept {
     version_data_.shrink(std::uint64_t{capacity} * kPageBytes);
     version_heads_file_.shrink(std::uint64_t{capacity} * sizeof(VersionHead));
   }

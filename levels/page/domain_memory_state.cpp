@@ -331,7 +331,8 @@ Errc DomainMemory::start_over() noexcept {
   return open_segments();
 }
 
-Errc DomainMemory::grow_versions(std::uint32_t capacity) noexcept {
+Errc DomainMemory::grow_versions(const DomainLock::Held &held, std::uint32_t capacity) noexcept {
+  TMH_ASSERT(held.is_valid());
   if (capacity > kVersionsMax) return Errc::kOutOfMemory;
   if (const Errc error = version_heads_file_.grow(std::uint64_t{capacity} * sizeof(VersionHead));
       error != Errc::kOk)
@@ -339,7 +340,8 @@ Errc DomainMemory::grow_versions(std::uint32_t capacity) noexcept {
   return version_data_.grow(std::uint64_t{capacity} * kPageBytes);
 }
 
-Errc DomainMemory::grow_accesses(std::uint32_t capacity) noexcept {
+Errc DomainMemory::grow_accesses(const DomainLock::Held &held, std::uint32_t capacity) noexcept {
+  TMH_ASSERT(held.is_valid());
   if (capacity > kAccessesMax) return Errc::kOutOfMemory;
   return accesses_file_.grow(std::uint64_t{capacity} * sizeof(AccessEntry));
 }

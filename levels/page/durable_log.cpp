@@ -88,7 +88,9 @@ void DurableLog::plan_write(const Write &write, const std::byte *now, const std:
   (void)plan_.add(storage::delta_bytes(write.lines, word_count(write.lines, head.words)));
 }
 
-DurableLog::Room DurableLog::room(std::size_t writes, Lsn *end) const noexcept {
+DurableLog::Room DurableLog::room(const DomainLock::Held &held, std::size_t writes,
+                                  Lsn *end) const noexcept {
+  TMH_ASSERT(held.is_valid());
   LogState &s = state();
   const DomainState &domain = memory_.state();
   if (s.error.load(std::memory_order_relaxed) != 0) return Room::kFailed;

@@ -67,11 +67,12 @@ class DurableLog {
   void plan_write(const Write &write, const std::byte *now, const std::byte *clean);
 
   enum class Room : std::uint8_t { kYes, kFlush, kFile, kSegment, kFailed };
-  // REQUIRES the domain lock: may the planned commit be published now? *end: where the log will
+  // May the planned commit be published now? *end: where the log will
   // end. kYes reserves the room.
-  [[nodiscard]] Room room(std::size_t writes, storage::Lsn *end) const noexcept;
-  // The planned commit aborts after kYes. REQUIRES the domain lock.
-  void give_room_back() noexcept {
+  [[nodiscard]] Room room(const DomainLock::Held &held, std::size_t writes,
+                          storage::Lsn *end) const noexcept;
+  // The planned commit aborts after kYes.
+  void give_room_back(const DomainLock::Held &) noexcept {
     if (lower_ != nullptr) state().give_back_upper();
   }
   // Without the domain lock: does what room() asks for.

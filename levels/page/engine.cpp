@@ -39,8 +39,10 @@ Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
     : memory_(memory),
       slot_(slot),
       own_(memory.participant(slot)),
-      lock_tag_(platform::lock_tag(
-          slot, memory.participant(slot).incarnation.load(std::memory_order_relaxed))),
+      lock_(memory,
+            platform::lock_tag(
+                slot, memory.participant(slot).incarnation.load(std::memory_order_relaxed)),
+            *this),
       detection_(detection),
       key_(memory.view_key()),
       tree_(memory, slot, ConsistencyTree::Role::kKeepsSlots),
@@ -68,7 +70,7 @@ Errc Engine::start(Tracking wanted, bool alone) noexcept {
   chose_freely_ = wanted == Tracking::kAuto;
   if (alone)
     if (const Errc error = memory_.reserve_links(); error != Errc::kOk) return error;
-  lock();
+  const DomainLock::Held held = lock_.take();
   if (alone) {  // nobody vouches for the links, pins and entries that are there
     for (std::uint32_t i = 0; i < memory_.participants_high(); ++i) {
       storage::Participant &other = memory_.participant(i);
@@ -78,17 +80,16 @@ Errc Engine::start(Tracking wanted, bool alone) noexcept {
       if (other.state.load(std::memory_order_relaxed) > 1)
         other.state.store(0, std::memory_order_relaxed);
     }
-    tree_.repair();
-    accesses_.rebuild();
-    if (lower_ != nullptr) lower_->repair();
+    tree_.repair(held);
+    accesses_.rebuild(held);
+    lower_->repair(held);
   }
-  reap_dead();
-  tree_.collect(~std::size_t{0});
+  reap_dead(held);
+  tree_.collect(held, ~std::size_t{0});
   synced_ = kept_synced_ = memory_.state().clock.load(std::memory_order_relaxed);
   synced_position_ = memory_.state().log_head.load(std::memory_order_relaxed);
   repairs_seen_ = memory_.state().repairs.load(std::memory_order_relaxed);
   resync_needed_ = false;
-  unlock();
   return Errc::kOk;
 }
 
@@ -220,18 +221,18 @@ Errc Engine::map(std::uint32_t segment, Placement placement, std::byte **out) no
       error != Errc::kOk)
     return error;
   view.pages = reinterpret_cast<LocalPage *>(view.pages_memory.base());
-  if (lower_ != nullptr)
+  if (has_lower_)
     if (const Errc error = view.open_blocks.reserve(record.max_bytes / kPageBytes / 512 + 1);
         error != Errc::kOk)
       return error;
   std::byte *base = nullptr;
   const std::uintptr_t address = placement == Placement::kCommon ? record.address : 0;
   // For open_block(), that it may open all but what others will make of the view.
-  const std::uint64_t tail_at = !silent() && lower_ != nullptr
+  const std::uint64_t tail_at = !silent() && has_lower_
                                     ? memory_.segment_size(segment).load(std::memory_order_acquire)
                                     : record.max_bytes;
-  if (const Errc error = memory_.segment(segment).home.map_view(
-          address, silent() && lower_ == nullptr, &base, tail_at);
+  if (const Errc error =
+          memory_.segment(segment).home.map_view(address, silent() && !has_lower_, &base, tail_at);
       error != Errc::kOk)
     return error;
   Errc error = silent() ? fault_around_.switch_off(base, view.bytes) : Errc::kOk;
@@ -246,9 +247,8 @@ Errc Engine::map(std::uint32_t segment, Placement placement, std::byte **out) no
   view.base = base;
   mapped_.push_back(segment);
   if (silent()) {
-    lock();
-    guard_pending(segment);
-    unlock();
+    const DomainLock::Held held = lock_.take();
+    guard_pending(held, segment);
   }
   *out = base;
   return Errc::kOk;
@@ -289,41 +289,37 @@ bool Engine::slot_alive(void *context, std::uint32_t slot) noexcept {
   return slot < storage::kParticipantsMax && engine->memory_.participant(slot).is_alive();
 }
 
-void Engine::lock(LockContext context) noexcept {
-  DomainState &state = memory_.state();
-  const bool inherited = state.lock.lock(lock_tag_, DomainMemory::holder_alive, &memory_) ==
-                         platform::Locked::kInherited;
-  // A dead holder may have moved it and woken nobody.
-  clock_locked_ = inherited ? ~0ull : state.clock.load(std::memory_order_relaxed);
-  if (!inherited && state.repair_again == 0) return;
+void Engine::mend(const DomainLock::Held &held, DomainLock::Context context,
+                  platform::Locked how) noexcept {
   // In a handler no file can be opened: what is unknown here stays unlinked, and repair_again stays
   // set for the next holder.
-  if (context == LockContext::kNormal) (void)memory_.open_segments();
-  tree_.repair();
-  accesses_.rebuild();
-  if (lower_ != nullptr) lower_->repair();
-  self().add(Count::kLockRecoveries, inherited ? 1 : 0);
+  if (context == DomainLock::Context::kNormal) (void)memory_.open_segments();
+  tree_.repair(held);
+  accesses_.rebuild(held);
+  lower_->repair(held);
+  self().add(Count::kLockRecoveries, how == platform::Locked::kInherited ? 1 : 0);
   next_reap_ns_.store(0, std::memory_order_relaxed);
 }
 
-void Engine::reap(std::uint32_t slot) noexcept {
+void Engine::reap(const DomainLock::Held &held, std::uint32_t slot) noexcept {
+  TMH_ASSERT(held.is_valid());
   step(Step::kReapStart);
-  finish_reaping(slot);
+  finish_reaping(held, slot);
   storage::Participant &dead = memory_.participant(slot);
   DomainState &state = memory_.state();
   if (dead.is_counted_running() && !platform::is_planted(platform::Planted::kDeathUncounted))
     dead.add(storage::abort_count(AbortCause::kDied),
              platform::is_planted(platform::Planted::kDeathCountedTwice) ? 2 : 1);
-  tree_.release_reserved_of(slot);
-  accesses_.remove_all(slot);
-  if (lower_ != nullptr) lower_->reap(slot);
+  tree_.release_reserved_of(held, slot);
+  accesses_.remove_all(held, slot);
+  lower_->reap(held, slot);
   std::uint32_t turn = state.turn.load(std::memory_order_relaxed);
   if (turn != 0 && holder_of(turn) == slot &&
       state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed))
     platform::futex_wake(state.turn);
   dead.instance.store(0, std::memory_order_relaxed);
   dead.pin.store(kNoPin, std::memory_order_release);
-  count_reaped(slot);
+  count_reaped(held, slot);
   step(Step::kReapCounted);
   dead.state.store(0, std::memory_order_release);
   std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: counted, and nobody's
@@ -332,19 +328,20 @@ void Engine::reap(std::uint32_t slot) noexcept {
 }
 
 // Who died while reaping has perhaps counted that death, and not freed the slot: it comes first.
-void Engine::finish_reaping(std::uint32_t wanted) noexcept {
+void Engine::finish_reaping(const DomainLock::Held &held, std::uint32_t wanted) noexcept {
   DomainState &state = memory_.state();
   const auto slot = static_cast<std::uint32_t>(state.reaping_slot);
   if (state.reaping == 0 || slot == wanted || slot >= memory_.participants_high()) return;
   const storage::Participant &dead = memory_.participant(slot);
   // Its slot may be free by now, or another's.
   if (dead.incarnation.load(std::memory_order_relaxed) == state.reaping && dead.is_gone())
-    reap(slot);
+    reap(held, slot);
   state.reaping = 0;
 }
 
 // Each death once: the new total is there before the intent, and storing it twice is once.
-void Engine::count_reaped(std::uint32_t slot) noexcept {
+void Engine::count_reaped(const DomainLock::Held &held, std::uint32_t slot) noexcept {
+  TMH_ASSERT(held.is_valid());
   DomainState &state = memory_.state();
   const std::uint64_t incarnation =
       memory_.participant(slot).incarnation.load(std::memory_order_relaxed);
@@ -358,16 +355,16 @@ void Engine::count_reaped(std::uint32_t slot) noexcept {
   state.reaped = state.reaped_next;
 }
 
-void Engine::reap_dead() noexcept {
+void Engine::reap_dead(const DomainLock::Held &held) noexcept {
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
     storage::Participant &other = memory_.participant(i);
     if (i == slot_ || !other.is_gone()) continue;
-    reap(i);
+    reap(held, i);
   }
 }
 
-void Engine::reap_suspects(std::uint64_t now) noexcept {
+void Engine::reap_suspects(const DomainLock::Held &held, std::uint64_t now) noexcept {
   if (now < next_reap_ns_.load(std::memory_order_relaxed)) return;
   next_reap_ns_.store(now + kReapPeriodNs, std::memory_order_relaxed);
   const std::uint32_t high = memory_.participants_high();
@@ -378,19 +375,18 @@ void Engine::reap_suspects(std::uint64_t now) noexcept {
     if (i == slot_ || !runs) continue;
     if (now < other.begin_ns.load(std::memory_order_relaxed) + kSuspectAfterNs || !other.is_gone())
       continue;
-    reap(i);
+    reap(held, i);
   }
 }
 
 std::uint64_t Engine::collect() noexcept {
   (void)memory_.open_segments();
-  lock();
-  reap_dead();
-  tree_.collect(~std::size_t{0});
-  tree_.fold_all();
+  const DomainLock::Held held = lock_.take();
+  reap_dead(held);
+  tree_.collect(held, ~std::size_t{0});
+  tree_.fold_all(held);
   const std::uint64_t left = memory_.versions_live();
-  tree_.shrink();
-  unlock();
+  tree_.shrink(held);
   return left;
 }
 
@@ -398,14 +394,12 @@ void Engine::detach() noexcept {
   step(Step::kDetachStart);
   leave_turn();
   (void)memory_.open_segments();
-  lock();
-  reap_dead();
-  tree_.collect(~std::size_t{0});
-  tree_.release_reserved();
-  storage::Participant &own = self();
-  accesses_.remove_all(slot_);
-  own.state.store(0, std::memory_order_release);
-  unlock();
+  const DomainLock::Held held = lock_.take();
+  reap_dead(held);
+  tree_.collect(held, ~std::size_t{0});
+  tree_.release_reserved(held);
+  accesses_.remove_all(held, slot_);
+  self().state.store(0, std::memory_order_release);
 }
 
 void Engine::take_turn() noexcept {
@@ -443,10 +437,9 @@ void Engine::wait_for_turn(std::uint32_t turn) noexcept {
   DomainState &state = memory_.state();
   if (!platform::futex_wait(state.turn, turn, kTurnWaitNs) || slot_alive(this, holder_of(turn)))
     return;
-  lock();
+  const DomainLock::Held held = lock_.take();
   if (!slot_alive(this, holder_of(turn)))
     state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed);
-  unlock();
 }
 
 void Engine::leave_turn() noexcept {
@@ -456,13 +449,13 @@ void Engine::leave_turn() noexcept {
     platform::futex_wake(memory_.state().turn);
 }
 
-void Engine::lock_when_turn_allows() noexcept {
+DomainLock::Held Engine::lock_when_turn_allows() noexcept {
   for (int wait = 0;; ++wait) {
-    lock();
+    DomainLock::Held held = lock_.take();
     const std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
     if (turn == 0 || holder_of(turn) == slot_ || (!is_irrevocable(turn) && wait >= kTurnWaitsMax))
-      return;
-    unlock();
+      return held;
+    held.release();
     wait_for_turn(turn);
   }
 }

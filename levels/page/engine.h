@@ -23,6 +23,7 @@
 #include <bitset>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@
 
 #include "levels/page/access_table.h"
 #include "levels/page/consistency_tree.h"
+#include "levels/page/domain_lock.h"
 #include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
 #include "levels/page/local_pages.h"
@@ -59,10 +61,10 @@ struct View {
   ReservedArray open_blocks;
 };
 
-class Engine {
+class Engine : private DomainLock::Heir {
  public:
   Engine(DomainMemory &memory, std::uint32_t slot, Detection detection);
-  ~Engine();
+  ~Engine() override;
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;
 
@@ -81,7 +83,10 @@ class Engine {
     reads_durable_only_ = reads_durable_only;
   }
   // Domains with a level below: before start(). REQUIRES lazy detection.
-  void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
+  void use_lower(LowerLevel *lower) noexcept {
+    lower_ = lower;
+    has_lower_ = true;
+  }
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_; }
   [[nodiscard]] std::uint64_t line_snapshot() const noexcept { return line_snapshot_; }
   // Had the level below changed something that the last instance has read, by then, after its
@@ -166,10 +171,9 @@ class Engine {
 
   // For work of the hierarchy under the domain lock; by any thread of this process, not in a
   // handler.
-  void lock_domain() noexcept { lock(LockContext::kHandler); }
-  void unlock_domain() noexcept { unlock(); }
-  // REQUIRES the domain lock. Cleans up after participants that have died.
-  void reap_dead() noexcept;
+  DomainLock::Held lock_domain() noexcept { return lock_.take(DomainLock::Context::kHandler); }
+  // Cleans up after participants that have died.
+  void reap_dead(const DomainLock::Held &held) noexcept;
 
   [[nodiscard]] ConsistencyTree &tree() noexcept { return tree_; }
   [[nodiscard]] DomainMemory &memory() noexcept { return memory_; }
@@ -179,20 +183,13 @@ class Engine {
 
  private:
   // engine.cpp: life, lock, reaping
-  enum class LockContext : std::uint8_t { kNormal, kHandler };
-  void lock(LockContext context = LockContext::kNormal) noexcept;
-  // Wakes who sleeps until the clock moves, when it has.
-  void unlock() noexcept {
-    DomainState &state = memory_.state();
-    const bool has_moved = state.clock.load(std::memory_order_relaxed) != clock_locked_;
-    state.lock.unlock();
-    if (has_moved) state.changed.notify();
-  }
+  void mend(const DomainLock::Held &held, DomainLock::Context context,
+            platform::Locked how) noexcept override;
   static bool slot_alive(void *context, std::uint32_t slot) noexcept;
-  void reap(std::uint32_t slot) noexcept;
-  void finish_reaping(std::uint32_t wanted) noexcept;
-  void count_reaped(std::uint32_t slot) noexcept;
-  void reap_suspects(std::uint64_t now_ns) noexcept;
+  void reap(const DomainLock::Held &held, std::uint32_t slot) noexcept;
+  void finish_reaping(const DomainLock::Held &held, std::uint32_t wanted) noexcept;
+  void count_reaped(const DomainLock::Held &held, std::uint32_t slot) noexcept;
+  void reap_suspects(const DomainLock::Held &held, std::uint64_t now_ns) noexcept;
   [[nodiscard]] storage::Participant &self() const noexcept { return own_; }
   [[nodiscard]] Errc choose_tracking(Tracking wanted) noexcept;
   [[nodiscard]] Errc open_kernel_tracking() noexcept;
@@ -227,18 +224,18 @@ class Engine {
   void stand_down(PageId page) noexcept;
   void touch_guarded(View &view, PageId page) noexcept;
   [[nodiscard]] bool is_closed(const LocalPage &page) const noexcept;
-  [[nodiscard]] bool take_from_below(PageId page) noexcept;
-  [[nodiscard]] bool extend() noexcept;
+  [[nodiscard]] bool take_from_below(const DomainLock::Held &held, PageId page) noexcept;
+  [[nodiscard]] bool extend(const DomainLock::Held &held) noexcept;
   void note_segments() noexcept;
-  [[nodiscard]] bool knows_too_little() const noexcept;
-  [[nodiscard]] bool may_see_now() const noexcept;
+  [[nodiscard]] bool knows_too_little(const DomainLock::Held &held) const noexcept;
+  [[nodiscard]] bool may_see_now(const DomainLock::Held &held) const noexcept;
   void open_closed(View &view, PageId page, std::uint64_t page_count) noexcept;
   [[nodiscard]] bool is_in_use(const View &view, std::uint64_t index) const noexcept;
   [[nodiscard]] std::uint64_t end_of_unused(const View &view, std::uint64_t first,
                                             std::uint64_t end) const noexcept;
   [[nodiscard]] bool open_blocks(View &view, std::uint64_t first, std::uint64_t behind) noexcept;
   [[nodiscard]] bool open_block_without_area(View &view, std::uint64_t block) noexcept;
-  void take_ahead(View &view, PageId page) noexcept;
+  void take_ahead(const DomainLock::Held &held, View &view, PageId page) noexcept;
   void prepare_ahead(const View &view, PageId page) noexcept;
   void register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept;
   void fail_instance(AbortCause cause, Errc error = Errc::kOk) noexcept;
@@ -249,7 +246,7 @@ class Engine {
   void protect_stand_ins() noexcept;
   [[nodiscard]] bool needs_versions(PageId page) const noexcept;
   [[nodiscard]] bool read_versions(PageId page, std::uint32_t *twin) noexcept;
-  void read_snapshot(PageId page, std::byte *to) noexcept;
+  void read_snapshot(const DomainLock::Held &held, PageId page, std::byte *to) noexcept;
   void make_private(PageId page, std::uint32_t twin) noexcept;
   [[nodiscard]] std::uint64_t block_pages() const noexcept;
   void collect_touched() noexcept;
@@ -265,10 +262,10 @@ class Engine {
   [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock,
                                                    std::uint64_t *position) noexcept;
   void discard_outside_touches() noexcept;
-  void pull() noexcept;
-  void follow_releases() noexcept;
-  void refresh(const CommitLogEntry &entry) noexcept;
-  void guard_pending(std::uint32_t segment_or_all) noexcept;
+  void pull(const DomainLock::Held &held) noexcept;
+  void follow_releases(const DomainLock::Held &held) noexcept;
+  void refresh(const DomainLock::Held &held, const CommitLogEntry &entry) noexcept;
+  void guard_pending(const DomainLock::Held &held, std::uint32_t segment_or_all) noexcept;
   void drop_all() noexcept;
   void drop_page(PageId page) noexcept { drop_run(page, 1); }
   void drop_run(PageId first, std::uint64_t page_count) noexcept;
@@ -286,16 +283,18 @@ class Engine {
 
   // engine_end.cpp: writesets, validation, settling
   [[nodiscard]] Errc find_writes() noexcept;  // kOutOfMemory: not all of them
-  [[nodiscard]] bool is_valid() noexcept;
+  [[nodiscard]] bool is_valid(const DomainLock::Held &held) noexcept;
   [[nodiscard]] Outcome commit_writes(bool will_wait) noexcept;
   [[nodiscard]] Errc allocate_blocks() noexcept;
   [[nodiscard]] Errc fill_slots() noexcept;
   void plan_log() noexcept;
-  [[nodiscard]] Errc lock_with_log_space(storage::Lsn *log_end) noexcept;
-  void lock_when_turn_allows() noexcept;
+  // Empty: *error says why.
+  [[nodiscard]] std::optional<DomainLock::Held> lock_with_log_space(storage::Lsn *log_end,
+                                                                    Errc *error) noexcept;
+  DomainLock::Held lock_when_turn_allows() noexcept;
   void wait_for_turn(std::uint32_t turn) noexcept;
   void take_turn_for_good() noexcept;
-  void sweep(std::uint64_t now_ns) noexcept;
+  void sweep(const DomainLock::Held &held, std::uint64_t now_ns) noexcept;
   void settle_committed() noexcept;
   [[nodiscard]] std::uintptr_t first_difference(const Write &write) const noexcept;
   void settle_private() noexcept;
@@ -349,15 +348,17 @@ class Engine {
   DomainMemory &memory_;
   const std::uint32_t slot_;
   storage::Participant &own_;  // the slot's record
-  const platform::LockTag lock_tag_;
+  DomainLock lock_;
   const Detection detection_;
   // of the views: open to the thread that runs an instance, to a query for loads; kNoKey: always
   // open
   const int key_;
   ConsistencyTree tree_;
   AccessTable accesses_;
-  DurableLog *log_ = nullptr;    // durable domains only
-  LowerLevel *lower_ = nullptr;  // domains with a level below only
+  DurableLog *log_ = nullptr;  // durable domains only
+  LowerLevel *lower_ = &NoLevelBelow::here();
+  // Asked where the hot paths would otherwise call *lower_.
+  bool has_lower_ = false;
   TrackingReport tracking_, later_tracking_;
   std::atomic<const TrackingReport *> report_{&tracking_};
   Tracking kind_ = Tracking::kAuto;  // *report_'s; of the runner
@@ -392,7 +393,6 @@ class Engine {
   std::uint64_t synced_position_ = 0;
   // >= synced_: clock at which the kept pages stand; others may need a guard yet
   std::uint64_t kept_synced_ = 0;
-  std::uint64_t clock_locked_ = 0;  // the clock when the domain lock was taken
   std::uint64_t instance_ = 0;
   std::uint64_t protections_ = 0;  // VMA-splitting calls since the views were last reset
   PageId ahead_last_{0};           // the first touch of a closed page before

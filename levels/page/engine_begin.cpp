@@ -72,16 +72,15 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   own.add(is_query ? Count::kQueries : Count::kBegins, 1);
   if (!pin_without_lock()) {
     set_access(platform::KeyAccess::kOpen);  // pull() stores to private pages
-    lock();
+    const DomainLock::Held held = lock_.take();
     step(Step::kBeginLocked);
     if (is_query && platform::is_planted(platform::Planted::kQueryUncounted))
       own.add(Count::kQueries, ~0ull);
-    reap_suspects(platform::coarse_ns());
-    tree_.collect(kCollectPerBegin);
-    pull();
+    reap_suspects(held, platform::coarse_ns());
+    tree_.collect(held, kCollectPerBegin);
+    pull(held);
     snapshot_ = state.clock.load(std::memory_order_relaxed);
     announce_snapshot(snapshot_);
-    unlock();
   }
   step(Step::kBeginPinned);
   began_with_kept_ = !kept_.empty();
@@ -102,12 +101,12 @@ void Engine::note_segments() noexcept {
 // The clock below is read between the store of the pin and the last look at our own clock: so both
 // belong to one cut (PROTOCOL.md).
 void Engine::announce_snapshot(std::uint64_t clock) noexcept {
-  if (lower_ != nullptr)
+  if (has_lower_)
     self().line_pin.store(lower_->clock(), std::memory_order_relaxed);  // the pin's store orders it
   step(Step::kGapBeginLinePin);
   self().pin.store(clock, std::memory_order_seq_cst);
   step(Step::kGapBeginAnnounced);
-  if (lower_ != nullptr) line_snapshot_ = lower_->clock();
+  if (has_lower_) line_snapshot_ = lower_->clock();
 }
 
 // Announces the snapshot without the lock when no foreign commit since the last instance concerns
@@ -130,7 +129,7 @@ bool Engine::pin_without_lock() noexcept {
     bool follow = false;
     if (clock != synced_) {
       if (state.repairs.load(std::memory_order_relaxed) != repairs_seen_) return false;
-      follow = lower_ != nullptr || !views_stand();  // stamps do not tell of pages that went below
+      follow = has_lower_ || !views_stand();  // stamps do not tell of pages that went below
       if (follow && !foreign_commits_are_elsewhere(clock, &position)) return false;
       if (!follow) position = std::max(position, published);
     }
@@ -218,14 +217,15 @@ void Engine::discard_outside_touches() noexcept {
   drop_all();
 }
 
-// REQUIRES the lock. Brings every page that this process holds to the clock.
-void Engine::pull() noexcept {
+// Brings every page that this process holds to the clock.
+void Engine::pull(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   DomainState &state = memory_.state();
   const std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
   if (resync_needed_ || head - synced_position_ > std::min(kLogEntries, kFollowMax)) {
     drop_all();
     lose_all(kAllSegments);
-    if (silent()) guard_pending(kAllSegments);
+    if (silent()) guard_pending(held, kAllSegments);
     resync_needed_ = false;
   } else {
     const std::uint64_t own = self().incarnation.load(std::memory_order_relaxed);
@@ -234,12 +234,12 @@ void Engine::pull() noexcept {
       // synced_position_ may lag (log_published). What the views had before the running instance
       // began must not come over its stores.
       if (entry.stamp.load(std::memory_order_relaxed) <= synced_) continue;
-      if (entry.incarnation != own && is_mapped(PageId{entry.page})) refresh(entry);
+      if (entry.incarnation != own && is_mapped(PageId{entry.page})) refresh(held, entry);
     }
     // A repair may have linked a version again that had gone home just before: no log entry tells
     // that its page has one.
     if (silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_)
-      guard_pending(kAllSegments);
+      guard_pending(held, kAllSegments);
     if (is_left_open_ && !running_) close_views();
   }
   repairs_seen_ = state.repairs.load(std::memory_order_relaxed);
@@ -248,27 +248,27 @@ void Engine::pull() noexcept {
   follow_needed_ = false;
 }
 
-// REQUIRES the lock, and that the log tells of nothing but releases: pull() while an irrevocable
-// instance runs, however long.
-void Engine::follow_releases() noexcept {
+// pull() while an irrevocable instance runs, however long. REQUIRES: the log tells of nothing but
+// releases.
+void Engine::follow_releases(const DomainLock::Held &held) noexcept {
   DomainState &state = memory_.state();
   for (const PageId page : resident_) {
-    if (!lower_->is_resident(page)) lose(page);
+    if (!lower_->is_resident(held, page)) lose(page);
   }
   if (silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_)
-    guard_pending(kAllSegments);
+    guard_pending(held, kAllSegments);
   repairs_seen_ = state.repairs.load(std::memory_order_relaxed);
   synced_ = kept_synced_ = state.clock.load(std::memory_order_relaxed);
   synced_position_ = state.log_head.load(std::memory_order_relaxed);
   follow_needed_ = false;
 }
 
-void Engine::refresh(const CommitLogEntry &entry) noexcept {
+void Engine::refresh(const DomainLock::Held &held, const CommitLogEntry &entry) noexcept {
   const PageId page{entry.page};
   if (entry.lines == 0) {
     // While an instance runs (extend()) nothing is taken from it: a release that found it running
     // has told and then given up.
-    if (!running_ || !lower_->is_resident(page)) lose(page);
+    if (!running_ || !lower_->is_resident(held, page)) lose(page);
     return;
   }
   LocalPage &l = local(page);
@@ -281,7 +281,7 @@ void Engine::refresh(const CommitLogEntry &entry) noexcept {
       } else {
         // Where the page belongs to level 1 by now this may be half a commit of it: an entry behind
         // this one tells of the release, and the page is lost before anybody reads it.
-        tree_.read(page, ~0ull, entry.lines, address_of(page));
+        tree_.read(held, page, ~0ull, entry.lines, address_of(page));
         copy_lines(twins_.data(l.twin), address_of(page), entry.lines);
       }
       break;
@@ -351,8 +351,9 @@ void Engine::vacate() noexcept {
   for (const std::uint32_t segment : mapped_) views_[segment].open_blocks.forget_from(0);
 }
 
-// REQUIRES the lock. Pages whose newest content is not home yet must not be mapped silently.
-void Engine::guard_pending(std::uint32_t segment) noexcept {
+// Pages whose newest content is not home yet must not be mapped silently.
+void Engine::guard_pending(const DomainLock::Held &held, std::uint32_t segment) noexcept {
+  TMH_ASSERT(held.is_valid());
   const std::uint32_t owners = memory_.participants_high();
   for (std::uint32_t owner = 0; owner < owners; ++owner) {
     for (Slot slot = memory_.participant(owner).versions.oldest; slot != 0;

@@ -86,9 +86,10 @@ Errc Engine::find_writes() noexcept {
   return Errc::kOk;
 }
 
-// REQUIRES the lock when the clock has moved. Lazy: no page of the read set was committed since the
+// Lazy: no page of the read set was committed since the
 // snapshot.
-bool Engine::is_valid() noexcept {
+bool Engine::is_valid(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   if (failed_) return false;
   if (irrevocable_) return true;  // nobody else has committed since it was valid
   DomainState &state = memory_.state();
@@ -230,17 +231,17 @@ Errc Engine::become_irrevocable(bool *is_pending) noexcept {
   collect_touched();
   Errc error = find_writes();
   if (error == Errc::kOk) error = allocate_blocks();
-  lock();
+  DomainLock::Held held = lock_.take();
   if (error == Errc::kOk && !failed_ && tree_.reserved() < writes_.size())
-    error = tree_.reserve(writes_.size());
+    error = tree_.reserve(held, writes_.size());
   // All of it: pages that go down meanwhile are announced in it, too.
-  if (error == Errc::kOk && !failed_) error = memory_.make_log_room(kLogEntries);
+  if (error == Errc::kOk && !failed_) error = memory_.make_log_room(held, kLogEntries);
   if (error == Errc::kOk) {
-    irrevocable_ = is_valid() && extend();
+    irrevocable_ = is_valid(held) && extend(held);
     if (!irrevocable_ && !failed_)
       fail_instance(failed_cause_ != AbortCause::kNone ? failed_cause_ : AbortCause::kValidation);
   }
-  unlock();
+  held.release();
   if (!irrevocable_) {
     leave_turn();
     *is_pending = false;
@@ -253,10 +254,10 @@ Errc Engine::become_irrevocable(bool *is_pending) noexcept {
 
 Errc Engine::fill_slots() noexcept {
   if (tree_.reserved() < writes_.size()) {
-    lock();
-    const Errc error = tree_.reserve(std::max(writes_.size(), kReservedAtLeast));
-    unlock();
-    if (error != Errc::kOk) return error;
+    const DomainLock::Held held = lock_.take();
+    if (const Errc error = tree_.reserve(held, std::max(writes_.size(), kReservedAtLeast));
+        error != Errc::kOk)
+      return error;
   }
   step(Step::kCommitSlotsReserved);
   if (const Errc error = allocate_blocks(); error != Errc::kOk) return error;
@@ -284,21 +285,23 @@ void Engine::plan_log() noexcept {
 }
 
 // Takes the domain lock when there is room for what the commit enters into the ring, and for its
-// log records. An error: not taken.
-Errc Engine::lock_with_log_space(storage::Lsn *log_end) noexcept {
+// log records.
+std::optional<DomainLock::Held> Engine::lock_with_log_space(storage::Lsn *log_end,
+                                                            Errc *error) noexcept {
   *log_end = 0;
   for (;;) {
-    lock_when_turn_allows();
-    if (const Errc error = memory_.make_log_room(ConsistencyTree::entries_of(writes_.size()));
-        error != Errc::kOk) {
-      unlock();
-      return no_room(error);
+    DomainLock::Held held = lock_when_turn_allows();
+    *error = memory_.make_log_room(held, ConsistencyTree::entries_of(writes_.size()));
+    if (*error != Errc::kOk) {
+      held.release();
+      *error = no_room(*error);
+      return std::nullopt;
     }
-    if (log_ == nullptr) return Errc::kOk;
-    const DurableLog::Room room = log_->room(writes_.size(), log_end);
-    if (room == DurableLog::Room::kYes) return Errc::kOk;
-    unlock();
-    if (const Errc error = log_->make_room(room, *log_end); error != Errc::kOk) return error;
+    if (log_ == nullptr) return held;
+    const DurableLog::Room room = log_->room(held, writes_.size(), log_end);
+    if (room == DurableLog::Room::kYes) return held;
+    held.release();
+    if (*error = log_->make_room(room, *log_end); *error != Errc::kOk) return std::nullopt;
   }
 }
 
@@ -315,21 +318,24 @@ Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
   if (const Errc error = fill_slots(); error != Errc::kOk) return no_space(no_room(error));
   DomainState &state = memory_.state();
   storage::Lsn log_end = 0;
-  if (const Errc error = lock_with_log_space(&log_end); error != Errc::kOk) {
+  Errc no_lock = Errc::kOk;
+  std::optional<DomainLock::Held> locked = lock_with_log_space(&log_end, &no_lock);
+  if (!locked) {
     take_slots_back();
-    return no_space(error);
+    return no_space(no_lock);
   }
+  DomainLock::Held &held = *locked;
   step(Step::kCommitLocked);
-  if (!is_valid()) {
+  if (!is_valid(held)) {
     outcome.cause = failed_cause_;
-    if (log_ != nullptr) log_->give_room_back();
-    unlock();
+    if (log_ != nullptr) log_->give_room_back(held);
+    held.release();
     take_slots_back();
     return outcome;
   }
   const std::uint64_t versioned_before = state.versioned_stamp.load(std::memory_order_relaxed);
   const std::uint64_t stamp =
-      tree_.publish(writes_, log_end, lower_ != nullptr ? lower_->clock() : 0);
+      tree_.publish(held, writes_, log_end, has_lower_ ? lower_->clock() : 0);
   outcome.durable_at = stamp;
   if (will_wait) log_->announce(stamp);
   // release: everything this instance read comes before home may change under it
@@ -345,18 +351,18 @@ Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
     synced_ = stamp;
     synced_position_ = state.log_head.load(std::memory_order_relaxed);
   }
-  if (eager()) accesses_.remove_all(slot_);
+  if (eager()) accesses_.remove_all(held, slot_);
   const std::uint64_t began_ns = self().begin_ns.load(std::memory_order_relaxed);
-  if (tree_.is_tidying_due(began_ns, keeps() ? kPatienceKeeping : kPatienceExact))
-    tree_.tidy_own(began_ns);
-  if (began_ns >= next_sweep_ns_) sweep(began_ns);
+  if (tree_.is_tidying_due(held, began_ns, keeps() ? kPatienceKeeping : kPatienceExact))
+    tree_.tidy_own(held, began_ns);
+  if (began_ns >= next_sweep_ns_) sweep(held, began_ns);
   // begins that need no lock do not look after the dead
-  if (tree_.holds_own()) reap_suspects(began_ns);
+  if (tree_.holds_own(held)) reap_suspects(held, began_ns);
   // For the next instance, while the lock is ours anyway; when it fails the next instance learns
   // it.
   if (tree_.reserved() < std::min(writes_.size(), kReservedAtMost))
-    (void)tree_.reserve(std::clamp(writes_.size(), kReservedAtLeast, kReservedAtMost));
-  unlock();
+    (void)tree_.reserve(held, std::clamp(writes_.size(), kReservedAtLeast, kReservedAtMost));
+  held.release();
   step(Step::kCommitUnlocked);
   settle_committed();
   outcome.status = Status::kCommitted;
@@ -367,14 +373,14 @@ Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
 // still do. All at once would keep the lock for long, so as many as such a commit itself may take;
 // until none is left, at each commit. What a pin
 // keeps from going home is folded, some at each sweep.
-void Engine::sweep(std::uint64_t now_ns) noexcept {
+void Engine::sweep(const DomainLock::Held &held, std::uint64_t now_ns) noexcept {
   constexpr std::size_t kSweepAtMost = 256;
   // slots in a row: 10 to 30 us, a thousandth of the period
   constexpr std::size_t kFoldAtMost = 1024;
   constexpr std::uint64_t kSweepPeriodNs =
       10'000'000;  // looking at every owner's list costs 70 ns each: 100 times a second is nothing
-  if (tree_.collect(kSweepAtMost) >= kSweepAtMost) return;
-  tree_.fold_some(kFoldAtMost);
+  if (tree_.collect(held, kSweepAtMost) >= kSweepAtMost) return;
+  tree_.fold_some(held, kFoldAtMost);
   next_sweep_ns_ = now_ns + kSweepPeriodNs;
 }
 
@@ -506,9 +512,8 @@ void Engine::finish_instance() noexcept {
   engine_thread.running = nullptr;
   set_access(platform::KeyAccess::kShut);
   if (eager() && own.accesses.load(std::memory_order_relaxed) != 0) {
-    lock();
-    accesses_.remove_all(slot_);
-    unlock();
+    const DomainLock::Held held = lock_.take();
+    accesses_.remove_all(held, slot_);
   }
   for (const PageId page : standing_in_) stand_down(page);
   standing_in_.clear();
@@ -548,12 +553,11 @@ Status Engine::validate() noexcept {
   if (!failed_ && !query_) {
     if (memory_.state().clock.load(std::memory_order_acquire) != snapshot_ || eager() ||
         was_failed()) {
-      lock();
-      if (!is_valid() && !failed_) {
+      const DomainLock::Held held = lock_.take();
+      if (!is_valid(held) && !failed_) {
         failed_ = true;  // certain from here on, even for an instance that stores nothing
         self().failed_instance.store(instance_, std::memory_order_relaxed);
       }
-      unlock();
     }
   }
   return failed_ ? Status::kFailed : Status::kPending;

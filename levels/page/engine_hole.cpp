@@ -82,7 +82,7 @@ void Engine::stand_down(PageId page) noexcept {
 bool Engine::opens_silently(PageId page) const noexcept {
   const View &view = views_[storage::segment_number(page)];
   const std::uint64_t block = static_cast<std::uint64_t>(storage::page_index(page)) / kBlockPages;
-  return silent() && (lower_ == nullptr || view.open_blocks.base()[block] != std::byte{0});
+  return silent() && (!has_lower_ || view.open_blocks.base()[block] != std::byte{0});
 }
 
 // Whatever is there goes, guards too; the next touch maps home's page, or comes to us.

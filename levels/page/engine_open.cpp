@@ -129,11 +129,11 @@ void Engine::prepare_ahead(const View &view, PageId page) noexcept {
   if (ahead_ != 0 && last < usable) (void)lower_->prepare(page_id(view.segment, PageIndex{last}));
 }
 
-// REQUIRES the lock. An instance that touches one closed page after another pays a signal for each.
+// An instance that touches one closed page after another pays a signal for each.
 // When they follow each other in memory it takes a run of pages at once, which doubles as long as
 // they do; only such as the snapshot reads in home. They are not in the read set before they are
 // touched: the kernel lists that.
-void Engine::take_ahead(View &view, PageId page) noexcept {
+void Engine::take_ahead(const DomainLock::Held &held, View &view, PageId page) noexcept {
   const auto number = [](PageId of) { return static_cast<std::uint64_t>(of); };
   const bool follows = page > ahead_last_ && number(page) <= number(ahead_end_) + kAheadGap;
   ahead_ = follows ? std::clamp(2 * ahead_, kAheadMin, kAheadMax) : 0;
@@ -154,7 +154,7 @@ void Engine::take_ahead(View &view, PageId page) noexcept {
     LocalPage &l = local(each);
     const bool is_free =
         is_closed(l) && (l.state == PageState::kAbsent || l.state == PageState::kGuarded) &&
-        !tree_.has_version(each, snapshot_) && lower_->take_ahead(each, line_snapshot_);
+        !tree_.has_version(held, each, snapshot_) && lower_->take_ahead(held, each, line_snapshot_);
     if (!is_free) {
       open_run(i);
       continue;
@@ -176,13 +176,12 @@ void Engine::touch_guarded(View &view, PageId page) noexcept {
   std::uint32_t twin = 0;
   const bool was_closed = is_closed(local(page));
   const bool versioned = read_versions(page, &twin);
-  if (lower_ != nullptr) {
+  if (has_lower_) {
     open_closed(view, page, 1);
     if (was_closed && !versioned) {
       prepare_ahead(view, page);
-      lock(LockContext::kHandler);
-      take_ahead(view, page);
-      unlock();
+      const DomainLock::Held held = lock_.take(DomainLock::Context::kHandler);
+      take_ahead(held, view, page);
     }
   } else {
     remove_guards(page, 1);
@@ -245,7 +244,7 @@ void Engine::protect_stand_ins() noexcept {
 // grows by belong to the level below, and change under a query, which cannot fail. Without that
 // level what others commit there is not home before the snapshot may see it.
 bool Engine::close_tail(const View &view, std::uint64_t usable) const noexcept {
-  return lower_ != nullptr &&
+  return has_lower_ &&
          memory_.segment(view.segment).home.close_tail(view.base, usable * kPageBytes);
 }
 

@@ -110,12 +110,12 @@ void Engine::register_access(PageId first, std::uint64_t page_count, bool is_wri
   if (!eager() || query_ || failed_) return;
   for (std::uint64_t i = 0; i < page_count; ++i)  // not under the lock; there it says why not
     (void)memory_.reserve_meta(PageId{static_cast<std::uint64_t>(first) + i});
-  lock(LockContext::kHandler);
+  const DomainLock::Held held = lock_.take(DomainLock::Context::kHandler);
   step(Step::kTouchLocked);
   storage::Participant &own = self();
   if (own.failed_instance.load(std::memory_order_relaxed) == instance_) {
     fail_instance(AbortCause::kConflictOther);
-  } else if (knows_too_little() || !may_see_now()) {
+  } else if (knows_too_little(held) || !may_see_now(held)) {
     fail_instance(AbortCause::kValidation);
   } else {
     // The instance moves below the last committed node (thesis 3.3, step 4): by Invariant 3 nothing
@@ -125,7 +125,7 @@ void Engine::register_access(PageId first, std::uint64_t page_count, bool is_wri
     own.pin.store(snapshot_, std::memory_order_seq_cst);
     for (std::uint64_t i = 0; i < page_count && !failed_; ++i) {
       const PageId page{static_cast<std::uint64_t>(first) + i};
-      switch (accesses_.add(page, is_write, policy_)) {
+      switch (accesses_.add(held, page, is_write, policy_)) {
         case Touch::kGranted:
           break;
         case Touch::kSelfFailed:
@@ -139,7 +139,6 @@ void Engine::register_access(PageId first, std::uint64_t page_count, bool is_wri
     }
   }
   step(Step::kTouchRegistered);
-  unlock();
 }
 
 // The first reason stays.
@@ -165,29 +164,28 @@ bool Engine::needs_versions(PageId page) const noexcept {
 // left. Nothing but reading happens under the lock: a system call or a page fault there would keep
 // everybody's commits waiting.
 bool Engine::read_versions(PageId page, std::uint32_t *twin) noexcept {
-  lock(LockContext::kHandler);
+  const DomainLock::Held held = lock_.take(DomainLock::Context::kHandler);
   step(Step::kTouchLocked);
-  const bool is_home_right = lower_ == nullptr || take_from_below(page);
-  const bool versioned = !is_home_right || tree_.has_version(page, snapshot_);
-  if (versioned && (*twin = twins_.take()) != 0) read_snapshot(page, twins_.data(*twin));
+  const bool is_home_right = !has_lower_ || take_from_below(held, page);
+  const bool versioned = !is_home_right || tree_.has_version(held, page, snapshot_);
+  if (versioned && (*twin = twins_.take()) != 0) read_snapshot(held, page, twins_.data(*twin));
   // A guard may go although there are versions, of later snapshots. Should the page then not be
   // touched, only the log says that it must be guarded again.
   if (!versioned && memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0)
     follow_needed_ = true;
-  unlock();
   return versioned;
 }
 
-// REQUIRES the lock; with a level below, that the page was taken from it.
-void Engine::read_snapshot(PageId page, std::byte *to) noexcept {
-  if (lower_ == nullptr || lower_->take(page) <= line_snapshot_) {
-    tree_.read(page, snapshot_, ~LineMask{0}, to);
+// REQUIRES, with a level below: the page was taken from it.
+void Engine::read_snapshot(const DomainLock::Held &held, PageId page, std::byte *to) noexcept {
+  if (lower_->take(held, page) <= line_snapshot_) {
+    tree_.read(held, page, snapshot_, ~LineMask{0}, to);
     return;
   }
   // Below it was changed after our snapshot. It had no versions then, and all that it has now are
   // newer.
   memory_.read_home(page, to);
-  lower_->as_of(page, line_snapshot_, to);
+  lower_->as_of(held, page, line_snapshot_, to);
   undone_.push(page);
   read_behind_ = true;
 }
@@ -210,9 +208,8 @@ void Engine::make_private(PageId page, std::uint32_t twin) noexcept {
   }
   if (twin == 0) {  // no memory: fails, and sees its snapshot until it ends
     fail_instance(AbortCause::kNoSpace, Errc::kOutOfMemory);
-    lock(LockContext::kHandler);
-    read_snapshot(page, to);
-    unlock();
+    const DomainLock::Held held = lock_.take(DomainLock::Context::kHandler);
+    read_snapshot(held, page, to);
   } else {
     // 1 us less than a page fault, which would do as well
     (void)platform::populate(to, kPageBytes, true);
@@ -224,26 +221,27 @@ void Engine::make_private(PageId page, std::uint32_t twin) noexcept {
 
 // With a level below: has this process no right to map the page yet?
 bool Engine::is_closed(const LocalPage &page) const noexcept {
-  return lower_ != nullptr && (page.lists & kResident) == 0;
+  return has_lower_ && (page.lists & kResident) == 0;
 }
 
-// REQUIRES the lock. False: what the snapshot reads there is gone from home; only undo words know
+// False: what the snapshot reads there is gone from home; only undo words know
 // it.
-bool Engine::take_from_below(PageId page) noexcept {
-  const std::uint64_t newest = lower_->take(page);
+bool Engine::take_from_below(const DomainLock::Held &held, PageId page) noexcept {
+  const std::uint64_t newest = lower_->take(held, page);
   LocalPage &l = local(page);
   if ((l.lists & kInResident) == 0) resident_.push(page);
   l.lists |= kResident | kInResident;
-  if (newest <= line_snapshot_ || (extend() && newest <= line_snapshot_)) return true;
+  if (newest <= line_snapshot_ || (extend(held) && newest <= line_snapshot_)) return true;
   if (!query_ && !failed_) fail_instance(AbortCause::kValidation);
   return false;
 }
 
-// REQUIRES the lock. Has a segment been made since the instance began? A pointer into it may be in
+// Has a segment been made since the instance began? A pointer into it may be in
 // what has been committed since, and who looks behind each begin what there is (libxac, for its
 // heap) has not mapped it: so no snapshot moves on past that. Not of an irrevocable instance, whose
 // snapshot must move on; nobody else commits at level 2.
-bool Engine::knows_too_little() const noexcept {
+bool Engine::knows_too_little(const DomainLock::Held &held) const noexcept {
+  TMH_ASSERT(held.is_valid());
   if (irrevocable_ || memory_.segment_generation() == known_generation_) return false;
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     const bool is_there = storage::is_used(memory_.control().segments[i]);
@@ -252,20 +250,21 @@ bool Engine::knows_too_little() const noexcept {
   return false;
 }
 
-// REQUIRES the lock. A begin waits for the log; here nobody can.
-bool Engine::may_see_now() const noexcept {
+// A begin waits for the log; here nobody can.
+bool Engine::may_see_now(const DomainLock::Held &held) const noexcept {
+  TMH_ASSERT(held.is_valid());
   return !reads_durable_only_ || irrevocable_ ||
          log_->durable_clock() >= memory_.state().clock.load(std::memory_order_relaxed);
 }
 
-// REQUIRES the lock. Nothing that the instance touched was committed since its snapshot: then it
+// Nothing that the instance touched was committed since its snapshot: then it
 // may as well have begun now.
-bool Engine::extend() noexcept {
+bool Engine::extend(const DomainLock::Held &held) noexcept {
   DomainState &state = memory_.state();
   // What stands in for a page is its state at this snapshot, and nothing tells of later commits to
   // it; as of what only undo words know.
   if (failed_ || resync_needed_ || !standing_in_.empty() || read_behind_) return false;
-  if (knows_too_little() || !may_see_now()) return false;
+  if (knows_too_little(held) || !may_see_now(held)) return false;
   // Eager: every touch has moved the snapshot to its present, past commits that the log since begin
   //        still tells of. Bringing what they wrote
   // once more would overwrite this instance's stores; and what it has not touched is inaccessible.
@@ -275,20 +274,20 @@ bool Engine::extend() noexcept {
     // survive.
     const bool in_log =
         state.log_head.load(std::memory_order_relaxed) - synced_position_ <= kFollowMax;
-    const bool valid = is_valid() && (in_log || irrevocable_);
+    const bool valid = is_valid(held) && (in_log || irrevocable_);
     failed_cause_ = AbortCause::kNone;
     if (!valid) return false;
     if (!in_log)
-      follow_releases();
+      follow_releases(held);
     else if (!platform::is_planted(platform::Planted::kExtendNoFollow))
-      pull();
+      pull(held);
     if (is_left_open_) return false;  // a later touch there would go unnoticed
   }
   failed_cause_ = AbortCause::kNone;
   snapshot_ = state.clock.load(std::memory_order_relaxed);
   // forward: it never uncovers a home that changed
   self().pin.store(snapshot_, std::memory_order_seq_cst);
-  if (lower_ == nullptr) return true;
+  if (!has_lower_) return true;
   // What is durable of both levels is one cut, too: the log has them in one order.
   line_snapshot_ = reads_durable_only_ && !irrevocable_ ? log_->durable_line() : lower_->clock();
   self().line_pin.store(line_snapshot_, std::memory_order_release);

@@ -1,9 +1,8 @@
 // levels/page/lower_level.h -- what level 2 asks of the level below it. hierarchy/ implements it;
-// without one, level 2 owns every page.
+// where there is none, NoLevelBelow answers, and level 2 owns every page.
 // Invariant: after take(page) and until the page is released (ConsistencyTree::announce), nothing
 //            below stores to its home.
-// Sharing:   take(), as_of(), repair() and reap() REQUIRE the domain lock; prepare() and
-//            read_unchanged() need none.
+// Sharing:   the domain lock where a function takes the proof of it; else none.
 // Contexts:  async-signal-safe: they run at a first touch, in the fault handler.
 // Source:    thesis, section 6.2 (a level talks to the next only when it touches a block in L);
 //            hierarchy/PROTOCOL.md.
@@ -14,14 +13,13 @@
 
 #include <tmh/error.hpp>
 
+#include "levels/page/domain_lock.h"
 #include "levels/storage/page_id.h"
 
 namespace tmh::page {
 
 class LowerLevel {
  public:
-  virtual ~LowerLevel() = default;
-
   // Timestamps below are of this clock. seq_cst: read after the pin is stored, see PROTOCOL.md,
   // "Snapshots that span both clocks".
   [[nodiscard]] virtual std::uint64_t clock() const noexcept = 0;
@@ -33,19 +31,55 @@ class LowerLevel {
   [[nodiscard]] virtual bool read_unchanged(storage::PageId page, std::byte *content) noexcept = 0;
   // REQUIRES prepare(). The page belongs to level 2 afterwards, and this participant is a resident
   // of it. Returns the newest timestamp in it.
-  [[nodiscard]] virtual std::uint64_t take(storage::PageId page) noexcept = 0;
+  [[nodiscard]] virtual std::uint64_t take(const DomainLock::Held &held,
+                                           storage::PageId page) noexcept = 0;
   // The same for a page that nobody has touched yet and somebody soon may: false, and as a rule
   // untaken, when it would have to be waited for or when something in it is newer than `snapshot`,
   // or it is not prepared. Then it is to be taken at its touch.
-  [[nodiscard]] virtual bool take_ahead(storage::PageId page, std::uint64_t snapshot) noexcept = 0;
+  [[nodiscard]] virtual bool take_ahead(const DomainLock::Held &held, storage::PageId page,
+                                        std::uint64_t snapshot) noexcept = 0;
   // Is this participant still a resident? (Asked while its instance runs.)
-  [[nodiscard]] virtual bool is_resident(storage::PageId page) const noexcept = 0;
+  [[nodiscard]] virtual bool is_resident(const DomainLock::Held &held,
+                                         storage::PageId page) const noexcept = 0;
   // `content` is home of a taken page: undoes what is newer than `snapshot`.
-  virtual void as_of(storage::PageId page, std::uint64_t snapshot, std::byte *content) noexcept = 0;
+  virtual void as_of(const DomainLock::Held &held, storage::PageId page, std::uint64_t snapshot,
+                     std::byte *content) noexcept = 0;
   // A dead holder of the domain lock may have left a page between the levels.
-  virtual void repair() noexcept = 0;
+  virtual void repair(const DomainLock::Held &held) noexcept = 0;
   // What a dead participant left below.
-  virtual void reap(std::uint32_t slot) noexcept = 0;
+  virtual void reap(const DomainLock::Held &held, std::uint32_t slot) noexcept = 0;
+
+ protected:
+  // Engines do not own it.
+  ~LowerLevel() = default;
+};
+
+// Nothing below: every page is prepared and ours, and nothing there ever changes.
+class NoLevelBelow final : public LowerLevel {
+ public:
+  // Has no state: one serves all engines of the process.
+  [[nodiscard]] static LowerLevel &here() noexcept;
+
+  [[nodiscard]] std::uint64_t clock() const noexcept override { return 0; }
+  [[nodiscard]] Errc prepare(storage::PageId) noexcept override { return Errc::kOk; }
+  [[nodiscard]] bool read_unchanged(storage::PageId, std::byte *) noexcept override {
+    return false;
+  }
+  [[nodiscard]] std::uint64_t take(const DomainLock::Held &, storage::PageId) noexcept override {
+    return 0;
+  }
+  [[nodiscard]] bool take_ahead(const DomainLock::Held &, storage::PageId,
+                                std::uint64_t) noexcept override {
+    return false;
+  }
+  [[nodiscard]] bool is_resident(const DomainLock::Held &,
+                                 storage::PageId) const noexcept override {
+    return true;
+  }
+  void as_of(const DomainLock::Held &, storage::PageId, std::uint64_t,
+             std::byte *) noexcept override {}
+  void repair(const DomainLock::Held &) noexcept override {}
+  void reap(const DomainLock::Held &, std::uint32_t) noexcept override {}
 };
 
 }  // namespace tmh::page

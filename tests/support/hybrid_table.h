@@ -1,4 +1,4 @@
-// tests/support/hybrid_table.h -- a table of words in a hybrid domain, for instances of both levels.
+// tests/support/hybrid_table.h -- a table of words in a hybrid domain, for both levels.
 #pragma once
 
 #include <cstdint>
