@@ -4,9 +4,8 @@
 //          is an audit, a query that sums all accounts. All four policies x three backoffs x lazy
 //          and eager detection, 1, 2 and 4 processes.
 //          Baselines: the same engine with one process (nobody to conflict with), and one
-//                     process-shared mutex around the
-//          same work on plain memory. A round runs every configuration once, each in a fresh
-//          domain.
+//          process-shared mutex around the same work on plain memory. A round runs every
+//          configuration once, each in a fresh domain.
 // Checked: every audit and the final sum see the money that was put in; the engine's abort counters
 //          equal the aborts that the processes saw.
 // Limits:  a configuration that makes no progress (livelock) is cut off after --seconds-max and

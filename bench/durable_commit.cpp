@@ -5,9 +5,8 @@
 //          same file system. In a round every contestant runs once with every number of processes,
 //          in a fresh folder; the order rotates. Set-ups: bench/support/durable_*.
 //          Floor: kernel calls that make as many bytes durable as one of our transactions logs
-//                 (--floor-bytes). The method
-//          with the best median is "the floor" of the ratios; each number of processes has its own,
-//          a file per process.
+//          (--floor-bytes). The method with the best median is "the floor" of the ratios; each
+//          number of processes has its own, a file per process.
 // Checked: every store ends with exactly the records that were committed; all have the same hash.
 // Source:  thesis, section 5.4 (its opponent and set-up: C.6).
 #include <cstdio>

@@ -1,7 +1,6 @@
 // bench/hierarchy.cpp -- small and huge instances over the same data: level 1 with a lock fallback,
-// level 2 alone, both levels together; and what
-//          it costs when a page changes its level, and where RTM works, when a process changes its
-//          mode.
+// level 2 alone, both levels together; and what it costs when a page changes its level, and where
+// RTM works, when a process changes its mode.
 // Shape:   data, instances, contestants and why the lock fallback is a fair one:
 //          bench/support/hierarchy_work.h. Three mixes: only small, only huge, 1 % huge; 1 and 2
 //          processes. A round runs every contestant on every mix for the same time, next to each

@@ -1,7 +1,6 @@
 // bench/line.cpp -- level 1 beside plain code, one mutex, GCC's libitm and, where it was given to
-// CMake, TinySTM: list, red-black tree, hash
-//          set, bank; 1 and 2 threads. Software lines alone, the same through sites of a hybrid
-//          domain, and sites in RTM where the machine has it.
+// CMake, TinySTM: list, red-black tree, hash set, bank; 1 and 2 threads. Software lines alone, the
+// same through sites of a hybrid domain, and sites in RTM where the machine has it.
 // Shape:   a round runs every contestant on every structure once, next to each other and in
 //          rotating order; ratios are taken within a round.
 // Checked: structure, size, the bank's sum in every query and at the end; with one thread all

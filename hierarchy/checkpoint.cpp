@@ -148,8 +148,7 @@ Errc DurableDomain::checkpoint_locked() noexcept {
   TMH_TRY(checkpoint_file_.refresh());
   TMH_TRY(flush());
   // The stamp of a version says nothing about lines that were folded into it, unless a fence was in
-  // between.
-  // checkpoint_lock: nobody moves it
+  // between. Only the holder of checkpoint_lock moves the fence.
   const std::uint64_t fence_before = memory_.state().fold_fence;
   // From here versions go home, also to segments that this process has not mapped.
   TMH_TRY(memory_.open_segments());
@@ -434,9 +433,8 @@ Errc DurableDomain::copy_to(const std::string &folder) noexcept {
   if (error = flush(); error != Errc::kOk) return error;
   log_->lock();  // nobody writes the last one meanwhile, and strict commits wait
   error = copy_log();
-  start.durable_lsn =
-      // the data files may hold all of it: no earlier point in time
-      s.durable_lsn.load(std::memory_order_acquire);
+  // the data files may hold all of it: no earlier point in time
+  start.durable_lsn = s.durable_lsn.load(std::memory_order_acquire);
   log_->unlock();
   if (error == Errc::kOk) error = log.sync();
   if (error != Errc::kOk) return error;

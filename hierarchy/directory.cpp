@@ -61,8 +61,8 @@ void Directory::remove_files(const std::string &folder) noexcept {
 // Records stay when this process unmaps the segment; its line words do not.
 bool Directory::knows(PageId page) const noexcept {
   const std::uint32_t number = storage::segment_number(page);
+  // pairs with LineMemory::add_segment()
   return segments_[number].records.load(std::memory_order_acquire) != nullptr &&
-         // pairs with LineMemory::add_segment()
          lines_.segment(number).bytes.load(std::memory_order_acquire) != 0;
 }
 

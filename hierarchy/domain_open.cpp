@@ -35,9 +35,8 @@ constexpr std::uint64_t kAddressBase = 0x0010'0000'0000ull;
 constexpr std::uint64_t kAddressBase = 0x2000'0000'0000ull;
 #endif
 #else
-constexpr std::uint64_t kAddressBase =
-    // 32 TiB: far below mmap's and the program's own places, above ASan's shadow
-    0x2000'0000'0000ull;
+// 32 TiB: far below mmap's and the program's own places, above ASan's shadow
+constexpr std::uint64_t kAddressBase = 0x2000'0000'0000ull;
 #endif
 
 struct Registry {

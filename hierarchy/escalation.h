@@ -97,11 +97,10 @@ struct SiteState {
 }
 
 // Apart: what its own instances need, and what others have kept it from. The gate of RTM is shut
-//        while anybody runs at level 2; that says
-// nothing about this site, and ends when they do. An instance that runs at level 2 because the gate
-// was shut is a *guest*. Guests are nobody's reason to go up: else two processes that could both
-// run in RTM would each keep the other at level 2, for ever. But one that stays, as a stopped one,
-// counts as a host.
+// while anybody runs at level 2; that says nothing about this site, and ends when they do. An
+// instance that runs at level 2 because the gate was shut is a *guest*. Guests are nobody's reason
+// to go up: else two processes that could both run in RTM would each keep the other at level 2, for
+// ever. But one that stays, as a stopped one, counts as a host.
 struct Learned {
   SiteState own;
   SiteState gate;

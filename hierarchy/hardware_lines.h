@@ -8,9 +8,8 @@
 //            `followed_`. What is absent cannot be touched inside a transaction: the fault aborts
 //            it with status 0, and no handler runs. So isolation needs no protection of pages.
 //            (2) a transaction commits only if at that instant this process is in line mode, has
-//                followed every move of pages to or from H, and
-//            no instance of level 2 runs in the domain: the gate has read the words that say so,
-//            and they are in its read set.
+//                followed every move of pages to or from H, and no instance of level 2 runs in the
+//                domain: the gate has read the words that say so, and they are in its read set.
 // Ordering:  mode_ and followed_ are stored before the views change under them (seq_cst: the store
 //            has aborted the transactions by then), and after that when transactions may begin
 //            again.
@@ -113,9 +112,8 @@ class HardwareLines final : public line::RtmGate {
   HardwarePages &pages_;
   platform::PageMap page_map_;  // where it cannot be opened, neighbours are dropped unseen
   std::mutex mutex_;
-  bool are_pages_lost_ =
-      // page mode, and level 2's views do not stand. Under the mutex of the process's PageRunner
-      false;
+  // page mode, and level 2's views do not stand. Under the mutex of the process's PageRunner
+  bool are_pages_lost_ = false;
   std::vector<std::unique_ptr<LineView>> views_;
   std::vector<HardwareMove> moves_;  // of follow(), kept for its memory
   // every page whose is_open byte is set, and some where it was

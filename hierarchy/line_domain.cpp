@@ -192,9 +192,8 @@ line::SoftwareThread *LineDomain::find_thread(Errc *error) noexcept {
 
 line::SoftwareThread *LineDomain::make_thread(Errc *error) {
   ThreadsHere &here = threads_here();
-  if (here.fork_generation !=
-      // a child inherits its parent's threads' contexts: not its own
-      platform::fork_generation()) {
+  // a child inherits its parent's threads' contexts: not its own
+  if (here.fork_generation != platform::fork_generation()) {
     here.all.clear();
     here.fork_generation = platform::fork_generation();
   }

@@ -127,10 +127,8 @@ class LineDomain final : public line::Upper {
   std::array<Ahead, 4> ahead_{};  // a heap has a place where it grows per size class
   std::mutex threads_mutex_;
   std::vector<std::unique_ptr<line::SoftwareThread>> threads_;
-  const std::uint64_t
-      // of this object in this process: a thread must not take a later one at the same address for
-      // it
-      serial_;
+  // of this object in this process: a thread must not take a later one at the same address for it
+  const std::uint64_t serial_;
 };
 
 }  // namespace tmh::detail

@@ -59,9 +59,8 @@ struct WordOfThread {
 
 void make_word() {
   auto made = std::make_unique<LineUser>();
-  WordOfThread &own =
-      // destructors of thread_local objects may run instances
-      platform::ThreadObject<WordOfThread>::here();
+  // destructors of thread_local objects may run instances
+  WordOfThread &own = platform::ThreadObject<WordOfThread>::here();
   const std::scoped_lock guard(words().mutex);
   words().all.push_back(std::move(made));  // first: it may throw
   own.where = current().line_user = words().all.back().get();

@@ -31,14 +31,12 @@ inline constexpr std::uint32_t kTurnAttempts = 8;
 
 // The caller waits a random time in [0, result) ns before its next attempt; 0: it does not wait.
 // attempt: how many attempts have aborted so far. others_progressed: some other instance of the
-//          domain committed since
-// this one's last attempt began.
+// domain committed since this one's last attempt began.
 //   kNone         for instances that rarely meet, and as the baseline.
 //   kExponential  when several processes fight for few pages on as many cores: it spreads them.
 //   kAdaptive     a commit by another shows that the winner is through, and waiting would only idle
-//   this core; no
-//                 commit shows that the winner still runs or that all abort each other, and then
-//                 only waiting helps.
+//                 this core; no commit shows that the winner still runs or that all abort each
+//                 other, and then only waiting helps.
 [[nodiscard]] constexpr std::uint64_t backoff_ns_max(Backoff backoff, std::uint32_t attempt,
                                                      std::uint32_t backoff_us_max,
                                                      bool others_progressed) noexcept {
@@ -60,8 +58,7 @@ inline constexpr std::uint64_t kPageWaitNs = 500'000, kLargePageWaitNs = 10'000'
                                kPageWaitNsMax = 100'000'000;
 
 // waited_ns: in all; for_same_ns: for the same instance; by_update: of an update, which ends soon
-//            as a rule: nobody undoes a query, and it may last for
-// minutes.
+// as a rule: nobody undoes a query, and it may last for minutes.
 [[nodiscard]] constexpr bool waits_for_page(line::Insists insists, bool by_update,
                                             std::uint64_t waited_ns,
                                             std::uint64_t for_same_ns) noexcept {

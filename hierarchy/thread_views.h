@@ -156,10 +156,8 @@ class ThreadViews {
   std::uint32_t giving_back_ = 0;  // threads that have ended and are not done with their views
   std::condition_variable given_back_;
   bool is_closed_ = false;  // under making_
-  const std::uint64_t
-      // of this object in this process: a thread must not take a later one at the same address for
-      // it
-      serial_;
+  // of this object in this process: a thread must not take a later one at the same address for it
+  const std::uint64_t serial_;
 };
 
 // The view in which this thread runs an instance; null: none.

@@ -113,8 +113,8 @@ enum class Planted : std::uint32_t {
   kCountNotTakenBack = 1u << 27,  // a commit that was counted and not published stays counted
   // Sleepers.
   kNobodyWoken = 1u << 28,  // no change wakes who sleeps for it
-  // Windows that only a schedule opens.
-  // a begin without the lock does not look at the clock again behind its pin
+  // Windows that only a schedule opens: a begin without the lock does not look at the clock again
+  // behind its pin.
   kBeginLooksOnce = 1u << 29,
 };
 void plant(std::uint32_t defects) noexcept;

@@ -1,8 +1,7 @@
 // tests/fuzz_control_test.cpp -- hostile control files, byte by byte: verify_control() alone, then
 // open() and map() of a domain.
 // Invariants: (1) verify_control() reads nothing beyond the bytes it is given, and refuses every
-//             change of the parts
-// that it covers.
+//             change of the parts that it covers.
 //             (2) a damaged control file is refused with an Errc, or the domain works: its segments
 //                 hold what was committed. Never a crash, a hang or SIGBUS; a refusal changes no
 //                 data file.

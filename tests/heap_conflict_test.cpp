@@ -4,8 +4,7 @@
 //            notes the page, and whether it was read or written, and lets the operation go on: the
 //            same way in which level 2 sees it.
 // Invariants: (1) a small allocation reads its arena's page and writes its block's page, no more,
-//             unless a slab begins
-// or fills.
+// unless a slab begins or fills.
 //             (2) participants that only allocate and free their own blocks write no common page
 //                 but for the taking of chunks.
 //             (3) freeing another participant's block does not touch that participant's arena page.

@@ -4,11 +4,10 @@
 //             instances of the history that committed; what a killed process left unsaid its values
 //             tell: every write is recorded before it is stored, every reader names its writer.
 //             (2) participants reaped are exactly the kills. (3) begins, queries, aborts by cause
-//                 and escalations by reason are exactly the
-//             sums of what each process said (tests/support/ledger.h): of a living one its
-//             statements and the engine's events, looked at after each call; of a killed one the
-//             same, and for the one call under way one of the few ways in which it can have gone
-//             on.
+//             and escalations by reason are exactly the sums of what each process said
+//             (tests/support/ledger.h): of a living one its statements and the engine's events,
+//             looked at after each call; of a killed one the same, and for the one call under way
+//             one of the few ways in which it can have gone on.
 //             (4) The check can fail: mistakes in the engine's counting, planted, are found and
 //                 named.
 // Size:       TMH_COUNTER_KILLS deaths in all (default 300), shared by the modes; half at a random

@@ -58,8 +58,7 @@ std::uint64_t &word(const Segment &segment, std::uint64_t page) {
 }
 
 // Turns: 1 heir runs, 2 owner has committed, 3 reader has a snapshot of that, 4 owner has committed
-//        again, 5 victim is dead, 6 heir has
-// repaired what it knows, 7 owner has seen its own commit.
+// again, 5 victim is dead, 6 heir has repaired what it knows, 7 owner has seen its own commit.
 TEST(HeirsTest, ACheckpointSendsNoVersionHomeThatIsNotLinkedToItsPage) {
   const MemoryFolder folder;
   const std::string path = folder / "domain";

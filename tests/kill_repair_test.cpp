@@ -118,9 +118,8 @@ TEST_P(RepairTest, SnapshotsHoldWhileAPeerRepairs) {
 }
 
 // Turns: 1 to 3 all are there, 4 victim is dead, its version home and not freed, 5 bystander runs
-//        an update, 6 stuck reader has a snapshot, 7
-// writer has repaired and committed on top of the version, 8 bystander has committed to a page of
-// its own, and looked.
+// an update, 6 stuck reader has a snapshot, 7 writer has repaired and committed on top of the
+// version, 8 bystander has committed to a page of its own, and looked.
 TEST_P(RepairTest, ACommitterElsewhereSeesWhatWasCommittedOnTopOfAVersionLinkedAgain) {
   const std::string folder = folder_.path();
   const Shared<Turn> turn;

@@ -85,8 +85,8 @@ TEST_P(LineThreadsTest, BankKeepsItsSumInEveryAttempt) {
       const std::uint64_t dice = random(), from = dice % kAccounts, to = dice / 64 % kAccounts;
       if (dice % 8 == 0) {
         thread.query([&] { zombies += sum() != kBalance * std::int64_t{kAccounts} ? 1 : 0; });
-        // An update that looks at everything, and again with its own stores.
       } else if (dice % 8 == 1) {
+        // An update that looks at everything, and again with its own stores.
         thread.update(
             [&] {
               zombies += sum() != kBalance * std::int64_t{kAccounts} ? 1 : 0;

@@ -1,8 +1,8 @@
 // tests/multi_rtm_emulation_test.cpp -- threads and processes under the RTM emulator, and native
 // code beside them.
 // Invariants: (1) increments with a lock fallback add up exactly; (2) native code never sees a part
-//             of a commit, also when the committer is
-// killed in it; (3) without stopping the others (1) does not hold: the test can fail.
+// of a commit, also when the committer is killed in it; (3) without stopping the others (1) does
+// not hold: the test can fail.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>

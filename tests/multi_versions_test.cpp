@@ -74,9 +74,9 @@ TEST_P(VersionsTest, FirstVersionOfAPageThatWasNeverTouched) {
 }
 
 // Turns: 1 looker has instances behind it, 2 first reader has a snapshot, 3 writer has committed, 4
-//        looker has begun, 5 second reader has a snapshot, 6
-// first reader is done, 7 writer has committed on top, and what the first one kept is home, 8
-// looker has asked for the page, and looked in its next instance.
+// looker has begun, 5 second reader has a snapshot, 6 first reader is done, 7 writer has committed
+// on top, and what the first one kept is home, 8 looker has asked for the page, and looked in its
+// next instance.
 TEST_P(VersionsTest, VersionOnTopOfAnotherOfAPageThatWasAskedForAndNotTouched) {
   spawn("looker", 0, [](const Actor &self, Turn &turn) {
     for (std::uint64_t i = 1; i <= 3; ++i) self.commit(kKept, i);

@@ -11,10 +11,9 @@
 //             (5) threads, and a forked child and its parent, use different lists. (6) destroyed
 //                 pools leave nothing in the heap.
 //             (7) a segment, or what the device has room for, is used up before it is full for a
-//                 block that needs no more than the smallest
-//             chunk. (8) between two attempts it may be unmapped. (9) an object of fields that gets
-//             its values where it is made, in a block, has them when its instance commits, and only
-//             then.
+//             block that needs no more than the smallest chunk. (8) between two attempts it may be
+//             unmapped. (9) an object of fields that gets its values where it is made, in a block,
+//             has them when its instance commits, and only then.
 #include <gtest/gtest.h>
 #include <sched.h>
 

@@ -5,9 +5,8 @@
 //             gets kNotMapped, while another thread closes the domain kNotInitialized, when the log
 //             fails kLogFailed.
 //             (3) no other unmapping is its business, nor one that a change which it has waited for
-//                 announces. (4) retry_until() sleeps to its deadline
-//             at most, and a retry() after it without one. (5) who has been woken in vain looks
-//             again soon.
+//             announces. (4) retry_until() sleeps to its deadline at most, and a retry() after it
+//             without one. (5) who has been woken in vain looks again soon.
 #include <gtest/gtest.h>
 
 #include <atomic>

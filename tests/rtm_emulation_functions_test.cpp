@@ -1,9 +1,8 @@
 // tests/rtm_emulation_functions_test.cpp -- differential test: functions of libm, libc, the C++
 // library and fmt inside and outside of a transaction.
 // Invariant: a function's results for fixed arguments are the same inside; it commits after at most
-//            a few attempts, between which it runs
-// outside once more (first touches of pages abort); nothing in it is unsupported. At least 200
-// functions.
+// a few attempts, between which it runs outside once more (first touches of pages abort); nothing
+// in it is unsupported. At least 200 functions.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // tests/rtm_emulation_test.cpp -- one thread under the RTM emulator: what commits, what aborts and
 // with which status, and that an abort leaves no trace.
 // Invariants: (1) after a commit memory, general and vector registers are as if the code had run
-//             without a transaction. (2) after an abort
-// they are as before XBEGIN, but for EAX. (3) the status is the processor's.
+// without a transaction. (2) after an abort they are as before XBEGIN, but for EAX. (3) the status
+// is the processor's.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>

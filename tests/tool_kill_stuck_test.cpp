@@ -3,9 +3,8 @@
 // Invariants: (1) an instance that was asked ends ABORTED, as by a conflict, and leaves nothing; a
 //             later one of the same participant is not hit.
 //             (2) queries and irrevocable instances are left alone, and told. (3) nothing is killed
-//                 without --kill; with it others go on, what
-//             the process held is free, and nobody else dies. (4) a stopped holder of the domain's
-//             lock hangs the command for a bounded time.
+//             without --kill; with it others go on, what the process held is free, and nobody else
+//             dies. (4) a stopped holder of the domain's lock hangs the command for a bounded time.
 #include <gtest/gtest.h>
 
 #include <signal.h>

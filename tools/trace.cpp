@@ -51,8 +51,7 @@ std::uint64_t word(const std::string &from, std::size_t at) {
 }
 
 // False: there is no ring yet, or not any more. It is made in several steps, in which its process
-//        may have been killed, and anew by the slot's
-// next owner.
+// may have been killed, and anew by the slot's next owner.
 bool read_bytes(const std::string &path, std::string *bytes) {
   errno = 0;
   const Errc error = platform::read_file(path, platform::kTraceBytes, bytes);

@@ -29,9 +29,9 @@ struct CrossLevelCosts {          // microseconds of single pages
   std::vector<double> release;
 };
 
-// REQUIRES: recalls <= kRecallsMax, 8 * recalls + kHolderPages <= pages. `folder`: new and empty.
-// where a running holder goes on, at the segment's end
+// Where a running holder goes on, at the segment's end.
 inline constexpr std::uint64_t kHolderPages = 16;
+// REQUIRES: recalls <= kRecallsMax, 8 * recalls + kHolderPages <= pages. `folder`: new and empty.
 // is_hardware: holders run in RTM (REQUIRES that it works); then nothing is released.
 [[nodiscard]] CrossLevelCosts measure_cross_level(std::uint64_t pages, std::uint64_t recalls,
                                                   const std::string &folder, bool is_hardware);

@@ -4,8 +4,8 @@
 //          values comes from a counter outside the segment, which costs nothing: the cheaper way,
 //          as everywhere in the reference.
 //          Durable: at the end every page that the instance copied, and one page for the commit, is
-//                   appended to a log file, and
-//          fdatasync waits for it (thesis, section 3.2: data pages, meta-data page, fsync).
+//          appended to a log file, and fdatasync waits for it (thesis, section 3.2: data pages,
+//          meta-data page, fsync).
 // Limits:  one process. Its pointers mean something in the process that made them only, so a
 //          session makes the tree, and counts its records when it closes; nobody reads it back.
 #include <sys/stat.h>

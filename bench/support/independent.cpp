@@ -35,7 +35,7 @@ void transact(const Domain &domain, std::uint32_t *x, const IndependentRun &run,
     domain.begin();
     if (run.advised) domain.advise(x, increment ? Access::kReadWrite : Access::kRead);
     if (increment) increment_page(x, run.test);
-    // Pages are private: never expected, and the check would still hold.
+    // Pages are private, so no attempt is expected to abort; the check would still hold.
   } while (domain.end() == Status::kAborted);
 }
 

@@ -281,12 +281,13 @@ void on_abort(std::function<void()> action);
 // std::exception. Where it cannot be woken any more atomically() throws: Error(kNotInitialized)
 // when another thread closes the domain, kNotMapped when it unmaps a segment that the instance has
 // read, kLogFailed when the log could not be written, so that nobody commits any more. An instance
-// that has read nothing could sleep only for ever: Error(kNothingRead). Level 2 with pages that
-// stay mapped (-hot) runs the body once more at once, to learn what it reads.
+// that has read nothing could sleep
+// only for ever: Error(kNothingRead). Level 2 with pages that stay mapped (-hot) runs the body once
+// more at once, to learn what it reads.
 // Errors: kEndWithoutBegin; kNestedMisuse: irrevocable. Who sleeps is woken by the commit, and
-//         looks by itself, in the end ten times per
-// second: a committer that is killed may wake nobody. At level 2 the body also runs, to see, at any
-// commit when it has read more than 16 pages, and in a hybrid domain when pages go back to level 1.
+// looks by itself, in the end ten times per second: a committer that is killed may wake nobody. At
+// level 2 the body also runs, to see, at any commit when it has read more than 16 pages, and in a
+// hybrid domain when pages go back to level 1.
 [[noreturn]] void retry();
 // The same, but at `deadline` the body runs again though nothing has changed; at once when that is
 // past. So the body looks at the clock before it retries, and says itself what comes of a wait that

@@ -14,9 +14,9 @@
 //            RTM
 //            both run as they are.
 // RTM:       a body between XBEGIN and XEND runs as it is, with two differences: an aborted attempt
-// leaves no trace in locals either, and what
-//            enters the kernel (or waits) aborts it, so that it runs at level 2. Allocation in a
-//            heap segment runs inside, until that must grow.
+//            leaves no trace in locals either, and what enters the kernel (or waits) aborts it, so
+//            that it runs at level 2. Allocation in a heap segment runs inside, until that must
+//            grow.
 // Sharing:   a Site is one process's; any number of its threads use it at once. At level 1 their
 //            instances run in parallel. At level 2 so do instrumented ones, where threads have
 //            views of their own (DomainOptions::thread_views); plain ones run one after the other.
@@ -70,10 +70,8 @@ struct SiteReport {
   std::uint64_t hardware_commits = 0;
   std::uint64_t hardware_conflicts = 0, hardware_capacity = 0, hardware_zero = 0;
   std::uint64_t hardware_explicit = 0;  // the body did what only level 2 can do
-  std::uint64_t hardware_gate =
-      // not begun: pages had moved, level 2 was running, views were level 2's; not among
-      // line_aborts
-      0;
+  // not begun: pages had moved, level 2 was running, views were level 2's; not among line_aborts
+  std::uint64_t hardware_gate = 0;
   std::uint64_t hardware_other = 0;  // no cause that is known
   // instances that ran at level 2 to find pages: no escalations
   std::uint64_t hardware_findings = 0;
@@ -186,9 +184,9 @@ TMH_CATCHES_FORCED_UNWINDING auto run_attempts(const Site &site, Attempts::Kind 
 // durability: of this instance's acknowledgement, as Domain::end(Durability); when it is subsumed
 //             it says nothing.
 // Errors: kNeedsPages: the site may not escalate and the body cannot run at level 1;
-//         kTooManyParticipants: nor may it where 4,096 threads of the
-// domain have been at level 1 and have not ended; other sites' instances run at level 2 then.
-// kLogFailed: committed, and perhaps not durable.
+// kTooManyParticipants: nor may it where 4,096 threads of the domain have been at level 1 and have
+// not ended; other sites' instances run at level 2 then. kLogFailed: committed, and perhaps not
+// durable.
 template <class Body>
 auto atomically(const Site &site, Durability durability, Body &&body)
     -> detail::SiteBodyResult<Body> {

@@ -116,14 +116,14 @@ TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body)
 // most 200 ms, a starving instance that has the turn. If its process dies, others go on within a
 // second.
 //   At level 1: begins again at level 2, and comes back here. An instance that has FAILED already
-//   aborts here and begins again (by an exception
-// that is no std::exception; with begin() and end() by hand: abort() and begin again). Nested:
-// holds for the outermost instance. Room on the disk for what has been written so far is reserved
-// here; kDiskFull, kOutOfMemory: not done, the instance is as it was and may abort. NOT covered: no
-// room, on the disk or in memory, for pages that are written or first touched after it, or for the
-// redo log of a durable domain: then end() reports the error and the instance aborts. abort() and
-// an exception that leaves the body still roll back; retry() is refused. Errors: kEndWithoutBegin;
-// kNestedMisuse in a query; kNeedsPages at a site that may not leave level 1.
+// aborts here and begins again (by an exception that is no std::exception; with begin() and end()
+// by hand: abort() and begin again). Nested: holds for the outermost instance. Room on the disk for
+// what has been written so far is reserved here; kDiskFull, kOutOfMemory: not done, the instance is
+// as it was and may abort. NOT covered: no room, on the disk or in memory, for pages that are
+// written or first touched after it, or for the redo log of a durable domain: then end() reports
+// the error and the instance aborts. abort() and an exception that leaves the body still roll back;
+// retry() is refused. Errors: kEndWithoutBegin; kNestedMisuse in a query; kNeedsPages at a site
+// that may not leave level 1.
 void become_irrevocable();
 
 // Runs body() as a read-only transaction on one consistent snapshot, and returns its value, an

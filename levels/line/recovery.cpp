@@ -21,9 +21,8 @@ bool is_known(const LineMemory &memory, Where at) noexcept {
 }
 
 // False: names a segment that is not open here. All other lines are free: whoever waits for one of
-//        them may hold the domain lock, and then nobody
-// who has that segment open comes by. As each says that it is settled, those who know one segment
-// each do together what nobody does alone.
+// them may hold the domain lock, and then nobody who has that segment open comes by. As each says
+// that it is settled, those who know one segment each do together what nobody does alone.
 bool recover_lines(LineMemory &memory, std::uint32_t number, bool is_committed) noexcept {
   LineContextV1 &context = memory.context(number);
   // relaxed: published by the status, which the caller has acquired

@@ -33,9 +33,8 @@ ConsistencyTree::ConsistencyTree(DomainMemory &memory, std::uint32_t self, Role 
 Errc ConsistencyTree::reserve(const DomainLock::Held &held, std::size_t count) noexcept {
   TMH_ASSERT(held.is_valid());
   // acquire: pairs with LogWriter::publish(). Who writes the log reads versions without the lock;
-  //          what was in free slots it had read before they
-  // were freed. That is known here by way of who freed them and the lock, but ThreadSanitizer sees
-  // nothing of that where it was another process.
+  // what was in free slots it had read before they were freed. That is known here by way of who
+  // freed them and the lock, but ThreadSanitizer sees nothing of that where it was another process.
   (void)memory_.durable_clock();
   DomainState &state = memory_.state();
   try {
@@ -283,10 +282,8 @@ void ConsistencyTree::unlink(Slot slot) noexcept {
   if (head.newer != 0)
     memory_.version(head.newer).older = head.older;
   else
-    memory_
-        .meta(PageId{head.page})
-        // release: home's lines precede "no version"
-        .newest.store(head.older, std::memory_order_release);
+    // release: home's lines precede "no version"
+    memory_.meta(PageId{head.page}).newest.store(head.older, std::memory_order_release);
   lists_.remove(slot);
 }
 

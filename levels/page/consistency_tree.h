@@ -12,8 +12,7 @@
 //                published.
 //            (3) eager domains: a PENDING instance could commit now (see access_table.h).
 //            (4) what was committed up to DomainState::fold_fence is home, or in versions stamped
-//                up to it: so a checkpoint can tell from
-//            stamps what is home.
+//                up to it: so a checkpoint can tell from stamps what is home.
 //            Home of a page changes to a version stamped t only when every pin is >= t, t is
 //            durable (durable_log.h), and every older version of the page is home.
 // Ordering:  a beginner stores its pin and then reads the clock, both seq_cst; a committer stores
@@ -63,10 +62,10 @@ class ConsistencyTree {
   void release_reserved(const DomainLock::Held &held) noexcept;
 
   // Commits: stamps and links the versions, appends to the commit log, publishes the clock. Returns
-  //          the timestamp.
+  // the timestamp.
   // log_end: durable domains, where the redo log will end with this commit (DurableLog::room()).
-  //          line: with a level below, its clock, read
-  // under the lock: what is stamped later there comes later in the redo log.
+  // line: with a level below, its clock, read under the lock: what is stamped later there comes
+  // later in the redo log.
   std::uint64_t publish(const DomainLock::Held &held, const std::vector<Write> &writes,
                         storage::Lsn log_end, std::uint64_t line) noexcept;
   // The page goes to the level below: whoever begins an instance from now on knows (PROTOCOL.md,

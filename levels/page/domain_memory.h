@@ -33,10 +33,9 @@ struct SegmentMemory {
   storage::Home home;
   platform::GrowingFile meta_file;
   PageMeta *meta = nullptr;
-  std::uint32_t opened_at =
-      // durable domains: home's descriptor is older than every sync with a larger number
-      // (storage::DataSyncs)
-      0;
+  // durable domains: home's descriptor is older than every sync with a larger number
+  // (storage::DataSyncs)
+  std::uint32_t opened_at = 0;
   // release after home and meta are set; acquire where a handler looks
   std::atomic<bool> is_open{false};
 };

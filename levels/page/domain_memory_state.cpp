@@ -290,8 +290,8 @@ bool DomainMemory::has_rebuildable_files(const std::string &folder) noexcept {
 
 void DomainMemory::remove_rebuildable_files() noexcept {
   for (const char *name : kRebuildable) unlink(path(name).c_str());
+  // new: made, and not yet in its place
   for (const storage::SegmentFileName name :
-       // new: made, and not yet in its place
        {storage::SegmentFileName{kMetaName}, {kHomeName}, {kHomeName, ".new"}})
     storage::remove_segment_files(folder_, name);
   ChangedPages::remove_files(folder_);

@@ -376,10 +376,9 @@ class Engine : private DomainLock::Heir {
   PageList private_;  // of these, kPrivate
   PageList fresh_;    // touched silently in this instance, not yet classified
   PageList blocks_;   // escalated signal tracking: first pages of blocks opened for writing
-  PageList
-      // made private as of before what the level below has changed: no log entry will ever bring
-      // them up to date
-      undone_;
+  // made private as of before what the level below has changed: no log entry will ever bring them
+  // up to date
+  PageList undone_;
   // no disk block for the page: anonymous memory stands there until the instance ends
   PageList standing_in_;
   PageList resident_;  // with a level below: pages that are or were kResident

@@ -122,9 +122,8 @@ bool Engine::pin_without_lock() noexcept {
   for (int round = 0; round < kUnlockedRounds; ++round) {
     // Before the clock (acquire): entries below it are then stamped <= clock.
     const std::uint64_t published = state.log_published.load(std::memory_order_acquire);
-    const std::uint64_t clock =
-        // acquire: the log entries of its commits are there
-        state.clock.load(std::memory_order_acquire);
+    // acquire: the log entries of its commits are there
+    const std::uint64_t clock = state.clock.load(std::memory_order_acquire);
     std::uint64_t position = synced_position_;
     bool follow = false;
     if (clock != synced_) {

@@ -148,9 +148,8 @@ Engine::Outcome Engine::end(bool will_wait) noexcept {
     outcome.cause = AbortCause::kNoSpace;
     outcome.error = no_room(found);
   } else if (writes_.empty()) {
-    outcome.status =
-        // read-only: consistent at its snapshot, which is where it stands in the serial order
-        Status::kCommitted;
+    // read-only: consistent at its snapshot, which is where it stands in the serial order
+    outcome.status = Status::kCommitted;
     outcome.durable_at = snapshot_;
     outcome.durable_line = line_snapshot_;
   } else {

@@ -266,8 +266,8 @@ bool Engine::extend(const DomainLock::Held &held) noexcept {
   if (failed_ || resync_needed_ || !standing_in_.empty() || read_behind_) return false;
   if (knows_too_little(held) || !may_see_now(held)) return false;
   // Eager: every touch has moved the snapshot to its present, past commits that the log since begin
-  //        still tells of. Bringing what they wrote
-  // once more would overwrite this instance's stores; and what it has not touched is inaccessible.
+  // still tells of. Bringing what they wrote once more would overwrite this instance's stores; and
+  // what it has not touched is inaccessible.
   if (!eager() && state.clock.load(std::memory_order_relaxed) != snapshot_) {
     collect_touched();
     // Beyond kFollowMax pull() starts again, which an instance that has stored something does not

@@ -61,8 +61,8 @@ class Crew {
     try {
       while (threads_.size() < wanted)
         threads_.emplace_back([this, number = threads_.size()] { work(number); });
-      // Fewer threads do as well; shares() says how many there are.
     } catch (const std::system_error &) {
+      // Fewer threads do as well; shares() says how many there are.
     }
     for (Batch &batch : ring_) batch.shares.resize(shares());
   }

@@ -99,8 +99,7 @@ class Crew {
   // Until all workers have ended or died. REQUIRES StopSignals: one ends the run early, a second
   // one kills the workers.
   void run();
-  // All of what follows: after run().
-  // from the common start to the last operation's end
+  // All of what follows: after run(). From the common start to the last operation's end.
   [[nodiscard]] double seconds() const noexcept;
   [[nodiscard]] LatencySummary latency() const;
   [[nodiscard]] std::uint64_t total(
