@@ -76,6 +76,18 @@ enum class AbortCode : std::uint8_t {
   return AbortStatus{0};
 }
 
+// Why an attempt ended; kNone: it has not, or has committed.
+struct Ending {
+  AbortCause cause = AbortCause::kNone;
+  AbortStatus status{};
+
+  constexpr Ending() noexcept = default;
+  // Implicit: a cause has a status of its own, unless another one is given.
+  constexpr Ending(AbortCause why) noexcept : cause(why), status(status_of(why)) {}
+  constexpr Ending(AbortCause why, AbortStatus told) noexcept : cause(why), status(told) {}
+  [[nodiscard]] constexpr bool is_abort() const noexcept { return cause != AbortCause::kNone; }
+};
+
 // The counter for an abort of which only the status is known.
 [[nodiscard]] constexpr AbortCause cause_of(AbortStatus status) noexcept {
   switch (code_of(status)) {

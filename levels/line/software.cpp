@@ -1,13 +1,17 @@
-// levels/line/software.cpp -- life of a thread's instances: attach, begin, end, the snapshot.
+// levels/line/software.cpp -- life of a thread's instances: attach, begin, end, the snapshot; and
+// the long way of a load or store: own writes, other segments, the capacity model, lines that are
+// locked, in U or newer than the snapshot.
 #include "levels/line/software.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <new>
 
 #include "platform/disk.h"
 #include "platform/probes.h"
-#include "platform/process.h"
 #include "platform/steps.h"
+#include "platform/try.h"
 
 namespace tmh::detail {
 constinit thread_local LineAccess *line_access = nullptr;
@@ -16,30 +20,107 @@ constinit thread_local LineAccess *line_access = nullptr;
 namespace tmh::line {
 
 namespace {
-constexpr std::size_t kLogEntriesAtFirst = 2048;  // 16 KiB: a third of the smallest L1d
 
-bool invalid_by(const LineWord &word) noexcept {
-  platform::probe::conflict(platform::probe::kLines, reinterpret_cast<std::uintptr_t>(&word));
-  return false;
+// A reader spins longer than a committer, which others wait for.
+constexpr std::uint32_t kSpinRounds = 64;
+
+// Has no line been written since the snapshot? Says which one has.
+bool are_unchanged(std::span<const LineWord *const> words, std::uint64_t rv) noexcept {
+  for (const LineWord *const word : words) {
+    // acquire: pairs with line-unlock; an unchanged word says that no commit stamped before the
+    // caller's look at the clock wrote the line.
+    if (word->load(std::memory_order_acquire) <= rv) continue;
+    platform::probe::conflict(platform::probe::kLines, reinterpret_cast<std::uintptr_t>(word));
+    return false;
+  }
+  return true;
 }
+
+// Little-endian: the value's low bytes are the word's.
+static_assert(std::endian::native == std::endian::little);
+
+template <class Unsigned>
+std::uint64_t load_word(const std::byte *at) noexcept {
+  // acquire: pairs with the release of line-write-back (detail::line_load() says why)
+  auto *word = reinterpret_cast<Unsigned *>(const_cast<std::byte *>(at));
+  return std::atomic_ref<Unsigned>(*word).load(std::memory_order_acquire);
+}
+
+std::uint64_t load_bytes(const std::byte *at, std::uint32_t bytes) noexcept {
+  switch (bytes) {
+    case 1:
+      return load_word<std::uint8_t>(at);
+    case 2:
+      return load_word<std::uint16_t>(at);
+    case 4:
+      return load_word<std::uint32_t>(at);
+    default:
+      return load_word<std::uint64_t>(at);
+  }
+}
+
+// Bytes of a line that an access means, as LineWrite::mask has them.
+std::uint64_t mask_of(std::uint64_t offset, std::uint32_t bytes) noexcept {
+  return ((1ull << bytes) - 1) << (offset % kLineBytes);
+}
+
+const std::byte *bytes_in(const LineWrite &entry, std::uint64_t offset) noexcept {
+  return reinterpret_cast<const std::byte *>(entry.data) + offset % kLineBytes;
+}
+
+bool has_all(const LineWrite &entry, std::uint64_t offset, std::uint32_t size) noexcept {
+  const std::uint64_t wanted = mask_of(offset, size);
+  return (entry.mask & wanted) == wanted;
+}
+
+// `value` with the bytes that the entry has written.
+std::uint64_t with_written(std::uint64_t value, const LineWrite &entry, std::uint64_t offset,
+                           std::uint32_t size) noexcept {
+  if ((entry.mask & mask_of(offset, size)) == 0) return value;
+  for (std::uint32_t i = 0; i < size; ++i) {
+    if ((entry.mask >> (offset % kLineBytes + i) & 1) == 0) continue;
+    const auto byte = static_cast<std::uint64_t>(bytes_in(entry, offset)[i]);
+    value = (value & ~(0xffull << (8 * i))) | byte << (8 * i);
+  }
+  return value;
+}
+
+// A copy of as many bytes as are known only at run time would be a call.
+void put_bytes(std::byte *at, std::uint64_t value, std::uint32_t bytes) noexcept {
+  switch (bytes) {
+    case 1:
+      std::memcpy(at, &value, 1);
+      return;
+    case 2:
+      std::memcpy(at, &value, 2);
+      return;
+    case 4:
+      std::memcpy(at, &value, 4);
+      return;
+    default:
+      std::memcpy(at, &value, 8);
+  }
+}
+
+void put(LineWrite &entry, std::uint64_t offset, std::uint64_t value,
+         std::uint32_t bytes) noexcept {
+  put_bytes(reinterpret_cast<std::byte *>(entry.data) + offset % kLineBytes, value, bytes);
+  entry.mask |= mask_of(offset, bytes);
+}
+
 }  // namespace
 
 Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexcept {
   try {
-    if (log_.empty()) log_.resize(kLogEntriesAtFirst);
+    log_.allocate();
   } catch (const std::bad_alloc &) {
     return Errc::kOutOfMemory;
   }
-  if (const Errc error = memory_.take_context(slot, incarnation, &number_); error != Errc::kOk)
-    return error;
+  TMH_TRY(memory_.take_context(slot, incarnation, &number_));
   context_ = &memory_.context(number_);
-  slot_ = slot;
-  incarnation_ = incarnation;
-  // relaxed: acquired with the context; from now on this thread alone moves it on.
-  instance_ = number_of(context_->status.load(std::memory_order_relaxed));
-  writes_allocated_ = LineMemory::kWritesAtFirst;
-  writes_room_ = 0;
-  undo_allocated_ = redo_allocated_ = false;
+  writes_.clear();
+  writes_.attach(*context_);
+  commit_.attach(number_);
   is_attached_ = true;
   return Errc::kOk;
 }
@@ -51,125 +132,70 @@ void SoftwareThread::detach() noexcept {
   memory_.give_back(number_);
 }
 
-// The window stays unless the segment has grown or is another one: looking for its ends costs as
-// much as a small instance. Where loads take blocks it ends before the segment does, and stays all
-// the same.
-inline void SoftwareThread::use_again() noexcept {
-  // As in segment_of_address().
-  const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);
-  // While it is not mapped, another thread may be mapping it again, and setting the rest.
-  const bool is_mapped_still =
-      segment_bytes != 0 && segment_->mappings.load(std::memory_order_relaxed) == mappings_seen_;
-  if (!is_mapped_still || (segment_bytes != window_bytes_ && !segment_->loads_take_blocks))
-      [[unlikely]]
-    return look_again();
-  open_window();
-}
-
 bool SoftwareThread::begin(const Begin &begin) noexcept {
-  policy_ = begin.policy;
   attempt_ = begin.attempt;
   is_query_ = begin.is_query;
   insists_ = begin.insists;
+  reads_durable_only_ = begin.reads_durable_only;
   context_->add(LineCount::kBegins, 1);
   is_running_ = true;
   is_doomed_ = false;
-  cause_ = AbortCause::kNone;
-  error_ = Errc::kOk;
+  ending_ = {};
+  commit_.redo().clear_error();
   if (attempt_ != 0) [[unlikely]]
     begin_again();
-  if (begin.takes_turn && !has_turn_) [[unlikely]]
-    take_turn();
-  blocked_on_ = nullptr;
+  if (begin.takes_turn) [[unlikely]]
+    turn_.take(number_);
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we
   // look.
   rv = memory_.state().clock.load(std::memory_order_acquire);
-  // Unique as a context is one thread's and retries keep it; no shared counter is needed for the
-  // order of begins.
-  if (attempt_ == 0 || !policy_.keep_age) [[likely]]
-    age_ = rv << 16 | number_;
-  log_top = log_.data();
-  reads_durable_only_ = begin.reads_durable_only;
-  reads_max_ = begin.reads_max;
-  set_log_end();
-  if (!writes_.empty()) {
-    writes_.clear();
-    write_index_.clear();
-    write_filter_ = 0;
-    stored_line_ = detail::kNoLine;
-  }
-  is_limited_ = false;
-  if (begin.capacity != nullptr) [[unlikely]]
-    limit(*begin.capacity);
-  if (segment_ != nullptr) [[likely]]
-    use_again();
+  rivals_.begin(begin.policy, attempt_ == 0, rv, number_);
+  log_.begin(*this, begin.reads_max);
+  writes_.clear();
+  const AbortCause verdict = capacity_.begin(begin.capacity, number_);
+  window_.begin(*this, capacity_.is_on() ? Window::Ways::kNone : Window::Ways::kLoads);
+  if (verdict != AbortCause::kNone) [[unlikely]]
+    doom(verdict);
   detail::line_access = this;
-  platform::probe::begin(platform::probe::kLines, instance_, is_query_ ? 1 : 0);
+  platform::probe::begin(platform::probe::kLines, commit_.instance(), is_query_ ? 1 : 0);
   return true;
 }
 
 void SoftwareThread::begin_again() noexcept {
-  wait_for_blocker();
+  rivals_.wait_for_blocker();
   if (insists_ != Insists::kNo && attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts))
-    take_turn();
-}
-
-// The line that made the attempt before let go. Not one of an earlier instance, which went on at
-// the level above; nor one that has been unmapped since.
-void SoftwareThread::wait_for_blocker() noexcept {
-  if (blocked_on_ != nullptr && blocked_removals_ == memory_.removals())
-    static_cast<void>(wait_until_changed(*blocked_on_, blocked_seen_));
-}
-
-void SoftwareThread::limit(const CapacityModel &capacity) noexcept {
-  if (capacity.is_unlimited()) return;
-  is_limited_ = true;
-  if (use_ == nullptr) use_.reset(new (std::nothrow) CapacityUse());
-  if (use_ == nullptr) return doom(AbortCause::kCapacity);  // nothing fits into what cannot be kept
-  read_lines_.clear();
-  use_->begin(capacity, model_now_ns(), number_);
+    turn_.take(number_);
 }
 
 void SoftwareThread::abandon(AbortCause cause) noexcept { (void)end_aborted(cause); }
 
-void SoftwareThread::doom(AbortCause cause) noexcept {
-  platform::probe::abort(platform::probe::kLines, static_cast<std::uint32_t>(cause));
-  cause_ = cause;
-  status_ = status_of(cause);
+void SoftwareThread::doom(const Ending &ending) noexcept {
+  platform::probe::abort(platform::probe::kLines, static_cast<std::uint32_t>(ending.cause));
+  ending_ = ending;
   is_doomed_ = true;
-  bytes = bytes_beside_ = 0;  // so that the short ways end, too
-  last = stored_line_ = detail::kNoLine;
+  window_.shut(*this);  // so that the short ways end, too
+  writes_.forget_newest();
 }
 
-void SoftwareThread::fail(AbortCause cause) {
-  doom(cause);
+void SoftwareThread::fail(const Ending &ending) {
+  doom(ending);
   throw detail::LineAbort{};
 }
 
 void SoftwareThread::nest(std::uint32_t depth) {
-  if (!is_limited_ || use_ == nullptr || use_->nest(depth) == AbortCause::kNone) return;
-  doom(AbortCause::kCapacity);
-  status_ = AbortStatus{kStatusCapacity | kStatusNested};
-  throw detail::LineAbort{};
-}
-
-bool SoftwareThread::is_log_valid() const noexcept {
-  for (const LineWord *const word : reads()) {
-    // acquire: pairs with line-unlock; an unchanged word says that no commit stamped before the
-    // caller's look at the clock wrote the line.
-    if (word->load(std::memory_order_acquire) > rv) return invalid_by(*word);
-  }
-  return true;
+  if (capacity_.nest(depth) != AbortCause::kNone)
+    fail({AbortCause::kCapacity, AbortStatus{kStatusCapacity | kStatusNested}});
 }
 
 bool SoftwareThread::extend() noexcept {
   // acquire: pairs with line-stamp: a commit stamped up to here has locked its lines before.
   const std::uint64_t now = memory_.state().clock.load(std::memory_order_acquire);
   platform::step(platform::Step::kGapLineExtend);
-  if (!is_log_valid() && !platform::is_planted(platform::Planted::kLineNoExtensionCheck))
+  if (!are_unchanged(reads(), rv) &&
+      !platform::is_planted(platform::Planted::kLineNoExtensionCheck))
     return false;
   // The next begin says why.
-  if (reads_durable_only_ && redo_log_->drain() != Errc::kOk) return false;
+  if (reads_durable_only_ && commit_.redo().drain() != Errc::kOk) return false;
   rv = now;
   return true;
 }
@@ -183,8 +209,174 @@ std::uint64_t SoftwareThread::durable_at() const noexcept {
   return newest;
 }
 
-std::uint64_t SoftwareThread::model_now_ns() const noexcept {
-  return use_->wants_time() ? platform::monotonic_ns() : 0;
+// First what an instance that writes mostly loads: lines that it has not written. They are read as
+// detail::line_load() does, which has the reasons for these orders.
+std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t size) {
+  const std::uint64_t offset = address - view;
+  const std::uint64_t line = offset / kLineBytes;
+  const LineWord *const word = words + line;
+  if (offset >= window_.beside() || (writes_.may_have(line) && writes_.has(word)))
+    return load_longest(address, size);
+  const std::uint64_t seen = word->load(std::memory_order_acquire);
+  platform::step(platform::Step::kGapLineLooked);
+  const std::uint64_t value =
+      load_bytes(reinterpret_cast<const std::byte *>(address + home_minus_view), size);
+  const LineWord **const top = log_top + 1;
+  if (seen > rv || word->load(std::memory_order_relaxed) != seen || top > log_end) [[unlikely]]
+    return load_longest(address, size);
+  *top = word;
+  last_word = word;
+  log_top = top;
+  last = address;
+  return value;
+}
+
+std::uint64_t SoftwareThread::load_longest(std::uintptr_t address, std::uint32_t size) {
+  if (const LineWrite *const newest = writes_.newest_at(address);
+      newest != nullptr && has_all(*newest, address, size))
+    return load_bytes(bytes_in(*newest, address), size);
+  LineSegment *const segment = segment_of(address);
+  if (segment == nullptr) return load_bytes(reinterpret_cast<const std::byte *>(address), size);
+  const std::uint64_t offset = address - segment->view;
+  if (window_.make_loadable(*this, *segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
+  const LineWord *const word = segment->words + offset / kLineBytes;
+  if (writes_.may_have(offset / kLineBytes))
+    if (const LineWrite *const entry = writes_.find(word); entry != nullptr)
+      return has_all(*entry, offset, size)
+                 ? load_bytes(bytes_in(*entry, offset), size)
+                 : with_written(read_home(*segment, offset, size), *entry, offset, size);
+  if (capacity_.is_on()) check(capacity_.read(word));
+  return read_home(*segment, offset, size);
+}
+
+std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offset,
+                                        std::uint32_t size) {
+  const LineWord &word = segment.words[offset / kLineBytes];
+  for (;;) {
+    // As detail::line_load(), which has the reasons for these orders.
+    const std::uint64_t seen = word.load(std::memory_order_acquire);
+    if (seen > rv) {
+      settle(segment, offset, seen);
+      continue;
+    }
+    platform::step(platform::Step::kGapLineLooked);
+    const std::uint64_t value = load_bytes(segment.home + offset, size);
+    if (word.load(std::memory_order_relaxed) != seen) continue;
+    note_read(&word);
+    return value;
+  }
+}
+
+void SoftwareThread::note_read(const LineWord *word) {
+  if (*log_top == word) return;
+  if (!log_.make_room(*this)) fail(AbortCause::kCapacity);
+  *++log_top = word;
+  last = detail::kNoLine;
+}
+
+// Does something about a line that cannot be read at this snapshot as it is. Throws when nothing
+// helps.
+void SoftwareThread::settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen) {
+  if (is_locked(seen)) {
+    meet_locked(segment.words[offset / kLineBytes], seen);
+  } else if (is_upper(seen)) {
+    meet_upper(page_of(where(segment.number, offset)));
+  } else if (!extend()) {
+    fail(AbortCause::kValidation);
+  }
+}
+
+[[gnu::noinline]] void SoftwareThread::meet_upper(storage::PageId page) {
+  const UpperAnswer answer = upper_.ask(page, insists());
+  if (answer != UpperAnswer::kGranted) fail(refused_by(answer));
+}
+
+void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {
+  if (spin_until_changed(word, seen, kSpinRounds)) return;
+  if (rivals_.decide(word, seen) == Rivals::Met::kFailSelf ||
+      !rivals_.wait_until_changed(word, seen)) {
+    rivals_.wait_at_begin(word, seen);
+    fail(AbortCause::kConflictSelf);
+  }
+}
+
+void SoftwareThread::store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t size) {
+  if (LineWrite *const newest = writes_.newest_at(address); newest != nullptr)
+    return put(*newest, address, value, size);
+  LineSegment *const segment =
+      address - view < window_.beside() ? window_.segment() : segment_of(address);
+  if (segment == nullptr) return put_bytes(reinterpret_cast<std::byte *>(address), value, size);
+  if (is_query_) fail(AbortCause::kQueryWrote);
+  const std::uint64_t offset = address - segment->view;
+  LineWrite &entry = write_entry(*segment, offset);
+  put(entry, offset, value, size);
+  writes_.set_newest(address - offset % kLineBytes, entry);
+}
+
+bool SoftwareThread::has_written(const void *address) const noexcept {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  const LineSegment *const segment = memory_.find(at);
+  return segment != nullptr && writes_.has(segment->words + (at - segment->view) / kLineBytes);
+}
+
+// Null: plain memory. Throws when the attempt has been aborted.
+LineSegment *SoftwareThread::segment_of(std::uintptr_t address) {
+  if (is_doomed_) throw detail::LineAbort{};
+  return window_.find(*this, address);
+}
+
+LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offset) {
+  const std::uint64_t line = offset / kLineBytes;
+  LineWord *const word = segment.words + line;
+  if (writes_.may_have(line))
+    if (LineWrite *const entry = writes_.find(word); entry != nullptr) return *entry;
+  // No memory: the user gets the exception, and may go on without this store.
+  check(writes_.make_room(memory_, number_));
+  if (memory_.allocate_home(segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
+  // Beyond the segment's end this is SIGBUS, as a plain store's. At line-write-back it would be,
+  // too, for this process and for each that recovers it.
+  static_cast<void>(load_word<std::uint8_t>(segment.home + offset));
+  if (capacity_.is_on()) [[unlikely]]
+    check(capacity_.write((segment.view + offset) / kLineBytes));
+  // A line in U is asked for now, not at the commit, where it would cost the whole attempt.
+  // relaxed: line-lock looks again.
+  while (is_upper(word->load(std::memory_order_relaxed)))
+    [[unlikely]] meet_upper(page_of(where(segment.number, offset)));
+  const std::uint64_t line_offset = line * kLineBytes;
+  LineWrite &entry =
+      writes_.insert(line, {word, segment.home + line_offset}, where(segment.number, line_offset));
+  window_.begin_writing(*this);  // from now on loads look into the redo log first
+  return entry;
+}
+
+Status SoftwareThread::commit() noexcept {
+  if (is_doomed_ || !writes_.empty()) return commit_writes();
+  stamp_ = rv;
+  context_->add(LineCount::kCommits, 1);
+  platform::probe::commit(platform::probe::kLines, stamp_, 0);
+  finish();
+  return Status::kCommitted;
+}
+
+Status SoftwareThread::commit_writes() noexcept {
+  if (is_doomed_) return end_aborted(ending_);
+  turn_.let_go_first(number_);
+  if (const Ending ending = commit_.run({reads(), rv}, insists()); ending.is_abort())
+    return end_aborted(ending);
+  stamp_ = commit_.stamp();
+  platform::probe::commit(platform::probe::kLines, stamp_, writes_.size());
+  finish();
+  return Status::kCommitted;
+}
+
+Status SoftwareThread::end_aborted(const Ending &ending) noexcept {
+  if (!is_doomed_) doom(ending);
+  context_->add(line_abort_count(platform::is_planted(platform::Planted::kAbortMiscounted)
+                                     ? AbortCause::kQueryWrote
+                                     : ending_.cause),
+                1);
+  finish();
+  return Status::kAborted;
 }
 
 }  // namespace tmh::line

@@ -1,13 +1,9 @@
-// levels/line/software_commit.cpp -- the end of an instance that wrote, step by step as
-// hierarchy/PROTOCOL.md names them.
-// Invariant: what a dead thread leaves between two steps is what recovery.cpp expects: `writes[0 ..
-//            lines)` with their words before, and the status that says whether they are to be
-//            written back or given back.
+// levels/line/software_commit.cpp -- a commit, step by step as hierarchy/PROTOCOL.md names them.
+#include "levels/line/software_commit.h"
+
 #include <bit>
 
-#include "levels/line/software.h"
 #include "platform/disk.h"
-#include "platform/probes.h"
 #include "platform/steps.h"
 
 namespace tmh::line {
@@ -18,6 +14,12 @@ using platform::Step;
 using platform::step;
 
 namespace {
+
+// Pauses of 40 to 140 cycles: a commit of a few lines takes 0.1 to 1 us. A committer, which others
+// wait for, spins less than a reader.
+constexpr std::uint32_t kSpinRounds = 32;
+// Then a page that goes to and fro counts as busy.
+constexpr std::uint32_t kAsksPerCommit = 4;
 
 // An instance of a thousand lines finds the words, the log and home in no cache near, and each on
 // another page; of a few, nothing is fetched.
@@ -47,169 +49,165 @@ void write_back_line(const LineWrite &entry, std::byte *home) noexcept {
   }
 }
 
-Status SoftwareThread::commit() noexcept {
-  if (is_doomed_ || !writes_.empty()) return commit_writes();
-  stamp_ = rv;
-  context_->add(LineCount::kCommits, 1);
-  platform::probe::commit(platform::probe::kLines, stamp_, 0);
-  finish();
-  return Status::kCommitted;
+void SoftwareCommit::attach(std::uint32_t context) noexcept {
+  number_ = context;
+  context_ = &memory_.context(context);
+  // relaxed: acquired with the context; from now on this thread alone moves it on.
+  instance_ = number_of(context_->status.load(std::memory_order_relaxed));
+  redo_.attach(context);
+  undo_.attach(memory_, context);
 }
 
-Status SoftwareThread::commit_writes() noexcept {
-  if (is_doomed_) return end_aborted(cause_);
-  LineStateV1 &state = memory_.state();
-  // acquire: pairs with give_turn()
-  if (state.turn.load(std::memory_order_acquire) != 0 && !has_turn_) [[unlikely]]
-    wait_for_turn();
-  if (redo_log_ != nullptr) [[unlikely]]
-    if (const AbortCause cause = plan_redo(); cause != AbortCause::kNone) return end_aborted(cause);
-  context_->age.store(age_, std::memory_order_relaxed);  // relaxed, both: published by the status
+Ending SoftwareCommit::run(const Reads &reads, Insists insists) noexcept {
+  if (redo_.is_on()) [[unlikely]]
+    if (const AbortCause cause = redo_.plan(writes_); cause != AbortCause::kNone) return cause;
+  // relaxed, both: published by the status
+  context_->age.store(rivals_.age(), std::memory_order_relaxed);
   context_->lines.store(writes_.size(), std::memory_order_relaxed);
-  // release: who sees PENDING sees age and lines
+  // release: a thread that sees PENDING sees age and lines
   context_->status.store(status_word(++instance_, State::kPending), std::memory_order_release);
-  const AbortCause cause = publish(state);
-  if (cause != AbortCause::kNone) {
+  NoRedo no_redo;
+  const Ending ending =
+      redo_.is_on() ? publish(redo_, reads, insists) : publish(no_redo, reads, insists);
+  if (ending.is_abort()) {
     // release: recovery that sees IDLE sees the lines free
     context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
-    if (redo_log_ != nullptr) {
-      // release: who sees it sees IDLE
-      context_->in_flight.store(0, std::memory_order_release);
-      // Before: nobody gives it back twice.
-      context_->redo_reserved.store(0, std::memory_order_relaxed);
-      redo_log_->give_back(redo_reserved_);
-    }
-    return end_aborted(cause);
+    if (redo_.is_on()) redo_.forget();
   }
-  platform::probe::commit(platform::probe::kLines, stamp_, writes_.size());
-  finish();
-  return Status::kCommitted;
+  return ending;
 }
 
-// From line-lock to line-unlock. After anything but kNone no line is locked.
-AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
-  if (const AbortCause cause = lock_lines(); cause != AbortCause::kNone) return cause;
+// From line-lock to line-unlock. After an abort no line is locked.
+template <class Redo>
+inline Ending SoftwareCommit::publish(Redo &redo, const Reads &reads, Insists insists) noexcept {
+  LineStateV1 &state = memory_.state();
+  if (const Ending ending = lock_lines(insists); ending.is_abort()) return ending;
   step(Step::kLineLock);
-  AbortCause cause = AbortCause::kNone;
+  Ending ending;
   if (is_planted(Planted::kStampLate)) [[unlikely]] {
     stamp_ = state.clock.load(std::memory_order_seq_cst) + 1;
-    if (!is_valid_at_commit()) cause = AbortCause::kValidation;
+    if (!is_valid(reads)) ending = AbortCause::kValidation;
     step(Step::kLineValidate);
   }
-  if (redo_log_ != nullptr) [[unlikely]] {
-    encode_redo();
-    step(Step::kLineRedo);
-    // seq_cst: before the stamp; the log's writer loads the clock and then this word (redo.h)
-    context_->in_flight.store(kStamping, std::memory_order_seq_cst);
-  }
+  redo.encode(writes_);
+  if constexpr (Redo::kWrites) step(Step::kLineRedo);
+  redo.announce();
   // seq_cst: after the locks and before the look for pins. An instance above stores its pin, then
-  // reads this clock: one of us sees the other.
+  // reads this clock: one of the two sees the other.
   stamp_ = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
   context_->stamp.store(stamp_, std::memory_order_relaxed);  // relaxed: published by COMMITTED
-  if (redo_log_ != nullptr) [[unlikely]] {
-    reinterpret_cast<RedoHeader *>(context_->redo + redo_at_ % kRedoBytes)->stamp = stamp_;
-    // Later commits need not be waited for any more.
-    context_->in_flight.store(stamp_, std::memory_order_release);
-  }
+  redo.stamp(stamp_);
   step(Step::kLineStamp);
   const bool is_pinned = upper_.any_pin() && !is_planted(Planted::kNoUndoWords);
-  if (!is_planted(Planted::kStampLate)) [[likely]] {
-    if (!is_valid_at_commit() && !is_planted(Planted::kLineNoValidation))
-      cause = AbortCause::kValidation;
-    step(Step::kLineValidate);
-  }
-  if (cause == AbortCause::kNone && is_pinned) cause = save_undo();
-  step(Step::kLineSave);
-  if (cause == AbortCause::kNone) {
-    std::uint64_t pending = status_word(instance_, State::kPending);
-    // release: pairs with the acquire of recovery, which needs the stamp and the undo words.
-    // relaxed on failure: FAILED publishes nothing.
-    if (!context_->status.compare_exchange_strong(
-            pending, status_word(instance_, State::kCommitted), std::memory_order_release,
-            std::memory_order_relaxed))
-      cause = AbortCause::kConflictOther;
-  }
-  if (cause != AbortCause::kNone) {
+  if (!ending.is_abort()) ending = pass_commit_point(reads, is_pinned);
+  if (ending.is_abort()) {
     release_lines(writes_.size());
-    return cause;
+    return ending;
   }
   step(Step::kLineCommitPoint);
-  if (redo_log_ != nullptr) [[unlikely]] {
-    // release: pairs with gather_redo()
-    context_->redo_head.store(redo_at_ + redo_bytes_, std::memory_order_release);
-    step(Step::kLineRedoShown);
+  redo.show();
+  if constexpr (Redo::kWrites) step(Step::kLineRedoShown);
+  write_back(redo);
+  return {};
+}
+
+// Validates, saves the words under the writes, and moves the status to COMMITTED, unless another
+// instance has failed this one.
+inline Ending SoftwareCommit::pass_commit_point(const Reads &reads, bool is_pinned) noexcept {
+  if (!is_planted(Planted::kStampLate)) [[likely]] {
+    const bool is_stale = !is_valid(reads) && !is_planted(Planted::kLineNoValidation);
+    step(Step::kLineValidate);
+    if (is_stale) return AbortCause::kValidation;
   }
+  if (is_pinned)
+    if (const Ending ending = undo_.save(writes_, stamp_, upper_.oldest_line_pin());
+        ending.is_abort())
+      return ending;
+  step(Step::kLineSave);
+  std::uint64_t pending = status_word(instance_, State::kPending);
+  // release: pairs with the acquire of recovery, which needs the stamp and the undo words.
+  // relaxed on failure: FAILED publishes nothing.
+  if (!context_->status.compare_exchange_strong(pending, status_word(instance_, State::kCommitted),
+                                                std::memory_order_release,
+                                                std::memory_order_relaxed))
+    return AbortCause::kConflictOther;
+  return {};
+}
+
+// From the commit point to IDLE.
+template <class Redo>
+inline void SoftwareCommit::write_back(Redo &redo) noexcept {
   if (is_planted(Planted::kLineUnlockFirst)) [[unlikely]] {
-    for (const LocalWrite &write : writes_) write.word->store(stamp_, std::memory_order_release);
+    unlock_lines();
     step(Step::kLineUnlock);
   }
   for (std::size_t i = 0; i < writes_.size(); ++i) {
-    if (i + kFetchedAhead < writes_.size()) fetch_to_store(writes_[i + kFetchedAhead].home);
-    write_back_line(context_->writes[i], writes_[i].home);
+    if (i + kFetchedAhead < writes_.size()) fetch_to_store(writes_.target(i + kFetchedAhead).home);
+    write_back_line(writes_.entry(i), writes_.target(i).home);
   }
   step(Step::kLineWriteBack);
-  // release: pairs with the acquire of whoever reads or locks the line next
-  for (const LocalWrite &write : writes_) write.word->store(stamp_, std::memory_order_release);
+  unlock_lines();
   step(Step::kLineUnlock);
   // Before IDLE: COMMITTED and not counted, recovery counts it.
   context_->add(LineCount::kCommits, 1);
   step(Step::kLineCounted);
-  // relaxed: published by IDLE. Now it is the record's, and the log's writer gives it back.
-  if (redo_log_ != nullptr) context_->redo_reserved.store(0, std::memory_order_relaxed);
-  // release: a reader of IDLE may not see an earlier word of our lines
+  redo.keep();
+  // release: a reader of IDLE may not see an earlier word of these lines
   context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
-  // release: a checkpoint that sees it sees home
-  if (redo_log_ != nullptr) context_->in_flight.store(0, std::memory_order_release);
-  state.changed.notify();
-  return AbortCause::kNone;
+  redo.end();
+  memory_.state().changed.notify();
 }
 
-AbortCause SoftwareThread::lock_lines() noexcept {
+// release: pairs with the acquire of the thread that reads or locks the line next
+void SoftwareCommit::unlock_lines() noexcept {
+  for (const WriteSet::Target &target : writes_.targets())
+    target.word->store(stamp_, std::memory_order_release);
+}
+
+Ending SoftwareCommit::lock_lines(Insists insists) noexcept {
   for (std::uint32_t asked = 0;; ++asked) {
     std::size_t locked = 0;
     AbortCause cause = AbortCause::kNone;
     while (locked < writes_.size() && (cause = lock_line(locked)) == AbortCause::kNone) {
       if (++locked + kFetchedAhead >= writes_.size()) continue;
-      fetch_to_store(writes_[locked + kFetchedAhead].word);
-      fetch_to_store(&context_->writes[locked + kFetchedAhead].before);
+      fetch_to_store(writes_.target(locked + kFetchedAhead).word);
+      fetch_to_store(&writes_.entry(locked + kFetchedAhead).before);
     }
-    if (cause == AbortCause::kNone) return cause;
+    if (cause == AbortCause::kNone) return {};
     release_lines(locked);
     if (cause != AbortCause::kCrossLevel) return cause;
     // Holding nothing again. After kGranted the lines are locked anew: what was read of the page
     // makes validation fail, what was only written does not matter. A page that goes to and fro is
     // the policy's to decide, after an abort.
     const UpperAnswer answer = asked < kAsksPerCommit
-                                   ? upper_.ask(page_of(context_->writes[locked].at), insists())
+                                   ? upper_.ask(page_of(writes_.entry(locked).at), insists)
                                    : UpperAnswer::kBusy;
-    if (answer == UpperAnswer::kGranted) continue;
-    refuse(answer);
-    return AbortCause::kCrossLevel;
+    if (answer != UpperAnswer::kGranted) return refused_by(answer);
   }
 }
 
 // REQUIRES: *seen is neither locked nor U. False: the word is another one by now, *seen.
-inline bool SoftwareThread::take_line(std::size_t index, std::uint64_t *seen) noexcept {
+inline bool SoftwareCommit::take_line(std::size_t index, std::uint64_t *seen) noexcept {
   // Relaxed: published by the lock.
-  context_->writes[index].before.store(*seen, std::memory_order_relaxed);
+  writes_.entry(index).before.store(*seen, std::memory_order_relaxed);
   step(Step::kGapLineBefore);
   // acquire: pairs with line-unlock of whoever wrote the line last. release: recovery finds
   // `before` by the lock.
-  return writes_[index].word->compare_exchange_strong(
+  return writes_.target(index).word->compare_exchange_strong(
       *seen, locked_by(number_), std::memory_order_acq_rel, std::memory_order_relaxed);
 }
 
 // kCrossLevel: the line is in U.
-inline AbortCause SoftwareThread::lock_line(std::size_t index) noexcept {
+inline AbortCause SoftwareCommit::lock_line(std::size_t index) noexcept {
   // Relaxed: the CAS decides.
-  std::uint64_t seen = writes_[index].word->load(std::memory_order_relaxed);
+  std::uint64_t seen = writes_.target(index).word->load(std::memory_order_relaxed);
   if (!is_locked(seen) && !is_upper(seen) && take_line(index, &seen)) [[likely]]
     return AbortCause::kNone;
   return lock_line_in_use(index, seen);
 }
 
-AbortCause SoftwareThread::lock_line_in_use(std::size_t index, std::uint64_t seen) noexcept {
-  const LineWord &word = *writes_[index].word;
+AbortCause SoftwareCommit::lock_line_in_use(std::size_t index, std::uint64_t seen) noexcept {
+  const LineWord &word = *writes_.target(index).word;
   bool is_decided = false;
   for (;;) {
     if (is_upper(seen)) return AbortCause::kCrossLevel;
@@ -217,9 +215,9 @@ AbortCause SoftwareThread::lock_line_in_use(std::size_t index, std::uint64_t see
       if (take_line(index, &seen)) return AbortCause::kNone;
       continue;
     }
-    if (!spin_until_changed(word, seen, kCommitSpinRounds)) {
-      if (is_decided || decide(word, seen) == Met::kFailSelf) {
-        wait_at_begin(word, seen);  // holding nothing
+    if (!spin_until_changed(word, seen, kSpinRounds)) {
+      if (is_decided || rivals_.decide(word, seen) == Rivals::Met::kFailSelf) {
+        rivals_.wait_at_begin(word, seen);  // holding nothing
         return AbortCause::kConflictSelf;
       }
       is_decided = true;
@@ -232,85 +230,26 @@ AbortCause SoftwareThread::lock_line_in_use(std::size_t index, std::uint64_t see
 }
 
 // Gives the first `count` lines back as they were.
-void SoftwareThread::release_lines(std::size_t count) noexcept {
+void SoftwareCommit::release_lines(std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t before = context_->writes[i].before.load(std::memory_order_relaxed);
+    const std::uint64_t before = writes_.entry(i).before.load(std::memory_order_relaxed);
     // Pairs with the acquire of the next one.
-    writes_[i].word->store(before, std::memory_order_release);
+    writes_.target(i).word->store(before, std::memory_order_release);
   }
 }
 
-bool SoftwareThread::is_valid_at_commit() const noexcept {
+bool SoftwareCommit::is_valid(const Reads &reads) const noexcept {
   // Nobody has stamped since: nothing that was read can have changed.
-  if (stamp_ == rv + 1) return true;
-  for (const LineWord *const word : reads()) {
+  if (stamp_ == reads.rv + 1) return true;
+  for (const LineWord *const word : reads.words) {
     // acquire: keeps the look behind line-stamp, after which whoever overwrites the line stamps
     const std::uint64_t now = word->load(std::memory_order_acquire);
-    if (now <= rv) continue;
+    if (now <= reads.rv) continue;
     if (now != locked_by(number_)) return false;
-    const std::uint32_t index = write_index_.find(reinterpret_cast<std::uintptr_t>(word));
     // relaxed: stored by this thread
-    if (context_->writes[index].before.load(std::memory_order_relaxed) > rv) return false;
+    if (writes_.find(word)->before.load(std::memory_order_relaxed) > reads.rv) return false;
   }
   return true;
-}
-
-// The words under the writes, for snapshots above that began before this stamp. A ring without room
-// aborts: what is in it that some line pin precedes may not be overwritten. That ends with the
-// snapshot, so the status says that another try may succeed.
-AbortCause SoftwareThread::save_undo() noexcept {
-  if (!undo_allocated_ && memory_.allocate_undo(number_) != Errc::kOk) return AbortCause::kNoSpace;
-  undo_allocated_ = true;
-  // Relaxed: this thread's.
-  std::uint64_t head = context_->undo_head.load(std::memory_order_relaxed);
-  if (!has_undo_room(head)) {
-    doom(AbortCause::kCapacity);
-    status_ = AbortStatus{kStatusCapacity | kStatusRetry};
-    return AbortCause::kCapacity;
-  }
-  for (std::size_t i = 0; i < writes_.size(); ++i) {
-    const LineWrite &entry = context_->writes[i];
-    for (std::uint64_t word = 0; word < kLineBytes / 8; ++word) {
-      if ((entry.mask >> (8 * word) & 0xff) == 0) continue;
-      UndoWord &undo = context_->undo[head++ % kUndoWords];
-      const Where at{static_cast<std::uint64_t>(entry.at) + 8 * word};
-      const std::atomic_ref<std::uint64_t> home(
-          *reinterpret_cast<std::uint64_t *>(writes_[i].home + 8 * word));
-      undo.stamp.store(0, std::memory_order_relaxed);
-      // Release, all three: a reader that sees one of these sees the stamp's 0, or a later stamp,
-      // when it looks again.
-      undo.at.store(at, std::memory_order_release);
-      // Relaxed: the line is locked.
-      undo.value.store(home.load(std::memory_order_relaxed), std::memory_order_release);
-      undo.stamp.store(stamp_, std::memory_order_release);
-    }
-  }
-  // release: who sees the head sees the words below it
-  context_->undo_head.store(head, std::memory_order_release);
-  return AbortCause::kNone;
-}
-
-// Stamps only grow along the ring, so the last word to be overwritten speaks for all.
-bool SoftwareThread::has_undo_room(std::uint64_t head) const noexcept {
-  std::uint64_t count = 0;
-  for (std::size_t i = 0; i < writes_.size(); ++i) {
-    const std::uint64_t mask = context_->writes[i].mask;
-    for (std::uint64_t word = 0; word < kLineBytes / 8; ++word)
-      count += (mask >> (8 * word) & 0xff) != 0 ? 1u : 0u;
-  }
-  if (count > kUndoWords) return false;
-  // relaxed: this thread's
-  return context_->undo[(head + count - 1) % kUndoWords].stamp.load(std::memory_order_relaxed) <=
-         upper_.oldest_line_pin();
-}
-
-Status SoftwareThread::end_aborted(AbortCause cause) noexcept {
-  if (!is_doomed_) doom(cause);
-  context_->add(
-      line_abort_count(is_planted(Planted::kAbortMiscounted) ? AbortCause::kQueryWrote : cause_),
-      1);
-  finish();
-  return Status::kAborted;
 }
 
 }  // namespace tmh::line

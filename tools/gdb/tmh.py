@@ -150,12 +150,13 @@ def software_thread(value):
     if not value["is_running_"]:
         return (
             f"no instance; context {int(value['number_'])}, last cause"
-            f" {enumerator(value['cause_'])}"
+            f" {enumerator(value['ending_']['cause'])}"
         )
     kind = "query" if value["is_query_"] else "update"
-    writes = value["writes_"]["_M_impl"]
-    reads = int(value["log_top"] - value["log_"]["_M_impl"]["_M_start"])  # entry 0 is a mark
-    doomed = f", doomed: {enumerator(value['cause_'])}" if value["is_doomed_"] else ""
+    writes = value["writes_"]["targets_"]["_M_impl"]
+    first = value["log_"]["words_"]["_M_impl"]["_M_start"]  # a mark that names no line
+    reads = int(value["log_top"] - first)
+    doomed = f", doomed: {enumerator(value['ending_']['cause'])}" if value["is_doomed_"] else ""
     return (
         f"{kind} in context {int(value['number_'])}, attempt {int(value['attempt_'])}, snapshot"
         f" {int(value['rv'])}, {reads} lines read, {int(writes['_M_finish'] - writes['_M_start'])}"

@@ -1,0 +1,57 @@
+// levels/line/read_log.h -- the line words that an attempt has loaded from, in order.
+// Shape:     entry 0 is a mark that names no line. LineAccess::log_top and log_end point into the
+//            log: the short way of a load appends without asking here.
+// Contexts:  one thread's. Outlives its attempt: retry() and durability ask afterwards.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <tmh/detail/line_access.hpp>
+
+#include "levels/line/layout.h"
+
+namespace tmh::line {
+
+class ReadLog {
+ public:
+  // Throws std::bad_alloc.
+  void allocate() {
+    if (words_.empty()) words_.resize(kEntriesAtFirst);
+  }
+  // An attempt that logs at most `reads_max` words begins. REQUIRES: allocate().
+  void begin(detail::LineAccess &access, std::uint32_t reads_max) noexcept {
+    reads_max_ = reads_max;
+    access.log_top = words_.data();
+    set_end(access);
+  }
+  // Room for one more. False: `reads_max` are in it. Throws std::bad_alloc.
+  [[nodiscard]] bool make_room(detail::LineAccess &access) {
+    if (access.log_top != access.log_end) return true;
+    const auto used = static_cast<std::size_t>(access.log_top - words_.data());
+    if (used == reads_max_) return false;
+    words_.resize(2 * words_.size());
+    access.log_top = words_.data() + used;
+    set_end(access);
+    return true;
+  }
+  [[nodiscard]] std::span<const LineWord *const> words(
+      const detail::LineAccess &access) const noexcept {
+    return {words_.data() + 1, static_cast<std::size_t>(access.log_top - words_.data())};
+  }
+
+ private:
+  static constexpr std::size_t kEntriesAtFirst = 2048;  // 16 KiB: a third of the smallest L1d
+
+  void set_end(detail::LineAccess &access) noexcept {
+    access.log_end = words_.data() + std::min<std::size_t>(reads_max_, words_.size() - 1);
+  }
+
+  std::vector<const LineWord *> words_;
+  std::uint32_t reads_max_ = 0;
+};
+
+}  // namespace tmh::line

@@ -1,0 +1,91 @@
+// levels/line/window.h -- the part of a segment that a thread's accesses reach by the short ways,
+// which LineAccess describes.
+// Invariant: LineAccess::view, home_minus_view and words are those of the window whenever
+//            LineAccess::bytes or beside() is not 0.
+// Contexts:  one thread's. NOT async-signal-safe.
+#pragma once
+
+#include <cstdint>
+
+#include <tmh/detail/line_access.hpp>
+
+#include "levels/line/line_memory.h"
+
+namespace tmh::line {
+
+class Window {
+ public:
+  // Which accesses need no longer way.
+  enum class Ways : std::uint8_t {
+    kNone,     // none: a capacity model counts them, or the attempt is doomed
+    kLoads,    // all loads, inline: the attempt has written nothing
+    kOutside,  // loads of lines that the attempt has not written, and stores beside them
+  };
+
+  explicit Window(LineMemory &memory) noexcept : memory_(memory) {}
+
+  // The segment used last; null: none.
+  [[nodiscard]] LineSegment *segment() const noexcept { return segment_; }
+  // As LineAccess::bytes, for an attempt that has written.
+  [[nodiscard]] std::uint64_t beside() const noexcept { return beside_; }
+
+  // The window stays unless the segment has grown or is another one: looking for its ends costs as
+  // much as a small instance. Where loads take blocks it ends before the segment does, and stays
+  // all the same.
+  void begin(detail::LineAccess &access, Ways ways) noexcept {
+    ways_ = ways;
+    if (segment_ == nullptr) [[unlikely]]
+      return;
+    // As in find().
+    const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);
+    // While it is not mapped, another thread may be mapping it again, and setting the rest.
+    const bool is_mapped_still =
+        segment_bytes != 0 && segment_->mappings.load(std::memory_order_relaxed) == mappings_seen_;
+    if (!is_mapped_still || (segment_bytes != bytes_ && !segment_->loads_take_blocks)) [[unlikely]]
+      return look_again(access);
+    open(access);
+  }
+  // From the attempt's first store on.
+  void begin_writing(detail::LineAccess &access) noexcept {
+    if (ways_ == Ways::kLoads) ways_ = Ways::kOutside;
+    open(access);
+  }
+  // No access takes a short way before the next begin().
+  void shut(detail::LineAccess &access) noexcept {
+    access.bytes = beside_ = 0;
+    access.last = detail::kNoLine;
+  }
+  // The segment of an address, which is the window's from now on; null: plain memory.
+  [[nodiscard]] LineSegment *find(detail::LineAccess &access, std::uintptr_t address) noexcept {
+    if (segment_ != nullptr) {
+      // acquire: pairs with LineMemory::add_segment() and grow_segment(). Before the rest: it may
+      // be mapped again at this moment.
+      const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);
+      if (segment_bytes != 0 && address - segment_->view < segment_bytes) return segment_;
+    }
+    LineSegment *segment = memory_.find(address);
+    if (segment != nullptr) use(access, *segment, address - segment->view);
+    return segment;
+  }
+  // Where loads take blocks: there is one at this offset, and the window has it. kDiskFull, kIo.
+  [[nodiscard]] Errc make_loadable(detail::LineAccess &access, LineSegment &segment,
+                                   std::uint64_t offset) noexcept;
+
+ private:
+  void open(detail::LineAccess &access) noexcept {
+    access.bytes = ways_ == Ways::kLoads ? bytes_ : 0;
+    beside_ = ways_ == Ways::kOutside ? bytes_ : 0;
+    access.last = detail::kNoLine;
+  }
+  void use(detail::LineAccess &access, LineSegment &segment, std::uint64_t offset) noexcept;
+  void look_again(detail::LineAccess &access) noexcept;
+
+  LineMemory &memory_;
+  LineSegment *segment_ = nullptr;
+  std::uint32_t mappings_seen_ = 0;  // of the segment, when it was used first
+  Ways ways_ = Ways::kNone;
+  std::uint64_t begin_ = 0, bytes_ = 0;  // of the window, in the segment
+  std::uint64_t beside_ = 0;
+};
+
+}  // namespace tmh::line
