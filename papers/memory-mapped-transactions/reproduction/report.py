@@ -2,7 +2,7 @@
 here, plots."""
 import html
 
-from plots import bars, lines, number
+from plots import bars, lines, number, why_none
 from thesis import MACHINES, TABLES
 
 STYLE = """body{font-family:sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;color:#222}
@@ -500,6 +500,8 @@ def write(path, results, environment, run):
         "Tables on this ground are the thesis's; the others were measured here. \"thesis\" among "
         "the rows is the thesis's mechanism, written again "
         "and run here (bench/support/thesis_mechanism.h).</p>")
+    if why_none():
+        head += f"<p><b>{html.escape(why_none())}</b></p>"
     if run["mode"] == "tiny":
         head += "<p><b>Tiny inputs: says nothing about speed.</b></p>"
     with open(path, "w", encoding="utf-8") as file:
