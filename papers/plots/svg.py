@@ -12,12 +12,13 @@ try:
 except ImportError:
     matplotlib = None
 
+NONE = "no plots: this Python has no matplotlib (Debian: python3-matplotlib)"
 WIDTH_INCHES, HEIGHT_INCHES = 8.5, 4.0
 
 
 def why_none():
     """Empty, or what is missing."""
-    return "" if matplotlib else "no plots: Debian's python3-matplotlib is not installed"
+    return "" if matplotlib else NONE
 
 
 def number(value):
