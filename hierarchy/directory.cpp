@@ -8,6 +8,7 @@
 
 #include "hierarchy/ask_to_abort.h"
 #include "levels/line/recovery.h"
+#include "levels/page/lines.h"
 #include "levels/storage/segment_files.h"
 #include "platform/disk.h"
 #include "platform/fence.h"
@@ -132,6 +133,48 @@ bool Directory::take_ahead(const page::DomainLock::Held &held, PageId page,
     if (line::is_locked(seen) || (seen & line::kVersionMask) > snapshot) return false;
   }
   return take(held, page) <= snapshot;
+}
+
+// Level 1 goes on meanwhile: each line is read as level 1 reads it, and what it has committed since
+// the snapshot is undone. It has seen the pin, so the undo words are there, and stay.
+bool Directory::read_beside(const page::DomainLock::Held &held, PageId page,
+                            std::uint64_t snapshot, std::byte *content) noexcept {
+  TMH_ASSERT(held.is_valid());
+  // In H: our pin has stopped RTM, which the recall costs nothing more.
+  if (record(page).level.load(std::memory_order_relaxed) != PageLevel::kLines) return false;
+  const line::LineWord *words = lines_.page_words(page);
+  const bool is_used =
+      std::any_of(words, words + storage::kLinesPerPage, [](const line::LineWord &word) {
+        return word.load(std::memory_order_relaxed) != 0;  // a hint
+      });
+  if (!is_used) return false;
+  std::uint64_t newest = 0;
+  for (std::size_t line = 0; line < storage::kLinesPerPage; ++line)
+    newest = std::max(newest, read_line(held, page, line, content));
+  if (newest == line::kUpper) return false;
+  if (newest > snapshot) line::undo_page(lines_, page, snapshot, content);
+  return true;
+}
+
+// The line's version; or kUpper, of a dead mover's page: take() ends its move.
+std::uint64_t Directory::read_line(const page::DomainLock::Held &held, PageId page,
+                                   std::size_t line, std::byte *content) noexcept {
+  line::LineWord &word = lines_.page_words(page)[line];
+  const std::byte *home = memory_.segment(storage::segment_number(page)).home.base() +
+                          storage::page_offset(page);
+  for (;;) {
+    // acquire: pairs with the release of line-unlock, whose stores to home we are to see.
+    const std::uint64_t seen = word.load(std::memory_order_acquire);
+    if (line::is_upper(seen)) return line::kUpper;
+    if (line::is_locked(seen)) {
+      await_committer(held, word);
+      continue;
+    }
+    step(Step::kGapBesideLooked);
+    page::copy_lines_of_home(content, home, page::LineMask{1} << line);
+    platform::fence(std::memory_order_acquire);  // home before the word's second look
+    if (word.load(std::memory_order_relaxed) == seen) return seen;
+  }
 }
 
 void Directory::recall(const page::DomainLock::Held &held, PageId page) noexcept {
