@@ -8,6 +8,7 @@
 #include <tmh/transaction.hpp>
 
 #include "hierarchy/back_off.h"
+#include "hierarchy/conflict_choice.h"
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/end_of_thread.h"
 #include "hierarchy/latency_sampler.h"
@@ -39,7 +40,7 @@ std::string no_policy(std::string_view spec) {
 
 bool counts_as_attempt(AbortCause cause) noexcept {
   return cause == AbortCause::kValidation || cause == AbortCause::kConflictSelf ||
-         cause == AbortCause::kConflictOther;
+         cause == AbortCause::kConflictOther || cause == AbortCause::kCrossLevel;
 }
 }  // namespace
 
@@ -149,6 +150,7 @@ Errc DomainImpl::begin_on(PageRunner &runner, bool is_query, Presence presence) 
     engine.take_turn();
     runner.holds_turn = true;
   }
+  engine.give_way(!is_query && hierarchy::yields_to_lower(cross_, runner.attempts));
   if (const Errc error = engine.begin(is_query, runner.age, policy.conflict); error != Errc::kOk) {
     leave_turn(runner);
     return error;
@@ -345,6 +347,7 @@ Errc DomainImpl::set_policy(std::string_view spec) noexcept {
   Policy parsed;
   if (const Errc error = parse(spec, &parsed); error != Errc::kOk)
     return fail(error, no_policy(spec));
+  TMH_TRY(hierarchy::check_conflict(parsed, levels(), detection_));
   policy_.store({parsed}, std::memory_order_relaxed);
   return Errc::kOk;
 }

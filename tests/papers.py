@@ -11,6 +11,7 @@ papers/memory-mapped-transactions keeps its promises.
            run say.
 """
 
+import html
 import json
 import os
 import re
@@ -229,9 +230,12 @@ def check_run(root, benches, out):
         for name in TABLES + FIGURES
         if not re.search(re.escape(name) + r"(?!\d)", page)
     ]
-    if page.count("<svg") < PLOTS_MIN:
+    is_without = "no plots: this Python has no matplotlib" in html.unescape(page)
+    if page.count("<svg") < PLOTS_MIN and not is_without:
         problems.append(f"the page has {page.count('<svg')} plots")
     problems += re.findall(r"<p><b>[^<]*</b>: not run\.</p>", page)
+    if "cost model" not in answer.stdout or "write cache" not in answer.stdout:
+        problems.append("reproduce prints no cost model, or no write cache")
     with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
         experiments = json.load(file)["experiments"]
     problems += lacking_rows(results_in(out, experiments))
@@ -253,6 +257,46 @@ def check_run(root, benches, out):
     again = run(root, benches, out)
     if again.returncode != 0 or again.stdout.count("done before") != len(experiments):
         problems.append("the same command again runs finished experiments anew")
+    return problems
+
+
+def misfits():
+    """A cost model that is fitted to its own numbers, and to what does not determine one."""
+    import cost_model
+
+    right = (2, 5, 30)
+    pages = (0, 1, 64)
+    problems = []
+    for of_writers in (False, True):
+        points = [
+            (r, w, right[0] * r + right[1] * w + (right[2] if w or not of_writers else 0))
+            for r in pages[of_writers:]
+            for w in (0, 1, 256)
+        ]
+        abc = cost_model.fit(points, of_writers)
+        if not abc or any(abs(found - each) > 1e-6 for found, each in zip(abc, right)):
+            problems.append(f"a cost model is misfitted (of writers: {of_writers}): {abc}")
+    if cost_model.fit([(1, 0, 1.0), (2, 0, 2.0)]) is not None:
+        problems.append("a cost model is fitted to what does not determine it")
+    return problems
+
+
+def misread_caches():
+    """What a made-up sysfs says of a folder's device."""
+    import write_cache
+
+    problems = []
+    with tempfile.TemporaryDirectory() as folder:
+        if not write_cache.of_folder(folder, folder).startswith("unknown"):
+            problems.append("a write cache is known of no device")
+        device = os.stat(folder).st_dev
+        name = f"{os.major(device)}:{os.minor(device)}"
+        queue = os.path.join(folder, "dev", "block", name, "queue")
+        os.makedirs(queue)
+        with open(os.path.join(queue, "write_cache"), "w", encoding="utf-8") as file:
+            file.write("write back\n")
+        if write_cache.of_folder(folder, folder) != "write back":
+            problems.append("a device's write cache is misread")
     return problems
 
 
@@ -330,6 +374,7 @@ def self_test():
             file.write(" ".join(f'"figure_{re.sub("_[ab]$", "", name)}"' for name in names[:-2]))
         if len(lacking_programs(root, [])) != 3:
             problems.append("a figure without its program or test is not found")
+    problems += misfits() + misread_caches()
     counts = tree_rows("| B+-tree | 0 | 2, 3 | 4 |\n| oak | 0 | 2, 3 | 4 |\n")
     if counts != {"B+-tree": [0, 2, 3, 4]}:
         problems.append("counts of lines are misread")

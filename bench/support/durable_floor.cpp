@@ -16,6 +16,7 @@
 
 #include "bench/support/durable_contestant.h"
 #include "bench/support/team.h"
+#include "levels/storage/crc32c.h"
 
 namespace tmh::bench {
 
@@ -24,6 +25,8 @@ namespace {
 // O_DIRECT wants its addresses, lengths and places aligned to the device's blocks; 4 KiB satisfies
 // every device we know, and is ext4's block.
 constexpr std::uint64_t kBlockBytes = 4096;
+// What says that a commit is whole, behind it.
+constexpr std::uint64_t kRecordBytes = 64;
 
 constexpr std::uint64_t whole_blocks(std::uint64_t bytes) noexcept {
   return (bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes;
@@ -50,6 +53,8 @@ int open_flags(FloorMethod method, bool shared) {
       return O_DSYNC | O_DIRECT;
     case FloorMethod::kOverwrite:
     case FloorMethod::kMsync:
+    case FloorMethod::kChecksum:
+    case FloorMethod::kTwoSyncs:
       break;
   }
   return 0;
@@ -69,6 +74,10 @@ const char *to_string(FloorMethod method) noexcept {
       return "direct";
     case FloorMethod::kMsync:
       return "msync";
+    case FloorMethod::kChecksum:
+      return "checksum";
+    case FloorMethod::kTwoSyncs:
+      return "two-syncs";
   }
   return "?";
 }
@@ -85,6 +94,10 @@ const char *calls_of(FloorMethod method) noexcept {
       return "overwrite of blocks, O_DIRECT|O_DSYNC";
     case FloorMethod::kMsync:
       return "memcpy, msync(MS_SYNC)";
+    case FloorMethod::kChecksum:
+      return "CRC32C, overwrite, fdatasync";
+    case FloorMethod::kTwoSyncs:
+      return "overwrite, fdatasync, overwrite of 64 bytes, fdatasync";
   }
   return "?";
 }
@@ -157,10 +170,24 @@ void FloorWriter::commit(std::uint64_t bytes) {
     const std::uint64_t place = shared_place_ != nullptr
                                     ? shared_place_->fetch_add(bytes, std::memory_order_relaxed)
                                     : std::exchange(own_place_, own_place_ + bytes);
-    write_all(fd_, buffer_, bytes, place);
+    std::uint64_t first = 0;
+    if (method_ == FloorMethod::kTwoSyncs) {
+      first = bytes - std::min(bytes, kRecordBytes);
+      write_all(fd_, buffer_, first, place);
+      sync();
+    } else if (method_ == FloorMethod::kChecksum && bytes > sizeof(std::uint32_t)) {
+      const std::uint64_t summed = bytes - sizeof(std::uint32_t);
+      const std::uint32_t crc = storage::crc32c(0, buffer_, summed);
+      std::memcpy(buffer_ + summed, &crc, sizeof crc);
+    }
+    write_all(fd_, buffer_ + first, bytes - first, place + first);
   }
   written_bytes_ += bytes;
-  if (method_ != FloorMethod::kDsync && ::fdatasync(fd_) != 0) fail("fdatasync of the floor");
+  if (method_ != FloorMethod::kDsync) sync();
+}
+
+void FloorWriter::sync() const {
+  if (::fdatasync(fd_) != 0) fail("fdatasync of the floor");
 }
 
 void FloorWriter::commit_direct(std::uint64_t bytes) {

@@ -9,6 +9,11 @@
 //                                                     O_DSYNC: no page cache; the unfinished last
 //                                                     block is written again with the next bytes
 //            msync      the same, mapped              memcpy, msync(MS_SYNC) of the pages touched
+//            checksum   as overwrite                  the last 4 bytes are the CRC32C of the
+//                                                     rest: overwrite, and what the sum costs
+//            two-syncs  as overwrite                  pwrite, fdatasync, pwrite of the last 64
+//                                                     bytes, fdatasync: no sum needed
+//            The last two are the ways to tell a whole commit from a torn one (thesis, 5.5).
 // Sharing:   with one file for several processes, each commit takes the next place by an atomic
 //            addition. direct then takes whole blocks: rewriting a block that a neighbour is
 //            rewriting too would lose bytes.
@@ -22,10 +27,18 @@
 
 namespace tmh::bench {
 
-enum class FloorMethod : std::uint8_t { kAppend, kOverwrite, kDsync, kDirect, kMsync };
-inline constexpr FloorMethod kFloorMethods[] = {FloorMethod::kAppend, FloorMethod::kOverwrite,
-                                                FloorMethod::kDsync, FloorMethod::kDirect,
-                                                FloorMethod::kMsync};
+enum class FloorMethod : std::uint8_t {
+  kAppend,
+  kOverwrite,
+  kDsync,
+  kDirect,
+  kMsync,
+  kChecksum,
+  kTwoSyncs
+};
+inline constexpr FloorMethod kFloorMethods[] = {
+    FloorMethod::kAppend, FloorMethod::kOverwrite, FloorMethod::kDsync,   FloorMethod::kDirect,
+    FloorMethod::kMsync,  FloorMethod::kChecksum,  FloorMethod::kTwoSyncs};
 [[nodiscard]] const char *to_string(FloorMethod method) noexcept;  // "append"
 [[nodiscard]] const char *calls_of(FloorMethod method) noexcept;   // "pwrite + fdatasync, appended"
 
@@ -53,6 +66,7 @@ class FloorWriter {
   void reserve(std::uint64_t bytes);
   void commit_direct(std::uint64_t bytes);
   void commit_mapped(std::uint64_t bytes);
+  void sync() const;
   FloorMethod method_;
   std::atomic<std::uint64_t> *shared_place_;
   int fd_ = -1;

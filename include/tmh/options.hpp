@@ -40,9 +40,10 @@ enum class Tracking : std::uint8_t {
   kKernelHot = 4,
 };
 
-// Who fails when two PENDING instances conflict (thesis, section 3.3). In a lazy domain the first
-// committer wins, and the policy only decides whose turn it is once an instance has been aborted
-// repeatedly (see keep_age).
+// Who fails when two PENDING instances conflict (thesis, section 3.3): at level 1, and in eager
+// domains. A lazy domain of pages finds a conflict when the other instance has committed: the first
+// committer wins, and every choice but the default is refused (kBadPolicy). TMH_POLICY, which
+// speaks to all domains of the process, is no error there.
 enum class ConflictPolicy : std::uint8_t {
   kSelfAbort = 1,     // "self-abort": the instance that discovers the conflict fails
   kOldestWins = 2,    // "oldest-wins": the instance with the smallest age wins. Default.
@@ -65,8 +66,9 @@ enum class Levels : std::uint8_t {
   kHybrid = 2,
 };
 
-// What an instance of level 1 does about a page that a running instance of level 2 uses
-// (docs/design.md 4, cross-level conflict).
+// What the levels do about a page that both want (docs/design.md 4, cross-level conflict). All but
+// the last say what an instance of level 1 does about a page that a running instance of level 2
+// uses; level 2 then takes a page from level 1 at its first touch.
 enum class CrossPolicy : std::uint8_t {
   // "abort-lower": it aborts at once; its site decides whether it goes on at level 2
   kAbortLower = 1,
@@ -75,6 +77,10 @@ enum class CrossPolicy : std::uint8_t {
   kRecallAndWait = 3,
   // "wait-for-upper": sleep with growing pauses until it has ended, within the budget
   kWaitForUpper = 4,
+  // "upper-yields": an update of level 2 that touches a page which level 1's software lines have
+  // used takes nothing, and aborts; after four aborts in a row it takes what it touches. Level 1
+  // does as under recall-and-wait.
+  kUpperYields = 5,
 };
 
 // When an instance of level 1 that keeps aborting goes on at level 2. Capacity never fits the next

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <new>
 
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/probes.h"
 #include "platform/steps.h"
 #include "platform/try.h"
@@ -191,8 +191,8 @@ bool SoftwareThread::extend() noexcept {
   // acquire: pairs with line-stamp: a commit stamped up to here has locked its lines before.
   const std::uint64_t now = memory_.state().clock.load(std::memory_order_acquire);
   platform::step(platform::Step::kGapLineExtend);
-  if (!are_unchanged(reads(), rv) &&
-      !platform::is_planted(platform::Planted::kLineNoExtensionCheck))
+  if (observe::is_planted(observe::Planted::kExtendComparesNew)) rv = now;
+  if (!are_unchanged(reads(), rv) && !observe::is_planted(observe::Planted::kLineNoExtensionCheck))
     return false;
   // The next begin says why.
   if (reads_durable_only_ && commit_.redo().drain() != Errc::kOk) return false;
@@ -371,7 +371,7 @@ Status SoftwareThread::commit_writes() noexcept {
 
 Status SoftwareThread::end_aborted(const Ending &ending) noexcept {
   if (!is_doomed_) doom(ending);
-  context_->add(line_abort_count(platform::is_planted(platform::Planted::kAbortMiscounted)
+  context_->add(line_abort_count(observe::is_planted(observe::Planted::kAbortMiscounted)
                                      ? AbortCause::kQueryWrote
                                      : ending_.cause),
                 1);

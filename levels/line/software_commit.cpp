@@ -3,13 +3,13 @@
 
 #include <bit>
 
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/steps.h"
 
 namespace tmh::line {
 
-using platform::is_planted;
-using platform::Planted;
+using observe::is_planted;
+using observe::Planted;
 using platform::Step;
 using platform::step;
 
@@ -84,7 +84,7 @@ inline Ending SoftwareCommit::publish(Redo &redo, const Reads &reads, Insists in
   if (const Ending ending = lock_lines(insists); ending.is_abort()) return ending;
   step(Step::kLineLock);
   Ending ending;
-  if (is_planted(Planted::kStampLate)) [[unlikely]] {
+  if (is_planted(Planted::kStampLate)) {
     stamp_ = state.clock.load(std::memory_order_seq_cst) + 1;
     if (!is_valid(reads)) ending = AbortCause::kValidation;
     step(Step::kLineValidate);
@@ -114,7 +114,7 @@ inline Ending SoftwareCommit::publish(Redo &redo, const Reads &reads, Insists in
 // Validates, saves the words under the writes, and moves the status to COMMITTED, unless another
 // instance has failed this one.
 inline Ending SoftwareCommit::pass_commit_point(const Reads &reads, bool is_pinned) noexcept {
-  if (!is_planted(Planted::kStampLate)) [[likely]] {
+  if (!is_planted(Planted::kStampLate)) {
     const bool is_stale = !is_valid(reads) && !is_planted(Planted::kLineNoValidation);
     step(Step::kLineValidate);
     if (is_stale) return AbortCause::kValidation;
@@ -137,7 +137,7 @@ inline Ending SoftwareCommit::pass_commit_point(const Reads &reads, bool is_pinn
 // From the commit point to IDLE.
 template <class Redo>
 inline void SoftwareCommit::write_back(Redo &redo) noexcept {
-  if (is_planted(Planted::kLineUnlockFirst)) [[unlikely]] {
+  if (is_planted(Planted::kLineUnlockFirst)) {
     unlock_lines();
     step(Step::kLineUnlock);
   }

@@ -18,7 +18,8 @@ constexpr const char *kConflicts[] = {"self-abort", "oldest-wins", "selfish-abor
 constexpr const char *kAges[] = {"keep-age", "fresh-age"};
 constexpr const char *kBackoffs[] = {"backoff=none", "backoff=exponential", "backoff=adaptive"};
 constexpr CrossPolicy kCrosses[] = {CrossPolicy::kAbortLower, CrossPolicy::kAbortUpper,
-                                    CrossPolicy::kRecallAndWait, CrossPolicy::kWaitForUpper};
+                                    CrossPolicy::kRecallAndWait, CrossPolicy::kWaitForUpper,
+                                    CrossPolicy::kUpperYields};
 constexpr const char *kEscalations[] = {"never",     "always",        "on-capacity",
                                         "after-n=1", "after-n=8",     "after-wasted-time=50us",
                                         "adaptive",  "adaptive-pages"};
@@ -78,7 +79,8 @@ ProcessMix Mixes::process() {
   const bool is_by_kernel =
       options.tracking == Tracking::kKernel || options.tracking == Tracking::kKernelHot;
   if (is_by_kernel && !kernel_tracking_) options.tracking = Tracking::kAuto;
-  options.policy = policy(random_);
+  options.policy =
+      policy(random_, options.levels == Levels::kHybrid || options.detection == Detection::kEager);
   options.cross = one_of(random_, kCrosses);
   options.escalation = one_of(random_, kEscalations);
   options.capacity = mix.stays_at_lines() ? kCapacities[0] : one_of(random_, kCapacities);
@@ -110,9 +112,10 @@ void Mixes::use_hardware(ProcessMix *mix) {
     mix->options.escalation = "on-capacity";
 }
 
-std::string Mixes::policy(Random &random) {
-  return std::string(one_of(random, kConflicts)) + "," + one_of(random, kAges) + "," +
-         one_of(random, kBackoffs);
+std::string Mixes::policy(Random &random, bool decides_conflicts) {
+  const char *const conflict = one_of(random, kConflicts);
+  return std::string(decides_conflicts ? conflict : "oldest-wins") + "," + one_of(random, kAges) +
+         "," + one_of(random, kBackoffs);
 }
 
 std::string to_string(const DomainMix &mix) {

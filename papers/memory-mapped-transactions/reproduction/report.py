@@ -2,7 +2,8 @@
 here, plots."""
 import html
 
-from plots import bars, lines, number
+import cost_model
+from plots import bars, lines, number, why_none
 from thesis import MACHINES, TABLES
 
 STYLE = """body{font-family:sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;color:#222}
@@ -156,6 +157,13 @@ def page_touch(page):
         "the estimate of table 4.6 is printed by bench/page_touch for the thesis's mechanism; our "
         "engine takes no signal and no mmap for a page."
     )
+
+
+def model(page):
+    page.heading("4.2 and 4.3 The cost model: aR + bW + c")
+    page.ours("Fitted here, us (R pages read, W written)", ["transactions", "a", "b", "c"],
+              cost_model.rows(page.rows("page-touch", "touch"),
+                              page.rows("durable-page-touch", "table-4.7")))
 
 
 def durable_pages(page):
@@ -323,7 +331,7 @@ def ratio(ours, theirs, key="us_mean"):
     return ours[key] / theirs[key] if ours and theirs and theirs[key] else "-"
 
 
-def durable_inserts(page):
+def durable_inserts(page, write_cache):
     page.heading("5.4 Durable inserts: tables 5.5, 5.6, C.12, figure 5-3")
     page.theirs("Table 5.5")
     rows = page.rows("trees-durable", "commit")
@@ -395,6 +403,8 @@ def durable_inserts(page):
                 for c in ordered(r["contestant"] for r in kth)
             }, True, True))
     page.theirs("Table C.12")
+    page.ours("C.12 here", ["what", "value"],
+              [["write cache of the measured folder's device, as the kernel says", write_cache]])
     page.differs(
         "table C.12 is the same experiment with the drives' write caches on. The cache of a "
         "virtual disk is its host's: what fdatasync waits for "
@@ -486,10 +496,11 @@ def write(path, results, environment, run):
     machine(page, environment)
     page_touch(page)
     durable_pages(page)
+    model(page)
     concurrency(page)
     serial_trees(page)
     conversion(page)
-    durable_inserts(page)
+    durable_inserts(page, run.get("write_cache", "not noted"))
     nondurable_inserts(page)
     open_questions(page)
     head = (
@@ -500,6 +511,8 @@ def write(path, results, environment, run):
         "Tables on this ground are the thesis's; the others were measured here. \"thesis\" among "
         "the rows is the thesis's mechanism, written again "
         "and run here (bench/support/thesis_mechanism.h).</p>")
+    if why_none():
+        head += f"<p><b>{html.escape(why_none())}</b></p>"
     if run["mode"] == "tiny":
         head += "<p><b>Tiny inputs: says nothing about speed.</b></p>"
     with open(path, "w", encoding="utf-8") as file:
