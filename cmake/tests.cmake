@@ -1,4 +1,4 @@
-# Tests. One GoogleTest program per tests/*_test.cpp; ctest lists every single test in it.
+# Tests. One GoogleTest program per tests/*/*_test.cpp; ctest lists every single test in it.
 # Labels: multi (file name kill_*, history_*, multi_*, power_*: several processes, counted as two by
 #         ctest -j), unit (the others), example, bench,
 # house (layering, style, install).
@@ -7,6 +7,7 @@ include(test_compilation)
 
 file(GLOB tmh_test_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp"
   "${PROJECT_SOURCE_DIR}/tests/power/*.cpp")
+list(FILTER tmh_test_support EXCLUDE REGEX "_test\\.cpp$")
 file(GLOB tmh_history CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/history/*.cpp")
 
 # The history checker. Not linked with tmh, on purpose: what judges the library may not use it.
@@ -33,7 +34,7 @@ if(tmh_test_support)
     $<TARGET_NAME_IF_EXISTS:tmh_history>)
 endif()
 
-file(GLOB tmh_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*_test.cpp")
+file(GLOB tmh_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*/*_test.cpp")
 if(NOT TARGET tmh_tool)
   list(FILTER tmh_tests EXCLUDE REGEX "/(tool|perf)_[a-z_]*test\\.cpp$")
 endif()
@@ -53,6 +54,7 @@ if(NOT TMH_HAVE_RTM_EMULATION)  # cmake/rtm_emulation.cmake has said why
 endif()
 if(TMH_HAVE_RTM_EMULATION)
   file(GLOB tmh_rtm_streams CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/rtm/*.cpp")
+  list(FILTER tmh_rtm_streams EXCLUDE REGEX "_test\\.cpp$")
   add_library(tmh_rtm_streams STATIC ${tmh_rtm_streams})
   target_link_libraries(tmh_rtm_streams PRIVATE tmh_test_common Zydis::Zydis)
   # A program of somebody else's: plain C, linked with nothing of ours.
@@ -162,7 +164,7 @@ if(TMH_HAVE_RTM_EMULATION)
   foreach(variant "O0;-O0" "O1_cet;-O1;-fcf-protection=full" "O2_native;-O2;-march=native")
     list(POP_FRONT variant suffix)
     set(name rtm_emulation_${suffix}_test)
-    add_executable(${name} "${PROJECT_SOURCE_DIR}/tests/rtm_emulation_test.cpp")
+    add_executable(${name} "${PROJECT_SOURCE_DIR}/tests/rtm/rtm_emulation_test.cpp")
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
     target_compile_options(${name} PRIVATE ${variant})
     target_link_libraries(${name} PRIVATE tmh_test_support tmh_rtm_emulation GTest::gtest_main)

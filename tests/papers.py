@@ -77,7 +77,8 @@ def lacking_rows(results):
 def lacking_programs(root, experiments):
     """Figures without their program or its test, experiments without their bench."""
     folder = os.path.join(root, "examples", "libxac")
-    with open(os.path.join(root, "tests", "libxac_figures_test.cpp"), encoding="utf-8") as file:
+    figures_test = os.path.join(root, "tests", "libxac", "libxac_figures_test.cpp")
+    with open(figures_test, encoding="utf-8") as file:
         test = file.read()
     problems = []
     for figure, names in PROGRAMS.items():
@@ -319,13 +320,13 @@ def self_test():
     if len(lacking_rows(every)) != 1:
         problems.append("a table without a row is not found")
     with tempfile.TemporaryDirectory() as root:
-        for folder in ("examples/libxac", "tests"):
+        for folder in ("examples/libxac", "tests/libxac"):
             os.makedirs(os.path.join(root, folder))
         names = [name for each in PROGRAMS.values() for name in each]
         for name in names[1:]:
             program = os.path.join(root, "examples/libxac", f"figure_{name}.c")
             open(program, "w", encoding="utf-8").close()
-        test = os.path.join(root, "tests", "libxac_figures_test.cpp")
+        test = os.path.join(root, "tests", "libxac", "libxac_figures_test.cpp")
         with open(test, "w", encoding="utf-8") as file:
             file.write(" ".join(f'"figure_{re.sub("_[ab]$", "", name)}"' for name in names[:-2]))
         if len(lacking_programs(root, [])) != 3:

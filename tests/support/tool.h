@@ -1,6 +1,6 @@
 // tests/support/tool.h -- the tmh command run as a program, and its documents held against their
 // schemas.
-// REQUIRES: TMH_TOOL, TMH_PYTHON, TMH_SOURCE_DIR are defined, as for tests/tool_*_test.cpp.
+// REQUIRES: TMH_TOOL, TMH_PYTHON, TMH_SOURCE_DIR are defined, as for tests/tools/*_test.cpp.
 #pragma once
 
 #include <fcntl.h>
