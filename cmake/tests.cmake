@@ -8,7 +8,8 @@ include(test_compilation)
 file(GLOB tmh_test_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp"
   "${PROJECT_SOURCE_DIR}/tests/power/*.cpp")
 list(FILTER tmh_test_support EXCLUDE REGEX "_test\\.cpp$")
-file(GLOB tmh_history CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/history/*.cpp")
+file(GLOB tmh_history CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/histories/*.cpp")
+list(FILTER tmh_history EXCLUDE REGEX "_test\\.cpp$")
 
 # The history checker. Not linked with tmh, on purpose: what judges the library may not use it.
 if(tmh_history)
@@ -66,7 +67,8 @@ endif()
 
 # The processes of kill_containers_test. A program of its own, so that each has its statics
 # elsewhere.
-file(GLOB tmh_container_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/containers/*.cpp")
+file(GLOB tmh_container_sources CONFIGURE_DEPENDS
+  "${PROJECT_SOURCE_DIR}/tests/death/containers/*.cpp")
 add_executable(tmh_container_worker ${tmh_container_sources})
 target_link_libraries(tmh_container_worker PRIVATE tmh_test_common
   $<TARGET_NAME_IF_EXISTS:absl::btree> $<TARGET_NAME_IF_EXISTS:absl::flat_hash_map>)

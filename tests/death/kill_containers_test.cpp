@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/containers/rows.h"
-#include "tests/containers/worker.h"
+#include "tests/death/containers/rows.h"
+#include "tests/death/containers/worker.h"
 #include "tests/support/children.h"
 #include "tests/support/program.h"
 #include "tests/support/seed.h"

@@ -16,7 +16,7 @@
 
 #include "platform/disk.h"
 #include "platform/steps.h"
-#include "tests/history/checker.h"
+#include "tests/histories/checker.h"
 #include "tests/support/children.h"
 #include "tests/support/crowd.h"
 #include "tests/support/line_play.h"

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "platform/disk.h"
-#include "tests/history/checker.h"
+#include "tests/histories/checker.h"
 #include "tests/support/board.h"
 #include "tests/support/schedule.h"
 #include "tests/support/temp_folder.h"

@@ -11,8 +11,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "tests/history/checker.h"
-#include "tests/history/simulation.h"
+#include "tests/histories/checker.h"
+#include "tests/histories/simulation.h"
 #include "tests/support/seed.h"
 
 namespace tmh::history {

@@ -14,7 +14,7 @@
 #include <tuple>
 
 #include "platform/disk.h"
-#include "tests/history/checker.h"
+#include "tests/histories/checker.h"
 #include "tests/support/children.h"
 #include "tests/support/leaks.h"
 #include "tests/support/seed.h"

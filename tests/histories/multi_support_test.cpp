@@ -11,7 +11,7 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
-#include "tests/history/checker.h"
+#include "tests/histories/checker.h"
 #include "tests/support/children.h"
 #include "tests/support/recorder.h"
 #include "tests/support/shared.h"

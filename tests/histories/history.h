@@ -1,5 +1,5 @@
-// tests/history/history.h -- what a run of the library is judged by: which instance read and wrote
-// which values, and when.
+// tests/histories/history.h -- what a run of the library is judged by: which instance read and
+// wrote which values, and when.
 // Shape:     a History is a plain list of instances; who produced it (a recorder, a simulation, a
 //            hand) does not matter.
 // Invariant: (1) every written value is written once in the whole history (unique_value), so that a

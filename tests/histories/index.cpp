@@ -1,5 +1,6 @@
-// tests/history/index.cpp -- builds the index of a history and finds the faults that need no graph.
-#include "tests/history/index.h"
+// tests/histories/index.cpp -- builds the index of a history and finds the faults that need no
+// graph.
+#include "tests/histories/index.h"
 
 #include <algorithm>
 

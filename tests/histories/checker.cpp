@@ -1,15 +1,15 @@
-// tests/history/checker.cpp -- the direct serialization graph, in three stages, and the words for
+// tests/histories/checker.cpp -- the direct serialization graph, in three stages, and the words for
 // what is wrong with it.
 // Shape:     stage 1: committed updates; stage 2: queries, aborted and undecided instances join as
 //            readers; stage 3: real time. Each stage runs only when the one before found no cycle,
 //            so that a cycle is named by its weakest cause.
-#include "tests/history/checker.h"
+#include "tests/histories/checker.h"
 
 #include <algorithm>
 #include <set>
 
-#include "tests/history/graph.h"
-#include "tests/history/index.h"
+#include "tests/histories/graph.h"
+#include "tests/histories/index.h"
 
 namespace tmh::history {
 

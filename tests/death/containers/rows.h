@@ -1,5 +1,5 @@
-// tests/containers/rows.h -- the table of containers in docs/what_may_lie_in_a_segment.md, and what
-// each row's test does.
+// tests/death/containers/rows.h -- the table of containers in docs/what_may_lie_in_a_segment.md,
+// and what each row's test does.
 // Shape:     a row has a play: how a key gets a value, loses it, and what the container holds. The
 //            plays are in the worker, a program of its own; the rows are the test's, too.
 #pragma once

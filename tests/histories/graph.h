@@ -1,4 +1,4 @@
-// tests/history/graph.h -- a directed graph with labelled edges, and a short cycle in it.
+// tests/histories/graph.h -- a directed graph with labelled edges, and a short cycle in it.
 // Shape:     nodes are dense indices. The first `solid` ones count in the length of a cycle; later
 //            ones are helper nodes that stand for many edges at once (checker.cpp: points in time).
 #pragma once

@@ -1,5 +1,5 @@
-// tests/history/simulation.cpp -- the simulated engine and its scheduler.
-#include "tests/history/simulation.h"
+// tests/histories/simulation.cpp -- the simulated engine and its scheduler.
+#include "tests/histories/simulation.h"
 
 #include <algorithm>
 #include <random>

@@ -1,5 +1,5 @@
-// tests/history/simulation.h -- a multiversion engine of a hundred lines that produces histories to
-// try the checker on.
+// tests/histories/simulation.h -- a multiversion engine of a hundred lines that produces histories
+// to try the checker on.
 // Shape:     optimistic: snapshot at begin, validation of every read cell at end, queries at their
 //            snapshot, kills anywhere. Steps of the processes interleave at random; time is counted
 //            in steps.
@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "tests/history/history.h"
+#include "tests/histories/history.h"
 
 namespace tmh::history {
 

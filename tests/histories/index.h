@@ -1,4 +1,4 @@
-// tests/history/index.h -- a history made searchable: who wrote a value, which version replaced
+// tests/histories/index.h -- a history made searchable: who wrote a value, which version replaced
 //                          which, and every fault that shows without a graph.
 // Shape:     one Footprint per instance of the history, at the same index.
 #pragma once
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/history/checker.h"
-#include "tests/history/history.h"
+#include "tests/histories/checker.h"
+#include "tests/histories/history.h"
 
 namespace tmh::history {
 

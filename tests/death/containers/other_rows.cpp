@@ -1,10 +1,10 @@
-// tests/containers/other_rows.cpp -- plays of Abseil's containers, where it is installed, and of
-// nlohmann::basic_json.
+// tests/death/containers/other_rows.cpp -- plays of Abseil's containers, where it is installed, and
+// of nlohmann::basic_json.
 #include <string>
 
 #include <nlohmann/json.hpp>
 
-#include "tests/containers/rows.h"
+#include "tests/death/containers/rows.h"
 
 #ifdef TMH_HAVE_ABSL
 #include <absl/container/btree_map.h>

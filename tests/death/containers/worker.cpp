@@ -1,5 +1,5 @@
-// tests/containers/worker.cpp -- one process of kill_containers_test: a program of its own, so that
-// the system puts its statics elsewhere each time.
+// tests/death/containers/worker.cpp -- one process of kill_containers_test: a program of its own,
+// so that the system puts its statics elsewhere each time.
 // Usage:     worker table | address
 //            worker work ROW FOLDER NUMBER SEED   until standard input ends; writes a byte to
 //                                                 standard output every kStepsPerByte steps
@@ -18,8 +18,8 @@
 #include <random>
 #include <string>
 
-#include "tests/containers/rows.h"
-#include "tests/containers/worker.h"
+#include "tests/death/containers/rows.h"
+#include "tests/death/containers/worker.h"
 
 namespace tmh::test {
 namespace {

@@ -1,7 +1,7 @@
-// tests/history/graph.cpp -- strongly connected components (Tarjan), then breadth first search for
-// a short cycle in one.
+// tests/histories/graph.cpp -- strongly connected components (Tarjan), then breadth first search
+// for a short cycle in one.
 // Source:    Depth-first search. Iterative: a history's graph is deep.
-#include "tests/history/graph.h"
+#include "tests/histories/graph.h"
 
 #include <algorithm>
 #include <deque>

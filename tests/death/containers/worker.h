@@ -1,4 +1,4 @@
-// tests/containers/worker.h -- what the worker and its test agree on.
+// tests/death/containers/worker.h -- what the worker and its test agree on.
 #pragma once
 
 namespace tmh::test {

@@ -1,4 +1,4 @@
-// tests/history/checker.h -- judges a recorded history: serializability, consistent views,
+// tests/histories/checker.h -- judges a recorded history: serializability, consistent views,
 // atomicity of killed processes.
 // Shape:     every cell's version order is a chain, because writers read before they write. With it
 //            the direct serialization graph is known: write-read, write-write, read-write
@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/history/history.h"
+#include "tests/histories/history.h"
 
 namespace tmh::history {
 

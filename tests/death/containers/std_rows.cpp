@@ -1,4 +1,4 @@
-// tests/containers/std_rows.cpp -- plays of the standard containers.
+// tests/death/containers/std_rows.cpp -- plays of the standard containers.
 #include <deque>
 #include <list>
 #include <map>
@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tests/containers/rows.h"
+#include "tests/death/containers/rows.h"
 
 namespace tmh::test {
 namespace {

@@ -1,4 +1,4 @@
-// tests/containers/boost_rows.cpp -- plays of Boost's containers.
+// tests/death/containers/boost_rows.cpp -- plays of Boost's containers.
 #include <boost/container/deque.hpp>
 #include <boost/container/flat_map.hpp>
 #include <boost/container/map.hpp>
@@ -15,7 +15,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <boost/unordered_map.hpp>
 
-#include "tests/containers/rows.h"
+#include "tests/death/containers/rows.h"
 
 namespace tmh::test {
 namespace {
