@@ -177,9 +177,9 @@ endif()
 
 # Programs with RTM code once more, on the emulator: a test per quick variant, one for all others.
 if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
-  set(emulated "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/rtm_emulated.py")
+  set(emulated "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/rtm/rtm_emulated.py")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-    "${PROJECT_SOURCE_DIR}/tests/rtm_emulated.py")
+    "${PROJECT_SOURCE_DIR}/tests/rtm/rtm_emulated.py")
   execute_process(COMMAND ${emulated} --list quick
     OUTPUT_VARIABLE variants COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "[^\n]+" variants "${variants}")
@@ -204,7 +204,7 @@ endif()
 # means skipped.
 function(tmh_add_house_test name script)
   add_test(NAME house.${name} COMMAND "${Python3_EXECUTABLE}" -B
-    "${PROJECT_SOURCE_DIR}/tests/${script}" ${ARGN} COMMAND_EXPAND_LISTS)
+    "${PROJECT_SOURCE_DIR}/tests/house/${script}" ${ARGN} COMMAND_EXPAND_LISTS)
   set_tests_properties(house.${name} PROPERTIES LABELS house TIMEOUT ${TMH_TEST_TIMEOUT_SEC}
     SKIP_RETURN_CODE 77 ${TMH_TEST_ENVIRONMENT})
 endfunction()
@@ -271,7 +271,7 @@ if(TARGET tmh_tool AND TMH_BUILD_EXAMPLES)
   set(slices 6)
   foreach(slice RANGE 1 ${slices})
     add_test(NAME environments.${slice} COMMAND "${Python3_EXECUTABLE}" -B
-      "${PROJECT_SOURCE_DIR}/tests/environments.py" "${PROJECT_SOURCE_DIR}"
+      "${PROJECT_SOURCE_DIR}/tests/house/environments.py" "${PROJECT_SOURCE_DIR}"
       --build "${PROJECT_BINARY_DIR}" --slice ${slice}/${slices})
     set_tests_properties(environments.${slice} PROPERTIES LABELS multi.full PROCESSORS 2
       TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
@@ -283,7 +283,7 @@ tmh_add_house_test(papers_can_fail papers.py --self-test)
 if(TMH_BUILD_BENCH)
   # Runs nearly all benches, so alone.
   add_test(NAME bench.reproduce COMMAND "${Python3_EXECUTABLE}" -B
-    "${PROJECT_SOURCE_DIR}/tests/papers.py" "${PROJECT_SOURCE_DIR}"
+    "${PROJECT_SOURCE_DIR}/tests/house/papers.py" "${PROJECT_SOURCE_DIR}"
     --benches "${PROJECT_BINARY_DIR}" --out "${PROJECT_BINARY_DIR}/run/bench.reproduce")
   set_tests_properties(bench.reproduce PROPERTIES LABELS bench RUN_SERIAL TRUE
     TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})

@@ -48,7 +48,7 @@ inline void expect_valid(const std::string &schema, const std::string &documents
   std::ofstream(folder / "documents") << documents;
   const std::string root = TMH_SOURCE_DIR;
   const ProgramEnd end =
-      run_program({TMH_PYTHON, "-B", root + "/tests/json_schema.py", "--validate",
+      run_program({TMH_PYTHON, "-B", root + "/tests/house/json_schema.py", "--validate",
                    root + "/tools/schema/" + schema + ".schema.json", folder / "documents"});
   if (end.exit_code == 77)
     GTEST_SKIP() << "the document was not held against its schema: " << end.out;

@@ -19,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 
+import source_tree
+
 PAPER = os.path.join("papers", "memory-mapped-transactions")
 TABLES = [
     f"Table {name}"
@@ -265,12 +267,7 @@ def self_test():
             problems.append("a good link is reported")
         if len(broken_links(folder, "[a](there) [b](nowhere#part)")) != 1:
             problems.append("a broken link is not reported")
-    sys.path.insert(
-        0,
-        os.path.join(
-            os.path.dirname(os.path.dirname(os.path.realpath(__file__))), PAPER, "reproduction"
-        ),
-    )
+    sys.path.insert(0, os.path.join(source_tree.OWN_ROOT, PAPER, "reproduction"))
     import readme_numbers
 
     lines = {

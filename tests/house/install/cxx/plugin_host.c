@@ -1,5 +1,5 @@
-/* tests/install/cxx/plugin_host.c -- loads a plugin and lets go of it; prints what its last call
- * returned. The plugin must say that it stays: signal handlers are in it. (Of g++'s it does by
+/* tests/house/install/cxx/plugin_host.c -- loads a plugin and lets go of it; prints what its last
+ * call returned. The plugin must say that it stays: signal handlers are in it. (Of g++'s it does by
  * itself, because of STB_GNU_UNIQUE.) */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -295,7 +295,7 @@ CHECKS = {
 
 def self_test(compilers):
     """Each check must pass a right tree and catch what is planted in a wrong one."""
-    own_root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    own_root = source_tree.OWN_ROOT
     right = {folder + "/README.md": "May include: nothing.\n" for folder in LAYOUT}
     right["include/tmh/a.hpp"] = "#pragma once\n\nint f(char *p);\n"
     right["platform/a.cpp"] = "int f();\n" * LINES_MAX
@@ -328,7 +328,7 @@ def self_test(compilers):
 
 def old_standard_self_test(compilers):
     """A header that does not ask for C++20 is reported."""
-    own_root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    own_root = source_tree.OWN_ROOT
     guard = "include/tmh/detail/cxx20.hpp"
     asks = "#include <tmh/detail/cxx20.hpp>\n"
     cases = [

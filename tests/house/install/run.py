@@ -145,7 +145,7 @@ def pkg_config_project(arguments, prefix, libdir, work):
 
 def manual_and_command(arguments, prefix, work):
     """Every page of man/ lies where man looks for it; the installed tmh command runs."""
-    pages = os.path.join(os.path.dirname(os.path.dirname(HERE)), "man")
+    pages = os.path.normpath(os.path.join(HERE, "..", "..", "..", "man"))
     for page in sorted(os.listdir(pages)):
         if not page[-1].isdigit():
             continue

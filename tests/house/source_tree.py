@@ -4,6 +4,8 @@ import os
 import subprocess
 
 CODE = (".c", ".cpp", ".h", ".hpp")
+# The tree that these scripts lie in.
+OWN_ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 
 def project_files(root):

@@ -24,6 +24,8 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import source_tree
+
 SKIPPED = 77
 CHECKS = [
     ("mix", "1 r01 w01, 2 r01 w01 d, 2 r01"),
@@ -175,7 +177,7 @@ def check(root):
             table([(name, f"{states:,}", str(depth), f"{seconds:.1f}", verdict or "0")])
             if verdict:
                 problems += 1
-                print(f"  to see its steps: tests/protocol.py --one \"{text}\" {root}")
+                print(f"  to see its steps: tests/house/protocol.py --one \"{text}\" {root}")
     return problems
 
 
@@ -209,7 +211,7 @@ def self_test(root):
 
 
 def main():
-    own_root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    own_root = source_tree.OWN_ROOT
     missing = [tool for tool in ("spin", "cc") if shutil.which(tool) is None]
     if missing:
         print("SKIPPED: not installed: " + " and ".join(missing))

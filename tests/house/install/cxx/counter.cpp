@@ -1,5 +1,5 @@
-// tests/install/cxx/counter.cpp -- a counter on the installed library; prints its value after 10
-// increments.
+// tests/house/install/cxx/counter.cpp -- a counter on the installed library; prints its value after
+// 10 increments.
 #include <cstdio>
 
 #include <tmh/tmh.hpp>

@@ -189,7 +189,7 @@ CHECKS = {"refused": check_refused, "shown": check_shown}
 
 def self_test(cxx):
     """What is wrong is reported."""
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    root = source_tree.OWN_ROOT
     problems = []
     wrong = [("", "int", STD_STRING), ("", "std::string", None), (SHAPE, "Shape", STD_STRING)]
     if len(check_refused(root, cxx, wrong)) != len(wrong):

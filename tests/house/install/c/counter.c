@@ -1,4 +1,4 @@
-/* tests/install/c/counter.c -- a counter on the installed libxac; prints its value after 10
+/* tests/house/install/c/counter.c -- a counter on the installed libxac; prints its value after 10
  * increments. */
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-// tests/install/cxx/plugin.cpp -- a plugin that holds the static library: adds 1 to a counter, and
-// returns it.
+// tests/house/install/cxx/plugin.cpp -- a plugin that holds the static library: adds 1 to a
+// counter, and returns it.
 #include <tmh/tmh.hpp>
 
 extern "C" int add_one() {

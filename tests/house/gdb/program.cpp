@@ -1,5 +1,5 @@
-// tests/gdb/program.cpp -- stops with something to print: an instance at level 1, an instance at
-// level 2, versions that are not home.
+// tests/house/gdb/program.cpp -- stops with something to print: an instance at level 1, an instance
+// at level 2, versions that are not home.
 // Shape:     argv[1]: folder of the domain. stop_at_lines() and stop_at_pages() are called with
 //            what the debugger is to print in main's frame.
 #include <sys/wait.h>

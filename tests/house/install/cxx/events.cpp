@@ -1,5 +1,5 @@
-// tests/install/cxx/events.cpp -- libtmhperf from outside: every event has a value or a cause.
-// Prints 10, as counter.cpp does.
+// tests/house/install/cxx/events.cpp -- libtmhperf from outside: every event has a value or a
+// cause. Prints 10, as counter.cpp does.
 #include <cstdio>
 
 #include <tmh/perf.hpp>
