@@ -1,6 +1,6 @@
 # Debian packages: cpack -G DEB in the build folder makes libtmh0, libtmh-dev and tmh-tools. What
-# the programs need is found by dpkg-shlibdeps; tests/packages.py says what must be in them, and
-# installs them in a clean Debian 12.
+# the programs need is found by dpkg-shlibdeps; tests/house/packages.py says what must be in them,
+# and installs them in a clean Debian 12.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "tmh's authors <tmh@localhost>")  # no address is published
 set(CPACK_PACKAGE_VENDOR tmh)

@@ -28,7 +28,8 @@ foreach(source ${tmh_figures})
   tmh_add_program_test(example.libxac.${name} example ${name})
 endforeach()
 if(TMH_BUILD_TESTS)
-  # The same figures, telling locals or counting; tests/libxac_figures_test.cpp alone runs them.
+  # The same figures, telling locals or counting; tests/libxac/libxac_figures_test.cpp alone runs
+  # them.
   set(figures "${PROJECT_SOURCE_DIR}/examples/libxac")
   tmh_add_figure(figure_2_4_program_1_reported "${figures}/figure_2_4_program_1.c")
   target_compile_options(figure_2_4_program_1_reported PRIVATE -include "${figures}/report_2_4.h")

@@ -2,7 +2,8 @@
 # Headers of the system and of others' libraries alone, none of ours, so a change of ours never
 # recompiles everything, and sources keep including what they use of ours. What a source forgets to
 # include of the system shows in builds without them: preset clang, and any with ccache. libtmh and
-# libxac have none: tests/style.py headers relies on the build having compiled their headers alone.
+# libxac have none: tests/house/style.py headers relies on the build having compiled their headers
+# alone.
 # Not <nlohmann/json.hpp>: whoever does not use it takes 0.7 s longer, twice what the others save.
 set(TMH_STANDARD_HEADERS <algorithm> <array> <atomic> <cerrno> <chrono> <csignal> <cstdint> <cstdio>
   <cstdlib> <cstring> <filesystem> <fstream> <functional>

@@ -29,7 +29,7 @@ target_include_directories(tmh_rtm_emulation PRIVATE "${PROJECT_SOURCE_DIR}"
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 # While a transaction runs, its vector registers are live in the processor: none of this code may
 # use any, or call what does. -O2 always: unoptimized code calls memcpy for eight bytes
-# (tests/live_vectors.py looks).
+# (tests/house/live_vectors.py looks).
 # now, no-as-needed: no lazy binding inside; a program that is linked with the emulator names none
 # of its functions. nodelete: its signal handlers stay installed when whoever brought it along by
 # dlopen() goes.

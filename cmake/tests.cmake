@@ -1,4 +1,4 @@
-# Tests. One GoogleTest program per tests/*_test.cpp; ctest lists every single test in it.
+# Tests. One GoogleTest program per tests/*/*_test.cpp; ctest lists every single test in it.
 # Labels: multi (file name kill_*, history_*, multi_*, power_*: several processes, counted as two by
 #         ctest -j), unit (the others), example, bench,
 # house (layering, style, install).
@@ -7,7 +7,9 @@ include(test_compilation)
 
 file(GLOB tmh_test_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp"
   "${PROJECT_SOURCE_DIR}/tests/power/*.cpp")
-file(GLOB tmh_history CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/history/*.cpp")
+list(FILTER tmh_test_support EXCLUDE REGEX "_test\\.cpp$")
+file(GLOB tmh_history CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/histories/*.cpp")
+list(FILTER tmh_history EXCLUDE REGEX "_test\\.cpp$")
 
 # The history checker. Not linked with tmh, on purpose: what judges the library may not use it.
 if(tmh_history)
@@ -33,7 +35,7 @@ if(tmh_test_support)
     $<TARGET_NAME_IF_EXISTS:tmh_history>)
 endif()
 
-file(GLOB tmh_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*_test.cpp")
+file(GLOB tmh_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*/*_test.cpp")
 if(NOT TARGET tmh_tool)
   list(FILTER tmh_tests EXCLUDE REGEX "/(tool|perf)_[a-z_]*test\\.cpp$")
 endif()
@@ -53,6 +55,7 @@ if(NOT TMH_HAVE_RTM_EMULATION)  # cmake/rtm_emulation.cmake has said why
 endif()
 if(TMH_HAVE_RTM_EMULATION)
   file(GLOB tmh_rtm_streams CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/rtm/*.cpp")
+  list(FILTER tmh_rtm_streams EXCLUDE REGEX "_test\\.cpp$")
   add_library(tmh_rtm_streams STATIC ${tmh_rtm_streams})
   target_link_libraries(tmh_rtm_streams PRIVATE tmh_test_common Zydis::Zydis)
   # A program of somebody else's: plain C, linked with nothing of ours.
@@ -64,7 +67,8 @@ endif()
 
 # The processes of kill_containers_test. A program of its own, so that each has its statics
 # elsewhere.
-file(GLOB tmh_container_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/containers/*.cpp")
+file(GLOB tmh_container_sources CONFIGURE_DEPENDS
+  "${PROJECT_SOURCE_DIR}/tests/death/containers/*.cpp")
 add_executable(tmh_container_worker ${tmh_container_sources})
 target_link_libraries(tmh_container_worker PRIVATE tmh_test_common
   $<TARGET_NAME_IF_EXISTS:absl::btree> $<TARGET_NAME_IF_EXISTS:absl::flat_hash_map>)
@@ -162,7 +166,7 @@ if(TMH_HAVE_RTM_EMULATION)
   foreach(variant "O0;-O0" "O1_cet;-O1;-fcf-protection=full" "O2_native;-O2;-march=native")
     list(POP_FRONT variant suffix)
     set(name rtm_emulation_${suffix}_test)
-    add_executable(${name} "${PROJECT_SOURCE_DIR}/tests/rtm_emulation_test.cpp")
+    add_executable(${name} "${PROJECT_SOURCE_DIR}/tests/rtm/rtm_emulation_test.cpp")
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
     target_compile_options(${name} PRIVATE ${variant})
     target_link_libraries(${name} PRIVATE tmh_test_support tmh_rtm_emulation GTest::gtest_main)
@@ -173,9 +177,9 @@ endif()
 
 # Programs with RTM code once more, on the emulator: a test per quick variant, one for all others.
 if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
-  set(emulated "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/rtm_emulated.py")
+  set(emulated "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tests/rtm/rtm_emulated.py")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-    "${PROJECT_SOURCE_DIR}/tests/rtm_emulated.py")
+    "${PROJECT_SOURCE_DIR}/tests/rtm/rtm_emulated.py")
   execute_process(COMMAND ${emulated} --list quick
     OUTPUT_VARIABLE variants COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "[^\n]+" variants "${variants}")
@@ -200,13 +204,14 @@ endif()
 # means skipped.
 function(tmh_add_house_test name script)
   add_test(NAME house.${name} COMMAND "${Python3_EXECUTABLE}" -B
-    "${PROJECT_SOURCE_DIR}/tests/${script}" ${ARGN} COMMAND_EXPAND_LISTS)
+    "${PROJECT_SOURCE_DIR}/tests/house/${script}" ${ARGN} COMMAND_EXPAND_LISTS)
   set_tests_properties(house.${name} PROPERTIES LABELS house TIMEOUT ${TMH_TEST_TIMEOUT_SEC}
     SKIP_RETURN_CODE 77 ${TMH_TEST_ENVIRONMENT})
 endfunction()
 set(compilers --cc "${CMAKE_C_COMPILER}" --cxx "${CMAKE_CXX_COMPILER}")
 tmh_add_house_test(layering layering.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(layering_can_fail layering.py --self-test)
+tmh_add_house_test(classes classes.py "${PROJECT_SOURCE_DIR}")
 # What the libraries' sources include first has been compiled alone by the build, with the same
 # warnings: two thirds of the headers' time.
 set(objects_headers --objects $<TARGET_OBJECTS:tmh_objects> $<TARGET_OBJECTS:xac_objects>)
@@ -267,7 +272,7 @@ if(TARGET tmh_tool AND TMH_BUILD_EXAMPLES)
   set(slices 6)
   foreach(slice RANGE 1 ${slices})
     add_test(NAME environments.${slice} COMMAND "${Python3_EXECUTABLE}" -B
-      "${PROJECT_SOURCE_DIR}/tests/environments.py" "${PROJECT_SOURCE_DIR}"
+      "${PROJECT_SOURCE_DIR}/tests/house/environments.py" "${PROJECT_SOURCE_DIR}"
       --build "${PROJECT_BINARY_DIR}" --slice ${slice}/${slices})
     set_tests_properties(environments.${slice} PROPERTIES LABELS multi.full PROCESSORS 2
       TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
@@ -279,7 +284,7 @@ tmh_add_house_test(papers_can_fail papers.py --self-test)
 if(TMH_BUILD_BENCH)
   # Runs nearly all benches, so alone.
   add_test(NAME bench.reproduce COMMAND "${Python3_EXECUTABLE}" -B
-    "${PROJECT_SOURCE_DIR}/tests/papers.py" "${PROJECT_SOURCE_DIR}"
+    "${PROJECT_SOURCE_DIR}/tests/house/papers.py" "${PROJECT_SOURCE_DIR}"
     --benches "${PROJECT_BINARY_DIR}" --out "${PROJECT_BINARY_DIR}/run/bench.reproduce")
   set_tests_properties(bench.reproduce PROPERTIES LABELS bench RUN_SERIAL TRUE
     TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})

@@ -2,17 +2,17 @@
  * line each (or 2 + 1 lines).
  *
  * Shape:     each process runs one instance; which level, what it reads and writes, in which order:
- *            macros (tests/protocol.py lists the combinations that are checked). An L1 instance
- *            whose tries are used up escalates when ESCALATE is set. The checker at the end judges:
- *            serializable, every snapshot consistent (aborted and killed instances too), nothing
- *            committed is lost.
+ *            macros (tests/house/protocol.py lists the combinations that are checked). An L1
+ *            instance whose tries are used up escalates when ESCALATE is set. The checker at the
+ *            end judges: serializable, every snapshot consistent (aborted and killed instances
+ *            too), nothing committed is lost.
  * Steps:     one atomic block = one access to a shared word (or accesses that nobody else can tell
  *            apart, see PROTOCOL.md). W(...) is a step that writes: the process may die right after
  *            it. Dying after a step that only reads is the same as dying before it, and dying while
  *            waiting the same as dying before the wait: `dead` only ever enables others.
  * Waiting:   a guard that blocks. So a deadlock is an invalid end state, and as no cycle exists
- *            (tests/protocol.py searches for non-progress cycles) every instance that does not die
- *            ends: every requester is answered.
+ *            (tests/house/protocol.py searches for non-progress cycles) every instance that does
+ *            not die ends: every requester is answered.
  * Values:    what process p writes is p; 0 is what was there in the beginning. So a value names its
  *            writer.
  * Hardware:  LEVEL 3 is RTM: a transaction is one atomic step, whose guard is the gate. Each

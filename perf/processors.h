@@ -1,9 +1,9 @@
 // perf/processors.h -- the nine processors with RTM whose events we know, and the codes.
 // Shape:     config = umask << 8 | event; bit 32 IN_TX, bit 33 IN_TX_CP (perf's raw config on
 //            Intel).
-// Source:    hsw to spr: libpfm4 4.13's tables, with which tests/perf_encoding_test.cpp compares
-//            each code. emr, gnr, which libpfm4 4.13 lacks: Intel's event lists as Linux has them,
-//            tools/perf/pmu-events/arch/x86/{emeraldrapids,graniterapids}/{memory,
+// Source:    hsw to spr: libpfm4 4.13's tables, with which tests/tools/perf_encoding_test.cpp
+//            compares each code. emr, gnr, which libpfm4 4.13 lacks: Intel's event lists as Linux
+//            has them, tools/perf/pmu-events/arch/x86/{emeraldrapids,graniterapids}/{memory,
 //            virtual-memory}.json (RTM_RETIRED, TX_MEM, DTLB_*_MISSES); IN_TX: Linux
 //            arch/x86/events/intel/core.c (cycles-t, cycles-ct).
 #pragma once

@@ -6,7 +6,7 @@
 //            TMH_HAVE_SDT=0 (cmake/dependencies.cmake) it is nothing. trace.h records the same
 //            call: one branch when that is off.
 // Contexts:  everywhere: in signal handlers, between XBEGIN and XEND, under locks.
-// Source:    systemtap-sdt-dev; the notes are listed by `readelf -n`, and by tests/probes.py.
+// Source:    systemtap-sdt-dev; the notes are listed by `readelf -n`, and by tests/house/probes.py.
 #pragma once
 
 #include <cstdint>

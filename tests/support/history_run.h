@@ -2,7 +2,7 @@
 // board, recorded and judged.
 // Shape:     a process sets the board up; `processes` others begin together; one looks at what they
 //            have left.
-// Source:    tests/support/workload.h says what is random, tests/history/checker.h what is right.
+// Source:    tests/support/workload.h says what is random, tests/histories/checker.h what is right.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <tmh/options.hpp>
 
 #include "observe/planted.h"
-#include "tests/history/checker.h"
+#include "tests/histories/checker.h"
 #include "tests/support/modes.h"
 
 namespace tmh::test {

@@ -30,7 +30,7 @@
 #include "levels/line/software.h"
 #include "levels/storage/participants.h"
 #include "platform/trace.h"
-#include "tests/history/history.h"
+#include "tests/histories/history.h"
 #include "tests/support/recorder.h"
 #include "tests/support/shared.h"
 

@@ -1,7 +1,7 @@
 // tests/support/line_play.h -- random instances of level 1 on a few cells, recorded for the history
 // checker.
 // Shape:     cell c lies 24 bytes after cell c - 1: some share a line, others do not.
-// Invariant: as tests/history/history.h asks: written values are unique, a cell is read before it
+// Invariant: as tests/histories/history.h asks: written values are unique, a cell is read before it
 //            is written.
 #pragma once
 

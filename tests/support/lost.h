@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/history/history.h"
+#include "tests/histories/history.h"
 
 namespace tmh::test {
 

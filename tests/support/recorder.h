@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tests/history/history.h"
+#include "tests/histories/history.h"
 #include "tests/support/shared.h"
 
 namespace tmh::test {

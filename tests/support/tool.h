@@ -1,6 +1,6 @@
 // tests/support/tool.h -- the tmh command run as a program, and its documents held against their
 // schemas.
-// REQUIRES: TMH_TOOL, TMH_PYTHON, TMH_SOURCE_DIR are defined, as for tests/tool_*_test.cpp.
+// REQUIRES: TMH_TOOL, TMH_PYTHON, TMH_SOURCE_DIR are defined, as for tests/tools/*_test.cpp.
 #pragma once
 
 #include <fcntl.h>
@@ -48,7 +48,7 @@ inline void expect_valid(const std::string &schema, const std::string &documents
   std::ofstream(folder / "documents") << documents;
   const std::string root = TMH_SOURCE_DIR;
   const ProgramEnd end =
-      run_program({TMH_PYTHON, "-B", root + "/tests/json_schema.py", "--validate",
+      run_program({TMH_PYTHON, "-B", root + "/tests/house/json_schema.py", "--validate",
                    root + "/tools/schema/" + schema + ".schema.json", folder / "documents"});
   if (end.exit_code == 77)
     GTEST_SKIP() << "the document was not held against its schema: " << end.out;

@@ -12,7 +12,7 @@
 #include <random>
 #include <stdexcept>
 
-#include "tests/history/checker.h"
+#include "tests/histories/checker.h"
 #include "tests/support/board.h"
 #include "tests/support/children.h"
 

@@ -1,0 +1,56 @@
+"""source_tree.py -- which files belong to the project; shared by the layering and style tests."""
+
+import os
+import subprocess
+
+CODE = (".c", ".cpp", ".h", ".hpp")
+# The tree that these scripts lie in.
+OWN_ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+
+
+def project_files(root):
+    """Paths relative to root: what git tracks or would add; without git (an unpacked archive),
+    every file outside build/."""
+    try:
+        answer = subprocess.run(
+            ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        top = subprocess.run(
+            ["git", "-C", root, "rev-parse", "--show-toplevel"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        # A tree inside another repository (a test's temporary folder, say) is not described by that
+        # repository.
+        if os.path.realpath(top.stdout.strip()) == os.path.realpath(root):
+            names = sorted(set(answer.stdout.split("\0")) - {""})
+            return [name for name in names if os.path.isfile(os.path.join(root, name))]
+    except (OSError, subprocess.CalledProcessError):
+        pass
+    found = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in (".git", "build", "__pycache__")]
+        found += [os.path.relpath(os.path.join(folder, name), root) for name in names]
+    return sorted(found)
+
+
+def code_files(root):
+    return [name for name in project_files(root) if name.endswith(CODE)]
+
+
+def read(root, name):
+    with open(os.path.join(root, name), encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def plant(root, files):
+    """Writes files {path: text} below root: the planted trees of the self-tests."""
+    for name, text in files.items():
+        path = os.path.join(root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)

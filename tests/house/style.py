@@ -1,0 +1,432 @@
+#!/usr/bin/env python3
+"""style.py format|readmes|lines|columns|headers <root> [--cc C] [--cxx C++] | --self-test -- style
+that a machine can judge.
+
+format   clang-format changes nothing (version 14: others break some lines elsewhere; without it the
+         test is skipped)
+readmes  every folder of the layout has a README.md that says what the folder may include
+lines    no file is longer than 700 lines
+columns  no line is wider than 100 columns; WIDE lists the exceptions
+headers  every header of the public interface and of the layers compiles alone, twice included,
+         without a warning; rtm_emulation.h also as C99; xac.h also as C99 and C++11, and
+         XAC_NO_SHORT_NAMES hides its short names. include/tmh/*.hpp below C++20: one sentence, and
+         few lines.
+         With --objects: those that the build has compiled alone, with the same warnings, are not
+         compiled again (built_alone())
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+import source_tree
+
+SKIPPED = 77
+LINES_MAX = 700
+COLUMNS_MAX = 100
+# Which files have which lines that may be wider: None is all of them.
+WIDE = [
+    (r".*\.(csv|json|html|svg)", None),  # data: a line is a record, a value or generated
+    (r"papers/.*\.txt", None),  # stored source documents, and what benches printed
+    (r".*\.md", r"\s*\|.*"),  # the row of a table is one line in Markdown
+    (r".*", r"\W*\S+"),  # one word, an address say, cannot break
+]
+LAYOUT = [
+    "include",
+    "observe",
+    "platform",
+    "platform/rtm_emulation",
+    "levels/storage",
+    "levels/line",
+    "levels/page",
+    "hierarchy",
+    "compat",
+    "perf",
+    "tools",
+    "tests",
+    "bench",
+    "examples",
+    "papers",
+    "cmake",
+    "scripts",
+]
+WARNINGS = [
+    "-Wall",
+    "-Wextra",
+    "-Wpedantic",
+    "-Wshadow",
+    "-Wconversion",
+    "-Wsign-conversion",
+    "-Werror",
+]
+
+
+def clang_format_14():
+    for name in ("clang-format-14", "clang-format"):
+        path = shutil.which(name)
+        if path:
+            version = subprocess.run(
+                [path, "--version"], capture_output=True, text=True, check=False
+            ).stdout
+            if re.search(r"version 14\.", version):
+                return path
+    return None
+
+
+def check_format(root, _):
+    tool = clang_format_14()
+    if tool is None:
+        print("SKIPPED: clang-format 14 is not installed")
+        sys.exit(SKIPPED)
+    files = [os.path.join(root, name) for name in source_tree.code_files(root)]
+    if not files:
+        return ["no source file found"]
+    answer = subprocess.run(
+        [tool, "--dry-run", "-Werror", *files], capture_output=True, text=True, check=False
+    )
+    places = {}
+    for name, line in re.findall(r"^(.*?):(\d+):\d+: error: ", answer.stderr, re.MULTILINE):
+        places.setdefault(name, set()).add(int(line))
+    if answer.returncode != 0 and not places:
+        return [answer.stderr or "clang-format failed"]
+    return [
+        f"{name}:{min(lines)}: {len(lines)} lines are not formatted; clang-format -i mends them"
+        for name, lines in places.items()
+    ]
+
+
+def check_readmes(root, _):
+    problems = []
+    for folder in LAYOUT:
+        path = os.path.join(root, folder, "README.md")
+        if not os.path.isfile(path):
+            problems.append(f"{folder}/README.md is missing")
+        elif not re.search(
+            r"\binclude", source_tree.read(root, folder + "/README.md"), re.IGNORECASE
+        ):
+            problems.append(f"{folder}/README.md does not say what the folder may include")
+    return problems
+
+
+def check_lines(root, _):
+    checked = (*source_tree.CODE, ".py", ".sh", ".cmake", ".txt")
+    problems = []
+    for name in source_tree.project_files(root):
+        # Stored source documents of papers/ are as long as they are.
+        if name.endswith(checked) and not (name.endswith(".txt") and name.startswith("papers/")):
+            lines = source_tree.read(root, name).count("\n")
+            if lines > LINES_MAX:
+                problems.append(f"{name}: {lines} lines, at most {LINES_MAX}")
+    return problems
+
+
+def may_be_wide(name, line):
+    return any(
+        re.fullmatch(names, name) and (lines is None or re.fullmatch(lines, line))
+        for names, lines in WIDE
+    )
+
+
+def check_columns(root, _):
+    problems = []
+    for name in source_tree.project_files(root):
+        for number, line in enumerate(source_tree.read(root, name).split("\n"), 1):
+            if len(line) > COLUMNS_MAX and not may_be_wide(name, line):
+                problems.append(f"{name}:{number}: {len(line)} columns, at most {COLUMNS_MAX}")
+    return problems
+
+
+def compile_alone(root, compiler, language, standard, text):
+    command = [
+        *compiler,
+        "-x",
+        language,
+        "-std=" + standard,
+        "-fsyntax-only",
+        *WARNINGS,
+        "-DTMH_HAVE_SDT=0",
+        "-I",
+        os.path.join(root, "include"),
+        "-I",
+        root,
+        "-",
+    ]
+    answer = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    return (
+        []
+        if answer.returncode == 0
+        else [f"{standard}: {text.splitlines()[0]} does not compile alone:\n{answer.stderr}"]
+    )
+
+
+OLD_STANDARD_LINES_MAX = 12
+
+
+def below_cxx20(root, compiler, header):
+    """A header of the C++ interface as C++17: the sentence of detail/cxx20.hpp, and no more."""
+    command = [
+        *compiler,
+        "-x",
+        "c++",
+        "-std=c++17",
+        "-fsyntax-only",
+        "-I",
+        os.path.join(root, "include"),
+        "-",
+    ]
+    answer = subprocess.run(
+        command, input=f"#include <{header}>\n", capture_output=True, text=True, check=False
+    )
+    lines = answer.stderr.splitlines()
+    said = sum(" error: " in line and "tmh needs C++20" in line for line in lines)
+    if answer.returncode != 0 and said == 1 and len(lines) <= OLD_STANDARD_LINES_MAX:
+        return []
+    return [
+        f"{header} as C++17: the sentence {said} times in {len(lines)} lines, exit status "
+        f"{answer.returncode}; it is to include <tmh/detail/cxx20.hpp> first"
+    ]
+
+
+def built_alone(root, names, objects):
+    """Headers that the build has compiled alone: the first thing that their own .cpp includes, when
+    its object is newer than every header and than that .cpp. Not those with assertions, which a
+    release build does not compile, nor without #pragma once, which nobody has included twice.
+    """
+    headers_ns = max(
+        (
+            os.stat(os.path.join(root, name)).st_mtime_ns
+            for name in names
+            if name.endswith((".h", ".hpp"))
+        ),
+        default=0,
+    )
+    built = set()
+    for name in names:
+        source = os.path.splitext(name)[0] + ".cpp"
+        compiled = [
+            path for path in objects if path.endswith("/" + source + ".o") and os.path.isfile(path)
+        ]
+        if name == source or source not in names or not compiled:
+            continue
+        changed_ns = max(headers_ns, os.stat(os.path.join(root, source)).st_mtime_ns)
+        text = source_tree.read(root, name)
+        lines = source_tree.read(root, source).splitlines()
+        first = next((line for line in lines if line and not line.startswith("//")), "")
+        if (
+            first == f'#include "{name}"'
+            and re.search(r"^#pragma once$", text, re.MULTILINE)
+            and "assert(" not in text.replace("static_assert(", "")
+            and all(os.stat(path).st_mtime_ns > changed_ns for path in compiled)
+        ):
+            built.add(name)
+    return built
+
+
+def check_headers(root, compilers):
+    jobs = []
+    names = source_tree.code_files(root)
+    built = built_alone(root, names, compilers.objects)
+    if built:
+        print(f"{len(built)} headers were compiled alone by the build")
+    for name in names:
+        if (
+            name.endswith((".h", ".hpp"))
+            and name.startswith(
+                ("include/", "platform/", "observe/", "levels/", "hierarchy/", "compat/")
+            )
+            and name not in built
+        ):
+            line = (
+                f"#include <{name.removeprefix('include/')}>\n"
+                if name.startswith("include/")
+                else f'#include "{name}"\n'
+            )
+            jobs.append((compilers.cxx, "c++", "c++20", line + line))
+    xac = "#include <xac.h>\n"
+    if os.path.isfile(os.path.join(root, "include/xac.h")):
+        used = xac + xac + "int f(void);\nint f(void) { return COMMITTED + READ_WRITE; }\n"
+        hidden = (
+            "#define XAC_NO_SHORT_NAMES\n"
+            + xac
+            + "#if defined COMMITTED || defined READ || defined DURABLE || defined PAGESIZE\n#error"
+            " a short name is visible\n#endif\nint f(void);\nint f(void) { return"
+            " XAC_COMMITTED; }\n"
+        )
+        jobs += [
+            (compilers.cc, "c", "c99", used),
+            (compilers.cc, "c", "c11", used),
+            (compilers.cxx, "c++", "c++11", used),
+            (compilers.cc, "c", "c99", hidden),
+        ]
+    if os.path.isfile(os.path.join(root, "include/tmh/rtm_emulation.h")):
+        jobs.append(
+            (
+                compilers.cc,
+                "c",
+                "c99",
+                "#include <tmh/rtm_emulation.h>\n" * 2
+                + "int f(void);\nint f(void) { return TMH_RTM_EMULATION_OFF; }\n",
+            )
+        )
+    if not jobs:
+        return ["no header found"]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(lambda job: compile_alone(root, *job), jobs))
+        if "include/tmh/detail/cxx20.hpp" in names:
+            headers = [
+                name.removeprefix("include/")
+                for name in names
+                if name.startswith("include/tmh/") and name.endswith(".hpp")
+            ]
+            results += pool.map(lambda header: below_cxx20(root, compilers.cxx, header), headers)
+    return [problem for result in results for problem in result]
+
+
+CHECKS = {
+    "format": check_format,
+    "readmes": check_readmes,
+    "lines": check_lines,
+    "columns": check_columns,
+    "headers": check_headers,
+}
+
+
+def self_test(compilers):
+    """Each check must pass a right tree and catch what is planted in a wrong one."""
+    own_root = source_tree.OWN_ROOT
+    right = {folder + "/README.md": "May include: nothing.\n" for folder in LAYOUT}
+    right["include/tmh/a.hpp"] = "#pragma once\n\nint f(char *p);\n"
+    right["platform/a.cpp"] = "int f();\n" * LINES_MAX
+    wide = "word " * COLUMNS_MAX
+    right["docs/a.md"] = "w" * COLUMNS_MAX + "\n| " + wide + "|\n"
+    right["docs/a.json"] = right["papers/a/a.txt"] = wide
+    right["scripts/a.sh"] = "# https://example.org/" + "w" * COLUMNS_MAX + "\n"
+    right[".clang-format"] = source_tree.read(own_root, ".clang-format")
+    wrong = {
+        "format": {"platform/b.cpp": "int  f( );\n"},
+        "readmes": {"hierarchy/README.md": "A folder.\n"},
+        "lines": {"platform/b.cpp": "int f();\n" * (LINES_MAX + 1)},
+        "columns": {"docs/b.md": "word " * (COLUMNS_MAX // 5) + "word\n"},
+        "headers": {"platform/b.h": "#pragma once\ninline std::string f() { return {}; }\n"},
+    }
+    problems = []
+    for name, planted in wrong.items():
+        if name == "format" and clang_format_14() is None:
+            continue
+        with tempfile.TemporaryDirectory() as root:
+            source_tree.plant(root, right)
+            problems += [
+                f"{name}, wrongly reported: {line}" for line in CHECKS[name](root, compilers)
+            ]
+            source_tree.plant(root, planted)
+            if not CHECKS[name](root, compilers):
+                problems.append(f"{name}: what was planted is not reported")
+    return problems + built_self_test() + old_standard_self_test(compilers)
+
+
+def old_standard_self_test(compilers):
+    """A header that does not ask for C++20 is reported."""
+    own_root = source_tree.OWN_ROOT
+    guard = "include/tmh/detail/cxx20.hpp"
+    asks = "#include <tmh/detail/cxx20.hpp>\n"
+    cases = [
+        ("asks", asks + "inline constinit int a = 0;\n", True),
+        ("does not ask", "inline int a = 0;\n", False),
+        ("does not ask, and needs it", "inline constinit int a = 0;\n" * 20, False),
+    ]
+    problems = []
+    for name, text, right in cases:
+        with tempfile.TemporaryDirectory() as root:
+            source_tree.plant(
+                root,
+                {
+                    guard: source_tree.read(own_root, guard),
+                    "include/tmh/a.hpp": "#pragma once\n" + text,
+                },
+            )
+            if (below_cxx20(root, compilers.cxx, "tmh/a.hpp") == []) != right:
+                problems.append(f"headers, below C++20: wrong about one that {name}")
+    return problems
+
+
+def built_self_test():
+    """What the build has compiled alone is known, and nothing else is taken for it."""
+    header, source, other = (
+        "#pragma once\nint f();\n",
+        '// a\n#include "platform/a.h"\n\n#include <string>\n',
+        "#pragma once\n",
+    )
+    cases = [  # what is planted, seconds between the newest header and the object, is it known?
+        ("built", {"platform/a.h": header, "platform/a.cpp": source}, 1, True),
+        (
+            "another include first",
+            {"platform/a.h": header, "platform/a.cpp": "#include <string>\n" + source},
+            1,
+            False,
+        ),
+        (
+            "a macro first",
+            {"platform/a.h": header, "platform/a.cpp": "#define A\n" + source},
+            1,
+            False,
+        ),
+        (
+            "an assertion",
+            {
+                "platform/a.h": header + "inline void g(int i) { assert(i); }\n",
+                "platform/a.cpp": source,
+            },
+            1,
+            False,
+        ),
+        ("no guard", {"platform/a.h": "int f();\n", "platform/a.cpp": source}, 1, False),
+        ("an old object", {"platform/a.h": header, "platform/a.cpp": source}, -1, False),
+        ("no source", {"platform/a.h": header}, 1, False),
+    ]
+    problems = []
+    for name, planted, newer_sec, expected in cases:
+        with tempfile.TemporaryDirectory() as root:
+            source_tree.plant(
+                root, {**planted, "platform/other.h": other, "build/platform/a.cpp.o": ""}
+            )
+            for path in planted:
+                os.utime(os.path.join(root, path), (1000, 1000))
+            os.utime(os.path.join(root, "platform/other.h"), (2000, 2000))
+            compiled = os.path.join(root, "build/platform/a.cpp.o")
+            os.utime(compiled, (2000 + newer_sec, 2000 + newer_sec))
+            if built_alone(root, source_tree.code_files(root), [compiled]) != (
+                {"platform/a.h"} if expected else set()
+            ):
+                problems.append(f"headers, built alone: wrong about: {name}")
+            if built_alone(root, source_tree.code_files(root), []):
+                problems.append(f"headers, built alone: without an object: {name}")
+    return problems
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("check", nargs="?", choices=CHECKS)
+    parser.add_argument("root", nargs="?")
+    parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("--cc", default=["cc"], type=str.split)
+    parser.add_argument("--cxx", default=["c++"], type=str.split)
+    parser.add_argument(
+        "--objects", nargs="*", default=[], help="object files of the build, which is up to date"
+    )
+    arguments = parser.parse_args()
+    problems = (
+        self_test(arguments)
+        if arguments.self_test
+        else CHECKS[arguments.check](arguments.root, arguments)
+    )
+    print("\n".join(problems) or "clean")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

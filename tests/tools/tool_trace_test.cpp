@@ -1,0 +1,192 @@
+// tests/tools/tool_trace_test.cpp -- tmh trace: what is in the file is what happened.
+// Invariants: (1) every instance that ended is in the trace, once, with its level and outcome. (2)
+//             the trace of a process that was killed is there. (3) without TMH_TRACE nothing is
+//             recorded. (4) damaged rings are refused.
+#include <gtest/gtest.h>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include <tmh/tmh.hpp>
+
+#include "platform/trace.h"
+#include "tests/support/children.h"
+#include "tests/support/program.h"
+#include "tests/support/temp_folder.h"
+
+namespace tmh::test {
+namespace {
+
+using nlohmann::json;
+
+class ToolTrace : public ::testing::Test {
+ protected:
+  ToolTrace() { ::setenv("TMH_TRACE", "on", 1); }
+  ~ToolTrace() override { ::unsetenv("TMH_TRACE"); }
+
+  std::string domain() const { return folder_ / "domain"; }
+  DomainOptions hybrid() const {
+    DomainOptions options;
+    options.levels = Levels::kHybrid;
+    return options;
+  }
+  ProgramEnd trace() const { return run_program({TMH_TOOL, "trace", domain()}); }
+  json document() const {
+    const ProgramEnd end = trace();
+    EXPECT_EQ(end.exit_code, 0) << end.err;
+    return json::parse(end.out, nullptr, false);
+  }
+  // Instances by "level outcome".
+  static std::map<std::string, std::uint64_t> instances_of(const json &document) {
+    std::map<std::string, std::uint64_t> count;
+    for (const json &event : document.at("traceEvents")) {
+      if (event.at("ph") != "X" || !event.at("args").contains("outcome")) continue;
+      EXPECT_GE(event.at("dur").get<double>(), 0);
+      EXPECT_GT(event.at("ts").get<double>(), 0);
+      ++count[event.at("cat").get<std::string>() + " " +
+              event["args"]["outcome"].get<std::string>()];
+    }
+    return count;
+  }
+
+  MemoryFolder folder_;
+};
+
+struct Cell {
+  field<long> value;
+};
+struct Thrown {};
+
+TEST_F(ToolTrace, EveryInstanceIsThereWithItsLevelAndOutcome) {
+  const Domain opened = Domain::open(domain(), hybrid());
+  const Segment segment = opened.map("cells");
+  Cell *const cell = segment.root<Cell>("cell");
+  const Site low(opened, "low", "never"), high(opened, "high", "always");
+  for (int i = 0; i < 10; ++i) atomically(low, [&](Fields) { cell->value += 1; });
+  for (int i = 0; i < 5; ++i) atomically(high, [&](Fields) { cell->value += 1; });
+  EXPECT_THROW(atomically(low, [](Fields) { throw Thrown(); }), Thrown);
+  EXPECT_THROW(atomically(opened, [] { throw Thrown(); }), Thrown);
+  const Counters counters = opened.counters();
+  const json written = document();
+  auto instances = instances_of(written);
+  EXPECT_EQ(instances["lines commit"], 10u);
+  EXPECT_EQ(instances["lines abort"], 1u);
+  EXPECT_EQ(instances["pages commit"], counters.commits + counters.queries);
+  EXPECT_EQ(instances["pages abort"], 1u);
+  EXPECT_EQ(written["otherData"]["events_lost"], 0);
+  std::map<std::string, int> named;
+  for (const json &event : written["traceEvents"]) {
+    EXPECT_EQ(event["pid"], ::getpid());
+    ++named[event["name"].get<std::string>()];
+  }
+  EXPECT_EQ(named["process_name"], 1);
+  EXPECT_GT(named["first touch"], 0);
+  EXPECT_GT(named["recall"], 0);  // `high` took the page that `low` had used
+}
+
+TEST_F(ToolTrace, AKilledProcessLeavesItsTrace) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Domain opened = Domain::open(domain(), hybrid());
+    const Segment segment = opened.map("cells");
+    Cell *const cell = segment.root<Cell>("cell");
+    const Site low(opened, "low", "never");
+    for (int i = 0; i < 7; ++i) atomically(low, [&](Fields) { cell->value += 1; });
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(instances_of(document())["lines commit"], 7u);
+}
+
+TEST_F(ToolTrace, ALongRunKeepsItsEndAndSaysWhatIsLost) {
+  const Domain opened = Domain::open(domain(), hybrid());
+  const Segment segment = opened.map("cells");
+  Cell *const cell = segment.root<Cell>("cell");
+  const Site low(opened, "low", "never");
+  for (std::uint32_t i = 0; i < platform::kTraceEvents; ++i)
+    atomically(low, [&](Fields) { cell->value += 1; });
+  const json written = document();
+  // A begin and a commit each.
+  EXPECT_EQ(instances_of(written)["lines commit"], platform::kTraceEvents / 2);
+  EXPECT_GE(written["otherData"]["events_lost"], platform::kTraceEvents);
+}
+
+TEST_F(ToolTrace, OffRecordsNothingAndAnotherValueIsRefused) {
+  ::setenv("TMH_TRACE", "off", 1);
+  { const Domain opened = Domain::open(domain(), hybrid()); }
+  const ProgramEnd end = trace();
+  EXPECT_EQ(end.exit_code, 0);
+  EXPECT_TRUE(json::parse(end.out, nullptr, false)["traceEvents"].empty());
+  EXPECT_NE(end.err.find("TMH_TRACE=on"), std::string::npos);
+  ::setenv("TMH_TRACE", "yes", 1);
+  try {
+    (void)Domain::open(domain(), hybrid());
+    FAIL() << "not refused";
+  } catch (const Error &error) {
+    EXPECT_EQ(error.errc(), Errc::kBadArgument);
+    EXPECT_NE(std::string(error.what()).find("off, on"), std::string::npos);
+  }
+}
+
+// Its process may have been killed in the middle of making it, or be there just now: the others'
+// rings are printed.
+TEST_F(ToolTrace, ARingThatIsBeingMadeIsLeftOut) {
+  const Domain opened = Domain::open(domain(), hybrid());
+  opened.begin();
+  EXPECT_EQ(opened.end(), Status::kCommitted);
+  const std::string unfinished = platform::trace_path(domain(), 1);
+  std::ofstream(unfinished).flush();
+  EXPECT_EQ(document()["otherData"]["participants"], 1);
+  std::filesystem::resize_file(unfinished, platform::kTraceBytes);
+  EXPECT_EQ(document()["otherData"]["participants"], 1);
+  EXPECT_EQ(instances_of(document())["pages commit"], 1u);
+}
+
+TEST_F(ToolTrace, ProcessesMayComeAndGoMeanwhile) {
+  const Domain opened = Domain::open(domain(), hybrid());
+  Children children;
+  const std::size_t child = children.spawn("comes and goes", [&] {
+    for (;;) Domain::open(domain(), hybrid()).close();
+  });
+  for (int i = 0; i < 100; ++i) {
+    const ProgramEnd end = trace();
+    ASSERT_EQ(end.exit_code, 0) << end.signal << end.err;
+    ASSERT_FALSE(json::parse(end.out, nullptr, false).is_discarded());
+  }
+  children.bury(child);
+}
+
+TEST_F(ToolTrace, DamagedRingsAreRefused) {
+  const Domain opened = Domain::open(domain(), hybrid());
+  const std::string path = platform::trace_path(domain(), 0);
+  const auto overwrite = [&](std::size_t at, char byte) {
+    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary)
+        .seekp(static_cast<std::streamoff>(at))
+        .put(byte);
+  };
+  EXPECT_EQ(trace().exit_code, 0);
+  overwrite(0, 'x');
+  EXPECT_EQ(trace().exit_code, 2);
+  overwrite(0, 'T');
+  overwrite(8, 9);
+  EXPECT_EQ(trace().exit_code, 3);  // kForeignVersion
+  overwrite(8, 1);
+  overwrite(24, '\xff');  // a name that is no UTF-8
+  EXPECT_EQ(trace().exit_code, 0);
+  std::filesystem::resize_file(path, platform::kTraceBytes - 1);
+  EXPECT_EQ(trace().exit_code, 2);
+}
+
+}  // namespace
+}  // namespace tmh::test
