@@ -1,5 +1,4 @@
-// levels/page/engine.cpp -- an engine's life: choosing the tracking, mapping views, the domain
-// lock, the dead, the turn.
+// levels/page/engine.cpp -- an engine's life: choosing the tracking, mapping views, leaving.
 #include "levels/page/engine.h"
 
 #include <sys/mman.h>
@@ -11,7 +10,6 @@
 #include "levels/page/engine_thread.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
-#include "platform/futex.h"
 #include "platform/steps.h"
 
 namespace tmh::page {
@@ -19,34 +17,24 @@ namespace tmh::page {
 using platform::fail;
 using platform::Step;
 using platform::step;
-using storage::Count;
 using storage::kNoPin;
 
 constinit thread_local EngineThread engine_thread __attribute__((tls_model("initial-exec")));
-
-namespace {
-// Looking after the dead costs 20 us per suspect: often enough for DESIGN 8's second, seldom enough
-// to be free.
-constexpr std::uint64_t kReapPeriodNs = 100'000'000;
-constexpr std::uint64_t kSuspectAfterNs = 50'000'000;
-// A turn holder commits within a few instances; 10 waits of 20 ms bound what a stopped one can cost
-// others.
-constexpr long kTurnWaitNs = 20'000'000;
-constexpr int kTurnWaitsMax = 10;
-}  // namespace
 
 Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
     : memory_(memory),
       slot_(slot),
       own_(memory.participant(slot)),
-      lock_(memory,
-            platform::lock_tag(
-                slot, memory.participant(slot).incarnation.load(std::memory_order_relaxed)),
-            *this),
       detection_(detection),
       key_(memory.view_key()),
       tree_(memory, slot, ConsistencyTree::Role::kKeepsSlots),
       accesses_(memory, slot),
+      reaper_(memory, slot, tree_, accesses_),
+      lock_(memory,
+            platform::lock_tag(
+                slot, memory.participant(slot).incarnation.load(std::memory_order_relaxed)),
+            reaper_),
+      turn_(memory, slot, lock_),
       views_(std::make_unique<View[]>(storage::kSegmentsMax)) {
   mapped_.reserve(storage::kSegmentsMax);  // map() has nowhere to throw to
   instance_ = self().incarnation.load(std::memory_order_relaxed)
@@ -71,20 +59,8 @@ Errc Engine::start(Tracking wanted, bool alone) noexcept {
   if (alone)
     if (const Errc error = memory_.reserve_links(); error != Errc::kOk) return error;
   const DomainLock::Held held = lock_.take();
-  if (alone) {  // nobody vouches for the links, pins and entries that are there
-    for (std::uint32_t i = 0; i < memory_.participants_high(); ++i) {
-      storage::Participant &other = memory_.participant(i);
-      if (i == slot_) continue;
-      other.accesses.store(0, std::memory_order_relaxed);
-      other.pin.store(kNoPin, std::memory_order_relaxed);
-      if (other.state.load(std::memory_order_relaxed) > 1)
-        other.state.store(0, std::memory_order_relaxed);
-    }
-    tree_.repair(held);
-    accesses_.rebuild(held);
-    lower_->repair(held);
-  }
-  reap_dead(held);
+  if (alone) reaper_.start_over(held);
+  reaper_.reap_dead(held);
   tree_.collect(held, ~std::size_t{0});
   synced_ = kept_synced_ = memory_.state().clock.load(std::memory_order_relaxed);
   synced_position_ = memory_.state().log_head.load(std::memory_order_relaxed);
@@ -284,105 +260,10 @@ Errc Engine::remap() noexcept {
   return Errc::kOk;
 }
 
-bool Engine::slot_alive(void *context, std::uint32_t slot) noexcept {
-  const auto *engine = static_cast<const Engine *>(context);
-  return slot < storage::kParticipantsMax && engine->memory_.participant(slot).is_alive();
-}
-
-void Engine::mend(const DomainLock::Held &held, DomainLock::Context context,
-                  platform::Locked how) noexcept {
-  // In a handler no file can be opened: what is unknown here stays unlinked, and repair_again stays
-  // set for the next holder.
-  if (context == DomainLock::Context::kNormal) (void)memory_.open_segments();
-  tree_.repair(held);
-  accesses_.rebuild(held);
-  lower_->repair(held);
-  self().add(Count::kLockRecoveries, how == platform::Locked::kInherited ? 1 : 0);
-  next_reap_ns_.store(0, std::memory_order_relaxed);
-}
-
-void Engine::reap(const DomainLock::Held &held, std::uint32_t slot) noexcept {
-  TMH_ASSERT(held.is_valid());
-  step(Step::kReapStart);
-  finish_reaping(held, slot);
-  storage::Participant &dead = memory_.participant(slot);
-  DomainState &state = memory_.state();
-  if (dead.is_counted_running() && !platform::is_planted(platform::Planted::kDeathUncounted))
-    dead.add(storage::abort_count(AbortCause::kDied),
-             platform::is_planted(platform::Planted::kDeathCountedTwice) ? 2 : 1);
-  tree_.release_reserved_of(held, slot);
-  accesses_.remove_all(held, slot);
-  lower_->reap(held, slot);
-  std::uint32_t turn = state.turn.load(std::memory_order_relaxed);
-  if (turn != 0 && holder_of(turn) == slot &&
-      state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed))
-    platform::futex_wake(state.turn);
-  dead.instance.store(0, std::memory_order_relaxed);
-  dead.pin.store(kNoPin, std::memory_order_release);
-  count_reaped(held, slot);
-  step(Step::kReapCounted);
-  dead.state.store(0, std::memory_order_release);
-  std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: counted, and nobody's
-  state.reaping = 0;
-  step(Step::kReapDone);
-}
-
-// Who died while reaping has perhaps counted that death, and not freed the slot: it comes first.
-void Engine::finish_reaping(const DomainLock::Held &held, std::uint32_t wanted) noexcept {
-  DomainState &state = memory_.state();
-  const auto slot = static_cast<std::uint32_t>(state.reaping_slot);
-  if (state.reaping == 0 || slot == wanted || slot >= memory_.participants_high()) return;
-  const storage::Participant &dead = memory_.participant(slot);
-  // Its slot may be free by now, or another's.
-  if (dead.incarnation.load(std::memory_order_relaxed) == state.reaping && dead.is_gone())
-    reap(held, slot);
-  state.reaping = 0;
-}
-
-// Each death once: the new total is there before the intent, and storing it twice is once.
-void Engine::count_reaped(const DomainLock::Held &held, std::uint32_t slot) noexcept {
-  TMH_ASSERT(held.is_valid());
-  DomainState &state = memory_.state();
-  const std::uint64_t incarnation =
-      memory_.participant(slot).incarnation.load(std::memory_order_relaxed);
-  if (state.reaping != incarnation) {
-    state.reaped_next = state.reaped + 1;
-    state.reaping_slot = slot;
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: not begun
-    state.reaping = incarnation;
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: begun, and done again
-  }
-  state.reaped = state.reaped_next;
-}
-
-void Engine::reap_dead(const DomainLock::Held &held) noexcept {
-  const std::uint32_t high = memory_.participants_high();
-  for (std::uint32_t i = 0; i < high; ++i) {
-    storage::Participant &other = memory_.participant(i);
-    if (i == slot_ || !other.is_gone()) continue;
-    reap(held, i);
-  }
-}
-
-void Engine::reap_suspects(const DomainLock::Held &held, std::uint64_t now) noexcept {
-  if (now < next_reap_ns_.load(std::memory_order_relaxed)) return;
-  next_reap_ns_.store(now + kReapPeriodNs, std::memory_order_relaxed);
-  const std::uint32_t high = memory_.participants_high();
-  for (std::uint32_t i = 0; i < high; ++i) {
-    storage::Participant &other = memory_.participant(i);
-    const bool runs = other.instance.load(std::memory_order_relaxed) != 0 ||
-                      other.pin.load(std::memory_order_relaxed) != kNoPin;
-    if (i == slot_ || !runs) continue;
-    if (now < other.begin_ns.load(std::memory_order_relaxed) + kSuspectAfterNs || !other.is_gone())
-      continue;
-    reap(held, i);
-  }
-}
-
 std::uint64_t Engine::collect() noexcept {
   (void)memory_.open_segments();
   const DomainLock::Held held = lock_.take();
-  reap_dead(held);
+  reaper_.reap_dead(held);
   tree_.collect(held, ~std::size_t{0});
   tree_.fold_all(held);
   const std::uint64_t left = memory_.versions_live();
@@ -392,72 +273,14 @@ std::uint64_t Engine::collect() noexcept {
 
 void Engine::detach() noexcept {
   step(Step::kDetachStart);
-  leave_turn();
+  turn_.leave();
   (void)memory_.open_segments();
   const DomainLock::Held held = lock_.take();
-  reap_dead(held);
+  reaper_.reap_dead(held);
   tree_.collect(held, ~std::size_t{0});
   tree_.release_reserved(held);
   accesses_.remove_all(held, slot_);
   self().state.store(0, std::memory_order_release);
-}
-
-void Engine::take_turn() noexcept {
-  DomainState &state = memory_.state();
-  for (int wait = 0; wait < kTurnWaitsMax; ++wait) {
-    std::uint32_t turn = 0;
-    if (state.turn.compare_exchange_strong(turn, slot_ + 1, std::memory_order_relaxed) ||
-        turn == slot_ + 1) {
-      self().add(Count::kTurns, 1);
-      return;
-    }
-    wait_for_turn(turn);
-  }
-}
-
-// Of an instance that will be irrevocable: others do not pass it. From a holder that may abort it
-// is taken when that does not end; from an irrevocable one never, but by its death.
-void Engine::take_turn_for_good() noexcept {
-  DomainState &state = memory_.state();
-  for (int wait = 0;; ++wait) {
-    std::uint32_t turn = state.turn.load(std::memory_order_relaxed);
-    const bool is_free =
-        turn == 0 || turn == slot_ + 1 || (!is_irrevocable(turn) && wait >= kTurnWaitsMax);
-    if (!is_free)
-      wait_for_turn(turn);
-    else if (state.turn.compare_exchange_strong(turn, kIrrevocable | (slot_ + 1),
-                                                std::memory_order_relaxed))
-      return;
-  }
-}
-
-// What a dead holder leaves is taken away under the lock, where its slot cannot pass to somebody
-// who takes the turn, too: the word would be the same.
-void Engine::wait_for_turn(std::uint32_t turn) noexcept {
-  DomainState &state = memory_.state();
-  if (!platform::futex_wait(state.turn, turn, kTurnWaitNs) || slot_alive(this, holder_of(turn)))
-    return;
-  const DomainLock::Held held = lock_.take();
-  if (!slot_alive(this, holder_of(turn)))
-    state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed);
-}
-
-void Engine::leave_turn() noexcept {
-  std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
-  if (turn == 0 || holder_of(turn) != slot_) return;
-  if (memory_.state().turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed))
-    platform::futex_wake(memory_.state().turn);
-}
-
-DomainLock::Held Engine::lock_when_turn_allows() noexcept {
-  for (int wait = 0;; ++wait) {
-    DomainLock::Held held = lock_.take();
-    const std::uint32_t turn = memory_.state().turn.load(std::memory_order_relaxed);
-    if (turn == 0 || holder_of(turn) == slot_ || (!is_irrevocable(turn) && wait >= kTurnWaitsMax))
-      return held;
-    held.release();
-    wait_for_turn(turn);
-  }
 }
 
 }  // namespace tmh::page

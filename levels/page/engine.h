@@ -37,6 +37,8 @@
 #include "levels/page/durable_log.h"
 #include "levels/page/local_pages.h"
 #include "levels/page/lower_level.h"
+#include "levels/page/reaper.h"
+#include "levels/page/turn.h"
 #include "platform/fault_handler.h"
 #include "platform/fault_ring.h"
 #include "platform/page_tables.h"
@@ -61,10 +63,10 @@ struct View {
   ReservedArray open_blocks;
 };
 
-class Engine : private DomainLock::Heir {
+class Engine {
  public:
   Engine(DomainMemory &memory, std::uint32_t slot, Detection detection);
-  ~Engine() override;
+  ~Engine();
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;
 
@@ -85,6 +87,7 @@ class Engine : private DomainLock::Heir {
   // Domains with a level below: before start(). REQUIRES lazy detection.
   void use_lower(LowerLevel *lower) noexcept {
     lower_ = lower;
+    reaper_.use_lower(lower);
     has_lower_ = true;
   }
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_; }
@@ -152,9 +155,8 @@ class Engine : private DomainLock::Heir {
   // The last instances touched no page for the first time.
   [[nodiscard]] bool is_steady() const noexcept { return steady_ends_ >= kSteadyEnds; }
 
-  // Waits for, takes and leaves the domain's turn to commit alone (starvation guard).
-  void take_turn() noexcept;
-  void leave_turn() noexcept;
+  // The domain's turn to commit alone (starvation guard).
+  [[nodiscard]] Turn &turn() noexcept { return turn_; }
 
   // From now on nobody else commits at level 2, and the running instance cannot abort, but for want
   // of disk space or memory (kNoSpace): see tmh::become_irrevocable(). Waits for another
@@ -172,8 +174,7 @@ class Engine : private DomainLock::Heir {
   // For work of the hierarchy under the domain lock; by any thread of this process, not in a
   // handler.
   DomainLock::Held lock_domain() noexcept { return lock_.take(DomainLock::Context::kHandler); }
-  // Cleans up after participants that have died.
-  void reap_dead(const DomainLock::Held &held) noexcept;
+  [[nodiscard]] Reaper &reaper() noexcept { return reaper_; }
 
   [[nodiscard]] ConsistencyTree &tree() noexcept { return tree_; }
   [[nodiscard]] DomainMemory &memory() noexcept { return memory_; }
@@ -182,14 +183,7 @@ class Engine : private DomainLock::Heir {
   }
 
  private:
-  // engine.cpp: life, lock, reaping
-  void mend(const DomainLock::Held &held, DomainLock::Context context,
-            platform::Locked how) noexcept override;
-  static bool slot_alive(void *context, std::uint32_t slot) noexcept;
-  void reap(const DomainLock::Held &held, std::uint32_t slot) noexcept;
-  void finish_reaping(const DomainLock::Held &held, std::uint32_t wanted) noexcept;
-  void count_reaped(const DomainLock::Held &held, std::uint32_t slot) noexcept;
-  void reap_suspects(const DomainLock::Held &held, std::uint64_t now_ns) noexcept;
+  // engine.cpp: life
   [[nodiscard]] storage::Participant &self() const noexcept { return own_; }
   [[nodiscard]] Errc choose_tracking(Tracking wanted) noexcept;
   [[nodiscard]] Errc open_kernel_tracking() noexcept;
@@ -291,9 +285,6 @@ class Engine : private DomainLock::Heir {
   // Empty: *error says why.
   [[nodiscard]] std::optional<DomainLock::Held> lock_with_log_space(storage::Lsn *log_end,
                                                                     Errc *error) noexcept;
-  DomainLock::Held lock_when_turn_allows() noexcept;
-  void wait_for_turn(std::uint32_t turn) noexcept;
-  void take_turn_for_good() noexcept;
   void sweep(const DomainLock::Held &held, std::uint64_t now_ns) noexcept;
   void settle_committed() noexcept;
   [[nodiscard]] std::uintptr_t first_difference(const Write &write) const noexcept;
@@ -348,13 +339,15 @@ class Engine : private DomainLock::Heir {
   DomainMemory &memory_;
   const std::uint32_t slot_;
   storage::Participant &own_;  // the slot's record
-  DomainLock lock_;
   const Detection detection_;
   // of the views: open to the thread that runs an instance, to a query for loads; kNoKey: always
   // open
   const int key_;
   ConsistencyTree tree_;
   AccessTable accesses_;
+  Reaper reaper_;
+  DomainLock lock_;
+  Turn turn_;
   DurableLog *log_ = nullptr;  // durable domains only
   LowerLevel *lower_ = &NoLevelBelow::here();
   // Asked where the hot paths would otherwise call *lower_.
@@ -402,8 +395,6 @@ class Engine : private DomainLock::Heir {
   std::uint64_t quiet_ends_ = 0;   // since the last drop of kept pages
   std::uint64_t keep_period_ = 1024;
   std::uint32_t calm_commits_ = 0;
-  // relaxed: a hint; lock_domain() comes from other threads
-  std::atomic<std::uint64_t> next_reap_ns_{0};
   std::uint64_t next_sweep_ns_ = 0;
   std::uintptr_t query_wrote_ = 0;
   ConflictPolicy policy_ = ConflictPolicy::kOldestWins;

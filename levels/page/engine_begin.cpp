@@ -76,7 +76,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
     step(Step::kBeginLocked);
     if (is_query && platform::is_planted(platform::Planted::kQueryUncounted))
       own.add(Count::kQueries, ~0ull);
-    reap_suspects(held, platform::coarse_ns());
+    reaper_.reap_suspects(held, platform::coarse_ns());
     tree_.collect(held, kCollectPerBegin);
     pull(held);
     snapshot_ = state.clock.load(std::memory_order_relaxed);

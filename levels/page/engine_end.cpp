@@ -219,11 +219,11 @@ Errc Engine::allocate_blocks() noexcept {
 Errc Engine::become_irrevocable(bool *is_pending) noexcept {
   *is_pending = true;
   if (irrevocable_) return Errc::kOk;
-  take_turn_for_good();
+  turn_.take_for_good();
   step(Step::kIrrevocableTurn);
   if (reads_durable_only_) {  // nobody else commits from here on
     if (const Errc error = log_->flush_all(); error != Errc::kOk) {
-      leave_turn();
+      turn_.leave();
       *is_pending = false;
       return error;
     }
@@ -243,7 +243,7 @@ Errc Engine::become_irrevocable(bool *is_pending) noexcept {
   }
   held.release();
   if (!irrevocable_) {
-    leave_turn();
+    turn_.leave();
     *is_pending = false;
     return error == Errc::kOk ? error : no_room(error);
   }
@@ -290,7 +290,7 @@ std::optional<DomainLock::Held> Engine::lock_with_log_space(storage::Lsn *log_en
                                                             Errc *error) noexcept {
   *log_end = 0;
   for (;;) {
-    DomainLock::Held held = lock_when_turn_allows();
+    DomainLock::Held held = turn_.take_lock();
     *error = memory_.make_log_room(held, ConsistencyTree::entries_of(writes_.size()));
     if (*error != Errc::kOk) {
       held.release();
@@ -357,7 +357,7 @@ Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
     tree_.tidy_own(held, began_ns);
   if (began_ns >= next_sweep_ns_) sweep(held, began_ns);
   // begins that need no lock do not look after the dead
-  if (tree_.holds_own(held)) reap_suspects(held, began_ns);
+  if (tree_.holds_own(held)) reaper_.reap_suspects(held, began_ns);
   // For the next instance, while the lock is ours anyway; when it fails the next instance learns
   // it.
   if (tree_.reserved() < std::min(writes_.size(), kReservedAtMost))
