@@ -120,7 +120,7 @@ Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site,
     return error;
   }
   if (fell_back) count_thread_view_fallback();
-  advice_idle = runner.engine->is_steady();
+  advice_idle = runner.engine->keeping().is_steady();
   current().pages = {this,  &runner, fork_generation_, site != nullptr ? site : &no_site_,
                      timed, false};
   runner.nest.push_back(is_query);

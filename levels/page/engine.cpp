@@ -53,9 +53,7 @@ Errc Engine::start(Tracking wanted, bool alone) noexcept {
     if (const Errc error = list->reserve(); error != Errc::kOk) return error;
   }
   if (const Errc error = twins_.reserve(); error != Errc::kOk) return error;
-  if (const Errc error = choose_tracking(wanted); error != Errc::kOk) return error;
-  kind_ = tracking_.tracking;
-  chose_freely_ = wanted == Tracking::kAuto;
+  if (const Errc error = tracking_.choose(wanted, detection_); error != Errc::kOk) return error;
   if (alone)
     if (const Errc error = memory_.reserve_links(); error != Errc::kOk) return error;
   const DomainLock::Held held = lock_.take();
@@ -69,116 +67,23 @@ Errc Engine::start(Tracking wanted, bool alone) noexcept {
   return Errc::kOk;
 }
 
-Errc Engine::choose_tracking(Tracking wanted) noexcept {
-  if (eager()) {
-    if (wanted != Tracking::kAuto && wanted != Tracking::kSignal)
-      return fail(Errc::kBadTracking,
-                  std::string(to_string(wanted))
-                      .append(" finds touches too late for eager detection; use signal"));
-    tracking_ = {Tracking::kSignal,
-                 "eager detection must run code at every first touch, so each raises SIGSEGV"};
-    (void)page_map_.open();
-    return Errc::kOk;
-  }
-  if (wanted == Tracking::kSignal || wanted == Tracking::kSignalHot) {
-    tracking_ = {wanted, "asked for"};
-    // without it (a process that is not dumpable) pages of blocks are compared one by one
-    (void)page_map_.open();
-    return Errc::kOk;
-  }
-  const Errc permitted = open_kernel_tracking();
-  if (permitted == Errc::kOk) {
-    tracking_ = {wanted == Tracking::kAuto ? Tracking::kKernelHot : wanted,
-                 wanted == Tracking::kAuto ? "kernel lists first touches (perf page faults, "
-                                             "userfaultfd WP_ASYNC, guards): the cheapest way"
-                                           : "asked for"};
-    return Errc::kOk;
-  }
-  if (wanted != Tracking::kAuto) return permitted;
-  (void)page_map_.open();
-  tracking_ = {Tracking::kSignalHot,
-               "kernel tracking does not work here: " + platform::failure_detail()};
-  return Errc::kOk;
-}
-
-Errc Engine::open_ring() noexcept try {
-  platform::FaultRing &ring = thread_ring();
-  return ring.is_open() ? Errc::kOk : ring.open();
-} catch (const std::bad_alloc &) {
-  return platform::fail_for_memory("the list of a thread's page faults");
-}
-
 // A thread's faults may not be listed any more: the process has dropped its privileges since the
 // open, or entered a sandbox. Where `auto` has chosen, every touch raises SIGSEGV from here on, in
 // all threads. REQUIRES: no instance is running.
 Errc Engine::give_up_kernel_tracking() noexcept {
-  if (kind_ != Tracking::kKernelHot || !chose_freely_) return Errc::kTrackingUnavailable;
+  if (!tracking_.may_give_up()) return Errc::kTrackingUnavailable;
   std::string reason = "kernel tracking does not work here any more: " + platform::failure_detail();
   vacate();
   // guards are not listed
   for (const std::uint32_t segment : mapped_) views_[segment].pages_memory.forget_from(0);
-  kind_ = Tracking::kSignalHot;
+  tracking_.give_up(std::move(reason));
   if (const Errc error = remap(); error != Errc::kOk) {
     platform::write_sentence(
         "tmh: a segment cannot be mapped again, for want of areas or memory; the first of them at",
         reinterpret_cast<std::uintptr_t>(views_[mapped_.front()].base));
     std::abort();
   }
-  later_tracking_ = {kind_, std::move(reason)};
-  report_.store(&later_tracking_, std::memory_order_release);
   return Errc::kOk;
-}
-
-Errc Engine::open_kernel_tracking() noexcept {
-  if (const Errc error = page_map_.open(); error != Errc::kOk) return error;
-  if (const Errc error = open_ring(); error != Errc::kOk) return error;
-  if (const Errc error = fault_around_.open(); error != Errc::kOk) return error;
-  return try_guards();
-}
-
-// Kernel versions and configurations say less than a trial: one page read must be listed alone, and
-// guards must hold on a file view.
-Errc Engine::try_guards() noexcept {
-  constexpr std::size_t kTrialPages = 16;  // one fault-around window
-  platform::FileDescriptor file(memfd_create("tmh-trial", MFD_CLOEXEC));
-  if (!file || ftruncate(file.get(), kTrialPages * kPageBytes) != 0)
-    return platform::fail_errno(Errc::kTrackingUnavailable, "memfd_create of a trial's pages");
-  void *shared = mmap(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_POPULATE, file.get(), 0);
-  void *view = platform::map_when_touched(nullptr, kTrialPages * kPageBytes, PROT_READ | PROT_WRITE,
-                                          MAP_PRIVATE | MAP_NORESERVE, file.get(), 0);
-  Errc result = Errc::kOk;
-  if (shared == MAP_FAILED || view == MAP_FAILED)
-    result = platform::fail_errno(Errc::kTrackingUnavailable, "mapping a trial's pages");
-  else
-    result = fault_around_.switch_off(view, kTrialPages * kPageBytes);
-  if (result == Errc::kOk) {
-    (void)thread_ring().drain([](std::uintptr_t) {});
-    (void)std::atomic_ref<std::uint64_t>(*static_cast<std::uint64_t *>(view))
-        .load(std::memory_order_relaxed);
-    std::size_t listed = 0;
-    const auto base = reinterpret_cast<std::uintptr_t>(view);
-    (void)thread_ring().drain([&](std::uintptr_t address) {
-      listed += address - base < kTrialPages * kPageBytes ? 1 : 0;
-    });
-    platform::PageKind kinds[kTrialPages];
-    std::size_t present = 0;
-    if (page_map_.read(base, kTrialPages, kinds))
-      for (const auto kind : kinds) present += kind != platform::PageKind::kAbsent ? 1 : 0;
-    const auto ignore = [](void *, const platform::PageMap::Run &) {};
-    if (listed != 1 || present != 1)
-      result = fail(Errc::kTrackingUnavailable,
-                    "a trial read of one page was not listed exactly once and alone");
-    else if (!page_map_.scan(base, kTrialPages * kPageBytes, ignore, nullptr))
-      result = fail(Errc::kTrackingUnavailable, "PAGEMAP_SCAN (Linux 6.7) is missing");
-    else if (!platform::guard_install(view, kPageBytes) ||
-             !platform::guard_remove(view, kPageBytes))
-      result = fail(Errc::kTrackingUnavailable,
-                    "MADV_GUARD_INSTALL on file views (Linux 6.15) is missing");
-  }
-  if (shared != MAP_FAILED) munmap(shared, kTrialPages * kPageBytes);
-  if (view != MAP_FAILED) munmap(view, kTrialPages * kPageBytes);
-  return result;
 }
 
 Errc Engine::map(std::uint32_t segment, Placement placement, std::byte **out) noexcept {
@@ -211,7 +116,7 @@ Errc Engine::map(std::uint32_t segment, Placement placement, std::byte **out) no
           memory_.segment(segment).home.map_view(address, silent() && !has_lower_, &base, tail_at);
       error != Errc::kOk)
     return error;
-  Errc error = silent() ? fault_around_.switch_off(base, view.bytes) : Errc::kOk;
+  Errc error = silent() ? tracking_.fault_around().switch_off(base, view.bytes) : Errc::kOk;
   if (error == Errc::kOk)
     error = platform::publish_fault_range(reinterpret_cast<std::uintptr_t>(base), view.bytes,
                                           on_fault, &view, view.name.c_str());
@@ -254,7 +159,8 @@ Errc Engine::remap() noexcept {
         error != Errc::kOk)
       return error;
     if (!silent()) continue;
-    if (const Errc error = fault_around_.switch_off(view.base, view.bytes); error != Errc::kOk)
+    if (const Errc error = tracking_.fault_around().switch_off(view.base, view.bytes);
+        error != Errc::kOk)
       return error;
   }
   return Errc::kOk;

@@ -35,12 +35,13 @@
 #include "levels/page/domain_lock.h"
 #include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
+#include "levels/page/keep_policy.h"
 #include "levels/page/local_pages.h"
 #include "levels/page/lower_level.h"
 #include "levels/page/reaper.h"
+#include "levels/page/tracking_choice.h"
 #include "levels/page/turn.h"
 #include "platform/fault_handler.h"
-#include "platform/fault_ring.h"
 #include "platform/page_tables.h"
 #include "platform/process.h"
 #include "platform/protection_keys.h"
@@ -74,10 +75,8 @@ class Engine {
   // descriptors, kBadTracking when it does not fit the detection. alone: no other participant is
   // alive.
   [[nodiscard]] Errc start(Tracking wanted, bool alone) noexcept;
-  // Any thread. acquire: pairs with the release in give_up_kernel_tracking()
-  [[nodiscard]] const TrackingReport &tracking() const noexcept {
-    return *report_.load(std::memory_order_acquire);
-  }
+  // Any thread.
+  [[nodiscard]] const TrackingReport &tracking() const noexcept { return tracking_.report(); }
 
   // Durable domains: before the first instance. reads_durable_only: without early release.
   void use_log(DurableLog *log, bool reads_durable_only) noexcept {
@@ -152,8 +151,7 @@ class Engine {
   [[nodiscard]] ReadSet read_set() noexcept;
   void forget_kept() noexcept { drop_all(); }
   [[nodiscard]] bool running() const noexcept { return running_; }
-  // The last instances touched no page for the first time.
-  [[nodiscard]] bool is_steady() const noexcept { return steady_ends_ >= kSteadyEnds; }
+  [[nodiscard]] const KeepPolicy &keeping() const noexcept { return keeping_; }
 
   // The domain's turn to commit alone (starvation guard).
   [[nodiscard]] Turn &turn() noexcept { return turn_; }
@@ -185,17 +183,9 @@ class Engine {
  private:
   // engine.cpp: life
   [[nodiscard]] storage::Participant &self() const noexcept { return own_; }
-  [[nodiscard]] Errc choose_tracking(Tracking wanted) noexcept;
-  [[nodiscard]] Errc open_kernel_tracking() noexcept;
-  [[nodiscard]] Errc try_guards() noexcept;
-  [[nodiscard]] Errc open_ring() noexcept;
   [[nodiscard]] Errc give_up_kernel_tracking() noexcept;
-  [[nodiscard]] bool silent() const noexcept {
-    return kind_ == Tracking::kKernel || kind_ == Tracking::kKernelHot;
-  }
-  [[nodiscard]] bool keeps() const noexcept {
-    return kind_ == Tracking::kSignalHot || kind_ == Tracking::kKernelHot;
-  }
+  [[nodiscard]] bool silent() const noexcept { return tracking_.is_silent(); }
+  [[nodiscard]] bool keeps() const noexcept { return tracking_.keeps(); }
   [[nodiscard]] bool eager() const noexcept { return detection_ == Detection::kEager; }
   // By others, under the domain lock: eager policies, level 1's abort-upper, tmh kill-stuck.
   // acquire: pairs with their release.
@@ -290,15 +280,10 @@ class Engine {
   [[nodiscard]] std::uintptr_t first_difference(const Write &write) const noexcept;
   void settle_private() noexcept;
   [[nodiscard]] bool stays_private(PageId page) noexcept;
-  // Coarse time in ends of instances, 1 to 255, wrapping: pages written again within two epochs are
-  // hot.
-  [[nodiscard]] std::uint8_t epoch() const noexcept {
-    return static_cast<std::uint8_t>(instance_ / 16 % 255 + 1);
-  }
   void roll_back() noexcept;
   void count_abort(AbortCause cause) noexcept;
   void finish_instance() noexcept;
-  void adapt(bool conflicted) noexcept;
+  void adapt(KeepPolicy::End end) noexcept;
   [[nodiscard]] std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;
   [[nodiscard]] LocalPage &local(PageId page) const noexcept {
     return views_[storage::segment_number(page)]
@@ -333,8 +318,6 @@ class Engine {
   // and not guarded but inaccessible otherwise.
   static constexpr std::byte kAllOfIt{1}, kPageByPage{2};
   static constexpr PageId kNoHole{~0ull};
-  // one may be chance; a short hot phase should gain, too
-  static constexpr std::uint32_t kSteadyEnds = 2;
 
   DomainMemory &memory_;
   const std::uint32_t slot_;
@@ -352,12 +335,7 @@ class Engine {
   LowerLevel *lower_ = &NoLevelBelow::here();
   // Asked where the hot paths would otherwise call *lower_.
   bool has_lower_ = false;
-  TrackingReport tracking_, later_tracking_;
-  std::atomic<const TrackingReport *> report_{&tracking_};
-  Tracking kind_ = Tracking::kAuto;  // *report_'s; of the runner
-  bool chose_freely_ = false;        // nobody has asked for kind_
-  platform::FaultAroundSwitch fault_around_;
-  platform::PageMap page_map_;
+  TrackingChoice tracking_;
   std::unique_ptr<View[]> views_;
   std::vector<std::uint32_t> mapped_;  // segment numbers
   std::uintptr_t last_begin_ = 0;      // the view found last: most look-ups repeat
@@ -391,10 +369,7 @@ class Engine {
   PageId ahead_last_{0};           // the first touch of a closed page before
   PageId ahead_end_{0};            // behind the pages that were looked at then
   std::uint64_t ahead_ = 0;        // pages to take ahead
-  std::uint32_t steady_ends_ = 0;  // in a row, without a first touch
-  std::uint64_t quiet_ends_ = 0;   // since the last drop of kept pages
-  std::uint64_t keep_period_ = 1024;
-  std::uint32_t calm_commits_ = 0;
+  KeepPolicy keeping_;
   std::uint64_t next_sweep_ns_ = 0;
   std::uintptr_t query_wrote_ = 0;
   ConflictPolicy policy_ = ConflictPolicy::kOldestWins;

@@ -45,7 +45,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
     engine_thread.takes_faults = true;
   }
   if (silent()) {
-    Errc error = open_ring();  // a thread's first instance
+    Errc error = tracking_.open_ring();  // a thread's first instance
     if (error == Errc::kTrackingUnavailable) error = give_up_kernel_tracking();
     if (error != Errc::kOk) return error;
     if (silent() && !thread_ring().empty()) discard_outside_touches();

@@ -31,20 +31,6 @@ Errc no_room(Errc error) noexcept {
                                    : platform::fail(error, "no room for the instance's versions");
 }
 
-// Comparing a kept page costs 0.07 us, copying it again after a drop 2 us: after 30 useless
-// comparisons dropping was the better choice.
-constexpr std::uint8_t kUselessComparesMax = 30;
-// A page that is kept only because its version is not home yet goes after so many: then it mostly
-// is.
-constexpr std::uint8_t kPendingCompares = 4;
-// Beyond these, keeping pages costs more memory and comparisons than it saves faults.
-constexpr std::size_t kKeptPagesMax = 16384;
-constexpr std::size_t kPrivatePagesMax = 4096;
-// Kept pages are a superset of what is read. The period after which they are dropped halves at each
-// conflict (1: exact) and doubles after this many quiet commits; 65,536 bounds how long a page that
-// is no longer used can cause false conflicts.
-constexpr std::uint32_t kCalmCommits = 64;
-constexpr std::uint64_t kKeepPeriodMax = 1u << 16;
 // Versions that somebody's pin keeps from going home, before all pins are read again. Reading them
 // costs two moves of a line (150 ns) for each process that works at the same time: 10 ns per hot
 // commit. Exact tracking pays 1 us for each touch of a page whose version is not home, which is
@@ -159,14 +145,15 @@ Engine::Outcome Engine::end(bool will_wait) noexcept {
   if (outcome.status == Status::kAborted) {
     roll_back();
     count_abort(outcome.cause);
-    adapt(outcome.cause == AbortCause::kValidation);
+    adapt(outcome.cause == AbortCause::kValidation ? KeepPolicy::End::kConflict
+                                                   : KeepPolicy::End::kQuiet);
   } else {
     if (writes_.empty()) settle_private();
     // What wrote is counted where it was published.
     if (query_ || writes_.empty()) self().add(query_ ? Count::kQueryEnds : Count::kCommits, 1);
     platform::probe::commit(platform::probe::kPages, outcome.durable_at, writes_.size());
     self().add(Count::kPagesRead, kept_.size());
-    adapt(false);
+    adapt(KeepPolicy::End::kQuiet);
   }
   finish_instance();
   return outcome;
@@ -400,9 +387,9 @@ void Engine::settle_committed() noexcept {
     lines += line_count(write.lines);
     if (!keeps()) continue;
     LocalPage &l = local(write.page);
-    const bool hot =
-        l.written_epoch != 0 && static_cast<std::uint8_t>(epoch() - l.written_epoch) <= 2;
-    l.written_epoch = epoch();
+    const std::uint8_t epoch = KeepPolicy::epoch(instance_);
+    const bool hot = KeepPolicy::is_hot(l.written_epoch, epoch);
+    l.written_epoch = epoch;
     if (l.twin != 0) {
       copy_lines(twins_.data(l.twin), address_of(write.page), write.lines);
       continue;
@@ -414,7 +401,7 @@ void Engine::settle_committed() noexcept {
     const bool pending = memory_.meta(write.page).newest.load(std::memory_order_relaxed) != 0;
     if ((!hot && !pending) || (l.twin = twins_.take()) == 0) continue;
     std::memcpy(twins_.data(l.twin), address_of(write.page), kPageBytes);
-    if (!hot) l.unchanged_compares = kUselessComparesMax - kPendingCompares;
+    if (!hot) l.unchanged_compares = KeepPolicy::kUselessComparesMax - KeepPolicy::kPendingCompares;
   }
   storage::Participant &own = self();
   own.add(Count::kPagesWritten, writes_.size());
@@ -426,7 +413,7 @@ void Engine::settle_committed() noexcept {
 bool Engine::stays_private(PageId page) noexcept {
   const LocalPage &l = local(page);
   return l.state == PageState::kPrivate && l.twin != 0 &&
-         l.unchanged_compares <= kUselessComparesMax;
+         l.unchanged_compares <= KeepPolicy::kUselessComparesMax;
 }
 
 // What stays private; the rest is dropped, run by run.
@@ -529,23 +516,10 @@ void Engine::finish_instance() noexcept {
   step(Step::kAbortDone);
 }
 
-void Engine::adapt(bool conflicted) noexcept {
+void Engine::adapt(KeepPolicy::End end) noexcept {
   if (!keeps()) return;
-  ++quiet_ends_;
-  if (steady_ends_ < kSteadyEnds) ++steady_ends_;
-  if (conflicted) {
-    keep_period_ = std::max<std::uint64_t>(1, keep_period_ / 2);
-    calm_commits_ = 0;
-  } else if (++calm_commits_ == kCalmCommits) {
-    keep_period_ = std::min(kKeepPeriodMax, keep_period_ * 2);
-    calm_commits_ = 0;
-  }
-  const bool too_many = kept_.size() > kKeptPagesMax || private_.size() > kPrivatePagesMax ||
-                        protections_ > kBlocksAfter / 2;
-  if (conflicted || too_many || quiet_ends_ >= keep_period_) {
-    drop_all();
-    quiet_ends_ = 0;
-  }
+  const bool many_areas = protections_ > kBlocksAfter / 2;
+  if (keeping_.drops_at(end, kept_.size(), private_.size(), many_areas)) drop_all();
 }
 
 Status Engine::validate() noexcept {

@@ -63,7 +63,7 @@ void Engine::stand_in(PageId page, const std::byte *content, Errc why) noexcept 
   l.lists |= kStandsIn;
   l.state = PageState::kPrivate;
   standing_in_.push(page);
-  steady_ends_ = 0;
+  keeping_.first_touch();
   if (!query_) fail_instance(AbortCause::kNoSpace, why);
 }
 
@@ -90,7 +90,7 @@ void Engine::map_anew(PageId page) noexcept {
   const storage::Home &home = memory_.segment(storage::segment_number(page)).home;
   std::byte *const at = address_of(page);
   if (home.map_pages_again(at, storage::page_offset(page), kPageBytes, opens_silently(page)) &&
-      (!silent() || fault_around_.switch_off(at, kPageBytes) == Errc::kOk))
+      (!silent() || tracking_.fault_around().switch_off(at, kPageBytes) == Errc::kOk))
     return;
   platform::write_sentence("tmh: a page cannot be mapped again at",
                            reinterpret_cast<std::uintptr_t>(at));

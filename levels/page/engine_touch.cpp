@@ -93,7 +93,7 @@ bool Engine::touch(View &view, PageId page, bool is_write) noexcept {
 void Engine::list_as(PageId page, PageState state) noexcept {
   LocalPage &l = local(page);
   l.state = state;
-  steady_ends_ = 0;
+  keeping_.first_touch();
   if ((l.lists & kInKept) == 0) kept_.push(page);
   platform::probe::first_touch(static_cast<std::uint64_t>(page),
                                state == PageState::kPrivate ? 1 : 0);
@@ -394,8 +394,8 @@ void Engine::classify(PageList &list) noexcept {
     while (i + run < list.size() && run < kRunMax &&
            static_cast<std::uint64_t>(list[i + run]) == static_cast<std::uint64_t>(list[i]) + run)
       ++run;
-    const bool readable =
-        page_map_.read(reinterpret_cast<std::uintptr_t>(address_of(list[i])), run, kinds);
+    const bool readable = tracking_.page_map().read(
+        reinterpret_cast<std::uintptr_t>(address_of(list[i])), run, kinds);
     for (std::size_t j = 0; j < run; ++j) {
       local(list[i + j]).lists &= static_cast<std::uint8_t>(~kInFresh);
       // private when in doubt: it is then compared
@@ -463,7 +463,8 @@ void Engine::scan_views() noexcept {
       for (std::size_t i = 0; i < run.page_count; ++i)
         scanned.engine->note_page(page_id(scanned.segment, PageIndex{first + i}), run.kind);
     };
-    if (!page_map_.scan(reinterpret_cast<std::uintptr_t>(view.base), view.bytes, visit, &view))
+    if (!tracking_.page_map().scan(reinterpret_cast<std::uintptr_t>(view.base), view.bytes, visit,
+                                   &view))
       fail_instance(AbortCause::kNoSpace, Errc::kTrackingUnavailable);
   }
 }
