@@ -36,11 +36,11 @@
 #include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
 #include "levels/page/keep_policy.h"
-#include "levels/page/local_pages.h"
 #include "levels/page/lower_level.h"
 #include "levels/page/reaper.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/turn.h"
+#include "levels/page/views.h"
 #include "platform/fault_handler.h"
 #include "platform/page_tables.h"
 #include "platform/process.h"
@@ -51,23 +51,9 @@ namespace tmh::page {
 
 class Engine;
 
-// One segment mapped in this process. Never moves: the fault handler holds its address.
-struct View {
-  Engine *engine = nullptr;
-  std::uint32_t segment = 0;
-  std::string name;  // for messages
-  std::byte *base = nullptr;
-  std::uint64_t bytes = 0;
-  LocalPage *pages = nullptr;
-  ReservedArray pages_memory;
-  // with a level below: a byte per block, 0 or Engine::kAllOfIt, kPageByPage
-  ReservedArray open_blocks;
-};
-
 class Engine {
  public:
   Engine(DomainMemory &memory, std::uint32_t slot, Detection detection);
-  ~Engine();
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;
 
@@ -86,6 +72,7 @@ class Engine {
   // Domains with a level below: before start(). REQUIRES lazy detection.
   void use_lower(LowerLevel *lower) noexcept {
     lower_ = lower;
+    views_.use_lower();
     reaper_.use_lower(lower);
     has_lower_ = true;
   }
@@ -95,23 +82,22 @@ class Engine {
   // snapshot? Perhaps no clock moves any more for that.
   [[nodiscard]] bool has_read_behind() const noexcept { return read_behind_; }
 
-  // kCommon: at the address that the segment has in every process; kAnywhere: where there is room.
-  enum class Placement : std::uint8_t { kCommon, kAnywhere };
+  using Placement = Views::Placement;
   [[nodiscard]] Errc map(std::uint32_t segment, Placement placement, std::byte **view) noexcept;
   [[nodiscard]] Errc unmap(std::uint32_t segment) noexcept;
   // With a level below, for the process's other mode. vacate(): the views are as if never used,
   // whatever stands at their addresses from now on; remap(): they stand there again. Both REQUIRE
   // that no instance runs; between them the engine runs none.
   void vacate() noexcept;
-  [[nodiscard]] Errc remap() noexcept;
+  [[nodiscard]] Errc remap() noexcept { return views_.remap(); }
   // Pages that this process has taken from the level below and not lost since, the last ones first,
   // at most `count_max`.
   template <class Visit>
   void visit_taken(std::size_t count_max, Visit visit) noexcept {
-    for (std::size_t i = resident_.size(); i > 0 && count_max > 0; --i, --count_max)
-      if ((local(resident_[i - 1]).lists & kResident) != 0) visit(resident_[i - 1]);
+    for (std::size_t i = lists_.resident.size(); i > 0 && count_max > 0; --i, --count_max)
+      if ((views_.local(lists_.resident[i - 1]).lists & kResident) != 0)
+        visit(lists_.resident[i - 1]);
   }
-  [[nodiscard]] const View *view_of(std::uintptr_t address) noexcept;
 
   [[nodiscard]] Errc begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept;
   struct Outcome {
@@ -149,7 +135,7 @@ class Engine {
     std::uint64_t line_snapshot = 0;
   };
   [[nodiscard]] ReadSet read_set() noexcept;
-  void forget_kept() noexcept { drop_all(); }
+  void forget_kept() noexcept { views_.drop_all(); }
   [[nodiscard]] bool running() const noexcept { return running_; }
   [[nodiscard]] const KeepPolicy &keeping() const noexcept { return keeping_; }
 
@@ -194,9 +180,6 @@ class Engine {
   }
 
   // engine_touch.cpp, engine_open.cpp: first touches
-  void set_access(platform::KeyAccess access) const noexcept {
-    if (key_ != platform::kNoKey) platform::set_key_access(key_, access);
-  }
   static void report_stray(const View &view, const platform::Fault &fault,
                            platform::StrayCause cause) noexcept;
   static platform::FaultAnswer on_fault(void *context, const platform::Fault &fault) noexcept;
@@ -207,18 +190,11 @@ class Engine {
   void stand_in(PageId page, const std::byte *content, Errc why) noexcept;
   void stand_down(PageId page) noexcept;
   void touch_guarded(View &view, PageId page) noexcept;
-  [[nodiscard]] bool is_closed(const LocalPage &page) const noexcept;
   [[nodiscard]] bool take_from_below(const DomainLock::Held &held, PageId page) noexcept;
   [[nodiscard]] bool extend(const DomainLock::Held &held) noexcept;
   void note_segments() noexcept;
   [[nodiscard]] bool knows_too_little(const DomainLock::Held &held) const noexcept;
   [[nodiscard]] bool may_see_now(const DomainLock::Held &held) const noexcept;
-  void open_closed(View &view, PageId page, std::uint64_t page_count) noexcept;
-  [[nodiscard]] bool is_in_use(const View &view, std::uint64_t index) const noexcept;
-  [[nodiscard]] std::uint64_t end_of_unused(const View &view, std::uint64_t first,
-                                            std::uint64_t end) const noexcept;
-  [[nodiscard]] bool open_blocks(View &view, std::uint64_t first, std::uint64_t behind) noexcept;
-  [[nodiscard]] bool open_block_without_area(View &view, std::uint64_t block) noexcept;
   void take_ahead(const DomainLock::Held &held, View &view, PageId page) noexcept;
   void prepare_ahead(const View &view, PageId page) noexcept;
   void register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept;
@@ -226,13 +202,11 @@ class Engine {
   void list_as(PageId page, PageState state) noexcept;
   [[nodiscard]] bool open_page(View &view, PageId page, bool is_write) noexcept;
   [[nodiscard]] bool open_block(View &view, PageId page) noexcept;
-  [[nodiscard]] bool close_tail(const View &view, std::uint64_t usable) const noexcept;
   void protect_stand_ins() noexcept;
   [[nodiscard]] bool needs_versions(PageId page) const noexcept;
   [[nodiscard]] bool read_versions(PageId page, std::uint32_t *twin) noexcept;
   void read_snapshot(const DomainLock::Held &held, PageId page, std::byte *to) noexcept;
   void make_private(PageId page, std::uint32_t twin) noexcept;
-  [[nodiscard]] std::uint64_t block_pages() const noexcept;
   void collect_touched() noexcept;
   void classify(PageList &list) noexcept;
   [[nodiscard]] bool advice_helps(PageState state, bool is_write) const noexcept;
@@ -249,20 +223,6 @@ class Engine {
   void pull(const DomainLock::Held &held) noexcept;
   void follow_releases(const DomainLock::Held &held) noexcept;
   void refresh(const DomainLock::Held &held, const CommitLogEntry &entry) noexcept;
-  void guard_pending(const DomainLock::Held &held, std::uint32_t segment_or_all) noexcept;
-  void drop_all() noexcept;
-  void drop_page(PageId page) noexcept { drop_run(page, 1); }
-  void drop_run(PageId first, std::uint64_t page_count) noexcept;
-  void drop_spans() noexcept;
-  void discard(PageId first, std::uint64_t page_count) noexcept;
-  void map_anew(PageId page) noexcept;
-  void remove_guards(PageId first, std::uint64_t page_count) noexcept;
-  [[nodiscard]] bool opens_silently(PageId page) const noexcept;
-  void close_views() noexcept;
-  void guard(PageId page) noexcept;
-  void lose(PageId page) noexcept;
-  static constexpr std::uint32_t kAllSegments = ~0u;
-  void lose_all(std::uint32_t segment_or_all) noexcept;
   void announce_snapshot(std::uint64_t clock) noexcept;
 
   // engine_end.cpp: writesets, validation, settling
@@ -285,47 +245,21 @@ class Engine {
   void finish_instance() noexcept;
   void adapt(KeepPolicy::End end) noexcept;
   [[nodiscard]] std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;
-  [[nodiscard]] LocalPage &local(PageId page) const noexcept {
-    return views_[storage::segment_number(page)]
-        .pages[static_cast<std::uint64_t>(storage::page_index(page))];
-  }
-  [[nodiscard]] std::byte *address_of(PageId page) const noexcept {
-    return views_[storage::segment_number(page)].base + storage::page_offset(page);
-  }
-  [[nodiscard]] bool is_mapped(PageId page) const noexcept {
-    return views_[storage::segment_number(page)].base != nullptr;
-  }
-
-  // protections_ after which signal tracking works in blocks of 16, 256, 4096 pages; see
-  // block_pages()
-  static constexpr std::uint64_t kBlocksAfter = 12288, kMediumBlocksAfter = 18432,
-                                 kLargeBlocksAfter = 24576;
-
   // A level below: first touches that follow each other take pages ahead, see take_ahead(). At most
   // 32: about 50 us under the domain lock.
   static constexpr std::uint64_t kAheadMin = 4, kAheadMax = 32;
   // So far apart they still follow each other: pages in between are open already, or were not free.
   static constexpr std::uint64_t kAheadGap = 16;
 
-  // relaxed: divides the number of areas roughly
-  static inline std::atomic<std::uint32_t> engines_here_{0};
-
   // Following the log page by page costs more than starting again beyond this many entries.
   static constexpr std::uint64_t kFollowMax = 1u << 16;
 
-  static constexpr std::uint64_t kBlockPages = 512;  // one page table
-  // In View::open_blocks: the block is accessible but for guards; its pages are opened one by one,
-  // and not guarded but inaccessible otherwise.
-  static constexpr std::byte kAllOfIt{1}, kPageByPage{2};
   static constexpr PageId kNoHole{~0ull};
 
   DomainMemory &memory_;
   const std::uint32_t slot_;
   storage::Participant &own_;  // the slot's record
   const Detection detection_;
-  // of the views: open to the thread that runs an instance, to a query for loads; kNoKey: always
-  // open
-  const int key_;
   ConsistencyTree tree_;
   AccessTable accesses_;
   Reaper reaper_;
@@ -336,25 +270,8 @@ class Engine {
   // Asked where the hot paths would otherwise call *lower_.
   bool has_lower_ = false;
   TrackingChoice tracking_;
-  std::unique_ptr<View[]> views_;
-  std::vector<std::uint32_t> mapped_;  // segment numbers
-  std::uintptr_t last_begin_ = 0;      // the view found last: most look-ups repeat
-  std::uint64_t last_bytes_ = 0;
-  const View *last_view_ = nullptr;
-
-  // pages that are kFile, kPrivate or kReadOnly: the read set (superset when pages are kept)
-  PageList kept_;
-  PageList private_;  // of these, kPrivate
-  PageList fresh_;    // touched silently in this instance, not yet classified
-  PageList blocks_;   // escalated signal tracking: first pages of blocks opened for writing
-  PageList
-      // made private as of before what the level below has changed: no log entry will ever bring
-      // them up to date
-      undone_;
-  // no disk block for the page: anonymous memory stands there until the instance ends
-  PageList standing_in_;
-  PageList resident_;  // with a level below: pages that are or were kResident
-  Twins twins_;
+  PageLists lists_;
+  Views views_;
   std::vector<Write> writes_;
 
   std::uint64_t snapshot_ = 0;       // of the running instance
@@ -365,10 +282,9 @@ class Engine {
   // >= synced_: clock at which the kept pages stand; others may need a guard yet
   std::uint64_t kept_synced_ = 0;
   std::uint64_t instance_ = 0;
-  std::uint64_t protections_ = 0;  // VMA-splitting calls since the views were last reset
-  PageId ahead_last_{0};           // the first touch of a closed page before
-  PageId ahead_end_{0};            // behind the pages that were looked at then
-  std::uint64_t ahead_ = 0;        // pages to take ahead
+  PageId ahead_last_{0};     // the first touch of a closed page before
+  PageId ahead_end_{0};      // behind the pages that were looked at then
+  std::uint64_t ahead_ = 0;  // pages to take ahead
   KeepPolicy keeping_;
   std::uint64_t next_sweep_ns_ = 0;
   std::uintptr_t query_wrote_ = 0;
@@ -377,11 +293,8 @@ class Engine {
   bool query_ = false;
   bool irrevocable_ = false;
   bool began_with_kept_ = false;
-  bool read_everything_ = false;  // the fault ring overflowed: any foreign commit is a conflict
-  bool any_protected_ = false;    // some guard is a protected page, see guard()
-  bool read_behind_ = false;      // see has_read_behind()
-  // signal tracking: a dropped page is accessible still, see drop_run()
-  bool is_left_open_ = false;
+  bool read_everything_ = false;     // the fault ring overflowed: any foreign commit is a conflict
+  bool read_behind_ = false;         // see has_read_behind()
   bool reads_durable_only_ = false;  // a snapshot moves on only to what is durable
   bool failed_ = false;              // eager: own policy or lack of space
   AbortCause failed_cause_ = AbortCause::kNone;

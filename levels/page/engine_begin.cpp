@@ -71,7 +71,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
   own.instance.store(instance_, std::memory_order_relaxed);
   own.add(is_query ? Count::kQueries : Count::kBegins, 1);
   if (!pin_without_lock()) {
-    set_access(platform::KeyAccess::kOpen);  // pull() stores to private pages
+    views_.set_access(platform::KeyAccess::kOpen);  // pull() stores to private pages
     const DomainLock::Held held = lock_.take();
     step(Step::kBeginLocked);
     if (is_query && platform::is_planted(platform::Planted::kQueryUncounted))
@@ -83,10 +83,10 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
     announce_snapshot(snapshot_);
   }
   step(Step::kBeginPinned);
-  began_with_kept_ = !kept_.empty();
+  began_with_kept_ = !lists_.kept.empty();
   running_ = true;
   engine_thread.running = this;
-  set_access(is_query ? platform::KeyAccess::kReadOnly : platform::KeyAccess::kOpen);
+  views_.set_access(is_query ? platform::KeyAccess::kReadOnly : platform::KeyAccess::kOpen);
   platform::probe::begin(platform::probe::kPages, instance_, is_query ? 1 : 0);
   return Errc::kOk;
 }
@@ -157,9 +157,9 @@ bool Engine::views_stand() noexcept {
   if (silent() &&
       (follow_needed_ || memory_.state().versioned_stamp.load(std::memory_order_relaxed) > synced_))
     return false;
-  if (kept_.size() > kFewPages) return false;
-  for (const PageId page : kept_) {
-    const PageState shown = local(page).state;
+  if (lists_.kept.size() > kFewPages) return false;
+  for (const PageId page : lists_.kept) {
+    const PageState shown = views_.local(page).state;
     if (shown == PageState::kAbsent || shown == PageState::kGuarded) continue;
     if (memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) > kept_synced_)
       return false;
@@ -185,12 +185,12 @@ bool Engine::foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *p
     if (entry.stamp.load(std::memory_order_relaxed) > clock) break;
     if (entry.incarnation == own) continue;
     const PageId page{entry.page};
-    if (!is_mapped(page)) continue;
+    if (!views_.is_mapped(page)) continue;
     if (entry.lines == 0) {
-      if ((local(page).lists & kResident) != 0) return false;
+      if ((views_.local(page).lists & kResident) != 0) return false;
       continue;
     }
-    const PageState shown = local(page).state;
+    const PageState shown = views_.local(page).state;
     if (shown == PageState::kGuarded || (shown == PageState::kAbsent && !silent())) continue;
     // A page mapped from home, or that would be: right as soon as home has the commit. acquire: see
     // needs_versions().
@@ -204,17 +204,17 @@ bool Engine::foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *p
 // stores to them to nobody.
 void Engine::discard_outside_touches() noexcept {
   const bool complete = thread_ring().drain([&](std::uintptr_t address) {
-    const View *view = view_of(address);
+    const View *view = views_.find(address);
     if (view == nullptr) return;
     const PageId page =
         page_id(view->segment,
                 PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
-    const PageState known = local(page).state;
-    if (known == PageState::kAbsent || known == PageState::kFile) drop_page(page);
+    const PageState known = views_.local(page).state;
+    if (known == PageState::kAbsent || known == PageState::kFile) views_.drop_page(page);
   });
   if (complete) return;
   scan_views();  // more faults than the ring holds, of which some may be ours
-  drop_all();
+  views_.drop_all();
 }
 
 // Brings every page that this process holds to the clock.
@@ -223,9 +223,9 @@ void Engine::pull(const DomainLock::Held &held) noexcept {
   DomainState &state = memory_.state();
   const std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
   if (resync_needed_ || head - synced_position_ > std::min(kLogEntries, kFollowMax)) {
-    drop_all();
-    lose_all(kAllSegments);
-    if (silent()) guard_pending(held, kAllSegments);
+    views_.drop_all();
+    views_.lose_all(Views::kAllSegments);
+    if (silent()) views_.guard_pending(held, Views::kAllSegments);
     resync_needed_ = false;
   } else {
     const std::uint64_t own = self().incarnation.load(std::memory_order_relaxed);
@@ -234,13 +234,13 @@ void Engine::pull(const DomainLock::Held &held) noexcept {
       // synced_position_ may lag (log_published). What the views had before the running instance
       // began must not come over its stores.
       if (entry.stamp.load(std::memory_order_relaxed) <= synced_) continue;
-      if (entry.incarnation != own && is_mapped(PageId{entry.page})) refresh(held, entry);
+      if (entry.incarnation != own && views_.is_mapped(PageId{entry.page})) refresh(held, entry);
     }
     // A repair may have linked a version again that had gone home just before: no log entry tells
     // that its page has one.
     if (silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_)
-      guard_pending(held, kAllSegments);
-    if (is_left_open_ && !running_) close_views();
+      views_.guard_pending(held, Views::kAllSegments);
+    if (views_.is_left_open() && !running_) views_.close_all();
   }
   repairs_seen_ = state.repairs.load(std::memory_order_relaxed);
   synced_ = kept_synced_ = state.clock.load(std::memory_order_relaxed);
@@ -252,11 +252,11 @@ void Engine::pull(const DomainLock::Held &held) noexcept {
 // releases.
 void Engine::follow_releases(const DomainLock::Held &held) noexcept {
   DomainState &state = memory_.state();
-  for (const PageId page : resident_) {
-    if (!lower_->is_resident(held, page)) lose(page);
+  for (const PageId page : lists_.resident) {
+    if (!lower_->is_resident(held, page)) views_.lose(page);
   }
   if (silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_)
-    guard_pending(held, kAllSegments);
+    views_.guard_pending(held, Views::kAllSegments);
   repairs_seen_ = state.repairs.load(std::memory_order_relaxed);
   synced_ = kept_synced_ = state.clock.load(std::memory_order_relaxed);
   synced_position_ = state.log_head.load(std::memory_order_relaxed);
@@ -268,202 +268,34 @@ void Engine::refresh(const DomainLock::Held &held, const CommitLogEntry &entry) 
   if (entry.lines == 0) {
     // While an instance runs (extend()) nothing is taken from it: a release that found it running
     // has told and then given up.
-    if (!running_ || !lower_->is_resident(held, page)) lose(page);
+    if (!running_ || !lower_->is_resident(held, page)) views_.lose(page);
     return;
   }
-  LocalPage &l = local(page);
+  LocalPage &l = views_.local(page);
   const bool versioned = memory_.meta(page).newest.load(std::memory_order_relaxed) != 0;
   switch (l.state) {
     case PageState::kPrivate:
     case PageState::kReadOnly:
       if (l.twin == 0) {
-        drop_page(page);
+        views_.drop_page(page);
       } else {
         // Where the page belongs to level 1 by now this may be half a commit of it: an entry behind
         // this one tells of the release, and the page is lost before anybody reads it.
-        tree_.read(held, page, ~0ull, entry.lines, address_of(page));
-        copy_lines(twins_.data(l.twin), address_of(page), entry.lines);
+        tree_.read(held, page, ~0ull, entry.lines, views_.address_of(page));
+        copy_lines(lists_.twins.data(l.twin), views_.address_of(page), entry.lines);
       }
       break;
     case PageState::kFile:
-      if (versioned) drop_page(page);
+      if (versioned) views_.drop_page(page);
       break;
     case PageState::kAbsent:
       // Also when home has it by now: a page that others go on writing, and we leave alone, would
       // bring us here at each of their commits.
-      if (silent() && (versioned || (l.lists & kWrittenElsewhere) != 0)) guard(page);
+      if (silent() && (versioned || (l.lists & kWrittenElsewhere) != 0)) views_.guard(page);
       l.lists |= kWrittenElsewhere;
       break;
     case PageState::kGuarded:
       break;
-  }
-}
-
-// The next touch must come to us. Where the kernel refuses a guard (no memory for page tables),
-// protection does it.
-void Engine::guard(PageId page) noexcept {
-  std::byte *at = address_of(page);
-  if (!platform::guard_install(at, kPageBytes)) {
-    discard(page, 1);
-    mprotect(at, kPageBytes, PROT_NONE);
-    any_protected_ = true;
-  }
-  local(page).state = PageState::kGuarded;
-}
-
-// The level below has the page, or may have it: the next touch must ask.
-void Engine::lose(PageId page) noexcept {
-  LocalPage &l = local(page);
-  if ((l.lists & kResident) == 0) return;
-  l.lists &= static_cast<std::uint8_t>(~kResident);
-  if (l.state == PageState::kGuarded) return;
-  drop_page(page);
-  if (silent() && l.state == PageState::kAbsent) guard(page);
-}
-
-void Engine::lose_all(std::uint32_t segment) noexcept {
-  std::size_t still = 0;
-  for (std::size_t i = 0; i < resident_.size(); ++i) {
-    const PageId page = resident_[i];
-    if (segment != kAllSegments && storage::segment_number(page) != segment) {
-      resident_[still++] = page;
-      continue;
-    }
-    lose(page);
-    local(page).lists &= static_cast<std::uint8_t>(~kInResident);
-  }
-  resident_.truncate(still);
-}
-
-void Engine::vacate() noexcept {
-  for (PageList *list : {&kept_, &resident_}) {
-    for (const PageId page : *list) {
-      LocalPage &l = local(page);
-      twins_.give_back(l.twin);
-      l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kHasBlocks), 0, 0};
-    }
-  }
-  for (PageList *list : {&kept_, &private_, &blocks_, &resident_}) list->clear();
-  twins_.forget();
-  protections_ = 0;
-  any_protected_ = false;
-  ahead_ = 0;
-  for (const std::uint32_t segment : mapped_) views_[segment].open_blocks.forget_from(0);
-}
-
-// Pages whose newest content is not home yet must not be mapped silently.
-void Engine::guard_pending(const DomainLock::Held &held, std::uint32_t segment) noexcept {
-  TMH_ASSERT(held.is_valid());
-  const std::uint32_t owners = memory_.participants_high();
-  for (std::uint32_t owner = 0; owner < owners; ++owner) {
-    for (Slot slot = memory_.participant(owner).versions.oldest; slot != 0;
-         slot = memory_.version(slot).list_newer) {
-      const PageId page{memory_.version(slot).page};
-      if (!is_mapped(page) || (segment != kAllSegments && storage::segment_number(page) != segment))
-        continue;
-      if (local(page).state == PageState::kAbsent) guard(page);
-    }
-  }
-}
-
-// What neighbouring pages hold goes; all else about them stays.
-void Engine::discard(PageId first, std::uint64_t page_count) noexcept {
-  if (platform::drop(address_of(first), page_count * kPageBytes)) return;
-  for (std::uint64_t i = 0; i < page_count; ++i)
-    map_anew(PageId{static_cast<std::uint64_t>(first) + i});
-}
-
-// Neighbouring pages are as if never touched. Needs no lock: versions it does not see here are
-// stamped later than the next pull's start.
-void Engine::drop_run(PageId first, std::uint64_t page_count) noexcept {
-  std::byte *at = address_of(first);
-  const auto versioned = [&](PageId page) {
-    return memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0;
-  };
-  const bool guard_drops = silent() && page_count == 1 && versioned(first);
-  if (!guard_drops) discard(first, page_count);
-  if (!silent()) {
-    // Closing pages among open ones makes areas, of which there may be no more (vm.max_map_count):
-    // then all of the view is closed before anybody touches it again, or the touch, and what is
-    // stored, would go unnoticed.
-    if (mprotect(at, page_count * kPageBytes, PROT_NONE) != 0) is_left_open_ = true;
-    ++protections_;
-  }
-  for (std::uint64_t i = 0; i < page_count; ++i) {
-    const PageId page{static_cast<std::uint64_t>(first) + i};
-    LocalPage &l = local(page);
-    twins_.give_back(l.twin);
-    l.twin = 0;
-    l.unchanged_compares = 0;
-    l.state = PageState::kAbsent;
-    if (guard_drops || (silent() && versioned(page))) guard(page);
-  }
-}
-
-// All kept pages of all views. Two system calls per view however many pages: everything else in a
-// view is absent or guarded, and guards survive MADV_DONTNEED.
-void Engine::drop_all() noexcept {
-  constexpr std::size_t kOneByOne = 4;
-  if (kept_.size() <= kOneByOne && blocks_.empty() && silent()) {
-    for (const PageId page : kept_) {
-      if (local(page).state != PageState::kAbsent && local(page).state != PageState::kGuarded)
-        drop_page(page);
-      local(page).lists &= kLasting;
-    }
-  } else if (!kept_.empty()) {
-    drop_spans();
-  }
-  kept_.clear();
-  private_.clear();
-  blocks_.clear();
-  twins_.forget();
-  protections_ = 0;
-}
-
-// The same, and nothing of a view stays accessible. Whole views: that makes areas fewer, never
-// more.
-void Engine::close_views() noexcept {
-  drop_all();
-  for (const std::uint32_t segment : mapped_) {
-    View &view = views_[segment];
-    if (mprotect(view.base, view.bytes, PROT_NONE) != 0)
-      (void)memory_.segment(segment).home.map_view_again(view.base);
-  }
-  is_left_open_ = false;
-}
-
-void Engine::drop_spans() noexcept {
-  for (const std::uint32_t segment : mapped_) {
-    std::uint64_t low = ~0ull, high = 0;
-    for (const PageId page : kept_) {
-      if (storage::segment_number(page) != segment) continue;
-      low = std::min(low, static_cast<std::uint64_t>(page_index(page)));
-      high = std::max(high, static_cast<std::uint64_t>(page_index(page)));
-    }
-    if (low > high) continue;
-    std::byte *at = views_[segment].base + low * kPageBytes;
-    if (!platform::drop(at, (high - low + 1) * kPageBytes)) {
-      for (const PageId page : kept_) {
-        const PageState state = local(page).state;
-        if (storage::segment_number(page) == segment && state != PageState::kAbsent &&
-            state != PageState::kGuarded)
-          map_anew(page);
-      }
-    }
-    if (!silent())
-      // whole: the pieces become one area again
-      mprotect(views_[segment].base, views_[segment].bytes, PROT_NONE);
-  }
-  for (const PageId page : kept_) {
-    LocalPage &l = local(page);
-    twins_.give_back(l.twin);
-    const bool was_guarded = l.state == PageState::kGuarded;
-    l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kLasting),
-                  l.written_epoch, 0};
-    if (was_guarded)
-      l.state = PageState::kGuarded;
-    else if (silent() && memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0)
-      guard(page);
   }
 }
 

@@ -48,16 +48,16 @@ bool invalid_by(PageId page) noexcept {
 std::byte *Engine::clean_copy(PageId page, const LocalPage &l) const noexcept {
   // Without a twin the copy was made by the kernel from home, which cannot have changed since under
   // our pin.
-  return l.twin != 0 ? twins_.data(l.twin) : memory_.home(page);
+  return l.twin != 0 ? lists_.twins.data(l.twin) : memory_.home(page);
 }
 
 // A large instance's take megabytes of the heap, which may be used up.
 Errc Engine::find_writes() noexcept {
   writes_.clear();
-  for (const PageId page : private_) {
-    LocalPage &l = local(page);
+  for (const PageId page : lists_.privates) {
+    LocalPage &l = views_.local(page);
     if (l.state != PageState::kPrivate || (l.lists & kStandsIn) != 0) continue;
-    const LineMask lines = differing_lines(address_of(page), clean_copy(page, l));
+    const LineMask lines = differing_lines(views_.address_of(page), clean_copy(page, l));
     if (lines != 0) {
       try {
         writes_.push_back(Write{page, lines, 0});
@@ -91,9 +91,9 @@ bool Engine::is_valid(const DomainLock::Held &held) noexcept {
   const std::uint64_t behind = head - synced_position_;
   // Whichever is less to look at. Stamps of one's own pages mostly lie in one's own cache, others'
   // log entries never do.
-  if (eager() || behind > kLogEntries || kept_.size() < behind + 16) {
-    for (const PageId page : kept_) {
-      const PageState kind = local(page).state;
+  if (eager() || behind > kLogEntries || lists_.kept.size() < behind + 16) {
+    for (const PageId page : lists_.kept) {
+      const PageState kind = views_.local(page).state;
       if (kind == PageState::kAbsent || kind == PageState::kGuarded) continue;
       if (memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) > snapshot_)
         return invalid_by(page);
@@ -104,9 +104,9 @@ bool Engine::is_valid(const DomainLock::Held &held) noexcept {
     const CommitLogEntry &entry = memory_.log_entry(at);
     const PageId page{entry.page};
     if (entry.stamp.load(std::memory_order_relaxed) <= snapshot_ || entry.lines == 0 ||
-        !is_mapped(page))
+        !views_.is_mapped(page))
       continue;
-    const PageState kind = local(page).state;
+    const PageState kind = views_.local(page).state;
     if (kind != PageState::kAbsent && kind != PageState::kGuarded) return invalid_by(page);
   }
   return true;
@@ -152,7 +152,7 @@ Engine::Outcome Engine::end(bool will_wait) noexcept {
     // What wrote is counted where it was published.
     if (query_ || writes_.empty()) self().add(query_ ? Count::kQueryEnds : Count::kCommits, 1);
     platform::probe::commit(platform::probe::kPages, outcome.durable_at, writes_.size());
-    self().add(Count::kPagesRead, kept_.size());
+    self().add(Count::kPagesRead, lists_.kept.size());
     adapt(KeepPolicy::End::kQuiet);
   }
   finish_instance();
@@ -160,8 +160,8 @@ Engine::Outcome Engine::end(bool will_wait) noexcept {
 }
 
 std::uintptr_t Engine::first_difference(const Write &write) const noexcept {
-  const std::byte *now = address_of(write.page);
-  const std::byte *clean = clean_copy(write.page, local(write.page));
+  const std::byte *now = views_.address_of(write.page);
+  const std::byte *clean = clean_copy(write.page, views_.local(write.page));
   const std::byte *at = std::mismatch(now, now + kPageBytes, clean).first;
   return reinterpret_cast<std::uintptr_t>(at);
 }
@@ -173,7 +173,7 @@ std::uintptr_t Engine::first_difference(const Write &write) const noexcept {
 Errc Engine::allocate_blocks() noexcept {
   constexpr std::uint64_t kSmallBlockPages = 16, kLargeBlockPages = 512;
   for (std::size_t i = 0; i < writes_.size(); ++i) {
-    if ((local(writes_[i].page).lists & kHasBlocks) != 0) continue;
+    if ((views_.local(writes_[i].page).lists & kHasBlocks) != 0) continue;
     const std::uint32_t segment = storage::segment_number(writes_[i].page);
     const auto index = static_cast<std::uint64_t>(storage::page_index(writes_[i].page));
     const std::uint64_t large_end = index / kLargeBlockPages * kLargeBlockPages + kLargeBlockPages;
@@ -196,7 +196,7 @@ Errc Engine::allocate_blocks() noexcept {
     }
     if (error != Errc::kOk) return error;
     for (std::uint64_t j = 0; j < count; ++j)
-      local(PageId{static_cast<std::uint64_t>(first_page) + j}).lists |= kHasBlocks;
+      views_.local(PageId{static_cast<std::uint64_t>(first_page) + j}).lists |= kHasBlocks;
   }
   return Errc::kOk;
 }
@@ -252,7 +252,7 @@ Errc Engine::fill_slots() noexcept {
     if (const Errc error = log_->plan_reserve(writes_.size()); error != Errc::kOk) return error;
   for (Write &write : writes_) {
     write.slot = tree_.take();
-    copy_lines(memory_.version_data(write.slot), address_of(write.page), write.lines);
+    copy_lines(memory_.version_data(write.slot), views_.address_of(write.page), write.lines);
   }
   memory_.prepare_log(synced_position_);
   if (log_ != nullptr) plan_log();
@@ -268,7 +268,8 @@ void Engine::plan_log() noexcept {
               [](const Write &a, const Write &b) { return a.page < b.page; });
   log_->plan_begin();
   for (const Write &write : writes_)
-    log_->plan_write(write, address_of(write.page), clean_copy(write.page, local(write.page)));
+    log_->plan_write(write, views_.address_of(write.page),
+                     clean_copy(write.page, views_.local(write.page)));
 }
 
 // Takes the domain lock when there is room for what the commit enters into the ring, and for its
@@ -386,12 +387,12 @@ void Engine::settle_committed() noexcept {
   for (const Write &write : writes_) {
     lines += line_count(write.lines);
     if (!keeps()) continue;
-    LocalPage &l = local(write.page);
+    LocalPage &l = views_.local(write.page);
     const std::uint8_t epoch = KeepPolicy::epoch(instance_);
     const bool hot = KeepPolicy::is_hot(l.written_epoch, epoch);
     l.written_epoch = epoch;
     if (l.twin != 0) {
-      copy_lines(twins_.data(l.twin), address_of(write.page), write.lines);
+      copy_lines(lists_.twins.data(l.twin), views_.address_of(write.page), write.lines);
       continue;
     }
     // Written twice in a short time: from here on it stays writable. One written once is dropped
@@ -399,8 +400,8 @@ void Engine::settle_committed() noexcept {
     // But not before its version is home: dropping it would mean to guard it, and the next touch a
     // signal and two copies.
     const bool pending = memory_.meta(write.page).newest.load(std::memory_order_relaxed) != 0;
-    if ((!hot && !pending) || (l.twin = twins_.take()) == 0) continue;
-    std::memcpy(twins_.data(l.twin), address_of(write.page), kPageBytes);
+    if ((!hot && !pending) || (l.twin = lists_.twins.take()) == 0) continue;
+    std::memcpy(lists_.twins.data(l.twin), views_.address_of(write.page), kPageBytes);
     if (!hot) l.unchanged_compares = KeepPolicy::kUselessComparesMax - KeepPolicy::kPendingCompares;
   }
   storage::Participant &own = self();
@@ -411,7 +412,7 @@ void Engine::settle_committed() noexcept {
 
 // Private pages must have a twin to stay: home may move on while they do not.
 bool Engine::stays_private(PageId page) noexcept {
-  const LocalPage &l = local(page);
+  const LocalPage &l = views_.local(page);
   return l.state == PageState::kPrivate && l.twin != 0 &&
          l.unchanged_compares <= KeepPolicy::kUselessComparesMax;
 }
@@ -420,39 +421,39 @@ bool Engine::stays_private(PageId page) noexcept {
 void Engine::settle_private() noexcept {
   if (!keeps()) return;  // exact tracking drops everything in finish_instance()
   std::size_t still = 0;
-  for (std::size_t i = 0; i < private_.size();) {
-    const PageId page = private_[i];
+  for (std::size_t i = 0; i < lists_.privates.size();) {
+    const PageId page = lists_.privates[i];
     if (stays_private(page)) {
-      private_[still++] = page;
+      lists_.privates[still++] = page;
       ++i;
       continue;
     }
     std::uint64_t run = 0;
     bool dropping = false;
-    for (; i < private_.size() &&
-           static_cast<std::uint64_t>(private_[i]) == static_cast<std::uint64_t>(page) + run;
+    for (; i < lists_.privates.size() &&
+           static_cast<std::uint64_t>(lists_.privates[i]) == static_cast<std::uint64_t>(page) + run;
          ++i, ++run) {
-      LocalPage &l = local(private_[i]);
+      LocalPage &l = views_.local(lists_.privates[i]);
       const bool is_private = l.state == PageState::kPrivate;
-      if (run > 0 && (stays_private(private_[i]) || is_private != dropping)) break;
+      if (run > 0 && (stays_private(lists_.privates[i]) || is_private != dropping)) break;
       dropping = is_private;
       l.lists &= static_cast<std::uint8_t>(~kInPrivate);
     }
-    if (dropping) drop_run(page, run);
+    if (dropping) views_.drop_run(page, run);
   }
-  private_.truncate(still);
+  lists_.privates.truncate(still);
 }
 
 void Engine::roll_back() noexcept {
   step(Step::kAbortStart);
   if (!keeps()) return;
-  set_access(platform::KeyAccess::kOpen);
-  for (const PageId page : private_) {
-    LocalPage &l = local(page);
+  views_.set_access(platform::KeyAccess::kOpen);
+  for (const PageId page : lists_.privates) {
+    LocalPage &l = views_.local(page);
     if (l.state != PageState::kPrivate) continue;
     if (l.twin == 0) continue;  // dropped by settle_private()
-    copy_lines(address_of(page), twins_.data(l.twin),
-               differing_lines(address_of(page), twins_.data(l.twin)));
+    copy_lines(views_.address_of(page), lists_.twins.data(l.twin),
+               differing_lines(views_.address_of(page), lists_.twins.data(l.twin)));
   }
   settle_private();
 }
@@ -461,11 +462,11 @@ Engine::ReadSet Engine::read_set() noexcept {
   collect_touched();
   ReadSet set;
   set.is_exact = !began_with_kept_;
-  set.has_stand_ins = !standing_in_.empty();
+  set.has_stand_ins = !lists_.standing_in.empty();
   set.line_snapshot = line_snapshot_;
   set.announcements = memory_.state().announcements.load(std::memory_order_relaxed);
   // what memory stood in for need not be kept
-  for (PageList *const read : {&kept_, &standing_in_}) {
+  for (PageList *const read : {&lists_.kept, &lists_.standing_in}) {
     for (const PageId page : *read) {
       set.segments.set(storage::segment_number(page));
       if (set.page_count < ReadSet::kPagesMax) set.pages[set.page_count] = page;
@@ -474,7 +475,7 @@ Engine::ReadSet Engine::read_set() noexcept {
   }
   if (read_everything_) {
     set.page_count = ReadSet::kPagesMax + 1;
-    for (const std::uint32_t segment : mapped_) set.segments.set(segment);
+    for (const std::uint32_t segment : views_.mapped()) set.segments.set(segment);
   }
   return set;
 }
@@ -497,19 +498,19 @@ void Engine::finish_instance() noexcept {
   running_ = false;
   irrevocable_ = false;
   engine_thread.running = nullptr;
-  set_access(platform::KeyAccess::kShut);
+  views_.set_access(platform::KeyAccess::kShut);
   if (eager() && own.accesses.load(std::memory_order_relaxed) != 0) {
     const DomainLock::Held held = lock_.take();
     accesses_.remove_all(held, slot_);
   }
-  for (const PageId page : standing_in_) stand_down(page);
-  standing_in_.clear();
-  for (const PageId page : undone_) drop_page(page);
-  undone_.clear();
+  for (const PageId page : lists_.standing_in) stand_down(page);
+  lists_.standing_in.clear();
+  for (const PageId page : lists_.undone) views_.drop_page(page);
+  lists_.undone.clear();
   // Of blocks that are open nobody looks later where their segment has grown, nor which versions
   // there are by then.
-  if (!keeps() || !blocks_.empty()) drop_all();
-  if (is_left_open_) close_views();
+  if (!keeps() || !lists_.blocks.empty()) views_.drop_all();
+  if (views_.is_left_open()) views_.close_all();
   // release: our reads come before home may change
   own.pin.store(kNoPin, std::memory_order_release);
   own.instance.store(0, std::memory_order_relaxed);
@@ -518,8 +519,8 @@ void Engine::finish_instance() noexcept {
 
 void Engine::adapt(KeepPolicy::End end) noexcept {
   if (!keeps()) return;
-  const bool many_areas = protections_ > kBlocksAfter / 2;
-  if (keeping_.drops_at(end, kept_.size(), private_.size(), many_areas)) drop_all();
+  if (keeping_.drops_at(end, lists_.kept.size(), lists_.privates.size(), views_.has_many_areas()))
+    views_.drop_all();
 }
 
 Status Engine::validate() noexcept {

@@ -35,7 +35,8 @@ bool Engine::touch_hole(View &view, PageId page) noexcept {
 // The page has no block for what says whose it is, and gets none, so it cannot be taken from the
 // level below. False: it may be.
 bool Engine::stands_in_for_closed(PageId page) noexcept {
-  if (!is_closed(local(page)) || (local(page).lists & kStandsIn) != 0) return false;
+  if (!views_.is_closed(views_.local(page)) || (views_.local(page).lists & kStandsIn) != 0)
+    return false;
   for (;;) {
     const Errc why = lower_->prepare(page);
     if (why == Errc::kOk) return false;
@@ -49,52 +50,34 @@ bool Engine::stands_in_for_closed(PageId page) noexcept {
 // on with what it would have read there, so that it sees its snapshot until it ends. An update
 // FAILs; a query needs no more.
 void Engine::stand_in(PageId page, const std::byte *content, Errc why) noexcept {
-  std::byte *at = address_of(page);
+  std::byte *at = views_.address_of(page);
   if (platform::map_when_touched(at, kPageBytes, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0,
-                                 key_) == MAP_FAILED) {
+                                 views_.key()) == MAP_FAILED) {
     platform::write_sentence("tmh: no disk block for a page, and no memory instead of it, at",
                              reinterpret_cast<std::uintptr_t>(at));
     std::abort();
   }
   if (content != nullptr) std::memcpy(at, content, kPageBytes);
   if (query_) mprotect(at, kPageBytes, PROT_READ);
-  LocalPage &l = local(page);
+  LocalPage &l = views_.local(page);
   l.lists |= kStandsIn;
   l.state = PageState::kPrivate;
-  standing_in_.push(page);
+  lists_.standing_in.push(page);
   keeping_.first_touch();
   if (!query_) fail_instance(AbortCause::kNoSpace, why);
 }
 
 // At the end of the instance: the page is as if never touched.
 void Engine::stand_down(PageId page) noexcept {
-  LocalPage &l = local(page);
-  map_anew(page);
-  twins_.give_back(l.twin);
+  LocalPage &l = views_.local(page);
+  views_.map_anew(page);
+  lists_.twins.give_back(l.twin);
   l.twin = 0;
   l.state = PageState::kAbsent;
   l.lists &= static_cast<std::uint8_t>(~kStandsIn);
-  if (opens_silently(page) && (is_closed(l) || needs_versions(page))) guard(page);
-}
-
-// May a touch of the page, when it is absent and not guarded, go unnoticed until the instance ends?
-bool Engine::opens_silently(PageId page) const noexcept {
-  const View &view = views_[storage::segment_number(page)];
-  const std::uint64_t block = static_cast<std::uint64_t>(storage::page_index(page)) / kBlockPages;
-  return silent() && (!has_lower_ || view.open_blocks.base()[block] != std::byte{0});
-}
-
-// Whatever is there goes, guards too; the next touch maps home's page, or comes to us.
-void Engine::map_anew(PageId page) noexcept {
-  const storage::Home &home = memory_.segment(storage::segment_number(page)).home;
-  std::byte *const at = address_of(page);
-  if (home.map_pages_again(at, storage::page_offset(page), kPageBytes, opens_silently(page)) &&
-      (!silent() || tracking_.fault_around().switch_off(at, kPageBytes) == Errc::kOk))
-    return;
-  platform::write_sentence("tmh: a page cannot be mapped again at",
-                           reinterpret_cast<std::uintptr_t>(at));
-  std::abort();
+  if (views_.opens_silently(page) && (views_.is_closed(l) || needs_versions(page)))
+    views_.guard(page);
 }
 
 }  // namespace tmh::page

@@ -46,7 +46,7 @@ platform::FaultAnswer Engine::on_fault(void *context, const platform::Fault &fau
         engine->query_ && fault.is_write ? StrayCause::kStoreInQuery : StrayCause::kSignalHandler);
     return platform::FaultAnswer::kForeign;
   }
-  const platform::OpenKey open(engine->key_);  // a handler begins without access
+  const platform::OpenKey open(engine->views_.key());  // a handler begins without access
   const std::uint64_t index =
       (fault.address - reinterpret_cast<std::uintptr_t>(view.base)) / kPageBytes;
   if (engine->query_ && fault.is_write && engine->query_wrote_ == 0)
@@ -68,19 +68,19 @@ void Engine::report_stray(const View &view, const platform::Fault &fault,
 // False: the page is open already as far as this engine knows, so the fault has another cause.
 bool Engine::touch(View &view, PageId page, bool is_write) noexcept {
   step(Step::kTouchStart);
-  LocalPage &l = local(page);
+  LocalPage &l = views_.local(page);
   if ((l.lists & kStandsIn) != 0)  // a query's, which stores: the end tells
     return is_write && query_ &&
-           mprotect(address_of(page), kPageBytes, PROT_READ | PROT_WRITE) == 0;
+           mprotect(views_.address_of(page), kPageBytes, PROT_READ | PROT_WRITE) == 0;
   if (silent()) {
-    if (l.state != PageState::kGuarded && !is_closed(l)) return false;
+    if (l.state != PageState::kGuarded && !views_.is_closed(l)) return false;
     touch_guarded(view, page);
     step(Step::kTouchDone);
     return true;
   }
   if (l.state == PageState::kPrivate || (l.state != PageState::kAbsent && !is_write)) return false;
   bool is_open = true;
-  if (block_pages() > 1) {
+  if (views_.block_pages() > 1) {
     is_open = open_block(view, page);
   } else {
     register_access(page, 1, is_write);
@@ -91,15 +91,15 @@ bool Engine::touch(View &view, PageId page, bool is_write) noexcept {
 }
 
 void Engine::list_as(PageId page, PageState state) noexcept {
-  LocalPage &l = local(page);
+  LocalPage &l = views_.local(page);
   l.state = state;
   keeping_.first_touch();
-  if ((l.lists & kInKept) == 0) kept_.push(page);
+  if ((l.lists & kInKept) == 0) lists_.kept.push(page);
   platform::probe::first_touch(static_cast<std::uint64_t>(page),
                                state == PageState::kPrivate ? 1 : 0);
   l.lists = static_cast<std::uint8_t>((l.lists | kInKept) & ~kWrittenElsewhere);
   if (state == PageState::kPrivate) {
-    if ((l.lists & kInPrivate) == 0) private_.push(page);
+    if ((l.lists & kInPrivate) == 0) lists_.privates.push(page);
     l.lists |= kInPrivate;
   }
 }
@@ -168,7 +168,8 @@ bool Engine::read_versions(PageId page, std::uint32_t *twin) noexcept {
   step(Step::kTouchLocked);
   const bool is_home_right = !has_lower_ || take_from_below(held, page);
   const bool versioned = !is_home_right || tree_.has_version(held, page, snapshot_);
-  if (versioned && (*twin = twins_.take()) != 0) read_snapshot(held, page, twins_.data(*twin));
+  if (versioned && (*twin = lists_.twins.take()) != 0)
+    read_snapshot(held, page, lists_.twins.data(*twin));
   // A guard may go although there are versions, of later snapshots. Should the page then not be
   // touched, only the log says that it must be guarded again.
   if (!versioned && memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0)
@@ -186,14 +187,14 @@ void Engine::read_snapshot(const DomainLock::Held &held, PageId page, std::byte 
   // newer.
   memory_.read_home(page, to);
   lower_->as_of(held, page, line_snapshot_, to);
-  undone_.push(page);
+  lists_.undone.push(page);
   read_behind_ = true;
 }
 
 // The page becomes this process's own copy of state(snapshot), which `twin` holds. REQUIRES:
 // writable mapping.
 void Engine::make_private(PageId page, std::uint32_t twin) noexcept {
-  std::byte *to = address_of(page);
+  std::byte *to = views_.address_of(page);
   const storage::Home &home = memory_.segment(storage::segment_number(page)).home;
   if (twin != 0 && home.loads_take_blocks() &&
       !home.has_data(storage::page_offset(page), kPageBytes)) {
@@ -201,8 +202,8 @@ void Engine::make_private(PageId page, std::uint32_t twin) noexcept {
     if (const Errc why = memory_.segment(storage::segment_number(page))
                              .home.allocate_blocks(storage::page_offset(page), kPageBytes);
         why != Errc::kOk) {
-      stand_in(page, twins_.data(twin), why);
-      twins_.give_back(twin);
+      stand_in(page, lists_.twins.data(twin), why);
+      lists_.twins.give_back(twin);
       return;
     }
   }
@@ -213,23 +214,18 @@ void Engine::make_private(PageId page, std::uint32_t twin) noexcept {
   } else {
     // 1 us less than a page fault, which would do as well
     (void)platform::populate(to, kPageBytes, true);
-    std::memcpy(to, twins_.data(twin), kPageBytes);
-    local(page).twin = twin;
+    std::memcpy(to, lists_.twins.data(twin), kPageBytes);
+    views_.local(page).twin = twin;
   }
   list_as(page, PageState::kPrivate);
-}
-
-// With a level below: has this process no right to map the page yet?
-bool Engine::is_closed(const LocalPage &page) const noexcept {
-  return has_lower_ && (page.lists & kResident) == 0;
 }
 
 // False: what the snapshot reads there is gone from home; only undo words know
 // it.
 bool Engine::take_from_below(const DomainLock::Held &held, PageId page) noexcept {
   const std::uint64_t newest = lower_->take(held, page);
-  LocalPage &l = local(page);
-  if ((l.lists & kInResident) == 0) resident_.push(page);
+  LocalPage &l = views_.local(page);
+  if ((l.lists & kInResident) == 0) lists_.resident.push(page);
   l.lists |= kResident | kInResident;
   if (newest <= line_snapshot_ || (extend(held) && newest <= line_snapshot_)) return true;
   if (!query_ && !failed_) fail_instance(AbortCause::kValidation);
@@ -245,7 +241,7 @@ bool Engine::knows_too_little(const DomainLock::Held &held) const noexcept {
   if (irrevocable_ || memory_.segment_generation() == known_generation_) return false;
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     const bool is_there = storage::is_used(memory_.control().segments[i]);
-    if (is_there && !known_.test(i) && views_[i].base == nullptr) return true;
+    if (is_there && !known_.test(i) && views_.of(i).base == nullptr) return true;
   }
   return false;
 }
@@ -263,7 +259,7 @@ bool Engine::extend(const DomainLock::Held &held) noexcept {
   DomainState &state = memory_.state();
   // What stands in for a page is its state at this snapshot, and nothing tells of later commits to
   // it; as of what only undo words know.
-  if (failed_ || resync_needed_ || !standing_in_.empty() || read_behind_) return false;
+  if (failed_ || resync_needed_ || !lists_.standing_in.empty() || read_behind_) return false;
   if (knows_too_little(held) || !may_see_now(held)) return false;
   // Eager: every touch has moved the snapshot to its present, past commits that the log since begin
   //        still tells of. Bringing what they wrote
@@ -281,7 +277,7 @@ bool Engine::extend(const DomainLock::Held &held) noexcept {
       follow_releases(held);
     else if (!platform::is_planted(platform::Planted::kExtendNoFollow))
       pull(held);
-    if (is_left_open_) return false;  // a later touch there would go unnoticed
+    if (views_.is_left_open()) return false;  // a later touch there would go unnoticed
   }
   failed_cause_ = AbortCause::kNone;
   snapshot_ = state.clock.load(std::memory_order_relaxed);
@@ -292,19 +288,6 @@ bool Engine::extend(const DomainLock::Held &held) noexcept {
   line_snapshot_ = reads_durable_only_ && !irrevocable_ ? log_->durable_line() : lower_->clock();
   self().line_pin.store(line_snapshot_, std::memory_order_release);
   return true;
-}
-
-const View *Engine::view_of(std::uintptr_t address) noexcept {
-  if (address - last_begin_ < last_bytes_) return last_view_;
-  for (const std::uint32_t segment : mapped_) {
-    const View &view = views_[segment];
-    if (address - reinterpret_cast<std::uintptr_t>(view.base) >= view.bytes) continue;
-    last_begin_ = reinterpret_cast<std::uintptr_t>(view.base);
-    last_bytes_ = view.bytes;
-    last_view_ = &view;
-    return last_view_;
-  }
-  return nullptr;
 }
 
 bool Engine::advice_helps(PageState state, bool is_write) const noexcept {
@@ -322,9 +305,9 @@ bool Engine::advice_helps(PageState state, bool is_write) const noexcept {
 }
 
 bool Engine::advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept {
-  const View *found = view_of(begin);
+  const View *found = views_.find(begin);
   if (found == nullptr) return false;
-  View &view = views_[found->segment];
+  View &view = views_.of(found->segment);
   const std::uint64_t offset = begin - reinterpret_cast<std::uintptr_t>(view.base);
   std::uint64_t index = offset / kPageBytes;
   // The common case first: one page that is open already.
@@ -332,7 +315,7 @@ bool Engine::advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) no
     return true;
   if (bytes == 0 || (query_ && is_write)) return true;
   // a query's view is read-only to the program, not to the engine
-  const platform::OpenKey open(key_);
+  const platform::OpenKey open(views_.key());
   const std::uint64_t usable =
       memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
   const std::uint64_t end = std::min(usable, (offset + bytes - 1) / kPageBytes + 1);
@@ -341,13 +324,13 @@ bool Engine::advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) no
     const PageId page = page_id(view.segment, PageIndex{index});
     if (!advice_helps(state, is_write)) {
       ++index;
-    } else if (!silent() || state == PageState::kGuarded || is_closed(view.pages[index])) {
+    } else if (!silent() || state == PageState::kGuarded || views_.is_closed(view.pages[index])) {
       (void)touch(view, page, is_write);
       ++index;
     } else {
       std::uint64_t count = 1;
       while (index + count < end && view.pages[index + count].state != PageState::kGuarded &&
-             !is_closed(view.pages[index + count]) &&
+             !views_.is_closed(view.pages[index + count]) &&
              advice_helps(view.pages[index + count].state, is_write))
         ++count;
       populate(page, count, is_write);
@@ -361,22 +344,22 @@ bool Engine::advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) no
 // faults, so they are noted here.
 void Engine::populate(PageId first, std::uint64_t page_count, bool is_write) noexcept {
   // then the touches will fault
-  if (!platform::populate(address_of(first), page_count * kPageBytes, is_write)) return;
+  if (!platform::populate(views_.address_of(first), page_count * kPageBytes, is_write)) return;
   for (std::uint64_t i = 0; i < page_count; ++i)
     list_as(PageId{static_cast<std::uint64_t>(first) + i},
             is_write ? PageState::kPrivate : PageState::kFile);
 }
 
 void Engine::note_page(PageId page, PageKind kind) noexcept {
-  LocalPage &l = local(page);
+  LocalPage &l = views_.local(page);
   if (l.state == PageState::kPrivate || l.state == PageState::kGuarded) return;
-  if (is_closed(l)) {
+  if (views_.is_closed(l)) {
     // Its guard, which page tables tell as something swapped out; behind the end of the file there
     // are such pages, too.
     if (silent() || kind == PageKind::kAbsent) return;
     // Where all of a view is open, and its segment has grown, nobody took it from the level below
     // first. The next attempt will.
-    undone_.push(page);
+    lists_.undone.push(page);
     if (!query_) fail_instance(AbortCause::kValidation);
     return;
   }
@@ -395,9 +378,9 @@ void Engine::classify(PageList &list) noexcept {
            static_cast<std::uint64_t>(list[i + run]) == static_cast<std::uint64_t>(list[i]) + run)
       ++run;
     const bool readable = tracking_.page_map().read(
-        reinterpret_cast<std::uintptr_t>(address_of(list[i])), run, kinds);
+        reinterpret_cast<std::uintptr_t>(views_.address_of(list[i])), run, kinds);
     for (std::size_t j = 0; j < run; ++j) {
-      local(list[i + j]).lists &= static_cast<std::uint8_t>(~kInFresh);
+      views_.local(list[i + j]).lists &= static_cast<std::uint8_t>(~kInFresh);
       // private when in doubt: it is then compared
       note_page(list[i + j], readable ? kinds[j] : PageKind::kPrivate);
     }
@@ -413,19 +396,19 @@ void Engine::collect_touched() noexcept {
     if (!is_gone && ring.empty()) return;
     std::uint64_t found = 0;
     const bool complete = !is_gone && ring.drain([&](std::uintptr_t address) {
-      const View *view = view_of(address);
+      const View *view = views_.find(address);
       if (view == nullptr) return;
       const PageId page =
           page_id(view->segment,
                   PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
-      LocalPage &l = local(page);
+      LocalPage &l = views_.local(page);
       if ((l.lists & kInFresh) != 0 || l.state == PageState::kPrivate) return;
       l.lists |= kInFresh;
-      fresh_.push(page);
+      lists_.fresh.push(page);
       ++found;
     });
     self().add(Count::kFaultsKernel, found);
-    classify(fresh_);
+    classify(lists_.fresh);
     if (!complete) {
       // More faults than the ring holds, or no ring. The page tables know what was stored to, but
       // not what was read and reclaimed since.
@@ -434,28 +417,29 @@ void Engine::collect_touched() noexcept {
     }
     return;
   }
-  for (std::size_t i = 0; i + 1 < blocks_.size(); i += 2) {
-    const std::uint32_t segment = storage::segment_number(blocks_[i]);
-    const auto listed = static_cast<std::uint64_t>(blocks_[i + 1]);
+  for (std::size_t i = 0; i + 1 < lists_.blocks.size(); i += 2) {
+    const std::uint32_t segment = storage::segment_number(lists_.blocks[i]);
+    const auto listed = static_cast<std::uint64_t>(lists_.blocks[i + 1]);
     // with what the segment has grown by since
-    const bool is_whole = listed * kPageBytes == views_[segment].bytes;
+    const bool is_whole = listed * kPageBytes == views_.of(segment).bytes;
     const std::uint64_t count =
         is_whole ? memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes
                  : listed;
     for (std::uint64_t j = 0; j < count; ++j) {
-      const PageId page{static_cast<std::uint64_t>(blocks_[i]) + j};
-      const PageState state = local(page).state;
-      if (state == PageState::kFile || (is_whole && state == PageState::kAbsent)) fresh_.push(page);
+      const PageId page{static_cast<std::uint64_t>(lists_.blocks[i]) + j};
+      const PageState state = views_.local(page).state;
+      if (state == PageState::kFile || (is_whole && state == PageState::kAbsent))
+        lists_.fresh.push(page);
     }
   }
-  // blocks_ stays until the views are reset: later stores of this instance must be found again
-  classify(fresh_);
+  // lists_.blocks stays until the views are reset: later stores of this instance must be found again
+  classify(lists_.fresh);
 }
 
 // The ring overflowed (32,768 faults): the page tables know.
 void Engine::scan_views() noexcept {
-  for (const std::uint32_t segment : mapped_) {
-    View &view = views_[segment];
+  for (const std::uint32_t segment : views_.mapped()) {
+    View &view = views_.of(segment);
     const auto visit = [](void *context, const platform::PageMap::Run &run) {
       View &scanned = *static_cast<View *>(context);
       const std::uint64_t first =

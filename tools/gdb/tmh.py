@@ -123,8 +123,8 @@ class Engine:
         return f"{kind} {int(value['instance_'])} at snapshot {int(value['snapshot_'])}{failed}"
 
     def children(self):
-        for name, member in (("read or kept", "kept_"), ("own copies", "private_")):
-            pages = self.value[member]
+        for name, member in (("read or kept", "kept"), ("own copies", "privates")):
+            pages = self.value["lists_"][member]
             data = pages["memory_"]["base_"].cast(gdb.lookup_type("unsigned long").pointer())
             count = int(pages["count_"])
             shown = [page_text(int(data[i])) for i in range(min(count, VERSIONS_SHOWN_MAX))]
