@@ -30,7 +30,8 @@ Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
                 slot, memory.participant(slot).incarnation.load(std::memory_order_relaxed)),
             reaper_),
       turn_(memory, slot, lock_),
-      views_(memory, tracking_, lists_) {
+      views_(memory, tracking_, lists_),
+      sets_(memory, own_, tracking_, views_, lists_) {
   instance_ = self().incarnation.load(std::memory_order_relaxed)
               << 32;  // numbers never repeat in the domain, whoever had the slot before
 }

@@ -37,6 +37,7 @@
 #include "levels/page/durable_log.h"
 #include "levels/page/keep_policy.h"
 #include "levels/page/lower_level.h"
+#include "levels/page/page_sets.h"
 #include "levels/page/reaper.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/turn.h"
@@ -226,25 +227,17 @@ class Engine {
   void announce_snapshot(std::uint64_t clock) noexcept;
 
   // engine_end.cpp: writesets, validation, settling
-  [[nodiscard]] Errc find_writes() noexcept;  // kOutOfMemory: not all of them
   [[nodiscard]] bool is_valid(const DomainLock::Held &held) noexcept;
   [[nodiscard]] Outcome commit_writes(bool will_wait) noexcept;
-  [[nodiscard]] Errc allocate_blocks() noexcept;
   [[nodiscard]] Errc fill_slots() noexcept;
   void plan_log() noexcept;
   // Empty: *error says why.
   [[nodiscard]] std::optional<DomainLock::Held> lock_with_log_space(storage::Lsn *log_end,
                                                                     Errc *error) noexcept;
   void sweep(const DomainLock::Held &held, std::uint64_t now_ns) noexcept;
-  void settle_committed() noexcept;
-  [[nodiscard]] std::uintptr_t first_difference(const Write &write) const noexcept;
-  void settle_private() noexcept;
-  [[nodiscard]] bool stays_private(PageId page) noexcept;
-  void roll_back() noexcept;
   void count_abort(AbortCause cause) noexcept;
   void finish_instance() noexcept;
   void adapt(KeepPolicy::End end) noexcept;
-  [[nodiscard]] std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;
   // A level below: first touches that follow each other take pages ahead, see take_ahead(). At most
   // 32: about 50 us under the domain lock.
   static constexpr std::uint64_t kAheadMin = 4, kAheadMax = 32;
@@ -272,7 +265,7 @@ class Engine {
   TrackingChoice tracking_;
   PageLists lists_;
   Views views_;
-  std::vector<Write> writes_;
+  PageSets sets_;
 
   std::uint64_t snapshot_ = 0;       // of the running instance
   std::uint64_t line_snapshot_ = 0;  // the same on the clock of the level below

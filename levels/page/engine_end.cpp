@@ -45,33 +45,6 @@ bool invalid_by(PageId page) noexcept {
 }
 }  // namespace
 
-std::byte *Engine::clean_copy(PageId page, const LocalPage &l) const noexcept {
-  // Without a twin the copy was made by the kernel from home, which cannot have changed since under
-  // our pin.
-  return l.twin != 0 ? lists_.twins.data(l.twin) : memory_.home(page);
-}
-
-// A large instance's take megabytes of the heap, which may be used up.
-Errc Engine::find_writes() noexcept {
-  writes_.clear();
-  for (const PageId page : lists_.privates) {
-    LocalPage &l = views_.local(page);
-    if (l.state != PageState::kPrivate || (l.lists & kStandsIn) != 0) continue;
-    const LineMask lines = differing_lines(views_.address_of(page), clean_copy(page, l));
-    if (lines != 0) {
-      try {
-        writes_.push_back(Write{page, lines, 0});
-      } catch (const std::bad_alloc &) {
-        return Errc::kOutOfMemory;
-      }
-      l.unchanged_compares = 0;
-    } else if (l.unchanged_compares < 255) {
-      ++l.unchanged_compares;
-    }
-  }
-  return Errc::kOk;
-}
-
 // Lazy: no page of the read set was committed since the
 // snapshot.
 bool Engine::is_valid(const DomainLock::Held &held) noexcept {
@@ -115,10 +88,10 @@ bool Engine::is_valid(const DomainLock::Held &held) noexcept {
 Engine::Outcome Engine::end(bool will_wait) noexcept {
   step(Step::kCommitStart);
   collect_touched();
-  const Errc found = find_writes();
+  const Errc found = sets_.find_writes();
   Outcome outcome;
   if (query_) {
-    if (query_wrote_ == 0 && !writes_.empty()) query_wrote_ = first_difference(writes_.front());
+    if (query_wrote_ == 0 && !sets_.writes().empty()) query_wrote_ = sets_.first_written();
     outcome.query_wrote = query_wrote_;
     outcome.status = Status::kCommitted;
     outcome.durable_at = snapshot_;
@@ -133,7 +106,7 @@ Engine::Outcome Engine::end(bool will_wait) noexcept {
   } else if (found != Errc::kOk) {
     outcome.cause = AbortCause::kNoSpace;
     outcome.error = no_room(found);
-  } else if (writes_.empty()) {
+  } else if (sets_.writes().empty()) {
     outcome.status =
         // read-only: consistent at its snapshot, which is where it stands in the serial order
         Status::kCommitted;
@@ -143,62 +116,21 @@ Engine::Outcome Engine::end(bool will_wait) noexcept {
     outcome = commit_writes(will_wait);
   }
   if (outcome.status == Status::kAborted) {
-    roll_back();
+    sets_.roll_back();
     count_abort(outcome.cause);
     adapt(outcome.cause == AbortCause::kValidation ? KeepPolicy::End::kConflict
                                                    : KeepPolicy::End::kQuiet);
   } else {
-    if (writes_.empty()) settle_private();
+    if (sets_.writes().empty()) sets_.settle();
     // What wrote is counted where it was published.
-    if (query_ || writes_.empty()) self().add(query_ ? Count::kQueryEnds : Count::kCommits, 1);
-    platform::probe::commit(platform::probe::kPages, outcome.durable_at, writes_.size());
+    if (query_ || sets_.writes().empty())
+      self().add(query_ ? Count::kQueryEnds : Count::kCommits, 1);
+    platform::probe::commit(platform::probe::kPages, outcome.durable_at, sets_.writes().size());
     self().add(Count::kPagesRead, lists_.kept.size());
     adapt(KeepPolicy::End::kQuiet);
   }
   finish_instance();
   return outcome;
-}
-
-std::uintptr_t Engine::first_difference(const Write &write) const noexcept {
-  const std::byte *now = views_.address_of(write.page);
-  const std::byte *clean = clean_copy(write.page, views_.local(write.page));
-  const std::byte *at = std::mismatch(now, now + kPageBytes, clean).first;
-  return reinterpret_cast<std::uintptr_t>(at);
-}
-
-// Before anything is promised: a store to home or metadata must not raise SIGBUS because the disk
-// is full. Asking costs 3 to 50 us each time, hence blocks of 64 KiB, and of 2 MiB where an eighth
-// of it is written: a segment written at single far-apart pages takes up to 16 times its pages on
-// disk.
-Errc Engine::allocate_blocks() noexcept {
-  constexpr std::uint64_t kSmallBlockPages = 16, kLargeBlockPages = 512;
-  for (std::size_t i = 0; i < writes_.size(); ++i) {
-    if ((views_.local(writes_[i].page).lists & kHasBlocks) != 0) continue;
-    const std::uint32_t segment = storage::segment_number(writes_[i].page);
-    const auto index = static_cast<std::uint64_t>(storage::page_index(writes_[i].page));
-    const std::uint64_t large_end = index / kLargeBlockPages * kLargeBlockPages + kLargeBlockPages;
-    const std::size_t dense = i + kLargeBlockPages / 8;  // writes are almost sorted by page
-    const bool is_dense =
-        dense < writes_.size() && writes_[dense].page > writes_[i].page &&
-        writes_[dense].page < storage::page_id(segment, storage::PageIndex{large_end});
-    const std::uint64_t block = is_dense ? kLargeBlockPages : kSmallBlockPages;
-    const std::uint64_t usable =
-        memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
-    if (index >= usable) return memory_.fail_behind_end(writes_[i].page);
-    const std::uint64_t first = index / block * block;
-    std::uint64_t count = std::min(block, usable - first);
-    PageId first_page = storage::page_id(segment, storage::PageIndex{first});
-    Errc error = memory_.allocate_blocks(first_page, count);
-    if (error == Errc::kDiskFull) {  // the page alone may fit, or have its block already
-      first_page = writes_[i].page;
-      count = 1;
-      error = memory_.allocate_blocks(first_page, count);
-    }
-    if (error != Errc::kOk) return error;
-    for (std::uint64_t j = 0; j < count; ++j)
-      views_.local(PageId{static_cast<std::uint64_t>(first_page) + j}).lists |= kHasBlocks;
-  }
-  return Errc::kOk;
 }
 
 // What has been written so far gets its room here: nothing of that can fail at the end. Others that
@@ -216,11 +148,11 @@ Errc Engine::become_irrevocable(bool *is_pending) noexcept {
     }
   }
   collect_touched();
-  Errc error = find_writes();
-  if (error == Errc::kOk) error = allocate_blocks();
+  Errc error = sets_.find_writes();
+  if (error == Errc::kOk) error = sets_.allocate_blocks();
   DomainLock::Held held = lock_.take();
-  if (error == Errc::kOk && !failed_ && tree_.reserved() < writes_.size())
-    error = tree_.reserve(held, writes_.size());
+  if (error == Errc::kOk && !failed_ && tree_.reserved() < sets_.writes().size())
+    error = tree_.reserve(held, sets_.writes().size());
   // All of it: pages that go down meanwhile are announced in it, too.
   if (error == Errc::kOk && !failed_) error = memory_.make_log_room(held, kLogEntries);
   if (error == Errc::kOk) {
@@ -240,17 +172,18 @@ Errc Engine::become_irrevocable(bool *is_pending) noexcept {
 }
 
 Errc Engine::fill_slots() noexcept {
-  if (tree_.reserved() < writes_.size()) {
+  if (tree_.reserved() < sets_.writes().size()) {
     const DomainLock::Held held = lock_.take();
-    if (const Errc error = tree_.reserve(held, std::max(writes_.size(), kReservedAtLeast));
+    if (const Errc error = tree_.reserve(held, std::max(sets_.writes().size(), kReservedAtLeast));
         error != Errc::kOk)
       return error;
   }
   step(Step::kCommitSlotsReserved);
-  if (const Errc error = allocate_blocks(); error != Errc::kOk) return error;
+  if (const Errc error = sets_.allocate_blocks(); error != Errc::kOk) return error;
   if (log_ != nullptr)
-    if (const Errc error = log_->plan_reserve(writes_.size()); error != Errc::kOk) return error;
-  for (Write &write : writes_) {
+    if (const Errc error = log_->plan_reserve(sets_.writes().size()); error != Errc::kOk)
+      return error;
+  for (Write &write : sets_.writes()) {
     write.slot = tree_.take();
     copy_lines(memory_.version_data(write.slot), views_.address_of(write.page), write.lines);
   }
@@ -263,13 +196,12 @@ Errc Engine::fill_slots() noexcept {
 void Engine::plan_log() noexcept {
   // What the ring does not list is found by scanning, and must come out in the same order: see
   // DurableLog::append_wide().
-  if (ConsistencyTree::is_wide(writes_.size()))
-    std::sort(writes_.begin(), writes_.end(),
+  if (ConsistencyTree::is_wide(sets_.writes().size()))
+    std::sort(sets_.writes().begin(), sets_.writes().end(),
               [](const Write &a, const Write &b) { return a.page < b.page; });
   log_->plan_begin();
-  for (const Write &write : writes_)
-    log_->plan_write(write, views_.address_of(write.page),
-                     clean_copy(write.page, views_.local(write.page)));
+  for (const Write &write : sets_.writes())
+    log_->plan_write(write, views_.address_of(write.page), sets_.clean_copy(write.page));
 }
 
 // Takes the domain lock when there is room for what the commit enters into the ring, and for its
@@ -279,14 +211,14 @@ std::optional<DomainLock::Held> Engine::lock_with_log_space(storage::Lsn *log_en
   *log_end = 0;
   for (;;) {
     DomainLock::Held held = turn_.take_lock();
-    *error = memory_.make_log_room(held, ConsistencyTree::entries_of(writes_.size()));
+    *error = memory_.make_log_room(held, ConsistencyTree::entries_of(sets_.writes().size()));
     if (*error != Errc::kOk) {
       held.release();
       *error = no_room(*error);
       return std::nullopt;
     }
     if (log_ == nullptr) return held;
-    const DurableLog::Room room = log_->room(held, writes_.size(), log_end);
+    const DurableLog::Room room = log_->room(held, sets_.writes().size(), log_end);
     if (room == DurableLog::Room::kYes) return held;
     held.release();
     if (*error = log_->make_room(room, *log_end); *error != Errc::kOk) return std::nullopt;
@@ -301,7 +233,7 @@ Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
     return outcome;
   };
   const auto take_slots_back = [this] {
-    for (const Write &write : writes_) tree_.give_back(write.slot);
+    for (const Write &write : sets_.writes()) tree_.give_back(write.slot);
   };
   if (const Errc error = fill_slots(); error != Errc::kOk) return no_space(no_room(error));
   DomainState &state = memory_.state();
@@ -323,7 +255,7 @@ Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
   }
   const std::uint64_t versioned_before = state.versioned_stamp.load(std::memory_order_relaxed);
   const std::uint64_t stamp =
-      tree_.publish(held, writes_, log_end, has_lower_ ? lower_->clock() : 0);
+      tree_.publish(held, sets_.writes(), log_end, has_lower_ ? lower_->clock() : 0);
   outcome.durable_at = stamp;
   if (will_wait) log_->announce(stamp);
   // release: everything this instance read comes before home may change under it
@@ -348,11 +280,11 @@ Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
   if (tree_.holds_own(held)) reaper_.reap_suspects(held, began_ns);
   // For the next instance, while the lock is ours anyway; when it fails the next instance learns
   // it.
-  if (tree_.reserved() < std::min(writes_.size(), kReservedAtMost))
-    (void)tree_.reserve(held, std::clamp(writes_.size(), kReservedAtLeast, kReservedAtMost));
+  if (tree_.reserved() < std::min(sets_.writes().size(), kReservedAtMost))
+    (void)tree_.reserve(held, std::clamp(sets_.writes().size(), kReservedAtLeast, kReservedAtMost));
   held.release();
   step(Step::kCommitUnlocked);
-  settle_committed();
+  sets_.settle_committed(instance_);
   outcome.status = Status::kCommitted;
   return outcome;
 }
@@ -370,92 +302,6 @@ void Engine::sweep(const DomainLock::Held &held, std::uint64_t now_ns) noexcept 
   if (tree_.collect(held, kSweepAtMost) >= kSweepAtMost) return;
   tree_.fold_some(held, kFoldAtMost);
   next_sweep_ns_ = now_ns + kSweepPeriodNs;
-}
-
-namespace {
-// Most instances write one line of a page, and std::popcount (std::has_single_bit, too) is a call
-// into libgcc where nothing says that the processor has POPCNT.
-std::uint64_t line_count(std::uint64_t lines) noexcept {
-  const bool is_one_or_none = (lines & (lines - 1)) == 0;
-  return is_one_or_none ? std::uint64_t{lines != 0}
-                        : static_cast<std::uint64_t>(std::popcount(lines));
-}
-}  // namespace
-
-void Engine::settle_committed() noexcept {
-  std::uint64_t lines = 0;
-  for (const Write &write : writes_) {
-    lines += line_count(write.lines);
-    if (!keeps()) continue;
-    LocalPage &l = views_.local(write.page);
-    const std::uint8_t epoch = KeepPolicy::epoch(instance_);
-    const bool hot = KeepPolicy::is_hot(l.written_epoch, epoch);
-    l.written_epoch = epoch;
-    if (l.twin != 0) {
-      copy_lines(lists_.twins.data(l.twin), views_.address_of(write.page), write.lines);
-      continue;
-    }
-    // Written twice in a short time: from here on it stays writable. One written once is dropped
-    // (settle_private): keeping it would cost a twin, and a comparison in every instance to come.
-    // But not before its version is home: dropping it would mean to guard it, and the next touch a
-    // signal and two copies.
-    const bool pending = memory_.meta(write.page).newest.load(std::memory_order_relaxed) != 0;
-    if ((!hot && !pending) || (l.twin = lists_.twins.take()) == 0) continue;
-    std::memcpy(lists_.twins.data(l.twin), views_.address_of(write.page), kPageBytes);
-    if (!hot) l.unchanged_compares = KeepPolicy::kUselessComparesMax - KeepPolicy::kPendingCompares;
-  }
-  storage::Participant &own = self();
-  own.add(Count::kPagesWritten, writes_.size());
-  own.add(Count::kLinesWritten, lines);
-  settle_private();
-}
-
-// Private pages must have a twin to stay: home may move on while they do not.
-bool Engine::stays_private(PageId page) noexcept {
-  const LocalPage &l = views_.local(page);
-  return l.state == PageState::kPrivate && l.twin != 0 &&
-         l.unchanged_compares <= KeepPolicy::kUselessComparesMax;
-}
-
-// What stays private; the rest is dropped, run by run.
-void Engine::settle_private() noexcept {
-  if (!keeps()) return;  // exact tracking drops everything in finish_instance()
-  std::size_t still = 0;
-  for (std::size_t i = 0; i < lists_.privates.size();) {
-    const PageId page = lists_.privates[i];
-    if (stays_private(page)) {
-      lists_.privates[still++] = page;
-      ++i;
-      continue;
-    }
-    std::uint64_t run = 0;
-    bool dropping = false;
-    for (; i < lists_.privates.size() &&
-           static_cast<std::uint64_t>(lists_.privates[i]) == static_cast<std::uint64_t>(page) + run;
-         ++i, ++run) {
-      LocalPage &l = views_.local(lists_.privates[i]);
-      const bool is_private = l.state == PageState::kPrivate;
-      if (run > 0 && (stays_private(lists_.privates[i]) || is_private != dropping)) break;
-      dropping = is_private;
-      l.lists &= static_cast<std::uint8_t>(~kInPrivate);
-    }
-    if (dropping) views_.drop_run(page, run);
-  }
-  lists_.privates.truncate(still);
-}
-
-void Engine::roll_back() noexcept {
-  step(Step::kAbortStart);
-  if (!keeps()) return;
-  views_.set_access(platform::KeyAccess::kOpen);
-  for (const PageId page : lists_.privates) {
-    LocalPage &l = views_.local(page);
-    if (l.state != PageState::kPrivate) continue;
-    if (l.twin == 0) continue;  // dropped by settle_private()
-    copy_lines(views_.address_of(page), lists_.twins.data(l.twin),
-               differing_lines(views_.address_of(page), lists_.twins.data(l.twin)));
-  }
-  settle_private();
 }
 
 Engine::ReadSet Engine::read_set() noexcept {
@@ -482,7 +328,7 @@ Engine::ReadSet Engine::read_set() noexcept {
 
 void Engine::abort(AbortCause cause) noexcept {
   collect_touched();
-  roll_back();
+  sets_.roll_back();
   count_abort(cause);
   finish_instance();
 }
