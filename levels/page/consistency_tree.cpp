@@ -469,6 +469,15 @@ bool ConsistencyTree::has_version(const DomainLock::Held &held, PageId page,
   return false;
 }
 
+bool ConsistencyTree::may_have_version(PageId page) const noexcept {
+  // Without the lock: 0 is final for this snapshot, because versions stamped <= snapshot only ever
+  // disappear into home. acquire: pairs with the release in unlink(), so that home's lines are
+  // seen.
+  const bool has_version = memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0;
+  step(Step::kGapTouchLooked);
+  return has_version;
+}
+
 void ConsistencyTree::read(const DomainLock::Held &held, PageId page, std::uint64_t stamp,
                            LineMask lines, std::byte *to) const noexcept {
   TMH_ASSERT(held.is_valid());

@@ -21,6 +21,7 @@ Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
     : memory_(memory),
       slot_(slot),
       own_(memory.participant(slot)),
+      instance_(own_),
       detection_(detection),
       tree_(memory, slot, ConsistencyTree::Role::kKeepsSlots),
       accesses_(memory, slot),
@@ -31,10 +32,8 @@ Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
             reaper_),
       turn_(memory, slot, lock_),
       views_(memory, tracking_, lists_),
-      sets_(memory, own_, tracking_, views_, lists_) {
-  instance_ = self().incarnation.load(std::memory_order_relaxed)
-              << 32;  // numbers never repeat in the domain, whoever had the slot before
-}
+      sets_(memory, own_, tracking_, views_, lists_),
+      stand_ins_(memory, tree_, views_, lists_, keeping_, instance_) {}
 
 Errc Engine::start(Tracking wanted, bool alone) noexcept {
   if (const Errc error = lists_.reserve(); error != Errc::kOk) return error;
@@ -82,7 +81,7 @@ Errc Engine::map(std::uint32_t segment, Placement placement, std::byte **out) no
 
 Errc Engine::unmap(std::uint32_t segment) noexcept {
   if (views_.of(segment).base == nullptr) return Errc::kNotMapped;
-  if (running_) return Errc::kSegmentInUse;
+  if (instance_.is_running) return Errc::kSegmentInUse;
   views_.remove(segment);
   return Errc::kOk;
 }

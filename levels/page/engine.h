@@ -35,10 +35,12 @@
 #include "levels/page/domain_lock.h"
 #include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
+#include "levels/page/instance.h"
 #include "levels/page/keep_policy.h"
 #include "levels/page/lower_level.h"
 #include "levels/page/page_sets.h"
 #include "levels/page/reaper.h"
+#include "levels/page/stand_ins.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/turn.h"
 #include "levels/page/views.h"
@@ -75,13 +77,14 @@ class Engine {
     lower_ = lower;
     views_.use_lower();
     reaper_.use_lower(lower);
+    stand_ins_.use_lower(lower);
     has_lower_ = true;
   }
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_; }
   [[nodiscard]] std::uint64_t line_snapshot() const noexcept { return line_snapshot_; }
   // Had the level below changed something that the last instance has read, by then, after its
   // snapshot? Perhaps no clock moves any more for that.
-  [[nodiscard]] bool has_read_behind() const noexcept { return read_behind_; }
+  [[nodiscard]] bool has_read_behind() const noexcept { return instance_.has_read_behind; }
 
   using Placement = Views::Placement;
   [[nodiscard]] Errc map(std::uint32_t segment, Placement placement, std::byte **view) noexcept;
@@ -137,7 +140,7 @@ class Engine {
   };
   [[nodiscard]] ReadSet read_set() noexcept;
   void forget_kept() noexcept { views_.drop_all(); }
-  [[nodiscard]] bool running() const noexcept { return running_; }
+  [[nodiscard]] bool running() const noexcept { return instance_.is_running; }
   [[nodiscard]] const KeepPolicy &keeping() const noexcept { return keeping_; }
 
   // The domain's turn to commit alone (starvation guard).
@@ -149,7 +152,7 @@ class Engine {
   // error: there is no room for what it has written so far; as it was. The caller leaves the turn
   // at the instance's end.
   [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
-  [[nodiscard]] bool irrevocable() const noexcept { return irrevocable_; }
+  [[nodiscard]] bool irrevocable() const noexcept { return instance_.is_irrevocable; }
 
   // Collects versions and reaps the dead; returns versions still held.
   std::uint64_t collect() noexcept;
@@ -174,22 +177,11 @@ class Engine {
   [[nodiscard]] bool silent() const noexcept { return tracking_.is_silent(); }
   [[nodiscard]] bool keeps() const noexcept { return tracking_.keeps(); }
   [[nodiscard]] bool eager() const noexcept { return detection_ == Detection::kEager; }
-  // By others, under the domain lock: eager policies, level 1's abort-upper, tmh kill-stuck.
-  // acquire: pairs with their release.
-  [[nodiscard]] bool was_failed() const noexcept {
-    return self().failed_instance.load(std::memory_order_acquire) == instance_;
-  }
-
   // engine_touch.cpp, engine_open.cpp: first touches
   static void report_stray(const View &view, const platform::Fault &fault,
                            platform::StrayCause cause) noexcept;
   static platform::FaultAnswer on_fault(void *context, const platform::Fault &fault) noexcept;
   [[nodiscard]] bool touch(View &view, PageId page, bool is_write) noexcept;
-  // engine_hole.cpp: pages without disk blocks
-  [[nodiscard]] bool touch_hole(View &view, PageId page) noexcept;
-  [[nodiscard]] bool stands_in_for_closed(PageId page) noexcept;
-  void stand_in(PageId page, const std::byte *content, Errc why) noexcept;
-  void stand_down(PageId page) noexcept;
   void touch_guarded(View &view, PageId page) noexcept;
   [[nodiscard]] bool take_from_below(const DomainLock::Held &held, PageId page) noexcept;
   [[nodiscard]] bool extend(const DomainLock::Held &held) noexcept;
@@ -199,12 +191,9 @@ class Engine {
   void take_ahead(const DomainLock::Held &held, View &view, PageId page) noexcept;
   void prepare_ahead(const View &view, PageId page) noexcept;
   void register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept;
-  void fail_instance(AbortCause cause, Errc error = Errc::kOk) noexcept;
   void list_as(PageId page, PageState state) noexcept;
   [[nodiscard]] bool open_page(View &view, PageId page, bool is_write) noexcept;
   [[nodiscard]] bool open_block(View &view, PageId page) noexcept;
-  void protect_stand_ins() noexcept;
-  [[nodiscard]] bool needs_versions(PageId page) const noexcept;
   [[nodiscard]] bool read_versions(PageId page, std::uint32_t *twin) noexcept;
   void read_snapshot(const DomainLock::Held &held, PageId page, std::byte *to) noexcept;
   void make_private(PageId page, std::uint32_t twin) noexcept;
@@ -247,11 +236,11 @@ class Engine {
   // Following the log page by page costs more than starting again beyond this many entries.
   static constexpr std::uint64_t kFollowMax = 1u << 16;
 
-  static constexpr PageId kNoHole{~0ull};
-
   DomainMemory &memory_;
   const std::uint32_t slot_;
-  storage::Participant &own_;  // the slot's record
+  // The slot's record.
+  storage::Participant &own_;
+  Instance instance_;
   const Detection detection_;
   ConsistencyTree tree_;
   AccessTable accesses_;
@@ -266,6 +255,8 @@ class Engine {
   PageLists lists_;
   Views views_;
   PageSets sets_;
+  KeepPolicy keeping_;
+  StandIns stand_ins_;
 
   std::uint64_t snapshot_ = 0;       // of the running instance
   std::uint64_t line_snapshot_ = 0;  // the same on the clock of the level below
@@ -274,26 +265,12 @@ class Engine {
   std::uint64_t synced_position_ = 0;
   // >= synced_: clock at which the kept pages stand; others may need a guard yet
   std::uint64_t kept_synced_ = 0;
-  std::uint64_t instance_ = 0;
   PageId ahead_last_{0};     // the first touch of a closed page before
   PageId ahead_end_{0};      // behind the pages that were looked at then
   std::uint64_t ahead_ = 0;  // pages to take ahead
-  KeepPolicy keeping_;
   std::uint64_t next_sweep_ns_ = 0;
-  std::uintptr_t query_wrote_ = 0;
-  ConflictPolicy policy_ = ConflictPolicy::kOldestWins;
-  bool running_ = false;
-  bool query_ = false;
-  bool irrevocable_ = false;
-  bool began_with_kept_ = false;
-  bool read_everything_ = false;     // the fault ring overflowed: any foreign commit is a conflict
-  bool read_behind_ = false;         // see has_read_behind()
-  bool reads_durable_only_ = false;  // a snapshot moves on only to what is durable
-  bool failed_ = false;              // eager: own policy or lack of space
-  AbortCause failed_cause_ = AbortCause::kNone;
-  Errc failed_error_ = Errc::kOk;    // kNoSpace's reason
-  PageId hole_ = kNoHole;            // touched last where there was no block
-  std::byte unchanged_[kPageBytes];  // stands_in_for_closed()'s: a handler's stack is small
+  // A snapshot moves on only to what is durable.
+  bool reads_durable_only_ = false;
   bool resync_needed_ = true;
   std::uint64_t repairs_seen_ = 0;
   // a page lost its guard while it had a version: the log since synced_ tells

@@ -54,21 +54,12 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
     if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
   }
   if (memory_.segments_opened_at() != known_generation_) note_segments();
-  ++instance_;
-  query_ = is_query;
-  policy_ = policy;
-  failed_ = false;
-  irrevocable_ = false;
-  read_everything_ = false;
-  read_behind_ = false;
-  failed_cause_ = AbortCause::kNone;
-  failed_error_ = Errc::kOk;
-  hole_ = kNoHole;
-  query_wrote_ = 0;
+  instance_.begin(is_query, policy);
+  stand_ins_.begin_instance();
   own.age.store(age, std::memory_order_relaxed);
   own.begin_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
   own.is_query.store(is_query ? 1 : 0, std::memory_order_relaxed);
-  own.instance.store(instance_, std::memory_order_relaxed);
+  own.instance.store(instance_.number, std::memory_order_relaxed);
   own.add(is_query ? Count::kQueries : Count::kBegins, 1);
   if (!pin_without_lock()) {
     views_.set_access(platform::KeyAccess::kOpen);  // pull() stores to private pages
@@ -83,11 +74,11 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
     announce_snapshot(snapshot_);
   }
   step(Step::kBeginPinned);
-  began_with_kept_ = !lists_.kept.empty();
-  running_ = true;
+  instance_.began_with_kept = !lists_.kept.empty();
+  instance_.is_running = true;
   engine_thread.running = this;
   views_.set_access(is_query ? platform::KeyAccess::kReadOnly : platform::KeyAccess::kOpen);
-  platform::probe::begin(platform::probe::kPages, instance_, is_query ? 1 : 0);
+  platform::probe::begin(platform::probe::kPages, instance_.number, is_query ? 1 : 0);
   return Errc::kOk;
 }
 
@@ -193,7 +184,7 @@ bool Engine::foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *p
     const PageState shown = views_.local(page).state;
     if (shown == PageState::kGuarded || (shown == PageState::kAbsent && !silent())) continue;
     // A page mapped from home, or that would be: right as soon as home has the commit. acquire: see
-    // needs_versions().
+    // tree_.may_have_version().
     const bool from_home = shown == PageState::kAbsent || shown == PageState::kFile;
     if (!from_home || memory_.meta(page).newest.load(std::memory_order_acquire) != 0) return false;
   }
@@ -240,7 +231,7 @@ void Engine::pull(const DomainLock::Held &held) noexcept {
     // that its page has one.
     if (silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_)
       views_.guard_pending(held, Views::kAllSegments);
-    if (views_.is_left_open() && !running_) views_.close_all();
+    if (views_.is_left_open() && !instance_.is_running) views_.close_all();
   }
   repairs_seen_ = state.repairs.load(std::memory_order_relaxed);
   synced_ = kept_synced_ = state.clock.load(std::memory_order_relaxed);
@@ -268,7 +259,7 @@ void Engine::refresh(const DomainLock::Held &held, const CommitLogEntry &entry) 
   if (entry.lines == 0) {
     // While an instance runs (extend()) nothing is taken from it: a release that found it running
     // has told and then given up.
-    if (!running_ || !lower_->is_resident(held, page)) views_.lose(page);
+    if (!instance_.is_running || !lower_->is_resident(held, page)) views_.lose(page);
     return;
   }
   LocalPage &l = views_.local(page);

@@ -49,17 +49,17 @@ bool invalid_by(PageId page) noexcept {
 // snapshot.
 bool Engine::is_valid(const DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
-  if (failed_) return false;
-  if (irrevocable_) return true;  // nobody else has committed since it was valid
+  if (instance_.is_failed) return false;
+  if (instance_.is_irrevocable) return true;  // nobody else has committed since it was valid
   DomainState &state = memory_.state();
-  if (was_failed()) {
-    failed_cause_ = AbortCause::kConflictOther;
+  if (instance_.was_failed()) {
+    instance_.failed_cause = AbortCause::kConflictOther;
     return false;
   }
   if (state.clock.load(std::memory_order_relaxed) == snapshot_) return true;
-  failed_cause_ = AbortCause::kValidation;
+  instance_.failed_cause = AbortCause::kValidation;
   if (platform::is_planted(platform::Planted::kPageNoValidation)) return true;
-  if (read_everything_) return false;  // the read set is not known page by page
+  if (instance_.has_read_everything) return false;  // the read set is not known page by page
   const std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
   const std::uint64_t behind = head - synced_position_;
   // Whichever is less to look at. Stamps of one's own pages mostly lie in one's own cache, others'
@@ -90,19 +90,21 @@ Engine::Outcome Engine::end(bool will_wait) noexcept {
   collect_touched();
   const Errc found = sets_.find_writes();
   Outcome outcome;
-  if (query_) {
-    if (query_wrote_ == 0 && !sets_.writes().empty()) query_wrote_ = sets_.first_written();
-    outcome.query_wrote = query_wrote_;
+  if (instance_.is_query) {
+    if (instance_.query_wrote == 0 && !sets_.writes().empty())
+      instance_.query_wrote = sets_.first_written();
+    outcome.query_wrote = instance_.query_wrote;
     outcome.status = Status::kCommitted;
     outcome.durable_at = snapshot_;
     outcome.durable_line = line_snapshot_;
-    if (query_wrote_ != 0) {
+    if (instance_.query_wrote != 0) {
       outcome.status = Status::kAborted;
       outcome.cause = AbortCause::kQueryWrote;
     }
-  } else if (failed_ || was_failed()) {
-    outcome.cause = failed_ ? failed_cause_ : AbortCause::kConflictOther;
-    if (failed_ && failed_error_ != Errc::kOk) outcome.error = no_room(failed_error_);
+  } else if (instance_.is_failed || instance_.was_failed()) {
+    outcome.cause = instance_.is_failed ? instance_.failed_cause : AbortCause::kConflictOther;
+    if (instance_.is_failed && instance_.failed_error != Errc::kOk)
+      outcome.error = no_room(instance_.failed_error);
   } else if (found != Errc::kOk) {
     outcome.cause = AbortCause::kNoSpace;
     outcome.error = no_room(found);
@@ -123,8 +125,8 @@ Engine::Outcome Engine::end(bool will_wait) noexcept {
   } else {
     if (sets_.writes().empty()) sets_.settle();
     // What wrote is counted where it was published.
-    if (query_ || sets_.writes().empty())
-      self().add(query_ ? Count::kQueryEnds : Count::kCommits, 1);
+    if (instance_.is_query || sets_.writes().empty())
+      self().add(instance_.is_query ? Count::kQueryEnds : Count::kCommits, 1);
     platform::probe::commit(platform::probe::kPages, outcome.durable_at, sets_.writes().size());
     self().add(Count::kPagesRead, lists_.kept.size());
     adapt(KeepPolicy::End::kQuiet);
@@ -137,7 +139,7 @@ Engine::Outcome Engine::end(bool will_wait) noexcept {
 // are past their own look at the turn hold the lock, so when we have it they are done.
 Errc Engine::become_irrevocable(bool *is_pending) noexcept {
   *is_pending = true;
-  if (irrevocable_) return Errc::kOk;
+  if (instance_.is_irrevocable) return Errc::kOk;
   turn_.take_for_good();
   step(Step::kIrrevocableTurn);
   if (reads_durable_only_) {  // nobody else commits from here on
@@ -151,17 +153,18 @@ Errc Engine::become_irrevocable(bool *is_pending) noexcept {
   Errc error = sets_.find_writes();
   if (error == Errc::kOk) error = sets_.allocate_blocks();
   DomainLock::Held held = lock_.take();
-  if (error == Errc::kOk && !failed_ && tree_.reserved() < sets_.writes().size())
+  if (error == Errc::kOk && !instance_.is_failed && tree_.reserved() < sets_.writes().size())
     error = tree_.reserve(held, sets_.writes().size());
   // All of it: pages that go down meanwhile are announced in it, too.
-  if (error == Errc::kOk && !failed_) error = memory_.make_log_room(held, kLogEntries);
+  if (error == Errc::kOk && !instance_.is_failed) error = memory_.make_log_room(held, kLogEntries);
   if (error == Errc::kOk) {
-    irrevocable_ = is_valid(held) && extend(held);
-    if (!irrevocable_ && !failed_)
-      fail_instance(failed_cause_ != AbortCause::kNone ? failed_cause_ : AbortCause::kValidation);
+    instance_.is_irrevocable = is_valid(held) && extend(held);
+    if (!instance_.is_irrevocable && !instance_.is_failed)
+      instance_.fail(instance_.failed_cause != AbortCause::kNone ? instance_.failed_cause
+                                                                 : AbortCause::kValidation);
   }
   held.release();
-  if (!irrevocable_) {
+  if (!instance_.is_irrevocable) {
     turn_.leave();
     *is_pending = false;
     return error == Errc::kOk ? error : no_room(error);
@@ -247,7 +250,7 @@ Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
   DomainLock::Held &held = *locked;
   step(Step::kCommitLocked);
   if (!is_valid(held)) {
-    outcome.cause = failed_cause_;
+    outcome.cause = instance_.failed_cause;
     if (log_ != nullptr) log_->give_room_back(held);
     held.release();
     take_slots_back();
@@ -284,7 +287,7 @@ Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
     (void)tree_.reserve(held, std::clamp(sets_.writes().size(), kReservedAtLeast, kReservedAtMost));
   held.release();
   step(Step::kCommitUnlocked);
-  sets_.settle_committed(instance_);
+  sets_.settle_committed(instance_.number);
   outcome.status = Status::kCommitted;
   return outcome;
 }
@@ -307,7 +310,7 @@ void Engine::sweep(const DomainLock::Held &held, std::uint64_t now_ns) noexcept 
 Engine::ReadSet Engine::read_set() noexcept {
   collect_touched();
   ReadSet set;
-  set.is_exact = !began_with_kept_;
+  set.is_exact = !instance_.began_with_kept;
   set.has_stand_ins = !lists_.standing_in.empty();
   set.line_snapshot = line_snapshot_;
   set.announcements = memory_.state().announcements.load(std::memory_order_relaxed);
@@ -319,7 +322,7 @@ Engine::ReadSet Engine::read_set() noexcept {
       ++set.page_count;
     }
   }
-  if (read_everything_) {
+  if (instance_.has_read_everything) {
     set.page_count = ReadSet::kPagesMax + 1;
     for (const std::uint32_t segment : views_.mapped()) set.segments.set(segment);
   }
@@ -341,16 +344,15 @@ void Engine::count_abort(AbortCause cause) noexcept {
 
 void Engine::finish_instance() noexcept {
   storage::Participant &own = self();
-  running_ = false;
-  irrevocable_ = false;
+  instance_.is_running = false;
+  instance_.is_irrevocable = false;
   engine_thread.running = nullptr;
   views_.set_access(platform::KeyAccess::kShut);
   if (eager() && own.accesses.load(std::memory_order_relaxed) != 0) {
     const DomainLock::Held held = lock_.take();
     accesses_.remove_all(held, slot_);
   }
-  for (const PageId page : lists_.standing_in) stand_down(page);
-  lists_.standing_in.clear();
+  stand_ins_.remove_all();
   for (const PageId page : lists_.undone) views_.drop_page(page);
   lists_.undone.clear();
   // Of blocks that are open nobody looks later where their segment has grown, nor which versions
@@ -371,17 +373,18 @@ void Engine::adapt(KeepPolicy::End end) noexcept {
 
 Status Engine::validate() noexcept {
   collect_touched();
-  if (!failed_ && !query_) {
+  if (!instance_.is_failed && !instance_.is_query) {
     if (memory_.state().clock.load(std::memory_order_acquire) != snapshot_ || eager() ||
-        was_failed()) {
+        instance_.was_failed()) {
       const DomainLock::Held held = lock_.take();
-      if (!is_valid(held) && !failed_) {
-        failed_ = true;  // certain from here on, even for an instance that stores nothing
-        self().failed_instance.store(instance_, std::memory_order_relaxed);
+      if (!is_valid(held) && !instance_.is_failed) {
+        instance_.is_failed =
+            true;  // certain from here on, even for an instance that stores nothing
+        self().failed_instance.store(instance_.number, std::memory_order_relaxed);
       }
     }
   }
-  return failed_ ? Status::kFailed : Status::kPending;
+  return instance_.is_failed ? Status::kFailed : Status::kPending;
 }
 
 }  // namespace tmh::page

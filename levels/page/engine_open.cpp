@@ -43,7 +43,7 @@ void Engine::take_ahead(const DomainLock::Held &held, View &view, PageId page) n
     if (run != 0) views_.open_closed(view, page_id(view.segment, PageIndex{each - run}), run);
     run = 0;
   };
-  for (std::uint64_t i = index + 1; i < end && !failed_; ++i) {
+  for (std::uint64_t i = index + 1; i < end && !instance_.is_failed; ++i) {
     const PageId each = page_id(view.segment, PageIndex{i});
     LocalPage &l = views_.local(each);
     const bool is_free =
@@ -66,7 +66,7 @@ void Engine::take_ahead(const DomainLock::Held &held, View &view, PageId page) n
 }
 
 void Engine::touch_guarded(View &view, PageId page) noexcept {
-  if (stands_in_for_closed(page)) return;
+  if (stand_ins_.put_for_closed(page)) return;
   std::uint32_t twin = 0;
   const bool was_closed = views_.is_closed(views_.local(page));
   const bool versioned = read_versions(page, &twin);
@@ -88,12 +88,12 @@ void Engine::touch_guarded(View &view, PageId page) noexcept {
 }
 
 bool Engine::open_page(View &view, PageId page, bool is_write) noexcept {
-  if (stands_in_for_closed(page)) return true;
+  if (stand_ins_.put_for_closed(page)) return true;
   LocalPage &l = views_.local(page);
   std::byte *at = views_.address_of(page);
   bool refused = false;
   std::uint32_t twin = 0;
-  if (l.state == PageState::kAbsent && (views_.is_closed(l) || needs_versions(page)) &&
+  if (l.state == PageState::kAbsent && (views_.is_closed(l) || tree_.may_have_version(page)) &&
       read_versions(page, &twin)) {
     refused = !views_.protect(at, kPageBytes, PROT_READ | PROT_WRITE);
     if (!refused) {
@@ -115,12 +115,6 @@ bool Engine::open_page(View &view, PageId page, bool is_write) noexcept {
   // vm.max_map_count is nearer than we thought: larger blocks from here on
   views_.use_large_blocks();
   return open_block(view, page);
-}
-
-// A query's stores to what stands in for a page must be seen: nobody compares that at the end.
-void Engine::protect_stand_ins() noexcept {
-  for (const PageId page : lists_.standing_in)
-    mprotect(views_.address_of(page), kPageBytes, PROT_READ);
 }
 
 // False: not even the whole view can be opened.
@@ -148,16 +142,17 @@ bool Engine::open_block(View &view, PageId page) noexcept {
         reinterpret_cast<std::uintptr_t>(views_.address_of(page)));
     return false;
   }
-  if (is_tail_open) read_everything_ = true;  // what the segment grows by is seen by nobody then
-  if (query_) protect_stand_ins();
+  if (is_tail_open)
+    instance_.has_read_everything = true;  // what the segment grows by is seen by nobody then
+  if (instance_.is_query) stand_ins_.protect();
   const PageId first_page = page_id(view.segment, PageIndex{first});
   register_access(first_page, count, true);  // stores inside the block will not be seen one by one
   for (std::uint64_t i = 0; i < count; ++i) {
     const PageId each = page_id(view.segment, PageIndex{first + i});
     LocalPage &l = views_.local(each);
     std::uint32_t twin = 0;
-    if (stands_in_for_closed(each)) continue;
-    if (l.state == PageState::kAbsent && (views_.is_closed(l) || needs_versions(each)) &&
+    if (stand_ins_.put_for_closed(each)) continue;
+    if (l.state == PageState::kAbsent && (views_.is_closed(l) || tree_.may_have_version(each)) &&
         read_versions(each, &twin))
       make_private(each, twin);
     if (l.state == PageState::kReadOnly) list_as(each, PageState::kPrivate);

@@ -2,7 +2,7 @@
 // found in the fault ring at end. Reaches (in the handler): SharedLock (atomics, futex),
 // ConsistencyTree::has_version/read/repair, AccessTable, /proc reads of
 //            platform::alive (open, read, close, kill), fallocate and lseek where blocks are asked
-//            for, engine_hole.cpp's, mprotect, madvise, mmap-free lists and twins.
+//            for, stand_ins.cpp's, mprotect, madvise, mmap-free lists and twins.
 //            None takes a user-space lock that this thread could hold: the engine never touches an
 //            inaccessible page itself.
 // Source:    thesis, sections 3.1 (figure 3-1) and 3.3.
@@ -41,19 +41,19 @@ platform::FaultAnswer Engine::on_fault(void *context, const platform::Fault &fau
     return platform::FaultAnswer::kForeign;
   }
   if (fault.has_no_right) {
-    report_stray(
-        view, fault,
-        engine->query_ && fault.is_write ? StrayCause::kStoreInQuery : StrayCause::kSignalHandler);
+    report_stray(view, fault,
+                 engine->instance_.is_query && fault.is_write ? StrayCause::kStoreInQuery
+                                                              : StrayCause::kSignalHandler);
     return platform::FaultAnswer::kForeign;
   }
   const platform::OpenKey open(engine->views_.key());  // a handler begins without access
   const std::uint64_t index =
       (fault.address - reinterpret_cast<std::uintptr_t>(view.base)) / kPageBytes;
-  if (engine->query_ && fault.is_write && engine->query_wrote_ == 0)
-    engine->query_wrote_ = fault.address;
+  if (engine->instance_.is_query && fault.is_write && engine->instance_.query_wrote == 0)
+    engine->instance_.query_wrote = fault.address;
   engine->self().add(Count::kFaultsSignal, 1);
   const PageId page = page_id(view.segment, PageIndex{index});
-  const bool is_open = fault.has_no_block ? engine->touch_hole(view, page)
+  const bool is_open = fault.has_no_block ? engine->stand_ins_.touch_hole(view, page)
                                           : engine->touch(view, page, fault.is_write);
   if (!is_open && fault.has_no_block) report_stray(view, fault, StrayCause::kBehindEnd);
   return is_open ? platform::FaultAnswer::kRetry : platform::FaultAnswer::kForeign;
@@ -70,7 +70,7 @@ bool Engine::touch(View &view, PageId page, bool is_write) noexcept {
   step(Step::kTouchStart);
   LocalPage &l = views_.local(page);
   if ((l.lists & kStandsIn) != 0)  // a query's, which stores: the end tells
-    return is_write && query_ &&
+    return is_write && instance_.is_query &&
            mprotect(views_.address_of(page), kPageBytes, PROT_READ | PROT_WRITE) == 0;
   if (silent()) {
     if (l.state != PageState::kGuarded && !views_.is_closed(l)) return false;
@@ -107,57 +107,38 @@ void Engine::list_as(PageId page, PageState state) noexcept {
 // Eager detection (thesis 3.3, step 2). A FAILED instance goes on without registering: nobody fails
 // because of it.
 void Engine::register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept {
-  if (!eager() || query_ || failed_) return;
+  if (!eager() || instance_.is_query || instance_.is_failed) return;
   for (std::uint64_t i = 0; i < page_count; ++i)  // not under the lock; there it says why not
     (void)memory_.reserve_meta(PageId{static_cast<std::uint64_t>(first) + i});
   const DomainLock::Held held = lock_.take(DomainLock::Context::kHandler);
   step(Step::kTouchLocked);
   storage::Participant &own = self();
-  if (own.failed_instance.load(std::memory_order_relaxed) == instance_) {
-    fail_instance(AbortCause::kConflictOther);
+  if (own.failed_instance.load(std::memory_order_relaxed) == instance_.number) {
+    instance_.fail(AbortCause::kConflictOther);
   } else if (knows_too_little(held) || !may_see_now(held)) {
-    fail_instance(AbortCause::kValidation);
+    instance_.fail(AbortCause::kValidation);
   } else {
     // The instance moves below the last committed node (thesis 3.3, step 4): by Invariant 3 nothing
     // that it has touched was committed since, so its snapshot can be the present one. A pin that
     // moves forward never uncovers a home that changed.
     snapshot_ = memory_.state().clock.load(std::memory_order_relaxed);
     own.pin.store(snapshot_, std::memory_order_seq_cst);
-    for (std::uint64_t i = 0; i < page_count && !failed_; ++i) {
+    for (std::uint64_t i = 0; i < page_count && !instance_.is_failed; ++i) {
       const PageId page{static_cast<std::uint64_t>(first) + i};
-      switch (accesses_.add(held, page, is_write, policy_)) {
+      switch (accesses_.add(held, page, is_write, instance_.policy)) {
         case Touch::kGranted:
           break;
         case Touch::kSelfFailed:
           platform::probe::conflict(platform::probe::kPages, static_cast<std::uint64_t>(page));
-          fail_instance(AbortCause::kConflictSelf);
+          instance_.fail(AbortCause::kConflictSelf);
           break;
         case Touch::kNoSpace:
-          fail_instance(AbortCause::kNoSpace, accesses_.error());
+          instance_.fail(AbortCause::kNoSpace, accesses_.error());
           break;
       }
     }
   }
   step(Step::kTouchRegistered);
-}
-
-// The first reason stays.
-void Engine::fail_instance(AbortCause cause, Errc error) noexcept {
-  if (failed_ && failed_cause_ == AbortCause::kNoSpace) return;
-  failed_ = true;
-  failed_cause_ = cause;
-  failed_error_ = error;
-  // others ignore its accesses from now on
-  self().failed_instance.store(instance_, std::memory_order_relaxed);
-}
-
-bool Engine::needs_versions(PageId page) const noexcept {
-  // Without the lock: 0 is final for this snapshot, because versions stamped <= snapshot only ever
-  // disappear into home. acquire: pairs with the release in unlink(), so that home's lines are
-  // seen.
-  const bool has_version = memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0;
-  step(Step::kGapTouchLooked);
-  return has_version;
 }
 
 // True when home is not what the snapshot reads: *twin then holds the page, unless there is no twin
@@ -188,7 +169,7 @@ void Engine::read_snapshot(const DomainLock::Held &held, PageId page, std::byte 
   memory_.read_home(page, to);
   lower_->as_of(held, page, line_snapshot_, to);
   lists_.undone.push(page);
-  read_behind_ = true;
+  instance_.has_read_behind = true;
 }
 
 // The page becomes this process's own copy of state(snapshot), which `twin` holds. REQUIRES:
@@ -202,13 +183,13 @@ void Engine::make_private(PageId page, std::uint32_t twin) noexcept {
     if (const Errc why = memory_.segment(storage::segment_number(page))
                              .home.allocate_blocks(storage::page_offset(page), kPageBytes);
         why != Errc::kOk) {
-      stand_in(page, lists_.twins.data(twin), why);
+      stand_ins_.put(page, lists_.twins.data(twin), why);
       lists_.twins.give_back(twin);
       return;
     }
   }
   if (twin == 0) {  // no memory: fails, and sees its snapshot until it ends
-    fail_instance(AbortCause::kNoSpace, Errc::kOutOfMemory);
+    instance_.fail(AbortCause::kNoSpace, Errc::kOutOfMemory);
     const DomainLock::Held held = lock_.take(DomainLock::Context::kHandler);
     read_snapshot(held, page, to);
   } else {
@@ -228,7 +209,7 @@ bool Engine::take_from_below(const DomainLock::Held &held, PageId page) noexcept
   if ((l.lists & kInResident) == 0) lists_.resident.push(page);
   l.lists |= kResident | kInResident;
   if (newest <= line_snapshot_ || (extend(held) && newest <= line_snapshot_)) return true;
-  if (!query_ && !failed_) fail_instance(AbortCause::kValidation);
+  if (!instance_.is_query && !instance_.is_failed) instance_.fail(AbortCause::kValidation);
   return false;
 }
 
@@ -238,7 +219,7 @@ bool Engine::take_from_below(const DomainLock::Held &held, PageId page) noexcept
 // snapshot must move on; nobody else commits at level 2.
 bool Engine::knows_too_little(const DomainLock::Held &held) const noexcept {
   TMH_ASSERT(held.is_valid());
-  if (irrevocable_ || memory_.segment_generation() == known_generation_) return false;
+  if (instance_.is_irrevocable || memory_.segment_generation() == known_generation_) return false;
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     const bool is_there = storage::is_used(memory_.control().segments[i]);
     if (is_there && !known_.test(i) && views_.of(i).base == nullptr) return true;
@@ -249,7 +230,7 @@ bool Engine::knows_too_little(const DomainLock::Held &held) const noexcept {
 // A begin waits for the log; here nobody can.
 bool Engine::may_see_now(const DomainLock::Held &held) const noexcept {
   TMH_ASSERT(held.is_valid());
-  return !reads_durable_only_ || irrevocable_ ||
+  return !reads_durable_only_ || instance_.is_irrevocable ||
          log_->durable_clock() >= memory_.state().clock.load(std::memory_order_relaxed);
 }
 
@@ -259,7 +240,9 @@ bool Engine::extend(const DomainLock::Held &held) noexcept {
   DomainState &state = memory_.state();
   // What stands in for a page is its state at this snapshot, and nothing tells of later commits to
   // it; as of what only undo words know.
-  if (failed_ || resync_needed_ || !lists_.standing_in.empty() || read_behind_) return false;
+  if (instance_.is_failed || resync_needed_ || !lists_.standing_in.empty() ||
+      instance_.has_read_behind)
+    return false;
   if (knows_too_little(held) || !may_see_now(held)) return false;
   // Eager: every touch has moved the snapshot to its present, past commits that the log since begin
   //        still tells of. Bringing what they wrote
@@ -270,8 +253,8 @@ bool Engine::extend(const DomainLock::Held &held) noexcept {
     // survive.
     const bool in_log =
         state.log_head.load(std::memory_order_relaxed) - synced_position_ <= kFollowMax;
-    const bool valid = is_valid(held) && (in_log || irrevocable_);
-    failed_cause_ = AbortCause::kNone;
+    const bool valid = is_valid(held) && (in_log || instance_.is_irrevocable);
+    instance_.failed_cause = AbortCause::kNone;
     if (!valid) return false;
     if (!in_log)
       follow_releases(held);
@@ -279,13 +262,14 @@ bool Engine::extend(const DomainLock::Held &held) noexcept {
       pull(held);
     if (views_.is_left_open()) return false;  // a later touch there would go unnoticed
   }
-  failed_cause_ = AbortCause::kNone;
+  instance_.failed_cause = AbortCause::kNone;
   snapshot_ = state.clock.load(std::memory_order_relaxed);
   // forward: it never uncovers a home that changed
   self().pin.store(snapshot_, std::memory_order_seq_cst);
   if (!has_lower_) return true;
   // What is durable of both levels is one cut, too: the log has them in one order.
-  line_snapshot_ = reads_durable_only_ && !irrevocable_ ? log_->durable_line() : lower_->clock();
+  line_snapshot_ =
+      reads_durable_only_ && !instance_.is_irrevocable ? log_->durable_line() : lower_->clock();
   self().line_pin.store(line_snapshot_, std::memory_order_release);
   return true;
 }
@@ -313,7 +297,7 @@ bool Engine::advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) no
   // The common case first: one page that is open already.
   if (offset % kPageBytes + bytes <= kPageBytes && !advice_helps(view.pages[index].state, is_write))
     return true;
-  if (bytes == 0 || (query_ && is_write)) return true;
+  if (bytes == 0 || (instance_.is_query && is_write)) return true;
   // a query's view is read-only to the program, not to the engine
   const platform::OpenKey open(views_.key());
   const std::uint64_t usable =
@@ -360,7 +344,7 @@ void Engine::note_page(PageId page, PageKind kind) noexcept {
     // Where all of a view is open, and its segment has grown, nobody took it from the level below
     // first. The next attempt will.
     lists_.undone.push(page);
-    if (!query_) fail_instance(AbortCause::kValidation);
+    if (!instance_.is_query) instance_.fail(AbortCause::kValidation);
     return;
   }
   // kAbsent here: touched, and reclaimed since. It was read, so it belongs to the read set.
@@ -412,7 +396,7 @@ void Engine::collect_touched() noexcept {
     if (!complete) {
       // More faults than the ring holds, or no ring. The page tables know what was stored to, but
       // not what was read and reclaimed since.
-      read_everything_ = true;
+      instance_.has_read_everything = true;
       scan_views();
     }
     return;
@@ -449,7 +433,7 @@ void Engine::scan_views() noexcept {
     };
     if (!tracking_.page_map().scan(reinterpret_cast<std::uintptr_t>(view.base), view.bytes, visit,
                                    &view))
-      fail_instance(AbortCause::kNoSpace, Errc::kTrackingUnavailable);
+      instance_.fail(AbortCause::kNoSpace, Errc::kTrackingUnavailable);
   }
 }
 

@@ -115,12 +115,12 @@ class Engine:
         self.value = value
 
     def to_string(self):
-        value = self.value
-        if not value["running_"]:
-            return f"no instance; {int(value['instance_'])} so far"
-        kind = "query" if value["query_"] else "update"
-        failed = f", failed: {enumerator(value['failed_cause_'])}" if value["failed_"] else ""
-        return f"{kind} {int(value['instance_'])} at snapshot {int(value['snapshot_'])}{failed}"
+        instance = self.value["instance_"]
+        if not instance["is_running"]:
+            return f"no instance; {int(instance['number'])} so far"
+        kind = "query" if instance["is_query"] else "update"
+        failed = f", failed: {enumerator(instance['failed_cause'])}" if instance["is_failed"] else ""
+        return f"{kind} {int(instance['number'])} at snapshot {int(self.value['snapshot_'])}{failed}"
 
     def children(self):
         for name, member in (("read or kept", "kept"), ("own copies", "privates")):

@@ -1,30 +1,26 @@
-// levels/page/engine_hole.cpp -- touches of pages that have no disk block and get none: the
-// instance goes on, on memory that stands in for them.
-// Invariant: what stands in is state(s) of the page, as engine.h asks of every page; nothing of it
-//            outlives the instance.
-// Reaches (in the handler): lseek, fallocate, mmap, mprotect; write and abort where memory has run
-// out, too. None takes a lock of user space.
-// Source:    DESIGN D6 (a full disk is an error, never SIGBUS).
+// levels/page/stand_ins.cpp -- memory in the place of pages without disk blocks.
+#include "levels/page/stand_ins.h"
+
 #include <sys/mman.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
-#include "levels/page/engine.h"
+#include "platform/fault_handler.h"
 
 namespace tmh::page {
 
 // The file has a hole there, and loads take blocks (tmpfs): the disk is full. False: beyond the
 // segment, or the disk is broken.
-bool Engine::touch_hole(View &view, PageId page) noexcept {
+bool StandIns::touch_hole(const View &view, PageId page) noexcept {
   storage::Home &home = memory_.segment(view.segment).home;
   const std::uint64_t offset = storage::page_offset(page);
   if (offset >= memory_.segment_size(view.segment).load(std::memory_order_acquire)) return false;
   if (!home.has_data(offset, kPageBytes)) {
     const Errc why = home.allocate_blocks(offset, kPageBytes);
     if (why != Errc::kOk) {
-      stand_in(page, nullptr, why);
+      put(page, nullptr, why);
       return true;
     }
   }
@@ -32,24 +28,19 @@ bool Engine::touch_hole(View &view, PageId page) noexcept {
   return std::exchange(hole_, page) != page;
 }
 
-// The page has no block for what says whose it is, and gets none, so it cannot be taken from the
-// level below. False: it may be.
-bool Engine::stands_in_for_closed(PageId page) noexcept {
+bool StandIns::put_for_closed(PageId page) noexcept {
   if (!views_.is_closed(views_.local(page)) || (views_.local(page).lists & kStandsIn) != 0)
     return false;
   for (;;) {
     const Errc why = lower_->prepare(page);
     if (why == Errc::kOk) return false;
     if (!lower_->read_unchanged(page, unchanged_) && why == Errc::kDiskFull) continue;
-    stand_in(page, unchanged_, why);
+    put(page, unchanged_, why);
     return true;
   }
 }
 
-// `content`, null: zeros, is state(s) of the page. The instance cannot use the page itself: it goes
-// on with what it would have read there, so that it sees its snapshot until it ends. An update
-// FAILs; a query needs no more.
-void Engine::stand_in(PageId page, const std::byte *content, Errc why) noexcept {
+void StandIns::put(PageId page, const std::byte *content, Errc why) noexcept {
   std::byte *at = views_.address_of(page);
   if (platform::map_when_touched(at, kPageBytes, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0,
@@ -59,25 +50,35 @@ void Engine::stand_in(PageId page, const std::byte *content, Errc why) noexcept 
     std::abort();
   }
   if (content != nullptr) std::memcpy(at, content, kPageBytes);
-  if (query_) mprotect(at, kPageBytes, PROT_READ);
+  if (instance_.is_query) mprotect(at, kPageBytes, PROT_READ);
   LocalPage &l = views_.local(page);
   l.lists |= kStandsIn;
   l.state = PageState::kPrivate;
   lists_.standing_in.push(page);
   keeping_.first_touch();
-  if (!query_) fail_instance(AbortCause::kNoSpace, why);
+  if (!instance_.is_query) instance_.fail(AbortCause::kNoSpace, why);
 }
 
-// At the end of the instance: the page is as if never touched.
-void Engine::stand_down(PageId page) noexcept {
+// A query's stores to what stands in for a page must be seen: nobody compares that at the end.
+void StandIns::protect() noexcept {
+  for (const PageId page : lists_.standing_in)
+    mprotect(views_.address_of(page), kPageBytes, PROT_READ);
+}
+
+void StandIns::remove(PageId page) noexcept {
   LocalPage &l = views_.local(page);
   views_.map_anew(page);
   lists_.twins.give_back(l.twin);
   l.twin = 0;
   l.state = PageState::kAbsent;
   l.lists &= static_cast<std::uint8_t>(~kStandsIn);
-  if (views_.opens_silently(page) && (views_.is_closed(l) || needs_versions(page)))
+  if (views_.opens_silently(page) && (views_.is_closed(l) || tree_.may_have_version(page)))
     views_.guard(page);
+}
+
+void StandIns::remove_all() noexcept {
+  for (const PageId page : lists_.standing_in) remove(page);
+  lists_.standing_in.clear();
 }
 
 }  // namespace tmh::page
