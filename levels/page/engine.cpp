@@ -33,7 +33,8 @@ Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
       turn_(memory, slot, lock_),
       views_(memory, tracking_, lists_),
       sets_(memory, own_, tracking_, views_, lists_),
-      stand_ins_(memory, tree_, views_, lists_, keeping_, instance_) {}
+      stand_ins_(memory, tree_, views_, lists_, keeping_, instance_),
+      touches_(memory, tracking_, views_, lists_, keeping_, instance_) {}
 
 Errc Engine::start(Tracking wanted, bool alone) noexcept {
   if (const Errc error = lists_.reserve(); error != Errc::kOk) return error;

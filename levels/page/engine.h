@@ -41,6 +41,7 @@
 #include "levels/page/page_sets.h"
 #include "levels/page/reaper.h"
 #include "levels/page/stand_ins.h"
+#include "levels/page/touch_tracker.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/turn.h"
 #include "levels/page/views.h"
@@ -191,25 +192,18 @@ class Engine {
   void take_ahead(const DomainLock::Held &held, View &view, PageId page) noexcept;
   void prepare_ahead(const View &view, PageId page) noexcept;
   void register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept;
-  void list_as(PageId page, PageState state) noexcept;
   [[nodiscard]] bool open_page(View &view, PageId page, bool is_write) noexcept;
   [[nodiscard]] bool open_block(View &view, PageId page) noexcept;
   [[nodiscard]] bool read_versions(PageId page, std::uint32_t *twin) noexcept;
   void read_snapshot(const DomainLock::Held &held, PageId page, std::byte *to) noexcept;
   void make_private(PageId page, std::uint32_t twin) noexcept;
-  void collect_touched() noexcept;
-  void classify(PageList &list) noexcept;
   [[nodiscard]] bool advice_helps(PageState state, bool is_write) const noexcept;
-  void populate(PageId first, std::uint64_t page_count, bool is_write) noexcept;
-  void scan_views() noexcept;
-  void note_page(PageId page, platform::PageKind kind) noexcept;
 
   // engine_begin.cpp: snapshots
   [[nodiscard]] bool pin_without_lock() noexcept;
   [[nodiscard]] bool views_stand() noexcept;
   [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock,
                                                    std::uint64_t *position) noexcept;
-  void discard_outside_touches() noexcept;
   void pull(const DomainLock::Held &held) noexcept;
   void follow_releases(const DomainLock::Held &held) noexcept;
   void refresh(const DomainLock::Held &held, const CommitLogEntry &entry) noexcept;
@@ -257,6 +251,7 @@ class Engine {
   PageSets sets_;
   KeepPolicy keeping_;
   StandIns stand_ins_;
+  TouchTracker touches_;
 
   std::uint64_t snapshot_ = 0;       // of the running instance
   std::uint64_t line_snapshot_ = 0;  // the same on the clock of the level below

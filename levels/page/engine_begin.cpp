@@ -48,7 +48,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
     Errc error = tracking_.open_ring();  // a thread's first instance
     if (error == Errc::kTrackingUnavailable) error = give_up_kernel_tracking();
     if (error != Errc::kOk) return error;
-    if (silent() && !thread_ring().empty()) discard_outside_touches();
+    if (silent() && !thread_ring().empty()) touches_.discard_outside();
   }
   if (memory_.segment_generation() != memory_.segments_opened_at()) {
     if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
@@ -189,23 +189,6 @@ bool Engine::foreign_commits_are_elsewhere(std::uint64_t clock, std::uint64_t *p
     if (!from_home || memory_.meta(page).newest.load(std::memory_order_acquire) != 0) return false;
   }
   return state.log_head.load(std::memory_order_acquire) - synced_position_ <= kLogEntries / 2;
-}
-
-// Pages that this thread touched between instances: what they show belongs to no snapshot, and
-// stores to them to nobody.
-void Engine::discard_outside_touches() noexcept {
-  const bool complete = thread_ring().drain([&](std::uintptr_t address) {
-    const View *view = views_.find(address);
-    if (view == nullptr) return;
-    const PageId page =
-        page_id(view->segment,
-                PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
-    const PageState known = views_.local(page).state;
-    if (known == PageState::kAbsent || known == PageState::kFile) views_.drop_page(page);
-  });
-  if (complete) return;
-  scan_views();  // more faults than the ring holds, of which some may be ours
-  views_.drop_all();
 }
 
 // Brings every page that this process holds to the clock.

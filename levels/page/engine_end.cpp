@@ -87,7 +87,7 @@ bool Engine::is_valid(const DomainLock::Held &held) noexcept {
 
 Engine::Outcome Engine::end(bool will_wait) noexcept {
   step(Step::kCommitStart);
-  collect_touched();
+  touches_.collect();
   const Errc found = sets_.find_writes();
   Outcome outcome;
   if (instance_.is_query) {
@@ -149,7 +149,7 @@ Errc Engine::become_irrevocable(bool *is_pending) noexcept {
       return error;
     }
   }
-  collect_touched();
+  touches_.collect();
   Errc error = sets_.find_writes();
   if (error == Errc::kOk) error = sets_.allocate_blocks();
   DomainLock::Held held = lock_.take();
@@ -308,7 +308,7 @@ void Engine::sweep(const DomainLock::Held &held, std::uint64_t now_ns) noexcept 
 }
 
 Engine::ReadSet Engine::read_set() noexcept {
-  collect_touched();
+  touches_.collect();
   ReadSet set;
   set.is_exact = !instance_.began_with_kept;
   set.has_stand_ins = !lists_.standing_in.empty();
@@ -330,7 +330,7 @@ Engine::ReadSet Engine::read_set() noexcept {
 }
 
 void Engine::abort(AbortCause cause) noexcept {
-  collect_touched();
+  touches_.collect();
   sets_.roll_back();
   count_abort(cause);
   finish_instance();
@@ -372,7 +372,7 @@ void Engine::adapt(KeepPolicy::End end) noexcept {
 }
 
 Status Engine::validate() noexcept {
-  collect_touched();
+  touches_.collect();
   if (!instance_.is_failed && !instance_.is_query) {
     if (memory_.state().clock.load(std::memory_order_acquire) != snapshot_ || eager() ||
         instance_.was_failed()) {

@@ -109,7 +109,7 @@ bool Engine::open_page(View &view, PageId page, bool is_write) noexcept {
   if (l.state == PageState::kAbsent || (is_write && l.state != PageState::kPrivate)) {
     if (!views_.protect(at, kPageBytes, is_write ? PROT_READ | PROT_WRITE : PROT_READ))
       refused = true;
-    if (!refused) list_as(page, is_write ? PageState::kPrivate : PageState::kFile);
+    if (!refused) touches_.list(page, is_write ? PageState::kPrivate : PageState::kFile);
   }
   if (!refused) return true;
   // vm.max_map_count is nearer than we thought: larger blocks from here on
@@ -155,8 +155,8 @@ bool Engine::open_block(View &view, PageId page) noexcept {
     if (l.state == PageState::kAbsent && (views_.is_closed(l) || tree_.may_have_version(each)) &&
         read_versions(each, &twin))
       make_private(each, twin);
-    if (l.state == PageState::kReadOnly) list_as(each, PageState::kPrivate);
-    if (l.state == PageState::kAbsent) list_as(each, PageState::kFile);
+    if (l.state == PageState::kReadOnly) touches_.list(each, PageState::kPrivate);
+    if (l.state == PageState::kAbsent) touches_.list(each, PageState::kFile);
   }
   lists_.blocks.push(first_page);
   lists_.blocks.push(PageId{is_tail_open ? view.bytes / kPageBytes : count});

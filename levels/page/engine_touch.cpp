@@ -90,20 +90,6 @@ bool Engine::touch(View &view, PageId page, bool is_write) noexcept {
   return is_open;
 }
 
-void Engine::list_as(PageId page, PageState state) noexcept {
-  LocalPage &l = views_.local(page);
-  l.state = state;
-  keeping_.first_touch();
-  if ((l.lists & kInKept) == 0) lists_.kept.push(page);
-  platform::probe::first_touch(static_cast<std::uint64_t>(page),
-                               state == PageState::kPrivate ? 1 : 0);
-  l.lists = static_cast<std::uint8_t>((l.lists | kInKept) & ~kWrittenElsewhere);
-  if (state == PageState::kPrivate) {
-    if ((l.lists & kInPrivate) == 0) lists_.privates.push(page);
-    l.lists |= kInPrivate;
-  }
-}
-
 // Eager detection (thesis 3.3, step 2). A FAILED instance goes on without registering: nobody fails
 // because of it.
 void Engine::register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept {
@@ -198,7 +184,7 @@ void Engine::make_private(PageId page, std::uint32_t twin) noexcept {
     std::memcpy(to, lists_.twins.data(twin), kPageBytes);
     views_.local(page).twin = twin;
   }
-  list_as(page, PageState::kPrivate);
+  touches_.list(page, PageState::kPrivate);
 }
 
 // False: what the snapshot reads there is gone from home; only undo words know
@@ -248,7 +234,7 @@ bool Engine::extend(const DomainLock::Held &held) noexcept {
   //        still tells of. Bringing what they wrote
   // once more would overwrite this instance's stores; and what it has not touched is inaccessible.
   if (!eager() && state.clock.load(std::memory_order_relaxed) != snapshot_) {
-    collect_touched();
+    touches_.collect();
     // Beyond kFollowMax pull() starts again, which an instance that has stored something does not
     // survive.
     const bool in_log =
@@ -317,124 +303,11 @@ bool Engine::advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) no
              !views_.is_closed(view.pages[index + count]) &&
              advice_helps(view.pages[index + count].state, is_write))
         ++count;
-      populate(page, count, is_write);
+      touches_.populate(page, count, is_write);
       index += count;
     }
   }
   return true;
-}
-
-// Kernel tracking: one system call instead of a fault per page. The kernel does not list these
-// faults, so they are noted here.
-void Engine::populate(PageId first, std::uint64_t page_count, bool is_write) noexcept {
-  // then the touches will fault
-  if (!platform::populate(views_.address_of(first), page_count * kPageBytes, is_write)) return;
-  for (std::uint64_t i = 0; i < page_count; ++i)
-    list_as(PageId{static_cast<std::uint64_t>(first) + i},
-            is_write ? PageState::kPrivate : PageState::kFile);
-}
-
-void Engine::note_page(PageId page, PageKind kind) noexcept {
-  LocalPage &l = views_.local(page);
-  if (l.state == PageState::kPrivate || l.state == PageState::kGuarded) return;
-  if (views_.is_closed(l)) {
-    // Its guard, which page tables tell as something swapped out; behind the end of the file there
-    // are such pages, too.
-    if (silent() || kind == PageKind::kAbsent) return;
-    // Where all of a view is open, and its segment has grown, nobody took it from the level below
-    // first. The next attempt will.
-    lists_.undone.push(page);
-    if (!instance_.is_query) instance_.fail(AbortCause::kValidation);
-    return;
-  }
-  // kAbsent here: touched, and reclaimed since. It was read, so it belongs to the read set.
-  list_as(page, kind == PageKind::kPrivate ? PageState::kPrivate : PageState::kFile);
-}
-
-// Asks the page tables which of `list` (sorted here) are private copies by now.
-void Engine::classify(PageList &list) noexcept {
-  if (list.size() > 1) std::sort(list.begin(), list.end());
-  constexpr std::size_t kRunMax = 512;
-  PageKind kinds[kRunMax];
-  for (std::size_t i = 0; i < list.size();) {
-    std::size_t run = 1;
-    while (i + run < list.size() && run < kRunMax &&
-           static_cast<std::uint64_t>(list[i + run]) == static_cast<std::uint64_t>(list[i]) + run)
-      ++run;
-    const bool readable = tracking_.page_map().read(
-        reinterpret_cast<std::uintptr_t>(views_.address_of(list[i])), run, kinds);
-    for (std::size_t j = 0; j < run; ++j) {
-      views_.local(list[i + j]).lists &= static_cast<std::uint8_t>(~kInFresh);
-      // private when in doubt: it is then compared
-      note_page(list[i + j], readable ? kinds[j] : PageKind::kPrivate);
-    }
-    i += run;
-  }
-  list.clear();
-}
-
-void Engine::collect_touched() noexcept {
-  if (silent()) {
-    platform::FaultRing &ring = thread_ring();
-    const bool is_gone = !ring.is_open();  // the thread ends, and its instance has been left to it
-    if (!is_gone && ring.empty()) return;
-    std::uint64_t found = 0;
-    const bool complete = !is_gone && ring.drain([&](std::uintptr_t address) {
-      const View *view = views_.find(address);
-      if (view == nullptr) return;
-      const PageId page =
-          page_id(view->segment,
-                  PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
-      LocalPage &l = views_.local(page);
-      if ((l.lists & kInFresh) != 0 || l.state == PageState::kPrivate) return;
-      l.lists |= kInFresh;
-      lists_.fresh.push(page);
-      ++found;
-    });
-    self().add(Count::kFaultsKernel, found);
-    classify(lists_.fresh);
-    if (!complete) {
-      // More faults than the ring holds, or no ring. The page tables know what was stored to, but
-      // not what was read and reclaimed since.
-      instance_.has_read_everything = true;
-      scan_views();
-    }
-    return;
-  }
-  for (std::size_t i = 0; i + 1 < lists_.blocks.size(); i += 2) {
-    const std::uint32_t segment = storage::segment_number(lists_.blocks[i]);
-    const auto listed = static_cast<std::uint64_t>(lists_.blocks[i + 1]);
-    // with what the segment has grown by since
-    const bool is_whole = listed * kPageBytes == views_.of(segment).bytes;
-    const std::uint64_t count =
-        is_whole ? memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes
-                 : listed;
-    for (std::uint64_t j = 0; j < count; ++j) {
-      const PageId page{static_cast<std::uint64_t>(lists_.blocks[i]) + j};
-      const PageState state = views_.local(page).state;
-      if (state == PageState::kFile || (is_whole && state == PageState::kAbsent))
-        lists_.fresh.push(page);
-    }
-  }
-  // lists_.blocks stays until the views are reset: later stores of this instance must be found again
-  classify(lists_.fresh);
-}
-
-// The ring overflowed (32,768 faults): the page tables know.
-void Engine::scan_views() noexcept {
-  for (const std::uint32_t segment : views_.mapped()) {
-    View &view = views_.of(segment);
-    const auto visit = [](void *context, const platform::PageMap::Run &run) {
-      View &scanned = *static_cast<View *>(context);
-      const std::uint64_t first =
-          (run.begin - reinterpret_cast<std::uintptr_t>(scanned.base)) / kPageBytes;
-      for (std::size_t i = 0; i < run.page_count; ++i)
-        scanned.engine->note_page(page_id(scanned.segment, PageIndex{first + i}), run.kind);
-    };
-    if (!tracking_.page_map().scan(reinterpret_cast<std::uintptr_t>(view.base), view.bytes, visit,
-                                   &view))
-      instance_.fail(AbortCause::kNoSpace, Errc::kTrackingUnavailable);
-  }
 }
 
 }  // namespace tmh::page
