@@ -425,7 +425,7 @@ bool LineDomain::any_pin() noexcept {
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
     // seq_cst: after the stamp's fetch_add; pairs with the pin's store before the line clock is
-    //          read (Engine::announce_snapshot).
+    //          read (Snapshot::announce).
     if (memory_.participant(i).pin.load(std::memory_order_seq_cst) != storage::kNoPin) return true;
   }
   return false;

@@ -142,7 +142,7 @@ void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp,
   } else {
     for (const Write &write : writes) enter(at++, write, static_cast<std::uint64_t>(write.page));
   }
-  // pairs with Engine::foreign_commits_are_elsewhere()
+  // pairs with Snapshot::foreign_commits_are_elsewhere()
   state.log_head.store(at, std::memory_order_release);
 }
 
@@ -220,7 +220,7 @@ void ConsistencyTree::announce(const DomainLock::Held &held, PageId page) noexce
   entry.pages = 1;
   entry.time_ns = 0;
   entry.line = 0;
-  // pairs with Engine::foreign_commits_are_elsewhere()
+  // pairs with Snapshot::foreign_commits_are_elsewhere()
   state.log_head.store(at + 1, std::memory_order_release);
   state.announcements.store(state.announcements.load(std::memory_order_relaxed) + 1,
                             std::memory_order_relaxed);  // the clock orders it

@@ -1,4 +1,5 @@
-// levels/page/engine.cpp -- an engine's life: choosing the tracking, mapping views, leaving.
+// levels/page/engine.cpp -- an engine's life: joining the domain, mapping views, beginning
+// instances, leaving.
 #include "levels/page/engine.h"
 
 #include <cstdlib>
@@ -6,16 +7,26 @@
 #include <utility>
 
 #include "levels/page/engine_thread.h"
+#include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/fault_handler.h"
+#include "platform/probes.h"
+#include "platform/process.h"
 #include "platform/steps.h"
 
 namespace tmh::page {
 
 using platform::Step;
 using platform::step;
+using storage::Count;
 
 constinit thread_local EngineThread engine_thread __attribute__((tls_model("initial-exec")));
+
+namespace {
+// Versions sent home per slow begin: enough to keep up with others' commits, little enough (50 us)
+// not to hold the lock long.
+constexpr std::size_t kCollectPerBegin = 256;
+}  // namespace
 
 Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
     : memory_(memory),
@@ -34,7 +45,8 @@ Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
       views_(memory, tracking_, lists_),
       sets_(memory, own_, tracking_, views_, lists_),
       stand_ins_(memory, tree_, views_, lists_, keeping_, instance_),
-      touches_(memory, tracking_, views_, lists_, keeping_, instance_) {}
+      touches_(memory, tracking_, views_, lists_, keeping_, instance_),
+      snapshot_(memory, tracking_, tree_, views_, lists_, touches_, instance_, detection) {}
 
 Errc Engine::start(Tracking wanted, bool alone) noexcept {
   if (const Errc error = lists_.reserve(); error != Errc::kOk) return error;
@@ -45,10 +57,7 @@ Errc Engine::start(Tracking wanted, bool alone) noexcept {
   if (alone) reaper_.start_over(held);
   reaper_.reap_dead(held);
   tree_.collect(held, ~std::size_t{0});
-  synced_ = kept_synced_ = memory_.state().clock.load(std::memory_order_relaxed);
-  synced_position_ = memory_.state().log_head.load(std::memory_order_relaxed);
-  repairs_seen_ = memory_.state().repairs.load(std::memory_order_relaxed);
-  resync_needed_ = false;
+  snapshot_.start(held);
   return Errc::kOk;
 }
 
@@ -90,6 +99,49 @@ Errc Engine::unmap(std::uint32_t segment) noexcept {
 void Engine::vacate() noexcept {
   views_.vacate();
   ahead_ = 0;
+}
+
+Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept {
+  step(Step::kBeginStart);
+  storage::Participant &own = self();
+  if (!engine_thread.takes_faults) [[unlikely]] {
+    platform::unblock_faults();
+    engine_thread.takes_faults = true;
+  }
+  if (silent()) {
+    Errc error = tracking_.open_ring();  // a thread's first instance
+    if (error == Errc::kTrackingUnavailable) error = give_up_kernel_tracking();
+    if (error != Errc::kOk) return error;
+    if (silent() && !thread_ring().empty()) touches_.discard_outside();
+  }
+  if (memory_.segment_generation() != memory_.segments_opened_at()) {
+    if (const Errc error = memory_.open_segments(); error != Errc::kOk) return error;
+  }
+  snapshot_.note_segments();
+  instance_.begin(is_query, policy);
+  stand_ins_.begin_instance();
+  own.age.store(age, std::memory_order_relaxed);
+  own.begin_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
+  own.is_query.store(is_query ? 1 : 0, std::memory_order_relaxed);
+  own.instance.store(instance_.number, std::memory_order_relaxed);
+  own.add(is_query ? Count::kQueries : Count::kBegins, 1);
+  if (!snapshot_.pin_without_lock()) {
+    views_.set_access(platform::KeyAccess::kOpen);  // pull() stores to private pages
+    const DomainLock::Held held = lock_.take();
+    step(Step::kBeginLocked);
+    if (is_query && platform::is_planted(platform::Planted::kQueryUncounted))
+      own.add(Count::kQueries, ~0ull);
+    reaper_.reap_suspects(held, platform::coarse_ns());
+    tree_.collect(held, kCollectPerBegin);
+    snapshot_.pin(held);
+  }
+  step(Step::kBeginPinned);
+  instance_.began_with_kept = !lists_.kept.empty();
+  instance_.is_running = true;
+  engine_thread.running = this;
+  views_.set_access(is_query ? platform::KeyAccess::kReadOnly : platform::KeyAccess::kOpen);
+  platform::probe::begin(platform::probe::kPages, instance_.number, is_query ? 1 : 0);
+  return Errc::kOk;
 }
 
 std::uint64_t Engine::collect() noexcept {

@@ -20,7 +20,6 @@
 
 #include <array>
 #include <atomic>
-#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -40,6 +39,7 @@
 #include "levels/page/lower_level.h"
 #include "levels/page/page_sets.h"
 #include "levels/page/reaper.h"
+#include "levels/page/snapshot.h"
 #include "levels/page/stand_ins.h"
 #include "levels/page/touch_tracker.h"
 #include "levels/page/tracking_choice.h"
@@ -71,7 +71,7 @@ class Engine {
   // Durable domains: before the first instance. reads_durable_only: without early release.
   void use_log(DurableLog *log, bool reads_durable_only) noexcept {
     log_ = log;
-    reads_durable_only_ = reads_durable_only;
+    snapshot_.use_log(log, reads_durable_only);
   }
   // Domains with a level below: before start(). REQUIRES lazy detection.
   void use_lower(LowerLevel *lower) noexcept {
@@ -79,10 +79,11 @@ class Engine {
     views_.use_lower();
     reaper_.use_lower(lower);
     stand_ins_.use_lower(lower);
+    snapshot_.use_lower(lower);
     has_lower_ = true;
   }
-  [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_; }
-  [[nodiscard]] std::uint64_t line_snapshot() const noexcept { return line_snapshot_; }
+  [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_.at(); }
+  [[nodiscard]] std::uint64_t line_snapshot() const noexcept { return snapshot_.line(); }
   // Had the level below changed something that the last instance has read, by then, after its
   // snapshot? Perhaps no clock moves any more for that.
   [[nodiscard]] bool has_read_behind() const noexcept { return instance_.has_read_behind; }
@@ -123,7 +124,7 @@ class Engine {
   // What the running instance has read or written so far, of which segments. In modes that keep
   // pages mapped it is exact only when none was at the begin: forget_kept() sees to that, for the
   // next instance. REQUIRES that none runs.
-  using SegmentSet = std::bitset<storage::kSegmentsMax>;
+  using SegmentSet = page::SegmentSet;
   struct ReadSet {
     static constexpr std::size_t kPagesMax = 16;
 
@@ -185,10 +186,6 @@ class Engine {
   [[nodiscard]] bool touch(View &view, PageId page, bool is_write) noexcept;
   void touch_guarded(View &view, PageId page) noexcept;
   [[nodiscard]] bool take_from_below(const DomainLock::Held &held, PageId page) noexcept;
-  [[nodiscard]] bool extend(const DomainLock::Held &held) noexcept;
-  void note_segments() noexcept;
-  [[nodiscard]] bool knows_too_little(const DomainLock::Held &held) const noexcept;
-  [[nodiscard]] bool may_see_now(const DomainLock::Held &held) const noexcept;
   void take_ahead(const DomainLock::Held &held, View &view, PageId page) noexcept;
   void prepare_ahead(const View &view, PageId page) noexcept;
   void register_access(PageId first, std::uint64_t page_count, bool is_write) noexcept;
@@ -199,18 +196,7 @@ class Engine {
   void make_private(PageId page, std::uint32_t twin) noexcept;
   [[nodiscard]] bool advice_helps(PageState state, bool is_write) const noexcept;
 
-  // engine_begin.cpp: snapshots
-  [[nodiscard]] bool pin_without_lock() noexcept;
-  [[nodiscard]] bool views_stand() noexcept;
-  [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock,
-                                                   std::uint64_t *position) noexcept;
-  void pull(const DomainLock::Held &held) noexcept;
-  void follow_releases(const DomainLock::Held &held) noexcept;
-  void refresh(const DomainLock::Held &held, const CommitLogEntry &entry) noexcept;
-  void announce_snapshot(std::uint64_t clock) noexcept;
-
   // engine_end.cpp: writesets, validation, settling
-  [[nodiscard]] bool is_valid(const DomainLock::Held &held) noexcept;
   [[nodiscard]] Outcome commit_writes(bool will_wait) noexcept;
   [[nodiscard]] Errc fill_slots() noexcept;
   void plan_log() noexcept;
@@ -226,9 +212,6 @@ class Engine {
   static constexpr std::uint64_t kAheadMin = 4, kAheadMax = 32;
   // So far apart they still follow each other: pages in between are open already, or were not free.
   static constexpr std::uint64_t kAheadGap = 16;
-
-  // Following the log page by page costs more than starting again beyond this many entries.
-  static constexpr std::uint64_t kFollowMax = 1u << 16;
 
   DomainMemory &memory_;
   const std::uint32_t slot_;
@@ -252,27 +235,13 @@ class Engine {
   KeepPolicy keeping_;
   StandIns stand_ins_;
   TouchTracker touches_;
+  Snapshot snapshot_;
 
-  std::uint64_t snapshot_ = 0;       // of the running instance
-  std::uint64_t line_snapshot_ = 0;  // the same on the clock of the level below
-  std::uint64_t synced_ = 0;         // clock at which the views stand
-  // in the commit log: entries before it are stamped <= synced_
-  std::uint64_t synced_position_ = 0;
-  // >= synced_: clock at which the kept pages stand; others may need a guard yet
-  std::uint64_t kept_synced_ = 0;
   PageId ahead_last_{0};     // the first touch of a closed page before
   PageId ahead_end_{0};      // behind the pages that were looked at then
   std::uint64_t ahead_ = 0;  // pages to take ahead
   std::uint64_t next_sweep_ns_ = 0;
-  // A snapshot moves on only to what is durable.
-  bool reads_durable_only_ = false;
-  bool resync_needed_ = true;
-  std::uint64_t repairs_seen_ = 0;
-  // a page lost its guard while it had a version: the log since synced_ tells
-  bool follow_needed_ = false;
   std::uint32_t fork_generation_ = platform::fork_generation();
-  SegmentSet known_;  // segments that there were at the begin, as of the domain's generation
-  std::uint32_t known_generation_ = 0;
 };
 
 }  // namespace tmh::page

@@ -39,51 +39,7 @@ constexpr std::size_t kPatienceKeeping = 16, kPatienceExact = 2;
 // Slots reserved in one go: a few commits' worth, so that the list of free slots is visited seldom.
 constexpr std::size_t kReservedAtLeast = 16, kReservedAtMost = 64;
 
-bool invalid_by(PageId page) noexcept {
-  platform::probe::conflict(platform::probe::kPages, static_cast<std::uint64_t>(page));
-  return false;
-}
 }  // namespace
-
-// Lazy: no page of the read set was committed since the
-// snapshot.
-bool Engine::is_valid(const DomainLock::Held &held) noexcept {
-  TMH_ASSERT(held.is_valid());
-  if (instance_.is_failed) return false;
-  if (instance_.is_irrevocable) return true;  // nobody else has committed since it was valid
-  DomainState &state = memory_.state();
-  if (instance_.was_failed()) {
-    instance_.failed_cause = AbortCause::kConflictOther;
-    return false;
-  }
-  if (state.clock.load(std::memory_order_relaxed) == snapshot_) return true;
-  instance_.failed_cause = AbortCause::kValidation;
-  if (platform::is_planted(platform::Planted::kPageNoValidation)) return true;
-  if (instance_.has_read_everything) return false;  // the read set is not known page by page
-  const std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
-  const std::uint64_t behind = head - synced_position_;
-  // Whichever is less to look at. Stamps of one's own pages mostly lie in one's own cache, others'
-  // log entries never do.
-  if (eager() || behind > kLogEntries || lists_.kept.size() < behind + 16) {
-    for (const PageId page : lists_.kept) {
-      const PageState kind = views_.local(page).state;
-      if (kind == PageState::kAbsent || kind == PageState::kGuarded) continue;
-      if (memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) > snapshot_)
-        return invalid_by(page);
-    }
-    return true;
-  }
-  for (std::uint64_t at = synced_position_; at < head; ++at) {
-    const CommitLogEntry &entry = memory_.log_entry(at);
-    const PageId page{entry.page};
-    if (entry.stamp.load(std::memory_order_relaxed) <= snapshot_ || entry.lines == 0 ||
-        !views_.is_mapped(page))
-      continue;
-    const PageState kind = views_.local(page).state;
-    if (kind != PageState::kAbsent && kind != PageState::kGuarded) return invalid_by(page);
-  }
-  return true;
-}
 
 Engine::Outcome Engine::end(bool will_wait) noexcept {
   step(Step::kCommitStart);
@@ -95,8 +51,8 @@ Engine::Outcome Engine::end(bool will_wait) noexcept {
       instance_.query_wrote = sets_.first_written();
     outcome.query_wrote = instance_.query_wrote;
     outcome.status = Status::kCommitted;
-    outcome.durable_at = snapshot_;
-    outcome.durable_line = line_snapshot_;
+    outcome.durable_at = snapshot_.at();
+    outcome.durable_line = snapshot_.line();
     if (instance_.query_wrote != 0) {
       outcome.status = Status::kAborted;
       outcome.cause = AbortCause::kQueryWrote;
@@ -112,8 +68,8 @@ Engine::Outcome Engine::end(bool will_wait) noexcept {
     outcome.status =
         // read-only: consistent at its snapshot, which is where it stands in the serial order
         Status::kCommitted;
-    outcome.durable_at = snapshot_;
-    outcome.durable_line = line_snapshot_;
+    outcome.durable_at = snapshot_.at();
+    outcome.durable_line = snapshot_.line();
   } else {
     outcome = commit_writes(will_wait);
   }
@@ -142,7 +98,7 @@ Errc Engine::become_irrevocable(bool *is_pending) noexcept {
   if (instance_.is_irrevocable) return Errc::kOk;
   turn_.take_for_good();
   step(Step::kIrrevocableTurn);
-  if (reads_durable_only_) {  // nobody else commits from here on
+  if (snapshot_.reads_durable_only()) {  // nobody else commits from here on
     if (const Errc error = log_->flush_all(); error != Errc::kOk) {
       turn_.leave();
       *is_pending = false;
@@ -158,7 +114,7 @@ Errc Engine::become_irrevocable(bool *is_pending) noexcept {
   // All of it: pages that go down meanwhile are announced in it, too.
   if (error == Errc::kOk && !instance_.is_failed) error = memory_.make_log_room(held, kLogEntries);
   if (error == Errc::kOk) {
-    instance_.is_irrevocable = is_valid(held) && extend(held);
+    instance_.is_irrevocable = snapshot_.is_valid(held) && snapshot_.extend(held);
     if (!instance_.is_irrevocable && !instance_.is_failed)
       instance_.fail(instance_.failed_cause != AbortCause::kNone ? instance_.failed_cause
                                                                  : AbortCause::kValidation);
@@ -190,7 +146,7 @@ Errc Engine::fill_slots() noexcept {
     write.slot = tree_.take();
     copy_lines(memory_.version_data(write.slot), views_.address_of(write.page), write.lines);
   }
-  memory_.prepare_log(synced_position_);
+  memory_.prepare_log(snapshot_.position());
   if (log_ != nullptr) plan_log();
   step(Step::kCommitSlotsFilled);
   return Errc::kOk;
@@ -249,7 +205,7 @@ Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
   }
   DomainLock::Held &held = *locked;
   step(Step::kCommitLocked);
-  if (!is_valid(held)) {
+  if (!snapshot_.is_valid(held)) {
     outcome.cause = instance_.failed_cause;
     if (log_ != nullptr) log_->give_room_back(held);
     held.release();
@@ -264,16 +220,7 @@ Engine::Outcome Engine::commit_writes(bool will_wait) noexcept {
   // release: everything this instance read comes before home may change under it
   self().pin.store(kNoPin, std::memory_order_release);
   step(Step::kCommitUnpinned);
-  // Valid means that no kept page was committed by others since the snapshot, so the kept pages
-  // stand at our own commit. The views do when no other page can have got its first version in
-  // between, by a commit or by a repair.
-  kept_synced_ = stamp;
-  const bool no_first_version = versioned_before <= synced_ && !follow_needed_ &&
-                                state.repairs.load(std::memory_order_relaxed) == repairs_seen_;
-  if (stamp == synced_ + 1 || !silent() || no_first_version) {
-    synced_ = stamp;
-    synced_position_ = state.log_head.load(std::memory_order_relaxed);
-  }
+  snapshot_.stand_at_own_commit(held, stamp, versioned_before);
   if (eager()) accesses_.remove_all(held, slot_);
   const std::uint64_t began_ns = self().begin_ns.load(std::memory_order_relaxed);
   if (tree_.is_tidying_due(held, began_ns, keeps() ? kPatienceKeeping : kPatienceExact))
@@ -312,7 +259,7 @@ Engine::ReadSet Engine::read_set() noexcept {
   ReadSet set;
   set.is_exact = !instance_.began_with_kept;
   set.has_stand_ins = !lists_.standing_in.empty();
-  set.line_snapshot = line_snapshot_;
+  set.line_snapshot = snapshot_.line();
   set.announcements = memory_.state().announcements.load(std::memory_order_relaxed);
   // what memory stood in for need not be kept
   for (PageList *const read : {&lists_.kept, &lists_.standing_in}) {
@@ -374,10 +321,10 @@ void Engine::adapt(KeepPolicy::End end) noexcept {
 Status Engine::validate() noexcept {
   touches_.collect();
   if (!instance_.is_failed && !instance_.is_query) {
-    if (memory_.state().clock.load(std::memory_order_acquire) != snapshot_ || eager() ||
+    if (memory_.state().clock.load(std::memory_order_acquire) != snapshot_.at() || eager() ||
         instance_.was_failed()) {
       const DomainLock::Held held = lock_.take();
-      if (!is_valid(held) && !instance_.is_failed) {
+      if (!snapshot_.is_valid(held) && !instance_.is_failed) {
         instance_.is_failed =
             true;  // certain from here on, even for an instance that stores nothing
         self().failed_instance.store(instance_.number, std::memory_order_relaxed);

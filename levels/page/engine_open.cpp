@@ -46,9 +46,10 @@ void Engine::take_ahead(const DomainLock::Held &held, View &view, PageId page) n
   for (std::uint64_t i = index + 1; i < end && !instance_.is_failed; ++i) {
     const PageId each = page_id(view.segment, PageIndex{i});
     LocalPage &l = views_.local(each);
-    const bool is_free =
-        views_.is_closed(l) && (l.state == PageState::kAbsent || l.state == PageState::kGuarded) &&
-        !tree_.has_version(held, each, snapshot_) && lower_->take_ahead(held, each, line_snapshot_);
+    const bool is_free = views_.is_closed(l) &&
+                         (l.state == PageState::kAbsent || l.state == PageState::kGuarded) &&
+                         !tree_.has_version(held, each, snapshot_.at()) &&
+                         lower_->take_ahead(held, each, snapshot_.line());
     if (!is_free) {
       open_run(i);
       continue;
@@ -59,7 +60,7 @@ void Engine::take_ahead(const DomainLock::Held &held, View &view, PageId page) n
     // As in read_versions(): its newer versions need not be the first ones that it has had since
     // the snapshot.
     if (memory_.meta_to_read(each).newest.load(std::memory_order_relaxed) != 0)
-      follow_needed_ = true;
+      snapshot_.must_follow();
     ++run;
   }
   open_run(end);

@@ -101,14 +101,9 @@ void Engine::register_access(PageId first, std::uint64_t page_count, bool is_wri
   storage::Participant &own = self();
   if (own.failed_instance.load(std::memory_order_relaxed) == instance_.number) {
     instance_.fail(AbortCause::kConflictOther);
-  } else if (knows_too_little(held) || !may_see_now(held)) {
+  } else if (!snapshot_.move_to_present(held)) {
     instance_.fail(AbortCause::kValidation);
   } else {
-    // The instance moves below the last committed node (thesis 3.3, step 4): by Invariant 3 nothing
-    // that it has touched was committed since, so its snapshot can be the present one. A pin that
-    // moves forward never uncovers a home that changed.
-    snapshot_ = memory_.state().clock.load(std::memory_order_relaxed);
-    own.pin.store(snapshot_, std::memory_order_seq_cst);
     for (std::uint64_t i = 0; i < page_count && !instance_.is_failed; ++i) {
       const PageId page{static_cast<std::uint64_t>(first) + i};
       switch (accesses_.add(held, page, is_write, instance_.policy)) {
@@ -134,26 +129,26 @@ bool Engine::read_versions(PageId page, std::uint32_t *twin) noexcept {
   const DomainLock::Held held = lock_.take(DomainLock::Context::kHandler);
   step(Step::kTouchLocked);
   const bool is_home_right = !has_lower_ || take_from_below(held, page);
-  const bool versioned = !is_home_right || tree_.has_version(held, page, snapshot_);
+  const bool versioned = !is_home_right || tree_.has_version(held, page, snapshot_.at());
   if (versioned && (*twin = lists_.twins.take()) != 0)
     read_snapshot(held, page, lists_.twins.data(*twin));
   // A guard may go although there are versions, of later snapshots. Should the page then not be
   // touched, only the log says that it must be guarded again.
   if (!versioned && memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0)
-    follow_needed_ = true;
+    snapshot_.must_follow();
   return versioned;
 }
 
 // REQUIRES, with a level below: the page was taken from it.
 void Engine::read_snapshot(const DomainLock::Held &held, PageId page, std::byte *to) noexcept {
-  if (lower_->take(held, page) <= line_snapshot_) {
-    tree_.read(held, page, snapshot_, ~LineMask{0}, to);
+  if (lower_->take(held, page) <= snapshot_.line()) {
+    tree_.read(held, page, snapshot_.at(), ~LineMask{0}, to);
     return;
   }
   // Below it was changed after our snapshot. It had no versions then, and all that it has now are
   // newer.
   memory_.read_home(page, to);
-  lower_->as_of(held, page, line_snapshot_, to);
+  lower_->as_of(held, page, snapshot_.line(), to);
   lists_.undone.push(page);
   instance_.has_read_behind = true;
 }
@@ -194,70 +189,10 @@ bool Engine::take_from_below(const DomainLock::Held &held, PageId page) noexcept
   LocalPage &l = views_.local(page);
   if ((l.lists & kInResident) == 0) lists_.resident.push(page);
   l.lists |= kResident | kInResident;
-  if (newest <= line_snapshot_ || (extend(held) && newest <= line_snapshot_)) return true;
+  if (newest <= snapshot_.line() || (snapshot_.extend(held) && newest <= snapshot_.line()))
+    return true;
   if (!instance_.is_query && !instance_.is_failed) instance_.fail(AbortCause::kValidation);
   return false;
-}
-
-// Has a segment been made since the instance began? A pointer into it may be in
-// what has been committed since, and who looks behind each begin what there is (libxac, for its
-// heap) has not mapped it: so no snapshot moves on past that. Not of an irrevocable instance, whose
-// snapshot must move on; nobody else commits at level 2.
-bool Engine::knows_too_little(const DomainLock::Held &held) const noexcept {
-  TMH_ASSERT(held.is_valid());
-  if (instance_.is_irrevocable || memory_.segment_generation() == known_generation_) return false;
-  for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
-    const bool is_there = storage::is_used(memory_.control().segments[i]);
-    if (is_there && !known_.test(i) && views_.of(i).base == nullptr) return true;
-  }
-  return false;
-}
-
-// A begin waits for the log; here nobody can.
-bool Engine::may_see_now(const DomainLock::Held &held) const noexcept {
-  TMH_ASSERT(held.is_valid());
-  return !reads_durable_only_ || instance_.is_irrevocable ||
-         log_->durable_clock() >= memory_.state().clock.load(std::memory_order_relaxed);
-}
-
-// Nothing that the instance touched was committed since its snapshot: then it
-// may as well have begun now.
-bool Engine::extend(const DomainLock::Held &held) noexcept {
-  DomainState &state = memory_.state();
-  // What stands in for a page is its state at this snapshot, and nothing tells of later commits to
-  // it; as of what only undo words know.
-  if (instance_.is_failed || resync_needed_ || !lists_.standing_in.empty() ||
-      instance_.has_read_behind)
-    return false;
-  if (knows_too_little(held) || !may_see_now(held)) return false;
-  // Eager: every touch has moved the snapshot to its present, past commits that the log since begin
-  //        still tells of. Bringing what they wrote
-  // once more would overwrite this instance's stores; and what it has not touched is inaccessible.
-  if (!eager() && state.clock.load(std::memory_order_relaxed) != snapshot_) {
-    touches_.collect();
-    // Beyond kFollowMax pull() starts again, which an instance that has stored something does not
-    // survive.
-    const bool in_log =
-        state.log_head.load(std::memory_order_relaxed) - synced_position_ <= kFollowMax;
-    const bool valid = is_valid(held) && (in_log || instance_.is_irrevocable);
-    instance_.failed_cause = AbortCause::kNone;
-    if (!valid) return false;
-    if (!in_log)
-      follow_releases(held);
-    else if (!platform::is_planted(platform::Planted::kExtendNoFollow))
-      pull(held);
-    if (views_.is_left_open()) return false;  // a later touch there would go unnoticed
-  }
-  instance_.failed_cause = AbortCause::kNone;
-  snapshot_ = state.clock.load(std::memory_order_relaxed);
-  // forward: it never uncovers a home that changed
-  self().pin.store(snapshot_, std::memory_order_seq_cst);
-  if (!has_lower_) return true;
-  // What is durable of both levels is one cut, too: the log has them in one order.
-  line_snapshot_ =
-      reads_durable_only_ && !instance_.is_irrevocable ? log_->durable_line() : lower_->clock();
-  self().line_pin.store(line_snapshot_, std::memory_order_release);
-  return true;
 }
 
 bool Engine::advice_helps(PageState state, bool is_write) const noexcept {

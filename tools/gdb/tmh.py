@@ -120,7 +120,7 @@ class Engine:
             return f"no instance; {int(instance['number'])} so far"
         kind = "query" if instance["is_query"] else "update"
         failed = f", failed: {enumerator(instance['failed_cause'])}" if instance["is_failed"] else ""
-        return f"{kind} {int(instance['number'])} at snapshot {int(self.value['snapshot_'])}{failed}"
+        return f"{kind} {int(instance['number'])} at snapshot {int(self.value['snapshot_']['at_'])}{failed}"
 
     def children(self):
         for name, member in (("read or kept", "kept"), ("own copies", "privates")):
