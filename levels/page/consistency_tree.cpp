@@ -141,7 +141,7 @@ void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp,
   } else {
     for (const Write &write : writes) enter(at++, write, static_cast<std::uint64_t>(write.page));
   }
-  // pairs with Engine::foreign_commits_are_elsewhere()
+  // pairs with Snapshot::foreign_commits_are_elsewhere()
   state.log_head.store(at, std::memory_order_release);
 }
 
@@ -219,7 +219,7 @@ void ConsistencyTree::announce(const DomainLock::Held &held, PageId page) noexce
   entry.pages = 1;
   entry.time_ns = 0;
   entry.line = 0;
-  // pairs with Engine::foreign_commits_are_elsewhere()
+  // pairs with Snapshot::foreign_commits_are_elsewhere()
   state.log_head.store(at + 1, std::memory_order_release);
   state.announcements.store(state.announcements.load(std::memory_order_relaxed) + 1,
                             std::memory_order_relaxed);  // the clock orders it
@@ -465,6 +465,15 @@ bool ConsistencyTree::has_version(const DomainLock::Held &held, PageId page,
     if (is_visible(memory_.version(slot).stamp.load(std::memory_order_relaxed), stamp)) return true;
   }
   return false;
+}
+
+bool ConsistencyTree::may_have_version(PageId page) const noexcept {
+  // Without the lock: 0 is final for this snapshot, because versions stamped <= snapshot only ever
+  // disappear into home. acquire: pairs with the release in unlink(), so that home's lines are
+  // seen.
+  const bool has_version = memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0;
+  step(Step::kGapTouchLooked);
+  return has_version;
 }
 
 void ConsistencyTree::read(const DomainLock::Held &held, PageId page, std::uint64_t stamp,

@@ -101,6 +101,8 @@ class ConsistencyTree {
   // Does a snapshot at `stamp` read something else than home?
   [[nodiscard]] bool has_version(const DomainLock::Held &held, PageId page,
                                  std::uint64_t stamp) const noexcept;
+  // The same without the lock: false is final for a pinned snapshot.
+  [[nodiscard]] bool may_have_version(PageId page) const noexcept;
   // The lines `lines` of `page` as of `stamp`; of one that belongs to the level below, anything.
   void read(const DomainLock::Held &held, PageId page, std::uint64_t stamp, LineMask lines,
             std::byte *to) const noexcept;

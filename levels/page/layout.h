@@ -105,7 +105,7 @@ struct alignas(64) DomainState {
   std::uint64_t log_capacity;  // entries of the commit log's ring that its file has; under the lock
   std::uint64_t reserved3_zero;
   // Line 4: under the lock. Deaths are counted once, though whoever counts may die: see
-  // Engine::reap().
+  // Reaper::reap().
   alignas(64) std::uint64_t reaped;  // participants that died, and were cleaned up after
   std::uint64_t reaped_next;         // what `reaped` becomes with the one that is being reaped
   std::uint64_t reaping;             // its incarnation; 0: nobody is

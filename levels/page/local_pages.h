@@ -50,7 +50,7 @@ struct LocalPage {
   // Consecutive ends at which the private copy was equal to its twin.
   std::uint8_t unchanged_compares;
   std::uint8_t lists;          // bits of InList
-  std::uint8_t written_epoch;  // when it was last written, see Engine::epoch(); 0: never
+  std::uint8_t written_epoch;  // when it was last written, see KeepPolicy::epoch(); 0: never
   std::uint32_t twin;          // 0: none, compare with home
 };
 static_assert(sizeof(LocalPage) == 8);
