@@ -115,7 +115,7 @@ struct alignas(64) DomainState {
   // Identity, as line 0: the place (platform::Place) of all who are in the domain.
   std::uint64_t pid_namespace;
   std::uint64_t time_namespace;
-  // Of releases to the level below; for who sleeps, see Engine::ReadSet.
+  // Of releases to the level below; for who sleeps, see read_set.h.
   std::atomic<std::uint64_t> announcements;
 };
 static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, participants_high) == 128);

@@ -31,7 +31,7 @@ enum class PageState : std::uint8_t {
 // blocks. kWrittenElsewhere: others committed to the page, and this process has not touched it
 // since. kResident: domains with a level below: this process may map the page; without it every
 // state is inaccessible. kStandsIn: anonymous memory stands at the page's address until the
-// instance ends (Engine::stand_in()).
+// instance ends (StandIns).
 enum InList : std::uint8_t {
   kInKept = 1,
   kInPrivate = 2,

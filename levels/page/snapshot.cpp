@@ -40,8 +40,7 @@ void Snapshot::start(const DomainLock::Held &held) noexcept {
 }
 
 // For knows_too_little(). The generation first: what is made after it is looked for again.
-void Snapshot::note_segments() noexcept {
-  if (memory_.segments_opened_at() == known_generation_) return;
+void Snapshot::note_new_segments() noexcept {
   known_generation_ = memory_.segments_opened_at();
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i)
     known_.set(i, memory_.segment(i).is_open.load(std::memory_order_acquire));

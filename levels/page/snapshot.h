@@ -8,7 +8,6 @@
 //            docs/mechanisms.md, "What every load rests on".
 #pragma once
 
-#include <bitset>
 #include <cstdint>
 
 #include "levels/page/consistency_tree.h"
@@ -18,13 +17,12 @@
 #include "levels/page/instance.h"
 #include "levels/page/lower_level.h"
 #include "levels/page/page_lists.h"
+#include "levels/page/read_set.h"
 #include "levels/page/touch_tracker.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/views.h"
 
 namespace tmh::page {
-
-using SegmentSet = std::bitset<storage::kSegmentsMax>;
 
 class Snapshot {
  public:
@@ -57,12 +55,17 @@ class Snapshot {
   [[nodiscard]] std::uint64_t at() const noexcept { return at_; }
   // The same on the clock of the level below.
   [[nodiscard]] std::uint64_t line() const noexcept { return line_; }
-  [[nodiscard]] bool reads_durable_only() const noexcept { return reads_durable_only_; }
+  // Where a snapshot shows only what is durable: returns when all that is committed is.
+  [[nodiscard]] Errc await_durable() noexcept {
+    return reads_durable_only_ ? log_->flush_all() : Errc::kOk;
+  }
   // In the commit log: the views have followed every entry before it.
   [[nodiscard]] std::uint64_t position() const noexcept { return synced_position_; }
 
   // A begin: the segments that there are.
-  void note_segments() noexcept;
+  void note_segments() noexcept {
+    if (memory_.segments_opened_at() != known_generation_) note_new_segments();
+  }
   // Announces the present as the snapshot without the lock, when no foreign commit since the last
   // instance concerns what this process holds. False: pin() does it.
   [[nodiscard]] bool pin_without_lock() noexcept;
@@ -87,6 +90,7 @@ class Snapshot {
   [[nodiscard]] bool views_stand() noexcept;
   [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock,
                                                    std::uint64_t *position) noexcept;
+  void note_new_segments() noexcept;
   void announce(std::uint64_t clock) noexcept;
   void pull(const DomainLock::Held &held) noexcept;
   void follow_releases(const DomainLock::Held &held) noexcept;

@@ -16,18 +16,6 @@ using storage::page_id;
 using storage::page_index;
 using storage::PageIndex;
 
-namespace {
-
-// Accessible but for guards. False: closed, as it was.
-bool open_guarded(std::byte *begin, std::uint64_t bytes) noexcept {
-  if (mprotect(begin, bytes, PROT_READ | PROT_WRITE) != 0) return false;
-  if (platform::guard_install(begin, bytes)) return true;
-  mprotect(begin, bytes, PROT_NONE);
-  return false;
-}
-
-}  // namespace
-
 Views::Views(DomainMemory &memory, TrackingChoice &tracking, PageLists &lists)
     : memory_(memory),
       tracking_(tracking),
@@ -47,7 +35,7 @@ Errc Views::add(std::uint32_t segment, Placement placement, const Faults &faults
                 std::byte **out) noexcept {
   const storage::SegmentRecordV1 &record = memory_.control().segments[segment];
   View &view = views_[segment];
-  view.engine = faults.engine;
+  view.touches = faults.context;
   view.segment = segment;
   try {
     view.name = record.name;
@@ -61,7 +49,8 @@ Errc Views::add(std::uint32_t segment, Placement placement, const Faults &faults
     return error;
   view.pages = reinterpret_cast<LocalPage *>(view.pages_memory.base());
   if (has_lower_)
-    if (const Errc error = view.open_blocks.reserve(record.max_bytes / kPageBytes / 512 + 1);
+    if (const Errc error =
+            view.open_blocks.reserve(record.max_bytes / kPageBytes / View::kBlockPages + 1);
         error != Errc::kOk)
       return error;
   std::byte *base = nullptr;
@@ -208,7 +197,8 @@ void Views::discard(PageId first, std::uint64_t page_count) noexcept {
 // May a touch of the page, when it is absent and not guarded, go unnoticed until the instance ends?
 bool Views::opens_silently(PageId page) const noexcept {
   const View &view = views_[storage::segment_number(page)];
-  const std::uint64_t block = static_cast<std::uint64_t>(storage::page_index(page)) / kBlockPages;
+  const std::uint64_t block =
+      static_cast<std::uint64_t>(storage::page_index(page)) / View::kBlockPages;
   return tracking_.is_silent() && (!has_lower_ || view.open_blocks.base()[block] != std::byte{0});
 }
 
@@ -325,96 +315,6 @@ void Views::drop_spans() noexcept {
   }
 }
 
-// Does a guard take something there? What stands in for a page, of which a query's may be read
-// alone; or the page, where its block is open page by page.
-bool Views::is_in_use(const View &view, std::uint64_t index) const noexcept {
-  const LocalPage &l = view.pages[index];
-  if ((l.lists & kStandsIn) != 0) return true;
-  return view.open_blocks.base()[index / kBlockPages] == kPageByPage && !is_closed(l) &&
-         l.state != PageState::kGuarded;
-}
-
-// Behind the pages from `first` on that nobody uses; at most `end`.
-std::uint64_t Views::end_of_unused(const View &view, std::uint64_t first,
-                                   std::uint64_t end) const noexcept {
-  if (lists_.standing_in.empty() && !any_protected_) return end;
-  while (first < end && !is_in_use(view, first)) ++first;
-  return first;
-}
-
-// Accessible but for guards. False: as they were. REQUIRES: none of them is open, but for some page
-// by page. What is in use stays as it is.
-bool Views::open_blocks(View &view, std::uint64_t first, std::uint64_t behind) noexcept {
-  const std::uint64_t begin = first * kBlockPages;
-  const std::uint64_t end = std::min(behind * kBlockPages, view.bytes / kPageBytes);
-  std::uint64_t at = begin;
-  while (at < end) {
-    const std::uint64_t unused_end = end_of_unused(view, at, end);
-    if (unused_end != at &&
-        !open_guarded(view.base + at * kPageBytes, (unused_end - at) * kPageBytes))
-      break;
-    at = unused_end + 1;
-  }
-  if (at < end) {
-    for (std::uint64_t opened = begin; opened < at;) {
-      const std::uint64_t unused_end = end_of_unused(view, opened, at);
-      mprotect(view.base + opened * kPageBytes, (unused_end - opened) * kPageBytes, PROT_NONE);
-      opened = unused_end + 1;
-    }
-    return false;
-  }
-  std::fill(view.open_blocks.base() + first, view.open_blocks.base() + behind, kAllOfIt);
-  return true;
-}
-
-// With everything up to the next open block it becomes one area with that, where vm.max_map_count
-// allows no area more (not so with one that is open page by page). Where none is open: with the
-// view's beginning, which takes one area, or with all of it, which takes none. The guards of a
-// block take a page of page table.
-bool Views::open_block_without_area(View &view, std::uint64_t block) noexcept {
-  const std::byte *const is_open = view.open_blocks.base();
-  const std::uint64_t count = (view.bytes / kPageBytes + kBlockPages - 1) / kBlockPages;
-  for (std::uint64_t distance = 1; distance < count; ++distance) {
-    if (block >= distance && is_open[block - distance] == kAllOfIt)
-      return open_blocks(view, block - distance + 1, block + 1);
-    if (block + distance < count && is_open[block + distance] == kAllOfIt)
-      return open_blocks(view, block, block + distance);
-  }
-  return open_blocks(view, 0, block + 1) || open_blocks(view, 0, count);
-}
-
-// The page's block becomes accessible but for guards, the pages themselves altogether. Blocks,
-// because the number of areas is limited. REQUIRES: the pages lie in one block.
-void Views::open_closed(View &view, PageId page, std::uint64_t page_count) noexcept {
-  const std::uint64_t block = static_cast<std::uint64_t>(page_index(page)) / kBlockPages;
-  std::byte &is_open = view.open_blocks.base()[block];
-  if (is_open == std::byte{0} && !open_blocks(view, block, block + 1) &&
-      !open_block_without_area(view, block)) {
-    is_open = kPageByPage;
-    any_protected_ = true;
-  }
-  const auto open_pages = [&] {
-    remove_guards(page, page_count);
-    return !any_protected_ ||
-           mprotect(address_of(page), page_count * kPageBytes, PROT_READ | PROT_WRITE) == 0;
-  };
-  // Among open pages they take no area.
-  const auto open_around = [&] {
-    return open_blocks(view, block, block + 1) || open_block_without_area(view, block);
-  };
-  if (!open_pages() && !(is_open == kPageByPage && open_around() && open_pages()))
-    platform::write_sentence("tmh: mprotect refused a page (vm.max_map_count) at",
-                             reinterpret_cast<std::uintptr_t>(address_of(page)));
-}
-
-// The pages behind the segment's end, when all of a view has been made accessible: those that it
-// grows by belong to the level below, and change under a query, which cannot fail. Without that
-// level what others commit there is not home before the snapshot may see it.
-bool Views::close_tail(const View &view, std::uint64_t usable) const noexcept {
-  return has_lower_ &&
-         memory_.segment(view.segment).home.close_tail(view.base, usable * kPageBytes);
-}
-
 // Thesis, appendix A.1 item 4: under vm.max_map_count an instance that scatters over many pages
 // goes on in larger ranges. The limit is 65,530 areas; an isolated page costs two. 12,288 single
 // pages and 2 x 6,144 blocks use 49,152 of them; blocks of 16 MiB then merge. Engines of other
@@ -432,9 +332,10 @@ bool Views::protect(std::byte *begin, std::uint64_t bytes, int protection) noexc
   return mprotect(begin, bytes, protection) == 0;
 }
 
-void Views::unguard(PageId page) noexcept {
-  remove_guards(page, 1);
-  if (any_protected_) mprotect(address_of(page), kPageBytes, PROT_READ | PROT_WRITE);
+bool Views::unguard(PageId first, std::uint64_t page_count) noexcept {
+  remove_guards(first, page_count);
+  return !any_protected_ ||
+         mprotect(address_of(first), page_count * kPageBytes, PROT_READ | PROT_WRITE) == 0;
 }
 
 void Views::use_large_blocks() noexcept {

@@ -19,26 +19,11 @@
 #include "levels/page/local_pages.h"
 #include "levels/page/page_lists.h"
 #include "levels/page/tracking_choice.h"
+#include "levels/page/view.h"
 #include "platform/fault_handler.h"
 #include "platform/protection_keys.h"
 
 namespace tmh::page {
-
-class Engine;
-
-// One segment mapped in this process. Never moves: the fault handler holds its address.
-struct View {
-  Engine *engine = nullptr;
-  std::uint32_t segment = 0;
-  // For messages.
-  std::string name;
-  std::byte *base = nullptr;
-  std::uint64_t bytes = 0;
-  LocalPage *pages = nullptr;
-  ReservedArray pages_memory;
-  // With a level below: a byte per block, 0 or Views::kAllOfIt, kPageByPage.
-  ReservedArray open_blocks;
-};
 
 class Views {
  public:
@@ -47,7 +32,7 @@ class Views {
   enum class Placement : std::uint8_t { kCommon, kAnywhere };
   // Answers faults; its context is the View.
   struct Faults {
-    Engine *engine;
+    FirstTouch *context;
     platform::FaultFunction function;
   };
 
@@ -59,6 +44,7 @@ class Views {
 
   // Domains with a level below: before the first add().
   void use_lower() noexcept { has_lower_ = true; }
+  [[nodiscard]] bool has_lower() const noexcept { return has_lower_; }
 
   [[nodiscard]] Errc add(std::uint32_t segment, Placement placement, const Faults &faults,
                          std::byte **base) noexcept;
@@ -119,39 +105,28 @@ class Views {
 
   // False: refused, for want of areas.
   [[nodiscard]] bool protect(std::byte *begin, std::uint64_t bytes, int protection) noexcept;
-  // Takes the guard away.
-  void unguard(PageId page) noexcept;
-  // With a level below: the pages become accessible. REQUIRES: they lie in one block.
-  void open_closed(View &view, PageId page, std::uint64_t page_count) noexcept;
-  [[nodiscard]] bool close_tail(const View &view, std::uint64_t usable) const noexcept;
+  // Takes the guards away. False: refused, where a guard is protection.
+  bool unguard(PageId first, std::uint64_t page_count) noexcept;
+  // Some guard, or closed page, is a protected page, see guard().
+  [[nodiscard]] bool any_protected() const noexcept { return any_protected_; }
+  void note_protected() noexcept { any_protected_ = true; }
   // Signal tracking: in blocks of so many pages are views opened, by how many areas there are.
   [[nodiscard]] std::uint64_t block_pages() const noexcept;
   // From here on the largest of them: an area was refused.
   void use_large_blocks() noexcept;
   [[nodiscard]] bool has_many_areas() const noexcept { return protections_ > kBlocksAfter / 2; }
 
-  // One page table.
-  static constexpr std::uint64_t kBlockPages = 512;
-
  private:
   // protections_ after which signal tracking works in blocks of 16, 256, 4096 pages; see
   // block_pages().
   static constexpr std::uint64_t kBlocksAfter = 12288, kMediumBlocksAfter = 18432,
                                  kLargeBlocksAfter = 24576;
-  // In View::open_blocks: the block is accessible but for guards; its pages are opened one by one,
-  // and not guarded but inaccessible otherwise.
-  static constexpr std::byte kAllOfIt{1}, kPageByPage{2};
   // relaxed: divides the number of areas roughly
   static inline std::atomic<std::uint32_t> views_here_{0};
 
   void drop_spans() noexcept;
   void discard(PageId first, std::uint64_t page_count) noexcept;
   void remove_guards(PageId first, std::uint64_t page_count) noexcept;
-  [[nodiscard]] bool is_in_use(const View &view, std::uint64_t index) const noexcept;
-  [[nodiscard]] std::uint64_t end_of_unused(const View &view, std::uint64_t first,
-                                            std::uint64_t end) const noexcept;
-  [[nodiscard]] bool open_blocks(View &view, std::uint64_t first, std::uint64_t behind) noexcept;
-  [[nodiscard]] bool open_block_without_area(View &view, std::uint64_t block) noexcept;
 
   DomainMemory &memory_;
   TrackingChoice &tracking_;
@@ -166,7 +141,6 @@ class Views {
   // VMA-splitting calls since the views were last reset.
   std::uint64_t protections_ = 0;
   bool has_lower_ = false;
-  // Some guard is a protected page, see guard().
   bool any_protected_ = false;
   bool is_left_open_ = false;
 };
