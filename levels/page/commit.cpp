@@ -76,20 +76,20 @@ void Commit::tidy(const DomainLock::Held &held) noexcept {
   if (tree_.holds_own(held)) reaper_.reap_suspects(held, began_ns);
   // For the next instance; when it fails the next instance learns it.
   const std::size_t written = sets_.writes().size();
-  if (tree_.reserved() < std::min(written, kReservedAtMost))
-    (void)tree_.reserve(held, std::clamp(written, kReservedAtLeast, kReservedAtMost));
+  if (tree_.slots().reserved() < std::min(written, kReservedAtMost))
+    (void)tree_.slots().reserve(held, std::clamp(written, kReservedAtLeast, kReservedAtMost));
 }
 
 Errc Commit::fill_slots() noexcept {
-  if (tree_.reserved() < sets_.writes().size()) {
+  if (tree_.slots().reserved() < sets_.writes().size()) {
     const DomainLock::Held held = lock_.take();
-    TMH_TRY(tree_.reserve(held, std::max(sets_.writes().size(), kReservedAtLeast)));
+    TMH_TRY(tree_.slots().reserve(held, std::max(sets_.writes().size(), kReservedAtLeast)));
   }
   step(Step::kCommitSlotsReserved);
   TMH_TRY(sets_.allocate_blocks());
   if (log_ != nullptr) TMH_TRY(log_->plan_reserve(sets_.writes().size()));
   for (Write &write : sets_.writes()) {
-    write.slot = tree_.take();
+    write.slot = tree_.slots().take();
     copy_lines(memory_.version_data(write.slot), views_.address_of(write.page), write.lines);
   }
   memory_.prepare_log(snapshot_.position());
@@ -99,7 +99,7 @@ Errc Commit::fill_slots() noexcept {
 }
 
 void Commit::take_slots_back() noexcept {
-  for (const Write &write : sets_.writes()) tree_.give_back(write.slot);
+  for (const Write &write : sets_.writes()) tree_.slots().give_back(write.slot);
 }
 
 void Commit::plan_log() noexcept {

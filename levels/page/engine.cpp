@@ -94,7 +94,7 @@ std::uint64_t Engine::collect() noexcept {
   tree_.collect(held, ~std::size_t{0});
   tree_.fold_all(held);
   const std::uint64_t left = memory_.versions_live();
-  tree_.shrink(held);
+  tree_.slots().shrink(held);
   return left;
 }
 
@@ -105,7 +105,7 @@ void Engine::detach() noexcept {
   const DomainLock::Held held = lock_.take();
   reaper_.reap_dead(held);
   tree_.collect(held, ~std::size_t{0});
-  tree_.release_reserved(held);
+  tree_.slots().release(held);
   accesses_.remove_all(held);
   instance_.own.state.store(0, std::memory_order_release);
 }

@@ -59,7 +59,7 @@ void Reaper::reap(const DomainLock::Held &held, std::uint32_t slot) noexcept {
   if (dead.is_counted_running() && !platform::is_planted(platform::Planted::kDeathUncounted))
     dead.add(storage::abort_count(AbortCause::kDied),
              platform::is_planted(platform::Planted::kDeathCountedTwice) ? 2 : 1);
-  tree_.release_reserved_of(held, slot);
+  tree_.slots().release_of(held, slot);
   accesses_.remove_all(held, slot);
   lower_->reap(held, slot);
   std::uint32_t turn = state.turn.load(std::memory_order_relaxed);

@@ -142,7 +142,8 @@ Errc Transaction::become_irrevocable(bool *is_pending) noexcept {
 }
 
 Errc Transaction::reserve_for_good(const DomainLock::Held &held) noexcept {
-  if (tree_.reserved() < sets_.writes().size()) TMH_TRY(tree_.reserve(held, sets_.writes().size()));
+  if (tree_.slots().reserved() < sets_.writes().size())
+    TMH_TRY(tree_.slots().reserve(held, sets_.writes().size()));
   // All of it: pages that go down meanwhile are announced in it, too.
   return memory_.make_log_room(held, kLogEntries);
 }
