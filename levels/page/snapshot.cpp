@@ -237,18 +237,10 @@ void Snapshot::refresh(const DomainLock::Held &held, const CommitLogEntry &entry
   }
 }
 
-// Lazy: no page of the read set was committed since the
-// snapshot.
-bool Snapshot::is_valid(const DomainLock::Held &held) noexcept {
+// is_valid(), where others have committed since the snapshot.
+bool Snapshot::is_untouched(const DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
-  if (instance_.is_failed) return false;
-  if (instance_.is_irrevocable) return true;  // nobody else has committed since it was valid
-  DomainState &state = memory_.state();
-  if (instance_.was_failed()) {
-    instance_.failed_cause = AbortCause::kConflictOther;
-    return false;
-  }
-  if (state.clock.load(std::memory_order_relaxed) == at_) return true;
+  const DomainState &state = memory_.state();
   instance_.failed_cause = AbortCause::kValidation;
   if (platform::is_planted(platform::Planted::kPageNoValidation)) return true;
   if (instance_.has_read_everything) return false;  // the read set is not known page by page

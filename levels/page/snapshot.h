@@ -21,6 +21,7 @@
 #include "levels/page/touch_tracker.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/views.h"
+#include "platform/assert.h"
 
 namespace tmh::page {
 
@@ -73,7 +74,18 @@ class Snapshot {
   void pin(const DomainLock::Held &held) noexcept;
 
   // No page of the read set was committed since the snapshot. False: Instance::failed_cause.
-  [[nodiscard]] bool is_valid(const DomainLock::Held &held) noexcept;
+  [[nodiscard]] bool is_valid(const DomainLock::Held &held) noexcept {
+    TMH_ASSERT(held.is_valid());
+    if (instance_.is_failed) return false;
+    // No other instance has committed since it was valid.
+    if (instance_.is_irrevocable) return true;
+    if (instance_.was_failed()) {
+      instance_.failed_cause = AbortCause::kConflictOther;
+      return false;
+    }
+    if (memory_.state().clock.load(std::memory_order_relaxed) == at_) return true;
+    return is_untouched(held);
+  }
   // Nothing that the instance touched was committed since its snapshot: then it may as well have
   // begun now. False: it stays where it is.
   [[nodiscard]] bool extend(const DomainLock::Held &held) noexcept;
@@ -91,6 +103,7 @@ class Snapshot {
   [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock,
                                                    std::uint64_t *position) noexcept;
   void note_new_segments() noexcept;
+  [[nodiscard]] bool is_untouched(const DomainLock::Held &held) noexcept;
   void announce(std::uint64_t clock) noexcept;
   void pull(const DomainLock::Held &held) noexcept;
   void follow_releases(const DomainLock::Held &held) noexcept;

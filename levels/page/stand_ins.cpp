@@ -76,7 +76,7 @@ void StandIns::remove(PageId page) noexcept {
     views_.guard(page);
 }
 
-void StandIns::remove_all() noexcept {
+void StandIns::remove_them() noexcept {
   for (const PageId page : lists_.standing_in) remove(page);
   lists_.standing_in.clear();
 }

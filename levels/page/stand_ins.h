@@ -48,12 +48,15 @@ class StandIns {
   // Stores to them raise SIGSEGV.
   void protect() noexcept;
   // At the end of the instance: the pages are as if never touched.
-  void remove_all() noexcept;
-  [[nodiscard]] bool empty() const noexcept { return lists_.standing_in.empty(); }
+  void remove_all() noexcept {
+    if (!lists_.standing_in.empty()) [[unlikely]]
+      remove_them();
+  }
 
  private:
   static constexpr PageId kNoHole{~0ull};
 
+  void remove_them() noexcept;
   void remove(PageId page) noexcept;
 
   DomainMemory &memory_;
