@@ -1,5 +1,5 @@
-// levels/page/commit.h -- an update's commit: version slots and log space first, so that a full disk
-// is an error before the commit point; then, under the domain lock, validation and publishing.
+// levels/page/commit.h -- an update's commit: version slots and log space first, so that a full
+// disk is an error before the commit point; then, under the domain lock, validation and publishing.
 // Invariant: ConsistencyTree::publish() stores the clock: that is the commit point. Nothing behind
 //            it can fail.
 // Ordering:  see consistency_tree.h for pins and clock.

@@ -22,5 +22,10 @@ extern constinit thread_local EngineThread engine_thread __attribute__((tls_mode
 [[nodiscard]] inline platform::FaultRing &thread_ring() {
   return platform::ThreadObject<platform::FaultRing>::here();
 }
+// Does the kernel list this thread's first touches already?
+[[nodiscard]] inline bool has_open_ring() noexcept {
+  const platform::FaultRing *ring = platform::ThreadObject<platform::FaultRing>::if_made();
+  return ring != nullptr && ring->is_open();
+}
 
 }  // namespace tmh::page

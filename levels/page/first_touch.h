@@ -1,5 +1,5 @@
-// levels/page/first_touch.h -- first touches of pages that an engine learns of before they happen: by
-// SIGSEGV (signal tracking, guarded pages), or by the program's advice.
+// levels/page/first_touch.h -- first touches of pages that an engine learns of before they happen:
+// by SIGSEGV (signal tracking, guarded pages), or by the program's advice.
 // Contexts:  on_fault(): the handler. It reaches SharedLock (atomics, futex),
 //            ConsistencyTree::has_version/read/repair, AccessTable, /proc reads of platform::alive
 //            (open, read, close, kill), fallocate and lseek where blocks are asked for, StandIns',
@@ -46,8 +46,8 @@ class FirstTouch {
   // The views are as if never used, whatever stands at their addresses from now on.
   void vacate() noexcept;
   // A thread's faults may not be listed any more: the process has dropped its privileges since the
-  // open, or entered a sandbox. Where `auto` has chosen, every touch raises SIGSEGV from here on, in
-  // all threads. kTrackingUnavailable: it has not. REQUIRES: no instance is running.
+  // open, or entered a sandbox. Where `auto` has chosen, every touch raises SIGSEGV from here on,
+  // in all threads. kTrackingUnavailable: it has not. REQUIRES: no instance is running.
   [[nodiscard]] Errc give_up_kernel_tracking() noexcept;
 
  private:

@@ -1,5 +1,6 @@
 // levels/page/instance.h -- what an engine knows of the instance that it runs, or ran last.
-// Sharing:   its thread and the fault handler there. Others FAIL it by Participant::failed_instance.
+// Sharing:   its thread and the fault handler there. Others FAIL it by
+//            Participant::failed_instance.
 // Contexts:  async-signal-safe.
 #pragma once
 

@@ -1,5 +1,5 @@
-// levels/page/open_blocks.h -- with a level below, a view is opened block by block: of an open block
-// the guards alone keep pages inaccessible. Blocks, because the number of areas is limited.
+// levels/page/open_blocks.h -- with a level below, a view is opened block by block: of an open
+// block the guards alone keep pages inaccessible. Blocks, because the number of areas is limited.
 // Shape:     View::open_blocks has a byte for each block; pages are Views'.
 // Contexts:  the handler. Reaches: mprotect, madvise; write where the kernel refuses a page.
 #pragma once

@@ -1,5 +1,5 @@
-// levels/page/page_opener.h -- makes pages of a view accessible at their first touch: one by one, or
-// in blocks that follow the kernel's limit of areas.
+// levels/page/page_opener.h -- makes pages of a view accessible at their first touch: one by one,
+// or in blocks that follow the kernel's limit of areas.
 // Contexts:  the handler, as first_touch.h says.
 // Source:    thesis, section 3.1 (figure 3-1), appendix A.1 item 4 (escalation to larger ranges).
 #pragma once

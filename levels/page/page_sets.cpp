@@ -24,8 +24,7 @@ std::byte *PageSets::clean_copy(PageId page, const LocalPage &l) const noexcept 
 }
 
 // A large instance's take megabytes of the heap, which may be used up.
-Errc PageSets::find_writes() noexcept {
-  writes_.clear();
+Errc PageSets::compare_all() noexcept {
   for (const PageId page : lists_.privates) {
     LocalPage &l = views_.local(page);
     if (l.state != PageState::kPrivate || (l.lists & kStandsIn) != 0) continue;
@@ -133,8 +132,7 @@ bool PageSets::stays_private(PageId page) noexcept {
 }
 
 // What stays private; the rest is dropped, run by run.
-void PageSets::settle() noexcept {
-  if (!tracking_.keeps()) return;  // exact tracking drops everything in finish_instance()
+void PageSets::settle_privates() noexcept {
   std::size_t still = 0;
   for (std::size_t i = 0; i < lists_.privates.size();) {
     const PageId page = lists_.privates[i];

@@ -25,7 +25,10 @@ class PageSets {
       : memory_(memory), own_(own), tracking_(tracking), views_(views), lists_(lists) {}
 
   // kOutOfMemory: not all of them. REQUIRES: first touches are classified.
-  [[nodiscard]] Errc find_writes() noexcept;
+  [[nodiscard]] Errc find_writes() noexcept {
+    writes_.clear();
+    return lists_.privates.empty() ? Errc::kOk : compare_all();
+  }
   // As find_writes() found them; commits give them slots.
   [[nodiscard]] std::vector<Write> &writes() noexcept { return writes_; }
   // Address of the first byte that differs. REQUIRES: there are writes.
@@ -40,11 +43,16 @@ class PageSets {
   // The writes are published.
   void settle_committed(std::uint64_t instance) noexcept;
   // What stays private; the rest is dropped.
-  void settle() noexcept;
+  void settle() noexcept {
+    // Exact tracking drops everything at the end.
+    if (tracking_.keeps() && !lists_.privates.empty()) settle_privates();
+  }
   // Private pages have their clean content again.
   void roll_back() noexcept;
 
  private:
+  [[nodiscard]] Errc compare_all() noexcept;
+  void settle_privates() noexcept;
   [[nodiscard]] bool stays_private(PageId page) noexcept;
   [[nodiscard]] std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;
 

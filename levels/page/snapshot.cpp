@@ -299,7 +299,8 @@ bool Snapshot::extend(const DomainLock::Held &held) noexcept {
     return false;
   if (knows_too_little(held) || !may_see_now(held)) return false;
   // Eager: every touch has moved the snapshot to its present, past commits that the log since begin
-  // still tells of. Bringing what they wrote once more would overwrite this instance's stores; and what it has not touched is inaccessible.
+  // still tells of. Bringing what they wrote once more would overwrite this instance's stores; and
+  // what it has not touched is inaccessible.
   if (!is_eager_ && state.clock.load(std::memory_order_relaxed) != at_) {
     touches_.collect();
     // Beyond kFollowMax pull() starts again, which an instance that has stored something does not
@@ -334,21 +335,6 @@ bool Snapshot::move_to_present(const DomainLock::Held &held) noexcept {
   at_ = memory_.state().clock.load(std::memory_order_relaxed);
   instance_.own.pin.store(at_, std::memory_order_seq_cst);
   return true;
-}
-
-// Valid means that no kept page was committed by others since the snapshot, so the kept pages stand
-// at our own commit. The views do when no other page can have got its first version in between, by
-// a commit or by a repair.
-void Snapshot::stand_at_own_commit(const DomainLock::Held &held, std::uint64_t stamp,
-                                   std::uint64_t versioned_before) noexcept {
-  TMH_ASSERT(held.is_valid());
-  const DomainState &state = memory_.state();
-  kept_synced_ = stamp;
-  const bool no_first_version = versioned_before <= synced_ && !follow_needed_ &&
-                                state.repairs.load(std::memory_order_relaxed) == repairs_seen_;
-  if (stamp != synced_ + 1 && tracking_.is_silent() && !no_first_version) return;
-  synced_ = stamp;
-  synced_position_ = state.log_head.load(std::memory_order_relaxed);
 }
 
 }  // namespace tmh::page

@@ -94,9 +94,21 @@ class Snapshot {
   [[nodiscard]] bool move_to_present(const DomainLock::Held &held) noexcept;
   // A page lost its guard while it had a version: only the log tells that it must be guarded again.
   void must_follow() noexcept { follow_needed_ = true; }
-  // The instance has committed. versioned_before: DomainState::versioned_stamp before that.
+  // The instance has committed. versioned_before: DomainState::versioned_stamp before that. Valid
+  // means that no kept page was committed by others since the snapshot, so the kept pages stand at
+  // our own commit. The views do when no other page can have got its first version in between, by a
+  // commit or by a repair.
   void stand_at_own_commit(const DomainLock::Held &held, std::uint64_t stamp,
-                           std::uint64_t versioned_before) noexcept;
+                           std::uint64_t versioned_before) noexcept {
+    TMH_ASSERT(held.is_valid());
+    const DomainState &state = memory_.state();
+    kept_synced_ = stamp;
+    const bool no_first_version = versioned_before <= synced_ && !follow_needed_ &&
+                                  state.repairs.load(std::memory_order_relaxed) == repairs_seen_;
+    if (stamp != synced_ + 1 && tracking_.is_silent() && !no_first_version) return;
+    synced_ = stamp;
+    synced_position_ = state.log_head.load(std::memory_order_relaxed);
+  }
 
  private:
   [[nodiscard]] bool views_stand() noexcept;

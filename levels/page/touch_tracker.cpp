@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "levels/page/engine_thread.h"
 #include "platform/probes.h"
 
 namespace tmh::page {
@@ -27,17 +26,8 @@ void TouchTracker::list(PageId page, PageState state) noexcept {
   }
 }
 
-void TouchTracker::collect() noexcept {
-  if (tracking_.is_silent())
-    collect_ring();
-  else
-    collect_blocks();
-}
-
-void TouchTracker::collect_ring() noexcept {
-  platform::FaultRing &ring = thread_ring();
+void TouchTracker::collect_ring(platform::FaultRing &ring) noexcept {
   const bool is_gone = !ring.is_open();  // the thread ends, and its instance has been left to it
-  if (!is_gone && ring.empty()) return;
   std::uint64_t found = 0;
   const bool complete = !is_gone && ring.drain([&](std::uintptr_t address) {
     const View *view = views_.find(address);
@@ -77,7 +67,8 @@ void TouchTracker::collect_blocks() noexcept {
         lists_.fresh.push(page);
     }
   }
-  // lists_.blocks stays until the views are reset: later stores of this instance must be found again
+  // lists_.blocks stays until the views are reset: later stores of this instance must be found
+  // again
   classify(lists_.fresh);
 }
 

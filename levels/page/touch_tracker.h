@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "levels/page/domain_memory.h"
+#include "levels/page/engine_thread.h"
 #include "levels/page/instance.h"
 #include "levels/page/keep_policy.h"
 #include "levels/page/page_lists.h"
@@ -34,7 +35,14 @@ class TouchTracker {
   // The page is in this state from here on: kFile or kPrivate.
   void list(PageId page, PageState state) noexcept;
   // Lists every page that the instance has touched so far.
-  void collect() noexcept;
+  void collect() noexcept {
+    if (tracking_.is_silent()) {
+      platform::FaultRing &ring = thread_ring();
+      if (!ring.is_open() || !ring.empty()) collect_ring(ring);
+    } else if (!lists_.blocks.empty()) {
+      collect_blocks();
+    }
+  }
   // Pages that this thread touched between instances: what they show belongs to no snapshot, and
   // stores to them to no instance.
   void discard_outside() noexcept;
@@ -43,7 +51,7 @@ class TouchTracker {
   void populate(PageId first, std::uint64_t page_count, bool is_write) noexcept;
 
  private:
-  void collect_ring() noexcept;
+  void collect_ring(platform::FaultRing &ring) noexcept;
   void collect_blocks() noexcept;
   void classify(PageList &list) noexcept;
   void scan_views() noexcept;

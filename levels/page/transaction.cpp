@@ -74,11 +74,13 @@ inline Errc Transaction::listen() noexcept {
     engine_thread.takes_faults = true;
   }
   if (!tracking_.is_silent()) return Errc::kOk;
-  Errc error = tracking_.open_ring();  // a thread's first instance
-  if (error == Errc::kTrackingUnavailable) error = first_touch_.give_up_kernel_tracking();
-  if (error == Errc::kOk && tracking_.is_silent() && !thread_ring().empty())
-    touches_.discard_outside();
-  return error;
+  if (!has_open_ring()) [[unlikely]] {  // a thread's first instance
+    Errc error = tracking_.open_ring();
+    if (error == Errc::kTrackingUnavailable) error = first_touch_.give_up_kernel_tracking();
+    if (error != Errc::kOk || !tracking_.is_silent()) return error;
+  }
+  if (!thread_ring().empty()) touches_.discard_outside();
+  return Errc::kOk;
 }
 
 // Follows the commit log, and does for others what begins do that take the lock anyway.

@@ -9,13 +9,6 @@
 
 namespace tmh::page {
 
-namespace {
-// 4 MiB of versions: what small transactions use anyway.
-constexpr Slot kSlotsKept = 1024;
-// Slots that a process keeps for its next commits.
-constexpr std::size_t kReservedKept = 64;
-}  // namespace
-
 VersionSlots::VersionSlots(DomainMemory &memory, std::uint32_t self, Role role)
     : memory_(memory), self_(self), role_(role) {
   if (role == Role::kKeepsSlots) reserved_.reserve(kReservedKept);
@@ -58,26 +51,6 @@ void VersionSlots::release(const DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
   for (const Slot slot : reserved_) free(slot);
   reserved_.clear();
-}
-
-void VersionSlots::free(Slot slot) noexcept {
-  DomainState &state = memory_.state();
-  VersionHead &head = memory_.version(slot);
-  head.stamp.store(0, std::memory_order_relaxed);
-  head.next_free = state.free_version;
-  state.free_version = slot;
-}
-
-// An unlinked version's slot becomes one of our reserved ones while these are few: its lines are in
-// this core's cache, and the list of free slots is everybody's. Not one at the store's end, which
-// shrink() may cut off.
-void VersionSlots::recycle(Slot slot) noexcept {
-  if (role_ != Role::kKeepsSlots || reserved_.size() >= kReservedKept || slot >= kSlotsKept)
-    return free(slot);
-  VersionHead &head = memory_.version(slot);
-  head.owner = self_;
-  head.stamp.store(kReservedStamp, std::memory_order_relaxed);
-  reserved_.push_back(slot);
 }
 
 void VersionSlots::shrink(const DomainLock::Held &held) noexcept {

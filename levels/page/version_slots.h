@@ -46,13 +46,33 @@ class VersionSlots {
   void shrink(const DomainLock::Held &held) noexcept;
 
   // Under the domain lock: the slot holds no version.
-  void free(Slot slot) noexcept;
-  // The same for a version's slot that has just been unlinked.
-  void recycle(Slot slot) noexcept;
+  void free(Slot slot) noexcept {
+    DomainState &state = memory_.state();
+    VersionHead &head = memory_.version(slot);
+    head.stamp.store(0, std::memory_order_relaxed);
+    head.next_free = state.free_version;
+    state.free_version = slot;
+  }
+  // The same for a version's slot that has just been unlinked. It becomes one of our reserved ones
+  // while these are few: its lines are in this core's cache, and the list of free slots is
+  // everybody's. Not one at the store's end, which shrink() may cut off.
+  void recycle(Slot slot) noexcept {
+    if (role_ != Role::kKeepsSlots || reserved_.size() >= kReservedKept || slot >= kSlotsKept)
+      return free(slot);
+    VersionHead &head = memory_.version(slot);
+    head.owner = self_;
+    head.stamp.store(kReservedStamp, std::memory_order_relaxed);
+    reserved_.push_back(slot);
+  }
   // A repair finds out anew which slots are free.
   void forget_free() noexcept { memory_.state().free_version = 0; }
 
  private:
+  // 4 MiB of versions: what small transactions use anyway.
+  static constexpr Slot kSlotsKept = 1024;
+  // Slots that a process keeps for its next commits.
+  static constexpr std::size_t kReservedKept = 64;
+
   DomainMemory &memory_;
   const std::uint32_t self_;
   const Role role_;

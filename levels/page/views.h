@@ -4,8 +4,8 @@
 // Invariant: engine.h's, of every page that no instance has touched: absent or guarded.
 // Sharing:   one per engine; the thread that runs its instance, and its fault handler.
 // Contexts:  the handler: what opens, guards and looks up. Not: add(), remove(), remap(), vacate().
-// Source:    docs/mechanisms.md, "Ways to find first touches"; thesis, appendix A.1 item 4 (escalation
-//            to larger ranges).
+// Source:    docs/mechanisms.md, "Ways to find first touches"; thesis, appendix A.1 item 4
+//            (escalation to larger ranges).
 #pragma once
 
 #include <atomic>
