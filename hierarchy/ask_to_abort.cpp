@@ -11,7 +11,7 @@ Asked fail_running(const page::DomainLock::Held &held, page::DomainMemory &memor
   const std::uint32_t turn = memory.state().turn.load(std::memory_order_relaxed);
   if (page::is_irrevocable(turn) && &other == &memory.participant(page::holder_of(turn)))
     return Asked::kIrrevocable;
-  // release: pairs with the acquire in Engine::is_valid()
+  // release: pairs with the acquire in Snapshot::is_valid()
   other.failed_instance.store(instance, std::memory_order_release);
   return Asked::kFailed;
 }

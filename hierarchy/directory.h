@@ -10,7 +10,7 @@
 //            versions and no resident with a running instance.
 //            (4) A page in H has the U bit in all its line words: for software lines it is at the
 //                level above.
-// Ordering:  release(): clock.store, then loads of pins (seq_cst both); Engine::announce_snapshot
+// Ordering:  release(): clock.store, then loads of pins (seq_cst both); Snapshot::announce
 //            is the other side.
 // Sharing:   records change under the domain lock only; any order is relaxed there. `residents` has
 //            bit slot % 64: processes that share a bit are taken for residents together, which

@@ -122,7 +122,7 @@ Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site,
     return error;
   }
   if (fell_back) count_thread_view_fallback();
-  advice_idle = runner.engine->is_steady();
+  advice_idle = runner.engine->keeping().is_steady();
   current().pages = {this,  &runner, fork_generation_, site != nullptr ? site : &no_site_,
                      timed, false};
   runner.nest.push_back(is_query);
@@ -147,7 +147,7 @@ Errc DomainImpl::begin_on(PageRunner &runner, bool is_query, Presence presence) 
   if (runner.attempts == 0 || !policy.keep_age)
     runner.age = detection_ == Detection::kEager ? engine.begin_age() : 0;
   if (!is_query && hierarchy::take_turn(policy, runner.attempts)) {
-    engine.take_turn();
+    engine.turn().take();
     runner.holds_turn = true;
   }
   engine.give_way(!is_query && hierarchy::yields_to_lower(cross_, runner.attempts));
@@ -171,7 +171,7 @@ void DomainImpl::count_thread_view_fallback() noexcept {
 
 // At every end, committed or not: whoever gives up after an abort must not keep others waiting.
 void DomainImpl::leave_turn(PageRunner &runner) noexcept {
-  if (runner.holds_turn) runner.engine->leave_turn();
+  if (runner.holds_turn) runner.engine->turn().leave();
   runner.holds_turn = false;
 }
 

@@ -229,7 +229,7 @@ Errc LineDomain::attach(line::SoftwareThread &thread) noexcept {
       memory_.participant(slot_).incarnation.load(std::memory_order_relaxed);
   const Errc error = thread.attach(slot_, incarnation);
   if (error != Errc::kTooManyParticipants) return error;
-  engine_->reap_dead(engine_->lock_domain());
+  engine_->reaper().reap_dead(engine_->lock_domain());
   return thread.attach(slot_, incarnation);
 }
 
@@ -242,7 +242,7 @@ void LineDomain::count_in(Counters *out) noexcept {
 hierarchy::Release LineDomain::try_release(PageId page, bool fail_users, bool look_for_dead,
                                            Directory::User *used_by) noexcept {
   const page::DomainLock::Held held = engine_->lock_domain();
-  if (look_for_dead) engine_->reap_dead(held);
+  if (look_for_dead) engine_->reaper().reap_dead(held);
   const Release result = directory_.release(held, page);
   if (result == Release::kRunning || result == Release::kQueried) {
     if (fail_users) directory_.fail_users(held, page);
@@ -415,7 +415,7 @@ LineDomain::UpperLeft LineDomain::await_upper() noexcept {
     }
     if (!hardware_->any_pin()) return UpperLeft::kNobody;
   }
-  engine_->reap_dead(engine_->lock_domain());
+  engine_->reaper().reap_dead(engine_->lock_domain());
   return upper_left();
 }
 
@@ -423,7 +423,7 @@ bool LineDomain::any_pin() noexcept {
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
     // seq_cst: after the stamp's fetch_add; pairs with the pin's store before the line clock is
-    //          read (Engine::announce_snapshot).
+    //          read (Snapshot::announce).
     if (memory_.participant(i).pin.load(std::memory_order_seq_cst) != storage::kNoPin) return true;
   }
   return false;

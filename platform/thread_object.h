@@ -24,6 +24,8 @@ class ThreadObject {
       make();
     return *object_;
   }
+  // Null: the thread has none yet.
+  [[nodiscard]] static T *if_made() noexcept { return object_; }
 
  private:
   struct Key {

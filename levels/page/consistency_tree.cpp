@@ -20,82 +20,12 @@ using platform::step;
 using storage::kNoPin;
 
 namespace {
-constexpr Slot kSlotsKept = 1024;          // 4 MiB of versions: what small transactions use anyway
-constexpr std::size_t kReservedKept = 64;  // slots that a process keeps for its next commits
 constexpr std::uint64_t kUntidiedMaxNs = 100'000'000;
 constexpr std::size_t kCollectAtLeast = 256;
 }  // namespace
 
 ConsistencyTree::ConsistencyTree(DomainMemory &memory, std::uint32_t self, Role role)
-    : memory_(memory), self_(self), role_(role), lists_(memory) {
-  if (role == Role::kKeepsSlots) reserved_.reserve(kReservedKept);
-}
-
-Errc ConsistencyTree::reserve(const DomainLock::Held &held, std::size_t count) noexcept {
-  TMH_ASSERT(held.is_valid());
-  // acquire: pairs with LogWriter::publish(). Who writes the log reads versions without the lock;
-  // what was in free slots it had read before they were freed. That is known here by way of who
-  // freed them and the lock, but ThreadSanitizer sees nothing of that where it was another process.
-  (void)memory_.durable_clock();
-  DomainState &state = memory_.state();
-  try {
-    if (count > reserved_.capacity()) reserved_.reserve(std::max(count, 2 * reserved_.capacity()));
-  } catch (const std::bad_alloc &) {
-    return Errc::kOutOfMemory;
-  }
-  while (reserved_.size() < count) {
-    if (state.free_version == 0) {
-      // A quarter more each time (at least 1 MiB): growing stays amortised without doubling a large
-      // store.
-      const std::uint32_t from = state.version_capacity.load(std::memory_order_relaxed);
-      const auto more = static_cast<std::uint32_t>(
-          std::max<std::size_t>({256, from / 4, count - reserved_.size()}));
-      if (const Errc error = memory_.grow_versions(held, from + more); error != Errc::kOk)
-        return error;
-      state.version_capacity.store(from + more, std::memory_order_relaxed);
-      for (Slot slot = from + more - 1; slot >= from; --slot) push_free(slot);
-    }
-    const Slot slot = state.free_version;
-    VersionHead &head = memory_.version(slot);
-    state.free_version = head.next_free;
-    head.owner = self_;
-    head.stamp.store(kReservedStamp, std::memory_order_relaxed);
-    reserved_.push_back(slot);
-  }
-  return Errc::kOk;
-}
-
-Slot ConsistencyTree::take() noexcept {
-  const Slot slot = reserved_.back();
-  reserved_.pop_back();
-  return slot;
-}
-
-void ConsistencyTree::release_reserved(const DomainLock::Held &held) noexcept {
-  TMH_ASSERT(held.is_valid());
-  for (const Slot slot : reserved_) push_free(slot);
-  reserved_.clear();
-}
-
-void ConsistencyTree::push_free(Slot slot) noexcept {
-  DomainState &state = memory_.state();
-  VersionHead &head = memory_.version(slot);
-  head.stamp.store(0, std::memory_order_relaxed);
-  head.next_free = state.free_version;
-  state.free_version = slot;
-}
-
-// An unlinked version's slot becomes one of our reserved ones while these are few: its lines are in
-// this core's cache, and the list of free slots is everybody's. Not one at the store's end, which
-// shrink() may cut off.
-void ConsistencyTree::recycle(Slot slot) noexcept {
-  if (role_ != Role::kKeepsSlots || reserved_.size() >= kReservedKept || slot >= kSlotsKept)
-    return push_free(slot);
-  VersionHead &head = memory_.version(slot);
-  head.owner = self_;
-  head.stamp.store(kReservedStamp, std::memory_order_relaxed);
-  reserved_.push_back(slot);
-}
+    : memory_(memory), self_(self), slots_(memory, self, role), lists_(memory) {}
 
 void ConsistencyTree::link(const Write &write, std::uint64_t stamp) noexcept {
   VersionHead &head = memory_.version(write.slot);
@@ -142,7 +72,7 @@ void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp,
   } else {
     for (const Write &write : writes) enter(at++, write, static_cast<std::uint64_t>(write.page));
   }
-  // pairs with Engine::foreign_commits_are_elsewhere()
+  // pairs with Snapshot::foreign_commits_are_elsewhere()
   state.log_head.store(at, std::memory_order_release);
 }
 
@@ -220,7 +150,7 @@ void ConsistencyTree::announce(const DomainLock::Held &held, PageId page) noexce
   entry.pages = 1;
   entry.time_ns = 0;
   entry.line = 0;
-  // pairs with Engine::foreign_commits_are_elsewhere()
+  // pairs with Snapshot::foreign_commits_are_elsewhere()
   state.log_head.store(at + 1, std::memory_order_release);
   state.announcements.store(state.announcements.load(std::memory_order_relaxed) + 1,
                             std::memory_order_relaxed);  // the clock orders it
@@ -307,7 +237,7 @@ void ConsistencyTree::fold_into(Slot newer) noexcept {
   std::atomic_ref(head.lines).store(head.lines | added, std::memory_order_release);
   step(Step::kMergeMasked);
   unlink(older);
-  recycle(older);
+  slots_.recycle(older);
 }
 
 // The version and, before it, the older ones of its page: other owners' lists hold them, and theirs
@@ -329,7 +259,7 @@ std::size_t ConsistencyTree::send_home(Slot slot) noexcept {
     step(Step::kGcHomeCopied);
     unlink(next);
     step(Step::kGcUnlinked);
-    recycle(next);
+    slots_.recycle(next);
     step(Step::kGcFreed);
     if (next == slot) return sent;
     next = newer;
@@ -468,6 +398,15 @@ bool ConsistencyTree::has_version(const DomainLock::Held &held, PageId page,
   return false;
 }
 
+bool ConsistencyTree::may_have_version(PageId page) const noexcept {
+  // Without the lock: 0 is final for this snapshot, because versions stamped <= snapshot only ever
+  // disappear into home. acquire: pairs with the release in unlink(), so that home's lines are
+  // seen.
+  const bool has_version = memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0;
+  step(Step::kGapTouchLooked);
+  return has_version;
+}
+
 void ConsistencyTree::read(const DomainLock::Held &held, PageId page, std::uint64_t stamp,
                            LineMask lines, std::byte *to) const noexcept {
   TMH_ASSERT(held.is_valid());
@@ -530,7 +469,7 @@ void ConsistencyTree::repair(const DomainLock::Held &held) noexcept {
   const std::uint64_t clock = state.clock.load(std::memory_order_relaxed);
   take_count_back();
   if (storage::LogState *log = memory_.log_state(); log != nullptr) log->give_back_of_dead(clock);
-  state.free_version = 0;
+  slots_.forget_free();
   lists_.reset(self_);
   const std::uint32_t owners = std::max(memory_.participants_high(), self_ + 1);
   bool all_known = true;
@@ -552,7 +491,7 @@ void ConsistencyTree::repair(const DomainLock::Held &held) noexcept {
     if (head.owner >= owners) head.owner = self_;  // damaged
     // free, never committed, or damaged
     if (stamp == 0 || stamp > clock || !memory_.exists(page)) {
-      push_free(slot);
+      slots_.free(slot);
       continue;
     }
     head.list_newer = living;
@@ -593,34 +532,6 @@ void ConsistencyTree::repair(const DomainLock::Held &held) noexcept {
   state.repair_again = all_known ? 0 : kRepairVersions;
   state.repairs.fetch_add(1, std::memory_order_relaxed);  // the clock's next store orders it
   step(Step::kRepairDone);
-}
-
-void ConsistencyTree::shrink(const DomainLock::Held &held) noexcept {
-  TMH_ASSERT(held.is_valid());
-  DomainState &state = memory_.state();
-  const Slot capacity = state.version_capacity.load(std::memory_order_relaxed);
-  Slot end = capacity;
-  while (end > kSlotsKept && memory_.version(end - 1).stamp.load(std::memory_order_relaxed) == 0)
-    --end;
-  if (capacity - end < kSlotsKept) return;
-  // Capacity and free list first: death before the cut leaves a file that is longer than needed.
-  state.version_capacity.store(end, std::memory_order_relaxed);
-  state.free_version = 0;
-  for (Slot slot = end - 1; slot > 0; --slot) {
-    if (memory_.version(slot).stamp.load(std::memory_order_relaxed) == 0) push_free(slot);
-  }
-  memory_.shrink_versions(held, end);
-}
-
-void ConsistencyTree::release_reserved_of(const DomainLock::Held &held,
-                                          std::uint32_t participant) noexcept {
-  TMH_ASSERT(held.is_valid());
-  for (Slot slot = 1; slot < memory_.state().version_capacity.load(std::memory_order_relaxed);
-       ++slot) {
-    VersionHead &head = memory_.version(slot);
-    if (head.stamp.load(std::memory_order_relaxed) == kReservedStamp && head.owner == participant)
-      push_free(slot);
-  }
 }
 
 }  // namespace tmh::page

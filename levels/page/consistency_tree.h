@@ -35,6 +35,7 @@
 #include "levels/page/domain_lock.h"
 #include "levels/page/domain_memory.h"
 #include "levels/page/version_lists.h"
+#include "levels/page/version_slots.h"
 
 namespace tmh::page {
 
@@ -46,20 +47,11 @@ struct Write {  // one page of an instance's writeset
 
 class ConsistencyTree {
  public:
-  // kKeepsSlots: for commits; slots that fall free while it works stay with it. Others give them
-  // back to the domain.
-  enum class Role : std::uint8_t { kKeepsSlots, kGivesBack };
+  using Role = VersionSlots::Role;
   ConsistencyTree(DomainMemory &memory, std::uint32_t self, Role role);
 
-  // Slots that this process has reserved: nobody else touches them, so taking and giving back needs
-  // no lock.
-  [[nodiscard]] std::size_t reserved() const noexcept { return reserved_.size(); }
-  [[nodiscard]] Slot take() noexcept;
-  void give_back(Slot slot) noexcept { reserved_.push_back(slot); }
-  // Reserves slots until there are `count`. kDiskFull, kOutOfMemory: what was reserved stays
-  // reserved.
-  [[nodiscard]] Errc reserve(const DomainLock::Held &held, std::size_t count) noexcept;
-  void release_reserved(const DomainLock::Held &held) noexcept;
+  // Version slots that this process has reserved, and free ones.
+  [[nodiscard]] VersionSlots &slots() noexcept { return slots_; }
 
   // Commits: stamps and links the versions, appends to the commit log, publishes the clock. Returns
   // the timestamp.
@@ -101,13 +93,11 @@ class ConsistencyTree {
   // Does a snapshot at `stamp` read something else than home?
   [[nodiscard]] bool has_version(const DomainLock::Held &held, PageId page,
                                  std::uint64_t stamp) const noexcept;
+  // The same without the lock: false is final for a pinned snapshot.
+  [[nodiscard]] bool may_have_version(PageId page) const noexcept;
   // The lines `lines` of `page` as of `stamp`; of one that belongs to the level below, anything.
   void read(const DomainLock::Held &held, PageId page, std::uint64_t stamp, LineMask lines,
             std::byte *to) const noexcept;
-
-  // Gives the disk space of free slots at the store's end back (a large transaction leaves hundreds
-  // of MiB).
-  void shrink(const DomainLock::Held &held) noexcept;
 
   // After inheriting the lock from a dead holder: rebuilds all links from the slots.
   void repair(const DomainLock::Held &held) noexcept;
@@ -116,17 +106,12 @@ class ConsistencyTree {
   [[nodiscard]] bool is_linked() const noexcept {
     return (memory_.state().repair_again & kRepairVersions) == 0;
   }
-  // Frees the slots that a dead participant had reserved.
-  void release_reserved_of(const DomainLock::Held &held, std::uint32_t participant) noexcept;
-
   [[nodiscard]] std::uint64_t oldest_pin() const noexcept;
   // Timestamp of the oldest version that is not home; ~0: there is none.
   [[nodiscard]] std::uint64_t oldest_stamp(const DomainLock::Held &held) const noexcept;
 
  private:
   [[nodiscard]] bool holds_own() const noexcept { return lists_.of(self_).oldest != 0; }
-  void push_free(Slot slot) noexcept;
-  void recycle(Slot slot) noexcept;
   void link(const Write &write, std::uint64_t stamp) noexcept;
   void take_count_back() noexcept;
   void unlink(Slot slot) noexcept;
@@ -143,9 +128,8 @@ class ConsistencyTree {
 
   DomainMemory &memory_;
   std::uint32_t self_;
-  const Role role_;
+  VersionSlots slots_;
   VersionLists lists_;
-  std::vector<Slot> reserved_;
   std::vector<std::uint64_t> pins_;  // and the fence; sorted; filled by gather_pins()
   // own versions up to here have been folded once, and were durable then
   std::uint64_t folded_stamp_ = 0;

@@ -105,7 +105,7 @@ struct alignas(64) DomainState {
   std::uint64_t log_capacity;  // entries of the commit log's ring that its file has; under the lock
   std::uint64_t reserved3_zero;
   // Line 4: under the lock. Deaths are counted once, though whoever counts may die: see
-  // Engine::reap().
+  // Reaper::reap().
   alignas(64) std::uint64_t reaped;  // participants that died, and were cleaned up after
   std::uint64_t reaped_next;         // what `reaped` becomes with the one that is being reaped
   std::uint64_t reaping;             // its incarnation; 0: nobody is
@@ -115,7 +115,7 @@ struct alignas(64) DomainState {
   // Identity, as line 0: the place (platform::Place) of all who are in the domain.
   std::uint64_t pid_namespace;
   std::uint64_t time_namespace;
-  // Of releases to the level below; for who sleeps, see Engine::ReadSet.
+  // Of releases to the level below; for who sleeps, see read_set.h.
   std::atomic<std::uint64_t> announcements;
 };
 static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, participants_high) == 128);

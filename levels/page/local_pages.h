@@ -31,7 +31,7 @@ enum class PageState : std::uint8_t {
 // blocks. kWrittenElsewhere: others committed to the page, and this process has not touched it
 // since. kResident: domains with a level below: this process may map the page; without it every
 // state is inaccessible. kStandsIn: anonymous memory stands at the page's address until the
-// instance ends (Engine::stand_in()).
+// instance ends (StandIns).
 enum InList : std::uint8_t {
   kInKept = 1,
   kInPrivate = 2,
@@ -50,7 +50,7 @@ struct LocalPage {
   // Consecutive ends at which the private copy was equal to its twin.
   std::uint8_t unchanged_compares;
   std::uint8_t lists;          // bits of InList
-  std::uint8_t written_epoch;  // when it was last written, see Engine::epoch(); 0: never
+  std::uint8_t written_epoch;  // when it was last written, see KeepPolicy::epoch(); 0: never
   std::uint32_t twin;          // 0: none, compare with home
 };
 static_assert(sizeof(LocalPage) == 8);

@@ -130,16 +130,19 @@ class Engine:
         self.value = value
 
     def to_string(self):
-        value = self.value
-        if not value["running_"]:
-            return f"no instance; {int(value['instance_'])} so far"
-        kind = "query" if value["query_"] else "update"
-        failed = f", failed: {enumerator(value['failed_cause_'])}" if value["failed_"] else ""
-        return f"{kind} {int(value['instance_'])} at snapshot {int(value['snapshot_'])}{failed}"
+        instance = self.value["instance_"]
+        if not instance["is_running"]:
+            return f"no instance; {int(instance['number'])} so far"
+        kind = "query" if instance["is_query"] else "update"
+        failed = ""
+        if instance["is_failed"]:
+            failed = f", failed: {enumerator(instance['failed_cause'])}"
+        snapshot = int(self.value["snapshot_"]["at_"])
+        return f"{kind} {int(instance['number'])} at snapshot {snapshot}{failed}"
 
     def children(self):
-        for name, member in (("read or kept", "kept_"), ("own copies", "private_")):
-            pages = self.value[member]
+        for name, member in (("read or kept", "kept"), ("own copies", "privates")):
+            pages = self.value["lists_"][member]
             data = pages["memory_"]["base_"].cast(gdb.lookup_type("unsigned long").pointer())
             count = int(pages["count_"])
             shown = [page_text(int(data[i])) for i in range(min(count, VERSIONS_SHOWN_MAX))]

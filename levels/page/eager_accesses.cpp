@@ -1,0 +1,43 @@
+// levels/page/eager_accesses.cpp -- registering accesses, and resolving their conflicts.
+#include "levels/page/eager_accesses.h"
+
+#include "platform/probes.h"
+#include "platform/steps.h"
+
+namespace tmh::page {
+
+using platform::Step;
+using platform::step;
+
+void EagerAccesses::register_all(PageId first, std::uint64_t page_count, bool is_write) noexcept {
+  for (std::uint64_t i = 0; i < page_count; ++i)  // not under the lock; there it says why not
+    (void)memory_.reserve_meta(PageId{static_cast<std::uint64_t>(first) + i});
+  const DomainLock::Held held = lock_.take(DomainLock::Context::kHandler);
+  step(Step::kTouchLocked);
+  if (instance_.own.failed_instance.load(std::memory_order_relaxed) == instance_.number) {
+    instance_.fail(AbortCause::kConflictOther);
+  } else if (!snapshot_.move_to_present(held)) {
+    instance_.fail(AbortCause::kValidation);
+  } else {
+    for (std::uint64_t i = 0; i < page_count && !instance_.is_failed; ++i)
+      register_one(held, PageId{static_cast<std::uint64_t>(first) + i}, is_write);
+  }
+  step(Step::kTouchRegistered);
+}
+
+void EagerAccesses::register_one(const DomainLock::Held &held, PageId page,
+                                 bool is_write) noexcept {
+  switch (table_.add(held, page, is_write, instance_.policy)) {
+    case Touch::kGranted:
+      break;
+    case Touch::kSelfFailed:
+      platform::probe::conflict(platform::probe::kPages, static_cast<std::uint64_t>(page));
+      instance_.fail(AbortCause::kConflictSelf);
+      break;
+    case Touch::kNoSpace:
+      instance_.fail(AbortCause::kNoSpace, table_.error());
+      break;
+  }
+}
+
+}  // namespace tmh::page

@@ -1,0 +1,174 @@
+// levels/page/page_sets.cpp -- finding an instance's writes, settling them, rolling back.
+#include "levels/page/page_sets.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+
+#include "levels/page/keep_policy.h"
+#include "levels/page/lines.h"
+#include "platform/assert.h"
+#include "platform/steps.h"
+
+namespace tmh::page {
+
+using platform::Step;
+using platform::step;
+using storage::Count;
+
+std::byte *PageSets::clean_copy(PageId page, const LocalPage &l) const noexcept {
+  // Without a twin the copy was made by the kernel from home, which cannot have changed since under
+  // our pin.
+  return l.twin != 0 ? lists_.twins.data(l.twin) : memory_.home(page);
+}
+
+// A large instance's take megabytes of the heap, which may be used up.
+Errc PageSets::compare_all() noexcept {
+  for (const PageId page : lists_.privates) {
+    LocalPage &l = views_.local(page);
+    if (l.state != PageState::kPrivate || (l.lists & kStandsIn) != 0) continue;
+    const LineMask lines = differing_lines(views_.address_of(page), clean_copy(page, l));
+    if (lines != 0) {
+      try {
+        writes_.push_back(Write{page, lines, 0});
+      } catch (const std::bad_alloc &) {
+        return Errc::kOutOfMemory;
+      }
+      l.unchanged_compares = 0;
+    } else if (l.unchanged_compares < 255) {
+      ++l.unchanged_compares;
+    }
+  }
+  return Errc::kOk;
+}
+
+std::uintptr_t PageSets::first_written() const noexcept {
+  TMH_ASSERT(!writes_.empty());
+  const Write &write = writes_.front();
+  const std::byte *now = views_.address_of(write.page);
+  const std::byte *clean = clean_copy(write.page);
+  const std::byte *at = std::mismatch(now, now + kPageBytes, clean).first;
+  return reinterpret_cast<std::uintptr_t>(at);
+}
+
+// Before anything is promised: a store to home or metadata must not raise SIGBUS because the disk
+// is full. Asking costs 3 to 50 us each time, hence blocks of 64 KiB, and of 2 MiB where an eighth
+// of it is written: a segment written at single far-apart pages takes up to 16 times its pages on
+// disk.
+Errc PageSets::allocate_blocks() noexcept {
+  constexpr std::uint64_t kSmallBlockPages = 16, kLargeBlockPages = 512;
+  for (std::size_t i = 0; i < writes_.size(); ++i) {
+    if ((views_.local(writes_[i].page).lists & kHasBlocks) != 0) continue;
+    const std::uint32_t segment = storage::segment_number(writes_[i].page);
+    const auto index = static_cast<std::uint64_t>(storage::page_index(writes_[i].page));
+    const std::uint64_t large_end = index / kLargeBlockPages * kLargeBlockPages + kLargeBlockPages;
+    const std::size_t dense = i + kLargeBlockPages / 8;  // writes are almost sorted by page
+    const bool is_dense =
+        dense < writes_.size() && writes_[dense].page > writes_[i].page &&
+        writes_[dense].page < storage::page_id(segment, storage::PageIndex{large_end});
+    const std::uint64_t block = is_dense ? kLargeBlockPages : kSmallBlockPages;
+    const std::uint64_t usable =
+        memory_.segment_size(segment).load(std::memory_order_acquire) / kPageBytes;
+    if (index >= usable) return memory_.fail_behind_end(writes_[i].page);
+    const std::uint64_t first = index / block * block;
+    std::uint64_t count = std::min(block, usable - first);
+    PageId first_page = storage::page_id(segment, storage::PageIndex{first});
+    Errc error = memory_.allocate_blocks(first_page, count);
+    if (error == Errc::kDiskFull) {  // the page alone may fit, or have its block already
+      first_page = writes_[i].page;
+      count = 1;
+      error = memory_.allocate_blocks(first_page, count);
+    }
+    if (error != Errc::kOk) return error;
+    for (std::uint64_t j = 0; j < count; ++j)
+      views_.local(PageId{static_cast<std::uint64_t>(first_page) + j}).lists |= kHasBlocks;
+  }
+  return Errc::kOk;
+}
+
+namespace {
+// Most instances write one line of a page, and std::popcount (std::has_single_bit, too) is a call
+// into libgcc where nothing says that the processor has POPCNT.
+std::uint64_t line_count(std::uint64_t lines) noexcept {
+  const bool is_one_or_none = (lines & (lines - 1)) == 0;
+  return is_one_or_none ? std::uint64_t{lines != 0}
+                        : static_cast<std::uint64_t>(std::popcount(lines));
+}
+}  // namespace
+
+void PageSets::settle_committed(std::uint64_t instance) noexcept {
+  std::uint64_t lines = 0;
+  for (const Write &write : writes_) {
+    lines += line_count(write.lines);
+    if (!tracking_.keeps()) continue;
+    LocalPage &l = views_.local(write.page);
+    const std::uint8_t epoch = KeepPolicy::epoch(instance);
+    const bool hot = KeepPolicy::is_hot(l.written_epoch, epoch);
+    l.written_epoch = epoch;
+    if (l.twin != 0) {
+      copy_lines(lists_.twins.data(l.twin), views_.address_of(write.page), write.lines);
+      continue;
+    }
+    // Written twice in a short time: from here on it stays writable. One written once is dropped
+    // (settle): keeping it would cost a twin, and a comparison in every instance to come.
+    // But not before its version is home: dropping it would mean to guard it, and the next touch a
+    // signal and two copies.
+    const bool pending = memory_.meta(write.page).newest.load(std::memory_order_relaxed) != 0;
+    if ((!hot && !pending) || (l.twin = lists_.twins.take()) == 0) continue;
+    std::memcpy(lists_.twins.data(l.twin), views_.address_of(write.page), kPageBytes);
+    if (!hot) l.unchanged_compares = KeepPolicy::kUselessComparesMax - KeepPolicy::kPendingCompares;
+  }
+  own_.add(Count::kPagesWritten, writes_.size());
+  own_.add(Count::kLinesWritten, lines);
+  settle();
+}
+
+// Private pages must have a twin to stay: home may move on while they do not.
+bool PageSets::stays_private(PageId page) noexcept {
+  const LocalPage &l = views_.local(page);
+  return l.state == PageState::kPrivate && l.twin != 0 &&
+         l.unchanged_compares <= KeepPolicy::kUselessComparesMax;
+}
+
+// What stays private; the rest is dropped, run by run.
+void PageSets::settle_privates() noexcept {
+  std::size_t still = 0;
+  for (std::size_t i = 0; i < lists_.privates.size();) {
+    const PageId page = lists_.privates[i];
+    if (stays_private(page)) {
+      lists_.privates[still++] = page;
+      ++i;
+      continue;
+    }
+    std::uint64_t run = 0;
+    bool dropping = false;
+    for (; i < lists_.privates.size() &&
+           static_cast<std::uint64_t>(lists_.privates[i]) == static_cast<std::uint64_t>(page) + run;
+         ++i, ++run) {
+      LocalPage &l = views_.local(lists_.privates[i]);
+      const bool is_private = l.state == PageState::kPrivate;
+      if (run > 0 && (stays_private(lists_.privates[i]) || is_private != dropping)) break;
+      dropping = is_private;
+      l.lists &= static_cast<std::uint8_t>(~kInPrivate);
+    }
+    if (dropping) views_.drop_run(page, run);
+  }
+  lists_.privates.truncate(still);
+}
+
+void PageSets::roll_back() noexcept {
+  step(Step::kAbortStart);
+  if (!tracking_.keeps()) return;
+  views_.set_access(platform::KeyAccess::kOpen);
+  for (const PageId page : lists_.privates) {
+    LocalPage &l = views_.local(page);
+    if (l.state != PageState::kPrivate) continue;
+    if (l.twin == 0) continue;  // dropped by settle()
+    copy_lines(views_.address_of(page), lists_.twins.data(l.twin),
+               differing_lines(views_.address_of(page), lists_.twins.data(l.twin)));
+  }
+  settle();
+}
+
+}  // namespace tmh::page

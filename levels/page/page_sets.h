@@ -1,0 +1,67 @@
+// levels/page/page_sets.h -- what an instance has written: found by comparing private copies with
+// clean ones, given disk blocks, settled or rolled back at its end.
+// Shape:     over the engine's PageLists and views. A clean copy is the page's twin, or home.
+// Contexts:  not in handlers.
+// Source:    EXCITE-VM, sections 3 and 4 (line differences against a clean copy);
+//            docs/mechanisms.md, "What every load rests on".
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "levels/page/consistency_tree.h"
+#include "levels/page/domain_memory.h"
+#include "levels/page/page_lists.h"
+#include "levels/page/tracking_choice.h"
+#include "levels/page/views.h"
+
+namespace tmh::page {
+
+class PageSets {
+ public:
+  // All outlive it. own: where the engine counts.
+  PageSets(DomainMemory &memory, storage::Participant &own, const TrackingChoice &tracking,
+           Views &views, PageLists &lists) noexcept
+      : memory_(memory), own_(own), tracking_(tracking), views_(views), lists_(lists) {}
+
+  // kOutOfMemory: not all of them. REQUIRES: first touches are classified.
+  [[nodiscard]] Errc find_writes() noexcept {
+    writes_.clear();
+    return lists_.privates.empty() ? Errc::kOk : compare_all();
+  }
+  // As find_writes() found them; commits give them slots.
+  [[nodiscard]] std::vector<Write> &writes() noexcept { return writes_; }
+  // Address of the first byte that differs. REQUIRES: there are writes.
+  [[nodiscard]] std::uintptr_t first_written() const noexcept;
+  // The page's content as the instance found it.
+  [[nodiscard]] std::byte *clean_copy(PageId page) const noexcept {
+    return clean_copy(page, views_.local(page));
+  }
+  // Disk blocks for the home and metadata of every page in writes(). kDiskFull, kIo, kNotMapped.
+  [[nodiscard]] Errc allocate_blocks() noexcept;
+
+  // The writes are published.
+  void settle_committed(std::uint64_t instance) noexcept;
+  // What stays private; the rest is dropped.
+  void settle() noexcept {
+    // Exact tracking drops everything at the end.
+    if (tracking_.keeps() && !lists_.privates.empty()) settle_privates();
+  }
+  // Private pages have their clean content again.
+  void roll_back() noexcept;
+
+ private:
+  [[nodiscard]] Errc compare_all() noexcept;
+  void settle_privates() noexcept;
+  [[nodiscard]] bool stays_private(PageId page) noexcept;
+  [[nodiscard]] std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;
+
+  DomainMemory &memory_;
+  storage::Participant &own_;
+  const TrackingChoice &tracking_;
+  Views &views_;
+  PageLists &lists_;
+  std::vector<Write> writes_;
+};
+
+}  // namespace tmh::page

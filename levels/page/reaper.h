@@ -1,0 +1,56 @@
+// levels/page/reaper.h -- cleaning up after participants that have died, and after a holder of the
+// domain lock that has.
+// Invariant: each death is counted once, though the participant that reaps may die: see reap().
+// Sharing:   under the domain lock, by any thread of the process.
+// Contexts:  mend(): async-signal-safe with Context::kHandler. Everything else: not in handlers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "levels/page/access_table.h"
+#include "levels/page/consistency_tree.h"
+#include "levels/page/domain_lock.h"
+#include "levels/page/domain_memory.h"
+#include "levels/page/lower_level.h"
+
+namespace tmh::page {
+
+class Reaper final : public DomainLock::Heir {
+ public:
+  // memory, tree and accesses outlive it.
+  Reaper(DomainMemory &memory, std::uint32_t slot, ConsistencyTree &tree,
+         AccessTable &accesses) noexcept
+      : memory_(memory), slot_(slot), tree_(tree), accesses_(accesses) {}
+
+  // Before the first of the other calls.
+  void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
+
+  // Of a process that is alone: other participants' pins, entries and slots count for nothing, and
+  // all links are made anew.
+  void start_over(const DomainLock::Held &held) noexcept;
+  // All participants that have died.
+  void reap_dead(const DomainLock::Held &held) noexcept;
+  // Those that seem to run an instance for suspiciously long, at most every 100 ms.
+  void reap_suspects(const DomainLock::Held &held, std::uint64_t now_ns) noexcept;
+
+  // DomainLock::Heir
+  void mend(const DomainLock::Held &held, DomainLock::Context context,
+            platform::Locked how) noexcept override;
+
+ private:
+  void repair(const DomainLock::Held &held) noexcept;
+  void reap(const DomainLock::Held &held, std::uint32_t slot) noexcept;
+  void finish_reaping(const DomainLock::Held &held, std::uint32_t wanted) noexcept;
+  void count_reaped(const DomainLock::Held &held, std::uint32_t slot) noexcept;
+
+  DomainMemory &memory_;
+  const std::uint32_t slot_;
+  ConsistencyTree &tree_;
+  AccessTable &accesses_;
+  LowerLevel *lower_ = &NoLevelBelow::here();
+  // Under the lock; relaxed.
+  std::atomic<std::uint64_t> next_look_ns_{0};
+};
+
+}  // namespace tmh::page

@@ -1,0 +1,158 @@
+// levels/page/snapshot.h -- the committed state that an engine's instance reads: pinned, validated,
+// moved on; and the views brought to it along the commit log.
+// Shape:     two clocks: level 2's, and that of the level below. The views stand at a clock of
+//            their own, at most the snapshot's.
+// Ordering:  see consistency_tree.h for pins and clock.
+// Contexts:  the handler: what moves a running instance's snapshot. Not: what a begin calls.
+// Source:    thesis, section 3.3, step 1 (a new instance is a child of the last committed node);
+//            docs/mechanisms.md, "What every load rests on".
+#pragma once
+
+#include <cstdint>
+
+#include "levels/page/consistency_tree.h"
+#include "levels/page/domain_lock.h"
+#include "levels/page/domain_memory.h"
+#include "levels/page/durable_log.h"
+#include "levels/page/instance.h"
+#include "levels/page/lower_level.h"
+#include "levels/page/page_lists.h"
+#include "levels/page/read_set.h"
+#include "levels/page/touch_tracker.h"
+#include "levels/page/tracking_choice.h"
+#include "levels/page/views.h"
+#include "platform/assert.h"
+
+namespace tmh::page {
+
+class Snapshot {
+ public:
+  // All outlive it.
+  Snapshot(DomainMemory &memory, const TrackingChoice &tracking, const ConsistencyTree &tree,
+           Views &views, PageLists &lists, TouchTracker &touches, Instance &instance,
+           Detection detection) noexcept
+      : memory_(memory),
+        tracking_(tracking),
+        tree_(tree),
+        views_(views),
+        lists_(lists),
+        touches_(touches),
+        instance_(instance),
+        is_eager_(detection == Detection::kEager) {}
+
+  void use_lower(LowerLevel *lower) noexcept {
+    lower_ = lower;
+    has_lower_ = true;
+  }
+  // reads_durable_only: without early release.
+  void use_log(DurableLog *log, bool reads_durable_only) noexcept {
+    log_ = log;
+    reads_durable_only_ = reads_durable_only;
+  }
+  // The views stand at the present clock: nothing is mapped yet.
+  void start(const DomainLock::Held &held) noexcept;
+
+  // Of the running instance, or the last one.
+  [[nodiscard]] std::uint64_t at() const noexcept { return at_; }
+  // The same on the clock of the level below.
+  [[nodiscard]] std::uint64_t line() const noexcept { return line_; }
+  // Where a snapshot shows only what is durable: returns when all that is committed is.
+  [[nodiscard]] Errc await_durable() noexcept {
+    return reads_durable_only_ ? log_->flush_all() : Errc::kOk;
+  }
+  // In the commit log: the views have followed every entry before it.
+  [[nodiscard]] std::uint64_t position() const noexcept { return synced_position_; }
+
+  // A begin: the segments that there are.
+  void note_segments() noexcept {
+    if (memory_.segments_opened_at() != known_generation_) note_new_segments();
+  }
+  // Announces the present as the snapshot without the lock, when no foreign commit since the last
+  // instance concerns what this process holds. False: pin() does it.
+  [[nodiscard]] bool pin_without_lock() noexcept;
+  // Brings every page that this process holds to the clock, and announces it.
+  void pin(const DomainLock::Held &held) noexcept;
+
+  // No page of the read set was committed since the snapshot. False: Instance::failed_cause.
+  [[nodiscard]] bool is_valid(const DomainLock::Held &held) noexcept {
+    TMH_ASSERT(held.is_valid());
+    if (instance_.is_failed) return false;
+    // No other instance has committed since it was valid.
+    if (instance_.is_irrevocable) return true;
+    if (instance_.was_failed()) {
+      instance_.failed_cause = AbortCause::kConflictOther;
+      return false;
+    }
+    if (memory_.state().clock.load(std::memory_order_relaxed) == at_) return true;
+    return is_untouched(held);
+  }
+  // Nothing that the instance touched was committed since its snapshot: then it may as well have
+  // begun now. False: it stays where it is.
+  [[nodiscard]] bool extend(const DomainLock::Held &held) noexcept;
+  // Eager detection, where nothing that the instance touched can have been committed. False: it may
+  // not see the present.
+  [[nodiscard]] bool move_to_present(const DomainLock::Held &held) noexcept;
+  // A page lost its guard while it had a version: only the log tells that it must be guarded again.
+  void must_follow() noexcept { follow_needed_ = true; }
+  // The instance has committed. versioned_before: DomainState::versioned_stamp before that. Valid
+  // means that no kept page was committed by others since the snapshot, so the kept pages stand at
+  // our own commit. The views do when no other page can have got its first version in between, by a
+  // commit or by a repair.
+  void stand_at_own_commit(const DomainLock::Held &held, std::uint64_t stamp,
+                           std::uint64_t versioned_before) noexcept {
+    TMH_ASSERT(held.is_valid());
+    const DomainState &state = memory_.state();
+    kept_synced_ = stamp;
+    const bool no_first_version = versioned_before <= synced_ && !follow_needed_ &&
+                                  state.repairs.load(std::memory_order_relaxed) == repairs_seen_;
+    if (stamp != synced_ + 1 && tracking_.is_silent() && !no_first_version) return;
+    synced_ = stamp;
+    synced_position_ = state.log_head.load(std::memory_order_relaxed);
+  }
+
+ private:
+  [[nodiscard]] bool views_stand() noexcept;
+  [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock,
+                                                   std::uint64_t *position) noexcept;
+  void note_new_segments() noexcept;
+  [[nodiscard]] bool is_untouched(const DomainLock::Held &held) noexcept;
+  void announce(std::uint64_t clock) noexcept;
+  void pull(const DomainLock::Held &held) noexcept;
+  void follow_releases(const DomainLock::Held &held) noexcept;
+  void refresh(const DomainLock::Held &held, const CommitLogEntry &entry) noexcept;
+  [[nodiscard]] bool knows_too_little(const DomainLock::Held &held) const noexcept;
+  [[nodiscard]] bool may_see_now(const DomainLock::Held &held) const noexcept;
+
+  DomainMemory &memory_;
+  const TrackingChoice &tracking_;
+  const ConsistencyTree &tree_;
+  Views &views_;
+  PageLists &lists_;
+  TouchTracker &touches_;
+  Instance &instance_;
+  const bool is_eager_;
+  // Asked where the hot paths would otherwise call *lower_.
+  bool has_lower_ = false;
+  // The snapshot moves on only to what is durable.
+  bool reads_durable_only_ = false;
+  bool resync_needed_ = true;
+  // See must_follow().
+  bool follow_needed_ = false;
+  LowerLevel *lower_ = &NoLevelBelow::here();
+  // Durable domains only.
+  DurableLog *log_ = nullptr;
+  std::uint64_t at_ = 0;
+  std::uint64_t line_ = 0;
+  // Clock at which the views stand.
+  std::uint64_t synced_ = 0;
+  // In the commit log: entries before it are stamped <= synced_.
+  std::uint64_t synced_position_ = 0;
+  // >= synced_: clock at which the kept pages stand; others may need a guard yet.
+  std::uint64_t kept_synced_ = 0;
+  std::uint64_t repairs_seen_ = 0;
+  // Segments that there were at the begin, as of the domain's generation.
+  SegmentSet known_;
+  std::uint32_t known_generation_ = 0;
+};
+
+}  // namespace tmh::page

@@ -1,0 +1,87 @@
+// levels/page/stand_ins.h -- touches of pages that have no disk block and get none, or that the
+// instance leaves to the level below: it goes on, on memory that stands in for them.
+// Invariant: what stands in is state(s) of the page, as engine.h asks of every page; nothing of it
+//            outlives the instance.
+// Contexts:  the handler. Reaches: lseek, fallocate, mmap, mprotect; write and abort where memory
+//            has run out, too. None takes a lock of user space.
+// Source:    docs/design.md D6 (a full disk is an error, never SIGBUS).
+#pragma once
+
+#include <cstddef>
+
+#include <tmh/error.hpp>
+
+#include "levels/page/consistency_tree.h"
+#include "levels/page/domain_lock.h"
+#include "levels/page/domain_memory.h"
+#include "levels/page/instance.h"
+#include "levels/page/keep_policy.h"
+#include "levels/page/lower_level.h"
+#include "levels/page/page_lists.h"
+#include "levels/page/snapshot.h"
+#include "levels/page/views.h"
+
+namespace tmh::page {
+
+class StandIns {
+ public:
+  // All outlive it.
+  StandIns(DomainMemory &memory, DomainLock &lock, const ConsistencyTree &tree, Views &views,
+           PageLists &lists, KeepPolicy &keeping, const Snapshot &snapshot,
+           Instance &instance) noexcept
+      : memory_(memory),
+        lock_(lock),
+        tree_(tree),
+        views_(views),
+        lists_(lists),
+        keeping_(keeping),
+        snapshot_(snapshot),
+        instance_(instance) {}
+
+  void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
+  void begin_instance() noexcept { hole_ = kNoHole; }
+
+  // A touch found no block. False: it cannot be helped.
+  [[nodiscard]] bool touch_hole(const View &view, PageId page) noexcept;
+  // The page has no block for what says whose it is, and gets none, so it cannot be taken from the
+  // level below; or the instance gives way there. False: it is to be taken.
+  [[nodiscard]] bool put_for_closed(PageId page) noexcept;
+  // `content`, null: zeros, is state(s) of the page. The instance cannot use the page itself: it
+  // goes on with what it would have read there, so that it sees its snapshot until it ends. An
+  // update FAILs; a query needs no more.
+  void put(PageId page, const std::byte *content, Errc why) noexcept;
+  // Stores to them raise SIGSEGV.
+  void protect() noexcept;
+  // At the end of the instance: the pages are as if never touched.
+  void remove_all() noexcept {
+    if (!lists_.standing_in.empty()) [[unlikely]]
+      remove_them();
+  }
+
+ private:
+  static constexpr PageId kNoHole{~0ull};
+  // Instance::gives_way: pages of one instance that stay below. Each costs an area of the address
+  // space, and the instance has failed with the first.
+  static constexpr std::size_t kAsideMax = 64;
+
+  [[nodiscard]] bool stands_aside(PageId page) noexcept;
+
+  void remove_them() noexcept;
+  void remove(PageId page) noexcept;
+
+  DomainMemory &memory_;
+  DomainLock &lock_;
+  const ConsistencyTree &tree_;
+  Views &views_;
+  PageLists &lists_;
+  KeepPolicy &keeping_;
+  const Snapshot &snapshot_;
+  Instance &instance_;
+  LowerLevel *lower_ = &NoLevelBelow::here();
+  // Touched last where there was no block.
+  PageId hole_ = kNoHole;
+  // put_for_closed()'s: a handler's stack is small.
+  std::byte unchanged_[kPageBytes];
+};
+
+}  // namespace tmh::page

@@ -1,0 +1,289 @@
+// levels/page/transaction.cpp -- beginning, validating, ending and aborting instances.
+#include "levels/page/transaction.h"
+
+#include "levels/page/engine_thread.h"
+#include "observe/planted.h"
+#include "platform/assert.h"
+#include "platform/fault_handler.h"
+#include "platform/probes.h"
+#include "platform/process.h"
+#include "platform/steps.h"
+#include "platform/try.h"
+
+namespace tmh::page {
+
+using platform::Step;
+using platform::step;
+using storage::abort_count;
+using storage::Count;
+using storage::kNoPin;
+
+namespace {
+// Versions sent home per slow begin: enough to keep up with others' commits, little enough (50 us)
+// not to hold the lock long.
+constexpr std::size_t kCollectPerBegin = 256;
+}  // namespace
+
+Transaction::Transaction(const Parts &parts) noexcept
+    : memory_(parts.memory),
+      lock_(parts.lock),
+      turn_(parts.turn),
+      tree_(parts.tree),
+      reaper_(parts.reaper),
+      tracking_(parts.tracking),
+      lists_(parts.lists),
+      views_(parts.views),
+      sets_(parts.sets),
+      keeping_(parts.keeping),
+      stand_ins_(parts.stand_ins),
+      touches_(parts.touches),
+      snapshot_(parts.snapshot),
+      accesses_(parts.accesses),
+      first_touch_(parts.first_touch),
+      commit_(parts.commit),
+      instance_(parts.instance) {}
+
+Errc Transaction::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept {
+  step(Step::kBeginStart);
+  TMH_TRY(listen());
+  if (memory_.segment_generation() != memory_.segments_opened_at())
+    TMH_TRY(memory_.open_segments());
+  snapshot_.note_segments();
+  instance_.begin(is_query, policy);
+  stand_ins_.begin_instance();
+  storage::Participant &own = instance_.own;
+  own.age.store(age, std::memory_order_relaxed);
+  own.begin_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
+  own.is_query.store(is_query ? 1 : 0, std::memory_order_relaxed);
+  own.instance.store(instance_.number, std::memory_order_relaxed);
+  own.add(is_query ? Count::kQueries : Count::kBegins, 1);
+  if (!snapshot_.pin_without_lock()) pin_with_lock();
+  step(Step::kBeginPinned);
+  instance_.began_with_kept = !lists_.kept.empty();
+  instance_.is_running = true;
+  engine_thread.running = &instance_;
+  views_.set_access(is_query ? platform::KeyAccess::kReadOnly : platform::KeyAccess::kOpen);
+  platform::probe::begin(platform::probe::kPages, instance_.number, is_query ? 1 : 0);
+  return Errc::kOk;
+}
+
+// This thread's first touches become known from here on.
+inline Errc Transaction::listen() noexcept {
+  if (!engine_thread.takes_faults) [[unlikely]] {
+    platform::unblock_faults();
+    engine_thread.takes_faults = true;
+  }
+  if (!tracking_.is_silent()) return Errc::kOk;
+  if (!has_open_ring()) [[unlikely]] {  // a thread's first instance
+    Errc error = tracking_.open_ring();
+    if (error == Errc::kTrackingUnavailable) error = first_touch_.give_up_kernel_tracking();
+    if (error != Errc::kOk || !tracking_.is_silent()) return error;
+  }
+  if (!thread_ring().empty()) touches_.discard_outside();
+  return Errc::kOk;
+}
+
+// Follows the commit log, and does for others what begins do that take the lock anyway.
+void Transaction::pin_with_lock() noexcept {
+  views_.set_access(platform::KeyAccess::kOpen);  // Snapshot::pin() stores to private pages
+  const DomainLock::Held held = lock_.take();
+  step(Step::kBeginLocked);
+  if (instance_.is_query && observe::is_planted(observe::Planted::kQueryUncounted))
+    instance_.own.add(Count::kQueries, ~0ull);
+  reaper_.reap_suspects(held, platform::coarse_ns());
+  tree_.collect(held, kCollectPerBegin);
+  snapshot_.pin(held);
+}
+
+Status Transaction::validate() noexcept {
+  touches_.collect();
+  if (instance_.is_failed) return Status::kFailed;
+  if (instance_.is_query) return Status::kPending;
+  // acquire: pairs with the release in ConsistencyTree::publish()
+  if (memory_.state().clock.load(std::memory_order_acquire) == snapshot_.at() &&
+      !accesses_.is_on() && !instance_.was_failed())
+    return Status::kPending;
+  const DomainLock::Held held = lock_.take();
+  if (!snapshot_.is_valid(held) && !instance_.is_failed) {
+    // Certain from here on, even for an instance that stores nothing.
+    instance_.is_failed = true;
+    instance_.own.failed_instance.store(instance_.number, std::memory_order_relaxed);
+  }
+  return instance_.is_failed ? Status::kFailed : Status::kPending;
+}
+
+// What has been written so far gets its room here: nothing of that can fail at the end. Others that
+// are past their own look at the turn hold the lock, so when we have it they are done.
+Errc Transaction::become_irrevocable(bool *is_pending) noexcept {
+  *is_pending = true;
+  if (instance_.is_irrevocable) return Errc::kOk;
+  *is_pending = false;
+  turn_.take_for_good();
+  step(Step::kIrrevocableTurn);
+  // Nobody else commits from here on.
+  if (const Errc error = snapshot_.await_durable(); error != Errc::kOk) {
+    turn_.leave();
+    return error;
+  }
+  touches_.collect();
+  Errc error = sets_.find_writes();
+  if (error == Errc::kOk) error = sets_.allocate_blocks();
+  {
+    const DomainLock::Held held = lock_.take();
+    if (error == Errc::kOk && !instance_.is_failed) error = reserve_for_good(held);
+    if (error == Errc::kOk) instance_.is_irrevocable = move_to_present(held);
+  }
+  if (!instance_.is_irrevocable) {
+    turn_.leave();
+    return error == Errc::kOk ? error : no_room(error);
+  }
+  *is_pending = true;
+  instance_.own.add(Count::kIrrevocables, 1);
+  step(Step::kIrrevocable);
+  return Errc::kOk;
+}
+
+Errc Transaction::reserve_for_good(const DomainLock::Held &held) noexcept {
+  if (tree_.slots().reserved() < sets_.writes().size())
+    TMH_TRY(tree_.slots().reserve(held, sets_.writes().size()));
+  // All of it: pages that go down meanwhile are announced in it, too.
+  return memory_.make_log_room(held, kLogEntries);
+}
+
+// False: the instance has FAILED.
+bool Transaction::move_to_present(const DomainLock::Held &held) noexcept {
+  if (snapshot_.is_valid(held) && snapshot_.extend(held)) return true;
+  if (!instance_.is_failed)
+    instance_.fail(instance_.failed_cause != AbortCause::kNone ? instance_.failed_cause
+                                                               : AbortCause::kValidation);
+  return false;
+}
+
+Outcome Transaction::end(bool will_wait) noexcept {
+  step(Step::kCommitStart);
+  touches_.collect();
+  const Errc found = sets_.find_writes();
+  const Outcome outcome = instance_.is_query ? end_query() : end_update(found, will_wait);
+  if (outcome.status == Status::kAborted)
+    settle_aborted(outcome.cause);
+  else
+    settle_committed(outcome);
+  finish();
+  return outcome;
+}
+
+inline Outcome Transaction::end_query() noexcept {
+  if (instance_.query_wrote == 0 && !sets_.writes().empty())
+    instance_.query_wrote = sets_.first_written();
+  Outcome outcome;
+  outcome.query_wrote = instance_.query_wrote;
+  outcome.durable_at = snapshot_.at();
+  outcome.durable_line = snapshot_.line();
+  if (instance_.query_wrote != 0)
+    outcome.cause = AbortCause::kQueryWrote;
+  else
+    outcome.status = Status::kCommitted;
+  return outcome;
+}
+
+// found: of find_writes().
+inline Outcome Transaction::end_update(Errc found, bool will_wait) noexcept {
+  Outcome outcome;
+  if (instance_.is_failed || instance_.was_failed()) {
+    outcome.cause = instance_.is_failed ? instance_.failed_cause : AbortCause::kConflictOther;
+    if (instance_.is_failed && instance_.failed_error != Errc::kOk)
+      outcome.error = no_room(instance_.failed_error);
+  } else if (found != Errc::kOk) {
+    outcome.cause = AbortCause::kNoSpace;
+    outcome.error = no_room(found);
+  } else if (sets_.writes().empty()) {
+    // Consistent at its snapshot, which is where it stands in the serial order.
+    outcome.status = Status::kCommitted;
+    outcome.durable_at = snapshot_.at();
+    outcome.durable_line = snapshot_.line();
+  } else {
+    outcome = commit_.publish(will_wait);
+  }
+  return outcome;
+}
+
+inline void Transaction::settle_committed(const Outcome &outcome) noexcept {
+  storage::Participant &own = instance_.own;
+  const std::size_t written = sets_.writes().size();
+  if (written == 0) sets_.settle();
+  // What wrote is counted where it was published.
+  if (instance_.is_query || written == 0)
+    own.add(instance_.is_query ? Count::kQueryEnds : Count::kCommits, 1);
+  platform::probe::commit(platform::probe::kPages, outcome.durable_at, written);
+  own.add(Count::kPagesRead, lists_.kept.size());
+  adapt(KeepPolicy::End::kQuiet);
+}
+
+void Transaction::settle_aborted(AbortCause cause) noexcept {
+  sets_.roll_back();
+  count_abort(cause);
+  adapt(cause == AbortCause::kValidation ? KeepPolicy::End::kConflict : KeepPolicy::End::kQuiet);
+}
+
+void Transaction::abort(AbortCause cause) noexcept {
+  touches_.collect();
+  sets_.roll_back();
+  count_abort(cause);
+  finish();
+}
+
+void Transaction::count_abort(AbortCause cause) noexcept {
+  const bool is_wrong = observe::is_planted(observe::Planted::kAbortMiscounted);
+  instance_.own.add(abort_count(is_wrong ? AbortCause::kQueryWrote : cause), 1);
+  platform::probe::abort(platform::probe::kPages, static_cast<std::uint32_t>(cause));
+}
+
+void Transaction::adapt(KeepPolicy::End end) noexcept {
+  if (!tracking_.keeps()) return;
+  if (keeping_.drops_at(end, lists_.kept.size(), lists_.privates.size(), views_.has_many_areas()))
+    views_.drop_all();
+}
+
+void Transaction::finish() noexcept {
+  storage::Participant &own = instance_.own;
+  instance_.is_running = false;
+  instance_.is_irrevocable = false;
+  engine_thread.running = nullptr;
+  views_.set_access(platform::KeyAccess::kShut);
+  accesses_.remove_all();
+  stand_ins_.remove_all();
+  for (const PageId page : lists_.undone) views_.drop_page(page);
+  lists_.undone.clear();
+  // Of blocks that are open nobody looks later where their segment has grown, nor which versions
+  // there are by then.
+  if (!tracking_.keeps() || !lists_.blocks.empty()) views_.drop_all();
+  if (views_.is_left_open()) views_.close_all();
+  // release: our reads come before home may change
+  own.pin.store(kNoPin, std::memory_order_release);
+  own.instance.store(0, std::memory_order_relaxed);
+  step(Step::kAbortDone);
+}
+
+ReadSet Transaction::read_set() noexcept {
+  touches_.collect();
+  ReadSet set;
+  set.is_exact = !instance_.began_with_kept;
+  set.has_stand_ins = !lists_.standing_in.empty();
+  set.line_snapshot = snapshot_.line();
+  set.announcements = memory_.state().announcements.load(std::memory_order_relaxed);
+  // what memory stood in for need not be kept
+  for (PageList *const read : {&lists_.kept, &lists_.standing_in}) {
+    for (const PageId page : *read) {
+      set.segments.set(storage::segment_number(page));
+      if (set.page_count < ReadSet::kPagesMax) set.pages[set.page_count] = page;
+      ++set.page_count;
+    }
+  }
+  if (instance_.has_read_everything) {
+    set.page_count = ReadSet::kPagesMax + 1;
+    for (const std::uint32_t segment : views_.mapped()) set.segments.set(segment);
+  }
+  return set;
+}
+
+}  // namespace tmh::page

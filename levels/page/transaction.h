@@ -1,0 +1,106 @@
+// levels/page/transaction.h -- the story of an instance: it begins, is asked whether it can still
+// commit, becomes irrevocable, ends or is aborted.
+// Shape:     one per engine. An act is a few lines; the engine's other parts do the work.
+// Ordering:  see consistency_tree.h for pins and clock.
+// Sharing:   one thread at a time (the hierarchy serialises).
+// Contexts:  not in handlers.
+// Source:    thesis, section 3.3; EXCITE-VM, section 3 (lazy detection at page level).
+#pragma once
+
+#include <cstdint>
+
+#include <tmh/error.hpp>
+#include <tmh/instance.hpp>
+#include <tmh/options.hpp>
+
+#include "levels/page/commit.h"
+#include "levels/page/consistency_tree.h"
+#include "levels/page/domain_lock.h"
+#include "levels/page/domain_memory.h"
+#include "levels/page/eager_accesses.h"
+#include "levels/page/first_touch.h"
+#include "levels/page/instance.h"
+#include "levels/page/keep_policy.h"
+#include "levels/page/outcome.h"
+#include "levels/page/page_lists.h"
+#include "levels/page/page_sets.h"
+#include "levels/page/read_set.h"
+#include "levels/page/reaper.h"
+#include "levels/page/snapshot.h"
+#include "levels/page/stand_ins.h"
+#include "levels/page/touch_tracker.h"
+#include "levels/page/tracking_choice.h"
+#include "levels/page/turn.h"
+#include "levels/page/views.h"
+
+namespace tmh::page {
+
+class Transaction {
+ public:
+  // The engine's. All outlive it.
+  struct Parts {
+    DomainMemory &memory;
+    DomainLock &lock;
+    Turn &turn;
+    ConsistencyTree &tree;
+    Reaper &reaper;
+    TrackingChoice &tracking;
+    PageLists &lists;
+    Views &views;
+    PageSets &sets;
+    KeepPolicy &keeping;
+    StandIns &stand_ins;
+    TouchTracker &touches;
+    Snapshot &snapshot;
+    EagerAccesses &accesses;
+    FirstTouch &first_touch;
+    Commit &commit;
+    Instance &instance;
+  };
+  explicit Transaction(const Parts &parts) noexcept;
+
+  // Errors: of segments made meanwhile, which cannot be opened; of tracking, see
+  // TrackingChoice::open_ring(). REQUIRES: no instance is running.
+  [[nodiscard]] Errc begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept;
+  // will_wait: the caller waits until the commit is durable.
+  [[nodiscard]] Outcome end(bool will_wait) noexcept;
+  void abort(AbortCause cause) noexcept;
+  // kFailed: it can only abort.
+  [[nodiscard]] Status validate() noexcept;
+  // See Engine::become_irrevocable().
+  [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
+  [[nodiscard]] ReadSet read_set() noexcept;
+
+ private:
+  [[nodiscard]] Errc listen() noexcept;
+  void pin_with_lock() noexcept;
+  [[nodiscard]] Outcome end_query() noexcept;
+  [[nodiscard]] Outcome end_update(Errc found, bool will_wait) noexcept;
+  void settle_committed(const Outcome &outcome) noexcept;
+  void settle_aborted(AbortCause cause) noexcept;
+  [[nodiscard]] Errc reserve_for_good(const DomainLock::Held &held) noexcept;
+  [[nodiscard]] bool move_to_present(const DomainLock::Held &held) noexcept;
+  void count_abort(AbortCause cause) noexcept;
+  void adapt(KeepPolicy::End end) noexcept;
+  void finish() noexcept;
+
+  DomainMemory &memory_;
+  DomainLock &lock_;
+  Turn &turn_;
+  ConsistencyTree &tree_;
+  Reaper &reaper_;
+  TrackingChoice &tracking_;
+  PageLists &lists_;
+  Views &views_;
+  PageSets &sets_;
+  KeepPolicy &keeping_;
+  StandIns &stand_ins_;
+  TouchTracker &touches_;
+  Snapshot &snapshot_;
+  EagerAccesses &accesses_;
+  FirstTouch &first_touch_;
+  Commit &commit_;
+  Instance &instance_;
+};
+
+}  // namespace tmh::page

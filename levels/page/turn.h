@@ -1,0 +1,44 @@
+// levels/page/turn.h -- the domain's turn: its holder commits alone (starvation guard), or becomes
+// irrevocable.
+// Shape:     DomainState::turn: 0 free, else slot + 1 of the holder, with kIrrevocable when the
+//            holder can no longer abort.
+// Sharing:   between processes. Others pass a holder that may abort after a bounded wait; an
+//            irrevocable one only when it is dead.
+// Contexts:  not in handlers.
+// Source:    docs/design.md 4.
+#pragma once
+
+#include <cstdint>
+
+#include "levels/page/domain_lock.h"
+#include "levels/page/domain_memory.h"
+
+namespace tmh::page {
+
+class Turn {
+ public:
+  // memory and lock outlive it.
+  Turn(DomainMemory &memory, std::uint32_t slot, DomainLock &lock) noexcept
+      : memory_(memory), slot_(slot), lock_(lock) {}
+
+  // Waits for the turn, and goes on without it when the wait has lasted long enough.
+  void take() noexcept;
+  // Of an instance that will be irrevocable: others do not pass it. The turn of a holder that may
+  // abort is taken away when that does not end; the turn of an irrevocable one only when it is
+  // dead.
+  void take_for_good() noexcept;
+  // Nothing, when another participant has it.
+  void leave() noexcept;
+  // Takes the domain lock when no other participant has the turn, or its holder may be passed.
+  DomainLock::Held take_lock() noexcept;
+
+ private:
+  [[nodiscard]] bool is_holder_alive(std::uint32_t turn) const noexcept;
+  void wait(std::uint32_t turn) noexcept;
+
+  DomainMemory &memory_;
+  const std::uint32_t slot_;
+  DomainLock &lock_;
+};
+
+}  // namespace tmh::page
