@@ -8,6 +8,7 @@
 #include "hierarchy/actions.h"
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/leave_level.h"
+#include "hierarchy/opening.h"
 #include "platform/failure.h"
 #include "platform/process_object.h"
 #include "platform/thread_object.h"
@@ -384,7 +385,7 @@ void Segment::claim_root(void **cell, std::uint64_t type_bytes) noexcept {
 
 Domain Domain::open(const std::string &folder, const DomainOptions &options) {
   std::shared_ptr<detail::DomainImpl> impl;
-  check(detail::DomainImpl::open(folder, options, &impl));
+  check(detail::Opening::open(folder, options, &impl));
   return Domain(std::move(impl));
 }
 Domain Domain::open(const std::string &folder, const DomainOptions &options,
@@ -545,7 +546,7 @@ std::uint64_t Domain::collect() const {
 
 RecoveryInfo recover(const std::string &folder, const RecoverOptions &options) {
   RecoveryInfo info;
-  check(detail::DomainImpl::recover(folder, options, &info));
+  check(detail::Opening::recover(folder, options, &info));
   return info;
 }
 

@@ -27,8 +27,8 @@
 #include "hierarchy/line_domain.h"
 #include "hierarchy/line_users.h"
 #include "hierarchy/page_runner.h"
+#include "hierarchy/settings.h"
 #include "hierarchy/thread_views.h"
-#include "levels/line/capacity.h"
 #include "levels/page/domain_memory.h"
 #include "levels/page/engine.h"
 #include "levels/storage/heap.h"
@@ -80,13 +80,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   DomainImpl(const DomainImpl &) = delete;
   DomainImpl &operator=(const DomainImpl &) = delete;
 
-  // domain_open.cpp
-  [[nodiscard]] static Errc open(const std::string &folder, const DomainOptions &options,
-                                 std::shared_ptr<DomainImpl> *out);
+  // opening.cpp
   [[nodiscard]] Errc close() noexcept;
-  // Without opening: see tmh::recover().
-  [[nodiscard]] static Errc recover(const std::string &folder, const RecoverOptions &options,
-                                    RecoveryInfo *info);
 
   // domain_segments.cpp
   [[nodiscard]] Errc map(const std::string &file, const SegmentOptions &options,
@@ -141,10 +136,10 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] const std::string &folder() const noexcept { return folder_; }
   // relaxed: a policy stands for itself.
   [[nodiscard]] Policy policy() const noexcept { return policy_.load(std::memory_order_relaxed); }
-  [[nodiscard]] Detection detection() const noexcept { return detection_; }
+  [[nodiscard]] Detection detection() const noexcept { return settings_.detection; }
   [[nodiscard]] page::Engine &engine() const noexcept { return *engine_; }
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
-  [[nodiscard]] Tracking wanted_tracking() const noexcept { return wanted_tracking_; }
+  [[nodiscard]] Tracking wanted_tracking() const noexcept { return settings_.tracking; }
   [[nodiscard]] std::string lock_path() const { return folder_ + "/tmh.lock"; }
   // Changes with what is mapped.
   [[nodiscard]] std::uint64_t segments_epoch() const noexcept {
@@ -152,10 +147,8 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   }
   [[nodiscard]] std::vector<MappedSegment> mapped_segments() const;
   [[nodiscard]] page::DomainMemory &memory() const noexcept { return *memory_; }
-  [[nodiscard]] Durability durability() const noexcept { return durability_; }
-  [[nodiscard]] Levels levels() const noexcept {
-    return static_cast<Levels>(memory_->state().levels);
-  }
+  [[nodiscard]] Durability durability() const noexcept { return settings_.durability; }
+  [[nodiscard]] Levels levels() const noexcept { return settings_.levels; }
   // Does this thread run an instance at level 1 of this domain?
   [[nodiscard]] bool runs_at_lines() const noexcept;
   // Null: level 2 alone. REQUIRES that the domain stays open: enter_lines(), an instance, or
@@ -177,14 +170,14 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   // What runs instances with such a body at level 1.
   enum class LineKind : std::uint8_t { kNone, kSoftware, kHardware };
   [[nodiscard]] LineKind line_kind(BodyKind body) const noexcept;
-  [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
+  [[nodiscard]] const Escalation &escalation() const noexcept { return settings_.escalation; }
   // Durable domains: when it returns, what an instance at level 1 that has committed read and wrote
   // is durable, if `durability`, or the domain's where that is unset, is strict. line:
   // SoftwareThread::durable_at().
   [[nodiscard]] Errc acknowledge_lines(std::uint64_t line, Durability durability) noexcept;
   // Of instances at level 1. Null: unlimited.
   [[nodiscard]] const line::CapacityModel *capacity() const noexcept {
-    return is_limited_ ? &capacity_ : nullptr;
+    return is_limited_ ? &settings_.capacity : nullptr;
   }
   // Null: a volatile domain. Outside an instance: while keep_open()'s lock is held.
   [[nodiscard]] DurableDomain *durable() const noexcept { return durable_.get(); }
@@ -195,33 +188,16 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Counters counters() const;
   [[nodiscard]] std::vector<ParticipantInfo> participants() const;
   [[nodiscard]] std::vector<LatencySeries> latencies() const;
-  [[nodiscard]] Latency latency() const noexcept { return latency_use_; }
+  [[nodiscard]] Latency latency() const noexcept { return settings_.latency; }
   [[nodiscard]] storage::LatencyTable &latency_table() noexcept { return *latency_table_; }
   [[nodiscard]] storage::LatencySite &latency_of_no_site() noexcept { return no_site_; }
 
  private:
+  friend class Opening;
+
   // But for a forked child's parent's.
   static void destroy(DomainImpl *domain) noexcept;
   [[nodiscard]] Errc why_unusable() const noexcept;
-  [[nodiscard]] Errc attach();
-  [[nodiscard]] Errc sync_data_files(bool is_last) noexcept;
-  [[nodiscard]] Errc attach_locked(Durability wanted);
-  void remove_made(bool was_closed);
-  // domain_options.cpp
-  [[nodiscard]] Errc settle_options(bool fresh, Tracking *tracking);
-  [[nodiscard]] Errc settle_durability(Durability *wanted) const;
-  [[nodiscard]] Errc settle_page_checksums(const DomainOptions &options) const;
-  [[nodiscard]] Errc settle_group_commit(GroupCommit *group) const;
-  [[nodiscard]] Errc check_detection(Detection wanted) const;
-  [[nodiscard]] Errc check_levels(Levels wanted) const;
-  [[nodiscard]] Errc check_durability(Durability wanted) const;
-  [[nodiscard]] Errc check_agreement(const DomainOptions &options) const;
-  [[nodiscard]] Errc settle_levels(bool fresh);
-  [[nodiscard]] Errc settle_line();
-  [[nodiscard]] Errc check_line() const;
-  [[nodiscard]] Errc settle_durable_lines(bool fresh);
-  [[nodiscard]] Errc open_lines(bool fresh);
-  [[nodiscard]] Errc open_durable(Durability wanted, bool fresh);
   [[nodiscard]] bool must_wait(Status status, Durability durability) const noexcept;
   [[nodiscard]] Errc check_not_own(const std::string &name) const;
   [[nodiscard]] Errc check_overlap(const std::string &name, std::uint64_t offset,
@@ -250,10 +226,6 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   // REQUIRES process_.mutex. Before level 2 touches, maps or unmaps the process's views.
   [[nodiscard]] Errc leave_line_mode() noexcept;
   void tell_mode() noexcept;
-  [[nodiscard]] Errc settle_thread_views();
-  [[nodiscard]] Errc settle_latency();
-  [[nodiscard]] Errc settle_stray();
-  [[nodiscard]] Errc open_latency(bool fresh);
   [[nodiscard]] PageRunner &lock_runner(RunsIn where, bool *fell_back) noexcept;
   [[nodiscard]] Errc begin_on(PageRunner &runner, bool is_query, Presence presence) noexcept;
   [[nodiscard]] Errc begin_exact_reads(page::Engine &engine) noexcept;
@@ -263,21 +235,15 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
 
   const std::string folder_;
   const DomainOptions options_;
-  Durability durability_{};  // what the domain was created with
   // For atomics of a struct that is aligned to less than its size clang calls a library.
   struct alignas(8) PolicyWord : Policy {};
   // set_policy() changes it while other threads begin and back off
   std::atomic<PolicyWord> policy_{};
   static_assert(sizeof(PolicyWord) == 8 && std::atomic<PolicyWord>::is_always_lock_free);
-  Escalation escalation_;
-  line::CapacityModel capacity_;
-  bool is_limited_ = false;  // capacity_ says something
-  CrossPolicy cross_ = CrossPolicy::kRecallAndWait;
-  LineChoice line_wanted_ = LineChoice::kAuto;
-  Detection detection_ = Detection::kLazy;
-  Tracking wanted_tracking_ = Tracking::kAuto;
-  ThreadViewUse thread_view_use_ = ThreadViewUse::kAuto;
-  Latency latency_use_ = Latency::kSampled;
+  // Settled at the open; but for `policy`, which is policy_.
+  hierarchy::Settings settings_;
+  // The capacity model says something.
+  bool is_limited_ = false;
   const std::uint32_t fork_generation_ = platform::fork_generation();
   // in a forked child, which destroys none: reachable, for whoever looks for leaks
   DomainImpl *left_before_ = nullptr;

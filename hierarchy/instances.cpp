@@ -72,8 +72,9 @@ Errc DomainImpl::why_unusable() const noexcept {
 // the process's views in use needs none.
 PageRunner &DomainImpl::lock_runner(RunsIn where, bool *fell_back) noexcept {
   *fell_back = where == RunsIn::kProcessViewInstead;
-  if (where == RunsIn::kThreadView && thread_view_use_ != ThreadViewUse::kNever) {
-    const bool may_share = thread_view_use_ == ThreadViewUse::kAuto && views_->own() == nullptr;
+  if (where == RunsIn::kThreadView && settings_.thread_views != ThreadViewUse::kNever) {
+    const bool may_share =
+        settings_.thread_views == ThreadViewUse::kAuto && views_->own() == nullptr;
     if (may_share && process_.mutex.try_lock()) return process_;
     if (ThreadView *view = views_->lock_own(); view != nullptr) return view->runner();
     *fell_back = true;
@@ -108,9 +109,9 @@ Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site,
   TMH_TRY(abort_at_end_of_thread());
   const auto kind = is_query ? hierarchy::SampledKind::kQueries : hierarchy::SampledKind::kPages;
   const hierarchy::Timed timed =
-      latency_use_ == Latency::kOff
+      settings_.latency == Latency::kOff
           ? hierarchy::Timed{}
-          : hierarchy::start_timing(latency_use_, current().samplers, kind);
+          : hierarchy::start_timing(settings_.latency, current().samplers, kind);
   bool fell_back = false;
   PageRunner &runner = lock_runner(where, &fell_back);
   Errc error = usable();  // closed while we waited?
@@ -144,7 +145,7 @@ Errc DomainImpl::begin_on(PageRunner &runner, bool is_query, Presence presence) 
     TMH_TRY(begin_exact_reads(engine));
   const Policy policy = this->policy();
   if (runner.attempts == 0 || !policy.keep_age)
-    runner.age = detection_ == Detection::kEager ? engine.begin_age() : 0;
+    runner.age = settings_.detection == Detection::kEager ? engine.begin_age() : 0;
   if (!is_query && hierarchy::take_turn(policy, runner.attempts)) {
     engine.take_turn();
     runner.holds_turn = true;

@@ -11,8 +11,8 @@ DomainImpl::LineKind DomainImpl::line_kind(BodyKind body) const noexcept {
   if (lines_ == nullptr) return LineKind::kNone;
   const bool has_hardware = lines_->hardware() != nullptr;
   if (body == BodyKind::kPlain) return has_hardware ? LineKind::kHardware : LineKind::kNone;
-  return has_hardware && line_wanted_ == LineChoice::kRtm ? LineKind::kHardware
-                                                          : LineKind::kSoftware;
+  return has_hardware && settings_.line == LineChoice::kRtm ? LineKind::kHardware
+                                                            : LineKind::kSoftware;
 }
 
 Errc DomainImpl::enter_line_mode() noexcept {
