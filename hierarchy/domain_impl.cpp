@@ -1,10 +1,19 @@
-// hierarchy/domain_impl.cpp -- the end of a DomainImpl, and what a domain counts.
+// hierarchy/domain_impl.cpp -- may a domain be used, when is a commit acknowledged, which sleepers
+// are woken; the end of a DomainImpl.
 #include "hierarchy/domain_impl.h"
 
 #include "hierarchy/actions.h"
+#include "hierarchy/leave_level.h"
 #include "hierarchy/opening.h"
+#include "hierarchy/retry.h"
+#include "platform/failure.h"
 
 namespace tmh::detail {
+
+using platform::fail;
+
+DomainImpl::DomainImpl(std::string folder, DomainOptions options)
+    : folder_(std::move(folder)), options_(std::move(options)) {}
 
 Errc DomainImpl::close() noexcept { return Opening::close(*this); }
 
@@ -21,76 +30,62 @@ void DomainImpl::destroy(DomainImpl *domain) noexcept {
 
 DomainImpl::~DomainImpl() {
   if (!open_.load(std::memory_order_acquire)) return;
-  if (runs_here()) {  // the last handle went inside an instance, e.g. by an exception
-    (void)abort();
+  if (instances_.runs_here()) {  // the last handle went inside an instance, e.g. by an exception
+    (void)instances_.abort();
     run_actions(false);  // or the thread's next instance would
   }
   // what the housekeeper uses goes before it
   if (close() != Errc::kOk && durable_ != nullptr) durable_->stop();
 }
 
-Counters DomainImpl::counters() const {
-  Counters out;
-  const page::DomainState &state = memory_->state();
-  for (std::uint32_t i = 0; i < memory_->participants_high(); ++i) {
-    const storage::Participant &slot = memory_->participant(i);
-    storage::add_counts([&slot](storage::Count which) { return slot.count(which); }, &out);
-  }
-  if (lines_ != nullptr) lines_->count_in(&out);
-  out.participants_reaped = state.reaped;
-  if (const storage::LogState *log = memory_->log_state(); log != nullptr) {
-    // pairs with LogWriter::publish()
-    const std::uint64_t flushes = log->flushes.load(std::memory_order_acquire);
-    const storage::LogTotals &totals = log->totals[flushes & 1];
-    out.log_bytes = totals.bytes.load(std::memory_order_relaxed);
-    out.log_flushes = flushes - totals.empty_flushes.load(std::memory_order_relaxed);
-    out.log_commits = totals.commits.load(std::memory_order_relaxed);
-    out.checkpoints = log->checkpoints.load(std::memory_order_relaxed);
-    out.log_files_made = log->files_made.load(std::memory_order_relaxed);
-    out.log_handovers = log->handovers.load(std::memory_order_relaxed);
-  }
-  out.recalls = state.recalls;  // racy, as every total here
-  out.releases = state.releases;
-  out.versions_live = memory_->versions_live();
-  out.versions_bytes = out.versions_live * (kPageBytes + sizeof(page::VersionHead));
-  return out;
+Errc DomainImpl::why_unusable() const noexcept {
+  if (platform::fork_generation() != fork_generation_)
+    return fail(Errc::kDetached,
+                "this process was forked from a participant; open the domain here");
+  return fail(Errc::kNotInitialized, "the domain is closed");
 }
 
-std::vector<LatencySeries> DomainImpl::latencies() const {
-  std::vector<std::uint64_t> incarnations;
-  for (std::uint32_t i = 0; i < memory_->participants_high(); ++i) {
-    const storage::Participant &record = memory_->participant(i);
-    const bool is_here = record.state.load(std::memory_order_acquire) != 0;
-    incarnations.push_back(is_here ? record.incarnation.load(std::memory_order_relaxed) : 0);
-  }
-  return latency_table_->read(incarnations);
+// From before its instance until after it, but not while its actions run. By the thread's own word:
+// another thread may be closing.
+bool DomainImpl::runs_at_lines() const noexcept {
+  leave_hardware();
+  return line_users_.is_inside();
 }
 
-std::vector<ParticipantInfo> DomainImpl::participants() const {
-  using storage::Count;
-  std::vector<ParticipantInfo> all;
-  const std::uint64_t now = platform::coarse_ns();
-  const std::uint64_t clock = memory_->state().clock.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < memory_->participants_high(); ++i) {
-    const storage::Participant &record = memory_->participant(i);
-    if (record.state.load(std::memory_order_acquire) == 0) continue;
-    ParticipantInfo info;
-    info.slot = i;
-    info.pid = record.pid;
-    info.name = record.name;
-    info.snapshot = record.pin.load(std::memory_order_relaxed);
-    info.active = info.snapshot != storage::kNoPin;
-    info.query = record.is_query.load(std::memory_order_relaxed) != 0;
-    if (!info.active) info.snapshot = 0;
-    const std::uint64_t begin = record.begin_ns.load(std::memory_order_relaxed);
-    if (info.active) info.age_us = now > begin ? (now - begin) / 1000 : 0;
-    if (info.active && info.snapshot < clock) info.versions_held = memory_->versions_live();
-    info.counters.begins = record.own_count(Count::kBegins);
-    info.counters.commits = record.own_count(Count::kCommits);
-    info.counters.queries = record.own_count(Count::kQueries);
-    all.push_back(std::move(info));
-  }
-  return all;
+bool DomainImpl::runs_at_any_level() const noexcept {
+  return runs_at_lines() || instances_.runs_here();
+}
+
+Errc DomainImpl::acknowledge_lines(std::uint64_t line, Durability durability) noexcept {
+  if (!must_wait(Status::kCommitted, durability)) return Errc::kOk;
+  const auto open = keep_open();
+  TMH_TRY(usable());
+  return durable_->log().wait_lower(line);
+}
+
+// When a strict commit returns, everything that it read and wrote is durable (docs/design.md D1).
+bool DomainImpl::must_wait(Status status, Durability durability) const noexcept {
+  if (durable_ == nullptr || status != Status::kCommitted) return false;
+  return durability == Durability{} ? durable_->is_strict() : durability == Durability::kStrict;
+}
+
+void DomainImpl::count_sleep(const Slept &slept) noexcept {
+  if (slept.sleeps == 0) return;
+  const auto open = keep_open();
+  if (usable() != Errc::kOk) return;
+  storage::Participant &own = memory_->participant(slot_);
+  own.add_from_any_thread(storage::Count::kRetrySleeps, slept.sleeps);
+  own.add_from_any_thread(storage::Count::kRetryWakes, slept.wakes);
+}
+
+void DomainImpl::wake_sleepers() noexcept {
+  memory_->state().changed.notify();
+  if (lines_ != nullptr) lines_->memory().state().changed.notify();
+}
+
+// REQUIRES that the domain stays open.
+Errc DomainImpl::check_commits() const noexcept {
+  return durable_ == nullptr ? Errc::kOk : durable_->log().check_writable();
 }
 
 }  // namespace tmh::detail

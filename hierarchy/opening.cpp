@@ -100,7 +100,7 @@ Errc Opening::open(const std::string &folder, const DomainOptions &options,
 // A second open() in this process. REQUIRES that the domain stays open.
 Errc Opening::share(DomainImpl &domain, const DomainOptions &options) {
   hierarchy::Settings present = domain.settings_;
-  present.policy = domain.policy();
+  present.policy = domain.instances_.policy();
   TMH_TRY(hierarchy::check_agreement(domain.folder_, present, domain.engine_->tracking().tracking,
                                      domain.options_, options));
   if (options.page_checksums == PageChecksums{}) return Errc::kOk;
@@ -186,7 +186,7 @@ Errc Opening::attach_locked() {
   TMH_TRY(domain.memory_->open(domain.folder_, kAddressBase, durability_if_new, &fresh_));
   // Before recovery, which makes a clean domain one that has been opened.
   TMH_TRY(hierarchy::read_settings(domain.options_, std::getenv, &settings));
-  domain.policy_.store({settings.policy}, std::memory_order_relaxed);
+  domain.instances_.use_policy(settings.policy);
   domain.is_limited_ = settings.is_limited();
   TMH_TRY(take_key());
   TMH_TRY(settle());
@@ -278,12 +278,12 @@ void Opening::make_engine() {
   DomainImpl &domain = domain_;
   domain.engine_ =
       std::make_unique<page::Engine>(*domain.memory_, domain.slot_, domain.settings_.detection);
-  domain.process_.engine = domain.engine_.get();
-  domain.process_.slot = domain.slot_;
+  domain.instances_.process().engine = domain.engine_.get();
+  domain.instances_.process().slot = domain.slot_;
   if (domain.durable_ == nullptr) return;
   domain.durable_->attach(domain.slot_);
   domain.engine_->use_log(&domain.durable_->log(), !domain.durable_->early_release());
-  domain.process_.log = &domain.durable_->log();
+  domain.instances_.process().log = &domain.durable_->log();
 }
 
 // REQUIRES the folder lock and the participant's slot.
@@ -303,7 +303,7 @@ Errc Opening::open_lines() {
   DomainImpl &domain = domain_;
   if (fresh_)  // also when it is opened without level 1 now
     TMH_TRY(LineDomain::salvage(*domain.memory_));
-  if (domain.levels() != Levels::kHybrid) return Errc::kOk;
+  if (domain.settings_.levels != Levels::kHybrid) return Errc::kOk;
   LineChoice chosen{};
   std::string reason;
   TMH_TRY(line::choose_line(domain.settings_.line, &chosen, &reason));
@@ -332,12 +332,12 @@ Errc Opening::close(DomainImpl &domain) noexcept {
   TMH_TRY(domain.usable());
   if (domain.runs_at_any_level()) return fail(Errc::kInstanceRunning, "close inside an instance");
   const LineUsers::Barred nobody_at_lines(domain.line_users_);
-  const std::scoped_lock process(domain.process_.mutex);
-  const ThreadViews::Stopped stopped(*domain.views_);
-  const std::scoped_lock guard(domain.segments_mutex_);
+  const std::scoped_lock process(domain.instances_.process().mutex);
+  const ThreadViews::Stopped stopped(domain.instances_.views());
+  const auto guard = domain.segments_.lock();
   const std::unique_lock nobody_else(domain.use_mutex_);
   TMH_TRY(domain.usable());
-  TMH_TRY(domain.leave_line_mode());
+  TMH_TRY(domain.line_mode_.leave());
   Errc result = Errc::kOk;
   if (domain.durable_ != nullptr) {
     domain.durable_->stop();
@@ -354,15 +354,14 @@ Errc Opening::close(DomainImpl &domain) noexcept {
   // Level 1's contexts before the slot: who repairs takes a context of a free slot for a dead
   // one's, and gives it to the next thread.
   if (domain.lines_ != nullptr) domain.lines_->detach();
-  domain.views_->detach();
+  domain.instances_.views().detach();
   domain.latency_table_->leave();
   domain.engine_->detach();
-  for (const auto &segment : domain.segments_) segment->base = nullptr;
-  domain.segments_.clear();
+  domain.segments_.forget_all();
   if (domain.lines_ != nullptr) domain.lines_->leave_log();
   domain.engine_.reset();
-  domain.process_.engine = nullptr;
-  domain.process_.log = nullptr;
+  domain.instances_.process().engine = nullptr;
+  domain.instances_.process().log = nullptr;
   // The last one out: nothing in the shared files is needed any more, unless a segment could not be
   // reached.
   const bool is_home =
@@ -392,7 +391,7 @@ Errc Opening::sync_data_files(DomainImpl &domain, bool is_last) noexcept {
   for (std::uint32_t i = 0; domain.durable_ == nullptr && i < storage::kSegmentsMax; ++i) {
     page::SegmentMemory &segment = domain.memory_->segment(i);
     if (!segment.is_open.load(std::memory_order_acquire) ||
-        !(is_last || domain.ever_mapped_.test(i)))
+        !(is_last || domain.segments_.was_mapped(i)))
       continue;
     if (const Errc error = segment.home.sync(); error != Errc::kOk) result = error;
   }
