@@ -30,7 +30,7 @@ constexpr std::uint64_t kRetryNs = 100'000'000;
 
 std::atomic<std::uint64_t> serials{0};
 // By serial: a thread that ends asks whether its domain is still there. Never gone: as in
-// line_domain.cpp.
+// line_threads.cpp.
 struct Living {
   std::mutex mutex;
   std::map<std::uint64_t, ThreadViews *> domains;
