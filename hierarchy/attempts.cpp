@@ -79,10 +79,10 @@ void Attempts::begin_subsumed(Parts &parts) {
       need_pages();
     current().lines.thread->nest(++current().lines.depth);
   } else {
-    if (domain.depth() != 0 && body_ == BodyKind::kPlain) need_process_view();
+    if (domain.instances().depth() != 0 && body_ == BodyKind::kPlain) need_process_view();
     // Of another domain it is refused there, with its reason; level 1 would commit this one apart
     // from the outer one, and again each time that it runs.
-    check(domain.begin(instance.is_query()));
+    check(domain.instances().begin(instance.is_query()));
   }
   instance.subsume();
 }
@@ -108,7 +108,7 @@ bool Attempts::end() {
   else if (current().lines.depth != 0)
     --current().lines.depth;
   else
-    check(instance.domain().end(instance.is_query(), &status));
+    check(instance.domain().instances().end(instance.is_query(), &status));
   return true;
 }
 
@@ -118,8 +118,8 @@ void Attempts::leave_outer() {
   Status status{};
   if (current().lines.depth != 0)
     --current().lines.depth;
-  else if (instance.domain().depth() != 0)
-    (void)instance.domain().end(instance.is_query(), &status);
+  else if (instance.domain().instances().depth() != 0)
+    (void)instance.domain().instances().end(instance.is_query(), &status);
 }
 
 void Attempts::unwound() {

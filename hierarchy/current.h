@@ -80,12 +80,12 @@ struct LastInstance {
   bool has_read_behind = false;  // what it waits for has come
 };
 
-// What a thread has in the LineDomain of that serial (line_domain.cpp). 0: in none.
+// What a thread has in the LineThreads of that serial. 0: in none.
 struct ThreadOf {
   std::uint64_t serial = 0;
   line::SoftwareThread *thread = nullptr;
 };
-// A thread that found all contexts of a LineDomain taken does not look again before `retry_ns`.
+// A thread that found all contexts taken does not look again before `retry_ns`.
 struct RefusedContext {
   std::uint64_t serial = 0, retry_ns = 0;
   Errc why = Errc::kOk;
@@ -125,7 +125,7 @@ struct Current {
   bool has_actions = false;         // actions.h
   std::uint32_t pages_granted = 0;  // by level 2, since line_attempts.cpp has counted them
   std::size_t shard = kNoShardYet;  // site_impl.cpp
-  ThreadOf line_thread;             // used last, for LineDomain::thread()
+  ThreadOf line_thread;             // used last, for LineThreads::here()
   LineUser *line_user = nullptr;    // its word in line_users.cpp; null: it has been nowhere yet
   const char *last_site = nullptr;  // whose instance it has begun last, for messages
   hierarchy::Sampler samplers[3];   // by SampledKind

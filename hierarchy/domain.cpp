@@ -6,8 +6,10 @@
 #include <tmh/site.hpp>
 
 #include "hierarchy/actions.h"
+#include "hierarchy/domain_counts.h"
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/leave_level.h"
+#include "hierarchy/opening.h"
 #include "platform/failure.h"
 #include "platform/process_object.h"
 #include "platform/thread_object.h"
@@ -77,7 +79,7 @@ storage::HeapContext heap_of(const SegmentImpl &segment) {
   const auto domain = owner_of(segment);
   if (!runs_in_hardware(domain->lines())) need_pages();
   storage::HeapContext context;
-  check(domain->heap_context(segment, &context));
+  check(domain->segments().heap_context(segment, &context));
   return context;
 }
 
@@ -352,7 +354,7 @@ std::uint64_t Segment::size_bytes() const noexcept {
   // before the lock: as keep_open()
   if (domain == nullptr || domain->usable() != Errc::kOk) return 0;
   const auto open = domain->keep_open();
-  return domain->usable() == Errc::kOk ? domain->size_of(impl_->number) : 0;
+  return domain->usable() == Errc::kOk ? domain->segments().size_of(impl_->number) : 0;
 }
 const std::string &Segment::name() const noexcept {
   static const std::string none;
@@ -361,7 +363,7 @@ const std::string &Segment::name() const noexcept {
 void Segment::grow(std::uint64_t new_size_bytes) const {
   const detail::SegmentImpl &segment = required(impl_);
   detail::need_pages();
-  check(detail::owner_of(segment)->grow(segment.number, new_size_bytes));
+  check(detail::owner_of(segment)->segments().grow(segment.number, new_size_bytes));
 }
 std::error_code Segment::grow(std::uint64_t new_size_bytes, std::error_code &ec) const noexcept {
   return detail::guarded(ec, [&] { grow(new_size_bytes); });
@@ -384,7 +386,7 @@ void Segment::claim_root(void **cell, std::uint64_t type_bytes) noexcept {
 
 Domain Domain::open(const std::string &folder, const DomainOptions &options) {
   std::shared_ptr<detail::DomainImpl> impl;
-  check(detail::DomainImpl::open(folder, options, &impl));
+  check(detail::Opening::open(folder, options, &impl));
   return Domain(std::move(impl));
 }
 Domain Domain::open(const std::string &folder, const DomainOptions &options,
@@ -396,11 +398,11 @@ Domain Domain::open(const std::string &folder, const DomainOptions &options,
 Segment Domain::map(const std::string &file, const SegmentOptions &options) const {
   detail::need_process_view();
   std::shared_ptr<detail::SegmentImpl> segment;
-  check(required(impl_).map(file, options, &segment));
+  check(required(impl_).segments().map(file, options, &segment));
   try {
     detail::remember(segment);
   } catch (const std::bad_alloc &) {
-    (void)impl_->unmap(*segment);  // who gets no handle cannot
+    (void)impl_->segments().unmap(*segment);  // who gets no handle cannot
     throw;
   }
   return Segment(std::move(segment));
@@ -413,10 +415,11 @@ Segment Domain::map(const std::string &file, const SegmentOptions &options,
 }
 void Domain::unmap(const Segment &segment) const {
   detail::DomainImpl &domain = required(impl_);
-  check(segment.impl_ != nullptr ? domain.unmap(*segment.impl_) : domain.unmap(std::string()));
+  check(segment.impl_ != nullptr ? domain.segments().unmap(*segment.impl_)
+                                 : domain.segments().unmap(std::string()));
 }
 std::error_code Domain::unmap(const std::string &file, std::error_code &ec) const noexcept {
-  return detail::guarded(ec, [&] { check(required(impl_).unmap(file)); });
+  return detail::guarded(ec, [&] { check(required(impl_).segments().unmap(file)); });
 }
 void Domain::close() {
   check(required(impl_).close());
@@ -428,11 +431,11 @@ std::error_code Domain::close(std::error_code &ec) noexcept {
 
 void Domain::begin() const {
   detail::need_pages();
-  check(required(impl_).begin(false));
+  check(required(impl_).instances().begin(false));
 }
 void Domain::begin_query() const {
   detail::need_pages();
-  check(required(impl_).begin(true));
+  check(required(impl_).instances().begin(true));
 }
 namespace {
 // An end that fails has ended the instance, too, unless it was none of ours.
@@ -446,7 +449,7 @@ Status ended(Errc error, Status status) {
 Status Domain::end() const {
   detail::need_process_view();
   Status status{};
-  const Errc error = required(impl_).end(false, &status);
+  const Errc error = required(impl_).instances().end(false, &status);
   return ended(error, status);
 }
 Status Domain::end(Durability durability) const {
@@ -456,36 +459,38 @@ Status Domain::end(Durability durability) const {
   }
   detail::need_process_view();
   Status status{};
-  const Errc error = required(impl_).end(false, &status, durability);
+  const Errc error = required(impl_).instances().end(false, &status, durability);
   return ended(error, status);
 }
 void Domain::end_query() const {
   detail::need_process_view();
   Status status{};
-  const Errc error = required(impl_).end(true, &status);
+  const Errc error = required(impl_).instances().end(true, &status);
   (void)ended(error, status);
 }
 void Domain::abort() const {
   detail::need_pages();
-  check(required(impl_).abort());
+  check(required(impl_).instances().abort());
   detail::run_actions(false);
 }
 void Domain::await_change() const {
   detail::DomainImpl &domain = required(impl_);
-  if (!domain.runs_at_lines()) check(domain.await_change());
+  if (!domain.runs_at_lines()) check(domain.instances().await_change());
 }
 Status Domain::validate() const {
   detail::DomainImpl &domain = required(impl_);
   if (domain.runs_at_lines()) return detail::status_at_lines();
   Status status{};
-  check(domain.validate(&status));
+  check(domain.instances().validate(&status));
   return status;
 }
-std::uint32_t Domain::depth() const noexcept { return impl_ == nullptr ? 0 : impl_->depth(); }
+std::uint32_t Domain::depth() const noexcept {
+  return impl_ == nullptr ? 0 : impl_->instances().depth();
+}
 void Domain::advise_now(const void *address, Access access, std::size_t bytes) const {
   if (detail::current().hardware.depth != 0) return;  // RTM finds its lines itself
   detail::DomainImpl &domain = required(impl_);
-  if (!domain.runs_at_lines()) check(domain.advise(address, access, bytes));
+  if (!domain.runs_at_lines()) check(domain.instances().advise(address, access, bytes));
 }
 void Domain::flush() const {
   detail::with_durable(impl_, [](detail::DurableDomain &durable) { return durable.flush(); });
@@ -504,17 +509,21 @@ void Domain::backup(const std::string &folder) const {
                        [&](detail::DurableDomain &durable) { return durable.backup(folder); });
 }
 Durability Domain::durability() const noexcept {
-  return impl_ == nullptr ? Durability{} : impl_->durability();
+  return impl_ == nullptr ? Durability{} : impl_->settings().durability;
 }
 RecoveryInfo Domain::recovery() const {
   const auto open = detail::keep_open(impl_);
   return impl_->durable() == nullptr ? RecoveryInfo{} : impl_->durable()->recovery();
 }
 
-void Domain::set_policy(std::string_view spec) const { check(required(impl_).set_policy(spec)); }
-Policy Domain::policy() const noexcept { return impl_ == nullptr ? Policy{} : impl_->policy(); }
+void Domain::set_policy(std::string_view spec) const {
+  check(required(impl_).instances().set_policy(spec));
+}
+Policy Domain::policy() const noexcept {
+  return impl_ == nullptr ? Policy{} : impl_->instances().policy();
+}
 Detection Domain::detection() const noexcept {
-  return impl_ == nullptr ? Detection{} : impl_->detection();
+  return impl_ == nullptr ? Detection{} : impl_->settings().detection;
 }
 TrackingReport Domain::tracking() const {
   const auto open = detail::keep_open(impl_);
@@ -522,30 +531,30 @@ TrackingReport Domain::tracking() const {
 }
 Counters Domain::counters() const {
   const auto open = detail::keep_open(impl_);
-  return impl_->counters();
+  return detail::counters_of(*impl_);
 }
 std::vector<ParticipantInfo> Domain::participants() const {
   const auto open = detail::keep_open(impl_);
-  return impl_->participants();
+  return detail::participants_of(*impl_);
 }
 std::vector<LatencySeries> Domain::latencies() const {
   const auto open = detail::keep_open(impl_);
-  return impl_->latencies();
+  return detail::latencies_of(*impl_);
 }
 const std::string &Domain::folder() const noexcept {
   static const std::string none;
   return impl_ == nullptr ? none : impl_->folder();
 }
 const std::string &Domain::last_error() const noexcept { return platform::failure_detail(); }
-void Domain::backoff() const { required(impl_).backoff(); }
+void Domain::backoff() const { required(impl_).instances().backoff(); }
 std::uint64_t Domain::collect() const {
   check(required(impl_).usable());
-  return impl_->collect();
+  return impl_->instances().collect();
 }
 
 RecoveryInfo recover(const std::string &folder, const RecoverOptions &options) {
   RecoveryInfo info;
-  check(detail::DomainImpl::recover(folder, options, &info));
+  check(detail::Opening::recover(folder, options, &info));
   return info;
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <new>
 
+#include "hierarchy/checksum_table.h"
 #include "hierarchy/directory.h"
 #include "hierarchy/line_log.h"
 #include "levels/line/line_memory.h"
@@ -175,7 +176,7 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   // A restoration stores to data files, and makes them longer, before it tells: no table is true
   // meanwhile.
   if (is_restoration && checksums.kind != static_cast<std::uint32_t>(storage::ChecksumsKind::kNone))
-    TMH_TRY(end_checksums(checksums.is_wanted == 1));
+    TMH_TRY(ChecksumTable(memory_).end(checksums.is_wanted == 1));
   storage::RecoveryReport report;
   TMH_TRY(storage::recover(memory_.folder(), memory_.control(), &checkpoint_file_, how, &report));
   step(Step::kRecoveryReplayed);
@@ -188,7 +189,8 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
       report.transactions == 0)
     state().checksums_base = checksums.sequence;
   step(Step::kRecoveryDone);
-  return error == Errc::kOk && is_of_copy ? end_checksums(checksums.is_wanted == 1) : error;
+  return error == Errc::kOk && is_of_copy ? ChecksumTable(memory_).end(checksums.is_wanted == 1)
+                                          : error;
 }
 
 // REQUIRES: nobody is in the domain. In the order that control.h says.
@@ -290,13 +292,26 @@ void DurableDomain::attach(std::uint32_t slot) noexcept {
   const platform::LockTag tag = platform::lock_tag(
       slot, memory_.participant(slot).incarnation.load(std::memory_order_relaxed));
   log_ = std::make_unique<page::DurableLog>(memory_, slot, tag, group_);
-  tree_ = std::make_unique<page::ConsistencyTree>(memory_, slot,
-                                                  page::ConsistencyTree::Role::kGivesBack);
-  Heir &heir = *this;
-  domain_lock_.emplace(memory_, tag, heir);
+  checkpointer_ =
+      std::make_unique<Checkpointer>(memory_, slot, options_, checkpoint_file_, *log_, stopping_);
+  archiver_ = std::make_unique<Archiver>(memory_, checkpoint_file_, *log_, *checkpointer_);
 }
 
 Errc DurableDomain::flush() noexcept { return log_->flush_all(); }
+
+Errc DurableDomain::checkpoint() noexcept {
+  return checkpointer_->checkpoint(checkpointer_->lock());
+}
+
+Errc DurableDomain::archive(const std::string &folder, std::vector<std::string> *moved) noexcept {
+  return archiver_->archive(folder, moved);
+}
+
+Errc DurableDomain::backup(const std::string &folder) noexcept { return archiver_->backup(folder); }
+
+Errc DurableDomain::use_page_checksums(PageChecksums wanted) noexcept {
+  return ChecksumTable(memory_).use(wanted);
+}
 
 Errc DurableDomain::close_clean(Errc *table_error) noexcept {
   TMH_TRY(flush());
@@ -305,11 +320,11 @@ Errc DurableDomain::close_clean(Errc *table_error) noexcept {
     // brings them home.
     if (!log_->lower()->is_home(log_->line_clock())) return Errc::kOk;
     TMH_TRY(log_->changed().take());
-    TMH_TRY(write_changed_pages());
+    TMH_TRY(write_changed_pages(memory_, *log_));
   }
   storage::DataSyncs &syncs = state().data_syncs;
   syncs.bury(storage::DataSyncer::kSegment);
-  if (const Errc error = sync_data_files(Pace::kAtOnce); error != Errc::kOk) {
+  if (const Errc error = checkpointer_->sync_data_files(Pace::kAtOnce); error != Errc::kOk) {
     const bool is_unknown =
         !memory_.has_separate_homes() && syncs.failed() == Errc::kOk && syncs.has_doubts();
     return is_unknown ? Errc::kOk : error;  // the next open stores it again from the log
@@ -317,7 +332,7 @@ Errc DurableDomain::close_clean(Errc *table_error) noexcept {
   TMH_TRY(checkpoint_file_.refresh());
   // Without a table the domain is closed all the same: the one that is there, if any, belongs to an
   // older checkpoint.
-  *table_error = write_page_checksums();
+  *table_error = ChecksumTable(memory_).write_at_close(checkpoint_file_.current().sequence + 1);
   CheckpointV1 next = checkpoint_file_.current();
   const storage::FlushPoint point = log_->point();
   next.generation = state().generation;
@@ -326,80 +341,6 @@ Errc DurableDomain::close_clean(Errc *table_error) noexcept {
   next.time_ns = platform::wall_clock_ns();
   next.is_clean = 1;
   return checkpoint_file_.store(next);
-}
-
-bool DurableDomain::has_page_checksums() const noexcept {
-  return ::access(storage::checksums_path(memory_.folder()).c_str(), F_OK) == 0;
-}
-
-Errc DurableDomain::use_page_checksums(PageChecksums wanted) noexcept {
-  const std::string path = storage::checksums_path(memory_.folder());
-  if (wanted == PageChecksums::kOn && !has_page_checksums())
-    return storage::write_checksums(memory_.folder(), memory_.control(), {}, 0, nullptr);
-  if (wanted != PageChecksums::kOff || !has_page_checksums()) return Errc::kOk;
-  TMH_TRY(platform::disk_unlink(path));
-  return platform::sync_folder(memory_.folder());
-}
-
-// The table that was found says nothing from now on. It goes, or stays as the setting that the
-// domain had.
-Errc DurableDomain::end_checksums(bool is_wanted) noexcept {
-  if (is_wanted)
-    return storage::write_checksums(memory_.folder(), memory_.control(), {}, 0, nullptr);
-  return use_page_checksums(PageChecksums::kOff);
-}
-
-// For the checkpoint that close_clean() is about to store. A page that was committed to since the
-// domain was opened has a stamp; the others are not read, so one that has gone bad on disk
-// meanwhile keeps the checksum that says so. With separate homes level 1 leaves no such stamp: all
-// are read.
-Errc DurableDomain::write_page_checksums() noexcept {
-  if (!has_page_checksums()) return Errc::kOk;
-  TMH_TRY(memory_.open_segments());
-  const std::uint64_t base = memory_.has_separate_homes() ? 0 : state().checksums_base;
-  const storage::ChecksumsTitle title{storage::ChecksumsKind::kOfClose, true,
-                                      checkpoint_file_.current().sequence + 1};
-  // Stamps lie in a sparse file: a load from a hole would take memory.
-  constexpr std::uint64_t kRunPages =
-      platform::GrowingFile::kReservedBytes / sizeof(page::PageMeta);
-  std::uint64_t run = ~0ull;
-  bool is_run_stamped = false;
-  return storage::write_checksums(
-      memory_.folder(), memory_.control(), title, base, [&](storage::PageId page) {
-        const page::SegmentMemory &segment = memory_.segment(storage::segment_number(page));
-        // acquire: pairs with the release where the segment is opened
-        if (!segment.is_open.load(std::memory_order_acquire)) return true;
-        if (run != static_cast<std::uint64_t>(page) / kRunPages) {
-          run = static_cast<std::uint64_t>(page) / kRunPages;
-          const std::uint64_t first =
-              static_cast<std::uint64_t>(storage::page_index(page)) / kRunPages * kRunPages;
-          is_run_stamped =
-              platform::has_data(segment.meta_file.fd(), first * sizeof(page::PageMeta),
-                                 platform::GrowingFile::kReservedBytes);
-        }
-        // relaxed: nobody else is here
-        return is_run_stamped &&
-               memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) != 0;
-      });
-}
-
-// Of data files that nobody else knows yet. Their control file is the copy's own: the domain's may
-// have grown.
-Errc DurableDomain::write_checksums_of_copy(const std::string &folder, bool is_wanted) noexcept
-    try {
-  std::string bytes;
-  TMH_TRY(platform::read_file(folder + "/tmh.control", storage::kControlBytes, &bytes));
-  if (bytes.size() != storage::kControlBytes)
-    return fail(Errc::kShortFile, folder + "/tmh.control");
-  const auto control = std::make_unique<storage::ControlFile>();
-  std::memcpy(control.get(), bytes.data(), sizeof *control);
-  storage::CheckpointFile checkpoint;
-  TMH_TRY(checkpoint.open(folder, control->header.domain_id));
-  const storage::ChecksumsTitle title{storage::ChecksumsKind::kOfCopy, is_wanted,
-                                      checkpoint.current().sequence};
-  return storage::write_checksums(folder, *control, title, 0, nullptr);
-} catch (const std::bad_alloc &) {
-  return platform::fail_for_memory("page checksums of a copy");
 }
 
 Errc DurableDomain::start() noexcept {
@@ -429,39 +370,6 @@ void DurableDomain::stop() noexcept {
   if (housekeeper_.joinable()) housekeeper_.join();
 }
 
-// While a file is in doubt a checkpoint is the business of those whose descriptors are older. An
-// attempt of another's fails, or writes all of the file, and as the last one it would put off
-// theirs, each time.
-bool DurableDomain::may_settle_doubts() const noexcept {
-  const storage::DataSyncs &syncs = state().data_syncs;
-  for (std::uint32_t file = 0; file < storage::kSegmentsMax; ++file) {
-    const std::uint32_t unknown = syncs.oldest_open(file);
-    // Of a file in which no segment was ever made nobody has anything to sync.
-    if (unknown == 0 || !storage::is_used(memory_.control().segments[file])) continue;
-    const page::SegmentMemory &here = memory_.segment(file);
-    if (!here.is_open.load(std::memory_order_acquire) || here.opened_at >= unknown) return false;
-  }
-  return true;
-}
-
-bool DurableDomain::checkpoint_is_due() const noexcept {
-  const LogState &s = state();
-  const std::uint64_t log = s.durable_lsn.load(std::memory_order_relaxed) -
-                            std::min(s.durable_lsn.load(std::memory_order_relaxed),
-                                     s.checkpoint_lsn.load(std::memory_order_relaxed));
-  if (log == 0) return false;
-  const std::uint64_t since =
-      platform::coarse_ns() - s.checkpoint_ns.load(std::memory_order_relaxed);
-  // With separate homes everybody can settle doubts, but at the price of the whole file: who can do
-  // it for less comes first.
-  const bool settles = may_settle_doubts();
-  if (!settles && !memory_.has_separate_homes()) return false;
-  const std::uint64_t patience = settles ? 1 : 2;
-  // After a failed or held-up one not at every tick.
-  return (log >= patience * options_.checkpoint_bytes && since > patience * 200'000'000) ||
-         since > patience * options_.checkpoint_interval_ms * 1'000'000;
-}
-
 // Every process has one; what one has done the others find done.
 void DurableDomain::keep_house() noexcept {
   const auto tick =
@@ -482,7 +390,9 @@ void DurableDomain::keep_house() noexcept {
       seen_ns = now;
     }
     (void)log_->prepare_files(kFilesAhead);
-    if (checkpoint_is_due()) checkpoint_if_free();
+    // Commits wait for no other process that archives, copies or is stopped.
+    if (checkpointer_->is_due())
+      if (const auto held = checkpointer_->try_lock()) (void)checkpointer_->checkpoint(*held);
     guard.lock();
   }
 }

@@ -1,11 +1,9 @@
 // hierarchy/durable_domain.h -- what a durable domain has beyond a volatile one, as one participant
-// sees it: recovery at open, the log, checkpoints, archive, backup, and a housekeeper thread.
+// sees it: recovery at open, the log, and a housekeeper thread.
 // Invariant: before any participant runs, the data files hold exactly the log's valid prefix and a
-//            new generation of the log is open. A checkpoint says "recovery starts at L" only after
-//            every version up to L's commit is home and the data files are synced.
+//            new generation of the log is open.
 // Sharing:   recover() and close_clean() run under the folder lock; checkpoint(), archive() and
-//            backup() under LogState::checkpoint_lock, by any thread of any participant.
-//            Transactions go on meanwhile.
+//            backup() by any thread of any participant, see checkpointer.h and archiver.h.
 // Contexts:  not in handlers.
 // Source:    docs/design.md 7; thesis, sections 2.3 (xCheckpoint, xArchive), 3.2 and appendix B;
 //            LIBTP, section 3.2.1.
@@ -15,15 +13,14 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <tmh/domain.hpp>
 
-#include "levels/page/consistency_tree.h"
-#include "levels/page/domain_lock.h"
+#include "hierarchy/archiver.h"
+#include "hierarchy/checkpointer.h"
 #include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
 #include "levels/storage/checkpoint_file.h"
@@ -33,7 +30,7 @@ namespace tmh::detail {
 
 [[nodiscard]] RecoveryInfo to_info(const storage::RecoveryReport &report) noexcept;
 
-class DurableDomain : private page::DomainLock::Heir {
+class DurableDomain {
  public:
   DurableDomain(page::DomainMemory &memory, const DomainOptions &options,
                 const GroupCommit &group) noexcept;
@@ -85,48 +82,25 @@ class DurableDomain : private page::DomainLock::Heir {
   [[nodiscard]] Errc salvage_log() noexcept;
   [[nodiscard]] Errc init_log_state(const storage::RecoveryReport &report) noexcept;
   [[nodiscard]] Errc promise_log_file() noexcept;
-  [[nodiscard]] Errc write_page_checksums() noexcept;
-  [[nodiscard]] Errc end_checksums(bool is_wanted) noexcept;
-  [[nodiscard]] static Errc write_checksums_of_copy(const std::string &folder,
-                                                    bool is_wanted) noexcept;
-  [[nodiscard]] bool has_page_checksums() const noexcept;
-  [[nodiscard]] Errc checkpoint_locked() noexcept;
-  [[nodiscard]] bool collect_up_to(std::uint64_t fence, std::uint64_t patience_ns) noexcept;
-  [[nodiscard]] std::uint64_t move_fence() noexcept;
-  enum class Pace : std::uint8_t { kAtOnce, kGentle };
-  // REQUIRE checkpoint_lock, or that nobody else has the domain open.
-  [[nodiscard]] Errc sync_data_files(Pace pace) noexcept;
-  [[nodiscard]] Errc sync_data_file(std::uint32_t segment, Pace pace) noexcept;
-  [[nodiscard]] Errc write_changed_pages() noexcept;
-  [[nodiscard]] Errc write_all_pages(std::uint32_t segment, platform::DiskFile &told,
-                                     Pace pace) noexcept;
-  [[nodiscard]] Errc copy_data_files(const std::string &folder) noexcept;
-  [[nodiscard]] Errc copy_to(const std::string &folder) noexcept;
   [[nodiscard]] std::uint64_t log_file_bytes() const noexcept;
-  // page::DomainLock::Heir
-  void mend(const page::DomainLock::Held &held, page::DomainLock::Context context,
-            platform::Locked how) noexcept override;
   void keep_house() noexcept;
-  [[nodiscard]] bool may_settle_doubts() const noexcept;
-  [[nodiscard]] bool checkpoint_is_due() const noexcept;
-  void checkpoint_if_free() noexcept;
   [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }
 
   page::DomainMemory &memory_;
   const DomainOptions options_;
   const GroupCommit group_;
   const bool is_strict_;
-  storage::CheckpointFile checkpoint_file_;  // under checkpoint_lock, or the folder lock when alone
+  // Under checkpoint_lock, or the folder lock when alone.
+  storage::CheckpointFile checkpoint_file_;
   std::unique_ptr<page::DurableLog> log_;
-  // for checkpoints: the engine's belongs to the instance's thread
-  std::unique_ptr<page::ConsistencyTree> tree_;
-  std::optional<page::DomainLock> domain_lock_;
+  std::unique_ptr<Checkpointer> checkpointer_;
+  std::unique_ptr<Archiver> archiver_;
   RecoveryInfo recovery_;
 
   std::thread housekeeper_;
   std::mutex stop_mutex_;
   std::condition_variable stop_event_;
-  // stored under stop_mutex_; a checkpoint in its pauses looks at it without
+  // Stored under stop_mutex_; a checkpoint in its pauses looks at it without.
   std::atomic<bool> stopping_{false};
 };
 

@@ -37,7 +37,7 @@ void abort_open_instance() noexcept {
     current().lines.thread->abandon();
     LineUsers::leave();
   }
-  if (is_at_pages) (void)current().pages.domain->abort();
+  if (is_at_pages) (void)current().pages.domain->instances().abort();
   drop_actions();
 }
 

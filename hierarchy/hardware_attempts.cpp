@@ -173,7 +173,7 @@ Refusal HardwareAttempts::await_gate(SiteInstance &instance, AbortStatus status)
   if (left == LineDomain::UpperLeft::kHosts) return Refusal::kAtGateByHosts;
   if (left != LineDomain::UpperLeft::kNobody) return Refusal::kAtGate;
   // A refused instance stays in page mode.
-  if (!too_often) check(domain.enter_line_mode());
+  if (!too_often) check(domain.line_mode().enter());
   return in_vain;
 }
 
@@ -184,7 +184,7 @@ void HardwareAttempts::give_pages_back(const SiteInstance &instance) {
   const bool goes_on_in_hardware = site.escalation().kind != EscalationKind::kAlways &&
                                    learned.own.page_runs == 0 && learned.gate.page_runs == 0;
   if (!was_finding && !goes_on_in_hardware) return;
-  const LineDomain::Given given = site.domain().give_to_hardware();
+  const LineDomain::Given given = site.domain().line_mode().give_to_hardware();
   if (!was_finding) return;
   site.add(SiteCount::kHardwarePages, given.fresh);
   if (given.fresh != 0 || !given.is_complete || !hierarchy::learns(site.escalation())) return;

@@ -1,5 +1,6 @@
-// hierarchy/instances.cpp -- begin, end, nesting, age, turn and backoff of instances.
-// Source:    thesis, section 2.1 (nested transactions are subsumed) and 3.3 (policies).
+// hierarchy/instances.cpp -- begin, end, nesting, age, turn and backoff of instances of level 2;
+// what follows their retry().
+#include "hierarchy/instances.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -44,39 +45,24 @@ bool counts_as_attempt(AbortCause cause) noexcept {
 }
 }  // namespace
 
-bool DomainImpl::runs_here() const noexcept {
-  return current().pages.domain == this &&
+bool Instances::runs_here() const noexcept {
+  return current().pages.domain == &domain_ &&
          current().pages.fork_generation == platform::fork_generation();
 }
 
-// From before its instance until after it, but not while its actions run. By the thread's own word:
-// another thread may be closing.
-bool DomainImpl::runs_at_lines() const noexcept {
-  leave_hardware();
-  return line_users_.is_inside();
-}
-
-bool DomainImpl::runs_at_any_level() const noexcept { return runs_at_lines() || runs_here(); }
-
-std::uint32_t DomainImpl::depth() const noexcept {
+std::uint32_t Instances::depth() const noexcept {
   return runs_here() ? static_cast<std::uint32_t>(current().pages.runner->nest.size()) : 0;
-}
-
-Errc DomainImpl::why_unusable() const noexcept {
-  if (platform::fork_generation() != fork_generation_)
-    return fail(Errc::kDetached,
-                "this process was forked from a participant; open the domain here");
-  return fail(Errc::kNotInitialized, "the domain is closed");
 }
 
 // Whoever has views of its own stays with them: its hot pages are there. A thread that never finds
 // the process's views in use needs none.
-PageRunner &DomainImpl::lock_runner(RunsIn where, bool *fell_back) noexcept {
+PageRunner &Instances::lock_runner(RunsIn where, bool *fell_back) noexcept {
   *fell_back = where == RunsIn::kProcessViewInstead;
-  if (where == RunsIn::kThreadView && thread_view_use_ != ThreadViewUse::kNever) {
-    const bool may_share = thread_view_use_ == ThreadViewUse::kAuto && views_->own() == nullptr;
+  if (where == RunsIn::kThreadView && domain_.settings().thread_views != ThreadViewUse::kNever) {
+    const bool may_share =
+        domain_.settings().thread_views == ThreadViewUse::kAuto && views_.own() == nullptr;
     if (may_share && process_.mutex.try_lock()) return process_;
-    if (ThreadView *view = views_->lock_own(); view != nullptr) return view->runner();
+    if (ThreadView *view = views_.lock_own(); view != nullptr) return view->runner();
     *fell_back = true;
   }
   process_.mutex.lock();
@@ -93,9 +79,9 @@ Errc reserve_depth(std::vector<bool> &nest) noexcept try {
 }
 }  // namespace
 
-Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site,
-                       Presence presence) noexcept {
-  TMH_TRY(usable());
+Errc Instances::begin(bool is_query, RunsIn where, storage::LatencySite *site,
+                      Presence presence) noexcept {
+  TMH_TRY(domain_.usable());
   if (runs_here()) {
     std::vector<bool> &nest = current().pages.runner->nest;
     if (nest.front() && !is_query)
@@ -109,22 +95,27 @@ Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site,
   TMH_TRY(abort_at_end_of_thread());
   const auto kind = is_query ? hierarchy::SampledKind::kQueries : hierarchy::SampledKind::kPages;
   const hierarchy::Timed timed =
-      latency_use_ == Latency::kOff
+      domain_.settings().latency == Latency::kOff
           ? hierarchy::Timed{}
-          : hierarchy::start_timing(latency_use_, current().samplers, kind);
+          : hierarchy::start_timing(domain_.settings().latency, current().samplers, kind);
   bool fell_back = false;
   PageRunner &runner = lock_runner(where, &fell_back);
-  Errc error = usable();  // closed while we waited?
+  Errc error = domain_.usable();  // closed while we waited?
   if (error == Errc::kOk) error = reserve_depth(runner.nest);
   if (error == Errc::kOk) error = begin_on(runner, is_query, presence);
   if (error != Errc::kOk) {
     runner.mutex.unlock();
     return error;
   }
-  if (fell_back) count_thread_view_fallback();
+  if (fell_back)
+    domain_.memory().participant(domain_.slot()).add(storage::Count::kThreadViewFallbacks, 1);
   advice_idle = runner.engine->keeping().is_steady();
-  current().pages = {this,  &runner, fork_generation_, site != nullptr ? site : &no_site_,
-                     timed, false};
+  current().pages = {&domain_,
+                     &runner,
+                     platform::fork_generation(),
+                     site != nullptr ? site : &domain_.latency_of_no_site(),
+                     timed,
+                     false};
   runner.nest.push_back(is_query);
   if (runner.view != nullptr) {
     runner.view->participant().add(storage::Count::kThreadViewInstances, 1);
@@ -134,28 +125,30 @@ Errc DomainImpl::begin(bool is_query, RunsIn where, storage::LatencySite *site,
 }
 
 // REQUIRES the runner's mutex.
-Errc DomainImpl::begin_on(PageRunner &runner, bool is_query, Presence presence) noexcept {
+Errc Instances::begin_on(PageRunner &runner, bool is_query, Presence presence) noexcept {
   page::Engine &engine = *runner.engine;
   // relaxed: the pin's store comes later (seq_cst), and who reads it too early waits for another
   //          reason.
-  memory_->participant(runner.slot)
+  domain_.memory()
+      .participant(runner.slot)
       .is_guest.store(presence == Presence::kGuest ? 1 : 0, std::memory_order_relaxed);
-  if (runner.view == nullptr) TMH_TRY(leave_line_mode());
-  if (current().exact_reads_of == this) [[unlikely]]
+  if (runner.view == nullptr) TMH_TRY(domain_.line_mode().leave());
+  if (current().exact_reads_of == &domain_) [[unlikely]]
     TMH_TRY(begin_exact_reads(engine));
   const Policy policy = this->policy();
   if (runner.attempts == 0 || !policy.keep_age)
-    runner.age = detection_ == Detection::kEager ? engine.begin_age() : 0;
+    runner.age = domain_.settings().detection == Detection::kEager ? engine.begin_age() : 0;
   if (!is_query && hierarchy::take_turn(policy, runner.attempts)) {
     engine.turn().take();
     runner.holds_turn = true;
   }
-  engine.give_way(!is_query && hierarchy::yields_to_lower(cross_, runner.attempts));
+  engine.give_way(!is_query &&
+                  hierarchy::yields_to_lower(domain_.settings().cross, runner.attempts));
   if (const Errc error = engine.begin(is_query, runner.age, policy.conflict); error != Errc::kOk) {
     leave_turn(runner);
     return error;
   }
-  if (durable_ == nullptr || durable_->early_release()) return Errc::kOk;
+  if (domain_.durable() == nullptr || domain_.durable()->early_release()) return Errc::kOk;
   const Errc error = runner.log->wait(engine.snapshot(), engine.line_snapshot());
   if (error != Errc::kOk) {
     engine.abort(AbortCause::kUser);
@@ -164,20 +157,15 @@ Errc DomainImpl::begin_on(PageRunner &runner, bool is_query, Presence presence) 
   return error;
 }
 
-// REQUIRES an instance of this thread on the process's views.
-void DomainImpl::count_thread_view_fallback() noexcept {
-  memory_->participant(slot_).add(storage::Count::kThreadViewFallbacks, 1);
-}
-
 // At every end, committed or not: whoever gives up after an abort must not keep others waiting.
-void DomainImpl::leave_turn(PageRunner &runner) noexcept {
+void Instances::leave_turn(PageRunner &runner) noexcept {
   if (runner.holds_turn) runner.engine->turn().leave();
   runner.holds_turn = false;
 }
 
-void DomainImpl::finish(PageRunner &runner) noexcept {
+void Instances::finish(PageRunner &runner) noexcept {
   if (runner.view != nullptr) ThreadView::leave();
-  current().last = {this,
+  current().last = {&domain_,
                     runner.engine->snapshot(),
                     runner.attempts,
                     runner.clock_at_abort,
@@ -190,8 +178,8 @@ void DomainImpl::finish(PageRunner &runner) noexcept {
   runner.mutex.unlock();
 }
 
-Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexcept {
-  TMH_TRY(usable());
+Errc Instances::end(bool is_query, Status *status, Durability durability) noexcept {
+  TMH_TRY(domain_.usable());
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   PageRunner &runner = *current().pages.runner;
   if (runner.nest.back() != is_query)
@@ -204,11 +192,11 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
   }
   const PageRun instance = current().pages;
   const page::Engine::Outcome outcome =
-      runner.engine->end(must_wait(Status::kCommitted, durability));
+      runner.engine->end(domain_.must_wait(Status::kCommitted, durability));
   *status = outcome.status;
   if (outcome.status == Status::kAborted && counts_as_attempt(outcome.cause)) {
     ++runner.attempts;
-    runner.clock_at_abort = memory_->state().clock.load(std::memory_order_relaxed);
+    runner.clock_at_abort = domain_.memory().state().clock.load(std::memory_order_relaxed);
   } else if (!is_query) {
     runner.attempts = 0;
   }
@@ -220,18 +208,18 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
                                   : outcome.query_wrote;
     char text[32];
     std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(at));
-    const auto segment = segment_at(reinterpret_cast<const void *>(at));
+    const auto segment = domain_.segments().at(reinterpret_cast<const void *>(at));
     error = fail(Errc::kQueryWrote,
                  std::string("store to ") + text + (segment ? " in " + segment->name : ""));
   } else if (outcome.error != Errc::kOk) {
     error = outcome.error;
   }
-  if (error != Errc::kOk || !must_wait(outcome.status, durability)) {
+  if (error != Errc::kOk || !domain_.must_wait(outcome.status, durability)) {
     record(instance, is_query, outcome.cause);
     finish(runner);
     return error;
   }
-  const auto open = keep_open();
+  const auto open = domain_.keep_open();
   page::DurableLog &log = *runner.log;
   finish(runner);
   // Without the runner's mutex: other threads of this process may run on its views meanwhile, and
@@ -241,21 +229,8 @@ Errc DomainImpl::end(bool is_query, Status *status, Durability durability) noexc
   return error;
 }
 
-Errc DomainImpl::acknowledge_lines(std::uint64_t line, Durability durability) noexcept {
-  if (!must_wait(Status::kCommitted, durability)) return Errc::kOk;
-  const auto open = keep_open();
-  TMH_TRY(usable());
-  return durable_->log().wait_lower(line);
-}
-
-// When a strict commit returns, everything that it read and wrote is durable (docs/design.md D1).
-bool DomainImpl::must_wait(Status status, Durability durability) const noexcept {
-  if (durable_ == nullptr || status != Status::kCommitted) return false;
-  return durability == Durability{} ? durable_->is_strict() : durability == Durability::kStrict;
-}
-
-Errc DomainImpl::become_irrevocable(bool *is_pending) noexcept {
-  TMH_TRY(usable());
+Errc Instances::become_irrevocable(bool *is_pending) noexcept {
+  TMH_TRY(domain_.usable());
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   PageRunner &runner = *current().pages.runner;
   if (runner.nest.front())
@@ -266,7 +241,7 @@ Errc DomainImpl::become_irrevocable(bool *is_pending) noexcept {
 
 void become_irrevocable_here() {
   bool is_pending = true;
-  check(current().pages.domain->become_irrevocable(&is_pending));
+  check(current().pages.domain->instances().become_irrevocable(&is_pending));
   if (!is_pending) throw RetryNow{false};
 }
 
@@ -281,8 +256,8 @@ bool irrevocable_here() noexcept {
   return current().at_level_2() && current().pages.runner->engine->irrevocable();
 }
 
-Errc DomainImpl::abort(AbortCause cause) noexcept {
-  TMH_TRY(usable());
+Errc Instances::abort(AbortCause cause) noexcept {
+  TMH_TRY(domain_.usable());
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   PageRunner &runner = *current().pages.runner;
   const bool is_query = runner.nest.front();
@@ -294,18 +269,18 @@ Errc DomainImpl::abort(AbortCause cause) noexcept {
   return Errc::kOk;
 }
 
-Errc DomainImpl::validate(Status *status) noexcept {
-  TMH_TRY(usable());
+Errc Instances::validate(Status *status) noexcept {
+  TMH_TRY(domain_.usable());
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   *status = current().pages.runner->engine->validate();
   return Errc::kOk;
 }
 
-Errc DomainImpl::advise(const void *address, Access access, std::size_t bytes) noexcept {
+Errc Instances::advise(const void *address, Access access, std::size_t bytes) noexcept {
   // A hot page's advice must cost next to nothing: a running instance of this thread implies that
   // the domain is usable.
   if (!runs_here()) {
-    const Errc error = usable();
+    const Errc error = domain_.usable();
     return error != Errc::kOk ? error : fail(Errc::kEndWithoutBegin, "advice outside an instance");
   }
   if (access != Access::kRead && access != Access::kReadWrite)
@@ -317,16 +292,101 @@ Errc DomainImpl::advise(const void *address, Access access, std::size_t bytes) n
   return fail(Errc::kNotMapped, "the address belongs to no segment of this domain");
 }
 
-void DomainImpl::backoff() noexcept {
-  if (usable() != Errc::kOk || runs_here() || current().last.domain != this) return;
+void Instances::backoff() noexcept {
+  if (domain_.usable() != Errc::kOk || runs_here() || current().last.domain != &domain_) return;
   bool progressed = false;
   {
-    const auto open = keep_open();
-    if (usable() != Errc::kOk) return;
-    progressed =
-        memory_->state().clock.load(std::memory_order_relaxed) != current().last.clock_at_abort;
+    const auto open = domain_.keep_open();
+    if (domain_.usable() != Errc::kOk) return;
+    progressed = domain_.memory().state().clock.load(std::memory_order_relaxed) !=
+                 current().last.clock_at_abort;
   }
   back_off(policy(), current().last.attempts, progressed);
+}
+
+// Has level 1 committed since, to whatever page? REQUIRES that the domain stays open.
+bool Instances::has_moved_at_lines(const page::Engine::ReadSet &reads) const noexcept {
+  return reads.has_stand_ins && domain_.lines() != nullptr &&
+         domain_.lines()->directory().clock() != reads.line_snapshot;
+}
+
+// Has one of the pages been committed to since, or may it have been at the level below? REQUIRES
+// that the domain stays open, and that its clock has been acquired.
+bool Instances::has_moved_at_pages(const page::Engine::ReadSet &reads,
+                                   std::uint64_t snapshot) const noexcept {
+  if (reads.page_count > page::Engine::ReadSet::kPagesMax) return true;
+  // relaxed, both: the clock has been acquired
+  if (domain_.memory().state().announcements.load(std::memory_order_relaxed) != reads.announcements)
+    return true;
+  return std::any_of(
+      reads.pages.begin(), reads.pages.begin() + static_cast<std::ptrdiff_t>(reads.page_count),
+      [&](storage::PageId page) {
+        return domain_.memory().meta_to_read(page).stamp.load(std::memory_order_relaxed) > snapshot;
+      });
+}
+
+// Level 1 changes what an instance of level 2 has read only after a release, which moves the clock
+// as well; but for pages that level 2 could not take, and memory stood in for; and for what it had
+// changed already when a snapshot that could not move on came there.
+Errc Instances::await_change() noexcept {
+  if (domain_.usable() != Errc::kOk || runs_here()) return Errc::kOk;
+  const bool is_last = current().last.domain == &domain_;
+  if (is_last && current().last.has_read_behind) return Errc::kOk;
+  const bool by_retry = is_last && current().last.by_retry;
+  if (by_retry && !current().last_reads.is_exact) {
+    current().exact_reads_of = &domain_;  // the next attempt, which begins at once, will know
+    return Errc::kOk;
+  }
+  std::uint64_t seen = current().last.snapshot;
+  if (!is_last) {
+    const auto open = domain_.keep_open();
+    if (domain_.usable() != Errc::kOk) return Errc::kOk;
+    seen = domain_.engine().snapshot();
+  }
+  const std::uint64_t epoch = domain_.segments().epoch();
+  bool is_unmapped = false;
+  Errc in_vain = Errc::kOk;
+  // level 1 wakes those alone who have read there
+  constexpr std::int64_t kUnannouncedNsMax = 1'000'000;
+  const Slept slept = sleep_until(
+      [&](Awaited *awaited) {
+        {
+          const auto open = domain_.keep_open();  // a close by another thread waits for one look
+          if (domain_.usable() != Errc::kOk) return true;
+          if (awaited != nullptr) awaited->prepare(domain_.memory().state().changed);
+          // acquire: as a begin's
+          const bool has_moved =
+              domain_.memory().state().clock.load(std::memory_order_acquire) != seen;
+          if (has_moved && (!by_retry || has_moved_at_pages(current().last_reads, seen)))
+            return true;
+          if (by_retry && has_moved_at_lines(current().last_reads)) return true;
+          in_vain = domain_.check_commits();
+          if (in_vain != Errc::kOk) return true;
+        }
+        // By hand it is not known what has been read: then any unmapping may have been its.
+        if (!by_retry) return domain_.segments().epoch() != epoch;
+        is_unmapped = !domain_.segments().are_mapped(current().last_reads.segments);
+        return is_unmapped;
+      },
+      by_retry ? current().last.deadline_ns : kNoDeadline,
+      by_retry && current().last_reads.has_stand_ins ? kUnannouncedNsMax : kSleepNsMax);
+  domain_.count_sleep(slept);
+  if (in_vain != Errc::kOk) return in_vain;
+  // A close unmaps, too: then it is the next begin that says why it fails.
+  return is_unmapped && domain_.usable() == Errc::kOk ? fail_unmapped() : Errc::kOk;
+}
+
+// REQUIRES the runner's mutex. While the domain's clock stands, the attempt will touch what the one
+// before has.
+Errc Instances::begin_exact_reads(page::Engine &engine) noexcept {
+  current().exact_reads_of = nullptr;
+  // acquire: as a begin's
+  const bool is_changed =
+      domain_.memory().state().clock.load(std::memory_order_acquire) != current().last.snapshot;
+  if (!is_changed && !domain_.segments().are_mapped(current().last_reads.segments))
+    return fail_unmapped();
+  engine.forget_kept();
+  return Errc::kOk;
 }
 
 void raise_left_open() {
@@ -334,20 +394,21 @@ void raise_left_open() {
   raise(Errc::kNestedMisuse);
 }
 
-std::uint64_t DomainImpl::collect() noexcept {
+std::uint64_t Instances::collect() noexcept {
   if (runs_here()) return current().pages.runner->engine->collect();
   const std::scoped_lock guard(process_.mutex);
-  return usable() == Errc::kOk ? engine_->collect() : 0;
+  return domain_.usable() == Errc::kOk ? domain_.engine().collect() : 0;
 }
 
-Errc DomainImpl::set_policy(std::string_view spec) noexcept {
-  TMH_TRY(usable());
-  if (runs_at_any_level())
+Errc Instances::set_policy(std::string_view spec) noexcept {
+  TMH_TRY(domain_.usable());
+  if (domain_.runs_at_any_level())
     return fail(Errc::kInstanceRunning, "the policy changes between instances");
   Policy parsed;
   if (const Errc error = parse(spec, &parsed); error != Errc::kOk)
     return fail(error, no_policy(spec));
-  TMH_TRY(hierarchy::check_conflict(parsed, levels(), detection_));
+  TMH_TRY(
+      hierarchy::check_conflict(parsed, domain_.settings().levels, domain_.settings().detection));
   policy_.store({parsed}, std::memory_order_relaxed);
   return Errc::kOk;
 }

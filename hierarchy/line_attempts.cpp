@@ -55,7 +55,7 @@ bool LineAttempts::begin(SiteInstance &instance) {
   instance.start_timing();
   current().unwinds = Unwinds::kFailed;
   current().lines = {domain.lines(), thread, 1};
-  line::Begin begin{domain.policy(), false, instance.attempts()};
+  line::Begin begin{domain.instances().policy(), false, instance.attempts()};
   if (hierarchy::learns(instance.site().escalation())) begin.insists = line::Insists::kLong;
   begin.capacity = is_unlimited(instance.state()) ? nullptr : domain.capacity();
   begin.takes_turn = instance.state() == State::kTryLinesAlone;

@@ -50,8 +50,8 @@ void PageAttempts::begin(SiteInstance &instance) {
   DomainImpl &domain = instance.domain();
   instance.leave_lines();
   begin_ticks_ = platform::ticks();
-  check(domain.begin(instance.is_query(), runs_in(instance), &instance.site().latency(),
-                     is_guest(instance.state()) ? Presence::kGuest : Presence::kHost));
+  check(domain.instances().begin(instance.is_query(), runs_in(instance), &instance.site().latency(),
+                                 is_guest(instance.state()) ? Presence::kGuest : Presence::kHost));
   recalls_before_ = recalls_of(domain);
 }
 
@@ -73,7 +73,8 @@ bool PageAttempts::end(SiteInstance &instance) {
   DomainImpl &domain = instance.domain();
   Status status = Status::kPending;
   count_recalls(instance);
-  if (const Errc error = domain.end(instance.is_query(), &status, instance.durability());
+  if (const Errc error =
+          domain.instances().end(instance.is_query(), &status, instance.durability());
       error != Errc::kOk) {
     run_actions(status == Status::kCommitted);
     raise(error);
@@ -82,21 +83,21 @@ bool PageAttempts::end(SiteInstance &instance) {
   count_time(instance);
   if (status == Status::kCommitted) {
     site.add(SiteCount::kPageCommits, 1);
-    if (site.line_kind(instance.body()) == DomainImpl::LineKind::kHardware && !instance.is_query())
+    if (site.line_kind(instance.body()) == LineKind::kHardware && !instance.is_query())
       HardwareAttempts::give_pages_back(instance);
     run_actions(true);  // last: one may close the domain
     return true;
   }
   site.add(SiteCount::kPageAborts, 1);
   run_actions(false);
-  domain.backoff();
+  domain.instances().backoff();
   return false;
 }
 
 void PageAttempts::failed_in_thread_view(SiteInstance &instance) {
   SiteImpl &site = instance.site();
   count_recalls(instance);
-  (void)instance.domain().abort(AbortCause::kNeedsPages);
+  (void)instance.domain().instances().abort(AbortCause::kNeedsPages);
   run_actions(false);
   count_time(instance);
   site.add(SiteCount::kPageAborts, 1);
@@ -112,40 +113,41 @@ void PageAttempts::retried(SiteInstance &instance, const RetryNow &why) {
   }
   DomainImpl &domain = instance.domain();
   Status status{};
-  (void)domain.validate(&status);
+  (void)domain.instances().validate(&status);
   count_recalls(instance);
-  (void)domain.abort();
+  (void)domain.instances().abort();
   count_time(instance);
   run_actions(false);
   if (status == Status::kFailed)
     // what it has seen may have been overwritten before: nothing need change any more
-    domain.backoff();
+    domain.instances().backoff();
   else
-    check(domain.await_change());
+    check(domain.instances().await_change());
 }
 
 bool PageAttempts::threw(SiteInstance &instance) {
   DomainImpl &domain = instance.domain();
-  if (domain.depth() == 0) return true;  // end() itself failed, or the body ended the instance
+  if (domain.instances().depth() == 0)
+    return true;  // end() itself failed, or the body ended the instance
   if (is_doomed_in_view()) {
     failed_in_thread_view(instance);
     return false;
   }
   Status status{};
-  (void)domain.validate(&status);
+  (void)domain.instances().validate(&status);
   count_recalls(instance);
-  (void)domain.abort();
+  (void)domain.instances().abort();
   run_actions(false);
   count_time(instance);
   if (status != Status::kFailed) return true;
-  domain.backoff();
+  domain.instances().backoff();
   return false;
 }
 
 void PageAttempts::left_by_force(SiteInstance &instance) {
-  if (instance.domain().depth() == 0) return;
+  if (instance.domain().instances().depth() == 0) return;
   count_recalls(instance);
-  (void)instance.domain().abort();
+  (void)instance.domain().instances().abort();
   run_actions(false);
   count_time(instance);
 }

@@ -120,5 +120,7 @@ class LineReads {
 // Error(kNothingRead).
 void note_page_reads_here();
 [[noreturn]] void raise_nothing_read();
+// kNotMapped.
+[[nodiscard]] Errc fail_unmapped() noexcept;
 
 }  // namespace tmh::detail

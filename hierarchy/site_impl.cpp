@@ -133,7 +133,7 @@ Site::Site(const Domain &domain, std::string_view name, std::string_view escalat
   detail::check(impl->usable());
   const auto open = impl->keep_open();
   detail::check(impl->usable());
-  Escalation chosen = impl->escalation();
+  Escalation chosen = impl->settings().escalation;
   if (!escalation.empty() && parse(escalation, &chosen) != Errc::kOk) {
     platform::fail(Errc::kBadLevels, std::string("'")
                                          .append(escalation)

@@ -60,8 +60,8 @@ class SiteImpl {
         name_(std::move(name)),
         kept_name_(keep_site_name(name_)),
         escalation_(escalation),
-        line_kinds_{domain_->line_kind(BodyKind::kPlain),
-                    domain_->line_kind(BodyKind::kInstrumented)} {
+        line_kinds_{domain_->line_mode().kind(BodyKind::kPlain),
+                    domain_->line_mode().kind(BodyKind::kInstrumented)} {
     if (storage::LatencyTable &table = domain_->latency_table(); table.is_open())
       latency_.use(&table, table.site(name_));
   }
@@ -70,7 +70,7 @@ class SiteImpl {
   [[nodiscard]] const std::string &name() const noexcept { return name_; }
   [[nodiscard]] const char *kept_name() const noexcept { return kept_name_; }
   // What runs its instances with such a body at level 1.
-  [[nodiscard]] DomainImpl::LineKind line_kind(BodyKind body) const noexcept {
+  [[nodiscard]] LineKind line_kind(BodyKind body) const noexcept {
     return line_kinds_[static_cast<std::size_t>(body)];
   }
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
@@ -94,7 +94,7 @@ class SiteImpl {
   // left out.
   [[nodiscard]] bool runs_unlimited(Attempts::Kind kind, BodyKind body) const noexcept {
     return kind == Attempts::Kind::kUpdate && escalation_.kind == EscalationKind::kAdaptive &&
-           line_kind(body) == DomainImpl::LineKind::kSoftware && domain_->capacity() != nullptr;
+           line_kind(body) == LineKind::kSoftware && domain_->capacity() != nullptr;
   }
   [[nodiscard]] hierarchy::BeyondCapacity &beyond() noexcept { return beyond_; }
 
@@ -142,7 +142,7 @@ class SiteImpl {
   const std::string name_;
   const char *const kept_name_;
   const Escalation escalation_;
-  const std::array<DomainImpl::LineKind, 2> line_kinds_;             // by BodyKind
+  const std::array<LineKind, 2> line_kinds_;                         // by BodyKind
   alignas(64) std::array<std::atomic<std::uint64_t>, 2> learned_{};  // by Attempts::Kind
   hierarchy::BeyondCapacity beyond_;
   std::atomic<std::uint32_t> plain_ahead_{

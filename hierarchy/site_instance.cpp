@@ -43,12 +43,12 @@ line::LineContextV1 &context_of(AttemptLevel level) noexcept {
 
 SiteInstance::State SiteInstance::first_state() const noexcept {
   switch (site_.line_kind(body())) {
-    case DomainImpl::LineKind::kSoftware:
+    case LineKind::kSoftware:
       return State::kTryLines;
-    case DomainImpl::LineKind::kHardware:
+    case LineKind::kHardware:
       // RTM would not notice that a query stores.
       return is_query() ? State::kTryPages : State::kTryHardware;
-    case DomainImpl::LineKind::kNone:
+    case LineKind::kNone:
       break;
   }
   return State::kTryPages;
@@ -82,7 +82,7 @@ Failed SiteInstance::choose_beyond_model() noexcept {
 
 // Reading the counter takes as long as a small instance, so it is read for what is timed alone.
 void SiteInstance::start_timing() noexcept {
-  timed_ = hierarchy::start_timing(domain().latency(), current().samplers,
+  timed_ = hierarchy::start_timing(domain().settings().latency, current().samplers,
                                    hierarchy::SampledKind::kLines);
   if (attempts_ != 0) return;
   const bool is_asked_for =
@@ -114,7 +114,7 @@ bool SiteInstance::goes_on_at_level_1(const Undone &undone) {
   switch (step) {
     case NextStep::kRetry:
       this->failed(Failed::kByOthers);
-      back_off(domain().policy(), attempts_, undone.others_progressed);
+      back_off(domain().instances().policy(), attempts_, undone.others_progressed);
       return true;
     case NextStep::kGiveUp:
       give_up(undone.over_capacity);

@@ -30,7 +30,7 @@ constexpr std::uint64_t kRetryNs = 100'000'000;
 
 std::atomic<std::uint64_t> serials{0};
 // By serial: a thread that ends asks whether its domain is still there. Never gone: as in
-// line_domain.cpp.
+// line_threads.cpp.
 struct Living {
   std::mutex mutex;
   std::map<std::uint64_t, ThreadViews *> domains;
@@ -154,7 +154,7 @@ Errc ThreadView::open_files() noexcept {
 
 // REQUIRES the slot.
 Errc ThreadView::start_engine() {
-  engine_ = std::make_unique<page::Engine>(memory_, runner_.slot, domain_.detection());
+  engine_ = std::make_unique<page::Engine>(memory_, runner_.slot, domain_.settings().detection);
   runner_.engine = engine_.get();
   const std::uint64_t incarnation = participant().incarnation.load(std::memory_order_relaxed);
   if (DurableDomain *durable = domain_.durable(); durable != nullptr) {
@@ -170,7 +170,7 @@ Errc ThreadView::start_engine() {
     TMH_TRY(directory_->open(domain_.folder()));
     engine_->use_lower(directory_.get());
   }
-  return engine_->start(domain_.wanted_tracking(), false);
+  return engine_->start(domain_.settings().tracking, false);
 }
 
 void ThreadView::detach() noexcept {
@@ -187,9 +187,9 @@ void ThreadView::detach() noexcept {
 
 Errc ThreadView::follow_segments() {
   if (!is_attached_) return fail(Errc::kNotInitialized, "the domain is closed");
-  const std::uint64_t epoch = domain_.segments_epoch();
+  const std::uint64_t epoch = domain_.segments().epoch();
   if (epoch == segments_epoch_) return Errc::kOk;
-  const std::vector<MappedSegment> mapped = domain_.mapped_segments();
+  const std::vector<MappedSegment> mapped = domain_.segments().mapped();
   places_.reserve(places_.size() + mapped.size());  // what can throw, first
   platform::FolderLock folder_lock;                 // directory files are made under it
   TMH_TRY(folder_lock.acquire(domain_.lock_path()));
@@ -235,8 +235,8 @@ std::uintptr_t ThreadView::find_place(std::uintptr_t address) {
     home_minus_view = place.own - place.common;
     return address + home_minus_view;
   }
-  const bool may_be_new = domain_.segments_epoch() != segments_epoch_;
-  if (may_be_new && domain_.segment_at(reinterpret_cast<const void *>(address)) != nullptr)
+  const bool may_be_new = domain_.segments().epoch() != segments_epoch_;
+  if (may_be_new && domain_.segments().at(reinterpret_cast<const void *>(address)) != nullptr)
     need_process_view();
   return address;
 }

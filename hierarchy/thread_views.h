@@ -98,7 +98,7 @@ class ThreadView final : public LineAccess {
   std::unique_ptr<hierarchy::Directory> directory_;  // hybrid domains
   std::unique_ptr<page::Engine> engine_;
   std::vector<Place> places_;
-  std::uint64_t segments_epoch_ = 0;  // DomainImpl::segments_epoch() that places_ follows
+  std::uint64_t segments_epoch_ = 0;  // Segments::epoch() that places_ follows
   bool is_attached_ = false;
   bool is_doomed_ = false;
 };

@@ -363,8 +363,8 @@ Bookkeeper::Bookkeeper(Ledger &ledger, const Domain &domain, std::uint32_t proce
   account_.slot = impl->slot();
   account_.context = thread_ == nullptr ? Account::kNoContext : thread_->context_number();
   account_.is_hardware =
-      thread_ != nullptr && impl->line_kind(tmh::detail::BodyKind::kInstrumented) ==
-                                tmh::detail::DomainImpl::LineKind::kHardware
+      thread_ != nullptr && impl->line_mode().kind(tmh::detail::BodyKind::kInstrumented) ==
+                                tmh::detail::LineKind::kHardware
           ? 1
           : 0;
   account_.opened = Tally{};

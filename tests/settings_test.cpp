@@ -1,0 +1,199 @@
+// tests/settings_test.cpp -- what a domain is opened with, as a function of options, environment
+// and domain.
+// Invariants: (1) an option goes before the environment, and that before the domain and the
+//             default. (2) a wrong value is refused with its own code, whichever of the two names
+//             it. (3) what contradicts the domain, or itself, is refused. (4) A second open with
+//             the options of the first agrees.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "hierarchy/settings.h"
+#include "platform/failure.h"
+
+namespace tmh::test {
+namespace {
+
+using hierarchy::PresentDomain;
+using hierarchy::Settings;
+
+using Variables = std::map<std::string, std::string>;
+
+Errc read(const DomainOptions &options, const Variables &variables, Settings *out) {
+  *out = {};
+  return hierarchy::read_settings(
+      options,
+      [&variables](const char *name) {
+        const auto found = variables.find(name);
+        return found == variables.end() ? nullptr : found->second.c_str();
+      },
+      out);
+}
+
+Settings settings_of(const DomainOptions &options, const Variables &variables = {}) {
+  Settings settings;
+  EXPECT_EQ(read(options, variables, &settings), Errc::kOk) << platform::failure_detail();
+  return settings;
+}
+
+constexpr PresentDomain kFresh{true, Durability::kNone, Detection{}, Levels{}};
+constexpr PresentDomain kPagesHere{false, Durability::kNone, Detection::kLazy, Levels::kPage};
+
+TEST(Settings, DefaultsHoldWhereNothingIsAskedFor) {
+  Settings settings = settings_of({});
+  EXPECT_EQ(settings.durability, Durability{});
+  EXPECT_EQ(settings.detection, Detection{});
+  EXPECT_EQ(settings.levels, Levels{});
+  EXPECT_EQ(settings.latency, Latency::kSampled);
+  EXPECT_EQ(settings.thread_views, ThreadViewUse::kAuto);
+  EXPECT_EQ(settings.cross, CrossPolicy::kRecallAndWait);
+  EXPECT_FALSE(settings.is_limited());
+  ASSERT_EQ(hierarchy::settle(kFresh, &settings), Errc::kOk);
+  EXPECT_EQ(settings.detection, Detection::kLazy);
+  EXPECT_EQ(settings.levels, Levels::kPage);
+  EXPECT_EQ(settings.durability, Durability::kNone);
+}
+
+TEST(Settings, AnOptionGoesBeforeTheEnvironment) {
+  const Variables variables = {{"TMH_LEVELS", "page"},      {"TMH_DETECTION", "eager"},
+                               {"TMH_LATENCY", "off"},      {"TMH_CROSS", "abort-upper"},
+                               {"TMH_LINE", "software"},    {"TMH_CAPACITY", "32KiB/8/64"},
+                               {"TMH_ESCALATION", "never"}, {"TMH_DURABILITY", "strict"}};
+  const Settings by_environment = settings_of({}, variables);
+  EXPECT_EQ(by_environment.levels, Levels::kPage);
+  EXPECT_EQ(by_environment.detection, Detection::kEager);
+  EXPECT_EQ(by_environment.latency, Latency::kOff);
+  EXPECT_EQ(by_environment.cross, CrossPolicy::kAbortUpper);
+  EXPECT_EQ(by_environment.line, LineChoice::kSoftware);
+  EXPECT_EQ(by_environment.escalation.kind, EscalationKind::kNever);
+  EXPECT_EQ(by_environment.durability, Durability::kStrict);
+  EXPECT_TRUE(by_environment.is_limited());
+  DomainOptions options;
+  options.levels = Levels::kHybrid;
+  options.detection = Detection::kLazy;
+  options.latency = Latency::kFull;
+  options.cross = CrossPolicy::kAbortLower;
+  options.line = LineChoice::kRtm;
+  options.escalation = "always";
+  options.durability = Durability::kBuffered;
+  options.capacity = "unlimited";
+  const Settings by_options = settings_of(options, variables);
+  EXPECT_EQ(by_options.levels, Levels::kHybrid);
+  EXPECT_EQ(by_options.detection, Detection::kLazy);
+  EXPECT_EQ(by_options.latency, Latency::kFull);
+  EXPECT_EQ(by_options.cross, CrossPolicy::kAbortLower);
+  EXPECT_EQ(by_options.line, LineChoice::kRtm);
+  EXPECT_EQ(by_options.escalation.kind, EscalationKind::kAlways);
+  EXPECT_EQ(by_options.durability, Durability::kBuffered);
+  EXPECT_FALSE(by_options.is_limited());
+}
+
+TEST(Settings, AnEmptyVariableIsNone) {
+  EXPECT_EQ(settings_of({}, {{"TMH_LEVELS", ""}}).levels, Levels{});
+}
+
+TEST(Settings, AWrongVariableIsRefusedWithItsOwnCode) {
+  const struct {
+    const char *variable;
+    Errc error;
+  } all[] = {{"TMH_POLICY", Errc::kBadPolicy},         {"TMH_TRACKING", Errc::kBadTracking},
+             {"TMH_DETECTION", Errc::kBadDetection},   {"TMH_LEVELS", Errc::kBadLevels},
+             {"TMH_LINE", Errc::kBadLevels},           {"TMH_CROSS", Errc::kBadLevels},
+             {"TMH_ESCALATION", Errc::kBadLevels},     {"TMH_CAPACITY", Errc::kBadLevels},
+             {"TMH_THREAD_VIEWS", Errc::kBadLevels},   {"TMH_LATENCY", Errc::kBadArgument},
+             {"TMH_STRAY", Errc::kBadArgument},        {"TMH_PAGE_CHECKSUMS", Errc::kBadArgument},
+             {"TMH_DURABILITY", Errc::kBadDurability}, {"TMH_GROUP_COMMIT", Errc::kBadDurability}};
+  for (const auto &[variable, error] : all) {
+    Settings settings;
+    EXPECT_EQ(read({}, {{variable, "rubbish"}}, &settings), error) << variable;
+    const std::string &why = platform::failure_detail();
+    EXPECT_NE(why.find(variable), std::string::npos) << why;
+    EXPECT_NE(why.find("right values: "), std::string::npos) << why;
+  }
+}
+
+TEST(Settings, AWrongOptionIsRefusedWithItsOwnCode) {
+  const auto error_of = [](const auto &set) {
+    DomainOptions options;
+    set(options);
+    Settings settings;
+    return read(options, {}, &settings);
+  };
+  EXPECT_EQ(error_of([](DomainOptions &o) { o.policy = "rubbish"; }), Errc::kBadPolicy);
+  EXPECT_EQ(error_of([](DomainOptions &o) { o.levels = static_cast<Levels>(9); }),
+            Errc::kBadLevels);
+  EXPECT_EQ(error_of([](DomainOptions &o) { o.capacity = "rubbish"; }), Errc::kBadLevels);
+  EXPECT_EQ(error_of([](DomainOptions &o) { o.log_file_bytes = kPageBytes; }),
+            Errc::kBadDurability);
+  EXPECT_EQ(error_of([](DomainOptions &o) { o.log_file_bytes = (1u << 20) + 1; }),
+            Errc::kBadDurability);
+  EXPECT_EQ(error_of([](DomainOptions &o) { o.flush_interval_ms = 0; }), Errc::kBadDurability);
+}
+
+TEST(Settings, WhatContradictsTheDomainIsRefused) {
+  DomainOptions options;
+  Settings unset = settings_of(options);
+  ASSERT_EQ(hierarchy::settle(kPagesHere, &unset), Errc::kOk);
+  EXPECT_EQ(unset.levels, Levels::kPage);
+  EXPECT_EQ(unset.detection, Detection::kLazy);
+  options.levels = Levels::kHybrid;
+  Settings settings = settings_of(options);
+  EXPECT_EQ(hierarchy::settle(kPagesHere, &settings), Errc::kLevelsMismatch);
+  options = {};
+  options.detection = Detection::kEager;
+  settings = settings_of(options);
+  EXPECT_EQ(hierarchy::settle(kPagesHere, &settings), Errc::kDetectionMismatch);
+  options = {};
+  options.durability = Durability::kStrict;
+  settings = settings_of(options);
+  EXPECT_EQ(hierarchy::settle(kPagesHere, &settings), Errc::kDurabilityMismatch);
+}
+
+TEST(Settings, WhatContradictsItselfIsRefused) {
+  DomainOptions options;
+  options.levels = Levels::kHybrid;
+  options.detection = Detection::kEager;
+  Settings settings = settings_of(options);
+  EXPECT_EQ(hierarchy::settle(kFresh, &settings), Errc::kLevelsMismatch);
+  options.detection = Detection::kLazy;
+  options.line = LineChoice::kRtm;
+  settings = settings_of(options);
+  EXPECT_EQ(hierarchy::settle(kFresh, &settings), Errc::kOk);
+  options.durability = Durability::kStrict;
+  settings = settings_of(options);
+  PresentDomain durable = kFresh;
+  durable.durability = Durability::kStrict;
+  EXPECT_EQ(hierarchy::settle(durable, &settings), Errc::kLevelsMismatch);
+}
+
+TEST(Settings, ASecondOpenAgreesOrIsTold) {
+  DomainOptions first;
+  first.latency = Latency::kOff;
+  first.capacity = "32KiB/8/64";
+  Settings present = settings_of(first);
+  ASSERT_EQ(hierarchy::settle(kFresh, &present), Errc::kOk);
+  const auto error_of = [&](const DomainOptions &asked) {
+    return hierarchy::check_agreement("folder", present, Tracking::kSignal, first, asked);
+  };
+  EXPECT_EQ(error_of({}), Errc::kOk);
+  EXPECT_EQ(error_of(first), Errc::kOk);
+  DomainOptions other = first;
+  other.latency = Latency::kFull;
+  EXPECT_EQ(error_of(other), Errc::kAlreadyInitialized);
+  EXPECT_NE(platform::failure_detail().find("latency off, not full"), std::string::npos)
+      << platform::failure_detail();
+  other = first;
+  other.capacity = "unlimited";
+  EXPECT_EQ(error_of(other), Errc::kAlreadyInitialized);
+  other = first;
+  other.levels = Levels::kHybrid;
+  EXPECT_EQ(error_of(other), Errc::kLevelsMismatch);
+  other = first;
+  other.keep_log = true;  // of durable domains: without effect here
+  EXPECT_EQ(error_of(other), Errc::kOk);
+}
+
+}  // namespace
+}  // namespace tmh::test
