@@ -5,6 +5,7 @@
 # house (layering, style, install).
 include(test_compilation)
 include(test_programs)
+include(test_units)
 
 file(GLOB tmh_test_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp"
   "${PROJECT_SOURCE_DIR}/tests/power/*.cpp")
