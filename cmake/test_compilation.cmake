@@ -5,18 +5,20 @@
 # -O1 instead of -O3 in release builds. Not for programs that are about what the optimizer makes of
 # their own code: transactions in RTM, inlined level-1 accesses beside other threads, fences.
 set(TMH_OPTIMIZED_TESTS
-  "^(asymmetric_fence|line|rtm|multi_rtm|multi_structures|thread|unmap_threads)_")
+  "/(asymmetric_fence|line|rtm|multi_rtm|multi_structures|thread|unmap_threads)_[a-z_]*\\.cpp$")
 set(tmh_quick_test_options $<$<CONFIG:Release>:-O1>)
 set(tmh_test_headers <gtest/gtest.h> ${TMH_STANDARD_HEADERS})
 
-# tmh_test_compilation(<program>): its optimization, and precompiled headers made with the same
-# flags.
-function(tmh_test_compilation name)
-  if(name MATCHES "${TMH_OPTIMIZED_TESTS}")
-    set(kind optimized)
-  else()
-    set(kind quick)
+# tmh_test_compilation(<target> quick|optimized): its optimization, and precompiled headers made with
+# the same flags. An object library is compiled as a program is.
+function(tmh_test_compilation name kind)
+  if(kind STREQUAL "quick")
     target_compile_options(${name} PRIVATE ${tmh_quick_test_options})
+  endif()
+  get_target_property(type ${name} TYPE)
+  if(type STREQUAL "OBJECT_LIBRARY")
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${name} PRIVATE -fPIE)
   endif()
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     target_precompile_headers(${name} REUSE_FROM tmh_test_precompiled_${kind})

@@ -1,9 +1,11 @@
-# Tests. One GoogleTest program per tests/*/*_test.cpp; ctest lists every single test in it.
+# Tests. One GoogleTest program per folder of tests/, of all its *_test.cpp (exceptions:
+# cmake/test_programs.cmake); ctest lists every single test in it.
 # Labels: multi (file name kill_*, history_*, multi_*, power_*: several processes, counted as two by
 #         ctest -j), unit (the others), example, bench,
 # house (layering, style, install).
-include(GoogleTest)
 include(test_compilation)
+include(test_programs)
+include(test_units)
 
 file(GLOB tmh_test_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp"
   "${PROJECT_SOURCE_DIR}/tests/power/*.cpp")
@@ -37,19 +39,8 @@ endif()
 
 file(GLOB tmh_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*/*_test.cpp")
 if(NOT TARGET tmh_tool)
-  list(FILTER tmh_tests EXCLUDE REGEX "/(tool|perf)_[a-z_]*test\\.cpp$")
+  list(FILTER tmh_tests EXCLUDE REGEX "/tests/tools/[a-z_]*\\.cpp$")
 endif()
-# tmh_discover_tests(<target> <test properties...>)
-function(tmh_discover_tests name)
-  # PRE_TEST: the list is read when ctest starts, so building never runs a program.
-  # gtest_discover_tests makes a test whose output says [  SKIPPED ] count as skipped; ./check
-  # prints how many and why.
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
-    TEST_PREFIX "${name}."
-    WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
-    PROPERTIES ${ARGN} TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
-endfunction()
-
 if(NOT TMH_HAVE_RTM_EMULATION)  # cmake/rtm_emulation.cmake has said why
   list(FILTER tmh_tests EXCLUDE REGEX "rtm_emulation[a-z_]*test\\.cpp$")
 endif()
@@ -79,99 +70,71 @@ target_compile_options(tmh_container_worker PRIVATE ${tmh_quick_test_options})
 set_target_properties(tmh_container_worker PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 
-# programs with tests of 10 s and more start first, else everybody waits for it in the end
-set(TMH_LONG_TEST_COST 100)
-# Programs whose tests take 12 s of processor time and more together: they die at each step, cut the
+# Files whose tests take 12 s of processor time and more together: they die at each step, cut the
 # power at each write, or flip each byte.
 string(CONCAT TMH_FULL_TESTS
   "^(disk_faults|disk_full|durable|fuzz_control|history_multi|irregular_files|kill_repair|"
   "kill_steps|larger_than_memory|libxac_figures|log_damage|open_without_memory|power_cut|"
   "power_mixes|power_planted|recovery|semantics_segments|simulated_disk|thread_history|"
   "tool_corpus|tool_kill_stuck|tool_latency|tool_run|tool_test|tool_wait)")
+set(programs "")
 foreach(source ${tmh_tests})
-  get_filename_component(name "${source}" NAME_WE)
-  add_executable(${name} "${source}")
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-  # the shared library, as users' programs: lazy binding is what it is about
-  if(name STREQUAL "rtm_loader_test")
-    target_link_libraries(${name} PRIVATE tmh::tmh tmh_warnings GTest::gtest_main)
-    target_link_options(${name} PRIVATE LINKER:-z,lazy)
-  elseif(name STREQUAL "unload_test")
-    target_link_libraries(${name} PRIVATE tmh_warnings GTest::gtest_main ${CMAKE_DL_LIBS})
-    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/include")
-    target_compile_definitions(${name} PRIVATE TMH_LIBRARY="$<TARGET_FILE:tmh>"
-      TMH_XAC_LIBRARY="$<TARGET_FILE:xac>")
-    add_dependencies(${name} xac)
-  else()
-    target_link_libraries(${name} PRIVATE
-      $<IF:$<TARGET_EXISTS:tmh_test_support>,tmh_test_support,tmh_test_common> GTest::gtest_main)
-    tmh_test_compilation(${name})
-  endif()
-  if(name MATCHES "^libxac")
-    target_link_libraries(${name} PRIVATE tmh::xac_static)
-    target_compile_definitions(${name} PRIVATE TMH_FIGURES_DIR="${PROJECT_BINARY_DIR}/libxac")
-    if(TMH_BUILD_EXAMPLES)
-      add_dependencies(${name} ${TMH_FIGURE_TARGETS})
-    endif()
-  endif()
-  if(name MATCHES "^perf_")
-    target_link_libraries(${name} PRIVATE tmh::perf_static)
-  endif()
-  if(name MATCHES "^tool_")
-    target_link_libraries(${name} PRIVATE tmh_tool_parts)
-    target_compile_definitions(${name} PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>"
-      TMH_PYTHON="${Python3_EXECUTABLE}" TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-    add_dependencies(${name} tmh_tool)
-  endif()
-  if(name STREQUAL "kill_containers_test")
-    target_compile_definitions(${name} PRIVATE
-      TMH_CONTAINER_WORKER="$<TARGET_FILE:tmh_container_worker>")
-    add_dependencies(${name} tmh_container_worker)
-  endif()
-  if(name STREQUAL "tool_rtm_emulation_test")
-    target_compile_definitions(${name} PRIVATE
-      TMH_ELIDED_COUNTERS="$<TARGET_FILE:tmh_elided_counters>")
-    add_dependencies(${name} tmh_elided_counters tmh_rtm_emulation)
-  elseif(name MATCHES "rtm_emulation")
-    target_link_libraries(${name} PRIVATE tmh_rtm_emulation tmh_rtm_streams)
-    # the first call of a function goes through the loader: XSAVEC, an abort
-    target_link_options(${name} PRIVATE LINKER:-z,now)
-  endif()
-  # ./check --fast leaves out what has "full" in its label. A suffix, for gtest_discover_tests()
-  # flattens lists.
-  set(full "")
-  if(name MATCHES "${TMH_FULL_TESTS}")
-    set(full ".full")
-  endif()
-  if(name STREQUAL "multi_rtm_emulation_test")  # a defect that it plants must be hit by chance
-    set(properties LABELS multi${full} RUN_SERIAL TRUE)
-  elseif(name MATCHES "^(kill|history|multi|power)_")
-    set(properties LABELS multi${full} PROCESSORS 2)
-  else()
-    set(properties LABELS unit${full})
-  endif()
-  # the thesis's programs, each within a minute: 19 s with one neighbour, 37 s with three
-  if(name MATCHES "^libxac_figures_")
-    list(APPEND properties PROCESSORS 3)
-  endif()
-  if(name MATCHES "^(larger_than_memory|libxac_figures|log_damage|tool_corpus)_"
-     OR name MATCHES "^power_(cut|mixes|planted)_")
-    list(APPEND properties COST ${TMH_LONG_TEST_COST})
-  endif()
-  tmh_discover_tests(${name} ${properties})
+  tmh_test_program_of(program "${source}")
+  list(APPEND programs ${program})
+  list(APPEND sources_of_${program} "${source}")
 endforeach()
+list(REMOVE_DUPLICATES programs)
+list(REMOVE_ITEM programs rtm_loader_test unload_test)  # below
+foreach(program ${programs})
+  tmh_add_test_program(${program} ${sources_of_${program}})
+endforeach()
+# The shared library, as users' programs: lazy binding is what it is about.
+add_executable(rtm_loader_test ${sources_of_rtm_loader_test})
+target_link_libraries(rtm_loader_test PRIVATE tmh::tmh tmh_warnings GTest::gtest_main)
+target_link_options(rtm_loader_test PRIVATE LINKER:-z,lazy)
+tmh_discover_tests(rtm_loader_test ${sources_of_rtm_loader_test})
+add_executable(unload_test ${sources_of_unload_test})
+target_link_libraries(unload_test PRIVATE tmh_warnings GTest::gtest_main ${CMAKE_DL_LIBS})
+target_include_directories(unload_test PRIVATE "${PROJECT_SOURCE_DIR}/include")
+target_compile_definitions(unload_test PRIVATE TMH_LIBRARY="$<TARGET_FILE:tmh>"
+  TMH_XAC_LIBRARY="$<TARGET_FILE:xac>")
+add_dependencies(unload_test xac)
+tmh_discover_tests(unload_test ${sources_of_unload_test})
 
-# The emulator's checks again, compiled otherwise: other instructions, other frames.
+# What single programs need besides.
+target_link_libraries(libxac_tests PRIVATE tmh::xac_static)
+target_compile_definitions(libxac_tests PRIVATE TMH_FIGURES_DIR="${PROJECT_BINARY_DIR}/libxac")
+if(TMH_BUILD_EXAMPLES)
+  add_dependencies(libxac_tests ${TMH_FIGURE_TARGETS})
+endif()
+target_compile_definitions(death_tests PRIVATE
+  TMH_CONTAINER_WORKER="$<TARGET_FILE:tmh_container_worker>")
+add_dependencies(death_tests tmh_container_worker)
+if(TARGET tools_tests)
+  target_link_libraries(tools_tests PRIVATE tmh_tool_parts tmh::perf_static)
+  target_compile_definitions(tools_tests PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>"
+    TMH_PYTHON="${Python3_EXECUTABLE}" TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  add_dependencies(tools_tests tmh_tool)
+endif()
 if(TMH_HAVE_RTM_EMULATION)
+  if(TARGET tools_tests)
+    target_compile_definitions(tools_tests PRIVATE
+      TMH_ELIDED_COUNTERS="$<TARGET_FILE:tmh_elided_counters>")
+    add_dependencies(tools_tests tmh_elided_counters tmh_rtm_emulation)
+  endif()
+  target_link_libraries(rtm_emulation_tests PRIVATE tmh_rtm_emulation tmh_rtm_streams)
+  # the first call of a function goes through the loader: XSAVEC, an abort
+  target_link_options(rtm_emulation_tests PRIVATE LINKER:-z,now)
+  # The emulator's checks again, compiled otherwise: other instructions, other frames.
+  set(source "${PROJECT_SOURCE_DIR}/tests/rtm/rtm_emulation_test.cpp")
   foreach(variant "O0;-O0" "O1_cet;-O1;-fcf-protection=full" "O2_native;-O2;-march=native")
     list(POP_FRONT variant suffix)
     set(name rtm_emulation_${suffix}_test)
-    add_executable(${name} "${PROJECT_SOURCE_DIR}/tests/rtm/rtm_emulation_test.cpp")
-    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+    add_executable(${name} "${source}")
     target_compile_options(${name} PRIVATE ${variant})
     target_link_libraries(${name} PRIVATE tmh_test_support tmh_rtm_emulation GTest::gtest_main)
     target_link_options(${name} PRIVATE LINKER:-z,now)
-    tmh_discover_tests(${name} LABELS unit)
+    tmh_discover_tests(${name} "${source}" AS ${name})
   endforeach()
 endif()
 
@@ -241,7 +204,7 @@ tmh_add_house_test(protocol protocol.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(protocol_can_fail protocol.py --self-test)
 # They search and compile on all processors.
 set_tests_properties(house.protocol house.protocol_can_fail house.headers PROPERTIES PROCESSORS 2
-  COST ${TMH_LONG_TEST_COST} LABELS house.full)
+  LABELS house.full)
 tmh_add_house_test(json_schema_can_fail json_schema.py --self-test "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(format_sizes format_sizes.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(format_sizes_can_fail format_sizes.py --self-test)
@@ -324,3 +287,14 @@ if(TMH_INSTALL)
     set_tests_properties(house.packages_chroot PROPERTIES TIMEOUT 3600)  # it downloads a Debian
   endif()
 endif()
+
+# The longest first, of tests that are not in GoogleTest programs, too.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+  "${PROJECT_SOURCE_DIR}/tests/costs.txt")
+file(STRINGS "${PROJECT_SOURCE_DIR}/tests/costs.txt" costs REGEX "^[0-9]+ ")
+foreach(line ${costs})
+  string(REGEX MATCH "^([0-9]+) (.*)$" line "${line}")
+  if(TEST "${CMAKE_MATCH_2}")
+    set_tests_properties("${CMAKE_MATCH_2}" PROPERTIES COST ${CMAKE_MATCH_1})
+  endif()
+endforeach()

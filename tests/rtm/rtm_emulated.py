@@ -4,7 +4,7 @@ the processor.
 
 rtm_emulated.py --build BUILD [--markdown] NAME...   these variants ("quick", "long" and "all" are
                                                      groups), and a table of them
-rtm_emulated.py --build BUILD --others               whether every test program with RTM variants is
+rtm_emulated.py --build BUILD --others               whether every file of tests with RTM variants is
                                                      listed; under TMH_LONG=1 also runs group long
 rtm_emulated.py --list GROUP                         names
 
@@ -15,6 +15,7 @@ each process that asks; they are not counted. Exit status 77: skipped.
 
 import argparse
 import collections
+import glob
 import os
 import re
 import subprocess
@@ -22,19 +23,26 @@ import sys
 import tempfile
 import time
 
-Variant = collections.namedtuple("Variant", "name program arguments environment group at_pages")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../scripts"))
+import gtest_cases
+
+# A test's file, or a bench's program; which of the file's tests.
+Variant = collections.namedtuple("Variant", "name file tests arguments environment group at_pages")
+
+
+RTM = re.compile("Rtm")
 
 
 # at_pages: these tests run all instances at level 2 of a domain whose level 1 is RTM, or level 2
 #           takes their pages all the time. They need no
 # commits.
-def rtm_tests(program, group="quick", at_pages=False):
-    return Variant(program, f"tests/{program}", ["--gtest_filter=*Rtm*"], {}, group, at_pages)
+def rtm_tests(file, group="quick", at_pages=False):
+    return Variant(file, file, RTM, [], {}, group, at_pages)
 
 
 def bench(program, arguments, group):
     name = f"bench.{program}" + ("" if "--tiny" in arguments else ".full")
-    return Variant(name, f"bench/{program}", arguments, {}, group, False)
+    return Variant(name, program, None, arguments, {}, group, False)
 
 
 VARIANTS = [
@@ -78,17 +86,12 @@ VARIANTS = [
     rtm_tests("stray_access_test", "long", at_pages=True),
     rtm_tests("thread_views_test", "long", at_pages=True),
     # A death at every step, in every mode: the modes are inside the tests.
-    Variant("kill_steps_test", "tests/kill_steps_test", [], {}, "long", False),
+    rtm_tests("kill_steps_test", "long")._replace(tests=re.compile("")),
     # Bank, list, tree, hash set and mix under every policy, their instrumented bodies in RTM. Not
     # "Lines": its instances must not leave level 1, which RTM cannot promise. Not the planted
     # faults: they are in software lines.
-    Variant(
-        "multi_structures_test",
-        "tests/multi_structures_test",
-        ["--gtest_filter=*EveryPolicy*/Hybrid_*"],
-        {"TMH_LINE": "rtm"},
-        "long",
-        False,
+    rtm_tests("multi_structures_test", "long")._replace(
+        tests=re.compile("EveryPolicy.*/Hybrid_"), environment={"TMH_LINE": "rtm"}
     ),
     bench("line", ["--tiny"], "quick"),
     bench("hierarchy", ["--tiny"], "quick"),
@@ -96,6 +99,25 @@ VARIANTS = [
 ]
 # They emulate by themselves; or judge facts about RTM that are made up.
 NO_VARIANTS = re.compile(r"^(multi_|tool_)?rtm_emulation|^tool_doctor_test$")
+
+
+def programs_of(build):
+    """{file of tests: (its program, its tests)}, of the programs that have been built"""
+    found = {}
+    for program in sorted(glob.glob(f"{build}/tests/*_test*")):
+        if not os.path.isfile(program) or NO_VARIANTS.match(os.path.basename(program)):
+            continue
+        for stem, case in gtest_cases.cases_of(program):
+            found.setdefault(stem, (program, []))[1].append(case)
+    return found
+
+
+def command_of(variant, build, programs):
+    if variant.tests is None:
+        return [f"{build}/bench/{variant.file}"] + variant.arguments
+    program, cases = programs[variant.file]
+    chosen_cases = [case for case in cases if variant.tests.search(case)]
+    return [program, "--gtest_filter=" + ":".join(chosen_cases), "--gtest_brief=1"]
 
 CAUSES = ["explicit", "conflict", "capacity", "page fault", "system call", "unsupported"]
 
@@ -129,7 +151,7 @@ def tests_in(output):
     return f"{passed} (+{skipped} skipped)" if skipped else str(passed or 1)
 
 
-def run(variant, build):
+def run(variant, build, programs):
     """A row of the table, and why the variant failed ("" when it did not)."""
     with tempfile.TemporaryDirectory() as folder:
         # LD_BIND_NOW: the loader's way to a function that is called for the first time aborts a
@@ -141,13 +163,10 @@ def run(variant, build):
             "--domain",
             f"{folder}/emulation",
             "--",
-            f"{build}/{variant.program}",
         ]
-        if variant.program.startswith("tests/"):
-            command.append("--gtest_brief=1")
         began = time.monotonic()
         ran = subprocess.run(
-            command + variant.arguments,
+            command + command_of(variant, build, programs),
             text=True,
             errors="replace",
             stdout=subprocess.PIPE,
@@ -192,8 +211,9 @@ def print_table(rows, markdown):
 
 def run_all(variants, build, markdown):
     rows, failures = [], []
+    programs = programs_of(build)
     for variant in variants:
-        row, why = run(variant, build)
+        row, why = run(variant, build, programs)
         if row is not None:
             rows.append(row)
         if why:
@@ -209,22 +229,13 @@ def run_all(variants, build, markdown):
 
 
 def unlisted(build):
-    """Test programs with RTM variants that nobody runs."""
-    listed = {variant.program for variant in VARIANTS}
-    found = []
-    for name in sorted(os.listdir(f"{build}/tests")):
-        program = f"tests/{name}"
-        if not name.endswith("_test") or NO_VARIANTS.match(name) or program in listed:
-            continue
-        told = subprocess.run(
-            [f"{build}/{program}", "--gtest_list_tests", "--gtest_filter=*Rtm*"],
-            text=True,
-            stdout=subprocess.PIPE,
-            check=True,
-        )
-        if re.search(r"^  \S", told.stdout, re.MULTILINE):
-            found.append(name)
-    return found
+    """Files of tests with RTM variants that nobody runs."""
+    listed = {variant.file for variant in VARIANTS}
+    return sorted(
+        file
+        for file, (_, cases) in programs_of(build).items()
+        if file not in listed and not NO_VARIANTS.match(file) and any(map(RTM.search, cases))
+    )
 
 
 def chosen(names):
@@ -256,7 +267,7 @@ def main():
     if not options.others:
         return run_all(chosen(options.names), build, options.markdown)
     if missing := unlisted(build):
-        print("Test programs with RTM variants that this list does not have: " + ", ".join(missing))
+        print("Tests with RTM variants that this list does not have: " + ", ".join(missing))
         return 1
     if not os.environ.get("TMH_LONG"):
         print(

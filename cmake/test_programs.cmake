@@ -1,0 +1,113 @@
+# Test programs: which files of tests/ are linked together, and how ctest finds each single test.
+
+# Programs of one file, for what is true of their whole process.
+set(TMH_TESTS_APART
+  before_main_test          # starts itself again, and plays before main()
+  between_attempts_test     # replaces operator new
+  fork_test                 # replaces operator new
+  line_redo_test            # replaces operator new
+  open_without_memory_test  # replaces operator new
+  rtm_loader_test           # is linked with the shared library, lazily
+  unload_test)              # is linked with no library, for it loads and unloads them
+
+# tmh_test_program_of(<variable> <source>): the program that the file belongs to, one per folder.
+function(tmh_test_program_of variable source)
+  get_filename_component(stem "${source}" NAME_WE)
+  get_filename_component(folder "${source}" DIRECTORY)
+  get_filename_component(folder "${folder}" NAME)
+  if(stem IN_LIST TMH_TESTS_APART)
+    set(${variable} ${stem} PARENT_SCOPE)
+  elseif(stem MATCHES "^(multi_)?rtm_emulation")
+    set(${variable} rtm_emulation_tests PARENT_SCOPE)  # is linked with the emulator
+  else()
+    set(${variable} ${folder}_tests PARENT_SCOPE)
+  endif()
+endfunction()
+
+# tmh_add_test_program(<name> <source>...): gtest_main and the sources. Those that are optimized
+# (cmake/test_compilation.cmake) beside others that are not come by way of an object library.
+function(tmh_add_test_program name)
+  set(quick ${ARGN})
+  list(FILTER quick EXCLUDE REGEX "${TMH_OPTIMIZED_TESTS}")
+  set(optimized ${ARGN})
+  list(FILTER optimized INCLUDE REGEX "${TMH_OPTIMIZED_TESTS}")
+  if(quick AND optimized)
+    add_library(${name}_optimized OBJECT ${optimized})
+    tmh_test_compilation(${name}_optimized optimized)
+    target_link_libraries(${name}_optimized PRIVATE tmh_test_support)
+    add_executable(${name} ${quick} $<TARGET_OBJECTS:${name}_optimized>)
+    tmh_test_compilation(${name} quick)
+  elseif(quick)
+    add_executable(${name} ${quick})
+    tmh_test_compilation(${name} quick)
+  else()
+    add_executable(${name} ${optimized})
+    tmh_test_compilation(${name} optimized)
+  endif()
+  target_link_libraries(${name} PRIVATE tmh_test_support GTest::gtest_main)
+  tmh_test_units(${name} ${ARGN})
+  if(TARGET ${name}_optimized)
+    tmh_test_units(${name}_optimized ${ARGN})
+  endif()
+  tmh_discover_tests(${name} ${ARGN})
+endfunction()
+
+# tmh_discover_tests(<program> <source>... [AS <name>]): ctest lists every single test, as <stem of
+# its file, or name>.<suite>.<test>, with the properties that tmh_test_properties() has for the
+# file. The list is made when ctest starts, so building runs no program.
+function(tmh_discover_tests name)
+  cmake_parse_arguments(arg "" "AS" "" ${ARGN})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  set(lines "")
+  foreach(source ${arg_UNPARSED_ARGUMENTS})
+    get_filename_component(stem "${source}" NAME_WE)
+    set(prefix ${stem})
+    if(arg_AS)
+      set(prefix ${arg_AS})
+    endif()
+    tmh_test_properties(properties ${stem})
+    list(JOIN properties "\t" properties)
+    string(APPEND lines "${stem}\t${prefix}\t${properties}\n")
+  endforeach()
+  set(program "${PROJECT_BINARY_DIR}/tests/${name}")
+  set(lists "${PROJECT_BINARY_DIR}/tests/lists/${name}")
+  file(CONFIGURE OUTPUT "${lists}.properties" CONTENT "${lines}" @ONLY)
+  set(script "${PROJECT_SOURCE_DIR}/scripts/gtest_cases.py")
+  set(costs "${PROJECT_SOURCE_DIR}/tests/costs.txt")
+  file(CONFIGURE OUTPUT "${lists}_include.cmake" @ONLY CONTENT [[
+if(EXISTS "@program@")
+  foreach(input "@program@" "@lists@.properties" "@costs@" "@script@")
+    if(NOT "@lists@.cmake" IS_NEWER_THAN "${input}")
+      execute_process(COMMAND "@Python3_EXECUTABLE@" -B "@script@" "@program@" "@lists@.properties"
+        "@costs@" "@lists@.cmake" COMMAND_ERROR_IS_FATAL ANY)
+      break()
+    endif()
+  endforeach()
+  include("@lists@.cmake")
+else()
+  add_test(@name@_NOT_BUILT @name@_NOT_BUILT)
+endif()
+]])
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${lists}_include.cmake")
+endfunction()
+
+# tmh_test_properties(<variable> <stem>): labels, time limit and folder of the tests of one file.
+function(tmh_test_properties variable stem)
+  # ./check --fast leaves out what has "full" in its label.
+  set(full "")
+  if(stem MATCHES "${TMH_FULL_TESTS}")
+    set(full ".full")
+  endif()
+  if(stem STREQUAL "multi_rtm_emulation_test")  # a defect that it plants must be hit by chance
+    set(properties LABELS multi${full} RUN_SERIAL TRUE)
+  elseif(stem MATCHES "^(kill|history|multi|power)_")
+    set(properties LABELS multi${full} PROCESSORS 2)
+  elseif(stem MATCHES "^libxac_figures_")
+    # the thesis's programs, each within a minute: 19 s with one neighbour, 37 s with three
+    set(properties LABELS unit${full} PROCESSORS 3)
+  else()
+    set(properties LABELS unit${full})
+  endif()
+  set(${variable} ${properties} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
+    TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT} PARENT_SCOPE)
+endfunction()

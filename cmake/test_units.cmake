@@ -1,0 +1,68 @@
+# Files of tests that are compiled together, in one unit: half of a small file's compilation is
+# headers that the others include, too. Names of files in a unit must not collide (most tests lie in
+# the namespace tmh::test). A file that is not listed is compiled alone, as all are with
+# TMH_TEST_UNITS=OFF.
+option(TMH_TEST_UNITS "Compile several files of tests at once" ON)
+set(TMH_UNITS
+  "bad_input pools multi_pools"
+  "bad_calls options"
+  "kill_durable_regressions kill_heap kill_data_sync"
+  "kill_regressions kill_checkpoint kill_counters kill_repair kill_restoration"
+  "kill_segments kill_steps kill_recovery kill_turn"
+  "kill_hybrid_recovery hybrid_death kill_line kill_containers kill_domain"
+  "kill_heirs kill_random"
+  "durable hostile_places policy_change second_open"
+  "hybrid_durable map_segments refused_open larger_than_memory"
+  "thread_views thread_durability"
+  "hybrid hybrid_crossing"
+  "heap multi_field_trees"
+  "allocator multi_trees"
+  "multi_allocator cobtree"
+  "heap_conflict bptree"
+  "checker multi_support multi_stalls"
+  "multi_structures thread_history"
+  "libxac libxac_figures libxac_addresses"
+  "line_software line_capacity line_threads line_property"
+  "multi_semantics semantics stray_access semantics_signals"
+  "semantics_segments multi_versions policies multi_rulings"
+  "many_areas readahead core_dump standard_files fault_ring"
+  "simulated_disk storage_cut power_planted power_mixes"
+  "rtm_emulation multi_rtm_emulation rtm_emulation_streams"
+  "rtm_emulation_hardware rtm_emulation_traps"
+  "rtm_multi rtm rtm_heap"
+  "recovery fuzz_control own_files"
+  "disk_faults log_reader log_format latency crc32c"
+  "disk_full log_damage log_handover archive irregular_files"
+  "replaced_files segment_files home"
+  "tool tool_run tool_doctor tool_rtm_emulation"
+  "tool_top tool_kill_stuck tool_corpus tool_page_checksums tool_trace"
+  "tool_stat tool_check tool_damage tool_latency tool_copy"
+  "perf_encoding tool_perf perf_counters tool_run_stop tool_wait"
+  "multi_irrevocable end_of_thread retry attempt_states"
+  "site_queries multi_wake")
+
+# One file's local variable may have the name of another file's constant. An option that comes behind
+# those of tmh_warnings.
+add_library(tmh_no_shadow_warnings INTERFACE)
+target_compile_options(tmh_no_shadow_warnings INTERFACE -Wno-shadow)
+
+# tmh_test_units(<target> <source>...): marks the units' files among the target's. Not without
+# precompiled headers: those builds are to find a missing #include.
+function(tmh_test_units target)
+  if(NOT TMH_TEST_UNITS OR CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  target_link_libraries(${target} PRIVATE tmh_no_shadow_warnings)
+  foreach(source ${ARGN})
+    get_filename_component(stem "${source}" NAME_WE)
+    string(REGEX REPLACE "_test$" "" stem "${stem}")
+    foreach(unit ${TMH_UNITS})
+      string(REPLACE " " ";" names "${unit}")
+      if(stem IN_LIST names)
+        list(GET names 0 first)
+        set_source_files_properties("${source}" PROPERTIES UNITY_GROUP ${first})
+      endif()
+    endforeach()
+  endforeach()
+endfunction()
