@@ -181,7 +181,6 @@ TEST(CrossPolicyTest, AnUpdateGivesWayUnderUpperYieldsAlone) {
     const MemoryFolder folder;
     DomainOptions options = hybrid();
     options.cross = crossing.cross;
-    const Table table(folder.path(), options);
     const auto store_at_lines = [](const Table &at, std::uint64_t value) {
       const Site site(at.domain, "small", "never");
       atomically(site, [&](Fields) {
@@ -190,10 +189,19 @@ TEST(CrossPolicyTest, AnUpdateGivesWayUnderUpperYieldsAlone) {
       });
       EXPECT_EQ(site.report().line_aborts, 0U);
     };
+    Shared<Turn> turn;
+    Children children;
+    children.spawn("lines", [&] {
+      turn->await(1);
+      if (gives_way) store_at_lines(Table(folder.path(), options), 2);
+      turn->reach(2);
+    });
+    const Table table(folder.path(), options);
     store_at_lines(table, 1);
     table.domain.begin();
     EXPECT_EQ(table.word(4, 9), 1U);
-    if (gives_way) expect_child("lines", [&] { store_at_lines(Table(folder.path(), options), 2); });
+    turn->reach(1);
+    turn->await(2);
     EXPECT_EQ(table.word(4, 9), 1U);
     EXPECT_EQ(table.word(5), 1U) << "as of its snapshot";
     table.word(4).store(7);
@@ -204,6 +212,7 @@ TEST(CrossPolicyTest, AnUpdateGivesWayUnderUpperYieldsAlone) {
     EXPECT_EQ(cross_level_aborts(table.domain), gives_way ? 1U : 0U);
     EXPECT_EQ(table.committed(4), gives_way ? 0U : 7U);
     EXPECT_EQ(table.committed(5), gives_way ? 2U : 1U);
+    children.expect_success();
   }
 }
 
@@ -231,12 +240,13 @@ TEST_F(UpperYieldsTest, FourAttemptsGiveWayAndTheNextTakesThePage) {
     std::uint32_t attempts = 0;
     for (Status status = Status::kAborted; status != Status::kCommitted; ++attempts) {
       use_at_lines();
+      const std::uint64_t before = recalls();
       table_.domain.begin();
       table_.word(4).store(round);
       status = table_.domain.end();
+      EXPECT_EQ(recalls() > before, status == Status::kCommitted);
     }
     EXPECT_EQ(attempts, hierarchy::kYieldsMax + 1);
-    EXPECT_EQ(recalls(), round);
     EXPECT_EQ(cross_level_aborts(table_.domain), round * hierarchy::kYieldsMax);
     EXPECT_EQ(table_.committed(4), round);
   }
@@ -265,7 +275,8 @@ TEST_F(UpperYieldsTest, AtomicallyCommitsBesideBusyLines) {
 TEST_F(UpperYieldsTest, QueriesAndIrrevocableInstancesTakeThePageAtOnce) {
   use_at_lines();
   EXPECT_EQ(table_.committed(4, 9), 1U);
-  EXPECT_EQ(recalls(), 1U);
+  const std::uint64_t before = recalls();
+  EXPECT_GT(before, 0U);
   use_at_lines();
   int runs = 0;
   atomically(table_.domain, [&] {
@@ -274,7 +285,7 @@ TEST_F(UpperYieldsTest, QueriesAndIrrevocableInstancesTakeThePageAtOnce) {
     ++table_.word(4, 9);
   });
   EXPECT_EQ(runs, 1);
-  EXPECT_EQ(recalls(), 2U);
+  EXPECT_GT(recalls(), before);
   EXPECT_EQ(cross_level_aborts(table_.domain), 0U);
 }
 
@@ -283,7 +294,7 @@ TEST_F(UpperYieldsTest, PagesThatLevel1HasNotUsedAreTakenAtOnce) {
   table_.domain.begin();
   table_.word(7).store(1);
   EXPECT_EQ(table_.domain.end(), Status::kCommitted);
-  EXPECT_EQ(recalls(), 1U);
+  EXPECT_GT(recalls(), 0U);
 }
 
 }  // namespace

@@ -247,7 +247,7 @@ void turn_undo_ring(const Board &board) {
 }
 
 // Q, whose line pin counts for nothing, needs the undo words of T, and of S before T; U keeps Q's
-// snapshot where it is.
+// snapshot where it is. S stays, so that T has another context.
 void no_line_pin_needs_no_undo_words(Scene &scene) {
   const auto q = scene.pages("Q", [](Player &player) {
     player.query([&] {
@@ -258,13 +258,17 @@ void no_line_pin_needs_no_undo_words(Scene &scene) {
       (void)player.read(0);
     });
   });
-  const auto s = scene.lines("S", writes({1})), u = scene.pages("U", writes({2}));
+  const auto s = scene.lines("S", [](Player &player) {
+    player.update([&] { player.write(1, 1); });
+    Schedule::mark(1);
+  });
+  const auto u = scene.pages("U", writes({2}));
   const auto t = scene.lines("T", [](Player &player) {
     player.update([&] { player.write(0, 1); });
     turn_undo_ring(player.board());
   });
   scene.run(q, to_mark(1));
-  scene.run(s, kToEnd);
+  scene.run(s, to_mark(1));
   scene.run(t, kToEnd);
   scene.run(q, to_mark(2));
   scene.run(u, kToEnd);
