@@ -104,7 +104,7 @@ void Commit::take_slots_back() noexcept {
 
 void Commit::plan_log() noexcept {
   // What the ring does not list is found by scanning, and must come out in the same order: see
-  // DurableLog::append_wide().
+  // RedoEncoder::append_wide().
   if (ConsistencyTree::is_wide(sets_.writes().size()))
     std::sort(sets_.writes().begin(), sets_.writes().end(),
               [](const Write &a, const Write &b) { return a.page < b.page; });
