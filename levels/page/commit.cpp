@@ -15,7 +15,7 @@ using platform::step;
 using storage::kNoPin;
 
 namespace {
-// Versions that somebody's pin keeps from going home, before all pins are read again. Reading them
+// Versions that a pin keeps from going home, before all pins are read again. Reading them
 // costs two moves of a line (150 ns) for each process that works at the same time: 10 ns per hot
 // commit. Exact tracking pays 1 us for each touch of a page whose version is not home, which is
 // worth looking more often.

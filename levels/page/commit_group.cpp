@@ -33,7 +33,7 @@ constexpr std::uint64_t kNapNsMin = 10'000;
 constexpr std::uint64_t kFollowSpinNs = 60'000;
 // A dead writer is found after one such wait; docs/design.md 8 allows a second.
 constexpr long kDeathCheckNs = 20'000'000;
-// Who waits where writes are quicker has been woken by the end of the last write, or never slept:
+// A follower where writes are quicker has been woken by the end of the last write, or never slept:
 // so long it may take to say so.
 constexpr std::uint64_t kClaimNs = 10'000;
 // A participant counts as active when a commit of its became durable in one of so many last writes.
@@ -163,8 +163,8 @@ CommitGroup::Crowd CommitGroup::crowd() const noexcept {
   return crowd;
 }
 
-// LIBTP's three thresholds (section 4.2), and a bound in time. Meanwhile whoever runs where writes
-// are quicker may take over.
+// LIBTP's three thresholds (section 4.2), and a bound in time. Meanwhile a follower that runs
+// where writes are quicker may take over.
 CommitGroup::Led CommitGroup::await_company() noexcept {
   if (thresholds_.wait_us == 0) return Led::kDone;
   const std::uint64_t deadline =
@@ -199,7 +199,7 @@ CommitGroup::Led CommitGroup::await_company() noexcept {
 }
 
 // Is there a core for this follower to spin on? In a crowd of processes the first ones may; which
-// of a process's threads are awake nobody knows.
+// of a process's threads are awake is not known.
 bool CommitGroup::may_spin(const Crowd &present) const noexcept {
   if (present.has_cores(cores_)) return true;
   return present.awake <= cores_ && self().line_waiters.load(std::memory_order_relaxed) <= 1;

@@ -42,7 +42,7 @@ class CommitGroup {
   [[nodiscard]] Errc flush(std::uint64_t stamp, std::uint64_t line) noexcept;
   // The same for a thread of the level below.
   [[nodiscard]] Errc wait_lower(std::uint64_t line) noexcept;
-  // kLogFailed: a write has failed, and nobody commits any more.
+  // kLogFailed: a write has failed, and no instance commits until recovery.
   [[nodiscard]] Errc check_writable() const noexcept;
 
   // Takes the writer's lock, also from the dead.
@@ -65,7 +65,7 @@ class CommitGroup {
   [[nodiscard]] bool sleep(std::uint32_t event, long timeout_ns) noexcept;
   struct Crowd {
     std::uint32_t active = 0, waiting = 0;
-    // Of those who wait, the one who asks included.
+    // Of those that wait, the asker included.
     std::uint32_t awake = 0;
     // That wait at the level below; those of a dead participant until it is reaped.
     std::uint32_t line_threads = 0;

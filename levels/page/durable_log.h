@@ -1,30 +1,29 @@
 // levels/page/durable_log.h -- durable commits: turns the commit log ring into redo records, in
 // groups, for every participant.
 // Shape:     a commit publishes itself in memory first (ConsistencyTree::publish); its differences
-//            stay in version slots that cannot change, fold or go home before they are durable.
-//            Whoever needs durability and finds nobody writing becomes the writer: it encodes all
-//            that is published, in commit order, writes it once and tells the others (group
+//            stay in version slots that cannot change, fold or go home before they are durable. A
+//            participant that needs durability and finds no writer becomes the writer: it encodes
+//            all that is published, in commit order, writes it once and tells the others (group
 //            commit). So no record is ever half written by a process that died: the next writer
 //            encodes it from the same slots.
 // Invariant: (1) durable_clock = t: the records of all commits up to t are on disk. (2) A version
 //            goes home only when its stamp is <= durable_clock (docs/design.md D2). (3) A strict
 //            commit t is acknowledged only when durable_clock >= t (docs/design.md D1). Early
-//            release is safe: whoever reads commit t has a snapshot >= t, its own commit is stamped
-//            later, records are durable in the order of stamps, and a strict instance that only
-//            read waits for its snapshot: nobody is acknowledged before what it read. With a level
-//            below (lower_log.h), durable_line says the same of its clock. Records are in one
-//            order, that of (its clock, level below first): of two commits that depend on each
-//            other the later one has the higher place.
-//            (4) Space first: a commit is published only when log files for its records exist and
-//                the ring has room, so that a full disk is an error before the commit point, never
-//                after.
+//            release is safe: an instance that reads commit t has a snapshot >= t, its own commit
+//            is stamped later, records are durable in the order of stamps, and a strict instance
+//            that only read waits for its snapshot: no instance is acknowledged before what it
+//            read. With a level below (lower_log.h), durable_line says the same of its clock.
+//            Records are in one order, that of (its clock, level below first): of two commits that
+//            depend on each other the later one has the higher place. (4) Space first: a commit is
+//            published only when log files for its records exist and the ring has room, so that a
+//            full disk is an error before the commit point, never after.
 // Errors:    kDiskFull and kPermission of making a log file: the commit aborts, later ones may
 //            succeed. An error of writing the log is kept in LogState::error: what was published
 //            and not acknowledged may or may not survive; the domain takes no more commits until
 //            all have closed it and recovery has read the log. But not a process's being out of
 //            descriptors: others write for it.
-// Sharing:   one object per participant, used by its instance's thread, its housekeeper and whoever
-//            waits for a commit of it; LogState::lock is the writer's.
+// Sharing:   one object per participant, used by its instance's thread, its housekeeper and every
+//            thread that waits for a commit of it; LogState::lock is the writer's.
 // Contexts:  not in handlers.
 // Source:    docs/design.md D1, D2, D5; LIBTP, sections 3.1.1 and 4.2 (group commit); thesis,
 //            section 3.2 (its log of whole pages).
@@ -90,8 +89,8 @@ class DurableLog {
   void give_back(std::uint64_t bytes) noexcept {
     state().pending_bytes.fetch_sub(bytes, std::memory_order_release);
   }
-  // What the log has of the level below is forgotten there: whoever wrote it may be between telling
-  // and that, or have died there.
+  // What the log has of the level below is forgotten there: its writer may be between telling and
+  // that, or have died there.
   void free_lower() noexcept;
 
   // See commit_group.h.

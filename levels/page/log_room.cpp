@@ -174,7 +174,7 @@ Errc LogRoom::make_file() noexcept try {
       (error == Errc::kOk ||
        index <= storage::file_of(s.durable_lsn.load(std::memory_order_relaxed), s.file_bytes))) {
     error = platform::sync_folder(
-        memory_.folder());  // whoever made it may have died, or failed, before its name was durable
+        memory_.folder());  // its maker may have died, or failed, before its name was durable
   } else if (!is_there && !present.empty() &&
              present.front() < s.reusable_below.load(std::memory_order_acquire)) {
     error = storage::recycle_log_file(memory_.folder(), log, present.front(), index);

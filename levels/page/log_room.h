@@ -56,8 +56,8 @@ class LogRoom {
   [[nodiscard]] Errc make_sizes_durable() noexcept;
   // kFailed's error.
   [[nodiscard]] static Errc fail_written() noexcept;
-  // Makes log files until every byte before `end` has one, whose name is durable. kCorrupt: nobody
-  // can need one that far.
+  // Makes log files until every byte before `end` has one, whose name is durable. kCorrupt: no
+  // commit can need one that far.
   [[nodiscard]] Errc make_files_up_to(storage::Lsn end) noexcept;
   // The same for the next `files_ahead` * file_bytes.
   [[nodiscard]] Errc prepare_files(std::uint64_t files_ahead) noexcept;

@@ -59,7 +59,7 @@ Errc RedoEncoder::append(storage::FlushPoint *at) noexcept {
 }
 
 // A commit of the level below has made its differences itself; they are cut into records as
-// everybody's.
+// those of this level.
 Errc RedoEncoder::append(const LowerCommit &commit, storage::FlushPoint *at) noexcept {
   at->line = commit.stamp;
   begin_record(at->stamp(), commit.time_ns);

@@ -80,8 +80,9 @@ Errc RedoWriter::write_open(const storage::OpenPayloadV1 &open) noexcept {
 }
 
 // What was done under the domain lock before a commit was published comes before what the caller
-// does with its slots. For whoever acquires the clock that is so anyway: that of another process by
-// way of that one, of which ThreadSanitizer knows nothing. The lock is on the clock's line.
+// does with its slots. For a thread that acquires the clock that is so anyway: that of another
+// process by way of that one, of which ThreadSanitizer knows nothing. The lock is on the clock's
+// line.
 std::uint64_t RedoWriter::acquire_published() const noexcept {
   const DomainState &s = memory_.state();
   // Entries and slots of these commits are there.

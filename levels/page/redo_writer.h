@@ -31,7 +31,7 @@ class RedoWriter {
   RedoWriter(const RedoWriter &) = delete;
   RedoWriter &operator=(const RedoWriter &) = delete;
 
-  // Null: the records of the level below are not asked for any more.
+  // Null: the level below is asked for no more records.
   void use_lower(LowerLog *lower) noexcept { lower_ = lower; }
   // As LogWriter's.
   void time_writes(storage::LatencySite *times) noexcept { writer_.time_writes(times); }
