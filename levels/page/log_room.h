@@ -17,8 +17,8 @@
 #include "levels/page/domain_lock.h"
 #include "levels/page/domain_memory.h"
 #include "levels/page/lower_log.h"
-#include "levels/storage/log_record.h"
 #include "levels/storage/log_state.h"
+#include "levels/storage/log_writer.h"
 
 namespace tmh::page {
 
