@@ -15,7 +15,7 @@ using platform::step;
 using storage::kNoPin;
 
 namespace {
-// Versions that somebody's pin keeps from going home, before all pins are read again. Reading them
+// Versions that a pin keeps from going home, before all pins are read again. Reading them
 // costs two moves of a line (150 ns) for each process that works at the same time: 10 ns per hot
 // commit. Exact tracking pays 1 us for each touch of a page whose version is not home, which is
 // worth looking more often.
@@ -104,7 +104,7 @@ void Commit::take_slots_back() noexcept {
 
 void Commit::plan_log() noexcept {
   // What the ring does not list is found by scanning, and must come out in the same order: see
-  // DurableLog::append_wide().
+  // RedoEncoder::append_wide().
   if (ConsistencyTree::is_wide(sets_.writes().size()))
     std::sort(sets_.writes().begin(), sets_.writes().end(),
               [](const Write &a, const Write &b) { return a.page < b.page; });

@@ -232,7 +232,7 @@ void ConsistencyTree::fold_into(Slot newer) noexcept {
     for (LineMask lines = added; lines != 0; lines &= lines - 1)
       head.words[std::countr_zero(lines)] = 0;
   step(Step::kMergeFilled);
-  // release: pairs with DurableLog::append_wide(), which has no lock and must find the words of
+  // release: pairs with RedoEncoder::append_wide(), which has no lock and must find the words of
   //          what it sees added taken away.
   std::atomic_ref(head.lines).store(head.lines | added, std::memory_order_release);
   step(Step::kMergeMasked);

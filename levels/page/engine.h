@@ -77,7 +77,7 @@ class Engine {
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_.at(); }
   [[nodiscard]] std::uint64_t line_snapshot() const noexcept { return snapshot_.line(); }
   // Had the level below changed something that the last instance has read, by then, after its
-  // snapshot? Perhaps no clock moves any more for that.
+  // snapshot? Perhaps no clock moves for that again.
   [[nodiscard]] bool has_read_behind() const noexcept { return instance_.has_read_behind; }
 
   using Placement = Views::Placement;
@@ -125,8 +125,8 @@ class Engine {
   // The domain's turn to commit alone (starvation guard).
   [[nodiscard]] Turn &turn() noexcept { return turn_; }
 
-  // From now on nobody else commits at level 2, and the running instance cannot abort, but for want
-  // of disk space or memory (kNoSpace): see tmh::become_irrevocable(). Waits for another
+  // From now on no other instance commits at level 2, and the running instance cannot abort, but
+  // for want of disk space or memory (kNoSpace): see tmh::become_irrevocable(). Waits for another
   // irrevocable instance to end. *is_pending: false: the instance has FAILED and is as it was. An
   // error: there is no room for what it has written so far; as it was. The caller leaves the turn
   // at the instance's end.

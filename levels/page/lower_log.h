@@ -17,7 +17,7 @@ namespace tmh::page {
 struct LowerCommit {
   std::uint64_t stamp = 0;  // on the clock below
   std::uint64_t time_ns = 0;
-  std::uint64_t reserved_bytes = 0;  // DurableLog::reserve()
+  std::uint64_t reserved_bytes = 0;  // LogRoom::reserve()
   // Page differences as a record's payload has them; until forget().
   const std::byte *deltas = nullptr;
   std::size_t bytes = 0;

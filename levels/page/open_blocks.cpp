@@ -33,7 +33,7 @@ bool OpenBlocks::is_in_use(const View &view, std::uint64_t index) const noexcept
          !views_.is_closed(l) && l.state != PageState::kGuarded;
 }
 
-// Behind the pages from `first` on that nobody uses; at most `end`.
+// Behind the unused pages from `first` on; at most `end`.
 std::uint64_t OpenBlocks::end_of_unused(const View &view, std::uint64_t first,
                                         std::uint64_t end) const noexcept {
   if (lists_.standing_in.empty() && !views_.any_protected()) return end;

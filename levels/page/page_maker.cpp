@@ -12,7 +12,7 @@ using platform::Step;
 using platform::step;
 
 // Nothing but reading happens under the lock: a system call or a page fault there would keep
-// everybody's commits waiting.
+// all commits waiting.
 bool PageMaker::make(PageId page, std::uint32_t *twin) noexcept {
   const DomainLock::Held held = lock_.take(DomainLock::Context::kHandler);
   step(Step::kTouchLocked);

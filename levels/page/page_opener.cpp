@@ -76,7 +76,7 @@ bool PageOpener::open_block(View &view, PageId page) noexcept {
     is_whole = count_max * kPageBytes >= view.bytes;
     first = is_whole ? 0 : static_cast<std::uint64_t>(page_index(page)) & ~(count_max - 1);
     count = std::max<std::uint64_t>(1, std::min(count_max, usable > first ? usable - first : 1));
-    // Whole views have no borders inside an area, so that nobody can run out of areas.
+    // Whole views have no borders inside an area, so that opening one needs none.
     const bool is_open =
         views_.protect(view.base + first * kPageBytes, is_whole ? view.bytes : count * kPageBytes,
                        PROT_READ | PROT_WRITE);
@@ -91,7 +91,8 @@ bool PageOpener::open_block(View &view, PageId page) noexcept {
     return false;
   }
   if (is_tail_open)
-    instance_.has_read_everything = true;  // what the segment grows by is seen by nobody then
+    // No touch of what the segment grows by is seen then.
+    instance_.has_read_everything = true;
   if (instance_.is_query) stand_ins_.protect();
   const PageId first_page = page_id(view.segment, PageIndex{first});
   accesses_.add(first_page, count, true);  // stores inside the block will not be seen one by one

@@ -71,7 +71,8 @@ void Reaper::reap(const DomainLock::Held &held, std::uint32_t slot) noexcept {
   count_reaped(held, slot);
   step(Step::kReapCounted);
   dead.state.store(0, std::memory_order_release);
-  std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: counted, and nobody's
+  std::atomic_signal_fence(
+      std::memory_order_seq_cst);  // death in between: counted, and the slot free
   state.reaping = 0;
   step(Step::kReapDone);
 }

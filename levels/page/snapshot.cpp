@@ -272,7 +272,7 @@ bool Snapshot::is_untouched(const DomainLock::Held &held) noexcept {
 // Has a segment been made since the instance began? A pointer into it may be in
 // what has been committed since, and who looks behind each begin what there is (libxac, for its
 // heap) has not mapped it: so no snapshot moves on past that. Not of an irrevocable instance, whose
-// snapshot must move on; nobody else commits at level 2.
+// snapshot must move on; no other instance commits at level 2.
 bool Snapshot::knows_too_little(const DomainLock::Held &held) const noexcept {
   TMH_ASSERT(held.is_valid());
   if (instance_.is_irrevocable || memory_.segment_generation() == known_generation_) return false;
@@ -283,7 +283,7 @@ bool Snapshot::knows_too_little(const DomainLock::Held &held) const noexcept {
   return false;
 }
 
-// A begin waits for the log; here nobody can.
+// A begin waits for the log; a running instance cannot.
 bool Snapshot::may_see_now(const DomainLock::Held &held) const noexcept {
   TMH_ASSERT(held.is_valid());
   return !reads_durable_only_ || instance_.is_irrevocable ||

@@ -73,7 +73,8 @@ void StandIns::put(PageId page, const std::byte *content, Errc why) noexcept {
   instance_.fail(why == Errc::kOk ? AbortCause::kCrossLevel : AbortCause::kNoSpace, why);
 }
 
-// A query's stores to what stands in for a page must be seen: nobody compares that at the end.
+// A query's stores to what stands in for a page must be seen: the end does not
+// compare that.
 void StandIns::protect() noexcept {
   for (const PageId page : lists_.standing_in)
     mprotect(views_.address_of(page), kPageBytes, PROT_READ);

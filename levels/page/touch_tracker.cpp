@@ -122,7 +122,7 @@ void TouchTracker::note(PageId page, PageKind kind) noexcept {
     // Its guard, which page tables tell as something swapped out; behind the end of the file there
     // are such pages, too.
     if (tracking_.is_silent() || kind == PageKind::kAbsent) return;
-    // Where all of a view is open, and its segment has grown, nobody took it from the level below
+    // Where all of a view is open, and its segment has grown, it was not taken from the level below
     // first. The next attempt will.
     lists_.undone.push(page);
     if (!instance_.is_query) instance_.fail(AbortCause::kValidation);

@@ -24,7 +24,7 @@ class TrackingChoice {
   // A thread's first instance: the list of its page faults. kTrackingUnavailable: the process has
   // dropped its privileges since the open, or entered a sandbox.
   [[nodiscard]] Errc open_ring() noexcept;
-  // Has nobody asked for kernel tracking, so that signals may take its place?
+  // Was kernel tracking chosen here, not asked for, so that signals may take its place?
   [[nodiscard]] bool may_give_up() const noexcept {
     return kind_ == Tracking::kKernelHot && chose_freely_;
   }
@@ -55,7 +55,7 @@ class TrackingChoice {
   std::atomic<const TrackingReport *> report_{&first_};
   // *report_'s; of the thread that runs the instance.
   Tracking kind_ = Tracking::kAuto;
-  // Nobody has asked for kind_.
+  // kind_ was chosen here, not asked for.
   bool chose_freely_ = false;
   platform::FaultAroundSwitch fault_around_;
   platform::PageMap page_map_;

@@ -120,7 +120,7 @@ Errc Transaction::become_irrevocable(bool *is_pending) noexcept {
   *is_pending = false;
   turn_.take_for_good();
   step(Step::kIrrevocableTurn);
-  // Nobody else commits from here on.
+  // No other instance commits from here on.
   if (const Errc error = snapshot_.await_durable(); error != Errc::kOk) {
     turn_.leave();
     return error;
@@ -254,8 +254,8 @@ void Transaction::finish() noexcept {
   stand_ins_.remove_all();
   for (const PageId page : lists_.undone) views_.drop_page(page);
   lists_.undone.clear();
-  // Of blocks that are open nobody looks later where their segment has grown, nor which versions
-  // there are by then.
+  // An open block is not looked at again when its segment has grown, or when its pages have got
+  // versions: it does not outlive the instance.
   if (!tracking_.keeps() || !lists_.blocks.empty()) views_.drop_all();
   if (views_.is_left_open()) views_.close_all();
   // release: our reads come before home may change

@@ -24,8 +24,8 @@ class VersionSlots {
   // memory outlives it.
   VersionSlots(DomainMemory &memory, std::uint32_t self, Role role);
 
-  // Slots that this process has reserved: nobody else touches them, so taking and giving back needs
-  // no lock.
+  // Slots that this participant has reserved: no other touches them, so taking and giving back
+  // needs no lock.
   [[nodiscard]] std::size_t reserved() const noexcept { return reserved_.size(); }
   // REQUIRES reserved().
   [[nodiscard]] Slot take() noexcept {
@@ -54,8 +54,8 @@ class VersionSlots {
     state.free_version = slot;
   }
   // The same for a version's slot that has just been unlinked. It becomes one of our reserved ones
-  // while these are few: its lines are in this core's cache, and the list of free slots is
-  // everybody's. Not one at the store's end, which shrink() may cut off.
+  // while these are few: its lines are in this core's cache, and all participants share
+  // the list of free slots. Not one at the store's end, which shrink() may cut off.
   void recycle(Slot slot) noexcept {
     if (role_ != Role::kKeepsSlots || reserved_.size() >= kReservedKept || slot >= kSlotsKept)
       return free(slot);

@@ -54,7 +54,7 @@ class Views {
   void vacate() noexcept;
   // They stand there again.
   [[nodiscard]] Errc remap() noexcept;
-  // Nothing is listed as guarded any more. REQUIRES vacate().
+  // No page counts as guarded. REQUIRES vacate().
   void forget_guards() noexcept {
     for (const std::uint32_t segment : mapped_) views_[segment].pages_memory.forget_from(0);
   }

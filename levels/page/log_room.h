@@ -1,0 +1,87 @@
+// levels/page/log_room.h -- room in the redo log: what a commit will need there, and the log files
+// that it needs.
+// Invariant: a commit is published only when log files for its records exist and the ring has room,
+//            so that a full disk is an error before the commit point, never after.
+// Errors:    kDiskFull and kPermission of making a log file: the commit aborts, later ones may
+//            succeed.
+// Sharing:   the plan: of the instance's thread. Everything else: any thread; one at a time makes
+//            files (LogState::files_lock).
+// Contexts:  not in handlers.
+// Source:    docs/design.md D5.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "levels/page/consistency_tree.h"
+#include "levels/page/domain_lock.h"
+#include "levels/page/domain_memory.h"
+#include "levels/page/lower_log.h"
+#include "levels/storage/log_state.h"
+#include "levels/storage/log_writer.h"
+
+namespace tmh::page {
+
+class LogRoom {
+ public:
+  // memory outlives it; its log state is mapped.
+  LogRoom(DomainMemory &memory, platform::LockTag tag) noexcept : memory_(memory), tag_(tag) {}
+
+  void use_lower(const LowerLog *lower) noexcept { lower_ = lower; }
+
+  // Counts what a commit will need, word masks included (VersionHead::words of its slots are filled
+  // in here). REQUIRES: slots filled.
+  void plan_begin() noexcept {
+    plan_.clear();
+    beyond_durable_ = false;
+  }
+  // Before its slots are taken. kOutOfMemory.
+  [[nodiscard]] Errc plan_reserve(std::size_t writes) noexcept;
+  // clean: the page as it was before.
+  void plan_write(const Write &write, const std::byte *now, const std::byte *clean);
+
+  enum class Room : std::uint8_t { kYes, kFlush, kFile, kSegment, kFailed };
+  // May the planned commit be published now? *end: where the log will end. kYes reserves the room.
+  [[nodiscard]] Room reserve_planned(const DomainLock::Held &held, std::size_t writes,
+                                     storage::Lsn *end) const noexcept;
+  // The planned commit aborts after kYes.
+  void give_back_planned() noexcept {
+    if (lower_ != nullptr) state().give_back_upper();
+  }
+  // Room for the records of a commit of the level below, which any thread may commit: waits for log
+  // files. kLogFailed, kDiskFull.
+  [[nodiscard]] Errc reserve_for_lower(std::uint64_t bytes) noexcept;
+
+  // kSegment: sizes that a planned page needs are durable afterwards.
+  [[nodiscard]] Errc make_sizes_durable() noexcept;
+  // kFailed's error.
+  [[nodiscard]] static Errc fail_written() noexcept;
+  // Makes log files until every byte before `end` has one, whose name is durable. kCorrupt: no
+  // commit can need one that far.
+  [[nodiscard]] Errc make_files_up_to(storage::Lsn end) noexcept;
+  // The same for the next `files_ahead` * file_bytes.
+  [[nodiscard]] Errc prepare_files(std::uint64_t files_ahead) noexcept;
+  // One at a time makes, recycles or moves log files.
+  void lock_files() noexcept;
+  void unlock_files() noexcept { state().files_lock.unlock(); }
+  // About where the log will end with what is published.
+  [[nodiscard]] storage::Lsn planned_end() const noexcept;
+
+ private:
+  [[nodiscard]] bool reserve(std::uint64_t bytes, storage::Lsn *end) const noexcept;
+  [[nodiscard]] std::uint64_t pending_bytes_max() const noexcept;
+  [[nodiscard]] bool mend_pending_bytes() const noexcept;
+  [[nodiscard]] Errc check_end(storage::Lsn end) const noexcept;
+  [[nodiscard]] Errc make_file() noexcept;
+  [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }
+
+  DomainMemory &memory_;
+  const platform::LockTag tag_;
+  // Null: none.
+  const LowerLog *lower_ = nullptr;
+  storage::RecordPlan plan_;
+  // The plan has pages that a power cut could take out of their segment.
+  bool beyond_durable_ = false;
+};
+
+}  // namespace tmh::page
