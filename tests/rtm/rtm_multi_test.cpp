@@ -418,8 +418,8 @@ TEST_F(RtmMultiTest, PagesThatLeaveForSoftwareLinesAreLeft) {
       << "the planted fault was not found: the test says nothing";
 }
 
-// RTM finds page 0 at level 2 while the resident's instance runs there, and takes it to H if it may.
-// The reader's pin keeps the resident's commit from going home. Returns what was counted of 2.
+// RTM finds page 0 at level 2 while the resident's instance runs there, and takes it to H if it
+// may. The reader's pin keeps the resident's commit from going home. Returns what was counted of 2.
 std::uint64_t count_beside_a_resident(bool plants) {
   const MemoryFolder folder;
   Shared<Turn> turn;
