@@ -1,11 +1,12 @@
 // bench/hierarchy.cpp -- small and huge instances over the same data: level 1 with a lock fallback,
-// level 2 alone, both levels together; and what it costs when a page changes its level, and where
-// RTM works, when a process changes its mode.
+// level 2 alone, both levels together; the cross-level policies beside each other; and what it
+// costs when a page changes its level, and where RTM works, when a process changes its mode.
 // Shape:   data, instances, contestants and why the lock fallback is a fair one:
 //          bench/support/hierarchy_work.h. Three mixes: only small, only huge, 1 % huge; 1 and 2
 //          processes. A round runs every contestant on every mix for the same time, next to each
-//          other and in rotating order; ratios are taken within a round. Second section:
-//          bench/support/cross_level.h.
+//          other and in rotating order; ratios are taken within a round. Crossings: two processes
+//          on few pages, one instance in ten at level 2, under each cross-level policy. Third
+//          section: bench/support/cross_level.h.
 // Checked: the sum of all words after each run; a recalled page shows its holder's commit.
 // Limits:  software lines have no mode to switch: instrumented code works on home, not on the view.
 //          The two mode switches (to lines, to pages) are those of RTM, and are measured where it
@@ -15,6 +16,7 @@
 #include <cstdio>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/support/cross_level.h"
@@ -34,6 +36,10 @@ struct Mix {
 };
 constexpr Mix kMixes[] = {
     {'a', "only small", 0, 0.9}, {'b', "only huge", 100, 0.9}, {'c', "99 % small, 1 % huge", 1, 2}};
+
+// Few pages, so that an instance of level 2 nearly always meets lines that level 1 uses.
+constexpr std::uint64_t kCrossingPages = 64, kCrossingHugePages = 4;
+constexpr Mix kCrossings = {'x', "90 % small at level 1, 10 % larger at level 2", 10, 0};
 
 constexpr double kWantedRunningUs = 20, kWantedSleepingUs = 80;
 constexpr double kWantedFlat = 1.5;  // largest median over smallest: what is left of noise here
@@ -61,7 +67,8 @@ class HierarchyBench {
   explicit HierarchyBench(Options options)
       : options_(std::move(options)),
         scratch_(options_.common.folder),
-        contestants_(hierarchy_contestants()) {
+        contestants_(hierarchy_contestants()),
+        crossings_(crossing_contestants()) {
     if (!options_.common.tiny) return;
     options_.rounds = 1;
     options_.run_ms = 2;
@@ -76,14 +83,15 @@ class HierarchyBench {
   int run() {
     Report report("hierarchy", environment(scratch_.path()), parameters());
     report.print_head();
-    if (options_.only != "costs") {
+    if (options_.only.empty() || options_.only == "mixes") {
       for (std::size_t round = 0; round < options_.rounds; ++round) measure_round(round);
       for (const unsigned processes : options_.processes)
         for (const Mix &mix : kMixes) print_mix(mix, processes, &report);
       print_verdict(&report);
       std::printf("\nThe sum of all words was right after each of %zu runs.\n", runs_);
     }
-    if (options_.only != "mixes") cross_level(&report);
+    if (options_.only.empty() || options_.only == "crossings") crossings(&report);
+    if (options_.only.empty() || options_.only == "costs") cross_level(&report);
     report.write(options_.common.csv, options_.common.json);
     return 0;
   }
@@ -111,29 +119,72 @@ class HierarchyBench {
   }
 
   void measure_round(std::size_t round) {
-    for (const unsigned processes : options_.processes) {
+    for (const unsigned processes : options_.processes)
       for (const Mix &mix : kMixes) {
-        for (std::size_t i = 0; i < contestants_.size(); ++i) {
-          const HierarchyContestant &contestant = contestants_[(i + round) % contestants_.size()];
-          HierarchyRun run;
-          run.huge_percent = mix.huge_percent;
-          run.processes = processes;
-          run.pages = options_.pages;
-          run.huge_pages = options_.huge_pages;
-          run.huge_lines = options_.huge_lines;
-          run.capacity = options_.capacity;
-          run.portion = options_.portion;
-          run.warm_up_ms = options_.run_ms / 5;
-          run.run_ms = options_.run_ms;
-          run.seed = options_.common.seed + round;
-          const HierarchyOutcome outcome =
-              run_hierarchy(contestant, run, scratch_.subfolder("run-" + std::to_string(runs_++)));
-          Samples &all = samples_[{mix.letter, processes, contestant.name}];
-          all.rate.push_back(outcome.commits_per_s);
-          all.last = outcome;
-        }
+        HierarchyRun run;
+        run.pages = options_.pages;
+        run.huge_pages = options_.huge_pages;
+        run.processes = processes;
+        measure(round, contestants_, mix, run);
       }
+  }
+
+  void measure(std::size_t round, const std::vector<HierarchyContestant> &contestants,
+               const Mix &mix, HierarchyRun run) {
+    run.huge_percent = mix.huge_percent;
+    run.huge_lines = options_.huge_lines;
+    run.capacity = options_.capacity;
+    run.portion = options_.portion;
+    run.warm_up_ms = options_.run_ms / 5;
+    run.run_ms = options_.run_ms;
+    run.seed = options_.common.seed + round;
+    for (std::size_t i = 0; i < contestants.size(); ++i) {
+      const HierarchyContestant &contestant = contestants[(i + round) % contestants.size()];
+      const HierarchyOutcome outcome =
+          run_hierarchy(contestant, run, scratch_.subfolder("run-" + std::to_string(runs_++)));
+      Samples &all = samples_[{mix.letter, run.processes, contestant.name}];
+      all.rate.push_back(outcome.commits_per_s);
+      all.last = outcome;
     }
+  }
+
+  // What each cross-level policy makes of two processes that want the same pages at both levels.
+  void crossings(Report *report) {
+    HierarchyRun run;
+    run.pages = kCrossingPages;
+    run.huge_pages = kCrossingHugePages;
+    run.processes = 2;
+    for (std::size_t round = 0; round < options_.rounds; ++round)
+      measure(round, crossings_, kCrossings, run);
+    std::printf(
+        "\n(%c) %s, 2 processes, %llu pages: commits/s, median ±MAD %% of %zu rounds; the rest: "
+        "totals of the last round\n",
+        kCrossings.letter, kCrossings.what, static_cast<unsigned long long>(kCrossingPages),
+        options_.rounds);
+    Table table({"cross-level policy", "commits/s", "small", "larger", "cross-level aborts: lines",
+                 "pages", "to pages", "recalls", "releases"});
+    for (const HierarchyContestant &contestant : crossings_) {
+      const Samples &of = samples(kCrossings, run.processes, contestant.name);
+      const HierarchyOutcome &last = of.last;
+      const Summary rate = summarize(of.rate);
+      Json row;
+      row["policy"] = contestant.name;
+      row["processes"] = run.processes;
+      put(row, "commits_per_s", rate);
+      std::vector<std::string> cells = {contestant.name, with_mad(rate)};
+      for (const auto &[key, value] :
+           {std::pair{"small", last.small}, std::pair{"larger", last.huge},
+            std::pair{"cross_line_aborts", last.cross_line_aborts},
+            std::pair{"cross_page_aborts", last.cross_page_aborts},
+            std::pair{"escalations_attempts", last.for_attempts},
+            std::pair{"recalls", last.recalls}, std::pair{"releases", last.releases}}) {
+        row[key] = value;
+        cells.push_back(std::to_string(value));
+      }
+      report->add("crossing", std::move(row));
+      table.add(std::move(cells));
+    }
+    table.print();
   }
 
   void print_mix(const Mix &mix, unsigned processes, Report *report) const {
@@ -322,7 +373,7 @@ class HierarchyBench {
 
   Options options_;
   ScratchFolder scratch_;
-  const std::vector<HierarchyContestant> contestants_;
+  const std::vector<HierarchyContestant> contestants_, crossings_;
   std::map<Key, Samples> samples_;
   std::size_t runs_ = 0;
 };
@@ -337,7 +388,8 @@ int main(int argc, char **argv) {
   tmh::bench::add_common_options(app, &options.common);
   app.add_option("--rounds", options.rounds, "measurements of each variant").capture_default_str();
   app.add_option("--ms", options.run_ms, "length of a measurement").capture_default_str();
-  app.add_option("--only", options.only, "mixes or costs").check_one_of({"mixes", "costs"});
+  app.add_option("--only", options.only, "mixes, crossings or costs")
+      .check_one_of({"mixes", "crossings", "costs"});
   app.add_option("--huge-pages", options.huge_pages, "pages of a huge instance, at most 2048")
       .check_range(1, 2048)
       .capture_default_str();

@@ -1,7 +1,7 @@
 # libtmh, libxac and libtmhperf, shared and static. tmh::tmh, tmh::xac and tmh::perf are the shared
 # ones, tmh::tmh_static, tmh::xac_static and (inside this project only) tmh::perf_static the static
 # ones; inside this project and after find_package(tmh) they have the same names.
-set(TMH_LAYERS platform levels/storage levels/line levels/page hierarchy)
+set(TMH_LAYERS platform observe levels/storage levels/line levels/page hierarchy)
 list(TRANSFORM TMH_LAYERS PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE tmh_globs)
 list(TRANSFORM tmh_globs APPEND "/*.cpp")
 file(GLOB TMH_SOURCES CONFIGURE_DEPENDS ${tmh_globs})

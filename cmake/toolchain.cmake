@@ -36,6 +36,9 @@ endif()
 if(NOT TMH_COUNTERS)
   add_compile_definitions(TMH_NO_COUNTERS)  # everything: platform/counting.h is in headers
 endif()
+if(TMH_BUILD_TESTS OR TMH_PLANTED_FAULTS)
+  add_compile_definitions(TMH_PLANTED_FAULTS)  # everything: observe/planted.h is in headers
+endif()
 if(TMH_COVERAGE)
   # atomic: several threads of one test count in the same counters.
   add_compile_options(--coverage -fprofile-update=atomic)

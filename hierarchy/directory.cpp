@@ -8,8 +8,9 @@
 
 #include "hierarchy/ask_to_abort.h"
 #include "levels/line/recovery.h"
+#include "levels/page/lines.h"
 #include "levels/storage/segment_files.h"
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/fence.h"
 #include "platform/patience.h"
 #include "platform/probes.h"
@@ -19,8 +20,8 @@
 
 namespace tmh::hierarchy {
 
-using platform::is_planted;
-using platform::Planted;
+using observe::is_planted;
+using observe::Planted;
 using platform::Step;
 using platform::step;
 using storage::PageId;
@@ -132,6 +133,49 @@ bool Directory::take_ahead(const page::DomainLock::Held &held, PageId page,
     if (line::is_locked(seen) || (seen & line::kVersionMask) > snapshot) return false;
   }
   return take(held, page) <= snapshot;
+}
+
+// Level 1 goes on meanwhile: each line is read as level 1 reads it, and what it has committed since
+// the snapshot is undone. It has seen the pin, so the undo words are there, and stay.
+bool Directory::read_beside(const page::DomainLock::Held &held, PageId page, std::uint64_t snapshot,
+                            std::byte *content) noexcept {
+  TMH_ASSERT(held.is_valid());
+  // In H: our pin has stopped RTM, which the recall costs nothing more.
+  if (record(page).level.load(std::memory_order_relaxed) != PageLevel::kLines) return false;
+  const line::LineWord *words = lines_.page_words(page);
+  const bool is_used =
+      std::any_of(words, words + storage::kLinesPerPage, [](const line::LineWord &word) {
+        return word.load(std::memory_order_relaxed) != 0;  // a hint
+      });
+  if (!is_used) return false;
+  std::uint64_t newest = 0;
+  for (std::size_t line = 0; line < storage::kLinesPerPage; ++line)
+    newest = std::max(newest, read_line(held, page, line, content));
+  if (newest == line::kUpper) return false;
+  if (newest > snapshot) line::undo_page(lines_, page, snapshot, content);
+  return true;
+}
+
+// The line's version; or kUpper, of a dead mover's page: take() ends its move.
+std::uint64_t Directory::read_line(const page::DomainLock::Held &held, PageId page,
+                                   std::size_t line, std::byte *content) noexcept {
+  line::LineWord &word = lines_.page_words(page)[line];
+  const std::byte *home =
+      memory_.segment(storage::segment_number(page)).home.base() + storage::page_offset(page);
+  for (;;) {
+    // acquire: pairs with the release of line-unlock, whose stores to home we are to see.
+    const std::uint64_t seen = word.load(std::memory_order_acquire);
+    if (line::is_upper(seen)) return line::kUpper;
+    if (line::is_locked(seen)) {
+      await_committer(held, word);
+      continue;
+    }
+    step(Step::kGapBesideLooked);
+    page::copy_lines_of_home(content, home, page::LineMask{1} << line);
+    platform::fence(std::memory_order_acquire);  // home before the word's second look
+    if (word.load(std::memory_order_relaxed) == seen || is_planted(Planted::kBesideTrusts))
+      return seen;
+  }
 }
 
 void Directory::recall(const page::DomainLock::Held &held, PageId page) noexcept {
@@ -343,13 +387,20 @@ Release Directory::release(const page::DomainLock::Held &held, PageId page) noex
   r.residents.store(0, std::memory_order_relaxed);
   // Newer than whatever level 1 has read of the page before level 2 had it.
   const std::uint64_t version = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
+  const auto open_lines = [&] {
+    line::LineWord *words = lines_.page_words(page);
+    // release: pairs with the acquire of level 1's reads; home is complete.
+    for (std::size_t i = 0; i < storage::kLinesPerPage; ++i)
+      words[i].store(version, std::memory_order_release);
+  };
+  if (is_planted(Planted::kReleaseOpensFirst)) {
+    open_lines();
+    step(Step::kGapReleaseLevel);
+  }
   // before any line is open (docs/design.md S1)
   r.level.store(PageLevel::kLines, std::memory_order_relaxed);
   step(Step::kGapReleaseLevel);
-  line::LineWord *words = lines_.page_words(page);
-  // release: pairs with the acquire of level 1's reads; home is complete.
-  for (std::size_t i = 0; i < storage::kLinesPerPage; ++i)
-    words[i].store(version, std::memory_order_release);
+  open_lines();
   state.moving.store(line::kNoPage, std::memory_order_release);
   ++memory_.state().releases;
   step(Step::kReleaseOpen);

@@ -112,6 +112,8 @@ class Directory final : public page::LowerLevel {
                                    storage::PageId page) noexcept override;
   [[nodiscard]] bool take_ahead(const page::DomainLock::Held &held, storage::PageId page,
                                 std::uint64_t snapshot) noexcept override;
+  [[nodiscard]] bool read_beside(const page::DomainLock::Held &held, storage::PageId page,
+                                 std::uint64_t snapshot, std::byte *content) noexcept override;
   [[nodiscard]] bool is_resident(const page::DomainLock::Held &held,
                                  storage::PageId page) const noexcept override;
   void as_of(const page::DomainLock::Held &held, storage::PageId page, std::uint64_t snapshot,
@@ -136,6 +138,8 @@ class Directory final : public page::LowerLevel {
   void repair_move(const page::DomainLock::Held &held) noexcept;
   void mark_lines(const page::DomainLock::Held &held, storage::PageId page) noexcept;
   void await_committer(const page::DomainLock::Held &held, line::LineWord &word) noexcept;
+  [[nodiscard]] std::uint64_t read_line(const page::DomainLock::Held &held, storage::PageId page,
+                                        std::size_t line, std::byte *content) noexcept;
   [[nodiscard]] std::uint64_t newest(storage::PageId page) const noexcept;
   template <class Visit>
   void for_users(std::uint64_t residents, Visit visit) const noexcept;

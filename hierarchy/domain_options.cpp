@@ -213,7 +213,7 @@ Errc DomainImpl::settle_levels(bool fresh) {
   TMH_TRY(choose("TMH_LEVELS", Errc::kBadLevels, levels_values(), options_.levels, Levels::kHybrid,
                  &wanted));
   TMH_TRY(choose("TMH_CROSS", Errc::kBadLevels, cross_policy_values(), options_.cross,
-                 CrossPolicy::kWaitForUpper, &cross_));
+                 CrossPolicy::kUpperYields, &cross_));
   TMH_TRY(from_environment("TMH_ESCALATION", Errc::kBadLevels, escalation_values(), &escalation_));
   if (!options_.escalation.empty() &&
       parse(std::string_view(options_.escalation), &escalation_) != Errc::kOk)

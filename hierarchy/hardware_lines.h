@@ -33,7 +33,7 @@
 #include "levels/page/domain_memory.h"
 #include "levels/page/engine.h"
 #include "levels/page/local_pages.h"
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/page_tables.h"
 
 namespace tmh::hierarchy {
@@ -64,7 +64,7 @@ class HardwareLines final : public line::RtmGate {
   [[nodiscard]] bool is_open(storage::PageId page) const noexcept;
   // Does an instance of level 2 run in the domain?
   [[nodiscard]] bool any_pin() const noexcept {
-    if (platform::is_planted(platform::Planted::kGateBlind)) return false;
+    if (observe::is_planted(observe::Planted::kGateBlind)) return false;
     // as DomainMemory's
     const std::uint32_t high = words_.participants_high->load(std::memory_order_acquire);
     for (std::uint32_t i = 0; i < high; ++i) {

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <iterator>
 
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/try.h"
 
 namespace tmh::hierarchy {
@@ -39,7 +39,7 @@ void HardwarePages::remove_file(const std::string &folder) noexcept {
 
 void HardwarePages::move(PageId page, bool came) noexcept {
   line::LineWord &epoch = lines_.state().hardware_epoch;
-  if (!came && platform::is_planted(platform::Planted::kEpochStands)) return;
+  if (!came && observe::is_planted(observe::Planted::kEpochStands)) return;
   const std::uint64_t at = epoch.load(std::memory_order_relaxed);  // changes under the lock only
   ring_[at % kMoves].store(static_cast<std::uint64_t>(page) | (came ? kCame : 0),
                            std::memory_order_relaxed);

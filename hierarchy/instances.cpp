@@ -39,7 +39,7 @@ std::string no_policy(std::string_view spec) {
 
 bool counts_as_attempt(AbortCause cause) noexcept {
   return cause == AbortCause::kValidation || cause == AbortCause::kConflictSelf ||
-         cause == AbortCause::kConflictOther;
+         cause == AbortCause::kConflictOther || cause == AbortCause::kCrossLevel;
 }
 }  // namespace
 
@@ -149,6 +149,7 @@ Errc DomainImpl::begin_on(PageRunner &runner, bool is_query, Presence presence) 
     engine.take_turn();
     runner.holds_turn = true;
   }
+  engine.give_way(!is_query && hierarchy::yields_to_lower(cross_, runner.attempts));
   if (const Errc error = engine.begin(is_query, runner.age, policy.conflict); error != Errc::kOk) {
     leave_turn(runner);
     return error;

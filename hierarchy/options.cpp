@@ -47,6 +47,7 @@ constexpr Spelling<CrossPolicy> kCrossPolicies[] = {
     {"abort-upper", CrossPolicy::kAbortUpper},
     {"recall-and-wait", CrossPolicy::kRecallAndWait},
     {"wait-for-upper", CrossPolicy::kWaitForUpper},
+    {"upper-yields", CrossPolicy::kUpperYields},
 };
 constexpr Spelling<EscalationKind> kEscalations[] = {
     {"never", EscalationKind::kNever},
@@ -327,7 +328,7 @@ const char *latency_values() noexcept { return "off, sampled, full"; }
 const char *stray_values() noexcept { return "fault, allow"; }
 const char *levels_values() noexcept { return "page, hybrid"; }
 const char *cross_policy_values() noexcept {
-  return "abort-lower, abort-upper, recall-and-wait, wait-for-upper";
+  return "abort-lower, abort-upper, recall-and-wait, wait-for-upper, upper-yields";
 }
 const char *escalation_values() noexcept {
   return "never, always, on-capacity, after-n, after-n=1 to 1000000, after-wasted-time, "

@@ -16,6 +16,7 @@
 #include <new>
 
 #include "hierarchy/durable_domain.h"
+#include "observe/planted.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/fence.h"
@@ -98,7 +99,7 @@ class PageCopies {
   // A store that a copy has seen is of a commit that was stamped before: the clocks, read after it,
   // cover it.
   [[nodiscard]] Errc flush_before_write() noexcept {
-    if (platform::is_planted(platform::Planted::kPagesBeforeLog)) return Errc::kOk;
+    if (observe::is_planted(observe::Planted::kPagesBeforeLog)) return Errc::kOk;
     platform::fence(std::memory_order_acquire);  // what was read, then the clocks
     return log_.flush_all();
   }

@@ -49,6 +49,17 @@ inline constexpr std::uint32_t kTurnAttempts = 8;
   return wait_us * 1000;
 }
 
+// upper-yields: so many attempts of an update of level 2 in a row give way to level 1; the next one
+// takes the pages that it touches, as under every other policy. Without a limit it would never
+// commit: a page that level 1 has used stays there until level 2 takes it. Why 4: half of the
+// attempts after which it gets the turn, so that what it then loses, it loses to level 2.
+inline constexpr std::uint32_t kYieldsMax = kTurnAttempts / 2;
+
+// attempt: how many attempts of the update have aborted so far.
+[[nodiscard]] constexpr bool yields_to_lower(CrossPolicy cross, std::uint32_t attempt) noexcept {
+  return cross == CrossPolicy::kUpperYields && attempt < kYieldsMax;
+}
+
 // How long an instance of level 1 waits for a page that instances of level 2 use, before it goes
 // there, where it needs nobody's answer. One of them with a dozen first touches takes 0.1 to 0.2
 // ms; waiting longer than for a few such costs more than being one. Unless they are large updates,

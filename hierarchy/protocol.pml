@@ -53,6 +53,7 @@
 #ifndef H1
 #define H1 0
 #endif
+/* YIELD: an update of level 2 that meets a page in L may give way instead of recalling. */
 /* LEVELi: 0 (no such process), 1, 2, 3 (RTM; HARDWARE must be set). Ri, Wi: lines read, written.
  * DOWNi: 1: from the last line to the first.
  * AFTERi: the set of processes that have ended (not died) before it begins. */
@@ -553,6 +554,60 @@ inline map_page() {
   fi
 }
 
+#ifdef YIELD
+#define GAVE_WAY failed
+/* n: the newest version of the page's lines. */
+#define NEWEST if :: v > n -> n = v :: else fi; v = 0
+/* REQUIRES the lock. Beside level 1: line m as level 1 reads it. */
+inline read_beside() {
+  do
+  :: own[m] != 0 ->
+     if
+     :: own[m] == 0
+#if DEATHS > 0
+     :: atomic { own[m] != 0 && dead[own[m]] -> d = own[m] }; recover(d); d = 0
+#endif
+     fi
+  :: atomic { own[m] == 0 -> v = ver[m] };
+     shown[m] = home[m];
+#if PLANT != 20
+     if
+     :: atomic { own[m] != 0 || ver[m] != v -> v = 0; shown[m] = 0 }
+     :: atomic { own[m] == 0 && ver[m] == v -> NEWEST }; break
+     fi
+#else
+     atomic { NEWEST }; break
+#endif
+  od
+}
+/* What has been committed there since the snapshot, undone. */
+inline undo_beside() {
+  d_step {
+    k = 0;
+    do
+    :: k < NL && PAGE_OF(k) == PAGE_OF(q) ->
+       best = NONE; a = 1;
+       do
+       :: a <= PROCESSES ->
+          if
+          :: undo[AT(a, k)] != UNREAD && undo_stamp[a] > l && undo_stamp[a] < best ->
+             best = undo_stamp[a]; shown[k] = undo[AT(a, k)]
+          :: else
+          fi;
+          a++
+       :: else -> break
+       od;
+       k++
+    :: k < NL && PAGE_OF(k) != PAGE_OF(q) -> k++
+    :: else -> break
+    od;
+    k = 0; a = 0; best = 0
+  }
+}
+#else
+#define GAVE_WAY false
+#endif
+
 /* Does any instance of level 2 run? One load each. */
 inline skip_to_other() {
   do :: i <= PROCESSES && (i == p || !LEVELS(i, 2)) -> i++ :: else -> break od
@@ -792,6 +847,7 @@ pages:
      W(MINE -> TAKE; c = clock; FOLLOW; SAY("%d begin-locked: pin\n"); pin[p] = c);
      atomic { l = line_clock; STORE_LINE_PIN line_pin[p] = l; GIVE; RULES; MAY_DIE }
   fi;
+touches:
   do
   :: OVER(q) -> q = 0; break
   :: !OVER(q) && IN(mapped, PAGE_OF(q)) -> /* a load or store in the view */
@@ -819,6 +875,19 @@ pages:
      :: W(MINE && IS_H(PAGE_OF(q)) -> TAKE; SAY("%d hardware-left\n"); LEAVES_H(PAGE_OF(q), 15));
         W(at2[PAGE_OF(q)] = 1 CUT res[PAGE_OF(q)] = res[PAGE_OF(q)] | (1 << p))
 #endif
+#ifdef YIELD
+     :: atomic { MINE && !at2[PAGE_OF(q)] && ws != 0 -> TAKE; SAY("%d gives way\n"); failed = 1;
+                 m = (PAGE_OF(0) == PAGE_OF(q) -> 0 : NL - 1) };
+        do
+        :: m < NL && PAGE_OF(m) == PAGE_OF(q) -> read_beside(); m++
+        :: else -> m = 0; break
+        od;
+        if :: n > l -> undo_beside() :: else fi;
+        /* In its view alone: no resident. */
+        atomic { mapped = mapped | (1 << PAGE_OF(q)); private = private | (1 << PAGE_OF(q));
+                 n = 0; GIVE; RULES; MAY_DIE };
+        goto touches
+#endif
      :: W(MINE && IS_AT2(PAGE_OF(q)) -> TAKE; SAY("%d becomes resident\n");
           res[PAGE_OF(q)] = res[PAGE_OF(q)] | (1 << p))
      fi;
@@ -832,9 +901,9 @@ pages:
        od;
 #endif
        if
-       :: n > l && STALE -> SAY("%d makes the page private\n");
+       :: n > l && (STALE || GAVE_WAY) -> SAY("%d makes the page private\n");
           private = private | (1 << PAGE_OF(q)); failed = ws != 0; go = 0
-       :: n > l && !(STALE) ->
+       :: n > l && !(STALE || GAVE_WAY) ->
           c = clock; go = 1;
 #if PLANT != 10
           FOLLOW

@@ -5,7 +5,7 @@
 
 #include "hierarchy/back_off.h"
 #include "levels/line/software.h"
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/failure.h"
 #include "platform/probes.h"
 #include "platform/ticks.h"
@@ -93,7 +93,7 @@ void SiteInstance::start_timing() noexcept {
 bool SiteInstance::goes_on_at_level_1(const Undone &undone) {
   const bool refused = undone.refusal != Refusal::kNone;
   FailedAttempt failed{undone.over_capacity, undone.needs_pages, refused, ++attempts_};
-  const bool counts_early = platform::is_planted(platform::Planted::kEscalationEarly);
+  const bool counts_early = observe::is_planted(observe::Planted::kEscalationEarly);
   if (counts_early && attempts_ == 1)
     context_of(level()).add(counts_of_escalation(undone).of_domain, 1);
   // Where the beginning is not known, what is wasted counts from the first failure.
@@ -150,7 +150,7 @@ void SiteInstance::go_up(const Undone &undone) noexcept {
                                                  : 0,
                             attempts_);
   site_.add(counts.of_site, 1);
-  if (!platform::is_planted(platform::Planted::kEscalationEarly))
+  if (!observe::is_planted(observe::Planted::kEscalationEarly))
     context_of(level()).add(counts.of_domain, 1);
   const bool was_unlimited = is_unlimited(state_);
   if (was_unlimited) site_.beyond().escalated();

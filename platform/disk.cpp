@@ -20,7 +20,6 @@ namespace tmh::platform {
 
 namespace detail {
 constinit std::atomic<DiskHook> disk_hook{nullptr};
-constinit std::atomic<std::uint32_t> planted{0};
 }  // namespace detail
 
 namespace {
@@ -42,10 +41,6 @@ Errc watch_disk(const DiskEvent &event) noexcept {
 
 void set_disk_hook(DiskHook hook) noexcept {
   detail::disk_hook.store(hook, std::memory_order_relaxed);
-}
-
-void plant(std::uint32_t defects) noexcept {
-  detail::planted.store(defects, std::memory_order_relaxed);
 }
 
 Errc DiskFile::open(const std::string &path, Mode mode, FileRole role) noexcept try {

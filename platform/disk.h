@@ -77,56 +77,6 @@ inline void home_written(const std::string &path, std::uint64_t offset, const vo
 // one that is done: kOk, or the failure that it injects.
 [[nodiscard]] Errc watch_disk(const DiskEvent &event) noexcept;
 
-// Defects that a test plants to see that it would find them. Never set outside tests.
-enum class Planted : std::uint32_t {
-  kNone = 0,
-  kAcknowledgeBeforeSync = 1u << 0,  // a flush says durable before it wrote
-  kApplyBeforeLog = 1u << 1,         // versions go home before their record is durable
-  kNoGeneration = 1u << 2,           // recovery takes records of an earlier generation
-  kNoChecksum = 1u << 3,             // recovery takes records whose CRC is wrong
-  kLineNoValidation = 1u << 4,       // level 1 commits whatever has changed since it read
-  kLineNoExtensionCheck = 1u << 5,   // level 1 moves a snapshot on without looking at what it read
-  kLineUnlockFirst = 1u << 6,        // level 1 unlocks before it writes back
-  kLineHalfRecovery = 1u << 7,       // of a dead committer's lines only the first is written back
-  kPageNoValidation = 1u << 8,       // level 2 commits whatever has changed since it read
-  // The faults of hierarchy/PROTOCOL.md, by their numbers there; 5 is kLineUnlockFirst.
-  kReleaseBlind = 1u << 9,        //  1: release does not look at pins
-  kRecallNoWait = 1u << 10,       //  2: recall does not wait for locked lines
-  kStampLate = 1u << 11,          //  3: level 1 stamps after validation
-  kNoUndoWords = 1u << 12,        //  4: level 1 leaves no undo words
-  kReleaseLooksFirst = 1u << 13,  //  6: release looks at pins before it tells
-  kRecallClockStands = 1u << 14,  //  7: recall leaves the line clock alone
-  kRecallReadsFirst = 1u << 15,   //  9: recall reads versions before it marks
-  kExtendNoFollow = 1u << 16,     // 10: extending does not follow the commit log
-  kRecoveryUndoes = 1u << 17,     // 11: recovery undoes a COMMITTED context
-  kMoveLeft = 1u << 18,           // 12: nobody ends a dead mover's move
-  kPagesBeforeLog = 1u << 19,     // a checkpoint of separate homes writes pages before the log
-  kGateBlind = 1u << 20,          // 14: RTM does not look at pins
-  kEpochStands = 1u << 21,        // 15, 16: a page leaves H without the epoch
-  // Counters.
-  kDeathUncounted = 1u << 22,     // the reaper does not end what the dead had begun
-  kDeathCountedTwice = 1u << 23,  // ... or ends it twice
-  kAbortMiscounted = 1u << 24,    // an abort counts as kQueryWrote
-  kQueryUncounted = 1u << 25,     // a query whose begin takes the domain lock is not counted
-  // An escalation counts at the first attempt that fails, whatever comes of it.
-  kEscalationEarly = 1u << 26,
-  kCountNotTakenBack = 1u << 27,  // a commit that was counted and not published stays counted
-  // Sleepers.
-  kNobodyWoken = 1u << 28,  // no change wakes who sleeps for it
-  // Windows that only a schedule opens: a begin without the lock does not look at the clock again
-  // behind its pin.
-  kBeginLooksOnce = 1u << 29,
-};
-void plant(std::uint32_t defects) noexcept;
-namespace detail {
-extern std::atomic<std::uint32_t> planted;
-}
-[[nodiscard]] inline bool is_planted(Planted defect) noexcept {
-  // relaxed: tests plant before they start what they watch
-  return (detail::planted.load(std::memory_order_relaxed) & static_cast<std::uint32_t>(defect)) !=
-         0;
-}
-
 class DiskFile {
  public:
   DiskFile() = default;

@@ -1,12 +1,12 @@
 // platform/event_count.cpp -- the way of notify() that is seldom taken.
 #include "platform/event_count.h"
 
-#include "platform/disk.h"
+#include "observe/planted.h"
 
 namespace tmh::platform {
 
 void EventCount::wake() noexcept {
-  if (is_planted(Planted::kNobodyWoken)) return;
+  if (observe::is_planted(observe::Planted::kNobodyWoken)) return;
   std::uint32_t seen = word_.load(std::memory_order_relaxed);
   // seq_cst: a prepare() that comes later sees everything before. Another notifier that has been
   // quicker wakes for us.

@@ -1,9 +1,10 @@
-// tests/hybrid_crossing_test.cpp -- what level 1 does about a page that level 2 uses: the four
+// tests/hybrid_crossing_test.cpp -- what the levels do about a page that both want: the five
 // cross-level policies are told apart by what each does.
 // Order:      two processes hand each other the turn.
 // Source:     thesis, section 6.2; hierarchy/PROTOCOL.md.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <ctime>
 #include <functional>
@@ -12,6 +13,7 @@
 
 #include <tmh/tmh.hpp>
 
+#include "hierarchy/policies.h"
 #include "tests/support/children.h"
 #include "tests/support/hybrid_table.h"
 #include "tests/support/shared.h"
@@ -42,6 +44,7 @@ constexpr Crossing kCrossings[] = {
     {CrossPolicy::kAbortUpper, true, Crossing::Pauses::kEqual},
     {CrossPolicy::kRecallAndWait, false, Crossing::Pauses::kEqual},
     {CrossPolicy::kWaitForUpper, false, Crossing::Pauses::kGrowing},
+    {CrossPolicy::kUpperYields, false, Crossing::Pauses::kEqual},
 };
 
 // A wait begins with the shortest pause; only wait-for-upper makes the next ones longer.
@@ -163,6 +166,135 @@ TEST(CrossPolicyTest, WhoWaitsForAPageGetsItWhenItsHolderEnds) {
     });
     children.expect_success();
   }
+}
+
+std::uint64_t cross_level_aborts(const Domain &domain) {
+  return domain.counters().aborts[static_cast<std::size_t>(AbortCause::kCrossLevel)];
+}
+
+// Level 1 has used the pages that an update of level 2 touches. It alone gives way under
+// upper-yields: it takes nothing, keeps its snapshot, and aborts. Level 1 does not notice it.
+TEST(CrossPolicyTest, AnUpdateGivesWayUnderUpperYieldsAlone) {
+  for (const Crossing &crossing : kCrossings) {
+    SCOPED_TRACE(to_string(crossing.cross));
+    const bool gives_way = crossing.cross == CrossPolicy::kUpperYields;
+    const MemoryFolder folder;
+    DomainOptions options = hybrid();
+    options.cross = crossing.cross;
+    const auto store_at_lines = [](const Table &at, std::uint64_t value) {
+      const Site site(at.domain, "small", "never");
+      atomically(site, [&](Fields) {
+        at.word(4, 9).store(value);
+        at.word(5).store(value);
+      });
+      EXPECT_EQ(site.report().line_aborts, 0U);
+    };
+    Shared<Turn> turn;
+    Children children;
+    children.spawn("lines", [&] {
+      turn->await(1);
+      if (gives_way) store_at_lines(Table(folder.path(), options), 2);
+      turn->reach(2);
+    });
+    const Table table(folder.path(), options);
+    store_at_lines(table, 1);
+    table.domain.begin();
+    EXPECT_EQ(table.word(4, 9), 1U);
+    turn->reach(1);
+    turn->await(2);
+    EXPECT_EQ(table.word(4, 9), 1U);
+    EXPECT_EQ(table.word(5), 1U) << "as of its snapshot";
+    table.word(4).store(7);
+    EXPECT_EQ(table.word(4), 7U);
+    EXPECT_EQ(table.domain.validate(), gives_way ? Status::kFailed : Status::kPending);
+    EXPECT_EQ(table.domain.end(), gives_way ? Status::kAborted : Status::kCommitted);
+    EXPECT_EQ(table.domain.counters().recalls == 0, gives_way);
+    EXPECT_EQ(cross_level_aborts(table.domain), gives_way ? 1U : 0U);
+    EXPECT_EQ(table.committed(4), gives_way ? 0U : 7U);
+    EXPECT_EQ(table.committed(5), gives_way ? 2U : 1U);
+    children.expect_success();
+  }
+}
+
+// Pages from a domain in which updates of level 2 give way.
+class UpperYieldsTest : public testing::Test {
+ protected:
+  static DomainOptions options() {
+    DomainOptions options = hybrid();
+    options.cross = CrossPolicy::kUpperYields;
+    options.policy = "backoff=none";
+    return options;
+  }
+  void use_at_lines() const {
+    atomically(site_, [this](Fields) { ++table_.word(4, 9); });
+  }
+  [[nodiscard]] std::uint64_t recalls() const { return table_.domain.counters().recalls; }
+  MemoryFolder folder_;
+  Table table_{folder_.path(), options()};
+  Site site_{table_.domain, "small", "never"};
+};
+
+// Else it never would: level 1 uses the page before each attempt. So it is after each commit.
+TEST_F(UpperYieldsTest, FourAttemptsGiveWayAndTheNextTakesThePage) {
+  for (std::uint64_t round = 1; round <= 3; ++round) {
+    std::uint32_t attempts = 0;
+    for (Status status = Status::kAborted; status != Status::kCommitted; ++attempts) {
+      use_at_lines();
+      const std::uint64_t before = recalls();
+      table_.domain.begin();
+      table_.word(4).store(round);
+      status = table_.domain.end();
+      EXPECT_EQ(recalls() > before, status == Status::kCommitted);
+    }
+    EXPECT_EQ(attempts, hierarchy::kYieldsMax + 1);
+    EXPECT_EQ(cross_level_aborts(table_.domain), round * hierarchy::kYieldsMax);
+    EXPECT_EQ(table_.committed(4), round);
+  }
+}
+
+TEST_F(UpperYieldsTest, AtomicallyCommitsBesideBusyLines) {
+  Shared<std::atomic<bool>> is_busy, is_over;
+  Children children;
+  children.spawn("lines", [&] {
+    const Table table(folder_.path(), options());
+    const Site site(table.domain, "small");
+    while (!is_over->load()) {
+      atomically(site, [&](Fields) { ++table.word(4, 9); });
+      is_busy->store(true);
+    }
+  });
+  ASSERT_TRUE(poll_until([&] { return is_busy->load(); }));
+  constexpr std::uint64_t kUpdates = 50;
+  for (std::uint64_t i = 0; i < kUpdates; ++i)
+    atomically(table_.domain, [&] { table_.word(4).store(table_.word(4) + 1); });
+  is_over->store(true);
+  children.expect_success();
+  EXPECT_EQ(table_.committed(4), kUpdates);
+}
+
+TEST_F(UpperYieldsTest, QueriesAndIrrevocableInstancesTakeThePageAtOnce) {
+  use_at_lines();
+  EXPECT_EQ(table_.committed(4, 9), 1U);
+  const std::uint64_t before = recalls();
+  EXPECT_GT(before, 0U);
+  use_at_lines();
+  int runs = 0;
+  atomically(table_.domain, [&] {
+    ++runs;
+    become_irrevocable();
+    ++table_.word(4, 9);
+  });
+  EXPECT_EQ(runs, 1);
+  EXPECT_GT(recalls(), before);
+  EXPECT_EQ(cross_level_aborts(table_.domain), 0U);
+}
+
+TEST_F(UpperYieldsTest, PagesThatLevel1HasNotUsedAreTakenAtOnce) {
+  use_at_lines();
+  table_.domain.begin();
+  table_.word(7).store(1);
+  EXPECT_EQ(table_.domain.end(), Status::kCommitted);
+  EXPECT_GT(recalls(), 0U);
 }
 
 }  // namespace

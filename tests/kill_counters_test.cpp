@@ -22,7 +22,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/crowd.h"
@@ -128,7 +128,7 @@ class Steps {
 // One mistake in the engine's counting, and where a kill must fall for it to show.
 struct Mistake {
   const char *name;
-  platform::Planted planted;
+  observe::Planted planted;
   const char *finding;                        // says this
   std::uint32_t step = platform::kStepCount;  // half of the kills; kStepCount: any
 };
@@ -356,12 +356,12 @@ INSTANTIATE_TEST_SUITE_P(DurablePages, KillCountersTest, testing::Values(kPageSt
 
 // The check can fail: a mistake in the engine's counting, planted, is found, and named.
 constexpr Mistake kMistakes[] = {
-    {"DeathUncounted", platform::Planted::kDeathUncounted, "died 0, not 1"},
-    {"DeathCountedTwice", platform::Planted::kDeathCountedTwice, "died 2, not 1"},
-    {"AbortMiscounted", platform::Planted::kAbortMiscounted, "query-wrote 1, not 0"},
-    {"QueryUncounted", platform::Planted::kQueryUncounted, "queries "},
-    {"EscalationEarly", platform::Planted::kEscalationEarly, "escalations: attempts "},
-    {"CountNotTakenBack", platform::Planted::kCountNotTakenBack, "page commits",
+    {"DeathUncounted", observe::Planted::kDeathUncounted, "died 0, not 1"},
+    {"DeathCountedTwice", observe::Planted::kDeathCountedTwice, "died 2, not 1"},
+    {"AbortMiscounted", observe::Planted::kAbortMiscounted, "query-wrote 1, not 0"},
+    {"QueryUncounted", observe::Planted::kQueryUncounted, "queries "},
+    {"EscalationEarly", observe::Planted::kEscalationEarly, "escalations: attempts "},
+    {"CountNotTakenBack", observe::Planted::kCountNotTakenBack, "page commits",
      static_cast<std::uint32_t>(platform::Step::kCommitCounted)},
 };
 
@@ -372,9 +372,9 @@ TEST_P(KillCountersMistakeTest, IsFound) {
   if (const std::string why = why_unavailable(mode); !why.empty()) GTEST_SKIP() << why;
   constexpr std::uint64_t kKills = 24;  // half of them within an instance
   Battle battle(mode, seed(), kKills, GetParam().step);
-  platform::plant(static_cast<std::uint32_t>(GetParam().planted));
+  observe::plant(GetParam().planted);
   battle.play();
-  platform::plant(0);
+  observe::plant(observe::Planted::kNone);
   const std::vector<std::string> findings = battle.findings();
   const std::string text = text_of(findings);
   EXPECT_NE(text.find(GetParam().finding), std::string::npos) << text;

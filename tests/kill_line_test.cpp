@@ -14,7 +14,7 @@
 
 #include <sched.h>
 
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/steps.h"
 #include "tests/history/checker.h"
 #include "tests/support/children.h"
@@ -27,7 +27,7 @@
 namespace tmh::test {
 namespace {
 
-using platform::Planted;
+using observe::Planted;
 using platform::Step;
 
 constexpr std::uint32_t kSurvivors = 2, kVictim = 2, kCorpse = 3, kAuditor = 4;
@@ -35,7 +35,8 @@ constexpr std::uint64_t kEntriesPerLane = 4'000'000;  // address space only
 
 class LineScene {
  public:
-  explicit LineScene(std::uint32_t planted = 0) : recorder_(8, kEntriesPerLane), planted_(planted) {
+  explicit LineScene(Planted planted = Planted::kNone)
+      : recorder_(8, kEntriesPerLane), planted_(planted) {
     static_cast<void>(seed());  // chosen and printed here, inherited by the children
   }
 
@@ -107,16 +108,16 @@ class LineScene {
 
  private:
   void plant_here() const {
-    platform::plant(planted_);
+    observe::plant(planted_);
     // Windows wide enough to be met.
-    if (planted_ != 0) platform::set_step_hook([](Step) { sched_yield(); });
+    if (planted_ != Planted::kNone) platform::set_step_hook([](Step) { sched_yield(); });
   }
 
   MemoryFolder folder_;
   Shared<RigShared> shared_;
   Shared<CrowdState> state_;
   Recorder recorder_;
-  std::uint32_t planted_;
+  Planted planted_;
   std::uint64_t aborts_ = 0;
   Children survivors_;
 };
@@ -184,7 +185,7 @@ TEST_P(LinePlantedTest, IsFound) {
   // line, or others had not looked at both.
   const auto deadline = std::chrono::steady_clock::now() + hang_deadline();
   for (int repeat = 0; std::chrono::steady_clock::now() < deadline; ++repeat) {
-    LineScene scene(static_cast<std::uint32_t>(GetParam()));
+    LineScene scene(GetParam());
     if (GetParam() == Planted::kLineHalfRecovery) {
       // Past its commit point; of most instances that write, several lines follow.
       ASSERT_TRUE(scene.sacrifice(kCorpse, Step::kLineCommitPoint,

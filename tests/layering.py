@@ -23,12 +23,15 @@ LOW = [
     "include/tmh/instance.hpp",
     "include/tmh/latency.hpp",
     "platform/",
+    "observe/",
 ]
-ALL_LAYERS = ["include/", "platform/", "levels/", "hierarchy/"]
+ALL_LAYERS = ["include/", "platform/", "observe/", "levels/", "hierarchy/"]
 # Folder (longest match wins) -> prefixes that it may include, besides itself.
 MAY_INCLUDE = {
     "include/": [],
+    # The ground floor: platform/ asks for planted faults, observe/ may map files.
     "platform/": LOW,
+    "observe/": LOW,
     # a library of its own: neither includes libtmh nor is included by it
     "platform/rtm_emulation/": ["include/tmh/rtm_emulation.h"],
     "levels/storage/": LOW,

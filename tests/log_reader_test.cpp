@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "levels/storage/log_reader.h"
+#include "observe/planted.h"
 #include "platform/failure.h"
 #include "tests/support/log_rig.h"
 #include "tests/support/temp_folder.h"
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 
 class LogReaderTest : public testing::Test {
  protected:
-  void TearDown() override { platform::plant(0); }
+  void TearDown() override { observe::plant(observe::Planted::kNone); }
 
   struct Reading {
     Errc error = Errc::kOk;
@@ -445,12 +446,12 @@ TEST_F(LogReaderTest, PlantedDefectsAreDefects) {
   header.generation -= 1;
   put(header, rig_.end());
   EXPECT_EQ(read().commits, 3U);
-  platform::plant(static_cast<std::uint32_t>(platform::Planted::kNoGeneration));
+  observe::plant(observe::Planted::kNoGeneration);
   EXPECT_EQ(read().commits, 4U);
-  platform::plant(0);
+  observe::plant(observe::Planted::kNone);
   flip(rig_.transactions()[1].begin);  // its CRC
   EXPECT_EQ(read().commits, 1U);
-  platform::plant(static_cast<std::uint32_t>(platform::Planted::kNoChecksum));
+  observe::plant(observe::Planted::kNoChecksum);
   EXPECT_EQ(read().commits, 3U);
 }
 

@@ -6,25 +6,31 @@
 // Invariant:  the steps have the names that protocol.pml prints.
 // Source:     hierarchy/PROTOCOL.md, "The model" (the faults) and "Steps".
 #include <gtest/gtest.h>
+#include <tmh/field.hpp>
 
-#include "platform/disk.h"
+#include "levels/line/layout.h"
+#include "observe/planted.h"
 #include "tests/history/checker.h"
 #include "tests/support/board.h"
+#include "tests/support/level_rules.h"
 #include "tests/support/schedule.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
 namespace {
 
-using platform::Planted;
+using observe::Planted;
 using platform::Step;
 
 class Scene {
  public:
-  Scene(Planted planted, Tracking tracking) : planted_(planted) {
+  explicit Scene(Planted planted, Tracking tracking = Tracking::kAuto, CrossPolicy cross = {})
+      : planted_(planted) {
     options_.levels = Levels::kHybrid;
     options_.tracking = tracking;
+    options_.cross = cross;
   }
+  [[nodiscard]] const std::string &folder() const noexcept { return folder_.path(); }
 
   using Body = std::function<void(Player &)>;
   std::size_t lines(const std::string &name, const Body &body) {
@@ -58,7 +64,7 @@ class Scene {
       Board board(folder_.path(), options_);
       Player player(board, recorder_.open_lane());
       player.play_at(where);
-      platform::plant(static_cast<std::uint32_t>(planted_));
+      observe::plant(planted_);
       Schedule::mark(kOpened);
       body(player);
     });
@@ -228,12 +234,80 @@ void recovery_undoes_a_commit(Scene &scene) {
   scene.run(r, kToEnd);
 }
 
+// The undo ring of the thread's context comes round: nothing of earlier commits is left in it.
+void turn_undo_ring(const Board &board) {
+  // Behind the slots of cell 5's page that lie at 0 and 64.
+  auto *words = reinterpret_cast<field<std::uint64_t> *>(board.slot(5)) + 16;
+  constexpr std::uint32_t kWords = 240;
+  for (std::uint32_t undone = 0; undone < line::kUndoWords; undone += kWords) {
+    atomically(board.only_lines_site(), [&](Fields) {
+      for (std::uint32_t i = 0; i < kWords; ++i) words[i].store(undone + i + 1);
+    });
+  }
+}
+
+// Q, whose line pin counts for nothing, needs the undo words of T, and of S before T; U keeps Q's
+// snapshot where it is. S stays, so that T has another context.
+void no_line_pin_needs_no_undo_words(Scene &scene) {
+  const auto q = scene.pages("Q", [](Player &player) {
+    player.query([&] {
+      Schedule::mark(1);
+      (void)player.read(2);
+      Schedule::mark(2);
+      (void)player.read(1);
+      (void)player.read(0);
+    });
+  });
+  const auto s = scene.lines("S", [](Player &player) {
+    player.update([&] { player.write(1, 1); });
+    Schedule::mark(1);
+  });
+  const auto u = scene.pages("U", writes({2}));
+  const auto t = scene.lines("T", [](Player &player) {
+    player.update([&] { player.write(0, 1); });
+    turn_undo_ring(player.board());
+  });
+  scene.run(q, to_mark(1));
+  scene.run(s, to_mark(1));
+  scene.run(t, kToEnd);
+  scene.run(q, to_mark(2));
+  scene.run(u, kToEnd);
+  scene.run(q, kToEnd);
+}
+
+// R has read cell 0 before T, takes its new stamp for one that its new snapshot covers, and reads
+// cell 1 after T.
+void extending_compares_with_the_new(Scene &scene) {
+  const auto r = scene.lines("R", reads(0, 1)), t = scene.lines("T", writes({0, 1}));
+  scene.run(r, to_mark(1));
+  scene.run(t, kToEnd);
+  scene.run(r, kToEnd);
+}
+
+// Q gives way at page 0, which S has used. It knows the line's word before T, and copies the line
+// after T.
+void giving_way_trusts_its_copy(Scene &scene) {
+  const auto s = scene.lines("S", writes({0, 1})), t = scene.lines("T", writes({0, 1}));
+  const auto q = scene.pages("Q", [](Player &player) {
+    player.update([&] {
+      (void)player.read(0);
+      (void)player.read(1);
+      player.write(2, 1);
+    });
+  });
+  scene.run(s, kToEnd);
+  scene.run(q, Step::kGapBesideLooked);
+  scene.run(t, kToEnd);
+  scene.run(q, kToEnd);
+}
+
 struct Fault {
   int number;
   const char *name;
   Planted planted;
   void (*play)(Scene &);
   Tracking tracking = Tracking::kAuto;
+  CrossPolicy cross = CrossPolicy{};
 };
 constexpr Fault kFaults[] = {
     {1, "ReleaseDoesNotLookAtPins", Planted::kReleaseBlind, release_does_not_look_at_pins},
@@ -249,6 +323,11 @@ constexpr Fault kFaults[] = {
     {10, "ExtendingDoesNotFollowTheLog", Planted::kExtendNoFollow, extending_does_not_follow,
      Tracking::kKernel},
     {11, "RecoveryUndoesACommittedContext", Planted::kRecoveryUndoes, recovery_undoes_a_commit},
+    {13, "NoLinePinNeedsNoUndoWords", Planted::kLinePinLate, no_line_pin_needs_no_undo_words},
+    {19, "ExtendingComparesWithTheNew", Planted::kExtendComparesNew,
+     extending_compares_with_the_new},
+    {20, "GivingWayTrustsItsCopy", Planted::kBesideTrusts, giving_way_trusts_its_copy,
+     Tracking::kAuto, CrossPolicy::kUpperYields},
 };
 
 class MultiScheduleTest : public testing::TestWithParam<Fault> {
@@ -259,7 +338,7 @@ class MultiScheduleTest : public testing::TestWithParam<Fault> {
     if (const std::string why = why_unavailable(kExact); !why.empty()) GTEST_SKIP() << why;
   }
   static history::Verdict play(Planted planted) {
-    Scene scene(planted, GetParam().tracking);
+    Scene scene(planted, GetParam().tracking, GetParam().cross);
     GetParam().play(scene);
     return scene.end();
   }
@@ -285,7 +364,7 @@ INSTANTIATE_TEST_SUITE_P(Fault, MultiScheduleTest, testing::ValuesIn(kFaults),
 // Fault 12 is one of progress: T asks for the page that Q, dead, was moving.
 TEST(MultiSchedule, DeadMoversMoveIsEnded) {
   for (const Planted planted : {Planted::kMoveLeft, Planted::kNone}) {
-    Scene scene(planted, Tracking::kAuto);
+    Scene scene(planted);
     const auto q = scene.pages("Q", reads(0, 1)), t = scene.lines("T", writes({0}));
     scene.run(q, Step::kRecallMark);
     scene.kill(q);
@@ -295,6 +374,20 @@ TEST(MultiSchedule, DeadMoversMoveIsEnded) {
       reached = scene.run(t, kToEnd);
     EXPECT_EQ(reached, planted == Planted::kNone ? Reached::kEnded : Reached::kWaits);
     if (reached == Reached::kWaits) scene.kill(t);
+    EXPECT_TRUE(scene.end().ok());
+  }
+}
+
+// Fault 8 is one of rule S1: whoever inherits the lock undoes it before anybody can act on it. So
+// the words are looked at while T is held.
+TEST(MultiSchedule, LinesOpenBehindTheirPageWord) {
+  for (const Planted planted : {Planted::kReleaseOpensFirst, Planted::kNone}) {
+    Scene scene(planted);
+    const auto q = scene.pages("Q", reads(0, 2)), t = scene.lines("T", writes({0}));
+    scene.run(q, kToEnd);
+    EXPECT_EQ(open_line_above(scene.folder(), 0), "") << "page 0 is Q's";
+    EXPECT_EQ(scene.run(t, Step::kGapReleaseLevel), Reached::kThere);
+    EXPECT_EQ(open_line_above(scene.folder(), 0).empty(), planted == Planted::kNone);
     EXPECT_TRUE(scene.end().ok());
   }
 }

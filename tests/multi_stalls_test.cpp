@@ -10,7 +10,7 @@
 #include <iterator>
 #include <string>
 
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "tests/support/history_run.h"
 #include "tests/support/modes.h"
 #include "tests/support/seed.h"
@@ -18,7 +18,7 @@
 namespace tmh::test {
 namespace {
 
-using platform::Planted;
+using observe::Planted;
 
 constexpr const char *kPolicies[] = {"self-abort", "oldest-wins", "selfish-abort", "youngest-wins"};
 
@@ -69,7 +69,7 @@ TEST_P(StallsPlantedTest, ABeginThatLooksOnceIsFound) {
   constexpr std::size_t kRoundsMax = 60;
   for (std::size_t round = 0; round < kRoundsMax; ++round) {
     HistoryPlan plan = plan_for(GetParam(), round);
-    plan.planted = static_cast<std::uint32_t>(Planted::kBeginLooksOnce);
+    plan.planted = Planted::kBeginLooksOnce;
     if (run_history(plan).is_right) continue;
     std::printf("found in run %zu\n", round + 1);
     return;

@@ -12,7 +12,7 @@
 #include <thread>
 #include <tuple>
 
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "tests/history/checker.h"
 #include "tests/support/children.h"
 #include "tests/support/leaks.h"
@@ -23,7 +23,7 @@
 namespace tmh::test {
 namespace {
 
-using platform::Planted;
+using observe::Planted;
 
 struct LevelChoice {
   const char *name;
@@ -37,7 +37,8 @@ constexpr LevelChoice kLevels[] = {{"Lines", Levels::kHybrid, Detection::kLazy, 
                                    {"Hybrid", Levels::kHybrid, Detection::kLazy, false}};
 constexpr const char *kPolicies[] = {"self-abort", "oldest-wins", "selfish-abort", "youngest-wins"};
 constexpr CrossPolicy kCrosses[] = {CrossPolicy::kRecallAndWait, CrossPolicy::kAbortUpper,
-                                    CrossPolicy::kWaitForUpper, CrossPolicy::kAbortLower};
+                                    CrossPolicy::kWaitForUpper, CrossPolicy::kAbortLower,
+                                    CrossPolicy::kUpperYields};
 constexpr std::uint32_t kWorkers = 3;
 
 struct RunState {
@@ -52,7 +53,7 @@ struct Run {
   Structure structure;
   std::size_t policy;
   bool threads;
-  std::uint32_t planted = 0;
+  Planted planted = Planted::kNone;
   std::uint64_t steps = 0;
 };
 
@@ -137,14 +138,14 @@ class StructureRun {
   }
   void work_as_process(std::uint32_t worker) {
     Place place(folder_.path(), options_);
-    platform::plant(run_.planted);
+    observe::plant(run_.planted);
     work(place, worker);
     report(place);
     place.board.close();
   }
   void work_in_threads() {
     Place place(folder_.path(), options_);
-    platform::plant(run_.planted);
+    observe::plant(run_.planted);
     std::vector<std::thread> threads;
     for (std::uint32_t i = 0; i < kWorkers; ++i) {
       threads.emplace_back([&, i] {
@@ -199,8 +200,8 @@ TEST_P(MultiStructuresTest, EveryPolicyInThreadsAndProcesses) {
   std::uint64_t aborted = 0, escalations = 0;
   for (std::size_t policy = 0; policy < std::size(kPolicies); ++policy) {
     for (const bool threads : {false, true}) {
-      StructureRun run(
-          {level, structure, policy, threads, 0, environment_number("TMH_STRUCTURE_STEPS", 80)});
+      StructureRun run({level, structure, policy, threads, Planted::kNone,
+                        environment_number("TMH_STRUCTURE_STEPS", 80)});
       run.go();
       fmt::print("{}", run.row());
       EXPECT_TRUE(run.is_right()) << run.verdict().report();
@@ -231,7 +232,7 @@ TEST_P(StructuresPlantedTest, IsFound) {
   for (int repeat = 0; repeat < 20; ++repeat) {
     StructureRun run({level, Structure::kMixed,
                       static_cast<std::size_t>(repeat) % std::size(kPolicies), repeat % 2 != 0,
-                      static_cast<std::uint32_t>(std::get<1>(GetParam())), 200});
+                      std::get<1>(GetParam()), 200});
     run.go();
     if (run.is_right()) continue;
     fmt::print("found in run {}: {}\n", repeat + 1, run.found());

@@ -17,7 +17,7 @@
 
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/line_domain.h"
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/schedule.h"
@@ -122,9 +122,9 @@ TEST_P(WakeTest, HandoverWakes) {
 }
 
 TEST_P(WakeTest, WhoIsNotWokenLooks) {
-  platform::plant(static_cast<std::uint32_t>(platform::Planted::kNobodyWoken));
+  observe::plant(observe::Planted::kNobodyWoken);
   hand_to_and_fro();
-  platform::plant(0);
+  observe::plant(observe::Planted::kNone);
   EXPECT_GT(totals_->sleeps.load(), 0U);
   EXPECT_EQ(totals_->wakes.load(), 0U);
 }

@@ -10,7 +10,8 @@
 //   (5) the backoff bound never shrinks with attempts, never exceeds the policy's bound, is 0 where
 //       promised.
 //   (6) a turn is taken from the kTurnAttempts-th abort on, and only by keep-age policies.
-//   (7) level 1 waits for pages of level 2 within its bounds, and longer for large updates alone.
+//   (7) an update gives way under upper-yields alone, kYieldsMax times, and that before its turn.
+//   (8) level 1 waits for pages of level 2 within its bounds, and longer for large updates alone.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -25,10 +26,12 @@ namespace {
 
 using tmh::Backoff;
 using tmh::ConflictPolicy;
+using tmh::CrossPolicy;
 using tmh::Policy;
 using tmh::hierarchy::backoff_ns_max;
 using tmh::hierarchy::kTurnAttempts;
 using tmh::hierarchy::take_turn;
+using tmh::hierarchy::yields_to_lower;
 using tmh::page::resolve;
 using tmh::page::Verdict;
 
@@ -182,6 +185,18 @@ TEST(Turn, IsTakenFromTheBoundOnByKeepAgeOnly) {
         policy.keep_age = false;
         EXPECT_FALSE(take_turn(policy, attempt));
       }
+    }
+  }
+}
+
+TEST(Yield, IsOfUpperYieldsAloneAndBounded) {
+  static_assert(tmh::hierarchy::kYieldsMax > 0 && tmh::hierarchy::kYieldsMax < kTurnAttempts);
+  for (const auto cross :
+       {CrossPolicy::kAbortLower, CrossPolicy::kAbortUpper, CrossPolicy::kRecallAndWait,
+        CrossPolicy::kWaitForUpper, CrossPolicy::kUpperYields}) {
+    for (auto attempt : kAttempts) {
+      const bool may = cross == CrossPolicy::kUpperYields && attempt < tmh::hierarchy::kYieldsMax;
+      EXPECT_EQ(yields_to_lower(cross, attempt), may);
     }
   }
 }

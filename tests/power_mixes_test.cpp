@@ -13,6 +13,7 @@
 #include <random>
 #include <string>
 
+#include "observe/planted.h"
 #include "platform/disk.h"
 #include "tests/power/campaign.h"
 #include "tests/power/run.h"
@@ -23,7 +24,7 @@
 namespace tmh::test::power {
 namespace {
 
-using platform::Planted;
+using observe::Planted;
 
 struct PowerMix {
   RunPlan run;
@@ -70,7 +71,7 @@ CampaignResult play(const PowerMix &mix, std::uint64_t mix_seed) {
   print("Cuts", result, seconds.count());
   EXPECT_EQ(result.strays, "") << "files were written past platform::DiskFile";
   if (result.tally.findings != 0) std::printf("  found: %s\n", result.tally.first_finding.c_str());
-  if (result.tally.findings != 0 && mix.run.planted == 0)
+  if (result.tally.findings != 0 && mix.run.planted == Planted::kNone)
     ADD_FAILURE() << result.tally.first_finding << "\n    TMH_POWER_JOURNAL=" << save(recording);
   return result;
 }
@@ -97,7 +98,7 @@ void expect_found(Planted planted, bool (*has_effect)(const DomainOptions &optio
   for (std::uint64_t i = 0; findings == 0 && i < kMixesMax && !testing::Test::HasFailure(); ++i) {
     PowerMix mix = power_mix(seed() + i);
     if (!has_effect(mix.run.options)) continue;
-    mix.run.planted = static_cast<std::uint32_t>(planted);
+    mix.run.planted = planted;
     mix.run.mix_of = [all = mix.run.mix_of](std::uint64_t number) {
       ProcessMix process = all(number);
       process.options.checkpoint_interval_ms = 10;  // kPagesBeforeLog shows within checkpoints only

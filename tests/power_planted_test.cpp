@@ -1,6 +1,6 @@
 // tests/power_planted_test.cpp -- the judge of the power-cut tests can fail: defects planted in the
 // engine are found.
-// Shape:     each defect of platform::Planted gets the run, and the images, in which it has an
+// Shape:     each defect of observe::Planted gets the run, and the images, in which it has an
 //            effect.
 // Invariant: the same images without the defect are right.
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <string>
 
+#include "observe/planted.h"
 #include "platform/disk.h"
 #include "tests/power/campaign.h"
 #include "tests/power/run.h"
@@ -21,13 +22,13 @@
 namespace tmh::test::power {
 namespace {
 
+using observe::Planted;
 using platform::DiskOp;
-using platform::Planted;
 
 constexpr std::uint64_t kCutsMax = 3000;  // of 500, between 1 and 380 find it
 
 // Cuts until something is found.
-CampaignResult hunt(const RunPlan &run, std::uint32_t planted_in_recovery) {
+CampaignResult hunt(const RunPlan &run, Planted planted_in_recovery) {
   const Recording recording = record_run(run, seed());
   CampaignPlan plan;
   plan.cuts = kCutsMax;
@@ -51,21 +52,21 @@ RunPlan undisturbed() {
 
 TEST(PowerPlantedTest, AcknowledgementBeforeTheSyncIsFound) {
   RunPlan run = undisturbed();
-  run.planted = static_cast<std::uint32_t>(Planted::kAcknowledgeBeforeSync);
-  EXPECT_GT(hunt(run, 0).tally.findings, 0u);
+  run.planted = Planted::kAcknowledgeBeforeSync;
+  EXPECT_GT(hunt(run, Planted::kNone).tally.findings, 0u);
 }
 
 TEST(PowerPlantedTest, VersionsThatGoHomeBeforeTheirRecordAreFound) {
   RunPlan run = undisturbed();
-  run.planted = static_cast<std::uint32_t>(Planted::kApplyBeforeLog);
-  EXPECT_GT(hunt(run, 0).tally.findings, 0u);
+  run.planted = Planted::kApplyBeforeLog;
+  EXPECT_GT(hunt(run, Planted::kNone).tally.findings, 0u);
 }
 
 TEST(PowerPlantedTest, AcknowledgementBeforeTheSyncOfEitherLevelIsFound) {
   RunPlan run = undisturbed();
   run.options.levels = Levels::kHybrid;
-  run.planted = static_cast<std::uint32_t>(Planted::kAcknowledgeBeforeSync);
-  EXPECT_GT(hunt(run, 0).tally.findings, 0u);
+  run.planted = Planted::kAcknowledgeBeforeSync;
+  EXPECT_GT(hunt(run, Planted::kNone).tally.findings, 0u);
 }
 
 TEST(PowerPlantedTest, PagesWrittenBeforeTheirRecordsAreFound) {
@@ -73,13 +74,12 @@ TEST(PowerPlantedTest, PagesWrittenBeforeTheirRecordsAreFound) {
   run.options.levels = Levels::kHybrid;
   // The defect shows until a checkpoint's next write of the log has ended, no longer.
   run.options.checkpoint_interval_ms = 10;
-  run.planted = static_cast<std::uint32_t>(Planted::kPagesBeforeLog);
-  EXPECT_GT(hunt(run, 0).tally.findings, 0u);
+  run.planted = Planted::kPagesBeforeLog;
+  EXPECT_GT(hunt(run, Planted::kNone).tally.findings, 0u);
 }
 
 TEST(PowerPlantedTest, RecordsTakenWithoutChecksumAreFound) {
-  EXPECT_GT(hunt(undisturbed(), static_cast<std::uint32_t>(Planted::kNoChecksum)).tally.findings,
-            0u);
+  EXPECT_GT(hunt(undisturbed(), Planted::kNoChecksum).tally.findings, 0u);
 }
 
 // Records of an earlier generation must lie exactly where the log of a later one ends. Records here
@@ -121,7 +121,7 @@ class StaleRecordsTest : public testing::Test {
   }
   // Power goes in the middle of the large write; and again when the next generation has filled its
   // first block.
-  std::uint64_t findings(std::uint32_t planted) {
+  std::uint64_t findings(Planted planted) {
     JudgePlan plan;
     plan.options = quiet();
     plan.planted = planted;
@@ -165,8 +165,8 @@ class StaleRecordsTest : public testing::Test {
 
 TEST_F(StaleRecordsTest, RecordsOfAnEarlierGenerationAreFoundWhenTaken) {
   record_life();
-  EXPECT_EQ(findings(0), 0u);
-  EXPECT_GT(findings(static_cast<std::uint32_t>(Planted::kNoGeneration)), 0u);
+  EXPECT_EQ(findings(Planted::kNone), 0u);
+  EXPECT_GT(findings(Planted::kNoGeneration), 0u);
 }
 
 }  // namespace

@@ -32,6 +32,9 @@ CHECKS = [
     ("idle residents", "1 w1, 2 w0, 2 r01 d | up0=8 up1=4"),
     ("page in between", "1 w01, 2 r01, 2 w0 | up0=4"),
     ("private page", "1 w1 a2, 2 w0, 2 r01"),
+    ("gives way", "1 r01 w01, 2 r01 w1 d, 2 r01 | yield tries=0"),
+    ("gives way, death", "1 r01 w01, 2 r01 w01 d | yield deaths=1"),
+    ("gives way, answered", "1 r01 w01, 2 r01 w01 d | yield deaths=1 escalate=1 cycles"),
     ("ring reuse", "1 w0, 1 r0 w1 a1, 2 r012 d | nl=3 reuse"),
     ("two lines a page", "1 r02 w1, 2 r01 w2 d | nl=3"),
     ("hardware and pages", "h r01 w01, 2 r01 w1, 2 r01 | h0=1 h1=1"),
@@ -84,6 +87,7 @@ FAULTS = [
     (17, "pages are opened by their words, not by the moves", "h r0 w0, 2 r0 w0 | h0=1"),
     (18, "a page goes to H while a resident runs", "h r0 w0, 2 r01 w0 d, h r0 w0 | up0=8"),
     (19, "extending compares with the new snapshot", "1 r01, 1 w01"),
+    (20, "giving way trusts a line that it has copied", "1 w01, 2 r01 w1 | yield"),
 ]
 
 

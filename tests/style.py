@@ -38,6 +38,7 @@ WIDE = [
 ]
 LAYOUT = [
     "include",
+    "observe",
     "platform",
     "platform/rtm_emulation",
     "levels/storage",
@@ -235,7 +236,9 @@ def check_headers(root, compilers):
     for name in names:
         if (
             name.endswith((".h", ".hpp"))
-            and name.startswith(("include/", "platform/", "levels/", "hierarchy/", "compat/"))
+            and name.startswith(
+                ("include/", "platform/", "observe/", "levels/", "hierarchy/", "compat/")
+            )
             and name not in built
         ):
             line = (

@@ -158,6 +158,9 @@ const char *meaning(CrossPolicy value) {
     case CrossPolicy::kWaitForUpper:
       return "the instance of level 1 sleeps with growing pauses until level 2 has ended, within a "
              "time budget";
+    case CrossPolicy::kUpperYields:
+      return "an update of level 2 that touches a page which level 1 has used aborts instead of "
+             "taking it, at most 4 times in a row; level 1 does as under recall-and-wait";
   }
   return "";
 }
@@ -287,7 +290,7 @@ std::vector<Choice> all_choices() {
                  escalation.kind = value;
                  return to_string(escalation);
                })},
-      {"TMH_CROSS", "cross", "what level 1 does about a page that level 2 uses",
+      {"TMH_CROSS", "cross", "what the levels do about a page that both want",
        rows_of(CrossPolicy::kAbortLower, CrossPolicy::kRecallAndWait)},
       {"TMH_THREAD_VIEWS", "thread_views",
        "where instrumented instances of level 2 run, when a process has several threads",

@@ -94,8 +94,8 @@ class SiteWorker final : public Worker {
         segment_(map(domain_, run)),
         words_(reinterpret_cast<Word *>(segment_.data())),
         lock_(words_ + run.pages * kWordsPerPage),
-        small_(domain_, "small"),
-        huge_(domain_, "huge") {}
+        small_(domain_, "small", kind_ == HierarchyKind::kCrossing ? "after-n=3" : ""),
+        huge_(domain_, "huge", kind_ == HierarchyKind::kCrossing ? "always" : "") {}
 
   void run(const Draw &draw) override {
     if (kind_ == HierarchyKind::kLockLine) {
@@ -129,6 +129,9 @@ class SiteWorker final : public Worker {
     const Counters counters = domain_.counters();  // of the whole domain
     out->recalls = counters.recalls;
     out->releases = counters.releases;
+    constexpr auto kCross = static_cast<std::size_t>(AbortCause::kCrossLevel);
+    out->cross_line_aborts = counters.line_aborts[kCross];
+    out->cross_page_aborts = counters.aborts[kCross];
     out->locked += locked_;
   }
 
@@ -138,7 +141,10 @@ class SiteWorker final : public Worker {
     options.levels = contestant.kind == HierarchyKind::kPage ? Levels::kPage : Levels::kHybrid;
     options.escalation =
         contestant.kind == HierarchyKind::kHybrid ? contestant.escalation : "never";
-    options.capacity = contestant.kind == HierarchyKind::kLine ? "unlimited" : run.capacity;
+    const bool is_unlimited =
+        contestant.kind == HierarchyKind::kLine || contestant.kind == HierarchyKind::kCrossing;
+    options.capacity = is_unlimited ? "unlimited" : run.capacity;
+    options.cross = contestant.cross;
     return options;
   }
   static Segment map(const Domain &domain, const HierarchyRun &run) {
@@ -224,6 +230,15 @@ std::vector<HierarchyContestant> hierarchy_contestants() {
           {"hybrid, adaptive", HierarchyKind::kHybrid, "adaptive"}};
 }
 
+std::vector<HierarchyContestant> crossing_contestants() {
+  std::vector<HierarchyContestant> all;
+  for (const CrossPolicy cross :
+       {CrossPolicy::kAbortLower, CrossPolicy::kAbortUpper, CrossPolicy::kRecallAndWait,
+        CrossPolicy::kWaitForUpper, CrossPolicy::kUpperYields})
+    all.push_back({to_string(cross), HierarchyKind::kCrossing, "", cross});
+  return all;
+}
+
 HierarchyOutcome run_hierarchy(const HierarchyContestant &contestant, const HierarchyRun &run,
                                const std::string &folder) {
   const bool is_plain = contestant.kind == HierarchyKind::kMutex;
@@ -276,6 +291,8 @@ HierarchyOutcome run_hierarchy(const HierarchyContestant &contestant, const Hier
       all.*total += one.*total;
     all.recalls = one.recalls;
     all.releases = one.releases;
+    all.cross_line_aborts = one.cross_line_aborts;
+    all.cross_page_aborts = one.cross_page_aborts;
   }
   all.commits_per_s = static_cast<double>(timed) / ns * 1e9;
   std::uint64_t sum = 0;

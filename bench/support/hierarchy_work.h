@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+#include <tmh/options.hpp>
+
 namespace tmh::bench {
 
 enum class HierarchyKind : std::uint8_t {
@@ -29,15 +31,21 @@ enum class HierarchyKind : std::uint8_t {
   kLine,      // level 1 without a capacity
   kPage,      // level 2 only
   kHybrid,    // with the same capacity as kLockLine
+  // Both levels at once, whatever the instances fail by: small ones at level 1 (three attempts),
+  // huge ones at level 2.
+  kCrossing,
 };
 
 struct HierarchyContestant {
   std::string name;
   HierarchyKind kind;
-  std::string escalation;  // kHybrid
+  std::string escalation;             // kHybrid
+  CrossPolicy cross = CrossPolicy{};  // kCrossing
 };
 
 [[nodiscard]] std::vector<HierarchyContestant> hierarchy_contestants();
+// One kCrossing for each cross-level policy.
+[[nodiscard]] std::vector<HierarchyContestant> crossing_contestants();
 
 struct HierarchyRun {
   unsigned huge_percent = 0;
@@ -58,6 +66,8 @@ struct HierarchyOutcome {
                 page_aborts = 0;
   std::uint64_t for_capacity = 0, for_attempts = 0, for_pages = 0, de_escalations = 0;
   std::uint64_t recalls = 0, releases = 0;
+  // At either level, because of the other one.
+  std::uint64_t cross_line_aborts = 0, cross_page_aborts = 0;
   std::uint64_t locked = 0;  // huge instances that ran under the lock
 };
 

@@ -65,8 +65,9 @@ enum class Levels : std::uint8_t {
   kHybrid = 2,
 };
 
-// What an instance of level 1 does about a page that a running instance of level 2 uses
-// (docs/design.md 4, cross-level conflict).
+// What the levels do about a page that both want (docs/design.md 4, cross-level conflict). All but
+// the last say what an instance of level 1 does about a page that a running instance of level 2
+// uses; level 2 then takes a page from level 1 at its first touch.
 enum class CrossPolicy : std::uint8_t {
   // "abort-lower": it aborts at once; its site decides whether it goes on at level 2
   kAbortLower = 1,
@@ -75,6 +76,10 @@ enum class CrossPolicy : std::uint8_t {
   kRecallAndWait = 3,
   // "wait-for-upper": sleep with growing pauses until it has ended, within the budget
   kWaitForUpper = 4,
+  // "upper-yields": an update of level 2 that touches a page which level 1's software lines have
+  // used takes nothing, and aborts; after four aborts in a row it takes what it touches. Level 1
+  // does as under recall-and-wait.
+  kUpperYields = 5,
 };
 
 // When an instance of level 1 that keeps aborting goes on at level 2. Capacity never fits the next

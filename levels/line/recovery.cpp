@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "levels/line/redo.h"
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/steps.h"
 
 namespace tmh::line {
@@ -41,7 +41,7 @@ bool recover_lines(LineMemory &memory, std::uint32_t number, bool is_committed) 
     LineWord &word = segment.words[offset_of(entry.at) / kLineBytes];
     // acquire: pairs with line-lock; what the dead one stored before it is seen
     if (word.load(std::memory_order_acquire) == locked_by(number)) {
-      if (is_committed && (i == 0 || !platform::is_planted(platform::Planted::kLineHalfRecovery)))
+      if (is_committed && (i == 0 || !observe::is_planted(observe::Planted::kLineHalfRecovery)))
         write_back_line(entry, segment.home + offset_of(entry.at));
       // relaxed: seen by the acquire above. release: as line-unlock.
       word.store(is_committed ? stamp : entry.before.load(std::memory_order_relaxed),
@@ -60,10 +60,10 @@ void settle_counts(LineContextV1 &context, bool is_committed) noexcept {
   for (std::uint32_t i = 0; i < kAbortCauseCount; ++i)
     ended += context.count(line_abort_count(static_cast<AbortCause>(i)));
   if (context.count(LineCount::kBegins) == ended ||
-      platform::is_planted(platform::Planted::kDeathUncounted))
+      observe::is_planted(observe::Planted::kDeathUncounted))
     return;
   context.add(is_committed ? LineCount::kCommits : line_abort_count(AbortCause::kDied),
-              platform::is_planted(platform::Planted::kDeathCountedTwice) ? 2 : 1);
+              observe::is_planted(observe::Planted::kDeathCountedTwice) ? 2 : 1);
 }
 
 bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
@@ -72,7 +72,7 @@ bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
   // acquire: pairs with the release of PENDING and of COMMITTED
   const std::uint64_t status = context.status.load(std::memory_order_acquire);
   const bool is_committed = state_of(status) == State::kCommitted &&
-                            !platform::is_planted(platform::Planted::kRecoveryUndoes);
+                            !observe::is_planted(observe::Planted::kRecoveryUndoes);
   // Also where its lines must wait for somebody who knows the segment: the log need not, nor
   // whoever waits for the turn.
   settle_redo(context);

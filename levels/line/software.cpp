@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <new>
 
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/probes.h"
 #include "platform/process.h"
 #include "platform/steps.h"
@@ -166,7 +166,8 @@ bool SoftwareThread::extend() noexcept {
   // acquire: pairs with line-stamp: a commit stamped up to here has locked its lines before.
   const std::uint64_t now = memory_.state().clock.load(std::memory_order_acquire);
   platform::step(platform::Step::kGapLineExtend);
-  if (!is_log_valid() && !platform::is_planted(platform::Planted::kLineNoExtensionCheck))
+  if (observe::is_planted(observe::Planted::kExtendComparesNew)) rv = now;
+  if (!is_log_valid() && !observe::is_planted(observe::Planted::kLineNoExtensionCheck))
     return false;
   // The next begin says why.
   if (reads_durable_only_ && redo_log_->drain() != Errc::kOk) return false;

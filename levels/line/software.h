@@ -219,8 +219,17 @@ class SoftwareThread : public detail::LineAccess {
   void encode_redo() noexcept;
 
   // software_commit.cpp
+  struct NoRedo;
+  struct Redo;
   [[nodiscard]] Status commit_writes() noexcept;
-  [[nodiscard]] AbortCause publish(LineStateV1 &state) noexcept;
+  template <class RedoPolicy>
+  [[nodiscard]] Status commit_with(const RedoPolicy &redo, LineStateV1 &state) noexcept;
+  template <class RedoPolicy>
+  [[nodiscard]] AbortCause publish(const RedoPolicy &redo, LineStateV1 &state) noexcept;
+  [[nodiscard]] AbortCause validate() noexcept;
+  [[nodiscard]] AbortCause decide_commit() noexcept;
+  void write_back() noexcept;
+  void unlock_lines() noexcept;
   [[nodiscard]] AbortCause lock_lines() noexcept;
   [[nodiscard]] AbortCause lock_line(std::size_t index) noexcept;
   [[nodiscard]] AbortCause lock_line_in_use(std::size_t index, std::uint64_t seen) noexcept;

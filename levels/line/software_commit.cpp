@@ -6,14 +6,14 @@
 #include <bit>
 
 #include "levels/line/software.h"
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/probes.h"
 #include "platform/steps.h"
 
 namespace tmh::line {
 
-using platform::is_planted;
-using platform::Planted;
+using observe::is_planted;
+using observe::Planted;
 using platform::Step;
 using platform::step;
 
@@ -47,6 +47,60 @@ void write_back_line(const LineWrite &entry, std::byte *home) noexcept {
   }
 }
 
+// What a commit does for the redo log, between the protocol's steps: nothing, in a volatile domain.
+struct SoftwareThread::NoRedo {
+  [[nodiscard]] AbortCause plan() const noexcept { return AbortCause::kNone; }
+  void encode() const noexcept {}
+  void note_stamp() const noexcept {}
+  void show() const noexcept {}
+  void hand_over() const noexcept {}
+  void land() const noexcept {}
+  void give_up() const noexcept {}
+};
+
+// Durable domains (hierarchy/PROTOCOL.md, "Durable domains").
+struct SoftwareThread::Redo {
+  SoftwareThread &thread;
+  LineContextV1 &context;
+
+  // Holding no line.
+  [[nodiscard]] AbortCause plan() const noexcept { return thread.plan_redo(); }
+  // With all lines locked, before the stamp.
+  void encode() const noexcept {
+    thread.encode_redo();
+    step(Step::kLineRedo);
+    // seq_cst: before the stamp; the log's writer loads the clock and then this word (redo.h)
+    context.in_flight.store(kStamping, std::memory_order_seq_cst);
+  }
+  void note_stamp() const noexcept {
+    reinterpret_cast<RedoHeader *>(context.redo + thread.redo_at_ % kRedoBytes)->stamp =
+        thread.stamp_;
+    // Later commits need not be waited for any more.
+    context.in_flight.store(thread.stamp_, std::memory_order_release);
+  }
+  // Behind the commit point.
+  void show() const noexcept {
+    // release: pairs with gather_redo()
+    context.redo_head.store(thread.redo_at_ + thread.redo_bytes_, std::memory_order_release);
+    step(Step::kLineRedoShown);
+  }
+  // Before IDLE. The room is the record's now, and the log's writer gives it back.
+  void hand_over() const noexcept {
+    // relaxed: published by IDLE
+    context.redo_reserved.store(0, std::memory_order_relaxed);
+  }
+  // release: a checkpoint that sees it sees home
+  void land() const noexcept { context.in_flight.store(0, std::memory_order_release); }
+  // Aborted.
+  void give_up() const noexcept {
+    // release: who sees it sees IDLE
+    context.in_flight.store(0, std::memory_order_release);
+    // Before: nobody gives it back twice.
+    context.redo_reserved.store(0, std::memory_order_relaxed);
+    thread.redo_log_->give_back(thread.redo_reserved_);
+  }
+};
+
 Status SoftwareThread::commit() noexcept {
   if (is_doomed_ || !writes_.empty()) return commit_writes();
   stamp_ = rv;
@@ -63,22 +117,22 @@ Status SoftwareThread::commit_writes() noexcept {
   if (state.turn.load(std::memory_order_acquire) != 0 && !has_turn_) [[unlikely]]
     wait_for_turn();
   if (redo_log_ != nullptr) [[unlikely]]
-    if (const AbortCause cause = plan_redo(); cause != AbortCause::kNone) return end_aborted(cause);
+    return commit_with(Redo{*this, *context_}, state);
+  return commit_with(NoRedo{}, state);
+}
+
+template <class RedoPolicy>
+Status SoftwareThread::commit_with(const RedoPolicy &redo, LineStateV1 &state) noexcept {
+  if (const AbortCause cause = redo.plan(); cause != AbortCause::kNone) return end_aborted(cause);
   context_->age.store(age_, std::memory_order_relaxed);  // relaxed, both: published by the status
   context_->lines.store(writes_.size(), std::memory_order_relaxed);
   // release: who sees PENDING sees age and lines
   context_->status.store(status_word(++instance_, State::kPending), std::memory_order_release);
-  const AbortCause cause = publish(state);
+  const AbortCause cause = publish(redo, state);
   if (cause != AbortCause::kNone) {
     // release: recovery that sees IDLE sees the lines free
     context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
-    if (redo_log_ != nullptr) {
-      // release: who sees it sees IDLE
-      context_->in_flight.store(0, std::memory_order_release);
-      // Before: nobody gives it back twice.
-      context_->redo_reserved.store(0, std::memory_order_relaxed);
-      redo_log_->give_back(redo_reserved_);
-    }
+    redo.give_up();
     return end_aborted(cause);
   }
   platform::probe::commit(platform::probe::kLines, stamp_, writes_.size());
@@ -87,81 +141,76 @@ Status SoftwareThread::commit_writes() noexcept {
 }
 
 // From line-lock to line-unlock. After anything but kNone no line is locked.
-AbortCause SoftwareThread::publish(LineStateV1 &state) noexcept {
+template <class RedoPolicy>
+AbortCause SoftwareThread::publish(const RedoPolicy &redo, LineStateV1 &state) noexcept {
   if (const AbortCause cause = lock_lines(); cause != AbortCause::kNone) return cause;
   step(Step::kLineLock);
   AbortCause cause = AbortCause::kNone;
-  if (is_planted(Planted::kStampLate)) [[unlikely]] {
+  if (is_planted(Planted::kStampLate)) {
     stamp_ = state.clock.load(std::memory_order_seq_cst) + 1;
-    if (!is_valid_at_commit()) cause = AbortCause::kValidation;
-    step(Step::kLineValidate);
+    cause = validate();
   }
-  if (redo_log_ != nullptr) [[unlikely]] {
-    encode_redo();
-    step(Step::kLineRedo);
-    // seq_cst: before the stamp; the log's writer loads the clock and then this word (redo.h)
-    context_->in_flight.store(kStamping, std::memory_order_seq_cst);
-  }
+  redo.encode();
   // seq_cst: after the locks and before the look for pins. An instance above stores its pin, then
   // reads this clock: one of us sees the other.
   stamp_ = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
   context_->stamp.store(stamp_, std::memory_order_relaxed);  // relaxed: published by COMMITTED
-  if (redo_log_ != nullptr) [[unlikely]] {
-    reinterpret_cast<RedoHeader *>(context_->redo + redo_at_ % kRedoBytes)->stamp = stamp_;
-    // Later commits need not be waited for any more.
-    context_->in_flight.store(stamp_, std::memory_order_release);
-  }
+  redo.note_stamp();
   step(Step::kLineStamp);
   const bool is_pinned = upper_.any_pin() && !is_planted(Planted::kNoUndoWords);
-  if (!is_planted(Planted::kStampLate)) [[likely]] {
-    if (!is_valid_at_commit() && !is_planted(Planted::kLineNoValidation))
-      cause = AbortCause::kValidation;
-    step(Step::kLineValidate);
-  }
+  if (!is_planted(Planted::kStampLate)) cause = validate();
   if (cause == AbortCause::kNone && is_pinned) cause = save_undo();
   step(Step::kLineSave);
-  if (cause == AbortCause::kNone) {
-    std::uint64_t pending = status_word(instance_, State::kPending);
-    // release: pairs with the acquire of recovery, which needs the stamp and the undo words.
-    // relaxed on failure: FAILED publishes nothing.
-    if (!context_->status.compare_exchange_strong(
-            pending, status_word(instance_, State::kCommitted), std::memory_order_release,
-            std::memory_order_relaxed))
-      cause = AbortCause::kConflictOther;
-  }
+  if (cause == AbortCause::kNone) cause = decide_commit();
   if (cause != AbortCause::kNone) {
     release_lines(writes_.size());
     return cause;
   }
   step(Step::kLineCommitPoint);
-  if (redo_log_ != nullptr) [[unlikely]] {
-    // release: pairs with gather_redo()
-    context_->redo_head.store(redo_at_ + redo_bytes_, std::memory_order_release);
-    step(Step::kLineRedoShown);
-  }
-  if (is_planted(Planted::kLineUnlockFirst)) [[unlikely]] {
-    for (const LocalWrite &write : writes_) write.word->store(stamp_, std::memory_order_release);
-    step(Step::kLineUnlock);
-  }
+  redo.show();
+  if (is_planted(Planted::kLineUnlockFirst)) unlock_lines();
+  write_back();
+  unlock_lines();
+  // Before IDLE: COMMITTED and not counted, recovery counts it.
+  context_->add(LineCount::kCommits, 1);
+  step(Step::kLineCounted);
+  redo.hand_over();
+  // release: a reader of IDLE may not see an earlier word of our lines
+  context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
+  redo.land();
+  state.changed.notify();
+  return AbortCause::kNone;
+}
+
+inline AbortCause SoftwareThread::validate() noexcept {
+  const bool is_valid = is_valid_at_commit() || is_planted(Planted::kLineNoValidation);
+  step(Step::kLineValidate);
+  return is_valid ? AbortCause::kNone : AbortCause::kValidation;
+}
+
+// The commit point.
+inline AbortCause SoftwareThread::decide_commit() noexcept {
+  std::uint64_t pending = status_word(instance_, State::kPending);
+  // release: pairs with the acquire of recovery, which needs the stamp and the undo words.
+  // relaxed on failure: FAILED publishes nothing.
+  const bool is_committed = context_->status.compare_exchange_strong(
+      pending, status_word(instance_, State::kCommitted), std::memory_order_release,
+      std::memory_order_relaxed);
+  return is_committed ? AbortCause::kNone : AbortCause::kConflictOther;
+}
+
+inline void SoftwareThread::write_back() noexcept {
   for (std::size_t i = 0; i < writes_.size(); ++i) {
     if (i + kFetchedAhead < writes_.size()) fetch_to_store(writes_[i + kFetchedAhead].home);
     write_back_line(context_->writes[i], writes_[i].home);
   }
   step(Step::kLineWriteBack);
+}
+
+inline void SoftwareThread::unlock_lines() noexcept {
   // release: pairs with the acquire of whoever reads or locks the line next
   for (const LocalWrite &write : writes_) write.word->store(stamp_, std::memory_order_release);
   step(Step::kLineUnlock);
-  // Before IDLE: COMMITTED and not counted, recovery counts it.
-  context_->add(LineCount::kCommits, 1);
-  step(Step::kLineCounted);
-  // relaxed: published by IDLE. Now it is the record's, and the log's writer gives it back.
-  if (redo_log_ != nullptr) context_->redo_reserved.store(0, std::memory_order_relaxed);
-  // release: a reader of IDLE may not see an earlier word of our lines
-  context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
-  // release: a checkpoint that sees it sees home
-  if (redo_log_ != nullptr) context_->in_flight.store(0, std::memory_order_release);
-  state.changed.notify();
-  return AbortCause::kNone;
 }
 
 AbortCause SoftwareThread::lock_lines() noexcept {

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "levels/page/lines.h"
+#include "observe/planted.h"
 #include "platform/counting.h"
 #include "platform/disk.h"
 #include "platform/fence.h"
@@ -197,7 +198,7 @@ void ConsistencyTree::take_count_back() noexcept {
   const std::uint64_t next = state.clock.load(std::memory_order_relaxed) + 1;
   if (counting != counting_word(next, slot) || slot >= memory_.participants_high()) return;
   storage::Participant &dead = memory_.participant(slot);
-  if (!dead.is_counted_running() && !platform::is_planted(platform::Planted::kCountNotTakenBack))
+  if (!dead.is_counted_running() && !observe::is_planted(observe::Planted::kCountNotTakenBack))
     dead.add(storage::Count::kCommits, ~0ull);  // minus one
   // death in between: it counts as running until it is reaped
   std::atomic_signal_fence(std::memory_order_seq_cst);

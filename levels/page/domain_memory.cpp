@@ -14,6 +14,7 @@
 
 #include "levels/page/changed_pages.h"
 #include "levels/page/lines.h"
+#include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/fence.h"
 

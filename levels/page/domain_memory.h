@@ -23,7 +23,7 @@
 #include "levels/storage/home.h"
 #include "levels/storage/log_state.h"
 #include "levels/storage/participants.h"
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/files.h"
 #include "platform/protection_keys.h"
 
@@ -142,7 +142,7 @@ class DomainMemory {
   // Commits up to it may go home: all when the domain is not durable. acquire pairs with
   // LogWriter::publish().
   [[nodiscard]] std::uint64_t durable_clock() const noexcept {
-    if (log_state_ == nullptr || platform::is_planted(platform::Planted::kApplyBeforeLog))
+    if (log_state_ == nullptr || observe::is_planted(observe::Planted::kApplyBeforeLog))
       return ~0ull;
     return log_state_->durable_clock.load(std::memory_order_acquire);
   }

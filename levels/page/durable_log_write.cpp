@@ -6,7 +6,7 @@
 
 #include "levels/page/durable_log.h"
 #include "levels/storage/log_record.h"
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/steps.h"
@@ -141,7 +141,7 @@ Errc DurableLog::append_next(const storage::LogCut &cut, storage::FlushPoint *at
 }
 
 Errc DurableLog::finish_batch(const storage::FlushPoint &at) noexcept {
-  if (platform::is_planted(platform::Planted::kAcknowledgeBeforeSync)) {
+  if (observe::is_planted(observe::Planted::kAcknowledgeBeforeSync)) {
     state().durable_line.store(at.line, std::memory_order_release);
     state().durable_clock.store(at.clock, std::memory_order_release);
   }

@@ -9,7 +9,7 @@
 #include <new>
 
 #include "levels/page/engine_thread.h"
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/failure.h"
 #include "platform/futex.h"
 #include "platform/steps.h"
@@ -307,9 +307,9 @@ void Engine::reap(const DomainLock::Held &held, std::uint32_t slot) noexcept {
   finish_reaping(held, slot);
   storage::Participant &dead = memory_.participant(slot);
   DomainState &state = memory_.state();
-  if (dead.is_counted_running() && !platform::is_planted(platform::Planted::kDeathUncounted))
+  if (dead.is_counted_running() && !observe::is_planted(observe::Planted::kDeathUncounted))
     dead.add(storage::abort_count(AbortCause::kDied),
-             platform::is_planted(platform::Planted::kDeathCountedTwice) ? 2 : 1);
+             observe::is_planted(observe::Planted::kDeathCountedTwice) ? 2 : 1);
   tree_.release_reserved_of(held, slot);
   accesses_.remove_all(held, slot);
   lower_->reap(held, slot);

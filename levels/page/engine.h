@@ -111,6 +111,9 @@ class Engine : private DomainLock::Heir {
   }
   [[nodiscard]] const View *view_of(std::uintptr_t address) noexcept;
 
+  // Before begin(): shall the next instance abort where it would take a page that the level below
+  // has used?
+  void give_way(bool gives_way) noexcept { gives_way_ = gives_way; }
   [[nodiscard]] Errc begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept;
   struct Outcome {
     Status status = Status::kAborted;
@@ -220,6 +223,7 @@ class Engine : private DomainLock::Heir {
   // engine_hole.cpp: pages without disk blocks
   [[nodiscard]] bool touch_hole(View &view, PageId page) noexcept;
   [[nodiscard]] bool stands_in_for_closed(PageId page) noexcept;
+  [[nodiscard]] bool stands_aside(PageId page) noexcept;
   void stand_in(PageId page, const std::byte *content, Errc why) noexcept;
   void stand_down(PageId page) noexcept;
   void touch_guarded(View &view, PageId page) noexcept;
@@ -342,6 +346,9 @@ class Engine : private DomainLock::Heir {
   // and not guarded but inaccessible otherwise.
   static constexpr std::byte kAllOfIt{1}, kPageByPage{2};
   static constexpr PageId kNoHole{~0ull};
+  // give_way(): pages of one instance that stay below. Each costs an area of the address space, and
+  // the instance has failed with the first.
+  static constexpr std::size_t kAsideMax = 64;
   // one may be chance; a short hot phase should gain, too
   static constexpr std::uint32_t kSteadyEnds = 2;
 
@@ -409,6 +416,7 @@ class Engine : private DomainLock::Heir {
   bool running_ = false;
   bool query_ = false;
   bool irrevocable_ = false;
+  bool gives_way_ = false;  // see give_way()
   bool began_with_kept_ = false;
   bool read_everything_ = false;  // the fault ring overflowed: any foreign commit is a conflict
   bool any_protected_ = false;    // some guard is a protected page, see guard()

@@ -9,7 +9,7 @@
 #include "levels/page/engine.h"
 #include "levels/page/engine_thread.h"
 #include "levels/page/lines.h"
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/fault_handler.h"
 #include "platform/prefetch.h"
 #include "platform/probes.h"
@@ -74,7 +74,7 @@ Errc Engine::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noex
     set_access(platform::KeyAccess::kOpen);  // pull() stores to private pages
     const DomainLock::Held held = lock_.take();
     step(Step::kBeginLocked);
-    if (is_query && platform::is_planted(platform::Planted::kQueryUncounted))
+    if (is_query && observe::is_planted(observe::Planted::kQueryUncounted))
       own.add(Count::kQueries, ~0ull);
     reap_suspects(held, platform::coarse_ns());
     tree_.collect(held, kCollectPerBegin);
@@ -101,8 +101,9 @@ void Engine::note_segments() noexcept {
 // The clock below is read between the store of the pin and the last look at our own clock: so both
 // belong to one cut (PROTOCOL.md).
 void Engine::announce_snapshot(std::uint64_t clock) noexcept {
-  if (has_lower_)
-    self().line_pin.store(lower_->clock(), std::memory_order_relaxed);  // the pin's store orders it
+  const bool is_none = observe::is_planted(observe::Planted::kLinePinLate);
+  if (has_lower_)  // the pin's store orders it
+    self().line_pin.store(is_none ? ~0ull : lower_->clock(), std::memory_order_relaxed);
   step(Step::kGapBeginLinePin);
   self().pin.store(clock, std::memory_order_seq_cst);
   step(Step::kGapBeginAnnounced);
@@ -137,7 +138,7 @@ bool Engine::pin_without_lock() noexcept {
     // finds ours.
     announce_snapshot(clock);
     if (state.clock.load(std::memory_order_seq_cst) == clock ||
-        platform::is_planted(platform::Planted::kBeginLooksOnce)) {
+        observe::is_planted(observe::Planted::kBeginLooksOnce)) {
       snapshot_ = synced_ = kept_synced_ = clock;
       synced_position_ = position;
       if (follow) follow_needed_ = false;

@@ -10,7 +10,7 @@
 #include "levels/page/engine.h"
 #include "levels/page/engine_thread.h"
 #include "levels/page/lines.h"
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/failure.h"
 #include "platform/probes.h"
 #include "platform/steps.h"
@@ -99,7 +99,7 @@ bool Engine::is_valid(const DomainLock::Held &held) noexcept {
   }
   if (state.clock.load(std::memory_order_relaxed) == snapshot_) return true;
   failed_cause_ = AbortCause::kValidation;
-  if (platform::is_planted(platform::Planted::kPageNoValidation)) return true;
+  if (observe::is_planted(observe::Planted::kPageNoValidation)) return true;
   if (read_everything_) return false;  // the read set is not known page by page
   const std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
   const std::uint64_t behind = head - synced_position_;
@@ -499,7 +499,7 @@ void Engine::abort(AbortCause cause) noexcept {
 }
 
 void Engine::count_abort(AbortCause cause) noexcept {
-  const bool is_wrong = platform::is_planted(platform::Planted::kAbortMiscounted);
+  const bool is_wrong = observe::is_planted(observe::Planted::kAbortMiscounted);
   self().add(abort_count(is_wrong ? AbortCause::kQueryWrote : cause), 1);
   platform::probe::abort(platform::probe::kPages, static_cast<std::uint32_t>(cause));
 }

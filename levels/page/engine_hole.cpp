@@ -1,5 +1,5 @@
-// levels/page/engine_hole.cpp -- touches of pages that have no disk block and get none: the
-// instance goes on, on memory that stands in for them.
+// levels/page/engine_hole.cpp -- touches of pages that have no disk block and get none, or that the
+// instance leaves to the level below: it goes on, on memory that stands in for them.
 // Invariant: what stands in is state(s) of the page, as engine.h asks of every page; nothing of it
 //            outlives the instance.
 // Reaches (in the handler): lseek, fallocate, mmap, mprotect; write and abort where memory has run
@@ -33,16 +33,28 @@ bool Engine::touch_hole(View &view, PageId page) noexcept {
 }
 
 // The page has no block for what says whose it is, and gets none, so it cannot be taken from the
-// level below. False: it may be.
+// level below; or the instance gives way there. False: it is to be taken.
 bool Engine::stands_in_for_closed(PageId page) noexcept {
   if (!is_closed(local(page)) || (local(page).lists & kStandsIn) != 0) return false;
   for (;;) {
     const Errc why = lower_->prepare(page);
-    if (why == Errc::kOk) return false;
+    if (why == Errc::kOk) return stands_aside(page);
     if (!lower_->read_unchanged(page, unchanged_) && why == Errc::kDiskFull) continue;
     stand_in(page, unchanged_, why);
     return true;
   }
+}
+
+// give_way(): the level below uses the page. The instance reads it as of its snapshot, takes
+// nothing, and FAILs.
+bool Engine::stands_aside(PageId page) noexcept {
+  if (!gives_way_ || irrevocable_ || standing_in_.size() >= kAsideMax) return false;
+  {
+    const DomainLock::Held held = lock_.take(DomainLock::Context::kHandler);
+    if (!lower_->read_beside(held, page, line_snapshot_, unchanged_)) return false;
+  }
+  stand_in(page, unchanged_, Errc::kOk);
+  return true;
 }
 
 // `content`, null: zeros, is state(s) of the page. The instance cannot use the page itself: it goes
@@ -64,7 +76,8 @@ void Engine::stand_in(PageId page, const std::byte *content, Errc why) noexcept 
   l.state = PageState::kPrivate;
   standing_in_.push(page);
   steady_ends_ = 0;
-  if (!query_) fail_instance(AbortCause::kNoSpace, why);
+  if (query_) return;
+  fail_instance(why == Errc::kOk ? AbortCause::kCrossLevel : AbortCause::kNoSpace, why);
 }
 
 // At the end of the instance: the page is as if never touched.

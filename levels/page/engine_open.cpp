@@ -136,7 +136,7 @@ void Engine::prepare_ahead(const View &view, PageId page) noexcept {
 void Engine::take_ahead(const DomainLock::Held &held, View &view, PageId page) noexcept {
   const auto number = [](PageId of) { return static_cast<std::uint64_t>(of); };
   const bool follows = page > ahead_last_ && number(page) <= number(ahead_end_) + kAheadGap;
-  ahead_ = follows ? std::clamp(2 * ahead_, kAheadMin, kAheadMax) : 0;
+  ahead_ = follows && !gives_way_ ? std::clamp(2 * ahead_, kAheadMin, kAheadMax) : 0;
   const auto index = static_cast<std::uint64_t>(page_index(page));
   const std::uint64_t usable =
       memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;

@@ -14,7 +14,7 @@
 #include "levels/page/engine.h"
 #include "levels/page/engine_thread.h"
 #include "levels/page/lines.h"
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/probes.h"
 #include "platform/steps.h"
 
@@ -279,7 +279,7 @@ bool Engine::extend(const DomainLock::Held &held) noexcept {
     if (!valid) return false;
     if (!in_log)
       follow_releases(held);
-    else if (!platform::is_planted(platform::Planted::kExtendNoFollow))
+    else if (!observe::is_planted(observe::Planted::kExtendNoFollow))
       pull(held);
     if (is_left_open_) return false;  // a later touch there would go unnoticed
   }

@@ -38,6 +38,11 @@ class LowerLevel {
   // or it is not prepared. Then it is to be taken at its touch.
   [[nodiscard]] virtual bool take_ahead(const DomainLock::Held &held, storage::PageId page,
                                         std::uint64_t snapshot) noexcept = 0;
+  // REQUIRES prepare(). Without taking the page: `content` is its state at `snapshot`, which this
+  // participant has pinned. False: it is not below, or nothing there has ever stored to it, and
+  // nobody below minds that it is taken.
+  [[nodiscard]] virtual bool read_beside(const DomainLock::Held &held, storage::PageId page,
+                                         std::uint64_t snapshot, std::byte *content) noexcept = 0;
   // Is this participant still a resident? (Asked while its instance runs.)
   [[nodiscard]] virtual bool is_resident(const DomainLock::Held &held,
                                          storage::PageId page) const noexcept = 0;
@@ -70,6 +75,10 @@ class NoLevelBelow final : public LowerLevel {
   }
   [[nodiscard]] bool take_ahead(const DomainLock::Held &, storage::PageId,
                                 std::uint64_t) noexcept override {
+    return false;
+  }
+  [[nodiscard]] bool read_beside(const DomainLock::Held &, storage::PageId, std::uint64_t,
+                                 std::byte *) noexcept override {
     return false;
   }
   [[nodiscard]] bool is_resident(const DomainLock::Held &,

@@ -5,15 +5,15 @@
 #include <cstring>
 #include <new>
 
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "platform/failure.h"
 #include "platform/try.h"
 
 namespace tmh::storage {
 
+using observe::is_planted;
+using observe::Planted;
 using platform::fail;
-using platform::is_planted;
-using platform::Planted;
 
 LogReader::LogReader(LogSource *source, const CheckpointV1 &from, Depth depth) noexcept
     : source_(source),

@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "tests/power/simulated_disk.h"
 #include "tests/power/worker.h"
 #include "tests/power/world.h"
@@ -148,7 +148,7 @@ void judge(const std::string &folder, const Promises &promises, const Model &mod
   Children children;
   children.spawn("judge", [&] {
     record_into(plan.depth > 0 ? &journal : nullptr);
-    platform::plant(plan.planted);
+    observe::plant(plan.planted);
     try {
       report->say(live(folder, promises, model, plan, seed, &journal, &*report));
     } catch (const std::exception &error) {

@@ -13,6 +13,7 @@
 
 #include <tmh/options.hpp>
 
+#include "observe/planted.h"
 #include "tests/power/effects.h"
 #include "tests/power/journal.h"
 #include "tests/power/promises.h"
@@ -28,9 +29,9 @@ struct JudgePlan {
   std::uint32_t depth = 0;        // recoveries within recoveries
   std::uint32_t cuts_within = 2;  // of each recovery that is recorded
   std::uint64_t further_commits = 3;
-  std::uint32_t planted = 0;  // platform::Planted
-  WorkerPlan further;         // how the further commits are
-  bool all_strict = false;    // they wait for the disk one by one; else every third is buffered
+  observe::Planted planted = observe::Planted::kNone;
+  WorkerPlan further;       // how the further commits are
+  bool all_strict = false;  // they wait for the disk one by one; else every third is buffered
 };
 
 struct Tally {

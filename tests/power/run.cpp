@@ -17,6 +17,7 @@
 
 #include <gtest/gtest.h>
 
+#include "observe/planted.h"
 #include "platform/disk.h"
 #include "tests/power/judge.h"
 #include "tests/power/promises.h"
@@ -73,7 +74,7 @@ class Life {
   void go() {
     if (job_.plan.record_disk) record_into(job_.journal, job_.plan.pace);
     if (job_.plan.stalls) stall_at_steps(job_.worker.seed);
-    platform::plant(job_.plan.planted);
+    observe::plant(job_.plan.planted);
     std::vector<Worker> workers;  // of threads, which keep their numbers
     for (std::uint32_t i = 0; i < threads_of(job_.plan); ++i) {
       WorkerPlan plan = job_.worker;
@@ -238,7 +239,7 @@ void Crowd::stop() {
 void Crowd::audit(const std::string &when) {
   expect_child("audit " + when, [&] {
     if (plan_.record_disk) record_into(journal_, {plan_.pace.write_us_max});
-    platform::plant(plan_.planted);
+    observe::plant(plan_.planted);
     Promises promises;
     for (const Entry &entry : journal_->read()) promises.apply(entry);
     World world(folder_, plan_.mix_of ? plan_.mix_of(random_()).options : plan_.options, true);

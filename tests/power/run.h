@@ -10,6 +10,7 @@
 
 #include <tmh/options.hpp>
 
+#include "observe/planted.h"
 #include "tests/power/journal.h"
 #include "tests/power/worker.h"
 #include "tests/support/children.h"
@@ -32,7 +33,7 @@ struct RunPlan {
   // Between a fast NVMe drive's write and a SATA one's, so that groups of commits form.
   DiskPace pace{300, 0};
   bool stalls = false;  // workers run in random schedules
-  std::uint32_t planted = 0;
+  observe::Planted planted = observe::Planted::kNone;
   bool record_disk = true;  // false: notes only, at the disk's own pace
 };
 

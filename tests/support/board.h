@@ -78,6 +78,7 @@ class Player {
 
   [[nodiscard]] const Domain &domain() const noexcept { return board_.domain(); }
   [[nodiscard]] Lane &lane() noexcept { return lane_; }
+  [[nodiscard]] const Board &board() const noexcept { return board_; }
 
   // REQUIRES: inside attempt() or query(). Every load and store really happens (the compiler may
   // not merge them).

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-#include "platform/disk.h"
+#include "observe/planted.h"
 #include "tests/support/children.h"
 #include "tests/support/shared.h"
 #include "tests/support/stalls.h"
@@ -68,7 +68,7 @@ class HistoryRun {
     Workload workload(player, plan_.first_seed + 1 + index);
     if (state_->ready.fetch_add(1) + 1 == plan_.processes) state_->turn.reach(1);
     state_->turn.await(1);
-    platform::plant(plan_.planted);
+    observe::plant(plan_.planted);
     if (plan_.stall_seed != 0) stall_at_steps(plan_.stall_seed);
     for (std::uint64_t step = 0; step < plan_.steps && player.lane().has_room(kEntriesPerStep);
          ++step)

@@ -10,6 +10,7 @@
 
 #include <tmh/options.hpp>
 
+#include "observe/planted.h"
 #include "tests/history/checker.h"
 #include "tests/support/modes.h"
 
@@ -22,9 +23,9 @@ struct HistoryPlan {
   std::uint64_t steps = 300;     // transactions of each process
   std::uint64_t first_seed = 1;  // of the first process; the others have the next ones
   std::uint64_t stall_seed = 0;  // not 0: a random schedule (stalls.h)
-  // Defects of platform::Planted, in the processes of the run; what they leave is looked at
+  // Defects of observe::Planted, in the processes of the run; what they leave is looked at
   // without.
-  std::uint32_t planted = 0;
+  observe::Planted planted = observe::Planted::kNone;
 };
 
 struct HistoryResult {

@@ -18,7 +18,8 @@ constexpr const char *kConflicts[] = {"self-abort", "oldest-wins", "selfish-abor
 constexpr const char *kAges[] = {"keep-age", "fresh-age"};
 constexpr const char *kBackoffs[] = {"backoff=none", "backoff=exponential", "backoff=adaptive"};
 constexpr CrossPolicy kCrosses[] = {CrossPolicy::kAbortLower, CrossPolicy::kAbortUpper,
-                                    CrossPolicy::kRecallAndWait, CrossPolicy::kWaitForUpper};
+                                    CrossPolicy::kRecallAndWait, CrossPolicy::kWaitForUpper,
+                                    CrossPolicy::kUpperYields};
 constexpr const char *kEscalations[] = {"never",     "always",        "on-capacity",
                                         "after-n=1", "after-n=8",     "after-wasted-time=50us",
                                         "adaptive",  "adaptive-pages"};
