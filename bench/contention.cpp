@@ -197,6 +197,10 @@ class Contention {
     for (const unsigned processes : options_.processes) all.push_back({"mutex", "", "", processes});
     for (const Mode &mode : modes_) {
       for (const char *policy : kPolicies) {
+        // Lazy domains of pages take the default alone.
+        if (mode.detection == Detection::kLazy && mode.levels != Levels::kHybrid &&
+            policy != std::string_view("oldest-wins"))
+          continue;
         for (const char *backoff : kBackoffs) {
           if (options_.common.tiny && backoff != kBackoffs.back()) continue;
           for (const unsigned processes : options_.processes)

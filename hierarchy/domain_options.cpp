@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "hierarchy/conflict_choice.h"
 #include "hierarchy/domain_impl.h"
 #include "levels/line/choice.h"
 #include "platform/failure.h"
@@ -150,6 +151,7 @@ Errc DomainImpl::check_agreement(const DomainOptions &options) const {
   TMH_TRY(check_detection(options.detection));
   TMH_TRY(check_levels(options.levels));
   TMH_TRY(check_durability(options.durability));
+  TMH_TRY(hierarchy::check_conflict(asked, levels(), detection_));
   Agreement agreement(folder_);
   agreement.compare("policy", !options.policy.empty(), asked, policy());
   agreement.compare("tracking",
@@ -227,6 +229,7 @@ Errc DomainImpl::settle_levels(bool fresh) {
   std::uint64_t &present = memory_->state().levels;  // the folder lock orders it
   if (fresh) present = static_cast<std::uint64_t>(wanted != Levels{} ? wanted : Levels::kPage);
   TMH_TRY(check_levels(wanted));
+  if (!options_.policy.empty()) TMH_TRY(hierarchy::check_conflict(policy(), levels(), detection_));
   if (levels() != Levels::kHybrid) return check_line();
   if (detection_ == Detection::kEager)
     return fail(Errc::kLevelsMismatch,

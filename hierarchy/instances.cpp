@@ -8,6 +8,7 @@
 #include <tmh/transaction.hpp>
 
 #include "hierarchy/back_off.h"
+#include "hierarchy/conflict_choice.h"
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/end_of_thread.h"
 #include "hierarchy/latency_sampler.h"
@@ -346,6 +347,7 @@ Errc DomainImpl::set_policy(std::string_view spec) noexcept {
   Policy parsed;
   if (const Errc error = parse(spec, &parsed); error != Errc::kOk)
     return fail(error, no_policy(spec));
+  TMH_TRY(hierarchy::check_conflict(parsed, levels(), detection_));
   policy_.store({parsed}, std::memory_order_relaxed);
   return Errc::kOk;
 }

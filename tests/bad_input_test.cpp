@@ -327,6 +327,15 @@ TEST_F(BadInputTest, WrongPolicyIsRefusedWithTheRightOnes) {
   expect_error(
       Errc::kBadPolicy, [&] { domain.set_policy("oldest-wins,backoff=never"); }, "backoff=never");
   EXPECT_EQ(domain.policy(), Policy{}) << "a refused policy left a trace";
+  // A right word where it would decide nothing.
+  options.policy = "self-abort,backoff=none";
+  expect_error(
+      Errc::kBadPolicy, [&] { static_cast<void>(Domain::open(folder_.path(), options)); },
+      "'self-abort' decides nothing in a lazy domain of pages");
+  options.detection = Detection::kEager;
+  options.tracking = Tracking::kSignal;
+  const TempFolder eager;
+  EXPECT_EQ(Domain::open(eager.path(), options).policy().conflict, ConflictPolicy::kSelfAbort);
 }
 
 struct EnvironmentCase {
@@ -358,10 +367,11 @@ TEST_F(BadInputTest, EnvironmentFillsOnlyWhatOptionsLeaveOpen) {
     EXPECT_EQ(domain.policy().conflict, ConflictPolicy::kYoungestWins);
   }
   DomainOptions options = plain();
-  options.policy = "self-abort";
+  options.policy = "fresh-age";
   const Domain domain = Domain::open(folder_.path(), options);
   EXPECT_EQ(domain.tracking().tracking, Tracking::kSignalHot);
-  EXPECT_EQ(domain.policy().conflict, ConflictPolicy::kSelfAbort);
+  EXPECT_FALSE(domain.policy().keep_age);
+  EXPECT_EQ(domain.policy().conflict, ConflictPolicy::kOldestWins);
   unsetenv("TMH_TRACKING");
   unsetenv("TMH_POLICY");
 }

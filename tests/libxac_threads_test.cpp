@@ -78,7 +78,7 @@ TEST(LibxacThreadsTest, CallsBesideAShutdownAreRefusedAndNothingIsLost) {
       // Calls that take no turn among the transactions.
       threads.emplace_back([&] {
         ++running;
-        while (xSetPolicy("self-abort") == 0 && xMmap("other.raw", PAGESIZE) != MAP_FAILED &&
+        while (xSetPolicy("fresh-age") == 0 && xMmap("other.raw", PAGESIZE) != MAP_FAILED &&
                xMunmap("other.raw") == 0) {
         }
         EXPECT_EQ(xLastError(), kNotInitialized) << xStrError(xLastError());

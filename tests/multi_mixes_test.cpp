@@ -105,7 +105,10 @@ class Actor {
     if (dice < 34) return grow();
     if (dice == 34) return retry();
     if (dice == 35) return irrevocably();
-    if (dice == 36) return board_.domain().set_policy(Mixes::policy(random_));
+    if (dice == 36) {
+      const bool is_eager = board_.domain().detection() == Detection::kEager;
+      return board_.domain().set_policy(Mixes::policy(random_, board_.is_hybrid() || is_eager));
+    }
     if (dice == 37) return map_again();
     if (board_.domain().durability() == Durability::kNone)
       return static_cast<void>(board_.domain().collect());

@@ -19,7 +19,7 @@ namespace {
 TEST(SecondOpenTest, AnotherOpenInTheSameProcessIsRefusedWhatItCannotHave) {
   const MemoryFolder folder;
   const Domain domain = Domain::open(folder.path());
-  domain.set_policy("youngest-wins");
+  domain.set_policy("fresh-age");
   const auto refuses = [&](Errc code, auto change) {
     DomainOptions options;
     change(options);
@@ -31,18 +31,19 @@ TEST(SecondOpenTest, AnotherOpenInTheSameProcessIsRefusedWhatItCannotHave) {
           [](DomainOptions &options) { options.detection = Detection::kEager; });
   refuses(Errc::kLevelsMismatch, [](DomainOptions &options) { options.levels = Levels::kHybrid; });
   refuses(Errc::kBadPolicy, [](DomainOptions &options) { options.policy = "nonsense"; });
+  refuses(Errc::kBadPolicy, [](DomainOptions &options) { options.policy = "self-abort"; });
   DomainOptions same;
   same.durability = Durability::kNone;
   same.levels = Levels::kPage;
   const Domain again = Domain::open(folder.path(), same), whatever = Domain::open(folder.path());
-  EXPECT_EQ(domain.policy().conflict, ConflictPolicy::kYoungestWins);
+  EXPECT_FALSE(domain.policy().keep_age);
 }
 
 // Nor must a part of the program believe that it runs with options that another part has not given.
 TEST(SecondOpenTest, AnotherOpenInTheSameProcessWithOptionsOfItsOwnSaysWhatThereIs) {
   const MemoryFolder folder;
   DomainOptions present;
-  present.policy = "youngest-wins,backoff=none";
+  present.policy = "fresh-age,backoff=none";
   present.tracking = Tracking::kSignal;
   present.cross = CrossPolicy::kAbortUpper;
   present.escalation = "after-n=3";
@@ -62,7 +63,8 @@ TEST(SecondOpenTest, AnotherOpenInTheSameProcessWithOptionsOfItsOwnSaysWhatThere
         Errc::kAlreadyInitialized, [&] { static_cast<void>(Domain::open(folder.path(), options)); },
         "this process has it open with " + there);
   };
-  refuses([](DomainOptions &options) { options.policy = "self-abort"; }, "policy youngest-wins");
+  refuses([](DomainOptions &options) { options.policy = "backoff=none"; },
+          "policy oldest-wins,fresh-age");
   refuses([](DomainOptions &options) { options.tracking = Tracking::kSignalHot; },
           "tracking signal, not signal-hot");
   refuses([](DomainOptions &options) { options.cross = CrossPolicy::kAbortLower; },
@@ -80,12 +82,12 @@ TEST(SecondOpenTest, AnotherOpenInTheSameProcessWithOptionsOfItsOwnSaysWhatThere
   refuses([](DomainOptions &options) { options.early_release = false; },
           "early_release true, not false");
   refuses([](DomainOptions &options) { options.keep_log = true; }, "keep_log false, not true");
-  domain.set_policy("self-abort");
-  refuses([](DomainOptions &options) { options.policy = "youngest-wins,backoff=none"; },
-          "policy self-abort");
+  domain.set_policy("backoff=adaptive");
+  refuses([](DomainOptions &options) { options.policy = "fresh-age,backoff=none"; },
+          "policy oldest-wins,keep-age,backoff=adaptive");
   DomainOptions named;
   named.name = "a part of the program";
-  named.policy = "self-abort";
+  named.policy = "backoff=adaptive";
   named.log_file_bytes = 1u << 20;
   const Domain part = Domain::open(folder.path(), named);
   const auto wrong = [&](Errc code, auto change) {

@@ -396,9 +396,18 @@ TEST_P(SemanticsTest, TheModeAskedForIsTheModeInUse) {
 
 TEST_P(SemanticsTest, PolicyCanBeChangedBetweenInstances) {
   const Actor self = actor("self-abort,fresh-age,backoff=none");
-  EXPECT_EQ(self.domain.policy().conflict, ConflictPolicy::kSelfAbort);
-  self.domain.set_policy("youngest-wins,keep-age,backoff=exponential");
-  EXPECT_EQ(self.domain.policy().conflict, ConflictPolicy::kYoungestWins);
+  if (decides_conflicts(GetParam())) {
+    EXPECT_EQ(self.domain.policy().conflict, ConflictPolicy::kSelfAbort);
+    self.domain.set_policy("youngest-wins,keep-age,backoff=exponential");
+    EXPECT_EQ(self.domain.policy().conflict, ConflictPolicy::kYoungestWins);
+  } else {
+    for (const char *refused : {"self-abort", "selfish-abort", "youngest-wins"})
+      expect_error(
+          Errc::kBadPolicy, [&] { self.domain.set_policy(refused); },
+          std::string("'") + refused + "' decides nothing in a lazy domain of pages");
+    self.domain.set_policy("oldest-wins,keep-age,backoff=exponential");
+    EXPECT_EQ(self.domain.policy().conflict, ConflictPolicy::kOldestWins);
+  }
   EXPECT_EQ(self.domain.policy().backoff, Backoff::kExponential);
   self.commit(0, 1);
   EXPECT_EQ(self.committed(0), 1U);

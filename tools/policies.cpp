@@ -236,7 +236,9 @@ std::vector<Choice> all_choices() {
        rows_of(Detection::kLazy, Detection::kLazy)},
       {"TMH_TRACKING", "tracking", "how a process learns which pages it touches",
        rows_of(Tracking::kAuto, Tracking::kAuto)},
-      {"TMH_POLICY", "policy", "conflict: which of two conflicting instances fails",
+      {"TMH_POLICY", "policy",
+       "conflict: which of two conflicting instances fails; in lazy domains of pages the first "
+       "committer wins, and only the default is accepted",
        rows_of(ConflictPolicy::kSelfAbort, usual.conflict,
                [](ConflictPolicy value) {
                  Policy policy;

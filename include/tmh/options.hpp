@@ -40,9 +40,10 @@ enum class Tracking : std::uint8_t {
   kKernelHot = 4,
 };
 
-// Who fails when two PENDING instances conflict (thesis, section 3.3). In a lazy domain the first
-// committer wins, and the policy only decides whose turn it is once an instance has been aborted
-// repeatedly (see keep_age).
+// Who fails when two PENDING instances conflict (thesis, section 3.3): at level 1, and in eager
+// domains. A lazy domain of pages finds a conflict when the other instance has committed: the first
+// committer wins, and every choice but the default is refused (kBadPolicy). TMH_POLICY, which
+// speaks to all domains of the process, is no error there.
 enum class ConflictPolicy : std::uint8_t {
   kSelfAbort = 1,     // "self-abort": the instance that discovers the conflict fails
   kOldestWins = 2,    // "oldest-wins": the instance with the smallest age wins. Default.

@@ -79,7 +79,8 @@ ProcessMix Mixes::process() {
   const bool is_by_kernel =
       options.tracking == Tracking::kKernel || options.tracking == Tracking::kKernelHot;
   if (is_by_kernel && !kernel_tracking_) options.tracking = Tracking::kAuto;
-  options.policy = policy(random_);
+  options.policy =
+      policy(random_, options.levels == Levels::kHybrid || options.detection == Detection::kEager);
   options.cross = one_of(random_, kCrosses);
   options.escalation = one_of(random_, kEscalations);
   options.capacity = mix.stays_at_lines() ? kCapacities[0] : one_of(random_, kCapacities);
@@ -111,9 +112,10 @@ void Mixes::use_hardware(ProcessMix *mix) {
     mix->options.escalation = "on-capacity";
 }
 
-std::string Mixes::policy(Random &random) {
-  return std::string(one_of(random, kConflicts)) + "," + one_of(random, kAges) + "," +
-         one_of(random, kBackoffs);
+std::string Mixes::policy(Random &random, bool decides_conflicts) {
+  const char *const conflict = one_of(random, kConflicts);
+  return std::string(decides_conflicts ? conflict : "oldest-wins") + "," + one_of(random, kAges) +
+         "," + one_of(random, kBackoffs);
 }
 
 std::string to_string(const DomainMix &mix) {

@@ -53,8 +53,8 @@ class Mixes {
     random_.seed(number);
     return process();
   }
-  // Some policy, for Domain::set_policy().
-  [[nodiscard]] static std::string policy(std::mt19937_64 &random);
+  // Some policy, for Domain::set_policy(); where it decides no conflicts, of the default's.
+  [[nodiscard]] static std::string policy(std::mt19937_64 &random, bool decides_conflicts);
   [[nodiscard]] std::uint64_t random(std::uint64_t below) { return random_() % below; }
   [[nodiscard]] std::uint64_t seed() { return random_(); }
 

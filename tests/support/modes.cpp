@@ -15,11 +15,25 @@
 
 namespace tmh::test {
 
+namespace {
+// What is refused there becomes the default.
+std::string without_conflict(const std::string &policy) {
+  Policy parsed;
+  EXPECT_EQ(parse(policy, &parsed), Errc::kOk);
+  parsed.conflict = Policy{}.conflict;
+  return to_string(parsed);
+}
+}  // namespace
+
+bool decides_conflicts(const Mode &mode) {
+  return mode.levels == Levels::kHybrid || mode.detection == Detection::kEager;
+}
+
 DomainOptions options_for(const Mode &mode, const std::string &policy) {
   DomainOptions options;
   options.detection = mode.detection;
   options.tracking = mode.tracking;
-  options.policy = policy;
+  options.policy = policy.empty() || decides_conflicts(mode) ? policy : without_conflict(policy);
   options.levels = mode.levels;
   options.line = mode.line;
   options.durability = mode.durability;

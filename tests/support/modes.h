@@ -40,6 +40,9 @@ inline constexpr Mode kDurableHybridModes[] = {
      Durability::kBuffered},
 };
 
+// Do the mode's domains take a conflict policy? Others refuse it.
+[[nodiscard]] bool decides_conflicts(const Mode &mode);
+// `policy` but for its conflict policy where that would be refused.
 [[nodiscard]] DomainOptions options_for(const Mode &mode, const std::string &policy = "");
 
 // Where a domain of that mode lies: durable ones on the disk, whose syncs they wait for; others in
