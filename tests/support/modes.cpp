@@ -41,8 +41,8 @@ DomainOptions options_for(const Mode &mode, const std::string &policy) {
 }
 
 std::string place_for(const Mode &mode) {
-  return mode.durability == Durability::kNone ? memory_folder()
-                                              : std::filesystem::temp_directory_path().string();
+  const bool is_volatile = mode.durability == Durability{} || mode.durability == Durability::kNone;
+  return is_volatile ? memory_folder() : std::filesystem::temp_directory_path().string();
 }
 
 std::string why_unavailable(const Mode &mode) {
