@@ -316,7 +316,7 @@ TEST_F(BadInputTest, LongParticipantNameIsCutNotRefused) {
 
 TEST_F(BadInputTest, WrongPolicyIsRefusedWithTheRightOnes) {
   DomainOptions options = plain();
-  options.policy = "strongest-wins";
+  options.policies.conflict = "strongest-wins";
   expect_error(
       Errc::kBadPolicy, [&] { static_cast<void>(Domain::open(folder_.path(), options)); },
       "strongest-wins");
@@ -358,7 +358,7 @@ TEST_F(BadInputTest, EnvironmentFillsOnlyWhatOptionsLeaveOpen) {
     EXPECT_EQ(domain.policy().conflict, ConflictPolicy::kYoungestWins);
   }
   DomainOptions options = plain();
-  options.policy = "self-abort";
+  options.policies.conflict = "self-abort";
   const Domain domain = Domain::open(folder_.path(), options);
   EXPECT_EQ(domain.tracking().tracking, Tracking::kSignalHot);
   EXPECT_EQ(domain.policy().conflict, ConflictPolicy::kSelfAbort);
@@ -369,7 +369,7 @@ TEST_F(BadInputTest, EnvironmentFillsOnlyWhatOptionsLeaveOpen) {
 TEST_F(BadInputTest, TrackingThatEagerDetectionCannotUseIsRefused) {
   for (const Tracking tracking : {Tracking::kSignalHot, Tracking::kKernel, Tracking::kKernelHot}) {
     DomainOptions options;
-    options.detection = Detection::kEager;
+    options.policies.detection = Detection::kEager;
     options.tracking = tracking;
     expect_error(
         Errc::kBadTracking, [&] { static_cast<void>(Domain::open(folder_.path(), options)); },
@@ -380,7 +380,7 @@ TEST_F(BadInputTest, TrackingThatEagerDetectionCannotUseIsRefused) {
 TEST_F(BadInputTest, OtherDetectionThanTheParticipantsIsAMismatch) {
   const Domain lazy = open();
   DomainOptions options;
-  options.detection = Detection::kEager;
+  options.policies.detection = Detection::kEager;
   expect_child("eager", [&] {
     expect_error(
         Errc::kDetectionMismatch, [&] { static_cast<void>(Domain::open(folder_.path(), options)); },
@@ -570,7 +570,7 @@ TEST_F(BadInputTest, NamesWithAByteZeroAreRefused) {
 TEST_F(BadInputTest, ARefusedOpenOfANewFolderLeavesNoDomain) {
   DomainOptions wrong;
   wrong.levels = Levels::kHybrid;
-  wrong.detection = Detection::kEager;
+  wrong.policies.detection = Detection::kEager;
   const std::string folder = folder_.path() + "/new";
   expect_error(
       Errc::kLevelsMismatch, [&] { static_cast<void>(Domain::open(folder, wrong)); }, "lazy");

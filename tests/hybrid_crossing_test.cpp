@@ -94,8 +94,8 @@ TEST(CrossPolicyTest, EveryAskerIsAnsweredUnderEveryCrossPolicy) {
     children.spawn("lines", [&] {
       turn->await(1);
       DomainOptions options = hybrid();
-      options.cross = crossing.cross;
-      options.policy = "backoff=none";  // each pause is one of a wait for the page
+      options.policies.cross = crossing.cross;
+      options.policies.conflict = "backoff=none";  // each pause is one of a wait for the page
       const Table table(folder.path(), options);
       const Site site(table.domain, "small", "after-n=8");
       pauses_of_asker.clear();
@@ -141,7 +141,7 @@ TEST(CrossPolicyTest, WhoWaitsForAPageGetsItWhenItsHolderEnds) {
     children.spawn("lines", [&] {
       turn->await(1);
       DomainOptions options = hybrid();
-      options.cross = crossing.cross;
+      options.policies.cross = crossing.cross;
       const Table table(folder.path(), options);
       const Site site(table.domain, "small", "never");
       pauses_of_asker.clear();

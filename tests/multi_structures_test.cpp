@@ -70,14 +70,15 @@ class StructureRun {
   explicit StructureRun(const Run &run)
       : run_(run), first_seed_(seed()), recorder_(kWorkers + 2, 6'000 * run.steps + 40'000) {
     options_.levels = run.level.levels;
-    options_.detection = run.level.detection;
-    options_.policy = kPolicies[run.policy];
+    options_.policies.detection = run.level.detection;
+    options_.policies.conflict = kPolicies[run.policy];
     if (run.level.levels == Levels::kHybrid) {
-      options_.cross =
+      options_.policies.cross =
           kCrosses[(run.policy + static_cast<std::size_t>(run.structure)) % std::size(kCrosses)];
       if (!run.level.only_lines)
-        options_.capacity = "2KiB/8/64";  // which the larger ones exceed: they escalate, or stay
-      options_.escalation = run.policy % 2 == 0 ? "adaptive-pages" : "adaptive";
+        options_.policies.capacity =
+            "2KiB/8/64";  // which the larger ones exceed: they escalate, or stay
+      options_.policies.escalation = run.policy % 2 == 0 ? "adaptive-pages" : "adaptive";
     }
   }
 

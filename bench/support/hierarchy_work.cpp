@@ -136,9 +136,10 @@ class SiteWorker final : public Worker {
   static DomainOptions options(const HierarchyContestant &contestant, const HierarchyRun &run) {
     DomainOptions options;
     options.levels = contestant.kind == HierarchyKind::kPage ? Levels::kPage : Levels::kHybrid;
-    options.escalation =
+    options.policies.escalation =
         contestant.kind == HierarchyKind::kHybrid ? contestant.escalation : "never";
-    options.capacity = contestant.kind == HierarchyKind::kLine ? "unlimited" : run.capacity;
+    options.policies.capacity =
+        contestant.kind == HierarchyKind::kLine ? "unlimited" : run.capacity;
     return options;
   }
   static Segment map(const Domain &domain, const HierarchyRun &run) {

@@ -17,9 +17,9 @@ namespace tmh::test {
 
 DomainOptions options_for(const Mode &mode, const std::string &policy) {
   DomainOptions options;
-  options.detection = mode.detection;
+  options.policies.detection = mode.detection;
   options.tracking = mode.tracking;
-  options.policy = policy;
+  options.policies.conflict = policy;
   options.levels = mode.levels;
   options.line = mode.line;
   options.durability = mode.durability;
