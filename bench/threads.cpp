@@ -135,8 +135,8 @@ class ThreadsBench {
                    unsigned index, const TeamClock &clock) const {
     DomainOptions options;
     options.tracking = mode.tracking;
-    options.detection = mode.detection;
-    options.thread_views = way.views;
+    options.policies.detection = mode.detection;
+    options.policies.thread_views = way.views;
     const Domain domain = Domain::open(folder, options);
     SegmentOptions raw;
     raw.layout = Layout::kRaw;

@@ -29,7 +29,7 @@ constexpr Choice kChoices[] = {{"lines", tmh::Levels::kHybrid, "never", "unlimit
 bool run(const std::string &folder, const Choice &choice) {
   tmh::DomainOptions options;
   options.levels = choice.levels;
-  options.capacity = choice.capacity;
+  options.policies.capacity = choice.capacity;
   const tmh::Domain domain = tmh::Domain::open(folder + "/" + choice.name, options);
   tmh::SegmentOptions raw;
   raw.layout = tmh::Layout::kRaw;

@@ -53,10 +53,11 @@ RecoveryInfo to_info(const storage::RecoveryReport &report) noexcept {
 }
 
 DurableDomain::DurableDomain(page::DomainMemory &memory, const DomainOptions &options,
-                             const GroupCommit &group) noexcept
+                             const GroupCommit &group, EarlyRelease early_release) noexcept
     : memory_(memory),
       options_(options),
       group_(group),
+      early_release_(early_release),
       is_strict_(memory.control().header.durability ==
                  static_cast<std::uint32_t>(tmh::Durability::kStrict)) {}
 

@@ -32,8 +32,8 @@ namespace tmh::detail {
 
 class DurableDomain {
  public:
-  DurableDomain(page::DomainMemory &memory, const DomainOptions &options,
-                const GroupCommit &group) noexcept;
+  DurableDomain(page::DomainMemory &memory, const DomainOptions &options, const GroupCommit &group,
+                EarlyRelease early_release) noexcept;
   ~DurableDomain() { stop(); }
   DurableDomain(const DurableDomain &) = delete;
   DurableDomain &operator=(const DurableDomain &) = delete;
@@ -63,7 +63,7 @@ class DurableDomain {
   [[nodiscard]] page::DurableLog &log() const noexcept { return *log_; }
   [[nodiscard]] const GroupCommit &group() const noexcept { return group_; }
   [[nodiscard]] bool is_strict() const noexcept { return is_strict_; }
-  [[nodiscard]] bool early_release() const noexcept { return options_.early_release; }
+  [[nodiscard]] bool early_release() const noexcept { return early_release_ == EarlyRelease::kOn; }
   [[nodiscard]] const RecoveryInfo &recovery() const noexcept { return recovery_; }
 
   // Waits until everything committed so far is durable.
@@ -89,6 +89,7 @@ class DurableDomain {
   page::DomainMemory &memory_;
   const DomainOptions options_;
   const GroupCommit group_;
+  const EarlyRelease early_release_;
   const bool is_strict_;
   // Under checkpoint_lock, or the folder lock when alone.
   storage::CheckpointFile checkpoint_file_;

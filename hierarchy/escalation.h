@@ -42,6 +42,8 @@ enum class NextStep : std::uint8_t { kRetry, kEscalate, kGiveUp };
     case EscalationKind::kAlways:
       return NextStep::kEscalate;
     case EscalationKind::kOnCapacity:
+    // Where this stays, the rule of the site is asked (site_instance.cpp).
+    case EscalationKind::kOwn:
       return cannot || failed.refused ? NextStep::kEscalate : NextStep::kRetry;
     case EscalationKind::kAfterAttempts:
       return cannot || failed.refused || many ? NextStep::kEscalate : NextStep::kRetry;

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "hierarchy/actions.h"
-#include "hierarchy/retry.h"
+#include "hierarchy/line_reads.h"
 #include "levels/line/software.h"
 
 namespace tmh::detail {

@@ -241,7 +241,7 @@ Errc Opening::settle() {
   present.levels = static_cast<Levels>(domain_.memory_->state().levels);
   TMH_TRY(hierarchy::settle(present, &domain_.settings_));
   // The environment may name a policy for all domains of a process, whatever they are.
-  if (!domain_.options_.policy.empty())
+  if (!domain_.options_.policies.conflict.empty())
     TMH_TRY(hierarchy::check_conflict(domain_.settings_.policy, domain_.settings_.levels,
                                       domain_.settings_.detection));
   // A wrong choice is refused also where level 1 does not run; what RTM can do is looked at only
@@ -272,7 +272,8 @@ Errc Opening::open_durable() {
   DomainImpl &domain = domain_;
   if (domain.settings_.durability == Durability::kNone) return Errc::kOk;
   domain.durable_ = std::make_unique<DurableDomain>(*domain.memory_, domain.options_,
-                                                    domain.settings_.group_commit);
+                                                    domain.settings_.group_commit,
+                                                    domain.settings_.early_release);
   if (!fresh_) return domain.durable_->join();
   RecoverOptions how;
   how.progress = domain.options_.recovery_progress;
@@ -429,7 +430,7 @@ Errc Opening::recover(const std::string &folder, const RecoverOptions &options,
   bool fresh = false;
   TMH_TRY(memory.open(resolved, kAddressBase, 0, &fresh));
   if (!fresh) return fail(Errc::kDomainInUse, resolved + memory.who_has_it_open());
-  DurableDomain durable(memory, DomainOptions{}, GroupCommit{});
+  DurableDomain durable(memory, DomainOptions{}, GroupCommit{}, EarlyRelease::kOn);
   if (const Errc error = durable.recover(options); error != Errc::kOk) {
     const std::string why = platform::failure_detail();
     if (was_closed) memory.remove_rebuildable_files();

@@ -1,8 +1,10 @@
-// hierarchy/options.cpp -- the one spelling of each policy, tracking and detection value.
-// Shape:     one table per enum; parse(), to_string() and the lists in error messages all read it.
+// hierarchy/options.cpp -- reading and spelling the values of options and policies.
+// Shape:     parse(), to_string() and the lists in error messages read the rows in
+//            tmh/policies.hpp and tmh/options.hpp.
 // Invariant: parse(to_string(value)) == value for every valid value.
 #include <tmh/options.hpp>
 
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -12,64 +14,6 @@
 
 namespace tmh {
 namespace {
-
-template <class Enum>
-struct Spelling {
-  const char *text;
-  Enum value;
-};
-
-constexpr Spelling<ConflictPolicy> kConflicts[] = {
-    {"self-abort", ConflictPolicy::kSelfAbort},
-    {"oldest-wins", ConflictPolicy::kOldestWins},
-    {"selfish-abort", ConflictPolicy::kSelfishAbort},
-    {"youngest-wins", ConflictPolicy::kYoungestWins},
-};
-constexpr Spelling<bool> kAges[] = {{"keep-age", true}, {"fresh-age", false}};
-constexpr Spelling<Backoff> kBackoffs[] = {
-    {"backoff=none", Backoff::kNone},
-    {"backoff=exponential", Backoff::kExponential},
-    {"backoff=adaptive", Backoff::kAdaptive},
-};
-constexpr Spelling<Tracking> kTrackings[] = {
-    {"auto", Tracking::kAuto},
-    {"signal", Tracking::kSignal},
-    {"signal-hot", Tracking::kSignalHot},
-    {"kernel", Tracking::kKernel},
-    {"kernel-hot", Tracking::kKernelHot},
-};
-constexpr Spelling<Durability> kDurabilities[] = {{"none", Durability::kNone},
-                                                  {"buffered", Durability::kBuffered},
-                                                  {"strict", Durability::kStrict}};
-constexpr Spelling<Levels> kLevels[] = {{"page", Levels::kPage}, {"hybrid", Levels::kHybrid}};
-constexpr Spelling<CrossPolicy> kCrossPolicies[] = {
-    {"abort-lower", CrossPolicy::kAbortLower},
-    {"abort-upper", CrossPolicy::kAbortUpper},
-    {"recall-and-wait", CrossPolicy::kRecallAndWait},
-    {"wait-for-upper", CrossPolicy::kWaitForUpper},
-    {"upper-yields", CrossPolicy::kUpperYields},
-};
-constexpr Spelling<EscalationKind> kEscalations[] = {
-    {"never", EscalationKind::kNever},
-    {"always", EscalationKind::kAlways},
-    {"on-capacity", EscalationKind::kOnCapacity},
-    {"after-n", EscalationKind::kAfterAttempts},
-    {"after-wasted-time", EscalationKind::kAfterWasted},
-    {"adaptive", EscalationKind::kAdaptive},
-    {"adaptive-pages", EscalationKind::kAdaptivePages},
-};
-constexpr Spelling<LineChoice> kLines[] = {
-    {"auto", LineChoice::kAuto}, {"software", LineChoice::kSoftware}, {"rtm", LineChoice::kRtm}};
-constexpr Spelling<ThreadViewUse> kThreadViews[] = {{"auto", ThreadViewUse::kAuto},
-                                                    {"always", ThreadViewUse::kAlways},
-                                                    {"never", ThreadViewUse::kNever}};
-constexpr Spelling<PageChecksums> kPageChecksums[] = {{"off", PageChecksums::kOff},
-                                                      {"on", PageChecksums::kOn}};
-constexpr Spelling<Latency> kLatencies[] = {
-    {"off", Latency::kOff}, {"sampled", Latency::kSampled}, {"full", Latency::kFull}};
-constexpr Spelling<Stray> kStrays[] = {{"fault", Stray::kFault}, {"allow", Stray::kAllow}};
-constexpr Spelling<Detection> kDetections[] = {{"lazy", Detection::kLazy},
-                                               {"eager", Detection::kEager}};
 
 constexpr std::string_view kBackoffMaxKey = "backoff-us-max=";
 // docs/design.md 8 promises that everybody goes on within a second; a longer sleep would look like
@@ -103,7 +47,7 @@ bool parse_backoff_us(std::string_view digits, std::uint32_t *out) noexcept {
 class PolicyParser {
  public:
   bool word(std::string_view text) noexcept {
-    if (const auto *conflict = find(kConflicts, text))
+    if (const auto *conflict = find(kConflictPolicies, text))
       return set(&seen_conflict_, &policy_.conflict, *conflict);
     if (const auto *age = find(kAges, text)) return set(&seen_age_, &policy_.keep_age, *age);
     if (const auto *backoff = find(kBackoffs, text))
@@ -197,7 +141,10 @@ Errc parse(std::string_view spec, Tracking *out) noexcept {
   return parse_enum(kTrackings, spec, out, Errc::kBadTracking);
 }
 Errc parse(std::string_view spec, ThreadViewUse *out) noexcept {
-  return parse_enum(kThreadViews, spec, out, Errc::kBadLevels);
+  return parse_enum(kThreadViewUses, spec, out, Errc::kBadLevels);
+}
+Errc parse(std::string_view spec, EarlyRelease *out) noexcept {
+  return parse_enum(kEarlyReleases, spec, out, Errc::kBadDurability);
 }
 Errc parse(std::string_view spec, Latency *out) noexcept {
   return parse_enum(kLatencies, spec, out, Errc::kBadArgument);
@@ -209,7 +156,7 @@ Errc parse(std::string_view spec, PageChecksums *out) noexcept {
   return parse_enum(kPageChecksums, spec, out, Errc::kBadArgument);
 }
 Errc parse(std::string_view spec, LineChoice *out) noexcept {
-  return parse_enum(kLines, spec, out, Errc::kBadLevels);
+  return parse_enum(kLineChoices, spec, out, Errc::kBadLevels);
 }
 Errc parse(std::string_view spec, Detection *out) noexcept {
   return parse_enum(kDetections, spec, out, Errc::kBadDetection);
@@ -282,6 +229,7 @@ std::string to_string(const GroupCommit &group) {
 const char *to_string(Levels levels) noexcept { return spell(kLevels, levels); }
 const char *to_string(CrossPolicy policy) noexcept { return spell(kCrossPolicies, policy); }
 std::string to_string(const Escalation &escalation) {
+  if (escalation.kind == EscalationKind::kOwn) return "own";
   std::string text = spell(kEscalations, escalation.kind);
   if (escalation.kind == EscalationKind::kAfterAttempts)
     text += '=' + std::to_string(escalation.attempts);
@@ -292,7 +240,7 @@ std::string to_string(const Escalation &escalation) {
 const char *to_string(Durability durability) noexcept { return spell(kDurabilities, durability); }
 
 std::string to_string(const Policy &policy) {
-  std::string text = spell(kConflicts, policy.conflict);
+  std::string text = spell(kConflictPolicies, policy.conflict);
   text += ',';
   text += spell(kAges, policy.keep_age);
   text += ',';
@@ -306,29 +254,50 @@ std::string to_string(const Policy &policy) {
 }
 
 const char *to_string(Tracking tracking) noexcept { return spell(kTrackings, tracking); }
-const char *to_string(ThreadViewUse use) noexcept { return spell(kThreadViews, use); }
+const char *to_string(ThreadViewUse use) noexcept { return spell(kThreadViewUses, use); }
+const char *to_string(EarlyRelease use) noexcept { return spell(kEarlyReleases, use); }
 const char *to_string(PageChecksums use) noexcept { return spell(kPageChecksums, use); }
 const char *to_string(Latency latency) noexcept { return spell(kLatencies, latency); }
 const char *to_string(Stray stray) noexcept { return spell(kStrays, stray); }
-const char *to_string(LineChoice line) noexcept { return spell(kLines, line); }
+const char *to_string(LineChoice line) noexcept { return spell(kLineChoices, line); }
 const char *to_string(Detection detection) noexcept { return spell(kDetections, detection); }
 
-// Literals, because these are noexcept; options_test compares them with the tables word by word.
+namespace {
+
+// "a, b, c", made when this file is compiled: these functions may not fail.
+template <const auto &kTable>
+struct Listed {
+  static constexpr std::size_t length() noexcept {
+    std::size_t length = 0;
+    for (const auto &row : kTable) length += std::string_view(row.text).size() + 2;
+    return length - 1;
+  }
+  static constexpr auto kText = [] {
+    std::array<char, length()> text{};
+    std::size_t at = 0;
+    for (const auto &row : kTable) {
+      if (at != 0) {
+        text[at++] = ',';
+        text[at++] = ' ';
+      }
+      for (const char c : std::string_view(row.text)) text[at++] = c;
+    }
+    return text;
+  }();
+};
+
+template <const auto &kTable>
+const char *list() noexcept {
+  return Listed<kTable>::kText.data();
+}
+
+}  // namespace
+
+// Literals where there is more than a table says; options_test compares them word by word.
 const char *policy_values() noexcept {
   return "comma-separated: one of self-abort, oldest-wins, selfish-abort, youngest-wins; one of "
          "keep-age, fresh-age; "
          "one of backoff=none, backoff=exponential, backoff=adaptive; backoff-us-max=0 to 1000000";
-}
-const char *tracking_values() noexcept { return "auto, signal, signal-hot, kernel, kernel-hot"; }
-const char *detection_values() noexcept { return "lazy, eager"; }
-const char *line_values() noexcept { return "auto, software, rtm"; }
-const char *thread_view_values() noexcept { return "auto, always, never"; }
-const char *page_checksums_values() noexcept { return "off, on"; }
-const char *latency_values() noexcept { return "off, sampled, full"; }
-const char *stray_values() noexcept { return "fault, allow"; }
-const char *levels_values() noexcept { return "page, hybrid"; }
-const char *cross_policy_values() noexcept {
-  return "abort-lower, abort-upper, recall-and-wait, wait-for-upper, upper-yields";
 }
 const char *escalation_values() noexcept {
   return "never, always, on-capacity, after-n, after-n=1 to 1000000, after-wasted-time, "
@@ -336,10 +305,20 @@ const char *escalation_values() noexcept {
          "1000000us, "
          "adaptive, adaptive-pages";
 }
-const char *durability_values() noexcept { return "none, buffered, strict"; }
 const char *group_commit_values() noexcept {
   return "none, or comma-separated: active=1 to 65536, waiting=1 to 100, bytes=1 to 1073741824, "
          "wait=1us to 1000000us";
 }
+const char *tracking_values() noexcept { return list<kTrackings>(); }
+const char *detection_values() noexcept { return list<kDetections>(); }
+const char *line_values() noexcept { return list<kLineChoices>(); }
+const char *thread_view_values() noexcept { return list<kThreadViewUses>(); }
+const char *page_checksums_values() noexcept { return list<kPageChecksums>(); }
+const char *latency_values() noexcept { return list<kLatencies>(); }
+const char *stray_values() noexcept { return list<kStrays>(); }
+const char *levels_values() noexcept { return list<kLevels>(); }
+const char *cross_policy_values() noexcept { return list<kCrossPolicies>(); }
+const char *durability_values() noexcept { return list<kDurabilities>(); }
+const char *early_release_values() noexcept { return list<kEarlyReleases>(); }
 
 }  // namespace tmh

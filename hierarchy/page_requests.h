@@ -1,7 +1,7 @@
 // hierarchy/page_requests.h -- asking level 2 for a page that an instance at level 1 needs, by
 // cross-level policy; and what else level 1 asks of level 2.
-// Shape:     one per process and domain. Waits are bounded: whoever uses the page ends, or the
-//            budget does; then the asker aborts and its site escalates.
+// Shape:     one per process and domain. Waits are bounded: the instance that uses the page ends,
+//            or the budget does; then the asker aborts and its site escalates.
 // Sharing:   threads: all may call. ask() takes the domain lock, holding no line word.
 // Contexts:  NOT async-signal-safe.
 // Source:    hierarchy/PROTOCOL.md; docs/design.md 4 (cross-level conflict policies).

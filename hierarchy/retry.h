@@ -12,19 +12,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <span>
 #include <utility>
-#include <vector>
 
-#include <tmh/detail/line_access.hpp>
+#include <tmh/error.hpp>
 
 #include "hierarchy/current.h"
-#include "levels/line/line_memory.h"
 #include "platform/event_count.h"
 
 namespace tmh::detail {
-
-class DomainImpl;
 
 // What a look prepares, before it looks, so that a change after it ends the sleep.
 struct Awaited {
@@ -87,34 +82,6 @@ Slept sleep_until(Look look, std::int64_t deadline_ns = kNoDeadline,
     }
   }
 }
-
-// What an instance at level 1 has read.
-class LineReads {
- public:
-  // REQUIRES: this thread is inside (LineUsers), and the instance has been.
-  // snapshot: at which all of it was read.
-  LineReads(const line::LineMemory &memory, std::span<const LineWord *const> reads,
-            std::uint64_t snapshot);
-  // Returns when a line has changed, the domain is closed, or at the deadline. REQUIRES: not
-  // inside. Throws Error(kNotMapped): a segment of theirs is unmapped, and nothing in the others
-  // has changed.
-  void await_change(DomainImpl &domain, std::int64_t deadline_ns) const;
-
- private:
-  // Those of one segment, as it was mapped when they were read.
-  struct OfSegment {
-    const line::LineSegment *segment;
-    std::uint32_t mapping;
-    std::vector<const LineWord *> reads;
-    [[nodiscard]] bool holds(const LineWord *word) const noexcept;
-    [[nodiscard]] bool is_mapped() const noexcept;
-    [[nodiscard]] bool is_changed(std::uint64_t snapshot) const noexcept;
-  };
-  [[nodiscard]] OfSegment &of_segment(const line::LineMemory &memory, const LineWord *word);
-
-  std::vector<OfSegment> segments_;
-  std::uint64_t snapshot_;
-};
 
 // REQUIRES an instance of level 2 of this thread: notes what it has read for await_change(). Throws
 // Error(kNothingRead).

@@ -1,8 +1,12 @@
 // hierarchy/settings.cpp -- reading, settling and comparing the settings of a domain.
 #include "hierarchy/settings.h"
 
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
 #include <string_view>
 
+#include "hierarchy/choices.h"
 #include "hierarchy/conflict_choice.h"
 #include "levels/storage/log_format.h"
 #include "platform/failure.h"
@@ -14,68 +18,86 @@ using platform::fail;
 
 namespace {
 
+// Of one open: what the environment says, and what the options ask for.
 class Reader {
  public:
   explicit Reader(const Environment &environment) : environment_(environment) {}
 
-  // A wrong value is refused with the right ones.
-  template <class Value>
-  [[nodiscard]] Errc from_environment(const char *variable, Errc wrong, const char *values,
-                                      Value *out) const {
-    const char *text = environment_(variable);
+  // TMH_POLICIES.
+  [[nodiscard]] Errc read_policies() {
+    const char *text = environment_("TMH_POLICIES");
     if (text == nullptr || *text == '\0') return Errc::kOk;
-    if (parse(std::string_view(text), out) == Errc::kOk) return Errc::kOk;
-    return fail(wrong, std::string(variable) + "='" + text + "'; right values: " + values);
+    std::string why;
+    const Errc error = parse(std::string_view(text), &policies_, &why);
+    return error == Errc::kOk ? error
+                              : fail(error, "TMH_POLICIES='" + std::string(text) + "': " + why);
   }
+  [[nodiscard]] const Policies &policies() const noexcept { return policies_; }
 
-  // The same, then what is asked for in `asked`, unless that is unset; *wanted stays if both are.
-  // last: the greatest right value.
-  template <class Choice>
-  [[nodiscard]] Errc choose(const char *variable, Errc wrong, const char *values, Choice asked,
-                            Choice last, Choice *wanted) const {
-    TMH_TRY(from_environment(variable, wrong, values, wanted));
-    if (asked != Choice{}) *wanted = asked;
-    return *wanted <= last ? Errc::kOk : fail(wrong, std::string("right values: ") + values);
-  }
-
-  // The same of a specification; empty: unset.
+  // The variable's value, then that of the last of `asked` that is set; *wanted stays where none
+  // is. A wrong value is refused with the right ones.
   template <class Value>
-  [[nodiscard]] Errc specify(const char *variable, Errc wrong, const char *values,
-                             const std::string &asked, Value *wanted) const {
-    TMH_TRY(from_environment(variable, wrong, values, wanted));
-    if (asked.empty() || parse(std::string_view(asked), wanted) == Errc::kOk) return Errc::kOk;
-    return fail(wrong, "'" + asked + "'; right values: " + values);
+  [[nodiscard]] Errc choose(const Choice &choice, std::initializer_list<Value> asked,
+                            Value *wanted) const {
+    TMH_TRY(from_environment(choice, wanted));
+    for (const Value value : asked) {
+      if (value == Value{}) continue;
+      *wanted = value;
+      if (std::string_view(to_string(value)) == "invalid")
+        return fail(choice.wrong, std::string("right values: ") + choice.values());
+    }
+    return Errc::kOk;
+  }
+  // The same of specifications; empty: unset.
+  template <class Value>
+  [[nodiscard]] Errc specify(const Choice &choice,
+                             std::initializer_list<std::reference_wrapper<const std::string>> asked,
+                             Value *wanted) const {
+    TMH_TRY(from_environment(choice, wanted));
+    for (const std::string &spec : asked) {
+      if (spec.empty() || parse(std::string_view(spec), wanted) == Errc::kOk) continue;
+      return fail(choice.wrong, "'" + spec + "'; right values: " + choice.values());
+    }
+    return Errc::kOk;
   }
 
  private:
+  template <class Value>
+  [[nodiscard]] Errc from_environment(const Choice &choice, Value *out) const {
+    const char *text = environment_(choice.variable);
+    if (text == nullptr || *text == '\0') return Errc::kOk;
+    if (parse(std::string_view(text), out) == Errc::kOk) return Errc::kOk;
+    return fail(choice.wrong,
+                std::string(choice.variable) + "='" + text + "'; right values: " + choice.values());
+  }
+
   const Environment &environment_;
+  Policies policies_;
 };
 
-Errc parse_policy(const std::string &asked, Policy *wanted) {
-  if (asked.empty() || parse(std::string_view(asked), wanted) == Errc::kOk) return Errc::kOk;
-  return fail(Errc::kBadPolicy,
-              "'" + asked + "' is no policy; right values: " + std::string(policy_values()));
-}
-
 Errc read(const Reader &reader, const DomainOptions &options, Durability *wanted) {
-  TMH_TRY(
-      reader.from_environment("TMH_DURABILITY", Errc::kBadDurability, durability_values(), wanted));
-  if (options.durability != Durability{}) *wanted = options.durability;
   const std::uint64_t file_bytes = options.log_file_bytes;
   const bool is_right =
       file_bytes == 0 || (file_bytes % kPageBytes == 0 && file_bytes >= storage::kLogFileBytesMin &&
                           file_bytes <= storage::kLogFileBytesMax);
-  if (*wanted <= Durability::kStrict && is_right && options.flush_interval_ms != 0)
-    return Errc::kOk;
+  TMH_TRY(reader.choose(kDurability, {options.durability}, wanted));
+  if (is_right && options.flush_interval_ms != 0) return Errc::kOk;
   return fail(Errc::kBadDurability, std::string("right values: ") + durability_values() +
                                         "; log_file_bytes a multiple of 4096 from 1 MiB to 4 "
                                         "GiB; flush_interval_ms at least 1");
 }
 
 // An option whose default says that it is unset.
-template <class Choice>
-void set_unless_asked(Choice *choice, Choice otherwise) {
-  if (*choice == Choice{}) *choice = otherwise;
+template <class Value>
+void set_unless_asked(Value *value, Value otherwise) {
+  if (*value == Value{}) *value = otherwise;
+}
+
+template <class Value, std::size_t N>
+constexpr Value default_of(const Spelling<Value> (&table)[N]) {
+  for (const auto &row : table)
+    if (row.is_default) return row.value;
+  return Value{};
 }
 
 Errc check_durability(Durability wanted, Durability present) {
@@ -105,37 +127,32 @@ Errc read_durability(const DomainOptions &options, const Environment &environmen
 }
 
 Errc read_settings(const DomainOptions &options, const Environment &environment, Settings *out) {
-  const Reader reader(environment);
+  Reader reader(environment);
+  TMH_TRY(reader.read_policies());
+  const Policies &several = reader.policies(), &asked = options.policies;
   Settings &wanted = *out;
   TMH_TRY(read(reader, options, &wanted.durability));
-  TMH_TRY(reader.choose("TMH_LATENCY", Errc::kBadArgument, latency_values(), options.latency,
-                        Latency::kFull, &wanted.latency));
-  set_unless_asked(&wanted.latency, Latency::kSampled);
-  TMH_TRY(reader.choose("TMH_STRAY", Errc::kBadArgument, stray_values(), options.stray,
-                        Stray::kAllow, &wanted.stray));
-  TMH_TRY(reader.specify("TMH_GROUP_COMMIT", Errc::kBadDurability, group_commit_values(),
-                         options.group_commit, &wanted.group_commit));
-  TMH_TRY(reader.choose("TMH_PAGE_CHECKSUMS", Errc::kBadArgument, page_checksums_values(),
-                        options.page_checksums, PageChecksums::kOn, &wanted.page_checksums));
-  TMH_TRY(reader.from_environment("TMH_POLICY", Errc::kBadPolicy, policy_values(), &wanted.policy));
-  TMH_TRY(parse_policy(options.policy, &wanted.policy));
-  TMH_TRY(reader.from_environment("TMH_LINE", Errc::kBadLevels, line_values(), &wanted.line));
-  if (options.line != LineChoice::kAuto) wanted.line = options.line;
-  TMH_TRY(reader.choose("TMH_TRACKING", Errc::kBadTracking, tracking_values(), options.tracking,
-                        Tracking::kKernelHot, &wanted.tracking));
-  TMH_TRY(reader.choose("TMH_DETECTION", Errc::kBadDetection, detection_values(), options.detection,
-                        Detection::kEager, &wanted.detection));
-  TMH_TRY(reader.choose("TMH_LEVELS", Errc::kBadLevels, levels_values(), options.levels,
-                        Levels::kHybrid, &wanted.levels));
-  TMH_TRY(reader.choose("TMH_CROSS", Errc::kBadLevels, cross_policy_values(), options.cross,
-                        CrossPolicy::kUpperYields, &wanted.cross));
-  TMH_TRY(reader.specify("TMH_ESCALATION", Errc::kBadLevels, escalation_values(),
-                         options.escalation, &wanted.escalation));
-  TMH_TRY(reader.specify("TMH_CAPACITY", Errc::kBadLevels, line::capacity_values(),
-                         options.capacity, &wanted.capacity));
-  TMH_TRY(reader.choose("TMH_THREAD_VIEWS", Errc::kBadLevels, thread_view_values(),
-                        options.thread_views, ThreadViewUse::kNever, &wanted.thread_views));
-  set_unless_asked(&wanted.thread_views, ThreadViewUse::kAuto);
+  TMH_TRY(reader.choose(kLatency, {several.latency, asked.latency}, &wanted.latency));
+  set_unless_asked(&wanted.latency, default_of(kLatencies));
+  TMH_TRY(reader.choose(kStray, {options.stray}, &wanted.stray));
+  TMH_TRY(reader.specify(kGroupCommit, {several.group_commit, asked.group_commit},
+                         &wanted.group_commit));
+  TMH_TRY(reader.choose(kEarlyRelease, {several.early_release, asked.early_release},
+                        &wanted.early_release));
+  set_unless_asked(&wanted.early_release, default_of(kEarlyReleases));
+  TMH_TRY(reader.choose(kPageChecksumsChoice, {options.page_checksums}, &wanted.page_checksums));
+  TMH_TRY(reader.specify(kConflict, {several.conflict, asked.conflict}, &wanted.policy));
+  TMH_TRY(reader.choose(kLine, {options.line}, &wanted.line));
+  TMH_TRY(reader.choose(kTracking, {options.tracking}, &wanted.tracking));
+  TMH_TRY(reader.choose(kDetection, {several.detection, asked.detection}, &wanted.detection));
+  TMH_TRY(reader.choose(kLevelsChoice, {options.levels}, &wanted.levels));
+  TMH_TRY(reader.choose(kCross, {several.cross, asked.cross}, &wanted.cross));
+  set_unless_asked(&wanted.cross, default_of(kCrossPolicies));
+  TMH_TRY(reader.specify(kEscalation, {several.escalation, asked.escalation}, &wanted.escalation));
+  TMH_TRY(reader.specify(kCapacity, {several.capacity, asked.capacity}, &wanted.capacity));
+  TMH_TRY(reader.choose(kThreadViews, {several.thread_views, asked.thread_views},
+                        &wanted.thread_views));
+  set_unless_asked(&wanted.thread_views, default_of(kThreadViewUses));
   return Errc::kOk;
 }
 
@@ -143,8 +160,8 @@ Errc settle(const PresentDomain &present, Settings *settings) {
   TMH_TRY(check_durability(settings->durability, present.durability));
   settings->durability = present.durability;
   if (present.is_fresh) {
-    set_unless_asked(&settings->detection, Detection::kLazy);
-    set_unless_asked(&settings->levels, Levels::kPage);
+    set_unless_asked(&settings->detection, default_of(kDetections));
+    set_unless_asked(&settings->levels, default_of(kLevels));
   } else {
     TMH_TRY(check_detection(settings->detection, present.detection));
     TMH_TRY(check_levels(settings->levels, present.levels));
@@ -177,15 +194,19 @@ class Agreement {
                   folder_ + ": this process has it open with " + option + " " + text_of(present) +
                       ", not " + text_of(asked) + "; leave the option unset, or close it first");
   }
+  // Unset where it has the value {}.
+  template <class Value>
+  void compare(const Choice &choice, Value asked, Value present) {
+    compare(choice.field, asked != Value{}, asked, present);
+  }
   // A specification; empty: not set.
   template <class Value>
-  void compare_spec(const char *option, const std::string &spec, Errc wrong, const char *values,
-                    const Value &present) {
+  void compare_spec(const Choice &choice, const std::string &spec, const Value &present) {
     if (error_ != Errc::kOk || spec.empty()) return;
     Value asked;
     if (parse(std::string_view(spec), &asked) != Errc::kOk)
-      error_ = fail(wrong, "'" + spec + "'; right values: " + values);
-    compare(option, true, asked, present);
+      error_ = fail(choice.wrong, "'" + spec + "'; right values: " + choice.values());
+    compare(choice.field, true, asked, present);
   }
 
  private:
@@ -205,7 +226,6 @@ void compare_of_durable(const DomainOptions &first, const DomainOptions &asked,
   const auto compare = [&](const char *option, const auto DomainOptions::*member) {
     agreement->compare(option, asked.*member != unset.*member, asked.*member, first.*member);
   };
-  compare("early_release", &DomainOptions::early_release);
   compare("flush_interval_ms", &DomainOptions::flush_interval_ms);
   compare("checkpoint_bytes", &DomainOptions::checkpoint_bytes);
   compare("checkpoint_interval_ms", &DomainOptions::checkpoint_interval_ms);
@@ -215,35 +235,34 @@ void compare_of_durable(const DomainOptions &first, const DomainOptions &asked,
 }  // namespace
 
 Errc check_agreement(const std::string &folder, const Settings &present, Tracking tracking_in_use,
-                     const DomainOptions &first, const DomainOptions &asked) {
+                     const DomainOptions &first, const DomainOptions &options) {
+  const Policies &asked = options.policies;
   Policy policy;
-  TMH_TRY(parse_policy(asked.policy, &policy));
+  if (!asked.conflict.empty() && parse(std::string_view(asked.conflict), &policy) != Errc::kOk)
+    return fail(kConflict.wrong, "'" + asked.conflict + "'; right values: " + kConflict.values());
   TMH_TRY(check_detection(asked.detection, present.detection));
-  TMH_TRY(check_levels(asked.levels, present.levels));
-  TMH_TRY(check_durability(asked.durability, present.durability));
+  TMH_TRY(check_levels(options.levels, present.levels));
+  TMH_TRY(check_durability(options.durability, present.durability));
   TMH_TRY(check_conflict(policy, present.levels, present.detection));
   Agreement agreement(folder);
-  agreement.compare("policy", !asked.policy.empty(), policy, present.policy);
-  agreement.compare("tracking",
-                    asked.tracking != Tracking::kAuto && asked.tracking != present.tracking,
-                    asked.tracking, tracking_in_use);
-  agreement.compare("line", asked.line != LineChoice::kAuto, asked.line, present.line);
-  agreement.compare("cross", asked.cross != CrossPolicy{}, asked.cross, present.cross);
-  agreement.compare("thread_views", asked.thread_views != ThreadViewUse{}, asked.thread_views,
-                    present.thread_views);
-  agreement.compare("latency", asked.latency != Latency{}, asked.latency, present.latency);
-  agreement.compare_spec("escalation", asked.escalation, Errc::kBadLevels, escalation_values(),
-                         present.escalation);
-  agreement.compare_spec("capacity", asked.capacity, Errc::kBadLevels, line::capacity_values(),
-                         present.capacity);
-  agreement.compare("stray", asked.stray != Stray{}, asked.stray, present.stray);
+  agreement.compare_spec(kConflict, asked.conflict, present.policy);
+  agreement.compare(kTracking.field,
+                    options.tracking != Tracking::kAuto && options.tracking != present.tracking,
+                    options.tracking, tracking_in_use);
+  agreement.compare(kLine, options.line, present.line);
+  agreement.compare(kCross, asked.cross, present.cross);
+  agreement.compare(kThreadViews, asked.thread_views, present.thread_views);
+  agreement.compare(kLatency, asked.latency, present.latency);
+  agreement.compare_spec(kEscalation, asked.escalation, present.escalation);
+  agreement.compare_spec(kCapacity, asked.capacity, present.capacity);
+  agreement.compare(kStray, options.stray, present.stray);
   if (present.durability != Durability::kNone) {
-    agreement.compare_spec("group_commit", asked.group_commit, Errc::kBadDurability,
-                           group_commit_values(), present.group_commit);
-    compare_of_durable(first, asked, &agreement);
+    agreement.compare_spec(kGroupCommit, asked.group_commit, present.group_commit);
+    agreement.compare(kEarlyRelease, asked.early_release, present.early_release);
+    compare_of_durable(first, options, &agreement);
   }
   TMH_TRY(agreement.error());
-  return asked.page_checksums <= PageChecksums::kOn
+  return options.page_checksums <= PageChecksums::kOn
              ? Errc::kOk
              : fail(Errc::kBadArgument, std::string("right values: ") + page_checksums_values());
 }

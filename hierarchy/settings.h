@@ -1,5 +1,5 @@
-// hierarchy/settings.h -- what a domain is opened with: options, else environment, else what the
-// domain is, else a default.
+// hierarchy/settings.h -- what a domain is opened with: options, else TMH_POLICIES, else the
+// variable of each choice, else what the domain is, else a default.
 // Shape:     pure functions; the caller hands over the environment and what the domain's files say.
 //            First read_settings(), so that a wrong value is refused before recovery makes a clean
 //            domain one that has been opened. Then settle().
@@ -32,16 +32,17 @@ struct Settings {
   Policy policy;
   Tracking tracking = Tracking::kAuto;
   LineChoice line = LineChoice::kAuto;
-  CrossPolicy cross = CrossPolicy::kRecallAndWait;
+  CrossPolicy cross{};
   Escalation escalation;
   // Of instances at level 1.
   line::CapacityModel capacity;
-  // read_settings() sets these two.
+  // read_settings() sets these, and `cross` and `early_release`.
   ThreadViewUse thread_views{};
   Latency latency{};
   // Unset where nothing is asked for: fault where there is a protection key.
   Stray stray{};
   GroupCommit group_commit;
+  EarlyRelease early_release{};
 
   [[nodiscard]] bool is_limited() const noexcept { return capacity != line::CapacityModel{}; }
 };
@@ -64,7 +65,7 @@ struct PresentDomain {
 // What the domain is settles the rest; what contradicts it, or itself, is refused.
 // Errors: kDurabilityMismatch, kDetectionMismatch, kLevelsMismatch.
 [[nodiscard]] Errc settle(const PresentDomain &present, Settings *settings);
-// May a second open() in this process, with the options `asked`, share the domain that the first
+// May a second open() in this process, with the options `options`, share the domain that the first
 // has opened with the options `first`? Instances may be running, so it keeps its settings; the
 // environment has had its say at the first open. The first difference found is the one that is
 // told.

@@ -84,13 +84,14 @@ void SiteImpl::add_without_shard(SiteCount which, std::uint64_t amount) noexcept
                                                                         std::memory_order_relaxed);
 }
 
+std::uint64_t SiteImpl::total(SiteCount which) const noexcept {
+  std::uint64_t sum = 0;
+  for (const Shard &shard : shards_)
+    sum += shard.totals[static_cast<std::size_t>(which)].load(std::memory_order_relaxed);
+  return sum;
+}
+
 SiteReport SiteImpl::report() const {
-  const auto total = [this](SiteCount which) {
-    std::uint64_t sum = 0;
-    for (const Shard &shard : shards_)
-      sum += shard.totals[static_cast<std::size_t>(which)].load(std::memory_order_relaxed);
-    return sum;
-  };
   SiteReport report;
   report.name = name_;
   report.escalation = escalation_;
@@ -123,14 +124,24 @@ SiteReport SiteImpl::report() const {
 
 }  // namespace detail
 
-Site::Site(const Domain &domain, std::string_view name, std::string_view escalation)
-    : domain_(domain) {
+namespace {
+
+// Of the domain of a new site.
+std::shared_ptr<detail::DomainImpl> required_impl_of(const Domain &domain) {
   std::shared_ptr<detail::DomainImpl> impl = detail::impl_of(domain);
   if (impl == nullptr) {
     platform::fail(Errc::kNotInitialized, "a site of an empty domain handle");
     detail::raise(Errc::kNotInitialized);
   }
   detail::check(impl->usable());
+  return impl;
+}
+
+}  // namespace
+
+Site::Site(const Domain &domain, std::string_view name, std::string_view escalation)
+    : domain_(domain) {
+  std::shared_ptr<detail::DomainImpl> impl = required_impl_of(domain);
   const auto open = impl->keep_open();
   detail::check(impl->usable());
   Escalation chosen = impl->settings().escalation;
@@ -141,7 +152,20 @@ Site::Site(const Domain &domain, std::string_view name, std::string_view escalat
                                          .append(escalation_values()));
     detail::raise(Errc::kBadLevels);
   }
-  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen);
+  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen, nullptr);
+}
+
+Site::Site(const Domain &domain, std::string_view name, EscalationRule rule) : domain_(domain) {
+  std::shared_ptr<detail::DomainImpl> impl = required_impl_of(domain);
+  const auto open = impl->keep_open();
+  detail::check(impl->usable());
+  if (rule == nullptr) {
+    platform::fail(Errc::kBadLevels, "a site's own escalation rule is null");
+    detail::raise(Errc::kBadLevels);
+  }
+  Escalation own;
+  own.kind = EscalationKind::kOwn;
+  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), own, rule);
 }
 
 SiteReport Site::report() const { return impl_->report(); }

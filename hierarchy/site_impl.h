@@ -55,11 +55,14 @@ enum class SiteCount : std::uint32_t {
 
 class SiteImpl {
  public:
-  SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalation escalation)
+  // own_rule: null, but with EscalationKind::kOwn.
+  SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalation escalation,
+           EscalationRule own_rule)
       : domain_(std::move(domain)),
         name_(std::move(name)),
         kept_name_(keep_site_name(name_)),
         escalation_(escalation),
+        rule_(own_rule),
         line_kinds_{domain_->line_mode().kind(BodyKind::kPlain),
                     domain_->line_mode().kind(BodyKind::kInstrumented)} {
     if (storage::LatencyTable &table = domain_->latency_table(); table.is_open())
@@ -74,6 +77,8 @@ class SiteImpl {
     return line_kinds_[static_cast<std::size_t>(body)];
   }
   [[nodiscard]] const Escalation &escalation() const noexcept { return escalation_; }
+  // Of the program; null: it has none.
+  [[nodiscard]] EscalationRule rule() const noexcept { return rule_; }
 
   // What it has learned, of its updates and of its queries: a large query is no evidence about a
   // small update, nor the other way round. Races lose a step of learning, nothing else: relaxed.
@@ -119,6 +124,7 @@ class SiteImpl {
     plain_ahead_.store(kPlainAhead, std::memory_order_relaxed);
   }
   [[nodiscard]] SiteReport report() const;
+  [[nodiscard]] std::uint64_t total(SiteCount which) const noexcept;
   [[nodiscard]] storage::LatencySite &latency() noexcept { return latency_; }
   // An attempt at level 1 has ended; the first returns what it took. REQUIRE: it is timed.
   std::uint64_t add_line_ticks(const hierarchy::Timed &timed) noexcept;
@@ -142,6 +148,7 @@ class SiteImpl {
   const std::string name_;
   const char *const kept_name_;
   const Escalation escalation_;
+  const EscalationRule rule_;
   const std::array<LineKind, 2> line_kinds_;                         // by BodyKind
   alignas(64) std::array<std::atomic<std::uint64_t>, 2> learned_{};  // by Attempts::Kind
   hierarchy::BeyondCapacity beyond_;

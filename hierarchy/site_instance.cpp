@@ -86,7 +86,8 @@ void SiteInstance::start_timing() noexcept {
                                    hierarchy::SampledKind::kLines);
   if (attempts_ != 0) return;
   const bool is_asked_for =
-      timed_.count == 0 && site_.escalation().kind == EscalationKind::kAfterWasted;
+      timed_.count == 0 &&
+      (site_.escalation().kind == EscalationKind::kAfterWasted || site_.rule() != nullptr);
   first_ticks_ = is_asked_for ? platform::ticks() : timed_.begin_ticks;
 }
 
@@ -101,6 +102,8 @@ bool SiteInstance::goes_on_at_level_1(const Undone &undone) {
   if (failed.attempts > 1)
     failed.wasted_ns = platform::ns_of_ticks(platform::ticks() - first_ticks_);
   NextStep step = hierarchy::next(site_.escalation(), failed);
+  if (site_.rule() != nullptr && step == NextStep::kRetry && !is_query())
+    step = by_own_rule(failed);
   // Without the model, beside other instances that made it fail: now none of them commits.
   if (!undone.over_capacity && !undone.needs_pages && !refused &&
       state_ == State::kTryLinesUnlimited) {
@@ -130,6 +133,18 @@ bool SiteInstance::goes_on_at_level_1(const Undone &undone) {
   }
   go_up(undone);
   return false;
+}
+
+NextStep SiteInstance::by_own_rule(const FailedAttempt &failed) const noexcept {
+  FailedAttempts told;
+  told.attempts = failed.attempts;
+  told.wasted_us = failed.wasted_ns / 1000;
+  told.line_commits =
+      site_.total(SiteCount::kLineCommits) + site_.total(SiteCount::kHardwareCommits);
+  told.page_commits = site_.total(SiteCount::kPageCommits);
+  told.line_aborts = site_.total(SiteCount::kLineAborts);
+  told.page_aborts = site_.total(SiteCount::kPageAborts);
+  return site_.rule()(told) == NextLevel::kGoUp ? NextStep::kEscalate : NextStep::kRetry;
 }
 
 void SiteInstance::give_up(bool over_capacity) const {

@@ -91,6 +91,8 @@ class SiteInstance {
  private:
   [[nodiscard]] State first_state() const noexcept;
   [[nodiscard]] hierarchy::Failed choose_beyond_model() noexcept;
+  [[nodiscard]] hierarchy::NextStep by_own_rule(
+      const hierarchy::FailedAttempt &failed) const noexcept;
   void go_up(const Undone &undone) noexcept;
   [[noreturn]] void give_up(bool over_capacity) const;
   void learn_escalation(bool over_capacity, Refusal refusal) noexcept;

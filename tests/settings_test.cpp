@@ -72,13 +72,13 @@ TEST(Settings, AnOptionGoesBeforeTheEnvironment) {
   EXPECT_TRUE(by_environment.is_limited());
   DomainOptions options;
   options.levels = Levels::kHybrid;
-  options.detection = Detection::kLazy;
-  options.latency = Latency::kFull;
-  options.cross = CrossPolicy::kAbortLower;
+  options.policies.detection = Detection::kLazy;
+  options.policies.latency = Latency::kFull;
+  options.policies.cross = CrossPolicy::kAbortLower;
   options.line = LineChoice::kRtm;
-  options.escalation = "always";
+  options.policies.escalation = "always";
   options.durability = Durability::kBuffered;
-  options.capacity = "unlimited";
+  options.policies.capacity = "unlimited";
   const Settings by_options = settings_of(options, variables);
   EXPECT_EQ(by_options.levels, Levels::kHybrid);
   EXPECT_EQ(by_options.detection, Detection::kLazy);
@@ -121,10 +121,10 @@ TEST(Settings, AWrongOptionIsRefusedWithItsOwnCode) {
     Settings settings;
     return read(options, {}, &settings);
   };
-  EXPECT_EQ(error_of([](DomainOptions &o) { o.policy = "rubbish"; }), Errc::kBadPolicy);
+  EXPECT_EQ(error_of([](DomainOptions &o) { o.policies.conflict = "rubbish"; }), Errc::kBadPolicy);
   EXPECT_EQ(error_of([](DomainOptions &o) { o.levels = static_cast<Levels>(9); }),
             Errc::kBadLevels);
-  EXPECT_EQ(error_of([](DomainOptions &o) { o.capacity = "rubbish"; }), Errc::kBadLevels);
+  EXPECT_EQ(error_of([](DomainOptions &o) { o.policies.capacity = "rubbish"; }), Errc::kBadLevels);
   EXPECT_EQ(error_of([](DomainOptions &o) { o.log_file_bytes = kPageBytes; }),
             Errc::kBadDurability);
   EXPECT_EQ(error_of([](DomainOptions &o) { o.log_file_bytes = (1u << 20) + 1; }),
@@ -142,7 +142,7 @@ TEST(Settings, WhatContradictsTheDomainIsRefused) {
   Settings settings = settings_of(options);
   EXPECT_EQ(hierarchy::settle(kPagesHere, &settings), Errc::kLevelsMismatch);
   options = {};
-  options.detection = Detection::kEager;
+  options.policies.detection = Detection::kEager;
   settings = settings_of(options);
   EXPECT_EQ(hierarchy::settle(kPagesHere, &settings), Errc::kDetectionMismatch);
   options = {};
@@ -154,10 +154,10 @@ TEST(Settings, WhatContradictsTheDomainIsRefused) {
 TEST(Settings, WhatContradictsItselfIsRefused) {
   DomainOptions options;
   options.levels = Levels::kHybrid;
-  options.detection = Detection::kEager;
+  options.policies.detection = Detection::kEager;
   Settings settings = settings_of(options);
   EXPECT_EQ(hierarchy::settle(kFresh, &settings), Errc::kLevelsMismatch);
-  options.detection = Detection::kLazy;
+  options.policies.detection = Detection::kLazy;
   options.line = LineChoice::kRtm;
   settings = settings_of(options);
   EXPECT_EQ(hierarchy::settle(kFresh, &settings), Errc::kOk);
@@ -170,8 +170,8 @@ TEST(Settings, WhatContradictsItselfIsRefused) {
 
 TEST(Settings, ASecondOpenAgreesOrIsTold) {
   DomainOptions first;
-  first.latency = Latency::kOff;
-  first.capacity = "32KiB/8/64";
+  first.policies.latency = Latency::kOff;
+  first.policies.capacity = "32KiB/8/64";
   Settings present = settings_of(first);
   ASSERT_EQ(hierarchy::settle(kFresh, &present), Errc::kOk);
   const auto error_of = [&](const DomainOptions &asked) {
@@ -180,12 +180,12 @@ TEST(Settings, ASecondOpenAgreesOrIsTold) {
   EXPECT_EQ(error_of({}), Errc::kOk);
   EXPECT_EQ(error_of(first), Errc::kOk);
   DomainOptions other = first;
-  other.latency = Latency::kFull;
+  other.policies.latency = Latency::kFull;
   EXPECT_EQ(error_of(other), Errc::kAlreadyInitialized);
   EXPECT_NE(platform::failure_detail().find("latency off, not full"), std::string::npos)
       << platform::failure_detail();
   other = first;
-  other.capacity = "unlimited";
+  other.policies.capacity = "unlimited";
   EXPECT_EQ(error_of(other), Errc::kAlreadyInitialized);
   other = first;
   other.levels = Levels::kHybrid;

@@ -52,7 +52,7 @@ class View {
       : pages_(pages), recalls_(recalls) {
     DomainOptions options;
     options.levels = Levels::kHybrid;
-    options.escalation = "on-capacity";
+    options.policies.escalation = "on-capacity";
     domain = Domain::open(folder, options);
     SegmentOptions segment_options;
     segment_options.size_bytes = pages * kPageBytes;

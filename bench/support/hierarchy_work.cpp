@@ -139,12 +139,12 @@ class SiteWorker final : public Worker {
   static DomainOptions options(const HierarchyContestant &contestant, const HierarchyRun &run) {
     DomainOptions options;
     options.levels = contestant.kind == HierarchyKind::kPage ? Levels::kPage : Levels::kHybrid;
-    options.escalation =
+    options.policies.escalation =
         contestant.kind == HierarchyKind::kHybrid ? contestant.escalation : "never";
     const bool is_unlimited =
         contestant.kind == HierarchyKind::kLine || contestant.kind == HierarchyKind::kCrossing;
-    options.capacity = is_unlimited ? "unlimited" : run.capacity;
-    options.cross = contestant.cross;
+    options.policies.capacity = is_unlimited ? "unlimited" : run.capacity;
+    options.policies.cross = contestant.cross;
     return options;
   }
   static Segment map(const Domain &domain, const HierarchyRun &run) {

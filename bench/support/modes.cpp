@@ -34,8 +34,8 @@ const std::vector<Mode> &all_modes() {
 Domain open_domain(const Mode &mode, const std::string &folder, const std::string &policy) {
   DomainOptions options;
   options.tracking = mode.tracking;
-  options.detection = mode.detection;
-  options.policy = policy;
+  options.policies.detection = mode.detection;
+  options.policies.conflict = policy;
   options.levels = mode.levels;
   options.durability = mode.durability;  // the one place where benches switch it on
   Domain domain = Domain::open(folder, options);

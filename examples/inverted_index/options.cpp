@@ -124,12 +124,12 @@ void check_options(const Options &options) {
 tmh::DomainOptions domain_options(const Options &options, const std::string &participant_name) {
   tmh::DomainOptions result;
   result.name = participant_name;
-  result.policy = options.policy;
+  result.policies.conflict = options.policy;
   result.checkpoint_bytes = options.checkpoint_bytes;
   result.log_file_bytes = options.log_file_bytes;
   tmh::Policy policy;
   if (!options.detection.empty() &&
-      tmh::parse(options.detection, &result.detection) != tmh::Errc::kOk) {
+      tmh::parse(options.detection, &result.policies.detection) != tmh::Errc::kOk) {
     throw BadInput(fmt::format("{} is no detection mode; right values: {}", options.detection,
                                tmh::detection_values()));
   }
@@ -153,9 +153,9 @@ tmh::DomainOptions hybrid_options(const Options &options, const std::string &par
   Options hybrid = options;
   hybrid.durability = options.hybrid_durability;
   tmh::DomainOptions result = domain_options(hybrid, participant_name);
-  result.detection = tmh::Detection::kLazy;
+  result.policies.detection = tmh::Detection::kLazy;
   result.levels = tmh::Levels::kHybrid;
-  result.capacity = options.hybrid_capacity;
+  result.policies.capacity = options.hybrid_capacity;
   tmh::Escalation escalation;
   if (tmh::parse(options.hybrid_escalation, &escalation) != tmh::Errc::kOk) {
     throw BadInput(fmt::format("{} is no escalation; right values: {}", options.hybrid_escalation,

@@ -234,7 +234,7 @@ class Domain {
   [[nodiscard]] Counters counters() const;  // the whole domain
   [[nodiscard]] std::vector<ParticipantInfo> participants() const;
   // How long attempts have taken, since the domain was opened by the first of the present
-  // participants; of whom DomainOptions::latency says. Empty where this process has it off.
+  // participants; of whom Policies::latency says. Empty where this process has it off.
   [[nodiscard]] std::vector<LatencySeries> latencies() const;
   [[nodiscard]] const std::string &folder() const noexcept;
   // Detail of this thread's last failure.

@@ -19,7 +19,7 @@
 //            grow.
 // Sharing:   a Site is one process's; any number of its threads use it at once. At level 1 their
 //            instances run in parallel. At level 2 so do instrumented ones, where threads have
-//            views of their own (DomainOptions::thread_views); plain ones run one after the other.
+//            views of their own (Policies::thread_views); plain ones run one after the other.
 // Contexts:  as domain.hpp.
 // Source:    thesis, section 6.2 (a transaction runs at one level; policies move it);
 //            docs/design.md 4.
@@ -105,11 +105,34 @@ class SiteImpl;
 class SiteInstance;
 }  // namespace detail
 
+// What an escalation rule of the program's own decides by: the failed attempts of one update at
+// level 1, and what its site has counted so far in this process.
+struct FailedAttempts {
+  // Of this instance.
+  std::uint32_t attempts = 0;
+  std::uint64_t wasted_us = 0;
+  // Of the site: see SiteReport.
+  std::uint64_t line_commits = 0, page_commits = 0, line_aborts = 0, page_aborts = 0;
+};
+enum class NextLevel : std::uint8_t {
+  // The next attempt runs at level 1.
+  kStay = 1,
+  // It runs at level 2, and so do all that follow it in this instance.
+  kGoUp = 2,
+};
+// Asked after each attempt at level 1 that other instances have made fail. An instance that does
+// not fit level 1, does what only level 2 can, or is refused a page goes up without being asked, as
+// with "on-capacity". Runs outside any instance, in any thread of the site.
+using EscalationRule = NextLevel (*)(const FailedAttempts &failed) noexcept;
+
 class Site {
  public:
   // escalation: a specification (see Escalation); empty: the domain's. Errors: kBadLevels,
   //             kNotInitialized.
   explicit Site(const Domain &domain, std::string_view name = {}, std::string_view escalation = {});
+  // rule: the program's own policy, not null. Its sites begin at level 1, and report
+  //       EscalationKind::kOwn.
+  Site(const Domain &domain, std::string_view name, EscalationRule rule);
   [[nodiscard]] SiteReport report() const;
   [[nodiscard]] const Domain &domain() const noexcept { return domain_; }
 

@@ -316,7 +316,7 @@ TEST_F(BadInputTest, LongParticipantNameIsCutNotRefused) {
 
 TEST_F(BadInputTest, WrongPolicyIsRefusedWithTheRightOnes) {
   DomainOptions options = plain();
-  options.policy = "strongest-wins";
+  options.policies.conflict = "strongest-wins";
   expect_error(
       Errc::kBadPolicy, [&] { static_cast<void>(Domain::open(folder_.path(), options)); },
       "strongest-wins");
@@ -328,11 +328,11 @@ TEST_F(BadInputTest, WrongPolicyIsRefusedWithTheRightOnes) {
       Errc::kBadPolicy, [&] { domain.set_policy("oldest-wins,backoff=never"); }, "backoff=never");
   EXPECT_EQ(domain.policy(), Policy{}) << "a refused policy left a trace";
   // A right word where it would decide nothing.
-  options.policy = "self-abort,backoff=none";
+  options.policies.conflict = "self-abort,backoff=none";
   expect_error(
       Errc::kBadPolicy, [&] { static_cast<void>(Domain::open(folder_.path(), options)); },
       "'self-abort' decides nothing in a lazy domain of pages");
-  options.detection = Detection::kEager;
+  options.policies.detection = Detection::kEager;
   options.tracking = Tracking::kSignal;
   const TempFolder eager;
   EXPECT_EQ(Domain::open(eager.path(), options).policy().conflict, ConflictPolicy::kSelfAbort);
@@ -367,7 +367,7 @@ TEST_F(BadInputTest, EnvironmentFillsOnlyWhatOptionsLeaveOpen) {
     EXPECT_EQ(domain.policy().conflict, ConflictPolicy::kYoungestWins);
   }
   DomainOptions options = plain();
-  options.policy = "fresh-age";
+  options.policies.conflict = "fresh-age";
   const Domain domain = Domain::open(folder_.path(), options);
   EXPECT_EQ(domain.tracking().tracking, Tracking::kSignalHot);
   EXPECT_FALSE(domain.policy().keep_age);
@@ -379,7 +379,7 @@ TEST_F(BadInputTest, EnvironmentFillsOnlyWhatOptionsLeaveOpen) {
 TEST_F(BadInputTest, TrackingThatEagerDetectionCannotUseIsRefused) {
   for (const Tracking tracking : {Tracking::kSignalHot, Tracking::kKernel, Tracking::kKernelHot}) {
     DomainOptions options;
-    options.detection = Detection::kEager;
+    options.policies.detection = Detection::kEager;
     options.tracking = tracking;
     expect_error(
         Errc::kBadTracking, [&] { static_cast<void>(Domain::open(folder_.path(), options)); },
@@ -390,7 +390,7 @@ TEST_F(BadInputTest, TrackingThatEagerDetectionCannotUseIsRefused) {
 TEST_F(BadInputTest, OtherDetectionThanTheParticipantsIsAMismatch) {
   const Domain lazy = open();
   DomainOptions options;
-  options.detection = Detection::kEager;
+  options.policies.detection = Detection::kEager;
   expect_child("eager", [&] {
     expect_error(
         Errc::kDetectionMismatch, [&] { static_cast<void>(Domain::open(folder_.path(), options)); },
@@ -580,7 +580,7 @@ TEST_F(BadInputTest, NamesWithAByteZeroAreRefused) {
 TEST_F(BadInputTest, ARefusedOpenOfANewFolderLeavesNoDomain) {
   DomainOptions wrong;
   wrong.levels = Levels::kHybrid;
-  wrong.detection = Detection::kEager;
+  wrong.policies.detection = Detection::kEager;
   const std::string folder = folder_.path() + "/new";
   expect_error(
       Errc::kLevelsMismatch, [&] { static_cast<void>(Domain::open(folder, wrong)); }, "lazy");

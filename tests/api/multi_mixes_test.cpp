@@ -318,7 +318,8 @@ class MixRun {
     const auto act = [&](std::uint64_t number) {
       try {
         const Lane lane = recorder->open_lane();
-        state_->reads_durable_only.at(lane.process() - next_process_) = !mix.options.early_release;
+        state_->reads_durable_only.at(lane.process() - next_process_) =
+            mix.options.policies.early_release == EarlyRelease::kOff;
         Actor actor(&board, mixes_.domain(), mix, lane, &*state_, seed + number);
         for (std::uint64_t step = 0; step < mixes_.domain().steps_per_thread && actor.has_room();
              ++step) {

@@ -505,7 +505,7 @@ struct Offer {
 TEST_F(PoolsTest, AnObjectThatIsMadeInABlockHasItsValuesWithItsInstance) {
   for (const ThreadViewUse views : {ThreadViewUse::kNever, ThreadViewUse::kAlways}) {
     DomainOptions options = Pooled::options(Levels::kHybrid);
-    options.thread_views = views;
+    options.policies.thread_views = views;
     const MemoryFolder folder;
     const Domain domain = Domain::open(folder.path(), options);
     pool_allocator<Offer> offers(domain.map("heap"));

@@ -25,8 +25,8 @@ DomainOptions hybrid(CrossPolicy cross = {}) {
   DomainOptions options;
   options.levels = Levels::kHybrid;
   options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
-  options.escalation = "never";
-  options.cross = cross;
+  options.policies.escalation = "never";
+  options.policies.cross = cross;
   return options;
 }
 

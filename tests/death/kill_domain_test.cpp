@@ -85,7 +85,7 @@ TEST_F(KillDomainTest, StrictDomainComesBackWithAllThatWasAcknowledged) {
 
 TEST_F(KillDomainTest, EagerDomainToo) {
   RunPlan eager = plan();
-  eager.options.detection = Detection::kEager;
+  eager.options.policies.detection = Detection::kEager;
   run(eager, massacres() / 4 + 1, seed());
 }
 

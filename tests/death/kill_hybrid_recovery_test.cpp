@@ -43,7 +43,7 @@ DomainOptions options_of(Durability durability) {
   DomainOptions options = durable_options(durability);
   options.levels = Levels::kHybrid;
   options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
-  options.detection = Detection::kLazy;
+  options.policies.detection = Detection::kLazy;
   options.flush_interval_ms = 20;
   return options;
 }

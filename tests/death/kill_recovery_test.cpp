@@ -27,7 +27,7 @@ constexpr std::uint64_t kPages = 16;
 DomainOptions strict(Levels levels) {
   DomainOptions options;
   options.levels = levels;
-  options.detection = Detection::kLazy;
+  options.policies.detection = Detection::kLazy;
   options.durability = Durability::kStrict;
   options.log_file_bytes = storage::kLogFileBytesMin;
   options.flush_interval_ms = 60'000;

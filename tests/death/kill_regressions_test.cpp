@@ -156,7 +156,7 @@ TEST_P(RegressionsModeTest, AVersionLinkedAgainByARepairHidesNoLaterCommit) {
 TEST(RegressionsTest, EagerAccessesToASegmentUnknownToTheInheritorSurviveTheRebuild) {
   const MemoryFolder folder;
   DomainOptions options;
-  options.detection = Detection::kEager;
+  options.policies.detection = Detection::kEager;
   const Shared<Turn> turn;
   const Shared<std::atomic<bool>> reader_committed, writer_committed;
   Children children;

@@ -187,7 +187,7 @@ TEST_F(DurableTest, AStrictReaderWaitsForWhatItRead) {
 
 TEST_F(DurableTest, WithoutEarlyReleaseNobodyReadsWhatIsNotDurable) {
   DomainOptions options = durable_options();
-  options.early_release = false;
+  options.policies.early_release = EarlyRelease::kOff;
   options.flush_interval_ms = 60'000;
   const Domain domain = Domain::open(path(), options);
   const Segment segment = domain.map("a.db", raw_pages(8));
@@ -203,8 +203,8 @@ TEST_F(DurableTest, WithoutEarlyReleaseNobodyReadsWhatIsNotDurable) {
 // With each first touch the snapshot moves on.
 TEST_F(DurableTest, WithoutEarlyReleaseAnEagerSnapshotMovesOnToWhatIsDurableAlone) {
   DomainOptions options = durable_options(Durability::kBuffered);
-  options.detection = Detection::kEager;
-  options.early_release = false;
+  options.policies.detection = Detection::kEager;
+  options.policies.early_release = EarlyRelease::kOff;
   options.flush_interval_ms = 60'000;
   const Domain domain = Domain::open(path(), options);
   const Segment segment = domain.map("a.db", raw_pages(8));
@@ -681,7 +681,7 @@ TEST_F(DurableTest, BadInputIsRefused) {
   odd.log_file_bytes = 5000;
   EXPECT_EQ(code_of([&] { (void)Domain::open(path(), odd); }), Errc::kBadDurability);
   odd = durable_options();
-  odd.group_commit = "active=0";
+  odd.policies.group_commit = "active=0";
   EXPECT_EQ(code_of([&] { (void)Domain::open(path(), odd); }), Errc::kBadDurability);
   const Domain plain = Domain::open(folder_.path() + "/volatile");
   EXPECT_EQ(plain.durability(), Durability::kNone);

@@ -38,7 +38,7 @@ DomainOptions hybrid(Durability durability = Durability::kStrict) {
   DomainOptions options = durable_options(durability);
   options.levels = Levels::kHybrid;
   options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
-  options.detection = Detection::kLazy;
+  options.policies.detection = Detection::kLazy;
   options.flush_interval_ms = kNever;
   return options;
 }
@@ -240,7 +240,7 @@ TEST_F(HybridDurableTest, AStrictReaderWaitsForWhatItRead) {
 
 TEST_F(HybridDurableTest, WithoutEarlyReleaseNobodyReadsWhatIsNotDurable) {
   DomainOptions options = hybrid();
-  options.early_release = false;
+  options.policies.early_release = EarlyRelease::kOff;
   const Domain domain = Domain::open(path(), options);
   const Segment segment = domain.map("a.db", raw_pages(kTablePages));
   const Sites sites(domain);
@@ -255,7 +255,7 @@ TEST_F(HybridDurableTest, WithoutEarlyReleaseNobodyReadsWhatIsNotDurable) {
 // A page that level 1 changes while an instance runs which has not read it yet.
 TEST_F(HybridDurableTest, WithoutEarlyReleaseASnapshotMovesOnToWhatIsDurableAlone) {
   DomainOptions options = hybrid(Durability::kBuffered);
-  options.early_release = false;
+  options.policies.early_release = EarlyRelease::kOff;
   const Domain domain = Domain::open(path(), options);
   const Segment segment = domain.map("a.db", raw_pages(kTablePages));
   const Sites sites(domain);
@@ -286,7 +286,7 @@ TEST_F(HybridDurableTest, WithoutEarlyReleaseASnapshotMovesOnToWhatIsDurableAlon
 // and was not at the first one.
 TEST_F(HybridDurableTest, WithoutEarlyReleaseAQueryThatHasReadOldWordsStaysAtItsSnapshot) {
   DomainOptions options = hybrid(Durability::kBuffered);
-  options.early_release = false;
+  options.policies.early_release = EarlyRelease::kOff;
   options.flush_interval_ms = 60'000;
   const Domain domain = Domain::open(path(), options);
   const Segment segment = domain.map("a.db", raw_pages(kTablePages));

@@ -107,7 +107,7 @@ TEST(OpenWithoutMemoryTest, ThreadRunsOnTheViewsOfTheProcess) {
   DomainOptions options;
   options.levels = Levels::kHybrid;
   options.line = LineChoice::kSoftware;
-  options.thread_views = ThreadViewUse::kAlways;
+  options.policies.thread_views = ThreadViewUse::kAlways;
   int without_views = 0, n = 0;
   for (bool has_views = false; !has_views; ++n) {
     SCOPED_TRACE(n);
@@ -196,7 +196,7 @@ DomainOptions volatile_hybrid(const std::string &capacity = {}) {
   DomainOptions options;
   options.levels = Levels::kHybrid;
   options.line = LineChoice::kSoftware;
-  options.capacity = capacity;
+  options.policies.capacity = capacity;
   return options;
 }
 

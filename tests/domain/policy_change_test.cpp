@@ -38,8 +38,8 @@ class PolicyChangeTest : public testing::TestWithParam<Play> {
   void open() {
     DomainOptions options;
     options.levels = Levels::kHybrid;
-    options.thread_views = GetParam().views;
-    options.policy = "oldest-wins,backoff=none";
+    options.policies.thread_views = GetParam().views;
+    options.policies.conflict = "oldest-wins,backoff=none";
     domain_ = Domain::open(folder_.path(), options);
     SegmentOptions raw;
     raw.layout = Layout::kRaw;

@@ -49,15 +49,17 @@ const Refused kRefused[] = {
        options->line = LineChoice::kRtm;
      },
      Errc::kLevelsMismatch},
-    {"Policy", [](DomainOptions *options) { options->policy = "nonsense"; }, Errc::kBadPolicy},
-    {"GroupCommit", [](DomainOptions *options) { options->group_commit = "nonsense"; },
+    {"Policy", [](DomainOptions *options) { options->policies.conflict = "nonsense"; },
+     Errc::kBadPolicy},
+    {"GroupCommit", [](DomainOptions *options) { options->policies.group_commit = "nonsense"; },
      Errc::kBadDurability},
-    {"Latency", [](DomainOptions *options) { options->latency = static_cast<Latency>(77); },
+    {"Latency",
+     [](DomainOptions *options) { options->policies.latency = static_cast<Latency>(77); },
      Errc::kBadArgument},
     {"Capacity",
      [](DomainOptions *options) {
        options->levels = Levels::kHybrid;
-       options->capacity = "nonsense";
+       options->policies.capacity = "nonsense";
      },
      Errc::kBadLevels}};
 
@@ -143,7 +145,7 @@ TEST(RefusedVolatileOpenTest, AClosedDomainStaysClosed) {
     domain.close();
     const std::set<std::string> files = files_of(folder.path());
     DomainOptions wrong = options;
-    (levels == Levels::kPage ? wrong.policy : wrong.capacity) = "nonsense";
+    (levels == Levels::kPage ? wrong.policies.conflict : wrong.policies.capacity) = "nonsense";
     expect_error(levels == Levels::kPage ? Errc::kBadPolicy : Errc::kBadLevels,
                  [&] { (void)Domain::open(folder.path(), wrong); });
     EXPECT_EQ(files_of(folder.path()), files);
@@ -265,7 +267,7 @@ TEST(RefusedOpenDeathTest, ACorrectedOpenUsesWhatIsLeft) {
     Children children;
     const std::size_t refused = children.spawn("refused", [&] {
       DomainOptions wrong = strict(2 * kMiB);
-      wrong.policy = "nonsense";
+      wrong.policies.conflict = "nonsense";
       steps_to_live = steps;
       platform::set_disk_hook(die_taking_back);
       expect_error(Errc::kBadPolicy, [&] { (void)Domain::open(folder.path(), wrong); });

@@ -29,10 +29,11 @@ TEST(SecondOpenTest, AnotherOpenInTheSameProcessIsRefusedWhatItCannotHave) {
   refuses(Errc::kDurabilityMismatch,
           [](DomainOptions &options) { options.durability = Durability::kStrict; });
   refuses(Errc::kDetectionMismatch,
-          [](DomainOptions &options) { options.detection = Detection::kEager; });
+          [](DomainOptions &options) { options.policies.detection = Detection::kEager; });
   refuses(Errc::kLevelsMismatch, [](DomainOptions &options) { options.levels = Levels::kHybrid; });
-  refuses(Errc::kBadPolicy, [](DomainOptions &options) { options.policy = "nonsense"; });
-  refuses(Errc::kBadPolicy, [](DomainOptions &options) { options.policy = "self-abort"; });
+  refuses(Errc::kBadPolicy, [](DomainOptions &options) { options.policies.conflict = "nonsense"; });
+  refuses(Errc::kBadPolicy,
+          [](DomainOptions &options) { options.policies.conflict = "self-abort"; });
   DomainOptions same;
   same.durability = Durability::kNone;
   same.levels = Levels::kPage;
@@ -44,16 +45,16 @@ TEST(SecondOpenTest, AnotherOpenInTheSameProcessIsRefusedWhatItCannotHave) {
 TEST(SecondOpenTest, AnotherOpenInTheSameProcessWithOptionsOfItsOwnSaysWhatThereIs) {
   const MemoryFolder folder;
   DomainOptions present;
-  present.policy = "fresh-age,backoff=none";
+  present.policies.conflict = "fresh-age,backoff=none";
   present.tracking = Tracking::kSignal;
-  present.cross = CrossPolicy::kAbortUpper;
-  present.escalation = "after-n=3";
-  present.capacity = "32KiB/8/64";
+  present.policies.cross = CrossPolicy::kAbortUpper;
+  present.policies.escalation = "after-n=3";
+  present.policies.capacity = "32KiB/8/64";
   present.line = LineChoice::kSoftware;
-  present.thread_views = ThreadViewUse::kNever;
-  present.latency = Latency::kOff;
+  present.policies.thread_views = ThreadViewUse::kNever;
+  present.policies.latency = Latency::kOff;
   present.durability = Durability::kBuffered;
-  present.group_commit = "active=3";
+  present.policies.group_commit = "active=3";
   present.flush_interval_ms = 20;
   const Domain domain = Domain::open(folder.path(), present);
   const Domain equal = Domain::open(folder.path(), present), unset = Domain::open(folder.path());
@@ -64,31 +65,34 @@ TEST(SecondOpenTest, AnotherOpenInTheSameProcessWithOptionsOfItsOwnSaysWhatThere
         Errc::kAlreadyInitialized, [&] { static_cast<void>(Domain::open(folder.path(), options)); },
         "this process has it open with " + there);
   };
-  refuses([](DomainOptions &options) { options.policy = "backoff=none"; },
-          "policy oldest-wins,fresh-age");
+  refuses([](DomainOptions &options) { options.policies.conflict = "backoff=none"; },
+          "policies.conflict oldest-wins,fresh-age");
   refuses([](DomainOptions &options) { options.tracking = Tracking::kSignalHot; },
           "tracking signal, not signal-hot");
-  refuses([](DomainOptions &options) { options.cross = CrossPolicy::kAbortLower; },
-          "cross abort-upper");
-  refuses([](DomainOptions &options) { options.escalation = "after-n=4"; }, "escalation after-n=3");
-  refuses([](DomainOptions &options) { options.capacity = "unlimited"; }, "capacity ");
+  refuses([](DomainOptions &options) { options.policies.cross = CrossPolicy::kAbortLower; },
+          "policies.cross abort-upper");
+  refuses([](DomainOptions &options) { options.policies.escalation = "after-n=4"; },
+          "policies.escalation after-n=3");
+  refuses([](DomainOptions &options) { options.policies.capacity = "unlimited"; },
+          "policies.capacity ");
   refuses([](DomainOptions &options) { options.line = LineChoice::kRtm; }, "line software");
-  refuses([](DomainOptions &options) { options.thread_views = ThreadViewUse::kAlways; },
-          "thread_views never");
-  refuses([](DomainOptions &options) { options.latency = Latency::kFull; }, "latency off");
-  refuses([](DomainOptions &options) { options.group_commit = "active=2"; },
-          "group_commit active=3");
+  refuses([](DomainOptions &options) { options.policies.thread_views = ThreadViewUse::kAlways; },
+          "policies.thread_views never");
+  refuses([](DomainOptions &options) { options.policies.latency = Latency::kFull; },
+          "policies.latency off");
+  refuses([](DomainOptions &options) { options.policies.group_commit = "active=2"; },
+          "policies.group_commit active=3");
   refuses([](DomainOptions &options) { options.flush_interval_ms = 30; },
           "flush_interval_ms 20, not 30");
-  refuses([](DomainOptions &options) { options.early_release = false; },
-          "early_release true, not false");
+  refuses([](DomainOptions &options) { options.policies.early_release = EarlyRelease::kOff; },
+          "policies.early_release on, not off");
   refuses([](DomainOptions &options) { options.keep_log = true; }, "keep_log false, not true");
   domain.set_policy("backoff=adaptive");
-  refuses([](DomainOptions &options) { options.policy = "fresh-age,backoff=none"; },
-          "policy oldest-wins,keep-age,backoff=adaptive");
+  refuses([](DomainOptions &options) { options.policies.conflict = "fresh-age,backoff=none"; },
+          "policies.conflict oldest-wins,keep-age,backoff=adaptive");
   DomainOptions named;
   named.name = "a part of the program";
-  named.policy = "backoff=adaptive";
+  named.policies.conflict = "backoff=adaptive";
   named.log_file_bytes = 1u << 20;
   const Domain part = Domain::open(folder.path(), named);
   const auto wrong = [&](Errc code, auto change) {
@@ -96,9 +100,10 @@ TEST(SecondOpenTest, AnotherOpenInTheSameProcessWithOptionsOfItsOwnSaysWhatThere
     change(options);
     expect_error(code, [&] { static_cast<void>(Domain::open(folder.path(), options)); });
   };
-  wrong(Errc::kBadLevels, [](DomainOptions &options) { options.escalation = "nonsense"; });
-  wrong(Errc::kBadLevels, [](DomainOptions &options) { options.capacity = "nonsense"; });
-  wrong(Errc::kBadDurability, [](DomainOptions &options) { options.group_commit = "nonsense"; });
+  wrong(Errc::kBadLevels, [](DomainOptions &options) { options.policies.escalation = "nonsense"; });
+  wrong(Errc::kBadLevels, [](DomainOptions &options) { options.policies.capacity = "nonsense"; });
+  wrong(Errc::kBadDurability,
+        [](DomainOptions &options) { options.policies.group_commit = "nonsense"; });
 }
 
 }  // namespace

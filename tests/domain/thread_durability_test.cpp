@@ -23,7 +23,7 @@ class ThreadDurabilityTest : public testing::TestWithParam<Levels> {
   [[nodiscard]] static DomainOptions options() {
     DomainOptions options;
     options.levels = GetParam();
-    options.thread_views = ThreadViewUse::kAlways;
+    options.policies.thread_views = ThreadViewUse::kAlways;
     options.durability = Durability::kStrict;
     return options;
   }

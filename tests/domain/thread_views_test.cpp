@@ -423,7 +423,7 @@ INSTANTIATE_TEST_SUITE_P(Modes, ThreadViewsTest, testing::Range(std::size_t{0}, 
 TEST(ThreadViewBodies, AreThoseThatTakeFieldsAndNoOthersOfTheSameSite) {
   const MemoryFolder folder;
   DomainOptions options;
-  options.thread_views = ThreadViewUse::kAlways;
+  options.policies.thread_views = ThreadViewUse::kAlways;
   const Table table(folder.path(), options);
   atomically(table.site, [&] { ++table.word(0); });
   EXPECT_EQ(table.domain.counters().thread_view_instances, 0U);

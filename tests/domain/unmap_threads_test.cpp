@@ -58,8 +58,8 @@ class UnmapThreadsTest : public testing::TestWithParam<Play> {
   void open(const std::string &capacity = {}) {
     DomainOptions options;
     options.levels = Levels::kHybrid;
-    options.thread_views = GetParam().views;
-    options.capacity = capacity;
+    options.policies.thread_views = GetParam().views;
+    options.policies.capacity = capacity;
     domain_ = Domain::open(folder_.path(), options);
     first_ = domain_.map("first.raw", words_options());
     second_ = domain_.map("second.raw", words_options());

@@ -97,8 +97,8 @@ TEST(CrossPolicyTest, EveryAskerIsAnsweredUnderEveryCrossPolicy) {
     children.spawn("lines", [&] {
       turn->await(1);
       DomainOptions options = hybrid();
-      options.cross = crossing.cross;
-      options.policy = "backoff=none";  // each pause is one of a wait for the page
+      options.policies.cross = crossing.cross;
+      options.policies.conflict = "backoff=none";  // each pause is one of a wait for the page
       const Table table(folder.path(), options);
       const Site site(table.domain, "small", "after-n=8");
       pauses_of_asker.clear();
@@ -144,7 +144,7 @@ TEST(CrossPolicyTest, WhoWaitsForAPageGetsItWhenItsHolderEnds) {
     children.spawn("lines", [&] {
       turn->await(1);
       DomainOptions options = hybrid();
-      options.cross = crossing.cross;
+      options.policies.cross = crossing.cross;
       const Table table(folder.path(), options);
       const Site site(table.domain, "small", "never");
       pauses_of_asker.clear();
@@ -180,7 +180,7 @@ TEST(CrossPolicyTest, AnUpdateGivesWayUnderUpperYieldsAlone) {
     const bool gives_way = crossing.cross == CrossPolicy::kUpperYields;
     const MemoryFolder folder;
     DomainOptions options = hybrid();
-    options.cross = crossing.cross;
+    options.policies.cross = crossing.cross;
     const auto store_at_lines = [](const Table &at, std::uint64_t value) {
       const Site site(at.domain, "small", "never");
       atomically(site, [&](Fields) {
@@ -221,8 +221,8 @@ class UpperYieldsTest : public testing::Test {
  protected:
   static DomainOptions options() {
     DomainOptions options = hybrid();
-    options.cross = CrossPolicy::kUpperYields;
-    options.policy = "backoff=none";
+    options.policies.cross = CrossPolicy::kUpperYields;
+    options.policies.conflict = "backoff=none";
     return options;
   }
   void use_at_lines() const {

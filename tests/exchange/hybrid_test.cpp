@@ -415,7 +415,7 @@ TEST_F(HybridTest, LevelsOfADomainAreOneChoice) {
   });
   const MemoryFolder other;
   DomainOptions eager = hybrid();
-  eager.detection = Detection::kEager;
+  eager.policies.detection = Detection::kEager;
   EXPECT_EQ(code_of([&] { (void)Domain::open(other.path(), eager); }), Errc::kLevelsMismatch);
 }
 
@@ -457,7 +457,7 @@ TEST(EscalationTest, EveryInputHasItsStep) {
   for (const EscalationKind kind :
        {EscalationKind::kNever, EscalationKind::kAlways, EscalationKind::kOnCapacity,
         EscalationKind::kAfterAttempts, EscalationKind::kAfterWasted, EscalationKind::kAdaptive,
-        EscalationKind::kAdaptivePages}) {
+        EscalationKind::kAdaptivePages, EscalationKind::kOwn}) {
     for (unsigned bits = 0; bits < 32; ++bits) {
       const Escalation escalation{kind, 8, 200};
       FailedAttempt failed;

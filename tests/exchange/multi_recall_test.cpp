@@ -55,7 +55,7 @@ class MultiRecallTest : public ModeTest {
  protected:
   [[nodiscard]] DomainOptions quick() const {
     DomainOptions chosen = options();
-    chosen.escalation = "after-n=4";
+    chosen.policies.escalation = "after-n=4";
     return chosen;
   }
 };

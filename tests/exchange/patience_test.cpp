@@ -58,7 +58,7 @@ TEST_P(PatienceTest, WhoWaitsSleeps) {
   options.levels = Levels::kHybrid;
   options.line = LineChoice::kSoftware;
   options.durability = play.durability;
-  options.policy = "backoff=none";
+  options.policies.conflict = "backoff=none";
   if (play.durability != Durability::kNone) options.log_file_bytes = kSmallLogBytes;
   const auto words = [](const Segment &segment) {
     return reinterpret_cast<Word *>(segment.data());

@@ -53,7 +53,7 @@ class StallsOfDurableTest : public testing::TestWithParam<Mode> {};
 TEST_P(StallsOfDurableTest, HistoriesWithoutEarlyReleaseAreRight) {
   if (const std::string why = why_unavailable(GetParam()); !why.empty()) GTEST_SKIP() << why;
   HistoryPlan plan = plan_for(GetParam(), seed() % std::size(kPolicies));
-  plan.options.early_release = false;
+  plan.options.policies.early_release = EarlyRelease::kOff;
   EXPECT_TRUE(run_history(plan).is_right);
 }
 

@@ -77,11 +77,12 @@ class StructureRun {
     if (run.level.levels == Levels::kHybrid || run.level.detection == Detection::kEager)
       options_.policy = kPolicies[run.policy];
     if (run.level.levels == Levels::kHybrid) {
-      options_.cross =
+      options_.policies.cross =
           kCrosses[(run.policy + static_cast<std::size_t>(run.structure)) % std::size(kCrosses)];
       if (!run.level.only_lines)
-        options_.capacity = "2KiB/8/64";  // which the larger ones exceed: they escalate, or stay
-      options_.escalation = run.policy % 2 == 0 ? "adaptive-pages" : "adaptive";
+        options_.policies.capacity =
+            "2KiB/8/64";  // which the larger ones exceed: they escalate, or stay
+      options_.policies.escalation = run.policy % 2 == 0 ? "adaptive-pages" : "adaptive";
     }
   }
 

@@ -31,7 +31,7 @@ constexpr std::uint64_t kEntriesPerLane = 4'000'000;  // address space only
 
 DomainOptions threaded(const Mode &mode, const std::string &policy = "") {
   DomainOptions options = options_for(mode, policy);
-  options.thread_views = ThreadViewUse::kAlways;
+  options.policies.thread_views = ThreadViewUse::kAlways;
   return options;
 }
 
@@ -99,7 +99,7 @@ TEST_P(ThreadHistoryTest, ThreadsAndProcessesAreSerializableWithConsistentViews)
   }
   children.expect_success();
   audit_alone(folder_.path(), options, &recorder);
-  const history::Verdict verdict = expect_right_history(recorder, options.policy);
+  const history::Verdict verdict = expect_right_history(recorder, options.policies.conflict);
   std::printf("%llu conflicts, %llu instances in threads' views\n",
               static_cast<unsigned long long>(conflicts->load()),
               static_cast<unsigned long long>(in_views->load()));

@@ -30,6 +30,7 @@ MORE_VALUES = {
     "TMH_ESCALATION": ["after-n=1"],
     "TMH_CAPACITY": ["1KiB/2/64"],
     "TMH_GROUP_COMMIT": ["active=1"],
+    "TMH_POLICIES": ["conflict=self-abort,backoff=none,escalation=after-n=1,latency=full"],
 }
 # For emulators, and for tests that kill: no program runs under them here.
 NO_SETTINGS = {"TMH_ASSUME_RTM", "TMH_CRASH_AT"}
@@ -114,6 +115,7 @@ def programs(build):
             is_hybrid=True,
             has_pairs=False,
         ),
+        example("own_policy", has(r"^count 4000$"), is_hybrid=True, has_pairs=False),
         example("map_index", is_exactly("be: 1 5\nnot: 3\nor: 2\nto: 0 4\n")),
         example("bptree_shared", is_exactly("1000 records\n")),
         example("cobtree_shared", is_exactly("1000 records\n")),

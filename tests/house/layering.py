@@ -4,10 +4,10 @@
 Rules: (1) a folder includes itself and the folders listed for it, nothing else; so one level never
 includes another, and only hierarchy/ knows two at once. (2) Public headers include public headers
 only. (3) Layers below hierarchy/ see of the public headers only the plain values: error.hpp,
-options.hpp, instance.hpp, latency.hpp; levels/line also what its user's code has inline of it,
-tmh/detail/line_access.hpp. (4) platform/rtm_emulation/, a library of its own, is included by nobody
-else. (5) An include of our own is written from the root of the repository, or <tmh/...>, <xac.h>.
-Examples, which people copy out, may name a file beside them instead.
+options.hpp, policies.hpp, instance.hpp, latency.hpp; levels/line also what its user's code has
+inline of it, tmh/detail/line_access.hpp. (4) platform/rtm_emulation/, a library of its own, is
+included by nobody else. (5) An include of our own is written from the root of the repository, or
+<tmh/...>, <xac.h>. Examples, which people copy out, may name a file beside them instead.
 """
 
 import os
@@ -20,6 +20,7 @@ import source_tree
 LOW = [
     "include/tmh/error.hpp",
     "include/tmh/options.hpp",
+    "include/tmh/policies.hpp",
     "include/tmh/instance.hpp",
     "include/tmh/latency.hpp",
     "platform/",

@@ -2,8 +2,8 @@
 """options_doc.py ROOT [--tool TMH [--write]] | --self-test -- docs/options.md names each option.
 
 Rules: (1) with --tool, the table between BEGIN and END is what `tmh policies` prints; --write puts
-it there. (2) each field of DomainOptions and of SegmentOptions is named. (3) each variable that the
-library or the command reads is named.
+it there. (2) each field of DomainOptions, Policies and SegmentOptions is named. (3) each variable
+that the library or the command reads is named.
 """
 import argparse
 import os
@@ -16,12 +16,13 @@ import source_tree
 
 DOCUMENT = "docs/options.md"
 OPTIONS = "include/tmh/options.hpp"
+POLICIES = "include/tmh/policies.hpp"
 BEGIN, END = "<!-- options -->\n", "<!-- end of options -->"
 # These defaults depend on the machine: the command tells this machine's, the document both.
 DEFAULTS_BY_MACHINE = {("TMH_STRAY", "fault"): "default where the processor has protection keys",
                        ("TMH_STRAY", "allow"): "default elsewhere"}
 DEFAULT = " (default)"
-HEAD = re.compile(r"^(TMH_[A-Z_]+) \((?:DomainOptions::(\w+)|environment only)\) -- (.+)$")
+HEAD = re.compile(r"^(TMH_[A-Z_]+) \((?:DomainOptions::([\w.]+)|environment only)\) -- (.+)$")
 ROOMS = ("compat/", "hierarchy/", "levels/", "observe/", "perf/", "platform/", "storage/", "tools/")
 
 
@@ -58,7 +59,8 @@ def fields_of(text, structure):
         return []
     code = re.sub(r"//.*", "", body[1])
     members = [member.split("=")[0].strip() for member in re.split(r";", code)]
-    return [re.search(r"(\w+)(?:\{\})?$", member)[1] for member in members if member]
+    return [re.search(r"(\w+)(?:\{\})?$", member)[1] for member in members
+            if member and not member.startswith("friend ")]
 
 
 def variables_of(root):
@@ -89,6 +91,10 @@ def check(root, printed=None):
     problems += [f"{DOCUMENT} does not name {name}::{field}" for name, field in fields
                  if f"| `{field}` |" not in text]
     problems += [] if fields else [f"{OPTIONS}: no field found"]
+    policies = fields_of(source_tree.read(root, POLICIES), "Policies")
+    problems += [f"{DOCUMENT} does not name Policies::{field}" for field in policies
+                 if f"| `policies.{field}` |" not in text]
+    problems += [] if policies else [f"{POLICIES}: no field found"]
     variables = variables_of(root)
     problems += [f"{DOCUMENT} does not name {variable}" for variable in sorted(variables)
                  if f"`{variable}`" not in text]
@@ -108,13 +114,15 @@ def check(root, printed=None):
 
 def self_test():
     """A right tree passes; each fault is caught."""
-    printed = ("TMH_A (DomainOptions::a) -- what a is\n  x   first (default)\n  y   second\n"
+    printed = ("TMH_A (DomainOptions::policies.a) -- what a is\n  x   first (default)\n"
+               "  y   second\n"
                "\nTMH_B (environment only) -- what b is\n  z   third (default)\n")
     table = ("| variable | field | what it decides | values |\n|---|---|---|---|\n"
-             "| `TMH_A` | `a` | what a is | `x` (default): first<br>`y`: second |\n"
+             "| `TMH_A` | `policies.a` | what a is | `x` (default): first<br>`y`: second |\n"
              "| `TMH_B` | - | what b is | `z` (default): third |\n")
     right = {
-        OPTIONS: "struct DomainOptions {\n  int a{};  // b; c\n  bool n = false;\n};\n",
+        OPTIONS: "struct DomainOptions {\n  bool n = false;\n};\n",
+        POLICIES: "struct Policies {\n  int a{};  // b; c\n};\n",
         "hierarchy/a.cpp": 'f(std::getenv("TMH_A"));\n',
         DOCUMENT: BEGIN + table + END + "\n| `n` |\n",
     }
@@ -124,6 +132,7 @@ def self_test():
         "another meaning": {DOCUMENT: document.replace("second", "2nd")},
         "no marks": {DOCUMENT: document.replace(BEGIN, "")},
         "a field without a row": {OPTIONS: options.replace("  bool", "  long m;\n  bool")},
+        "a policy without a row": {POLICIES: "struct Policies {\n  int a{};\n  int b{};\n};\n"},
         "a variable without a row": {"tools/a.cpp": 'chosen(command.c, "TMH_C", "auto");\n'},
     }
     problems = []

@@ -96,7 +96,7 @@ class CapacityTest : public testing::Test {
 
 TEST_F(CapacityTest, WrongValuesAreRefusedWithTheRightOnes) {
   DomainOptions options;
-  options.capacity = "32KiB/7/64";  // does not divide
+  options.policies.capacity = "32KiB/7/64";  // does not divide
   expect_refused(options, "32KiB/7/64");
   setenv("TMH_CAPACITY", "much", 1);
   expect_refused({}, "TMH_CAPACITY='much'");
@@ -107,8 +107,8 @@ TEST_F(CapacityTest, AsManyLinesOfOneSetAsWays) {
   setenv("TMH_CAPACITY", "32KiB/2/64", 1);  // the option precedes it
   DomainOptions options;
   options.levels = Levels::kHybrid;
-  options.escalation = "on-capacity";
-  options.capacity = "32KiB/8/64";
+  options.policies.escalation = "on-capacity";
+  options.policies.capacity = "32KiB/8/64";
   Domain domain = Domain::open(folder_.path(), options);
   SegmentOptions raw;
   raw.layout = Layout::kRaw;

@@ -307,8 +307,8 @@ TEST_P(StrayTest, PlainStoreOfAnInstrumentedBodyInTheThreadsOwnViewFaults) {
     GTEST_SKIP() << "eager detection has no such views";
   expect_stray("runs in its thread's own view", [&] {
     DomainOptions own_views = options();
-    own_views.thread_views = ThreadViewUse::kAlways;
-    own_views.escalation = "always";
+    own_views.policies.thread_views = ThreadViewUse::kAlways;
+    own_views.policies.escalation = "always";
     const Actor self(folder_.path(), own_views);
     for (std::uint64_t round = 1; round <= 3; ++round) self.commit(1, round);
     const Site site(self.domain, "fields");

@@ -36,7 +36,7 @@ const Scenario kScenarios[] = {
        plan->options.levels = Levels::kHybrid;
        plan->pace.die_one_in = 100;
      }},
-    {"Eager", 5, [](RunPlan *plan) { plan->options.detection = Detection::kEager; }},
+    {"Eager", 5, [](RunPlan *plan) { plan->options.policies.detection = Detection::kEager; }},
     {"KeepLogAndArchive", 10,
      [](RunPlan *plan) {
        plan->options.keep_log = true;
@@ -47,7 +47,8 @@ const Scenario kScenarios[] = {
        plan->archives = true;
        plan->pace.die_one_in = 100;
      }},
-    {"NoEarlyRelease", 10, [](RunPlan *plan) { plan->options.early_release = false; }},
+    {"NoEarlyRelease", 10,
+     [](RunPlan *plan) { plan->options.policies.early_release = EarlyRelease::kOff; }},
     {"SmallTransactions", 10, [](RunPlan *plan) { plan->only_ledger = true; }},
     {"OneProcess", 10,
      [](RunPlan *plan) {

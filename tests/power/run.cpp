@@ -105,7 +105,7 @@ class Life {
 
  private:
   void work(Worker *worker, World *world, const ProcessMix &mix) {
-    worker->set_world(world, !mix.options.early_release);
+    worker->set_world(world, mix.options.policies.early_release == EarlyRelease::kOff);
     for (std::uint64_t step = 1; !stop_.load(); ++step) {
       if (!worker->step()) is_full_ = true;
       if (is_full_) return;

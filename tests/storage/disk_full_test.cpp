@@ -106,8 +106,8 @@ class FullDeviceTest : public testing::TestWithParam<std::tuple<Device, Way, tmh
     options.levels = way.levels;
     options.line = way.line;
     options.tracking = way.tracking;
-    options.detection = way.detection;
-    options.escalation = way.escalation;
+    options.policies.detection = way.detection;
+    options.policies.escalation = way.escalation;
     options.durability = std::get<2>(GetParam());
     options.log_file_bytes = 1 << 20;
     return options;
@@ -371,7 +371,7 @@ void inherit_on_a_full_disk(const std::string &folder) {
   DomainOptions options;
   options.levels = Levels::kPage;
   options.tracking = Tracking::kSignal;
-  options.detection = Detection::kEager;
+  options.policies.detection = Detection::kEager;
   const auto word_of = [](const Domain &domain) -> Word & {
     SegmentOptions raw;
     raw.layout = Layout::kRaw;

@@ -54,7 +54,7 @@ class HistoryRun {
     result.hardware_commits = state_->hardware_commits.load();
     result.stalls = state_->stalls.load();
     std::printf("%s: %s%llu conflicts, %llu commits in hardware, %llu stalls\n",
-                plan_.options.policy.c_str(), result.verdict.report().c_str(),
+                plan_.options.policies.conflict.c_str(), result.verdict.report().c_str(),
                 static_cast<unsigned long long>(result.conflicts),
                 static_cast<unsigned long long>(result.hardware_commits),
                 static_cast<unsigned long long>(result.stalls));

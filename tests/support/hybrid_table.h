@@ -15,7 +15,7 @@ inline DomainOptions hybrid(const std::string &escalation = {}) {
   DomainOptions options;
   options.levels = Levels::kHybrid;
   options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
-  options.escalation = escalation;
+  options.policies.escalation = escalation;
   return options;
 }
 

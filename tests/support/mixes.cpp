@@ -49,14 +49,14 @@ Mixes::Mixes(std::uint64_t seed, bool kernel_tracking, MixKind kind)
     : random_(seed), kernel_tracking_(kernel_tracking), kind_(kind) {
   DomainOptions &options = domain_.options;
   options.levels = one_in(random_, 4) ? Levels::kPage : Levels::kHybrid;
-  options.detection =
+  options.policies.detection =
       options.levels == Levels::kPage && one_in(random_, 3) ? Detection::kEager : Detection::kLazy;
   options.durability = one_of(random_, kDurabilities);
   if (kind_ == MixKind::kDurable && options.durability == Durability::kNone)
     options.durability = Durability::kStrict;
   if (kind_ == MixKind::kHardware) {
     options.levels = Levels::kHybrid;
-    options.detection = Detection::kLazy;
+    options.policies.detection = Detection::kLazy;
     options.durability = Durability::kNone;
     domain_.at_pages_one_in = one_of(random_, kAtPagesOneIn);
     // Those at lines are small.
@@ -74,29 +74,30 @@ Mixes::Mixes(std::uint64_t seed, bool kernel_tracking, MixKind kind)
 ProcessMix Mixes::process() {
   ProcessMix mix;
   DomainOptions &options = mix.options = domain_.options;
-  options.tracking =
-      options.detection == Detection::kEager ? Tracking::kSignal : one_of(random_, kTrackings);
+  options.tracking = options.policies.detection == Detection::kEager ? Tracking::kSignal
+                                                                     : one_of(random_, kTrackings);
   const bool is_by_kernel =
       options.tracking == Tracking::kKernel || options.tracking == Tracking::kKernelHot;
   if (is_by_kernel && !kernel_tracking_) options.tracking = Tracking::kAuto;
-  options.policy =
-      policy(random_, options.levels == Levels::kHybrid || options.detection == Detection::kEager);
-  options.cross = one_of(random_, kCrosses);
-  options.escalation = one_of(random_, kEscalations);
-  options.capacity = mix.stays_at_lines() ? kCapacities[0] : one_of(random_, kCapacities);
+  options.policies.conflict = policy(random_, options.levels == Levels::kHybrid ||
+                                                  options.policies.detection == Detection::kEager);
+  options.policies.cross = one_of(random_, kCrosses);
+  options.policies.escalation = one_of(random_, kEscalations);
+  options.policies.capacity = mix.stays_at_lines() ? kCapacities[0] : one_of(random_, kCapacities);
   // A site that escalates for capacity alone never ends an instance that always takes longer: as
   // all do under a sanitizer, and as a thread's first one may that stalls hold at every access.
-  if (const auto at = options.capacity.find("time="); at != std::string::npos)
-    options.capacity = domain_.stalls ? kCapacities[0]
-                                      : options.capacity.substr(0, at) +
-                                            "time=" + std::to_string(50 * slowdown()) + "us";
-  options.thread_views = one_of(random_, kViews);
-  options.group_commit = one_of(random_, kGroups);
-  options.early_release = one_in(random_, 2);
+  if (const auto at = options.policies.capacity.find("time="); at != std::string::npos)
+    options.policies.capacity = domain_.stalls
+                                    ? kCapacities[0]
+                                    : options.policies.capacity.substr(0, at) +
+                                          "time=" + std::to_string(50 * slowdown()) + "us";
+  options.policies.thread_views = one_of(random_, kViews);
+  options.policies.group_commit = one_of(random_, kGroups);
+  options.policies.early_release = one_in(random_, 2) ? EarlyRelease::kOn : EarlyRelease::kOff;
   options.checkpoint_bytes = one_in(random_, 2) ? 20'000u : 384u << 10;
   options.checkpoint_interval_ms = one_in(random_, 2) ? 20 : 60'000;
   options.flush_interval_ms = one_in(random_, 2) ? 2 : 50;
-  options.latency = one_in(random_, 2) ? Latency::kFull : Latency::kOff;
+  options.policies.latency = one_in(random_, 2) ? Latency::kFull : Latency::kOff;
   mix.threads = one_in(random_, 2) ? 1 : 2 + random(2);
   mix.overrides = one_in(random_, 2);
   mix.prefers_views = one_in(random_, 2);
@@ -109,7 +110,7 @@ void Mixes::use_hardware(ProcessMix *mix) {
   mix->plain_sites = one_in(random_, 2);
   // What RTM cannot do, such as a throw, is an error where it may not leave level 1.
   if (mix->options.line == LineChoice::kRtm && mix->stays_at_lines())
-    mix->options.escalation = "on-capacity";
+    mix->options.policies.escalation = "on-capacity";
 }
 
 std::string Mixes::policy(Random &random, bool decides_conflicts) {
@@ -120,8 +121,8 @@ std::string Mixes::policy(Random &random, bool decides_conflicts) {
 
 std::string to_string(const DomainMix &mix) {
   const DomainOptions &options = mix.options;
-  return std::string(to_string(options.levels)) + " " + to_string(options.detection) + " " +
-         to_string(options.durability) + (options.keep_log ? " keep_log" : "") +
+  return std::string(to_string(options.levels)) + " " + to_string(options.policies.detection) +
+         " " + to_string(options.durability) + (options.keep_log ? " keep_log" : "") +
          (mix.stalls ? " stalls" : "") + (mix.kills ? " kills" : "") +
          (mix.massacres ? " massacres" : "") + (mix.loses ? " loses" : "") +
          (mix.at_pages_one_in == 1 ? "" : " at_pages=1/" + std::to_string(mix.at_pages_one_in));
@@ -129,10 +130,11 @@ std::string to_string(const DomainMix &mix) {
 
 std::string to_string(const ProcessMix &mix) {
   const DomainOptions &options = mix.options;
-  return std::string(to_string(options.tracking)) + " " + options.policy + " " +
-         to_string(options.cross) + " " + options.escalation + " " + options.capacity +
-         " views=" + to_string(options.thread_views) + (mix.prefers_views ? " preferred" : "") +
-         " group=" + options.group_commit + (options.early_release ? "" : " early_release=false") +
+  return std::string(to_string(options.tracking)) + " " + options.policies.conflict + " " +
+         to_string(options.policies.cross) + " " + options.policies.escalation + " " +
+         options.policies.capacity + " views=" + to_string(options.policies.thread_views) +
+         (mix.prefers_views ? " preferred" : "") + " group=" + options.policies.group_commit +
+         (options.policies.early_release == EarlyRelease::kOff ? " early_release=off" : "") +
          " checkpoint=" + std::to_string(options.checkpoint_bytes) + "/" +
          std::to_string(options.checkpoint_interval_ms) +
          "ms flush=" + std::to_string(options.flush_interval_ms) +

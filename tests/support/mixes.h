@@ -31,7 +31,7 @@ struct ProcessMix {
   bool prefers_views = false;
   // Some of its bodies are plain: in RTM, or at level 2 where options.line says software.
   bool plain_sites = false;
-  [[nodiscard]] bool stays_at_lines() const { return options.escalation == "never"; }
+  [[nodiscard]] bool stays_at_lines() const { return options.policies.escalation == "never"; }
 };
 
 enum class MixKind : std::uint8_t {

@@ -31,9 +31,10 @@ bool decides_conflicts(const Mode &mode) {
 
 DomainOptions options_for(const Mode &mode, const std::string &policy) {
   DomainOptions options;
-  options.detection = mode.detection;
+  options.policies.detection = mode.detection;
   options.tracking = mode.tracking;
-  options.policy = policy.empty() || decides_conflicts(mode) ? policy : without_conflict(policy);
+  options.policies.conflict =
+      policy.empty() || decides_conflicts(mode) ? policy : without_conflict(policy);
   options.levels = mode.levels;
   options.line = mode.line;
   options.durability = mode.durability;

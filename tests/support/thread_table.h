@@ -21,7 +21,7 @@ inline constexpr std::uint64_t kWordsPerPage = kPageBytes / sizeof(std::uint64_t
 [[nodiscard]] inline DomainOptions threaded(const Mode &mode,
                                             ThreadViewUse use = ThreadViewUse::kAlways) {
   DomainOptions options = options_for(mode);
-  options.thread_views = use;
+  options.policies.thread_views = use;
   return options;
 }
 

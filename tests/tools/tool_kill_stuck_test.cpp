@@ -101,8 +101,8 @@ class ToolKillStuck : public ::testing::Test {
 DomainOptions lazy_pages() { return {}; }
 DomainOptions eager_pages() {
   DomainOptions options;
-  options.detection = Detection::kEager;
-  options.policy = "self-abort";  // whoever comes later gives way, without end
+  options.policies.detection = Detection::kEager;
+  options.policies.conflict = "self-abort";  // whoever comes later gives way, without end
   return options;
 }
 DomainOptions hybrid() {
@@ -293,7 +293,7 @@ TEST_F(ToolKillStuck, OneThatIsStoppedInItsCommitAtLines) {
 TEST_F(ToolKillStuck, EveryThreadOfAProcessIsMeant) {
   const std::size_t child = children_.spawn("threads", [this] {
     DomainOptions options = lazy_pages();
-    options.thread_views = ThreadViewUse::kAlways;
+    options.policies.thread_views = ThreadViewUse::kAlways;
     const Domain open = Domain::open(domain(), options);
     const Segment segment = open.map("a.db", raw_pages(64));
     auto *fields = reinterpret_cast<field<std::uint64_t> *>(segment.data());

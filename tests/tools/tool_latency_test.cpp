@@ -32,7 +32,7 @@ using nlohmann::json;
 
 DomainOptions timed_options(Latency latency, Levels levels = Levels::kPage) {
   DomainOptions options;
-  options.latency = latency;
+  options.policies.latency = latency;
   options.levels = levels;
   return options;
 }

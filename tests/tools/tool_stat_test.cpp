@@ -270,6 +270,7 @@ TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
   CrossPolicy cross{};
   Latency latency{};
   ThreadViewUse thread_views{};
+  EarlyRelease early_release{};
   expect_all("TMH_DETECTION", &detection, detection_values());
   expect_all("TMH_TRACKING", &tracking, tracking_values());
   expect_all("TMH_POLICY", &policy, policy_values());
@@ -279,6 +280,11 @@ TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
   expect_all("TMH_CROSS", &cross, cross_policy_values());
   expect_all("TMH_LATENCY", &latency, latency_values());
   expect_all("TMH_THREAD_VIEWS", &thread_views, thread_view_values());
+  expect_all("TMH_EARLY_RELEASE", &early_release, early_release_values());
+  for (const std::string &value : listed["TMH_POLICIES"]) {
+    Policies policies;
+    EXPECT_EQ(parse(value, &policies), Errc::kOk) << value;
+  }
   for (const std::string &value : listed["TMH_GROUP_COMMIT"])
     EXPECT_EQ(parse(value, &group), Errc::kOk) << value;
   for (const std::string &value : listed["TMH_ESCALATION"]) {

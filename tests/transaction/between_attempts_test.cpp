@@ -44,9 +44,9 @@ class BetweenAttemptsTest : public testing::Test {
  protected:
   void open(const std::string &capacity = {}, CrossPolicy cross = {}) {
     DomainOptions options;
-    options.cross = cross;
+    options.policies.cross = cross;
     options.levels = Levels::kHybrid;
-    options.capacity = capacity;
+    options.policies.capacity = capacity;
     domain_ = Domain::open(folder_.path(), options);
     segment_ = domain_.map("words.raw", words_options(kPages));
   }

@@ -37,7 +37,7 @@ class BeyondCapacityTest : public testing::Test {
     DomainOptions options;
     options.levels = Levels::kHybrid;
     options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
-    options.capacity = capacity;
+    options.policies.capacity = capacity;
     domain_ = Domain::open(folder_.path(), options);
     segment_ = domain_.map("words.raw", words_options(pages));
   }

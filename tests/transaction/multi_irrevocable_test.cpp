@@ -222,7 +222,7 @@ TEST_P(MultiIrrevocableTest, EffectsHappenOncePerCommitInAStorm) {
     effects_->ready = 0;
     DomainOptions chosen = options(durable ? "" : policy);
     if (durable) chosen.durability = Durability::kStrict;
-    if (hybrid()) chosen.cross = CrossPolicy::kAbortUpper;
+    if (hybrid()) chosen.policies.cross = CrossPolicy::kAbortUpper;
     Children children;
     for (int number = 0; number < 3; ++number) {
       children.spawn("process " + std::to_string(number), [&, number] {

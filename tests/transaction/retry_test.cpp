@@ -55,7 +55,7 @@ class RetryTest : public testing::TestWithParam<Play> {
     options.durability = durability;
     options.levels = Levels::kHybrid;
     options.tracking = GetParam().tracking;
-    options.thread_views = GetParam().views;
+    options.policies.thread_views = GetParam().views;
     domain_ = Domain::open(folder_.path(), options);
     first_ = map("first.raw");
     second_ = map("second.raw");

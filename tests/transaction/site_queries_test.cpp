@@ -33,10 +33,10 @@ class SiteQueriesTest : public testing::Test {
  protected:
   explicit SiteQueriesTest(const std::string &capacity = {}, CrossPolicy cross = {}) {
     DomainOptions options;
-    options.cross = cross;
+    options.policies.cross = cross;
     options.levels = Levels::kHybrid;
     options.line = LineChoice::kSoftware;  // whatever TMH_LINE says
-    options.capacity = capacity;
+    options.policies.capacity = capacity;
     options.stray = Stray::kAllow;  // one of them stores
     domain_ = Domain::open(folder_.path(), options);
     segment_ = domain_.map("words.raw", words_options(kPages));

@@ -80,16 +80,18 @@ DomainOptions options_of(const RunCommand &command, std::string name) {
   options.levels = command.level == RunCommand::Level::kPage ? Levels::kPage : Levels::kHybrid;
   read_option(command.durability, &options.durability);
   read_option(command.line, &options.line);
-  read_option(command.cross, &options.cross);
+  read_option(command.cross, &options.policies.cross);
   read_option(command.tracking, &options.tracking);
-  read_option(command.detection, &options.detection);
-  read_option(command.thread_views, &options.thread_views);
-  options.group_commit = command.group_commit;
-  options.capacity = command.capacity;
-  options.escalation = command.level == RunCommand::Level::kLine ? "never" : command.escalation;
-  options.policy = command.conflict;
+  read_option(command.detection, &options.policies.detection);
+  read_option(command.thread_views, &options.policies.thread_views);
+  options.policies.group_commit = command.group_commit;
+  options.policies.capacity = command.capacity;
+  options.policies.escalation =
+      command.level == RunCommand::Level::kLine ? "never" : command.escalation;
+  options.policies.conflict = command.conflict;
   if (!command.backoff.empty())
-    options.policy += (options.policy.empty() ? "backoff=" : ",backoff=") + command.backoff;
+    options.policies.conflict +=
+        (options.policies.conflict.empty() ? "backoff=" : ",backoff=") + command.backoff;
   return options;
 }
 
