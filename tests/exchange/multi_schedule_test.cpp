@@ -28,7 +28,7 @@ class Scene {
       : planted_(planted) {
     options_.levels = Levels::kHybrid;
     options_.tracking = tracking;
-    options_.cross = cross;
+    options_.policies.cross = cross;
   }
   [[nodiscard]] const std::string &folder() const noexcept { return folder_.path(); }
 

@@ -72,10 +72,10 @@ class StructureRun {
   explicit StructureRun(const Run &run)
       : run_(run), first_seed_(seed()), recorder_(kWorkers + 2, 6'000 * run.steps + 40'000) {
     options_.levels = run.level.levels;
-    options_.detection = run.level.detection;
+    options_.policies.detection = run.level.detection;
     // A lazy domain of pages takes the default alone.
     if (run.level.levels == Levels::kHybrid || run.level.detection == Detection::kEager)
-      options_.policy = kPolicies[run.policy];
+      options_.policies.conflict = kPolicies[run.policy];
     if (run.level.levels == Levels::kHybrid) {
       options_.policies.cross =
           kCrosses[(run.policy + static_cast<std::size_t>(run.structure)) % std::size(kCrosses)];

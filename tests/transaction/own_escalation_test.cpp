@@ -1,4 +1,4 @@
-// tests/own_escalation_test.cpp -- a site whose escalation rule is the program's own.
+// tests/transaction/own_escalation_test.cpp -- a site whose escalation rule is the program's own.
 // Invariants: (1) the rule is asked after each attempt that other instances have made fail, with
 //             what has happened so far, and decides where the next one runs. (2) what cannot run at
 //             level 1 goes up without being asked.

@@ -1,4 +1,4 @@
-// tests/settings_test.cpp -- what a domain is opened with, as a function of options, environment
+// tests/domain/settings_test.cpp -- what a domain is opened with, as a function of options, environment
 // and domain.
 // Invariants: (1) an option goes before the environment, and that before the domain and the
 //             default. (2) a wrong value is refused with its own code, whichever of the two names
