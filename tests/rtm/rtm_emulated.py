@@ -4,7 +4,7 @@ the processor.
 
 rtm_emulated.py --build BUILD [--markdown] NAME...   these variants ("quick", "long" and "all" are
                                                      groups), and a table of them
-rtm_emulated.py --build BUILD --others               whether every file of tests with RTM variants is
+rtm_emulated.py --build BUILD --others               whether each file of tests with RTM variants is
                                                      listed; under TMH_LONG=1 also runs group long
 rtm_emulated.py --list GROUP                         names
 
