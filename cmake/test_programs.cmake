@@ -77,7 +77,8 @@ function(tmh_discover_tests name)
   file(CONFIGURE OUTPUT "${lists}_include.cmake" @ONLY CONTENT [[
 if(EXISTS "@program@")
   foreach(input "@program@" "@lists@.properties" "@costs@" "@script@")
-    if(NOT "@lists@.cmake" IS_NEWER_THAN "${input}")
+    # IS_NEWER_THAN is true of a file that does not exist
+    if(NOT EXISTS "@lists@.cmake" OR NOT "@lists@.cmake" IS_NEWER_THAN "${input}")
       execute_process(COMMAND "@Python3_EXECUTABLE@" -B "@script@" "@program@" "@lists@.properties"
         "@costs@" "@lists@.cmake" COMMAND_ERROR_IS_FATAL ANY)
       break()
