@@ -494,8 +494,8 @@ class CommandLine {
         ->check(CLI::IsMember({"none", "exponential", "adaptive"}));
     add_spec<Escalation>(sub, "--escalation", &run_.escalation,
                          "when an instance goes from lines to pages", escalation_values());
-    add_spec<CrossPolicy>(sub, "--cross", &run_.cross, "what the levels do about a page that both want",
-                          cross_policy_values());
+    add_spec<CrossPolicy>(sub, "--cross", &run_.cross,
+                          "what the levels do about a page that both want", cross_policy_values());
     CLI::Option *capacity = sub->add_option(
         "--capacity", run_.capacity, "what fits into an instance of level 1, see tmh policies");
     capacity->check(check_capacity);

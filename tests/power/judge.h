@@ -30,8 +30,8 @@ struct JudgePlan {
   std::uint32_t cuts_within = 2;  // of each recovery that is recorded
   std::uint64_t further_commits = 3;
   observe::Planted planted = observe::Planted::kNone;
-  WorkerPlan further;         // how the further commits are
-  bool all_strict = false;    // they wait for the disk one by one; else every third is buffered
+  WorkerPlan further;       // how the further commits are
+  bool all_strict = false;  // they wait for the disk one by one; else every third is buffered
 };
 
 struct Tally {
