@@ -26,8 +26,8 @@ class WriteSet {
     std::byte *home;  // of the line's first byte
   };
 
-  // keeps_order: by_place() will be asked for.
-  explicit WriteSet(bool keeps_order) noexcept : keeps_order_(keeps_order) {}
+  // keeps_order: by_place() will be asked for. Throws std::bad_alloc.
+  explicit WriteSet(bool keeps_order) : keeps_order_(keeps_order) {}
 
   // From now on entries lie in this context's redo log. REQUIRES: empty.
   void attach(LineContextV1 &context) noexcept;

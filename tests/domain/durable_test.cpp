@@ -1,5 +1,6 @@
 // tests/domain/durable_test.cpp -- durable domains from outside: modes, acknowledgement, recovery,
 // checkpoint, archive, backup.
+#include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -668,7 +669,8 @@ TEST_F(DurableTest, BadInputIsRefused) {
   Domain strict = Domain::open(path(), durable_options());
   EXPECT_EQ(code_of([&] { (void)recover(path()); }), Errc::kDomainInUse);
   const std::string refused = platform::failure_detail();
-  EXPECT_NE(refused.find("process " + std::to_string(getpid()) + " (durable_test) has it open"),
+  EXPECT_NE(refused.find("process " + std::to_string(getpid()) + " (" +
+                         program_invocation_short_name + ") has it open"),
             std::string::npos)
       << refused;
   strict.close();
