@@ -9,8 +9,8 @@ set(TMH_OPTIMIZED_TESTS
 set(tmh_quick_test_options $<$<CONFIG:Release>:-O1>)
 set(tmh_test_headers <gtest/gtest.h> ${TMH_STANDARD_HEADERS})
 
-# tmh_test_compilation(<target> quick|optimized): its optimization, and precompiled headers made with
-# the same flags. An object library is compiled as a program is.
+# tmh_test_compilation(<target> quick|optimized): its optimization, and precompiled headers made
+# with the same flags. An object library is compiled as a program is.
 function(tmh_test_compilation name kind)
   if(kind STREQUAL "quick")
     target_compile_options(${name} PRIVATE ${tmh_quick_test_options})

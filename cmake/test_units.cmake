@@ -41,8 +41,8 @@ set(TMH_UNITS
   "multi_irrevocable end_of_thread retry attempt_states"
   "site_queries multi_wake")
 
-# One file's local variable may have the name of another file's constant. An option that comes behind
-# those of tmh_warnings.
+# One file's local variable may have the name of another file's constant. An option that comes
+# behind those of tmh_warnings.
 add_library(tmh_no_shadow_warnings INTERFACE)
 target_compile_options(tmh_no_shadow_warnings INTERFACE -Wno-shadow)
 

@@ -68,7 +68,8 @@ def ctest_list(program, properties, costs):
             test_properties += ["DISABLED", "TRUE"]
         filtered = quoted("--gtest_filter=" + case)
         lines += [
-            f"add_test({quoted(name)} {quoted(program)} {filtered} --gtest_also_run_disabled_tests)",
+            f"add_test({quoted(name)} {quoted(program)} {filtered}"
+            " --gtest_also_run_disabled_tests)",
             f"set_tests_properties({quoted(name)} PROPERTIES "
             + " ".join(map(quoted, test_properties))
             + ")",

@@ -1,4 +1,5 @@
-// levels/line/rivals.h -- lines locked by another thread: who gives way, and how long anybody waits.
+// levels/line/rivals.h -- lines locked by another thread: which instance gives way, and how long a
+// thread waits.
 // Shape:     a commit locks its lines for a fraction of a microsecond, so a short spin ends nearly
 //            every meeting. What it does not end is decided by the conflict policy; a holder that
 //            is not running, or dead, is reported to the level above.

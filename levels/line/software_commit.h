@@ -1,5 +1,5 @@
-// levels/line/software_commit.h -- the end of an instance that wrote: from line-lock to line-unlock,
-// with the numbers and rings that this takes.
+// levels/line/software_commit.h -- the end of an instance that wrote: from line-lock to
+// line-unlock, with the numbers and rings that this takes.
 // Shape:     one for a thread, as its WriteSet and Rivals, which it uses.
 // Invariant: between line-lock and line-unlock the thread takes no lock and waits for nobody beyond
 //            a bounded spin.

@@ -60,8 +60,8 @@ class WriteSet {
     return index == LineTable::kNone ? nullptr : &entries_[index];
   }
 
-  // All lists have room for one more line, so that insert() cannot fail. kCapacity, kNoSpace; throws
-  // std::bad_alloc. After anything but kNone the set is as it was.
+  // All lists have room for one more line. kCapacity, kNoSpace; throws std::bad_alloc. After
+  // anything but kNone the set is as it was.
   [[nodiscard]] AbortCause make_room(LineMemory &memory, std::uint32_t context) {
     if (targets_.size() != room_) [[likely]]
       return AbortCause::kNone;

@@ -1,4 +1,5 @@
-// levels/page/stand_ins.cpp -- memory in the place of pages that the instance cannot or will not use.
+// levels/page/stand_ins.cpp -- memory in the place of pages that the instance cannot, or will not,
+// use.
 #include "levels/page/stand_ins.h"
 
 #include <sys/mman.h>

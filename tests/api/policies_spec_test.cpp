@@ -1,4 +1,5 @@
-// tests/api/policies_spec_test.cpp -- several policies in one specification, as TMH_POLICIES holds it.
+// tests/api/policies_spec_test.cpp -- several policies in one specification, as TMH_POLICIES
+// holds it.
 // Invariants: (1) each field can be named, once, in any order; what is not named stays unset.
 //             (2) parse(to_string(value)) == value. (3) what is no specification is refused with
 //             its own Errc, says why, and leaves *out untouched; no bytes are too strange.

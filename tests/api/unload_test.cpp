@@ -140,7 +140,8 @@ TEST(UnloadTest, TwoCopiesShareNothing) {
     constexpr int kFlags = RTLD_NOW | RTLD_LOCAL;
     void *const one = dlopen(TMH_LIBRARY, kFlags), *const other = dlopen(copy.c_str(), kFlags);
     if (one == nullptr || other == nullptr) _exit(kNotLoaded);
-    const char *const member = "_ZN3tmh4page6Engine13engines_here_E";  // inline, static
+    // Inline, static: platform::ThreadObject<platform::FaultRing>::key_.
+    const char *const member = "_ZN3tmh8platform12ThreadObjectINS0_9FaultRingEE4key_E";
     const void *const its = dlsym(one, member);
     _exit(its != nullptr && its != dlsym(other, member) ? 0 : 1);
   }

@@ -1,5 +1,5 @@
-// tests/domain/settings_test.cpp -- what a domain is opened with, as a function of options, environment
-// and domain.
+// tests/domain/settings_test.cpp -- what a domain is opened with, as a function of options,
+// environment and domain.
 // Invariants: (1) an option goes before the environment, and that before the domain and the
 //             default. (2) a wrong value is refused with its own code, whichever of the two names
 //             it. (3) what contradicts the domain, or itself, is refused. (4) A second open with

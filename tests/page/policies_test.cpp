@@ -1,4 +1,5 @@
-// tests/page/policies_test.cpp -- the pure decisions: conflict verdict, backoff bound, starvation turn.
+// tests/page/policies_test.cpp -- the pure decisions: conflict verdict, backoff bound, starvation
+// turn.
 // Invariants, each over every class of inputs:
 //   (1) self-abort always fails self, selfish-abort always the others.
 //   (2) oldest-wins: self wins exactly when it is older than all; youngest-wins: exactly when

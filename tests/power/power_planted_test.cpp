@@ -1,5 +1,5 @@
-// tests/power/power_planted_test.cpp -- the judge of the power-cut tests can fail: defects planted in the
-// engine are found.
+// tests/power/power_planted_test.cpp -- the judge of the power-cut tests can fail: defects planted
+// in the engine are found.
 // Shape:     each defect of observe::Planted gets the run, and the images, in which it has an
 //            effect.
 // Invariant: the same images without the defect are right.

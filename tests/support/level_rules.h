@@ -1,5 +1,5 @@
-// tests/support/level_rules.h -- S1 and S3 of docs/design.md 4, looked at in a hybrid domain's files
-// while its processes are held.
+// tests/support/level_rules.h -- S1 and S3 of docs/design.md 4, looked at in a hybrid domain's
+// files while its processes are held.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-"""cost_model.py -- chapter 4's cost of a transaction, fitted: aR + bW + c us for R pages read, W written.
+"""cost_model.py -- chapter 4's cost of a transaction, fitted: aR + bW + c us for R pages
+read and W written.
 
 Least squares of the relative error, so that a transaction of one page counts as much as one of
 1,024. c is what a transaction costs whatever it touches; in durable ones, as in the thesis, what it

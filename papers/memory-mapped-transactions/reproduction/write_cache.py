@@ -1,4 +1,5 @@
-"""write_cache.py -- whether a folder's device says that it has a volatile write cache (table C.12)."""
+"""write_cache.py -- whether a folder's device says that it has a volatile write cache
+(table C.12)."""
 import os
 
 
