@@ -36,7 +36,8 @@ CHECKS = [
     ("private page", "1 w1 a2, 2 w0, 2 r01"),
     ("gives way", "1 r01 w01, 2 r01 w1 d, 2 r01 | yield tries=0"),
     ("gives way, death", "1 r01 w01, 2 r01 w01 d | yield deaths=1"),
-    ("gives way, answered", "1 r01 w01, 2 r01 w01 d | yield deaths=1 escalate=1 cycles"),
+    ("gives way, answered", "1 r01 w01, 2 r01 w01 d | yield deaths=1 cycles"),
+    ("gives way, escalates", "1 w01, 2 r01 w1 d | yield escalate=1 cycles"),
     ("ring reuse", "1 w0, 1 r0 w1 a1, 2 r012 d | nl=3 reuse"),
     ("two lines a page", "1 r02 w1, 2 r01 w2 d | nl=3"),
     ("hardware and pages", "h r01 w01, 2 r01 w1, 2 r01 | h0=1 h1=1"),
@@ -51,6 +52,7 @@ CHECKS = [
     ("answered, escalates", "1 r01 w01, 2 r01 w01 d | deaths=1 escalate=1 cycles"),
 ]
 LONG = [
+    ("gives way, death and escalation", "1 r01 w01, 2 r01 w01 d | yield deaths=1 escalate=1 cycles"),
     ("four, of which two follow", "2 w0, 2 r01 a1, 2 w0 a1, 1 r0 w1 | tries=0"),
     ("more tries", "1 r01 w01, 2 r01 w01 d, 2 r01 w1 | tries=2"),
     ("two lines a page, three", "1 r02 w1, 2 r01 w2 d, 2 r012 | nl=3"),
