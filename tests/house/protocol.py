@@ -52,7 +52,7 @@ CHECKS = [
     ("answered, escalates", "1 r01 w01, 2 r01 w01 d | deaths=1 escalate=1 cycles"),
 ]
 LONG = [
-    ("gives way, death and escalation", "1 r01 w01, 2 r01 w01 d | yield deaths=1 escalate=1 cycles"),
+    ("gives way, death, escalates", "1 r01 w01, 2 r01 w01 d | yield deaths=1 escalate=1 cycles"),
     ("four, of which two follow", "2 w0, 2 r01 a1, 2 w0 a1, 1 r0 w1 | tries=0"),
     ("more tries", "1 r01 w01, 2 r01 w01 d, 2 r01 w1 | tries=2"),
     ("two lines a page, three", "1 r02 w1, 2 r01 w2 d, 2 r012 | nl=3"),
