@@ -3,6 +3,12 @@
 find_package(Boost 1.81 REQUIRED)
 find_package(Threads REQUIRED)
 
+# The packages python3-* are for the distribution's Python. Another one that PATH names first lacks
+# them.
+if(NOT Python3_EXECUTABLE AND EXISTS /usr/bin/python3)
+  set(Python3_EXECUTABLE /usr/bin/python3)
+endif()
+
 # One header: the library's object files get probes from it, its users need it not.
 set(TMH_HAVE_SDT 0)
 if(TMH_USDT_PROBES)

@@ -1,9 +1,12 @@
 """svg.py -- plots as SVG text for an HTML page, drawn by matplotlib.
 
-Without matplotlib nothing is drawn: why_none() says so, and a page has its tables alone.
+Without matplotlib nothing is drawn: why_none() says so, and a page has its tables and the titles
+of its plots.
 """
+import html
 import io
 import math
+import sys
 
 try:
     import matplotlib
@@ -12,7 +15,8 @@ try:
 except ImportError:
     matplotlib = None
 
-NONE = "no plots: this Python has no matplotlib (Debian: python3-matplotlib)"
+NONE = (f"no plots: {sys.executable} has no matplotlib (Debian: python3-matplotlib, "
+        "for /usr/bin/python3)")
 WIDTH_INCHES, HEIGHT_INCHES = 8.5, 4.0
 
 
@@ -29,6 +33,10 @@ def number(value):
         return "0"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:,.{digits}f}"
+
+
+def _not_drawn(title):
+    return f"<i>not drawn: {html.escape(title)}</i>"
 
 
 def _axes(title, x_label, y_label):
@@ -62,8 +70,10 @@ def lines(title, x_label, y_label, series, log_x=False, log_y=False):
         good = sorted((x, y) for x, y in points if (x > 0 or not log_x) and (y > 0 or not log_y))
         if good:
             usable[name] = good
-    if not usable or matplotlib is None:
+    if not usable:
         return None
+    if matplotlib is None:
+        return _not_drawn(title)
     figure, axes = _axes(title, x_label, y_label)
     for name, points in usable.items():
         axes.plot(*zip(*points), marker="o", markersize=3, label=name)
@@ -78,9 +88,10 @@ def lines(title, x_label, y_label, series, log_x=False, log_y=False):
 
 def bars(title, y_label, groups, series, log_y=False):
     """series: name -> a value, or None, for each group. None when there is nothing to draw."""
-    if matplotlib is None or not any(v is not None and v > 0 for each in series.values()
-                                     for v in each):
+    if not any(v is not None and v > 0 for each in series.values() for v in each):
         return None
+    if matplotlib is None:
+        return _not_drawn(title)
     figure, axes = _axes(title, "", y_label)
     width = 0.85 / len(series)
     for i, (name, each) in enumerate(series.items()):

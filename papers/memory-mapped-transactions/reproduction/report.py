@@ -62,7 +62,7 @@ class Page:
     def plot(self, drawn):
         if drawn:
             self.parts.append(f"<p>{drawn}</p>")
-            self.counts["plots"] += 1
+            self.counts["plots"] += drawn.startswith("<svg")
 
     def differs(self, words):
         self.parts.append(f'<p class="differs">Differs because: {html.escape(words)}</p>')
