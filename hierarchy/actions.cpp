@@ -58,9 +58,7 @@ std::optional<std::string> failure_to_keep() noexcept {
 
 }  // namespace
 
-void run_actions(bool committed) {
-  if (!current().has_actions) [[likely]]
-    return;
+void run_kept_actions(bool committed) {
   // An action may run another instance.
   const Actions due = take_actions();
   const LastInstance last = current().last;

@@ -7,10 +7,16 @@
 
 #include <functional>
 
+#include "hierarchy/current.h"
+
 namespace tmh::detail {
 
 // After the outermost instance of this thread has ended: runs its actions.
-void run_actions(bool committed);
+void run_kept_actions(bool committed);
+inline void run_actions(bool committed) {
+  if (current().has_actions) [[unlikely]]
+    run_kept_actions(committed);
+}
 // The same, unless it still runs.
 void run_actions_if_ended(bool committed);
 // They do not run: their instance has ended without anybody who could be told.

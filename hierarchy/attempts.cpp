@@ -31,10 +31,7 @@ Attempts::Parts &Attempts::parts() noexcept {
   return *std::launder(reinterpret_cast<Parts *>(storage_));
 }
 
-void Attempts::leave_lines() noexcept {
-  if (is_inside_) LineUsers::leave();
-  is_inside_ = false;
-}
+void Attempts::leave_lines() noexcept { parts().instance.leave_lines(); }
 
 void Attempts::begin() {
   const bool is_first = !is_begun_;

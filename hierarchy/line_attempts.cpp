@@ -1,5 +1,5 @@
-// hierarchy/line_attempts.cpp -- the attempts of a site's instance on software lines: begin,
-// commit, and what follows when one fails.
+// hierarchy/line_attempts.cpp -- the attempts of a site's instance on software lines: what follows
+// when one fails.
 #include "hierarchy/line_attempts.h"
 
 #include <exception>
@@ -7,33 +7,13 @@
 #include <new>
 #include <optional>
 
-#include "hierarchy/actions.h"
 #include "hierarchy/line_reads.h"
-#include "levels/line/software.h"
 
 namespace tmh::detail {
 
 using hierarchy::Failed;
-using State = SiteInstance::State;
 
 namespace {
-
-// A query that goes from one line to another more often than this is large, and goes up: some 5 us
-// lost, as much as two or three pages cost that level 2 takes from level 1.
-constexpr std::uint32_t kQueryReadsMax = 1024;
-
-void count_granted(SiteImpl &site) noexcept {
-  if (current().pages_granted == 0) return;
-  site.add(SiteCount::kReleases, current().pages_granted);
-  current().pages_granted = 0;
-}
-
-// Nothing that the site has learned about the model's capacity.
-void learn_unlimited_commit(const SiteInstance &instance) noexcept {
-  instance.site().beyond().committed_at_lines(instance.state() == State::kTryLinesAlone);
-  instance.site().add(SiteCount::kUnlimitedCommits, 1);
-  current().lines.thread->context().add(line::LineCount::kUnlimitedCommits, 1);
-}
 
 // Its writes, if it has any, were never seen.
 void abandon() noexcept {
@@ -43,32 +23,23 @@ void abandon() noexcept {
 
 }  // namespace
 
-bool LineAttempts::begin(SiteInstance &instance) {
-  DomainImpl &domain = instance.domain();
-  Errc error = Errc::kOk;
-  line::SoftwareThread *thread = domain.lines()->thread(&error);
-  if (thread == nullptr) [[unlikely]] {
-    if (instance.stays_at_level_1()) raise(error);
-    instance.failed(Failed::kAtThisLevel);  // not counted as an escalation: contexts count them
-    return false;
-  }
-  instance.start_timing();
-  current().unwinds = Unwinds::kFailed;
-  current().lines = {domain.lines(), thread, 1};
-  line::Begin begin{domain.instances().policy(), false, instance.attempts()};
-  if (hierarchy::learns(instance.site().escalation())) begin.insists = line::Insists::kLong;
-  begin.capacity = is_unlimited(instance.state()) ? nullptr : domain.capacity();
-  begin.takes_turn = instance.state() == State::kTryLinesAlone;
-  if (instance.is_query()) {
-    begin.is_query = true;
-    begin.insists = line::Insists::kNo;
-    begin.reads_max = kQueryReadsMax;
-  }
-  begin.reads_durable_only = domain.durable() != nullptr && !domain.durable()->early_release();
-  thread->begin(begin);
-  if (begin.reads_durable_only) [[unlikely]]
-    await_snapshot(instance);
-  return true;
+bool LineAttempts::find_no_context(SiteInstance &instance, Errc error) {
+  if (instance.stays_at_level_1()) raise(error);
+  instance.failed(Failed::kAtThisLevel);  // not counted as an escalation: contexts count them
+  return false;
+}
+
+void LineAttempts::end_failed(SiteInstance &instance) {
+  // kToBeginAgain: what begin_again() threw was swallowed
+  current().unwinds == Unwinds::kToBeginAgain ? begin_again(instance) : failed(instance);
+}
+
+// Nothing that the site has learned about the model's capacity.
+void LineAttempts::learn_unlimited_commit(const SiteInstance &instance) noexcept {
+  const bool was_alone = instance.state() == SiteInstance::State::kTryLinesAlone;
+  instance.site().beyond().committed_at_lines(was_alone);
+  instance.site().add(SiteCount::kUnlimitedCommits, 1);
+  current().lines.thread->context().add(line::LineCount::kUnlimitedCommits, 1);
 }
 
 // Domains without early release: nothing is read before it is durable.
@@ -77,31 +48,6 @@ void LineAttempts::await_snapshot(SiteInstance &instance) {
   if (error == Errc::kOk) return;
   abandon();
   raise(error);
-}
-
-bool LineAttempts::end(SiteInstance &instance) {
-  SiteImpl &site = instance.site();
-  DomainImpl &domain = instance.domain();
-  if (current().lines.thread == nullptr) check(domain.usable());  // forked in the body
-  current().lines.depth = 0;
-  line::SoftwareThread &thread = *current().lines.thread;
-  if (thread.commit() != Status::kCommitted) {
-    // the former: swallowed
-    current().unwinds == Unwinds::kToBeginAgain ? begin_again(instance) : failed(instance);
-    return false;
-  }
-  Errc unacknowledged = Errc::kOk;
-  if (domain.durable() != nullptr) [[unlikely]]
-    unacknowledged = domain.acknowledge_lines(thread.durable_at(), instance.durability());
-  if (instance.timed().count != 0) site.committed_at_lines(instance.timed(), LatencyLevel::kLines);
-  site.add(SiteCount::kLineCommits, 1);
-  count_granted(site);
-  is_unlimited(instance.state()) ? learn_unlimited_commit(instance)
-                                 : learn_line_commit(site, instance.kind(), thread.context());
-  instance.leave_lines();
-  run_actions(true);      // last: one may close the domain, and its threads with it
-  check(unacknowledged);  // as at level 2: committed, and perhaps not durable
-  return true;
 }
 
 void LineAttempts::unwound(SiteInstance &instance) {

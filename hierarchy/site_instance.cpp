@@ -41,23 +41,8 @@ line::LineContextV1 &context_of(AttemptLevel level) noexcept {
 
 }  // namespace
 
-SiteInstance::State SiteInstance::first_state() const noexcept {
-  switch (site_.line_kind(body())) {
-    case LineKind::kSoftware:
-      return State::kTryLines;
-    case LineKind::kHardware:
-      // RTM would not notice that a query stores.
-      return is_query() ? State::kTryPages : State::kTryHardware;
-    case LineKind::kNone:
-      break;
-  }
-  return State::kTryPages;
-}
-
-void SiteInstance::choose_first() noexcept {
+void SiteInstance::choose_by_learning() noexcept {
   const Escalation &escalation = site_.escalation();
-  if (!site_.has_learned(kind()) && escalation.kind != EscalationKind::kAlways) [[likely]]
-    return;
   hierarchy::Learned learned = site_.learned(kind());
   if (is_query() ? hierarchy::query_begins_at_pages(escalation, &learned.own)
                  : hierarchy::begins_at_pages(escalation, &learned.own))

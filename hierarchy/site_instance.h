@@ -62,7 +62,11 @@ class SiteInstance {
   }
 
   // Of the first attempt, by what the site has learned. REQUIRES: inside level 1.
-  void choose_first() noexcept;
+  void choose_first() noexcept {
+    if (site_.has_learned(kind()) || site_.escalation().kind == EscalationKind::kAlways)
+        [[unlikely]]
+      choose_by_learning();
+  }
   void failed(hierarchy::Failed how) noexcept { state_ = hierarchy::next(state_, how); }
   void subsume() noexcept { state_ = State::kSubsumed; }
   // It has slept in retry(), which is no failure.
@@ -75,7 +79,10 @@ class SiteInstance {
     check(domain().enter_lines());
     asked_.is_inside_ = true;
   }
-  void leave_lines() noexcept { asked_.leave_lines(); }
+  void leave_lines() noexcept {
+    if (asked_.is_inside_) LineUsers::leave();
+    asked_.is_inside_ = false;
+  }
 
   // An attempt at level 1 begins.
   void start_timing() noexcept;
@@ -89,7 +96,19 @@ class SiteInstance {
   [[nodiscard]] bool goes_on_at_level_1(const Undone &undone);
 
  private:
-  [[nodiscard]] State first_state() const noexcept;
+  [[nodiscard]] State first_state() const noexcept {
+    switch (site_.line_kind(body())) {
+      case LineKind::kSoftware:
+        return State::kTryLines;
+      case LineKind::kHardware:
+        // RTM would not notice that a query stores.
+        return is_query() ? State::kTryPages : State::kTryHardware;
+      case LineKind::kNone:
+        break;
+    }
+    return State::kTryPages;
+  }
+  void choose_by_learning() noexcept;
   [[nodiscard]] hierarchy::Failed choose_beyond_model() noexcept;
   [[nodiscard]] hierarchy::NextStep by_own_rule(
       const hierarchy::FailedAttempt &failed) const noexcept;

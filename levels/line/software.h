@@ -66,10 +66,9 @@ class SoftwareThread : public detail::LineAccess {
       : memory_(memory),
         upper_(upper),
         window_(memory),
-        writes_(redo_log != nullptr),
         rivals_(memory, upper),
         turn_(memory, rivals_),
-        commit_(memory, upper, writes_, rivals_, redo_log) {}
+        commit_(memory, upper, rivals_, redo_log) {}
   SoftwareThread(const SoftwareThread &) = delete;
   SoftwareThread &operator=(const SoftwareThread &) = delete;
   ~SoftwareThread() { detach(); }
@@ -150,6 +149,8 @@ class SoftwareThread : public detail::LineAccess {
       fail(verdict);
   }
   void doom(const Ending &ending) noexcept;
+  [[nodiscard]] WriteSet &writes() noexcept { return commit_.writes(); }
+  [[nodiscard]] const WriteSet &writes() const noexcept { return commit_.writes(); }
   // Not long with the turn: all others wait as long.
   [[nodiscard]] Insists insists() const noexcept {
     return turn_.is_mine() && insists_ == Insists::kLong ? Insists::kBriefly : insists_;
@@ -166,6 +167,7 @@ class SoftwareThread : public detail::LineAccess {
   LineMemory &memory_;
   Upper &upper_;
   LineContextV1 *context_ = nullptr;
+  LineStateV1 *state_ = nullptr;
   std::uint32_t number_ = 0;
   bool is_attached_ = false, is_running_ = false, is_doomed_ = false, is_query_ = false;
   bool reads_durable_only_ = false;
@@ -175,7 +177,6 @@ class SoftwareThread : public detail::LineAccess {
   std::uint64_t stamp_ = 0;
   Window window_;
   ReadLog log_;
-  WriteSet writes_;
   CapacityWatch capacity_;
   Rivals rivals_;
   Turn turn_;

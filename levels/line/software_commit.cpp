@@ -52,6 +52,7 @@ void write_back_line(const LineWrite &entry, std::byte *home) noexcept {
 void SoftwareCommit::attach(std::uint32_t context) noexcept {
   number_ = context;
   context_ = &memory_.context(context);
+  state_ = &memory_.state();
   // relaxed: acquired with the context; from now on this thread alone moves it on.
   instance_ = number_of(context_->status.load(std::memory_order_relaxed));
   redo_.attach(context);
@@ -80,12 +81,11 @@ Ending SoftwareCommit::run(const Reads &reads, Insists insists) noexcept {
 // From line-lock to line-unlock. After an abort no line is locked.
 template <class Redo>
 inline Ending SoftwareCommit::publish(Redo &redo, const Reads &reads, Insists insists) noexcept {
-  LineStateV1 &state = memory_.state();
   if (const Ending ending = lock_lines(insists); ending.is_abort()) return ending;
   step(Step::kLineLock);
   Ending ending;
   if (is_planted(Planted::kStampLate)) {
-    stamp_ = state.clock.load(std::memory_order_seq_cst) + 1;
+    stamp_ = state_->clock.load(std::memory_order_seq_cst) + 1;
     if (!is_valid(reads)) ending = AbortCause::kValidation;
     step(Step::kLineValidate);
   }
@@ -94,7 +94,7 @@ inline Ending SoftwareCommit::publish(Redo &redo, const Reads &reads, Insists in
   redo.announce();
   // seq_cst: after the locks and before the look for pins. An instance above stores its pin, then
   // reads this clock: one of the two sees the other.
-  stamp_ = state.clock.fetch_add(1, std::memory_order_seq_cst) + 1;
+  stamp_ = state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1;
   context_->stamp.store(stamp_, std::memory_order_relaxed);  // relaxed: published by COMMITTED
   redo.stamp(stamp_);
   step(Step::kLineStamp);
@@ -141,9 +141,10 @@ inline void SoftwareCommit::write_back(Redo &redo) noexcept {
     unlock_lines();
     step(Step::kLineUnlock);
   }
-  for (std::size_t i = 0; i < writes_.size(); ++i) {
-    if (i + kFetchedAhead < writes_.size()) fetch_to_store(writes_.target(i + kFetchedAhead).home);
-    write_back_line(writes_.entry(i), writes_.target(i).home);
+  const std::span<const WriteSet::Target> targets = writes_.targets();
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (i + kFetchedAhead < targets.size()) fetch_to_store(targets[i + kFetchedAhead].home);
+    write_back_line(writes_.entry(i), targets[i].home);
   }
   step(Step::kLineWriteBack);
   unlock_lines();
@@ -155,22 +156,25 @@ inline void SoftwareCommit::write_back(Redo &redo) noexcept {
   // release: a reader of IDLE may not see an earlier word of these lines
   context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
   redo.end();
-  memory_.state().changed.notify();
+  state_->changed.notify();
 }
 
 // release: pairs with the acquire of the thread that reads or locks the line next
 void SoftwareCommit::unlock_lines() noexcept {
+  const std::uint64_t stamp = stamp_;
   for (const WriteSet::Target &target : writes_.targets())
-    target.word->store(stamp_, std::memory_order_release);
+    target.word->store(stamp, std::memory_order_release);
 }
 
 Ending SoftwareCommit::lock_lines(Insists insists) noexcept {
   for (std::uint32_t asked = 0;; ++asked) {
+    const std::span<const WriteSet::Target> targets = writes_.targets();
     std::size_t locked = 0;
     AbortCause cause = AbortCause::kNone;
-    while (locked < writes_.size() && (cause = lock_line(locked)) == AbortCause::kNone) {
-      if (++locked + kFetchedAhead >= writes_.size()) continue;
-      fetch_to_store(writes_.target(locked + kFetchedAhead).word);
+    while (locked < targets.size() &&
+           (cause = lock_line(*targets[locked].word, writes_.entry(locked))) == AbortCause::kNone) {
+      if (++locked + kFetchedAhead >= targets.size()) continue;
+      fetch_to_store(targets[locked + kFetchedAhead].word);
       fetch_to_store(&writes_.entry(locked + kFetchedAhead).before);
     }
     if (cause == AbortCause::kNone) return {};
@@ -187,32 +191,33 @@ Ending SoftwareCommit::lock_lines(Insists insists) noexcept {
 }
 
 // REQUIRES: *seen is neither locked nor U. False: the word is another one by now, *seen.
-inline bool SoftwareCommit::take_line(std::size_t index, std::uint64_t *seen) noexcept {
+inline bool SoftwareCommit::take_line(LineWord &word, LineWrite &entry,
+                                      std::uint64_t *seen) noexcept {
   // Relaxed: published by the lock.
-  writes_.entry(index).before.store(*seen, std::memory_order_relaxed);
+  entry.before.store(*seen, std::memory_order_relaxed);
   step(Step::kGapLineBefore);
   // acquire: pairs with line-unlock of whoever wrote the line last. release: recovery finds
   // `before` by the lock.
-  return writes_.target(index).word->compare_exchange_strong(
-      *seen, locked_by(number_), std::memory_order_acq_rel, std::memory_order_relaxed);
+  return word.compare_exchange_strong(*seen, locked_by(number_), std::memory_order_acq_rel,
+                                      std::memory_order_relaxed);
 }
 
 // kCrossLevel: the line is in U.
-inline AbortCause SoftwareCommit::lock_line(std::size_t index) noexcept {
+inline AbortCause SoftwareCommit::lock_line(LineWord &word, LineWrite &entry) noexcept {
   // Relaxed: the CAS decides.
-  std::uint64_t seen = writes_.target(index).word->load(std::memory_order_relaxed);
-  if (!is_locked(seen) && !is_upper(seen) && take_line(index, &seen)) [[likely]]
+  std::uint64_t seen = word.load(std::memory_order_relaxed);
+  if (!is_locked(seen) && !is_upper(seen) && take_line(word, entry, &seen)) [[likely]]
     return AbortCause::kNone;
-  return lock_line_in_use(index, seen);
+  return lock_line_in_use(word, entry, seen);
 }
 
-AbortCause SoftwareCommit::lock_line_in_use(std::size_t index, std::uint64_t seen) noexcept {
-  const LineWord &word = *writes_.target(index).word;
+AbortCause SoftwareCommit::lock_line_in_use(LineWord &word, LineWrite &entry,
+                                            std::uint64_t seen) noexcept {
   bool is_decided = false;
   for (;;) {
     if (is_upper(seen)) return AbortCause::kCrossLevel;
     if (!is_locked(seen)) {
-      if (take_line(index, &seen)) return AbortCause::kNone;
+      if (take_line(word, entry, &seen)) return AbortCause::kNone;
       continue;
     }
     if (!spin_until_changed(word, seen, kSpinRounds)) {

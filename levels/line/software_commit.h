@@ -1,6 +1,7 @@
 // levels/line/software_commit.h -- the end of an instance that wrote: from line-lock to
 // line-unlock, with the numbers and rings that this takes.
-// Shape:     one for a thread, as its WriteSet and Rivals, which it uses.
+// Shape:     one for a thread. It holds the instance's writes, to which the thread adds until the
+//            commit; by value, as an instance of a few lines notices each pointer on the way.
 // Invariant: between line-lock and line-unlock the thread takes no lock and waits for nobody beyond
 //            a bounded spin.
 // Owner death: what a dead thread leaves between two steps is what recovery.cpp expects: `writes[0
@@ -32,12 +33,17 @@ class SoftwareCommit {
     std::uint64_t rv;
   };
 
-  // REQUIRES: all outlive it. redo_log: durable domains, else null.
-  SoftwareCommit(LineMemory &memory, Upper &upper, WriteSet &writes, Rivals &rivals,
-                 RedoLog *redo_log) noexcept
-      : memory_(memory), upper_(upper), writes_(writes), rivals_(rivals), redo_(memory, redo_log) {}
+  // REQUIRES: all outlive it. redo_log: durable domains, else null. Throws std::bad_alloc.
+  SoftwareCommit(LineMemory &memory, Upper &upper, Rivals &rivals, RedoLog *redo_log)
+      : memory_(memory),
+        upper_(upper),
+        rivals_(rivals),
+        writes_(redo_log != nullptr),
+        redo_(memory, redo_log) {}
   void attach(std::uint32_t context) noexcept;
 
+  [[nodiscard]] WriteSet &writes() noexcept { return writes_; }
+  [[nodiscard]] const WriteSet &writes() const noexcept { return writes_; }
   // Commits the writes. After an abort no line is locked, and no store of the instance is visible.
   // REQUIRES: writes.
   [[nodiscard]] Ending run(const Reads &reads, Insists insists) noexcept;
@@ -54,9 +60,10 @@ class SoftwareCommit {
   template <class Redo>
   void write_back(Redo &redo) noexcept;
   [[nodiscard]] Ending lock_lines(Insists insists) noexcept;
-  [[nodiscard]] AbortCause lock_line(std::size_t index) noexcept;
-  [[nodiscard]] AbortCause lock_line_in_use(std::size_t index, std::uint64_t seen) noexcept;
-  [[nodiscard]] bool take_line(std::size_t index, std::uint64_t *seen) noexcept;
+  [[nodiscard]] AbortCause lock_line(LineWord &word, LineWrite &entry) noexcept;
+  [[nodiscard]] AbortCause lock_line_in_use(LineWord &word, LineWrite &entry,
+                                            std::uint64_t seen) noexcept;
+  [[nodiscard]] bool take_line(LineWord &word, LineWrite &entry, std::uint64_t *seen) noexcept;
   void release_lines(std::size_t count) noexcept;
   void unlock_lines() noexcept;
   [[nodiscard]] bool is_valid(const Reads &reads) const noexcept;
@@ -64,11 +71,12 @@ class SoftwareCommit {
 
   LineMemory &memory_;
   Upper &upper_;
-  WriteSet &writes_;
   Rivals &rivals_;
+  WriteSet writes_;
   RedoWriter redo_;
   UndoRing undo_;
   LineContextV1 *context_ = nullptr;
+  LineStateV1 *state_ = nullptr;
   std::uint32_t number_ = 0;
   std::uint64_t instance_ = 0, stamp_ = 0;
 };
