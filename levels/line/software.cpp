@@ -119,8 +119,8 @@ Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexc
   TMH_TRY(memory_.take_context(slot, incarnation, &number_));
   context_ = &memory_.context(number_);
   state_ = &memory_.state();
-  writes().clear();
-  writes().attach(*context_);
+  commit_.writes().clear();
+  commit_.writes().attach(*context_);
   commit_.attach(number_);
   is_attached_ = true;
   return Errc::kOk;
@@ -152,7 +152,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   rv = state_->clock.load(std::memory_order_acquire);
   rivals_.begin(begin.policy, attempt_ == 0, rv, number_);
   log_.begin(*this, begin.reads_max);
-  writes().clear();
+  commit_.writes().clear();
   const AbortCause verdict = capacity_.begin(begin.capacity, number_);
   window_.begin(*this, capacity_.is_on() ? Window::Ways::kNone : Window::Ways::kLoads);
   if (verdict != AbortCause::kNone) [[unlikely]]
@@ -175,7 +175,7 @@ void SoftwareThread::doom(const Ending &ending) noexcept {
   ending_ = ending;
   is_doomed_ = true;
   window_.shut(*this);  // so that the short ways end, too
-  writes().forget_newest();
+  commit_.writes().forget_newest();
 }
 
 void SoftwareThread::fail(const Ending &ending) {
@@ -202,7 +202,8 @@ bool SoftwareThread::extend() noexcept {
 }
 
 std::uint64_t SoftwareThread::durable_at() const noexcept {
-  if (!writes().empty()) return stamp_;  // its own record comes after all that it depends on
+  // Its own record comes after all that it depends on.
+  if (!commit_.writes().empty()) return stamp_;
   std::uint64_t newest = 0;
   // A word that has changed since was not above the snapshot. acquire: as a read's
   for (const LineWord *const word : reads())
@@ -216,7 +217,7 @@ std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t si
   const std::uint64_t offset = address - view;
   const std::uint64_t line = offset / kLineBytes;
   const LineWord *const word = words + line;
-  if (offset >= window_.beside() || (writes().may_have(line) && writes().has(word)))
+  if (offset >= window_.beside() || (commit_.writes().may_have(line) && commit_.writes().has(word)))
     return load_longest(address, size);
   const std::uint64_t seen = word->load(std::memory_order_acquire);
   platform::step(platform::Step::kGapLineLooked);
@@ -233,7 +234,7 @@ std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t si
 }
 
 std::uint64_t SoftwareThread::load_longest(std::uintptr_t address, std::uint32_t size) {
-  if (const LineWrite *const newest = writes().newest_at(address);
+  if (const LineWrite *const newest = commit_.writes().newest_at(address);
       newest != nullptr && has_all(*newest, address, size))
     return load_bytes(bytes_in(*newest, address), size);
   LineSegment *const segment = segment_of(address);
@@ -241,8 +242,8 @@ std::uint64_t SoftwareThread::load_longest(std::uintptr_t address, std::uint32_t
   const std::uint64_t offset = address - segment->view;
   if (window_.make_loadable(*this, *segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
   const LineWord *const word = segment->words + offset / kLineBytes;
-  if (writes().may_have(offset / kLineBytes))
-    if (const LineWrite *const entry = writes().find(word); entry != nullptr)
+  if (commit_.writes().may_have(offset / kLineBytes))
+    if (const LineWrite *const entry = commit_.writes().find(word); entry != nullptr)
       return has_all(*entry, offset, size)
                  ? load_bytes(bytes_in(*entry, offset), size)
                  : with_written(read_home(*segment, offset, size), *entry, offset, size);
@@ -302,7 +303,7 @@ void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {
 }
 
 void SoftwareThread::store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t size) {
-  if (LineWrite *const newest = writes().newest_at(address); newest != nullptr)
+  if (LineWrite *const newest = commit_.writes().newest_at(address); newest != nullptr)
     return put(*newest, address, value, size);
   LineSegment *const segment =
       address - view < window_.beside() ? window_.segment() : segment_of(address);
@@ -311,13 +312,14 @@ void SoftwareThread::store_long(std::uintptr_t address, std::uint64_t value, std
   const std::uint64_t offset = address - segment->view;
   LineWrite &entry = write_entry(*segment, offset);
   put(entry, offset, value, size);
-  writes().set_newest(address - offset % kLineBytes, entry);
+  commit_.writes().set_newest(address - offset % kLineBytes, entry);
 }
 
 bool SoftwareThread::has_written(const void *address) const noexcept {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   const LineSegment *const segment = memory_.find(at);
-  return segment != nullptr && writes().has(segment->words + (at - segment->view) / kLineBytes);
+  return segment != nullptr &&
+         commit_.writes().has(segment->words + (at - segment->view) / kLineBytes);
 }
 
 // Null: plain memory. Throws when the attempt has been aborted.
@@ -329,10 +331,10 @@ LineSegment *SoftwareThread::segment_of(std::uintptr_t address) {
 LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offset) {
   const std::uint64_t line = offset / kLineBytes;
   LineWord *const word = segment.words + line;
-  if (writes().may_have(line))
-    if (LineWrite *const entry = writes().find(word); entry != nullptr) return *entry;
+  if (commit_.writes().may_have(line))
+    if (LineWrite *const entry = commit_.writes().find(word); entry != nullptr) return *entry;
   // No memory: the user gets the exception, and may go on without this store.
-  check(writes().make_room(memory_, number_));
+  check(commit_.writes().make_room(memory_, number_));
   if (memory_.allocate_home(segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
   // Beyond the segment's end this is SIGBUS, as a plain store's. At line-write-back it would be,
   // too, for this process and for each that recovers it.
@@ -344,14 +346,14 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
   while (is_upper(word->load(std::memory_order_relaxed)))
     [[unlikely]] meet_upper(page_of(where(segment.number, offset)));
   const std::uint64_t line_offset = line * kLineBytes;
-  LineWrite &entry =
-      writes().insert(line, {word, segment.home + line_offset}, where(segment.number, line_offset));
+  LineWrite &entry = commit_.writes().insert(line, {word, segment.home + line_offset},
+                                             where(segment.number, line_offset));
   window_.begin_writing(*this);  // from now on loads look into the redo log first
   return entry;
 }
 
 Status SoftwareThread::commit() noexcept {
-  if (is_doomed_ || !writes().empty()) return commit_writes();
+  if (is_doomed_ || !commit_.writes().empty()) return commit_writes();
   stamp_ = rv;
   context_->add(LineCount::kCommits, 1);
   platform::probe::commit(platform::probe::kLines, stamp_, 0);
@@ -365,7 +367,7 @@ Status SoftwareThread::commit_writes() noexcept {
   if (const Ending ending = commit_.run({reads(), rv}, insists()); ending.is_abort())
     return end_aborted(ending);
   stamp_ = commit_.stamp();
-  platform::probe::commit(platform::probe::kLines, stamp_, writes().size());
+  platform::probe::commit(platform::probe::kLines, stamp_, commit_.writes().size());
   finish();
   return Status::kCommitted;
 }

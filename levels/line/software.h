@@ -149,8 +149,6 @@ class SoftwareThread : public detail::LineAccess {
       fail(verdict);
   }
   void doom(const Ending &ending) noexcept;
-  [[nodiscard]] WriteSet &writes() noexcept { return commit_.writes(); }
-  [[nodiscard]] const WriteSet &writes() const noexcept { return commit_.writes(); }
   // Not long with the turn: all others wait as long.
   [[nodiscard]] Insists insists() const noexcept {
     return turn_.is_mine() && insists_ == Insists::kLong ? Insists::kBriefly : insists_;
