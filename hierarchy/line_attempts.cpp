@@ -58,7 +58,7 @@ bool LineAttempts::begin(SiteInstance &instance) {
   line::Begin begin{domain.instances().policy(), false, instance.attempts()};
   if (hierarchy::learns(instance.site().escalation())) begin.insists = line::Insists::kLong;
   begin.capacity = is_unlimited(instance.state()) ? nullptr : domain.capacity();
-  begin.takes_turn = instance.state() == State::kTryLinesAlone;
+  begin.takes_priority = instance.state() == State::kTryLinesAlone;
   if (instance.is_query()) {
     begin.is_query = true;
     begin.insists = line::Insists::kNo;

@@ -15,8 +15,8 @@
 #include <span>
 
 #include "levels/line/abort_status.h"
+#include "levels/line/commit_record.h"
 #include "levels/line/line_memory.h"
-#include "levels/line/redo_writer.h"
 #include "levels/line/rivals.h"
 #include "levels/line/undo_ring.h"
 #include "levels/line/upper.h"
@@ -45,8 +45,8 @@ class SoftwareCommit {
   [[nodiscard]] std::uint64_t stamp() const noexcept { return stamp_; }
   // Number of the last instance that came to PENDING.
   [[nodiscard]] std::uint64_t instance() const noexcept { return instance_; }
-  [[nodiscard]] RedoWriter &redo() noexcept { return redo_; }
-  [[nodiscard]] const RedoWriter &redo() const noexcept { return redo_; }
+  [[nodiscard]] CommitRecord &redo() noexcept { return redo_; }
+  [[nodiscard]] const CommitRecord &redo() const noexcept { return redo_; }
 
  private:
   template <class Redo>
@@ -66,7 +66,7 @@ class SoftwareCommit {
   Upper &upper_;
   WriteSet &writes_;
   Rivals &rivals_;
-  RedoWriter redo_;
+  CommitRecord redo_;
   UndoRing undo_;
   LineContextV1 *context_ = nullptr;
   std::uint32_t number_ = 0;

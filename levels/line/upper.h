@@ -40,7 +40,7 @@ class Upper {
   [[nodiscard]] virtual bool any_pin() noexcept = 0;
   // The smallest line pin; ~0: none.
   [[nodiscard]] virtual std::uint64_t oldest_line_pin() noexcept = 0;
-  // A context of this participant keeps a line locked, or has the turn, for longer than a living
+  // A context of this participant keeps a line locked, or has priority, for longer than a living
   // and running one would: look whether it lives, and recover its contexts if not.
   virtual void suspect(std::uint32_t slot, std::uint64_t incarnation) noexcept = 0;
 };

@@ -1,4 +1,4 @@
-// levels/line/redo_writer.h -- durable domains: a commit's record in the context's redo ring.
+// levels/line/commit_record.h -- durable domains: a commit's record in the context's redo ring.
 // Shape:     everything that may wait or fail comes before the first line is locked (plan); the
 //            bytes are made while all lines are locked (encode), because a word that is written in
 //            part takes its other bytes from home. In between and behind, in the order of the
@@ -18,12 +18,12 @@
 
 namespace tmh::line {
 
-class RedoWriter {
+class CommitRecord {
  public:
   static constexpr bool kWrites = true;
 
   // log: null in a volatile domain, where only is_on() may be called.
-  RedoWriter(LineMemory &memory, RedoLog *log) noexcept : memory_(memory), log_(log) {}
+  CommitRecord(LineMemory &memory, RedoLog *log) noexcept : memory_(memory), log_(log) {}
 
   void attach(std::uint32_t context) noexcept {
     number_ = context;
