@@ -56,7 +56,7 @@ enum class Release : std::uint8_t {
 
 class Directory final : public page::LowerLevel {
  public:
-  Directory(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot);
+  Directory(page::SharedFiles &memory, line::LineMemory &lines, std::uint32_t slot);
 
   // REQUIRES the folder lock, and that `lines` is open.
   [[nodiscard]] Errc open(const std::string &folder) noexcept { return hardware_.open(folder); }
@@ -144,7 +144,7 @@ class Directory final : public page::LowerLevel {
   template <class Visit>
   void for_users(std::uint64_t residents, Visit visit) const noexcept;
 
-  page::DomainMemory &memory_;
+  page::SharedFiles &memory_;
   line::LineMemory &lines_;
   HardwarePages hardware_;
   const std::uint32_t slot_;

@@ -11,7 +11,7 @@
 
 namespace tmh::detail {
 
-LineDomain::LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross,
+LineDomain::LineDomain(page::SharedFiles &memory, std::uint32_t slot, CrossPolicy cross,
                        bool with_hardware)
     : memory_(memory),
       directory_(memory, lines_, slot),
@@ -23,7 +23,7 @@ LineDomain::LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPoli
   requests_.use_hardware(hardware_.get());
 }
 
-Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
+Errc LineDomain::salvage(page::SharedFiles &memory) noexcept {
   if (access((memory.folder() + "/tmh.line.state").c_str(), F_OK) != 0) return Errc::kOk;
   line::LineMemory lines;
   bool found = false;

@@ -13,9 +13,9 @@
 #include "levels/line/line_memory.h"
 #include "levels/line/redo.h"
 #include "levels/line/upper.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
 #include "levels/page/lower_log.h"
+#include "levels/page/shared_files.h"
 
 namespace tmh::detail {
 
@@ -23,7 +23,7 @@ class LineLog final : public line::RedoLog, public page::LowerLog {
  public:
   // upper: recovers the contexts of the dead (Upper::suspect); null: nobody lives, and what they
   //        left is only settled.
-  LineLog(page::DomainMemory &memory, line::LineMemory &lines, page::DurableLog &log,
+  LineLog(page::SharedFiles &memory, line::LineMemory &lines, page::DurableLog &log,
           line::Upper *upper) noexcept
       : memory_(memory), lines_(lines), log_(log), upper_(upper) {}
   // This process leaves: from here on it is the last one.
@@ -35,8 +35,9 @@ class LineLog final : public line::RedoLog, public page::LowerLog {
   }
   void give_back(std::uint64_t bytes) noexcept override { log_.give_back(bytes); }
   [[nodiscard]] Errc promise(storage::PageId page) noexcept override {
-    if (memory_.is_size_durable(page)) return Errc::kOk;
-    return memory_.exists(page) ? memory_.make_sizes_durable() : memory_.fail_behind_end(page);
+    if (memory_.durable_control().is_size_durable(page)) return Errc::kOk;
+    return memory_.exists(page) ? memory_.durable_control().make_sizes_durable()
+                                : memory_.fail_behind_end(page);
   }
   [[nodiscard]] Errc drain() noexcept override { return log_.wait_lower(clock()); }
   void free_room() noexcept override { log_.free_lower(); }
@@ -58,7 +59,7 @@ class LineLog final : public line::RedoLog, public page::LowerLog {
   // False: it is decided, and home lacks some of it.
   bool settle_context(std::uint32_t number, std::uint64_t line) noexcept;
 
-  page::DomainMemory &memory_;
+  page::SharedFiles &memory_;
   line::LineMemory &lines_;
   page::DurableLog &log_;
   line::Upper *upper_;

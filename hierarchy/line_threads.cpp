@@ -47,7 +47,7 @@ struct ThreadsHere {
 ThreadsHere &threads_here() { return platform::ThreadObject<ThreadsHere>::here(); }
 }  // namespace
 
-LineThreads::LineThreads(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot,
+LineThreads::LineThreads(page::SharedState &memory, line::LineMemory &lines, std::uint32_t slot,
                          line::Upper &upper)
     : memory_(memory), lines_(lines), slot_(slot), upper_(upper), serial_(++serials) {
   const std::scoped_lock guard(living().mutex);

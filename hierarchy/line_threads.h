@@ -17,15 +17,15 @@
 #include "levels/line/line_memory.h"
 #include "levels/line/software.h"
 #include "levels/line/upper.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/engine.h"
+#include "levels/page/shared_state.h"
 
 namespace tmh::detail {
 
 class LineThreads {
  public:
   // All outlive it. slot: of the process.
-  LineThreads(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot,
+  LineThreads(page::SharedState &memory, line::LineMemory &lines, std::uint32_t slot,
               line::Upper &upper);
   ~LineThreads();
   LineThreads(const LineThreads &) = delete;
@@ -51,7 +51,7 @@ class LineThreads {
   [[nodiscard]] line::SoftwareThread *make(Errc *error);
   [[nodiscard]] Errc attach(line::SoftwareThread &thread) noexcept;
 
-  page::DomainMemory &memory_;
+  page::SharedState &memory_;
   line::LineMemory &lines_;
   const std::uint32_t slot_;
   line::Upper &upper_;

@@ -15,15 +15,15 @@
 #include "hierarchy/directory.h"
 #include "hierarchy/hardware_lines.h"
 #include "levels/line/upper.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/engine.h"
+#include "levels/page/shared_state.h"
 
 namespace tmh::detail {
 
 class PageRequests final : public line::Upper {
  public:
   // All outlive it.
-  PageRequests(page::DomainMemory &memory, hierarchy::Directory &directory,
+  PageRequests(page::SharedState &memory, hierarchy::Directory &directory,
                CrossPolicy cross) noexcept
       : memory_(memory), directory_(directory), cross_(cross) {}
 
@@ -52,7 +52,7 @@ class PageRequests final : public line::Upper {
                                                hierarchy::Directory::User *used_by) noexcept;
   class Wait;
 
-  page::DomainMemory &memory_;
+  page::SharedState &memory_;
   hierarchy::Directory &directory_;
   const CrossPolicy cross_;
   page::Engine *engine_ = nullptr;

@@ -90,11 +90,11 @@ Errc ThreadView::attach() noexcept {
 
 // REQUIRES the folder lock.
 Errc ThreadView::open_files() noexcept {
-  const page::DomainMemory &process = domain_.memory();
+  const page::SharedFiles &process = domain_.memory();
   TMH_TRY(process.check_in_place());
   bool fresh = false;
   TMH_TRY(memory_.open(domain_.folder(), 0, 0, &fresh));
-  const auto incarnation = [this](const page::DomainMemory &memory) {
+  const auto incarnation = [this](const page::SharedFiles &memory) {
     return memory.participant(domain_.slot()).incarnation.load(std::memory_order_relaxed);
   };
   if (fresh || incarnation(memory_) != incarnation(process))

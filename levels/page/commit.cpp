@@ -92,7 +92,7 @@ Errc Commit::fill_slots() noexcept {
     write.slot = tree_.slots().take();
     copy_lines(memory_.version_data(write.slot), views_.address_of(write.page), write.lines);
   }
-  memory_.prepare_log(snapshot_.position());
+  memory_.commits().prepare(snapshot_.position());
   if (log_ != nullptr) plan_log();
   step(Step::kCommitSlotsFilled);
   return Errc::kOk;
@@ -118,7 +118,7 @@ std::optional<DomainLock::Held> Commit::lock_with_log_space(storage::Lsn *log_en
   *log_end = 0;
   for (;;) {
     DomainLock::Held held = turn_.take_lock();
-    *error = memory_.make_log_room(held, ConsistencyTree::entries_of(sets_.writes().size()));
+    *error = memory_.commits().make_room(held, ConsistencyTree::entries_of(sets_.writes().size()));
     if (*error != Errc::kOk) {
       held.release();
       *error = no_room(*error);

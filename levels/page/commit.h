@@ -12,7 +12,6 @@
 
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
 #include "levels/page/eager_accesses.h"
 #include "levels/page/instance.h"
@@ -20,6 +19,7 @@
 #include "levels/page/outcome.h"
 #include "levels/page/page_sets.h"
 #include "levels/page/reaper.h"
+#include "levels/page/shared_files.h"
 #include "levels/page/snapshot.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/turn.h"
@@ -30,7 +30,7 @@ namespace tmh::page {
 class Commit {
  public:
   // All outlive it.
-  Commit(DomainMemory &memory, DomainLock &lock, Turn &turn, ConsistencyTree &tree, Reaper &reaper,
+  Commit(SharedFiles &memory, DomainLock &lock, Turn &turn, ConsistencyTree &tree, Reaper &reaper,
          const TrackingChoice &tracking, const Views &views, PageSets &sets, Snapshot &snapshot,
          EagerAccesses &accesses, Instance &instance) noexcept
       : memory_(memory),
@@ -67,7 +67,7 @@ class Commit {
   void tidy(const DomainLock::Held &held) noexcept;
   void sweep(const DomainLock::Held &held, std::uint64_t now_ns) noexcept;
 
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   DomainLock &lock_;
   Turn &turn_;
   ConsistencyTree &tree_;

@@ -35,17 +35,17 @@
 #include <tmh/options.hpp>
 
 #include "levels/page/commit_group.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/log_room.h"
 #include "levels/page/lower_log.h"
 #include "levels/page/redo_writer.h"
+#include "levels/page/shared_files.h"
 
 namespace tmh::page {
 
 class DurableLog {
  public:
-  // The domain's log state is mapped (DomainMemory::open_log_state()).
-  DurableLog(DomainMemory &memory, std::uint32_t slot, platform::LockTag tag,
+  // The domain's log state is mapped (SharedFiles::open_log_state()).
+  DurableLog(SharedFiles &memory, std::uint32_t slot, platform::LockTag tag,
              const GroupCommit &group) noexcept
       : memory_(memory),
         tag_(tag),
@@ -139,7 +139,7 @@ class DurableLog {
   [[nodiscard]] platform::LockTag tag() const noexcept { return tag_; }
 
  private:
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   const platform::LockTag tag_;
   LowerLog *lower_ = nullptr;
   LogRoom room_;

@@ -9,7 +9,7 @@ namespace tmh::page {
 using platform::Step;
 using platform::step;
 
-Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
+Engine::Engine(SharedFiles &memory, std::uint32_t slot, Detection detection)
     : memory_(memory),
       detection_(detection),
       instance_(memory.participant(slot)),

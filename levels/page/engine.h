@@ -28,7 +28,6 @@
 #include "levels/page/commit.h"
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
 #include "levels/page/eager_accesses.h"
 #include "levels/page/first_touch.h"
@@ -44,6 +43,7 @@
 #include "levels/page/read_set.h"
 #include "levels/page/reaper.h"
 #include "levels/page/run_ahead.h"
+#include "levels/page/shared_files.h"
 #include "levels/page/snapshot.h"
 #include "levels/page/stand_ins.h"
 #include "levels/page/touch_tracker.h"
@@ -56,7 +56,7 @@ namespace tmh::page {
 
 class Engine {
  public:
-  Engine(DomainMemory &memory, std::uint32_t slot, Detection detection);
+  Engine(SharedFiles &memory, std::uint32_t slot, Detection detection);
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;
 
@@ -146,13 +146,13 @@ class Engine {
   [[nodiscard]] Reaper &reaper() noexcept { return reaper_; }
 
   [[nodiscard]] ConsistencyTree &tree() noexcept { return tree_; }
-  [[nodiscard]] DomainMemory &memory() noexcept { return memory_; }
+  [[nodiscard]] SharedFiles &memory() noexcept { return memory_; }
   [[nodiscard]] std::uint64_t begin_age() noexcept {
     return memory_.state().age_next.fetch_add(1, std::memory_order_relaxed);
   }
 
  private:
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   const Detection detection_;
   Instance instance_;
   ConsistencyTree tree_;

@@ -51,7 +51,7 @@ void LogRoom::plan_write(const Write &write, const std::byte *now, const std::by
     head.words[line] = differing_words(now + static_cast<std::size_t>(line) * kLineBytes,
                                        clean + static_cast<std::size_t>(line) * kLineBytes);
   }
-  beyond_durable_ = beyond_durable_ || !memory_.is_size_durable(write.page);
+  beyond_durable_ = beyond_durable_ || !memory_.durable_control().is_size_durable(write.page);
   (void)plan_.add(storage::delta_bytes(write.lines, word_count(write.lines, head.words)));
 }
 
@@ -152,7 +152,7 @@ Lsn LogRoom::planned_end() const noexcept {
 }
 
 void LogRoom::lock_files() noexcept {
-  (void)state().files_lock.lock(tag_, DomainMemory::holder_alive,
+  (void)state().files_lock.lock(tag_, SharedFiles::holder_alive,
                                 &memory_);  // a dead maker's file is complete or has no name
 }
 
@@ -208,7 +208,7 @@ Errc LogRoom::make_files_up_to(Lsn end) noexcept {
 }
 
 Errc LogRoom::make_sizes_durable() noexcept {
-  const Errc error = memory_.make_sizes_durable();
+  const Errc error = memory_.durable_control().make_sizes_durable();
   beyond_durable_ = error != Errc::kOk;
   return error;
 }

@@ -15,8 +15,8 @@
 
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/lower_log.h"
+#include "levels/page/shared_files.h"
 #include "levels/storage/log_state.h"
 #include "levels/storage/log_writer.h"
 
@@ -25,7 +25,7 @@ namespace tmh::page {
 class LogRoom {
  public:
   // memory outlives it; its log state is mapped.
-  LogRoom(DomainMemory &memory, platform::LockTag tag) noexcept : memory_(memory), tag_(tag) {}
+  LogRoom(SharedFiles &memory, platform::LockTag tag) noexcept : memory_(memory), tag_(tag) {}
 
   void use_lower(const LowerLog *lower) noexcept { lower_ = lower; }
 
@@ -75,7 +75,7 @@ class LogRoom {
   [[nodiscard]] Errc make_file() noexcept;
   [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }
 
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   const platform::LockTag tag_;
   // Null: none.
   const LowerLog *lower_ = nullptr;

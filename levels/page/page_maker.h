@@ -10,10 +10,10 @@
 
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/instance.h"
 #include "levels/page/lower_level.h"
 #include "levels/page/page_lists.h"
+#include "levels/page/shared_files.h"
 #include "levels/page/snapshot.h"
 #include "levels/page/stand_ins.h"
 #include "levels/page/touch_tracker.h"
@@ -24,7 +24,7 @@ namespace tmh::page {
 class PageMaker {
  public:
   // All outlive it.
-  PageMaker(DomainMemory &memory, DomainLock &lock, const ConsistencyTree &tree, Views &views,
+  PageMaker(SharedFiles &memory, DomainLock &lock, const ConsistencyTree &tree, Views &views,
             PageLists &lists, StandIns &stand_ins, TouchTracker &touches, Snapshot &snapshot,
             Instance &instance) noexcept
       : memory_(memory),
@@ -57,7 +57,7 @@ class PageMaker {
   [[nodiscard]] bool take_from_below(const DomainLock::Held &held, PageId page) noexcept;
   void read_snapshot(const DomainLock::Held &held, PageId page, std::byte *to) noexcept;
 
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   DomainLock &lock_;
   const ConsistencyTree &tree_;
   Views &views_;

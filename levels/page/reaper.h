@@ -11,15 +11,15 @@
 #include "levels/page/access_table.h"
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/lower_level.h"
+#include "levels/page/shared_files.h"
 
 namespace tmh::page {
 
 class Reaper final : public DomainLock::Heir {
  public:
   // memory, tree and accesses outlive it.
-  Reaper(DomainMemory &memory, std::uint32_t slot, ConsistencyTree &tree,
+  Reaper(SharedFiles &memory, std::uint32_t slot, ConsistencyTree &tree,
          AccessTable &accesses) noexcept
       : memory_(memory), slot_(slot), tree_(tree), accesses_(accesses) {}
 
@@ -44,7 +44,7 @@ class Reaper final : public DomainLock::Heir {
   void finish_reaping(const DomainLock::Held &held, std::uint32_t wanted) noexcept;
   void count_reaped(const DomainLock::Held &held, std::uint32_t slot) noexcept;
 
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   const std::uint32_t slot_;
   ConsistencyTree &tree_;
   AccessTable &accesses_;

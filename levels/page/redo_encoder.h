@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "levels/page/changed_pages.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/lower_log.h"
+#include "levels/page/shared_state.h"
 #include "levels/storage/log_record.h"
 #include "levels/storage/log_writer.h"
 
@@ -30,7 +30,7 @@ class RedoEncoder {
   };
 
   // Both outlive it.
-  RedoEncoder(DomainMemory &memory, storage::LogWriter &writer);
+  RedoEncoder(SharedState &memory, storage::LogWriter &writer);
 
   void start_batch() noexcept { batch_ = {}; }
   [[nodiscard]] const Batch &batch() const noexcept { return batch_; }
@@ -53,7 +53,7 @@ class RedoEncoder {
   void begin_record(std::uint64_t stamp, std::uint64_t time_ns) noexcept;
   [[nodiscard]] Errc finish_record(storage::RecordKind kind) noexcept;
 
-  DomainMemory &memory_;
+  SharedState &memory_;
   storage::LogWriter &writer_;
   ChangedPages changed_;
   bool cannot_note_ = false;

@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint64_t kBatchBytes = 4u << 20;
 }  // namespace
 
-RedoWriter::RedoWriter(DomainMemory &memory, std::uint32_t slot)
+RedoWriter::RedoWriter(SharedState &memory, std::uint32_t slot)
     : memory_(memory), handover_(memory.log_state(), slot), encoder_(memory, writer_) {
   writer_.attach(memory.folder(), memory.control().header.domain_id, memory.log_state(),
                  memory.log_tails());
@@ -123,13 +123,13 @@ Errc RedoWriter::plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) n
 bool RedoWriter::has_upper(const storage::FlushPoint &at,
                            const storage::LogCut &cut) const noexcept {
   return at.clock < cut.clock &&
-         (lower_ == nullptr || memory_.log_entry(at.position).line <= cut.line);
+         (lower_ == nullptr || memory_.commits().entry(at.position).line <= cut.line);
 }
 
 Errc RedoWriter::append_next(const storage::LogCut &cut, storage::FlushPoint *at) noexcept {
   const bool is_lower = next_lower_ < lower_commits_.size() &&
-                        (!has_upper(*at, cut) ||
-                         lower_commits_[next_lower_].stamp <= memory_.log_entry(at->position).line);
+                        (!has_upper(*at, cut) || lower_commits_[next_lower_].stamp <=
+                                                     memory_.commits().entry(at->position).line);
   return is_lower ? encoder_.append(lower_commits_[next_lower_++], at) : encoder_.append(at);
 }
 

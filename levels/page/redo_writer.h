@@ -15,9 +15,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "levels/page/domain_memory.h"
 #include "levels/page/lower_log.h"
 #include "levels/page/redo_encoder.h"
+#include "levels/page/shared_state.h"
 #include "levels/storage/log_handover.h"
 #include "levels/storage/log_state.h"
 #include "levels/storage/log_writer.h"
@@ -27,7 +27,7 @@ namespace tmh::page {
 class RedoWriter {
  public:
   // memory outlives it; its log state is mapped.
-  RedoWriter(DomainMemory &memory, std::uint32_t slot);
+  RedoWriter(SharedState &memory, std::uint32_t slot);
   RedoWriter(const RedoWriter &) = delete;
   RedoWriter &operator=(const RedoWriter &) = delete;
 
@@ -60,7 +60,7 @@ class RedoWriter {
   [[nodiscard]] Errc fail_log(Errc error) noexcept;
   [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }
 
-  DomainMemory &memory_;
+  SharedState &memory_;
   storage::LogHandover handover_;
   storage::LogWriter writer_;
   RedoEncoder encoder_;

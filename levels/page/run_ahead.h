@@ -9,11 +9,11 @@
 
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/instance.h"
 #include "levels/page/lower_level.h"
 #include "levels/page/open_blocks.h"
 #include "levels/page/page_lists.h"
+#include "levels/page/shared_state.h"
 #include "levels/page/snapshot.h"
 #include "levels/page/views.h"
 
@@ -22,7 +22,7 @@ namespace tmh::page {
 class RunAhead {
  public:
   // All outlive it.
-  RunAhead(const DomainMemory &memory, DomainLock &lock, const ConsistencyTree &tree, Views &views,
+  RunAhead(const SharedState &memory, DomainLock &lock, const ConsistencyTree &tree, Views &views,
            OpenBlocks &blocks, PageLists &lists, Snapshot &snapshot,
            const Instance &instance) noexcept
       : memory_(memory),
@@ -51,7 +51,7 @@ class RunAhead {
   void take(const DomainLock::Held &held, View &view, PageId page) noexcept;
   [[nodiscard]] bool take_one(const DomainLock::Held &held, PageId page) noexcept;
 
-  const DomainMemory &memory_;
+  const SharedState &memory_;
   DomainLock &lock_;
   const ConsistencyTree &tree_;
   Views &views_;

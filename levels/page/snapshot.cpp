@@ -66,7 +66,7 @@ bool Snapshot::pin_without_lock() noexcept {
   // The log entry that this instance will write if it commits, or one more: fetching it under the
   // lock would keep others waiting for 70 ns.
   platform::prefetch_to_write(
-      &memory_.log_entry(state.log_head.load(std::memory_order_relaxed) + 1));
+      &memory_.commits().entry(state.log_head.load(std::memory_order_relaxed) + 1));
   for (int round = 0; round < kUnlockedRounds; ++round) {
     // Before the clock (acquire): entries below it are then stamped <= clock.
     const std::uint64_t published = state.log_published.load(std::memory_order_acquire);
@@ -131,7 +131,7 @@ bool Snapshot::foreign_commits_are_elsewhere(std::uint64_t clock,
   const std::uint64_t head = state.log_head.load(std::memory_order_acquire);
   if (head - *position > kEntriesMax) return false;
   for (; *position < head; ++*position) {
-    const CommitLogEntry &entry = memory_.log_entry(*position);
+    const CommitLogEntry &entry = memory_.commits().entry(*position);
     // Being committed, or left by one that died before its commit point. Then the entry may be
     // rewritten under us, with a stamp that is beyond our clock as well, and nothing else of it is
     // read. relaxed: log_head's acquire covers every entry up to the clock.
@@ -167,7 +167,7 @@ void Snapshot::pull(const DomainLock::Held &held) noexcept {
   } else {
     const std::uint64_t own = instance_.own.incarnation.load(std::memory_order_relaxed);
     for (std::uint64_t at = synced_position_; at < head; ++at) {
-      const CommitLogEntry &entry = memory_.log_entry(at);
+      const CommitLogEntry &entry = memory_.commits().entry(at);
       // synced_position_ may lag (log_published). What the views had before the running instance
       // began must not come over its stores.
       if (entry.stamp.load(std::memory_order_relaxed) <= synced_) continue;
@@ -258,7 +258,7 @@ bool Snapshot::is_untouched(const DomainLock::Held &held) noexcept {
     return true;
   }
   for (std::uint64_t at = synced_position_; at < head; ++at) {
-    const CommitLogEntry &entry = memory_.log_entry(at);
+    const CommitLogEntry &entry = memory_.commits().entry(at);
     const PageId page{entry.page};
     if (entry.stamp.load(std::memory_order_relaxed) <= at_ || entry.lines == 0 ||
         !views_.is_mapped(page))

@@ -12,12 +12,12 @@
 
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
 #include "levels/page/instance.h"
 #include "levels/page/lower_level.h"
 #include "levels/page/page_lists.h"
 #include "levels/page/read_set.h"
+#include "levels/page/shared_state.h"
 #include "levels/page/touch_tracker.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/views.h"
@@ -28,7 +28,7 @@ namespace tmh::page {
 class Snapshot {
  public:
   // All outlive it.
-  Snapshot(DomainMemory &memory, const TrackingChoice &tracking, const ConsistencyTree &tree,
+  Snapshot(SharedState &memory, const TrackingChoice &tracking, const ConsistencyTree &tree,
            Views &views, PageLists &lists, TouchTracker &touches, Instance &instance,
            Detection detection) noexcept
       : memory_(memory),
@@ -123,7 +123,7 @@ class Snapshot {
   [[nodiscard]] bool knows_too_little(const DomainLock::Held &held) const noexcept;
   [[nodiscard]] bool may_see_now(const DomainLock::Held &held) const noexcept;
 
-  DomainMemory &memory_;
+  SharedState &memory_;
   const TrackingChoice &tracking_;
   const ConsistencyTree &tree_;
   Views &views_;

@@ -13,11 +13,11 @@
 
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/instance.h"
 #include "levels/page/keep_policy.h"
 #include "levels/page/lower_level.h"
 #include "levels/page/page_lists.h"
+#include "levels/page/shared_files.h"
 #include "levels/page/snapshot.h"
 #include "levels/page/views.h"
 
@@ -26,7 +26,7 @@ namespace tmh::page {
 class StandIns {
  public:
   // All outlive it.
-  StandIns(DomainMemory &memory, DomainLock &lock, const ConsistencyTree &tree, Views &views,
+  StandIns(SharedFiles &memory, DomainLock &lock, const ConsistencyTree &tree, Views &views,
            PageLists &lists, KeepPolicy &keeping, const Snapshot &snapshot,
            Instance &instance) noexcept
       : memory_(memory),
@@ -69,7 +69,7 @@ class StandIns {
   void remove_them() noexcept;
   void remove(PageId page) noexcept;
 
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   DomainLock &lock_;
   const ConsistencyTree &tree_;
   Views &views_;
