@@ -157,7 +157,7 @@ Errc Checkpointer::checkpoint(const Held &) noexcept {
   log_.unlock();
   if (taken != Errc::kOk) return taken;
   // the next one, perhaps
-  if (memory_.has_separate_homes() && !log_.lower()->is_home(start.line)) return Errc::kOk;
+  if (memory_.has_separate_homes() && !log_.gatherer()->is_home(start.line)) return Errc::kOk;
   // >= start.clock
   const std::uint64_t fence = move_fence();
   // made since

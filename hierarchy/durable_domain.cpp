@@ -232,7 +232,7 @@ Errc DurableDomain::salvage_log() noexcept {
   TMH_TRY(lines.open(memory_.folder(), &found));
   LineLog line_log(memory_, lines, dead, nullptr);
   if (found && memory_.is_of_found_life(lines.state().domain_id, lines.state().life))
-    dead.use_lower(&line_log);
+    dead.use_gatherer(&line_log);
   const Errc error = dead.write_alone();
   lines.close(false);
   return error;

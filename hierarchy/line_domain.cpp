@@ -63,13 +63,13 @@ void LineDomain::use_engine(page::Engine *engine) noexcept {
 
 void LineDomain::use_log(page::DurableLog *log) {
   line_log_ = std::make_unique<LineLog>(memory_, lines_, *log, &requests_);
-  log->use_lower(line_log_.get());
+  log->use_gatherer(line_log_.get());
   requests_.use_log(log);
   threads_.use_log(line_log_.get());
 }
 
 void LineDomain::leave_log() noexcept {
-  if (line_log_ != nullptr) line_log_->forget_upper();
+  if (line_log_ != nullptr) line_log_->forget_releaser();
   use_engine(nullptr);
 }
 

@@ -38,7 +38,7 @@ class LineDomain {
   // Durable domains: before the first instance of either level.
   void use_log(page::DurableLog *log);
   // Null: a volatile domain. For every other writer of the log in this process.
-  [[nodiscard]] page::LowerLog *log() noexcept { return line_log_.get(); }
+  [[nodiscard]] page::Gatherer *log() noexcept { return line_log_.get(); }
   // Durable domains, after detach(): what is still undecided is the dead's, and of this domain's
   // segments.
   void leave_log() noexcept;

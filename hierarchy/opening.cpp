@@ -318,7 +318,7 @@ Errc Opening::open_lines() {
   domain.lines_ = std::make_unique<LineDomain>(*domain.memory_, domain.slot_,
                                                domain.settings_.cross, with_hardware);
   TMH_TRY(domain.lines_->open(domain.folder_));
-  domain.engine_->use_lower(&domain.lines_->directory());
+  domain.engine_->use_recaller(&domain.lines_->directory());
   domain.lines_->use_engine(domain.engine_.get());
   if (domain.durable_ != nullptr) domain.lines_->use_log(&domain.durable_->log());
   return Errc::kOk;

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <span>
 
+#include "levels/line/log_reserver.h"
 #include "levels/line/redo.h"
 #include "levels/line/write_set.h"
 
@@ -23,7 +24,7 @@ class CommitRecord {
   static constexpr bool kWrites = true;
 
   // log: null in a volatile domain, where only is_on() may be called.
-  CommitRecord(LineMemory &memory, RedoLog *log) noexcept : memory_(memory), log_(log) {}
+  CommitRecord(LineMemory &memory, LogReserver *log) noexcept : memory_(memory), log_(log) {}
 
   void attach(std::uint32_t context) noexcept {
     number_ = context;
@@ -69,7 +70,7 @@ class CommitRecord {
   [[nodiscard]] AbortCause await_room(std::uint64_t record_bytes) noexcept;
 
   LineMemory &memory_;
-  RedoLog *const log_;
+  LogReserver *const log_;
   LineContextV1 *context_ = nullptr;
   std::uint32_t number_ = 0;
   bool is_allocated_ = false;

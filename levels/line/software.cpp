@@ -288,8 +288,8 @@ void SoftwareThread::settle(LineSegment &segment, std::uint64_t offset, std::uin
 }
 
 [[gnu::noinline]] void SoftwareThread::meet_upper(storage::PageId page) {
-  const UpperAnswer answer = upper_.ask(page, insists());
-  if (answer != UpperAnswer::kGranted) fail(refused_by(answer));
+  const ReleaseAnswer answer = releaser_.ask(page, insists());
+  if (answer != ReleaseAnswer::kGranted) fail(refused_by(answer));
 }
 
 void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {

@@ -28,9 +28,9 @@
 #include "levels/line/line_memory.h"
 #include "levels/line/priority.h"
 #include "levels/line/read_log.h"
+#include "levels/line/releaser.h"
 #include "levels/line/rivals.h"
 #include "levels/line/software_commit.h"
-#include "levels/line/upper.h"
 #include "levels/line/window.h"
 #include "levels/line/write_set.h"
 
@@ -60,16 +60,16 @@ inline constexpr std::uint32_t kQueryPriorityAttempts = 2;
 
 class SoftwareThread : public detail::LineAccess {
  public:
-  // REQUIRES: memory and upper outlive it; the participant's slot is attached.
+  // REQUIRES: memory and releaser outlive it; the participant's slot is attached.
   // redo_log: durable domains, else null. Throws std::bad_alloc.
-  SoftwareThread(LineMemory &memory, Upper &upper, RedoLog *redo_log = nullptr)
+  SoftwareThread(LineMemory &memory, Releaser &releaser, LogReserver *redo_log = nullptr)
       : memory_(memory),
-        upper_(upper),
+        releaser_(releaser),
         window_(memory),
         writes_(redo_log != nullptr),
-        rivals_(memory, upper),
+        rivals_(memory, releaser),
         priority_(memory, rivals_),
-        commit_(memory, upper, writes_, rivals_, redo_log) {}
+        commit_(memory, releaser, writes_, rivals_, redo_log) {}
   SoftwareThread(const SoftwareThread &) = delete;
   SoftwareThread &operator=(const SoftwareThread &) = delete;
   ~SoftwareThread() { detach(); }
@@ -164,7 +164,7 @@ class SoftwareThread : public detail::LineAccess {
   }
 
   LineMemory &memory_;
-  Upper &upper_;
+  Releaser &releaser_;
   LineContextV1 *context_ = nullptr;
   std::uint32_t number_ = 0;
   bool is_attached_ = false, is_running_ = false, is_doomed_ = false, is_query_ = false;

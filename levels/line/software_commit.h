@@ -17,9 +17,9 @@
 #include "levels/line/abort_status.h"
 #include "levels/line/commit_record.h"
 #include "levels/line/line_memory.h"
+#include "levels/line/releaser.h"
 #include "levels/line/rivals.h"
 #include "levels/line/undo_ring.h"
-#include "levels/line/upper.h"
 #include "levels/line/write_set.h"
 
 namespace tmh::line {
@@ -33,9 +33,13 @@ class SoftwareCommit {
   };
 
   // REQUIRES: all outlive it. redo_log: durable domains, else null.
-  SoftwareCommit(LineMemory &memory, Upper &upper, WriteSet &writes, Rivals &rivals,
-                 RedoLog *redo_log) noexcept
-      : memory_(memory), upper_(upper), writes_(writes), rivals_(rivals), redo_(memory, redo_log) {}
+  SoftwareCommit(LineMemory &memory, Releaser &releaser, WriteSet &writes, Rivals &rivals,
+                 LogReserver *redo_log) noexcept
+      : memory_(memory),
+        releaser_(releaser),
+        writes_(writes),
+        rivals_(rivals),
+        redo_(memory, redo_log) {}
   void attach(std::uint32_t context) noexcept;
 
   // Commits the writes. After an abort no line is locked, and no store of the instance is visible.
@@ -63,7 +67,7 @@ class SoftwareCommit {
   [[nodiscard]] Ending pass_commit_point(const Reads &reads, bool is_pinned) noexcept;
 
   LineMemory &memory_;
-  Upper &upper_;
+  Releaser &releaser_;
   WriteSet &writes_;
   Rivals &rivals_;
   CommitRecord redo_;
@@ -74,8 +78,8 @@ class SoftwareCommit {
 };
 
 // What an instance that needs a page does about the answer of the level above, other than kGranted.
-[[nodiscard]] constexpr Ending refused_by(UpperAnswer answer) noexcept {
-  return answer == UpperAnswer::kBusy
+[[nodiscard]] constexpr Ending refused_by(ReleaseAnswer answer) noexcept {
+  return answer == ReleaseAnswer::kBusy
              ? Ending{AbortCause::kCrossLevel, AbortStatus{kStatusConflict | kStatusRetry}}
              : Ending{AbortCause::kCrossLevel};
 }

@@ -51,7 +51,7 @@ Outcome Commit::publish(bool will_wait) noexcept {
   const std::uint64_t versioned_before =
       memory_.state().versioned_stamp.load(std::memory_order_relaxed);
   const std::uint64_t stamp =
-      tree_.publish(held, sets_.writes(), log_end, has_lower_ ? lower_->clock() : 0);
+      tree_.publish(held, sets_.writes(), log_end, has_lower_ ? recaller_->clock() : 0);
   outcome.durable_at = stamp;
   if (will_wait) log_->announce(stamp);
   // release: everything this instance read comes before home may change under it

@@ -33,7 +33,6 @@
 #include "levels/page/first_touch.h"
 #include "levels/page/instance.h"
 #include "levels/page/keep_policy.h"
-#include "levels/page/lower_level.h"
 #include "levels/page/open_blocks.h"
 #include "levels/page/outcome.h"
 #include "levels/page/page_lists.h"
@@ -42,6 +41,7 @@
 #include "levels/page/page_sets.h"
 #include "levels/page/read_set.h"
 #include "levels/page/reaper.h"
+#include "levels/page/recaller.h"
 #include "levels/page/run_ahead.h"
 #include "levels/page/shared_files.h"
 #include "levels/page/snapshot.h"
@@ -73,7 +73,7 @@ class Engine {
     snapshot_.use_log(log, reads_durable_only);
   }
   // Domains with a level below: before start(). REQUIRES lazy detection.
-  void use_lower(LowerLevel *lower) noexcept;
+  void use_recaller(Recaller *recaller) noexcept;
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_.at(); }
   [[nodiscard]] std::uint64_t line_snapshot() const noexcept { return snapshot_.line(); }
   // Had the level below changed something that the last instance has read, by then, after its

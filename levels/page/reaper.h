@@ -11,7 +11,7 @@
 #include "levels/page/access_table.h"
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/lower_level.h"
+#include "levels/page/recaller.h"
 #include "levels/page/shared_files.h"
 
 namespace tmh::page {
@@ -24,7 +24,7 @@ class Reaper final : public DomainLock::Heir {
       : memory_(memory), slot_(slot), tree_(tree), accesses_(accesses) {}
 
   // Before the first of the other calls.
-  void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
+  void use_recaller(Recaller *recaller) noexcept { recaller_ = recaller; }
 
   // Of a process that is alone: other participants' pins, entries and slots count for nothing, and
   // all links are made anew.
@@ -48,7 +48,7 @@ class Reaper final : public DomainLock::Heir {
   const std::uint32_t slot_;
   ConsistencyTree &tree_;
   AccessTable &accesses_;
-  LowerLevel *lower_ = &NoLevelBelow::here();
+  Recaller *recaller_ = &NothingToRecall::here();
   // Under the lock; relaxed.
   std::atomic<std::uint64_t> next_look_ns_{0};
 };

@@ -60,7 +60,7 @@ Errc RedoEncoder::append(storage::FlushPoint *at) noexcept {
 
 // A commit of the level below has made its differences itself; they are cut into records as
 // those of this level.
-Errc RedoEncoder::append(const LowerCommit &commit, storage::FlushPoint *at) noexcept {
+Errc RedoEncoder::append(const GatheredCommit &commit, storage::FlushPoint *at) noexcept {
   at->line = commit.stamp;
   begin_record(at->stamp(), commit.time_ns);
   storage::DeltaCursor cursor(commit.deltas, commit.bytes);

@@ -1,7 +1,7 @@
 // levels/page/redo_encoder.h -- encodes commits, of this level and of the level below, as records
 // of the redo log.
 // Shape:     a commit of this level is its entries in the commit log ring and its version slots; of
-//            the level below, a LowerCommit. Either is cut into records where storage::RecordPlan
+//            the level below, a GatheredCommit. Either is cut into records where storage::RecordPlan
 //            cuts it.
 // Sharing:   under LogState::lock, or alone. Encoding twice gives the same bytes, so a dead
 //            writer's heir begins again.
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "levels/page/changed_pages.h"
-#include "levels/page/lower_log.h"
+#include "levels/page/gatherer.h"
 #include "levels/page/shared_state.h"
 #include "levels/storage/log_record.h"
 #include "levels/storage/log_writer.h"
@@ -37,7 +37,7 @@ class RedoEncoder {
   // The commit of this level at *at, which moves behind it. kCorrupt, kOutOfMemory, kIo.
   [[nodiscard]] Errc append(storage::FlushPoint *at) noexcept;
   // A commit of the level below; *at moves to its stamp.
-  [[nodiscard]] Errc append(const LowerCommit &commit, storage::FlushPoint *at) noexcept;
+  [[nodiscard]] Errc append(const GatheredCommit &commit, storage::FlushPoint *at) noexcept;
 
   // Separate homes: the pages that the next checkpoint writes.
   [[nodiscard]] ChangedPages &changed() noexcept { return changed_; }

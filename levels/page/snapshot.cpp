@@ -51,11 +51,11 @@ void Snapshot::note_new_segments() noexcept {
 void Snapshot::announce(std::uint64_t clock) noexcept {
   const bool is_none = observe::is_planted(observe::Planted::kLinePinLate);
   if (has_lower_)  // the pin's store orders it
-    instance_.own.line_pin.store(is_none ? ~0ull : lower_->clock(), std::memory_order_relaxed);
+    instance_.own.line_pin.store(is_none ? ~0ull : recaller_->clock(), std::memory_order_relaxed);
   step(Step::kGapBeginLinePin);
   instance_.own.pin.store(clock, std::memory_order_seq_cst);
   step(Step::kGapBeginAnnounced);
-  if (has_lower_) line_ = lower_->clock();
+  if (has_lower_) line_ = recaller_->clock();
 }
 
 // Wait-free for others; a few rounds, for a commit between reading the clock and the pin means
@@ -190,7 +190,7 @@ void Snapshot::pull(const DomainLock::Held &held) noexcept {
 void Snapshot::follow_releases(const DomainLock::Held &held) noexcept {
   DomainState &state = memory_.state();
   for (const PageId page : lists_.resident) {
-    if (!lower_->is_resident(held, page)) views_.lose(page);
+    if (!recaller_->is_resident(held, page)) views_.lose(page);
   }
   if (tracking_.is_silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_)
     views_.guard_pending(held, Views::kAllSegments);
@@ -205,7 +205,7 @@ void Snapshot::refresh(const DomainLock::Held &held, const CommitLogEntry &entry
   if (entry.lines == 0) {
     // While an instance runs (extend()) nothing is taken from it: a release that found it running
     // has told and then given up.
-    if (!instance_.is_running || !lower_->is_resident(held, page)) views_.lose(page);
+    if (!instance_.is_running || !recaller_->is_resident(held, page)) views_.lose(page);
     return;
   }
   LocalPage &l = views_.local(page);
@@ -322,7 +322,8 @@ bool Snapshot::extend(const DomainLock::Held &held) noexcept {
   instance_.own.pin.store(at_, std::memory_order_seq_cst);
   if (!has_lower_) return true;
   // What is durable of both levels is one cut, too: the log has them in one order.
-  line_ = reads_durable_only_ && !instance_.is_irrevocable ? log_->durable_line() : lower_->clock();
+  line_ =
+      reads_durable_only_ && !instance_.is_irrevocable ? log_->durable_line() : recaller_->clock();
   instance_.own.line_pin.store(line_, std::memory_order_release);
   return true;
 }

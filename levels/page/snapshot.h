@@ -14,9 +14,9 @@
 #include "levels/page/domain_lock.h"
 #include "levels/page/durable_log.h"
 #include "levels/page/instance.h"
-#include "levels/page/lower_level.h"
 #include "levels/page/page_lists.h"
 #include "levels/page/read_set.h"
+#include "levels/page/recaller.h"
 #include "levels/page/shared_state.h"
 #include "levels/page/touch_tracker.h"
 #include "levels/page/tracking_choice.h"
@@ -40,8 +40,8 @@ class Snapshot {
         instance_(instance),
         is_eager_(detection == Detection::kEager) {}
 
-  void use_lower(LowerLevel *lower) noexcept {
-    lower_ = lower;
+  void use_recaller(Recaller *recaller) noexcept {
+    recaller_ = recaller;
     has_lower_ = true;
   }
   // reads_durable_only: without early release.
@@ -131,14 +131,14 @@ class Snapshot {
   TouchTracker &touches_;
   Instance &instance_;
   const bool is_eager_;
-  // Asked where the hot paths would otherwise call *lower_.
+  // Asked where the hot paths would otherwise call *recaller_.
   bool has_lower_ = false;
   // The snapshot moves on only to what is durable.
   bool reads_durable_only_ = false;
   bool resync_needed_ = true;
   // See must_follow().
   bool follow_needed_ = false;
-  LowerLevel *lower_ = &NoLevelBelow::here();
+  Recaller *recaller_ = &NothingToRecall::here();
   // Durable domains only.
   DurableLog *log_ = nullptr;
   std::uint64_t at_ = 0;

@@ -31,7 +31,7 @@ std::uint64_t load(const std::array<std::uint8_t, kBytes> &model, std::size_t at
 }
 
 // A pin at a fixed stamp.
-class PinnedAbove : public line::NobodyAbove {
+class PinnedAbove : public line::NoReleaser {
  public:
   explicit PinnedAbove(const line::LineMemory &memory) noexcept : memory_(memory) {}
   bool any_pin() noexcept override {

@@ -197,7 +197,7 @@ TEST(LineSegmentsTest, WhereASegmentWasIsPlainMemoryBehindAnUpdateOfIt) {
 }
 
 // Lets go of the line that the suspect holds.
-class Undertaker : public line::NobodyAbove {
+class Undertaker : public line::NoReleaser {
  public:
   explicit Undertaker(line::LineWord &word) noexcept : word_(word) {}
   void suspect(std::uint32_t, std::uint64_t) noexcept override { word_.store(0); }
@@ -350,16 +350,16 @@ TEST_F(LineSoftwareTest, WordBeforeIsNotedBeforeTheLineIsLocked) {
 }
 
 // Has the second page, and gives it when it is asked by somebody who holds no line.
-class Lender : public line::NobodyAbove {
+class Lender : public line::NoReleaser {
  public:
   explicit Lender(LineRig &rig) noexcept : rig_(rig) {}
-  line::UpperAnswer ask(storage::PageId page, line::Insists insists) noexcept override {
+  line::ReleaseAnswer ask(storage::PageId page, line::Insists insists) noexcept override {
     insisted = insists;
     EXPECT_EQ(page, storage::page_id(0, storage::PageIndex{1}));
     EXPECT_FALSE(line::is_locked(rig_.word_of(rig_.words()).load()));
     lent().store(rig_.memory().state().clock.fetch_add(1) + 1);
     ++asked;
-    return line::UpperAnswer::kGranted;
+    return line::ReleaseAnswer::kGranted;
   }
   line::LineWord &lent() noexcept { return rig_.word_of(rig_.view() + kPageBytes); }
   int asked = 0;
