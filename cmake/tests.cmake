@@ -175,6 +175,8 @@ set(compilers --cc "${CMAKE_C_COMPILER}" --cxx "${CMAKE_CXX_COMPILER}")
 tmh_add_house_test(layering layering.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(layering_can_fail layering.py --self-test)
 tmh_add_house_test(classes classes.py "${PROJECT_SOURCE_DIR}")
+tmh_add_house_test(stems stems.py "${PROJECT_SOURCE_DIR}")
+tmh_add_house_test(stems_can_fail stems.py --self-test)
 # What the libraries' sources include first has been compiled alone by the build, with the same
 # warnings: two thirds of the headers' time.
 set(objects_headers --objects $<TARGET_OBJECTS:tmh_objects> $<TARGET_OBJECTS:xac_objects>)

@@ -11,8 +11,8 @@
 #include <tmh/error.hpp>
 
 #include "hierarchy/checkpointer.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
+#include "levels/page/shared_files.h"
 #include "levels/storage/checkpoint_file.h"
 
 namespace tmh::detail {
@@ -20,7 +20,7 @@ namespace tmh::detail {
 class Archiver {
  public:
   // All outlive it.
-  Archiver(page::DomainMemory &memory, storage::CheckpointFile &checkpoint_file,
+  Archiver(page::SharedFiles &memory, storage::CheckpointFile &checkpoint_file,
            page::DurableLog &log, Checkpointer &checkpointer) noexcept
       : memory_(memory),
         checkpoint_file_(checkpoint_file),
@@ -38,7 +38,7 @@ class Archiver {
   [[nodiscard]] Errc copy_data_files(const std::string &folder) noexcept;
   [[nodiscard]] Errc copy_to(const Checkpointer::Held &held, const std::string &folder) noexcept;
 
-  page::DomainMemory &memory_;
+  page::SharedFiles &memory_;
   storage::CheckpointFile &checkpoint_file_;
   page::DurableLog &log_;
   Checkpointer &checkpointer_;

@@ -3,7 +3,7 @@
 
 namespace tmh::hierarchy {
 
-Asked fail_running(const page::DomainLock::Held &held, page::DomainMemory &memory,
+Asked fail_running(const page::DomainLock::Held &held, page::SharedState &memory,
                    storage::Participant &other, std::uint64_t instance) noexcept {
   TMH_ASSERT(held.is_valid());
   if (instance == 0) return Asked::kEnded;
@@ -18,7 +18,7 @@ Asked fail_running(const page::DomainLock::Held &held, page::DomainMemory &memor
 
 Asked ask_to_abort(page::Engine &engine, std::uint32_t slot, std::uint64_t incarnation,
                    std::uint64_t instance) noexcept {
-  page::DomainMemory &memory = engine.memory();
+  page::SharedState &memory = engine.memory();
   storage::Participant &other = memory.participant(slot);
   const page::DomainLock::Held held = engine.lock_domain();
   // A slot changes hands under the domain lock only.

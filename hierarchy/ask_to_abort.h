@@ -25,7 +25,7 @@ enum class Asked : std::uint8_t {
 };
 
 // Under the lock, because an instance that becomes irrevocable looks at both words under it.
-[[nodiscard]] Asked fail_running(const page::DomainLock::Held &held, page::DomainMemory &memory,
+[[nodiscard]] Asked fail_running(const page::DomainLock::Held &held, page::SharedState &memory,
                                  storage::Participant &other, std::uint64_t instance) noexcept;
 // Instance `instance` of the participant that had this incarnation in `slot`. Takes the domain
 // lock: waits for whoever holds it.

@@ -35,7 +35,7 @@ void pause_us(long us) noexcept {
 }
 }  // namespace
 
-Checkpointer::Checkpointer(page::DomainMemory &memory, std::uint32_t slot,
+Checkpointer::Checkpointer(page::SharedFiles &memory, std::uint32_t slot,
                            const DomainOptions &options, storage::CheckpointFile &file,
                            page::DurableLog &log, const std::atomic<bool> &is_stopping) noexcept
     : memory_(memory),
@@ -157,7 +157,7 @@ Errc Checkpointer::checkpoint(const Held &) noexcept {
   log_.unlock();
   if (taken != Errc::kOk) return taken;
   // the next one, perhaps
-  if (memory_.has_separate_homes() && !log_.lower()->is_home(start.line)) return Errc::kOk;
+  if (memory_.has_separate_homes() && !log_.gatherer()->is_home(start.line)) return Errc::kOk;
   // >= start.clock
   const std::uint64_t fence = move_fence();
   // made since
@@ -206,12 +206,12 @@ Errc Checkpointer::checkpoint(const Held &) noexcept {
 
 Checkpointer::Held Checkpointer::lock() noexcept {
   // The dead leave nothing half done.
-  (void)state().checkpoint_lock.lock(log_.tag(), page::DomainMemory::holder_alive, &memory_);
+  (void)state().checkpoint_lock.lock(log_.tag(), page::SharedFiles::holder_alive, &memory_);
   return Held(state());
 }
 
 std::optional<Checkpointer::Held> Checkpointer::try_lock() noexcept {
-  if (!state().checkpoint_lock.try_lock(log_.tag(), page::DomainMemory::holder_alive, &memory_))
+  if (!state().checkpoint_lock.try_lock(log_.tag(), page::SharedFiles::holder_alive, &memory_))
     return std::nullopt;
   return Held(state());
 }

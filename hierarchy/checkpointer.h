@@ -18,8 +18,8 @@
 #include "hierarchy/page_copies.h"
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
+#include "levels/page/shared_files.h"
 #include "levels/storage/checkpoint_file.h"
 
 namespace tmh::detail {
@@ -46,7 +46,7 @@ class Checkpointer : private page::DomainLock::Heir {
   };
 
   // As participant `slot`. All outlive it. is_stopping: cuts a checkpoint in its pauses.
-  Checkpointer(page::DomainMemory &memory, std::uint32_t slot, const DomainOptions &options,
+  Checkpointer(page::SharedFiles &memory, std::uint32_t slot, const DomainOptions &options,
                storage::CheckpointFile &file, page::DurableLog &log,
                const std::atomic<bool> &is_stopping) noexcept;
   Checkpointer(const Checkpointer &) = delete;
@@ -72,7 +72,7 @@ class Checkpointer : private page::DomainLock::Heir {
             platform::Locked how) noexcept override;
   [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }
 
-  page::DomainMemory &memory_;
+  page::SharedFiles &memory_;
   const DomainOptions &options_;
   storage::CheckpointFile &file_;
   page::DurableLog &log_;

@@ -10,13 +10,13 @@
 
 #include <tmh/domain.hpp>
 
-#include "levels/page/domain_memory.h"
+#include "levels/page/shared_files.h"
 
 namespace tmh::detail {
 
 class ChecksumTable {
  public:
-  explicit ChecksumTable(page::DomainMemory &memory) noexcept : memory_(memory) {}
+  explicit ChecksumTable(page::SharedFiles &memory) noexcept : memory_(memory) {}
 
   [[nodiscard]] bool is_wanted() const noexcept;
   // Makes the setting the domain's; unset: leaves it.
@@ -31,7 +31,7 @@ class ChecksumTable {
   [[nodiscard]] static Errc write_of_copy(const std::string &folder, bool is_wanted) noexcept;
 
  private:
-  page::DomainMemory &memory_;
+  page::SharedFiles &memory_;
 };
 
 }  // namespace tmh::detail

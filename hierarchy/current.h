@@ -91,7 +91,7 @@ struct RefusedContext {
   Errc why = Errc::kOk;
 };
 
-// Where a thread takes memory from pools (pools.cpp).
+// Where a thread takes memory from pools (pool.cpp).
 struct PoolLane {
   std::uint32_t number = 0, fork_generation = 0;
   bool is_known = false;

@@ -34,7 +34,7 @@ constexpr const char *kNameBefore = "tmh.directory.";  // the segment's number
 constexpr int kSpinsBeforeLook = 4000;
 }  // namespace
 
-Directory::Directory(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot)
+Directory::Directory(page::SharedFiles &memory, line::LineMemory &lines, std::uint32_t slot)
     : memory_(memory),
       lines_(lines),
       hardware_(lines),
@@ -276,7 +276,7 @@ void Directory::for_users(std::uint64_t residents, Visit visit) const noexcept {
 // On the disk, too. Durable domains: the log's ring keeps the entries of what is not written yet
 // (DurableLog::room()).
 bool Directory::make_room_for_announcement(const page::DomainLock::Held &held) noexcept {
-  if (memory_.make_log_room(held, 1) != Errc::kOk) return false;
+  if (memory_.commits().make_room(held, 1) != Errc::kOk) return false;
   const storage::LogState *log = memory_.log_state();
   if (log == nullptr) return true;
   // under the lock

@@ -29,7 +29,7 @@
 #include "hierarchy/hardware_pages.h"
 #include "levels/line/line_memory.h"
 #include "levels/page/engine.h"
-#include "levels/page/lower_level.h"
+#include "levels/page/recaller.h"
 #include "platform/files.h"
 
 namespace tmh::hierarchy {
@@ -54,9 +54,9 @@ enum class Release : std::uint8_t {
   kVersions,  // they cannot go home yet
 };
 
-class Directory final : public page::LowerLevel {
+class Directory final : public page::Recaller {
  public:
-  Directory(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot);
+  Directory(page::SharedFiles &memory, line::LineMemory &lines, std::uint32_t slot);
 
   // REQUIRES the folder lock, and that `lines` is open.
   [[nodiscard]] Errc open(const std::string &folder) noexcept { return hardware_.open(folder); }
@@ -104,7 +104,7 @@ class Directory final : public page::LowerLevel {
     return recalls_here_.load(std::memory_order_relaxed);
   }
 
-  // page::LowerLevel
+  // page::Recaller
   [[nodiscard]] std::uint64_t clock() const noexcept override;
   [[nodiscard]] Errc prepare(storage::PageId page) noexcept override;
   [[nodiscard]] bool read_unchanged(storage::PageId page, std::byte *content) noexcept override;
@@ -144,7 +144,7 @@ class Directory final : public page::LowerLevel {
   template <class Visit>
   void for_users(std::uint64_t residents, Visit visit) const noexcept;
 
-  page::DomainMemory &memory_;
+  page::SharedFiles &memory_;
   line::LineMemory &lines_;
   HardwarePages hardware_;
   const std::uint32_t slot_;

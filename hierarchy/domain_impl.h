@@ -26,8 +26,8 @@
 #include "hierarchy/line_users.h"
 #include "hierarchy/segments.h"
 #include "hierarchy/settings.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/engine.h"
+#include "levels/page/shared_files.h"
 #include "levels/storage/latency_table.h"
 #include "platform/process.h"
 #include "platform/try.h"
@@ -60,7 +60,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   // As they are since the open; but for the policy, which is that of instances().
   [[nodiscard]] const hierarchy::Settings &settings() const noexcept { return settings_; }
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
-  [[nodiscard]] page::DomainMemory &memory() const noexcept { return *memory_; }
+  [[nodiscard]] page::SharedFiles &memory() const noexcept { return *memory_; }
   [[nodiscard]] page::Engine &engine() const noexcept { return *engine_; }
   [[nodiscard]] Segments &segments() noexcept { return segments_; }
   [[nodiscard]] const Segments &segments() const noexcept { return segments_; }
@@ -131,7 +131,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   // harms nobody.
   std::unique_ptr<storage::LatencyTable> latency_table_ = std::make_unique<storage::LatencyTable>();
   storage::LatencySite no_site_;
-  std::unique_ptr<page::DomainMemory> memory_;
+  std::unique_ptr<page::SharedFiles> memory_;
   std::unique_ptr<DurableDomain> durable_;
   std::unique_ptr<LineDomain> lines_;
   std::unique_ptr<page::Engine> engine_;

@@ -52,7 +52,7 @@ RecoveryInfo to_info(const storage::RecoveryReport &report) noexcept {
   return info;
 }
 
-DurableDomain::DurableDomain(page::DomainMemory &memory, const DomainOptions &options,
+DurableDomain::DurableDomain(page::SharedFiles &memory, const DomainOptions &options,
                              const GroupCommit &group, EarlyRelease early_release) noexcept
     : memory_(memory),
       options_(options),
@@ -163,7 +163,7 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
       how.until_lsn != ~0ull || how.until_time_ns != ~0ull || !how.log_folder.empty();
   // Of a backup, or a copy of a closed domain. Who is cut may begin again: nobody has lived here
   // yet.
-  if (is_restoration && !how.was_in_use) TMH_TRY(memory_.tell_life(false));
+  if (is_restoration && !how.was_in_use) TMH_TRY(memory_.durable_control().tell_life(false));
   storage::ChecksumsHeaderV1 checksums{};  // no kind: none
   std::string why;
   const auto &id = memory_.control().header.domain_id;
@@ -181,7 +181,7 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   storage::RecoveryReport report;
   TMH_TRY(storage::recover(memory_.folder(), memory_.control(), &checkpoint_file_, how, &report));
   step(Step::kRecoveryReplayed);
-  if (is_restoration && !how.was_in_use) TMH_TRY(memory_.tell_life(true));
+  if (is_restoration && !how.was_in_use) TMH_TRY(memory_.durable_control().tell_life(true));
   const std::uint64_t salvaged = recovery_.salvaged;
   recovery_ = to_info(report);
   recovery_.salvaged = salvaged;
@@ -199,7 +199,7 @@ Errc DurableDomain::grow(std::uint32_t segment, std::uint64_t size_bytes) noexce
   storage::Home &home = memory_.segment(segment).home;
   TMH_TRY(home.extend(size_bytes));
   TMH_TRY(memory_.sync_data(&home, memory_.file_of(segment)));
-  TMH_TRY(memory_.promise_size(segment, size_bytes));
+  TMH_TRY(memory_.durable_control().promise_size(segment, size_bytes));
   storage::store_size(&memory_.control().segments[segment], size_bytes);
   return Errc::kOk;
 }
@@ -232,7 +232,7 @@ Errc DurableDomain::salvage_log() noexcept {
   TMH_TRY(lines.open(memory_.folder(), &found));
   LineLog line_log(memory_, lines, dead, nullptr);
   if (found && memory_.is_of_found_life(lines.state().domain_id, lines.state().life))
-    dead.use_lower(&line_log);
+    dead.use_gatherer(&line_log);
   const Errc error = dead.write_alone();
   lines.close(false);
   return error;

@@ -21,8 +21,8 @@
 
 #include "hierarchy/archiver.h"
 #include "hierarchy/checkpointer.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
+#include "levels/page/shared_files.h"
 #include "levels/storage/checkpoint_file.h"
 #include "levels/storage/recovery.h"
 
@@ -32,7 +32,7 @@ namespace tmh::detail {
 
 class DurableDomain {
  public:
-  DurableDomain(page::DomainMemory &memory, const DomainOptions &options, const GroupCommit &group,
+  DurableDomain(page::SharedFiles &memory, const DomainOptions &options, const GroupCommit &group,
                 EarlyRelease early_release) noexcept;
   ~DurableDomain() { stop(); }
   DurableDomain(const DurableDomain &) = delete;
@@ -86,7 +86,7 @@ class DurableDomain {
   void keep_house() noexcept;
   [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }
 
-  page::DomainMemory &memory_;
+  page::SharedFiles &memory_;
   const DomainOptions options_;
   const GroupCommit group_;
   const EarlyRelease early_release_;

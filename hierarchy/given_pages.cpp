@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kGivenMax = 1024;
 }  // namespace
 
-GivenPages::GivenPages(page::DomainMemory &memory, hierarchy::Directory &directory,
+GivenPages::GivenPages(page::SharedState &memory, hierarchy::Directory &directory,
                        hierarchy::HardwareLines &hardware)
     : memory_(memory), directory_(directory), hardware_(hardware) {
   // give() may not fail.

@@ -10,15 +10,15 @@
 
 #include "hierarchy/directory.h"
 #include "hierarchy/hardware_lines.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/engine.h"
+#include "levels/page/shared_state.h"
 
 namespace tmh::detail {
 
 class GivenPages {
  public:
   // All outlive it.
-  GivenPages(page::DomainMemory &memory, hierarchy::Directory &directory,
+  GivenPages(page::SharedState &memory, hierarchy::Directory &directory,
              hierarchy::HardwareLines &hardware);
   GivenPages(const GivenPages &) = delete;
   GivenPages &operator=(const GivenPages &) = delete;
@@ -40,7 +40,7 @@ class GivenPages {
  private:
   void open_ahead(const page::DomainLock::Held &held) noexcept;
 
-  page::DomainMemory &memory_;
+  page::SharedState &memory_;
   hierarchy::Directory &directory_;
   hierarchy::HardwareLines &hardware_;
   // Of give(): the pages that were found, and those that it could not give.

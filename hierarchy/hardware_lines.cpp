@@ -40,7 +40,7 @@ bool move_mapping(std::byte *from, std::byte *to, std::uint64_t bytes) noexcept 
 
 }  // namespace
 
-HardwareLines::HardwareLines(page::DomainMemory &memory, HardwarePages &pages)
+HardwareLines::HardwareLines(page::SharedState &memory, HardwarePages &pages)
     : memory_(memory), pages_(pages) {
   moves_.reserve(HardwarePages::kMoves);  // follow() may not fail
   (void)page_map_.open();

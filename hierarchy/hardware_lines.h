@@ -30,9 +30,9 @@
 
 #include "hierarchy/hardware_pages.h"
 #include "levels/line/rtm.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/engine.h"
 #include "levels/page/local_pages.h"
+#include "levels/page/shared_state.h"
 #include "observe/planted.h"
 #include "platform/page_tables.h"
 
@@ -40,7 +40,7 @@ namespace tmh::hierarchy {
 
 class HardwareLines final : public line::RtmGate {
  public:
-  HardwareLines(page::DomainMemory &memory, HardwarePages &pages);
+  HardwareLines(page::SharedState &memory, HardwarePages &pages);
   ~HardwareLines() override;
 
   // REQUIRES that level 1's memory is open. Before everything else.
@@ -65,7 +65,7 @@ class HardwareLines final : public line::RtmGate {
   // Does an instance of level 2 run in the domain?
   [[nodiscard]] bool any_pin() const noexcept {
     if (observe::is_planted(observe::Planted::kGateBlind)) return false;
-    // as DomainMemory's
+    // as SharedState's
     const std::uint32_t high = words_.participants_high->load(std::memory_order_acquire);
     for (std::uint32_t i = 0; i < high; ++i) {
       if (words_.participants[i].pin.load(std::memory_order_relaxed) != storage::kNoPin)
@@ -108,7 +108,7 @@ class HardwareLines final : public line::RtmGate {
   [[nodiscard]] static bool park(LineView &view) noexcept;
   [[nodiscard]] Errc map_pages(page::Engine &engine) noexcept;
 
-  page::DomainMemory &memory_;
+  page::SharedState &memory_;
   HardwarePages &pages_;
   platform::PageMap page_map_;  // where it cannot be opened, neighbours are dropped unseen
   std::mutex mutex_;

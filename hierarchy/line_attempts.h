@@ -62,7 +62,7 @@ inline bool LineAttempts::begin(SiteInstance &instance) {
                  .insists = is_query ? line::Insists::kNo
                             : learns ? line::Insists::kLong
                                      : line::Insists::kBriefly,
-                 .takes_turn = instance.state() == SiteInstance::State::kTryLinesAlone,
+                 .takes_priority = instance.state() == SiteInstance::State::kTryLinesAlone,
                  .reads_durable_only = reads_durable_only,
                  .capacity = is_unlimited(instance.state()) ? nullptr : domain.capacity(),
                  .reads_max = is_query ? kQueryReadsMax : line::kNoLimit});

@@ -11,7 +11,7 @@
 
 namespace tmh::detail {
 
-LineDomain::LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross,
+LineDomain::LineDomain(page::SharedFiles &memory, std::uint32_t slot, CrossPolicy cross,
                        bool with_hardware)
     : memory_(memory),
       directory_(memory, lines_, slot),
@@ -23,7 +23,7 @@ LineDomain::LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPoli
   requests_.use_hardware(hardware_.get());
 }
 
-Errc LineDomain::salvage(page::DomainMemory &memory) noexcept {
+Errc LineDomain::salvage(page::SharedFiles &memory) noexcept {
   if (access((memory.folder() + "/tmh.line.state").c_str(), F_OK) != 0) return Errc::kOk;
   line::LineMemory lines;
   bool found = false;
@@ -63,13 +63,13 @@ void LineDomain::use_engine(page::Engine *engine) noexcept {
 
 void LineDomain::use_log(page::DurableLog *log) {
   line_log_ = std::make_unique<LineLog>(memory_, lines_, *log, &requests_);
-  log->use_lower(line_log_.get());
+  log->use_gatherer(line_log_.get());
   requests_.use_log(log);
   threads_.use_log(line_log_.get());
 }
 
 void LineDomain::leave_log() noexcept {
-  if (line_log_ != nullptr) line_log_->forget_upper();
+  if (line_log_ != nullptr) line_log_->forget_releaser();
   use_engine(nullptr);
 }
 

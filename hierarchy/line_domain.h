@@ -24,21 +24,21 @@ namespace tmh::detail {
 class LineDomain {
  public:
   // with_hardware: RTM works here, and was not declined.
-  LineDomain(page::DomainMemory &memory, std::uint32_t slot, CrossPolicy cross, bool with_hardware);
+  LineDomain(page::SharedFiles &memory, std::uint32_t slot, CrossPolicy cross, bool with_hardware);
   LineDomain(const LineDomain &) = delete;
   LineDomain &operator=(const LineDomain &) = delete;
 
   // Finishes what threads of level 1 left when the last process of the domain died, and removes
   // level 1's files. REQUIRES: nobody is attached, the folder lock is held, all segments are open
   // in `memory`.
-  [[nodiscard]] static Errc salvage(page::DomainMemory &memory) noexcept;
+  [[nodiscard]] static Errc salvage(page::SharedFiles &memory) noexcept;
   // REQUIRES the folder lock.
   [[nodiscard]] Errc open(const std::string &folder) noexcept;
   void use_engine(page::Engine *engine) noexcept;
   // Durable domains: before the first instance of either level.
   void use_log(page::DurableLog *log);
   // Null: a volatile domain. For every other writer of the log in this process.
-  [[nodiscard]] page::LowerLog *log() noexcept { return line_log_.get(); }
+  [[nodiscard]] page::Gatherer *log() noexcept { return line_log_.get(); }
   // Durable domains, after detach(): what is still undecided is the dead's, and of this domain's
   // segments.
   void leave_log() noexcept;
@@ -72,7 +72,7 @@ class LineDomain {
  private:
   void forget_lines(std::uint32_t number) noexcept;
 
-  page::DomainMemory &memory_;
+  page::SharedFiles &memory_;
   line::LineMemory lines_;
   hierarchy::Directory directory_;
   std::unique_ptr<hierarchy::HardwareLines> hardware_;

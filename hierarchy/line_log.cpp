@@ -27,7 +27,7 @@ std::uint64_t LineLog::clock() const noexcept {
 }
 
 bool LineLog::is_owner_gone(const line::LineContextV1 &context) const noexcept {
-  if (upper_ == nullptr) return true;
+  if (releaser_ == nullptr) return true;
   // acquire: pairs with take_context()
   const line::Owner owner = context.owner.load(std::memory_order_acquire);
   // just recovered, or ended: the word is about to say so
@@ -50,7 +50,7 @@ bool LineLog::settle_context(std::uint32_t number, std::uint64_t line) noexcept 
   platform::Patience patience;
   // seq_cst: after the clock; pairs with the store before line-stamp
   while (concerns(context.in_flight.load(std::memory_order_seq_cst), line)) {
-    if (upper_ == nullptr) {
+    if (releaser_ == nullptr) {
       line::settle_redo(context);
       return false;
     }
@@ -62,14 +62,15 @@ bool LineLog::settle_context(std::uint32_t number, std::uint64_t line) noexcept 
     if (now - began_ns < kSuspectNs || !is_owner_gone(context)) continue;
     if (suspected) return false;  // recovered as far as its segments are known here
     const line::Owner owner = context.owner.load(std::memory_order_acquire);
-    if (owner != line::Owner{}) upper_->suspect(line::slot_of(owner), line::incarnation_of(owner));
+    if (owner != line::Owner{})
+      releaser_->suspect(line::slot_of(owner), line::incarnation_of(owner));
     suspected = true;
   }
   return true;
 }
 
 Errc LineLog::gather(std::uint64_t after, std::uint64_t up_to,
-                     std::vector<page::LowerCommit> *commits) noexcept try {
+                     std::vector<page::GatheredCommit> *commits) noexcept try {
   // The caller has the log's lock, but a thread with views of its own has it in a mapping of its
   // own, which ThreadSanitizer takes for another lock. So nothing is kept here; a write of the log
   // costs more than the allocation by far.

@@ -47,9 +47,9 @@ struct ThreadsHere {
 ThreadsHere &threads_here() { return platform::ThreadObject<ThreadsHere>::here(); }
 }  // namespace
 
-LineThreads::LineThreads(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot,
-                         line::Upper &upper)
-    : memory_(memory), lines_(lines), slot_(slot), upper_(upper), serial_(++serials) {
+LineThreads::LineThreads(page::SharedState &memory, line::LineMemory &lines, std::uint32_t slot,
+                         line::Releaser &releaser)
+    : memory_(memory), lines_(lines), slot_(slot), releaser_(releaser), serial_(++serials) {
   const std::scoped_lock guard(living().mutex);
   living().domains.emplace(serial_, this);
 }
@@ -94,7 +94,7 @@ line::SoftwareThread *LineThreads::make(Errc *error) {
     *error = platform::fail(current().refused.why, "no context of level 1 was free");
     return nullptr;
   }
-  auto made = std::make_unique<line::SoftwareThread>(lines_, upper_, redo_);
+  auto made = std::make_unique<line::SoftwareThread>(lines_, releaser_, redo_);
   here.all.reserve(here.all.size() + 1);
   *error = attach(*made);
   if (*error != Errc::kOk) {

@@ -15,25 +15,25 @@
 
 #include "hierarchy/current.h"
 #include "levels/line/line_memory.h"
+#include "levels/line/releaser.h"
 #include "levels/line/software.h"
-#include "levels/line/upper.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/engine.h"
+#include "levels/page/shared_state.h"
 
 namespace tmh::detail {
 
 class LineThreads {
  public:
   // All outlive it. slot: of the process.
-  LineThreads(page::DomainMemory &memory, line::LineMemory &lines, std::uint32_t slot,
-              line::Upper &upper);
+  LineThreads(page::SharedState &memory, line::LineMemory &lines, std::uint32_t slot,
+              line::Releaser &releaser);
   ~LineThreads();
   LineThreads(const LineThreads &) = delete;
   LineThreads &operator=(const LineThreads &) = delete;
 
   void use_engine(page::Engine *engine) noexcept { engine_ = engine; }
   // Durable domains: before the first instance.
-  void use_log(line::RedoLog *redo) noexcept { redo_ = redo; }
+  void use_log(line::LogReserver *redo) noexcept { redo_ = redo; }
 
   // Of the calling thread; null: no context is free, or no memory (*error says).
   [[nodiscard]] line::SoftwareThread *here(Errc *error) noexcept {
@@ -51,13 +51,13 @@ class LineThreads {
   [[nodiscard]] line::SoftwareThread *make(Errc *error);
   [[nodiscard]] Errc attach(line::SoftwareThread &thread) noexcept;
 
-  page::DomainMemory &memory_;
+  page::SharedState &memory_;
   line::LineMemory &lines_;
   const std::uint32_t slot_;
-  line::Upper &upper_;
+  line::Releaser &releaser_;
   page::Engine *engine_ = nullptr;
   // Null: a volatile domain.
-  line::RedoLog *redo_ = nullptr;
+  line::LogReserver *redo_ = nullptr;
   std::mutex mutex_;
   std::vector<std::unique_ptr<line::SoftwareThread>> threads_;
   // Of this object in this process: a thread must not take a later one at the same address for it.

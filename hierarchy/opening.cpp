@@ -68,7 +68,7 @@ Errc resolve_folder(const std::string &folder, std::string *out) {
 
 // REQUIRES the folder lock.
 bool is_closed(const std::string &folder) {
-  return !page::DomainMemory::has_rebuildable_files(folder) &&
+  return !page::SharedFiles::has_rebuildable_files(folder) &&
          !platform::has_entry(folder + "/tmh.line.state");
 }
 
@@ -122,13 +122,13 @@ Errc Opening::use_page_checksums(DomainImpl &domain, PageChecksums wanted,
 Errc Opening::attach() {
   if (!platform::crash_at_environment())
     return fail(Errc::kBadArgument, "TMH_CRASH_AT names no step");
-  TMH_TRY(page::DomainMemory::check_owner(domain_.folder_));
+  TMH_TRY(page::SharedFiles::check_owner(domain_.folder_));
   hierarchy::Settings &settings = domain_.settings_;
   TMH_TRY(hierarchy::read_durability(domain_.options_, std::getenv, &settings.durability));
   platform::FolderLock folder_lock;
   TMH_TRY(folder_lock.acquire(domain_.lock_path()));
   const bool was_closed = is_closed(domain_.folder_);
-  domain_.memory_ = std::make_unique<page::DomainMemory>();
+  domain_.memory_ = std::make_unique<page::SharedFiles>();
   Errc error{};
   try {
     error = attach_locked();
@@ -145,7 +145,7 @@ Errc Opening::attach() {
 // What a refused open has made: durable or not, and how long its log files are, a domain keeps for
 // good; and a closed one with shared memory would look as if everybody in it had died.
 void Opening::remove_made(bool was_closed) {
-  page::DomainMemory &memory = *domain_.memory_;
+  page::SharedFiles &memory = *domain_.memory_;
   if (!memory.is_new() && !was_closed) return;
   if (memory.is_new() && domain_.durable_ != nullptr && domain_.durable_->remove_new() != Errc::kOk)
     return;
@@ -256,7 +256,7 @@ Errc Opening::settle() {
 Errc Opening::store_settings() {
   if (!fresh_) return Errc::kOk;
   const hierarchy::Settings &settings = domain_.settings_;
-  page::DomainMemory &memory = *domain_.memory_;
+  page::SharedFiles &memory = *domain_.memory_;
   std::atomic_ref(memory.control().header.detection)
       .store(static_cast<std::uint32_t>(settings.detection), std::memory_order_relaxed);
   memory.state().levels = static_cast<std::uint64_t>(settings.levels);
@@ -318,7 +318,7 @@ Errc Opening::open_lines() {
   domain.lines_ = std::make_unique<LineDomain>(*domain.memory_, domain.slot_,
                                                domain.settings_.cross, with_hardware);
   TMH_TRY(domain.lines_->open(domain.folder_));
-  domain.engine_->use_lower(&domain.lines_->directory());
+  domain.engine_->use_recaller(&domain.lines_->directory());
   domain.lines_->use_engine(domain.engine_.get());
   if (domain.durable_ != nullptr) domain.lines_->use_log(&domain.durable_->log());
   return Errc::kOk;
@@ -417,16 +417,16 @@ Errc Opening::recover(const std::string &folder, const RecoverOptions &options,
   }
   std::string resolved;
   TMH_TRY(resolve_folder(folder, &resolved));
-  TMH_TRY(page::DomainMemory::check_owner(resolved));
+  TMH_TRY(page::SharedFiles::check_owner(resolved));
   platform::FolderLock folder_lock;
   TMH_TRY(folder_lock.acquire(resolved + "/tmh.lock"));
   // A volatile one is left as it is: opened and not closed, it would look as if everybody in it had
   // died.
   bool is_durable = false;
-  TMH_TRY(page::DomainMemory::read_durable(resolved, &is_durable));
+  TMH_TRY(page::SharedFiles::read_durable(resolved, &is_durable));
   if (!is_durable) return fail(Errc::kNotDurable, resolved);
   const bool was_closed = is_closed(resolved);
-  page::DomainMemory memory;
+  page::SharedFiles memory;
   bool fresh = false;
   TMH_TRY(memory.open(resolved, kAddressBase, 0, &fresh));
   if (!fresh) return fail(Errc::kDomainInUse, resolved + memory.who_has_it_open());

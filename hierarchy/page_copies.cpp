@@ -60,7 +60,7 @@ Errc PageCopies::flush_before_write() noexcept {
   return log_.flush_all();
 }
 
-Errc write_changed_pages(page::DomainMemory &memory, page::DurableLog &log) noexcept {
+Errc write_changed_pages(page::SharedState &memory, page::DurableLog &log) noexcept {
   page::ChangedPages &changed = log.changed();
   for (std::uint32_t segment = 0; segment < storage::kSegmentsMax; ++segment) {
     const std::uint64_t words = changed.words(segment);
@@ -81,7 +81,7 @@ Errc write_changed_pages(page::DomainMemory &memory, page::DurableLog &log) noex
   return Errc::kOk;
 }
 
-Errc write_all_pages(page::DomainMemory &memory, page::DurableLog &log, std::uint32_t segment,
+Errc write_all_pages(page::SharedState &memory, page::DurableLog &log, std::uint32_t segment,
                      platform::DiskFile &told, Pace pace,
                      const std::atomic<bool> &is_stopping) noexcept {
   for (std::uint32_t other = segment; other < storage::kSegmentsMax; ++other) {

@@ -20,8 +20,8 @@
 
 #include <tmh/error.hpp>
 
-#include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
+#include "levels/page/shared_state.h"
 #include "platform/disk.h"
 #include "platform/try.h"
 
@@ -32,7 +32,7 @@ namespace tmh::detail {
 // checkpoint's point, whose record brings the whole word.
 class PageCopies {
  public:
-  PageCopies(page::DomainMemory &memory, page::DurableLog &log, std::uint32_t segment) noexcept
+  PageCopies(page::SharedState &memory, page::DurableLog &log, std::uint32_t segment) noexcept
       : memory_(memory), log_(log), segment_(segment) {}
 
   [[nodiscard]] Errc open() noexcept;
@@ -62,7 +62,7 @@ class PageCopies {
   // few loads.
   static constexpr std::size_t kBufferPages = 256;
 
-  page::DomainMemory &memory_;
+  page::SharedState &memory_;
   page::DurableLog &log_;
   const std::uint32_t segment_;
   std::unique_ptr<std::byte[]> bytes_;
@@ -77,10 +77,10 @@ enum class Pace : std::uint8_t { kAtOnce, kGentle };
 
 // These REQUIRE checkpoint_lock, or that no other participant has the domain open; and that home is
 // complete up to the checkpoint's point.
-[[nodiscard]] Errc write_changed_pages(page::DomainMemory &memory, page::DurableLog &log) noexcept;
+[[nodiscard]] Errc write_changed_pages(page::SharedState &memory, page::DurableLog &log) noexcept;
 // Whatever syncs of the file have lost is written again, but for holes, and what becomes of that
 // `told` hears. told: the file of that segment, the first one in it.
-[[nodiscard]] Errc write_all_pages(page::DomainMemory &memory, page::DurableLog &log,
+[[nodiscard]] Errc write_all_pages(page::SharedState &memory, page::DurableLog &log,
                                    std::uint32_t segment, platform::DiskFile &told, Pace pace,
                                    const std::atomic<bool> &is_stopping) noexcept;
 

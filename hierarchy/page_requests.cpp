@@ -16,7 +16,7 @@ namespace tmh::detail {
 using hierarchy::Directory;
 using hierarchy::Release;
 using line::Insists;
-using line::UpperAnswer;
+using line::ReleaseAnswer;
 using storage::PageId;
 
 namespace {
@@ -80,7 +80,7 @@ class PageRequests::Wait {
 
 // Bounded: whoever uses the page ends, or the budget does; then the asker aborts and its site
 //          escalates.
-UpperAnswer PageRequests::ask(PageId page, Insists insists) noexcept {
+ReleaseAnswer PageRequests::ask(PageId page, Insists insists) noexcept {
   const bool may_wait = insists != Insists::kNo;
   Wait wait(cross_, insists);
   for (bool look_for_dead = false, is_flushed = false;;) {
@@ -89,9 +89,9 @@ UpperAnswer PageRequests::ask(PageId page, Insists insists) noexcept {
         try_release(page, may_wait && cross_ == CrossPolicy::kAbortUpper, look_for_dead, &used_by);
     if (answer == Release::kReleased) {
       ++current().pages_granted;
-      return UpperAnswer::kGranted;
+      return ReleaseAnswer::kGranted;
     }
-    if (!may_wait) return UpperAnswer::kRefused;
+    if (!may_wait) return ReleaseAnswer::kRefused;
     // Versions stay until they are durable, and nobody may be about to write the log.
     if (answer == Release::kVersions && log_ != nullptr && !is_flushed) {
       is_flushed = true;
@@ -99,11 +99,11 @@ UpperAnswer PageRequests::ask(PageId page, Insists insists) noexcept {
       continue;
     }
     if (cross_ == CrossPolicy::kAbortLower) {
-      if (look_for_dead || !is_look_due()) return UpperAnswer::kBusy;
+      if (look_for_dead || !is_look_due()) return ReleaseAnswer::kBusy;
       look_for_dead = true;
       continue;
     }
-    if (look_for_dead) return UpperAnswer::kRefused;
+    if (look_for_dead) return ReleaseAnswer::kRefused;
     // once more, after the dead have been cleaned up
     look_for_dead = wait.is_over(answer, used_by);
     if (!look_for_dead) wait.pause();

@@ -14,16 +14,16 @@
 
 #include "hierarchy/directory.h"
 #include "hierarchy/hardware_lines.h"
-#include "levels/line/upper.h"
-#include "levels/page/domain_memory.h"
+#include "levels/line/releaser.h"
 #include "levels/page/engine.h"
+#include "levels/page/shared_state.h"
 
 namespace tmh::detail {
 
-class PageRequests final : public line::Upper {
+class PageRequests final : public line::Releaser {
  public:
   // All outlive it.
-  PageRequests(page::DomainMemory &memory, hierarchy::Directory &directory,
+  PageRequests(page::SharedState &memory, hierarchy::Directory &directory,
                CrossPolicy cross) noexcept
       : memory_(memory), directory_(directory), cross_(cross) {}
 
@@ -37,9 +37,9 @@ class PageRequests final : public line::Upper {
   enum class UpperLeft : std::uint8_t { kNobody, kGuests, kHosts };
   [[nodiscard]] UpperLeft await_upper() noexcept;
 
-  // line::Upper
-  [[nodiscard]] line::UpperAnswer ask(storage::PageId page,
-                                      line::Insists insists) noexcept override;
+  // line::Releaser
+  [[nodiscard]] line::ReleaseAnswer ask(storage::PageId page,
+                                        line::Insists insists) noexcept override;
   [[nodiscard]] bool any_pin() noexcept override;
   [[nodiscard]] std::uint64_t oldest_line_pin() noexcept override;
   void suspect(std::uint32_t slot, std::uint64_t incarnation) noexcept override;
@@ -52,7 +52,7 @@ class PageRequests final : public line::Upper {
                                                hierarchy::Directory::User *used_by) noexcept;
   class Wait;
 
-  page::DomainMemory &memory_;
+  page::SharedState &memory_;
   hierarchy::Directory &directory_;
   const CrossPolicy cross_;
   page::Engine *engine_ = nullptr;

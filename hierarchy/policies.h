@@ -11,7 +11,7 @@
 
 #include <tmh/options.hpp>
 
-#include "levels/line/upper.h"
+#include "levels/line/releaser.h"
 
 namespace tmh::hierarchy {
 

@@ -178,7 +178,8 @@ Errc SegmentRecords::find_or_add(const std::string &name, const SegmentOptions &
       return fail(Errc::kSegmentMismatch,
                   name + " is a segment of another layout, maximum size or address mode");
     *number = i;
-    return memory_.tell_of_segment(i);  // whoever made it may have died before it did
+    return memory_.durable_control().tell_of_segment(
+        i);  // whoever made it may have died before it did
   }
   if (free_number == storage::kSegmentsMax)
     return fail(Errc::kTooManySegments, "a domain has at most 256 segments");
@@ -196,7 +197,7 @@ Errc SegmentRecords::extend(std::uint32_t segment, std::uint64_t size_bytes) noe
   if (memory_.is_durable()) {  // before the size that promises it
     TMH_TRY(memory_.sync_data(&home, memory_.file_of(segment)));
   }
-  TMH_TRY(memory_.promise_size(segment, size_bytes));
+  TMH_TRY(memory_.durable_control().promise_size(segment, size_bytes));
   storage::store_size(&memory_.control().segments[segment],
                       size_bytes);  // pairs with size_of(): the file is long enough
   return Errc::kOk;

@@ -9,7 +9,7 @@
 
 #include <tmh/domain.hpp>
 
-#include "levels/page/domain_memory.h"
+#include "levels/page/shared_files.h"
 
 namespace tmh::detail {
 
@@ -23,7 +23,7 @@ namespace tmh::detail {
 
 class SegmentRecords {
  public:
-  explicit SegmentRecords(page::DomainMemory &memory) noexcept : memory_(memory) {}
+  explicit SegmentRecords(page::SharedFiles &memory) noexcept : memory_(memory) {}
 
   [[nodiscard]] std::uint64_t size_of(std::uint32_t segment) const noexcept {
     return memory_.segment_size(segment).load(std::memory_order_acquire);
@@ -44,7 +44,7 @@ class SegmentRecords {
   [[nodiscard]] Errc add_record(const std::string &name, const SegmentOptions &options,
                                 bool in_instance, std::uint32_t number);
 
-  page::DomainMemory &memory_;
+  page::SharedFiles &memory_;
 };
 
 }  // namespace tmh::detail

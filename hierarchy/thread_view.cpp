@@ -90,11 +90,11 @@ Errc ThreadView::attach() noexcept {
 
 // REQUIRES the folder lock.
 Errc ThreadView::open_files() noexcept {
-  const page::DomainMemory &process = domain_.memory();
+  const page::SharedFiles &process = domain_.memory();
   TMH_TRY(process.check_in_place());
   bool fresh = false;
   TMH_TRY(memory_.open(domain_.folder(), 0, 0, &fresh));
-  const auto incarnation = [this](const page::DomainMemory &memory) {
+  const auto incarnation = [this](const page::SharedFiles &memory) {
     return memory.participant(domain_.slot()).incarnation.load(std::memory_order_relaxed);
   };
   if (fresh || incarnation(memory_) != incarnation(process))
@@ -115,13 +115,13 @@ Errc ThreadView::start_engine() {
         memory_, runner_.slot, platform::lock_tag(runner_.slot, incarnation), durable->group());
     runner_.log = log_.get();
     log_->time_writes(&domain_.latency_of_no_site());
-    if (domain_.lines() != nullptr) log_->use_lower(domain_.lines()->log());
+    if (domain_.lines() != nullptr) log_->use_gatherer(domain_.lines()->log());
     engine_->use_log(log_.get(), !durable->early_release());
   }
   if (LineDomain *lines = domain_.lines(); lines != nullptr) {
     directory_ = std::make_unique<hierarchy::Directory>(memory_, lines->memory(), runner_.slot);
     TMH_TRY(directory_->open(domain_.folder()));
-    engine_->use_lower(directory_.get());
+    engine_->use_recaller(directory_.get());
   }
   return engine_->start(domain_.settings().tracking, false);
 }

@@ -24,7 +24,7 @@
 
 #include "hierarchy/directory.h"
 #include "hierarchy/page_runner.h"
-#include "levels/page/domain_memory.h"
+#include "levels/page/shared_files.h"
 
 namespace tmh::detail {
 
@@ -83,7 +83,7 @@ class ThreadView final : public LineAccess {
   DomainImpl &domain_;
   PageRunner runner_;
   // of its own: what a process knows of the files is nobody else's to change
-  page::DomainMemory memory_;
+  page::SharedFiles memory_;
   std::unique_ptr<page::DurableLog> log_;
   std::unique_ptr<hierarchy::Directory> directory_;  // hybrid domains
   std::unique_ptr<page::Engine> engine_;

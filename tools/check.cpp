@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "levels/storage/heap.h"
+#include "levels/storage/heap_check.h"
 #include "levels/storage/page_checksums.h"
 #include "platform/failure.h"
 #include "platform/files.h"

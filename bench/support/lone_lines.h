@@ -10,7 +10,7 @@
 
 #include "levels/line/line_memory.h"
 #include "levels/line/software.h"
-#include "levels/line/upper.h"
+#include "levels/line/releaser.h"
 #include "levels/storage/home.h"
 
 namespace tmh::bench {
@@ -37,7 +37,7 @@ class LoneLines {
   }
   storage::Home home_;
   line::LineMemory lines_;
-  line::NobodyAbove above_;
+  line::NoReleaser above_;
 };
 
 }  // namespace tmh::bench

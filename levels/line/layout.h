@@ -83,8 +83,8 @@ struct alignas(64) LineStateV1 {
   alignas(64) LineWord clock;   //  64  fetch_add by committers and releases
   // 128  PageId that is being moved between the levels, or kNoPage; domain lock
   alignas(64) LineWord moving;
-  // 192  context number + 1 whose turn it is to commit alone, 0: nobody's
-  alignas(64) LineWord turn;
+  // 192  context number + 1 that the others let commit first; 0: none
+  alignas(64) LineWord priority;
   // 200  for who sleeps until a line that it has read changes; every commit reads it
   platform::EventCount changed;
   std::uint32_t reserved3_zero[13];    // 204
@@ -103,7 +103,7 @@ static_assert(sizeof(LineStateV1) == 512 && offsetof(LineStateV1, hardware_epoch
               offsetof(LineStateV1, hardware_counts) == 384 &&
               std::is_standard_layout_v<LineStateV1>);
 static_assert(offsetof(LineStateV1, boot_id) == 16 && offsetof(LineStateV1, clock) == 64 &&
-              offsetof(LineStateV1, moving) == 128 && offsetof(LineStateV1, turn) == 192 &&
+              offsetof(LineStateV1, moving) == 128 && offsetof(LineStateV1, priority) == 192 &&
               offsetof(LineStateV1, changed) == 200 &&
               offsetof(LineStateV1, contexts_high) == 256 &&
               offsetof(LineStateV1, domain_id) == 280 && offsetof(LineStateV1, life) == 296 &&

@@ -74,11 +74,12 @@ bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
   const bool is_committed = state_of(status) == State::kCommitted &&
                             !observe::is_planted(observe::Planted::kRecoveryUndoes);
   // Also where its lines must wait for somebody who knows the segment: the log need not, nor
-  // whoever waits for the turn.
+  // the committers that wait for its priority.
   settle_redo(context);
-  std::uint64_t turn = number + 1ull;
-  // As give_turn().
-  state.turn.compare_exchange_strong(turn, 0, std::memory_order_release, std::memory_order_relaxed);
+  std::uint64_t own = number + 1ull;
+  // release: as Priority::give().
+  state.priority.compare_exchange_strong(own, 0, std::memory_order_release,
+                                         std::memory_order_relaxed);
   if (state_of(status) != State::kIdle && !recover_lines(memory, number, is_committed))
     return false;
   settle_counts(context, is_committed);

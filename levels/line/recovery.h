@@ -1,4 +1,4 @@
-// levels/line/recovery.h -- what dead threads leave: locked lines, a context, the turn.
+// levels/line/recovery.h -- what dead threads leave: locked lines, a context, the priority.
 // Invariant: idempotent, also when cut short at any instruction: a line is touched only while it is
 //            still locked by the dead context, and the context is freed last.
 // Contexts:  async-signal-safe.

@@ -30,33 +30,11 @@ struct RedoHeader {
   std::uint64_t bytes;           //  0  this header included; multiple of 8
   std::uint64_t stamp;           //  8  0: nothing up to the ring's end
   std::uint64_t time_ns;         // 16  CLOCK_REALTIME
-  std::uint64_t reserved_bytes;  // 24  of the log: RedoLog::reserve()
+  std::uint64_t reserved_bytes;  // 24  of the log: LogReserver::reserve()
 };
 static_assert(sizeof(RedoHeader) == 32);
 static_assert(kRedoBytes % sizeof(RedoHeader) == 0 &&
               2 * (kRedoRecordBytesMax + sizeof(RedoHeader)) <= kRedoBytes);
-
-// What a durable domain gives level 1 for its commits; hierarchy/line_log.h. Called holding no line
-// word; may wait.
-class RedoLog {
- public:
-  RedoLog() = default;
-  RedoLog(const RedoLog &) = delete;
-  RedoLog &operator=(const RedoLog &) = delete;
-  virtual ~RedoLog() = default;
-  // Room in the log for so many bytes of records: what is committed afterwards can be written.
-  // kLogFailed, kDiskFull and its kind.
-  [[nodiscard]] virtual Errc reserve(std::uint64_t bytes) noexcept = 0;
-  virtual void give_back(std::uint64_t bytes) noexcept = 0;
-  // Recovery will find this page in its segment.
-  [[nodiscard]] virtual Errc promise(storage::PageId page) noexcept = 0;
-  // Everything committed so far is in the log. Its room in the rings is free, or whoever wrote it
-  // is about to free it.
-  [[nodiscard]] virtual Errc drain() noexcept = 0;
-  // The room of everything in the log is free: waits for whoever writes, and inherits from a dead
-  // one.
-  virtual void free_room() noexcept = 0;
-};
 
 // Is there room for one more record of `bytes`? *at: where it goes.
 [[nodiscard]] bool has_redo_room(const LineContextV1 &context, std::uint64_t bytes,

@@ -57,7 +57,7 @@ void Rivals::suspect(std::uint32_t context) noexcept {
   if (context >= kContextsMax) return;  // bytes of shared memory are not believed
   // acquire: pairs with take_context()
   const Owner owner = memory_.context(context).owner.load(std::memory_order_acquire);
-  if (owner != Owner{}) upper_.suspect(slot_of(owner), incarnation_of(owner));
+  if (owner != Owner{}) releaser_.suspect(slot_of(owner), incarnation_of(owner));
 }
 
 Rivals::Met Rivals::decide(const LineWord &word, std::uint64_t seen) noexcept {

@@ -12,7 +12,7 @@
 #include <tmh/options.hpp>
 
 #include "levels/line/line_memory.h"
-#include "levels/line/upper.h"
+#include "levels/line/releaser.h"
 
 namespace tmh::line {
 
@@ -28,7 +28,7 @@ class Rivals {
  public:
   enum class Met : std::uint8_t { kGone, kFailSelf };
 
-  Rivals(LineMemory &memory, Upper &upper) noexcept : memory_(memory), upper_(upper) {}
+  Rivals(LineMemory &memory, Releaser &releaser) noexcept : memory_(memory), releaser_(releaser) {}
 
   // Of the instance whose attempt begins. Smaller: began earlier.
   [[nodiscard]] std::uint64_t age() const noexcept { return age_; }
@@ -57,7 +57,7 @@ class Rivals {
 
  private:
   LineMemory &memory_;
-  Upper &upper_;
+  Releaser &releaser_;
   ConflictPolicy conflict_{};
   std::uint64_t age_ = 0;
   // A locked line that made the commit let go,

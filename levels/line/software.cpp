@@ -145,8 +145,8 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   commit_.redo().clear_error();
   if (attempt_ != 0) [[unlikely]]
     begin_again();
-  if (begin.takes_turn) [[unlikely]]
-    turn_.take(number_);
+  if (begin.takes_priority) [[unlikely]]
+    priority_.take(number_);
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we
   // look.
   rv = state_->clock.load(std::memory_order_acquire);
@@ -164,8 +164,9 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
 
 void SoftwareThread::begin_again() noexcept {
   rivals_.wait_for_blocker();
-  if (insists_ != Insists::kNo && attempt_ >= (is_query_ ? kQueryTurnAttempts : kTurnAttempts))
-    turn_.take(number_);
+  if (insists_ != Insists::kNo &&
+      attempt_ >= (is_query_ ? kQueryPriorityAttempts : kPriorityAttempts))
+    priority_.take(number_);
 }
 
 void SoftwareThread::abandon(AbortCause cause) noexcept { (void)end_aborted(cause); }
@@ -289,8 +290,8 @@ void SoftwareThread::settle(LineSegment &segment, std::uint64_t offset, std::uin
 }
 
 [[gnu::noinline]] void SoftwareThread::meet_upper(storage::PageId page) {
-  const UpperAnswer answer = upper_.ask(page, insists());
-  if (answer != UpperAnswer::kGranted) fail(refused_by(answer));
+  const ReleaseAnswer answer = releaser_.ask(page, insists());
+  if (answer != ReleaseAnswer::kGranted) fail(refused_by(answer));
 }
 
 void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {
@@ -363,7 +364,7 @@ Status SoftwareThread::commit() noexcept {
 
 Status SoftwareThread::commit_writes() noexcept {
   if (is_doomed_) return end_aborted(ending_);
-  turn_.let_go_first(number_);
+  priority_.let_go_first(number_);
   if (const Ending ending = commit_.run({reads(), rv}, insists()); ending.is_abort())
     return end_aborted(ending);
   stamp_ = commit_.stamp();

@@ -26,11 +26,11 @@
 #include "levels/line/capacity_watch.h"
 #include "levels/line/layout.h"
 #include "levels/line/line_memory.h"
+#include "levels/line/priority.h"
 #include "levels/line/read_log.h"
+#include "levels/line/releaser.h"
 #include "levels/line/rivals.h"
 #include "levels/line/software_commit.h"
-#include "levels/line/turn.h"
-#include "levels/line/upper.h"
 #include "levels/line/window.h"
 #include "levels/line/write_set.h"
 
@@ -42,9 +42,9 @@ struct Begin {
   Policy policy;
   bool is_query = false;
   std::uint32_t attempt = 0;            // earlier attempts of this instance that aborted
-  Insists insists = Insists::kBriefly;  // kNo: it takes no turn, either
+  Insists insists = Insists::kBriefly;  // kNo: it takes no priority, either
   // Nobody else commits at this level until it has ended, or for 100 ms.
-  bool takes_turn = false;
+  bool takes_priority = false;
   // Durable domains without early release: a snapshot that moves on waits for the log.
   bool reads_durable_only = false;
   const CapacityModel *capacity = nullptr;  // null: unlimited. Outlives the instance.
@@ -52,23 +52,23 @@ struct Begin {
   std::uint32_t reads_max = kNoLimit;
 };
 
-// Aborted attempts after which an instance takes the turn: it alone commits until it has ended. As
+// Aborted attempts after which an instance takes priority: it alone commits until it has ended. As
 // hierarchy::kTurnAttempts for updates. A query stops others for no longer than it reads, and fails
 // only when it is long.
-inline constexpr std::uint32_t kTurnAttempts = 8;
-inline constexpr std::uint32_t kQueryTurnAttempts = 2;
+inline constexpr std::uint32_t kPriorityAttempts = 8;
+inline constexpr std::uint32_t kQueryPriorityAttempts = 2;
 
 class SoftwareThread : public detail::LineAccess {
  public:
-  // REQUIRES: memory and upper outlive it; the participant's slot is attached.
+  // REQUIRES: memory and releaser outlive it; the participant's slot is attached.
   // redo_log: durable domains, else null. Throws std::bad_alloc.
-  SoftwareThread(LineMemory &memory, Upper &upper, RedoLog *redo_log = nullptr)
+  SoftwareThread(LineMemory &memory, Releaser &releaser, LogReserver *redo_log = nullptr)
       : memory_(memory),
-        upper_(upper),
+        releaser_(releaser),
         window_(memory),
-        rivals_(memory, upper),
-        turn_(memory, rivals_),
-        commit_(memory, upper, rivals_, redo_log) {}
+        rivals_(memory, releaser),
+        priority_(memory, rivals_),
+        commit_(memory, releaser, rivals_, redo_log) {}
   SoftwareThread(const SoftwareThread &) = delete;
   SoftwareThread &operator=(const SoftwareThread &) = delete;
   ~SoftwareThread() { detach(); }
@@ -149,21 +149,21 @@ class SoftwareThread : public detail::LineAccess {
       fail(verdict);
   }
   void doom(const Ending &ending) noexcept;
-  // Not long with the turn: all others wait as long.
+  // Not long with priority: all others wait as long.
   [[nodiscard]] Insists insists() const noexcept {
-    return turn_.is_mine() && insists_ == Insists::kLong ? Insists::kBriefly : insists_;
+    return priority_.is_mine() && insists_ == Insists::kLong ? Insists::kBriefly : insists_;
   }
   [[nodiscard]] Status commit_writes() noexcept;
   Status end_aborted(const Ending &ending) noexcept;
   void finish() noexcept {
     detail::line_access = nullptr;
     is_running_ = false;
-    if (turn_.is_mine()) [[unlikely]]
-      turn_.give(number_);
+    if (priority_.is_mine()) [[unlikely]]
+      priority_.give(number_);
   }
 
   LineMemory &memory_;
-  Upper &upper_;
+  Releaser &releaser_;
   LineContextV1 *context_ = nullptr;
   LineStateV1 *state_ = nullptr;
   std::uint32_t number_ = 0;
@@ -177,7 +177,7 @@ class SoftwareThread : public detail::LineAccess {
   ReadLog log_;
   CapacityWatch capacity_;
   Rivals rivals_;
-  Turn turn_;
+  Priority priority_;
   SoftwareCommit commit_;
 };
 

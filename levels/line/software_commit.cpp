@@ -98,7 +98,7 @@ inline Ending SoftwareCommit::publish(Redo &redo, const Reads &reads, Insists in
   context_->stamp.store(stamp_, std::memory_order_relaxed);  // relaxed: published by COMMITTED
   redo.stamp(stamp_);
   step(Step::kLineStamp);
-  const bool is_pinned = upper_.any_pin() && !is_planted(Planted::kNoUndoWords);
+  const bool is_pinned = releaser_.any_pin() && !is_planted(Planted::kNoUndoWords);
   if (!ending.is_abort()) ending = pass_commit_point(reads, is_pinned);
   if (ending.is_abort()) {
     release_lines(writes_.size());
@@ -120,7 +120,7 @@ inline Ending SoftwareCommit::pass_commit_point(const Reads &reads, bool is_pinn
     if (is_stale) return AbortCause::kValidation;
   }
   if (is_pinned)
-    if (const Ending ending = undo_.save(writes_, stamp_, upper_.oldest_line_pin());
+    if (const Ending ending = undo_.save(writes_, stamp_, releaser_.oldest_line_pin());
         ending.is_abort())
       return ending;
   step(Step::kLineSave);
@@ -183,10 +183,10 @@ Ending SoftwareCommit::lock_lines(Insists insists) noexcept {
     // Holding nothing again. After kGranted the lines are locked anew: what was read of the page
     // makes validation fail, what was only written does not matter. A page that goes to and fro is
     // the policy's to decide, after an abort.
-    const UpperAnswer answer = asked < kAsksPerCommit
-                                   ? upper_.ask(page_of(writes_.entry(locked).at), insists)
-                                   : UpperAnswer::kBusy;
-    if (answer != UpperAnswer::kGranted) return refused_by(answer);
+    const ReleaseAnswer answer = asked < kAsksPerCommit
+                                     ? releaser_.ask(page_of(writes_.entry(locked).at), insists)
+                                     : ReleaseAnswer::kBusy;
+    if (answer != ReleaseAnswer::kGranted) return refused_by(answer);
   }
 }
 

@@ -16,11 +16,11 @@
 #include <span>
 
 #include "levels/line/abort_status.h"
+#include "levels/line/commit_record.h"
 #include "levels/line/line_memory.h"
-#include "levels/line/redo_writer.h"
+#include "levels/line/releaser.h"
 #include "levels/line/rivals.h"
 #include "levels/line/undo_ring.h"
-#include "levels/line/upper.h"
 #include "levels/line/write_set.h"
 
 namespace tmh::line {
@@ -34,9 +34,9 @@ class SoftwareCommit {
   };
 
   // REQUIRES: all outlive it. redo_log: durable domains, else null. Throws std::bad_alloc.
-  SoftwareCommit(LineMemory &memory, Upper &upper, Rivals &rivals, RedoLog *redo_log)
+  SoftwareCommit(LineMemory &memory, Releaser &releaser, Rivals &rivals, LogReserver *redo_log)
       : memory_(memory),
-        upper_(upper),
+        releaser_(releaser),
         rivals_(rivals),
         writes_(redo_log != nullptr),
         redo_(memory, redo_log) {}
@@ -51,8 +51,8 @@ class SoftwareCommit {
   [[nodiscard]] std::uint64_t stamp() const noexcept { return stamp_; }
   // Number of the last instance that came to PENDING.
   [[nodiscard]] std::uint64_t instance() const noexcept { return instance_; }
-  [[nodiscard]] RedoWriter &redo() noexcept { return redo_; }
-  [[nodiscard]] const RedoWriter &redo() const noexcept { return redo_; }
+  [[nodiscard]] CommitRecord &redo() noexcept { return redo_; }
+  [[nodiscard]] const CommitRecord &redo() const noexcept { return redo_; }
 
  private:
   template <class Redo>
@@ -70,10 +70,10 @@ class SoftwareCommit {
   [[nodiscard]] Ending pass_commit_point(const Reads &reads, bool is_pinned) noexcept;
 
   LineMemory &memory_;
-  Upper &upper_;
+  Releaser &releaser_;
   Rivals &rivals_;
   WriteSet writes_;
-  RedoWriter redo_;
+  CommitRecord redo_;
   UndoRing undo_;
   LineContextV1 *context_ = nullptr;
   LineStateV1 *state_ = nullptr;
@@ -82,8 +82,8 @@ class SoftwareCommit {
 };
 
 // What an instance that needs a page does about the answer of the level above, other than kGranted.
-[[nodiscard]] constexpr Ending refused_by(UpperAnswer answer) noexcept {
-  return answer == UpperAnswer::kBusy
+[[nodiscard]] constexpr Ending refused_by(ReleaseAnswer answer) noexcept {
+  return answer == ReleaseAnswer::kBusy
              ? Ending{AbortCause::kCrossLevel, AbortStatus{kStatusConflict | kStatusRetry}}
              : Ending{AbortCause::kCrossLevel};
 }

@@ -14,7 +14,7 @@
 
 #include "levels/page/conflict.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
+#include "levels/page/shared_files.h"
 
 namespace tmh::page {
 
@@ -22,7 +22,7 @@ enum class Touch : std::uint8_t { kGranted, kSelfFailed, kNoSpace };
 
 class AccessTable {
  public:
-  AccessTable(DomainMemory &memory, std::uint32_t self) noexcept : memory_(memory), self_(self) {}
+  AccessTable(SharedFiles &memory, std::uint32_t self) noexcept : memory_(memory), self_(self) {}
 
   // Registers the access and resolves conflicts by `policy`. Others may be FAILED by it. kNoSpace:
   // error() says why.
@@ -38,7 +38,7 @@ class AccessTable {
   [[nodiscard]] bool may_be_dead(std::uint32_t participant) const noexcept;
   [[nodiscard]] Slot allocate(const DomainLock::Held &held) noexcept;
 
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   std::uint32_t self_;
   Errc error_ = Errc::kOk;
 };

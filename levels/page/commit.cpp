@@ -51,7 +51,7 @@ Outcome Commit::publish(bool will_wait) noexcept {
   const std::uint64_t versioned_before =
       memory_.state().versioned_stamp.load(std::memory_order_relaxed);
   const std::uint64_t stamp =
-      tree_.publish(held, sets_.writes(), log_end, has_lower_ ? lower_->clock() : 0);
+      tree_.publish(held, sets_.writes(), log_end, has_lower_ ? recaller_->clock() : 0);
   outcome.durable_at = stamp;
   if (will_wait) log_->announce(stamp);
   // release: everything this instance read comes before home may change under it
@@ -92,7 +92,7 @@ Errc Commit::fill_slots() noexcept {
     write.slot = tree_.slots().take();
     copy_lines(memory_.version_data(write.slot), views_.address_of(write.page), write.lines);
   }
-  memory_.prepare_log(snapshot_.position());
+  memory_.commits().prepare(snapshot_.position());
   if (log_ != nullptr) plan_log();
   step(Step::kCommitSlotsFilled);
   return Errc::kOk;
@@ -118,7 +118,7 @@ std::optional<DomainLock::Held> Commit::lock_with_log_space(storage::Lsn *log_en
   *log_end = 0;
   for (;;) {
     DomainLock::Held held = turn_.take_lock();
-    *error = memory_.make_log_room(held, ConsistencyTree::entries_of(sets_.writes().size()));
+    *error = memory_.commits().make_room(held, ConsistencyTree::entries_of(sets_.writes().size()));
     if (*error != Errc::kOk) {
       held.release();
       *error = no_room(*error);

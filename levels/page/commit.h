@@ -12,14 +12,14 @@
 
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
 #include "levels/page/eager_accesses.h"
 #include "levels/page/instance.h"
-#include "levels/page/lower_level.h"
 #include "levels/page/outcome.h"
 #include "levels/page/page_sets.h"
 #include "levels/page/reaper.h"
+#include "levels/page/recaller.h"
+#include "levels/page/shared_files.h"
 #include "levels/page/snapshot.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/turn.h"
@@ -30,7 +30,7 @@ namespace tmh::page {
 class Commit {
  public:
   // All outlive it.
-  Commit(DomainMemory &memory, DomainLock &lock, Turn &turn, ConsistencyTree &tree, Reaper &reaper,
+  Commit(SharedFiles &memory, DomainLock &lock, Turn &turn, ConsistencyTree &tree, Reaper &reaper,
          const TrackingChoice &tracking, const Views &views, PageSets &sets, Snapshot &snapshot,
          EagerAccesses &accesses, Instance &instance) noexcept
       : memory_(memory),
@@ -47,8 +47,8 @@ class Commit {
 
   // Durable domains: before the first instance.
   void use_log(DurableLog *log) noexcept { log_ = log; }
-  void use_lower(LowerLevel *lower) noexcept {
-    lower_ = lower;
+  void use_recaller(Recaller *recaller) noexcept {
+    recaller_ = recaller;
     has_lower_ = true;
   }
 
@@ -67,7 +67,7 @@ class Commit {
   void tidy(const DomainLock::Held &held) noexcept;
   void sweep(const DomainLock::Held &held, std::uint64_t now_ns) noexcept;
 
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   DomainLock &lock_;
   Turn &turn_;
   ConsistencyTree &tree_;
@@ -80,8 +80,8 @@ class Commit {
   Instance &instance_;
   // Durable domains only.
   DurableLog *log_ = nullptr;
-  LowerLevel *lower_ = &NoLevelBelow::here();
-  // Asked where the hot path would otherwise call *lower_.
+  Recaller *recaller_ = &NothingToRecall::here();
+  // Asked where the hot path would otherwise call *recaller_.
   bool has_lower_ = false;
   std::uint64_t next_sweep_ns_ = 0;
 };

@@ -40,7 +40,7 @@ constexpr std::uint64_t kClaimNs = 10'000;
 constexpr std::uint64_t kActiveFlushes = 4;
 }  // namespace
 
-CommitGroup::CommitGroup(DomainMemory &memory, std::uint32_t slot, platform::LockTag tag,
+CommitGroup::CommitGroup(SharedState &memory, std::uint32_t slot, platform::LockTag tag,
                          const GroupCommit &thresholds, const LogRoom &room,
                          RedoWriter &writer) noexcept
     : memory_(memory),
@@ -55,7 +55,7 @@ CommitGroup::CommitGroup(DomainMemory &memory, std::uint32_t slot, platform::Loc
 void CommitGroup::lock() noexcept {
   // Inheriting needs no repair: the dead writer's point is the last that counts, and its records
   // are encoded again.
-  (void)state().lock.lock(tag_, DomainMemory::holder_alive, &memory_);
+  (void)state().lock.lock(tag_, SharedState::holder_alive, &memory_);
 }
 
 void CommitGroup::unlock() noexcept {

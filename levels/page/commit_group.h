@@ -15,9 +15,9 @@
 
 #include <tmh/options.hpp>
 
-#include "levels/page/domain_memory.h"
 #include "levels/page/log_room.h"
 #include "levels/page/redo_writer.h"
+#include "levels/page/shared_state.h"
 #include "levels/storage/log_handover.h"
 #include "levels/storage/log_state.h"
 
@@ -26,7 +26,7 @@ namespace tmh::page {
 class CommitGroup {
  public:
   // memory, room and writer outlive it.
-  CommitGroup(DomainMemory &memory, std::uint32_t slot, platform::LockTag tag,
+  CommitGroup(SharedState &memory, std::uint32_t slot, platform::LockTag tag,
               const GroupCommit &thresholds, const LogRoom &room, RedoWriter &writer) noexcept;
 
   // The calling thread has published a commit and will wait() for it: from here on the group need
@@ -82,7 +82,7 @@ class CommitGroup {
   [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }
   [[nodiscard]] storage::Participant &self() const noexcept { return memory_.participant(slot_); }
 
-  DomainMemory &memory_;
+  SharedState &memory_;
   const std::uint32_t slot_;
   const platform::LockTag tag_;
   const GroupCommit thresholds_;

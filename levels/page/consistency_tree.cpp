@@ -24,7 +24,7 @@ constexpr std::uint64_t kUntidiedMaxNs = 100'000'000;
 constexpr std::size_t kCollectAtLeast = 256;
 }  // namespace
 
-ConsistencyTree::ConsistencyTree(DomainMemory &memory, std::uint32_t self, Role role)
+ConsistencyTree::ConsistencyTree(SharedFiles &memory, std::uint32_t self, Role role)
     : memory_(memory), self_(self), slots_(memory, self, role), lists_(memory) {}
 
 void ConsistencyTree::link(const Write &write, std::uint64_t stamp) noexcept {
@@ -54,7 +54,7 @@ void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp,
   const auto pages = static_cast<std::uint32_t>(writes.size());
   std::uint64_t at = state.log_head.load(std::memory_order_relaxed);
   const auto enter = [&](std::uint64_t position, const Write &write, std::uint64_t page) {
-    CommitLogEntry &entry = memory_.log_entry(position);
+    CommitLogEntry &entry = memory_.commits().entry(position);
     entry.stamp.store(stamp, std::memory_order_relaxed);  // the release store of log_head orders it
     entry.page = page;
     entry.lines = write.lines;
@@ -79,7 +79,7 @@ void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp,
 namespace {
 // Before the commit point, under the lock: who dies in between leaves the lock to somebody who
 // repairs.
-void count_commit(DomainMemory &memory, std::uint32_t slot, std::uint64_t stamp) noexcept {
+void count_commit(SharedFiles &memory, std::uint32_t slot, std::uint64_t stamp) noexcept {
   if constexpr (!platform::kCounts) return;
   memory.state().counting.store(counting_word(stamp, slot), std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: announced, not counted
@@ -141,7 +141,7 @@ void ConsistencyTree::announce(const DomainLock::Held &held, PageId page) noexce
   DomainState &state = memory_.state();
   const std::uint64_t stamp = state.clock.load(std::memory_order_relaxed) + 1;
   const std::uint64_t at = state.log_head.load(std::memory_order_relaxed);
-  CommitLogEntry &entry = memory_.log_entry(at);
+  CommitLogEntry &entry = memory_.commits().entry(at);
   entry.stamp.store(stamp, std::memory_order_relaxed);  // the release store of log_head orders it
   entry.page = static_cast<std::uint64_t>(page);
   entry.lines = 0;
@@ -521,10 +521,11 @@ void ConsistencyTree::repair(const DomainLock::Held &held) noexcept {
   std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
   for (std::uint64_t i = 0;
        i < kLogEntries && head > 0 &&
-       memory_.log_entry(head - 1).stamp.load(std::memory_order_relaxed) > clock;
+       memory_.commits().entry(head - 1).stamp.load(std::memory_order_relaxed) > clock;
        ++i)
-    head -=
-        memory_.log_entry(head - 1).page == kWideCommit && head > kLogEntries ? kLogEntries + 1 : 1;
+    head -= memory_.commits().entry(head - 1).page == kWideCommit && head > kLogEntries
+                ? kLogEntries + 1
+                : 1;
   state.log_head.store(head, std::memory_order_release);
   state.log_published.store(head, std::memory_order_release);
   // A segment that this process has not opened yet: whoever takes the lock next outside a handler

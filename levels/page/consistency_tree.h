@@ -33,7 +33,7 @@
 #include <vector>
 
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
+#include "levels/page/shared_files.h"
 #include "levels/page/version_lists.h"
 #include "levels/page/version_slots.h"
 
@@ -48,7 +48,7 @@ struct Write {  // one page of an instance's writeset
 class ConsistencyTree {
  public:
   using Role = VersionSlots::Role;
-  ConsistencyTree(DomainMemory &memory, std::uint32_t self, Role role);
+  ConsistencyTree(SharedFiles &memory, std::uint32_t self, Role role);
 
   // Version slots that this process has reserved, and free ones.
   [[nodiscard]] VersionSlots &slots() noexcept { return slots_; }
@@ -126,7 +126,7 @@ class ConsistencyTree {
   [[nodiscard]] bool gather_pins() noexcept;
   [[nodiscard]] bool pinned_between(std::uint64_t from, std::uint64_t to) const noexcept;
 
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   std::uint32_t self_;
   VersionSlots slots_;
   VersionLists lists_;

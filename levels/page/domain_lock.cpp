@@ -1,7 +1,7 @@
 // levels/page/domain_lock.cpp -- taking the domain's lock, also from a dead holder.
 #include "levels/page/domain_lock.h"
 
-#include "levels/page/domain_memory.h"
+#include "levels/page/shared_state.h"
 
 namespace tmh::page {
 
@@ -9,7 +9,7 @@ using platform::Locked;
 
 DomainLock::Held DomainLock::take(Context context) noexcept {
   DomainState &state = memory_.state();
-  const Locked how = state.lock.lock(tag_, DomainMemory::holder_alive, &memory_);
+  const Locked how = state.lock.lock(tag_, SharedState::holder_alive, &memory_);
   // A dead holder may have moved the clock and woken no sleeper.
   Held held(&state,
             how == Locked::kInherited ? Held::kMoved : state.clock.load(std::memory_order_relaxed));

@@ -18,7 +18,7 @@
 
 namespace tmh::page {
 
-class DomainMemory;
+class SharedState;
 
 class DomainLock {
  public:
@@ -72,7 +72,7 @@ class DomainLock {
   };
 
   // memory and heir outlive it.
-  DomainLock(DomainMemory &memory, platform::LockTag tag, Heir &heir) noexcept
+  DomainLock(SharedState &memory, platform::LockTag tag, Heir &heir) noexcept
       : memory_(memory), tag_(tag), heir_(heir) {}
   DomainLock(const DomainLock &) = delete;
   DomainLock &operator=(const DomainLock &) = delete;
@@ -82,7 +82,7 @@ class DomainLock {
   [[nodiscard]] static Held alone() noexcept { return {nullptr, Held::kAlone}; }
 
  private:
-  DomainMemory &memory_;
+  SharedState &memory_;
   const platform::LockTag tag_;
   Heir &heir_;
 };

@@ -26,7 +26,7 @@ Errc DurableLog::flush_all() noexcept {
 
 void DurableLog::free_lower() noexcept {
   lock();
-  lower_->forget(point().line);
+  gatherer_->forget(point().line);
   unlock();
 }
 

@@ -35,17 +35,17 @@
 #include <tmh/options.hpp>
 
 #include "levels/page/commit_group.h"
-#include "levels/page/domain_memory.h"
+#include "levels/page/gatherer.h"
 #include "levels/page/log_room.h"
-#include "levels/page/lower_log.h"
 #include "levels/page/redo_writer.h"
+#include "levels/page/shared_files.h"
 
 namespace tmh::page {
 
 class DurableLog {
  public:
-  // The domain's log state is mapped (DomainMemory::open_log_state()).
-  DurableLog(DomainMemory &memory, std::uint32_t slot, platform::LockTag tag,
+  // The domain's log state is mapped (SharedFiles::open_log_state()).
+  DurableLog(SharedFiles &memory, std::uint32_t slot, platform::LockTag tag,
              const GroupCommit &group) noexcept
       : memory_(memory),
         tag_(tag),
@@ -54,12 +54,12 @@ class DurableLog {
         group_(memory, slot, tag, group, room_, writer_) {}
   // Domains with a level below: before the first commit. Null: its records are not asked for any
   // more.
-  void use_lower(LowerLog *lower) noexcept {
-    lower_ = lower;
-    room_.use_lower(lower);
-    writer_.use_lower(lower);
+  void use_gatherer(Gatherer *gatherer) noexcept {
+    gatherer_ = gatherer;
+    room_.use_gatherer(gatherer);
+    writer_.use_gatherer(gatherer);
   }
-  [[nodiscard]] LowerLog *lower() const noexcept { return lower_; }
+  [[nodiscard]] Gatherer *gatherer() const noexcept { return gatherer_; }
   // As LogWriter's.
   void time_writes(storage::LatencySite *times) noexcept { writer_.time_writes(times); }
 
@@ -113,7 +113,7 @@ class DurableLog {
     return state().durable_line.load(std::memory_order_acquire);
   }
   [[nodiscard]] std::uint64_t line_clock() const noexcept {
-    return lower_ == nullptr ? 0 : lower_->clock();
+    return gatherer_ == nullptr ? 0 : gatherer_->clock();
   }
 
   // Checkpoints, recovery and housekeeping: see redo_writer.h, log_room.h.
@@ -139,9 +139,9 @@ class DurableLog {
   [[nodiscard]] platform::LockTag tag() const noexcept { return tag_; }
 
  private:
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   const platform::LockTag tag_;
-  LowerLog *lower_ = nullptr;
+  Gatherer *gatherer_ = nullptr;
   LogRoom room_;
   RedoWriter writer_;
   CommitGroup group_;

@@ -9,8 +9,8 @@
 
 #include "levels/page/access_table.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/instance.h"
+#include "levels/page/shared_state.h"
 #include "levels/page/snapshot.h"
 
 namespace tmh::page {
@@ -18,7 +18,7 @@ namespace tmh::page {
 class EagerAccesses {
  public:
   // All outlive it.
-  EagerAccesses(DomainMemory &memory, std::uint32_t slot, DomainLock &lock, AccessTable &table,
+  EagerAccesses(SharedState &memory, std::uint32_t slot, DomainLock &lock, AccessTable &table,
                 Snapshot &snapshot, Instance &instance, Detection detection) noexcept
       : memory_(memory),
         slot_(slot),
@@ -48,7 +48,7 @@ class EagerAccesses {
   void register_all(PageId first, std::uint64_t page_count, bool is_write) noexcept;
   void register_one(const DomainLock::Held &held, PageId page, bool is_write) noexcept;
 
-  DomainMemory &memory_;
+  SharedState &memory_;
   const std::uint32_t slot_;
   DomainLock &lock_;
   AccessTable &table_;

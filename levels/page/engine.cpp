@@ -9,7 +9,7 @@ namespace tmh::page {
 using platform::Step;
 using platform::step;
 
-Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
+Engine::Engine(SharedFiles &memory, std::uint32_t slot, Detection detection)
     : memory_(memory),
       detection_(detection),
       instance_(memory.participant(slot)),
@@ -52,14 +52,14 @@ Engine::Engine(DomainMemory &memory, std::uint32_t slot, Detection detection)
                     .commit = commit_,
                     .instance = instance_}) {}
 
-void Engine::use_lower(LowerLevel *lower) noexcept {
+void Engine::use_recaller(Recaller *recaller) noexcept {
   views_.use_lower();
-  reaper_.use_lower(lower);
-  stand_ins_.use_lower(lower);
-  snapshot_.use_lower(lower);
-  maker_.use_lower(lower);
-  ahead_.use_lower(lower);
-  commit_.use_lower(lower);
+  reaper_.use_recaller(recaller);
+  stand_ins_.use_recaller(recaller);
+  snapshot_.use_recaller(recaller);
+  maker_.use_recaller(recaller);
+  ahead_.use_recaller(recaller);
+  commit_.use_recaller(recaller);
 }
 
 Errc Engine::start(Tracking wanted, bool alone) noexcept {

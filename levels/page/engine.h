@@ -28,13 +28,11 @@
 #include "levels/page/commit.h"
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
 #include "levels/page/eager_accesses.h"
 #include "levels/page/first_touch.h"
 #include "levels/page/instance.h"
 #include "levels/page/keep_policy.h"
-#include "levels/page/lower_level.h"
 #include "levels/page/open_blocks.h"
 #include "levels/page/outcome.h"
 #include "levels/page/page_lists.h"
@@ -43,7 +41,9 @@
 #include "levels/page/page_sets.h"
 #include "levels/page/read_set.h"
 #include "levels/page/reaper.h"
+#include "levels/page/recaller.h"
 #include "levels/page/run_ahead.h"
+#include "levels/page/shared_files.h"
 #include "levels/page/snapshot.h"
 #include "levels/page/stand_ins.h"
 #include "levels/page/touch_tracker.h"
@@ -56,7 +56,7 @@ namespace tmh::page {
 
 class Engine {
  public:
-  Engine(DomainMemory &memory, std::uint32_t slot, Detection detection);
+  Engine(SharedFiles &memory, std::uint32_t slot, Detection detection);
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;
 
@@ -73,7 +73,7 @@ class Engine {
     snapshot_.use_log(log, reads_durable_only);
   }
   // Domains with a level below: before start(). REQUIRES lazy detection.
-  void use_lower(LowerLevel *lower) noexcept;
+  void use_recaller(Recaller *recaller) noexcept;
   [[nodiscard]] std::uint64_t snapshot() const noexcept { return snapshot_.at(); }
   [[nodiscard]] std::uint64_t line_snapshot() const noexcept { return snapshot_.line(); }
   // Had the level below changed something that the last instance has read, by then, after its
@@ -146,13 +146,13 @@ class Engine {
   [[nodiscard]] Reaper &reaper() noexcept { return reaper_; }
 
   [[nodiscard]] ConsistencyTree &tree() noexcept { return tree_; }
-  [[nodiscard]] DomainMemory &memory() noexcept { return memory_; }
+  [[nodiscard]] SharedFiles &memory() noexcept { return memory_; }
   [[nodiscard]] std::uint64_t begin_age() noexcept {
     return memory_.state().age_next.fetch_add(1, std::memory_order_relaxed);
   }
 
  private:
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   const Detection detection_;
   Instance instance_;
   ConsistencyTree tree_;

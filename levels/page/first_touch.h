@@ -10,10 +10,10 @@
 
 #include <cstdint>
 
-#include "levels/page/domain_memory.h"
 #include "levels/page/instance.h"
 #include "levels/page/page_opener.h"
 #include "levels/page/run_ahead.h"
+#include "levels/page/shared_state.h"
 #include "levels/page/stand_ins.h"
 #include "levels/page/touch_tracker.h"
 #include "levels/page/tracking_choice.h"
@@ -27,8 +27,8 @@ namespace tmh::page {
 class FirstTouch {
  public:
   // All outlive it.
-  FirstTouch(const DomainMemory &memory, TrackingChoice &tracking, Views &views,
-             StandIns &stand_ins, TouchTracker &touches, PageOpener &opener, RunAhead &ahead,
+  FirstTouch(const SharedState &memory, TrackingChoice &tracking, Views &views, StandIns &stand_ins,
+             TouchTracker &touches, PageOpener &opener, RunAhead &ahead,
              Instance &instance) noexcept
       : memory_(memory),
         tracking_(tracking),
@@ -58,7 +58,7 @@ class FirstTouch {
   [[nodiscard]] bool touch(View &view, PageId page, bool is_write) noexcept;
   [[nodiscard]] static bool advice_helps(PageState state, bool is_write) noexcept;
 
-  const DomainMemory &memory_;
+  const SharedState &memory_;
   TrackingChoice &tracking_;
   Views &views_;
   StandIns &stand_ins_;

@@ -51,7 +51,7 @@ void LogRoom::plan_write(const Write &write, const std::byte *now, const std::by
     head.words[line] = differing_words(now + static_cast<std::size_t>(line) * kLineBytes,
                                        clean + static_cast<std::size_t>(line) * kLineBytes);
   }
-  beyond_durable_ = beyond_durable_ || !memory_.is_size_durable(write.page);
+  beyond_durable_ = beyond_durable_ || !memory_.durable_control().is_size_durable(write.page);
   (void)plan_.add(storage::delta_bytes(write.lines, word_count(write.lines, head.words)));
 }
 
@@ -69,7 +69,7 @@ LogRoom::Room LogRoom::reserve_planned(const DomainLock::Held &held, std::size_t
   if (backlog > kBacklogPages || (backlog != 0 && backlog + writes > kLogEntries))
     return Room::kFlush;
   const std::uint64_t clock = domain.clock.load(std::memory_order_relaxed);
-  if (lower_ != nullptr) {
+  if (gatherer_ != nullptr) {
     if (!reserve(plan_.total_bytes(), end)) return Room::kFile;
     s.keep_upper(plan_.total_bytes(), clock + 1);
     return Room::kYes;
@@ -102,7 +102,7 @@ std::uint64_t LogRoom::pending_bytes_max() const noexcept {
   const std::uint32_t capacity = memory_.state().version_capacity.load(std::memory_order_relaxed);
   const std::uint64_t slots = std::min<std::uint64_t>(capacity, kVersionsMax);
   return 2 * (slots * (storage::kDeltaBytesMax + sizeof(RecordHeaderV1)) +
-              (lower_ == nullptr ? 0 : lower_->reserved_bytes_max()));
+              (gatherer_ == nullptr ? 0 : gatherer_->reserved_bytes_max()));
 }
 
 // Bytes of shared memory are not believed, and each death may leave some behind: without this, log
@@ -144,7 +144,7 @@ Errc LogRoom::reserve_for_lower(std::uint64_t bytes) noexcept {
 // About where the log will end with what is published.
 Lsn LogRoom::planned_end() const noexcept {
   const LogState &s = state();
-  if (lower_ != nullptr)
+  if (gatherer_ != nullptr)
     return s.durable_lsn.load(std::memory_order_relaxed) +
            s.pending_bytes.load(std::memory_order_relaxed);
   return std::max(s.append_lsn[0].load(std::memory_order_relaxed),
@@ -152,7 +152,7 @@ Lsn LogRoom::planned_end() const noexcept {
 }
 
 void LogRoom::lock_files() noexcept {
-  (void)state().files_lock.lock(tag_, DomainMemory::holder_alive,
+  (void)state().files_lock.lock(tag_, SharedFiles::holder_alive,
                                 &memory_);  // a dead maker's file is complete or has no name
 }
 
@@ -191,7 +191,7 @@ Errc LogRoom::make_file() noexcept try {
 }
 
 Errc LogRoom::prepare_files(std::uint64_t files_ahead) noexcept {
-  if (lower_ != nullptr) static_cast<void>(mend_pending_bytes());
+  if (gatherer_ != nullptr) static_cast<void>(mend_pending_bytes());
   return make_files_up_to(planned_end() + files_ahead * state().file_bytes);
 }
 
@@ -208,7 +208,7 @@ Errc LogRoom::make_files_up_to(Lsn end) noexcept {
 }
 
 Errc LogRoom::make_sizes_durable() noexcept {
-  const Errc error = memory_.make_sizes_durable();
+  const Errc error = memory_.durable_control().make_sizes_durable();
   beyond_durable_ = error != Errc::kOk;
   return error;
 }

@@ -15,8 +15,8 @@
 
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
-#include "levels/page/lower_log.h"
+#include "levels/page/gatherer.h"
+#include "levels/page/shared_files.h"
 #include "levels/storage/log_state.h"
 #include "levels/storage/log_writer.h"
 
@@ -25,9 +25,9 @@ namespace tmh::page {
 class LogRoom {
  public:
   // memory outlives it; its log state is mapped.
-  LogRoom(DomainMemory &memory, platform::LockTag tag) noexcept : memory_(memory), tag_(tag) {}
+  LogRoom(SharedFiles &memory, platform::LockTag tag) noexcept : memory_(memory), tag_(tag) {}
 
-  void use_lower(const LowerLog *lower) noexcept { lower_ = lower; }
+  void use_gatherer(const Gatherer *gatherer) noexcept { gatherer_ = gatherer; }
 
   // Counts what a commit will need, word masks included (VersionHead::words of its slots are filled
   // in here). REQUIRES: slots filled.
@@ -46,7 +46,7 @@ class LogRoom {
                                      storage::Lsn *end) const noexcept;
   // The planned commit aborts after kYes.
   void give_back_planned() noexcept {
-    if (lower_ != nullptr) state().give_back_upper();
+    if (gatherer_ != nullptr) state().give_back_upper();
   }
   // Room for the records of a commit of the level below, which any thread may commit: waits for log
   // files. kLogFailed, kDiskFull.
@@ -75,10 +75,10 @@ class LogRoom {
   [[nodiscard]] Errc make_file() noexcept;
   [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }
 
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   const platform::LockTag tag_;
   // Null: none.
-  const LowerLog *lower_ = nullptr;
+  const Gatherer *gatherer_ = nullptr;
   storage::RecordPlan plan_;
   // The plan has pages that a power cut could take out of their segment.
   bool beyond_durable_ = false;

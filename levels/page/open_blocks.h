@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "levels/page/domain_memory.h"
 #include "levels/page/page_lists.h"
+#include "levels/page/shared_state.h"
 #include "levels/page/views.h"
 
 namespace tmh::page {
@@ -15,7 +15,7 @@ namespace tmh::page {
 class OpenBlocks {
  public:
   // All outlive it.
-  OpenBlocks(const DomainMemory &memory, Views &views, const PageLists &lists) noexcept
+  OpenBlocks(const SharedState &memory, Views &views, const PageLists &lists) noexcept
       : memory_(memory), views_(views), lists_(lists) {}
 
   // The pages become accessible. REQUIRES: they lie in one block.
@@ -31,7 +31,7 @@ class OpenBlocks {
   [[nodiscard]] std::uint64_t end_of_unused(const View &view, std::uint64_t first,
                                             std::uint64_t end) const noexcept;
 
-  const DomainMemory &memory_;
+  const SharedState &memory_;
   Views &views_;
   const PageLists &lists_;
 };

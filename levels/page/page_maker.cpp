@@ -29,14 +29,14 @@ bool PageMaker::make(PageId page, std::uint32_t *twin) noexcept {
 
 // REQUIRES, with a level below: the page was taken from it.
 void PageMaker::read_snapshot(const DomainLock::Held &held, PageId page, std::byte *to) noexcept {
-  if (lower_->take(held, page) <= snapshot_.line()) {
+  if (recaller_->take(held, page) <= snapshot_.line()) {
     tree_.read(held, page, snapshot_.at(), ~LineMask{0}, to);
     return;
   }
   // Below it was changed after our snapshot. It had no versions then, and all that it has now are
   // newer.
   memory_.read_home(page, to);
-  lower_->as_of(held, page, snapshot_.line(), to);
+  recaller_->as_of(held, page, snapshot_.line(), to);
   lists_.undone.push(page);
   instance_.has_read_behind = true;
 }
@@ -70,7 +70,7 @@ void PageMaker::install(PageId page, std::uint32_t twin) noexcept {
 
 // False: what the snapshot reads there is gone from home; only undo words know it.
 bool PageMaker::take_from_below(const DomainLock::Held &held, PageId page) noexcept {
-  const std::uint64_t newest = lower_->take(held, page);
+  const std::uint64_t newest = recaller_->take(held, page);
   LocalPage &l = views_.local(page);
   if ((l.lists & kInResident) == 0) lists_.resident.push(page);
   l.lists |= kResident | kInResident;

@@ -1,7 +1,7 @@
 // levels/page/page_maker.h -- pages whose home is not what the snapshot reads: made of home and
 // versions, or of what the level below remembers, into a private copy.
 // Contexts:  the handler. Reaches: SharedLock (atomics, futex), ConsistencyTree::has_version/read,
-//            LowerLevel; StandIns' calls; madvise.
+//            Recaller; StandIns' calls; madvise.
 // Source:    thesis, section 3.3, Invariant 1.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/instance.h"
-#include "levels/page/lower_level.h"
 #include "levels/page/page_lists.h"
+#include "levels/page/recaller.h"
+#include "levels/page/shared_files.h"
 #include "levels/page/snapshot.h"
 #include "levels/page/stand_ins.h"
 #include "levels/page/touch_tracker.h"
@@ -24,7 +24,7 @@ namespace tmh::page {
 class PageMaker {
  public:
   // All outlive it.
-  PageMaker(DomainMemory &memory, DomainLock &lock, const ConsistencyTree &tree, Views &views,
+  PageMaker(SharedFiles &memory, DomainLock &lock, const ConsistencyTree &tree, Views &views,
             PageLists &lists, StandIns &stand_ins, TouchTracker &touches, Snapshot &snapshot,
             Instance &instance) noexcept
       : memory_(memory),
@@ -37,8 +37,8 @@ class PageMaker {
         snapshot_(snapshot),
         instance_(instance) {}
 
-  void use_lower(LowerLevel *lower) noexcept {
-    lower_ = lower;
+  void use_recaller(Recaller *recaller) noexcept {
+    recaller_ = recaller;
     has_lower_ = true;
   }
 
@@ -57,7 +57,7 @@ class PageMaker {
   [[nodiscard]] bool take_from_below(const DomainLock::Held &held, PageId page) noexcept;
   void read_snapshot(const DomainLock::Held &held, PageId page, std::byte *to) noexcept;
 
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   DomainLock &lock_;
   const ConsistencyTree &tree_;
   Views &views_;
@@ -66,8 +66,8 @@ class PageMaker {
   TouchTracker &touches_;
   Snapshot &snapshot_;
   Instance &instance_;
-  LowerLevel *lower_ = &NoLevelBelow::here();
-  // Asked where *lower_ would otherwise be called for nothing.
+  Recaller *recaller_ = &NothingToRecall::here();
+  // Asked where *recaller_ would otherwise be called for nothing.
   bool has_lower_ = false;
 };
 

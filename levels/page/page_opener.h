@@ -4,13 +4,13 @@
 // Source:    thesis, section 3.1 (figure 3-1), appendix A.1 item 4 (escalation to larger ranges).
 #pragma once
 
-#include "levels/page/domain_memory.h"
 #include "levels/page/eager_accesses.h"
 #include "levels/page/instance.h"
 #include "levels/page/open_blocks.h"
 #include "levels/page/page_lists.h"
 #include "levels/page/page_maker.h"
 #include "levels/page/run_ahead.h"
+#include "levels/page/shared_state.h"
 #include "levels/page/stand_ins.h"
 #include "levels/page/touch_tracker.h"
 #include "levels/page/views.h"
@@ -20,7 +20,7 @@ namespace tmh::page {
 class PageOpener {
  public:
   // All outlive it.
-  PageOpener(const DomainMemory &memory, Views &views, OpenBlocks &blocks, PageLists &lists,
+  PageOpener(const SharedState &memory, Views &views, OpenBlocks &blocks, PageLists &lists,
              StandIns &stand_ins, TouchTracker &touches, EagerAccesses &accesses, PageMaker &maker,
              RunAhead &ahead, Instance &instance) noexcept
       : memory_(memory),
@@ -45,7 +45,7 @@ class PageOpener {
   [[nodiscard]] bool open_page(View &view, PageId page, bool is_write) noexcept;
   [[nodiscard]] bool open_block(View &view, PageId page) noexcept;
 
-  const DomainMemory &memory_;
+  const SharedState &memory_;
   Views &views_;
   OpenBlocks &blocks_;
   PageLists &lists_;

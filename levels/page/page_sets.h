@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "levels/page/consistency_tree.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/page_lists.h"
+#include "levels/page/shared_files.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/views.h"
 
@@ -20,7 +20,7 @@ namespace tmh::page {
 class PageSets {
  public:
   // All outlive it. own: where the engine counts.
-  PageSets(DomainMemory &memory, storage::Participant &own, const TrackingChoice &tracking,
+  PageSets(SharedFiles &memory, storage::Participant &own, const TrackingChoice &tracking,
            Views &views, PageLists &lists) noexcept
       : memory_(memory), own_(own), tracking_(tracking), views_(views), lists_(lists) {}
 
@@ -56,7 +56,7 @@ class PageSets {
   [[nodiscard]] bool stays_private(PageId page) noexcept;
   [[nodiscard]] std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;
 
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   storage::Participant &own_;
   const TrackingChoice &tracking_;
   Views &views_;

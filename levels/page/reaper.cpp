@@ -22,7 +22,7 @@ constexpr std::uint64_t kSuspectAfterNs = 50'000'000;
 void Reaper::repair(const DomainLock::Held &held) noexcept {
   tree_.repair(held);
   accesses_.rebuild(held);
-  lower_->repair(held);
+  recaller_->repair(held);
 }
 
 // Nothing vouches for the links, pins and entries that are there.
@@ -61,7 +61,7 @@ void Reaper::reap(const DomainLock::Held &held, std::uint32_t slot) noexcept {
              observe::is_planted(observe::Planted::kDeathCountedTwice) ? 2 : 1);
   tree_.slots().release_of(held, slot);
   accesses_.remove_all(held, slot);
-  lower_->reap(held, slot);
+  recaller_->reap(held, slot);
   std::uint32_t turn = state.turn.load(std::memory_order_relaxed);
   if (turn != 0 && holder_of(turn) == slot &&
       state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed))

@@ -11,20 +11,20 @@
 #include "levels/page/access_table.h"
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
-#include "levels/page/lower_level.h"
+#include "levels/page/recaller.h"
+#include "levels/page/shared_files.h"
 
 namespace tmh::page {
 
 class Reaper final : public DomainLock::Heir {
  public:
   // memory, tree and accesses outlive it.
-  Reaper(DomainMemory &memory, std::uint32_t slot, ConsistencyTree &tree,
+  Reaper(SharedFiles &memory, std::uint32_t slot, ConsistencyTree &tree,
          AccessTable &accesses) noexcept
       : memory_(memory), slot_(slot), tree_(tree), accesses_(accesses) {}
 
   // Before the first of the other calls.
-  void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
+  void use_recaller(Recaller *recaller) noexcept { recaller_ = recaller; }
 
   // Of a process that is alone: other participants' pins, entries and slots count for nothing, and
   // all links are made anew.
@@ -44,11 +44,11 @@ class Reaper final : public DomainLock::Heir {
   void finish_reaping(const DomainLock::Held &held, std::uint32_t wanted) noexcept;
   void count_reaped(const DomainLock::Held &held, std::uint32_t slot) noexcept;
 
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   const std::uint32_t slot_;
   ConsistencyTree &tree_;
   AccessTable &accesses_;
-  LowerLevel *lower_ = &NoLevelBelow::here();
+  Recaller *recaller_ = &NothingToRecall::here();
   // Under the lock; relaxed.
   std::atomic<std::uint64_t> next_look_ns_{0};
 };

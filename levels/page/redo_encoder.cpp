@@ -14,7 +14,7 @@ using platform::fail;
 using storage::RecordHeaderV1;
 using storage::RecordKind;
 
-RedoEncoder::RedoEncoder(DomainMemory &memory, storage::LogWriter &writer)
+RedoEncoder::RedoEncoder(SharedState &memory, storage::LogWriter &writer)
     : memory_(memory),
       writer_(writer),
       changed_(memory.folder(), memory.control()),
@@ -31,7 +31,7 @@ void RedoEncoder::begin_record(std::uint64_t stamp, std::uint64_t time_ns) noexc
 
 // Moves *at behind the commit.
 Errc RedoEncoder::append(storage::FlushPoint *at) noexcept {
-  const CommitLogEntry &first = memory_.log_entry(at->position);
+  const CommitLogEntry &first = memory_.commits().entry(at->position);
   if (first.stamp.load(std::memory_order_relaxed) != at->clock + 1)
     return fail(Errc::kCorrupt, "tmh.commits does not follow the commit order");
   ++at->clock;
@@ -45,7 +45,7 @@ Errc RedoEncoder::append(storage::FlushPoint *at) noexcept {
     at->position += kLogEntries + 1;
   } else {
     for (std::uint32_t i = 0; i < first.pages; ++i) {
-      const CommitLogEntry &entry = memory_.log_entry(at->position + i);
+      const CommitLogEntry &entry = memory_.commits().entry(at->position + i);
       if (const Errc error = append_page(entry.slot, PageId{entry.page}, entry.lines);
           error != Errc::kOk)
         return error;
@@ -60,7 +60,7 @@ Errc RedoEncoder::append(storage::FlushPoint *at) noexcept {
 
 // A commit of the level below has made its differences itself; they are cut into records as
 // those of this level.
-Errc RedoEncoder::append(const LowerCommit &commit, storage::FlushPoint *at) noexcept {
+Errc RedoEncoder::append(const GatheredCommit &commit, storage::FlushPoint *at) noexcept {
   at->line = commit.stamp;
   begin_record(at->stamp(), commit.time_ns);
   storage::DeltaCursor cursor(commit.deltas, commit.bytes);

@@ -1,7 +1,7 @@
 // levels/page/redo_encoder.h -- encodes commits, of this level and of the level below, as records
 // of the redo log.
 // Shape:     a commit of this level is its entries in the commit log ring and its version slots; of
-//            the level below, a LowerCommit. Either is cut into records where storage::RecordPlan
+//            the level below, a GatheredCommit. Either is cut into records where storage::RecordPlan
 //            cuts it.
 // Sharing:   under LogState::lock, or alone. Encoding twice gives the same bytes, so a dead
 //            writer's heir begins again.
@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "levels/page/changed_pages.h"
-#include "levels/page/domain_memory.h"
-#include "levels/page/lower_log.h"
+#include "levels/page/gatherer.h"
+#include "levels/page/shared_state.h"
 #include "levels/storage/log_record.h"
 #include "levels/storage/log_writer.h"
 
@@ -30,14 +30,14 @@ class RedoEncoder {
   };
 
   // Both outlive it.
-  RedoEncoder(DomainMemory &memory, storage::LogWriter &writer);
+  RedoEncoder(SharedState &memory, storage::LogWriter &writer);
 
   void start_batch() noexcept { batch_ = {}; }
   [[nodiscard]] const Batch &batch() const noexcept { return batch_; }
   // The commit of this level at *at, which moves behind it. kCorrupt, kOutOfMemory, kIo.
   [[nodiscard]] Errc append(storage::FlushPoint *at) noexcept;
   // A commit of the level below; *at moves to its stamp.
-  [[nodiscard]] Errc append(const LowerCommit &commit, storage::FlushPoint *at) noexcept;
+  [[nodiscard]] Errc append(const GatheredCommit &commit, storage::FlushPoint *at) noexcept;
 
   // Separate homes: the pages that the next checkpoint writes.
   [[nodiscard]] ChangedPages &changed() noexcept { return changed_; }
@@ -53,7 +53,7 @@ class RedoEncoder {
   void begin_record(std::uint64_t stamp, std::uint64_t time_ns) noexcept;
   [[nodiscard]] Errc finish_record(storage::RecordKind kind) noexcept;
 
-  DomainMemory &memory_;
+  SharedState &memory_;
   storage::LogWriter &writer_;
   ChangedPages changed_;
   bool cannot_note_ = false;

@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint64_t kBatchBytes = 4u << 20;
 }  // namespace
 
-RedoWriter::RedoWriter(DomainMemory &memory, std::uint32_t slot)
+RedoWriter::RedoWriter(SharedState &memory, std::uint32_t slot)
     : memory_(memory), handover_(memory.log_state(), slot), encoder_(memory, writer_) {
   writer_.attach(memory.folder(), memory.control().header.domain_id, memory.log_state(),
                  memory.log_tails());
@@ -41,16 +41,16 @@ Errc RedoWriter::write_published() noexcept {
   if (at.clock != s.durable_clock.load(std::memory_order_relaxed) ||
       at.line != s.durable_line.load(std::memory_order_relaxed)) {
     writer_.announce();  // its writer died first
-    if (lower_ != nullptr) lower_->forget(at.line);
+    if (gatherer_ != nullptr) gatherer_->forget(at.line);
   }
-  if (lower_ != nullptr) s.give_back_batch();
+  if (gatherer_ != nullptr) s.give_back_batch();
   storage::LogCut cut{};
   if (const Errc error = plan_cut(at, &cut); error != Errc::kOk) return fail_log(error);
   if (at.clock == cut.clock && at.line >= cut.line) return Errc::kOk;
   writer_.start();
   start_batch();
   encoder_.forget_trouble();
-  while (has_upper(at, cut) || next_lower_ < lower_commits_.size()) {
+  while (has_upper(at, cut) || next_gathered_ < gathered_.size()) {
     if (const Errc error = append_next(cut, &at); error != Errc::kOk) return fail_log(error);
     if (writer_.end() - batch_start_ < kBatchBytes) continue;
     if (const Errc error = finish_batch(at); error != Errc::kOk) return fail_log(error);
@@ -65,7 +65,7 @@ Errc RedoWriter::write_published() noexcept {
 Errc RedoWriter::write_alone() noexcept {
   const std::uint64_t cuts = state().cuts;
   TMH_TRY(write_published());
-  return lower_ != nullptr && state().cuts == cuts ? write_published() : Errc::kOk;
+  return gatherer_ != nullptr && state().cuts == cuts ? write_published() : Errc::kOk;
 }
 
 Errc RedoWriter::write_open(const storage::OpenPayloadV1 &open) noexcept {
@@ -96,9 +96,9 @@ std::uint64_t RedoWriter::acquire_published() const noexcept {
 // depends on of the latter is there: it was published before a page went below, hence before the
 // stamp. What is left of a dead writer's cut comes first: the same set makes the same bytes.
 Errc RedoWriter::plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) noexcept {
-  lower_commits_.clear();
-  next_lower_ = 0;
-  if (lower_ == nullptr) {
+  gathered_.clear();
+  next_gathered_ = 0;
+  if (gatherer_ == nullptr) {
     *cut = {at.line, acquire_published()};
     return Errc::kOk;
   }
@@ -106,8 +106,8 @@ Errc RedoWriter::plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) n
   static_cast<void>(acquire_published());  // what is left of another process's cut
   *cut = s.cut[s.cuts & 1];
   if (at.line >= cut->line && !has_upper(at, *cut)) {
-    cut->line = lower_->clock();
-    lower_->settle(cut->line);
+    cut->line = gatherer_->clock();
+    gatherer_->settle(cut->line);
     cut->clock = acquire_published();
     s.cut[(s.cuts + 1) & 1] = *cut;
     // Death in between: the cut before still counts, and is done.
@@ -115,7 +115,7 @@ Errc RedoWriter::plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) n
     ++s.cuts;
   }
   step(Step::kLogCut);
-  return lower_->gather(at.line, cut->line, &lower_commits_);
+  return gatherer_->gather(at.line, cut->line, &gathered_);
 }
 
 // Is the next commit of this level in the cut? Those that follow the cut's line on the clock below
@@ -123,14 +123,14 @@ Errc RedoWriter::plan_cut(const storage::FlushPoint &at, storage::LogCut *cut) n
 bool RedoWriter::has_upper(const storage::FlushPoint &at,
                            const storage::LogCut &cut) const noexcept {
   return at.clock < cut.clock &&
-         (lower_ == nullptr || memory_.log_entry(at.position).line <= cut.line);
+         (gatherer_ == nullptr || memory_.commits().entry(at.position).line <= cut.line);
 }
 
 Errc RedoWriter::append_next(const storage::LogCut &cut, storage::FlushPoint *at) noexcept {
-  const bool is_lower = next_lower_ < lower_commits_.size() &&
-                        (!has_upper(*at, cut) ||
-                         lower_commits_[next_lower_].stamp <= memory_.log_entry(at->position).line);
-  return is_lower ? encoder_.append(lower_commits_[next_lower_++], at) : encoder_.append(at);
+  const bool is_lower = next_gathered_ < gathered_.size() &&
+                        (!has_upper(*at, cut) || gathered_[next_gathered_].stamp <=
+                                                     memory_.commits().entry(at->position).line);
+  return is_lower ? encoder_.append(gathered_[next_gathered_++], at) : encoder_.append(at);
 }
 
 Errc RedoWriter::finish_batch(const storage::FlushPoint &at) noexcept {
@@ -140,9 +140,9 @@ Errc RedoWriter::finish_batch(const storage::FlushPoint &at) noexcept {
   }
   if (writer_.end() != batch_start_) TMH_TRY(timed_write());
   writer_.publish(at, encoder_.batch().commits, encoder_.batch().bytes);
-  if (lower_ != nullptr) {
+  if (gatherer_ != nullptr) {
     state().give_back_batch();  // after durable_lsn: see LogRoom::reserve()
-    lower_->forget(at.line);
+    gatherer_->forget(at.line);
   }
   start_batch();
   return Errc::kOk;

@@ -15,9 +15,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "levels/page/domain_memory.h"
-#include "levels/page/lower_log.h"
+#include "levels/page/gatherer.h"
 #include "levels/page/redo_encoder.h"
+#include "levels/page/shared_state.h"
 #include "levels/storage/log_handover.h"
 #include "levels/storage/log_state.h"
 #include "levels/storage/log_writer.h"
@@ -27,12 +27,12 @@ namespace tmh::page {
 class RedoWriter {
  public:
   // memory outlives it; its log state is mapped.
-  RedoWriter(DomainMemory &memory, std::uint32_t slot);
+  RedoWriter(SharedState &memory, std::uint32_t slot);
   RedoWriter(const RedoWriter &) = delete;
   RedoWriter &operator=(const RedoWriter &) = delete;
 
   // Null: the level below is asked for no more records.
-  void use_lower(LowerLog *lower) noexcept { lower_ = lower; }
+  void use_gatherer(Gatherer *gatherer) noexcept { gatherer_ = gatherer; }
   // As LogWriter's.
   void time_writes(storage::LatencySite *times) noexcept { writer_.time_writes(times); }
 
@@ -60,14 +60,14 @@ class RedoWriter {
   [[nodiscard]] Errc fail_log(Errc error) noexcept;
   [[nodiscard]] storage::LogState &state() const noexcept { return *memory_.log_state(); }
 
-  DomainMemory &memory_;
+  SharedState &memory_;
   storage::LogHandover handover_;
   storage::LogWriter writer_;
   RedoEncoder encoder_;
-  LowerLog *lower_ = nullptr;
-  // Of the cut, not yet appended: from next_lower_ on.
-  std::vector<LowerCommit> lower_commits_;
-  std::size_t next_lower_ = 0;
+  Gatherer *gatherer_ = nullptr;
+  // Of the cut, not yet appended: from next_gathered_ on.
+  std::vector<GatheredCommit> gathered_;
+  std::size_t next_gathered_ = 0;
   storage::Lsn batch_start_ = 0;
 };
 

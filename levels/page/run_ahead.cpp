@@ -21,7 +21,8 @@ void RunAhead::prepare(const View &view, PageId page) noexcept {
   const std::uint64_t usable =
       memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
   const std::uint64_t last = static_cast<std::uint64_t>(page_index(page)) + 2 * length_;
-  if (length_ != 0 && last < usable) (void)lower_->prepare(page_id(view.segment, PageIndex{last}));
+  if (length_ != 0 && last < usable)
+    (void)recaller_->prepare(page_id(view.segment, PageIndex{last}));
 }
 
 // Takes only pages that the snapshot reads in home. They are not in the read set before they are
@@ -57,7 +58,7 @@ bool RunAhead::take_one(const DomainLock::Held &held, PageId page) noexcept {
   const bool is_free = views_.is_closed(l) &&
                        (l.state == PageState::kAbsent || l.state == PageState::kGuarded) &&
                        !tree_.has_version(held, page, snapshot_.at()) &&
-                       lower_->take_ahead(held, page, snapshot_.line());
+                       recaller_->take_ahead(held, page, snapshot_.line());
   if (!is_free) return false;
   if ((l.lists & kInResident) == 0) lists_.resident.push(page);
   l.lists |= kResident | kInResident;

@@ -2,18 +2,18 @@
 // where an instance touches one closed page after another and pays a signal for each.
 // Shape:     remembers the last touch of a closed page. When the next one follows it in memory it
 //            takes a run of pages at once, which doubles as long as they do.
-// Contexts:  the handler. Reaches: LowerLevel, OpenBlocks.
+// Contexts:  the handler. Reaches: Recaller, OpenBlocks.
 #pragma once
 
 #include <cstdint>
 
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/instance.h"
-#include "levels/page/lower_level.h"
 #include "levels/page/open_blocks.h"
 #include "levels/page/page_lists.h"
+#include "levels/page/recaller.h"
+#include "levels/page/shared_state.h"
 #include "levels/page/snapshot.h"
 #include "levels/page/views.h"
 
@@ -22,7 +22,7 @@ namespace tmh::page {
 class RunAhead {
  public:
   // All outlive it.
-  RunAhead(const DomainMemory &memory, DomainLock &lock, const ConsistencyTree &tree, Views &views,
+  RunAhead(const SharedState &memory, DomainLock &lock, const ConsistencyTree &tree, Views &views,
            OpenBlocks &blocks, PageLists &lists, Snapshot &snapshot,
            const Instance &instance) noexcept
       : memory_(memory),
@@ -34,7 +34,7 @@ class RunAhead {
         snapshot_(snapshot),
         instance_(instance) {}
 
-  void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
+  void use_recaller(Recaller *recaller) noexcept { recaller_ = recaller; }
 
   // A closed page has been touched first, and taken; home is what the snapshot reads there.
   void follow(View &view, PageId page) noexcept;
@@ -51,7 +51,7 @@ class RunAhead {
   void take(const DomainLock::Held &held, View &view, PageId page) noexcept;
   [[nodiscard]] bool take_one(const DomainLock::Held &held, PageId page) noexcept;
 
-  const DomainMemory &memory_;
+  const SharedState &memory_;
   DomainLock &lock_;
   const ConsistencyTree &tree_;
   Views &views_;
@@ -59,7 +59,7 @@ class RunAhead {
   PageLists &lists_;
   Snapshot &snapshot_;
   const Instance &instance_;
-  LowerLevel *lower_ = &NoLevelBelow::here();
+  Recaller *recaller_ = &NothingToRecall::here();
   // The first touch of a closed page before.
   PageId last_{0};
   // Behind the pages that were looked at then.

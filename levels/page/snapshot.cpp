@@ -51,11 +51,11 @@ void Snapshot::note_new_segments() noexcept {
 void Snapshot::announce(std::uint64_t clock) noexcept {
   const bool is_none = observe::is_planted(observe::Planted::kLinePinLate);
   if (has_lower_)  // the pin's store orders it
-    instance_.own.line_pin.store(is_none ? ~0ull : lower_->clock(), std::memory_order_relaxed);
+    instance_.own.line_pin.store(is_none ? ~0ull : recaller_->clock(), std::memory_order_relaxed);
   step(Step::kGapBeginLinePin);
   instance_.own.pin.store(clock, std::memory_order_seq_cst);
   step(Step::kGapBeginAnnounced);
-  if (has_lower_) line_ = lower_->clock();
+  if (has_lower_) line_ = recaller_->clock();
 }
 
 // Wait-free for others; a few rounds, for a commit between reading the clock and the pin means
@@ -66,7 +66,7 @@ bool Snapshot::pin_without_lock() noexcept {
   // The log entry that this instance will write if it commits, or one more: fetching it under the
   // lock would keep others waiting for 70 ns.
   platform::prefetch_to_write(
-      &memory_.log_entry(state.log_head.load(std::memory_order_relaxed) + 1));
+      &memory_.commits().entry(state.log_head.load(std::memory_order_relaxed) + 1));
   for (int round = 0; round < kUnlockedRounds; ++round) {
     // Before the clock (acquire): entries below it are then stamped <= clock.
     const std::uint64_t published = state.log_published.load(std::memory_order_acquire);
@@ -131,7 +131,7 @@ bool Snapshot::foreign_commits_are_elsewhere(std::uint64_t clock,
   const std::uint64_t head = state.log_head.load(std::memory_order_acquire);
   if (head - *position > kEntriesMax) return false;
   for (; *position < head; ++*position) {
-    const CommitLogEntry &entry = memory_.log_entry(*position);
+    const CommitLogEntry &entry = memory_.commits().entry(*position);
     // Being committed, or left by one that died before its commit point. Then the entry may be
     // rewritten under us, with a stamp that is beyond our clock as well, and nothing else of it is
     // read. relaxed: log_head's acquire covers every entry up to the clock.
@@ -167,7 +167,7 @@ void Snapshot::pull(const DomainLock::Held &held) noexcept {
   } else {
     const std::uint64_t own = instance_.own.incarnation.load(std::memory_order_relaxed);
     for (std::uint64_t at = synced_position_; at < head; ++at) {
-      const CommitLogEntry &entry = memory_.log_entry(at);
+      const CommitLogEntry &entry = memory_.commits().entry(at);
       // synced_position_ may lag (log_published). What the views had before the running instance
       // began must not come over its stores.
       if (entry.stamp.load(std::memory_order_relaxed) <= synced_) continue;
@@ -190,7 +190,7 @@ void Snapshot::pull(const DomainLock::Held &held) noexcept {
 void Snapshot::follow_releases(const DomainLock::Held &held) noexcept {
   DomainState &state = memory_.state();
   for (const PageId page : lists_.resident) {
-    if (!lower_->is_resident(held, page)) views_.lose(page);
+    if (!recaller_->is_resident(held, page)) views_.lose(page);
   }
   if (tracking_.is_silent() && state.repairs.load(std::memory_order_relaxed) != repairs_seen_)
     views_.guard_pending(held, Views::kAllSegments);
@@ -205,7 +205,7 @@ void Snapshot::refresh(const DomainLock::Held &held, const CommitLogEntry &entry
   if (entry.lines == 0) {
     // While an instance runs (extend()) nothing is taken from it: a release that found it running
     // has told and then given up.
-    if (!instance_.is_running || !lower_->is_resident(held, page)) views_.lose(page);
+    if (!instance_.is_running || !recaller_->is_resident(held, page)) views_.lose(page);
     return;
   }
   LocalPage &l = views_.local(page);
@@ -258,7 +258,7 @@ bool Snapshot::is_untouched(const DomainLock::Held &held) noexcept {
     return true;
   }
   for (std::uint64_t at = synced_position_; at < head; ++at) {
-    const CommitLogEntry &entry = memory_.log_entry(at);
+    const CommitLogEntry &entry = memory_.commits().entry(at);
     const PageId page{entry.page};
     if (entry.stamp.load(std::memory_order_relaxed) <= at_ || entry.lines == 0 ||
         !views_.is_mapped(page))
@@ -322,7 +322,8 @@ bool Snapshot::extend(const DomainLock::Held &held) noexcept {
   instance_.own.pin.store(at_, std::memory_order_seq_cst);
   if (!has_lower_) return true;
   // What is durable of both levels is one cut, too: the log has them in one order.
-  line_ = reads_durable_only_ && !instance_.is_irrevocable ? log_->durable_line() : lower_->clock();
+  line_ =
+      reads_durable_only_ && !instance_.is_irrevocable ? log_->durable_line() : recaller_->clock();
   instance_.own.line_pin.store(line_, std::memory_order_release);
   return true;
 }

@@ -12,12 +12,12 @@
 
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/durable_log.h"
 #include "levels/page/instance.h"
-#include "levels/page/lower_level.h"
 #include "levels/page/page_lists.h"
 #include "levels/page/read_set.h"
+#include "levels/page/recaller.h"
+#include "levels/page/shared_state.h"
 #include "levels/page/touch_tracker.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/views.h"
@@ -28,7 +28,7 @@ namespace tmh::page {
 class Snapshot {
  public:
   // All outlive it.
-  Snapshot(DomainMemory &memory, const TrackingChoice &tracking, const ConsistencyTree &tree,
+  Snapshot(SharedState &memory, const TrackingChoice &tracking, const ConsistencyTree &tree,
            Views &views, PageLists &lists, TouchTracker &touches, Instance &instance,
            Detection detection) noexcept
       : memory_(memory),
@@ -40,8 +40,8 @@ class Snapshot {
         instance_(instance),
         is_eager_(detection == Detection::kEager) {}
 
-  void use_lower(LowerLevel *lower) noexcept {
-    lower_ = lower;
+  void use_recaller(Recaller *recaller) noexcept {
+    recaller_ = recaller;
     has_lower_ = true;
   }
   // reads_durable_only: without early release.
@@ -123,7 +123,7 @@ class Snapshot {
   [[nodiscard]] bool knows_too_little(const DomainLock::Held &held) const noexcept;
   [[nodiscard]] bool may_see_now(const DomainLock::Held &held) const noexcept;
 
-  DomainMemory &memory_;
+  SharedState &memory_;
   const TrackingChoice &tracking_;
   const ConsistencyTree &tree_;
   Views &views_;
@@ -131,14 +131,14 @@ class Snapshot {
   TouchTracker &touches_;
   Instance &instance_;
   const bool is_eager_;
-  // Asked where the hot paths would otherwise call *lower_.
+  // Asked where the hot paths would otherwise call *recaller_.
   bool has_lower_ = false;
   // The snapshot moves on only to what is durable.
   bool reads_durable_only_ = false;
   bool resync_needed_ = true;
   // See must_follow().
   bool follow_needed_ = false;
-  LowerLevel *lower_ = &NoLevelBelow::here();
+  Recaller *recaller_ = &NothingToRecall::here();
   // Durable domains only.
   DurableLog *log_ = nullptr;
   std::uint64_t at_ = 0;

@@ -33,9 +33,9 @@ bool StandIns::put_for_closed(PageId page) noexcept {
   if (!views_.is_closed(views_.local(page)) || (views_.local(page).lists & kStandsIn) != 0)
     return false;
   for (;;) {
-    const Errc why = lower_->prepare(page);
+    const Errc why = recaller_->prepare(page);
     if (why == Errc::kOk) return stands_aside(page);
-    if (!lower_->read_unchanged(page, unchanged_) && why == Errc::kDiskFull) continue;
+    if (!recaller_->read_unchanged(page, unchanged_) && why == Errc::kDiskFull) continue;
     put(page, unchanged_, why);
     return true;
   }
@@ -48,7 +48,7 @@ bool StandIns::stands_aside(PageId page) noexcept {
     return false;
   {
     const DomainLock::Held held = lock_.take(DomainLock::Context::kHandler);
-    if (!lower_->read_beside(held, page, snapshot_.line(), unchanged_)) return false;
+    if (!recaller_->read_beside(held, page, snapshot_.line(), unchanged_)) return false;
   }
   put(page, unchanged_, Errc::kOk);
   return true;

@@ -13,11 +13,11 @@
 
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/instance.h"
 #include "levels/page/keep_policy.h"
-#include "levels/page/lower_level.h"
 #include "levels/page/page_lists.h"
+#include "levels/page/recaller.h"
+#include "levels/page/shared_files.h"
 #include "levels/page/snapshot.h"
 #include "levels/page/views.h"
 
@@ -26,7 +26,7 @@ namespace tmh::page {
 class StandIns {
  public:
   // All outlive it.
-  StandIns(DomainMemory &memory, DomainLock &lock, const ConsistencyTree &tree, Views &views,
+  StandIns(SharedFiles &memory, DomainLock &lock, const ConsistencyTree &tree, Views &views,
            PageLists &lists, KeepPolicy &keeping, const Snapshot &snapshot,
            Instance &instance) noexcept
       : memory_(memory),
@@ -38,7 +38,7 @@ class StandIns {
         snapshot_(snapshot),
         instance_(instance) {}
 
-  void use_lower(LowerLevel *lower) noexcept { lower_ = lower; }
+  void use_recaller(Recaller *recaller) noexcept { recaller_ = recaller; }
   void begin_instance() noexcept { hole_ = kNoHole; }
 
   // A touch found no block. False: it cannot be helped.
@@ -69,7 +69,7 @@ class StandIns {
   void remove_them() noexcept;
   void remove(PageId page) noexcept;
 
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   DomainLock &lock_;
   const ConsistencyTree &tree_;
   Views &views_;
@@ -77,7 +77,7 @@ class StandIns {
   KeepPolicy &keeping_;
   const Snapshot &snapshot_;
   Instance &instance_;
-  LowerLevel *lower_ = &NoLevelBelow::here();
+  Recaller *recaller_ = &NothingToRecall::here();
   // Touched last where there was no block.
   PageId hole_ = kNoHole;
   // put_for_closed()'s: a handler's stack is small.

@@ -9,11 +9,11 @@
 
 #include <cstdint>
 
-#include "levels/page/domain_memory.h"
 #include "levels/page/engine_thread.h"
 #include "levels/page/instance.h"
 #include "levels/page/keep_policy.h"
 #include "levels/page/page_lists.h"
+#include "levels/page/shared_state.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/views.h"
 #include "platform/page_tables.h"
@@ -23,7 +23,7 @@ namespace tmh::page {
 class TouchTracker {
  public:
   // All outlive it.
-  TouchTracker(DomainMemory &memory, TrackingChoice &tracking, Views &views, PageLists &lists,
+  TouchTracker(SharedState &memory, TrackingChoice &tracking, Views &views, PageLists &lists,
                KeepPolicy &keeping, Instance &instance) noexcept
       : memory_(memory),
         tracking_(tracking),
@@ -57,7 +57,7 @@ class TouchTracker {
   void scan_views() noexcept;
   void note(PageId page, platform::PageKind kind) noexcept;
 
-  DomainMemory &memory_;
+  SharedState &memory_;
   TrackingChoice &tracking_;
   Views &views_;
   PageLists &lists_;

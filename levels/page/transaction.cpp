@@ -147,7 +147,7 @@ Errc Transaction::reserve_for_good(const DomainLock::Held &held) noexcept {
   if (tree_.slots().reserved() < sets_.writes().size())
     TMH_TRY(tree_.slots().reserve(held, sets_.writes().size()));
   // All of it: pages that go down meanwhile are announced in it, too.
-  return memory_.make_log_room(held, kLogEntries);
+  return memory_.commits().make_room(held, kLogEntries);
 }
 
 // False: the instance has FAILED.

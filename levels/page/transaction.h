@@ -16,7 +16,6 @@
 #include "levels/page/commit.h"
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/eager_accesses.h"
 #include "levels/page/first_touch.h"
 #include "levels/page/instance.h"
@@ -26,6 +25,7 @@
 #include "levels/page/page_sets.h"
 #include "levels/page/read_set.h"
 #include "levels/page/reaper.h"
+#include "levels/page/shared_files.h"
 #include "levels/page/snapshot.h"
 #include "levels/page/stand_ins.h"
 #include "levels/page/touch_tracker.h"
@@ -39,7 +39,7 @@ class Transaction {
  public:
   // The engine's. All outlive it.
   struct Parts {
-    DomainMemory &memory;
+    SharedFiles &memory;
     DomainLock &lock;
     Turn &turn;
     ConsistencyTree &tree;
@@ -84,7 +84,7 @@ class Transaction {
   void adapt(KeepPolicy::End end) noexcept;
   void finish() noexcept;
 
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   DomainLock &lock_;
   Turn &turn_;
   ConsistencyTree &tree_;

@@ -11,14 +11,14 @@
 #include <cstdint>
 
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
+#include "levels/page/shared_state.h"
 
 namespace tmh::page {
 
 class Turn {
  public:
   // memory and lock outlive it.
-  Turn(DomainMemory &memory, std::uint32_t slot, DomainLock &lock) noexcept
+  Turn(SharedState &memory, std::uint32_t slot, DomainLock &lock) noexcept
       : memory_(memory), slot_(slot), lock_(lock) {}
 
   // Waits for the turn, and goes on without it when the wait has lasted long enough.
@@ -36,7 +36,7 @@ class Turn {
   [[nodiscard]] bool is_holder_alive(std::uint32_t turn) const noexcept;
   void wait(std::uint32_t turn) noexcept;
 
-  DomainMemory &memory_;
+  SharedState &memory_;
   const std::uint32_t slot_;
   DomainLock &lock_;
 };

@@ -5,7 +5,7 @@
 // Invariant: a list belongs to a slot, not to a process: versions of one that died or left stay in
 //            it, and whoever gets the slot next goes on with it. So nothing is handed over, and who
 //            visits all slots ever used visits all versions.
-// Ordering:  REQUIRES DomainState::lock, but for DomainMemory::versions_live().
+// Ordering:  REQUIRES DomainState::lock, but for SharedState::versions_live().
 // Why:       with one list of all, each commit wrote to the version and list head that another
 //            process had written last: two processes that commit to pages of their own moved five
 //            lines per commit for nothing.
@@ -14,13 +14,13 @@
 
 #include <cstdint>
 
-#include "levels/page/domain_memory.h"
+#include "levels/page/shared_state.h"
 
 namespace tmh::page {
 
 class VersionLists {
  public:
-  explicit VersionLists(DomainMemory &memory) noexcept : memory_(memory) {}
+  explicit VersionLists(SharedState &memory) noexcept : memory_(memory) {}
 
   // Both run at every commit.
   void append(Slot slot) noexcept {
@@ -61,7 +61,7 @@ class VersionLists {
                           std::memory_order_relaxed);
   }
 
-  DomainMemory &memory_;
+  SharedState &memory_;
 };
 
 }  // namespace tmh::page

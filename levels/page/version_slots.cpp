@@ -9,7 +9,7 @@
 
 namespace tmh::page {
 
-VersionSlots::VersionSlots(DomainMemory &memory, std::uint32_t self, Role role)
+VersionSlots::VersionSlots(SharedFiles &memory, std::uint32_t self, Role role)
     : memory_(memory), self_(self), role_(role) {
   if (role == Role::kKeepsSlots) reserved_.reserve(kReservedKept);
 }

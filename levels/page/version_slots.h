@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
+#include "levels/page/shared_files.h"
 
 namespace tmh::page {
 
@@ -22,7 +22,7 @@ class VersionSlots {
   // back to the domain.
   enum class Role : std::uint8_t { kKeepsSlots, kGivesBack };
   // memory outlives it.
-  VersionSlots(DomainMemory &memory, std::uint32_t self, Role role);
+  VersionSlots(SharedFiles &memory, std::uint32_t self, Role role);
 
   // Slots that this participant has reserved: no other touches them, so taking and giving back
   // needs no lock.
@@ -73,7 +73,7 @@ class VersionSlots {
   // Slots that a process keeps for its next commits.
   static constexpr std::size_t kReservedKept = 64;
 
-  DomainMemory &memory_;
+  SharedFiles &memory_;
   const std::uint32_t self_;
   const Role role_;
   std::vector<Slot> reserved_;

@@ -16,7 +16,7 @@ using storage::page_id;
 using storage::page_index;
 using storage::PageIndex;
 
-Views::Views(DomainMemory &memory, TrackingChoice &tracking, PageLists &lists)
+Views::Views(SharedState &memory, TrackingChoice &tracking, PageLists &lists)
     : memory_(memory),
       tracking_(tracking),
       lists_(lists),

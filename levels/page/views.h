@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "levels/page/domain_lock.h"
-#include "levels/page/domain_memory.h"
 #include "levels/page/local_pages.h"
 #include "levels/page/page_lists.h"
+#include "levels/page/shared_state.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/view.h"
 #include "platform/fault_handler.h"
@@ -37,7 +37,7 @@ class Views {
   };
 
   // All outlive it.
-  Views(DomainMemory &memory, TrackingChoice &tracking, PageLists &lists);
+  Views(SharedState &memory, TrackingChoice &tracking, PageLists &lists);
   ~Views();
   Views(const Views &) = delete;
   Views &operator=(const Views &) = delete;
@@ -128,7 +128,7 @@ class Views {
   void discard(PageId first, std::uint64_t page_count) noexcept;
   void remove_guards(PageId first, std::uint64_t page_count) noexcept;
 
-  DomainMemory &memory_;
+  SharedState &memory_;
   TrackingChoice &tracking_;
   PageLists &lists_;
   const int key_;

@@ -46,7 +46,7 @@ void store_record(SegmentRecordV1 *entry, const SegmentRecordV1 &record) noexcep
   unfinished.state = static_cast<std::uint32_t>(RecordState::kMaking);
   const auto from = std::bit_cast<Words>(unfinished);
   auto *const to = reinterpret_cast<std::uint64_t *>(entry);
-  // Atomic: others look at the state meanwhile, and DomainMemory::make_control_dirty() stores a
+  // Atomic: others look at the state meanwhile, and DurableControl::make_dirty() stores a
   //         word. relaxed: the state orders them.
   for (std::size_t i = 0; i < from.size(); ++i)
     std::atomic_ref<std::uint64_t>(to[i]).store(from[i], std::memory_order_relaxed);

@@ -73,22 +73,6 @@ struct HeapContext {
 // True when the first eight bytes say so. REQUIRES: 8 readable bytes.
 [[nodiscard]] bool heap_is_formatted(const std::byte *base) noexcept;
 
-// What heap_check() counted.
-struct HeapCensus {
-  std::uint64_t small_blocks = 0, small_bytes = 0;    // taken; bytes by block size
-  std::uint64_t medium_blocks = 0, medium_bytes = 0;  // bytes by pages
-  std::uint64_t large_runs = 0, large_bytes = 0;
-  std::uint64_t slabs = 0;
-  std::uint64_t roots = 0;
-};
-
-// heap_verify(), then walks everything: page map, summaries, arenas, every run's header and list,
-// roots. Safe on hostile bytes. Time and pages read grow with the heap's used span. Errors: as
-// heap_verify(); kShortFile (map says more pages than size_bytes), kCorrupt. census may be null; it
-// is meaningless after an error.
-[[nodiscard]] Errc heap_check(const std::byte *base, std::uint64_t size_bytes,
-                              HeapCensus *census = nullptr) noexcept;
-
 // A block of at least `bytes` (0 counts as 1) at a multiple of `alignment` from base; base is
 // page-aligned. Not zeroed. Null sets *why: kBadArgument (alignment is no power of two, or beyond
 // 4096), kSegmentFull, kCorrupt, or grow()'s.

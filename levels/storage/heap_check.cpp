@@ -1,13 +1,6 @@
-// levels/storage/heap_check.cpp -- walks a whole heap and compares everything that is stored twice.
-// Invariants checked: those of heap_layout.h, heap_page_map.h and heap_arena.h; every page below
-//            top_page is accounted for once; every list holds exactly the runs that say they are in
-//            it; unused bytes of the heap's own structs are zero.
-// Not checked: users' bytes, cells and type sizes of roots; which blocks of a slab are taken (only
-// how many).
-// Shape:     no heap memory and no marks: lists are counted from both sides (heads along the links,
-//            pages in address order).
-// Hostile bytes: every index is bounded before it is followed; every walk along links has an upper
-// bound.
+// levels/storage/heap_check.cpp -- see heap_check.h.
+#include "levels/storage/heap_check.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>

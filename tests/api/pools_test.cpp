@@ -33,6 +33,7 @@
 #include <tmh/tmh.hpp>
 
 #include "levels/storage/heap.h"
+#include "levels/storage/heap_check.h"
 #include "platform/disk.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"

@@ -26,6 +26,7 @@
 #include <tmh/tmh.hpp>
 
 #include "levels/storage/heap.h"
+#include "levels/storage/heap_check.h"
 #include "tests/support/children.h"
 #include "tests/support/mortals.h"
 #include "tests/support/pool_blocks.h"

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "levels/storage/heap.h"
+#include "levels/storage/heap_check.h"
 #include "tests/support/containers.h"
 #include "tests/support/stage.h"
 

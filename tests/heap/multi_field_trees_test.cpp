@@ -25,6 +25,7 @@
 #include "examples/trees/bptree.hpp"
 #include "examples/trees/cobtree.hpp"
 #include "levels/storage/heap.h"
+#include "levels/storage/heap_check.h"
 #include "tests/support/pool_blocks.h"
 #include "tests/support/seed.h"
 #include "tests/support/stage.h"

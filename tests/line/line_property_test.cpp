@@ -31,7 +31,7 @@ std::uint64_t load(const std::array<std::uint8_t, kBytes> &model, std::size_t at
 }
 
 // A pin at a fixed stamp.
-class PinnedAbove : public line::NobodyAbove {
+class PinnedAbove : public line::NoReleaser {
  public:
   explicit PinnedAbove(const line::LineMemory &memory) noexcept : memory_(memory) {}
   bool any_pin() noexcept override {
@@ -175,7 +175,7 @@ TEST_F(LinePropertyTest, RecoveryWritesBackWhatWasCommittedAndOnlyThat) {
     context.in_flight.store(before + 1);
     const std::uint64_t redo_head = context.redo_head.load();
     context.redo_next.store(redo_head + 64);
-    rig_.memory().state().turn.store(number + 1ull);
+    rig_.memory().state().priority.store(number + 1ull);
     for (int twice = 0; twice < 2; ++twice) {
       EXPECT_TRUE(line::recover_contexts(rig_.memory(), 3, 9));
       const bool committed = state == line::State::kCommitted;
@@ -183,7 +183,7 @@ TEST_F(LinePropertyTest, RecoveryWritesBackWhatWasCommittedAndOnlyThat) {
       EXPECT_EQ(rig_.words()[1], committed ? 77U : 5U);
       EXPECT_EQ(rig_.words()[9], 5U) << "a line that is not locked by the dead is not its own";
       EXPECT_EQ(rig_.word_of(rig_.words()).load(), committed ? before + 1 : before);
-      EXPECT_EQ(rig_.memory().state().turn.load(), 0U);
+      EXPECT_EQ(rig_.memory().state().priority.load(), 0U);
       EXPECT_EQ(context.in_flight.load(), 0U) << "whoever writes the log would wait for it";
       EXPECT_EQ(context.redo_head.load(), redo_head + (committed ? 64 : 0))
           << "its record is there, or is not";

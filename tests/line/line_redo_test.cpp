@@ -33,7 +33,7 @@ namespace {
 constexpr std::uint64_t kBytes = 1u << 20;
 
 // A log that keeps what it is given, applied to a copy.
-class CopyLog final : public line::RedoLog {
+class CopyLog final : public line::LogReserver {
  public:
   explicit CopyLog(LineRig &rig) : rig_(rig), copy_(kBytes) {}
 
@@ -107,7 +107,7 @@ class LineRedoTest : public testing::Test {
   MemoryFolder folder_;
   LineRig rig_{folder_.path(), kBytes};
   CopyLog log_{rig_};
-  line::SoftwareThread thread_{rig_.memory(), rig_.upper(), &log_};
+  line::SoftwareThread thread_{rig_.memory(), rig_.releaser(), &log_};
 };
 
 TEST_F(LineRedoTest, RecordsGiveHomeAndAbortedOnesLeaveNone) {
@@ -136,7 +136,7 @@ TEST_F(LineRedoTest, ThreadsThatMeetLeaveTheirRecordsInTheOrderOfStamps) {
   const std::uint64_t first_seed = seed();
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
-      line::SoftwareThread mine(rig_.memory(), rig_.upper(), &log_);
+      line::SoftwareThread mine(rig_.memory(), rig_.releaser(), &log_);
       ASSERT_EQ(mine.attach(0, LineRig::kIncarnation), Errc::kOk);
       std::mt19937_64 random(first_seed + static_cast<std::uint64_t>(t));
       for (int i = 0; i < kCommits; ++i) {
@@ -201,7 +201,7 @@ TEST_F(LineRedoTest, WhatFitsIntoAnEmptyRingFitsWhereverThatBegins) {
   std::uint64_t largest = 0, too_many = line::kRedoBytes / 2 / 8;
   while (too_many - largest > 1) {
     const std::uint64_t words = (largest + too_many) / 2;
-    line::SoftwareThread thread(rig_.memory(), rig_.upper(), &log_);
+    line::SoftwareThread thread(rig_.memory(), rig_.releaser(), &log_);
     ASSERT_EQ(thread.attach(0, LineRig::kIncarnation), Errc::kOk);
     const std::uint64_t begin = rig_.memory().context(thread.context_number()).redo_head.load();
     ASSERT_EQ(begin % line::kRedoBytes, 0U);
@@ -213,7 +213,7 @@ TEST_F(LineRedoTest, WhatFitsIntoAnEmptyRingFitsWhereverThatBegins) {
   std::vector<std::unique_ptr<line::SoftwareThread>> threads;  // each has a ring of its own
   for (std::uint64_t less = 0; less < 8; ++less) {
     line::SoftwareThread &thread = *threads.emplace_back(
-        std::make_unique<line::SoftwareThread>(rig_.memory(), rig_.upper(), &log_));
+        std::make_unique<line::SoftwareThread>(rig_.memory(), rig_.releaser(), &log_));
     ASSERT_EQ(thread.attach(0, LineRig::kIncarnation), Errc::kOk);
     ASSERT_TRUE(commits(thread, largest - less));
     EXPECT_TRUE(commits(thread, largest)) << "behind a record of " << less << " words less";
@@ -226,7 +226,7 @@ TEST_F(LineRedoTest, WhatIsLeftOfTheRingIsSkippedHoweverLittle) {
   std::vector<std::unique_ptr<line::SoftwareThread>> threads;
   for (std::uint64_t left = 0; left <= 40; left += 8) {
     line::SoftwareThread &thread = *threads.emplace_back(
-        std::make_unique<line::SoftwareThread>(rig_.memory(), rig_.upper(), &log_));
+        std::make_unique<line::SoftwareThread>(rig_.memory(), rig_.releaser(), &log_));
     ASSERT_EQ(thread.attach(0, LineRig::kIncarnation), Errc::kOk);
     const line::LineContextV1 &context = rig_.memory().context(thread.context_number());
     const auto commit = [&](std::uint64_t words) {
@@ -253,7 +253,7 @@ TEST_F(LineRedoTest, WhatIsLeftOfTheRingIsSkippedHoweverLittle) {
 }
 
 TEST_F(LineRedoTest, RecordsOfSeveralContextsComeInTheOrderOfStamps) {
-  line::SoftwareThread other(rig_.memory(), rig_.upper(), &log_);
+  line::SoftwareThread other(rig_.memory(), rig_.releaser(), &log_);
   ASSERT_EQ(other.attach(0, LineRig::kIncarnation), Errc::kOk);
   ASSERT_GT(other.context_number(), thread_.context_number());
   const auto set = [&](line::SoftwareThread &thread, std::uint64_t value) {
@@ -318,7 +318,7 @@ TEST_F(LineRedoTest, ACommitThatFailsGivesBackAllThatItHas) {
   const line::LineContextV1 &context = rig_.memory().context(thread_.context_number());
   rivals = &rig_.memory().context(thread_.context_number());
   for (const bool by_rival : {false, true}) {
-    line::SoftwareThread other(rig_.memory(), rig_.upper(), &log_);
+    line::SoftwareThread other(rig_.memory(), rig_.releaser(), &log_);
     ASSERT_EQ(other.attach(0, LineRig::kIncarnation), Errc::kOk);
     thread_.begin({});
     thread_.store(rig_.words() + 8, thread_.load(rig_.words()) + 1);

@@ -197,7 +197,7 @@ TEST(LineSegmentsTest, WhereASegmentWasIsPlainMemoryBehindAnUpdateOfIt) {
 }
 
 // Lets go of the line that the suspect holds.
-class Undertaker : public line::NobodyAbove {
+class Undertaker : public line::NoReleaser {
  public:
   explicit Undertaker(line::LineWord &word) noexcept : word_(word) {}
   void suspect(std::uint32_t, std::uint64_t) noexcept override { word_.store(0); }
@@ -350,16 +350,16 @@ TEST_F(LineSoftwareTest, WordBeforeIsNotedBeforeTheLineIsLocked) {
 }
 
 // Has the second page, and gives it when it is asked by somebody who holds no line.
-class Lender : public line::NobodyAbove {
+class Lender : public line::NoReleaser {
  public:
   explicit Lender(LineRig &rig) noexcept : rig_(rig) {}
-  line::UpperAnswer ask(storage::PageId page, line::Insists insists) noexcept override {
+  line::ReleaseAnswer ask(storage::PageId page, line::Insists insists) noexcept override {
     insisted = insists;
     EXPECT_EQ(page, storage::page_id(0, storage::PageIndex{1}));
     EXPECT_FALSE(line::is_locked(rig_.word_of(rig_.words()).load()));
     lent().store(rig_.memory().state().clock.fetch_add(1) + 1);
     ++asked;
-    return line::UpperAnswer::kGranted;
+    return line::ReleaseAnswer::kGranted;
   }
   line::LineWord &lent() noexcept { return rig_.word_of(rig_.view() + kPageBytes); }
   int asked = 0;
@@ -383,18 +383,18 @@ TEST_F(LineSoftwareTest, CommitAsksForAPageHoldingNoLine) {
   EXPECT_EQ(rig_.words()[kPageBytes / 8], 2U);
 }
 
-// Whoever has the turn keeps all others waiting.
+// The holder of priority keeps all others waiting.
 TEST_F(LineSoftwareTest, WhoHasTheTurnWaitsBrieflyForPages) {
   Lender lender(rig_);
   RigThread borrower(rig_, lender);
-  for (const bool takes_turn : {false, true}) {
+  for (const bool takes_priority : {false, true}) {
     Begin options;
     options.insists = line::Insists::kLong;
-    options.takes_turn = takes_turn;
+    options.takes_priority = takes_priority;
     lender.lent().store(line::kUpper | lender.lent().load());
     borrower.begin(options);
     EXPECT_EQ(borrower.load(rig_.words() + kPageBytes / 8), 0U);
-    EXPECT_EQ(lender.insisted, takes_turn ? line::Insists::kBriefly : line::Insists::kLong);
+    EXPECT_EQ(lender.insisted, takes_priority ? line::Insists::kBriefly : line::Insists::kLong);
     EXPECT_EQ(borrower.commit(), Status::kCommitted);
     lender.lent().store(line::kUpper | lender.lent().load());
     borrower.begin(options);
@@ -402,39 +402,39 @@ TEST_F(LineSoftwareTest, WhoHasTheTurnWaitsBrieflyForPages) {
     lender.lent().store(line::kUpper | lender.lent().load());
     lender.insisted = line::Insists::kNo;
     EXPECT_EQ(borrower.commit(), Status::kCommitted);
-    EXPECT_EQ(lender.insisted, takes_turn ? line::Insists::kBriefly : line::Insists::kLong);
+    EXPECT_EQ(lender.insisted, takes_priority ? line::Insists::kBriefly : line::Insists::kLong);
   }
 }
 
-// Whoever has failed so often that it has the turn commits alone.
+// An instance that has failed so often that it has priority commits alone.
 TEST_F(LineSoftwareTest, CommitsWaitForWhoHasTheTurn) {
   Begin options;
-  options.attempt = line::kTurnAttempts;
+  options.attempt = line::kPriorityAttempts;
   one_.begin(options);
   const std::uint64_t begin_ns = platform::monotonic_ns();
   two_.update([&] { two_.store(&word(1), std::uint64_t{5}); });
   EXPECT_GE(platform::monotonic_ns() - begin_ns, 50'000'000U) << "it waits for 100 ms at most";
   EXPECT_EQ(one_.commit(), Status::kCommitted);
-  EXPECT_EQ(rig_.memory().state().turn.load(), 0U);
+  EXPECT_EQ(rig_.memory().state().priority.load(), 0U);
 }
 
 // As one that has been stopped: else each commit of the others would wait as long.
 TEST_F(LineSoftwareTest, WhoKeepsTheTurnTooLongLosesIt) {
   Begin options;
-  options.takes_turn = true;
+  options.takes_priority = true;
   one_.begin(options);
-  EXPECT_EQ(rig_.memory().state().turn.load(), one_.context_number() + 1U);
+  EXPECT_EQ(rig_.memory().state().priority.load(), one_.context_number() + 1U);
   two_.update([&] { two_.store(&word(1), std::uint64_t{5}); });
-  EXPECT_EQ(rig_.memory().state().turn.load(), 0U);
+  EXPECT_EQ(rig_.memory().state().priority.load(), 0U);
   two_.begin(options);
-  EXPECT_EQ(rig_.memory().state().turn.load(), two_.context_number() + 1U);
+  EXPECT_EQ(rig_.memory().state().priority.load(), two_.context_number() + 1U);
   one_.store(&word(2), std::uint64_t{6});
-  EXPECT_EQ(one_.commit(), Status::kCommitted) << "nothing that it did depends on the turn";
-  EXPECT_EQ(rig_.memory().state().turn.load(), two_.context_number() + 1U)
+  EXPECT_EQ(one_.commit(), Status::kCommitted) << "nothing that it did depends on its priority";
+  EXPECT_EQ(rig_.memory().state().priority.load(), two_.context_number() + 1U)
       << "it is another's by now";
   two_.store(&word(2), std::uint64_t{7});
   EXPECT_EQ(two_.commit(), Status::kCommitted);
-  EXPECT_EQ(rig_.memory().state().turn.load(), 0U);
+  EXPECT_EQ(rig_.memory().state().priority.load(), 0U);
 }
 
 TEST_F(LineSoftwareTest, AnInstanceKeepsItsAgeWhenThePolicySaysSo) {

@@ -172,7 +172,7 @@ TEST_P(LineThreadsTest, SortedListHoldsWhatWasCommitted) {
   EXPECT_EQ(zombies.load(), 0U);
 }
 
-// A long update among short ones finishes: the turn.
+// A long update among short ones finishes: priority.
 TEST_P(LineThreadsTest, LongUpdateIsNotStarvedByShortOnes) {
   auto *words = reinterpret_cast<field<std::uint64_t> *>(rig_.view());
   std::atomic<bool> stop{false};
@@ -197,8 +197,8 @@ TEST_P(LineThreadsTest, LongUpdateIsNotStarvedByShortOnes) {
       thread.update([&] { ++words[8 * line]; }, options(random()));
     }
   });
-  EXPECT_LE(attempts_max, line::kTurnAttempts + 12)
-      << "in-flight commits may overtake it a few times after it has the turn";
+  EXPECT_LE(attempts_max, line::kPriorityAttempts + 12)
+      << "in-flight commits may overtake it a few times after it has priority";
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryPolicy, LineThreadsTest, testing::ValuesIn(kPolicies),

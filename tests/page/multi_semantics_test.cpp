@@ -8,12 +8,11 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <stdexcept>
 #include <string>
-#include <thread>
 
 #include "hierarchy/policies.h"
+#include "tests/support/asleep.h"
 #include "tests/support/slowdown.h"
 #include "tests/support/stage.h"
 
@@ -446,11 +445,26 @@ TEST_P(TwoProcessTest, SegmentsLieAtTheSameAddressAndPointersHold) {
       });
 }
 
+// What the second process tells the first one, which cannot wait for its turn.
+struct OtherCommitter {
+  std::atomic<pid_t> process{0};
+  // Of its commits: how many it has begun, how many have ended.
+  std::atomic<std::uint32_t> begun{0}, ended{0};
+
+  // It has committed for the `number`th time, or its commit waits for the turn.
+  void await_commit_or_wait(std::uint32_t number) const {
+    ASSERT_TRUE(poll_until([&] {
+      return ended >= number || (begun >= number && is_asleep("/proc/" + std::to_string(process)));
+    }));
+  }
+};
+
 // During each attempt the other process commits to what it has read, so that it is aborted, until
 // it has the turn: then the other's commit waits.
 TEST_P(TwoProcessTest, AnInstanceThatKeepsItsAgeIsNotStarved) {
   // Eager detection fails the other one, who comes later, until that one gets the turn.
   const std::uint32_t losses = eager() ? 0 : hierarchy::kTurnAttempts;
+  const Shared<OtherCommitter> other;
   run_pair(
       "self-abort,keep-age,backoff=none",
       [&](Actor &self, Turn &turn) {
@@ -461,8 +475,8 @@ TEST_P(TwoProcessTest, AnInstanceThatKeepsItsAgeIsNotStarved) {
           turn.reach(2 * attempts - 1);
           if (attempts <= losses)
             turn.await(2 * attempts);  // the other one has committed
-          else                         // it would have by then
-            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          else                         // it would have if nothing made it wait
+            other->await_commit_or_wait(attempts);
         });
         // A holder that runs for 200 ms loses the turn, which a slow build may take.
         if (slowdown() == 1) {
@@ -473,10 +487,13 @@ TEST_P(TwoProcessTest, AnInstanceThatKeepsItsAgeIsNotStarved) {
         turn.reach(kEnds);
       },
       [&](Actor &self, Turn &turn) {
+        other->process = getpid();
         for (std::uint32_t i = 1;; ++i) {
           turn.await(2 * i - 1);
           if (turn.now() == kEnds) break;
+          other->begun = i;
           self.commit(0, i);
+          other->ended = i;
           if (i <= losses) turn.reach(2 * i);
         }
       });

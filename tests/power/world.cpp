@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "levels/storage/heap.h"
+#include "levels/storage/heap_check.h"
 
 namespace tmh::test::power {
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "levels/storage/heap.h"
+#include "levels/storage/heap_check.h"
 #include "tests/support/children.h"
 #include "tests/support/rtm_table.h"
 #include "tests/support/shared.h"

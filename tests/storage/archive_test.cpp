@@ -19,6 +19,7 @@
 #include <tmh/tmh.hpp>
 
 #include "levels/storage/heap.h"
+#include "levels/storage/heap_check.h"
 #include "levels/storage/log_files.h"
 #include "levels/storage/log_format.h"
 #include "platform/disk.h"

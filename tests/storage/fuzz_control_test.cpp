@@ -22,6 +22,7 @@
 
 #include "levels/storage/control.h"
 #include "levels/storage/heap.h"
+#include "levels/storage/heap_check.h"
 #include "tests/support/seed.h"
 #include "tests/support/stage.h"
 

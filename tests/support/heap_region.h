@@ -18,6 +18,7 @@
 #include <tmh/options.hpp>
 
 #include "levels/storage/heap.h"
+#include "levels/storage/heap_check.h"
 #include "levels/storage/heap_layout.h"
 
 namespace tmh::test {

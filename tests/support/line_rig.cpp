@@ -50,7 +50,7 @@ LineRig::LineRig(const std::string &folder, std::uint64_t bytes, RigShared *shar
   shared->start_times[slot].store(self.start_time);
   shared->pids[slot].store(self.pid);
   fair_.emplace(memory_, shared, slot);
-  upper_ = &*fair_;
+  releaser_ = &*fair_;
 }
 
 line::LineWord &LineRig::word_of(const void *address) noexcept {
@@ -58,9 +58,10 @@ line::LineWord &LineRig::word_of(const void *address) noexcept {
   return memory_.segment(0).words[offset / kLineBytes];
 }
 
-RigThread::RigThread(LineRig &rig) : RigThread(rig, rig.upper()) {}
+RigThread::RigThread(LineRig &rig) : RigThread(rig, rig.releaser()) {}
 
-RigThread::RigThread(LineRig &rig, line::Upper &upper) : SoftwareThread(rig.memory(), upper) {
+RigThread::RigThread(LineRig &rig, line::Releaser &releaser)
+    : SoftwareThread(rig.memory(), releaser) {
   expect_ok(attach(rig.slot(), LineRig::kIncarnation), "context");
 }
 

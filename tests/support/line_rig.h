@@ -13,8 +13,8 @@
 #include <string>
 
 #include "levels/line/line_memory.h"
+#include "levels/line/releaser.h"
 #include "levels/line/run.h"
-#include "levels/line/upper.h"
 #include "levels/storage/home.h"
 #include "platform/shared_lock.h"
 
@@ -33,7 +33,7 @@ struct RigShared {
 
 // A level above that owns nothing and recovers dead participants' contexts under a domain lock, as
 // hierarchy/ does.
-class FairAbove : public line::NobodyAbove {
+class FairAbove : public line::NoReleaser {
  public:
   FairAbove(line::LineMemory &memory, RigShared *shared, std::uint32_t slot) noexcept
       : memory_(memory), shared_(shared), slot_(slot) {}
@@ -59,16 +59,16 @@ class LineRig {
   [[nodiscard]] std::uint64_t *words() const noexcept {
     return reinterpret_cast<std::uint64_t *>(home_.base());
   }
-  [[nodiscard]] line::Upper &upper() noexcept { return *upper_; }
+  [[nodiscard]] line::Releaser &releaser() noexcept { return *releaser_; }
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
   [[nodiscard]] line::LineWord &word_of(const void *address) noexcept;
 
  private:
   storage::Home home_;
   line::LineMemory memory_;
-  line::NobodyAbove nobody_;
+  line::NoReleaser nobody_;
   std::optional<FairAbove> fair_;
-  line::Upper *upper_ = &nobody_;
+  line::Releaser *releaser_ = &nobody_;
   std::uint32_t slot_;
 };
 
@@ -76,7 +76,7 @@ class LineRig {
 class RigThread : public line::SoftwareThread {
  public:
   explicit RigThread(LineRig &rig);
-  RigThread(LineRig &rig, line::Upper &upper);
+  RigThread(LineRig &rig, line::Releaser &releaser);
 
   template <class Body>
   std::uint32_t update(const Body &body, line::Begin options = {}) {

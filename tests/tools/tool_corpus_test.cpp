@@ -26,6 +26,7 @@
 #include <tmh/tmh.hpp>
 
 #include "levels/storage/control.h"
+#include "levels/storage/heap_check.h"
 #include "platform/failure.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/log_rig.h"

@@ -59,8 +59,8 @@ class BeyondCapacityTest : public testing::Test {
   void commit_elsewhere(const Site &site, std::uint64_t page) const {
     std::thread([&] { atomically(site, [&](Fields) { ++word(page); }); }).join();
   }
-  [[nodiscard]] std::uint64_t turn() const {
-    return detail::impl_of(domain_)->lines()->memory().state().turn.load();
+  [[nodiscard]] std::uint64_t priority() const {
+    return detail::impl_of(domain_)->lines()->memory().state().priority.load();
   }
 
   MemoryFolder folder_;
@@ -86,7 +86,7 @@ TEST_F(BeyondCapacityTest, AnUpdateStaysAtLevel1AndTheNextOnesBeginWithoutTheMod
   EXPECT_EQ(report.de_escalations, 0U);
   EXPECT_EQ(domain_.counters().unlimited_commits, 10U);
   EXPECT_EQ(domain_.counters().recalls, 0U);
-  EXPECT_EQ(turn(), 0U);
+  EXPECT_EQ(priority(), 0U);
   expect_all(10);
 }
 
@@ -164,7 +164,7 @@ TEST_F(BeyondCapacityTest, WhatLevel1CannotDoGoesToLevel2) {
   EXPECT_EQ(site.report().page_commits, 3U);
   EXPECT_EQ(site.report().unlimited_commits, 0U);
   EXPECT_GT(site.report().escalations_needs_pages, 0U);
-  EXPECT_EQ(turn(), 0U);
+  EXPECT_EQ(priority(), 0U);
   expect_all(3);
 }
 
@@ -179,7 +179,7 @@ TEST_F(BeyondCapacityTest, AnExceptionUndoesIt) {
                           }),
                std::runtime_error);
   expect_all(1);
-  EXPECT_EQ(turn(), 0U);
+  EXPECT_EQ(priority(), 0U);
 }
 
 // Runs its first attempt without the model, in which another thread commits what it has read.
@@ -207,19 +207,19 @@ TEST_F(BeyondCapacityTest, WhoFailsBesideOthersGoesOnAlone) {
   const Site large(domain_, "large", "adaptive"), small(domain_, "small", "never");
   std::uint64_t alone = 0;
   Duel(large, [&] {
-    EXPECT_EQ(turn(), 0U) << "beside others first";
+    EXPECT_EQ(priority(), 0U) << "beside others first";
     commit_elsewhere(small, 0);
   }).run([&] {
     add_to_all();
-    if (turn() != 0) ++alone;
+    if (priority() != 0) ++alone;
   });
   EXPECT_EQ(alone, 1U);
-  EXPECT_EQ(turn(), 0U);
+  EXPECT_EQ(priority(), 0U);
   EXPECT_EQ(large.report().unlimited_commits, 1U);
   EXPECT_EQ(large.report().page_commits, 0U);
   atomically(large, [&](Fields) {
     add_to_all();
-    EXPECT_NE(turn(), 0U) << "the next one is alone at once";
+    EXPECT_NE(priority(), 0U) << "the next one is alone at once";
   });
   query(domain_, [&] {
     EXPECT_EQ(word(0).load(), 3U);
@@ -237,14 +237,14 @@ TEST_F(BeyondCapacityTest, OthersGoOnBehindTheDeathOfOneThatRanAlone) {
     atomically(large, [&](Fields) {
       add_to_all();
       if (++attempt == 1) commit_elsewhere(small, 0);
-      if (turn() != 0) die_unless_failed();
+      if (priority() != 0) die_unless_failed();
     });
   });
   EXPECT_EQ(end.signal, SIGKILL);
-  EXPECT_NE(turn(), 0U);
+  EXPECT_NE(priority(), 0U);
   const Site site(domain_, "goes on", "never");
   atomically(site, [&](Fields) { ++word(0); });
-  EXPECT_EQ(turn(), 0U);
+  EXPECT_EQ(priority(), 0U);
   query(domain_, [&] {
     EXPECT_EQ(word(0).load(), 2U);
     EXPECT_EQ(word(1).load(), 0U);

@@ -67,7 +67,7 @@ int main(int argc, char **argv) {
   if (::read(ready[0], &byte, 1) != 1) return 2;
   const auto impl = tmh::detail::impl_of(domain);
   tmh::page::Engine &engine = impl->engine();
-  tmh::page::DomainMemory &memory = impl->memory();
+  tmh::page::SharedState &memory = impl->memory();
   tmh::atomically(domain, [&] { cell->value += 1; });
   // Which page that was, as the tree says it.
   const tmh::storage::Participant &self = memory.participant(0);

@@ -1,4 +1,4 @@
-// hierarchy/pools.cpp -- tmh::pools: size classes, lanes, and what an empty list does.
+// hierarchy/pool.cpp -- tmh::pools: size classes, lanes, and what an empty list does.
 #include <unistd.h>
 
 #include <algorithm>

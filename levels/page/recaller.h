@@ -1,5 +1,8 @@
-// levels/page/lower_level.h -- what level 2 asks of the level below it. hierarchy/ implements it;
-// where there is none, NoLevelBelow answers, and level 2 owns every page.
+// levels/page/recaller.h -- what level 2 asks of the level below it: to recall a page, or to read it
+// there. hierarchy/directory.h implements it; where no level is below, NothingToRecall answers, and
+// level 2 owns every page.
+// Shape:     abstract, and here, because level 2 calls it and may not include hierarchy/
+//            (levels/line/releaser.h says more). Hot paths ask has_lower_ first.
 // Invariant: after take(page) and until the page is released (ConsistencyTree::announce), nothing
 //            below stores to its home.
 // Sharing:   the domain lock where a function takes the proof of it; else none.
@@ -18,7 +21,7 @@
 
 namespace tmh::page {
 
-class LowerLevel {
+class Recaller {
  public:
   // Timestamps below are of this clock. seq_cst: read after the pin is stored, see PROTOCOL.md,
   // "Snapshots that span both clocks".
@@ -56,14 +59,14 @@ class LowerLevel {
 
  protected:
   // Engines do not own it.
-  ~LowerLevel() = default;
+  ~Recaller() = default;
 };
 
 // Nothing below: every page is prepared and ours, and nothing there ever changes.
-class NoLevelBelow final : public LowerLevel {
+class NothingToRecall final : public Recaller {
  public:
   // Has no state: one serves all engines of the process.
-  [[nodiscard]] static LowerLevel &here() noexcept;
+  [[nodiscard]] static Recaller &here() noexcept;
 
   [[nodiscard]] std::uint64_t clock() const noexcept override { return 0; }
   [[nodiscard]] Errc prepare(storage::PageId) noexcept override { return Errc::kOk; }

@@ -1,5 +1,7 @@
-// levels/page/lower_log.h -- commits of the level below, as the writer of the redo log sees them.
-// hierarchy/ implements it.
+// levels/page/gatherer.h -- what the writer of the redo log asks of the level below: to gather its
+// commits. hierarchy/line_log.h implements it.
+// Shape:     abstract, and here, because level 2 calls it and may not include hierarchy/
+//            (levels/line/releaser.h says more).
 // Sharing:   all but clock() REQUIRE LogState::lock, or to be alone in the domain; the domain lock
 //            may be taken inside.
 // Contexts:  not in handlers.
@@ -14,7 +16,7 @@
 
 namespace tmh::page {
 
-struct LowerCommit {
+struct GatheredCommit {
   std::uint64_t stamp = 0;  // on the clock below
   std::uint64_t time_ns = 0;
   std::uint64_t reserved_bytes = 0;  // LogRoom::reserve()
@@ -23,9 +25,9 @@ struct LowerCommit {
   std::size_t bytes = 0;
 };
 
-class LowerLog {
+class Gatherer {
  public:
-  virtual ~LowerLog() = default;
+  virtual ~Gatherer() = default;
 
   // seq_cst.
   [[nodiscard]] virtual std::uint64_t clock() const noexcept = 0;
@@ -35,7 +37,7 @@ class LowerLog {
   // Commits stamped in (after, up_to], in the order of stamps. REQUIRES settle(up_to), by whomever.
   // kCorrupt, kOutOfMemory.
   [[nodiscard]] virtual Errc gather(std::uint64_t after, std::uint64_t up_to,
-                                    std::vector<LowerCommit> *commits) noexcept = 0;
+                                    std::vector<GatheredCommit> *commits) noexcept = 0;
   // Commits up to `line` are durable.
   virtual void forget(std::uint64_t line) noexcept = 0;
   // Is home as settled commits up to `line` left it? False when a dead one's writes wait for

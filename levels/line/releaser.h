@@ -1,8 +1,14 @@
-// levels/line/upper.h -- what level 1 asks of whatever lies above it. hierarchy/ implements it;
-// NobodyAbove serves where there is nothing.
+// levels/line/releaser.h -- what level 1 asks of the level above it: to release a page to it, and to
+// recover the dead. hierarchy/page_requests.h implements it; NoReleaser serves where no level is
+// above.
+// Shape:     abstract, and here: an interface lies in the level that calls it, because a level may
+//            not include hierarchy/. The four are Releaser and LogReserver (level 1 calls),
+//            page::Recaller and page::Gatherer (level 2 calls). There is no header of all four:
+//            it would make each level know the other's. Calls are virtual, and none is on the way
+//            of a begin or of a commit that meets no line in U and no pin.
 // Contexts:  ask() and suspect() are called holding no line word, and may take the domain lock;
 //            any_pin() and oldest_line_pin() are called inside a commit, which holds line words:
-//            they take no lock and wait for nobody.
+//            they take no lock and wait for no other thread.
 // Source:    hierarchy/PROTOCOL.md, "Level 1 meets a line in U", "Snapshots that span both clocks",
 //            "Death".
 #pragma once
@@ -13,7 +19,7 @@
 
 namespace tmh::line {
 
-enum class UpperAnswer : std::uint8_t {
+enum class ReleaseAnswer : std::uint8_t {
   kGranted = 1,  // the page is in L now: look at the line again
   // Cross-level conflict, decided against this instance: it aborts (AbortCause::kCrossLevel).
   kBusy = 2,
@@ -28,27 +34,27 @@ enum class Insists : std::uint8_t {
   kLong = 2,     // also for large ones, where going up would undo what they have done
 };
 
-class Upper {
+class Releaser {
  public:
-  Upper() = default;
-  Upper(const Upper &) = delete;
-  Upper &operator=(const Upper &) = delete;
-  virtual ~Upper() = default;
+  Releaser() = default;
+  Releaser(const Releaser &) = delete;
+  Releaser &operator=(const Releaser &) = delete;
+  virtual ~Releaser() = default;
   // A line of the page is in U. Insists::kNo: kGranted or kRefused, at once.
-  [[nodiscard]] virtual UpperAnswer ask(storage::PageId page, Insists insists) noexcept = 0;
+  [[nodiscard]] virtual ReleaseAnswer ask(storage::PageId page, Insists insists) noexcept = 0;
   // seq_cst loads, after line-stamp: is there a snapshot above that may need undo words?
   [[nodiscard]] virtual bool any_pin() noexcept = 0;
   // The smallest line pin; ~0: none.
   [[nodiscard]] virtual std::uint64_t oldest_line_pin() noexcept = 0;
-  // A context of this participant keeps a line locked, or has the turn, for longer than a living
+  // A context of this participant keeps a line locked, or has priority, for longer than a living
   // and running one would: look whether it lives, and recover its contexts if not.
   virtual void suspect(std::uint32_t slot, std::uint64_t incarnation) noexcept = 0;
 };
 
 // For a domain without a level above.
-class NobodyAbove : public Upper {
+class NoReleaser : public Releaser {
  public:
-  UpperAnswer ask(storage::PageId, Insists) noexcept override { return UpperAnswer::kRefused; }
+  ReleaseAnswer ask(storage::PageId, Insists) noexcept override { return ReleaseAnswer::kRefused; }
   bool any_pin() noexcept override { return false; }
   std::uint64_t oldest_line_pin() noexcept override { return ~0ull; }
   void suspect(std::uint32_t, std::uint64_t) noexcept override {}

@@ -1,5 +1,5 @@
-// levels/line/redo_writer.cpp -- planning a record, and making its bytes.
-#include "levels/line/redo_writer.h"
+// levels/line/commit_record.cpp -- planning a record, and making its bytes.
+#include "levels/line/commit_record.h"
 
 #include <bit>
 #include <cstring>
@@ -23,7 +23,7 @@ unsigned line_in_page(Where at) noexcept {
   return static_cast<unsigned>(offset_of(at) % kPageBytes / kLineBytes);
 }
 
-// Upper bound of what the log adds to payloads: a record's header, and for what is cut into parts
+// Releaser bound of what the log adds to payloads: a record's header, and for what is cut into parts
 // one each. A part is full when a page's difference does not fit, so each but the last is at least
 // half full.
 std::uint64_t log_bytes_of(std::uint64_t payload_bytes) noexcept {
@@ -60,7 +60,7 @@ std::byte *put_words(const LineWrite &entry, std::byte *home, std::byte *at) noe
 
 }  // namespace
 
-AbortCause RedoWriter::plan(WriteSet &writes) noexcept {
+AbortCause CommitRecord::plan(WriteSet &writes) noexcept {
   if (!is_allocated_) {
     error_ = memory_.allocate_redo(number_);
     if (error_ != Errc::kOk) return AbortCause::kNoSpace;
@@ -88,7 +88,7 @@ AbortCause RedoWriter::plan(WriteSet &writes) noexcept {
   return AbortCause::kNone;
 }
 
-AbortCause RedoWriter::await_room(std::uint64_t record_bytes) noexcept {
+AbortCause CommitRecord::await_room(std::uint64_t record_bytes) noexcept {
   if (has_redo_room(*context_, record_bytes, &at_)) return AbortCause::kNone;
   error_ = log_->drain();
   if (error_ != Errc::kOk) return AbortCause::kNoSpace;
@@ -97,7 +97,7 @@ AbortCause RedoWriter::await_room(std::uint64_t record_bytes) noexcept {
   return has_redo_room(*context_, record_bytes, &at_) ? AbortCause::kNone : AbortCause::kCapacity;
 }
 
-void RedoWriter::encode(const WriteSet &writes) noexcept {
+void CommitRecord::encode(const WriteSet &writes) noexcept {
   // Relaxed: this thread's.
   const std::uint64_t head = context_->redo_head.load(std::memory_order_relaxed);
   if (at_ != head) {

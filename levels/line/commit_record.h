@@ -1,4 +1,4 @@
-// levels/line/redo_writer.h -- durable domains: a commit's record in the context's redo ring.
+// levels/line/commit_record.h -- durable domains: a commit's record in the context's redo ring.
 // Shape:     everything that may wait or fail comes before the first line is locked (plan); the
 //            bytes are made while all lines are locked (encode), because a word that is written in
 //            part takes its other bytes from home. In between and behind, in the order of the
@@ -13,17 +13,18 @@
 #include <cstdint>
 #include <span>
 
+#include "levels/line/log_reserver.h"
 #include "levels/line/redo.h"
 #include "levels/line/write_set.h"
 
 namespace tmh::line {
 
-class RedoWriter {
+class CommitRecord {
  public:
   static constexpr bool kWrites = true;
 
   // log: null in a volatile domain, where only is_on() may be called.
-  RedoWriter(LineMemory &memory, RedoLog *log) noexcept : memory_(memory), log_(log) {}
+  CommitRecord(LineMemory &memory, LogReserver *log) noexcept : memory_(memory), log_(log) {}
 
   void attach(std::uint32_t context) noexcept {
     number_ = context;
@@ -69,7 +70,7 @@ class RedoWriter {
   [[nodiscard]] AbortCause await_room(std::uint64_t record_bytes) noexcept;
 
   LineMemory &memory_;
-  RedoLog *const log_;
+  LogReserver *const log_;
   LineContextV1 *context_ = nullptr;
   std::uint32_t number_ = 0;
   bool is_allocated_ = false;
