@@ -31,7 +31,7 @@ namespace {
 void record(const PageRun &instance, bool is_query, AbortCause outcome) noexcept {
   if (instance.timed.count == 0) return;
   const LatencyLevel level = is_query ? LatencyLevel::kQueries : LatencyLevel::kPages;
-  instance.site->record(level, outcome, hierarchy::timed_ns(instance.timed), instance.timed.count);
+  instance.site->record(level, outcome, observe::timed_ns(instance.timed), instance.timed.count);
 }
 
 std::string no_policy(std::string_view spec) {
@@ -93,11 +93,11 @@ Errc Instances::begin(bool is_query, RunsIn where, storage::LatencySite *site,
   if (current().at_level_2())
     return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
   TMH_TRY(abort_at_end_of_thread());
-  const auto kind = is_query ? hierarchy::SampledKind::kQueries : hierarchy::SampledKind::kPages;
-  const hierarchy::Timed timed =
+  const auto kind = is_query ? observe::SampledKind::kQueries : observe::SampledKind::kPages;
+  const observe::Timed timed =
       domain_.settings().latency == Latency::kOff
-          ? hierarchy::Timed{}
-          : hierarchy::start_timing(domain_.settings().latency, current().samplers, kind);
+          ? observe::Timed{}
+          : observe::start_timing(domain_.settings().latency, current().samplers, kind);
   bool fell_back = false;
   PageRunner &runner = lock_runner(where, &fell_back);
   Errc error = domain_.usable();  // closed while we waited?

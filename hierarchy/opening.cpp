@@ -120,7 +120,7 @@ Errc Opening::use_page_checksums(DomainImpl &domain, PageChecksums wanted,
 }
 
 Errc Opening::attach() {
-  if (!platform::crash_at_environment())
+  if (!observe::crash_at_environment())
     return fail(Errc::kBadArgument, "TMH_CRASH_AT names no step");
   TMH_TRY(page::DomainMemory::check_owner(domain_.folder_));
   hierarchy::Settings &settings = domain_.settings_;
@@ -197,9 +197,9 @@ Errc Opening::attach_locked() {
   const std::string name = domain.options_.name.empty() ? program_name() : domain.options_.name;
   TMH_TRY(domain.memory_->attach_slot(name, &domain.slot_));
   Slot slot(domain.memory_->participant(domain.slot_));
-  platform::step(platform::Step::kAttachSlotTaken);
+  observe::step(observe::Step::kAttachSlotTaken);
   make_engine();
-  TMH_TRY(platform::open_trace(domain.folder_, domain.slot_, name));
+  TMH_TRY(observe::open_trace(domain.folder_, domain.slot_, name));
   TMH_TRY(open_latency());
   TMH_TRY(open_lines());
   TMH_TRY(domain.engine_->start(settings.tracking, fresh_));

@@ -63,14 +63,14 @@ void unlearn(SiteImpl &site, Attempts::Kind kind, line::LineContextV1 &context) 
                     hierarchy::after_line_commit(learned.gate)});
 }
 
-std::uint64_t SiteImpl::add_line_ticks(const hierarchy::Timed &timed) noexcept {
+std::uint64_t SiteImpl::add_line_ticks(const observe::Timed &timed) noexcept {
   const std::uint64_t now = platform::ticks();
   const std::uint64_t took = now > timed.begin_ticks ? now - timed.begin_ticks : 0;
   add(SiteCount::kLineTicks, took * timed.count);
   return took;
 }
 
-void SiteImpl::committed_at_lines(const hierarchy::Timed &timed, LatencyLevel level) noexcept {
+void SiteImpl::committed_at_lines(const observe::Timed &timed, LatencyLevel level) noexcept {
   const std::uint64_t took = add_line_ticks(timed);
   latency_.record(level, AbortCause::kNone, platform::ns_of_ticks(took), timed.count);
 }

@@ -104,7 +104,7 @@ class SiteImpl {
   [[nodiscard]] hierarchy::BeyondCapacity &beyond() noexcept { return beyond_; }
 
   void add(SiteCount which, std::uint64_t amount) noexcept {
-    if constexpr (!platform::kCounts) return;
+    if constexpr (!observe::kCounts) return;
     const std::size_t shard = current().shard;
     if (shard >= kOwnShards) [[unlikely]]
       return add_without_shard(which, amount);
@@ -127,10 +127,10 @@ class SiteImpl {
   [[nodiscard]] std::uint64_t total(SiteCount which) const noexcept;
   [[nodiscard]] storage::LatencySite &latency() noexcept { return latency_; }
   // An attempt at level 1 has ended; the first returns what it took. REQUIRE: it is timed.
-  std::uint64_t add_line_ticks(const hierarchy::Timed &timed) noexcept;
-  void committed_at_lines(const hierarchy::Timed &timed, LatencyLevel level) noexcept;
-  void record(const hierarchy::Timed &timed, LatencyLevel level, AbortCause outcome) noexcept {
-    if (timed.count != 0) latency_.record(level, outcome, hierarchy::timed_ns(timed), timed.count);
+  std::uint64_t add_line_ticks(const observe::Timed &timed) noexcept;
+  void committed_at_lines(const observe::Timed &timed, LatencyLevel level) noexcept;
+  void record(const observe::Timed &timed, LatencyLevel level, AbortCause outcome) noexcept {
+    if (timed.count != 0) latency_.record(level, outcome, observe::timed_ns(timed), timed.count);
   }
 
  private:

@@ -10,8 +10,8 @@ namespace tmh::line {
 
 using observe::is_planted;
 using observe::Planted;
-using platform::Step;
-using platform::step;
+using observe::Step;
+using observe::step;
 
 namespace {
 
