@@ -123,7 +123,6 @@ struct Current {
   alignas(64) LineRun lines;
   Unwinds unwinds = Unwinds::kFailed;
   bool has_actions = false;         // actions.h
-  std::uint32_t pages_granted = 0;  // by level 2, since line_attempts.cpp has counted them
   std::size_t shard = kNoShardYet;  // site_impl.cpp
   ThreadOf line_thread;             // used last, for LineThreads::here()
   LineUser *line_user = nullptr;    // its word in line_users.cpp; null: it has been nowhere yet

@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "hierarchy/raise.h"
 #include "levels/line/rtm.h"
 #include "platform/probes.h"
 #include "platform/protection_keys.h"

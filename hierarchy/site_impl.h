@@ -57,17 +57,7 @@ class SiteImpl {
  public:
   // own_rule: null, but with EscalationKind::kOwn.
   SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalation escalation,
-           EscalationRule own_rule)
-      : domain_(std::move(domain)),
-        name_(std::move(name)),
-        kept_name_(keep_site_name(name_)),
-        escalation_(escalation),
-        rule_(own_rule),
-        line_kinds_{domain_->line_mode().kind(BodyKind::kPlain),
-                    domain_->line_mode().kind(BodyKind::kInstrumented)} {
-    if (storage::LatencyTable &table = domain_->latency_table(); table.is_open())
-      latency_.use(&table, table.site(name_));
-  }
+           EscalationRule own_rule);
 
   [[nodiscard]] DomainImpl &domain() const noexcept { return *domain_; }
   [[nodiscard]] const std::string &name() const noexcept { return name_; }

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "hierarchy/back_off.h"
+#include "hierarchy/raise.h"
 #include "levels/line/software.h"
 #include "observe/planted.h"
 #include "platform/failure.h"
@@ -102,7 +103,7 @@ bool SiteInstance::goes_on_at_level_1(const Undone &undone) {
   switch (step) {
     case NextStep::kRetry:
       this->failed(Failed::kByOthers);
-      back_off(domain().instances().policy(), attempts_, undone.others_progressed);
+      back_off(domain().runners().policy(), attempts_, undone.others_progressed);
       return true;
     case NextStep::kGiveUp:
       give_up(undone.over_capacity);

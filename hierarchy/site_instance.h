@@ -12,6 +12,7 @@
 #include <tmh/site.hpp>
 
 #include "hierarchy/attempt_states.h"
+#include "hierarchy/raise.h"
 #include "hierarchy/site_impl.h"
 
 namespace tmh::detail {

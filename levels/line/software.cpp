@@ -289,7 +289,7 @@ void SoftwareThread::settle(LineSegment &segment, std::uint64_t offset, std::uin
 }
 
 [[gnu::noinline]] void SoftwareThread::meet_upper(storage::PageId page) {
-  const UpperAnswer answer = upper_.ask(page, insists());
+  const UpperAnswer answer = commit_.ask_upper(page, insists());
   if (answer != UpperAnswer::kGranted) fail(refused_by(answer));
 }
 

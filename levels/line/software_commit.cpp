@@ -184,7 +184,7 @@ Ending SoftwareCommit::lock_lines(Insists insists) noexcept {
     // makes validation fail, what was only written does not matter. A page that goes to and fro is
     // the policy's to decide, after an abort.
     const UpperAnswer answer = asked < kAsksPerCommit
-                                   ? upper_.ask(page_of(writes_.entry(locked).at), insists)
+                                   ? ask_upper(page_of(writes_.entry(locked).at), insists)
                                    : UpperAnswer::kBusy;
     if (answer != UpperAnswer::kGranted) return refused_by(answer);
   }

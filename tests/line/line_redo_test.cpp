@@ -181,7 +181,7 @@ TEST_F(LineRedoTest, WithoutRoomItAbortsBeforeItsFirstStepAndSaysWhy) {
   store_randomly(thread_, random, 1);
   EXPECT_EQ(thread_.commit(), Status::kAborted);
   EXPECT_EQ(thread_.cause(), AbortCause::kNoSpace);
-  EXPECT_EQ(thread_.error(), Errc::kDiskFull);
+  EXPECT_EQ(thread_.committing().redo().error(), Errc::kDiskFull);
   log_.is_full = false;
   thread_.begin({});
   for (std::uint64_t at = 0; at < kBytes / 2; at += 8) thread_.store(rig_.words() + at / 8, at);

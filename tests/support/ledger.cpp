@@ -10,6 +10,7 @@
 #include <tmh/site.hpp>
 
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/handles.h"
 #include "hierarchy/line_domain.h"
 #include "platform/probes.h"
 

@@ -16,6 +16,7 @@
 #include <tmh/tmh.hpp>
 
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/handles.h"
 #include "hierarchy/line_domain.h"
 #include "observe/planted.h"
 #include "platform/steps.h"
