@@ -141,7 +141,7 @@ class Worker {
         options_.worker == "query"
             ? counters.queries - 1
             : counters.commits + counters.line_commits + counters.hardware_commits;
-    if (platform::kCounts && counted != expected)
+    if (observe::kCounts && counted != expected)
       throw std::runtime_error(fmt::format("{} transactions, {} counted", expected, counted));
   }
 

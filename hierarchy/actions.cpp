@@ -12,7 +12,9 @@
 #include <tmh/transaction.hpp>
 
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/leave_hardware.h"
 #include "hierarchy/leave_level.h"
+#include "hierarchy/raise.h"
 #include "platform/failure.h"
 #include "platform/thread_object.h"
 

@@ -8,9 +8,12 @@
 #include <type_traits>
 
 #include "hierarchy/hardware_attempts.h"
+#include "hierarchy/instances.h"
+#include "hierarchy/leave_hardware.h"
 #include "hierarchy/leave_level.h"
 #include "hierarchy/line_attempts.h"
 #include "hierarchy/page_attempts.h"
+#include "hierarchy/raise.h"
 #include "hierarchy/site_instance.h"
 #include "levels/line/software.h"
 
@@ -76,10 +79,10 @@ void Attempts::begin_subsumed(Parts &parts) {
       need_pages();
     current().lines.thread->nest(++current().lines.depth);
   } else {
-    if (domain.instances().depth() != 0 && body_ == BodyKind::kPlain) need_process_view();
+    if (Instances(domain).depth() != 0 && body_ == BodyKind::kPlain) need_process_view();
     // Of another domain it is refused there, with its reason; level 1 would commit this one apart
     // from the outer one, and again each time that it runs.
-    check(domain.instances().begin(instance.is_query()));
+    check(Instances(domain).begin(instance.is_query()));
   }
   instance.subsume();
 }
@@ -105,7 +108,7 @@ bool Attempts::end() {
   else if (current().lines.depth != 0)
     --current().lines.depth;
   else
-    check(instance.domain().instances().end(instance.is_query(), &status));
+    check(Instances(instance.domain()).end(instance.is_query(), &status));
   return true;
 }
 
@@ -115,8 +118,8 @@ void Attempts::leave_outer() {
   Status status{};
   if (current().lines.depth != 0)
     --current().lines.depth;
-  else if (instance.domain().instances().depth() != 0)
-    (void)instance.domain().instances().end(instance.is_query(), &status);
+  else if (Instances(instance.domain()).depth() != 0)
+    (void)Instances(instance.domain()).end(instance.is_query(), &status);
 }
 
 void Attempts::unwound() {

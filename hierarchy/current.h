@@ -64,7 +64,7 @@ struct PageRun {
   PageRunner *runner = nullptr;
   std::uint32_t fork_generation = 0;
   storage::LatencySite *site = nullptr;
-  hierarchy::Timed timed;
+  observe::Timed timed;
   bool by_retry = false;  // it is about to end, see LastInstance
 };
 
@@ -123,12 +123,11 @@ struct Current {
   alignas(64) LineRun lines;
   Unwinds unwinds = Unwinds::kFailed;
   bool has_actions = false;         // actions.h
-  std::uint32_t pages_granted = 0;  // by level 2, since line_attempts.cpp has counted them
   std::size_t shard = kNoShardYet;  // site_impl.cpp
   ThreadOf line_thread;             // used last, for LineThreads::here()
   LineUser *line_user = nullptr;    // its word in line_users.cpp; null: it has been nowhere yet
   const char *last_site = nullptr;  // whose instance it has begun last, for messages
-  hierarchy::Sampler samplers[3];   // by SampledKind
+  observe::Sampler samplers[3];     // by SampledKind
   PageRun pages;
   LastInstance last;
   page::Engine::ReadSet last_reads;  // of `last`, where that ended by retry()

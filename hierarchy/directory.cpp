@@ -22,8 +22,8 @@ namespace tmh::hierarchy {
 
 using observe::is_planted;
 using observe::Planted;
-using platform::Step;
-using platform::step;
+using observe::Step;
+using observe::step;
 using storage::PageId;
 
 namespace {
@@ -190,7 +190,7 @@ void Directory::recall(const page::DomainLock::Held &held, PageId page) noexcept
                      std::memory_order_release);
   ++memory_.state().recalls;
   const std::uint64_t earlier = recalls_here_.fetch_add(1, std::memory_order_relaxed);
-  platform::probe::recall(static_cast<std::uint64_t>(page), earlier + 1);
+  observe::probe::recall(static_cast<std::uint64_t>(page), earlier + 1);
   step(Step::kRecallDone);
 }
 

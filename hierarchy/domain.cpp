@@ -4,12 +4,18 @@
 #include <tmh/domain.hpp>
 #include <tmh/root.hpp>
 #include <tmh/site.hpp>
+#include <tmh/transaction.hpp>
 
 #include "hierarchy/actions.h"
 #include "hierarchy/domain_counts.h"
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/handles.h"
+#include "hierarchy/heap_preparation.h"
+#include "hierarchy/instances.h"
+#include "hierarchy/leave_hardware.h"
 #include "hierarchy/leave_level.h"
 #include "hierarchy/opening.h"
+#include "hierarchy/raise.h"
 #include "platform/failure.h"
 #include "platform/process_object.h"
 #include "platform/thread_object.h"
@@ -17,17 +23,6 @@
 namespace tmh {
 
 namespace detail {
-
-void raise(Errc code) { throw Error(code, platform::failure_detail()); }
-
-bool is_page_query_here() noexcept {
-  return current().at_level_2() && current().pages.runner->nest.front();
-}
-
-void raise_query_wrote(const std::string &segment, const char *what) {
-  platform::fail(Errc::kQueryWrote, segment + ": " + what + " in a query");
-  raise(Errc::kQueryWrote);
-}
 
 namespace {
 
@@ -398,7 +393,7 @@ Domain Domain::open(const std::string &folder, const DomainOptions &options,
 Segment Domain::map(const std::string &file, const SegmentOptions &options) const {
   detail::need_process_view();
   std::shared_ptr<detail::SegmentImpl> segment;
-  check(required(impl_).segments().map(file, options, &segment));
+  check(detail::map_prepared(required(impl_), file, options, &segment));
   try {
     detail::remember(segment);
   } catch (const std::bad_alloc &) {
@@ -431,11 +426,11 @@ std::error_code Domain::close(std::error_code &ec) noexcept {
 
 void Domain::begin() const {
   detail::need_pages();
-  check(required(impl_).instances().begin(false));
+  check(detail::Instances(required(impl_)).begin(false));
 }
 void Domain::begin_query() const {
   detail::need_pages();
-  check(required(impl_).instances().begin(true));
+  check(detail::Instances(required(impl_)).begin(true));
 }
 namespace {
 // An end that fails has ended the instance, too, unless it was none of ours.
@@ -449,7 +444,7 @@ Status ended(Errc error, Status status) {
 Status Domain::end() const {
   detail::need_process_view();
   Status status{};
-  const Errc error = required(impl_).instances().end(false, &status);
+  const Errc error = detail::Instances(required(impl_)).end(false, &status);
   return ended(error, status);
 }
 Status Domain::end(Durability durability) const {
@@ -459,38 +454,38 @@ Status Domain::end(Durability durability) const {
   }
   detail::need_process_view();
   Status status{};
-  const Errc error = required(impl_).instances().end(false, &status, durability);
+  const Errc error = detail::Instances(required(impl_)).end(false, &status, durability);
   return ended(error, status);
 }
 void Domain::end_query() const {
   detail::need_process_view();
   Status status{};
-  const Errc error = required(impl_).instances().end(true, &status);
+  const Errc error = detail::Instances(required(impl_)).end(true, &status);
   (void)ended(error, status);
 }
 void Domain::abort() const {
   detail::need_pages();
-  check(required(impl_).instances().abort());
+  check(detail::Instances(required(impl_)).abort());
   detail::run_actions(false);
 }
 void Domain::await_change() const {
   detail::DomainImpl &domain = required(impl_);
-  if (!domain.runs_at_lines()) check(domain.instances().await_change());
+  if (!domain.runs_at_lines()) check(detail::Instances(domain).await_change());
 }
 Status Domain::validate() const {
   detail::DomainImpl &domain = required(impl_);
   if (domain.runs_at_lines()) return detail::status_at_lines();
   Status status{};
-  check(domain.instances().validate(&status));
+  check(detail::Instances(domain).validate(&status));
   return status;
 }
 std::uint32_t Domain::depth() const noexcept {
-  return impl_ == nullptr ? 0 : impl_->instances().depth();
+  return impl_ == nullptr ? 0 : detail::Instances(*impl_).depth();
 }
 void Domain::advise_now(const void *address, Access access, std::size_t bytes) const {
   if (detail::current().hardware.depth != 0) return;  // RTM finds its lines itself
   detail::DomainImpl &domain = required(impl_);
-  if (!domain.runs_at_lines()) check(domain.instances().advise(address, access, bytes));
+  if (!domain.runs_at_lines()) check(detail::Instances(domain).advise(address, access, bytes));
 }
 void Domain::flush() const {
   detail::with_durable(impl_, [](detail::DurableDomain &durable) { return durable.flush(); });
@@ -517,10 +512,10 @@ RecoveryInfo Domain::recovery() const {
 }
 
 void Domain::set_policy(std::string_view spec) const {
-  check(required(impl_).instances().set_policy(spec));
+  check(detail::Instances(required(impl_)).set_policy(spec));
 }
 Policy Domain::policy() const noexcept {
-  return impl_ == nullptr ? Policy{} : impl_->instances().policy();
+  return impl_ == nullptr ? Policy{} : impl_->runners().policy();
 }
 Detection Domain::detection() const noexcept {
   return impl_ == nullptr ? Detection{} : impl_->settings().detection;
@@ -546,10 +541,10 @@ const std::string &Domain::folder() const noexcept {
   return impl_ == nullptr ? none : impl_->folder();
 }
 const std::string &Domain::last_error() const noexcept { return platform::failure_detail(); }
-void Domain::backoff() const { required(impl_).instances().backoff(); }
+void Domain::backoff() const { detail::Instances(required(impl_)).backoff(); }
 std::uint64_t Domain::collect() const {
   check(required(impl_).usable());
-  return impl_->instances().collect();
+  return detail::Instances(*impl_).collect();
 }
 
 RecoveryInfo recover(const std::string &folder, const RecoverOptions &options) {
@@ -574,6 +569,21 @@ struct Handles {
 Domain domain_of(const Segment &segment) noexcept { return Handles::domain_of(segment); }
 std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept {
   return Handles::impl_of(domain);
+}
+
+void leave_by_force(const Domain &domain, bool is_query, std::uint32_t depth_before) noexcept {
+  leave_hardware();
+  try {
+    if (domain.depth() <= depth_before) return;  // the body has ended it
+    // What the body has begun by hand goes with the outermost one.
+    if (depth_before == 0 && (!is_query || domain.depth() > 1))
+      domain.abort();
+    else if (is_query)
+      domain.end_query();
+    else
+      (void)domain.end();
+  } catch (const Error &) {  // nobody is there to be told
+  }
 }
 
 std::uint32_t segments_made(const Domain &domain) noexcept {

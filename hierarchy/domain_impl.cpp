@@ -2,10 +2,9 @@
 // are woken; the end of a DomainImpl.
 #include "hierarchy/domain_impl.h"
 
-#include "hierarchy/actions.h"
-#include "hierarchy/leave_level.h"
+#include "hierarchy/end_of_thread.h"
+#include "hierarchy/leave_hardware.h"
 #include "hierarchy/opening.h"
-#include "hierarchy/retry.h"
 #include "platform/failure.h"
 
 namespace tmh::detail {
@@ -30,10 +29,8 @@ void DomainImpl::destroy(DomainImpl *domain) noexcept {
 
 DomainImpl::~DomainImpl() {
   if (!open_.load(std::memory_order_acquire)) return;
-  if (instances_.runs_here()) {  // the last handle went inside an instance, e.g. by an exception
-    (void)instances_.abort();
-    run_actions(false);  // or the thread's next instance would
-  }
+  // The last handle went inside an instance, e.g. by an exception.
+  if (runners_.runs_here()) abort_open_instance(LeftBy::kLastHandle);
   // what the housekeeper uses goes before it
   if (close() != Errc::kOk && durable_ != nullptr) durable_->stop();
 }
@@ -53,7 +50,7 @@ bool DomainImpl::runs_at_lines() const noexcept {
 }
 
 bool DomainImpl::runs_at_any_level() const noexcept {
-  return runs_at_lines() || instances_.runs_here();
+  return runs_at_lines() || runners_.runs_here();
 }
 
 Errc DomainImpl::acknowledge_lines(std::uint64_t line, Durability durability) noexcept {
@@ -67,15 +64,6 @@ Errc DomainImpl::acknowledge_lines(std::uint64_t line, Durability durability) no
 bool DomainImpl::must_wait(Status status, Durability durability) const noexcept {
   if (durable_ == nullptr || status != Status::kCommitted) return false;
   return durability == Durability{} ? durable_->is_strict() : durability == Durability::kStrict;
-}
-
-void DomainImpl::count_sleep(const Slept &slept) noexcept {
-  if (slept.sleeps == 0) return;
-  const auto open = keep_open();
-  if (usable() != Errc::kOk) return;
-  storage::Participant &own = memory_->participant(slot_);
-  own.add_from_any_thread(storage::Count::kRetrySleeps, slept.sleeps);
-  own.add_from_any_thread(storage::Count::kRetryWakes, slept.wakes);
 }
 
 void DomainImpl::wake_sleepers() noexcept {

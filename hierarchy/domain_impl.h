@@ -18,12 +18,11 @@
 
 #include <tmh/domain.hpp>
 
-#include "hierarchy/current.h"
 #include "hierarchy/durable_domain.h"
-#include "hierarchy/instances.h"
 #include "hierarchy/line_domain.h"
 #include "hierarchy/line_mode.h"
 #include "hierarchy/line_users.h"
+#include "hierarchy/page_runners.h"
 #include "hierarchy/segments.h"
 #include "hierarchy/settings.h"
 #include "levels/page/engine.h"
@@ -33,8 +32,6 @@
 #include "platform/try.h"
 
 namespace tmh::detail {
-
-struct Slept;  // retry.h
 
 class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
  public:
@@ -57,15 +54,15 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
 
   [[nodiscard]] const std::string &folder() const noexcept { return folder_; }
   [[nodiscard]] std::string lock_path() const { return folder_ + "/tmh.lock"; }
-  // As they are since the open; but for the policy, which is that of instances().
+  // As they are since the open; but for the policy, which is that of runners().
   [[nodiscard]] const hierarchy::Settings &settings() const noexcept { return settings_; }
   [[nodiscard]] std::uint32_t slot() const noexcept { return slot_; }
   [[nodiscard]] page::SharedFiles &memory() const noexcept { return *memory_; }
   [[nodiscard]] page::Engine &engine() const noexcept { return *engine_; }
   [[nodiscard]] Segments &segments() noexcept { return segments_; }
   [[nodiscard]] const Segments &segments() const noexcept { return segments_; }
-  [[nodiscard]] Instances &instances() noexcept { return instances_; }
-  [[nodiscard]] const Instances &instances() const noexcept { return instances_; }
+  [[nodiscard]] PageRunners &runners() noexcept { return runners_; }
+  [[nodiscard]] const PageRunners &runners() const noexcept { return runners_; }
   [[nodiscard]] LineMode &line_mode() noexcept { return line_mode_; }
   // Null: a volatile domain. Outside an instance: while keep_open()'s lock is held.
   [[nodiscard]] DurableDomain *durable() const noexcept { return durable_.get(); }
@@ -108,7 +105,6 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] Errc check_commits() const noexcept;
   // Those in retry(), to look again. REQUIRES that the domain's memory is mapped.
   void wake_sleepers() noexcept;
-  void count_sleep(const Slept &slept) noexcept;
 
  private:
   friend class Opening;
@@ -140,20 +136,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   mutable std::shared_mutex use_mutex_;
   LineUsers line_users_;
   LineMode line_mode_{*this};
-  Instances instances_{*this};
+  PageRunners runners_{*this};
 };
-
-[[nodiscard]] std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept;
-
-// Does this thread run a query of level 2?
-[[nodiscard]] bool is_page_query_here() noexcept;
-// Throws Error(kQueryWrote). what: the library's call that stores, as "allocation".
-[[noreturn]] void raise_query_wrote(const std::string &segment, const char *what);
-
-// Throws Error(code) with this thread's failure detail.
-[[noreturn]] void raise(Errc code);
-inline void check(Errc code) {
-  if (code != Errc::kOk) raise(code);
-}
 
 }  // namespace tmh::detail

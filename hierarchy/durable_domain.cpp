@@ -23,9 +23,9 @@
 
 namespace tmh::detail {
 
+using observe::Step;
+using observe::step;
 using platform::fail;
-using platform::Step;
-using platform::step;
 using storage::CheckpointV1;
 using storage::LogState;
 

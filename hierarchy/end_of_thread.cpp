@@ -1,59 +1,24 @@
-// hierarchy/end_of_thread.cpp -- instances whose thread goes: unwound by pthread_exit() or
-// pthread_cancel(), or at its end.
-// Invariant: nobody waits for an instance of a thread that is no more: its runner's mutex, its pin
-//            and its word among LineUsers are given back.
-// Source:    glibc (it unwinds by a foreign exception, abi::__forced_unwind, and aborts the program
-//            when a handler does not throw it again).
+// hierarchy/end_of_thread.cpp -- how an open instance is aborted, as the room above has said.
 #include "hierarchy/end_of_thread.h"
 
-#include <new>
+#include <atomic>
 
-#include "hierarchy/actions.h"
-#include "hierarchy/domain_impl.h"
-#include "hierarchy/leave_level.h"
-#include "platform/failure.h"
-#include "platform/thread_object.h"
+#include "hierarchy/current.h"
 
 namespace tmh::detail {
 
 namespace {
-struct EndOfThread {
-  ~EndOfThread() { abort_open_instance(); }
-};
+// relaxed: always the same, and said before what a thread needs to begin an instance is there.
+constinit std::atomic<AbortOpenInstance> abort_open{nullptr};
 }  // namespace
 
-Errc abort_at_end_of_thread() noexcept try {
-  (void)platform::ThreadObject<EndOfThread>::here();
-  return Errc::kOk;
-} catch (const std::bad_alloc &) {
-  return platform::fail_for_memory("a thread's first instance");
+void abort_open_instances_by(AbortOpenInstance how) noexcept {
+  abort_open.store(how, std::memory_order_relaxed);
 }
 
-void abort_open_instance() noexcept {
-  const bool is_at_lines = current().lines.depth != 0, is_at_pages = current().at_level_2();
-  if (!is_at_lines && !is_at_pages) return;
-  if (is_at_lines) {
-    current().lines.depth = 0;
-    current().lines.thread->abandon();
-    LineUsers::leave();
-  }
-  if (is_at_pages) (void)current().pages.domain->instances().abort();
-  drop_actions();
-}
-
-void leave_by_force(const Domain &domain, bool is_query, std::uint32_t depth_before) noexcept {
-  leave_hardware();
-  try {
-    if (domain.depth() <= depth_before) return;  // the body has ended it
-    // What the body has begun by hand goes with the outermost one.
-    if (depth_before == 0 && (!is_query || domain.depth() > 1))
-      domain.abort();
-    else if (is_query)
-      domain.end_query();
-    else
-      (void)domain.end();
-  } catch (const Error &) {  // nobody is there to be told
-  }
+void abort_open_instance(LeftBy left_by) noexcept {
+  if (current().lines.depth == 0 && !current().at_level_2()) return;
+  abort_open.load(std::memory_order_relaxed)(left_by);
 }
 
 }  // namespace tmh::detail

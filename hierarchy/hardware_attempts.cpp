@@ -4,6 +4,7 @@
 
 #include <type_traits>
 
+#include "hierarchy/raise.h"
 #include "levels/line/rtm.h"
 #include "platform/probes.h"
 #include "platform/protection_keys.h"
@@ -93,7 +94,7 @@ bool HardwareAttempts::begin(SiteInstance &instance) {
   OpenUntilCommit open(instance.domain().memory().view_key());
   for (;;) {
     instance.start_timing();
-    platform::probe::begin(platform::probe::kLines, 0, 0);
+    observe::probe::begin(observe::probe::kLines, 0, 0);
     open.open();
     if (thread.begin({})) {
       current().hardware.domain = &lines;
@@ -113,7 +114,7 @@ void HardwareAttempts::end(SiteInstance &instance) {
   SiteImpl &site = instance.site();
   if (const int key = site.domain().memory().view_key(); key != platform::kNoKey)
     platform::set_key_access(key, platform::KeyAccess::kShut);
-  platform::probe::commit(platform::probe::kLines, 0, 0);
+  observe::probe::commit(observe::probe::kLines, 0, 0);
   site.add(SiteCount::kHardwareCommits, 1);
   if (instance.timed().count != 0)
     site.committed_at_lines(instance.timed(), LatencyLevel::kHardware);
@@ -126,7 +127,7 @@ bool HardwareAttempts::tries_again(SiteInstance &instance, AbortStatus status) {
   LineDomain &lines = *instance.domain().lines();
   const Counted counted = counted_as(status);
   const auto status_bits = static_cast<std::uint32_t>(status);
-  platform::probe::hardware_abort(status_bits, status_bits >> 24);
+  observe::probe::hardware_abort(status_bits, status_bits >> 24);
   site.add(counted.of_site, 1);
   lines.directory().hardware().add(counted.of_domain);
   instance.count_time_of_failed();

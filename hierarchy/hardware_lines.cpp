@@ -20,8 +20,8 @@
 namespace tmh::hierarchy {
 
 using line::AbortCode;
-using platform::Step;
-using platform::step;
+using observe::Step;
+using observe::step;
 using storage::PageId;
 using storage::PageIndex;
 
@@ -136,7 +136,7 @@ Errc HardwareLines::to_lines(page::Engine &engine) noexcept {
   are_pages_lost_ = false;
   step(Step::kModeLines);
   follow_locked();
-  platform::probe::mode_switch(platform::probe::kPages, platform::probe::kLines);
+  observe::probe::mode_switch(observe::probe::kPages, observe::probe::kLines);
   pages_.add(HardwareCount::kModeSwitches);
   mode_.store(kLineMode, std::memory_order_release);  // the views stand
   return Errc::kOk;
@@ -154,7 +154,7 @@ Errc HardwareLines::to_pages(page::Engine &engine) noexcept {
   const Errc error = map_pages(engine);
   if (error != Errc::kOk) return error;
   step(Step::kModePages);
-  platform::probe::mode_switch(platform::probe::kLines, platform::probe::kPages);
+  observe::probe::mode_switch(observe::probe::kLines, observe::probe::kPages);
   pages_.add(HardwareCount::kModeSwitches);
   return Errc::kOk;
 }

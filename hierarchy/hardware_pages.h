@@ -79,7 +79,7 @@ class HardwarePages {
                                           bool *complete) const;
 
   void add(HardwareCount which, std::uint64_t amount = 1) noexcept {
-    if constexpr (!platform::kCounts) return;
+    if constexpr (!observe::kCounts) return;
     lines_.state().hardware_counts[static_cast<std::size_t>(which)].fetch_add(
         amount, std::memory_order_relaxed);
   }

@@ -10,11 +10,11 @@
 
 #include "hierarchy/back_off.h"
 #include "hierarchy/conflict_choice.h"
-#include "hierarchy/domain_impl.h"
-#include "hierarchy/end_of_thread.h"
 #include "hierarchy/latency_sampler.h"
 #include "hierarchy/leave_level.h"
+#include "hierarchy/open_instance.h"
 #include "hierarchy/policies.h"
+#include "hierarchy/raise.h"
 #include "hierarchy/retry.h"
 #include "platform/failure.h"
 #include "platform/process.h"
@@ -31,7 +31,7 @@ namespace {
 void record(const PageRun &instance, bool is_query, AbortCause outcome) noexcept {
   if (instance.timed.count == 0) return;
   const LatencyLevel level = is_query ? LatencyLevel::kQueries : LatencyLevel::kPages;
-  instance.site->record(level, outcome, hierarchy::timed_ns(instance.timed), instance.timed.count);
+  instance.site->record(level, outcome, observe::timed_ns(instance.timed), instance.timed.count);
 }
 
 std::string no_policy(std::string_view spec) {
@@ -45,11 +45,6 @@ bool counts_as_attempt(AbortCause cause) noexcept {
 }
 }  // namespace
 
-bool Instances::runs_here() const noexcept {
-  return current().pages.domain == &domain_ &&
-         current().pages.fork_generation == platform::fork_generation();
-}
-
 std::uint32_t Instances::depth() const noexcept {
   return runs_here() ? static_cast<std::uint32_t>(current().pages.runner->nest.size()) : 0;
 }
@@ -59,14 +54,14 @@ std::uint32_t Instances::depth() const noexcept {
 PageRunner &Instances::lock_runner(RunsIn where, bool *fell_back) noexcept {
   *fell_back = where == RunsIn::kProcessViewInstead;
   if (where == RunsIn::kThreadView && domain_.settings().thread_views != ThreadViewUse::kNever) {
-    const bool may_share =
-        domain_.settings().thread_views == ThreadViewUse::kAuto && views_.own() == nullptr;
-    if (may_share && process_.mutex.try_lock()) return process_;
-    if (ThreadView *view = views_.lock_own(); view != nullptr) return view->runner();
+    const bool may_share = domain_.settings().thread_views == ThreadViewUse::kAuto &&
+                           runners_.views().own() == nullptr;
+    if (may_share && runners_.process().mutex.try_lock()) return runners_.process();
+    if (ThreadView *view = runners_.views().lock_own(); view != nullptr) return view->runner();
     *fell_back = true;
   }
-  process_.mutex.lock();
-  return process_;
+  runners_.process().mutex.lock();
+  return runners_.process();
 }
 
 namespace {
@@ -93,11 +88,11 @@ Errc Instances::begin(bool is_query, RunsIn where, storage::LatencySite *site,
   if (current().at_level_2())
     return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
   TMH_TRY(abort_at_end_of_thread());
-  const auto kind = is_query ? hierarchy::SampledKind::kQueries : hierarchy::SampledKind::kPages;
-  const hierarchy::Timed timed =
+  const auto kind = is_query ? observe::SampledKind::kQueries : observe::SampledKind::kPages;
+  const observe::Timed timed =
       domain_.settings().latency == Latency::kOff
-          ? hierarchy::Timed{}
-          : hierarchy::start_timing(domain_.settings().latency, current().samplers, kind);
+          ? observe::Timed{}
+          : observe::start_timing(domain_.settings().latency, current().samplers, kind);
   bool fell_back = false;
   PageRunner &runner = lock_runner(where, &fell_back);
   Errc error = domain_.usable();  // closed while we waited?
@@ -135,7 +130,7 @@ Errc Instances::begin_on(PageRunner &runner, bool is_query, Presence presence) n
   if (runner.view == nullptr) TMH_TRY(domain_.line_mode().leave());
   if (current().exact_reads_of == &domain_) [[unlikely]]
     TMH_TRY(begin_exact_reads(engine));
-  const Policy policy = this->policy();
+  const Policy policy = runners_.policy();
   if (runner.attempts == 0 || !policy.keep_age)
     runner.age = domain_.settings().detection == Detection::kEager ? engine.begin_age() : 0;
   if (!is_query && hierarchy::take_turn(policy, runner.attempts)) {
@@ -241,7 +236,7 @@ Errc Instances::become_irrevocable(bool *is_pending) noexcept {
 
 void become_irrevocable_here() {
   bool is_pending = true;
-  check(current().pages.domain->instances().become_irrevocable(&is_pending));
+  check(Instances(*current().pages.domain).become_irrevocable(&is_pending));
   if (!is_pending) throw RetryNow{false};
 }
 
@@ -301,7 +296,7 @@ void Instances::backoff() noexcept {
     progressed = domain_.memory().state().clock.load(std::memory_order_relaxed) !=
                  current().last.clock_at_abort;
   }
-  back_off(policy(), current().last.attempts, progressed);
+  back_off(runners_.policy(), current().last.attempts, progressed);
 }
 
 // Has level 1 committed since, to whatever page? REQUIRES that the domain stays open.
@@ -370,7 +365,7 @@ Errc Instances::await_change() noexcept {
       },
       by_retry ? current().last.deadline_ns : kNoDeadline,
       by_retry && current().last_reads.has_stand_ins ? kUnannouncedNsMax : kSleepNsMax);
-  domain_.count_sleep(slept);
+  count_sleep(domain_, slept);
   if (in_vain != Errc::kOk) return in_vain;
   // A close unmaps, too: then it is the next begin that says why it fails.
   return is_unmapped && domain_.usable() == Errc::kOk ? fail_unmapped() : Errc::kOk;
@@ -396,7 +391,7 @@ void raise_left_open() {
 
 std::uint64_t Instances::collect() noexcept {
   if (runs_here()) return current().pages.runner->engine->collect();
-  const std::scoped_lock guard(process_.mutex);
+  const std::scoped_lock guard(runners_.process().mutex);
   return domain_.usable() == Errc::kOk ? domain_.engine().collect() : 0;
 }
 
@@ -409,7 +404,7 @@ Errc Instances::set_policy(std::string_view spec) noexcept {
     return fail(error, no_policy(spec));
   TMH_TRY(
       hierarchy::check_conflict(parsed, domain_.settings().levels, domain_.settings().detection));
-  policy_.store({parsed}, std::memory_order_relaxed);
+  runners_.use_policy(parsed);
   return Errc::kOk;
 }
 

@@ -1,28 +1,25 @@
 // hierarchy/instances.h -- the instances of level 2 of one domain in this process: begin, end,
 // nesting, age, turn, back-off, and what follows their retry().
-// Shape:     an instance runs on the process's views, of which there is one runner, or on its
-//            thread's own (thread_views.h). What it is lies in current().pages.
+// Shape:     acts on a domain's PageRunners, and has no state of its own: made where it is needed.
+//            What an instance is lies in current().pages.
 // Sharing:   threads: an instance belongs to the thread that began it; it holds its runner's mutex.
 //            On the process's views others wait at begin, on a thread's own they run beside it.
 // Contexts:  NOT async-signal-safe.
 // Source:    thesis, sections 2.1 (nested transactions are subsumed) and 3.3 (policies).
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include <tmh/domain.hpp>
 
-#include "hierarchy/page_runner.h"
-#include "hierarchy/thread_views.h"
+#include "hierarchy/domain_impl.h"
+#include "hierarchy/page_runners.h"
 #include "levels/page/engine.h"
 #include "levels/storage/latency_table.h"
 
 namespace tmh::detail {
-
-class DomainImpl;
 
 // Where an instance of level 2 wants to run.
 enum class RunsIn : std::uint8_t {
@@ -36,9 +33,7 @@ enum class Presence : std::uint8_t { kHost, kGuest };
 
 class Instances {
  public:
-  explicit Instances(DomainImpl &domain) : domain_(domain), views_(domain) {}
-  Instances(const Instances &) = delete;
-  Instances &operator=(const Instances &) = delete;
+  explicit Instances(DomainImpl &domain) noexcept : domain_(domain), runners_(domain.runners()) {}
 
   // site: whose times the instance's are; null: of no site.
   [[nodiscard]] Errc begin(bool is_query, RunsIn where = RunsIn::kProcessView,
@@ -50,8 +45,6 @@ class Instances {
   [[nodiscard]] Errc abort(AbortCause cause = AbortCause::kUser) noexcept;
   [[nodiscard]] Errc validate(Status *status) noexcept;
   [[nodiscard]] std::uint32_t depth() const noexcept;
-  // Does this thread run an instance of level 2 of this domain?
-  [[nodiscard]] bool runs_here() const noexcept;
   [[nodiscard]] Errc advise(const void *address, Access access, std::size_t bytes) noexcept;
   // is_pending: false: the instance has FAILED. See page::Engine.
   [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
@@ -61,16 +54,7 @@ class Instances {
   [[nodiscard]] Errc await_change() noexcept;
   [[nodiscard]] std::uint64_t collect() noexcept;
 
-  // relaxed: a policy stands for itself.
-  [[nodiscard]] Policy policy() const noexcept { return policy_.load(std::memory_order_relaxed); }
-  void use_policy(const Policy &policy) noexcept {
-    policy_.store({policy}, std::memory_order_relaxed);
-  }
   [[nodiscard]] Errc set_policy(std::string_view spec) noexcept;
-
-  // On the process's views.
-  [[nodiscard]] PageRunner &process() noexcept { return process_; }
-  [[nodiscard]] ThreadViews &views() noexcept { return views_; }
 
  private:
   [[nodiscard]] PageRunner &lock_runner(RunsIn where, bool *fell_back) noexcept;
@@ -79,17 +63,12 @@ class Instances {
   [[nodiscard]] bool has_moved_at_lines(const page::Engine::ReadSet &reads) const noexcept;
   [[nodiscard]] bool has_moved_at_pages(const page::Engine::ReadSet &reads,
                                         std::uint64_t snapshot) const noexcept;
+  [[nodiscard]] bool runs_here() const noexcept { return runners_.runs_here(); }
   static void leave_turn(PageRunner &runner) noexcept;
   void finish(PageRunner &runner) noexcept;
 
   DomainImpl &domain_;
-  // For atomics of a struct that is aligned to less than its size clang calls a library.
-  struct alignas(8) PolicyWord : Policy {};
-  // set_policy() changes it while other threads begin and back off.
-  std::atomic<PolicyWord> policy_{};
-  static_assert(sizeof(PolicyWord) == 8 && std::atomic<PolicyWord>::is_always_lock_free);
-  PageRunner process_;
-  ThreadViews views_;
+  PageRunners &runners_;
 };
 
 // Of this thread's instance of level 2. REQUIRES there is one. Throws Error, and RetryNow when it

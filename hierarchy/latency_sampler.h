@@ -18,7 +18,7 @@
 
 #include "platform/ticks.h"
 
-namespace tmh::hierarchy {
+namespace tmh::observe {
 
 // The beginning of an attempt. count 0: it is not timed.
 struct Timed {
@@ -70,4 +70,4 @@ enum class SampledKind : std::uint8_t { kLines, kPages, kQueries };
   return now > timed.begin_ticks ? platform::ns_of_ticks(now - timed.begin_ticks) : 0;
 }
 
-}  // namespace tmh::hierarchy
+}  // namespace tmh::observe

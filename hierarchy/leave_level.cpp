@@ -7,21 +7,13 @@
 
 #include "hierarchy/actions.h"
 #include "hierarchy/current.h"
-#include "hierarchy/domain_impl.h"
-#include "levels/line/rtm.h"
+#include "hierarchy/instances.h"
+#include "hierarchy/leave_hardware.h"
 #include "levels/line/software.h"
 
 namespace tmh {
 
 namespace detail {
-
-void leave_hardware() noexcept {
-  if (current().hardware.depth != 0) line::rtm_abort(line::AbortCode::kNeedsPages);
-}
-
-bool runs_in_hardware(const LineDomain *domain) noexcept {
-  return current().hardware.depth != 0 && current().hardware.domain == domain;
-}
 
 void need_pages() {
   leave_hardware();

@@ -9,12 +9,6 @@
 
 namespace tmh::detail {
 
-class LineDomain;
-
-// In RTM: aborts, for level 2 to go on. Else nothing.
-void leave_hardware() noexcept;
-// Does this thread run an instance of that domain in RTM?
-[[nodiscard]] bool runs_in_hardware(const LineDomain *domain) noexcept;
 // In a body that runs at level 1 or in a thread's view: ends the attempt, because what it is about
 // to do needs level 2 on the process's view. Throws LineAbort. Else nothing.
 void need_pages();

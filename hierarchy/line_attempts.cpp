@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "hierarchy/line_reads.h"
+#include "hierarchy/raise.h"
 
 namespace tmh::detail {
 
@@ -95,12 +96,13 @@ void LineAttempts::count_undone(SiteInstance &instance, AbortCause cause) noexce
 // The attempt has been undone. What next?
 void LineAttempts::failed(SiteInstance &instance) {
   SiteImpl &site = instance.site();
-  const line::SoftwareThread &thread = *current().lines.thread;
+  line::SoftwareThread &thread = *current().lines.thread;
   const AbortCause cause = thread.cause();
   const line::AbortStatus status = thread.status();
   LineRun run = current().lines;
+  const Errc no_room = thread.committing().redo().error();
   run.no_room = cause != AbortCause::kNoSpace ? Errc::kOk
-                : thread.error() != Errc::kOk ? thread.error()
+                : no_room != Errc::kOk        ? no_room
                                               : Errc::kDiskFull;
   count_undone(instance, cause);
   site.add(SiteCount::kLineAborts, 1);

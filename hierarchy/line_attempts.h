@@ -32,9 +32,9 @@ class LineAttempts {
   // Its commit has failed.
   static void end_failed(SiteInstance &instance);
   static void count_granted(SiteImpl &site) noexcept {
-    if (current().pages_granted == 0) return;
-    site.add(SiteCount::kReleases, current().pages_granted);
-    current().pages_granted = 0;
+    const std::uint32_t pages = current().lines.thread->committing().take_granted();
+    if (pages != 0) [[unlikely]]
+      site.add(SiteCount::kReleases, pages);
   }
   static void learn_unlimited_commit(const SiteInstance &instance) noexcept;
   static void await_snapshot(SiteInstance &instance);
@@ -56,7 +56,7 @@ inline bool LineAttempts::begin(SiteInstance &instance) {
   const bool is_query = instance.is_query();
   const bool learns = hierarchy::learns(instance.site().escalation());
   const bool reads_durable_only = domain.durable() != nullptr && !domain.durable()->early_release();
-  thread->begin({.policy = domain.instances().policy(),
+  thread->begin({.policy = domain.runners().policy(),
                  .is_query = is_query,
                  .attempt = instance.attempts(),
                  .insists = is_query ? line::Insists::kNo

@@ -17,7 +17,7 @@ LineKind LineMode::kind(BodyKind body) const noexcept {
 }
 
 Errc LineMode::enter() noexcept {
-  const std::scoped_lock guard(domain_.instances().process().mutex);
+  const std::scoped_lock guard(domain_.runners().process().mutex);
   TMH_TRY(domain_.usable());  // closed while we waited
   domain_.lines()->give_again();
   const Errc error = domain_.lines()->hardware()->to_lines(domain_.engine());
@@ -41,7 +41,7 @@ void LineMode::tell() noexcept {
 }
 
 LineDomain::Given LineMode::give_to_hardware() noexcept {
-  const std::scoped_lock guard(domain_.instances().process().mutex);
+  const std::scoped_lock guard(domain_.runners().process().mutex);
   return domain_.usable() == Errc::kOk ? domain_.lines()->give_to_hardware() : LineDomain::Given{};
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/raise.h"
 #include "hierarchy/retry.h"
 
 namespace tmh::detail {
@@ -62,7 +63,7 @@ void LineReads::await_change(DomainImpl &domain, std::int64_t deadline_ns) const
         return is_changed || is_unmapped || in_vain != Errc::kOk;
       },
       deadline_ns);
-  domain.count_sleep(slept);
+  count_sleep(domain, slept);
   check(in_vain);
   if (is_unmapped) check(fail_unmapped());
 }

@@ -33,7 +33,7 @@ struct ThreadsHere {
   std::uint32_t fork_generation = platform::fork_generation();
   ~ThreadsHere() {
     if (fork_generation != platform::fork_generation()) return;
-    abort_open_instance();
+    abort_open_instance(LeftBy::kEndOfThread);
     current().line_thread = {0, nullptr};
     if (all.empty()) return;
     const std::scoped_lock guard(living().mutex);

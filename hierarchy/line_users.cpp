@@ -50,7 +50,8 @@ struct WordOfThread {
   LineUser *where = nullptr;
   ~WordOfThread() {
     if (where == nullptr) return;
-    abort_open_instance();  // before the word: close() looks there for who uses the domain
+    // before the word: close() looks there for who uses the domain
+    abort_open_instance(LeftBy::kEndOfThread);
     const std::scoped_lock guard(words().mutex);
     current().line_user = nullptr;
     std::erase_if(words().all, [this](const auto &known) { return known.get() == where; });

@@ -101,7 +101,7 @@ Errc Opening::open(const std::string &folder, const DomainOptions &options,
 // A second open() in this process. REQUIRES that the domain stays open.
 Errc Opening::share(DomainImpl &domain, const DomainOptions &options) {
   hierarchy::Settings present = domain.settings_;
-  present.policy = domain.instances_.policy();
+  present.policy = domain.runners_.policy();
   TMH_TRY(hierarchy::check_agreement(domain.folder_, present, domain.engine_->tracking().tracking,
                                      domain.options_, options));
   if (options.page_checksums == PageChecksums{}) return Errc::kOk;
@@ -120,7 +120,7 @@ Errc Opening::use_page_checksums(DomainImpl &domain, PageChecksums wanted,
 }
 
 Errc Opening::attach() {
-  if (!platform::crash_at_environment())
+  if (!observe::crash_at_environment())
     return fail(Errc::kBadArgument, "TMH_CRASH_AT names no step");
   TMH_TRY(page::SharedFiles::check_owner(domain_.folder_));
   hierarchy::Settings &settings = domain_.settings_;
@@ -187,7 +187,7 @@ Errc Opening::attach_locked() {
   TMH_TRY(domain.memory_->open(domain.folder_, kAddressBase, durability_if_new, &fresh_));
   // Before recovery, which makes a clean domain one that has been opened.
   TMH_TRY(hierarchy::read_settings(domain.options_, std::getenv, &settings));
-  domain.instances_.use_policy(settings.policy);
+  domain.runners_.use_policy(settings.policy);
   domain.is_limited_ = settings.is_limited();
   TMH_TRY(take_key());
   TMH_TRY(settle());
@@ -197,9 +197,9 @@ Errc Opening::attach_locked() {
   const std::string name = domain.options_.name.empty() ? program_name() : domain.options_.name;
   TMH_TRY(domain.memory_->attach_slot(name, &domain.slot_));
   Slot slot(domain.memory_->participant(domain.slot_));
-  platform::step(platform::Step::kAttachSlotTaken);
+  observe::step(observe::Step::kAttachSlotTaken);
   make_engine();
-  TMH_TRY(platform::open_trace(domain.folder_, domain.slot_, name));
+  TMH_TRY(observe::open_trace(domain.folder_, domain.slot_, name));
   TMH_TRY(open_latency());
   TMH_TRY(open_lines());
   TMH_TRY(domain.engine_->start(settings.tracking, fresh_));
@@ -284,12 +284,12 @@ void Opening::make_engine() {
   DomainImpl &domain = domain_;
   domain.engine_ =
       std::make_unique<page::Engine>(*domain.memory_, domain.slot_, domain.settings_.detection);
-  domain.instances_.process().engine = domain.engine_.get();
-  domain.instances_.process().slot = domain.slot_;
+  domain.runners_.process().engine = domain.engine_.get();
+  domain.runners_.process().slot = domain.slot_;
   if (domain.durable_ == nullptr) return;
   domain.durable_->attach(domain.slot_);
   domain.engine_->use_log(&domain.durable_->log(), !domain.durable_->early_release());
-  domain.instances_.process().log = &domain.durable_->log();
+  domain.runners_.process().log = &domain.durable_->log();
 }
 
 // REQUIRES the folder lock and the participant's slot.
@@ -338,8 +338,8 @@ Errc Opening::close(DomainImpl &domain) noexcept {
   TMH_TRY(domain.usable());
   if (domain.runs_at_any_level()) return fail(Errc::kInstanceRunning, "close inside an instance");
   const LineUsers::Barred nobody_at_lines(domain.line_users_);
-  const std::scoped_lock process(domain.instances_.process().mutex);
-  const ThreadViews::Stopped stopped(domain.instances_.views());
+  const std::scoped_lock process(domain.runners_.process().mutex);
+  const ThreadViews::Stopped stopped(domain.runners_.views());
   const auto guard = domain.segments_.lock();
   const std::unique_lock nobody_else(domain.use_mutex_);
   TMH_TRY(domain.usable());
@@ -360,14 +360,14 @@ Errc Opening::close(DomainImpl &domain) noexcept {
   // Level 1's contexts before the slot: who repairs takes a context of a free slot for a dead
   // one's, and gives it to the next thread.
   if (domain.lines_ != nullptr) domain.lines_->detach();
-  domain.instances_.views().detach();
+  domain.runners_.views().detach();
   domain.latency_table_->leave();
   domain.engine_->detach();
   domain.segments_.forget_all();
   if (domain.lines_ != nullptr) domain.lines_->leave_log();
   domain.engine_.reset();
-  domain.instances_.process().engine = nullptr;
-  domain.instances_.process().log = nullptr;
+  domain.runners_.process().engine = nullptr;
+  domain.runners_.process().log = nullptr;
   // The last one out: nothing in the shared files is needed any more, unless a segment could not be
   // reached.
   const bool is_home =

@@ -8,6 +8,8 @@
 
 #include "hierarchy/actions.h"
 #include "hierarchy/hardware_attempts.h"
+#include "hierarchy/instances.h"
+#include "hierarchy/raise.h"
 #include "platform/ticks.h"
 
 namespace tmh::detail {
@@ -50,8 +52,8 @@ void PageAttempts::begin(SiteInstance &instance) {
   DomainImpl &domain = instance.domain();
   instance.leave_lines();
   begin_ticks_ = platform::ticks();
-  check(domain.instances().begin(instance.is_query(), runs_in(instance), &instance.site().latency(),
-                                 is_guest(instance.state()) ? Presence::kGuest : Presence::kHost));
+  check(Instances(domain).begin(instance.is_query(), runs_in(instance), &instance.site().latency(),
+                                is_guest(instance.state()) ? Presence::kGuest : Presence::kHost));
   recalls_before_ = recalls_of(domain);
 }
 
@@ -73,8 +75,7 @@ bool PageAttempts::end(SiteInstance &instance) {
   DomainImpl &domain = instance.domain();
   Status status = Status::kPending;
   count_recalls(instance);
-  if (const Errc error =
-          domain.instances().end(instance.is_query(), &status, instance.durability());
+  if (const Errc error = Instances(domain).end(instance.is_query(), &status, instance.durability());
       error != Errc::kOk) {
     run_actions(status == Status::kCommitted);
     raise(error);
@@ -90,14 +91,14 @@ bool PageAttempts::end(SiteInstance &instance) {
   }
   site.add(SiteCount::kPageAborts, 1);
   run_actions(false);
-  domain.instances().backoff();
+  Instances(domain).backoff();
   return false;
 }
 
 void PageAttempts::failed_in_thread_view(SiteInstance &instance) {
   SiteImpl &site = instance.site();
   count_recalls(instance);
-  (void)instance.domain().instances().abort(AbortCause::kNeedsPages);
+  (void)Instances(instance.domain()).abort(AbortCause::kNeedsPages);
   run_actions(false);
   count_time(instance);
   site.add(SiteCount::kPageAborts, 1);
@@ -113,41 +114,41 @@ void PageAttempts::retried(SiteInstance &instance, const RetryNow &why) {
   }
   DomainImpl &domain = instance.domain();
   Status status{};
-  (void)domain.instances().validate(&status);
+  (void)Instances(domain).validate(&status);
   count_recalls(instance);
-  (void)domain.instances().abort();
+  (void)Instances(domain).abort();
   count_time(instance);
   run_actions(false);
   if (status == Status::kFailed)
     // what it has seen may have been overwritten before: nothing need change any more
-    domain.instances().backoff();
+    Instances(domain).backoff();
   else
-    check(domain.instances().await_change());
+    check(Instances(domain).await_change());
 }
 
 bool PageAttempts::threw(SiteInstance &instance) {
   DomainImpl &domain = instance.domain();
-  if (domain.instances().depth() == 0)
+  if (Instances(domain).depth() == 0)
     return true;  // end() itself failed, or the body ended the instance
   if (is_doomed_in_view()) {
     failed_in_thread_view(instance);
     return false;
   }
   Status status{};
-  (void)domain.instances().validate(&status);
+  (void)Instances(domain).validate(&status);
   count_recalls(instance);
-  (void)domain.instances().abort();
+  (void)Instances(domain).abort();
   run_actions(false);
   count_time(instance);
   if (status != Status::kFailed) return true;
-  domain.instances().backoff();
+  Instances(domain).backoff();
   return false;
 }
 
 void PageAttempts::left_by_force(SiteInstance &instance) {
-  if (instance.domain().instances().depth() == 0) return;
+  if (Instances(instance.domain()).depth() == 0) return;
   count_recalls(instance);
-  (void)instance.domain().instances().abort();
+  (void)Instances(instance.domain()).abort();
   run_actions(false);
   count_time(instance);
 }

@@ -77,7 +77,7 @@ Errc write_changed_pages(page::SharedState &memory, page::DurableLog &log) noexc
         error != Errc::kOk)
       return error;
   }
-  platform::step(platform::Step::kCheckpointWritten);
+  observe::step(observe::Step::kCheckpointWritten);
   return Errc::kOk;
 }
 

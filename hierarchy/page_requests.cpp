@@ -7,8 +7,7 @@
 
 #include <algorithm>
 
-#include "hierarchy/current.h"
-#include "hierarchy/policies.h"
+#include "hierarchy/page_waits.h"
 #include "platform/process.h"
 
 namespace tmh::detail {
@@ -87,10 +86,7 @@ ReleaseAnswer PageRequests::ask(PageId page, Insists insists) noexcept {
     Directory::User used_by;
     const Release answer =
         try_release(page, may_wait && cross_ == CrossPolicy::kAbortUpper, look_for_dead, &used_by);
-    if (answer == Release::kReleased) {
-      ++current().pages_granted;
-      return ReleaseAnswer::kGranted;
-    }
+    if (answer == Release::kReleased) return ReleaseAnswer::kGranted;
     if (!may_wait) return ReleaseAnswer::kRefused;
     // Versions stay until they are durable, and nobody may be about to write the log.
     if (answer == Release::kVersions && log_ != nullptr && !is_flushed) {

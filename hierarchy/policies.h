@@ -11,8 +11,6 @@
 
 #include <tmh/options.hpp>
 
-#include "levels/line/releaser.h"
-
 namespace tmh::hierarchy {
 
 // Aborted attempts after which a keep-age instance asks for the domain's turn (the others wait at
@@ -58,24 +56,6 @@ inline constexpr std::uint32_t kYieldsMax = kTurnAttempts / 2;
 // attempt: how many attempts of the update have aborted so far.
 [[nodiscard]] constexpr bool yields_to_lower(CrossPolicy cross, std::uint32_t attempt) noexcept {
   return cross == CrossPolicy::kUpperYields && attempt < kYieldsMax;
-}
-
-// How long an instance of level 1 waits for a page that instances of level 2 use, before it goes
-// there, where it needs nobody's answer. One of them with a dozen first touches takes 0.1 to 0.2
-// ms; waiting longer than for a few such costs more than being one. Unless they are large updates,
-// of milliseconds: a small one that goes up commits first and undoes them, and its pages are taken
-// from those who would find them at level 1.
-inline constexpr std::uint64_t kPageWaitNs = 500'000, kLargePageWaitNs = 10'000'000,
-                               kPageWaitNsMax = 100'000'000;
-
-// waited_ns: in all; for_same_ns: for the same instance; by_update: of an update, which ends soon
-// as a rule: nobody undoes a query, and it may last for minutes.
-[[nodiscard]] constexpr bool waits_for_page(line::Insists insists, bool by_update,
-                                            std::uint64_t waited_ns,
-                                            std::uint64_t for_same_ns) noexcept {
-  if (insists != line::Insists::kLong || !by_update)
-    return insists != line::Insists::kNo && waited_ns < kPageWaitNs;
-  return for_same_ns < kLargePageWaitNs && waited_ns < kPageWaitNsMax;
 }
 
 }  // namespace tmh::hierarchy

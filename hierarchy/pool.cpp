@@ -11,7 +11,9 @@
 #include <tmh/site.hpp>
 
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/handles.h"
 #include "hierarchy/leave_level.h"
+#include "hierarchy/raise.h"
 #include "levels/line/software.h"
 #include "platform/failure.h"
 #include "platform/process.h"

@@ -5,6 +5,8 @@
 
 #include "hierarchy/actions.h"
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/instances.h"
+#include "hierarchy/raise.h"
 #include "levels/line/rtm.h"
 #include "platform/failure.h"
 
@@ -13,6 +15,15 @@ namespace tmh {
 namespace detail {
 
 using platform::fail;
+
+void count_sleep(DomainImpl &domain, const Slept &slept) noexcept {
+  if (slept.sleeps == 0) return;
+  const auto open = domain.keep_open();
+  if (domain.usable() != Errc::kOk) return;
+  storage::Participant &own = domain.memory().participant(domain.slot());
+  own.add_from_any_thread(storage::Count::kRetrySleeps, slept.sleeps);
+  own.add_from_any_thread(storage::Count::kRetryWakes, slept.wakes);
+}
 
 Errc fail_unmapped() noexcept {
   return fail(Errc::kNotMapped, "unmapped while retry() waited for a change in it");

@@ -83,6 +83,8 @@ Slept sleep_until(Look look, std::int64_t deadline_ns = kNoDeadline,
   }
 }
 
+void count_sleep(DomainImpl &domain, const Slept &slept) noexcept;
+
 // REQUIRES an instance of level 2 of this thread: notes what it has read for await_change(). Throws
 // Error(kNothingRead).
 void note_page_reads_here();

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "hierarchy/domain_impl.h"
-#include "hierarchy/heap_file.h"
-#include "hierarchy/leave_level.h"
+#include "hierarchy/leave_hardware.h"
 #include "hierarchy/segment_records.h"
 #include "platform/failure.h"
 #include "platform/files.h"
@@ -25,9 +24,8 @@ Errc Segments::map(const std::string &file, const SegmentOptions &options,
     return fail(Errc::kBadArgument, "a segment's name has at most 175 bytes");
   auto segment = std::make_shared<SegmentImpl>();
   {
-    std::unique_lock<std::mutex> instance_guard(domain_.instances().process().mutex,
-                                                std::defer_lock);
-    if (!domain_.instances().runs_here()) instance_guard.lock();
+    std::unique_lock<std::mutex> instance_guard(domain_.runners().process().mutex, std::defer_lock);
+    if (!domain_.runners().runs_here()) instance_guard.lock();
     TMH_TRY(domain_.usable());  // closed while we waited
     TMH_TRY(domain_.line_mode().leave());
     platform::FolderLock folder_lock;
@@ -35,21 +33,6 @@ Errc Segments::map(const std::string &file, const SegmentOptions &options,
     TMH_TRY(domain_.memory().check_in_place());
     TMH_TRY(SegmentRecords(domain_.memory()).check_not_own(name));
     TMH_TRY(map_view(name, options, segment));
-  }
-  // Without the folder lock: this begins an instance, and whoever runs one may be waiting for the
-  // folder to grow a segment.
-  if (options.layout == Layout::kHeap) {
-    if (const Errc error = prepare_heap(*segment); error != Errc::kOk) {
-      const std::string detail = platform::failure_detail();
-      // it stays mapped as long as the instance runs; the next map() takes it over
-      if (domain_.instances().runs_here()) {
-        const std::scoped_lock guard(mutex_);
-        segment->is_unprepared = true;
-      } else {
-        (void)unmap(*segment);
-      }
-      return fail(error, detail);
-    }
   }
   *out = std::move(segment);
   return Errc::kOk;
@@ -70,7 +53,7 @@ Errc Segments::map_view(const std::string &name, const SegmentOptions &options,
     unprepared = mapped;
   }
   SegmentRecords records(domain_.memory());
-  TMH_TRY(records.find_or_add(name, options, domain_.instances().runs_here(), &segment->number));
+  TMH_TRY(records.find_or_add(name, options, domain_.runners().runs_here(), &segment->number));
   TMH_TRY(domain_.memory().open_segments());
   if (options.size_bytes > size_of(segment->number)) {
     TMH_TRY(records.extend(segment->number, options.size_bytes));
@@ -114,40 +97,9 @@ Errc Segments::add_lines(SegmentImpl &segment) noexcept {
   return error;
 }
 
-// Checks the heap's header; formats one in a file that holds zeros, in a transaction of its own, so
-// that death in the middle leaves zeros. Two processes may try at once: one commits, the other
-// finds it formatted.
-Errc Segments::prepare_heap(SegmentImpl &segment) noexcept {
-  const bool in_query = domain_.instances().runs_here() && current().pages.runner->nest.front();
-  for (;;) {
-    TMH_TRY(domain_.instances().begin(in_query));
-    const std::uint64_t size = size_of(segment.number);
-    const bool nested = domain_.instances().depth() > 1;
-    Errc result = Errc::kNotAHeap;
-    if (size < kHeapBytesMin)
-      result = Errc::kBadArgument;
-    else if (storage::heap_is_formatted(segment.base))
-      result = storage::heap_verify(segment.base, size);
-    else if (nested)
-      result = Errc::kInstanceRunning;  // the outer instance could roll the format back
-    else if (all_zero(segment.base, kPageBytes))
-      result = storage::heap_format(segment.base, size);
-    // Plain pointers inside mean this address: a heap file that was copied from elsewhere is
-    // refused before they are followed. A query only compares: what is not bound yet the next map()
-    // binds.
-    if (result == Errc::kOk && !segment.relocatable &&
-        !(in_query && !storage::heap_is_bound(segment.base)))
-      result = storage::heap_bind_address(segment.base,
-                                          reinterpret_cast<std::uint64_t>(segment.base.load()));
-    if (result != Errc::kOk && !nested) (void)domain_.instances().abort();
-    Status status = Status::kPending;
-    if (result == Errc::kOk || nested) {
-      TMH_TRY(domain_.instances().end(in_query, &status));
-    }
-    if (result != Errc::kOk) return fail(result, segment.name + ": heap header");
-    if (status != Status::kAborted) return Errc::kOk;
-    domain_.instances().backoff();
-  }
+void Segments::keep_unprepared(SegmentImpl &segment) noexcept {
+  const std::scoped_lock guard(mutex_);
+  segment.is_unprepared = true;
 }
 
 Errc Segments::unmap(const std::string &file) noexcept {
@@ -164,8 +116,8 @@ Errc Segments::unmap(const std::string &name,
   TMH_TRY(domain_.usable());
   if (domain_.runs_at_any_level()) return fail(Errc::kInstanceRunning, "unmap inside an instance");
   const LineUsers::Barred nobody_at_lines(domain_.line_users());
-  const std::scoped_lock process(domain_.instances().process().mutex);
-  const ThreadViews::Stopped stopped(domain_.instances().views());
+  const std::scoped_lock process(domain_.runners().process().mutex);
+  const ThreadViews::Stopped stopped(domain_.runners().views());
   const std::scoped_lock guard(mutex_);
   TMH_TRY(domain_.usable());
   TMH_TRY(domain_.line_mode().leave());
@@ -177,7 +129,7 @@ Errc Segments::unmap(const std::string &name,
     }
     if (const Errc error = domain_.engine().unmap((*it)->number); error != Errc::kOk)
       return fail(error, name);
-    domain_.instances().views().unmap((*it)->number);
+    domain_.runners().views().unmap((*it)->number);
     if (domain_.lines() != nullptr) domain_.lines()->remove_segment((*it)->number);
     (*it)->base = nullptr;
     it = mapped_.erase(it);
@@ -237,7 +189,7 @@ std::shared_ptr<SegmentImpl> Segments::at(const void *address) noexcept {
 
 Errc Segments::heap_context(const SegmentImpl &segment, storage::HeapContext *out) noexcept {
   TMH_TRY(domain_.usable());
-  if (!domain_.instances().runs_here() && !runs_in_hardware(domain_.lines()))
+  if (!domain_.runners().runs_here() && !runs_in_hardware(domain_.lines()))
     return fail(Errc::kEndWithoutBegin, "allocating or freeing outside an instance");
   if (segment.layout != Layout::kHeap)
     return fail(Errc::kNotAHeap, segment.name + " is a raw segment");

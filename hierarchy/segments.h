@@ -52,8 +52,11 @@ class Segments {
   Segments(const Segments &) = delete;
   Segments &operator=(const Segments &) = delete;
 
+  // The view alone: a heap is not prepared (heap_preparation.h).
   [[nodiscard]] Errc map(const std::string &file, const SegmentOptions &options,
                          std::shared_ptr<SegmentImpl> *out);
+  // A map() in a running instance was refused behind this one: the next map() takes the view over.
+  void keep_unprepared(SegmentImpl &segment) noexcept;
   // All parts of the file that are mapped.
   [[nodiscard]] Errc unmap(const std::string &file) noexcept;
   [[nodiscard]] Errc unmap(const SegmentImpl &wanted) noexcept;
@@ -82,7 +85,6 @@ class Segments {
   [[nodiscard]] Errc add_lines(SegmentImpl &segment) noexcept;
   [[nodiscard]] Errc unmap(const std::string &name,
                            const std::function<bool(const SegmentImpl &)> &is_wanted) noexcept;
-  [[nodiscard]] Errc prepare_heap(SegmentImpl &segment) noexcept;
 
   DomainImpl &domain_;
   mutable std::mutex mutex_;

@@ -1,4 +1,4 @@
-// hierarchy/site_impl.cpp -- a site: how it is made, what it counts, its report.
+// hierarchy/site_impl.cpp -- what a site learns, what it counts, its report.
 // Shape:     totals in shards, of which most threads have one to themselves, so that an add is a
 //            plain load and store.
 #include "hierarchy/site_impl.h"
@@ -8,13 +8,11 @@
 #include <set>
 #include <utility>
 
-#include "platform/failure.h"
+#include "hierarchy/open_instance.h"
 #include "platform/process_object.h"
 #include "platform/ticks.h"
 
-namespace tmh {
-
-namespace detail {
+namespace tmh::detail {
 
 namespace {
 
@@ -63,14 +61,28 @@ void unlearn(SiteImpl &site, Attempts::Kind kind, line::LineContextV1 &context) 
                     hierarchy::after_line_commit(learned.gate)});
 }
 
-std::uint64_t SiteImpl::add_line_ticks(const hierarchy::Timed &timed) noexcept {
+SiteImpl::SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalation escalation,
+                   EscalationRule own_rule)
+    : domain_(std::move(domain)),
+      name_(std::move(name)),
+      kept_name_(keep_site_name(name_)),
+      escalation_(escalation),
+      rule_(own_rule),
+      line_kinds_{domain_->line_mode().kind(BodyKind::kPlain),
+                  domain_->line_mode().kind(BodyKind::kInstrumented)} {
+  abort_open_at_lines();
+  if (storage::LatencyTable &table = domain_->latency_table(); table.is_open())
+    latency_.use(&table, table.site(name_));
+}
+
+std::uint64_t SiteImpl::add_line_ticks(const observe::Timed &timed) noexcept {
   const std::uint64_t now = platform::ticks();
   const std::uint64_t took = now > timed.begin_ticks ? now - timed.begin_ticks : 0;
   add(SiteCount::kLineTicks, took * timed.count);
   return took;
 }
 
-void SiteImpl::committed_at_lines(const hierarchy::Timed &timed, LatencyLevel level) noexcept {
+void SiteImpl::committed_at_lines(const observe::Timed &timed, LatencyLevel level) noexcept {
   const std::uint64_t took = add_line_ticks(timed);
   latency_.record(level, AbortCause::kNone, platform::ns_of_ticks(took), timed.count);
 }
@@ -122,52 +134,4 @@ SiteReport SiteImpl::report() const {
   return report;
 }
 
-}  // namespace detail
-
-namespace {
-
-// Of the domain of a new site.
-std::shared_ptr<detail::DomainImpl> required_impl_of(const Domain &domain) {
-  std::shared_ptr<detail::DomainImpl> impl = detail::impl_of(domain);
-  if (impl == nullptr) {
-    platform::fail(Errc::kNotInitialized, "a site of an empty domain handle");
-    detail::raise(Errc::kNotInitialized);
-  }
-  detail::check(impl->usable());
-  return impl;
-}
-
-}  // namespace
-
-Site::Site(const Domain &domain, std::string_view name, std::string_view escalation)
-    : domain_(domain) {
-  std::shared_ptr<detail::DomainImpl> impl = required_impl_of(domain);
-  const auto open = impl->keep_open();
-  detail::check(impl->usable());
-  Escalation chosen = impl->settings().escalation;
-  if (!escalation.empty() && parse(escalation, &chosen) != Errc::kOk) {
-    platform::fail(Errc::kBadLevels, std::string("'")
-                                         .append(escalation)
-                                         .append("'; right values: ")
-                                         .append(escalation_values()));
-    detail::raise(Errc::kBadLevels);
-  }
-  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen, nullptr);
-}
-
-Site::Site(const Domain &domain, std::string_view name, EscalationRule rule) : domain_(domain) {
-  std::shared_ptr<detail::DomainImpl> impl = required_impl_of(domain);
-  const auto open = impl->keep_open();
-  detail::check(impl->usable());
-  if (rule == nullptr) {
-    platform::fail(Errc::kBadLevels, "a site's own escalation rule is null");
-    detail::raise(Errc::kBadLevels);
-  }
-  Escalation own;
-  own.kind = EscalationKind::kOwn;
-  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), own, rule);
-}
-
-SiteReport Site::report() const { return impl_->report(); }
-
-}  // namespace tmh
+}  // namespace tmh::detail

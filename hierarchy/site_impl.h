@@ -57,17 +57,7 @@ class SiteImpl {
  public:
   // own_rule: null, but with EscalationKind::kOwn.
   SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalation escalation,
-           EscalationRule own_rule)
-      : domain_(std::move(domain)),
-        name_(std::move(name)),
-        kept_name_(keep_site_name(name_)),
-        escalation_(escalation),
-        rule_(own_rule),
-        line_kinds_{domain_->line_mode().kind(BodyKind::kPlain),
-                    domain_->line_mode().kind(BodyKind::kInstrumented)} {
-    if (storage::LatencyTable &table = domain_->latency_table(); table.is_open())
-      latency_.use(&table, table.site(name_));
-  }
+           EscalationRule own_rule);
 
   [[nodiscard]] DomainImpl &domain() const noexcept { return *domain_; }
   [[nodiscard]] const std::string &name() const noexcept { return name_; }
@@ -104,7 +94,7 @@ class SiteImpl {
   [[nodiscard]] hierarchy::BeyondCapacity &beyond() noexcept { return beyond_; }
 
   void add(SiteCount which, std::uint64_t amount) noexcept {
-    if constexpr (!platform::kCounts) return;
+    if constexpr (!observe::kCounts) return;
     const std::size_t shard = current().shard;
     if (shard >= kOwnShards) [[unlikely]]
       return add_without_shard(which, amount);
@@ -127,10 +117,10 @@ class SiteImpl {
   [[nodiscard]] std::uint64_t total(SiteCount which) const noexcept;
   [[nodiscard]] storage::LatencySite &latency() noexcept { return latency_; }
   // An attempt at level 1 has ended; the first returns what it took. REQUIRE: it is timed.
-  std::uint64_t add_line_ticks(const hierarchy::Timed &timed) noexcept;
-  void committed_at_lines(const hierarchy::Timed &timed, LatencyLevel level) noexcept;
-  void record(const hierarchy::Timed &timed, LatencyLevel level, AbortCause outcome) noexcept {
-    if (timed.count != 0) latency_.record(level, outcome, hierarchy::timed_ns(timed), timed.count);
+  std::uint64_t add_line_ticks(const observe::Timed &timed) noexcept;
+  void committed_at_lines(const observe::Timed &timed, LatencyLevel level) noexcept;
+  void record(const observe::Timed &timed, LatencyLevel level, AbortCause outcome) noexcept {
+    if (timed.count != 0) latency_.record(level, outcome, observe::timed_ns(timed), timed.count);
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "hierarchy/back_off.h"
+#include "hierarchy/raise.h"
 #include "levels/line/software.h"
 #include "observe/planted.h"
 #include "platform/failure.h"
@@ -67,8 +68,8 @@ Failed SiteInstance::choose_beyond_model() noexcept {
 
 // Reading the counter takes as long as a small instance, so it is read for what is timed alone.
 void SiteInstance::start_timing() noexcept {
-  timed_ = hierarchy::start_timing(domain().settings().latency, current().samplers,
-                                   hierarchy::SampledKind::kLines);
+  timed_ = observe::start_timing(domain().settings().latency, current().samplers,
+                                 observe::SampledKind::kLines);
   if (attempts_ != 0) return;
   const bool is_asked_for =
       timed_.count == 0 &&
@@ -102,7 +103,7 @@ bool SiteInstance::goes_on_at_level_1(const Undone &undone) {
   switch (step) {
     case NextStep::kRetry:
       this->failed(Failed::kByOthers);
-      back_off(domain().instances().policy(), attempts_, undone.others_progressed);
+      back_off(domain().runners().policy(), attempts_, undone.others_progressed);
       return true;
     case NextStep::kGiveUp:
       give_up(undone.over_capacity);
@@ -144,11 +145,11 @@ void SiteInstance::give_up(bool over_capacity) const {
 
 void SiteInstance::go_up(const Undone &undone) noexcept {
   const EscalationCounts counts = counts_of_escalation(undone);
-  platform::probe::escalate(site_.name().c_str(),
-                            undone.over_capacity ? 1
-                            : undone.needs_pages ? 2
-                                                 : 0,
-                            attempts_);
+  observe::probe::escalate(site_.name().c_str(),
+                           undone.over_capacity ? 1
+                           : undone.needs_pages ? 2
+                                                : 0,
+                           attempts_);
   site_.add(counts.of_site, 1);
   if (!observe::is_planted(observe::Planted::kEscalationEarly))
     context_of(level()).add(counts.of_domain, 1);

@@ -12,6 +12,7 @@
 #include <tmh/site.hpp>
 
 #include "hierarchy/attempt_states.h"
+#include "hierarchy/raise.h"
 #include "hierarchy/site_impl.h"
 
 namespace tmh::detail {
@@ -87,7 +88,7 @@ class SiteInstance {
   // An attempt at level 1 begins.
   void start_timing() noexcept;
   // Its begin, if it is timed.
-  [[nodiscard]] const hierarchy::Timed &timed() const noexcept { return timed_; }
+  [[nodiscard]] const observe::Timed &timed() const noexcept { return timed_; }
   void count_time_of_failed() noexcept {
     if (timed_.count != 0) site_.add_line_ticks(timed_);
   }
@@ -122,7 +123,7 @@ class SiteInstance {
   std::uint32_t attempts_ = 0;
   // Of the time-stamp counter: the first attempt's begin, or failure. 0: not known.
   std::uint64_t first_ticks_ = 0;
-  hierarchy::Timed timed_;
+  observe::Timed timed_;
 };
 
 }  // namespace tmh::detail

@@ -72,7 +72,7 @@ Errc ThreadView::attach() noexcept {
   if (error == Errc::kOk)
     error = memory_.attach_slot(domain_.memory().participant(domain_.slot()).name, &runner_.slot);
   if (error == Errc::kOk) {
-    platform::step(platform::Step::kAttachSlotTaken);
+    observe::step(observe::Step::kAttachSlotTaken);
     try {
       error = start_engine();
     } catch (const std::bad_alloc &) {

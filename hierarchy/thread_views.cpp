@@ -38,7 +38,7 @@ struct ViewsHere {
   std::uint32_t fork_generation = platform::fork_generation();
   ~ViewsHere() {
     if (fork_generation != platform::fork_generation() || all.empty()) return;
-    abort_open_instance();
+    abort_open_instance(LeftBy::kEndOfThread);
     const std::scoped_lock guard(living().mutex);
     for (const ViewOf &entry : all) {
       const auto found = living().domains.find(entry.serial);

@@ -3,7 +3,7 @@
 // fail.
 #pragma once
 
-namespace tmh::platform {
+namespace tmh::observe {
 
 #ifdef TMH_NO_COUNTERS
 inline constexpr bool kCounts = false;
@@ -11,4 +11,4 @@ inline constexpr bool kCounts = false;
 inline constexpr bool kCounts = true;
 #endif
 
-}  // namespace tmh::platform
+}  // namespace tmh::observe

@@ -134,11 +134,11 @@ Errc DiskFile::write(std::uint64_t offset, const void *from, std::size_t bytes) 
 
 Errc DiskFile::write_durable(std::uint64_t offset, const void *from, std::size_t bytes) noexcept {
   TMH_TRY(watch_disk({DiskOp::kWriteDurable, path_.c_str(), nullptr, offset, from, bytes}));
-  probe::fsync(path_.c_str(), bytes);
+  observe::probe::fsync(path_.c_str(), bytes);
   if (direct_) {
     const Errc error = write_all(direct_.get(), offset, from, bytes);
     if (error == Errc::kOk) {
-      probe::fsync_done(path_.c_str(), bytes);
+      observe::probe::fsync_done(path_.c_str(), bytes);
       return watch_disk({DiskOp::kWriteDone, path_.c_str()});
     }
     if (errno != EINVAL) return error;
@@ -146,7 +146,7 @@ Errc DiskFile::write_durable(std::uint64_t offset, const void *from, std::size_t
   }
   TMH_TRY(write_all(fd_.get(), offset, from, bytes));
   if (fdatasync(fd_.get()) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
-  probe::fsync_done(path_.c_str(), bytes);
+  observe::probe::fsync_done(path_.c_str(), bytes);
   return watch_disk({DiskOp::kWriteDone, path_.c_str()});
 }
 
@@ -208,17 +208,17 @@ Errc sync_folder(const std::string &folder) noexcept {
   TMH_TRY(watch_disk({DiskOp::kFolderSync, folder.c_str()}));
   const FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd) return fail_errno(Errc::kIo, folder);
-  probe::fsync(folder.c_str(), 0);
+  observe::probe::fsync(folder.c_str(), 0);
   if (::fsync(fd.get()) != 0) return fail_errno(Errc::kIo, "fsync " + folder);
-  probe::fsync_done(folder.c_str(), 0);
+  observe::probe::fsync_done(folder.c_str(), 0);
   return watch_disk({DiskOp::kFolderSyncDone, folder.c_str()});
 }
 
 Errc sync_file(int fd, const std::string &path) noexcept {
   TMH_TRY(watch_disk({DiskOp::kSync, path.c_str()}));
-  probe::fsync(path.c_str(), 0);
+  observe::probe::fsync(path.c_str(), 0);
   if (fdatasync(fd) != 0) return fail_errno(Errc::kIo, "fdatasync " + path);
-  probe::fsync_done(path.c_str(), 0);
+  observe::probe::fsync_done(path.c_str(), 0);
   return watch_disk({DiskOp::kSyncDone, path.c_str()});
 }
 

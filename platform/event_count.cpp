@@ -10,7 +10,7 @@ void EventCount::wake() noexcept {
   std::uint32_t seen = word_.load(std::memory_order_relaxed);
   // seq_cst: a prepare() that comes later sees everything before. Another notifier that has been
   // quicker wakes for us.
-  step(Step::kGapEventWake);
+  observe::step(observe::Step::kGapEventWake);
   if ((seen & kAwaited) != 0 &&
       word_.compare_exchange_strong(seen, seen + 1, std::memory_order_seq_cst))
     futex_wake(word_);

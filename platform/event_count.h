@@ -32,7 +32,7 @@ class EventCount {
   // Sleeps until a notify() after prepare(), or for the time. True: the whole time passed. Wakes
   // spuriously. The event count may be unmapped meanwhile: then it returns at once.
   [[nodiscard]] bool wait(std::uint32_t prepared, long timeout_ns) noexcept {
-    step(Step::kGapEventPrepared);
+    observe::step(observe::Step::kGapEventPrepared);
     return futex_wait(word_, prepared, timeout_ns);
   }
   // Wakes all. When nobody waits, one load of a word that is seldom written.

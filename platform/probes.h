@@ -25,7 +25,7 @@
 #define TMH_PROBE3(name, a, b, c) (static_cast<void>(a), static_cast<void>(b), static_cast<void>(c))
 #endif
 
-namespace tmh::platform::probe {
+namespace tmh::observe::probe {
 
 // As a level's number in docs/design.md 1 and README.md.
 enum Level : std::uint32_t { kLines = 1, kPages = 2 };
@@ -92,4 +92,4 @@ inline void fsync_done(const char *path, std::uint64_t bytes) noexcept {
   record(TraceKind::kFsyncDone, kPages, bytes, 0);
 }
 
-}  // namespace tmh::platform::probe
+}  // namespace tmh::observe::probe

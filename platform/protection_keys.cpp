@@ -67,13 +67,19 @@ void shut_in_child() noexcept {
     if (users[static_cast<std::size_t>(key)].load(std::memory_order_relaxed) != 0)
       set_key_access(key, KeyAccess::kShut);
 }
-// While the library is loaded, as no thread can be forking then. Without it no key is taken.
-const bool is_handled = pthread_atfork(nullptr, nullptr, shut_in_child) == 0;
+// Does a child shut the keys? Without that no key is taken. By a call, as a static object of the
+// program may open a domain before this file's objects are made.
+bool is_shut_in_child() noexcept {
+  static const bool is_handled = pthread_atfork(nullptr, nullptr, shut_in_child) == 0;
+  return is_handled;
+}
+// While the library is loaded, as no thread can be forking then.
+[[maybe_unused]] const bool is_handled_early = is_shut_in_child();
 
 }  // namespace
 
 DomainKey DomainKey::take() noexcept {
-  if (!is_handled) return {};
+  if (!is_shut_in_child()) return {};
   int key = reuse_key();
   if (key == kNoKey) key = allocate_key();
   return DomainKey(key != kNoKey ? key : share_key());

@@ -79,7 +79,7 @@ Locked SharedLock::lock(LockTag self, Alive is_alive, void *context) noexcept {
     if (slept_ns < kDeathCheckNs) continue;
     slept_ns = 0;
     if (is_alive(context, LockTag{seen & ~kSleepers})) continue;
-    step(Step::kGapLockSuspected);
+    observe::step(observe::Step::kGapLockSuspected);
     // The word names one incarnation, so it cannot have come to mean somebody else since. acquire:
     // see what the dead holder stored.
     if (word_.compare_exchange_strong(seen, own | kSleepers, std::memory_order_acquire,

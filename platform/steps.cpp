@@ -8,7 +8,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace tmh::platform {
+namespace tmh::observe {
 
 namespace {
 constinit std::atomic<std::uint32_t> armed_step{kStepCount};
@@ -71,4 +71,4 @@ void set_step_hook(StepHook call) noexcept {
   update_watch();
 }
 
-}  // namespace tmh::platform
+}  // namespace tmh::observe

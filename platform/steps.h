@@ -11,7 +11,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace tmh::platform {
+namespace tmh::observe {
 
 #define TMH_STEPS(X)                                                                               \
   X(kAttachSlotTaken, "attach-slot-taken") /* participant record is ours, nothing announced yet */ \
@@ -151,4 +151,4 @@ inline void step(Step s) noexcept {
     detail::passed(s);
 }
 
-}  // namespace tmh::platform
+}  // namespace tmh::observe

@@ -17,7 +17,10 @@
 #include "platform/process.h"
 #include "platform/try.h"
 
-namespace tmh::platform {
+namespace tmh::observe {
+
+using platform::fail;
+using platform::fail_errno;
 
 constinit std::atomic<TraceHeaderV1 *> detail::trace{nullptr};
 
@@ -29,8 +32,8 @@ __attribute__((tls_model("initial-exec"))) constinit thread_local std::uint32_t 
     ~0u;
 
 std::uint64_t this_thread() noexcept {
-  if (own_generation != fork_generation()) {
-    own_generation = fork_generation();
+  if (own_generation != platform::fork_generation()) {
+    own_generation = platform::fork_generation();
     own_thread = static_cast<std::uint64_t>(::syscall(SYS_gettid));
   }
   return own_thread;
@@ -44,8 +47,8 @@ void detail::record(TraceHeaderV1 &header, TraceKind kind, std::uint32_t level, 
   auto *const events = reinterpret_cast<TraceEventV1 *>(&header + 1);
   TraceEventV1 &event = events[position % kTraceEvents];
   event.number.store(0, std::memory_order_relaxed);
-  fence(std::memory_order_release);  // no field is seen before the 0
-  event.ns.store(monotonic_ns(), std::memory_order_relaxed);
+  platform::fence(std::memory_order_release);  // no field is seen before the 0
+  event.ns.store(platform::monotonic_ns(), std::memory_order_relaxed);
   event.who.store(this_thread() << 32 | level << 16 | static_cast<std::uint32_t>(kind),
                   std::memory_order_relaxed);
   event.first.store(first, std::memory_order_relaxed);
@@ -62,11 +65,11 @@ Errc open_trace(const std::string &folder, std::uint32_t slot, const std::string
   const std::string path = trace_path(folder, slot);
   // A new file: a process that had the slot before may live on, with the old one mapped.
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return fail_errno(Errc::kIo, path);
-  FileDescriptor file;
-  TMH_TRY(open_regular(path, O_RDWR | O_CREAT | O_EXCL, FileRole::kOwn, &file));
+  platform::FileDescriptor file;
+  TMH_TRY(platform::open_regular(path, O_RDWR | O_CREAT | O_EXCL, platform::FileRole::kOwn, &file));
   if (::ftruncate(file.get(), static_cast<off_t>(kTraceBytes)) != 0)
     return fail_errno(Errc::kIo, path);
-  if (const Errc error = allocate_blocks(file.get(), 0, kTraceBytes); error != Errc::kOk)
+  if (const Errc error = platform::allocate_blocks(file.get(), 0, kTraceBytes); error != Errc::kOk)
     return fail(error, path);
   void *const memory =
       ::mmap(nullptr, kTraceBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
@@ -83,4 +86,4 @@ Errc open_trace(const std::string &folder, std::uint32_t slot, const std::string
   return Errc::kOk;
 }
 
-}  // namespace tmh::platform
+}  // namespace tmh::observe

@@ -20,7 +20,7 @@
 
 #include <tmh/error.hpp>
 
-namespace tmh::platform {
+namespace tmh::observe {
 
 enum class TraceKind : std::uint32_t {  // DO NOT CHANGE THESE VALUES: they are in files
   kBegin = 1,
@@ -90,4 +90,4 @@ inline void record(TraceKind kind, std::uint32_t level, std::uint64_t first,
     detail::record(*header, kind, level, first, second);
 }
 
-}  // namespace tmh::platform
+}  // namespace tmh::observe

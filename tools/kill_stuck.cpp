@@ -30,6 +30,7 @@
 
 #include "hierarchy/ask_to_abort.h"
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/handles.h"
 #include "hierarchy/line_domain.h"
 #include "platform/failure.h"
 #include "platform/files.h"

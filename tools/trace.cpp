@@ -27,9 +27,9 @@ namespace tmh::tools {
 
 namespace {
 
-using platform::TraceEventV1;
-using platform::TraceHeaderV1;
-using platform::TraceKind;
+using observe::TraceEventV1;
+using observe::TraceHeaderV1;
+using observe::TraceKind;
 
 struct Event {
   std::uint64_t number, ns, thread, first, second;
@@ -54,11 +54,11 @@ std::uint64_t word(const std::string &from, std::size_t at) {
 // may have been killed, and anew by the slot's next owner.
 bool read_bytes(const std::string &path, std::string *bytes) {
   errno = 0;
-  const Errc error = platform::read_file(path, platform::kTraceBytes, bytes);
+  const Errc error = platform::read_file(path, observe::kTraceBytes, bytes);
   if (error != Errc::kOk && errno == ENOENT) return false;  // asked now, the next one may be there
   check(error);
   if (bytes->empty()) return false;
-  if (bytes->size() < platform::kTraceBytes)
+  if (bytes->size() < observe::kTraceBytes)
     refuse(Errc::kShortFile, path + " is shorter than a trace");
   return word(*bytes, 0) != 0;
 }
@@ -72,19 +72,19 @@ std::optional<Ring> read_ring(const std::string &path) {
   const auto half = [&](std::size_t at) {
     return static_cast<std::uint32_t>(word(bytes, at / 8 * 8) >> (at % 8 * 8));
   };
-  if (word(bytes, 0) != platform::kTraceMagic) refuse(Errc::kCorrupt, path + " is no trace");
-  if (half(offsetof(TraceHeaderV1, version)) != platform::kTraceVersion)
+  if (word(bytes, 0) != observe::kTraceMagic) refuse(Errc::kCorrupt, path + " is no trace");
+  if (half(offsetof(TraceHeaderV1, version)) != observe::kTraceVersion)
     refuse(Errc::kForeignVersion, path + " is a trace of another version");
-  if (half(offsetof(TraceHeaderV1, event_count)) != platform::kTraceEvents)
+  if (half(offsetof(TraceHeaderV1, event_count)) != observe::kTraceEvents)
     refuse(Errc::kCorrupt, path + ": its number of events is wrong");
   Ring ring;
   ring.pid = static_cast<std::int32_t>(half(offsetof(TraceHeaderV1, pid)));
   const char *const name = bytes.data() + offsetof(TraceHeaderV1, name);
   ring.name = printable({name, ::strnlen(name, sizeof TraceHeaderV1::name)});
-  for (std::size_t i = 0; i < platform::kTraceEvents; ++i) {
+  for (std::size_t i = 0; i < observe::kTraceEvents; ++i) {
     const std::size_t at = sizeof(TraceHeaderV1) + i * sizeof(TraceEventV1);
     const std::uint64_t number = word(bytes, at);
-    if (number == 0 || (number - 1) % platform::kTraceEvents != i ||
+    if (number == 0 || (number - 1) % observe::kTraceEvents != i ||
         std::memcmp(bytes.data() + at, again.data() + at, sizeof(TraceEventV1)) != 0)
       continue;
     const std::uint64_t who = word(bytes, at + offsetof(TraceEventV1, who));

@@ -231,7 +231,7 @@ struct alignas(4096) LineContextV1 {
   std::byte redo[kRedoBytes];
 
   void add(LineCount which, std::uint64_t amount) noexcept {
-    if constexpr (!platform::kCounts) return;
+    if constexpr (!observe::kCounts) return;
     LineWord &cell = counts[static_cast<std::size_t>(which)];
     // Single writer.
     cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);

@@ -83,7 +83,7 @@ bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
   if (state_of(status) != State::kIdle && !recover_lines(memory, number, is_committed))
     return false;
   settle_counts(context, is_committed);
-  platform::step(platform::Step::kLineRecovered);
+  observe::step(observe::Step::kLineRecovered);
   // As its owner does.
   context.status.store(status_word(number_of(status), State::kIdle), std::memory_order_release);
   context.in_flight.store(0, std::memory_order_release);

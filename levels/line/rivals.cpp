@@ -61,7 +61,7 @@ void Rivals::suspect(std::uint32_t context) noexcept {
 }
 
 Rivals::Met Rivals::decide(const LineWord &word, std::uint64_t seen) noexcept {
-  platform::probe::conflict(platform::probe::kLines, reinterpret_cast<std::uintptr_t>(&word));
+  observe::probe::conflict(observe::probe::kLines, reinterpret_cast<std::uintptr_t>(&word));
   if (context_of(seen) >= kContextsMax) return Met::kFailSelf;
   LineContextV1 &other = memory_.context(context_of(seen));
   // acquire: pairs with the release that made it PENDING; its age was stored before

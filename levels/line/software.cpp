@@ -30,7 +30,7 @@ bool are_unchanged(std::span<const LineWord *const> words, std::uint64_t rv) noe
     // acquire: pairs with line-unlock; an unchanged word says that no commit stamped before the
     // caller's look at the clock wrote the line.
     if (word->load(std::memory_order_acquire) <= rv) continue;
-    platform::probe::conflict(platform::probe::kLines, reinterpret_cast<std::uintptr_t>(word));
+    observe::probe::conflict(observe::probe::kLines, reinterpret_cast<std::uintptr_t>(word));
     return false;
   }
   return true;
@@ -158,7 +158,7 @@ bool SoftwareThread::begin(const Begin &begin) noexcept {
   if (verdict != AbortCause::kNone) [[unlikely]]
     doom(verdict);
   detail::line_access = this;
-  platform::probe::begin(platform::probe::kLines, commit_.instance(), is_query_ ? 1 : 0);
+  observe::probe::begin(observe::probe::kLines, commit_.instance(), is_query_ ? 1 : 0);
   return true;
 }
 
@@ -172,7 +172,7 @@ void SoftwareThread::begin_again() noexcept {
 void SoftwareThread::abandon(AbortCause cause) noexcept { (void)end_aborted(cause); }
 
 void SoftwareThread::doom(const Ending &ending) noexcept {
-  platform::probe::abort(platform::probe::kLines, static_cast<std::uint32_t>(ending.cause));
+  observe::probe::abort(observe::probe::kLines, static_cast<std::uint32_t>(ending.cause));
   ending_ = ending;
   is_doomed_ = true;
   window_.shut(*this);  // so that the short ways end, too
@@ -192,7 +192,7 @@ void SoftwareThread::nest(std::uint32_t depth) {
 bool SoftwareThread::extend() noexcept {
   // acquire: pairs with line-stamp: a commit stamped up to here has locked its lines before.
   const std::uint64_t now = state_->clock.load(std::memory_order_acquire);
-  platform::step(platform::Step::kGapLineExtend);
+  observe::step(observe::Step::kGapLineExtend);
   if (observe::is_planted(observe::Planted::kExtendComparesNew)) rv = now;
   if (!are_unchanged(reads(), rv) && !observe::is_planted(observe::Planted::kLineNoExtensionCheck))
     return false;
@@ -221,7 +221,7 @@ std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t si
   if (offset >= window_.beside() || (commit_.writes().may_have(line) && commit_.writes().has(word)))
     return load_longest(address, size);
   const std::uint64_t seen = word->load(std::memory_order_acquire);
-  platform::step(platform::Step::kGapLineLooked);
+  observe::step(observe::Step::kGapLineLooked);
   const std::uint64_t value =
       load_bytes(reinterpret_cast<const std::byte *>(address + home_minus_view), size);
   const LineWord **const top = log_top + 1;
@@ -262,7 +262,7 @@ std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offs
       settle(segment, offset, seen);
       continue;
     }
-    platform::step(platform::Step::kGapLineLooked);
+    observe::step(observe::Step::kGapLineLooked);
     const std::uint64_t value = load_bytes(segment.home + offset, size);
     if (word.load(std::memory_order_relaxed) != seen) continue;
     note_read(&word);
@@ -290,7 +290,7 @@ void SoftwareThread::settle(LineSegment &segment, std::uint64_t offset, std::uin
 }
 
 [[gnu::noinline]] void SoftwareThread::meet_upper(storage::PageId page) {
-  const ReleaseAnswer answer = releaser_.ask(page, insists());
+  const ReleaseAnswer answer = commit_.ask_for(page, insists());
   if (answer != ReleaseAnswer::kGranted) fail(refused_by(answer));
 }
 
@@ -357,7 +357,7 @@ Status SoftwareThread::commit() noexcept {
   if (is_doomed_ || !commit_.writes().empty()) return commit_writes();
   stamp_ = rv;
   context_->add(LineCount::kCommits, 1);
-  platform::probe::commit(platform::probe::kLines, stamp_, 0);
+  observe::probe::commit(observe::probe::kLines, stamp_, 0);
   finish();
   return Status::kCommitted;
 }
@@ -368,7 +368,7 @@ Status SoftwareThread::commit_writes() noexcept {
   if (const Ending ending = commit_.run({reads(), rv}, insists()); ending.is_abort())
     return end_aborted(ending);
   stamp_ = commit_.stamp();
-  platform::probe::commit(platform::probe::kLines, stamp_, commit_.writes().size());
+  observe::probe::commit(observe::probe::kLines, stamp_, commit_.writes().size());
   finish();
   return Status::kCommitted;
 }

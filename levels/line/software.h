@@ -64,7 +64,6 @@ class SoftwareThread : public detail::LineAccess {
   // redo_log: durable domains, else null. Throws std::bad_alloc.
   SoftwareThread(LineMemory &memory, Releaser &releaser, LogReserver *redo_log = nullptr)
       : memory_(memory),
-        releaser_(releaser),
         window_(memory),
         rivals_(memory, releaser),
         priority_(memory, rivals_),
@@ -117,8 +116,8 @@ class SoftwareThread : public detail::LineAccess {
   // Of the last instance, if it committed: once everything stamped up to here is durable, so is
   // what it wrote and read.
   [[nodiscard]] std::uint64_t durable_at() const noexcept;
-  // Why the last attempt ended with AbortCause::kNoSpace in a durable domain; else kOk.
-  [[nodiscard]] Errc error() const noexcept { return commit_.redo().error(); }
+  // Its redo() says why the last attempt ended with AbortCause::kNoSpace in a durable domain.
+  [[nodiscard]] SoftwareCommit &committing() noexcept { return commit_; }
   [[nodiscard]] std::uint64_t age() const noexcept { return rivals_.age(); }
   [[nodiscard]] std::uint32_t context_number() const noexcept { return number_; }
   // Its totals are this thread's to add to. REQUIRES: attached.
@@ -163,7 +162,6 @@ class SoftwareThread : public detail::LineAccess {
   }
 
   LineMemory &memory_;
-  Releaser &releaser_;
   LineContextV1 *context_ = nullptr;
   LineStateV1 *state_ = nullptr;
   std::uint32_t number_ = 0;

@@ -10,8 +10,8 @@ namespace tmh::line {
 
 using observe::is_planted;
 using observe::Planted;
-using platform::Step;
-using platform::step;
+using observe::Step;
+using observe::step;
 
 namespace {
 
@@ -184,8 +184,8 @@ Ending SoftwareCommit::lock_lines(Insists insists) noexcept {
     // makes validation fail, what was only written does not matter. A page that goes to and fro is
     // the policy's to decide, after an abort.
     const ReleaseAnswer answer = asked < kAsksPerCommit
-                                     ? releaser_.ask(page_of(writes_.entry(locked).at), insists)
-                                     : ReleaseAnswer::kBusy;
+                                   ? ask_for(page_of(writes_.entry(locked).at), insists)
+                                   : ReleaseAnswer::kBusy;
     if (answer != ReleaseAnswer::kGranted) return refused_by(answer);
   }
 }

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "levels/line/abort_status.h"
 #include "levels/line/commit_record.h"
@@ -51,6 +52,16 @@ class SoftwareCommit {
   [[nodiscard]] std::uint64_t stamp() const noexcept { return stamp_; }
   // Number of the last instance that came to PENDING.
   [[nodiscard]] std::uint64_t instance() const noexcept { return instance_; }
+  // As Releaser::ask(), counted.
+  [[nodiscard]] ReleaseAnswer ask_for(storage::PageId page, Insists insists) noexcept {
+    const ReleaseAnswer answer = releaser_.ask(page, insists);
+    if (answer == ReleaseAnswer::kGranted) ++granted_;
+    return answer;
+  }
+  // Pages that the level above has given to this thread since the last call.
+  [[nodiscard]] std::uint32_t take_granted() noexcept {
+    return granted_ == 0 ? 0 : std::exchange(granted_, 0);
+  }
   [[nodiscard]] CommitRecord &redo() noexcept { return redo_; }
   [[nodiscard]] const CommitRecord &redo() const noexcept { return redo_; }
 
@@ -78,6 +89,7 @@ class SoftwareCommit {
   LineContextV1 *context_ = nullptr;
   LineStateV1 *state_ = nullptr;
   std::uint32_t number_ = 0;
+  std::uint32_t granted_ = 0;
   std::uint64_t instance_ = 0, stamp_ = 0;
 };
 

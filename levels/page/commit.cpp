@@ -10,8 +10,8 @@
 
 namespace tmh::page {
 
-using platform::Step;
-using platform::step;
+using observe::Step;
+using observe::step;
 using storage::kNoPin;
 
 namespace {

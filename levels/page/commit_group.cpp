@@ -16,9 +16,9 @@
 
 namespace tmh::page {
 
+using observe::Step;
+using observe::step;
 using platform::fail;
-using platform::Step;
-using platform::step;
 using storage::LogState;
 
 namespace {

@@ -15,8 +15,8 @@
 
 namespace tmh::page {
 
-using platform::Step;
-using platform::step;
+using observe::Step;
+using observe::step;
 using storage::kNoPin;
 
 namespace {
@@ -80,7 +80,7 @@ namespace {
 // Before the commit point, under the lock: who dies in between leaves the lock to somebody who
 // repairs.
 void count_commit(SharedFiles &memory, std::uint32_t slot, std::uint64_t stamp) noexcept {
-  if constexpr (!platform::kCounts) return;
+  if constexpr (!observe::kCounts) return;
   memory.state().counting.store(counting_word(stamp, slot), std::memory_order_relaxed);
   std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: announced, not counted
   memory.participant(slot).add(storage::Count::kCommits, 1);

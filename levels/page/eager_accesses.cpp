@@ -6,8 +6,8 @@
 
 namespace tmh::page {
 
-using platform::Step;
-using platform::step;
+using observe::Step;
+using observe::step;
 
 void EagerAccesses::register_all(PageId first, std::uint64_t page_count, bool is_write) noexcept {
   for (std::uint64_t i = 0; i < page_count; ++i)  // not under the lock; there it says why not
@@ -31,7 +31,7 @@ void EagerAccesses::register_one(const DomainLock::Held &held, PageId page,
     case Touch::kGranted:
       break;
     case Touch::kSelfFailed:
-      platform::probe::conflict(platform::probe::kPages, static_cast<std::uint64_t>(page));
+      observe::probe::conflict(observe::probe::kPages, static_cast<std::uint64_t>(page));
       instance_.fail(AbortCause::kConflictSelf);
       break;
     case Touch::kNoSpace:

@@ -6,8 +6,8 @@
 
 namespace tmh::page {
 
-using platform::Step;
-using platform::step;
+using observe::Step;
+using observe::step;
 
 Engine::Engine(SharedFiles &memory, std::uint32_t slot, Detection detection)
     : memory_(memory),

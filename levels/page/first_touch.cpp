@@ -15,8 +15,8 @@
 
 namespace tmh::page {
 
-using platform::Step;
-using platform::step;
+using observe::Step;
+using observe::step;
 using platform::StrayCause;
 using storage::Count;
 using storage::page_id;

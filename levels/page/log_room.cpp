@@ -17,9 +17,9 @@
 
 namespace tmh::page {
 
+using observe::Step;
+using observe::step;
 using platform::fail;
-using platform::Step;
-using platform::step;
 using storage::LogState;
 using storage::Lsn;
 using storage::RecordHeaderV1;

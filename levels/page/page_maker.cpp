@@ -8,8 +8,8 @@
 
 namespace tmh::page {
 
-using platform::Step;
-using platform::step;
+using observe::Step;
+using observe::step;
 
 // Nothing but reading happens under the lock: a system call or a page fault there would keep
 // all commits waiting.

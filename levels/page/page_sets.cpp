@@ -13,8 +13,8 @@
 
 namespace tmh::page {
 
-using platform::Step;
-using platform::step;
+using observe::Step;
+using observe::step;
 using storage::Count;
 
 std::byte *PageSets::clean_copy(PageId page, const LocalPage &l) const noexcept {

@@ -7,8 +7,8 @@
 
 namespace tmh::page {
 
-using platform::Step;
-using platform::step;
+using observe::Step;
+using observe::step;
 using storage::Count;
 using storage::kNoPin;
 

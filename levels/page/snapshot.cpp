@@ -13,8 +13,8 @@
 
 namespace tmh::page {
 
-using platform::Step;
-using platform::step;
+using observe::Step;
+using observe::step;
 using storage::kNoPin;
 
 namespace {
@@ -26,7 +26,7 @@ constexpr std::size_t kFewPages = 16;
 constexpr std::uint64_t kFollowMax = 1u << 16;
 
 bool invalid_by(PageId page) noexcept {
-  platform::probe::conflict(platform::probe::kPages, static_cast<std::uint64_t>(page));
+  observe::probe::conflict(observe::probe::kPages, static_cast<std::uint64_t>(page));
   return false;
 }
 }  // namespace

@@ -17,8 +17,8 @@ void TouchTracker::list(PageId page, PageState state) noexcept {
   l.state = state;
   keeping_.first_touch();
   if ((l.lists & kInKept) == 0) lists_.kept.push(page);
-  platform::probe::first_touch(static_cast<std::uint64_t>(page),
-                               state == PageState::kPrivate ? 1 : 0);
+  observe::probe::first_touch(static_cast<std::uint64_t>(page),
+                              state == PageState::kPrivate ? 1 : 0);
   l.lists = static_cast<std::uint8_t>((l.lists | kInKept) & ~kWrittenElsewhere);
   if (state == PageState::kPrivate) {
     if ((l.lists & kInPrivate) == 0) lists_.privates.push(page);

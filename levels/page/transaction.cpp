@@ -12,8 +12,8 @@
 
 namespace tmh::page {
 
-using platform::Step;
-using platform::step;
+using observe::Step;
+using observe::step;
 using storage::abort_count;
 using storage::Count;
 using storage::kNoPin;
@@ -63,7 +63,7 @@ Errc Transaction::begin(bool is_query, std::uint64_t age, ConflictPolicy policy)
   instance_.is_running = true;
   engine_thread.running = &instance_;
   views_.set_access(is_query ? platform::KeyAccess::kReadOnly : platform::KeyAccess::kOpen);
-  platform::probe::begin(platform::probe::kPages, instance_.number, is_query ? 1 : 0);
+  observe::probe::begin(observe::probe::kPages, instance_.number, is_query ? 1 : 0);
   return Errc::kOk;
 }
 
@@ -214,7 +214,7 @@ inline void Transaction::settle_committed(const Outcome &outcome) noexcept {
   // What wrote is counted where it was published.
   if (instance_.is_query || written == 0)
     own.add(instance_.is_query ? Count::kQueryEnds : Count::kCommits, 1);
-  platform::probe::commit(platform::probe::kPages, outcome.durable_at, written);
+  observe::probe::commit(observe::probe::kPages, outcome.durable_at, written);
   own.add(Count::kPagesRead, lists_.kept.size());
   adapt(KeepPolicy::End::kQuiet);
 }
@@ -235,7 +235,7 @@ void Transaction::abort(AbortCause cause) noexcept {
 void Transaction::count_abort(AbortCause cause) noexcept {
   const bool is_wrong = observe::is_planted(observe::Planted::kAbortMiscounted);
   instance_.own.add(abort_count(is_wrong ? AbortCause::kQueryWrote : cause), 1);
-  platform::probe::abort(platform::probe::kPages, static_cast<std::uint32_t>(cause));
+  observe::probe::abort(observe::probe::kPages, static_cast<std::uint32_t>(cause));
 }
 
 void Transaction::adapt(KeepPolicy::End end) noexcept {

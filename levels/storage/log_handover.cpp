@@ -46,7 +46,7 @@ bool LogHandover::is_quicker(std::uint32_t cpu, std::uint32_t than) const noexce
 
 void LogHandover::offer() noexcept {
   state_->handover.store(word(kOffered, this_cpu()), std::memory_order_relaxed);
-  platform::step(platform::Step::kLogOffered);
+  observe::step(observe::Step::kLogOffered);
 }
 
 bool LogHandover::is_claimed() const noexcept {
@@ -66,7 +66,7 @@ void LogHandover::give() noexcept {
   // A claim that was taken back meanwhile stays so: nobody waits for what it would be given.
   if (said(seen) == kClaimed && state_->handover.compare_exchange_strong(
                                     seen, word(kGiven, seen >> 2), std::memory_order_relaxed))
-    platform::step(platform::Step::kLogGiven);
+    observe::step(observe::Step::kLogGiven);
 }
 
 void LogHandover::await_taken(bool yields) noexcept {
@@ -83,7 +83,7 @@ bool LogHandover::claim(bool yields) noexcept {
   const std::uint32_t claimed = word(kClaimed, slot_);
   if (!state_->handover.compare_exchange_strong(seen, claimed, std::memory_order_relaxed))
     return false;
-  platform::step(platform::Step::kLogClaimed);
+  observe::step(observe::Step::kLogClaimed);
   (void)spin_until([&] { return state_->handover.load(std::memory_order_relaxed) != claimed; },
                    yields);
   // relaxed throughout: whoever takes the lock acquires with it
@@ -91,7 +91,7 @@ bool LogHandover::claim(bool yields) noexcept {
   if (state_->handover.compare_exchange_strong(seen, kNothing, std::memory_order_relaxed))
     return false;
   if (seen != word(kGiven, slot_)) return false;
-  platform::step(platform::Step::kLogTaken);
+  observe::step(observe::Step::kLogTaken);
   return true;
 }
 

@@ -19,9 +19,9 @@
 
 namespace tmh::storage {
 
+using observe::Step;
+using observe::step;
 using platform::fail;
-using platform::Step;
-using platform::step;
 
 namespace {
 // One write of 1 MiB costs little more per byte than larger ones; a record, the block before it and

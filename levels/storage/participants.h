@@ -123,14 +123,14 @@ struct alignas(64) Participant {
   alignas(64) std::atomic<std::uint64_t> counts_before[kCountsMax];
 
   void add(Count which, std::uint64_t amount) noexcept {
-    if constexpr (!platform::kCounts) return;
+    if constexpr (!observe::kCounts) return;
     auto &cell = counts[static_cast<std::uint32_t>(which)];
     // Single writer.
     cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
   // Of totals that the participant's threads have in common.
   void add_from_any_thread(Count which, std::uint64_t amount) noexcept {
-    if constexpr (!platform::kCounts) return;
+    if constexpr (!observe::kCounts) return;
     counts[static_cast<std::uint32_t>(which)].fetch_add(amount, std::memory_order_relaxed);
   }
   [[nodiscard]] std::uint64_t count(Count which) const noexcept {

@@ -306,8 +306,8 @@ class MixRun {
     process->child =
         children->spawn(to_string(process->mix), [this, recorder, seed, dies, mix = process->mix] {
           if (dies)
-            platform::crash_at(static_cast<std::uint32_t>(seed % platform::kStepAndGapCount),
-                               static_cast<std::uint32_t>(1 + seed / 1000 % 20));
+            observe::crash_at(static_cast<std::uint32_t>(seed % observe::kStepAndGapCount),
+                              static_cast<std::uint32_t>(1 + seed / 1000 % 20));
           work(mix, recorder, seed);
         });
   }

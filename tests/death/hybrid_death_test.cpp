@@ -51,11 +51,11 @@ class HybridDeathTest : public testing::Test {
  protected:
   // A process dies at a step of taking a page of words.raw, which is not mapped here, to level 2.
   // Then a page of `other` is moved, and after that a site asks for the dead one's.
-  void die_moving_and_ask(const Domain &domain, const Segment &other, platform::Step at) {
+  void die_moving_and_ask(const Domain &domain, const Segment &other, observe::Step at) {
     const ChildEnd end = run_in_child("mover", [&] {
       const Domain own = Domain::open(folder_.path(), hybrid());
       const Segment mapped = map(own, "words.raw");
-      platform::crash_at(static_cast<std::uint32_t>(at), 1);
+      observe::crash_at(static_cast<std::uint32_t>(at), 1);
       atomically(own, [&] { word(mapped).store(7); });
     });
     ASSERT_EQ(end.signal, SIGKILL);
@@ -96,7 +96,7 @@ TEST_F(HybridDeathTest, MoveOfAPageIsLeftToAProcessThatMapsItsSegment) {
   const Domain domain = Domain::open(folder_.path(), hybrid());
   const Segment other = map(domain, "other.raw");
   domain.unmap(map(domain, "words.raw"));
-  die_moving_and_ask(domain, other, platform::Step::kRecallStart);
+  die_moving_and_ask(domain, other, observe::Step::kRecallStart);
 }
 
 // The same, when all its lines are in U, and the heir moves a page of its own before anybody comes
@@ -105,7 +105,7 @@ TEST_F(HybridDeathTest, MoveThatAnHeirCouldNotEndIsEndedByWhoeverAsks) {
   expect_child("asker", [&] {
     const Domain domain = Domain::open(folder_.path(), hybrid());
     const Segment other = map(domain, "other.raw");
-    die_moving_and_ask(domain, other, platform::Step::kRecallMark);
+    die_moving_and_ask(domain, other, observe::Step::kRecallMark);
   });
 }
 
@@ -158,7 +158,7 @@ TEST(HybridUnmapTest, SegmentThatIsMappedAgainIsValidatedByItsOwnWords) {
 }
 
 class PartlyKnownCommitTest : public HybridDeathTest,
-                              public testing::WithParamInterface<platform::Step> {
+                              public testing::WithParamInterface<observe::Step> {
  protected:
   // Dies in a commit to both segments.
   void leave_a_corpse() {
@@ -166,7 +166,7 @@ class PartlyKnownCommitTest : public HybridDeathTest,
       const Domain own = Domain::open(folder_.path(), hybrid());
       const Segment words = map(own, "words.raw"), other = map(own, "other.raw");
       const Site site(own, "commits");
-      platform::crash_at(static_cast<std::uint32_t>(GetParam()), 1);
+      observe::crash_at(static_cast<std::uint32_t>(GetParam()), 1);
       atomically(site, [&](Fields) {
         word(other).store(7);
         word(words).store(7);
@@ -175,7 +175,7 @@ class PartlyKnownCommitTest : public HybridDeathTest,
     ASSERT_EQ(end.signal, SIGKILL);
   }
   [[nodiscard]] static std::uint64_t expected() {
-    return GetParam() >= platform::Step::kLineCommitPoint ? 7 : 0;
+    return GetParam() >= observe::Step::kLineCommitPoint ? 7 : 0;
   }
 };
 
@@ -214,11 +214,10 @@ TEST_P(PartlyKnownCommitTest, IsSettledByManyAsByOne) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Steps, PartlyKnownCommitTest,
-                         testing::Values(platform::Step::kLineLock,
-                                         platform::Step::kLineCommitPoint,
-                                         platform::Step::kLineUnlock),
-                         [](const testing::TestParamInfo<platform::Step> &step) {
-                           std::string name = platform::step_name(step.param);
+                         testing::Values(observe::Step::kLineLock, observe::Step::kLineCommitPoint,
+                                         observe::Step::kLineUnlock),
+                         [](const testing::TestParamInfo<observe::Step> &step) {
+                           std::string name = observe::step_name(step.param);
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
@@ -232,7 +231,7 @@ TEST_F(HybridDeathTest, CommitToASegmentThatNobodyElseMapsOutlivesTheLastClose) 
     const Domain own = Domain::open(folder_.path(), hybrid());
     const Segment mapped = map(own, "words.raw");
     const Site site(own, "commits");
-    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kLineCommitPoint), 1);
+    observe::crash_at(static_cast<std::uint32_t>(observe::Step::kLineCommitPoint), 1);
     atomically(site, [&](Fields) { word(mapped).store(7); });
   });
   ASSERT_EQ(end.signal, SIGKILL);
@@ -244,8 +243,8 @@ TEST_F(HybridDeathTest, CommitToASegmentThatNobodyElseMapsOutlivesTheLastClose) 
 line::LineMemory *lines_seen = nullptr;
 std::uint32_t owned_at_detach = 0, detaches = 0;
 
-void look_at_contexts(platform::Step step) {
-  if (step != platform::Step::kDetachStart) return;
+void look_at_contexts(observe::Step step) {
+  if (step != observe::Step::kDetachStart) return;
   ++detaches;
   for (std::uint32_t i = 0; i < lines_seen->contexts_high(); ++i)
     owned_at_detach += lines_seen->context(i).owner.load() != line::Owner{} ? 1U : 0U;
@@ -263,9 +262,9 @@ TEST_F(HybridDeathTest, CloseGivesContextsBackBeforeItsSlot) {
   ASSERT_EQ(lines.open(folder_.path(), &found), Errc::kOk);
   ASSERT_TRUE(found);
   lines_seen = &lines;
-  platform::set_step_hook(look_at_contexts);
+  observe::set_step_hook(look_at_contexts);
   domain.close();
-  platform::set_step_hook(nullptr);
+  observe::set_step_hook(nullptr);
   EXPECT_GE(detaches, 1U);
   EXPECT_EQ(owned_at_detach, 0U);
 }

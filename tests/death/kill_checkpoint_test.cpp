@@ -177,8 +177,8 @@ TEST_F(CheckpointLossTest, PagesThatAReaderKeptFromHomeAreTheNextCheckpointsToo)
 }
 
 Turn *checkpoint_turn = nullptr;
-void stop_when_collected(platform::Step step) {
-  if (step != platform::Step::kCheckpointCollected) return;
+void stop_when_collected(observe::Step step) {
+  if (step != observe::Step::kCheckpointCollected) return;
   checkpoint_turn->reach(2);
   checkpoint_turn->await(3);
 }
@@ -202,7 +202,7 @@ TEST_F(CheckpointLossTest, ACheckpointStartsInFrontOfWhatIsCommittedWhileItRuns)
     turn->await(1);
     const Domain domain = Domain::open(this->domain(), quiet(Durability::kStrict));
     checkpoint_turn = &*turn;
-    platform::set_step_hook(stop_when_collected);
+    observe::set_step_hook(stop_when_collected);
     const std::uint64_t before = domain.counters().checkpoints;
     domain.checkpoint();
     EXPECT_GT(domain.counters().checkpoints, before);
@@ -300,8 +300,8 @@ TEST_F(CheckpointLossTest, AnArchivesNameIsOnDiskBeforeAFileIsMoved) {
 }
 
 Turn *backup_turn = nullptr;
-void stop_before_the_copy(platform::Step step) {
-  if (step != platform::Step::kCheckpointStored || backup_turn == nullptr) return;
+void stop_before_the_copy(observe::Step step) {
+  if (step != observe::Step::kCheckpointStored || backup_turn == nullptr) return;
   backup_turn->reach(2);
   backup_turn->await(3);
 }
@@ -325,7 +325,7 @@ TEST_F(CheckpointLossTest, APointInTimeWhileABackupWasTakenIsRefused) {
     turn->await(1);
     const Domain domain = Domain::open(this->domain(), durable_options());
     backup_turn = &*turn;
-    platform::set_step_hook(stop_before_the_copy);
+    observe::set_step_hook(stop_before_the_copy);
     domain.backup(copy);
     backup_turn = nullptr;
   });

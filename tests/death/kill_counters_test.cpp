@@ -129,14 +129,14 @@ class Steps {
 struct Mistake {
   const char *name;
   observe::Planted planted;
-  const char *finding;                        // says this
-  std::uint32_t step = platform::kStepCount;  // half of the kills; kStepCount: any
+  const char *finding;                       // says this
+  std::uint32_t step = observe::kStepCount;  // half of the kills; kStepCount: any
 };
 
 class Battle {
  public:
   Battle(const Mode &mode, std::uint64_t first_seed, std::uint64_t kills,
-         std::uint32_t step = platform::kStepCount)
+         std::uint32_t step = observe::kStepCount)
       : options_(options_for(mode)),
         folder_(place_for(mode)),
         kills_wanted_(kills),
@@ -282,8 +282,8 @@ class Battle {
       Steps steps(player, seed);
       while (!state_->stop.load()) {
         if (const std::uint64_t order = state_->armed[index].exchange(0); order != 0)
-          platform::crash_at(static_cast<std::uint32_t>(order),
-                             static_cast<std::uint32_t>(order >> 32));
+          observe::crash_at(static_cast<std::uint32_t>(order),
+                            static_cast<std::uint32_t>(order >> 32));
         steps.step();
         state_->finished[index].fetch_add(1);
       }
@@ -308,8 +308,8 @@ class Battle {
     } else {
       // Then it does not pass that step: it is killed where it is.
       constexpr std::uint64_t kChances = 20;
-      const auto any = static_cast<std::uint32_t>(random_() % platform::kStepAndGapCount);
-      state_->arm(victim, step_ == platform::kStepCount ? any : step_,
+      const auto any = static_cast<std::uint32_t>(random_() % observe::kStepAndGapCount);
+      state_->arm(victim, step_ == observe::kStepCount ? any : step_,
                   1 + static_cast<std::uint32_t>(random_() % 3));
       wait_for(kChances);
     }
@@ -362,7 +362,7 @@ constexpr Mistake kMistakes[] = {
     {"QueryUncounted", observe::Planted::kQueryUncounted, "queries "},
     {"EscalationEarly", observe::Planted::kEscalationEarly, "escalations: attempts "},
     {"CountNotTakenBack", observe::Planted::kCountNotTakenBack, "page commits",
-     static_cast<std::uint32_t>(platform::Step::kCommitCounted)},
+     static_cast<std::uint32_t>(observe::Step::kCommitCounted)},
 };
 
 class KillCountersMistakeTest : public testing::TestWithParam<Mistake> {};

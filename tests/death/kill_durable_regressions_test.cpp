@@ -154,7 +154,7 @@ TEST_F(DurableRegressionsTest, AWriterThatDiesBehindItsPointKeepsNobodyWaiting) 
     turn->await(1);
     const Domain domain = Domain::open(this->domain(), durable());
     const Segment segment = domain.map("a.db", raw(1));
-    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kLogPointCounted), 1);
+    observe::crash_at(static_cast<std::uint32_t>(observe::Step::kLogPointCounted), 1);
     atomically(domain, [&] { word(segment, 0) = 1; });
   });
   EXPECT_EQ(children.wait(victim).signal, SIGKILL);
@@ -509,8 +509,8 @@ TEST_F(DurableRegressionsTest, AStoppedCheckpointKeepsNobodyElsesCommitsWaiting)
     const Domain domain = Domain::open(this->domain(), durable(Durability::kBuffered));
     const Segment segment = domain.map("a.db", raw(4));
     atomically(domain, [&] { word(segment, 0) = 1; });
-    platform::set_step_hook([](platform::Step step) {
-      if (step == platform::Step::kCheckpointStart) raise(SIGSTOP);
+    observe::set_step_hook([](observe::Step step) {
+      if (step == observe::Step::kCheckpointStart) raise(SIGSTOP);
     });
     turn->reach(1);
     domain.checkpoint();
@@ -626,8 +626,8 @@ TEST_F(DurableRegressionsTest, AStrictEndThatIsBeingAcknowledgedOutlivesAClose) 
     Domain domain = Domain::open(this->domain(), durable());
     const Segment segment = domain.map("a.db", raw(4));
     static std::atomic<bool> published{false};
-    platform::set_step_hook([](platform::Step step) {
-      if (step != platform::Step::kLogPublished || published.exchange(true)) return;
+    observe::set_step_hook([](observe::Step step) {
+      if (step != observe::Step::kLogPublished || published.exchange(true)) return;
       usleep(300'000);
     });
     std::thread committer(

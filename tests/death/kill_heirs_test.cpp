@@ -108,7 +108,7 @@ TEST(HeirsTest, ACheckpointSendsNoVersionHomeThatIsNotLinkedToItsPage) {
     const Segment known = domain.map("known.raw", raw());
     domain.begin();
     word(known, 1) = 1;
-    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kCommitLocked), 1);
+    observe::crash_at(static_cast<std::uint32_t>(observe::Step::kCommitLocked), 1);
     static_cast<void>(domain.end());
   });
   EXPECT_EQ(end.signal, SIGKILL);
@@ -146,7 +146,7 @@ TEST_P(DescriptorsUsedUp, AProcessInheritsFromTheDead) {
     const Segment segment = domain.map("a.raw", raw());
     domain.begin();
     word(segment, 1) = 1;
-    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kCommitLocked), 1);
+    observe::crash_at(static_cast<std::uint32_t>(observe::Step::kCommitLocked), 1);
     static_cast<void>(domain.end());
   });
   const bool is_buried = GetParam();

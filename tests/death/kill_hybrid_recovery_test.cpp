@@ -33,7 +33,7 @@
 namespace tmh::test {
 namespace {
 
-using platform::Step;
+using observe::Step;
 
 constexpr std::uint64_t kPages = 64, kPageWords = kPageBytes / 8, kCommits = 400;
 // Pages 1 to 11 in turn.
@@ -100,7 +100,7 @@ TEST_P(KillHybridRecoveryTest, TheNextOpenFindsAPrefixWithAllThatWasAcknowledged
         auto *table = new Table(path, durability);  // never closed
         const Site lines(table->domain, "lines", "on-capacity"),
             pages(table->domain, "pages", "always");
-        platform::crash_at(step, passage);
+        observe::crash_at(step, passage);
         for (std::uint64_t i = 1; i <= kCommits; ++i) {
           atomically(is_large(i) ? pages : lines, [&](Fields) { store(*table, i); });
           acknowledged->store(i);
@@ -139,11 +139,11 @@ TEST(KillBesideOthersTest, RoomInTheLogThatTheDeadHadReservedIsGivenBack) {
   const std::string path = folder / "domain";
   const Table table(path, Durability::kStrict);
   const Site mine(table.domain, "mine", "on-capacity");
-  for (std::uint32_t step = 0; step < platform::kStepCount; ++step) {
+  for (std::uint32_t step = 0; step < observe::kStepCount; ++step) {
     const ChildEnd end = run_in_child("victim", [&] {
       auto *own = new Table(path, Durability::kStrict);  // never closed
       const Site lines(own->domain, "lines", "on-capacity"), pages(own->domain, "pages", "always");
-      platform::crash_at(step, 1);
+      observe::crash_at(step, 1);
       for (std::uint64_t i = 1; i <= 8; ++i)
         atomically(is_large(i) ? pages : lines, [&](Fields) { store(*own, i); });
       _exit(0);
@@ -153,7 +153,7 @@ TEST(KillBesideOthersTest, RoomInTheLogThatTheDeadHadReservedIsGivenBack) {
     atomically(mine, [&](Fields) { store(table, 1); });
     table.domain.flush();
     ASSERT_EQ(reserved_in_log(path), 0U)
-        << "after a death at " << platform::step_name(static_cast<Step>(step));
+        << "after a death at " << observe::step_name(static_cast<Step>(step));
   }
 }
 
@@ -268,7 +268,7 @@ TEST_P(KillWhileLoggingTest, WhatWasAcknowledgedMeanwhileIsSalvaged) {
     const Site lines(table->domain, "lines", "on-capacity"),
         pages(table->domain, "pages", "always");
     awaited_step = GetParam();
-    platform::set_step_hook([](Step step) {
+    observe::set_step_hook([](Step step) {
       if (step != awaited_step.load()) return;
       at_step = true;
       while (!goes_on) sched_yield();
@@ -291,14 +291,14 @@ INSTANTIATE_TEST_SUITE_P(Steps, KillWhileLoggingTest,
                          testing::Values(Step::kLogCut, Step::kLogWrite, Step::kLogWritten,
                                          Step::kLogPointFilled, Step::kLogPointCounted),
                          [](const testing::TestParamInfo<Step> &one) {
-                           std::string name = platform::step_name(one.param);
+                           std::string name = observe::step_name(one.param);
                            for (char &c : name) c = c == '-' ? '_' : c;
                            return name;
                          });
 
 std::string case_name(const testing::TestParamInfo<std::tuple<Durability, std::uint32_t>> &one) {
   std::string name = std::string(to_string(std::get<0>(one.param))) + "_" +
-                     platform::step_name(static_cast<Step>(std::get<1>(one.param)));
+                     observe::step_name(static_cast<Step>(std::get<1>(one.param)));
   for (char &c : name) c = c == '-' ? '_' : c;
   return name;
 }

@@ -28,7 +28,7 @@ namespace tmh::test {
 namespace {
 
 using observe::Planted;
-using platform::Step;
+using observe::Step;
 
 constexpr std::uint32_t kSurvivors = 2, kVictim = 2, kCorpse = 3, kAuditor = 4;
 constexpr std::uint64_t kEntriesPerLane = 4'000'000;  // address space only
@@ -61,7 +61,7 @@ class LineScene {
       LineRig rig(folder_.path(), 1u << 20, &*shared_, slot);
       plant_here();
       LinePlayer player(rig, recorder_.open_lane(), seed() + 100 + slot, slot != kVictim);
-      platform::crash_at(static_cast<std::uint32_t>(step), count);
+      observe::crash_at(static_cast<std::uint32_t>(step), count);
       for (int i = 0; i < 3000 && player.has_room(); ++i) player.step();
     });
     EXPECT_TRUE(end.signal == SIGKILL || end.succeeded());
@@ -110,7 +110,7 @@ class LineScene {
   void plant_here() const {
     observe::plant(planted_);
     // Windows wide enough to be met.
-    if (planted_ != Planted::kNone) platform::set_step_hook([](Step) { sched_yield(); });
+    if (planted_ != Planted::kNone) observe::set_step_hook([](Step) { sched_yield(); });
   }
 
   MemoryFolder folder_;
@@ -149,7 +149,7 @@ TEST_P(LineKillTest, OthersGoOnAndNothingIsHalfDone) {
       scene.start_survivors();
       ASSERT_TRUE(scene.sacrifice(kVictim, step, count)) << "the step was never passed";
     }
-    scene.expect_going_on(platform::step_name(step));
+    scene.expect_going_on(observe::step_name(step));
     scene.run_survivors_for(100);
     const history::Verdict verdict = scene.end();
     EXPECT_TRUE(verdict.ok()) << verdict.report();
@@ -158,7 +158,7 @@ TEST_P(LineKillTest, OthersGoOnAndNothingIsHalfDone) {
 }
 
 std::string step_test_name(const testing::TestParamInfo<std::uint32_t> &step) {
-  std::string name = platform::step_name(static_cast<Step>(step.param));
+  std::string name = observe::step_name(static_cast<Step>(step.param));
   for (char &c : name) c = c == '-' ? '_' : c;
   return name;
 }

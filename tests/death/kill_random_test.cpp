@@ -112,9 +112,9 @@ class Battlefield {
         aim(children, *state, victim);
         continue;
       }
-      const auto step = static_cast<std::uint32_t>(random_() % platform::kStepAndGapCount);
+      const auto step = static_cast<std::uint32_t>(random_() % observe::kStepAndGapCount);
       state->arm(victim, step, 1 + static_cast<std::uint32_t>(random_() % 3));
-      how += std::string(" at ") + platform::step_name(static_cast<platform::Step>(step));
+      how += std::string(" at ") + observe::step_name(static_cast<observe::Step>(step));
     }
     for (const std::size_t victim : victims) wait_for_death(children, state, victim);
     return how;

@@ -19,7 +19,7 @@
 namespace tmh::test {
 namespace {
 
-using platform::Step;
+using observe::Step;
 
 constexpr std::uint64_t kCommits = 200;
 constexpr std::uint64_t kPages = 16;
@@ -75,7 +75,7 @@ TEST_P(KillRecoveryTest, TheNextOneFindsEverything) {
   const TempFolder folder;
   const Levels levels = std::get<0>(GetParam());
   const std::string crash_at =
-      std::string(platform::step_name(static_cast<Step>(std::get<1>(GetParam())))) + ":1";
+      std::string(observe::step_name(static_cast<Step>(std::get<1>(GetParam())))) + ":1";
   std::uint64_t last = 0;
   for (int life = 0; life < 4; ++life) {
     const std::uint64_t first = last + 1;
@@ -112,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
                                     static_cast<std::uint32_t>(Step::kRecoveryDone) + 1)),
     [](const testing::TestParamInfo<std::tuple<Levels, std::uint32_t>> &one) {
       std::string name = std::string(to_string(std::get<0>(one.param))) + "_" +
-                         platform::step_name(static_cast<Step>(std::get<1>(one.param)));
+                         observe::step_name(static_cast<Step>(std::get<1>(one.param)));
       for (char &c : name) c = c == '-' ? '_' : c;
       return name;
     });

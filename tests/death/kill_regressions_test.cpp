@@ -42,7 +42,7 @@ std::uint64_t &word(const Segment &segment, std::uint64_t page) {
   return *reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes);
 }
 
-void die_at(platform::Step step) { platform::crash_at(static_cast<std::uint32_t>(step), 1); }
+void die_at(observe::Step step) { observe::crash_at(static_cast<std::uint32_t>(step), 1); }
 
 class RegressionsModeTest : public ModeTest {};
 
@@ -88,7 +88,7 @@ TEST_P(RegressionsModeTest, AnUnpublishedCommitLeavesNothingInASegmentUnknownToI
     domain.begin();
     store(word(unknown, 0), std::uint64_t{0xdead});
     store(word(unknown, 1), std::uint64_t{0xdead});
-    die_at(platform::Step::kCommitLinked);
+    die_at(observe::Step::kCommitLinked);
     static_cast<void>(domain.end());
   });
   EXPECT_EQ(end.signal, SIGKILL);
@@ -143,7 +143,7 @@ TEST_P(RegressionsModeTest, AVersionLinkedAgainByARepairHidesNoLaterCommit) {
     const Segment segment = domain.map("a.raw", raw_segment());
     domain.begin();
     store(word(segment, 0), std::uint64_t{1});
-    die_at(platform::Step::kGcUnlinked);
+    die_at(observe::Step::kGcUnlinked);
     static_cast<void>(domain.end());
   });
   EXPECT_EQ(end.signal, SIGKILL);
@@ -192,7 +192,7 @@ TEST(RegressionsTest, EagerAccessesToASegmentUnknownToTheInheritorSurviveTheRebu
     const Domain domain = Domain::open(folder.path(), options);
     const Segment known = domain.map("known.raw", raw_segment());
     domain.begin();
-    die_at(platform::Step::kTouchLocked);
+    die_at(observe::Step::kTouchLocked);
     store(word(known, 9), std::uint64_t{1});
   });
   EXPECT_EQ(end.signal, SIGKILL);

@@ -45,8 +45,8 @@ struct Field {
 
 // The step hook of the repairing process tells the reader when to start touching.
 std::atomic<bool> *repairing = nullptr;
-void tell_repair(platform::Step step) {
-  if (step == platform::Step::kRepairStart) repairing->store(true);
+void tell_repair(observe::Step step) {
+  if (step == observe::Step::kRepairStart) repairing->store(true);
 }
 
 // Per death: the reader has its snapshot and has touched nothing; the victim dies with the lock;
@@ -69,7 +69,7 @@ TEST_P(RepairTest, SnapshotsHoldWhileAPeerRepairs) {
   });
   children.spawn("writer", [&] {
     const Field field(folder, options());
-    platform::set_step_hook(tell_repair);
+    observe::set_step_hook(tell_repair);
     turn->await(1);
     atomically(field.domain, [&] {
       for (std::uint64_t page = 0; page < kPages; ++page) store(field.word(page), std::uint64_t{1});
@@ -160,7 +160,7 @@ TEST_P(RepairTest, ACommitterElsewhereSeesWhatWasCommittedOnTopOfAVersionLinkedA
   turn->await(3);
   const ChildEnd end = run_in_child("victim", [&] {
     const Actor self(folder, options());
-    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kGcUnlinked), 1);
+    observe::crash_at(static_cast<std::uint32_t>(observe::Step::kGcUnlinked), 1);
     self.commit(0, 1);
   });
   EXPECT_EQ(end.signal, SIGKILL);

@@ -26,7 +26,7 @@
 namespace tmh::test {
 namespace {
 
-using platform::Step;
+using observe::Step;
 
 // Each step of a workload is passed many times in as many transactions.
 constexpr std::uint64_t kVictimSteps = 300;
@@ -108,7 +108,7 @@ class Scene {
     if (needs_corpse(step_)) state_->gate.reach(1);
     if (died)
       longest_wait_ = expect_going_on(*state_, {0, 1, 2},
-                                      std::string("a death at ") + platform::step_name(step_));
+                                      std::string("a death at ") + observe::step_name(step_));
     state_->stop.store(true);
     survivors_.expect_success();
     audit_alone(folder_.path(), options_, &*recorder_);
@@ -170,7 +170,7 @@ class Scene {
   bool sacrifice() {
     Children victim;
     const std::string crash_at =
-        std::string(platform::step_name(step_)) + ":" + std::to_string(count_);
+        std::string(observe::step_name(step_)) + ":" + std::to_string(count_);
     const std::size_t child = victim.spawn("victim", [&] { run_victim(crash_at); });
     const pid_t pid = victim.pid(child);
     const ChildEnd end = victim.wait(child);
@@ -216,12 +216,12 @@ TEST_P(KillStepsTest, OthersGoOnAndNothingIsHalfDone) {
                  std::to_string(scene.longest_wait().count()) + " ms)";
   }
   if (!played) GTEST_SKIP() << "no mode that passes this step works here:" << unavailable;
-  std::printf("died at %s in:%s\n", platform::step_name(step), passed_in.c_str());
+  std::printf("died at %s in:%s\n", observe::step_name(step), passed_in.c_str());
   EXPECT_FALSE(passed_in.empty()) << "no mode passes this step; not available here:" << unavailable;
 }
 
 std::string step_test_name(const testing::TestParamInfo<std::uint32_t> &info) {
-  std::string name = platform::step_name(static_cast<Step>(info.param));
+  std::string name = observe::step_name(static_cast<Step>(info.param));
   for (char &c : name) {
     if (c == '-') c = '_';
   }
@@ -233,7 +233,7 @@ INSTANTIATE_TEST_SUITE_P(EveryStep, KillStepsTest,
                          step_test_name);
 INSTANTIATE_TEST_SUITE_P(EveryStepBetweenLevels, KillStepsTest,
                          testing::Range(static_cast<std::uint32_t>(Step::kLineLock),
-                                        platform::kStepCount),
+                                        observe::kStepCount),
                          step_test_name);
 
 }  // namespace

@@ -75,8 +75,8 @@ namespace {
 std::atomic<bool> *stands;
 std::atomic<pid_t> stands_in{0};
 
-void stand_still(platform::Step step) {
-  if (step != platform::Step::kAttachSlotTaken || stands_in != getpid()) return;
+void stand_still(observe::Step step) {
+  if (step != observe::Step::kAttachSlotTaken || stands_in != getpid()) return;
   *stands = true;
   for (;;) pause();
 }
@@ -85,7 +85,7 @@ void stand_still(platform::Step step) {
 void open_without_end(const std::string &folder, std::atomic<bool> *flag) {
   stands = flag;
   stands_in = getpid();
-  platform::set_step_hook(stand_still);
+  observe::set_step_hook(stand_still);
   std::thread([folder] { (void)Domain::open(folder); }).detach();
   ASSERT_TRUE(poll_until([&] { return flag->load(); }));
 }

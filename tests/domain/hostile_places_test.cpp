@@ -169,7 +169,7 @@ TEST(HostilePlaces, WhatTheDeadOfAnotherPidNamespaceLeftIsTakenOver) {
     atomically(domain, [&] { word(segment, 0) = 1; });
     domain.begin();
     word(segment, 0) = 2;
-    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kCommitLocked), 1);
+    observe::crash_at(static_cast<std::uint32_t>(observe::Step::kCommitLocked), 1);
     static_cast<void>(domain.end());
   });
   TMH_SKIP_IF_NOT_PERMITTED(end);

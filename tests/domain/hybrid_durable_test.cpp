@@ -324,7 +324,7 @@ TEST_F(HybridDurableTest, ADeadWriterOfTheLogLeavesNobodysRingFull) {
     for (std::uint64_t i = 1; i <= kFit; ++i) commit(i);
     const ChildEnd end = run_in_child("writer", [&] {
       const Domain own = Domain::open(path(), hybrid(Durability::kBuffered));
-      platform::crash_at(static_cast<std::uint32_t>(platform::Step::kLogPublished), 1);
+      observe::crash_at(static_cast<std::uint32_t>(observe::Step::kLogPublished), 1);
       own.flush();
     });
     EXPECT_EQ(end.signal, SIGKILL);
@@ -341,7 +341,7 @@ TEST_F(HybridDurableTest, WhatADeadWriterHasWrittenIsNotWrittenAgain) {
               atomically(sites.lines, [&](Fields) { cell(segment, 0).store(1); });
               const ChildEnd end = run_in_child("writer", [&] {
                 const Domain own = Domain::open(path(), hybrid(Durability::kBuffered));
-                platform::crash_at(static_cast<std::uint32_t>(platform::Step::kLogPublished), 1);
+                observe::crash_at(static_cast<std::uint32_t>(observe::Step::kLogPublished), 1);
                 own.flush();
               });
               EXPECT_EQ(end.signal, SIGKILL);
@@ -563,7 +563,7 @@ TEST_F(HybridDurableTest, TheLogWaitsForWhatWasStampedBefore) {
     return actor;
   };
   const std::size_t first = add_committer(3), second = add_committer(5);
-  EXPECT_EQ(schedule.run(first, to_step(platform::Step::kLineValidate)), Reached::kThere);
+  EXPECT_EQ(schedule.run(first, to_step(observe::Step::kLineValidate)), Reached::kThere);
   (void)schedule.run(second, to_mark(2));  // it waits
   for (const std::size_t actor : {first, second})
     EXPECT_EQ(schedule.run(actor, to_mark(3)), Reached::kThere);

@@ -20,7 +20,7 @@ namespace tmh::test {
 namespace {
 
 using observe::Planted;
-using platform::Step;
+using observe::Step;
 
 class Scene {
  public:

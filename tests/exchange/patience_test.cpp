@@ -31,15 +31,15 @@ struct Play {
   const char *name;
   Waits waits;
   Durability durability;
-  platform::Step stands;
+  observe::Step stands;
 };
 void PrintTo(const Play &play, std::ostream *out) { *out << play.name; }
 
 constexpr Play kPlays[] = {
-    {"Page", Waits::kForPage, Durability::kNone, platform::Step::kLineWriteBack},
-    {"PageOfDurable", Waits::kForPage, Durability::kStrict, platform::Step::kLineWriteBack},
-    {"Log", Waits::kForLog, Durability::kStrict, platform::Step::kLineStamp},
-    {"Line", Waits::kForLine, Durability::kNone, platform::Step::kLineWriteBack},
+    {"Page", Waits::kForPage, Durability::kNone, observe::Step::kLineWriteBack},
+    {"PageOfDurable", Waits::kForPage, Durability::kStrict, observe::Step::kLineWriteBack},
+    {"Log", Waits::kForLog, Durability::kStrict, observe::Step::kLineStamp},
+    {"Line", Waits::kForLine, Durability::kNone, observe::Step::kLineWriteBack},
 };
 
 class PatienceTest : public testing::TestWithParam<Play> {};

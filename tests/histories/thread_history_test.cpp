@@ -24,7 +24,7 @@
 namespace tmh::test {
 namespace {
 
-using platform::Step;
+using observe::Step;
 
 constexpr std::uint64_t kThreads = 3;
 constexpr std::uint64_t kEntriesPerLane = 4'000'000;  // address space only
@@ -146,8 +146,8 @@ TEST_P(ThreadHistoryTest, OthersGoOnAfterTheDeathOfAProcessOfThreads) {
     const ChildEnd end = run_in_child("victim", [&] {
       Board board(folder_.path(), options);
       // The slot of the process itself is taken by then, and so is that of its first thread.
-      platform::crash_at(static_cast<std::uint32_t>(step),
-                         step == Step::kAttachSlotTaken || step == Step::kDetachStart ? 2 : 40);
+      observe::crash_at(static_cast<std::uint32_t>(step),
+                        step == Step::kAttachSlotTaken || step == Step::kDetachStart ? 2 : 40);
       crowd(board, &recorder, &state->attempts, seed() + 100,
             [&](Player *player, Workload *workload, auto) {
               for (int i = 0; i < 300 && player->lane().has_room(kEntriesPerStep); ++i)
@@ -155,12 +155,12 @@ TEST_P(ThreadHistoryTest, OthersGoOnAfterTheDeathOfAProcessOfThreads) {
             });
       board.close();
     });
-    EXPECT_TRUE(end.signal == SIGKILL || end.succeeded()) << platform::step_name(step);
+    EXPECT_TRUE(end.signal == SIGKILL || end.succeeded()) << observe::step_name(step);
     died += end.signal == SIGKILL ? 1 : 0;
     std::vector<std::size_t> all;
     for (std::size_t w = 0; w < 2 * kThreads; ++w) all.push_back(w);
     static_cast<void>(
-        expect_going_on(*state, all, std::string("a death at ") + platform::step_name(step)));
+        expect_going_on(*state, all, std::string("a death at ") + observe::step_name(step)));
   }
   EXPECT_GE(died, 6) << "too few victims died";
   state->stop.store(true);

@@ -14,11 +14,11 @@ import tempfile
 
 SKIPPED = 77
 SOURCE = "levels/line/software_commit.cpp"
-NAMESPACE = "tmh::observe::"
+PLANTED = "tmh::observe::detail::planted"
 
 
 def asks(arguments, definitions):
-    """Names of observe/ that the object needs."""
+    """What the object needs of what is planted."""
     with tempfile.TemporaryDirectory() as folder:
         made = os.path.join(folder, "made.o")
         subprocess.run(
@@ -28,7 +28,7 @@ def asks(arguments, definitions):
             check=True,
         )
         answer = subprocess.run(["nm", "-C", made], capture_output=True, text=True, check=True)
-    return [line for line in answer.stdout.splitlines() if NAMESPACE in line]
+    return [line for line in answer.stdout.splitlines() if PLANTED in line]
 
 
 def main():

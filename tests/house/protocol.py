@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""protocol.py <root> | --self-test | --one "<configuration>" <root> -- hierarchy/protocol.pml,
-checked by spin.
+"""protocol.py <root> | --self-test | --one "<configuration>" <root> -- spin checks
+hierarchy/protocol.pml.
 
 <root>       every configuration below is searched exhaustively, without an error; TMH_LONG=1: the
              large ones too

@@ -6,8 +6,8 @@ Source:   its first sentence consists of clauses, separated by semicolons. Each 
           tree, an entry of docs/sources.md or a man page; or it begins with the section of the
           clause before.
 Documents a section or rule cited of docs/design.md or docs/style.md (`docs/design.md 4, D2`) and a
-          quoted heading (`hierarchy/PROTOCOL.md, "Death"`) are headings there, anywhere in the
-          tree. Other spellings of those documents' names are refused.
+          quoted heading (`hierarchy/PROTOCOL.md, "Death"`) are headings there, anywhere
+          in the tree. Other spellings of those documents' names are refused.
 Comments  a file of the tree that a comment of C or C++ names exists.
 Glossary  the last column of each row of docs/glossary.md names files that exist, and the rows are
           in alphabetical order.
@@ -206,7 +206,8 @@ RIGHT = {
                        "| short name | source |\n|---|---|\n| Linux | z |\n",
     "docs/glossary.md": "| word | meaning | where |\n|---|---|---|\n| chain | a | `tools/a.h` |\n"
                         "| Clock | b | `tools/a.h` |\n",
-    "hierarchy/PROTOCOL.md": "# How\n## Death (all)\n## Steps\nSource: thesis, section 6.2.\n",
+    "hierarchy/PROTOCOL.md":
+        "# How\n## Death (all)\n## Steps\nSource: thesis, section 6.2.\n",
     "man/tmh-levels.7": "x",
     "tools/a.h": """// tools/a.h -- a, docs/design.md 4 and D1, as docs/style.md
 // 4 says.
@@ -231,7 +232,8 @@ FAULTS = {
     "a missing section of style": ("docs/style.md 7.", "docs/style.md has no 7"),
     "a missing section, wrapped": ("thesis; docs/design.md 4,\n//            9.", "has no 9"),
     "a missing heading": ('hierarchy/PROTOCOL.md, "Life".', 'no heading "Life"'),
-    "a second missing heading": ('hierarchy/PROTOCOL.md, "Steps", "Life".', 'no heading "Life"'),
+    "a second missing heading": ('hierarchy/PROTOCOL.md, "Steps", "Life".',
+                                 'no heading "Life"'),
     "half a word of a heading": ('hierarchy/PROTOCOL.md, "Ste".', 'no heading "Ste"'),
     "an old spelling": ("thesis; DESIGN section 4.", "cite a rule as"),
     "an old spelling of style": ("thesis, as STYLE 4.", "cite a rule as"),

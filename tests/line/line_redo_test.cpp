@@ -181,7 +181,7 @@ TEST_F(LineRedoTest, WithoutRoomItAbortsBeforeItsFirstStepAndSaysWhy) {
   store_randomly(thread_, random, 1);
   EXPECT_EQ(thread_.commit(), Status::kAborted);
   EXPECT_EQ(thread_.cause(), AbortCause::kNoSpace);
-  EXPECT_EQ(thread_.error(), Errc::kDiskFull);
+  EXPECT_EQ(thread_.committing().redo().error(), Errc::kDiskFull);
   log_.is_full = false;
   thread_.begin({});
   for (std::uint64_t at = 0; at < kBytes / 2; at += 8) thread_.store(rig_.words() + at / 8, at);
@@ -287,17 +287,17 @@ TEST_F(LineRedoTest, ACommitAsksForNoMemory) {
 
 // Whose commits are looked at, or fail at the last moment.
 line::LineContextV1 *rivals = nullptr;
-void expect_in_flight(platform::Step step) {
-  using platform::Step;
+void expect_in_flight(observe::Step step) {
+  using observe::Step;
   constexpr std::array kWith{Step::kLineStamp,       Step::kLineValidate,  Step::kLineSave,
                              Step::kLineCommitPoint, Step::kLineRedoShown, Step::kLineWriteBack,
                              Step::kLineUnlock,      Step::kLineCounted};
   const bool is_stamped = std::find(kWith.begin(), kWith.end(), step) != kWith.end();
   EXPECT_EQ(rivals->in_flight.load(), is_stamped ? rivals->stamp.load() : 0U)
-      << platform::step_name(step);
+      << observe::step_name(step);
 }
-void fail_at_save(platform::Step step) {
-  if (step != platform::Step::kLineSave) return;
+void fail_at_save(observe::Step step) {
+  if (step != observe::Step::kLineSave) return;
   std::uint64_t status = rivals->status.load();
   ASSERT_EQ(line::state_of(status), line::State::kPending);
   rivals->status.store(line::status_word(line::number_of(status), line::State::kFailed));
@@ -308,9 +308,9 @@ TEST_F(LineRedoTest, ACommitIsInFlightFromItsStampUntilItIsHome) {
   rivals = &rig_.memory().context(thread_.context_number());
   thread_.begin({});
   thread_.store(rig_.words(), std::uint64_t{1});
-  platform::set_step_hook(&expect_in_flight);
+  observe::set_step_hook(&expect_in_flight);
   EXPECT_EQ(thread_.commit(), Status::kCommitted);
-  platform::set_step_hook(nullptr);
+  observe::set_step_hook(nullptr);
   EXPECT_EQ(rivals->in_flight.load(), 0U);
 }
 
@@ -324,9 +324,9 @@ TEST_F(LineRedoTest, ACommitThatFailsGivesBackAllThatItHas) {
     thread_.store(rig_.words() + 8, thread_.load(rig_.words()) + 1);
     if (!by_rival)
       static_cast<void>(line::run(other, {}, [&] { other.store(rig_.words(), std::uint64_t{1}); }));
-    platform::set_step_hook(by_rival ? &fail_at_save : nullptr);
+    observe::set_step_hook(by_rival ? &fail_at_save : nullptr);
     EXPECT_EQ(thread_.commit(), Status::kAborted);
-    platform::set_step_hook(nullptr);
+    observe::set_step_hook(nullptr);
     EXPECT_EQ(thread_.cause(), by_rival ? AbortCause::kConflictOther : AbortCause::kValidation);
     EXPECT_EQ(line::state_of(context.status.load()), line::State::kIdle);
     EXPECT_EQ(context.in_flight.load(), 0U);

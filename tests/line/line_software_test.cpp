@@ -233,15 +233,15 @@ TEST(LineWaitTest, WhoHadNoProcessorMeanwhileLooksForTheDeadBeforeGivingUp) {
 // At the next passage of `step`, once.
 class AtStep {
  public:
-  AtStep(platform::Step step, std::function<void()> action) {
+  AtStep(observe::Step step, std::function<void()> action) {
     wanted = {step, std::move(action)};
-    platform::set_step_hook([](platform::Step passed) {
+    observe::set_step_hook([](observe::Step passed) {
       if (passed != wanted.step || wanted.action == nullptr) return;
       std::exchange(wanted.action, nullptr)();
     });
   }
   ~AtStep() {
-    platform::set_step_hook(nullptr);
+    observe::set_step_hook(nullptr);
     EXPECT_EQ(std::exchange(wanted.action, nullptr), nullptr) << "it was not passed";
   }
   AtStep(const AtStep &) = delete;
@@ -249,7 +249,7 @@ class AtStep {
 
  private:
   struct Wanted {
-    platform::Step step;
+    observe::Step step;
     std::function<void()> action;
   };
   static inline Wanted wanted;
@@ -262,7 +262,7 @@ TEST_F(LineSoftwareTest, LineThatChangesBetweenTwoLooksIsNotOfTheSnapshot) {
     one_.begin({});
     one_.store(&word(written), std::uint64_t{1});
     const std::uint64_t before = one_.load(&word(2));
-    const AtStep gap(platform::Step::kGapLineLooked, [this] {
+    const AtStep gap(observe::Step::kGapLineLooked, [this] {
       two_.update([this] {
         for (const std::uint64_t line : {1UL, 2UL})
           two_.store(&word(line), two_.load(&word(line)) + 5);
@@ -330,7 +330,7 @@ TEST_F(LineSoftwareTest, WhatChangesWhileTheSnapshotIsExtendedIsFound) {
   one_.begin({});
   EXPECT_EQ(one_.load(&word(2)), 0U);
   two_.update([this] { two_.store(&word(3), std::uint64_t{5}); });
-  const AtStep gap(platform::Step::kGapLineExtend,
+  const AtStep gap(observe::Step::kGapLineExtend,
                    [this] { two_.update([this] { two_.store(&word(2), std::uint64_t{5}); }); });
   EXPECT_THROW(static_cast<void>(one_.load(&word(3))), detail::LineAbort);
   one_.abandon();
@@ -341,7 +341,7 @@ TEST_F(LineSoftwareTest, WordBeforeIsNotedBeforeTheLineIsLocked) {
   two_.update([this] { two_.store(&word(1), std::uint64_t{5}); });
   one_.begin({});
   one_.store(&word(1), std::uint64_t{6});
-  const AtStep gap(platform::Step::kGapLineBefore, [this] {
+  const AtStep gap(observe::Step::kGapLineBefore, [this] {
     const line::LineContextV1 &context = rig_.memory().context(one_.context_number());
     EXPECT_EQ(context.writes[0].before.load(), two_.stamp());
     EXPECT_EQ(rig_.word_of(&word(1)).load(), two_.stamp());

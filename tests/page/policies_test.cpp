@@ -20,6 +20,7 @@
 
 #include <gtest/gtest.h>
 
+#include "hierarchy/page_waits.h"
 #include "hierarchy/policies.h"
 #include "levels/page/conflict.h"
 

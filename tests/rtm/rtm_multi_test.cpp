@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/handles.h"
 #include "observe/planted.h"
 #include "tests/support/children.h"
 #include "tests/support/forbid.h"

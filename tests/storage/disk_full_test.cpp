@@ -390,7 +390,7 @@ void inherit_on_a_full_disk(const std::string &folder) {
     atomically(own, [&] { mine = 2; });
     is_ready->store(true);
     ASSERT_TRUE(poll_until([&] { return is_full->load(); }));
-    platform::crash_at(static_cast<std::uint32_t>(platform::Step::kCommitLogged), 1);
+    observe::crash_at(static_cast<std::uint32_t>(observe::Step::kCommitLogged), 1);
     atomically(own, [&] { mine = 3; });
   });
   ASSERT_TRUE(poll_until([&] { return is_ready->load(); }));

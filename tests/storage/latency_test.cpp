@@ -22,8 +22,8 @@
 namespace tmh::test {
 namespace {
 
-using hierarchy::Sampler;
-using hierarchy::Timed;
+using observe::Sampler;
+using observe::Timed;
 
 // Times of all orders of magnitude, within what a histogram tells apart.
 rc::Gen<std::uint64_t> any_ns() {

@@ -35,7 +35,7 @@
 namespace tmh::test {
 namespace {
 
-using platform::Step;
+using observe::Step;
 using storage::LogHandover;
 using storage::LogState;
 
@@ -202,12 +202,12 @@ class TwoCommittersTest : public LogHandoverTest {
     std::atomic<bool> stop;
   };
 
-  std::size_t start(std::size_t which, std::uint32_t crash_step = platform::kStepCount) {
+  std::size_t start(std::size_t which, std::uint32_t crash_step = observe::kStepCount) {
     return children_.spawn("committer " + std::to_string(which), [this, which, crash_step] {
       stay_on(cpus_[which]);
       Domain domain = Domain::open(folder_ / "d", durable_options());
       const Segment segment = domain.map("a.db", raw_pages(2));
-      platform::crash_at(crash_step, 1);
+      observe::crash_at(crash_step, 1);
       for (std::uint64_t i = 1; !acknowledged_->stop; ++i) {
         atomically(domain, [&] { word_of(segment, which) = i; });
         acknowledged_->of[which] = i;
@@ -274,7 +274,7 @@ INSTANTIATE_TEST_SUITE_P(Steps, DeathInHandoverTest,
                          testing::Values(Step::kLogOffered, Step::kLogClaimed, Step::kLogGiven,
                                          Step::kLogTaken),
                          [](const testing::TestParamInfo<Step> &one) {
-                           std::string name = platform::step_name(one.param);
+                           std::string name = observe::step_name(one.param);
                            for (char &c : name) c = c == '-' ? '_' : c;
                            return name;
                          });

@@ -76,7 +76,7 @@ class ReplacedFilesTest : public testing::TestWithParam<Way> {
         atomically(domain, [&] { word_of(segment, page) = kOfTheDead; });
       if (GetParam().levels == Levels::kPage) raise(SIGKILL);
       const Site lines(domain, "lines", "never");
-      platform::crash_at(static_cast<std::uint32_t>(platform::Step::kLineCommitPoint), 1);
+      observe::crash_at(static_cast<std::uint32_t>(observe::Step::kLineCommitPoint), 1);
       atomically(lines, [&](Fields) {
         reinterpret_cast<field<std::uint64_t> &>(word_of(segment, kPages - 1)) = kOfTheDead;
       });
@@ -119,7 +119,7 @@ class ReplacedFilesTest : public testing::TestWithParam<Way> {
   // Behind the look at what the dead have left.
   void die_in_open() const {
     const ChildEnd end = run_in_child("dies", [&] {
-      platform::crash_at(static_cast<std::uint32_t>(platform::Step::kAttachSlotTaken), 1);
+      observe::crash_at(static_cast<std::uint32_t>(observe::Step::kAttachSlotTaken), 1);
       (void)Domain::open(dead_.path(), options());
     });
     EXPECT_EQ(end.signal, SIGKILL);

@@ -48,8 +48,7 @@ void work(const std::string &folder, const DomainOptions &options, Recorder *rec
   state->gate.await(1);
   for (std::uint64_t step = 1; !state->stop.load(); ++step) {
     if (const std::uint64_t order = state->armed[worker.index].exchange(0); order != 0) {
-      platform::crash_at(static_cast<std::uint32_t>(order),
-                         static_cast<std::uint32_t>(order >> 32));
+      observe::crash_at(static_cast<std::uint32_t>(order), static_cast<std::uint32_t>(order >> 32));
     }
     if (worker.slow_reader) {
       read_slowly(player.get(), *state, worker.index);

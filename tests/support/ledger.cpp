@@ -10,6 +10,7 @@
 #include <tmh/site.hpp>
 
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/handles.h"
 #include "hierarchy/line_domain.h"
 #include "platform/probes.h"
 
@@ -18,7 +19,7 @@ namespace tmh::test {
 using history::RanAt;
 using line::line_abort_count;
 using line::LineCount;
-using platform::TraceKind;
+using observe::TraceKind;
 using storage::abort_count;
 using storage::Count;
 using Phase = Statement::Phase;
@@ -139,10 +140,10 @@ LineCount escalation_count(std::uint32_t reason) {
 }
 
 // One event: what it says of the counters, and of the instance.
-void hear(const platform::TraceEventV1 &event, bool is_hardware, Statement *statement) {
+void hear(const observe::TraceEventV1 &event, bool is_hardware, Statement *statement) {
   const std::uint64_t who = event.who.load(std::memory_order_relaxed);
   const auto first = static_cast<std::uint32_t>(event.first.load(std::memory_order_relaxed));
-  const bool at_pages = (who >> 16 & 0xffff) == platform::probe::kPages;
+  const bool at_pages = (who >> 16 & 0xffff) == observe::probe::kPages;
   Tally &said = statement->said;
   switch (static_cast<TraceKind>(who & 0xffff)) {
     case TraceKind::kBegin:
@@ -323,7 +324,7 @@ void Ledger::audit(const Account &account, bool is_committed, Result *result) co
   const Phase phase = last.phase;
   const std::uint64_t head = account.events_head.head;
   for (std::uint64_t at = last.events_heard; at < head; ++at) {
-    const platform::TraceEventV1 &event = account.events[at % platform::kTraceEvents];
+    const observe::TraceEventV1 &event = account.events[at % observe::kTraceEvents];
     // Else it was killed while it wrote it.
     if (event.number == at + 1) hear(event, account.is_hardware != 0, &last);
   }
@@ -371,7 +372,7 @@ Bookkeeper::Bookkeeper(Ledger &ledger, const Domain &domain, std::uint32_t proce
   account_.opened = counted();
   account_.statements[1] = Statement{};
   account_.stated.store(1, std::memory_order_release);  // pairs with nobody's before our end
-  platform::detail::trace.store(&account_.events_head, std::memory_order_relaxed);
+  observe::detail::trace.store(&account_.events_head, std::memory_order_relaxed);
 }
 
 // Since it came.
@@ -383,11 +384,11 @@ Tally Bookkeeper::counted() const {
 
 void Bookkeeper::hear_events(Statement *statement) {
   const std::uint64_t head = account_.events_head.head.load(std::memory_order_acquire);
-  if (head - statement->events_heard > platform::kTraceEvents)
+  if (head - statement->events_heard > observe::kTraceEvents)
     find("more events in one call than the ring holds");
   for (; statement->events_heard < head; ++statement->events_heard) {
     const std::uint64_t at = statement->events_heard;
-    const platform::TraceEventV1 &event = account_.events[at % platform::kTraceEvents];
+    const observe::TraceEventV1 &event = account_.events[at % observe::kTraceEvents];
     // Another thread of the library's writes it at this moment. acquire: pairs with record().
     while (event.number.load(std::memory_order_acquire) != at + 1) sched_yield();
     hear(event, account_.is_hardware != 0, statement);

@@ -74,8 +74,8 @@ struct Account {
   Statement statements[2];
   std::atomic<std::uint64_t> stated;  // the last one is statements[stated % 2]; 0: it never came
   char finding[512];                  // the first one; empty: none
-  platform::TraceHeaderV1 events_head;
-  platform::TraceEventV1 events[platform::kTraceEvents];
+  observe::TraceHeaderV1 events_head;
+  observe::TraceEventV1 events[observe::kTraceEvents];
 };
 
 class Ledger {

@@ -12,7 +12,7 @@ namespace tmh::test {
 
 void Life::die_where_asked() noexcept {
   if (const std::uint64_t order = armed.exchange(0); order != 0)
-    platform::crash_at(static_cast<std::uint32_t>(order), static_cast<std::uint32_t>(order >> 32));
+    observe::crash_at(static_cast<std::uint32_t>(order), static_cast<std::uint32_t>(order >> 32));
 }
 
 Mortals::Mortals(std::vector<Life *> lives, Work work)
@@ -28,7 +28,7 @@ void Mortals::start(std::uint32_t number) {
 void Mortals::strike(std::uint32_t victim, const Kills &kills) {
   Life &life = *lives_[victim];
   const std::uint64_t enough = life.steps + random(kills.steps_between);
-  if (random(2) == 0) life.armed = (1 + random(3)) << 32 | random(platform::kStepCount);
+  if (random(2) == 0) life.armed = (1 + random(3)) << 32 | random(observe::kStepCount);
   const auto is_over = [&] {
     return !children_.running(child_of_[victim]) || life.steps >= enough;
   };

@@ -66,7 +66,7 @@ void Schedule::stop_at(std::uint32_t point) noexcept {
   self->held.store(0, std::memory_order_release);
 }
 
-void Schedule::on_step(platform::Step step) noexcept { stop_at(to_step(step)); }
+void Schedule::on_step(observe::Step step) noexcept { stop_at(to_step(step)); }
 
 void Schedule::mark(std::uint32_t number) noexcept { stop_at(to_mark(number)); }
 
@@ -76,7 +76,7 @@ std::size_t Schedule::add(const std::string &name, const std::function<void()> &
   actor.target.store(kBeforeBody);
   children_.spawn(name, [&actor, &body] {
     self_ = &actor;
-    platform::set_step_hook(&Schedule::on_step);
+    observe::set_step_hook(&Schedule::on_step);
     stop_at(kBeforeBody);
     try {
       body();
@@ -84,7 +84,7 @@ std::size_t Schedule::add(const std::string &name, const std::function<void()> &
       actor.ended.store(1);
       throw;
     }
-    platform::set_step_hook(nullptr);
+    observe::set_step_hook(nullptr);
     actor.ended.store(1);
   });
   while (actor.held.load(std::memory_order_acquire) == 0)

@@ -32,7 +32,7 @@ inline constexpr std::uint32_t kMark0 = 1000, kToEnd = 2000;
 [[nodiscard]] constexpr std::uint32_t to_mark(std::uint32_t number) noexcept {
   return kMark0 + number;
 }
-[[nodiscard]] constexpr std::uint32_t to_step(platform::Step step) noexcept {
+[[nodiscard]] constexpr std::uint32_t to_step(observe::Step step) noexcept {
   return static_cast<std::uint32_t>(step);
 }
 
@@ -67,7 +67,7 @@ class Schedule {
   struct State {
     std::array<ActorState, kActorsMax> actors;
   };
-  static void on_step(platform::Step step) noexcept;
+  static void on_step(observe::Step step) noexcept;
   static void stop_at(std::uint32_t point) noexcept;
   static ActorState *self_;  // in an actor's process
 

@@ -17,8 +17,8 @@ namespace tmh::test {
 
 namespace {
 
-using platform::kStepAndGapCount;
-using platform::Step;
+using observe::kStepAndGapCount;
+using observe::Step;
 
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;
 // A choice lasts for a few stalls; of a step that has become rare, for so many passages of any.
@@ -88,7 +88,7 @@ void on_step(Step step) noexcept {
 
 void stall_at_steps(std::uint64_t seed) noexcept {
   base_seed = seed;
-  platform::set_step_hook(on_step);
+  observe::set_step_hook(on_step);
 }
 
 void stall_if_asked() noexcept {

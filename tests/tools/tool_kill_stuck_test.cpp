@@ -240,8 +240,8 @@ TEST_F(ToolKillStuck, AStoppedHolderOfTheLockIsToldInABoundedTime) {
     const Segment segment = open.map("a.db", raw_pages(64));
     open.begin();
     word_of(segment, 1) = 5;
-    platform::set_step_hook([](platform::Step step) {
-      if (step == platform::Step::kCommitLocked) (void)::raise(SIGSTOP);
+    observe::set_step_hook([](observe::Step step) {
+      if (step == observe::Step::kCommitLocked) (void)::raise(SIGSTOP);
     });
     (void)open.end();
   });
@@ -259,18 +259,18 @@ TEST_F(ToolKillStuck, AStoppedHolderOfTheLockIsToldInABoundedTime) {
 // Stopped with its line locked: before its commit point it FAILs, behind it, it cannot. Either way
 // its death lets the others go on.
 TEST_F(ToolKillStuck, OneThatIsStoppedInItsCommitAtLines) {
-  const std::pair<platform::Step, std::string> steps[] = {
-      {platform::Step::kLineLock, "failed"}, {platform::Step::kLineCommitPoint, "committed"}};
+  const std::pair<observe::Step, std::string> steps[] = {
+      {observe::Step::kLineLock, "failed"}, {observe::Step::kLineCommitPoint, "committed"}};
   for (const auto &[step, expected] : steps) {
     SCOPED_TRACE(expected);
-    static platform::Step stop_at;
+    static observe::Step stop_at;
     stop_at = step;
     const std::size_t child = children_.spawn("committer", [this] {
       const Domain open = Domain::open(domain(), hybrid());
       const Segment segment = open.map("a.db", raw_pages(64));
       auto &field = *reinterpret_cast<tmh::field<std::uint64_t> *>(segment.data());
       const Site site(open, "committer", "never");
-      platform::set_step_hook([](platform::Step at) {
+      observe::set_step_hook([](observe::Step at) {
         if (at == stop_at) (void)::raise(SIGSTOP);
       });
       atomically(site, [&](Fields) { ++field; });

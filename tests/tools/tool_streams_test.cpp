@@ -66,8 +66,8 @@ TEST(ToolStreams, ANoticeThatNobodyHearsInterruptsNoBackup) {
     const Segment segment = open.map("a.db", raw_pages(64));
     commit(open, segment, 1);
     static std::atomic<bool> is_done;
-    platform::set_step_hook([](platform::Step at) {
-      if (at == platform::Step::kLogWrite && !is_done.exchange(true)) (void)::raise(SIGSTOP);
+    observe::set_step_hook([](observe::Step at) {
+      if (at == observe::Step::kLogWrite && !is_done.exchange(true)) (void)::raise(SIGSTOP);
     });
     commit(open, segment, 2);
   });

@@ -114,12 +114,12 @@ TEST_F(ToolTrace, ALongRunKeepsItsEndAndSaysWhatIsLost) {
   const Segment segment = opened.map("cells");
   Cell *const cell = segment.root<Cell>("cell");
   const Site low(opened, "low", "never");
-  for (std::uint32_t i = 0; i < platform::kTraceEvents; ++i)
+  for (std::uint32_t i = 0; i < observe::kTraceEvents; ++i)
     atomically(low, [&](Fields) { cell->value += 1; });
   const json written = document();
   // A begin and a commit each.
-  EXPECT_EQ(instances_of(written)["lines commit"], platform::kTraceEvents / 2);
-  EXPECT_GE(written["otherData"]["events_lost"], platform::kTraceEvents);
+  EXPECT_EQ(instances_of(written)["lines commit"], observe::kTraceEvents / 2);
+  EXPECT_GE(written["otherData"]["events_lost"], observe::kTraceEvents);
 }
 
 TEST_F(ToolTrace, OffRecordsNothingAndAnotherValueIsRefused) {
@@ -145,10 +145,10 @@ TEST_F(ToolTrace, ARingThatIsBeingMadeIsLeftOut) {
   const Domain opened = Domain::open(domain(), hybrid());
   opened.begin();
   EXPECT_EQ(opened.end(), Status::kCommitted);
-  const std::string unfinished = platform::trace_path(domain(), 1);
+  const std::string unfinished = observe::trace_path(domain(), 1);
   std::ofstream(unfinished).flush();
   EXPECT_EQ(document()["otherData"]["participants"], 1);
-  std::filesystem::resize_file(unfinished, platform::kTraceBytes);
+  std::filesystem::resize_file(unfinished, observe::kTraceBytes);
   EXPECT_EQ(document()["otherData"]["participants"], 1);
   EXPECT_EQ(instances_of(document())["pages commit"], 1u);
 }
@@ -169,7 +169,7 @@ TEST_F(ToolTrace, ProcessesMayComeAndGoMeanwhile) {
 
 TEST_F(ToolTrace, DamagedRingsAreRefused) {
   const Domain opened = Domain::open(domain(), hybrid());
-  const std::string path = platform::trace_path(domain(), 0);
+  const std::string path = observe::trace_path(domain(), 0);
   const auto overwrite = [&](std::size_t at, char byte) {
     std::fstream(path, std::ios::in | std::ios::out | std::ios::binary)
         .seekp(static_cast<std::streamoff>(at))
@@ -184,7 +184,7 @@ TEST_F(ToolTrace, DamagedRingsAreRefused) {
   overwrite(8, 1);
   overwrite(24, '\xff');  // a name that is no UTF-8
   EXPECT_EQ(trace().exit_code, 0);
-  std::filesystem::resize_file(path, platform::kTraceBytes - 1);
+  std::filesystem::resize_file(path, observe::kTraceBytes - 1);
   EXPECT_EQ(trace().exit_code, 2);
 }
 

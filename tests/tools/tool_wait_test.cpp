@@ -29,7 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class ToolWait : public ::testing::TestWithParam<std::pair<platform::Step, const char *>> {
+class ToolWait : public ::testing::TestWithParam<std::pair<observe::Step, const char *>> {
  protected:
   // Commits once, and stops itself in the middle of the second commit.
   void SetUp() override {
@@ -40,10 +40,10 @@ class ToolWait : public ::testing::TestWithParam<std::pair<platform::Step, const
       const Domain open = Domain::open(domain(), options);
       const Segment segment = open.map("a.db", raw_pages(64));
       commit(open, segment, 1);
-      static platform::Step stop_at;
+      static observe::Step stop_at;
       static std::atomic<bool> is_done;
       stop_at = GetParam().first;
-      platform::set_step_hook([](platform::Step at) {
+      observe::set_step_hook([](observe::Step at) {
         if (at == stop_at && !is_done.exchange(true)) (void)::raise(SIGSTOP);
       });
       commit(open, segment, 2);  // the second is new
@@ -90,8 +90,8 @@ TEST_P(ToolWait, NamesTheStoppedHolderAndGivesUpInTime) {
 
 INSTANTIATE_TEST_SUITE_P(
     Locks, ToolWait,
-    ::testing::Values(std::pair{platform::Step::kLogWrite, "the redo log's lock"},
-                      std::pair{platform::Step::kCommitLocked, "the domain's lock"}),
+    ::testing::Values(std::pair{observe::Step::kLogWrite, "the redo log's lock"},
+                      std::pair{observe::Step::kCommitLocked, "the domain's lock"}),
     [](const auto &one) { return one.index == 0 ? "Log" : "Domain"; });
 
 // Daemons may ignore SIGCHLD, and what they start inherits that: the kernel then keeps no exit

@@ -1,5 +1,5 @@
-// tests/transaction/before_main_test.cpp -- instances in constructors of static objects, which come
-// before those of a static library.
+// tests/transaction/before_main_test.cpp -- instances, and protection keys, in constructors of
+// static objects, which come before those of a static library.
 // Method:     the program runs itself once more, with a word in the environment that tells its
 //             static object to play, and to end the program.
 #include <gtest/gtest.h>
@@ -9,9 +9,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <string>
+#include <string_view>
 
 #include <tmh/tmh.hpp>
 
+#include "platform/protection_keys.h"
 #include "tests/support/children.h"
 #include "tests/support/temp_folder.h"
 
@@ -19,6 +22,8 @@ namespace tmh::test {
 namespace {
 
 constexpr const char *kPlays = "TMH_TEST_BEFORE_MAIN";
+// What kPlays says: run instances; or look whether there is a protection key.
+constexpr std::string_view kInstances = "instances", kKeys = "keys";
 
 std::uint64_t count_to_six(Levels levels, Durability durability) {
   const MemoryFolder folder;
@@ -41,7 +46,9 @@ std::uint64_t count_to_six(Levels levels, Durability durability) {
 
 struct Early {
   Early() {
-    if (std::getenv(kPlays) == nullptr) return;
+    const char *const plays = std::getenv(kPlays);
+    if (plays == nullptr) return;
+    if (plays == kKeys) _exit(platform::has_keys() ? 0 : 1);
     bool is_right = true;
     try {
       for (const Levels levels : {Levels::kPage, Levels::kHybrid})
@@ -56,11 +63,22 @@ struct Early {
 };
 const Early early;
 
-TEST(BeforeMainTest, StaticObjectsRunInstances) {
-  const ChildEnd end = run_in_child("early", [] {
-    setenv(kPlays, "1", 1);
+ChildEnd play(std::string_view what) {
+  return run_in_child("early", [what] {
+    setenv(kPlays, what.data(), 1);
     execl("/proc/self/exe", "before_main_test", nullptr);
   });
+}
+
+TEST(BeforeMainTest, StaticObjectsRunInstances) {
+  const ChildEnd end = play(kInstances);
+  EXPECT_TRUE(end.succeeded()) << "exit code " << end.exit_code << ", signal " << end.signal;
+}
+
+TEST(BeforeMainTest, StaticObjectsFindProtectionKeys) {
+  if (const std::string refusal = platform::key_refusal(); !refusal.empty())
+    GTEST_SKIP() << "no protection keys: " << refusal;
+  const ChildEnd end = play(kKeys);
   EXPECT_TRUE(end.succeeded()) << "exit code " << end.exit_code << ", signal " << end.signal;
 }
 

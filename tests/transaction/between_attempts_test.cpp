@@ -25,6 +25,7 @@
 #include <tmh/tmh.hpp>
 
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/handles.h"
 #include "hierarchy/line_users.h"
 #include "levels/line/line_memory.h"
 #include "tests/support/children.h"

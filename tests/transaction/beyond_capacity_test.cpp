@@ -20,6 +20,7 @@
 
 #include "hierarchy/beyond_capacity.h"
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/handles.h"
 #include "hierarchy/line_domain.h"
 #include "tests/support/children.h"
 #include "tests/support/temp_folder.h"

@@ -173,8 +173,8 @@ TEST_P(MultiIrrevocableTest, KeepsItsStoresWhenItBeganInTheMiddleOfACommit) {
     EXPECT_EQ(self.committed(0), 12U);
   });
   for (const std::size_t actor : {reader, writer, irrevocable}) schedule.run(actor, to_mark(1));
-  schedule.run(writer, to_step(platform::Step::kCommitPoint));
-  schedule.run(irrevocable, to_step(platform::Step::kBeginPinned));
+  schedule.run(writer, to_step(observe::Step::kCommitPoint));
+  schedule.run(irrevocable, to_step(observe::Step::kBeginPinned));
   schedule.run(writer, to_mark(2));
   schedule.run(irrevocable, to_mark(2));
   schedule.run(writer, kToEnd);

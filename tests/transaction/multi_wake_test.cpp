@@ -16,6 +16,7 @@
 #include <tmh/tmh.hpp>
 
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/handles.h"
 #include "hierarchy/line_domain.h"
 #include "observe/planted.h"
 #include "platform/steps.h"
@@ -132,8 +133,8 @@ TEST_P(WakeTest, WhoIsNotWokenLooks) {
 // The sleeper is at the first one's level.
 TEST_P(WakeTest, KilledBeforeItCouldWakeIsFoundByLooking) {
   const bool at_lines = std::string(GetParam().two) == "never";
-  const platform::Step step =
-      at_lines ? platform::Step::kLineCounted : platform::Step::kCommitUnpinned;
+  const observe::Step step =
+      at_lines ? observe::Step::kLineCounted : observe::Step::kCommitUnpinned;
   Shared<std::atomic<int>> asleep;
   Children children;
   const std::size_t sleeper = children.spawn("sleeper", [&] {
@@ -146,7 +147,7 @@ TEST_P(WakeTest, KilledBeforeItCouldWakeIsFoundByLooking) {
   const std::size_t committer = children.spawn("committer", [&] {
     const Player self = player(GetParam().two);
     EXPECT_TRUE(poll_until([&] { return asleep->load() == 1; }));
-    platform::crash_at(static_cast<std::uint32_t>(step), 1);
+    observe::crash_at(static_cast<std::uint32_t>(step), 1);
     self.set(0, 1);
   });
   EXPECT_EQ(children.wait(committer).signal, SIGKILL);

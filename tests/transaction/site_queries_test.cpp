@@ -19,6 +19,7 @@
 #include <tmh/tmh.hpp>
 
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/handles.h"
 #include "hierarchy/line_domain.h"
 #include "tests/support/code_of.h"
 #include "tests/support/temp_folder.h"

@@ -11,6 +11,7 @@
 
 #include "hierarchy/directory.h"
 #include "hierarchy/domain_impl.h"
+#include "hierarchy/handles.h"
 #include "levels/line/software.h"
 
 namespace {
