@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "levels/line/upper.h"
+#include "levels/line/releaser.h"
 
 namespace tmh::hierarchy {
 

@@ -184,8 +184,8 @@ Ending SoftwareCommit::lock_lines(Insists insists) noexcept {
     // makes validation fail, what was only written does not matter. A page that goes to and fro is
     // the policy's to decide, after an abort.
     const ReleaseAnswer answer = asked < kAsksPerCommit
-                                   ? ask_for(page_of(writes_.entry(locked).at), insists)
-                                   : ReleaseAnswer::kBusy;
+                                     ? ask_for(page_of(writes_.entry(locked).at), insists)
+                                     : ReleaseAnswer::kBusy;
     if (answer != ReleaseAnswer::kGranted) return refused_by(answer);
   }
 }
