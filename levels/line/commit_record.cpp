@@ -23,8 +23,8 @@ unsigned line_in_page(Where at) noexcept {
   return static_cast<unsigned>(offset_of(at) % kPageBytes / kLineBytes);
 }
 
-// Releaser bound of what the log adds to payloads: a record's header, and for what is cut into parts
-// one each. A part is full when a page's difference does not fit, so each but the last is at least
+// The most that the log adds to payloads: a record's header, and for what is cut into parts one
+// each. A part is full when a page's difference does not fit, so each but the last is at least
 // half full.
 std::uint64_t log_bytes_of(std::uint64_t payload_bytes) noexcept {
   const std::uint64_t parts = payload_bytes / (storage::kRecordBytesMax / 2) + 1;
