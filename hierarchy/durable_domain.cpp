@@ -319,7 +319,7 @@ Errc DurableDomain::close_clean(Errc *table_error) noexcept {
   if (memory_.has_separate_homes()) {
     // A dead thread's writes to a segment that nobody here knows are in the log: the next open
     // brings them home.
-    if (!log_->lower()->is_home(log_->line_clock())) return Errc::kOk;
+    if (!log_->gatherer()->is_home(log_->line_clock())) return Errc::kOk;
     TMH_TRY(log_->changed().take());
     TMH_TRY(write_changed_pages(memory_, *log_));
   }
