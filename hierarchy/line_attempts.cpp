@@ -10,6 +10,7 @@
 #include "hierarchy/actions.h"
 #include "hierarchy/line_reads.h"
 #include "levels/line/software.h"
+#include "platform/assert.h"
 
 namespace tmh::detail {
 
@@ -30,6 +31,7 @@ void count_granted(SiteImpl &site) noexcept {
 
 // Nothing that the site has learned about the model's capacity.
 void learn_unlimited_commit(const SiteInstance &instance) noexcept {
+  TMH_ASSERT(is_unlimited(instance.state()));
   instance.site().beyond().committed_at_lines(instance.state() == State::kTryLinesAlone);
   instance.site().add(SiteCount::kUnlimitedCommits, 1);
   current().lines.thread->context().add(line::LineCount::kUnlimitedCommits, 1);
@@ -37,6 +39,7 @@ void learn_unlimited_commit(const SiteInstance &instance) noexcept {
 
 // Its writes, if it has any, were never seen.
 void abandon() noexcept {
+  TMH_ASSERT(current().lines.thread != nullptr);
   current().lines.depth = 0;
   current().lines.thread->abandon();
 }

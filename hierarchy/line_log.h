@@ -1,6 +1,6 @@
 // hierarchy/line_log.h -- between level 1's redo rings and the writer of the redo log.
-// Shape:     one per process and durable domain with both levels: line::LogReserver for its threads,
-//            page::Gatherer for whoever writes the log.
+// Shape:     one per process and durable domain with both levels: line::LogReserver for its
+//            threads, page::Gatherer for the writer of the log.
 // Sharing:   threads: all may call. settle() may take the domain lock, holding the log's: so nobody
 //            asks for the log's lock with the domain lock held.
 // Contexts:  NOT async-signal-safe.
@@ -21,8 +21,8 @@ namespace tmh::detail {
 
 class LineLog final : public line::LogReserver, public page::Gatherer {
  public:
-  // releaser: recovers the contexts of the dead (Releaser::suspect); null: nobody lives, and what they
-  //        left is only settled.
+  // releaser: recovers the contexts of the dead (Releaser::suspect); null: nobody is left, and
+  //           what they left is only settled.
   LineLog(page::SharedFiles &memory, line::LineMemory &lines, page::DurableLog &log,
           line::Releaser *releaser) noexcept
       : memory_(memory), lines_(lines), log_(log), releaser_(releaser) {}

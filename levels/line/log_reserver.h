@@ -1,7 +1,7 @@
-// levels/line/log_reserver.h -- what a durable domain gives level 1 for its commits: room in the redo
-// log before the commit point. hierarchy/line_log.h implements it.
-// Shape:     abstract, and here, because level 1 calls it and may not include hierarchy/ (releaser.h
-//            says more).
+// levels/line/log_reserver.h -- what a durable domain gives level 1 for its commits: room in the
+// redo log before the commit point. hierarchy/line_log.h implements it.
+// Shape:     abstract, and here, because level 1 calls it and may not include hierarchy/
+//            (releaser.h says more).
 // Contexts:  called holding no line word; may wait.
 // Source:    docs/design.md D1 to D3.
 #pragma once

@@ -1,6 +1,6 @@
-// levels/line/releaser.h -- what level 1 asks of the level above it: to release a page to it, and to
-// recover the dead. hierarchy/page_requests.h implements it; NoReleaser serves where no level is
-// above.
+// levels/line/releaser.h -- what level 1 asks of the level above it: to release a page to it, and
+// to recover the dead. hierarchy/page_requests.h implements it; NoReleaser serves where no level
+// is above.
 // Shape:     abstract, and here: an interface lies in the level that calls it, because a level may
 //            not include hierarchy/. The four are Releaser and LogReserver (level 1 calls),
 //            page::Recaller and page::Gatherer (level 2 calls). There is no header of all four:

@@ -1,6 +1,6 @@
-// levels/page/recaller.h -- what level 2 asks of the level below it: to recall a page, or to read it
-// there. hierarchy/directory.h implements it; where no level is below, NothingToRecall answers, and
-// level 2 owns every page.
+// levels/page/recaller.h -- what level 2 asks of the level below it: to recall a page, or to read
+// it there. hierarchy/directory.h implements it; where no level is below, NothingToRecall answers,
+// and level 2 owns every page.
 // Shape:     abstract, and here, because level 2 calls it and may not include hierarchy/
 //            (levels/line/releaser.h says more). Hot paths ask has_lower_ first.
 // Invariant: after take(page) and until the page is released (ConsistencyTree::announce), nothing

@@ -1,8 +1,8 @@
 // levels/page/redo_encoder.h -- encodes commits, of this level and of the level below, as records
 // of the redo log.
 // Shape:     a commit of this level is its entries in the commit log ring and its version slots; of
-//            the level below, a GatheredCommit. Either is cut into records where storage::RecordPlan
-//            cuts it.
+//            the level below, a GatheredCommit. Either is cut into records where
+//            storage::RecordPlan cuts it.
 // Sharing:   under LogState::lock, or alone. Encoding twice gives the same bytes, so a dead
 //            writer's heir begins again.
 // Contexts:  not in handlers.
