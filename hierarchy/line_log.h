@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "levels/line/line_memory.h"
+#include "levels/line/log_reserver.h"
 #include "levels/line/redo.h"
 #include "levels/line/releaser.h"
 #include "levels/page/durable_log.h"

@@ -9,8 +9,8 @@
 #include <tmh/error.hpp>
 
 #include "levels/line/line_memory.h"
-#include "levels/line/software.h"
 #include "levels/line/releaser.h"
+#include "levels/line/software.h"
 #include "levels/storage/home.h"
 
 namespace tmh::bench {

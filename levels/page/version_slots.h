@@ -36,7 +36,6 @@ class VersionSlots {
   }
   void give_back(Slot slot) noexcept {
     TMH_ASSERT(slot != 0);
-    TMH_ASSERT(reserved_.size() < reserved_.capacity());  // no heap: it was taken from here
     reserved_.push_back(slot);
   }
   // Reserves slots until there are `count`. kDiskFull, kOutOfMemory: what was reserved stays

@@ -49,7 +49,7 @@ void RecordBuilder::clear() noexcept {
 bool RecordBuilder::add(PageId page, LineMask lines, const std::uint8_t *words,
                         const std::byte *page_data) noexcept {
   TMH_ASSERT(bytes_ >= kRecordHeaderBytes && bytes_ <= limit_);
-  TMH_ASSERT(words != nullptr && page_data != nullptr);
+  TMH_ASSERT(lines == 0 || (words != nullptr && page_data != nullptr));
   std::array<std::uint8_t, kWordMasks> masks;  // those of `kept`, packed
   std::size_t mask_count = 0;
   std::uint64_t word_count = 0;
