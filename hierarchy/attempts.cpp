@@ -16,6 +16,7 @@
 #include "hierarchy/raise.h"
 #include "hierarchy/site_instance.h"
 #include "levels/line/software.h"
+#include "platform/assert.h"
 
 namespace tmh::detail {
 
@@ -29,6 +30,7 @@ struct Attempts::Parts {
 };
 
 Attempts::Parts &Attempts::parts() noexcept {
+  TMH_ASSERT(is_begun_);
   static_assert(sizeof(Parts) <= kPartsBytes && alignof(Parts) <= 8);
   static_assert(std::is_trivially_destructible_v<Parts>);
   return *std::launder(reinterpret_cast<Parts *>(storage_));
@@ -63,8 +65,8 @@ void Attempts::begin() {
   parts.pages.begin(instance);
 }
 
-// REQUIRES: this thread runs an instance, at whatever level.
 void Attempts::begin_subsumed(Parts &parts) {
+  TMH_ASSERT(current().at_level_1() || current().at_level_2());
   SiteInstance &instance = parts.instance;
   DomainImpl &domain = instance.domain();
   check(domain.usable());
@@ -114,6 +116,7 @@ bool Attempts::end() {
 
 // An exception leaves the body of a subsumed instance.
 void Attempts::leave_outer() {
+  TMH_ASSERT(parts().instance.level() == AttemptLevel::kOuter);
   const SiteInstance &instance = parts().instance;
   Status status{};
   if (current().lines.depth != 0)

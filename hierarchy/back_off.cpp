@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "hierarchy/policies.h"
+#include "platform/assert.h"
 #include "platform/process.h"
 #include "platform/ticks.h"
 
@@ -17,6 +18,7 @@ constexpr std::uint64_t kSleepNsMin = 50'000;
 // Spreads processes and threads and needs no quality. Without a state, which forked processes would
 // share.
 std::uint64_t random_ns(std::uint64_t bound) noexcept {
+  TMH_ASSERT(bound > 0);
   return ((platform::ticks() * 0x9e37'79b9'7f4a'7c15) >> 32) % bound;
 }
 }  // namespace

@@ -11,6 +11,7 @@
 #include "levels/page/lines.h"
 #include "levels/storage/segment_files.h"
 #include "observe/planted.h"
+#include "platform/assert.h"
 #include "platform/fence.h"
 #include "platform/patience.h"
 #include "platform/probes.h"
@@ -43,6 +44,8 @@ Directory::Directory(page::SharedFiles &memory, line::LineMemory &lines, std::ui
       segments_(new SegmentDirectory[storage::kSegmentsMax]) {}
 
 Errc Directory::open_segment(std::uint32_t number, std::uint64_t max_bytes) noexcept {
+  TMH_ASSERT(number < storage::kSegmentsMax);
+  TMH_ASSERT(max_bytes > 0 && max_bytes % kPageBytes == 0);
   SegmentDirectory &segment = segments_[number];
   if (segment.records.load(std::memory_order_relaxed) != nullptr) return Errc::kOk;
   const std::uint64_t bytes = max_bytes / kPageBytes * sizeof(DirectoryRecord);
@@ -61,6 +64,7 @@ void Directory::remove_files(const std::string &folder) noexcept {
 
 // Records stay when this process unmaps the segment; its line words do not.
 bool Directory::knows(PageId page) const noexcept {
+  TMH_ASSERT(storage::segment_number(page) < storage::kSegmentsMax);
   const std::uint32_t number = storage::segment_number(page);
   // pairs with LineMemory::add_segment()
   return segments_[number].records.load(std::memory_order_acquire) != nullptr &&
@@ -68,6 +72,9 @@ bool Directory::knows(PageId page) const noexcept {
 }
 
 DirectoryRecord &Directory::record(PageId page) const noexcept {
+  TMH_ASSERT(storage::segment_number(page) < storage::kSegmentsMax);
+  TMH_ASSERT(segments_[storage::segment_number(page)].records.load(std::memory_order_relaxed) !=
+             nullptr);
   return segments_[storage::segment_number(page)].records.load(
       std::memory_order_relaxed)[static_cast<std::uint64_t>(storage::page_index(page))];
 }
@@ -87,6 +94,7 @@ std::uint64_t Directory::newest(PageId page) const noexcept {
 // The record before the words, as level 1 does. Whoever dies between the two, or before the page
 // moves, leaves blocks that read as zeros.
 Errc Directory::prepare(PageId page) noexcept {
+  TMH_ASSERT(storage::segment_number(page) < storage::kSegmentsMax);
   const std::uint64_t at = static_cast<std::uint64_t>(storage::page_index(page)) * kRecordBytes;
   platform::GrowingFile &records = segments_[storage::segment_number(page)].file;
   TMH_TRY(records.reserve(at, kRecordBytes));
@@ -122,6 +130,7 @@ std::uint64_t Directory::take(const page::DomainLock::Held &held, PageId page) n
 // version is looked at again.
 bool Directory::take_ahead(const page::DomainLock::Held &held, PageId page,
                            std::uint64_t snapshot) noexcept {
+  TMH_ASSERT(held.is_valid());
   // asking for blocks may take a system call, and the domain lock is held
   if (!is_prepared(page)) return false;
   // Every page that leaves the hardware level aborts its transactions, all of them: not for one
@@ -159,6 +168,8 @@ bool Directory::read_beside(const page::DomainLock::Held &held, PageId page, std
 // The line's version; or kUpper, of a dead mover's page: take() ends its move.
 std::uint64_t Directory::read_line(const page::DomainLock::Held &held, PageId page,
                                    std::size_t line, std::byte *content) noexcept {
+  TMH_ASSERT(held.is_valid());
+  TMH_ASSERT(line < storage::kLinesPerPage && content != nullptr);
   line::LineWord &word = lines_.page_words(page)[line];
   const std::byte *home =
       memory_.segment(storage::segment_number(page)).home.base() + storage::page_offset(page);
@@ -179,6 +190,7 @@ std::uint64_t Directory::read_line(const page::DomainLock::Held &held, PageId pa
 }
 
 void Directory::recall(const page::DomainLock::Held &held, PageId page) noexcept {
+  TMH_ASSERT(held.is_valid());
   line::LineStateV1 &state = lines_.state();
   state.moving.store(static_cast<std::uint64_t>(page), std::memory_order_relaxed);
   step(Step::kRecallStart);
@@ -196,6 +208,7 @@ void Directory::recall(const page::DomainLock::Held &held, PageId page) noexcept
 
 // Its line words have the U bit already, and keep it.
 void Directory::recall_from_hardware(const page::DomainLock::Held &held, PageId page) noexcept {
+  TMH_ASSERT(held.is_valid());
   hardware_.left(held, page);
   step(Step::kHardwareLeft);
   record(page).level.store(PageLevel::kPages, std::memory_order_relaxed);
@@ -203,6 +216,7 @@ void Directory::recall_from_hardware(const page::DomainLock::Held &held, PageId 
 }
 
 void Directory::mark_lines(const page::DomainLock::Held &held, PageId page) noexcept {
+  TMH_ASSERT(held.is_valid());
   line::LineWord *words = lines_.page_words(page);
   for (std::size_t i = 0; i < storage::kLinesPerPage; ++i) {
     std::uint64_t seen = words[i].load(std::memory_order_relaxed);
@@ -232,6 +246,7 @@ void Directory::mark_lines(const page::DomainLock::Held &held, PageId page) noex
 
 // The committer goes on or lets go by itself; a dead one's context is recovered here.
 void Directory::await_committer(const page::DomainLock::Held &held, line::LineWord &word) noexcept {
+  TMH_ASSERT(held.is_valid());
   const std::uint64_t began_ns = platform::monotonic_ns();
   platform::Patience patience;
   for (int spins = kSpinsBeforeLook;; spins = 1) {
@@ -276,6 +291,7 @@ void Directory::for_users(std::uint64_t residents, Visit visit) const noexcept {
 // On the disk, too. Durable domains: the log's ring keeps the entries of what is not written yet
 // (DurableLog::room()).
 bool Directory::make_room_for_announcement(const page::DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   if (memory_.commits().make_room(held, 1) != Errc::kOk) return false;
   const storage::LogState *log = memory_.log_state();
   if (log == nullptr) return true;
@@ -288,6 +304,7 @@ bool Directory::make_room_for_announcement(const page::DomainLock::Held &held) n
 // What every release of a page by level 2 begins with: kReleased: nobody at level 2 uses it, and
 // everybody there will ask.
 Release Directory::give_up(const page::DomainLock::Held &held, PageId page) noexcept {
+  TMH_ASSERT(held.is_valid());
   step(Step::kReleaseStart);
   const std::uint64_t residents = record(page).residents.load(std::memory_order_relaxed);
   const auto used = [&] {  // by a dead one's instance, too, until it is reaped

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "platform/assert.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/fault_handler.h"
@@ -66,6 +67,8 @@ HardwareLines::LineView *HardwareLines::find(std::uint32_t segment) const noexce
 
 Errc HardwareLines::add_segment(std::uint32_t number, std::byte *view,
                                 std::uint64_t max_bytes) noexcept {
+  TMH_ASSERT(number < storage::kSegmentsMax && find(number) == nullptr);
+  TMH_ASSERT(view != nullptr && max_bytes % kPageBytes == 0);
   auto made = std::make_unique<LineView>();
   made->number = number;
   made->view = view;
@@ -92,6 +95,7 @@ void HardwareLines::remove_segment(std::uint32_t number) noexcept {
 
 // At the segment's address.
 bool HardwareLines::show(LineView &view) noexcept {
+  TMH_ASSERT(view.view != nullptr && view.bytes > 0);
   if (view.parked == nullptr &&
       memory_.segment(view.number)
               .home.map_parked(reinterpret_cast<std::uintptr_t>(view.view), &view.parked) !=
@@ -227,6 +231,7 @@ void HardwareLines::close_page(PageId page) noexcept {
 // False: the kernel refuses that (locked memory before Linux 5.18, a sandbox), and all pages of the
 //        view are gone: to be moved it must stay one mapping.
 bool HardwareLines::drop_page(LineView &view, std::uint64_t page_index) noexcept {
+  TMH_ASSERT(page_index < view.bytes / kPageBytes);
   if (platform::drop(view.view + page_index * kPageBytes, kPageBytes)) return true;
   if (!memory_.segment(view.number).home.map_lines_again(view.view)) {
     platform::write_sentence("tmh: a segment cannot be mapped again at",
@@ -246,8 +251,11 @@ bool HardwareLines::make_list_room(std::size_t count) noexcept try {
 }
 
 // Also when they are open already: the kernel may have taken a page back, or made it read-only to
-// write it to its file. REQUIRES: in one block.
+// write it to its file.
 void HardwareLines::open_run(PageId first, std::uint64_t count) noexcept {
+  TMH_ASSERT(count > 0);
+  TMH_ASSERT(static_cast<std::uint64_t>(storage::page_index(first)) % kBlockPages + count <=
+             kBlockPages);
   LineView *view = find(storage::segment_number(first));
   if (view == nullptr || !make_list_room(count)) return;  // without: found at level 2 again
   const auto index = static_cast<std::uint64_t>(storage::page_index(first));
@@ -269,6 +277,7 @@ void HardwareLines::open_run(PageId first, std::uint64_t count) noexcept {
 
 // A file system with large folios (tmpfs with huge=) maps pages beside the one that was asked for.
 void HardwareLines::drop_neighbours(LineView &view, std::uint64_t page_index) noexcept {
+  TMH_ASSERT(page_index < view.bytes / kPageBytes);
   const std::uint64_t first = page_index / kBlockPages * kBlockPages;
   const std::uint64_t count = std::min(kBlockPages, view.bytes / kPageBytes - first);
   platform::PageKind kinds[kBlockPages];

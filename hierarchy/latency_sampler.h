@@ -16,6 +16,7 @@
 
 #include <tmh/options.hpp>
 
+#include "platform/assert.h"
 #include "platform/ticks.h"
 
 namespace tmh::observe {
@@ -35,6 +36,7 @@ class Sampler {
   // Pure but for the state: for tests.
   [[nodiscard]] Timed fire(std::uint64_t now_ticks) noexcept {
     const Timed timed{now_ticks, period_};
+    TMH_ASSERT(period_ >= 1 && period_ <= kPeriodMax);
     const std::uint64_t passed = std::max<std::uint64_t>(1, now_ticks - last_ticks_);
     last_ticks_ = now_ticks;
     const std::uint64_t wanted = kGapTicks * gap_ / passed;
@@ -45,6 +47,7 @@ class Sampler {
     // Knuth's; of quality above
     random_ = random_ * 6364136223846793005ull + 1442695040888963407ull;
     gap_ = 1 + static_cast<std::uint32_t>((random_ >> 32) * (2 * period_ - 1) >> 32);
+    TMH_ASSERT(gap_ >= 1 && gap_ < 2 * period_);
     left_ = gap_;
     return timed;
   }
@@ -64,8 +67,9 @@ enum class SampledKind : std::uint8_t { kLines, kPages, kQueries };
   if (how == Latency::kFull) return {platform::ticks(), 1};
   return samplers[static_cast<std::size_t>(kind)].next();
 }
-// It has ended. REQUIRES: it is timed.
+// It has ended.
 [[nodiscard]] inline std::uint64_t timed_ns(const Timed &timed) noexcept {
+  TMH_ASSERT(timed.count != 0);
   const std::uint64_t now = platform::ticks();
   return now > timed.begin_ticks ? platform::ns_of_ticks(now - timed.begin_ticks) : 0;
 }

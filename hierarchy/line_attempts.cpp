@@ -9,6 +9,7 @@
 
 #include "hierarchy/line_reads.h"
 #include "hierarchy/raise.h"
+#include "platform/assert.h"
 
 namespace tmh::detail {
 
@@ -18,6 +19,7 @@ namespace {
 
 // Its writes, if it has any, were never seen.
 void abandon() noexcept {
+  TMH_ASSERT(current().lines.thread != nullptr);
   current().lines.depth = 0;
   current().lines.thread->abandon();
 }

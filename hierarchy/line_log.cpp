@@ -5,6 +5,7 @@
 
 #include <new>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/patience.h"
 #include "platform/process.h"
@@ -44,6 +45,7 @@ void LineLog::settle(std::uint64_t line) noexcept {
 // Usually one load. A living instance goes on by itself; a dead one's context is recovered, or,
 // where its writes must wait for somebody who knows their segment, at least decided.
 bool LineLog::settle_context(std::uint32_t number, std::uint64_t line) noexcept {
+  TMH_ASSERT(number < line::kContextsMax);
   line::LineContextV1 &context = lines_.context(number);
   std::uint64_t began_ns = 0;
   bool suspected = false;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hierarchy/end_of_thread.h"
+#include "platform/assert.h"
 #include "platform/asymmetric_fence.h"
 #include "platform/thread_object.h"
 
@@ -93,6 +94,7 @@ bool LineUsers::is_inside() const noexcept {
 void LineUsers::await_barring() { const std::scoped_lock wait(barring_); }
 
 LineUsers::Barred::Barred(LineUsers &users) : users_(users), lock_(users.barring_) {
+  TMH_ASSERT(!users.is_inside());
   constexpr long kPauseNsMin = 20'000, kPauseNsMax = 1'000'000;
   users_.barred_.store(true, std::memory_order_relaxed);  // the fence orders it, as in enter()
   platform::heavy_fence();

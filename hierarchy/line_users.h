@@ -16,6 +16,7 @@
 #include <mutex>
 
 #include "hierarchy/current.h"
+#include "platform/assert.h"
 #include "platform/asymmetric_fence.h"
 
 namespace tmh::detail {
@@ -33,8 +34,8 @@ class LineUsers {
   LineUsers(const LineUsers &) = delete;
   LineUsers &operator=(const LineUsers &) = delete;
 
-  // Both REQUIRE: this thread is inside nowhere. False: it is barred, or has never been inside; it
-  // is not now.
+  // Of a thread that is inside nowhere. False: it is barred, or has never been inside; it is not
+  // now.
   [[nodiscard]] bool try_enter() noexcept {
     if (current().line_user == nullptr) [[unlikely]]
       return false;
@@ -52,8 +53,7 @@ class LineUsers {
   }
   [[nodiscard]] bool is_inside() const noexcept;  // this thread
 
-  // Waits until nobody is inside; until its end nobody gets in. REQUIRES: this thread is not
-  // inside.
+  // Waits until no thread is inside, as this one is not; until its end none gets in.
   class Barred {
    public:
     explicit Barred(LineUsers &users);
@@ -69,6 +69,7 @@ class LineUsers {
  private:
   void await_barring();
   void say_inside() const noexcept {
+    TMH_ASSERT(current().line_user->serial.load(std::memory_order_relaxed) == LineUser::kNowhere);
     // relaxed: the fence orders it before is_barred()'s load, against Barred's store and loads.
     current().line_user->serial.store(serial_, std::memory_order_relaxed);
     platform::light_fence();

@@ -7,6 +7,7 @@
 #include "hierarchy/domain_impl.h"
 #include "hierarchy/leave_hardware.h"
 #include "hierarchy/segment_records.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "platform/try.h"
@@ -141,6 +142,7 @@ Errc Segments::unmap(const std::string &name,
 }
 
 Errc Segments::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
+  TMH_ASSERT(segment < storage::kSegmentsMax);
   // before the lock: a child may have inherited it
   TMH_TRY(domain_.usable());
   const auto open = domain_.keep_open();

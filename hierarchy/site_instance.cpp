@@ -7,6 +7,7 @@
 #include "hierarchy/raise.h"
 #include "levels/line/software.h"
 #include "observe/planted.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/probes.h"
 #include "platform/ticks.h"
@@ -36,6 +37,7 @@ constexpr EscalationCounts counts_of_escalation(const Undone &undone) noexcept {
 
 // Where an attempt at level 1, which is undone, has counted.
 line::LineContextV1 &context_of(AttemptLevel level) noexcept {
+  TMH_ASSERT(level == AttemptLevel::kHardware || level == AttemptLevel::kLines);
   return level == AttemptLevel::kHardware ? *current().hardware.context
                                           : current().lines.thread->context();
 }
@@ -59,8 +61,9 @@ void SiteInstance::choose_by_learning() noexcept {
     state_ = next(first_state(), will);
 }
 
-// The instance exceeds the capacity model, or will. REQUIRES: its site may run it without.
+// The instance exceeds the capacity model, or will; its site may run it without.
 Failed SiteInstance::choose_beyond_model() noexcept {
+  TMH_ASSERT(site_.runs_unlimited(kind(), body()));
   hierarchy::BeyondCapacity &beyond = site_.beyond();
   if (beyond.begins_at_pages()) return Failed::kAtThisLevel;
   return beyond.begins_alone() ? Failed::kOverModelAmongOthers : Failed::kOverModel;
@@ -78,6 +81,7 @@ void SiteInstance::start_timing() noexcept {
 }
 
 bool SiteInstance::goes_on_at_level_1(const Undone &undone) {
+  TMH_ASSERT(is_at_level_1(state_));
   const bool refused = undone.refusal != Refusal::kNone;
   FailedAttempt failed{undone.over_capacity, undone.needs_pages, refused, ++attempts_};
   const bool counts_early = observe::is_planted(observe::Planted::kEscalationEarly);
@@ -144,6 +148,7 @@ void SiteInstance::give_up(bool over_capacity) const {
 }
 
 void SiteInstance::go_up(const Undone &undone) noexcept {
+  TMH_ASSERT(is_at_level_1(state_));
   const EscalationCounts counts = counts_of_escalation(undone);
   observe::probe::escalate(site_.name().c_str(),
                            undone.over_capacity ? 1

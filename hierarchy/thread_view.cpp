@@ -8,6 +8,7 @@
 
 #include "hierarchy/domain_impl.h"
 #include "levels/line/software.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/steps.h"
@@ -66,6 +67,7 @@ ThreadView::ThreadView(DomainImpl &domain) noexcept : domain_(domain) {
 }
 
 Errc ThreadView::attach() noexcept {
+  TMH_ASSERT(!is_attached_ && engine_ == nullptr);
   platform::FolderLock folder_lock;
   TMH_TRY(folder_lock.acquire(domain_.lock_path()));
   Errc error = open_files();
@@ -107,6 +109,8 @@ Errc ThreadView::open_files() noexcept {
 
 // REQUIRES the slot.
 Errc ThreadView::start_engine() {
+  TMH_ASSERT(runner_.slot < storage::kParticipantsMax);
+  TMH_ASSERT(engine_ == nullptr);
   engine_ = std::make_unique<page::Engine>(memory_, runner_.slot, domain_.settings().detection);
   runner_.engine = engine_.get();
   const std::uint64_t incarnation = participant().incarnation.load(std::memory_order_relaxed);
@@ -168,6 +172,7 @@ void ThreadView::unmap(std::uint32_t segment) noexcept {
 }
 
 void ThreadView::enter() noexcept {
+  TMH_ASSERT(is_attached_);
   is_doomed_ = false;
   line_access = this;
 }

@@ -13,13 +13,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <climits>
 #include <filesystem>
 #include <mutex>
 #include <new>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/page_tables.h"
 #include "platform/readahead.h"
@@ -122,7 +122,7 @@ Errc check_own(const std::string &path, const struct stat &file, FileRole role) 
 
 Errc open_regular(const std::string &path, int flags, FileRole role, FileDescriptor *out) noexcept
     try {
-  assert((flags & O_TRUNC) == 0);
+  TMH_ASSERT((flags & O_TRUNC) == 0);
   std::string target = path;
   if (role == FileRole::kSegment && (flags & O_EXCL) == 0) TMH_TRY(follow_links(path, &target));
   bool is_new = false;

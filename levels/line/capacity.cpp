@@ -5,6 +5,7 @@
 #include <charconv>
 #include <iterator>
 
+#include "platform/assert.h"
 #include "platform/cache_geometry.h"
 
 namespace tmh::line {
@@ -95,6 +96,8 @@ bool parse_aspect(std::string_view text, CapacityModel *model, unsigned *seen) n
 
 void CapacityUse::begin(const CapacityModel &model, std::uint64_t now_ns,
                         std::uint64_t seed_more) noexcept {
+  TMH_ASSERT(model.write_sets <= kWriteSetsMax);
+  TMH_ASSERT(model.write_sets == 0 || model.write_ways != 0);
   model_ = model;
   begin_ns_ = now_ns;
   reads_ = 0;

@@ -10,6 +10,7 @@
 #include "levels/line/capacity.h"
 #include "levels/line/layout.h"
 #include "levels/line/line_table.h"
+#include "platform/assert.h"
 #include "platform/process.h"
 
 namespace tmh::line {
@@ -28,7 +29,7 @@ class CapacityWatch {
     use_->begin(*model, now_ns(), seed_more);
     return AbortCause::kNone;
   }
-  // REQUIRES: is_on(), and begin() has said kNone. read(): of any load; counts a line once.
+  // While is_on(), after begin() has said kNone. read(): of any load; counts a line once.
   [[nodiscard]] AbortCause read(const LineWord *word) {
     const auto key = reinterpret_cast<std::uintptr_t>(word);
     if (lines_.find(key) != LineTable::kNone) return AbortCause::kNone;
@@ -37,6 +38,7 @@ class CapacityWatch {
   }
   // Of the first store to a line. line: its number in memory.
   [[nodiscard]] AbortCause write(std::uint64_t line) noexcept {
+    TMH_ASSERT(is_on_ && use_ != nullptr);
     return use_->write(line, now_ns());
   }
   // depth: of begins that are open.

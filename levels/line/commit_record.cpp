@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "levels/storage/log_format.h"
+#include "platform/assert.h"
 #include "platform/process.h"
 
 namespace tmh::line {
@@ -34,6 +35,7 @@ std::uint64_t log_bytes_of(std::uint64_t payload_bytes) noexcept {
 // How many of order[first ..) are of the same page as the first.
 std::size_t lines_of_page(const WriteSet &writes, std::span<const std::uint32_t> order,
                           std::size_t first) noexcept {
+  TMH_ASSERT(first < order.size());
   const storage::PageId page = page_of(writes.entry(order[first]).at);
   std::size_t end = first + 1;
   while (end < order.size() && page_of(writes.entry(order[end]).at) == page) ++end;
@@ -61,6 +63,8 @@ std::byte *put_words(const LineWrite &entry, std::byte *home, std::byte *at) noe
 }  // namespace
 
 AbortCause CommitRecord::plan(WriteSet &writes) noexcept {
+  TMH_ASSERT(is_on() && context_ != nullptr);
+  TMH_ASSERT(!writes.empty());
   if (!is_allocated_) {
     error_ = memory_.allocate_redo(number_);
     if (error_ != Errc::kOk) return AbortCause::kNoSpace;
@@ -78,6 +82,7 @@ AbortCause CommitRecord::plan(WriteSet &writes) noexcept {
           8 * static_cast<std::uint64_t>(std::popcount(words_of(writes.entry(order_[i]).mask)));
   }
   bytes_ = sizeof(RedoHeader) + payload;
+  TMH_ASSERT(bytes_ % 8 == 0);
   if (bytes_ > kRedoRecordBytesMax) return AbortCause::kCapacity;
   if (const AbortCause cause = await_room(bytes_); cause != AbortCause::kNone) return cause;
   reserved_ = log_bytes_of(payload);
@@ -98,6 +103,8 @@ AbortCause CommitRecord::await_room(std::uint64_t record_bytes) noexcept {
 }
 
 void CommitRecord::encode(const WriteSet &writes) noexcept {
+  TMH_ASSERT(order_.size() == writes.size());
+  TMH_ASSERT(bytes_ > sizeof(RedoHeader) && bytes_ <= kRedoRecordBytesMax);
   // Relaxed: this thread's.
   const std::uint64_t head = context_->redo_head.load(std::memory_order_relaxed);
   if (at_ != head) {
@@ -126,6 +133,7 @@ void CommitRecord::encode(const WriteSet &writes) noexcept {
     for (; first < end; ++first)
       at = put_words(writes.entry(order_[first]), writes.target(order_[first]).home, at);
   }
+  TMH_ASSERT(at == record + bytes_);
   // Relaxed: published by COMMITTED.
   context_->redo_next.store(at_ + bytes_, std::memory_order_relaxed);
 }

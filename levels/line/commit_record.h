@@ -16,6 +16,7 @@
 #include "levels/line/log_reserver.h"
 #include "levels/line/redo.h"
 #include "levels/line/write_set.h"
+#include "platform/assert.h"
 
 namespace tmh::line {
 
@@ -27,6 +28,7 @@ class CommitRecord {
   CommitRecord(LineMemory &memory, LogReserver *log) noexcept : memory_(memory), log_(log) {}
 
   void attach(std::uint32_t context) noexcept {
+    TMH_ASSERT(context < kContextsMax);
     number_ = context;
     context_ = &memory_.context(context);
     is_allocated_ = false;
@@ -36,7 +38,10 @@ class CommitRecord {
   [[nodiscard]] Errc error() const noexcept { return error_; }
   void clear_error() noexcept { error_ = Errc::kOk; }
   // Everything committed so far is durable. kLogFailed and its kind.
-  [[nodiscard]] Errc drain() noexcept { return log_->drain(); }
+  [[nodiscard]] Errc drain() noexcept {
+    TMH_ASSERT(is_on());
+    return log_->drain();
+  }
 
   // The record's size, and room for it in the ring and in the log. kCapacity, kNoSpace.
   [[nodiscard]] AbortCause plan(WriteSet &writes) noexcept;
@@ -59,6 +64,7 @@ class CommitRecord {
   void end() noexcept { context_->in_flight.store(0, std::memory_order_release); }
   // The commit has failed, and its status is IDLE.
   void forget() noexcept {
+    TMH_ASSERT(is_on());
     // release: who sees it sees IDLE
     context_->in_flight.store(0, std::memory_order_release);
     // Before: recovery does not give it back a second time.

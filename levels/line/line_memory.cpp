@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "levels/storage/participants.h"
 #include "levels/storage/segment_files.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 
@@ -37,6 +39,7 @@ void LineMemory::remove_files(const std::string &folder) noexcept {
 }
 
 Errc LineMemory::open(const std::string &folder, bool *found) noexcept {
+  TMH_ASSERT(!is_open());
   folder_ = folder;
   segments_ = std::make_unique<LineSegment[]>(storage::kSegmentsMax);
   segments_high_.store(0, std::memory_order_relaxed);
@@ -95,6 +98,9 @@ void LineMemory::close(bool remove) noexcept {
 }
 
 Errc LineMemory::add_segment(const SegmentPlace &place) noexcept {
+  TMH_ASSERT(is_open());
+  TMH_ASSERT(place.home != nullptr);
+  TMH_ASSERT(place.max_bytes % kPageBytes == 0);
   if (place.number >= storage::kSegmentsMax)
     return fail(Errc::kTooManySegments, std::to_string(place.number));
   LineSegment &segment = segments_[place.number];
@@ -123,6 +129,7 @@ Errc LineMemory::add_segment(const SegmentPlace &place) noexcept {
 }
 
 void LineMemory::remove_segment(std::uint32_t number) noexcept {
+  TMH_ASSERT(number < storage::kSegmentsMax);
   LineSegment &segment = segments_[number];
   segment.bytes.store(0, std::memory_order_release);
   segment.mappings.fetch_add(1, std::memory_order_relaxed);
@@ -132,6 +139,8 @@ void LineMemory::remove_segment(std::uint32_t number) noexcept {
 }
 
 void LineMemory::grow_segment(std::uint32_t number, std::uint64_t bytes) noexcept {
+  TMH_ASSERT(number < storage::kSegmentsMax);
+  TMH_ASSERT(segments_[number].chunks != nullptr);
   LineSegment &segment = segments_[number];
   // The chunk that the old end cuts has blocks for its first part only.
   const std::uint64_t chunk = segment.bytes.load(std::memory_order_relaxed) / kChunkBytes;
@@ -152,6 +161,8 @@ LineSegment *LineMemory::find(std::uintptr_t address) const noexcept {
 
 Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation,
                               std::uint32_t *number) noexcept {
+  TMH_ASSERT(is_open());
+  TMH_ASSERT(slot < storage::kParticipantsMax);
   for (std::uint32_t i = 0; i < kContextsMax; ++i) {
     LineContextV1 &context = contexts_[i];
     Owner free{};
@@ -197,25 +208,30 @@ void LineMemory::count_in(Counters *out) const noexcept {
 }
 
 void LineMemory::give_back(std::uint32_t number) noexcept {
+  TMH_ASSERT(number < kContextsMax);
   contexts_[number].owner.store(Owner{}, std::memory_order_release);  // pairs with take_context()
 }
 
 Errc LineMemory::allocate_writes(std::uint32_t number, std::uint32_t count) noexcept {
+  TMH_ASSERT(number < kContextsMax && count <= kWritesMax);
   const std::uint64_t begin = number * sizeof(LineContextV1) + offsetof(LineContextV1, writes);
   return platform::allocate_blocks(contexts_file_.fd(), begin, count * sizeof(LineWrite));
 }
 
 Errc LineMemory::allocate_undo(std::uint32_t number) noexcept {
+  TMH_ASSERT(number < kContextsMax);
   const std::uint64_t begin = number * sizeof(LineContextV1) + offsetof(LineContextV1, undo);
   return platform::allocate_blocks(contexts_file_.fd(), begin, sizeof(LineContextV1::undo));
 }
 
 Errc LineMemory::allocate_redo(std::uint32_t number) noexcept {
+  TMH_ASSERT(number < kContextsMax);
   const std::uint64_t begin = number * sizeof(LineContextV1) + offsetof(LineContextV1, redo);
   return platform::allocate_blocks(contexts_file_.fd(), begin, sizeof(LineContextV1::redo));
 }
 
 Errc LineMemory::allocate_chunk(LineSegment &segment, std::uint64_t chunk) noexcept {
+  TMH_ASSERT(segment.file != nullptr);
   const std::uint64_t begin = chunk * kChunkBytes;
   // acquire: pairs with grow_segment(); the file is that long
   const std::uint64_t end =
@@ -241,6 +257,7 @@ Errc LineMemory::allocate_chunk(LineSegment &segment, std::uint64_t chunk) noexc
 }
 
 bool LineMemory::has_no_word_stored(storage::PageId page) const noexcept {
+  TMH_ASSERT(storage::segment_number(page) < storage::kSegmentsMax);
   const LineSegment &segment = segments_[storage::segment_number(page)];
   const std::uint64_t at = storage::page_offset(page) / kLineBytes * sizeof(LineWord);
   if (!platform::has_data(segment.words_file.fd(), at, storage::kLinesPerPage * sizeof(LineWord)))

@@ -17,6 +17,7 @@
 
 #include "levels/line/layout.h"
 #include "levels/storage/home.h"
+#include "platform/assert.h"
 #include "platform/files.h"
 
 namespace tmh::line {
@@ -86,8 +87,12 @@ class LineMemory {
   }
   void grow_segment(std::uint32_t number, std::uint64_t bytes) noexcept;
 
-  [[nodiscard]] LineStateV1 &state() const noexcept { return *state_; }
+  [[nodiscard]] LineStateV1 &state() const noexcept {
+    TMH_ASSERT(is_open());
+    return *state_;
+  }
   [[nodiscard]] LineContextV1 &context(std::uint32_t number) const noexcept {
+    TMH_ASSERT(contexts_ != nullptr && number < kContextsMax);
     return contexts_[number];
   }
   [[nodiscard]] std::uint32_t contexts_high() const noexcept {
@@ -95,14 +100,17 @@ class LineMemory {
     const std::uint64_t high = state_->contexts_high.load(std::memory_order_acquire);
     return high < kContextsMax ? static_cast<std::uint32_t>(high) : kContextsMax;
   }
-  // REQUIRES: number < storage::kSegmentsMax; look at bytes (acquire) first.
+  // Look at bytes (acquire) first.
   [[nodiscard]] LineSegment &segment(std::uint32_t number) const noexcept {
+    TMH_ASSERT(segments_ != nullptr && number < storage::kSegmentsMax);
     return segments_[number];
   }
   // Null: the address lies in no open segment.
   [[nodiscard]] LineSegment *find(std::uintptr_t address) const noexcept;
-  // The 64 words of a page. REQUIRES: its segment is open here.
+  // The 64 words of a page, whose segment is open here.
   [[nodiscard]] LineWord *page_words(storage::PageId page) const noexcept {
+    TMH_ASSERT(storage::segment_number(page) < storage::kSegmentsMax);
+    TMH_ASSERT(segments_[storage::segment_number(page)].words != nullptr);
     return segments_[storage::segment_number(page)].words + storage::page_offset(page) / kLineBytes;
   }
 
@@ -120,6 +128,7 @@ class LineMemory {
   // The same for home and line words around `offset`; kDiskFull, kIo. Cheap when this process has
   // asked before.
   [[nodiscard]] Errc allocate_home(LineSegment &segment, std::uint64_t offset_bytes) noexcept {
+    TMH_ASSERT(segment.chunks != nullptr);
     const std::uint64_t chunk = offset_bytes / kChunkBytes;
     // relaxed: says only that somebody asked; blocks are the kernel's
     if ((segment.chunks.get()[chunk / 64].load(std::memory_order_relaxed) >> (chunk % 64) & 1) != 0)
@@ -135,6 +144,7 @@ class LineMemory {
   // Before level 2 stores to a page's line words, or loads them where loads take blocks. kDiskFull,
   // kIo. Async-signal-safe.
   [[nodiscard]] Errc reserve_words(storage::PageId page) noexcept {
+    TMH_ASSERT(storage::segment_number(page) < storage::kSegmentsMax);
     return segments_[storage::segment_number(page)].words_file.reserve(
         storage::page_offset(page) / kLineBytes * sizeof(LineWord),
         storage::kLinesPerPage * sizeof(LineWord));
@@ -142,6 +152,7 @@ class LineMemory {
   // Are all of the page's words as at first? Asks the file where it cannot be loaded from.
   [[nodiscard]] bool has_no_word_stored(storage::PageId page) const noexcept;
   [[nodiscard]] bool has_words(storage::PageId page) const noexcept {
+    TMH_ASSERT(storage::segment_number(page) < storage::kSegmentsMax);
     return segments_[storage::segment_number(page)].words_file.is_reserved(
         storage::page_offset(page) / kLineBytes * sizeof(LineWord),
         storage::kLinesPerPage * sizeof(LineWord));

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "platform/assert.h"
+
 namespace tmh::line {
 
 class LineTable {
@@ -20,16 +22,17 @@ class LineTable {
     for (Cell &cell : cells_) cell.epoch = 0;  // after 2^32 attempts
     epoch_ = 1;
   }
-  // key: an address that is a multiple of 8.
   [[nodiscard]] std::uint32_t find(std::uintptr_t key) const noexcept {
+    TMH_ASSERT(key % 8 == 0);
     for (std::size_t at = first(key);; at = (at + 1) & mask_) {
       const Cell &cell = cells_[at];
       if (cell.epoch != epoch_) return kNone;
       if (cell.key == key) return cell.value;
     }
   }
-  // REQUIRES: the key is not in it.
   void insert(std::uintptr_t key, std::uint32_t value) {
+    TMH_ASSERT(key % 8 == 0 && value != kNone);
+    TMH_ASSERT(find(key) == kNone);
     if (2 * ++count_ > mask_ + 1) [[unlikely]]
       grow();
     put(key, value);
@@ -57,6 +60,7 @@ class LineTable {
     std::vector<Cell> old(2 * cells_.size());
     old.swap(cells_);
     mask_ = cells_.size() - 1;
+    TMH_ASSERT((cells_.size() & mask_) == 0);
     for (const Cell &cell : old) {
       if (cell.epoch == epoch_) put(cell.key, cell.value);
     }

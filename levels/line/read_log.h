@@ -13,6 +13,7 @@
 #include <tmh/detail/line_access.hpp>
 
 #include "levels/line/layout.h"
+#include "platform/assert.h"
 
 namespace tmh::line {
 
@@ -22,14 +23,16 @@ class ReadLog {
   void allocate() {
     if (words_.empty()) words_.resize(kEntriesAtFirst);
   }
-  // An attempt that logs at most `reads_max` words begins. REQUIRES: allocate().
+  // An attempt that logs at most `reads_max` words begins.
   void begin(detail::LineAccess &access, std::uint32_t reads_max) noexcept {
+    TMH_ASSERT(!words_.empty());
     reads_max_ = reads_max;
     access.log_top = words_.data();
     set_end(access);
   }
   // Room for one more. False: `reads_max` are in it. Throws std::bad_alloc.
   [[nodiscard]] bool make_room(detail::LineAccess &access) {
+    TMH_ASSERT(access.log_top >= words_.data() && access.log_top <= access.log_end);
     if (access.log_top != access.log_end) return true;
     const auto used = static_cast<std::size_t>(access.log_top - words_.data());
     if (used == reads_max_) return false;

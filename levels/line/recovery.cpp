@@ -8,6 +8,7 @@
 
 #include "levels/line/redo.h"
 #include "observe/planted.h"
+#include "platform/assert.h"
 #include "platform/steps.h"
 
 namespace tmh::line {
@@ -67,6 +68,7 @@ void settle_counts(LineContextV1 &context, bool is_committed) noexcept {
 }
 
 bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
+  TMH_ASSERT(number < kContextsMax);
   LineContextV1 &context = memory.context(number);
   LineStateV1 &state = memory.state();
   // acquire: pairs with the release of PENDING and of COMMITTED

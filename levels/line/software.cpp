@@ -8,7 +8,9 @@
 #include <cstring>
 #include <new>
 
+#include "levels/storage/participants.h"
 #include "observe/planted.h"
+#include "platform/assert.h"
 #include "platform/probes.h"
 #include "platform/steps.h"
 #include "platform/try.h"
@@ -39,14 +41,20 @@ bool are_unchanged(std::span<const LineWord *const> words, std::uint64_t rv) noe
 // Little-endian: the value's low bytes are the word's.
 static_assert(std::endian::native == std::endian::little);
 
+[[maybe_unused]] bool is_access_size(std::uint32_t bytes) noexcept {
+  return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+}
+
 template <class Unsigned>
 std::uint64_t load_word(const std::byte *at) noexcept {
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(at) % sizeof(Unsigned) == 0);
   // acquire: pairs with the release of line-write-back (detail::line_load() says why)
   auto *word = reinterpret_cast<Unsigned *>(const_cast<std::byte *>(at));
   return std::atomic_ref<Unsigned>(*word).load(std::memory_order_acquire);
 }
 
 std::uint64_t load_bytes(const std::byte *at, std::uint32_t bytes) noexcept {
+  TMH_ASSERT(is_access_size(bytes));
   switch (bytes) {
     case 1:
       return load_word<std::uint8_t>(at);
@@ -61,6 +69,8 @@ std::uint64_t load_bytes(const std::byte *at, std::uint32_t bytes) noexcept {
 
 // Bytes of a line that an access means, as LineWrite::mask has them.
 std::uint64_t mask_of(std::uint64_t offset, std::uint32_t bytes) noexcept {
+  TMH_ASSERT(is_access_size(bytes));
+  TMH_ASSERT(offset % kLineBytes + bytes <= kLineBytes);
   return ((1ull << bytes) - 1) << (offset % kLineBytes);
 }
 
@@ -87,6 +97,7 @@ std::uint64_t with_written(std::uint64_t value, const LineWrite &entry, std::uin
 
 // A copy of as many bytes as are known only at run time would be a call.
 void put_bytes(std::byte *at, std::uint64_t value, std::uint32_t bytes) noexcept {
+  TMH_ASSERT(is_access_size(bytes));
   switch (bytes) {
     case 1:
       std::memcpy(at, &value, 1);
@@ -111,12 +122,15 @@ void put(LineWrite &entry, std::uint64_t offset, std::uint64_t value,
 }  // namespace
 
 Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  TMH_ASSERT(!is_attached_);
+  TMH_ASSERT(slot < storage::kParticipantsMax);
   try {
     log_.allocate();
   } catch (const std::bad_alloc &) {
     return Errc::kOutOfMemory;
   }
   TMH_TRY(memory_.take_context(slot, incarnation, &number_));
+  TMH_ASSERT(number_ < kContextsMax);
   context_ = &memory_.context(number_);
   state_ = &memory_.state();
   commit_.writes().clear();
@@ -134,6 +148,7 @@ void SoftwareThread::detach() noexcept {
 }
 
 bool SoftwareThread::begin(const Begin &begin) noexcept {
+  TMH_ASSERT(is_attached_ && !is_running_);
   attempt_ = begin.attempt;
   is_query_ = begin.is_query;
   insists_ = begin.insists;
@@ -172,6 +187,8 @@ void SoftwareThread::begin_again() noexcept {
 void SoftwareThread::abandon(AbortCause cause) noexcept { (void)end_aborted(cause); }
 
 void SoftwareThread::doom(const Ending &ending) noexcept {
+  TMH_ASSERT(ending.is_abort());
+  TMH_ASSERT(is_running_);
   observe::probe::abort(observe::probe::kLines, static_cast<std::uint32_t>(ending.cause));
   ending_ = ending;
   is_doomed_ = true;
@@ -190,6 +207,7 @@ void SoftwareThread::nest(std::uint32_t depth) {
 }
 
 bool SoftwareThread::extend() noexcept {
+  TMH_ASSERT(is_running_);
   // acquire: pairs with line-stamp: a commit stamped up to here has locked its lines before.
   const std::uint64_t now = state_->clock.load(std::memory_order_acquire);
   observe::step(observe::Step::kGapLineExtend);
@@ -271,6 +289,7 @@ std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offs
 }
 
 void SoftwareThread::note_read(const LineWord *word) {
+  TMH_ASSERT(word != nullptr);
   if (*log_top == word) return;
   if (!log_.make_room(*this)) fail(AbortCause::kCapacity);
   *++log_top = word;
@@ -330,6 +349,8 @@ LineSegment *SoftwareThread::segment_of(std::uintptr_t address) {
 }
 
 LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offset) {
+  TMH_ASSERT(is_running_ && !is_query_);
+  TMH_ASSERT(segment.words != nullptr && segment.home != nullptr);
   const std::uint64_t line = offset / kLineBytes;
   LineWord *const word = segment.words + line;
   if (commit_.writes().may_have(line))
@@ -354,6 +375,7 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
 }
 
 Status SoftwareThread::commit() noexcept {
+  TMH_ASSERT(is_running_);
   if (is_doomed_ || !commit_.writes().empty()) return commit_writes();
   stamp_ = rv;
   context_->add(LineCount::kCommits, 1);
@@ -363,6 +385,7 @@ Status SoftwareThread::commit() noexcept {
 }
 
 Status SoftwareThread::commit_writes() noexcept {
+  TMH_ASSERT(is_doomed_ || !writes_.empty());
   if (is_doomed_) return end_aborted(ending_);
   priority_.let_go_first(number_);
   if (const Ending ending = commit_.run({reads(), rv}, insists()); ending.is_abort())

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "observe/planted.h"
+#include "platform/assert.h"
 #include "platform/steps.h"
 
 namespace tmh::line {
@@ -26,9 +27,11 @@ constexpr std::uint32_t kAsksPerCommit = 4;
 constexpr std::size_t kFetchedAhead = 8;
 void fetch_to_store(const void *at) noexcept { __builtin_prefetch(at, 1); }
 
-// Stores the bytes of one 8-byte word that the mask names. REQUIRES: the line is locked, so nobody
-// else stores there.
+// Stores the bytes of one 8-byte word that the mask names. The line is locked: no other thread
+// stores there.
 void store_masked(std::byte *home, std::uint64_t value, std::uint64_t byte_mask) noexcept {
+  TMH_ASSERT(byte_mask != 0 && byte_mask <= 0xff);
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(home) % sizeof(std::uint64_t) == 0);
   std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t *>(home));
   if (byte_mask != 0xff) {
     const std::uint64_t bits = spread_byte_mask(byte_mask);
@@ -41,6 +44,8 @@ void store_masked(std::byte *home, std::uint64_t value, std::uint64_t byte_mask)
 }  // namespace
 
 void write_back_line(const LineWrite &entry, std::byte *home) noexcept {
+  TMH_ASSERT(home != nullptr);
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(home) % kLineBytes == 0);
   for (std::uint64_t left = entry.mask; left != 0;) {
     const auto word = static_cast<unsigned>(std::countr_zero(left)) / 8;
     const std::uint64_t byte_mask = left >> (8 * word) & 0xff;
@@ -50,6 +55,7 @@ void write_back_line(const LineWrite &entry, std::byte *home) noexcept {
 }
 
 void SoftwareCommit::attach(std::uint32_t context) noexcept {
+  TMH_ASSERT(context < kContextsMax);
   number_ = context;
   context_ = &memory_.context(context);
   state_ = &memory_.state();
@@ -60,6 +66,8 @@ void SoftwareCommit::attach(std::uint32_t context) noexcept {
 }
 
 Ending SoftwareCommit::run(const Reads &reads, Insists insists) noexcept {
+  TMH_ASSERT(context_ != nullptr);
+  TMH_ASSERT(!writes_.empty() && writes_.size() <= kWritesMax);
   if (redo_.is_on()) [[unlikely]]
     if (const AbortCause cause = redo_.plan(writes_); cause != AbortCause::kNone) return cause;
   // relaxed, both: published by the status
@@ -179,6 +187,7 @@ Ending SoftwareCommit::lock_lines(Insists insists) noexcept {
     }
     if (cause == AbortCause::kNone) return {};
     release_lines(locked);
+    TMH_ASSERT(locked < writes_.size());
     if (cause != AbortCause::kCrossLevel) return cause;
     // Holding nothing again. After kGranted the lines are locked anew: what was read of the page
     // makes validation fail, what was only written does not matter. A page that goes to and fro is
@@ -190,9 +199,10 @@ Ending SoftwareCommit::lock_lines(Insists insists) noexcept {
   }
 }
 
-// REQUIRES: *seen is neither locked nor U. False: the word is another one by now, *seen.
+// False: the word is another one by now, *seen.
 inline bool SoftwareCommit::take_line(LineWord &word, LineWrite &entry,
                                       std::uint64_t *seen) noexcept {
+  TMH_ASSERT(!is_locked(*seen) && !is_upper(*seen));
   // Relaxed: published by the lock.
   entry.before.store(*seen, std::memory_order_relaxed);
   step(Step::kGapLineBefore);
@@ -236,6 +246,7 @@ AbortCause SoftwareCommit::lock_line_in_use(LineWord &word, LineWrite &entry,
 
 // Gives the first `count` lines back as they were.
 void SoftwareCommit::release_lines(std::size_t count) noexcept {
+  TMH_ASSERT(count <= writes_.size());
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint64_t before = writes_.entry(i).before.load(std::memory_order_relaxed);
     // Pairs with the acquire of the next one.

@@ -46,7 +46,6 @@ class SoftwareCommit {
   [[nodiscard]] WriteSet &writes() noexcept { return writes_; }
   [[nodiscard]] const WriteSet &writes() const noexcept { return writes_; }
   // Commits the writes. After an abort no line is locked, and no store of the instance is visible.
-  // REQUIRES: writes.
   [[nodiscard]] Ending run(const Reads &reads, Insists insists) noexcept;
   // Of the last run() that committed.
   [[nodiscard]] std::uint64_t stamp() const noexcept { return stamp_; }

@@ -1,10 +1,14 @@
 // levels/line/undo_ring.cpp -- saving words, and whether there is room for them.
 #include "levels/line/undo_ring.h"
 
+#include "platform/assert.h"
+
 namespace tmh::line {
 
 Ending UndoRing::save(const WriteSet &writes, std::uint64_t stamp,
                       std::uint64_t oldest_pin) noexcept {
+  TMH_ASSERT(context_ != nullptr);
+  TMH_ASSERT(!writes.empty());
   if (!is_allocated_ && memory_->allocate_undo(number_) != Errc::kOk) return AbortCause::kNoSpace;
   is_allocated_ = true;
   // Relaxed: this thread's.
@@ -36,6 +40,7 @@ Ending UndoRing::save(const WriteSet &writes, std::uint64_t stamp,
 // Stamps only grow along the ring, so the last word to be overwritten speaks for all.
 bool UndoRing::has_room(const WriteSet &writes, std::uint64_t head,
                         std::uint64_t oldest_pin) const noexcept {
+  TMH_ASSERT(!writes.empty());
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < writes.size(); ++i) {
     const std::uint64_t mask = writes.entry(i).mask;

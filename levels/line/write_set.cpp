@@ -16,7 +16,10 @@ void WriteSet::attach(LineContextV1 &context) noexcept {
 }
 
 AbortCause WriteSet::make_more_room(LineMemory &memory, std::uint32_t context) {
+  TMH_ASSERT(targets_.size() == room_);
   const std::size_t count = targets_.size();
+  TMH_ASSERT(count <= allocated_);
+  TMH_ASSERT(allocated_ <= kWritesMax);
   if (count == allocated_) {
     if (allocated_ == kWritesMax) return AbortCause::kCapacity;
     const std::uint32_t more = std::min(4 * allocated_, kWritesMax);

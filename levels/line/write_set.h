@@ -16,6 +16,7 @@
 #include "levels/line/layout.h"
 #include "levels/line/line_memory.h"
 #include "levels/line/line_table.h"
+#include "platform/assert.h"
 
 namespace tmh::line {
 
@@ -29,7 +30,7 @@ class WriteSet {
   // keeps_order: by_place() will be asked for. Throws std::bad_alloc.
   explicit WriteSet(bool keeps_order) : keeps_order_(keeps_order) {}
 
-  // From now on entries lie in this context's redo log. REQUIRES: empty.
+  // From now on entries lie in this context's redo log.
   void attach(LineContextV1 &context) noexcept;
   void clear() noexcept {
     if (targets_.empty()) return;
@@ -40,10 +41,16 @@ class WriteSet {
   }
   [[nodiscard]] bool empty() const noexcept { return targets_.empty(); }
   [[nodiscard]] std::size_t size() const noexcept { return targets_.size(); }
-  [[nodiscard]] LineWrite &entry(std::size_t index) const noexcept { return entries_[index]; }
-  [[nodiscard]] const Target &target(std::size_t index) const noexcept { return targets_[index]; }
+  [[nodiscard]] LineWrite &entry(std::size_t index) const noexcept {
+    TMH_ASSERT(index < targets_.size());
+    return entries_[index];
+  }
+  [[nodiscard]] const Target &target(std::size_t index) const noexcept {
+    TMH_ASSERT(index < targets_.size());
+    return targets_[index];
+  }
   [[nodiscard]] std::span<const Target> targets() const noexcept { return targets_; }
-  // Numbers of entries in the order of their places. REQUIRES: keeps_order.
+  // Numbers of entries in the order of their places.
   [[nodiscard]] std::span<const std::uint32_t> by_place() noexcept;
 
   // line: its number in its segment, or in the window (window.h), which begins at a chunk.
@@ -67,8 +74,11 @@ class WriteSet {
       return AbortCause::kNone;
     return make_more_room(memory, context);
   }
-  // The new entry, with no byte written. REQUIRES: make_room(); the line has no entry.
+  // The new entry of a line that has none, with no byte written. make_room() comes before.
   [[nodiscard]] LineWrite &insert(std::uint64_t line, const Target &target, Where at) {
+    TMH_ASSERT(targets_.size() < room_);
+    TMH_ASSERT(find(target.word) == nullptr);
+    TMH_ASSERT(offset_of(at) % kLineBytes == 0);
     const auto index = static_cast<std::uint32_t>(targets_.size());
     LineWrite &entry = entries_[index];
     entry.at = at;
@@ -85,6 +95,7 @@ class WriteSet {
   }
   // line: address of its first byte, in the view.
   void set_newest(std::uintptr_t line, LineWrite &entry) noexcept {
+    TMH_ASSERT(line % kLineBytes == 0);
     newest_line_ = line;
     newest_ = &entry;
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "platform/assert.h"
 #include "platform/process.h"
 
 namespace tmh::page {
@@ -28,6 +29,7 @@ bool AccessTable::may_be_dead(std::uint32_t participant) const noexcept {
 }
 
 Slot AccessTable::allocate(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   DomainState &state = memory_.state();
   if (state.free_access == 0) {
     const std::uint32_t from = state.access_capacity;

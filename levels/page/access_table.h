@@ -15,6 +15,7 @@
 #include "levels/page/conflict.h"
 #include "levels/page/domain_lock.h"
 #include "levels/page/shared_files.h"
+#include "platform/assert.h"
 
 namespace tmh::page {
 
@@ -22,7 +23,9 @@ enum class Touch : std::uint8_t { kGranted, kSelfFailed, kNoSpace };
 
 class AccessTable {
  public:
-  AccessTable(SharedFiles &memory, std::uint32_t self) noexcept : memory_(memory), self_(self) {}
+  AccessTable(SharedFiles &memory, std::uint32_t self) noexcept : memory_(memory), self_(self) {
+    TMH_ASSERT(self < storage::kParticipantsMax);
+  }
 
   // Registers the access and resolves conflicts by `policy`. Others may be FAILED by it. kNoSpace:
   // error() says why.

@@ -25,6 +25,9 @@ constexpr std::size_t kReservedAtLeast = 16, kReservedAtMost = 64;
 }  // namespace
 
 Outcome Commit::publish(bool will_wait) noexcept {
+  TMH_ASSERT(instance_.is_running && !instance_.is_query);
+  TMH_ASSERT(!sets_.writes().empty());
+  TMH_ASSERT(!will_wait || log_ != nullptr);
   Outcome outcome;
   outcome.cause = AbortCause::kNoSpace;
   if (const Errc error = fill_slots(); error != Errc::kOk) {
@@ -68,6 +71,7 @@ Outcome Commit::publish(bool will_wait) noexcept {
 
 // While the lock is ours anyway.
 void Commit::tidy(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   const std::uint64_t began_ns = instance_.own.begin_ns.load(std::memory_order_relaxed);
   if (tree_.is_tidying_due(held, began_ns, tracking_.keeps() ? kPatienceKeeping : kPatienceExact))
     tree_.tidy_own(held, began_ns);
@@ -89,6 +93,7 @@ Errc Commit::fill_slots() noexcept {
   TMH_TRY(sets_.allocate_blocks());
   if (log_ != nullptr) TMH_TRY(log_->plan_reserve(sets_.writes().size()));
   for (Write &write : sets_.writes()) {
+    TMH_ASSERT(write.lines != 0);
     write.slot = tree_.slots().take();
     copy_lines(memory_.version_data(write.slot), views_.address_of(write.page), write.lines);
   }
@@ -100,9 +105,11 @@ Errc Commit::fill_slots() noexcept {
 
 void Commit::take_slots_back() noexcept {
   for (const Write &write : sets_.writes()) tree_.slots().give_back(write.slot);
+  TMH_ASSERT(tree_.slots().reserved() >= sets_.writes().size());
 }
 
 void Commit::plan_log() noexcept {
+  TMH_ASSERT(log_ != nullptr);
   // What the ring does not list is found by scanning, and must come out in the same order: see
   // RedoEncoder::append_wide().
   if (ConsistencyTree::is_wide(sets_.writes().size()))
@@ -137,6 +144,7 @@ std::optional<DomainLock::Held> Commit::lock_with_log_space(storage::Lsn *log_en
 // until none is left, at each commit. What a pin keeps from going home is folded, some at each
 // sweep.
 void Commit::sweep(const DomainLock::Held &held, std::uint64_t now_ns) noexcept {
+  TMH_ASSERT(held.is_valid());
   constexpr std::size_t kSweepAtMost = 256;
   // Slots in a row: 10 to 30 us, a thousandth of the period.
   constexpr std::size_t kFoldAtMost = 1024;

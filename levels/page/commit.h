@@ -24,6 +24,7 @@
 #include "levels/page/tracking_choice.h"
 #include "levels/page/turn.h"
 #include "levels/page/views.h"
+#include "platform/assert.h"
 
 namespace tmh::page {
 
@@ -48,12 +49,12 @@ class Commit {
   // Durable domains: before the first instance.
   void use_log(DurableLog *log) noexcept { log_ = log; }
   void use_recaller(Recaller *recaller) noexcept {
+    TMH_ASSERT(recaller != nullptr);
     recaller_ = recaller;
     has_lower_ = true;
   }
 
   // Publishes what PageSets::writes() lists. will_wait: the caller waits until it is durable.
-  // REQUIRES: there are writes.
   [[nodiscard]] Outcome publish(bool will_wait) noexcept;
 
  private:

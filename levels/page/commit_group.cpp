@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/futex.h"
 #include "platform/process.h"
@@ -50,7 +51,10 @@ CommitGroup::CommitGroup(SharedState &memory, std::uint32_t slot, platform::Lock
       cores_(std::max(1u, std::thread::hardware_concurrency())),
       handover_(memory.log_state(), slot),
       room_(room),
-      writer_(writer) {}
+      writer_(writer) {
+  TMH_ASSERT(memory.log_state() != nullptr);
+  TMH_ASSERT(slot < storage::kParticipantsMax);
+}
 
 void CommitGroup::lock() noexcept {
   // Inheriting needs no repair: the dead writer's point is the last that counts, and its records
@@ -239,6 +243,7 @@ void CommitGroup::follow(std::uint32_t event) noexcept {
 
 // True: nothing was written for so long.
 bool CommitGroup::sleep(std::uint32_t event, long timeout_ns) noexcept {
+  TMH_ASSERT(timeout_ns > 0);
   LogState &s = state();
   s.sleepers.fetch_add(1, std::memory_order_seq_cst);
   step(Step::kGapLogFollow);

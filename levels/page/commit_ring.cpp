@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "platform/assert.h"
 #include "platform/disk.h"
 #include "platform/page_tables.h"
 #include "platform/try.h"
@@ -12,6 +13,7 @@ namespace tmh::page {
 // Twice as much each time, which is seldom: it takes a while on some disks, and the lock is held.
 // Where there is no room for that, as much as this commit needs.
 Errc CommitRing::grow(std::uint64_t end) noexcept {
+  TMH_ASSERT(state_ != nullptr);
   const auto grow_to = [this](std::uint64_t entries) {
     const std::uint64_t wanted =
         std::min((entries + kLogChunk - 1) / kLogChunk * kLogChunk, kLogEntries);
@@ -29,6 +31,7 @@ Errc CommitRing::grow(std::uint64_t end) noexcept {
 }
 
 void CommitRing::use(DomainState &state) noexcept {
+  TMH_ASSERT(file_.base() != nullptr);
   state_ = &state;
   entries_ = reinterpret_cast<CommitLogEntry *>(file_.base());
   prepared_.store(0, std::memory_order_relaxed);  // alone
@@ -49,6 +52,7 @@ void CommitRing::prepare_chunks(std::uint64_t position) noexcept {
 }
 
 Errc CommitRing::bound() noexcept {
+  TMH_ASSERT(state_ != nullptr);
   // Every entry that the head has passed must have a place, and is written again.
   if (state_->log_capacity < kLogChunk || state_->log_capacity > kLogEntries ||
       state_->log_capacity < state_->log_head.load(std::memory_order_relaxed))

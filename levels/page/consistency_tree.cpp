@@ -7,6 +7,7 @@
 
 #include "levels/page/lines.h"
 #include "observe/planted.h"
+#include "platform/assert.h"
 #include "platform/counting.h"
 #include "platform/disk.h"
 #include "platform/fence.h"
@@ -25,9 +26,14 @@ constexpr std::size_t kCollectAtLeast = 256;
 }  // namespace
 
 ConsistencyTree::ConsistencyTree(SharedFiles &memory, std::uint32_t self, Role role)
-    : memory_(memory), self_(self), slots_(memory, self, role), lists_(memory) {}
+    : memory_(memory), self_(self), slots_(memory, self, role), lists_(memory) {
+  TMH_ASSERT(self < storage::kParticipantsMax);
+}
 
 void ConsistencyTree::link(const Write &write, std::uint64_t stamp) noexcept {
+  TMH_ASSERT(write.slot != 0);
+  TMH_ASSERT(write.lines != 0);
+  TMH_ASSERT(storage::segment_number(write.page) < storage::kSegmentsMax);
   VersionHead &head = memory_.version(write.slot);
   PageMeta &meta = memory_.meta(write.page);
   head.page = static_cast<std::uint64_t>(write.page);
@@ -92,6 +98,7 @@ std::uint64_t ConsistencyTree::publish(const DomainLock::Held &held,
                                        const std::vector<Write> &writes, storage::Lsn log_end,
                                        std::uint64_t line) noexcept {
   TMH_ASSERT(held.is_valid());
+  TMH_ASSERT(!writes.empty());
   DomainState &state = memory_.state();
   // only lock holders store it
   const std::uint64_t stamp = state.clock.load(std::memory_order_relaxed) + 1;
@@ -137,6 +144,7 @@ void ConsistencyTree::take_count_back() noexcept {
 }
 
 void ConsistencyTree::announce(const DomainLock::Held &held, PageId page) noexcept {
+  TMH_ASSERT(storage::segment_number(page) < storage::kSegmentsMax);
   TMH_ASSERT(held.is_valid());
   DomainState &state = memory_.state();
   const std::uint64_t stamp = state.clock.load(std::memory_order_relaxed) + 1;
@@ -208,6 +216,7 @@ bool ConsistencyTree::pinned_between(std::uint64_t from, std::uint64_t to) const
 }
 
 void ConsistencyTree::unlink(Slot slot) noexcept {
+  TMH_ASSERT(slot != 0);
   VersionHead &head = memory_.version(slot);
   if (head.older != 0) memory_.version(head.older).newer = head.newer;
   if (head.newer != 0)
@@ -219,6 +228,7 @@ void ConsistencyTree::unlink(Slot slot) noexcept {
 }
 
 void ConsistencyTree::fold_into(Slot newer) noexcept {
+  TMH_ASSERT(newer != 0);
   VersionHead &head = memory_.version(newer);
   const Slot older = head.older;
   VersionHead &below = memory_.version(older);
@@ -244,6 +254,7 @@ void ConsistencyTree::fold_into(Slot newer) noexcept {
 // may be visited later. Whoever may send a version home may send what is older: it is durable
 // before, and no pin precedes it.
 std::size_t ConsistencyTree::send_home(Slot slot) noexcept {
+  TMH_ASSERT(slot != 0);
   const bool has_level_below = memory_.has_level_below();
   Slot next = slot;
   while (memory_.version(next).older != 0) next = memory_.version(next).older;

@@ -6,6 +6,7 @@
 #include <new>
 #include <string>
 
+#include "platform/assert.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/try.h"
@@ -15,6 +16,7 @@ namespace tmh::page {
 using platform::fail;
 
 Errc DurableControl::tell_life(bool is_lived_in) noexcept {
+  TMH_ASSERT(memory_.is_durable());
   storage::store_life(&memory_.control().header, is_lived_in ? memory_.state().life : 0);
   return sync(&memory_.control().header, sizeof memory_.control().header);
 }
@@ -37,12 +39,16 @@ Errc DurableControl::settle_sizes() noexcept {
 }
 
 Errc DurableControl::promise_size(std::uint32_t number, std::uint64_t size_bytes) noexcept {
+  TMH_ASSERT(number < storage::kSegmentsMax);
+  TMH_ASSERT(size_bytes % kPageBytes == 0 && size_bytes <= storage::kSegmentBytesMax);
   if (!memory_.is_durable()) return Errc::kOk;
   storage::promise_size(&memory_.control().segments[number], size_bytes);
   return sync(&memory_.control().segments[number], sizeof memory_.control().segments[number]);
 }
 
 Errc DurableControl::sync(const void *from, std::size_t bytes) noexcept try {
+  TMH_ASSERT(static_cast<const std::byte *>(from) >= base());
+  TMH_ASSERT(static_cast<const std::byte *>(from) + bytes <= base() + storage::kControlBytes);
   if (!memory_.is_durable()) return Errc::kOk;
   const std::string file = memory_.path("tmh.control");
   storage::LogState *const log = memory_.log_state();
@@ -93,6 +99,7 @@ Errc DurableControl::make_sizes_durable() noexcept {
 }
 
 Errc DurableControl::tell_of_segment(std::uint32_t number) noexcept {
+  TMH_ASSERT(number < storage::kSegmentsMax);
   // Within one sector: a power cut leaves the old or the new one.
   const storage::SegmentRecordV1 &record = memory_.control().segments[number];
   TMH_TRY(sync(&record, sizeof record));

@@ -1,6 +1,7 @@
 // levels/page/eager_accesses.cpp -- registering accesses, and resolving their conflicts.
 #include "levels/page/eager_accesses.h"
 
+#include "platform/assert.h"
 #include "platform/probes.h"
 #include "platform/steps.h"
 
@@ -10,6 +11,9 @@ using observe::Step;
 using observe::step;
 
 void EagerAccesses::register_all(PageId first, std::uint64_t page_count, bool is_write) noexcept {
+  TMH_ASSERT(is_on_);
+  TMH_ASSERT(page_count > 0);
+  TMH_ASSERT(!instance_.is_query && !instance_.is_failed);
   for (std::uint64_t i = 0; i < page_count; ++i)  // not under the lock; there it says why not
     (void)memory_.reserve_meta(PageId{static_cast<std::uint64_t>(first) + i});
   const DomainLock::Held held = lock_.take(DomainLock::Context::kHandler);
@@ -27,6 +31,7 @@ void EagerAccesses::register_all(PageId first, std::uint64_t page_count, bool is
 
 void EagerAccesses::register_one(const DomainLock::Held &held, PageId page,
                                  bool is_write) noexcept {
+  TMH_ASSERT(held.is_valid());
   switch (table_.add(held, page, is_write, instance_.policy)) {
     case Touch::kGranted:
       break;

@@ -11,6 +11,7 @@
 #include <tmh/options.hpp>
 
 #include "levels/storage/participants.h"
+#include "platform/assert.h"
 
 namespace tmh::page {
 
@@ -20,6 +21,7 @@ struct Instance {
 
   // The next one; it runs when its snapshot is there.
   void begin(bool query, ConflictPolicy conflicts) noexcept {
+    TMH_ASSERT(!is_running);
     ++number;
     policy = conflicts;
     is_query = query;
@@ -33,6 +35,7 @@ struct Instance {
   }
   // It can only abort now. The first reason stays.
   void fail(AbortCause cause, Errc error = Errc::kOk) noexcept {
+    TMH_ASSERT(cause != AbortCause::kNone);
     if (is_failed && failed_cause == AbortCause::kNoSpace) return;
     is_failed = true;
     failed_cause = cause;

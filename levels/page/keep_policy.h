@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "platform/assert.h"
+
 namespace tmh::page {
 
 class KeepPolicy {
@@ -39,6 +41,7 @@ class KeepPolicy {
   // process near the kernel's limit of areas.
   [[nodiscard]] bool drops_at(End end, std::size_t kept, std::size_t written,
                               bool many_areas) noexcept {
+    TMH_ASSERT(keep_period_ >= 1 && keep_period_ <= kKeepPeriodMax);
     const bool conflicted = end == End::kConflict;
     ++quiet_ends_;
     if (steady_ends_ < kSteadyEnds) ++steady_ends_;

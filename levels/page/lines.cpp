@@ -6,6 +6,8 @@
 
 #include <atomic>
 
+#include "platform/assert.h"
+
 namespace tmh::page {
 
 namespace {
@@ -71,6 +73,8 @@ LineMask choose(const std::byte *a, const std::byte *b) noexcept {
 }  // namespace
 
 LineMask differing_lines(const std::byte *a, const std::byte *b) noexcept {
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(a) % kLineBytes == 0);
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(b) % kLineBytes == 0);
   return compare.load(std::memory_order_relaxed)(a, b);
 }
 

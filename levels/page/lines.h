@@ -17,7 +17,7 @@ namespace tmh::page {
 
 using storage::LineMask;
 
-// Lines in which two 4096-byte pages differ. Both 64-byte aligned.
+// Lines in which two 4096-byte pages differ.
 [[nodiscard]] LineMask differing_lines(const std::byte *a, const std::byte *b) noexcept;
 
 // A word of a page. Atomic, because level 1 may be storing to home (copy_lines_of_home()), or seem

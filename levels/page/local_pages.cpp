@@ -3,12 +3,14 @@
 
 #include <sys/mman.h>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/page_tables.h"
 
 namespace tmh::page {
 
 Errc ReservedArray::reserve(std::uint64_t bytes) noexcept {
+  TMH_ASSERT(bytes > 0);
   release();
   void *at = platform::map_when_touched(nullptr, bytes, PROT_READ | PROT_WRITE,
                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -42,11 +44,14 @@ Errc Twins::reserve() noexcept {
 }
 
 std::uint32_t Twins::take() noexcept {
+  TMH_ASSERT(pages_.base() != nullptr);
   if (free_count_ > 0) return reinterpret_cast<std::uint32_t *>(free_.base())[--free_count_];
   return used_high_ < kMax ? used_high_++ : 0;
 }
 
 void Twins::give_back(std::uint32_t twin) noexcept {
+  TMH_ASSERT(twin < used_high_);
+  TMH_ASSERT(twin == 0 || free_count_ + 1 < used_high_);
   if (twin != 0) reinterpret_cast<std::uint32_t *>(free_.base())[free_count_++] = twin;
 }
 

@@ -13,6 +13,7 @@
 #include <tmh/error.hpp>
 
 #include "levels/storage/page_id.h"
+#include "platform/assert.h"
 
 namespace tmh::page {
 
@@ -78,16 +79,23 @@ class PageList {
   static constexpr std::uint64_t kMax = 1u << 28;  // pages of 1 TiB
   [[nodiscard]] Errc reserve() noexcept { return memory_.reserve(kMax * sizeof(storage::PageId)); }
   void push(storage::PageId page) noexcept {
+    TMH_ASSERT(memory_.base() != nullptr);
     if (count_ < kMax) data()[count_++] = page;
   }
   void clear() noexcept {
     if (count_ > kKeep) memory_.forget_from(0);
     count_ = 0;
   }
-  void truncate(std::size_t count) noexcept { count_ = count; }
+  void truncate(std::size_t count) noexcept {
+    TMH_ASSERT(count <= count_);
+    count_ = count;
+  }
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
-  [[nodiscard]] storage::PageId &operator[](std::size_t i) noexcept { return data()[i]; }
+  [[nodiscard]] storage::PageId &operator[](std::size_t i) noexcept {
+    TMH_ASSERT(i < count_);
+    return data()[i];
+  }
   [[nodiscard]] storage::PageId *begin() noexcept { return data(); }
   [[nodiscard]] storage::PageId *end() noexcept { return data() + count_; }
 
@@ -108,6 +116,7 @@ class Twins {
   [[nodiscard]] std::uint32_t take() noexcept;
   void give_back(std::uint32_t twin) noexcept;
   [[nodiscard]] std::byte *data(std::uint32_t twin) const noexcept {
+    TMH_ASSERT(twin != 0 && twin < used_high_);
     return pages_.base() + std::uint64_t{twin} * kPageBytes;
   }
   // Call when no twin is in use: memory beyond a small rest goes back to the system.

@@ -45,6 +45,8 @@ Errc LogRoom::plan_reserve(std::size_t writes) noexcept try {
 }
 
 void LogRoom::plan_write(const Write &write, const std::byte *now, const std::byte *clean) {
+  TMH_ASSERT(write.slot != 0);
+  TMH_ASSERT(write.lines != 0);
   VersionHead &head = memory_.version(write.slot);
   for (LineMask lines = write.lines; lines != 0; lines &= lines - 1) {
     const int line = std::countr_zero(lines);
@@ -58,6 +60,7 @@ void LogRoom::plan_write(const Write &write, const std::byte *now, const std::by
 LogRoom::Room LogRoom::reserve_planned(const DomainLock::Held &held, std::size_t writes,
                                        Lsn *end) const noexcept {
   TMH_ASSERT(held.is_valid());
+  TMH_ASSERT(writes > 0);
   LogState &s = state();
   const DomainState &domain = memory_.state();
   if (s.error.load(std::memory_order_relaxed) != 0) return Room::kFailed;
@@ -81,6 +84,7 @@ LogRoom::Room LogRoom::reserve_planned(const DomainLock::Held &held, std::size_t
 // With a level below, commits reserve bytes, and where they will lie is only bounded: each file's
 // end may stay empty by a record.
 bool LogRoom::reserve(std::uint64_t bytes, Lsn *end) const noexcept {
+  TMH_ASSERT(gatherer_ != nullptr && bytes > 0);
   LogState &s = state();
   do {
     // acquire: the writer moves durable_lsn before it takes bytes out, so that both together are

@@ -19,13 +19,16 @@
 #include "levels/page/shared_files.h"
 #include "levels/storage/log_state.h"
 #include "levels/storage/log_writer.h"
+#include "platform/assert.h"
 
 namespace tmh::page {
 
 class LogRoom {
  public:
-  // memory outlives it; its log state is mapped.
-  LogRoom(SharedFiles &memory, platform::LockTag tag) noexcept : memory_(memory), tag_(tag) {}
+  // memory outlives it.
+  LogRoom(SharedFiles &memory, platform::LockTag tag) noexcept : memory_(memory), tag_(tag) {
+    TMH_ASSERT(memory.log_state() != nullptr);
+  }
 
   void use_gatherer(const Gatherer *gatherer) noexcept { gatherer_ = gatherer; }
 

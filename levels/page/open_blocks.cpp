@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "platform/assert.h"
 #include "platform/fault_handler.h"
 #include "platform/page_tables.h"
 
@@ -44,6 +45,8 @@ std::uint64_t OpenBlocks::end_of_unused(const View &view, std::uint64_t first,
 // Accessible but for guards. False: as they were. REQUIRES: none of them is open, but for some page
 // by page. What is in use stays as it is.
 bool OpenBlocks::open(View &view, std::uint64_t first, std::uint64_t behind) noexcept {
+  TMH_ASSERT(first < behind);
+  TMH_ASSERT(first * View::kBlockPages < view.bytes / kPageBytes);
   const std::uint64_t begin = first * View::kBlockPages;
   const std::uint64_t end = std::min(behind * View::kBlockPages, view.bytes / kPageBytes);
   std::uint64_t at = begin;
@@ -71,6 +74,7 @@ bool OpenBlocks::open(View &view, std::uint64_t first, std::uint64_t behind) noe
 // view's beginning, which takes one area, or with all of it, which takes none. The guards of a
 // block take a page of page table.
 bool OpenBlocks::open_without_area(View &view, std::uint64_t block) noexcept {
+  TMH_ASSERT(block * View::kBlockPages < view.bytes / kPageBytes);
   const std::byte *const is_open = view.open_blocks.base();
   const std::uint64_t count = (view.bytes / kPageBytes + View::kBlockPages - 1) / View::kBlockPages;
   for (std::uint64_t distance = 1; distance < count; ++distance) {
@@ -83,8 +87,13 @@ bool OpenBlocks::open_without_area(View &view, std::uint64_t block) noexcept {
 }
 
 // The page's block becomes accessible but for guards, the pages themselves altogether. Blocks,
-// because the number of areas is limited. REQUIRES: the pages lie in one block.
+// because the number of areas is limited.
 void OpenBlocks::open_pages(View &view, PageId page, std::uint64_t page_count) noexcept {
+  TMH_ASSERT(page_count > 0);
+  TMH_ASSERT(page_count <= View::kBlockPages);
+  TMH_ASSERT(static_cast<std::uint64_t>(page_index(page)) % View::kBlockPages + page_count <=
+             View::kBlockPages);
+  TMH_ASSERT(storage::segment_number(page) == view.segment);
   const std::uint64_t block = static_cast<std::uint64_t>(page_index(page)) / View::kBlockPages;
   std::byte &is_open = view.open_blocks.base()[block];
   if (is_open == std::byte{0} && !open(view, block, block + 1) && !open_without_area(view, block)) {

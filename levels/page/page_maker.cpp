@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "platform/assert.h"
 #include "platform/page_tables.h"
 #include "platform/steps.h"
 
@@ -29,6 +30,8 @@ bool PageMaker::make(PageId page, std::uint32_t *twin) noexcept {
 
 // REQUIRES, with a level below: the page was taken from it.
 void PageMaker::read_snapshot(const DomainLock::Held &held, PageId page, std::byte *to) noexcept {
+  TMH_ASSERT(held.is_valid());
+  TMH_ASSERT(to != nullptr);
   if (recaller_->take(held, page) <= snapshot_.line()) {
     tree_.read(held, page, snapshot_.at(), ~LineMask{0}, to);
     return;
@@ -42,6 +45,7 @@ void PageMaker::read_snapshot(const DomainLock::Held &held, PageId page, std::by
 }
 
 void PageMaker::install(PageId page, std::uint32_t twin) noexcept {
+  TMH_ASSERT(views_.local(page).twin == 0);
   std::byte *to = views_.address_of(page);
   const storage::Home &home = memory_.segment(storage::segment_number(page)).home;
   if (twin != 0 && home.loads_take_blocks() &&
@@ -70,6 +74,8 @@ void PageMaker::install(PageId page, std::uint32_t twin) noexcept {
 
 // False: what the snapshot reads there is gone from home; only undo words know it.
 bool PageMaker::take_from_below(const DomainLock::Held &held, PageId page) noexcept {
+  TMH_ASSERT(held.is_valid());
+  TMH_ASSERT(has_lower_);
   const std::uint64_t newest = recaller_->take(held, page);
   LocalPage &l = views_.local(page);
   if ((l.lists & kInResident) == 0) lists_.resident.push(page);

@@ -18,6 +18,7 @@
 #include "levels/page/stand_ins.h"
 #include "levels/page/touch_tracker.h"
 #include "levels/page/views.h"
+#include "platform/assert.h"
 
 namespace tmh::page {
 
@@ -38,6 +39,7 @@ class PageMaker {
         instance_(instance) {}
 
   void use_recaller(Recaller *recaller) noexcept {
+    TMH_ASSERT(recaller != nullptr);
     recaller_ = recaller;
     has_lower_ = true;
   }

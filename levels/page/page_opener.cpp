@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "platform/assert.h"
 #include "platform/fault_handler.h"
 
 namespace tmh::page {
@@ -14,6 +15,7 @@ using storage::page_index;
 using storage::PageIndex;
 
 void PageOpener::open_guarded(View &view, PageId page) noexcept {
+  TMH_ASSERT(view.base != nullptr && storage::segment_number(page) == view.segment);
   if (stand_ins_.put_for_closed(page)) return;
   std::uint32_t twin = 0;
   const bool was_closed = views_.is_closed(views_.local(page));
@@ -38,6 +40,7 @@ bool PageOpener::open(View &view, PageId page, bool is_write) noexcept {
 }
 
 bool PageOpener::open_page(View &view, PageId page, bool is_write) noexcept {
+  TMH_ASSERT(view.base != nullptr && storage::segment_number(page) == view.segment);
   if (stand_ins_.put_for_closed(page)) return true;
   LocalPage &l = views_.local(page);
   std::byte *at = views_.address_of(page);
@@ -68,12 +71,14 @@ bool PageOpener::open_page(View &view, PageId page, bool is_write) noexcept {
 
 // False: not even the whole view can be opened.
 bool PageOpener::open_block(View &view, PageId page) noexcept {
+  TMH_ASSERT(view.base != nullptr && storage::segment_number(page) == view.segment);
   const std::uint64_t usable =
       memory_.segment_size(view.segment).load(std::memory_order_acquire) / kPageBytes;
   std::uint64_t count_max = views_.block_pages(), first = 0, count = 0;
   bool is_whole = false, is_tail_open = false;
   for (;; count_max *= 16) {
     is_whole = count_max * kPageBytes >= view.bytes;
+    TMH_ASSERT((count_max & (count_max - 1)) == 0);
     first = is_whole ? 0 : static_cast<std::uint64_t>(page_index(page)) & ~(count_max - 1);
     count = std::max<std::uint64_t>(1, std::min(count_max, usable > first ? usable - first : 1));
     // Whole views have no borders inside an area, so that opening one needs none.

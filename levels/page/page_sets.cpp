@@ -18,6 +18,7 @@ using observe::step;
 using storage::Count;
 
 std::byte *PageSets::clean_copy(PageId page, const LocalPage &l) const noexcept {
+  TMH_ASSERT(views_.is_mapped(page));
   // Without a twin the copy was made by the kernel from home, which cannot have changed since under
   // our pin.
   return l.twin != 0 ? lists_.twins.data(l.twin) : memory_.home(page);
@@ -27,6 +28,7 @@ std::byte *PageSets::clean_copy(PageId page, const LocalPage &l) const noexcept 
 Errc PageSets::compare_all() noexcept {
   for (const PageId page : lists_.privates) {
     LocalPage &l = views_.local(page);
+    TMH_ASSERT((l.lists & kInPrivate) != 0);
     if (l.state != PageState::kPrivate || (l.lists & kStandsIn) != 0) continue;
     const LineMask lines = differing_lines(views_.address_of(page), clean_copy(page, l));
     if (lines != 0) {
@@ -73,6 +75,7 @@ Errc PageSets::allocate_blocks() noexcept {
     if (index >= usable) return memory_.fail_behind_end(writes_[i].page);
     const std::uint64_t first = index / block * block;
     std::uint64_t count = std::min(block, usable - first);
+    TMH_ASSERT(count > 0 && index - first < count);
     PageId first_page = storage::page_id(segment, storage::PageIndex{first});
     Errc error = memory_.allocate_blocks(first_page, count);
     if (error == Errc::kDiskFull) {  // the page alone may fit, or have its block already
@@ -100,6 +103,7 @@ std::uint64_t line_count(std::uint64_t lines) noexcept {
 void PageSets::settle_committed(std::uint64_t instance) noexcept {
   std::uint64_t lines = 0;
   for (const Write &write : writes_) {
+    TMH_ASSERT(write.lines != 0);
     lines += line_count(write.lines);
     if (!tracking_.keeps()) continue;
     LocalPage &l = views_.local(write.page);
@@ -135,6 +139,7 @@ bool PageSets::stays_private(PageId page) noexcept {
 void PageSets::settle_privates() noexcept {
   std::size_t still = 0;
   for (std::size_t i = 0; i < lists_.privates.size();) {
+    TMH_ASSERT(still <= i);
     const PageId page = lists_.privates[i];
     if (stays_private(page)) {
       lists_.privates[still++] = page;
@@ -152,6 +157,7 @@ void PageSets::settle_privates() noexcept {
       dropping = is_private;
       l.lists &= static_cast<std::uint8_t>(~kInPrivate);
     }
+    TMH_ASSERT(run > 0);
     if (dropping) views_.drop_run(page, run);
   }
   lists_.privates.truncate(still);

@@ -2,6 +2,7 @@
 #include "levels/page/reaper.h"
 
 #include "observe/planted.h"
+#include "platform/assert.h"
 #include "platform/futex.h"
 #include "platform/steps.h"
 
@@ -20,6 +21,7 @@ constexpr std::uint64_t kSuspectAfterNs = 50'000'000;
 }  // namespace
 
 void Reaper::repair(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   tree_.repair(held);
   accesses_.rebuild(held);
   recaller_->repair(held);
@@ -41,6 +43,7 @@ void Reaper::start_over(const DomainLock::Held &held) noexcept {
 
 void Reaper::mend(const DomainLock::Held &held, DomainLock::Context context,
                   platform::Locked how) noexcept {
+  TMH_ASSERT(held.is_valid());
   // In a handler no file can be opened: what is unknown here stays unlinked, and repair_again stays
   // set for the next holder.
   if (context == DomainLock::Context::kNormal) (void)memory_.open_segments();
@@ -52,6 +55,7 @@ void Reaper::mend(const DomainLock::Held &held, DomainLock::Context context,
 
 void Reaper::reap(const DomainLock::Held &held, std::uint32_t slot) noexcept {
   TMH_ASSERT(held.is_valid());
+  TMH_ASSERT(slot != slot_ && slot < storage::kParticipantsMax);
   step(Step::kReapStart);
   finish_reaping(held, slot);
   storage::Participant &dead = memory_.participant(slot);
@@ -80,6 +84,8 @@ void Reaper::reap(const DomainLock::Held &held, std::uint32_t slot) noexcept {
 // A participant that died while reaping has perhaps counted that death, and not freed the slot: it
 // comes first.
 void Reaper::finish_reaping(const DomainLock::Held &held, std::uint32_t wanted) noexcept {
+  TMH_ASSERT(held.is_valid());
+  TMH_ASSERT(wanted < storage::kParticipantsMax);
   DomainState &state = memory_.state();
   const auto slot = static_cast<std::uint32_t>(state.reaping_slot);
   if (state.reaping == 0 || slot == wanted || slot >= memory_.participants_high()) return;

@@ -13,6 +13,7 @@
 #include "levels/page/domain_lock.h"
 #include "levels/page/recaller.h"
 #include "levels/page/shared_files.h"
+#include "platform/assert.h"
 
 namespace tmh::page {
 
@@ -24,7 +25,10 @@ class Reaper final : public DomainLock::Heir {
       : memory_(memory), slot_(slot), tree_(tree), accesses_(accesses) {}
 
   // Before the first of the other calls.
-  void use_recaller(Recaller *recaller) noexcept { recaller_ = recaller; }
+  void use_recaller(Recaller *recaller) noexcept {
+    TMH_ASSERT(recaller != nullptr);
+    recaller_ = recaller;
+  }
 
   // Of a process that is alone: other participants' pins, entries and slots count for nothing, and
   // all links are made anew.

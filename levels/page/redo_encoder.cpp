@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/try.h"
 
@@ -128,6 +129,7 @@ Errc RedoEncoder::append_difference(PageId page, LineMask lines, const std::uint
 }
 
 Errc RedoEncoder::finish_record(RecordKind kind) noexcept {
+  TMH_ASSERT(kind == RecordKind::kCommit || kind == RecordKind::kPart);
   commit_bytes_ += record_.bytes();
   RecordHeaderV1 fields{};
   fields.kind = static_cast<std::uint16_t>(kind);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "observe/planted.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/steps.h"
@@ -127,6 +128,7 @@ bool RedoWriter::has_upper(const storage::FlushPoint &at,
 }
 
 Errc RedoWriter::append_next(const storage::LogCut &cut, storage::FlushPoint *at) noexcept {
+  TMH_ASSERT(has_upper(*at, cut) || next_gathered_ < gathered_.size());
   const bool is_lower = next_gathered_ < gathered_.size() &&
                         (!has_upper(*at, cut) || gathered_[next_gathered_].stamp <=
                                                      memory_.commits().entry(at->position).line);

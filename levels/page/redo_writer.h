@@ -26,7 +26,7 @@ namespace tmh::page {
 
 class RedoWriter {
  public:
-  // memory outlives it; its log state is mapped.
+  // memory outlives it.
   RedoWriter(SharedState &memory, std::uint32_t slot);
   RedoWriter(const RedoWriter &) = delete;
   RedoWriter &operator=(const RedoWriter &) = delete;

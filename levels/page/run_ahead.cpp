@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "platform/assert.h"
+
 namespace tmh::page {
 
 using storage::page_id;
@@ -28,6 +30,7 @@ void RunAhead::prepare(const View &view, PageId page) noexcept {
 // Takes only pages that the snapshot reads in home. They are not in the read set before they are
 // touched: the kernel lists that.
 void RunAhead::take(const DomainLock::Held &held, View &view, PageId page) noexcept {
+  TMH_ASSERT(held.is_valid());
   const auto number = [](PageId of) { return static_cast<std::uint64_t>(of); };
   const bool follows = page > last_ && number(page) <= number(end_) + kGap;
   length_ = follows && !instance_.gives_way ? std::clamp(2 * length_, kLengthMin, kLengthMax) : 0;
@@ -54,6 +57,7 @@ void RunAhead::take(const DomainLock::Held &held, View &view, PageId page) noexc
 
 // False: the page is not free.
 bool RunAhead::take_one(const DomainLock::Held &held, PageId page) noexcept {
+  TMH_ASSERT(held.is_valid());
   LocalPage &l = views_.local(page);
   const bool is_free = views_.is_closed(l) &&
                        (l.state == PageState::kAbsent || l.state == PageState::kGuarded) &&

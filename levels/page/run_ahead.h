@@ -16,6 +16,7 @@
 #include "levels/page/shared_state.h"
 #include "levels/page/snapshot.h"
 #include "levels/page/views.h"
+#include "platform/assert.h"
 
 namespace tmh::page {
 
@@ -34,7 +35,10 @@ class RunAhead {
         snapshot_(snapshot),
         instance_(instance) {}
 
-  void use_recaller(Recaller *recaller) noexcept { recaller_ = recaller; }
+  void use_recaller(Recaller *recaller) noexcept {
+    TMH_ASSERT(recaller != nullptr);
+    recaller_ = recaller;
+  }
 
   // A closed page has been touched first, and taken; home is what the snapshot reads there.
   void follow(View &view, PageId page) noexcept;

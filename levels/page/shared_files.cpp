@@ -12,6 +12,7 @@
 
 #include "levels/page/changed_pages.h"
 #include "levels/storage/segment_files.h"
+#include "platform/assert.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/fence.h"
@@ -127,6 +128,7 @@ Errc SharedFiles::open_control(std::uint64_t address_base, std::uint32_t durabil
 }
 
 void SharedFiles::remove_new() noexcept {
+  TMH_ASSERT(is_new_);
   remove_rebuildable_files();
   unlink(path("tmh.control").c_str());
 }
@@ -163,6 +165,8 @@ bool SharedFiles::is_of_found_life(const std::uint64_t (&domain_id)[2],
 }
 
 Errc SharedFiles::sync_data(storage::Home *home, std::uint32_t file) noexcept {
+  TMH_ASSERT(home != nullptr);
+  TMH_ASSERT(file < storage::kSegmentsMax);
   if (log_state_ == nullptr) return home->sync();
   storage::DataSyncs &syncs = log_state_->data_syncs;
   syncs.begin(storage::DataSyncer::kSegment, file);
@@ -195,10 +199,13 @@ Errc SharedFiles::open_segments() noexcept {
 
 // REQUIRES the folder lock, unless whoever made the segment has done it.
 Errc SharedFiles::open_separate(std::uint32_t segment) noexcept {
+  TMH_ASSERT(separate_homes_);
+  TMH_ASSERT(segment < storage::kSegmentsMax);
   return segments_[segment].home.separate(home_path(segment));
 }
 
 Errc SharedFiles::separate_homes() noexcept {
+  TMH_ASSERT(is_durable() && has_level_below());
   separate_homes_ = true;
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) {
     if (!segments_[i].is_open.load(std::memory_order_relaxed)) continue;
@@ -209,6 +216,7 @@ Errc SharedFiles::separate_homes() noexcept {
 }
 
 Errc SharedFiles::prepare_changes(std::uint32_t number, std::uint64_t size_bytes) const noexcept {
+  TMH_ASSERT(number < storage::kSegmentsMax);
   return separate_homes_
              ? ChangedPages::prepare(folder_, number, control_->segments[number], size_bytes)
              : Errc::kOk;
@@ -294,6 +302,8 @@ Errc SharedFiles::attach_slot(const std::string &name, std::uint32_t *slot) noex
 }
 
 Errc SharedFiles::allocate_blocks(PageId first, std::uint64_t page_count) noexcept {
+  TMH_ASSERT(page_count > 0);
+  TMH_ASSERT(storage::segment_number(first) < storage::kSegmentsMax);
   SegmentMemory &memory = segments_[storage::segment_number(first)];
   TMH_TRY(memory.home.allocate_blocks(storage::page_offset(first), page_count * kPageBytes));
   // Metadata is 1/64 of home. Home's blocks never straddle two of its.
@@ -369,6 +379,7 @@ Errc SharedFiles::open_state(bool *fresh) noexcept {
 }
 
 void SharedFiles::begin_state() noexcept {
+  TMH_ASSERT(control_ != nullptr && state_ != nullptr);
   const platform::BootId boot = platform::this_boot();
   state_->version = kStateVersion;
   state_->state_bytes = sizeof(DomainState);
@@ -514,6 +525,8 @@ void SharedFiles::close_rebuildable() noexcept {
 }
 
 Errc SharedFiles::open_log_state(bool *usable) noexcept {
+  TMH_ASSERT(state_ != nullptr);
+  TMH_ASSERT(is_durable());
   const bool existed = platform::has_entry(path("tmh.log.state"));
   TMH_TRY(log_state_file_.open(path("tmh.log.state"), storage::kLogStateBytes,
                                storage::kLogStateBytes, Blocks::kAllocated));
@@ -527,6 +540,7 @@ Errc SharedFiles::open_log_state(bool *usable) noexcept {
 }
 
 Errc SharedFiles::start_over() noexcept {
+  TMH_ASSERT(control_ != nullptr);
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i) segments_[i].meta_file.close();
   segments_ = std::make_unique<SegmentMemory[]>(storage::kSegmentsMax);
   close_rebuildable();
@@ -546,6 +560,7 @@ Errc SharedFiles::grow_versions(const DomainLock::Held &held, std::uint32_t capa
 
 Errc SharedFiles::grow_accesses(const DomainLock::Held &held, std::uint32_t capacity) noexcept {
   TMH_ASSERT(held.is_valid());
+  TMH_ASSERT(capacity > 0);
   if (capacity > kAccessesMax) return Errc::kOutOfMemory;
   return accesses_file_.grow(std::uint64_t{capacity} * sizeof(AccessEntry));
 }

@@ -18,6 +18,7 @@
 #include "levels/page/durable_control.h"
 #include "levels/page/layout.h"
 #include "levels/page/shared_state.h"
+#include "platform/assert.h"
 #include "platform/files.h"
 #include "platform/process.h"
 #include "platform/protection_keys.h"

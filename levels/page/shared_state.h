@@ -83,7 +83,7 @@ class SharedState {
   [[nodiscard]] int view_key() const noexcept { return view_key_.number(); }
 
   [[nodiscard]] storage::Participant &participant(std::uint32_t slot) const noexcept {
-    TMH_ASSERT(participants_ != nullptr && slot < storage::kParticipantsMax);
+    TMH_ASSERT(participants_ != nullptr);
     return participants_[slot];
   }
   [[nodiscard]] std::uint32_t participants_high() const noexcept {
@@ -99,15 +99,15 @@ class SharedState {
   // Versions that are not home. Exact under the domain lock.
   [[nodiscard]] std::uint64_t versions_live() const noexcept;
   [[nodiscard]] VersionHead &version(Slot slot) const noexcept {
-    TMH_ASSERT(slot < kVersionsMax);
+    TMH_ASSERT(version_heads_ != nullptr);
     return version_heads_[slot];
   }
   [[nodiscard]] std::byte *version_data(Slot slot) const noexcept {
-    TMH_ASSERT(slot < kVersionsMax);
+    TMH_ASSERT(version_data_ != nullptr);
     return version_data_ + std::uint64_t{slot} * kPageBytes;
   }
   [[nodiscard]] AccessEntry &access(Slot slot) const noexcept {
-    TMH_ASSERT(slot < kAccessesMax);
+    TMH_ASSERT(accesses_ != nullptr);
     return accesses_[slot];
   }
   [[nodiscard]] CommitRing &commits() noexcept { return commits_; }
@@ -160,7 +160,7 @@ class SharedState {
   [[nodiscard]] Errc fail_behind_end(PageId page) const noexcept;
 
   [[nodiscard]] PageMeta &meta(PageId page) const noexcept {
-    return segment(storage::segment_number(page))
+    return segments_[storage::segment_number(page)]
         .meta[static_cast<std::uint64_t>(storage::page_index(page))];
   }
   // A page of which no process knows whether it has ever been stored to. Zeros where its metadata
@@ -179,7 +179,7 @@ class SharedState {
   // The same for every page that a version names: a repair links them.
   [[nodiscard]] Errc reserve_links() const noexcept;
   [[nodiscard]] std::byte *home(PageId page) const noexcept {
-    return segment(storage::segment_number(page)).home.base() + storage::page_offset(page);
+    return segments_[storage::segment_number(page)].home.base() + storage::page_offset(page);
   }
   // Home of a page that may be a hole, and to which a level below may be storing.
   void read_home(PageId page, std::byte *to) const noexcept;

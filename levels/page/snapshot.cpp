@@ -188,6 +188,7 @@ void Snapshot::pull(const DomainLock::Held &held) noexcept {
 // pull() while an irrevocable instance runs, however long. REQUIRES: the log tells of nothing but
 // releases.
 void Snapshot::follow_releases(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   DomainState &state = memory_.state();
   for (const PageId page : lists_.resident) {
     if (!recaller_->is_resident(held, page)) views_.lose(page);
@@ -201,6 +202,7 @@ void Snapshot::follow_releases(const DomainLock::Held &held) noexcept {
 }
 
 void Snapshot::refresh(const DomainLock::Held &held, const CommitLogEntry &entry) noexcept {
+  TMH_ASSERT(held.is_valid());
   const PageId page{entry.page};
   if (entry.lines == 0) {
     // While an instance runs (extend()) nothing is taken from it: a release that found it running
@@ -286,11 +288,13 @@ bool Snapshot::knows_too_little(const DomainLock::Held &held) const noexcept {
 // A begin waits for the log; a running instance cannot.
 bool Snapshot::may_see_now(const DomainLock::Held &held) const noexcept {
   TMH_ASSERT(held.is_valid());
+  TMH_ASSERT(!reads_durable_only_ || log_ != nullptr);
   return !reads_durable_only_ || instance_.is_irrevocable ||
          log_->durable_clock() >= memory_.state().clock.load(std::memory_order_relaxed);
 }
 
 bool Snapshot::extend(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   DomainState &state = memory_.state();
   // What stands in for a page is its state at this snapshot, and nothing tells of later commits to
   // it; as of what only undo words know.
@@ -332,6 +336,8 @@ bool Snapshot::extend(const DomainLock::Held &held) noexcept {
 // that it has touched was committed since, so its snapshot can be the present one. A pin that moves
 // forward never uncovers a home that changed.
 bool Snapshot::move_to_present(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
+  TMH_ASSERT(is_eager_);
   if (knows_too_little(held) || !may_see_now(held)) return false;
   at_ = memory_.state().clock.load(std::memory_order_relaxed);
   instance_.own.pin.store(at_, std::memory_order_seq_cst);

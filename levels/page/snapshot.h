@@ -41,11 +41,13 @@ class Snapshot {
         is_eager_(detection == Detection::kEager) {}
 
   void use_recaller(Recaller *recaller) noexcept {
+    TMH_ASSERT(recaller != nullptr && !is_eager_);
     recaller_ = recaller;
     has_lower_ = true;
   }
   // reads_durable_only: without early release.
   void use_log(DurableLog *log, bool reads_durable_only) noexcept {
+    TMH_ASSERT(log != nullptr || !reads_durable_only);
     log_ = log;
     reads_durable_only_ = reads_durable_only;
   }
@@ -58,6 +60,7 @@ class Snapshot {
   [[nodiscard]] std::uint64_t line() const noexcept { return line_; }
   // Where a snapshot shows only what is durable: returns when all that is committed is.
   [[nodiscard]] Errc await_durable() noexcept {
+    TMH_ASSERT(!reads_durable_only_ || log_ != nullptr);
     return reads_durable_only_ ? log_->flush_all() : Errc::kOk;
   }
   // In the commit log: the views have followed every entry before it.

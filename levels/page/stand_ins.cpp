@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "platform/assert.h"
 #include "platform/fault_handler.h"
 
 namespace tmh::page {
@@ -55,6 +56,7 @@ bool StandIns::stands_aside(PageId page) noexcept {
 }
 
 void StandIns::put(PageId page, const std::byte *content, Errc why) noexcept {
+  TMH_ASSERT((views_.local(page).lists & kStandsIn) == 0);
   std::byte *at = views_.address_of(page);
   if (platform::map_when_touched(at, kPageBytes, PROT_READ | PROT_WRITE,
                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0,
@@ -82,6 +84,7 @@ void StandIns::protect() noexcept {
 }
 
 void StandIns::remove(PageId page) noexcept {
+  TMH_ASSERT((views_.local(page).lists & kStandsIn) != 0);
   LocalPage &l = views_.local(page);
   views_.map_anew(page);
   lists_.twins.give_back(l.twin);

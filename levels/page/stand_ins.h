@@ -20,6 +20,7 @@
 #include "levels/page/shared_files.h"
 #include "levels/page/snapshot.h"
 #include "levels/page/views.h"
+#include "platform/assert.h"
 
 namespace tmh::page {
 
@@ -38,7 +39,10 @@ class StandIns {
         snapshot_(snapshot),
         instance_(instance) {}
 
-  void use_recaller(Recaller *recaller) noexcept { recaller_ = recaller; }
+  void use_recaller(Recaller *recaller) noexcept {
+    TMH_ASSERT(recaller != nullptr);
+    recaller_ = recaller;
+  }
   void begin_instance() noexcept { hole_ = kNoHole; }
 
   // A touch found no block. False: it cannot be helped.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "platform/assert.h"
 #include "platform/probes.h"
 
 namespace tmh::page {
@@ -13,6 +14,7 @@ using storage::page_id;
 using storage::PageIndex;
 
 void TouchTracker::list(PageId page, PageState state) noexcept {
+  TMH_ASSERT(state != PageState::kAbsent && state != PageState::kGuarded);
   LocalPage &l = views_.local(page);
   l.state = state;
   keeping_.first_touch();
@@ -52,6 +54,7 @@ void TouchTracker::collect_ring(platform::FaultRing &ring) noexcept {
 }
 
 void TouchTracker::collect_blocks() noexcept {
+  TMH_ASSERT(lists_.blocks.size() % 2 == 0);
   for (std::size_t i = 0; i + 1 < lists_.blocks.size(); i += 2) {
     const std::uint32_t segment = storage::segment_number(lists_.blocks[i]);
     const auto listed = static_cast<std::uint64_t>(lists_.blocks[i + 1]);
@@ -85,6 +88,7 @@ void TouchTracker::classify(PageList &list) noexcept {
     const bool readable = tracking_.page_map().read(
         reinterpret_cast<std::uintptr_t>(views_.address_of(list[i])), run, kinds);
     for (std::size_t j = 0; j < run; ++j) {
+      TMH_ASSERT(views_.is_mapped(list[i + j]));
       views_.local(list[i + j]).lists &= static_cast<std::uint8_t>(~kInFresh);
       // private when in doubt: it is then compared
       note(list[i + j], readable ? kinds[j] : PageKind::kPrivate);
@@ -148,6 +152,7 @@ void TouchTracker::discard_outside() noexcept {
 }
 
 void TouchTracker::populate(PageId first, std::uint64_t page_count, bool is_write) noexcept {
+  TMH_ASSERT(page_count > 0);
   // then the touches will fault
   if (!platform::populate(views_.address_of(first), page_count * kPageBytes, is_write)) return;
   for (std::uint64_t i = 0; i < page_count; ++i)

@@ -44,6 +44,7 @@ Transaction::Transaction(const Parts &parts) noexcept
       instance_(parts.instance) {}
 
 Errc Transaction::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept {
+  TMH_ASSERT(!instance_.is_running);
   step(Step::kBeginStart);
   TMH_TRY(listen());
   if (memory_.segment_generation() != memory_.segments_opened_at())
@@ -96,6 +97,7 @@ void Transaction::pin_with_lock() noexcept {
 }
 
 Status Transaction::validate() noexcept {
+  TMH_ASSERT(instance_.is_running);
   touches_.collect();
   if (instance_.is_failed) return Status::kFailed;
   if (instance_.is_query) return Status::kPending;
@@ -115,6 +117,7 @@ Status Transaction::validate() noexcept {
 // What has been written so far gets its room here: nothing of that can fail at the end. Others that
 // are past their own look at the turn hold the lock, so when we have it they are done.
 Errc Transaction::become_irrevocable(bool *is_pending) noexcept {
+  TMH_ASSERT(instance_.is_running && !instance_.is_query);
   *is_pending = true;
   if (instance_.is_irrevocable) return Errc::kOk;
   *is_pending = false;
@@ -144,6 +147,7 @@ Errc Transaction::become_irrevocable(bool *is_pending) noexcept {
 }
 
 Errc Transaction::reserve_for_good(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   if (tree_.slots().reserved() < sets_.writes().size())
     TMH_TRY(tree_.slots().reserve(held, sets_.writes().size()));
   // All of it: pages that go down meanwhile are announced in it, too.
@@ -152,6 +156,7 @@ Errc Transaction::reserve_for_good(const DomainLock::Held &held) noexcept {
 
 // False: the instance has FAILED.
 bool Transaction::move_to_present(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
   if (snapshot_.is_valid(held) && snapshot_.extend(held)) return true;
   if (!instance_.is_failed)
     instance_.fail(instance_.failed_cause != AbortCause::kNone ? instance_.failed_cause
@@ -160,6 +165,7 @@ bool Transaction::move_to_present(const DomainLock::Held &held) noexcept {
 }
 
 Outcome Transaction::end(bool will_wait) noexcept {
+  TMH_ASSERT(instance_.is_running);
   step(Step::kCommitStart);
   touches_.collect();
   const Errc found = sets_.find_writes();
@@ -173,6 +179,7 @@ Outcome Transaction::end(bool will_wait) noexcept {
 }
 
 inline Outcome Transaction::end_query() noexcept {
+  TMH_ASSERT(instance_.is_query);
   if (instance_.query_wrote == 0 && !sets_.writes().empty())
     instance_.query_wrote = sets_.first_written();
   Outcome outcome;
@@ -188,6 +195,7 @@ inline Outcome Transaction::end_query() noexcept {
 
 // found: of find_writes().
 inline Outcome Transaction::end_update(Errc found, bool will_wait) noexcept {
+  TMH_ASSERT(!instance_.is_query);
   Outcome outcome;
   if (instance_.is_failed || instance_.was_failed()) {
     outcome.cause = instance_.is_failed ? instance_.failed_cause : AbortCause::kConflictOther;
@@ -208,6 +216,7 @@ inline Outcome Transaction::end_update(Errc found, bool will_wait) noexcept {
 }
 
 inline void Transaction::settle_committed(const Outcome &outcome) noexcept {
+  TMH_ASSERT(outcome.status == Status::kCommitted && outcome.cause == AbortCause::kNone);
   storage::Participant &own = instance_.own;
   const std::size_t written = sets_.writes().size();
   if (written == 0) sets_.settle();
@@ -220,12 +229,15 @@ inline void Transaction::settle_committed(const Outcome &outcome) noexcept {
 }
 
 void Transaction::settle_aborted(AbortCause cause) noexcept {
+  TMH_ASSERT(cause != AbortCause::kNone);
   sets_.roll_back();
   count_abort(cause);
   adapt(cause == AbortCause::kValidation ? KeepPolicy::End::kConflict : KeepPolicy::End::kQuiet);
 }
 
 void Transaction::abort(AbortCause cause) noexcept {
+  TMH_ASSERT(instance_.is_running);
+  TMH_ASSERT(cause != AbortCause::kNone);
   touches_.collect();
   sets_.roll_back();
   count_abort(cause);
@@ -245,6 +257,7 @@ void Transaction::adapt(KeepPolicy::End end) noexcept {
 }
 
 void Transaction::finish() noexcept {
+  TMH_ASSERT(instance_.is_running);
   storage::Participant &own = instance_.own;
   instance_.is_running = false;
   instance_.is_irrevocable = false;
@@ -252,6 +265,7 @@ void Transaction::finish() noexcept {
   views_.set_access(platform::KeyAccess::kShut);
   accesses_.remove_all();
   stand_ins_.remove_all();
+  TMH_ASSERT(lists_.standing_in.empty());
   for (const PageId page : lists_.undone) views_.drop_page(page);
   lists_.undone.clear();
   // An open block is not looked at again when its segment has grown, or when its pages have got

@@ -12,6 +12,7 @@
 
 #include "levels/page/domain_lock.h"
 #include "levels/page/shared_state.h"
+#include "platform/assert.h"
 
 namespace tmh::page {
 
@@ -19,7 +20,9 @@ class Turn {
  public:
   // memory and lock outlive it.
   Turn(SharedState &memory, std::uint32_t slot, DomainLock &lock) noexcept
-      : memory_(memory), slot_(slot), lock_(lock) {}
+      : memory_(memory), slot_(slot), lock_(lock) {
+    TMH_ASSERT(slot < storage::kParticipantsMax);
+  }
 
   // Waits for the turn, and goes on without it when the wait has lasted long enough.
   void take() noexcept;

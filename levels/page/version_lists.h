@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "levels/page/shared_state.h"
+#include "platform/assert.h"
 
 namespace tmh::page {
 
@@ -24,6 +25,7 @@ class VersionLists {
 
   // Both run at every commit.
   void append(Slot slot) noexcept {
+    TMH_ASSERT(slot != 0);
     VersionHead &head = memory_.version(slot);
     storage::VersionList &list = of(head.owner);
     head.list_older = list.newest;
@@ -33,6 +35,7 @@ class VersionLists {
     add(list, 1);
   }
   void remove(Slot slot) noexcept {
+    TMH_ASSERT(slot != 0);
     const VersionHead &head = memory_.version(slot);
     storage::VersionList &list = of(head.owner);
     (head.list_older != 0 ? memory_.version(head.list_older).list_newer : list.oldest) =

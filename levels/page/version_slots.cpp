@@ -11,6 +11,7 @@ namespace tmh::page {
 
 VersionSlots::VersionSlots(SharedFiles &memory, std::uint32_t self, Role role)
     : memory_(memory), self_(self), role_(role) {
+  TMH_ASSERT(self < storage::kParticipantsMax);
   if (role == Role::kKeepsSlots) reserved_.reserve(kReservedKept);
 }
 
@@ -42,8 +43,10 @@ Errc VersionSlots::reserve(const DomainLock::Held &held, std::size_t count) noex
     state.free_version = head.next_free;
     head.owner = self_;
     head.stamp.store(kReservedStamp, std::memory_order_relaxed);
+    TMH_ASSERT(reserved_.size() < reserved_.capacity());
     reserved_.push_back(slot);
   }
+  TMH_ASSERT(reserved_.size() >= count);
   return Errc::kOk;
 }
 

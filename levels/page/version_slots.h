@@ -13,6 +13,7 @@
 
 #include "levels/page/domain_lock.h"
 #include "levels/page/shared_files.h"
+#include "platform/assert.h"
 
 namespace tmh::page {
 
@@ -27,13 +28,16 @@ class VersionSlots {
   // Slots that this participant has reserved: no other touches them, so taking and giving back
   // needs no lock.
   [[nodiscard]] std::size_t reserved() const noexcept { return reserved_.size(); }
-  // REQUIRES reserved().
   [[nodiscard]] Slot take() noexcept {
+    TMH_ASSERT(!reserved_.empty());
     const Slot slot = reserved_.back();
     reserved_.pop_back();
     return slot;
   }
-  void give_back(Slot slot) noexcept { reserved_.push_back(slot); }
+  void give_back(Slot slot) noexcept {
+    TMH_ASSERT(slot != 0);
+    reserved_.push_back(slot);
+  }
   // Reserves slots until there are `count`. kDiskFull, kOutOfMemory: what was reserved stays
   // reserved.
   [[nodiscard]] Errc reserve(const DomainLock::Held &held, std::size_t count) noexcept;
@@ -47,6 +51,7 @@ class VersionSlots {
 
   // Under the domain lock: the slot holds no version.
   void free(Slot slot) noexcept {
+    TMH_ASSERT(slot != 0);
     DomainState &state = memory_.state();
     VersionHead &head = memory_.version(slot);
     head.stamp.store(0, std::memory_order_relaxed);
@@ -57,11 +62,13 @@ class VersionSlots {
   // while these are few: its lines are in this core's cache, and all participants share
   // the list of free slots. Not one at the store's end, which shrink() may cut off.
   void recycle(Slot slot) noexcept {
+    TMH_ASSERT(slot != 0);
     if (role_ != Role::kKeepsSlots || reserved_.size() >= kReservedKept || slot >= kSlotsKept)
       return free(slot);
     VersionHead &head = memory_.version(slot);
     head.owner = self_;
     head.stamp.store(kReservedStamp, std::memory_order_relaxed);
+    TMH_ASSERT(reserved_.size() < reserved_.capacity());  // no heap: the constructor has it
     reserved_.push_back(slot);
   }
   // A repair finds out anew which slots are free.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "platform/assert.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
 
@@ -33,6 +34,9 @@ Views::~Views() {
 
 Errc Views::add(std::uint32_t segment, Placement placement, const Faults &faults,
                 std::byte **out) noexcept {
+  TMH_ASSERT(segment < storage::kSegmentsMax);
+  TMH_ASSERT(views_[segment].base == nullptr);
+  TMH_ASSERT(faults.context != nullptr && faults.function != nullptr);
   const storage::SegmentRecordV1 &record = memory_.control().segments[segment];
   View &view = views_[segment];
   view.touches = faults.context;
@@ -75,11 +79,14 @@ Errc Views::add(std::uint32_t segment, Placement placement, const Faults &faults
   }
   view.base = base;
   mapped_.push_back(segment);
+  TMH_ASSERT(mapped_.size() <= storage::kSegmentsMax);
   *out = base;
   return Errc::kOk;
 }
 
 void Views::remove(std::uint32_t segment) noexcept {
+  TMH_ASSERT(segment < storage::kSegmentsMax);
+  TMH_ASSERT(views_[segment].base != nullptr);
   View &view = views_[segment];
   drop_all();
   lose_all(segment);
@@ -189,6 +196,7 @@ void Views::lose_all(std::uint32_t segment) noexcept {
 
 // What neighbouring pages hold goes; all else about them stays.
 void Views::discard(PageId first, std::uint64_t page_count) noexcept {
+  TMH_ASSERT(page_count > 0);
   if (platform::drop(address_of(first), page_count * kPageBytes)) return;
   for (std::uint64_t i = 0; i < page_count; ++i)
     map_anew(PageId{static_cast<std::uint64_t>(first) + i});
@@ -215,6 +223,7 @@ void Views::map_anew(PageId page) noexcept {
 }
 
 void Views::remove_guards(PageId first, std::uint64_t page_count) noexcept {
+  TMH_ASSERT(page_count > 0);
   if (platform::guard_remove(address_of(first), page_count * kPageBytes)) return;
   for (std::uint64_t i = 0; i < page_count; ++i)
     map_anew(PageId{static_cast<std::uint64_t>(first) + i});
@@ -223,6 +232,7 @@ void Views::remove_guards(PageId first, std::uint64_t page_count) noexcept {
 // Neighbouring pages are as if never touched. Needs no lock: versions it does not see here are
 // stamped later than the next pull's start.
 void Views::drop_run(PageId first, std::uint64_t page_count) noexcept {
+  TMH_ASSERT(page_count > 0);
   std::byte *at = address_of(first);
   const auto versioned = [&](PageId page) {
     return memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0;
@@ -328,6 +338,8 @@ std::uint64_t Views::block_pages() const noexcept {
 }
 
 bool Views::protect(std::byte *begin, std::uint64_t bytes, int protection) noexcept {
+  TMH_ASSERT(bytes > 0 && bytes % kPageBytes == 0);
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(begin) % kPageBytes == 0);
   ++protections_;
   return mprotect(begin, bytes, protection) == 0;
 }

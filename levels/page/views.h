@@ -20,6 +20,7 @@
 #include "levels/page/shared_state.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/view.h"
+#include "platform/assert.h"
 #include "platform/fault_handler.h"
 #include "platform/protection_keys.h"
 
@@ -43,7 +44,10 @@ class Views {
   Views &operator=(const Views &) = delete;
 
   // Domains with a level below: before the first add().
-  void use_lower() noexcept { has_lower_ = true; }
+  void use_lower() noexcept {
+    TMH_ASSERT(mapped_.empty());
+    has_lower_ = true;
+  }
   [[nodiscard]] bool has_lower() const noexcept { return has_lower_; }
 
   [[nodiscard]] Errc add(std::uint32_t segment, Placement placement, const Faults &faults,
@@ -61,17 +65,22 @@ class Views {
 
   // Segment numbers.
   [[nodiscard]] const std::vector<std::uint32_t> &mapped() const noexcept { return mapped_; }
-  [[nodiscard]] View &of(std::uint32_t segment) const noexcept { return views_[segment]; }
+  [[nodiscard]] View &of(std::uint32_t segment) const noexcept {
+    TMH_ASSERT(segment < storage::kSegmentsMax);
+    return views_[segment];
+  }
   [[nodiscard]] bool is_mapped(PageId page) const noexcept {
     return views_[storage::segment_number(page)].base != nullptr;
   }
   // Null: the address belongs to no view.
   [[nodiscard]] const View *find(std::uintptr_t address) noexcept;
   [[nodiscard]] LocalPage &local(PageId page) const noexcept {
+    TMH_ASSERT(is_mapped(page));
     return views_[storage::segment_number(page)]
         .pages[static_cast<std::uint64_t>(storage::page_index(page))];
   }
   [[nodiscard]] std::byte *address_of(PageId page) const noexcept {
+    TMH_ASSERT(is_mapped(page));
     return views_[storage::segment_number(page)].base + storage::page_offset(page);
   }
   // With a level below: has this process no right to map the page yet?

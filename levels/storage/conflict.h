@@ -6,10 +6,11 @@
 //            retries (Policy::keep_age), which removes the starvation that the thesis leaves open.
 #pragma once
 
-#include <cassert>
 #include <cstdint>
 
 #include <tmh/options.hpp>
+
+#include "platform/assert.h"
 
 namespace tmh::storage {
 
@@ -27,7 +28,7 @@ enum class Verdict : std::uint8_t {
 [[nodiscard]] constexpr Verdict resolve(ConflictPolicy policy, std::uint64_t self_age,
                                         std::uint64_t others_age_min,
                                         std::uint64_t others_age_max) noexcept {
-  assert(others_age_min <= others_age_max);
+  TMH_ASSERT(others_age_min <= others_age_max);
   bool self_wins = false;
   switch (policy) {
     case ConflictPolicy::kSelfAbort:

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cassert>
 #include <cstddef>
 #include <cstring>
 #include <new>
@@ -15,6 +14,7 @@
 #include "levels/storage/checkpoint_file.h"
 #include "levels/storage/crc32c.h"
 #include "levels/storage/log_files.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "platform/process.h"
@@ -40,7 +40,8 @@ void begin_record(SegmentRecordV1 *entry) noexcept {
 }
 
 void store_record(SegmentRecordV1 *entry, const SegmentRecordV1 &record) noexcept {
-  assert(entry->state == static_cast<std::uint32_t>(RecordState::kMaking));
+  TMH_ASSERT(record.state == static_cast<std::uint32_t>(RecordState::kUsed));
+  TMH_ASSERT(entry->state == static_cast<std::uint32_t>(RecordState::kMaking));
   using Words = std::array<std::uint64_t, sizeof(SegmentRecordV1) / sizeof(std::uint64_t)>;
   SegmentRecordV1 unfinished = record;
   unfinished.state = static_cast<std::uint32_t>(RecordState::kMaking);
@@ -64,6 +65,8 @@ std::uint64_t next_address(const ControlFile &control) noexcept {
 }
 
 std::uint64_t sealed_size(std::uint64_t size_bytes) noexcept {
+  TMH_ASSERT(size_bytes % kPageBytes == 0);
+  TMH_ASSERT(size_bytes <= kSegmentBytesMax);
   const auto pages = static_cast<std::uint32_t>(size_bytes / kPageBytes);
   return std::uint64_t{crc32c(0, &pages, sizeof pages)} << 32 | pages;
 }

@@ -126,8 +126,8 @@ void store_record(SegmentRecordV1 *entry, const SegmentRecordV1 &record) noexcep
 // soon as they see it, and the log must not name pages that a power cut takes.
 void promise_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept;
 void store_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept;
-// Pages in the lower half, their CRC32C in the upper one: one store changes both. REQUIRES: a
-// multiple of kPageBytes, at most kSegmentBytesMax.
+// Pages in the lower half, their CRC32C in the upper one: one store changes both. A multiple of
+// kPageBytes.
 [[nodiscard]] std::uint64_t sealed_size(std::uint64_t size_bytes) noexcept;
 // The size that was promised last. REQUIRES: verify_control() took the record, or it is of this
 // process's own domain.

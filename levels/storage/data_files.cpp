@@ -8,6 +8,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "platform/page_tables.h"
@@ -55,6 +56,7 @@ bool DataFiles::note(PageId page) {
 }
 
 std::uint64_t DataFiles::bytes_to_grow_to(std::uint32_t segment) const noexcept {
+  TMH_ASSERT(segment < kSegmentsMax);
   const std::uint64_t bytes = targets_[segment].page_count * kPageBytes;
   return bytes > control_.segments[segment].size_bytes ? bytes : 0;
 }
@@ -68,6 +70,7 @@ Errc DataFiles::open() noexcept {
 }
 
 Errc DataFiles::open(Target *target, const SegmentRecordV1 &record) noexcept {
+  TMH_ASSERT(target->base == nullptr && !target->noted.empty());
   const std::string path = data_file_path(folder_, record);
   TMH_TRY(target->file.open(path, DiskFile::Mode::kReadWrite, platform::FileRole::kSegment));
   if (!target->file.is_whole(record.offset_bytes + record.size_bytes))
@@ -79,6 +82,7 @@ Errc DataFiles::open(Target *target, const SegmentRecordV1 &record) noexcept {
                      static_cast<unsigned>(std::countr_zero(*low));
   const auto end = static_cast<std::uint64_t>(target->noted.rend() - high) * 64 -
                    static_cast<unsigned>(std::countl_zero(*high));
+  TMH_ASSERT(first < end && end <= target->page_limit);
   TMH_TRY(allocate(*target, first, end));
   target->first_offset = first * kPageBytes;
   const std::uint64_t bytes = (end - first) * kPageBytes;

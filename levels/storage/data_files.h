@@ -20,6 +20,7 @@
 
 #include "levels/storage/control.h"
 #include "levels/storage/page_id.h"
+#include "platform/assert.h"
 #include "platform/disk.h"
 
 namespace tmh::storage {
@@ -46,14 +47,15 @@ class DataFiles {
     return segment < kSegmentsMax && targets_[segment].base != nullptr &&
            targets_[segment].is_noted(static_cast<std::uint64_t>(page_index(page)));
   }
-  // REQUIRES: is_mapped(page).
   [[nodiscard]] std::byte *page(PageId page) const noexcept {
+    TMH_ASSERT(is_mapped(page));
     const Target &target = targets_[segment_number(page)];
     return target.base + (page_offset(page) - target.first_offset);
   }
-  // Tells a test's disk hook what was stored. REQUIRES: is_mapped(page).
+  // Tells a test's disk hook what was stored.
   void stored(PageId page, std::size_t offset, const std::byte *from,
               std::size_t bytes) const noexcept {
+    TMH_ASSERT(is_mapped(page) && offset + bytes <= kPageBytes);
     const Target &target = targets_[segment_number(page)];
     platform::home_written(target.file.path(), target.offset_bytes + page_offset(page) + offset,
                            from, bytes);

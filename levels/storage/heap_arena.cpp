@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "platform/assert.h"
 #include "platform/try.h"
 
 namespace tmh::storage {
@@ -91,6 +92,7 @@ RunHeaderV1 *Arena::partial_slab(HeapPage page, std::uint32_t class_index) const
 }
 
 Errc Arena::push_partial(HeapPage page, RunHeaderV1 *slab) noexcept {
+  TMH_ASSERT(slab != nullptr && slab->class_index < kClassBytes.size());
   auto &head = arena_->partial_head[slab->class_index];
   if (head != 0) {
     RunHeaderV1 *next = partial_slab(HeapPage{head}, slab->class_index);
@@ -107,6 +109,7 @@ Errc Arena::push_partial(HeapPage page, RunHeaderV1 *slab) noexcept {
 // The new head keeps its stale previous_page: writing it would touch a page that this instance may
 // have no other business with.
 Errc Arena::unlink_partial(HeapPage page, RunHeaderV1 *slab) noexcept {
+  TMH_ASSERT(slab != nullptr && slab->class_index < kClassBytes.size());
   auto &head = arena_->partial_head[slab->class_index];
   if (head == raw(page)) {
     head = slab->next_page;
@@ -127,6 +130,7 @@ Errc Arena::unlink_partial(HeapPage page, RunHeaderV1 *slab) noexcept {
 }
 
 Errc Arena::allocate_small(std::uint32_t class_index, void **block) noexcept {
+  TMH_ASSERT(class_index < kClassBytes.size());
   const std::uint32_t block_count = class_block_count(class_index);
   if (arena_->partial_head[class_index] == 0) {
     HeapPage fresh{};
@@ -156,6 +160,8 @@ Errc Arena::allocate_small(std::uint32_t class_index, void **block) noexcept {
 }
 
 Errc Arena::allocate_medium(std::size_t bytes, std::size_t alignment, void **block) noexcept {
+  TMH_ASSERT(alignment > 0 && (alignment & (alignment - 1)) == 0);
+  TMH_ASSERT(alignment <= kPageBytes);
   const auto block_offset =
       static_cast<std::uint32_t>(std::max<std::size_t>(kRunHeaderBytes, alignment));
   const std::uint32_t page_count = pages_for(block_offset + bytes);
@@ -173,6 +179,7 @@ Errc Arena::allocate_medium(std::size_t bytes, std::size_t alignment, void **blo
 }
 
 Errc Arena::deallocate(std::uint64_t offset, std::size_t bytes) noexcept {
+  TMH_ASSERT(offset % kPageBytes != 0);
   const HeapPage page{static_cast<std::uint32_t>(offset / kPageBytes)};
   const auto in_page = static_cast<std::uint32_t>(offset % kPageBytes);
   if (pages_.run(page, RunKind::kSlab) != nullptr) return deallocate_small(page, in_page, bytes);

@@ -20,6 +20,7 @@
 #include "levels/storage/heap.h"
 #include "levels/storage/heap_layout.h"
 #include "levels/storage/heap_page_map.h"
+#include "platform/assert.h"
 
 namespace tmh::storage {
 
@@ -47,7 +48,9 @@ class Arena {
       : context_(context),
         pages_(context.base, context.size_bytes),
         index_(index),
-        arena_(pages_.at<ArenaV1>(kFirstArenaPage + index)) {}
+        arena_(pages_.at<ArenaV1>(kFirstArenaPage + index)) {
+    TMH_ASSERT(context.base != nullptr && index < kArenaCount);
+  }
 
   [[nodiscard]] Errc allocate_small(std::uint32_t class_index, void **block) noexcept;
   [[nodiscard]] Errc allocate_medium(std::size_t bytes, std::size_t alignment,

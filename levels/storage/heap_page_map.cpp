@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstring>
 
+#include "platform/assert.h"
 #include "platform/try.h"
 
 namespace tmh::storage {
@@ -48,6 +49,7 @@ std::uint32_t next_other(const LeafV1 &leaf, std::uint32_t from, std::uint32_t l
 
 // One behind the last taken page below `limit`; 0 when all are free.
 std::uint32_t end_of_taken(const LeafV1 &leaf, std::uint32_t limit) noexcept {
+  TMH_ASSERT(limit <= kZonePages);
   while (limit > 0) {
     const std::uint32_t word = (limit - 1) / 64;
     const std::uint32_t bits = limit - word * 64;  // 1 to 64 of this word count
@@ -59,6 +61,7 @@ std::uint32_t end_of_taken(const LeafV1 &leaf, std::uint32_t limit) noexcept {
 }
 
 void fill_bits(std::uint64_t *words, std::uint32_t from, std::uint32_t count, bool value) noexcept {
+  TMH_ASSERT(from + count <= kZonePages);
   while (count > 0) {
     const std::uint32_t shift = from % 64;
     const std::uint32_t bits = std::min(64 - shift, count);
@@ -97,6 +100,7 @@ const LeafV1 *PageMap::leaf(std::uint32_t zone_index) const noexcept {
 }
 
 PageState PageMap::state(const LeafV1 &leaf, std::uint32_t index) noexcept {
+  TMH_ASSERT(index < kZonePages);
   const auto low = (leaf.low[index / 64] >> (index % 64)) & 1;
   const auto high = (leaf.high[index / 64] >> (index % 64)) & 1;
   return static_cast<PageState>(low + 2 * high);
@@ -109,6 +113,7 @@ std::uint32_t PageMap::zone_limit(std::uint32_t zone_index) const noexcept {
 }
 
 ZoneV1 PageMap::summarize(std::uint32_t zone_index) const noexcept {
+  TMH_ASSERT(leaf(zone_index) != nullptr);
   ZoneV1 summary{};
   summary.leaf_page = zone(zone_index)->leaf_page;
   const LeafV1 &bits = *leaf(zone_index);
@@ -193,6 +198,7 @@ void PageMap::mark(std::uint32_t first, std::uint32_t page_count, PageState to) 
     const std::uint32_t z = zone_of(first);
     auto *bits = const_cast<LeafV1 *>(leaf(z));  // const only where leaf() serves heap_check()
     const std::uint32_t count = std::min(page_count, zone_begin(z) + kZonePages - first);
+    TMH_ASSERT(bits != nullptr && count > 0);
     fill_bits(bits->low, first % kZonePages, count, (static_cast<unsigned>(to) & 1U) != 0);
     fill_bits(bits->high, first % kZonePages, count, (static_cast<unsigned>(to) & 2U) != 0);
     first += count;
@@ -213,6 +219,7 @@ void PageMap::mark_used(std::uint32_t first, std::uint32_t page_count, RunUse us
 
 // Brings the summaries of all zones that touch [first_page, end_page) up to date.
 void PageMap::refresh(std::uint32_t first_page, std::uint32_t end_page) noexcept {
+  TMH_ASSERT(first_page < end_page);
   for (std::uint32_t z = zone_of(first_page); z <= zone_of(end_page - 1); ++z) {
     // Null: damaged, trim() stopped there.
     if (leaf(z) != nullptr) *const_cast<ZoneV1 *>(zone(z)) = summarize(z);
@@ -220,6 +227,7 @@ void PageMap::refresh(std::uint32_t first_page, std::uint32_t end_page) noexcept
 }
 
 Errc PageMap::take(std::uint32_t page_count, RunUse use, HeapPage *first) noexcept {
+  TMH_ASSERT(page_count > 0);
   TMH_TRY(check_top());
   std::uint32_t found = 0;
   TMH_TRY(find_fit(page_count, &found));
@@ -260,6 +268,7 @@ void PageMap::add_tables(std::uint32_t first_zone, std::uint32_t last_zone,
 
 Errc PageMap::extend(std::uint32_t page_count, RunUse use, HeapPage *first,
                      std::uint64_t *pages_needed) noexcept {
+  TMH_ASSERT(page_count > 0);
   TMH_TRY(check_top());
   const std::uint32_t top = map_->top_page;
   // The tables' pages push the run's end up, which may need another table: repeat until it does

@@ -72,7 +72,7 @@ class PageMap {
   [[nodiscard]] const ZoneV1 *zone(std::uint32_t zone_index) const noexcept;  // null: no directory
   // Null: none, or outside the segment.
   [[nodiscard]] const LeafV1 *leaf(std::uint32_t zone_index) const noexcept;
-  // The summary that the leaf's bits and top_page demand. REQUIRES: leaf(zone_index).
+  // The summary that the leaf's bits and top_page demand.
   [[nodiscard]] ZoneV1 summarize(std::uint32_t zone_index) const noexcept;
   // First page in [first, limit) that is not in state `same`; where a leaf is missing, the zone's
   // first page.

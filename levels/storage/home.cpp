@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "platform/assert.h"
 #include "platform/copy_data.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
@@ -54,6 +55,7 @@ void *Home::map_here(void *address, int protection, int flags, int key) const no
 }
 
 Errc Home::map() noexcept {
+  TMH_ASSERT(base_ == nullptr && max_bytes_ > 0);
   loads_take_blocks_ = platform::loads_take_blocks(mapped_fd());
   readahead_bytes_ = platform::readahead_bytes(mapped_fd(), mapped_offset());
   void *at =
@@ -73,6 +75,7 @@ void Home::close() noexcept {
 }
 
 Errc Home::separate(const std::string &path) noexcept {
+  TMH_ASSERT(is_open() && !home_fd_);
   struct stat info {};
   if (fstat(fd_.get(), &info) != 0) return fail_errno(Errc::kIo, path_);
   const std::uint64_t bytes = static_cast<std::uint64_t>(info.st_size) - offset_bytes_;
@@ -97,6 +100,7 @@ Errc Home::separate(const std::string &path) noexcept {
 }
 
 Errc Home::extend(std::uint64_t size_bytes) noexcept {
+  TMH_ASSERT(fd_ && size_bytes % kPageBytes == 0);
   struct stat info {};
   if (fstat(fd_.get(), &info) != 0) return fail_errno(Errc::kIo, "fstat of a data file");
   const std::uint64_t wanted = offset_bytes_ + size_bytes;
@@ -117,12 +121,14 @@ Errc Home::set_length(std::uint64_t bytes) noexcept {
 }
 
 Errc Home::sync() noexcept {
+  TMH_ASSERT(static_cast<bool>(fd_));
   TMH_TRY(watch_disk({DiskOp::kSync, path_.c_str()}));
   if (fdatasync(fd_.get()) != 0) return fail_errno(Errc::kIo, "fdatasync " + path_);
   return watch_disk({DiskOp::kSyncDone, path_.c_str()});
 }
 
 Errc Home::allocate_blocks(std::uint64_t offset_bytes, std::uint64_t bytes) noexcept {
+  TMH_ASSERT(bytes > 0 && offset_bytes + bytes <= max_bytes_);
   const Errc error = platform::allocate_blocks(fd_.get(), offset_bytes_ + offset_bytes, bytes);
   return error != Errc::kOk || !home_fd_
              ? error
@@ -130,6 +136,7 @@ Errc Home::allocate_blocks(std::uint64_t offset_bytes, std::uint64_t bytes) noex
 }
 
 Errc Home::look_for_room(std::uintptr_t address, std::uint64_t bytes) noexcept {
+  TMH_ASSERT(address % kPageBytes == 0 && bytes > 0);
   void *wanted = reinterpret_cast<void *>(address);
   void *at = mmap(wanted, bytes, PROT_NONE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
@@ -143,6 +150,8 @@ Errc Home::look_for_room(std::uintptr_t address, std::uint64_t bytes) noexcept {
 
 Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view,
                     std::uint64_t tail_at) noexcept {
+  TMH_ASSERT(is_open());
+  TMH_ASSERT(address % kPageBytes == 0);
   // MAP_NORESERVE: a private writable mapping of 1 TiB must not count against memory until pages
   // are copied.
   const int flags = MAP_PRIVATE | MAP_NORESERVE | (address != 0 ? MAP_FIXED_NOREPLACE : 0);
@@ -163,6 +172,7 @@ Errc Home::map_view(std::uintptr_t address, bool accessible, std::byte **view,
 // Of two neighbouring areas that differ in advice alone the kernel moves the border when a part of
 // one is advised as the other; then the tail is protected whole.
 bool Home::close_tail(std::byte *view, std::uint64_t tail_at) const noexcept {
+  TMH_ASSERT(tail_at < max_bytes_ && tail_at % kPageBytes == 0);
   madvise(view, tail_at, MADV_NOHUGEPAGE);
   return mprotect(view + tail_at, max_bytes_ - tail_at, PROT_NONE) == 0;
 }
@@ -185,6 +195,7 @@ void Home::advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes
 }
 
 Errc Home::map_view_again(std::byte *view) noexcept {
+  TMH_ASSERT(is_open() && view != nullptr);
   void *at = map_here(view, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, key_);
   if (at == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "mapping a view");
   advise_view(at, 0, max_bytes_);
@@ -193,6 +204,8 @@ Errc Home::map_view_again(std::byte *view) noexcept {
 
 bool Home::map_pages_again(std::byte *at, std::uint64_t offset_bytes, std::uint64_t bytes,
                            bool accessible) const noexcept {
+  TMH_ASSERT(bytes > 0 && bytes % kPageBytes == 0);
+  TMH_ASSERT(offset_bytes % kPageBytes == 0 && offset_bytes + bytes <= max_bytes_);
   const int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
   if (platform::map_when_touched(
           at, bytes, protection, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED, mapped_fd(),
@@ -207,6 +220,7 @@ bool Home::has_data(std::uint64_t offset_bytes, std::uint64_t bytes) const noexc
 }
 
 bool Home::map_lines_again(std::byte *view) const noexcept {
+  TMH_ASSERT(is_open() && view != nullptr);
   void *at = map_here(view, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, key_);
   if (at == MAP_FAILED) return false;
   advise_view(at, 0, max_bytes_);
@@ -219,6 +233,7 @@ bool Home::map_lines_again(std::byte *view) const noexcept {
 }
 
 Errc Home::map_parked(std::uintptr_t view, std::byte **parked) noexcept {
+  TMH_ASSERT(view % kPageBytes == 0);
   // What one entry of the page table's third level spans.
   constexpr std::uint64_t kAlign = 1ull << 30;
   const std::uint64_t bytes = max_bytes_ + kAlign;

@@ -34,7 +34,7 @@ class Home {
                           bool may_extend) noexcept;
   void close() noexcept;
   // Makes it separate: home is `path` from here on, copied from the data file if there is none.
-  // REQUIRES: open, no view is mapped; the folder lock. kDiskFull, kIo.
+  // REQUIRES: no view is mapped; the folder lock. kDiskFull, kIo.
   [[nodiscard]] Errc separate(const std::string &path) noexcept;
   // Both files, where there are two.
   [[nodiscard]] Errc extend(std::uint64_t size_bytes) noexcept;

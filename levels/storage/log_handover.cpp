@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "platform/assert.h"
 #include "platform/steps.h"
 
 namespace tmh::storage {
@@ -31,6 +32,7 @@ std::uint64_t LogHandover::expected_ns(std::uint32_t cpu) const noexcept {
 }
 
 void LogHandover::note_write(std::uint32_t began_on, std::uint64_t took_ns) noexcept {
+  TMH_ASSERT(began_on < kLogCpus);
   if (this_cpu() != began_on) return;  // of two processors, and a move
   const std::uint64_t known = expected_ns(began_on);
   std::uint64_t next = std::min(took_ns, kFirstNsMax);

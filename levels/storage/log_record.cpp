@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cassert>
 
 #include "levels/storage/crc32c.h"
+#include "platform/assert.h"
 
 namespace tmh::storage {
 
@@ -21,6 +21,8 @@ namespace {
 constexpr std::size_t kCrcBytes = sizeof(RecordHeaderV1::crc);
 
 std::size_t seal(std::byte *record, RecordHeaderV1 header) noexcept {
+  TMH_ASSERT(header.length >= kRecordHeaderBytes && header.length <= kRecordBytesAccepted);
+  TMH_ASSERT(header.length % 8 == 0);
   header.reserved_zero = 0;
   std::memcpy(record, &header, sizeof header);
   header.crc = crc32c(0, record + kCrcBytes, header.length - kCrcBytes);
@@ -36,7 +38,7 @@ bool all_zero(const std::byte *from, const std::byte *to) noexcept {
 
 RecordBuilder::RecordBuilder(std::byte *buffer, std::size_t capacity) noexcept
     : buffer_(buffer), limit_(std::min<std::size_t>(capacity, kRecordBytesMax) / 8 * 8) {
-  assert(capacity >= kRecordHeaderBytes);
+  TMH_ASSERT(capacity >= kRecordHeaderBytes);
 }
 
 void RecordBuilder::clear() noexcept {
@@ -46,6 +48,8 @@ void RecordBuilder::clear() noexcept {
 
 bool RecordBuilder::add(PageId page, LineMask lines, const std::uint8_t *words,
                         const std::byte *page_data) noexcept {
+  TMH_ASSERT(bytes_ >= kRecordHeaderBytes && bytes_ <= limit_);
+  TMH_ASSERT(lines == 0 || (words != nullptr && page_data != nullptr));
   std::array<std::uint8_t, kWordMasks> masks;  // those of `kept`, packed
   std::size_t mask_count = 0;
   std::uint64_t word_count = 0;
@@ -74,14 +78,15 @@ bool RecordBuilder::add(PageId page, LineMask lines, const std::uint8_t *words,
     for (unsigned mask = masks[i]; mask != 0; mask &= mask - 1, to += 8)
       std::memcpy(to, line + 8 * static_cast<std::size_t>(std::countr_zero(mask)), 8);
   }
+  TMH_ASSERT(to == buffer_ + bytes_ + bytes);
   bytes_ += bytes;
   ++pages_;
   return true;
 }
 
 std::size_t RecordBuilder::finish(const RecordHeaderV1 &fields) noexcept {
-  assert(RecordKind{fields.kind} == RecordKind::kCommit ||
-         RecordKind{fields.kind} == RecordKind::kPart);
+  TMH_ASSERT(RecordKind{fields.kind} == RecordKind::kCommit ||
+             RecordKind{fields.kind} == RecordKind::kPart);
   RecordHeaderV1 header = fields;
   header.length = static_cast<std::uint32_t>(bytes_);
   header.pages = pages_;
@@ -109,6 +114,7 @@ std::size_t write_file_end_record(std::byte *buffer, const RecordHeaderV1 &field
 }
 
 OpenPayloadV1 RecordView::open_payload() const noexcept {
+  TMH_ASSERT(kind() == RecordKind::kOpen && at != nullptr);
   OpenPayloadV1 payload;
   std::memcpy(&payload, at + kRecordHeaderBytes, sizeof payload);
   return payload;

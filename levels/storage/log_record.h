@@ -29,7 +29,7 @@ inline constexpr std::uint32_t kRecordBytesAccepted = kRecordBytesMax + 64;
 
 class RecordBuilder {
  public:
-  // REQUIRES: capacity >= kRecordHeaderBytes. The buffer needs no alignment.
+  // capacity: at least kRecordHeaderBytes. The buffer needs no alignment.
   RecordBuilder(std::byte *buffer, std::size_t capacity) noexcept;
   // Appends one page's difference. words: 64 masks by line number, read for the lines in `lines`
   // only; lines whose mask is 0 are left out. page_data: the page's 4096 bytes after the commit.
@@ -39,7 +39,7 @@ class RecordBuilder {
                          const std::byte *page_data) noexcept;
   // Writes the header: `fields` with length, pages, reserved_zero and crc filled in. Returns the
   // record's length. May be called again, for instance when the record's place has changed; add()
-  // may follow too. REQUIRES: fields.kind is kCommit or kPart.
+  // may follow too. For kCommit and kPart.
   std::size_t finish(const RecordHeaderV1 &fields) noexcept;
   // Empty again, in the same buffer.
   void clear() noexcept;
@@ -69,7 +69,7 @@ struct RecordView {
   const std::byte *at = nullptr;
   [[nodiscard]] RecordKind kind() const noexcept { return RecordKind{header.kind}; }
   [[nodiscard]] Lsn end() const noexcept { return header.lsn + header.length; }
-  [[nodiscard]] OpenPayloadV1 open_payload() const noexcept;  // REQUIRES: kind() == kOpen
+  [[nodiscard]] OpenPayloadV1 open_payload() const noexcept;  // of a kOpen
 };
 
 // Could these 64 bytes head a record at `lsn`? Looks at every field but the CRC; `room`: bytes up

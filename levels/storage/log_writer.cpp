@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +11,7 @@
 #include <new>
 
 #include "levels/storage/log_files.h"
+#include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
 #include "platform/steps.h"
@@ -64,6 +64,7 @@ LogWriter::LogWriter()
 
 void LogWriter::attach(const std::string &folder, const std::uint64_t (&domain_id)[2],
                        LogState *state, std::byte *tails) noexcept {
+  TMH_ASSERT(state != nullptr && tails != nullptr);
   folder_ = folder;
   std::copy(std::begin(domain_id), std::end(domain_id), std::begin(domain_id_));
   state_ = state;
@@ -71,6 +72,7 @@ void LogWriter::attach(const std::string &folder, const std::uint64_t (&domain_i
 }
 
 void LogWriter::start() noexcept {
+  TMH_ASSERT(state_ != nullptr && tails_ != nullptr);
   const std::uint64_t flushes = state_->flushes.load(std::memory_order_acquire);
   is_own_trouble_ = false;
   start_ = end_ = state_->point[flushes & 1].lsn;
@@ -108,8 +110,10 @@ Errc LogWriter::make_place(std::size_t bytes) noexcept {
 }
 
 Errc LogWriter::append(RecordBuilder *record, RecordHeaderV1 fields) noexcept {
+  TMH_ASSERT(state_ != nullptr && record != nullptr);
   TMH_TRY(make_place(record->bytes()));
   const std::size_t bytes = record->finish(placed(fields));
+  TMH_ASSERT(end_ - block_ + bytes <= kBufferBytes);
   std::memcpy(cursor(), record->buffer(), bytes);
   end_ += bytes;
   return Errc::kOk;
@@ -157,6 +161,7 @@ Errc LogWriter::open_file(std::uint64_t index) noexcept try {
 
 // Also keeps the last, partly filled block as the buffer's first.
 Errc LogWriter::write() noexcept {
+  TMH_ASSERT(end_ >= block_ && block_ % kLogBlockBytes == 0);
   const std::uint64_t bytes = end_ - block_;
   if (bytes == 0) return Errc::kOk;
   const std::uint64_t index = file_of(block_, state_->file_bytes);
@@ -164,7 +169,7 @@ Errc LogWriter::write() noexcept {
   if (!file_.is_whole(state_->file_bytes))
     return fail(Errc::kLogMissing, file_.path() + " was removed or cut short");
   const std::uint64_t padded = (bytes + kLogBlockBytes - 1) & ~(kLogBlockBytes - 1);
-  assert(padded <= kBufferBytes);
+  TMH_ASSERT(padded <= kBufferBytes);
   std::memset(buffer_.get() + bytes, 0, padded - bytes);
   step(Step::kLogWrite);
   const std::uint64_t began_ns = platform::monotonic_ns();
@@ -200,6 +205,7 @@ void LogWriter::count(std::uint64_t flushes, std::uint64_t commits) noexcept {
 void LogWriter::publish(FlushPoint point, std::uint64_t commits,
                         std::uint64_t reserved_bytes) noexcept {
   const std::uint64_t flushes = state_->flushes.load(std::memory_order_relaxed) + 1;
+  TMH_ASSERT(end_ - block_ <= kLogBlockBytes);
   point.lsn = end_;
   state_->point[flushes & 1] = point;
   state_->batch_bytes[flushes & 1] = reserved_bytes;

@@ -93,7 +93,7 @@ class LineScene {
         EXPECT_FALSE(line::is_locked(rig.word_of(rig.words() + 3 * i).load())) << "cell " << i;
       // Nobody met a dead process that had no line locked: the reaping of its participant comes by.
       for (const std::uint32_t slot : {kVictim, kCorpse})
-        rig.upper().suspect(slot, LineRig::kIncarnation);
+        rig.releaser().suspect(slot, LineRig::kIncarnation);
       for (std::uint32_t i = 0; i < rig.memory().contexts_high(); ++i) {
         const line::LineContextV1 &context = rig.memory().context(i);
         EXPECT_EQ(line::state_of(context.status.load()), line::State::kIdle) << "context " << i;

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "levels/line/log_reserver.h"
 #include "levels/line/recovery.h"
 #include "levels/line/redo.h"
 #include "levels/storage/log_record.h"
