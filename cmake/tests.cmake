@@ -113,7 +113,7 @@ add_dependencies(death_tests tmh_container_worker)
 if(TARGET tools_tests)
   target_link_libraries(tools_tests PRIVATE tmh_tool_parts tmh::perf_static)
   target_compile_definitions(tools_tests PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>"
-    TMH_PYTHON="${Python3_EXECUTABLE}" TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   add_dependencies(tools_tests tmh_tool)
 endif()
 if(TMH_HAVE_RTM_EMULATION)

@@ -81,7 +81,7 @@ void write_int(const std::string &path, std::size_t index, int value) {
 int repeats(int normal) { return std::max(1, normal / static_cast<int>(slowdown())); }
 
 TEST(LibxacFigures, Figure21IncrementsAreNotLost) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const int each = repeats(1000);
   Children children;
   for (int i = 0; i < 4; ++i) {
@@ -94,7 +94,7 @@ TEST(LibxacFigures, Figure21IncrementsAreNotLost) {
 }
 
 TEST(LibxacFigures, Figure24LocalsAgreeAndTheCounterReturnsToItsStart) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const std::string file = folder / "input.db";
   std::string page(kPageBytes, '\0');
   const int start = 42;
@@ -124,7 +124,7 @@ TEST(LibxacFigures, Figure24LocalsAgreeAndTheCounterReturnsToItsStart) {
 // Both programs draw their pages with rand() from its first seed, so the test can draw the same
 // ones.
 void expect_sum_on_sixth_page(const std::string &program) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const std::string file = folder / "input.db";
   constexpr int kFilePages = 100000;
   write_file(file, "");
@@ -154,7 +154,7 @@ void expect_sum_on_sixth_page(const std::string &program) {
 
 // count_1_6.h: each run adds what pages 1 to 4 hold to page 0, which it reads: none is lost.
 void expect_adds_to_one_page(const std::string &program) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const std::string file = folder / "input.db";
   write_file(file, "");
   for (std::size_t page = 0; page < 5; ++page)
@@ -179,7 +179,7 @@ TEST(LibxacFigures, Figure16SumsFivePagesIntoASixth) { expect_sum_on_sixth_page(
 TEST(LibxacFigures, Figure22SumsFivePagesIntoASixth) { expect_sum_on_sixth_page("figure_2_2"); }
 
 TEST(LibxacFigures, Figure23SumsATreeThatOthersRewriteMeanwhile) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   Children children;
   for (int i = 0; i < 3; ++i) {
     children.spawn("summer", [&] {
@@ -194,7 +194,7 @@ TEST(LibxacFigures, Figure23SumsATreeThatOthersRewriteMeanwhile) {
 TEST(LibxacFigures, Figures41And43TouchEveryPage) {
   for (const std::string figure : {"figure_4_1", "figure_4_3"}) {
     for (const std::size_t pages : {1U, 16U, 1024U}) {
-      const TempFolder folder;
+      const MemoryFolder folder;
       run_figure(folder.path(), figure + "_b", {std::to_string(pages)});
       for (std::size_t page = 0; page < pages; ++page) {
         ASSERT_EQ(int_at(folder / "input.db", page * kIntsPerPage), static_cast<int>(page))

@@ -313,7 +313,7 @@ TEST(ToolCorpus, EveryFlippedByteOfTheControlFile) {
 // Every byte of the structs that heap_hostile_test knows is found by heap_check(); here the way
 // from the file to the verdict, on a sample.
 TEST(ToolCorpusHeap, FlippedBytesOfAHeapsOwnPages) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const std::string domain = folder / "domain";
   in_domain(domain, durable_options(), Ending::kClosed, [](const Domain &d, const Segment &) {
     const Segment heap = d.map("h.db");
