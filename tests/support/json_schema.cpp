@@ -100,6 +100,12 @@ class Validator {
   void judge_maximum(const Place &place) const {
     expect(!place.found.is_number() || place.found <= place.wanted, place, "at most");
   }
+  void judge_exclusive_minimum(const Place &place) const {
+    expect(!place.found.is_number() || place.found > place.wanted, place, "above");
+  }
+  void judge_exclusive_maximum(const Place &place) const {
+    expect(!place.found.is_number() || place.found < place.wanted, place, "below");
+  }
   void judge_min_length(const Place &place) const {
     expect(!place.found.is_string() ||
                place.found.get_ref<const std::string &>().size() >= place.wanted.get<std::size_t>(),
@@ -171,6 +177,8 @@ class Validator {
         {"description", nullptr},
         {"else", nullptr},
         {"enum", &Validator::judge_enum},
+        {"exclusiveMaximum", &Validator::judge_exclusive_maximum},
+        {"exclusiveMinimum", &Validator::judge_exclusive_minimum},
         {"if", &Validator::judge_if},
         {"items", &Validator::judge_items},
         {"maximum", &Validator::judge_maximum},

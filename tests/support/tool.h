@@ -44,7 +44,7 @@ inline void become_tmh(std::vector<std::string> words, const std::string &out) {
 inline void expect_valid(const std::string &schema, const std::string &documents) {
   const std::string path = TMH_SOURCE_DIR "/tools/schema/" + schema + ".schema.json";
   for (const std::string &problem : schema_problems(path, documents))
-    ADD_FAILURE() << schema << problem << '\n' << documents;
+    ADD_FAILURE() << schema << " " << problem << '\n' << documents;
 }
 
 }  // namespace tmh::test
