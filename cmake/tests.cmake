@@ -288,6 +288,13 @@ if(TMH_INSTALL)
   endif()
 endif()
 
+# They compile or configure for 9 s and more, and are about what seldom changes.
+foreach(name install optional packages snippets_can_fail snippets_shown)
+  if(TEST house.${name})
+    set_tests_properties(house.${name} PROPERTIES LABELS house.full)
+  endif()
+endforeach()
+
 # The longest first, of tests that are not in GoogleTest programs, too.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/tests/costs.txt")
