@@ -113,7 +113,7 @@ add_dependencies(death_tests tmh_container_worker)
 if(TARGET tools_tests)
   target_link_libraries(tools_tests PRIVATE tmh_tool_parts tmh::perf_static)
   target_compile_definitions(tools_tests PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>"
-    TMH_PYTHON="${Python3_EXECUTABLE}" TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   add_dependencies(tools_tests tmh_tool)
 endif()
 if(TMH_HAVE_RTM_EMULATION)
@@ -289,6 +289,13 @@ if(TMH_INSTALL)
     set_tests_properties(house.packages_chroot PROPERTIES TIMEOUT 3600)  # it downloads a Debian
   endif()
 endif()
+
+# They compile or configure for 9 s and more, and are about what seldom changes.
+foreach(name install optional packages snippets_can_fail snippets_shown)
+  if(TEST house.${name})
+    set_tests_properties(house.${name} PROPERTIES LABELS house.full)
+  endif()
+endforeach()
 
 # The longest first, of tests that are not in GoogleTest programs, too.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS

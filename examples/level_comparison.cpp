@@ -1,7 +1,7 @@
 // examples/level_comparison.cpp -- the same transactions at lines only, at pages only, and in a
 // hybrid domain that may choose.
 // Shape:     most move one unit between two counters; one in a hundred touches every page. Run:
-//            level_comparison [folder].
+//            level_comparison [folder [transactions]].
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -12,8 +12,7 @@
 
 namespace {
 
-constexpr std::uint64_t kTransactions = 20'000, kPages = 256,
-                        kPerPage = tmh::kPageBytes / sizeof(long);
+constexpr std::uint64_t kPages = 256, kPerPage = tmh::kPageBytes / sizeof(long);
 using Counter = tmh::field<long>;  // exactly a long; loads and stores go through the instance
 
 struct Choice {
@@ -26,7 +25,7 @@ constexpr Choice kChoices[] = {{"lines", tmh::Levels::kHybrid, "never", "unlimit
                                {"hybrid", tmh::Levels::kHybrid, "adaptive", "32KiB/8/64"}};
 
 // False: a unit was lost or made.
-bool run(const std::string &folder, const Choice &choice) {
+bool run(const std::string &folder, const Choice &choice, std::uint64_t transactions) {
   tmh::DomainOptions options;
   options.levels = choice.levels;
   options.policies.capacity = choice.capacity;
@@ -39,7 +38,7 @@ bool run(const std::string &folder, const Choice &choice) {
   const tmh::Site huge(domain, "huge", choice.escalation);
 
   const auto start = std::chrono::steady_clock::now();
-  for (std::uint64_t i = 0; i < kTransactions; ++i) {
+  for (std::uint64_t i = 0; i < transactions; ++i) {
     if (i % 100 == 0) {
       tmh::atomically(huge, [&](tmh::Fields) {
         for (std::uint64_t page = 0; page < kPages; ++page)
@@ -56,7 +55,7 @@ bool run(const std::string &folder, const Choice &choice) {
   }
   const double us =
       std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-  std::printf("%-7s %6.2f us each", choice.name, us / kTransactions);
+  std::printf("%-7s %6.2f us each", choice.name, us / static_cast<double>(transactions));
   for (const tmh::SiteReport &report : {small.report(), huge.report()})
     std::printf("  %s: %5llu at lines, %5llu at pages", report.name.c_str(),
                 1ull * report.line_commits, 1ull * report.page_commits);
@@ -73,9 +72,10 @@ bool run(const std::string &folder, const Choice &choice) {
 int main(int argc, char **argv) {
   try {
     const std::string folder = argc > 1 ? argv[1] : "level_comparison.domain";
+    const std::uint64_t transactions = argc > 2 ? std::stoull(argv[2]) : 20'000;
     std::filesystem::create_directories(folder);
     for (const Choice &choice : kChoices)
-      if (!run(folder, choice)) return 1;
+      if (!run(folder, choice, transactions)) return 1;
     return 0;
   } catch (const std::exception &error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -96,7 +96,7 @@ class DurableRegressionsTest : public testing::Test {
  protected:
   void TearDown() override { platform::set_disk_hook(nullptr); }
   [[nodiscard]] std::string domain() const { return folder_ / "domain"; }
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 // Every commit stores to one line of all pages, so each version is folded into the next, and only

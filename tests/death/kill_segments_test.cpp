@@ -304,7 +304,7 @@ class KillSegmentsTest : public testing::TestWithParam<Mode> {
     });
   }
 
-  const TempFolder folder_;
+  const MemoryFolder folder_;
   Shared<Ledger> ledger_;
   Mortals workers_{{&ledger_->of[0].life, &ledger_->of[1].life, &ledger_->of[2].life},
                    [this](std::uint32_t number, std::uint64_t random_seed) {

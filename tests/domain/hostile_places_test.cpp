@@ -326,7 +326,7 @@ INSTANTIATE_TEST_SUITE_P(All, SharedByUsers,
 TEST(HostilePlaces, AFullDiskIsNoSignalOnAFileSystemThatCopiesOnWrite) {
   if (std::system("command -v mkfs.btrfs >/dev/null") != 0)
     GTEST_SKIP() << "needs mkfs.btrfs (btrfs-progs)";
-  const TempFolder folder;
+  const MemoryFolder folder;
   const ChildEnd end = run_in_child("mounts", [&] {
     const std::string image = folder / "image", mounted = folder / "mounted",
                       quiet = " >/dev/null 2>&1";

@@ -51,7 +51,7 @@ class MapSegmentsTest : public testing::Test {
   }
 
   static constexpr std::uint64_t kPartBytes = 1 << 20;
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 TEST_F(MapSegmentsTest, AHeapIsMadeBesideFilesOfSimilarNames) {

@@ -65,7 +65,7 @@ const Refused kRefused[] = {
 
 class RefusedOpenTest : public testing::TestWithParam<Refused> {
  protected:
-  const TempFolder parent_;
+  const MemoryFolder parent_;
   const std::string folder_ = parent_.path() + "/new";
 };
 
@@ -187,7 +187,7 @@ TEST(MissingControlTest, TheLogOfALostControlFileIsNotBuriedUnderANewDomain) {
   hybrid.line = LineChoice::kSoftware;
   for (const bool is_killed : {false, true}) {
     for (const Gone &each : gone) {
-      const TempFolder folder, aside;
+      const MemoryFolder folder, aside;
       const ChildEnd end = run_in_child("maker", [&] {
         Domain domain = Domain::open(folder.path(), strict(kMiB));
         EXPECT_EQ(count(domain), 1U);
@@ -219,7 +219,7 @@ TEST(MissingControlTest, TheLogOfALostControlFileIsNotBuriedUnderANewDomain) {
 }
 
 TEST(MissingControlTest, WhoMovesTheFilesAwayGetsANewDomain) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   Domain::open(folder.path(), strict(kMiB)).close();
   for (const std::string &name : files_of(folder.path())) std::filesystem::remove(folder / name);
   EXPECT_EQ(Domain::open(folder.path()).durability(), Durability::kNone);
@@ -235,7 +235,7 @@ int die_creating(const platform::DiskEvent &) {
 TEST(MissingControlTest, ACreationThatIsCutAnywhereBeginsAgain) {
   int deaths = 0;
   for (bool is_cut = true; is_cut; ++deaths) {
-    const TempFolder folder;
+    const MemoryFolder folder;
     const ChildEnd end = run_in_child("maker", [&] {
       events_to_live = deaths;
       platform::set_disk_hook(die_creating);
@@ -263,7 +263,7 @@ TEST(RefusedOpenDeathTest, ACorrectedOpenUsesWhatIsLeft) {
   bool has_died = true;
   for (int steps = 0; has_died; ++steps) {
     SCOPED_TRACE(steps);
-    const TempFolder folder;
+    const MemoryFolder folder;
     Children children;
     const std::size_t refused = children.spawn("refused", [&] {
       DomainOptions wrong = strict(2 * kMiB);
@@ -287,7 +287,7 @@ TEST(RefusedOpenDeathTest, ACorrectedOpenUsesWhatIsLeft) {
 
 // It has sent home what a dead reader had kept there, and reserved the slots.
 TEST(RefusedOpenSlotsTest, AnOpenThatGetsNoThreadGivesSlotsOfVersionsBack) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const Domain domain = Domain::open(folder.path(), strict(kMiB));
   const Segment segment = domain.map("a.db", raw_pages(64));
   Shared<Turn> turn;

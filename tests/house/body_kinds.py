@@ -6,13 +6,13 @@ holds the wanted words, so a program that is refused for another reason fails he
 """
 
 import argparse
+import os
+import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import tempfile
 
 FLAGS = [
-    "-x",
-    "c++",
     "-std=c++20",
     "-fsyntax-only",
     "-Wall",
@@ -22,15 +22,16 @@ FLAGS = [
     "-Wconversion",
     "-Werror",
 ]
-PROGRAM = """#include <cstdint>
+HEAD = """#include <cstdint>
 #include <functional>
 #include <tmh/tmh.hpp>
-void set(tmh::Fields, tmh::field<int> *at) {{ *at = 1; }}
-void run([[maybe_unused]] const tmh::Site &site, [[maybe_unused]] tmh::field<int> *at,
-         [[maybe_unused]] int *plain) {{
-  {}
-}}
+void set(tmh::Fields, tmh::field<int> *at) { *at = 1; }
 """
+# In one line, by which the compiler's errors are told apart.
+FUNCTION = (
+    "void run{}([[maybe_unused]] const tmh::Site &site, [[maybe_unused]] tmh::field<int> *at,"
+    " [[maybe_unused]] int *plain) {{ {} }}\n"
+)
 RIGHT = [
     "tmh::atomically(site, [&](tmh::Fields) { *at = 1; });",
     "tmh::atomically(site, [&] { *plain = 1; });",
@@ -94,34 +95,67 @@ WRONG = [
     (
         "a kind as the site's word",
         'const tmh::Site other(site.domain(), "x", "", 2);',
-        "no matching function",
+        "no matching",
     ),
 ]
 
 
-def compile_it(arguments, statement):
-    answer = subprocess.run(
-        [arguments.cxx, *FLAGS, "-I", arguments.root + "/include", "-"],
-        input=PROGRAM.format(statement),
-        text=True,
-        check=False,
-        capture_output=True,
-        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
-    )
-    return answer.returncode == 0, answer.stderr
+def told_apart(said, path):
+    """{line of our file: all that the compiler says of it, an error each}: of what was instantiated
+    the line that asked for it. g++ tells it before the error, clang behind."""
+    found, line_of_error, text, before = {}, None, "", 0
+    for line in [*said.splitlines(), f"{path}:0: error: no more"]:
+        place = re.match(re.escape(path) + r":(\d+):", line)
+        if " error: " in line:
+            if line_of_error is not None:
+                found.setdefault(line_of_error, []).append(text)
+            line_of_error, text, before = (int(place[1]) if place else before), "", 0
+        elif place and "required from here" in line:
+            before = int(place[1])
+        elif place and line_of_error == 0 and "in instantiation of" in line:
+            line_of_error = int(place[1])
+        text += line + "\n"
+    return found
 
 
-def problem_of_right(arguments):
-    """All in one program: they are compiled in the time of one."""
-    compiles, said = compile_it(arguments, "".join(f"{{ {statement} }}\n" for statement in RIGHT))
-    return None if compiles else f"a right body is refused:\n{said}"
+def errors_of(arguments, statements):
+    """Of each statement the errors that the compiler has, and those of no statement. All in one
+    program: its headers take longer than the statements."""
+    first = HEAD.count("\n") + 1
+    functions = [FUNCTION.format(*one) for one in enumerate(statements)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "kinds.cpp")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(HEAD + "".join(functions))
+        answer = subprocess.run(
+            [arguments.cxx, *FLAGS, "-I", arguments.root + "/include", path],
+            text=True,
+            check=False,
+            capture_output=True,
+            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+        )
+        found = told_apart(answer.stderr, path)
+    errors = [found.pop(first + number, []) for number in range(len(statements))]
+    others = list(found.values())
+    if answer.returncode != 0 and not any(errors) and not others:
+        others.append(answer.stderr)
+    return errors, others
 
 
-def problem_of_wrong(arguments, what, statement, words):
-    compiles, said = compile_it(arguments, statement)
-    if compiles:
-        return f"{what} compiles: {statement}"
-    return None if words in said else f"{what} is refused, without the words '{words}':\n{said}"
+def problems_of(arguments):
+    errors, others = errors_of(arguments, RIGHT)
+    problems = [
+        f"a right body is refused: {statement}: {said}"
+        for statement, said in zip(RIGHT, errors)
+        if said
+    ] + [f"among right bodies: {said}" for said in others]
+    errors, _ = errors_of(arguments, [statement for _, statement, _ in WRONG])
+    for (what, statement, words), said in zip(WRONG, errors):
+        if not said:
+            problems.append(f"{what} compiles: {statement}")
+        elif not any(words in one for one in said):
+            problems.append(f"{what} is refused, without the words '{words}': {said}")
+    return problems  # other errors follow from those of the statements
 
 
 def main():
@@ -130,10 +164,7 @@ def main():
     parser.add_argument("--cc")
     parser.add_argument("--cxx", required=True)
     arguments = parser.parse_args()
-    with ThreadPoolExecutor(2) as workers:
-        jobs = [workers.submit(problem_of_right, arguments)]
-        jobs += [workers.submit(problem_of_wrong, arguments, *wrong) for wrong in WRONG]
-        problems = [problem for problem in (job.result() for job in jobs) if problem]
+    problems = problems_of(arguments)
     print(
         "\n".join(problems)
         if problems

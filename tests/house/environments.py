@@ -50,6 +50,7 @@ WORKLOADS = [
     "tpcb",
 ]
 OPERATIONS = 100
+TRANSACTIONS = 2000  # of level_comparison, a hundredth of them large
 
 
 def is_exactly(text):
@@ -61,11 +62,11 @@ def has(*patterns):
 
 
 def all_committed(output):
-    """level_comparison: a line for each of three levels, 20,000 transactions each."""
+    """level_comparison: a line for each of three levels, TRANSACTIONS transactions each."""
     sums = [
         sum(map(int, re.findall(r"(\d+) at (?:lines|pages)", line))) for line in output.splitlines()
     ]
-    return sums == [20000] * 3
+    return sums == [TRANSACTIONS] * 3
 
 
 def invariant_holds(output):
@@ -119,7 +120,14 @@ def programs(build):
         example("map_index", is_exactly("be: 1 5\nnot: 3\nor: 2\nto: 0 4\n")),
         example("bptree_shared", is_exactly("1000 records\n")),
         example("cobtree_shared", is_exactly("1000 records\n")),
-        example("level_comparison", all_committed, is_hybrid=True, has_pairs=False),
+        Program(
+            "level_comparison",
+            [f"{build}/example_level_comparison", "level_comparison.domain", str(TRANSACTIONS)],
+            all_committed,
+            True,
+            False,
+            True,
+        ),
         Program(
             "inverted_index",
             [f"{build}/tmh_inverted_index", "--tiny", "--no-kills"],
@@ -273,7 +281,7 @@ def self_test():
         if invariant_holds(rows.format("false")) or not invariant_holds(rows.format("true"))
         else []
     )
-    line = "lines 1 us each  small: 19800 at lines, {} at pages  huge: 200 at lines, 0 at pages\n"
+    line = "lines 1 us each  small: 1980 at lines, {} at pages  huge: 20 at lines, 0 at pages\n"
     problems += (
         ["a lost transaction is not caught"]
         if all_committed(line.format(0) * 2 + line.format(-1))

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""json_schema.py <root> --tool PATH | --self-test <root> | --validate SCHEMA FILE -- what the tmh
-command prints with --json is valid against tools/schema.
+"""json_schema.py <root> --tool PATH | --self-test <root> -- what the tmh command prints
+with --json is valid against tools/schema.
 
 Rules: (1) every schema is one (of JSON Schema 2020-12). (2) the output of commands that need no
-domain validates: doctor (for a folder that is there and one that is not), policies. Other tests
-give documents of domains to --validate, each line of FILE one of them. Without python3-jsonschema
-the test is skipped. --self-test: faults planted in a right document are caught.
+domain validates: doctor (for a folder that is there and one that is not), policies, perf. Other
+tests hold documents of domains against the schemas by tests/support/json_schema.h. Without
+python3-jsonschema the test is skipped. --self-test: faults planted in a right document are caught.
 """
 
 import copy
@@ -114,16 +114,6 @@ def check(root, tool):
     return problems
 
 
-def validate(schema_path, path):
-    with open(schema_path, encoding="utf-8") as file:
-        schema = json.load(file)
-    with open(path, encoding="utf-8") as file:
-        documents = [json.loads(line) for line in file]
-    if not documents:
-        return [f"{path}: no document"]
-    return [problem for document in documents for problem in problems_of(schema, document)]
-
-
 def self_test(root):
     """The right document passes; each fault is caught."""
 
@@ -159,8 +149,6 @@ def main():
         return SKIPPED
     if sys.argv[1] == "--self-test":
         problems = self_test(sys.argv[2])
-    elif sys.argv[1] == "--validate":
-        problems = validate(sys.argv[2], sys.argv[3])
     else:
         problems = check(sys.argv[1], sys.argv[sys.argv.index("--tool") + 1])
     print("\n".join(problems) or "json_schema: clean")

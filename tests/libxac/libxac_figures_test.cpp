@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "tests/support/children.h"
+#include "tests/support/seed.h"
 #include "tests/support/slowdown.h"
 #include "tests/support/temp_folder.h"
 
@@ -76,12 +77,15 @@ void write_int(const std::string &path, std::size_t index, int value) {
   EXPECT_TRUE(file) << path;
 }
 
-// How often a program is started: the thesis's scale in an optimised build, less where each start
-// costs much more.
-int repeats(int normal) { return std::max(1, normal / static_cast<int>(slowdown())); }
+// How often a program is started: the thesis's scale with TMH_LONG in an optimised build, else a
+// quarter of it; less where each start costs much more.
+int repeats(int normal) {
+  const int share = environment_number("TMH_LONG", 0) != 0 ? 1 : 4;
+  return std::max(1, normal / share / static_cast<int>(slowdown()));
+}
 
 TEST(LibxacFigures, Figure21IncrementsAreNotLost) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const int each = repeats(1000);
   Children children;
   for (int i = 0; i < 4; ++i) {
@@ -94,7 +98,7 @@ TEST(LibxacFigures, Figure21IncrementsAreNotLost) {
 }
 
 TEST(LibxacFigures, Figure24LocalsAgreeAndTheCounterReturnsToItsStart) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const std::string file = folder / "input.db";
   std::string page(kPageBytes, '\0');
   const int start = 42;
@@ -124,7 +128,7 @@ TEST(LibxacFigures, Figure24LocalsAgreeAndTheCounterReturnsToItsStart) {
 // Both programs draw their pages with rand() from its first seed, so the test can draw the same
 // ones.
 void expect_sum_on_sixth_page(const std::string &program) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const std::string file = folder / "input.db";
   constexpr int kFilePages = 100000;
   write_file(file, "");
@@ -154,7 +158,7 @@ void expect_sum_on_sixth_page(const std::string &program) {
 
 // count_1_6.h: each run adds what pages 1 to 4 hold to page 0, which it reads: none is lost.
 void expect_adds_to_one_page(const std::string &program) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const std::string file = folder / "input.db";
   write_file(file, "");
   for (std::size_t page = 0; page < 5; ++page)
@@ -179,7 +183,7 @@ TEST(LibxacFigures, Figure16SumsFivePagesIntoASixth) { expect_sum_on_sixth_page(
 TEST(LibxacFigures, Figure22SumsFivePagesIntoASixth) { expect_sum_on_sixth_page("figure_2_2"); }
 
 TEST(LibxacFigures, Figure23SumsATreeThatOthersRewriteMeanwhile) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   Children children;
   for (int i = 0; i < 3; ++i) {
     children.spawn("summer", [&] {
@@ -194,7 +198,7 @@ TEST(LibxacFigures, Figure23SumsATreeThatOthersRewriteMeanwhile) {
 TEST(LibxacFigures, Figures41And43TouchEveryPage) {
   for (const std::string figure : {"figure_4_1", "figure_4_3"}) {
     for (const std::size_t pages : {1U, 16U, 1024U}) {
-      const TempFolder folder;
+      const MemoryFolder folder;
       run_figure(folder.path(), figure + "_b", {std::to_string(pages)});
       for (std::size_t page = 0; page < pages; ++page) {
         ASSERT_EQ(int_at(folder / "input.db", page * kIntsPerPage), static_cast<int>(page))

@@ -48,7 +48,7 @@ class SimulatedDiskTest : public testing::Test {
     }
     Outcomes all;
     for (std::uint64_t image = 0; image < kImages; ++image) {
-      const TempFolder to;
+      const MemoryFolder to;
       disk.build_image(to.path(), seed() + image);
       const bool exists = std::filesystem::exists(to / name);
       all.insert(exists ? std::optional<std::string>(read_file(to / name)) : std::nullopt);
@@ -72,7 +72,7 @@ class SimulatedDiskTest : public testing::Test {
     return text;
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   Journal journal_{1u << 16, 1u << 24};
 };
 
@@ -250,7 +250,7 @@ TEST_F(SimulatedDiskTest, RebuildableFilesAreNotInAnImage) {
 TEST_F(SimulatedDiskTest, SavedJournalGivesTheSameImages) {
   DiskFile file = make("f");
   write(&file, 0, sectors("abc"));
-  const TempFolder elsewhere;
+  const MemoryFolder elsewhere;
   journal_.save(elsewhere / "saved");
   const Journal loaded(elsewhere / "saved");
   const auto all = journal_.read(), again = loaded.read();
@@ -375,7 +375,7 @@ std::string judge_toy(const std::string &folder, std::uint64_t acknowledged, Omi
 class ToyProtocolTest : public testing::TestWithParam<Omission> {};
 
 TEST_P(ToyProtocolTest, OnlyTheRightOneSurvivesEveryCut) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   Journal journal(1u << 16, 1u << 24);
   record_into(&journal);
   Toy(folder.path(), &journal, GetParam()).run();
@@ -386,7 +386,7 @@ TEST_P(ToyProtocolTest, OnlyTheRightOneSurvivesEveryCut) {
     disk.apply(entry);
     if (entry.is_note() && entry.note() == Note::kStrictAck) acknowledged = entry.offset;
     for (std::uint64_t image = 0; image < 8; ++image, ++images) {
-      const TempFolder to;
+      const MemoryFolder to;
       disk.build_image(to.path(), seed() + entry.number * 8 + image);
       const std::string why = judge_toy(to.path(), acknowledged, GetParam());
       if (!why.empty()) ++found;

@@ -78,7 +78,7 @@ class ArchiveTest : public testing::Test {
     checkpoint(domain, segment);
     return domain.archive(to).size();
   }
-  TempFolder folder_;
+  MemoryFolder folder_;
   const std::string archive_ = folder_ / "archive";
 };
 

@@ -123,7 +123,7 @@ class DiskFaultsTest : public testing::Test {
     });
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   DomainOptions options_ = power_options();
   Journal journal_{1u << 18, 1ull << 31};
   Shared<FaultPlan> plan_;

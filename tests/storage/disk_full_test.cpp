@@ -112,7 +112,7 @@ class FullDeviceTest : public testing::TestWithParam<std::tuple<Device, Way, tmh
     options.log_file_bytes = 1 << 20;
     return options;
   }
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 // One domain on the device, and what it must hold.
@@ -440,7 +440,7 @@ void fill_the_ring(const std::string &folder) {
 class FullDeviceCaseTest : public testing::TestWithParam<Device> {
  protected:
   static void run_on_device(const std::function<void(const std::string &folder)> &work) {
-    const TempFolder folder;
+    const MemoryFolder folder;
     const std::string place = folder / "device", image = folder / "image";
     ASSERT_EQ(mkdir(place.c_str(), 0777), 0);
     const ChildEnd end = run_in_child("worker", [&] {

@@ -174,7 +174,7 @@ class FuzzControlTest : public testing::Test {
     return file;
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   std::string control_, raw_, heap_;
   Shared<std::byte *> made_at_;
 };

@@ -14,6 +14,7 @@
 #include <tmh/tmh.hpp>
 
 #include "tests/support/children.h"
+#include "tests/support/durable_folder.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
@@ -29,6 +30,7 @@ class IrregularFilesTest : public testing::TestWithParam<Kind> {
     options.line = LineChoice::kSoftware;
     options.durability = tmh::Durability::kBuffered;
     options.tracking = Tracking::kSignalHot;  // permitted everywhere
+    options.log_file_bytes = kSmallLogBytes;
     return options;
   }
   // The domain stays open until the process ends.
@@ -87,7 +89,7 @@ void expect_specific(const std::string &what, const std::string &name,
 
 TEST_P(IrregularFilesTest, InPlaceOfAnyFileIsAnErrorOrMadeAnew) {
   for (const Levels levels : {Levels::kPage, Levels::kHybrid}) {
-    const TempFolder model;
+    const MemoryFolder model;
     leave_domain(model.path(), [&] { use_and_hold(model.path(), levels); });
     std::set<std::string> names;
     for (const auto &entry : std::filesystem::directory_iterator(model.path()))
@@ -95,7 +97,7 @@ TEST_P(IrregularFilesTest, InPlaceOfAnyFileIsAnErrorOrMadeAnew) {
     ASSERT_TRUE(names.count("tmh.control") == 1 && names.count("tmh.state") == 1 &&
                 names.count("a.raw") == 1);
     for (const std::string &name : names) {
-      const TempFolder folder;
+      const MemoryFolder folder;
       leave_domain(folder.path(), [&] { use_and_hold(folder.path(), levels); });
       put(GetParam(), folder / name);
       expect_specific("recovery of ", name, [&] { static_cast<void>(recover(folder.path())); });

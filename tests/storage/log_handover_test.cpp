@@ -231,7 +231,7 @@ class TwoCommittersTest : public LogHandoverTest {
     });
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   Shared<Acknowledged> acknowledged_;
   Children children_;
 };

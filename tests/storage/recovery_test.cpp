@@ -657,7 +657,7 @@ TEST(RecoveryTest, AShortLogFileFromTheArchiveIsMadeWhole) {
 }
 
 TEST(RecoveryTest, FullDiskIsAnErrorAndNotASignal) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   if (mount("tmh-test", folder.path().c_str(), "tmpfs", 0, "size=2m") != 0)
     GTEST_SKIP() << "needs the right to mount a small tmpfs";
   struct Unmount {

@@ -125,7 +125,7 @@ class ReplacedFilesTest : public testing::TestWithParam<Way> {
     EXPECT_EQ(end.signal, SIGKILL);
   }
 
-  const TempFolder dead_, other_;
+  const MemoryFolder dead_, other_;
 };
 
 TEST_P(ReplacedFilesTest, NothingOfTheDeadGetsIntoAnotherDomain) {
@@ -266,7 +266,7 @@ TEST_P(ReplacedFilesTest, WhoIsLeftFromBeforeLeavesTheNewDomainAlone) {
 }
 
 TEST(ReplacedLockTest, WhoeverWaitedForAFolderThatWasEmptiedLocksTheNewOne) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const std::string path = folder.path() + "/tmh.lock";
   Children children;
   std::optional<platform::FolderLock> before(std::in_place), since(std::in_place);

@@ -10,6 +10,7 @@
 #include <tmh/domain.hpp>
 
 #include "tests/support/children.h"
+#include "tests/support/durable_folder.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
 
@@ -22,6 +23,10 @@ std::string without_conflict(const std::string &policy) {
   EXPECT_EQ(parse(policy, &parsed), Errc::kOk);
   parsed.conflict = Policy{}.conflict;
   return to_string(parsed);
+}
+
+bool is_volatile(const Mode &mode) {
+  return mode.durability == Durability{} || mode.durability == Durability::kNone;
 }
 }  // namespace
 
@@ -38,12 +43,12 @@ DomainOptions options_for(const Mode &mode, const std::string &policy) {
   options.levels = mode.levels;
   options.line = mode.line;
   options.durability = mode.durability;
+  if (!is_volatile(mode)) options.log_file_bytes = kSmallLogBytes;
   return options;
 }
 
 std::string place_for(const Mode &mode) {
-  const bool is_volatile = mode.durability == Durability{} || mode.durability == Durability::kNone;
-  return is_volatile ? memory_folder() : std::filesystem::temp_directory_path().string();
+  return is_volatile(mode) ? memory_folder() : std::filesystem::temp_directory_path().string();
 }
 
 std::string why_unavailable(const Mode &mode) {

@@ -15,6 +15,14 @@
 
 namespace tmh::test {
 
+namespace {
+// FIFOs and devices have no length, and are not to be cut.
+bool is_longer(int fd, std::size_t bytes) {
+  struct stat status {};
+  return fstat(fd, &status) == 0 && static_cast<std::size_t>(status.st_size) > bytes;
+}
+}  // namespace
+
 TempFolder::TempFolder() : TempFolder(std::filesystem::temp_directory_path().string()) {}
 
 TempFolder::TempFolder(const std::string &parent) : owner_(getpid()) {
@@ -65,9 +73,20 @@ std::string read_file(const std::string &path, std::size_t bytes_max) {
 }
 
 void write_file(const std::string &path, const std::string &bytes) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (!file.flush()) throw std::runtime_error("cannot write " + path);
+  // Cut afterwards, not emptied first: the pages that the file has are written again.
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) throw std::runtime_error("cannot write " + path);
+  std::size_t done = 0;
+  bool is_broken = false;
+  while (done < bytes.size() && !is_broken) {
+    const ssize_t more = write(fd, bytes.data() + done, bytes.size() - done);
+    if (more > 0) done += static_cast<std::size_t>(more);
+    is_broken = more <= 0 && errno != EINTR;
+  }
+  is_broken = is_broken ||
+              (is_longer(fd, bytes.size()) && ftruncate(fd, static_cast<off_t>(bytes.size())) != 0);
+  close(fd);
+  if (is_broken) throw std::runtime_error("cannot write " + path);
 }
 
 void patch_file(const std::string &path, std::size_t offset, const std::string &bytes) {

@@ -71,7 +71,7 @@ class ToolCheck : public ::testing::Test {
     patch_file(path, offset, std::string(1, static_cast<char>(~bytes[offset])));
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 TEST_F(ToolCheck, ClosedDomainsAreSoundAndStayAsTheyAre) {

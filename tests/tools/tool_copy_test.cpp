@@ -65,7 +65,7 @@ class ToolCopy : public ::testing::Test {
     EXPECT_EQ(run({domain(), to}, 3).value("error", ""), "kBadArgument") << to;
     EXPECT_EQ(beside(), before);
   }
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 TEST_F(ToolCopy, AClosedDomain) {

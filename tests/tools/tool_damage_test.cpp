@@ -64,7 +64,7 @@ class ToolDamage : public ::testing::Test {
     EXPECT_EQ(tmh({"log", "dump", domain()}).exit_code, exit_code);
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   std::vector<json> lines_;  // the generation, 100 transactions, the end
 };
 

@@ -105,7 +105,7 @@ class PageChecksumsTest : public ::testing::Test {
     expect_sound(folder);
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 TEST_F(PageChecksumsTest, EveryChangedByteOfAClosedDomainIsFound) {

@@ -57,7 +57,7 @@ class ToolRunStop : public ::testing::TestWithParam<int> {
     return found == count;
   }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
   Children children_;
 };
 

@@ -132,7 +132,7 @@ TEST_P(ToolRunWorkload, HoldsAtEveryLevel) {
 
 // What each workload's check is there for.
 TEST_P(ToolRunWorkload, BrokenContentIsTold) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const std::string domain = folder / "domain";
   (void)run_json({GetParam(), "--operations", "100", "--domain", domain});
   const bool is_set = GetParam() == "list" || GetParam() == "tree" || GetParam() == "hash";
@@ -145,7 +145,7 @@ TEST_P(ToolRunWorkload, BrokenContentIsTold) {
 }
 
 TEST_P(ToolRunWorkload, ContentThatClaimsMorePortionsThanThereAreIsTold) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const std::string domain = folder / "domain";
   (void)run_json({GetParam(), "--operations", "100", "--domain", domain});
   Watcher(domain).break_word(24);  // the header's count of portions made
@@ -200,7 +200,7 @@ TEST(ToolRun, RtmSaysWhetherItWorks) {
 }
 
 TEST(ToolRun, ADomainThatWasNamedStaysAndGoesOn) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   const std::string domain = folder / "domain";
   for (int round = 0; round < 2; ++round)
     EXPECT_EQ(run_json({"ycsb-d", "--operations", "300", "--reads", "0", "--size", "100",
@@ -221,7 +221,7 @@ TEST(ToolRun, ADomainThatWasNamedStaysAndGoesOn) {
 }
 
 TEST(ToolRun, ATemporaryDomainLeavesNothing) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   ASSERT_EQ(::setenv("TMPDIR", folder.path().c_str(), 1), 0);
   (void)run_json({"hash", "--operations", "10"});
   (void)run_json({"hash", "--operations", "10", "--tracking", "kernel", "--detection", "eager"}, 3);
@@ -292,7 +292,7 @@ TEST(ToolRun, AWrongValueIsToldWithTheRightOnes) {
 }
 
 TEST(ToolRun, AFolderForTemporaryFilesThatWillNotDoIsNamed) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   write_file(folder / "file", "x");
   for (const std::string &value : {folder / "missing", folder / "file"}) {
     for (const std::string command : {"run bank --operations 1", "doctor"}) {
@@ -306,7 +306,7 @@ TEST(ToolRun, AFolderForTemporaryFilesThatWillNotDoIsNamed) {
 }
 
 TEST(ToolRun, FoldersThatWillNotDoAreRefused) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   write_file(folder / "file", "x");
   EXPECT_EQ(run_json({"bank", "--domain", folder / "file"}, 3).at("error"), "kNotADomain");
   EXPECT_EQ(run_json({"bank", "--domain", folder.path()}, 3).at("error"), "kNotADomain");
@@ -343,7 +343,7 @@ class ToolRunWatched : public ::testing::Test {
     EXPECT_EQ(end.exit_code, exit_code) << read_file(out_);
     return json::parse(read_file(out_), nullptr, false);
   }
-  TempFolder folder_;
+  MemoryFolder folder_;
   const std::string out_ = folder_ / "out";
   Children children_;
 };

@@ -41,7 +41,7 @@ TEST(ToolStreams, HelpThatCouldNotBeSaidIsAnError) {
 }
 
 TEST(ToolStreams, AnErrorThatNobodyHearsHasItsExitStatus) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   for (const char *where : {"2>/dev/full", "2>&-", "2>&- >&- <&-"}) {
     EXPECT_EQ(redirected(where, {"info", folder / "none"}).exit_code, 3) << where;
     EXPECT_EQ(redirected(where, {"checkpoint", folder / "none"}).exit_code, 3) << where;

@@ -71,7 +71,7 @@ class Tool : public ::testing::Test {
   }
   std::string domain() const { return folder_ / "domain"; }
 
-  TempFolder folder_;
+  MemoryFolder folder_;
 };
 
 const std::vector<std::string> kAll = {"recover",  "checkpoint", "archive", "backup", "copy",

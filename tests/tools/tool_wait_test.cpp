@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
 // Daemons may ignore SIGCHLD, and what they start inherits that: the kernel then keeps no exit
 // status.
 TEST(ToolWaitStatus, AFailureIsToldAlsoUnderAParentThatIgnoresSigchld) {
-  const TempFolder folder;
+  const MemoryFolder folder;
   for (const char *command : {"checkpoint", "archive", "backup", "copy"}) {
     std::vector<std::string> words = {"/usr/bin/env", "--ignore-signal=CHLD", TMH_TOOL, command,
                                       folder / "none"};
