@@ -42,8 +42,8 @@ class LogDamageTest : public testing::Test {
   // Every one, or every n-th where everything takes n times as long.
   [[nodiscard]] bool is_in_sample() { return slowdown() <= 1 || random_() % slowdown() == 0; }
 
-  // All fields of records and slots lie in words of 8 bytes, or in halves of one: cuts inside a half
-  // all leave a part of it.
+  // All fields of records and slots lie in words of 8 bytes, or in halves of one: cuts inside a
+  // half all leave a part of it.
   [[nodiscard]] bool is_cut(std::size_t bytes) {
     static const bool is_long = environment_number("TMH_LONG", 0) != 0;
     const std::size_t in_word = bytes % 8;
