@@ -73,9 +73,9 @@ set_target_properties(tmh_container_worker PROPERTIES
 # Files whose tests take 12 s of processor time and more together: they die at each step, cut the
 # power at each write, or flip each byte.
 string(CONCAT TMH_FULL_TESTS
-  "^(disk_faults|disk_full|durable|fuzz_control|history_multi|irregular_files|kill_repair|"
+  "^(disk_faults|disk_full|durable|fuzz_control|history_multi|kill_repair|"
   "kill_steps|larger_than_memory|libxac_figures|log_damage|open_without_memory|power_cut|"
-  "power_mixes|power_planted|recovery|semantics_segments|simulated_disk|thread_history|"
+  "power_mixes|power_planted|recovery|semantics_segments|thread_history|"
   "tool_corpus|tool_kill_stuck|tool_latency|tool_run|tool_test|tool_wait)")
 set(programs "")
 foreach(source ${tmh_tests})
