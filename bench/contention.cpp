@@ -1,9 +1,9 @@
 // bench/contention.cpp -- conflict policies and backoff on a bank of few pages, so that most
 // transactions overlap.
 // Shape:   a transaction moves money between two random accounts; every 64th operation of a process
-//          is an audit, a query that sums all accounts. All four policies x three backoffs (exponential with
-//          two bounds) x lazy and eager detection, 1, 2 and 4 processes.
-//          Baselines: the same engine with one process (nobody to conflict with), and one
+//          is an audit, a query that sums all accounts. All four policies x three backoffs
+//          (exponential with two bounds) x lazy and eager detection, 1, 2 and 4 processes.
+//          Baselines: the same engine with one process (no conflicts), and one
 //          process-shared mutex around the same work on plain memory. A round runs every
 //          configuration once, each in a fresh domain.
 // Checked: every audit and the final sum see the money that was put in; the engine's abort counters
