@@ -1,7 +1,7 @@
 // hierarchy/end_of_thread.cpp -- instances whose thread goes: unwound by pthread_exit() or
 // pthread_cancel(), or at its end.
-// Invariant: nobody waits for an instance of a thread that is no more: its runner's mutex, its pin
-//            and its word among LineUsers are given back.
+// Invariant: no participant waits for an instance of a thread that has ended: its runner's mutex,
+//            its pin and its word among LineUsers are given back.
 // Source:    glibc (it unwinds by a foreign exception, abi::__forced_unwind, and aborts the program
 //            when a handler does not throw it again).
 #include "hierarchy/end_of_thread.h"
@@ -52,7 +52,7 @@ void leave_by_force(const Domain &domain, bool is_query, std::uint32_t depth_bef
       domain.end_query();
     else
       (void)domain.end();
-  } catch (const Error &) {  // nobody is there to be told
+  } catch (const Error &) {  // no caller is there to be told
   }
 }
 
