@@ -1,9 +1,9 @@
 // bench/contention.cpp -- conflict policies and backoff on a bank of few pages, so that most
 // transactions overlap.
 // Shape:   a transaction moves money between two random accounts; every 64th operation of a process
-//          is an audit, a query that sums all accounts. All four policies x three backoffs x lazy
-//          and eager detection, 1, 2 and 4 processes.
-//          Baselines: the same engine with one process (nobody to conflict with), and one
+//          is an audit, a query that sums all accounts. All four policies x three backoffs
+//          (exponential with two bounds) x lazy and eager detection, 1, 2 and 4 processes.
+//          Baselines: the same engine with one process (no conflicts), and one
 //          process-shared mutex around the same work on plain memory. A round runs every
 //          configuration once, each in a fresh domain.
 // Checked: every audit and the final sum see the money that was put in; the engine's abort counters
@@ -54,7 +54,8 @@ constexpr std::int64_t kInitialBalance = 1'000;
 constexpr std::uint64_t kAuditEvery = 64;
 constexpr std::array<const char *, 4> kPolicies = {"self-abort", "oldest-wins", "selfish-abort",
                                                    "youngest-wins"};
-constexpr std::array<const char *, 3> kBackoffs = {"none", "exponential", "adaptive"};
+constexpr std::array<const char *, 4> kBackoffs = {"none", "exponential",
+                                                   "exponential,backoff-us-max=50", "adaptive"};
 // AbortCause's numbers are its index.
 constexpr std::array<const char *, kAbortCauseCount> kCauses = {
     "none", "validation", "conflict_self", "conflict_other", "user",     "query_wrote",

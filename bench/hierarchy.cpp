@@ -4,9 +4,9 @@
 // Shape:   data, instances, contestants and why the lock fallback is a fair one:
 //          bench/support/hierarchy_work.h. Three mixes: only small, only huge, 1 % huge; 1 and 2
 //          processes. A round runs every contestant on every mix for the same time, next to each
-//          other and in rotating order; ratios are taken within a round. Crossings: two processes
-//          on few pages, one instance in ten at level 2, under each cross-level policy. Third
-//          section: bench/support/cross_level.h.
+//          other and in rotating order; ratios are taken within a round. Crossings: 2 and 4
+//          processes on few pages, one instance in ten at level 2, under each cross-level policy.
+//          Third section: bench/support/cross_level.h.
 // Checked: the sum of all words after each run; a recalled page shows its holder's commit.
 // Limits:  software lines have no mode to switch: instrumented code works on home, not on the view.
 //          The two mode switches (to lines, to pages) are those of RTM, and are measured where it
@@ -39,6 +39,8 @@ constexpr Mix kMixes[] = {
 
 // Few pages, so that an instance of level 2 nearly always meets lines that level 1 uses.
 constexpr std::uint64_t kCrossingPages = 64, kCrossingHugePages = 4;
+// With 4, waiters that do not sleep take the processor that others need.
+constexpr unsigned kCrossingProcesses[] = {2, 4};
 constexpr Mix kCrossings = {'x', "90 % small at level 1, 10 % larger at level 2", 10, 0};
 
 constexpr double kWantedRunningUs = 20, kWantedSleepingUs = 80;
@@ -90,7 +92,8 @@ class HierarchyBench {
       print_verdict(&report);
       std::printf("\nThe sum of all words was right after each of %zu runs.\n", runs_);
     }
-    if (options_.only.empty() || options_.only == "crossings") crossings(&report);
+    if (options_.only.empty() || options_.only == "crossings")
+      for (const unsigned processes : kCrossingProcesses) crossings(processes, &report);
     if (options_.only.empty() || options_.only == "costs") cross_level(&report);
     report.write(options_.common.csv, options_.common.json);
     return 0;
@@ -148,19 +151,19 @@ class HierarchyBench {
     }
   }
 
-  // What each cross-level policy makes of two processes that want the same pages at both levels.
-  void crossings(Report *report) {
+  // What each cross-level policy makes of processes that want the same pages at both levels.
+  void crossings(unsigned processes, Report *report) {
     HierarchyRun run;
     run.pages = kCrossingPages;
     run.huge_pages = kCrossingHugePages;
-    run.processes = 2;
+    run.processes = processes;
     for (std::size_t round = 0; round < options_.rounds; ++round)
       measure(round, crossings_, kCrossings, run);
     std::printf(
-        "\n(%c) %s, 2 processes, %llu pages: commits/s, median ±MAD %% of %zu rounds; the rest: "
+        "\n(%c) %s, %u processes, %llu pages: commits/s, median ±MAD %% of %zu rounds; the rest: "
         "totals of the last round\n",
-        kCrossings.letter, kCrossings.what, static_cast<unsigned long long>(kCrossingPages),
-        options_.rounds);
+        kCrossings.letter, kCrossings.what, processes,
+        static_cast<unsigned long long>(kCrossingPages), options_.rounds);
     Table table({"cross-level policy", "commits/s", "small", "larger", "cross-level aborts: lines",
                  "pages", "to pages", "recalls", "releases"});
     for (const HierarchyContestant &contestant : crossings_) {

@@ -260,6 +260,7 @@ tmh_add_house_test(commands commands.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(optional optional.py "${PROJECT_SOURCE_DIR}" --cmake "${CMAKE_COMMAND}"
                    --cxx "${CMAKE_CXX_COMPILER}")
 tmh_add_house_test(planted planted.py "${PROJECT_SOURCE_DIR}" --cxx "${CMAKE_CXX_COMPILER}")
+tmh_add_house_test(held held.py "${PROJECT_SOURCE_DIR}" --cxx "${CMAKE_CXX_COMPILER}")
 tmh_add_house_test(probes_can_fail probes.py "${PROJECT_SOURCE_DIR}" --self-test)
 if(NOT TMH_SANITIZE AND NOT TMH_COVERAGE)  # gdb and a sanitizer's start get in each other's way
   tmh_add_house_test(gdb gdb/printers.py "${PROJECT_SOURCE_DIR}" --cxx "${CMAKE_CXX_COMPILER}"

@@ -19,7 +19,7 @@ inline void run_actions(bool committed) {
 }
 // The same, unless it still runs.
 void run_actions_if_ended(bool committed);
-// They do not run: their instance has ended without anybody who could be told.
+// They do not run: their instance has ended, and no caller is left that could be told.
 void drop_actions();
 // What runs between this attempt, which is about to be undone, and the next one. See begin_again().
 void set_before_next(std::function<void()> before);

@@ -34,8 +34,8 @@ Errc Archiver::archive(const std::string &folder, std::vector<std::string> *move
   struct stat info {};
   if (stat(folder.c_str(), &info) != 0) return platform::fail_errno(Errc::kIo, folder);
   if (!S_ISDIR(info.st_mode)) return platform::fail(Errc::kBadArgument, folder + " is no folder");
-  // Whoever made it, perhaps a call that was killed: files that are moved into it would be lost
-  // with its name. A parent that we may not read is somebody else's to sync, and so is where
+  // Also where a call that was killed has made it: files that are moved into it would be lost
+  // with its name. A parent that we may not read is another user's to sync, and so is where
   // another device is mounted.
   struct stat parent {};
   if (stat((folder + "/..").c_str(), &parent) == 0 && parent.st_dev == info.st_dev) {
@@ -49,9 +49,9 @@ Errc Archiver::archive(const std::string &folder, std::vector<std::string> *move
   Checkpointer::Held held = checkpointer_.lock();
   Errc error = checkpointer_.checkpoint(held);
   if (error == Errc::kOk) {
-    // Nobody recycles meanwhile. Without the lock: who needs a new log file would wait for copies
-    // to another device. checkpoint_lock: nobody else changes it; of one who dies the next
-    // checkpoint sets it right.
+    // No participant recycles meanwhile. Without the lock: a writer that needs a new log file would
+    // wait for copies to another device. checkpoint_lock: no other participant changes it; of one
+    // who dies the next checkpoint sets it right.
     log_.lock_files();
     const std::uint64_t reusable_below = s.reusable_below.exchange(0, std::memory_order_relaxed);
     log_.unlock_files();
@@ -179,7 +179,7 @@ Errc Archiver::copy_to(const Checkpointer::Held &, const std::string &folder) no
   if (error = folder_lock.acquire(memory_.folder() + "/tmh.lock"); error != Errc::kOk) return error;
   if (error = copy_data_files(folder); error != Errc::kOk) return error;
   if (error = log_.flush_all(); error != Errc::kOk) return error;
-  log_.lock();  // nobody writes the last one meanwhile, and strict commits wait
+  log_.lock();  // no participant writes the last one meanwhile, and strict commits wait
   error = copy_log();
   // the data files may hold all of it: no earlier point in time
   start.durable_lsn = s.durable_lsn.load(std::memory_order_acquire);

@@ -29,7 +29,7 @@ class Archiver {
   Archiver(const Archiver &) = delete;
   Archiver &operator=(const Archiver &) = delete;
 
-  // Moves the log files that recovery does not need any more to `folder`; names them.
+  // Moves the log files that recovery does not need to `folder`; names them.
   [[nodiscard]] Errc archive(const std::string &folder, std::vector<std::string> *moved) noexcept;
   // A consistent copy of the domain, as of its end, in a new folder.
   [[nodiscard]] Errc backup(const std::string &folder) noexcept;

@@ -18,9 +18,9 @@ namespace tmh::hierarchy {
 
 enum class Asked : std::uint8_t {
   kFailed,       // it can only abort now
-  kEnded,        // it is not running any more
+  kEnded,        // it is not running
   kQuery,        // never aborts
-  kIrrevocable,  // cannot abort any more
+  kIrrevocable,  // cannot abort
   kCommitted,    // level 1: has committed, and is writing back
 };
 
@@ -28,7 +28,7 @@ enum class Asked : std::uint8_t {
 [[nodiscard]] Asked fail_running(const page::DomainLock::Held &held, page::SharedState &memory,
                                  storage::Participant &other, std::uint64_t instance) noexcept;
 // Instance `instance` of the participant that had this incarnation in `slot`. Takes the domain
-// lock: waits for whoever holds it.
+// lock: waits for its holder.
 [[nodiscard]] Asked ask_to_abort(page::Engine &engine, std::uint32_t slot,
                                  std::uint64_t incarnation, std::uint64_t instance) noexcept;
 // The instance of level 1 whose context showed `status`. Takes no lock. It lets go of its lines by

@@ -4,7 +4,7 @@
 //            software fallback would run it. That takes some 20 ns a line; level 2 takes 0.2 to 0.6
 //            us a page, and 4 to 9 us more where level 1 has the page before and after
 //            (docs/measurements.md, "Both levels together"). So it stays at level 1 while that
-//            succeeds: beside others first; when they make it fail, nobody else commits.
+//            succeeds: beside others first; when they make it fail, no other instance commits.
 // Sharing:   threads. Races lose a step of learning, nothing else: relaxed.
 // Source:    thesis, section 6.2 ("transactions may be moved up ... or even down", left open
 //            there); docs/design.md 4.
@@ -32,7 +32,7 @@ class BeyondCapacity {
   // Of the next instance: it begins at level 2, because others had to go there without the model,
   // too.
   [[nodiscard]] bool begins_at_pages() noexcept { return take_run(&pages_); }
-  // It begins at level 1, and nobody else commits: others have failed beside them.
+  // It begins at level 1, and no other instance commits: earlier ones have failed beside others.
   [[nodiscard]] bool begins_alone() noexcept { return take_run(&alone_); }
 
   void escalated() noexcept { store(&pages_, after_escalation(load(pages_))); }

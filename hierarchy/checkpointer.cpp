@@ -223,7 +223,7 @@ bool Checkpointer::may_settle_doubts() const noexcept {
   const storage::DataSyncs &syncs = state().data_syncs;
   for (std::uint32_t file = 0; file < storage::kSegmentsMax; ++file) {
     const std::uint32_t unknown = syncs.oldest_open(file);
-    // Of a file in which no segment was ever made nobody has anything to sync.
+    // Of a file in which no segment was ever made no participant has anything to sync.
     if (unknown == 0 || !storage::is_used(memory_.control().segments[file])) continue;
     const page::SegmentMemory &here = memory_.segment(file);
     if (!here.is_open.load(std::memory_order_acquire) || here.opened_at >= unknown) return false;

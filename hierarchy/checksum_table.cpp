@@ -64,7 +64,7 @@ Errc ChecksumTable::write_at_close(std::uint64_t sequence) noexcept {
               platform::has_data(segment.meta_file.fd(), first * sizeof(page::PageMeta),
                                  platform::GrowingFile::kReservedBytes);
         }
-        // relaxed: nobody else is here
+        // relaxed: no other participant is here
         return is_run_stamped &&
                memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) != 0;
       });

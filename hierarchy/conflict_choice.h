@@ -1,6 +1,6 @@
 // hierarchy/conflict_choice.h -- where a choice of the conflict policy decides anything.
 // Shape:     pure. At lines a committer meets another's locked line, and in eager domains a first
-//            access meets other running instances: somebody chooses who fails. Lazy domains of
+//            access meets other running instances: one of them chooses which fails. Lazy domains of
 //            pages find a conflict at validation, where the other instance has committed.
 // Source:    thesis, section 3.3; docs/design.md 4.
 #pragma once

@@ -91,8 +91,8 @@ std::uint64_t Directory::newest(PageId page) const noexcept {
   return newest;
 }
 
-// The record before the words, as level 1 does. Whoever dies between the two, or before the page
-// moves, leaves blocks that read as zeros.
+// The record before the words, as level 1 does. A mover that dies between the two, or before the
+// page moves, leaves blocks that read as zeros.
 Errc Directory::prepare(PageId page) noexcept {
   TMH_ASSERT(storage::segment_number(page) < storage::kSegmentsMax);
   const std::uint64_t at = static_cast<std::uint64_t>(storage::page_index(page)) * kRecordBytes;
@@ -238,10 +238,10 @@ void Directory::mark_lines(const page::DomainLock::Held &held, PageId page) noex
   // words that had the U bit already were unlocked by others' commits
   platform::fence(std::memory_order_acquire);
   step(Step::kGapRecallMarked);
-  // Whoever stamps later must validate: see line-validate's short way in PROTOCOL.md.
+  // A committer that stamps later must validate: see line-validate's short way in PROTOCOL.md.
   if (!is_planted(Planted::kRecallClockStands))
     lines_.state().clock.fetch_add(1, std::memory_order_seq_cst);
-  lines_.state().changed.notify();  // the U bit is a change to who has read the line
+  lines_.state().changed.notify();  // to an instance that has read the line the U bit is a change
 }
 
 // The committer goes on or lets go by itself; a dead one's context is recovered here.
@@ -301,8 +301,8 @@ bool Directory::make_room_for_announcement(const page::DomainLock::Held &held) n
   return head - log->durable_position.load(std::memory_order_acquire) < page::kLogEntries;
 }
 
-// What every release of a page by level 2 begins with: kReleased: nobody at level 2 uses it, and
-// everybody there will ask.
+// What every release of a page by level 2 begins with: kReleased: no instance at level 2 uses it,
+// and all there will ask.
 Release Directory::give_up(const page::DomainLock::Held &held, PageId page) noexcept {
   TMH_ASSERT(held.is_valid());
   step(Step::kReleaseStart);
@@ -321,7 +321,7 @@ Release Directory::give_up(const page::DomainLock::Held &held, PageId page) noex
     });
     return by;
   };
-  // Before anything is told: an entry in the log costs everybody's next begin.
+  // Before anything is told: an entry in the log costs the next begin of each participant.
   if (const Release by = used(); by != Release::kReleased) return by;
   if (memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0) {
     tree_.collect(held, ~std::size_t{0});
@@ -393,7 +393,7 @@ Release Directory::release(const page::DomainLock::Held &held, PageId page) noex
       r.level.store(PageLevel::kPages, std::memory_order_relaxed);
       break;
     case PageLevel::kHardware:
-      hardware_.left(held, page);  // nobody at level 2 has it, so there is nobody else to ask
+      hardware_.left(held, page);  // no participant has it at level 2, so there is none to ask
       step(Step::kHardwareLeft);
       break;
     case PageLevel::kPages:
@@ -484,10 +484,10 @@ void Directory::recover(const page::DomainLock::Held &held, std::uint32_t slot,
 
 void Directory::recover_if_dead(const page::DomainLock::Held &held, std::uint32_t slot,
                                 std::uint64_t incarnation) noexcept {
-  // nobody's: the context was given back between two looks
+  // without an owner: the context was given back between two looks
   if (slot >= storage::kParticipantsMax) return;
   const storage::Participant &owner = memory_.participant(slot);
-  // A slot that is free already: whoever reaped it did not know the segments that the context
+  // A slot that is free already: its reaper did not know the segments that the context
   // names.
   const bool is_attached = owner.incarnation.load(std::memory_order_relaxed) == incarnation &&
                            owner.state.load(std::memory_order_acquire) != 0;

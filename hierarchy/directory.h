@@ -1,8 +1,8 @@
 // hierarchy/directory.h -- which level has which page, and how a page moves between level 1 and
 // level 2.
 // Shape:     one 16-byte record per page (tmh.directory.N, sparse, rebuildable): zero is L, as
-//            nobody has touched it; H is level 1 in hardware (RTM). Level 2's N, R and W are read
-//            off: a page at level 2 that a resident's running instance may use is R or W.
+//            no instance has touched it; H is level 1 in hardware (RTM). Level 2's N, R and W are
+//            read off: a page at level 2 that a resident's running instance may use is R or W.
 // Invariant: S1 to S4 of docs/design.md 4, after every store: (1) a page is at level 2 => all its
 //            line words have the U bit, or DirectoryState::moving names it and the domain lock is
 //            held (by a living process, or by a dead one whose heir repairs). (2) A process that is
@@ -95,7 +95,7 @@ class Directory final : public page::Recaller {
   }
 
   // A context of that participant keeps others waiting: recovered when
-  // nobody owns it any more.
+  // it has no owner.
   void recover_if_dead(const page::DomainLock::Held &held, std::uint32_t slot,
                        std::uint64_t incarnation) noexcept;
 

@@ -397,7 +397,7 @@ Segment Domain::map(const std::string &file, const SegmentOptions &options) cons
   try {
     detail::remember(segment);
   } catch (const std::bad_alloc &) {
-    (void)impl_->segments().unmap(*segment);  // who gets no handle cannot
+    (void)impl_->segments().unmap(*segment);  // a caller that gets no handle cannot
     throw;
   }
   return Segment(std::move(segment));

@@ -84,7 +84,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   // to change that. What usable() says: not entered.
   [[nodiscard]] Errc enter_lines() {
     if (!line_users_.try_enter()) [[unlikely]] {
-      // Who bars is not there in a forked child.
+      // The thread that bars is not there in a forked child.
       TMH_TRY(usable());
       line_users_.enter();
     }
@@ -101,7 +101,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   // is durable, if `durability`, or the domain's where that is unset, is strict. line:
   // SoftwareThread::durable_at().
   [[nodiscard]] Errc acknowledge_lines(std::uint64_t line, Durability durability) noexcept;
-  // kLogFailed: no instance commits any more. REQUIRES that the domain stays open.
+  // kLogFailed: no instance commits. REQUIRES that the domain stays open.
   [[nodiscard]] Errc check_commits() const noexcept;
   // Those in retry(), to look again. REQUIRES that the domain's memory is mapped.
   void wake_sleepers() noexcept;

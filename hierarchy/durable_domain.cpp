@@ -74,7 +74,7 @@ Errc DurableDomain::create_files() noexcept {
   const storage::LogIdentity log{{id[0], id[1]}, log_file_bytes()};
   const Errc named = platform::sync_folder(memory_.folder() + "/..");
   if (named != Errc::kOk && named != Errc::kPermission)
-    return named;  // a parent that we may not read is somebody else's to sync
+    return named;  // a parent that we may not read is another user's to sync
   // Before there is a log file: a log without its control file is refused for ever.
   TMH_TRY(platform::sync_folder(memory_.folder()));
   TMH_TRY(storage::create_log_file(memory_.folder(), log, 0));
@@ -132,7 +132,7 @@ Errc DurableDomain::join() noexcept {
   bool usable = false;
   TMH_TRY(memory_.open_log_state(&usable));
   if (!usable) return fail(Errc::kCorrupt, memory_.folder() + "/tmh.log.state");
-  state().data_syncs.bury(storage::DataSyncer::kSegment);  // while there is somebody older
+  state().data_syncs.bury(storage::DataSyncer::kSegment);  // while there is an older participant
   return Errc::kOk;
 }
 
@@ -194,7 +194,7 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
                                           : error;
 }
 
-// REQUIRES: nobody is in the domain. In the order that control.h says.
+// REQUIRES: no participant is in the domain. In the order that control.h says.
 Errc DurableDomain::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
   storage::Home &home = memory_.segment(segment).home;
   TMH_TRY(home.extend(size_bytes));
@@ -206,7 +206,7 @@ Errc DurableDomain::grow(std::uint32_t segment, std::uint64_t size_bytes) noexce
 
 // Commits of this boot that were published and not yet in the log: buffered ones mostly, whose
 // acknowledgement promised little, but the death of processes need not lose them. Not when writing
-// the log had failed: then nobody knows what is on disk.
+// the log had failed: then what is on disk is unknown.
 Errc DurableDomain::salvage() noexcept {
   const LogState &log = state();
   const storage::CheckpointV1 &checkpoint = checkpoint_file_.current();
@@ -268,7 +268,7 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   TMH_TRY(promise_log_file());
   for (auto &lsn : s.append_lsn)
     lsn.store(s.durable_lsn.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  // The first record is nobody's commit; nor do its bytes and its write count.
+  // The first record is no commit; nor do its bytes and its write count.
   for (auto *total : {&s.totals[0].bytes, &s.totals[0].commits, &s.totals[0].empty_flushes})
     total->store(0, std::memory_order_relaxed);
   s.flushes.store(0, std::memory_order_relaxed);
@@ -279,8 +279,8 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   return Errc::kOk;
 }
 
-// Before anybody commits: from now on the log has a durable record. Without it the only log file
-// could vanish and nothing would tell.
+// Before any instance commits: from now on the log has a durable record. Without it the only log
+// file could vanish and nothing would tell.
 Errc DurableDomain::promise_log_file() noexcept {
   CheckpointV1 next = checkpoint_file_.current();
   next.durable_lsn = state().durable_lsn.load(std::memory_order_relaxed);
@@ -317,8 +317,8 @@ Errc DurableDomain::use_page_checksums(PageChecksums wanted) noexcept {
 Errc DurableDomain::close_clean(Errc *table_error) noexcept {
   TMH_TRY(flush());
   if (memory_.has_separate_homes()) {
-    // A dead thread's writes to a segment that nobody here knows are in the log: the next open
-    // brings them home.
+    // A dead thread's writes to a segment that this process does not know are in the log: the next
+    // open brings them home.
     if (!log_->gatherer()->is_home(log_->line_clock())) return Errc::kOk;
     TMH_TRY(log_->changed().take());
     TMH_TRY(write_changed_pages(memory_, *log_));

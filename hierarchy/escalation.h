@@ -99,16 +99,16 @@ struct SiteState {
 }
 
 // Apart: what its own instances need, and what others have kept it from. The gate of RTM is shut
-// while anybody runs at level 2; that says nothing about this site, and ends when they do. An
-// instance that runs at level 2 because the gate was shut is a *guest*. Guests are nobody's reason
-// to go up: else two processes that could both run in RTM would each keep the other at level 2, for
-// ever. But one that stays, as a stopped one, counts as a host.
+// while any instance runs at level 2; that says nothing about this site, and ends when they do. An
+// instance that runs at level 2 because the gate was shut is a *guest*. Guests are no instance's
+// reason to go up: else two processes that could both run in RTM would each keep the other at level
+// 2, for ever. But one that stays, as a stopped one, counts as a host.
 struct Learned {
   SiteState own;
   SiteState gate;
 };
 
-// Does the instance begin as a guest? hosts_run: somebody runs at level 2 who is no guest. Each
+// Does the instance begin as a guest? hosts_run: an instance that is no guest runs at level 2. Each
 // look that finds none halves what is left: a gap between two hosts costs little then, and when the
 // last one has gone all are back after nine instances.
 [[nodiscard]] constexpr bool begins_as_guest(const Escalation &escalation, SiteState *gate,

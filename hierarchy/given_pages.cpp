@@ -54,7 +54,7 @@ void GivenPages::give_again(page::Engine &engine) noexcept {
 // Finding one page costs an instance of level 2, which recalls all that it touches. So the block of
 // 64 KiB around it comes along (level 2 allocates its disk blocks together, too), and where blocks
 // follow each other, as in a heap that grows, a run of them, which doubles as long as they do. Only
-// pages that nobody has had yet: nobody misses them.
+// pages that no participant has had: none misses them.
 void GivenPages::open_ahead(const page::DomainLock::Held &held) noexcept {
   constexpr std::uint64_t kBlock = 16, kRunMax = 256;  // 0.2 ms under the lock
   const auto number = [](PageId page) { return static_cast<std::uint64_t>(page); };

@@ -23,7 +23,7 @@ namespace {
 
 // Each try follows other processes' moves of pages, or a mode switch of this one. When so many in a
 // row were in vain, others change them faster than this instance runs: it goes on at level 2, where
-// it needs nobody.
+// it needs no other process.
 constexpr std::uint32_t kGateTriesMax = 16;
 // An abort without a reason may be an interrupt; a second one in the same instance hardly is.
 constexpr std::uint32_t kZerosMax = 2;
@@ -86,7 +86,7 @@ bool HardwareAttempts::begin(SiteInstance &instance) {
     instance.failed(Failed::kAtThisLevel);
     return false;
   }
-  // A line that a transaction writes costs less when nobody has stored to it before.
+  // A line that a transaction writes costs less when no store precedes the transaction.
   if (current().hardware.context != &software->context())
     current().hardware.context = &software->context();
   line::RtmThreadBehind<hierarchy::HardwareLines> thread(*lines.hardware());
@@ -108,7 +108,7 @@ bool HardwareAttempts::begin(SiteInstance &instance) {
 
 void HardwareAttempts::end(SiteInstance &instance) {
   current().hardware.depth = 0;
-  // Inside: so it counts exactly when the transaction has committed, whoever dies when.
+  // Inside: so it counts exactly when the transaction has committed, whichever process dies when.
   current().hardware.context->add(line::LineCount::kHardwareCommits, 1);
   line::rtm_end();
   SiteImpl &site = instance.site();
@@ -144,7 +144,7 @@ bool HardwareAttempts::tries_again(SiteInstance &instance, AbortStatus status) {
   const bool is_retry = line::code_of(status) == AbortCode::kRetry;
   if (is_retry || status == AbortStatus{0}) {
     if (!is_retry && ++zeros_ < kZerosMax) {
-      // What the gate reads may be absent here as well: the record of a participant who came late.
+      // What the gate reads may be absent here as well: the record of a participant that came late.
       // Level 2 need not touch it.
       (void)lines.hardware()->shut_by();
       // Or the page of its totals is not writable yet, or no more.

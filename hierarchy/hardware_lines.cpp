@@ -151,7 +151,7 @@ Errc HardwareLines::to_pages(page::Engine &engine) noexcept {
   // seq_cst: no transaction of this process is left when it returns, and none begins.
   mode_.store(kPageMode, std::memory_order_seq_cst);
   step(Step::kModeLeave);
-  const std::scoped_lock guard(mutex_);  // whoever follows moves still works on the views
+  const std::scoped_lock guard(mutex_);  // a follower of moves still works on the views
   // What cannot be parked is mapped over: its page table is lost, no more. The next show() maps it
   // elsewhere.
   for (const auto &view : views_) (void)park(*view);

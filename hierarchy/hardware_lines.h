@@ -119,7 +119,7 @@ class HardwareLines final : public line::RtmGate {
   // every page whose is_open byte is set, and some where it was
   std::vector<storage::PageId> open_list_;
   std::size_t tidy_at_ = 1024;  // entries of open_list_
-  // What every transaction reads, and nobody writes often. The words elsewhere are found
+  // What every transaction reads, and no process writes often. The words elsewhere are found
   // beforehand: a processor begins a transaction with nothing under way, so each step of a path to
   //             them takes its whole latency.
   struct Words {

@@ -43,7 +43,7 @@ void HardwarePages::move(PageId page, bool came) noexcept {
   const std::uint64_t at = epoch.load(std::memory_order_relaxed);  // changes under the lock only
   ring_[at % kMoves].store(static_cast<std::uint64_t>(page) | (came ? kCame : 0),
                            std::memory_order_relaxed);
-  // seq_cst: release, for whoever follows; and what the mover loads afterwards is loaded after
+  // seq_cst: release, for followers; and what the mover loads afterwards is loaded after
   //          every transaction that this store ends.
   epoch.store(at + 1, std::memory_order_seq_cst);
   add(came ? HardwareCount::kOpened : HardwareCount::kRecalled);

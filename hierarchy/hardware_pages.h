@@ -7,7 +7,7 @@
 //            mode that left before move e. Hence a move that leaves ends, by its store to the
 //            epoch, every transaction that could touch the page, in whatever state its process is;
 //            and none that begins later can.
-// Ordering:  the epoch's store is seq_cst: who moves a page away loads its home after it, and finds
+// Ordering:  the epoch's store is seq_cst: the mover of a page loads its home after it, and finds
 //            what was committed before.
 // Sharing:   moves under the domain lock; reading needs none. Owner death: a move is there when the
 //            epoch says so, or not at all.

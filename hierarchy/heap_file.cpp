@@ -26,7 +26,7 @@ bool all_zero(const std::byte *bytes, std::size_t count) noexcept {
 
 namespace {
 
-// Through the open file: somebody else may have put a link under its name. A group of which this
+// Through the open file: another process may have put a link under its name. A group of which this
 // user is no member stays as it is for new files.
 Errc adopt_owner(const platform::DiskFile &file, const struct stat &model) {
   (void)!fchown(file.fd(), model.st_uid, model.st_gid);
@@ -80,14 +80,14 @@ Errc check_zeros(const std::string &path, int file, std::uint64_t offset, std::u
 }
 
 // A heap in a file that does not exist or is empty: formatted under another name and renamed, so
-// that there is never a half-made one. Done before the segment is known to anybody, hence outside
+// that there is never a half-made one. Done before any participant knows the segment, hence outside
 // any instance and possible inside a running one. empty: the file, if it exists: its owner and mode
 // stay.
 Errc make_heap_file(const std::string &path, std::uint64_t size_bytes, const struct stat *empty) {
   std::string target;  // renaming would replace a symbolic link
   TMH_TRY(platform::follow_links(path, &target));
   const std::size_t name_at = target.find_last_of('/') + 1;
-  // A name that no segment can have, and that is nobody else's.
+  // A name that no segment can have, and that no other participant uses.
   const std::string temporary = target.substr(0, name_at) + "tmh.new." + target.substr(name_at);
   TMH_TRY(platform::disk_unlink(temporary));
   Errc error = write_empty_heap(temporary, size_bytes, empty);

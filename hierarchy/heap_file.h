@@ -1,6 +1,6 @@
 // hierarchy/heap_file.h -- files in which heap segments lie: judged, and made, before there is a
 // record of the segment.
-// Invariant: a file that is no heap is never written to. Nobody finds a half-made heap.
+// Invariant: a file that is no heap is never written to. No participant finds a half-made heap.
 // Contexts:  NOT async-signal-safe.
 #pragma once
 

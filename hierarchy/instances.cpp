@@ -49,8 +49,8 @@ std::uint32_t Instances::depth() const noexcept {
   return runs_here() ? static_cast<std::uint32_t>(current().pages.runner->nest.size()) : 0;
 }
 
-// Whoever has views of its own stays with them: its hot pages are there. A thread that never finds
-// the process's views in use needs none.
+// A thread that has views of its own stays with them: its hot pages are there. A thread that never
+// finds the process's views in use needs none.
 PageRunner &Instances::lock_runner(RunsIn where, bool *fell_back) noexcept {
   *fell_back = where == RunsIn::kProcessViewInstead;
   if (where == RunsIn::kThreadView && domain_.settings().thread_views != ThreadViewUse::kNever) {

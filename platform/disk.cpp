@@ -86,8 +86,8 @@ Errc DiskFile::size(std::uint64_t *bytes) const noexcept {
 }
 
 bool DiskFile::is_whole(std::uint64_t bytes) const noexcept {
-  // Not fstat: who asks for a file's times makes the kernel (6.13 and later) write the inode with
-  // the next change, 60 us per commit.
+  // Not fstat: a caller that asks for a file's times makes the kernel (6.13 and later) write the
+  // inode with the next change, 60 us per commit.
   struct statx info {};
   if (statx(fd_.get(), "", AT_EMPTY_PATH, STATX_SIZE | STATX_NLINK, &info) == 0)
     return info.stx_nlink > 0 && info.stx_size >= bytes;

@@ -1,9 +1,9 @@
 // platform/event_count.h -- waiting, between processes, for something that others change without a
 // lock.
-// Shape:     32-bit futex word. Odd: somebody sleeps, or is about to. Each wake-up makes it even
+// Shape:     32-bit futex word. Odd: a thread sleeps, or is about to. Each wake-up makes it even
 //            again, one higher.
-// Invariant: who dies asleep leaves an odd word, which costs the next notify() one system call, and
-//            nobody anything after that.
+// Invariant: a sleeper that dies leaves an odd word, which costs the next notify() one system call,
+//            and costs nothing after that.
 // Ordering:  prepare() comes before the caller's look (seq_cst). notify() adds no fence to its
 //            caller's stores: a prepare() and a look in the tens of nanoseconds while these stores
 //            are on their way miss both. So the first sleep after a look in vain must be short, and
@@ -35,7 +35,7 @@ class EventCount {
     observe::step(observe::Step::kGapEventPrepared);
     return futex_wait(word_, prepared, timeout_ns);
   }
-  // Wakes all. When nobody waits, one load of a word that is seldom written.
+  // Wakes all. When no thread waits, one load of a word that is seldom written.
   void notify() noexcept {
     if (is_awaited()) [[unlikely]]
       wake();

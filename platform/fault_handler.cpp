@@ -25,7 +25,7 @@ namespace tmh::platform {
 namespace {
 
 struct Range {
-  // 0: free; release-stored last, so that a reader who sees it sees the rest
+  // 0: free; release-stored last, so that a reader that sees it sees the rest
   std::atomic<std::uintptr_t> begin{0};
   std::atomic<std::uintptr_t> end{0};
   std::atomic<FaultFunction> function{nullptr};
@@ -49,7 +49,7 @@ struct Publishing {
 std::mutex &publish_mutex() noexcept { return ProcessObject<Publishing>::here().mutex; }
 
 struct Found {
-  FaultFunction function = nullptr;  // null: the address is nobody's
+  FaultFunction function = nullptr;  // null: the address is in no range
   void *context = nullptr;
 };
 
@@ -145,7 +145,7 @@ Errc publish_fault_range(std::uintptr_t begin, std::uint64_t bytes, FaultFunctio
   }
   for (std::uint32_t i = 0; i < kFaultRangesMax; ++i) {
     if (ranges[i].begin.load(std::memory_order_relaxed) != 0) continue;
-    // release: whoever reads one of these sees that the entry's range before was withdrawn
+    // release: a reader of one of these sees that the entry's range before was withdrawn
     ranges[i].end.store(begin + bytes, std::memory_order_release);
     ranges[i].function.store(function, std::memory_order_release);
     ranges[i].context.store(context, std::memory_order_release);

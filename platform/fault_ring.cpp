@@ -24,7 +24,7 @@ Errc FaultRing::open() noexcept {
   attributes.sample_type = PERF_SAMPLE_ADDR;
   attributes.exclude_hv = 1;
   attributes.watermark = 1;
-  // Nobody polls: no wake-ups.
+  // No thread polls: no wake-ups.
   attributes.wakeup_watermark = static_cast<std::uint32_t>(kDataBytes);
   fd_ =
       static_cast<int>(syscall(SYS_perf_event_open, &attributes, 0, -1, -1, PERF_FLAG_FD_CLOEXEC));

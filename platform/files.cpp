@@ -98,7 +98,7 @@ Errc irregular(const std::string &path, FileRole role) {
   return error;
 }
 
-// Everybody who may write the folder can have made a file there.
+// Any user that may write the folder can have made a file there.
 bool may_have_made(const struct stat &file, const std::string &folder) noexcept {
   if (file.st_uid == geteuid() || file.st_uid == 0) return true;
   struct stat info {};
@@ -106,7 +106,7 @@ bool may_have_made(const struct stat &file, const std::string &folder) noexcept 
   return file.st_uid == info.st_uid || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;
 }
 
-// The open file is the one that counts: whoever puts another one under its name is too late.
+// The open file is the one that counts: another one under its name comes too late.
 Errc check_own(const std::string &path, const struct stat &file, FileRole role) {
   if (role == FileRole::kSegment) return Errc::kOk;
   if (role == FileRole::kOwn && file.st_nlink > 1)

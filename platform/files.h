@@ -48,7 +48,7 @@ enum class FileRole : std::uint8_t {
   // rights. So it must be a regular file and no symbolic link, must have no other name, and must
   // belong to one who can have made it there: this process's user, root, the folder's owner, or
   // anybody where group or others may write the folder. Such a file lies nowhere else: it is
-  // nobody's secret, and nobody else's data.
+  // no user's secret, and no other program's data.
   kOwn,
   // The same, of a log file, which may have more names: archives are made with ln(1), too.
   // REQUIRES: the caller writes to it only when its header is right.
@@ -101,8 +101,8 @@ class FolderLock {
 // fork inherited are closed. Told through flock: by the kernel that the file system is on, whatever
 // pids it shows to whom.
 [[nodiscard]] Errc hold(int fd, const std::string &path) noexcept;
-// Does anybody hold it? kOk and false where it does not exist. REQUIRES: nobody asks meanwhile (the
-// folder lock).
+// Does any process hold it? kOk and false where it does not exist. REQUIRES: nobody asks meanwhile
+// (the folder lock).
 [[nodiscard]] Errc look_for_holder(const std::string &path, bool *is_held) noexcept;
 
 // A file mapped once, MAP_SHARED, over its largest possible size. Growing the file makes more of
@@ -137,7 +137,7 @@ class GrowingFile {
   [[nodiscard]] bool is_reserved(std::uint64_t offset, std::uint64_t bytes) const noexcept {
     return knows(offset / kReservedBytes) && knows((offset + bytes - 1) / kReservedBytes);
   }
-  // Cuts the file to `bytes`. REQUIRES: nobody uses what is cut off.
+  // Cuts the file to `bytes`. REQUIRES: no process uses what is cut off.
   void shrink(std::uint64_t bytes) noexcept;
 
   [[nodiscard]] std::byte *base() const noexcept { return base_; }
@@ -147,7 +147,7 @@ class GrowingFile {
   struct Free {
     void operator()(void *memory) const noexcept { std::free(memory); }
   };
-  // relaxed: says only that somebody asked; blocks are the kernel's
+  // relaxed: says only that a process asked; blocks are the kernel's
   [[nodiscard]] bool knows(std::uint64_t block) const noexcept {
     return (reserved_.get()[block / 64].load(std::memory_order_relaxed) >> (block % 64) & 1) != 0;
   }

@@ -1,5 +1,5 @@
-// platform/patience.h -- pauses of who waits for the next steps of another thread or process, which
-// no lock tells of.
+// platform/patience.h -- pauses of a thread that waits for the next steps of another thread or
+// process, which no lock tells of.
 // Shape:     yields at first: the other may have been preempted and wait for this processor. Then
 //            sleeps, longer each time.
 // Why:       a yield lets only those of the same priority run. A real-time thread that only yields
@@ -30,7 +30,8 @@ class Patience {
   }
 
  private:
-  static constexpr std::uint64_t kYieldNs = 200'000;  // who was not preempted is long done
+  // A thread that was not preempted is long done.
+  static constexpr std::uint64_t kYieldNs = 200'000;
   // What a wait may end later than what it waits for.
   static constexpr long kSleepNsMax = 500'000;
   long sleep_ns_ = 20'000;

@@ -1,7 +1,7 @@
 // platform/probes.h -- points at which the engine says what it does: USDT probes of the provider
 // `tmh`, for bpftrace, perf, gdb, SystemTap; and the events of `tmh trace`.
 // Shape:     one function per probe; its parameters are the probe's arguments, in order, which
-//            man/tmh-probes.7 documents. A probe that nobody watches is one no-op instruction,
+//            man/tmh-probes.7 documents. A probe that no tool watches is one no-op instruction,
 //            besides having its arguments at hand; with
 //            TMH_HAVE_SDT=0 (cmake/dependencies.cmake) it is nothing. trace.h records the same
 //            call: one branch when that is off.

@@ -162,7 +162,7 @@ bool alive(ProcessId id) noexcept {
   const bool has_pid = found || ((::kill(id.pid, 0) == 0 || errno != ESRCH) && !is_zombie(id.pid));
   errno = saved_errno;
   if (!found) return has_pid;
-  if (stat.start_time != id.start_time) return false;  // the pid belongs to somebody else now
+  if (stat.start_time != id.start_time) return false;  // the pid belongs to another process
   // exec
   if (id.stack_start != 0 && stat.stack_start != 0 && stat.stack_start != id.stack_start)
     return false;

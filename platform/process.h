@@ -1,5 +1,5 @@
-// platform/process.h -- who is alive: a process is named by pid and start time, because pids are
-// reused; and by its stack's place, because exec keeps both.
+// platform/process.h -- which processes are alive: each is named by pid and start time, because
+// pids are reused; and by its stack's place, because exec keeps both.
 // Contexts:  alive() is async-signal-safe (open, read, close, kill, stat and readlink only).
 // Source:    docs/design.md 8.
 #pragma once
@@ -19,7 +19,8 @@ struct ProcessId {
   std::uint64_t stack_start = 0;
 };
 
-// False: /proc could not be read (errno says why), so nobody could tell whether this process lives.
+// False: /proc could not be read (errno says why), so no participant could tell whether this
+// process lives.
 [[nodiscard]] bool this_process(ProcessId *out) noexcept;
 
 // Pids and start times mean something to processes with the same pid and time namespace alone: two

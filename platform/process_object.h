@@ -23,7 +23,7 @@ class ProcessObject {
  private:
   struct Made {
     T object;
-    Made *parents;  // keeps it reachable, for whoever looks for leaks
+    Made *parents;  // keeps it reachable, for tools that look for leaks
   };
 
   static bool make() {
@@ -35,7 +35,7 @@ class ProcessObject {
 
   static inline constinit Made *newest_ = nullptr;
   // While the program, or the library, is loaded. A fork in the middle of a first call would leave
-  // the child with an initialization that nobody ends.
+  // the child with an initialization that no thread ends.
   static inline const bool is_made_ = make();
 };
 

@@ -1,4 +1,4 @@
-// platform/protection_keys.cpp -- which keys the process has, and who uses them.
+// platform/protection_keys.cpp -- which keys the process has, and which domains use them.
 #include "platform/protection_keys.h"
 
 #include <pthread.h>

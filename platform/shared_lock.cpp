@@ -15,15 +15,15 @@ namespace tmh::platform {
 namespace {
 // In ticks of the time stamp counter (2 to 4 per ns), because a pause takes 10 to 50 ns depending
 // on the processor. Each look takes the lock's line, and with it the clock, away from the holder,
-// who pays 30 to 70 ns to get it back: so about one look in the time that a small commit holds it.
-// Two processes that do nothing but commit, us per commit (EPYC VM, a line moves in 30 ns): looks
-// every 500 ns 0.19, 100 ns 0.17, 20 ns 0.15; on a Xeon (70 ns) 0.18, 0.20 and 0.38.
+// which pays 30 to 70 ns to get it back: so about one look in the time that a small commit holds
+// it. Two processes that do nothing but commit, us per commit (EPYC VM, a line moves in 30 ns):
+// looks every 500 ns 0.19, 100 ns 0.17, 20 ns 0.15; on a Xeon (70 ns) 0.18, 0.20 and 0.38.
 constexpr std::uint64_t kLookTicks = 200;
 // The lock is held for 0.1 to 1 us by small commits. A holder that is interrupted keeps it for
 // longer: others wait for as long as it would take to fall asleep and be woken, 10 us. Spinning on
 // would starve the holder where both share a core.
 constexpr std::uint64_t kSpinTicks = 26'000;
-// unlock() may overlook who goes to sleep just then, so the first sleeps are short.
+// unlock() may overlook a waiter that goes to sleep just then, so the first sleeps are short.
 constexpr long kFirstSleepNs = 100'000, kLongestSleepNs = 2'000'000;
 // Time asleep after which the holder's life is looked at. docs/design.md 8 allows a second, so this
 // leaves a margin of 50.
@@ -80,8 +80,8 @@ Locked SharedLock::lock(LockTag self, Alive is_alive, void *context) noexcept {
     slept_ns = 0;
     if (is_alive(context, LockTag{seen & ~kSleepers})) continue;
     observe::step(observe::Step::kGapLockSuspected);
-    // The word names one incarnation, so it cannot have come to mean somebody else since. acquire:
-    // see what the dead holder stored.
+    // The word names one incarnation, so it cannot have come to mean another participant since.
+    // acquire: see what the dead holder stored.
     if (word_.compare_exchange_strong(seen, own | kSleepers, std::memory_order_acquire,
                                       std::memory_order_relaxed))
       return Locked::kInherited;

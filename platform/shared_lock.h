@@ -1,6 +1,6 @@
 // platform/shared_lock.h -- a lock in shared memory that says who holds it and survives its
 // holder's death.
-// Shape:     32-bit futex word: 0 free, else the holder's LockTag, with bit 31 "somebody sleeps".
+// Shape:     32-bit futex word: 0 free, else the holder's LockTag, with bit 31 "a waiter sleeps".
 // Invariant: only the holder, or the one who inherits from a dead holder, changes the word from
 //            non-zero.
 // Ordering:  lock() acquires what unlock() released; inheriting acquires whatever the dead holder

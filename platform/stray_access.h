@@ -1,6 +1,6 @@
 // platform/stray_access.h -- the one message about an access to a segment that no instance covers.
-// Shape:     who knows the thread's state (hierarchy) says it through a function; who knows the
-//            place (an engine, the table of ranges that have gone) names it. The process then dies
+// Shape:     hierarchy knows the thread's state and says it through a function; an engine, or the
+//            table of ranges that have gone, knows the place and names it. The process then dies
 //            at the instruction, or its own handler decides.
 // Contexts:  report(): async-signal-safe: write(2), gettid(2), atomics. The others: not in a
 //            handler.
@@ -39,8 +39,8 @@ void tell_thread_state_by(ThreadState (*function)() noexcept) noexcept;
 
 void report(const StrayAccess &access) noexcept;
 
-// A view has gone: who touches its addresses later is told so. A new range at such an address makes
-// it forget.
+// A view has gone: a thread that touches its addresses later is told so. A new range at such an
+// address makes it forget.
 inline constexpr std::uint32_t kGoneViewsMax = 64;
 void remember_gone_view(std::uintptr_t begin, std::uint64_t bytes, const char *name) noexcept;
 void forget_gone_views(std::uintptr_t begin, std::uint64_t bytes) noexcept;

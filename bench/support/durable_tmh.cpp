@@ -18,6 +18,8 @@
 //          tmh-lines, tmh-pages
 //                        no map: a domain with both levels, strict; a record's 65 words are stored
 //                        to a slot of an array (9 or 10 lines), all at level 1 or all at level 2.
+//          group-..., early-release=off
+//                        as tmh, with one policy that is not the default
 //                        Beside each other they show what a level costs; nothing is scanned
 //          of bench/trees, by itself in either durability:
 //          tmh-bptree    the same B+-tree, blocks of the size asked for
@@ -257,6 +259,17 @@ void add_tmh(Contestants *all) {
   add<FieldBlockTree<kPageBytes>>(all, "tmh-fields-none", Durability::kNone, Levels::kHybrid);
   all->push_back(std::make_unique<TmhArray>("tmh-lines", "never"));
   all->push_back(std::make_unique<TmhArray>("tmh-pages", "always"));
+  // "tmh" is the row beside which these are read.
+  for (const char *group : {"none", "active=4", "waiting=50", "bytes=1024", "wait=20us"}) {
+    Mode mode{std::string("group-") + group};
+    mode.durability = Durability::kStrict;
+    mode.group_commit = group;
+    all->push_back(std::make_unique<Tmh<Tree>>(mode));
+  }
+  Mode late{"early-release=off"};
+  late.durability = Durability::kStrict;
+  late.early_release = EarlyRelease::kOff;
+  all->push_back(std::make_unique<Tmh<Tree>>(late));
 }
 
 void add_tmh_trees(Contestants *all, Durability durability, std::size_t block_bytes) {

@@ -36,6 +36,8 @@ Domain open_domain(const Mode &mode, const std::string &folder, const std::strin
   options.tracking = mode.tracking;
   options.policies.detection = mode.detection;
   options.policies.conflict = policy;
+  options.policies.group_commit = mode.group_commit;
+  options.policies.early_release = mode.early_release;
   options.levels = mode.levels;
   options.durability = mode.durability;  // the one place where benches switch it on
   Domain domain = Domain::open(folder, options);

@@ -15,6 +15,9 @@ struct Mode {
   bool keeps_pages = false;              // hot: pages stay mapped between instances
   Durability durability = Durability{};  // unset: as the environment says, else none
   Levels levels = Levels{};              // the same; else pages
+  // Unset: as the environment says, else the default.
+  std::string group_commit = {};
+  EarlyRelease early_release = EarlyRelease{};
 };
 
 // Bytes and durable writes of the domain's log so far. A buffered domain is flushed first: its

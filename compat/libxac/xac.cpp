@@ -1,6 +1,6 @@
 // compat/libxac/xac.cpp -- the thesis's C interface (xac.h) over the C++ one.
 // Shape:     one process-wide session: a domain, its raw segments by name, and the heap segment
-//            once somebody needs it.
+//            once a program needs it.
 // Invariant: no exception leaves an extern "C" function; each becomes a negative Errc, kept per
 //            thread for xLastError(), with its text.
 // Sharing:   g_session is published by xInit, one at a time, and taken back by xShutdown. A thread
@@ -253,8 +253,8 @@ bool durability_of(int flags, tmh::Durability *out) noexcept {
   }
 }
 
-// Held by the one xInit that runs. A flag and not a mutex: nobody ever waits for it, so it has no
-// lock order.
+// Held by the one xInit that runs. A flag and not a mutex: no thread ever waits for it, so it has
+// no lock order.
 class Initializing {
  public:
   // acquire, release: each holder sees what the one before left in g_session.

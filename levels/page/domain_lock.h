@@ -78,7 +78,7 @@ class DomainLock {
   DomainLock &operator=(const DomainLock &) = delete;
 
   Held take(Context context = Context::kNormal) noexcept;
-  // REQUIRES: no other participant is attached, so that nobody else can hold the lock.
+  // REQUIRES: no other participant is attached, so that no other process can hold the lock.
   [[nodiscard]] static Held alone() noexcept { return {nullptr, Held::kAlone}; }
 
  private:

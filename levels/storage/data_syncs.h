@@ -5,7 +5,7 @@
 //            syncs it, until the result is stored. Who takes the maker's lock and finds a number
 //            standing has found a dead one's: its file is in doubt until somebody whose descriptor
 //            is older has synced it. Other files are not, so that a segment made later, whose
-//            descriptors are all younger, keeps nobody from checkpoints.
+//            descriptors are all younger, keeps no participant from checkpoints.
 // Why:       the kernel tells each descriptor once of pages that it could not write, and takes them
 //            for clean from then on; a descriptor that was opened after anybody was told hears
 //            nothing. So what a process was told that died of it only older descriptors can tell.
@@ -13,7 +13,7 @@
 //            result is unknown; unless all that home holds of the file has been written again since
 //            it was opened, which takes another home (hierarchy/page_copies.cpp).
 // Ordering:  seq_cst before the system calls; a result is stored (release) before its number goes.
-// Sharing:   bury(), begin(), end(): under the maker's lock. The rest: anybody.
+// Sharing:   bury(), begin(), end(): under the maker's lock. The rest: any participant.
 // Source:    Linux Documentation/core-api/errseq.rst; docs/design.md D2, D3.
 #pragma once
 
@@ -30,7 +30,7 @@ namespace tmh::storage {
 
 enum class DataSyncer : std::uint32_t {
   kCheckpoint,  // under checkpoint_lock, or by the last participant
-  kSegment,     // who makes or extends a segment, under the folder lock
+  kSegment,     // the maker or extender of a segment, under the folder lock
 };
 
 struct DataSyncs {
@@ -88,8 +88,8 @@ struct DataSyncs {
     const std::uint32_t oldest = oldest_of(doubts(file));
     return oldest == 0 || (other != 0 && other < oldest) ? other : oldest;
   }
-  // As oldest_unknown(), for who takes no checkpoint: one that is under way has said nothing
-  // either, and if it is dead never will.
+  // As oldest_unknown(), for a caller that takes no checkpoint: one that is under way has said
+  // nothing either, and if it is dead never will.
   [[nodiscard]] std::uint32_t oldest_open(std::uint32_t file) const noexcept {
     const std::uint64_t standing =
         under_way[static_cast<std::uint32_t>(DataSyncer::kCheckpoint)].load(
@@ -107,7 +107,7 @@ struct DataSyncs {
     (void)in_doubt[file].compare_exchange_strong(doubts, 0, std::memory_order_acq_rel);
   }
   // A file that no segment is in. Under the folder lock: what dead makers of a segment of this
-  // number left concerns nobody.
+  // number left concerns no participant.
   void forget(std::uint32_t file) noexcept {
     bury(DataSyncer::kSegment);
     in_doubt[file].store(0, std::memory_order_release);

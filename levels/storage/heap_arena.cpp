@@ -33,7 +33,7 @@ constexpr std::uint32_t pages_for(std::uint64_t bytes) noexcept {
 // Growing stops every participant for a moment, and the commit that needs it, in a durable domain,
 // for a wait for the disk (1 to 2 ms here: the p99.9 of small commits). So it is done in steps of a
 // quarter of the segment, at least 8 MiB: 1 GiB is reached from 1 MiB in about 20 steps. The file
-// is sparse; pages that nobody uses cost nothing.
+// is sparse; unused pages cost nothing.
 constexpr std::uint64_t kGrowBytesMin = std::uint64_t{8} << 20;
 
 // Makes the segment at least pages_needed long.

@@ -94,8 +94,8 @@ Errc Home::separate(const std::string &path) noexcept {
   TMH_TRY(platform::open_regular(path, O_RDWR, platform::FileRole::kOwn, &home_fd_));
   munmap(base_, max_bytes_);
   base_ = nullptr;
-  // Its length is right: whoever made it or grew it has seen to that. Others may be growing it now,
-  // so a length of ours could cut it.
+  // Its length is right: the participant that made or grew it has seen to that. Others may be
+  // growing it now, so a length of ours could cut it.
   return map();
 }
 
@@ -184,7 +184,7 @@ void Home::advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes
 void Home::advise_view(void *at, std::uint64_t offset_bytes, std::uint64_t bytes,
                        std::uint64_t tail_at) const noexcept {
   // Tracking is by 4 KiB pages. A tail goes without that advice, which makes it an area of its own:
-  // what is opened in it by single pages is too small for a huge one, and it is no tail any more
+  // what is opened in it by single pages is too small for a huge one, and it is no tail
   // when more is opened at once.
   madvise(at, tail_at, MADV_NOHUGEPAGE);
   // A child is no participant; sharing would also make our stores copy.

@@ -2,8 +2,7 @@
 // Shape:     MAP_SHARED over the segment's largest size, so growing needs no remapping in any
 //            process. As a rule the file is the data file. A separate home is a file of its own,
 //            made of the data file's content, disposable; the data file is written by checkpoints.
-// Invariant: only committed lines are stored here, by whoever collects versions under the domain
-//            lock.
+// Invariant: only committed lines are stored here, by the collector, under the domain lock.
 // Sharing:   between processes through the page cache; views map the same pages MAP_PRIVATE.
 // Contexts:  reading base() is allowed in a handler; everything else is not.
 #pragma once

@@ -121,8 +121,8 @@ void HistogramV1::add(std::uint64_t ns, std::uint64_t count) noexcept {
 }
 
 void HistogramV1::move_to(HistogramV1 &other) noexcept {
-  // Each word is taken before it is added: who dies in between loses one bucket, and counts none
-  // twice.
+  // Each word is taken before it is added: a reaper that dies in between loses one bucket, and
+  // counts none twice.
   for (std::size_t i = 0; i < Histogram::kBuckets; ++i)
     if (const std::uint64_t count = counts[i].exchange(0, std::memory_order_relaxed); count != 0)
       other.counts[i].fetch_add(count, std::memory_order_relaxed);

@@ -4,7 +4,7 @@
 //            Rebuildable: made anew by the first participant.
 // Invariant: (1) a page with key 0 is empty. (2) A key that is not 0 does not change but under the
 //            folder lock, when its participant has gone. (3) Two pages may have keys that differ in
-//            nothing: whoever reads adds them up.
+//            nothing: a reader adds them up.
 // Ordering:  keys are stored (release) after HistogramV1::owner, sites' states after their names;
 //            readers acquire. Counts are relaxed.
 // Sharing:   all threads of a participant add to its pages (fetch_add). What a participant leaves
@@ -37,7 +37,7 @@ inline constexpr std::size_t kSitesMax = 256;  // 0: of no site
 inline constexpr std::size_t kSeriesMax = 8192;
 
 // Whose times are on a page: slot + 1 (kGoneOwner: of those that have left), site, level and
-// outcome. 0: nobody's.
+// outcome. 0: of no series.
 enum class SeriesKey : std::uint64_t {};
 inline constexpr std::uint64_t kGoneOwner = kParticipantsMax + 1;
 // A page that is being made: its owner is not stored yet.
@@ -55,7 +55,7 @@ struct SeriesName {
   LatencyLevel level;
   AbortCause outcome;
 };
-// Of bytes that nobody vouches for. False: of no series, or of one that is being made.
+// Of bytes that may be anything. False: of no series, or of one that is being made.
 [[nodiscard]] constexpr bool parse_key(std::uint64_t word, SeriesName *out) noexcept {
   const std::uint64_t level = word >> 8 & 0xff, outcome = word & 0xff, site = word >> 16 & 0xffff;
   out->owner = word >> 32;
@@ -97,7 +97,7 @@ struct alignas(4096) HistogramV1 {
   std::uint64_t reserved2_zero[8];                         // 4032
 
   void add(std::uint64_t ns, std::uint64_t count) noexcept;
-  // REQUIRES: nobody else adds here.
+  // REQUIRES: no other thread adds here.
   void move_to(HistogramV1 &other) noexcept;
   [[nodiscard]] Histogram read() const noexcept;
 };
@@ -106,7 +106,7 @@ static_assert(sizeof(HistogramV1) == 4096 && offsetof(HistogramV1, counts) == 64
 static_assert(std::is_standard_layout_v<LatencyHeaderV1> && std::is_standard_layout_v<HistogramV1>);
 
 // Adds what was on a page to the series that it belongs to. incarnations: of the living
-// participants, by slot; 0: nobody.
+// participants, by slot; 0: none.
 void add_series(const std::vector<std::uint64_t> &incarnations, const SeriesName &name,
                 std::uint64_t owner, const std::string &site, const Histogram &histogram,
                 std::vector<LatencySeries> *all);

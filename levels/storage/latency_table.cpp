@@ -111,7 +111,7 @@ void LatencyTable::retire(std::uint64_t owner) noexcept {
   }
 }
 
-// REQUIRES: nobody else has the domain open. What the file says may be anything.
+// REQUIRES: no other process has the domain open. What the file says may be anything.
 void LatencyTable::retire_all() noexcept {
   std::set<std::uint64_t> owners;
   for (std::size_t i = 0; i < kSeriesMax; ++i) {
@@ -138,8 +138,8 @@ std::uint32_t LatencyTable::site(std::string_view name) noexcept {
   for (std::uint32_t i = 1; i < kSitesMax; ++i) {
     LatencySiteV1 &site = header_->sites[i];
     std::uint32_t state = 0;
-    // A name that somebody writes at this moment may be ours: then there are two numbers of one
-    // name, which readers add up.
+    // A name that a participant writes at this moment may be ours: then there are two numbers of
+    // one name, which readers add up.
     if (site.state.compare_exchange_strong(state, kSiteNaming, std::memory_order_acquire,
                                            std::memory_order_acquire)) {
       std::memcpy(site.name, wanted.data(), wanted.size());

@@ -28,16 +28,16 @@ class LatencyTable {
   LatencyTable(const LatencyTable &) = delete;
   LatencyTable &operator=(const LatencyTable &) = delete;
 
-  // fresh: nobody else has the domain open. What earlier owners of the slot have left is added to
-  // what has gone. kForeignVersion: others use a table of another version, or a damaged one;
+  // fresh: no other process has the domain open. What earlier owners of the slot have left is added
+  // to what has gone. kForeignVersion: others use a table of another version, or a damaged one;
   // kDiskFull, kIo.
   [[nodiscard]] Errc open(const std::string &folder, std::uint32_t slot, std::uint64_t incarnation,
                           bool fresh) noexcept;
   // What this participant has recorded is added to what has gone. Waits for threads that are
   // recording; what comes later is lost.
   void leave() noexcept;
-  // Around a record: nobody retires its page in between. False: this participant has left, and
-  // there is no page to record on.
+  // Around a record: no participant retires its page in between. False: this participant has left,
+  // and there is no page to record on.
   [[nodiscard]] bool begin_record() noexcept {
     // Before the look at has_left_; leave() does both the other way round.
     recording_.fetch_add(1, std::memory_order_seq_cst);
@@ -54,7 +54,7 @@ class LatencyTable {
   // The page to add to; a private one, counted as lost, when there is no room.
   [[nodiscard]] HistogramV1 &page(std::uint32_t site, LatencyLevel level,
                                   AbortCause outcome) noexcept;
-  // Of all participants; of those that are not alive (`incarnations[slot]`, 0: nobody) as kGone.
+  // Of all participants; of those that are not alive (`incarnations[slot]`, 0: none) as kGone.
   [[nodiscard]] std::vector<LatencySeries> read(
       const std::vector<std::uint64_t> &incarnations) const;
 

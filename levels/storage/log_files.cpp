@@ -174,7 +174,7 @@ Errc recycle_log_file(const std::string &folder, const LogIdentity &log, std::ui
   TMH_TRY(file.open(temporary, DiskFile::Mode::kReadWrite, platform::FileRole::kOwnLog));
   if (!file.is_whole(log.file_bytes))
     return fail(Errc::kShortFile, log_file_path(folder, old_index));
-  // Somebody keeps it: "ln", "cp -l".
+  // A user keeps it: "ln", "cp -l".
   if (file.has_other_names()) return create_log_file(folder, log, new_index);
   TMH_TRY(write_header(&file, log, new_index));
   return publish(folder, new_index);

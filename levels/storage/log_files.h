@@ -61,7 +61,7 @@ struct LogIdentity {
 [[nodiscard]] Errc copy_log_file(const std::string &from_folder, const std::string &to_folder,
                                  std::uint64_t index) noexcept;
 // Moves the file to another folder, which may lie on another device (then it is copied, and durable
-// there before it is removed here). kOk also when it is there already and no longer here.
+// there before it is removed here). kOk also when it is there already and not here.
 [[nodiscard]] Errc archive_log_file(const std::string &folder, const std::string &archive_folder,
                                     std::uint64_t index) noexcept;
 // Indexes of the log files in `folder`, ascending. Says nothing about their content.

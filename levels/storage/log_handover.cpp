@@ -65,7 +65,7 @@ bool LogHandover::withdraw() noexcept {
 
 void LogHandover::give() noexcept {
   std::uint32_t seen = state_->handover.load(std::memory_order_relaxed);
-  // A claim that was taken back meanwhile stays so: nobody waits for what it would be given.
+  // A claim that was taken back meanwhile stays so: no claimant waits for what it would be given.
   if (said(seen) == kClaimed && state_->handover.compare_exchange_strong(
                                     seen, word(kGiven, seen >> 2), std::memory_order_relaxed))
     observe::step(observe::Step::kLogGiven);
@@ -88,7 +88,7 @@ bool LogHandover::claim(bool yields) noexcept {
   observe::step(observe::Step::kLogClaimed);
   (void)spin_until([&] { return state_->handover.load(std::memory_order_relaxed) != claimed; },
                    yields);
-  // relaxed throughout: whoever takes the lock acquires with it
+  // relaxed throughout: the next writer acquires with the lock
   seen = claimed;
   if (state_->handover.compare_exchange_strong(seen, kNothing, std::memory_order_relaxed))
     return false;

@@ -1,17 +1,17 @@
-// levels/storage/log_handover.h -- who of those that wait for the redo log writes it: the one on
+// levels/storage/log_handover.h -- which of those that wait for the redo log writes it: the one on
 // the processor where writes are quickest.
-// Why:       a device with one queue interrupts one processor. Whoever sleeps there for its write
-//            is woken at once; elsewhere an idle processor has to be woken first (virtio-blk on 2
-//            processors here: 120 us against 190 for the same write).
+// Why:       a device with one queue interrupts one processor. A writer that sleeps there for its
+//            write is woken at once; elsewhere an idle processor has to be woken first (virtio-blk
+//            on 2 processors here: 120 us against 190 for the same write).
 // Shape:     one word in LogState. The writer, which holds LogState::lock and waits for company
 //            anyway, offers the writing and says on which processor it runs; one for whom it would
 //            be quicker claims it; the writer gives it and unlocks; the other locks and takes it.
 //            Until then, or until no answer has come for kAnswerNs, the one who gave it keeps off
 //            the lock, which it would get first. Each answer is a compare-and-swap of that word,
 //            each wait for one is short and bounded.
-// Invariant: hints only. Who holds the lock may write, whatever the word says; a death at any step
-//            leaves a word that the next offer overwrites. Nobody is given the writing who would
-//            not be quicker by an eighth, so it cannot go round.
+// Invariant: hints only. The holder of the lock may write, whatever the word says; a death at any
+//            step leaves a word that the next offer overwrites. Nobody is given the writing who
+//            would not be quicker by an eighth, so it cannot go round.
 // Contexts:  not in handlers.
 #pragma once
 
@@ -30,7 +30,8 @@ class LogHandover {
  public:
   LogHandover(LogState *state, std::uint32_t slot) noexcept : state_(state), slot_(slot) {}
 
-  // Instead of a processor's number: whoever waits sleeps until it is woken, and can claim nothing.
+  // Instead of a processor's number: the participant that waits sleeps until it is woken, and can
+  // claim nothing.
   static constexpr std::uint32_t kAsleep = ~0u;
   // Of the processor that this thread runs on; a hint like everything here.
   [[nodiscard]] static std::uint32_t this_cpu() noexcept;
@@ -48,7 +49,7 @@ class LogHandover {
   void give() noexcept;
   // Without the lock: returns when it was taken, or when it has not been for so long that this
   // thread may take the lock again. yields: this one and as claim()'s, there are fewer processors
-  // than may want one, and whoever is to answer may need this one.
+  // than may want one, and the claimant that is to answer may need this one.
   void await_taken(bool yields) noexcept;
 
   // The others' side: true when it was given to this thread, which locks now.
@@ -69,7 +70,8 @@ class LogHandover {
   }
 
  private:
-  // Who is to answer spins; a longer silence says that it lost its processor, or is dead.
+  // The claimant that is to answer spins; a longer silence says that it lost its processor, or is
+  // dead.
   static constexpr std::uint64_t kAnswerNs = 20'000;
 
   LogState *state_;

@@ -118,7 +118,7 @@ void LogReader::accept(const RecordView &record) noexcept {
 }
 
 // A point in time before the next file was recovered when a generation opens right behind a
-// kFileEnd record: in its file, where nobody who follows it would look.
+// kFileEnd record: in its file, where no reader that follows it would look.
 Errc LogReader::look_past_file_end(RecordView *record) noexcept {
   const RecordView file_end = *record;
   if (file_of(open_position(file_end.end(), file_bytes_), file_bytes_) !=

@@ -80,7 +80,8 @@ Errc LogSource::open_file(std::uint64_t index) noexcept {
     found.header = got < sizeof header ? Errc::kShortFile
                                        : verify_log_file_header(header, log_, index, &found.why);
     if (found.header == Errc::kShortFile) found.why = "shorter than its header";
-    // A log file whose header was damaged gets another one. What somebody has linked here does not.
+    // A log file whose header was damaged gets another one. A file that a user has linked here does
+    // not.
     if (found.header != Errc::kOk && disk_.has_other_names())
       return fail(Errc::kForeignFile,
                   found.path + " has other names (hard links), and is no log file of this domain");

@@ -1,10 +1,10 @@
 // levels/storage/log_source.h -- bytes of the redo log by LSN, whichever file and folder they lie
 // in.
 // Shape:     reads one file at a time, with pread into a window that moves forward. Not mapped: a
-//            bad sector is then kIo and not SIGBUS, and so is a file that somebody cuts meanwhile.
+//            bad sector is then kIo and not SIGBUS, and so is a file that is cut meanwhile.
 // Errors:    kIo, kPermission, kOutOfMemory. A missing file or a wrong header is no error here:
 //            File says what was found.
-// Sharing:   one thread. REQUIRES that nobody writes the log.
+// Sharing:   one thread. REQUIRES that no participant writes the log.
 // Source:    docs/design.md D3, D4.
 #pragma once
 

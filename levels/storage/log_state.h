@@ -1,9 +1,9 @@
-// levels/storage/log_state.h -- the redo log as all participants share it: who writes, how far it
-// is durable, where it ends.
+// levels/storage/log_state.h -- the redo log as all participants share it: which one writes, how
+// far it is durable, where it ends.
 // Shape:     tmh.log.state: LogState (one block), then two tail blocks. Rebuildable: made anew at
 //            each recovery.
 // Invariant: point[flushes & 1] is the last durable state; a flush fills the other one and its tail
-//            block, then counts. Whoever inherits the lock from a dead writer starts again from
+//            block, then counts. The heir of a dead writer's lock starts again from
 //            there: the same commits give the same bytes.
 // Ordering:  durable_clock, durable_line and durable_position are stored (release) after the point
 //            they tell of; readers acquire.
@@ -86,7 +86,8 @@ struct alignas(64) LogState {
   alignas(64) FlushPoint passed[32];
   std::uint64_t passed_count;  // ever
   alignas(64) platform::SharedLock checkpoint_lock;
-  platform::SharedLock files_lock;            // of whoever makes, recycles or archives log files
+  // Of the participant that makes, recycles or archives log files.
+  platform::SharedLock files_lock;
   std::atomic<std::uint64_t> checkpoint_lsn;  // of tmh.checkpoint
   std::atomic<std::uint64_t> checkpoint_ns;   // coarse_ns() of the last one, or of the last attempt
   // Log files with a smaller index may be made into new ones.
@@ -136,12 +137,12 @@ struct alignas(64) LogState {
     if (taken_out == now) return;
     taken_out = now;
     std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: they stay reserved
-    // release: whoever sees it sees durable_lsn behind these commits
+    // release: a reader of it sees durable_lsn behind these commits
     pending_bytes.fetch_sub(batch_bytes[now & 1], std::memory_order_release);
   }
 
   [[nodiscard]] std::uint64_t commits_written() const noexcept {
-    // acquire: pairs with the release in LogWriter::publish(), as for whoever inherits the lock
+    // acquire: pairs with the release in LogWriter::publish(), as for the heir of the lock
     return totals[flushes.load(std::memory_order_acquire) & 1].commits.load(
         std::memory_order_relaxed);
   }

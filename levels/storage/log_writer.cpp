@@ -212,7 +212,7 @@ void LogWriter::publish(FlushPoint point, std::uint64_t commits,
   std::memcpy(tails_ + (flushes & 1) * kLogBlockBytes, buffer_.get(), end_ - block_);
   count(flushes, commits);
   step(Step::kLogPointFilled);
-  // Whoever inherits the lock sees point and tail.
+  // The heir of the lock sees point and tail.
   state_->flushes.store(flushes, std::memory_order_release);
   step(Step::kLogPointCounted);
   const std::uint64_t count = state_->passed_count;

@@ -4,12 +4,13 @@
 //            kChecksumsPerBlock, rising by segment and page. A block whose pages are all zeros is
 //            left out. Each block has a checksum of its own.
 // Invariant: a table names the checkpoint that is stored after it. It says something only while
-//            that one is the newest: of a clean checkpoint, or of a copy that nobody has opened. An
-//            open stores another checkpoint before it stores to a data file, so a table that a
-//            death, a power cut or a later commit has left behind is never taken for a present one.
-//            A table gets its name when it is whole and durable. While the domain is open the file
-//            is the setting: whoever closes last writes a table where there is one.
-// Sharing:   written under the folder lock, or in a folder that is nobody else's yet.
+//            that one is the newest: of a clean checkpoint, or of a copy that no participant has
+//            opened. An open stores another checkpoint before it stores to a data file, so a table
+//            that a death, a power cut or a later commit has left behind is never taken for a
+//            present one. A table gets its name when it is whole and durable. While the domain is
+//            open the file is the setting: the last participant that closes writes a table where
+//            there is one.
+// Sharing:   written under the folder lock, or in a folder that no other process uses yet.
 // Source:    docs/design.md D8.
 #pragma once
 

@@ -10,11 +10,11 @@
 //            read it when collecting); line 2 by others when they fail an instance; counters by the
 //            owner only (relaxed), so they cost no shared line, and of a dead one by whoever holds
 //            the domain lock; line 7 by its owner at commits, by others when they collect for it.
-// Counting:  totals belong to the slot and only grow, whoever has it: nothing is handed over at an
-//            end or a death. An instance counts as begun by one store and as ended by one more, so
-//            death leaves at most one begun that has not ended, which reap() ends as kDied. A
-//            commit that others can see is counted before it is published (DomainState::counting),
-//            so a death leaves both or neither.
+// Counting:  totals belong to the slot and only grow, whichever participant has it: nothing is
+//            handed over at an end or a death. An instance counts as begun by one store and as
+//            ended by one more, so death leaves at most one begun that has not ended, which reap()
+//            ends as kDied. A commit that others can see is counted before it is published
+//            (DomainState::counting), so a death leaves both or neither.
 // Contexts:  reading is async-signal-safe.
 // Source:    docs/design.md 8 and 9. The thesis had a fixed array of 16 (appendix A.1, item 3).
 #pragma once

@@ -291,9 +291,9 @@ void Recovery::open_generation(const RecordView &record) {
   if (!plan_.is_cut) plan_.spans.push_back({record.header.lsn, record.header.lsn});
 }
 
-// Who is cut from here on leaves data files that hold some of what comes up to the plan's end. So
-// no later recovery may end before that: of an earlier moment, or without the archived files.
-// Otherwise the end is that of all there is, and each recovery's.
+// A recoverer that is cut from here on leaves data files that hold some of what comes up to the
+// plan's end. So no later recovery may end before that: of an earlier moment, or without the
+// archived files. Otherwise the end is that of all there is, and each recovery's.
 Errc Recovery::announce() {
   if ((!plan_.is_cut && options_.log_folder.empty()) || plan_.end <= from_.durable_lsn)
     return Errc::kOk;
@@ -342,7 +342,7 @@ Errc Recovery::grow_segments() const {
   return Errc::kOk;
 }
 
-// A heap knows how far it reaches, also where nobody has stored to its last pages.
+// A heap knows how far it reaches, also where no instance has stored to its last pages.
 Errc Recovery::grow_heaps() const {
   for (std::uint32_t i = 0; options_.grow != nullptr && i < kSegmentsMax; ++i) {
     const SegmentRecordV1 &record = control_.segments[i];

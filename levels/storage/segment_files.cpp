@@ -20,7 +20,7 @@ namespace {
 
 using Segments = std::bitset<kSegmentsMax>;
 
-// As std::to_string() writes it: "07" is somebody else's file.
+// As std::to_string() writes it: "07" is no file of the domain.
 std::optional<std::uint32_t> number_in(std::string_view file, SegmentFileName name) noexcept {
   const std::string_view before = name.before, after = name.after;
   if (file.size() <= before.size() + after.size() || !file.starts_with(before) ||

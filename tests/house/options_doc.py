@@ -3,7 +3,8 @@
 
 Rules: (1) with --tool, the table between BEGIN and END is what `tmh policies` prints; --write puts
 it there. (2) each field of DomainOptions, Policies and SegmentOptions is named. (3) each variable
-that the library or the command reads is named.
+that the library or the command reads is named. (4) each field of Policies stands in the section of
+docs/measurements.md that says which bench compares it; the benches that it names exist.
 """
 import argparse
 import os
@@ -15,6 +16,8 @@ import tempfile
 import source_tree
 
 DOCUMENT = "docs/options.md"
+MEASUREMENTS = "docs/measurements.md"
+COMPARED = "## Where each option is compared\n"
 OPTIONS = "include/tmh/options.hpp"
 POLICIES = "include/tmh/policies.hpp"
 BEGIN, END = "<!-- options -->\n", "<!-- end of options -->"
@@ -82,6 +85,21 @@ def write_table(root, printed):
         file.write(before + begin + table_of(choices_of(printed)) + end + behind)
 
 
+def uncompared(root, policies):
+    """Policies without a bench, and benches that there are not."""
+    _, _, section = source_tree.read(root, MEASUREMENTS).partition(COMPARED)
+    rows = [row for row in section.partition("\n## ")[0].splitlines() if row.startswith("| `")]
+    cells = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows]
+    problems = [f"{MEASUREMENTS} names no bench that compares Policies::{field}"
+                for field in policies
+                if not any(f"`{field}`" in cell[0] and "`" in cell[1] for cell in cells)]
+    for cell in cells:
+        problems += [f"{MEASUREMENTS}: there is no bench {name}"
+                     for name in re.findall(r"`(\w+)(?: --[^`]*)?`", cell[1])
+                     if not os.path.exists(os.path.join(root, "bench", f"{name}.cpp"))]
+    return problems
+
+
 def check(root, printed=None):
     text = source_tree.read(root, DOCUMENT)
     problems = []
@@ -95,6 +113,7 @@ def check(root, printed=None):
     problems += [f"{DOCUMENT} does not name Policies::{field}" for field in policies
                  if f"| `policies.{field}` |" not in text]
     problems += [] if policies else [f"{POLICIES}: no field found"]
+    problems += uncompared(root, policies)
     variables = variables_of(root)
     problems += [f"{DOCUMENT} does not name {variable}" for variable in sorted(variables)
                  if f"`{variable}`" not in text]
@@ -125,6 +144,8 @@ def self_test():
         POLICIES: "struct Policies {\n  int a{};  // b; c\n};\n",
         "hierarchy/a.cpp": 'f(std::getenv("TMH_A"));\n',
         DOCUMENT: BEGIN + table + END + "\n| `n` |\n",
+        "bench/b.cpp": "",
+        MEASUREMENTS: COMPARED + "| `a` | `b --only x` | everywhere |\n",
     }
     document, options = right[DOCUMENT], right[OPTIONS]
     faults = {
@@ -133,6 +154,10 @@ def self_test():
         "no marks": {DOCUMENT: document.replace(BEGIN, "")},
         "a field without a row": {OPTIONS: options.replace("  bool", "  long m;\n  bool")},
         "a policy without a row": {POLICIES: "struct Policies {\n  int a{};\n  int b{};\n};\n"},
+        "a policy that no bench compares": {
+            MEASUREMENTS: COMPARED + "| `a` | none | - |\n## b\n| `a` | `b` | |\n"
+        },
+        "a bench that there is not": {MEASUREMENTS: right[MEASUREMENTS].replace("`b ", "`c ")},
         "a variable without a row": {"tools/a.cpp": 'chosen(command.c, "TMH_C", "auto");\n'},
     }
     problems = []
