@@ -25,7 +25,7 @@
 #include "bench/support/options.h"
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
-#include "levels/storage/crc32c.h"
+#include "storage/crc32c.h"
 
 namespace tmh::bench {
 namespace {

@@ -33,7 +33,7 @@
 #include "bench/support/options.h"
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
-#include "platform/counting.h"
+#include "observe/counting.h"
 #include "platform/protection_keys.h"
 
 namespace tmh::bench {

@@ -20,10 +20,10 @@
 #include "bench/support/clock.h"
 #include "bench/support/options.h"
 #include "bench/support/report.h"
-#include "levels/storage/log_files.h"
-#include "levels/storage/log_record.h"
-#include "levels/storage/recovery.h"
 #include "platform/failure.h"
+#include "storage/log/log_files.h"
+#include "storage/log/log_record.h"
+#include "storage/log/recovery.h"
 
 namespace tmh::bench {
 namespace {

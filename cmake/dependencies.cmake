@@ -22,7 +22,7 @@ if(TMH_USDT_PROBES)
 else()
   tmh_optional("USDT probes" TMH_HAVE_SDT "TMH_USDT_PROBES is OFF")
 endif()
-# For every target whose sources include platform/probes.h.
+# For every target whose sources include observe/probes.h.
 add_library(tmh_usdt INTERFACE)
 target_compile_definitions(tmh_usdt INTERFACE TMH_HAVE_SDT=${TMH_HAVE_SDT})
 if(TMH_HAVE_SDT)

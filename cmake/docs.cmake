@@ -14,8 +14,8 @@ if(TMH_HAVE_DOCS)
   file(GLOB documents CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/*.md")
   list(FILTER documents EXCLUDE REGEX "/README\\.md$")
   list(APPEND readmes "${PROJECT_SOURCE_DIR}/ARCHITECTURE.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
-    ${documents} "${PROJECT_SOURCE_DIR}/hierarchy/PROTOCOL.md"
-    "${PROJECT_SOURCE_DIR}/levels/storage/FORMAT.md")
+    ${documents} "${PROJECT_SOURCE_DIR}/hierarchy/exchange/PROTOCOL.md"
+    "${PROJECT_SOURCE_DIR}/storage/log/FORMAT.md")
   list(TRANSFORM readmes REPLACE "(.+)" "\"\\1\"")
   set(TMH_DOCS_FILTER "${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/docs/filter.py")
   set(TMH_DOCS_DIR "${PROJECT_BINARY_DIR}/docs")

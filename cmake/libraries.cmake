@@ -1,7 +1,8 @@
 # libtmh, libxac and libtmhperf, shared and static. tmh::tmh, tmh::xac and tmh::perf are the shared
 # ones, tmh::tmh_static, tmh::xac_static and (inside this project only) tmh::perf_static the static
 # ones; inside this project and after find_package(tmh) they have the same names.
-set(TMH_LAYERS platform observe levels/storage levels/line levels/page hierarchy)
+set(TMH_LAYERS platform observe storage storage/log storage/heap levels/line levels/page
+  hierarchy/exchange hierarchy/domain hierarchy/transaction hierarchy/api)
 list(TRANSFORM TMH_LAYERS PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE tmh_globs)
 list(TRANSFORM tmh_globs APPEND "/*.cpp")
 file(GLOB TMH_SOURCES CONFIGURE_DEPENDS ${tmh_globs})
@@ -64,7 +65,7 @@ target_link_libraries(xac_static PRIVATE tmh_static)
 
 # A library of its own, so that only who counts events depends on libpfm4.
 if(TMH_BUILD_TOOLS)
-  file(GLOB PERF_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/perf/*.cpp")
+  file(GLOB PERF_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/observe/perf/*.cpp")
   tmh_add_library(tmhperf SOURCES ${PERF_SOURCES})
   target_link_libraries(tmhperf_objects PRIVATE tmh_libpfm)
   target_link_libraries(tmhperf PUBLIC tmh PRIVATE tmh_libpfm)

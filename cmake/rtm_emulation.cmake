@@ -1,4 +1,4 @@
-# libtmh-rtm-emulation.so: RTM transactions without RTM (platform/rtm_emulation). x86-64 Linux;
+# libtmh-rtm-emulation.so: RTM transactions without RTM (rtm_emulator). x86-64 Linux;
 # shared only, because it stands before libc's functions and is also loaded by LD_PRELOAD. Not with
 # sanitizers or coverage: their instrumentation would run in the middle of transactions that the
 # emulator interprets, with vector registers that it must not touch.
@@ -22,7 +22,7 @@ elseif(NOT zydis_FOUND)
 endif()
 set(TMH_HAVE_RTM_EMULATION TRUE)
 tmh_optional("RTM emulator" TMH_HAVE_RTM_EMULATION "")
-file(GLOB tmh_rtm_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/platform/rtm_emulation/*.cpp")
+file(GLOB tmh_rtm_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/rtm_emulator/*.cpp")
 add_library(tmh_rtm_emulation SHARED ${tmh_rtm_sources})
 target_include_directories(tmh_rtm_emulation PRIVATE "${PROJECT_SOURCE_DIR}"
   PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>

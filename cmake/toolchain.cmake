@@ -34,7 +34,7 @@ if(TMH_SANITIZE)
   add_link_options(${TMH_SANITIZE_FLAGS})
 endif()
 if(NOT TMH_COUNTERS)
-  add_compile_definitions(TMH_NO_COUNTERS)  # everything: platform/counting.h is in headers
+  add_compile_definitions(TMH_NO_COUNTERS)  # everything: observe/counting.h is in headers
 endif()
 if(TMH_BUILD_TESTS OR TMH_PLANTED_FAULTS)
   add_compile_definitions(TMH_PLANTED_FAULTS)  # everything: observe/planted.h is in headers

@@ -34,7 +34,7 @@ enum class Planted : std::uint64_t {
   // A checkpoint of separate homes writes pages before the log.
   kPagesBeforeLog = 1ull << 9,
 
-  // The faults of hierarchy/PROTOCOL.md, by their numbers there.
+  // The faults of hierarchy/exchange/PROTOCOL.md, by their numbers there.
   // 1, 18: a release does not look at pins.
   kReleaseBlind = 1ull << 10,
   // 2: a recall does not wait for locked lines.

@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <new>
 
+#include "observe/probes.h"
 #include "platform/failure.h"
-#include "platform/probes.h"
 #include "platform/process.h"
 #include "platform/try.h"
 

@@ -8,7 +8,8 @@
 //            caller's stores: a prepare() and a look in the tens of nanoseconds while these stores
 //            are on their way miss both. So the first sleep after a look in vain must be short, and
 //            after each look whose prepare() tells of a wake-up since the one before: see
-//            sleep_until() in hierarchy/retry.h. A fence would cost every commit what a lock costs.
+//            sleep_until() in hierarchy/transaction/retry.h. A fence would cost every commit what a
+//            lock costs.
 // Sharing:   between processes.
 // Contexts:  async-signal-safe; errno is preserved.
 // Why not std::atomic::wait: see platform/futex.h.
@@ -18,8 +19,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "observe/steps.h"
 #include "platform/futex.h"
-#include "platform/steps.h"
 
 namespace tmh::platform {
 

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "observe/steps.h"
 #include "platform/futex.h"
-#include "platform/steps.h"
 
 namespace tmh::platform {
 

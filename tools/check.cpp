@@ -18,11 +18,11 @@
 #include <utility>
 #include <vector>
 
-#include "levels/storage/heap.h"
-#include "levels/storage/heap_check.h"
-#include "levels/storage/page_checksums.h"
 #include "platform/failure.h"
 #include "platform/files.h"
+#include "storage/heap/heap.h"
+#include "storage/heap/heap_check.h"
+#include "storage/page_checksums.h"
 #include "tools/check.h"
 #include "tools/commands.h"
 #include "tools/domain_files.h"

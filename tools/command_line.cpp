@@ -19,7 +19,7 @@
 
 #include "examples/workloads/workload.hpp"
 #include "levels/line/capacity.h"
-#include "perf/encode.h"
+#include "observe/perf/encode.h"
 #include "tools/commands.h"
 #include "tools/completion.h"
 #include "tools/failure.h"

@@ -13,10 +13,10 @@
 #include <cstring>
 
 #include "levels/page/layout.h"
-#include "levels/storage/participants.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "platform/process.h"
+#include "storage/participants.h"
 #include "tools/failure.h"
 #include "tools/print.h"
 

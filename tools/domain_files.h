@@ -13,9 +13,9 @@
 
 #include <tmh/error.hpp>
 
-#include "levels/storage/checkpoint_file.h"
-#include "levels/storage/control.h"
-#include "levels/storage/log_files.h"
+#include "storage/checkpoint_file.h"
+#include "storage/control.h"
+#include "storage/log/log_files.h"
 
 namespace tmh::tools {
 

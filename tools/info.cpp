@@ -7,11 +7,11 @@
 
 #include <tmh/options.hpp>
 
-#include "hierarchy/hardware_pages.h"
+#include "hierarchy/exchange/hardware_pages.h"
 #include "levels/line/layout.h"
-#include "levels/storage/log_source.h"
 #include "platform/failure.h"
 #include "platform/files.h"
+#include "storage/log/log_source.h"
 #include "tools/commands.h"
 #include "tools/domain_files.h"
 #include "tools/failure.h"

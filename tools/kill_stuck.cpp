@@ -28,10 +28,10 @@
 
 #include <tmh/domain.hpp>
 
-#include "hierarchy/ask_to_abort.h"
-#include "hierarchy/domain_impl.h"
-#include "hierarchy/handles.h"
-#include "hierarchy/line_domain.h"
+#include "hierarchy/api/handles.h"
+#include "hierarchy/domain/domain_impl.h"
+#include "hierarchy/domain/line_domain.h"
+#include "hierarchy/exchange/ask_to_abort.h"
 #include "platform/failure.h"
 #include "platform/files.h"
 #include "platform/process.h"

@@ -15,9 +15,9 @@
 
 #include <tmh/error.hpp>
 
-#include "levels/storage/control.h"
-#include "levels/storage/log_reader.h"
-#include "levels/storage/log_source.h"
+#include "storage/control.h"
+#include "storage/log/log_reader.h"
+#include "storage/log/log_source.h"
 
 namespace tmh::tools {
 

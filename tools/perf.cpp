@@ -8,7 +8,7 @@
 
 #include <tmh/perf.hpp>
 
-#include "perf/processors.h"
+#include "observe/perf/processors.h"
 #include "platform/failure.h"
 #include "tools/commands.h"
 #include "tools/failure.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "hierarchy/choices.h"
+#include "hierarchy/domain/choices.h"
 #include "tools/commands.h"
 #include "tools/print.h"
 

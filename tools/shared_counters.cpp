@@ -8,10 +8,10 @@
 #include <memory>
 
 #include "levels/page/layout.h"
-#include "levels/storage/log_state.h"
-#include "levels/storage/participants.h"
 #include "platform/failure.h"
 #include "platform/process.h"
+#include "storage/log/log_state.h"
+#include "storage/participants.h"
 #include "tools/domain_files.h"
 #include "tools/failure.h"
 #include "tools/print.h"

@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "levels/storage/latency.h"
+#include "storage/latency.h"
 #include "tools/failure.h"
 #include "tools/print.h"
 #include "tools/shared_counters.h"

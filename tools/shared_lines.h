@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "levels/storage/control.h"
+#include "storage/control.h"
 #include "tools/shared_counters.h"
 
 namespace tmh::tools {

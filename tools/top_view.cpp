@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "levels/storage/latency.h"
+#include "storage/latency.h"
 #include "tools/moment.h"
 #include "tools/shared_latency.h"
 

@@ -14,10 +14,10 @@
 
 #include <tmh/instance.hpp>
 
+#include "observe/trace.h"
 #include "platform/failure.h"
 #include "platform/fence.h"
 #include "platform/files.h"
-#include "platform/trace.h"
 #include "tools/commands.h"
 #include "tools/domain_files.h"
 #include "tools/failure.h"

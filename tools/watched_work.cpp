@@ -21,9 +21,9 @@
 #include <fmt/format.h>
 
 #include "levels/page/layout.h"
-#include "levels/storage/log_state.h"
 #include "platform/files.h"
 #include "platform/process.h"
+#include "storage/log/log_state.h"
 #include "tools/failure.h"
 #include "tools/moment.h"
 #include "tools/print.h"

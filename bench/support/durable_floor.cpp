@@ -16,7 +16,7 @@
 
 #include "bench/support/durable_contestant.h"
 #include "bench/support/team.h"
-#include "levels/storage/crc32c.h"
+#include "storage/crc32c.h"
 
 namespace tmh::bench {
 

@@ -11,7 +11,7 @@
 #include "levels/line/line_memory.h"
 #include "levels/line/releaser.h"
 #include "levels/line/software.h"
-#include "levels/storage/home.h"
+#include "storage/home.h"
 
 namespace tmh::bench {
 

@@ -60,7 +60,7 @@ inline constexpr Spelling<bool> kAges[] = {
     {"fresh-age", false, "the age of each attempt begins anew"},
 };
 
-// hierarchy/policies.h says when each helps.
+// hierarchy/transaction/policies.h says when each helps.
 enum class Backoff : std::uint8_t { kNone = 1, kExponential = 2, kAdaptive = 3 };
 inline constexpr Spelling<Backoff> kBackoffs[] = {
     {"backoff=none", Backoff::kNone, "an aborted instance begins again at once"},

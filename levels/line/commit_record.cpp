@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstring>
 
-#include "levels/storage/log_format.h"
 #include "platform/assert.h"
 #include "platform/process.h"
+#include "storage/log/log_format.h"
 
 namespace tmh::line {
 

@@ -6,7 +6,7 @@
 //            NoRedo has the same functions and does nothing: a commit of a volatile domain.
 // Invariant: redo.h's.
 // Contexts:  one thread's. plan() and drain() may wait: REQUIRES no line word is held.
-// Source:    hierarchy/PROTOCOL.md, "Durable domains"; docs/design.md D1 to D3.
+// Source:    hierarchy/exchange/PROTOCOL.md, "Durable domains"; docs/design.md D1 to D3.
 #pragma once
 
 #include <cstddef>

@@ -5,11 +5,11 @@
 //            by (segment, offset), never by an address.
 // Invariant: a locked word names a context that is between line-lock and line-unlock, or whose
 //            owner has died there; `writes[0 .. lines)` of that context then lists the line, with
-//            the word that it had before (hierarchy/PROTOCOL.md, "Level 1").
+//            the word that it had before (hierarchy/exchange/PROTOCOL.md, "Level 1").
 // Sharing:   LineStateV1: each word on a cache line of its own, except what is written rarely. A
 //            context is written by its thread; others only move its status from PENDING to FAILED.
 //            Owner death: levels/line/recovery.h.
-// Source:    hierarchy/PROTOCOL.md; docs/design.md 5 and 8.
+// Source:    hierarchy/exchange/PROTOCOL.md; docs/design.md 5 and 8.
 #pragma once
 
 #include <atomic>
@@ -22,9 +22,9 @@
 
 #include <tmh/detail/line_access.hpp>
 
-#include "levels/storage/page_id.h"
-#include "platform/counting.h"
+#include "observe/counting.h"
 #include "platform/event_count.h"
+#include "storage/page_id.h"
 
 namespace tmh::line {
 
@@ -94,8 +94,8 @@ struct alignas(64) LineStateV1 {
   std::uint64_t domain_id[2];          // 280  of tmh.control; 0: nobody has used it yet
   std::uint64_t life;                  // 296  the same
   std::uint64_t reserved2_zero[2];     // 304
-  // hierarchy/hardware_pages.h. hardware_epoch: moves of pages to or from the hardware level; every
-  // RTM transaction has read it. Totals below.
+  // hierarchy/exchange/hardware_pages.h. hardware_epoch: moves of pages to or from the hardware
+  // level; every RTM transaction has read it. Totals below.
   alignas(64) LineWord hardware_epoch;                       // 320  domain lock
   alignas(64) LineWord hardware_counts[kHardwareCountsMax];  // 384  fetch_add, relaxed
 };

@@ -9,11 +9,11 @@
 #include <cerrno>
 #include <cstring>
 
-#include "levels/storage/participants.h"
-#include "levels/storage/segment_files.h"
 #include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
+#include "storage/participants.h"
+#include "storage/segment_files.h"
 
 namespace tmh::line {
 

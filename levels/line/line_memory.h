@@ -16,9 +16,9 @@
 #include <tmh/error.hpp>
 
 #include "levels/line/layout.h"
-#include "levels/storage/home.h"
 #include "platform/assert.h"
 #include "platform/files.h"
+#include "storage/home.h"
 
 namespace tmh::line {
 

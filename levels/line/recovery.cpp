@@ -8,8 +8,8 @@
 
 #include "levels/line/redo.h"
 #include "observe/planted.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
-#include "platform/steps.h"
 
 namespace tmh::line {
 

@@ -2,7 +2,7 @@
 // Invariant: idempotent, also when cut short at any instruction: a line is touched only while it is
 //            still locked by the dead context, and the context is freed last.
 // Contexts:  async-signal-safe.
-// Source:    hierarchy/PROTOCOL.md, "Death".
+// Source:    hierarchy/exchange/PROTOCOL.md, "Death".
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // levels/line/redo.h -- level 1's commits on their way to the redo log.
 // Shape:     per context a ring of bytes. A record is a RedoHeader and page differences as the log
-//            has them (levels/storage/FORMAT.md), in one piece; what is left at the ring's end is
+//            has them (storage/log/FORMAT.md), in one piece; what is left at the ring's end is
 //            skipped by a header without stamp. Positions count bytes ever filled.
 // Invariant: (1) records of a ring have rising stamps. (2) A record below redo_head is of a
 //            committed instance; it is there before the instance's line-write-back. (3) in_flight
@@ -13,7 +13,7 @@
 //            clock, then in_flight (seq_cst).
 // Sharing:   a ring belongs to its context and outlives its owners: a record may be logged after
 //            its thread has ended or died.
-// Source:    hierarchy/PROTOCOL.md, "Durable domains"; docs/design.md D1 to D3.
+// Source:    hierarchy/exchange/PROTOCOL.md, "Durable domains"; docs/design.md D1 to D3.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // levels/line/releaser.h -- what level 1 asks of the level above it: to release a page to it, and
-// to recover the dead. hierarchy/page_requests.h implements it; NoReleaser serves where no level
-// is above.
+// to recover the dead. hierarchy/exchange/page_requests.h implements it; NoReleaser serves where no
+// level is above.
 // Shape:     abstract, and here: an interface lies in the level that calls it, because a level may
 //            not include hierarchy/. The four are Releaser and LogReserver (level 1 calls),
 //            page::Recaller and page::Gatherer (level 2 calls). There is no header of all four:
@@ -9,13 +9,13 @@
 // Contexts:  ask() and suspect() are called holding no line word, and may take the domain lock;
 //            any_pin() and oldest_line_pin() are called inside a commit, which holds line words:
 //            they take no lock and wait for no other thread.
-// Source:    hierarchy/PROTOCOL.md, "Level 1 meets a line in U", "Snapshots that span both clocks",
-//            "Death".
+// Source:    hierarchy/exchange/PROTOCOL.md, "Level 1 meets a line in U", "Snapshots that span both
+//            clocks", "Death".
 #pragma once
 
 #include <cstdint>
 
-#include "levels/storage/page_id.h"
+#include "storage/page_id.h"
 
 namespace tmh::line {
 

@@ -3,10 +3,10 @@
 
 #include <immintrin.h>
 
-#include "levels/storage/conflict.h"
+#include "observe/probes.h"
 #include "platform/patience.h"
-#include "platform/probes.h"
 #include "platform/process.h"
+#include "storage/conflict.h"
 
 namespace tmh::line {
 

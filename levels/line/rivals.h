@@ -4,7 +4,7 @@
 //            every meeting. What it does not end is decided by the conflict policy; a holder that
 //            is not running, or dead, is reported to the level above.
 // Contexts:  one thread's. Everything that waits REQUIRES that the thread holds no line word.
-// Source:    hierarchy/PROTOCOL.md, "Level 1: one instance".
+// Source:    hierarchy/exchange/PROTOCOL.md, "Level 1: one instance".
 #pragma once
 
 #include <cstdint>

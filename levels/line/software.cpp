@@ -8,12 +8,12 @@
 #include <cstring>
 #include <new>
 
-#include "levels/storage/participants.h"
 #include "observe/planted.h"
+#include "observe/probes.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
-#include "platform/probes.h"
-#include "platform/steps.h"
 #include "platform/try.h"
+#include "storage/participants.h"
 
 namespace tmh::detail {
 constinit thread_local LineAccess *line_access = nullptr;

@@ -7,7 +7,7 @@
 //            instance's own store. (2) Between line-lock and line-unlock the thread takes no lock
 //            and waits for nobody beyond a bounded spin. (3) After an abort every further access of
 //            the attempt throws LineAbort.
-// Ordering:  hierarchy/PROTOCOL.md, "Level 1: one instance"; each access says its partner.
+// Ordering:  hierarchy/exchange/PROTOCOL.md, "Level 1: one instance"; each access says its partner.
 // Sharing:   its context: see layout.h. Owner death: recovery.h.
 // Contexts:  NOT async-signal-safe; not inside RTM.
 // Source:    TL2; LSA. We differ: a line locked by a committer is waited for, locks and logs lie in

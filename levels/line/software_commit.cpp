@@ -1,11 +1,12 @@
-// levels/line/software_commit.cpp -- a commit, step by step as hierarchy/PROTOCOL.md names them.
+// levels/line/software_commit.cpp -- a commit, step by step as hierarchy/exchange/PROTOCOL.md names
+// them.
 #include "levels/line/software_commit.h"
 
 #include <bit>
 
 #include "observe/planted.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
-#include "platform/steps.h"
 
 namespace tmh::line {
 

@@ -8,7 +8,7 @@
 //            .. lines)` with their words before, and the status that says whether they are to be
 //            written back or given back.
 // Contexts:  one thread's. NOT async-signal-safe; not inside RTM.
-// Source:    hierarchy/PROTOCOL.md, "Level 1: one instance", which names the steps; TL2.
+// Source:    hierarchy/exchange/PROTOCOL.md, "Level 1: one instance", which names the steps; TL2.
 #pragma once
 
 #include <cstddef>

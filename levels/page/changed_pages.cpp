@@ -4,8 +4,8 @@
 #include <atomic>
 #include <new>
 
-#include "levels/storage/segment_files.h"
 #include "platform/failure.h"
+#include "storage/segment_files.h"
 
 namespace tmh::page {
 

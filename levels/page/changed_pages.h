@@ -11,7 +11,7 @@
 //            checkpoint_lock. Death leaves too many bits. A file is opened under LogState::lock by
 //            whoever needs it first; behind take() it is there.
 // Contexts:  not in handlers.
-// Source:    docs/design.md D2, D6; hierarchy/PROTOCOL.md, "Durable domains".
+// Source:    docs/design.md D2, D6; hierarchy/exchange/PROTOCOL.md, "Durable domains".
 #pragma once
 
 #include <array>
@@ -19,9 +19,9 @@
 #include <memory>
 #include <string>
 
-#include "levels/storage/control.h"
-#include "levels/storage/page_id.h"
 #include "platform/files.h"
+#include "storage/control.h"
+#include "storage/page_id.h"
 
 namespace tmh::page {
 

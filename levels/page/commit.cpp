@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "levels/page/lines.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
-#include "platform/steps.h"
 #include "platform/try.h"
 
 namespace tmh::page {

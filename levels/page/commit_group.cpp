@@ -8,11 +8,11 @@
 #include <string>
 #include <thread>
 
+#include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/futex.h"
 #include "platform/process.h"
-#include "platform/steps.h"
 #include "platform/try.h"
 
 namespace tmh::page {

@@ -18,8 +18,8 @@
 #include "levels/page/log_room.h"
 #include "levels/page/redo_writer.h"
 #include "levels/page/shared_state.h"
-#include "levels/storage/log_handover.h"
-#include "levels/storage/log_state.h"
+#include "storage/log/log_handover.h"
+#include "storage/log/log_state.h"
 
 namespace tmh::page {
 

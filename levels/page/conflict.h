@@ -1,7 +1,7 @@
-// levels/page/conflict.h -- the decision of levels/storage/conflict.h under this level's name.
+// levels/page/conflict.h -- the decision of storage/conflict.h under this level's name.
 #pragma once
 
-#include "levels/storage/conflict.h"
+#include "storage/conflict.h"
 
 namespace tmh::page {
 

@@ -6,13 +6,13 @@
 #include <new>
 
 #include "levels/page/lines.h"
+#include "observe/counting.h"
 #include "observe/planted.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
-#include "platform/counting.h"
 #include "platform/disk.h"
 #include "platform/fence.h"
 #include "platform/process.h"
-#include "platform/steps.h"
 
 namespace tmh::page {
 

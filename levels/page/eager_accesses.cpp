@@ -1,9 +1,9 @@
 // levels/page/eager_accesses.cpp -- registering accesses, and resolving their conflicts.
 #include "levels/page/eager_accesses.h"
 
+#include "observe/probes.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
-#include "platform/probes.h"
-#include "platform/steps.h"
 
 namespace tmh::page {
 

@@ -1,7 +1,7 @@
 // levels/page/engine.cpp -- an engine's life: joining the domain, mapping views, leaving.
 #include "levels/page/engine.h"
 
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "platform/try.h"
 
 namespace tmh::page {

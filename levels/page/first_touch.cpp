@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "levels/page/engine_thread.h"
+#include "observe/steps.h"
 #include "platform/failure.h"
 #include "platform/protection_keys.h"
-#include "platform/steps.h"
 
 namespace tmh::page {
 

@@ -10,8 +10,8 @@
 #include <tmh/instance.hpp>
 #include <tmh/options.hpp>
 
-#include "levels/storage/participants.h"
 #include "platform/assert.h"
+#include "storage/participants.h"
 
 namespace tmh::page {
 

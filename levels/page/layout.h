@@ -17,10 +17,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "levels/storage/page_id.h"
-#include "levels/storage/participants.h"
 #include "platform/event_count.h"
 #include "platform/shared_lock.h"
+#include "storage/page_id.h"
+#include "storage/participants.h"
 
 namespace tmh::page {
 

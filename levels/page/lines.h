@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "levels/storage/page_id.h"
+#include "storage/page_id.h"
 
 namespace tmh::page {
 

@@ -12,8 +12,8 @@
 
 #include <tmh/error.hpp>
 
-#include "levels/storage/page_id.h"
 #include "platform/assert.h"
+#include "storage/page_id.h"
 
 namespace tmh::page {
 

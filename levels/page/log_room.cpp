@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "levels/page/lines.h"
-#include "levels/storage/log_files.h"
-#include "levels/storage/log_record.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/failure.h"
-#include "platform/steps.h"
 #include "platform/try.h"
+#include "storage/log/log_files.h"
+#include "storage/log/log_record.h"
 
 namespace tmh::page {
 

@@ -17,9 +17,9 @@
 #include "levels/page/domain_lock.h"
 #include "levels/page/gatherer.h"
 #include "levels/page/shared_files.h"
-#include "levels/storage/log_state.h"
-#include "levels/storage/log_writer.h"
 #include "platform/assert.h"
+#include "storage/log/log_state.h"
+#include "storage/log/log_writer.h"
 
 namespace tmh::page {
 

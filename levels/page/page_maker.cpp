@@ -3,9 +3,9 @@
 
 #include <cstring>
 
+#include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/page_tables.h"
-#include "platform/steps.h"
 
 namespace tmh::page {
 

@@ -8,8 +8,8 @@
 
 #include "levels/page/keep_policy.h"
 #include "levels/page/lines.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
-#include "platform/steps.h"
 
 namespace tmh::page {
 

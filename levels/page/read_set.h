@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "levels/storage/control.h"
-#include "levels/storage/page_id.h"
+#include "storage/control.h"
+#include "storage/page_id.h"
 
 namespace tmh::page {
 

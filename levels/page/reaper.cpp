@@ -2,9 +2,9 @@
 #include "levels/page/reaper.h"
 
 #include "observe/planted.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/futex.h"
-#include "platform/steps.h"
 
 namespace tmh::page {
 

@@ -1,6 +1,6 @@
 // levels/page/recaller.h -- what level 2 asks of the level below it: to recall a page, or to read
-// it there. hierarchy/directory.h implements it; where no level is below, NothingToRecall answers,
-// and level 2 owns every page.
+// it there. hierarchy/exchange/directory.h implements it; where no level is below, NothingToRecall
+// answers, and level 2 owns every page.
 // Shape:     abstract, and here, because level 2 calls it and may not include hierarchy/
 //            (levels/line/releaser.h says more). Hot paths ask has_lower_ first.
 // Invariant: after take(page) and until the page is released (ConsistencyTree::announce), nothing
@@ -8,7 +8,7 @@
 // Sharing:   the domain lock where a function takes the proof of it; else none.
 // Contexts:  async-signal-safe: they run at a first touch, in the fault handler.
 // Source:    thesis, section 6.2 (a level talks to the next only when it touches a block in L);
-//            hierarchy/PROTOCOL.md.
+//            hierarchy/exchange/PROTOCOL.md.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 #include <tmh/error.hpp>
 
 #include "levels/page/domain_lock.h"
-#include "levels/storage/page_id.h"
+#include "storage/page_id.h"
 
 namespace tmh::page {
 

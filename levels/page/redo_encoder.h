@@ -16,8 +16,8 @@
 #include "levels/page/changed_pages.h"
 #include "levels/page/gatherer.h"
 #include "levels/page/shared_state.h"
-#include "levels/storage/log_record.h"
-#include "levels/storage/log_writer.h"
+#include "storage/log/log_record.h"
+#include "storage/log/log_writer.h"
 
 namespace tmh::page {
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "observe/planted.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
-#include "platform/steps.h"
 #include "platform/try.h"
 
 namespace tmh::page {

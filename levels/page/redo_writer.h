@@ -8,7 +8,7 @@
 //            or memory: others write for it.
 // Sharing:   under LogState::lock, or alone.
 // Contexts:  not in handlers.
-// Source:    docs/design.md D1, D2; hierarchy/PROTOCOL.md, "Durable domains".
+// Source:    docs/design.md D1, D2; hierarchy/exchange/PROTOCOL.md, "Durable domains".
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@
 #include "levels/page/gatherer.h"
 #include "levels/page/redo_encoder.h"
 #include "levels/page/shared_state.h"
-#include "levels/storage/log_handover.h"
-#include "levels/storage/log_state.h"
-#include "levels/storage/log_writer.h"
+#include "storage/log/log_handover.h"
+#include "storage/log/log_state.h"
+#include "storage/log/log_writer.h"
 
 namespace tmh::page {
 

@@ -11,12 +11,12 @@
 #include <new>
 
 #include "levels/page/changed_pages.h"
-#include "levels/storage/segment_files.h"
 #include "platform/assert.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/fence.h"
 #include "platform/try.h"
+#include "storage/segment_files.h"
 
 namespace tmh::page {
 

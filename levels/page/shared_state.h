@@ -18,16 +18,16 @@
 
 #include "levels/page/commit_ring.h"
 #include "levels/page/layout.h"
-#include "levels/storage/control.h"
-#include "levels/storage/home.h"
-#include "levels/storage/log_state.h"
-#include "levels/storage/participants.h"
 #include "observe/planted.h"
 #include "platform/assert.h"
 #include "platform/files.h"
 #include "platform/process.h"
 #include "platform/protection_keys.h"
 #include "platform/shared_lock.h"
+#include "storage/control.h"
+#include "storage/home.h"
+#include "storage/log/log_state.h"
+#include "storage/participants.h"
 
 namespace tmh::page {
 

@@ -6,10 +6,10 @@
 
 #include "levels/page/lines.h"
 #include "observe/planted.h"
+#include "observe/probes.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/prefetch.h"
-#include "platform/probes.h"
-#include "platform/steps.h"
 
 namespace tmh::page {
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "observe/probes.h"
 #include "platform/assert.h"
-#include "platform/probes.h"
 
 namespace tmh::page {
 

@@ -3,11 +3,11 @@
 
 #include "levels/page/engine_thread.h"
 #include "observe/planted.h"
+#include "observe/probes.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/fault_handler.h"
-#include "platform/probes.h"
 #include "platform/process.h"
-#include "platform/steps.h"
 #include "platform/try.h"
 
 namespace tmh::page {

@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "levels/storage/control.h"
-#include "levels/storage/participants.h"
+#include "storage/control.h"
+#include "storage/participants.h"
 #include "tests/support/seed.h"
 #include "tests/support/stage.h"
 

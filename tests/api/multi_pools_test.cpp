@@ -20,8 +20,8 @@
 
 #include <tmh/tmh.hpp>
 
-#include "levels/storage/heap.h"
-#include "levels/storage/heap_check.h"
+#include "storage/heap/heap.h"
+#include "storage/heap/heap_check.h"
 #include "tests/support/pool_blocks.h"
 #include "tests/support/seed.h"
 #include "tests/support/stage.h"

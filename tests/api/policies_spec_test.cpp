@@ -16,8 +16,8 @@
 
 #include <tmh/options.hpp>
 
-#include "hierarchy/choices.h"
-#include "hierarchy/settings.h"
+#include "hierarchy/domain/choices.h"
+#include "hierarchy/domain/settings.h"
 #include "platform/failure.h"
 
 namespace tmh::test {

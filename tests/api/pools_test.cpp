@@ -32,9 +32,9 @@
 
 #include <tmh/tmh.hpp>
 
-#include "levels/storage/heap.h"
-#include "levels/storage/heap_check.h"
 #include "platform/disk.h"
+#include "storage/heap/heap.h"
+#include "storage/heap/heap_check.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"
 #include "tests/support/pool_blocks.h"

@@ -1,7 +1,7 @@
 // tests/death/hybrid_death_test.cpp -- hybrid domains: what the dead leave to processes that see
 // only a part of it, what a closing one leaves, and what a thread remembers of a segment that was
 // unmapped.
-// Source:     hierarchy/PROTOCOL.md, "Death"; docs/design.md 8.
+// Source:     hierarchy/exchange/PROTOCOL.md, "Death"; docs/design.md 8.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 #include <tmh/tmh.hpp>
 
 #include "levels/line/line_memory.h"
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/temp_folder.h"
 

@@ -24,10 +24,10 @@
 
 #include <tmh/tmh.hpp>
 
-#include "levels/storage/checkpoint_file.h"
-#include "levels/storage/log_files.h"
+#include "observe/steps.h"
 #include "platform/disk.h"
-#include "platform/steps.h"
+#include "storage/checkpoint_file.h"
+#include "storage/log/log_files.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"
 #include "tests/support/durable_folder.h"

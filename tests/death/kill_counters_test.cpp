@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "observe/planted.h"
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/crowd.h"
 #include "tests/support/ledger.h"

@@ -27,10 +27,10 @@
 
 #include <tmh/tmh.hpp>
 
-#include "levels/storage/log_format.h"
-#include "levels/storage/log_state.h"
 #include "platform/disk.h"
 #include "platform/files.h"
+#include "storage/log/log_format.h"
+#include "storage/log/log_state.h"
 #include "tests/support/asleep.h"
 #include "tests/support/children.h"
 #include "tests/support/forker.h"

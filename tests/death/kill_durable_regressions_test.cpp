@@ -39,14 +39,14 @@
 
 #include <tmh/tmh.hpp>
 
-#include "levels/storage/control.h"
-#include "levels/storage/log_files.h"
-#include "levels/storage/log_format.h"
-#include "levels/storage/log_reader.h"
-#include "levels/storage/log_source.h"
-#include "levels/storage/log_writer.h"
+#include "observe/steps.h"
 #include "platform/disk.h"
-#include "platform/steps.h"
+#include "storage/control.h"
+#include "storage/log/log_files.h"
+#include "storage/log/log_format.h"
+#include "storage/log/log_reader.h"
+#include "storage/log/log_source.h"
+#include "storage/log/log_writer.h"
 #include "tests/support/children.h"
 #include "tests/support/forker.h"
 #include "tests/support/sanitizers.h"

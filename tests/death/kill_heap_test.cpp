@@ -25,8 +25,8 @@
 
 #include <tmh/tmh.hpp>
 
-#include "levels/storage/heap.h"
-#include "levels/storage/heap_check.h"
+#include "storage/heap/heap.h"
+#include "storage/heap/heap_check.h"
 #include "tests/support/children.h"
 #include "tests/support/mortals.h"
 #include "tests/support/pool_blocks.h"

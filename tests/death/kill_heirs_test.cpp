@@ -26,8 +26,8 @@
 
 #include <gtest/gtest.h>
 
+#include "observe/steps.h"
 #include "platform/process.h"
-#include "platform/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/shared.h"

@@ -21,9 +21,9 @@
 
 #include <tmh/tmh.hpp>
 
-#include "levels/storage/log_state.h"
+#include "observe/steps.h"
 #include "platform/disk.h"
-#include "platform/steps.h"
+#include "storage/log/log_state.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"
 #include "tests/support/durable_folder.h"

@@ -15,7 +15,7 @@
 #include <sched.h>
 
 #include "observe/planted.h"
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "tests/histories/checker.h"
 #include "tests/support/children.h"
 #include "tests/support/crowd.h"

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/crowd.h"
 #include "tests/support/modes.h"

@@ -11,8 +11,8 @@
 
 #include <tmh/tmh.hpp>
 
-#include "levels/storage/log_format.h"
-#include "platform/steps.h"
+#include "observe/steps.h"
+#include "storage/log/log_format.h"
 #include "tests/support/children.h"
 #include "tests/support/temp_folder.h"
 

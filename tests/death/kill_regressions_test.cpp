@@ -30,7 +30,7 @@
 #include <system_error>
 #include <thread>
 
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "tests/support/asleep.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/stage.h"

@@ -13,7 +13,7 @@
 #include <functional>
 #include <string>
 
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "tests/support/crowd.h"
 #include "tests/support/seed.h"
 #include "tests/support/stage.h"

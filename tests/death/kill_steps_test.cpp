@@ -15,8 +15,8 @@
 
 #include <tmh/transaction.hpp>
 
-#include "levels/storage/log_format.h"
-#include "platform/steps.h"
+#include "observe/steps.h"
+#include "storage/log/log_format.h"
 #include "tests/support/children.h"
 #include "tests/support/crowd.h"
 #include "tests/support/modes.h"

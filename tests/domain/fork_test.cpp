@@ -33,8 +33,8 @@
 #include <gtest/gtest.h>
 #include <tmh/tmh.hpp>
 
+#include "observe/steps.h"
 #include "platform/files.h"
-#include "platform/steps.h"
 #include "tests/support/stage.h"
 
 // Where memory is freed, containers are half changed.

@@ -37,9 +37,9 @@
 #include <gtest/gtest.h>
 
 #include "levels/page/layout.h"
+#include "observe/steps.h"
 #include "platform/failure.h"
 #include "platform/process.h"
-#include "platform/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"
 #include "tests/support/sanitizers.h"

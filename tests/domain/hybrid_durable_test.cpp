@@ -21,7 +21,7 @@
 #include <tmh/tmh.hpp>
 
 #include "levels/line/layout.h"
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/schedule.h"

@@ -10,7 +10,7 @@
 #include <map>
 #include <string>
 
-#include "hierarchy/settings.h"
+#include "hierarchy/domain/settings.h"
 #include "platform/failure.h"
 
 namespace tmh::test {

@@ -1,7 +1,7 @@
 // tests/exchange/hybrid_crossing_test.cpp -- what the levels do about a page that both want: the
 // five cross-level policies are told apart by what each does.
 // Order:      two processes hand each other the turn.
-// Source:     thesis, section 6.2; hierarchy/PROTOCOL.md.
+// Source:     thesis, section 6.2; hierarchy/exchange/PROTOCOL.md.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 #include <tmh/tmh.hpp>
 
-#include "hierarchy/policies.h"
+#include "hierarchy/transaction/policies.h"
 #include "tests/support/children.h"
 #include "tests/support/hybrid_table.h"
 #include "tests/support/shared.h"

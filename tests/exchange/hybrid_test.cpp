@@ -1,7 +1,7 @@
 // tests/exchange/hybrid_test.cpp -- sites in hybrid domains: at which level an instance runs, what
 // the two levels do to each other, bad input.
 // Order:      two processes hand each other the turn; a comment at the side tells who runs.
-// Source:     thesis, section 6.2; hierarchy/PROTOCOL.md.
+// Source:     thesis, section 6.2; hierarchy/exchange/PROTOCOL.md.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 
 #include <tmh/tmh.hpp>
 
-#include "hierarchy/escalation.h"
+#include "hierarchy/transaction/escalation.h"
 #include "levels/line/layout.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"

@@ -1,10 +1,10 @@
 // tests/exchange/multi_schedule_test.cpp -- the protocol's faults, by their numbers in
-// hierarchy/PROTOCOL.md, planted in the code: a fixed schedule of its steps leads to what the
-// history checker calls wrong, and the same schedule of the right code does not.
+// hierarchy/exchange/PROTOCOL.md, planted in the code: a fixed schedule of its steps leads to what
+// the history checker calls wrong, and the same schedule of the right code does not.
 // Order:      tests/support/schedule.h; the processes' names are those of the comments. T is at
 //             level 1; Q, U, C are at level 2.
 // Invariant:  the steps have the names that protocol.pml prints.
-// Source:     hierarchy/PROTOCOL.md, "The model" (the faults) and "Steps".
+// Source:     hierarchy/exchange/PROTOCOL.md, "The model" (the faults) and "Steps".
 #include <gtest/gtest.h>
 #include <tmh/field.hpp>
 

@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "levels/storage/heap.h"
-#include "levels/storage/heap_check.h"
+#include "storage/heap/heap.h"
+#include "storage/heap/heap_check.h"
 #include "tests/support/containers.h"
 #include "tests/support/stage.h"
 

@@ -17,7 +17,7 @@
 
 #include <gtest/gtest.h>
 
-#include "levels/storage/heap_arena.h"
+#include "storage/heap/heap_arena.h"
 #include "tests/support/heap_region.h"
 
 namespace tmh::storage {

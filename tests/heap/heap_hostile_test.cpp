@@ -13,8 +13,8 @@
 
 #include <gtest/gtest.h>
 
-#include "levels/storage/heap_arena.h"
-#include "levels/storage/heap_check.h"
+#include "storage/heap/heap_arena.h"
+#include "storage/heap/heap_check.h"
 #include "tests/support/heap_region.h"
 #include "tests/support/seed.h"
 

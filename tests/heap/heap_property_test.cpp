@@ -20,7 +20,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "levels/storage/heap_check.h"
+#include "storage/heap/heap_check.h"
 #include "tests/support/heap_region.h"
 #include "tests/support/seed.h"
 

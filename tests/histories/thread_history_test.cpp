@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/crowd.h"
 #include "tests/support/modes.h"

@@ -15,7 +15,7 @@ import re
 import sys
 
 LIBRARY = ("platform", "observe", "storage", "levels", "hierarchy", "include")
-APART = ("platform/rtm_emulation", "rtm_emulator")
+APART = ("rtm_emulator",)
 METHODS, FIELDS = 40, 25
 METHODS_OF_RECORD = 5
 

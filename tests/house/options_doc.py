@@ -26,7 +26,7 @@ DEFAULTS_BY_MACHINE = {("TMH_STRAY", "fault"): "default where the processor has 
                        ("TMH_STRAY", "allow"): "default elsewhere"}
 DEFAULT = " (default)"
 HEAD = re.compile(r"^(TMH_[A-Z_]+) \((?:DomainOptions::([\w.]+)|environment only)\) -- (.+)$")
-ROOMS = ("compat/", "hierarchy/", "levels/", "observe/", "perf/", "platform/", "storage/", "tools/")
+ROOMS = ("compat/", "hierarchy/", "levels/", "observe/", "platform/", "storage/", "tools/")
 
 
 def choices_of(printed):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """protocol.py <root> | --self-test | --one "<configuration>" <root> -- spin checks
-hierarchy/protocol.pml.
+hierarchy/exchange/protocol.pml.
 
 <root>       every configuration below is searched exhaustively, without an error; TMH_LONG=1: the
              large ones too
@@ -124,7 +124,7 @@ def search(root, text, plant=0, show=False):
     """Returns (verdict: the first error or None, states, depth, seconds, steps of the error)."""
     macros, own = parse(text)
     macros["PLANT"] = str(plant)
-    model = os.path.abspath(os.path.join(root, "hierarchy/protocol.pml"))
+    model = os.path.abspath(os.path.join(root, "hierarchy/exchange/protocol.pml"))
     with tempfile.TemporaryDirectory() as folder:
 
         def run(*command, limit=None):

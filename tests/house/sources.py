@@ -6,7 +6,7 @@ Source:   its first sentence consists of clauses, separated by semicolons. Each 
           tree, an entry of docs/sources.md or a man page; or it begins with the section of the
           clause before.
 Documents a section or rule cited of docs/design.md or docs/style.md (`docs/design.md 4, D2`) and a
-          quoted heading (`hierarchy/PROTOCOL.md, "Death"`) are headings there, anywhere
+          quoted heading (`hierarchy/exchange/PROTOCOL.md, "Death"`) are headings there, anywhere
           in the tree. Other spellings of those documents' names are refused.
 Comments  a file of the tree that a comment of C or C++ names exists.
 Glossary  the last column of each row of docs/glossary.md names files that exist, and the rows are
@@ -206,7 +206,7 @@ RIGHT = {
                        "| short name | source |\n|---|---|\n| Linux | z |\n",
     "docs/glossary.md": "| word | meaning | where |\n|---|---|---|\n| chain | a | `tools/a.h` |\n"
                         "| Clock | b | `tools/a.h` |\n",
-    "hierarchy/PROTOCOL.md":
+    "hierarchy/exchange/PROTOCOL.md":
         "# How\n## Death (all)\n## Steps\nSource: thesis, section 6.2.\n",
     "man/tmh-levels.7": "x",
     "tools/a.h": """// tools/a.h -- a, docs/design.md 4 and D1, as docs/style.md
@@ -216,7 +216,7 @@ RIGHT = {
 // More:      pkeys(7).
 """,
     "tools/b.h": """// Source:    Linux tools/perf/x.json; pkeys(7); tmh-levels(7);
-//            C++ standard, pools; section 2; hierarchy/PROTOCOL.md, "Death", "Steps".
+//            C++ standard, pools; section 2; hierarchy/exchange/PROTOCOL.md, "Death", "Steps".
 """,
     "tests/c.py": "# Source:  the prose of tools/a.h.\n",
 }
@@ -231,10 +231,10 @@ FAULTS = {
     "a missing rule": ("docs/design.md D1 to D8.", "docs/design.md has no D8"),
     "a missing section of style": ("docs/style.md 7.", "docs/style.md has no 7"),
     "a missing section, wrapped": ("thesis; docs/design.md 4,\n//            9.", "has no 9"),
-    "a missing heading": ('hierarchy/PROTOCOL.md, "Life".', 'no heading "Life"'),
-    "a second missing heading": ('hierarchy/PROTOCOL.md, "Steps", "Life".',
+    "a missing heading": ('hierarchy/exchange/PROTOCOL.md, "Life".', 'no heading "Life"'),
+    "a second missing heading": ('hierarchy/exchange/PROTOCOL.md, "Steps", "Life".',
                                  'no heading "Life"'),
-    "half a word of a heading": ('hierarchy/PROTOCOL.md, "Ste".', 'no heading "Ste"'),
+    "half a word of a heading": ('hierarchy/exchange/PROTOCOL.md, "Ste".', 'no heading "Ste"'),
     "an old spelling": ("thesis; DESIGN section 4.", "cite a rule as"),
     "an old spelling of style": ("thesis, as STYLE 4.", "cite a rule as"),
     "an old spelling of notes": ("thesis; notes, lesson 2.", "cite a rule as"),

@@ -41,13 +41,20 @@ LAYOUT = [
     "include",
     "observe",
     "platform",
-    "platform/rtm_emulation",
-    "levels/storage",
+    "rtm_emulator",
+    "storage",
+    "storage/log",
+    "storage/heap",
+    "levels",
     "levels/line",
     "levels/page",
     "hierarchy",
+    "hierarchy/exchange",
+    "hierarchy/domain",
+    "hierarchy/transaction",
+    "hierarchy/api",
     "compat",
-    "perf",
+    "observe/perf",
     "tools",
     "tests",
     "bench",
@@ -238,7 +245,8 @@ def check_headers(root, compilers):
         if (
             name.endswith((".h", ".hpp"))
             and name.startswith(
-                ("include/", "platform/", "observe/", "levels/", "hierarchy/", "compat/")
+                ("include/", "platform/", "observe/", "storage/", "levels/", "hierarchy/",
+                 "compat/")
             )
             and name not in built
         ):

@@ -12,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 
-ROOMS = ["platform", "observe", "storage", "levels", "hierarchy", "perf", "compat"]
-NOT_THE_LIBRARY = ["platform/rtm_emulation", "rtm_emulation"]
-# It ends a process at a step: tests set it, and its values are the names in platform/steps.h.
+ROOMS = ["platform", "observe", "storage", "levels", "hierarchy", "compat"]
+NOT_THE_LIBRARY = ["rtm_emulator"]
+# It ends a process at a step: tests set it, and its values are the names in observe/steps.h.
 NOT_LISTED = {"TMH_CRASH_AT"}
 NAME = re.compile(r'"(TMH_[A-Z][A-Z_]*)"')
 
@@ -45,10 +45,10 @@ def problems_of(found, listed):
 
 def self_test():
     with tempfile.TemporaryDirectory() as root:
-        for folder in ("hierarchy", "platform/rtm_emulation", "tools"):
+        for folder in ("hierarchy", "rtm_emulator", "tools"):
             os.makedirs(os.path.join(root, folder))
         sources = {"hierarchy/a.cpp": 'getenv("TMH_ONE"); choose("TMH_TWO", x); "TMH_CRASH_AT"',
-                   "platform/rtm_emulation/b.cpp": '"TMH_THREE"', "tools/c.cpp": '"TMH_FOUR"'}
+                   "rtm_emulator/b.cpp": '"TMH_THREE"', "tools/c.cpp": '"TMH_FOUR"'}
         for name, text in sources.items():
             with open(os.path.join(root, name), "w", encoding="utf-8") as file:
                 file.write(text)

@@ -16,8 +16,8 @@
 
 #include <tmh/field.hpp>
 
+#include "observe/steps.h"
 #include "platform/process.h"
-#include "platform/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/line_rig.h"
 #include "tests/support/temp_folder.h"

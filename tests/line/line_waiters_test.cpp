@@ -15,9 +15,9 @@
 
 #include <tmh/tmh.hpp>
 
-#include "levels/storage/participants.h"
 #include "platform/disk.h"
 #include "platform/files.h"
+#include "storage/participants.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/shared.h"

@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "hierarchy/policies.h"
+#include "hierarchy/transaction/policies.h"
 #include "tests/support/asleep.h"
 #include "tests/support/slowdown.h"
 #include "tests/support/stage.h"

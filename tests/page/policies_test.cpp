@@ -20,8 +20,8 @@
 
 #include <gtest/gtest.h>
 
-#include "hierarchy/page_waits.h"
-#include "hierarchy/policies.h"
+#include "hierarchy/exchange/page_waits.h"
+#include "hierarchy/transaction/policies.h"
 #include "levels/page/conflict.h"
 
 namespace {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "levels/storage/crc32c.h"
 #include "platform/disk.h"
+#include "storage/crc32c.h"
 #include "tests/power/journal.h"
 #include "tests/power/run.h"
 #include "tests/power/simulated_disk.h"

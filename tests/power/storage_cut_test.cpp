@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "levels/storage/checkpoint_file.h"
-#include "levels/storage/log_files.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
+#include "storage/checkpoint_file.h"
+#include "storage/log/log_files.h"
 #include "tests/power/journal.h"
 #include "tests/power/run.h"
 #include "tests/power/simulated_disk.h"

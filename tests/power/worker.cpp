@@ -19,7 +19,7 @@ void store(Effects *effects, std::uint32_t segment, std::uint64_t word, std::uin
 }
 
 // With one home for everybody no checkpoint can be taken while only the dead could tell what became
-// of a sync (levels/storage/data_syncs.h). Workers are killed one after the other here, so that
+// of a sync (storage/data_syncs.h). Workers are killed one after the other here, so that
 // these may be all who could.
 template <class Checkpoint>
 void unless_in_doubt(bool has_one_home, const Checkpoint &checkpoint) {

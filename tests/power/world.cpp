@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "levels/storage/heap.h"
-#include "levels/storage/heap_check.h"
+#include "storage/heap/heap.h"
+#include "storage/heap/heap_check.h"
 
 namespace tmh::test::power {
 

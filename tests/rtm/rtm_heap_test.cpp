@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "levels/storage/heap.h"
-#include "levels/storage/heap_check.h"
+#include "storage/heap/heap.h"
+#include "storage/heap/heap_check.h"
 #include "tests/support/children.h"
 #include "tests/support/rtm_table.h"
 #include "tests/support/shared.h"

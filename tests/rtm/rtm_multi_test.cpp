@@ -4,7 +4,7 @@
 //             sees. (2) Recorded histories are strictly serializable. (3) A page is taken from a
 //             holder that runs, sleeps, is stopped or dead without its help.
 // Skipped:    where RTM does not work, with the library's sentence.
-// Source:     hierarchy/PROTOCOL.md, "Hardware lines".
+// Source:     hierarchy/exchange/PROTOCOL.md, "Hardware lines".
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -19,8 +19,8 @@
 #include <thread>
 #include <vector>
 
-#include "hierarchy/domain_impl.h"
-#include "hierarchy/handles.h"
+#include "hierarchy/api/handles.h"
+#include "hierarchy/domain/domain_impl.h"
 #include "observe/planted.h"
 #include "tests/support/children.h"
 #include "tests/support/forbid.h"

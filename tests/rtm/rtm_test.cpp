@@ -4,7 +4,7 @@
 //             but its end; counters say what happened.
 // Skipped:    where RTM does not work, with the library's sentence. Nothing here demands that one
 //             attempt commits.
-// Source:     thesis, section 6.2; hierarchy/PROTOCOL.md, "Hardware lines".
+// Source:     thesis, section 6.2; hierarchy/exchange/PROTOCOL.md, "Hardware lines".
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

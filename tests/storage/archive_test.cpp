@@ -18,11 +18,11 @@
 
 #include <tmh/tmh.hpp>
 
-#include "levels/storage/heap.h"
-#include "levels/storage/heap_check.h"
-#include "levels/storage/log_files.h"
-#include "levels/storage/log_format.h"
 #include "platform/disk.h"
+#include "storage/heap/heap.h"
+#include "storage/heap/heap_check.h"
+#include "storage/log/log_files.h"
+#include "storage/log/log_format.h"
 #include "tests/support/code_of.h"
 #include "tests/support/temp_folder.h"
 

@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "levels/storage/crc32c.h"
+#include "storage/crc32c.h"
 #include "tests/support/seed.h"
 
 namespace tmh::test {

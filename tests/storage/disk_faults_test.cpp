@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "levels/storage/log_files.h"
+#include "storage/log/log_files.h"
 #include "tests/power/faults.h"
 #include "tests/power/judge.h"
 #include "tests/power/worker.h"

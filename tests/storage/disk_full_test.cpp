@@ -26,7 +26,7 @@
 
 #include <tmh/tmh.hpp>
 
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"
 #include "tests/support/rtm_table.h"

@@ -20,9 +20,9 @@
 #include <string>
 #include <vector>
 
-#include "levels/storage/control.h"
-#include "levels/storage/heap.h"
-#include "levels/storage/heap_check.h"
+#include "storage/control.h"
+#include "storage/heap/heap.h"
+#include "storage/heap/heap_check.h"
 #include "tests/support/seed.h"
 #include "tests/support/stage.h"
 

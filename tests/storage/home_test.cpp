@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "levels/storage/home.h"
-#include "levels/storage/page_id.h"
+#include "storage/home.h"
+#include "storage/page_id.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::storage {

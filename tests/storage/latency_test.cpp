@@ -15,8 +15,8 @@
 
 #include <tmh/latency.hpp>
 
-#include "hierarchy/latency_sampler.h"
-#include "levels/storage/latency_table.h"
+#include "observe/latency_sampler.h"
+#include "storage/latency_table.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {

@@ -19,9 +19,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "levels/storage/checkpoint_file.h"
-#include "levels/storage/log_files.h"
-#include "levels/storage/log_record.h"
+#include "storage/checkpoint_file.h"
+#include "storage/log/log_files.h"
+#include "storage/log/log_record.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"
 

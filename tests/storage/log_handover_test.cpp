@@ -5,7 +5,7 @@
 //             moves slowly,
 //             (4) a death at each step of the hand-over loses no acknowledged commit, and the
 //                 survivor goes on.
-#include "levels/storage/log_handover.h"
+#include "storage/log/log_handover.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@
 
 #include <tmh/tmh.hpp>
 
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/shared.h"

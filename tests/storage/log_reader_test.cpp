@@ -12,9 +12,9 @@
 
 #include <gtest/gtest.h>
 
-#include "levels/storage/log_reader.h"
 #include "observe/planted.h"
 #include "platform/failure.h"
+#include "storage/log/log_reader.h"
 #include "tests/support/log_rig.h"
 #include "tests/support/temp_folder.h"
 

@@ -28,7 +28,7 @@
 
 #include <tmh/tmh.hpp>
 
-#include "levels/storage/log_format.h"
+#include "storage/log/log_format.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"
 #include "tests/support/shared.h"

@@ -21,8 +21,8 @@
 
 #include <tmh/tmh.hpp>
 
+#include "observe/steps.h"
 #include "platform/files.h"
-#include "platform/steps.h"
 #include "tests/support/asleep.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"

@@ -2,7 +2,7 @@
 // removed.
 // Invariants: (1) those of every segment, and nothing that has another name. (2) also without a
 //             descriptor to list the folder with.
-#include "levels/storage/segment_files.h"
+#include "storage/segment_files.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

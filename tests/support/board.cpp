@@ -3,7 +3,7 @@
 
 #include <sched.h>
 
-#include "hierarchy/site_impl.h"
+#include "hierarchy/transaction/site_impl.h"
 #include "tests/support/access.h"
 
 namespace tmh::test {

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "platform/steps.h"
+#include "observe/steps.h"
 
 namespace tmh::test {
 

@@ -17,9 +17,9 @@
 
 #include <tmh/options.hpp>
 
-#include "levels/storage/heap.h"
-#include "levels/storage/heap_check.h"
-#include "levels/storage/heap_layout.h"
+#include "storage/heap/heap.h"
+#include "storage/heap/heap_check.h"
+#include "storage/heap/heap_layout.h"
 
 namespace tmh::test {
 

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "levels/page/layout.h"
-#include "levels/storage/participants.h"
+#include "storage/participants.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {

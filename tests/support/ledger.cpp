@@ -9,10 +9,10 @@
 
 #include <tmh/site.hpp>
 
-#include "hierarchy/domain_impl.h"
-#include "hierarchy/handles.h"
-#include "hierarchy/line_domain.h"
-#include "platform/probes.h"
+#include "hierarchy/api/handles.h"
+#include "hierarchy/domain/domain_impl.h"
+#include "hierarchy/domain/line_domain.h"
+#include "observe/probes.h"
 
 namespace tmh::test {
 

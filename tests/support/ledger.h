@@ -2,7 +2,7 @@
 // did, beside what was counted for it.
 // Shape:     anonymous shared memory, one account per process. A process says what it is about to
 //            do before each call of the library, and what the call did when it has returned; what
-//            happened inside it hears from the engine's events (platform/trace.h), which go to a
+//            happened inside it hears from the engine's events (observe/trace.h), which go to a
 //            ring in its account. With each statement it compares the totals of its own slot and
 //            context with what they were when it came.
 // Invariant: every unit of every ruled total belongs to one process. Of a process that was killed,
@@ -28,8 +28,8 @@
 
 #include "levels/line/layout.h"
 #include "levels/line/software.h"
-#include "levels/storage/participants.h"
-#include "platform/trace.h"
+#include "observe/trace.h"
+#include "storage/participants.h"
 #include "tests/histories/history.h"
 #include "tests/support/recorder.h"
 #include "tests/support/shared.h"

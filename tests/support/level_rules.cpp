@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "hierarchy/directory.h"
+#include "hierarchy/exchange/directory.h"
 #include "levels/line/layout.h"
 #include "tests/support/temp_folder.h"
 

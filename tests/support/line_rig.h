@@ -15,8 +15,8 @@
 #include "levels/line/line_memory.h"
 #include "levels/line/releaser.h"
 #include "levels/line/run.h"
-#include "levels/storage/home.h"
 #include "platform/shared_lock.h"
+#include "storage/home.h"
 
 namespace tmh::test {
 

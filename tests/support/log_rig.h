@@ -15,11 +15,11 @@
 #include <string>
 #include <vector>
 
-#include "levels/storage/checkpoint_file.h"
-#include "levels/storage/control.h"
-#include "levels/storage/log_files.h"
-#include "levels/storage/log_record.h"
-#include "levels/storage/recovery.h"
+#include "storage/checkpoint_file.h"
+#include "storage/control.h"
+#include "storage/log/log_files.h"
+#include "storage/log/log_record.h"
+#include "storage/log/recovery.h"
 
 namespace tmh::test {
 

@@ -5,7 +5,7 @@
 #include <ctime>
 #include <string>
 
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "tests/support/seed.h"
 
 namespace tmh::test {

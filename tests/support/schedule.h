@@ -1,7 +1,7 @@
 // tests/support/schedule.h -- processes that run one at a time, from one named point to the next: a
 // given interleaving of the library's steps.
 // Shape:     each actor is a process. It is held before its body, at each mark() of its body, and
-//            at the numbered step (platform/steps.h) that it was told to run to. run(actor, to)
+//            at the numbered step (observe/steps.h) that it was told to run to. run(actor, to)
 //            lets it go on until it is there, or has ended; everybody else stays where they are.
 // Waiting:   an actor may have to wait for one that is held (right code often does). run() then
 //            returns Reached::kWaits after a while of the actor's own time, slept or with a
@@ -20,7 +20,7 @@
 #include <functional>
 #include <string>
 
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/shared.h"
 

@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cerrno>
 
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "tests/support/seed.h"
 
 namespace tmh::test {

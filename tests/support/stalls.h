@@ -16,7 +16,7 @@
 
 namespace tmh::test {
 
-// From now on, in this process and in those that it forks. Takes the step hook (platform/steps.h).
+// From now on, in this process and in those that it forks. Takes the step hook (observe/steps.h).
 void stall_at_steps(std::uint64_t seed) noexcept;
 // The same if TMH_STALLS=<seed> is set. Programs with children (children.h) call it when they
 // start, and each child does.

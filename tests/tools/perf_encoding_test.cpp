@@ -2,7 +2,8 @@
 // one.
 // Invariants: (1) each code equals libpfm4's own, for each processor that libpfm4 knows. (2) those
 //             that it does not know (emr, gnr) have the codes of the event lists that
-//             perf/processors.h names. (3) models are told apart as libpfm4 and Linux tell them.
+//             observe/perf/processors.h names. (3) models are told apart as libpfm4 and Linux tell
+//             them.
 #include <gtest/gtest.h>
 
 #include <linux/perf_event.h>
@@ -15,9 +16,9 @@
 
 #include <tmh/error.hpp>
 
-#include "perf/encode.h"
-#include "perf/processors.h"
-#include "perf/refusal.h"
+#include "observe/perf/encode.h"
+#include "observe/perf/processors.h"
+#include "observe/perf/refusal.h"
 
 namespace tmh::perf {
 namespace {

@@ -25,9 +25,9 @@
 
 #include <tmh/tmh.hpp>
 
-#include "levels/storage/control.h"
-#include "levels/storage/heap_check.h"
 #include "platform/failure.h"
+#include "storage/control.h"
+#include "storage/heap/heap_check.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/log_rig.h"
 #include "tests/support/seed.h"

@@ -23,7 +23,7 @@
 #include <tmh/site.hpp>
 #include <tmh/tmh.hpp>
 
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/shared.h"

@@ -19,7 +19,7 @@
 
 #include <tmh/tmh.hpp>
 
-#include "levels/storage/latency.h"
+#include "storage/latency.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"

@@ -21,8 +21,8 @@
 
 #include <tmh/tmh.hpp>
 
-#include "levels/storage/page_checksums.h"
 #include "platform/disk.h"
+#include "storage/page_checksums.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/seed.h"

@@ -20,7 +20,7 @@
 #include <tmh/tmh.hpp>
 
 #include "levels/line/capacity.h"
-#include "levels/storage/participants.h"
+#include "storage/participants.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tool.h"

@@ -18,7 +18,7 @@
 
 #include <tmh/tmh.hpp>
 
-#include "platform/trace.h"
+#include "observe/trace.h"
 #include "tests/support/children.h"
 #include "tests/support/program.h"
 #include "tests/support/temp_folder.h"

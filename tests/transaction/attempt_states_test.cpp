@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "hierarchy/attempt_states.h"
+#include "hierarchy/transaction/attempt_states.h"
 
 namespace tmh::test {
 namespace {

@@ -24,9 +24,9 @@
 
 #include <tmh/tmh.hpp>
 
-#include "hierarchy/domain_impl.h"
-#include "hierarchy/handles.h"
-#include "hierarchy/line_users.h"
+#include "hierarchy/api/handles.h"
+#include "hierarchy/domain/domain_impl.h"
+#include "hierarchy/domain/line_users.h"
 #include "levels/line/line_memory.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"

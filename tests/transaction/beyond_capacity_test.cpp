@@ -18,10 +18,10 @@
 
 #include <tmh/tmh.hpp>
 
-#include "hierarchy/beyond_capacity.h"
-#include "hierarchy/domain_impl.h"
-#include "hierarchy/handles.h"
-#include "hierarchy/line_domain.h"
+#include "hierarchy/api/handles.h"
+#include "hierarchy/domain/domain_impl.h"
+#include "hierarchy/domain/line_domain.h"
+#include "hierarchy/transaction/beyond_capacity.h"
 #include "tests/support/children.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thread_table.h"

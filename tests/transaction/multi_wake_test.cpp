@@ -15,11 +15,11 @@
 
 #include <tmh/tmh.hpp>
 
-#include "hierarchy/domain_impl.h"
-#include "hierarchy/handles.h"
-#include "hierarchy/line_domain.h"
+#include "hierarchy/api/handles.h"
+#include "hierarchy/domain/domain_impl.h"
+#include "hierarchy/domain/line_domain.h"
 #include "observe/planted.h"
-#include "platform/steps.h"
+#include "observe/steps.h"
 #include "tests/support/children.h"
 #include "tests/support/schedule.h"
 #include "tests/support/shared.h"

@@ -19,7 +19,7 @@
 
 #include <tmh/tmh.hpp>
 
-#include "hierarchy/retry.h"
+#include "hierarchy/transaction/retry.h"
 #include "platform/disk.h"
 #include "platform/event_count.h"
 #include "tests/support/children.h"

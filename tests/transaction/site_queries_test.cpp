@@ -18,9 +18,9 @@
 
 #include <tmh/tmh.hpp>
 
-#include "hierarchy/domain_impl.h"
-#include "hierarchy/handles.h"
-#include "hierarchy/line_domain.h"
+#include "hierarchy/api/handles.h"
+#include "hierarchy/domain/domain_impl.h"
+#include "hierarchy/domain/line_domain.h"
 #include "tests/support/code_of.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/thread_table.h"

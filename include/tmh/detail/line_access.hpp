@@ -2,8 +2,8 @@
 // user's code: a load of one word. Not for direct use; tmh::field<T> is the interface.
 // Shape:     plain words, one object per thread and level. Level 1: filled by
 //            levels/line/software.h, which alone changes them elsewhere. Level 2 in a view of the
-//            thread's own: by hierarchy/thread_views.h; there are no line words, and an access is a
-//            plain one elsewhere.
+//            thread's own: by hierarchy/domain/thread_views.h; there are no line words, and an
+//            access is a plain one elsewhere.
 // Invariant: while `bytes` is not 0, the instance has written nothing, and every logged line was
 //            unlocked, not U and not newer than `rv` when it was read. Such a line is unchanged as
 //            long as its word is not above `rv`: who changes it locks it, and stamps later than

@@ -9,9 +9,9 @@
 
 #include <tmh/tmh.hpp>
 
-#include "hierarchy/directory.h"
-#include "hierarchy/domain_impl.h"
-#include "hierarchy/handles.h"
+#include "hierarchy/api/handles.h"
+#include "hierarchy/domain/domain_impl.h"
+#include "hierarchy/exchange/directory.h"
 #include "levels/line/software.h"
 
 namespace {

@@ -1,0 +1,324 @@
+// hierarchy/api/options.cpp -- reading and spelling the values of options and policies.
+// Shape:     parse(), to_string() and the lists in error messages read the rows in
+//            tmh/policies.hpp and tmh/options.hpp.
+// Invariant: parse(to_string(value)) == value for every valid value.
+#include <tmh/options.hpp>
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace tmh {
+namespace {
+
+constexpr std::string_view kBackoffMaxKey = "backoff-us-max=";
+// docs/design.md 8 promises that everybody goes on within a second; a longer sleep would look like
+// a hang.
+constexpr std::uint32_t kBackoffUsLimit = 1'000'000;
+
+template <class Enum, std::size_t N>
+constexpr const Enum *find(const Spelling<Enum> (&table)[N], std::string_view text) noexcept {
+  for (const auto &entry : table) {
+    if (text == entry.text) return &entry.value;
+  }
+  return nullptr;
+}
+
+// "invalid" is no spelling, so that a value which never was one cannot be read back as another.
+template <class Enum, std::size_t N>
+constexpr const char *spell(const Spelling<Enum> (&table)[N], Enum value) noexcept {
+  for (const auto &entry : table) {
+    if (value == entry.value) return entry.text;
+  }
+  return "invalid";
+}
+
+// Decimal digits only, no sign, no leading blanks.
+bool parse_backoff_us(std::string_view digits, std::uint32_t *out) noexcept {
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), *out);
+  return error == std::errc() && end == digits.data() + digits.size() && *out <= kBackoffUsLimit;
+}
+
+// Each aspect may be named once: "self-abort,oldest-wins" is a mistake, not a preference.
+class PolicyParser {
+ public:
+  bool word(std::string_view text) noexcept {
+    if (const auto *conflict = find(kConflictPolicies, text))
+      return set(&seen_conflict_, &policy_.conflict, *conflict);
+    if (const auto *age = find(kAges, text)) return set(&seen_age_, &policy_.keep_age, *age);
+    if (const auto *backoff = find(kBackoffs, text))
+      return set(&seen_backoff_, &policy_.backoff, *backoff);
+    std::uint32_t us_max = 0;
+    if (text.substr(0, kBackoffMaxKey.size()) == kBackoffMaxKey &&
+        parse_backoff_us(text.substr(kBackoffMaxKey.size()), &us_max)) {
+      return set(&seen_us_max_, &policy_.backoff_us_max, us_max);
+    }
+    return false;
+  }
+  [[nodiscard]] const Policy &policy() const noexcept { return policy_; }
+
+ private:
+  template <class T>
+  static bool set(bool *seen, T *field, T value) noexcept {
+    if (*seen) return false;
+    *seen = true;
+    *field = value;
+    return true;
+  }
+
+  Policy policy_;
+  bool seen_conflict_ = false;
+  bool seen_age_ = false;
+  bool seen_backoff_ = false;
+  bool seen_us_max_ = false;
+};
+
+struct Threshold {
+  const char *key;
+  std::uint32_t GroupCommit::*field;
+  std::uint32_t max;
+  const char *unit;
+};
+constexpr Threshold kThresholds[] = {{"active", &GroupCommit::active_min, 65'536, ""},
+                                     {"waiting", &GroupCommit::waiting_percent, 100, ""},
+                                     {"bytes", &GroupCommit::bytes, 1u << 30, ""},
+                                     {"wait", &GroupCommit::wait_us, 1'000'000, "us"}};
+
+// "key=number" with its unit; each key once.
+bool parse_threshold(std::string_view text, GroupCommit *group, unsigned *seen) noexcept {
+  const auto equals = text.find('=');
+  if (equals == std::string_view::npos) return false;
+  for (unsigned i = 0; i < std::size(kThresholds); ++i) {
+    const Threshold &threshold = kThresholds[i];
+    if (text.substr(0, equals) != threshold.key || (*seen & (1u << i)) != 0) continue;
+    *seen |= 1u << i;
+    std::string_view number = text.substr(equals + 1);
+    if (!number.ends_with(threshold.unit)) return false;
+    number.remove_suffix(std::string_view(threshold.unit).size());
+    std::uint32_t value = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    if (error != std::errc() || end != number.data() + number.size() || value == 0 ||
+        value > threshold.max)
+      return false;
+    group->*threshold.field = value;
+    return true;
+  }
+  return false;
+}
+
+template <class Enum, std::size_t N>
+Errc parse_enum(const Spelling<Enum> (&table)[N], std::string_view spec, Enum *out,
+                Errc wrong) noexcept {
+  if (out == nullptr) return Errc::kBadArgument;
+  const Enum *value = find(table, spec);
+  if (value == nullptr) return wrong;
+  *out = *value;
+  return Errc::kOk;
+}
+
+}  // namespace
+
+// A specification is a whole value: what it does not name is the default, whatever *out held
+// before.
+Errc parse(std::string_view spec, Policy *out) noexcept {
+  if (out == nullptr) return Errc::kBadArgument;
+  PolicyParser parser;
+  for (;;) {
+    const auto comma = spec.find(',');
+    if (!parser.word(spec.substr(0, comma))) return Errc::kBadPolicy;
+    if (comma == std::string_view::npos) break;
+    spec.remove_prefix(comma + 1);
+  }
+  *out = parser.policy();
+  return Errc::kOk;
+}
+
+Errc parse(std::string_view spec, Tracking *out) noexcept {
+  return parse_enum(kTrackings, spec, out, Errc::kBadTracking);
+}
+Errc parse(std::string_view spec, ThreadViewUse *out) noexcept {
+  return parse_enum(kThreadViewUses, spec, out, Errc::kBadLevels);
+}
+Errc parse(std::string_view spec, EarlyRelease *out) noexcept {
+  return parse_enum(kEarlyReleases, spec, out, Errc::kBadDurability);
+}
+Errc parse(std::string_view spec, Latency *out) noexcept {
+  return parse_enum(kLatencies, spec, out, Errc::kBadArgument);
+}
+Errc parse(std::string_view spec, Stray *out) noexcept {
+  return parse_enum(kStrays, spec, out, Errc::kBadArgument);
+}
+Errc parse(std::string_view spec, PageChecksums *out) noexcept {
+  return parse_enum(kPageChecksums, spec, out, Errc::kBadArgument);
+}
+Errc parse(std::string_view spec, LineChoice *out) noexcept {
+  return parse_enum(kLineChoices, spec, out, Errc::kBadLevels);
+}
+Errc parse(std::string_view spec, Detection *out) noexcept {
+  return parse_enum(kDetections, spec, out, Errc::kBadDetection);
+}
+
+Errc parse(std::string_view spec, Levels *out) noexcept {
+  return parse_enum(kLevels, spec, out, Errc::kBadLevels);
+}
+Errc parse(std::string_view spec, CrossPolicy *out) noexcept {
+  return parse_enum(kCrossPolicies, spec, out, Errc::kBadLevels);
+}
+
+// A kind, and behind '=' its limit.
+Errc parse(std::string_view spec, Escalation *out) noexcept {
+  if (out == nullptr) return Errc::kBadArgument;
+  Escalation escalation;
+  const auto equals = spec.find('=');
+  const EscalationKind *kind = find(kEscalations, spec.substr(0, equals));
+  if (kind == nullptr) return Errc::kBadLevels;
+  escalation.kind = *kind;
+  if (equals != std::string_view::npos) {
+    std::string_view number = spec.substr(equals + 1);
+    std::uint32_t *limit = nullptr;
+    if (*kind == EscalationKind::kAfterAttempts) limit = &escalation.attempts;
+    if (*kind == EscalationKind::kAfterWasted && number.ends_with("us")) {
+      limit = &escalation.wasted_us;
+      number.remove_suffix(2);
+    }
+    if (limit == nullptr || !parse_backoff_us(number, limit) || *limit == 0)
+      return Errc::kBadLevels;
+  }
+  *out = escalation;
+  return Errc::kOk;
+}
+
+Errc parse(std::string_view spec, Durability *out) noexcept {
+  return parse_enum(kDurabilities, spec, out, Errc::kBadDurability);
+}
+
+Errc parse(std::string_view spec, GroupCommit *out) noexcept {
+  if (out == nullptr) return Errc::kBadArgument;
+  GroupCommit group;
+  if (spec == "none") {
+    group.wait_us = 0;
+    *out = group;
+    return Errc::kOk;
+  }
+  for (unsigned seen = 0;;) {
+    const auto comma = spec.find(',');
+    if (!parse_threshold(spec.substr(0, comma), &group, &seen)) return Errc::kBadDurability;
+    if (comma == std::string_view::npos) break;
+    spec.remove_prefix(comma + 1);
+  }
+  *out = group;
+  return Errc::kOk;
+}
+
+std::string to_string(const GroupCommit &group) {
+  if (group.wait_us == 0) return "none";
+  std::string text;
+  for (const Threshold &threshold : kThresholds) {
+    if (!text.empty()) text += ',';
+    text += threshold.key;
+    text += '=';
+    text += std::to_string(group.*threshold.field);
+    text += threshold.unit;
+  }
+  return text;
+}
+const char *to_string(Levels levels) noexcept { return spell(kLevels, levels); }
+const char *to_string(CrossPolicy policy) noexcept { return spell(kCrossPolicies, policy); }
+std::string to_string(const Escalation &escalation) {
+  if (escalation.kind == EscalationKind::kOwn) return "own";
+  std::string text = spell(kEscalations, escalation.kind);
+  if (escalation.kind == EscalationKind::kAfterAttempts)
+    text += '=' + std::to_string(escalation.attempts);
+  if (escalation.kind == EscalationKind::kAfterWasted)
+    text += '=' + std::to_string(escalation.wasted_us) + "us";
+  return text;
+}
+const char *to_string(Durability durability) noexcept { return spell(kDurabilities, durability); }
+
+std::string to_string(const Policy &policy) {
+  std::string text = spell(kConflictPolicies, policy.conflict);
+  text += ',';
+  text += spell(kAges, policy.keep_age);
+  text += ',';
+  text += spell(kBackoffs, policy.backoff);
+  if (policy.backoff_us_max != Policy{}.backoff_us_max) {
+    text += ',';
+    text += kBackoffMaxKey;
+    text += std::to_string(policy.backoff_us_max);
+  }
+  return text;
+}
+
+const char *to_string(Tracking tracking) noexcept { return spell(kTrackings, tracking); }
+const char *to_string(ThreadViewUse use) noexcept { return spell(kThreadViewUses, use); }
+const char *to_string(EarlyRelease use) noexcept { return spell(kEarlyReleases, use); }
+const char *to_string(PageChecksums use) noexcept { return spell(kPageChecksums, use); }
+const char *to_string(Latency latency) noexcept { return spell(kLatencies, latency); }
+const char *to_string(Stray stray) noexcept { return spell(kStrays, stray); }
+const char *to_string(LineChoice line) noexcept { return spell(kLineChoices, line); }
+const char *to_string(Detection detection) noexcept { return spell(kDetections, detection); }
+
+namespace {
+
+// "a, b, c", made when this file is compiled: these functions may not fail.
+template <const auto &kTable>
+struct Listed {
+  static constexpr std::size_t length() noexcept {
+    std::size_t length = 0;
+    for (const auto &row : kTable) length += std::string_view(row.text).size() + 2;
+    return length - 1;
+  }
+  static constexpr auto kText = [] {
+    std::array<char, length()> text{};
+    std::size_t at = 0;
+    for (const auto &row : kTable) {
+      if (at != 0) {
+        text[at++] = ',';
+        text[at++] = ' ';
+      }
+      for (const char c : std::string_view(row.text)) text[at++] = c;
+    }
+    return text;
+  }();
+};
+
+template <const auto &kTable>
+const char *list() noexcept {
+  return Listed<kTable>::kText.data();
+}
+
+}  // namespace
+
+// Literals where there is more than a table says; options_test compares them word by word.
+const char *policy_values() noexcept {
+  return "comma-separated: one of self-abort, oldest-wins, selfish-abort, youngest-wins; one of "
+         "keep-age, fresh-age; "
+         "one of backoff=none, backoff=exponential, backoff=adaptive; backoff-us-max=0 to 1000000";
+}
+const char *escalation_values() noexcept {
+  return "never, always, on-capacity, after-n, after-n=1 to 1000000, after-wasted-time, "
+         "after-wasted-time=1us to "
+         "1000000us, "
+         "adaptive, adaptive-pages";
+}
+const char *group_commit_values() noexcept {
+  return "none, or comma-separated: active=1 to 65536, waiting=1 to 100, bytes=1 to 1073741824, "
+         "wait=1us to 1000000us";
+}
+const char *tracking_values() noexcept { return list<kTrackings>(); }
+const char *detection_values() noexcept { return list<kDetections>(); }
+const char *line_values() noexcept { return list<kLineChoices>(); }
+const char *thread_view_values() noexcept { return list<kThreadViewUses>(); }
+const char *page_checksums_values() noexcept { return list<kPageChecksums>(); }
+const char *latency_values() noexcept { return list<kLatencies>(); }
+const char *stray_values() noexcept { return list<kStrays>(); }
+const char *levels_values() noexcept { return list<kLevels>(); }
+const char *cross_policy_values() noexcept { return list<kCrossPolicies>(); }
+const char *durability_values() noexcept { return list<kDurabilities>(); }
+const char *early_release_values() noexcept { return list<kEarlyReleases>(); }
+
+}  // namespace tmh

@@ -1,0 +1,444 @@
+// hierarchy/domain/opening.cpp -- opening and closing a domain, and the registry of domains open in
+// this process.
+#include "hierarchy/domain/opening.h"
+#include "hierarchy/domain/conflict_choice.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "hierarchy/domain/domain_impl.h"
+#include "levels/line/choice.h"
+#include "observe/steps.h"
+#include "observe/trace.h"
+#include "platform/failure.h"
+#include "platform/process_object.h"
+#include "platform/protection_keys.h"
+#include "platform/try.h"
+
+namespace tmh::detail {
+
+using platform::fail;
+
+namespace {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kAddressBase =
+    0x0010'0000'0000ull;  // TSan knows few address ranges; this one is its low application memory
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr std::uint64_t kAddressBase = 0x0010'0000'0000ull;
+#else
+constexpr std::uint64_t kAddressBase = 0x2000'0000'0000ull;
+#endif
+#else
+constexpr std::uint64_t kAddressBase =
+    // 32 TiB: far below mmap's and the program's own places, above ASan's shadow
+    0x2000'0000'0000ull;
+#endif
+
+struct Registry {
+  std::mutex mutex;  // held while a domain is opened
+  std::vector<std::weak_ptr<DomainImpl>> domains;
+};
+
+std::string program_name() {
+  std::ifstream file("/proc/self/comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+// The path with symbolic links resolved, so that one folder has one name.
+Errc resolve_folder(const std::string &folder, std::string *out) {
+  if (folder.empty()) return fail(Errc::kBadArgument, "the domain's folder has an empty name");
+  if (folder.find('\0') != std::string::npos)
+    return fail(Errc::kBadArgument, "the name of the domain's folder holds a byte 0");
+  if (mkdir(folder.c_str(), 0770) != 0 && errno != EEXIST)
+    return platform::fail_errno(Errc::kIo, folder);
+  char *resolved = realpath(folder.c_str(), nullptr);
+  if (resolved == nullptr) return platform::fail_errno(Errc::kIo, folder);
+  *out = resolved;
+  free(resolved);
+  return Errc::kOk;
+}
+
+// REQUIRES the folder lock.
+bool is_closed(const std::string &folder) {
+  return !page::SharedFiles::has_rebuildable_files(folder) &&
+         !platform::has_entry(folder + "/tmh.line.state");
+}
+
+}  // namespace
+
+Errc Opening::open(const std::string &folder, const DomainOptions &options,
+                   std::shared_ptr<DomainImpl> *out) {
+  std::string resolved;
+  TMH_TRY(resolve_folder(folder, &resolved));
+  Registry &registry = platform::ProcessObject<Registry>::here();
+  const std::scoped_lock guard(registry.mutex);
+  for (std::size_t i = 0; i < registry.domains.size(); ++i) {
+    const std::shared_ptr<DomainImpl> known = registry.domains[i].lock();
+    if (known == nullptr || known->folder_ != resolved) continue;
+    const auto open = known->keep_open();
+    if (known->usable() != Errc::kOk) continue;
+    TMH_TRY(known->memory_->check_in_place());
+    TMH_TRY(share(*known, options));
+    *out = known;
+    return Errc::kOk;
+  }
+  auto made = std::shared_ptr<DomainImpl>(new DomainImpl(resolved, options), DomainImpl::destroy);
+  TMH_TRY(Opening(*made).attach());
+  std::erase_if(registry.domains, [](const auto &entry) { return entry.expired(); });
+  registry.domains.push_back(made);
+  *out = std::move(made);
+  return Errc::kOk;
+}
+
+// A second open() in this process. REQUIRES that the domain stays open.
+Errc Opening::share(DomainImpl &domain, const DomainOptions &options) {
+  hierarchy::Settings present = domain.settings_;
+  present.policy = domain.runners_.policy();
+  TMH_TRY(hierarchy::check_agreement(domain.folder_, present, domain.engine_->tracking().tracking,
+                                     domain.options_, options));
+  if (options.page_checksums == PageChecksums{}) return Errc::kOk;
+  platform::FolderLock folder_lock;
+  TMH_TRY(folder_lock.acquire(domain.lock_path()));
+  return use_page_checksums(domain, options.page_checksums, options);
+}
+
+// REQUIRES the folder lock, after recovery.
+Errc Opening::use_page_checksums(DomainImpl &domain, PageChecksums wanted,
+                                 const DomainOptions &options) {
+  if (domain.durable_ != nullptr) return domain.durable_->use_page_checksums(wanted);
+  // The variable is of all domains that the program opens.
+  if (options.page_checksums != PageChecksums::kOn) return Errc::kOk;
+  return fail(Errc::kNotDurable, domain.folder_ + ": page checksums are of durable domains");
+}
+
+Errc Opening::attach() {
+  if (!observe::crash_at_environment())
+    return fail(Errc::kBadArgument, "TMH_CRASH_AT names no step");
+  TMH_TRY(page::SharedFiles::check_owner(domain_.folder_));
+  hierarchy::Settings &settings = domain_.settings_;
+  TMH_TRY(hierarchy::read_durability(domain_.options_, std::getenv, &settings.durability));
+  platform::FolderLock folder_lock;
+  TMH_TRY(folder_lock.acquire(domain_.lock_path()));
+  const bool was_closed = is_closed(domain_.folder_);
+  domain_.memory_ = std::make_unique<page::SharedFiles>();
+  Errc error{};
+  try {
+    error = attach_locked();
+  } catch (...) {  // no memory
+    remove_made(was_closed);
+    throw;
+  }
+  if (error == Errc::kOk) return error;
+  const std::string why = platform::failure_detail();
+  remove_made(was_closed);
+  return fail(error, why);
+}
+
+// What a refused open has made: durable or not, and how long its log files are, a domain keeps for
+// good; and a closed one with shared memory would look as if everybody in it had died.
+void Opening::remove_made(bool was_closed) {
+  page::SharedFiles &memory = *domain_.memory_;
+  if (!memory.is_new() && !was_closed) return;
+  if (memory.is_new() && domain_.durable_ != nullptr && domain_.durable_->remove_new() != Errc::kOk)
+    return;
+  line::LineMemory::remove_files(domain_.folder_);
+  hierarchy::Directory::remove_files(domain_.folder_);
+  if (memory.is_new())
+    memory.remove_new();
+  else
+    memory.remove_rebuildable_files();
+}
+
+namespace {
+
+// This participant's slot, given back where the open is refused. Also when there is no memory:
+// while this process lives no other one would be the first, which makes sure of what the dead have
+// left.
+class Slot {
+ public:
+  explicit Slot(storage::Participant &taken) noexcept : to_give_back_(&taken) {}
+  Slot(const Slot &) = delete;
+  Slot &operator=(const Slot &) = delete;
+  ~Slot() {
+    if (to_give_back_ != nullptr) to_give_back_->state.store(0, std::memory_order_release);
+  }
+  void keep() noexcept { to_give_back_ = nullptr; }
+
+ private:
+  storage::Participant *to_give_back_;
+};
+
+}  // namespace
+
+// REQUIRES the folder lock.
+Errc Opening::attach_locked() {
+  DomainImpl &domain = domain_;
+  hierarchy::Settings &settings = domain.settings_;
+  const std::uint32_t durability_if_new =
+      settings.durability > Durability::kNone ? static_cast<std::uint32_t>(settings.durability) : 0;
+  TMH_TRY(domain.memory_->open(domain.folder_, kAddressBase, durability_if_new, &fresh_));
+  // Before recovery, which makes a clean domain one that has been opened.
+  TMH_TRY(hierarchy::read_settings(domain.options_, std::getenv, &settings));
+  domain.runners_.use_policy(settings.policy);
+  domain.is_limited_ = settings.is_limited();
+  TMH_TRY(take_key());
+  TMH_TRY(settle());
+  TMH_TRY(open_durable());
+  TMH_TRY(use_page_checksums(domain, settings.page_checksums, domain.options_));
+  TMH_TRY(store_settings());
+  const std::string name = domain.options_.name.empty() ? program_name() : domain.options_.name;
+  TMH_TRY(domain.memory_->attach_slot(name, &domain.slot_));
+  Slot slot(domain.memory_->participant(domain.slot_));
+  observe::step(observe::Step::kAttachSlotTaken);
+  make_engine();
+  TMH_TRY(observe::open_trace(domain.folder_, domain.slot_, name));
+  TMH_TRY(open_latency());
+  TMH_TRY(open_lines());
+  TMH_TRY(domain.engine_->start(settings.tracking, fresh_));
+  TMH_TRY(start_durable());
+  slot.keep();
+  // With exact tracking every instance changes page tables and interrupts the other cores: threads
+  // then slow each other down (bench/threads).
+  const Tracking chosen = domain.engine_->tracking().tracking;
+  const bool keeps_pages = chosen == Tracking::kKernelHot || chosen == Tracking::kSignalHot;
+  if (settings.thread_views == ThreadViewUse::kAuto && !keeps_pages)
+    settings.thread_views = ThreadViewUse::kNever;
+  domain.open_.store(true, std::memory_order_release);
+  return Errc::kOk;
+}
+
+// Before the engine is made, which has the key from the memory.
+Errc Opening::take_key() {
+  Stray &stray = domain_.settings_.stray;
+  if (stray == Stray::kAllow) return Errc::kOk;
+  platform::DomainKey key = platform::DomainKey::take();
+  const bool has_key = key.number() != platform::kNoKey;
+  if (!has_key && stray == Stray::kFault)
+    return fail(Errc::kTrackingUnavailable,
+                "TMH_STRAY=fault: " + platform::key_refusal() +
+                    "; TMH_TRACKING=signal finds stray accesses without keys");
+  stray = has_key ? Stray::kFault : Stray::kAllow;
+  domain_.memory_->use_view_key(std::move(key));
+  return Errc::kOk;
+}
+
+Errc Opening::settle() {
+  storage::ControlHeaderV1 &header = domain_.memory_->control().header;
+  const std::uint32_t durability = header.durability;
+  hierarchy::PresentDomain present;
+  present.is_fresh = fresh_;
+  present.durability = durability == 0 ? Durability::kNone : static_cast<Durability>(durability);
+  present.detection =
+      static_cast<Detection>(std::atomic_ref(header.detection).load(std::memory_order_relaxed));
+  present.levels = static_cast<Levels>(domain_.memory_->state().levels);
+  TMH_TRY(hierarchy::settle(present, &domain_.settings_));
+  // The environment may name a policy for all domains of a process, whatever they are.
+  if (!domain_.options_.policies.conflict.empty())
+    TMH_TRY(hierarchy::check_conflict(domain_.settings_.policy, domain_.settings_.levels,
+                                      domain_.settings_.detection));
+  // A wrong choice is refused also where level 1 does not run; what RTM can do is looked at only
+  // when it is demanded.
+  if (domain_.settings_.line == LineChoice::kAuto) return Errc::kOk;
+  LineChoice chosen{};
+  std::string reason;
+  return line::choose_line(domain_.settings_.line, &chosen, &reason);
+}
+
+// Of a fresh domain. The folder lock orders it.
+Errc Opening::store_settings() {
+  if (!fresh_) return Errc::kOk;
+  const hierarchy::Settings &settings = domain_.settings_;
+  page::SharedFiles &memory = *domain_.memory_;
+  std::atomic_ref(memory.control().header.detection)
+      .store(static_cast<std::uint32_t>(settings.detection), std::memory_order_relaxed);
+  memory.state().levels = static_cast<std::uint64_t>(settings.levels);
+  // Level 1 stores to home before its record is in the log: so home is not the data file
+  // (docs/design.md D2).
+  const bool has_durable_lines =
+      settings.levels == Levels::kHybrid && settings.durability != Durability::kNone;
+  return has_durable_lines ? memory.separate_homes() : Errc::kOk;
+}
+
+// REQUIRES the folder lock.
+Errc Opening::open_durable() {
+  DomainImpl &domain = domain_;
+  if (domain.settings_.durability == Durability::kNone) return Errc::kOk;
+  domain.durable_ = std::make_unique<DurableDomain>(*domain.memory_, domain.options_,
+                                                    domain.settings_.group_commit,
+                                                    domain.settings_.early_release);
+  if (!fresh_) return domain.durable_->join();
+  RecoverOptions how;
+  how.progress = domain.options_.recovery_progress;
+  return domain.durable_->recover(how);
+}
+
+void Opening::make_engine() {
+  DomainImpl &domain = domain_;
+  domain.engine_ =
+      std::make_unique<page::Engine>(*domain.memory_, domain.slot_, domain.settings_.detection);
+  domain.runners_.process().engine = domain.engine_.get();
+  domain.runners_.process().slot = domain.slot_;
+  if (domain.durable_ == nullptr) return;
+  domain.durable_->attach(domain.slot_);
+  domain.engine_->use_log(&domain.durable_->log(), !domain.durable_->early_release());
+  domain.runners_.process().log = &domain.durable_->log();
+}
+
+// REQUIRES the folder lock and the participant's slot.
+Errc Opening::open_latency() {
+  DomainImpl &domain = domain_;
+  if (domain.settings_.latency == Latency::kOff) return Errc::kOk;
+  const std::uint64_t incarnation =
+      domain.memory_->participant(domain.slot_).incarnation.load(std::memory_order_relaxed);
+  TMH_TRY(domain.latency_table_->open(domain.folder_, domain.slot_, incarnation, fresh_));
+  domain.no_site_.use(domain.latency_table_.get(), 0);
+  if (domain.durable_ != nullptr) domain.durable_->log().time_writes(&domain.no_site_);
+  return Errc::kOk;
+}
+
+// REQUIRES the folder lock and the participant's slot.
+Errc Opening::open_lines() {
+  DomainImpl &domain = domain_;
+  if (fresh_)  // also when it is opened without level 1 now
+    TMH_TRY(LineDomain::salvage(*domain.memory_));
+  if (domain.settings_.levels != Levels::kHybrid) return Errc::kOk;
+  LineChoice chosen{};
+  std::string reason;
+  TMH_TRY(line::choose_line(domain.settings_.line, &chosen, &reason));
+  // settle() refuses RTM of a durable domain where it is demanded.
+  const bool with_hardware = chosen == LineChoice::kRtm && domain.durable_ == nullptr;
+  domain.lines_ = std::make_unique<LineDomain>(*domain.memory_, domain.slot_,
+                                               domain.settings_.cross, with_hardware);
+  TMH_TRY(domain.lines_->open(domain.folder_));
+  domain.engine_->use_recaller(&domain.lines_->directory());
+  domain.lines_->use_engine(domain.engine_.get());
+  if (domain.durable_ != nullptr) domain.lines_->use_log(&domain.durable_->log());
+  return Errc::kOk;
+}
+
+Errc Opening::start_durable() {
+  if (domain_.durable_ == nullptr) return Errc::kOk;
+  const Errc error = domain_.durable_->start();
+  if (error == Errc::kOk) return error;
+  // What the engine's start has sent home was in slots that are reserved now.
+  const std::string why = platform::failure_detail();
+  domain_.engine_->detach();
+  return fail(error, why);
+}
+
+Errc Opening::close(DomainImpl &domain) noexcept {
+  TMH_TRY(domain.usable());
+  if (domain.runs_at_any_level()) return fail(Errc::kInstanceRunning, "close inside an instance");
+  const LineUsers::Barred nobody_at_lines(domain.line_users_);
+  const std::scoped_lock process(domain.runners_.process().mutex);
+  const ThreadViews::Stopped stopped(domain.runners_.views());
+  const auto guard = domain.segments_.lock();
+  const std::unique_lock nobody_else(domain.use_mutex_);
+  TMH_TRY(domain.usable());
+  TMH_TRY(domain.line_mode_.leave());
+  Errc result = Errc::kOk;
+  if (domain.durable_ != nullptr) {
+    domain.durable_->stop();
+    result = domain.durable_->flush();  // versions go home only when they are durable
+  }
+  platform::FolderLock folder_lock;
+  if (const Errc error = folder_lock.acquire(domain.lock_path()); error != Errc::kOk) {
+    const std::string why = platform::failure_detail();
+    if (domain.durable_ != nullptr) (void)domain.durable_->start();  // it stays open
+    return fail(error, why);
+  }
+  domain.open_.store(false, std::memory_order_release);
+  domain.wake_sleepers();
+  // Level 1's contexts before the slot: who repairs takes a context of a free slot for a dead
+  // one's, and gives it to the next thread.
+  if (domain.lines_ != nullptr) domain.lines_->detach();
+  domain.runners_.views().detach();
+  domain.latency_table_->leave();
+  domain.engine_->detach();
+  domain.segments_.forget_all();
+  if (domain.lines_ != nullptr) domain.lines_->leave_log();
+  domain.engine_.reset();
+  domain.runners_.process().engine = nullptr;
+  domain.runners_.process().log = nullptr;
+  // The last one out: nothing in the shared files is needed any more, unless a segment could not be
+  // reached.
+  const bool is_home =
+      domain.memory_->versions_live() == 0 &&
+      (domain.lines_ == nullptr || domain.durable_ != nullptr || domain.lines_->is_settled());
+  bool last =
+      !domain.memory_->anyone_alive() && is_home && domain.memory_->check_in_place() == Errc::kOk;
+  if (const Errc error = sync_data_files(domain, last); error != Errc::kOk) result = error;
+  if (last && domain.durable_ != nullptr) {
+    Errc table_error = Errc::kOk;
+    if (result == Errc::kOk) result = domain.durable_->close_clean(&table_error);
+    // what the log could not take is in the shared files only, until the next open
+    last = result == Errc::kOk;
+    if (last) result = table_error;
+  }
+  domain.durable_.reset();
+  if (domain.lines_ != nullptr) domain.lines_->close(last);
+  domain.lines_.reset();
+  domain.memory_->close(last);
+  return result;
+}
+
+// A durable domain's are in the log; its last participant syncs them. What has been unmapped since
+// counts, too; and what others have left is brought home by the last one.
+Errc Opening::sync_data_files(DomainImpl &domain, bool is_last) noexcept {
+  Errc result = Errc::kOk;
+  for (std::uint32_t i = 0; domain.durable_ == nullptr && i < storage::kSegmentsMax; ++i) {
+    page::SegmentMemory &segment = domain.memory_->segment(i);
+    if (!segment.is_open.load(std::memory_order_acquire) ||
+        !(is_last || domain.segments_.was_mapped(i)))
+      continue;
+    if (const Errc error = segment.home.sync(); error != Errc::kOk) result = error;
+  }
+  return result;
+}
+
+Errc Opening::recover(const std::string &folder, const RecoverOptions &options,
+                      RecoveryInfo *info) {
+  struct stat control {};
+  if (stat(folder.c_str(), &control) != 0 && errno == ENOENT)
+    return fail(Errc::kNotADomain, folder + ": no such folder");
+  if (lstat((folder + "/tmh.control").c_str(), &control) != 0) {
+    if (errno != ENOENT && errno != ENOTDIR)
+      return platform::fail_errno(Errc::kIo, folder + "/tmh.control");
+    if (errno == ENOENT) TMH_TRY(storage::refuse_remains(folder));
+    return fail(Errc::kNotADomain, folder + " holds no tmh.control");
+  }
+  std::string resolved;
+  TMH_TRY(resolve_folder(folder, &resolved));
+  TMH_TRY(page::SharedFiles::check_owner(resolved));
+  platform::FolderLock folder_lock;
+  TMH_TRY(folder_lock.acquire(resolved + "/tmh.lock"));
+  // A volatile one is left as it is: opened and not closed, it would look as if everybody in it had
+  // died.
+  bool is_durable = false;
+  TMH_TRY(page::SharedFiles::read_durable(resolved, &is_durable));
+  if (!is_durable) return fail(Errc::kNotDurable, resolved);
+  const bool was_closed = is_closed(resolved);
+  page::SharedFiles memory;
+  bool fresh = false;
+  TMH_TRY(memory.open(resolved, kAddressBase, 0, &fresh));
+  if (!fresh) return fail(Errc::kDomainInUse, resolved + memory.who_has_it_open());
+  DurableDomain durable(memory, DomainOptions{}, GroupCommit{}, EarlyRelease::kOn);
+  if (const Errc error = durable.recover(options); error != Errc::kOk) {
+    const std::string why = platform::failure_detail();
+    if (was_closed) memory.remove_rebuildable_files();
+    return fail(error, why);
+  }
+  *info = durable.recovery();
+  memory.close(true);
+  return Errc::kOk;
+}
+
+}  // namespace tmh::detail

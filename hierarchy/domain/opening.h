@@ -1,0 +1,51 @@
+// hierarchy/domain/opening.h -- opening a domain in this process, and closing it.
+// Shape:     a registry finds the domain of a folder that this process has open already. A refused
+//            open leaves the folder as it was.
+// Sharing:   threads: the registry's mutex is held while a domain is opened.
+// Contexts:  NOT async-signal-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <tmh/domain.hpp>
+
+namespace tmh::detail {
+
+class DomainImpl;
+
+class Opening {
+ public:
+  [[nodiscard]] static Errc open(const std::string &folder, const DomainOptions &options,
+                                 std::shared_ptr<DomainImpl> *out);
+  // As DomainImpl::close().
+  [[nodiscard]] static Errc close(DomainImpl &domain) noexcept;
+  // Without opening: see tmh::recover().
+  [[nodiscard]] static Errc recover(const std::string &folder, const RecoverOptions &options,
+                                    RecoveryInfo *info);
+
+ private:
+  explicit Opening(DomainImpl &domain) noexcept : domain_(domain) {}
+
+  [[nodiscard]] static Errc share(DomainImpl &domain, const DomainOptions &options);
+  [[nodiscard]] static Errc use_page_checksums(DomainImpl &domain, PageChecksums wanted,
+                                               const DomainOptions &options);
+  [[nodiscard]] static Errc sync_data_files(DomainImpl &domain, bool is_last) noexcept;
+  [[nodiscard]] Errc attach();
+  [[nodiscard]] Errc attach_locked();
+  [[nodiscard]] Errc take_key();
+  [[nodiscard]] Errc settle();
+  [[nodiscard]] Errc store_settings();
+  [[nodiscard]] Errc open_durable();
+  void make_engine();
+  [[nodiscard]] Errc open_latency();
+  [[nodiscard]] Errc open_lines();
+  [[nodiscard]] Errc start_durable();
+  void remove_made(bool was_closed);
+
+  DomainImpl &domain_;
+  // No process has the domain open.
+  bool fresh_ = false;
+};
+
+}  // namespace tmh::detail

@@ -1,0 +1,55 @@
+// hierarchy/domain/page_runners.h -- where the instances of level 2 of one domain run in this
+// process: on the process's views, of which there is one runner, or on their threads' own
+// (thread_views.h); and the policy by which they meet.
+// Sharing:   threads: an instance holds its runner's mutex. On the process's views others wait at
+//            begin, on a thread's own they run beside it.
+// Contexts:  NOT async-signal-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include <tmh/options.hpp>
+
+#include "hierarchy/domain/current.h"
+#include "hierarchy/domain/page_runner.h"
+#include "hierarchy/domain/thread_views.h"
+
+namespace tmh::detail {
+
+class DomainImpl;
+
+class PageRunners {
+ public:
+  explicit PageRunners(DomainImpl &domain) : domain_(domain), views_(domain) {}
+  PageRunners(const PageRunners &) = delete;
+  PageRunners &operator=(const PageRunners &) = delete;
+
+  // On the process's views.
+  [[nodiscard]] PageRunner &process() noexcept { return process_; }
+  [[nodiscard]] ThreadViews &views() noexcept { return views_; }
+
+  // Does this thread run an instance of level 2 of this domain?
+  [[nodiscard]] bool runs_here() const noexcept {
+    return current().pages.domain == &domain_ &&
+           current().pages.fork_generation == platform::fork_generation();
+  }
+
+  // relaxed: a policy stands for itself.
+  [[nodiscard]] Policy policy() const noexcept { return policy_.load(std::memory_order_relaxed); }
+  void use_policy(const Policy &policy) noexcept {
+    policy_.store({policy}, std::memory_order_relaxed);
+  }
+
+ private:
+  const DomainImpl &domain_;
+  // For atomics of a struct that is aligned to less than its size clang calls a library.
+  struct alignas(8) PolicyWord : Policy {};
+  // Changes while other threads begin and back off.
+  std::atomic<PolicyWord> policy_{};
+  static_assert(sizeof(PolicyWord) == 8 && std::atomic<PolicyWord>::is_always_lock_free);
+  PageRunner process_;
+  ThreadViews views_;
+};
+
+}  // namespace tmh::detail

@@ -1,0 +1,270 @@
+// hierarchy/domain/settings.cpp -- reading, settling and comparing the settings of a domain.
+#include "hierarchy/domain/settings.h"
+
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
+#include <string_view>
+
+#include "hierarchy/domain/choices.h"
+#include "hierarchy/domain/conflict_choice.h"
+#include "platform/failure.h"
+#include "platform/try.h"
+#include "storage/log/log_format.h"
+
+namespace tmh::hierarchy {
+
+using platform::fail;
+
+namespace {
+
+// Of one open: what the environment says, and what the options ask for.
+class Reader {
+ public:
+  explicit Reader(const Environment &environment) : environment_(environment) {}
+
+  // TMH_POLICIES.
+  [[nodiscard]] Errc read_policies() {
+    const char *text = environment_("TMH_POLICIES");
+    if (text == nullptr || *text == '\0') return Errc::kOk;
+    std::string why;
+    const Errc error = parse(std::string_view(text), &policies_, &why);
+    return error == Errc::kOk ? error
+                              : fail(error, "TMH_POLICIES='" + std::string(text) + "': " + why);
+  }
+  [[nodiscard]] const Policies &policies() const noexcept { return policies_; }
+
+  // The variable's value, then that of the last of `asked` that is set; *wanted stays where none
+  // is. A wrong value is refused with the right ones.
+  template <class Value>
+  [[nodiscard]] Errc choose(const Choice &choice, std::initializer_list<Value> asked,
+                            Value *wanted) const {
+    TMH_TRY(from_environment(choice, wanted));
+    for (const Value value : asked) {
+      if (value == Value{}) continue;
+      *wanted = value;
+      if (std::string_view(to_string(value)) == "invalid")
+        return fail(choice.wrong, std::string("right values: ") + choice.values());
+    }
+    return Errc::kOk;
+  }
+  // The same of specifications; empty: unset.
+  template <class Value>
+  [[nodiscard]] Errc specify(const Choice &choice,
+                             std::initializer_list<std::reference_wrapper<const std::string>> asked,
+                             Value *wanted) const {
+    TMH_TRY(from_environment(choice, wanted));
+    for (const std::string &spec : asked) {
+      if (spec.empty() || parse(std::string_view(spec), wanted) == Errc::kOk) continue;
+      return fail(choice.wrong, "'" + spec + "'; right values: " + choice.values());
+    }
+    return Errc::kOk;
+  }
+
+ private:
+  template <class Value>
+  [[nodiscard]] Errc from_environment(const Choice &choice, Value *out) const {
+    const char *text = environment_(choice.variable);
+    if (text == nullptr || *text == '\0') return Errc::kOk;
+    if (parse(std::string_view(text), out) == Errc::kOk) return Errc::kOk;
+    return fail(choice.wrong,
+                std::string(choice.variable) + "='" + text + "'; right values: " + choice.values());
+  }
+
+  const Environment &environment_;
+  Policies policies_;
+};
+
+Errc read(const Reader &reader, const DomainOptions &options, Durability *wanted) {
+  const std::uint64_t file_bytes = options.log_file_bytes;
+  const bool is_right =
+      file_bytes == 0 || (file_bytes % kPageBytes == 0 && file_bytes >= storage::kLogFileBytesMin &&
+                          file_bytes <= storage::kLogFileBytesMax);
+  TMH_TRY(reader.choose(kDurability, {options.durability}, wanted));
+  if (is_right && options.flush_interval_ms != 0) return Errc::kOk;
+  return fail(Errc::kBadDurability, std::string("right values: ") + durability_values() +
+                                        "; log_file_bytes a multiple of 4096 from 1 MiB to 4 "
+                                        "GiB; flush_interval_ms at least 1");
+}
+
+// An option whose default says that it is unset.
+template <class Value>
+void set_unless_asked(Value *value, Value otherwise) {
+  if (*value == Value{}) *value = otherwise;
+}
+
+template <class Value, std::size_t N>
+constexpr Value default_of(const Spelling<Value> (&table)[N]) {
+  for (const auto &row : table)
+    if (row.is_default) return row.value;
+  return Value{};
+}
+
+Errc check_durability(Durability wanted, Durability present) {
+  return wanted == Durability{} || wanted == present
+             ? Errc::kOk
+             : fail(Errc::kDurabilityMismatch,
+                    std::string("the domain's durability is ") + to_string(present));
+}
+Errc check_detection(Detection wanted, Detection present) {
+  return wanted == Detection{} || wanted == present
+             ? Errc::kOk
+             : fail(Errc::kDetectionMismatch,
+                    std::string("the domain is open with ") + to_string(present) + " detection");
+}
+Errc check_levels(Levels wanted, Levels present) {
+  return wanted == Levels{} || wanted == present
+             ? Errc::kOk
+             : fail(Errc::kLevelsMismatch,
+                    std::string("the domain is open with levels ") + to_string(present));
+}
+
+}  // namespace
+
+Errc read_durability(const DomainOptions &options, const Environment &environment,
+                     Durability *out) {
+  return read(Reader(environment), options, out);
+}
+
+Errc read_settings(const DomainOptions &options, const Environment &environment, Settings *out) {
+  Reader reader(environment);
+  TMH_TRY(reader.read_policies());
+  const Policies &several = reader.policies(), &asked = options.policies;
+  Settings &wanted = *out;
+  TMH_TRY(read(reader, options, &wanted.durability));
+  TMH_TRY(reader.choose(kLatency, {several.latency, asked.latency}, &wanted.latency));
+  set_unless_asked(&wanted.latency, default_of(kLatencies));
+  TMH_TRY(reader.choose(kStray, {options.stray}, &wanted.stray));
+  TMH_TRY(reader.specify(kGroupCommit, {several.group_commit, asked.group_commit},
+                         &wanted.group_commit));
+  TMH_TRY(reader.choose(kEarlyRelease, {several.early_release, asked.early_release},
+                        &wanted.early_release));
+  set_unless_asked(&wanted.early_release, default_of(kEarlyReleases));
+  TMH_TRY(reader.choose(kPageChecksumsChoice, {options.page_checksums}, &wanted.page_checksums));
+  TMH_TRY(reader.specify(kConflict, {several.conflict, asked.conflict}, &wanted.policy));
+  TMH_TRY(reader.choose(kLine, {options.line}, &wanted.line));
+  TMH_TRY(reader.choose(kTracking, {options.tracking}, &wanted.tracking));
+  TMH_TRY(reader.choose(kDetection, {several.detection, asked.detection}, &wanted.detection));
+  TMH_TRY(reader.choose(kLevelsChoice, {options.levels}, &wanted.levels));
+  TMH_TRY(reader.choose(kCross, {several.cross, asked.cross}, &wanted.cross));
+  set_unless_asked(&wanted.cross, default_of(kCrossPolicies));
+  TMH_TRY(reader.specify(kEscalation, {several.escalation, asked.escalation}, &wanted.escalation));
+  TMH_TRY(reader.specify(kCapacity, {several.capacity, asked.capacity}, &wanted.capacity));
+  TMH_TRY(reader.choose(kThreadViews, {several.thread_views, asked.thread_views},
+                        &wanted.thread_views));
+  set_unless_asked(&wanted.thread_views, default_of(kThreadViewUses));
+  return Errc::kOk;
+}
+
+Errc settle(const PresentDomain &present, Settings *settings) {
+  TMH_TRY(check_durability(settings->durability, present.durability));
+  settings->durability = present.durability;
+  if (present.is_fresh) {
+    set_unless_asked(&settings->detection, default_of(kDetections));
+    set_unless_asked(&settings->levels, default_of(kLevels));
+  } else {
+    TMH_TRY(check_detection(settings->detection, present.detection));
+    TMH_TRY(check_levels(settings->levels, present.levels));
+    settings->detection = present.detection;
+    settings->levels = present.levels;
+  }
+  if (settings->levels != Levels::kHybrid) return Errc::kOk;
+  if (settings->detection == Detection::kEager)
+    return fail(Errc::kLevelsMismatch,
+                "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
+  // An RTM commit cannot leave a record at its commit point that other instances would wait for.
+  if (settings->durability != Durability::kNone && settings->line == LineChoice::kRtm)
+    return fail(Errc::kLevelsMismatch,
+                "level 1 by RTM needs a volatile domain: its commits leave no redo records; choose "
+                "software or auto");
+  return Errc::kOk;
+}
+
+namespace {
+
+class Agreement {
+ public:
+  explicit Agreement(const std::string &folder) : folder_(folder) {}
+  [[nodiscard]] Errc error() const noexcept { return error_; }
+
+  // is_asked: the option is set.
+  void compare(const char *option, bool is_asked, const auto &asked, const auto &present) {
+    if (error_ != Errc::kOk || !is_asked || asked == present) return;
+    error_ = fail(Errc::kAlreadyInitialized,
+                  folder_ + ": this process has it open with " + option + " " + text_of(present) +
+                      ", not " + text_of(asked) + "; leave the option unset, or close it first");
+  }
+  // Unset where it has the value {}.
+  template <class Value>
+  void compare(const Choice &choice, Value asked, Value present) {
+    compare(choice.field, asked != Value{}, asked, present);
+  }
+  // A specification; empty: not set.
+  template <class Value>
+  void compare_spec(const Choice &choice, const std::string &spec, const Value &present) {
+    if (error_ != Errc::kOk || spec.empty()) return;
+    Value asked;
+    if (parse(std::string_view(spec), &asked) != Errc::kOk)
+      error_ = fail(choice.wrong, "'" + spec + "'; right values: " + choice.values());
+    compare(choice.field, true, asked, present);
+  }
+
+ private:
+  static std::string text_of(bool value) { return value ? "true" : "false"; }
+  static std::string text_of(std::uint32_t value) { return std::to_string(value); }
+  static std::string text_of(std::uint64_t value) { return std::to_string(value); }
+  static std::string text_of(const auto &value) { return to_string(value); }
+
+  const std::string &folder_;
+  Errc error_ = Errc::kOk;
+};
+
+// These have no value that says that they are unset: their defaults do.
+void compare_of_durable(const DomainOptions &first, const DomainOptions &asked,
+                        Agreement *agreement) {
+  const DomainOptions unset;
+  const auto compare = [&](const char *option, const auto DomainOptions::*member) {
+    agreement->compare(option, asked.*member != unset.*member, asked.*member, first.*member);
+  };
+  compare("flush_interval_ms", &DomainOptions::flush_interval_ms);
+  compare("checkpoint_bytes", &DomainOptions::checkpoint_bytes);
+  compare("checkpoint_interval_ms", &DomainOptions::checkpoint_interval_ms);
+  compare("keep_log", &DomainOptions::keep_log);
+}
+
+}  // namespace
+
+Errc check_agreement(const std::string &folder, const Settings &present, Tracking tracking_in_use,
+                     const DomainOptions &first, const DomainOptions &options) {
+  const Policies &asked = options.policies;
+  Policy policy;
+  if (!asked.conflict.empty() && parse(std::string_view(asked.conflict), &policy) != Errc::kOk)
+    return fail(kConflict.wrong, "'" + asked.conflict + "'; right values: " + kConflict.values());
+  TMH_TRY(check_detection(asked.detection, present.detection));
+  TMH_TRY(check_levels(options.levels, present.levels));
+  TMH_TRY(check_durability(options.durability, present.durability));
+  TMH_TRY(check_conflict(policy, present.levels, present.detection));
+  Agreement agreement(folder);
+  agreement.compare_spec(kConflict, asked.conflict, present.policy);
+  agreement.compare(kTracking.field,
+                    options.tracking != Tracking::kAuto && options.tracking != present.tracking,
+                    options.tracking, tracking_in_use);
+  agreement.compare(kLine, options.line, present.line);
+  agreement.compare(kCross, asked.cross, present.cross);
+  agreement.compare(kThreadViews, asked.thread_views, present.thread_views);
+  agreement.compare(kLatency, asked.latency, present.latency);
+  agreement.compare_spec(kEscalation, asked.escalation, present.escalation);
+  agreement.compare_spec(kCapacity, asked.capacity, present.capacity);
+  agreement.compare(kStray, options.stray, present.stray);
+  if (present.durability != Durability::kNone) {
+    agreement.compare_spec(kGroupCommit, asked.group_commit, present.group_commit);
+    agreement.compare(kEarlyRelease, asked.early_release, present.early_release);
+    compare_of_durable(first, options, &agreement);
+  }
+  TMH_TRY(agreement.error());
+  return options.page_checksums <= PageChecksums::kOn
+             ? Errc::kOk
+             : fail(Errc::kBadArgument, std::string("right values: ") + page_checksums_values());
+}
+
+}  // namespace tmh::hierarchy

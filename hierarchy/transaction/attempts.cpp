@@ -1,0 +1,185 @@
+// hierarchy/transaction/attempts.cpp -- one instance of a site: hands each attempt to the level at
+// which it runs.
+// Source:    thesis, sections 2.1 (nesting is subsumed) and 6.2 (every instance runs at one level);
+//            docs/design.md 4.
+#include <tmh/detail/attempts.hpp>
+
+#include <new>
+#include <type_traits>
+
+#include "hierarchy/domain/leave_hardware.h"
+#include "hierarchy/transaction/hardware_attempts.h"
+#include "hierarchy/transaction/instances.h"
+#include "hierarchy/transaction/leave_level.h"
+#include "hierarchy/transaction/line_attempts.h"
+#include "hierarchy/transaction/page_attempts.h"
+#include "hierarchy/transaction/raise.h"
+#include "hierarchy/transaction/site_instance.h"
+#include "levels/line/software.h"
+#include "platform/assert.h"
+
+namespace tmh::detail {
+
+using hierarchy::AttemptLevel;
+
+struct Attempts::Parts {
+  explicit Parts(Attempts &asked) noexcept : instance(asked) {}
+  SiteInstance instance;
+  PageAttempts pages;
+  HardwareAttempts hardware;
+};
+
+Attempts::Parts &Attempts::parts() noexcept {
+  TMH_ASSERT(is_begun_);
+  static_assert(sizeof(Parts) <= kPartsBytes && alignof(Parts) <= 8);
+  static_assert(std::is_trivially_destructible_v<Parts>);
+  return *std::launder(reinterpret_cast<Parts *>(storage_));
+}
+
+void Attempts::leave_lines() noexcept { parts().instance.leave_lines(); }
+
+void Attempts::begin() {
+  const bool is_first = !is_begun_;
+  if (is_first) new (storage_) Parts(*this);
+  is_begun_ = true;
+  Parts &parts = this->parts();
+  if (current().at_level_1() || current().at_level_2()) [[unlikely]]
+    return begin_subsumed(parts);
+  SiteInstance &instance = parts.instance;
+  current().last_site = instance.site().kept_name();
+  if (is_at_level_1(instance.state())) {
+    instance.enter_lines();
+    if (is_first) instance.choose_first();
+  }
+  switch (instance.level()) {
+    case AttemptLevel::kLines:
+      if (LineAttempts::begin(instance)) return;
+      break;
+    case AttemptLevel::kHardware:
+      if (parts.hardware.begin(instance)) return;
+      break;
+    case AttemptLevel::kPages:
+    case AttemptLevel::kOuter:
+      break;
+  }
+  parts.pages.begin(instance);
+}
+
+void Attempts::begin_subsumed(Parts &parts) {
+  TMH_ASSERT(current().at_level_1() || current().at_level_2());
+  SiteInstance &instance = parts.instance;
+  DomainImpl &domain = instance.domain();
+  check(domain.usable());
+  if (current().hardware.depth != 0) {
+    if (current().hardware.domain != domain.lines()) need_pages();
+    ++current().hardware.depth;
+  } else if (current().lines.depth != 0) {
+    // Another domain's is refused at level 2, with its reason, and so is an update in a query;
+    // plain accesses would go past software lines.
+    const bool is_update_in_query = !instance.is_query() && current().lines.thread->is_query();
+    if (current().lines.domain != domain.lines() || body_ == BodyKind::kPlain || is_update_in_query)
+      need_pages();
+    current().lines.thread->nest(++current().lines.depth);
+  } else {
+    if (Instances(domain).depth() != 0 && body_ == BodyKind::kPlain) need_process_view();
+    // Of another domain it is refused there, with its reason; level 1 would commit this one apart
+    // from the outer one, and again each time that it runs.
+    check(Instances(domain).begin(instance.is_query()));
+  }
+  instance.subsume();
+}
+
+bool Attempts::end() {
+  if (!is_begun_) return true;
+  Parts &parts = this->parts();
+  SiteInstance &instance = parts.instance;
+  switch (instance.level()) {
+    case AttemptLevel::kLines:
+      return LineAttempts::end(instance);
+    case AttemptLevel::kHardware:
+      HardwareAttempts::end(instance);
+      return true;
+    case AttemptLevel::kPages:
+      return parts.pages.end(instance);
+    case AttemptLevel::kOuter:
+      break;
+  }
+  Status status = Status::kPending;
+  if (current().hardware.depth != 0)
+    --current().hardware.depth;
+  else if (current().lines.depth != 0)
+    --current().lines.depth;
+  else
+    check(Instances(instance.domain()).end(instance.is_query(), &status));
+  return true;
+}
+
+// An exception leaves the body of a subsumed instance.
+void Attempts::leave_outer() {
+  TMH_ASSERT(parts().instance.level() == AttemptLevel::kOuter);
+  const SiteInstance &instance = parts().instance;
+  Status status{};
+  if (current().lines.depth != 0)
+    --current().lines.depth;
+  else if (Instances(instance.domain()).depth() != 0)
+    (void)Instances(instance.domain()).end(instance.is_query(), &status);
+}
+
+void Attempts::unwound() {
+  Parts &parts = this->parts();
+  switch (parts.instance.level()) {
+    case AttemptLevel::kOuter:
+      leave_outer();
+      throw LineAbort{};
+    case AttemptLevel::kPages:
+      return parts.pages.failed_in_thread_view(parts.instance);
+    case AttemptLevel::kLines:
+    case AttemptLevel::kHardware:
+      return LineAttempts::unwound(parts.instance);
+  }
+}
+
+void Attempts::retried(const RetryNow &why) {
+  Parts &parts = this->parts();
+  if (parts.instance.level() == AttemptLevel::kOuter) {
+    leave_outer();
+    throw why;
+  }
+  parts.pages.retried(parts.instance, why);
+}
+
+bool Attempts::threw() {
+  if (current().hardware.depth != 0) need_pages();  // at level 2 the exception can leave the body
+  if (!is_begun_) return true;
+  Parts &parts = this->parts();
+  switch (parts.instance.level()) {
+    case AttemptLevel::kLines:
+      return LineAttempts::threw(parts.instance);
+    case AttemptLevel::kHardware:  // begin() failed outside the transaction
+      return true;
+    case AttemptLevel::kPages:
+      return parts.pages.threw(parts.instance);
+    case AttemptLevel::kOuter:
+      break;
+  }
+  leave_outer();
+  return true;
+}
+
+void Attempts::left_by_force() noexcept {
+  leave_hardware();
+  if (!is_begun_) return;
+  Parts &parts = this->parts();
+  switch (parts.instance.level()) {
+    case AttemptLevel::kLines:
+      return LineAttempts::left_by_force(parts.instance);
+    case AttemptLevel::kHardware:  // the transaction has ended
+      return;
+    case AttemptLevel::kPages:
+      return parts.pages.left_by_force(parts.instance);
+    case AttemptLevel::kOuter:
+      return leave_outer();
+  }
+}
+
+}  // namespace tmh::detail

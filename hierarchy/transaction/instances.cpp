@@ -1,0 +1,411 @@
+// hierarchy/transaction/instances.cpp -- begin, end, nesting, age, turn and backoff of instances of
+// level 2; what follows their retry().
+#include "hierarchy/transaction/instances.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <new>
+
+#include <tmh/transaction.hpp>
+
+#include "hierarchy/domain/conflict_choice.h"
+#include "hierarchy/transaction/back_off.h"
+#include "hierarchy/transaction/leave_level.h"
+#include "hierarchy/transaction/open_instance.h"
+#include "hierarchy/transaction/policies.h"
+#include "hierarchy/transaction/raise.h"
+#include "hierarchy/transaction/retry.h"
+#include "observe/latency_sampler.h"
+#include "platform/failure.h"
+#include "platform/process.h"
+#include "platform/try.h"
+
+namespace tmh::detail {
+
+using platform::fail;
+
+constinit thread_local bool advice_idle __attribute__((tls_model("initial-exec"))) = false;
+
+namespace {
+// It has ended, and may have given its runner to others.
+void record(const PageRun &instance, bool is_query, AbortCause outcome) noexcept {
+  if (instance.timed.count == 0) return;
+  const LatencyLevel level = is_query ? LatencyLevel::kQueries : LatencyLevel::kPages;
+  instance.site->record(level, outcome, observe::timed_ns(instance.timed), instance.timed.count);
+}
+
+std::string no_policy(std::string_view spec) {
+  std::string text("'");
+  return text.append(spec).append("' is no policy; right values: ").append(policy_values());
+}
+
+bool counts_as_attempt(AbortCause cause) noexcept {
+  return cause == AbortCause::kValidation || cause == AbortCause::kConflictSelf ||
+         cause == AbortCause::kConflictOther || cause == AbortCause::kCrossLevel;
+}
+}  // namespace
+
+std::uint32_t Instances::depth() const noexcept {
+  return runs_here() ? static_cast<std::uint32_t>(current().pages.runner->nest.size()) : 0;
+}
+
+// A thread that has views of its own stays with them: its hot pages are there. A thread that never
+// finds the process's views in use needs none.
+PageRunner &Instances::lock_runner(RunsIn where, bool *fell_back) noexcept {
+  *fell_back = where == RunsIn::kProcessViewInstead;
+  if (where == RunsIn::kThreadView && domain_.settings().thread_views != ThreadViewUse::kNever) {
+    const bool may_share = domain_.settings().thread_views == ThreadViewUse::kAuto &&
+                           runners_.views().own() == nullptr;
+    if (may_share && runners_.process().mutex.try_lock()) return runners_.process();
+    if (ThreadView *view = runners_.views().lock_own(); view != nullptr) return view->runner();
+    *fell_back = true;
+  }
+  runners_.process().mutex.lock();
+  return runners_.process();
+}
+
+namespace {
+// For one more begin.
+Errc reserve_depth(std::vector<bool> &nest) noexcept try {
+  nest.reserve(nest.size() + 1);
+  return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  return platform::fail_for_memory("the list of open begins");
+}
+}  // namespace
+
+Errc Instances::begin(bool is_query, RunsIn where, storage::LatencySite *site,
+                      Presence presence) noexcept {
+  TMH_TRY(domain_.usable());
+  if (runs_here()) {
+    std::vector<bool> &nest = current().pages.runner->nest;
+    if (nest.front() && !is_query)
+      return fail(Errc::kNestedMisuse, "an update cannot begin inside a query");
+    TMH_TRY(reserve_depth(nest));
+    nest.push_back(is_query);
+    return Errc::kOk;
+  }
+  if (current().at_level_2())
+    return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
+  TMH_TRY(abort_at_end_of_thread());
+  const auto kind = is_query ? observe::SampledKind::kQueries : observe::SampledKind::kPages;
+  const observe::Timed timed =
+      domain_.settings().latency == Latency::kOff
+          ? observe::Timed{}
+          : observe::start_timing(domain_.settings().latency, current().samplers, kind);
+  bool fell_back = false;
+  PageRunner &runner = lock_runner(where, &fell_back);
+  Errc error = domain_.usable();  // closed while we waited?
+  if (error == Errc::kOk) error = reserve_depth(runner.nest);
+  if (error == Errc::kOk) error = begin_on(runner, is_query, presence);
+  if (error != Errc::kOk) {
+    runner.mutex.unlock();
+    return error;
+  }
+  if (fell_back)
+    domain_.memory().participant(domain_.slot()).add(storage::Count::kThreadViewFallbacks, 1);
+  advice_idle = runner.engine->keeping().is_steady();
+  current().pages = {&domain_,
+                     &runner,
+                     platform::fork_generation(),
+                     site != nullptr ? site : &domain_.latency_of_no_site(),
+                     timed,
+                     false};
+  runner.nest.push_back(is_query);
+  if (runner.view != nullptr) {
+    runner.view->participant().add(storage::Count::kThreadViewInstances, 1);
+    runner.view->enter();
+  }
+  return Errc::kOk;
+}
+
+// REQUIRES the runner's mutex.
+Errc Instances::begin_on(PageRunner &runner, bool is_query, Presence presence) noexcept {
+  page::Engine &engine = *runner.engine;
+  // relaxed: the pin's store comes later (seq_cst), and who reads it too early waits for another
+  //          reason.
+  domain_.memory()
+      .participant(runner.slot)
+      .is_guest.store(presence == Presence::kGuest ? 1 : 0, std::memory_order_relaxed);
+  if (runner.view == nullptr) TMH_TRY(domain_.line_mode().leave());
+  if (current().exact_reads_of == &domain_) [[unlikely]]
+    TMH_TRY(begin_exact_reads(engine));
+  const Policy policy = runners_.policy();
+  if (runner.attempts == 0 || !policy.keep_age)
+    runner.age = domain_.settings().detection == Detection::kEager ? engine.begin_age() : 0;
+  if (!is_query && hierarchy::take_turn(policy, runner.attempts)) {
+    engine.turn().take();
+    runner.holds_turn = true;
+  }
+  engine.give_way(!is_query &&
+                  hierarchy::yields_to_lower(domain_.settings().cross, runner.attempts));
+  if (const Errc error = engine.begin(is_query, runner.age, policy.conflict); error != Errc::kOk) {
+    leave_turn(runner);
+    return error;
+  }
+  if (domain_.durable() == nullptr || domain_.durable()->early_release()) return Errc::kOk;
+  const Errc error = runner.log->wait(engine.snapshot(), engine.line_snapshot());
+  if (error != Errc::kOk) {
+    engine.abort(AbortCause::kUser);
+    leave_turn(runner);
+  }
+  return error;
+}
+
+// At every end, committed or not: whoever gives up after an abort must not keep others waiting.
+void Instances::leave_turn(PageRunner &runner) noexcept {
+  if (runner.holds_turn) runner.engine->turn().leave();
+  runner.holds_turn = false;
+}
+
+void Instances::finish(PageRunner &runner) noexcept {
+  if (runner.view != nullptr) ThreadView::leave();
+  current().last = {&domain_,
+                    runner.engine->snapshot(),
+                    runner.attempts,
+                    runner.clock_at_abort,
+                    current().pages.by_retry,
+                    current().retry_deadline_ns,
+                    runner.engine->has_read_behind()};
+  runner.nest.clear();
+  advice_idle = false;
+  current().pages = {};
+  runner.mutex.unlock();
+}
+
+Errc Instances::end(bool is_query, Status *status, Durability durability) noexcept {
+  TMH_TRY(domain_.usable());
+  if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
+  PageRunner &runner = *current().pages.runner;
+  if (runner.nest.back() != is_query)
+    return fail(Errc::kNestedMisuse,
+                is_query ? "end_query() ends an update" : "end() ends a query");
+  if (runner.nest.size() > 1) {
+    runner.nest.pop_back();
+    *status = runner.engine->validate();
+    return Errc::kOk;
+  }
+  const PageRun instance = current().pages;
+  const page::Engine::Outcome outcome =
+      runner.engine->end(domain_.must_wait(Status::kCommitted, durability));
+  *status = outcome.status;
+  if (outcome.status == Status::kAborted && counts_as_attempt(outcome.cause)) {
+    ++runner.attempts;
+    runner.clock_at_abort = domain_.memory().state().clock.load(std::memory_order_relaxed);
+  } else if (!is_query) {
+    runner.attempts = 0;
+  }
+  leave_turn(runner);
+  Errc error = Errc::kOk;
+  if (outcome.query_wrote != 0) {
+    const std::uintptr_t at = runner.view != nullptr
+                                  ? runner.view->common_address(outcome.query_wrote)
+                                  : outcome.query_wrote;
+    char text[32];
+    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(at));
+    const auto segment = domain_.segments().at(reinterpret_cast<const void *>(at));
+    error = fail(Errc::kQueryWrote,
+                 std::string("store to ") + text + (segment ? " in " + segment->name : ""));
+  } else if (outcome.error != Errc::kOk) {
+    error = outcome.error;
+  }
+  if (error != Errc::kOk || !domain_.must_wait(outcome.status, durability)) {
+    record(instance, is_query, outcome.cause);
+    finish(runner);
+    return error;
+  }
+  const auto open = domain_.keep_open();
+  page::DurableLog &log = *runner.log;
+  finish(runner);
+  // Without the runner's mutex: other threads of this process may run on its views meanwhile, and
+  // join the group.
+  error = log.wait(outcome.durable_at, outcome.durable_line);
+  record(instance, is_query, AbortCause::kNone);
+  return error;
+}
+
+Errc Instances::become_irrevocable(bool *is_pending) noexcept {
+  TMH_TRY(domain_.usable());
+  if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
+  PageRunner &runner = *current().pages.runner;
+  if (runner.nest.front())
+    return fail(Errc::kNestedMisuse, "a query cannot become irrevocable; it never aborts");
+  runner.holds_turn = true;
+  return runner.engine->become_irrevocable(is_pending);
+}
+
+void become_irrevocable_here() {
+  bool is_pending = true;
+  check(Instances(*current().pages.domain).become_irrevocable(&is_pending));
+  if (!is_pending) throw RetryNow{false};
+}
+
+void note_page_reads_here() {
+  const page::Engine::ReadSet reads = current().pages.runner->engine->read_set();
+  if (reads.is_exact && reads.segments.none()) raise_nothing_read();
+  current().last_reads = reads;
+  current().pages.by_retry = true;
+}
+
+bool irrevocable_here() noexcept {
+  return current().at_level_2() && current().pages.runner->engine->irrevocable();
+}
+
+Errc Instances::abort(AbortCause cause) noexcept {
+  TMH_TRY(domain_.usable());
+  if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
+  PageRunner &runner = *current().pages.runner;
+  const bool is_query = runner.nest.front();
+  runner.engine->abort(cause);
+  record(current().pages, is_query, cause);
+  runner.attempts = 0;
+  leave_turn(runner);
+  finish(runner);
+  return Errc::kOk;
+}
+
+Errc Instances::validate(Status *status) noexcept {
+  TMH_TRY(domain_.usable());
+  if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
+  *status = current().pages.runner->engine->validate();
+  return Errc::kOk;
+}
+
+Errc Instances::advise(const void *address, Access access, std::size_t bytes) noexcept {
+  // A hot page's advice must cost next to nothing: a running instance of this thread implies that
+  // the domain is usable.
+  if (!runs_here()) {
+    const Errc error = domain_.usable();
+    return error != Errc::kOk ? error : fail(Errc::kEndWithoutBegin, "advice outside an instance");
+  }
+  if (access != Access::kRead && access != Access::kReadWrite)
+    return fail(Errc::kBadArgument, "access is neither read nor read-write");
+  const PageRunner &runner = *current().pages.runner;
+  auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (runner.view != nullptr) at = runner.view->own_address(at);
+  if (runner.engine->advise(at, bytes, access == Access::kReadWrite)) return Errc::kOk;
+  return fail(Errc::kNotMapped, "the address belongs to no segment of this domain");
+}
+
+void Instances::backoff() noexcept {
+  if (domain_.usable() != Errc::kOk || runs_here() || current().last.domain != &domain_) return;
+  bool progressed = false;
+  {
+    const auto open = domain_.keep_open();
+    if (domain_.usable() != Errc::kOk) return;
+    progressed = domain_.memory().state().clock.load(std::memory_order_relaxed) !=
+                 current().last.clock_at_abort;
+  }
+  back_off(runners_.policy(), current().last.attempts, progressed);
+}
+
+// Has level 1 committed since, to whatever page? REQUIRES that the domain stays open.
+bool Instances::has_moved_at_lines(const page::Engine::ReadSet &reads) const noexcept {
+  return reads.has_stand_ins && domain_.lines() != nullptr &&
+         domain_.lines()->directory().clock() != reads.line_snapshot;
+}
+
+// Has one of the pages been committed to since, or may it have been at the level below? REQUIRES
+// that the domain stays open, and that its clock has been acquired.
+bool Instances::has_moved_at_pages(const page::Engine::ReadSet &reads,
+                                   std::uint64_t snapshot) const noexcept {
+  if (reads.page_count > page::Engine::ReadSet::kPagesMax) return true;
+  // relaxed, both: the clock has been acquired
+  if (domain_.memory().state().announcements.load(std::memory_order_relaxed) != reads.announcements)
+    return true;
+  return std::any_of(
+      reads.pages.begin(), reads.pages.begin() + static_cast<std::ptrdiff_t>(reads.page_count),
+      [&](storage::PageId page) {
+        return domain_.memory().meta_to_read(page).stamp.load(std::memory_order_relaxed) > snapshot;
+      });
+}
+
+// Level 1 changes what an instance of level 2 has read only after a release, which moves the clock
+// as well; but for pages that level 2 could not take, and memory stood in for; and for what it had
+// changed already when a snapshot that could not move on came there.
+Errc Instances::await_change() noexcept {
+  if (domain_.usable() != Errc::kOk || runs_here()) return Errc::kOk;
+  const bool is_last = current().last.domain == &domain_;
+  if (is_last && current().last.has_read_behind) return Errc::kOk;
+  const bool by_retry = is_last && current().last.by_retry;
+  if (by_retry && !current().last_reads.is_exact) {
+    current().exact_reads_of = &domain_;  // the next attempt, which begins at once, will know
+    return Errc::kOk;
+  }
+  std::uint64_t seen = current().last.snapshot;
+  if (!is_last) {
+    const auto open = domain_.keep_open();
+    if (domain_.usable() != Errc::kOk) return Errc::kOk;
+    seen = domain_.engine().snapshot();
+  }
+  const std::uint64_t epoch = domain_.segments().epoch();
+  bool is_unmapped = false;
+  Errc in_vain = Errc::kOk;
+  // level 1 wakes those alone who have read there
+  constexpr std::int64_t kUnannouncedNsMax = 1'000'000;
+  const Slept slept = sleep_until(
+      [&](Awaited *awaited) {
+        {
+          const auto open = domain_.keep_open();  // a close by another thread waits for one look
+          if (domain_.usable() != Errc::kOk) return true;
+          if (awaited != nullptr) awaited->prepare(domain_.memory().state().changed);
+          // acquire: as a begin's
+          const bool has_moved =
+              domain_.memory().state().clock.load(std::memory_order_acquire) != seen;
+          if (has_moved && (!by_retry || has_moved_at_pages(current().last_reads, seen)))
+            return true;
+          if (by_retry && has_moved_at_lines(current().last_reads)) return true;
+          in_vain = domain_.check_commits();
+          if (in_vain != Errc::kOk) return true;
+        }
+        // By hand it is not known what has been read: then any unmapping may have been its.
+        if (!by_retry) return domain_.segments().epoch() != epoch;
+        is_unmapped = !domain_.segments().are_mapped(current().last_reads.segments);
+        return is_unmapped;
+      },
+      by_retry ? current().last.deadline_ns : kNoDeadline,
+      by_retry && current().last_reads.has_stand_ins ? kUnannouncedNsMax : kSleepNsMax);
+  count_sleep(domain_, slept);
+  if (in_vain != Errc::kOk) return in_vain;
+  // A close unmaps, too: then it is the next begin that says why it fails.
+  return is_unmapped && domain_.usable() == Errc::kOk ? fail_unmapped() : Errc::kOk;
+}
+
+// REQUIRES the runner's mutex. While the domain's clock stands, the attempt will touch what the one
+// before has.
+Errc Instances::begin_exact_reads(page::Engine &engine) noexcept {
+  current().exact_reads_of = nullptr;
+  // acquire: as a begin's
+  const bool is_changed =
+      domain_.memory().state().clock.load(std::memory_order_acquire) != current().last.snapshot;
+  if (!is_changed && !domain_.segments().are_mapped(current().last_reads.segments))
+    return fail_unmapped();
+  engine.forget_kept();
+  return Errc::kOk;
+}
+
+void raise_left_open() {
+  fail(Errc::kNestedMisuse, "the body has begun an instance that it has not ended");
+  raise(Errc::kNestedMisuse);
+}
+
+std::uint64_t Instances::collect() noexcept {
+  if (runs_here()) return current().pages.runner->engine->collect();
+  const std::scoped_lock guard(runners_.process().mutex);
+  return domain_.usable() == Errc::kOk ? domain_.engine().collect() : 0;
+}
+
+Errc Instances::set_policy(std::string_view spec) noexcept {
+  TMH_TRY(domain_.usable());
+  if (domain_.runs_at_any_level())
+    return fail(Errc::kInstanceRunning, "the policy changes between instances");
+  Policy parsed;
+  if (const Errc error = parse(spec, &parsed); error != Errc::kOk)
+    return fail(error, no_policy(spec));
+  TMH_TRY(
+      hierarchy::check_conflict(parsed, domain_.settings().levels, domain_.settings().detection));
+  runners_.use_policy(parsed);
+  return Errc::kOk;
+}
+
+}  // namespace tmh::detail

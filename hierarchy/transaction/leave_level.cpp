@@ -1,0 +1,46 @@
+// hierarchy/transaction/leave_level.cpp -- ending an attempt for what only another level can do.
+#include "hierarchy/transaction/leave_level.h"
+
+#include <utility>
+
+#include <tmh/transaction.hpp>
+
+#include "hierarchy/domain/current.h"
+#include "hierarchy/domain/leave_hardware.h"
+#include "hierarchy/transaction/actions.h"
+#include "hierarchy/transaction/instances.h"
+#include "levels/line/software.h"
+
+namespace tmh {
+
+namespace detail {
+
+void need_pages() {
+  leave_hardware();
+  if (current().lines.depth != 0) current().lines.thread->fail(AbortCause::kNeedsPages);
+  need_process_view();
+}
+
+void need_process_view() {
+  if (ThreadView *view = running_view(); view != nullptr) view->need_process_view();
+}
+
+void begin_again(std::function<void()> before) {
+  set_before_next(std::move(before));
+  current().unwinds = Unwinds::kToBeginAgain;
+  current().lines.thread->fail(AbortCause::kUser);
+}
+
+Status status_at_lines() noexcept {
+  return current().lines.thread->is_doomed() ? Status::kFailed : Status::kPending;
+}
+
+}  // namespace detail
+
+void become_irrevocable() {
+  detail::require_instance("become_irrevocable()");
+  detail::need_pages();
+  detail::become_irrevocable_here();
+}
+
+}  // namespace tmh

@@ -1,0 +1,101 @@
+// hierarchy/transaction/line_attempts.h -- the attempts of a site's instance on software lines.
+// Shape:     no state of its own: Current::lines is the attempt. A begin and an end that find
+//            nothing in their way are inline in Attempts: calls cost a smallest instance 5 %.
+// Source:    thesis, sections 2.1 and 6.2; docs/design.md 4.
+#pragma once
+
+#include "hierarchy/transaction/actions.h"
+#include "hierarchy/transaction/site_instance.h"
+#include "levels/line/software.h"
+
+namespace tmh::detail {
+
+class LineAttempts {
+ public:
+  // False: this thread gets no context at level 1, and the attempt is one of level 2.
+  [[nodiscard]] static bool begin(SiteInstance &instance);
+  // True: committed.
+  [[nodiscard]] static bool end(SiteInstance &instance);
+  // A LineAbort left the body.
+  static void unwound(SiteInstance &instance);
+  // False: the exception is one that the body has made of a LineAbort.
+  [[nodiscard]] static bool threw(SiteInstance &instance);
+  static void left_by_force(SiteInstance &instance);
+
+ private:
+  // A query that goes from one line to another more often than this is large, and goes up: some
+  // 5 us lost, as much as two or three pages cost that level 2 takes from level 1.
+  static constexpr std::uint32_t kQueryReadsMax = 1024;
+
+  // False.
+  static bool find_no_context(SiteInstance &instance, Errc error);
+  // Its commit has failed.
+  static void end_failed(SiteInstance &instance);
+  static void count_granted(SiteImpl &site) noexcept {
+    const std::uint32_t pages = current().lines.thread->committing().take_granted();
+    if (pages != 0) [[unlikely]]
+      site.add(SiteCount::kReleases, pages);
+  }
+  static void learn_unlimited_commit(const SiteInstance &instance) noexcept;
+  static void await_snapshot(SiteInstance &instance);
+  static void count_undone(SiteInstance &instance, AbortCause cause) noexcept;
+  static void failed(SiteInstance &instance);
+  static void begin_again(SiteInstance &instance);
+  static void sleep(SiteInstance &instance);
+};
+
+inline bool LineAttempts::begin(SiteInstance &instance) {
+  DomainImpl &domain = instance.domain();
+  Errc error = Errc::kOk;
+  line::SoftwareThread *const thread = domain.lines()->thread(&error);
+  if (thread == nullptr) [[unlikely]]
+    return find_no_context(instance, error);
+  instance.start_timing();
+  current().unwinds = Unwinds::kFailed;
+  current().lines = {domain.lines(), thread, 1};
+  const bool is_query = instance.is_query();
+  const bool learns = hierarchy::learns(instance.site().escalation());
+  const bool reads_durable_only = domain.durable() != nullptr && !domain.durable()->early_release();
+  thread->begin({.policy = domain.runners().policy(),
+                 .is_query = is_query,
+                 .attempt = instance.attempts(),
+                 .insists = is_query ? line::Insists::kNo
+                            : learns ? line::Insists::kLong
+                                     : line::Insists::kBriefly,
+                 .takes_priority = instance.state() == SiteInstance::State::kTryLinesAlone,
+                 .reads_durable_only = reads_durable_only,
+                 .capacity = is_unlimited(instance.state()) ? nullptr : domain.capacity(),
+                 .reads_max = is_query ? kQueryReadsMax : line::kNoLimit});
+  if (reads_durable_only) [[unlikely]]
+    await_snapshot(instance);
+  return true;
+}
+
+inline bool LineAttempts::end(SiteInstance &instance) {
+  SiteImpl &site = instance.site();
+  DomainImpl &domain = instance.domain();
+  if (current().lines.thread == nullptr) [[unlikely]]
+    check(domain.usable());  // forked in the body
+  current().lines.depth = 0;
+  line::SoftwareThread &thread = *current().lines.thread;
+  if (thread.commit() != Status::kCommitted) [[unlikely]] {
+    end_failed(instance);
+    return false;
+  }
+  Errc unacknowledged = Errc::kOk;
+  if (domain.durable() != nullptr) [[unlikely]]
+    unacknowledged = domain.acknowledge_lines(thread.durable_at(), instance.durability());
+  if (instance.timed().count != 0) site.committed_at_lines(instance.timed(), LatencyLevel::kLines);
+  site.add(SiteCount::kLineCommits, 1);
+  count_granted(site);
+  if (is_unlimited(instance.state())) [[unlikely]]
+    learn_unlimited_commit(instance);
+  else
+    learn_line_commit(site, instance.kind(), thread.context());
+  instance.leave_lines();
+  run_actions(true);      // last: one may close the domain, and its threads with it
+  check(unacknowledged);  // as at level 2: committed, and perhaps not durable
+  return true;
+}
+
+}  // namespace tmh::detail

@@ -1,0 +1,95 @@
+// observe/probes.h -- points at which the engine says what it does: USDT probes of the provider
+// `tmh`, for bpftrace, perf, gdb, SystemTap; and the events of `tmh trace`.
+// Shape:     one function per probe; its parameters are the probe's arguments, in order, which
+//            man/tmh-probes.7 documents. A probe that no tool watches is one no-op instruction,
+//            besides having its arguments at hand; with
+//            TMH_HAVE_SDT=0 (cmake/dependencies.cmake) it is nothing. trace.h records the same
+//            call: one branch when that is off.
+// Contexts:  everywhere: in signal handlers, between XBEGIN and XEND, under locks.
+// Source:    systemtap-sdt-dev; the notes are listed by `readelf -n`, and by tests/house/probes.py.
+#pragma once
+
+#include <cstdint>
+
+#include "observe/trace.h"
+
+#ifndef TMH_HAVE_SDT
+#error "TMH_HAVE_SDT is not defined: CMake decides, link the target with tmh_usdt"
+#endif
+#if TMH_HAVE_SDT
+#include <sys/sdt.h>
+#define TMH_PROBE2(name, a, b) STAP_PROBE2(tmh, name, a, b)
+#define TMH_PROBE3(name, a, b, c) STAP_PROBE3(tmh, name, a, b, c)
+#else
+#define TMH_PROBE2(name, a, b) (static_cast<void>(a), static_cast<void>(b))
+#define TMH_PROBE3(name, a, b, c) (static_cast<void>(a), static_cast<void>(b), static_cast<void>(c))
+#endif
+
+namespace tmh::observe::probe {
+
+// As a level's number in docs/design.md 1 and README.md.
+enum Level : std::uint32_t { kLines = 1, kPages = 2 };
+
+// An attempt begins. instance: its number in this process (level 2) or thread (level 1). is_query:
+// 0 or 1.
+inline void begin(Level level, std::uint64_t instance, std::uint32_t is_query) noexcept {
+  TMH_PROBE3(begin, level, instance, is_query);
+  record(TraceKind::kBegin, level, instance, is_query);
+}
+// Level 2 puts a page on the list of what this instance may have read (is_write 0) or stored to
+// (1).
+inline void first_touch(std::uint64_t page, std::uint32_t is_write) noexcept {
+  TMH_PROBE2(first_touch, page, is_write);
+  record(TraceKind::kFirstTouch, kPages, page, is_write);
+}
+// Another instance is, or was, at the same block. at: the page (level 2), or the address of the
+// line's word (level 1).
+inline void conflict(Level level, std::uint64_t at) noexcept {
+  TMH_PROBE2(conflict, level, at);
+  record(TraceKind::kConflict, level, at, 0);
+}
+// stamp: the commit's, or the snapshot of an instance that wrote nothing; blocks: pages or lines
+// written. RTM: both 0, they are not known.
+inline void commit(Level level, std::uint64_t stamp, std::uint64_t blocks) noexcept {
+  TMH_PROBE3(commit, level, stamp, blocks);
+  record(TraceKind::kCommit, level, stamp, blocks);
+}
+// cause: an AbortCause.
+inline void abort(Level level, std::uint32_t cause) noexcept {
+  TMH_PROBE2(abort, level, cause);
+  record(TraceKind::kAbort, level, cause, 0);
+}
+// The same of an attempt in RTM. status: the word that XBEGIN left; code: of an XABORT in it, else
+// 0.
+inline void hardware_abort(std::uint32_t status, std::uint32_t code) noexcept {
+  TMH_PROBE2(hardware_abort, status, code);
+  record(TraceKind::kHardwareAbort, kLines, status, code);
+}
+// An instance of a site goes on at level 2 after so many attempts at level 1. reason: 0 too many or
+// too long, 1 capacity, 2 needs pages.
+inline void escalate(const char *site, std::uint32_t reason, std::uint32_t attempts) noexcept {
+  TMH_PROBE3(escalate, site, reason, attempts);
+  record(TraceKind::kEscalate, kLines, reason, attempts);
+}
+// Level 2 takes a page from level 1; total: of this process, with this one.
+inline void recall(std::uint64_t page, std::uint64_t total) noexcept {
+  TMH_PROBE2(recall, page, total);
+  record(TraceKind::kRecall, kPages, page, total);
+}
+// This process's views go from one level's mappings to the other's (hardware lines).
+inline void mode_switch(Level from, Level to) noexcept {
+  TMH_PROBE2(mode_switch, from, to);
+  record(TraceKind::kModeSwitch, kLines, from, to);
+}
+// The process waits for a disk: from fsync to fsync_done, which an error leaves out. bytes: of a
+// durable write; 0: everything written before.
+inline void fsync(const char *path, std::uint64_t bytes) noexcept {
+  TMH_PROBE2(fsync, path, bytes);
+  record(TraceKind::kFsync, kPages, bytes, 0);
+}
+inline void fsync_done(const char *path, std::uint64_t bytes) noexcept {
+  TMH_PROBE2(fsync_done, path, bytes);
+  record(TraceKind::kFsyncDone, kPages, bytes, 0);
+}
+
+}  // namespace tmh::observe::probe

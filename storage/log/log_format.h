@@ -1,0 +1,125 @@
+// storage/log/log_format.h -- the redo log on disk: files, records, page differences. FORMAT.md
+// says the same byte by byte.
+// Shape:     the log is one stream of bytes, addressed by LSN. File k holds LSNs [k F, (k+1) F), F
+//            = file_bytes: a header block of 4096 bytes, then records, each aligned to 8 bytes and
+//            within one file. A record that does not fit the rest of its file starts the next one;
+//            a kFileEnd record says so where 64 bytes are left for it.
+//            A transaction is one kCommit record, preceded by kPart records when it is larger than
+//            kRecordBytesMax. Nothing lies between the parts and their commit.
+// Invariant: a record counts when its LSN is where it lies, its CRC is right and its generation is
+//            that of the record before it. Recycled files hold old records: their LSN differs.
+//            Records beyond a torn tail, from before a recovery: their generation differs. So user
+//            data, wherever it is stored, cannot pass for a record (thesis, appendix B).
+// Durable, little-endian. Numbers are never reused; a reader refuses another version.
+// Source:    docs/design.md D1 to D8; thesis, section 3.2 and appendix B (what its log lacked);
+//            LIBTP, section 3.1.1.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "storage/page_id.h"
+
+namespace tmh::storage {
+
+using Lsn = std::uint64_t;
+
+inline constexpr std::uint64_t kLogMagic = 0x3130'474f'4c48'4d54ull;  // "TMHLOG01" in the file
+inline constexpr std::uint32_t kLogVersion = 1;
+inline constexpr std::uint64_t kLogBlockBytes = 4096;
+inline constexpr std::uint64_t kLogFileBytesMin = 1u << 20;  // multiple of kLogBlockBytes
+inline constexpr std::uint64_t kLogFileBytesDefault = 16u << 20;
+inline constexpr std::uint64_t kLogFileBytesMax = 1ull << 32;
+// Larger transactions are split: bounds buffers and waste at a file's end.
+inline constexpr std::uint32_t kRecordBytesMax = 256u << 10;
+
+struct LogFileHeaderV1 {             // offset
+  std::uint64_t magic;               //    0
+  std::uint32_t format_version;      //    8
+  std::uint32_t header_bytes;        //   12  4096
+  std::uint64_t domain_id[2];        //   16  that of tmh.control
+  std::uint64_t file_index;          //   32  k: the name says the same
+  std::uint64_t file_bytes;          //   40  F
+  std::uint8_t reserved_zero[4044];  //   48
+  std::uint32_t crc;                 // 4092  CRC32C of bytes [0, 4092)
+};
+static_assert(sizeof(LogFileHeaderV1) == 4096 && offsetof(LogFileHeaderV1, crc) == 4092);
+static_assert(std::has_unique_object_representations_v<LogFileHeaderV1>);
+
+enum class RecordKind : std::uint16_t {
+  kCommit = 1,   // page differences, and the end of a transaction
+  kPart = 2,     // page differences of the kCommit that follows
+  kOpen = 3,     // first record after a recovery, at a block boundary; payload OpenPayloadV1
+  kFileEnd = 4,  // the next record starts the next file; header only
+};
+
+struct RecordHeaderV1 {         // offset
+  std::uint32_t crc;            //  0  CRC32C of bytes [4, length)
+  std::uint32_t length;         //  4  bytes, this header included, multiple of 8
+  std::uint64_t lsn;            //  8  of this header
+  std::uint32_t generation;     // 16  of the domain's life since its last recovery
+  std::uint16_t kind;           // 20  RecordKind
+  std::uint16_t reserved_zero;  // 22
+  std::uint64_t stamp;          // 24  commit timestamp; kOpen, kFileEnd: of the last commit before
+  // 32  CLOCK_REALTIME of the commit (kOpen: of the recovery; else 0)
+  std::uint64_t time_ns;
+  // 40  the log was durable up to this LSN when this record was written
+  std::uint64_t durable_before;
+  std::uint32_t pages;        // 48  page differences in this record
+  std::uint32_t part;         // 52  kPart: 0, 1, ...; kCommit: number of parts before it
+  std::uint64_t total_bytes;  // 56  kCommit: lengths of its parts and itself; else 0
+};
+static_assert(sizeof(RecordHeaderV1) == 64 &&
+              std::has_unique_object_representations_v<RecordHeaderV1>);
+
+// What the first record of a generation says about the one before, so that a reader who comes from
+// further back knows where that one ended, and can tell an end from damage. RecoveryReport::open is
+// what to write.
+struct OpenPayloadV1 {
+  std::uint64_t previous_end;         // LSN behind the last record that counts before this one
+  std::uint32_t previous_generation;  // that record's; 0: there was none
+  std::uint32_t reserved_zero;
+};
+static_assert(sizeof(OpenPayloadV1) == 16 &&
+              std::has_unique_object_representations_v<OpenPayloadV1>);
+
+// One page's difference: PageDeltaV1, one byte per line in `lines` (from the lowest) saying which
+// of the line's eight 8-byte words follow, zero bytes up to a multiple of 8, then those words. A
+// word holds what it is after the commit.
+struct PageDeltaV1 {
+  std::uint64_t page;   // PageId
+  std::uint64_t lines;  // not 0
+};
+static_assert(sizeof(PageDeltaV1) == 16);
+
+[[nodiscard]] constexpr std::uint64_t round_up_8(std::uint64_t bytes) noexcept {
+  return (bytes + 7) & ~std::uint64_t{7};
+}
+[[nodiscard]] constexpr std::uint64_t delta_bytes(LineMask lines,
+                                                  std::uint64_t word_count) noexcept {
+  return sizeof(PageDeltaV1) + round_up_8(static_cast<std::uint64_t>(std::popcount(lines))) +
+         8 * word_count;
+}
+inline constexpr std::uint64_t kDeltaBytesMax = delta_bytes(~LineMask{0}, 512);
+
+inline constexpr Lsn kFirstLsn = kLogBlockBytes;  // file 0, behind its header
+[[nodiscard]] constexpr std::uint64_t file_of(Lsn lsn, std::uint64_t file_bytes) noexcept {
+  return lsn / file_bytes;
+}
+// Where a record of `bytes` goes that follows what ends at `end`.
+[[nodiscard]] constexpr Lsn place(Lsn end, std::uint64_t bytes, std::uint64_t file_bytes) noexcept {
+  const std::uint64_t offset = end % file_bytes;
+  if (offset == 0) return end + kLogBlockBytes;  // the file before is full to the last byte
+  return offset + bytes <= file_bytes ? end : end - offset + file_bytes + kLogBlockBytes;
+}
+
+// Where the kOpen record goes when the last record that counts ends at `end`: the next block that
+// holds nothing of value.
+[[nodiscard]] constexpr Lsn open_position(Lsn end, std::uint64_t file_bytes) noexcept {
+  const Lsn block = (end + kLogBlockBytes - 1) / kLogBlockBytes * kLogBlockBytes;
+  return block % file_bytes == 0 ? block + kLogBlockBytes : block;
+}
+
+}  // namespace tmh::storage
