@@ -385,7 +385,7 @@ Status SoftwareThread::commit() noexcept {
 }
 
 Status SoftwareThread::commit_writes() noexcept {
-  TMH_ASSERT(is_doomed_ || !writes_.empty());
+  TMH_ASSERT(is_doomed_ || !commit_.writes().empty());
   if (is_doomed_) return end_aborted(ending_);
   priority_.let_go_first(number_);
   if (const Ending ending = commit_.run({reads(), rv}, insists()); ending.is_abort())
