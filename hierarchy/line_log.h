@@ -1,6 +1,6 @@
 // hierarchy/line_log.h -- between level 1's redo rings and the writer of the redo log.
 // Shape:     one per process and durable domain with both levels: line::RedoLog for its threads,
-//            page::LowerLog for whoever writes the log.
+//            page::LowerLog for the writer of the log.
 // Sharing:   threads: all may call. settle() may take the domain lock, holding the log's: so nobody
 //            asks for the log's lock with the domain lock held.
 // Contexts:  NOT async-signal-safe.
@@ -21,8 +21,8 @@ namespace tmh::detail {
 
 class LineLog final : public line::RedoLog, public page::LowerLog {
  public:
-  // upper: recovers the contexts of the dead (Upper::suspect); null: nobody lives, and what they
-  //        left is only settled.
+  // upper: recovers the contexts of the dead (Upper::suspect); null: no participant lives, and what
+  //        they left is only settled.
   LineLog(page::DomainMemory &memory, line::LineMemory &lines, page::DurableLog &log,
           line::Upper *upper) noexcept
       : memory_(memory), lines_(lines), log_(log), upper_(upper) {}

@@ -6,8 +6,8 @@
 // Invariant: between enter() and leave() no segment is unmapped and level 1's memory stays. A
 //            thread is in one domain at a time: an instance of another domain inside it goes on at
 //            level 2.
-// Sharing:   threads. Who is inside may wait for any lock of the domain: a Barred takes none before
-//            it has waited. After a fork nobody is inside.
+// Sharing:   threads. A thread inside may wait for any lock of the domain: a Barred takes none
+//            before it has waited. After a fork no thread is inside.
 // Contexts:  NOT async-signal-safe. leave(): also where the thread is not inside.
 #pragma once
 
@@ -52,7 +52,7 @@ class LineUsers {
   }
   [[nodiscard]] bool is_inside() const noexcept;  // this thread
 
-  // Waits until nobody is inside; until its end nobody gets in. REQUIRES: this thread is not
+  // Waits until no thread is inside; until its end none gets in. REQUIRES: this thread is not
   // inside.
   class Barred {
    public:

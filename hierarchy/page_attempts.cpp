@@ -119,7 +119,7 @@ void PageAttempts::retried(SiteInstance &instance, const RetryNow &why) {
   count_time(instance);
   run_actions(false);
   if (status == Status::kFailed)
-    // what it has seen may have been overwritten before: nothing need change any more
+    // what it has seen may have been overwritten before: no further change is needed
     domain.instances().backoff();
   else
     check(domain.instances().await_change());

@@ -36,8 +36,8 @@ Errc Segments::map(const std::string &file, const SegmentOptions &options,
     TMH_TRY(SegmentRecords(domain_.memory()).check_not_own(name));
     TMH_TRY(map_view(name, options, segment));
   }
-  // Without the folder lock: this begins an instance, and whoever runs one may be waiting for the
-  // folder to grow a segment.
+  // Without the folder lock: this begins an instance, and a thread that runs one may be waiting for
+  // the folder to grow a segment.
   if (options.layout == Layout::kHeap) {
     if (const Errc error = prepare_heap(*segment); error != Errc::kOk) {
       const std::string detail = platform::failure_detail();

@@ -53,16 +53,16 @@ class RedoLog {
   // Everything committed so far is in the log. Its room in the rings is free, or whoever wrote it
   // is about to free it.
   [[nodiscard]] virtual Errc drain() noexcept = 0;
-  // The room of everything in the log is free: waits for whoever writes, and inherits from a dead
-  // one.
+  // The room of everything in the log is free: waits for the writer of the log, and inherits from a
+  // dead one.
   virtual void free_room() noexcept = 0;
 };
 
 // Is there room for one more record of `bytes`? *at: where it goes.
 [[nodiscard]] bool has_redo_room(const LineContextV1 &context, std::uint64_t bytes,
                                  std::uint64_t *at) noexcept;
-// A dead context's record counts when it was past its commit point. REQUIRES: nobody but the caller
-// does this, or ends the context.
+// A dead context's record counts when it was past its commit point. REQUIRES: no thread but the
+// caller does this, or ends the context.
 void settle_redo(LineContextV1 &context) noexcept;
 
 struct RedoRecord {

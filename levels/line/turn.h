@@ -1,7 +1,7 @@
 // levels/line/turn.h -- the right to commit alone: for an instance that has failed too often, or
 // that the caller knows to be long.
-// Invariant: a courtesy on which no isolation depends: whoever loses it, or commits without it, is
-//            only less likely to succeed.
+// Invariant: a courtesy on which no isolation depends: an instance that loses it, or commits
+//            without it, is only less likely to succeed.
 // Ordering:  LineStateV1::turn is taken with acquire and given with release.
 // Owner death: suspected by those who wait, given back by recovery.cpp; at most 100 ms.
 // Contexts:  one thread's. wait() and take() REQUIRE that the thread holds no line word.

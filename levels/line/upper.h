@@ -2,7 +2,7 @@
 // NobodyAbove serves where there is nothing.
 // Contexts:  ask() and suspect() are called holding no line word, and may take the domain lock;
 //            any_pin() and oldest_line_pin() are called inside a commit, which holds line words:
-//            they take no lock and wait for nobody.
+//            they take no lock and do not wait.
 // Source:    hierarchy/PROTOCOL.md, "Level 1 meets a line in U", "Snapshots that span both clocks",
 //            "Death".
 #pragma once
@@ -23,7 +23,7 @@ enum class UpperAnswer : std::uint8_t {
 
 // What an instance does while instances above use a page that it needs.
 enum class Insists : std::uint8_t {
-  kNo = 0,       // it goes up at once: nobody is failed or waited for
+  kNo = 0,       // it goes up at once, without failing or waiting for others
   kBriefly = 1,  // it waits no longer than for a few small ones
   kLong = 2,     // also for large ones, where going up would undo what they have done
 };

@@ -129,13 +129,13 @@ Errc DomainMemory::tell_life(bool is_lived_in) noexcept {
   return sync_control(&control_->header, sizeof control_->header);
 }
 
-// REQUIRES the folder lock: nobody is growing a segment.
+// REQUIRES the folder lock: no participant is growing a segment.
 Errc DomainMemory::settle_sizes() noexcept {
   for (storage::SegmentRecordV1 &record : control_->segments) {
     if (!storage::is_used(record) || storage::promised_size(record) == record.size_bytes) continue;
     struct stat info {};
     const bool exists = stat(segment_path(record).c_str(), &info) == 0;
-    // Whoever promised may have died before it was on disk; others may be here and use the size at
+    // The promiser may have died before it was on disk; others may be here and use the size at
     // once.
     if (const Errc error = sync_control(&record, sizeof record); error != Errc::kOk) return error;
     std::string why;
@@ -217,7 +217,7 @@ Errc DomainMemory::sync_control(const void *from, std::size_t bytes) noexcept tr
 
 // Pages that could not be written are clean ever after, and syncing them succeeds. So each sync
 // writes all of the file: what failed in an earlier life of the domain, or in a process that died
-// before it could say so. A page's last word is reserved: nobody reads it plainly.
+// before it could say so. A page's last word is reserved: no instance reads it plainly.
 void DomainMemory::make_control_dirty() noexcept {
   for (std::uint64_t page = 0; page < storage::kControlBytes; page += kPageBytes) {
     std::byte *const last = control_file_.base() + page + kPageBytes - sizeof(std::uint64_t);
@@ -328,7 +328,7 @@ Errc DomainMemory::open_segments() noexcept {
   return Errc::kOk;
 }
 
-// REQUIRES the folder lock, unless whoever made the segment has done it.
+// REQUIRES the folder lock, unless the maker of the segment has done it.
 Errc DomainMemory::open_separate(std::uint32_t segment) noexcept {
   return segments_[segment].home.separate(home_path(segment));
 }
@@ -375,7 +375,7 @@ Errc DomainMemory::add_segment(std::uint32_t number,
         if (const Errc error = platform::sync_folder(folder_of(named)); error != Errc::kOk)
           return error;
     }
-    // Before anybody sees the segment: others open it without the folder lock.
+    // Before any participant sees the segment: others open it without the folder lock.
     if (separate_homes_) {
       unlink(home_path(number).c_str());  // of one who died making a segment of this number
       if (const Errc error = made.separate(home_path(number)); error != Errc::kOk) return error;

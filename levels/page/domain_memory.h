@@ -49,8 +49,8 @@ class DomainMemory {
   // Is there shared memory, of processes that are in the domain or have died in it? None when it
   // was closed.
   [[nodiscard]] static bool has_rebuildable_files(const std::string &folder) noexcept;
-  // By name: what is mapped stays. REQUIRES the folder lock, nobody else in the domain, and nothing
-  // in them that is needed.
+  // By name: what is mapped stays. REQUIRES the folder lock, no other participant in the domain,
+  // and nothing in them that is needed.
   void remove_rebuildable_files() noexcept;
   // Removes it; a durable domain's log has gone before. REQUIRES is_new(), the folder lock.
   void remove_new() noexcept;
@@ -119,7 +119,7 @@ class DomainMemory {
   }
   // Room in the ring's file for so many entries behind the head; more than the ring has is all of
   // it. kDiskFull, kIo. Once all of the ring has its room, which takes kLogEntries, nothing can
-  // fail any more. Async-signal-safe.
+  // fail. Async-signal-safe.
   [[nodiscard]] Errc make_log_room(const DomainLock::Held &, std::uint64_t entries) noexcept {
     const std::uint64_t end =
         state_->log_head.load(std::memory_order_relaxed) % kLogEntries + entries;
@@ -236,8 +236,8 @@ class DomainMemory {
   // Separate homes: the log's writer can note every page of a segment of this size. REQUIRES the
   // folder lock.
   [[nodiscard]] Errc prepare_changes(std::uint32_t number, std::uint64_t size_bytes) const noexcept;
-  // Durable domains: the size is on disk before it is shown to anybody; the file is that long.
-  // REQUIRES the folder lock.
+  // Durable domains: the size is on disk before it is shown to any participant; the file is that
+  // long. REQUIRES the folder lock.
   [[nodiscard]] Errc promise_size(std::uint32_t number, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] std::string segment_path(const storage::SegmentRecordV1 &record) const;
   [[nodiscard]] std::atomic_ref<std::uint64_t> segment_size(std::uint32_t number) const noexcept {
@@ -255,7 +255,7 @@ class DomainMemory {
   // A free participant record for this process; kTooManyParticipants.
   [[nodiscard]] Errc attach_slot(const std::string &name, std::uint32_t *slot) noexcept;
   [[nodiscard]] bool anyone_alive() const noexcept;
-  // ": process 4711 (shop) has it open", and how many more; empty: nobody.
+  // ": process 4711 (shop) has it open", and how many more; empty: none.
   [[nodiscard]] std::string who_has_it_open() const;
 
   // Disk blocks for the pages' home and metadata: a commit asks before it promises anything.

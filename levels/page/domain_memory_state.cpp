@@ -140,7 +140,7 @@ void DomainMemory::begin_state() noexcept {
 }
 
 // The durable files are of another domain, or of another life of this one, than those that all
-// participants share: somebody has copied them here.
+// participants share: a user has copied them here.
 Errc DomainMemory::refuse_anothers() noexcept {
   if (const Errc error = open_rebuildable(); error != Errc::kOk) return error;
   bool is_used = false;
