@@ -39,7 +39,7 @@ extern "C" {
 #define PAGESIZE 4096 /* figures 4-1 and 4-3 use this name */
 #endif
 
-/* Opens (or creates) the domain in the folder `path`, and recovers it when nobody else has it open.
+/* Opens (or creates) the domain in the folder `path`, and recovers it when no other has it open.
  * flags: NONDURABLE, DURABLE or XAC_DURABLE_BUFFERED; a domain keeps what it was created with. */
 int xInit(const char *path, int flags);
 /* Detaches; everything committed is in the mapped files on disk when it returns, also in those that
@@ -71,12 +71,12 @@ int xendQuery(void);
 int setPageAccess(void *addr, int access);
 
 /* Durable domains (thesis, table 2.1 and section 3.2). */
-/* Data files catch up with the redo log: recovery starts here. Stops nobody. */
+/* Data files catch up with the redo log: recovery starts here. Stops no process. */
 int xCheckpoint(void);
-/* Checkpoint, then moves the log files that recovery does not need any more to the folder `to`.
+/* Checkpoint, then moves the log files that recovery does not need to the folder `to`.
  * Returns how many. */
 int xArchive(const char *to);
-/* Recovers the domain in the folder `path`, which nobody has open, as the next xInit would. */
+/* Recovers the domain in the folder `path`, which no process has open, as the next xInit would. */
 int xRecover(const char *path);
 
 /* Beyond the thesis. */
@@ -88,7 +88,7 @@ int xendAs(int durability);
 int xBackup(const char *to);
 /* Transactional memory from the domain's heap segment (heap.tmh); inside a transaction only, rolled
  * back with it. NULL: no room. Every process has the heap mapped at the same address, from its next
- * transaction after somebody has made it. */
+ * transaction after a process has made it. */
 void *xMalloc(size_t bytes);
 void xFree(void *pointer);
 /* Address of the pointer-sized cell named `name` in the heap segment, zero at first use; inside a

@@ -103,8 +103,8 @@ void seal(SegmentRecordV1 *record) noexcept;
 
 [[nodiscard]] inline bool is_used(const SegmentRecordV1 &record) noexcept {
   auto &state = const_cast<std::uint32_t &>(record.state);
-  // Acquire: pairs with store_record(). Who has not got the folder lock looks at nothing else of a
-  // record before.
+  // Acquire: pairs with store_record(). A process without the folder lock looks at nothing else of
+  // a record before.
   return std::atomic_ref<std::uint32_t>(state).load(std::memory_order_acquire) ==
          static_cast<std::uint32_t>(RecordState::kUsed);
 }
@@ -148,7 +148,7 @@ void store_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept;
 // control file that names the same one, and not of an older copy of it. The lower half is the
 // complement of the upper one, so that damage is seen; never 0.
 [[nodiscard]] std::uint64_t new_life() noexcept;
-// relaxed: stored under the folder lock, when nobody is there
+// relaxed: stored under the folder lock, when no participant is there
 [[nodiscard]] inline std::uint64_t life_of(const ControlHeaderV1 &header) noexcept {
   return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t &>(header.life))
       .load(std::memory_order_relaxed);

@@ -104,8 +104,8 @@ struct alignas(64) Participant {
   // lines 3 to 6: totals
   alignas(64) std::atomic<std::uint64_t> counts[kCountsMax];
   // line 7: the list of the slot's versions, which stays when the slot changes hands; and
-  // durability: its owner's, log writers read it. In domains that are not durable nobody touches
-  // the latter.
+  // durability: its owner's, log writers read it. In domains that are not durable no participant
+  // touches the latter.
   alignas(64) VersionList versions;
   // With a level below: threads that wait for durability there; a hint.
   std::atomic<std::uint32_t> line_waiters;

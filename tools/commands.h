@@ -71,7 +71,7 @@ struct StatCommand {
 struct TopCommand {
   std::string domain;
   double interval_s = 1;
-  // So many pictures as plain text; 0: on the terminal, until somebody ends it.
+  // So many pictures as plain text; 0: on the terminal, until the user ends it.
   std::uint64_t batch = 0;
 };
 [[nodiscard]] Exit run(const TopCommand &command);

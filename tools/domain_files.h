@@ -1,4 +1,4 @@
-// tools/domain_files.h -- a domain's folder as somebody sees it who only reads, whether it is open,
+// tools/domain_files.h -- a domain's folder as a mere reader sees it, whether it is open,
 // damaged or both.
 // Invariant: nothing is written, created or locked; every open ends (no FIFO is waited for); no
 //            byte is believed unchecked.

@@ -207,7 +207,7 @@ Exit work(const LiveCommand &command) {
   return exit;
 }
 
-// What an unfinished backup or copy leaves, if it is not there now: somebody else's stays.
+// What an unfinished backup or copy leaves, if it is not there now: another program's stays.
 std::vector<std::string> own_leftovers(const LiveCommand &command) {
   std::string to = command.to;
   while (to.size() > 1 && to.back() == '/') to.pop_back();

@@ -105,7 +105,7 @@ bool LogWalk::take(const RecordView &record, LogEntry *entry) {
   return true;
 }
 
-// At an end that may be one because somebody writes there.
+// At an end that may be one because a writer is at it.
 bool LogWalk::resume(Errc error) {
   const bool in_doubt =
       error == Errc::kLogDamaged || error == Errc::kLogMissing || (error == Errc::kOk && end_.torn);

@@ -17,7 +17,7 @@ void print(const std::string &text);
 void print(const Json &document);
 // One line.
 void print_line(const Json &document);
-// Bytes that somebody may have damaged, as text that a terminal and JSON can take: control
+// Bytes that may be damaged, as text that a terminal and JSON can take: control
 // characters, and what is no UTF-8, become \xNN.
 [[nodiscard]] std::string printable(std::string_view bytes);
 // Writes out what print() kept; throws like it.

@@ -123,7 +123,7 @@ SharedCounters read_counters(const std::string &folder) {
   const std::vector<std::byte> state = read_some(path, sizeof(DomainState));
   if (state.size() < offsetof(DomainState, incarnation_next)) return out;
   const platform::BootId boot = platform::this_boot();
-  // Damaged, being made, or of another boot: whoever opens the domain next makes it anew.
+  // Damaged, being made, or of another boot: the next open makes it anew.
   if (field<std::uint64_t>(state.data(), offsetof(DomainState, magic)) != page::kStateMagic ||
       std::memcmp(state.data() + offsetof(DomainState, boot_id), boot.text, sizeof boot.text) != 0)
     return out;

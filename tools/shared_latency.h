@@ -1,4 +1,4 @@
-// tools/shared_latency.h -- a domain's latency histograms, read by somebody who does not join it;
+// tools/shared_latency.h -- a domain's latency histograms, read without joining it;
 // and as text and JSON.
 // Invariant: as domain_files.h.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace tmh::tools {
 
-// incarnations: of the present participants, by slot; 0: nobody. *refused: kinds of times for which
+// incarnations: of the present participants, by slot; 0: none. *refused: kinds of times for which
 // there was no page.
 // Errors: kForeignVersion (of another version, or damaged), kPermission, kIo. No such file:
 //         nothing.

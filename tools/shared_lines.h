@@ -1,4 +1,4 @@
-// tools/shared_lines.h -- level 1 of a hybrid domain as somebody sees it who does not join: its
+// tools/shared_lines.h -- level 1 of a hybrid domain as a process sees it that does not join: its
 // counters, and which level has which page.
 // Invariant: as domain_files.h.
 #pragma once
@@ -23,7 +23,7 @@ enum class PageSight : std::uint8_t {
   kUntouched,  // '.': nobody has committed to it
   kLines,      // 'L': level 1 has it
   kIdle,       // 'N': level 2's, nobody uses it
-  // 'v': the same, and some committed version is not home yet, because somebody may read an older
+  // 'v': the same, and some committed version is not home yet, because a snapshot may read an older
   // one
   kVersioned,
   kHardware,  // 'H': level 1 has it, in hardware

@@ -27,8 +27,8 @@ std::string printable(const std::string &text, std::size_t columns) {
   return out;
 }
 
-// What shrank was counted anew: a total does so for a moment while somebody leaves, and when the
-// domain was opened anew.
+// What shrank was counted anew: a total does so for a moment while a participant leaves, and when
+// the domain was opened anew.
 std::uint64_t grown(std::uint64_t from, std::uint64_t to) { return to > from ? to - from : 0; }
 
 class View {
@@ -184,7 +184,7 @@ class View {
     add(line);
   }
 
-  // Whoever has the oldest snapshot keeps versions that came later.
+  // The reader of the oldest snapshot keeps versions that came later.
   void add_readers() {
     std::vector<const ParticipantCounters *> readers;
     for (const ParticipantCounters &one : now_.shared.participants)
@@ -374,7 +374,7 @@ std::vector<std::string> top_lines(const TopSample &before, const TopSample &now
                                    const TopLook &look) {
   TopLook right = look;
   right.columns = std::max<std::uint32_t>(1, look.columns);
-  // Neither falls while anybody has the domain open.
+  // Neither falls while any process has the domain open.
   if (now.shared.clock >= before.shared.clock && now.shared.attaches >= before.shared.attaches)
     return View(before, now, right).lines();
   TopSample nothing;

@@ -1,5 +1,5 @@
 // tools/top_view.h -- what tmh top shows, as lines of text: pure, so that it can be tested on
-// samples that nobody has measured.
+// made-up samples.
 #pragma once
 
 #include <cstdint>

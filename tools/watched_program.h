@@ -1,4 +1,4 @@
-// tools/watched_program.h -- starts a program so that somebody can attach to it before its first
+// tools/watched_program.h -- starts a program so that a tool can attach to it before its first
 // instruction, and waits for its end.
 #pragma once
 

@@ -1,7 +1,7 @@
 // tools/watched_work.h -- work that joins a domain and may have to wait for others: in a child
 // process, whose parent says who is waited for, and gives up after a while.
 // Why a child: what waits for a lock inside the library cannot be called back. A participant's
-// death at any moment harms nobody.
+// death at any moment harms no participant.
 #pragma once
 
 #include <sys/types.h>

@@ -255,7 +255,7 @@ class Floor final : public Contestant {
         method_(method),
         one_file_(one_file),
         log_bytes_(log_bytes) {}
-  // One process alone shares its file with nobody.
+  // One process alone shares its file with none.
   bool runs_with(unsigned processes) const override { return !one_file_ || processes > 1; }
   std::string why_unavailable(const std::string &folder) const override {
     const std::string path = file(folder, 0);

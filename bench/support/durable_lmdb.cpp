@@ -8,7 +8,7 @@
 //          MDB_INTEGERKEY because keys are 64-bit integers.
 //          Without durability: MDB_NOSYNC besides, which is what LMDB has for it.
 //          Writers of all processes take turns on LMDB's robust mutex; there is nothing to retry.
-// Log:     LMDB has none: it writes pages where nobody reads and flips a meta page.
+// Log:     LMDB has none: it writes pages that no reader uses and flips a meta page.
 #include <lmdb.h>
 
 #include <stdexcept>

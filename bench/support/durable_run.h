@@ -27,7 +27,7 @@ struct Measurement {
   std::vector<double> latencies_us;  // of every commit of every process
   double elapsed_us = 0;             // from the first start to the last finish
   double log_bytes_per_commit = 0;   // as the contestant counts; 0 when it does not
-  // Sent to the device meanwhile, by anybody on this machine; 0: it has no counter.
+  // Sent to the device meanwhile, by any process of this machine; 0: it has no counter.
   double device_bytes_per_commit = 0;
   std::uint64_t retries = 0;
   std::uint64_t content_hash = 0;  // of all records in order; 0 when it keeps none

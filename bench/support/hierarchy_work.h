@@ -9,8 +9,8 @@
 // The lock fallback: level 1 as an HTM library uses it (Intel's optimisation manual, lock elision):
 //            every instance reads the lock word first and waits while it is held. A huge one
 //            overflows; the abort says that a retry is of no use, so it takes the lock (one small
-//            instance) and runs alone, in portions that fit. Taking the lock fails whoever has read
-//            it; nobody begins until it is free.
+//            instance) and runs alone, in portions that fit. Taking the lock fails the instances
+//            that have read it; none begins until it is free.
 //            Fair: an HTM's holder runs plain code, which this level 1 does not have, so a
 //            portion's stores cost what every store of this contestant and of the hybrid's level 1
 //            costs; the row "mutex, plain memory" bounds what plain code would gain. It gets for

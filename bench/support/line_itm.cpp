@@ -35,7 +35,7 @@ class ItmMemory {
     static void transfer(std::int64_t &from, std::int64_t &to, std::int64_t amount) {
       itm_transfer(from, to, amount);
     }
-    // Nobody else is there yet.
+    // No other thread is there yet.
     static void put(std::int64_t &account, std::int64_t amount) { account = amount; }
     [[nodiscard]] static std::uint64_t aborts() { return 0; }
   };

@@ -28,7 +28,8 @@ using BPlus = trees::BPlusTree<std::uint64_t, Value, kBlockBytes, ArenaAllocator
 using Co =
     trees::CoBTree<std::uint64_t, Value, ArenaAllocator<std::byte>, trees::ValuePlace::kInSlot>;
 
-// The tree's object lies in the file as well; nobody destroys it: the file goes with its folder.
+// The tree's object lies in the file as well; its destructor never runs: the file goes with its
+// folder.
 template <class Tree>
 class Serial final : public SerialTree {
  public:

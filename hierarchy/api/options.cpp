@@ -16,7 +16,7 @@ namespace tmh {
 namespace {
 
 constexpr std::string_view kBackoffMaxKey = "backoff-us-max=";
-// docs/design.md 8 promises that everybody goes on within a second; a longer sleep would look like
+// docs/design.md 8 promises that all go on within a second; a longer sleep would look like
 // a hang.
 constexpr std::uint32_t kBackoffUsLimit = 1'000'000;
 

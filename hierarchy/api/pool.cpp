@@ -123,8 +123,8 @@ std::byte *next_block(std::byte *unused, const std::byte *end, std::size_t bytes
 }  // namespace
 
 // The whole list of another lane's at level 2, where looking for it has read a page of each lane on
-// the way, and made this instance one that fails when somebody commits there. At level 1 one block:
-// the attempt may still have `own` filled, if it leaves it alone.
+// the way, and made this instance one that fails when another one commits there. At level 1 one
+// block: the attempt may still have `own` filled, if it leaves it alone.
 void *pools::take_from(List &other, List &own) {
   Block *const block = other.free;
   if (block == nullptr) return nullptr;
@@ -158,7 +158,7 @@ void *pools::cut(List &list, std::size_t bytes) {
   return block;
 }
 
-// Unless somebody has done so meanwhile.
+// Unless another thread has done so meanwhile.
 void pools::refill(List &list, std::size_t block_bytes) {
   if (list.free != nullptr || next_block(list.unused, list.end, block_bytes) != nullptr) return;
   const Chunk *const newest = list.chunks;

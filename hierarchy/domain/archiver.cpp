@@ -151,8 +151,8 @@ Errc Archiver::copy_data_files(const std::string &folder) noexcept {
 // held: the log files behind the checkpoint stay. Data files are copied while
 // versions go home: whatever a copy has or has not of commits behind the checkpoint is in the log
 // up to the end that is copied after them. Files of segments that were made meanwhile, and control
-// file and log's end, under the folder lock: nobody makes another one before the log's end is
-// copied.
+// file and log's end, under the folder lock: no participant makes another one before the log's end
+// is copied.
 Errc Archiver::copy_to(const Checkpointer::Held &, const std::string &folder) noexcept {
   CheckpointV1 start = checkpoint_file_.current();
   const LogState &s = *memory_.log_state();

@@ -124,7 +124,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   std::uint32_t slot_ = 0;
   std::atomic<bool> open_{false};
   // Mapped until the object goes: what a thread still records while another one closes is lost, and
-  // harms nobody.
+  // harms no other.
   std::unique_ptr<storage::LatencyTable> latency_table_ = std::make_unique<storage::LatencyTable>();
   storage::LatencySite no_site_;
   std::unique_ptr<page::SharedFiles> memory_;

@@ -91,7 +91,7 @@ Errc DurableDomain::create_files() noexcept {
   return checkpoint_file_.create(memory_.folder(), first);
 }
 
-// Another domain's stay: somebody may have lost no more than its tmh.control. The checkpoint first,
+// Another domain's stay: its user may have lost no more than its tmh.control. The checkpoint first,
 // and the control file last, by the caller: whatever is left on the way is taken for new; a log
 // without its control file would be another domain's to the next one.
 Errc DurableDomain::remove_new() noexcept {
@@ -161,8 +161,8 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   how.was_in_use = memory_.had_life() && checkpoint_file_.current().is_clean == 0;
   const bool is_restoration =
       how.until_lsn != ~0ull || how.until_time_ns != ~0ull || !how.log_folder.empty();
-  // Of a backup, or a copy of a closed domain. Who is cut may begin again: nobody has lived here
-  // yet.
+  // Of a backup, or a copy of a closed domain. An open that is cut may begin again: no
+  // participant has lived here yet.
   if (is_restoration && !how.was_in_use) TMH_TRY(memory_.durable_control().tell_life(false));
   storage::ChecksumsHeaderV1 checksums{};  // no kind: none
   std::string why;

@@ -38,7 +38,7 @@ Errc LineDomain::salvage(page::SharedFiles &memory) noexcept {
         {i, nullptr, record.size_bytes, record.max_bytes, &memory.segment(i).home});
     if (error != Errc::kOk) return error;
   }
-  // what names no segment of the domain is damaged: nobody's
+  // what names no segment of the domain is damaged: without an owner
   if (found) (void)line::recover_all_contexts(lines);
   lines.close(true);
   hierarchy::Directory::remove_files(memory.folder());

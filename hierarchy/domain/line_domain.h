@@ -29,8 +29,8 @@ class LineDomain {
   LineDomain &operator=(const LineDomain &) = delete;
 
   // Finishes what threads of level 1 left when the last process of the domain died, and removes
-  // level 1's files. REQUIRES: nobody is attached, the folder lock is held, all segments are open
-  // in `memory`.
+  // level 1's files. REQUIRES: no participant is attached, the folder lock is held, all segments
+  // are open in `memory`.
   [[nodiscard]] static Errc salvage(page::SharedFiles &memory) noexcept;
   // REQUIRES the folder lock.
   [[nodiscard]] Errc open(const std::string &folder) noexcept;

@@ -43,7 +43,7 @@ void LineLog::settle(std::uint64_t line) noexcept {
 }
 
 // Usually one load. A living instance goes on by itself; a dead one's context is recovered, or,
-// where its writes must wait for somebody who knows their segment, at least decided.
+// where its writes must wait for a participant that knows their segment, at least decided.
 bool LineLog::settle_context(std::uint32_t number, std::uint64_t line) noexcept {
   TMH_ASSERT(number < line::kContextsMax);
   line::LineContextV1 &context = lines_.context(number);

@@ -111,7 +111,7 @@ line::SoftwareThread *LineThreads::make(Errc *error) {
   return known.thread;
 }
 
-// All contexts taken: perhaps by the dead, after whom nobody looks who stays at level 1.
+// All contexts taken: perhaps by the dead, after which no thread looks that stays at level 1.
 Errc LineThreads::attach(line::SoftwareThread &thread) noexcept {
   const std::uint64_t incarnation =
       memory_.participant(slot_).incarnation.load(std::memory_order_relaxed);

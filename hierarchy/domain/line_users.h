@@ -6,8 +6,8 @@
 // Invariant: between enter() and leave() no segment is unmapped and level 1's memory stays. A
 //            thread is in one domain at a time: an instance of another domain inside it goes on at
 //            level 2.
-// Sharing:   threads. Who is inside may wait for any lock of the domain: a Barred takes none before
-//            it has waited. After a fork nobody is inside.
+// Sharing:   threads. A thread inside may wait for any lock of the domain: a Barred takes none
+//            before it has waited. After a fork no thread is inside.
 // Contexts:  NOT async-signal-safe. leave(): also where the thread is not inside.
 #pragma once
 

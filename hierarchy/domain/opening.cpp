@@ -143,7 +143,7 @@ Errc Opening::attach() {
 }
 
 // What a refused open has made: durable or not, and how long its log files are, a domain keeps for
-// good; and a closed one with shared memory would look as if everybody in it had died.
+// good; and a closed one with shared memory would look as if all in it had died.
 void Opening::remove_made(bool was_closed) {
   page::SharedFiles &memory = *domain_.memory_;
   if (!memory.is_new() && !was_closed) return;

@@ -2,8 +2,8 @@
 // views, and what is remembered from one attempt to the next.
 // Shape:     one per process and domain, on the process's views; and one per thread that has views
 //            of its own (thread_views.h).
-// Sharing:   threads: whoever runs an instance holds `mutex` from begin to end; everything else is
-//            the holder's.
+// Sharing:   threads: the thread that runs an instance holds `mutex` from begin to end; everything
+//            else is the holder's.
 #pragma once
 
 #include <cstdint>

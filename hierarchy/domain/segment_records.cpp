@@ -178,8 +178,7 @@ Errc SegmentRecords::find_or_add(const std::string &name, const SegmentOptions &
       return fail(Errc::kSegmentMismatch,
                   name + " is a segment of another layout, maximum size or address mode");
     *number = i;
-    return memory_.durable_control().tell_of_segment(
-        i);  // whoever made it may have died before it did
+    return memory_.durable_control().tell_of_segment(i);  // its maker may have died before it did
   }
   if (free_number == storage::kSegmentsMax)
     return fail(Errc::kTooManySegments, "a domain has at most 256 segments");

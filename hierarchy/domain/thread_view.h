@@ -82,7 +82,7 @@ class ThreadView final : public LineAccess {
 
   DomainImpl &domain_;
   PageRunner runner_;
-  // of its own: what a process knows of the files is nobody else's to change
+  // of its own: what a process knows of the files is no other thread's to change
   page::SharedFiles memory_;
   std::unique_ptr<page::DurableLog> log_;
   std::unique_ptr<hierarchy::Directory> directory_;  // hybrid domains

@@ -4,7 +4,7 @@
 //            closes. thread_view.h says what each is.
 // Sharing:   threads: lock_own() by any, for itself; Stopped and what needs it by the domain's
 //            owner. An instance may wait for a thread's end, so a thread that ends waits for no
-//            instance, nor for who waits for one.
+//            instance, nor for a thread that waits for one.
 //            Lock order: PageRunner::mutex of the process -> making_ -> PageRunner::mutex of views
 //            -> folder lock. mutex_ is taken alone.
 // Contexts:  NOT async-signal-safe.

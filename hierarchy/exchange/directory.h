@@ -73,7 +73,7 @@ class Directory final : public page::Recaller {
   // Gives the page to level 1. kRunning: an instance of level 2 may use it; kVersions: some of its
   // versions cannot go home yet, or the log must be written first.
   [[nodiscard]] Release release(const page::DomainLock::Held &held, storage::PageId page) noexcept;
-  // The same to the hardware level: from level 2, or from software lines where nobody needs to be
+  // The same to the hardware level: from level 2, or from software lines where no owner needs to be
   // asked.
   [[nodiscard]] Release release_to_hardware(const page::DomainLock::Held &held,
                                             storage::PageId page) noexcept;

@@ -37,8 +37,8 @@ hierarchy::Release PageRequests::try_release(PageId page, bool fail_users, bool 
   return result;
 }
 
-// abort-lower waits for nobody, so no wait ends with a look after the dead: their pages would be
-// busy for ever to a site that stays at level 1.
+// abort-lower waits for no participant, so no wait ends with a look after the dead: their pages
+// would be busy for ever to a site that stays at level 1.
 bool PageRequests::is_look_due() noexcept {
   const std::uint64_t now = platform::coarse_ns();
   std::uint64_t due = next_look_ns_.load(std::memory_order_relaxed);
@@ -46,7 +46,7 @@ bool PageRequests::is_look_due() noexcept {
          next_look_ns_.compare_exchange_strong(due, now + kLookPeriodNs, std::memory_order_relaxed);
 }
 
-// How long one who asks goes on.
+// How long an asker goes on.
 class PageRequests::Wait {
  public:
   Wait(CrossPolicy cross, Insists insists)
@@ -77,7 +77,7 @@ class PageRequests::Wait {
   long pause_ns_ = kPauseNsMin;
 };
 
-// Bounded: whoever uses the page ends, or the budget does; then the asker aborts and its site
+// Bounded: the user of the page ends, or the budget does; then the asker aborts and its site
 //          escalates.
 ReleaseAnswer PageRequests::ask(PageId page, Insists insists) noexcept {
   const bool may_wait = insists != Insists::kNo;
@@ -88,7 +88,7 @@ ReleaseAnswer PageRequests::ask(PageId page, Insists insists) noexcept {
         try_release(page, may_wait && cross_ == CrossPolicy::kAbortUpper, look_for_dead, &used_by);
     if (answer == Release::kReleased) return ReleaseAnswer::kGranted;
     if (!may_wait) return ReleaseAnswer::kRefused;
-    // Versions stay until they are durable, and nobody may be about to write the log.
+    // Versions stay until they are durable, and no writer may be about to write the log.
     if (answer == Release::kVersions && log_ != nullptr && !is_flushed) {
       is_flushed = true;
       (void)log_->flush(memory_.state().clock.load(std::memory_order_acquire));

@@ -122,8 +122,8 @@ Errc Instances::begin(bool is_query, RunsIn where, storage::LatencySite *site,
 // REQUIRES the runner's mutex.
 Errc Instances::begin_on(PageRunner &runner, bool is_query, Presence presence) noexcept {
   page::Engine &engine = *runner.engine;
-  // relaxed: the pin's store comes later (seq_cst), and who reads it too early waits for another
-  //          reason.
+  // relaxed: the pin's store comes later (seq_cst), and a reader that reads it too early waits for
+  //          another reason.
   domain_.memory()
       .participant(runner.slot)
       .is_guest.store(presence == Presence::kGuest ? 1 : 0, std::memory_order_relaxed);
@@ -152,7 +152,8 @@ Errc Instances::begin_on(PageRunner &runner, bool is_query, Presence presence) n
   return error;
 }
 
-// At every end, committed or not: whoever gives up after an abort must not keep others waiting.
+// At every end, committed or not: a thread that gives up after an abort must not keep others
+// waiting.
 void Instances::leave_turn(PageRunner &runner) noexcept {
   if (runner.holds_turn) runner.engine->turn().leave();
   runner.holds_turn = false;

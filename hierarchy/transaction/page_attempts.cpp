@@ -120,7 +120,7 @@ void PageAttempts::retried(SiteInstance &instance, const RetryNow &why) {
   count_time(instance);
   run_actions(false);
   if (status == Status::kFailed)
-    // what it has seen may have been overwritten before: nothing need change any more
+    // what it has seen may have been overwritten before: no further change is needed
     Instances(domain).backoff();
   else
     check(Instances(domain).await_change());

@@ -14,7 +14,7 @@
 namespace tmh::hierarchy {
 
 // Aborted attempts after which a keep-age instance asks for the domain's turn (the others wait at
-// begin until it ends). Why 8. From above: the turn must be rare, because it stops everybody else.
+// begin until it ends). Why 8. From above: the turn must be rare, because it stops all others.
 // In a fair duel, one loss in two, eight losses in a row are one instance in 256. From below:
 // exponential backoff must have had its chance, and its bound reaches 2^8 us = 256 us with the
 // eighth abort, beyond the longest instance that Policy::backoff_us_max reckons with (100 us).

@@ -34,7 +34,7 @@ struct Awaited {
 
 struct Slept {
   std::uint64_t sleeps = 0;  // 0 or 1: by how many retry() slept at all
-  std::uint64_t wakes = 0;   // how often somebody woke it
+  std::uint64_t wakes = 0;   // how often a committer woke it
 };
 
 // A change ends the sleep, but for one at the very moment of the look (EventCount, Ordering), which

@@ -38,7 +38,7 @@ struct ParticipantInfo {
   bool query = false;
   std::uint64_t snapshot = 0;  // commit clock its instance reads at
   std::uint64_t age_us = 0;    // since that instance began
-  // Versions that nobody else keeps from being collected (upper bound).
+  // Versions that no other participant keeps from being collected (upper bound).
   std::uint64_t versions_held = 0;
   Counters counters;
 };
@@ -54,15 +54,15 @@ class SegmentImpl;
 struct Handles;  // makes handles of implementations
 // On while this thread runs an instance and the process's last instances touched no page for the
 // first time: advice cannot help then. Plain and of the thread, which alone stores it, so that a
-// loop that advises page by page asks once: what nobody else can change, and the loop's body does
-// not, the compiler takes out of it. initial-exec: no call to find it.
+// loop that advises page by page asks once: what no other thread can change, and the loop's body
+// does not, the compiler takes out of it. initial-exec: no call to find it.
 extern constinit thread_local bool advice_idle __attribute__((tls_model("initial-exec")));
 }  // namespace detail
 
 class Domain;
 
 namespace detail {
-// Another number whenever somebody, in any process, has made a segment. REQUIRES a running
+// Another number whenever a thread of any process has made a segment. REQUIRES a running
 // instance.
 [[nodiscard]] std::uint32_t segments_made(const Domain &domain) noexcept;
 }  // namespace detail
@@ -209,11 +209,11 @@ class Domain {
 
   // Durable domains; the others throw Error(kNotDurable). None stops transactions of others.
   // Errors: kLogFailed, kDiskFull, kIo, kReadOnly.
-  void flush() const;  // returns when everything committed so far, by anybody, is durable
+  void flush() const;  // returns when all that any process has committed is durable
   // Data files catch up with the log, so that recovery starts here; not beyond what a slow reader
   // holds.
   void checkpoint() const;
-  // Checkpoint, then moves the log files that recovery no longer needs into `folder` (made when
+  // Checkpoint, then moves the log files that recovery does not need into `folder` (made when
   // missing) and names them. With keep_log all since the domain's creation end there: recover()
   // goes back to any moment. kBadArgument, kNotADomain: it would replace others there.
   std::vector<std::string> archive(const std::string &folder) const;
@@ -246,7 +246,8 @@ class Domain {
   // process (retry()), or a segment has been mapped or unmapped, or the domain closed, by another
   // thread.
   void await_change() const;
-  // Collects versions that nobody can read; returns how many are left. Reaps dead participants.
+  // Collects versions that no snapshot can read; returns how many are left. Reaps dead
+  // participants.
   std::uint64_t collect() const;
 
  private:
@@ -264,8 +265,8 @@ struct RecoverOptions {
   unsigned threads = 0;                 // 0: one per core
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };
-// Recovers a durable domain that nobody has open, as the next open would; with `until` only up to
-// there: what came later is gone for good in this folder, so work on a backup. Errors:
+// Recovers a durable domain that no process has open, as the next open would; with `until` only up
+// to there: what came later is gone for good in this folder, so work on a backup. Errors:
 // kDomainInUse, kNotDurable, kLogDamaged, kLogMissing, kIo, kDiskFull; kBadArgument: its data files
 // hold what is later, or may (it was not closed), or with log_folder: it is a backup from before a
 // segment was made that the log names.
@@ -278,14 +279,14 @@ void on_commit(std::function<void()> action);
 void on_abort(std::function<void()> action);
 // In the body of atomically() or query(): undoes it, sleeps until something that it has read has
 // changed (by any process), and runs it again. Ends the body by an exception that is no
-// std::exception. Where it cannot be woken any more atomically() throws: Error(kNotInitialized)
+// std::exception. Where it cannot be woken, atomically() throws: Error(kNotInitialized)
 // when another thread closes the domain, kNotMapped when it unmaps a segment that the instance has
-// read, kLogFailed when the log could not be written, so that nobody commits any more. An instance
+// read, kLogFailed when the log could not be written, so that no instance commits. An instance
 // that has read nothing could sleep
 // only for ever: Error(kNothingRead). Level 2 with pages that stay mapped (-hot) runs the body once
 // more at once, to learn what it reads.
-// Errors: kEndWithoutBegin; kNestedMisuse: irrevocable. Who sleeps is woken by the commit, and
-// looks by itself, in the end ten times per second: a committer that is killed may wake nobody. At
+// Errors: kEndWithoutBegin; kNestedMisuse: irrevocable. A sleeper is woken by the commit, and
+// looks by itself, in the end ten times per second: a committer that is killed may wake none. At
 // level 2 the body also runs, to see, at any commit when it has read more than 16 pages, and in a
 // hybrid domain when pages go back to level 1.
 [[noreturn]] void retry();

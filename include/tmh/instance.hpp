@@ -25,7 +25,7 @@ enum class AbortCause : std::uint8_t {
   kConflictOther = 3,  // eager: another instance's policy failed it
   kUser = 4,           // abort() or retry(), or an exception left the body
   kQueryWrote = 5,     // a query stored into a segment
-  kDied = 6,           // its process died; counted by whoever found it
+  kDied = 6,           // its process died; counted by its reaper
   // No room for its versions, or stores behind a segment's end: the error says why.
   kNoSpace = 7,
   // Level 1: more lines than the level, its capacity model or a snapshot above has room for.
@@ -43,11 +43,11 @@ enum class Access : std::uint8_t { kRead = 1, kReadWrite = 2 };
 
 // Totals since the first of the present participants opened the domain: they are rebuildable, and
 // go when the last participant leaves. Units in the names.
-// Begins, commits, queries, aborts by cause and escalations are exact, whoever was killed when: an
-// instance that others can see is counted once, and one that was killed before is an abort (kDied),
-// once its participant has been cleaned up after. Then, with no instance running, begins is commits
-// and aborts of updates, and line_begins is line_commits and line_aborts. Of the other totals
-// (sizes, faults, aborts in RTM, ...) a killed process may leave out what it was doing.
+// Begins, commits, queries, aborts by cause and escalations are exact, whichever process was killed
+// when: an instance that others can see is counted once, and one that was killed before is an abort
+// (kDied), once its participant has been cleaned up after. Then, with no instance running, begins
+// is commits and aborts of updates, and line_begins is line_commits and line_aborts. Of the other
+// totals (sizes, faults, aborts in RTM, ...) a killed process may leave out what it was doing.
 struct Counters {
   // Level 2: updates, updates that committed, queries begun.
   std::uint64_t begins = 0, commits = 0, queries = 0;
@@ -56,7 +56,7 @@ struct Counters {
   std::uint64_t pages_read = 0, pages_written = 0;
   std::uint64_t lines_written = 0;
   std::uint64_t faults_signal = 0, faults_kernel = 0;  // first touches by mechanism
-  // Now: pages held because somebody may read them.
+  // Now: pages held because a snapshot may read them.
   std::uint64_t versions_live = 0, versions_bytes = 0;
   // Durable domains: log bytes written, durable log writes, commits in them, data written by
   // checkpoints; writes that one thread left to another because they are quicker from the other's

@@ -144,7 +144,7 @@ inline constexpr Spelling<EscalationKind> kEscalations[] = {
 // Specification: a kind, and behind '=' its limit: "after-n=8", "after-wasted-time=200us".
 struct Escalation {
   EscalationKind kind = EscalationKind::kAdaptive;
-  // As hierarchy::kTurnAttempts: no accident any more.
+  // As hierarchy::kTurnAttempts: so many are no accident.
   std::uint32_t attempts = 8;
   // What an instance of level 2 with a dozen first touches costs.
   std::uint32_t wasted_us = 200;

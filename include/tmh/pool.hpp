@@ -81,7 +81,7 @@ class pools {
     field<Chunk *> chunks = nullptr;
   };
 
-  // A page each: an instance that only fills a list takes nobody else's from level 1. One that
+  // A page each: an instance that only fills a list takes no other one's from level 1. One that
   // allocates at level 2 does, with an empty list: once for all that it finds, or for a chunk.
   struct alignas(kPageBytes) Lane {
     std::array<List, kClasses> lists;

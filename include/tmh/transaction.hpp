@@ -111,8 +111,8 @@ TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body)
 
 // From here on the running instance cannot abort, so its body may do what cannot be undone: print,
 // send, start a motor. Until it has ended no other instance of the domain commits at level 2, and
-// no instance of level 1 changes a page that it has touched; everybody may begin, read and go on at
-// level 1 elsewhere. A second one waits here for the first to end. Waits for nobody else but, at
+// no instance of level 1 changes a page that it has touched; all may begin, read and go on at
+// level 1 elsewhere. A second one waits here for the first to end. Waits for no other but, at
 // most 200 ms, a starving instance that has the turn. If its process dies, others go on within a
 // second.
 //   At level 1: begins again at level 2, and comes back here. An instance that has FAILED already

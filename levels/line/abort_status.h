@@ -25,7 +25,7 @@ inline constexpr std::uint32_t kStatusCodeShift = 24;
 enum class AbortCode : std::uint8_t {
   kNone = 0,
   kUser = 1,           // the body asked for it
-  kExclusiveHeld = 2,  // somebody runs alone; wait until that has ended, then retry
+  kExclusiveHeld = 2,  // an instance runs alone; wait until that has ended, then retry
   kUpperHolds = 3,     // level 2 holds a block that it touched
   kQueryWrote = 4,     // a query stored
   kNeedsPages = 5,     // what it did next only level 2 can do

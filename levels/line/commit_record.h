@@ -53,7 +53,7 @@ class CommitRecord {
   void announce() noexcept { context_->in_flight.store(kStamping, std::memory_order_seq_cst); }
   void stamp(std::uint64_t stamp) noexcept {
     reinterpret_cast<RedoHeader *>(context_->redo + at_ % kRedoBytes)->stamp = stamp;
-    // Later commits need not be waited for any more.
+    // Later commits need not be waited for.
     context_->in_flight.store(stamp, std::memory_order_release);
   }
   // Past the commit point. release: pairs with gather_redo()

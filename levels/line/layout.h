@@ -85,13 +85,13 @@ struct alignas(64) LineStateV1 {
   alignas(64) LineWord moving;
   // 192  context number + 1 that the others let commit first; 0: none
   alignas(64) LineWord priority;
-  // 200  for who sleeps until a line that it has read changes; every commit reads it
+  // 200  for threads that sleep until a line that they have read changes; every commit reads it
   platform::EventCount changed;
   std::uint32_t reserved3_zero[13];    // 204
   alignas(64) LineWord contexts_high;  // 256  contexts ever used
   LineWord recovered;                  // 264  contexts of dead threads that were recovered
   LineWord recovered_commits;          // 272  of these, past their commit point
-  std::uint64_t domain_id[2];          // 280  of tmh.control; 0: nobody has used it yet
+  std::uint64_t domain_id[2];          // 280  of tmh.control; 0: unused
   std::uint64_t life;                  // 296  the same
   std::uint64_t reserved2_zero[2];     // 304
   // hierarchy/exchange/hardware_pages.h. hardware_epoch: moves of pages to or from the hardware
@@ -177,9 +177,9 @@ enum class Owner : std::uint64_t {};
   return static_cast<std::uint64_t>(owner) >> 17;
 }
 
-// Totals of a context, whoever has it: they only grow. Order is part of the layout. An attempt in
-// software is counted as begun by one store and as ended by one more; who died in between is
-// counted by its recovery. In RTM the commit is counted inside the transaction.
+// Totals of a context, whichever thread has it: they only grow. Order is part of the layout. An
+// attempt in software is counted as begun by one store and as ended by one more; who died in
+// between is counted by its recovery. In RTM the commit is counted inside the transaction.
 enum class LineCount : std::uint32_t {
   kBegins,
   kCommits,

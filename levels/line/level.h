@@ -16,11 +16,11 @@ namespace tmh::line {
 //   begin(Begin)    true: the attempt runs. false: it did not start, or (RTM) was aborted, and
 //                   control came back here.
 //   commit()        ends it; kCommitted: its stores are visible at once and in one serial order
-//                   with everybody's; kAborted: none is.
+//                   with those of all; kAborted: none is.
 //   abandon(cause)  ends it without effects.
 //   cause(), status()  why the last attempt did not commit; status() in RTM's layout, by hardware
 //                      and software alike.
-// An attempt sees one consistent snapshot (opacity). Nobody is waited for without bound. What the
+// An attempt sees one consistent snapshot (opacity). No wait is without bound. What the
 // level cannot do (capacity, blocks that another level holds) is an abort with its cause, never an
 // error. Retries and escalation are the caller's.
 template <class Level>

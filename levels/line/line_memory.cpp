@@ -87,7 +87,7 @@ Errc LineMemory::open(const std::string &folder, bool *found) noexcept {
 }
 
 void LineMemory::close(bool remove) noexcept {
-  // Relaxed: no thread of this process uses it any more.
+  // Relaxed: no thread of this process uses it.
   segments_high_.store(0, std::memory_order_relaxed);
   segments_.reset();
   state_file_.close();
@@ -167,7 +167,7 @@ Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation,
     LineContextV1 &context = contexts_[i];
     Owner free{};
     const std::uint64_t begin = i * sizeof(LineContextV1);
-    // Nobody has had it: not even loaded from before it has its blocks, see loads_take_blocks().
+    // No thread has had it: not even loaded from before it has its blocks, see loads_take_blocks().
     if (i >= contexts_high()) {
       if (const Errc error = platform::allocate_blocks(contexts_file_.fd(), begin, 4096);
           error != Errc::kOk)
@@ -179,7 +179,7 @@ Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation,
             offsetof(LineContextV1, writes) + kWritesAtFirst * sizeof(LineWrite));
         error != Errc::kOk)
       return fail(error, path(kContextsName));
-    // Before the owner: whoever looks for the contexts of the dead must come by.
+    // Before the owner: a recoverer of the contexts of the dead must come by.
     std::uint64_t high = state_->contexts_high.load(std::memory_order_relaxed);
     while (high < i + 1 && !state_->contexts_high.compare_exchange_weak(
                                high, i + 1, std::memory_order_release, std::memory_order_relaxed)) {

@@ -69,8 +69,8 @@ class LineMemory {
   static constexpr std::uint32_t kWritesAtFirst = 64;
 
   // Opens or creates the files. Files of another boot are made anew; *found: there were some of
-  // this boot, whose contexts may need recover_all_contexts() when nobody lives. kForeignVersion,
-  // kIo and its kind.
+  // this boot, whose contexts may need recover_all_contexts() when no participant lives.
+  // kForeignVersion, kIo and its kind.
   [[nodiscard]] Errc open(const std::string &folder, bool *found) noexcept;
   // remove: the last participant leaves.
   void close(bool remove) noexcept;
@@ -130,7 +130,7 @@ class LineMemory {
   [[nodiscard]] Errc allocate_home(LineSegment &segment, std::uint64_t offset_bytes) noexcept {
     TMH_ASSERT(segment.chunks != nullptr);
     const std::uint64_t chunk = offset_bytes / kChunkBytes;
-    // relaxed: says only that somebody asked; blocks are the kernel's
+    // relaxed: says only that a thread asked; blocks are the kernel's
     if ((segment.chunks.get()[chunk / 64].load(std::memory_order_relaxed) >> (chunk % 64) & 1) != 0)
         [[likely]]
       return Errc::kOk;

@@ -21,9 +21,9 @@ bool is_known(const LineMemory &memory, Where at) noexcept {
          offset_of(at) < memory.segment(segment_of(at)).bytes.load(std::memory_order_acquire);
 }
 
-// False: names a segment that is not open here. All other lines are free: whoever waits for one of
-// them may hold the domain lock, and then nobody who has that segment open comes by. As each says
-// that it is settled, those who know one segment each do together what nobody does alone.
+// False: names a segment that is not open here. All other lines are free: a waiter for one of them
+// may hold the domain lock, and then no participant that has that segment open comes by. As each
+// says that it is settled, those who know one segment each do together what none does alone.
 bool recover_lines(LineMemory &memory, std::uint32_t number, bool is_committed) noexcept {
   LineContextV1 &context = memory.context(number);
   // relaxed: published by the status, which the caller has acquired
@@ -75,7 +75,7 @@ bool recover_context(LineMemory &memory, std::uint32_t number) noexcept {
   const std::uint64_t status = context.status.load(std::memory_order_acquire);
   const bool is_committed = state_of(status) == State::kCommitted &&
                             !observe::is_planted(observe::Planted::kRecoveryUndoes);
-  // Also where its lines must wait for somebody who knows the segment: the log need not, nor
+  // Also where its lines must wait for a participant that knows the segment: the log need not, nor
   // the committers that wait for its priority.
   settle_redo(context);
   std::uint64_t own = number + 1ull;

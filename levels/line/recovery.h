@@ -23,7 +23,7 @@ void write_back_line(const LineWrite &entry, std::byte *home) noexcept;
 
 // Recovers all contexts of a participant that has ended. REQUIRES the domain lock. False: a context
 // names a segment that is not open here; it stays the dead one's, with its lines there, for
-// somebody who knows the segment. Its other lines are free.
+// a participant that knows the segment. Its other lines are free.
 bool recover_contexts(LineMemory &memory, std::uint32_t slot, std::uint64_t incarnation) noexcept;
 // All contexts, whoever's. REQUIRES: nobody is attached, the folder lock is held, all segments are
 // open.

@@ -39,8 +39,8 @@ static_assert(kRedoBytes % sizeof(RedoHeader) == 0 &&
 // Is there room for one more record of `bytes`? *at: where it goes.
 [[nodiscard]] bool has_redo_room(const LineContextV1 &context, std::uint64_t bytes,
                                  std::uint64_t *at) noexcept;
-// A dead context's record counts when it was past its commit point. REQUIRES: nobody but the caller
-// does this, or ends the context.
+// A dead context's record counts when it was past its commit point. REQUIRES: no thread but the
+// caller does this, or ends the context.
 void settle_redo(LineContextV1 &context) noexcept;
 
 struct RedoRecord {

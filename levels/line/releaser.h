@@ -29,7 +29,7 @@ enum class ReleaseAnswer : std::uint8_t {
 
 // What an instance does while instances above use a page that it needs.
 enum class Insists : std::uint8_t {
-  kNo = 0,       // it goes up at once: nobody is failed or waited for
+  kNo = 0,       // it goes up at once, without failing or waiting for others
   kBriefly = 1,  // it waits no longer than for a few small ones
   kLong = 2,     // also for large ones, where going up would undo what they have done
 };

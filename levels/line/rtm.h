@@ -3,7 +3,7 @@
 //            part of the library is compiled for RTM. RtmThread begins and ends one attempt;
 //            retries, and what follows them, are the caller's: the fallback must be right alone.
 // Invariant: the first act inside is to ask the gate, whose words thereby are in the read set:
-//            whoever shuts it later aborts us.
+//            a store that shuts it later aborts us.
 // Abort:     memory and registers are as they were at XBEGIN, the stack too; so rtm_begin() may
 //            return into its caller, as setjmp() may not: after an abort its frame is there again.
 // Contexts:  REQUIRES detect_rtm().is_usable, else XBEGIN is an illegal instruction. Inside: no

@@ -28,7 +28,7 @@ struct RtmFacts {
   bool is_x86 = false;
   std::string vendor;             // "GenuineIntel"; empty: not known
   bool is_listed = false;         // CPUID 7.EBX bit 11
-  bool is_assumed = false;        // TMH_ASSUME_RTM is set: somebody else executes the instructions
+  bool is_assumed = false;        // TMH_ASSUME_RTM is set: an emulator executes the instructions
   bool under_tsan = false;        // the library is built with ThreadSanitizer
   bool always_aborts = false;     // CPUID 7.EDX bit 11, RTM_ALWAYS_ABORT
   bool under_hypervisor = false;  // CPUID 1.ECX bit 31

@@ -5,8 +5,8 @@
 //            One instance at a time; nesting is the caller's.
 // Invariant: (1) every load returns state(rv): what the commits stamped <= rv have written, or the
 //            instance's own store. (2) Between line-lock and line-unlock the thread takes no lock
-//            and waits for nobody beyond a bounded spin. (3) After an abort every further access of
-//            the attempt throws LineAbort.
+//            and waits for no other thread beyond a bounded spin. (3) After an abort every further
+//            access of the attempt throws LineAbort.
 // Ordering:  hierarchy/exchange/PROTOCOL.md, "Level 1: one instance"; each access says its partner.
 // Sharing:   its context: see layout.h. Owner death: recovery.h.
 // Contexts:  NOT async-signal-safe; not inside RTM.
@@ -43,7 +43,7 @@ struct Begin {
   bool is_query = false;
   std::uint32_t attempt = 0;            // earlier attempts of this instance that aborted
   Insists insists = Insists::kBriefly;  // kNo: it takes no priority, either
-  // Nobody else commits at this level until it has ended, or for 100 ms.
+  // No other instance commits at this level until it has ended, or for 100 ms.
   bool takes_priority = false;
   // Durable domains without early release: a snapshot that moves on waits for the log.
   bool reads_durable_only = false;

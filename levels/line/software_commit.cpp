@@ -207,7 +207,7 @@ inline bool SoftwareCommit::take_line(LineWord &word, LineWrite &entry,
   // Relaxed: published by the lock.
   entry.before.store(*seen, std::memory_order_relaxed);
   step(Step::kGapLineBefore);
-  // acquire: pairs with line-unlock of whoever wrote the line last. release: recovery finds
+  // acquire: pairs with line-unlock of the last committer to the line. release: recovery finds
   // `before` by the lock.
   return word.compare_exchange_strong(*seen, locked_by(number_), std::memory_order_acq_rel,
                                       std::memory_order_relaxed);
@@ -256,10 +256,11 @@ void SoftwareCommit::release_lines(std::size_t count) noexcept {
 }
 
 bool SoftwareCommit::is_valid(const Reads &reads) const noexcept {
-  // Nobody has stamped since: nothing that was read can have changed.
+  // No committer has stamped since: nothing that was read can have changed.
   if (stamp_ == reads.rv + 1) return true;
   for (const LineWord *const word : reads.words) {
-    // acquire: keeps the look behind line-stamp, after which whoever overwrites the line stamps
+    // acquire: keeps the look behind line-stamp, after which a committer that overwrites the line
+    // stamps
     const std::uint64_t now = word->load(std::memory_order_acquire);
     if (now <= reads.rv) continue;
     if (now != locked_by(number_)) return false;

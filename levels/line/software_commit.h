@@ -2,8 +2,8 @@
 // line-unlock, with the numbers and rings that this takes.
 // Shape:     one for a thread. It holds the instance's writes, to which the thread adds until the
 //            commit; by value, as an instance of a few lines notices each pointer on the way.
-// Invariant: between line-lock and line-unlock the thread takes no lock and waits for nobody beyond
-//            a bounded spin.
+// Invariant: between line-lock and line-unlock the thread takes no lock and waits for no other
+//            thread beyond a bounded spin.
 // Owner death: what a dead thread leaves between two steps is what recovery.cpp expects: `writes[0
 //            .. lines)` with their words before, and the status that says whether they are to be
 //            written back or given back.

@@ -15,7 +15,7 @@ namespace tmh::line {
 
 class Window {
  public:
-  // Which accesses need no longer way.
+  // Which accesses need no slower way.
   enum class Ways : std::uint8_t {
     kNone,     // none: a capacity model counts them, or the attempt is doomed
     kLoads,    // all loads, inline: the attempt has written nothing

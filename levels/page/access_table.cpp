@@ -9,7 +9,7 @@
 namespace tmh::page {
 
 namespace {
-// An opponent older than this is looked up in /proc before anybody fails because of it: the
+// An opponent older than this is looked up in /proc before an instance fails because of it: the
 // thesis's self-abort and oldest-wins wait for ever for a crashed process (3.3). Younger ones are
 // not, because a look-up costs 20 us.
 constexpr std::uint64_t kSuspectAfterNs = 10'000'000;
@@ -165,7 +165,7 @@ void AccessTable::rebuild(const DomainLock::Held &held) noexcept {
       entry.next_on_page = meta.accesses;
       meta.accesses = slot;
     } else {
-      state.repair_again |= kRepairRest;  // its page comes later, with whoever knows it
+      state.repair_again |= kRepairRest;  // its page comes later, with a participant that knows it
     }
     entry.next_of_owner = owner.accesses.load(std::memory_order_relaxed);
     owner.accesses.store(slot, std::memory_order_relaxed);

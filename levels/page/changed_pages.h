@@ -9,7 +9,7 @@
 //            record. What was noted and never became durable costs a write of the page.
 // Sharing:   noted: under LogState::lock. taken: filled under both locks, read and cleared under
 //            checkpoint_lock. Death leaves too many bits. A file is opened under LogState::lock by
-//            whoever needs it first; behind take() it is there.
+//            the thread that needs it first; behind take() it is there.
 // Contexts:  not in handlers.
 // Source:    docs/design.md D2, D6; hierarchy/exchange/PROTOCOL.md, "Durable domains".
 #pragma once

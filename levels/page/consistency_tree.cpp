@@ -71,7 +71,7 @@ void ConsistencyTree::log(const std::vector<Write> &writes, std::uint64_t stamp,
     entry.line = line;
   };
   if (is_wide(writes.size())) {
-    // Too wide to list: everybody finds the ring overtaken and starts from the version list
+    // Too wide to list: all find the ring overtaken and start from the version list
     // instead.
     enter(at, writes.front(), kWideCommit);
     at += kLogEntries + 1;
@@ -116,7 +116,7 @@ std::uint64_t ConsistencyTree::publish(const DomainLock::Held &held,
   // the commit point; pairs with begins, and see oldest_pin()
   state.clock.store(stamp, std::memory_order_release);
   step(Step::kCommitPoint);
-  // After the clock: whoever acquires it and reads the clock then finds every entry below it
+  // After the clock: a thread that acquires it and reads the clock then finds every entry below it
   // published.
   state.log_published.store(state.log_head.load(std::memory_order_relaxed),
                             std::memory_order_release);
@@ -153,7 +153,7 @@ void ConsistencyTree::announce(const DomainLock::Held &held, PageId page) noexce
   entry.stamp.store(stamp, std::memory_order_relaxed);  // the release store of log_head orders it
   entry.page = static_cast<std::uint64_t>(page);
   entry.lines = 0;
-  entry.incarnation = 0;  // nobody's own: the announcer's views lose the page as well
+  entry.incarnation = 0;  // no participant's own: the announcer's views lose the page as well
   entry.slot = 0;
   entry.pages = 1;
   entry.time_ns = 0;
@@ -251,8 +251,8 @@ void ConsistencyTree::fold_into(Slot newer) noexcept {
 }
 
 // The version and, before it, the older ones of its page: other owners' lists hold them, and theirs
-// may be visited later. Whoever may send a version home may send what is older: it is durable
-// before, and no pin precedes it.
+// may be visited later. A collector that may send a version home may send what is older: it is
+// durable before, and no pin precedes it.
 std::size_t ConsistencyTree::send_home(Slot slot) noexcept {
   TMH_ASSERT(slot != 0);
   const bool has_level_below = memory_.has_level_below();
@@ -346,8 +346,8 @@ void ConsistencyTree::fold_new() noexcept {
   folded_stamp_ = std::min(durable, memory_.version(newest).stamp.load(std::memory_order_relaxed));
 }
 
-// The whole chain, whoever owns its versions. Where a pin stands between two, those below are
-// looked at as well: while W writers work, an instance of another one mostly stands between a
+// The whole chain, whichever slots own its versions. Where a pin stands between two, those below
+// are looked at as well: while W writers work, an instance of another one mostly stands between a
 // page's newest two versions, and it has gone when a third one comes.
 void ConsistencyTree::fold_below(Slot slot) noexcept {
   if (!memory_.knows(PageId{memory_.version(slot).page})) return;
@@ -539,7 +539,7 @@ void ConsistencyTree::repair(const DomainLock::Held &held) noexcept {
                 : 1;
   state.log_head.store(head, std::memory_order_release);
   state.log_published.store(head, std::memory_order_release);
-  // A segment that this process has not opened yet: whoever takes the lock next outside a handler
+  // A segment that this process has not opened yet: the next holder of the lock outside a handler
   // opens it and repairs again.
   state.repair_again = all_known ? 0 : kRepairVersions;
   state.repairs.fetch_add(1, std::memory_order_relaxed);  // the clock's next store orders it

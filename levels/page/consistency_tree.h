@@ -60,7 +60,7 @@ class ConsistencyTree {
   // later in the redo log.
   std::uint64_t publish(const DomainLock::Held &held, const std::vector<Write> &writes,
                         storage::Lsn log_end, std::uint64_t line) noexcept;
-  // The page goes to the level below: whoever begins an instance from now on knows (PROTOCOL.md,
+  // The page goes to the level below: instances that begin behind this know (PROTOCOL.md,
   // release-told).
   void announce(const DomainLock::Held &held, PageId page) noexcept;
   // A commit of so many pages is not listed page by page in the commit log.
@@ -78,12 +78,12 @@ class ConsistencyTree {
   // to fetch back: see is_tidying_due().
   void tidy_own(const DomainLock::Held &held, std::uint64_t now_ns) noexcept;
   // Is it worth tidying again after this commit? At every commit after which the oldest is durable,
-  // as long as nobody's pin keeps our versions; where one does, every `patience` versions or 100
+  // as long as no pin keeps our versions; where one does, every `patience` versions or 100
   // ms. now_ns: platform::coarse_ns(), or a little earlier.
   [[nodiscard]] bool is_tidying_due(const DomainLock::Held &held, std::uint64_t now_ns,
                                     std::size_t patience) const noexcept;
   [[nodiscard]] bool holds_own(const DomainLock::Held &) const noexcept { return holds_own(); }
-  // Where somebody's pin keeps our versions: looks at the next `slots` version slots, and folds
+  // Where a pin keeps our versions: looks at the next `slots` version slots, and folds
   // what no snapshot can ask for any more, whoever owns it. A page that nobody writes again keeps
   // what a pin needed that has gone since; here it loses it.
   void fold_some(const DomainLock::Held &held, std::size_t slots) noexcept;
@@ -138,7 +138,7 @@ class ConsistencyTree {
   std::size_t undurable_count_ = 0;
   std::size_t untidied_count_ = 0;  // versions published since tidy_own()
   Slot fold_next_ = 1;              // where fold_some() goes on
-  bool blocked_ = false;            // the last tidy_own() had to leave versions to somebody's pin
+  bool blocked_ = false;            // the last tidy_own() had to leave versions to a pin
   std::uint64_t tidied_ns_ = 0;
 };
 

@@ -41,7 +41,7 @@ class Gatherer {
   // Commits up to `line` are durable.
   virtual void forget(std::uint64_t line) noexcept = 0;
   // Is home as settled commits up to `line` left it? False when a dead one's writes wait for
-  // somebody who knows their segment.
+  // a participant that knows their segment.
   [[nodiscard]] virtual bool is_home(std::uint64_t line) noexcept = 0;
   // More than all its commits that are not in the log yet, and all attempts, can have reserved.
   // Needs no lock.

@@ -36,7 +36,7 @@ using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
 // for the lock.
 inline constexpr Slot kRelinking = ~Slot{0};
 inline constexpr std::uint64_t kReservedStamp = ~0ull;
-// In DomainState::turn: its holder can no longer abort, so others wait for the turn however long it
+// In DomainState::turn: its holder cannot abort, so others wait for the turn however long it
 // takes, as long as the holder lives.
 inline constexpr std::uint32_t kIrrevocable = 1u << 31;
 [[nodiscard]] constexpr bool is_irrevocable(std::uint32_t turn) noexcept {
@@ -65,7 +65,7 @@ struct alignas(64) DomainState {
   // and waiters poll seldom (SharedLock): where the holder also walked shared lists, every poll
   // took the line away from it.
   alignas(64) platform::SharedLock lock;
-  // Participant slot + 1 whose turn it is to commit alone, 0: nobody's; kIrrevocable.
+  // Participant slot + 1 whose turn it is to commit alone, 0: none; kIrrevocable.
   std::atomic<std::uint32_t> turn;
   std::atomic<std::uint64_t> clock;  // timestamp of the last commit; its store is the commit point
   std::atomic<std::uint64_t> log_head;  // entries ever appended to the commit log
@@ -108,14 +108,14 @@ struct alignas(64) DomainState {
   // Reaper::reap().
   alignas(64) std::uint64_t reaped;  // participants that died, and were cleaned up after
   std::uint64_t reaped_next;         // what `reaped` becomes with the one that is being reaped
-  std::uint64_t reaping;             // its incarnation; 0: nobody is
+  std::uint64_t reaping;             // its incarnation; 0: none is
   std::uint64_t reaping_slot;
   platform::EventCount changed;  // for who sleeps until the clock moves; every commit reads it
   std::uint32_t reserved4_zero;
   // Identity, as line 0: the place (platform::Place) of all who are in the domain.
   std::uint64_t pid_namespace;
   std::uint64_t time_namespace;
-  // Of releases to the level below; for who sleeps, see read_set.h.
+  // Of releases to the level below; for sleepers, see read_set.h.
   std::atomic<std::uint64_t> announcements;
 };
 static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, participants_high) == 128);
@@ -135,13 +135,14 @@ struct alignas(64) PageMeta {
   // Timestamp of its last commit; relaxed: under the lock, or after acquiring the clock.
   std::atomic<std::uint64_t> stamp;
   // Newest version not yet home. Read without the lock: 0 means that home holds every version a
-  // pinned snapshot may ask for. acquire pairs with the release of whoever unlinked the last one.
+  // pinned snapshot may ask for. acquire pairs with the release of the collector that unlinked the
+  // last one.
   std::atomic<Slot> newest;
   Slot accesses;  // eager: instances touching the page
   std::uint64_t reserved_zero[6];
 };
 static_assert(sizeof(PageMeta) == 64);
-inline constinit const PageMeta kNoMeta{};  // of a page that nobody has ever committed to
+inline constinit const PageMeta kNoMeta{};  // of a page that no instance has committed to
 
 struct alignas(64) VersionHead {
   std::atomic<std::uint64_t> stamp;  // 0 free, kReservedStamp, else commit timestamp

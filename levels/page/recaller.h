@@ -30,7 +30,8 @@ class Recaller {
   // system call. kDiskFull, kIo.
   [[nodiscard]] virtual Errc prepare(storage::PageId page) noexcept = 0;
   // Of a page that prepare() has refused. True: nothing below has ever changed it, and `content` is
-  // home, hence every snapshot's. False: somebody has found blocks since, so prepare() may, too.
+  // home, hence every snapshot's. False: a participant has found blocks since, so prepare() may,
+  // too.
   [[nodiscard]] virtual bool read_unchanged(storage::PageId page, std::byte *content) noexcept = 0;
   // REQUIRES prepare(). The page belongs to level 2 afterwards, and this participant is a resident
   // of it. Returns the newest timestamp in it.

@@ -219,7 +219,7 @@ void Snapshot::refresh(const DomainLock::Held &held, const CommitLogEntry &entry
         views_.drop_page(page);
       } else {
         // Where the page belongs to level 1 by now this may be half a commit of it: an entry behind
-        // this one tells of the release, and the page is lost before anybody reads it.
+        // this one tells of the release, and the page is lost before any instance reads it.
         tree_.read(held, page, ~0ull, entry.lines, views_.address_of(page));
         copy_lines(lists_.twins.data(l.twin), views_.address_of(page), entry.lines);
       }

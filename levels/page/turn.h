@@ -1,7 +1,7 @@
 // levels/page/turn.h -- the domain's turn: its holder commits alone (starvation guard), or becomes
 // irrevocable.
 // Shape:     DomainState::turn: 0 free, else slot + 1 of the holder, with kIrrevocable when the
-//            holder can no longer abort.
+//            holder cannot abort.
 // Sharing:   between processes. Others pass a holder that may abort after a bounded wait; an
 //            irrevocable one only when it is dead.
 // Contexts:  not in handlers.

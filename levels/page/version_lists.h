@@ -3,7 +3,7 @@
 // Shape:     doubly linked through VersionHead::list_*, oldest commit first; heads in
 //            Participant::versions; VersionHead::owner says whose.
 // Invariant: a list belongs to a slot, not to a process: versions of one that died or left stay in
-//            it, and whoever gets the slot next goes on with it. So nothing is handed over, and who
+//            it, and the next owner of the slot goes on with it. So nothing is handed over, and who
 //            visits all slots ever used visits all versions.
 // Ordering:  REQUIRES DomainState::lock, but for SharedState::versions_live().
 // Why:       with one list of all, each commit wrote to the version and list head that another
@@ -44,7 +44,7 @@ class VersionLists {
         head.list_older;
     add(list, ~std::uint32_t{0});
   }
-  // Empties all lists, that of `self` too when it has joined nobody yet, without looking at what is
+  // Empties all lists, that of `self` too when it has joined none yet, without looking at what is
   // in them.
   void reset(std::uint32_t self) noexcept;
 

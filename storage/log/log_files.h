@@ -52,7 +52,7 @@ struct LogIdentity {
 // An existing file of that index is replaced: callers look first.
 [[nodiscard]] Errc create_log_file(const std::string &folder, const LogIdentity &log,
                                    std::uint64_t index);
-// Makes file `new_index` out of file `old_index`, which nothing needs any more: no block is
+// Makes file `new_index` out of file `old_index`, which nothing needs: no block is
 // allocated and no zero written. Where a hard link keeps the old one, an archive's perhaps, that
 // stays as it is, and the new one is made as create_log_file() does.
 [[nodiscard]] Errc recycle_log_file(const std::string &folder, const LogIdentity &log,

@@ -10,8 +10,8 @@
 //            the lock, which it would get first. Each answer is a compare-and-swap of that word,
 //            each wait for one is short and bounded.
 // Invariant: hints only. The holder of the lock may write, whatever the word says; a death at any
-//            step leaves a word that the next offer overwrites. Nobody is given the writing who
-//            would not be quicker by an eighth, so it cannot go round.
+//            step leaves a word that the next offer overwrites. No claimant is given the writing
+//            that would not be quicker by an eighth, so it cannot go round.
 // Contexts:  not in handlers.
 #pragma once
 

@@ -94,8 +94,8 @@ struct alignas(64) LogState {
   std::atomic<std::uint64_t> reusable_below;
   // With a level below, instead of append_lsn: bytes of commits that are, or are about to be,
   // published and are not in the log. Too many cost log files that come earlier; too few, a log
-  // without room. So what is taken out is first said to be nobody's, and a death in between leaves
-  // it there.
+  // without room. So what is taken out is first said to be without an owner, and a death in between
+  // leaves it there.
   alignas(64) std::atomic<std::uint64_t> pending_bytes;
   // Under the domain lock: those of the commit that its holder is about to publish with this
   // timestamp of the level above.

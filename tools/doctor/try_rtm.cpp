@@ -1,5 +1,5 @@
 // tools/doctor/try_rtm.cpp -- a live trial of RTM, also where CPUID does not list it. In a child
-// process: XBEGIN may be an illegal instruction, and that must end nobody else.
+// process: XBEGIN may be an illegal instruction, and that must end no other process.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

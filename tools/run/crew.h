@@ -4,8 +4,8 @@
 //            is there, too.
 // Order:     kWaiting: parent opens the domain and makes the content. kOpening: workers open it.
 //            kRunning. kStopping: threads end after their present operation.
-// Death:     a worker that dies in any phase is noticed and named; nobody waits for it. Workers die
-//            with their parent.
+// Death:     a worker that dies in any phase is noticed and named; no other waits for it. Workers
+//            die with their parent.
 #pragma once
 
 #include <sys/types.h>
