@@ -156,7 +156,7 @@ def software_thread(value):
             f" {enumerator(value['ending_']['cause'])}"
         )
     kind = "query" if value["is_query_"] else "update"
-    writes = value["writes_"]["targets_"]["_M_impl"]
+    writes = value["commit_"]["writes_"]["targets_"]["_M_impl"]
     first = value["log_"]["words_"]["_M_impl"]["_M_start"]  # a mark that names no line
     reads = int(value["log_top"] - first)
     doomed = f", doomed: {enumerator(value['ending_']['cause'])}" if value["is_doomed_"] else ""
