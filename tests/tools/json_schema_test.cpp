@@ -71,6 +71,7 @@ TEST(JsonSchema, EachKeywordRefusesWhatItIsThereFor) {
       {R"({"type": "integer", "maximum": 3})", "3", "4"},
       {R"({"exclusiveMaximum": 1, "exclusiveMinimum": 0})", "0.99", "1"},
       {R"({"exclusiveMinimum": 0})", "0.1", "0"},
+      {R"({"type": "integer", "minimum": 0})", "18446744073709551615", "-1"},
       {R"({"pattern": "^(a|b .+)$"})", R"("b c")", R"("c")"},
       {R"({"minItems": 2, "items": {"enum": [1, "x"]}})", R"([1, "x"])", R"([1, 2])"},
       {R"({"oneOf": [{"minimum": 1}, {"minimum": 2}]})", "1", "2"},
