@@ -64,9 +64,8 @@ std::uint64_t next_address(const ControlFile &control) noexcept {
   return next;
 }
 
+// Of any size: it may be one that a damaged record holds.
 std::uint64_t sealed_size(std::uint64_t size_bytes) noexcept {
-  TMH_ASSERT(size_bytes % kPageBytes == 0);
-  TMH_ASSERT(size_bytes <= kSegmentBytesMax);
   const auto pages = static_cast<std::uint32_t>(size_bytes / kPageBytes);
   return std::uint64_t{crc32c(0, &pages, sizeof pages)} << 32 | pages;
 }
