@@ -582,7 +582,7 @@ void leave_by_force(const Domain &domain, bool is_query, std::uint32_t depth_bef
       domain.end_query();
     else
       (void)domain.end();
-  } catch (const Error &) {  // nobody is there to be told
+  } catch (const Error &) {  // no caller is there to be told
   }
 }
 

@@ -2,8 +2,8 @@
 // the last handle of their domain goes.
 // Shape:     the code that runs instances lies above, and says here how an open one is aborted,
 //            before it begins the first.
-// Invariant: nobody waits for an instance of a thread that is no more: its runner's mutex, its pin
-//            and its word among LineUsers are given back.
+// Invariant: no participant waits for an instance of a thread that has ended: its runner's mutex,
+//            its pin and its word among LineUsers are given back.
 // Contexts:  NOT async-signal-safe.
 #pragma once
 

@@ -54,8 +54,8 @@ Errc prepare_heap(DomainImpl &domain, SegmentImpl &segment) noexcept {
 
 }  // namespace
 
-// Without the folder lock: this begins an instance, and whoever runs one may be waiting for the
-// folder to grow a segment.
+// Without the folder lock: this begins an instance, and a thread that runs one may be waiting for
+// the folder to grow a segment.
 Errc map_prepared(DomainImpl &domain, const std::string &file, const SegmentOptions &options,
                   std::shared_ptr<SegmentImpl> *out) {
   std::shared_ptr<SegmentImpl> segment;

@@ -1,5 +1,6 @@
-// hierarchy/transaction/open_instance.h -- a thread's instance that nobody ends: begun by hand and
-// never ended, or in frames that pthread_exit() could not unwind. It aborts when its thread ends.
+// hierarchy/transaction/open_instance.h -- a thread's instance that its body does not end: begun
+// by hand and never ended, or in frames that pthread_exit() could not unwind. It aborts when its
+// thread ends.
 // Contexts:  NOT async-signal-safe.
 #pragma once
 

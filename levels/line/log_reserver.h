@@ -26,11 +26,11 @@ class LogReserver {
   virtual void give_back(std::uint64_t bytes) noexcept = 0;
   // Recovery will find this page in its segment.
   [[nodiscard]] virtual Errc promise(storage::PageId page) noexcept = 0;
-  // Everything committed so far is in the log. Its room in the rings is free, or whoever wrote it
-  // is about to free it.
+  // Everything committed so far is in the log. Its room in the rings is free, or the writer of
+  // the log is about to free it.
   [[nodiscard]] virtual Errc drain() noexcept = 0;
-  // The room of everything in the log is free: waits for whoever writes, and inherits from a dead
-  // one.
+  // The room of everything in the log is free: waits for the writer of the log, and inherits from
+  // a dead one.
   virtual void free_room() noexcept = 0;
 };
 

@@ -75,7 +75,7 @@ Errc DurableControl::sync(const void *from, std::size_t bytes) noexcept try {
 
 // Pages that could not be written are clean ever after, and syncing them succeeds. So each sync
 // writes all of the file: what failed in an earlier life of the domain, or in a process that died
-// before it could say so. A page's last word is reserved: nobody reads it plainly.
+// before it could say so. A page's last word is reserved: no reader loads it plainly.
 void DurableControl::make_dirty() noexcept {
   for (std::uint64_t page = 0; page < storage::kControlBytes; page += kPageBytes) {
     std::byte *const last = base() + page + kPageBytes - sizeof(std::uint64_t);

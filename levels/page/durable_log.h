@@ -12,7 +12,7 @@
 //            release is safe: an instance that reads commit t has a snapshot >= t, its own commit
 //            is stamped later, records are durable in the order of stamps, and a strict instance
 //            that only read waits for its snapshot: no instance is acknowledged before what it
-//            read. With a level below (gatherer.h), durable_line says the same of its clock.
+//            read. With a level below (gatherer.h), durable_line promises this for its clock.
 //            Records are in one order, that of (its clock, level below first): of two commits that
 //            depend on each other the later one has the higher place. (4) Space first: a commit is
 //            published only when log files for its records exist and the ring has room, so that a

@@ -197,7 +197,7 @@ Errc SharedFiles::open_segments() noexcept {
   return Errc::kOk;
 }
 
-// REQUIRES the folder lock, unless whoever made the segment has done it.
+// REQUIRES the folder lock, unless the maker of the segment has done it.
 Errc SharedFiles::open_separate(std::uint32_t segment) noexcept {
   TMH_ASSERT(separate_homes_);
   TMH_ASSERT(segment < storage::kSegmentsMax);
@@ -237,7 +237,7 @@ Errc SharedFiles::add_segment(std::uint32_t number,
       for (const std::string &named : {segment_path(record), file_made})
         TMH_TRY(platform::sync_folder(folder_of(named)));
     }
-    // Before anybody sees the segment: others open it without the folder lock.
+    // Before other participants see the segment: they open it without the folder lock.
     if (separate_homes_) {
       unlink(home_path(number).c_str());  // of one who died making a segment of this number
       TMH_TRY(made.separate(home_path(number)));
@@ -290,7 +290,7 @@ Errc SharedFiles::attach_slot(const std::string &name, std::uint32_t *slot) noex
                                         std::memory_order_relaxed);
     record.state.store(1, std::memory_order_release);
     if (i >= participants_high()) {
-      // Nobody has ever looked at this slot's list, so whatever is there nobody vouches for.
+      // No participant has had this slot, so its list may hold any bytes.
       record.versions.oldest = record.versions.newest = 0;
       record.versions.live_count.store(0, std::memory_order_relaxed);
       state_->participants_high.store(i + 1, std::memory_order_release);
@@ -330,8 +330,8 @@ Errc SharedFiles::look_at_state(Found *found) const noexcept {
   }
   if (bytes.size() < offsetof(DomainState, incarnation_next)) return Errc::kOk;
   const auto *state = reinterpret_cast<const DomainState *>(bytes.data());
-  // Damaged, or of another boot: nobody of this machine can be attached, so what is rebuildable is
-  // made anew.
+  // Damaged, or of another boot: no process of this machine can be attached, so what is
+  // rebuildable is made anew.
   if (state->magic != kStateMagic ||
       std::memcmp(state->boot_id, boot.text, sizeof boot.text) != 0) {
     bool is_held = false;
@@ -400,7 +400,7 @@ void SharedFiles::begin_state() noexcept {
 }
 
 // The durable files are of another domain, or of another life of this one, than those that all
-// participants share: somebody has copied them here.
+// participants share: a copy has been put here.
 Errc SharedFiles::refuse_anothers() noexcept {
   TMH_TRY(open_rebuildable());
   bool is_used = false;
@@ -416,8 +416,8 @@ Errc SharedFiles::look_for_holder(bool *is_held) const noexcept {
   return platform::look_for_holder(path("tmh.participants"), is_held);
 }
 
-// Who is in another container cannot be looked up by pid: then the kernel tells whether anybody
-// holds the table. (Not otherwise: a forked child would be taken for its parent.)
+// A participant in another container cannot be looked up by pid: then the kernel tells whether a
+// process holds the table. (Not otherwise: a forked child would be taken for its parent.)
 Errc SharedFiles::look_for_users(bool *is_used) const noexcept {
   if (state_->pid_namespace == place_.pids && state_->time_namespace == place_.clock) {
     *is_used = anyone_alive();

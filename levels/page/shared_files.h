@@ -62,8 +62,8 @@ class SharedFiles final : public SharedState {
   // one if what is shared was not.
   [[nodiscard]] bool is_of_found_life(const std::uint64_t (&domain_id)[2],
                                       std::uint64_t life) const noexcept;
-  // Had anybody shared this folder's domain when open() found it? Not so in a backup that nobody
-  // has opened.
+  // Had any process shared this folder's domain when open() found it? Not so in a backup that no
+  // process has opened.
   [[nodiscard]] bool had_life() const noexcept { return found_life_ != 0; }
 
   // A free participant record for this process; kTooManyParticipants.
