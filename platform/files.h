@@ -101,7 +101,7 @@ class FolderLock {
 // fork inherited are closed. Told through flock: by the kernel that the file system is on, whatever
 // pids it shows to whom.
 [[nodiscard]] Errc hold(int fd, const std::string &path) noexcept;
-// Does any process hold it? kOk and false where it does not exist. REQUIRES: no other asks meanwhile
+// Does any process hold it? kOk and false where it does not exist. REQUIRES: no other asks at once
 // (the folder lock).
 [[nodiscard]] Errc look_for_holder(const std::string &path, bool *is_held) noexcept;
 
