@@ -104,8 +104,7 @@ function(tmh_test_properties variable stem)
   elseif(stem MATCHES "^(kill|history|multi|power)_")
     set(properties LABELS multi${full} PROCESSORS 2)
   elseif(stem MATCHES "^libxac_figures_")
-    # the thesis's programs, each within a minute (with TMH_LONG 19 s with one neighbour, 37 s with
-    # three)
+    # the thesis's programs, each within a minute: 19 s with one neighbour, 37 s with three
     set(properties LABELS unit${full} PROCESSORS 3)
   else()
     set(properties LABELS unit${full})

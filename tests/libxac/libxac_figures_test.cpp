@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #include "tests/support/children.h"
-#include "tests/support/seed.h"
 #include "tests/support/slowdown.h"
 #include "tests/support/temp_folder.h"
 
@@ -77,12 +76,9 @@ void write_int(const std::string &path, std::size_t index, int value) {
   EXPECT_TRUE(file) << path;
 }
 
-// How often a program is started: the thesis's scale with TMH_LONG in an optimised build, else a
-// quarter of it; less where each start costs much more.
-int repeats(int normal) {
-  const int share = environment_number("TMH_LONG", 0) != 0 ? 1 : 4;
-  return std::max(1, normal / share / static_cast<int>(slowdown()));
-}
+// How often a program is started: the thesis's scale in an optimised build, less where each start
+// costs much more.
+int repeats(int normal) { return std::max(1, normal / static_cast<int>(slowdown())); }
 
 TEST(LibxacFigures, Figure21IncrementsAreNotLost) {
   const MemoryFolder folder;
