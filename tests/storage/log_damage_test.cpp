@@ -3,14 +3,11 @@
 //             everything which the undamaged rest proves to have been durable, or a specific error;
 //             never a crash, a hang or other data. (2) one damaged slot of the checkpoint file
 //             costs nothing. (3) every refusal names the file.
-// Method:     a small log: every byte flipped, the file cut in front of each word and of its second
-//             half, behind its first byte and in front of its last one (with TMH_LONG at every
-//             length), every chunk copied over its neighbour. Of a checkpoint slot's reserved bytes
-//             a quarter is flipped (with TMH_LONG each). A large log: random mutations,
-//             TMH_LOG_MUTATIONS of them. (tests/storage/fuzz_control_test.cpp does the same to
-//             tmh.control.) Under a sanitizer a sample of the bytes, another one with each seed.
+// Method:     a small log: every byte flipped, the file cut at every length, every chunk copied
+//             over its neighbour. A large one: random mutations, TMH_LOG_MUTATIONS of them.
+//             (tests/storage/fuzz_control_test.cpp does the same to tmh.control.) Under a sanitizer
+//             a sample of the bytes, another one with each seed.
 #include <algorithm>
-#include <cstddef>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -43,23 +40,6 @@ class LogDamageTest : public testing::Test {
 
   // Every one, or every n-th where everything takes n times as long.
   [[nodiscard]] bool is_in_sample() { return slowdown() <= 1 || random_() % slowdown() == 0; }
-
-  // All fields of records and slots lie in words of 8 bytes, or in halves of one: cuts inside a
-  // half all leave a part of it.
-  [[nodiscard]] bool is_cut(std::size_t bytes) {
-    const std::size_t in_word = bytes % 8;
-    return (is_long() || in_word <= 1 || in_word == 4 || in_word == 7) && is_in_sample();
-  }
-
-  // Of the reserved bytes of a checkpoint slot, which only its checksum knows, a quarter.
-  [[nodiscard]] bool is_flipped(std::size_t at) {
-    const std::size_t in_slot = at % sizeof(CheckpointV1);
-    const bool is_reserved =
-        in_slot >= offsetof(CheckpointV1, reserved_zero) && in_slot < offsetof(CheckpointV1, crc);
-    return (is_long() || !is_reserved || random_() % 4 == 0) && is_in_sample();
-  }
-
-  [[nodiscard]] static bool is_long() { return environment_number("TMH_LONG", 0) != 0; }
 
   // How many transactions the records outside [from, to) of the log prove to have been durable. The
   // checkpoint proves its own lsn.
@@ -155,7 +135,7 @@ TEST_F(LogDamageTest, EveryFlippedByteOfTheLog) {
 TEST_F(LogDamageTest, LogCutAtEveryLength) {
   start_ = rig_.home();
   for (std::size_t bytes = 0; bytes < used(); ++bytes) {
-    if (!is_cut(bytes)) continue;
+    if (!is_in_sample()) continue;
     fs::resize_file(rig_.log_path(0), bytes);
     // What is cut off proves nothing any more; the checkpoint proves that the file held its own
     // lsn.
@@ -189,7 +169,7 @@ TEST_F(LogDamageTest, EveryFlippedByteOfTheCheckpointFileCostsNothing) {
   const std::string whole = files_.at("tmh.checkpoint");
   ASSERT_EQ(whole.size(), 8192U);
   for (std::size_t at = 0; at < whole.size(); ++at) {
-    if (!is_flipped(at)) continue;
+    if (!is_in_sample()) continue;
     const char damaged = static_cast<char>(whole[at] ^ (1 << random() % 8));
     patch_file(checkpoint_path(rig_.folder()), at, std::string(1, damaged));
     RecoveryReport report;
@@ -203,7 +183,7 @@ TEST_F(LogDamageTest, EveryFlippedByteOfTheCheckpointFileCostsNothing) {
 
 TEST_F(LogDamageTest, CheckpointFileCutAtEveryLength) {
   for (std::size_t bytes = 0; bytes < 8192; ++bytes) {
-    if (!is_cut(bytes)) continue;
+    if (!is_in_sample()) continue;
     fs::resize_file(checkpoint_path(rig_.folder()), bytes);
     RecoveryReport report;
     const Errc error = rig_.recover_only(&report);

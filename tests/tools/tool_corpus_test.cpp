@@ -180,6 +180,8 @@ Table for_each_case(const CountOf &count_of, const CaseOf &case_of) {
   return all;
 }
 
+const auto bytes_of_log = [](const Corpus &corpus) { return corpus.used(); };
+
 TEST(ToolCorpus, Undamaged) {
   const Table table =
       for_each_case([](const Corpus &) { return std::size_t{1}; },
@@ -187,18 +189,14 @@ TEST(ToolCorpus, Undamaged) {
   EXPECT_EQ(table.at("undamaged").begin()->first, "recovery clean, log verify clean, check sound");
 }
 
-// A third of the bytes, others with each seed, so two or three of each word; with TMH_LONG all.
-TEST(ToolCorpus, FlippedByteOfTheLog) {
-  const std::size_t apart = environment_number("TMH_LONG", 0) != 0 ? 1 : 3;
-  for_each_case([apart](const Corpus &corpus) { return corpus.used() / apart; },
-                [apart](Corpus &corpus, std::size_t i) {
-                  const std::size_t at = apart * i + corpus.random() % apart;
-                  corpus.try_bytes("flipped byte of the log", at,
-                                   std::string(1, corpus.flipped(corpus.log()[at])));
-                });
+TEST(ToolCorpus, EveryFlippedByteOfTheLog) {
+  for_each_case(bytes_of_log, [](Corpus &corpus, std::size_t at) {
+    corpus.try_bytes("flipped byte of the log", at,
+                     std::string(1, corpus.flipped(corpus.log()[at])));
+  });
 }
 
-// A third of the lengths, others with each seed: log_damage_test cuts at more.
+// A third of the lengths, others with each seed: log_damage_test cuts at every one.
 TEST(ToolCorpus, LogCut) {
   const Table table = for_each_case([](const Corpus &corpus) { return corpus.used() / 3; },
                                     [](Corpus &corpus, std::size_t i) {
