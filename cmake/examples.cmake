@@ -48,6 +48,7 @@ if(tmh_demo)
   target_link_libraries(tmh_inverted_index PRIVATE tmh_warnings tmh::tmh_static CLI11::CLI11
     fmt::fmt)
   target_precompile_headers(tmh_inverted_index PRIVATE <fmt/format.h> ${TMH_STANDARD_HEADERS})
+  tmh_compile_in_units(tmh_inverted_index 9)
   tmh_unmeasured_sources("${PROJECT_SOURCE_DIR}/examples/inverted_index/options.cpp")
   # Label multi: it starts and kills several processes. Ends with 1 when the index differs from the
   # serial one.

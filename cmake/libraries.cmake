@@ -49,6 +49,19 @@ set(TMH_CODE_FLAGS -fno-semantic-interposition -ftls-model=initial-exec
   $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
 tmh_add_library(tmh SOURCES ${TMH_SOURCES})
 target_compile_options(tmh_objects PRIVATE ${TMH_CODE_FLAGS})
+# A unit per room, or per half of a large one, so that several processors have work.
+tmh_compile_in_units(tmh_objects)
+foreach(room ${TMH_LAYERS})
+  set(sources ${TMH_SOURCES})
+  list(FILTER sources INCLUDE REGEX "^${PROJECT_SOURCE_DIR}/${room}/[^/]*$")
+  string(REPLACE "/" "_" unit ${room})
+  set(number 0)
+  foreach(source ${sources})
+    math(EXPR half "${number} / 18")
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP ${unit}_${half})
+    math(EXPR number "${number} + 1")
+  endforeach()
+endforeach()
 target_link_options(tmh PRIVATE LINKER:-Bsymbolic-functions)
 # now: what runs between XBEGIN and XEND may be called there for the first time; through the loader
 #      (XSAVEC) that aborts, every time.

@@ -1,9 +1,6 @@
-# Files of tests that are compiled together, in one unit: half of a small file's compilation is
-# headers that the others include, too. Names of files in a unit must not collide (most tests lie in
-# the namespace tmh::test). A file that is not listed is compiled alone, as all are with
-# TMH_TEST_UNITS=OFF.
-option(TMH_TEST_UNITS "Compile several files of tests at once" ON)
-set(TMH_UNITS
+# Files of tests that are compiled together (cmake/units.cmake). Most lie in the namespace
+# tmh::test.
+set(TMH_TEST_UNITS
   "bad_input pools multi_pools"
   "bad_calls options"
   "kill_durable_regressions kill_heap kill_data_sync"
@@ -41,23 +38,13 @@ set(TMH_UNITS
   "multi_irrevocable end_of_thread retry attempt_states"
   "site_queries multi_wake")
 
-# One file's local variable may have the name of another file's constant. An option that comes
-# behind those of tmh_warnings.
-add_library(tmh_no_shadow_warnings INTERFACE)
-target_compile_options(tmh_no_shadow_warnings INTERFACE -Wno-shadow)
-
-# tmh_test_units(<target> <source>...): marks the units' files among the target's. Not without
-# precompiled headers: those builds are to find a missing #include.
+# tmh_test_units(<target> <source>...): marks the units' files among the target's.
 function(tmh_test_units target)
-  if(NOT TMH_TEST_UNITS OR CMAKE_DISABLE_PRECOMPILE_HEADERS)
-    return()
-  endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  target_link_libraries(${target} PRIVATE tmh_no_shadow_warnings)
+  tmh_compile_in_units(${target})
   foreach(source ${ARGN})
     get_filename_component(stem "${source}" NAME_WE)
     string(REGEX REPLACE "_test$" "" stem "${stem}")
-    foreach(unit ${TMH_UNITS})
+    foreach(unit ${TMH_TEST_UNITS})
       string(REPLACE " " ";" names "${unit}")
       if(stem IN_LIST names)
         list(GET names 0 first)

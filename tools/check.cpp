@@ -41,7 +41,7 @@ using storage::SegmentRecordV1;
 
 namespace {
 
-Exit exit_of(PartState state) noexcept {
+Exit exit_for(PartState state) noexcept {
   switch (state) {
     case PartState::kSound:
     case PartState::kUnchecked:
@@ -56,7 +56,7 @@ Exit exit_of(PartState state) noexcept {
   return Exit::kDamage;
 }
 PartState state_of(Errc error) noexcept {
-  return tools::exit_of(error) == Exit::kDamage ? PartState::kDamaged : PartState::kUnreadable;
+  return exit_of(error) == Exit::kDamage ? PartState::kDamaged : PartState::kUnreadable;
 }
 
 std::string heap_name(const SegmentRecordV1 &segment) {
@@ -341,7 +341,7 @@ Exit run(const CheckCommand &command) {
                          printable(part.message));
     print(out);
   }
-  return exit_of(worst);
+  return exit_for(worst);
 }
 
 }  // namespace tmh::tools

@@ -89,8 +89,8 @@ std::string entry_text(const LogEntry &entry, const ControlFile &control, Lsn la
   return text;
 }
 
-Exit exit_of(const LogEnd &end) noexcept {
-  if (end.error != Errc::kOk) return tools::exit_of(end.error);
+Exit exit_after(const LogEnd &end) noexcept {
+  if (end.error != Errc::kOk) return exit_of(end.error);
   return end.torn ? Exit::kTorn : Exit::kOk;
 }
 
@@ -167,7 +167,7 @@ Exit run(const LogDumpCommand &command) {
   const LogEnd &end = walk.end();
   // Whoever remembers such an LSN has read another log, or one that was undone; of a torn or
   // damaged one more may have been there.
-  if (exit_of(end) == Exit::kOk && first > end.lsn) refuse_behind_end(first, end.lsn);
+  if (exit_after(end) == Exit::kOk && first > end.lsn) refuse_behind_end(first, end.lsn);
   const bool is_open = !live_participants(command.domain).empty();
   if (command.json)
     print_line(end_json(end, is_open));
@@ -175,7 +175,7 @@ Exit run(const LogDumpCommand &command) {
     print(end_text(end, is_open));
   flush_output();
   if (end.error != Errc::kOk && !command.json) throw Error(end.error, end.why);
-  return exit_of(end);
+  return exit_after(end);
 }
 
 Exit run(const LogVerifyCommand &command) {
@@ -210,7 +210,7 @@ Exit run(const LogVerifyCommand &command) {
     flush_output();
     if (end.error != Errc::kOk) throw Error(end.error, end.why);
   }
-  return exit_of(end);
+  return exit_after(end);
 }
 
 }  // namespace tmh::tools

@@ -20,7 +20,7 @@ using Series = std::vector<LatencySeries>;
 
 // Names come from shared memory: a control character would do something to the terminal, and others
 // may be wider than one column.
-std::string printable(const std::string &text, std::size_t columns) {
+std::string fitted(const std::string &text, std::size_t columns) {
   std::string out = text.substr(0, columns);
   for (char &c : out)
     if (c < ' ' || c > '~') c = '?';
@@ -58,7 +58,7 @@ class View {
     if (has_key_line())
       out_.push_back(fmt::format("q quit  space {}  s sort: {}",
                                  look_.is_paused ? "go on" : "pause", name_of(look_.sort)));
-    for (std::string &line : out_) line = printable(line, look_.columns);
+    for (std::string &line : out_) line = fitted(line, look_.columns);
     return std::move(out_);
   }
 
@@ -195,7 +195,7 @@ class View {
     for (const ParticipantCounters *one : readers) {
       const std::uint64_t behind = now_.shared.clock - one->snapshot;
       std::string line = fmt::format("slow: {} ({}) {} {}, {} behind", one->pid,
-                                     printable(one->name, 20), one->is_query ? "query" : "update",
+                                     fitted(one->name, 20), one->is_query ? "query" : "update",
                                      duration_text(one->instance_us), counted(behind, "commit"));
       if (one == readers.front() && behind != 0)
         line +=
@@ -251,7 +251,7 @@ class View {
         running = one.now->instance_us == 0 ? "stopped" : "stopped, " + running;
       if (!one.now->is_alive) running = "dead";
       add(fmt::format("{:>8} {:<16} {:<5} {:>9} {:>8} {:>9}  {}", one.now->pid,
-                      printable(one.now->name, 16), one.now->in_line_mode ? "line" : "page",
+                      fitted(one.now->name, 16), one.now->in_line_mode ? "line" : "page",
                       rate_text(one.commits), rate_text(one.aborts), rate_text(one.queries),
                       running));
     }
@@ -262,7 +262,7 @@ class View {
     for (const SegmentSight &segment : now_.segments) {
       add("");
       std::string line =
-          fmt::format("{}: {}", printable(segment.name, 24), counted(segment.pages, "page"));
+          fmt::format("{}: {}", fitted(segment.name, 24), counted(segment.pages, "page"));
       if (segment.looked_at < segment.pages)
         line += fmt::format(", {} looked at", segment.looked_at);
       std::uint64_t above = 0;
@@ -302,11 +302,10 @@ class View {
         add(fmt::format("{:<24} {:<8} {:>9} {:>8} {:>8} {:>8}", "site", "level", "commits/s", "p50",
                         "p99", "p99.9"));
       }
-      add(fmt::format("{:<24} {:<8} {:>9} {:>8} {:>8} {:>8}", printable(which.first, 24),
-                      to_string(which.second),
-                      rate_text(static_cast<double>(fresh.count()) / seconds_),
-                      ns_text(fresh.quantile_ns(0.5)), ns_text(fresh.quantile_ns(0.99)),
-                      ns_text(fresh.quantile_ns(0.999))));
+      add(fmt::format(
+          "{:<24} {:<8} {:>9} {:>8} {:>8} {:>8}", fitted(which.first, 24), to_string(which.second),
+          rate_text(static_cast<double>(fresh.count()) / seconds_), ns_text(fresh.quantile_ns(0.5)),
+          ns_text(fresh.quantile_ns(0.99)), ns_text(fresh.quantile_ns(0.999))));
     }
   }
 

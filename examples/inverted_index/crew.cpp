@@ -12,11 +12,12 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <ctime>
 #include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "examples/inverted_index/pace.h"
 
 namespace inverted_index {
 namespace {
@@ -26,15 +27,6 @@ using Clock = std::chrono::steady_clock;
 // Peers of a dead participant go on within a second (docs/design.md 8); a whole minute without any
 // unit done is a hang, not load.
 constexpr double kStuckSeconds = 60;
-
-// While kills are due, progress is looked at so often that few units pass between two looks; later
-// only to draw it.
-constexpr int kTickMs = 1;
-constexpr int kIdleTickMs = 50;
-
-// Kills come a random moment after the look at progress, so that they do not follow the
-// supervisor's own queries.
-constexpr long kKillDelayNsMax = 500'000;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -215,10 +207,7 @@ void Crew::kill_as_planned(const Progress &progress) {
     }
     if (candidates.empty()) return;  // all are being replaced just now; next tick
     const std::size_t slot = candidates[random_() % candidates.size()];
-    const struct timespec delay {
-      0, static_cast<long>(random_() % static_cast<std::uint64_t>(kKillDelayNsMax))
-    };
-    ::nanosleep(&delay, nullptr);
+    wait_before_kill(random_);
     ::kill(members_[slot].pid, SIGKILL);  // not reaped yet, so the number is still its own
     members_[slot].killed = true;
     plan_.pop_back();

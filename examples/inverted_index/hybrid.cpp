@@ -23,6 +23,7 @@
 
 #include <fmt/format.h>
 
+#include "examples/inverted_index/pace.h"
 #include "examples/inverted_index/report.h"
 #include "examples/inverted_index/word_table.h"
 
@@ -30,7 +31,6 @@ namespace inverted_index {
 namespace {
 
 constexpr std::size_t kLivesMax = 2048;  // workers ever started
-constexpr int kTickMs = 1;
 
 struct SiteTotals {
   std::uint64_t line_commits, page_commits, line_aborts, page_aborts, for_capacity, for_pages,

@@ -15,7 +15,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <stdexcept>
 #include <system_error>
@@ -23,6 +22,7 @@
 
 #include <fmt/format.h>
 
+#include "examples/inverted_index/pace.h"
 #include "examples/inverted_index/report.h"
 #include "examples/inverted_index/supervisor.h"
 
@@ -30,11 +30,6 @@ namespace inverted_index {
 namespace {
 
 namespace fs = std::filesystem;
-
-// As in crew.cpp: while a kill is due, few units pass between two looks.
-constexpr int kTickMs = 1;
-constexpr int kIdleTickMs = 50;
-constexpr long kKillDelayNsMax = 500'000;
 
 // Twice what the crew allows before it complains itself, so that its message comes first.
 constexpr double kSilentSeconds = 120;
@@ -216,10 +211,7 @@ void Lives::check_for_end(int wait_status) {
 }
 
 Outage Lives::kill_all() {
-  const struct timespec delay {
-    0, static_cast<long>(random_() % static_cast<std::uint64_t>(kKillDelayNsMax))
-  };
-  ::nanosleep(&delay, nullptr);
+  wait_before_kill(random_);
   Outage outage;
   killed_ns_ = now_ns();
   outage.processes = kill_and_wait();

@@ -24,9 +24,9 @@ constexpr std::size_t kFileBytesMax = 12'000;
 constexpr std::size_t kLargeFileBytes = 30'000;  // spans several batches
 
 // Words as natural text has them: the n-th most frequent one 1/n as often as the first.
-class Text {
+class RandomText {
  public:
-  explicit Text(std::uint64_t seed) : random_(seed) {
+  explicit RandomText(std::uint64_t seed) : random_(seed) {
     std::vector<double> weights;
     for (std::size_t n = 0; n < kVocabulary; ++n)
       weights.push_back(1.0 / static_cast<double>(n + 1));
@@ -65,7 +65,7 @@ void write(const fs::path &path, const std::string &bytes) {
 Skipped write_tiny_input(const std::string &folder, std::uint64_t seed) {
   const fs::path root(folder);
   fs::create_directories(root / "below" / "empty");
-  Text text(seed);
+  RandomText text(seed);
   for (std::size_t n = 0; n < kFiles; ++n) {
     write((n % 2 == 0 ? root : root / "below") / fmt::format("text{:02}", n),
           text.of(1 + text.below(kFileBytesMax)));

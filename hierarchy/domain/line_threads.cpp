@@ -2,15 +2,13 @@
 #include "hierarchy/domain/line_threads.h"
 
 #include <algorithm>
-#include <atomic>
-#include <map>
 #include <new>
 #include <utility>
 
 #include "hierarchy/domain/end_of_thread.h"
+#include "hierarchy/domain/living.h"
 #include "platform/failure.h"
 #include "platform/process.h"
-#include "platform/process_object.h"
 #include "platform/thread_object.h"
 
 namespace tmh::detail {
@@ -18,15 +16,6 @@ namespace tmh::detail {
 namespace {
 // A thread that got no context looks again after this time.
 constexpr std::uint64_t kRetryNs = 100'000'000;
-
-std::atomic<std::uint64_t> serials{0};
-// By serial: a thread that ends asks whether its domain is still there. Never gone: the last domain
-// may belong to a static object that was there before the first one.
-struct Living {
-  std::mutex mutex;
-  std::map<std::uint64_t, LineThreads *> domains;
-};
-Living &living() { return platform::ProcessObject<Living>::here(); }
 
 struct ThreadsHere {
   std::vector<ThreadOf> all;
@@ -36,11 +25,8 @@ struct ThreadsHere {
     abort_open_instance(LeftBy::kEndOfThread);
     current().line_thread = {0, nullptr};
     if (all.empty()) return;
-    const std::scoped_lock guard(living().mutex);
-    for (const ThreadOf &entry : all) {
-      const auto found = living().domains.find(entry.serial);
-      if (found != living().domains.end()) found->second->drop(entry.thread);
-    }
+    Living<LineThreads>::visit(
+        all, [](LineThreads &threads, const ThreadOf &entry) { threads.drop(entry.thread); });
   }
 };
 // Destructors of the thread's objects may run instances: they find its contexts.
@@ -49,15 +35,13 @@ ThreadsHere &threads_here() { return platform::ThreadObject<ThreadsHere>::here()
 
 LineThreads::LineThreads(page::SharedState &memory, line::LineMemory &lines, std::uint32_t slot,
                          line::Releaser &releaser)
-    : memory_(memory), lines_(lines), slot_(slot), releaser_(releaser), serial_(++serials) {
-  const std::scoped_lock guard(living().mutex);
-  living().domains.emplace(serial_, this);
-}
+    : memory_(memory),
+      lines_(lines),
+      slot_(slot),
+      releaser_(releaser),
+      serial_(Living<LineThreads>::add(this)) {}
 
-LineThreads::~LineThreads() {
-  const std::scoped_lock guard(living().mutex);
-  living().domains.erase(serial_);
-}
+LineThreads::~LineThreads() { Living<LineThreads>::remove(serial_); }
 
 void LineThreads::detach() noexcept {
   const std::scoped_lock guard(mutex_);

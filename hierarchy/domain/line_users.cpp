@@ -25,12 +25,13 @@ struct Words {
 };
 
 // The other threads are gone, and may have been inside.
-void forget_in_child() noexcept;
+void forget_others_in_child() noexcept;
 
 Words &words() {
   static Words *const made = [] {
     auto *fresh = new Words;  // for good: threads end after static objects
-    pthread_atfork([] { words().mutex.lock(); }, [] { words().mutex.unlock(); }, forget_in_child);
+    pthread_atfork([] { words().mutex.lock(); }, [] { words().mutex.unlock(); },
+                   forget_others_in_child);
     return fresh;
   }();
   return *made;
@@ -39,7 +40,7 @@ Words &words() {
 // While the library is loaded: platform::ProcessObject's reason.
 [[maybe_unused]] const Words &made_early = words();
 
-void forget_in_child() noexcept {
+void forget_others_in_child() noexcept {
   for (auto &where : words().all)
     where->serial.store(LineUser::kNowhere, std::memory_order_relaxed);
   if (current().line_user == nullptr) return words().mutex.unlock();

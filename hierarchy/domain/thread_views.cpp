@@ -3,13 +3,12 @@
 #include "hierarchy/domain/thread_views.h"
 
 #include <algorithm>
-#include <map>
 #include <new>
 
 #include "hierarchy/domain/domain_impl.h"
 #include "hierarchy/domain/end_of_thread.h"
+#include "hierarchy/domain/living.h"
 #include "platform/process.h"
-#include "platform/process_object.h"
 #include "platform/thread_object.h"
 
 namespace tmh::detail {
@@ -19,15 +18,6 @@ namespace {
 // A thread that got no views looks again after this time: slots, address space and descriptors come
 // back when threads end.
 constexpr std::uint64_t kRetryNs = 100'000'000;
-
-std::atomic<std::uint64_t> serials{0};
-// By serial: a thread that ends asks whether its domain is still there. Never gone: as in
-// line_threads.cpp.
-struct Living {
-  std::mutex mutex;
-  std::map<std::uint64_t, ThreadViews *> domains;
-};
-Living &living() { return platform::ProcessObject<Living>::here(); }
 
 struct ViewOf {
   std::uint64_t serial = 0;
@@ -40,11 +30,9 @@ struct ViewsHere {
   ~ViewsHere() {
     if (fork_generation != platform::fork_generation() || all.empty()) return;
     abort_open_instance(LeftBy::kEndOfThread);
-    const std::scoped_lock guard(living().mutex);
-    for (const ViewOf &entry : all) {
-      const auto found = living().domains.find(entry.serial);
-      if (entry.view != nullptr && found != living().domains.end()) found->second->drop(entry.view);
-    }
+    Living<ThreadViews>::visit(all, [](ThreadViews &views, const ViewOf &entry) {
+      if (entry.view != nullptr) views.drop(entry.view);
+    });
   }
 };
 
@@ -60,15 +48,10 @@ std::vector<ViewOf> &entries_here() {
 
 }  // namespace
 
-ThreadViews::ThreadViews(DomainImpl &domain) : domain_(domain), serial_(++serials) {
-  const std::scoped_lock guard(living().mutex);
-  living().domains.emplace(serial_, this);
-}
+ThreadViews::ThreadViews(DomainImpl &domain)
+    : domain_(domain), serial_(Living<ThreadViews>::add(this)) {}
 
-ThreadViews::~ThreadViews() {
-  const std::scoped_lock guard(living().mutex);
-  living().domains.erase(serial_);
-}
+ThreadViews::~ThreadViews() { Living<ThreadViews>::remove(serial_); }
 
 ThreadView *ThreadViews::own() noexcept {
   try {

@@ -13,7 +13,7 @@ namespace tmh::detail {
 
 namespace {
 // Sleeping for less takes 50 us more than asked for.
-constexpr std::uint64_t kSleepNsMin = 50'000;
+constexpr std::uint64_t kSleptNsMin = 50'000;
 
 // Spreads processes and threads and needs no quality. Without a state, which forked processes would
 // share.
@@ -28,7 +28,7 @@ void back_off(const Policy &policy, std::uint32_t attempts, bool others_progress
       hierarchy::backoff_ns_max(policy.backoff, attempts, policy.backoff_us_max, others_progressed);
   if (bound == 0) return;
   const std::uint64_t wait_ns = random_ns(bound);
-  if (wait_ns >= kSleepNsMin) {
+  if (wait_ns >= kSleptNsMin) {
     const timespec wait{0, static_cast<long>(wait_ns)};
     nanosleep(&wait, nullptr);
     return;

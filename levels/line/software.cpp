@@ -24,7 +24,7 @@ namespace tmh::line {
 namespace {
 
 // A reader spins longer than a committer, which others wait for.
-constexpr std::uint32_t kSpinRounds = 64;
+constexpr std::uint32_t kReaderSpinRounds = 64;
 
 // Has no line been written since the snapshot? Says which one has.
 bool are_unchanged(std::span<const LineWord *const> words, std::uint64_t rv) noexcept {
@@ -314,7 +314,7 @@ void SoftwareThread::settle(LineSegment &segment, std::uint64_t offset, std::uin
 }
 
 void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {
-  if (spin_until_changed(word, seen, kSpinRounds)) return;
+  if (spin_until_changed(word, seen, kReaderSpinRounds)) return;
   if (rivals_.decide(word, seen) == Rivals::Met::kFailSelf ||
       !rivals_.wait_until_changed(word, seen)) {
     rivals_.wait_at_begin(word, seen);

@@ -19,7 +19,7 @@ namespace {
 
 // Pauses of 40 to 140 cycles: a commit of a few lines takes 0.1 to 1 us. A committer, which others
 // wait for, spins less than a reader.
-constexpr std::uint32_t kSpinRounds = 32;
+constexpr std::uint32_t kCommitterSpinRounds = 32;
 // Then a page that goes to and fro counts as busy.
 constexpr std::uint32_t kAsksPerCommit = 4;
 
@@ -231,7 +231,7 @@ AbortCause SoftwareCommit::lock_line_in_use(LineWord &word, LineWrite &entry,
       if (take_line(word, entry, &seen)) return AbortCause::kNone;
       continue;
     }
-    if (!spin_until_changed(word, seen, kSpinRounds)) {
+    if (!spin_until_changed(word, seen, kCommitterSpinRounds)) {
       if (is_decided || rivals_.decide(word, seen) == Rivals::Met::kFailSelf) {
         rivals_.wait_at_begin(word, seen);  // holding nothing
         return AbortCause::kConflictSelf;

@@ -54,6 +54,7 @@ def one_object(arguments, work, hidden):
     build = os.path.join(work, "build")
     printed = run([arguments.cmake, "-G", "Ninja", "-S", arguments.root, "-B", build,
                    *[f"-DTMH_BUILD_{part}=OFF" for part in PARTS], "-DTMH_INSTALL=OFF",
+                   "-DTMH_UNITS=OFF",
                    "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_CXX_COMPILER={arguments.cxx}",
                    f"-DCMAKE_IGNORE_PATH={hidden}",
                    f"-DCMAKE_PREFIX_PATH={os.path.join(work, 'prefix')}"])
