@@ -9,8 +9,11 @@ if(TMH_DOXYGEN AND Python3_FOUND)
 endif()
 tmh_optional("site of the headers" TMH_HAVE_DOCS "doxygen or python3 is missing")
 if(TMH_HAVE_DOCS)
-  file(GLOB_RECURSE readmes CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/*README.md")
-  list(FILTER readmes EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/build/")
+  # Relative: the folder's name may be no regular expression.
+  file(GLOB_RECURSE readmes RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS
+    "${PROJECT_SOURCE_DIR}/*README.md")
+  list(FILTER readmes EXCLUDE REGEX "^build/")
+  list(TRANSFORM readmes PREPEND "${PROJECT_SOURCE_DIR}/")
   file(GLOB documents CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/*.md")
   list(FILTER documents EXCLUDE REGEX "/README\\.md$")
   list(APPEND readmes "${PROJECT_SOURCE_DIR}/ARCHITECTURE.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"

@@ -74,8 +74,8 @@ target_compile_options(tmh_container_worker PRIVATE ${tmh_quick_test_options})
 set_target_properties(tmh_container_worker PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 
-# Files whose tests take 12 s of processor time and more together, or as long alone: they die at
-# each step, cut the power at each write, flip each byte, or emulate RTM instruction by instruction.
+# Files whose tests take some 12 s of processor time and more together: they die at each step, cut
+# the power at each write, flip each byte, or emulate RTM instruction by instruction.
 string(CONCAT TMH_FULL_TESTS
   "^(disk_faults|disk_full|durable|fuzz_control|heap_hostile|history_multi|kill_hybrid_recovery|"
   "kill_repair|kill_steps|larger_than_memory|libxac_figures|log_damage|multi_rtm_emulation|"
