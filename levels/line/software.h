@@ -79,8 +79,8 @@ class SoftwareThread : public detail::LineAccess {
   void detach() noexcept;
 
   // Accesses of this thread go through the instance until it has ended. Always true. REQUIRES:
-  // attached, none is running. Inline, as commit() is: a smallest instance is little else, and most of what `begin`
-  // says is known where it is called.
+  // attached, none is running. Inline, as commit() is: a smallest instance is little else, and most
+  // of what `begin` says is known where it is called.
   bool begin(const Begin &begin) noexcept;
   // kCommitted or kAborted (cause() says why); never throws. The instance has ended.
   [[nodiscard]] Status commit() noexcept;
