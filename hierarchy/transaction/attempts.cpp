@@ -80,9 +80,13 @@ Attempts::Parts &Attempts::parts() noexcept {
 void Attempts::leave_lines() noexcept { parts().instance.leave_lines(); }
 
 void Attempts::begin() {
+  if (is_begun_ || !Seated::begin(*this)) [[unlikely]]
+    begin_unseated();
+}
+
+// Not inline, as end_unseated(): what a seated instance passes through stays short.
+[[gnu::noinline]] void Attempts::begin_unseated() {
   const bool is_first = !is_begun_;
-  if (is_first && Seated::begin(*this)) [[likely]]
-    return;
   if (is_first) new (storage_) Parts(*this);
   is_begun_ = true;
   Parts &parts = this->parts();
@@ -134,9 +138,11 @@ void Attempts::begin_subsumed(Parts &parts) {
 }
 
 bool Attempts::end() {
-  if (is_seated_) [[likely]] {
-    if (Seated::end(*this)) [[likely]]
-      return true;
+  return (is_seated_ && Seated::end(*this)) || end_unseated();
+}
+
+[[gnu::noinline]] bool Attempts::end_unseated() {
+  if (is_seated_) {
     SiteInstance &instance = settled().instance;
     if (current().lines.thread == nullptr) return LineAttempts::end(instance);
     LineAttempts::end_failed(instance);

@@ -182,7 +182,7 @@ class SoftwareThread : public detail::LineAccess {
   SoftwareCommit commit_;
 };
 
-inline bool SoftwareThread::begin(const Begin &begin) noexcept {
+[[gnu::always_inline]] inline bool SoftwareThread::begin(const Begin &begin) noexcept {
   TMH_ASSERT(is_attached_ && !is_running_);
   attempt_ = begin.attempt;
   is_query_ = begin.is_query;
@@ -212,7 +212,7 @@ inline bool SoftwareThread::begin(const Begin &begin) noexcept {
   return true;
 }
 
-inline Status SoftwareThread::commit() noexcept {
+[[gnu::always_inline]] inline Status SoftwareThread::commit() noexcept {
   TMH_ASSERT(is_running_);
   if (is_doomed_ || !commit_.writes().empty()) return commit_writes();
   stamp_ = rv;

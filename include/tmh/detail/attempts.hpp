@@ -62,6 +62,8 @@ class Attempts {
   [[nodiscard]] Parts &parts() noexcept;
   // Of an instance that goes on as one without a seat.
   [[nodiscard]] Parts &settled() noexcept;
+  void begin_unseated();
+  [[nodiscard]] bool end_unseated();
   void begin_subsumed(Parts &parts);
   void leave_outer();
 
