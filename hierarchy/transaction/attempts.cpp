@@ -137,9 +137,7 @@ void Attempts::begin_subsumed(Parts &parts) {
   instance.subsume();
 }
 
-bool Attempts::end() {
-  return (is_seated_ && Seated::end(*this)) || end_unseated();
-}
+bool Attempts::end() { return (is_seated_ && Seated::end(*this)) || end_unseated(); }
 
 [[gnu::noinline]] bool Attempts::end_unseated() {
   if (is_seated_) {

@@ -101,6 +101,7 @@ void LineAttempts::failed(SiteInstance &instance) {
   line::SoftwareThread &thread = *current().lines.thread;
   const AbortCause cause = thread.cause();
   const line::AbortStatus status = thread.status();
+  const bool may_have_extended = thread.logs_reads();
   LineRun run = current().lines;
   const Errc no_room = thread.committing().redo().error();
   run.no_room = cause != AbortCause::kNoSpace ? Errc::kOk
@@ -111,6 +112,7 @@ void LineAttempts::failed(SiteInstance &instance) {
   site.add(count_of(cause), 1);
   instance.leave_lines();
   run_actions(false);
+  if (cause == AbortCause::kValidation && !may_have_extended) return instance.keep_log();
   // an action, or another thread, may have closed the domain, and its threads of level 1 with it
   instance.enter_lines();
   current().lines = run;
@@ -154,6 +156,7 @@ void LineAttempts::begin_again(SiteInstance &instance) {
 void LineAttempts::sleep(SiteInstance &instance) {
   std::optional<LineReads> reads;  // now: an action may run another instance
   const std::int64_t deadline_ns = current().retry_deadline_ns;
+  const bool knows_reads = current().lines.thread->logs_reads();
   std::exception_ptr no_memory;
   try {
     reads.emplace(current().lines.domain->memory(), current().lines.thread->reads(),
@@ -165,6 +168,7 @@ void LineAttempts::sleep(SiteInstance &instance) {
   instance.leave_lines();
   run_actions(false);
   if (no_memory != nullptr) std::rethrow_exception(no_memory);
+  if (!knows_reads) return instance.keep_log();
   instance.forget_failures();
   reads->await_change(instance.domain(), deadline_ns);
 }

@@ -30,8 +30,8 @@ class LineAttempts {
   static void left_by_force(SiteInstance &instance);
 
  private:
-  // A query that goes from one line to another more often than this is large, and goes up: some
-  // 5 us lost, as much as two or three pages cost that level 2 takes from level 1.
+  // A query with a log that goes from one line to another more often than this is large, and goes
+  // up: some 5 us lost, as much as two or three pages cost that level 2 takes from level 1.
   static constexpr std::uint32_t kQueryReadsMax = 1024;
 
   // False.
@@ -67,13 +67,16 @@ inline bool LineAttempts::begin(SiteInstance &instance) {
   begin.takes_priority = instance.state() == SiteInstance::State::kTryLinesAlone;
   begin.reads_durable_only = domain.durable() != nullptr && !domain.durable()->early_release();
   begin.capacity = is_unlimited(instance.state()) ? nullptr : domain.capacity();
+  begin.logs_reads = !begin.is_query || instance.keeps_log() || domain.durable() != nullptr ||
+                     begin.capacity != nullptr;
   thread->begin(begin);
   if (begin.reads_durable_only) [[unlikely]]
     await_snapshot(instance);
   return true;
 }
 
-// Of a first attempt, with no limit.
+// Of a first attempt, with no limit. A query reads at one snapshot without a log: a line that is
+// newer, or retry(), makes it begin again with one (TL2's read-only transactions).
 inline line::Begin LineAttempts::first_begin(const SiteImpl &site, bool is_query) noexcept {
   const bool learns = hierarchy::learns(site.escalation());
   return {.policy = site.domain().runners().policy(),
@@ -81,7 +84,8 @@ inline line::Begin LineAttempts::first_begin(const SiteImpl &site, bool is_query
           .insists = is_query ? line::Insists::kNo
                      : learns ? line::Insists::kLong
                               : line::Insists::kBriefly,
-          .reads_max = is_query ? kQueryReadsMax : line::kNoLimit};
+          .reads_max = is_query ? kQueryReadsMax : line::kNoLimit,
+          .logs_reads = !is_query};
 }
 
 inline void LineAttempts::begin_at(const Seat &seat, SiteImpl &site, Attempts::Kind kind) noexcept {

@@ -52,7 +52,7 @@ namespace {
   }
   line::SoftwareThread &thread = *detail::current().lines.thread;
   if (thread.is_doomed()) throw detail::LineAbort{};  // the body has swallowed the first
-  if (thread.reads().empty()) detail::raise_nothing_read();
+  if (!thread.has_read()) detail::raise_nothing_read();
   detail::current().unwinds = detail::Unwinds::kToWait;
   detail::current().retry_deadline_ns = deadline_ns;
   thread.fail(AbortCause::kUser);

@@ -75,6 +75,9 @@ class SiteInstance {
   void subsume() noexcept { state_ = State::kSubsumed; }
   // It has slept in retry(), which is no failure.
   void forget_failures() noexcept { attempts_ = 0; }
+  // Its attempts on software lines log what they read, from the next one on. No failure either.
+  void keep_log() noexcept { keeps_log_ = true; }
+  [[nodiscard]] bool keeps_log() const noexcept { return keeps_log_; }
 
   // Between these, unmap() and close() of other threads wait. The first throws where the domain is
   // closed. Either does nothing the second time.
@@ -123,6 +126,7 @@ class SiteInstance {
   SiteImpl &site_;
   Attempts &asked_;
   State state_;
+  bool keeps_log_ = false;
   std::uint32_t attempts_ = 0;
   // Of the time-stamp counter: the first attempt's begin, or failure. 0: not known.
   std::uint64_t first_ticks_ = 0;

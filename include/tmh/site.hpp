@@ -221,12 +221,12 @@ auto atomically(const Site &site, Body &&body) -> detail::SiteBodyResult<Body> {
 }
 
 // As query(domain, body), on one snapshot; the body is instrumented or plain, as for atomically().
-// With an instrumented body it begins at level 1 in software, unless the site is `always`, and
-// begins
-// again when another instance changes what it has read. The site's policy sends it to level 2,
-// where a query cannot fail; so does, whatever the policy, the eighth change, a page that level 2
-// does not give back at once, a read of more than about 1,024 lines, or a store. So the body may
-// run several times. At level 2 queries run in several threads at once when the body is
+// With an instrumented body it begins at level 1 in software, unless the site is `always`. There it
+// keeps no list of what it reads, until it meets a line that another instance has changed since it
+// began: it begins again, once, with such a list, and from then on when another instance changes
+// what it has read. The site's policy sends it to level 2, where a query cannot fail; so does,
+// whatever the policy, the eighth change of what it has read, a page that level 2 does not give back
+// at once, a list of more than about 1,024 lines, or a store. So the body may run several times. At level 2 queries run in several threads at once when the body is
 // instrumented. RTM runs no queries.
 template <class Body>
 auto query(const Site &site, Body &&body) -> detail::SiteBodyResult<Body> {

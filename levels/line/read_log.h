@@ -1,6 +1,7 @@
 // levels/line/read_log.h -- the line words that an attempt has loaded from, in order.
 // Shape:     entry 0 is a mark that names no line. LineAccess::log_top and log_end point into the
 //            log: the short way of a load appends without asking here.
+//            A query's first attempt keeps none: who needs one begins again.
 // Contexts:  one thread's. Outlives its attempt: retry() and durability ask afterwards.
 #pragma once
 
@@ -23,6 +24,8 @@ class ReadLog {
   void allocate() {
     if (words_.empty()) words_.resize(kEntriesAtFirst);
   }
+  // An attempt begins that keeps no log.
+  static void begin_without(detail::LineAccess &access) noexcept { access.log_top = nullptr; }
   // An attempt that logs at most `reads_max` words begins.
   void begin(detail::LineAccess &access, std::uint32_t reads_max) noexcept {
     TMH_ASSERT(!words_.empty());
@@ -43,6 +46,7 @@ class ReadLog {
   }
   [[nodiscard]] std::span<const LineWord *const> words(
       const detail::LineAccess &access) const noexcept {
+    if (access.log_top == nullptr) return {};
     return {words_.data() + 1, static_cast<std::size_t>(access.log_top - words_.data())};
   }
 

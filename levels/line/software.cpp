@@ -113,12 +113,6 @@ void put_bytes(std::byte *at, std::uint64_t value, std::uint32_t bytes) noexcept
   }
 }
 
-void put(LineWrite &entry, std::uint64_t offset, std::uint64_t value,
-         std::uint32_t bytes) noexcept {
-  put_bytes(reinterpret_cast<std::byte *>(entry.data) + offset % kLineBytes, value, bytes);
-  entry.mask |= mask_of(offset, bytes);
-}
-
 }  // namespace
 
 Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexcept {
@@ -163,7 +157,7 @@ void SoftwareThread::doom(const Ending &ending) noexcept {
   ending_ = ending;
   is_doomed_ = true;
   window_.shut(*this);  // so that the short ways end, too
-  commit_.writes().forget_newest();
+  newest = detail::kNoLine;
 }
 
 void SoftwareThread::fail(const Ending &ending) {
@@ -182,6 +176,7 @@ bool SoftwareThread::extend() noexcept {
   const std::uint64_t now = state_->clock.load(std::memory_order_acquire);
   observe::step(observe::Step::kGapLineExtend);
   if (observe::is_planted(observe::Planted::kExtendComparesNew)) rv = now;
+  if (!logs_reads() && has_read()) return false;
   if (!are_unchanged(reads(), rv) && !observe::is_planted(observe::Planted::kLineNoExtensionCheck))
     return false;
   // The next begin says why.
@@ -200,38 +195,16 @@ std::uint64_t SoftwareThread::durable_at() const noexcept {
   return newest;
 }
 
-// First what an instance that writes mostly loads: lines that it has not written. They are read as
-// detail::line_load() does, which has the reasons for these orders.
 std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t size) {
-  const std::uint64_t offset = address - view;
-  const std::uint64_t line = offset / kLineBytes;
-  const LineWord *const word = words + line;
-  if (offset >= window_.beside() || (commit_.writes().may_have(line) && commit_.writes().has(word)))
-    return load_longest(address, size);
-  const std::uint64_t seen = word->load(std::memory_order_acquire);
-  observe::step(observe::Step::kGapLineLooked);
-  const std::uint64_t value =
-      load_bytes(reinterpret_cast<const std::byte *>(address + home_minus_view), size);
-  const LineWord **const top = log_top + 1;
-  if (seen > rv || word->load(std::memory_order_relaxed) != seen || top > log_end) [[unlikely]]
-    return load_longest(address, size);
-  *top = word;
-  last_word = word;
-  log_top = top;
-  last = address;
-  return value;
-}
-
-std::uint64_t SoftwareThread::load_longest(std::uintptr_t address, std::uint32_t size) {
-  if (const LineWrite *const newest = commit_.writes().newest_at(address);
-      newest != nullptr && has_all(*newest, address, size))
-    return load_bytes(bytes_in(*newest, address), size);
+  if (const std::uint64_t in_line = address - newest;
+      in_line < kLineBytes && (mask_of(in_line, size) & ~*newest_mask) == 0)
+    return load_bytes(newest_bytes + in_line, size);
   LineSegment *const segment = segment_of(address);
   if (segment == nullptr) return load_bytes(reinterpret_cast<const std::byte *>(address), size);
   const std::uint64_t offset = address - segment->view;
   if (window_.make_loadable(*this, *segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
   const LineWord *const word = segment->words + offset / kLineBytes;
-  if (commit_.writes().may_have(offset / kLineBytes))
+  if (may_have_written(offset / kLineBytes))
     if (const LineWrite *const entry = commit_.writes().find(word); entry != nullptr)
       return has_all(*entry, offset, size)
                  ? load_bytes(bytes_in(*entry, offset), size)
@@ -260,10 +233,11 @@ std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offs
 
 void SoftwareThread::note_read(const LineWord *word) {
   TMH_ASSERT(word != nullptr);
-  if (*log_top == word) return;
+  last = detail::kNoLine;
+  last_word = word;
+  if (!logs_reads() || *log_top == word) return;
   if (!log_.make_room(*this)) fail(AbortCause::kCapacity);
   *++log_top = word;
-  last = detail::kNoLine;
 }
 
 // Does something about a line that cannot be read at this snapshot as it is. Throws when nothing
@@ -293,16 +267,16 @@ void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {
 }
 
 void SoftwareThread::store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t size) {
-  if (LineWrite *const newest = commit_.writes().newest_at(address); newest != nullptr)
-    return put(*newest, address, value, size);
-  LineSegment *const segment =
-      address - view < window_.beside() ? window_.segment() : segment_of(address);
+  LineSegment *const segment = address - view < bytes ? window_.segment() : segment_of(address);
   if (segment == nullptr) return put_bytes(reinterpret_cast<std::byte *>(address), value, size);
   if (is_query_) fail(AbortCause::kQueryWrote);
   const std::uint64_t offset = address - segment->view;
   LineWrite &entry = write_entry(*segment, offset);
-  put(entry, offset, value, size);
-  commit_.writes().set_newest(address - offset % kLineBytes, entry);
+  newest = address - offset % kLineBytes;
+  newest_bytes = reinterpret_cast<std::byte *>(entry.data);
+  newest_mask = &entry.mask;
+  put_bytes(newest_bytes + offset % kLineBytes, value, size);
+  entry.mask |= mask_of(offset, size);
 }
 
 bool SoftwareThread::has_written(const void *address) const noexcept {
@@ -323,7 +297,7 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
   TMH_ASSERT(segment.words != nullptr && segment.home != nullptr);
   const std::uint64_t line = offset / kLineBytes;
   LineWord *const word = segment.words + line;
-  if (commit_.writes().may_have(line))
+  if (may_have_written(line))
     if (LineWrite *const entry = commit_.writes().find(word); entry != nullptr) return *entry;
   // No memory: the user gets the exception, and may go on without this store.
   check(commit_.writes().make_room(memory_, number_));
@@ -338,9 +312,11 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
   while (is_upper(word->load(std::memory_order_relaxed)))
     [[unlikely]] meet_upper(page_of(where(segment.number, offset)));
   const std::uint64_t line_offset = line * kLineBytes;
-  LineWrite &entry = commit_.writes().insert(line, {word, segment.home + line_offset},
+  LineWrite &entry = commit_.writes().insert({word, segment.home + line_offset},
                                              where(segment.number, line_offset));
-  window_.begin_writing(*this);  // from now on loads look into the redo log first
+  // From now on its loads look into the redo log.
+  written |= 1ull << (line % 64);
+  if (last_word == word) last = detail::kNoLine;
   return entry;
 }
 

@@ -52,6 +52,9 @@ struct Begin {
   const CapacityModel *capacity = nullptr;  // null: unlimited. Outlives the instance.
   // Loads that leave the line read last; one more is kCapacity.
   std::uint32_t reads_max = kNoLimit;
+  // Queries of volatile domains: reads() stays empty, and once a line is newer than the snapshot
+  // the attempt fails, but for the first line that it reads.
+  bool logs_reads = true;
 };
 
 // Aborted attempts after which an instance takes priority: it alone commits until it has ended. As
@@ -125,8 +128,13 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] std::uint32_t context_number() const noexcept { return number_; }
   // Its totals are this thread's to add to. REQUIRES: attached.
   [[nodiscard]] LineContextV1 &context() noexcept { return *context_; }
+  // Of the running attempt.
+  [[nodiscard]] bool has_read() const noexcept {
+    return log_top != nullptr ? !reads().empty() : last_word != nullptr;
+  }
+  [[nodiscard]] bool logs_reads() const noexcept { return log_top != nullptr; }
   // What the running instance has read so far, or the last one read: retry() and durability ask
-  // after its end, too.
+  // after its end, too. Empty where no log is kept.
   [[nodiscard]] std::span<const LineWord *const> reads() const noexcept {
     return log_.words(*this);
   }
@@ -136,11 +144,15 @@ class SoftwareThread : public detail::LineAccess {
   void store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t bytes);
 
  private:
-  [[nodiscard]] std::uint64_t load_longest(std::uintptr_t address, std::uint32_t size);
   [[nodiscard]] LineSegment *segment_of(std::uintptr_t address);
   [[nodiscard]] std::uint64_t read_home(LineSegment &segment, std::uint64_t offset,
                                         std::uint32_t bytes);
   void note_read(const LineWord *word);
+  // line: its number in its segment, or in the window (window.h), which begins at a chunk.
+  static_assert(LineMemory::kChunkBytes % (64 * kLineBytes) == 0);
+  [[nodiscard]] bool may_have_written(std::uint64_t line) const noexcept {
+    return (written >> (line % 64) & 1) != 0;
+  }
   [[nodiscard]] LineWrite &write_entry(LineSegment &segment, std::uint64_t offset);
   void settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen);
   void meet_upper(storage::PageId page);
@@ -201,10 +213,15 @@ class SoftwareThread : public detail::LineAccess {
   // look.
   rv = state_->clock.load(std::memory_order_acquire);
   rivals_.begin(begin.policy, attempt_ == 0, rv, number_);
-  log_.begin(*this, begin.reads_max);
-  commit_.writes().clear();
+  last_word = nullptr;
+  begin.logs_reads ? log_.begin(*this, begin.reads_max) : log_.begin_without(*this);
+  if (!commit_.writes().empty()) {
+    commit_.writes().clear();
+    written = 0;
+    newest = detail::kNoLine;
+  }
   const AbortCause verdict = capacity_.begin(begin.capacity, number_);
-  window_.begin(*this, capacity_.is_on() ? Window::Ways::kNone : Window::Ways::kLoads);
+  window_.begin(*this, !capacity_.is_on());
   if (verdict != AbortCause::kNone) [[unlikely]]
     doom(verdict);
   detail::line_access = this;

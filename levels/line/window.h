@@ -1,7 +1,7 @@
 // levels/line/window.h -- the part of a segment that a thread's accesses reach by the short ways,
 // which LineAccess describes.
 // Invariant: LineAccess::view, home_minus_view and words are those of the window whenever
-//            LineAccess::bytes or beside() is not 0.
+//            LineAccess::bytes is not 0.
 // Contexts:  one thread's. NOT async-signal-safe.
 #pragma once
 
@@ -15,25 +15,15 @@ namespace tmh::line {
 
 class Window {
  public:
-  // Which accesses need no slower way.
-  enum class Ways : std::uint8_t {
-    kNone,     // none: a capacity model counts them, or the attempt is doomed
-    kLoads,    // all loads, inline: the attempt has written nothing
-    kOutside,  // loads of lines that the attempt has not written, and stores beside them
-  };
-
   explicit Window(LineMemory &memory) noexcept : memory_(memory) {}
 
   // The segment used last; null: none.
   [[nodiscard]] LineSegment *segment() const noexcept { return segment_; }
-  // As LineAccess::bytes, for an attempt that has written.
-  [[nodiscard]] std::uint64_t beside() const noexcept { return beside_; }
-
   // The window stays unless the segment has grown or is another one: looking for its ends costs as
   // much as a small instance. Where loads take blocks it ends before the segment does, and stays
-  // all the same.
-  void begin(detail::LineAccess &access, Ways ways) noexcept {
-    ways_ = ways;
+  // all the same. is_open: false: no access takes a short way, as a capacity model counts them.
+  void begin(detail::LineAccess &access, bool is_open) noexcept {
+    is_open_ = is_open;
     if (segment_ == nullptr) [[unlikely]]
       return;
     // As in find().
@@ -45,14 +35,9 @@ class Window {
       return look_again(access);
     open(access);
   }
-  // From the attempt's first store on.
-  void begin_writing(detail::LineAccess &access) noexcept {
-    if (ways_ == Ways::kLoads) ways_ = Ways::kOutside;
-    open(access);
-  }
   // No access takes a short way before the next begin().
   void shut(detail::LineAccess &access) noexcept {
-    access.bytes = beside_ = 0;
+    access.bytes = 0;
     access.last = detail::kNoLine;
   }
   // The segment of an address, which is the window's from now on; null: plain memory.
@@ -73,8 +58,7 @@ class Window {
 
  private:
   void open(detail::LineAccess &access) noexcept {
-    access.bytes = ways_ == Ways::kLoads ? bytes_ : 0;
-    beside_ = ways_ == Ways::kOutside ? bytes_ : 0;
+    access.bytes = is_open_ ? bytes_ : 0;
     access.last = detail::kNoLine;
   }
   void use(detail::LineAccess &access, LineSegment &segment, std::uint64_t offset) noexcept;
@@ -83,9 +67,8 @@ class Window {
   LineMemory &memory_;
   LineSegment *segment_ = nullptr;
   std::uint32_t mappings_seen_ = 0;  // of the segment, when it was used first
-  Ways ways_ = Ways::kNone;
+  bool is_open_ = false;
   std::uint64_t begin_ = 0, bytes_ = 0;  // of the window, in the segment
-  std::uint64_t beside_ = 0;
 };
 
 }  // namespace tmh::line

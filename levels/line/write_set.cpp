@@ -32,6 +32,12 @@ AbortCause WriteSet::make_more_room(LineMemory &memory, std::uint32_t context) {
   return AbortCause::kNone;
 }
 
+void WriteSet::add_to_index(std::uint32_t number) {
+  TMH_ASSERT(is_indexed() && number < targets_.size());
+  for (std::uint32_t i = number == kListed ? 0 : number; i <= number; ++i)
+    index_.insert(key_of(targets_[i].word), i);
+}
+
 std::span<const std::uint32_t> WriteSet::by_place() noexcept {
   TMH_ASSERT(keeps_order_ && by_place_.capacity() >= targets_.size());
   by_place_.resize(targets_.size());

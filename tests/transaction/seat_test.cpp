@@ -243,6 +243,56 @@ TEST_F(SeatTest, AnAttemptThatWaitsIsWokenUp) {
   waker.join();
 }
 
+// A first attempt keeps no log.
+TEST_F(SeatTest, AQueryThatMeetsANewerLineBeginsAgainWithALog) {
+  const Words words(folder_.path());
+  const Site site(words.domain, "site", "after-n=1"), others(words.domain, "others");
+  const auto change = [&](std::uint64_t line) {
+    std::thread([&] { atomically(others, [&](Fields) { ++words.word(line); }); }).join();
+  };
+  words.increment(site, 10);
+  for (int round = 1; round <= 3; ++round) {
+    int runs = 0;
+    const std::uint64_t seen = query(site, [&](Fields) {
+      const std::uint64_t first = words.word();
+      ++runs;
+      change(1);  // with a log the snapshot moves on
+      return first + words.word(1);
+    });
+    EXPECT_EQ(runs, 2);
+    EXPECT_EQ(seen, 10U + 2 * static_cast<std::uint64_t>(round));
+    EXPECT_EQ(site.report().line_aborts, static_cast<std::uint64_t>(round));
+  }
+  EXPECT_EQ(site.report().page_commits, 0U);
+  int runs = 0;
+  EXPECT_EQ(query(site,
+                  [&](Fields) {
+                    if (++runs == 1) change(1);
+                    return words.word(1).load();  // the first that it reads: nothing to begin again
+                  }),
+            7U);
+  EXPECT_EQ(runs, 1);
+}
+
+TEST_F(SeatTest, AQueryThatWaitsIsWokenUp) {
+  const Words words(folder_.path());
+  const Site site(words.domain, "site"), others(words.domain, "others");
+  words.increment(site, 10);
+  EXPECT_EQ(code_of([&] { query(site, [](Fields) { retry(); }); }), Errc::kNothingRead);
+  int runs = 0;
+  std::thread waker;
+  EXPECT_EQ(query(site,
+                  [&](Fields) {
+                    const std::uint64_t seen = words.word();
+                    if (++runs == 2) waker = std::thread([&] { words.increment(others); });
+                    if (seen == 10) retry();
+                    return seen;
+                  }),
+            11U);
+  EXPECT_EQ(runs, 3) << "the first knew not what it waits for";
+  waker.join();
+}
+
 TEST_F(SeatTest, ABodyThatNeedsPagesGetsThem) {
   const Words words(folder_.path());
   const Site site(words.domain, "site", "on-capacity"), inner(words.domain, "inner");

@@ -1,14 +1,16 @@
 // include/tmh/detail/line_access.hpp -- the part of an instrumented instance that is inline in its
-// user's code: a load of one word. Not for direct use; tmh::field<T> is the interface.
+// user's code: a load or store of one word. Not for direct use; tmh::field<T> is the interface.
 // Shape:     plain words, one object per thread and level. Level 1: filled by
 //            levels/line/software.h, which alone changes them elsewhere. Level 2 in a view of the
 //            thread's own: by hierarchy/domain/thread_views.h; there are no line words, and an
 //            access is a plain one elsewhere.
-// Invariant: while `bytes` is not 0, the instance has written nothing, and every logged line was
-//            unlocked, not U and not newer than `rv` when it was read. Such a line is unchanged as
-//            long as its word is not above `rv`: who changes it locks it, and stamps later than
-//            `rv`. So the log names words, not what they were. What needs more (own writes, other
-//            segments, a capacity model, an aborted instance) sets `bytes` to 0.
+// Invariant: (1) a line that is read in one of the ways below was unlocked, not U and not newer
+//            than `rv` then. It is unchanged as long as its word is not above `rv`: who changes it
+//            locks it, and stamps later than `rv`. So the log names words, not what they were. An
+//            instance that keeps no log can only end or abort once a line is newer than `rv`.
+//            (2) lines that the instance has written are read in the longer way: each has its bit
+//            in `written`, and `last` is in none of them. What needs more (other segments, a
+//            capacity model, an aborted instance) sets `bytes` to 0.
 // Ordering:  see line_load(). The words are those of levels/line/layout.h: bit 63 locked, bit 62 U,
 //            else the version.
 // Contexts:  of the thread that runs the instance. NOT async-signal-safe.
@@ -44,12 +46,19 @@ struct alignas(64) LineAccess {
   std::uint64_t bytes = 0;  // level 1: its size; 0: every access takes the long way,
   // Modulo 2^64; level 2: the thread's view minus the process's,
   std::uintptr_t home_minus_view = 0;
-  const LineWord *words = nullptr;     // level 1: its line words
-  std::uint64_t rv = 0;                // snapshot: a value of the line clock
-  const LineWord **log_top = nullptr;  // newest entry; the first one is a mark that names no line
+  const LineWord *words = nullptr;  // level 1: its line words
+  std::uint64_t rv = 0;             // snapshot: a value of the line clock
+  // Newest entry; the first one is a mark that names no line. Null: no log is kept.
+  const LineWord **log_top = nullptr;
   const LineWord **log_end = nullptr;  // last entry that there is room for
-  std::uint64_t page_bytes = 0;        // level 2: the size of the segment used last
-  bool is_in_pages = false;            // an instance of level 2 in the thread's own view
+  // Bit n: a line whose number in the window, or in another segment, is n modulo 64.
+  std::uint64_t written = 0;
+  // The line stored to last: address of its first byte; kNoLine: none, or the instance is aborted.
+  std::uintptr_t newest = kNoLine;
+  std::byte *newest_bytes = nullptr;     // its new bytes,
+  std::uint64_t *newest_mask = nullptr;  // and which of them are written
+  std::uint64_t page_bytes = 0;          // level 2: the size of the segment used last
+  bool is_in_pages = false;              // an instance of level 2 in the thread's own view
 };
 
 // What ends an attempt in the middle of its body. Not a std::exception: `catch (const
@@ -105,18 +114,24 @@ template <class T>
       return *reinterpret_cast<const T *>(at + access.home_minus_view);
     return load_long();
   }
-  const LineWord *const word = access.words + offset / 64;
+  const std::uint64_t line = offset / 64;
+  if ((access.written >> (line % 64) & 1) != 0) [[unlikely]]
+    return load_long();
+  const LineWord *const word = access.words + line;
   // acquire: pairs with the release of line-unlock; who sees version v sees the data written back
   // before it.
   const std::uint64_t seen = word->load(std::memory_order_acquire);
   const T value = load_home();
-  const LineWord **const top = access.log_top + 1;
-  if (seen > access.rv || word->load(std::memory_order_relaxed) != seen || top > access.log_end)
-      [[unlikely]]
+  if (seen > access.rv || word->load(std::memory_order_relaxed) != seen) [[unlikely]]
     return load_long();
-  *top = word;
+  if (access.log_top != nullptr) {
+    const LineWord **const top = access.log_top + 1;
+    if (top > access.log_end) [[unlikely]]
+      return load_long();
+    *top = word;
+    access.log_top = top;
+  }
   access.last_word = word;
-  access.log_top = top;
   access.last = at;
   return value;
 }
@@ -125,6 +140,11 @@ template <class T>
 inline void line_store(LineAccess &access, T *address, const T &value) {
   static_assert(kIsLineWord<T>);
   const auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (const std::uintptr_t in_line = at - access.newest; in_line < 64) {
+    std::memcpy(access.newest_bytes + in_line, &value, sizeof(T));
+    *access.newest_mask |= ((1ull << sizeof(T)) - 1) << in_line;
+    return;
+  }
   if (access.page_bytes != 0 && at - access.view < access.page_bytes) {
     *reinterpret_cast<T *>(at + access.home_minus_view) = value;
     return;
