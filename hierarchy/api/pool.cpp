@@ -177,17 +177,19 @@ void pools::refill(List &list, std::size_t block_bytes) {
 // undone, and sees a full list the next time. But who has emptied it himself would find it as it
 // was.
 void pools::go_and_refill(List &list, std::size_t block_bytes) {
-  if (detail::current().lines.thread->has_written(&list)) detail::need_pages();
-  detail::begin_again([this, &list, block_bytes, domain = detail::domain_of(segment_of(this))] {
-    atomically(domain, [&] {
-      // Between two attempts anybody may unmap: see Domain::unmap(). From here on he waits.
-      if (segment_of(this)) refill(list, block_bytes);
-    });
-  });
+  if (detail::current().lines.thread->has_written(&list)) detail::need_pages(Need::kPoolAllocate);
+  detail::begin_again(Need::kPoolAllocate,
+                      [this, &list, block_bytes, domain = detail::domain_of(segment_of(this))] {
+                        atomically(domain, [&] {
+                          // Between two attempts anybody may unmap: see Domain::unmap(). From here on he waits.
+                          if (segment_of(this)) refill(list, block_bytes);
+                        });
+                      });
 }
 
 void *pools::allocate(std::size_t bytes, std::size_t alignment) {
-  if (is_of_the_heap(bytes, alignment)) return detail::heap_allocate(heap_, bytes, alignment);
+  if (is_of_the_heap(bytes, alignment))
+    return detail::heap_allocate_for(Need::kPoolAllocate, heap_, bytes, alignment);
   if (detail::is_page_query_here()) [[unlikely]]
     detail::raise_query_wrote(segment_of(this).name(), "allocation");
   const std::size_t size_class = class_of(bytes), block_bytes = bytes_of(size_class);
@@ -205,7 +207,7 @@ void *pools::allocate(std::size_t bytes, std::size_t alignment) {
 void pools::deallocate(void *block, std::size_t bytes, std::size_t alignment) {
   if (block == nullptr) return;
   if (is_of_the_heap(bytes, alignment))
-    return detail::heap_deallocate(heap_, block, bytes, alignment);
+    return detail::heap_deallocate_for(Need::kPoolDeallocate, heap_, block, bytes, alignment);
   if (detail::is_page_query_here()) [[unlikely]]
     detail::raise_query_wrote(segment_of(this).name(), "deallocation");
   List &list = lanes_[lane_here().number % kLanes].lists[class_of(bytes)];

@@ -398,7 +398,7 @@ std::uint64_t Instances::collect() noexcept {
 
 Errc Instances::set_policy(std::string_view spec) noexcept {
   TMH_TRY(domain_.usable());
-  if (domain_.runs_at_any_level())
+  if (domain_.runs_at_any_level(Need::kSetPolicy))
     return fail(Errc::kInstanceRunning, "the policy changes between instances");
   Policy parsed;
   if (const Errc error = parse(spec, &parsed); error != Errc::kOk)

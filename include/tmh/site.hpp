@@ -57,6 +57,8 @@ struct SiteReport {
   // instances that went one level up, by what decided
   std::uint64_t escalations_capacity = 0;
   std::uint64_t escalations_needs_pages = 0;
+  // of these, by Need (tmh/instance.hpp): which function sent them up; they sum up to it
+  std::uint64_t escalations_by_need[kNeedCount] = {};
   std::uint64_t escalations_attempts = 0;  // too many attempts, or too much time wasted
   // instances that committed at level 1 after the site had gone up
   std::uint64_t de_escalations = 0;
