@@ -576,6 +576,10 @@ struct Handles {
 };
 
 Domain domain_of(const Segment &segment) noexcept { return Handles::domain_of(segment); }
+Domain domain_for_root(const Segment &segment) {
+  need_pages(Need::kRoot);
+  return domain_of(segment);
+}
 std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept {
   return Handles::impl_of(domain);
 }

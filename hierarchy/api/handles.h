@@ -15,6 +15,8 @@ class DomainImpl;
 
 [[nodiscard]] std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept;
 
+[[nodiscard]] Domain domain_of(const Segment &segment) noexcept;
+
 // Does this thread run a query of level 2?
 [[nodiscard]] bool is_page_query_here() noexcept;
 // Throws Error(kQueryWrote). what: the library's call that stores, as "allocation".

@@ -178,13 +178,13 @@ void pools::refill(List &list, std::size_t block_bytes) {
 // was.
 void pools::go_and_refill(List &list, std::size_t block_bytes) {
   if (detail::current().lines.thread->has_written(&list)) detail::need_pages(Need::kPoolAllocate);
-  detail::begin_again(Need::kPoolAllocate,
-                      [this, &list, block_bytes, domain = detail::domain_of(segment_of(this))] {
-                        atomically(domain, [&] {
-                          // Between two attempts anybody may unmap: see Domain::unmap(). From here on he waits.
-                          if (segment_of(this)) refill(list, block_bytes);
-                        });
-                      });
+  const auto fill = [this, &list, block_bytes, domain = detail::domain_of(segment_of(this))] {
+    atomically(domain, [&] {
+      // Between two attempts anybody may unmap: see Domain::unmap(). From here on he waits.
+      if (segment_of(this)) refill(list, block_bytes);
+    });
+  };
+  detail::begin_again(Need::kPoolAllocate, fill);
 }
 
 void *pools::allocate(std::size_t bytes, std::size_t alignment) {

@@ -12,12 +12,15 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include <tmh/tmh.hpp>
 
+#include "tests/rtm/rtm.h"
 #include "tests/support/rtm_table.h"
 #include "tests/support/stage.h"
 
@@ -165,6 +168,57 @@ TEST_F(RtmTest, WhatOnlyLevelTwoCanDoRunsThere) {
   EXPECT_EQ(table.committed(1), 2U);
   const Site never(table.domain, "never", "never");
   expect_error(Errc::kNeedsPages, [&] { atomically(never, [&] { on_commit([] {}); }); });
+}
+
+// An attempt that something else aborts tells nothing, so each call has many.
+TEST_F(RtmTest, TheSiteSaysWhichCallSentItsInstancesUp) {
+  constexpr int kTries = 200;
+  const MemoryFolder other_folder;
+  const RtmTable table(folder_.path());
+  const Domain other = Domain::open(other_folder.path(), hybrid_options());
+  const Site others(other, "others");
+  Domain closing = table.domain;
+  const struct {
+    Need need;
+    std::function<void()> call;
+  } calls[] = {{Need::kUnknown, [] { rtm_abort<1>(); }},
+               {Need::kOtherDomain, [&] { atomically(others, [] {}); }},
+               {Need::kBegin, [&] { atomically(table.domain, [] {}); }},
+               {Need::kBeginQuery, [&] { query(table.domain, [] {}); }},
+               {Need::kAbort, [&] { table.domain.abort(); }},
+               {Need::kGrow, [&] { table.segment.grow(RtmTable::kPages * kPageBytes); }},
+               {Need::kIrrevocable, [] { become_irrevocable(); }},
+               {Need::kException, [] { throw std::runtime_error("undone"); }},
+               {Need::kOnCommit, [] { on_commit([] {}); }},
+               {Need::kOnAbort, [] { on_abort([] {}); }},
+               {Need::kValidate, [&] { (void)table.domain.validate(); }},
+               {Need::kAwaitChange, [&] { table.domain.await_change(); }},
+               {Need::kUnmap, [&] { table.domain.unmap(table.segment); }},
+               {Need::kClose, [&] { closing.close(); }},
+               {Need::kSetPolicy, [&] { table.domain.set_policy("self-abort"); }}};
+  for (const auto &[need, call] : calls) {
+    SCOPED_TRACE(to_string(need));
+    const Site site = table.plain_site("on-capacity");
+    std::uint64_t sent_up = 0;
+    for (int i = 0; i < kTries && sent_up == 0; ++i) {
+      try {
+        atomically(site, [&] {
+          ++table.word(1);
+          call();
+        });
+      } catch (const std::exception &) {  // at level 2 some are refused
+      }
+      sent_up = site.report().escalations_by_need[static_cast<std::size_t>(need)];
+    }
+    const SiteReport report = site.report();
+    EXPECT_GT(sent_up, 0U) << to_text(report);
+    EXPECT_EQ(report.escalations_needs_pages, sent_up) << "no other is counted";
+  }
+  std::uint64_t sum = 0;
+  const Counters counters = table.domain.counters();
+  for (const std::uint64_t one : counters.escalations_by_need) sum += one;
+  EXPECT_EQ(sum, counters.escalations_needs_pages);
+  EXPECT_GE(sum, std::size(calls));
 }
 
 TEST_F(RtmTest, InsideAnotherDomainsInstanceItIsRefused) {
