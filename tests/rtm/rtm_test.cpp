@@ -6,6 +6,7 @@
 //             attempt commits.
 // Source:     thesis, section 6.2; hierarchy/exchange/PROTOCOL.md, "Hardware lines".
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -186,6 +187,7 @@ TEST_F(RtmTest, TheSiteSaysWhichCallSentItsInstancesUp) {
                {Need::kBegin, [&] { atomically(table.domain, [] {}); }},
                {Need::kBeginQuery, [&] { query(table.domain, [] {}); }},
                {Need::kAbort, [&] { table.domain.abort(); }},
+               {Need::kRoot, [&] { (void)table.segment.root<std::uint64_t>("root"); }},
                {Need::kGrow, [&] { table.segment.grow(RtmTable::kPages * kPageBytes); }},
                {Need::kIrrevocable, [] { become_irrevocable(); }},
                {Need::kException, [] { throw std::runtime_error("undone"); }},
@@ -198,9 +200,11 @@ TEST_F(RtmTest, TheSiteSaysWhichCallSentItsInstancesUp) {
                {Need::kSetPolicy, [&] { table.domain.set_policy("self-abort"); }}};
   for (const auto &[need, call] : calls) {
     SCOPED_TRACE(to_string(need));
-    const Site site = table.plain_site("on-capacity");
+    const Site site = table.plain_site("on-capacity"), finds = table.plain_site();
     std::uint64_t sent_up = 0;
     for (int i = 0; i < kTries && sent_up == 0; ++i) {
+      // What is refused at level 2 leaves the page there.
+      for (int j = 0; j < 2; ++j) atomically(finds, [&] { ++table.word(1); });
       try {
         atomically(site, [&] {
           ++table.word(1);
@@ -219,6 +223,35 @@ TEST_F(RtmTest, TheSiteSaysWhichCallSentItsInstancesUp) {
   for (const std::uint64_t one : counters.escalations_by_need) sum += one;
   EXPECT_EQ(sum, counters.escalations_needs_pages);
   EXPECT_GE(sum, std::size(calls));
+}
+
+TEST_F(RtmTest, TheSiteSaysThatTheEndOfAThreadSentItsInstanceUp) {
+  constexpr int kTries = 200;
+  struct Work {
+    RtmTable table;
+    Site site;
+  };
+  const RtmTable table(folder_.path());
+  Work work{table, table.plain_site("on-capacity")};
+  const auto sent_up = [&] {
+    return work.site.report().escalations_by_need[static_cast<std::size_t>(Need::kThreadEnd)];
+  };
+  for (int i = 0; i < kTries && sent_up() == 0; ++i) {
+    for (int j = 0; j < 2; ++j) atomically(work.site, [&] { ++table.word(1); });
+    pthread_t thread{};
+    const auto run = [](void *given) -> void * {
+      const Work &mine = *static_cast<Work *>(given);
+      atomically(mine.site, [&] {
+        ++mine.table.word(1);
+        pthread_exit(nullptr);
+      });
+      return nullptr;
+    };
+    ASSERT_EQ(pthread_create(&thread, nullptr, run, &work), 0);
+    ASSERT_EQ(pthread_join(thread, nullptr), 0);
+  }
+  EXPECT_GT(sent_up(), 0U) << to_text(work.site.report());
+  EXPECT_EQ(work.site.report().escalations_needs_pages, sent_up());
 }
 
 TEST_F(RtmTest, InsideAnotherDomainsInstanceItIsRefused) {
