@@ -118,9 +118,8 @@ std::string need_text(std::uint64_t need) {
 std::string status_text(std::uint64_t status) {
   const std::string text = fmt::format("status {:#x}", status);
   const auto said = static_cast<line::AbortStatus>(status);
-  return line::names_need(said)
-             ? fmt::format("{}: {}", text, to_string(line::need_of(said)))
-             : text;
+  return line::names_need(said) ? fmt::format("{}: {}", text, to_string(line::need_of(said)))
+                                : text;
 }
 
 // reason: as tmh-probes(7) has it; the Need is in the upper half.
@@ -159,8 +158,7 @@ Json complete(const Event &begin, const Event &end) {
     json = {{"name", begin.second != 0 ? "query" : "update"},
             {"args", {{"outcome", "commit"}, {"stamp", end.first}, {"blocks", end.second}}}};
   } else if (end.kind == TraceKind::kHardwareAbort) {
-    json = {{"name", "RTM"},
-            {"args", {{"outcome", "abort"}, {"cause", status_text(end.first)}}}};
+    json = {{"name", "RTM"}, {"args", {{"outcome", "abort"}, {"cause", status_text(end.first)}}}};
   } else {
     json = {{"name", begin.second != 0 ? "query" : "update"},
             {"args", {{"outcome", "abort"}, {"cause", cause_text(end.first)}}}};
