@@ -3,8 +3,8 @@
 # Main functions are their own; Google Benchmark, CLI11, fmt, json and hwloc are linked to all.
 add_library(tmh_bench_support INTERFACE)
 target_include_directories(tmh_bench_support INTERFACE "${PROJECT_SOURCE_DIR}")
-target_link_libraries(tmh_bench_support INTERFACE tmh_warnings tmh::tmh_static benchmark::benchmark
-  CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json PkgConfig::HWLOC)
+target_link_libraries(tmh_bench_support INTERFACE tmh_warnings tmh_usdt tmh::tmh_static
+  benchmark::benchmark CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json PkgConfig::HWLOC)
 set(tmh_bench_headers <fmt/format.h> ${TMH_STANDARD_HEADERS})
 file(GLOB tmh_bench_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/support/*.cpp")
 # Of the durable benches and of trees alone, so that nobody else is linked with their opponents.

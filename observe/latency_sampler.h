@@ -52,6 +52,11 @@ class Sampler {
     return timed;
   }
   [[nodiscard]] bool is_due() const noexcept { return left_ == 1; }  // will next() time?
+  // As next(), which will not. REQUIRES: !is_due().
+  void skip() noexcept {
+    TMH_ASSERT(!is_due());
+    --left_;
+  }
 
  private:
   std::uint32_t left_ = 1, period_ = 1, gap_ = 1;

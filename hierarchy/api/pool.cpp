@@ -42,8 +42,15 @@ static_assert(class_of(512) == 7 && class_of(513) == 8 && bytes_of(8) == 640 &&
               class_of(1024) == 11 && class_of(1025) == 12 &&
               bytes_of(class_of(pools::kBlockBytesMax)) == pools::kBlockBytesMax);
 
+// A block of a power of two lies at a multiple of its size.
+constexpr std::size_t class_of(std::size_t bytes, std::size_t alignment) noexcept {
+  return class_of(alignment <= kLine ? bytes : std::bit_ceil(std::max(bytes, alignment)));
+}
+static_assert(class_of(1, 128) == class_of(128) && class_of(129, 128) == class_of(256) &&
+              class_of(600, 128) == class_of(1024) && class_of(1, 4096) == class_of(4096));
+
 bool is_of_the_heap(std::size_t bytes, std::size_t alignment) noexcept {
-  return bytes > pools::kBlockBytesMax || alignment > kLine;
+  return bytes > pools::kBlockBytesMax || alignment > kPageBytes;
 }
 
 // In a segment that is nearly full, or on a device that is: less.
@@ -72,14 +79,15 @@ detail::PoolLane &lane_here() noexcept {
 
 }  // namespace
 
-pools::pools(const allocator_type &heap) : heap_(heap.base()) {
+pools::pools(const allocator_type &heap) {
   // Files hold them. Another layout, or other size classes, need another size of this class:
   // Segment::root() then refuses those of before.
   static_assert(sizeof(List) == 64 && offsetof(List, free) == 0 && offsetof(List, unused) == 8 &&
                 offsetof(List, end) == 16 && offsetof(List, chunks) == 24);
   static_assert(sizeof(Chunk) == 64 && offsetof(Chunk, next) == 0 && offsetof(Chunk, bytes) == 8 &&
                 offsetof(Block, next) == 0);
-  static_assert(sizeof(Lane) == kPageBytes && sizeof(pools) == (1 + kLanes) * kPageBytes &&
+  static_assert(sizeof(Lane) == kPageBytes && sizeof(pools) == kLanes * kPageBytes &&
+                offsetof(Lane, lists) == 0 && offsetof(Lane, heap) == 64 * kClasses &&
                 kLanes == 16 && kClasses == 20);
   static_assert(kLineBytes == kLine && kClasses == class_of(kBlockBytesMax) + 1);
   const Segment segment = segment_of(heap.base());
@@ -92,6 +100,7 @@ pools::pools(const allocator_type &heap) : heap_(heap.base()) {
                    segment.name() + ": pools need a segment that has one address in all processes");
     detail::raise(Errc::kBadArgument);
   }
+  for (Lane &lane : lanes_) lane.heap = heap.base();
 }
 
 pools::~pools() {
@@ -99,7 +108,7 @@ pools::~pools() {
     for (List &list : lane.lists) {
       for (Chunk *chunk = list.chunks; chunk != nullptr;) {
         Chunk *const next = chunk->next;
-        detail::heap_deallocate(heap_, chunk, chunk->bytes, kPageBytes);
+        detail::heap_deallocate(lane.heap, chunk, chunk->bytes, kPageBytes);
         chunk = next;
       }
     }
@@ -113,11 +122,16 @@ void *pools::pop(List &list) {
 }
 
 namespace {
-// The next block of the newest chunk that crosses no page; null: none is left.
+// The next block of the newest chunk that crosses no page and lies as class_of() says; null: none
+// is left.
 std::byte *next_block(std::byte *unused, const std::byte *end, std::size_t bytes) noexcept {
   if (unused == nullptr) return nullptr;
-  const std::size_t rest = kPageBytes - reinterpret_cast<std::uintptr_t>(unused) % kPageBytes;
-  std::byte *const block = rest < bytes ? unused + rest : unused;
+  const std::size_t in_page = reinterpret_cast<std::uintptr_t>(unused) % kPageBytes;
+  const std::size_t rest = kPageBytes - in_page;
+  const std::size_t skipped = rest < bytes                 ? rest
+                              : std::has_single_bit(bytes) ? -in_page & (bytes - 1)
+                                                           : 0;
+  std::byte *const block = unused + skipped;
   return block + bytes <= end ? block : nullptr;
 }
 }  // namespace
@@ -159,12 +173,14 @@ void *pools::cut(List &list, std::size_t bytes) {
 }
 
 // Unless another thread has done so meanwhile.
-void pools::refill(List &list, std::size_t block_bytes) {
-  if (list.free != nullptr || next_block(list.unused, list.end, block_bytes) != nullptr) return;
+void pools::refill(Lane &lane, std::size_t size_class) {
+  List &list = lane.lists[size_class];
+  if (list.free != nullptr || next_block(list.unused, list.end, bytes_of(size_class)) != nullptr)
+    return;
   const Chunk *const newest = list.chunks;
   std::size_t bytes =
       newest == nullptr ? kChunkBytesMin : std::min<std::size_t>(2 * newest->bytes, kChunkBytesMax);
-  auto *const chunk = static_cast<Chunk *>(chunk_of_at_most(heap_, &bytes));
+  auto *const chunk = static_cast<Chunk *>(chunk_of_at_most(lane.heap, &bytes));
   auto *const first = reinterpret_cast<std::byte *>(chunk);
   chunk->next = list.chunks;
   chunk->bytes = bytes;
@@ -176,51 +192,54 @@ void pools::refill(List &list, std::size_t block_bytes) {
 // At level 2 what the attempt has seen would go up with it, and come down again. So the attempt is
 // undone, and sees a full list the next time. But who has emptied it himself would find it as it
 // was.
-void pools::go_and_refill(List &list, std::size_t block_bytes) {
-  if (detail::current().lines.thread->has_written(&list)) detail::need_pages(Need::kPoolAllocate);
-  const auto fill = [this, &list, block_bytes, domain = detail::domain_of(segment_of(this))] {
+void pools::go_and_refill(Lane &lane, std::size_t size_class) {
+  if (detail::current().lines.thread->has_written(&lane.lists[size_class]))
+    detail::need_pages(Need::kPoolAllocate);
+  const auto fill = [this, &lane, size_class, domain = detail::domain_of(segment_of(this))] {
     atomically(domain, [&] {
       // Between two attempts anybody may unmap: see Domain::unmap(). From here on he waits.
-      if (segment_of(this)) refill(list, block_bytes);
+      if (segment_of(this)) refill(lane, size_class);
     });
   };
   detail::begin_again(Need::kPoolAllocate, fill);
 }
 
 void *pools::allocate(std::size_t bytes, std::size_t alignment) {
+  const std::uint32_t own = lane_here().number % kLanes;
+  Lane &lane = lanes_[own];
   if (is_of_the_heap(bytes, alignment))
-    return detail::heap_allocate_for(Need::kPoolAllocate, heap_, bytes, alignment);
+    return detail::heap_allocate_for(Need::kPoolAllocate, lane.heap, bytes, alignment);
   if (detail::is_page_query_here()) [[unlikely]]
     detail::raise_query_wrote(segment_of(this).name(), "allocation");
-  const std::size_t size_class = class_of(bytes), block_bytes = bytes_of(size_class);
-  const std::uint32_t own = lane_here().number % kLanes;
-  List &list = lanes_[own].lists[size_class];
+  const std::size_t size_class = class_of(bytes, alignment), block_bytes = bytes_of(size_class);
+  List &list = lane.lists[size_class];
   for (;;) {
     if (void *const block = pop(list); block != nullptr) return block;
     if (void *const block = cut(list, block_bytes); block != nullptr) return block;
     if (void *const block = take_from_others(own, size_class); block != nullptr) return block;
-    if (detail::current().lines.depth != 0) go_and_refill(list, block_bytes);
-    refill(list, block_bytes);
+    if (detail::current().lines.depth != 0) go_and_refill(lane, size_class);
+    refill(lane, size_class);
   }
 }
 
 void pools::deallocate(void *block, std::size_t bytes, std::size_t alignment) {
   if (block == nullptr) return;
+  Lane &lane = lanes_[lane_here().number % kLanes];
   if (is_of_the_heap(bytes, alignment))
-    return detail::heap_deallocate_for(Need::kPoolDeallocate, heap_, block, bytes, alignment);
+    return detail::heap_deallocate_for(Need::kPoolDeallocate, lane.heap, block, bytes, alignment);
   if (detail::is_page_query_here()) [[unlikely]]
     detail::raise_query_wrote(segment_of(this).name(), "deallocation");
-  List &list = lanes_[lane_here().number % kLanes].lists[class_of(bytes)];
+  List &list = lane.lists[class_of(bytes, alignment)];
   auto *const freed = static_cast<Block *>(block);
   freed->next = list.free;
   list.free = freed;
 }
 
-std::uint64_t pools::free_blocks(std::size_t bytes) const {
-  if (is_of_the_heap(bytes, kLine)) return 0;
+std::uint64_t pools::free_blocks(std::size_t bytes, std::size_t alignment) const {
+  if (is_of_the_heap(bytes, alignment)) return 0;
   std::uint64_t count = 0;
   for (const Lane &lane : lanes_)
-    for (const Block *block = lane.lists[class_of(bytes)].free; block != nullptr;
+    for (const Block *block = lane.lists[class_of(bytes, alignment)].free; block != nullptr;
          block = block->next)
       ++count;
   return count;

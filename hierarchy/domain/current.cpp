@@ -19,6 +19,7 @@ namespace {
 void forget_in_child() noexcept {
   current().lines = {};
   line_access = nullptr;
+  forget_seats();
 }
 [[maybe_unused]] const int fork_handler = pthread_atfork(nullptr, nullptr, forget_in_child);
 

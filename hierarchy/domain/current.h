@@ -106,6 +106,16 @@ inline constexpr std::int64_t kNoDeadline = std::numeric_limits<std::int64_t>::m
 // kOwnShards is shared by threads that come too late for one; kNoShardYet: it has not counted.
 inline constexpr std::size_t kOwnShards = 32, kNoShardYet = ~std::size_t{0};
 
+// What a thread with a shard of its own keeps there, so that its next instance of that site begins
+// in one step: its thread at level 1 of the site's domain. Of use while `sitter` is
+// Current::sitter. Once the domain is closed, LineUsers lets nobody in.
+struct Seat {
+  std::uint64_t sitter = ~std::uint64_t{0};
+  line::SoftwareThread *thread = nullptr;
+};
+// Of a thread that has no seat anywhere: it has taken none, or what its seats mean is going.
+inline constexpr std::uint64_t kSitsNowhere = 0;
+
 enum class Where : std::uint8_t { kOutside, kHardware, kLines, kPages };
 
 struct Current {
@@ -123,13 +133,14 @@ struct Current {
   alignas(64) HardwareRun hardware;
   alignas(64) LineRun lines;
   Unwinds unwinds = Unwinds::kFailed;
-  Need need = Need::kUnknown;       // of its last attempt on lines that leave_level.h has ended
-  bool has_actions = false;         // actions.h
-  std::size_t shard = kNoShardYet;  // site_impl.cpp
-  ThreadOf line_thread;             // used last, for LineThreads::here()
-  LineUser *line_user = nullptr;    // its word in line_users.cpp; null: it has been nowhere yet
-  const char *last_site = nullptr;  // whose instance it has begun last, for messages
-  observe::Sampler samplers[3];     // by SampledKind
+  Need need = Need::kUnknown;           // of its last attempt on lines that leave_level.h has ended
+  bool has_actions = false;             // actions.h
+  std::size_t shard = kNoShardYet;      // site_impl.cpp
+  std::uint64_t sitter = kSitsNowhere;  // unlike that of every other thread of this process
+  ThreadOf line_thread;                 // used last, for LineThreads::here()
+  LineUser *line_user = nullptr;        // its word in line_users.cpp; null: it has been nowhere yet
+  const char *last_site = nullptr;      // whose instance it has begun last, for messages
+  observe::Sampler samplers[3];         // by SampledKind
   PageRun pages;
   LastInstance last;
   page::Engine::ReadSet last_reads;  // of `last`, where that ended by retry()
@@ -143,6 +154,8 @@ struct Current {
 
 extern constinit thread_local Current current_of_thread __attribute__((tls_model("initial-exec")));
 [[nodiscard]] inline Current &current() noexcept { return current_of_thread; }
+// Before the thread's word in LineUsers, or one of its threads at level 1, goes.
+inline void forget_seats() noexcept { current().sitter = kSitsNowhere; }
 
 }  // namespace detail
 }  // namespace tmh

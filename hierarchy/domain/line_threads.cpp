@@ -24,6 +24,7 @@ struct ThreadsHere {
     if (fork_generation != platform::fork_generation()) return;
     abort_open_instance(LeftBy::kEndOfThread);
     current().line_thread = {0, nullptr};
+    forget_seats();
     if (all.empty()) return;
     Living<LineThreads>::visit(
         all, [](LineThreads &threads, const ThreadOf &entry) { threads.drop(entry.thread); });

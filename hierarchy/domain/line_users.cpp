@@ -56,6 +56,7 @@ struct WordOfThread {
     abort_open_instance(LeftBy::kEndOfThread);
     const std::scoped_lock guard(words().mutex);
     current().line_user = nullptr;
+    forget_seats();
     std::erase_if(words().all, [this](const auto &known) { return known.get() == where; });
   }
 };
@@ -83,7 +84,12 @@ LineUsers::LineUsers() noexcept : serial_(++serials) {}
 
 void LineUsers::enter() {
   if (current().line_user == nullptr) make_word();
-  while (!try_enter()) await_barring();
+  for (;;) {
+    say_inside();
+    if ((gate() & kIsBarred) == 0) return;
+    leave();
+    await_barring();
+  }
 }
 
 bool LineUsers::is_inside() const noexcept {
@@ -97,7 +103,8 @@ void LineUsers::await_barring() { const std::scoped_lock wait(barring_); }
 LineUsers::Barred::Barred(LineUsers &users) : users_(users), lock_(users.barring_) {
   TMH_ASSERT(!users.is_inside());
   constexpr long kPauseNsMin = 20'000, kPauseNsMax = 1'000'000;
-  users_.barred_.store(true, std::memory_order_relaxed);  // the fence orders it, as in enter()
+  // the fence orders it, as in enter()
+  users_.gate_.fetch_or(kIsBarred, std::memory_order_relaxed);
   platform::heavy_fence();
   for (long pause_ns = kPauseNsMin; anybody_in(users_.serial_);
        pause_ns = std::min(2 * pause_ns, kPauseNsMax)) {
@@ -107,6 +114,6 @@ LineUsers::Barred::Barred(LineUsers &users) : users_(users), lock_(users.barring
 }
 
 // pairs with enter()
-LineUsers::Barred::~Barred() { users_.barred_.store(false, std::memory_order_release); }
+LineUsers::Barred::~Barred() { users_.gate_.fetch_and(~kIsBarred, std::memory_order_release); }
 
 }  // namespace tmh::detail

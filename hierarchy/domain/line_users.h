@@ -34,18 +34,20 @@ class LineUsers {
   LineUsers(const LineUsers &) = delete;
   LineUsers &operator=(const LineUsers &) = delete;
 
-  // Of a thread that is inside nowhere. False: it is barred, or has never been inside; it is not
-  // now.
+  // Of a thread that is inside nowhere. False: it is barred or shut, or the thread has never been
+  // inside; it is not now.
   [[nodiscard]] bool try_enter() noexcept {
     if (current().line_user == nullptr) [[unlikely]]
       return false;
     say_inside();
-    if (!is_barred()) [[likely]]
+    if (gate() == 0) [[likely]]
       return true;
     leave();
     return false;
   }
   void enter();  // waits while it is barred
+  // From now on try_enter() says no: the domain is closed. REQUIRES a Barred.
+  void shut() noexcept { gate_.fetch_or(kIsShut, std::memory_order_relaxed); }
   static void leave() noexcept {
     // release: pairs with the look of a Barred
     if (current().line_user != nullptr)
@@ -70,16 +72,19 @@ class LineUsers {
   void await_barring();
   void say_inside() const noexcept {
     TMH_ASSERT(current().line_user->serial.load(std::memory_order_relaxed) == LineUser::kNowhere);
-    // relaxed: the fence orders it before is_barred()'s load, against Barred's store and loads.
+    // relaxed: the fence orders it before gate()'s load, against Barred's store and loads.
     current().line_user->serial.store(serial_, std::memory_order_relaxed);
     platform::light_fence();
   }
   // acquire: pairs with ~Barred(); what was done meanwhile is seen.
-  [[nodiscard]] bool is_barred() const noexcept { return barred_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::uint32_t gate() const noexcept {
+    return gate_.load(std::memory_order_acquire);
+  }
 
-  std::atomic<bool> barred_{false};
-  std::mutex barring_;  // of who bars
+  static constexpr std::uint32_t kIsBarred = 1, kIsShut = 2;
+  std::atomic<std::uint32_t> gate_{0};
   const std::uint64_t serial_;
+  std::mutex barring_;  // of who bars
 };
 
 }  // namespace tmh::detail

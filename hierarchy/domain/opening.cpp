@@ -357,6 +357,7 @@ Errc Opening::close(DomainImpl &domain) noexcept {
     return fail(error, why);
   }
   domain.open_.store(false, std::memory_order_release);
+  domain.line_users_.shut();
   domain.wake_sleepers();
   // Level 1's contexts before the slot: who repairs takes a context of a free slot for a dead
   // one's, and gives it to the next thread.

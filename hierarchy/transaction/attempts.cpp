@@ -29,6 +29,47 @@ struct Attempts::Parts {
   HardwareAttempts hardware;
 };
 
+// A first attempt of a thread that has a seat at its site. What is rare ends as an instance with
+// Parts: settled().
+class Attempts::Seated {
+ public:
+  // False: nothing has happened.
+  [[nodiscard]] static bool begin(Attempts &asked) noexcept {
+    Current &here = current();
+    SiteImpl &site = SiteInstance::site_of(asked);
+    const Seat *const seat = site.seat_here();
+    if (seat == nullptr || !site.has_seats_for(asked.body_)) return false;
+    const bool is_nested = here.at_level_1() || here.pages.domain != nullptr;
+    observe::Sampler &sampler = here.samplers[static_cast<int>(observe::SampledKind::kLines)];
+    if (is_nested || site.has_learned(asked.kind_) || sampler.is_due()) return false;
+    if (!site.domain().line_users().try_enter()) [[unlikely]]
+      return false;
+    sampler.skip();
+    here.last_site = site.kept_name();
+    asked.is_seated_ = true;
+    LineAttempts::begin_at(*seat, site, asked.kind_);
+    return true;
+  }
+  // True: committed. Else the instance is to be settled.
+  [[nodiscard]] static bool end(Attempts &asked) {
+    if (current().lines.thread == nullptr) [[unlikely]]
+      return false;  // forked in the body
+    if (!LineAttempts::commit_at_seat(SiteInstance::site_of(asked), asked.kind_)) [[unlikely]]
+      return false;
+    asked.is_seated_ = false;
+    run_actions(true);  // last: one may close the domain
+    return true;
+  }
+};
+
+Attempts::Parts &Attempts::settled() noexcept {
+  if (!is_seated_) return parts();
+  is_seated_ = false;
+  new (storage_) Parts(*this);
+  is_begun_ = is_inside_ = true;
+  return parts();
+}
+
 Attempts::Parts &Attempts::parts() noexcept {
   TMH_ASSERT(is_begun_);
   static_assert(sizeof(Parts) <= kPartsBytes && alignof(Parts) <= 8);
@@ -39,6 +80,12 @@ Attempts::Parts &Attempts::parts() noexcept {
 void Attempts::leave_lines() noexcept { parts().instance.leave_lines(); }
 
 void Attempts::begin() {
+  if (is_begun_ || !Seated::begin(*this)) [[unlikely]]
+    begin_unseated();
+}
+
+// Not inline, as end_unseated(): what a seated instance passes through stays short.
+[[gnu::noinline]] void Attempts::begin_unseated() {
   const bool is_first = !is_begun_;
   if (is_first) new (storage_) Parts(*this);
   is_begun_ = true;
@@ -53,8 +100,9 @@ void Attempts::begin() {
   }
   switch (instance.level()) {
     case AttemptLevel::kLines:
-      if (LineAttempts::begin(instance)) return;
-      break;
+      if (!LineAttempts::begin(instance)) break;
+      if (instance.site().has_seats_for(body_)) instance.site().take_seat();
+      return;
     case AttemptLevel::kHardware:
       if (parts.hardware.begin(instance)) return;
       break;
@@ -91,6 +139,16 @@ void Attempts::begin_subsumed(Parts &parts) {
 }
 
 bool Attempts::end() {
+  return (is_seated_ && Seated::end(*this)) || end_unseated();
+}
+
+[[gnu::noinline]] bool Attempts::end_unseated() {
+  if (is_seated_) {
+    SiteInstance &instance = settled().instance;
+    if (current().lines.thread == nullptr) return LineAttempts::end(instance);
+    LineAttempts::end_failed(instance);
+    return false;
+  }
   if (!is_begun_) return true;
   Parts &parts = this->parts();
   SiteInstance &instance = parts.instance;
@@ -127,7 +185,7 @@ void Attempts::leave_outer() {
 }
 
 void Attempts::unwound() {
-  Parts &parts = this->parts();
+  Parts &parts = settled();
   switch (parts.instance.level()) {
     case AttemptLevel::kOuter:
       leave_outer();
@@ -141,7 +199,7 @@ void Attempts::unwound() {
 }
 
 void Attempts::retried(const RetryNow &why) {
-  Parts &parts = this->parts();
+  Parts &parts = settled();
   if (parts.instance.level() == AttemptLevel::kOuter) {
     leave_outer();
     throw why;
@@ -152,8 +210,8 @@ void Attempts::retried(const RetryNow &why) {
 bool Attempts::threw() {
   // At level 2 the exception can leave the body.
   if (current().hardware.depth != 0) need_pages(Need::kException);
-  if (!is_begun_) return true;
-  Parts &parts = this->parts();
+  if (!is_begun_ && !is_seated_) return true;
+  Parts &parts = settled();
   switch (parts.instance.level()) {
     case AttemptLevel::kLines:
       return LineAttempts::threw(parts.instance);
@@ -170,8 +228,8 @@ bool Attempts::threw() {
 
 void Attempts::left_by_force() noexcept {
   leave_hardware(Need::kThreadEnd);
-  if (!is_begun_) return;
-  Parts &parts = this->parts();
+  if (!is_begun_ && !is_seated_) return;
+  Parts &parts = settled();
   switch (parts.instance.level()) {
     case AttemptLevel::kLines:
       return LineAttempts::left_by_force(parts.instance);

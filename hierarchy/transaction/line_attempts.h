@@ -1,6 +1,7 @@
 // hierarchy/transaction/line_attempts.h -- the attempts of a site's instance on software lines.
 // Shape:     no state of its own: Current::lines is the attempt. A begin and an end that find
-//            nothing in their way are inline in Attempts: calls cost a smallest instance 5 %.
+//            nothing in their way are inline in Attempts: calls cost a smallest instance 5 %. Those
+//            of a thread with a seat leave out what the site's seats exclude.
 // Source:    thesis, sections 2.1 and 6.2; docs/design.md 4.
 #pragma once
 
@@ -16,6 +17,12 @@ class LineAttempts {
   [[nodiscard]] static bool begin(SiteInstance &instance);
   // True: committed.
   [[nodiscard]] static bool end(SiteInstance &instance);
+  // The same for a first attempt, of a thread with this seat at the site that is inside level 1.
+  static void begin_at(const Seat &seat, SiteImpl &site, Attempts::Kind kind) noexcept;
+  // True: committed, and outside level 1. False: end_failed() is to come.
+  [[nodiscard]] static bool commit_at_seat(SiteImpl &site, Attempts::Kind kind) noexcept;
+  // Its commit has failed.
+  static void end_failed(SiteInstance &instance);
   // A LineAbort left the body.
   static void unwound(SiteInstance &instance);
   // False: the exception is one that the body has made of a LineAbort.
@@ -29,8 +36,11 @@ class LineAttempts {
 
   // False.
   static bool find_no_context(SiteInstance &instance, Errc error);
-  // Its commit has failed.
-  static void end_failed(SiteInstance &instance);
+  [[nodiscard]] static line::Begin first_begin(const SiteImpl &site, bool is_query) noexcept;
+  static void run_on(LineDomain *lines, line::SoftwareThread &thread) noexcept {
+    current().unwinds = Unwinds::kFailed;
+    current().lines = {lines, &thread, 1};
+  }
   static void count_granted(SiteImpl &site) noexcept {
     const std::uint32_t pages = current().lines.thread->committing().take_granted();
     if (pages != 0) [[unlikely]]
@@ -51,23 +61,44 @@ inline bool LineAttempts::begin(SiteInstance &instance) {
   if (thread == nullptr) [[unlikely]]
     return find_no_context(instance, error);
   instance.start_timing();
-  current().unwinds = Unwinds::kFailed;
-  current().lines = {domain.lines(), thread, 1};
-  const bool is_query = instance.is_query();
-  const bool learns = hierarchy::learns(instance.site().escalation());
-  const bool reads_durable_only = domain.durable() != nullptr && !domain.durable()->early_release();
-  thread->begin({.policy = domain.runners().policy(),
-                 .is_query = is_query,
-                 .attempt = instance.attempts(),
-                 .insists = is_query ? line::Insists::kNo
-                            : learns ? line::Insists::kLong
-                                     : line::Insists::kBriefly,
-                 .takes_priority = instance.state() == SiteInstance::State::kTryLinesAlone,
-                 .reads_durable_only = reads_durable_only,
-                 .capacity = is_unlimited(instance.state()) ? nullptr : domain.capacity(),
-                 .reads_max = is_query ? kQueryReadsMax : line::kNoLimit});
-  if (reads_durable_only) [[unlikely]]
+  run_on(domain.lines(), *thread);
+  line::Begin begin = first_begin(instance.site(), instance.is_query());
+  begin.attempt = instance.attempts();
+  begin.takes_priority = instance.state() == SiteInstance::State::kTryLinesAlone;
+  begin.reads_durable_only = domain.durable() != nullptr && !domain.durable()->early_release();
+  begin.capacity = is_unlimited(instance.state()) ? nullptr : domain.capacity();
+  thread->begin(begin);
+  if (begin.reads_durable_only) [[unlikely]]
     await_snapshot(instance);
+  return true;
+}
+
+// Of a first attempt, with no limit.
+inline line::Begin LineAttempts::first_begin(const SiteImpl &site, bool is_query) noexcept {
+  const bool learns = hierarchy::learns(site.escalation());
+  return {.policy = site.domain().runners().policy(),
+          .is_query = is_query,
+          .insists = is_query ? line::Insists::kNo
+                     : learns ? line::Insists::kLong
+                              : line::Insists::kBriefly,
+          .reads_max = is_query ? kQueryReadsMax : line::kNoLimit};
+}
+
+inline void LineAttempts::begin_at(const Seat &seat, SiteImpl &site, Attempts::Kind kind) noexcept {
+  TMH_ASSERT(site.domain().line_users().is_inside());
+  run_on(site.domain().lines(), *seat.thread);
+  seat.thread->begin(first_begin(site, kind == Attempts::Kind::kQuery));
+}
+
+inline bool LineAttempts::commit_at_seat(SiteImpl &site, Attempts::Kind kind) noexcept {
+  current().lines.depth = 0;
+  line::SoftwareThread &thread = *current().lines.thread;
+  if (thread.commit() != Status::kCommitted) [[unlikely]]
+    return false;
+  site.add(SiteCount::kLineCommits, 1);
+  count_granted(site);
+  learn_line_commit(site, kind, thread.context());
+  LineUsers::leave();
   return true;
 }
 

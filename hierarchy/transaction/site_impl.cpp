@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "hierarchy/transaction/open_instance.h"
+#include "platform/assert.h"
 #include "platform/process_object.h"
 #include "platform/ticks.h"
 
@@ -69,10 +70,27 @@ SiteImpl::SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalat
       escalation_(escalation),
       rule_(own_rule),
       line_kinds_{domain_->line_mode().kind(BodyKind::kPlain),
-                  domain_->line_mode().kind(BodyKind::kInstrumented)} {
+                  domain_->line_mode().kind(BodyKind::kInstrumented)},
+      has_seats_{may_have_seats(BodyKind::kPlain), may_have_seats(BodyKind::kInstrumented)} {
   abort_open_at_lines();
   if (storage::LatencyTable &table = domain_->latency_table(); table.is_open())
     latency_.use(&table, table.site(name_));
+}
+
+bool SiteImpl::may_have_seats(BodyKind body) const noexcept {
+  return line_kind(body) == LineKind::kSoftware && domain_->durable() == nullptr &&
+         domain_->capacity() == nullptr && domain_->settings().latency != Latency::kFull &&
+         rule_ == nullptr && escalation_.kind != EscalationKind::kAlways &&
+         escalation_.kind != EscalationKind::kAfterWasted;
+}
+
+void SiteImpl::take_seat() noexcept {
+  static std::atomic<std::uint64_t> sitters{kSitsNowhere};
+  TMH_ASSERT(current().lines.thread != nullptr && current().lines.domain == domain_->lines());
+  if (current().shard >= kOwnShards) return;
+  if (current().sitter == kSitsNowhere)
+    current().sitter = sitters.fetch_add(1, std::memory_order_relaxed) + 1;
+  shards_[current().shard].seat = {current().sitter, current().lines.thread};
 }
 
 std::uint64_t SiteImpl::add_line_ticks(const observe::Timed &timed) noexcept {

@@ -75,6 +75,21 @@ class SiteImpl {
   // Of the program; null: it has none.
   [[nodiscard]] EscalationRule rule() const noexcept { return rule_; }
 
+  // Do instances with such a body begin on software lines by nothing but what the site has learned?
+  // Then a thread may have a seat here.
+  [[nodiscard]] bool has_seats_for(BodyKind body) const noexcept {
+    return has_seats_[static_cast<std::size_t>(body)];
+  }
+  // The calling thread's; null: it has none.
+  [[nodiscard]] const Seat *seat_here() const noexcept {
+    const std::size_t shard = current().shard;
+    if (shard >= kOwnShards || shards_[shard].seat.sitter != current().sitter) return nullptr;
+    return &shards_[shard].seat;
+  }
+  // From now on it has one, if it has a shard of its own. REQUIRES: its instance runs at level 1 of
+  // the domain.
+  void take_seat() noexcept;
+
   // What it has learned, of its updates and of its queries: a large query is no evidence about a
   // small update, nor the other way round. Races lose a step of learning, nothing else: relaxed.
   [[nodiscard]] hierarchy::Learned learned(Attempts::Kind kind) const noexcept {
@@ -136,6 +151,7 @@ class SiteImpl {
   static constexpr std::uint32_t kPlainAhead = 32;  // a lost attempt then costs 3 % of an instance
   static constexpr std::size_t kShards = kOwnShards + 1;
   struct alignas(64) Shard {
+    Seat seat;  // of the thread that has the shard
     std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(SiteCount::kEnd)> totals{};
   };
 
@@ -144,7 +160,10 @@ class SiteImpl {
   const char *const kept_name_;
   const Escalation escalation_;
   const EscalationRule rule_;
+  [[nodiscard]] bool may_have_seats(BodyKind body) const noexcept;
+
   const std::array<LineKind, 2> line_kinds_;                         // by BodyKind
+  const std::array<bool, 2> has_seats_;                              // by BodyKind
   alignas(64) std::array<std::atomic<std::uint64_t>, 2> learned_{};  // by Attempts::Kind
   hierarchy::BeyondCapacity beyond_;
   std::atomic<std::uint32_t> plain_ahead_{

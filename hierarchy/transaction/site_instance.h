@@ -43,10 +43,13 @@ class SiteInstance {
   using State = hierarchy::AttemptState;
 
   explicit SiteInstance(Attempts &asked) noexcept
-      : site_(*asked.site_.impl_), asked_(asked), state_(first_state()) {}
+      : site_(site_of(asked)), asked_(asked), state_(first_state()) {}
   SiteInstance(const SiteInstance &) = delete;
   SiteInstance &operator=(const SiteInstance &) = delete;
 
+  [[nodiscard]] static SiteImpl &site_of(const Attempts &asked) noexcept {
+    return *asked.site_.impl_;
+  }
   [[nodiscard]] SiteImpl &site() const noexcept { return site_; }
   [[nodiscard]] DomainImpl &domain() const noexcept { return site_.domain(); }
   [[nodiscard]] Attempts::Kind kind() const noexcept { return asked_.kind_; }

@@ -12,7 +12,8 @@
 //            level 2 all that its list has) before it takes a chunk: who only allocates is fed by
 //            who only frees.
 // Sizes:     1 to kBlockBytesMax bytes, rounded up to lines of 64 and above 512 to quarters of a
-//            power of two. Larger blocks are the heap's.
+//            power of two. A block that wants more than a line's alignment, up to a page's, is
+//            rounded up to a power of two that is not below it. Larger blocks are the heap's.
 // Errors:    what Segment::allocate throws, where the body calls; at a site that may not leave
 //            level 1 it leaves atomically() instead. Memory that pools hold free is theirs until
 //            they are destroyed.
@@ -56,14 +57,15 @@ class pools {
   pools(const pools &) = delete;
   pools &operator=(const pools &) = delete;
 
-  // alignment: a power of two; blocks that want more than a line's are the heap's, too. Not
+  // alignment: a power of two; a block that wants more than a page's is the heap's, too. Not
   // initialised.
   [[nodiscard]] void *allocate(std::size_t bytes, std::size_t alignment = kLineBytes);
   // bytes, alignment: as they were asked for. Anything else leaves the pools damaged.
   void deallocate(void *block, std::size_t bytes, std::size_t alignment = kLineBytes);
 
-  // Free blocks in all lists for blocks of `bytes`; a walk, for tests and tools.
-  [[nodiscard]] std::uint64_t free_blocks(std::size_t bytes) const;
+  // Free blocks in all lists for such blocks; a walk, for tests and tools.
+  [[nodiscard]] std::uint64_t free_blocks(std::size_t bytes,
+                                          std::size_t alignment = kLineBytes) const;
   [[nodiscard]] std::uint64_t chunks() const;
 
  private:
@@ -85,16 +87,16 @@ class pools {
   // allocates at level 2 does, with an empty list: once for all that it finds, or for a chunk.
   struct alignas(kPageBytes) Lane {
     std::array<List, kClasses> lists;
+    field<std::byte *> heap;  // the segment's first byte
   };
 
   [[nodiscard]] static void *pop(List &list);
   [[nodiscard]] static void *take_from(List &other, List &own);
   [[nodiscard]] void *take_from_others(std::uint32_t own, std::size_t size_class);
   [[nodiscard]] static void *cut(List &list, std::size_t bytes);
-  void refill(List &list, std::size_t block_bytes);
-  [[noreturn]] void go_and_refill(List &list, std::size_t block_bytes);
+  static void refill(Lane &lane, std::size_t size_class);
+  [[noreturn]] void go_and_refill(Lane &lane, std::size_t size_class);
 
-  field<std::byte *> heap_;  // the segment's first byte
   std::array<Lane, kLanes> lanes_;
 };
 

@@ -147,36 +147,6 @@ void SoftwareThread::detach() noexcept {
   memory_.give_back(number_);
 }
 
-bool SoftwareThread::begin(const Begin &begin) noexcept {
-  TMH_ASSERT(is_attached_ && !is_running_);
-  attempt_ = begin.attempt;
-  is_query_ = begin.is_query;
-  insists_ = begin.insists;
-  reads_durable_only_ = begin.reads_durable_only;
-  context_->add(LineCount::kBegins, 1);
-  is_running_ = true;
-  is_doomed_ = false;
-  ending_ = {};
-  commit_.redo().clear_error();
-  if (attempt_ != 0) [[unlikely]]
-    begin_again();
-  if (begin.takes_priority) [[unlikely]]
-    priority_.take(number_);
-  // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we
-  // look.
-  rv = state_->clock.load(std::memory_order_acquire);
-  rivals_.begin(begin.policy, attempt_ == 0, rv, number_);
-  log_.begin(*this, begin.reads_max);
-  commit_.writes().clear();
-  const AbortCause verdict = capacity_.begin(begin.capacity, number_);
-  window_.begin(*this, capacity_.is_on() ? Window::Ways::kNone : Window::Ways::kLoads);
-  if (verdict != AbortCause::kNone) [[unlikely]]
-    doom(verdict);
-  detail::line_access = this;
-  observe::probe::begin(observe::probe::kLines, commit_.instance(), is_query_ ? 1 : 0);
-  return true;
-}
-
 void SoftwareThread::begin_again() noexcept {
   rivals_.wait_for_blocker();
   if (insists_ != Insists::kNo &&
@@ -372,16 +342,6 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
                                              where(segment.number, line_offset));
   window_.begin_writing(*this);  // from now on loads look into the redo log first
   return entry;
-}
-
-Status SoftwareThread::commit() noexcept {
-  TMH_ASSERT(is_running_);
-  if (is_doomed_ || !commit_.writes().empty()) return commit_writes();
-  stamp_ = rv;
-  context_->add(LineCount::kCommits, 1);
-  observe::probe::commit(observe::probe::kLines, stamp_, 0);
-  finish();
-  return Status::kCommitted;
 }
 
 Status SoftwareThread::commit_writes() noexcept {

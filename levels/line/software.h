@@ -33,6 +33,8 @@
 #include "levels/line/software_commit.h"
 #include "levels/line/window.h"
 #include "levels/line/write_set.h"
+#include "observe/probes.h"
+#include "platform/assert.h"
 
 namespace tmh::line {
 
@@ -77,7 +79,8 @@ class SoftwareThread : public detail::LineAccess {
   void detach() noexcept;
 
   // Accesses of this thread go through the instance until it has ended. Always true. REQUIRES:
-  // attached, none is running.
+  // attached, none is running. Inline, as commit() is: a smallest instance is little else, and most
+  // of what `begin` says is known where it is called.
   bool begin(const Begin &begin) noexcept;
   // kCommitted or kAborted (cause() says why); never throws. The instance has ended.
   [[nodiscard]] Status commit() noexcept;
@@ -178,5 +181,45 @@ class SoftwareThread : public detail::LineAccess {
   Priority priority_;
   SoftwareCommit commit_;
 };
+
+[[gnu::always_inline]] inline bool SoftwareThread::begin(const Begin &begin) noexcept {
+  TMH_ASSERT(is_attached_ && !is_running_);
+  attempt_ = begin.attempt;
+  is_query_ = begin.is_query;
+  insists_ = begin.insists;
+  reads_durable_only_ = begin.reads_durable_only;
+  context_->add(LineCount::kBegins, 1);
+  is_running_ = true;
+  is_doomed_ = false;
+  ending_ = {};
+  commit_.redo().clear_error();
+  if (attempt_ != 0) [[unlikely]]
+    begin_again();
+  if (begin.takes_priority) [[unlikely]]
+    priority_.take(number_);
+  // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we
+  // look.
+  rv = state_->clock.load(std::memory_order_acquire);
+  rivals_.begin(begin.policy, attempt_ == 0, rv, number_);
+  log_.begin(*this, begin.reads_max);
+  commit_.writes().clear();
+  const AbortCause verdict = capacity_.begin(begin.capacity, number_);
+  window_.begin(*this, capacity_.is_on() ? Window::Ways::kNone : Window::Ways::kLoads);
+  if (verdict != AbortCause::kNone) [[unlikely]]
+    doom(verdict);
+  detail::line_access = this;
+  observe::probe::begin(observe::probe::kLines, commit_.instance(), is_query_ ? 1 : 0);
+  return true;
+}
+
+[[gnu::always_inline]] inline Status SoftwareThread::commit() noexcept {
+  TMH_ASSERT(is_running_);
+  if (is_doomed_ || !commit_.writes().empty()) return commit_writes();
+  stamp_ = rv;
+  context_->add(LineCount::kCommits, 1);
+  observe::probe::commit(observe::probe::kLines, stamp_, 0);
+  finish();
+  return Status::kCommitted;
+}
 
 }  // namespace tmh::line

@@ -4,16 +4,15 @@
 //             (2) instances at level 1 stay there: a list is filled by an instance of its own. For
 //                 a block of the heap, and when they need more than a list holds, they go to level
 //                 2.
-//             (3) blocks are aligned to lines, overlap nothing, and cross no page; other requests
-//                 are the heap's, and come back to it.
+//             (3) blocks are aligned to lines, and to what they ask for up to a page, overlap
+//                 nothing, and cross no page; other requests are the heap's, and come back to it.
 //             (4) who only allocates is fed by who only frees: chunks are as many as live blocks
 //                 need.
 //             (5) threads, and a forked child and its parent, use different lists. (6) destroyed
 //                 pools leave nothing in the heap.
 //             (7) a segment, or what the device has room for, is used up before it is full for a
 //             block that needs no more than the smallest chunk. (8) between two attempts it may be
-//             unmapped. (9) an object of fields that gets its values where it is made, in a block,
-//             has them when its instance commits, and only then.
+//             unmapped.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -27,7 +26,6 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 #include <tmh/tmh.hpp>
@@ -72,8 +70,8 @@ struct Pooled {
   void fill(std::size_t bytes) const {
     atomically(domain, [&] { own->deallocate(own->allocate(bytes), bytes); });
   }
-  [[nodiscard]] std::uint64_t free_blocks(std::size_t bytes) const {
-    return query(domain, [&] { return own->free_blocks(bytes); });
+  [[nodiscard]] std::uint64_t free_blocks(std::size_t bytes, std::size_t alignment = 64) const {
+    return query(domain, [&] { return own->free_blocks(bytes, alignment); });
   }
   [[nodiscard]] std::uint64_t chunks() const {
     return query(domain, [&] { return own->chunks(); });
@@ -259,7 +257,78 @@ TEST_F(PoolsTest, BlocksOfEverySizeLieInLinesAndCrossNoPage) {
   EXPECT_EQ(free, blocks.size());
 }
 
-TEST_F(PoolsTest, LargeAndOverAlignedBlocksAreTheHeaps) {
+TEST_F(PoolsTest, BlocksOfEveryAlignmentUpToAPageAreAllocatedAtLevelOne) {
+  const Pooled pooled(folder_.path());
+  const Site site = pooled.site("never");
+  std::vector<PoolBlock> blocks;
+  std::vector<std::size_t> alignments;
+  for (std::size_t alignment = 1; alignment <= kPageBytes; alignment *= 2) {
+    for (const std::size_t bytes : {1U, 64U, 65U, 128U, 600U, 1024U, 3000U, 4096U}) {
+      for (int i = 0; i < 3; ++i) {
+        void *const block =
+            atomically(site, [&](Fields) { return pooled.own->allocate(bytes, alignment); });
+        const auto at = reinterpret_cast<std::uintptr_t>(block);
+        EXPECT_EQ(at % alignment, 0U) << bytes << " at " << alignment;
+        EXPECT_EQ(at / kPageBytes, (at + bytes - 1) / kPageBytes) << bytes << " at " << alignment;
+        blocks.push_back({block, bytes, blocks.size()});
+        alignments.push_back(alignment);
+      }
+    }
+  }
+  expect_no_overlap(blocks);
+  for (std::size_t i = 0; i < blocks.size(); ++i)
+    atomically(site, [&](Fields) {
+      pooled.own->deallocate(blocks[i].address, blocks[i].bytes, alignments[i]);
+    });
+  EXPECT_EQ(site.report().page_commits, 0U);
+  EXPECT_EQ(pooled.free_blocks(1, 4096), pooled.free_blocks(4096)) << "one class";
+  std::uint64_t free = 0;
+  for (const std::uint64_t bytes : pool_classes()) free += pooled.free_blocks(bytes);
+  EXPECT_EQ(free, blocks.size());
+  // what was freed under one alignment is right for every other one of its class
+  for (int i = 0; i < 3; ++i) {
+    void *const block = atomically(site, [&](Fields) { return pooled.own->allocate(100, 128); });
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % 128, 0U);
+  }
+}
+
+// Most concurrent structures keep nodes so far apart.
+struct alignas(128) NodeOfTwoLines {
+  field<std::uint64_t> key;
+  field<NodeOfTwoLines *> next;
+};
+
+TEST_F(PoolsTest, AListOfNodesOfTwoLinesRunsAtLevelOne) {
+  constexpr std::uint64_t kNodes = 500;
+  const Pooled pooled(folder_.path());
+  pool_allocator<NodeOfTwoLines> nodes(pooled.segment);
+  auto *const head = pooled.segment.root<field<NodeOfTwoLines *>>("head");
+  const Site site = pooled.site();
+  for (std::uint64_t i = 0; i < kNodes; ++i)
+    atomically(site, [&](Fields) {
+      *head = ::new (nodes.allocate(1)) NodeOfTwoLines{i, head->load()};
+    });
+  const auto visit = [&] {
+    return query(site, [&](Fields) {
+      std::uint64_t visited = 0;
+      for (const NodeOfTwoLines *node = *head; node != nullptr; node = node->next) ++visited;
+      return visited;
+    });
+  };
+  EXPECT_EQ(visit(), kNodes);
+  for (std::uint64_t i = 0; i < kNodes; ++i)
+    atomically(site, [&](Fields) {
+      NodeOfTwoLines *const first = *head;
+      *head = first->next.load();
+      nodes.deallocate(first, 1);
+    });
+  EXPECT_EQ(visit(), 0U);
+  const SiteReport report = site.report();
+  EXPECT_EQ(report.page_commits, 0U);
+  EXPECT_EQ(report.line_commits, 2 * kNodes + 2);
+}
+
+TEST_F(PoolsTest, LargeBlocksAreTheHeaps) {
   const Pooled pooled(folder_.path());
   const Site site = pooled.site();
   pooled.fill(64);
@@ -269,13 +338,13 @@ TEST_F(PoolsTest, LargeAndOverAlignedBlocksAreTheHeaps) {
   };
   std::uint64_t instances = 0;
   for (const Request &request :
-       {Request{4097, 64}, Request{64, 128}, Request{100'000, 8}, Request{1, 4096}}) {
+       {Request{4097, 64}, Request{5000, 128}, Request{100'000, 8}, Request{8192, 4096}}) {
     void *const block = atomically(
         site, [&](Fields) { return pooled.own->allocate(request.bytes, request.alignment); });
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % request.alignment, 0U);
     EXPECT_EQ(pooled.chunks(), 1U);
     EXPECT_FALSE(pooled.census() == before);
-    EXPECT_EQ(pooled.free_blocks(request.bytes), request.bytes <= 64 ? 1U : 0U) << "the list's";
+    EXPECT_EQ(pooled.free_blocks(request.bytes, request.alignment), 0U) << "no list's";
     atomically(site,
                [&](Fields) { pooled.own->deallocate(block, request.bytes, request.alignment); });
     EXPECT_TRUE(pooled.census() == before);
@@ -492,54 +561,6 @@ TEST_F(PoolsTest, DestroyedPoolsLeaveNothingInTheHeap) {
     pooled.segment.deallocate(made, sizeof(pools));
   });
   EXPECT_TRUE(pooled.census() == before);
-}
-
-struct Price {
-  int cents = -1;  // so it is not trivially default constructible
-};
-struct Offer {
-  field<std::uint64_t> number;
-  field<Price> price;
-  field<std::uint32_t> left = 7;
-};
-
-TEST_F(PoolsTest, AnObjectThatIsMadeInABlockHasItsValuesWithItsInstance) {
-  for (const ThreadViewUse views : {ThreadViewUse::kNever, ThreadViewUse::kAlways}) {
-    DomainOptions options = Pooled::options(Levels::kHybrid);
-    options.policies.thread_views = views;
-    const MemoryFolder folder;
-    const Domain domain = Domain::open(folder.path(), options);
-    pool_allocator<Offer> offers(domain.map("heap"));
-    for (const char *level : {"never", "always"}) {
-      const Site site(domain, level, level);
-      const auto numbers = [&](const Offer *offer) {
-        return atomically(site, [&](Fields) {
-          return std::array{offer->number.load(), std::uint64_t(offer->price.load().cents),
-                            std::uint64_t{offer->left}};
-        });
-      };
-      Offer *block = nullptr;
-      for (std::uint64_t i = 0; i < 200; ++i) {
-        block = atomically(site, [&](Fields) {
-          return ::new (offers.allocate(1)) Offer{i, Price{static_cast<int>(i + 1)}};
-        });
-        ASSERT_EQ(numbers(block), (std::array<std::uint64_t, 3>{i, i + 1, 7})) << level;
-      }
-      EXPECT_THROW(atomically(site,
-                              [&](Fields) {
-                                ::new (static_cast<void *>(block)) Offer{1, Price{2}, 3};
-                                EXPECT_EQ(block->left, 3U);
-                                throw std::runtime_error("undone");
-                              }),
-                   std::runtime_error);
-      EXPECT_EQ(numbers(block), (std::array<std::uint64_t, 3>{199, 200, 7})) << level;
-    }
-  }
-  static_assert(std::is_trivially_default_constructible_v<field<long>>);
-  static constinit field<long> made_by_the_compiler = 5;
-  static constinit field<Price> priced_by_the_compiler = Price{6};
-  EXPECT_EQ(
-      made_by_the_compiler + priced_by_the_compiler.load().cents + field<Price>().load().cents, 10);
 }
 
 TEST_F(PoolsTest, WorkInADomainOfPagesAlone) {

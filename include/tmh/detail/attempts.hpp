@@ -1,7 +1,8 @@
 // include/tmh/detail/attempts.hpp -- one instance of a site: its attempts until one commits.
 // Shape:     what the caller asks for, and opaque storage for what the library keeps between the
 //            attempts of this instance. It lies in the caller's frame, so an instance allocates
-//            nothing.
+//            nothing. An instance whose thread has a seat at its site (hierarchy/domain/current.h)
+//            keeps nothing there until an attempt fails.
 // Sharing:   the thread's own.
 #pragma once
 
@@ -54,10 +55,15 @@ class Attempts {
  private:
   friend class SiteInstance;
   struct Parts;
+  class Seated;
   static constexpr std::size_t kPartsBytes = 80;
 
   void leave_lines() noexcept;
   [[nodiscard]] Parts &parts() noexcept;
+  // Of an instance that goes on as one without a seat.
+  [[nodiscard]] Parts &settled() noexcept;
+  void begin_unseated();
+  [[nodiscard]] bool end_unseated();
   void begin_subsumed(Parts &parts);
   void leave_outer();
 
@@ -69,6 +75,8 @@ class Attempts {
   bool is_inside_ = false;
   // The storage holds Parts, from the first begin() on.
   bool is_begun_ = false;
+  // Its attempt, the first, is one of Seated: at level 1, and nothing else says so.
+  bool is_seated_ = false;
   alignas(8) std::byte storage_[kPartsBytes];
 };
 

@@ -91,7 +91,7 @@ template <class T>
     return std::bit_cast<T>(
         static_cast<UnsignedOf<sizeof(T)>>(line_load_long(access, address, sizeof(T))));
   };
-  if ((at ^ access.last) < 64) {
+  if ((at ^ access.last) < 64) [[likely]] {
     // The line read last. Its word was looked at before, so one look after the load is enough:
     // words never come back, but for those of a committer that let go without having stored.
     const T value = load_home();
