@@ -40,10 +40,16 @@ TMH_RTM void rtm_abort(AbortCode code) noexcept {
   }
 }
 namespace {
+// As above.
+template <unsigned kCode>
+TMH_RTM void abort_with() noexcept {
+  _xabort(kCode);
+}
 template <std::size_t... kNeeds>
-TMH_RTM void abort_for(Need need, std::index_sequence<kNeeds...>) noexcept {
+void abort_for(Need need, std::index_sequence<kNeeds...>) noexcept {
   const auto is = [need](std::size_t number) { return need == static_cast<Need>(number); };
-  (static_cast<void>(is(kNeeds) ? _xabort(code_of_need(static_cast<Need>(kNeeds))) : void()), ...);
+  (static_cast<void>(is(kNeeds) && (abort_with<code_of_need(static_cast<Need>(kNeeds))>(), true)),
+   ...);
 }
 }  // namespace
 void rtm_abort(Need need) noexcept {
