@@ -1,5 +1,6 @@
 // examples/levels.cpp -- one body at two levels: small transfers at cache lines, a yearly interest
-// at pages, on the same accounts.
+// at pages, on the same accounts; and a small body that runs at pages, with the report that says
+// why.
 #include <cstdio>
 #include <thread>
 #include <vector>
@@ -55,7 +56,17 @@ int main(int argc, char **argv) {
   tmh::atomically(interest, [&](tmh::Fields) {
     for (std::size_t i = 0; i < kAccounts; ++i) accounts[i].balance += accounts[i].balance / 100;
   });
-  for (const tmh::Site *site : {&transfer, &interest}) {
+  // As small as a transfer. But what it does outside of memory no abort can undo, and for that it
+  // needs level 2.
+  const tmh::Site payout(domain, "payout");
+  for (std::size_t i = 0; i < 3; ++i) {
+    tmh::atomically(payout, [&](tmh::Fields) {
+      accounts[i].balance -= 5;
+      tmh::become_irrevocable();
+      std::printf("paid 5 from account %zu\n", i);
+    });
+  }
+  for (const tmh::Site *site : {&transfer, &interest, &payout}) {
     const tmh::SiteReport report = site->report();
     std::printf("%-10s at lines %8llu  at pages %6llu  went up %llu, came down %llu\n",
                 report.name.c_str(), static_cast<unsigned long long>(report.line_commits),
@@ -64,6 +75,12 @@ int main(int argc, char **argv) {
                                                 report.escalations_needs_pages +
                                                 report.escalations_attempts),
                 static_cast<unsigned long long>(report.de_escalations));
+    // Why does it run at pages?
+    for (std::size_t i = 0; i < tmh::kNeedCount; ++i)
+      if (report.escalations_by_need[i] != 0)
+        std::printf("  went up %llu times for %s\n",
+                    static_cast<unsigned long long>(report.escalations_by_need[i]),
+                    tmh::to_string(static_cast<tmh::Need>(i)));
   }
   std::printf("sum %ld, with interest %ld\n", before, tmh::query(domain, sum));
   return before == static_cast<long>(kAccounts) * 1000 ? 0 : 1;

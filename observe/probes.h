@@ -20,9 +20,11 @@
 #include <sys/sdt.h>
 #define TMH_PROBE2(name, a, b) STAP_PROBE2(tmh, name, a, b)
 #define TMH_PROBE3(name, a, b, c) STAP_PROBE3(tmh, name, a, b, c)
+#define TMH_PROBE4(name, a, b, c, d) STAP_PROBE4(tmh, name, a, b, c, d)
 #else
 #define TMH_PROBE2(name, a, b) (static_cast<void>(a), static_cast<void>(b))
 #define TMH_PROBE3(name, a, b, c) (static_cast<void>(a), static_cast<void>(b), static_cast<void>(c))
+#define TMH_PROBE4(name, a, b, c, d) (TMH_PROBE3(name, a, b, c), static_cast<void>(d))
 #endif
 
 namespace tmh::observe::probe {
@@ -66,10 +68,12 @@ inline void hardware_abort(std::uint32_t status, std::uint32_t code) noexcept {
   record(TraceKind::kHardwareAbort, kLines, status, code);
 }
 // An instance of a site goes on at level 2 after so many attempts at level 1. reason: 0 too many or
-// too long, 1 capacity, 2 needs pages.
-inline void escalate(const char *site, std::uint32_t reason, std::uint32_t attempts) noexcept {
-  TMH_PROBE3(escalate, site, reason, attempts);
-  record(TraceKind::kEscalate, kLines, reason, attempts);
+// too long, 1 capacity, 2 needs pages. need: with reason 2 a Need; else 0. A trace has it in the
+// upper half of the event's first word.
+inline void escalate(const char *site, std::uint32_t reason, std::uint32_t attempts,
+                     std::uint32_t need) noexcept {
+  TMH_PROBE4(escalate, site, reason, attempts, need);
+  record(TraceKind::kEscalate, kLines, reason | std::uint64_t{need} << 32, attempts);
 }
 // Level 2 takes a page from level 1; total: of this process, with this one.
 inline void recall(std::uint64_t page, std::uint64_t total) noexcept {

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
 #include "levels/page/layout.h"
 #include "platform/failure.h"
@@ -182,6 +184,20 @@ const char *cause_name(AbortCause cause) noexcept {
       return "needs_pages";
   }
   return "unknown";
+}
+
+std::string need_key(Need need) {
+  std::string_view name = to_string(need);
+  if (name.starts_with("tmh::")) name.remove_prefix(5);
+  std::string key;
+  bool is_between = false;
+  for (const char c : name) {
+    const bool is_letter = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (is_letter && is_between && !key.empty()) key += '_';
+    if (is_letter) key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    is_between = !is_letter;
+  }
+  return key;
 }
 
 }  // namespace tmh::tools

@@ -48,5 +48,7 @@ struct SharedCounters {
 
 // "user", "conflict_other", ...
 [[nodiscard]] const char *cause_name(AbortCause cause) noexcept;
+// "segment_allocate": of to_string(), what a key of JSON and a column of CSV may have.
+[[nodiscard]] std::string need_key(Need need);
 
 }  // namespace tmh::tools

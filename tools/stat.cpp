@@ -39,6 +39,13 @@ Json aborts_json(const std::uint64_t (&aborts)[kAbortCauseCount]) {
   return json;
 }
 
+Json needs_json(const std::uint64_t (&escalations)[kNeedCount]) {
+  Json json;
+  for (std::size_t i = 0; i < kNeedCount; ++i)
+    json[need_key(static_cast<Need>(i))] = escalations[i];
+  return json;
+}
+
 // One order for JSON, CSV and text.
 Json counters_json(const Counters &counters) {
   Json json{
@@ -64,6 +71,7 @@ Json total_json(const Counters &total) {
   json["line_begins"] = total.line_begins;
   json["escalations_capacity"] = total.escalations_capacity;
   json["escalations_needs_pages"] = total.escalations_needs_pages;
+  json["escalations_by_need"] = needs_json(total.escalations_by_need);
   json["escalations_attempts"] = total.escalations_attempts;
   json["de_escalations"] = total.de_escalations;
   json["unlimited_commits"] = total.unlimited_commits;
@@ -164,10 +172,15 @@ std::string text_of(const std::string &folder, const Sample &sample) {
   std::string out = fmt::format("{}: {}, {}\n", folder,
                                 sample.shared.is_open() ? "open" : "not open: everybody died",
                                 counted(sample.shared.participants.size(), "participant"));
-  visit_flat(total_json(sample.shared.total), "",
-             [&](const std::string &name, std::uint64_t value) {
-               if (value != 0) out += fmt::format("{:>20} {}\n", value, name);
-             });
+  Json total = total_json(sample.shared.total);
+  total.erase("escalations_by_need");
+  visit_flat(total, "", [&](const std::string &name, std::uint64_t value) {
+    if (value != 0) out += fmt::format("{:>20} {}\n", value, name);
+    if (name != "escalations_needs_pages") return;
+    for (std::size_t i = 0; i < kNeedCount; ++i)
+      if (const std::uint64_t count = sample.shared.total.escalations_by_need[i]; count != 0)
+        out += fmt::format("{:>20}   {}\n", count, to_string(static_cast<Need>(i)));
+  });
   for (const ParticipantCounters &one : sample.shared.participants) {
     out += fmt::format("process {} ({}){}: {} commits, {} aborts, {} queries", one.pid, one.name,
                        sample.shared.is_elsewhere ? ", in another pid namespace"

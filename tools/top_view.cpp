@@ -134,17 +134,29 @@ class View {
            of.hardware_other;
   }
 
-  void add_causes() {
-    std::string line = "aborts/s:";
+  struct Growth {
+    std::string name;
+    std::uint64_t from, to;
+  };
+  // What has grown, in as many lines as that takes.
+  void add_rates(std::string line, const std::vector<Growth> &all) {
     const std::size_t empty = line.size();
-    const auto cause = [&](const std::string &name, std::uint64_t from, std::uint64_t to) {
-      if (grown(from, to) == 0) return;
+    for (const auto &[name, from, to] : all) {
+      if (grown(from, to) == 0) continue;
       const std::string text = fmt::format("  {} {}", name, rate_text(per_second(from, to)));
       if (line.size() > empty && line.size() + text.size() > look_.columns) {
         add(line);
         line = std::string(empty, ' ');
       }
       line += text;
+    }
+    if (line.size() > empty) add(line);
+  }
+
+  void add_causes() {
+    std::vector<Growth> all;
+    const auto cause = [&](const std::string &name, std::uint64_t from, std::uint64_t to) {
+      all.push_back({name, from, to});
     };
     const Counters &a = before_.shared.total, &b = now_.shared.total;
     for (std::size_t i = 1; i < kAbortCauseCount; ++i)
@@ -158,12 +170,16 @@ class View {
     for (std::size_t i = 1; i < kAbortCauseCount; ++i)
       cause(std::string("pages:") + cause_name(static_cast<AbortCause>(i)), a.aborts[i],
             b.aborts[i]);
-    if (line.size() > empty) add(line);
+    add_rates("aborts/s:", all);
     if (now_.shared.is_hybrid)
       add(fmt::format("between levels: recalls/s {}  releases/s {}  mode switches/s {}",
                       rate_text(per_second(a.recalls, b.recalls)),
                       rate_text(per_second(a.releases, b.releases)),
                       rate_text(per_second(a.mode_switches, b.mode_switches))));
+    all.clear();
+    for (std::size_t i = 0; i < kNeedCount; ++i)
+      cause(to_string(static_cast<Need>(i)), a.escalations_by_need[i], b.escalations_by_need[i]);
+    add_rates("needs pages/s:", all);
   }
 
   void add_log() {

@@ -14,6 +14,7 @@
 
 #include <tmh/instance.hpp>
 
+#include "levels/line/abort_status.h"
 #include "observe/trace.h"
 #include "platform/failure.h"
 #include "platform/fence.h"
@@ -109,6 +110,27 @@ std::string cause_text(std::uint64_t cause) {
   return cause < kAbortCauseCount ? kNames[cause] : fmt::format("{}", cause);
 }
 
+std::string need_text(std::uint64_t need) {
+  return need < kNeedCount ? to_string(static_cast<Need>(need)) : fmt::format("{}", need);
+}
+
+// Attempts in RTM that end for a Need say which.
+std::string status_text(std::uint64_t status) {
+  const std::string text = fmt::format("status {:#x}", status);
+  const auto said = static_cast<line::AbortStatus>(status);
+  return line::names_need(said) ? fmt::format("{}: {}", text, to_string(line::need_of(said)))
+                                : text;
+}
+
+// reason: as tmh-probes(7) has it; the Need is in the upper half.
+Json escalation(const Event &event) {
+  constexpr std::uint64_t kNeedsPages = 2;
+  const std::uint64_t reason = event.first & 0xffff'ffff;
+  Json json{{"name", "escalate"}, {"args", {{"reason", reason}, {"attempts", event.second}}}};
+  if (reason == kNeedsPages) json["args"]["need"] = need_text(event.first >> 32);
+  return json;
+}
+
 Json instant(const Event &event) {
   switch (event.kind) {
     case TraceKind::kFirstTouch:
@@ -117,8 +139,7 @@ Json instant(const Event &event) {
     case TraceKind::kConflict:
       return {{"name", "conflict"}, {"args", {{"at", event.first}}}};
     case TraceKind::kEscalate:
-      return {{"name", "escalate"},
-              {"args", {{"reason", event.first}, {"attempts", event.second}}}};
+      return escalation(event);
     case TraceKind::kRecall:
       return {{"name", "recall"}, {"args", {{"page", event.first}}}};
     case TraceKind::kModeSwitch:
@@ -137,8 +158,7 @@ Json complete(const Event &begin, const Event &end) {
     json = {{"name", begin.second != 0 ? "query" : "update"},
             {"args", {{"outcome", "commit"}, {"stamp", end.first}, {"blocks", end.second}}}};
   } else if (end.kind == TraceKind::kHardwareAbort) {
-    json = {{"name", "RTM"},
-            {"args", {{"outcome", "abort"}, {"cause", fmt::format("status {:#x}", end.first)}}}};
+    json = {{"name", "RTM"}, {"args", {{"outcome", "abort"}, {"cause", status_text(end.first)}}}};
   } else {
     json = {{"name", begin.second != 0 ? "query" : "update"},
             {"args", {{"outcome", "abort"}, {"cause", cause_text(end.first)}}}};

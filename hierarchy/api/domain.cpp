@@ -59,10 +59,10 @@ std::shared_ptr<SegmentImpl> find_segment(const void *address) noexcept {
   return nullptr;
 }
 
-std::shared_ptr<DomainImpl> owner_of(const SegmentImpl &segment) {
+std::shared_ptr<DomainImpl> owner_of(const SegmentImpl &segment, Need need) {
   auto domain = segment.domain.lock();
   if (domain == nullptr) {
-    need_pages();
+    need_pages(need);
     platform::fail(Errc::kNotInitialized, segment.name + ": its domain is closed");
     raise(Errc::kNotInitialized);
   }
@@ -70,9 +70,9 @@ std::shared_ptr<DomainImpl> owner_of(const SegmentImpl &segment) {
 }
 
 // The heap is plain code: it works on pages, or in RTM.
-storage::HeapContext heap_of(const SegmentImpl &segment) {
-  const auto domain = owner_of(segment);
-  if (!runs_in_hardware(domain->lines())) need_pages();
+storage::HeapContext heap_of(const SegmentImpl &segment, Need need) {
+  const auto domain = owner_of(segment, need);
+  if (!runs_in_hardware(domain->lines())) need_pages(need);
   storage::HeapContext context;
   check(domain->segments().heap_context(segment, &context));
   return context;
@@ -83,13 +83,13 @@ void refuse_in_query(const SegmentImpl &segment, const char *what) {
   if (is_page_query_here()) raise_query_wrote(segment.name, what);
 }
 
-void *allocate_in(const SegmentImpl &segment, std::size_t bytes, std::size_t alignment) {
-  storage::HeapContext context = heap_of(segment);
+void *allocate_in(const SegmentImpl &segment, std::size_t bytes, std::size_t alignment, Need need) {
+  storage::HeapContext context = heap_of(segment, need);
   refuse_in_query(segment, "allocation");
   Errc why = Errc::kOk;
   void *memory = storage::heap_allocate(context, bytes, alignment, &why);
   if (memory == nullptr) {
-    leave_hardware();  // which could not tell why
+    leave_hardware(need);  // which could not tell why
     // What growing the segment met has told its cause; what the heap finds itself has not.
     const bool is_heaps =
         why == Errc::kSegmentFull || why == Errc::kBadArgument || why == Errc::kCorrupt;
@@ -100,11 +100,11 @@ void *allocate_in(const SegmentImpl &segment, std::size_t bytes, std::size_t ali
   return memory;
 }
 
-void deallocate_in(const SegmentImpl &segment, void *pointer, std::size_t bytes) {
-  storage::HeapContext context = heap_of(segment);
+void deallocate_in(const SegmentImpl &segment, void *pointer, std::size_t bytes, Need need) {
+  storage::HeapContext context = heap_of(segment, need);
   refuse_in_query(segment, "deallocation");
   if (const Errc why = storage::heap_deallocate(context, pointer, bytes); why != Errc::kOk) {
-    leave_hardware();
+    leave_hardware(need);
     platform::fail(why, segment.name + ": freeing a pointer");
     raise(why);
   }
@@ -112,11 +112,11 @@ void deallocate_in(const SegmentImpl &segment, void *pointer, std::size_t bytes)
 
 void **root_cell_in(const SegmentImpl &segment, std::string_view name, std::uint64_t type_bytes,
                     storage::RootClaim claim) {
-  storage::HeapContext context = heap_of(segment);
+  storage::HeapContext context = heap_of(segment, Need::kRoot);
   Errc why = Errc::kOk;
   void **cell = storage::heap_root_cell(context, name, type_bytes, &why, claim);
   if (cell == nullptr) {
-    leave_hardware();
+    leave_hardware(Need::kRoot);
     platform::fail(why, segment.name + ": root '" + std::string(name) + "'");
     raise(why);
   }
@@ -206,8 +206,8 @@ bool is_segment(const std::byte *base) noexcept {
   return reinterpret_cast<std::uintptr_t>(base) >= kPageBytes;
 }
 
-[[noreturn]] void raise_no_heap(NoHeap why) {
-  leave_hardware();
+[[noreturn]] void raise_no_heap(NoHeap why, Need need) {
+  leave_hardware(need);
   constexpr const char *kMake = ": make it from a tmh::Segment";
   const auto refuse = [&](Errc code, const char *what) {
     platform::fail(code, std::string(what) + kMake);
@@ -288,19 +288,27 @@ bool holds(const SegmentImpl &segment, const void *address) noexcept {
 }  // namespace
 
 void *heap_allocate(std::byte *base, std::size_t bytes, std::size_t alignment) {
+  return heap_allocate_for(Need::kAllocatorAllocate, base, bytes, alignment);
+}
+void *heap_allocate_for(Need need, std::byte *base, std::size_t bytes, std::size_t alignment) {
   if (base == marked(NoHeap::kProcess)) return ::operator new(bytes, std::align_val_t(alignment));
-  if (!is_segment(base)) raise_no_heap(static_cast<NoHeap>(reinterpret_cast<std::uintptr_t>(base)));
-  return allocate_in(*segment_for_heap(base), bytes, alignment);
+  if (!is_segment(base))
+    raise_no_heap(static_cast<NoHeap>(reinterpret_cast<std::uintptr_t>(base)), need);
+  return allocate_in(*segment_for_heap(base), bytes, alignment, need);
 }
 void heap_deallocate(std::byte *base, void *pointer, std::size_t bytes, std::size_t alignment) {
+  heap_deallocate_for(Need::kAllocatorDeallocate, base, pointer, bytes, alignment);
+}
+void heap_deallocate_for(Need need, std::byte *base, void *pointer, std::size_t bytes,
+                         std::size_t alignment) {
   if (is_segment(base)) {
     const auto segment = segment_for_heap(base);
     if (pointer == nullptr || holds(*segment, pointer))
-      return deallocate_in(*segment, pointer, bytes);
+      return deallocate_in(*segment, pointer, bytes, need);
   }
   // Containers that make an allocator for each call may free with another than they allocated with.
   if (const auto holder = find_segment(pointer); holder != nullptr)
-    return deallocate_in(*holder, pointer, bytes);
+    return deallocate_in(*holder, pointer, bytes, need);
   ::operator delete(pointer, std::align_val_t(alignment));
 }
 
@@ -357,17 +365,17 @@ const std::string &Segment::name() const noexcept {
 }
 void Segment::grow(std::uint64_t new_size_bytes) const {
   const detail::SegmentImpl &segment = required(impl_);
-  detail::need_pages();
-  check(detail::owner_of(segment)->segments().grow(segment.number, new_size_bytes));
+  detail::need_pages(Need::kGrow);
+  check(detail::owner_of(segment, Need::kGrow)->segments().grow(segment.number, new_size_bytes));
 }
 std::error_code Segment::grow(std::uint64_t new_size_bytes, std::error_code &ec) const noexcept {
   return detail::guarded(ec, [&] { grow(new_size_bytes); });
 }
 void *Segment::allocate(std::size_t bytes, std::size_t alignment) const {
-  return detail::allocate_in(required(impl_), bytes, alignment);
+  return detail::allocate_in(required(impl_), bytes, alignment, Need::kAllocate);
 }
 void Segment::deallocate(void *pointer, std::size_t bytes) const {
-  detail::deallocate_in(required(impl_), pointer, bytes);
+  detail::deallocate_in(required(impl_), pointer, bytes, Need::kDeallocate);
 }
 void **Segment::root_cell(std::string_view name, std::uint64_t type_bytes) const {
   return detail::root_cell_in(required(impl_), name, type_bytes, storage::RootClaim::kNow);
@@ -425,11 +433,11 @@ std::error_code Domain::close(std::error_code &ec) noexcept {
 }
 
 void Domain::begin() const {
-  detail::need_pages();
+  detail::need_pages(Need::kBegin);
   check(detail::Instances(required(impl_)).begin(false));
 }
 void Domain::begin_query() const {
-  detail::need_pages();
+  detail::need_pages(Need::kBeginQuery);
   check(detail::Instances(required(impl_)).begin(true));
 }
 namespace {
@@ -464,17 +472,17 @@ void Domain::end_query() const {
   (void)ended(error, status);
 }
 void Domain::abort() const {
-  detail::need_pages();
+  detail::need_pages(Need::kAbort);
   check(detail::Instances(required(impl_)).abort());
   detail::run_actions(false);
 }
 void Domain::await_change() const {
   detail::DomainImpl &domain = required(impl_);
-  if (!domain.runs_at_lines()) check(detail::Instances(domain).await_change());
+  if (!domain.runs_at_lines(Need::kAwaitChange)) check(detail::Instances(domain).await_change());
 }
 Status Domain::validate() const {
   detail::DomainImpl &domain = required(impl_);
-  if (domain.runs_at_lines()) return detail::status_at_lines();
+  if (domain.runs_at_lines(Need::kValidate)) return detail::status_at_lines();
   Status status{};
   check(detail::Instances(domain).validate(&status));
   return status;
@@ -485,7 +493,8 @@ std::uint32_t Domain::depth() const noexcept {
 void Domain::advise_now(const void *address, Access access, std::size_t bytes) const {
   if (detail::current().hardware.depth != 0) return;  // RTM finds its lines itself
   detail::DomainImpl &domain = required(impl_);
-  if (!domain.runs_at_lines()) check(detail::Instances(domain).advise(address, access, bytes));
+  if (!domain.runs_at_lines(Need::kUnknown))
+    check(detail::Instances(domain).advise(address, access, bytes));
 }
 void Domain::flush() const {
   detail::with_durable(impl_, [](detail::DurableDomain &durable) { return durable.flush(); });
@@ -567,12 +576,16 @@ struct Handles {
 };
 
 Domain domain_of(const Segment &segment) noexcept { return Handles::domain_of(segment); }
+Domain domain_for_root(const Segment &segment) {
+  need_pages(Need::kRoot);
+  return domain_of(segment);
+}
 std::shared_ptr<DomainImpl> impl_of(const Domain &domain) noexcept {
   return Handles::impl_of(domain);
 }
 
 void leave_by_force(const Domain &domain, bool is_query, std::uint32_t depth_before) noexcept {
-  leave_hardware();
+  leave_hardware(Need::kThreadEnd);
   try {
     if (domain.depth() <= depth_before) return;  // the body has ended it
     // What the body has begun by hand goes with the outermost one.

@@ -193,19 +193,22 @@ void pools::refill(Lane &lane, std::size_t size_class) {
 // undone, and sees a full list the next time. But who has emptied it himself would find it as it
 // was.
 void pools::go_and_refill(Lane &lane, std::size_t size_class) {
-  if (detail::current().lines.thread->has_written(&lane.lists[size_class])) detail::need_pages();
-  detail::begin_again([this, &lane, size_class, domain = detail::domain_of(segment_of(this))] {
+  if (detail::current().lines.thread->has_written(&lane.lists[size_class]))
+    detail::need_pages(Need::kPoolAllocate);
+  const auto fill = [this, &lane, size_class, domain = detail::domain_of(segment_of(this))] {
     atomically(domain, [&] {
       // Between two attempts anybody may unmap: see Domain::unmap(). From here on he waits.
       if (segment_of(this)) refill(lane, size_class);
     });
-  });
+  };
+  detail::begin_again(Need::kPoolAllocate, fill);
 }
 
 void *pools::allocate(std::size_t bytes, std::size_t alignment) {
   const std::uint32_t own = lane_here().number % kLanes;
   Lane &lane = lanes_[own];
-  if (is_of_the_heap(bytes, alignment)) return detail::heap_allocate(lane.heap, bytes, alignment);
+  if (is_of_the_heap(bytes, alignment))
+    return detail::heap_allocate_for(Need::kPoolAllocate, lane.heap, bytes, alignment);
   if (detail::is_page_query_here()) [[unlikely]]
     detail::raise_query_wrote(segment_of(this).name(), "allocation");
   const std::size_t size_class = class_of(bytes, alignment), block_bytes = bytes_of(size_class);
@@ -223,7 +226,7 @@ void pools::deallocate(void *block, std::size_t bytes, std::size_t alignment) {
   if (block == nullptr) return;
   Lane &lane = lanes_[lane_here().number % kLanes];
   if (is_of_the_heap(bytes, alignment))
-    return detail::heap_deallocate(lane.heap, block, bytes, alignment);
+    return detail::heap_deallocate_for(Need::kPoolDeallocate, lane.heap, block, bytes, alignment);
   if (detail::is_page_query_here()) [[unlikely]]
     detail::raise_query_wrote(segment_of(this).name(), "deallocation");
   List &list = lane.lists[class_of(bytes, alignment)];

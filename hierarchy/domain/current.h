@@ -14,6 +14,7 @@
 #include <limits>
 
 #include <tmh/error.hpp>
+#include <tmh/instance.hpp>
 
 #include "levels/page/engine.h"
 #include "observe/latency_sampler.h"
@@ -132,6 +133,7 @@ struct Current {
   alignas(64) HardwareRun hardware;
   alignas(64) LineRun lines;
   Unwinds unwinds = Unwinds::kFailed;
+  Need need = Need::kUnknown;           // of its last attempt on lines that leave_level.h has ended
   bool has_actions = false;             // actions.h
   std::size_t shard = kNoShardYet;      // site_impl.cpp
   std::uint64_t sitter = kSitsNowhere;  // unlike that of every other thread of this process

@@ -44,13 +44,13 @@ Errc DomainImpl::why_unusable() const noexcept {
 
 // From before its instance until after it, but not while its actions run. By the thread's own word:
 // another thread may be closing.
-bool DomainImpl::runs_at_lines() const noexcept {
-  leave_hardware();
+bool DomainImpl::runs_at_lines(Need asks) const noexcept {
+  leave_hardware(asks);
   return line_users_.is_inside();
 }
 
-bool DomainImpl::runs_at_any_level() const noexcept {
-  return runs_at_lines() || runners_.runs_here();
+bool DomainImpl::runs_at_any_level(Need asks) const noexcept {
+  return runs_at_lines(asks) || runners_.runs_here();
 }
 
 Errc DomainImpl::acknowledge_lines(std::uint64_t line, Durability durability) noexcept {

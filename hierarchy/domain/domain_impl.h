@@ -77,9 +77,10 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] storage::LatencyTable &latency_table() noexcept { return *latency_table_; }
   [[nodiscard]] storage::LatencySite &latency_of_no_site() noexcept { return no_site_; }
 
-  // Does this thread run an instance at level 1 of this domain?
-  [[nodiscard]] bool runs_at_lines() const noexcept;
-  [[nodiscard]] bool runs_at_any_level() const noexcept;
+  // Does this thread run an instance at level 1 of this domain? RTM cannot tell: it aborts, for
+  // `asks`.
+  [[nodiscard]] bool runs_at_lines(Need asks) const noexcept;
+  [[nodiscard]] bool runs_at_any_level(Need asks) const noexcept;
   // Until LineUsers::leave() the domain stays open and its segments mapped. Waits for who is about
   // to change that. What usable() says: not entered.
   [[nodiscard]] Errc enter_lines() {

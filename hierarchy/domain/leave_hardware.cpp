@@ -6,8 +6,8 @@
 
 namespace tmh::detail {
 
-void leave_hardware() noexcept {
-  if (current().hardware.depth != 0) line::rtm_abort(line::AbortCode::kNeedsPages);
+void leave_hardware(Need need) noexcept {
+  if (current().hardware.depth != 0) line::rtm_abort(need);
 }
 
 bool runs_in_hardware(const LineDomain *domain) noexcept {

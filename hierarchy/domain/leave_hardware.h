@@ -3,12 +3,14 @@
 // Contexts:  in a body, at whatever level, and outside of instances.
 #pragma once
 
+#include <tmh/instance.hpp>
+
 namespace tmh::detail {
 
 class LineDomain;
 
-// In RTM: aborts. Else nothing.
-void leave_hardware() noexcept;
+// In RTM: aborts, and says that `need` was why. Else nothing.
+void leave_hardware(Need need) noexcept;
 // Does this thread run an instance of that domain in RTM?
 [[nodiscard]] bool runs_in_hardware(const LineDomain *domain) noexcept;
 

@@ -336,7 +336,8 @@ Errc Opening::start_durable() {
 
 Errc Opening::close(DomainImpl &domain) noexcept {
   TMH_TRY(domain.usable());
-  if (domain.runs_at_any_level()) return fail(Errc::kInstanceRunning, "close inside an instance");
+  if (domain.runs_at_any_level(Need::kClose))
+    return fail(Errc::kInstanceRunning, "close inside an instance");
   const LineUsers::Barred nobody_at_lines(domain.line_users_);
   const std::scoped_lock process(domain.runners_.process().mutex);
   const ThreadViews::Stopped stopped(domain.runners_.views());

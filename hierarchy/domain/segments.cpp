@@ -115,7 +115,8 @@ Errc Segments::unmap(const SegmentImpl &wanted) noexcept {
 Errc Segments::unmap(const std::string &name,
                      const std::function<bool(const SegmentImpl &)> &is_wanted) noexcept {
   TMH_TRY(domain_.usable());
-  if (domain_.runs_at_any_level()) return fail(Errc::kInstanceRunning, "unmap inside an instance");
+  if (domain_.runs_at_any_level(Need::kUnmap))
+    return fail(Errc::kInstanceRunning, "unmap inside an instance");
   const LineUsers::Barred nobody_at_lines(domain_.line_users());
   const std::scoped_lock process(domain_.runners().process().mutex);
   const ThreadViews::Stopped stopped(domain_.runners().views());
@@ -196,7 +197,7 @@ Errc Segments::heap_context(const SegmentImpl &segment, storage::HeapContext *ou
   if (segment.layout != Layout::kHeap)
     return fail(Errc::kNotAHeap, segment.name + " is a raw segment");
   const auto grow_segment = [](void *context, std::uint64_t size_bytes, Errc *why) noexcept {
-    leave_hardware();
+    leave_hardware(Need::kHeapGrowth);
     const auto *growing = static_cast<const SegmentImpl *>(context);
     const auto owner = growing->domain.lock();
     *why = owner == nullptr ? Errc::kNotInitialized

@@ -98,13 +98,13 @@ void require_instance(const char *call) {
 
 void on_commit(std::function<void()> action) {
   detail::require_instance("on_commit()");
-  detail::leave_hardware();  // memory for the action
+  detail::leave_hardware(Need::kOnCommit);  // memory for the action
   detail::actions_to_fill().on_commit.push_back(std::move(action));
 }
 
 void on_abort(std::function<void()> action) {
   detail::require_instance("on_abort()");
-  detail::leave_hardware();
+  detail::leave_hardware(Need::kOnAbort);
   detail::actions_to_fill().on_abort.push_back(std::move(action));
 }
 

@@ -119,14 +119,15 @@ void Attempts::begin_subsumed(Parts &parts) {
   DomainImpl &domain = instance.domain();
   check(domain.usable());
   if (current().hardware.depth != 0) {
-    if (current().hardware.domain != domain.lines()) need_pages();
+    if (current().hardware.domain != domain.lines()) need_pages(Need::kOtherDomain);
     ++current().hardware.depth;
   } else if (current().lines.depth != 0) {
     // Another domain's is refused at level 2, with its reason, and so is an update in a query;
     // plain accesses would go past software lines.
     const bool is_update_in_query = !instance.is_query() && current().lines.thread->is_query();
-    if (current().lines.domain != domain.lines() || body_ == BodyKind::kPlain || is_update_in_query)
-      need_pages();
+    if (current().lines.domain != domain.lines()) need_pages(Need::kOtherDomain);
+    if (body_ == BodyKind::kPlain) need_pages(Need::kPlainBody);
+    if (is_update_in_query) need_pages(Need::kUpdateInQuery);
     current().lines.thread->nest(++current().lines.depth);
   } else {
     if (Instances(domain).depth() != 0 && body_ == BodyKind::kPlain) need_process_view();
@@ -205,7 +206,8 @@ void Attempts::retried(const RetryNow &why) {
 }
 
 bool Attempts::threw() {
-  if (current().hardware.depth != 0) need_pages();  // at level 2 the exception can leave the body
+  // At level 2 the exception can leave the body.
+  if (current().hardware.depth != 0) need_pages(Need::kException);
   if (!is_begun_ && !is_seated_) return true;
   Parts &parts = settled();
   switch (parts.instance.level()) {
@@ -223,7 +225,7 @@ bool Attempts::threw() {
 }
 
 void Attempts::left_by_force() noexcept {
-  leave_hardware();
+  leave_hardware(Need::kThreadEnd);
   if (!is_begun_ && !is_seated_) return;
   Parts &parts = settled();
   switch (parts.instance.level()) {

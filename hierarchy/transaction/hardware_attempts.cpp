@@ -157,6 +157,7 @@ bool HardwareAttempts::tries_again(SiteInstance &instance, AbortStatus status) {
   }
   undone.over_capacity = counted.of_site == SiteCount::kHardwareCapacity;
   undone.needs_pages = counted.of_site == SiteCount::kHardwareExplicit;
+  undone.need = line::need_of(status);
   return instance.goes_on_at_level_1(undone);
 }
 

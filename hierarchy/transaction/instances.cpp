@@ -152,6 +152,12 @@ Errc Instances::begin_on(PageRunner &runner, bool is_query, Presence presence) n
   return error;
 }
 
+// It was made to fail: the next one may get the turn, and does not give way for ever.
+void Instances::count_attempt(PageRunner &runner) const noexcept {
+  ++runner.attempts;
+  runner.clock_at_abort = domain_.memory().state().clock.load(std::memory_order_relaxed);
+}
+
 // At every end, committed or not: a thread that gives up after an abort must not keep others
 // waiting.
 void Instances::leave_turn(PageRunner &runner) noexcept {
@@ -190,12 +196,10 @@ Errc Instances::end(bool is_query, Status *status, Durability durability) noexce
   const page::Engine::Outcome outcome =
       runner.engine->end(domain_.must_wait(Status::kCommitted, durability));
   *status = outcome.status;
-  if (outcome.status == Status::kAborted && counts_as_attempt(outcome.cause)) {
-    ++runner.attempts;
-    runner.clock_at_abort = domain_.memory().state().clock.load(std::memory_order_relaxed);
-  } else if (!is_query) {
+  if (outcome.status == Status::kAborted && counts_as_attempt(outcome.cause))
+    count_attempt(runner);
+  else if (!is_query)
     runner.attempts = 0;
-  }
   leave_turn(runner);
   Errc error = Errc::kOk;
   if (outcome.query_wrote != 0) {
@@ -257,9 +261,14 @@ Errc Instances::abort(AbortCause cause) noexcept {
   if (!runs_here()) return fail(Errc::kEndWithoutBegin, "no instance is running in this thread");
   PageRunner &runner = *current().pages.runner;
   const bool is_query = runner.nest.front();
+  const AbortCause why_failed = runner.engine->why_failed();
   runner.engine->abort(cause);
   record(current().pages, is_query, cause);
-  runner.attempts = 0;
+  // A body that throws in each attempt fails as often as one that ends.
+  if (counts_as_attempt(why_failed))
+    count_attempt(runner);
+  else
+    runner.attempts = 0;
   leave_turn(runner);
   finish(runner);
   return Errc::kOk;
@@ -398,7 +407,7 @@ std::uint64_t Instances::collect() noexcept {
 
 Errc Instances::set_policy(std::string_view spec) noexcept {
   TMH_TRY(domain_.usable());
-  if (domain_.runs_at_any_level())
+  if (domain_.runs_at_any_level(Need::kSetPolicy))
     return fail(Errc::kInstanceRunning, "the policy changes between instances");
   Policy parsed;
   if (const Errc error = parse(spec, &parsed); error != Errc::kOk)

@@ -64,6 +64,7 @@ class Instances {
   [[nodiscard]] bool has_moved_at_pages(const page::Engine::ReadSet &reads,
                                         std::uint64_t snapshot) const noexcept;
   [[nodiscard]] bool runs_here() const noexcept { return runners_.runs_here(); }
+  void count_attempt(PageRunner &runner) const noexcept;
   static void leave_turn(PageRunner &runner) noexcept;
   void finish(PageRunner &runner) noexcept;
 

@@ -15,9 +15,13 @@ namespace tmh {
 
 namespace detail {
 
-void need_pages() {
-  leave_hardware();
-  if (current().lines.depth != 0) current().lines.thread->fail(AbortCause::kNeedsPages);
+void need_pages(Need need) {
+  leave_hardware(need);
+  if (current().lines.depth != 0) {
+    // What has doomed it already is why it ends.
+    if (!current().lines.thread->is_doomed()) current().need = need;
+    current().lines.thread->fail(AbortCause::kNeedsPages);
+  }
   need_process_view();
 }
 
@@ -25,7 +29,8 @@ void need_process_view() {
   if (ThreadView *view = running_view(); view != nullptr) view->need_process_view();
 }
 
-void begin_again(std::function<void()> before) {
+void begin_again(Need need, std::function<void()> before) {
+  current().need = need;
   set_before_next(std::move(before));
   current().unwinds = Unwinds::kToBeginAgain;
   current().lines.thread->fail(AbortCause::kUser);
@@ -39,7 +44,7 @@ Status status_at_lines() noexcept {
 
 void become_irrevocable() {
   detail::require_instance("become_irrevocable()");
-  detail::need_pages();
+  detail::need_pages(Need::kIrrevocable);
   detail::become_irrevocable_here();
 }
 

@@ -102,6 +102,7 @@ void LineAttempts::failed(SiteInstance &instance) {
   const AbortCause cause = thread.cause();
   const line::AbortStatus status = thread.status();
   const bool may_have_extended = thread.logs_reads();
+  const Need need = current().need;  // now: an action may run another instance
   LineRun run = current().lines;
   const Errc no_room = thread.committing().redo().error();
   run.no_room = cause != AbortCause::kNoSpace ? Errc::kOk
@@ -122,6 +123,10 @@ void LineAttempts::failed(SiteInstance &instance) {
   // kNoSpace: level 2 says why, or finds room. kQueryWrote: level 2 says where.
   undone.needs_pages = cause == AbortCause::kNeedsPages || cause == AbortCause::kNoSpace ||
                        cause == AbortCause::kQueryWrote;
+  undone.need = cause == AbortCause::kNeedsPages   ? need
+                : cause == AbortCause::kNoSpace    ? Need::kNoSpace
+                : cause == AbortCause::kQueryWrote ? Need::kQueryWrote
+                                                   : Need::kUnknown;
   // Level 2 did not give a page back within the budget, or a snapshot there keeps its versions. As
   // an instance of level 2 this one needs no answer.
   if ((cause == AbortCause::kCapacity && may_fit_later) ||
@@ -135,6 +140,7 @@ void LineAttempts::failed(SiteInstance &instance) {
 // tmh::detail::begin_again().
 void LineAttempts::begin_again(SiteInstance &instance) {
   const LineRun run = current().lines;
+  const Need need = current().need;  // as failed()
   const std::function<void()> before = take_before_next();
   count_undone(instance, AbortCause::kUser);
   instance.leave_lines();
@@ -147,6 +153,7 @@ void LineAttempts::begin_again(SiteInstance &instance) {
     current().lines = run;
     Undone undone;
     undone.needs_pages = true;
+    undone.need = need;
     (void)instance.goes_on_at_level_1(undone);
     instance.leave_lines();
   }

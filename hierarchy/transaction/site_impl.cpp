@@ -131,7 +131,6 @@ SiteReport SiteImpl::report() const {
   report.line_aborts = total(SiteCount::kLineAborts);
   report.page_aborts = total(SiteCount::kPageAborts);
   report.escalations_capacity = total(SiteCount::kForCapacity);
-  report.escalations_needs_pages = total(SiteCount::kForPages);
   report.escalations_attempts = total(SiteCount::kForAttempts);
   report.de_escalations = total(SiteCount::kDeEscalations);
   report.releases = total(SiteCount::kReleases);
@@ -149,6 +148,10 @@ SiteReport SiteImpl::report() const {
   report.hardware_pages = total(SiteCount::kHardwarePages);
   for (std::size_t i = 0; i < kAbortCauseCount; ++i)
     report.line_aborts_by_cause[i] = total(count_of(static_cast<AbortCause>(i)));
+  for (std::size_t i = 0; i < kNeedCount; ++i) {
+    report.escalations_by_need[i] = total(count_of(static_cast<Need>(i)));
+    report.escalations_needs_pages += report.escalations_by_need[i];
+  }
   return report;
 }
 

@@ -27,7 +27,6 @@ enum class SiteCount : std::uint32_t {
   kLineAborts,
   kPageAborts,
   kForCapacity,
-  kForPages,
   kForAttempts,
   kDeEscalations,
   kReleases,
@@ -44,11 +43,16 @@ enum class SiteCount : std::uint32_t {
   kHardwareFindings,
   kHardwarePages,
   kCauses,  // of attempts that software lines aborted, from here on by AbortCause
-  kEnd = kCauses + kAbortCauseCount
+  kForNeeds = kCauses + kAbortCauseCount,  // instances that went up, from here on by Need
+  kEnd = kForNeeds + kNeedCount
 };
 [[nodiscard]] constexpr SiteCount count_of(AbortCause cause) noexcept {
   return static_cast<SiteCount>(static_cast<std::uint32_t>(SiteCount::kCauses) +
                                 static_cast<std::uint32_t>(cause));
+}
+[[nodiscard]] constexpr SiteCount count_of(Need need) noexcept {
+  return static_cast<SiteCount>(static_cast<std::uint32_t>(SiteCount::kForNeeds) +
+                                static_cast<std::uint32_t>(need));
 }
 
 // For messages: the name of a site, kept for good.

@@ -31,7 +31,7 @@ struct EscalationCounts {
 };
 constexpr EscalationCounts counts_of_escalation(const Undone &undone) noexcept {
   if (undone.over_capacity) return {SiteCount::kForCapacity, line::LineCount::kForCapacity};
-  if (undone.needs_pages) return {SiteCount::kForPages, line::LineCount::kForPages};
+  if (undone.needs_pages) return {count_of(undone.need), line::line_need_count(undone.need)};
   return {SiteCount::kForAttempts, line::LineCount::kForAttempts};
 }
 
@@ -110,7 +110,7 @@ bool SiteInstance::goes_on_at_level_1(const Undone &undone) {
       back_off(domain().runners().policy(), attempts_, undone.others_progressed);
       return true;
     case NextStep::kGiveUp:
-      give_up(undone.over_capacity);
+      give_up(undone);
     case NextStep::kEscalate:
       break;
   }
@@ -137,13 +137,14 @@ NextStep SiteInstance::by_own_rule(const FailedAttempt &failed) const noexcept {
   return site_.rule()(told) == NextLevel::kGoUp ? NextStep::kEscalate : NextStep::kRetry;
 }
 
-void SiteInstance::give_up(bool over_capacity) const {
+void SiteInstance::give_up(const Undone &undone) const {
   if (level() == AttemptLevel::kLines && current().lines.no_room != Errc::kOk)
     raise(current().lines.no_room);
   platform::fail(Errc::kNeedsPages,
-                 "site '" + site_.name() +
-                     (over_capacity ? "': its working set exceeds level 1"
-                                    : "': it allocates, runs plain code, or becomes irrevocable"));
+                 "site '" + site_.name() + "': " +
+                     (undone.over_capacity ? std::string("its working set exceeds level 1")
+                                           : std::string("it did what only level 2 can: ") +
+                                                 to_string(undone.need)));
   raise(Errc::kNeedsPages);
 }
 
@@ -154,7 +155,7 @@ void SiteInstance::go_up(const Undone &undone) noexcept {
                            undone.over_capacity ? 1
                            : undone.needs_pages ? 2
                                                 : 0,
-                           attempts_);
+                           attempts_, static_cast<std::uint32_t>(undone.need));
   site_.add(counts.of_site, 1);
   if (!observe::is_planted(observe::Planted::kEscalationEarly))
     context_of(level()).add(counts.of_domain, 1);

@@ -31,6 +31,8 @@ enum class Refusal : std::uint8_t {
 struct Undone {
   bool over_capacity = false;
   bool needs_pages = false;
+  // Where it needs pages: what for.
+  Need need = Need::kUnknown;
   Refusal refusal = Refusal::kNone;
   // Other instances have committed meanwhile.
   bool others_progressed = false;
@@ -120,7 +122,7 @@ class SiteInstance {
   [[nodiscard]] hierarchy::NextStep by_own_rule(
       const hierarchy::FailedAttempt &failed) const noexcept;
   void go_up(const Undone &undone) noexcept;
-  [[noreturn]] void give_up(bool over_capacity) const;
+  [[noreturn]] void give_up(const Undone &undone) const;
   void learn_escalation(bool over_capacity, Refusal refusal) noexcept;
 
   SiteImpl &site_;

@@ -39,6 +39,79 @@ enum class AbortCause : std::uint8_t {
 };
 inline constexpr std::size_t kAbortCauseCount = 12;
 
+// What an instance of a site did that level 1 cannot do, so that it went up to level 2 ("needs
+// pages"). Numbers are in shared memory and in traces: DO NOT CHANGE THESE VALUES.
+enum class Need : std::uint8_t {
+  kUnknown = 0,    // RTM: the body aborted the transaction by an instruction of its own
+  kPlainBody = 1,  // at software lines: a plain body of a site, inside
+  kOtherDomain = 2,
+  kUpdateInQuery = 3,
+  kBegin = 4,       // Domain::begin(), which atomically(domain, body) calls
+  kBeginQuery = 5,  // Domain::begin_query(), which query(domain, body) calls
+  kAbort = 6,       // Domain::abort()
+  // At software lines; in RTM where the call fails.
+  kAllocate = 7,
+  kDeallocate = 8,
+  kRoot = 9,  // Segment::root() and what works as it does
+  kGrow = 10,
+  kAllocatorAllocate = 11,
+  kAllocatorDeallocate = 12,
+  // A block that is the heap's, or that empties a list which the instance itself has changed; or
+  // the heap had nothing to fill the list with.
+  kPoolAllocate = 13,
+  kPoolDeallocate = 14,
+  kIrrevocable = 15,
+  kNoSpace = 16,  // at software lines: the disk, or the redo log, had no room
+  kQueryWrote = 17,
+  // The rest in RTM alone.
+  kException = 18,  // it left the body
+  kThreadEnd = 19,  // pthread_exit() or pthread_cancel() left the body
+  kHeapGrowth = 20,
+  kOnCommit = 21,
+  kOnAbort = 22,
+  kValidate = 23,
+  kAwaitChange = 24,
+  kUnmap = 25,
+  kClose = 26,
+  kSetPolicy = 27,
+};
+inline constexpr std::size_t kNeedCount = 28;
+
+// The function as a program calls it, or a few words; "unknown" also of a number that is no Need.
+[[nodiscard]] constexpr const char *to_string(Need need) noexcept {
+  constexpr const char *kNames[] = {"unknown",
+                                    "plain body of a site",
+                                    "instance of another domain",
+                                    "update in a query",
+                                    "tmh::atomically(domain)",
+                                    "tmh::query(domain)",
+                                    "tmh::Domain::abort",
+                                    "tmh::Segment::allocate",
+                                    "tmh::Segment::deallocate",
+                                    "tmh::Segment::root",
+                                    "tmh::Segment::grow",
+                                    "tmh::allocator::allocate",
+                                    "tmh::allocator::deallocate",
+                                    "tmh::pools::allocate",
+                                    "tmh::pools::deallocate",
+                                    "tmh::become_irrevocable",
+                                    "no space",
+                                    "store in a query",
+                                    "exception",
+                                    "end of the thread",
+                                    "growth of the heap",
+                                    "tmh::on_commit",
+                                    "tmh::on_abort",
+                                    "tmh::Domain::validate",
+                                    "tmh::Domain::await_change",
+                                    "tmh::Domain::unmap",
+                                    "tmh::Domain::close",
+                                    "tmh::Domain::set_policy"};
+  static_assert(sizeof kNames / sizeof kNames[0] == kNeedCount);
+  const auto number = static_cast<std::size_t>(need);
+  return kNames[number < kNeedCount ? number : 0];
+}
+
 enum class Access : std::uint8_t { kRead = 1, kReadWrite = 2 };
 
 // Totals since the first of the present participants opened the domain: they are rebuildable, and
@@ -73,6 +146,8 @@ struct Counters {
   // Instances that went from level 1 to level 2, by what decided (as in SiteReport); instances that
   // committed at level 1 after their site had gone up.
   std::uint64_t escalations_capacity = 0, escalations_needs_pages = 0, escalations_attempts = 0;
+  // Of escalations_needs_pages, by Need; these sum up to it.
+  std::uint64_t escalations_by_need[kNeedCount] = {};
   std::uint64_t de_escalations = 0;
   // Of line_commits: those that exceeded the capacity model and ran without it.
   std::uint64_t unlimited_commits = 0;

@@ -21,7 +21,8 @@
 namespace tmh {
 
 namespace detail {
-[[nodiscard]] Domain domain_of(const Segment &segment) noexcept;
+// The segment's, for an instance that looks up a root. In a body at level 1 it ends the attempt.
+[[nodiscard]] Domain domain_for_root(const Segment &segment);
 
 // A container whose allocator can be made from a segment, as allocator and pool_allocator can.
 template <class T>
@@ -87,7 +88,7 @@ template <class T>
 T *Segment::root(std::string_view name) const {
   static_assert(alignof(T) <= kPageBytes);
   detail::require_fit_for_segment<T>();
-  return atomically(detail::domain_of(*this), [&]() -> T * {
+  return atomically(detail::domain_for_root(*this), [&]() -> T * {
     void **cell = unclaimed_root_cell(name, sizeof(T));
     // A relocatable segment has another address in every process: its cells hold distances from the
     // segment's first byte.

@@ -57,6 +57,8 @@ struct SiteReport {
   // instances that went one level up, by what decided
   std::uint64_t escalations_capacity = 0;
   std::uint64_t escalations_needs_pages = 0;
+  // of these, by Need (tmh/instance.hpp): which function sent them up; they sum up to it
+  std::uint64_t escalations_by_need[kNeedCount] = {};
   std::uint64_t escalations_attempts = 0;  // too many attempts, or too much time wasted
   // instances that committed at level 1 after the site had gone up
   std::uint64_t de_escalations = 0;
@@ -225,9 +227,10 @@ auto atomically(const Site &site, Body &&body) -> detail::SiteBodyResult<Body> {
 // keeps no list of what it reads, until it meets a line that another instance has changed since it
 // began: it begins again, once, with such a list, and from then on when another instance changes
 // what it has read. The site's policy sends it to level 2, where a query cannot fail; so does,
-// whatever the policy, the eighth change of what it has read, a page that level 2 does not give back
-// at once, a list of more than about 1,024 lines, or a store. So the body may run several times. At level 2 queries run in several threads at once when the body is
-// instrumented. RTM runs no queries.
+// whatever the policy, the eighth change of what it has read, a page that level 2 does not give
+// back at once, a list of more than about 1,024 lines, or a store. So the body may run several
+// times. At level 2 queries run in several threads at once when the body is instrumented. RTM runs
+// no queries.
 template <class Body>
 auto query(const Site &site, Body &&body) -> detail::SiteBodyResult<Body> {
   return detail::run_attempts(site, detail::Attempts::Kind::kQuery, Durability{}, body);

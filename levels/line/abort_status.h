@@ -36,14 +36,30 @@ enum class AbortCode : std::uint8_t {
   kRetry = 9,      // RTM: the body called retry(); only level 2 can sleep for a change
 };
 
+// kNeedsPages with what needed them: its Need, from this number on.
+inline constexpr std::uint32_t kNeedCodes = 16;
+static_assert(kNeedCodes + kNeedCount <= 256);
+[[nodiscard]] constexpr std::uint32_t code_of_need(Need need) noexcept {
+  return kNeedCodes + static_cast<std::uint32_t>(need);
+}
+
 [[nodiscard]] constexpr AbortStatus explicit_abort(AbortCode code) noexcept {
   return AbortStatus{kStatusExplicit | static_cast<std::uint32_t>(code) << kStatusCodeShift};
 }
 [[nodiscard]] constexpr bool has(AbortStatus status, std::uint32_t bit) noexcept {
   return (static_cast<std::uint32_t>(status) & bit) != 0;
 }
+[[nodiscard]] constexpr bool names_need(AbortStatus status) noexcept {
+  const std::uint32_t code = static_cast<std::uint32_t>(status) >> kStatusCodeShift;
+  return has(status, kStatusExplicit) && code >= kNeedCodes && code < kNeedCodes + kNeedCount;
+}
+[[nodiscard]] constexpr Need need_of(AbortStatus status) noexcept {
+  const std::uint32_t code = static_cast<std::uint32_t>(status) >> kStatusCodeShift;
+  return names_need(status) ? static_cast<Need>(code - kNeedCodes) : Need::kUnknown;
+}
 // kNone when the abort was not explicit.
 [[nodiscard]] constexpr AbortCode code_of(AbortStatus status) noexcept {
+  if (names_need(status)) return AbortCode::kNeedsPages;
   return has(status, kStatusExplicit)
              ? static_cast<AbortCode>(static_cast<std::uint32_t>(status) >> kStatusCodeShift)
              : AbortCode::kNone;

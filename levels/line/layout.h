@@ -32,7 +32,7 @@ using LineWord = detail::LineWord;
 
 inline constexpr std::uint64_t kLineStateMagic = 0x3130'454e'4c48'4d54ull;  // "TMHLNE01"
 // Changes with every change of what is in these files.
-inline constexpr std::uint32_t kLineStateVersion = 9;
+inline constexpr std::uint32_t kLineStateVersion = 10;
 
 // A line word: unlocked(version), or one of these two bits. So `word <= rv` says unlocked, not U
 // and not newer than rv.
@@ -187,17 +187,22 @@ enum class LineCount : std::uint32_t {
   kAbortsLast = kAborts0 + kAbortCauseCount - 1,
   kHardwareCommits,
   kForCapacity,  // instances that went one level up, by what decided
-  kForPages,
   kForAttempts,
   kDeEscalations,
   kUnlimitedCommits,  // of kCommits
+  kForNeed0,          // as kForCapacity, because it did what only level 2 can: by Need
+  kForNeedLast = kForNeed0 + kNeedCount - 1,
   kEnd
 };
-inline constexpr std::size_t kLineCountsMax = 32;
+inline constexpr std::size_t kLineCountsMax = 64;
 static_assert(static_cast<std::size_t>(LineCount::kEnd) <= kLineCountsMax);
 [[nodiscard]] constexpr LineCount line_abort_count(AbortCause cause) noexcept {
   return static_cast<LineCount>(static_cast<std::uint32_t>(LineCount::kAborts0) +
                                 static_cast<std::uint32_t>(cause));
+}
+[[nodiscard]] constexpr LineCount line_need_count(Need need) noexcept {
+  return static_cast<LineCount>(static_cast<std::uint32_t>(LineCount::kForNeed0) +
+                                static_cast<std::uint32_t>(need));
 }
 
 struct alignas(4096) LineContextV1 {
@@ -224,8 +229,8 @@ struct alignas(4096) LineContextV1 {
   std::uint64_t reserved4_zero[7];  //  200
   //  256  by LineCount; written by the context's thread, and by its recovery
   alignas(64) LineWord counts[kLineCountsMax];
-  std::uint64_t counts_before[kLineCountsMax];  // 512  as they were when the present owner came
-  std::uint64_t reserved5_zero[416];            // 768
+  std::uint64_t counts_before[kLineCountsMax];  // 768  as they were when the present owner came
+  std::uint64_t reserved5_zero[352];            // 1280
   LineWrite writes[kWritesMax];                 // 4096
   UndoWord undo[kUndoWords];
   std::byte redo[kRedoBytes];
@@ -244,7 +249,7 @@ static_assert(offsetof(LineContextV1, status) == 64 && offsetof(LineContextV1, i
               offsetof(LineContextV1, redo_reserved) == 120 &&
               offsetof(LineContextV1, undo_head) == 128 &&
               offsetof(LineContextV1, redo_tail) == 192 && offsetof(LineContextV1, counts) == 256 &&
-              offsetof(LineContextV1, counts_before) == 512 &&
+              offsetof(LineContextV1, counts_before) == 768 &&
               offsetof(LineContextV1, writes) == 4096 &&
               offsetof(LineContextV1, undo) == 4096 + sizeof(LineWrite) * kWritesMax &&
               offsetof(LineContextV1, redo) ==
@@ -261,7 +266,11 @@ void add_line_counts(const CountOf &count_of, Counters *to) {
     to->line_aborts[i] += count_of(line_abort_count(static_cast<AbortCause>(i)));
   to->hardware_commits += count_of(LineCount::kHardwareCommits);
   to->escalations_capacity += count_of(LineCount::kForCapacity);
-  to->escalations_needs_pages += count_of(LineCount::kForPages);
+  for (std::uint32_t i = 0; i < kNeedCount; ++i) {
+    const std::uint64_t escalations = count_of(line_need_count(static_cast<Need>(i)));
+    to->escalations_by_need[i] += escalations;
+    to->escalations_needs_pages += escalations;
+  }
   to->escalations_attempts += count_of(LineCount::kForAttempts);
   to->de_escalations += count_of(LineCount::kDeEscalations);
   to->unlimited_commits += count_of(LineCount::kUnlimitedCommits);

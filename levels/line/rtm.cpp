@@ -1,6 +1,9 @@
 // levels/line/rtm.cpp -- the only code that contains RTM instructions.
 #include "levels/line/rtm.h"
 
+#include <cstddef>
+#include <utility>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define TMH_RTM __attribute__((target("rtm"), noinline))
@@ -36,6 +39,23 @@ TMH_RTM void rtm_abort(AbortCode code) noexcept {
 #undef TMH_XABORT
   }
 }
+namespace {
+// As above.
+template <unsigned kCode>
+TMH_RTM void abort_with() noexcept {
+  _xabort(kCode);
+}
+template <std::size_t... kNeeds>
+void abort_for(Need need, std::index_sequence<kNeeds...>) noexcept {
+  const auto is = [need](std::size_t number) { return need == static_cast<Need>(number); };
+  (static_cast<void>(is(kNeeds) && (abort_with<code_of_need(static_cast<Need>(kNeeds))>(), true)),
+   ...);
+}
+}  // namespace
+void rtm_abort(Need need) noexcept {
+  abort_for(need, std::make_index_sequence<kNeedCount>());
+  rtm_abort(AbortCode::kNeedsPages);  // of no number that is a Need
+}
 TMH_RTM bool try_empty_rtm() noexcept {
   if (_xbegin() != _XBEGIN_STARTED) return false;
   _xend();
@@ -46,6 +66,7 @@ std::uint32_t rtm_begin() noexcept { return 0; }
 void rtm_end() noexcept {}
 bool rtm_is_inside() noexcept { return false; }
 void rtm_abort(AbortCode) noexcept {}
+void rtm_abort(Need) noexcept {}
 bool try_empty_rtm() noexcept { return false; }
 #endif
 

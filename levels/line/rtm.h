@@ -30,6 +30,8 @@ inline constexpr std::uint32_t kRtmStarted = ~0u;
 void rtm_end() noexcept;
 // Outside a transaction it does nothing.
 void rtm_abort(AbortCode code) noexcept;
+// With AbortCode::kNeedsPages, and why.
+void rtm_abort(Need need) noexcept;
 [[nodiscard]] bool rtm_is_inside() noexcept;
 // The operand of the XABORT that abandons a transaction because of `cause`.
 [[nodiscard]] constexpr AbortCode code_of_abandoned(AbortCause cause) noexcept {

@@ -110,6 +110,8 @@ class Engine {
   [[nodiscard]] Outcome end(bool will_wait) noexcept { return transaction_.end(will_wait); }
   void abort(AbortCause cause) noexcept { transaction_.abort(cause); }
   [[nodiscard]] Status validate() noexcept { return transaction_.validate(); }
+  // Of the running instance, as far as is known; kNone: it has not failed.
+  [[nodiscard]] AbortCause why_failed() const noexcept { return instance_.why_failed(); }
   // The program will touch these bytes. False: the address belongs to no view.
   [[nodiscard]] bool advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept {
     return first_touch_.advise(begin, bytes, is_write);

@@ -49,6 +49,13 @@ struct Instance {
     return own.failed_instance.load(std::memory_order_acquire) == number;
   }
 
+  // kNone: it may still commit, as far as is known.
+  [[nodiscard]] AbortCause why_failed() const noexcept {
+    if (!is_failed) return was_failed() ? AbortCause::kConflictOther : AbortCause::kNone;
+    // validate() names no cause
+    return failed_cause == AbortCause::kNone ? AbortCause::kValidation : failed_cause;
+  }
+
   // The engine's slot.
   storage::Participant &own;
   // Never repeats in the domain, whatever process had the slot before.

@@ -48,8 +48,9 @@ LevelCost SiteProfile::at_lines() const { return impl_->costs[0]; }
 LevelCost SiteProfile::at_pages() const { return impl_->costs[1]; }
 
 // A new total must be subtracted, too.
-static_assert(sizeof(SiteReport) == sizeof(std::string) + (sizeof(Escalation) + 7) / 8 * 8 +
-                                        (22 + kAbortCauseCount) * sizeof(std::uint64_t));
+static_assert(sizeof(SiteReport) ==
+              sizeof(std::string) + (sizeof(Escalation) + 7) / 8 * 8 +
+                  (22 + kAbortCauseCount + kNeedCount) * sizeof(std::uint64_t));
 
 SiteReport SiteProfile::report() const {
   SiteReport report = site_.report();
@@ -78,6 +79,8 @@ SiteReport SiteProfile::report() const {
     report.*total -= before_.*total;
   for (std::size_t i = 0; i < kAbortCauseCount; ++i)
     report.line_aborts_by_cause[i] -= before_.line_aborts_by_cause[i];
+  for (std::size_t i = 0; i < kNeedCount; ++i)
+    report.escalations_by_need[i] -= before_.escalations_by_need[i];
   return report;
 }
 

@@ -211,12 +211,14 @@ class Battle {
                 .with(LineCount::kCommits, counters.line_commits)
                 .with(LineCount::kHardwareCommits, counters.hardware_commits)
                 .with(LineCount::kForCapacity, counters.escalations_capacity)
-                .with(LineCount::kForPages, counters.escalations_needs_pages)
                 .with(LineCount::kForAttempts, counters.escalations_attempts);
     for (std::size_t i = 0; i < kAbortCauseCount; ++i)
       tally =
           tally.with(storage::abort_count(static_cast<AbortCause>(i)), counters.aborts[i])
               .with(line::line_abort_count(static_cast<AbortCause>(i)), counters.line_aborts[i]);
+    for (std::size_t i = 0; i < kNeedCount; ++i)
+      tally =
+          tally.with(line::line_need_count(static_cast<Need>(i)), counters.escalations_by_need[i]);
     const auto ends = static_cast<std::size_t>(Count::kQueryEnds);
     tally.pages[ends] = like.pages[ends];
     return tally;

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <functional>
 #include <set>
+#include <stdexcept>
 #include <vector>
 
 #include <tmh/tmh.hpp>
@@ -170,6 +171,29 @@ TEST(CrossPolicyTest, WhoWaitsForAPageGetsItWhenItsHolderEnds) {
 
 std::uint64_t cross_level_aborts(const Domain &domain) {
   return domain.counters().aborts[static_cast<std::size_t>(AbortCause::kCrossLevel)];
+}
+
+// Each attempt ends by an exception, which leaves the first that has not given way.
+TEST(CrossPolicyTest, AnUpdateThatThrowsGivesWayNotForEver) {
+  const MemoryFolder folder;
+  DomainOptions options = hybrid();
+  options.policies.cross = CrossPolicy::kUpperYields;
+  const Table table(folder.path(), options);
+  const Site lines(table.domain, "lines", "never"), pages(table.domain, "pages", "always");
+  for (const bool at_site : {false, true}) {
+    atomically(lines, [&](Fields) { table.word(5).store(3); });
+    std::uint32_t attempts = 0;
+    const auto body = [&] {
+      ++attempts;
+      table.word(5).store(table.word(5) + 1);
+      throw std::runtime_error("undone");
+    };
+    EXPECT_THROW(at_site ? atomically(pages, [&](Fields) { body(); })
+                         : atomically(table.domain, [&] { body(); }),
+                 std::runtime_error);
+    EXPECT_EQ(attempts, hierarchy::kYieldsMax + 1);
+    EXPECT_EQ(table.committed(5), 3U);
+  }
 }
 
 // Level 1 has used the pages that an update of level 2 touches. It alone gives way under

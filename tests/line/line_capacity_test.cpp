@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
 
+#include "levels/line/abort_status.h"
 #include "levels/line/capacity.h"
 #include "levels/line/choice.h"
 #include "levels/line/level.h"
@@ -153,6 +155,31 @@ TEST(LineAbortStatus, EveryCauseHasRtmsBits) {
                                  AbortCause::kQueryWrote, AbortCause::kSpurious}) {
     EXPECT_EQ(line::cause_of(line::status_of(cause)), cause);
   }
+}
+
+TEST(LineAbortStatus, ACodeOfXabortNamesANeedOrNone) {
+  const auto status_with = [](std::uint32_t code) {
+    return AbortStatus{line::kStatusExplicit | code << line::kStatusCodeShift};
+  };
+  std::set<Need> told;
+  for (std::uint32_t code = 0; code < 256; ++code) {
+    const AbortStatus status = status_with(code);
+    const Need need = line::need_of(status);
+    EXPECT_LT(static_cast<std::size_t>(need), kNeedCount) << code;
+    if (!line::names_need(status)) {
+      EXPECT_EQ(need, Need::kUnknown) << code;
+      EXPECT_EQ(static_cast<std::uint32_t>(line::code_of(status)), code);
+      continue;
+    }
+    EXPECT_TRUE(told.insert(need).second) << code;
+    EXPECT_EQ(line::code_of_need(need), code);
+    EXPECT_EQ(line::code_of(status), line::AbortCode::kNeedsPages);
+    EXPECT_EQ(line::cause_of(status), AbortCause::kNeedsPages);
+    // The same bits without XABORT say nothing.
+    EXPECT_FALSE(line::names_need(AbortStatus{code << line::kStatusCodeShift}));
+  }
+  EXPECT_EQ(told.size(), kNeedCount);
+  EXPECT_EQ(line::need_of(line::explicit_abort(line::AbortCode::kNeedsPages)), Need::kUnknown);
 }
 
 TEST(RtmDetection, SaysWhyAndHowToTurnItOn) {

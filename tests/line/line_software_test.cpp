@@ -255,7 +255,7 @@ class AtStep {
   static inline Wanted wanted;
 };
 
-// Loads of a line that the instance has written, or that has the same bit as one, take the long way.
+// Loads of a line that the instance has written, or with the same bit as one, take the long way.
 TEST_F(LineSoftwareTest, LineThatChangesBetweenTwoLooksIsNotOfTheSnapshot) {
   for (const std::uint64_t written : {65UL, 1UL}) {
     one_.begin({});

@@ -121,7 +121,10 @@ TEST_F(RtmHeapTest, GrowingGoesToLevelTwo) {
   std::vector<void *> blocks;
   while (heap.segment.size_bytes() == before)
     blocks.push_back(atomically(site, [&] { return heap.segment.allocate(3000); }));
-  EXPECT_GE(site.report().page_commits, 1U);
+  const SiteReport report = site.report();
+  EXPECT_GE(report.page_commits, 1U);
+  EXPECT_EQ(report.escalations_needs_pages,
+            report.escalations_by_need[static_cast<std::size_t>(Need::kHeapGrowth)]);
   for (void *block : blocks) atomically(site, [&] { heap.segment.deallocate(block, 3000); });
   EXPECT_EQ(heap.count().blocks, others);
 }
@@ -147,6 +150,12 @@ TEST_F(RtmHeapTest, ErrorsAreToldWithTheirReason) {
             make_error_code(Errc::kSegmentFull));
   EXPECT_EQ(code_of([&] { (void)heap.segment.allocate(8, 3); }),
             make_error_code(Errc::kBadArgument));
+  const SiteReport report = site.report();
+  const auto of = [&](Need need) {
+    return report.escalations_by_need[static_cast<std::size_t>(need)];
+  };
+  EXPECT_EQ(report.escalations_needs_pages,
+            of(Need::kAllocate) + of(Need::kDeallocate) + of(Need::kHeapGrowth));
   EXPECT_EQ(heap.count().reachable, 10U);
 }
 

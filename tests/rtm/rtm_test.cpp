@@ -6,18 +6,22 @@
 //             attempt commits.
 // Source:     thesis, section 6.2; hierarchy/exchange/PROTOCOL.md, "Hardware lines".
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include <tmh/tmh.hpp>
 
+#include "tests/rtm/rtm.h"
 #include "tests/support/rtm_table.h"
 #include "tests/support/stage.h"
 
@@ -165,6 +169,89 @@ TEST_F(RtmTest, WhatOnlyLevelTwoCanDoRunsThere) {
   EXPECT_EQ(table.committed(1), 2U);
   const Site never(table.domain, "never", "never");
   expect_error(Errc::kNeedsPages, [&] { atomically(never, [&] { on_commit([] {}); }); });
+}
+
+// An attempt that something else aborts tells nothing, so each call has many.
+TEST_F(RtmTest, TheSiteSaysWhichCallSentItsInstancesUp) {
+  constexpr int kTries = 200;
+  const MemoryFolder other_folder;
+  const RtmTable table(folder_.path());
+  const Domain other = Domain::open(other_folder.path(), hybrid_options());
+  const Site others(other, "others");
+  Domain closing = table.domain;
+  const struct {
+    Need need;
+    std::function<void()> call;
+  } calls[] = {{Need::kUnknown, [] { rtm_abort<1>(); }},
+               {Need::kOtherDomain, [&] { atomically(others, [] {}); }},
+               {Need::kBegin, [&] { atomically(table.domain, [] {}); }},
+               {Need::kBeginQuery, [&] { query(table.domain, [] {}); }},
+               {Need::kAbort, [&] { table.domain.abort(); }},
+               {Need::kRoot, [&] { (void)table.segment.root<std::uint64_t>("root"); }},
+               {Need::kGrow, [&] { table.segment.grow(RtmTable::kPages * kPageBytes); }},
+               {Need::kIrrevocable, [] { become_irrevocable(); }},
+               {Need::kException, [] { throw std::runtime_error("undone"); }},
+               {Need::kOnCommit, [] { on_commit([] {}); }},
+               {Need::kOnAbort, [] { on_abort([] {}); }},
+               {Need::kValidate, [&] { (void)table.domain.validate(); }},
+               {Need::kAwaitChange, [&] { table.domain.await_change(); }},
+               {Need::kUnmap, [&] { table.domain.unmap(table.segment); }},
+               {Need::kClose, [&] { closing.close(); }},
+               {Need::kSetPolicy, [&] { table.domain.set_policy("self-abort"); }}};
+  for (const auto &[need, call] : calls) {
+    SCOPED_TRACE(to_string(need));
+    const Site site = table.plain_site("on-capacity"), finds = table.plain_site();
+    std::uint64_t sent_up = 0;
+    for (int i = 0; i < kTries && sent_up == 0; ++i) {
+      // What is refused at level 2 leaves the page there.
+      for (int j = 0; j < 2; ++j) atomically(finds, [&] { ++table.word(1); });
+      try {
+        atomically(site, [&] {
+          ++table.word(1);
+          call();
+        });
+      } catch (const std::exception &) {  // at level 2 some are refused
+      }
+      sent_up = site.report().escalations_by_need[static_cast<std::size_t>(need)];
+    }
+    const SiteReport report = site.report();
+    EXPECT_GT(sent_up, 0U) << to_text(report);
+    EXPECT_EQ(report.escalations_needs_pages, sent_up) << "no other is counted";
+  }
+  std::uint64_t sum = 0;
+  const Counters counters = table.domain.counters();
+  for (const std::uint64_t one : counters.escalations_by_need) sum += one;
+  EXPECT_EQ(sum, counters.escalations_needs_pages);
+  EXPECT_GE(sum, std::size(calls));
+}
+
+TEST_F(RtmTest, TheSiteSaysThatTheEndOfAThreadSentItsInstanceUp) {
+  constexpr int kTries = 200;
+  struct Work {
+    RtmTable table;
+    Site site;
+  };
+  const RtmTable table(folder_.path());
+  Work work{table, table.plain_site("on-capacity")};
+  const auto sent_up = [&] {
+    return work.site.report().escalations_by_need[static_cast<std::size_t>(Need::kThreadEnd)];
+  };
+  for (int i = 0; i < kTries && sent_up() == 0; ++i) {
+    for (int j = 0; j < 2; ++j) atomically(work.site, [&] { ++table.word(1); });
+    pthread_t thread{};
+    const auto run = [](void *given) -> void * {
+      const Work &mine = *static_cast<Work *>(given);
+      atomically(mine.site, [&] {
+        ++mine.table.word(1);
+        pthread_exit(nullptr);
+      });
+      return nullptr;
+    };
+    ASSERT_EQ(pthread_create(&thread, nullptr, run, &work), 0);
+    ASSERT_EQ(pthread_join(thread, nullptr), 0);
+  }
+  EXPECT_GT(sent_up(), 0U) << to_text(work.site.report());
+  EXPECT_EQ(work.site.report().escalations_needs_pages, sent_up());
 }
 
 TEST_F(RtmTest, InsideAnotherDomainsInstanceItIsRefused) {

@@ -437,6 +437,21 @@ void fill_the_ring(const std::string &folder) {
   EXPECT_EQ(query(domain, [&] { return word.load(); }), committed);
 }
 
+// An update of level 1 for which there is no block goes up, where it is told why; the site says
+// that this was the need.
+void go_up_for_a_block(const std::string &folder) {
+  const SoftwareLines lines(folder);
+  const Site site(lines.domain, "goes up", "on-capacity");
+  atomically(site, [&](Fields) { lines.first_word_of(0) = 1; });
+  const Filler filler(folder, 0);
+  EXPECT_EQ(
+      code_of([&] { atomically(site, [&](Fields) { lines.first_word_of(kPages / 2) = 1; }); }),
+      Errc::kDiskFull);
+  const SiteReport report = site.report();
+  EXPECT_EQ(report.escalations_by_need[static_cast<std::size_t>(Need::kNoSpace)], 1U);
+  EXPECT_EQ(report.escalations_needs_pages, 1U);
+}
+
 class FullDeviceCaseTest : public testing::TestWithParam<Device> {
  protected:
   static void run_on_device(const std::function<void(const std::string &folder)> &work) {
@@ -468,6 +483,9 @@ TEST_P(FullDeviceCaseTest, QueryIsSeenToStoreToWhatHasNoBlock) {
 TEST_P(FullDeviceCaseTest, RetryWakesForWhatHadNoBlock) {
   for (const Levels levels : {Levels::kHybrid, Levels::kPage})
     run_on_device([levels](const std::string &folder) { retry_what_has_no_block(folder, levels); });
+}
+TEST_P(FullDeviceCaseTest, AnUpdateThatGoesUpForABlockIsCountedSo) {
+  run_on_device(go_up_for_a_block);
 }
 TEST_P(FullDeviceCaseTest, RingOfCommitsGrowsAsFarAsThereIsRoom) { run_on_device(fill_the_ring); }
 TEST_P(FullDeviceCaseTest, LockIsInheritedFromTheDead) { run_on_device(inherit_on_a_full_disk); }

@@ -79,6 +79,9 @@ std::string name_of(Count count) {
 std::string name_of(LineCount count) {
   if (count >= LineCount::kAborts0 && count <= LineCount::kAbortsLast)
     return std::string("line aborts: ") + kCauses[index(count) - index(LineCount::kAborts0)];
+  if (count >= LineCount::kForNeed0 && count <= LineCount::kForNeedLast)
+    return std::string("escalations: needs pages, ") +
+           to_string(static_cast<Need>(index(count) - index(LineCount::kForNeed0)));
   switch (count) {
     case LineCount::kBegins:
       return "line begins";
@@ -88,8 +91,6 @@ std::string name_of(LineCount count) {
       return "RTM commits";
     case LineCount::kForCapacity:
       return "escalations: capacity";
-    case LineCount::kForPages:
-      return "escalations: needs-pages";
     case LineCount::kForAttempts:
       return "escalations: attempts";
     default:
@@ -133,16 +134,19 @@ Count commit_count(const Statement &statement) {
   return statement.is_query ? Count::kQueryEnds : Count::kCommits;
 }
 AbortCause cause_of(const Statement &statement) { return static_cast<AbortCause>(statement.cause); }
-LineCount escalation_count(std::uint32_t reason) {
-  return reason == 1   ? LineCount::kForCapacity
-         : reason == 2 ? LineCount::kForPages
-                       : LineCount::kForAttempts;
+LineCount escalation_count(const Statement &escalated) {
+  constexpr std::uint32_t kNeedLast = kNeedCount - 1;
+  const auto need = static_cast<Need>(std::min(escalated.need, kNeedLast));
+  return escalated.reason == 1   ? LineCount::kForCapacity
+         : escalated.reason == 2 ? line::line_need_count(need)
+                                 : LineCount::kForAttempts;
 }
 
 // One event: what it says of the counters, and of the instance.
 void hear(const observe::TraceEventV1 &event, bool is_hardware, Statement *statement) {
   const std::uint64_t who = event.who.load(std::memory_order_relaxed);
-  const auto first = static_cast<std::uint32_t>(event.first.load(std::memory_order_relaxed));
+  const std::uint64_t word = event.first.load(std::memory_order_relaxed);
+  const auto first = static_cast<std::uint32_t>(word);
   const bool at_pages = (who >> 16 & 0xffff) == observe::probe::kPages;
   Tally &said = statement->said;
   switch (static_cast<TraceKind>(who & 0xffff)) {
@@ -172,7 +176,8 @@ void hear(const observe::TraceEventV1 &event, bool is_hardware, Statement *state
     case TraceKind::kEscalate:
       statement->is_escalated = true;
       statement->reason = first;
-      said = said.with(escalation_count(first));
+      statement->need = static_cast<std::uint32_t>(word >> 32);
+      said = said.with(escalation_count(*statement));
       break;
     default:
       break;
@@ -204,13 +209,13 @@ std::vector<Tally> ways(const Account &account, const Statement &last, bool is_c
         account.context != Account::kNoContext && account.is_hardware == 0;
     all.push_back(began_and_died(said, true));
     if (may_run_at_lines) all.push_back(began_and_died(said, false));
-    if (last.is_escalated) all.push_back(said.with(escalation_count(last.reason), kMinusOne));
+    if (last.is_escalated) all.push_back(said.with(escalation_count(last), kMinusOne));
     return all;
   }
   const bool at_pages = last.begun == RanAt::kPages;
   if (last.is_aborted) {  // level 1 says so before it counts
     all.push_back(last.is_escalated
-                      ? said.with(escalation_count(last.reason), kMinusOne)
+                      ? said.with(escalation_count(last), kMinusOne)
                       : died_at(said.with(line_abort_count(cause_of(last)), kMinusOne), false));
     return all;
   }

@@ -59,8 +59,8 @@ struct Statement {
   history::RanAt begun = history::RanAt::kUnknown;
   bool is_committed = false, is_aborted = false, is_escalated = false;  // by its events
   std::uint32_t cause = 0;                                              // AbortCause
-  // Of an escalation, as the probe has it.
-  std::uint32_t reason = 0;
+  // Of an escalation, as the probe has them.
+  std::uint32_t reason = 0, need = 0;
   std::uint64_t events_heard = 0;
   Tally said;  // since it came
 };

@@ -107,7 +107,44 @@ TEST_F(ToolStat, TotalsOfLevelOneAreTheLibrarys) {
   EXPECT_EQ(total.at("line_commits"), counters.line_commits);
   EXPECT_EQ(total.at("line_aborts").at("user"), 1);
   EXPECT_EQ(total.at("escalations_needs_pages"), 1);
+  const auto irrevocable = static_cast<std::size_t>(Need::kIrrevocable);
+  EXPECT_EQ(counters.escalations_by_need[irrevocable], 1u);
+  const json &needs = total.at("escalations_by_need");
+  EXPECT_EQ(needs.size(), kNeedCount);
+  EXPECT_EQ(needs.at("become_irrevocable"), 1);
+  EXPECT_EQ(needs.at("segment_allocate"), 0);
+  const std::string text = run_tmh({"stat", domain()}).out;
+  EXPECT_NE(text.find(" 1 escalations_needs_pages\n                   1   "
+                      "tmh::become_irrevocable\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("allocate"), std::string::npos) << "what is 0 is left out";
+  const std::string csv = run_tmh({"stat", domain(), "--csv"}).out;
+  EXPECT_NE(csv.find(",escalations_by_need_become_irrevocable,"), std::string::npos) << csv;
   EXPECT_EQ(total.at("rtm").at("commits"), counters.hardware_commits);
+}
+
+// Of a process that has gone, too; and what it did not count itself is not counted for it.
+TEST_F(ToolStat, TheNeedsOfProcessesAddUp) {
+  DomainOptions options;
+  options.levels = Levels::kHybrid;
+  options.line = LineChoice::kSoftware;
+  const Domain open = Domain::open(domain(), options);
+  const auto go_up = [&](const Domain &in, int times) {
+    const Site site(in, "up", "on-capacity");
+    for (int i = 0; i < times; ++i) atomically(site, [](Fields) { become_irrevocable(); });
+  };
+  go_up(open, 2);
+  for (const Ending ending : {Ending::kClosed, Ending::kKilled})
+    in_domain(domain(), options, ending, [&](const Domain &d, const Segment &s) {
+      go_up(d, 1);
+      const Site site(d, "inside", "on-capacity");
+      atomically(site, [&](Fields) { atomically(d, [&] { word_of(s, 1) = 1; }); });
+    });
+  const json total = stat().at("total");
+  EXPECT_EQ(total.at("escalations_by_need").at("become_irrevocable"), 4);
+  EXPECT_EQ(total.at("escalations_by_need").at("atomically_domain"), 2);
+  EXPECT_EQ(total.at("escalations_needs_pages"), 6);
 }
 
 TEST_F(ToolStat, WhoLeavesTakesNothingAway) {

@@ -148,6 +148,21 @@ TEST(TopView, RatesAreDifferencesOverTime) {
   EXPECT_EQ(line_of(lines, "LLLWWN"), "LLLWWN");
 }
 
+TEST(TopView, NamesWhatSendsInstancesUpWhileItDoes) {
+  const auto calm = top_lines(first_sample(), second_sample(), TopLook{"shop"});
+  EXPECT_EQ(joined(calm).find("needs pages"), std::string::npos) << joined(calm);
+  TopSample before = first_sample(), now = second_sample();
+  const auto of = [](TopSample &sample, Need need) -> std::uint64_t & {
+    return sample.shared.total.escalations_by_need[static_cast<std::size_t>(need)];
+  };
+  of(before, Need::kRoot) = of(now, Need::kRoot) = 7;
+  of(now, Need::kAllocate) = 2'000;
+  of(now, Need::kIrrevocable) = 4;
+  const auto lines = top_lines(before, now, TopLook{"shop"});
+  EXPECT_EQ(line_of(lines, "needs pages/s:"),
+            "needs pages/s:  tmh::Segment::allocate 1.00k  tmh::become_irrevocable 2.0");
+}
+
 TEST(TopView, LatenciesAreThoseOfTheInterval) {
   TopSample before = first_sample(), now = second_sample();
   before.shared.latencies = now.shared.latencies;

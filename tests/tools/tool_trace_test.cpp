@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -91,6 +93,46 @@ TEST_F(ToolTrace, EveryInstanceIsThereWithItsLevelAndOutcome) {
   EXPECT_EQ(named["process_name"], 1);
   EXPECT_GT(named["first touch"], 0);
   EXPECT_GT(named["recall"], 0);  // `high` took the page that `low` had used
+}
+
+TEST_F(ToolTrace, AnEscalationNamesItsNeedAndANumberThatIsNoneStaysANumber) {
+  DomainOptions software = hybrid();
+  software.line = LineChoice::kSoftware;
+  const Domain opened = Domain::open(domain(), software);
+  const Site up(opened, "up", "on-capacity");
+  atomically(up, [](Fields) { become_irrevocable(); });
+  const auto escalation = [&] {
+    const json written = document();
+    for (const json &event : written["traceEvents"])
+      if (event["name"] == "escalate") return event["args"];
+    ADD_FAILURE() << "no escalation";
+    return json();
+  };
+  EXPECT_EQ(escalation(),
+            (json{{"reason", 2}, {"attempts", 1}, {"need", "tmh::become_irrevocable"}}));
+  const std::string path = observe::trace_path(domain(), 0);
+  std::string ring(observe::kTraceBytes, '\0');
+  std::ifstream(path, std::ios::binary)
+      .read(ring.data(), static_cast<std::streamsize>(ring.size()));
+  std::size_t at = sizeof(observe::TraceHeaderV1);
+  const auto kind_of = [&](std::size_t event) {
+    return static_cast<unsigned char>(ring[event + offsetof(observe::TraceEventV1, who)]);
+  };
+  while (at < ring.size() &&
+         kind_of(at) != static_cast<std::uint32_t>(observe::TraceKind::kEscalate))
+    at += sizeof(observe::TraceEventV1);
+  ASSERT_LT(at, ring.size());
+  const auto overwrite_first = [&](std::uint64_t first) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(at + offsetof(observe::TraceEventV1, first)));
+    file.write(reinterpret_cast<const char *>(&first), sizeof first);
+  };
+  for (const std::uint64_t need : {std::uint64_t{kNeedCount}, std::uint64_t{0xffff'ffff}}) {
+    overwrite_first(2 | need << 32);
+    EXPECT_EQ(escalation()["need"], std::to_string(need));
+  }
+  overwrite_first(7 | std::uint64_t{3} << 32);  // a reason that is none has no need
+  EXPECT_EQ(escalation(), (json{{"reason", 7}, {"attempts", 1}}));
 }
 
 TEST_F(ToolTrace, AKilledProcessLeavesItsTrace) {

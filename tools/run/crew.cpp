@@ -183,6 +183,8 @@ void Crew::publish(const workloads::Workload &workload, ProcessState &process) c
     for (std::size_t i = 0; i < std::size(values); ++i) all[i] += values[i];
     for (std::size_t i = 0; i < kAbortCauseCount; ++i)
       all[std::size(values) + i] += one.line_aborts_by_cause[i];
+    for (std::size_t i = 0; i < kNeedCount; ++i)
+      all[static_cast<std::size_t>(SiteTotal::kForNeeds) + i] += one.escalations_by_need[i];
   }
   for (std::size_t i = 0; i < all.size(); ++i) process.sites[i].store(all[i], relaxed);
 }

@@ -43,7 +43,8 @@ enum class SiteTotal : std::uint8_t {
   kHardwareExplicit,
   kHardwareOther,
   kCauses,  // of attempts that software lines aborted, from here on by AbortCause
-  kEnd = kCauses + kAbortCauseCount
+  kForNeeds = kCauses + kAbortCauseCount,  // of kForPages, from here on by Need
+  kEnd = kForNeeds + kNeedCount
 };
 using SiteTotals =
     std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(SiteTotal::kEnd)>;

@@ -193,6 +193,11 @@ void add_levels(const Crew &crew, const Counters &counters, Json *document) {
                                 {"attempts", crew.total(kForAttempts)},
                                 {"came_down", crew.total(kCameDown)},
                                 {"unlimited", crew.total(kUnlimitedCommits)}};
+  Json needs;
+  for (std::size_t i = 0; i < kNeedCount; ++i)
+    needs[need_key(static_cast<Need>(i))] =
+        crew.total(static_cast<SiteTotal>(static_cast<std::size_t>(kForNeeds) + i));
+  (*document)["escalations_by_need"] = std::move(needs);
 }
 
 void add_workers(const Crew &crew, Outcome *outcome) {
@@ -328,6 +333,8 @@ std::string text_of(const Json &document) {
   if (const std::string rtm = listed(document["aborts_rtm"]); rtm != "none")
     text += fmt::format("  of RTM     {}\n", rtm);
   text += fmt::format("escalations  {}\n", listed(document["escalations"]));
+  if (const std::string needs = listed(document["escalations_by_need"]); needs != "none")
+    text += fmt::format("  by need    {}\n", needs);
   text += fmt::format(
       "latency us   p50 {:.2f}, p90 {:.2f}, p99 {:.2f}, p99.9 {:.2f}, max {:.2f}; of {} "
       "operations\n",
