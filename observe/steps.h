@@ -144,11 +144,19 @@ extern std::atomic<bool> steps_watched;
 void passed(Step step) noexcept;
 }  // namespace detail
 
-// Async-signal-safe.
-inline void step(Step s) noexcept {
+// Async-signal-safe, both.
+[[nodiscard]] inline bool are_steps_watched() noexcept {
   // relaxed: tests arm before they start what they watch
-  if (detail::steps_watched.load(std::memory_order_relaxed)) [[unlikely]]
+  return detail::steps_watched.load(std::memory_order_relaxed);
+}
+inline void step(Step s) noexcept {
+  if (are_steps_watched()) [[unlikely]]
     detail::passed(s);
+}
+// Where the caller has asked once for all the steps that it passes: whether they are watched.
+template <bool kWatched>
+inline void step_if(Step s) noexcept {
+  if constexpr (kWatched) step(s);
 }
 
 }  // namespace tmh::observe

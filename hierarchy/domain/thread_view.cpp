@@ -44,17 +44,16 @@ std::uint64_t load_plain(std::uintptr_t at, std::uint32_t size) noexcept {
 
 }  // namespace
 
-// The long way of either level.
+// The long way of a load at either level, and of a store at level 2.
 std::uint64_t line_load_long(LineAccess &access, const void *address, std::uint32_t bytes) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   if (access.is_in_pages) return view_of(access).load_long(at, bytes);
   return static_cast<line::SoftwareThread &>(access).load_long(at, bytes);
 }
 
-void line_store_long(LineAccess &access, void *address, std::uint64_t value, std::uint32_t bytes) {
-  const auto at = reinterpret_cast<std::uintptr_t>(address);
-  if (access.is_in_pages) return view_of(access).store_long(at, value, bytes);
-  static_cast<line::SoftwareThread &>(access).store_long(at, value, bytes);
+void page_store_long(LineAccess &access, void *address, std::uint64_t value, std::uint32_t bytes) {
+  TMH_ASSERT(access.is_in_pages);
+  view_of(access).store_long(reinterpret_cast<std::uintptr_t>(address), value, bytes);
 }
 
 ThreadView *running_view() noexcept {

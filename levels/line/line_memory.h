@@ -128,13 +128,18 @@ class LineMemory {
   // The same for home and line words around `offset`; kDiskFull, kIo. Cheap when this process has
   // asked before.
   [[nodiscard]] Errc allocate_home(LineSegment &segment, std::uint64_t offset_bytes) noexcept {
+    if (has_asked_for(segment, offset_bytes)) [[likely]]
+      return Errc::kOk;
+    return allocate_chunk(segment, offset_bytes / kChunkBytes);
+  }
+  // Has a thread of this process called allocate_home() for it, with success?
+  [[nodiscard]] bool has_asked_for(const LineSegment &segment,
+                                   std::uint64_t offset_bytes) const noexcept {
     TMH_ASSERT(segment.chunks != nullptr);
     const std::uint64_t chunk = offset_bytes / kChunkBytes;
     // relaxed: says only that a thread asked; blocks are the kernel's
-    if ((segment.chunks.get()[chunk / 64].load(std::memory_order_relaxed) >> (chunk % 64) & 1) != 0)
-        [[likely]]
-      return Errc::kOk;
-    return allocate_chunk(segment, chunk);
+    return (segment.chunks.get()[chunk / 64].load(std::memory_order_relaxed) >> (chunk % 64) & 1) !=
+           0;
   }
   // Bytes [*begin, *end) of the segment that hold `offset` and may be loaded from: all, or where
   // loads take blocks the chunks around it for which this process has asked. REQUIRES: offset lies

@@ -16,7 +16,15 @@
 #include "storage/participants.h"
 
 namespace tmh::detail {
+
 constinit thread_local LineAccess *line_access = nullptr;
+
+bool line_open(LineAccess &access, const void *address) {
+  TMH_ASSERT(!access.is_in_pages);
+  return static_cast<line::SoftwareThread &>(access).open_line(
+      reinterpret_cast<std::uintptr_t>(address));
+}
+
 }  // namespace tmh::detail
 
 namespace tmh::line {
@@ -93,24 +101,6 @@ std::uint64_t with_written(std::uint64_t value, const LineWrite &entry, std::uin
     value = (value & ~(0xffull << (8 * i))) | byte << (8 * i);
   }
   return value;
-}
-
-// A copy of as many bytes as are known only at run time would be a call.
-void put_bytes(std::byte *at, std::uint64_t value, std::uint32_t bytes) noexcept {
-  TMH_ASSERT(is_access_size(bytes));
-  switch (bytes) {
-    case 1:
-      std::memcpy(at, &value, 1);
-      return;
-    case 2:
-      std::memcpy(at, &value, 2);
-      return;
-    case 4:
-      std::memcpy(at, &value, 4);
-      return;
-    default:
-      std::memcpy(at, &value, 8);
-  }
 }
 
 }  // namespace
@@ -266,17 +256,51 @@ void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {
   }
 }
 
-void SoftwareThread::store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t size) {
-  LineSegment *const segment = address - view < bytes ? window_.segment() : segment_of(address);
-  if (segment == nullptr) return put_bytes(reinterpret_cast<std::byte *>(address), value, size);
-  if (is_query_) fail(AbortCause::kQueryWrote);
-  const std::uint64_t offset = address - segment->view;
-  LineWrite &entry = write_entry(*segment, offset);
-  newest = address - offset % kLineBytes;
+// Nearly every first store to a line: in the window, to a line that the attempt has not written and
+// level 2 has not. False: open_any_line() finds out what it is.
+[[gnu::always_inline]] inline bool SoftwareThread::open_line_at_hand(
+    std::uintptr_t address) noexcept {
+  const std::uint64_t offset = address - view;
+  if (offset >= bytes || is_query_) return false;
+  const std::uint64_t line = offset / kLineBytes;
+  LineWord *const word = const_cast<LineWord *>(words) + line;
+  WriteSet &writes = commit_.writes();
+  // relaxed: line-lock looks again
+  if (may_have_written(line) || !writes.has_room() || !window_.has_blocks(offset) ||
+      is_upper(word->load(std::memory_order_relaxed)))
+    return false;
+  std::byte *const home =
+      reinterpret_cast<std::byte *>(address - offset % kLineBytes + home_minus_view);
+  // Beyond the segment's end this is SIGBUS, see write_entry().
+  static_cast<void>(load_word<std::uint8_t>(home));
+  set_newest(writes.insert({word, home}, window_.where(offset)), line, word,
+             address - offset % kLineBytes);
+  return true;
+}
+
+// From now on the short way of a store goes to this line, whose number is `line`, and its loads look
+// into the redo log.
+inline void SoftwareThread::set_newest(LineWrite &entry, std::uint64_t line, const LineWord *word,
+                                       std::uintptr_t first_byte) noexcept {
+  written |= 1ull << (line % 64);
+  if (last_word == word) last = detail::kNoLine;
+  newest = first_byte;
   newest_bytes = reinterpret_cast<std::byte *>(entry.data);
   newest_mask = &entry.mask;
-  put_bytes(newest_bytes + offset % kLineBytes, value, size);
-  entry.mask |= mask_of(offset, size);
+}
+
+bool SoftwareThread::open_line(std::uintptr_t address) {
+  return open_line_at_hand(address) || open_any_line(address);
+}
+
+bool SoftwareThread::open_any_line(std::uintptr_t address) {
+  LineSegment *const segment = segment_of(address);
+  if (segment == nullptr) return false;
+  if (is_query_) fail(AbortCause::kQueryWrote);
+  const std::uint64_t offset = address - segment->view, line = offset / kLineBytes;
+  set_newest(write_entry(*segment, offset), line, segment->words + line,
+             address - offset % kLineBytes);
+  return true;
 }
 
 bool SoftwareThread::has_written(const void *address) const noexcept {
@@ -312,12 +336,8 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
   while (is_upper(word->load(std::memory_order_relaxed)))
     [[unlikely]] meet_upper(page_of(where(segment.number, offset)));
   const std::uint64_t line_offset = line * kLineBytes;
-  LineWrite &entry = commit_.writes().insert({word, segment.home + line_offset},
-                                             where(segment.number, line_offset));
-  // From now on its loads look into the redo log.
-  written |= 1ull << (line % 64);
-  if (last_word == word) last = detail::kNoLine;
-  return entry;
+  return commit_.writes().insert({word, segment.home + line_offset},
+                                 where(segment.number, line_offset));
 }
 
 Status SoftwareThread::commit_writes() noexcept {

@@ -139,9 +139,9 @@ class SoftwareThread : public detail::LineAccess {
     return log_.words(*this);
   }
 
-  // The long ways of detail::line_load() and line_store().
+  // The long way of detail::line_load(), and detail::line_open().
   [[nodiscard]] std::uint64_t load_long(std::uintptr_t address, std::uint32_t bytes);
-  void store_long(std::uintptr_t address, std::uint64_t value, std::uint32_t bytes);
+  [[nodiscard]] bool open_line(std::uintptr_t address);
 
  private:
   [[nodiscard]] LineSegment *segment_of(std::uintptr_t address);
@@ -153,6 +153,10 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] bool may_have_written(std::uint64_t line) const noexcept {
     return (written >> (line % 64) & 1) != 0;
   }
+  [[nodiscard]] bool open_line_at_hand(std::uintptr_t address) noexcept;
+  [[nodiscard]] bool open_any_line(std::uintptr_t address);
+  void set_newest(LineWrite &entry, std::uint64_t line, const LineWord *word,
+                  std::uintptr_t first_byte) noexcept;
   [[nodiscard]] LineWrite &write_entry(LineSegment &segment, std::uint64_t offset);
   void settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen);
   void meet_upper(storage::PageId page);

@@ -13,7 +13,7 @@ namespace tmh::line {
 using observe::is_planted;
 using observe::Planted;
 using observe::Step;
-using observe::step;
+using observe::step_if;
 
 namespace {
 
@@ -77,9 +77,10 @@ Ending SoftwareCommit::run(const Reads &reads, Insists insists) noexcept {
   // release: a thread that sees PENDING sees age and lines
   context_->status.store(status_word(++instance_, State::kPending), std::memory_order_release);
   NoRedo no_redo;
-  const Ending ending =
-      redo_.is_on() ? publish(redo_, reads, insists) : publish(no_redo, reads, insists);
-  if (ending.is_abort()) {
+  const Ending ending = redo_.is_on()                  ? publish<true>(redo_, reads, insists)
+                        : observe::are_steps_watched() ? publish<true>(no_redo, reads, insists)
+                                                       : publish<false>(no_redo, reads, insists);
+  if (ending.is_abort()) [[unlikely]] {
     // release: recovery that sees IDLE sees the lines free
     context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
     if (redo_.is_on()) redo_.forget();
@@ -88,51 +89,52 @@ Ending SoftwareCommit::run(const Reads &reads, Insists insists) noexcept {
 }
 
 // From line-lock to line-unlock. After an abort no line is locked.
-template <class Redo>
+template <bool kWatched, class Redo>
 inline Ending SoftwareCommit::publish(Redo &redo, const Reads &reads, Insists insists) noexcept {
-  if (const Ending ending = lock_lines(insists); ending.is_abort()) return ending;
-  step(Step::kLineLock);
+  if (const Ending ending = lock_lines<kWatched>(insists); ending.is_abort()) return ending;
+  step_if<kWatched>(Step::kLineLock);
   Ending ending;
   if (is_planted(Planted::kStampLate)) {
     stamp_ = state_->clock.load(std::memory_order_seq_cst) + 1;
     if (!is_valid(reads)) ending = AbortCause::kValidation;
-    step(Step::kLineValidate);
+    step_if<kWatched>(Step::kLineValidate);
   }
   redo.encode(writes_);
-  if constexpr (Redo::kWrites) step(Step::kLineRedo);
+  if constexpr (Redo::kWrites) step_if<kWatched>(Step::kLineRedo);
   redo.announce();
   // seq_cst: after the locks and before the look for pins. An instance above stores its pin, then
   // reads this clock: one of the two sees the other.
   stamp_ = state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1;
   context_->stamp.store(stamp_, std::memory_order_relaxed);  // relaxed: published by COMMITTED
   redo.stamp(stamp_);
-  step(Step::kLineStamp);
+  step_if<kWatched>(Step::kLineStamp);
   const bool is_pinned = releaser_.any_pin() && !is_planted(Planted::kNoUndoWords);
-  if (!ending.is_abort()) ending = pass_commit_point(reads, is_pinned);
+  if (!ending.is_abort()) ending = pass_commit_point<kWatched>(reads, is_pinned);
   if (ending.is_abort()) {
     release_lines(writes_.size());
     return ending;
   }
-  step(Step::kLineCommitPoint);
+  step_if<kWatched>(Step::kLineCommitPoint);
   redo.show();
-  if constexpr (Redo::kWrites) step(Step::kLineRedoShown);
-  write_back(redo);
+  if constexpr (Redo::kWrites) step_if<kWatched>(Step::kLineRedoShown);
+  write_back<kWatched>(redo);
   return {};
 }
 
 // Validates, saves the words under the writes, and moves the status to COMMITTED, unless another
 // instance has failed this one.
+template <bool kWatched>
 inline Ending SoftwareCommit::pass_commit_point(const Reads &reads, bool is_pinned) noexcept {
   if (!is_planted(Planted::kStampLate)) {
     const bool is_stale = !is_valid(reads) && !is_planted(Planted::kLineNoValidation);
-    step(Step::kLineValidate);
+    step_if<kWatched>(Step::kLineValidate);
     if (is_stale) return AbortCause::kValidation;
   }
   if (is_pinned)
     if (const Ending ending = undo_.save(writes_, stamp_, releaser_.oldest_line_pin());
         ending.is_abort())
       return ending;
-  step(Step::kLineSave);
+  step_if<kWatched>(Step::kLineSave);
   std::uint64_t pending = status_word(instance_, State::kPending);
   // release: pairs with the acquire of recovery, which needs the stamp and the undo words.
   // relaxed on failure: FAILED publishes nothing.
@@ -144,23 +146,23 @@ inline Ending SoftwareCommit::pass_commit_point(const Reads &reads, bool is_pinn
 }
 
 // From the commit point to IDLE.
-template <class Redo>
+template <bool kWatched, class Redo>
 inline void SoftwareCommit::write_back(Redo &redo) noexcept {
   if (is_planted(Planted::kLineUnlockFirst)) {
     unlock_lines();
-    step(Step::kLineUnlock);
+    step_if<kWatched>(Step::kLineUnlock);
   }
   const std::span<const WriteSet::Target> targets = writes_.targets();
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (i + kFetchedAhead < targets.size()) fetch_to_store(targets[i + kFetchedAhead].home);
     write_back_line(writes_.entry(i), targets[i].home);
   }
-  step(Step::kLineWriteBack);
+  step_if<kWatched>(Step::kLineWriteBack);
   unlock_lines();
-  step(Step::kLineUnlock);
+  step_if<kWatched>(Step::kLineUnlock);
   // Before IDLE: COMMITTED and not counted, recovery counts it.
   context_->add(LineCount::kCommits, 1);
-  step(Step::kLineCounted);
+  step_if<kWatched>(Step::kLineCounted);
   redo.keep();
   // release: a reader of IDLE may not see an earlier word of these lines
   context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
@@ -175,38 +177,52 @@ void SoftwareCommit::unlock_lines() noexcept {
     target.word->store(stamp, std::memory_order_release);
 }
 
-Ending SoftwareCommit::lock_lines(Insists insists) noexcept {
+template <bool kWatched>
+inline Ending SoftwareCommit::lock_lines(Insists insists) noexcept {
   for (std::uint32_t asked = 0;; ++asked) {
     const std::span<const WriteSet::Target> targets = writes_.targets();
     std::size_t locked = 0;
     AbortCause cause = AbortCause::kNone;
-    while (locked < targets.size() &&
-           (cause = lock_line(*targets[locked].word, writes_.entry(locked))) == AbortCause::kNone) {
-      if (++locked + kFetchedAhead >= targets.size()) continue;
-      fetch_to_store(targets[locked + kFetchedAhead].word);
-      fetch_to_store(&writes_.entry(locked + kFetchedAhead).before);
+    for (; locked < targets.size(); ++locked) {
+      cause = lock_line<kWatched>(*targets[locked].word, writes_.entry(locked));
+      if (cause != AbortCause::kNone) [[unlikely]]
+        break;
+      if (locked + 1 + kFetchedAhead >= targets.size()) [[likely]]
+        continue;
+      fetch_to_store(targets[locked + 1 + kFetchedAhead].word);
+      fetch_to_store(&writes_.entry(locked + 1 + kFetchedAhead).before);
     }
-    if (cause == AbortCause::kNone) return {};
-    release_lines(locked);
-    TMH_ASSERT(locked < writes_.size());
-    if (cause != AbortCause::kCrossLevel) return cause;
-    // Holding nothing again. After kGranted the lines are locked anew: what was read of the page
-    // makes validation fail, what was only written does not matter. A page that goes to and fro is
-    // the policy's to decide, after an abort.
-    const ReleaseAnswer answer = asked < kAsksPerCommit
-                                     ? ask_for(page_of(writes_.entry(locked).at), insists)
-                                     : ReleaseAnswer::kBusy;
-    if (answer != ReleaseAnswer::kGranted) return refused_by(answer);
+    if (cause == AbortCause::kNone) [[likely]]
+      return {};
+    if (const Ending ending = ask_for_line(locked, cause, asked, insists); ending.is_abort())
+      return ending;
   }
 }
 
+// The line behind the first `locked` ones is not to be had. No ending: all are to be locked anew.
+[[gnu::noinline]] Ending SoftwareCommit::ask_for_line(std::size_t locked, AbortCause cause,
+                                                      std::uint32_t asked,
+                                                      Insists insists) noexcept {
+  release_lines(locked);
+  TMH_ASSERT(locked < writes_.size());
+  if (cause != AbortCause::kCrossLevel) return cause;
+  // Holding nothing again. After kGranted the lines are locked anew: what was read of the page makes
+  // validation fail, what was only written does not matter. A page that goes to and fro is the
+  // policy's to decide, after an abort.
+  const ReleaseAnswer answer = asked < kAsksPerCommit
+                                   ? ask_for(page_of(writes_.entry(locked).at), insists)
+                                   : ReleaseAnswer::kBusy;
+  return answer == ReleaseAnswer::kGranted ? Ending{} : refused_by(answer);
+}
+
 // False: the word is another one by now, *seen.
+template <bool kWatched>
 inline bool SoftwareCommit::take_line(LineWord &word, LineWrite &entry,
                                       std::uint64_t *seen) noexcept {
   TMH_ASSERT(!is_locked(*seen) && !is_upper(*seen));
   // Relaxed: published by the lock.
   entry.before.store(*seen, std::memory_order_relaxed);
-  step(Step::kGapLineBefore);
+  step_if<kWatched>(Step::kGapLineBefore);
   // acquire: pairs with line-unlock of the last committer to the line. release: recovery finds
   // `before` by the lock.
   return word.compare_exchange_strong(*seen, locked_by(number_), std::memory_order_acq_rel,
@@ -214,10 +230,11 @@ inline bool SoftwareCommit::take_line(LineWord &word, LineWrite &entry,
 }
 
 // kCrossLevel: the line is in U.
+template <bool kWatched>
 inline AbortCause SoftwareCommit::lock_line(LineWord &word, LineWrite &entry) noexcept {
   // Relaxed: the CAS decides.
   std::uint64_t seen = word.load(std::memory_order_relaxed);
-  if (!is_locked(seen) && !is_upper(seen) && take_line(word, entry, &seen)) [[likely]]
+  if (!is_locked(seen) && !is_upper(seen) && take_line<kWatched>(word, entry, &seen)) [[likely]]
     return AbortCause::kNone;
   return lock_line_in_use(word, entry, seen);
 }
@@ -228,7 +245,7 @@ AbortCause SoftwareCommit::lock_line_in_use(LineWord &word, LineWrite &entry,
   for (;;) {
     if (is_upper(seen)) return AbortCause::kCrossLevel;
     if (!is_locked(seen)) {
-      if (take_line(word, entry, &seen)) return AbortCause::kNone;
+      if (take_line<true>(word, entry, &seen)) return AbortCause::kNone;
       continue;
     }
     if (!spin_until_changed(word, seen, kCommitterSpinRounds)) {

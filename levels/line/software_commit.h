@@ -65,18 +65,25 @@ class SoftwareCommit {
   [[nodiscard]] const CommitRecord &redo() const noexcept { return redo_; }
 
  private:
-  template <class Redo>
+  // kWatched: some thread may watch the steps, see observe::step_if().
+  template <bool kWatched, class Redo>
   [[nodiscard]] Ending publish(Redo &redo, const Reads &reads, Insists insists) noexcept;
-  template <class Redo>
+  template <bool kWatched, class Redo>
   void write_back(Redo &redo) noexcept;
+  template <bool kWatched>
   [[nodiscard]] Ending lock_lines(Insists insists) noexcept;
+  [[nodiscard]] Ending ask_for_line(std::size_t locked, AbortCause cause, std::uint32_t asked,
+                                    Insists insists) noexcept;
+  template <bool kWatched>
   [[nodiscard]] AbortCause lock_line(LineWord &word, LineWrite &entry) noexcept;
   [[nodiscard]] AbortCause lock_line_in_use(LineWord &word, LineWrite &entry,
                                             std::uint64_t seen) noexcept;
+  template <bool kWatched>
   [[nodiscard]] bool take_line(LineWord &word, LineWrite &entry, std::uint64_t *seen) noexcept;
   void release_lines(std::size_t count) noexcept;
   void unlock_lines() noexcept;
   [[nodiscard]] bool is_valid(const Reads &reads) const noexcept;
+  template <bool kWatched>
   [[nodiscard]] Ending pass_commit_point(const Reads &reads, bool is_pinned) noexcept;
 
   LineMemory &memory_;

@@ -12,6 +12,7 @@ void Window::use(detail::LineAccess &access, LineSegment &segment, std::uint64_t
   std::uint64_t end = 0;
   memory_.loadable_around(segment, offset, &begin_, &end);
   bytes_ = end - begin_;
+  begin_at_ = line::where(segment.number, begin_);
   access.view = segment.view + begin_;
   access.home_minus_view = reinterpret_cast<std::uintptr_t>(segment.home) - segment.view;
   access.words = segment.words + begin_ / kLineBytes;

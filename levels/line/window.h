@@ -40,6 +40,14 @@ class Window {
     access.bytes = 0;
     access.last = detail::kNoLine;
   }
+  // Of the line at this offset in the window. REQUIRES: LineAccess::bytes is above it.
+  [[nodiscard]] Where where(std::uint64_t offset) const noexcept {
+    return Where{static_cast<std::uint64_t>(begin_at_) + offset / kLineBytes * kLineBytes};
+  }
+  // Has it disk blocks, as far as this thread knows at once? REQUIRES: as where().
+  [[nodiscard]] bool has_blocks(std::uint64_t offset) const noexcept {
+    return memory_.has_asked_for(*segment_, begin_ + offset);
+  }
   // The segment of an address, which is the window's from now on; null: plain memory.
   [[nodiscard]] LineSegment *find(detail::LineAccess &access, std::uintptr_t address) noexcept {
     if (segment_ != nullptr) {
@@ -69,6 +77,7 @@ class Window {
   std::uint32_t mappings_seen_ = 0;  // of the segment, when it was used first
   bool is_open_ = false;
   std::uint64_t begin_ = 0, bytes_ = 0;  // of the window, in the segment
+  Where begin_at_{};
 };
 
 }  // namespace tmh::line

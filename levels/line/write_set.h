@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -34,21 +35,22 @@ class WriteSet {
   // From now on entries lie in this context's redo log.
   void attach(LineContextV1 &context) noexcept;
   void clear() noexcept {
-    if (targets_.empty()) return;
     if (is_indexed()) index_.clear();
-    targets_.clear();
+    count_ = 0;
   }
-  [[nodiscard]] bool empty() const noexcept { return targets_.empty(); }
-  [[nodiscard]] std::size_t size() const noexcept { return targets_.size(); }
+  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return count_; }
   [[nodiscard]] LineWrite &entry(std::size_t index) const noexcept {
-    TMH_ASSERT(index < targets_.size());
+    TMH_ASSERT(index < count_);
     return entries_[index];
   }
   [[nodiscard]] const Target &target(std::size_t index) const noexcept {
-    TMH_ASSERT(index < targets_.size());
+    TMH_ASSERT(index < count_);
     return targets_[index];
   }
-  [[nodiscard]] std::span<const Target> targets() const noexcept { return targets_; }
+  [[nodiscard]] std::span<const Target> targets() const noexcept {
+    return {targets_.get(), count_};
+  }
   // Numbers of entries in the order of their places.
   [[nodiscard]] std::span<const std::uint32_t> by_place() noexcept;
 
@@ -61,50 +63,52 @@ class WriteSet {
     return number == LineTable::kNone ? nullptr : &entries_[number];
   }
 
+  [[nodiscard]] bool has_room() const noexcept { return count_ != room_; }
   // All lists have room for one more line. kCapacity, kNoSpace; throws std::bad_alloc. After
   // anything but kNone the set is as it was.
   [[nodiscard]] AbortCause make_room(LineMemory &memory, std::uint32_t context) {
-    if (targets_.size() != room_) [[likely]]
+    if (has_room()) [[likely]]
       return AbortCause::kNone;
     return make_more_room(memory, context);
   }
   // The new entry of a line that has none, with no byte written. make_room() comes before.
   [[nodiscard]] LineWrite &insert(const Target &target, Where at) {
-    TMH_ASSERT(targets_.size() < room_);
+    TMH_ASSERT(has_room());
     TMH_ASSERT(find(target.word) == nullptr);
     TMH_ASSERT(offset_of(at) % kLineBytes == 0);
-    const auto number = static_cast<std::uint32_t>(targets_.size());
-    LineWrite &entry = entries_[number];
+    LineWrite &entry = entries_[count_];
     entry.at = at;
     entry.mask = 0;
-    targets_.push_back(target);
-    if (is_indexed()) [[unlikely]]
-      add_to_index(number);
+    targets_[count_] = target;
+    if (++count_ > kListed) [[unlikely]]
+      add_to_index();
     return entry;
   }
 
  private:
-  static constexpr std::size_t kListed = 8;
+  static constexpr std::uint32_t kListed = 8;
 
   [[nodiscard]] static std::uintptr_t key_of(const LineWord *word) noexcept {
     return reinterpret_cast<std::uintptr_t>(word);
   }
-  [[nodiscard]] bool is_indexed() const noexcept { return targets_.size() > kListed; }
+  [[nodiscard]] bool is_indexed() const noexcept { return count_ > kListed; }
   [[nodiscard]] std::uint32_t number_of(const LineWord *word) const noexcept {
     if (is_indexed()) return index_.find(key_of(word));
-    for (std::size_t i = 0; i < targets_.size(); ++i)
-      if (targets_[i].word == word) return static_cast<std::uint32_t>(i);
+    for (std::uint32_t i = 0; i < count_; ++i)
+      if (targets_[i].word == word) return i;
     return LineTable::kNone;
   }
-  // And all before it, where it is the first that is too many for a look at each.
-  void add_to_index(std::uint32_t number);
+  // The newest; and all before it, where it is the first that is too many for a look at each.
+  void add_to_index();
   [[nodiscard]] AbortCause make_more_room(LineMemory &memory, std::uint32_t context);
 
   LineWrite *entries_ = nullptr;
-  std::vector<Target> targets_;
-  LineTable index_;
-  std::size_t room_ = 0;         // lines that need no make_more_room()
+  std::unique_ptr<Target[]> targets_;
+  std::uint32_t count_ = 0;
+  std::uint32_t room_ = 0;       // lines that need no make_more_room()
   std::uint32_t allocated_ = 0;  // entries that have disk blocks
+  std::uint32_t targets_max_ = 0;
+  LineTable index_;
   const bool keeps_order_;
   std::vector<std::uint32_t> by_place_;
 };

@@ -65,14 +65,13 @@ TEST_F(LinePropertyTest, InstancesAreArraysOfBytes) {
       const auto size_log2 = *rc::gen::inRange<unsigned>(0, 4);
       const std::size_t size = std::size_t{1} << size_log2;
       const std::size_t at = *rc::gen::inRange<std::size_t>(0, kBytes / size) * size;
-      const auto address = reinterpret_cast<std::uintptr_t>(rig_.view()) + at;
+      std::byte *const address = rig_.view() + at;
       if (*rc::gen::arbitrary<bool>()) {
         const auto value = *rc::gen::arbitrary<std::uint64_t>();
-        thread_.store_long(address, value, static_cast<std::uint32_t>(size));
+        store_bytes(thread_, address, value, size);
         std::memcpy(own.data() + at, &value, size);
       } else {
-        RC_ASSERT(thread_.load_long(address, static_cast<std::uint32_t>(size)) ==
-                  load(own, at, size));
+        RC_ASSERT(load_bytes(thread_, address, size) == load(own, at, size));
       }
     }
     if (commits) {

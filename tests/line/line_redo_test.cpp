@@ -102,7 +102,7 @@ class LineRedoTest : public testing::Test {
     for (std::uint64_t i = 0; i < count; ++i) {
       const auto bytes = 1u << random() % 4;
       const std::uint64_t at = random() % (kBytes / bytes) * bytes;
-      thread.store_long(reinterpret_cast<std::uintptr_t>(rig_.view()) + at, random(), bytes);
+      store_bytes(thread, rig_.view() + at, random(), bytes);
     }
   }
   MemoryFolder folder_;

@@ -90,4 +90,31 @@ class RigThread : public line::SoftwareThread {
   }
 };
 
+// As a field of so many bytes does: 1, 2, 4 or 8, of which a store takes the value's low ones.
+template <class Access>
+auto with_size(std::size_t size, const Access &access) {
+  switch (size) {
+    case 1:
+      return access(std::uint8_t{});
+    case 2:
+      return access(std::uint16_t{});
+    case 4:
+      return access(std::uint32_t{});
+    default:
+      return access(std::uint64_t{});
+  }
+}
+inline void store_bytes(line::SoftwareThread &thread, std::byte *at, std::uint64_t value,
+                        std::size_t size) {
+  with_size(size, [&](auto word) {
+    thread.store(reinterpret_cast<decltype(word) *>(at), static_cast<decltype(word)>(value));
+  });
+}
+[[nodiscard]] inline std::uint64_t load_bytes(line::SoftwareThread &thread, const std::byte *at,
+                                              std::size_t size) {
+  return with_size(size, [&](auto word) -> std::uint64_t {
+    return thread.load(reinterpret_cast<const decltype(word) *>(at));
+  });
+}
+
 }  // namespace tmh::test

@@ -70,10 +70,13 @@ struct LineAbort {};
 // ones.
 extern constinit thread_local LineAccess *line_access __attribute__((tls_model("initial-exec")));
 
-// The long way. bytes: 1, 2, 4 or 8, naturally aligned. Throw LineAbort.
+// The long ways. bytes: 1, 2, 4 or 8, naturally aligned. Throw LineAbort.
 [[nodiscard]] std::uint64_t line_load_long(LineAccess &access, const void *address,
                                            std::uint32_t bytes);
-void line_store_long(LineAccess &access, void *address, std::uint64_t value, std::uint32_t bytes);
+// Level 1: makes the line of this address the newest. False: it is plain memory.
+[[nodiscard]] bool line_open(LineAccess &access, const void *address);
+// Level 2.
+void page_store_long(LineAccess &access, void *address, std::uint64_t value, std::uint32_t bytes);
 
 template <class T>
 inline constexpr bool kIsLineWord = std::is_trivially_copyable_v<T> &&
@@ -140,16 +143,22 @@ template <class T>
 inline void line_store(LineAccess &access, T *address, const T &value) {
   static_assert(kIsLineWord<T>);
   const auto at = reinterpret_cast<std::uintptr_t>(address);
-  if (const std::uintptr_t in_line = at - access.newest; in_line < 64) {
-    std::memcpy(access.newest_bytes + in_line, &value, sizeof(T));
-    *access.newest_mask |= ((1ull << sizeof(T)) - 1) << in_line;
-    return;
+  if (at - access.newest >= 64) {
+    if (access.is_in_pages) {
+      if (at - access.view < access.page_bytes)
+        *reinterpret_cast<T *>(at + access.home_minus_view) = value;
+      else
+        page_store_long(access, address, std::bit_cast<UnsignedOf<sizeof(T)>>(value), sizeof(T));
+      return;
+    }
+    if (!line_open(access, address)) [[unlikely]] {
+      *address = value;
+      return;
+    }
   }
-  if (access.page_bytes != 0 && at - access.view < access.page_bytes) {
-    *reinterpret_cast<T *>(at + access.home_minus_view) = value;
-    return;
-  }
-  line_store_long(access, address, std::bit_cast<UnsignedOf<sizeof(T)>>(value), sizeof(T));
+  const std::uintptr_t in_line = at - access.newest;
+  std::memcpy(access.newest_bytes + in_line, &value, sizeof(T));
+  *access.newest_mask |= ((1ull << sizeof(T)) - 1) << in_line;
 }
 
 }  // namespace tmh::detail
