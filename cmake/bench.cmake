@@ -11,7 +11,7 @@ file(GLOB tmh_bench_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/suppo
 set(tmh_bench_durable ${tmh_bench_support})
 list(FILTER tmh_bench_durable INCLUDE REGEX "/(durable|trees)_[a-z_]*\\.cpp$")
 list(FILTER tmh_bench_support EXCLUDE REGEX
-  "/((durable|trees)_[a-z_]*|line_itm[a-z_]*|line_tinystm)\\.cpp$")
+  "/((durable|trees)_[a-z_]*|(line|sets)_(itm[a-z_]*|tinystm|2plsf))\\.cpp$")
 if(tmh_bench_support)
   add_library(tmh_bench_support_objects STATIC ${tmh_bench_support})
   target_link_libraries(tmh_bench_support_objects PUBLIC tmh_bench_support)
@@ -68,21 +68,29 @@ unset(CMAKE_REQUIRED_FLAGS)
 unset(CMAKE_REQUIRED_QUIET)
 tmh_optional("libitm (bench)" TMH_HAVE_ITM "this compiler has no working -fgnu-tm")
 if(TMH_HAVE_ITM AND NOT TMH_SANITIZE AND NOT TMH_COVERAGE)
+  set(transactions "${PROJECT_SOURCE_DIR}/bench/support/line_itm_transactions.cpp"
+    "${PROJECT_SOURCE_DIR}/bench/support/sets_itm_transactions.cpp")
   add_library(tmh_bench_itm STATIC "${PROJECT_SOURCE_DIR}/bench/support/line_itm.cpp"
-                                   "${PROJECT_SOURCE_DIR}/bench/support/line_itm_transactions.cpp")
+    "${PROJECT_SOURCE_DIR}/bench/support/sets_itm.cpp" ${transactions})
   # g++ 12 fails with an internal error on the trap that it isolates where a null pointer would be
   # used. clobbered: of what -fgnu-tm itself generates.
-  set_source_files_properties("${PROJECT_SOURCE_DIR}/bench/support/line_itm_transactions.cpp"
-    PROPERTIES
+  set_source_files_properties(${transactions} PROPERTIES
     COMPILE_OPTIONS "-fgnu-tm;-fno-isolate-erroneous-paths-dereference;-Wno-clobbered")
   target_link_libraries(tmh_bench_itm PUBLIC tmh_bench_support_objects itm)
 endif()
 include(tinystm)
 if(TMH_TINYSTM)
-  add_library(tmh_bench_tinystm STATIC "${PROJECT_SOURCE_DIR}/bench/support/line_tinystm.cpp")
+  add_library(tmh_bench_tinystm STATIC "${PROJECT_SOURCE_DIR}/bench/support/line_tinystm.cpp"
+    "${PROJECT_SOURCE_DIR}/bench/support/sets_tinystm.cpp")
   target_include_directories(tmh_bench_tinystm SYSTEM PRIVATE "${TMH_TINYSTM}/include")
   target_link_libraries(tmh_bench_tinystm PUBLIC tmh_bench_support_objects
     "${TMH_TINYSTM}/lib/libstm.a")
+endif()
+include(2plsf)
+if(TMH_2PLSF)
+  add_library(tmh_bench_2plsf STATIC "${PROJECT_SOURCE_DIR}/bench/support/sets_2plsf.cpp")
+  target_include_directories(tmh_bench_2plsf SYSTEM PRIVATE "${TMH_2PLSF}")
+  target_link_libraries(tmh_bench_2plsf PUBLIC tmh_bench_support_objects)
 endif()
 
 file(GLOB tmh_benches CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/*.cpp")
@@ -106,12 +114,14 @@ foreach(source ${tmh_benches})
   if(name MATCHES "^(durable_|trees)")
     target_link_libraries(bench_${name} PRIVATE tmh_bench_durable)
   endif()
-  if(name STREQUAL "line")
-    target_link_libraries(bench_${name} PRIVATE $<TARGET_NAME_IF_EXISTS:tmh_bench_itm>
-      $<TARGET_NAME_IF_EXISTS:tmh_bench_tinystm>)
-    target_compile_definitions(bench_${name} PRIVATE
-      $<$<TARGET_EXISTS:tmh_bench_itm>:TMH_BENCH_ITM>
-      $<$<TARGET_EXISTS:tmh_bench_tinystm>:TMH_BENCH_TINYSTM>)
+  if(name MATCHES "^(line|sets)$")
+    foreach(opponent itm tinystm 2plsf)
+      string(TOUPPER "${opponent}" upper)
+      target_link_libraries(bench_${name}
+        PRIVATE $<TARGET_NAME_IF_EXISTS:tmh_bench_${opponent}>)
+      target_compile_definitions(bench_${name}
+        PRIVATE $<$<TARGET_EXISTS:tmh_bench_${opponent}>:TMH_BENCH_${upper}>)
+    endforeach()
   endif()
   if(name STREQUAL "rtm_emulation")
     target_link_libraries(bench_${name} PRIVATE tmh_rtm_emulation)

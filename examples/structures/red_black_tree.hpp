@@ -87,6 +87,21 @@ class RedBlackTree {
     if (!was_red) mend_remove(child, parent);
     return gone;
   }
+  // Of at most `count` keys, from this one on.
+  [[nodiscard]] std::uint64_t sum_from(std::uint64_t key, std::uint64_t count) const {
+    const Node *next = nullptr;
+    for (const Node *at = head_->left; at != nullptr;) {
+      const bool is_before = at->key < key;
+      if (!is_before) next = at;
+      at = is_before ? at->right : at->left;
+    }
+    std::uint64_t sum = 0;
+    for (; next != nullptr && count > 0; --count) {
+      sum += next->key;
+      next = after(next);
+    }
+    return sum;
+  }
   template <class Visit>
   bool visit(const Visit &visit) const {  // in order; false: not sorted, or not a red-black tree
     std::uint64_t last = 0;
@@ -105,6 +120,16 @@ class RedBlackTree {
       at = key < here ? at->left : at->right;
     }
     return nullptr;
+  }
+  // In order; null: there is none.
+  [[nodiscard]] static const Node *after(const Node *node) {
+    const Node *at = node->right;
+    if (at != nullptr) {
+      while (at->left != nullptr) at = at->left;
+      return at;
+    }
+    for (at = node->parent; at != nullptr && at->right == node; at = at->parent) node = at;
+    return at;
   }
   void replace(Node *old, Node *fresh) {
     Node *const parent = old->parent;

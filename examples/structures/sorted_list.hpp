@@ -59,6 +59,17 @@ class SortedList {
     }
     return nullptr;
   }
+  // Of at most `count` keys, from this one on.
+  [[nodiscard]] std::uint64_t sum_from(std::uint64_t key, std::uint64_t count) const {
+    std::uint64_t sum = 0;
+    for (const Node *node = head_->next; node != nullptr && count > 0; node = node->next) {
+      const std::uint64_t here = node->key;
+      if (here < key) continue;
+      sum += here;
+      --count;
+    }
+    return sum;
+  }
   template <class Visit>
   bool visit(const Visit &visit) const {  // (keys, sum of keys), in order; false: not sorted
     std::uint64_t last = 0;

@@ -1,0 +1,52 @@
+// bench/support/sets_plain.cpp -- the sets bench's baseline: plain serial code, malloc() and free().
+#include <cstdlib>
+#include <cstring>
+
+#include "bench/support/sets_work.h"
+
+namespace tmh::bench {
+namespace {
+
+class PlainSets {
+ public:
+  template <class T>
+  using Field = PlainField<T>;
+
+  class Session : public SetOperations<Session> {
+   public:
+    template <class Body>
+    auto update(const Body &body) {
+      return body();
+    }
+    template <class Body>
+    auto query(const Body &body) {
+      return body();
+    }
+    static void *allocate(std::size_t bytes, std::size_t alignment) {
+      return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    }
+    static void deallocate(void *block, std::size_t, std::size_t) { std::free(block); }
+  };
+  [[nodiscard]] static Session session() { return {}; }
+  // Nodes of sets before are left.
+  std::byte *head(std::size_t bytes) { return head_.zeros(bytes); }
+
+ private:
+  SetHead head_;
+};
+
+class Plain final : public SetContestant {
+ public:
+  [[nodiscard]] const char *name() const override { return "plain"; }
+  [[nodiscard]] unsigned threads_max() const override { return 1; }
+  SetOutcome run(const SetWork &work) override { return run_set_work(work, memory_); }
+
+ private:
+  PlainSets memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<SetContestant> make_sets_plain() { return std::make_unique<Plain>(); }
+
+}  // namespace tmh::bench
