@@ -10,7 +10,7 @@
 //          many keys.
 // Limits:  2PLSF holds 65,536 read locks in a transaction, and says so by an error; it runs no
 //          section of processes, as no other contestant does.
-// Source:  sets_work.h.
+// Source:  2PLSF (structures and mixes).
 #include <algorithm>
 #include <cstdio>
 #include <map>

@@ -1,7 +1,7 @@
 // bench/support/sets_2plsf.cpp -- 2PLSF in the sets bench, through its own interface: two-phase
 // locking with starvation-free readers, in one header. Nodes: its tmNew() and tmDelete().
 // Limits:    a lookup is its readTx(), which takes read locks as its updateTx() does.
-#include "stms/2PLSF.hpp"
+#include <stms/2PLSF.hpp>
 
 #include "bench/support/sets_work.h"
 

@@ -1,16 +1,15 @@
 // bench/support/sets_work.h -- the work of the sets bench: one loop for all contestants, compiled
 // once in each of their files.
-// Shape:     the set is full at first. An update removes a key in one transaction, and adds it again
-//            in the next; a lookup asks for two keys in two transactions. So a set keeps its size,
-//            and each operation is two transactions. Memory (a contestant) says how members are
-//            accessed (Field), makes a Session for each thread, and gives a fresh head(). Its
-//            Session runs bodies as update(body) or query(body), and in them has allocate() and
-//            deallocate().
-// Nodes:     allocated and freed in the transaction that adds or removes; or each thread keeps those
-//            that it has removed. A B-tree makes its nodes, and gives none back.
+// Shape:     the set is full at first. An update removes a key in one transaction, and adds it
+//            again in the next; a lookup asks for two keys in two transactions. So a set keeps its
+//            size, and each operation is two transactions.
+//            Memory (a contestant) says how members are accessed (Field), makes a Session for each
+//            thread, and gives a fresh head(). Its Session runs bodies as update(body) or
+//            query(body), and in them has allocate() and deallocate().
+// Nodes:     allocated and freed in the transaction that adds or removes; or each thread keeps
+//            those that it has removed. A B-tree makes its nodes, and gives none back.
 // Checked:   content and size at the end of every run.
-// Source:    the harness of P. Ramalhete, A. Correia and P. Felber, 2PLSF, PPoPP 2023 (full sets,
-//            pairs).
+// Source:    2PLSF (its benchmarks: full sets, pairs).
 #pragma once
 
 #include <atomic>

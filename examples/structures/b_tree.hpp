@@ -1,12 +1,12 @@
 // examples/structures/b_tree.hpp -- a B+-tree of keys as plain serial code.
-// Shape:     as sorted_list.hpp, but for its nodes: a node holds many keys, and most insertions need
-//            none. So insert() is given what makes one. Leaves are linked in order. Removing leaves
-//            nodes as they are, however few keys are left in them.
+// Shape:     as sorted_list.hpp, but for its nodes: one holds many keys, and most insertions need
+//            none. So insert() is given what makes one. Leaves are linked in order. A full node
+//            is split on the way down. Removing leaves nodes as they are, however few keys are left
+//            in them.
 // Invariant: keys ascend; 0 is no key; all leaves are at one depth; a key of an inner node is not
 //            above those to its right, and above those to its left.
 // Contexts:  every call inside one transaction.
-// Source:    D. Comer, The Ubiquitous B-Tree, Computing Surveys 1979 (B+-trees); full nodes are
-//            split on the way down.
+// Source:    The ubiquitous B-tree (B+-trees).
 #pragma once
 
 #include <cstddef>

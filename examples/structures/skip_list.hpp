@@ -3,7 +3,7 @@
 //            a list is in the next one.
 // Invariant: in each list keys ascend; 0 is no key; a list holds the keys of the next one.
 // Contexts:  every call inside one transaction.
-// Source:    W. Pugh, Skip Lists: A Probabilistic Alternative to Balanced Trees, CACM 1990.
+// Source:    Skip lists.
 #pragma once
 
 #include <cstddef>

@@ -101,7 +101,7 @@ void LineAttempts::failed(SiteInstance &instance) {
   line::SoftwareThread &thread = *current().lines.thread;
   const AbortCause cause = thread.cause();
   const line::AbortStatus status = thread.status();
-  const bool may_have_extended = thread.logs_reads();
+  const bool may_have_extended = line::keeps_log(thread);
   const Need need = current().need;  // now: an action may run another instance
   LineRun run = current().lines;
   const Errc no_room = thread.committing().redo().error();
@@ -163,7 +163,7 @@ void LineAttempts::begin_again(SiteInstance &instance) {
 void LineAttempts::sleep(SiteInstance &instance) {
   std::optional<LineReads> reads;  // now: an action may run another instance
   const std::int64_t deadline_ns = current().retry_deadline_ns;
-  const bool knows_reads = current().lines.thread->logs_reads();
+  const bool knows_reads = line::keeps_log(*current().lines.thread);
   std::exception_ptr no_memory;
   try {
     reads.emplace(current().lines.domain->memory(), current().lines.thread->reads(),

@@ -7,7 +7,7 @@
 
 #include "hierarchy/transaction/actions.h"
 #include "hierarchy/transaction/site_instance.h"
-#include "levels/line/software.h"
+#include "levels/line/software_inline.h"
 
 namespace tmh::detail {
 

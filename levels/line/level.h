@@ -8,7 +8,7 @@
 
 #include "levels/line/abort_status.h"
 #include "levels/line/rtm.h"
-#include "levels/line/software.h"
+#include "levels/line/software_inline.h"
 
 namespace tmh::line {
 

@@ -18,6 +18,11 @@
 
 namespace tmh::line {
 
+// Of the running attempt, or the last one.
+[[nodiscard]] inline bool keeps_log(const detail::LineAccess &access) noexcept {
+  return access.log_top != nullptr;
+}
+
 class ReadLog {
  public:
   // Throws std::bad_alloc.
@@ -46,7 +51,7 @@ class ReadLog {
   }
   [[nodiscard]] std::span<const LineWord *const> words(
       const detail::LineAccess &access) const noexcept {
-    if (access.log_top == nullptr) return {};
+    if (!keeps_log(access)) return {};
     return {words_.data() + 1, static_cast<std::size_t>(access.log_top - words_.data())};
   }
 

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "levels/line/software.h"
+#include "levels/line/software_inline.h"
 
 namespace tmh::line {
 

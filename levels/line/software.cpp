@@ -103,6 +103,22 @@ std::uint64_t with_written(std::uint64_t value, const LineWrite &entry, std::uin
   return value;
 }
 
+// line: its number in its segment, or in the window (window.h), which begins at a chunk.
+static_assert(LineMemory::kChunkBytes % (64 * kLineBytes) == 0);
+bool may_have_written(const detail::LineAccess &access, std::uint64_t line) noexcept {
+  return (access.written >> (line % 64) & 1) != 0;
+}
+
+// From now on the short way of a store goes to this line, and its loads look into the redo log.
+void set_newest(detail::LineAccess &access, LineWrite &entry, std::uint64_t line,
+                const LineWord *word, std::uintptr_t first_byte) noexcept {
+  access.written |= 1ull << (line % 64);
+  if (access.last_word == word) access.last = detail::kNoLine;
+  access.newest = first_byte;
+  access.newest_bytes = reinterpret_cast<std::byte *>(entry.data);
+  access.newest_mask = &entry.mask;
+}
+
 }  // namespace
 
 Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexcept {
@@ -166,7 +182,7 @@ bool SoftwareThread::extend() noexcept {
   const std::uint64_t now = state_->clock.load(std::memory_order_acquire);
   observe::step(observe::Step::kGapLineExtend);
   if (observe::is_planted(observe::Planted::kExtendComparesNew)) rv = now;
-  if (!logs_reads() && has_read()) return false;
+  if (!keeps_log(*this) && has_read()) return false;
   if (!are_unchanged(reads(), rv) && !observe::is_planted(observe::Planted::kLineNoExtensionCheck))
     return false;
   // The next begin says why.
@@ -194,7 +210,7 @@ std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t si
   const std::uint64_t offset = address - segment->view;
   if (window_.make_loadable(*this, *segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
   const LineWord *const word = segment->words + offset / kLineBytes;
-  if (may_have_written(offset / kLineBytes))
+  if (may_have_written(*this, offset / kLineBytes))
     if (const LineWrite *const entry = commit_.writes().find(word); entry != nullptr)
       return has_all(*entry, offset, size)
                  ? load_bytes(bytes_in(*entry, offset), size)
@@ -216,18 +232,14 @@ std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offs
     observe::step(observe::Step::kGapLineLooked);
     const std::uint64_t value = load_bytes(segment.home + offset, size);
     if (word.load(std::memory_order_relaxed) != seen) continue;
-    note_read(&word);
+    last = detail::kNoLine;
+    last_word = &word;
+    if (keeps_log(*this) && *log_top != &word) {
+      if (!log_.make_room(*this)) fail(AbortCause::kCapacity);
+      *++log_top = &word;
+    }
     return value;
   }
-}
-
-void SoftwareThread::note_read(const LineWord *word) {
-  TMH_ASSERT(word != nullptr);
-  last = detail::kNoLine;
-  last_word = word;
-  if (!logs_reads() || *log_top == word) return;
-  if (!log_.make_room(*this)) fail(AbortCause::kCapacity);
-  *++log_top = word;
 }
 
 // Does something about a line that cannot be read at this snapshot as it is. Throws when nothing
@@ -256,41 +268,24 @@ void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {
   }
 }
 
-// Nearly every first store to a line: in the window, to a line that the attempt has not written and
-// level 2 has not. False: open_any_line() finds out what it is.
-[[gnu::always_inline]] inline bool SoftwareThread::open_line_at_hand(
-    std::uintptr_t address) noexcept {
+// At hand is nearly every first store to a line: in the window, to a line that the attempt has not
+// written and level 2 has not.
+bool SoftwareThread::open_line(std::uintptr_t address) {
   const std::uint64_t offset = address - view;
-  if (offset >= bytes || is_query_) return false;
+  if (offset >= bytes || is_query_) return open_any_line(address);
   const std::uint64_t line = offset / kLineBytes;
   LineWord *const word = const_cast<LineWord *>(words) + line;
   WriteSet &writes = commit_.writes();
   // relaxed: line-lock looks again
-  if (may_have_written(line) || !writes.has_room() || !window_.has_blocks(offset) ||
+  if (may_have_written(*this, line) || !writes.has_room() || !window_.has_blocks(offset) ||
       is_upper(word->load(std::memory_order_relaxed)))
-    return false;
-  std::byte *const home =
-      reinterpret_cast<std::byte *>(address - offset % kLineBytes + home_minus_view);
+    return open_any_line(address);
+  const std::uintptr_t first_byte = address - offset % kLineBytes;
+  auto *const home = reinterpret_cast<std::byte *>(first_byte + home_minus_view);
   // Beyond the segment's end this is SIGBUS, see write_entry().
   static_cast<void>(load_word<std::uint8_t>(home));
-  set_newest(writes.insert({word, home}, window_.where(offset)), line, word,
-             address - offset % kLineBytes);
+  set_newest(*this, writes.insert({word, home}, window_.where(offset)), line, word, first_byte);
   return true;
-}
-
-// From now on the short way of a store goes to this line, whose number is `line`, and its loads look
-// into the redo log.
-inline void SoftwareThread::set_newest(LineWrite &entry, std::uint64_t line, const LineWord *word,
-                                       std::uintptr_t first_byte) noexcept {
-  written |= 1ull << (line % 64);
-  if (last_word == word) last = detail::kNoLine;
-  newest = first_byte;
-  newest_bytes = reinterpret_cast<std::byte *>(entry.data);
-  newest_mask = &entry.mask;
-}
-
-bool SoftwareThread::open_line(std::uintptr_t address) {
-  return open_line_at_hand(address) || open_any_line(address);
 }
 
 bool SoftwareThread::open_any_line(std::uintptr_t address) {
@@ -298,7 +293,7 @@ bool SoftwareThread::open_any_line(std::uintptr_t address) {
   if (segment == nullptr) return false;
   if (is_query_) fail(AbortCause::kQueryWrote);
   const std::uint64_t offset = address - segment->view, line = offset / kLineBytes;
-  set_newest(write_entry(*segment, offset), line, segment->words + line,
+  set_newest(*this, write_entry(*segment, offset), line, segment->words + line,
              address - offset % kLineBytes);
   return true;
 }
@@ -321,7 +316,7 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
   TMH_ASSERT(segment.words != nullptr && segment.home != nullptr);
   const std::uint64_t line = offset / kLineBytes;
   LineWord *const word = segment.words + line;
-  if (may_have_written(line))
+  if (may_have_written(*this, line))
     if (LineWrite *const entry = commit_.writes().find(word); entry != nullptr) return *entry;
   // No memory: the user gets the exception, and may go on without this store.
   check(commit_.writes().make_room(memory_, number_));

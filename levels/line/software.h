@@ -33,8 +33,6 @@
 #include "levels/line/software_commit.h"
 #include "levels/line/window.h"
 #include "levels/line/write_set.h"
-#include "observe/probes.h"
-#include "platform/assert.h"
 
 namespace tmh::line {
 
@@ -82,11 +80,11 @@ class SoftwareThread : public detail::LineAccess {
   void detach() noexcept;
 
   // Accesses of this thread go through the instance until it has ended. Always true. REQUIRES:
-  // attached, none is running. Inline, as commit() is: a smallest instance is little else, and most
-  // of what `begin` says is known where it is called.
-  bool begin(const Begin &begin) noexcept;
+  // attached, none is running. Defined in software_inline.h, as commit() is: a smallest instance is
+  // little else, and most of what `begin` says is known where it is called.
+  inline bool begin(const Begin &begin) noexcept;
   // kCommitted or kAborted (cause() says why); never throws. The instance has ended.
-  [[nodiscard]] Status commit() noexcept;
+  [[nodiscard]] inline Status commit() noexcept;
   // Ends the instance without effects: after a LineAbort (its cause is kept), or because of
   // `cause`.
   void abandon(AbortCause cause = AbortCause::kUser) noexcept;
@@ -130,9 +128,8 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] LineContextV1 &context() noexcept { return *context_; }
   // Of the running attempt.
   [[nodiscard]] bool has_read() const noexcept {
-    return log_top != nullptr ? !reads().empty() : last_word != nullptr;
+    return keeps_log(*this) ? !reads().empty() : last_word != nullptr;
   }
-  [[nodiscard]] bool logs_reads() const noexcept { return log_top != nullptr; }
   // What the running instance has read so far, or the last one read: retry() and durability ask
   // after its end, too. Empty where no log is kept.
   [[nodiscard]] std::span<const LineWord *const> reads() const noexcept {
@@ -147,16 +144,7 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] LineSegment *segment_of(std::uintptr_t address);
   [[nodiscard]] std::uint64_t read_home(LineSegment &segment, std::uint64_t offset,
                                         std::uint32_t bytes);
-  void note_read(const LineWord *word);
-  // line: its number in its segment, or in the window (window.h), which begins at a chunk.
-  static_assert(LineMemory::kChunkBytes % (64 * kLineBytes) == 0);
-  [[nodiscard]] bool may_have_written(std::uint64_t line) const noexcept {
-    return (written >> (line % 64) & 1) != 0;
-  }
-  [[nodiscard]] bool open_line_at_hand(std::uintptr_t address) noexcept;
   [[nodiscard]] bool open_any_line(std::uintptr_t address);
-  void set_newest(LineWrite &entry, std::uint64_t line, const LineWord *word,
-                  std::uintptr_t first_byte) noexcept;
   [[nodiscard]] LineWrite &write_entry(LineSegment &segment, std::uint64_t offset);
   void settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen);
   void meet_upper(storage::PageId page);
@@ -197,50 +185,5 @@ class SoftwareThread : public detail::LineAccess {
   Priority priority_;
   SoftwareCommit commit_;
 };
-
-[[gnu::always_inline]] inline bool SoftwareThread::begin(const Begin &begin) noexcept {
-  TMH_ASSERT(is_attached_ && !is_running_);
-  attempt_ = begin.attempt;
-  is_query_ = begin.is_query;
-  insists_ = begin.insists;
-  reads_durable_only_ = begin.reads_durable_only;
-  context_->add(LineCount::kBegins, 1);
-  is_running_ = true;
-  is_doomed_ = false;
-  ending_ = {};
-  commit_.redo().clear_error();
-  if (attempt_ != 0) [[unlikely]]
-    begin_again();
-  if (begin.takes_priority) [[unlikely]]
-    priority_.take(number_);
-  // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we
-  // look.
-  rv = state_->clock.load(std::memory_order_acquire);
-  rivals_.begin(begin.policy, attempt_ == 0, rv, number_);
-  last_word = nullptr;
-  begin.logs_reads ? log_.begin(*this, begin.reads_max) : log_.begin_without(*this);
-  if (!commit_.writes().empty()) {
-    commit_.writes().clear();
-    written = 0;
-    newest = detail::kNoLine;
-  }
-  const AbortCause verdict = capacity_.begin(begin.capacity, number_);
-  window_.begin(*this, !capacity_.is_on());
-  if (verdict != AbortCause::kNone) [[unlikely]]
-    doom(verdict);
-  detail::line_access = this;
-  observe::probe::begin(observe::probe::kLines, commit_.instance(), is_query_ ? 1 : 0);
-  return true;
-}
-
-[[gnu::always_inline]] inline Status SoftwareThread::commit() noexcept {
-  TMH_ASSERT(is_running_);
-  if (is_doomed_ || !commit_.writes().empty()) return commit_writes();
-  stamp_ = rv;
-  context_->add(LineCount::kCommits, 1);
-  observe::probe::commit(observe::probe::kLines, stamp_, 0);
-  finish();
-  return Status::kCommitted;
-}
 
 }  // namespace tmh::line

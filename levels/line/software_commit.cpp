@@ -206,9 +206,9 @@ inline Ending SoftwareCommit::lock_lines(Insists insists) noexcept {
   release_lines(locked);
   TMH_ASSERT(locked < writes_.size());
   if (cause != AbortCause::kCrossLevel) return cause;
-  // Holding nothing again. After kGranted the lines are locked anew: what was read of the page makes
-  // validation fail, what was only written does not matter. A page that goes to and fro is the
-  // policy's to decide, after an abort.
+  // Holding nothing again. After kGranted the lines are locked anew: what was read of the page
+  // makes validation fail, what was only written does not matter. A page that goes to and fro is
+  // the policy's to decide, after an abort.
   const ReleaseAnswer answer = asked < kAsksPerCommit
                                    ? ask_for(page_of(writes_.entry(locked).at), insists)
                                    : ReleaseAnswer::kBusy;
