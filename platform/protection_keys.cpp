@@ -1,6 +1,7 @@
 // platform/protection_keys.cpp -- which keys the process has, and which domains use them.
 #include "platform/protection_keys.h"
 
+#include <cpuid.h>
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -76,6 +77,13 @@ bool is_shut_in_child() noexcept {
 // While the library is loaded, as no thread can be forking then.
 [[maybe_unused]] const bool is_handled_early = is_shut_in_child();
 
+// Has the kernel turned them on? CPUID 7.ECX bit 4, OSPKE (Intel SDM). Where it has not, some
+// kernels say ENOSPC.
+bool has_processor_keys() noexcept {
+  unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (ecx >> 4 & 1) != 0;
+}
+
 }  // namespace
 
 DomainKey DomainKey::take() noexcept {
@@ -93,7 +101,9 @@ DomainKey::~DomainKey() {
 bool has_keys() noexcept { return DomainKey::take().number() != kNoKey; }
 
 std::string key_refusal() {
-  switch (const int error = has_keys() ? 0 : last_error.load(std::memory_order_relaxed)) {
+  int error = has_keys() ? 0 : last_error.load(std::memory_order_relaxed);
+  if (error == ENOSPC && !has_processor_keys()) error = EINVAL;
+  switch (error) {
     case 0:
       return {};
     case ENOSPC:

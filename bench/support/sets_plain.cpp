@@ -1,4 +1,4 @@
-// bench/support/sets_plain.cpp -- the sets bench's baseline: plain serial code, malloc() and free().
+// bench/support/sets_plain.cpp -- baseline of the sets bench: plain serial code, malloc(), free().
 #include <cstdlib>
 #include <cstring>
 
