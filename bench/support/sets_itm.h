@@ -1,5 +1,5 @@
-// bench/support/sets_itm.h -- the operations of the sets bench as transactions of GCC libitm: defined
-// in sets_itm_transactions.cpp, which is compiled with -fgnu-tm.
+// bench/support/sets_itm.h -- the operations of the sets bench as transactions of GCC libitm:
+// defined in sets_itm_transactions.cpp, which is compiled with -fgnu-tm.
 #pragma once
 
 #include <cstdint>
