@@ -1,6 +1,6 @@
 // bench/sets.cpp -- sets through the public interface (a site, tmh::field, tmh::pools) beside plain
-// serial code, GCC's libitm and, where they were given to CMake, TinySTM and 2PLSF: hash set, sorted
-// list, red-black tree, B+-tree, skip list; 100, 20 and 0 % updates; threads and processes.
+// serial code, GCC's libitm and, where they were given to CMake, TinySTM and 2PLSF: hash set,
+// sorted list, red-black tree, B+-tree, skip list; 100, 20 and 0 % updates; threads and processes.
 // Shape:   sets_work.h says what an operation is. A round runs every contestant on every row once,
 //          next to each other and in rotating order; ratios are taken within a round. Sections:
 //          sets; own-nodes (each thread keeps the nodes that it has removed); aligned (nodes of 128
