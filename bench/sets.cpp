@@ -8,8 +8,8 @@
 //          alone).
 // Checked: structure and content at the end of every run; with one thread all contestants find as
 //          many keys.
-// Limits:  2PLSF holds 65,536 read locks in a transaction, and says so by an error; it runs no
-//          section of processes, as no other contestant does.
+// Limits:  the others run in threads of one process. TinySTM, libitm and 2PLSF take nodes from
+//          their own malloc(), which aligns to 16 bytes.
 // Source:  2PLSF (structures and mixes).
 #include <algorithm>
 #include <cstdio>
