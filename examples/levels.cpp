@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
   });
   // As small as a transfer. But what it does outside of memory no abort can undo, and for that it
   // needs level 2.
-  const tmh::Site payout(domain, "payout");
+  const tmh::Site payout(domain, "payout", "on-capacity");  // whatever TMH_ESCALATION says
   for (std::size_t i = 0; i < 3; ++i) {
     tmh::atomically(payout, [&](tmh::Fields) {
       accounts[i].balance -= 5;

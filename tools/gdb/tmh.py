@@ -156,13 +156,14 @@ def software_thread(value):
             f" {enumerator(value['ending_']['cause'])}"
         )
     kind = "query" if value["is_query_"] else "update"
-    writes = value["commit_"]["writes_"]["targets_"]["_M_impl"]
+    writes = int(value["commit_"]["writes_"]["count_"])
     first = value["log_"]["words_"]["_M_impl"]["_M_start"]  # a mark that names no line
-    reads = int(value["log_top"] - first)
+    is_logged = int(value["log_top"]) != 0
+    reads = f"{int(value['log_top'] - first)} lines read" if is_logged else "reads not logged"
     doomed = f", doomed: {enumerator(value['ending_']['cause'])}" if value["is_doomed_"] else ""
     return (
         f"{kind} in context {int(value['number_'])}, attempt {int(value['attempt_'])}, snapshot"
-        f" {int(value['rv'])}, {reads} lines read, {int(writes['_M_finish'] - writes['_M_start'])}"
+        f" {int(value['rv'])}, {reads}, {writes}"
         f" written{doomed}"
     )
 
