@@ -1,6 +1,8 @@
 // bench/support/sets_2plsf.cpp -- 2PLSF in the sets bench, through its own interface: two-phase
 // locking with starvation-free readers, in one header. Nodes: its tmNew() and tmDelete().
-// Limits:    a lookup is its readTx(), which takes read locks as its updateTx() does.
+// Limits:    a lookup is its readTx(), which takes read locks as its updateTx() does: 65,536 at
+//            most, of which it counts no further. So what nobody disturbs is read outside
+//            transactions.
 #include <stms/2PLSF.hpp>
 
 #include "bench/support/sets_work.h"
@@ -46,10 +48,6 @@ class PlsfSets {
   [[nodiscard]] static Session session() { return {}; }
   // Nodes of sets before are left.
   std::byte *head(std::size_t bytes) { return head_.zeros(bytes); }
-  template <class Body>
-  void alone(const Body &body) {
-    session().query([&] { return body(), true; });
-  }
 
  private:
   SetHead head_;
