@@ -15,20 +15,8 @@ class ItmMemory {
   template <class T>
   using Field = PlainField<T>;
 
-  class Session {
+  class Session : public ItmSession {
    public:
-    template <class Set>
-    bool contains(const Set &set, std::uint64_t key) {
-      return ItmSet<Set>::contains(set, key);
-    }
-    template <class Set>
-    bool insert(Set &set, typename Set::Node *node, std::uint64_t key) {
-      return ItmSet<Set>::insert(set, node, key);
-    }
-    template <class Set>
-    typename Set::Node *remove(Set &set, std::uint64_t key) {
-      return ItmSet<Set>::remove(set, key);
-    }
     static std::int64_t sum(const std::int64_t *accounts, std::uint64_t count) {
       return itm_sum(accounts, count);
     }

@@ -28,6 +28,9 @@ typename Set::Node *ItmSet<Set>::remove(Set &set, std::uint64_t key) {
 template struct ItmSet<structures::SortedList<structures::PlainField>>;
 template struct ItmSet<structures::RedBlackTree<structures::PlainField>>;
 template struct ItmSet<structures::HashSet<structures::PlainField>>;
+template struct ItmSet<structures::SkipList<structures::PlainField>>;
+using PlainBTree = structures::BTree<structures::PlainField>;  // it makes its nodes by itself
+template bool ItmSet<PlainBTree>::contains(const PlainBTree &, std::uint64_t);
 
 std::int64_t itm_sum(const std::int64_t *accounts, std::uint64_t count) {
   std::int64_t total = 0;

@@ -12,16 +12,8 @@ class PlainMemory {
   template <class T>
   using Field = PlainField<T>;
 
-  class Session : public LineOperations<Session> {
+  class Session : public PlainSession, public LineOperations<Session> {
    public:
-    template <class Body>
-    auto update(const Body &body) {
-      return body();
-    }
-    template <class Body>
-    auto query(const Body &body) {
-      return body();
-    }
     [[nodiscard]] static std::uint64_t aborts() { return 0; }
   };
   [[nodiscard]] static Session session() { return {}; }

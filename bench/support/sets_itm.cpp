@@ -3,22 +3,19 @@
 
 #include <cstdlib>
 
+#include "bench/support/line_itm.h"
 #include "bench/support/sets_work.h"
 
 namespace tmh::bench {
 namespace {
 
-class ItmMemory {
+class ItmSetMemory {
  public:
   template <class T>
   using Field = PlainField<T>;
 
-  class Session {
+  class Session : public ItmSession {
    public:
-    template <class Set>
-    bool contains(const Set &set, std::uint64_t key) {
-      return ItmSets<Set>::contains(set, key);
-    }
     template <class Set>
     std::uint64_t sum_from(const Set &set, std::uint64_t key, std::uint64_t count) {
       return ItmSets<Set>::sum_from(set, key, count);
@@ -30,14 +27,6 @@ class ItmMemory {
     template <class Set>
     bool take(Set &set, std::uint64_t key, std::size_t) {
       return ItmSets<Set>::take(set, key);
-    }
-    template <class Set>
-    bool insert(Set &set, typename Set::Node *node, std::uint64_t key) {
-      return ItmSets<Set>::insert(set, node, key);
-    }
-    template <class Set>
-    typename Set::Node *remove(Set &set, std::uint64_t key) {
-      return ItmSets<Set>::remove(set, key);
     }
   };
   [[nodiscard]] static Session session() { return {}; }
@@ -56,7 +45,7 @@ class Itm final : public SetContestant {
   SetOutcome run(const SetWork &work) override { return run_set_work(work, memory_); }
 
  private:
-  ItmMemory memory_;
+  ItmSetMemory memory_;
 };
 
 }  // namespace

@@ -41,12 +41,6 @@ bool take_from(Tree &set, std::uint64_t key) { return set.remove(key); }
 }  // namespace
 
 template <class Set>
-bool ItmSets<Set>::contains(const Set &set, std::uint64_t key) {
-  bool result = false;
-  __transaction_atomic { result = set.contains(key); }
-  return result;
-}
-template <class Set>
 bool ItmSets<Set>::add(Set &set, std::uint64_t key) {
   bool result = false;
   __transaction_atomic { result = add_to(set, key); }
@@ -59,44 +53,18 @@ bool ItmSets<Set>::take(Set &set, std::uint64_t key) {
   return result;
 }
 template <class Set>
-bool ItmSets<Set>::insert(Set &set, typename Set::Node *node, std::uint64_t key) {
-  bool result = false;
-  __transaction_atomic { result = set.insert(node, key); }
-  return result;
-}
-template <class Set>
-typename Set::Node *ItmSets<Set>::remove(Set &set, std::uint64_t key) {
-  typename Set::Node *result = nullptr;
-  __transaction_atomic { result = set.remove(key); }
-  return result;
-}
-template <class Set>
 std::uint64_t ItmSets<Set>::sum_from(const Set &set, std::uint64_t key, std::uint64_t count) {
   std::uint64_t result = 0;
   __transaction_atomic { result = set.sum_from(key, count); }
   return result;
 }
 
-// The members that a set has.
-#define TMH_SET(Set)                                                \
-  template bool ItmSets<Set>::contains(const Set &, std::uint64_t); \
-  template bool ItmSets<Set>::add(Set &, std::uint64_t);            \
-  template bool ItmSets<Set>::take(Set &, std::uint64_t);
-#define TMH_SET_OF_NODES(Set)                                                     \
-  TMH_SET(Set)                                                                    \
-  template bool ItmSets<Set>::insert(Set &, typename Set::Node *, std::uint64_t); \
-  template typename Set::Node *ItmSets<Set>::remove(Set &, std::uint64_t);
-#define TMH_SET_IN_ORDER(Set) \
-  template std::uint64_t ItmSets<Set>::sum_from(const Set &, std::uint64_t, std::uint64_t);
-
-TMH_SET_OF_NODES(structures::HashSet<PlainField>)
-TMH_SET_OF_NODES(structures::SortedList<PlainField>)
-TMH_SET_OF_NODES(structures::RedBlackTree<PlainField>)
-TMH_SET_OF_NODES(structures::SkipList<PlainField>)
-TMH_SET(Tree)
-TMH_SET_IN_ORDER(structures::SortedList<PlainField>)
-TMH_SET_IN_ORDER(structures::RedBlackTree<PlainField>)
-TMH_SET_IN_ORDER(structures::SkipList<PlainField>)
-TMH_SET_IN_ORDER(Tree)
+template struct ItmSets<structures::SortedList<PlainField>>;
+template struct ItmSets<structures::RedBlackTree<PlainField>>;
+template struct ItmSets<structures::SkipList<PlainField>>;
+template struct ItmSets<Tree>;
+using Hash = structures::HashSet<PlainField>;  // in no order
+template bool ItmSets<Hash>::add(Hash &, std::uint64_t);
+template bool ItmSets<Hash>::take(Hash &, std::uint64_t);
 
 }  // namespace tmh::bench

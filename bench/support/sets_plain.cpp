@@ -12,16 +12,8 @@ class PlainSets {
   template <class T>
   using Field = PlainField<T>;
 
-  class Session : public SetOperations<Session> {
+  class Session : public PlainSession, public SetOperations<Session> {
    public:
-    template <class Body>
-    auto update(const Body &body) {
-      return body();
-    }
-    template <class Body>
-    auto query(const Body &body) {
-      return body();
-    }
     static void *allocate(std::size_t bytes, std::size_t alignment) {
       return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     }
