@@ -198,7 +198,8 @@ TEST_F(RtmTest, TheSiteSaysWhichCallSentItsInstancesUp) {
                {Need::kUnmap, [&] { table.domain.unmap(table.segment); }},
                {Need::kClose, [&] { closing.close(); }},
                {Need::kSetPolicy, [&] { table.domain.set_policy("self-abort"); }}};
-  for (const auto &[need, call] : calls) {
+  for (const auto &one : calls) {
+    const Need need = one.need;
     SCOPED_TRACE(to_string(need));
     const Site site = table.plain_site("on-capacity"), finds = table.plain_site();
     std::uint64_t sent_up = 0;
@@ -208,7 +209,7 @@ TEST_F(RtmTest, TheSiteSaysWhichCallSentItsInstancesUp) {
       try {
         atomically(site, [&] {
           ++table.word(1);
-          call();
+          one.call();
         });
       } catch (const std::exception &) {  // at level 2 some are refused
       }
