@@ -52,7 +52,7 @@ HardwareLines::~HardwareLines() {
 }
 
 void HardwareLines::open() noexcept {
-  words_ = {&pages_.epoch(), &memory_.state().participants_high, &memory_.participant(0)};
+  words_ = {&pages_.epoch(), memory_.pins()};
 }
 
 void HardwareLines::unmap_parked(const LineView &view) noexcept {

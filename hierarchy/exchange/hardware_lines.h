@@ -65,13 +65,7 @@ class HardwareLines final : public line::RtmGate {
   // Does an instance of level 2 run in the domain?
   [[nodiscard]] bool any_pin() const noexcept {
     if (observe::is_planted(observe::Planted::kGateBlind)) return false;
-    // as SharedState's
-    const std::uint32_t high = words_.participants_high->load(std::memory_order_acquire);
-    for (std::uint32_t i = 0; i < high; ++i) {
-      if (words_.participants[i].pin.load(std::memory_order_relaxed) != storage::kNoPin)
-        return true;
-    }
-    return false;
+    return words_.pins.any(std::memory_order_relaxed);
   }
   // One that is no guest (hierarchy::Learned), or a guest that stays? A hint.
   [[nodiscard]] bool any_host() const noexcept;
@@ -124,8 +118,7 @@ class HardwareLines final : public line::RtmGate {
   //             them takes its whole latency.
   struct Words {
     const line::LineWord *epoch = nullptr;
-    const std::atomic<std::uint32_t> *participants_high = nullptr;
-    const storage::Participant *participants = nullptr;
+    storage::Pins pins;
   };
   alignas(64) std::atomic<std::uint32_t> mode_{kPageMode};
   std::atomic<std::uint64_t> followed_{0};

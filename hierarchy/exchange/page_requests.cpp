@@ -139,15 +139,7 @@ PageRequests::UpperLeft PageRequests::await_upper() noexcept {
   return upper_left();
 }
 
-bool PageRequests::any_pin() noexcept {
-  const std::uint32_t high = memory_.participants_high();
-  for (std::uint32_t i = 0; i < high; ++i) {
-    // seq_cst: after the stamp's fetch_add; pairs with the pin's store before the line clock is
-    //          read (Snapshot::announce).
-    if (memory_.participant(i).pin.load(std::memory_order_seq_cst) != storage::kNoPin) return true;
-  }
-  return false;
-}
+storage::Pins PageRequests::pins() const noexcept { return memory_.pins(); }
 
 std::uint64_t PageRequests::oldest_line_pin() noexcept {
   std::uint64_t oldest = ~0ull;

@@ -40,7 +40,7 @@ class PageRequests final : public line::Releaser {
   // line::Releaser
   [[nodiscard]] line::ReleaseAnswer ask(storage::PageId page,
                                         line::Insists insists) noexcept override;
-  [[nodiscard]] bool any_pin() noexcept override;
+  [[nodiscard]] storage::Pins pins() const noexcept override;
   [[nodiscard]] std::uint64_t oldest_line_pin() noexcept override;
   void suspect(std::uint32_t slot, std::uint64_t incarnation) noexcept override;
 

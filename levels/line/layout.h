@@ -46,6 +46,9 @@ inline constexpr std::uint64_t kVersionMask = kUpper - 1;
 [[nodiscard]] constexpr bool is_upper(std::uint64_t word) noexcept {
   return (word & (kLocked | kUpper)) == kUpper;
 }
+[[nodiscard]] constexpr bool is_free(std::uint64_t word) noexcept {  // neither of them
+  return word <= kVersionMask;
+}
 [[nodiscard]] constexpr std::uint64_t locked_by(std::uint32_t context) noexcept {
   return kLocked | context;
 }

@@ -23,19 +23,21 @@ namespace tmh::line {
   return access.log_top != nullptr;
 }
 
+inline constexpr std::uint32_t kNoLimit = ~0u;
+
 class ReadLog {
  public:
   // Throws std::bad_alloc.
   void allocate() {
-    if (words_.empty()) words_.resize(kEntriesAtFirst);
+    if (words_.empty()) set_size(kEntriesAtFirst);
   }
   // An attempt begins that keeps no log.
   static void begin_without(detail::LineAccess &access) noexcept { access.log_top = nullptr; }
   // An attempt that logs at most `reads_max` words begins.
   void begin(detail::LineAccess &access, std::uint32_t reads_max) noexcept {
     TMH_ASSERT(!words_.empty());
+    access.log_top = first_;
     reads_max_ = reads_max;
-    access.log_top = words_.data();
     set_end(access);
   }
   // Room for one more. False: `reads_max` are in it. Throws std::bad_alloc.
@@ -44,8 +46,8 @@ class ReadLog {
     if (access.log_top != access.log_end) return true;
     const auto used = static_cast<std::size_t>(access.log_top - words_.data());
     if (used == reads_max_) return false;
-    words_.resize(2 * words_.size());
-    access.log_top = words_.data() + used;
+    set_size(2 * words_.size());
+    access.log_top = first_ + used;
     set_end(access);
     return true;
   }
@@ -58,11 +60,17 @@ class ReadLog {
  private:
   static constexpr std::size_t kEntriesAtFirst = 2048;  // 16 KiB: a third of the smallest L1d
 
-  void set_end(detail::LineAccess &access) noexcept {
-    access.log_end = words_.data() + std::min<std::size_t>(reads_max_, words_.size() - 1);
+  void set_size(std::size_t entries) {
+    words_.resize(entries);
+    first_ = words_.data();
+    last_ = first_ + entries - 1;
+  }
+  void set_end(detail::LineAccess &access) const noexcept {
+    access.log_end = reads_max_ == kNoLimit ? last_ : std::min(last_, first_ + reads_max_);
   }
 
   std::vector<const LineWord *> words_;
+  const LineWord **first_ = nullptr, **last_ = nullptr;  // of words_
   std::uint32_t reads_max_ = 0;
 };
 

@@ -7,8 +7,8 @@
 //            it would make each level know the other's. Calls are virtual, and none is on the way
 //            of a begin or of a commit that meets no line in U and no pin.
 // Contexts:  ask() and suspect() are called holding no line word, and may take the domain lock;
-//            any_pin() and oldest_line_pin() are called inside a commit, which holds line words:
-//            they take no lock and wait for no other thread.
+//            oldest_line_pin() is called inside a commit, which holds line words: it takes no
+//            lock and waits for no other thread.
 // Source:    hierarchy/exchange/PROTOCOL.md, "Level 1 meets a line in U", "Snapshots that span both
 //            clocks", "Death".
 #pragma once
@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "storage/page_id.h"
+#include "storage/participants.h"
 
 namespace tmh::line {
 
@@ -42,8 +43,8 @@ class Releaser {
   virtual ~Releaser() = default;
   // A line of the page is in U. Insists::kNo: kGranted or kRefused, at once.
   [[nodiscard]] virtual ReleaseAnswer ask(storage::PageId page, Insists insists) noexcept = 0;
-  // seq_cst loads, after line-stamp: is there a snapshot above that may need undo words?
-  [[nodiscard]] virtual bool any_pin() noexcept = 0;
+  // Those of snapshots above, which may need undo words. They stay where they are.
+  [[nodiscard]] virtual storage::Pins pins() const noexcept = 0;
   // The smallest line pin; ~0: none.
   [[nodiscard]] virtual std::uint64_t oldest_line_pin() noexcept = 0;
   // A context of this participant keeps a line locked, or has priority, for longer than a living
@@ -55,7 +56,7 @@ class Releaser {
 class NoReleaser : public Releaser {
  public:
   ReleaseAnswer ask(storage::PageId, Insists) noexcept override { return ReleaseAnswer::kRefused; }
-  bool any_pin() noexcept override { return false; }
+  storage::Pins pins() const noexcept override { return {}; }
   std::uint64_t oldest_line_pin() noexcept override { return ~0ull; }
   void suspect(std::uint32_t, std::uint64_t) noexcept override {}
 };

@@ -269,26 +269,28 @@ void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {
 }
 
 // At hand is nearly every first store to a line: in the window, to a line that the attempt has not
-// written and level 2 has not.
+// written and nobody has locked.
 bool SoftwareThread::open_line(std::uintptr_t address) {
   const std::uint64_t offset = address - view;
-  if (offset >= bytes || is_query_) return open_any_line(address);
+  if (offset >= bytes || is_query_) [[unlikely]]
+    return open_any_line(address);
   const std::uint64_t line = offset / kLineBytes;
   LineWord *const word = const_cast<LineWord *>(words) + line;
   WriteSet &writes = commit_.writes();
   // relaxed: line-lock looks again
-  if (may_have_written(*this, line) || !writes.has_room() || !window_.has_blocks(offset) ||
-      is_upper(word->load(std::memory_order_relaxed)))
+  if (may_have_written(*this, line) || !writes.has_listed_room() || !window_.has_blocks(offset) ||
+      !is_free(word->load(std::memory_order_relaxed))) [[unlikely]]
     return open_any_line(address);
   const std::uintptr_t first_byte = address - offset % kLineBytes;
   auto *const home = reinterpret_cast<std::byte *>(first_byte + home_minus_view);
   // Beyond the segment's end this is SIGBUS, see write_entry().
   static_cast<void>(load_word<std::uint8_t>(home));
-  set_newest(*this, writes.insert({word, home}, window_.where(offset)), line, word, first_byte);
+  set_newest(*this, writes.insert_listed({word, home}, window_.where(offset)), line, word,
+             first_byte);
   return true;
 }
 
-bool SoftwareThread::open_any_line(std::uintptr_t address) {
+[[gnu::noinline]] bool SoftwareThread::open_any_line(std::uintptr_t address) {
   LineSegment *const segment = segment_of(address);
   if (segment == nullptr) return false;
   if (is_query_) fail(AbortCause::kQueryWrote);
@@ -333,18 +335,6 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
   const std::uint64_t line_offset = line * kLineBytes;
   return commit_.writes().insert({word, segment.home + line_offset},
                                  where(segment.number, line_offset));
-}
-
-Status SoftwareThread::commit_writes() noexcept {
-  TMH_ASSERT(is_doomed_ || !commit_.writes().empty());
-  if (is_doomed_) return end_aborted(ending_);
-  priority_.let_go_first(number_);
-  if (const Ending ending = commit_.run({reads(), rv}, insists()); ending.is_abort())
-    return end_aborted(ending);
-  stamp_ = commit_.stamp();
-  observe::probe::commit(observe::probe::kLines, stamp_, commit_.writes().size());
-  finish();
-  return Status::kCommitted;
 }
 
 Status SoftwareThread::end_aborted(const Ending &ending) noexcept {

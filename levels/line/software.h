@@ -36,8 +36,6 @@
 
 namespace tmh::line {
 
-inline constexpr std::uint32_t kNoLimit = ~0u;
-
 struct Begin {
   Policy policy;
   bool is_query = false;

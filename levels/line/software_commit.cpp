@@ -4,7 +4,9 @@
 
 #include <bit>
 
+#include "levels/line/software.h"
 #include "observe/planted.h"
+#include "observe/probes.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
 
@@ -29,31 +31,37 @@ constexpr std::size_t kFetchedAhead = 8;
 void fetch_to_store(const void *at) noexcept { __builtin_prefetch(at, 1); }
 
 // Stores the bytes of one 8-byte word that the mask names. The line is locked: no other thread
-// stores there.
-void store_masked(std::byte *home, std::uint64_t value, std::uint64_t byte_mask) noexcept {
-  TMH_ASSERT(byte_mask != 0 && byte_mask <= 0xff);
-  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(home) % sizeof(std::uint64_t) == 0);
+// stores there. Not inline: most words are written whole.
+[[gnu::noinline]] void store_masked(std::byte *home, std::uint64_t value,
+                                    std::uint64_t byte_mask) noexcept {
+  TMH_ASSERT(byte_mask != 0 && byte_mask < 0xff);
   std::atomic_ref<std::uint64_t> word(*reinterpret_cast<std::uint64_t *>(home));
-  if (byte_mask != 0xff) {
-    const std::uint64_t bits = spread_byte_mask(byte_mask);
-    // relaxed: only this thread stores here while the line is locked
-    value = (word.load(std::memory_order_relaxed) & ~bits) | (value & bits);
-  }
+  const std::uint64_t bits = spread_byte_mask(byte_mask);
+  // relaxed: only this thread stores here while the line is locked
+  value = (word.load(std::memory_order_relaxed) & ~bits) | (value & bits);
   word.store(value, std::memory_order_release);  // pairs with the acquire in detail::line_load()
+}
+
+// As write_back_line().
+inline void store_line(const LineWrite &entry, std::byte *home) noexcept {
+  TMH_ASSERT(home != nullptr);
+  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(home) % kLineBytes == 0);
+  for (std::uint64_t left = entry.mask; left != 0;) {
+    const std::size_t word = static_cast<std::size_t>(std::countr_zero(left)) / 8;
+    const std::uint64_t byte_mask = left >> (8 * word) & 0xff;
+    if (byte_mask == 0xff) [[likely]]
+      // release: as in store_masked()
+      std::atomic_ref<std::uint64_t>(reinterpret_cast<std::uint64_t *>(home)[word])
+          .store(entry.data[word], std::memory_order_release);
+    else
+      store_masked(home + 8 * word, entry.data[word], byte_mask);
+    left &= ~(0xffull << (8 * word));
+  }
 }
 
 }  // namespace
 
-void write_back_line(const LineWrite &entry, std::byte *home) noexcept {
-  TMH_ASSERT(home != nullptr);
-  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(home) % kLineBytes == 0);
-  for (std::uint64_t left = entry.mask; left != 0;) {
-    const auto word = static_cast<unsigned>(std::countr_zero(left)) / 8;
-    const std::uint64_t byte_mask = left >> (8 * word) & 0xff;
-    store_masked(home + 8 * word, entry.data[word], byte_mask);
-    left &= ~(0xffull << (8 * word));
-  }
-}
+void write_back_line(const LineWrite &entry, std::byte *home) noexcept { store_line(entry, home); }
 
 void SoftwareCommit::attach(std::uint32_t context) noexcept {
   TMH_ASSERT(context < kContextsMax);
@@ -62,29 +70,44 @@ void SoftwareCommit::attach(std::uint32_t context) noexcept {
   state_ = &memory_.state();
   // relaxed: acquired with the context; from now on this thread alone moves it on.
   instance_ = number_of(context_->status.load(std::memory_order_relaxed));
+  pins_ = releaser_.pins();
   redo_.attach(context);
   undo_.attach(memory_, context);
 }
 
-Ending SoftwareCommit::run(const Reads &reads, Insists insists) noexcept {
+// From PENDING to IDLE.
+template <bool kWatched, class Redo>
+inline Ending SoftwareCommit::run_with(Redo &redo, const Reads &reads, Insists insists) noexcept {
+  // Locals, here and below: behind an atomic store, members are loaded again.
+  LineContextV1 &context = *context_;
+  const std::uint64_t instance = ++instance_;
+  // relaxed, both: published by the status
+  context.age.store(rivals_.age(), std::memory_order_relaxed);
+  context.lines.store(writes_.size(), std::memory_order_relaxed);
+  // release: a thread that sees PENDING sees age and lines
+  context.status.store(status_word(instance, State::kPending), std::memory_order_release);
+  const Ending ending = publish<kWatched>(redo, reads, insists);
+  if (ending.is_abort()) [[unlikely]]
+    // release: recovery that sees IDLE sees the lines free
+    context.status.store(status_word(instance, State::kIdle), std::memory_order_release);
+  return ending;
+}
+
+inline Ending SoftwareCommit::run(const Reads &reads, Insists insists) noexcept {
   TMH_ASSERT(context_ != nullptr);
   TMH_ASSERT(!writes_.empty() && writes_.size() <= kWritesMax);
-  if (redo_.is_on()) [[unlikely]]
-    if (const AbortCause cause = redo_.plan(writes_); cause != AbortCause::kNone) return cause;
-  // relaxed, both: published by the status
-  context_->age.store(rivals_.age(), std::memory_order_relaxed);
-  context_->lines.store(writes_.size(), std::memory_order_relaxed);
-  // release: a thread that sees PENDING sees age and lines
-  context_->status.store(status_word(++instance_, State::kPending), std::memory_order_release);
+  if (redo_.is_on() || observe::are_steps_watched()) [[unlikely]]
+    return run_watched(reads, insists);
   NoRedo no_redo;
-  const Ending ending = redo_.is_on()                  ? publish<true>(redo_, reads, insists)
-                        : observe::are_steps_watched() ? publish<true>(no_redo, reads, insists)
-                                                       : publish<false>(no_redo, reads, insists);
-  if (ending.is_abort()) [[unlikely]] {
-    // release: recovery that sees IDLE sees the lines free
-    context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
-    if (redo_.is_on()) redo_.forget();
-  }
+  return run_with<false>(no_redo, reads, insists);
+}
+
+[[gnu::noinline]] Ending SoftwareCommit::run_watched(const Reads &reads, Insists insists) noexcept {
+  NoRedo no_redo;
+  if (!redo_.is_on()) return run_with<true>(no_redo, reads, insists);
+  if (const AbortCause cause = redo_.plan(writes_); cause != AbortCause::kNone) return cause;
+  const Ending ending = run_with<true>(redo_, reads, insists);
+  if (ending.is_abort()) redo_.forget();
   return ending;
 }
 
@@ -102,13 +125,14 @@ inline Ending SoftwareCommit::publish(Redo &redo, const Reads &reads, Insists in
   redo.encode(writes_);
   if constexpr (Redo::kWrites) step_if<kWatched>(Step::kLineRedo);
   redo.announce();
-  // seq_cst: after the locks and before the look for pins. An instance above stores its pin, then
-  // reads this clock: one of the two sees the other.
-  stamp_ = state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1;
-  context_->stamp.store(stamp_, std::memory_order_relaxed);  // relaxed: published by COMMITTED
-  redo.stamp(stamp_);
+  // seq_cst, as the look for pins: after the locks and before the look. An instance above stores its
+  // pin, then reads this clock (Snapshot::announce): one of the two sees the other.
+  const std::uint64_t stamp = state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1;
+  stamp_ = stamp;
+  context_->stamp.store(stamp, std::memory_order_relaxed);  // relaxed: published by COMMITTED
+  redo.stamp(stamp);
   step_if<kWatched>(Step::kLineStamp);
-  const bool is_pinned = releaser_.any_pin() && !is_planted(Planted::kNoUndoWords);
+  const bool is_pinned = pins_.any(std::memory_order_seq_cst) && !is_planted(Planted::kNoUndoWords);
   if (!ending.is_abort()) ending = pass_commit_point<kWatched>(reads, is_pinned);
   if (ending.is_abort()) {
     release_lines(writes_.size());
@@ -135,10 +159,11 @@ inline Ending SoftwareCommit::pass_commit_point(const Reads &reads, bool is_pinn
         ending.is_abort())
       return ending;
   step_if<kWatched>(Step::kLineSave);
-  std::uint64_t pending = status_word(instance_, State::kPending);
+  const std::uint64_t instance = instance_;
+  std::uint64_t pending = status_word(instance, State::kPending);
   // release: pairs with the acquire of recovery, which needs the stamp and the undo words.
   // relaxed on failure: FAILED publishes nothing.
-  if (!context_->status.compare_exchange_strong(pending, status_word(instance_, State::kCommitted),
+  if (!context_->status.compare_exchange_strong(pending, status_word(instance, State::kCommitted),
                                                 std::memory_order_release,
                                                 std::memory_order_relaxed))
     return AbortCause::kConflictOther;
@@ -153,19 +178,21 @@ inline void SoftwareCommit::write_back(Redo &redo) noexcept {
     step_if<kWatched>(Step::kLineUnlock);
   }
   const std::span<const WriteSet::Target> targets = writes_.targets();
+  const std::span<LineWrite> entries = writes_.entries();
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (i + kFetchedAhead < targets.size()) fetch_to_store(targets[i + kFetchedAhead].home);
-    write_back_line(writes_.entry(i), targets[i].home);
+    store_line(entries[i], targets[i].home);
   }
   step_if<kWatched>(Step::kLineWriteBack);
   unlock_lines();
   step_if<kWatched>(Step::kLineUnlock);
   // Before IDLE: COMMITTED and not counted, recovery counts it.
-  context_->add(LineCount::kCommits, 1);
+  LineContextV1 &context = *context_;
+  context.add(LineCount::kCommits, 1);
   step_if<kWatched>(Step::kLineCounted);
   redo.keep();
   // release: a reader of IDLE may not see an earlier word of these lines
-  context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
+  context.status.store(status_word(instance_, State::kIdle), std::memory_order_release);
   redo.end();
   state_->changed.notify();
 }
@@ -179,30 +206,46 @@ void SoftwareCommit::unlock_lines() noexcept {
 
 template <bool kWatched>
 inline Ending SoftwareCommit::lock_lines(Insists insists) noexcept {
-  for (std::uint32_t asked = 0;; ++asked) {
-    const std::span<const WriteSet::Target> targets = writes_.targets();
-    std::size_t locked = 0;
-    AbortCause cause = AbortCause::kNone;
-    for (; locked < targets.size(); ++locked) {
-      cause = lock_line<kWatched>(*targets[locked].word, writes_.entry(locked));
-      if (cause != AbortCause::kNone) [[unlikely]]
-        break;
-      if (locked + 1 + kFetchedAhead >= targets.size()) [[likely]]
-        continue;
-      fetch_to_store(targets[locked + 1 + kFetchedAhead].word);
-      fetch_to_store(&writes_.entry(locked + 1 + kFetchedAhead).before);
+  std::size_t locked = 0;
+  const AbortCause cause = lock_each<kWatched>(&locked);
+  if (cause == AbortCause::kNone) [[likely]]
+    return {};
+  return lock_lines_again(locked, cause, insists);
+}
+
+// kNone: all lines are locked; else the first *locked ones.
+template <bool kWatched>
+inline AbortCause SoftwareCommit::lock_each(std::size_t *locked) noexcept {
+  const std::span<const WriteSet::Target> targets = writes_.targets();
+  const std::span<LineWrite> entries = writes_.entries();
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (const AbortCause cause = lock_line<kWatched>(*targets[i].word, entries[i]);
+        cause != AbortCause::kNone) [[unlikely]] {
+      *locked = i;
+      return cause;
     }
-    if (cause == AbortCause::kNone) [[likely]]
-      return {};
+    if (i + 1 + kFetchedAhead >= targets.size()) [[likely]]
+      continue;
+    fetch_to_store(targets[i + 1 + kFetchedAhead].word);
+    fetch_to_store(&entries[i + 1 + kFetchedAhead].before);
+  }
+  return AbortCause::kNone;
+}
+
+// The line behind the first `locked` ones is not to be had at once, because of `cause`.
+[[gnu::noinline]] Ending SoftwareCommit::lock_lines_again(std::size_t locked, AbortCause cause,
+                                                          Insists insists) noexcept {
+  for (std::uint32_t asked = 0; cause != AbortCause::kNone; ++asked) {
     if (const Ending ending = ask_for_line(locked, cause, asked, insists); ending.is_abort())
       return ending;
+    cause = lock_each<true>(&locked);
   }
+  return {};
 }
 
 // The line behind the first `locked` ones is not to be had. No ending: all are to be locked anew.
-[[gnu::noinline]] Ending SoftwareCommit::ask_for_line(std::size_t locked, AbortCause cause,
-                                                      std::uint32_t asked,
-                                                      Insists insists) noexcept {
+Ending SoftwareCommit::ask_for_line(std::size_t locked, AbortCause cause, std::uint32_t asked,
+                                    Insists insists) noexcept {
   release_lines(locked);
   TMH_ASSERT(locked < writes_.size());
   if (cause != AbortCause::kCrossLevel) return cause;
@@ -219,7 +262,7 @@ inline Ending SoftwareCommit::lock_lines(Insists insists) noexcept {
 template <bool kWatched>
 inline bool SoftwareCommit::take_line(LineWord &word, LineWrite &entry,
                                       std::uint64_t *seen) noexcept {
-  TMH_ASSERT(!is_locked(*seen) && !is_upper(*seen));
+  TMH_ASSERT(is_free(*seen));
   // Relaxed: published by the lock.
   entry.before.store(*seen, std::memory_order_relaxed);
   step_if<kWatched>(Step::kGapLineBefore);
@@ -234,7 +277,7 @@ template <bool kWatched>
 inline AbortCause SoftwareCommit::lock_line(LineWord &word, LineWrite &entry) noexcept {
   // Relaxed: the CAS decides.
   std::uint64_t seen = word.load(std::memory_order_relaxed);
-  if (!is_locked(seen) && !is_upper(seen) && take_line<kWatched>(word, entry, &seen)) [[likely]]
+  if (is_free(seen) && take_line<kWatched>(word, entry, &seen)) [[likely]]
     return AbortCause::kNone;
   return lock_line_in_use(word, entry, seen);
 }
@@ -272,19 +315,36 @@ void SoftwareCommit::release_lines(std::size_t count) noexcept {
   }
 }
 
-bool SoftwareCommit::is_valid(const Reads &reads) const noexcept {
+inline bool SoftwareCommit::is_valid(const Reads &reads) const noexcept {
   // No committer has stamped since: nothing that was read can have changed.
-  if (stamp_ == reads.rv + 1) return true;
-  for (const LineWord *const word : reads.words) {
+  return stamp_ == reads.access.rv + 1 || are_unchanged(reads);
+}
+
+[[gnu::noinline]] bool SoftwareCommit::are_unchanged(const Reads &reads) const noexcept {
+  const std::uint64_t rv = reads.access.rv;
+  for (const LineWord *const word : reads.log.words(reads.access)) {
     // acquire: keeps the look behind line-stamp, after which a committer that overwrites the line
     // stamps
     const std::uint64_t now = word->load(std::memory_order_acquire);
-    if (now <= reads.rv) continue;
+    if (now <= rv) continue;
     if (now != locked_by(number_)) return false;
     // relaxed: stored by this thread
-    if (writes_.find(word)->before.load(std::memory_order_relaxed) > reads.rv) return false;
+    if (writes_.find(word)->before.load(std::memory_order_relaxed) > rv) return false;
   }
   return true;
+}
+
+// Here, because the compiler makes one function of it and run().
+Status SoftwareThread::commit_writes() noexcept {
+  TMH_ASSERT(is_doomed_ || !commit_.writes().empty());
+  if (is_doomed_) return end_aborted(ending_);
+  priority_.let_go_first(number_);
+  if (const Ending ending = commit_.run({log_, *this}, insists()); ending.is_abort())
+    return end_aborted(ending);
+  stamp_ = commit_.stamp();
+  observe::probe::commit(observe::probe::kLines, stamp_, commit_.writes().size());
+  finish();
+  return Status::kCommitted;
 }
 
 }  // namespace tmh::line

@@ -19,6 +19,7 @@
 #include "levels/line/abort_status.h"
 #include "levels/line/commit_record.h"
 #include "levels/line/line_memory.h"
+#include "levels/line/read_log.h"
 #include "levels/line/releaser.h"
 #include "levels/line/rivals.h"
 #include "levels/line/undo_ring.h"
@@ -30,8 +31,8 @@ class SoftwareCommit {
  public:
   // What the instance has read, and at which snapshot.
   struct Reads {
-    std::span<const LineWord *const> words;
-    std::uint64_t rv;
+    const ReadLog &log;
+    const detail::LineAccess &access;
   };
 
   // REQUIRES: all outlive it. redo_log: durable domains, else null. Throws std::bad_alloc.
@@ -46,7 +47,7 @@ class SoftwareCommit {
   [[nodiscard]] WriteSet &writes() noexcept { return writes_; }
   [[nodiscard]] const WriteSet &writes() const noexcept { return writes_; }
   // Commits the writes. After an abort no line is locked, and no store of the instance is visible.
-  [[nodiscard]] Ending run(const Reads &reads, Insists insists) noexcept;
+  [[nodiscard]] inline Ending run(const Reads &reads, Insists insists) noexcept;
   // Of the last run() that committed.
   [[nodiscard]] std::uint64_t stamp() const noexcept { return stamp_; }
   // Number of the last instance that came to PENDING.
@@ -67,11 +68,18 @@ class SoftwareCommit {
  private:
   // kWatched: some thread may watch the steps, see observe::step_if().
   template <bool kWatched, class Redo>
+  [[nodiscard]] Ending run_with(Redo &redo, const Reads &reads, Insists insists) noexcept;
+  [[nodiscard]] Ending run_watched(const Reads &reads, Insists insists) noexcept;
+  template <bool kWatched, class Redo>
   [[nodiscard]] Ending publish(Redo &redo, const Reads &reads, Insists insists) noexcept;
   template <bool kWatched, class Redo>
   void write_back(Redo &redo) noexcept;
   template <bool kWatched>
   [[nodiscard]] Ending lock_lines(Insists insists) noexcept;
+  template <bool kWatched>
+  [[nodiscard]] AbortCause lock_each(std::size_t *locked) noexcept;
+  [[nodiscard]] Ending lock_lines_again(std::size_t locked, AbortCause cause,
+                                        Insists insists) noexcept;
   [[nodiscard]] Ending ask_for_line(std::size_t locked, AbortCause cause, std::uint32_t asked,
                                     Insists insists) noexcept;
   template <bool kWatched>
@@ -82,13 +90,15 @@ class SoftwareCommit {
   [[nodiscard]] bool take_line(LineWord &word, LineWrite &entry, std::uint64_t *seen) noexcept;
   void release_lines(std::size_t count) noexcept;
   void unlock_lines() noexcept;
-  [[nodiscard]] bool is_valid(const Reads &reads) const noexcept;
+  [[nodiscard]] inline bool is_valid(const Reads &reads) const noexcept;
+  [[nodiscard]] bool are_unchanged(const Reads &reads) const noexcept;
   template <bool kWatched>
   [[nodiscard]] Ending pass_commit_point(const Reads &reads, bool is_pinned) noexcept;
 
   LineMemory &memory_;
   Releaser &releaser_;
   Rivals &rivals_;
+  storage::Pins pins_;
   WriteSet writes_;
   CommitRecord redo_;
   UndoRing undo_;

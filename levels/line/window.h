@@ -24,16 +24,18 @@ class Window {
   // all the same. is_open: false: no access takes a short way, as a capacity model counts them.
   void begin(detail::LineAccess &access, bool is_open) noexcept {
     is_open_ = is_open;
-    if (segment_ == nullptr) [[unlikely]]
+    const LineSegment *const segment = segment_;
+    if (segment == nullptr) [[unlikely]]
       return;
     // As in find().
-    const std::uint64_t segment_bytes = segment_->bytes.load(std::memory_order_acquire);
+    const std::uint64_t segment_bytes = segment->bytes.load(std::memory_order_acquire);
     // While it is not mapped, another thread may be mapping it again, and setting the rest.
     const bool is_mapped_still =
-        segment_bytes != 0 && segment_->mappings.load(std::memory_order_relaxed) == mappings_seen_;
-    if (!is_mapped_still || (segment_bytes != bytes_ && !segment_->loads_take_blocks)) [[unlikely]]
+        segment_bytes != 0 && segment->mappings.load(std::memory_order_relaxed) == mappings_seen_;
+    if (!is_mapped_still || (segment_bytes != bytes_ && !segment->loads_take_blocks)) [[unlikely]]
       return look_again(access);
-    open(access);
+    access.bytes = is_open ? bytes_ : 0;
+    access.last = detail::kNoLine;
   }
   // No access takes a short way before the next begin().
   void shut(detail::LineAccess &access) noexcept {

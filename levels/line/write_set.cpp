@@ -13,7 +13,7 @@ void WriteSet::attach(LineContextV1 &context) noexcept {
   TMH_ASSERT(empty());
   entries_ = context.writes;
   allocated_ = LineMemory::kWritesAtFirst;
-  room_ = 0;
+  room_ = listed_room_ = 0;
 }
 
 AbortCause WriteSet::make_more_room(LineMemory &memory, std::uint32_t context) {
@@ -34,6 +34,7 @@ AbortCause WriteSet::make_more_room(LineMemory &memory, std::uint32_t context) {
   }
   if (keeps_order_) by_place_.reserve(targets_max_);
   room_ = std::min(allocated_, targets_max_);
+  listed_room_ = std::min(room_, kListed);
   return AbortCause::kNone;
 }
 

@@ -51,6 +51,7 @@ class WriteSet {
   [[nodiscard]] std::span<const Target> targets() const noexcept {
     return {targets_.get(), count_};
   }
+  [[nodiscard]] std::span<LineWrite> entries() const noexcept { return {entries_, count_}; }
   // Numbers of entries in the order of their places.
   [[nodiscard]] std::span<const std::uint32_t> by_place() noexcept;
 
@@ -64,6 +65,8 @@ class WriteSet {
   }
 
   [[nodiscard]] bool has_room() const noexcept { return count_ != room_; }
+  // Room for one more line in a set that stays so small that it needs no index?
+  [[nodiscard]] bool has_listed_room() const noexcept { return count_ < listed_room_; }
   // All lists have room for one more line. kCapacity, kNoSpace; throws std::bad_alloc. After
   // anything but kNone the set is as it was.
   [[nodiscard]] AbortCause make_room(LineMemory &memory, std::uint32_t context) {
@@ -73,16 +76,15 @@ class WriteSet {
   }
   // The new entry of a line that has none, with no byte written. make_room() comes before.
   [[nodiscard]] LineWrite &insert(const Target &target, Where at) {
-    TMH_ASSERT(has_room());
-    TMH_ASSERT(find(target.word) == nullptr);
-    TMH_ASSERT(offset_of(at) % kLineBytes == 0);
-    LineWrite &entry = entries_[count_];
-    entry.at = at;
-    entry.mask = 0;
-    targets_[count_] = target;
-    if (++count_ > kListed) [[unlikely]]
+    LineWrite &entry = append(target, at);
+    if (count_ > kListed) [[unlikely]]
       add_to_index();
     return entry;
+  }
+  // The same where has_listed_room().
+  [[nodiscard]] LineWrite &insert_listed(const Target &target, Where at) noexcept {
+    TMH_ASSERT(has_listed_room());
+    return append(target, at);
   }
 
  private:
@@ -98,6 +100,17 @@ class WriteSet {
       if (targets_[i].word == word) return i;
     return LineTable::kNone;
   }
+  [[nodiscard]] LineWrite &append(const Target &target, Where at) noexcept {
+    TMH_ASSERT(has_room());
+    TMH_ASSERT(find(target.word) == nullptr);
+    TMH_ASSERT(offset_of(at) % kLineBytes == 0);
+    const std::size_t index = count_++;
+    LineWrite &entry = entries_[index];
+    entry.at = at;
+    entry.mask = 0;
+    targets_[index] = target;
+    return entry;
+  }
   // The newest; and all before it, where it is the first that is too many for a look at each.
   void add_to_index();
   [[nodiscard]] AbortCause make_more_room(LineMemory &memory, std::uint32_t context);
@@ -105,8 +118,9 @@ class WriteSet {
   LineWrite *entries_ = nullptr;
   std::unique_ptr<Target[]> targets_;
   std::uint32_t count_ = 0;
-  std::uint32_t room_ = 0;       // lines that need no make_more_room()
-  std::uint32_t allocated_ = 0;  // entries that have disk blocks
+  std::uint32_t room_ = 0;         // lines that need no make_more_room()
+  std::uint32_t listed_room_ = 0;  // of these, lines that need no index
+  std::uint32_t allocated_ = 0;    // entries that have disk blocks
   std::uint32_t targets_max_ = 0;
   LineTable index_;
   const bool keeps_order_;

@@ -90,6 +90,9 @@ class SharedState {
     // pairs with the release in attach_slot()
     return state().participants_high.load(std::memory_order_acquire);
   }
+  [[nodiscard]] storage::Pins pins() const noexcept {
+    return {&state().participants_high, &participant(0)};
+  }
   [[nodiscard]] bool anyone_alive() const noexcept;
   // ": process 4711 (shop) has it open", and how many more; empty: no process.
   [[nodiscard]] std::string who_has_it_open() const;

@@ -7,12 +7,15 @@
 #include <rapidcheck.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <random>
 #include <vector>
 
 #include "levels/line/recovery.h"
+#include "storage/participants.h"
+#include "tests/support/at_step.h"
 #include "tests/support/line_rig.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"
@@ -30,26 +33,26 @@ std::uint64_t load(const std::array<std::uint8_t, kBytes> &model, std::size_t at
   return value;
 }
 
-// A pin at a fixed stamp.
+// One participant above, with a pin at a fixed stamp.
 class PinnedAbove : public line::NoReleaser {
  public:
-  explicit PinnedAbove(const line::LineMemory &memory) noexcept : memory_(memory) {}
-  bool any_pin() noexcept override {
-    clock_at_look = memory_.state().clock.load();
-    return pin != ~0ull;
+  storage::Pins pins() const noexcept override { return {&kHigh, &participant_}; }
+  std::uint64_t oldest_line_pin() noexcept override { return participant_.line_pin; }
+  void pin(std::uint64_t at) noexcept {
+    participant_.line_pin = at;
+    participant_.pin = at;
   }
-  std::uint64_t oldest_line_pin() noexcept override { return pin; }
-  std::uint64_t pin = ~0ull, clock_at_look = 0;
 
  private:
-  const line::LineMemory &memory_;
+  static constexpr std::atomic<std::uint32_t> kHigh{1};
+  storage::Participant participant_{.pin{storage::kNoPin}};
 };
 
 class LinePropertyTest : public testing::Test {
  protected:
   MemoryFolder folder_;
   LineRig rig_{folder_.path()};
-  PinnedAbove above_{rig_.memory()};
+  PinnedAbove above_;
   RigThread thread_{rig_, above_};
 };
 
@@ -89,7 +92,7 @@ TEST_F(LinePropertyTest, UndoWordsGiveThePageAsItWasAtThePin) {
   std::mt19937_64 random(seed());
   for (int round = 0; round < 20; ++round) {
     std::vector<std::byte> then(rig_.view(), rig_.view() + kPageBytes);
-    above_.pin = rig_.memory().state().clock.load();
+    above_.pin(rig_.memory().state().clock.load());
     for (int commit = 0; commit < 50; ++commit) {
       thread_.update([&] {
         for (int i = 0; i < 5; ++i)
@@ -99,8 +102,8 @@ TEST_F(LinePropertyTest, UndoWordsGiveThePageAsItWasAtThePin) {
     }
     std::vector<std::byte> page(rig_.view(), rig_.view() + kPageBytes);
     ASSERT_NE(page, then);
-    line::undo_page(rig_.memory(), storage::page_id(0, storage::PageIndex{0}), above_.pin,
-                    page.data());
+    line::undo_page(rig_.memory(), storage::page_id(0, storage::PageIndex{0}),
+                    above_.oldest_line_pin(), page.data());
     ASSERT_EQ(page, then) << "round " << round;
   }
 }
@@ -112,12 +115,14 @@ TEST_F(LinePropertyTest, NoUndoWordIsStoredForNobody) {
 
 // Else a pin that comes between the two is not seen, and does not cover the stamp.
 TEST_F(LinePropertyTest, PinsAreLookedForBehindTheStamp) {
+  const AtStep step(observe::Step::kLineStamp,
+                    [&] { above_.pin(rig_.memory().state().clock.load() - 1); });
   thread_.update([&] { thread_.store(rig_.words(), std::uint64_t{1}); });
-  EXPECT_EQ(above_.clock_at_look, thread_.stamp());
+  EXPECT_EQ(rig_.memory().context(thread_.context_number()).undo_head.load(), 1U);
 }
 
 TEST_F(LinePropertyTest, FullUndoRingAbortsAndAPassedPinFreesIt) {
-  above_.pin = rig_.memory().state().clock.load();
+  above_.pin(rig_.memory().state().clock.load());
   line::Begin options;
   std::uint64_t commits = 0;
   const auto body = [&] {
@@ -131,20 +136,20 @@ TEST_F(LinePropertyTest, FullUndoRingAbortsAndAPassedPinFreesIt) {
   // One that needs little still finds room, also after the one that did not.
   EXPECT_EQ(line::attempt(thread_, options, [&] { thread_.store(rig_.words(), std::uint64_t{1}); }),
             Status::kCommitted);
-  above_.pin = rig_.memory().state().clock.load();
+  above_.pin(rig_.memory().state().clock.load());
   EXPECT_EQ(line::attempt(thread_, options, body), Status::kCommitted);
 }
 
 // All that is in the ring may be overwritten; but not what the same commit has put there.
 TEST_F(LinePropertyTest, CommitOfMoreThanTheUndoRingHoldsAborts) {
-  above_.pin = rig_.memory().state().clock.load();
+  above_.pin(rig_.memory().state().clock.load());
   const auto body = [&] {
     for (std::uint64_t word = 0; word <= line::kUndoWords; ++word)
       thread_.store(rig_.words() + word, std::uint64_t{1});
   };
   EXPECT_EQ(line::attempt(thread_, {}, body), Status::kAborted);
   EXPECT_EQ(thread_.cause(), AbortCause::kCapacity);
-  above_.pin = ~0ull;
+  above_.pin(storage::kNoPin);
   EXPECT_EQ(line::attempt(thread_, {}, body), Status::kCommitted);
 }
 

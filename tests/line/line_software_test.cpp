@@ -18,6 +18,7 @@
 
 #include "observe/steps.h"
 #include "platform/process.h"
+#include "tests/support/at_step.h"
 #include "tests/support/children.h"
 #include "tests/support/line_rig.h"
 #include "tests/support/temp_folder.h"
@@ -229,31 +230,6 @@ TEST(LineWaitTest, WhoHadNoProcessorMeanwhileLooksForTheDeadBeforeGivingUp) {
     EXPECT_EQ(attempts, 1);
   });
 }
-
-// At the next passage of `step`, once.
-class AtStep {
- public:
-  AtStep(observe::Step step, std::function<void()> action) {
-    wanted = {step, std::move(action)};
-    observe::set_step_hook([](observe::Step passed) {
-      if (passed != wanted.step || wanted.action == nullptr) return;
-      std::exchange(wanted.action, nullptr)();
-    });
-  }
-  ~AtStep() {
-    observe::set_step_hook(nullptr);
-    EXPECT_EQ(std::exchange(wanted.action, nullptr), nullptr) << "it was not passed";
-  }
-  AtStep(const AtStep &) = delete;
-  AtStep &operator=(const AtStep &) = delete;
-
- private:
-  struct Wanted {
-    observe::Step step;
-    std::function<void()> action;
-  };
-  static inline Wanted wanted;
-};
 
 // Loads of a line that the instance has written, or with the same bit as one, take the long way.
 TEST_F(LineSoftwareTest, LineThatChangesBetweenTwoLooksIsNotOfTheSnapshot) {
