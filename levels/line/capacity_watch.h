@@ -12,6 +12,7 @@
 #include "levels/line/line_table.h"
 #include "platform/assert.h"
 #include "platform/process.h"
+#include "platform/set_if_other.h"
 
 namespace tmh::line {
 
@@ -20,7 +21,7 @@ class CapacityWatch {
   [[nodiscard]] bool is_on() const noexcept { return is_on_; }
   // model: null or unlimited: off. Outlives the attempt. seed_more: as CapacityUse::begin().
   [[nodiscard]] AbortCause begin(const CapacityModel *model, std::uint64_t seed_more) noexcept {
-    is_on_ = model != nullptr && !model->is_unlimited();
+    platform::set_if_other(is_on_, model != nullptr && !model->is_unlimited());
     if (!is_on_) [[likely]]
       return AbortCause::kNone;
     if (use_ == nullptr) use_.reset(new (std::nothrow) CapacityUse());

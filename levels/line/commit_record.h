@@ -17,6 +17,7 @@
 #include "levels/line/redo.h"
 #include "levels/line/write_set.h"
 #include "platform/assert.h"
+#include "platform/set_if_other.h"
 
 namespace tmh::line {
 
@@ -36,7 +37,7 @@ class CommitRecord {
   [[nodiscard]] bool is_on() const noexcept { return log_ != nullptr; }
   // Why plan() ended with kNoSpace; else kOk.
   [[nodiscard]] Errc error() const noexcept { return error_; }
-  void clear_error() noexcept { error_ = Errc::kOk; }
+  void clear_error() noexcept { platform::set_if_other(error_, Errc::kOk); }
   // Everything committed so far is durable. kLogFailed and its kind.
   [[nodiscard]] Errc drain() noexcept {
     TMH_ASSERT(is_on());

@@ -28,15 +28,22 @@ inline constexpr std::uint32_t kNoLimit = ~0u;
 class ReadLog {
  public:
   // Throws std::bad_alloc.
-  void allocate() {
-    if (words_.empty()) set_size(kEntriesAtFirst);
+  void allocate(detail::LineAccess &access) {
+    if (!words_.empty()) return;
+    set_size(kEntriesAtFirst);
+    set_end(access);
   }
   // An attempt begins that keeps no log.
-  static void begin_without(detail::LineAccess &access) noexcept { access.log_top = nullptr; }
+  static void begin_without(detail::LineAccess &access) noexcept {
+    access.log_top = nullptr;
+    access.last_word = nullptr;  // what it has read, see SoftwareThread::has_read()
+  }
   // An attempt that logs at most `reads_max` words begins.
   void begin(detail::LineAccess &access, std::uint32_t reads_max) noexcept {
     TMH_ASSERT(!words_.empty());
     access.log_top = first_;
+    if (reads_max_ == reads_max) [[likely]]
+      return;
     reads_max_ = reads_max;
     set_end(access);
   }
@@ -71,7 +78,7 @@ class ReadLog {
 
   std::vector<const LineWord *> words_;
   const LineWord **first_ = nullptr, **last_ = nullptr;  // of words_
-  std::uint32_t reads_max_ = 0;
+  std::uint32_t reads_max_ = kNoLimit;
 };
 
 }  // namespace tmh::line

@@ -13,6 +13,7 @@
 
 #include "levels/line/line_memory.h"
 #include "levels/line/releaser.h"
+#include "platform/set_if_other.h"
 
 namespace tmh::line {
 
@@ -36,10 +37,10 @@ class Rivals {
   // keep theirs; the order of begins needs no shared counter.
   void begin(const Policy &policy, bool is_first, std::uint64_t rv,
              std::uint32_t context) noexcept {
-    conflict_ = policy.conflict;
+    platform::set_if_other(conflict_, policy.conflict);
     if (is_first || !policy.keep_age) [[likely]]
       age_ = rv << 16 | context;
-    blocked_on_ = nullptr;
+    platform::set_if_other(blocked_on_, {});
   }
   // The line that made the attempt before let go. Not one of an earlier instance, which went on at
   // the level above; nor one that has been unmapped since.

@@ -125,7 +125,7 @@ Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexc
   TMH_ASSERT(!is_attached_);
   TMH_ASSERT(slot < storage::kParticipantsMax);
   try {
-    log_.allocate();
+    log_.allocate(*this);
   } catch (const std::bad_alloc &) {
     return Errc::kOutOfMemory;
   }
@@ -193,7 +193,7 @@ bool SoftwareThread::extend() noexcept {
 
 std::uint64_t SoftwareThread::durable_at() const noexcept {
   // Its own record comes after all that it depends on.
-  if (!commit_.writes().empty()) return stamp_;
+  if (!commit_.writes().empty()) return commit_.stamp();
   std::uint64_t newest = 0;
   // A word that has changed since was not above the snapshot. acquire: as a read's
   for (const LineWord *const word : reads())

@@ -110,11 +110,13 @@ class SoftwareThread : public detail::LineAccess {
   // Fails the attempt if the capacity model says that so many open begins are too many.
   void nest(std::uint32_t depth);
 
-  // Of the last attempt that ended, or of the one that is doomed.
+  // Of the last attempt that was aborted, or of the one that is doomed.
   [[nodiscard]] AbortCause cause() const noexcept { return ending_.cause; }
   [[nodiscard]] AbortStatus status() const noexcept { return ending_.status; }
-  // The stamp of the last commit that wrote; else the snapshot.
-  [[nodiscard]] std::uint64_t stamp() const noexcept { return stamp_; }
+  // Of the last instance, if it committed: its stamp; where it has written nothing, its snapshot.
+  [[nodiscard]] std::uint64_t stamp() const noexcept {
+    return commit_.writes().empty() ? rv : commit_.stamp();
+  }
   // Of the last instance, if it committed: once everything stamped up to here is durable, so is
   // what it wrote and read.
   [[nodiscard]] std::uint64_t durable_at() const noexcept;
@@ -170,12 +172,13 @@ class SoftwareThread : public detail::LineAccess {
   LineContextV1 *context_ = nullptr;
   LineStateV1 *state_ = nullptr;
   std::uint32_t number_ = 0;
-  bool is_attached_ = false, is_running_ = false, is_doomed_ = false, is_query_ = false;
+  bool is_attached_ = false;
   bool reads_durable_only_ = false;
+  // The running attempt. Together, and aligned: a begin stores them at once.
+  alignas(8) std::uint32_t attempt_ = 0;
+  bool is_running_ = false, is_doomed_ = false, is_query_ = false;
   Insists insists_ = Insists::kBriefly;
-  std::uint32_t attempt_ = 0;
   Ending ending_;
-  std::uint64_t stamp_ = 0;
   Window window_;
   ReadLog log_;
   CapacityWatch capacity_;

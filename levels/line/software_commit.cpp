@@ -341,8 +341,7 @@ Status SoftwareThread::commit_writes() noexcept {
   priority_.let_go_first(number_);
   if (const Ending ending = commit_.run({log_, *this}, insists()); ending.is_abort())
     return end_aborted(ending);
-  stamp_ = commit_.stamp();
-  observe::probe::commit(observe::probe::kLines, stamp_, commit_.writes().size());
+  observe::probe::commit(observe::probe::kLines, commit_.stamp(), commit_.writes().size());
   finish();
   return Status::kCommitted;
 }

@@ -6,29 +6,30 @@
 #include "levels/line/software.h"
 #include "observe/probes.h"
 #include "platform/assert.h"
+#include "platform/set_if_other.h"
 
 namespace tmh::line {
 
 [[gnu::always_inline]] inline bool SoftwareThread::begin(const Begin &begin) noexcept {
   TMH_ASSERT(is_attached_ && !is_running_);
+  // A commit waits until all its stores have left the processor, so a begin stores no more than it
+  // must: here and in what it calls, what stays as it was is compared and not stored.
   attempt_ = begin.attempt;
-  is_query_ = begin.is_query;
-  insists_ = begin.insists;
-  reads_durable_only_ = begin.reads_durable_only;
-  context_->add(LineCount::kBegins, 1);
   is_running_ = true;
   is_doomed_ = false;
-  ending_ = {};
+  is_query_ = begin.is_query;
+  insists_ = begin.insists;
+  platform::set_if_other(reads_durable_only_, begin.reads_durable_only);
+  context_->add(LineCount::kBegins, 1);
   commit_.redo().clear_error();
-  if (attempt_ != 0) [[unlikely]]
+  if (begin.attempt != 0) [[unlikely]]
     begin_again();
   if (begin.takes_priority) [[unlikely]]
     priority_.take(number_);
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we
   // look.
   rv = state_->clock.load(std::memory_order_acquire);
-  rivals_.begin(begin.policy, attempt_ == 0, rv, number_);
-  last_word = nullptr;
+  rivals_.begin(begin.policy, begin.attempt == 0, rv, number_);
   begin.logs_reads ? log_.begin(*this, begin.reads_max) : log_.begin_without(*this);
   if (!commit_.writes().empty()) {
     commit_.writes().clear();
@@ -40,16 +41,15 @@ namespace tmh::line {
   if (verdict != AbortCause::kNone) [[unlikely]]
     doom(verdict);
   detail::line_access = this;
-  observe::probe::begin(observe::probe::kLines, commit_.instance(), is_query_ ? 1 : 0);
+  observe::probe::begin(observe::probe::kLines, commit_.instance(), begin.is_query ? 1 : 0);
   return true;
 }
 
 [[gnu::always_inline]] inline Status SoftwareThread::commit() noexcept {
   TMH_ASSERT(is_running_);
   if (is_doomed_ || !commit_.writes().empty()) return commit_writes();
-  stamp_ = rv;
   context_->add(LineCount::kCommits, 1);
-  observe::probe::commit(observe::probe::kLines, stamp_, 0);
+  observe::probe::commit(observe::probe::kLines, rv, 0);
   finish();
   return Status::kCommitted;
 }

@@ -10,6 +10,7 @@
 #include <tmh/detail/line_access.hpp>
 
 #include "levels/line/line_memory.h"
+#include "platform/set_if_other.h"
 
 namespace tmh::line {
 
@@ -23,7 +24,7 @@ class Window {
   // much as a small instance. Where loads take blocks it ends before the segment does, and stays
   // all the same. is_open: false: no access takes a short way, as a capacity model counts them.
   void begin(detail::LineAccess &access, bool is_open) noexcept {
-    is_open_ = is_open;
+    platform::set_if_other(is_open_, is_open);
     const LineSegment *const segment = segment_;
     if (segment == nullptr) [[unlikely]]
       return;
@@ -34,7 +35,7 @@ class Window {
         segment_bytes != 0 && segment->mappings.load(std::memory_order_relaxed) == mappings_seen_;
     if (!is_mapped_still || (segment_bytes != bytes_ && !segment->loads_take_blocks)) [[unlikely]]
       return look_again(access);
-    access.bytes = is_open ? bytes_ : 0;
+    platform::set_if_other(access.bytes, is_open ? bytes_ : 0);
     access.last = detail::kNoLine;
   }
   // No access takes a short way before the next begin().
