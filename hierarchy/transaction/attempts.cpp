@@ -17,6 +17,7 @@
 #include "hierarchy/transaction/site_instance.h"
 #include "levels/line/software.h"
 #include "platform/assert.h"
+#include "platform/set_if_other.h"
 
 namespace tmh::detail {
 
@@ -37,34 +38,41 @@ class Attempts::Seated {
   [[nodiscard]] static bool begin(Attempts &asked) noexcept {
     Current &here = current();
     SiteImpl &site = SiteInstance::site_of(asked);
-    const Seat *const seat = site.seat_here();
-    if (seat == nullptr || !site.has_seats_for(asked.body_)) return false;
+    SiteShard *const seat = site.seat_here();
+    if (seat == nullptr || asked.body_ != BodyKind::kInstrumented) return false;
     const bool is_nested = here.at_level_1() || here.pages.domain != nullptr;
     observe::Sampler &sampler = here.samplers[static_cast<int>(observe::SampledKind::kLines)];
     if (is_nested || site.has_learned(asked.kind_) || sampler.is_due()) return false;
     if (!site.domain().line_users().try_enter()) [[unlikely]]
       return false;
     sampler.skip();
-    here.last_site = site.kept_name();
-    asked.is_seated_ = true;
-    LineAttempts::begin_at(*seat, site, asked.kind_);
+    platform::set_if_other(here.last_site, site.kept_name());
+    asked.seat_ = seat;
+    LineAttempts::begin_at(seat->seat, site, asked.kind_);
     return true;
   }
   // True: committed. Else the instance is to be settled.
   [[nodiscard]] static bool end(Attempts &asked) {
     if (current().lines.thread == nullptr) [[unlikely]]
       return false;  // forked in the body
-    if (!LineAttempts::commit_at_seat(SiteInstance::site_of(asked), asked.kind_)) [[unlikely]]
+    if (!LineAttempts::commit_at_seat(*asked.seat_)) [[unlikely]]
       return false;
-    asked.is_seated_ = false;
-    run_actions(true);  // last: one may close the domain
+    if (current().has_actions) [[unlikely]]
+      run_last_actions(asked);
     return true;
+  }
+
+ private:
+  // One may close the domain, and one may throw.
+  [[gnu::noinline]] static void run_last_actions(Attempts &asked) {
+    asked.seat_ = nullptr;
+    run_actions(true);
   }
 };
 
 Attempts::Parts &Attempts::settled() noexcept {
-  if (!is_seated_) return parts();
-  is_seated_ = false;
+  if (seat_ == nullptr) return parts();
+  seat_ = nullptr;
   new (storage_) Parts(*this);
   is_begun_ = is_inside_ = true;
   return parts();
@@ -101,7 +109,7 @@ void Attempts::begin() {
   switch (instance.level()) {
     case AttemptLevel::kLines:
       if (!LineAttempts::begin(instance)) break;
-      if (instance.site().has_seats_for(body_)) instance.site().take_seat();
+      instance.site().take_seat();
       return;
     case AttemptLevel::kHardware:
       if (parts.hardware.begin(instance)) return;
@@ -138,10 +146,10 @@ void Attempts::begin_subsumed(Parts &parts) {
   instance.subsume();
 }
 
-bool Attempts::end() { return (is_seated_ && Seated::end(*this)) || end_unseated(); }
+bool Attempts::end() { return (seat_ != nullptr && Seated::end(*this)) || end_unseated(); }
 
 [[gnu::noinline]] bool Attempts::end_unseated() {
-  if (is_seated_) {
+  if (seat_ != nullptr) {
     SiteInstance &instance = settled().instance;
     if (current().lines.thread == nullptr) return LineAttempts::end(instance);
     LineAttempts::end_failed(instance);
@@ -208,7 +216,7 @@ void Attempts::retried(const RetryNow &why) {
 bool Attempts::threw() {
   // At level 2 the exception can leave the body.
   if (current().hardware.depth != 0) need_pages(Need::kException);
-  if (!is_begun_ && !is_seated_) return true;
+  if (!is_begun_ && seat_ == nullptr) return true;
   Parts &parts = settled();
   switch (parts.instance.level()) {
     case AttemptLevel::kLines:
@@ -226,7 +234,7 @@ bool Attempts::threw() {
 
 void Attempts::left_by_force() noexcept {
   leave_hardware(Need::kThreadEnd);
-  if (!is_begun_ && !is_seated_) return;
+  if (!is_begun_ && seat_ == nullptr) return;
   Parts &parts = settled();
   switch (parts.instance.level()) {
     case AttemptLevel::kLines:

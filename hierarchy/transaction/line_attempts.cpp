@@ -90,7 +90,7 @@ void LineAttempts::left_by_force(SiteInstance &instance) {
 
 // Before its actions, which may run other instances.
 void LineAttempts::count_undone(SiteInstance &instance, AbortCause cause) noexcept {
-  count_granted(instance.site());
+  count_granted(instance.site(), *current().lines.thread);
   instance.count_time_of_failed();
   instance.site().record(instance.timed(), LatencyLevel::kLines, cause);
 }

@@ -8,6 +8,7 @@
 #include "hierarchy/transaction/actions.h"
 #include "hierarchy/transaction/site_instance.h"
 #include "levels/line/software_inline.h"
+#include "platform/set_if_other.h"
 
 namespace tmh::detail {
 
@@ -20,7 +21,7 @@ class LineAttempts {
   // The same for a first attempt, of a thread with this seat at the site that is inside level 1.
   static void begin_at(const Seat &seat, SiteImpl &site, Attempts::Kind kind) noexcept;
   // True: committed, and outside level 1. False: end_failed() is to come.
-  [[nodiscard]] static bool commit_at_seat(SiteImpl &site, Attempts::Kind kind) noexcept;
+  [[nodiscard]] static bool commit_at_seat(SiteShard &seat) noexcept;
   // Its commit has failed.
   static void end_failed(SiteInstance &instance);
   // A LineAbort left the body.
@@ -38,13 +39,19 @@ class LineAttempts {
   static bool find_no_context(SiteInstance &instance, Errc error);
   [[nodiscard]] static line::Begin first_begin(const SiteImpl &site, bool is_query) noexcept;
   static void run_on(LineDomain *lines, line::SoftwareThread &thread) noexcept {
-    current().unwinds = Unwinds::kFailed;
-    current().lines = {lines, &thread, 1};
+    Current &here = current();
+    platform::set_if_other(here.unwinds, Unwinds::kFailed);
+    platform::set_if_other(here.lines.domain, lines);
+    platform::set_if_other(here.lines.thread, &thread);
+    here.lines.depth = 1;
+    here.lines.no_room = Errc::kOk;
   }
-  static void count_granted(SiteImpl &site) noexcept {
-    const std::uint32_t pages = current().lines.thread->committing().take_granted();
+  // to: a site, or the thread's own part of it.
+  template <class Totals>
+  static void count_granted(Totals &to, line::SoftwareThread &thread) noexcept {
+    const std::uint32_t pages = thread.committing().take_granted();
     if (pages != 0) [[unlikely]]
-      site.add(SiteCount::kReleases, pages);
+      to.add(SiteCount::kReleases, pages);
   }
   static void learn_unlimited_commit(const SiteInstance &instance) noexcept;
   static void await_snapshot(SiteInstance &instance);
@@ -94,14 +101,14 @@ inline void LineAttempts::begin_at(const Seat &seat, SiteImpl &site, Attempts::K
   seat.thread->begin(first_begin(site, kind == Attempts::Kind::kQuery));
 }
 
-inline bool LineAttempts::commit_at_seat(SiteImpl &site, Attempts::Kind kind) noexcept {
+// Nothing to unlearn: a site that has learned something about such instances seats none.
+inline bool LineAttempts::commit_at_seat(SiteShard &seat) noexcept {
   current().lines.depth = 0;
   line::SoftwareThread &thread = *current().lines.thread;
   if (thread.commit() != Status::kCommitted) [[unlikely]]
     return false;
-  site.add(SiteCount::kLineCommits, 1);
-  count_granted(site);
-  learn_line_commit(site, kind, thread.context());
+  seat.add(SiteCount::kLineCommits, 1);
+  count_granted(seat, thread);
   LineUsers::leave();
   return true;
 }
@@ -122,7 +129,7 @@ inline bool LineAttempts::end(SiteInstance &instance) {
     unacknowledged = domain.acknowledge_lines(thread.durable_at(), instance.durability());
   if (instance.timed().count != 0) site.committed_at_lines(instance.timed(), LatencyLevel::kLines);
   site.add(SiteCount::kLineCommits, 1);
-  count_granted(site);
+  count_granted(site, thread);
   if (is_unlimited(instance.state())) [[unlikely]]
     learn_unlimited_commit(instance);
   else

@@ -71,23 +71,24 @@ SiteImpl::SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalat
       rule_(own_rule),
       line_kinds_{domain_->line_mode().kind(BodyKind::kPlain),
                   domain_->line_mode().kind(BodyKind::kInstrumented)},
-      has_seats_{may_have_seats(BodyKind::kPlain), may_have_seats(BodyKind::kInstrumented)} {
+      has_seats_(may_have_seats()) {
   abort_open_at_lines();
   if (storage::LatencyTable &table = domain_->latency_table(); table.is_open())
     latency_.use(&table, table.site(name_));
 }
 
-bool SiteImpl::may_have_seats(BodyKind body) const noexcept {
-  return line_kind(body) == LineKind::kSoftware && domain_->durable() == nullptr &&
-         domain_->capacity() == nullptr && domain_->settings().latency != Latency::kFull &&
-         rule_ == nullptr && escalation_.kind != EscalationKind::kAlways &&
+bool SiteImpl::may_have_seats() const noexcept {
+  return line_kind(BodyKind::kInstrumented) == LineKind::kSoftware &&
+         domain_->durable() == nullptr && domain_->capacity() == nullptr &&
+         domain_->settings().latency != Latency::kFull && rule_ == nullptr &&
+         escalation_.kind != EscalationKind::kAlways &&
          escalation_.kind != EscalationKind::kAfterWasted;
 }
 
 void SiteImpl::take_seat() noexcept {
   static std::atomic<std::uint64_t> sitters{kSitsNowhere};
   TMH_ASSERT(current().lines.thread != nullptr && current().lines.domain == domain_->lines());
-  if (current().shard >= kOwnShards) return;
+  if (!has_seats_ || current().shard >= kOwnShards) return;
   if (current().sitter == kSitsNowhere)
     current().sitter = sitters.fetch_add(1, std::memory_order_relaxed) + 1;
   shards_[current().shard].seat = {current().sitter, current().lines.thread};
@@ -116,7 +117,7 @@ void SiteImpl::add_without_shard(SiteCount which, std::uint64_t amount) noexcept
 
 std::uint64_t SiteImpl::total(SiteCount which) const noexcept {
   std::uint64_t sum = 0;
-  for (const Shard &shard : shards_)
+  for (const SiteShard &shard : shards_)
     sum += shard.totals[static_cast<std::size_t>(which)].load(std::memory_order_relaxed);
   return sum;
 }

@@ -58,6 +58,20 @@ enum class SiteCount : std::uint32_t {
 // For messages: the name of a site, kept for good.
 [[nodiscard]] const char *keep_site_name(const std::string &name);
 
+// What a thread keeps at a site: shared by those that come too late for one of their own.
+struct alignas(64) SiteShard {
+  Seat seat;  // of the thread whose own it is
+  std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(SiteCount::kEnd)> totals{};
+
+  // Of one's own.
+  void add(SiteCount which, std::uint64_t amount) noexcept {
+    if constexpr (!observe::kCounts) return;
+    auto &cell = totals[static_cast<std::size_t>(which)];
+    // single writer
+    cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  }
+};
+
 class SiteImpl {
  public:
   // own_rule: null, but with EscalationKind::kOwn.
@@ -75,19 +89,15 @@ class SiteImpl {
   // Of the program; null: it has none.
   [[nodiscard]] EscalationRule rule() const noexcept { return rule_; }
 
-  // Do instances with such a body begin on software lines by nothing but what the site has learned?
-  // Then a thread may have a seat here.
-  [[nodiscard]] bool has_seats_for(BodyKind body) const noexcept {
-    return has_seats_[static_cast<std::size_t>(body)];
-  }
-  // The calling thread's; null: it has none.
-  [[nodiscard]] const Seat *seat_here() const noexcept {
+  // The calling thread's shard, if it has a seat there; else null.
+  [[nodiscard]] SiteShard *seat_here() noexcept {
     const std::size_t shard = current().shard;
     if (shard >= kOwnShards || shards_[shard].seat.sitter != current().sitter) return nullptr;
-    return &shards_[shard].seat;
+    return &shards_[shard];
   }
-  // From now on it has one, if it has a shard of its own. REQUIRES: its instance runs at level 1 of
-  // the domain.
+  // Do instrumented instances begin on software lines by nothing but what the site has learned?
+  // Then the calling thread has a seat from now on, if it has a shard of its own. REQUIRES: its
+  // instance runs at level 1 of the domain.
   void take_seat() noexcept;
 
   // What it has learned, of its updates and of its queries: a large query is no evidence about a
@@ -118,9 +128,7 @@ class SiteImpl {
     const std::size_t shard = current().shard;
     if (shard >= kOwnShards) [[unlikely]]
       return add_without_shard(which, amount);
-    auto &cell = shards_[shard].totals[static_cast<std::size_t>(which)];
-    // single writer
-    cell.store(cell.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+    shards_[shard].add(which, amount);
   }
   // May the next instance try a thread's view? A body that allocates ends its attempt there; after
   // that so many instances do not try.
@@ -150,25 +158,20 @@ class SiteImpl {
   void add_without_shard(SiteCount which, std::uint64_t amount) noexcept;
   static constexpr std::uint32_t kPlainAhead = 32;  // a lost attempt then costs 3 % of an instance
   static constexpr std::size_t kShards = kOwnShards + 1;
-  struct alignas(64) Shard {
-    Seat seat;  // of the thread that has the shard
-    std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(SiteCount::kEnd)> totals{};
-  };
-
   const std::shared_ptr<DomainImpl> domain_;
   const std::string name_;
   const char *const kept_name_;
   const Escalation escalation_;
   const EscalationRule rule_;
-  [[nodiscard]] bool may_have_seats(BodyKind body) const noexcept;
+  [[nodiscard]] bool may_have_seats() const noexcept;
 
-  const std::array<LineKind, 2> line_kinds_;                         // by BodyKind
-  const std::array<bool, 2> has_seats_;                              // by BodyKind
+  const std::array<LineKind, 2> line_kinds_;  // by BodyKind
+  const bool has_seats_;
   alignas(64) std::array<std::atomic<std::uint64_t>, 2> learned_{};  // by Attempts::Kind
   hierarchy::BeyondCapacity beyond_;
   std::atomic<std::uint32_t> plain_ahead_{
       0};  // instances that are not tried in a thread's view, see wants_thread_view()
-  std::array<Shard, kShards> shards_;
+  std::array<SiteShard, kShards> shards_;
   storage::LatencySite latency_;
 };
 static_assert(sizeof(hierarchy::Learned) == sizeof(std::uint64_t));

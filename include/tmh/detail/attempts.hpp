@@ -19,6 +19,8 @@ class Site;
 
 namespace detail {
 
+struct SiteShard;
+
 // How a body reaches shared memory.
 enum class BodyKind : std::uint8_t {
   // by loads and stores
@@ -76,7 +78,7 @@ class Attempts {
   // The storage holds Parts, from the first begin() on.
   bool is_begun_ = false;
   // Its attempt, the first, is one of Seated: at level 1, and nothing else says so.
-  bool is_seated_ = false;
+  SiteShard *seat_ = nullptr;
   alignas(8) std::byte storage_[kPartsBytes];
 };
 
