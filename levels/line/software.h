@@ -136,6 +136,11 @@ class SoftwareThread : public detail::LineAccess {
     return log_.words(*this);
   }
 
+  // How a running update does. Not long with priority: all others wait as long.
+  [[nodiscard]] Insists insists() const noexcept {
+    return priority_.is_mine() && insists_ == Insists::kLong ? Insists::kBriefly : insists_;
+  }
+
   // The long way of detail::line_load(), and detail::line_open().
   [[nodiscard]] std::uint64_t load_long(std::uintptr_t address, std::uint32_t bytes);
   [[nodiscard]] bool open_line(std::uintptr_t address);
@@ -155,10 +160,6 @@ class SoftwareThread : public detail::LineAccess {
       fail(verdict);
   }
   void doom(const Ending &ending) noexcept;
-  // Not long with priority: all others wait as long.
-  [[nodiscard]] Insists insists() const noexcept {
-    return priority_.is_mine() && insists_ == Insists::kLong ? Insists::kBriefly : insists_;
-  }
   [[nodiscard]] Status commit_writes() noexcept;
   Status end_aborted(const Ending &ending) noexcept;
   void finish() noexcept {

@@ -26,7 +26,7 @@ constexpr std::uint32_t kCommitterSpinRounds = 32;
 constexpr std::uint32_t kAsksPerCommit = 4;
 
 // An instance of a thousand lines finds the words, the log and home in no cache near, and each on
-// another page; of a few, nothing is fetched.
+// another page.
 constexpr std::size_t kFetchedAhead = 8;
 void fetch_to_store(const void *at) noexcept { __builtin_prefetch(at, 1); }
 
@@ -76,89 +76,88 @@ void SoftwareCommit::attach(std::uint32_t context) noexcept {
 }
 
 // From PENDING to IDLE.
-template <bool kWatched, class Redo>
-inline Ending SoftwareCommit::run_with(Redo &redo, const Reads &reads, Insists insists) noexcept {
-  // Locals, here and below: behind an atomic store, members are loaded again.
+template <bool kFew, class Redo>
+inline Ending SoftwareCommit::run_with(Redo &redo, const SoftwareThread &thread) noexcept {
   LineContextV1 &context = *context_;
-  const std::uint64_t instance = ++instance_;
   // relaxed, both: published by the status
   context.age.store(rivals_.age(), std::memory_order_relaxed);
   context.lines.store(writes_.size(), std::memory_order_relaxed);
   // release: a thread that sees PENDING sees age and lines
-  context.status.store(status_word(instance, State::kPending), std::memory_order_release);
-  const Ending ending = publish<kWatched>(redo, reads, insists);
+  context.status.store(status_word(++instance_, State::kPending), std::memory_order_release);
+  const Ending ending = publish<kFew>(redo, thread);
   if (ending.is_abort()) [[unlikely]]
     // release: recovery that sees IDLE sees the lines free
-    context.status.store(status_word(instance, State::kIdle), std::memory_order_release);
+    context_->status.store(status_word(instance_, State::kIdle), std::memory_order_release);
   return ending;
 }
 
-inline Ending SoftwareCommit::run(const Reads &reads, Insists insists) noexcept {
+inline Ending SoftwareCommit::run(const SoftwareThread &thread) noexcept {
   TMH_ASSERT(context_ != nullptr);
   TMH_ASSERT(!writes_.empty() && writes_.size() <= kWritesMax);
-  if (redo_.is_on() || observe::are_steps_watched()) [[unlikely]]
-    return run_watched(reads, insists);
+  if (!writes_.is_few() || redo_.is_on() || observe::are_steps_watched()) [[unlikely]]
+    return run_any(thread);
   NoRedo no_redo;
-  return run_with<false>(no_redo, reads, insists);
+  return run_with<true>(no_redo, thread);
 }
 
-[[gnu::noinline]] Ending SoftwareCommit::run_watched(const Reads &reads, Insists insists) noexcept {
+[[gnu::noinline]] Ending SoftwareCommit::run_any(const SoftwareThread &thread) noexcept {
   NoRedo no_redo;
-  if (!redo_.is_on()) return run_with<true>(no_redo, reads, insists);
+  if (!redo_.is_on()) return run_with<false>(no_redo, thread);
   if (const AbortCause cause = redo_.plan(writes_); cause != AbortCause::kNone) return cause;
-  const Ending ending = run_with<true>(redo_, reads, insists);
+  const Ending ending = run_with<false>(redo_, thread);
   if (ending.is_abort()) redo_.forget();
   return ending;
 }
 
 // From line-lock to line-unlock. After an abort no line is locked.
-template <bool kWatched, class Redo>
-inline Ending SoftwareCommit::publish(Redo &redo, const Reads &reads, Insists insists) noexcept {
-  if (const Ending ending = lock_lines<kWatched>(insists); ending.is_abort()) return ending;
-  step_if<kWatched>(Step::kLineLock);
+template <bool kFew, class Redo>
+inline Ending SoftwareCommit::publish(Redo &redo, const SoftwareThread &thread) noexcept {
+  if (const Ending ending = lock_lines<kFew>(thread); ending.is_abort()) return ending;
+  step_if<!kFew>(Step::kLineLock);
   Ending ending;
   if (is_planted(Planted::kStampLate)) {
-    stamp_ = state_->clock.load(std::memory_order_seq_cst) + 1;
-    if (!is_valid(reads)) ending = AbortCause::kValidation;
-    step_if<kWatched>(Step::kLineValidate);
+    const std::uint64_t next = state_->clock.load(std::memory_order_seq_cst) + 1;
+    if (!is_valid(thread, next)) ending = AbortCause::kValidation;
+    step_if<!kFew>(Step::kLineValidate);
   }
   redo.encode(writes_);
-  if constexpr (Redo::kWrites) step_if<kWatched>(Step::kLineRedo);
+  if constexpr (Redo::kWrites) step_if<!kFew>(Step::kLineRedo);
   redo.announce();
   // seq_cst, as the look for pins: after the locks and before the look. An instance above stores its
   // pin, then reads this clock (Snapshot::announce): one of the two sees the other.
   const std::uint64_t stamp = state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1;
-  stamp_ = stamp;
   context_->stamp.store(stamp, std::memory_order_relaxed);  // relaxed: published by COMMITTED
   redo.stamp(stamp);
-  step_if<kWatched>(Step::kLineStamp);
+  step_if<!kFew>(Step::kLineStamp);
   const bool is_pinned = pins_.any(std::memory_order_seq_cst) && !is_planted(Planted::kNoUndoWords);
-  if (!ending.is_abort()) ending = pass_commit_point<kWatched>(reads, is_pinned);
+  if (!ending.is_abort()) ending = pass_commit_point<kFew>(thread, stamp, is_pinned);
   if (ending.is_abort()) {
     release_lines(writes_.size());
     return ending;
   }
-  step_if<kWatched>(Step::kLineCommitPoint);
+  step_if<!kFew>(Step::kLineCommitPoint);
   redo.show();
-  if constexpr (Redo::kWrites) step_if<kWatched>(Step::kLineRedoShown);
-  write_back<kWatched>(redo);
+  if constexpr (Redo::kWrites) step_if<!kFew>(Step::kLineRedoShown);
+  write_back<kFew>(redo, stamp);
   return {};
 }
 
 // Validates, saves the words under the writes, and moves the status to COMMITTED, unless another
 // instance has failed this one.
-template <bool kWatched>
-inline Ending SoftwareCommit::pass_commit_point(const Reads &reads, bool is_pinned) noexcept {
+template <bool kFew>
+inline Ending SoftwareCommit::pass_commit_point(const SoftwareThread &thread, std::uint64_t stamp,
+                                                bool is_pinned) noexcept {
   if (!is_planted(Planted::kStampLate)) {
-    const bool is_stale = !is_valid(reads) && !is_planted(Planted::kLineNoValidation);
-    step_if<kWatched>(Step::kLineValidate);
+    const bool is_stale = !is_valid(thread, stamp) && !is_planted(Planted::kLineNoValidation);
+    step_if<!kFew>(Step::kLineValidate);
     if (is_stale) return AbortCause::kValidation;
   }
   if (is_pinned)
-    if (const Ending ending = undo_.save(writes_, stamp_, releaser_.oldest_line_pin());
+    if (const Ending ending = undo_.save(writes_, stamp, releaser_.oldest_line_pin());
         ending.is_abort())
       return ending;
-  step_if<kWatched>(Step::kLineSave);
+  step_if<!kFew>(Step::kLineSave);
+  // A local: behind an atomic store a member is loaded again.
   const std::uint64_t instance = instance_;
   std::uint64_t pending = status_word(instance, State::kPending);
   // release: pairs with the acquire of recovery, which needs the stamp and the undo words.
@@ -171,25 +170,27 @@ inline Ending SoftwareCommit::pass_commit_point(const Reads &reads, bool is_pinn
 }
 
 // From the commit point to IDLE.
-template <bool kWatched, class Redo>
-inline void SoftwareCommit::write_back(Redo &redo) noexcept {
+template <bool kFew, class Redo>
+inline void SoftwareCommit::write_back(Redo &redo, std::uint64_t stamp) noexcept {
   if (is_planted(Planted::kLineUnlockFirst)) {
-    unlock_lines();
-    step_if<kWatched>(Step::kLineUnlock);
+    unlock_lines(stamp);
+    step_if<!kFew>(Step::kLineUnlock);
   }
   const std::span<const WriteSet::Target> targets = writes_.targets();
   const std::span<LineWrite> entries = writes_.entries();
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (i + kFetchedAhead < targets.size()) fetch_to_store(targets[i + kFetchedAhead].home);
+  std::size_t i = 0;
+  do {
+    if (!kFew && i + kFetchedAhead < targets.size())
+      fetch_to_store(targets[i + kFetchedAhead].home);
     store_line(entries[i], targets[i].home);
-  }
-  step_if<kWatched>(Step::kLineWriteBack);
-  unlock_lines();
-  step_if<kWatched>(Step::kLineUnlock);
+  } while (++i != targets.size());
+  step_if<!kFew>(Step::kLineWriteBack);
+  unlock_lines(stamp);
+  step_if<!kFew>(Step::kLineUnlock);
   // Before IDLE: COMMITTED and not counted, recovery counts it.
   LineContextV1 &context = *context_;
   context.add(LineCount::kCommits, 1);
-  step_if<kWatched>(Step::kLineCounted);
+  step_if<!kFew>(Step::kLineCounted);
   redo.keep();
   // release: a reader of IDLE may not see an earlier word of these lines
   context.status.store(status_word(instance_, State::kIdle), std::memory_order_release);
@@ -198,37 +199,36 @@ inline void SoftwareCommit::write_back(Redo &redo) noexcept {
 }
 
 // release: pairs with the acquire of the thread that reads or locks the line next
-void SoftwareCommit::unlock_lines() noexcept {
-  const std::uint64_t stamp = stamp_;
+inline void SoftwareCommit::unlock_lines(std::uint64_t stamp) noexcept {
   for (const WriteSet::Target &target : writes_.targets())
     target.word->store(stamp, std::memory_order_release);
 }
 
-template <bool kWatched>
-inline Ending SoftwareCommit::lock_lines(Insists insists) noexcept {
+template <bool kFew>
+inline Ending SoftwareCommit::lock_lines(const SoftwareThread &thread) noexcept {
   std::size_t locked = 0;
-  const AbortCause cause = lock_each<kWatched>(&locked);
+  const AbortCause cause = lock_each<kFew>(&locked);
   if (cause == AbortCause::kNone) [[likely]]
     return {};
-  return lock_lines_again(locked, cause, insists);
+  return lock_lines_again(locked, cause, thread.insists());
 }
 
 // kNone: all lines are locked; else the first *locked ones.
-template <bool kWatched>
+template <bool kFew>
 inline AbortCause SoftwareCommit::lock_each(std::size_t *locked) noexcept {
   const std::span<const WriteSet::Target> targets = writes_.targets();
   const std::span<LineWrite> entries = writes_.entries();
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (const AbortCause cause = lock_line<kWatched>(*targets[i].word, entries[i]);
+  std::size_t i = 0;
+  do {
+    if (const AbortCause cause = lock_line<kFew>(*targets[i].word, entries[i]);
         cause != AbortCause::kNone) [[unlikely]] {
       *locked = i;
       return cause;
     }
-    if (i + 1 + kFetchedAhead >= targets.size()) [[likely]]
-      continue;
+    if (kFew || i + 1 + kFetchedAhead >= targets.size()) continue;
     fetch_to_store(targets[i + 1 + kFetchedAhead].word);
     fetch_to_store(&entries[i + 1 + kFetchedAhead].before);
-  }
+  } while (++i != targets.size());
   return AbortCause::kNone;
 }
 
@@ -238,7 +238,7 @@ inline AbortCause SoftwareCommit::lock_each(std::size_t *locked) noexcept {
   for (std::uint32_t asked = 0; cause != AbortCause::kNone; ++asked) {
     if (const Ending ending = ask_for_line(locked, cause, asked, insists); ending.is_abort())
       return ending;
-    cause = lock_each<true>(&locked);
+    cause = lock_each<false>(&locked);
   }
   return {};
 }
@@ -259,13 +259,13 @@ Ending SoftwareCommit::ask_for_line(std::size_t locked, AbortCause cause, std::u
 }
 
 // False: the word is another one by now, *seen.
-template <bool kWatched>
+template <bool kFew>
 inline bool SoftwareCommit::take_line(LineWord &word, LineWrite &entry,
                                       std::uint64_t *seen) noexcept {
   TMH_ASSERT(is_free(*seen));
   // Relaxed: published by the lock.
   entry.before.store(*seen, std::memory_order_relaxed);
-  step_if<kWatched>(Step::kGapLineBefore);
+  step_if<!kFew>(Step::kGapLineBefore);
   // acquire: pairs with line-unlock of the last committer to the line. release: recovery finds
   // `before` by the lock.
   return word.compare_exchange_strong(*seen, locked_by(number_), std::memory_order_acq_rel,
@@ -273,11 +273,11 @@ inline bool SoftwareCommit::take_line(LineWord &word, LineWrite &entry,
 }
 
 // kCrossLevel: the line is in U.
-template <bool kWatched>
+template <bool kFew>
 inline AbortCause SoftwareCommit::lock_line(LineWord &word, LineWrite &entry) noexcept {
   // Relaxed: the CAS decides.
   std::uint64_t seen = word.load(std::memory_order_relaxed);
-  if (is_free(seen) && take_line<kWatched>(word, entry, &seen)) [[likely]]
+  if (is_free(seen) && take_line<kFew>(word, entry, &seen)) [[likely]]
     return AbortCause::kNone;
   return lock_line_in_use(word, entry, seen);
 }
@@ -288,7 +288,7 @@ AbortCause SoftwareCommit::lock_line_in_use(LineWord &word, LineWrite &entry,
   for (;;) {
     if (is_upper(seen)) return AbortCause::kCrossLevel;
     if (!is_locked(seen)) {
-      if (take_line<true>(word, entry, &seen)) return AbortCause::kNone;
+      if (take_line<false>(word, entry, &seen)) return AbortCause::kNone;
       continue;
     }
     if (!spin_until_changed(word, seen, kCommitterSpinRounds)) {
@@ -315,14 +315,15 @@ void SoftwareCommit::release_lines(std::size_t count) noexcept {
   }
 }
 
-inline bool SoftwareCommit::is_valid(const Reads &reads) const noexcept {
+inline bool SoftwareCommit::is_valid(const SoftwareThread &thread,
+                                     std::uint64_t stamp) const noexcept {
   // No committer has stamped since: nothing that was read can have changed.
-  return stamp_ == reads.access.rv + 1 || are_unchanged(reads);
+  return stamp == thread.rv + 1 || are_unchanged(thread);
 }
 
-[[gnu::noinline]] bool SoftwareCommit::are_unchanged(const Reads &reads) const noexcept {
-  const std::uint64_t rv = reads.access.rv;
-  for (const LineWord *const word : reads.log.words(reads.access)) {
+[[gnu::noinline]] bool SoftwareCommit::are_unchanged(const SoftwareThread &thread) const noexcept {
+  const std::uint64_t rv = thread.rv;
+  for (const LineWord *const word : thread.reads()) {
     // acquire: keeps the look behind line-stamp, after which a committer that overwrites the line
     // stamps
     const std::uint64_t now = word->load(std::memory_order_acquire);
@@ -339,8 +340,7 @@ Status SoftwareThread::commit_writes() noexcept {
   TMH_ASSERT(is_doomed_ || !commit_.writes().empty());
   if (is_doomed_) return end_aborted(ending_);
   priority_.let_go_first(number_);
-  if (const Ending ending = commit_.run({log_, *this}, insists()); ending.is_abort())
-    return end_aborted(ending);
+  if (const Ending ending = commit_.run(*this); ending.is_abort()) return end_aborted(ending);
   observe::probe::commit(observe::probe::kLines, commit_.stamp(), commit_.writes().size());
   finish();
   return Status::kCommitted;

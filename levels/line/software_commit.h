@@ -19,7 +19,6 @@
 #include "levels/line/abort_status.h"
 #include "levels/line/commit_record.h"
 #include "levels/line/line_memory.h"
-#include "levels/line/read_log.h"
 #include "levels/line/releaser.h"
 #include "levels/line/rivals.h"
 #include "levels/line/undo_ring.h"
@@ -27,14 +26,10 @@
 
 namespace tmh::line {
 
+class SoftwareThread;
+
 class SoftwareCommit {
  public:
-  // What the instance has read, and at which snapshot.
-  struct Reads {
-    const ReadLog &log;
-    const detail::LineAccess &access;
-  };
-
   // REQUIRES: all outlive it. redo_log: durable domains, else null. Throws std::bad_alloc.
   SoftwareCommit(LineMemory &memory, Releaser &releaser, Rivals &rivals, LogReserver *redo_log)
       : memory_(memory),
@@ -46,10 +41,12 @@ class SoftwareCommit {
 
   [[nodiscard]] WriteSet &writes() noexcept { return writes_; }
   [[nodiscard]] const WriteSet &writes() const noexcept { return writes_; }
-  // Commits the writes. After an abort no line is locked, and no store of the instance is visible.
-  [[nodiscard]] inline Ending run(const Reads &reads, Insists insists) noexcept;
+  // Commits the writes of this thread's instance. After an abort no line is locked, and no store of the instance is visible.
+  [[nodiscard]] inline Ending run(const SoftwareThread &thread) noexcept;
   // Of the last run() that committed.
-  [[nodiscard]] std::uint64_t stamp() const noexcept { return stamp_; }
+  [[nodiscard]] std::uint64_t stamp() const noexcept {
+    return context_->stamp.load(std::memory_order_relaxed);  // stored by this thread
+  }
   // Number of the last instance that came to PENDING.
   [[nodiscard]] std::uint64_t instance() const noexcept { return instance_; }
   // As Releaser::ask(), counted.
@@ -66,34 +63,36 @@ class SoftwareCommit {
   [[nodiscard]] const CommitRecord &redo() const noexcept { return redo_; }
 
  private:
-  // kWatched: some thread may watch the steps, see observe::step_if().
-  template <bool kWatched, class Redo>
-  [[nodiscard]] Ending run_with(Redo &redo, const Reads &reads, Insists insists) noexcept;
-  [[nodiscard]] Ending run_watched(const Reads &reads, Insists insists) noexcept;
-  template <bool kWatched, class Redo>
-  [[nodiscard]] Ending publish(Redo &redo, const Reads &reads, Insists insists) noexcept;
-  template <bool kWatched, class Redo>
-  void write_back(Redo &redo) noexcept;
-  template <bool kWatched>
-  [[nodiscard]] Ending lock_lines(Insists insists) noexcept;
-  template <bool kWatched>
+  // kFew: the writes are few, and no thread may watch the steps, see observe::step_if().
+  template <bool kFew, class Redo>
+  [[nodiscard]] Ending run_with(Redo &redo, const SoftwareThread &thread) noexcept;
+  [[nodiscard]] Ending run_any(const SoftwareThread &thread) noexcept;
+  template <bool kFew, class Redo>
+  [[nodiscard]] Ending publish(Redo &redo, const SoftwareThread &thread) noexcept;
+  template <bool kFew, class Redo>
+  void write_back(Redo &redo, std::uint64_t stamp) noexcept;
+  template <bool kFew>
+  [[nodiscard]] Ending lock_lines(const SoftwareThread &thread) noexcept;
+  template <bool kFew>
   [[nodiscard]] AbortCause lock_each(std::size_t *locked) noexcept;
   [[nodiscard]] Ending lock_lines_again(std::size_t locked, AbortCause cause,
                                         Insists insists) noexcept;
   [[nodiscard]] Ending ask_for_line(std::size_t locked, AbortCause cause, std::uint32_t asked,
                                     Insists insists) noexcept;
-  template <bool kWatched>
+  template <bool kFew>
   [[nodiscard]] AbortCause lock_line(LineWord &word, LineWrite &entry) noexcept;
   [[nodiscard]] AbortCause lock_line_in_use(LineWord &word, LineWrite &entry,
                                             std::uint64_t seen) noexcept;
-  template <bool kWatched>
+  template <bool kFew>
   [[nodiscard]] bool take_line(LineWord &word, LineWrite &entry, std::uint64_t *seen) noexcept;
   void release_lines(std::size_t count) noexcept;
-  void unlock_lines() noexcept;
-  [[nodiscard]] inline bool is_valid(const Reads &reads) const noexcept;
-  [[nodiscard]] bool are_unchanged(const Reads &reads) const noexcept;
-  template <bool kWatched>
-  [[nodiscard]] Ending pass_commit_point(const Reads &reads, bool is_pinned) noexcept;
+  inline void unlock_lines(std::uint64_t stamp) noexcept;
+  [[nodiscard]] inline bool is_valid(const SoftwareThread &thread,
+                                     std::uint64_t stamp) const noexcept;
+  [[nodiscard]] bool are_unchanged(const SoftwareThread &thread) const noexcept;
+  template <bool kFew>
+  [[nodiscard]] Ending pass_commit_point(const SoftwareThread &thread, std::uint64_t stamp,
+                                         bool is_pinned) noexcept;
 
   LineMemory &memory_;
   Releaser &releaser_;
@@ -106,7 +105,7 @@ class SoftwareCommit {
   LineStateV1 *state_ = nullptr;
   std::uint32_t number_ = 0;
   std::uint32_t granted_ = 0;
-  std::uint64_t instance_ = 0, stamp_ = 0;
+  std::uint64_t instance_ = 0;
 };
 
 // What an instance that needs a page does about the answer of the level above, other than kGranted.

@@ -39,6 +39,7 @@ class WriteSet {
     count_ = 0;
   }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  [[nodiscard]] bool is_few() const noexcept { return count_ <= kListed; }
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   [[nodiscard]] LineWrite &entry(std::size_t index) const noexcept {
     TMH_ASSERT(index < count_);
@@ -93,7 +94,7 @@ class WriteSet {
   [[nodiscard]] static std::uintptr_t key_of(const LineWord *word) noexcept {
     return reinterpret_cast<std::uintptr_t>(word);
   }
-  [[nodiscard]] bool is_indexed() const noexcept { return count_ > kListed; }
+  [[nodiscard]] bool is_indexed() const noexcept { return !is_few(); }
   [[nodiscard]] std::uint32_t number_of(const LineWord *word) const noexcept {
     if (is_indexed()) return index_.find(key_of(word));
     for (std::uint32_t i = 0; i < count_; ++i)
