@@ -98,7 +98,9 @@ inline line::Begin LineAttempts::first_begin(const SiteImpl &site, bool is_query
 inline void LineAttempts::begin_at(const Seat &seat, SiteImpl &site, Attempts::Kind kind) noexcept {
   TMH_ASSERT(site.domain().line_users().is_inside());
   run_on(site.domain().lines(), *seat.thread);
-  seat.thread->begin(first_begin(site, kind == Attempts::Kind::kQuery));
+  line::Begin begin = first_begin(site, kind == Attempts::Kind::kQuery);
+  begin.keeps_snapshot = !begin.is_query;
+  seat.thread->begin(begin);
 }
 
 // Nothing to unlearn: a site that has learned something about such instances seats none.

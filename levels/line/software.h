@@ -51,6 +51,7 @@ struct Begin {
   // Queries of volatile domains: reads() stays empty, and once a line is newer than the snapshot
   // the attempt fails, but for the first line that it reads.
   bool logs_reads = true;
+  bool keeps_snapshot = false;
 };
 
 // Aborted attempts after which an instance takes priority: it alone commits until it has ended. As

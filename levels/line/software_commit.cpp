@@ -341,7 +341,8 @@ Status SoftwareThread::commit_writes() noexcept {
   if (is_doomed_) return end_aborted(ending_);
   priority_.let_go_first(number_);
   if (const Ending ending = commit_.run(*this); ending.is_abort()) return end_aborted(ending);
-  observe::probe::commit(observe::probe::kLines, commit_.stamp(), commit_.writes().size());
+  rv = commit_.stamp();
+  observe::probe::commit(observe::probe::kLines, rv, commit_.writes().size());
   finish();
   return Status::kCommitted;
 }

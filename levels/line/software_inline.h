@@ -28,7 +28,7 @@ namespace tmh::line {
     priority_.take(number_);
   // acquire: pairs with line-stamp. What is stamped up to it is locked or written back when we
   // look.
-  rv = state_->clock.load(std::memory_order_acquire);
+  if (!begin.keeps_snapshot) rv = state_->clock.load(std::memory_order_acquire);
   rivals_.begin(begin.policy, begin.attempt == 0, rv, number_);
   begin.logs_reads ? log_.begin(*this, begin.reads_max) : log_.begin_without(*this);
   if (!commit_.writes().empty()) {

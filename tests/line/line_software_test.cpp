@@ -133,6 +133,55 @@ TEST_F(LineSoftwareTest, OverwrittenRestOfAWordThatIsWrittenInPartAbortsTheCommi
   EXPECT_EQ(one_.cause(), AbortCause::kValidation);
 }
 
+// As after a commit, which stamps later than what the thread has seen.
+constexpr Begin kKeeping{.keeps_snapshot = true};
+
+TEST_F(LineSoftwareTest, AKeptSnapshotIsThatOfTheCommitBefore) {
+  one_.update([&] { one_.store(&word(1), std::uint64_t{1}); });
+  const std::uint64_t stamp = one_.stamp();
+  two_.update([&] { two_.store(&word(2), std::uint64_t{2}); });
+  one_.begin(kKeeping);
+  EXPECT_EQ(one_.load(&word(1)), 1U);
+  EXPECT_EQ(one_.rv, stamp) << "an unchanged line needs no later one";
+  EXPECT_EQ(one_.load(&word(2)), 2U);
+  EXPECT_EQ(one_.rv, two_.stamp());
+  one_.store(&word(3), std::uint64_t{3});
+  EXPECT_EQ(one_.commit(), Status::kCommitted);
+  EXPECT_EQ(one_.rv, one_.stamp());
+  EXPECT_EQ(word(3), 3U);
+}
+
+TEST_F(LineSoftwareTest, AThreadThatHasRunNothingKeepsTheOldestSnapshot) {
+  two_.update([&] { two_.store(&word(1), std::uint64_t{7}); });
+  one_.begin(kKeeping);
+  EXPECT_EQ(one_.load(&word(1)), 7U);
+  EXPECT_EQ(one_.commit(), Status::kCommitted);
+}
+
+TEST_F(LineSoftwareTest, OverwrittenReadEndsAKeptSnapshot) {
+  one_.update([&] { one_.store(&word(1), std::uint64_t{1}); });
+  one_.begin(kKeeping);
+  EXPECT_EQ(one_.load(&word(1)), 1U);
+  two_.update([&] {
+    two_.store(&word(1), std::uint64_t{2});
+    two_.store(&word(2), std::uint64_t{2});
+  });
+  EXPECT_THROW((void)one_.load(&word(2)), detail::LineAbort);
+  one_.abandon();
+  EXPECT_EQ(one_.cause(), AbortCause::kValidation);
+}
+
+TEST_F(LineSoftwareTest, CommitAtAKeptSnapshotValidates) {
+  one_.update([&] { one_.store(&word(1), std::uint64_t{1}); });
+  for (const bool is_overwritten : {false, true}) {
+    two_.update([&] { two_.store(&word(2), std::uint64_t{2}); });
+    one_.begin(kKeeping);
+    one_.store(&word(3), one_.load(&word(1)));
+    if (is_overwritten) two_.update([&] { two_.store(&word(1), std::uint64_t{2}); });
+    EXPECT_EQ(one_.commit(), is_overwritten ? Status::kAborted : Status::kCommitted);
+  }
+}
+
 // The line read last has a way of its own, which notes nothing.
 TEST_F(LineSoftwareTest, WhatTheInstanceBeforeReadLastIsReadAnew) {
   one_.update([&] {

@@ -75,6 +75,21 @@ TEST_F(SeatTest, EveryInstanceIsCountedOnce) {
   EXPECT_EQ(words.domain.counters().line_commits - begins, 1800U);
 }
 
+// It begins at the snapshot that its thread has kept.
+TEST_F(SeatTest, AnUpdateSeesWhatHasEndedBeforeItBegan) {
+  const Words words(folder_.path());
+  const Site site(words.domain, "site");
+  words.increment(site);
+  for (std::uint64_t i = 1; i <= 200; ++i) {
+    std::thread([&] { atomically(site, [&](Fields) { words.word(2) = i; }); }).join();
+    atomically(site, [&](Fields) {
+      ++words.word(1);
+      EXPECT_EQ(words.word(2), i);
+    });
+  }
+  EXPECT_EQ(site.report().line_aborts, 0U);
+}
+
 TEST_F(SeatTest, AThreadSitsWhereNoOtherHasSat) {
   const Words words(folder_.path());
   const Site site(words.domain, "site");
