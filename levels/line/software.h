@@ -51,6 +51,8 @@ struct Begin {
   // Queries of volatile domains: reads() stays empty, and once a line is newer than the snapshot
   // the attempt fails, but for the first line that it reads.
   bool logs_reads = true;
+  // Begins at the snapshot that this thread's instance before has left: it does not look at the
+  // clock. Volatile domains; with a log, which moves the snapshot on where something is newer.
   bool keeps_snapshot = false;
 };
 

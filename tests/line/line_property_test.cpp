@@ -36,6 +36,7 @@ std::uint64_t load(const std::array<std::uint8_t, kBytes> &model, std::size_t at
 // One participant above, with a pin at a fixed stamp.
 class PinnedAbove : public line::NoReleaser {
  public:
+  PinnedAbove() noexcept { participant_.pin = storage::kNoPin; }
   storage::Pins pins() const noexcept override { return {&kHigh, &participant_}; }
   std::uint64_t oldest_line_pin() noexcept override { return participant_.line_pin; }
   void pin(std::uint64_t at) noexcept {
@@ -45,7 +46,7 @@ class PinnedAbove : public line::NoReleaser {
 
  private:
   static constexpr std::atomic<std::uint32_t> kHigh{1};
-  storage::Participant participant_{.pin{storage::kNoPin}};
+  storage::Participant participant_{};
 };
 
 class LinePropertyTest : public testing::Test {

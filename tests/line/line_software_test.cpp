@@ -134,13 +134,17 @@ TEST_F(LineSoftwareTest, OverwrittenRestOfAWordThatIsWrittenInPartAbortsTheCommi
 }
 
 // As after a commit, which stamps later than what the thread has seen.
-constexpr Begin kKeeping{.keeps_snapshot = true};
+Begin keeping() {
+  Begin begin;
+  begin.keeps_snapshot = true;
+  return begin;
+}
 
 TEST_F(LineSoftwareTest, AKeptSnapshotIsThatOfTheCommitBefore) {
   one_.update([&] { one_.store(&word(1), std::uint64_t{1}); });
   const std::uint64_t stamp = one_.stamp();
   two_.update([&] { two_.store(&word(2), std::uint64_t{2}); });
-  one_.begin(kKeeping);
+  one_.begin(keeping());
   EXPECT_EQ(one_.load(&word(1)), 1U);
   EXPECT_EQ(one_.rv, stamp) << "an unchanged line needs no later one";
   EXPECT_EQ(one_.load(&word(2)), 2U);
@@ -153,14 +157,14 @@ TEST_F(LineSoftwareTest, AKeptSnapshotIsThatOfTheCommitBefore) {
 
 TEST_F(LineSoftwareTest, AThreadThatHasRunNothingKeepsTheOldestSnapshot) {
   two_.update([&] { two_.store(&word(1), std::uint64_t{7}); });
-  one_.begin(kKeeping);
+  one_.begin(keeping());
   EXPECT_EQ(one_.load(&word(1)), 7U);
   EXPECT_EQ(one_.commit(), Status::kCommitted);
 }
 
 TEST_F(LineSoftwareTest, OverwrittenReadEndsAKeptSnapshot) {
   one_.update([&] { one_.store(&word(1), std::uint64_t{1}); });
-  one_.begin(kKeeping);
+  one_.begin(keeping());
   EXPECT_EQ(one_.load(&word(1)), 1U);
   two_.update([&] {
     two_.store(&word(1), std::uint64_t{2});
@@ -175,7 +179,7 @@ TEST_F(LineSoftwareTest, CommitAtAKeptSnapshotValidates) {
   one_.update([&] { one_.store(&word(1), std::uint64_t{1}); });
   for (const bool is_overwritten : {false, true}) {
     two_.update([&] { two_.store(&word(2), std::uint64_t{2}); });
-    one_.begin(kKeeping);
+    one_.begin(keeping());
     one_.store(&word(3), one_.load(&word(1)));
     if (is_overwritten) two_.update([&] { two_.store(&word(1), std::uint64_t{2}); });
     EXPECT_EQ(one_.commit(), is_overwritten ? Status::kAborted : Status::kCommitted);

@@ -47,7 +47,8 @@ struct alignas(64) LineAccess {
   // Modulo 2^64; level 2: the thread's view minus the process's,
   std::uintptr_t home_minus_view = 0;
   const LineWord *words = nullptr;  // level 1: its line words
-  std::uint64_t rv = 0;             // snapshot: a value of the line clock
+  // Snapshot: a value that the line clock had. Stays behind the instance.
+  std::uint64_t rv = 0;
   // Newest entry; the first one is a mark that names no line. Null: no log is kept.
   const LineWord **log_top = nullptr;
   const LineWord **log_end = nullptr;  // last entry that there is room for
