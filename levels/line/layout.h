@@ -128,7 +128,8 @@ struct alignas(64) LineWrite {
   std::uint64_t reserved_zero[5];                  // 24
   alignas(64) std::uint64_t data[kLineBytes / 8];  // 64  new bytes, where the mask says so
 };
-static_assert(sizeof(LineWrite) == 128 && offsetof(LineWrite, data) == 64);
+static_assert(sizeof(LineWrite) == 128 && offsetof(LineWrite, data) == 64 &&
+              offsetof(LineWrite, mask) == offsetof(LineWrite, data) - detail::kMaskBefore);
 
 // A word as it was before the commit stamped `stamp`: for level 2's snapshots. stamp is stored last
 // (release) and is 0 meanwhile.

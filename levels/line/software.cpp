@@ -116,7 +116,6 @@ void set_newest(detail::LineAccess &access, LineWrite &entry, std::uint64_t line
   if (access.last_word == word) access.last = detail::kNoLine;
   access.newest = first_byte;
   access.newest_bytes = reinterpret_cast<std::byte *>(entry.data);
-  access.newest_mask = &entry.mask;
 }
 
 }  // namespace
@@ -203,7 +202,7 @@ std::uint64_t SoftwareThread::durable_at() const noexcept {
 
 std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t size) {
   if (const std::uint64_t in_line = address - newest;
-      in_line < kLineBytes && (mask_of(in_line, size) & ~*newest_mask) == 0)
+      in_line < kLineBytes && (mask_of(in_line, size) & ~newest_mask(*this)) == 0)
     return load_bytes(newest_bytes + in_line, size);
   LineSegment *const segment = segment_of(address);
   if (segment == nullptr) return load_bytes(reinterpret_cast<const std::byte *>(address), size);

@@ -56,11 +56,17 @@ struct alignas(64) LineAccess {
   std::uint64_t written = 0;
   // The line stored to last: address of its first byte; kNoLine: none, or the instance is aborted.
   std::uintptr_t newest = kNoLine;
-  std::byte *newest_bytes = nullptr;     // its new bytes,
-  std::uint64_t *newest_mask = nullptr;  // and which of them are written
+  // Its new bytes; kMaskBefore bytes before them, which ones are written.
+  std::byte *newest_bytes = nullptr;
   std::uint64_t page_bytes = 0;          // level 2: the size of the segment used last
   bool is_in_pages = false;              // an instance of level 2 in the thread's own view
 };
+
+// As line::LineWrite has them.
+inline constexpr std::ptrdiff_t kMaskBefore = 48;
+[[nodiscard]] inline std::uint64_t &newest_mask(LineAccess &access) noexcept {
+  return *reinterpret_cast<std::uint64_t *>(access.newest_bytes - kMaskBefore);
+}
 
 // What ends an attempt in the middle of its body. Not a std::exception: `catch (const
 // std::exception &)` must not swallow it; a body that swallows it with catch (...) gets it again at
@@ -159,7 +165,7 @@ inline void line_store(LineAccess &access, T *address, const T &value) {
   }
   const std::uintptr_t in_line = at - access.newest;
   std::memcpy(access.newest_bytes + in_line, &value, sizeof(T));
-  *access.newest_mask |= ((1ull << sizeof(T)) - 1) << in_line;
+  newest_mask(access) |= ((1ull << sizeof(T)) - 1) << in_line;
 }
 
 }  // namespace tmh::detail
