@@ -51,9 +51,7 @@ HardwareLines::~HardwareLines() {
   for (const auto &view : views_) unmap_parked(*view);
 }
 
-void HardwareLines::open() noexcept {
-  words_ = {&pages_.epoch(), memory_.pins()};
-}
+void HardwareLines::open() noexcept { words_ = {&pages_.epoch(), memory_.pins()}; }
 
 void HardwareLines::unmap_parked(const LineView &view) noexcept {
   if (view.parked != nullptr) munmap(view.parked, view.bytes);

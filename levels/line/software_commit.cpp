@@ -123,8 +123,8 @@ inline Ending SoftwareCommit::publish(Redo &redo, const SoftwareThread &thread) 
   redo.encode(writes_);
   if constexpr (Redo::kWrites) step_if<!kFew>(Step::kLineRedo);
   redo.announce();
-  // seq_cst, as the look for pins: after the locks and before the look. An instance above stores its
-  // pin, then reads this clock (Snapshot::announce): one of the two sees the other.
+  // seq_cst, as the look for pins: after the locks and before the look. An instance above stores
+  // its pin, then reads this clock (Snapshot::announce): one of the two sees the other.
   const std::uint64_t stamp = state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1;
   context_->stamp.store(stamp, std::memory_order_relaxed);  // relaxed: published by COMMITTED
   redo.stamp(stamp);

@@ -41,7 +41,8 @@ class SoftwareCommit {
 
   [[nodiscard]] WriteSet &writes() noexcept { return writes_; }
   [[nodiscard]] const WriteSet &writes() const noexcept { return writes_; }
-  // Commits the writes of this thread's instance. After an abort no line is locked, and no store of the instance is visible.
+  // Commits the writes of this thread's instance. After an abort no line is locked, and no store of
+  // the instance is visible.
   [[nodiscard]] inline Ending run(const SoftwareThread &thread) noexcept;
   // Of the last run() that committed.
   [[nodiscard]] std::uint64_t stamp() const noexcept {

@@ -22,7 +22,7 @@ def asks(arguments, definitions):
     with tempfile.TemporaryDirectory() as folder:
         made = os.path.join(folder, "made.o")
         subprocess.run(
-            [arguments.cxx, "-std=c++20", "-O1", f"-I{arguments.root}"]
+            [arguments.cxx, "-std=c++20", "-O1", "-DTMH_HAVE_SDT=0", f"-I{arguments.root}"]
             + [f"-I{os.path.join(arguments.root, 'include')}", *definitions]
             + ["-c", os.path.join(arguments.root, SOURCE), "-o", made],
             check=True,

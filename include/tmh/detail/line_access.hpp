@@ -58,8 +58,8 @@ struct alignas(64) LineAccess {
   std::uintptr_t newest = kNoLine;
   // Its new bytes; kMaskBefore bytes before them, which ones are written.
   std::byte *newest_bytes = nullptr;
-  std::uint64_t page_bytes = 0;          // level 2: the size of the segment used last
-  bool is_in_pages = false;              // an instance of level 2 in the thread's own view
+  std::uint64_t page_bytes = 0;  // level 2: the size of the segment used last
+  bool is_in_pages = false;      // an instance of level 2 in the thread's own view
 };
 
 // As line::LineWrite has them.
