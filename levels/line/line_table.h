@@ -1,6 +1,6 @@
 // levels/line/line_table.h -- a set of lines of one attempt, each with a number: open addressing,
 // cleared in constant time.
-// Contexts:  of one thread. insert() may allocate.
+// Contexts:  of one thread. insert() may allocate, but for what reserve() has made room.
 #pragma once
 
 #include <cstddef>
@@ -30,11 +30,16 @@ class LineTable {
       if (cell.key == key) return cell.value;
     }
   }
+  // Room for so many. Throws std::bad_alloc; then the set is as it was.
+  void reserve(std::size_t count) {
+    while (2 * count > mask_ + 1) [[unlikely]] grow();
+  }
+  // Throws as reserve() does.
   void insert(std::uintptr_t key, std::uint32_t value) {
     TMH_ASSERT(key % 8 == 0 && value != kNone);
     TMH_ASSERT(find(key) == kNone);
-    if (2 * ++count_ > mask_ + 1) [[unlikely]]
-      grow();
+    reserve(count_ + 1);
+    ++count_;
     put(key, value);
   }
   [[nodiscard]] std::size_t count() const noexcept { return count_; }

@@ -33,12 +33,13 @@ AbortCause WriteSet::make_more_room(LineMemory &memory, std::uint32_t context) {
     targets_max_ = more;
   }
   if (keeps_order_) by_place_.reserve(targets_max_);
+  index_.reserve(targets_max_);
   room_ = std::min(allocated_, targets_max_);
   listed_room_ = std::min(room_, kListed);
   return AbortCause::kNone;
 }
 
-void WriteSet::add_to_index() {
+void WriteSet::add_to_index() noexcept {
   TMH_ASSERT(is_indexed());
   for (std::uint32_t i = count_ == kListed + 1 ? 0 : count_ - 1; i < count_; ++i)
     index_.insert(key_of(targets_[i].word), i);

@@ -76,7 +76,7 @@ class WriteSet {
     return make_more_room(memory, context);
   }
   // The new entry of a line that has none, with no byte written. make_room() comes before.
-  [[nodiscard]] LineWrite &insert(const Target &target, Where at) {
+  [[nodiscard]] LineWrite &insert(const Target &target, Where at) noexcept {
     LineWrite &entry = append(target, at);
     if (count_ > kListed) [[unlikely]]
       add_to_index();
@@ -113,7 +113,7 @@ class WriteSet {
     return entry;
   }
   // The newest; and all before it, where it is the first that is too many for a look at each.
-  void add_to_index();
+  void add_to_index() noexcept;
   [[nodiscard]] AbortCause make_more_room(LineMemory &memory, std::uint32_t context);
 
   LineWrite *entries_ = nullptr;

@@ -286,6 +286,37 @@ TEST_F(LineRedoTest, ACommitAsksForNoMemory) {
   log_.expect_home();
 }
 
+// Its line may have been read, and another one may make the commit look for it.
+TEST_F(LineRedoTest, AStoreThatFindsNoMemoryHasNotHappened) {
+  constexpr std::uint64_t kLines = 200, kNone = kLines;
+  std::uint64_t failures = 0;
+  for (std::uint64_t value = 1;; ++value) {
+    RigThread one(rig_), two(rig_);  // anew, as what is allocated stays
+    const std::vector<std::uint64_t> before(rig_.words(), rig_.words() + 8 * kLines);
+    one.begin({});
+    for (std::uint64_t line = 0; line < kLines; ++line)
+      EXPECT_EQ(one.load(rig_.words() + 8 * line), before[8 * line]);
+    std::uint64_t lost = kNone;
+    new_failure.after = static_cast<int>(value) - 1;
+    for (std::uint64_t line = 0; line < kLines; ++line) {
+      try {
+        one.store(rig_.words() + 8 * line, value);
+      } catch (const std::bad_alloc &) {
+        lost = line;
+      }
+    }
+    new_failure.after = -1;
+    two.update([&] { two.store(rig_.words() + 8 * kLines, value); });
+    ASSERT_EQ(one.commit(), Status::kCommitted);
+    for (std::uint64_t line = 0; line < kLines; ++line)
+      ASSERT_EQ(rig_.words()[8 * line], line == lost ? before[8 * line] : value)
+          << "line " << line << ", allocation " << value;
+    if (lost == kNone) break;
+    ++failures;
+  }
+  EXPECT_GE(failures, 3U);
+}
+
 // Whose commits are looked at, or fail at the last moment.
 line::LineContextV1 *rivals = nullptr;
 void expect_in_flight(observe::Step step) {
