@@ -154,6 +154,9 @@ struct Current {
 
 extern constinit thread_local Current current_of_thread __attribute__((tls_model("initial-exec")));
 [[nodiscard]] inline Current &current() noexcept { return current_of_thread; }
+// At the end of an instance on software lines: this process is a child that was forked in its body.
+// It runs nothing there, whatever it has run since.
+[[nodiscard]] inline bool was_forked_in_body() noexcept { return current().lines.depth == 0; }
 // Before the thread's word in LineUsers, or one of its threads at level 1, goes.
 inline void forget_seats() noexcept { current().sitter = kSitsNowhere; }
 

@@ -53,8 +53,8 @@ class Attempts::Seated {
   }
   // True: committed. Else the instance is to be settled.
   [[nodiscard]] static bool end(Attempts &asked) {
-    if (current().lines.thread == nullptr) [[unlikely]]
-      return false;  // forked in the body
+    if (was_forked_in_body()) [[unlikely]]
+      return false;
     if (!LineAttempts::commit_at_seat(*asked.seat_)) [[unlikely]]
       return false;
     if (current().has_actions) [[unlikely]]
@@ -151,7 +151,7 @@ bool Attempts::end() { return (seat_ != nullptr && Seated::end(*this)) || end_un
 [[gnu::noinline]] bool Attempts::end_unseated() {
   if (seat_ != nullptr) {
     SiteInstance &instance = settled().instance;
-    if (current().lines.thread == nullptr) return LineAttempts::end(instance);
+    if (was_forked_in_body()) return LineAttempts::end(instance);
     LineAttempts::end_failed(instance);
     return false;
   }

@@ -118,8 +118,8 @@ inline bool LineAttempts::commit_at_seat(SiteShard &seat) noexcept {
 inline bool LineAttempts::end(SiteInstance &instance) {
   SiteImpl &site = instance.site();
   DomainImpl &domain = instance.domain();
-  if (current().lines.thread == nullptr) [[unlikely]]
-    check(domain.usable());  // forked in the body
+  if (was_forked_in_body()) [[unlikely]]
+    check(domain.usable());  // it is the parent's
   current().lines.depth = 0;
   line::SoftwareThread &thread = *current().lines.thread;
   if (thread.commit() != Status::kCommitted) [[unlikely]] {

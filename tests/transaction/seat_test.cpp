@@ -189,20 +189,29 @@ TEST_F(SeatTest, AChildForkedInTheBodyIsTold) {
   });
   children.expect_success();
   EXPECT_EQ(words.value(site), 11U);
+  // A commit of it would be nobody's, also where the child has run an instance of its own since.
   const pid_t parent = getpid();
-  int status = 0;
-  try {
-    atomically(site, [&](Fields) {
-      ++words.word();
-      if (const pid_t child = fork(); child != 0) waitpid(child, &status, 0);
-    });
-    if (getpid() != parent) _exit(1);  // a commit that is nobody's
-  } catch (const Error &error) {
-    if (getpid() != parent) _exit(error.errc() == Errc::kDetached ? 0 : 2);
-    throw;
+  for (const bool runs_one : {false, true}) {
+    int status = 0;
+    try {
+      atomically(site, [&](Fields) {
+        ++words.word();
+        if (const pid_t child = fork(); child != 0) {
+          waitpid(child, &status, 0);
+        } else if (runs_one) {
+          const Words own(folder_.path());
+          const Site own_site(own.domain, "own");
+          atomically(own_site, [&](Fields) { own.word(1) = 1; });
+        }
+      });
+      if (getpid() != parent) _exit(1);
+    } catch (const Error &error) {
+      if (getpid() != parent) _exit(error.errc() == Errc::kDetached ? 0 : 2);
+      throw;
+    }
+    EXPECT_EQ(status, 0);
   }
-  EXPECT_EQ(status, 0);
-  EXPECT_EQ(words.value(site), 12U);
+  EXPECT_EQ(words.value(site), 13U);
 }
 
 TEST_F(SeatTest, AnExceptionUndoesTheInstance) {
