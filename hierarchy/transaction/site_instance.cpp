@@ -125,7 +125,8 @@ bool SiteInstance::goes_on_at_level_1(const Undone &undone) {
   return false;
 }
 
-NextStep SiteInstance::by_own_rule(const FailedAttempt &failed) const noexcept {
+// Outside level 1: the rule may run instances.
+NextStep SiteInstance::by_own_rule(const FailedAttempt &failed) {
   FailedAttempts told;
   told.attempts = failed.attempts;
   told.wasted_us = failed.wasted_ns / 1000;
@@ -134,7 +135,14 @@ NextStep SiteInstance::by_own_rule(const FailedAttempt &failed) const noexcept {
   told.page_commits = site_.total(SiteCount::kPageCommits);
   told.line_aborts = site_.total(SiteCount::kLineAborts);
   told.page_aborts = site_.total(SiteCount::kPageAborts);
-  return site_.rule()(told) == NextLevel::kGoUp ? NextStep::kEscalate : NextStep::kRetry;
+  const LineRun run = current().lines;
+  line::LineContextV1 *const hardware_context = current().hardware.context;
+  leave_lines();
+  const bool goes_up = site_.rule()(told) == NextLevel::kGoUp;
+  enter_lines();
+  current().lines = run;
+  current().hardware.context = hardware_context;
+  return goes_up ? NextStep::kEscalate : NextStep::kRetry;
 }
 
 void SiteInstance::give_up(const Undone &undone) const {

@@ -119,8 +119,7 @@ class SiteInstance {
   }
   void choose_by_learning() noexcept;
   [[nodiscard]] hierarchy::Failed choose_beyond_model() noexcept;
-  [[nodiscard]] hierarchy::NextStep by_own_rule(
-      const hierarchy::FailedAttempt &failed) const noexcept;
+  [[nodiscard]] hierarchy::NextStep by_own_rule(const hierarchy::FailedAttempt &failed);
   void go_up(const Undone &undone) noexcept;
   [[noreturn]] void give_up(const Undone &undone) const;
   void learn_escalation(bool over_capacity, Refusal refusal) noexcept;

@@ -124,7 +124,7 @@ enum class NextLevel : std::uint8_t {
 };
 // Asked after each attempt at level 1 that other instances have made fail. An instance that does
 // not fit level 1, does what only level 2 can, or is refused a page goes up without being asked, as
-// with "on-capacity". Runs outside any instance, in any thread of the site.
+// with "on-capacity". Runs outside any instance, in any thread of the site, and may run instances.
 using EscalationRule = NextLevel (*)(const FailedAttempts &failed) noexcept;
 
 class Site {

@@ -4,6 +4,7 @@
 //             level 1 goes up without being asked.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -69,6 +70,30 @@ TEST_F(OwnEscalationTest, AnInstanceThatTheRuleKeepsCommitsAtLevel1) {
   EXPECT_EQ(told.size(), 2U);
   EXPECT_EQ(site.report().line_commits, 1U);
   EXPECT_EQ(site.report().page_commits, 0U);
+}
+
+const Site *within_rule = nullptr;
+std::atomic<std::uint64_t> *counted = nullptr;
+NextLevel stay_and_count(const FailedAttempts &) noexcept {
+  atomically(*within_rule, [](Fields) { ++*counted; });
+  query(*within_rule, [](Fields) {});
+  return NextLevel::kStay;
+}
+
+// As an instance between two attempts does: it leaves level 1 of its domain, and of this one.
+TEST_F(OwnEscalationTest, TheRuleMayRunInstances) {
+  const MemoryFolder second_folder;
+  for (const Domain &domain : {table_.domain, Domain::open(second_folder.path(), hybrid())}) {
+    const Site inner(domain, "inner"), site(table_.domain, "own", stay_and_count);
+    std::atomic<std::uint64_t> runs{0};
+    within_rule = &inner;
+    counted = &runs;
+    EXPECT_EQ(run_disturbed(site, 3), 4);
+    EXPECT_EQ(runs, 3U);
+    EXPECT_EQ(inner.report().line_commits, 6U);
+    EXPECT_EQ(site.report().line_commits, 1U);
+    EXPECT_EQ(site.report().line_aborts, 3U);
+  }
 }
 
 TEST_F(OwnEscalationTest, WhatOnlyLevel2CanDoGoesUpUnasked) {
