@@ -650,7 +650,7 @@ begin:
   atomic { (after & ~left) == 0 -> before[p] = over; q = FIRST(rs); skip_q(rs);
            status[p] = PENDING; rv = line_clock;
            /* An update may keep the snapshot of any earlier instance of its thread. */
-           do :: ws != 0 && rv > 0 -> rv-- :: break od };
+           do :: rv > 0 -> rv-- :: break od };
 read:
   do
   :: OVER(q) -> q = 0; break

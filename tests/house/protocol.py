@@ -34,6 +34,8 @@ CHECKS = [
     ("idle residents", "1 w1, 2 w0, 2 r01 d | up0=8 up1=4"),
     ("page in between", "1 w01, 2 r01, 2 w0 | up0=4"),
     ("private page", "1 w1 a2, 2 w0, 2 r01"),
+    ("kept snapshot", "1 w01, 1 r01 a1, 2 r01"),
+    ("kept snapshot, pages", "1 r01 d, 2 w0, 2 w1 a2"),
     ("gives way", "1 r01 w01, 2 r01 w1 d, 2 r01 | yield tries=0"),
     ("gives way, death", "1 r01 w01, 2 r01 w01 d | yield deaths=1"),
     ("gives way, answered", "1 r01 w01, 2 r01 w01 d | yield deaths=1 cycles"),
