@@ -192,13 +192,14 @@ void add_counts(const CountOf &count_of, Counters *to) {
   to->retry_wakes += count_of(Count::kRetryWakes);
 }
 
-// The pins of a domain, for who looks at them with each instance of level 1.
+// The pins of a domain. Each commit of level 1 reads them.
 struct Pins {
-  const std::atomic<std::uint32_t> *high = nullptr;  // slots ever used; null: nobody pins
+  // Slots ever used; null: there are no participants.
+  const std::atomic<std::uint32_t> *high = nullptr;
   const Participant *participants = nullptr;
 
   [[nodiscard]] bool any(std::memory_order order) const noexcept {
-    // acquire: pairs with the release of who takes a slot for the first time
+    // acquire: pairs with the release of a participant that takes a slot for the first time
     const std::uint32_t count = high == nullptr ? 0 : high->load(std::memory_order_acquire);
     for (std::uint32_t i = 0; i < count; ++i)
       if (participants[i].pin.load(order) != kNoPin) return true;

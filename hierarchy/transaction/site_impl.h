@@ -95,8 +95,8 @@ class SiteImpl {
     if (shard >= kOwnShards || shards_[shard].seat.sitter != current().sitter) return nullptr;
     return &shards_[shard];
   }
-  // Do instrumented instances begin on software lines by nothing but what the site has learned?
-  // Then the calling thread has a seat from now on, if it has a shard of its own. REQUIRES: its
+  // Gives the calling thread a seat, if it has a shard of its own and nothing but what the site has
+  // learned keeps instrumented instances from beginning on software lines. REQUIRES: the thread's
   // instance runs at level 1 of the domain.
   void take_seat() noexcept;
 
@@ -155,6 +155,7 @@ class SiteImpl {
   [[nodiscard]] const std::atomic<std::uint64_t> &learned_of(Attempts::Kind kind) const noexcept {
     return learned_[static_cast<std::size_t>(kind)];
   }
+  [[nodiscard]] bool may_have_seats() const noexcept;
   void add_without_shard(SiteCount which, std::uint64_t amount) noexcept;
   static constexpr std::uint32_t kPlainAhead = 32;  // a lost attempt then costs 3 % of an instance
   static constexpr std::size_t kShards = kOwnShards + 1;
@@ -163,8 +164,6 @@ class SiteImpl {
   const char *const kept_name_;
   const Escalation escalation_;
   const EscalationRule rule_;
-  [[nodiscard]] bool may_have_seats() const noexcept;
-
   const std::array<LineKind, 2> line_kinds_;  // by BodyKind
   const bool has_seats_;
   alignas(64) std::array<std::atomic<std::uint64_t>, 2> learned_{};  // by Attempts::Kind

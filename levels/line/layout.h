@@ -213,7 +213,7 @@ struct alignas(4096) LineContextV1 {
   std::atomic<Owner> owner;        //    0  CAS from 0 to take it
   std::uint64_t reserved_zero[7];  //    8
   alignas(64) LineWord status;     //   64  status_word(); others: PENDING -> FAILED
-  //   72  of the instance; smaller: began earlier. Stored before status.
+  //   72  of the instance, see Rivals::age(). Stored before status.
   std::atomic<std::uint64_t> age;
   std::atomic<std::uint64_t> stamp;  //   80  line clock at line-stamp; stored before COMMITTED
   std::atomic<std::uint64_t> lines;  //   88  entries of writes; stored before PENDING

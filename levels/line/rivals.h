@@ -31,7 +31,9 @@ class Rivals {
 
   Rivals(LineMemory &memory, Releaser &releaser) noexcept : memory_(memory), releaser_(releaser) {}
 
-  // Of the instance whose attempt begins. Smaller: began earlier.
+  // Of the instance whose attempt begins. Smaller: its first attempt began at an older snapshot. So
+  // it began earlier, unless its thread had kept that snapshot; each commit gives the thread a new
+  // one.
   [[nodiscard]] std::uint64_t age() const noexcept { return age_; }
   // An attempt begins at snapshot `rv`. Ages are unique as a context is one thread's and retries
   // keep theirs; the order of begins needs no shared counter.

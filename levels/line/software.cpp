@@ -267,8 +267,8 @@ void SoftwareThread::meet_locked(const LineWord &word, std::uint64_t seen) {
   }
 }
 
-// At hand is nearly every first store to a line: in the window, to a line that the attempt has not
-// written and nobody has locked.
+// Nearly every first store to a line is in the window, to a line that the attempt has not written
+// and no committer has locked.
 bool SoftwareThread::open_line(std::uintptr_t address) {
   const std::uint64_t offset = address - view;
   if (offset >= bytes || is_query_) [[unlikely]]

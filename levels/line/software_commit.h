@@ -44,7 +44,7 @@ class SoftwareCommit {
   // Commits the writes of this thread's instance. After an abort no line is locked, and no store of
   // the instance is visible.
   [[nodiscard]] inline Ending run(const SoftwareThread &thread) noexcept;
-  // Of the last run() that committed.
+  // The stamp that run() has drawn last. One that has failed draws, too.
   [[nodiscard]] std::uint64_t stamp() const noexcept {
     return context_->stamp.load(std::memory_order_relaxed);  // stored by this thread
   }

@@ -18,8 +18,6 @@ class Window {
  public:
   explicit Window(LineMemory &memory) noexcept : memory_(memory) {}
 
-  // The segment used last; null: none.
-  [[nodiscard]] LineSegment *segment() const noexcept { return segment_; }
   // The window stays unless the segment has grown or is another one: looking for its ends costs as
   // much as a small instance. Where loads take blocks it ends before the segment does, and stays
   // all the same. is_open: false: no access takes a short way, as a capacity model counts them.

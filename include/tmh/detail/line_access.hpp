@@ -40,7 +40,7 @@ struct alignas(64) LineAccess {
   // An address in the line read last, in the view, which the instance has not written; kNoLine:
   // every access takes a longer way.
   std::uintptr_t last = kNoLine;
-  // Its word: *log_top, too, but the shortest way needs no look at the log.
+  // Its word. In a log it is the newest one, but the shortest way needs no look there.
   const LineWord *last_word = nullptr;
   std::uintptr_t view = 0;  // the segment used last: its view,
   std::uint64_t bytes = 0;  // level 1: its size; 0: every access takes the long way,
