@@ -335,7 +335,7 @@ inline bool SoftwareCommit::is_valid(const SoftwareThread &thread,
   return true;
 }
 
-// Not in software.cpp: here the compiler makes one function of it and run(), which saves 2 ns in 34.
+// Not in software.cpp: here the compiler makes one function of it and run().
 Status SoftwareThread::commit_writes() noexcept {
   TMH_ASSERT(is_doomed_ || !commit_.writes().empty());
   if (is_doomed_) return end_aborted(ending_);
