@@ -1,7 +1,7 @@
 // platform/set_if_other.h -- a store that is left out where it changes nothing.
-// Shape:     a load and a branch that is nearly always the same cost less than a store where an
-//            atomic instruction follows soon: it waits until all stores before it have left the
-//            processor, one in a cycle.
+// Shape:     an atomic instruction waits until all stores before it have left the processor, one in
+//            a cycle. Where one follows soon, a load and a branch that nearly always goes the same
+//            way cost less than a store.
 // Contexts:  everywhere.
 #pragma once
 

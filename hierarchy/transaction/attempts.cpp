@@ -51,10 +51,10 @@ class Attempts::Seated {
     LineAttempts::begin_at(seat->seat, site, asked.kind_);
     return true;
   }
-  // True: committed. Else the instance is to be settled.
+  // True: committed. False: the commit has failed, and the instance goes on as one with Parts.
   [[nodiscard]] static bool end(Attempts &asked) {
     if (was_forked_in_body()) [[unlikely]]
-      return false;
+      return end_in_child(asked);
     if (!LineAttempts::commit_at_seat(*asked.seat_)) [[unlikely]]
       return false;
     if (current().has_actions) [[unlikely]]
@@ -63,6 +63,10 @@ class Attempts::Seated {
   }
 
  private:
+  // Throws kDetached.
+  [[gnu::noinline]] static bool end_in_child(Attempts &asked) {
+    return LineAttempts::end(asked.settled().instance);
+  }
   // One may close the domain, and one may throw.
   [[gnu::noinline]] static void run_last_actions(Attempts &asked) {
     asked.seat_ = nullptr;
@@ -150,9 +154,7 @@ bool Attempts::end() { return (seat_ != nullptr && Seated::end(*this)) || end_un
 
 [[gnu::noinline]] bool Attempts::end_unseated() {
   if (seat_ != nullptr) {
-    SiteInstance &instance = settled().instance;
-    if (was_forked_in_body()) return LineAttempts::end(instance);
-    LineAttempts::end_failed(instance);
+    LineAttempts::end_failed(settled().instance);
     return false;
   }
   if (!is_begun_) return true;

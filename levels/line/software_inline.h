@@ -12,8 +12,8 @@ namespace tmh::line {
 
 [[gnu::always_inline]] inline bool SoftwareThread::begin(const Begin &begin) noexcept {
   TMH_ASSERT(is_attached_ && !is_running_);
-  // A commit waits until all its stores have left the processor, so a begin stores no more than it
-  // must: here and in what it calls, what stays as it was is compared and not stored.
+  // The first locked instruction of a commit waits until all stores before it have left the
+  // processor. So a begin stores no more than it must: what stays as it was is compared.
   attempt_ = begin.attempt;
   is_running_ = true;
   is_doomed_ = false;

@@ -90,6 +90,26 @@ TEST_F(SeatTest, AnUpdateSeesWhatHasEndedBeforeItBegan) {
   EXPECT_EQ(site.report().line_aborts, 0U);
 }
 
+TEST_F(SeatTest, AnUpdateWhoseCommitFailsRunsAgain) {
+  const Words words(folder_.path());
+  const Site site(words.domain, "site"), other(words.domain, "other");
+  words.increment(site);
+  for (std::uint64_t i = 1; i <= 100; ++i) {
+    int attempts = 0;
+    atomically(site, [&](Fields) {
+      words.word(2) = words.word(1).load();
+      if (++attempts == 1)
+        std::thread([&] { atomically(other, [&](Fields) { words.word(1) = i; }); }).join();
+    });
+    EXPECT_EQ(attempts, 2);
+    EXPECT_EQ(query(site, [&](Fields) { return words.word(2).load(); }), i);
+  }
+  EXPECT_EQ(site.report().line_aborts, 100U);
+  EXPECT_EQ(site.report().line_commits, 201U);
+  const auto validation = static_cast<std::size_t>(AbortCause::kValidation);
+  EXPECT_EQ(words.domain.counters().line_aborts[validation], 100U);
+}
+
 TEST_F(SeatTest, AThreadSitsWhereNoOtherHasSat) {
   const Words words(folder_.path());
   const Site site(words.domain, "site");
