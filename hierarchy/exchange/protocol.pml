@@ -649,7 +649,7 @@ begin:
   /* ================= level 1 ================= */
   atomic { (after & ~left) == 0 -> before[p] = over; q = FIRST(rs); skip_q(rs);
            status[p] = PENDING; rv = line_clock;
-           /* An update may keep the snapshot of any earlier instance of its thread. */
+           /* Or that of any earlier instance of its thread: an update at a seat keeps it. */
            do :: rv > 0 -> rv-- :: break od };
 read:
   do

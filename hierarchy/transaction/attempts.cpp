@@ -57,8 +57,8 @@ class Attempts::Seated {
       return end_in_child(asked);
     if (!LineAttempts::commit_at_seat(*asked.seat_)) [[unlikely]]
       return false;
-    if (current().has_actions) [[unlikely]]
-      run_last_actions(asked);
+    asked.seat_ = nullptr;
+    run_actions(true);  // last: one may close the domain
     return true;
   }
 
@@ -66,11 +66,6 @@ class Attempts::Seated {
   // Throws kDetached.
   [[gnu::noinline]] static bool end_in_child(Attempts &asked) {
     return LineAttempts::end(asked.settled().instance);
-  }
-  // One may close the domain, and one may throw.
-  [[gnu::noinline]] static void run_last_actions(Attempts &asked) {
-    asked.seat_ = nullptr;
-    run_actions(true);
   }
 };
 

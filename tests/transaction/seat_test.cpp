@@ -234,6 +234,31 @@ TEST_F(SeatTest, AChildForkedInTheBodyIsTold) {
   EXPECT_EQ(words.value(site), 13U);
 }
 
+// A result that its caller gets by a move, which may throw when the instance has long committed.
+struct ThrowsWhenMovedTwice {
+  ThrowsWhenMovedTwice() = default;
+  ThrowsWhenMovedTwice(ThrowsWhenMovedTwice &&other) : moves(other.moves + 1) {
+    if (moves == 2) throw std::runtime_error("moved twice");
+  }
+  int moves = 0;
+};
+
+TEST_F(SeatTest, AResultThatThrowsLeavesTheCommitAsItIs) {
+  const Words words(folder_.path());
+  const Site site(words.domain, "site");
+  words.increment(site);
+  EXPECT_THROW((void)atomically(site,
+                                [&](Fields) {
+                                  ++words.word();
+                                  return ThrowsWhenMovedTwice();
+                                }),
+               std::runtime_error);
+  EXPECT_EQ(words.value(site), 2U);
+  EXPECT_EQ(site.report().line_commits, 3U);
+  EXPECT_EQ(words.domain.counters().line_aborts_total(), 0U);
+  words.domain.unmap(words.segment);  // nobody is inside
+}
+
 TEST_F(SeatTest, AnExceptionUndoesTheInstance) {
   const Words words(folder_.path());
   const Site site(words.domain, "site");
