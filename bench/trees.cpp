@@ -1,5 +1,5 @@
-// bench/trees.cpp -- search trees: those of examples/trees/ as serial code, on the thesis's
-// mechanism and on this library, beside Berkeley DB, LMDB and SQLite.
+// bench/trees.cpp -- search trees: ours as serial code, on the thesis's mechanism and on this
+// library, beside Berkeley DB, LMDB and SQLite.
 // Shape:   --experiment insert: 8-byte random keys with 512 bytes, each insert a transaction,
 //          durable or not, several processes in one tree: latencies, commits/s, log bytes, aborts;
 //          the k-th most expensive insert. durable_compare.h

@@ -107,8 +107,8 @@ void add_lmdb(Contestants *all, Durability durability);
 void add_sqlite(Contestants *all, Durability durability);
 void add_opponents(Contestants *all, Durability durability, std::vector<std::string> *not_built);
 void add_tmh(Contestants *all);
-// The search trees of examples/trees/, on this library and on the thesis's mechanism. block_bytes:
-// of the B+-tree's nodes, one of tree_block_sizes(). In hybrid domains: tmh-hybrid-*.
+// The search trees, on this library and on the thesis's mechanism. block_bytes: of the B+-tree's
+// nodes, one of tree_block_sizes(). In hybrid domains: tmh-hybrid-*.
 void add_tmh_trees(Contestants *all, Durability durability, std::size_t block_bytes);
 void add_thesis_trees(Contestants *all, Durability durability);
 [[nodiscard]] std::span<const std::size_t> tree_block_sizes() noexcept;

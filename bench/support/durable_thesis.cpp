@@ -15,13 +15,14 @@
 #include <cstdlib>
 #include <optional>
 
+#include <tmh/trees/bptree.hpp>
+
 #include "bench/support/durable_contestant.h"
 #include "bench/support/durable_floor.h"
 #include "bench/support/modes.h"
 #include "bench/support/options.h"
 #include "bench/support/thesis_mechanism.h"
 #include "bench/support/trees_arena.h"
-#include "examples/trees/bptree.hpp"
 #include "examples/trees/cobtree.hpp"
 
 namespace tmh::bench {
@@ -116,7 +117,7 @@ class Thesis final : public Contestant {
 
 void add_thesis_trees(Contestants *all, Durability durability) {
   using BTree = trees::BPlusTree<std::uint64_t, Value, kPageBytes, ArenaAllocator<std::byte>>;
-  using CoTree = trees::CoBTree<std::uint64_t, Value, ArenaAllocator<std::byte>>;
+  using CoTree = ::trees::CoBTree<std::uint64_t, Value, ArenaAllocator<std::byte>>;
   all->push_back(std::make_unique<Thesis<BTree>>("thesis-bptree", durability));
   all->push_back(std::make_unique<Thesis<CoTree>>("thesis-cobtree", durability));
 }

@@ -3,7 +3,7 @@
 // Set-up:  everything by default: one heap segment, tracking, policy and group commit automatic
 //          (the environment's TMH_TRACKING, TMH_POLICY and TMH_GROUP_COMMIT are obeyed), the map is
 //          the segment's root.
-//          tmh           examples/trees/bptree.hpp, a B+-tree with blocks of 4 KiB, for the
+//          tmh           tmh/trees/bptree.hpp, a B+-tree with blocks of 4 KiB, for the
 //                        opponents are B-trees; strict: durable at return
 //          tmh-std-map   an unmodified std::map, strict: each insert touches some ten pages, and
 //                        writes the map's header (its size), so that of two inserts that overlap
@@ -37,10 +37,10 @@
 #include <stdexcept>
 
 #include <tmh/tmh.hpp>
+#include <tmh/trees/bptree.hpp>
 
 #include "bench/support/durable_contestant.h"
 #include "bench/support/modes.h"
-#include "examples/trees/bptree.hpp"
 #include "examples/trees/cobtree.hpp"
 
 namespace tmh::bench {
@@ -52,7 +52,7 @@ using StdMap =
 
 template <std::size_t kBlockBytes>
 using BlockTree = trees::BPlusTree<std::uint64_t, Value, kBlockBytes, allocator<std::byte>>;
-using CoTree = trees::CoBTree<std::uint64_t, Value, allocator<std::byte>>;
+using CoTree = ::trees::CoBTree<std::uint64_t, Value, allocator<std::byte>>;
 
 // A value whose words level 1 sees.
 struct FieldValue {
@@ -73,8 +73,8 @@ template <std::size_t kBlockBytes>
 using FieldBlockTree =
     trees::BPlusTree<std::uint64_t, FieldValue, kBlockBytes, pool_allocator<std::byte>,
                      trees::ValuePlace::kBeside, field>;
-using FieldCoTree = trees::CoBTree<std::uint64_t, FieldValue, pool_allocator<std::byte>,
-                                   trees::ValuePlace::kBeside, field>;
+using FieldCoTree = ::trees::CoBTree<std::uint64_t, FieldValue, pool_allocator<std::byte>,
+                                     trees::ValuePlace::kBeside, field>;
 
 template <class Map>
 constexpr bool kIsOfFields = false;

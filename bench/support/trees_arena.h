@@ -1,5 +1,5 @@
-// bench/support/trees_arena.h -- memory for the trees of examples/trees/ where there is no
-// transactional heap: handed out in order.
+// bench/support/trees_arena.h -- memory for search trees where there is no transactional heap:
+// handed out in order.
 // Shape:     Arena: a range of bytes and how much of it is used. Small things come one after the
 //            other; what is a page or larger begins at a page. Nothing is used twice, as the
 //            thesis's trees allocated their blocks: "sequentially to improve locality on disk".

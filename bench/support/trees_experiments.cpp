@@ -13,6 +13,7 @@
 
 #include <benchmark/benchmark.h>
 #include <tmh/tmh.hpp>
+#include <tmh/trees/bptree.hpp>
 
 #include "bench/support/clock.h"
 #include "bench/support/durable_contestant.h"
@@ -21,7 +22,6 @@
 #include "bench/support/stats.h"
 #include "bench/support/team.h"
 #include "bench/support/trees_serial.h"
-#include "examples/trees/bptree.hpp"
 #include "examples/trees/cobtree.hpp"
 
 namespace tmh::bench {
@@ -96,7 +96,7 @@ struct Ours {
   Tree *tree = nullptr;
 };
 using OurBPlus = trees::BPlusTree<std::uint64_t, Value, kPageBytes, allocator<std::byte>>;
-using OurCo = trees::CoBTree<std::uint64_t, Value, allocator<std::byte>>;
+using OurCo = ::trees::CoBTree<std::uint64_t, Value, allocator<std::byte>>;
 constexpr const char *kOurBPlus = "tmh, B+-tree, 4 KiB";
 constexpr const char *kOurCo = "tmh, CO B-tree";
 

@@ -12,7 +12,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "examples/trees/bptree.hpp"
+#include <tmh/trees/bptree.hpp>
+
 #include "examples/trees/cobtree.hpp"
 
 namespace tmh::bench {
@@ -26,7 +27,7 @@ template <std::size_t kBlockBytes>
 using BPlus = trees::BPlusTree<std::uint64_t, Value, kBlockBytes, ArenaAllocator<std::byte>,
                                trees::ValuePlace::kInSlot>;
 using Co =
-    trees::CoBTree<std::uint64_t, Value, ArenaAllocator<std::byte>, trees::ValuePlace::kInSlot>;
+    ::trees::CoBTree<std::uint64_t, Value, ArenaAllocator<std::byte>, trees::ValuePlace::kInSlot>;
 
 // The tree's object lies in the file as well; its destructor never runs: the file goes with its
 // folder.

@@ -1,5 +1,5 @@
-// bench/support/trees_serial.h -- the trees of examples/trees/ as serial code in a mapped file, as
-// in the thesis before LIBXAC.
+// bench/support/trees_serial.h -- search trees as serial code in a mapped file, as in the thesis
+// before LIBXAC.
 // Shape:     records of 8 + 512 bytes, all in the trees' own blocks (no value lies beside), so that
 //            a block size means what it says.
 //            MappedFile: a file mapped MAP_SHARED with an arena in it. Its tree lives as long as

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tmh/tmh.hpp>
+#include <tmh/trees/bptree.hpp>
 
 #include "bench/support/durable_contestant.h"
 #include "bench/support/modes.h"
@@ -22,7 +23,6 @@
 #include "bench/support/trees_experiments.h"
 #include "bench/support/trees_serial.h"
 #include "bench/support/trees_transfers.h"
-#include "examples/trees/bptree.hpp"
 #include "examples/trees/cobtree.hpp"
 
 namespace tmh::bench {
@@ -35,7 +35,7 @@ constexpr std::size_t kBlockSizeCount = std::size(kBlockSizes);
 constexpr std::uint64_t kMemoryBytesPerRecord = 2;
 
 template <class Allocator>
-using TracedCo = trees::CoBTree<TracedKey, std::uint64_t, Allocator>;
+using TracedCo = ::trees::CoBTree<TracedKey, std::uint64_t, Allocator>;
 template <std::size_t kBlockBytes, class Allocator>
 using TracedBPlus = trees::BPlusTree<TracedKey, std::uint64_t, kBlockBytes, Allocator>;
 
@@ -260,7 +260,7 @@ void run_insert_transfers(const TreeExperiment &experiment) {
     return experiment.scratch->subfolder("inserts-" + name);
   };
   add_insert_row(experiment, "thesis's mechanism, CO B-tree",
-                 insert_on_thesis<trees::CoBTree<std::uint64_t, Value, Serially>>(
+                 insert_on_thesis<::trees::CoBTree<std::uint64_t, Value, Serially>>(
                      experiment, folder("thesis-co")),
                  &table);
   add_insert_row(experiment, "thesis's mechanism, B+-tree, 4 KiB",
@@ -271,7 +271,7 @@ void run_insert_transfers(const TreeExperiment &experiment) {
     if (mode.keeps_pages || mode.detection != Detection::kLazy)
       continue;  // hot pages are counted as read without a touch
     add_insert_row(experiment, "tmh " + mode.name + ", CO B-tree",
-                   insert_in_a_domain<trees::CoBTree<std::uint64_t, Value, InADomain>>(
+                   insert_in_a_domain<::trees::CoBTree<std::uint64_t, Value, InADomain>>(
                        experiment, mode, folder(mode.name + "-co")),
                    &table);
     add_insert_row(

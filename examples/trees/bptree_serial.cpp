@@ -8,12 +8,12 @@
 #include <cstdlib>
 #include <memory>
 
-#include "bptree.hpp"
+#include <tmh/trees/bptree.hpp>
 
 namespace {
 
 using Value = std::array<char, 512>;
-using Tree = trees::BPlusTree<std::uint64_t, Value>;
+using Tree = tmh::trees::BPlusTree<std::uint64_t, Value>;
 
 // Distinct, and in no order.
 std::uint64_t key_of(std::uint64_t number) { return number * 0x9e3779b97f4a7c15ULL; }

@@ -11,13 +11,12 @@
 #include <unistd.h>
 
 #include <tmh/tmh.hpp>
-
-#include "bptree.hpp"
+#include <tmh/trees/bptree.hpp>
 
 namespace {
 
 using Value = std::array<char, 512>;
-using Tree = trees::BPlusTree<std::uint64_t, Value, 4096, tmh::allocator<std::byte>>;
+using Tree = tmh::trees::BPlusTree<std::uint64_t, Value, 4096, tmh::allocator<std::byte>>;
 
 // Distinct, and in no order.
 std::uint64_t key_of(std::uint64_t number) { return number * 0x9e3779b97f4a7c15ULL; }

@@ -21,7 +21,7 @@
 // Cost:      search O(log_B N) block transfers, insert and erase O(log_B N + (log N)^2 / B)
 //            amortized, scan of R records O(R / B) besides, for every B at once.
 // Errors:    what the allocator throws; the tree is then as before.
-// Contexts:  as bptree.hpp: one thread, and no transactions known.
+// Contexts:  as tmh/trees/bptree.hpp: one thread, and no transactions known.
 // Source:    Bender, Demaine, Farach-Colton, "Cache-oblivious B-trees", SIAM J. Computing 35(2),
 //            2005; the index over an array of segments: Bender, Duan, Iacono, Wu, "A
 //            locality-preserving cache-oblivious dynamic dictionary", SODA 2002. Thesis, section
@@ -40,10 +40,16 @@
 #include <type_traits>
 #include <utility>
 
-#include "slot.hpp"
+#include <tmh/trees/slot.hpp>
+
 #include "veb_layout.hpp"
 
 namespace trees {
+
+using tmh::trees::kLineBytes;
+using tmh::trees::PlainField;
+using tmh::trees::Records;
+using tmh::trees::ValuePlace;
 
 // Larger values lie beside, because records move: 2.6 for each insert of 250,000 in random order,
 // 190 when they come in order.

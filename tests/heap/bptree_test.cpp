@@ -1,4 +1,4 @@
-// tests/heap/bptree_test.cpp -- examples/trees/bptree.hpp on the ordinary heap, against std::map.
+// tests/heap/bptree_test.cpp -- tmh/trees/bptree.hpp on the ordinary heap, against std::map.
 // Invariants, for blocks of several sizes, values in leaves and beside them, keys of fixed and of
 // any length:
 //   (1) after every step of a random history insert, find, erase, lower_bound, scan and iteration
@@ -18,12 +18,12 @@
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <tmh/trees/bptree.hpp>
 
-#include "examples/trees/bptree.hpp"
 #include "tests/support/guarded_field.h"
 #include "tests/support/tree_history.h"
 
-namespace trees {
+namespace tmh::trees {
 namespace {
 
 using tmh::test::Allocator;
@@ -191,4 +191,4 @@ TEST(BPlusTree, InvariantsFindSwappedKeys) {
 }
 
 }  // namespace
-}  // namespace trees
+}  // namespace tmh::trees

@@ -1,5 +1,5 @@
-// tests/heap/multi_field_trees_test.cpp -- the trees of examples/trees/ made of fields, in pools:
-// level 1 and level 2 change them at once.
+// tests/heap/multi_field_trees_test.cpp -- search trees made of fields, in pools: level 1 and level
+// 2 change them at once.
 // Invariants: (1) inserts and erases by threads of several processes at level 1, by instrumented
 //                 instances at level 2 and by plain ones: every transaction happened once, and the
 //                 tree's own invariants hold in every snapshot.
@@ -21,8 +21,8 @@
 #include <vector>
 
 #include <tmh/tmh.hpp>
+#include <tmh/trees/bptree.hpp>
 
-#include "examples/trees/bptree.hpp"
 #include "examples/trees/cobtree.hpp"
 #include "storage/heap/heap.h"
 #include "storage/heap/heap_check.h"
@@ -73,8 +73,8 @@ struct BPlusTrees {
   }
 };
 struct CoBTrees {
-  using Tree = trees::CoBTree<Key, FieldValue, Bytes, kBeside, field>;
-  using SmallTree = trees::CoBTree<Key, Key, Bytes, trees::ValuePlace::kInSlot, field>;
+  using Tree = ::trees::CoBTree<Key, FieldValue, Bytes, kBeside, field>;
+  using SmallTree = ::trees::CoBTree<Key, Key, Bytes, trees::ValuePlace::kInSlot, field>;
   [[nodiscard]] static Key small_value(Key key) { return ~key; }
   static void add_nodes(const Tree &tree, const SmallTree &small, std::vector<PoolBlock> *blocks) {
     blocks->push_back({tree.segments(), tree.segment_count() * sizeof(Tree::Segment), 0});

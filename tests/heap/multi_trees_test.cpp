@@ -1,5 +1,5 @@
-// tests/heap/multi_trees_test.cpp -- the trees of examples/trees/ in a segment, changed by several
-// processes, in every mode.
+// tests/heap/multi_trees_test.cpp -- search trees in a segment, changed by several processes, in
+// every mode.
 // Invariants: (1) inserts and erases of several processes in one tree, through splits, emptied
 //                 leaves and copied arrays: every transaction happened once, the tree's own
 //                 invariants hold in every snapshot, and so do the heap's.
@@ -12,7 +12,8 @@
 #include <string>
 #include <string_view>
 
-#include "examples/trees/bptree.hpp"
+#include <tmh/trees/bptree.hpp>
+
 #include "examples/trees/cobtree.hpp"
 #include "storage/heap/heap.h"
 #include "storage/heap/heap_check.h"
@@ -37,8 +38,8 @@ struct BPlusTrees {
   }
 };
 struct CoBTrees {
-  using Tree = trees::CoBTree<Key, Value, allocator<std::byte>, trees::ValuePlace::kBeside>;
-  using SmallTree = trees::CoBTree<Key, Key, allocator<std::byte>, trees::ValuePlace::kInSlot>;
+  using Tree = ::trees::CoBTree<Key, Value, allocator<std::byte>, trees::ValuePlace::kBeside>;
+  using SmallTree = ::trees::CoBTree<Key, Key, allocator<std::byte>, trees::ValuePlace::kInSlot>;
   [[nodiscard]] static Key small_key(Key key) { return key * 7919; }
   // Just copied into an array twice as large: the next inserts find room.
   [[nodiscard]] static bool is_wide(const Tree &tree) { return tree.levels() == 7; }

@@ -8,7 +8,8 @@ error.hpp, options.hpp, policies.hpp, instance.hpp, latency.hpp; levels/line als
 code has inline of it, tmh/detail/line_access.hpp. (4) rtm_emulator/, a product of its own, is
 included by nobody else; observe/perf/, a library of its own, by tools and tests. (5) An include of
 our own is written from the root of the repository, or <tmh/...>, <xac.h>. Examples, which people
-copy out, may name a file beside them instead.
+copy out, may name a file beside them instead. (6) include/tmh/trees/ includes itself and the
+sentence about C++20: a tree knows of no transactions.
 """
 
 import os
@@ -32,6 +33,8 @@ ALL_ROOMS = LEVELS + ["hierarchy/"]
 # Room (longest match wins) -> prefixes that it may include, besides itself.
 MAY_INCLUDE = {
     "include/": [],
+    # Trees know of no transactions; the sentence about C++20 is all that they share.
+    "include/tmh/trees/": ["include/tmh/detail/cxx20.hpp"],
     # The ground floor: platform/ asks for planted faults and says its steps, observe/ maps files.
     "platform/": LOW,
     "observe/": LOW,
@@ -101,6 +104,8 @@ def self_test():
         "include/tmh/rtm_emulation.h",
         "rtm_emulator/exec.h",
         "include/tmh/domain.hpp",
+        "include/tmh/detail/cxx20.hpp",
+        "include/tmh/trees/keys.hpp",
         "include/xac.h",
         "platform/files.h",
         "observe/steps.h",
@@ -120,6 +125,9 @@ def self_test():
         "examples/inverted_index/index.h",
     ]
     allowed = {
+        "include/tmh/trees/a.hpp": (
+            "#include <tmh/detail/cxx20.hpp>\n#include <tmh/trees/keys.hpp>\n"
+        ),
         "platform/a.cpp": '#include "observe/steps.h"\n',
         "observe/a.cpp": '#include "platform/files.h"\n',
         "observe/perf/a.cpp": '#include "observe/perf/encode.h"\n#include <tmh/domain.hpp>\n',
@@ -166,6 +174,7 @@ def self_test():
         "hierarchy/api/c.cpp": '#include "tests/support/seed.h"\n',
         "hierarchy/e.cpp": "int x;\n",
         "include/tmh/b.hpp": '#include "platform/files.h"\n',
+        "include/tmh/trees/b.hpp": "#include <tmh/domain.hpp>\n",
         "compat/libxac/b.cpp": '#include "levels/page/view.h"\n',
         "examples/b.cpp": '#include "hierarchy/api/handles.h"\n',
         "examples/c.cpp": '#include "../platform/files.h"\n',

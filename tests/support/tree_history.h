@@ -1,5 +1,4 @@
-// tests/support/tree_history.h -- random histories of a search tree of examples/trees/, played
-// beside std::map.
+// tests/support/tree_history.h -- random histories of a search tree, played beside std::map.
 // Shape:     Player: a tree on a counting allocator, in memory from there, and the map that says
 //            what each step must answer. After every step the tree's own invariants() must hold;
 //            when an allocation fails, the tree is as before; in the end everything is given back.

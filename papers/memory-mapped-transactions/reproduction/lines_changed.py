@@ -10,9 +10,19 @@ import os
 import re
 import sys
 
+PROGRAMS = os.path.join("examples", "trees")
+LIBRARY = os.path.join("include", "tmh", "trees")
+# Of each tree: its programs' name, and its files.
+BOTH = [os.path.join(LIBRARY, name) for name in ("slot.hpp", "keys.hpp")]
 TREES = {
-    "B+-tree": ("bptree", ["bptree.hpp", "bptree_nodes.hpp", "slot.hpp", "keys.hpp"]),
-    "CO B-tree": ("cobtree", ["cobtree.hpp", "veb_layout.hpp", "slot.hpp", "keys.hpp"]),
+    "B+-tree": (
+        "bptree",
+        [os.path.join(LIBRARY, name) for name in ("bptree.hpp", "bptree_nodes.hpp")] + BOTH,
+    ),
+    "CO B-tree": (
+        "cobtree",
+        [os.path.join(PROGRAMS, name) for name in ("cobtree.hpp", "veb_layout.hpp")] + BOTH,
+    ),
 }
 # The thesis: 23 and 17 calls.
 CALLS_MAX = {"B+-tree": 23, "CO B-tree": 17}
@@ -29,19 +39,19 @@ def code_lines(path):
     ]
 
 
-def local_includes(lines):
-    return [line for line in lines if line.startswith('#include "')]
+def tree_includes(lines):
+    return [line for line in lines if line.startswith(('#include "', "#include <tmh/trees/"))]
 
 
 def count(root):
     """Rows of table 5.4, ours: a dictionary per tree."""
-    folder = os.path.join(root, "examples", "trees")
+    folder = os.path.join(root, PROGRAMS)
     rows = []
     for tree, (name, headers) in TREES.items():
-        shared_by_both = sum(len(code_lines(os.path.join(folder, header))) for header in headers)
+        shared_by_both = sum(len(code_lines(os.path.join(root, header))) for header in headers)
         serial = code_lines(os.path.join(folder, name + "_serial.cpp"))
         shared = code_lines(os.path.join(folder, name + "_shared.cpp"))
-        if local_includes(serial) != local_includes(shared):
+        if tree_includes(serial) != tree_includes(shared) or not tree_includes(serial):
             raise ValueError(f"{name}: the two programs do not use the same tree")
         changes = [line for line in difflib.ndiff(serial, shared) if line[:2] in ("- ", "+ ")]
         added = [line[2:] for line in changes if line[0] == "+"]

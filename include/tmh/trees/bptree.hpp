@@ -1,4 +1,4 @@
-// examples/trees/bptree.hpp -- a B+-tree as plain serial code: a map in blocks of the size of a
+// include/tmh/trees/bptree.hpp -- a B+-tree as plain serial code: a map in blocks of the size of a
 // page.
 // Shape:     BPlusTree (root, height: written when the height changes) -> Inner ... -> Leaf, all
 //            leaves linked in order. Values lie in the leaves' slots, or, where fewer than 32 would
@@ -23,6 +23,8 @@
 //            (its B+-tree, block by block).
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <array>
 #include <cassert>
 #include <cstddef>
@@ -35,11 +37,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "bptree_nodes.hpp"
-#include "keys.hpp"
-#include "slot.hpp"
+#include <tmh/trees/bptree_nodes.hpp>
+#include <tmh/trees/keys.hpp>
+#include <tmh/trees/slot.hpp>
 
-namespace trees {
+namespace tmh::trees {
 
 // Derived: a split logs half a leaf, once in about 0.35 of a leaf's inserts; 32 slots keep the
 //          ancestors' writes below one in ten.
@@ -451,4 +453,4 @@ class BPlusTree {
   Field<std::uint32_t> height_ = 0;
 };
 
-}  // namespace trees
+}  // namespace tmh::trees

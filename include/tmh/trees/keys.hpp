@@ -1,4 +1,4 @@
-// examples/trees/keys.hpp -- how keys lie in the nodes of a tree.
+// include/tmh/trees/keys.hpp -- how keys lie in the nodes of a tree.
 // Shape:     KeyForm<Key> says of a Key: View, what callers pass and get; Stored, what a slot
 //            holds; how the two compare.
 //              fixed size     KeyForm<std::uint64_t>, ...: the key itself; ordered by <
@@ -12,6 +12,8 @@
 //            keys", SIGMOD 2001 (the prefix).
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -19,7 +21,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace trees {
+namespace tmh::trees {
 
 template <class Key>
 struct KeyForm {
@@ -98,4 +100,4 @@ struct KeyForm<std::string_view> {
   }
 };
 
-}  // namespace trees
+}  // namespace tmh::trees

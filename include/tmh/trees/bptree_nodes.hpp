@@ -1,5 +1,5 @@
-// examples/trees/bptree_nodes.hpp -- the nodes of a B+-tree: what lies in one block, and changes of
-// one node.
+// include/tmh/trees/bptree_nodes.hpp -- the nodes of a B+-tree: what lies in one block, and
+// changes of one node.
 // Shape:     kBlockBytes less 64: what tmh::allocator serves from whole pages of the caller's arena
 //            behind a header of its own, so that a node has its page (or pages) to itself and
 //            making one writes nothing that others write.
@@ -15,13 +15,15 @@
 //            bytes here).
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
-#include "slot.hpp"
+#include <tmh/trees/slot.hpp>
 
-namespace trees {
+namespace tmh::trees {
 
 template <std::size_t kBlockBytes>
 struct alignas(kLineBytes) Block {
@@ -198,4 +200,4 @@ struct Inner {
   }
 };
 
-}  // namespace trees
+}  // namespace tmh::trees

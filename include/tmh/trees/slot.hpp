@@ -1,5 +1,5 @@
-// examples/trees/slot.hpp -- how records lie in the trees: keys in slots, values in them or beside
-// them.
+// include/tmh/trees/slot.hpp -- how records lie in the trees: keys in slots, values in them
+// or beside them.
 // Shape:     Slot: a key as it is stored (keys.hpp) and the value, or a pointer to the value in a
 //            block of its own. Slots are moved by assignment; a value that lies beside stays where
 //            it is.
@@ -11,6 +11,8 @@
 //            tmh::atomically(domain, body).
 #pragma once
 
+#include <tmh/detail/cxx20.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -18,9 +20,9 @@
 #include <new>
 #include <type_traits>
 
-#include "keys.hpp"
+#include <tmh/trees/keys.hpp>
 
-namespace trees {
+namespace tmh::trees {
 
 // Of the processor's cache, and of the allocator's header in a page.
 inline constexpr std::size_t kLineBytes = 64;
@@ -116,4 +118,4 @@ struct Records {
   }
 };
 
-}  // namespace trees
+}  // namespace tmh::trees
