@@ -5,6 +5,7 @@
 //            fit a leaf, in blocks of their own with a pointer in the slot: a split then moves
 //            pointers, values never move, and the ancestors, which every search reads, are written
 //            once in some 200 inserts instead of once in 5 (512-byte values in blocks of 4 KiB).
+//            Keys and values of any length (BytesTree) lie in one block each, which a slot names.
 // Invariant: (1) height 0: the root is a leaf, perhaps an empty one. Otherwise no leaf is empty and
 //            no inner node childless.
 //            (2) keys ascend, within leaves and along them; see Inner for the separators. (3) all
@@ -16,9 +17,11 @@
 //            and space stays within a few per cent of merging wherever inserts are not outnumbered
 //            (Johnson, Shasha, "B-trees with inserts and deletes: why free-at-empty is better than
 //            merge-at-half", JCSS 47(1), 1993).
-// Errors:    what the allocator throws; the tree is then as before.
+// Errors:    what the allocator throws; std::length_error: a key or value of 4 GiB or more. The
+//            tree is then as before.
 // Contexts:  one thread; it knows of no transactions. In a segment: every call in a running
-//            instance, which isolates and rolls back.
+//            instance, which isolates and rolls back. With tmh::field at level 1 any call but end()
+//            may end the attempt by an exception that is no std::exception.
 // Source:    Comer, "The ubiquitous B-tree", Computing Surveys 11(2), 1979; thesis, section 5.1
 //            (its B+-tree, block by block).
 #pragma once
@@ -34,10 +37,12 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include <tmh/trees/bptree_nodes.hpp>
+#include <tmh/trees/bytes.hpp>
 #include <tmh/trees/keys.hpp>
 #include <tmh/trees/slot.hpp>
 
@@ -47,19 +52,29 @@ namespace tmh::trees {
 //          ancestors' writes below one in ten.
 inline constexpr std::size_t kSlotsMin = 32;
 
-// Key: an arithmetic or other trivially copyable type with <, or std::string_view for keys of any
-//      length (keys.hpp).
+template <class Key, class Value, std::size_t kBlockBytes>
+[[nodiscard]] constexpr ValuePlace place_of_values() noexcept {
+  if constexpr (std::is_same_v<Value, Bytes>)
+    return ValuePlace::kWithKey;
+  else
+    return kBlockBytes / (sizeof(typename KeyForm<Key>::Stored) + sizeof(Value)) >= kSlotsMin &&
+                   std::is_trivially_copyable_v<Value>
+               ? ValuePlace::kInSlot
+               : ValuePlace::kBeside;
+}
+
+// Key:   an arithmetic or other trivially copyable type with <, or std::string_view for keys of any
+//        length (keys.hpp).
+// Value: any; or Bytes: of any length, each with its key in one block (bytes.hpp). Then a record,
+//        as find(), iterators and scan() give it, is that block: a const BytesRecord<Field>.
 template <class Key, class Value, std::size_t kBlockBytes = 4096,
           class Allocator = std::allocator<std::byte>,
-          ValuePlace kPlace =
-              (kBlockBytes / (sizeof(typename KeyForm<Key>::Stored) + sizeof(Value)) >= kSlotsMin &&
-               std::is_trivially_copyable_v<Value>)
-                  ? ValuePlace::kInSlot
-                  : ValuePlace::kBeside,
+          ValuePlace kPlace = place_of_values<Key, Value, kBlockBytes>(),
           template <class> class Field = PlainField>
 class BPlusTree {
-  using Form = KeyForm<Key>;
+  using Form = KeyForm<Key, Field>;
   using Stored = typename Form::Stored;
+  using InNode = typename Form::InNode;
   using Rows = Records<Field, Key, Value, Allocator, kPlace>;
   using SlotType = typename Rows::SlotType;
   using Fresh = typename Rows::Fresh;
@@ -68,29 +83,24 @@ class BPlusTree {
  public:
   using View = typename Form::View;
   using LeafNode = Leaf<Field, SlotType, sizeof(NodeBlock)>;
-  using InnerNode = Inner<Field, Stored, sizeof(NodeBlock)>;
+  using InnerNode = Inner<Field, Form, sizeof(NodeBlock)>;
   using allocator_type = Allocator;
   static_assert(sizeof(LeafNode) <= sizeof(NodeBlock) && sizeof(InnerNode) <= sizeof(NodeBlock));
   static_assert(alignof(LeafNode) <= alignof(NodeBlock) &&
                 alignof(InnerNode) <= alignof(NodeBlock));
 
-  struct Record {
-    View key;
-    typename Rows::InTree &value;
-  };
+  // {key, value &}, or the block of both.
+  using Record = typename Rows::Record;
   // Forward, in the order of keys. Valid until the tree changes.
   class Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
-    using value_type = Record;
+    using value_type = std::remove_reference_t<Record>;
     using difference_type = std::ptrdiff_t;
     using pointer = void;
     using reference = Record;
     Iterator() = default;
-    [[nodiscard]] Record operator*() const {
-      SlotType &slot = leaf_->at(position_);
-      return {Form::view(slot.key), Rows::value_of(slot)};
-    }
+    [[nodiscard]] Record operator*() const { return Rows::record_of(leaf_->at(position_)); }
     Iterator &operator++() {
       if (++position_ == leaf_->count) *this = Iterator(leaf_->next, 0);
       return *this;
@@ -117,24 +127,21 @@ class BPlusTree {
     Path path;
     const Place place = find_place(key, &path);
     if (place.found) return false;
-    // All that can fail, first: the record, then what a full leaf needs.
-    const Fresh fresh = Rows::make(key, value, allocator_);
-    if (place.leaf->count < LeafNode::kSlots) {
-      place.leaf->insert(place.position, fresh);
-      return true;
-    }
-    Spares spares(this);
-    const std::size_t cut = cut_of(*place.leaf, place.position);
-    try {
-      spares.provide(path, cut == place.leaf->count ? key : Form::view(place.leaf->at(cut).key));
-    } catch (const std::exception &) {
-      spares.give_back();
-      Rows::drop(fresh, allocator_);
-      throw;
-    }
-    split_leaf(&spares, path, place, fresh);
-    spares.give_back();
+    insert_at(place, path, key, value);
     return true;
+  }
+  // Afterwards the key has this value. True: it had none. Bytes are replaced where they lie when
+  // their number of words stays; otherwise the record moves to another block. Errors of a Value's
+  // own assignment leave that value as the assignment does.
+  template <class From = Value>
+  bool assign(const View &key, const From &value) {
+    Path path;
+    const Place place = find_place(key, &path);
+    if (place.found)
+      Rows::replace(place.leaf->at(place.position), key, value, allocator_);
+    else
+      insert_at(place, path, key, value);
+    return !place.found;
   }
 
   [[nodiscard]] typename Rows::InTree *find(const View &key) const {
@@ -179,7 +186,17 @@ class BPlusTree {
     return place.position < place.leaf->count ? Iterator(place.leaf, place.position)
                                               : Iterator(place.leaf->next, 0);
   }
-  // visit(key, value) for every record from `first` up to, not including, `last`.
+  // The record with the greatest key; with the greatest of those below `key`. end(): none.
+  [[nodiscard]] Iterator last() const { return last_of(last_leaf(root_, height_)); }
+  [[nodiscard]] Iterator before(const View &key) const {
+    Path path;
+    const Place place = find_place(key, &path);
+    if (place.position > 0) return Iterator(place.leaf, place.position - 1);
+    LeafNode *const leaf = leaf_before(path, height_);
+    return leaf == nullptr ? end() : last_of(leaf);
+  }
+  // visit(key, value), or visit(record) of Bytes, for every record from `first` up to, not
+  // including, `last`.
   template <class Visit>
   void scan(const View &first, const View &last, Visit &&visit) const {
     for (const LeafNode *leaf = find_place(first, nullptr).leaf; leaf != nullptr;
@@ -190,7 +207,7 @@ class BPlusTree {
         const SlotType &slot = leaf->at(i);
         if (Form::compare(first, slot.key) > 0) continue;
         if (!is_inside && Form::compare(last, slot.key) <= 0) return;
-        visit(Form::view(slot.key), Rows::value_of(slot));
+        Rows::visit(visit, slot);
       }
     }
   }
@@ -256,6 +273,20 @@ class BPlusTree {
     return static_cast<LeafNode *>(node);
   }
 
+  [[nodiscard]] static Iterator last_of(LeafNode *leaf) {
+    const std::size_t count = leaf->count;
+    return count == 0 ? Iterator() : Iterator(leaf, count - 1);
+  }
+  // The leaf to the left of what the first `levels` steps of the path lead to; null: none.
+  [[nodiscard]] LeafNode *leaf_before(const Path &path, std::size_t levels) const {
+    std::size_t turn = levels;  // the lowest ancestor with something to the left of the path
+    while (turn > 0 && path[turn - 1].child == 0) --turn;
+    if (turn == 0) return nullptr;
+    const Step &step = path[turn - 1];
+    return last_leaf(step.node->children[step.child - 1],
+                     height_ - static_cast<std::uint32_t>(turn));
+  }
+
   // path: null when nobody needs it.
   [[nodiscard]] Place find_place(const View &key, Path *path) const {
     void *node = root_;
@@ -286,6 +317,30 @@ class BPlusTree {
     return {leaf, low, false};
   }
 
+  template <class From>
+  void insert_at(const Place &place, const Path &path, const View &key, const From &value) {
+    // All that can fail, first: the record, then what a full leaf needs.
+    const Fresh fresh = Rows::make(key, value, allocator_);
+    if (place.leaf->count < LeafNode::kSlots) {
+      place.leaf->insert(place.position, fresh);
+      return;
+    }
+    Spares spares(this);
+    try {
+      const std::size_t cut = cut_of(*place.leaf, place.position);
+      spares.provide(path, [&] {
+        return cut == place.leaf->count ? Form::make(key, allocator_)
+                                        : Form::copy(place.leaf->at(cut).key, allocator_);
+      });
+    } catch (const std::exception &) {
+      spares.give_back();
+      Rows::drop(fresh, allocator_);
+      throw;
+    }
+    split_leaf(&spares, path, place, fresh);
+    spares.give_back();
+  }
+
   // Memory for the splits of one insert, all before the first change.
   class Spares {
    public:
@@ -298,7 +353,8 @@ class BPlusTree {
     }
     // A leaf, an inner node for each full ancestor, one more when the root splits too, and the
     // separator.
-    void provide(const Path &path, const View &separator) {
+    template <class MakeSeparator>
+    void provide(const Path &path, const MakeSeparator &make_separator) {
       leaf_ = tree_->make_leaf();
       std::size_t level = tree_->height_;
       for (; level > 0 && path[level - 1].node->count == InnerNode::kKeys; --level) add_inner();
@@ -306,7 +362,7 @@ class BPlusTree {
         assert(tree_->height_ < kHeightMax);
         add_inner();
       }
-      separator_ = Form::make(separator, tree_->allocator_);
+      separator_ = make_separator();
     }
     [[nodiscard]] LeafNode *take_leaf() noexcept { return std::exchange(leaf_, nullptr); }
     [[nodiscard]] InnerNode *take_inner() noexcept { return inners_[--inner_count_]; }
@@ -376,13 +432,8 @@ class BPlusTree {
     std::size_t level = height_;
     while (level > 0 && path[level - 1].node->count == 0) --level;
     if (level > 0) {
-      std::size_t turn = level;  // the lowest ancestor with something to the left of the path
-      while (turn > 0 && path[turn - 1].child == 0) --turn;
-      if (turn > 0) {
-        const Step &step = path[turn - 1];
-        last_leaf(step.node->children[step.child - 1], height_ - static_cast<std::uint32_t>(turn))
-            ->next = leaf->next;
-      }
+      if (LeafNode *const previous = leaf_before(path, level); previous != nullptr)
+        previous->next = leaf->next;
       Form::drop(path[level - 1].node->erase(path[level - 1].child), allocator_);
       drop_node(leaf);
     }
@@ -404,8 +455,8 @@ class BPlusTree {
     const LeafNode *last = nullptr;
 
     // Keys below `node` are not before *low and before *high, where these are given.
-    void below(const void *node, std::uint32_t height, const Field<Stored> *low,
-               const Field<Stored> *high, bool must_hold) {
+    void below(const void *node, std::uint32_t height, const InNode *low, const InNode *high,
+               bool must_hold) {
       if (height == 0) return leaf(*static_cast<const LeafNode *>(node), low, high, must_hold);
       const auto &inner = *static_cast<const InnerNode *>(node);
       if (inner.count > InnerNode::kKeys) return fail("an inner node counts more keys than fit");
@@ -417,8 +468,7 @@ class BPlusTree {
         below(inner.children[i], height - 1, i == 0 ? low : &inner.keys[i - 1],
               i == inner.count ? high : &inner.keys[i], must_hold);
     }
-    void leaf(const LeafNode &node, const Field<Stored> *low, const Field<Stored> *high,
-              bool must_hold) {
+    void leaf(const LeafNode &node, const InNode *low, const InNode *high, bool must_hold) {
       if (must_hold && node.count == 0) return fail("an empty leaf");
       if (node.count > LeafNode::kSlots) return fail("a leaf counts more records than fit");
       std::array<bool, LeafNode::kSlots> seen{};
@@ -434,13 +484,14 @@ class BPlusTree {
         fail("a leaf is not the next one of the leaf before it");
       last = &node;
     }
-    void in_range(const Stored &key, const Field<Stored> *low, const Field<Stored> *high,
-                  const char *what) {
-      const bool too_low = low != nullptr && Form::compare(Form::view(key), *low) < 0;
-      const bool too_high = high != nullptr && Form::compare(Form::view(key), *high) >= 0;
+    void in_range(const InNode &key, const InNode *low, const InNode *high, const char *what) {
+      if (!Form::is_sound(key)) return fail(std::string(what) + " is not what its block says");
+      const typename Form::Seen seen = Form::view(key);
+      const bool too_low = low != nullptr && Form::compare(seen, *low) < 0;
+      const bool too_high = high != nullptr && Form::compare(seen, *high) >= 0;
       if (too_low || too_high) fail(std::string(what) + " lies beyond its ancestors' separators");
     }
-    void ascend(const Stored &a, const Stored &b, const char *what) {
+    void ascend(const InNode &a, const InNode &b, const char *what) {
       if (Form::compare(Form::view(a), b) >= 0) fail(std::string(what) + " do not ascend");
     }
     void fail(std::string why) {
@@ -452,5 +503,11 @@ class BPlusTree {
   Field<void *> root_;
   Field<std::uint32_t> height_ = 0;
 };
+
+// Keys and values of any length.
+template <class Allocator = std::allocator<std::byte>, template <class> class Field = PlainField,
+          std::size_t kBlockBytes = 4096>
+using BytesTree =
+    BPlusTree<std::string_view, Bytes, kBlockBytes, Allocator, ValuePlace::kWithKey, Field>;
 
 }  // namespace tmh::trees

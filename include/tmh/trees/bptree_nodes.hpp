@@ -160,15 +160,16 @@ struct Leaf {
   }
 };
 
-template <template <class> class Field, class Stored, std::size_t kNodeBytes>
+template <template <class> class Field, class Form, std::size_t kNodeBytes>
 struct Inner {
+  using Stored = typename Form::Stored;
   static constexpr std::size_t kKeys =
       (kNodeBytes - sizeof(std::uint64_t) - sizeof(void *)) / (sizeof(Stored) + sizeof(void *));
   static_assert(kKeys >= 2, "another block size");
 
   Field<void *> children[kKeys + 1];
   Field<std::uint16_t> count;  // keys; children are one more
-  Field<Stored> keys[kKeys];
+  typename Form::InNode keys[kKeys];
 
   // A key and the child to its right. REQUIRES: count < kKeys.
   void insert(std::size_t position, const Stored &key, void *right) {

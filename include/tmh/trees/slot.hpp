@@ -1,8 +1,8 @@
 // include/tmh/trees/slot.hpp -- how records lie in the trees: keys in slots, values in them
 // or beside them.
 // Shape:     Slot: a key as it is stored (keys.hpp) and the value, or a pointer to the value in a
-//            block of its own. Slots are moved by assignment; a value that lies beside stays where
-//            it is.
+//            block of its own, or nothing: the key's block has the value, too (ValuePlace). Slots
+//            are moved by assignment; what lies beside stays where it is.
 //            Field says how the words of a tree are accessed: PlainField<T> is a T, so the tree is
 //            ordinary C++; with tmh::field every access goes through the running instance, and the
 //            same tree runs at either level. An access of a tmh::field may end the attempt by an
@@ -18,8 +18,10 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <string_view>
 #include <type_traits>
 
+#include <tmh/trees/bytes.hpp>
 #include <tmh/trees/keys.hpp>
 
 namespace tmh::trees {
@@ -27,35 +29,49 @@ namespace tmh::trees {
 // Of the processor's cache, and of the allocator's header in a page.
 inline constexpr std::size_t kLineBytes = 64;
 
-template <class T>
-using PlainField = T;
+// kWithKey: keys std::string_view, values Bytes; key and value in one block of fields.
+enum class ValuePlace : std::uint8_t { kInSlot, kBeside, kWithKey };
 
-enum class ValuePlace : std::uint8_t { kInSlot, kBeside };
-
-template <template <class> class Field, class Stored, class Payload>
+template <class Key, class Payload>
 struct Slot {
-  Field<Stored> key;
-  Field<Payload> payload;  // the value, or a pointer to it
+  Key key;
+  Payload payload;  // the value, or a pointer to it
 
-  void set(const Slot<PlainField, Stored, Payload> &fresh) {
+  template <class Fresh>
+  void set(const Fresh &fresh) {
     key = fresh.key;
     payload = fresh.payload;
   }
 };
+template <class Key>
+struct KeySlot {
+  Key key;
 
-// Makes and drops the records of a tree.
+  template <class Fresh>
+  void set(const Fresh &fresh) {
+    key = fresh.key;
+  }
+};
+
+// Makes, changes and drops the records of a tree.
 template <template <class> class Field, class Key, class Value, class Allocator, ValuePlace kPlace>
 struct Records {
   static constexpr bool kBeside = kPlace == ValuePlace::kBeside;
-  using Form = KeyForm<Key>;
+  static_assert(!std::is_same_v<Value, Bytes> && kPlace != ValuePlace::kWithKey,
+                "Bytes are values of keys std::string_view, with ValuePlace::kWithKey");
+  using Form = KeyForm<Key, Field>;
   using Payload = std::conditional_t<kBeside, Value *, Value>;
-  using SlotType = Slot<Field, typename Form::Stored, Payload>;
-  using Fresh = Slot<PlainField, typename Form::Stored, Payload>;  // not in the tree yet
+  using SlotType = Slot<typename Form::InNode, Field<Payload>>;
+  using Fresh = Slot<typename Form::Stored, Payload>;  // not in the tree yet
   using InTree = std::conditional_t<kBeside, Value, Field<Value>>;
-  static constexpr bool kIsPlain = std::is_same_v<Field<std::uint64_t>, PlainField<std::uint64_t>>;
+  // What iterators give.
+  struct Record {
+    typename Form::Seen key;
+    InTree &value;
+  };
   static_assert(std::is_trivially_copyable_v<Payload> && std::is_trivially_destructible_v<Payload>,
                 "values in slots are moved by copying; others: ValuePlace::kBeside");
-  static_assert(kIsPlain || !kBeside ||
+  static_assert(kIsPlain<Field> || !kBeside ||
                     (!std::is_copy_constructible_v<Value> &&
                      std::is_trivially_default_constructible_v<Value> &&
                      std::is_trivially_destructible_v<Value>),
@@ -71,6 +87,14 @@ struct Records {
     return value_of(const_cast<SlotType &>(slot));
   }
 
+  [[nodiscard]] static Record record_of(const SlotType &slot) {
+    return {Form::view(slot.key), value_of(slot)};
+  }
+  template <class Visit>
+  static void visit(Visit &visit, const SlotType &slot) {
+    visit(Form::view(slot.key), value_of(slot));
+  }
+
   // Throws what the allocator throws; nothing is left then. A Value that is made of fields is
   // stored to, never copied.
   template <class From>
@@ -83,6 +107,16 @@ struct Records {
       Form::drop(stored, allocator);
       throw;
     }
+  }
+  template <class From>
+  static void replace(SlotType &slot, const typename Form::View &, const From &value,
+                      const Allocator &) {
+    if constexpr (kBeside && std::is_copy_constructible_v<Value>)
+      value_of(slot) = static_cast<Value>(value);
+    else if constexpr (kBeside)
+      value_of(slot) = value;
+    else
+      slot.payload = static_cast<Payload>(value);
   }
   template <class AnySlot>
   static void drop(const AnySlot &slot, const Allocator &allocator) {
@@ -115,6 +149,39 @@ struct Records {
     } else {
       return static_cast<Payload>(value);
     }
+  }
+};
+
+// Key and value in one block: a record is that block.
+template <template <class> class Field, class Allocator>
+struct Records<Field, std::string_view, Bytes, Allocator, ValuePlace::kWithKey> {
+  using Form = KeyForm<std::string_view, Field>;
+  using SlotType = KeySlot<typename Form::InNode>;
+  using Fresh = KeySlot<typename Form::Stored>;
+  using InTree = const BytesRecord<Field>;
+  using Record = InTree &;
+
+  [[nodiscard]] static InTree &value_of(const SlotType &slot) {
+    InTree *const record = slot.key.block;
+    return *record;
+  }
+  [[nodiscard]] static Record record_of(const SlotType &slot) { return value_of(slot); }
+  template <class Visit>
+  static void visit(Visit &visit, const SlotType &slot) {
+    visit(value_of(slot));
+  }
+
+  [[nodiscard]] static Fresh make(const BytesView &key, std::string_view value,
+                                  const Allocator &allocator) {
+    return {Form::make(key, allocator, value)};
+  }
+  static void replace(SlotType &slot, const BytesView &key, std::string_view value,
+                      const Allocator &allocator) {
+    Form::replace(slot.key, key, value, allocator);
+  }
+  template <class AnySlot>
+  static void drop(const AnySlot &slot, const Allocator &allocator) {
+    Form::drop(slot.key, allocator);
   }
 };
 
