@@ -51,7 +51,8 @@ MAY_INCLUDE = {
     "compat/": ["include/", "hierarchy/"],
     "tools/": ALL_ROOMS + ["examples/workloads/"],
     "bench/": ALL_ROOMS + ["examples/trees/", "examples/structures/", "examples/workloads/"],
-    "examples/": ["include/"],  # what a user sees
+    "bindings/python/": ["include/"],  # what a user sees
+    "examples/": ["include/"],
     "tests/": ALL_ROOMS + ["compat/", "tools/", "bench/", "examples/"],
 }
 # Libraries of their own -> rooms that may include them, besides themselves.

@@ -1,0 +1,103 @@
+// bindings/python/src/array_view.h -- tmh.Array: an array in a segment, as Python sees it.
+// Shape:     address, dtype, shape and strides, kept as a numpy array over the memory: the
+//            geometry, which no Python code gets.
+//            - One number of 1, 2, 4 or 8 bytes is loaded and stored through tmh::field, so it is
+//              right at every level.
+//            - A part (slices, fields) is another tmh.Array. No memory is touched for it.
+//            - All other accesses are numpy's, on a raw array that is lent to the attempt, after
+//              need_plain(). Where something still holds it, or a view of it, when the body ends,
+//              the instance does not commit.
+// Outside:   an access outside an instance raises, or is a query of its own (reads only, by
+//            choice at Domain.map()). It then gives a copy.
+// Sharing:   the GIL's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "bindings/python/src/domain_core.h"
+#include "bindings/python/src/python.h"
+
+namespace tmh::python {
+
+// What a numpy array over a segment's memory hangs on.
+struct RawOwner {
+  nb::object core;
+  bool is_escaped = false;
+
+  // The array outlives the attempt that it was lent to: its memory stays mapped.
+  void escape() noexcept;
+  RawOwner() = default;
+  RawOwner(const RawOwner &) = delete;
+  RawOwner &operator=(const RawOwner &) = delete;
+  ~RawOwner();
+};
+
+class ArrayView {
+ public:
+  // geometry: any numpy array of this shape, strides and dtype at `data`.
+  ArrayView(nb::object core, std::shared_ptr<MappedSegment> segment, std::string name,
+            bool reads_outside, char *data, PyArrayObject *geometry);
+  ArrayView(const ArrayView &) = delete;
+  ArrayView &operator=(const ArrayView &) = delete;
+  ~ArrayView();
+
+  // REQUIRES: an object of the type, or of one that derives from it.
+  [[nodiscard]] static ArrayView &of(PyObject *object) noexcept;
+  [[nodiscard]] static bool is_one(PyObject *object) noexcept;
+  // The class of parts: tmh.Array. Owned for ever.
+  static void set_class(nb::object type);
+
+  // A whole array. Throws ErrorIsSet.
+  [[nodiscard]] static Owned make(nb::object core, const std::string &file, std::string name,
+                                  bool reads_outside, std::uintptr_t address, PyObject *dtype,
+                                  PyObject *shape);
+
+  [[nodiscard]] Owned get(PyObject *key);
+  void set(PyObject *key, PyObject *value);
+  // The raw array, for the running attempt; outside a copy of the newest snapshot, if it may be.
+  [[nodiscard]] Owned raw(bool for_update);
+  // Borrowed. Its memory is not accessed.
+  [[nodiscard]] PyObject *geometry() const noexcept {
+    return reinterpret_cast<PyObject *>(geometry_);
+  }
+
+  // A part of this array, which the numpy array `view` shows; is_part() tells whether it is one.
+  [[nodiscard]] Owned part_of(PyObject *view);
+  [[nodiscard]] static bool is_part(PyObject *view) noexcept;
+
+  [[nodiscard]] const std::string &name() const noexcept { return name_; }
+
+ private:
+  [[nodiscard]] DomainCore &core() const noexcept { return *core_pointer_; }
+  [[nodiscard]] bool is_inside() const noexcept;
+  // The domain is open, in a forked child too, and the segment mapped.
+  void require_mapped() const;
+  void require_readable() const;
+  // A numpy array over data_.
+  [[nodiscard]] Owned make_raw(PyArrayObject *geometry) const;
+  [[nodiscard]] Owned part(PyObject *key);
+  [[nodiscard]] Owned load(const char *at);
+  void store(char *at, PyObject *value);
+  // The element that `key` names; null: it names no single one.
+  [[nodiscard]] char *element_at(PyObject *key) const;
+  [[nodiscard]] Owned copy_of_snapshot();
+  [[nodiscard]] bool is_same_place(PyObject *part, PyObject *value) const;
+
+  nb::object core_;
+  DomainCore *core_pointer_;
+  std::shared_ptr<MappedSegment> segment_;
+  std::string name_;
+  bool reads_outside_;
+  char *data_;
+  // 1, 2, 4 or 8: numbers that are loaded and stored through fields; 0: numpy accesses them.
+  std::uint8_t field_bytes_ = 0;
+  PyArrayObject *geometry_ = nullptr;
+  // An element of the dtype in this process's memory, for conversions.
+  PyArrayObject *scratch_ = nullptr;
+  // The attempt that got a raw array last, and which (borrowed from that attempt).
+  std::uint64_t lent_in_ = 0;
+  PyObject *lent_ = nullptr;
+};
+
+}  // namespace tmh::python

@@ -1,0 +1,149 @@
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include <chrono>
+#include <string>
+
+#include <tmh/transaction.hpp>
+
+#include "bindings/python/src/errors.h"
+#include "bindings/python/src/module.h"
+#include "bindings/python/src/transaction_object.h"
+
+namespace tmh::python {
+
+namespace {
+
+Durability durability_of(const std::string &spec) {
+  Durability durability{};
+  if (!spec.empty() && parse(std::string_view(spec), &durability) != Errc::kOk)
+    raise(PyExc_ValueError, "durability='" + spec + "': one of " + durability_values());
+  return durability;
+}
+
+PyObject *call_transaction(PyObject *self, PyObject *args, PyObject *kwargs) {
+  return nb::inst_ptr<Transaction>(self)->call(args, kwargs);
+}
+// As a function's: found in a class it is a method.
+PyObject *bind_method(PyObject *self, PyObject *object, PyObject *) {
+  if (object == nullptr || object == Py_None) return Py_NewRef(self);
+  return PyMethod_New(self, object);
+}
+int traverse_transaction(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  const auto *transaction = nb::inst_ptr<Transaction>(self);
+  Py_VISIT(transaction->core.ptr());
+  Py_VISIT(transaction->body.ptr());
+  return 0;
+}
+int clear_transaction(PyObject *self) {
+  auto *transaction = nb::inst_ptr<Transaction>(self);
+  transaction->core.reset();
+  transaction->body.reset();
+  return 0;
+}
+PyType_Slot transaction_slots[] = {
+    {Py_tp_call, reinterpret_cast<void *>(&call_transaction)},
+    {Py_tp_descr_get, reinterpret_cast<void *>(&bind_method)},
+    {Py_tp_traverse, reinterpret_cast<void *>(&traverse_transaction)},
+    {Py_tp_clear, reinterpret_cast<void *>(&clear_transaction)},
+    {0, nullptr}};
+
+// A sleep is cut short so often, for signals of Python; the body then runs again.
+constexpr std::chrono::milliseconds kSleepMax{250};
+
+// until_s: of time.monotonic(); below 0: none.
+void retry_in_body(double until_s) {
+  Running &here = running();
+  if (here.core == nullptr) raise(Errc::kEndWithoutBegin, "retry() outside of an instance");
+  if (here.pending != Pending::kNone) throw detail::LineAbort{};
+  const auto now = std::chrono::steady_clock::now();
+  auto deadline = now + kSleepMax;
+  if (until_s >= 0) {
+    const auto until = std::chrono::steady_clock::time_point(
+        std::chrono::nanoseconds(static_cast<std::int64_t>(until_s * 1e9)));
+    if (until < deadline) deadline = until;
+  }
+  retry_until(deadline);
+}
+
+void irrevocable_in_body() {
+  Running &here = running();
+  if (here.core == nullptr) raise(Errc::kEndWithoutBegin, "irrevocable() outside of an instance");
+  require_update(*here.core, "irrevocable()");
+  if (here.pending != Pending::kNone) throw detail::LineAbort{};
+  need_plain();
+  const Unlocked others(true);
+  become_irrevocable();
+}
+
+void on_commit_in_body(nb::object action) {
+  Running &here = running();
+  if (here.core == nullptr) raise(Errc::kEndWithoutBegin, "on_commit() outside of an instance");
+  if (PyCallable_Check(action.ptr()) == 0) raise(PyExc_TypeError, "on_commit() takes a callable");
+  here.on_commit.push_back(action.release().ptr());
+}
+
+}  // namespace
+
+void bind_instances(nb::module_ &module) {
+  nb::class_<SiteOf>(module, "Site").def(nb::init<std::string>());
+  nb::class_<Transaction>(module, "Transaction", nb::dynamic_attr(),
+                          nb::type_slots(transaction_slots))
+      .def("__init__",
+           [](Transaction *self, nb::object core, nb::object body, bool is_query,
+              const std::string &durability, const std::string &site) {
+             if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
+             if (PyCallable_Check(body.ptr()) == 0)
+               raise(PyExc_TypeError, "the body of a transaction is a function");
+             new (self) Transaction(std::move(core), std::move(body),
+                                    is_query ? Kind::kQuery : Kind::kUpdate,
+                                    durability_of(durability), site);
+           })
+      // By its name, as a function.
+      .def("__reduce__", [](nb::handle self) { return self.attr("__qualname__"); });
+  nb::class_<AttemptLoop>(module, "AttemptLoop")
+      .def("__init__",
+           [](AttemptLoop *self, nb::object core, const std::string &durability,
+              std::shared_ptr<SiteOf> site) {
+             if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
+             new (self) AttemptLoop(std::move(core), durability_of(durability), std::move(site));
+           })
+      .def("__iter__", [](nb::object self) { return self; })
+      .def("__next__",
+           [](nb::object self) {
+             if (!nb::inst_ptr<AttemptLoop>(self)->next()) throw nb::stop_iteration();
+             return self;
+           })
+      .def("__enter__",
+           [](nb::object self) {
+             nb::inst_ptr<AttemptLoop>(self)->enter();
+             return self;
+           })
+      .def(
+          "__exit__",
+          [](AttemptLoop &self, nb::handle type, nb::handle value, nb::handle traceback) {
+            return self.leave(type.ptr(), value.ptr(), traceback.ptr());
+          },
+          nb::arg().none(), nb::arg().none(), nb::arg().none());
+  nb::class_<QueryBlock>(module, "QueryBlock")
+      .def("__init__",
+           [](QueryBlock *self, nb::object core) {
+             if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
+             new (self) QueryBlock(std::move(core));
+           })
+      .def("__enter__", [](QueryBlock &self) { self.enter(); })
+      .def(
+          "__exit__",
+          [](QueryBlock &self, nb::handle type, nb::handle, nb::handle) {
+            self.leave(type.is_none());
+          },
+          nb::arg().none(), nb::arg().none(), nb::arg().none());
+  module.def("retry", &retry_in_body);
+  module.def("irrevocable", &irrevocable_in_body);
+  module.def("on_commit", &on_commit_in_body);
+  module.def("in_instance", [](const DomainCore &core) { return running().core == &core; });
+}
+
+}  // namespace tmh::python

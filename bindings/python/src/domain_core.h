@@ -1,0 +1,116 @@
+// bindings/python/src/domain_core.h -- one open domain of this process, as the package's objects
+// share it.
+// Shape:     tmh::Domain and the segments that are mapped, by name. In a forked child the first use
+//            opens and maps all of it anew.
+// Sharing:   every member is the GIL's. `inside` and `busy` say whether another thread of this
+//            process may make an instance wait: then it waits without the GIL.
+// Errors:    tmh::Error; ErrorIsSet.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <tmh/domain.hpp>
+#include <tmh/options.hpp>
+#include <tmh/site.hpp>
+
+#include "bindings/python/src/python.h"
+
+namespace tmh::python {
+
+// How often this process has been forked off; counted by Python's hook in the child.
+[[nodiscard]] std::uint32_t forks() noexcept;
+// That hook.
+void count_fork() noexcept;
+
+class DomainCore;
+
+// A place in the program whose instances learn their level together.
+class SiteOf {
+ public:
+  explicit SiteOf(std::string name) : name_(std::move(name)) {}
+  // Of this domain's; made at its first use and after a fork.
+  [[nodiscard]] const Site &get(DomainCore &core);
+
+ private:
+  std::string name_;
+  std::uint32_t forks_ = 0;
+  std::unique_ptr<Site> site_;
+};
+
+// A segment by its name. What lies in it keeps this, and asks before each access.
+struct MappedSegment {
+  SegmentOptions options;
+  Segment segment;
+  bool is_mapped = false;
+};
+
+class DomainCore {
+ public:
+  DomainCore(std::string folder, const DomainOptions &options);
+  DomainCore(const DomainCore &) = delete;
+  DomainCore &operator=(const DomainCore &) = delete;
+
+  // The open domain. Throws kNotInitialized after close().
+  [[nodiscard]] Domain &domain() {
+    if (is_closed_ || forks_ != forks()) [[unlikely]]
+      reopen();
+    return domain_;
+  }
+  // Throws where the open domain cannot have these.
+  void require_options(const DomainOptions &options);
+  [[nodiscard]] bool is_closed() const noexcept { return is_closed_; }
+  void close();
+  // Another number after each fork: what hangs on the domain is made anew then.
+  [[nodiscard]] std::uint32_t opened_after_forks() const noexcept { return forks_; }
+  [[nodiscard]] const std::string &folder() const noexcept { return folder_; }
+
+  void map(const std::string &file, const SegmentOptions &options);
+  // One that is mapped. Throws kNotMapped.
+  [[nodiscard]] const std::shared_ptr<MappedSegment> &segment(const std::string &file);
+  void unmap(const std::string &file);
+
+  // Does a commit wait for a disk?
+  [[nodiscard]] bool is_durable() const noexcept { return durability_ != Durability::kNone; }
+  [[nodiscard]] bool has_company() const noexcept { return inside > 0 || busy > 0; }
+
+  // Threads between the begin and the end of an instance, waiting ones too.
+  std::uint32_t inside = 0;
+  // Threads that close, unmap or check point.
+  std::uint32_t busy = 0;
+  // Of arrays that are read outside of instances.
+  SiteOf reads_outside{"python.array"};
+  // Raw arrays that the program still holds.
+  std::uint64_t escaped = 0;
+
+ private:
+  void reopen();
+
+  std::string folder_;
+  DomainOptions options_;
+  Domain domain_;
+  Durability durability_{};
+  std::map<std::string, std::shared_ptr<MappedSegment>> segments_;
+  bool is_closed_ = false;
+  std::uint32_t forks_ = 0;
+};
+
+// Counts a thread as busy, and lets others run meanwhile.
+class Busy {
+ public:
+  explicit Busy(DomainCore &core) : core_(core), forks_(forks()) { ++core_.busy; }
+  Busy(const Busy &) = delete;
+  Busy &operator=(const Busy &) = delete;
+  ~Busy() {
+    if (forks_ == forks()) --core_.busy;
+  }
+
+ private:
+  DomainCore &core_;
+  std::uint32_t forks_;
+};
+
+}  // namespace tmh::python

@@ -1,0 +1,280 @@
+#include "bindings/python/src/instance.h"
+
+#include <utility>
+
+#include "bindings/python/src/array_view.h"
+#include "bindings/python/src/errors.h"
+
+namespace tmh::python {
+
+namespace {
+
+// Not trivial, so its first use in a thread makes it.
+thread_local Running running_here;
+std::uint64_t last_serial = 0;
+
+using Objects = std::vector<PyObject *>;
+
+void drop_all(Objects &objects) noexcept {
+  for (PyObject *const object : std::exchange(objects, {})) Py_DECREF(object);
+}
+
+// Each action runs outside the instance, which has committed whatever the action raises.
+void run_actions(Objects actions) noexcept {
+  for (PyObject *const action : actions) {
+    const Owned result(PyObject_CallNoArgs(action));
+    if (!result) PyErr_WriteUnraisable(action);
+    Py_DECREF(action);
+  }
+}
+
+// One that something beside the attempt holds; null: none.
+const Lent *escaped_array() noexcept {
+  for (const Lent &lent : running().lent)
+    if (Py_REFCNT(lent.raw) > 1) return &lent;
+  return nullptr;
+}
+
+[[nodiscard]] std::string escaped_message(const char *of, const std::string &name) {
+  return std::string("the ") + of + " kept a raw numpy array of '" + name +
+         "' beyond its end: delete the variable in it, copy the array, or index the tmh.Array "
+         "itself";
+}
+
+// The attempt has ended. What is still held may not be stored to, and keeps its memory mapped.
+void take_back_all() noexcept {
+  for (const Lent &lent : std::exchange(running().lent, {})) {
+    auto *const array = reinterpret_cast<PyArrayObject *>(lent.raw);
+    if (Py_REFCNT(lent.raw) > 1) {
+      PyArray_CLEARFLAGS(array, NPY_ARRAY_WRITEABLE);
+      nb::inst_ptr<RawOwner>(PyArray_BASE(array))->escape();
+    }
+    Py_DECREF(lent.raw);
+  }
+}
+
+// What a traceback keeps of bodies that have ended.
+void clear_frames(PyObject *traceback) noexcept {
+  if (traceback == nullptr) return;
+  const Owned module(PyImport_ImportModule("traceback"));
+  const Owned done(module ? PyObject_CallMethod(module.get(), "clear_frames", "O", traceback)
+                          : nullptr);
+  if (!done) PyErr_Clear();
+}
+
+}  // namespace
+
+Running &running() noexcept { return running_here; }
+
+void require_inside(const DomainCore &core, const char *what) {
+  if (running().core == &core) [[likely]]
+    return;
+  raise(Errc::kEndWithoutBegin,
+        std::string(what) + " needs a running instance of " + core.folder() +
+            ": do it in a function that is decorated with @domain.atomically");
+}
+
+void require_update(const DomainCore &core, const char *what) {
+  require_inside(core, what);
+  if (running().is_query)
+    raise(Errc::kQueryWrote, std::string(what) + " in a query; use domain.atomically");
+}
+
+void need_plain() {
+  Running &here = running();
+  if (here.is_plain) [[likely]]
+    return;
+  Domain &domain = here.core->domain();
+  if (here.is_query) {
+    domain.begin_query();
+    domain.end_query();
+  } else {
+    domain.begin();
+    (void)domain.end();
+  }
+  here.is_plain = true;
+}
+
+void require_nestable(const DomainCore &core, Kind kind) {
+  const Running &here = running();
+  if (here.core != &core)
+    raise(Errc::kNestedMisuse, "this thread runs an instance of " + here.core->folder() +
+                                   "; one of " + core.folder() + " cannot be part of it");
+  if (here.is_query && kind == Kind::kUpdate)
+    raise(Errc::kNestedMisuse, "an update cannot be part of a query");
+  if (here.pending != Pending::kNone) throw detail::LineAbort{};
+}
+
+void BodyAttempts::begin() {
+  // An attempt that follows another one waits first.
+  const bool lets_others_run = !is_first_ || core_.has_company();
+  is_first_ = false;
+  forks_ = forks();
+  ++core_.inside;
+  try {
+    const Unlocked others(lets_others_run);
+    attempts_.begin();
+  } catch (...) {
+    --core_.inside;
+    throw;
+  }
+  Running &here = running();
+  here.core = &core_;
+  here.is_query = kind_ == Kind::kQuery;
+  here.is_plain = false;
+  here.pending = Pending::kNone;
+  here.depth = 0;
+  here.serial = ++last_serial;
+}
+
+void BodyAttempts::leave() noexcept {
+  if (forks_ != forks()) return;
+  Running &here = running();
+  here.core = nullptr;
+  --core_.inside;
+  take_back_all();
+}
+
+BodyAttempts::Outcome BodyAttempts::end(bool has_returned) noexcept {
+  try {
+    Running &here = running();
+    if (forks_ != forks()) {
+      // throws kDetached
+      const bool committed = attempts_.end();
+      raise(Errc::kDetached, committed ? "forked in the body" : "forked in the body");
+    }
+    if (has_returned && here.pending == Pending::kNone) {
+      if (const Lent *const escaped = escaped_array(); escaped != nullptr) {
+        set_error("EscapedArrayError", escaped_message("body", escaped->name));
+        has_returned = false;
+      }
+    }
+    if (!has_returned || here.pending != Pending::kNone) return end_undone();
+    bool committed = false;
+    {
+      const Unlocked others(lets_others_run_at_end());
+      committed = attempts_.end();
+    }
+    leave();
+    Objects actions = std::exchange(here.on_commit, {});
+    if (committed) {
+      run_actions(std::move(actions));
+      return Outcome::kCommitted;
+    }
+    drop_all(actions);
+    return Outcome::kAgain;
+  } catch (...) {
+    leave();
+    if (forks_ == forks()) drop_all(running().on_commit);
+    set_error_from_thrown();
+    return Outcome::kRaised;
+  }
+}
+
+BodyAttempts::Outcome BodyAttempts::end_undone() {
+  Running &here = running();
+  const Pending pending = std::exchange(here.pending, Pending::kNone);
+  SavedError error;
+  // Such as KeyboardInterrupt: nothing that an attempt has seen explains it.
+  const bool is_from_outside = error.type() != nullptr &&
+                               PyErr_GivenExceptionMatches(error.type(), PyExc_Exception) == 0 &&
+                               PyErr_GivenExceptionMatches(error.type(), abort_class()) == 0;
+  if (pending == Pending::kNone && escaped_array() != nullptr) clear_frames(error.traceback());
+  bool again = true;
+  try {
+    const Unlocked others(true);
+    switch (pending) {
+      case Pending::kLineAbort:
+        attempts_.unwound();
+        break;
+      case Pending::kRetryNow:
+        attempts_.retried(here.why);
+        break;
+      case Pending::kNone:
+        again = !attempts_.threw();
+        break;
+    }
+  } catch (...) {
+    error.drop();
+    throw;
+  }
+  leave();
+  drop_all(here.on_commit);
+  if (!again || is_from_outside) return Outcome::kRaised;
+  error.drop();
+  return Outcome::kAgain;
+}
+
+PyObject *run_body(DomainCore &core, SiteOf &site, Kind kind, Durability durability, PyObject *body,
+                   PyObject *args, PyObject *kwargs) noexcept {
+  return guarded<PyObject *>(nullptr, [&]() -> PyObject * {
+    if (running().core != nullptr) {
+      require_nestable(core, kind);
+      const std::uint32_t forks_before = forks();
+      ++running().depth;
+      PyObject *const result = PyObject_Call(body, args, kwargs);
+      if (forks_before == forks()) --running().depth;
+      return result;
+    }
+    BodyAttempts attempts(core, site.get(core), kind, durability);
+    for (;;) {
+      attempts.begin();
+      Owned result(PyObject_Call(body, args, kwargs));
+      switch (attempts.end(static_cast<bool>(result))) {
+        case BodyAttempts::Outcome::kCommitted:
+          return result.release();
+        case BodyAttempts::Outcome::kRaised:
+          return nullptr;
+        case BodyAttempts::Outcome::kAgain:
+          break;
+      }
+      if (PyErr_CheckSignals() != 0) return nullptr;
+    }
+  });
+}
+
+void QueryScope::enter() {
+  Running &here = running();
+  if (here.core != nullptr) {
+    require_nestable(core_, Kind::kQuery);
+    is_subsumed_ = true;
+    ++here.depth;
+    return;
+  }
+  is_subsumed_ = false;
+  Domain &domain = core_.domain();
+  const bool lets_others_run = core_.has_company();
+  ++core_.inside;
+  try {
+    const Unlocked others(lets_others_run);
+    domain.begin_query();
+  } catch (...) {
+    --core_.inside;
+    throw;
+  }
+  forks_ = forks();
+  here.core = &core_;
+  here.is_query = here.is_plain = true;
+  here.pending = Pending::kNone;
+  here.depth = 0;
+  here.serial = ++last_serial;
+}
+
+void QueryScope::leave(bool has_returned) {
+  if (forks_ != forks()) return;
+  Running &here = running();
+  if (is_subsumed_) {
+    --here.depth;
+    return;
+  }
+  const Lent *const escaped = escaped_array();
+  const std::string name = escaped != nullptr ? escaped->name : std::string();
+  here.core = nullptr;
+  --core_.inside;
+  take_back_all();
+  core_.domain().end_query();
+  if (escaped != nullptr && has_returned)
+    raise("EscapedArrayError", escaped_message("query", name));
+}
+
+}  // namespace tmh::python

@@ -1,0 +1,143 @@
+// bindings/python/src/instance.h -- instances whose bodies are Python code.
+// Shape:     a body is an instrumented one of a site: what the package's own types do goes through
+//            tmh::field, so it may run at level 1. Code that needs plain memory (numpy's) asks for
+//            it by need_plain(), which sends the instance to level 2 once.
+//            Running says what this thread runs; BodyAttempts is its outermost instance.
+// Ends:      an attempt that a level ends in the middle of its body raises tmh.Abort in Python, and
+//            stays noted here. So a body that swallows the exception does not commit either.
+// The GIL:   is let go where another thread of this process may be waited for, and while a commit
+//            waits for the disk. A thread that holds a lock of the library needs no GIL to go on.
+// Fork:      the child's Running is empty. An instance of the parent's that the child's code leaves
+//            ends with ClosedError there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tmh/detail/attempts.hpp>
+#include <tmh/site.hpp>
+
+#include "bindings/python/src/domain_core.h"
+#include "bindings/python/src/python.h"
+
+namespace tmh::python {
+
+// What has ended the running attempt in the middle of its body.
+enum class Pending : std::uint8_t { kNone, kLineAbort, kRetryNow };
+
+// A numpy array over a segment's memory. Owned by the attempt.
+struct Lent {
+  PyObject *raw;
+  std::string name;
+};
+
+// Of this thread.
+struct Running {
+  // Null: no instance.
+  DomainCore *core = nullptr;
+  bool is_query = false;
+  // Any code may load and store: level 2, in the process's view.
+  bool is_plain = false;
+  Pending pending = Pending::kNone;
+  detail::RetryNow why;
+  // Instances inside it.
+  std::uint32_t depth = 0;
+  // Another one for each attempt.
+  std::uint64_t serial = 0;
+  // Raw arrays that the body got.
+  std::vector<Lent> lent;
+  // Owned.
+  std::vector<PyObject *> on_commit;
+
+  void ended_by_level(Pending how) noexcept {
+    if (core != nullptr) pending = how;
+  }
+};
+[[nodiscard]] Running &running() noexcept;
+
+// REQUIRES an instance of the domain in this thread, else throws OutsideError: `what` needs one.
+void require_inside(const DomainCore &core, const char *what);
+// As require_inside(), and no query.
+void require_update(const DomainCore &core, const char *what);
+// REQUIRES an instance. Throws detail::LineAbort where the attempt has to begin again for it.
+void need_plain();
+
+using Kind = detail::Attempts::Kind;
+
+// The attempts of one outermost instance.
+class BodyAttempts {
+ public:
+  enum class Outcome : std::uint8_t {
+    kCommitted,
+    // The next attempt is due.
+    kAgain,
+    // A Python error is set, and the instance is undone.
+    kRaised,
+  };
+  BodyAttempts(DomainCore &core, const Site &site, Kind kind, Durability durability) noexcept
+      : core_(core),
+        kind_(kind),
+        durability_(durability),
+        attempts_(site, kind, detail::BodyKind::kInstrumented, durability) {}
+
+  // Throws what Domain::begin() throws.
+  void begin();
+  // has_returned: the body has; else it has left by the Python error that is set.
+  [[nodiscard]] Outcome end(bool has_returned) noexcept;
+
+ private:
+  [[nodiscard]] bool lets_others_run_at_end() const noexcept {
+    return core_.inside > 1 || core_.busy > 0 ||
+           (core_.is_durable() && durability_ != Durability::kBuffered);
+  }
+  [[nodiscard]] Outcome end_undone();
+  void leave() noexcept;
+
+  DomainCore &core_;
+  const Kind kind_;
+  const Durability durability_;
+  bool is_first_ = true;
+  std::uint32_t forks_ = 0;
+  detail::Attempts attempts_;
+};
+
+// Calls body with args and kwargs (may be null) as an instance until it commits, and returns what
+// it returns. Null: a Python error is set.
+[[nodiscard]] PyObject *run_body(DomainCore &core, SiteOf &site, Kind kind, Durability durability,
+                                 PyObject *body, PyObject *args, PyObject *kwargs) noexcept;
+
+// The same for a subsumed one. REQUIRES an instance in this thread; throws NestingError where it
+// cannot be subsumed.
+void require_nestable(const DomainCore &core, Kind kind);
+
+// Runs a body of the extension's own, which calls no Python, in the running instance or in one of
+// its own.
+template <class Body>
+auto run_own(DomainCore &core, SiteOf &site, Kind kind, Body &&body) {
+  if (running().core != nullptr) {
+    require_nestable(core, kind);
+    return body();
+  }
+  const Site &own = site.get(core);
+  const auto instrumented = [&](Fields) { return body(); };
+  const Unlocked others(core.has_company() || (kind == Kind::kUpdate && core.is_durable()));
+  return kind == Kind::kQuery ? query(own, instrumented) : atomically(own, instrumented);
+}
+
+// `with domain.query()`: one snapshot at level 2, which never aborts.
+class QueryScope {
+ public:
+  explicit QueryScope(DomainCore &core) noexcept : core_(core) {}
+  void enter();
+  // has_returned: as BodyAttempts::end().
+  void leave(bool has_returned);
+
+ private:
+  DomainCore &core_;
+  bool is_subsumed_ = false;
+  std::uint32_t forks_ = 0;
+};
+
+}  // namespace tmh::python

@@ -1,0 +1,180 @@
+#include "bindings/python/src/map_object.h"
+
+#include <new>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "bindings/python/src/codec.h"
+#include "bindings/python/src/errors.h"
+
+namespace tmh::python {
+
+namespace {
+
+using Record = trees::BytesRecord<field>;
+
+constexpr const char *kCatalogue = "tmh.python";
+
+void copy_value(const Record &record, std::string *to) {
+  to->resize(record.size());
+  record.copy(to->data());
+}
+
+// What calls of one thread copy into, so that a lookup allocates nothing.
+std::string &scratch() {
+  thread_local std::string bytes;
+  return bytes;
+}
+
+[[noreturn]] void raise_key_error(PyObject *key) {
+  PyErr_SetObject(PyExc_KeyError, key);
+  throw ErrorIsSet{};
+}
+
+}  // namespace
+
+std::uintptr_t make_tree(DomainCore &core, const std::string &file) {
+  require_update(core, "making a dict");
+  const Segment segment = core.segment(file)->segment;
+  need_plain();
+  void *const memory = segment.allocate(sizeof(Tree), kLineBytes);
+  return reinterpret_cast<std::uintptr_t>(::new (memory) Tree(pool_allocator<std::byte>(segment)));
+}
+
+MapObject::MapObject(nb::object core, std::string file, std::uintptr_t address, bool pickles)
+    : core_(std::move(core)),
+      file_(std::move(file)),
+      address_(address),
+      pickles_(pickles),
+      site_("python." + file_) {
+  // Now: a query cannot make it.
+  if (address_ == 0)
+    address_ = reinterpret_cast<std::uintptr_t>(
+        this->core().segment(file_)->segment.root<Tree>(kCatalogue));
+}
+
+Tree &MapObject::tree() {
+  (void)core().segment(file_);
+  return *reinterpret_cast<Tree *>(address_);
+}
+
+template <class Body>
+auto MapObject::run(Kind kind, Body &&body) {
+  Tree &tree_here = tree();
+  return run_own(core(), site_, kind, [&] { return body(tree_here); });
+}
+
+Owned MapObject::get(PyObject *key, PyObject *missing) {
+  const std::string bytes = encode_key(key);
+  std::string &value = scratch();
+  const bool is_there = run(Kind::kQuery, [&](Tree &tree) {
+    const Record *const record = tree.find(bytes);
+    if (record == nullptr) return false;
+    copy_value(*record, &value);
+    return true;
+  });
+  if (is_there) return decode_value(value, pickles_);
+  if (missing == nullptr) raise_key_error(key);
+  return Owned::share(missing);
+}
+
+void MapObject::set(PyObject *key, PyObject *value) {
+  const std::string key_bytes = encode_key(key), value_bytes = encode_value(value, pickles_);
+  (void)run(Kind::kUpdate, [&](Tree &tree) { return tree.assign(key_bytes, value_bytes); });
+}
+
+void MapObject::erase(PyObject *key) {
+  const std::string bytes = encode_key(key);
+  if (!run(Kind::kUpdate, [&](Tree &tree) { return tree.erase(bytes); })) raise_key_error(key);
+}
+
+Owned MapObject::pop(PyObject *key, PyObject *missing) {
+  const std::string bytes = encode_key(key);
+  std::string &value = scratch();
+  const bool was_there = run(Kind::kUpdate, [&](Tree &tree) {
+    const Record *const record = tree.find(bytes);
+    if (record == nullptr) return false;
+    copy_value(*record, &value);
+    return tree.erase(bytes);
+  });
+  if (was_there) return decode_value(value, pickles_);
+  if (missing == nullptr) raise_key_error(key);
+  return Owned::share(missing);
+}
+
+Owned MapObject::set_default(PyObject *key, PyObject *value) {
+  const std::string key_bytes = encode_key(key), value_bytes = encode_value(value, pickles_);
+  std::string &found = scratch();
+  const bool was_there = run(Kind::kUpdate, [&](Tree &tree) {
+    const Record *const record = tree.find(key_bytes);
+    if (record == nullptr) return !tree.insert(key_bytes, value_bytes);
+    copy_value(*record, &found);
+    return true;
+  });
+  return was_there ? decode_value(found, pickles_) : Owned::share(value);
+}
+
+bool MapObject::contains(PyObject *key) {
+  const std::string bytes = encode_key(key);
+  return run(Kind::kQuery, [&](Tree &tree) { return tree.find(bytes) != nullptr; });
+}
+
+std::size_t MapObject::size() {
+  return run(Kind::kQuery, [](Tree &tree) { return tree.size(); });
+}
+
+void MapObject::clear() {
+  run(Kind::kUpdate, [](Tree &tree) {
+    tree.clear();
+    return 0;
+  });
+}
+
+Owned MapObject::scan(const Range &range, bool with_values) {
+  std::optional<std::string> first, last;
+  if (range.first) first = encode_key(range.first.get());
+  if (range.last) last = encode_key(range.last.get());
+  struct Found {
+    std::string key, value;
+  };
+  std::vector<Found> found;
+  run(Kind::kQuery, [&](Tree &tree) {
+    found.clear();
+    const auto take = [&](const Record &record) {
+      found.push_back({record.key(), with_values ? record.value() : std::string()});
+      return range.limit == 0 || found.size() < range.limit;
+    };
+    if (range.is_backward) {
+      auto at = last ? tree.before(*last) : tree.last();
+      if (last && range.has_last)
+        if (const Record *const bound = tree.find(*last); bound != nullptr && !take(*bound))
+          return 0;
+      for (; at != tree.end(); at = tree.before(found.back().key)) {
+        const std::string key = (*at).key();
+        if (first && (range.has_first ? key < *first : key <= *first)) break;
+        if (!take(*at)) break;
+      }
+      return 0;
+    }
+    for (auto at = first ? tree.lower_bound(*first) : tree.begin(); at != tree.end(); ++at) {
+      const std::string key = (*at).key();
+      if (first && !range.has_first && key == *first) continue;
+      if (last && (range.has_last ? key > *last : key >= *last)) break;
+      if (!take(*at)) break;
+    }
+    return 0;
+  });
+  Owned list = Owned::checked(PyList_New(static_cast<Py_ssize_t>(found.size())));
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    Owned item = decode_key(found[i].key);
+    if (with_values) {
+      const Owned value = decode_value(found[i].value, pickles_);
+      item = Owned::checked(PyTuple_Pack(2, item.get(), value.get()));
+    }
+    PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), item.release());
+  }
+  return list;
+}
+
+}  // namespace tmh::python

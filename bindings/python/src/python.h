@@ -1,0 +1,82 @@
+// bindings/python/src/python.h -- Python's and numpy's C interfaces, and what every file of the
+// extension uses of them.
+// Contexts:  everything here is called with the GIL.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <utility>
+
+#define PY_ARRAY_UNIQUE_SYMBOL tmh_numpy
+#ifndef TMH_NUMPY_HERE
+#define NO_IMPORT_ARRAY
+#endif
+#include <numpy/arrayobject.h>
+
+namespace tmh::python {
+
+namespace nb = nanobind;
+
+// A Python error is set. Thrown where C++ has to be left; error.h makes it a null pointer again.
+struct ErrorIsSet {};
+
+// A reference that is owned; null is allowed.
+class Owned {
+ public:
+  Owned() = default;
+  explicit Owned(PyObject *object) noexcept : object_(object) {}
+  Owned(Owned &&other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Owned &operator=(Owned &&other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Owned() { Py_XDECREF(object_); }
+  [[nodiscard]] static Owned share(PyObject *object) noexcept { return Owned(Py_XNewRef(object)); }
+  // Throws ErrorIsSet where `object` is null.
+  [[nodiscard]] static Owned checked(PyObject *object) {
+    if (object == nullptr) throw ErrorIsSet{};
+    return Owned(object);
+  }
+  [[nodiscard]] PyObject *get() const noexcept { return object_; }
+  [[nodiscard]] PyObject *release() noexcept { return std::exchange(object_, nullptr); }
+  [[nodiscard]] explicit operator bool() const noexcept { return object_ != nullptr; }
+
+ private:
+  PyObject *object_ = nullptr;
+};
+
+// Lets other threads of Python run while this object lives, if it is told to.
+class Unlocked {
+ public:
+  explicit Unlocked(bool lets_others_run) noexcept
+      : state_(lets_others_run ? PyEval_SaveThread() : nullptr) {}
+  Unlocked(const Unlocked &) = delete;
+  Unlocked &operator=(const Unlocked &) = delete;
+  ~Unlocked() {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+  }
+
+ private:
+  PyThreadState *state_;
+};
+
+// The error that is set is put aside while this object lives, unless dropped.
+class SavedError {
+ public:
+  SavedError() noexcept { PyErr_Fetch(&type_, &value_, &traceback_); }
+  SavedError(const SavedError &) = delete;
+  SavedError &operator=(const SavedError &) = delete;
+  ~SavedError() { PyErr_Restore(type_, value_, traceback_); }
+  void drop() noexcept {
+    Py_CLEAR(type_);
+    Py_CLEAR(value_);
+    Py_CLEAR(traceback_);
+  }
+  [[nodiscard]] PyObject *type() const noexcept { return type_; }
+  [[nodiscard]] PyObject *traceback() const noexcept { return traceback_; }
+
+ private:
+  PyObject *type_ = nullptr, *value_ = nullptr, *traceback_ = nullptr;
+};
+
+}  // namespace tmh::python

@@ -1,0 +1,71 @@
+// bindings/python/src/transaction_object.h -- what Python code holds of an instance: a decorated
+// function, the attempts of a `for` loop, a query's `with` block.
+// Sharing:   the GIL's; an AttemptLoop and a QueryBlock are one thread's.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bindings/python/src/instance.h"
+#include "bindings/python/src/python.h"
+
+namespace tmh::python {
+
+// @domain.atomically, and domain.query(function): a callable, which as a member of a class is a
+// method.
+class Transaction {
+ public:
+  Transaction(nb::object core, nb::object body, Kind kind, Durability durability,
+              const std::string &site);
+  [[nodiscard]] PyObject *call(PyObject *args, PyObject *kwargs) noexcept;
+
+  nb::object core, body;
+
+ private:
+  Kind kind_;
+  Durability durability_;
+  SiteOf site_;
+};
+
+// `for attempt in domain.attempts(): with attempt: ...`. The loop and its attempt are one object.
+class AttemptLoop {
+ public:
+  AttemptLoop(nb::object core, Durability durability, std::shared_ptr<SiteOf> site);
+  ~AttemptLoop();
+  AttemptLoop(const AttemptLoop &) = delete;
+  AttemptLoop &operator=(const AttemptLoop &) = delete;
+
+  // False: the instance has committed, and the loop ends.
+  [[nodiscard]] bool next();
+  void enter();
+  // Returns whether the exception is one that the loop handles.
+  [[nodiscard]] bool leave(PyObject *type, PyObject *value, PyObject *traceback);
+
+ private:
+  [[nodiscard]] DomainCore &domain_core() const noexcept {
+    return *nb::inst_ptr<DomainCore>(core_);
+  }
+
+  nb::object core_;
+  std::shared_ptr<SiteOf> site_;
+  Durability durability_;
+  std::optional<BodyAttempts> attempts_;
+  std::uint32_t forks_ = 0;
+  bool is_open_ = false, is_subsumed_ = false, is_done_ = false;
+  // The body has ended without an exception, and did not commit.
+  bool must_go_on_ = false;
+};
+
+class QueryBlock {
+ public:
+  explicit QueryBlock(nb::object core) : core_(std::move(core)) {}
+  void enter();
+  void leave(bool has_returned);
+
+ private:
+  nb::object core_;
+  std::optional<QueryScope> scope_;
+};
+
+}  // namespace tmh::python

@@ -1,0 +1,30 @@
+"""Each test has a domain in a folder of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+import tmh
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "domain"
+
+
+@pytest.fixture(params=["hybrid", "page"])
+def domain(request, folder):
+    """A volatile domain, once for each choice of levels."""
+    with tmh.open(folder, levels=request.param) as opened:
+        yield opened
+
+
+@pytest.fixture
+def segment(domain):
+    return domain.map("data.db")
+
+
+@pytest.fixture
+def durable(tmp_path):
+    with tmh.open(tmp_path / "durable", "strict") as opened:
+        yield opened

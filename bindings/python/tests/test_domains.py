@@ -1,0 +1,259 @@
+"""Opening, closing, durability and settings of domains; what is left of 1,000 of them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tmh
+
+
+def test_the_documentations_example_runs():
+    import doctest
+
+    assert doctest.testmod(tmh, raise_on_error=False).failed == 0
+
+
+def test_what_is_committed_is_there_again(folder):
+    with tmh.open(folder) as domain:
+        cells = domain.map("data.db").array("a", 10, "i8")
+        domain.atomically(lambda: cells.__setitem__(3, 7))()
+        domain.dict("d")["k"] = "v"
+        domain.queue("q").put(1)
+        domain.counter("c").add(4)
+    with tmh.open(folder) as domain:
+        segment = domain.map("data.db")
+        with domain.query():
+            assert segment.array("a")[3] == 7
+        assert domain.dict("d")["k"] == "v"
+        assert domain.queue("q").get() == 1
+        assert domain.counter("c").value == 4
+
+
+def test_a_closed_domain_says_so_everywhere(folder):
+    domain = tmh.open(folder)
+    segment = domain.map("data.db", outside="snapshot")
+    cells, names = segment.array("a", 4, "i8"), segment.dict("d")
+    part = cells[1:]
+    struct = segment.struct("s", [("x", "i8")])
+    queue, counter = domain.queue("q"), domain.counter("c")
+    body = domain.atomically(lambda: None)
+    loop, block = domain.attempts(), domain.query()
+    domain.close()
+    domain.close()
+    for use in (
+        lambda: cells[0], lambda: part[0], lambda: cells.__setitem__(0, 1), cells.sum,
+        lambda: np.asarray(cells), lambda: names["k"], lambda: names.__setitem__("k", 1),
+        lambda: len(names), lambda: list(names), lambda: struct.x, lambda: queue.put(1),
+        queue.get, lambda: counter.value, counter.add, body, loop.__enter__, block.__enter__,
+        domain.stats, domain.flush, domain.participants, lambda: domain.map("data.db"),
+        lambda: domain.atomically(print), domain.query, domain.attempts, lambda: domain.dict("d"),
+        lambda: segment.array("a"), lambda: segment.size, segment.names, lambda: domain.durability,
+        lambda: domain.unmap(segment),
+    ):
+        with pytest.raises(tmh.ClosedError):
+            use()
+    assert "closed" in repr(domain)
+    assert cells.shape == (4,) and "a" in repr(cells)
+
+
+def test_a_folder_opened_twice_is_one_domain(folder):
+    first = tmh.open(folder)
+    cells = first.map("data.db").array("a", 4, "i8")
+    with tmh.open(str(folder) + "/.") as second:
+        same = second.map("data.db").array("a")
+        second.atomically(lambda: same.__setitem__(0, 5))()
+        with first.query():
+            assert cells[0] == 5
+        with pytest.raises(tmh.Error):
+            tmh.open(folder, levels="page")
+        with pytest.raises(tmh.MismatchError):
+            tmh.open(folder, "strict")
+    with first.query():
+        assert cells[0] == 5
+    with pytest.raises(tmh.ClosedError):
+        second.stats()
+    first.close()
+    with pytest.raises(tmh.ClosedError):
+        cells[0]
+
+
+def test_wrong_settings_are_named_with_the_right_ones(folder):
+    for settings, word in (
+        ({"durability": "always"}, "strict"), ({"levels": "both"}, "hybrid"),
+        ({"policies": "conflict=mine"}, "oldest-wins"), ({"policies": "x=y"}, "x"),
+        ({"tracking": "magic"}, "signal"),
+    ):
+        with pytest.raises(ValueError, match=word):
+            tmh.open(folder, **settings)
+    with pytest.raises(TypeError):
+        tmh.open(5)
+    assert not os.path.exists(folder)
+
+
+def test_a_folder_that_is_no_domain_is_refused(tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(b"hello")
+    with pytest.raises(tmh.Error):
+        tmh.open(file)
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "tmh.control").write_bytes(b"not a control file" * 1000)
+    with pytest.raises(tmh.Error) as raised:
+        tmh.open(foreign)
+    assert raised.value.code in (tmh.Errc.NOT_A_DOMAIN, tmh.Errc.CORRUPT)
+    with pytest.raises(tmh.Error):
+        tmh.open("/proc/none/of/this")
+
+
+def test_a_file_that_is_no_segment_is_refused(domain):
+    with open(os.path.join(domain.folder, "foreign.db"), "wb") as file:
+        file.write(b"x" * 8192)
+    with pytest.raises(tmh.Error):
+        domain.map("foreign.db")
+    for name in ("", "tmh.control", "tmh.x", "a\0b", None, 5, b"x"):
+        with pytest.raises((ValueError, TypeError)):
+            domain.map(name)
+    for size in (-1, 1 << 41):
+        with pytest.raises(ValueError):
+            domain.map("a.db", size)
+    with pytest.raises(ValueError, match="snapshot"):
+        domain.map("a.db", outside="maybe")
+
+
+def test_a_full_segment_is_an_error_and_undoes_the_body(domain):
+    small = domain.map("small.db", 1 << 20, max_size=4 << 20)
+    names = small.dict("d")
+    with pytest.raises(tmh.FullError):
+        for number in range(100):
+            names[number] = bytes(200_000)
+    count = len(names)
+    assert 5 < count < 25
+    assert list(names) == list(range(count))
+    with pytest.raises(tmh.FullError):
+        small.array("large", 1 << 20, "i8")
+    assert "large" not in small.names()
+
+
+def test_a_segment_can_be_unmapped_and_mapped_again(domain):
+    segment = domain.map("data.db")
+    cells = segment.array("a", 4, "i8")
+    domain.atomically(lambda: cells.__setitem__(0, 5))()
+    domain.unmap(segment)
+    with domain.query(), pytest.raises(tmh.ClosedError):
+        cells[0]
+    with pytest.raises(tmh.ClosedError):
+        segment.array("a")
+    again = domain.map("data.db").array("a")
+    with domain.query():
+        assert again[0] == 5 and cells[0] == 5
+
+
+def test_durable_domains_flush_and_back_up(durable, tmp_path):
+    assert durable.durability == "strict"
+    names = durable.dict("d")
+    names["k"] = "v"
+    durable.flush()
+    durable.checkpoint()
+    durable.backup(tmp_path / "copy")
+    names["k"] = "later"
+    stats = durable.stats()
+    assert stats["log_commits"] > 0 and stats["log_bytes"] > 0 and stats["checkpoints"] > 0
+    with pytest.raises(tmh.Error):
+        durable.backup(tmp_path / "copy")
+    with tmh.open(tmp_path / "copy") as copy:
+        with pytest.raises(tmh.Error, match="one domain at a time"):
+            copy.map("python.db")
+    durable.close()
+    with tmh.open(tmp_path / "copy") as copy:
+        assert copy.dict("d")["k"] == "v" and copy.durability == "strict"
+        assert copy.recovery()["ran"]
+
+
+def test_counters_and_participants_are_told(domain):
+    cells = domain.map("data.db").array("a", 4, "i8")
+    before = domain.stats()
+    for _ in range(5):
+        domain.atomically(lambda: cells.__setitem__(0, cells[0] + 1))()
+    after = domain.stats()
+    commits = sum(after[key] - before[key] for key in ("commits", "line_commits"))
+    assert commits == 5
+    assert set(after["aborts"]) == set(after["line_aborts"]) >= {"validation", "user", "died"}
+    participants = domain.participants()
+    assert [each["pid"] for each in participants] == [os.getpid()]
+
+
+def test_codes_are_those_of_the_header():
+    root = pathlib.Path(__file__).resolve().parents[3]
+    header = (root / "include/tmh/error.hpp").read_text()
+    codes = dict(re.findall(r"^  k(\w+) = (\d+),", header, re.MULTILINE))
+    names = {re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper(): int(n) for name, n in codes.items()}
+    names.pop("OK")
+    names["NOT_A_HEAP"] = names.pop("NOT_AHEAP", names.get("NOT_A_HEAP"))
+    names["NOT_A_DOMAIN"] = names.pop("NOT_ADOMAIN", names.get("NOT_A_DOMAIN"))
+    assert {each.name: each.value for each in tmh.Errc} == names
+
+
+def resources():
+    descriptors = len(os.listdir("/proc/self/fd"))
+    mappings = pathlib.Path("/proc/self/maps").read_text().count("\n")
+    resident = int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path("/proc/self/status").read_text())[1])
+    return descriptors, mappings, resident
+
+
+def test_a_thousand_opens_and_closes_leave_nothing(tmp_path):
+    def once(number):
+        with tmh.open(tmp_path / f"d{number % 5}") as domain:
+            cells = domain.map("data.db").array("a", 100, "i8")
+            names = domain.dict("d")
+
+            @domain.atomically
+            def body():
+                cells[number % 100] += 1
+                np.asarray(cells)[3] += 1
+                names[number % 50] = b"x" * 200
+
+            body()
+
+    for number in range(50):
+        once(number)
+    gc.collect()
+    before = resources()
+    for number in range(1000):
+        once(number)
+    gc.collect()
+    descriptors, mappings, resident = resources()
+    assert descriptors <= before[0]
+    assert mappings <= before[1] + 10
+    assert resident <= before[2] + 8 * 1024  # KiB; one domain leaked each time would be 100 MiB
+
+
+def test_the_interpreter_ends_quietly_with_a_domain_open(tmp_path):
+    program = (
+        "import tmh, numpy, sys\n"
+        "domain = tmh.open(sys.argv[1])\n"
+        "cells = domain.map('a.db').array('a', 4, 'i8')\n"
+        "add = domain.atomically(lambda: cells.__setitem__(0, 5))\n"
+        "add()\n"
+        "names = domain.dict('d'); names['k'] = 1\n"
+        "loop = domain.attempts(); attempt = next(loop); attempt.__enter__()\n"
+        "cells[1] = 3\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", program, str(tmp_path / "d")],
+        capture_output=True, text=True, timeout=60, check=False,
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+    with tmh.open(tmp_path / "d") as domain:
+        segment = domain.map("a.db")
+        with domain.query():
+            with pytest.raises(tmh.NestingError):
+                domain.map("other.db")
+            assert segment.array("a").tolist() == [5, 0, 0, 0]

@@ -1,0 +1,609 @@
+"""Instances: commits, aborts, nesting, attempts, queries, retry, actions, and their misuse."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+import tmh
+
+
+@pytest.fixture
+def cells(segment):
+    return segment.array("cells", 1024, "i8")
+
+
+def total(domain, cells):
+    with domain.query():
+        return int(cells.sum())
+
+
+def test_a_decorated_function_keeps_its_name_and_passes_arguments(domain, cells):
+    @domain.atomically
+    def add(index, *, amount=1):
+        """Adds."""
+        cells[index] += amount
+        return cells[index]
+
+    assert add(3) == 1 and add(3, amount=5) == 6
+    assert add.__name__ == "add" and add.__doc__ == "Adds."
+    with pytest.raises(TypeError):
+        add()
+
+
+def test_a_method_can_be_a_transaction(domain, cells):
+    class Account:
+        @domain.atomically
+        def add(self, amount):
+            cells[self.index] += amount
+            return cells[self.index]
+
+    account = Account()
+    account.index = 7
+    assert account.add(5) == 5 and Account.add(account, 1) == 6
+
+
+def test_decorators_take_durability_and_site(durable):
+    cells = durable.map("data.db").array("a", 8, "i8")
+
+    @durable.atomically(durability="buffered", site="quick")
+    def add():
+        cells[0] += 1
+
+    add()
+    with pytest.raises(ValueError, match="strict"):
+        durable.atomically(durability="sometimes")(lambda: None)
+
+
+@pytest.mark.parametrize("body", [None, 5, "x"])
+def test_a_body_is_a_function(domain, body):
+    if body is not None:
+        with pytest.raises(TypeError):
+            domain.atomically(body)
+
+    async def coroutine():
+        pass
+
+    def generator():
+        yield
+
+    for wrong in (coroutine, generator):
+        with pytest.raises(TypeError, match="no coroutine"):
+            domain.atomically(wrong)
+
+
+def test_an_exception_undoes_and_propagates(domain, cells):
+    class Mine(Exception):
+        pass
+
+    @domain.atomically
+    def body():
+        cells[0] = 1
+        raise Mine("here")
+
+    for _ in range(3):
+        with pytest.raises(Mine, match="here"):
+            body()
+    assert total(domain, cells) == 0
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_exceptions_from_outside_undo_and_propagate(domain, cells, kind):
+    @domain.atomically
+    def body():
+        cells[0] = 1
+        raise kind
+
+    with pytest.raises(kind):
+        body()
+    assert total(domain, cells) == 0
+
+
+def test_an_inner_transaction_is_part_of_the_outer_one(domain, cells):
+    @domain.atomically
+    def inner(fails):
+        cells[1] += 1
+        if fails:
+            raise ValueError
+
+    @domain.atomically
+    def outer(fails):
+        cells[0] += 1
+        try:
+            inner(True)
+        except ValueError:
+            pass
+        for attempt in domain.attempts():
+            with attempt:
+                cells[2] += 1
+        with domain.query():
+            assert cells[0] == 1 or cells[0] == 2
+        if fails:
+            raise KeyError
+
+    outer(False)
+    assert total(domain, cells) == 3  # what the inner body did stays
+    with pytest.raises(KeyError):
+        outer(True)
+    assert total(domain, cells) == 3
+
+
+def test_an_update_in_a_query_and_another_domains_instance_are_refused(domain, cells, tmp_path):
+    with tmh.open(tmp_path / "other") as other:
+        update = domain.atomically(lambda: cells.__setitem__(0, 1))
+        with domain.query():
+            with pytest.raises(tmh.NestingError):
+                update()
+            with pytest.raises(tmh.NestingError):
+                for attempt in domain.attempts():
+                    with attempt:
+                        pass
+        elsewhere = other.atomically(lambda: None)
+        with pytest.raises(tmh.NestingError):
+            domain.atomically(elsewhere)()
+        with domain.query(), pytest.raises(tmh.NestingError):
+            elsewhere()
+        elsewhere()
+    assert total(domain, cells) == 0
+
+
+def test_attempts_commit_at_the_end_of_their_block(domain, cells):
+    for attempt in domain.attempts():
+        with attempt:
+            cells[0] += 1
+            cells[5:10] = 2
+    assert total(domain, cells) == 11
+    with pytest.raises(ValueError):
+        for attempt in domain.attempts():
+            with attempt:
+                cells[0] = 100
+                raise ValueError
+    assert total(domain, cells) == 11
+
+
+def test_attempts_that_are_misused_raise(domain, cells):
+    loop = domain.attempts()
+    with pytest.raises(tmh.Error):
+        loop.__exit__(None, None, None)
+    with loop:
+        with pytest.raises(tmh.NestingError):
+            loop.__enter__()
+        with pytest.raises(tmh.NestingError):
+            next(loop)
+    with pytest.raises(StopIteration):
+        next(loop)
+    with pytest.raises(tmh.NestingError):
+        loop.__enter__()
+
+
+def conflict_with(domain, cells):
+    """Another thread commits to the cell that this thread's running instance has read."""
+    thread = threading.Thread(target=domain.atomically(lambda: cells.__setitem__(0, cells[0] + 1)))
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+@pytest.fixture
+def hybrid_cells(folder):
+    """At level 1, where threads run instances at once."""
+    with tmh.open(folder) as opened:
+        yield opened, opened.map("data.db").array("cells", 1024, "i8")
+
+
+def test_a_conflict_runs_the_body_again(hybrid_cells):
+    domain, cells = hybrid_cells
+    seen = []
+
+    @domain.atomically
+    def body():
+        seen.append(int(cells[0]))
+        if len(seen) == 1:
+            conflict_with(domain, cells)
+        cells[1] = cells[0]
+        return cells[1]
+
+    assert body() == 1
+    assert seen == [0, 1]
+    seen.clear()
+    for attempt in domain.attempts():
+        with attempt:
+            seen.append(int(cells[0]))
+            if len(seen) == 1:
+                conflict_with(domain, cells)
+            cells[1] = cells[0]
+    assert seen == [1, 2]
+
+
+def test_a_body_that_swallows_the_abort_does_not_commit(hybrid_cells):
+    domain, cells = hybrid_cells
+    runs = []
+
+    @domain.atomically
+    def body():
+        runs.append(int(cells[0]))
+        cells[2] += 1
+        if len(runs) == 1:
+            conflict_with(domain, cells)
+            with pytest.raises(tmh.Abort):
+                cells[0]  # is newer than the snapshot, and cells[2] was written
+                cells[1]
+            for _ in range(2):
+                try:
+                    cells[3]
+                except BaseException as error:
+                    assert isinstance(error, tmh.Abort)
+            try:
+                raise ValueError("of an attempt that never happened")
+            finally:
+                pass
+
+    body()
+    assert len(runs) == 2
+    with domain.query():
+        assert cells[2] == 1
+
+
+def test_what_comes_from_outside_leaves_a_doomed_attempt_too(hybrid_cells):
+    domain, cells = hybrid_cells
+
+    @domain.atomically
+    def body():
+        cells[0]
+        cells[2] += 1
+        conflict_with(domain, cells)
+        try:
+            cells[0]
+        except tmh.Abort:
+            pass
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        body()
+    with domain.query():
+        assert cells[2] == 0
+
+
+def test_return_from_an_attempt_that_does_not_commit_raises(hybrid_cells):
+    domain, cells = hybrid_cells
+
+    def leaves():
+        for attempt in domain.attempts():
+            with attempt:
+                cells[1] = cells[0]
+                conflict_with(domain, cells)
+                return 5
+
+    with pytest.raises(tmh.UncommittedError, match="return"):
+        leaves()
+        for _ in range(100):
+            pass
+
+    def leaves_in_time():
+        for attempt in domain.attempts():
+            with attempt:
+                cells[1] = 7
+                return 5
+
+    assert leaves_in_time() == 5
+    with domain.query():
+        assert cells[1] == 7
+
+
+def test_retry_sleeps_until_another_thread_changes_what_it_read(domain, cells):
+    got = []
+
+    @domain.atomically
+    def take():
+        if cells[0] == 0:
+            tmh.retry()
+        cells[0] -= 1
+        return int(cells[1])
+
+    thread = threading.Thread(target=lambda: got.append(take()))
+    thread.start()
+
+    @domain.atomically
+    def give():
+        cells[0] = 1
+        cells[1] = 42
+
+    while domain.stats()["retry_sleeps"] == 0 and thread.is_alive():
+        time.sleep(0.001)
+    give()
+    thread.join(20)
+    assert got == [42]
+
+
+def test_retry_with_nothing_read_and_outside_raises(domain, cells):
+    with pytest.raises(tmh.OutsideError):
+        tmh.retry()
+    with pytest.raises(tmh.NothingReadError):
+        domain.atomically(tmh.retry)()
+    with pytest.raises(tmh.OutsideError):
+        tmh.on_commit(print)
+    with pytest.raises(tmh.OutsideError):
+        tmh.irrevocable()
+
+
+def test_retry_until_a_time_runs_the_body_once_more(domain, cells):
+    @domain.atomically
+    def body(until):
+        if cells[0] == 0:
+            if time.monotonic() >= until:
+                return "late"
+            tmh.retry(until)
+        return "changed"
+
+    assert body(time.monotonic() + 0.05) == "late"
+
+
+def test_ctrl_c_ends_a_sleep_in_retry(domain, cells):
+    main = threading.get_ident()
+
+    @domain.atomically
+    def body():
+        cells[1] = 1
+        if cells[0] == 0:
+            tmh.retry()
+
+    def interrupt():
+        while domain.stats()["retry_sleeps"] == 0:
+            time.sleep(0.001)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        body()
+    thread.join()
+    assert total(domain, cells) == 0
+
+
+def test_actions_run_once_behind_the_commit_and_outside(hybrid_cells):
+    domain, cells = hybrid_cells
+    done = []
+    runs = []
+
+    @domain.atomically
+    def body(fails=False):
+        runs.append(1)
+        cells[0]
+        tmh.on_commit(lambda: done.append(domain.atomically(lambda: int(cells[1]))()))
+        cells[1] += 1
+        if len(runs) == 1:
+            conflict_with(domain, cells)
+            cells[0]
+        if fails:
+            raise ValueError
+
+    body()
+    assert (len(runs), done) == (2, [1])
+    with pytest.raises(ValueError):
+        body(True)
+    assert done == [1]
+    with pytest.raises(TypeError):
+        domain.atomically(lambda: tmh.on_commit(5))()
+
+
+def test_an_action_that_raises_is_reported_and_undoes_nothing(domain, cells, monkeypatch):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: reported.append(what.exc_type))
+
+    @domain.atomically
+    def body():
+        cells[0] = 1
+        tmh.on_commit(lambda: 1 / 0)
+        return 5
+
+    assert body() == 5
+    assert reported == [ZeroDivisionError] and total(domain, cells) == 1
+
+
+def test_an_irrevocable_instance_commits(domain, cells):
+    @domain.atomically
+    def body():
+        cells[0] += 1
+        tmh.irrevocable()
+        cells[1] += 1
+        return "sent"
+
+    assert body() == "sent" and total(domain, cells) == 2
+    with domain.query(), pytest.raises(tmh.QueryWroteError):
+        tmh.irrevocable()
+
+
+def commit_elsewhere(domain, cells):
+    """Another process does what conflict_with() does."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            domain.atomically(lambda: cells.__setitem__(0, cells[0] + 1))()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_query_sees_one_snapshot(domain, cells):
+
+    @domain.query
+    def both():
+        return int(cells[0]), int(cells[1])
+
+    both()
+    with domain.query():
+        first = int(cells[0])
+        commit_elsewhere(domain, cells)
+        assert int(cells[0]) == first and int(cells.sum()) == first
+    assert total(domain, cells) == first + 1
+
+    @domain.query
+    def wrong():
+        cells[0] = 1
+
+    with pytest.raises(tmh.QueryWroteError):
+        wrong()
+
+
+def test_threads_take_turns_at_page_level(domain, cells):
+    """Every thread's instance works on raw memory; others wait, and the GIL is free meanwhile."""
+
+    @domain.atomically
+    def body():
+        raw = np.asarray(cells)
+        before = raw[0]
+        time.sleep(0.0005)
+        raw[0] = before + 1
+
+    threads = [threading.Thread(target=lambda: [body() for _ in range(20)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert total(domain, cells) == 80
+
+
+def test_threads_at_both_levels(domain, cells):
+    """Small transfers at cache lines beside sums of everything at pages."""
+    errors = []
+    stop = threading.Event()
+
+    @domain.atomically
+    def transfer(i, j):
+        cells[i] -= 1
+        cells[j] += 1
+
+    def work(seed):
+        try:
+            for n in range(300):
+                transfer((seed * n) % 1024, (seed + n) % 1024)
+        except BaseException as error:
+            errors.append(error)
+
+    def watch():
+        while not stop.is_set():
+            if total(domain, cells) != 0:
+                errors.append("sum")
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in (3, 5, 7)]
+    watcher = threading.Thread(target=watch)
+    for thread in [*threads, watcher]:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    stop.set()
+    watcher.join(60)
+    assert errors == [] and total(domain, cells) == 0
+
+
+def test_a_thread_may_end_inside_an_attempt(domain, cells):
+    def work():
+        loop = domain.attempts()
+        next(loop)
+        loop.__enter__()
+        cells[0] = 5
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(20)
+    gc.collect()
+    domain.atomically(lambda: cells.__setitem__(1, 1))()
+    assert total(domain, cells) == 1
+
+
+def test_a_coroutine_that_waits_inside_an_attempt_holds_it(hybrid_cells):
+    """No await in a body: what other coroutines of the thread do is part of it."""
+    domain, cells = hybrid_cells
+
+    async def main():
+        for attempt in domain.attempts():
+            with attempt:
+                cells[0] = 1
+        return total(domain, cells)
+
+    assert asyncio.run(main()) == 1
+
+
+def test_transactions_and_what_they_hold_are_collected(domain, cells):
+    class Big:
+        pass
+
+    big = Big()
+    seen = weakref.ref(big)
+
+    def body():
+        return big, made
+
+    made = domain.atomically(body)
+    del big, body, made
+    gc.collect()
+    assert seen() is None
+
+
+def test_a_queue_hands_each_value_to_one_thread(domain, segment):
+    work = segment.queue("q")
+    got = []
+
+    def take():
+        while True:
+            value = work.get(timeout=20)
+            if value is None:
+                return
+            got.append(value)
+
+    threads = [threading.Thread(target=take) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(60):
+        work.put(number)
+    for _ in threads:
+        work.put(None)
+    for thread in threads:
+        thread.join(30)
+    assert sorted(got) == list(range(60))
+    with pytest.raises(queue.Empty):
+        work.get(block=False)
+    started = time.monotonic()
+    with pytest.raises(queue.Empty):
+        work.get(timeout=0.05)
+    assert time.monotonic() - started >= 0.05
+
+
+def test_a_queues_get_is_undone_with_its_instance(domain, segment):
+    work = segment.queue("q")
+    work.put("job")
+
+    @domain.atomically
+    def fail():
+        assert work.get() == "job"
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        fail()
+    assert len(work) == 1 and not work.empty() and work.get() == "job"
+
+
+def test_os_level_misuse_is_named(domain, cells):
+    body = domain.atomically(lambda: domain.close())
+    with pytest.raises(tmh.Error) as raised:
+        body()
+    assert raised.value.code == tmh.Errc.INSTANCE_RUNNING
+    for call in (domain.flush, domain.checkpoint):
+        with pytest.raises(tmh.Error) as raised:
+            call()
+        assert raised.value.code == tmh.Errc.NOT_DURABLE
+    with pytest.raises(tmh.Error):
+        domain.backup(os.path.join(domain.folder, "inside"))
