@@ -11,7 +11,10 @@
 #ifndef TMH_NUMPY_HERE
 #define NO_IMPORT_ARRAY
 #endif
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
 #include <numpy/arrayobject.h>
+#pragma GCC diagnostic pop
 
 namespace tmh::python {
 
