@@ -237,6 +237,7 @@ Owned ArrayView::load(const char *at) {
   char bytes[8];
   if (is_inside()) [[likely]] {
     if (running().pending != Pending::kNone) throw detail::LineAbort{};
+    const Unlocked others(core().waits_at_access());
     load_words(at, bytes, field_bytes_);
   } else {
     run_own(core(), core().reads_outside, Kind::kQuery,
@@ -247,7 +248,11 @@ Owned ArrayView::load(const char *at) {
 
 void ArrayView::store(char *at, PyObject *value) {
   if (PyArray_SETITEM(scratch_, PyArray_BYTES(scratch_), value) != 0) throw ErrorIsSet{};
-  store_words(at, PyArray_BYTES(scratch_), field_bytes_);
+  // A copy: other threads may store by this array meanwhile.
+  char bytes[8];
+  std::memcpy(bytes, PyArray_BYTES(scratch_), field_bytes_);
+  const Unlocked others(core().waits_at_access());
+  store_words(at, bytes, field_bytes_);
 }
 
 Owned ArrayView::get(PyObject *key) {

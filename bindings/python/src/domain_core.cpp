@@ -30,9 +30,17 @@ void DomainCore::reopen() {
   if (is_closed_) raise(Errc::kNotInitialized, folder_ + ": the domain is closed; open it again");
   // A child that fork() made: nothing of the parent's domain is here.
   inside = busy = 0;
+  for (auto &[file, mapped] : segments_) mapped->segment = Segment();
   domain_ = Domain::open(folder_, options_);
-  for (auto &[file, mapped] : segments_)
-    if (mapped->is_mapped) mapped->segment = domain_.map(file, mapped->options);
+  try {
+    for (auto &[file, mapped] : segments_)
+      if (mapped->is_mapped) mapped->segment = domain_.map(file, mapped->options);
+  } catch (...) {
+    // The next use tries again.
+    std::error_code ignored;
+    (void)domain_.close(ignored);
+    throw;
+  }
   forks_ = forks();
 }
 
@@ -105,6 +113,7 @@ const Site &SiteOf::get(DomainCore &core) {
   Domain &domain = core.domain();
   if (site_ == nullptr || forks_ != core.opened_after_forks()) [[unlikely]] {
     site_ = std::make_unique<Site>(domain, name_);
+    if (site_->report().escalation.kind == EscalationKind::kNever) core.waits_at_lines = true;
     forks_ = core.opened_after_forks();
   }
   return *site_;

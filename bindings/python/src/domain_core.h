@@ -81,6 +81,10 @@ class DomainCore {
   std::uint32_t inside = 0;
   // Threads that close, unmap or check point.
   std::uint32_t busy = 0;
+  // Escalation "never": an access at level 1 waits for level 2, however long.
+  bool waits_at_lines = false;
+  // May an access have to wait for another thread of this process?
+  [[nodiscard]] bool waits_at_access() const noexcept { return waits_at_lines && inside > 1; }
   // Of arrays that are read outside of instances.
   SiteOf reads_outside{"python.array"};
   // Raw arrays that the program still holds.

@@ -66,6 +66,25 @@ void clear_frames(PyObject *traceback) noexcept {
 
 Running &running() noexcept { return running_here; }
 
+Inside Inside::here() noexcept {
+  Inside made;
+  made.serial_ = running().serial;
+  made.forks_ = forks();
+  return made;
+}
+
+bool Inside::is_here() const noexcept {
+  return forks_ == forks() && running().core != nullptr && running().serial == serial_;
+}
+
+void Inside::require_here(const char *block) const {
+  if (is_here()) return;
+  if (forks_ != forks())
+    raise(Errc::kDetached, std::string(block) + " was entered before this process was forked");
+  raise(Errc::kNestedMisuse,
+        std::string(block) + " is left in another thread, or after the instance around it");
+}
+
 void require_inside(const DomainCore &core, const char *what) {
   if (running().core == &core) [[likely]]
     return;
@@ -142,6 +161,10 @@ BodyAttempts::Outcome BodyAttempts::end(bool has_returned) noexcept {
       // throws kDetached
       const bool committed = attempts_.end();
       raise(Errc::kDetached, committed ? "forked in the body" : "forked in the body");
+    }
+    if (has_returned && here.pending == Pending::kNone && here.depth != 0) {
+      set_error(Errc::kNestedMisuse, "a block inside the instance is still open");
+      has_returned = false;
     }
     if (has_returned && here.pending == Pending::kNone) {
       if (const Lent *const escaped = escaped_array(); escaped != nullptr) {
@@ -239,9 +262,9 @@ void QueryScope::enter() {
     require_nestable(core_, Kind::kQuery);
     is_subsumed_ = true;
     ++here.depth;
+    inside_ = Inside::here();
     return;
   }
-  is_subsumed_ = false;
   Domain &domain = core_.domain();
   const bool lets_others_run = core_.has_company();
   ++core_.inside;
@@ -252,16 +275,16 @@ void QueryScope::enter() {
     --core_.inside;
     throw;
   }
-  forks_ = forks();
   here.core = &core_;
   here.is_query = here.is_plain = true;
   here.pending = Pending::kNone;
   here.depth = 0;
   here.serial = ++last_serial;
+  inside_ = Inside::here();
 }
 
 void QueryScope::leave(bool has_returned) {
-  if (forks_ != forks()) return;
+  inside_.require_here("a query's block");
   Running &here = running();
   if (is_subsumed_) {
     --here.depth;

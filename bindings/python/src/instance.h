@@ -57,6 +57,21 @@ struct Running {
 };
 [[nodiscard]] Running &running() noexcept;
 
+// Which instance of which thread a block was entered in. It has to be left there.
+class Inside {
+ public:
+  Inside() = default;
+  // That of this thread now.
+  [[nodiscard]] static Inside here() noexcept;
+  [[nodiscard]] bool is_here() const noexcept;
+  // Throws NestingError where it is not.
+  void require_here(const char *block) const;
+
+ private:
+  std::uint64_t serial_ = 0;
+  std::uint32_t forks_ = 0;
+};
+
 // REQUIRES an instance of the domain in this thread, else throws OutsideError: `what` needs one.
 void require_inside(const DomainCore &core, const char *what);
 // As require_inside(), and no query.
@@ -118,6 +133,7 @@ template <class Body>
 auto run_own(DomainCore &core, SiteOf &site, Kind kind, Body &&body) {
   if (running().core != nullptr) {
     require_nestable(core, kind);
+    const Unlocked others(core.waits_at_access());
     return body();
   }
   const Site &own = site.get(core);
@@ -133,11 +149,12 @@ class QueryScope {
   void enter();
   // has_returned: as BodyAttempts::end().
   void leave(bool has_returned);
+  [[nodiscard]] bool is_here() const noexcept { return inside_.is_here(); }
 
  private:
   DomainCore &core_;
   bool is_subsumed_ = false;
-  std::uint32_t forks_ = 0;
+  Inside inside_;
 };
 
 }  // namespace tmh::python

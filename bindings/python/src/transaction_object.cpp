@@ -26,7 +26,20 @@ AttemptLoop::AttemptLoop(nb::object core, Durability durability, std::shared_ptr
     : core_(std::move(core)), site_(std::move(site)), durability_(durability) {}
 
 AttemptLoop::~AttemptLoop() {
-  if (!must_go_on_ || forks_ != forks()) return;
+  if (is_open_) {
+    // Dropped inside its block. Elsewhere nothing is known of its thread, which may run it still.
+    if (inside_.is_here() && is_subsumed_) --running().depth;
+    if (inside_.is_here() && !is_subsumed_) {
+      SavedError other;
+      PyErr_SetNone(PyExc_GeneratorExit);
+      (void)attempts_->end(false);
+      PyErr_Clear();
+    } else {
+      (void)attempts_.release();
+    }
+    return;
+  }
+  if (!must_go_on_) return;
   // `return` and `break` give the loop no way to raise, so the thread gets the exception behind
   // them.
   const SavedError other;
@@ -51,21 +64,24 @@ void AttemptLoop::enter() {
   if (running().core != nullptr && !attempts_) {
     require_nestable(domain_core(), Kind::kUpdate);
     ++running().depth;
+    inside_ = Inside::here();
     is_subsumed_ = is_open_ = true;
     return;
   }
   if (!attempts_) {
-    attempts_.emplace(domain_core(), site_->get(domain_core()), Kind::kUpdate, durability_);
+    attempts_ = std::make_unique<BodyAttempts>(domain_core(), site_->get(domain_core()),
+                                               Kind::kUpdate, durability_);
   } else if (PyErr_CheckSignals() != 0) {
     throw ErrorIsSet{};
   }
   attempts_->begin();
-  forks_ = forks();
+  inside_ = Inside::here();
   is_open_ = true;
 }
 
 bool AttemptLoop::leave(PyObject *type, PyObject *value, PyObject *traceback) {
   if (!is_open_) raise(Errc::kEndWithoutBegin, "the attempt is not running");
+  inside_.require_here("an attempt's block");
   is_open_ = false;
   const bool has_returned = type == Py_None;
   if (is_subsumed_) {
@@ -99,6 +115,16 @@ bool AttemptLoop::leave(PyObject *type, PyObject *value, PyObject *traceback) {
   return false;
 }
 
+QueryBlock::~QueryBlock() {
+  if (!scope_ || !scope_->is_here()) return;
+  const SavedError other;
+  if (!guarded<bool>(false, [&] {
+        scope_->leave(false);
+        return true;
+      }))
+    PyErr_Clear();
+}
+
 void QueryBlock::enter() {
   if (scope_) raise(Errc::kNestedMisuse, "a query's block is entered once");
   scope_.emplace(core_of(core_));
@@ -112,8 +138,9 @@ void QueryBlock::enter() {
 
 void QueryBlock::leave(bool has_returned) {
   if (!scope_) raise(Errc::kEndWithoutBegin, "the query is not running");
-  scope_->leave(has_returned);
+  QueryScope scope = *scope_;
   scope_.reset();
+  scope.leave(has_returned);
 }
 
 }  // namespace tmh::python

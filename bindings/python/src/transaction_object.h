@@ -50,8 +50,8 @@ class AttemptLoop {
   nb::object core_;
   std::shared_ptr<SiteOf> site_;
   Durability durability_;
-  std::optional<BodyAttempts> attempts_;
-  std::uint32_t forks_ = 0;
+  std::unique_ptr<BodyAttempts> attempts_;
+  Inside inside_;
   bool is_open_ = false, is_subsumed_ = false, is_done_ = false;
   // The body has ended without an exception, and did not commit.
   bool must_go_on_ = false;
@@ -60,6 +60,9 @@ class AttemptLoop {
 class QueryBlock {
  public:
   explicit QueryBlock(nb::object core) : core_(std::move(core)) {}
+  ~QueryBlock();
+  QueryBlock(const QueryBlock &) = delete;
+  QueryBlock &operator=(const QueryBlock &) = delete;
   void enter();
   void leave(bool has_returned);
 

@@ -37,11 +37,16 @@ def environment_of(options: argparse.Namespace) -> dict[str, str]:
     """Of the tests: what a sanitized extension needs in an interpreter that is not."""
     variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     if "address" in options.sanitize:
-        runtime = call([options.cxx, "-print-file-name=libasan.so"], stdout=subprocess.PIPE)
-        variables["LD_PRELOAD"] = runtime.stdout.strip()
+        # The C++ library with it: AddressSanitizer looks for its functions when it starts.
+        paths = [
+            call([options.cxx, f"-print-file-name={name}"], stdout=subprocess.PIPE).stdout.strip()
+            for name in ("libasan.so", "libstdc++.so.6")
+        ]
+        variables["LD_PRELOAD"] = " ".join(paths)
         # The interpreter leaks by itself; faults are the library's.
         variables["ASAN_OPTIONS"] = (
             "detect_leaks=0:handle_segv=0:handle_sigbus=0:allow_user_segv_handler=1"
+            ":quarantine_size_mb=4"
         )
     return variables
 

@@ -524,6 +524,79 @@ def test_a_thread_may_end_inside_an_attempt(domain, cells):
     assert total(domain, cells) == 1
 
 
+def test_an_attempt_that_is_dropped_inside_its_block_is_undone(domain, cells):
+    def drop(opened):
+        loop = domain.attempts() if opened == "attempt" else domain.query()
+        loop.__enter__()
+        if opened == "attempt":
+            cells[0] = 5
+        else:
+            assert cells.sum() == 0
+
+    for opened in ("attempt", "query"):
+        drop(opened)
+        gc.collect()
+        with pytest.raises(tmh.OutsideError):
+            cells[0]
+        assert total(domain, cells) == 0
+
+
+def test_a_block_is_left_in_its_thread_and_in_its_instance(domain, cells):
+    loop = domain.attempts()
+    loop.__enter__()
+    cells[0] = 1
+    caught = []
+
+    def leave():
+        try:
+            loop.__exit__(None, None, None)
+        except tmh.NestingError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=leave)
+    thread.start()
+    thread.join(20)
+    assert len(caught) == 1
+    loop.__exit__(None, None, None)
+    assert total(domain, cells) == 1
+
+    inner, query = domain.attempts(), domain.query()
+    with pytest.raises(tmh.NestingError, match="still open"):
+        with domain.attempts():
+            cells[0] = 2
+            inner.__enter__()
+    with pytest.raises(tmh.NestingError):
+        inner.__exit__(None, None, None)
+    with pytest.raises(tmh.NestingError, match="still open"):
+        with domain.attempts():
+            query.__enter__()
+    with pytest.raises(tmh.NestingError):
+        query.__exit__(None, None, None)
+    assert total(domain, cells) == 1
+
+
+def test_where_bodies_may_not_leave_lines_others_wait_without_the_gil(folder):
+    """An access at lines waits for this thread's query, which goes on meanwhile."""
+    with tmh.open(folder) as domain:
+        domain.map("data.db").array("cells", 1024, "i8")
+    with tmh.open(folder, policies="escalation=never") as domain:
+        cells = domain.map("data.db").array("cells")
+        add = domain.atomically(lambda: cells.__setitem__(0, cells[0] + 1))
+        add()
+        thread = threading.Thread(target=add)
+        with domain.query():
+            before = cells.sum()
+            thread.start()
+            time.sleep(0.05)
+            assert cells.sum() == before == 1
+        thread.join(20)
+        assert not thread.is_alive()
+        assert total(domain, cells) == 2
+        with pytest.raises(tmh.Error) as raised:
+            domain.atomically(cells.sum)()
+        assert raised.value.code == tmh.Errc.NEEDS_PAGES
+
+
 def test_a_coroutine_that_waits_inside_an_attempt_holds_it(hybrid_cells):
     """No await in a body: what other coroutines of the thread do is part of it."""
     domain, cells = hybrid_cells
