@@ -143,6 +143,10 @@ Owned ArrayView::make(nb::object core, const std::string &file, std::string name
   std::shared_ptr<MappedSegment> segment = nb::inst_ptr<DomainCore>(core)->segment(file);
   PyArray_Descr *descr = nullptr;
   if (PyArray_DescrConverter(dtype, &descr) == NPY_FAIL) throw ErrorIsSet{};
+  if (PyDataType_REFCHK(descr)) {
+    Py_DECREF(descr);
+    raise(Errc::kCorrupt, "'" + name + "' is said to hold objects of Python");
+  }
   PyArray_Dims dims{};
   if (PyArray_IntpConverter(shape, &dims) == NPY_FAIL) {
     Py_DECREF(descr);
@@ -153,6 +157,8 @@ Owned ArrayView::make(nb::object core, const std::string &file, std::string name
                                             reinterpret_cast<void *>(address), 0, nullptr));
   PyDimMem_FREE(dims.ptr);
   if (!geometry) throw ErrorIsSet{};
+  segment->require_inside(
+      address, static_cast<std::uint64_t>(PyArray_NBYTES(as_array(geometry.get()))), name);
   nb::object self = nb::inst_alloc(nb::handle(array_class));
   new (nb::inst_ptr<ArrayView>(self))
       ArrayView(std::move(core), std::move(segment), std::move(name), reads_outside,
@@ -237,7 +243,6 @@ Owned ArrayView::load(const char *at) {
   char bytes[8];
   if (is_inside()) [[likely]] {
     if (running().pending != Pending::kNone) throw detail::LineAbort{};
-    const Unlocked others(core().waits_at_access());
     load_words(at, bytes, field_bytes_);
   } else {
     run_own(core(), core().reads_outside, Kind::kQuery,
@@ -248,11 +253,7 @@ Owned ArrayView::load(const char *at) {
 
 void ArrayView::store(char *at, PyObject *value) {
   if (PyArray_SETITEM(scratch_, PyArray_BYTES(scratch_), value) != 0) throw ErrorIsSet{};
-  // A copy: other threads may store by this array meanwhile.
-  char bytes[8];
-  std::memcpy(bytes, PyArray_BYTES(scratch_), field_bytes_);
-  const Unlocked others(core().waits_at_access());
-  store_words(at, bytes, field_bytes_);
+  store_words(at, PyArray_BYTES(scratch_), field_bytes_);
 }
 
 Owned ArrayView::get(PyObject *key) {

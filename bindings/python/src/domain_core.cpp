@@ -69,6 +69,14 @@ void DomainCore::close() {
   }
 }
 
+void MappedSegment::require_inside(std::uintptr_t address, std::uint64_t bytes,
+                                   const std::string &what) const {
+  const std::uint64_t offset = address - reinterpret_cast<std::uintptr_t>(segment.data());
+  const std::uint64_t size = segment.size_bytes();
+  if (address % alignof(std::uint64_t) != 0 || offset > size || bytes > size - offset)
+    raise(Errc::kCorrupt, "'" + what + "' is said to lie outside of its segment");
+}
+
 void DomainCore::map(const std::string &file, const SegmentOptions &options) {
   Domain &opened = domain();
   std::shared_ptr<MappedSegment> &mapped = segments_[file];
@@ -113,7 +121,6 @@ const Site &SiteOf::get(DomainCore &core) {
   Domain &domain = core.domain();
   if (site_ == nullptr || forks_ != core.opened_after_forks()) [[unlikely]] {
     site_ = std::make_unique<Site>(domain, name_);
-    if (site_->report().escalation.kind == EscalationKind::kNever) core.waits_at_lines = true;
     forks_ = core.opened_after_forks();
   }
   return *site_;

@@ -46,6 +46,9 @@ struct MappedSegment {
   SegmentOptions options;
   Segment segment;
   bool is_mapped = false;
+
+  // Of an address that the segment's file names. Throws kCorrupt where the bytes lie elsewhere.
+  void require_inside(std::uintptr_t address, std::uint64_t bytes, const std::string &what) const;
 };
 
 class DomainCore {
@@ -81,10 +84,6 @@ class DomainCore {
   std::uint32_t inside = 0;
   // Threads that close, unmap or check point.
   std::uint32_t busy = 0;
-  // Escalation "never": an access at level 1 waits for level 2, however long.
-  bool waits_at_lines = false;
-  // May an access have to wait for another thread of this process?
-  [[nodiscard]] bool waits_at_access() const noexcept { return waits_at_lines && inside > 1; }
   // Of arrays that are read outside of instances.
   SiteOf reads_outside{"python.array"};
   // Raw arrays that the program still holds.

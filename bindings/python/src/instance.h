@@ -133,7 +133,6 @@ template <class Body>
 auto run_own(DomainCore &core, SiteOf &site, Kind kind, Body &&body) {
   if (running().core != nullptr) {
     require_nestable(core, kind);
-    const Unlocked others(core.waits_at_access());
     return body();
   }
   const Site &own = site.get(core);

@@ -48,10 +48,11 @@ MapObject::MapObject(nb::object core, std::string file, std::uintptr_t address, 
       address_(address),
       pickles_(pickles),
       site_("python." + file_) {
+  const MappedSegment &mapped = *this->core().segment(file_);
   // Now: a query cannot make it.
   if (address_ == 0)
-    address_ = reinterpret_cast<std::uintptr_t>(
-        this->core().segment(file_)->segment.root<Tree>(kCatalogue));
+    address_ = reinterpret_cast<std::uintptr_t>(mapped.segment.root<Tree>(kCatalogue));
+  mapped.require_inside(address_, sizeof(Tree), file_);
 }
 
 Tree &MapObject::tree() {

@@ -243,6 +243,53 @@ def test_bytes_that_are_none_of_ours_are_an_error(domain):
             _tmh.decode_key(bad)
 
 
+def test_no_bytes_at_all_hurt_the_interpreter():
+    """Every value is cut, changed and mixed; what comes of it is a value or ValueError."""
+    from tmh import _tmh
+
+    rng = random.Random(11)
+    with_heads = [b"i" + bytes(8), b"I" + bytes(20), b"d" + bytes(8), b"b", b"s\xff\xfe", b"n"]
+    for descr in ("'<i8'", "[('x', '<i4'), ('y', '<f8', (2,))]", "'|O'", "'<U3'", "'<M8[s]'"):
+        for shape in ("()", "(2,)", "(1 << 60,)", "(-1,)", "(2, 1 << 40)", "(0,)"):
+            head = f"({descr}, {shape}, False)".encode()
+            with_heads.append(b"a" + len(head).to_bytes(4, "little") + head + bytes(48))
+    for _ in range(20_000):
+        one = bytearray(rng.choice(with_heads))
+        for _ in range(rng.randrange(4)):
+            if one:
+                one[rng.randrange(len(one))] = rng.randrange(256)
+        one = bytes(one[: rng.randrange(len(one) + 1)]) + bytes(rng.randrange(3))
+        for decode in (lambda data: _tmh.decode_value(data, False), _tmh.decode_key):
+            try:
+                decode(one)
+            except (ValueError, TypeError):
+                pass
+
+
+def test_a_record_of_the_catalogue_that_lies_is_an_error(domain):
+    segment = domain.map("lies.db")
+    segment.array("a", 10, "i8")
+    catalogue = segment._catalogue
+    good = catalogue["a"]
+    address = int(good.split('"address": ')[1].rstrip("}"))
+    for bad in (
+        b"x", "", "{}", "[]", "5", "null", '{"kind": "array"}',
+        good.replace(str(address), "8"), good.replace(str(address), str(address + (1 << 45))),
+        good.replace(str(address), str(address + 4)), good.replace("[10]", "[1000000000]"),
+        good.replace("[10]", "[-1]"), good.replace("[10]", '"x"'), good.replace("<i8", "|O"),
+        good.replace("<i8", "?8"), good.replace("array", "dict"),
+    ):
+        catalogue["a"] = bad
+        with pytest.raises((tmh.Error, ValueError, TypeError, KeyError)):
+            segment.array("a")
+        if "dict" in str(bad):
+            with pytest.raises(tmh.Error):
+                segment.dict("a")["k"]
+            catalogue["d"] = '{"kind": "dict", "address": 64}'
+            with pytest.raises(tmh.Error):
+                segment.dict("d")
+
+
 def test_names_are_of_one_kind(domain):
     segment = domain.map("names.db")
     segment.dict("d"), segment.queue("q"), segment.counter("c")

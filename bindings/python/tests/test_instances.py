@@ -254,6 +254,31 @@ def test_a_body_that_swallows_the_abort_does_not_commit(hybrid_cells):
         assert cells[2] == 1
 
 
+def test_a_body_that_swallows_the_abort_of_retry_does_not_commit(domain, cells):
+    runs = []
+
+    @domain.atomically
+    def body():
+        runs.append(int(cells[0]))
+        cells[2] += 1
+        if len(runs) == 1:
+            try:
+                tmh.retry(time.monotonic())
+            except tmh.Abort:
+                pass
+            with pytest.raises(tmh.Abort):
+                cells[1]
+            with pytest.raises(tmh.Abort):
+                cells[1] = 5
+            with pytest.raises(tmh.Abort):
+                cells.sum()
+
+    body()
+    assert len(runs) == 2
+    with domain.query():
+        assert cells[2] == 1 and cells[1] == 0
+
+
 def test_what_comes_from_outside_leaves_a_doomed_attempt_too(hybrid_cells):
     domain, cells = hybrid_cells
 
@@ -575,7 +600,7 @@ def test_a_block_is_left_in_its_thread_and_in_its_instance(domain, cells):
     assert total(domain, cells) == 1
 
 
-def test_where_bodies_may_not_leave_lines_others_wait_without_the_gil(folder):
+def test_where_bodies_may_not_leave_lines_they_wait_for_other_threads(folder):
     """An access at lines waits for this thread's query, which goes on meanwhile."""
     with tmh.open(folder) as domain:
         domain.map("data.db").array("cells", 1024, "i8")

@@ -537,11 +537,13 @@ class Segment:
         found = self._catalogue.get(name)
         if found is None:
             found = self._make_named(name, make)
-        record = json.loads(found)
-        if record["kind"] != kind:
-            raise MismatchError(
-                f"{name!r} is the name of another kind of object: {record['kind']}"
-            )
+        try:
+            record = json.loads(found)
+            have = record["kind"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise Error(f"the record of {name!r} cannot be read", Errc.CORRUPT) from error
+        if have != kind:
+            raise MismatchError(f"{name!r} is the name of another kind of object: {have}")
         return record
 
     def _make_named(self, name: str, make: Callable[[], dict[str, Any]]) -> str:

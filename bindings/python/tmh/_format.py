@@ -37,6 +37,6 @@ def decode(head: bytes, data: bytes) -> Any:
         if dtype.hasobject:
             raise ValueError("objects of Python")
         array = np.frombuffer(data, dtype).reshape(shape).copy()
-    except (ValueError, TypeError, SyntaxError, UnicodeDecodeError, KeyError) as error:
+    except (ValueError, TypeError, SyntaxError, KeyError, RecursionError, MemoryError) as error:
         raise ValueError(f"the dict holds an array that cannot be read: {error}") from error
     return array[()] if is_number else array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import time
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any, Iterator, Union
@@ -219,8 +220,6 @@ class Queue:
         head = int(ends[self._HEAD])
         if head == ends[self._TAIL]:
             if until is not None and time.monotonic() >= until:
-                import queue
-
                 raise queue.Empty
             _tmh.retry(-1.0 if until is None else until)
         ends[self._HEAD] = head + 1
