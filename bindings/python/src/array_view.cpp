@@ -171,8 +171,7 @@ bool ArrayView::is_inside() const noexcept { return running().core == core_point
 
 void ArrayView::require_mapped() const {
   (void)core().domain();
-  if (!segment_->is_mapped) [[unlikely]]
-    raise(Errc::kNotMapped, "'" + name_ + "': its segment is not mapped; map it again");
+  segment_->require_mapped(name_);
 }
 
 void ArrayView::require_readable() const {

@@ -1,5 +1,7 @@
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <optional>
 #include <string>
 
 #include "bindings/python/src/codec.h"
@@ -43,8 +45,8 @@ Owned bound(nb::handle key) { return key.is_none() ? Owned() : Owned::share(key.
 void bind_maps(nb::module_ &module) {
   nb::class_<MapObject>(module, "Map", nb::type_slots(map_slots))
       .def("__init__",
-           [](MapObject *self, nb::object core, const std::string &file, std::uintptr_t address,
-              bool pickles) {
+           [](MapObject *self, nb::object core, const std::string &file,
+              std::optional<std::uintptr_t> address, bool pickles) {
              if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
              new (self) MapObject(std::move(core), file, address, pickles);
            })

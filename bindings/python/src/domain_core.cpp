@@ -69,6 +69,10 @@ void DomainCore::close() {
   }
 }
 
+void MappedSegment::raise_unmapped(std::string_view what) {
+  raise(Errc::kNotMapped, std::string(what) + ": its segment is not mapped; map it again");
+}
+
 void MappedSegment::require_inside(std::uintptr_t address, std::uint64_t bytes,
                                    const std::string &what) const {
   const std::uint64_t offset = address - reinterpret_cast<std::uintptr_t>(segment.data());
@@ -96,8 +100,8 @@ void DomainCore::map(const std::string &file, const SegmentOptions &options) {
 const std::shared_ptr<MappedSegment> &DomainCore::segment(const std::string &file) {
   (void)domain();
   const auto found = segments_.find(file);
-  if (found == segments_.end() || !found->second->is_mapped)
-    raise(Errc::kNotMapped, file + ": the segment is not mapped; map it again");
+  if (found == segments_.end()) raise(Errc::kNotMapped, file + ": map the segment first");
+  found->second->require_mapped(file);
   return found->second;
 }
 

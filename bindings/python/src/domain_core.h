@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <tmh/domain.hpp>
@@ -47,8 +48,16 @@ struct MappedSegment {
   Segment segment;
   bool is_mapped = false;
 
+  // Throws kNotMapped.
+  void require_mapped(const std::string_view what) const {
+    if (!is_mapped) [[unlikely]]
+      raise_unmapped(what);
+  }
   // Of an address that the segment's file names. Throws kCorrupt where the bytes lie elsewhere.
   void require_inside(std::uintptr_t address, std::uint64_t bytes, const std::string &what) const;
+
+ private:
+  [[noreturn]] static void raise_unmapped(std::string_view what);
 };
 
 class DomainCore {

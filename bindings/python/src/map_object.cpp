@@ -1,7 +1,6 @@
 #include "bindings/python/src/map_object.h"
 
 #include <new>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,28 +41,25 @@ std::uintptr_t make_tree(DomainCore &core, const std::string &file) {
   return reinterpret_cast<std::uintptr_t>(::new (memory) Tree(pool_allocator<std::byte>(segment)));
 }
 
-MapObject::MapObject(nb::object core, std::string file, std::uintptr_t address, bool pickles)
+MapObject::MapObject(nb::object core, const std::string &file,
+                     std::optional<std::uintptr_t> address, bool pickles)
     : core_(std::move(core)),
-      file_(std::move(file)),
-      address_(address),
+      segment_(this->core().segment(file)),
       pickles_(pickles),
-      site_("python." + file_) {
-  const MappedSegment &mapped = *this->core().segment(file_);
+      site_("python." + file) {
   // Now: a query cannot make it.
-  if (address_ == 0)
-    address_ = reinterpret_cast<std::uintptr_t>(mapped.segment.root<Tree>(kCatalogue));
-  mapped.require_inside(address_, sizeof(Tree), file_);
-}
-
-Tree &MapObject::tree() {
-  (void)core().segment(file_);
-  return *reinterpret_cast<Tree *>(address_);
+  const std::uintptr_t at =
+      address ? *address
+              : reinterpret_cast<std::uintptr_t>(segment_->segment.root<Tree>(kCatalogue));
+  segment_->require_inside(at, sizeof(Tree), file);
+  tree_ = reinterpret_cast<Tree *>(at);
 }
 
 template <class Body>
 auto MapObject::run(Kind kind, Body &&body) {
-  Tree &tree_here = tree();
-  return run_own(core(), site_, kind, [&] { return body(tree_here); });
+  (void)core().domain();  // open, in a forked child too
+  segment_->require_mapped("the dict");
+  return run_own(core(), site_, kind, [&] { return body(*tree_); });
 }
 
 Owned MapObject::get(PyObject *key, PyObject *missing) {

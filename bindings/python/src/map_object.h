@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include <tmh/pool.hpp>
@@ -33,8 +35,9 @@ struct Range {
 
 class MapObject {
  public:
-  // address: of make_tree(); 0: the segment's catalogue, which the first process makes.
-  MapObject(nb::object core, std::string file, std::uintptr_t address, bool pickles);
+  // address: of make_tree(); none: the segment's catalogue, which the first process makes.
+  MapObject(nb::object core, const std::string &file, std::optional<std::uintptr_t> address,
+            bool pickles);
 
   // missing: returned where the key is not there; null raises KeyError.
   [[nodiscard]] Owned get(PyObject *key, PyObject *missing);
@@ -51,14 +54,12 @@ class MapObject {
 
  private:
   [[nodiscard]] DomainCore &core() const noexcept { return *nb::inst_ptr<DomainCore>(core_); }
-  // Mapped in this process, also after a fork.
-  [[nodiscard]] Tree &tree();
   template <class Body>
   auto run(Kind kind, Body &&body);
 
   nb::object core_;
-  std::string file_;
-  std::uintptr_t address_;
+  std::shared_ptr<MappedSegment> segment_;
+  Tree *tree_ = nullptr;
   bool pickles_;
   SiteOf site_;
 };

@@ -282,12 +282,10 @@ def test_a_record_of_the_catalogue_that_lies_is_an_error(domain):
         catalogue["a"] = bad
         with pytest.raises((tmh.Error, ValueError, TypeError, KeyError)):
             segment.array("a")
-        if "dict" in str(bad):
-            with pytest.raises(tmh.Error):
-                segment.dict("a")["k"]
-            catalogue["d"] = '{"kind": "dict", "address": 64}'
-            with pytest.raises(tmh.Error):
-                segment.dict("d")
+    for address in (0, 64, 1 << 46):
+        catalogue["d"] = f'{{"kind": "dict", "address": {address}}}'
+        with pytest.raises(tmh.Error):
+            segment.dict("d")
 
 
 def test_names_are_of_one_kind(domain):

@@ -372,7 +372,7 @@ class Segment:
         self._domain = domain
         self._name = name
         self._reads_outside = reads_outside
-        self._catalogue = _tmh.Map(domain._core, name, 0, False)
+        self._catalogue = _tmh.Map(domain._core, name, None, False)
 
     @property
     def name(self) -> str:
