@@ -49,7 +49,7 @@ class Array(_tmh.Array, NDArrayOperatorsMixin):
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         raw = self._raw(False)
         if copy or (dtype is not None and np.dtype(dtype) != raw.dtype):
             if copy is False:
@@ -177,7 +177,7 @@ class Struct:
 
     def __init__(self, record: Array) -> None:
         object.__setattr__(self, "_record", record)
-        object.__setattr__(self, "_fields", frozenset(record.dtype.names))
+        object.__setattr__(self, "_fields", frozenset(record.dtype.names or ()))
 
     @property
     def record(self) -> Array:

@@ -18,6 +18,9 @@ from ._errors import ClosedError, Errc, Error, FullError, MismatchError
 from ._mapping import Counter, Dict, Queue
 
 Body = TypeVar("Body", bound=Callable[..., Any])
+# What a segment's catalogue keeps of an object.
+Record = dict[str, Any]
+Names = dict[str, str]
 Attempts = _tmh.AttemptLoop
 Query = _tmh.QueryBlock
 
@@ -282,7 +285,7 @@ class Domain:
     ) -> Any:
         if inspect.iscoroutinefunction(body) or inspect.isgeneratorfunction(body):
             raise TypeError("the body of a transaction is no coroutine and no generator")
-        name = site or getattr(body, "__qualname__", "python")
+        name = site or str(getattr(body, "__qualname__", "python"))
         made = _tmh.Transaction(self._core, body, is_query, durability or "", name)
         functools.update_wrapper(made, body)
         return made
@@ -330,18 +333,18 @@ class Domain:
         """Write a consistent copy of the whole domain into a new folder. Durable domains."""
         self._core.backup(os.fspath(path))
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Record:
         """Counters of the whole domain since the first of its present participants came.
 
         ``aborts`` and ``line_aborts`` are dicts by cause; sizes are in bytes.
         """
         return self._core.stats()
 
-    def participants(self) -> list[dict[str, Any]]:
+    def participants(self) -> list[Record]:
         """The processes that have the domain open, each a dict with its ``pid`` and counters."""
         return self._core.participants()
 
-    def recovery(self) -> dict[str, Any]:
+    def recovery(self) -> Record:
         """What this process's open had to recover; ``ran`` is False when others had it open."""
         return self._core.recovery()
 
@@ -388,12 +391,12 @@ class Segment:
         """Bytes of the file."""
         return self._domain._core.size_bytes(self._name)
 
-    def names(self) -> dict[str, str]:
+    def names(self) -> Names:
         """Names of the objects in the segment, with what each is."""
         found = self._catalogue.scan(None, True, None, True, 0, False, True)
         return {name: json.loads(record)["kind"] for name, record in found}
 
-    def array(self, name: str, shape: Any = None, dtype: npt.DTypeLike = None) -> Array:
+    def array(self, name: str, shape: Any = None, dtype: npt.DTypeLike | None = None) -> Array:
         """The array of this name; made of zeros by the first process that asks for it.
 
         Parameters
@@ -421,7 +424,7 @@ class Segment:
         wanted_dtype = None if dtype is None else _checked_dtype(dtype)
         wanted_shape = None if shape is None else _checked_shape(shape)
 
-        def make() -> dict[str, Any]:
+        def make() -> Record:
             if wanted_dtype is None or wanted_shape is None:
                 raise KeyError(f"{name!r}: no such array; give shape and dtype to make it")
             count = 1
@@ -438,7 +441,7 @@ class Segment:
             raise MismatchError(f"array {name!r} has shape {have_shape}, not {wanted_shape}")
         return self._array_at(name, record["address"], have_dtype, have_shape)
 
-    def struct(self, name: str, dtype: npt.DTypeLike = None) -> Struct:
+    def struct(self, name: str, dtype: npt.DTypeLike | None = None) -> Struct:
         """The structure of this name: one record of a structured dtype, zeros at first.
 
         Give ``align=True`` to the dtype: its fields of 1, 2, 4 and 8 bytes then run at cache-line
@@ -453,7 +456,7 @@ class Segment:
         if wanted is not None and wanted.names is None:
             raise TypeError(f"struct {name!r}: a structured dtype, not {wanted}")
 
-        def make() -> dict[str, Any]:
+        def make() -> Record:
             if wanted is None:
                 raise KeyError(f"{name!r}: no such structure; give its dtype to make it")
             return self._make_memory("struct", wanted, (), 1)
@@ -484,7 +487,7 @@ class Segment:
     def queue(self, name: str, *, pickle: bool = False) -> Queue:
         """The first-in-first-out queue of this name, empty at first. Values as in a dict."""
 
-        def make() -> dict[str, Any]:
+        def make() -> Record:
             record = self._make_tree("queue")
             ends = self._make_memory("ends", np.dtype(np.int64), (16,), 16)
             return {**record, "ends": ends["address"]}
@@ -496,7 +499,7 @@ class Segment:
     def counter(self, name: str) -> Counter:
         """The counter of this name, a signed number of 64 bits, 0 at first."""
 
-        def make() -> dict[str, Any]:
+        def make() -> Record:
             return self._make_memory("counter", np.dtype(np.int64), (1,), 1)
 
         record = self._named(name, "counter", make)
@@ -516,12 +519,12 @@ class Segment:
         core = self._domain._core
         return _tmh.make_array(core, self._name, name, reads_outside, address, dtype, shape)
 
-    def _make_tree(self, kind: str = "dict") -> dict[str, Any]:
+    def _make_tree(self, kind: str = "dict") -> Record:
         return {"kind": kind, "address": _tmh.make_map(self._domain._core, self._name)}
 
     def _make_memory(
         self, kind: str, dtype: np.dtype, shape: tuple[int, ...], count: int
-    ) -> dict[str, Any]:
+    ) -> Record:
         core = self._domain._core
         size = max(1, count * dtype.itemsize)
         if size > _SEGMENT_BYTES_MAX:
@@ -531,7 +534,7 @@ class Segment:
         descr = np.lib.format.dtype_to_descr(dtype)
         return {"kind": kind, "dtype": descr, "shape": list(shape), "address": address}
 
-    def _named(self, name: str, kind: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def _named(self, name: str, kind: str, make: Callable[[], Record]) -> Record:
         if not isinstance(name, str) or not name:
             raise ValueError(f"{name!r}: the name of an object is a str that is not empty")
         found = self._catalogue.get(name)
@@ -546,7 +549,7 @@ class Segment:
             raise MismatchError(f"{name!r} is the name of another kind of object: {have}")
         return record
 
-    def _make_named(self, name: str, make: Callable[[], dict[str, Any]]) -> str:
+    def _make_named(self, name: str, make: Callable[[], Record]) -> str:
         def body() -> str:
             found = self._catalogue.get(name)
             if found is None:
