@@ -183,6 +183,12 @@ void ArrayView::require_readable() const {
               "outside='snapshot'");
 }
 
+void ArrayView::require_storable() const {
+  if (is_inside() && !running().is_query) [[likely]]
+    return;
+  require_update(core(), ("a store to '" + name_ + "'").c_str());
+}
+
 Owned ArrayView::part(PyObject *key) {
   // With "..." behind it a full index names an array of no dimensions, too.
   const bool is_name = PyUnicode_Check(key);
@@ -286,7 +292,7 @@ bool ArrayView::is_same_place(PyObject *part_of_it, PyObject *value) const {
 
 void ArrayView::set(PyObject *key, PyObject *value) {
   require_mapped();
-  require_update(core(), ("a store to '" + name_ + "'").c_str());
+  require_storable();
   if (running().pending != Pending::kNone) throw detail::LineAbort{};
   if (value == nullptr) raise(PyExc_ValueError, "elements of an array cannot be deleted");
   if (field_bytes_ != 0 && !PyArray_Check(value) && !is_one(value))
@@ -318,7 +324,7 @@ Owned ArrayView::copy_of_snapshot() {
 
 Owned ArrayView::raw(bool for_update) {
   require_readable();
-  if (for_update) require_update(core(), ("a store to '" + name_ + "'").c_str());
+  if (for_update) require_storable();
   if (!is_inside()) return copy_of_snapshot();
   Running &here = running();
   if (here.pending != Pending::kNone) throw detail::LineAbort{};

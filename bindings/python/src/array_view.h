@@ -74,6 +74,7 @@ class ArrayView {
   // The domain is open, in a forked child too, and the segment mapped.
   void require_mapped() const;
   void require_readable() const;
+  void require_storable() const;
   // A numpy array over data_.
   [[nodiscard]] Owned make_raw(PyArrayObject *geometry) const;
   [[nodiscard]] Owned part(PyObject *key);

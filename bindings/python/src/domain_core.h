@@ -85,8 +85,11 @@ class DomainCore {
   [[nodiscard]] const std::shared_ptr<MappedSegment> &segment(const std::string &file);
   void unmap(const std::string &file);
 
-  // Does a commit wait for a disk?
-  [[nodiscard]] bool is_durable() const noexcept { return durability_ != Durability::kNone; }
+  // Does a commit wait for the disk? asked: of this instance; unset: as the domain.
+  [[nodiscard]] bool waits_for_disk(Durability asked) const noexcept {
+    return durability_ != Durability::kNone &&
+           (asked == Durability{} ? durability_ : asked) == Durability::kStrict;
+  }
   [[nodiscard]] bool has_company() const noexcept { return inside > 0 || busy > 0; }
 
   // Threads between the begin and the end of an instance, waiting ones too.

@@ -158,9 +158,8 @@ BodyAttempts::Outcome BodyAttempts::end(bool has_returned) noexcept {
   try {
     Running &here = running();
     if (forks_ != forks()) {
-      // throws kDetached
-      const bool committed = attempts_.end();
-      raise(Errc::kDetached, committed ? "forked in the body" : "forked in the body");
+      (void)attempts_.end();  // throws, as the next line
+      raise(Errc::kDetached, "this process was forked in the body");
     }
     if (has_returned && here.pending == Pending::kNone && here.depth != 0) {
       set_error(Errc::kNestedMisuse, "a block inside the instance is still open");

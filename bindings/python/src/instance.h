@@ -52,7 +52,7 @@ struct Running {
   std::vector<PyObject *> on_commit;
 
   void ended_by_level(Pending how) noexcept {
-    if (core != nullptr) pending = how;
+    if (core != nullptr && pending == Pending::kNone) pending = how;
   }
 };
 [[nodiscard]] Running &running() noexcept;
@@ -104,8 +104,7 @@ class BodyAttempts {
 
  private:
   [[nodiscard]] bool lets_others_run_at_end() const noexcept {
-    return core_.inside > 1 || core_.busy > 0 ||
-           (core_.is_durable() && durability_ != Durability::kBuffered);
+    return core_.inside > 1 || core_.busy > 0 || core_.waits_for_disk(durability_);
   }
   [[nodiscard]] Outcome end_undone();
   void leave() noexcept;
@@ -137,7 +136,7 @@ auto run_own(DomainCore &core, SiteOf &site, Kind kind, Body &&body) {
   }
   const Site &own = site.get(core);
   const auto instrumented = [&](Fields) { return body(); };
-  const Unlocked others(core.has_company() || (kind == Kind::kUpdate && core.is_durable()));
+  const Unlocked others(core.has_company() || (kind == Kind::kUpdate && core.waits_for_disk({})));
   return kind == Kind::kQuery ? query(own, instrumented) : atomically(own, instrumented);
 }
 

@@ -95,7 +95,7 @@ bool AttemptLoop::leave(PyObject *type, PyObject *value, PyObject *traceback) {
       is_done_ = true;
       return false;
     case BodyAttempts::Outcome::kAgain:
-      must_go_on_ = has_returned;
+      must_go_on_ = true;
       return true;
     case BodyAttempts::Outcome::kRaised:
       break;

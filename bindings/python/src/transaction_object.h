@@ -53,7 +53,7 @@ class AttemptLoop {
   std::unique_ptr<BodyAttempts> attempts_;
   Inside inside_;
   bool is_open_ = false, is_subsumed_ = false, is_done_ = false;
-  // The body has ended without an exception, and did not commit.
+  // The attempt did not commit, and the next one has not begun.
   bool must_go_on_ = false;
 };
 

@@ -314,6 +314,28 @@ def test_return_from_an_attempt_that_does_not_commit_raises(hybrid_cells):
         for _ in range(100):
             pass
 
+    def meets_the_conflict_itself():
+        for attempt in domain.attempts():
+            with attempt:
+                cells[0]
+                cells[1] = 9
+                conflict_with(domain, cells)
+                cells[0]
+            break
+
+    def loops_not():
+        with domain.attempts():
+            cells[0]
+            cells[1] = 9
+            conflict_with(domain, cells)
+            cells[0]
+
+    for uncommitted in (meets_the_conflict_itself, loops_not):
+        with pytest.raises(tmh.UncommittedError):
+            uncommitted()
+            for _ in range(100):
+                pass
+
     def leaves_in_time():
         for attempt in domain.attempts():
             with attempt:
