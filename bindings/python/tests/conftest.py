@@ -28,3 +28,14 @@ def segment(domain):
 def durable(tmp_path):
     with tmh.open(tmp_path / "durable", "strict") as opened:
         yield opened
+
+
+@pytest.fixture
+def cells(segment):
+    return segment.array("cells", 1024, "i8")
+
+
+def total(domain, cells):
+    """The sum of all cells in one snapshot."""
+    with domain.query():
+        return int(cells.sum())

@@ -61,7 +61,8 @@ def build(options: argparse.Namespace) -> int:
     if made.returncode != 0:
         skip(f"no virtual environment (Debian: python3-venv): {made.stdout.strip()[:200]}")
     pip = [venv / "bin/python", "-m", "pip", "--disable-pip-version-check"]
-    needed = ["scikit-build-core>=0.10", "nanobind>=2.2", "numpy>=2.0", "pytest"]
+    needed = ["scikit-build-core>=0.10", "nanobind>=2.2", "numpy>=2.0", "pytest", "lmdb",
+              "diskcache"]
     found = call([*pip, "install", "-q", *needed], capture_output=True)
     if found.returncode != 0:
         skip(f"no package index in reach: {found.stderr.strip().splitlines()[-1][:200]}")

@@ -18,11 +18,6 @@ import tmh
 ROUNDS = 100
 
 
-@pytest.fixture
-def cells(segment):
-    return segment.array("cells", 1024, "i8")
-
-
 def in_child(work):
     """The exit status of a forked child that does `work`."""
     child = os.fork()

@@ -57,8 +57,9 @@ def open(  # noqa: A001
         said.
     levels : {"hybrid", "page"}, optional
         "hybrid" runs small instances on cache lines and the others on pages; "page" all on pages,
-        which is faster for programs that work on whole arrays. All processes that have the domain
-        open have the same. None: the domain's, else the environment's, else "page".
+        which is faster for programs that work on whole arrays, and slower where processes change
+        the same pages. All processes that have the domain open have the same. None: the domain's,
+        else the environment's, else "page".
     policies : str, optional
         As ``TMH_POLICIES``: ``"conflict=oldest-wins,escalation=on-capacity"``. docs/options.md has
         all.

@@ -1,0 +1,126 @@
+"""Waiting: retry() and the get() of queues, what wakes them and what ends them."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import threading
+import time
+
+import pytest
+from conftest import total
+
+import tmh
+
+
+def test_retry_sleeps_until_another_thread_changes_what_it_read(domain, cells):
+    got = []
+
+    @domain.atomically
+    def take():
+        if cells[0] == 0:
+            tmh.retry()
+        cells[0] -= 1
+        return int(cells[1])
+
+    thread = threading.Thread(target=lambda: got.append(take()))
+    thread.start()
+
+    @domain.atomically
+    def give():
+        cells[0] = 1
+        cells[1] = 42
+
+    while domain.stats()["retry_sleeps"] == 0 and thread.is_alive():
+        time.sleep(0.001)
+    give()
+    thread.join(20)
+    assert got == [42]
+
+
+def test_retry_with_nothing_read_and_outside_raises(domain, cells):
+    with pytest.raises(tmh.OutsideError):
+        tmh.retry()
+    with pytest.raises(tmh.NothingReadError):
+        domain.atomically(tmh.retry)()
+    with pytest.raises(tmh.OutsideError):
+        tmh.on_commit(print)
+    with pytest.raises(tmh.OutsideError):
+        tmh.irrevocable()
+
+
+def test_retry_until_a_time_runs_the_body_once_more(domain, cells):
+    @domain.atomically
+    def body(until):
+        if cells[0] == 0:
+            if time.monotonic() >= until:
+                return "late"
+            tmh.retry(until)
+        return "changed"
+
+    assert body(time.monotonic() + 0.05) == "late"
+
+
+def test_ctrl_c_ends_a_sleep_in_retry(domain, cells):
+    main = threading.get_ident()
+
+    @domain.atomically
+    def body():
+        cells[1] = 1
+        if cells[0] == 0:
+            tmh.retry()
+
+    def interrupt():
+        while domain.stats()["retry_sleeps"] == 0:
+            time.sleep(0.001)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        body()
+    thread.join()
+    assert total(domain, cells) == 0
+
+
+def test_a_queue_hands_each_value_to_one_thread(domain, segment):
+    work = segment.queue("q")
+    got = []
+
+    def take():
+        while True:
+            value = work.get(timeout=20)
+            if value is None:
+                return
+            got.append(value)
+
+    threads = [threading.Thread(target=take) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(60):
+        work.put(number)
+    for _ in threads:
+        work.put(None)
+    for thread in threads:
+        thread.join(30)
+    assert sorted(got) == list(range(60))
+    with pytest.raises(queue.Empty):
+        work.get(block=False)
+    started = time.monotonic()
+    with pytest.raises(queue.Empty):
+        work.get(timeout=0.05)
+    assert time.monotonic() - started >= 0.05
+
+
+def test_a_queues_get_is_undone_with_its_instance(domain, segment):
+    work = segment.queue("q")
+    work.put("job")
+
+    @domain.atomically
+    def fail():
+        assert work.get() == "job"
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        fail()
+    assert len(work) == 1 and not work.empty() and work.get() == "job"
