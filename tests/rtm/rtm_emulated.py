@@ -75,6 +75,7 @@ VARIANTS = [
     rtm_tests("hybrid_durable_test", "long", at_pages=True),
     rtm_tests("kill_regressions_test", "long", at_pages=True),
     rtm_tests("multi_allocator_test", "long", at_pages=True),
+    rtm_tests("multi_bytes_tree_test", "long"),
     rtm_tests("multi_field_trees_test", "long"),
     rtm_tests("multi_pools_test", "long", at_pages=True),
     rtm_tests("multi_semantics_test", "long", at_pages=True),
