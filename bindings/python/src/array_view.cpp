@@ -1,6 +1,6 @@
 #include "bindings/python/src/array_view.h"
 
-#include <bit>
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -93,10 +93,15 @@ ArrayView::ArrayView(nb::object core, std::shared_ptr<MappedSegment> segment, st
   PyArray_Descr *const dtype = PyArray_DESCR(geometry_);
   const npy_intp bytes = PyArray_ITEMSIZE(geometry_);
   const bool is_word = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
-  const char kind = dtype->kind;
-  if (is_word && std::strchr("biufcmM", kind) != nullptr && PyArray_ISALIGNED(geometry_) &&
-      PyArray_ISNOTSWAPPED(geometry_) &&
-      reinterpret_cast<std::uintptr_t>(data_) % static_cast<std::uintptr_t>(bytes) == 0) {
+  // By its size: numpy aligns a complex number by half of that.
+  const auto is_aligned = [&](std::uintptr_t distance) {
+    return distance % static_cast<std::uintptr_t>(bytes) == 0;
+  };
+  if (is_word && std::strchr("biufcmM", dtype->kind) != nullptr &&
+      PyArray_ISNOTSWAPPED(geometry_) && is_aligned(reinterpret_cast<std::uintptr_t>(data_)) &&
+      std::all_of(
+          PyArray_STRIDES(geometry_), PyArray_STRIDES(geometry_) + PyArray_NDIM(geometry_),
+          [&](npy_intp stride) { return is_aligned(static_cast<std::uintptr_t>(stride)); })) {
     field_bytes_ = static_cast<std::uint8_t>(bytes);
     Py_INCREF(dtype);
     scratch_ = as_array(
@@ -107,6 +112,17 @@ ArrayView::ArrayView(nb::object core, std::shared_ptr<MappedSegment> segment, st
     }
   }
 }
+
+ArrayView::ArrayView(ArrayView &&other) noexcept
+    : core_(std::move(other.core_)),
+      core_pointer_(other.core_pointer_),
+      segment_(std::move(other.segment_)),
+      name_(std::move(other.name_)),
+      reads_outside_(other.reads_outside_),
+      data_(other.data_),
+      field_bytes_(other.field_bytes_),
+      geometry_(std::exchange(other.geometry_, nullptr)),
+      scratch_(std::exchange(other.scratch_, nullptr)) {}
 
 ArrayView::~ArrayView() {
   Py_CLEAR(geometry_);
@@ -127,6 +143,13 @@ Owned ArrayView::make_raw(PyArrayObject *geometry) const {
   PyArray_UpdateFlags(as_array(made.get()),
                       NPY_ARRAY_ALIGNED | NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS);
   return made;
+}
+
+Owned ArrayView::wrapped(ArrayView &&view) {
+  nb::object self = nb::inst_alloc(nb::handle(array_class));
+  new (nb::inst_ptr<ArrayView>(self)) ArrayView(std::move(view));
+  nb::inst_mark_ready(self);
+  return Owned(self.release().ptr());
 }
 
 ArrayView &ArrayView::of(PyObject *object) noexcept { return *nb::inst_ptr<ArrayView>(object); }
@@ -159,12 +182,8 @@ Owned ArrayView::make(nb::object core, const std::string &file, std::string name
   if (!geometry) throw ErrorIsSet{};
   segment->require_inside(
       address, static_cast<std::uint64_t>(PyArray_NBYTES(as_array(geometry.get()))), name);
-  nb::object self = nb::inst_alloc(nb::handle(array_class));
-  new (nb::inst_ptr<ArrayView>(self))
-      ArrayView(std::move(core), std::move(segment), std::move(name), reads_outside,
-                reinterpret_cast<char *>(address), as_array(geometry.get()));
-  nb::inst_mark_ready(self);
-  return Owned(self.release().ptr());
+  return wrapped(ArrayView(std::move(core), std::move(segment), std::move(name), reads_outside,
+                           reinterpret_cast<char *>(address), as_array(geometry.get())));
 }
 
 bool ArrayView::is_inside() const noexcept { return running().core == core_pointer_; }
@@ -213,11 +232,8 @@ bool ArrayView::is_part(PyObject *view) noexcept {
 
 Owned ArrayView::part_of(PyObject *view) {
   PyArrayObject *const array = as_array(view);
-  nb::object self = nb::inst_alloc(nb::handle(array_class));
-  new (nb::inst_ptr<ArrayView>(self)) ArrayView(core_, segment_, name_, reads_outside_,
-                                                static_cast<char *>(PyArray_DATA(array)), array);
-  nb::inst_mark_ready(self);
-  return Owned(self.release().ptr());
+  return wrapped(ArrayView(core_, segment_, name_, reads_outside_,
+                           static_cast<char *>(PyArray_DATA(array)), array));
 }
 
 char *ArrayView::element_at(PyObject *key) const {
@@ -245,6 +261,7 @@ char *ArrayView::element_at(PyObject *key) const {
 }
 
 Owned ArrayView::load(const char *at) {
+  require_readable();
   char bytes[8];
   if (is_inside()) [[likely]] {
     if (running().pending != Pending::kNone) throw detail::LineAbort{};
@@ -257,14 +274,19 @@ Owned ArrayView::load(const char *at) {
 }
 
 void ArrayView::store(char *at, PyObject *value) {
+  // First: it may run code of the value's class.
   if (PyArray_SETITEM(scratch_, PyArray_BYTES(scratch_), value) != 0) throw ErrorIsSet{};
+  require_mapped();
+  require_storable();
+  if (running().pending != Pending::kNone) throw detail::LineAbort{};
   store_words(at, PyArray_BYTES(scratch_), field_bytes_);
 }
 
 Owned ArrayView::get(PyObject *key) {
-  require_readable();
+  // First: an index may run code of its class.
   if (field_bytes_ != 0)
     if (char *const at = element_at(key); at != nullptr) return load(at);
+  require_readable();
   if (is_basic(key)) {
     Owned part_of_it = part(key);
     ArrayView &view = of(part_of_it.get());
@@ -291,12 +313,12 @@ bool ArrayView::is_same_place(PyObject *part_of_it, PyObject *value) const {
 }
 
 void ArrayView::set(PyObject *key, PyObject *value) {
-  require_mapped();
-  require_storable();
-  if (running().pending != Pending::kNone) throw detail::LineAbort{};
   if (value == nullptr) raise(PyExc_ValueError, "elements of an array cannot be deleted");
   if (field_bytes_ != 0 && !PyArray_Check(value) && !is_one(value))
     if (char *const at = element_at(key); at != nullptr) return store(at, value);
+  require_mapped();
+  require_storable();
+  if (running().pending != Pending::kNone) throw detail::LineAbort{};
   if (is_basic(key)) {
     const Owned part_of_it = part(key);
     ArrayView &view = of(part_of_it.get());

@@ -38,6 +38,7 @@ class ArrayView {
   // geometry: any numpy array of this shape, strides and dtype at `data`.
   ArrayView(nb::object core, std::shared_ptr<MappedSegment> segment, std::string name,
             bool reads_outside, char *data, PyArrayObject *geometry);
+  ArrayView(ArrayView &&other) noexcept;
   ArrayView(const ArrayView &) = delete;
   ArrayView &operator=(const ArrayView &) = delete;
   ~ArrayView();
@@ -75,6 +76,8 @@ class ArrayView {
   void require_mapped() const;
   void require_readable() const;
   void require_storable() const;
+  // As an object of Python.
+  [[nodiscard]] static Owned wrapped(ArrayView &&view);
   // A numpy array over data_.
   [[nodiscard]] Owned make_raw(PyArrayObject *geometry) const;
   [[nodiscard]] Owned part(PyObject *key);

@@ -337,6 +337,44 @@ def test_structured_arrays_and_structs(domain, segment):
         one.x = 1
 
 
+def test_numbers_that_numpy_aligns_by_half_of_their_size(domain, segment):
+    """A complex number of 8 bytes every 12 bytes: some lie in two cache lines."""
+    records = segment.array("records", 64, [("z", "c8"), ("tag", "i4")])
+
+    def body():
+        for number in range(64):
+            records["z"][number] = number + 1j * number
+        return records["z"].copy()
+
+    assert run(domain, body).tolist() == [number + 1j * number for number in range(64)]
+
+
+def test_indices_and_values_that_end_the_instance(domain, segment):
+    """Their classes run code in the midst of an access."""
+    shared = segment.array("a", 8, "i8")
+
+    class Ends:
+        def __init__(self, loop):
+            self.loop = loop
+
+        def __index__(self):
+            self.loop.__exit__(None, None, None)
+            return 3
+
+        __int__ = __index__
+
+    for access in (
+        lambda ends: shared[ends], lambda ends: shared.__setitem__(ends, 1),
+        lambda ends: shared.__setitem__(2, ends),
+    ):
+        loop = domain.attempts()
+        loop.__enter__()
+        with pytest.raises(tmh.OutsideError):
+            access(Ends(loop))
+    with domain.query():
+        assert shared.sum() == 0
+
+
 def test_nested_and_unaligned_structures(domain, segment):
     dtype = np.dtype([("a", [("b", "i4"), ("c", "f8")]), ("d", "u1", (2, 2))])
     one = segment.struct("one", dtype)
