@@ -74,21 +74,15 @@ void store_words(char *to, const char *from, std::uint8_t bytes) {
 
 void RawOwner::escape() noexcept {
   is_escaped = true;
-  ++nb::inst_ptr<DomainCore>(core)->escaped;
+  ++origin->domain_core().escaped;
 }
 
 RawOwner::~RawOwner() {
-  if (is_escaped) --nb::inst_ptr<DomainCore>(core)->escaped;
+  if (is_escaped) --origin->domain_core().escaped;
 }
 
-ArrayView::ArrayView(nb::object core, std::shared_ptr<MappedSegment> segment, std::string name,
-                     bool reads_outside, char *data, PyArrayObject *geometry)
-    : core_(std::move(core)),
-      core_pointer_(nb::inst_ptr<DomainCore>(core_)),
-      segment_(std::move(segment)),
-      name_(std::move(name)),
-      reads_outside_(reads_outside),
-      data_(data) {
+ArrayView::ArrayView(std::shared_ptr<const Origin> origin, char *data, PyArrayObject *geometry)
+    : origin_(std::move(origin)), core_(&origin_->domain_core()), data_(data) {
   geometry_ = as_array(make_raw(geometry).release());
   PyArray_Descr *const dtype = PyArray_DESCR(geometry_);
   const npy_intp bytes = PyArray_ITEMSIZE(geometry_);
@@ -114,11 +108,8 @@ ArrayView::ArrayView(nb::object core, std::shared_ptr<MappedSegment> segment, st
 }
 
 ArrayView::ArrayView(ArrayView &&other) noexcept
-    : core_(std::move(other.core_)),
-      core_pointer_(other.core_pointer_),
-      segment_(std::move(other.segment_)),
-      name_(std::move(other.name_)),
-      reads_outside_(other.reads_outside_),
+    : origin_(std::move(other.origin_)),
+      core_(other.core_),
       data_(other.data_),
       field_bytes_(other.field_bytes_),
       geometry_(std::exchange(other.geometry_, nullptr)),
@@ -136,9 +127,8 @@ Owned ArrayView::make_raw(PyArrayObject *geometry) const {
       PyArray_NewFromDescr(&PyArray_Type, dtype, PyArray_NDIM(geometry), PyArray_DIMS(geometry),
                            PyArray_STRIDES(geometry), data_, NPY_ARRAY_WRITEABLE, nullptr));
   nb::object owner = nb::inst_alloc(nb::type<RawOwner>());
-  auto *const raw_owner = new (nb::inst_ptr<RawOwner>(owner)) RawOwner;
+  new (nb::inst_ptr<RawOwner>(owner)) RawOwner(origin_);
   nb::inst_mark_ready(owner);
-  raw_owner->core = core_;
   if (PyArray_SetBaseObject(as_array(made.get()), owner.release().ptr()) != 0) throw ErrorIsSet{};
   PyArray_UpdateFlags(as_array(made.get()),
                       NPY_ARRAY_ALIGNED | NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS);
@@ -152,7 +142,7 @@ Owned ArrayView::wrapped(ArrayView &&view) {
   return Owned(self.release().ptr());
 }
 
-ArrayView &ArrayView::of(PyObject *object) noexcept { return *nb::inst_ptr<ArrayView>(object); }
+ArrayView &ArrayView::of(PyObject *object) { return made<ArrayView>(object); }
 
 bool ArrayView::is_one(PyObject *object) noexcept {
   return PyObject_TypeCheck(object, reinterpret_cast<PyTypeObject *>(array_class)) != 0;
@@ -160,15 +150,13 @@ bool ArrayView::is_one(PyObject *object) noexcept {
 
 void ArrayView::set_class(nb::object type) { array_class = type.release().ptr(); }
 
-Owned ArrayView::make(nb::object core, const std::string &file, std::string name,
-                      bool reads_outside, std::uintptr_t address, PyObject *dtype,
+Owned ArrayView::make(std::shared_ptr<const Origin> origin, std::uintptr_t address, PyObject *dtype,
                       PyObject *shape) {
-  std::shared_ptr<MappedSegment> segment = nb::inst_ptr<DomainCore>(core)->segment(file);
   PyArray_Descr *descr = nullptr;
   if (PyArray_DescrConverter(dtype, &descr) == NPY_FAIL) throw ErrorIsSet{};
   if (PyDataType_REFCHK(descr)) {
     Py_DECREF(descr);
-    raise(Errc::kCorrupt, "'" + name + "' is said to hold objects of Python");
+    raise(Errc::kCorrupt, "'" + origin->name + "' is said to hold objects of Python");
   }
   PyArray_Dims dims{};
   if (PyArray_IntpConverter(shape, &dims) == NPY_FAIL) {
@@ -180,24 +168,24 @@ Owned ArrayView::make(nb::object core, const std::string &file, std::string name
                                             reinterpret_cast<void *>(address), 0, nullptr));
   PyDimMem_FREE(dims.ptr);
   if (!geometry) throw ErrorIsSet{};
-  segment->require_inside(
-      address, static_cast<std::uint64_t>(PyArray_NBYTES(as_array(geometry.get()))), name);
-  return wrapped(ArrayView(std::move(core), std::move(segment), std::move(name), reads_outside,
-                           reinterpret_cast<char *>(address), as_array(geometry.get())));
+  origin->segment->require_inside(
+      address, static_cast<std::uint64_t>(PyArray_NBYTES(as_array(geometry.get()))), origin->name);
+  return wrapped(
+      ArrayView(std::move(origin), reinterpret_cast<char *>(address), as_array(geometry.get())));
 }
 
-bool ArrayView::is_inside() const noexcept { return running().core == core_pointer_; }
+bool ArrayView::is_inside() const noexcept { return running().core == core_; }
 
 void ArrayView::require_mapped() const {
   (void)core().domain();
-  segment_->require_mapped(name_);
+  origin_->segment->require_mapped(origin_->name);
 }
 
 void ArrayView::require_readable() const {
   require_mapped();
-  if (!is_inside() && !reads_outside_)
+  if (!is_inside() && !origin_->reads_outside)
     raise(Errc::kEndWithoutBegin,
-          "reading '" + name_ + "' needs a running instance of " + core().folder() +
+          "reading '" + origin_->name + "' needs a running instance of " + core().folder() +
               ": read it in @domain.atomically or `with domain.query():`, or map the segment with "
               "outside='snapshot'");
 }
@@ -205,7 +193,7 @@ void ArrayView::require_readable() const {
 void ArrayView::require_storable() const {
   if (is_inside() && !running().is_query) [[likely]]
     return;
-  require_update(core(), ("a store to '" + name_ + "'").c_str());
+  require_update(core(), ("a store to '" + origin_->name + "'").c_str());
 }
 
 Owned ArrayView::part(PyObject *key) {
@@ -221,18 +209,18 @@ Owned ArrayView::part(PyObject *key) {
                  : Owned::share(key);
   }
   const Owned view = Owned::checked(PyObject_GetItem(geometry(), is_name ? key : longer.get()));
-  if (!PyArray_Check(view.get())) raise(PyExc_IndexError, "not an index of an array");
-  return part_of(view.get());
+  Owned shown = part_shown_by(view.get());
+  if (!shown) raise(PyExc_IndexError, "not an index of an array");
+  return shown;
 }
 
-bool ArrayView::is_part(PyObject *view) noexcept {
-  while (view != nullptr && PyArray_Check(view)) view = PyArray_BASE(as_array(view));
-  return view != nullptr && nb::isinstance<RawOwner>(view);
-}
-
-Owned ArrayView::part_of(PyObject *view) {
+Owned ArrayView::part_shown_by(PyObject *view) {
+  if (!PyArray_Check(view)) return {};
+  PyObject *owner = view;
+  while (owner != nullptr && PyArray_Check(owner)) owner = PyArray_BASE(as_array(owner));
+  if (owner == nullptr || !nb::isinstance<RawOwner>(owner)) return {};
   PyArrayObject *const array = as_array(view);
-  return wrapped(ArrayView(core_, segment_, name_, reads_outside_,
+  return wrapped(ArrayView(nb::inst_ptr<RawOwner>(owner)->origin,
                            static_cast<char *>(PyArray_DATA(array)), array));
 }
 
@@ -247,8 +235,8 @@ char *ArrayView::element_at(PyObject *key) const {
     const npy_intp size = PyArray_DIM(geometry_, dimension);
     if (i < -size || i >= size)
       raise(PyExc_IndexError, "index " + std::to_string(i) + " is out of bounds for axis " +
-                                  std::to_string(dimension) + " of '" + name_ + "' with size " +
-                                  std::to_string(size));
+                                  std::to_string(dimension) + " of '" + origin_->name +
+                                  "' with size " + std::to_string(size));
     *address += (i < 0 ? i + size : i) * PyArray_STRIDE(geometry_, dimension);
     return true;
   };
@@ -267,8 +255,10 @@ Owned ArrayView::load(const char *at) {
     if (running().pending != Pending::kNone) throw detail::LineAbort{};
     load_words(at, bytes, field_bytes_);
   } else {
-    run_own(core(), core().reads_outside, Kind::kQuery,
-            [&] { load_words(at, bytes, field_bytes_); });
+    run_own(core(), core().reads_outside, Kind::kQuery, [&] {
+      origin_->segment->require_mapped(origin_->name);
+      load_words(at, bytes, field_bytes_);
+    });
   }
   return Owned::checked(PyArray_Scalar(bytes, PyArray_DESCR(geometry_), nullptr));
 }
@@ -336,8 +326,10 @@ void ArrayView::set(PyObject *key, PyObject *value) {
 Owned ArrayView::copy_of_snapshot() {
   QueryScope scope(core());
   scope.enter();
-  Owned copy(PyArray_NewCopy(geometry_, NPY_ANYORDER));
+  const bool is_mapped = origin_->segment->is_mapped;
+  Owned copy(is_mapped ? PyArray_NewCopy(geometry_, NPY_ANYORDER) : nullptr);
   scope.leave(false);
+  origin_->segment->require_mapped(origin_->name);
   if (!copy) throw ErrorIsSet{};
   // A store to it would be lost.
   PyArray_CLEARFLAGS(as_array(copy.get()), NPY_ARRAY_WRITEABLE);
@@ -354,7 +346,7 @@ Owned ArrayView::raw(bool for_update) {
   if (lent_in_ != here.serial) {
     Owned made = make_raw(geometry_);
     if (here.is_query) PyArray_CLEARFLAGS(as_array(made.get()), NPY_ARRAY_WRITEABLE);
-    here.lent.push_back({made.get(), name_});
+    here.lent.push_back({made.get(), origin_->name});
     lent_ = made.release();
     lent_in_ = here.serial;
   }

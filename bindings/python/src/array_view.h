@@ -20,39 +20,48 @@
 
 namespace tmh::python {
 
+// What all parts of an array have in common.
+struct Origin {
+  nb::object core;
+  std::shared_ptr<MappedSegment> segment;
+  std::string name;
+  bool reads_outside = false;
+
+  [[nodiscard]] DomainCore &domain_core() const noexcept { return *nb::inst_ptr<DomainCore>(core); }
+};
+
 // What a numpy array over a segment's memory hangs on.
 struct RawOwner {
-  nb::object core;
+  std::shared_ptr<const Origin> origin;
   bool is_escaped = false;
 
-  // The array outlives the attempt that it was lent to: its memory stays mapped.
-  void escape() noexcept;
-  RawOwner() = default;
+  explicit RawOwner(std::shared_ptr<const Origin> of) noexcept : origin(std::move(of)) {}
   RawOwner(const RawOwner &) = delete;
   RawOwner &operator=(const RawOwner &) = delete;
   ~RawOwner();
+  // The array outlives the attempt that it was lent to: its memory stays mapped.
+  void escape() noexcept;
 };
 
 class ArrayView {
  public:
   // geometry: any numpy array of this shape, strides and dtype at `data`.
-  ArrayView(nb::object core, std::shared_ptr<MappedSegment> segment, std::string name,
-            bool reads_outside, char *data, PyArrayObject *geometry);
+  ArrayView(std::shared_ptr<const Origin> origin, char *data, PyArrayObject *geometry);
   ArrayView(ArrayView &&other) noexcept;
   ArrayView(const ArrayView &) = delete;
   ArrayView &operator=(const ArrayView &) = delete;
   ~ArrayView();
 
-  // REQUIRES: an object of the type, or of one that derives from it.
-  [[nodiscard]] static ArrayView &of(PyObject *object) noexcept;
+  // REQUIRES: an object of the type, or of one that derives from it. Throws TypeError where it has
+  // not been made.
+  [[nodiscard]] static ArrayView &of(PyObject *object);
   [[nodiscard]] static bool is_one(PyObject *object) noexcept;
   // The class of parts: tmh.Array. Owned for ever.
   static void set_class(nb::object type);
 
   // A whole array. Throws ErrorIsSet.
-  [[nodiscard]] static Owned make(nb::object core, const std::string &file, std::string name,
-                                  bool reads_outside, std::uintptr_t address, PyObject *dtype,
-                                  PyObject *shape);
+  [[nodiscard]] static Owned make(std::shared_ptr<const Origin> origin, std::uintptr_t address,
+                                  PyObject *dtype, PyObject *shape);
 
   [[nodiscard]] Owned get(PyObject *key);
   void set(PyObject *key, PyObject *value);
@@ -63,14 +72,13 @@ class ArrayView {
     return reinterpret_cast<PyObject *>(geometry_);
   }
 
-  // A part of this array, which the numpy array `view` shows; is_part() tells whether it is one.
-  [[nodiscard]] Owned part_of(PyObject *view);
-  [[nodiscard]] static bool is_part(PyObject *view) noexcept;
+  // The part of an array that a numpy array shows. Null: it shows other memory.
+  [[nodiscard]] static Owned part_shown_by(PyObject *view);
 
-  [[nodiscard]] const std::string &name() const noexcept { return name_; }
+  [[nodiscard]] const std::string &name() const noexcept { return origin_->name; }
 
  private:
-  [[nodiscard]] DomainCore &core() const noexcept { return *core_pointer_; }
+  [[nodiscard]] DomainCore &core() const noexcept { return *core_; }
   [[nodiscard]] bool is_inside() const noexcept;
   // The domain is open, in a forked child too, and the segment mapped.
   void require_mapped() const;
@@ -88,11 +96,8 @@ class ArrayView {
   [[nodiscard]] Owned copy_of_snapshot();
   [[nodiscard]] bool is_same_place(PyObject *part, PyObject *value) const;
 
-  nb::object core_;
-  DomainCore *core_pointer_;
-  std::shared_ptr<MappedSegment> segment_;
-  std::string name_;
-  bool reads_outside_;
+  std::shared_ptr<const Origin> origin_;
+  DomainCore *core_;
   char *data_;
   // 1, 2, 4 or 8: numbers that are loaded and stored through fields; 0: numpy accesses them.
   std::uint8_t field_bytes_ = 0;

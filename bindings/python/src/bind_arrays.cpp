@@ -1,6 +1,8 @@
 #include <nanobind/stl/string.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "bindings/python/src/array_view.h"
 #include "bindings/python/src/errors.h"
@@ -51,19 +53,23 @@ void bind_arrays(nb::module_ &module) {
   // geometry: numpy's array over the same memory, for its shape; the caller does not access it.
   array.def("_geometry",
             [](nb::handle self) { return nb::borrow(ArrayView::of(self.ptr()).geometry()); });
-  array.def("_is_part", [](nb::handle, nb::handle view) { return ArrayView::is_part(view.ptr()); });
-  array.def("_part", [](nb::handle self, nb::handle view) {
-    if (!PyArray_Check(view.ptr())) raise(PyExc_TypeError, "not an array");
-    return nb::steal(ArrayView::of(self.ptr()).part_of(view.ptr()).release());
+  // The part of an array that a numpy array shows; None: it shows other memory.
+  module.def("part_shown_by", [](nb::handle view) {
+    Owned shown = ArrayView::part_shown_by(view.ptr());
+    return shown ? nb::steal(shown.release()) : nb::none();
   });
   module.def("set_array_class", &ArrayView::set_class);
   module.def("make_array",
              [](nb::object core, const std::string &file, const std::string &name,
                 bool reads_outside, std::uintptr_t address, nb::handle dtype, nb::handle shape) {
                if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
-               return nb::steal(ArrayView::make(std::move(core), file, name, reads_outside, address,
-                                                dtype.ptr(), shape.ptr())
-                                    .release());
+               auto origin = std::make_shared<Origin>();
+               origin->segment = nb::inst_ptr<DomainCore>(core)->segment(file);
+               origin->core = std::move(core);
+               origin->name = name;
+               origin->reads_outside = reads_outside;
+               return nb::steal(
+                   ArrayView::make(std::move(origin), address, dtype.ptr(), shape.ptr()).release());
              });
 }
 

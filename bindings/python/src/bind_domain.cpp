@@ -173,12 +173,11 @@ void bind_domain(nb::module_ &module) {
       .def_prop_ro("folder", [](const DomainCore &self) { return self.folder(); })
       .def_prop_ro("is_closed", [](const DomainCore &self) { return self.is_closed(); })
       .def("close", &DomainCore::close)
+      .def("close_at_exit", &DomainCore::close_at_exit)
       .def("map", &map_segment)
       .def("unmap", &DomainCore::unmap)
-      .def("size_bytes",
-           [](DomainCore &self, const std::string &file) {
-             return self.segment(file)->segment.size_bytes();
-           })
+      .def("size_bytes", [](DomainCore &self,
+                            const std::string &file) { return self.segment(file)->size_bytes(); })
       .def("durability",
            [](DomainCore &self) { return std::string(to_string(self.domain().durability())); })
       .def("flush",

@@ -22,7 +22,7 @@ Durability durability_of(const std::string &spec) {
 }
 
 PyObject *call_transaction(PyObject *self, PyObject *args, PyObject *kwargs) {
-  return nb::inst_ptr<Transaction>(self)->call(args, kwargs);
+  return guarded<PyObject *>(nullptr, [&] { return made<Transaction>(self).call(args, kwargs); });
 }
 // As a function's: found in a class it is a method.
 PyObject *bind_method(PyObject *self, PyObject *object, PyObject *) {
@@ -38,6 +38,7 @@ int traverse_transaction(PyObject *self, visitproc visit, void *arg) {
   return 0;
 }
 int clear_transaction(PyObject *self) {
+  if (!nb::inst_ready(self)) return 0;
   auto *transaction = nb::inst_ptr<Transaction>(self);
   transaction->core.reset();
   transaction->body.reset();

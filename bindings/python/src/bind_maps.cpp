@@ -13,7 +13,7 @@ namespace tmh::python {
 
 namespace {
 
-MapObject &map_of(PyObject *self) noexcept { return *nb::inst_ptr<MapObject>(self); }
+MapObject &map_of(PyObject *self) { return made<MapObject>(self); }
 
 PyObject *get_item(PyObject *self, PyObject *key) {
   return guarded<PyObject *>(nullptr, [&] { return map_of(self).get(key, nullptr).release(); });

@@ -19,6 +19,13 @@ Owned as_int(PyObject *object) {
   return PyLong_Check(object) ? Owned::share(object) : Owned::checked(PyNumber_Index(object));
 }
 
+// A method of int itself: a class that derives from it may have others.
+template <class... Arguments>
+Owned of_int(const char *method, const char *format, Arguments... arguments) {
+  return Owned::checked(PyObject_CallMethod(reinterpret_cast<PyObject *>(&PyLong_Type), method,
+                                            format, arguments...));
+}
+
 std::string_view text_of(PyObject *text) {
   Py_ssize_t bytes = 0;
   const char *utf8 = PyUnicode_AsUTF8AndSize(text, &bytes);
@@ -32,14 +39,15 @@ std::string_view bytes_of(PyObject *bytes) {
 
 bool is_int(PyObject *object) { return PyLong_Check(object) || PyArray_IsScalar(object, Integer); }
 
-// Two's complement, little-endian.
+// Two's complement, little-endian. number: it fits.
 std::string int_bytes(PyObject *number, std::size_t bytes) {
-  std::string made(bytes, '\0');
-  const Owned encoded = Owned::checked(
-      PyObject_CallMethod(number, "to_bytes", "ns", static_cast<Py_ssize_t>(bytes), "little"));
-  const std::string_view from = bytes_of(encoded.get());
-  std::copy(from.begin(), from.end(), made.begin());
-  return made;
+  const Owned to_bytes = Owned::checked(
+      PyObject_GetAttrString(reinterpret_cast<PyObject *>(&PyLong_Type), "to_bytes"));
+  const Owned args =
+      Owned::checked(Py_BuildValue("(Ons)", number, static_cast<Py_ssize_t>(bytes), "little"));
+  const Owned kwargs = Owned::checked(Py_BuildValue("{sO}", "signed", Py_True));
+  const Owned encoded = Owned::checked(PyObject_Call(to_bytes.get(), args.get(), kwargs.get()));
+  return std::string(bytes_of(encoded.get()));
 }
 
 Owned int_of(std::string_view bytes, bool is_signed) {
@@ -54,7 +62,7 @@ Owned int_of(std::string_view bytes, bool is_signed) {
 }
 
 std::size_t bit_length(PyObject *number) {
-  const Owned bits = Owned::checked(PyObject_CallMethod(number, "bit_length", nullptr));
+  const Owned bits = of_int("bit_length", "O", number);
   const std::size_t length = PyLong_AsSize_t(bits.get());
   if (length == static_cast<std::size_t>(-1) && PyErr_Occurred() != nullptr) throw ErrorIsSet{};
   return length;
@@ -81,13 +89,14 @@ std::string encode_int_key(PyObject *object) {
     const auto bits = static_cast<std::uint64_t>(small);
     return encode_small_int(small < 0 ? 0 - bits : bits, small < 0);
   }
-  const Owned magnitude = Owned::checked(PyNumber_Absolute(number.get()));
+  const Owned magnitude = of_int("__abs__", "O", number.get());
   const std::size_t bytes = (bit_length(magnitude.get()) + 7) / 8;
   if (bytes > kIntBytesMax) raise(PyExc_OverflowError, "an int key has at most 128 bits");
   const bool is_negative = overflow < 0;
   std::string key(1, static_cast<char>(is_negative ? kIntTag - static_cast<int>(bytes)
                                                    : kIntTag + static_cast<int>(bytes)));
-  const std::string little = int_bytes(magnitude.get(), bytes);
+  // One byte more: for the sign.
+  const std::string little = int_bytes(magnitude.get(), bytes + 1);
   for (std::size_t i = bytes; i-- > 0;)
     key += static_cast<char>(is_negative ? ~little[i] : little[i]);
   return key;
@@ -126,14 +135,7 @@ std::string encode_int_value(PyObject *value) {
     return bytes;
   }
   bytes[0] = 'I';
-  const std::size_t length = bit_length(number.get()) / 8 + 1;
-  const Owned kwargs = Owned::checked(PyDict_New());
-  if (PyDict_SetItemString(kwargs.get(), "signed", Py_True) != 0) throw ErrorIsSet{};
-  const Owned args =
-      Owned::checked(Py_BuildValue("(ns)", static_cast<Py_ssize_t>(length), "little"));
-  const Owned to_bytes = Owned::checked(PyObject_GetAttrString(number.get(), "to_bytes"));
-  const Owned encoded = Owned::checked(PyObject_Call(to_bytes.get(), args.get(), kwargs.get()));
-  return bytes.append(bytes_of(encoded.get()));
+  return bytes.append(int_bytes(number.get(), bit_length(number.get()) / 8 + 1));
 }
 
 std::string encode_array(PyObject *value) {

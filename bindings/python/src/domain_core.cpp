@@ -26,6 +26,21 @@ DomainCore::DomainCore(std::string folder, const DomainOptions &options)
   durability_ = domain_.durability();
 }
 
+DomainCore::~DomainCore() { close_at_exit(); }
+
+void DomainCore::close_at_exit() noexcept {
+  if (is_closed_) return;
+  if (forks_ == forks() && inside == 0 && escaped == 0) {
+    std::error_code ignored;
+    const Unlocked others(true);
+    (void)domain_.close(ignored);
+  }
+  // A handle that goes waits for the threads that are inside: this one stays.
+  (void)new Domain(std::move(domain_));
+  is_closed_ = true;
+  for (auto &[file, mapped] : segments_) mapped->is_mapped = false;
+}
+
 void DomainCore::reopen() {
   if (is_closed_) raise(Errc::kNotInitialized, folder_ + ": the domain is closed; open it again");
   // A child that fork() made: nothing of the parent's domain is here.
@@ -69,14 +84,21 @@ void DomainCore::close() {
   }
 }
 
-void MappedSegment::raise_unmapped(std::string_view what) {
-  raise(Errc::kNotMapped, std::string(what) + ": its segment is not mapped; map it again");
+void MappedSegment::throw_unmapped(std::string_view what) {
+  throw Error(Errc::kNotMapped, std::string(what) + ": its segment is not mapped; map it again");
+}
+
+std::uint64_t MappedSegment::size_bytes() const {
+  const Segment held = segment;  // another thread may unmap it meanwhile,
+  const Unlocked others(true);   // which holds a lock, and waits for others
+  return held.size_bytes();
 }
 
 void MappedSegment::require_inside(std::uintptr_t address, std::uint64_t bytes,
                                    const std::string &what) const {
   const std::uint64_t offset = address - reinterpret_cast<std::uintptr_t>(segment.data());
-  const std::uint64_t size = segment.size_bytes();
+  const std::uint64_t size = size_bytes();
+  if (size == 0) throw_unmapped(what);
   if (address % alignof(std::uint64_t) != 0 || offset > size || bytes > size - offset)
     raise(Errc::kCorrupt, "'" + what + "' is said to lie outside of its segment");
 }
@@ -124,7 +146,13 @@ void DomainCore::unmap(const std::string &file) {
 const Site &SiteOf::get(DomainCore &core) {
   Domain &domain = core.domain();
   if (site_ == nullptr || forks_ != core.opened_after_forks()) [[unlikely]] {
-    site_ = std::make_unique<Site>(domain, name_);
+    std::unique_ptr<Site> made;
+    {
+      const Unlocked others(core.has_company());
+      made = std::make_unique<Site>(domain, name_);
+    }
+    // Another thread may have been quicker, and use its site.
+    if (site_ == nullptr || forks_ != core.opened_after_forks()) site_ = std::move(made);
     forks_ = core.opened_after_forks();
   }
   return *site_;

@@ -7,6 +7,7 @@
 // Errors:    tmh::Error; ErrorIsSet.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -42,22 +43,25 @@ class SiteOf {
   std::unique_ptr<Site> site_;
 };
 
-// A segment by its name. What lies in it keeps this, and asks before each access.
+// A segment by its name. What lies in it keeps this, and asks in the instance of each access. So an
+// unmap(), which changes `is_mapped` first and then waits for running instances, comes before the
+// question or behind the access.
 struct MappedSegment {
   SegmentOptions options;
   Segment segment;
-  bool is_mapped = false;
+  std::atomic<bool> is_mapped = false;
 
-  // Throws kNotMapped.
-  void require_mapped(const std::string_view what) const {
-    if (!is_mapped) [[unlikely]]
-      raise_unmapped(what);
+  // Throws tmh::Error (kNotMapped). Needs no GIL.
+  void require_mapped(std::string_view what) const {
+    if (!is_mapped.load(std::memory_order_relaxed)) [[unlikely]]
+      throw_unmapped(what);
   }
+  [[nodiscard]] std::uint64_t size_bytes() const;
   // Of an address that the segment's file names. Throws kCorrupt where the bytes lie elsewhere.
   void require_inside(std::uintptr_t address, std::uint64_t bytes, const std::string &what) const;
 
  private:
-  [[noreturn]] static void raise_unmapped(std::string_view what);
+  [[noreturn]] static void throw_unmapped(std::string_view what);
 };
 
 class DomainCore {
@@ -65,6 +69,7 @@ class DomainCore {
   DomainCore(std::string folder, const DomainOptions &options);
   DomainCore(const DomainCore &) = delete;
   DomainCore &operator=(const DomainCore &) = delete;
+  ~DomainCore();
 
   // The open domain. Throws kNotInitialized after close().
   [[nodiscard]] Domain &domain() {
@@ -76,6 +81,9 @@ class DomainCore {
   void require_options(const DomainOptions &options);
   [[nodiscard]] bool is_closed() const noexcept { return is_closed_; }
   void close();
+  // When the interpreter ends: closes, unless a thread is inside an instance that it may never end.
+  // Then the process leaves the domain as if it were killed.
+  void close_at_exit() noexcept;
   // Another number after each fork: what hangs on the domain is made anew then.
   [[nodiscard]] std::uint32_t opened_after_forks() const noexcept { return forks_; }
   [[nodiscard]] const std::string &folder() const noexcept { return folder_; }

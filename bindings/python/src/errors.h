@@ -30,7 +30,7 @@ void set_error_from_thrown() noexcept;
 template <class Result, class Body>
 [[nodiscard]] Result guarded(Result failed, Body &&body) noexcept {
   try {
-    return body();
+    return staying(body);
   } catch (...) {
     set_error_from_thrown();
     return failed;

@@ -22,7 +22,7 @@ void drop_all(Objects &objects) noexcept {
 // Each action runs outside the instance, which has committed whatever the action raises.
 void run_actions(Objects actions) noexcept {
   for (PyObject *const action : actions) {
-    const Owned result(PyObject_CallNoArgs(action));
+    const Owned result(staying([&] { return PyObject_CallNoArgs(action); }));
     if (!result) PyErr_WriteUnraisable(action);
     Py_DECREF(action);
   }

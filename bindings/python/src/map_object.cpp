@@ -48,18 +48,25 @@ MapObject::MapObject(nb::object core, const std::string &file,
       pickles_(pickles),
       site_("python." + file) {
   // Now: a query cannot make it.
-  const std::uintptr_t at =
-      address ? *address
-              : reinterpret_cast<std::uintptr_t>(segment_->segment.root<Tree>(kCatalogue));
+  const std::uintptr_t at = address ? *address : catalogue();
   segment_->require_inside(at, sizeof(Tree), file);
   tree_ = reinterpret_cast<Tree *>(at);
+}
+
+std::uintptr_t MapObject::catalogue() {
+  const Segment held = segment_->segment;  // another thread may unmap it meanwhile
+  // An instance of its own, unless one runs here.
+  const Unlocked others(running().core == nullptr);
+  return reinterpret_cast<std::uintptr_t>(held.root<Tree>(kCatalogue));
 }
 
 template <class Body>
 auto MapObject::run(Kind kind, Body &&body) {
   (void)core().domain();  // open, in a forked child too
-  segment_->require_mapped("the dict");
-  return run_own(core(), site_, kind, [&] { return body(*tree_); });
+  return run_own(core(), site_, kind, [&] {
+    segment_->require_mapped("the dict");
+    return body(*tree_);
+  });
 }
 
 Owned MapObject::get(PyObject *key, PyObject *missing) {

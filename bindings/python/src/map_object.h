@@ -54,6 +54,7 @@ class MapObject {
 
  private:
   [[nodiscard]] DomainCore &core() const noexcept { return *nb::inst_ptr<DomainCore>(core_); }
+  [[nodiscard]] std::uintptr_t catalogue();
   template <class Body>
   auto run(Kind kind, Body &&body);
 

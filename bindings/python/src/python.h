@@ -3,7 +3,9 @@
 // Contexts:  everything here is called with the GIL.
 #pragma once
 
+#include <cxxabi.h>
 #include <nanobind/nanobind.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -48,6 +50,18 @@ class Owned {
   PyObject *object_ = nullptr;
 };
 
+// What a thread does that Python ends: when the interpreter has begun to end, each thread but one
+// that takes the GIL is ended by pthread_exit(). That would unwind frames of this extension and of
+// the library, which may not be left so. The thread stays instead, until the process is gone.
+template <class Call>
+auto staying(Call &&call) {
+  try {
+    return call();
+  } catch (abi::__forced_unwind &) {
+    for (;;) pause();
+  }
+}
+
 // Lets other threads of Python run while this object lives, if it is told to.
 class Unlocked {
  public:
@@ -56,7 +70,7 @@ class Unlocked {
   Unlocked(const Unlocked &) = delete;
   Unlocked &operator=(const Unlocked &) = delete;
   ~Unlocked() {
-    if (state_ != nullptr) PyEval_RestoreThread(state_);
+    if (state_ != nullptr) staying([&] { PyEval_RestoreThread(state_); });
   }
 
  private:
@@ -81,5 +95,15 @@ class SavedError {
  private:
   PyObject *type_ = nullptr, *value_ = nullptr, *traceback_ = nullptr;
 };
+
+// The C++ object of a slot's argument. Throws TypeError where __init__ has not made it.
+template <class T>
+[[nodiscard]] T &made(PyObject *object) {
+  if (!nb::inst_ready(object)) [[unlikely]] {
+    PyErr_Format(PyExc_TypeError, "%s: __init__ has not been called", Py_TYPE(object)->tp_name);
+    throw ErrorIsSet{};
+  }
+  return *nb::inst_ptr<T>(object);
+}
 
 }  // namespace tmh::python

@@ -63,6 +63,19 @@ def test_indexing_is_numpys(domain, segment, index):
     assert (run(domain, body) == plain).all()
 
 
+def test_views_that_a_function_makes_of_several_arrays_are_parts_of_their_own(domain, segment):
+    other = domain.map("other.db")
+    first, second = segment.array("first", 4, "i8"), other.array("second", (3, 1), "i8")
+    with domain.query():
+        views = np.broadcast_arrays(first, second)
+    assert [view.name for view in views] == ["first", "second"]
+    domain.unmap(other)
+    with domain.query():
+        assert views[0].sum() == 0
+        with pytest.raises(tmh.ClosedError):
+            views[1].sum()
+
+
 def test_a_mask_selects_and_stores(domain, segment):
     shared = segment.array("a", 10, "f8")
     plain = np.arange(10.0)

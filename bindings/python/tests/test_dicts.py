@@ -174,6 +174,24 @@ def test_a_wrong_value_is_a_type_error(domain, value):
     assert len(shared) == 0
 
 
+def test_ints_with_methods_of_their_own_are_ints(domain):
+    class Odd(int):
+        def to_bytes(self, *_, **__):
+            return "x" * 100
+
+        def bit_length(self):
+            return 1
+
+        def __abs__(self):
+            return 5
+
+    shared = domain.dict("d")
+    for number in (5, -5, 1 << 100, -(1 << 100)):
+        shared[Odd(number)] = Odd(number)
+        assert shared[number] == number
+    assert list(shared) == [-(1 << 100), -5, 5, 1 << 100]
+
+
 def test_missing_keys(domain):
     shared = domain.dict("d")
     for use in (

@@ -8,6 +8,8 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -154,6 +156,108 @@ def test_a_segment_can_be_unmapped_and_mapped_again(domain):
     again = domain.map("data.db").array("a")
     with domain.query():
         assert again[0] == 5 and cells[0] == 5
+
+
+def test_threads_may_unmap_and_map_while_others_use_the_segment(domain):
+    """Every use is right or says that the segment is not mapped."""
+    segment = domain.map("data.db")
+    cells = segment.array("a", 8, "i8")
+    stop, wrong = threading.Event(), []
+
+    @domain.atomically
+    def body():
+        cells[0] += 1
+        cells[:3] += 1
+
+    def use():
+        again = domain.map("data.db")
+        again.array("a").sum
+        again.dict("d")["k"] = 1
+        body()
+        domain.map("data.db", outside="snapshot").array("a")[0]
+
+    def repeat(work):
+        while not stop.is_set():
+            try:
+                work()
+            except tmh.ClosedError:
+                pass
+            except BaseException as error:
+                wrong.append(error)
+
+    works = (use, use, body, lambda: domain.unmap(segment))
+    threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    time.sleep(1)
+    stop.set()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert wrong == []
+    domain.map("data.db")
+    with domain.query():
+        assert cells[0] >= cells[1] == cells[2]
+
+
+def test_an_open_while_another_thread_closes_gives_an_open_domain(folder):
+    for _ in range(10):
+        first = tmh.open(folder)
+        first.map("data.db")
+        entered = threading.Event()
+
+        def hold():
+            with first.query():
+                entered.set()
+                time.sleep(0.005)
+
+        threads = [threading.Thread(target=hold), threading.Thread(target=first.close)]
+        threads[0].start()
+        assert entered.wait(20)
+        threads[1].start()
+        with tmh.open(folder) as second:
+            second.map("data.db").array("a", 4, "i8")
+        for thread in threads:
+            thread.join(20)
+
+
+def test_objects_that_were_not_made_raise(domain):
+    from tmh import _tmh
+
+    class Early(tmh.Dict):
+        def __init__(self):
+            self["k"] = 1
+
+    unmade = tmh.Array.__new__(tmh.Array)
+    for use in (
+        Early, lambda: unmade[0], lambda: unmade.shape, lambda: unmade.__setitem__(0, 1),
+        lambda: len(unmade), lambda: _tmh.Transaction.__new__(_tmh.Transaction)(),
+    ):
+        with pytest.raises(TypeError):
+            use()
+
+
+@pytest.mark.parametrize("work", ["q.get()", "body()", "names.get(1)"])
+def test_the_interpreter_ends_while_daemon_threads_work(tmp_path, work):
+    program = (
+        "import tmh, sys, threading, time\n"
+        "domain = tmh.open(sys.argv[1])\n"
+        "cells = domain.map('a.db').array('a', 100, 'i8')\n"
+        "q, names = domain.queue('q'), domain.dict('d')\n"
+        "@domain.atomically\n"
+        "def body():\n"
+        "    cells[0] += 1\n"
+        "    cells[:10] += 1\n"
+        f"def work():\n    while True: {work}\n"
+        "for _ in range(4): threading.Thread(target=work, daemon=True).start()\n"
+        "time.sleep(0.1)\n"
+    )
+    for _ in range(3):
+        run = subprocess.run(
+            [sys.executable, "-X", "dev", "-c", program, str(tmp_path / "d")],
+            capture_output=True, text=True, timeout=60, check=False,
+        )
+        assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
 def test_durable_domains_flush_and_back_up(durable, tmp_path):

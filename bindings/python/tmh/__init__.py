@@ -24,7 +24,7 @@ import os as _os
 
 from . import _errors, _tmh
 from ._array import Array, Struct
-from ._domain import Attempts, Domain, Query, Segment, irrevocable, on_commit, open, retry
+from ._domain import Attempts, Domain, Query, irrevocable, on_commit, open, retry
 from ._errors import (
     Abort,
     ClosedError,
@@ -40,6 +40,7 @@ from ._errors import (
     UncommittedError,
 )
 from ._mapping import Counter, Dict, Queue
+from ._segment import Segment
 
 __version__ = "0.1.0"
 __all__ = [

@@ -106,8 +106,9 @@ class Array(_tmh.Array, NDArrayOperatorsMixin):
         return method
 
     def _wrapped(self, result: Any) -> Any:
-        if isinstance(result, np.ndarray) and self._is_part(result):
-            return self._part(result)
+        if isinstance(result, np.ndarray):
+            part = _tmh.part_shown_by(result)
+            return result if part is None else part
         if isinstance(result, (list, tuple)) and any(
             isinstance(each, np.ndarray) for each in result
         ):

@@ -1,34 +1,75 @@
-"""Domains, segments and instances."""
+"""Domains and instances."""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import functools
 import inspect
-import json
+import multiprocessing.util
 import os
 import threading
-from typing import Any, Callable, TypeVar, overload
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, Callable, Iterator, TypeVar, overload
 
 from . import _tmh
-from ._array import Array, Struct
-from ._errors import ClosedError, Errc, Error, FullError, MismatchError
+from ._errors import ClosedError, Errc, Error, NestingError
 from ._mapping import Counter, Dict, Queue
+from ._segment import SEGMENT_BYTES_MAX, Record, Segment
 
 Body = TypeVar("Body", bound=Callable[..., Any])
-# What a segment's catalogue keeps of an object.
-Record = dict[str, Any]
-Names = dict[str, str]
 Attempts = _tmh.AttemptLoop
 Query = _tmh.QueryBlock
 
 _DEFAULT_SEGMENT = "python.db"
-_SEGMENT_BYTES_MAX = 1 << 40
-_open_cores: dict[str, tuple[_tmh.Domain, int]] = {}
-_lock = threading.Lock()
-os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock()))
+
+
+class _Opened:
+    """A domain that this process has open."""
+
+    __slots__ = ("core", "handles", "mapping")
+
+    def __init__(self, core: _tmh.Domain) -> None:
+        self.core = core
+        self.handles = 0
+        # Held by a thread that maps or unmaps.
+        self.mapping = threading.Lock()
+
+
+_opened: dict[str, _Opened] = {}
+# Those that a thread closes; `_changed` guards both.
+_closing: dict[str, _Opened] = {}
+_changed = threading.Condition()
+
+
+def _forget_threads() -> None:
+    """In a forked child: no other thread of the parent's is there."""
+    global _changed
+    _changed = threading.Condition()
+    _closing.clear()
+    for opened in _opened.values():
+        opened.mapping = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_threads)
+
+
+def _leave_all() -> None:
+    """Leave each domain that this process has open: it ends.
+
+    Daemon threads would meet closed domains. With them the process leaves as if it were killed.
+    """
+    if threading.active_count() == 1:
+        for opened in list(_opened.values()):
+            opened.core.close_at_exit()
+
+
+def _leave_at_the_end_of_a_child(_: object) -> None:
+    # A child of multiprocessing ends without atexit.
+    multiprocessing.util.Finalize(None, _leave_all, exitpriority=-100)
+
+
+atexit.register(_leave_all)
+multiprocessing.util.register_after_fork(_tmh, _leave_at_the_end_of_a_child)
 
 
 def open(  # noqa: A001
@@ -90,14 +131,19 @@ def open(  # noqa: A001
         durability or "", levels or "", policies or "", tracking or "", name or "",
         flush_interval_ms or 0, keep_log,
     )
-    with _lock:
-        core, handles = _open_cores.get(path, (None, 0))
-        if core is None or core.is_closed:
-            core, handles = _tmh.Domain(path, *settings), 0
+    with _changed:
+        while path in _closing:
+            if _tmh.in_instance(_closing[path].core):
+                raise ClosedError(f"{path}: another thread closes it", Errc.NOT_INITIALIZED)
+            _changed.wait()
+        opened = _opened.get(path)
+        if opened is None or opened.core.is_closed:
+            opened = _Opened(_tmh.Domain(path, *settings))
+            _opened[path] = opened
         else:
-            core.open_again(*settings)
-        _open_cores[path] = (core, handles + 1)
-    return Domain(core, path, settings)
+            opened.core.open_again(*settings)
+        opened.handles += 1
+    return Domain(opened, path, settings)
 
 
 class Domain:
@@ -106,19 +152,23 @@ class Domain:
     Use it in a ``with`` statement, or call :meth:`close`.
     """
 
-    def __init__(self, core: _tmh.Domain, path: str, settings: tuple) -> None:
-        self._core_if_open: _tmh.Domain | None = core
+    def __init__(self, opened: _Opened, path: str, settings: tuple) -> None:
+        self._opened_if_open: _Opened | None = opened
         self._path = path
         self._settings = settings
         self._attempts_site = _tmh.Site("attempts")
 
     @property
-    def _core(self) -> _tmh.Domain:
-        if self._core_if_open is None:
+    def _opened(self) -> _Opened:
+        if self._opened_if_open is None:
             raise ClosedError(
                 f"{self._path}: this handle is closed; open the domain again", Errc.NOT_INITIALIZED
             )
-        return self._core_if_open
+        return self._opened_if_open
+
+    @property
+    def _core(self) -> _tmh.Domain:
+        return self._opened.core
 
     @property
     def folder(self) -> str:
@@ -142,20 +192,27 @@ class Domain:
         EscapedArrayError
             The program still holds a raw numpy array.
         """
-        core = self._core_if_open
-        if core is None:
-            return
-        with _lock:
-            _, handles = _open_cores.get(self._path, (core, 1))
-            if handles > 1:
-                _open_cores[self._path] = (core, handles - 1)
-                self._core_if_open = None
+        with _changed:
+            opened = self._opened_if_open
+            if opened is None:
                 return
-        core.close()
-        self._core_if_open = None
-        with _lock:
-            if _open_cores.get(self._path, (None, 0))[0] is core:
-                del _open_cores[self._path]
+            self._opened_if_open = None
+            opened.handles -= 1
+            if opened.handles > 0:
+                return
+            _closing[self._path] = opened
+        try:
+            opened.core.close()
+        except BaseException:
+            opened.handles += 1
+            self._opened_if_open = opened
+            raise
+        finally:
+            with _changed:
+                del _closing[self._path]
+                if opened.handles == 0:
+                    del _opened[self._path]
+                _changed.notify_all()
 
     def __enter__(self) -> Domain:
         return self
@@ -205,10 +262,11 @@ class Domain:
         if min(size or 0, max_size or 0) < 0:
             raise ValueError(f"size={size}, max_size={max_size}: bytes, not negative")
         rounded = [-(-each // page) * page if each else 0 for each in (size or 0, max_size or 0)]
-        if max(rounded) > _SEGMENT_BYTES_MAX:
+        if max(rounded) > SEGMENT_BYTES_MAX:
             raise ValueError(f"size={size}, max_size={max_size}: bytes, at most 1 TiB")
         try:
-            self._core.map(name, *rounded)
+            with self._mapping():
+                self._core.map(name, *rounded)
         except Error as error:
             if error.code != Errc.ADDRESS_IN_USE:
                 raise
@@ -220,7 +278,23 @@ class Domain:
 
     def unmap(self, segment: Segment) -> None:
         """Unmap a segment in this process. Its arrays raise ``ClosedError`` from then on."""
-        self._core.unmap(segment.name)
+        with self._mapping():
+            self._core.unmap(segment.name)
+
+    @contextlib.contextmanager
+    def _mapping(self) -> Iterator[None]:
+        """One thread at a time maps or unmaps."""
+        lock = self._opened.mapping
+        # One that unmaps waits for this thread's instance to end.
+        if not lock.acquire(blocking=not _tmh.in_instance(self._core)):
+            raise NestingError(
+                "another thread maps or unmaps: do it outside of the instance",
+                Errc.INSTANCE_RUNNING,
+            )
+        try:
+            yield
+        finally:
+            lock.release()
 
     @overload
     def atomically(self, body: Body) -> Body: ...
@@ -353,7 +427,7 @@ class Domain:
         return _reopened, (self._path, self._settings)
 
     def __repr__(self) -> str:
-        state = "closed" if self._core_if_open is None else "open"
+        state = "closed" if self._opened_if_open is None else "open"
         return f"<tmh.Domain {self._path!r} {state}>"
 
 
@@ -363,244 +437,6 @@ def _reopened(path: str, settings: tuple) -> Domain:
         path, durability, levels=levels, policies=policies, tracking=tracking, name=name,
         flush_interval_ms=flush_interval_ms, keep_log=keep_log,
     )
-
-
-def _remapped(domain: Domain, name: str, outside: str) -> Segment:
-    return domain.map(name, outside=outside)
-
-
-class Segment:
-    """A file of a domain with named objects in it. Made by :meth:`Domain.map`."""
-
-    def __init__(self, domain: Domain, name: str, reads_outside: bool) -> None:
-        self._domain = domain
-        self._name = name
-        self._reads_outside = reads_outside
-        self._catalogue = _tmh.Map(domain._core, name, None, False)
-
-    @property
-    def name(self) -> str:
-        """The file's name in the domain's folder."""
-        return self._name
-
-    @property
-    def domain(self) -> Domain:
-        return self._domain
-
-    @property
-    def size(self) -> int:
-        """Bytes of the file."""
-        return self._domain._core.size_bytes(self._name)
-
-    def names(self) -> Names:
-        """Names of the objects in the segment, with what each is."""
-        found = self._catalogue.scan(None, True, None, True, 0, False, True)
-        return {name: json.loads(record)["kind"] for name, record in found}
-
-    def array(self, name: str, shape: Any = None, dtype: npt.DTypeLike | None = None) -> Array:
-        """The array of this name; made of zeros by the first process that asks for it.
-
-        Parameters
-        ----------
-        name : str
-            Name in the segment.
-        shape : int or tuple of int, optional
-            None: as it was made.
-        dtype : dtype, optional
-            Any but objects of Python. None: as it was made.
-
-        Returns
-        -------
-        Array
-
-        Raises
-        ------
-        MismatchError
-            It exists with another shape or dtype, or the name is another kind of object.
-        KeyError
-            It does not exist, and shape or dtype is missing.
-        TypeError
-            The dtype holds objects of Python.
-        """
-        wanted_dtype = None if dtype is None else _checked_dtype(dtype)
-        wanted_shape = None if shape is None else _checked_shape(shape)
-
-        def make() -> Record:
-            if wanted_dtype is None or wanted_shape is None:
-                raise KeyError(f"{name!r}: no such array; give shape and dtype to make it")
-            count = 1
-            for length in wanted_shape:
-                count *= length
-            return self._make_memory("array", wanted_dtype, wanted_shape, count)
-
-        record = self._named(name, "array", make)
-        have_dtype = _dtype_of(record["dtype"])
-        have_shape = tuple(record["shape"])
-        if wanted_dtype is not None and wanted_dtype != have_dtype:
-            raise MismatchError(f"array {name!r} has dtype {have_dtype}, not {wanted_dtype}")
-        if wanted_shape is not None and wanted_shape != have_shape:
-            raise MismatchError(f"array {name!r} has shape {have_shape}, not {wanted_shape}")
-        return self._array_at(name, record["address"], have_dtype, have_shape)
-
-    def struct(self, name: str, dtype: npt.DTypeLike | None = None) -> Struct:
-        """The structure of this name: one record of a structured dtype, zeros at first.
-
-        Give ``align=True`` to the dtype: its fields of 1, 2, 4 and 8 bytes then run at cache-line
-        level.
-
-        Raises
-        ------
-        MismatchError, KeyError, TypeError
-            As :meth:`array`.
-        """
-        wanted = None if dtype is None else _checked_dtype(dtype)
-        if wanted is not None and wanted.names is None:
-            raise TypeError(f"struct {name!r}: a structured dtype, not {wanted}")
-
-        def make() -> Record:
-            if wanted is None:
-                raise KeyError(f"{name!r}: no such structure; give its dtype to make it")
-            return self._make_memory("struct", wanted, (), 1)
-
-        record = self._named(name, "struct", make)
-        have = _dtype_of(record["dtype"])
-        if wanted is not None and wanted != have:
-            raise MismatchError(f"struct {name!r} has dtype {have}, not {wanted}")
-        return Struct(self._array_at(name, record["address"], have, ()))
-
-    def dict(self, name: str, *, pickle: bool = False) -> Dict:
-        """The ordered dict of this name, empty at first.
-
-        Keys are ``int``, ``bytes`` or ``str``, in this order. Values are ``None``, ``bool``,
-        ``int``, ``float``, ``bytes``, ``str`` or numpy arrays; what a lookup gives is a copy.
-
-        Parameters
-        ----------
-        name : str
-            Name in the segment.
-        pickle : bool
-            Store values of other types by ``pickle``. Then whoever can write the domain's files
-            can run code in this process.
-        """
-        record = self._named(name, "dict", self._make_tree)
-        return Dict(self, name, record["address"], pickle)
-
-    def queue(self, name: str, *, pickle: bool = False) -> Queue:
-        """The first-in-first-out queue of this name, empty at first. Values as in a dict."""
-
-        def make() -> Record:
-            record = self._make_tree("queue")
-            ends = self._make_memory("ends", np.dtype(np.int64), (16,), 16)
-            return {**record, "ends": ends["address"]}
-
-        record = self._named(name, "queue", make)
-        ends = self._array_at(name, record["ends"], np.dtype(np.int64), (16,))
-        return Queue(self, name, record["address"], ends, pickle)
-
-    def counter(self, name: str) -> Counter:
-        """The counter of this name, a signed number of 64 bits, 0 at first."""
-
-        def make() -> Record:
-            return self._make_memory("counter", np.dtype(np.int64), (1,), 1)
-
-        record = self._named(name, "counter", make)
-        cell = self._array_at(name, record["address"], np.dtype(np.int64), (1,), True)
-        return Counter(self, name, cell)
-
-    def _array_at(
-        self,
-        name: str,
-        address: int,
-        dtype: np.dtype,
-        shape: tuple[int, ...],
-        reads_outside: bool | None = None,
-    ) -> Array:
-        if reads_outside is None:
-            reads_outside = self._reads_outside
-        core = self._domain._core
-        return _tmh.make_array(core, self._name, name, reads_outside, address, dtype, shape)
-
-    def _make_tree(self, kind: str = "dict") -> Record:
-        return {"kind": kind, "address": _tmh.make_map(self._domain._core, self._name)}
-
-    def _make_memory(
-        self, kind: str, dtype: np.dtype, shape: tuple[int, ...], count: int
-    ) -> Record:
-        core = self._domain._core
-        size = max(1, count * dtype.itemsize)
-        if size > _SEGMENT_BYTES_MAX:
-            raise FullError(f"{size} bytes: a segment has at most 1 TiB", Errc.SEGMENT_FULL)
-        address = core.allocate(self._name, size)
-        core.clear_memory(address, size)
-        descr = np.lib.format.dtype_to_descr(dtype)
-        return {"kind": kind, "dtype": descr, "shape": list(shape), "address": address}
-
-    def _named(self, name: str, kind: str, make: Callable[[], Record]) -> Record:
-        if not isinstance(name, str) or not name:
-            raise ValueError(f"{name!r}: the name of an object is a str that is not empty")
-        found = self._catalogue.get(name)
-        if found is None:
-            found = self._make_named(name, make)
-        try:
-            record = json.loads(found)
-            have = record["kind"]
-        except (ValueError, TypeError, KeyError) as error:
-            raise Error(f"the record of {name!r} cannot be read", Errc.CORRUPT) from error
-        if have != kind:
-            raise MismatchError(f"{name!r} is the name of another kind of object: {have}")
-        return record
-
-    def _make_named(self, name: str, make: Callable[[], Record]) -> str:
-        def body() -> str:
-            found = self._catalogue.get(name)
-            if found is None:
-                found = json.dumps(make())
-                self._catalogue[name] = found
-            return found
-
-        return _tmh.Transaction(self._domain._core, body, False, "", "python.make")()
-
-    def __reduce__(self) -> Any:
-        outside = "snapshot" if self._reads_outside else "error"
-        return _remapped, (self._domain, self._name, outside)
-
-    def __repr__(self) -> str:
-        return f"<tmh.Segment {self._name!r} of {self._domain.folder!r}>"
-
-
-def _checked_dtype(dtype: npt.DTypeLike) -> np.dtype:
-    made = np.dtype(dtype)
-    if made.hasobject:
-        raise TypeError(f"dtype {made}: objects of Python cannot lie in shared memory")
-    if made.itemsize == 0:
-        raise TypeError(f"dtype {made}: give its length, such as 'S16'")
-    return made
-
-
-def _checked_shape(shape: Any) -> tuple[int, ...]:
-    lengths = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    checked = tuple(int(length) for length in lengths)
-    if any(length < 0 for length in checked):
-        raise ValueError(f"shape {checked}: a length is not negative")
-    return checked
-
-
-def _dtype_of(descr: Any) -> np.dtype:
-    def tuples(value: Any) -> Any:
-        """JSON has lists only: a list of fields stays one, a field and a shape are tuples."""
-        if not isinstance(value, list):
-            return value
-        if value and all(isinstance(each, list) for each in value):
-            return [tuple(tuples_in_field(each)) for each in value]
-        return tuple(value)
-
-    def tuples_in_field(field: list) -> list:
-        return [
-            tuple(each) if isinstance(each, list) and number != 1 else tuples(each)
-            for number, each in enumerate(field)
-        ]
-
-    return np.lib.format.descr_to_dtype(tuples(descr))
 
 
 def retry(until: float | None = None) -> None:
