@@ -9,6 +9,8 @@
 
 #include <utility>
 
+#include <tmh/detail/forced_unwinding.hpp>
+
 #define PY_ARRAY_UNIQUE_SYMBOL tmh_numpy
 #ifndef TMH_NUMPY_HERE
 #define NO_IMPORT_ARRAY
@@ -54,7 +56,7 @@ class Owned {
 // that takes the GIL is ended by pthread_exit(). That would unwind frames of this extension and of
 // the library, which may not be left so. The thread stays instead, until the process is gone.
 template <class Call>
-auto staying(Call &&call) {
+TMH_CATCHES_FORCED_UNWINDING auto staying(Call &&call) {
   try {
     return call();
   } catch (abi::__forced_unwind &) {
