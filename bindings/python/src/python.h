@@ -9,8 +9,6 @@
 
 #include <utility>
 
-#include <tmh/detail/forced_unwinding.hpp>
-
 #define PY_ARRAY_UNIQUE_SYMBOL tmh_numpy
 #ifndef TMH_NUMPY_HERE
 #define NO_IMPORT_ARRAY
@@ -55,8 +53,9 @@ class Owned {
 // What a thread does that Python ends: when the interpreter has begun to end, each thread but one
 // that takes the GIL is ended by pthread_exit(). That would unwind frames of this extension and of
 // the library, which may not be left so. The thread stays instead, until the process is gone.
+// The handler binds a reference to nothing (tmh/detail/forced_unwinding.hpp).
 template <class Call>
-TMH_CATCHES_FORCED_UNWINDING auto staying(Call &&call) {
+__attribute__((no_sanitize("undefined"))) auto staying(Call &&call) {
   try {
     return call();
   } catch (abi::__forced_unwind &) {
