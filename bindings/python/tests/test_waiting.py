@@ -70,6 +70,9 @@ def test_ctrl_c_ends_a_sleep_in_retry(domain, cells):
         if cells[0] == 0:
             tmh.retry()
 
+    # A shell's job in the background ignores SIGINT.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
     def interrupt():
         while domain.stats()["retry_sleeps"] == 0:
             time.sleep(0.001)
@@ -77,8 +80,11 @@ def test_ctrl_c_ends_a_sleep_in_retry(domain, cells):
 
     thread = threading.Thread(target=interrupt)
     thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        body()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            body()
+    finally:
+        signal.signal(signal.SIGINT, before)
     thread.join()
     assert total(domain, cells) == 0
 
