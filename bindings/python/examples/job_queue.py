@@ -12,7 +12,6 @@ import multiprocessing
 import random
 import sys
 import tempfile
-import time
 
 import tmh
 
@@ -70,12 +69,19 @@ def main():
             for job in some:
                 jobs.put(job)
 
+        @domain.atomically
+        def wait_until_done(count):
+            if done.value < count:
+                tmh.retry()
+
         forget_an_earlier_run()
         workers = [start(folder) for _ in range(WORKERS)]
         kills = max(1, arguments.kills)
         for kill in range(kills):
-            put(range(kill, arguments.jobs, kills))
-            time.sleep(random.uniform(0.0, 0.06))
+            some = range(kill, arguments.jobs, kills)
+            before = done.value
+            put(some)
+            wait_until_done(before + random.randint(0, len(some)))
             if kill < arguments.kills:
                 victim = random.randrange(WORKERS)
                 workers[victim].kill()

@@ -112,6 +112,7 @@ ArrayView::ArrayView(ArrayView &&other) noexcept
       core_(other.core_),
       data_(other.data_),
       field_bytes_(other.field_bytes_),
+      is_read_only_(other.is_read_only_),
       geometry_(std::exchange(other.geometry_, nullptr)),
       scratch_(std::exchange(other.scratch_, nullptr)) {}
 
@@ -183,6 +184,8 @@ void ArrayView::require_mapped() const {
 
 void ArrayView::require_readable() const {
   require_mapped();
+  if (!is_inside() && running().forked_in == core_ && !origin_->reads_outside)
+    raise_outside(core(), ("reading '" + origin_->name + "'").c_str());
   if (!is_inside() && !origin_->reads_outside)
     raise(Errc::kEndWithoutBegin,
           "reading '" + origin_->name + "' needs a running instance of " + core().folder() +
@@ -191,6 +194,7 @@ void ArrayView::require_readable() const {
 }
 
 void ArrayView::require_storable() const {
+  if (is_read_only_) raise(PyExc_ValueError, "assignment destination is read-only");
   if (is_inside() && !running().is_query) [[likely]]
     return;
   require_update(core(), ("a store to '" + origin_->name + "'").c_str());
@@ -216,12 +220,20 @@ Owned ArrayView::part(PyObject *key) {
 
 Owned ArrayView::part_shown_by(PyObject *view) {
   if (!PyArray_Check(view)) return {};
-  PyObject *owner = view;
-  while (owner != nullptr && PyArray_Check(owner)) owner = PyArray_BASE(as_array(owner));
-  if (owner == nullptr || !nb::isinstance<RawOwner>(owner)) return {};
   PyArrayObject *const array = as_array(view);
-  return wrapped(ArrayView(nb::inst_ptr<RawOwner>(owner)->origin,
-                           static_cast<char *>(PyArray_DATA(array)), array));
+  PyArrayObject *whole = array;
+  PyObject *owner = PyArray_BASE(whole);
+  for (; owner != nullptr && PyArray_Check(owner); owner = PyArray_BASE(whole))
+    whole = as_array(owner);
+  if (owner == nullptr || !nb::isinstance<RawOwner>(owner)) return {};
+  ArrayView part(nb::inst_ptr<RawOwner>(owner)->origin, static_cast<char *>(PyArray_DATA(array)),
+                 array);
+  // As np.broadcast_to() makes them. Of a query's arrays none is writeable, which says nothing.
+  part.is_read_only_ = PyArray_ISWRITEABLE(whole) && !PyArray_ISWRITEABLE(array);
+  for (int i = 0; i < PyArray_NDIM(array); ++i)
+    part.is_read_only_ |= PyArray_DIM(array, i) > 1 && PyArray_STRIDE(array, i) == 0;
+  if (part.is_read_only_) PyArray_CLEARFLAGS(part.geometry_, NPY_ARRAY_WRITEABLE);
+  return wrapped(std::move(part));
 }
 
 char *ArrayView::element_at(PyObject *key) const {
@@ -345,7 +357,8 @@ Owned ArrayView::raw(bool for_update) {
   need_plain();
   if (lent_in_ != here.serial) {
     Owned made = make_raw(geometry_);
-    if (here.is_query) PyArray_CLEARFLAGS(as_array(made.get()), NPY_ARRAY_WRITEABLE);
+    if (here.is_query || is_read_only_)
+      PyArray_CLEARFLAGS(as_array(made.get()), NPY_ARRAY_WRITEABLE);
     here.lent.push_back({made.get(), origin_->name});
     lent_ = made.release();
     lent_in_ = here.serial;

@@ -101,6 +101,8 @@ class ArrayView {
   char *data_;
   // 1, 2, 4 or 8: numbers that are loaded and stored through fields; 0: numpy accesses them.
   std::uint8_t field_bytes_ = 0;
+  // A part that is none to store to.
+  bool is_read_only_ = false;
   PyArrayObject *geometry_ = nullptr;
   // An element of the dtype in this process's memory, for conversions.
   PyArrayObject *scratch_ = nullptr;

@@ -155,21 +155,17 @@ void require_outside(const DomainCore &core, const char *call) {
 }  // namespace
 
 void bind_domain(nb::module_ &module) {
-  nb::class_<DomainCore>(module, "Domain", nb::is_weak_referenceable())
+  nb::class_<DomainOptions>(module, "Settings")
       .def("__init__",
-           [](DomainCore *self, const std::string &folder, const std::string &durability,
-              const std::string &levels, const std::string &policies, const std::string &tracking,
-              const std::string &name, std::uint32_t flush_interval_ms, bool keep_log) {
-             new (self) DomainCore(folder, options_of(durability, levels, policies, tracking, name,
-                                                      flush_interval_ms, keep_log));
-           })
-      .def("open_again",
-           [](DomainCore &self, const std::string &durability, const std::string &levels,
+           [](DomainOptions *self, const std::string &durability, const std::string &levels,
               const std::string &policies, const std::string &tracking, const std::string &name,
               std::uint32_t flush_interval_ms, bool keep_log) {
-             self.require_options(options_of(durability, levels, policies, tracking, name,
-                                             flush_interval_ms, keep_log));
-           })
+             new (self) DomainOptions(options_of(durability, levels, policies, tracking, name,
+                                                 flush_interval_ms, keep_log));
+           });
+  nb::class_<DomainCore>(module, "Domain", nb::is_weak_referenceable())
+      .def(nb::init<std::string, const DomainOptions &>())
+      .def("open_again", &DomainCore::require_options)
       .def_prop_ro("folder", [](const DomainCore &self) { return self.folder(); })
       .def_prop_ro("is_closed", [](const DomainCore &self) { return self.is_closed(); })
       .def("close", &DomainCore::close)

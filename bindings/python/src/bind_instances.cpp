@@ -1,6 +1,7 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 
@@ -60,12 +61,10 @@ void retry_in_body(double until_s) {
   if (here.core == nullptr) raise(Errc::kEndWithoutBegin, "retry() outside of an instance");
   if (here.pending != Pending::kNone) throw detail::LineAbort{};
   const auto now = std::chrono::steady_clock::now();
-  auto deadline = now + kSleepMax;
-  if (until_s >= 0) {
-    const auto until = std::chrono::steady_clock::time_point(
-        std::chrono::nanoseconds(static_cast<std::int64_t>(until_s * 1e9)));
-    if (until < deadline) deadline = until;
-  }
+  const double now_s = std::chrono::duration<double>(now.time_since_epoch()).count();
+  const double sleep_s = std::chrono::duration<double>(kSleepMax).count();
+  const double left_s = until_s < 0 ? sleep_s : std::clamp(until_s - now_s, 0.0, sleep_s);
+  const auto deadline = now + std::chrono::nanoseconds(static_cast<std::int64_t>(left_s * 1e9));
   retry_until(deadline);
 }
 
@@ -109,23 +108,20 @@ void bind_instances(nb::module_ &module) {
            [](AttemptLoop *self, nb::object core, const std::string &durability,
               std::shared_ptr<SiteOf> site) {
              if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
-             new (self) AttemptLoop(std::move(core), durability_of(durability), std::move(site));
+             new (self) AttemptLoop(std::make_shared<LoopedInstance>(
+                 std::move(core), durability_of(durability), std::move(site)));
            })
       .def("__iter__", [](nb::object self) { return self; })
-      .def("__next__",
-           [](nb::object self) {
-             if (!nb::inst_ptr<AttemptLoop>(self)->next()) throw nb::stop_iteration();
-             return self;
-           })
-      .def("__enter__",
-           [](nb::object self) {
-             nb::inst_ptr<AttemptLoop>(self)->enter();
-             return self;
-           })
+      .def("__next__", [](AttemptLoop &self) {
+        if (!self.instance->next()) throw nb::stop_iteration();
+        return Attempt{self.instance};
+      });
+  nb::class_<Attempt>(module, "Attempt")
+      .def("__enter__", [](Attempt &self) { self.instance->enter(); })
       .def(
           "__exit__",
-          [](AttemptLoop &self, nb::handle type, nb::handle value, nb::handle traceback) {
-            return self.leave(type.ptr(), value.ptr(), traceback.ptr());
+          [](Attempt &self, nb::handle type, nb::handle value, nb::handle traceback) {
+            return self.instance->leave(type.ptr(), value.ptr(), traceback.ptr());
           },
           nb::arg().none(), nb::arg().none(), nb::arg().none());
   nb::class_<QueryBlock>(module, "QueryBlock")

@@ -16,7 +16,10 @@ std::uint32_t forks() noexcept { return fork_count; }
 
 void count_fork() noexcept {
   ++fork_count;
-  running() = Running{};  // the parent's instance
+  // The parent's instance is none of this process. Raw arrays of it stay with who holds them.
+  const DomainCore *const was_in = running().core;
+  running() = Running{};
+  running().forked_in = was_in;
 }
 
 DomainCore::DomainCore(std::string folder, const DomainOptions &options)

@@ -12,17 +12,21 @@ namespace tmh::python {
 
 namespace {
 // Never given back: the interpreter's end may still raise.
-PyObject *errors_module = nullptr, *abort_type = nullptr, *make_error = nullptr;
+PyObject *errors_module = nullptr, *abort_type = nullptr, *uncommitted_type = nullptr,
+         *make_error = nullptr;
 }  // namespace
 
 void load_errors() {
   nb::object module = nb::module_::import_("tmh._errors");
   abort_type = module.attr("Abort").inc_ref().ptr();
+  uncommitted_type = module.attr("UncommittedError").inc_ref().ptr();
   make_error = module.attr("make").inc_ref().ptr();
   errors_module = module.release().ptr();
 }
 
 PyObject *abort_class() noexcept { return abort_type; }
+
+PyObject *uncommitted_class() noexcept { return uncommitted_type; }
 
 void set_error(Errc code, const std::string &message) noexcept {
   const Owned error(

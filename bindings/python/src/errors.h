@@ -15,6 +15,8 @@ namespace tmh::python {
 void load_errors();
 // tmh.Abort. Borrowed.
 [[nodiscard]] PyObject *abort_class() noexcept;
+// tmh.UncommittedError. Borrowed.
+[[nodiscard]] PyObject *uncommitted_class() noexcept;
 // Sets the exception of `code`, or of the class of this name in tmh._errors.
 void set_error(Errc code, const std::string &message) noexcept;
 void set_error(const char *class_name, const std::string &message) noexcept;

@@ -21,24 +21,37 @@ void drop_all(Objects &objects) noexcept {
 
 // Each action runs outside the instance, which has committed whatever the action raises.
 void run_actions(Objects actions) noexcept {
+  bool is_interrupted = false;
   for (PyObject *const action : actions) {
     const Owned result(staying([&] { return PyObject_CallNoArgs(action); }));
-    if (!result) PyErr_WriteUnraisable(action);
+    if (!result && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) {
+      PyErr_Clear();
+      is_interrupted = true;
+    } else if (!result) {
+      PyErr_WriteUnraisable(action);
+    }
     Py_DECREF(action);
   }
+  if (is_interrupted) PyErr_SetInterrupt();
 }
 
-// One that something beside the attempt holds; null: none.
-const Lent *escaped_array() noexcept {
+const Lent *held_array() noexcept {
   for (const Lent &lent : running().lent)
     if (Py_REFCNT(lent.raw) > 1) return &lent;
   return nullptr;
 }
 
+// One that something beside the attempt holds; null: none. Garbage that holds itself does not count.
+const Lent *escaped_array() noexcept {
+  if (held_array() == nullptr) return nullptr;
+  PyGC_Collect();
+  return held_array();
+}
+
 [[nodiscard]] std::string escaped_message(const char *of, const std::string &name) {
   return std::string("the ") + of + " kept a raw numpy array of '" + name +
-         "' beyond its end: delete the variable in it, copy the array, or index the tmh.Array "
-         "itself";
+         "' beyond its end, in a variable, an object or an exception: delete it, copy the array, "
+         "or index the tmh.Array itself";
 }
 
 // The attempt has ended. What is still held may not be stored to, and keeps its memory mapped.
@@ -88,9 +101,16 @@ void Inside::require_here(const char *block) const {
 void require_inside(const DomainCore &core, const char *what) {
   if (running().core == &core) [[likely]]
     return;
+  raise_outside(core, what);
+}
+
+void raise_outside(const DomainCore &core, const char *what) {
+  const bool was_forked = running().forked_in == &core;
   raise(Errc::kEndWithoutBegin,
         std::string(what) + " needs a running instance of " + core.folder() +
-            ": do it in a function that is decorated with @domain.atomically");
+            (was_forked ? ": the body around it was entered before this process was forked; call "
+                          "a function of its own that is decorated with @domain.atomically"
+                        : ": do it in a function that is decorated with @domain.atomically"));
 }
 
 void require_update(const DomainCore &core, const char *what) {
@@ -201,7 +221,7 @@ BodyAttempts::Outcome BodyAttempts::end_undone() {
   const bool is_from_outside = error.type() != nullptr &&
                                PyErr_GivenExceptionMatches(error.type(), PyExc_Exception) == 0 &&
                                PyErr_GivenExceptionMatches(error.type(), abort_class()) == 0;
-  if (pending == Pending::kNone && escaped_array() != nullptr) clear_frames(error.traceback());
+  if (pending == Pending::kNone && held_array() != nullptr) clear_frames(error.traceback());
   bool again = true;
   try {
     const Unlocked others(true);
@@ -232,10 +252,10 @@ PyObject *run_body(DomainCore &core, SiteOf &site, Kind kind, Durability durabil
   return guarded<PyObject *>(nullptr, [&]() -> PyObject * {
     if (running().core != nullptr) {
       require_nestable(core, kind);
-      const std::uint32_t forks_before = forks();
+      const Inside around = Inside::here();
       ++running().depth;
       PyObject *const result = PyObject_Call(body, args, kwargs);
-      if (forks_before == forks()) --running().depth;
+      if (around.is_here()) --running().depth;
       return result;
     }
     BodyAttempts attempts(core, site.get(core), kind, durability);

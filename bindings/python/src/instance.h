@@ -50,6 +50,8 @@ struct Running {
   std::vector<Lent> lent;
   // Owned.
   std::vector<PyObject *> on_commit;
+  // In a child that was forked in a body: the domain of that. For messages.
+  const DomainCore *forked_in = nullptr;
 
   void ended_by_level(Pending how) noexcept {
     if (core != nullptr && pending == Pending::kNone) pending = how;
@@ -74,6 +76,7 @@ class Inside {
 
 // REQUIRES an instance of the domain in this thread, else throws OutsideError: `what` needs one.
 void require_inside(const DomainCore &core, const char *what);
+[[noreturn]] void raise_outside(const DomainCore &core, const char *what);
 // As require_inside(), and no query.
 void require_update(const DomainCore &core, const char *what);
 // REQUIRES an instance. Throws detail::LineAbort where the attempt has to begin again for it.

@@ -22,7 +22,7 @@ namespace tmh::python {
 
 namespace nb = nanobind;
 
-// A Python error is set. Thrown where C++ has to be left; error.h makes it a null pointer again.
+// A Python error is set. Thrown where C++ has to be left; errors.h makes it a null pointer again.
 struct ErrorIsSet {};
 
 // A reference that is owned; null is allowed.

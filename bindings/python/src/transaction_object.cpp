@@ -19,45 +19,48 @@ Transaction::Transaction(nb::object core, nb::object body, Kind kind, Durability
       site_(site) {}
 
 PyObject *Transaction::call(PyObject *args, PyObject *kwargs) noexcept {
+  if (!core.is_valid()) {
+    PyErr_SetString(PyExc_ReferenceError, "the transaction is being collected");
+    return nullptr;
+  }
   return run_body(core_of(core), site_, kind_, durability_, body.ptr(), args, kwargs);
 }
 
-AttemptLoop::AttemptLoop(nb::object core, Durability durability, std::shared_ptr<SiteOf> site)
+LoopedInstance::LoopedInstance(nb::object core, Durability durability, std::shared_ptr<SiteOf> site)
     : core_(std::move(core)), site_(std::move(site)), durability_(durability) {}
 
-AttemptLoop::~AttemptLoop() {
-  if (is_open_) {
-    // Dropped inside its block. Elsewhere nothing is known of its thread, which may run it still.
-    if (inside_.is_here() && is_subsumed_) --running().depth;
-    if (inside_.is_here() && !is_subsumed_) {
-      SavedError other;
-      PyErr_SetNone(PyExc_GeneratorExit);
-      (void)attempts_->end(false);
-      PyErr_Clear();
-    } else {
-      (void)attempts_.release();
-    }
-    return;
-  }
-  if (!must_go_on_) return;
-  // `return` and `break` give the loop no way to raise, so the thread gets the exception behind
-  // them.
-  const SavedError other;
-  const nb::object errors = nb::module_::import_("tmh._errors");
-  const Owned type(PyObject_GetAttrString(errors.ptr(), "UncommittedError"));
-  if (type)
-    PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), type.get());
-  else
+// Inside its block, if it is open. Elsewhere nothing is known of its thread, which may run it still.
+LoopedInstance::~LoopedInstance() {
+  if (!is_open_) return;
+  if (!inside_.is_here()) {
+    (void)attempts_.release();
+  } else if (is_subsumed_) {
+    --running().depth;
+  } else {
+    const SavedError other;
+    PyErr_SetNone(PyExc_GeneratorExit);
+    (void)attempts_->end(false);
     PyErr_Clear();
+  }
 }
 
-bool AttemptLoop::next() {
+// `return` and `break` give the loop no way to raise, so the thread gets the exception behind them.
+// Not where another exception leaves the loop: that says why.
+void LoopedInstance::left() {
+  has_loop_ = false;
+  const bool is_by_exception = PyErr_Occurred() != nullptr;
+  if (!must_go_on_ || is_by_exception || thread_ != PyThread_get_thread_ident()) return;
+  if (PyObject *const type = uncommitted_class(); type != nullptr)
+    PyThreadState_SetAsyncExc(thread_, type);
+}
+
+bool LoopedInstance::next() {
   if (is_open_) raise(Errc::kNestedMisuse, "the attempt before is still running");
   must_go_on_ = false;
   return !is_done_;
 }
 
-void AttemptLoop::enter() {
+void LoopedInstance::enter() {
   if (is_open_ || is_done_)
     raise(Errc::kNestedMisuse,
           "an attempt is entered once: for attempt in domain.attempts(): with attempt: ...");
@@ -76,10 +79,11 @@ void AttemptLoop::enter() {
   }
   attempts_->begin();
   inside_ = Inside::here();
+  thread_ = PyThread_get_thread_ident();
   is_open_ = true;
 }
 
-bool AttemptLoop::leave(PyObject *type, PyObject *value, PyObject *traceback) {
+bool LoopedInstance::leave(PyObject *type, PyObject *value, PyObject *traceback) {
   if (!is_open_) raise(Errc::kEndWithoutBegin, "the attempt is not running");
   inside_.require_here("an attempt's block");
   is_open_ = false;
@@ -96,7 +100,8 @@ bool AttemptLoop::leave(PyObject *type, PyObject *value, PyObject *traceback) {
       return false;
     case BodyAttempts::Outcome::kAgain:
       must_go_on_ = true;
-      return true;
+      if (has_loop_) return true;
+      raise("UncommittedError", "the attempt did not commit, and no loop tries again");
     case BodyAttempts::Outcome::kRaised:
       break;
   }

@@ -28,16 +28,19 @@ class Transaction {
   SiteOf site_;
 };
 
-// `for attempt in domain.attempts(): with attempt: ...`. The loop and its attempt are one object.
-class AttemptLoop {
+// One instance of `for attempt in domain.attempts(): with attempt: ...`, which its loop and its
+// attempts share.
+class LoopedInstance {
  public:
-  AttemptLoop(nb::object core, Durability durability, std::shared_ptr<SiteOf> site);
-  ~AttemptLoop();
-  AttemptLoop(const AttemptLoop &) = delete;
-  AttemptLoop &operator=(const AttemptLoop &) = delete;
+  LoopedInstance(nb::object core, Durability durability, std::shared_ptr<SiteOf> site);
+  ~LoopedInstance();
+  LoopedInstance(const LoopedInstance &) = delete;
+  LoopedInstance &operator=(const LoopedInstance &) = delete;
 
-  // False: the instance has committed, and the loop ends.
+  // False: it has committed, and the loop ends.
   [[nodiscard]] bool next();
+  // The loop is gone.
+  void left();
   void enter();
   // Returns whether the exception is one that the loop handles.
   [[nodiscard]] bool leave(PyObject *type, PyObject *value, PyObject *traceback);
@@ -52,9 +55,27 @@ class AttemptLoop {
   Durability durability_;
   std::unique_ptr<BodyAttempts> attempts_;
   Inside inside_;
-  bool is_open_ = false, is_subsumed_ = false, is_done_ = false;
+  // The thread of the last attempt.
+  unsigned long thread_ = 0;
+  bool has_loop_ = true, is_open_ = false, is_subsumed_ = false, is_done_ = false;
   // The attempt did not commit, and the next one has not begun.
   bool must_go_on_ = false;
+};
+
+// The loop. No variable of the program holds it, so it goes at once when the loop is left.
+class AttemptLoop {
+ public:
+  explicit AttemptLoop(std::shared_ptr<LoopedInstance> instance) : instance(std::move(instance)) {}
+  ~AttemptLoop() { instance->left(); }
+  AttemptLoop(const AttemptLoop &) = delete;
+  AttemptLoop &operator=(const AttemptLoop &) = delete;
+
+  const std::shared_ptr<LoopedInstance> instance;
+};
+
+// What the loop gives: `with attempt:`.
+struct Attempt {
+  std::shared_ptr<LoopedInstance> instance;
 };
 
 class QueryBlock {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import tmh
@@ -33,6 +35,14 @@ def durable(tmp_path):
 @pytest.fixture
 def cells(segment):
     return segment.array("cells", 1024, "i8")
+
+
+def wait_for(condition):
+    """Return when `condition()` is true, at the latest after 60 s."""
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.001)
 
 
 def total(domain, cells):

@@ -367,11 +367,11 @@ def test_indices_and_values_that_end_the_instance(domain, segment):
     shared = segment.array("a", 8, "i8")
 
     class Ends:
-        def __init__(self, loop):
-            self.loop = loop
+        def __init__(self, attempt):
+            self.attempt = attempt
 
         def __index__(self):
-            self.loop.__exit__(None, None, None)
+            self.attempt.__exit__(None, None, None)
             return 3
 
         __int__ = __index__
@@ -380,10 +380,10 @@ def test_indices_and_values_that_end_the_instance(domain, segment):
         lambda ends: shared[ends], lambda ends: shared.__setitem__(ends, 1),
         lambda ends: shared.__setitem__(2, ends),
     ):
-        loop = domain.attempts()
-        loop.__enter__()
+        attempt = next(domain.attempts())
+        attempt.__enter__()
         with pytest.raises(tmh.OutsideError):
-            access(Ends(loop))
+            access(Ends(attempt))
     with domain.query():
         assert shared.sum() == 0
 

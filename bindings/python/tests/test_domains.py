@@ -9,12 +9,13 @@ import re
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
 
 import tmh
+from conftest import wait_for
+from tmh import _domain, _tmh
 
 
 def test_the_documentations_example_runs():
@@ -54,7 +55,7 @@ def test_a_closed_domain_says_so_everywhere(folder):
         lambda: cells[0], lambda: part[0], lambda: cells.__setitem__(0, 1), cells.sum,
         lambda: np.asarray(cells), lambda: names["k"], lambda: names.__setitem__("k", 1),
         lambda: len(names), lambda: list(names), lambda: struct.x, lambda: queue.put(1),
-        queue.get, lambda: counter.value, counter.add, body, loop.__enter__, block.__enter__,
+        queue.get, lambda: counter.value, counter.add, body, next(loop).__enter__, block.__enter__,
         domain.stats, domain.flush, domain.participants, lambda: domain.map("data.db"),
         lambda: domain.atomically(print), domain.query, domain.attempts, lambda: domain.dict("d"),
         lambda: segment.array("a"), lambda: segment.size, segment.names, lambda: domain.durability,
@@ -162,7 +163,7 @@ def test_threads_may_unmap_and_map_while_others_use_the_segment(domain):
     """Every use is right or says that the segment is not mapped."""
     segment = domain.map("data.db")
     cells = segment.array("a", 8, "i8")
-    stop, wrong = threading.Event(), []
+    wrong = []
 
     @domain.atomically
     def body():
@@ -177,7 +178,7 @@ def test_threads_may_unmap_and_map_while_others_use_the_segment(domain):
         domain.map("data.db", outside="snapshot").array("a")[0]
 
     def repeat(work):
-        while not stop.is_set():
+        for _ in range(300):
             try:
                 work()
             except tmh.ClosedError:
@@ -189,8 +190,6 @@ def test_threads_may_unmap_and_map_while_others_use_the_segment(domain):
     threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
     for thread in threads:
         thread.start()
-    time.sleep(1)
-    stop.set()
     for thread in threads:
         thread.join(60)
         assert not thread.is_alive()
@@ -200,30 +199,37 @@ def test_threads_may_unmap_and_map_while_others_use_the_segment(domain):
         assert cells[0] >= cells[1] == cells[2]
 
 
-def test_an_open_while_another_thread_closes_gives_an_open_domain(folder):
+def test_an_open_while_another_thread_closes_gives_an_open_domain(folder, monkeypatch):
     for _ in range(10):
         first = tmh.open(folder)
         first.map("data.db")
-        entered = threading.Event()
+        entered, leave = threading.Event(), threading.Event()
 
         def hold():
             with first.query():
                 entered.set()
-                time.sleep(0.005)
+                leave.wait(20)
 
         threads = [threading.Thread(target=hold), threading.Thread(target=first.close)]
         threads[0].start()
         assert entered.wait(20)
         threads[1].start()
+        wait_for(lambda: _domain._closing)
+        wait = type(_domain._changed).wait
+
+        def wait_and_let_the_query_end(condition=_domain._changed):
+            leave.set()
+            return wait(condition)
+
+        monkeypatch.setattr(_domain._changed, "wait", wait_and_let_the_query_end)
         with tmh.open(folder) as second:
             second.map("data.db").array("a", 4, "i8")
         for thread in threads:
             thread.join(20)
+        assert leave.is_set()
 
 
 def test_objects_that_were_not_made_raise(domain):
-    from tmh import _tmh
-
     class Early(tmh.Dict):
         def __init__(self):
             self["k"] = 1
@@ -240,7 +246,7 @@ def test_objects_that_were_not_made_raise(domain):
 @pytest.mark.parametrize("work", ["q.get()", "body()", "names.get(1)"])
 def test_the_interpreter_ends_while_daemon_threads_work(tmp_path, work):
     program = (
-        "import tmh, sys, threading, time\n"
+        "import tmh, sys, threading\n"
         "domain = tmh.open(sys.argv[1])\n"
         "cells = domain.map('a.db').array('a', 100, 'i8')\n"
         "q, names = domain.queue('q'), domain.dict('d')\n"
@@ -248,9 +254,11 @@ def test_the_interpreter_ends_while_daemon_threads_work(tmp_path, work):
         "def body():\n"
         "    cells[0] += 1\n"
         "    cells[:10] += 1\n"
-        f"def work():\n    while True: {work}\n"
+        "working = threading.Barrier(5)\n"
+        f"def work():\n    working.wait()\n    while True: {work}\n"
         "for _ in range(4): threading.Thread(target=work, daemon=True).start()\n"
-        "time.sleep(0.1)\n"
+        "working.wait()\n"
+        "for _ in range(100): body()\n"
     )
     for _ in range(3):
         run = subprocess.run(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import select
+import signal
 import sys
 import threading
 import time
@@ -13,7 +15,7 @@ import weakref
 import numpy as np
 import pytest
 
-from conftest import total
+from conftest import total, wait_for
 
 import tmh
 
@@ -53,6 +55,16 @@ def test_decorators_take_durability_and_site(durable):
     add()
     with pytest.raises(ValueError, match="strict"):
         durable.atomically(durability="sometimes")(lambda: None)
+
+
+def test_a_domain_without_durability_refuses_durable_instances(domain, cells):
+    for durability in ("buffered", "strict"):
+        with pytest.raises(tmh.MismatchError, match="open it as durable"):
+            domain.atomically(durability=durability)(lambda: None)
+        with pytest.raises(tmh.MismatchError):
+            domain.attempts(durability=durability)
+    domain.atomically(durability="none")(lambda: cells.__setitem__(0, 1))()
+    assert total(domain, cells) == 1
 
 
 @pytest.mark.parametrize("body", [None, 5, "x"])
@@ -163,17 +175,21 @@ def test_attempts_commit_at_the_end_of_their_block(domain, cells):
 
 def test_attempts_that_are_misused_raise(domain, cells):
     loop = domain.attempts()
+    attempt = next(loop)
     with pytest.raises(tmh.Error):
-        loop.__exit__(None, None, None)
-    with loop:
+        attempt.__exit__(None, None, None)
+    with attempt:
         with pytest.raises(tmh.NestingError):
-            loop.__enter__()
+            attempt.__enter__()
         with pytest.raises(tmh.NestingError):
             next(loop)
     with pytest.raises(StopIteration):
         next(loop)
     with pytest.raises(tmh.NestingError):
-        loop.__enter__()
+        attempt.__enter__()
+    with pytest.raises((AttributeError, TypeError)):
+        with domain.attempts():
+            pass
 
 
 def conflict_with(domain, cells):
@@ -314,13 +330,21 @@ def test_return_from_an_attempt_that_does_not_commit_raises(hybrid_cells):
             break
 
     def loops_not():
-        with domain.attempts():
+        with next(domain.attempts()):
             cells[0]
             cells[1] = 9
             conflict_with(domain, cells)
             cells[0]
 
-    for uncommitted in (meets_the_conflict_itself, loops_not):
+    def lets_the_loop_go():
+        loop = domain.attempts()
+        attempt = next(loop)
+        with attempt:
+            del loop
+            cells[1] = cells[0]
+            conflict_with(domain, cells)
+
+    for uncommitted in (meets_the_conflict_itself, loops_not, lets_the_loop_go):
         with pytest.raises(tmh.UncommittedError):
             uncommitted()
             for _ in range(100):
@@ -335,6 +359,63 @@ def test_return_from_an_attempt_that_does_not_commit_raises(hybrid_cells):
     assert leaves_in_time() == 5
     with domain.query():
         assert cells[1] == 7
+
+
+def test_what_ends_a_loop_otherwise_is_no_uncommitted_attempt(hybrid_cells):
+    """Another exception says why; another thread has nothing to do with it."""
+    domain, cells = hybrid_cells
+
+    def conflicts(attempt):
+        with attempt:
+            cells[1] = cells[0]
+            conflict_with(domain, cells)
+
+    def is_interrupted():
+        for attempt in domain.attempts():
+            conflicts(attempt)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        is_interrupted()
+        for _ in range(100):
+            pass
+    for _ in range(100):
+        pass
+
+    loops = [domain.attempts()]
+    thread = threading.Thread(target=lambda: conflicts(next(loops[0])))
+    thread.start()
+    thread.join(20)
+    loops.clear()
+    for _ in range(100):
+        pass
+    with domain.query():
+        assert cells[1] == 0
+
+
+def test_a_key_that_interrupts_an_action_is_seen_behind_it(domain, cells):
+    """As Ctrl-C during an action: the commit stands, and the program is interrupted."""
+    done = []
+
+    def action():
+        done.append(1)
+        raise KeyboardInterrupt
+
+    @domain.atomically
+    def body():
+        cells[0] = 1
+        tmh.on_commit(action)
+        tmh.on_commit(lambda: done.append(2))
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            body()
+            for _ in range(100):
+                pass
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done == [1, 2] and total(domain, cells) == 1
 
 
 def test_actions_run_once_behind_the_commit_and_outside(hybrid_cells):
@@ -431,7 +512,7 @@ def test_threads_take_turns_at_page_level(domain, cells):
     def body():
         raw = np.asarray(cells)
         before = raw[0]
-        time.sleep(0.0005)
+        select.select([], [], [], 0)  # lets the GIL go
         raw[0] = before + 1
 
     threads = [threading.Thread(target=lambda: [body() for _ in range(20)]) for _ in range(4)]
@@ -479,8 +560,7 @@ def test_threads_at_both_levels(domain, cells):
 def test_a_thread_may_end_inside_an_attempt(domain, cells):
     def work():
         loop = domain.attempts()
-        next(loop)
-        loop.__enter__()
+        next(loop).__enter__()
         cells[0] = 5
 
     thread = threading.Thread(target=work)
@@ -493,8 +573,8 @@ def test_a_thread_may_end_inside_an_attempt(domain, cells):
 
 def test_an_attempt_that_is_dropped_inside_its_block_is_undone(domain, cells):
     def drop(opened):
-        loop = domain.attempts() if opened == "attempt" else domain.query()
-        loop.__enter__()
+        block = next(domain.attempts()) if opened == "attempt" else domain.query()
+        block.__enter__()
         if opened == "attempt":
             cells[0] = 5
         else:
@@ -510,13 +590,14 @@ def test_an_attempt_that_is_dropped_inside_its_block_is_undone(domain, cells):
 
 def test_a_block_is_left_in_its_thread_and_in_its_instance(domain, cells):
     loop = domain.attempts()
-    loop.__enter__()
+    attempt = next(loop)
+    attempt.__enter__()
     cells[0] = 1
     caught = []
 
     def leave():
         try:
-            loop.__exit__(None, None, None)
+            attempt.__exit__(None, None, None)
         except tmh.NestingError as error:
             caught.append(error)
 
@@ -524,18 +605,18 @@ def test_a_block_is_left_in_its_thread_and_in_its_instance(domain, cells):
     thread.start()
     thread.join(20)
     assert len(caught) == 1
-    loop.__exit__(None, None, None)
+    attempt.__exit__(None, None, None)
     assert total(domain, cells) == 1
 
-    inner, query = domain.attempts(), domain.query()
+    inner, query = next(domain.attempts()), domain.query()
     with pytest.raises(tmh.NestingError, match="still open"):
-        with domain.attempts():
+        with next(domain.attempts()):
             cells[0] = 2
             inner.__enter__()
     with pytest.raises(tmh.NestingError):
         inner.__exit__(None, None, None)
     with pytest.raises(tmh.NestingError, match="still open"):
-        with domain.attempts():
+        with next(domain.attempts()):
             query.__enter__()
     with pytest.raises(tmh.NestingError):
         query.__exit__(None, None, None)
@@ -553,8 +634,9 @@ def test_where_bodies_may_not_leave_lines_they_wait_for_other_threads(folder):
         thread = threading.Thread(target=add)
         with domain.query():
             before = cells.sum()
+            begins = domain.stats()["line_begins"]
             thread.start()
-            time.sleep(0.05)
+            wait_for(lambda: domain.stats()["line_begins"] > begins)
             assert cells.sum() == before == 1
         thread.join(20)
         assert not thread.is_alive()

@@ -279,8 +279,9 @@ def test_a_durable_domain_survives_the_death_of_all(tmp_path):
             finally:
                 os._exit(70)
         os.close(writer)
-        acknowledged = os.read(reader, 4096)
-        time.sleep(0.1 * turn)
+        acknowledged = b""
+        while acknowledged.count(b"\n") < 1 + 50 * turn:
+            acknowledged += os.read(reader, 4096)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         while part := os.read(reader, 65536):

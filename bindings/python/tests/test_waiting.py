@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from conftest import total
+from conftest import total, wait_for
 
 import tmh
 
@@ -31,8 +31,7 @@ def test_retry_sleeps_until_another_thread_changes_what_it_read(domain, cells):
         cells[0] = 1
         cells[1] = 42
 
-    while domain.stats()["retry_sleeps"] == 0 and thread.is_alive():
-        time.sleep(0.001)
+    wait_for(lambda: domain.stats()["retry_sleeps"] > 0)
     give()
     thread.join(20)
     assert got == [42]
@@ -59,6 +58,27 @@ def test_retry_until_a_time_runs_the_body_once_more(domain, cells):
         return "changed"
 
     assert body(time.monotonic() + 0.05) == "late"
+    assert body(-5.0) == "late"
+
+
+@pytest.mark.parametrize("until", [float("inf"), threading.TIMEOUT_MAX, 1e300])
+def test_retry_until_a_far_time_wakes_by_a_change(domain, cells, until):
+    @domain.atomically
+    def body():
+        if cells[0] == 0:
+            tmh.retry(until)
+        return int(cells[0])
+
+    def give():
+        wait_for(lambda: domain.stats()["retry_sleeps"] > 0)
+        domain.atomically(lambda: cells.__setitem__(0, 7))()
+
+    thread = threading.Thread(target=give)
+    thread.start()
+    assert body() == 7
+    thread.join()
+    # It sleeps: it does not run again and again.
+    assert domain.stats()["retry_sleeps"] < 100
 
 
 def test_ctrl_c_ends_a_sleep_in_retry(domain, cells):
@@ -74,8 +94,7 @@ def test_ctrl_c_ends_a_sleep_in_retry(domain, cells):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupt():
-        while domain.stats()["retry_sleeps"] == 0:
-            time.sleep(0.001)
+        wait_for(lambda: domain.stats()["retry_sleeps"] > 0)
         signal.pthread_kill(main, signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import Any, Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from . import _tmh
-
-if TYPE_CHECKING:
-    from ._domain import Segment
 
 # Methods of numpy.ndarray that store into it.
 _IN_PLACE = frozenset({"fill", "itemset", "partition", "put", "sort"})
@@ -55,7 +52,7 @@ class Array(_tmh.Array, NDArrayOperatorsMixin):
             if copy is False:
                 raise ValueError("another dtype takes a copy")
             return np.array(raw, dtype=dtype)
-        return raw
+        return raw.view()  # whose shape the caller may set
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
@@ -112,7 +109,7 @@ class Array(_tmh.Array, NDArrayOperatorsMixin):
         if isinstance(result, (list, tuple)) and any(
             isinstance(each, np.ndarray) for each in result
         ):
-            return type(result)(self._wrapped(each) for each in result)
+            return _like(result, (self._wrapped(each) for each in result))
         return result
 
     def __iter__(self) -> Iterator[Any]:
@@ -154,11 +151,17 @@ class Array(_tmh.Array, NDArrayOperatorsMixin):
         return f"<tmh.Array {self.name!r} {self.dtype} {self.shape}>"
 
 
+def _like(one: list | tuple, items: Iterable[Any]) -> Any:
+    """A list or tuple of the type of `one`, which may have names."""
+    make = getattr(type(one), "_make", type(one))
+    return make(items)
+
+
 def _unwrapped(value: Any) -> Any:
     if isinstance(value, Array):
         return value._raw(False)
     if isinstance(value, (list, tuple)):
-        return type(value)(_unwrapped(each) for each in value)
+        return _like(value, (_unwrapped(each) for each in value))
     if isinstance(value, dict):
         return {key: _unwrapped(each) for key, each in value.items()}
     return value

@@ -12,7 +12,7 @@ import threading
 from typing import Any, Callable, Iterator, TypeVar, overload
 
 from . import _tmh
-from ._errors import ClosedError, Errc, Error, NestingError
+from ._errors import ClosedError, Errc, Error, MismatchError, NestingError
 from ._mapping import Counter, Dict, Queue
 from ._segment import SEGMENT_BYTES_MAX, Record, Segment
 
@@ -127,9 +127,15 @@ def open(  # noqa: A001
         A setting has no such value; the message lists the right ones.
     """
     path = os.path.realpath(os.fspath(folder))
-    settings = (
+    if flush_interval_ms is not None and not 0 < flush_interval_ms < 1 << 32:
+        raise ValueError(f"flush_interval_ms={flush_interval_ms}: a number above 0")
+    settings = _tmh.Settings(
         durability or "", levels or "", policies or "", tracking or "", name or "",
         flush_interval_ms or 0, keep_log,
+    )
+    again = functools.partial(
+        open, path, durability, levels=levels, policies=policies, tracking=tracking, name=name,
+        flush_interval_ms=flush_interval_ms, keep_log=keep_log,
     )
     with _changed:
         while path in _closing:
@@ -138,12 +144,12 @@ def open(  # noqa: A001
             _changed.wait()
         opened = _opened.get(path)
         if opened is None or opened.core.is_closed:
-            opened = _Opened(_tmh.Domain(path, *settings))
+            opened = _Opened(_tmh.Domain(path, settings))
             _opened[path] = opened
         else:
-            opened.core.open_again(*settings)
+            opened.core.open_again(settings)
         opened.handles += 1
-    return Domain(opened, path, settings)
+    return Domain(opened, path, again)
 
 
 class Domain:
@@ -152,10 +158,11 @@ class Domain:
     Use it in a ``with`` statement, or call :meth:`close`.
     """
 
-    def __init__(self, opened: _Opened, path: str, settings: tuple) -> None:
+    def __init__(self, opened: _Opened, path: str, again: Callable[[], Domain]) -> None:
         self._opened_if_open: _Opened | None = opened
         self._path = path
-        self._settings = settings
+        # Opens it in another process.
+        self._again = again
         self._attempts_site = _tmh.Site("attempts")
 
     @property
@@ -256,8 +263,12 @@ class Domain:
         """
         if outside not in ("error", "snapshot"):
             raise ValueError(f"outside={outside!r}: 'error' or 'snapshot'")
-        if not isinstance(name, str) or not name or name.startswith("tmh.") or "\0" in name:
-            raise ValueError(f"segment name {name!r}: a file name that does not begin with 'tmh.'")
+        is_name = isinstance(name, str) and name not in ("", ".", "..")
+        if not is_name or name.startswith("tmh.") or "\0" in name or "/" in name:
+            raise ValueError(
+                f"segment name {name!r}: the name of a file in the domain's folder that does not "
+                "begin with 'tmh.'"
+            )
         page = 4096
         if min(size or 0, max_size or 0) < 0:
             raise ValueError(f"size={size}, max_size={max_size}: bytes, not negative")
@@ -278,6 +289,8 @@ class Domain:
 
     def unmap(self, segment: Segment) -> None:
         """Unmap a segment in this process. Its arrays raise ``ClosedError`` from then on."""
+        if not isinstance(segment, Segment):
+            raise TypeError(f"{segment!r} is no segment")
         with self._mapping():
             self._core.unmap(segment.name)
 
@@ -344,7 +357,8 @@ class Domain:
         """Read one snapshot: ``with domain.query():``, or a decorator for functions that read.
 
         The block reads one snapshot, however long it takes, and never aborts. A decorated function
-        does, too; small ones run at cache-line level, where they may run several times.
+        does, too; small ones run at cache-line level, where they may run several times. Inside an
+        update either is a part of that: it sees the update's stores, and its own are the update's.
 
         Raises
         ------
@@ -360,6 +374,7 @@ class Domain:
     ) -> Any:
         if inspect.iscoroutinefunction(body) or inspect.isgeneratorfunction(body):
             raise TypeError("the body of a transaction is no coroutine and no generator")
+        self._check_durability(durability)
         name = site or str(getattr(body, "__qualname__", "python"))
         made = _tmh.Transaction(self._core, body, is_query, durability or "", name)
         functools.update_wrapper(made, body)
@@ -378,7 +393,14 @@ class Domain:
         ...     with attempt:
         ...         cells[1] += 1
         """
+        self._check_durability(durability)
         return _tmh.AttemptLoop(self._core, durability or "", self._attempts_site)
+
+    def _check_durability(self, durability: str | None) -> None:
+        if durability not in (None, "none") and self.durability == "none":
+            raise MismatchError(
+                f"durability={durability!r}: the domain has none; open it as durable"
+            )
 
     @functools.cached_property
     def _default_segment(self) -> Segment:
@@ -424,19 +446,11 @@ class Domain:
         return self._core.recovery()
 
     def __reduce__(self) -> Any:
-        return _reopened, (self._path, self._settings)
+        return self._again, ()
 
     def __repr__(self) -> str:
         state = "closed" if self._opened_if_open is None else "open"
         return f"<tmh.Domain {self._path!r} {state}>"
-
-
-def _reopened(path: str, settings: tuple) -> Domain:
-    durability, levels, policies, tracking, name, flush_interval_ms, keep_log = settings
-    return open(
-        path, durability, levels=levels, policies=policies, tracking=tracking, name=name,
-        flush_interval_ms=flush_interval_ms, keep_log=keep_log,
-    )
 
 
 def retry(until: float | None = None) -> None:

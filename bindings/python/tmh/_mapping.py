@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import queue
 import time
 from collections.abc import MutableMapping
@@ -207,7 +208,7 @@ class Queue:
         """
         if not block:
             return self._get(0.0)
-        return self._get(None if timeout is None else time.monotonic() + max(0.0, timeout))
+        return self._get(None if timeout is None else time.monotonic() + max(0.0, float(timeout)))
 
     def _put_body(self, value: Any) -> None:
         ends = self._ends
@@ -276,6 +277,7 @@ class Counter:
         return self._add(amount, False)
 
     def _add_body(self, amount: int, is_set: bool) -> int:
+        amount = operator.index(amount)
         number = amount if is_set else int(self._cell[0]) + amount
         self._cell[0] = number
         return number

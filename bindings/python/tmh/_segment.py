@@ -140,7 +140,7 @@ class Segment:
             can run code in this process.
         """
         record = self._named(name, "dict", self._make_tree)
-        return Dict(self, name, record["address"], pickle)
+        return Dict(self, name, record["address"], bool(pickle))
 
     def queue(self, name: str, *, pickle: bool = False) -> Queue:
         """The first-in-first-out queue of this name, empty at first. Values as in a dict."""
@@ -152,7 +152,7 @@ class Segment:
 
         record = self._named(name, "queue", make)
         ends = self._array_at(name, record["ends"], np.dtype(np.int64), (16,))
-        return Queue(self, name, record["address"], ends, pickle)
+        return Queue(self, name, record["address"], ends, bool(pickle))
 
     def counter(self, name: str) -> Counter:
         """The counter of this name, a signed number of 64 bits, 0 at first."""
@@ -229,6 +229,8 @@ def _checked_dtype(dtype: npt.DTypeLike) -> np.dtype:
     made = np.dtype(dtype)
     if made.hasobject:
         raise TypeError(f"dtype {made}: objects of Python cannot lie in shared memory")
+    if made.subdtype is not None:
+        raise TypeError(f"dtype {made}: it has a shape of its own; give that to the array")
     if made.itemsize == 0:
         raise TypeError(f"dtype {made}: give its length, such as 'S16'")
     return made

@@ -5,10 +5,9 @@ from typing import Any, Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-class Domain:
+class Settings:
     def __init__(
         self,
-        folder: str,
         durability: str,
         levels: str,
         policies: str,
@@ -17,16 +16,10 @@ class Domain:
         flush_interval_ms: int,
         keep_log: bool,
     ) -> None: ...
-    def open_again(
-        self,
-        durability: str,
-        levels: str,
-        policies: str,
-        tracking: str,
-        name: str,
-        flush_interval_ms: int,
-        keep_log: bool,
-    ) -> None: ...
+
+class Domain:
+    def __init__(self, folder: str, settings: Settings) -> None: ...
+    def open_again(self, settings: Settings) -> None: ...
     @property
     def folder(self) -> str: ...
     @property
@@ -62,9 +55,11 @@ class Transaction:
 
 class AttemptLoop:
     def __init__(self, core: Domain, durability: str, site: Site) -> None: ...
-    def __iter__(self) -> Iterator[AttemptLoop]: ...
-    def __next__(self) -> AttemptLoop: ...
-    def __enter__(self) -> AttemptLoop: ...
+    def __iter__(self) -> Iterator[Attempt]: ...
+    def __next__(self) -> Attempt: ...
+
+class Attempt:
+    def __enter__(self) -> None: ...
     def __exit__(self, type: Any, value: Any, traceback: Any) -> bool: ...
 
 class QueryBlock:
