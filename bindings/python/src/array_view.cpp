@@ -81,8 +81,12 @@ RawOwner::~RawOwner() {
   if (is_escaped) --origin->domain_core().escaped;
 }
 
-ArrayView::ArrayView(std::shared_ptr<const Origin> origin, char *data, PyArrayObject *geometry)
-    : origin_(std::move(origin)), core_(&origin_->domain_core()), data_(data) {
+ArrayView::ArrayView(std::shared_ptr<const Origin> origin, char *data, PyArrayObject *geometry,
+                     bool is_read_only)
+    : origin_(std::move(origin)),
+      core_(&origin_->domain_core()),
+      data_(data),
+      is_read_only_(is_read_only) {
   geometry_ = as_array(make_raw(geometry).release());
   PyArray_Descr *const dtype = PyArray_DESCR(geometry_);
   const npy_intp bytes = PyArray_ITEMSIZE(geometry_);
@@ -128,11 +132,12 @@ Owned ArrayView::make_raw(PyArrayObject *geometry) const {
       PyArray_NewFromDescr(&PyArray_Type, dtype, PyArray_NDIM(geometry), PyArray_DIMS(geometry),
                            PyArray_STRIDES(geometry), data_, NPY_ARRAY_WRITEABLE, nullptr));
   nb::object owner = nb::inst_alloc(nb::type<RawOwner>());
-  new (nb::inst_ptr<RawOwner>(owner)) RawOwner(origin_);
+  new (nb::inst_ptr<RawOwner>(owner)) RawOwner(origin_, is_read_only_);
   nb::inst_mark_ready(owner);
   if (PyArray_SetBaseObject(as_array(made.get()), owner.release().ptr()) != 0) throw ErrorIsSet{};
   PyArray_UpdateFlags(as_array(made.get()),
                       NPY_ARRAY_ALIGNED | NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS);
+  if (is_read_only_) PyArray_CLEARFLAGS(as_array(made.get()), NPY_ARRAY_WRITEABLE);
   return made;
 }
 
@@ -226,14 +231,14 @@ Owned ArrayView::part_shown_by(PyObject *view) {
   for (; owner != nullptr && PyArray_Check(owner); owner = PyArray_BASE(whole))
     whole = as_array(owner);
   if (owner == nullptr || !nb::isinstance<RawOwner>(owner)) return {};
-  ArrayView part(nb::inst_ptr<RawOwner>(owner)->origin, static_cast<char *>(PyArray_DATA(array)),
-                 array);
+  const RawOwner &from = *nb::inst_ptr<RawOwner>(owner);
   // As np.broadcast_to() makes them. Of a query's arrays none is writeable, which says nothing.
-  part.is_read_only_ = PyArray_ISWRITEABLE(whole) && !PyArray_ISWRITEABLE(array);
+  bool is_read_only =
+      from.is_read_only || (PyArray_ISWRITEABLE(whole) && !PyArray_ISWRITEABLE(array));
   for (int i = 0; i < PyArray_NDIM(array); ++i)
-    part.is_read_only_ |= PyArray_DIM(array, i) > 1 && PyArray_STRIDE(array, i) == 0;
-  if (part.is_read_only_) PyArray_CLEARFLAGS(part.geometry_, NPY_ARRAY_WRITEABLE);
-  return wrapped(std::move(part));
+    is_read_only |= PyArray_DIM(array, i) > 1 && PyArray_STRIDE(array, i) == 0;
+  return wrapped(
+      ArrayView(from.origin, static_cast<char *>(PyArray_DATA(array)), array, is_read_only));
 }
 
 char *ArrayView::element_at(PyObject *key) const {
@@ -357,8 +362,7 @@ Owned ArrayView::raw(bool for_update) {
   need_plain();
   if (lent_in_ != here.serial) {
     Owned made = make_raw(geometry_);
-    if (here.is_query || is_read_only_)
-      PyArray_CLEARFLAGS(as_array(made.get()), NPY_ARRAY_WRITEABLE);
+    if (here.is_query) PyArray_CLEARFLAGS(as_array(made.get()), NPY_ARRAY_WRITEABLE);
     here.lent.push_back({made.get(), origin_->name});
     lent_ = made.release();
     lent_in_ = here.serial;

@@ -33,9 +33,12 @@ struct Origin {
 // What a numpy array over a segment's memory hangs on.
 struct RawOwner {
   std::shared_ptr<const Origin> origin;
+  // It is the array of a part that is none to store to.
+  const bool is_read_only;
   bool is_escaped = false;
 
-  explicit RawOwner(std::shared_ptr<const Origin> of) noexcept : origin(std::move(of)) {}
+  RawOwner(std::shared_ptr<const Origin> of, bool is_read_only) noexcept
+      : origin(std::move(of)), is_read_only(is_read_only) {}
   RawOwner(const RawOwner &) = delete;
   RawOwner &operator=(const RawOwner &) = delete;
   ~RawOwner();
@@ -46,7 +49,8 @@ struct RawOwner {
 class ArrayView {
  public:
   // geometry: any numpy array of this shape, strides and dtype at `data`.
-  ArrayView(std::shared_ptr<const Origin> origin, char *data, PyArrayObject *geometry);
+  ArrayView(std::shared_ptr<const Origin> origin, char *data, PyArrayObject *geometry,
+            bool is_read_only = false);
   ArrayView(ArrayView &&other) noexcept;
   ArrayView(const ArrayView &) = delete;
   ArrayView &operator=(const ArrayView &) = delete;
@@ -101,8 +105,7 @@ class ArrayView {
   char *data_;
   // 1, 2, 4 or 8: numbers that are loaded and stored through fields; 0: numpy accesses them.
   std::uint8_t field_bytes_ = 0;
-  // A part that is none to store to.
-  bool is_read_only_ = false;
+  const bool is_read_only_;
   PyArrayObject *geometry_ = nullptr;
   // An element of the dtype in this process's memory, for conversions.
   PyArrayObject *scratch_ = nullptr;

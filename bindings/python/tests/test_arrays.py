@@ -76,6 +76,38 @@ def test_views_that_a_function_makes_of_several_arrays_are_parts_of_their_own(do
             views[1].sum()
 
 
+def test_a_part_whose_elements_are_the_same_memory_is_read_only(domain, segment):
+    shared = segment.array("a", 4, "i8")
+
+    def body():
+        part = np.broadcast_to(shared, (3, 4))
+        for store in (
+            lambda: part.__setitem__((0, 0), 1), lambda: part.__setitem__(0, 1), lambda: part.fill(1),
+            lambda: np.add(part, 1, out=part), lambda: part[0].__setitem__(0, 1),
+            lambda: np.asarray(part).__setitem__(0, 1),
+        ):
+            with pytest.raises(ValueError, match="read-only|read only"):
+                store()
+        shared[1] = 5
+        return part.sum()
+
+    assert run(domain, body) == 15
+    with domain.query():
+        assert shared.tolist() == [0, 5, 0, 0]
+        assert np.broadcast_to(shared, (3, 4)).sum() == 15
+
+
+def test_functions_that_return_named_tuples(domain, segment):
+    shared = segment.array("m", (3, 3), "f8")
+    run(domain, lambda: shared.__setitem__(slice(None), np.diag([3.0, 2.0, 1.0])))
+    with domain.query():
+        found = np.linalg.svd(shared)
+        values = np.linalg.eigh(shared)[0]
+        assert sorted(values) == [1, 2, 3]
+        assert type(found) is type(np.linalg.svd(np.eye(3)))
+        assert found[1].tolist() == [3, 2, 1]
+
+
 def test_a_mask_selects_and_stores(domain, segment):
     shared = segment.array("a", 10, "f8")
     plain = np.arange(10.0)
@@ -239,6 +271,19 @@ def test_a_raw_array_that_a_query_keeps_is_an_error(domain, segment):
     del kept
 
 
+def test_a_raw_array_in_garbage_that_holds_itself_is_none_that_is_kept(domain, segment):
+    shared = segment.array("a", 4, "i8")
+
+    def body():
+        holder = [np.asarray(shared)]
+        holder.append(holder)
+        shared[0] += 1
+
+    for _ in range(5):
+        run(domain, body)
+    domain.close()
+
+
 def test_the_traceback_of_a_failed_body_keeps_no_raw_array(domain, segment):
     shared = segment.array("a", 4, "i8")
 
@@ -268,7 +313,7 @@ def test_an_array_is_made_once_with_its_shape_and_dtype(domain, segment, folder)
     assert segment.names() == {"a": "array"}
 
 
-@pytest.mark.parametrize("dtype", ["O", [("x", "O")], "S", "U", "V0"])
+@pytest.mark.parametrize("dtype", ["O", [("x", "O")], "S", "U", "V0", "3i8"])
 def test_a_dtype_that_cannot_lie_in_a_segment_is_refused(segment, dtype):
     with pytest.raises(TypeError):
         segment.array("a", 3, dtype)

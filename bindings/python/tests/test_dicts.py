@@ -331,6 +331,13 @@ def test_counters(domain):
     assert counter.value == (1 << 63) - 1
     with pytest.raises(OverflowError):
         counter.value = 1 << 63
+    for wrong in (1.5, "5", None):
+        with pytest.raises(TypeError):
+            counter.add(wrong)
+        with pytest.raises(TypeError):
+            counter.value = wrong
+    counter.value = np.int32(-7)
+    assert counter.add(True) == -6 and type(counter.value) is int
 
 
 def test_queues_keep_their_order_and_values(domain):

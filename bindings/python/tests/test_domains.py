@@ -92,7 +92,8 @@ def test_wrong_settings_are_named_with_the_right_ones(folder):
     for settings, word in (
         ({"durability": "always"}, "strict"), ({"levels": "both"}, "hybrid"),
         ({"policies": "conflict=mine"}, "oldest-wins"), ({"policies": "x=y"}, "x"),
-        ({"tracking": "magic"}, "signal"),
+        ({"tracking": "magic"}, "signal"), ({"flush_interval_ms": 0}, "above 0"),
+        ({"flush_interval_ms": 1 << 32}, "above 0"),
     ):
         with pytest.raises(ValueError, match=word):
             tmh.open(folder, **settings)
@@ -121,9 +122,10 @@ def test_a_file_that_is_no_segment_is_refused(domain):
         file.write(b"x" * 8192)
     with pytest.raises(tmh.Error):
         domain.map("foreign.db")
-    for name in ("", "tmh.control", "tmh.x", "a\0b", None, 5, b"x"):
+    for name in ("", "tmh.control", "tmh.x", "a\0b", "..", ".", "../x", "a/b", None, 5, b"x"):
         with pytest.raises((ValueError, TypeError)):
             domain.map(name)
+    assert os.listdir(os.path.dirname(domain.folder)) == [os.path.basename(domain.folder)]
     for size in (-1, 1 << 41):
         with pytest.raises(ValueError):
             domain.map("a.db", size)
@@ -150,6 +152,9 @@ def test_a_segment_can_be_unmapped_and_mapped_again(domain):
     cells = segment.array("a", 4, "i8")
     domain.atomically(lambda: cells.__setitem__(0, 5))()
     domain.unmap(segment)
+    for wrong in (5, None, "data.db"):
+        with pytest.raises(TypeError, match="no segment"):
+            domain.unmap(wrong)
     with domain.query(), pytest.raises(tmh.ClosedError):
         cells[0]
     with pytest.raises(tmh.ClosedError):

@@ -82,7 +82,7 @@ def test_a_child_made_in_a_body_is_no_part_of_it(domain, segment, cells):
         if child == 0:
             status = 70
             try:
-                with pytest.raises(tmh.OutsideError):
+                with pytest.raises(tmh.OutsideError, match="before this process was forked"):
                     cells[0] += 1
                 add_to(domain, others, 5, 2048)
                 status = 0
