@@ -64,7 +64,6 @@ void map_segment(DomainCore &self, const std::string &file, std::uint64_t size_b
 template <class Call>
 auto unlocked(DomainCore &self, Call &&call) {
   Domain &domain = self.domain();
-  const Busy busy(self);
   const Unlocked others(true);
   return call(domain);
 }

@@ -60,6 +60,9 @@ void retry_in_body(double until_s) {
   Running &here = running();
   if (here.core == nullptr) raise(Errc::kEndWithoutBegin, "retry() outside of an instance");
   if (here.pending != Pending::kNone) throw detail::LineAbort{};
+  if (here.is_block)
+    raise(Errc::kNestedMisuse,
+          "retry() in a `with domain.query():` block, which cannot run again: use @domain.query");
   const auto now = std::chrono::steady_clock::now();
   const double now_s = std::chrono::duration<double>(now.time_since_epoch()).count();
   const double sleep_s = std::chrono::duration<double>(kSleepMax).count();

@@ -1,6 +1,8 @@
 #include "bindings/python/src/domain_core.h"
 
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "bindings/python/src/errors.h"
@@ -10,16 +12,86 @@ namespace tmh::python {
 
 namespace {
 std::uint32_t fork_count = 0;
+
+// Lets others do what this thread waits for; signal handlers of Python run, too.
+void nap() {
+  {
+    const Unlocked others(true);
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  if (PyErr_CheckSignals() != 0) throw ErrorIsSet{};
+}
 }  // namespace
+
+class DomainCore::Alone {
+ public:
+  explicit Alone(DomainCore &core) : core_(core), forks_(forks()) {
+    ++core_.barred_;
+    try {
+      while (core_.inside > 0) nap();
+    } catch (...) {
+      leave();
+      throw;
+    }
+  }
+  Alone(const Alone &) = delete;
+  Alone &operator=(const Alone &) = delete;
+  ~Alone() { leave(); }
+
+ private:
+  void leave() noexcept {
+    if (forks_ == forks()) --core_.barred_;
+  }
+
+  DomainCore &core_;
+  const std::uint32_t forks_;
+};
+
+class DomainCore::Mapping {
+ public:
+  explicit Mapping(DomainCore &core) : core_(core), forks_(forks()) {
+    const unsigned long self = PyThread_get_thread_ident();
+    while (core_.mapper_ != 0) {
+      if (core_.mapper_ == self)
+        raise(Errc::kNestedMisuse,
+              "a signal handler maps or unmaps in the middle of a map() or unmap() of its thread");
+      // One that unmaps waits for this thread's instance to end.
+      if (running().core == &core_)
+        raise(Errc::kInstanceRunning,
+              "another thread maps or unmaps: do it outside of the instance");
+      nap();
+    }
+    core_.mapper_ = self;
+  }
+  Mapping(const Mapping &) = delete;
+  Mapping &operator=(const Mapping &) = delete;
+  ~Mapping() {
+    if (forks_ == forks()) core_.mapper_ = 0;
+  }
+
+ private:
+  DomainCore &core_;
+  const std::uint32_t forks_;
+};
+
+void DomainCore::await_entry() const {
+  while (barred_ > 0) nap();
+}
+
+void DomainCore::require_no_escaped(const std::string &what, const char *call) const {
+  if (escaped != 0)
+    raise("EscapedArrayError", what +
+                                   ": the program still holds a raw array of the domain; drop "
+                                   "that before " +
+                                   call);
+}
 
 std::uint32_t forks() noexcept { return fork_count; }
 
 void count_fork() noexcept {
   ++fork_count;
   // The parent's instance is none of this process. Raw arrays of it stay with who holds them.
-  const DomainCore *const was_in = running().core;
-  running() = Running{};
-  running().forked_in = was_in;
+  running().forget();
 }
 
 DomainCore::DomainCore(std::string folder, const DomainOptions &options)
@@ -47,7 +119,8 @@ void DomainCore::close_at_exit() noexcept {
 void DomainCore::reopen() {
   if (is_closed_) raise(Errc::kNotInitialized, folder_ + ": the domain is closed; open it again");
   // A child that fork() made: nothing of the parent's domain is here.
-  inside = busy = 0;
+  inside = barred_ = 0;
+  mapper_ = 0;
   for (auto &[file, mapped] : segments_) mapped->segment = Segment();
   domain_ = Domain::open(folder_, options_);
   try {
@@ -72,11 +145,9 @@ void DomainCore::close() {
   if (is_closed_) return;
   if (running().core == this)
     raise(Errc::kInstanceRunning, folder_ + ": close it outside of its instances");
-  if (escaped != 0)
-    raise("EscapedArrayError",
-          folder_ + ": the program still holds a raw array of it; drop that before close()");
   if (forks_ == forks()) {
-    const Busy busy_here(*this);
+    const Alone alone(*this);
+    require_no_escaped(folder_, "close()");
     const Unlocked others(true);
     domain_.close();
   }
@@ -108,12 +179,12 @@ void MappedSegment::require_inside(std::uintptr_t address, std::uint64_t bytes,
 
 void DomainCore::map(const std::string &file, const SegmentOptions &options) {
   Domain &opened = domain();
+  const Mapping mapping(*this);
   std::shared_ptr<MappedSegment> &mapped = segments_[file];
   if (mapped == nullptr) mapped = std::make_shared<MappedSegment>();
   if (mapped->is_mapped) return;
   Segment segment;
   {
-    const Busy busy_here(*this);
     const Unlocked others(true);
     segment = opened.map(file, options);
   }
@@ -131,15 +202,15 @@ const std::shared_ptr<MappedSegment> &DomainCore::segment(const std::string &fil
 }
 
 void DomainCore::unmap(const std::string &file) {
-  const std::shared_ptr<MappedSegment> gone = segment(file);
   if (running().core == this)
     raise(Errc::kInstanceRunning, file + ": unmap it outside of the domain's instances");
-  if (escaped != 0)
-    raise("EscapedArrayError",
-          file + ": the program still holds a raw array of the domain; drop that before unmap()");
+  (void)domain();
+  const Mapping mapping(*this);
+  const Alone alone(*this);
+  const std::shared_ptr<MappedSegment> gone = segment(file);
+  require_no_escaped(file, "unmap()");
   gone->is_mapped = false;  // now: other threads run meanwhile
   {
-    const Busy busy_here(*this);
     const Unlocked others(true);
     domain_.unmap(gone->segment);
   }
@@ -151,7 +222,7 @@ const Site &SiteOf::get(DomainCore &core) {
   if (site_ == nullptr || forks_ != core.opened_after_forks()) [[unlikely]] {
     std::unique_ptr<Site> made;
     {
-      const Unlocked others(core.has_company());
+      const Unlocked others(has_other_threads());
       made = std::make_unique<Site>(domain, name_);
     }
     // Another thread may have been quicker, and use its site.

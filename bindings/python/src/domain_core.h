@@ -2,8 +2,9 @@
 // share it.
 // Shape:     tmh::Domain and the segments that are mapped, by name. In a forked child the first use
 //            opens and maps all of it anew.
-// Sharing:   every member is the GIL's. `inside` and `busy` say whether another thread of this
-//            process may make an instance wait: then it waits without the GIL.
+// Sharing:   every member is the GIL's but `inside`, which a thread that ends inside leaves without
+//            it. What may wait for another thread or process lets the GIL go where the interpreter
+//            has another thread.
 // Errors:    tmh::Error; ErrorIsSet.
 #pragma once
 
@@ -98,19 +99,24 @@ class DomainCore {
     return durability_ != Durability::kNone &&
            (asked == Durability{} ? durability_ : asked) == Durability::kStrict;
   }
-  [[nodiscard]] bool has_company() const noexcept { return inside > 0 || busy > 0; }
+  // Before a begin: waits while another thread unmaps or closes.
+  void await_entry() const;
 
-  // Threads between the begin and the end of an instance, waiting ones too.
-  std::uint32_t inside = 0;
-  // Threads that close, unmap or check point.
-  std::uint32_t busy = 0;
+  // Threads between the begin and the end of an instance of Python, waiting ones too.
+  std::atomic<std::uint32_t> inside = 0;
   // Of arrays that are read outside of instances.
   SiteOf reads_outside{"python.array"};
   // Raw arrays that the program still holds.
   std::uint64_t escaped = 0;
 
  private:
+  // No instance of Python runs while this object lives, so that none lends a raw array. Throws what
+  // a signal handler raises meanwhile.
+  class Alone;
+  // One thread at a time maps or unmaps. Throws NestingError where this one would wait for ever.
+  class Mapping;
   void reopen();
+  void require_no_escaped(const std::string &what, const char *call) const;
 
   std::string folder_;
   DomainOptions options_;
@@ -119,21 +125,10 @@ class DomainCore {
   std::map<std::string, std::shared_ptr<MappedSegment>> segments_;
   bool is_closed_ = false;
   std::uint32_t forks_ = 0;
-};
-
-// Counts a thread as busy, and lets others run meanwhile.
-class Busy {
- public:
-  explicit Busy(DomainCore &core) : core_(core), forks_(forks()) { ++core_.busy; }
-  Busy(const Busy &) = delete;
-  Busy &operator=(const Busy &) = delete;
-  ~Busy() {
-    if (forks_ == forks()) --core_.busy;
-  }
-
- private:
-  DomainCore &core_;
-  std::uint32_t forks_;
+  // Of Alone.
+  std::uint32_t barred_ = 0;
+  // The thread of Mapping; 0: none.
+  unsigned long mapper_ = 0;
 };
 
 }  // namespace tmh::python

@@ -41,10 +41,12 @@ const Lent *held_array() noexcept {
   return nullptr;
 }
 
-// One that something beside the attempt holds; null: none. Garbage that holds itself does not count.
+// One that something beside the attempt holds, garbage that holds itself not counted; or null.
 const Lent *escaped_array() noexcept {
   if (held_array() == nullptr) return nullptr;
-  PyGC_Collect();
+  const Owned gc(PyImport_ImportModule("gc"));  // PyGC_Collect() may be switched off
+  const Owned collected(gc ? PyObject_CallMethod(gc.get(), "collect", nullptr) : nullptr);
+  if (!collected) PyErr_Clear();
   return held_array();
 }
 
@@ -78,6 +80,17 @@ void clear_frames(PyObject *traceback) noexcept {
 }  // namespace
 
 Running &running() noexcept { return running_here; }
+
+Running::~Running() {
+  if (core != nullptr) --core->inside;
+}
+
+void Running::forget() noexcept {
+  forked_in = std::exchange(core, nullptr);
+  pending = Pending::kNone;
+  lent.clear();
+  on_commit.clear();
+}
 
 Inside Inside::here() noexcept {
   Inside made;
@@ -146,7 +159,8 @@ void require_nestable(const DomainCore &core, Kind kind) {
 
 void BodyAttempts::begin() {
   // An attempt that follows another one waits first.
-  const bool lets_others_run = !is_first_ || core_.has_company();
+  core_.await_entry();
+  const bool lets_others_run = !is_first_ || has_other_threads();
   is_first_ = false;
   forks_ = forks();
   ++core_.inside;
@@ -160,7 +174,7 @@ void BodyAttempts::begin() {
   Running &here = running();
   here.core = &core_;
   here.is_query = kind_ == Kind::kQuery;
-  here.is_plain = false;
+  here.is_block = here.is_plain = false;
   here.pending = Pending::kNone;
   here.depth = 0;
   here.serial = ++last_serial;
@@ -285,7 +299,8 @@ void QueryScope::enter() {
     return;
   }
   Domain &domain = core_.domain();
-  const bool lets_others_run = core_.has_company();
+  core_.await_entry();
+  const bool lets_others_run = has_other_threads();
   ++core_.inside;
   try {
     const Unlocked others(lets_others_run);
@@ -295,7 +310,7 @@ void QueryScope::enter() {
     throw;
   }
   here.core = &core_;
-  here.is_query = here.is_plain = true;
+  here.is_query = here.is_block = here.is_plain = true;
   here.pending = Pending::kNone;
   here.depth = 0;
   here.serial = ++last_serial;
@@ -314,9 +329,19 @@ void QueryScope::leave(bool has_returned) {
   here.core = nullptr;
   --core_.inside;
   take_back_all();
-  core_.domain().end_query();
-  if (escaped != nullptr && has_returned)
-    raise("EscapedArrayError", escaped_message("query", name));
+  Objects actions = std::exchange(here.on_commit, {});
+  try {
+    core_.domain().end_query();
+    if (escaped != nullptr && has_returned)
+      raise("EscapedArrayError", escaped_message("query", name));
+  } catch (...) {
+    drop_all(actions);
+    throw;
+  }
+  if (has_returned)
+    run_actions(std::move(actions));
+  else
+    drop_all(actions);
 }
 
 }  // namespace tmh::python

@@ -38,6 +38,8 @@ struct Running {
   // Null: no instance.
   DomainCore *core = nullptr;
   bool is_query = false;
+  // A `with domain.query()`, which cannot run again.
+  bool is_block = false;
   // Any code may load and store: level 2, in the process's view.
   bool is_plain = false;
   Pending pending = Pending::kNone;
@@ -52,6 +54,14 @@ struct Running {
   std::vector<PyObject *> on_commit;
   // In a child that was forked in a body: the domain of that. For messages.
   const DomainCore *forked_in = nullptr;
+
+  Running() = default;
+  // The thread ends, perhaps inside.
+  ~Running();
+  Running(const Running &) = delete;
+  Running &operator=(const Running &) = delete;
+  // A forked child has none.
+  void forget() noexcept;
 
   void ended_by_level(Pending how) noexcept {
     if (core != nullptr && pending == Pending::kNone) pending = how;
@@ -107,7 +117,7 @@ class BodyAttempts {
 
  private:
   [[nodiscard]] bool lets_others_run_at_end() const noexcept {
-    return core_.inside > 1 || core_.busy > 0 || core_.waits_for_disk(durability_);
+    return has_other_threads() || core_.waits_for_disk(durability_);
   }
   [[nodiscard]] Outcome end_undone();
   void leave() noexcept;
@@ -139,7 +149,7 @@ auto run_own(DomainCore &core, SiteOf &site, Kind kind, Body &&body) {
   }
   const Site &own = site.get(core);
   const auto instrumented = [&](Fields) { return body(); };
-  const Unlocked others(core.has_company() || (kind == Kind::kUpdate && core.waits_for_disk({})));
+  const Unlocked others(has_other_threads() || (kind == Kind::kUpdate && core.waits_for_disk({})));
   return kind == Kind::kQuery ? query(own, instrumented) : atomically(own, instrumented);
 }
 

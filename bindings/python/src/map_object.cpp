@@ -20,11 +20,23 @@ void copy_value(const Record &record, std::string *to) {
   record.copy(to->data());
 }
 
-// What calls of one thread copy into, so that a lookup allocates nothing.
-std::string &scratch() {
-  thread_local std::string bytes;
-  return bytes;
-}
+// What a call copies into: the thread's, so that a lookup allocates nothing. A call in the midst of
+// another one, by code that Python runs there, has one of its own.
+class Scratch {
+ public:
+  Scratch() noexcept : bytes(std::move(kept())) {}
+  Scratch(const Scratch &) = delete;
+  Scratch &operator=(const Scratch &) = delete;
+  ~Scratch() { kept() = std::move(bytes); }
+
+  std::string bytes;
+
+ private:
+  static std::string &kept() noexcept {
+    thread_local std::string kept_here;
+    return kept_here;
+  }
+};
 
 [[noreturn]] void raise_key_error(PyObject *key) {
   PyErr_SetObject(PyExc_KeyError, key);
@@ -71,7 +83,8 @@ auto MapObject::run(Kind kind, Body &&body) {
 
 Owned MapObject::get(PyObject *key, PyObject *missing) {
   const std::string bytes = encode_key(key);
-  std::string &value = scratch();
+  Scratch scratch;
+  std::string &value = scratch.bytes;
   const bool is_there = run(Kind::kQuery, [&](Tree &tree) {
     const Record *const record = tree.find(bytes);
     if (record == nullptr) return false;
@@ -95,7 +108,8 @@ void MapObject::erase(PyObject *key) {
 
 Owned MapObject::pop(PyObject *key, PyObject *missing) {
   const std::string bytes = encode_key(key);
-  std::string &value = scratch();
+  Scratch scratch;
+  std::string &value = scratch.bytes;
   const bool was_there = run(Kind::kUpdate, [&](Tree &tree) {
     const Record *const record = tree.find(bytes);
     if (record == nullptr) return false;
@@ -109,7 +123,8 @@ Owned MapObject::pop(PyObject *key, PyObject *missing) {
 
 Owned MapObject::set_default(PyObject *key, PyObject *value) {
   const std::string key_bytes = encode_key(key), value_bytes = encode_value(value, pickles_);
-  std::string &found = scratch();
+  Scratch scratch;
+  std::string &found = scratch.bytes;
   const bool was_there = run(Kind::kUpdate, [&](Tree &tree) {
     const Record *const record = tree.find(key_bytes);
     if (record == nullptr) return !tree.insert(key_bytes, value_bytes);
@@ -149,9 +164,11 @@ Owned MapObject::scan(const Range &range, bool with_values) {
       found.push_back({record.key(), with_values ? record.value() : std::string()});
       return range.limit == 0 || found.size() < range.limit;
     };
+    if (first && last && *last < *first) return 0;
     if (range.is_backward) {
       auto at = last ? tree.before(*last) : tree.last();
-      if (last && range.has_last)
+      const bool takes_last = last && range.has_last && (range.has_first || first != last);
+      if (takes_last)
         if (const Record *const bound = tree.find(*last); bound != nullptr && !take(*bound))
           return 0;
       for (; at != tree.end(); at = tree.before(found.back().key)) {

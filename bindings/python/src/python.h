@@ -78,6 +78,13 @@ class Unlocked {
   PyThreadState *state_;
 };
 
+// Does another thread of Python exist, which would have to wait with this one?
+[[nodiscard]] inline bool has_other_threads() noexcept {
+  PyThreadState *const first =
+      PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(PyThreadState_Get()));
+  return PyThreadState_Next(first) != nullptr;
+}
+
 // The error that is set is put aside while this object lives, unless dropped.
 class SavedError {
  public:

@@ -29,11 +29,12 @@ PyObject *Transaction::call(PyObject *args, PyObject *kwargs) noexcept {
 LoopedInstance::LoopedInstance(nb::object core, Durability durability, std::shared_ptr<SiteOf> site)
     : core_(std::move(core)), site_(std::move(site)), durability_(durability) {}
 
-// Inside its block, if it is open. Elsewhere nothing is known of its thread, which may run it still.
+// Inside its block, if it is open. Elsewhere nothing is known of its thread: it may run it still.
 LoopedInstance::~LoopedInstance() {
   if (!is_open_) return;
   if (!inside_.is_here()) {
     (void)attempts_.release();
+    (void)core_.release();
   } else if (is_subsumed_) {
     --running().depth;
   } else {
@@ -56,14 +57,20 @@ void LoopedInstance::left() {
 
 bool LoopedInstance::next() {
   if (is_open_) raise(Errc::kNestedMisuse, "the attempt before is still running");
+  if (is_handed_out_)
+    raise(
+        Errc::kNestedMisuse,
+        "the attempt before was not entered: for attempt in domain.attempts(): with attempt: ...");
   must_go_on_ = false;
-  return !is_done_;
+  is_handed_out_ = !is_done_;
+  return is_handed_out_;
 }
 
 void LoopedInstance::enter() {
   if (is_open_ || is_done_)
     raise(Errc::kNestedMisuse,
           "an attempt is entered once: for attempt in domain.attempts(): with attempt: ...");
+  is_handed_out_ = false;
   if (running().core != nullptr && !attempts_) {
     require_nestable(domain_core(), Kind::kUpdate);
     ++running().depth;

@@ -57,7 +57,8 @@ class LoopedInstance {
   Inside inside_;
   // The thread of the last attempt.
   unsigned long thread_ = 0;
-  bool has_loop_ = true, is_open_ = false, is_subsumed_ = false, is_done_ = false;
+  bool has_loop_ = true, is_handed_out_ = false, is_open_ = false, is_subsumed_ = false,
+       is_done_ = false;
   // The attempt did not commit, and the next one has not begun.
   bool must_go_on_ = false;
 };

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import pathlib
+import random
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -219,7 +221,7 @@ def test_an_open_while_another_thread_closes_gives_an_open_domain(folder, monkey
         threads[0].start()
         assert entered.wait(20)
         threads[1].start()
-        wait_for(lambda: _domain._closing)
+        wait_for(lambda: _domain._changing)
         wait = type(_domain._changed).wait
 
         def wait_and_let_the_query_end(condition=_domain._changed):
@@ -232,6 +234,132 @@ def test_an_open_while_another_thread_closes_gives_an_open_domain(folder, monkey
         for thread in threads:
             thread.join(20)
         assert leave.is_set()
+
+
+@pytest.mark.parametrize("ends", ["unmap", "close"])
+def test_a_raw_array_that_escapes_while_another_thread_ends_its_memory(domain, ends):
+    segment = domain.map("data.db")
+    cells = segment.array("a", 8, "i8")
+    kept, entered, leave = [], threading.Event(), threading.Event()
+
+    @domain.atomically
+    def body():
+        kept.append(np.asarray(cells))
+        entered.set()
+        leave.wait(20)
+
+    def work():
+        with pytest.raises(tmh.EscapedArrayError):
+            body()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert entered.wait(20)
+    # It waits for the instance, in nap(), where other threads run.
+    threading.Thread(target=leave.set).start()
+    with pytest.raises(tmh.EscapedArrayError, match=ends):
+        domain.unmap(segment) if ends == "unmap" else domain.close()
+    thread.join(20)
+    assert kept[0][0] == 0  # its memory is there
+    kept.clear()
+    domain.atomically(lambda: cells.__setitem__(0, 5))()
+
+
+@pytest.fixture
+def handler():
+    """Sets a handler of SIGUSR1 for the test."""
+    before = signal.getsignal(signal.SIGUSR1)
+    yield lambda function: signal.signal(signal.SIGUSR1, lambda *_: function())
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("ends", ["unmap", "close"])
+def test_a_handler_does_not_wait_for_the_code_that_it_interrupts(domain, handler, ends):
+    segment = domain.map("data.db")
+    entered, leave, told = threading.Event(), threading.Event(), []
+
+    def hold():
+        with domain.query():
+            entered.set()
+            leave.wait(20)
+
+    def handle():
+        try:
+            domain.map("b.db") if ends == "unmap" else tmh.open(domain.folder)
+        except tmh.NestingError as error:
+            told.append(str(error))
+        leave.set()
+
+    handler(handle)
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert entered.wait(20)
+    main = threading.get_ident()
+
+    def interrupt():
+        # Also where main is not yet waiting: until the handler has told.
+        while not told and not leave.is_set():
+            signal.pthread_kill(main, signal.SIGUSR1)
+            leave.wait(0.01)
+
+    interrupter = threading.Thread(target=interrupt)
+    if ends == "unmap":
+        with pytest.MonkeyPatch.context() as patch:
+            # Begins when the core's unmap() has been called.
+            patch.setattr(type(domain), "_core", property(_starting(interrupter, domain._core)))
+            domain.unmap(segment)
+    else:
+        interrupter_when_closing = threading.Thread(
+            target=lambda: (wait_for(lambda: _domain._changing), interrupter.start())
+        )
+        interrupter_when_closing.start()
+        domain.close()
+        interrupter_when_closing.join(20)
+    thread.join(20)
+    interrupter.join(20)
+    assert len(told) == 1 and "signal handler" in told[0]
+
+
+def _starting(thread, core):
+    def get(_):
+        if not thread.is_alive() and thread.ident is None:
+            thread.start()
+        return core
+
+    return get
+
+
+def test_interrupts_of_map_and_unmap_leave_nothing_locked(domain, handler):
+    class Interrupt(Exception):
+        pass
+
+    def interrupt():
+        raise Interrupt
+
+    handler(interrupt)
+    main = threading.get_ident()
+    turn = random.Random(3)
+    for _ in range(150):
+        sender = threading.Thread(
+            target=lambda: [turn.random() for _ in range(turn.randrange(3000))]
+            and signal.pthread_kill(main, signal.SIGUSR1)
+        )
+        try:
+            sender.start()
+            while True:
+                segment = domain.map("u.db")
+                domain.unmap(segment)
+        except (Interrupt, tmh.ClosedError):
+            pass
+        finally:
+            while sender.is_alive():
+                try:
+                    sender.join(20)
+                except Interrupt:
+                    pass
+    segment = domain.map("u.db")
+    segment.array("a", 4, "i8")
+    domain.unmap(segment)
 
 
 def test_objects_that_were_not_made_raise(domain):

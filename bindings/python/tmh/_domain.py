@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import inspect
 import multiprocessing.util
 import os
 import threading
-from typing import Any, Callable, Iterator, TypeVar, overload
+from typing import Any, Callable, TypeVar, overload
 
 from . import _tmh
 from ._errors import ClosedError, Errc, Error, MismatchError, NestingError
@@ -26,18 +25,16 @@ _DEFAULT_SEGMENT = "python.db"
 class _Opened:
     """A domain that this process has open."""
 
-    __slots__ = ("core", "handles", "mapping")
+    __slots__ = ("core", "handles")
 
     def __init__(self, core: _tmh.Domain) -> None:
         self.core = core
         self.handles = 0
-        # Held by a thread that maps or unmaps.
-        self.mapping = threading.Lock()
 
 
 _opened: dict[str, _Opened] = {}
-# Those that a thread closes; `_changed` guards both.
-_closing: dict[str, _Opened] = {}
+# Folders whose domain a thread opens or closes, and which; `_changed` guards both.
+_changing: dict[str, int] = {}
 _changed = threading.Condition()
 
 
@@ -45,9 +42,7 @@ def _forget_threads() -> None:
     """In a forked child: no other thread of the parent's is there."""
     global _changed
     _changed = threading.Condition()
-    _closing.clear()
-    for opened in _opened.values():
-        opened.mapping = threading.Lock()
+    _changing.clear()
 
 
 os.register_at_fork(after_in_child=_forget_threads)
@@ -126,7 +121,7 @@ def open(  # noqa: A001
     ValueError
         A setting has no such value; the message lists the right ones.
     """
-    path = os.path.realpath(os.fspath(folder))
+    path = os.path.realpath(os.fsdecode(folder))
     if flush_interval_ms is not None and not 0 < flush_interval_ms < 1 << 32:
         raise ValueError(f"flush_interval_ms={flush_interval_ms}: a number above 0")
     settings = _tmh.Settings(
@@ -138,17 +133,27 @@ def open(  # noqa: A001
         flush_interval_ms=flush_interval_ms, keep_log=keep_log,
     )
     with _changed:
-        while path in _closing:
-            if _tmh.in_instance(_closing[path].core):
+        opened = _opened.get(path)
+        while path in _changing:
+            if _changing[path] == threading.get_ident():
+                raise NestingError(
+                    f"{path}: a signal handler opens it while the code that it interrupts opens or "
+                    "closes it", Errc.NESTED_MISUSE,
+                )
+            if opened is not None and _tmh.in_instance(opened.core):
                 raise ClosedError(f"{path}: another thread closes it", Errc.NOT_INITIALIZED)
             _changed.wait()
-        opened = _opened.get(path)
-        if opened is None or opened.core.is_closed:
-            opened = _Opened(_tmh.Domain(path, settings))
-            _opened[path] = opened
-        else:
-            opened.core.open_again(settings)
-        opened.handles += 1
+            opened = _opened.get(path)
+        try:
+            _changing[path] = threading.get_ident()
+            if opened is None or opened.core.is_closed:
+                opened = _Opened(_tmh.Domain(path, settings))
+                _opened[path] = opened
+            else:
+                opened.core.open_again(settings)
+            opened.handles += 1
+        finally:
+            del _changing[path]
     return Domain(opened, path, again)
 
 
@@ -199,27 +204,32 @@ class Domain:
         EscapedArrayError
             The program still holds a raw numpy array.
         """
-        with _changed:
-            opened = self._opened_if_open
-            if opened is None:
-                return
-            self._opened_if_open = None
-            opened.handles -= 1
-            if opened.handles > 0:
-                return
-            _closing[self._path] = opened
+        opened, closes = self._opened_if_open, False
+        if opened is None:
+            return
         try:
+            with _changed:
+                if self._opened_if_open is None:
+                    return
+                self._opened_if_open = None
+                opened.handles -= 1
+                if opened.handles > 0:
+                    return
+                closes = True
+                _changing[self._path] = threading.get_ident()
             opened.core.close()
         except BaseException:
-            opened.handles += 1
-            self._opened_if_open = opened
+            if closes:
+                opened.handles += 1
+                self._opened_if_open = opened
             raise
         finally:
-            with _changed:
-                del _closing[self._path]
-                if opened.handles == 0:
-                    del _opened[self._path]
-                _changed.notify_all()
+            if closes:
+                with _changed:
+                    _changing.pop(self._path, None)
+                    if opened.handles == 0:
+                        _opened.pop(self._path, None)
+                    _changed.notify_all()
 
     def __enter__(self) -> Domain:
         return self
@@ -264,7 +274,8 @@ class Domain:
         if outside not in ("error", "snapshot"):
             raise ValueError(f"outside={outside!r}: 'error' or 'snapshot'")
         is_name = isinstance(name, str) and name not in ("", ".", "..")
-        if not is_name or name.startswith("tmh.") or "\0" in name or "/" in name:
+        is_name = is_name and name.isprintable() and "/" not in name
+        if not is_name or name.startswith("tmh."):
             raise ValueError(
                 f"segment name {name!r}: the name of a file in the domain's folder that does not "
                 "begin with 'tmh.'"
@@ -276,8 +287,7 @@ class Domain:
         if max(rounded) > SEGMENT_BYTES_MAX:
             raise ValueError(f"size={size}, max_size={max_size}: bytes, at most 1 TiB")
         try:
-            with self._mapping():
-                self._core.map(name, *rounded)
+            self._core.map(name, *rounded)
         except Error as error:
             if error.code != Errc.ADDRESS_IN_USE:
                 raise
@@ -291,23 +301,7 @@ class Domain:
         """Unmap a segment in this process. Its arrays raise ``ClosedError`` from then on."""
         if not isinstance(segment, Segment):
             raise TypeError(f"{segment!r} is no segment")
-        with self._mapping():
-            self._core.unmap(segment.name)
-
-    @contextlib.contextmanager
-    def _mapping(self) -> Iterator[None]:
-        """One thread at a time maps or unmaps."""
-        lock = self._opened.mapping
-        # One that unmaps waits for this thread's instance to end.
-        if not lock.acquire(blocking=not _tmh.in_instance(self._core)):
-            raise NestingError(
-                "another thread maps or unmaps: do it outside of the instance",
-                Errc.INSTANCE_RUNNING,
-            )
-        try:
-            yield
-        finally:
-            lock.release()
+        self._core.unmap(segment.name)
 
     @overload
     def atomically(self, body: Body) -> Body: ...

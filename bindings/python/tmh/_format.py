@@ -14,8 +14,10 @@ def encode(value: Any) -> tuple[bytes, bytes]:
     Raises
     ------
     TypeError
-        The dtype holds objects of Python.
+        The dtype holds objects of Python; a mask would be lost.
     """
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError("a masked array is no value: store its data and its mask")
     array = np.asarray(value)
     if array.dtype.hasobject:
         raise TypeError(f"dtype {array.dtype}: objects of Python cannot lie in shared memory")

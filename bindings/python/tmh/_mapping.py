@@ -71,7 +71,7 @@ class Dict(_tmh.Map):
     def _iterate(
         self, lo: Any, hi: Any, inclusive: tuple[bool, bool], reverse: bool, with_values: bool
     ) -> Iterator[Any]:
-        has_lo, has_hi = inclusive
+        has_lo, has_hi = map(bool, inclusive)
         while True:
             found = self.scan(lo, has_lo, hi, has_hi, _BATCH, reverse, with_values)
             yield from found

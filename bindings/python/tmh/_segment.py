@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import operator
 from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 Names = dict[str, str]
 SEGMENT_BYTES_MAX = 1 << 40
+# What every numpy takes.
+_DIMENSIONS_MAX = 32
 
 
 def _remapped(domain: Domain, name: str, outside: str) -> Segment:
@@ -85,9 +89,7 @@ class Segment:
         def make() -> Record:
             if wanted_dtype is None or wanted_shape is None:
                 raise KeyError(f"{name!r}: no such array; give shape and dtype to make it")
-            count = 1
-            for length in wanted_shape:
-                count *= length
+            count = math.prod(wanted_shape)
             return self._make_memory("array", wanted_dtype, wanted_shape, count)
 
         record = self._named(name, "array", make)
@@ -113,6 +115,9 @@ class Segment:
         wanted = None if dtype is None else _checked_dtype(dtype)
         if wanted is not None and wanted.names is None:
             raise TypeError(f"struct {name!r}: a structured dtype, not {wanted}")
+        taken = [field for field in (wanted.names or () if wanted else ()) if hasattr(Struct, field)]
+        if taken:
+            raise ValueError(f"struct {name!r}: {taken[0]!r} is no name for a field of a Struct")
 
         def make() -> Record:
             if wanted is None:
@@ -237,10 +242,17 @@ def _checked_dtype(dtype: npt.DTypeLike) -> np.dtype:
 
 
 def _checked_shape(shape: Any) -> tuple[int, ...]:
-    lengths = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
-    checked = tuple(int(length) for length in lengths)
+    try:
+        checked: tuple[int, ...] = (operator.index(shape),)
+    except TypeError:
+        checked = tuple(operator.index(length) for length in shape)
     if any(length < 0 for length in checked):
         raise ValueError(f"shape {checked}: a length is not negative")
+    if len(checked) > _DIMENSIONS_MAX:
+        raise ValueError(f"shape {checked}: at most {_DIMENSIONS_MAX} dimensions")
+    # As numpy, which leaves out lengths of 0.
+    if math.prod(max(1, length) for length in checked) > SEGMENT_BYTES_MAX:
+        raise ValueError(f"shape {checked}: more than a segment can hold")
     return checked
 
 

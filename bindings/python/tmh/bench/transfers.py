@@ -71,6 +71,15 @@ class TmhPageTransfers(TmhTransfers):
     levels = "page"
 
 
+def _locked_worker(cells: Any, lock: Any) -> Worker:
+    def transfer(source: int, target: int) -> None:
+        with lock:
+            cells[source] -= 1
+            cells[target] += 1
+
+    return Worker({"transfer": transfer}, lambda: None)
+
+
 class LockedTransfers(Contestant):
     name = "lock"
     label = "shared_memory + Lock"
@@ -88,14 +97,7 @@ class LockedTransfers(Contestant):
         self._cells().fill(AT_FIRST)
 
     def open(self) -> Worker:
-        cells, lock = self._cells(), self._lock
-
-        def transfer(source: int, target: int) -> None:
-            with lock:
-                cells[source] -= 1
-                cells[target] += 1
-
-        return Worker({"transfer": transfer}, lambda: None)
+        return _locked_worker(self._cells(), self._lock)
 
     def check(self) -> None:
         _check_sum(int(self._cells().sum()), self.name)
@@ -120,14 +122,7 @@ class ServedTransfers(Contestant):
         """The server has the data from its start."""
 
     def open(self) -> Worker:
-        cells, lock = self._cells, self._lock
-
-        def transfer(source: int, target: int) -> None:
-            with lock:
-                cells[source] -= 1
-                cells[target] += 1
-
-        return Worker({"transfer": transfer}, lambda: None)
+        return _locked_worker(self._cells, self._lock)
 
     def check(self) -> None:
         _check_sum(sum(self._cells[:]), self.name)
