@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
@@ -19,6 +20,13 @@ def domain(request, folder):
     """A volatile domain, once for each choice of levels."""
     with tmh.open(folder, levels=request.param) as opened:
         yield opened
+
+
+@pytest.fixture
+def hybrid_cells(folder):
+    """At level 1, where threads run instances at once."""
+    with tmh.open(folder) as opened:
+        yield opened, opened.map("data.db").array("cells", 1024, "i8")
 
 
 @pytest.fixture
@@ -49,3 +57,11 @@ def total(domain, cells):
     """The sum of all cells in one snapshot."""
     with domain.query():
         return int(cells.sum())
+
+
+def conflict_with(domain, cells):
+    """Another thread commits to the cell that this thread's running instance has read."""
+    thread = threading.Thread(target=domain.atomically(lambda: cells.__setitem__(0, cells[0] + 1)))
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()

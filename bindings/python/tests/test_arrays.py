@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 
 import numpy as np
@@ -281,6 +282,11 @@ def test_a_raw_array_in_garbage_that_holds_itself_is_none_that_is_kept(domain, s
 
     for _ in range(5):
         run(domain, body)
+    gc.disable()
+    try:
+        run(domain, body)
+    finally:
+        gc.enable()
     domain.close()
 
 
@@ -320,9 +326,14 @@ def test_a_dtype_that_cannot_lie_in_a_segment_is_refused(segment, dtype):
     assert segment.names() == {}
 
 
-@pytest.mark.parametrize("shape", [-1, (2, -3), (1 << 62, 1 << 62), (1 << 50,)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        -1, (2, -3), (1 << 62, 1 << 62), (1 << 50,), (0, 1 << 62), (1,) * 70, (2.5,), "12", [[1]],
+    ],
+)
 def test_a_shape_that_cannot_be_is_refused(segment, shape):
-    with pytest.raises((ValueError, tmh.Error, OverflowError)):
+    with pytest.raises((ValueError, TypeError, tmh.Error, OverflowError)):
         segment.array("a", shape, "i8")
     assert segment.names() == {}
 
@@ -431,6 +442,13 @@ def test_indices_and_values_that_end_the_instance(domain, segment):
             access(Ends(attempt))
     with domain.query():
         assert shared.sum() == 0
+
+
+@pytest.mark.parametrize("field", ["record", "_record", "_fields", "__class__"])
+def test_a_name_that_a_struct_has_itself_is_none_of_a_field(segment, field):
+    with pytest.raises(ValueError, match="no name for a field"):
+        segment.struct("s", [("x", "i8"), (field, "i8")])
+    assert segment.names() == {}
 
 
 def test_nested_and_unaligned_structures(domain, segment):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 import pickle
 import random
@@ -76,6 +77,39 @@ def test_arrays_and_numbers_of_numpy_are_values(domain, array):
     assert (back == array).all()
     if isinstance(back, np.ndarray):
         assert back.flags.writeable and back.base is None or back.flags.owndata
+
+
+def test_ranges_have_the_keys_between_their_bounds(domain):
+    names = domain.dict("d")
+    for key in (1, 2, 3, 5, 6):
+        names[key] = key
+    for lo in (None, *range(8)):
+        for hi in (None, *range(8)):
+            for has_lo, has_hi in ((True, True), (False, True), (True, False), (0, 0)):
+                expected = [
+                    key for key in (1, 2, 3, 5, 6)
+                    if (lo is None or key > lo or (has_lo and key == lo))
+                    and (hi is None or key < hi or (has_hi and key == hi))
+                ]
+                inclusive = (has_lo, has_hi)
+                assert list(names.irange(lo, hi, inclusive=inclusive)) == expected
+                backward = list(names.irange(lo, hi, inclusive=inclusive, reverse=True))
+                assert backward == expected[::-1]
+
+
+def test_a_lookup_in_the_midst_of_a_lookup(domain, monkeypatch):
+    """An import hook, or __del__ where the collector runs, is code in the midst of a call."""
+    names = domain.dict("d")
+    names["array"], names["other"] = np.arange(1000), b"x" * 20_000
+    imports = builtins.__import__
+
+    def hook(*arguments):
+        assert names["other"] == b"x" * 20_000
+        return imports(*arguments)
+
+    monkeypatch.setattr(builtins, "__import__", hook)
+    for look in (names.get, names.setdefault, names.pop):
+        assert (look("array") == np.arange(1000)).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -166,7 +200,12 @@ def test_a_text_that_is_no_unicode_is_refused(domain):
             use()
 
 
-@pytest.mark.parametrize("value", [object(), {1: 2}, [1], {3}, print, np.array([object()])])
+@pytest.mark.parametrize(
+    "value",
+    [
+        object(), {1: 2}, [1], {3}, print, np.array([object()]), np.ma.array([1, 2], mask=[0, 1]),
+    ],
+)
 def test_a_wrong_value_is_a_type_error(domain, value):
     shared = domain.dict("d")
     with pytest.raises(TypeError):

@@ -285,48 +285,31 @@ def test_a_handler_does_not_wait_for_the_code_that_it_interrupts(domain, handler
 
     def handle():
         try:
-            domain.map("b.db") if ends == "unmap" else tmh.open(domain.folder)
+            if ends == "unmap":
+                domain.map("b.db")
+            else:
+                tmh.open(domain.folder).close()
         except tmh.NestingError as error:
             told.append(str(error))
-        leave.set()
+            leave.set()
 
     handler(handle)
-    thread = threading.Thread(target=hold)
-    thread.start()
-    assert entered.wait(20)
     main = threading.get_ident()
 
     def interrupt():
-        # Also where main is not yet waiting: until the handler has told.
-        while not told and not leave.is_set():
+        assert entered.wait(20)
+        # Before main waits the handler only does what it does.
+        while not leave.wait(0.001):
             signal.pthread_kill(main, signal.SIGUSR1)
-            leave.wait(0.01)
 
-    interrupter = threading.Thread(target=interrupt)
-    if ends == "unmap":
-        with pytest.MonkeyPatch.context() as patch:
-            # Begins when the core's unmap() has been called.
-            patch.setattr(type(domain), "_core", property(_starting(interrupter, domain._core)))
-            domain.unmap(segment)
-    else:
-        interrupter_when_closing = threading.Thread(
-            target=lambda: (wait_for(lambda: _domain._changing), interrupter.start())
-        )
-        interrupter_when_closing.start()
-        domain.close()
-        interrupter_when_closing.join(20)
-    thread.join(20)
-    interrupter.join(20)
-    assert len(told) == 1 and "signal handler" in told[0]
-
-
-def _starting(thread, core):
-    def get(_):
-        if not thread.is_alive() and thread.ident is None:
-            thread.start()
-        return core
-
-    return get
+    threads = [threading.Thread(target=each) for each in (hold, interrupt)]
+    for thread in threads:
+        thread.start()
+    assert entered.wait(20)
+    domain.unmap(segment) if ends == "unmap" else domain.close()
+    for thread in threads:
+        thread.join(20)
+    assert told and "signal handler" in told[0]
 
 
 def test_interrupts_of_map_and_unmap_leave_nothing_locked(domain, handler):

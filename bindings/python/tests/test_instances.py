@@ -1,4 +1,4 @@
-"""Instances: commits, aborts, nesting, attempts, queries, retry, actions, and their misuse."""
+"""Instances: commits, aborts, nesting, attempts, queries, and their misuse."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import asyncio
 import gc
 import os
 import select
-import signal
-import sys
 import threading
 import time
 import weakref
@@ -15,7 +13,7 @@ import weakref
 import numpy as np
 import pytest
 
-from conftest import total, wait_for
+from conftest import conflict_with, total, wait_for
 
 import tmh
 
@@ -190,21 +188,6 @@ def test_attempts_that_are_misused_raise(domain, cells):
     with pytest.raises((AttributeError, TypeError)):
         with domain.attempts():
             pass
-
-
-def conflict_with(domain, cells):
-    """Another thread commits to the cell that this thread's running instance has read."""
-    thread = threading.Thread(target=domain.atomically(lambda: cells.__setitem__(0, cells[0] + 1)))
-    thread.start()
-    thread.join(20)
-    assert not thread.is_alive()
-
-
-@pytest.fixture
-def hybrid_cells(folder):
-    """At level 1, where threads run instances at once."""
-    with tmh.open(folder) as opened:
-        yield opened, opened.map("data.db").array("cells", 1024, "i8")
 
 
 def test_a_conflict_runs_the_body_again(hybrid_cells):
@@ -393,71 +376,6 @@ def test_what_ends_a_loop_otherwise_is_no_uncommitted_attempt(hybrid_cells):
         assert cells[1] == 0
 
 
-def test_a_key_that_interrupts_an_action_is_seen_behind_it(domain, cells):
-    """As Ctrl-C during an action: the commit stands, and the program is interrupted."""
-    done = []
-
-    def action():
-        done.append(1)
-        raise KeyboardInterrupt
-
-    @domain.atomically
-    def body():
-        cells[0] = 1
-        tmh.on_commit(action)
-        tmh.on_commit(lambda: done.append(2))
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            body()
-            for _ in range(100):
-                pass
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert done == [1, 2] and total(domain, cells) == 1
-
-
-def test_actions_run_once_behind_the_commit_and_outside(hybrid_cells):
-    domain, cells = hybrid_cells
-    done = []
-    runs = []
-
-    @domain.atomically
-    def body(fails=False):
-        runs.append(1)
-        cells[0]
-        tmh.on_commit(lambda: done.append(domain.atomically(lambda: int(cells[1]))()))
-        cells[1] += 1
-        if len(runs) == 1:
-            conflict_with(domain, cells)
-            cells[0]
-        if fails:
-            raise ValueError
-
-    body()
-    assert (len(runs), done) == (2, [1])
-    with pytest.raises(ValueError):
-        body(True)
-    assert done == [1]
-    with pytest.raises(TypeError):
-        domain.atomically(lambda: tmh.on_commit(5))()
-
-
-def test_an_action_that_raises_is_reported_and_undoes_nothing(domain, cells, monkeypatch):
-    reported = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda what: reported.append(what.exc_type))
-
-    @domain.atomically
-    def body():
-        cells[0] = 1
-        tmh.on_commit(lambda: 1 / 0)
-        return 5
-
-    assert body() == 5
-    assert reported == [ZeroDivisionError] and total(domain, cells) == 1
-
-
 def test_an_irrevocable_instance_commits(domain, cells):
     @domain.atomically
     def body():
@@ -569,6 +487,12 @@ def test_a_thread_may_end_inside_an_attempt(domain, cells):
     gc.collect()
     domain.atomically(lambda: cells.__setitem__(1, 1))()
     assert total(domain, cells) == 1
+
+
+def test_a_loop_whose_attempts_are_not_entered_ends(domain, cells):
+    with pytest.raises(tmh.NestingError, match="not entered"):
+        for _ in domain.attempts():
+            pass
 
 
 def test_an_attempt_that_is_dropped_inside_its_block_is_undone(domain, cells):

@@ -161,6 +161,50 @@ def worker(domain, segment, cells_name, rounds):
     add_to(domain, cells, rounds)
 
 
+def test_threads_run_while_one_waits_for_another_process(domain, cells):
+    """An irrevocable instance elsewhere keeps this one's commit waiting."""
+    ready, go = os.pipe(), os.pipe()
+
+    @domain.atomically
+    def hold():
+        cells[0] += 1
+        tmh.irrevocable()
+        os.write(ready[1], b"x")
+        os.read(go[0], 1)
+
+    child = os.fork()
+    if child == 0:
+        status = 70
+        try:
+            hold()
+            status = 0
+        finally:
+            os._exit(status)
+    os.read(ready[0], 1)
+
+    def lets_it_go():
+        # Needs the GIL, which the waiting thread must not have.
+        for _ in range(10_000):
+            pass
+        os.write(go[1], b"x")
+
+    thread = threading.Thread(target=lets_it_go)
+    add = domain.atomically(lambda: cells.__setitem__(1, cells[1] + 1))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(100)  # it runs where this thread lets the GIL go
+    try:
+        thread.start()
+        add()
+    finally:
+        sys.setswitchinterval(interval)
+    thread.join(20)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    for each in (*ready, *go):
+        os.close(each)
+    with domain.query():
+        assert cells.sum() == 2
+
+
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_domains_and_segments_are_passed_to_processes(domain, segment, cells, method):
     context = multiprocessing.get_context(method)

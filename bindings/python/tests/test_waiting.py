@@ -48,6 +48,16 @@ def test_retry_with_nothing_read_and_outside_raises(domain, cells):
         tmh.irrevocable()
 
 
+def test_a_query_block_cannot_run_again(domain, cells):
+    nested = domain.query(lambda: tmh.retry() if cells[0] == 0 else None)
+    for retry in (tmh.retry, nested):
+        with pytest.raises(tmh.NestingError, match="cannot run again"):
+            with domain.query():
+                cells[0]
+                retry()
+    assert total(domain, cells) == 0
+
+
 def test_retry_until_a_time_runs_the_body_once_more(domain, cells):
     @domain.atomically
     def body(until):

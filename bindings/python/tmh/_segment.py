@@ -115,9 +115,9 @@ class Segment:
         wanted = None if dtype is None else _checked_dtype(dtype)
         if wanted is not None and wanted.names is None:
             raise TypeError(f"struct {name!r}: a structured dtype, not {wanted}")
-        taken = [field for field in (wanted.names or () if wanted else ()) if hasattr(Struct, field)]
-        if taken:
-            raise ValueError(f"struct {name!r}: {taken[0]!r} is no name for a field of a Struct")
+        for field in (wanted.names or ()) if wanted is not None else ():
+            if hasattr(Struct, field):
+                raise ValueError(f"struct {name!r}: {field!r} is no name for a field of a Struct")
 
         def make() -> Record:
             if wanted is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from multiprocessing.context import ForkContext
 from pathlib import Path
-from typing import Callable, Sequence
+from typing import Any, Callable, Sequence
 
 from . import dicts, transfers
 from .contestants import Contestant
@@ -41,7 +41,7 @@ class Workload:
     contestants: Sequence[type[Contestant]]
     baseline: type[Contestant]
     make: Callable[[type[Contestant], Path, ForkContext, int], Contestant]
-    arguments: Callable[[Contestant, str, int, int], list[tuple]]
+    arguments: Callable[[Any, str, int, int], list[tuple]]
 
 
 def _make_transfers(
