@@ -84,8 +84,8 @@ def test_a_part_whose_elements_are_the_same_memory_is_read_only(domain, segment)
         part = np.broadcast_to(shared, (3, 4))
         for store in (
             lambda: part.__setitem__((0, 0), 1), lambda: part.__setitem__(0, 1),
-            lambda: part.fill(1), lambda: np.add(part, 1, out=part), lambda: part[0].__setitem__(0, 1),
-            lambda: np.asarray(part).__setitem__(0, 1),
+            lambda: part.fill(1), lambda: np.add(part, 1, out=part),
+            lambda: part[0].__setitem__(0, 1), lambda: np.asarray(part).__setitem__(0, 1),
         ):
             with pytest.raises(ValueError, match="read-only|read only"):
                 store()
