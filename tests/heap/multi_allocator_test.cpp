@@ -337,9 +337,9 @@ TEST_P(MultiAllocatorTest, OffsetPointersWorkAtAnyAddress) {
     Domain domain = Domain::open(folder_.path(), options());
     // Takes the place where the first process had it, unless something lies there already.
     if (elsewhere) {
-      const bool is_taken = mmap(first_address->load(), kPageBytes, PROT_NONE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
-                                 0) != MAP_FAILED;
+      const bool is_taken =
+          mmap(first_address->load(), kPageBytes, PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != MAP_FAILED;
       ASSERT_TRUE(is_taken || errno == EEXIST);
     }
     const Segment segment = domain.map("moving", heap);
