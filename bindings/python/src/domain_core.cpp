@@ -13,7 +13,8 @@ namespace tmh::python {
 namespace {
 std::uint32_t fork_count = 0;
 
-// Lets others do what this thread waits for; signal handlers of Python run, too.
+// Lets others do what this thread waits for, and asks for, again and again: handlers of signals
+// have to run meanwhile, and only this thread can run them.
 void nap() {
   {
     const Unlocked others(true);

@@ -46,7 +46,7 @@ def cells(segment):
 
 
 def wait_for(condition):
-    """Return when `condition()` is true, at the latest after 60 s."""
+    """Return when `condition()` is true; fail after 60 s. For what no event tells: counters."""
     until = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < until

@@ -18,8 +18,8 @@ import tmh
 ROUNDS = 100
 
 
-def in_child(work):
-    """The exit status of a forked child that does `work`."""
+def start_child(work):
+    """The pid of a forked child that does `work`."""
     child = os.fork()
     if child == 0:
         status = 70
@@ -30,7 +30,12 @@ def in_child(work):
             sys.__stderr__.write(f"child: {error!r}\n")
         finally:
             os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return child
+
+
+def in_child(work):
+    """The exit status of a forked child that does `work`."""
+    return os.waitstatus_to_exitcode(os.waitpid(start_child(work), 0)[1])
 
 
 def add_to(domain, cells, rounds=ROUNDS, first=0):
@@ -172,14 +177,7 @@ def test_threads_run_while_one_waits_for_another_process(domain, cells):
         os.write(ready[1], b"x")
         os.read(go[0], 1)
 
-    child = os.fork()
-    if child == 0:
-        status = 70
-        try:
-            hold()
-            status = 0
-        finally:
-            os._exit(status)
+    child = start_child(hold)
     os.read(ready[0], 1)
 
     def lets_it_go():
