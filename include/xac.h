@@ -94,8 +94,11 @@ void xFree(void *pointer);
 /* Address of the pointer-sized cell named `name` in the heap segment, zero at first use; inside a
  * transaction only. NULL on error. */
 void *xRoot(const char *name);
-/* e.g. "oldest-wins,keep-age,backoff=exponential". */
+/* e.g. "oldest-wins,keep-age,backoff=exponential", "isolation=snapshot". */
 int xSetPolicy(const char *spec);
+/* In an update under snapshot isolation: the lines of these bytes, which it has read, count as
+ * written, so that no other update that writes or promotes one of them commits beside it. */
+int xPromote(const void *address, size_t bytes);
 /* One sentence for an error code or a status. Never NULL. */
 const char *xStrError(int code);
 /* Code of this thread's last failure, 0 when none. */

@@ -86,6 +86,13 @@ enum class Planted : std::uint64_t {
   // Windows that only a schedule opens: a begin without the lock does not look at the clock again
   // behind its pin.
   kBeginLooksOnce = 1ull << 33,
+
+  // Snapshot isolation: an instance commits whatever has changed in the lines that it writes.
+  kNoLineCheck = 1ull << 34,
+  // What an instance has promoted concerns nobody else.
+  kPromotionNotPublished = 1ull << 35,
+  // A commit stands at its own stamp, past what others have committed to pages that it keeps.
+  kStandsPastOthers = 1ull << 36,
 };
 
 #ifdef TMH_PLANTED_FAULTS

@@ -56,6 +56,7 @@ enum class Count : std::uint32_t {
   kIrrevocables,
   kRetrySleeps,
   kRetryWakes,
+  kSnapshotCommits,
   kEnd
 };
 static_assert(static_cast<std::uint32_t>(Count::kAborts0) == 8);
@@ -190,6 +191,7 @@ void add_counts(const CountOf &count_of, Counters *to) {
   to->irrevocables += count_of(Count::kIrrevocables);
   to->retry_sleeps += count_of(Count::kRetrySleeps);
   to->retry_wakes += count_of(Count::kRetryWakes);
+  to->snapshot_commits += count_of(Count::kSnapshotCommits);
 }
 
 // The pins of a domain. Each commit of level 1 reads them.

@@ -536,6 +536,14 @@ void *xRoot(const char *name) {
   return cell;
 }
 
+int xPromote(const void *address, size_t bytes) {
+  return with_session([&](Session &session) {
+    require_instance(session);
+    tmh::promote(address, bytes);
+    return 0;
+  });
+}
+
 int xSetPolicy(const char *spec) {
   return with_session([&](Session &session) {
     if (spec == nullptr) return fail(Errc::kBadArgument);

@@ -7,6 +7,7 @@
 #include <tmh/transaction.hpp>
 
 #include "hierarchy/api/handles.h"
+#include "hierarchy/domain/choices.h"
 #include "hierarchy/domain/domain_counts.h"
 #include "hierarchy/domain/domain_impl.h"
 #include "hierarchy/domain/leave_hardware.h"
@@ -435,6 +436,11 @@ std::error_code Domain::close(std::error_code &ec) noexcept {
 void Domain::begin() const {
   detail::need_pages(Need::kBegin);
   check(detail::Instances(required(impl_)).begin(false));
+}
+void Domain::begin(Isolation isolation) const {
+  detail::need_pages(Need::kBegin);
+  check(hierarchy::check_value(hierarchy::kIsolation, isolation));
+  check(detail::Instances(required(impl_)).begin(false, {.isolation = isolation}));
 }
 void Domain::begin_query() const {
   detail::need_pages(Need::kBeginQuery);

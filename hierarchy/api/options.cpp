@@ -16,6 +16,7 @@ namespace tmh {
 namespace {
 
 constexpr std::string_view kBackoffMaxKey = "backoff-us-max=";
+constexpr std::string_view kIsolationKey = "isolation=";
 // docs/design.md 8 promises that all go on within a second; a longer sleep would look like
 // a hang.
 constexpr std::uint32_t kBackoffUsLimit = 1'000'000;
@@ -52,6 +53,10 @@ class PolicyParser {
     if (const auto *age = find(kAges, text)) return set(&seen_age_, &policy_.keep_age, *age);
     if (const auto *backoff = find(kBackoffs, text))
       return set(&seen_backoff_, &policy_.backoff, *backoff);
+    if (text.substr(0, kIsolationKey.size()) == kIsolationKey) {
+      const auto *isolation = find(kIsolations, text.substr(kIsolationKey.size()));
+      return isolation != nullptr && set(&seen_isolation_, &policy_.isolation, *isolation);
+    }
     std::uint32_t us_max = 0;
     if (text.substr(0, kBackoffMaxKey.size()) == kBackoffMaxKey &&
         parse_backoff_us(text.substr(kBackoffMaxKey.size()), &us_max)) {
@@ -75,6 +80,7 @@ class PolicyParser {
   bool seen_age_ = false;
   bool seen_backoff_ = false;
   bool seen_us_max_ = false;
+  bool seen_isolation_ = false;
 };
 
 struct Threshold {
@@ -157,6 +163,9 @@ Errc parse(std::string_view spec, PageChecksums *out) noexcept {
 }
 Errc parse(std::string_view spec, LineChoice *out) noexcept {
   return parse_enum(kLineChoices, spec, out, Errc::kBadLevels);
+}
+Errc parse(std::string_view spec, Isolation *out) noexcept {
+  return parse_enum(kIsolations, spec, out, Errc::kBadPolicy);
 }
 Errc parse(std::string_view spec, Detection *out) noexcept {
   return parse_enum(kDetections, spec, out, Errc::kBadDetection);
@@ -250,6 +259,11 @@ std::string to_string(const Policy &policy) {
     text += kBackoffMaxKey;
     text += std::to_string(policy.backoff_us_max);
   }
+  if (policy.isolation != Policy{}.isolation) {
+    text += ',';
+    text += kIsolationKey;
+    text += to_string(policy.isolation);
+  }
   return text;
 }
 
@@ -260,6 +274,7 @@ const char *to_string(PageChecksums use) noexcept { return spell(kPageChecksums,
 const char *to_string(Latency latency) noexcept { return spell(kLatencies, latency); }
 const char *to_string(Stray stray) noexcept { return spell(kStrays, stray); }
 const char *to_string(LineChoice line) noexcept { return spell(kLineChoices, line); }
+const char *to_string(Isolation isolation) noexcept { return spell(kIsolations, isolation); }
 const char *to_string(Detection detection) noexcept { return spell(kDetections, detection); }
 
 namespace {
@@ -297,7 +312,8 @@ const char *list() noexcept {
 const char *policy_values() noexcept {
   return "comma-separated: one of self-abort, oldest-wins, selfish-abort, youngest-wins; one of "
          "keep-age, fresh-age; "
-         "one of backoff=none, backoff=exponential, backoff=adaptive; backoff-us-max=0 to 1000000";
+         "one of backoff=none, backoff=exponential, backoff=adaptive; backoff-us-max=0 to 1000000; "
+         "one of isolation=serializable, isolation=snapshot";
 }
 const char *escalation_values() noexcept {
   return "never, always, on-capacity, after-n, after-n=1 to 1000000, after-wasted-time, "
@@ -310,6 +326,7 @@ const char *group_commit_values() noexcept {
          "wait=1us to 1000000us";
 }
 const char *tracking_values() noexcept { return list<kTrackings>(); }
+const char *isolation_values() noexcept { return list<kIsolations>(); }
 const char *detection_values() noexcept { return list<kDetections>(); }
 const char *line_values() noexcept { return list<kLineChoices>(); }
 const char *thread_view_values() noexcept { return list<kThreadViewUses>(); }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "hierarchy/api/handles.h"
+#include "hierarchy/domain/choices.h"
 #include "hierarchy/transaction/raise.h"
 #include "hierarchy/transaction/site_impl.h"
 #include "platform/failure.h"
@@ -28,11 +29,13 @@ std::shared_ptr<detail::DomainImpl> required_impl_of(const Domain &domain) {
 
 }  // namespace
 
-Site::Site(const Domain &domain, std::string_view name, std::string_view escalation)
+Site::Site(const Domain &domain, std::string_view name, std::string_view escalation,
+           Isolation isolation)
     : domain_(domain) {
   std::shared_ptr<detail::DomainImpl> impl = required_impl_of(domain);
   const auto open = impl->keep_open();
   detail::check(impl->usable());
+  detail::check(hierarchy::check_value(hierarchy::kIsolation, isolation));
   Escalation chosen = impl->settings().escalation;
   if (!escalation.empty() && parse(escalation, &chosen) != Errc::kOk) {
     platform::fail(Errc::kBadLevels, std::string("'")
@@ -41,20 +44,24 @@ Site::Site(const Domain &domain, std::string_view name, std::string_view escalat
                                          .append(escalation_values()));
     detail::raise(Errc::kBadLevels);
   }
-  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen, nullptr);
+  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), chosen, nullptr,
+                                             isolation);
 }
 
-Site::Site(const Domain &domain, std::string_view name, EscalationRule rule) : domain_(domain) {
+Site::Site(const Domain &domain, std::string_view name, EscalationRule rule, Isolation isolation)
+    : domain_(domain) {
   std::shared_ptr<detail::DomainImpl> impl = required_impl_of(domain);
   const auto open = impl->keep_open();
   detail::check(impl->usable());
+  detail::check(hierarchy::check_value(hierarchy::kIsolation, isolation));
   if (rule == nullptr) {
     platform::fail(Errc::kBadLevels, "a site's own escalation rule is null");
     detail::raise(Errc::kBadLevels);
   }
   Escalation own;
   own.kind = EscalationKind::kOwn;
-  impl_ = std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), own, rule);
+  impl_ =
+      std::make_shared<detail::SiteImpl>(std::move(impl), std::string(name), own, rule, isolation);
 }
 
 SiteReport Site::report() const { return impl_->report(); }

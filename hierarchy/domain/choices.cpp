@@ -51,6 +51,7 @@ std::vector<Listed> all_choices() {
       {kConflict, rows_of(kConflictPolicies)},
       {kAge, rows_of(kAges)},
       {kBackoff, rows_of(kBackoffs)},
+      {kIsolation, rows_of(kIsolations)},
       {kDurability, rows_of(kDurabilities)},
       {kPageChecksumsChoice, rows_of(kPageChecksums)},
       {kGroupCommit,
@@ -109,6 +110,7 @@ Errc set_spec(std::string_view value, Policies *policies) {
 const Named kNames[] = {
     {"detection", kDetection, set_value<&Policies::detection>},
     {"conflict", kConflict, set_spec<&Policies::conflict, Policy>},
+    {"isolation", kIsolation, set_value<&Policies::isolation>},
     {"cross", kCross, set_value<&Policies::cross>},
     {"escalation", kEscalation, set_spec<&Policies::escalation, Escalation>},
     {"capacity", kCapacity, set_spec<&Policies::capacity, line::CapacityModel>},
@@ -184,6 +186,7 @@ std::string to_string(const Policies &policies) {
   };
   add("detection", policies.detection != Detection{}, to_string(policies.detection));
   add("conflict", !policies.conflict.empty(), policies.conflict);
+  add("isolation", policies.isolation != Isolation{}, to_string(policies.isolation));
   add("cross", policies.cross != CrossPolicy{}, to_string(policies.cross));
   add("escalation", !policies.escalation.empty(), policies.escalation);
   add("capacity", !policies.capacity.empty(), policies.capacity);

@@ -11,6 +11,8 @@
 
 #include <tmh/options.hpp>
 
+#include "platform/failure.h"
+
 namespace tmh::hierarchy {
 
 struct Choice {
@@ -43,6 +45,9 @@ inline constexpr Choice kAge{"TMH_POLICY", "policies.conflict",
 inline constexpr Choice kBackoff{"TMH_POLICY", "policies.conflict",
                                  "backoff: when an aborted instance begins again", Errc::kBadPolicy,
                                  policy_values};
+inline constexpr Choice kIsolation{"TMH_ISOLATION", "policies.isolation",
+                                   "what an update promises about what it has read",
+                                   Errc::kBadPolicy, isolation_values};
 inline constexpr Choice kDurability{
     "TMH_DURABILITY", "durability",
     "when a commit survives a power cut; fixed at the domain's creation", Errc::kBadDurability,
@@ -81,6 +86,13 @@ inline constexpr Choice kStray{"TMH_STRAY", "stray",
                                Errc::kBadArgument, stray_values};
 // Its values are those of the level below: line::capacity_values().
 extern const Choice kCapacity;
+
+// Unset ({}), or one of the choice's values; else it is refused with the right ones.
+template <class Value>
+[[nodiscard]] Errc check_value(const Choice &choice, Value value) {
+  if (value == Value{} || std::string_view(to_string(value)) != "invalid") return Errc::kOk;
+  return platform::fail(choice.wrong, std::string("right values: ") + choice.values());
+}
 
 // A choice with all its values, for people.
 struct Listed {

@@ -43,8 +43,7 @@ class Reader {
     for (const Value value : asked) {
       if (value == Value{}) continue;
       *wanted = value;
-      if (std::string_view(to_string(value)) == "invalid")
-        return fail(choice.wrong, std::string("right values: ") + choice.values());
+      TMH_TRY(check_value(choice, value));
     }
     return Errc::kOk;
   }
@@ -142,6 +141,8 @@ Errc read_settings(const DomainOptions &options, const Environment &environment,
   set_unless_asked(&wanted.early_release, default_of(kEarlyReleases));
   TMH_TRY(reader.choose(kPageChecksumsChoice, {options.page_checksums}, &wanted.page_checksums));
   TMH_TRY(reader.specify(kConflict, {several.conflict, asked.conflict}, &wanted.policy));
+  TMH_TRY(
+      reader.choose(kIsolation, {several.isolation, asked.isolation}, &wanted.policy.isolation));
   TMH_TRY(reader.choose(kLine, {options.line}, &wanted.line));
   TMH_TRY(reader.choose(kTracking, {options.tracking}, &wanted.tracking));
   TMH_TRY(reader.choose(kDetection, {several.detection, asked.detection}, &wanted.detection));
@@ -246,6 +247,7 @@ Errc check_agreement(const std::string &folder, const Settings &present, Trackin
   TMH_TRY(check_conflict(policy, present.levels, present.detection));
   Agreement agreement(folder);
   agreement.compare_spec(kConflict, asked.conflict, present.policy);
+  agreement.compare(kIsolation, asked.isolation, present.policy.isolation);
   agreement.compare(kTracking.field,
                     options.tracking != Tracking::kAuto && options.tracking != present.tracking,
                     options.tracking, tracking_in_use);

@@ -140,7 +140,7 @@ void Attempts::begin_subsumed(Parts &parts) {
     if (Instances(domain).depth() != 0 && body_ == BodyKind::kPlain) need_process_view();
     // Of another domain it is refused there, with its reason; level 1 would commit this one apart
     // from the outer one, and again each time that it runs.
-    check(Instances(domain).begin(instance.is_query()));
+    check(Instances(domain).begin(instance.is_query(), {.isolation = instance.site().isolation()}));
   }
   instance.subsume();
 }

@@ -74,8 +74,7 @@ Errc reserve_depth(std::vector<bool> &nest) noexcept try {
 }
 }  // namespace
 
-Errc Instances::begin(bool is_query, RunsIn where, storage::LatencySite *site,
-                      Presence presence) noexcept {
+Errc Instances::begin(bool is_query, const BeginOptions &options) noexcept {
   TMH_TRY(domain_.usable());
   if (runs_here()) {
     std::vector<bool> &nest = current().pages.runner->nest;
@@ -83,6 +82,8 @@ Errc Instances::begin(bool is_query, RunsIn where, storage::LatencySite *site,
       return fail(Errc::kNestedMisuse, "an update cannot begin inside a query");
     TMH_TRY(reserve_depth(nest));
     nest.push_back(is_query);
+    if (!is_query && options.isolation == Isolation::kSerializable)
+      current().pages.runner->engine->make_serializable();
     return Errc::kOk;
   }
   if (current().at_level_2())
@@ -94,10 +95,10 @@ Errc Instances::begin(bool is_query, RunsIn where, storage::LatencySite *site,
           ? observe::Timed{}
           : observe::start_timing(domain_.settings().latency, current().samplers, kind);
   bool fell_back = false;
-  PageRunner &runner = lock_runner(where, &fell_back);
+  PageRunner &runner = lock_runner(options.where, &fell_back);
   Errc error = domain_.usable();  // closed while we waited?
   if (error == Errc::kOk) error = reserve_depth(runner.nest);
-  if (error == Errc::kOk) error = begin_on(runner, is_query, presence);
+  if (error == Errc::kOk) error = begin_on(runner, is_query, options);
   if (error != Errc::kOk) {
     runner.mutex.unlock();
     return error;
@@ -108,7 +109,7 @@ Errc Instances::begin(bool is_query, RunsIn where, storage::LatencySite *site,
   current().pages = {&domain_,
                      &runner,
                      platform::fork_generation(),
-                     site != nullptr ? site : &domain_.latency_of_no_site(),
+                     options.site != nullptr ? options.site : &domain_.latency_of_no_site(),
                      timed,
                      false};
   runner.nest.push_back(is_query);
@@ -120,13 +121,13 @@ Errc Instances::begin(bool is_query, RunsIn where, storage::LatencySite *site,
 }
 
 // REQUIRES the runner's mutex.
-Errc Instances::begin_on(PageRunner &runner, bool is_query, Presence presence) noexcept {
+Errc Instances::begin_on(PageRunner &runner, bool is_query, const BeginOptions &options) noexcept {
   page::Engine &engine = *runner.engine;
   // relaxed: the pin's store comes later (seq_cst), and a reader that reads it too early waits for
   //          another reason.
   domain_.memory()
       .participant(runner.slot)
-      .is_guest.store(presence == Presence::kGuest ? 1 : 0, std::memory_order_relaxed);
+      .is_guest.store(options.presence == Presence::kGuest ? 1 : 0, std::memory_order_relaxed);
   if (runner.view == nullptr) TMH_TRY(domain_.line_mode().leave());
   if (current().exact_reads_of == &domain_) [[unlikely]]
     TMH_TRY(begin_exact_reads(engine));
@@ -139,7 +140,10 @@ Errc Instances::begin_on(PageRunner &runner, bool is_query, Presence presence) n
   }
   engine.give_way(!is_query &&
                   hierarchy::yields_to_lower(domain_.settings().cross, runner.attempts));
-  if (const Errc error = engine.begin(is_query, runner.age, policy.conflict); error != Errc::kOk) {
+  const Isolation isolation =
+      options.isolation != Isolation{} ? options.isolation : policy.isolation;
+  if (const Errc error = engine.begin(is_query, runner.age, policy.conflict, isolation);
+      error != Errc::kOk) {
     leave_turn(runner);
     return error;
   }
@@ -245,6 +249,10 @@ void become_irrevocable_here() {
   if (!is_pending) throw RetryNow{false};
 }
 
+void promote_here(const void *address, std::size_t bytes) {
+  check(Instances(*current().pages.domain).promote(address, bytes));
+}
+
 void note_page_reads_here() {
   const page::Engine::ReadSet reads = current().pages.runner->engine->read_set();
   if (reads.is_exact && reads.segments.none()) raise_nothing_read();
@@ -295,6 +303,17 @@ Errc Instances::advise(const void *address, Access access, std::size_t bytes) no
   if (runner.view != nullptr) at = runner.view->own_address(at);
   if (runner.engine->advise(at, bytes, access == Access::kReadWrite)) return Errc::kOk;
   return fail(Errc::kNotMapped, "the address belongs to no segment of this domain");
+}
+
+Errc Instances::promote(const void *address, std::size_t bytes) noexcept {
+  TMH_ASSERT(runs_here());
+  const PageRunner &runner = *current().pages.runner;
+  auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (runner.view != nullptr) at = runner.view->own_address(at);
+  const Errc error = runner.engine->promote(at, bytes);
+  if (error == Errc::kNotMapped)
+    return fail(error, "promote(): the bytes do not lie in a segment of this domain");
+  return error == Errc::kOutOfMemory ? platform::fail_for_memory("what is promoted") : error;
 }
 
 void Instances::backoff() noexcept {

@@ -31,14 +31,21 @@ enum class RunsIn : std::uint8_t {
 // Why it runs there: see hierarchy::Learned.
 enum class Presence : std::uint8_t { kHost, kGuest };
 
+// What a begin asks for.
+struct BeginOptions {
+  RunsIn where = RunsIn::kProcessView;
+  // Whose times the instance's are; null: of no site.
+  storage::LatencySite *site = nullptr;
+  Presence presence = Presence::kHost;
+  // Of an update; unset: the policy's.
+  Isolation isolation{};
+};
+
 class Instances {
  public:
   explicit Instances(DomainImpl &domain) noexcept : domain_(domain), runners_(domain.runners()) {}
 
-  // site: whose times the instance's are; null: of no site.
-  [[nodiscard]] Errc begin(bool is_query, RunsIn where = RunsIn::kProcessView,
-                           storage::LatencySite *site = nullptr,
-                           Presence presence = Presence::kHost) noexcept;
+  [[nodiscard]] Errc begin(bool is_query, const BeginOptions &options = {}) noexcept;
   // durability: of this commit's acknowledgement; unset: the domain's.
   [[nodiscard]] Errc end(bool is_query, Status *status,
                          Durability durability = Durability{}) noexcept;
@@ -48,6 +55,7 @@ class Instances {
   [[nodiscard]] Errc advise(const void *address, Access access, std::size_t bytes) noexcept;
   // is_pending: false: the instance has FAILED. See page::Engine.
   [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
+  [[nodiscard]] Errc promote(const void *address, std::size_t bytes) noexcept;
   void backoff() noexcept;
   // Also returns when another thread closes the domain. kNotMapped: it has unmapped what retry()
   // waits for.
@@ -58,7 +66,8 @@ class Instances {
 
  private:
   [[nodiscard]] PageRunner &lock_runner(RunsIn where, bool *fell_back) noexcept;
-  [[nodiscard]] Errc begin_on(PageRunner &runner, bool is_query, Presence presence) noexcept;
+  [[nodiscard]] Errc begin_on(PageRunner &runner, bool is_query,
+                              const BeginOptions &options) noexcept;
   [[nodiscard]] Errc begin_exact_reads(page::Engine &engine) noexcept;
   [[nodiscard]] bool has_moved_at_lines(const page::Engine::ReadSet &reads) const noexcept;
   [[nodiscard]] bool has_moved_at_pages(const page::Engine::ReadSet &reads,
@@ -75,6 +84,8 @@ class Instances {
 // Of this thread's instance of level 2. REQUIRES there is one. Throws Error, and RetryNow when it
 // has FAILED.
 void become_irrevocable_here();
+// Of this thread's instance of level 2. REQUIRES there is one. Throws Error.
+void promote_here(const void *address, std::size_t bytes);
 [[nodiscard]] bool irrevocable_here() noexcept;
 
 }  // namespace tmh::detail

@@ -42,6 +42,11 @@ Status status_at_lines() noexcept {
 
 }  // namespace detail
 
+void promote(const void *address, std::size_t bytes) {
+  detail::require_instance("promote()");
+  if (detail::current().at_level_2()) detail::promote_here(address, bytes);
+}
+
 void become_irrevocable() {
   detail::require_instance("become_irrevocable()");
   detail::need_pages(Need::kIrrevocable);

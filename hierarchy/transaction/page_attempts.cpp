@@ -52,8 +52,12 @@ void PageAttempts::begin(SiteInstance &instance) {
   DomainImpl &domain = instance.domain();
   instance.leave_lines();
   begin_ticks_ = platform::ticks();
-  check(Instances(domain).begin(instance.is_query(), runs_in(instance), &instance.site().latency(),
-                                is_guest(instance.state()) ? Presence::kGuest : Presence::kHost));
+  check(Instances(domain).begin(
+      instance.is_query(),
+      {.where = runs_in(instance),
+       .site = &instance.site().latency(),
+       .presence = is_guest(instance.state()) ? Presence::kGuest : Presence::kHost,
+       .isolation = instance.site().isolation()}));
   recalls_before_ = recalls_of(domain);
 }
 

@@ -63,12 +63,13 @@ void unlearn(SiteImpl &site, Attempts::Kind kind, line::LineContextV1 &context) 
 }
 
 SiteImpl::SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalation escalation,
-                   EscalationRule own_rule)
+                   EscalationRule own_rule, Isolation isolation)
     : domain_(std::move(domain)),
       name_(std::move(name)),
       kept_name_(keep_site_name(name_)),
       escalation_(escalation),
       rule_(own_rule),
+      isolation_(isolation),
       line_kinds_{domain_->line_mode().kind(BodyKind::kPlain),
                   domain_->line_mode().kind(BodyKind::kInstrumented)},
       has_seats_(may_have_seats()) {
@@ -126,6 +127,7 @@ SiteReport SiteImpl::report() const {
   SiteReport report;
   report.name = name_;
   report.escalation = escalation_;
+  report.isolation = isolation_ != Isolation{} ? isolation_ : domain_->runners().policy().isolation;
   report.line_commits = total(SiteCount::kLineCommits) + total(SiteCount::kHardwareCommits);
   report.unlimited_commits = total(SiteCount::kUnlimitedCommits);
   report.page_commits = total(SiteCount::kPageCommits);

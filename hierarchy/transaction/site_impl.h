@@ -74,13 +74,15 @@ struct alignas(64) SiteShard {
 
 class SiteImpl {
  public:
-  // own_rule: null, but with EscalationKind::kOwn.
+  // own_rule: null, but with EscalationKind::kOwn. isolation: unset: the domain's.
   SiteImpl(std::shared_ptr<DomainImpl> domain, std::string name, Escalation escalation,
-           EscalationRule own_rule);
+           EscalationRule own_rule, Isolation isolation);
 
   [[nodiscard]] DomainImpl &domain() const noexcept { return *domain_; }
   [[nodiscard]] const std::string &name() const noexcept { return name_; }
   [[nodiscard]] const char *kept_name() const noexcept { return kept_name_; }
+  // Of its updates; unset: the domain's.
+  [[nodiscard]] Isolation isolation() const noexcept { return isolation_; }
   // What runs its instances with such a body at level 1.
   [[nodiscard]] LineKind line_kind(BodyKind body) const noexcept {
     return line_kinds_[static_cast<std::size_t>(body)];
@@ -164,6 +166,7 @@ class SiteImpl {
   const char *const kept_name_;
   const Escalation escalation_;
   const EscalationRule rule_;
+  const Isolation isolation_;
   const std::array<LineKind, 2> line_kinds_;  // by BodyKind
   const bool has_seats_;
   alignas(64) std::array<std::atomic<std::uint64_t>, 2> learned_{};  // by Attempts::Kind

@@ -164,6 +164,9 @@ struct Counters {
   // none, or the body needs it.
   std::uint64_t thread_view_instances = 0, thread_view_fallbacks = 0;
   std::uint64_t irrevocables = 0;  // instances that became irrevocable
+  // Of commits: updates that committed under snapshot isolation. All others, and those of level 1,
+  // were serializable, whatever was asked for.
+  std::uint64_t snapshot_commits = 0;
   // retry() that did not find a change at once; how often commits woke them (in vain, too: more
   // often than that each slept on).
   std::uint64_t retry_sleeps = 0, retry_wakes = 0;

@@ -51,6 +51,22 @@ inline constexpr Spelling<ConflictPolicy> kConflictPolicies[] = {
     {"youngest-wins", ConflictPolicy::kYoungestWins, "the instance with the largest age wins"},
 };
 
+// What an update promises about what it has read. A query reads one snapshot either way.
+// Snapshot isolation (EXCITE-VM, sections 3.3 and 5.3): the update reads one snapshot, too, and the
+// first committer wins by lines of 64 bytes: it commits unless another instance has committed a
+// line that it has written since its snapshot. No update is lost, but two instances that read what
+// the other one writes may both commit (write skew). Serializable instances of the same domain keep
+// their promise: what they have read has not changed when they commit. Level 1, eager detection and
+// irrevocable instances are serializable whatever is asked for.
+enum class Isolation : std::uint8_t { kSerializable = 1, kSnapshot = 2 };
+inline constexpr Spelling<Isolation> kIsolations[] = {
+    {"serializable", Isolation::kSerializable,
+     "an update commits when nothing that it has read was changed since its snapshot", true},
+    {"snapshot", Isolation::kSnapshot,
+     "an update commits when no line that it has written was changed since its snapshot; write "
+     "skew is possible; at level 1 and with eager detection it is serializable"},
+};
+
 // Policy::keep_age.
 inline constexpr Spelling<bool> kAges[] = {
     {"keep-age", true,
@@ -71,12 +87,13 @@ inline constexpr Spelling<Backoff> kBackoffs[] = {
 };
 
 // A small pure value. Specification: comma-separated, any order, e.g.
-// "oldest-wins,keep-age,backoff=adaptive"; also "backoff-us-max=1000".
+// "oldest-wins,keep-age,backoff=adaptive"; also "backoff-us-max=1000", "isolation=snapshot".
 struct Policy {
   ConflictPolicy conflict = ConflictPolicy::kOldestWins;
   Backoff backoff = Backoff::kAdaptive;
   bool keep_age = true;
-  std::uint8_t reserved_zero = 0;
+  // Of updates that ask for none themselves.
+  Isolation isolation = Isolation::kSerializable;
   // An instance here lasts 0.2 to 100 us; a longer sleep only idles a core.
   std::uint32_t backoff_us_max = 1000;
 
@@ -210,6 +227,8 @@ struct Policies {
   Detection detection{};
   // Conflict, age and back-off: a specification of Policy.
   std::string conflict;
+  // Of updates whose begin and site say nothing.
+  Isolation isolation{};
   CrossPolicy cross{};
   // A specification of Escalation, for sites that name none themselves.
   std::string escalation;
@@ -238,6 +257,7 @@ struct Policies {
 // Parse one spelling; *out is untouched after an error. Errors: kBadPolicy, kBadDetection,
 // kBadDurability (group commit, early release), kBadLevels, kBadArgument (latency).
 [[nodiscard]] Errc parse(std::string_view spec, Policy *out) noexcept;
+[[nodiscard]] Errc parse(std::string_view spec, Isolation *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Detection *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, GroupCommit *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, CrossPolicy *out) noexcept;
@@ -246,6 +266,7 @@ struct Policies {
 [[nodiscard]] Errc parse(std::string_view spec, EarlyRelease *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Latency *out) noexcept;
 [[nodiscard]] std::string to_string(const Policy &policy);
+[[nodiscard]] const char *to_string(Isolation isolation) noexcept;
 [[nodiscard]] const char *to_string(Detection detection) noexcept;
 [[nodiscard]] std::string to_string(const GroupCommit &group);
 [[nodiscard]] const char *to_string(CrossPolicy policy) noexcept;
@@ -255,6 +276,7 @@ struct Policies {
 [[nodiscard]] const char *to_string(Latency latency) noexcept;
 // The right values, for a message that refuses a wrong one.
 [[nodiscard]] const char *policy_values() noexcept;
+[[nodiscard]] const char *isolation_values() noexcept;
 [[nodiscard]] const char *detection_values() noexcept;
 [[nodiscard]] const char *group_commit_values() noexcept;
 [[nodiscard]] const char *cross_policy_values() noexcept;

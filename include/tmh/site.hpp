@@ -47,6 +47,8 @@ namespace tmh {
 struct SiteReport {
   std::string name;
   Escalation escalation;
+  // Of updates at level 2; those at level 1 are serializable.
+  Isolation isolation{};
   // instances by the level at which they committed
   std::uint64_t line_commits = 0, page_commits = 0;
   std::uint64_t unlimited_commits =
@@ -129,12 +131,14 @@ using EscalationRule = NextLevel (*)(const FailedAttempts &failed) noexcept;
 
 class Site {
  public:
-  // escalation: a specification (see Escalation); empty: the domain's. Errors: kBadLevels,
-  //             kNotInitialized.
-  explicit Site(const Domain &domain, std::string_view name = {}, std::string_view escalation = {});
+  // escalation: a specification (see Escalation); empty: the domain's.
+  // isolation: of updates at level 2; unset: the domain's (Policy::isolation).
+  // Errors: kBadLevels, kBadPolicy, kNotInitialized.
+  explicit Site(const Domain &domain, std::string_view name = {}, std::string_view escalation = {},
+                Isolation isolation = {});
   // rule: the program's own policy, not null. Its sites begin at level 1, and report
   //       EscalationKind::kOwn.
-  Site(const Domain &domain, std::string_view name, EscalationRule rule);
+  Site(const Domain &domain, std::string_view name, EscalationRule rule, Isolation isolation = {});
   [[nodiscard]] SiteReport report() const;
   [[nodiscard]] const Domain &domain() const noexcept { return domain_; }
 

@@ -57,14 +57,15 @@ inline void leave_query(const Domain &domain, bool outermost) {
 // body that is cancelled must not touch a segment.
 // Errors: as Domain::begin() and end(). kNestedMisuse: inside a query; or the body has begun an
 //         instance that it has not ended, and all is aborted.
+//         Another isolation than the domain's: see Domain::begin(Isolation).
 template <class Body>
-TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body)
+TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Isolation isolation, Body &&body)
     -> std::invoke_result_t<Body &> {
   using Result = detail::BodyResult<Body>;
   const std::uint32_t depth_before = domain.depth();
   const bool outermost = depth_before == 0;
   for (;;) {
-    domain.begin();
+    domain.begin(isolation);
     try {
       if constexpr (std::is_void_v<Result>) {
         body();
@@ -109,6 +110,11 @@ TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body)
   }
 }
 
+template <class Body>
+auto atomically(const Domain &domain, Body &&body) -> std::invoke_result_t<Body &> {
+  return atomically(domain, Isolation{}, body);
+}
+
 // From here on the running instance cannot abort, so its body may do what cannot be undone: print,
 // send, start a motor. Until it has ended no other instance of the domain commits at level 2, and
 // no instance of level 1 changes a page that it has touched; all may begin, read and go on at
@@ -125,6 +131,22 @@ TMH_CATCHES_FORCED_UNWINDING auto atomically(const Domain &domain, Body &&body)
 // retry() is refused. Errors: kEndWithoutBegin; kNestedMisuse in a query; kNeedsPages at a site
 // that may not leave level 1.
 void become_irrevocable();
+
+// In an update: what it has read in [address, address + bytes) counts as written, by lines of 64
+// bytes, with the content that it has (read promotion; EXCITE-VM, section 5.3). Of two updates that
+// overlap in time, of which one promotes what the other one writes or promotes, the second fails,
+// whichever it is. So a snapshot instance that promotes what its decision rests on has no write skew
+// there. A serializable one needs it only against snapshot instances that read what it writes. At
+// level 1 and in eager domains instances are serializable among each other: nothing happens. In a
+// query: nothing happens.
+//   Errors: kEndWithoutBegin; kNotMapped: the bytes do not lie in a segment; kOutOfMemory. What is
+//   promoted takes room in the redo log of a durable domain as an empty record.
+// Source: EXCITE-VM, section 5.3.
+void promote(const void *address, std::size_t bytes);
+template <class Object>
+void promote(const Object &object) {
+  promote(&object, sizeof object);
+}
 
 // Runs body() as a read-only transaction on one consistent snapshot, and returns its value, an
 // object: once, unless it calls retry(). Never aborts. A store into a segment is discarded and

@@ -42,7 +42,7 @@ Outcome Commit::publish(bool will_wait) noexcept {
   }
   DomainLock::Held &held = *locked;
   step(Step::kCommitLocked);
-  if (!snapshot_.is_valid(held)) {
+  if (!snapshot_.may_commit(held, sets_.writes())) {
     outcome.cause = instance_.failed_cause;
     if (log_ != nullptr) log_->give_room_back(held);
     held.release();

@@ -437,6 +437,20 @@ void ConsistencyTree::read(const DomainLock::Held &held, PageId page, std::uint6
     copy_lines(to, memory_.home(page), lines);
 }
 
+LineMask ConsistencyTree::lines_since(const DomainLock::Held &held, PageId page,
+                                      std::uint64_t stamp) const noexcept {
+  TMH_ASSERT(held.is_valid());
+  if (!is_linked()) return ~LineMask{0};
+  LineMask lines = 0;
+  for (Slot slot = memory_.meta_to_read(page).newest.load(std::memory_order_relaxed); slot != 0;) {
+    const VersionHead &head = memory_.version(slot);
+    if (head.stamp.load(std::memory_order_relaxed) <= stamp) break;
+    lines |= head.lines;
+    slot = head.older;
+  }
+  return lines;
+}
+
 Slot ConsistencyTree::merge_by_stamp(Slot a, Slot b) noexcept {
   Slot first = 0;
   Slot *link_to = &first;

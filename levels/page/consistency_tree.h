@@ -99,6 +99,11 @@ class ConsistencyTree {
   void read(const DomainLock::Held &held, PageId page, std::uint64_t stamp, LineMask lines,
             std::byte *to) const noexcept;
 
+  // The lines of `page` that commits newer than `stamp`, a running instance's pin, have changed; all
+  // where that is not known.
+  [[nodiscard]] LineMask lines_since(const DomainLock::Held &held, PageId page,
+                                     std::uint64_t stamp) const noexcept;
+
   // After inheriting the lock from a dead holder: rebuilds all links from the slots.
   void repair(const DomainLock::Held &held) noexcept;
   // False: versions in segments that the last repairer did not know are not linked to their pages,

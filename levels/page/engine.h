@@ -101,9 +101,12 @@ class Engine {
   using ReadSet = page::ReadSet;
   using SegmentSet = page::SegmentSet;
   // See transaction.h.
-  [[nodiscard]] Errc begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept {
-    return transaction_.begin(is_query, age, policy);
+  [[nodiscard]] Errc begin(bool is_query, std::uint64_t age, ConflictPolicy policy,
+                           Isolation isolation) noexcept {
+    return transaction_.begin(is_query, age, policy, isolation);
   }
+  // Of the running instance, whatever it began as: an instance inside it demands it.
+  void make_serializable() noexcept { instance_.isolation = Isolation::kSerializable; }
   // Before begin(): shall the next instance abort where it would take a page that the level below
   // has used?
   void give_way(bool gives_way) noexcept { instance_.gives_way = gives_way; }
@@ -115,6 +118,12 @@ class Engine {
   // The program will touch these bytes. False: the address belongs to no view.
   [[nodiscard]] bool advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept {
     return first_touch_.advise(begin, bytes, is_write);
+  }
+  // The lines of these bytes count as written by the running update, with the content that they
+  // have: so other updates that write or promote one of them, and this one, do not both commit.
+  // kNotMapped: they do not lie in a view; kOutOfMemory.
+  [[nodiscard]] Errc promote(std::uintptr_t begin, std::uint64_t bytes) noexcept {
+    return transaction_.promote(begin, bytes);
   }
   // What the running instance has read or written so far.
   [[nodiscard]] ReadSet read_set() noexcept { return transaction_.read_set(); }

@@ -20,11 +20,12 @@ struct Instance {
       : own(of), number(of.incarnation.load(std::memory_order_relaxed) << 32) {}
 
   // The next one; it runs when its snapshot is there.
-  void begin(bool query, ConflictPolicy conflicts) noexcept {
+  void begin(bool query, ConflictPolicy conflicts, Isolation promise) noexcept {
     TMH_ASSERT(!is_running);
     ++number;
     policy = conflicts;
     is_query = query;
+    isolation = promise;
     is_irrevocable = false;
     has_read_everything = false;
     has_read_behind = false;
@@ -49,6 +50,12 @@ struct Instance {
     return own.failed_instance.load(std::memory_order_acquire) == number;
   }
 
+  // Has what it has read to be as it was, for it to commit? An irrevocable instance has moved to
+  // the present.
+  [[nodiscard]] bool is_serializable() const noexcept {
+    return isolation != Isolation::kSnapshot || is_irrevocable;
+  }
+
   // kNone: it may still commit, as far as is known.
   [[nodiscard]] AbortCause why_failed() const noexcept {
     if (!is_failed) return was_failed() ? AbortCause::kConflictOther : AbortCause::kNone;
@@ -61,6 +68,7 @@ struct Instance {
   // Never repeats in the domain, whatever process had the slot before.
   std::uint64_t number;
   ConflictPolicy policy = ConflictPolicy::kOldestWins;
+  Isolation isolation = Isolation::kSerializable;
   bool is_running = false;
   bool is_query = false;
   bool is_irrevocable = false;

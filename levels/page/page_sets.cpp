@@ -8,6 +8,7 @@
 
 #include "levels/page/keep_policy.h"
 #include "levels/page/lines.h"
+#include "observe/planted.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
 
@@ -25,24 +26,64 @@ std::byte *PageSets::clean_copy(PageId page, const LocalPage &l) const noexcept 
 }
 
 // A large instance's take megabytes of the heap, which may be used up.
-Errc PageSets::compare_all() noexcept {
+Errc PageSets::find_all() noexcept try {
+  compare_all();
+  if (!promotions_.empty()) add_promotions();
+  return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  return Errc::kOutOfMemory;
+}
+
+void PageSets::compare_all() {
   for (const PageId page : lists_.privates) {
     LocalPage &l = views_.local(page);
     TMH_ASSERT((l.lists & kInPrivate) != 0);
     if (l.state != PageState::kPrivate || (l.lists & kStandsIn) != 0) continue;
     const LineMask lines = differing_lines(views_.address_of(page), clean_copy(page, l));
     if (lines != 0) {
-      try {
-        writes_.push_back(Write{page, lines, 0});
-      } catch (const std::bad_alloc &) {
-        return Errc::kOutOfMemory;
-      }
+      writes_.push_back(Write{page, lines, 0});
       l.unchanged_compares = 0;
     } else if (l.unchanged_compares < 255) {
       ++l.unchanged_compares;
     }
   }
+}
+
+Errc PageSets::promote(PageId page, LineMask lines) noexcept try {
+  if (!promotions_.empty() && promotions_.back().page == page)
+    promotions_.back().lines |= lines;
+  else
+    promotions_.push_back(Write{page, lines, 0});
   return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  return Errc::kOutOfMemory;
+}
+
+// They are published with the content that they have.
+void PageSets::add_promotions() {
+  if (observe::is_planted(observe::Planted::kPromotionNotPublished)) return;
+  std::sort(promotions_.begin(), promotions_.end(),
+            [](const Write &a, const Write &b) { return a.page < b.page; });
+  std::size_t kept = 0;
+  for (std::size_t i = 1; i < promotions_.size(); ++i) {
+    if (promotions_[i].page == promotions_[kept].page)
+      promotions_[kept].lines |= promotions_[i].lines;
+    else
+      promotions_[++kept] = promotions_[i];
+  }
+  promotions_.resize(kept + 1);
+  std::vector<bool> is_added(promotions_.size());
+  for (Write &write : writes_) {
+    const auto found = std::lower_bound(promotions_.begin(), promotions_.end(), write.page,
+                                        [](const Write &a, PageId page) { return a.page < page; });
+    if (found == promotions_.end() || found->page != write.page) continue;
+    write.lines |= found->lines;
+    is_added[static_cast<std::size_t>(found - promotions_.begin())] = true;
+  }
+  for (std::size_t i = 0; i < promotions_.size(); ++i) {
+    const bool stands_in = (views_.local(promotions_[i].page).lists & kStandsIn) != 0;
+    if (!is_added[i] && !stands_in) writes_.push_back(promotions_[i]);
+  }
 }
 
 std::uintptr_t PageSets::first_written() const noexcept {
@@ -107,6 +148,7 @@ void PageSets::settle_committed(std::uint64_t instance) noexcept {
     lines += line_count(write.lines);
     if (!tracking_.keeps()) continue;
     LocalPage &l = views_.local(write.page);
+    if (l.state != PageState::kPrivate) continue;  // it was promoted
     const std::uint8_t epoch = KeepPolicy::epoch(instance);
     const bool hot = KeepPolicy::is_hot(l.written_epoch, epoch);
     l.written_epoch = epoch;

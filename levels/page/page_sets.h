@@ -1,5 +1,6 @@
 // levels/page/page_sets.h -- what an instance has written: found by comparing private copies with
-// clean ones, given disk blocks, settled or rolled back at its end.
+// clean ones, given disk blocks, settled or rolled back at its end. What it has promoted counts as
+// written.
 // Shape:     over the engine's PageLists and views. A clean copy is the page's twin, or home.
 // Contexts:  not in handlers.
 // Source:    EXCITE-VM, sections 3 and 4 (line differences against a clean copy);
@@ -27,8 +28,12 @@ class PageSets {
   // kOutOfMemory: not all of them. REQUIRES: first touches are classified.
   [[nodiscard]] Errc find_writes() noexcept {
     writes_.clear();
-    return lists_.privates.empty() ? Errc::kOk : compare_all();
+    return lists_.privates.empty() && promotions_.empty() ? Errc::kOk : find_all();
   }
+  // These lines of the page count as written by the running instance: others that write or promote
+  // one of them conflict with it. kOutOfMemory. REQUIRES: it has touched the page.
+  [[nodiscard]] Errc promote(PageId page, LineMask lines) noexcept;
+  void forget_promotions() noexcept { promotions_.clear(); }
   // As find_writes() found them; commits give them slots.
   [[nodiscard]] std::vector<Write> &writes() noexcept { return writes_; }
   // Address of the first byte that differs. REQUIRES: there are writes.
@@ -51,7 +56,9 @@ class PageSets {
   void roll_back() noexcept;
 
  private:
-  [[nodiscard]] Errc compare_all() noexcept;
+  [[nodiscard]] Errc find_all() noexcept;
+  void compare_all();
+  void add_promotions();
   void settle_privates() noexcept;
   [[nodiscard]] bool stays_private(PageId page) noexcept;
   [[nodiscard]] std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;
@@ -62,6 +69,8 @@ class PageSets {
   Views &views_;
   PageLists &lists_;
   std::vector<Write> writes_;
+  // Sorted by page when they are added to writes_; no slots.
+  std::vector<Write> promotions_;
 };
 
 }  // namespace tmh::page

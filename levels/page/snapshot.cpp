@@ -239,8 +239,8 @@ void Snapshot::refresh(const DomainLock::Held &held, const CommitLogEntry &entry
   }
 }
 
-// is_valid(), where others have committed since the snapshot.
-bool Snapshot::is_untouched(const DomainLock::Held &held) noexcept {
+// Where others have committed since the snapshot.
+bool Snapshot::no_page_was_committed(const DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
   const DomainState &state = memory_.state();
   instance_.failed_cause = AbortCause::kValidation;
@@ -267,6 +267,21 @@ bool Snapshot::is_untouched(const DomainLock::Held &held) noexcept {
       continue;
     const PageState kind = views_.local(page).state;
     if (kind != PageState::kAbsent && kind != PageState::kGuarded) return invalid_by(page);
+  }
+  return true;
+}
+
+// The first committer wins. Versions newer than the snapshot stay while it is pinned, and are folded
+// into none that is older.
+bool Snapshot::no_line_was_committed(const DomainLock::Held &held,
+                                     const std::vector<Write> &writes) noexcept {
+  TMH_ASSERT(held.is_valid());
+  instance_.failed_cause = AbortCause::kValidation;
+  if (observe::is_planted(observe::Planted::kNoLineCheck)) return true;
+  for (const Write &write : writes) {
+    if (memory_.meta_to_read(write.page).stamp.load(std::memory_order_relaxed) <= at_) continue;
+    if ((tree_.lines_since(held, write.page, at_) & write.lines) != 0)
+      return invalid_by(write.page);
   }
   return true;
 }
@@ -311,7 +326,7 @@ bool Snapshot::extend(const DomainLock::Held &held) noexcept {
     // survive.
     const bool in_log =
         state.log_head.load(std::memory_order_relaxed) - synced_position_ <= kFollowMax;
-    const bool valid = is_valid(held) && (in_log || instance_.is_irrevocable);
+    const bool valid = is_untouched(held) && (in_log || instance_.is_irrevocable);
     instance_.failed_cause = AbortCause::kNone;
     if (!valid) return false;
     if (!in_log)

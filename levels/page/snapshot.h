@@ -21,6 +21,7 @@
 #include "levels/page/touch_tracker.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/views.h"
+#include "observe/planted.h"
 #include "platform/assert.h"
 
 namespace tmh::page {
@@ -77,17 +78,15 @@ class Snapshot {
   void pin(const DomainLock::Held &held) noexcept;
 
   // No page of the read set was committed since the snapshot. False: Instance::failed_cause.
-  [[nodiscard]] bool is_valid(const DomainLock::Held &held) noexcept {
-    TMH_ASSERT(held.is_valid());
-    if (instance_.is_failed) return false;
-    // No other instance has committed since it was valid.
-    if (instance_.is_irrevocable) return true;
-    if (instance_.was_failed()) {
-      instance_.failed_cause = AbortCause::kConflictOther;
-      return false;
-    }
-    if (memory_.state().clock.load(std::memory_order_relaxed) == at_) return true;
-    return is_untouched(held);
+  [[nodiscard]] bool is_untouched(const DomainLock::Held &held) noexcept {
+    return is_alone(held) || (!is_out(held) && no_page_was_committed(held));
+  }
+  // Serializable: the same. Snapshot isolation: no line of `writes` was committed since the
+  // snapshot.
+  [[nodiscard]] bool may_commit(const DomainLock::Held &held,
+                                const std::vector<Write> &writes) noexcept {
+    if (instance_.is_serializable()) return is_untouched(held);
+    return is_alone(held) || (!is_out(held) && no_line_was_committed(held, writes));
   }
   // Nothing that the instance touched was committed since its snapshot: then it may as well have
   // begun now. False: it stays where it is.
@@ -97,14 +96,18 @@ class Snapshot {
   [[nodiscard]] bool move_to_present(const DomainLock::Held &held) noexcept;
   // A page lost its guard while it had a version: only the log tells that it must be guarded again.
   void must_follow() noexcept { follow_needed_ = true; }
-  // The instance has committed. versioned_before: DomainState::versioned_stamp before that. Valid
+  // The instance has committed. versioned_before: DomainState::versioned_stamp before that. Untouched
   // means that no kept page was committed by others since the snapshot, so the kept pages stand at
-  // our own commit. The views do when no other page can have got its first version in between, by a
-  // commit or by a repair.
+  // our own commit; of a snapshot instance only where nobody else has committed. The views do when
+  // no other page can have got its first version in between, by a commit or by a repair.
   void stand_at_own_commit(const DomainLock::Held &held, std::uint64_t stamp,
                            std::uint64_t versioned_before) noexcept {
     TMH_ASSERT(held.is_valid());
     const DomainState &state = memory_.state();
+    // The next begin follows what came in between.
+    if (stamp != at_ + 1 && !instance_.is_serializable() &&
+        !observe::is_planted(observe::Planted::kStandsPastOthers))
+      return;
     kept_synced_ = stamp;
     const bool no_first_version = versioned_before <= synced_ && !follow_needed_ &&
                                   state.repairs.load(std::memory_order_relaxed) == repairs_seen_;
@@ -118,7 +121,25 @@ class Snapshot {
   [[nodiscard]] bool foreign_commits_are_elsewhere(std::uint64_t clock,
                                                    std::uint64_t *position) noexcept;
   void note_new_segments() noexcept;
-  [[nodiscard]] bool is_untouched(const DomainLock::Held &held) noexcept;
+  // Nothing was committed by others since the snapshot.
+  [[nodiscard]] bool is_alone(const DomainLock::Held &held) const noexcept {
+    TMH_ASSERT(held.is_valid());
+    // No other instance has committed since an irrevocable one was untouched.
+    return !instance_.is_failed && (instance_.is_irrevocable ||
+                                    (!instance_.was_failed() &&
+                                     memory_.state().clock.load(std::memory_order_relaxed) == at_));
+  }
+  // It can only abort.
+  [[nodiscard]] bool is_out(const DomainLock::Held &held) noexcept {
+    TMH_ASSERT(held.is_valid());
+    if (instance_.is_failed) return true;
+    if (!instance_.was_failed()) return false;
+    instance_.failed_cause = AbortCause::kConflictOther;
+    return true;
+  }
+  [[nodiscard]] bool no_page_was_committed(const DomainLock::Held &held) noexcept;
+  [[nodiscard]] bool no_line_was_committed(const DomainLock::Held &held,
+                                           const std::vector<Write> &writes) noexcept;
   void announce(std::uint64_t clock) noexcept;
   void pull(const DomainLock::Held &held) noexcept;
   void follow_releases(const DomainLock::Held &held) noexcept;

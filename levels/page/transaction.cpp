@@ -1,6 +1,9 @@
 // levels/page/transaction.cpp -- beginning, validating, ending and aborting instances.
 #include "levels/page/transaction.h"
 
+#include <algorithm>
+#include <atomic>
+
 #include "levels/page/engine_thread.h"
 #include "observe/planted.h"
 #include "observe/probes.h"
@@ -43,15 +46,18 @@ Transaction::Transaction(const Parts &parts) noexcept
       commit_(parts.commit),
       instance_(parts.instance) {}
 
-Errc Transaction::begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept {
+Errc Transaction::begin(bool is_query, std::uint64_t age, ConflictPolicy policy,
+                        Isolation isolation) noexcept {
   TMH_ASSERT(!instance_.is_running);
   step(Step::kBeginStart);
   TMH_TRY(listen());
   if (memory_.segment_generation() != memory_.segments_opened_at())
     TMH_TRY(memory_.open_segments());
   snapshot_.note_segments();
-  instance_.begin(is_query, policy);
+  // Eager detection lets no other instance write what this one has read.
+  instance_.begin(is_query, policy, accesses_.is_on() ? Isolation::kSerializable : isolation);
   stand_ins_.begin_instance();
+  sets_.forget_promotions();
   storage::Participant &own = instance_.own;
   own.age.store(age, std::memory_order_relaxed);
   own.begin_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
@@ -100,13 +106,15 @@ Status Transaction::validate() noexcept {
   TMH_ASSERT(instance_.is_running);
   touches_.collect();
   if (instance_.is_failed) return Status::kFailed;
-  if (instance_.is_query) return Status::kPending;
+  // What it has read may change; what it has written is compared at its end.
+  if (instance_.is_query || (!instance_.is_serializable() && !instance_.was_failed()))
+    return Status::kPending;
   // acquire: pairs with the release in ConsistencyTree::publish()
   if (memory_.state().clock.load(std::memory_order_acquire) == snapshot_.at() &&
       !accesses_.is_on() && !instance_.was_failed())
     return Status::kPending;
   const DomainLock::Held held = lock_.take();
-  if (!snapshot_.is_valid(held) && !instance_.is_failed) {
+  if (!snapshot_.is_untouched(held) && !instance_.is_failed) {
     // Certain from here on, even for an instance that stores nothing.
     instance_.is_failed = true;
     instance_.own.failed_instance.store(instance_.number, std::memory_order_relaxed);
@@ -157,7 +165,7 @@ Errc Transaction::reserve_for_good(const DomainLock::Held &held) noexcept {
 // False: the instance has FAILED.
 bool Transaction::move_to_present(const DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
-  if (snapshot_.is_valid(held) && snapshot_.extend(held)) return true;
+  if (snapshot_.is_untouched(held) && snapshot_.extend(held)) return true;
   if (!instance_.is_failed)
     instance_.fail(instance_.failed_cause != AbortCause::kNone ? instance_.failed_cause
                                                                : AbortCause::kValidation);
@@ -220,6 +228,7 @@ inline void Transaction::settle_committed(const Outcome &outcome) noexcept {
   storage::Participant &own = instance_.own;
   const std::size_t written = sets_.writes().size();
   if (written == 0) sets_.settle();
+  if (!instance_.is_query && !instance_.is_serializable()) own.add(Count::kSnapshotCommits, 1);
   // What wrote is counted where it was published.
   if (instance_.is_query || written == 0)
     own.add(instance_.is_query ? Count::kQueryEnds : Count::kCommits, 1);
@@ -276,6 +285,36 @@ void Transaction::finish() noexcept {
   own.pin.store(kNoPin, std::memory_order_release);
   own.instance.store(0, std::memory_order_relaxed);
   step(Step::kAbortDone);
+}
+
+namespace {
+// Of the bytes [first, last] of a page.
+constexpr LineMask lines_of(std::uint64_t first, std::uint64_t last) noexcept {
+  const std::uint64_t count = last / kLineBytes - first / kLineBytes + 1;
+  return (~LineMask{0} >> (storage::kLinesPerPage - count)) << (first / kLineBytes);
+}
+}  // namespace
+
+Errc Transaction::promote(std::uintptr_t begin, std::uint64_t bytes) noexcept {
+  TMH_ASSERT(instance_.is_running);
+  const View *view = views_.find(begin);
+  if (view == nullptr) return Errc::kNotMapped;
+  const std::uint64_t size = memory_.segment_size(view->segment).load(std::memory_order_acquire);
+  std::uint64_t offset = begin - reinterpret_cast<std::uintptr_t>(view->base);
+  if (bytes > size || offset > size - bytes) return Errc::kNotMapped;
+  // Eager detection has no writer beside a reader.
+  if (instance_.is_query || accesses_.is_on()) return Errc::kOk;
+  for (std::uint64_t left = bytes; left > 0;) {
+    const std::uint64_t in_page = offset % kPageBytes;
+    const std::uint64_t part = std::min(left, kPageBytes - in_page);
+    const PageId page = storage::page_id(view->segment, storage::PageIndex{offset / kPageBytes});
+    // A first touch, which shows the page as the snapshot has it.
+    static_cast<void>(std::atomic_ref(*views_.address_of(page)).load(std::memory_order_relaxed));
+    TMH_TRY(sets_.promote(page, lines_of(in_page, in_page + part - 1)));
+    offset += part;
+    left -= part;
+  }
+  return Errc::kOk;
 }
 
 ReadSet Transaction::read_set() noexcept {

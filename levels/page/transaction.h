@@ -61,7 +61,8 @@ class Transaction {
 
   // Errors: of segments made meanwhile, which cannot be opened; of tracking, see
   // TrackingChoice::open_ring(). REQUIRES: no instance is running.
-  [[nodiscard]] Errc begin(bool is_query, std::uint64_t age, ConflictPolicy policy) noexcept;
+  [[nodiscard]] Errc begin(bool is_query, std::uint64_t age, ConflictPolicy policy,
+                           Isolation isolation) noexcept;
   // will_wait: the caller waits until the commit is durable.
   [[nodiscard]] Outcome end(bool will_wait) noexcept;
   void abort(AbortCause cause) noexcept;
@@ -70,6 +71,8 @@ class Transaction {
   // See Engine::become_irrevocable().
   [[nodiscard]] Errc become_irrevocable(bool *is_pending) noexcept;
   [[nodiscard]] ReadSet read_set() noexcept;
+  // See Engine::promote().
+  [[nodiscard]] Errc promote(std::uintptr_t begin, std::uint64_t bytes) noexcept;
 
  private:
   [[nodiscard]] Errc listen() noexcept;

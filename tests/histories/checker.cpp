@@ -17,18 +17,52 @@ namespace {
 
 enum class Stage : std::uint8_t { kUpdates = 1, kReaders = 2, kRealTime = 3 };
 
+// Of the graph: each instance as it reads; behind these, each committed snapshot instance as it
+// commits.
+class Nodes {
+ public:
+  // as_serializable: no instance has a second node.
+  Nodes(const Index &index, bool as_serializable) {
+    const std::size_t count = index.history().instances.size();
+    for (std::size_t i = 0; i < count; ++i) instances_.push_back(i);
+    commits_ = instances_;
+    for (std::size_t i = 0; i < count && !as_serializable; ++i) {
+      if (!index.history().instances[i].is_snapshot || !index.footprint(i).committed) continue;
+      commits_[i] = instances_.size();
+      instances_.push_back(i);
+    }
+  }
+  [[nodiscard]] std::size_t count() const noexcept { return instances_.size(); }
+  [[nodiscard]] std::size_t instance_of(std::size_t node) const { return instances_[node]; }
+  [[nodiscard]] static std::size_t reads_of(std::size_t instance) noexcept { return instance; }
+  // reads_of() where it reads and commits at one moment.
+  [[nodiscard]] std::size_t commit_of(std::size_t instance) const { return commits_[instance]; }
+
+ private:
+  std::vector<std::size_t> instances_, commits_;
+};
+
 bool takes_part(const Index &index, std::size_t instance, Stage stage) {
   if (stage != Stage::kUpdates) return true;
   return index.footprint(instance).committed &&
          index.history().instances[instance].kind == Kind::kUpdate;
 }
 
-void add_data_edges(const Index &index, Stage stage, Graph *graph) {
+// Reading comes before committing; what follows a commit also follows the reads.
+void add_edge(const Nodes &nodes, const Edge &edge, Graph *graph) {
+  const bool leaves_reads = edge.type == EdgeType::kReadWrite;
+  const std::size_t to = leaves_reads ? nodes.commit_of(edge.to) : Nodes::reads_of(edge.to);
+  graph->add({Nodes::reads_of(edge.from), to, edge.type, edge.cell});
+  if (!leaves_reads && nodes.commit_of(edge.from) != Nodes::reads_of(edge.from))
+    graph->add({nodes.commit_of(edge.from), to, edge.type, edge.cell});
+}
+
+void add_data_edges(const Index &index, Stage stage, const Nodes &nodes, Graph *graph) {
   const std::size_t count = index.history().instances.size();
   const auto add = [&](std::size_t from, std::size_t to, EdgeType type, Cell cell) {
     if (from == Index::kInitial || to == Index::kInitial || from == to) return;
     if (!takes_part(index, from, stage) || !takes_part(index, to, stage)) return;
-    graph->add({from, to, type, cell});
+    add_edge(nodes, {from, to, type, cell}, graph);
   };
   for (std::size_t i = 0; i < count; ++i) {
     const Footprint &footprint = index.footprint(i);
@@ -46,14 +80,17 @@ void add_data_edges(const Index &index, Stage stage, Graph *graph) {
 // "a ended before b began" for all pairs needs quadratically many edges. One helper node per end,
 // in order of time, with an edge to the next one, says the same: a leads to its own end, the last
 // end before b's begin leads to b.
-void add_time_edges(const History &history, const std::vector<std::size_t> &by_end, Graph *graph) {
-  const std::size_t count = history.instances.size();
+void add_time_edges(const History &history, const std::vector<std::size_t> &by_end,
+                    const Nodes &nodes, Graph *graph) {
+  const std::size_t count = nodes.count();
   const auto end_of = [&](std::size_t instance) { return history.instances[instance].end_ns; };
   for (std::size_t k = 0; k < by_end.size(); ++k) {
-    graph->add({by_end[k], count + k, EdgeType::kRealTime, 0});
+    graph->add({Nodes::reads_of(by_end[k]), count + k, EdgeType::kRealTime, 0});
+    if (nodes.commit_of(by_end[k]) != Nodes::reads_of(by_end[k]))
+      graph->add({nodes.commit_of(by_end[k]), count + k, EdgeType::kRealTime, 0});
     if (k + 1 < by_end.size()) graph->add({count + k, count + k + 1, EdgeType::kRealTime, 0});
   }
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < history.instances.size(); ++i) {
     const auto later = std::partition_point(by_end.begin(), by_end.end(), [&](std::size_t e) {
       return end_of(e) < history.instances[i].begin_ns;
     });
@@ -63,7 +100,7 @@ void add_time_edges(const History &history, const std::vector<std::size_t> &by_e
   }
 }
 
-Graph build_graph(const Index &index, Stage stage) {
+Graph build_graph(const Index &index, Stage stage, const Nodes &nodes) {
   const History &history = index.history();
   // Decided instances; a killed one has no end that anybody could know.
   std::vector<std::size_t> by_end;
@@ -75,14 +112,15 @@ Graph build_graph(const Index &index, Stage stage) {
       return history.instances[a].end_ns < history.instances[b].end_ns;
     });
   }
-  Graph graph(history.instances.size(), by_end.size());
-  add_data_edges(index, stage, &graph);
-  if (stage == Stage::kRealTime) add_time_edges(history, by_end, &graph);
+  Graph graph(nodes.count(), by_end.size());
+  add_data_edges(index, stage, nodes, &graph);
+  if (stage == Stage::kRealTime) add_time_edges(history, by_end, nodes, &graph);
   return graph;
 }
 
-// A cycle without helper nodes: what led through points in time becomes one real-time edge.
-std::vector<Edge> without_helpers(const Graph &graph, const std::vector<Edge> &cycle) {
+// A cycle of instances: what led through points in time becomes one real-time edge.
+std::vector<Edge> of_instances(const Graph &graph, const Nodes &nodes,
+                               const std::vector<Edge> &cycle) {
   const auto solid = std::find_if(cycle.begin(), cycle.end(),
                                   [&](const Edge &edge) { return !graph.is_helper(edge.from); });
   std::vector<Edge> turned(solid, cycle.end());
@@ -94,6 +132,10 @@ std::vector<Edge> without_helpers(const Graph &graph, const std::vector<Edge> &c
     } else {
       result.push_back(edge);
     }
+  }
+  for (Edge &edge : result) {
+    edge.from = nodes.instance_of(edge.from);
+    edge.to = nodes.instance_of(edge.to);
   }
   return result;
 }
@@ -130,6 +172,7 @@ std::string describe(const History &history, const Instance &instance) {
   std::uint64_t origin = instance.begin_ns;
   for (const Instance &other : history.instances) origin = std::min(origin, other.begin_ns);
   std::string text = to_string(instance.id) + " (" + to_string(instance.outcome) + " ";
+  if (instance.is_snapshot) text += "snapshot ";
   text += instance.kind == Kind::kQuery ? "query" : "update";
   text += ", " + std::to_string((instance.begin_ns - origin) / 1000) + " us to ";
   return text +
@@ -180,6 +223,7 @@ void count(const Index &index, Verdict *verdict) {
     switch (instance.outcome) {
       case Outcome::kCommitted:
         ++(instance.kind == Kind::kQuery ? verdict->queries : verdict->committed);
+        verdict->snapshots += instance.is_snapshot ? 1 : 0;
         break;
       case Outcome::kAborted:
         ++verdict->aborted;
@@ -235,6 +279,9 @@ std::string Verdict::report() const {
                      std::to_string(unknown) + " killed (" + std::to_string(unknown_committed) +
                      " visible), " + std::to_string(reads) + " reads, " + std::to_string(writes) +
                      " writes, " + std::to_string(edges) + " edges: ";
+  if (snapshots != 0)
+    text += std::to_string(snapshots) + " under snapshot isolation, " +
+            (is_serializable ? "serializable: " : "with write skew: ");
   if (ok()) return text + "history is right\n";
   text += std::to_string(violations.size()) + " violation(s)\n";
   for (const Violation &violation : violations) {
@@ -251,15 +298,17 @@ Verdict check(const History &history, Order order) {
   const bool versions_known = index.build(&verdict.violations);
   count(index, &verdict);
   if (!versions_known) return verdict;
+  const Nodes nodes(index, false), serial(index, true);
   for (const Stage stage : {Stage::kUpdates, Stage::kReaders, Stage::kRealTime}) {
     if (stage == Stage::kRealTime && order != Order::kStrict) break;
-    const Graph graph = build_graph(index, stage);
+    const Graph graph = build_graph(index, stage, nodes);
     verdict.edges = graph.edge_count();
     const std::vector<Edge> cycle = graph.find_cycle();
     if (cycle.empty()) continue;
-    verdict.violations.push_back(explain(index, without_helpers(graph, cycle), stage));
+    verdict.violations.push_back(explain(index, of_instances(graph, nodes, cycle), stage));
     break;
   }
+  verdict.is_serializable = build_graph(index, Stage::kUpdates, serial).find_cycle().empty();
   return verdict;
 }
 

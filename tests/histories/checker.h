@@ -4,6 +4,10 @@
 //            the direct serialization graph is known: write-read, write-write, read-write
 //            (anti-dependency) and, for strict serializability, real-time edges. The history is
 //            right if and only if that graph has no cycle.
+//            An update under snapshot isolation reads at one moment and commits at a later one. So
+//            it is two nodes: a read-write edge leads from its reads to the other's commit, all
+//            other edges from its commit to the other's reads. A cycle is right where two read-write
+//            edges follow each other at such an instance, and at no other.
 // Invariant: aborted and undecided instances stand in the graph as readers only: their writes must
 //            be invisible, but what they read must be one committed snapshot, at one place of the
 //            same serial order (thesis, section 2.2).
@@ -11,7 +15,9 @@
 //            writes; then all must be.
 // Caveat:    a lost or partial commit is seen through later reads only. End a history with a query
 //            that reads every cell.
-// Source:    Weak Consistency (direct serialization graph); thesis, sections 2.1 and 2.2.
+// Source:    Weak Consistency (direct serialization graph); thesis, sections 2.1 and 2.2; A
+//            Critique of ANSI SQL Isolation Levels (snapshot isolation: the first committer wins);
+//            Analysing Snapshot Isolation (its cycles have two read-write edges in a row).
 #pragma once
 
 #include <cstddef>
@@ -59,6 +65,10 @@ struct Verdict {
   std::size_t committed = 0, aborted = 0, queries = 0;
   // Of killed processes; of these, with visible writes.
   std::size_t unknown = 0, unknown_committed = 0;
+  // Of committed: those under snapshot isolation. Are all committed updates serializable all the
+  // same? False: write skew.
+  std::size_t snapshots = 0;
+  bool is_serializable = true;
   std::size_t reads = 0, writes = 0, edges = 0;
 
   [[nodiscard]] bool ok() const noexcept { return violations.empty(); }

@@ -74,6 +74,8 @@ struct Instance {
   bool was_ending = false;    // its body was done
   bool gave_up = false;       // ... and wanted to abort
   bool acknowledged = false;  // as durable, when it committed
+  // An update under snapshot isolation: what it has read may have been changed when it commits.
+  bool is_snapshot = false;
 };
 
 struct History {

@@ -80,6 +80,8 @@ class Simulation {
     instance.id = {actor->process, actor->next_number++};
     instance.begin_ns = now_ * 1000;
     instance.kind = chance(options_.query_percent) ? Kind::kQuery : Kind::kUpdate;
+    instance.is_snapshot = instance.kind == Kind::kUpdate && options_.snapshot_percent != 0 &&
+                           chance(options_.snapshot_percent);
     instance.outcome = Outcome::kUnknown;
     actor->instance = history_.instances.size();
     history_.instances.push_back(instance);
@@ -134,8 +136,9 @@ class Simulation {
   bool valid(const Actor &actor) {
     if (options_.defect == Defect::kNoValidation) return true;
     return std::all_of(actor.first_reads.begin(), actor.first_reads.end(), [&](const auto &entry) {
-      if (options_.defect == Defect::kNoReadValidation && actor.writes.count(entry.first) == 0)
-        return true;
+      const bool reads_stay = options_.defect != Defect::kNoReadValidation &&
+                              !history_.instances[actor.instance].is_snapshot;
+      if (!reads_stay && actor.writes.count(entry.first) == 0) return true;
       return versions_[entry.first].back().value == entry.second;
     });
   }

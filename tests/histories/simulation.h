@@ -3,8 +3,8 @@
 // Shape:     optimistic: snapshot at begin, validation of every read cell at end, queries at their
 //            snapshot, kills anywhere. Steps of the processes interleave at random; time is counted
 //            in steps.
-// Invariant: without a defect every history is strictly serializable with consistent views; each
-//            defect leaves one rule out.
+// Invariant: without a defect every history is strictly serializable with consistent views, but
+//            for what snapshot isolation permits its instances; each defect leaves one rule out.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,8 @@ struct SimulationOptions {
   std::uint32_t query_percent = 20;
   std::uint32_t write_percent = 50;  // of the accesses of an update
   std::uint32_t kill_percent = 0;    // of the instances
+  // Of the updates: those under snapshot isolation.
+  std::uint32_t snapshot_percent = 0;
   Defect defect = Defect::kNone;
 };
 

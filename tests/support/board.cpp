@@ -16,7 +16,8 @@ Board::Board(const std::string &folder, const DomainOptions &options)
       only_lines_site_(domain_, "only lines", "never"),
       page_site_(domain_, "pages", "always"),
       default_site_(domain_, "default"),
-      plain_site_(domain_, "plain", "adaptive") {
+      plain_site_(domain_, "plain", "adaptive"),
+      snapshot_site_(domain_, "snapshot", "always", Isolation::kSnapshot) {
   SegmentOptions segment;
   segment.layout = Layout::kRaw;
   segment.size_bytes = (kPages + 1) / 2 * kPageBytes;

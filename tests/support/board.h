@@ -47,6 +47,8 @@ class Board {
   [[nodiscard]] const Site &page_site() const noexcept { return page_site_; }
   [[nodiscard]] const Site &default_site() const noexcept { return default_site_; }
   [[nodiscard]] const Site &plain_site() const noexcept { return plain_site_; }
+  // Of level 2, under snapshot isolation.
+  [[nodiscard]] const Site &snapshot_site() const noexcept { return snapshot_site_; }
   [[nodiscard]] Slot *slot(history::Cell cell) const noexcept;
   // Of this process, at its sites.
   [[nodiscard]] std::uint64_t hardware_commits() const;
@@ -58,7 +60,8 @@ class Board {
  private:
   Levels levels_;
   Domain domain_;
-  Site line_site_, adaptive_site_, only_lines_site_, page_site_, default_site_, plain_site_;
+  Site line_site_, adaptive_site_, only_lines_site_, page_site_, default_site_, plain_site_,
+      snapshot_site_;
   Segment segments_[2], more_;
 };
 
@@ -84,6 +87,8 @@ class Player {
   // not merge them).
   [[nodiscard]] std::uint64_t read(history::Cell cell);
   void write(history::Cell cell, std::uint64_t payload);  // reads the cell first
+  // What it has read there counts as written.
+  void promote(history::Cell cell) { tmh::promote(*board_.slot(cell)); }
 
   // Runs body() as one instance and tells how it ended. The body may call give_up().
   template <class Body>
@@ -100,9 +105,14 @@ class Player {
     if (stays_at_lines_ || avoids_pages_) return;
     if (notes_irrevocable_) lane_.ran_at(history::RanAt::kIrrevocably);
     tmh::become_irrevocable();
+    if (snapshot_percent_ != 0) lane_.isolation(false);
     must_commit_ = true;
   }
 
+  // So many of a hundred updates at level 2 ask for snapshot isolation. REQUIRES: a lazy domain.
+  void use_isolation(std::uint32_t snapshot_percent) noexcept {
+    snapshot_percent_ = snapshot_percent;
+  }
   // In a hybrid domain.
   void play_at(PlaysAt where) noexcept { where_ = where; }
   // Most updates and queries at level 2 run where threads have views of their own.
@@ -163,6 +173,7 @@ class Player {
   bool notes_irrevocable_ = false, uses_default_site_ = false, default_stays_at_lines_ = false,
        stays_at_lines_ = false;
   bool uses_plain_site_ = false, avoids_pages_ = false;
+  std::uint32_t snapshot_percent_ = 0;
 };
 
 // As atomically(site, body) or query(site, body), until it commits or gives up; each attempt is
@@ -176,6 +187,7 @@ Status Player::attempt_at(const Site &site, history::Kind kind, const Body &body
       &site == &board_.plain_site() ? BodyKind::kPlain : BodyKind::kInstrumented, durability_);
   for (std::uint32_t attempt = 0;; ++attempt) {
     lane_.begin(kind, attempt);
+    if (&site == &board_.snapshot_site()) lane_.isolation(true);
     attempts.begin();
     bool committed = false;
     try {
@@ -206,8 +218,12 @@ template <class Body>
 Status Player::attempt(const Body &body) {
   if (const Site *site = site_of_next(); site != nullptr)
     return attempt_at(*site, history::Kind::kUpdate, body);
+  const bool is_snapshot = snapshot_percent_ != 0 && random_() % 100 < snapshot_percent_;
+  if (is_snapshot && random_() % 4 == 0)
+    return attempt_at(board_.snapshot_site(), history::Kind::kUpdate, body);
   lane_.begin(history::Kind::kUpdate);
-  domain().begin();
+  if (is_snapshot) lane_.isolation(true);
+  domain().begin(is_snapshot ? Isolation::kSnapshot : Isolation{});
   Status status = Status::kAborted;
   try {
     lane_.ran_at(history::RanAt::kPages);

@@ -44,8 +44,10 @@ class HistoryRun {
     result.is_right = true;
     for (std::size_t i = 0; i < plan_.processes; ++i)
       result.is_right = children.wait(i).succeeded() && result.is_right;
+    const bool may_be_skewed = plan_.snapshot_percent != 0 && !plan_.promotes;
     result.is_right =
-        run_in_child("auditor", [this] { audit_alone(folder_.path(), plan_.options, &recorder_); })
+        run_in_child("auditor",
+                     [&] { audit_alone(folder_.path(), plan_.options, &recorder_, may_be_skewed); })
             .succeeded() &&
         result.is_right;
     result.verdict = history::check(recorder_.read());
@@ -66,6 +68,7 @@ class HistoryRun {
     Board board(folder_.path(), plan_.options);
     Player player(board, recorder_.open_lane(), &state_->attempts);
     Workload workload(player, plan_.first_seed + 1 + index);
+    if (plan_.snapshot_percent != 0) workload.use_isolation(plan_.snapshot_percent, plan_.promotes);
     if (state_->ready.fetch_add(1) + 1 == plan_.processes) state_->turn.reach(1);
     state_->turn.await(1);
     observe::plant(plan_.planted);

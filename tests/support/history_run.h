@@ -23,6 +23,9 @@ struct HistoryPlan {
   std::uint64_t steps = 300;     // transactions of each process
   std::uint64_t first_seed = 1;  // of the first process; the others have the next ones
   std::uint64_t stall_seed = 0;  // not 0: a random schedule (stalls.h)
+  // See Workload::use_isolation(); 0: all are serializable.
+  std::uint32_t snapshot_percent = 0;
+  bool promotes = true;
   // Defects of observe::Planted, in the processes of the run; what they leave is looked at
   // without.
   observe::Planted planted = observe::Planted::kNone;

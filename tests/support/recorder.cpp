@@ -59,6 +59,9 @@ void Lane::ran_at(history::RanAt where) {
   append({Entry::Type::kRanAt, 0, static_cast<history::Value>(where)});
   saw(Witness::Moment::kRunning, static_cast<std::uint64_t>(where));
 }
+void Lane::isolation(bool is_snapshot) {
+  append({Entry::Type::kIsolation, 0, is_snapshot ? 1U : 0U});
+}
 void Lane::ending(bool gives_up) {
   append({gives_up ? Entry::Type::kGivingUp : Entry::Type::kEnding, 0, 0});
   saw(Witness::Moment::kEnding, gives_up ? 1 : 0);
@@ -133,6 +136,9 @@ history::History Recorder::read() const {
           break;
         case Entry::Type::kRanAt:
           instance.ran_at = static_cast<history::RanAt>(entry.value);
+          break;
+        case Entry::Type::kIsolation:
+          instance.is_snapshot = entry.value != 0;
           break;
         case Entry::Type::kGivingUp:
           instance.gave_up = true;

@@ -29,7 +29,8 @@ struct Entry {
     kAborted = 6,
     kRanAt = 7,
     kEnding = 8,
-    kGivingUp = 9
+    kGivingUp = 9,
+    kIsolation = 10
   };
   Type type;
   std::uint64_t cell_or_ns;
@@ -70,6 +71,8 @@ class Lane {
   // attempt: earlier ones of the same update.
   void begin(history::Kind kind, std::uint32_t attempt = 0);
   void ran_at(history::RanAt where);
+  // Of the running instance, from here on.
+  void isolation(bool is_snapshot);
   void read(history::Cell cell, history::Value value);
   void write(history::Cell cell, history::Value value);
   void ending(bool gives_up = false);

@@ -34,6 +34,13 @@ class Workload {
 
   Workload(Player &player, std::uint64_t seed) : player_(player), random_(seed) {}
 
+  // Updates ask for snapshot isolation, so many of a hundred, and promote what a decision of theirs
+  // rests on; or they do not, and leave pairs of which nobody is on duty.
+  void use_isolation(std::uint32_t snapshot_percent, bool promotes) noexcept {
+    player_.use_isolation(snapshot_percent);
+    promotes_ = promotes;
+    tolerates_skew_ = !promotes;
+  }
   // The first process calls this alone.
   void set_up();
   // One random transaction, retried until it commits (or gives up on purpose).
@@ -56,6 +63,7 @@ class Workload {
 
   Player &player_;
   std::mt19937_64 random_;
+  bool promotes_ = false, tolerates_skew_ = false;
 };
 
 // Of the recorder: room for the attempts of one step, else stop.
@@ -63,7 +71,8 @@ inline constexpr std::uint64_t kEntriesPerStep = 20'000;
 
 // What remains of a domain after all participants are gone: opens it alone, audits, and expects no
 // leaked slot or version.
-void audit_alone(const std::string &folder, const DomainOptions &options, Recorder *recorder);
+void audit_alone(const std::string &folder, const DomainOptions &options, Recorder *recorder,
+                 bool may_be_skewed = false);
 
 // Expects the recorded history to be right; prints the counts.
 history::Verdict expect_right_history(const Recorder &recorder, const std::string &title);
