@@ -60,6 +60,7 @@ Json counters_json(const Counters &counters) {
   json["faults_kernel"] = counters.faults_kernel;
   json["lock_recoveries"] = counters.lock_recoveries;
   json["starvation_turns"] = counters.starvation_turns;
+  json["snapshot_commits"] = counters.snapshot_commits;
   json["retry_sleeps"] = counters.retry_sleeps;
   json["retry_wakes"] = counters.retry_wakes;
   return json;

@@ -24,6 +24,10 @@
 //          of bench/trees, by itself in either durability:
 //          tmh-bptree    the same B+-tree, blocks of the size asked for
 //          tmh-cobtree   examples/trees/cobtree.hpp, the cache-oblivious B-tree
+//          tmh-snapshot-bptree
+//                        the B+-tree under snapshot isolation. Inserts alone have no write skew:
+//                        each writes the count of the leaf and of each inner node that it changes.
+//                        The other tree's have some
 //          tmh-hybrid-*  these in a hybrid domain: the inserts, plain code, run in RTM where the
 //                        domain is not durable and the machine has it, and at level 2 elsewhere
 //          tmh-fields-*  these made of tmh::field, as above
@@ -223,10 +227,11 @@ class TmhArray final : public Contestant {
 
 template <class Map>
 void add(Contestants *all, const std::string &name, Durability durability,
-         Levels levels = Levels::kPage) {
+         Levels levels = Levels::kPage, Isolation isolation = Isolation{}) {
   Mode mode{name};
   mode.durability = durability;
   mode.levels = levels;
+  mode.isolation = isolation;
   all->push_back(std::make_unique<Tmh<Map>>(mode));
 }
 
@@ -234,12 +239,12 @@ constexpr std::array<std::size_t, 4> kBlockSizes = {2048, 4096, 16384, 65536};
 
 template <std::size_t kIndex = 0>
 void add_block_tree(Contestants *all, const std::string &name, std::size_t block_bytes,
-                    Durability durability, Levels levels) {
+                    Durability durability, Levels levels, Isolation isolation = Isolation{}) {
   if constexpr (kIndex < kBlockSizes.size()) {
     if (block_bytes == kBlockSizes[kIndex])
-      add<BlockTree<kBlockSizes[kIndex]>>(all, name, durability, levels);
+      add<BlockTree<kBlockSizes[kIndex]>>(all, name, durability, levels, isolation);
     else
-      add_block_tree<kIndex + 1>(all, name, block_bytes, durability, levels);
+      add_block_tree<kIndex + 1>(all, name, block_bytes, durability, levels, isolation);
   } else {
     throw std::invalid_argument("no B+-tree was compiled with blocks of that size");
   }
@@ -275,6 +280,8 @@ void add_tmh(Contestants *all) {
 void add_tmh_trees(Contestants *all, Durability durability, std::size_t block_bytes) {
   add_block_tree(all, "tmh-bptree", block_bytes, durability, Levels::kPage);
   add<CoTree>(all, "tmh-cobtree", durability);
+  add_block_tree(all, "tmh-snapshot-bptree", block_bytes, durability, Levels::kPage,
+                 Isolation::kSnapshot);
   add_block_tree(all, "tmh-hybrid-bptree", block_bytes, durability, Levels::kHybrid);
   add<CoTree>(all, "tmh-hybrid-cobtree", durability, Levels::kHybrid);
   add<FieldBlockTree<kPageBytes>>(all, "tmh-fields-bptree", durability, Levels::kHybrid);

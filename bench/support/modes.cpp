@@ -38,6 +38,7 @@ Domain open_domain(const Mode &mode, const std::string &folder, const std::strin
   options.policies.conflict = policy;
   options.policies.group_commit = mode.group_commit;
   options.policies.early_release = mode.early_release;
+  options.policies.isolation = mode.isolation;
   options.levels = mode.levels;
   options.durability = mode.durability;  // the one place where benches switch it on
   Domain domain = Domain::open(folder, options);

@@ -18,6 +18,7 @@ struct Mode {
   // Unset: as the environment says, else the default.
   std::string group_commit = {};
   EarlyRelease early_release = EarlyRelease{};
+  Isolation isolation = Isolation{};
 };
 
 // Bytes and durable writes of the domain's log so far. A buffered domain is flushed first: its

@@ -22,7 +22,9 @@ template <class Set>
 class Keys final : public Workload {
  public:
   Keys(const tmh::Domain &domain, const Plan &plan)
-      : Workload(domain, plan, kNodesAt + (2 * plan.size + 1) * sizeof(Node)),
+      // An update reads nodes that it does not write (docs/isolation.md).
+      : Workload(domain, plan, kNodesAt + (2 * plan.size + 1) * sizeof(Node),
+                 tmh::Isolation::kSerializable),
         choice_(2 * plan.size, plan.skew) {}
   [[nodiscard]] std::unique_ptr<Worker> make_worker(unsigned index) override {
     return std::make_unique<User>(*this, index);

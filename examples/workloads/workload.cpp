@@ -75,13 +75,14 @@ struct Workload::Header {
   tmh::field<std::uint64_t> magic, kind, size, portions;  // portions: of the content that are made
 };
 
-Workload::Workload(const tmh::Domain &domain, const Plan &plan, std::uint64_t content_bytes)
+Workload::Workload(const tmh::Domain &domain, const Plan &plan, std::uint64_t content_bytes,
+                   tmh::Isolation isolation)
     : domain_(domain),
       plan_(plan),
       bytes_(kContentAt +
              (content_bytes + tmh::kPageBytes - 1) / tmh::kPageBytes * tmh::kPageBytes),
       segment_(domain.map("run.db", options(content_bytes))),
-      site_(domain, plan.workload->name, plan.escalation) {}
+      site_(domain, plan.workload->name, plan.escalation, isolation) {}
 
 Workload::Header &Workload::header() const noexcept {
   return *reinterpret_cast<Header *>(segment_.data());

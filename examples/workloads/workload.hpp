@@ -134,7 +134,9 @@ class Workload {
   [[nodiscard]] virtual std::vector<tmh::SiteReport> reports() const { return {site_.report()}; }
 
  protected:
-  Workload(const tmh::Domain &domain, const Plan &plan, std::uint64_t content_bytes);
+  // isolation: of the site's updates at level 2; unset: the domain's.
+  Workload(const tmh::Domain &domain, const Plan &plan, std::uint64_t content_bytes,
+           tmh::Isolation isolation = {});
   // Instances that make the content.
   [[nodiscard]] virtual std::uint64_t portions() const { return 1; }
   virtual void fill(std::uint64_t portion) = 0;  // inside one, on zeros

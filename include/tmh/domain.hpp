@@ -186,9 +186,9 @@ class Domain {
   // has stored behind a segment's end, where its file goes on), it has aborted; of durable domains
   // kLogFailed, kLogMissing, kIo: perhaps committed, and perhaps not durable.
   void begin() const;
-  // The same with an isolation of its own (tmh/policies.hpp). Inside another instance: kSnapshot says
-  // nothing, kSerializable makes the outermost instance serializable from here on; what it has read
-  // before counts, too.
+  // The same with an isolation of its own (tmh/policies.hpp). Inside another instance: kSnapshot
+  // says nothing, kSerializable makes the outermost instance serializable from here on; what it has
+  // read before counts, too.
   void begin(Isolation isolation) const;
   [[nodiscard]] Status end() const;
   // The same, acknowledged as `durability` says and not as the domain does: kStrict returns when

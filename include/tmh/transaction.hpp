@@ -135,10 +135,10 @@ void become_irrevocable();
 // In an update: what it has read in [address, address + bytes) counts as written, by lines of 64
 // bytes, with the content that it has (read promotion; EXCITE-VM, section 5.3). Of two updates that
 // overlap in time, of which one promotes what the other one writes or promotes, the second fails,
-// whichever it is. So a snapshot instance that promotes what its decision rests on has no write skew
-// there. A serializable one needs it only against snapshot instances that read what it writes. At
-// level 1 and in eager domains instances are serializable among each other: nothing happens. In a
-// query: nothing happens.
+// whichever it is. So a snapshot instance that promotes what its decision rests on has no write
+// skew there. A serializable one needs it only against snapshot instances that read what it writes.
+// At level 1 and in eager domains instances are serializable among each other: nothing happens. In
+// a query: nothing happens.
 //   Errors: kEndWithoutBegin; kNotMapped: the bytes do not lie in a segment; kOutOfMemory. What is
 //   promoted takes room in the redo log of a durable domain as an empty record.
 // Source: EXCITE-VM, section 5.3.

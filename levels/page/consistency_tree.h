@@ -99,8 +99,8 @@ class ConsistencyTree {
   void read(const DomainLock::Held &held, PageId page, std::uint64_t stamp, LineMask lines,
             std::byte *to) const noexcept;
 
-  // The lines of `page` that commits newer than `stamp`, a running instance's pin, have changed; all
-  // where that is not known.
+  // The lines of `page` that commits newer than `stamp`, a running instance's pin, have changed;
+  // all where that is not known.
   [[nodiscard]] LineMask lines_since(const DomainLock::Held &held, PageId page,
                                      std::uint64_t stamp) const noexcept;
 

@@ -271,8 +271,8 @@ bool Snapshot::no_page_was_committed(const DomainLock::Held &held) noexcept {
   return true;
 }
 
-// The first committer wins. Versions newer than the snapshot stay while it is pinned, and are folded
-// into none that is older.
+// The first committer wins. Versions newer than the snapshot stay while it is pinned, and none of
+// them is folded into one that is older.
 bool Snapshot::no_line_was_committed(const DomainLock::Held &held,
                                      const std::vector<Write> &writes) noexcept {
   TMH_ASSERT(held.is_valid());

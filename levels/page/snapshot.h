@@ -96,10 +96,10 @@ class Snapshot {
   [[nodiscard]] bool move_to_present(const DomainLock::Held &held) noexcept;
   // A page lost its guard while it had a version: only the log tells that it must be guarded again.
   void must_follow() noexcept { follow_needed_ = true; }
-  // The instance has committed. versioned_before: DomainState::versioned_stamp before that. Untouched
-  // means that no kept page was committed by others since the snapshot, so the kept pages stand at
-  // our own commit; of a snapshot instance only where nobody else has committed. The views do when
-  // no other page can have got its first version in between, by a commit or by a repair.
+  // The instance has committed. versioned_before: DomainState::versioned_stamp before that. The
+  // kept pages of a serializable instance stand at our own commit, as no other one has committed
+  // them since the snapshot; those of a snapshot instance do when no other one has committed. The
+  // views do when no other page can have got its first version in between (a commit, a repair).
   void stand_at_own_commit(const DomainLock::Held &held, std::uint64_t stamp,
                            std::uint64_t versioned_before) noexcept {
     TMH_ASSERT(held.is_valid());

@@ -224,7 +224,8 @@ const Site &SiteOf::get(DomainCore &core) {
     std::unique_ptr<Site> made;
     {
       const Unlocked others(has_other_threads());
-      made = std::make_unique<Site>(domain, name_);
+      // Whatever the environment says: the dicts' tree wants it (docs/isolation.md).
+      made = std::make_unique<Site>(domain, name_, std::string_view{}, Isolation::kSerializable);
     }
     // Another thread may have been quicker, and use its site.
     if (site_ == nullptr || forks_ != core.opened_after_forks()) site_ = std::move(made);

@@ -16,6 +16,7 @@ BLOCK = re.compile(r"(<!-- numbers (\S+)(?: (\S+))? -->\n)(.*?)(<!-- end of numb
                    re.DOTALL)
 OURS = {
     "tmh-bptree": "tmh, B+-tree", "tmh-cobtree": "tmh, cache-oblivious B-tree",
+    "tmh-snapshot-bptree": "tmh, B+-tree, snapshot isolation",
     "tmh-hybrid-bptree": "tmh, B+-tree, hybrid domain",
     "tmh-hybrid-cobtree": "tmh, cache-oblivious B-tree, hybrid domain",
     "tmh-fields-bptree": "tmh, B+-tree of fields, hybrid domain",
