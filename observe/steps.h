@@ -72,6 +72,7 @@ namespace tmh::observe {
   X(kLogClaimed, "log-claimed")             /* another wants it, the offerer still has the lock */ \
   X(kLogGiven, "log-given")                 /* it may have it, the lock is still held */           \
   X(kLogTaken, "log-taken")                 /* it knows, and does not have the lock */             \
+  X(kLinesRemoved, "lines-removed")         /* nobody is in: no line words, but a directory */     \
   X(kLineLock, "line-lock")                 /* level 1: written lines locked, no stamp yet */      \
   X(kLineRedo, "line-redo")                 /* durable: its record is in the ring, not shown */    \
   X(kLineStamp, "line-stamp")               /* stamp taken, nothing validated */                   \

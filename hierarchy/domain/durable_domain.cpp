@@ -11,8 +11,8 @@
 #include <new>
 
 #include "hierarchy/domain/checksum_table.h"
+#include "hierarchy/domain/line_domain.h"
 #include "hierarchy/domain/line_log.h"
-#include "hierarchy/exchange/directory.h"
 #include "levels/line/line_memory.h"
 #include "observe/steps.h"
 #include "platform/failure.h"
@@ -144,8 +144,7 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
     TMH_TRY(salvage());
   }
   // Level 1's commits are in the log, or in none; its lines are all free in what recovery makes.
-  line::LineMemory::remove_files(memory_.folder());
-  hierarchy::Directory::remove_files(memory_.folder());
+  LineDomain::remove_files(memory_.folder());
   TMH_TRY(memory_.start_over());
   storage::RecoveryOptions how;
   how.until_lsn = options.until_lsn;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "levels/line/recovery.h"
+#include "observe/steps.h"
 #include "platform/try.h"
 
 namespace tmh::detail {
@@ -23,8 +24,19 @@ LineDomain::LineDomain(page::SharedFiles &memory, std::uint32_t slot, CrossPolic
   requests_.use_hardware(hardware_.get());
 }
 
+void LineDomain::remove_files(const std::string &folder) noexcept {
+  line::LineMemory::remove_files(folder);
+  observe::step(observe::Step::kLinesRemoved);
+  hierarchy::Directory::remove_files(folder);
+}
+
 Errc LineDomain::salvage(page::SharedFiles &memory) noexcept {
-  if (access((memory.folder() + "/tmh.line.state").c_str(), F_OK) != 0) return Errc::kOk;
+  if (access((memory.folder() + "/tmh.line.state").c_str(), F_OK) != 0) {
+    // Whoever removed that one may have died before the others. A directory without line words
+    // would give pages to level 2 that level 1 uses as well.
+    remove_files(memory.folder());
+    return Errc::kOk;
+  }
   line::LineMemory lines;
   bool found = false;
   TMH_TRY(lines.open(memory.folder(), &found));
@@ -40,8 +52,8 @@ Errc LineDomain::salvage(page::SharedFiles &memory) noexcept {
   }
   // what names no segment of the domain is damaged: without an owner
   if (found) (void)line::recover_all_contexts(lines);
-  lines.close(true);
-  hierarchy::Directory::remove_files(memory.folder());
+  lines.close(false);
+  remove_files(memory.folder());
   return Errc::kOk;
 }
 
@@ -115,8 +127,8 @@ void LineDomain::close(bool last) noexcept {
   requests_.use_hardware(nullptr);
   given_.reset();
   hardware_.reset();
-  lines_.close(last);
-  if (last) hierarchy::Directory::remove_files(memory_.folder());
+  lines_.close(false);
+  if (last) remove_files(memory_.folder());
 }
 
 void LineDomain::count_in(Counters *out) noexcept {

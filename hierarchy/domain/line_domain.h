@@ -28,6 +28,9 @@ class LineDomain {
   LineDomain(const LineDomain &) = delete;
   LineDomain &operator=(const LineDomain &) = delete;
 
+  // Level 1's files, and the directory. REQUIRES: no participant is attached, the folder lock is
+  // held. Death in between: salvage(), which the next open calls.
+  static void remove_files(const std::string &folder) noexcept;
   // Finishes what threads of level 1 left when the last process of the domain died, and removes
   // level 1's files. REQUIRES: no participant is attached, the folder lock is held, all segments
   // are open in `memory`.

@@ -149,8 +149,7 @@ void Opening::remove_made(bool was_closed) {
   if (!memory.is_new() && !was_closed) return;
   if (memory.is_new() && domain_.durable_ != nullptr && domain_.durable_->remove_new() != Errc::kOk)
     return;
-  line::LineMemory::remove_files(domain_.folder_);
-  hierarchy::Directory::remove_files(domain_.folder_);
+  LineDomain::remove_files(domain_.folder_);
   if (memory.is_new())
     memory.remove_new();
   else

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -267,6 +268,56 @@ TEST_F(HybridDeathTest, CloseGivesContextsBackBeforeItsSlot) {
   observe::set_step_hook(nullptr);
   EXPECT_GE(detaches, 1U);
   EXPECT_EQ(owned_at_detach, 0U);
+}
+
+// Nobody is in, and a process dies between removing line words and removing the directory, which
+// gives a page to level 2. Level 1 would use that page as well.
+class DeathInRemovalTest : public HybridDeathTest {
+ protected:
+  // Leaves words.raw's page at level 2.
+  ChildEnd take_page(const std::function<void(Domain *)> &end) {
+    return run_in_child("user", [&] {
+      Domain own = Domain::open(folder_.path(), hybrid());
+      const Segment mapped = map(own, "words.raw");
+      atomically(own, [&] { word(mapped).store(7); });
+      end(&own);
+    });
+  }
+
+  void expect_no_update_is_lost() {
+    expect_child("next", [&] {
+      const Domain domain = Domain::open(folder_.path(), hybrid());
+      const Segment words = map(domain, "words.raw");
+      const Site site(domain, "lines");
+      EXPECT_EQ(committed(domain, words), 7U);
+      for (std::uint64_t count = 8; count < 40; count += 2) {
+        atomically(domain, [&] { ++word(words); });  // written again and again: it stays mapped
+        atomically(site, [&](Fields) { ++word(words); });
+        ASSERT_EQ(committed(domain, words), count + 1);
+      }
+      EXPECT_GE(site.report().releases, 1U);
+    });
+  }
+};
+
+TEST_F(DeathInRemovalTest, OfTheLastToLeaveLosesNoUpdate) {
+  const ChildEnd end = take_page([](Domain *own) {
+    observe::crash_at(static_cast<std::uint32_t>(observe::Step::kLinesRemoved), 1);
+    own->close();
+  });
+  ASSERT_EQ(end.signal, SIGKILL);
+  expect_no_update_is_lost();
+}
+
+TEST_F(DeathInRemovalTest, OfTheFirstToComeLosesNoUpdate) {
+  const auto die = [](Domain *) { static_cast<void>(kill(getpid(), SIGKILL)); };
+  ASSERT_EQ(take_page(die).signal, SIGKILL);
+  const ChildEnd end = run_in_child("first", [&] {
+    observe::crash_at(static_cast<std::uint32_t>(observe::Step::kLinesRemoved), 1);
+    static_cast<void>(Domain::open(folder_.path(), hybrid()));
+  });
+  ASSERT_EQ(end.signal, SIGKILL);
+  expect_no_update_is_lost();
 }
 
 }  // namespace

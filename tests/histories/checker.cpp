@@ -168,12 +168,29 @@ Fault name_fault(const Index &index, const std::vector<Edge> &cycle, Stage stage
   return Fault::kNotSerializable;
 }
 
+const char *describe(RanAt where) {
+  switch (where) {
+    case RanAt::kUnknown:
+      break;
+    case RanAt::kLines:
+      return " on lines";
+    case RanAt::kHardware:
+      return " in hardware";
+    case RanAt::kPages:
+      return " on pages";
+    case RanAt::kIrrevocably:
+      return " on pages, irrevocable";
+  }
+  return "";
+}
+
 std::string describe(const History &history, const Instance &instance) {
   std::uint64_t origin = instance.begin_ns;
   for (const Instance &other : history.instances) origin = std::min(origin, other.begin_ns);
   std::string text = to_string(instance.id) + " (" + to_string(instance.outcome) + " ";
   if (instance.is_snapshot) text += "snapshot ";
   text += instance.kind == Kind::kQuery ? "query" : "update";
+  text += describe(instance.ran_at);
   text += ", " + std::to_string((instance.begin_ns - origin) / 1000) + " us to ";
   return text +
          (instance.outcome == Outcome::kUnknown
@@ -212,6 +229,17 @@ Violation explain(const Index &index, const std::vector<Edge> &cycle, Stage stag
   }
   violation.cells.assign(cells.begin(), cells.end());
   return violation;
+}
+
+// What the index has found names instances only.
+void tell_of_instances(const History &history, std::vector<Violation> *violations) {
+  for (Violation &violation : *violations) {
+    for (const Instance &instance : history.instances) {
+      const auto &named = violation.instances;
+      if (std::find(named.begin(), named.end(), instance.id) != named.end())
+        violation.text += "\n      " + describe(history, instance);
+    }
+  }
 }
 
 void count(const Index &index, Verdict *verdict) {
@@ -297,7 +325,10 @@ Verdict check(const History &history, Order order) {
   Index index(history);
   const bool versions_known = index.build(&verdict.violations);
   count(index, &verdict);
-  if (!versions_known) return verdict;
+  if (!versions_known) {
+    tell_of_instances(history, &verdict.violations);
+    return verdict;
+  }
   const Nodes nodes(index, false), serial(index, true);
   for (const Stage stage : {Stage::kUpdates, Stage::kReaders, Stage::kRealTime}) {
     if (stage == Stage::kRealTime && order != Order::kStrict) break;
