@@ -164,7 +164,8 @@ class Player {
   [[nodiscard]] history::RanAt where_it_runs() const;
   // Of the running update.
   [[nodiscard]] bool is_snapshot_here(const Site &site) const {
-    const bool asks = &site == &board_.snapshot_site() || board_.isolation() == Isolation::kSnapshot;
+    const bool asks =
+        &site == &board_.snapshot_site() || board_.isolation() == Isolation::kSnapshot;
     return asks && where_it_runs() == history::RanAt::kPages;
   }
   void attempt_ended(Status status) {

@@ -133,9 +133,9 @@ std::string to_string(const ProcessMix &mix) {
   const DomainOptions &options = mix.options;
   return std::string(to_string(options.tracking)) +
          (options.policies.isolation == Isolation::kSnapshot ? " snapshot " : " ") +
-         options.policies.conflict + " " +
-         to_string(options.policies.cross) + " " + options.policies.escalation + " " +
-         options.policies.capacity + " views=" + to_string(options.policies.thread_views) +
+         options.policies.conflict + " " + to_string(options.policies.cross) + " " +
+         options.policies.escalation + " " + options.policies.capacity +
+         " views=" + to_string(options.policies.thread_views) +
          (mix.prefers_views ? " preferred" : "") + " group=" + options.policies.group_commit +
          (options.policies.early_release == EarlyRelease::kOff ? " early_release=off" : "") +
          " checkpoint=" + std::to_string(options.checkpoint_bytes) + "/" +
