@@ -23,16 +23,12 @@
 namespace tmh::test {
 namespace {
 
-const std::vector<std::string> kWords = {"detection=eager",
-                                         "conflict=self-abort,fresh-age,backoff=none",
-                                         "isolation=snapshot",
-                                         "cross=abort-upper",
-                                         "escalation=after-n=3",
-                                         "capacity=32KiB/8/64,read=100,nesting=2",
-                                         "thread-views=never",
-                                         "group-commit=active=3,wait=5us",
-                                         "early-release=off",
-                                         "latency=full"};
+const std::vector<std::string> kWords = {
+    "detection=eager",      "conflict=self-abort,fresh-age,backoff=none",
+    "isolation=snapshot",   "cross=abort-upper",
+    "escalation=after-n=3", "capacity=32KiB/8/64,read=100,nesting=2",
+    "thread-views=never",   "group-commit=active=3,wait=5us",
+    "early-release=off",    "latency=full"};
 
 Policies all_set() {
   Policies policies;
