@@ -18,6 +18,14 @@ using platform::fail;
 
 namespace {
 
+// A specification of Policy that does not name it says nothing about it.
+Isolation isolation_named_in(const std::string &spec) {
+  Policy policy;
+  const bool is_named = spec.find("isolation=") != std::string::npos;
+  return is_named && parse(std::string_view(spec), &policy) == Errc::kOk ? policy.isolation
+                                                                         : Isolation{};
+}
+
 // Of one open: what the environment says, and what the options ask for.
 class Reader {
  public:
@@ -221,14 +229,6 @@ class Agreement {
   const std::string &folder_;
   Errc error_ = Errc::kOk;
 };
-
-// A specification of Policy that does not name it says nothing about it.
-Isolation isolation_named_in(const std::string &spec) {
-  Policy policy;
-  const bool is_named = spec.find("isolation=") != std::string::npos;
-  return is_named && parse(std::string_view(spec), &policy) == Errc::kOk ? policy.isolation
-                                                                         : Isolation{};
-}
 
 // These have no value that says that they are unset: their defaults do.
 void compare_of_durable(const DomainOptions &first, const DomainOptions &asked,
