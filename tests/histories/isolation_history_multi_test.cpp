@@ -99,12 +99,12 @@ TEST_P(IsolationDefectTest, IsFound) {
   FAIL() << "random transactions do not find it";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Planted, IsolationDefectTest,
-    testing::Values(Defect{"NoLineCheck", Planted::kNoLineCheck},
-                    Defect{"PromotionNotPublished", Planted::kPromotionNotPublished},
-                    Defect{"StandsPastOthers", Planted::kStandsPastOthers}),
-    [](const testing::TestParamInfo<Defect> &info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Planted, IsolationDefectTest,
+                         testing::Values(Defect{"NoLineCheck", Planted::kNoLineCheck},
+                                         Defect{"PromotionNotPublished",
+                                                Planted::kPromotionNotPublished},
+                                         Defect{"StandsPastOthers", Planted::kStandsPastOthers}),
+                         [](const auto &param_info) { return std::string(param_info.param.name); });
 
 }  // namespace
 }  // namespace tmh::test

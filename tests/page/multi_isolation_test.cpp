@@ -528,7 +528,7 @@ TEST_P(IsolationTest, EachWayToAskForIt) {
       for (const char *name : {"TMH_ISOLATION", "TMH_POLICY", "TMH_POLICIES"}) unsetenv(name);
       DomainOptions asked = options();
       way.open(&asked);
-      const Actor self(folder.path(), asked);
+      Actor self(folder.path(), asked);
       EXPECT_EQ(self.domain.policy().isolation, way.of_domain) << way.name;
       const std::uint64_t before = self.domain.counters().snapshot_commits;
       way.run(self);
