@@ -432,7 +432,7 @@ TEST_P(IsolationTest, LevelOneIsSerializable) {
   const std::uint64_t before = self.domain.counters().snapshot_commits;
   for (int i = 0; i < 3; ++i) {
     atomically(site, [&](Fields) {
-      shared += 1;
+      shared += 1U;
       promote(self.word(1));  // nothing happens
     });
   }
