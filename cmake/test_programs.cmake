@@ -101,7 +101,7 @@ function(tmh_test_properties variable stem)
   endif()
   if(stem STREQUAL "multi_rtm_emulation_test")  # a defect that it plants must be hit by chance
     set(properties LABELS multi${full} RUN_SERIAL TRUE)
-  elseif(stem MATCHES "^(kill|history|multi|power)_")
+  elseif(stem MATCHES "^(kill|history|isolation_history|multi|power)_")
     set(properties LABELS multi${full} PROCESSORS 2)
   elseif(stem MATCHES "^libxac_figures_")
     # the thesis's programs, each within a minute: 19 s with one neighbour, 37 s with three

@@ -1,8 +1,7 @@
 # Tests. One GoogleTest program per folder of tests/, of all its *_test.cpp (exceptions:
 # cmake/test_programs.cmake); ctest lists every single test in it.
-# Labels: multi (file name kill_*, history_*, multi_*, power_*: several processes, counted as two by
-#         ctest -j), unit (the others), example, bench,
-# house (layering, style, install).
+# Labels: multi (file name kill_*, *history_multi*, multi_*, power_*: several processes, counted as
+#         two by ctest -j), unit (the others), example, bench, house (layering, style, install).
 include(test_compilation)
 include(test_programs)
 include(test_units)

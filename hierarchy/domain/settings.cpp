@@ -18,6 +18,14 @@ using platform::fail;
 
 namespace {
 
+// A specification of Policy that does not name it says nothing about it.
+Isolation isolation_named_in(const std::string &spec) {
+  Policy policy;
+  const bool is_named = spec.find("isolation=") != std::string::npos;
+  return is_named && parse(std::string_view(spec), &policy) == Errc::kOk ? policy.isolation
+                                                                         : Isolation{};
+}
+
 // Of one open: what the environment says, and what the options ask for.
 class Reader {
  public:
@@ -141,8 +149,10 @@ Errc read_settings(const DomainOptions &options, const Environment &environment,
   set_unless_asked(&wanted.early_release, default_of(kEarlyReleases));
   TMH_TRY(reader.choose(kPageChecksumsChoice, {options.page_checksums}, &wanted.page_checksums));
   TMH_TRY(reader.specify(kConflict, {several.conflict, asked.conflict}, &wanted.policy));
-  TMH_TRY(
-      reader.choose(kIsolation, {several.isolation, asked.isolation}, &wanted.policy.isolation));
+  TMH_TRY(reader.choose(kIsolation,
+                        {isolation_named_in(several.conflict), several.isolation,
+                         isolation_named_in(asked.conflict), asked.isolation},
+                        &wanted.policy.isolation));
   TMH_TRY(reader.choose(kLine, {options.line}, &wanted.line));
   TMH_TRY(reader.choose(kTracking, {options.tracking}, &wanted.tracking));
   TMH_TRY(reader.choose(kDetection, {several.detection, asked.detection}, &wanted.detection));
@@ -246,7 +256,9 @@ Errc check_agreement(const std::string &folder, const Settings &present, Trackin
   TMH_TRY(check_durability(options.durability, present.durability));
   TMH_TRY(check_conflict(policy, present.levels, present.detection));
   Agreement agreement(folder);
-  agreement.compare_spec(kConflict, asked.conflict, present.policy);
+  if (isolation_named_in(asked.conflict) == Isolation{})
+    policy.isolation = present.policy.isolation;
+  agreement.compare(kConflict.field, !asked.conflict.empty(), policy, present.policy);
   agreement.compare(kIsolation, asked.isolation, present.policy.isolation);
   agreement.compare(kTracking.field,
                     options.tracking != Tracking::kAuto && options.tracking != present.tracking,

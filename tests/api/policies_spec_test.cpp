@@ -23,20 +23,18 @@
 namespace tmh::test {
 namespace {
 
-const std::vector<std::string> kWords = {"detection=eager",
-                                         "conflict=self-abort,fresh-age,backoff=none",
-                                         "cross=abort-upper",
-                                         "escalation=after-n=3",
-                                         "capacity=32KiB/8/64,read=100,nesting=2",
-                                         "thread-views=never",
-                                         "group-commit=active=3,wait=5us",
-                                         "early-release=off",
-                                         "latency=full"};
+const std::vector<std::string> kWords = {
+    "detection=eager",      "conflict=self-abort,fresh-age,backoff=none",
+    "isolation=snapshot",   "cross=abort-upper",
+    "escalation=after-n=3", "capacity=32KiB/8/64,read=100,nesting=2",
+    "thread-views=never",   "group-commit=active=3,wait=5us",
+    "early-release=off",    "latency=full"};
 
 Policies all_set() {
   Policies policies;
   policies.detection = Detection::kEager;
   policies.conflict = "self-abort,fresh-age,backoff=none";
+  policies.isolation = Isolation::kSnapshot;
   policies.cross = CrossPolicy::kAbortUpper;
   policies.escalation = "after-n=3";
   policies.capacity = "32KiB/8/64,read=100,nesting=2";
@@ -96,9 +94,9 @@ TEST(PoliciesSpec, WrongOnesAreRefusedWithTheirOwnCodeAndSayWhy) {
     Errc error;
     const char *says;
   } all[] = {
-      {"", Errc::kBadPolicy, "detection, conflict, cross"},
+      {"", Errc::kBadPolicy, "detection, conflict, isolation, cross"},
       {"oldest-wins", Errc::kBadPolicy, "'oldest-wins'"},
-      {"policy=oldest-wins", Errc::kBadPolicy, "detection, conflict, cross"},
+      {"policy=oldest-wins", Errc::kBadPolicy, "detection, conflict, isolation, cross"},
       {" cross=abort-upper", Errc::kBadPolicy, "' cross"},
       {"cross=abort-upper,", Errc::kBadPolicy, "comma"},
       {",cross=abort-upper", Errc::kBadPolicy, "',cross"},
@@ -108,6 +106,7 @@ TEST(PoliciesSpec, WrongOnesAreRefusedWithTheirOwnCodeAndSayWhy) {
       {"cross=abort-upper,,latency=off", Errc::kBadLevels, "cross='abort-upper,'"},
       {"cross=abort-upper,cross=abort-upper", Errc::kBadPolicy, "cross is named twice"},
       {"cross=abort-upper;latency=off", Errc::kBadLevels, "right values: "},
+      {"isolation=none", Errc::kBadPolicy, "serializable, snapshot"},
       {"conflict=strongest-wins", Errc::kBadPolicy, "right values: "},
       {"detection=never", Errc::kBadDetection, "lazy, eager"},
       {"escalation=own", Errc::kBadLevels, "adaptive-pages"},

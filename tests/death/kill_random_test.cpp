@@ -191,6 +191,8 @@ TEST_P(KillRandomTest, OthersGoOnAndTheHistoryIsRight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, KillRandomTest, testing::ValuesIn(kModes), mode_name);
+INSTANTIATE_TEST_SUITE_P(SnapshotModes, KillRandomTest, testing::ValuesIn(kSnapshotModes),
+                         mode_name);
 INSTANTIATE_TEST_SUITE_P(DurableModes, KillRandomTest, testing::ValuesIn(kDurableHybridModes),
                          mode_name);
 

@@ -201,6 +201,7 @@ TEST_P(KillStepsTest, OthersGoOnAndNothingIsHalfDone) {
   std::vector<Mode> modes(std::begin(kModes), std::end(kModes));
   // The durable ones also pass every step between the levels.
   modes.insert(modes.end(), std::begin(kDurableHybridModes), std::end(kDurableHybridModes));
+  modes.push_back(kSnapshotModes[0]);
   bool played = false;
   for (std::size_t i = 0; i < modes.size(); ++i) {
     if (!is_passed_in(modes[i], step)) continue;

@@ -90,6 +90,29 @@ TEST(Settings, AnOptionGoesBeforeTheEnvironment) {
   EXPECT_FALSE(by_options.is_limited());
 }
 
+// By a field, by a variable or inside a specification of the conflict policy.
+TEST(Settings, IsolationIsWhatTheNearestThatNamesItSays) {
+  const auto isolation_of = [](const DomainOptions &options, const Variables &variables = {}) {
+    return settings_of(options, variables).policy.isolation;
+  };
+  DomainOptions by_field, by_spec, by_other_spec;
+  by_field.policies.isolation = Isolation::kSnapshot;
+  by_spec.policies.conflict = "fresh-age,isolation=snapshot";
+  by_other_spec.policies.conflict = "fresh-age";
+  const Variables is_snapshot = {{"TMH_ISOLATION", "snapshot"}},
+                  is_serializable = {{"TMH_ISOLATION", "serializable"}};
+  EXPECT_EQ(isolation_of({}), Isolation::kSerializable);
+  EXPECT_EQ(isolation_of(by_field, is_serializable), Isolation::kSnapshot);
+  EXPECT_EQ(isolation_of(by_spec, is_serializable), Isolation::kSnapshot);
+  EXPECT_EQ(isolation_of(by_other_spec, is_snapshot), Isolation::kSnapshot);
+  EXPECT_EQ(isolation_of({}, {{"TMH_POLICY", "isolation=snapshot"}}), Isolation::kSnapshot);
+  EXPECT_EQ(isolation_of({}, {{"TMH_POLICIES", "conflict=isolation=snapshot"},
+                              {"TMH_ISOLATION", "serializable"}}),
+            Isolation::kSnapshot);
+  EXPECT_EQ(isolation_of(by_field, {{"TMH_POLICIES", "isolation=serializable"}}),
+            Isolation::kSnapshot);
+}
+
 TEST(Settings, AnEmptyVariableIsNone) {
   EXPECT_EQ(settings_of({}, {{"TMH_LEVELS", ""}}).levels, Levels{});
 }
@@ -98,13 +121,21 @@ TEST(Settings, AWrongVariableIsRefusedWithItsOwnCode) {
   const struct {
     const char *variable;
     Errc error;
-  } all[] = {{"TMH_POLICY", Errc::kBadPolicy},         {"TMH_TRACKING", Errc::kBadTracking},
-             {"TMH_DETECTION", Errc::kBadDetection},   {"TMH_LEVELS", Errc::kBadLevels},
-             {"TMH_LINE", Errc::kBadLevels},           {"TMH_CROSS", Errc::kBadLevels},
-             {"TMH_ESCALATION", Errc::kBadLevels},     {"TMH_CAPACITY", Errc::kBadLevels},
-             {"TMH_THREAD_VIEWS", Errc::kBadLevels},   {"TMH_LATENCY", Errc::kBadArgument},
-             {"TMH_STRAY", Errc::kBadArgument},        {"TMH_PAGE_CHECKSUMS", Errc::kBadArgument},
-             {"TMH_DURABILITY", Errc::kBadDurability}, {"TMH_GROUP_COMMIT", Errc::kBadDurability}};
+  } all[] = {{"TMH_POLICY", Errc::kBadPolicy},
+             {"TMH_TRACKING", Errc::kBadTracking},
+             {"TMH_ISOLATION", Errc::kBadPolicy},
+             {"TMH_DETECTION", Errc::kBadDetection},
+             {"TMH_LEVELS", Errc::kBadLevels},
+             {"TMH_LINE", Errc::kBadLevels},
+             {"TMH_CROSS", Errc::kBadLevels},
+             {"TMH_ESCALATION", Errc::kBadLevels},
+             {"TMH_CAPACITY", Errc::kBadLevels},
+             {"TMH_THREAD_VIEWS", Errc::kBadLevels},
+             {"TMH_LATENCY", Errc::kBadArgument},
+             {"TMH_STRAY", Errc::kBadArgument},
+             {"TMH_PAGE_CHECKSUMS", Errc::kBadArgument},
+             {"TMH_DURABILITY", Errc::kBadDurability},
+             {"TMH_GROUP_COMMIT", Errc::kBadDurability}};
   for (const auto &[variable, error] : all) {
     Settings settings;
     EXPECT_EQ(read({}, {{variable, "rubbish"}}, &settings), error) << variable;
@@ -122,6 +153,8 @@ TEST(Settings, AWrongOptionIsRefusedWithItsOwnCode) {
     return read(options, {}, &settings);
   };
   EXPECT_EQ(error_of([](DomainOptions &o) { o.policies.conflict = "rubbish"; }), Errc::kBadPolicy);
+  EXPECT_EQ(error_of([](DomainOptions &o) { o.policies.isolation = static_cast<Isolation>(9); }),
+            Errc::kBadPolicy);
   EXPECT_EQ(error_of([](DomainOptions &o) { o.levels = static_cast<Levels>(9); }),
             Errc::kBadLevels);
   EXPECT_EQ(error_of([](DomainOptions &o) { o.policies.capacity = "rubbish"; }), Errc::kBadLevels);
@@ -188,11 +221,39 @@ TEST(Settings, ASecondOpenAgreesOrIsTold) {
   other.policies.capacity = "unlimited";
   EXPECT_EQ(error_of(other), Errc::kAlreadyInitialized);
   other = first;
+  other.policies.isolation = Isolation::kSnapshot;
+  EXPECT_EQ(error_of(other), Errc::kAlreadyInitialized);
+  EXPECT_NE(platform::failure_detail().find("isolation serializable, not snapshot"),
+            std::string::npos)
+      << platform::failure_detail();
+  other = first;
   other.levels = Levels::kHybrid;
   EXPECT_EQ(error_of(other), Errc::kLevelsMismatch);
   other = first;
   other.keep_log = true;  // of durable domains: without effect here
   EXPECT_EQ(error_of(other), Errc::kOk);
+}
+
+// What a specification does not name it does not contradict.
+TEST(Settings, ASecondOpenAgreesWithAnIsolationThatItsPolicyDoesNotName) {
+  DomainOptions first;
+  first.policies.conflict = "fresh-age";
+  first.policies.isolation = Isolation::kSnapshot;
+  Settings present = settings_of(first);
+  ASSERT_EQ(hierarchy::settle(kFresh, &present), Errc::kOk);
+  const auto error_of = [&](const DomainOptions &asked) {
+    return hierarchy::check_agreement("folder", present, Tracking::kSignal, first, asked);
+  };
+  EXPECT_EQ(error_of(first), Errc::kOk) << platform::failure_detail();
+  DomainOptions other;
+  other.policies.conflict = "fresh-age";
+  EXPECT_EQ(error_of(other), Errc::kOk) << platform::failure_detail();
+  other.policies.conflict = "fresh-age,isolation=snapshot";
+  EXPECT_EQ(error_of(other), Errc::kOk) << platform::failure_detail();
+  for (const char *conflict : {"fresh-age,isolation=serializable", "keep-age"}) {
+    other.policies.conflict = conflict;
+    EXPECT_EQ(error_of(other), Errc::kAlreadyInitialized) << conflict;
+  }
 }
 
 }  // namespace

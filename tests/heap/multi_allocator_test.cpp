@@ -74,6 +74,8 @@ class MultiAllocatorTest : public ModeTest {
 };
 
 INSTANTIATE_TEST_SUITE_P(Modes, MultiAllocatorTest, testing::ValuesIn(kModes), mode_name);
+INSTANTIATE_TEST_SUITE_P(SnapshotModes, MultiAllocatorTest, testing::ValuesIn(kSnapshotModes),
+                         mode_name);
 
 TEST_P(MultiAllocatorTest, ContainersPassFromProcessToProcess) {
   constexpr std::uint32_t kStepsEach = 80;

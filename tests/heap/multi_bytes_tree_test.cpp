@@ -183,14 +183,7 @@ bool apply(const BytesGrove &grove, const Change &change) {
 }
 
 class MultiBytesTreeTest : public ModeTest {};
-std::vector<Mode> hybrid_modes_of_bytes() {
-  std::vector<Mode> modes(std::begin(kDurableHybridModes), std::end(kDurableHybridModes));
-  for (const Mode &mode : kModes)
-    if (mode.levels == Levels::kHybrid) modes.push_back(mode);
-  return modes;
-}
-INSTANTIATE_TEST_SUITE_P(Modes, MultiBytesTreeTest, testing::ValuesIn(hybrid_modes_of_bytes()),
-                         mode_name);
+INSTANTIATE_TEST_SUITE_P(Modes, MultiBytesTreeTest, testing::ValuesIn(hybrid_modes()), mode_name);
 
 // Workers 0 to 3: threads of two processes at level 1. Worker 4: at level 2, instrumented and
 // plain, with queries in between.

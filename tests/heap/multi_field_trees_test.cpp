@@ -153,12 +153,6 @@ class MultiFieldTreesTest : public ModeTest {
   template <class Trees>
   void every_transaction_happened_once() const;
 };
-std::vector<Mode> hybrid_modes() {
-  std::vector<Mode> modes(std::begin(kDurableHybridModes), std::end(kDurableHybridModes));
-  for (const Mode &mode : kModes)
-    if (mode.levels == Levels::kHybrid) modes.push_back(mode);
-  return modes;
-}
 INSTANTIATE_TEST_SUITE_P(Modes, MultiFieldTreesTest, testing::ValuesIn(hybrid_modes()), mode_name);
 
 // Workers 0 to 3: threads of two processes at level 1. Worker 4: at level 2, instrumented and

@@ -6,8 +6,8 @@
 //            right if and only if that graph has no cycle.
 //            An update under snapshot isolation reads at one moment and commits at a later one. So
 //            it is two nodes: a read-write edge leads from its reads to the other's commit, all
-//            other edges from its commit to the other's reads. A cycle is right where two read-write
-//            edges follow each other at such an instance, and at no other.
+//            other edges from its commit to the other's reads. A cycle is right where two
+//            read-write edges follow each other at such an instance, and at no other.
 // Invariant: aborted and undecided instances stand in the graph as readers only: their writes must
 //            be invisible, but what they read must be one committed snapshot, at one place of the
 //            same serial order (thesis, section 2.2).

@@ -47,6 +47,7 @@ TEST_P(StallsTest, HistoriesAreRight) {
 INSTANTIATE_TEST_SUITE_P(Modes, StallsTest, testing::ValuesIn(kModes), mode_name);
 INSTANTIATE_TEST_SUITE_P(DurableModes, StallsTest, testing::ValuesIn(kDurableHybridModes),
                          mode_name);
+INSTANTIATE_TEST_SUITE_P(SnapshotModes, StallsTest, testing::ValuesIn(kSnapshotModes), mode_name);
 
 class StallsOfDurableTest : public testing::TestWithParam<Mode> {};
 

@@ -41,6 +41,7 @@ TEST_F(Libxac, EveryCallBeforeInitIsRefused) {
   EXPECT_EQ(xendQuery(), code(Errc::kNotInitialized));
   EXPECT_EQ(setPageAccess(&word, READ), code(Errc::kNotInitialized));
   EXPECT_EQ(xSetPolicy("oldest-wins"), code(Errc::kNotInitialized));
+  EXPECT_EQ(xPromote(&word, sizeof word), code(Errc::kNotInitialized));
   expect_map_fails("input.db", PAGESIZE, Errc::kNotInitialized);
   EXPECT_EQ(xMalloc(8), nullptr);
   EXPECT_EQ(xRoot("root"), nullptr);
@@ -596,6 +597,7 @@ TEST_F(Libxac, SetPolicyRefusesBadSpecifications) {
   init();
   EXPECT_EQ(xSetPolicy(nullptr), code(Errc::kBadArgument));
   EXPECT_EQ(xSetPolicy("eldest-wins"), code(Errc::kBadPolicy));
+  EXPECT_EQ(xSetPolicy("isolation=none"), code(Errc::kBadPolicy));
   EXPECT_EQ(xSetPolicy("oldest-wins,keep-age,backoff=exponential"), 0);
   ASSERT_EQ(xbegin(), 0);
   EXPECT_EQ(xSetPolicy("self-abort"), code(Errc::kInstanceRunning));

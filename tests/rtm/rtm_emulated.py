@@ -79,6 +79,8 @@ VARIANTS = [
     rtm_tests("multi_field_trees_test", "long"),
     rtm_tests("multi_pools_test", "long", at_pages=True),
     rtm_tests("multi_semantics_test", "long", at_pages=True),
+    rtm_tests("multi_isolation_test", "long", at_pages=True),
+    rtm_tests("isolation_history_multi_test", "long", at_pages=True),
     rtm_tests("multi_trees_test", "long", at_pages=True),
     rtm_tests("multi_versions_test", "long", at_pages=True),
     rtm_tests("semantics_segments_test", "long", at_pages=True),

@@ -11,12 +11,15 @@ namespace tmh::test {
 Board::Board(const std::string &folder, const DomainOptions &options)
     : levels_(options.levels),
       domain_(Domain::open(folder, options)),
-      line_site_(domain_, "lines", "on-capacity"),
-      adaptive_site_(domain_, "adaptive", "adaptive"),
-      only_lines_site_(domain_, "only lines", "never"),
-      page_site_(domain_, "pages", "always"),
-      default_site_(domain_, "default"),
-      plain_site_(domain_, "plain", "adaptive"),
+      // An eager domain has no snapshot isolation.
+      isolation_(domain_.detection() == Detection::kLazy ? domain_.policy().isolation
+                                                         : Isolation::kSerializable),
+      line_site_(domain_, "lines", "on-capacity", isolation_),
+      adaptive_site_(domain_, "adaptive", "adaptive", isolation_),
+      only_lines_site_(domain_, "only lines", "never", isolation_),
+      page_site_(domain_, "pages", "always", isolation_),
+      default_site_(domain_, "default", "", isolation_),
+      plain_site_(domain_, "plain", "adaptive", isolation_),
       snapshot_site_(domain_, "snapshot", "always", Isolation::kSnapshot) {
   SegmentOptions segment;
   segment.layout = Layout::kRaw;

@@ -41,13 +41,15 @@ class Board {
 
   [[nodiscard]] const Domain &domain() const noexcept { return domain_; }
   [[nodiscard]] bool is_hybrid() const noexcept { return levels_ == Levels::kHybrid; }
+  // Of its sites at level 2: the domain's as it is opened.
+  [[nodiscard]] Isolation isolation() const noexcept { return isolation_; }
   [[nodiscard]] const Site &line_site() const noexcept { return line_site_; }
   [[nodiscard]] const Site &adaptive_site() const noexcept { return adaptive_site_; }
   [[nodiscard]] const Site &only_lines_site() const noexcept { return only_lines_site_; }
   [[nodiscard]] const Site &page_site() const noexcept { return page_site_; }
   [[nodiscard]] const Site &default_site() const noexcept { return default_site_; }
   [[nodiscard]] const Site &plain_site() const noexcept { return plain_site_; }
-  // Of level 2, under snapshot isolation.
+  // Of level 2, under snapshot isolation whatever the domain's is.
   [[nodiscard]] const Site &snapshot_site() const noexcept { return snapshot_site_; }
   [[nodiscard]] Slot *slot(history::Cell cell) const noexcept;
   // Of this process, at its sites.
@@ -60,6 +62,7 @@ class Board {
  private:
   Levels levels_;
   Domain domain_;
+  Isolation isolation_;
   Site line_site_, adaptive_site_, only_lines_site_, page_site_, default_site_, plain_site_,
       snapshot_site_;
   Segment segments_[2], more_;
@@ -77,7 +80,11 @@ class Player {
   // Instances take microseconds; without that they would hardly ever meet where there are fewer
   // processors than processes.
   Player(const Board &board, Lane lane, std::atomic<std::uint64_t> *attempts = nullptr)
-      : board_(board), lane_(lane), random_(lane.process()), attempts_(attempts) {}
+      : board_(board),
+        lane_(lane),
+        random_(lane.process()),
+        attempts_(attempts),
+        snapshot_percent_(board.isolation() == Isolation::kSnapshot ? 60 : 0) {}
 
   [[nodiscard]] const Domain &domain() const noexcept { return board_.domain(); }
   [[nodiscard]] Lane &lane() noexcept { return lane_; }
@@ -105,14 +112,15 @@ class Player {
     if (stays_at_lines_ || avoids_pages_) return;
     if (notes_irrevocable_) lane_.ran_at(history::RanAt::kIrrevocably);
     tmh::become_irrevocable();
-    if (snapshot_percent_ != 0) lane_.isolation(false);
+    if (uses_snapshots()) lane_.isolation(false);
     must_commit_ = true;
   }
 
-  // So many of a hundred updates at level 2 ask for snapshot isolation. REQUIRES: a lazy domain.
+  // So many of a hundred updates of no site run under snapshot isolation. REQUIRES: a lazy domain.
   void use_isolation(std::uint32_t snapshot_percent) noexcept {
     snapshot_percent_ = snapshot_percent;
   }
+  [[nodiscard]] bool uses_snapshots() const noexcept { return snapshot_percent_ != 0; }
   // In a hybrid domain.
   void play_at(PlaysAt where) noexcept { where_ = where; }
   // Most updates and queries at level 2 run where threads have views of their own.
@@ -154,6 +162,12 @@ class Player {
   [[nodiscard]] const Site *site_of_next();  // null: of none
   void jostle();
   [[nodiscard]] history::RanAt where_it_runs() const;
+  // Of the running update.
+  [[nodiscard]] bool is_snapshot_here(const Site &site) const {
+    const bool asks =
+        &site == &board_.snapshot_site() || board_.isolation() == Isolation::kSnapshot;
+    return asks && where_it_runs() == history::RanAt::kPages;
+  }
   void attempt_ended(Status status) {
     if (must_commit_ && status != Status::kCommitted)
       ADD_FAILURE() << "an irrevocable instance aborted";
@@ -173,7 +187,7 @@ class Player {
   bool notes_irrevocable_ = false, uses_default_site_ = false, default_stays_at_lines_ = false,
        stays_at_lines_ = false;
   bool uses_plain_site_ = false, avoids_pages_ = false;
-  std::uint32_t snapshot_percent_ = 0;
+  std::uint32_t snapshot_percent_;
 };
 
 // As atomically(site, body) or query(site, body), until it commits or gives up; each attempt is
@@ -187,11 +201,11 @@ Status Player::attempt_at(const Site &site, history::Kind kind, const Body &body
       &site == &board_.plain_site() ? BodyKind::kPlain : BodyKind::kInstrumented, durability_);
   for (std::uint32_t attempt = 0;; ++attempt) {
     lane_.begin(kind, attempt);
-    if (&site == &board_.snapshot_site()) lane_.isolation(true);
     attempts.begin();
     bool committed = false;
     try {
       lane_.ran_at(where_it_runs());
+      if (kind == history::Kind::kUpdate && is_snapshot_here(site)) lane_.isolation(true);
       body();
       lane_.ending();
       committed = attempts.end();
@@ -218,12 +232,12 @@ template <class Body>
 Status Player::attempt(const Body &body) {
   if (const Site *site = site_of_next(); site != nullptr)
     return attempt_at(*site, history::Kind::kUpdate, body);
-  const bool is_snapshot = snapshot_percent_ != 0 && random_() % 100 < snapshot_percent_;
+  const bool is_snapshot = uses_snapshots() && random_() % 100 < snapshot_percent_;
   if (is_snapshot && random_() % 4 == 0)
     return attempt_at(board_.snapshot_site(), history::Kind::kUpdate, body);
   lane_.begin(history::Kind::kUpdate);
   if (is_snapshot) lane_.isolation(true);
-  domain().begin(is_snapshot ? Isolation::kSnapshot : Isolation{});
+  domain().begin(is_snapshot ? Isolation::kSnapshot : Isolation::kSerializable);
   Status status = Status::kAborted;
   try {
     lane_.ran_at(history::RanAt::kPages);

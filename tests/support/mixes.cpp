@@ -81,6 +81,7 @@ ProcessMix Mixes::process() {
   if (is_by_kernel && !kernel_tracking_) options.tracking = Tracking::kAuto;
   options.policies.conflict = policy(random_, options.levels == Levels::kHybrid ||
                                                   options.policies.detection == Detection::kEager);
+  if (one_in(random_, 3)) options.policies.isolation = Isolation::kSnapshot;
   options.policies.cross = one_of(random_, kCrosses);
   options.policies.escalation = one_of(random_, kEscalations);
   options.policies.capacity = mix.stays_at_lines() ? kCapacities[0] : one_of(random_, kCapacities);
@@ -130,9 +131,11 @@ std::string to_string(const DomainMix &mix) {
 
 std::string to_string(const ProcessMix &mix) {
   const DomainOptions &options = mix.options;
-  return std::string(to_string(options.tracking)) + " " + options.policies.conflict + " " +
-         to_string(options.policies.cross) + " " + options.policies.escalation + " " +
-         options.policies.capacity + " views=" + to_string(options.policies.thread_views) +
+  return std::string(to_string(options.tracking)) +
+         (options.policies.isolation == Isolation::kSnapshot ? " snapshot " : " ") +
+         options.policies.conflict + " " + to_string(options.policies.cross) + " " +
+         options.policies.escalation + " " + options.policies.capacity +
+         " views=" + to_string(options.policies.thread_views) +
          (mix.prefers_views ? " preferred" : "") + " group=" + options.policies.group_commit +
          (options.policies.early_release == EarlyRelease::kOff ? " early_release=off" : "") +
          " checkpoint=" + std::to_string(options.checkpoint_bytes) + "/" +

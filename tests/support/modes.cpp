@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <ostream>
 
@@ -30,6 +31,20 @@ bool is_volatile(const Mode &mode) {
 }
 }  // namespace
 
+std::vector<Mode> lazy_modes() {
+  std::vector<Mode> modes(std::begin(kDurableHybridModes), std::end(kDurableHybridModes));
+  for (const Mode &mode : kModes)
+    if (mode.detection == Detection::kLazy) modes.push_back(mode);
+  return modes;
+}
+
+std::vector<Mode> hybrid_modes() {
+  std::vector<Mode> modes(std::begin(kDurableHybridModes), std::end(kDurableHybridModes));
+  for (const Mode &mode : kModes)
+    if (mode.levels == Levels::kHybrid) modes.push_back(mode);
+  return modes;
+}
+
 bool decides_conflicts(const Mode &mode) {
   return mode.levels == Levels::kHybrid || mode.detection == Detection::kEager;
 }
@@ -43,6 +58,7 @@ DomainOptions options_for(const Mode &mode, const std::string &policy) {
   options.levels = mode.levels;
   options.line = mode.line;
   options.durability = mode.durability;
+  options.policies.isolation = mode.isolation;
   if (!is_volatile(mode)) options.log_file_bytes = kSmallLogBytes;
   return options;
 }

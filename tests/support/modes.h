@@ -4,6 +4,7 @@
 
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <tmh/options.hpp>
@@ -17,6 +18,7 @@ struct Mode {
   Levels levels = Levels::kPage;
   LineChoice line = LineChoice::kAuto;
   Durability durability = Durability{};  // unset: volatile
+  Isolation isolation = Isolation{};     // unset: serializable
 };
 
 inline constexpr Mode kModes[] = {
@@ -38,6 +40,20 @@ inline constexpr Mode kDurableHybridModes[] = {
      Durability::kStrict},
     {"HybridBuffered", Detection::kLazy, Tracking::kSignalHot, Levels::kHybrid, LineChoice::kAuto,
      Durability::kBuffered},
+};
+
+// Of kModes and kDurableHybridModes.
+[[nodiscard]] std::vector<Mode> lazy_modes();
+[[nodiscard]] std::vector<Mode> hybrid_modes();
+
+// Domains whose updates at level 2 run under snapshot isolation.
+inline constexpr Mode kSnapshotModes[] = {
+    {"SnapshotKernelHot", Detection::kLazy, Tracking::kKernelHot, Levels::kPage, LineChoice::kAuto,
+     Durability{}, Isolation::kSnapshot},
+    {"SnapshotSignal", Detection::kLazy, Tracking::kSignal, Levels::kPage, LineChoice::kAuto,
+     Durability{}, Isolation::kSnapshot},
+    {"SnapshotHybridStrict", Detection::kLazy, Tracking::kSignalHot, Levels::kHybrid,
+     LineChoice::kAuto, Durability::kStrict, Isolation::kSnapshot},
 };
 
 // Do the mode's domains take a conflict policy? Others refuse it.

@@ -32,7 +32,8 @@ class Workload {
   static constexpr std::uint64_t kBalance = 1000;
   static_assert(kFirstNode + kRingNodes == Board::kCells);
 
-  Workload(Player &player, std::uint64_t seed) : player_(player), random_(seed) {}
+  Workload(Player &player, std::uint64_t seed)
+      : player_(player), random_(seed), promotes_(player.uses_snapshots()) {}
 
   // Updates ask for snapshot isolation, so many of a hundred, and promote what a decision of theirs
   // rests on; or they do not, and leave pairs of which nobody is on duty.
@@ -63,7 +64,7 @@ class Workload {
 
   Player &player_;
   std::mt19937_64 random_;
-  bool promotes_ = false, tolerates_skew_ = false;
+  bool promotes_, tolerates_skew_ = false;
 };
 
 // Of the recorder: room for the attempts of one step, else stop.

@@ -383,7 +383,8 @@ TEST(ToolCompletion, BashCompletesValues) {
                                              "after-wasted-time", "adaptive", "adaptive-pages"}));
   EXPECT_EQ(values("--conflict", ""),
             (Set{"self-abort", "oldest-wins", "selfish-abort", "youngest-wins", "keep-age",
-                 "fresh-age", "backoff=none", "backoff=exponential", "backoff=adaptive"}));
+                 "fresh-age", "backoff=none", "backoff=exponential", "backoff=adaptive",
+                 "isolation=serializable", "isolation=snapshot"}));
   EXPECT_EQ(values("--conflict", "oldest-wins,f"), (Set{"oldest-wins,fresh-age"}));
   EXPECT_EQ(values("--cross", "re"), (Set{"recall-and-wait"}));
   EXPECT_EQ(values("--capacity", ""), (Set{"unlimited", "l1d"}));
