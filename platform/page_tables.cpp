@@ -38,11 +38,11 @@ constexpr std::uint64_t kScanIsFile = 1u << 2, kScanIsPresent = 1u << 3, kScanIs
 
 }  // namespace
 
-FaultAroundSwitch::~FaultAroundSwitch() {
+StoreFaults::~StoreFaults() {
   if (fd_ >= 0) close(fd_);
 }
 
-Errc FaultAroundSwitch::open() noexcept {
+Errc StoreFaults::open() noexcept {
   fd_ = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | kUserModeOnly));
   if (fd_ < 0) return fail_errno(Errc::kTrackingUnavailable, "userfaultfd");
   uffdio_api api{};
@@ -53,7 +53,7 @@ Errc FaultAroundSwitch::open() noexcept {
   return Errc::kOk;
 }
 
-Errc FaultAroundSwitch::switch_off(void *begin, std::uint64_t bytes) noexcept {
+Errc StoreFaults::add(void *begin, std::uint64_t bytes) noexcept {
   uffdio_register range{};
   range.range.start = reinterpret_cast<std::uintptr_t>(begin);
   range.range.len = bytes;
@@ -61,6 +61,22 @@ Errc FaultAroundSwitch::switch_off(void *begin, std::uint64_t bytes) noexcept {
   if (ioctl(fd_, UFFDIO_REGISTER, &range) != 0)
     return fail_errno(Errc::kTrackingUnavailable, "UFFDIO_REGISTER");
   return Errc::kOk;
+}
+
+bool StoreFaults::protect(void *begin, std::uint64_t bytes, std::uint64_t mode) noexcept {
+  uffdio_writeprotect range{};
+  range.range.start = reinterpret_cast<std::uintptr_t>(begin);
+  range.range.len = bytes;
+  range.mode = mode;
+  return ioctl(fd_, UFFDIO_WRITEPROTECT, &range) == 0;
+}
+
+bool StoreFaults::arm(void *begin, std::uint64_t bytes) noexcept {
+  return protect(begin, bytes, UFFDIO_WRITEPROTECT_MODE_WP);
+}
+
+bool StoreFaults::disarm(void *begin, std::uint64_t bytes) noexcept {
+  return protect(begin, bytes, 0);
 }
 
 // Locking brings nothing in that is inaccessible.

@@ -15,18 +15,28 @@
 
 namespace tmh::platform {
 
-// Switches fault-around off for registered ranges, so that a read fault maps exactly one page. No
-// event is ever delivered.
-class FaultAroundSwitch {
+// Write protection that the kernel takes away by itself, at the first store. Registered for it, a
+// range has no fault-around, so that a read fault maps exactly one page. No event is ever
+// delivered.
+class StoreFaults {
  public:
-  FaultAroundSwitch() = default;
-  FaultAroundSwitch(const FaultAroundSwitch &) = delete;
-  FaultAroundSwitch &operator=(const FaultAroundSwitch &) = delete;
-  ~FaultAroundSwitch();
+  StoreFaults() = default;
+  StoreFaults(const StoreFaults &) = delete;
+  StoreFaults &operator=(const StoreFaults &) = delete;
+  ~StoreFaults();
   [[nodiscard]] Errc open() noexcept;  // kTrackingUnavailable
-  [[nodiscard]] Errc switch_off(void *begin, std::uint64_t bytes) noexcept;
+  [[nodiscard]] Errc add(void *begin, std::uint64_t bytes) noexcept;
+  // The next store to each of these pages, which are mapped, faults, and a fault ring lists it.
+  // False: it may not.
+  [[nodiscard]] bool arm(void *begin, std::uint64_t bytes) noexcept;
+  // None of them is armed, nor will be when it is mapped again: an armed page that is dropped
+  // leaves a mark in the page table, on which the kernel's installing of a guard never ends (Linux
+  // 6.18).
+  [[nodiscard]] bool disarm(void *begin, std::uint64_t bytes) noexcept;
 
  private:
+  [[nodiscard]] bool protect(void *begin, std::uint64_t bytes, std::uint64_t mode) noexcept;
+
   int fd_ = -1;
 };
 

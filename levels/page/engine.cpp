@@ -24,14 +24,15 @@ Engine::Engine(SharedFiles &memory, std::uint32_t slot, Detection detection)
       blocks_(memory, views_, lists_),
       stand_ins_(memory, lock_, tree_, views_, lists_, keeping_, snapshot_, instance_),
       touches_(memory, tracking_, views_, lists_, keeping_, instance_),
-      snapshot_(memory, tracking_, tree_, views_, lists_, touches_, instance_, detection),
+      replay_(tree_, views_, lists_, touches_),
+      snapshot_(memory, tracking_, tree_, views_, replay_, lists_, touches_, instance_, detection),
       accesses_(memory, slot, lock_, access_table_, snapshot_, instance_, detection),
       maker_(memory, lock_, tree_, views_, lists_, stand_ins_, touches_, snapshot_, instance_),
       ahead_(memory, lock_, tree_, views_, blocks_, lists_, snapshot_, instance_),
       opener_(memory, views_, blocks_, lists_, stand_ins_, touches_, accesses_, maker_, ahead_,
               instance_),
       first_touch_(memory, tracking_, views_, stand_ins_, touches_, opener_, ahead_, instance_),
-      sets_(memory, instance_.own, tracking_, views_, lists_),
+      sets_(memory, lock_, tree_, tracking_, views_, lists_, snapshot_, instance_),
       commit_(memory, lock_, turn_, tree_, reaper_, tracking_, views_, sets_, snapshot_, accesses_,
               instance_),
       transaction_({.memory = memory,
@@ -64,6 +65,7 @@ void Engine::use_recaller(Recaller *recaller) noexcept {
 
 Errc Engine::start(Tracking wanted, bool alone) noexcept {
   TMH_TRY(lists_.reserve());
+  TMH_TRY(replay_.reserve());
   TMH_TRY(tracking_.choose(wanted, detection_));
   if (alone) TMH_TRY(memory_.reserve_links());
   const DomainLock::Held held = lock_.take();

@@ -6,9 +6,9 @@
 //            versions, which go home when no snapshot needs the older content. The engine owns the
 //            parts and joins them; transaction.h tells the story.
 // Invariant: during an instance with snapshot s, every page of a view is
-//              kPrivate/kReadOnly: state(s) plus own stores;   kFile, and kAbsent under kernel
-//              tracking: home holds state(s); kGuarded, and kAbsent under signal tracking: not
-//                        accessible, made state(s) at the touch.
+//              kPrivate/kReadOnly/kClean: state(s) plus own stores;   kFile, and kAbsent under
+//              kernel tracking: home holds state(s); kGuarded, and kAbsent under signal tracking:
+//              not accessible, made state(s) at the touch.
 //            Hence every load, in doomed instances too, sees state(s) or the instance's own stores.
 // Ordering:  see consistency_tree.h for pins and clock.
 // Sharing:   one Engine per participant: one per process and domain, and one per thread with views
@@ -179,6 +179,7 @@ class Engine {
   KeepPolicy keeping_;
   StandIns stand_ins_;
   TouchTracker touches_;
+  Replay replay_;
   Snapshot snapshot_;
   EagerAccesses accesses_;
   PageMaker maker_;

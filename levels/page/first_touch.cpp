@@ -95,6 +95,7 @@ bool FirstTouch::advice_helps(PageState state, bool is_write) noexcept {
     case PageState::kReadOnly:
       return is_write;
     case PageState::kPrivate:
+    case PageState::kClean:
       break;
   }
   return false;

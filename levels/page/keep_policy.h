@@ -18,6 +18,9 @@ class KeepPolicy {
   // Comparing a kept page costs 0.07 us, copying it again after a drop 2 us: after 30 useless
   // comparisons dropping was the better choice.
   static constexpr std::uint8_t kUselessComparesMax = 30;
+  // Where it is not dropped but watched, storing to it again costs 2.6 us, and a page of such an
+  // instance is one of thousands.
+  static constexpr std::uint8_t kUselessComparesClean = 10;
   // A page that is kept only because its version is not home yet goes after so many: then it mostly
   // is.
   static constexpr std::uint8_t kPendingCompares = 4;

@@ -26,6 +26,9 @@ enum class PageState : std::uint8_t {
   kReadOnly = 3,
   // Silent tracking: home is not what the snapshot reads, so touching raises SIGSEGV.
   kGuarded = 4,
+  // Silent tracking: own copy, not stored to; the kernel lists the first store, which makes it
+  // kPrivate. Without a twin: its clean content is home and versions.
+  kClean = 5,
 };
 
 // No lists: kHasBlocks: this process has made sure that home and metadata of the page have disk

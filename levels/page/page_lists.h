@@ -9,12 +9,17 @@
 namespace tmh::page {
 
 struct PageLists {
-  // Pages that are kFile, kPrivate or kReadOnly: the read set (a superset when pages are kept).
+  // Pages that are kFile, kPrivate, kReadOnly or kClean: the read set (a superset when pages are
+  // kept).
   PageList kept;
   // Of these, kPrivate.
   PageList privates;
   // Touched silently in this instance, not yet classified.
   PageList fresh;
+  // Under snapshot isolation: that the kernel has copied from home for this instance.
+  PageList copied;
+  // kClean, and brought up to date: to be armed again.
+  PageList replayed;
   // Escalated signal tracking: first pages of blocks opened for writing, each with its number of
   // pages.
   PageList blocks;
@@ -29,7 +34,8 @@ struct PageLists {
 
   // Address space for all of it.
   [[nodiscard]] Errc reserve() noexcept {
-    for (PageList *list : {&kept, &privates, &fresh, &blocks, &undone, &standing_in, &resident}) {
+    for (PageList *list : {&kept, &privates, &fresh, &copied, &replayed, &blocks, &undone,
+                           &standing_in, &resident}) {
       if (const Errc error = list->reserve(); error != Errc::kOk) return error;
     }
     return twins.reserve();

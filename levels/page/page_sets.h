@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "levels/page/consistency_tree.h"
+#include "levels/page/domain_lock.h"
+#include "levels/page/instance.h"
 #include "levels/page/page_lists.h"
 #include "levels/page/shared_files.h"
+#include "levels/page/snapshot.h"
 #include "levels/page/tracking_choice.h"
 #include "levels/page/views.h"
 
@@ -21,9 +24,17 @@ namespace tmh::page {
 class PageSets {
  public:
   // All outlive it. own: where the engine counts.
-  PageSets(SharedFiles &memory, storage::Participant &own, const TrackingChoice &tracking,
-           Views &views, PageLists &lists) noexcept
-      : memory_(memory), own_(own), tracking_(tracking), views_(views), lists_(lists) {}
+  PageSets(SharedFiles &memory, DomainLock &lock, const ConsistencyTree &tree,
+           const TrackingChoice &tracking, Views &views, PageLists &lists, const Snapshot &snapshot,
+           Instance &instance) noexcept
+      : memory_(memory),
+        lock_(lock),
+        tree_(tree),
+        tracking_(tracking),
+        views_(views),
+        lists_(lists),
+        snapshot_(snapshot),
+        instance_(instance) {}
 
   // kOutOfMemory: not all of them. REQUIRES: first touches are classified.
   [[nodiscard]] Errc find_writes() noexcept {
@@ -50,7 +61,8 @@ class PageSets {
   // What stays private; the rest is dropped.
   void settle() noexcept {
     // Exact tracking drops everything at the end.
-    if (tracking_.keeps() && !lists_.privates.empty()) settle_privates();
+    if (tracking_.keeps() && !lists_.privates.empty()) settle_privates(true);
+    if (!lists_.copied.empty()) copy_ahead();
   }
   // Private pages have their clean content again.
   void roll_back() noexcept;
@@ -59,15 +71,25 @@ class PageSets {
   [[nodiscard]] Errc find_all() noexcept;
   void compare_all();
   void add_promotions();
-  void settle_privates() noexcept;
+  // is_clean: pages without a twin hold the content that the instance leaves.
+  void settle_privates(bool is_clean) noexcept;
   [[nodiscard]] bool stays_private(PageId page) noexcept;
+  // Do pages that are written once in a while stay as kClean?
+  [[nodiscard]] bool keeps_clean() const noexcept {
+    return !instance_.is_serializable() && tracking_.is_silent();
+  }
+  void copy_ahead() noexcept;
+  void make_twin(PageId page, LocalPage *local) noexcept;
   [[nodiscard]] std::byte *clean_copy(PageId page, const LocalPage &local) const noexcept;
 
   SharedFiles &memory_;
-  storage::Participant &own_;
+  DomainLock &lock_;
+  const ConsistencyTree &tree_;
   const TrackingChoice &tracking_;
   Views &views_;
   PageLists &lists_;
+  const Snapshot &snapshot_;
+  Instance &instance_;
   std::vector<Write> writes_;
   // Sorted by page when they are added to writes_; no slots.
   std::vector<Write> promotions_;

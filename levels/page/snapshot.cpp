@@ -213,6 +213,9 @@ void Snapshot::refresh(const DomainLock::Held &held, const CommitLogEntry &entry
   LocalPage &l = views_.local(page);
   const bool versioned = memory_.meta(page).newest.load(std::memory_order_relaxed) != 0;
   switch (l.state) {
+    case PageState::kClean:
+      replay_.gather(held, page, entry.lines);
+      break;
     case PageState::kPrivate:
     case PageState::kReadOnly:
       if (l.twin == 0) {
@@ -333,6 +336,7 @@ bool Snapshot::extend(const DomainLock::Held &held) noexcept {
       follow_releases(held);
     else if (!observe::is_planted(observe::Planted::kExtendNoFollow))
       pull(held);
+    replay_.finish();
     if (views_.is_left_open()) return false;  // a later touch there would go unnoticed
   }
   instance_.failed_cause = AbortCause::kNone;

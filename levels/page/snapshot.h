@@ -17,6 +17,7 @@
 #include "levels/page/page_lists.h"
 #include "levels/page/read_set.h"
 #include "levels/page/recaller.h"
+#include "levels/page/replay.h"
 #include "levels/page/shared_state.h"
 #include "levels/page/touch_tracker.h"
 #include "levels/page/tracking_choice.h"
@@ -30,12 +31,13 @@ class Snapshot {
  public:
   // All outlive it.
   Snapshot(SharedState &memory, const TrackingChoice &tracking, const ConsistencyTree &tree,
-           Views &views, PageLists &lists, TouchTracker &touches, Instance &instance,
-           Detection detection) noexcept
+           Views &views, Replay &replay, PageLists &lists, TouchTracker &touches,
+           Instance &instance, Detection detection) noexcept
       : memory_(memory),
         tracking_(tracking),
         tree_(tree),
         views_(views),
+        replay_(replay),
         lists_(lists),
         touches_(touches),
         instance_(instance),
@@ -74,8 +76,10 @@ class Snapshot {
   // Announces the present as the snapshot without the lock, when no foreign commit since the last
   // instance concerns what this process holds. False: pin() does it.
   [[nodiscard]] bool pin_without_lock() noexcept;
-  // Brings every page that this process holds to the clock, and announces it.
+  // Brings every page that this process holds to the clock, and announces it. The watched ones are
+  // there behind finish_pin(), which needs no lock.
   void pin(const DomainLock::Held &held) noexcept;
+  void finish_pin() noexcept { replay_.finish(); }
 
   // No page of the read set was committed since the snapshot. False: Instance::failed_cause.
   [[nodiscard]] bool is_untouched(const DomainLock::Held &held) noexcept {
@@ -151,6 +155,7 @@ class Snapshot {
   const TrackingChoice &tracking_;
   const ConsistencyTree &tree_;
   Views &views_;
+  Replay &replay_;
   PageLists &lists_;
   TouchTracker &touches_;
   Instance &instance_;

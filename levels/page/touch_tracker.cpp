@@ -39,9 +39,13 @@ void TouchTracker::collect_ring(platform::FaultRing &ring) noexcept {
                 PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
     LocalPage &l = views_.local(page);
     if ((l.lists & kInFresh) != 0 || l.state == PageState::kPrivate) return;
+    ++found;
+    if (l.state == PageState::kClean) {  // it was mapped, so this is a store
+      list(page, PageState::kPrivate);
+      return;
+    }
     l.lists |= kInFresh;
     lists_.fresh.push(page);
-    ++found;
   });
   instance_.own.add(Count::kFaultsKernel, found);
   classify(lists_.fresh);
@@ -122,6 +126,8 @@ void TouchTracker::scan_views() noexcept {
 void TouchTracker::note(PageId page, PageKind kind) noexcept {
   LocalPage &l = views_.local(page);
   if (l.state == PageState::kPrivate || l.state == PageState::kGuarded) return;
+  // Only of a scan: page tables do not say here whether it was stored to.
+  if (l.state == PageState::kClean) kind = PageKind::kPrivate;
   if (views_.is_closed(l)) {
     // Its guard, which page tables tell as something swapped out; behind the end of the file there
     // are such pages, too.
@@ -133,7 +139,13 @@ void TouchTracker::note(PageId page, PageKind kind) noexcept {
     return;
   }
   // kAbsent here: touched, and reclaimed since. It was read, so it belongs to the read set.
+  if (kind == PageKind::kPrivate && !instance_.is_serializable() && tracking_.is_silent())
+    lists_.copied.push(page);
   list(page, kind == PageKind::kPrivate ? PageState::kPrivate : PageState::kFile);
+}
+
+void TouchTracker::forget_own() noexcept {
+  (void)thread_ring().drain([](std::uintptr_t) {});
 }
 
 void TouchTracker::discard_outside() noexcept {
@@ -144,7 +156,8 @@ void TouchTracker::discard_outside() noexcept {
         page_id(view->segment,
                 PageIndex{(address - reinterpret_cast<std::uintptr_t>(view->base)) / kPageBytes});
     const PageState known = views_.local(page).state;
-    if (known == PageState::kAbsent || known == PageState::kFile) views_.drop_page(page);
+    if (known == PageState::kAbsent || known == PageState::kFile || known == PageState::kClean)
+      views_.drop_page(page);
   });
   if (complete) return;
   scan_views();  // more faults than the ring holds, of which some may be ours

@@ -43,6 +43,9 @@ class TouchTracker {
       collect_blocks();
     }
   }
+  // What the engine itself has stored to watched pages, which are watched again, is no touch.
+  // REQUIRES: what the instance has touched is collected, or none runs.
+  void forget_own() noexcept;
   // Pages that this thread touched between instances: what they show belongs to no snapshot, and
   // stores to them to no instance.
   void discard_outside() noexcept;

@@ -66,7 +66,7 @@ Errc TrackingChoice::find(Tracking wanted, Detection detection) noexcept {
 Errc TrackingChoice::open_kernel() noexcept {
   if (const Errc error = page_map_.open(); error != Errc::kOk) return error;
   if (const Errc error = open_ring(); error != Errc::kOk) return error;
-  if (const Errc error = fault_around_.open(); error != Errc::kOk) return error;
+  if (const Errc error = store_faults_.open(); error != Errc::kOk) return error;
   return try_guards();
 }
 
@@ -85,7 +85,7 @@ Errc TrackingChoice::try_guards() noexcept {
   if (shared == MAP_FAILED || view == MAP_FAILED)
     result = platform::fail_errno(Errc::kTrackingUnavailable, "mapping a trial's pages");
   else
-    result = fault_around_.switch_off(view, kTrialPages * kPageBytes);
+    result = store_faults_.add(view, kTrialPages * kPageBytes);
   if (result == Errc::kOk) {
     (void)thread_ring().drain([](std::uintptr_t) {});
     (void)std::atomic_ref<std::uint64_t>(*static_cast<std::uint64_t *>(view))

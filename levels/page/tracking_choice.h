@@ -43,7 +43,7 @@ class TrackingChoice {
   [[nodiscard]] bool keeps() const noexcept {
     return kind_ == Tracking::kSignalHot || kind_ == Tracking::kKernelHot;
   }
-  [[nodiscard]] platform::FaultAroundSwitch &fault_around() noexcept { return fault_around_; }
+  [[nodiscard]] platform::StoreFaults &store_faults() noexcept { return store_faults_; }
   [[nodiscard]] platform::PageMap &page_map() noexcept { return page_map_; }
 
  private:
@@ -57,7 +57,7 @@ class TrackingChoice {
   Tracking kind_ = Tracking::kAuto;
   // kind_ was chosen here, not asked for.
   bool chose_freely_ = false;
-  platform::FaultAroundSwitch fault_around_;
+  platform::StoreFaults store_faults_;
   platform::PageMap page_map_;
 };
 

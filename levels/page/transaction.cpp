@@ -25,6 +25,8 @@ namespace {
 // Versions sent home per slow begin: enough to keep up with others' commits, little enough (50 us)
 // not to hold the lock long.
 constexpr std::size_t kCollectPerBegin = 256;
+// Under snapshot isolation: 256 MiB of pages stay mapped.
+constexpr std::size_t kCleanPagesMax = 1u << 16;
 }  // namespace
 
 Transaction::Transaction(const Parts &parts) noexcept
@@ -93,13 +95,16 @@ inline Errc Transaction::listen() noexcept {
 // Follows the commit log, and does for others what begins do that take the lock anyway.
 void Transaction::pin_with_lock() noexcept {
   views_.set_access(platform::KeyAccess::kOpen);  // Snapshot::pin() stores to private pages
-  const DomainLock::Held held = lock_.take();
-  step(Step::kBeginLocked);
-  if (instance_.is_query && observe::is_planted(observe::Planted::kQueryUncounted))
-    instance_.own.add(Count::kQueries, ~0ull);
-  reaper_.reap_suspects(held, platform::coarse_ns());
-  tree_.collect(held, kCollectPerBegin);
-  snapshot_.pin(held);
+  {
+    const DomainLock::Held held = lock_.take();
+    step(Step::kBeginLocked);
+    if (instance_.is_query && observe::is_planted(observe::Planted::kQueryUncounted))
+      instance_.own.add(Count::kQueries, ~0ull);
+    reaper_.reap_suspects(held, platform::coarse_ns());
+    tree_.collect(held, kCollectPerBegin);
+    snapshot_.pin(held);
+  }
+  snapshot_.finish_pin();
 }
 
 Status Transaction::validate() noexcept {
@@ -261,6 +266,8 @@ void Transaction::count_abort(AbortCause cause) noexcept {
 
 void Transaction::adapt(KeepPolicy::End end) noexcept {
   if (!tracking_.keeps()) return;
+  // What a snapshot instance has read can cause no conflict.
+  if (!instance_.is_serializable() && lists_.kept.size() <= kCleanPagesMax) return;
   if (keeping_.drops_at(end, lists_.kept.size(), lists_.privates.size(), views_.has_many_areas()))
     views_.drop_all();
 }

@@ -67,8 +67,7 @@ Errc Views::add(std::uint32_t segment, Placement placement, const Faults &faults
           address, tracking_.is_silent() && !has_lower_, &base, tail_at);
       error != Errc::kOk)
     return error;
-  Errc error =
-      tracking_.is_silent() ? tracking_.fault_around().switch_off(base, view.bytes) : Errc::kOk;
+  Errc error = tracking_.is_silent() ? tracking_.store_faults().add(base, view.bytes) : Errc::kOk;
   if (error == Errc::kOk)
     error = platform::publish_fault_range(reinterpret_cast<std::uintptr_t>(base), view.bytes,
                                           faults.function, &view, view.name.c_str());
@@ -120,8 +119,7 @@ Errc Views::remap() noexcept {
         error != Errc::kOk)
       return error;
     if (!tracking_.is_silent()) continue;
-    if (const Errc error = tracking_.fault_around().switch_off(view.base, view.bytes);
-        error != Errc::kOk)
+    if (const Errc error = tracking_.store_faults().add(view.base, view.bytes); error != Errc::kOk)
       return error;
   }
   return Errc::kOk;
@@ -139,7 +137,7 @@ void Views::vacate() noexcept {
     list->clear();
   lists_.twins.forget();
   protections_ = 0;
-  any_protected_ = false;
+  any_protected_ = any_armed_ = false;
   for (const std::uint32_t segment : mapped_) views_[segment].open_blocks.forget_from(0);
 }
 
@@ -210,12 +208,44 @@ bool Views::opens_silently(PageId page) const noexcept {
   return tracking_.is_silent() && (!has_lower_ || view.open_blocks.base()[block] != std::byte{0});
 }
 
+// What cannot be watched goes.
+void Views::arm(PageId first, std::uint64_t page_count) noexcept {
+  TMH_ASSERT(tracking_.is_silent());
+  any_armed_ = true;
+  if (!tracking_.store_faults().arm(address_of(first), page_count * kPageBytes))
+    drop_run(first, page_count);
+}
+
+// Absent pages become kClean; home's, too, are mapped for stores. Where that fails they are absent.
+void Views::copy_clean(PageId first, std::uint64_t page_count) noexcept {
+  if (!platform::populate(address_of(first), page_count * kPageBytes, true)) {
+    drop_run(first, page_count);
+    return;
+  }
+  (void)platform::populate(memory_.home(first), page_count * kPageBytes, true);
+  for (std::uint64_t i = 0; i < page_count; ++i) {
+    const PageId page{static_cast<std::uint64_t>(first) + i};
+    LocalPage &l = local(page);
+    l.state = PageState::kClean;
+    if ((l.lists & kInKept) == 0) lists_.kept.push(page);
+    l.lists |= kInKept;
+  }
+  arm(first, page_count);
+}
+
+// REQUIRES: they are about to be dropped.
+void Views::disarm(PageId first, std::uint64_t page_count) noexcept {
+  if (tracking_.store_faults().disarm(address_of(first), page_count * kPageBytes)) return;
+  for (std::uint64_t i = 0; i < page_count; ++i)
+    map_anew(PageId{static_cast<std::uint64_t>(first) + i});
+}
+
 // Whatever is there goes, guards too; the next touch maps home's page, or comes to us.
 void Views::map_anew(PageId page) noexcept {
   const storage::Home &home = memory_.segment(storage::segment_number(page)).home;
   std::byte *const at = address_of(page);
   if (home.map_pages_again(at, storage::page_offset(page), kPageBytes, opens_silently(page)) &&
-      (!tracking_.is_silent() || tracking_.fault_around().switch_off(at, kPageBytes) == Errc::kOk))
+      (!tracking_.is_silent() || tracking_.store_faults().add(at, kPageBytes) == Errc::kOk))
     return;
   platform::write_sentence("tmh: a page cannot be mapped again at",
                            reinterpret_cast<std::uintptr_t>(at));
@@ -237,6 +267,11 @@ void Views::drop_run(PageId first, std::uint64_t page_count) noexcept {
   const auto versioned = [&](PageId page) {
     return memory_.meta_to_read(page).newest.load(std::memory_order_acquire) != 0;
   };
+  for (std::uint64_t i = 0; any_armed_ && i < page_count; ++i) {
+    if (local(PageId{static_cast<std::uint64_t>(first) + i}).state != PageState::kClean) continue;
+    disarm(first, page_count);
+    break;
+  }
   const bool guard_drops = tracking_.is_silent() && page_count == 1 && versioned(first);
   if (!guard_drops) discard(first, page_count);
   if (!tracking_.is_silent()) {
@@ -275,6 +310,7 @@ void Views::drop_all() noexcept {
   lists_.blocks.clear();
   lists_.twins.forget();
   protections_ = 0;
+  any_armed_ = false;
 }
 
 // The same, and nothing of a view stays accessible. Whole views: that makes areas fewer, never
@@ -299,6 +335,7 @@ void Views::drop_spans() noexcept {
     }
     if (low > high) continue;
     std::byte *at = views_[segment].base + low * kPageBytes;
+    if (any_armed_) disarm(page_id(segment, PageIndex{low}), high - low + 1);
     if (!platform::drop(at, (high - low + 1) * kPageBytes)) {
       for (const PageId page : lists_.kept) {
         const PageState state = local(page).state;

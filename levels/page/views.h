@@ -98,6 +98,10 @@ class Views {
   void guard(PageId page) noexcept;
   // All pages whose newest content is not home yet.
   void guard_pending(const DomainLock::Held &held, std::uint32_t segment_or_all) noexcept;
+  // Pages that are this process's own copies: the kernel lists the next store to each.
+  void arm(PageId first, std::uint64_t page_count) noexcept;
+  // Untouched pages whose home is what the views show: copied, and armed.
+  void copy_clean(PageId first, std::uint64_t page_count) noexcept;
   // The level below has the page, or may have it: the next touch must ask.
   void lose(PageId page) noexcept;
   void lose_all(std::uint32_t segment_or_all) noexcept;
@@ -135,6 +139,7 @@ class Views {
 
   void drop_spans() noexcept;
   void discard(PageId first, std::uint64_t page_count) noexcept;
+  void disarm(PageId first, std::uint64_t page_count) noexcept;
   void remove_guards(PageId first, std::uint64_t page_count) noexcept;
 
   SharedState &memory_;
@@ -151,6 +156,8 @@ class Views {
   std::uint64_t protections_ = 0;
   bool has_lower_ = false;
   bool any_protected_ = false;
+  // Some page is kClean, or was.
+  bool any_armed_ = false;
   bool is_left_open_ = false;
 };
 

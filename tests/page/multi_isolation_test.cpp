@@ -264,6 +264,57 @@ TEST_P(SnapshotIsolationTest, AnInstanceInsideDemandsMore) {
   }
 }
 
+// Where the kernel lists stores: a page that was written stays mapped. Reading it costs nothing,
+// writing it one fault inside the kernel; what others commit to it is brought into it.
+TEST_P(SnapshotIsolationTest, PagesStayMapped) {
+  if (GetParam().tracking != Tracking::kKernelHot || GetParam().levels != Levels::kPage)
+    GTEST_SKIP() << "pages do not stay in this mode, or level 1 may ask for them";
+  constexpr std::uint64_t kPages = 32;
+  run_pair(
+      "isolation=snapshot",
+      [&](Actor &self, Turn &turn) {
+        const auto faults = [&] {
+          const Counters counters = self.domain.counters();
+          return std::pair{counters.faults_kernel, counters.faults_signal};
+        };
+        const auto write_each = [&](std::uint64_t value) {
+          for (std::uint64_t page = 0; page < kPages; ++page)
+            for (int often = 0; often < 2; ++often)
+              atomically(self.domain, [&] { at(self, page, 1) = value + page; });
+        };
+        write_each(100);
+        for (int round = 0; round < 100; ++round)  // none of them is hot any more
+          atomically(self.domain, [&] { at(self, kPages, 1) = 0; });
+        const auto before = faults();
+        atomically(self.domain, [&] {
+          for (std::uint64_t page = 0; page < kPages; ++page)
+            EXPECT_EQ(at(self, page, 1), 100 + page);
+        });
+        EXPECT_EQ(faults(), before) << "a read";
+        for (std::uint64_t page = 0; page < kPages; ++page)
+          atomically(self.domain, [&] { at(self, page, 1) += 1; });
+        EXPECT_EQ(faults(), (std::pair{before.first + kPages, before.second})) << "a store";
+        turn.reach(1);
+        turn.await(2);  // the other one has written all of them
+        const auto then = faults();
+        atomically(self.domain, [&] {
+          for (std::uint64_t page = 0; page < kPages; ++page) {
+            EXPECT_EQ(at(self, page, 1), 101 + page);
+            EXPECT_EQ(at(self, page, 2), 7 + page);
+          }
+        });
+        EXPECT_EQ(faults(), then) << "what another process has committed";
+        turn.reach(3);
+      },
+      [&](Actor &self, Turn &turn) {
+        turn.await(1);
+        for (std::uint64_t page = 0; page < kPages; ++page)
+          atomically(self.domain, [&] { at(self, page, 2) = 7 + page; });
+        turn.reach(2);
+        turn.await(3);
+      });
+}
+
 // What each of two does with word 0 of page 1; both write a word of their own.
 enum class Use : std::uint8_t { kReads, kWrites, kPromotes };
 

@@ -32,7 +32,7 @@ constexpr std::size_t kTrialPages = 4;
 
 int error_unless(bool works) { return works ? 0 : errno; }
 
-// Two system calls apart, to tell "not permitted" from "too old"; platform::FaultAroundSwitch makes
+// Two system calls apart, to tell "not permitted" from "too old"; platform::StoreFaults makes
 // both.
 void try_userfaultfd(PageTrials *trials) {
   constexpr int kUserModeOnly = 1;                     // UFFD_USER_MODE_ONLY, Linux 5.11
