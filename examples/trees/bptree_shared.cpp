@@ -48,8 +48,6 @@ int main(int argc, char **argv) {
   const bool is_child = fork() == 0;
   tmh::DomainOptions durable;
   durable.durability = tmh::Durability::kStrict;
-  // An insert reads nodes that it does not write (docs/isolation.md).
-  durable.policies.isolation = tmh::Isolation::kSerializable;
   const tmh::Domain domain = tmh::Domain::open("trees.domain", durable);
   const tmh::Segment segment = domain.map("records");
   Tree *tree = segment.root<Tree>();

@@ -184,6 +184,8 @@ bool apply(const BytesGrove &grove, const Change &change) {
 
 class MultiBytesTreeTest : public ModeTest {};
 INSTANTIATE_TEST_SUITE_P(Modes, MultiBytesTreeTest, testing::ValuesIn(hybrid_modes()), mode_name);
+INSTANTIATE_TEST_SUITE_P(SnapshotModes, MultiBytesTreeTest, testing::Values(kSnapshotModes[2]),
+                         mode_name);
 
 // Workers 0 to 3: threads of two processes at level 1. Worker 4: at level 2, instrumented and
 // plain, with queries in between.

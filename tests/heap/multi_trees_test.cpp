@@ -6,7 +6,8 @@
 //             (2) an aborted instance's splits and copies leave nothing behind.
 //             (3) two inserts that overlap, into different leaves or into segments with room, do
 //                 not fail each other, their records and nodes included.
-//             (4) in a strict domain the tree is there after all processes were killed.
+//             (4) the B+-tree keeps all that under snapshot isolation, too.
+//             (5) in a strict domain the tree is there after all processes were killed.
 #include <csignal>
 #include <map>
 #include <string>
@@ -132,6 +133,11 @@ class MultiTreesTest : public ModeTest {
   void is_there_after_a_kill() const;
 };
 INSTANTIATE_TEST_SUITE_P(Modes, MultiTreesTest, testing::ValuesIn(kModes), mode_name);
+
+// The other tree has write skew there.
+class MultiTreesSnapshotTest : public MultiTreesTest {};
+INSTANTIATE_TEST_SUITE_P(SnapshotModes, MultiTreesSnapshotTest, testing::ValuesIn(kSnapshotModes),
+                         mode_name);
 
 template <class Trees>
 void MultiTreesTest::every_transaction_happened_once() const {
@@ -266,6 +272,15 @@ TEST_P(MultiTreesTest, InsertsThatFindRoomInDifferentSegmentsDoNotConflict) {
 }
 TEST_P(MultiTreesTest, BPlusTreeIsThereAfterAllWereKilled) { is_there_after_a_kill<BPlusTrees>(); }
 TEST_P(MultiTreesTest, CoBTreeIsThereAfterAllWereKilled) { is_there_after_a_kill<CoBTrees>(); }
+TEST_P(MultiTreesSnapshotTest, EveryTransactionOfAllProcessesHappenedOnceInABPlusTree) {
+  every_transaction_happened_once<BPlusTrees>();
+}
+TEST_P(MultiTreesSnapshotTest, AbortedSplitsOfABPlusTreeLeaveNothingBehind) {
+  aborted_splits_leave_nothing<BPlusTrees>();
+}
+TEST_P(MultiTreesSnapshotTest, InsertsIntoDifferentLeavesDoNotConflict) {
+  far_inserts_do_not_conflict<BPlusTrees>();
+}
 
 }  // namespace
 }  // namespace tmh::test

@@ -13,6 +13,11 @@
 //            There is no count of records and no link backwards: nothing is written by all inserts,
 //            and a split writes two leaves and their parent. size() counts. A leaf's predecessor is
 //            found from above.
+// Isolation: serializable, or snapshot: see bptree_nodes.hpp. Snapshot isolation goes by lines: of
+//            two instances that overlap and assign() values of several lines to one key, or store
+//            through what find() returns, both may commit, each with the lines that it has changed:
+//            promote the value where that matters. clear() and the destructor are for who has the
+//            tree alone.
 // Erasing:   a node is freed when it is empty, not merged when half empty: fewer nodes are written,
 //            and space stays within a few per cent of merging wherever inserts are not outnumbered
 //            (Johnson, Shasha, "B-trees with inserts and deletes: why free-at-empty is better than
@@ -141,6 +146,8 @@ class BPlusTree {
       Rows::replace(place.leaf->at(place.position), key, value, allocator_);
     else
       insert_at(place, path, key, value);
+    // A split may be moving the slot.
+    if (place.found && kPlace == ValuePlace::kInSlot) place.leaf->note_change();
     return !place.found;
   }
 
@@ -419,7 +426,7 @@ class BPlusTree {
       right = sibling;
     }
     InnerNode *root = spares->take_inner();
-    root->count = 0;
+    root->clear();
     root->children[0] = root_;
     root->insert(0, key, right);
     root_ = root;
@@ -437,13 +444,17 @@ class BPlusTree {
       Form::drop(path[level - 1].node->erase(path[level - 1].child), allocator_);
       drop_node(leaf);
     }
-    for (std::size_t below = level; below < height_; ++below) drop_node(path[below].node);
+    for (std::size_t below = level; below < height_; ++below) {
+      path[below].node->note_change();
+      drop_node(path[below].node);
+    }
     if (level == 0) {
       root_ = leaf;
       height_ = 0;
     }
     for (void *root = root_; height_ > 0 && static_cast<InnerNode *>(root)->count == 0; --height_) {
       void *only = static_cast<InnerNode *>(root)->children[0];
+      static_cast<InnerNode *>(root)->note_change();
       drop_node(root);
       root_ = root = only;
     }

@@ -3,13 +3,16 @@
 // Shape:     kBlockBytes less 64: what tmh::allocator serves from whole pages of the caller's arena
 //            behind a header of its own, so that a node has its page (or pages) to itself and
 //            making one writes nothing that others write.
-//              Leaf   next, count, order, slots[]. order[0, count) are the slots in the order of
+//              Leaf   next, count, changes, order, slots[]. order[0, count) are the slots in the order of
 //                     their keys, the rest of order the free slots. An insert writes one free slot,
 //                     a part of order and count: two to four lines of 64 bytes, wherever the key
 //                     falls. A split leaves the lower half in place and changes count alone.
-//              Inner  count, keys[count], children[count + 1]; keys[i] is not above any key below
-//                     children[i + 1], and above all below children[i]. Written by splits and by
-//                     removal of empty children only.
+//              Inner  count, changes, keys[count], children[count + 1]; keys[i] is not above any
+//                     key below children[i + 1], and above all below children[i]. Written by splits
+//                     and by removal of empty children only.
+// Isolation: whoever changes a node, or frees it, changes `changes`. So of two instances under
+//            snapshot isolation that overlap and change one node the second runs again, also where
+//            their other lines differ, or one leaves the count as it was.
 // Source:    the order of slots as a permutation: Mao, Kohler, Morris, "Cache craftiness for fast
 //            multicore key-value storage", EuroSys 2012, section 4.6.2 (15 slots in a word there;
 //            bytes here).
@@ -123,7 +126,8 @@ struct Leaf {
   static_assert(kSlots >= 2, "another block size");
 
   Field<Leaf *> next;          // in the order of keys; null: the last
-  Field<std::uint16_t> count;  // slots in use; 0 in the root only
+  Field<std::uint16_t> count;    // slots in use; 0 in the root only
+  Field<std::uint16_t> changes;  // modulo 2^16
   Order<Field, kSlots> order;
   alignas(kSlotsAlignment) SlotType slots[kSlots];
 
@@ -131,8 +135,10 @@ struct Leaf {
   void clear() {
     next = nullptr;
     count = 0;
+    changes = 0;
     order.fill();
   }
+  void note_change() { changes = static_cast<std::uint16_t>(changes + 1); }
   [[nodiscard]] SlotType &at(std::size_t position) { return slots[order[position]]; }
   [[nodiscard]] const SlotType &at(std::size_t position) const { return slots[order[position]]; }
 
@@ -143,11 +149,13 @@ struct Leaf {
     slots[order[used]].set(fresh);
     order.rotate_up(position, used);
     count = static_cast<std::uint16_t>(used + 1);
+    note_change();
   }
   void erase(std::size_t position) {
     const auto last = static_cast<std::uint16_t>(count - 1);
     order.rotate_down(position, last);
     count = last;
+    note_change();
   }
   // Everything from `position` on goes to the empty leaf `right`, which becomes the next one.
   void split(std::size_t position, Leaf *right) {
@@ -157,6 +165,7 @@ struct Leaf {
     count = static_cast<std::uint16_t>(position);
     right->next = next;
     next = right;
+    note_change();
   }
 };
 
@@ -168,8 +177,15 @@ struct Inner {
   static_assert(kKeys >= 2, "another block size");
 
   Field<void *> children[kKeys + 1];
-  Field<std::uint16_t> count;  // keys; children are one more
+  Field<std::uint16_t> count;    // keys; children are one more
+  Field<std::uint16_t> changes;  // modulo 2^16
   typename Form::InNode keys[kKeys];
+
+  void clear() {
+    count = 0;
+    changes = 0;
+  }
+  void note_change() { changes = static_cast<std::uint16_t>(changes + 1); }
 
   // A key and the child to its right. REQUIRES: count < kKeys.
   void insert(std::size_t position, const Stored &key, void *right) {
@@ -179,6 +195,7 @@ struct Inner {
     keys[position] = key;
     children[position + 1] = right;
     count = static_cast<std::uint16_t>(used + 1);
+    note_change();
   }
   // A child and the key between it and a neighbour, which is returned. REQUIRES: count > 0.
   Stored erase(std::size_t position) {
@@ -188,15 +205,18 @@ struct Inner {
     std::copy(keys + at + 1, keys + used, keys + at);
     std::copy(children + position + 1, children + used + 1, children + position);
     count = static_cast<std::uint16_t>(used - 1);
+    note_change();
     return key;
   }
   // keys[position], which is returned, leaves the node; what is behind it goes to `right`.
   Stored split(std::size_t position, Inner *right) {
     const std::uint16_t used = count;
+    right->clear();
     right->count = static_cast<std::uint16_t>(used - position - 1);
     std::copy(keys + position + 1, keys + used, right->keys);
     std::copy(children + position + 1, children + used + 1, right->children);
     count = static_cast<std::uint16_t>(position);
+    note_change();
     return keys[position];
   }
 };
