@@ -6,7 +6,7 @@
 //              Leaf   next, count, changes, order, slots[]. order[0, count) are the slots in the
 //                     order of their keys, the rest of order the free slots. An insert writes one
 //                     free slot, a part of order and count: two to four lines of 64 bytes, wherever
-//                     the key falls. A split leaves the lower half in place and changes count alone.
+//                     the key falls. A split leaves the lower half in place and changes the count.
 //              Inner  count, changes, keys[count], children[count + 1]; keys[i] is not above any
 //                     key below children[i + 1], and above all below children[i]. Written by splits
 //                     and by removal of empty children only.
