@@ -1,4 +1,4 @@
-// observe/skew.h -- what instances of level 2 have read and written, in files that `tmh skew` reads.
+// observe/skew.h -- what instances of level 2 have read and written, in files for `tmh skew`.
 // Shape:     <domain>/tmh.skew.<life>.<incarnation>, one per participant that was opened with
 //            TMH_SKEW=record: SkewHeaderV1, then a record per committed instance, each of 8-byte
 //            words: SkewRecordV1; the site's name, padded with zeros; runs of pages read; pages and

@@ -204,13 +204,13 @@ TEST_F(ToolSkew, EveryCommitIsRecordedAsWhatItWas) {
       recording.instances.begin() + static_cast<std::ptrdiff_t>(before), recording.instances.end());
   ASSERT_EQ(all.size(), 5u);
   const SkewPair first{all[0].writes.at(0).first, 1}, second{first.first + 1, 1};
-  for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(all[static_cast<std::size_t>(i)].site, "named");
-    EXPECT_EQ(all[static_cast<std::size_t>(i)].kind, SkewKind::kSnapshot);
-    EXPECT_EQ(all[static_cast<std::size_t>(i)].reads, std::vector{first});
-    EXPECT_EQ(all[static_cast<std::size_t>(i)].writes, std::vector{first});
-    EXPECT_EQ(all[static_cast<std::size_t>(i)].end, all[0].end + static_cast<std::uint64_t>(i));
-    EXPECT_LT(all[static_cast<std::size_t>(i)].snapshot, all[static_cast<std::size_t>(i)].end);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(all[i].site, "named");
+    EXPECT_EQ(all[i].kind, SkewKind::kSnapshot);
+    EXPECT_EQ(all[i].reads, std::vector{first});
+    EXPECT_EQ(all[i].writes, std::vector{first});
+    EXPECT_EQ(all[i].end, all[0].end + i);
+    EXPECT_LT(all[i].snapshot, all[i].end);
   }
   EXPECT_EQ(all[2].site, "strict");
   EXPECT_EQ(all[2].kind, SkewKind::kSerializable);
@@ -240,7 +240,7 @@ TEST_F(ToolSkew, ThreadsWithViewsOfTheirOwnHaveFilesOfTheirOwn) {
   std::size_t of_site = 0;
   for (const SkewRecording &recording : read_all())
     for (const SkewInstance &instance : recording.instances)
-      of_site += instance.site == "threads" ? 1 : 0;
+      of_site += instance.site == "threads" ? 1U : 0U;
   EXPECT_EQ(recordings().size(), 2u);
   EXPECT_EQ(of_site, 1u);
 }
