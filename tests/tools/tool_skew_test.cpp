@@ -71,8 +71,9 @@ class ToolSkew : public ::testing::Test {
     more.insert(more.begin(), {"skew", domain(), "--json"});
     const ProgramEnd end = run_tmh(more);
     EXPECT_EQ(end.exit_code, 0) << end.err;
-    expect_valid("skew", end.out);
-    return json::parse(end.out, nullptr, false);
+    const json document = json::parse(end.out, nullptr, false);
+    expect_valid("skew", document.dump());
+    return document;
   }
   std::vector<std::string> recordings() const {
     std::vector<std::string> paths;
@@ -128,10 +129,9 @@ class ToolSkew : public ::testing::Test {
     ::unsetenv("TMH_SKEW");
     const Domain opened = Domain::open(domain(), snapshot());
     const Segment segment = opened.map(segment_name);
-    const long left = query(opened, [&] {
-      const Ward &ward = *ward_in(segment);
-      return ward.doctors[0].is_on_call + ward.doctors[1].is_on_call;
-    });
+    const Ward *const ward = ward_in(segment);
+    const long left =
+        query(opened, [&] { return ward->doctors[0].is_on_call + ward->doctors[1].is_on_call; });
     ::setenv("TMH_SKEW", "record", 1);
     return left;
   }
@@ -155,7 +155,7 @@ TEST_F(ToolSkew, TwoDoctorsAreReportedWithTheLinesToPromote) {
   ASSERT_EQ(by_reader.size(), 2u);
   const Domain opened = Domain::open(domain(), snapshot());
   const Segment segment = opened.map("ward.db");
-  const Ward *const ward = query(opened, [&] { return ward_in(segment); });
+  const Ward *const ward = ward_in(segment);
   const auto expect_at = [&](const std::string &reader, const Doctor &doctor) {
     const json &places = by_reader[reader]["places"];
     ASSERT_EQ(places.size(), 1u) << reader;
@@ -176,7 +176,9 @@ TEST_F(ToolSkew, TwoDoctorsAreReportedWithTheLinesToPromote) {
 TEST_F(ToolSkew, TwoDoctorsThatPromoteAreNotReported) {
   EXPECT_EQ(go_home_at_once(true), 1);
   const json report = skews();
-  ASSERT_EQ(report["sites"].size(), 2u) << report.dump(1);
+  int named = 0;
+  for (const json &site : report["sites"]) named += site["site"] == "" ? 0 : 1;
+  EXPECT_EQ(named, 2) << report.dump(1);
   EXPECT_TRUE(report["pairs"].empty()) << report.dump(1);
   EXPECT_TRUE(report["pivots"].empty()) << report.dump(1);
   const ProgramEnd text = run_tmh({"skew", domain()});
@@ -188,7 +190,7 @@ TEST_F(ToolSkew, EveryCommitIsRecordedAsWhatItWas) {
   const Segment segment = opened.map("ward.db");
   Ward *const ward = ward_in(segment);
   const std::size_t before = read_all().at(0).instances.size();
-  const Site named(opened, "named"), strict(opened, "strict", {}, Isolation::kSerializable);
+  const Site named(opened, "named"), strict(opened, "strict", "", Isolation::kSerializable);
   // The second one touches the page that the first one has touched: it stays mapped for neither.
   for (int i = 0; i < 2; ++i) atomically(named, [&] { ward->doctors[0].is_on_call += 1; });
   atomically(strict, [&] { ward->doctors[1].is_on_call = ward->doctors[0].is_on_call; });
