@@ -33,6 +33,7 @@ set(TMH_TEST_UNITS
   "replaced_files segment_files home"
   "tool tool_run tool_doctor tool_rtm_emulation"
   "tool_top tool_kill_stuck tool_corpus tool_page_checksums tool_trace"
+  "tool_skew skew_analysis"
   "tool_stat tool_check tool_damage tool_latency tool_copy json_schema"
   "perf_encoding tool_perf perf_counters tool_run_stop tool_wait"
   "multi_irrevocable end_of_thread retry attempt_states"

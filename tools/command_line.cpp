@@ -132,6 +132,7 @@ class CommandLine {
     add_completion();
     add_perf();
     add_trace();
+    add_skew();
     add_rtm_emulate();
     add_run();
     add_kill_stuck();
@@ -286,6 +287,19 @@ class CommandLine {
               "Last events of the processes that opened the domain with TMH_TRACE=on, for "
               "ui.perfetto.dev",
               &trace_, "tmh trace shop > shop.json");
+  }
+
+  void add_skew() {
+    CLI::App *sub = add(&app_, "skew",
+                        "Sites that could skew under snapshot isolation, and what to promote, by "
+                        "what processes with TMH_SKEW=record have recorded",
+                        &skew_, "tmh skew shop");
+    read_as_decimal(sub->add_option("--sample", skew_.sample,
+                                    "so many instances are compared pair by pair (2000)")
+                        ->check(check_positive));
+    read_as_decimal(
+        sub->add_option("--places", skew_.places, "of each conflict, so many ranges of bytes (8)")
+            ->check(check_positive));
   }
 
   void add_check() {
@@ -552,6 +566,7 @@ class CommandLine {
   DoctorCommand doctor_;
   PerfCommand perf_;
   TraceCommand trace_;
+  SkewCommand skew_;
   RunCommand run_;
   KillStuckCommand kill_stuck_;
   RtmEmulateCommand rtm_emulate_;

@@ -115,6 +115,17 @@ struct TraceCommand {
 };
 [[nodiscard]] Exit run(const TraceCommand &command);
 
+// Sites that could skew under snapshot isolation, by what TMH_SKEW=record has recorded.
+struct SkewCommand {
+  std::string domain;
+  // Instances that are compared pair by pair.
+  std::uint64_t sample = 2000;
+  // Of a conflict, the ranges that are told.
+  std::uint64_t places = 8;
+  bool json = false;
+};
+[[nodiscard]] Exit run(const SkewCommand &command);
+
 // Runs a built-in workload in processes of its own, and tells what it did and whether its invariant
 // holds.
 struct RunCommand {

@@ -84,6 +84,11 @@ inline constexpr Choice kLatency{"TMH_LATENCY", "policies.latency",
 inline constexpr Choice kStray{"TMH_STRAY", "stray",
                                "what an access to a segment does that no instance covers",
                                Errc::kBadArgument, stray_values};
+[[nodiscard]] inline const char *skew_values() noexcept { return "off, record"; }
+inline constexpr Choice kSkew{"TMH_SKEW", "",
+                              "whether this process records what its instances of level 2 read and "
+                              "write, for tmh skew",
+                              Errc::kBadArgument, skew_values};
 // Its values are those of the level below: line::capacity_values().
 extern const Choice kCapacity;
 

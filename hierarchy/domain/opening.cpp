@@ -201,14 +201,15 @@ Errc Opening::attach_locked() {
   TMH_TRY(observe::open_trace(domain.folder_, domain.slot_, name));
   TMH_TRY(open_latency());
   TMH_TRY(open_lines());
-  TMH_TRY(domain.engine_->start(settings.tracking, fresh_));
+  TMH_TRY(domain.engine_->start(settings.tracking_to_use(), fresh_));
+  if (settings.records_skew) TMH_TRY(domain.engine_->record_skew(domain.slot_));
   TMH_TRY(start_durable());
   slot.keep();
   // With exact tracking every instance changes page tables and interrupts the other cores: threads
-  // then slow each other down (bench/threads).
+  // then slow each other down (bench/threads). A recording is to show what overlaps.
   const Tracking chosen = domain.engine_->tracking().tracking;
   const bool keeps_pages = chosen == Tracking::kKernelHot || chosen == Tracking::kSignalHot;
-  if (settings.thread_views == ThreadViewUse::kAuto && !keeps_pages)
+  if (settings.thread_views == ThreadViewUse::kAuto && !keeps_pages && !settings.records_skew)
     settings.thread_views = ThreadViewUse::kNever;
   domain.open_.store(true, std::memory_order_release);
   return Errc::kOk;

@@ -82,6 +82,15 @@ class Reader {
   Policies policies_;
 };
 
+Errc read_skew(const Environment &environment, bool *records) {
+  const char *text = environment(kSkew.variable);
+  if (text == nullptr || *text == '\0' || std::string_view(text) == "off") return Errc::kOk;
+  *records = std::string_view(text) == "record";
+  return *records ? Errc::kOk
+                  : fail(kSkew.wrong, std::string(kSkew.variable) + "='" + text +
+                                          "'; right values: " + kSkew.values());
+}
+
 Errc read(const Reader &reader, const DomainOptions &options, Durability *wanted) {
   const std::uint64_t file_bytes = options.log_file_bytes;
   const bool is_right =
@@ -164,7 +173,13 @@ Errc read_settings(const DomainOptions &options, const Environment &environment,
   TMH_TRY(reader.choose(kThreadViews, {several.thread_views, asked.thread_views},
                         &wanted.thread_views));
   set_unless_asked(&wanted.thread_views, default_of(kThreadViewUses));
-  return Errc::kOk;
+  return read_skew(environment, &wanted.records_skew);
+}
+
+Tracking Settings::tracking_to_use() const noexcept {
+  if (!records_skew) return tracking;
+  const bool is_by_kernel = tracking == Tracking::kKernel || tracking == Tracking::kKernelHot;
+  return is_by_kernel ? Tracking::kKernel : Tracking::kSignal;
 }
 
 Errc settle(const PresentDomain &present, Settings *settings) {

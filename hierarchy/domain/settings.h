@@ -43,7 +43,11 @@ struct Settings {
   Stray stray{};
   GroupCommit group_commit;
   EarlyRelease early_release{};
+  // TMH_SKEW.
+  bool records_skew = false;
 
+  // A recording shows what each instance has touched, so no page stays mapped from one to the next.
+  [[nodiscard]] Tracking tracking_to_use() const noexcept;
   [[nodiscard]] bool is_limited() const noexcept { return capacity != line::CapacityModel{}; }
 };
 

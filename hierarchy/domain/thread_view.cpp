@@ -126,7 +126,8 @@ Errc ThreadView::start_engine() {
     TMH_TRY(directory_->open(domain_.folder()));
     engine_->use_recaller(directory_.get());
   }
-  return engine_->start(domain_.settings().tracking, false);
+  TMH_TRY(engine_->start(domain_.settings().tracking_to_use(), false));
+  return domain_.settings().records_skew ? engine_->record_skew(runner_.slot) : Errc::kOk;
 }
 
 void ThreadView::detach() noexcept {

@@ -142,6 +142,8 @@ Errc Instances::begin_on(PageRunner &runner, bool is_query, const BeginOptions &
                   hierarchy::yields_to_lower(domain_.settings().cross, runner.attempts));
   const Isolation isolation =
       options.isolation != Isolation{} ? options.isolation : policy.isolation;
+  if (engine.records_skew()) [[unlikely]]
+    engine.use_site(options.site != nullptr ? current().last_site : nullptr);
   if (const Errc error = engine.begin(is_query, runner.age, policy.conflict, isolation);
       error != Errc::kOk) {
     leave_turn(runner);

@@ -1,7 +1,10 @@
 // levels/page/engine.cpp -- an engine's life: joining the domain, mapping views, leaving.
 #include "levels/page/engine.h"
 
+#include <new>
+
 #include "observe/steps.h"
+#include "platform/failure.h"
 #include "platform/try.h"
 
 namespace tmh::page {
@@ -74,6 +77,28 @@ Errc Engine::start(Tracking wanted, bool alone) noexcept {
   tree_.collect(held, ~std::size_t{0});
   snapshot_.start(held);
   return Errc::kOk;
+}
+
+Errc Engine::record_skew(std::uint32_t slot) noexcept try {
+  const DomainState &state = memory_.state();
+  observe::SkewOwner owner;
+  owner.slot = slot;
+  owner.domain_id[0] = state.domain_id[0];
+  owner.domain_id[1] = state.domain_id[1];
+  owner.life = state.life;
+  owner.incarnation = instance_.own.incarnation.load(std::memory_order_relaxed);
+  owner.name = instance_.own.name;
+  const Errc error = observe::SkewRecorder::open(memory_.folder(), owner, &recorder_);
+  if (error == Errc::kOk) {
+    transaction_.record_skew(recorder_.get());
+    return Errc::kOk;
+  }
+  const std::string why = platform::failure_detail();
+  detach();
+  return platform::fail(error, why);
+} catch (const std::bad_alloc &) {
+  detach();
+  return platform::fail_for_memory("the recorder of read sets");
 }
 
 Errc Engine::map(std::uint32_t segment, Placement placement, std::byte **out) noexcept {

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include <tmh/instance.hpp>
 #include <tmh/options.hpp>
@@ -51,6 +52,7 @@
 #include "levels/page/transaction.h"
 #include "levels/page/turn.h"
 #include "levels/page/views.h"
+#include "observe/skew.h"
 
 namespace tmh::page {
 
@@ -127,6 +129,13 @@ class Engine {
   }
   // What the running instance has read or written so far.
   [[nodiscard]] ReadSet read_set() noexcept { return transaction_.read_set(); }
+  // Records every instance that commits from here on, for tmh skew, in a file of the domain's
+  // folder. kDiskFull, kIo, kPermission, kOutOfMemory: it has left the domain, as by
+  // detach(). REQUIRES: start() with tracking that keeps no pages.
+  [[nodiscard]] Errc record_skew(std::uint32_t slot) noexcept;
+  // Of the next instance; null: of none. Only where it records.
+  [[nodiscard]] bool records_skew() const noexcept { return recorder_ != nullptr; }
+  void use_site(const char *name) noexcept { recorder_->use_site(name); }
   // In modes that keep pages mapped: the next instance's read set is exact. REQUIRES that none
   // runs.
   void forget_kept() noexcept { views_.drop_all(); }
@@ -190,6 +199,8 @@ class Engine {
   PageSets sets_;
   Commit commit_;
   Transaction transaction_;
+  // Null: nothing is recorded.
+  std::unique_ptr<observe::SkewRecorder> recorder_;
 };
 
 }  // namespace tmh::page

@@ -45,6 +45,7 @@ class PageSets {
   // one of them conflict with it. kOutOfMemory. REQUIRES: it has touched the page.
   [[nodiscard]] Errc promote(PageId page, LineMask lines) noexcept;
   void forget_promotions() noexcept { promotions_.clear(); }
+  [[nodiscard]] const std::vector<Write> &promotions() const noexcept { return promotions_; }
   // As find_writes() found them; commits give them slots.
   [[nodiscard]] std::vector<Write> &writes() noexcept { return writes_; }
   // Address of the first byte that differs. REQUIRES: there are writes.

@@ -239,7 +239,34 @@ inline void Transaction::settle_committed(const Outcome &outcome) noexcept {
     own.add(instance_.is_query ? Count::kQueryEnds : Count::kCommits, 1);
   observe::probe::commit(observe::probe::kPages, outcome.durable_at, written);
   own.add(Count::kPagesRead, lists_.kept.size());
+  if (recorder_ != nullptr) [[unlikely]]
+    record(outcome);
   adapt(KeepPolicy::End::kQuiet);
+}
+
+// Exact tracking: `kept` is what this instance has touched.
+[[gnu::noinline]] void Transaction::record(const Outcome &outcome) noexcept {
+  recorder_->record([&](observe::SkewInstance &to) {
+    std::vector<std::uint64_t> &pages = recorder_->pages();
+    for (PageList *const list : {&lists_.kept, &lists_.standing_in})
+      for (const PageId page : *list) pages.push_back(static_cast<std::uint64_t>(page));
+    const auto add = [](const std::vector<Write> &from, std::vector<observe::SkewPair> *pairs) {
+      for (const Write &write : from)
+        pairs->push_back({static_cast<std::uint64_t>(write.page), write.lines});
+    };
+    if (!instance_.is_query) {
+      add(sets_.writes(), &to.writes);
+      add(sets_.promotions(), &to.promotions);
+    }
+    to.kind = instance_.is_query            ? observe::SkewKind::kQuery
+              : instance_.is_serializable() ? observe::SkewKind::kSerializable
+                                            : observe::SkewKind::kSnapshot;
+    to.has_unknown_reads = instance_.has_read_everything;
+    to.snapshot = snapshot_.at();
+    // acquire: what it has not seen was committed later
+    to.end = to.writes.empty() ? memory_.state().clock.load(std::memory_order_acquire)
+                               : outcome.durable_at;
+  });
 }
 
 void Transaction::settle_aborted(AbortCause cause) noexcept {

@@ -32,6 +32,8 @@
 #include "levels/page/tracking_choice.h"
 #include "levels/page/turn.h"
 #include "levels/page/views.h"
+#include "observe/skew.h"
+#include "platform/assert.h"
 
 namespace tmh::page {
 
@@ -73,6 +75,11 @@ class Transaction {
   [[nodiscard]] ReadSet read_set() noexcept;
   // See Engine::promote().
   [[nodiscard]] Errc promote(std::uintptr_t begin, std::uint64_t bytes) noexcept;
+  // Every instance that commits from here on. REQUIRES: tracking does not keep pages.
+  void record_skew(observe::SkewRecorder *recorder) noexcept {
+    TMH_ASSERT(!tracking_.keeps());
+    recorder_ = recorder;
+  }
 
  private:
   [[nodiscard]] Errc listen() noexcept;
@@ -80,6 +87,7 @@ class Transaction {
   [[nodiscard]] Outcome end_query() noexcept;
   [[nodiscard]] Outcome end_update(Errc found, bool will_wait) noexcept;
   void settle_committed(const Outcome &outcome) noexcept;
+  void record(const Outcome &outcome) noexcept;
   void settle_aborted(AbortCause cause) noexcept;
   [[nodiscard]] Errc reserve_for_good(const DomainLock::Held &held) noexcept;
   [[nodiscard]] bool move_to_present(const DomainLock::Held &held) noexcept;
@@ -104,6 +112,8 @@ class Transaction {
   FirstTouch &first_touch_;
   Commit &commit_;
   Instance &instance_;
+  // Null: nothing is recorded.
+  observe::SkewRecorder *recorder_ = nullptr;
 };
 
 }  // namespace tmh::page
