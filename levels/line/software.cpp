@@ -193,11 +193,11 @@ bool SoftwareThread::extend() noexcept {
 std::uint64_t SoftwareThread::durable_at() const noexcept {
   // Its own record comes after all that it depends on.
   if (!commit_.writes().empty()) return commit_.stamp();
-  std::uint64_t last = 0;
+  std::uint64_t needed = 0;
   // A word that has changed since was not above the snapshot. acquire: as a read's
   for (const LineWord *const word : reads())
-    last = std::max(last, std::min(word->load(std::memory_order_acquire), rv));
-  return last;
+    needed = std::max(needed, std::min(word->load(std::memory_order_acquire), rv));
+  return needed;
 }
 
 std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t size) {
