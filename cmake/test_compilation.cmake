@@ -4,8 +4,8 @@
 
 # -O1 instead of -O3 in release builds. Not for programs that are about what the optimizer makes of
 # their own code: transactions in RTM, inlined level-1 accesses beside other threads, fences.
-set(TMH_OPTIMIZED_TESTS
-  "/(asymmetric_fence|line|rtm|multi_rtm|multi_structures|thread|unmap_threads)_[a-z_]*\\.cpp$")
+string(CONCAT TMH_OPTIMIZED_TESTS "/(asymmetric_fence|line_(redo|threads|waiters)|rtm|multi_rtm|"
+  "multi_structures|thread|unmap_threads)_[a-z_]*\\.cpp$")
 set(tmh_quick_test_options $<$<CONFIG:Release>:-O1>)
 set(tmh_test_headers <gtest/gtest.h> ${TMH_STANDARD_HEADERS})
 

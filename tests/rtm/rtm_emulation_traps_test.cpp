@@ -76,7 +76,8 @@ void add_elided(Begin begin, Memory *memory, long times) {
   }
 }
 
-constexpr long kTimes = 1000;
+// Each trap takes four switches between processes, tens of milliseconds on a busy machine.
+constexpr long kTimes = 250;
 
 // They go on counting over the tests of one program: children share them.
 tmh_rtm_emulation_counters counters_now() {
