@@ -125,7 +125,7 @@ struct Leaf {
   static constexpr std::size_t kSlots = slots_that_fit();
   static_assert(kSlots >= 2, "another block size");
 
-  Field<Leaf *> next;          // in the order of keys; null: the last
+  Field<Leaf *> next;            // in the order of keys; null: the last
   Field<std::uint16_t> count;    // slots in use; 0 in the root only
   Field<std::uint16_t> changes;  // modulo 2^16
   Order<Field, kSlots> order;
