@@ -326,7 +326,7 @@ def check(arguments):
             f"{len(runs[number - 1::of])} of {len(runs)} runs are right, or refused as documented"
         )
         if not os.environ.get("TMH_LONG"):
-            print("inverted_index has six files of text; by ./check --long sixty-one")
+            print("inverted_index reads 6 files, with TMH_LONG=1 (./check --long) 61")
     return problems
 
 
