@@ -1,4 +1,4 @@
-// tests/libxac/libxac_isolation_test.cpp -- snapshot isolation and read promotion in the C interface.
+// tests/libxac/libxac_isolation_test.cpp -- snapshot isolation and promotion in the C interface.
 // Invariants: those of tests/page/multi_isolation_test.cpp, as xSetPolicy() and xPromote() ask for
 //             them; what is wrong has a code of its own.
 #include <gtest/gtest.h>
