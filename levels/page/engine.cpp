@@ -27,8 +27,7 @@ Engine::Engine(SharedFiles &memory, std::uint32_t slot, Detection detection)
       blocks_(memory, views_, lists_),
       stand_ins_(memory, lock_, tree_, views_, lists_, keeping_, snapshot_, instance_),
       touches_(memory, tracking_, views_, lists_, keeping_, instance_),
-      replay_(tree_, views_, lists_, touches_),
-      snapshot_(memory, tracking_, tree_, views_, replay_, lists_, touches_, instance_, detection),
+      snapshot_(memory, tracking_, tree_, views_, lists_, touches_, instance_, detection),
       accesses_(memory, slot, lock_, access_table_, snapshot_, instance_, detection),
       maker_(memory, lock_, tree_, views_, lists_, stand_ins_, touches_, snapshot_, instance_),
       ahead_(memory, lock_, tree_, views_, blocks_, lists_, snapshot_, instance_),
@@ -68,7 +67,7 @@ void Engine::use_recaller(Recaller *recaller) noexcept {
 
 Errc Engine::start(Tracking wanted, bool alone) noexcept {
   TMH_TRY(lists_.reserve());
-  TMH_TRY(replay_.reserve());
+  TMH_TRY(snapshot_.reserve());
   TMH_TRY(tracking_.choose(wanted, detection_));
   if (alone) TMH_TRY(memory_.reserve_links());
   const DomainLock::Held held = lock_.take();

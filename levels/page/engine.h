@@ -188,7 +188,6 @@ class Engine {
   KeepPolicy keeping_;
   StandIns stand_ins_;
   TouchTracker touches_;
-  Replay replay_;
   Snapshot snapshot_;
   EagerAccesses accesses_;
   PageMaker maker_;

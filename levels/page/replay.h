@@ -5,8 +5,8 @@
 //            they are stored to the views. A store to a watched page faults inside the kernel, so
 //            the pages are armed again.
 // Contexts:  begins, and an instance that moves to the present; not the handler.
-// Source:    EXCITE-VM, sections 3.2 and 4.2 (difference logs replayed into a page cache); we copy
-//            words as they are, where it adds differences.
+// Source:    EXCITE-VM, sections 3.2 and 4.2 (logs of differences replayed into a page cache). We
+//            differ: what is copied are bytes, where it adds differences of words.
 #pragma once
 
 #include <array>

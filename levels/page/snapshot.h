@@ -31,18 +31,20 @@ class Snapshot {
  public:
   // All outlive it.
   Snapshot(SharedState &memory, const TrackingChoice &tracking, const ConsistencyTree &tree,
-           Views &views, Replay &replay, PageLists &lists, TouchTracker &touches,
-           Instance &instance, Detection detection) noexcept
+           Views &views, PageLists &lists, TouchTracker &touches, Instance &instance,
+           Detection detection) noexcept
       : memory_(memory),
         tracking_(tracking),
         tree_(tree),
         views_(views),
-        replay_(replay),
+        replay_(tree, views, lists, touches),
         lists_(lists),
         touches_(touches),
         instance_(instance),
         is_eager_(detection == Detection::kEager) {}
 
+  // Address space.
+  [[nodiscard]] Errc reserve() noexcept { return replay_.reserve(); }
   void use_recaller(Recaller *recaller) noexcept {
     TMH_ASSERT(recaller != nullptr && !is_eager_);
     recaller_ = recaller;
@@ -155,7 +157,7 @@ class Snapshot {
   const TrackingChoice &tracking_;
   const ConsistencyTree &tree_;
   Views &views_;
-  Replay &replay_;
+  Replay replay_;
   PageLists &lists_;
   TouchTracker &touches_;
   Instance &instance_;

@@ -13,11 +13,10 @@
 //            There is no count of records and no link backwards: nothing is written by all inserts,
 //            and a split writes two leaves and their parent. size() counts. A leaf's predecessor is
 //            found from above.
-// Isolation: serializable, or snapshot: see bptree_nodes.hpp. Snapshot isolation goes by lines: of
-//            two instances that overlap and assign() values of several lines to one key, or store
-//            through what find() returns, both may commit, each with the lines that it has changed:
-//            promote the value where that matters. clear() and the destructor are for who has the
-//            tree alone.
+// Isolation: serializable, or snapshot: see bptree_nodes.hpp. What is stored through find() under
+//            snapshot isolation, and values beside slots that are fields, are conflicts by lines:
+//            promote such a value where two instances may store to it, or one erases it. clear()
+//            and the destructor are for who has the tree alone.
 // Erasing:   a node is freed when it is empty, not merged when half empty: fewer nodes are written,
 //            and space stays within a few per cent of merging wherever inserts are not outnumbered
 //            (Johnson, Shasha, "B-trees with inserts and deletes: why free-at-empty is better than
@@ -146,8 +145,10 @@ class BPlusTree {
       Rows::replace(place.leaf->at(place.position), key, value, allocator_);
     else
       insert_at(place, path, key, value);
-    // A split may be moving the slot.
-    if (place.found && kPlace == ValuePlace::kInSlot) place.leaf->note_change();
+    // A split may be moving the slot, or another instance erasing the record. Where assigned words
+    // are fields, two of different keys need not wait for each other.
+    if (place.found && (kPlace == ValuePlace::kInSlot || kIsPlain<Field>))
+      place.leaf->note_change();
     return !place.found;
   }
 
