@@ -76,7 +76,7 @@ void add_elided(Begin begin, Memory *memory, long times) {
   }
 }
 
-// Each trap takes four switches between processes, tens of milliseconds on a busy machine.
+// Each trap of shared code takes two switches between processes.
 constexpr long kTimes = 250;
 
 // They go on counting over the tests of one program: children share them.

@@ -47,7 +47,8 @@ class Tracer {
       signal = 0;
       arm(thread);
     } else if (signal == SIGTRAP && is_breakpoint(thread)) {
-      signal = is_xbegin(thread) && make_illegal(thread) ? SIGILL : 0;
+      if (!is_xbegin(thread)) return let_go(thread);
+      signal = make_illegal(thread) ? SIGILL : 0;
     }
     (void)::ptrace(PTRACE_CONT, thread, nullptr, signal);
   }
@@ -61,6 +62,13 @@ class Tracer {
       return;
     result_.unavailable = std::string("no debug registers: ") + std::strerror(errno);
     (void)::kill(child_, SIGKILL);
+  }
+
+  // The emulator has replaced the XBEGIN for good. A traced thread would stop at each signal that
+  // the new instruction raises, for two switches between processes.
+  static void let_go(pid_t thread) {
+    (void)::ptrace(PTRACE_POKEUSER, thread, offsetof(struct user, u_debugreg[7]), 0L);
+    (void)::ptrace(PTRACE_DETACH, thread, nullptr, nullptr);
   }
 
   static bool is_breakpoint(pid_t thread) {

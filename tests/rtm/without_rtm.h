@@ -3,7 +3,7 @@
 // Shape:     the program runs in a child that this process traces. An execution breakpoint of the
 //            processor stops each of its threads at that place; it goes on with SIGILL and the
 //            siginfo of an illegal instruction, in whose frame the XBEGIN is the next instruction.
-//            Once the instruction is another one, nothing is done.
+//            A thread that finds another instruction there is let go, untraced.
 // Limits:    one place. Needs ptrace and debug registers.
 // Source:    ptrace(2), PTRACE_SETSIGINFO; Intel SDM vol. 3B, 18.2 (debug registers).
 #pragma once
