@@ -123,17 +123,23 @@ class Analysis {
 
  private:
   void list(const std::vector<SkewRecording> &recordings) {
+    // In the order of their names, whichever process opened the domain first.
     std::map<std::pair<std::string, SkewKind>, std::size_t> numbers;
+    for (const SkewRecording &recording : recordings)
+      for (const SkewInstance &instance : recording.instances)
+        numbers.try_emplace({instance.site, instance.kind});
+    for (auto &[site, number] : numbers) {
+      number = report_.sites.size();
+      report_.sites.push_back({.name = site.first, .kind = site.second});
+    }
     for (const SkewRecording &recording : recordings) {
       for (const SkewInstance &instance : recording.instances) {
-        const auto [at, is_new] =
-            numbers.try_emplace({instance.site, instance.kind}, report_.sites.size());
-        if (is_new) report_.sites.push_back({.name = instance.site, .kind = instance.kind});
-        SkewSite &site = report_.sites[at->second];
+        const std::size_t number = numbers.at({instance.site, instance.kind});
+        SkewSite &site = report_.sites[number];
         ++site.instances;
         if (instance.has_unknown_reads) ++site.unknown_reads;
         lives_[recording.life].push_back(known_.size());
-        known_.push_back({&instance, at->second, false});
+        known_.push_back({&instance, number, false});
       }
     }
   }
