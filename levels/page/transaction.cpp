@@ -25,8 +25,6 @@ namespace {
 // Versions sent home per slow begin: enough to keep up with others' commits, little enough (50 us)
 // not to hold the lock long.
 constexpr std::size_t kCollectPerBegin = 256;
-// Under snapshot isolation: 256 MiB of pages stay mapped.
-constexpr std::size_t kCleanPagesMax = 1u << 16;
 }  // namespace
 
 Transaction::Transaction(const Parts &parts) noexcept
@@ -40,6 +38,7 @@ Transaction::Transaction(const Parts &parts) noexcept
       views_(parts.views),
       sets_(parts.sets),
       keeping_(parts.keeping),
+      evictor_(parts.evictor),
       stand_ins_(parts.stand_ins),
       touches_(parts.touches),
       snapshot_(parts.snapshot),
@@ -266,8 +265,11 @@ void Transaction::count_abort(AbortCause cause) noexcept {
 
 void Transaction::adapt(KeepPolicy::End end) noexcept {
   if (!tracking_.keeps()) return;
-  // What a snapshot instance has read can cause no conflict.
-  if (!instance_.is_serializable() && lists_.kept.size() <= kCleanPagesMax) return;
+  // What a snapshot instance has read can cause no conflict: only memory counts.
+  if (!instance_.is_serializable()) {
+    evictor_.evict();
+    return;
+  }
   if (keeping_.drops_at(end, lists_.kept.size(), lists_.privates.size(), views_.has_many_areas()))
     views_.drop_all();
 }
@@ -288,6 +290,7 @@ void Transaction::finish() noexcept {
   // versions: it does not outlive the instance.
   if (!tracking_.keeps() || !lists_.blocks.empty()) views_.drop_all();
   if (views_.is_left_open()) views_.close_all();
+  evictor_.publish_size();
   // release: our reads come before home may change
   own.pin.store(kNoPin, std::memory_order_release);
   own.instance.store(0, std::memory_order_relaxed);
