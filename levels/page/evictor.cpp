@@ -44,6 +44,7 @@ void Evictor::evict() noexcept {
     left_to_scan_ = lists_.kept.size();
   }
   if (left_to_scan_ != 0 || is_over()) turn_hand();
+  if (!is_over()) looks_in_vain_ = 0;
   if (!lists_.evicted.empty()) drop_taken();
   held_before_ = lists_.own_pages();
 }
@@ -76,7 +77,7 @@ void Evictor::turn_hand() noexcept {
 
 // Marks a copy that has no mark. True: the copy goes.
 bool Evictor::has_passed(LocalPage *page) const noexcept {
-  if (is_taken(*page)) return false;
+  if (is_taken(*page) || (page->lists & kStandsIn) != 0) return false;
   if (page->state == PageState::kClean) {
     const bool has_mark = (page->unchanged_compares & KeepPolicy::kHandMark) != 0;
     page->unchanged_compares |= KeepPolicy::kHandMark;
@@ -85,7 +86,8 @@ bool Evictor::has_passed(LocalPage *page) const noexcept {
   // It has a twin, and becomes kClean when it is not stored to. Two pages of memory are too many,
   // and the hand has been round all others.
   if (page->state != PageState::kPrivate || page->twin == 0 || !is_over()) return false;
-  return page->unchanged_compares != 0 || looks_in_vain_ >= lists_.kept.size();
+  const bool is_all_in_use = looks_in_vain_ >= lists_.kept.size();
+  return page->unchanged_compares != 0 || is_all_in_use;
 }
 
 void Evictor::take(PageId page) noexcept {
@@ -97,7 +99,8 @@ void Evictor::take(PageId page) noexcept {
   l.unchanged_compares = kTaken;
   held_ -= l.twin != 0 ? 2 : 1;
   --budget_;
-  looks_in_vain_ = 0;
+  // When all copies are in use it stays so until there are few enough.
+  if (looks_in_vain_ < lists_.kept.size()) looks_in_vain_ = 0;
   lists_.evicted.push(page);
 }
 

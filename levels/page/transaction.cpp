@@ -284,7 +284,9 @@ void Transaction::finish() noexcept {
   accesses_.remove_all();
   stand_ins_.remove_all();
   TMH_ASSERT(lists_.standing_in.empty());
-  for (const PageId page : lists_.undone) views_.drop_page(page);
+  // A guard stands where the page was dropped already.
+  for (const PageId page : lists_.undone)
+    if (views_.local(page).state != PageState::kGuarded) views_.drop_page(page);
   lists_.undone.clear();
   // An open block is not looked at again when its segment has grown, or when its pages have got
   // versions: it does not outlive the instance.

@@ -72,7 +72,7 @@ void expect_each(const Actor &self, std::uint64_t line, std::uint64_t value) {
 
 // Each writes a line of its own of all pages, in turns, and reads the other one's.
 TEST_P(PageCacheTest, AnEvictedPageShowsWhatIsCommitted) {
-  constexpr std::uint64_t kRounds = 12;
+  constexpr std::uint64_t kRounds = 6;
   for (const char *const policy : {"scan=1", "scan=3", "scan=40", "1MiB", "adaptive", "all"}) {
     SCOPED_TRACE(policy);
     const auto play = [&](Actor &self, Turn &turn, std::uint64_t own) {
