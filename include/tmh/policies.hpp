@@ -69,8 +69,8 @@ inline constexpr Spelling<Isolation> kIsolations[] = {
 
 // Level 2, under snapshot isolation (EXCITE-VM, sections 3.2 and 4.2): which of its own copies of
 // pages a participant keeps between instances. A copy costs a page of memory, and so does the clean
-// twin of one that is written often; a page that was only read is mapped from the domain's files and
-// costs none. A copy that goes comes back with its next touch.
+// twin of one that is written often; a page that was only read is mapped from the domain's files
+// and costs none. A copy that goes comes back with its next store.
 enum class PageCacheKind : std::uint8_t { kAdaptive = 1, kScan = 2, kAll = 3, kBytes = 4 };
 inline constexpr Spelling<PageCacheKind> kPageCaches[] = {
     {"adaptive", PageCacheKind::kAdaptive,

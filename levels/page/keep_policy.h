@@ -26,8 +26,8 @@ class KeepPolicy {
   static constexpr std::uint8_t kPendingCompares = 4;
 
   // Bringing a copy to the present costs a fault inside the kernel and arming, 2 us; a copy that
-  // goes in vain comes back by a signal and two copies, 12 to 16 us: after so many replays without a
-  // store of its own dropping was the better choice.
+  // goes in vain comes back by a signal and two copies, 12 to 16 us: after so many replays without
+  // a store of its own dropping was the better choice.
   static constexpr std::uint8_t kReplaysMax = 8;
   // kClean pages, in LocalPage::unchanged_compares: the Evictor's hand has passed since the last own
   // store.
