@@ -29,8 +29,8 @@ class KeepPolicy {
   // goes in vain comes back by a signal and two copies, 12 to 16 us: after so many replays without
   // a store of its own dropping was the better choice.
   static constexpr std::uint8_t kReplaysMax = 8;
-  // kClean pages, in LocalPage::unchanged_compares: the Evictor's hand has passed since the last own
-  // store.
+  // kClean pages, in LocalPage::unchanged_compares: the Evictor's hand has passed since the last
+  // own store.
   static constexpr std::uint8_t kHandMark = 0x80;
   [[nodiscard]] static constexpr std::uint8_t replays(std::uint8_t unchanged) noexcept {
     return static_cast<std::uint8_t>(unchanged & ~kHandMark);
