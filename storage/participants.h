@@ -57,6 +57,7 @@ enum class Count : std::uint32_t {
   kRetrySleeps,
   kRetryWakes,
   kSnapshotCommits,
+  kPageCacheEvictions,
   kEnd
 };
 static_assert(static_cast<std::uint32_t>(Count::kAborts0) == 8);
@@ -119,7 +120,9 @@ struct alignas(64) Participant {
   std::uint64_t stack_start;  // identity, with pid and start_time
   // Of the thread that waits for durability; LogHandover::kAsleep; a hint.
   std::atomic<std::uint32_t> waits_on_cpu;
-  std::uint32_t reserved4_zero[3];
+  // Own copies and their twins, when the last instance ended; its owner's, for tools.
+  std::atomic<std::uint32_t> page_cache_pages;
+  std::uint32_t reserved4_zero[2];
   // lines 8 to 11: counts as they were when the participant came
   alignas(64) std::atomic<std::uint64_t> counts_before[kCountsMax];
 
@@ -192,6 +195,7 @@ void add_counts(const CountOf &count_of, Counters *to) {
   to->retry_sleeps += count_of(Count::kRetrySleeps);
   to->retry_wakes += count_of(Count::kRetryWakes);
   to->snapshot_commits += count_of(Count::kSnapshotCommits);
+  to->page_cache_evictions += count_of(Count::kPageCacheEvictions);
 }
 
 // The pins of a domain. Each commit of level 1 reads them.

@@ -65,6 +65,8 @@ bool read_participant(const std::byte *record, bool is_elsewhere, ParticipantCou
   const auto before = field<Counts>(record, offsetof(Participant, counts_before));
   for (std::size_t i = 0; i < own.size(); ++i) own[i] -= before[i];
   add(own, &out->counters);
+  out->counters.page_cache_pages =
+      field<std::uint32_t>(record, offsetof(Participant, page_cache_pages));
   return true;
 }
 
@@ -87,6 +89,7 @@ std::vector<std::uint64_t> read_participants(const std::string &folder, std::uin
     incarnations.push_back(0);
     if (!read_participant(record, out->is_elsewhere, &one)) continue;
     incarnations.back() = field<std::uint64_t>(record, offsetof(Participant, incarnation));
+    out->total.page_cache_pages += one.counters.page_cache_pages;
     out->participants.push_back(std::move(one));
   }
   out->total.versions_bytes = out->total.versions_live * (kPageBytes + sizeof(page::VersionHead));

@@ -61,6 +61,8 @@ Json counters_json(const Counters &counters) {
   json["lock_recoveries"] = counters.lock_recoveries;
   json["starvation_turns"] = counters.starvation_turns;
   json["snapshot_commits"] = counters.snapshot_commits;
+  json["page_cache_pages"] = counters.page_cache_pages;
+  json["page_cache_evictions"] = counters.page_cache_evictions;
   json["retry_sleeps"] = counters.retry_sleeps;
   json["retry_wakes"] = counters.retry_wakes;
   return json;

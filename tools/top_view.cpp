@@ -197,6 +197,8 @@ class View {
                             static_cast<double>(commits) / static_cast<double>(flushes));
       line += fmt::format("  checkpoints {}", b.checkpoints);
     }
+    if (b.page_cache_pages != 0)
+      line += fmt::format("  own copies {}", bytes_text(b.page_cache_pages * kPageBytes));
     add(line);
   }
 

@@ -17,6 +17,9 @@ namespace {
 
 constexpr std::string_view kBackoffMaxKey = "backoff-us-max=";
 constexpr std::string_view kIsolationKey = "isolation=";
+constexpr std::string_view kPageCacheKey = "page-cache=";
+constexpr std::string_view kScanKey = "scan=", kMebibytes = "MiB";
+constexpr std::uint32_t kScanInstancesMax = 1'000'000, kCacheMebibytesMax = 1u << 20;
 // docs/design.md 8 promises that all go on within a second; a longer sleep would look like
 // a hang.
 constexpr std::uint32_t kBackoffUsLimit = 1'000'000;
@@ -39,9 +42,12 @@ constexpr const char *spell(const Spelling<Enum> (&table)[N], Enum value) noexce
 }
 
 // Decimal digits only, no sign, no leading blanks.
-bool parse_backoff_us(std::string_view digits, std::uint32_t *out) noexcept {
+bool parse_number(std::string_view digits, std::uint32_t max, std::uint32_t *out) noexcept {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), *out);
-  return error == std::errc() && end == digits.data() + digits.size() && *out <= kBackoffUsLimit;
+  return error == std::errc() && end == digits.data() + digits.size() && *out <= max;
+}
+bool parse_backoff_us(std::string_view digits, std::uint32_t *out) noexcept {
+  return parse_number(digits, kBackoffUsLimit, out);
 }
 
 // Each aspect may be named once: "self-abort,oldest-wins" is a mistake, not a preference.
@@ -56,6 +62,11 @@ class PolicyParser {
     if (text.substr(0, kIsolationKey.size()) == kIsolationKey) {
       const auto *isolation = find(kIsolations, text.substr(kIsolationKey.size()));
       return isolation != nullptr && set(&seen_isolation_, &policy_.isolation, *isolation);
+    }
+    if (text.substr(0, kPageCacheKey.size()) == kPageCacheKey) {
+      PageCache cache;
+      return parse(text.substr(kPageCacheKey.size()), &cache) == Errc::kOk &&
+             set(&seen_page_cache_, &policy_.page_cache, cache);
     }
     std::uint32_t us_max = 0;
     if (text.substr(0, kBackoffMaxKey.size()) == kBackoffMaxKey &&
@@ -81,6 +92,7 @@ class PolicyParser {
   bool seen_backoff_ = false;
   bool seen_us_max_ = false;
   bool seen_isolation_ = false;
+  bool seen_page_cache_ = false;
 };
 
 struct Threshold {
@@ -167,6 +179,33 @@ Errc parse(std::string_view spec, LineChoice *out) noexcept {
 Errc parse(std::string_view spec, Isolation *out) noexcept {
   return parse_enum(kIsolations, spec, out, Errc::kBadPolicy);
 }
+Errc parse(std::string_view spec, PageCache *out) noexcept {
+  if (out == nullptr) return Errc::kBadArgument;
+  PageCache cache;
+  std::uint32_t max = 0;
+  if (spec == "adaptive" || spec == "all") {
+    if (spec == "all") cache.kind = PageCacheKind::kAll;
+    *out = cache;
+    return Errc::kOk;
+  }
+  if (spec == "scan") {
+    *out = {PageCacheKind::kScan, PageCache::kScanInstances};
+    return Errc::kOk;
+  }
+  if (spec.starts_with(kScanKey)) {
+    cache.kind = PageCacheKind::kScan;
+    max = kScanInstancesMax;
+    spec.remove_prefix(kScanKey.size());
+  } else if (spec.ends_with(kMebibytes)) {
+    cache.kind = PageCacheKind::kBytes;
+    max = kCacheMebibytesMax;
+    spec.remove_suffix(kMebibytes.size());
+  }
+  if (!parse_number(spec, max, &cache.limit) || cache.limit == 0) return Errc::kBadPolicy;
+  *out = cache;
+  return Errc::kOk;
+}
+
 Errc parse(std::string_view spec, Detection *out) noexcept {
   return parse_enum(kDetections, spec, out, Errc::kBadDetection);
 }
@@ -246,6 +285,13 @@ std::string to_string(const Escalation &escalation) {
     text += '=' + std::to_string(escalation.wasted_us) + "us";
   return text;
 }
+std::string to_string(const PageCache &cache) {
+  if (cache.kind == PageCacheKind::kBytes)
+    return std::to_string(cache.limit) + std::string(kMebibytes);
+  std::string text = spell(kPageCaches, cache.kind);
+  if (cache.kind == PageCacheKind::kScan) text += '=' + std::to_string(cache.limit);
+  return text;
+}
 const char *to_string(Durability durability) noexcept { return spell(kDurabilities, durability); }
 
 std::string to_string(const Policy &policy) {
@@ -263,6 +309,11 @@ std::string to_string(const Policy &policy) {
     text += ',';
     text += kIsolationKey;
     text += to_string(policy.isolation);
+  }
+  if (policy.page_cache != Policy{}.page_cache) {
+    text += ',';
+    text += kPageCacheKey;
+    text += to_string(policy.page_cache);
   }
   return text;
 }
@@ -313,7 +364,12 @@ const char *policy_values() noexcept {
   return "comma-separated: one of self-abort, oldest-wins, selfish-abort, youngest-wins; one of "
          "keep-age, fresh-age; "
          "one of backoff=none, backoff=exponential, backoff=adaptive; backoff-us-max=0 to 1000000; "
-         "one of isolation=serializable, isolation=snapshot";
+         "one of isolation=serializable, isolation=snapshot; one of page-cache=adaptive, "
+         "page-cache=all, page-cache=scan, page-cache=scan=1 to 1000000, page-cache=1MiB to "
+         "1048576MiB";
+}
+const char *page_cache_values() noexcept {
+  return "adaptive, all, scan, scan=1 to 1000000, 1MiB to 1048576MiB";
 }
 const char *escalation_values() noexcept {
   return "never, always, on-capacity, after-n, after-n=1 to 1000000, after-wasted-time, "

@@ -34,6 +34,15 @@ std::vector<Listed::Row> rows_of_escalation() {
   return rows;
 }
 
+std::vector<Listed::Row> rows_of_page_cache() {
+  std::vector<Listed::Row> rows = rows_of(kPageCaches);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (kPageCaches[i].value == PageCacheKind::kScan)
+      rows[i].value = to_string(PageCache{PageCacheKind::kScan, PageCache::kScanInstances});
+  }
+  return rows;
+}
+
 // The default depends on the machine.
 std::vector<Listed::Row> rows_of_stray() {
   std::vector<Listed::Row> rows;
@@ -52,6 +61,7 @@ std::vector<Listed> all_choices() {
       {kAge, rows_of(kAges)},
       {kBackoff, rows_of(kBackoffs)},
       {kIsolation, rows_of(kIsolations)},
+      {kPageCache, rows_of_page_cache()},
       {kDurability, rows_of(kDurabilities)},
       {kPageChecksumsChoice, rows_of(kPageChecksums)},
       {kGroupCommit,
@@ -115,6 +125,7 @@ const Named kNames[] = {
     {"detection", kDetection, set_value<&Policies::detection>},
     {"conflict", kConflict, set_spec<&Policies::conflict, Policy>},
     {"isolation", kIsolation, set_value<&Policies::isolation>},
+    {"page-cache", kPageCache, set_spec<&Policies::page_cache, PageCache>},
     {"cross", kCross, set_value<&Policies::cross>},
     {"escalation", kEscalation, set_spec<&Policies::escalation, Escalation>},
     {"capacity", kCapacity, set_spec<&Policies::capacity, line::CapacityModel>},
@@ -191,6 +202,7 @@ std::string to_string(const Policies &policies) {
   add("detection", policies.detection != Detection{}, to_string(policies.detection));
   add("conflict", !policies.conflict.empty(), policies.conflict);
   add("isolation", policies.isolation != Isolation{}, to_string(policies.isolation));
+  add("page-cache", !policies.page_cache.empty(), policies.page_cache);
   add("cross", policies.cross != CrossPolicy{}, to_string(policies.cross));
   add("escalation", !policies.escalation.empty(), policies.escalation);
   add("capacity", !policies.capacity.empty(), policies.capacity);

@@ -48,6 +48,10 @@ inline constexpr Choice kBackoff{"TMH_POLICY", "policies.conflict",
 inline constexpr Choice kIsolation{"TMH_ISOLATION", "policies.isolation",
                                    "what an update promises about what it has read",
                                    Errc::kBadPolicy, isolation_values};
+inline constexpr Choice kPageCache{
+    "TMH_PAGE_CACHE", "policies.page_cache",
+    "under snapshot isolation: which of its own copies of pages a participant keeps",
+    Errc::kBadPolicy, page_cache_values};
 inline constexpr Choice kDurability{
     "TMH_DURABILITY", "durability",
     "when a commit survives a power cut; fixed at the domain's creation", Errc::kBadDurability,

@@ -13,6 +13,8 @@ Counters counters_of(DomainImpl &domain) {
   for (std::uint32_t i = 0; i < domain.memory().participants_high(); ++i) {
     const storage::Participant &slot = domain.memory().participant(i);
     storage::add_counts([&slot](storage::Count which) { return slot.count(which); }, &out);
+    if (slot.state.load(std::memory_order_relaxed) != 0)
+      out.page_cache_pages += slot.page_cache_pages.load(std::memory_order_relaxed);
   }
   if (domain.lines() != nullptr) domain.lines()->count_in(&out);
   out.participants_reaped = state.reaped;
@@ -66,6 +68,8 @@ std::vector<ParticipantInfo> participants_of(const DomainImpl &domain) {
     info.counters.begins = record.own_count(Count::kBegins);
     info.counters.commits = record.own_count(Count::kCommits);
     info.counters.queries = record.own_count(Count::kQueries);
+    info.counters.page_cache_pages = record.page_cache_pages.load(std::memory_order_relaxed);
+    info.counters.page_cache_evictions = record.own_count(Count::kPageCacheEvictions);
     all.push_back(std::move(info));
   }
   return all;

@@ -35,19 +35,39 @@ class PageRunners {
            current().pages.fork_generation == platform::fork_generation();
   }
 
-  // relaxed: a policy stands for itself.
-  [[nodiscard]] Policy policy() const noexcept { return policy_.load(std::memory_order_relaxed); }
+  // relaxed: a policy stands for itself, and so does the page cache.
+  [[nodiscard]] Policy policy() const noexcept {
+    const PolicyWord word = policy_.load(std::memory_order_relaxed);
+    const CacheWord cache = page_cache_.load(std::memory_order_relaxed);
+    return {word.conflict,  word.backoff,        word.keep_age,
+            word.isolation, word.backoff_us_max, {cache.kind, cache.limit}};
+  }
   void use_policy(const Policy &policy) noexcept {
-    policy_.store({policy}, std::memory_order_relaxed);
+    policy_.store(
+        {policy.conflict, policy.backoff, policy.keep_age, policy.isolation, policy.backoff_us_max},
+        std::memory_order_relaxed);
+    page_cache_.store({policy.page_cache.kind, policy.page_cache.limit}, std::memory_order_relaxed);
   }
 
  private:
   const DomainImpl &domain_;
   // For atomics of a struct that is aligned to less than its size clang calls a library.
-  struct alignas(8) PolicyWord : Policy {};
-  // Changes while other threads begin and back off.
+  struct alignas(8) PolicyWord {
+    ConflictPolicy conflict = Policy{}.conflict;
+    Backoff backoff = Policy{}.backoff;
+    bool keep_age = Policy{}.keep_age;
+    Isolation isolation = Policy{}.isolation;
+    std::uint32_t backoff_us_max = Policy{}.backoff_us_max;
+  };
+  struct alignas(8) CacheWord {
+    PageCacheKind kind = PageCache{}.kind;
+    std::uint32_t limit = PageCache{}.limit;
+  };
+  // Change while other threads begin and back off.
   std::atomic<PolicyWord> policy_{};
+  std::atomic<CacheWord> page_cache_{};
   static_assert(sizeof(PolicyWord) == 8 && std::atomic<PolicyWord>::is_always_lock_free);
+  static_assert(sizeof(CacheWord) == 8 && std::atomic<CacheWord>::is_always_lock_free);
   PageRunner process_;
   ThreadViews views_;
 };

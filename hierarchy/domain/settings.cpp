@@ -26,6 +26,15 @@ Isolation isolation_named_in(const std::string &spec) {
                                                                          : Isolation{};
 }
 
+// The same of the page cache; empty: not named.
+std::string page_cache_named_in(const std::string &spec) {
+  Policy policy;
+  const bool is_named = spec.find("page-cache=") != std::string::npos;
+  return is_named && parse(std::string_view(spec), &policy) == Errc::kOk
+             ? to_string(policy.page_cache)
+             : std::string();
+}
+
 // Of one open: what the environment says, and what the options ask for.
 class Reader {
  public:
@@ -162,6 +171,11 @@ Errc read_settings(const DomainOptions &options, const Environment &environment,
                         {isolation_named_in(several.conflict), several.isolation,
                          isolation_named_in(asked.conflict), asked.isolation},
                         &wanted.policy.isolation));
+  const std::string several_cache = page_cache_named_in(several.conflict),
+                    asked_cache = page_cache_named_in(asked.conflict);
+  TMH_TRY(reader.specify(kPageCache,
+                         {several_cache, several.page_cache, asked_cache, asked.page_cache},
+                         &wanted.policy.page_cache));
   TMH_TRY(reader.choose(kLine, {options.line}, &wanted.line));
   TMH_TRY(reader.choose(kTracking, {options.tracking}, &wanted.tracking));
   TMH_TRY(reader.choose(kDetection, {several.detection, asked.detection}, &wanted.detection));
@@ -273,8 +287,10 @@ Errc check_agreement(const std::string &folder, const Settings &present, Trackin
   Agreement agreement(folder);
   if (isolation_named_in(asked.conflict) == Isolation{})
     policy.isolation = present.policy.isolation;
+  if (page_cache_named_in(asked.conflict).empty()) policy.page_cache = present.policy.page_cache;
   agreement.compare(kConflict.field, !asked.conflict.empty(), policy, present.policy);
   agreement.compare(kIsolation, asked.isolation, present.policy.isolation);
+  agreement.compare_spec(kPageCache, asked.page_cache, present.policy.page_cache);
   agreement.compare(kTracking.field,
                     options.tracking != Tracking::kAuto && options.tracking != present.tracking,
                     options.tracking, tracking_in_use);

@@ -140,6 +140,7 @@ Errc Instances::begin_on(PageRunner &runner, bool is_query, const BeginOptions &
   }
   engine.give_way(!is_query &&
                   hierarchy::yields_to_lower(domain_.settings().cross, runner.attempts));
+  engine.use_page_cache(policy.page_cache);
   const Isolation isolation =
       options.isolation != Isolation{} ? options.isolation : policy.isolation;
   if (engine.records_skew()) [[unlikely]]

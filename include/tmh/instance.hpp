@@ -167,6 +167,9 @@ struct Counters {
   // Of commits: updates that committed under snapshot isolation. All others, and those of level 1,
   // were serializable, whatever was asked for.
   std::uint64_t snapshot_commits = 0;
+  // Now: pages of memory that present participants hold as their own copies and twins of those.
+  // Copies that the page cache gave back (tmh/policies.hpp, PageCache).
+  std::uint64_t page_cache_pages = 0, page_cache_evictions = 0;
   // retry() that did not find a change at once; how often commits woke them (in vain, too: more
   // often than that each slept on).
   std::uint64_t retry_sleeps = 0, retry_wakes = 0;

@@ -67,6 +67,34 @@ inline constexpr Spelling<Isolation> kIsolations[] = {
      "skew is possible; at level 1 and with eager detection it is serializable"},
 };
 
+// Level 2, under snapshot isolation (EXCITE-VM, sections 3.2 and 4.2): which of its own copies of
+// pages a participant keeps between instances. A copy costs a page of memory, and so does the clean
+// twin of one that is written often; a page that was only read is mapped from the domain's files
+// and costs none. A copy that goes comes back with its next store.
+enum class PageCacheKind : std::uint8_t { kAdaptive = 1, kScan = 2, kAll = 3, kBytes = 4 };
+inline constexpr Spelling<PageCacheKind> kPageCaches[] = {
+    {"adaptive", PageCacheKind::kAdaptive,
+     "a copy goes when what others have committed was copied into it 8 times since its last own "
+     "store; beyond 256 MiB as 256MiB",
+     true},
+    {"scan", PageCacheKind::kScan,
+     "each so many instances, copies go that were not stored to since the last scan"},
+    {"all", PageCacheKind::kAll, "every copy stays"},
+    {"64MiB", PageCacheKind::kBytes,
+     "at most so much memory; beyond it copies go that were not stored to for longest"},
+};
+
+// Specification: "adaptive", "all", "scan=10000", "64MiB".
+struct PageCache {
+  PageCacheKind kind = PageCacheKind::kAdaptive;
+  // Of kScan: instances from one scan to the next. Of kBytes: MiB. Else 0.
+  std::uint32_t limit = 0;
+
+  // As in EXCITE-VM, section 6.2.2.
+  static constexpr std::uint32_t kScanInstances = 10'000;
+  friend constexpr bool operator==(const PageCache &, const PageCache &) noexcept = default;
+};
+
 // Policy::keep_age.
 inline constexpr Spelling<bool> kAges[] = {
     {"keep-age", true,
@@ -87,7 +115,8 @@ inline constexpr Spelling<Backoff> kBackoffs[] = {
 };
 
 // A small pure value. Specification: comma-separated, any order, e.g.
-// "oldest-wins,keep-age,backoff=adaptive"; also "backoff-us-max=1000", "isolation=snapshot".
+// "oldest-wins,keep-age,backoff=adaptive"; also "backoff-us-max=1000", "isolation=snapshot",
+// "page-cache=64MiB".
 struct Policy {
   ConflictPolicy conflict = ConflictPolicy::kOldestWins;
   Backoff backoff = Backoff::kAdaptive;
@@ -96,6 +125,7 @@ struct Policy {
   Isolation isolation = Isolation::kSerializable;
   // An instance here lasts 0.2 to 100 us; a longer sleep only idles a core.
   std::uint32_t backoff_us_max = 1000;
+  PageCache page_cache;
 
   friend constexpr bool operator==(const Policy &, const Policy &) noexcept = default;
 };
@@ -229,6 +259,8 @@ struct Policies {
   std::string conflict;
   // Of updates whose begin and site say nothing.
   Isolation isolation{};
+  // A specification of PageCache.
+  std::string page_cache;
   CrossPolicy cross{};
   // A specification of Escalation, for sites that name none themselves.
   std::string escalation;
@@ -258,6 +290,7 @@ struct Policies {
 // kBadDurability (group commit, early release), kBadLevels, kBadArgument (latency).
 [[nodiscard]] Errc parse(std::string_view spec, Policy *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Isolation *out) noexcept;
+[[nodiscard]] Errc parse(std::string_view spec, PageCache *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, Detection *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, GroupCommit *out) noexcept;
 [[nodiscard]] Errc parse(std::string_view spec, CrossPolicy *out) noexcept;
@@ -267,6 +300,7 @@ struct Policies {
 [[nodiscard]] Errc parse(std::string_view spec, Latency *out) noexcept;
 [[nodiscard]] std::string to_string(const Policy &policy);
 [[nodiscard]] const char *to_string(Isolation isolation) noexcept;
+[[nodiscard]] std::string to_string(const PageCache &cache);
 [[nodiscard]] const char *to_string(Detection detection) noexcept;
 [[nodiscard]] std::string to_string(const GroupCommit &group);
 [[nodiscard]] const char *to_string(CrossPolicy policy) noexcept;
@@ -277,6 +311,7 @@ struct Policies {
 // The right values, for a message that refuses a wrong one.
 [[nodiscard]] const char *policy_values() noexcept;
 [[nodiscard]] const char *isolation_values() noexcept;
+[[nodiscard]] const char *page_cache_values() noexcept;
 [[nodiscard]] const char *detection_values() noexcept;
 [[nodiscard]] const char *group_commit_values() noexcept;
 [[nodiscard]] const char *cross_policy_values() noexcept;

@@ -31,6 +31,7 @@
 #include "levels/page/domain_lock.h"
 #include "levels/page/durable_log.h"
 #include "levels/page/eager_accesses.h"
+#include "levels/page/evictor.h"
 #include "levels/page/first_touch.h"
 #include "levels/page/instance.h"
 #include "levels/page/keep_policy.h"
@@ -88,7 +89,10 @@ class Engine {
   // With a level below, for the process's other mode. vacate(): the views are as if never used,
   // whatever stands at their addresses from now on; remap(): they stand there again. Both REQUIRE
   // that no instance runs; between them the engine runs none.
-  void vacate() noexcept { first_touch_.vacate(); }
+  void vacate() noexcept {
+    first_touch_.vacate();
+    evictor_.publish_size();
+  }
   [[nodiscard]] Errc remap() noexcept { return views_.remap(); }
   // Pages that this process has taken from the level below and not lost since, the last ones first,
   // at most `count_max`.
@@ -107,6 +111,8 @@ class Engine {
                            Isolation isolation) noexcept {
     return transaction_.begin(is_query, age, policy, isolation);
   }
+  // Before begin(): of snapshot instances.
+  void use_page_cache(const PageCache &policy) noexcept { evictor_.use(policy); }
   // Of the running instance, whatever it began as: an instance inside it demands it.
   void make_serializable() noexcept { instance_.isolation = Isolation::kSerializable; }
   // Before begin(): shall the next instance abort where it would take a page that the level below
@@ -186,6 +192,7 @@ class Engine {
   Views views_;
   OpenBlocks blocks_;
   KeepPolicy keeping_;
+  Evictor evictor_;
   StandIns stand_ins_;
   TouchTracker touches_;
   Snapshot snapshot_;

@@ -25,6 +25,21 @@ class KeepPolicy {
   // is.
   static constexpr std::uint8_t kPendingCompares = 4;
 
+  // Bringing a copy to the present costs a fault inside the kernel and arming, 2 us; a copy that
+  // goes in vain comes back by a signal and two copies, 12 to 16 us: after so many replays without
+  // a store of its own dropping was the better choice.
+  static constexpr std::uint8_t kReplaysMax = 8;
+  // kClean pages, in LocalPage::unchanged_compares: the Evictor's hand has passed since the last
+  // own store.
+  static constexpr std::uint8_t kHandMark = 0x80;
+  [[nodiscard]] static constexpr std::uint8_t replays(std::uint8_t unchanged) noexcept {
+    return static_cast<std::uint8_t>(unchanged & ~kHandMark);
+  }
+  // One more.
+  [[nodiscard]] static constexpr std::uint8_t replayed(std::uint8_t unchanged) noexcept {
+    return replays(unchanged) == kReplaysMax ? unchanged : static_cast<std::uint8_t>(unchanged + 1);
+  }
+
   // Coarse time in ends of instances, 1 to 255, wrapping.
   [[nodiscard]] static constexpr std::uint8_t epoch(std::uint64_t instance) noexcept {
     return static_cast<std::uint8_t>(instance / 16 % 255 + 1);

@@ -51,13 +51,20 @@ inline constexpr std::uint8_t kLasting = kHasBlocks | kResident | kInResident;
 
 struct LocalPage {
   PageState state;
-  // Consecutive ends at which the private copy was equal to its twin.
+  // kPrivate: consecutive ends at which the copy was equal to its twin. kClean: begins that have
+  // brought it to the present since its last own store, see KeepPolicy::replays().
   std::uint8_t unchanged_compares;
   std::uint8_t lists;          // bits of InList
   std::uint8_t written_epoch;  // when it was last written, see KeepPolicy::epoch(); 0: never
   std::uint32_t twin;          // 0: none, compare with home
 };
 static_assert(sizeof(LocalPage) == 8);
+
+// Does it take memory of this process?
+[[nodiscard]] constexpr bool is_own_copy(PageState state) noexcept {
+  return state == PageState::kPrivate || state == PageState::kReadOnly ||
+         state == PageState::kClean;
+}
 
 // Address space without memory behind it until it is touched.
 class ReservedArray {
@@ -122,6 +129,7 @@ class Twins {
     TMH_ASSERT(twin != 0 && twin < used_high_);
     return pages_.base() + std::uint64_t{twin} * kPageBytes;
   }
+  [[nodiscard]] std::uint32_t in_use() const noexcept { return used_high_ - 1 - free_count_; }
   // Call when no twin is in use: memory beyond a small rest goes back to the system.
   void forget() noexcept;
 

@@ -20,6 +20,11 @@ struct PageLists {
   PageList copied;
   // kClean, and brought up to date: to be armed again.
   PageList replayed;
+  // kClean, and replayed so often since their last own store that keeping them costs more than it
+  // saves.
+  PageList useless;
+  // That an end is about to drop.
+  PageList evicted;
   // Escalated signal tracking: first pages of blocks opened for writing, each with its number of
   // pages.
   PageList blocks;
@@ -31,11 +36,15 @@ struct PageLists {
   // With a level below: pages that are or were kResident.
   PageList resident;
   Twins twins;
+  // Pages for which is_own_copy() holds.
+  std::size_t copies = 0;
 
+  // Pages of memory.
+  [[nodiscard]] std::size_t own_pages() const noexcept { return copies + twins.in_use(); }
   // Address space for all of it.
   [[nodiscard]] Errc reserve() noexcept {
-    for (PageList *list : {&kept, &privates, &fresh, &copied, &replayed, &blocks, &undone,
-                           &standing_in, &resident}) {
+    for (PageList *list : {&kept, &privates, &fresh, &copied, &replayed, &useless, &evicted,
+                           &blocks, &undone, &standing_in, &resident}) {
       if (const Errc error = list->reserve(); error != Errc::kOk) return error;
     }
     return twins.reserve();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "levels/page/keep_policy.h"
 #include "levels/page/lines.h"
 #include "platform/assert.h"
 
@@ -20,6 +21,14 @@ void Replay::gather(const DomainLock::Held &held, PageId page, LineMask lines) n
   lines_[count_++] = lines;
 }
 
+void Replay::count(PageId page) noexcept {
+  LocalPage &l = views_.local(page);
+  if (l.state != PageState::kClean) return;
+  const std::uint8_t before = l.unchanged_compares;
+  l.unchanged_compares = KeepPolicy::replayed(before);
+  if (KeepPolicy::replays(before) + 1 == KeepPolicy::kReplaysMax) lists_.useless.push(page);
+}
+
 void Replay::store_and_arm() noexcept {
   for (std::size_t i = 0; i < count_; ++i) {
     // Something behind it in the log has taken the page away.
@@ -33,9 +42,13 @@ void Replay::store_and_arm() noexcept {
   const auto number = [&](std::size_t i) { return static_cast<std::uint64_t>(stored[i]); };
   for (std::size_t i = 0; i < stored.size();) {
     const PageId first = stored[i];
-    std::uint64_t pages = 1;  // some stand there twice
-    for (++i; i < stored.size() && number(i) <= static_cast<std::uint64_t>(first) + pages; ++i)
-      pages = number(i) - static_cast<std::uint64_t>(first) + 1;
+    std::uint64_t pages = 1;
+    count(first);
+    for (++i; i < stored.size() && number(i) <= static_cast<std::uint64_t>(first) + pages; ++i) {
+      if (number(i) < static_cast<std::uint64_t>(first) + pages) continue;  // it stands there twice
+      count(stored[i]);
+      ++pages;
+    }
     if (views_.local(first).state == PageState::kClean) views_.arm(first, pages);
   }
   stored.clear();

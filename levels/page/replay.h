@@ -45,6 +45,7 @@ class Replay {
   static constexpr std::size_t kPagesMax = 64;
 
   void store_and_arm() noexcept;
+  void count(PageId page) noexcept;
 
   const ConsistencyTree &tree_;
   Views &views_;

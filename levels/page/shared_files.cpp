@@ -284,6 +284,7 @@ Errc SharedFiles::attach_slot(const std::string &name, std::uint32_t *slot) noex
     record.waits_for.store(0, std::memory_order_relaxed);
     record.last_flush.store(0, std::memory_order_relaxed);
     record.line_waits_for.store(0, std::memory_order_relaxed);
+    record.page_cache_pages.store(0, std::memory_order_relaxed);
     record.line_waiters.store(0, std::memory_order_relaxed);  // of threads that died waiting
     for (std::size_t count = 0; count < storage::kCountsMax; ++count)
       record.counts_before[count].store(record.counts[count].load(std::memory_order_relaxed),

@@ -16,6 +16,8 @@ using storage::PageIndex;
 void TouchTracker::list(PageId page, PageState state) noexcept {
   TMH_ASSERT(state != PageState::kAbsent && state != PageState::kGuarded);
   LocalPage &l = views_.local(page);
+  if (l.state == PageState::kClean) l.unchanged_compares = 0;  // it is stored to
+  if (is_own_copy(state) && !is_own_copy(l.state)) ++lists_.copies;
   l.state = state;
   keeping_.first_touch();
   if ((l.lists & kInKept) == 0) lists_.kept.push(page);

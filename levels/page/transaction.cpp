@@ -25,8 +25,6 @@ namespace {
 // Versions sent home per slow begin: enough to keep up with others' commits, little enough (50 us)
 // not to hold the lock long.
 constexpr std::size_t kCollectPerBegin = 256;
-// Under snapshot isolation: 256 MiB of pages stay mapped.
-constexpr std::size_t kCleanPagesMax = 1u << 16;
 }  // namespace
 
 Transaction::Transaction(const Parts &parts) noexcept
@@ -40,6 +38,7 @@ Transaction::Transaction(const Parts &parts) noexcept
       views_(parts.views),
       sets_(parts.sets),
       keeping_(parts.keeping),
+      evictor_(parts.evictor),
       stand_ins_(parts.stand_ins),
       touches_(parts.touches),
       snapshot_(parts.snapshot),
@@ -293,8 +292,11 @@ void Transaction::count_abort(AbortCause cause) noexcept {
 
 void Transaction::adapt(KeepPolicy::End end) noexcept {
   if (!tracking_.keeps()) return;
-  // What a snapshot instance has read can cause no conflict.
-  if (!instance_.is_serializable() && lists_.kept.size() <= kCleanPagesMax) return;
+  // What a snapshot instance has read can cause no conflict: only memory counts.
+  if (!instance_.is_serializable()) {
+    evictor_.evict();
+    return;
+  }
   if (keeping_.drops_at(end, lists_.kept.size(), lists_.privates.size(), views_.has_many_areas()))
     views_.drop_all();
 }
@@ -309,12 +311,15 @@ void Transaction::finish() noexcept {
   accesses_.remove_all();
   stand_ins_.remove_all();
   TMH_ASSERT(lists_.standing_in.empty());
-  for (const PageId page : lists_.undone) views_.drop_page(page);
+  // A guard stands where the page was dropped already.
+  for (const PageId page : lists_.undone)
+    if (views_.local(page).state != PageState::kGuarded) views_.drop_page(page);
   lists_.undone.clear();
   // An open block is not looked at again when its segment has grown, or when its pages have got
   // versions: it does not outlive the instance.
   if (!tracking_.keeps() || !lists_.blocks.empty()) views_.drop_all();
   if (views_.is_left_open()) views_.close_all();
+  evictor_.publish_size();
   // release: our reads come before home may change
   own.pin.store(kNoPin, std::memory_order_release);
   own.instance.store(0, std::memory_order_relaxed);

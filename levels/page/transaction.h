@@ -17,6 +17,7 @@
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
 #include "levels/page/eager_accesses.h"
+#include "levels/page/evictor.h"
 #include "levels/page/first_touch.h"
 #include "levels/page/instance.h"
 #include "levels/page/keep_policy.h"
@@ -51,6 +52,7 @@ class Transaction {
     Views &views;
     PageSets &sets;
     KeepPolicy &keeping;
+    Evictor &evictor;
     StandIns &stand_ins;
     TouchTracker &touches;
     Snapshot &snapshot;
@@ -105,6 +107,7 @@ class Transaction {
   Views &views_;
   PageSets &sets_;
   KeepPolicy &keeping_;
+  Evictor &evictor_;
   StandIns &stand_ins_;
   TouchTracker &touches_;
   Snapshot &snapshot_;

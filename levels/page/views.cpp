@@ -133,8 +133,10 @@ void Views::vacate() noexcept {
       l = LocalPage{PageState::kAbsent, 0, static_cast<std::uint8_t>(l.lists & kHasBlocks), 0, 0};
     }
   }
-  for (PageList *list : {&lists_.kept, &lists_.privates, &lists_.blocks, &lists_.resident})
+  for (PageList *list :
+       {&lists_.kept, &lists_.privates, &lists_.useless, &lists_.blocks, &lists_.resident})
     list->clear();
+  lists_.copies = 0;
   lists_.twins.forget();
   protections_ = 0;
   any_protected_ = any_armed_ = false;
@@ -226,6 +228,7 @@ void Views::copy_clean(PageId first, std::uint64_t page_count) noexcept {
   for (std::uint64_t i = 0; i < page_count; ++i) {
     const PageId page{static_cast<std::uint64_t>(first) + i};
     LocalPage &l = local(page);
+    if (!is_own_copy(l.state)) ++lists_.copies;
     l.state = PageState::kClean;
     if ((l.lists & kInKept) == 0) lists_.kept.push(page);
     l.lists |= kInKept;
@@ -287,6 +290,7 @@ void Views::drop_run(PageId first, std::uint64_t page_count) noexcept {
     lists_.twins.give_back(l.twin);
     l.twin = 0;
     l.unchanged_compares = 0;
+    if (is_own_copy(l.state) && (l.lists & kStandsIn) == 0) --lists_.copies;
     l.state = PageState::kAbsent;
     if (guard_drops || (tracking_.is_silent() && versioned(page))) guard(page);
   }
@@ -307,7 +311,9 @@ void Views::drop_all() noexcept {
   }
   lists_.kept.clear();
   lists_.privates.clear();
+  lists_.useless.clear();
   lists_.blocks.clear();
+  lists_.copies = 0;
   lists_.twins.forget();
   protections_ = 0;
   any_armed_ = false;

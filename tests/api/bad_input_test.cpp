@@ -347,6 +347,7 @@ struct EnvironmentCase {
 TEST_F(BadInputTest, WrongEnvironmentIsRefusedWithTheRightValues) {
   const EnvironmentCase cases[] = {{"TMH_POLICY", Errc::kBadPolicy, policy_values},
                                    {"TMH_ISOLATION", Errc::kBadPolicy, isolation_values},
+                                   {"TMH_PAGE_CACHE", Errc::kBadPolicy, page_cache_values},
                                    {"TMH_TRACKING", Errc::kBadTracking, tracking_values},
                                    {"TMH_DETECTION", Errc::kBadDetection, detection_values}};
   for (const EnvironmentCase &wrong : cases) {

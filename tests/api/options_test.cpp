@@ -151,7 +151,8 @@ TEST(PolicySpelling, ListForUsersHoldsExactlyTheAcceptedWords) {
       EXPECT_TRUE(listed.count(word)) << word;
     }
   }
-  const std::set<std::string> prose = {"comma-separated", "one", "of", "to", "1000000"};
+  const std::set<std::string> prose = {"comma-separated", "one",       "of", "to",
+                                       "1000000",         "1048576MiB"};
   for (const auto &word : listed) {
     Policy policy;
     EXPECT_TRUE(prose.count(word) || tmh::parse(word, &policy) == Errc::kOk) << word;

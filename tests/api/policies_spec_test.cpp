@@ -23,18 +23,24 @@
 namespace tmh::test {
 namespace {
 
-const std::vector<std::string> kWords = {
-    "detection=eager",      "conflict=self-abort,fresh-age,backoff=none",
-    "isolation=snapshot",   "cross=abort-upper",
-    "escalation=after-n=3", "capacity=32KiB/8/64,read=100,nesting=2",
-    "thread-views=never",   "group-commit=active=3,wait=5us",
-    "early-release=off",    "latency=full"};
+const std::vector<std::string> kWords = {"detection=eager",
+                                         "conflict=self-abort,fresh-age,backoff=none",
+                                         "isolation=snapshot",
+                                         "cross=abort-upper",
+                                         "page-cache=scan=50",
+                                         "escalation=after-n=3",
+                                         "capacity=32KiB/8/64,read=100,nesting=2",
+                                         "thread-views=never",
+                                         "group-commit=active=3,wait=5us",
+                                         "early-release=off",
+                                         "latency=full"};
 
 Policies all_set() {
   Policies policies;
   policies.detection = Detection::kEager;
   policies.conflict = "self-abort,fresh-age,backoff=none";
   policies.isolation = Isolation::kSnapshot;
+  policies.page_cache = "scan=50";
   policies.cross = CrossPolicy::kAbortUpper;
   policies.escalation = "after-n=3";
   policies.capacity = "32KiB/8/64,read=100,nesting=2";
@@ -94,9 +100,9 @@ TEST(PoliciesSpec, WrongOnesAreRefusedWithTheirOwnCodeAndSayWhy) {
     Errc error;
     const char *says;
   } all[] = {
-      {"", Errc::kBadPolicy, "detection, conflict, isolation, cross"},
+      {"", Errc::kBadPolicy, "detection, conflict, isolation, page-cache, cross"},
       {"oldest-wins", Errc::kBadPolicy, "'oldest-wins'"},
-      {"policy=oldest-wins", Errc::kBadPolicy, "detection, conflict, isolation, cross"},
+      {"policy=oldest-wins", Errc::kBadPolicy, "detection, conflict, isolation, page-cache, cross"},
       {" cross=abort-upper", Errc::kBadPolicy, "' cross"},
       {"cross=abort-upper,", Errc::kBadPolicy, "comma"},
       {",cross=abort-upper", Errc::kBadPolicy, "',cross"},
@@ -107,6 +113,11 @@ TEST(PoliciesSpec, WrongOnesAreRefusedWithTheirOwnCodeAndSayWhy) {
       {"cross=abort-upper,cross=abort-upper", Errc::kBadPolicy, "cross is named twice"},
       {"cross=abort-upper;latency=off", Errc::kBadLevels, "right values: "},
       {"isolation=none", Errc::kBadPolicy, "serializable, snapshot"},
+      {"page-cache=none", Errc::kBadPolicy, "adaptive, all, scan"},
+      {"page-cache=scan=0", Errc::kBadPolicy, "scan=1 to 1000000"},
+      {"page-cache=0MiB", Errc::kBadPolicy, "page-cache='0MiB'"},
+      {"page-cache=64", Errc::kBadPolicy, "1MiB to 1048576MiB"},
+      {"page_cache=all", Errc::kBadPolicy, "page-cache"},
       {"conflict=strongest-wins", Errc::kBadPolicy, "right values: "},
       {"detection=never", Errc::kBadDetection, "lazy, eager"},
       {"escalation=own", Errc::kBadLevels, "adaptive-pages"},

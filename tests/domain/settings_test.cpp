@@ -113,6 +113,45 @@ TEST(Settings, IsolationIsWhatTheNearestThatNamesItSays) {
             Isolation::kSnapshot);
 }
 
+TEST(Settings, ThePageCacheIsWhatTheNearestThatNamesItSays) {
+  const auto cache_of = [](const DomainOptions &options, const Variables &variables = {}) {
+    return to_string(settings_of(options, variables).policy.page_cache);
+  };
+  DomainOptions by_field, by_spec, by_other_spec;
+  by_field.policies.page_cache = "all";
+  by_spec.policies.conflict = "fresh-age,page-cache=12MiB";
+  by_other_spec.policies.conflict = "fresh-age";
+  const Variables scans = {{"TMH_PAGE_CACHE", "scan"}};
+  EXPECT_EQ(cache_of({}), "adaptive");
+  EXPECT_EQ(cache_of({}, scans), "scan=10000");
+  EXPECT_EQ(cache_of(by_field, scans), "all");
+  EXPECT_EQ(cache_of(by_spec, scans), "12MiB");
+  EXPECT_EQ(cache_of(by_other_spec, scans), "scan=10000");
+  EXPECT_EQ(cache_of({}, {{"TMH_POLICY", "page-cache=scan=7"}}), "scan=7");
+  EXPECT_EQ(
+      cache_of({}, {{"TMH_POLICIES", "conflict=page-cache=scan=7"}, {"TMH_PAGE_CACHE", "all"}}),
+      "scan=7");
+  EXPECT_EQ(cache_of({}, {{"TMH_POLICIES", "page-cache=1MiB"}, {"TMH_PAGE_CACHE", "all"}}), "1MiB");
+  EXPECT_EQ(cache_of(by_field, {{"TMH_POLICIES", "page-cache=1MiB"}}), "all");
+}
+
+// Every spelling, its bounds, and what is none.
+TEST(Settings, PageCachesAreSpelledOneWay) {
+  for (const char *const spec :
+       {"adaptive", "all", "scan=1", "scan=1000000", "1MiB", "1048576MiB"}) {
+    PageCache cache;
+    EXPECT_EQ(parse(std::string_view(spec), &cache), Errc::kOk) << spec;
+    EXPECT_EQ(to_string(cache), spec);
+  }
+  for (const char *const spec : {"", "none", "scan=", "scan=0", "scan=-1", "scan=1000001",
+                                 "scan=4294967297", "0MiB", "MiB", "-1MiB", "1048577MiB", "1 MiB",
+                                 "1mib", "64", "64KiB", "all=1", "adaptive=8", "scan=1MiB"}) {
+    PageCache cache{PageCacheKind::kScan, 5};
+    EXPECT_EQ(parse(std::string_view(spec), &cache), Errc::kBadPolicy) << spec;
+    EXPECT_EQ(cache, (PageCache{PageCacheKind::kScan, 5})) << spec << " left a trace";
+  }
+}
+
 TEST(Settings, AnEmptyVariableIsNone) {
   EXPECT_EQ(settings_of({}, {{"TMH_LEVELS", ""}}).levels, Levels{});
 }
@@ -121,21 +160,14 @@ TEST(Settings, AWrongVariableIsRefusedWithItsOwnCode) {
   const struct {
     const char *variable;
     Errc error;
-  } all[] = {{"TMH_POLICY", Errc::kBadPolicy},
-             {"TMH_TRACKING", Errc::kBadTracking},
-             {"TMH_ISOLATION", Errc::kBadPolicy},
-             {"TMH_DETECTION", Errc::kBadDetection},
-             {"TMH_LEVELS", Errc::kBadLevels},
-             {"TMH_LINE", Errc::kBadLevels},
-             {"TMH_CROSS", Errc::kBadLevels},
-             {"TMH_ESCALATION", Errc::kBadLevels},
-             {"TMH_CAPACITY", Errc::kBadLevels},
-             {"TMH_THREAD_VIEWS", Errc::kBadLevels},
-             {"TMH_LATENCY", Errc::kBadArgument},
-             {"TMH_STRAY", Errc::kBadArgument},
-             {"TMH_PAGE_CHECKSUMS", Errc::kBadArgument},
-             {"TMH_DURABILITY", Errc::kBadDurability},
-             {"TMH_GROUP_COMMIT", Errc::kBadDurability}};
+  } all[] = {{"TMH_POLICY", Errc::kBadPolicy},         {"TMH_TRACKING", Errc::kBadTracking},
+             {"TMH_ISOLATION", Errc::kBadPolicy},      {"TMH_PAGE_CACHE", Errc::kBadPolicy},
+             {"TMH_DETECTION", Errc::kBadDetection},   {"TMH_LEVELS", Errc::kBadLevels},
+             {"TMH_LINE", Errc::kBadLevels},           {"TMH_CROSS", Errc::kBadLevels},
+             {"TMH_ESCALATION", Errc::kBadLevels},     {"TMH_CAPACITY", Errc::kBadLevels},
+             {"TMH_THREAD_VIEWS", Errc::kBadLevels},   {"TMH_LATENCY", Errc::kBadArgument},
+             {"TMH_STRAY", Errc::kBadArgument},        {"TMH_PAGE_CHECKSUMS", Errc::kBadArgument},
+             {"TMH_DURABILITY", Errc::kBadDurability}, {"TMH_GROUP_COMMIT", Errc::kBadDurability}};
   for (const auto &[variable, error] : all) {
     Settings settings;
     EXPECT_EQ(read({}, {{variable, "rubbish"}}, &settings), error) << variable;
@@ -227,6 +259,13 @@ TEST(Settings, ASecondOpenAgreesOrIsTold) {
             std::string::npos)
       << platform::failure_detail();
   other = first;
+  other.policies.page_cache = "all";
+  EXPECT_EQ(error_of(other), Errc::kAlreadyInitialized);
+  EXPECT_NE(platform::failure_detail().find("page_cache adaptive, not all"), std::string::npos)
+      << platform::failure_detail();
+  other.policies.page_cache = "some";
+  EXPECT_EQ(error_of(other), Errc::kBadPolicy);
+  other = first;
   other.levels = Levels::kHybrid;
   EXPECT_EQ(error_of(other), Errc::kLevelsMismatch);
   other = first;
@@ -248,6 +287,10 @@ TEST(Settings, ASecondOpenAgreesWithAnIsolationThatItsPolicyDoesNotName) {
   DomainOptions other;
   other.policies.conflict = "fresh-age";
   EXPECT_EQ(error_of(other), Errc::kOk) << platform::failure_detail();
+  other.policies.conflict = "fresh-age,page-cache=adaptive";
+  EXPECT_EQ(error_of(other), Errc::kOk) << platform::failure_detail();
+  other.policies.conflict = "fresh-age,page-cache=scan";
+  EXPECT_EQ(error_of(other), Errc::kAlreadyInitialized);
   other.policies.conflict = "fresh-age,isolation=snapshot";
   EXPECT_EQ(error_of(other), Errc::kOk) << platform::failure_detail();
   for (const char *conflict : {"fresh-age,isolation=serializable", "keep-age"}) {

@@ -60,6 +60,29 @@ INSTANTIATE_TEST_SUITE_P(Modes, IsolationHistoryTest,
                                           testing::Values(50U, 100U)),
                          mix_name);
 
+// Own copies go while others commit to their pages.
+class TinyCacheHistoryTest : public testing::TestWithParam<const char *> {};
+
+TEST_P(TinyCacheHistoryTest, EachInstanceKeepsItsOwnPromise) {
+  for (const Mode &mode : lazy_modes()) {
+    if (mode.tracking != Tracking::kKernelHot || !why_unavailable(mode).empty()) continue;
+    SCOPED_TRACE(mode.name);
+    HistoryPlan plan = plan_for(mode, 70);
+    plan.options.policies.page_cache = GetParam();
+    const HistoryResult result = run_history(plan);
+    EXPECT_TRUE(result.is_right);
+    EXPECT_GT(result.verdict.snapshots, plan.steps * 70 / 400);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, TinyCacheHistoryTest,
+                         testing::Values("scan=1", "scan=7", "1MiB", "adaptive"),
+                         [](const auto &param_info) {
+                           std::string name = param_info.param;
+                           std::erase(name, '=');
+                           return name;
+                         });
+
 constexpr std::uint64_t kRoundsMax = 10;
 
 // Found in the first run, mostly.

@@ -80,6 +80,7 @@ VARIANTS = [
     rtm_tests("multi_pools_test", "long", at_pages=True),
     rtm_tests("multi_semantics_test", "long", at_pages=True),
     rtm_tests("multi_isolation_test", "long", at_pages=True),
+    rtm_tests("multi_page_cache_test", "long", at_pages=True),
     rtm_tests("isolation_history_multi_test", "long", at_pages=True),
     rtm_tests("multi_trees_test", "long", at_pages=True),
     rtm_tests("multi_versions_test", "long", at_pages=True),

@@ -29,6 +29,7 @@ constexpr const char *kCapacities[] = {
 constexpr const char *kGroups[] = {"active=2,waiting=100,bytes=65536,wait=60us", "none",
                                    "active=1,waiting=50,bytes=4096,wait=200us",
                                    "active=2,waiting=100,bytes=65536,wait=1000us"};
+constexpr const char *kPageCacheSpecs[] = {"adaptive", "all", "scan=1", "scan=20", "1MiB"};
 constexpr LineChoice kLines[] = {LineChoice::kAuto, LineChoice::kSoftware, LineChoice::kRtm,
                                  LineChoice::kRtm};
 constexpr std::uint64_t kAtPagesOneIn[] = {8, 40, 200, 1000};
@@ -82,6 +83,8 @@ ProcessMix Mixes::process() {
   options.policies.conflict = policy(random_, options.levels == Levels::kHybrid ||
                                                   options.policies.detection == Detection::kEager);
   if (one_in(random_, 3)) options.policies.isolation = Isolation::kSnapshot;
+  if (options.policies.isolation == Isolation::kSnapshot)
+    options.policies.page_cache = one_of(random_, kPageCacheSpecs);
   options.policies.cross = one_of(random_, kCrosses);
   options.policies.escalation = one_of(random_, kEscalations);
   options.policies.capacity = mix.stays_at_lines() ? kCapacities[0] : one_of(random_, kCapacities);
@@ -132,7 +135,9 @@ std::string to_string(const DomainMix &mix) {
 std::string to_string(const ProcessMix &mix) {
   const DomainOptions &options = mix.options;
   return std::string(to_string(options.tracking)) +
-         (options.policies.isolation == Isolation::kSnapshot ? " snapshot " : " ") +
+         (options.policies.isolation == Isolation::kSnapshot
+              ? " snapshot/" + options.policies.page_cache + " "
+              : " ") +
          options.policies.conflict + " " + to_string(options.policies.cross) + " " +
          options.policies.escalation + " " + options.policies.capacity +
          " views=" + to_string(options.policies.thread_views) +

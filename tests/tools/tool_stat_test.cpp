@@ -297,6 +297,7 @@ TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
   Latency latency{};
   ThreadViewUse thread_views{};
   EarlyRelease early_release{};
+  PageCache page_cache;
   expect_all("TMH_DETECTION", &detection, detection_values());
   expect_all("TMH_TRACKING", &tracking, tracking_values());
   expect_all("TMH_POLICY", &policy, policy_values());
@@ -306,6 +307,7 @@ TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
   expect_all("TMH_CROSS", &cross, cross_policy_values());
   expect_all("TMH_LATENCY", &latency, latency_values());
   expect_all("TMH_THREAD_VIEWS", &thread_views, thread_view_values());
+  expect_all("TMH_PAGE_CACHE", &page_cache, page_cache_values());
   expect_all("TMH_EARLY_RELEASE", &early_release, early_release_values());
   for (const std::string &value : listed["TMH_POLICIES"]) {
     Policies policies;

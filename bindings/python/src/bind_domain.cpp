@@ -110,6 +110,8 @@ nb::dict as_dict(const Counters &counters) {
   TMH_COUNT(starvation_turns);
   TMH_COUNT(irrevocables);
   TMH_COUNT(snapshot_commits);
+  TMH_COUNT(page_cache_pages);
+  TMH_COUNT(page_cache_evictions);
   TMH_COUNT(retry_sleeps);
   TMH_COUNT(retry_wakes);
 #undef TMH_COUNT
