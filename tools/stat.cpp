@@ -61,6 +61,7 @@ Json counters_json(const Counters &counters) {
   json["lock_recoveries"] = counters.lock_recoveries;
   json["starvation_turns"] = counters.starvation_turns;
   json["snapshot_commits"] = counters.snapshot_commits;
+  json["slow_readers"] = counters.slow_readers;
   json["retry_sleeps"] = counters.retry_sleeps;
   json["retry_wakes"] = counters.retry_wakes;
   return json;
@@ -119,6 +120,12 @@ Json levels_json(const SharedCounters &shared) {
   return levels;
 }
 
+// Versions that are perhaps younger than the participant's snapshot; others may hold them, too.
+std::uint64_t held_bytes(const SharedCounters &shared, const ParticipantCounters &one) {
+  const bool is_behind = one.instance_us != 0 && one.snapshot < shared.clock;
+  return is_behind ? shared.total.versions_bytes : 0;
+}
+
 Json json_of(const std::string &folder, const Sample &sample) {
   Json participants = Json::array();
   for (const ParticipantCounters &one : sample.shared.participants)
@@ -129,6 +136,7 @@ Json json_of(const std::string &folder, const Sample &sample) {
                             {"stopped", one.is_stopped},
                             {"instance_us", one.instance_us},
                             {"query", one.is_query},
+                            {"held_bytes", held_bytes(sample.shared, one)},
                             {"counters", counters_json(one.counters)}});
   return {{"document", "tmh-stat-1"},
           {"domain", folder},
@@ -192,6 +200,8 @@ std::string text_of(const std::string &folder, const Sample &sample) {
     if (one.instance_us != 0)
       out += fmt::format("; {} runs for {}", one.is_query ? "a query" : "an instance",
                          duration_text(one.instance_us));
+    if (const std::uint64_t held = held_bytes(sample.shared, one); held != 0)
+      out += ", holds up to " + bytes_text(held);
     out += "\n";
   }
   return out + latency_table_text(sample.shared.latencies);

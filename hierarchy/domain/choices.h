@@ -11,6 +11,7 @@
 
 #include <tmh/options.hpp>
 
+#include "hierarchy/domain/slow_reader_rule.h"
 #include "platform/failure.h"
 
 namespace tmh::hierarchy {
@@ -84,6 +85,11 @@ inline constexpr Choice kLatency{"TMH_LATENCY", "policies.latency",
 inline constexpr Choice kStray{"TMH_STRAY", "stray",
                                "what an access to a segment does that no instance covers",
                                Errc::kBadArgument, stray_values};
+inline constexpr Choice kSlowReader{
+    "TMH_SLOW_READER", "",
+    "what is done about participants whose snapshots keep versions for long; on_slow_reader of the "
+    "program goes before it",
+    Errc::kBadArgument, slow_reader_values};
 // Its values are those of the level below: line::capacity_values().
 extern const Choice kCapacity;
 

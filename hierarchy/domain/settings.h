@@ -12,6 +12,7 @@
 
 #include <tmh/options.hpp>
 
+#include "hierarchy/domain/slow_reader_rule.h"
 #include "levels/line/capacity.h"
 
 namespace tmh::hierarchy {
@@ -43,6 +44,8 @@ struct Settings {
   Stray stray{};
   GroupCommit group_commit;
   EarlyRelease early_release{};
+  // Of the variable.
+  SlowReaderRule slow_reader;
 
   [[nodiscard]] bool is_limited() const noexcept { return capacity != line::CapacityModel{}; }
 };

@@ -167,6 +167,9 @@ struct Counters {
   // Of commits: updates that committed under snapshot isolation. All others, and those of level 1,
   // were serializable, whatever was asked for.
   std::uint64_t snapshot_commits = 0;
+  // Instances that were found to be slow readers (DomainOptions::on_slow_reader); once by each
+  // process that watches.
+  std::uint64_t slow_readers = 0;
   // retry() that did not find a change at once; how often commits woke them (in vain, too: more
   // often than that each slept on).
   std::uint64_t retry_sleeps = 0, retry_wakes = 0;

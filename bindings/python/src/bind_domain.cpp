@@ -110,6 +110,7 @@ nb::dict as_dict(const Counters &counters) {
   TMH_COUNT(starvation_turns);
   TMH_COUNT(irrevocables);
   TMH_COUNT(snapshot_commits);
+  TMH_COUNT(slow_readers);
   TMH_COUNT(retry_sleeps);
   TMH_COUNT(retry_wakes);
 #undef TMH_COUNT
