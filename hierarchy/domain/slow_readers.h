@@ -33,8 +33,8 @@ class SlowReaders {
   // At open. The program's function goes before the variable's rule. options outlives this.
   void use(const DomainOptions &options, const hierarchy::SlowReaderRule &rule);
   [[nodiscard]] bool is_watched() const noexcept { return is_watched_; }
-  // At most every slow_reader_ms, or 100 ms. REQUIRES: the caller keeps the domain's object, runs no
-  // instance and has no lock.
+  // At most every slow_reader_ms, or 100 ms. REQUIRES: the caller keeps the domain's object, runs
+  // no instance and has no lock.
   void look() noexcept;
 
  private:

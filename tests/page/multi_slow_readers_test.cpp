@@ -1,10 +1,10 @@
 // tests/page/multi_slow_readers_test.cpp -- participants whose snapshots keep versions, seen by a
 // process that watches: told, asked to end, killed.
 // Invariants: (1) who keeps versions is told, with how much; who keeps none is not. (2) an update
-//             that was asked runs again; a query's body learns it, and its next snapshot is new. (3)
-//             a killed reader's versions go home; no other process is hit, also when it has got the
-//             reader's slot meanwhile, nor is the own one. (4) what the function throws or returns
-//             harms no commit; it may run instances, and close the domain.
+//             that was asked runs again; a query's body learns it, and its next snapshot is new.
+//             (3) a killed reader's versions go home; no other process is hit, also when it has got
+//             the reader's slot meanwhile, nor is the own one. (4) what the function throws or
+//             returns harms no commit; it may run instances, and close the domain.
 // Order:      roles hand each other the turn; each test's head says who has it.
 #include <signal.h>
 #include <unistd.h>
