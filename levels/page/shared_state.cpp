@@ -77,7 +77,8 @@ std::vector<std::uint64_t> SharedState::versions_after(
     const std::uint64_t stamp = version(slot).stamp.load(std::memory_order_relaxed);
     if (stamp == 0 || stamp == kReservedStamp) continue;
     const auto not_older = std::lower_bound(stamps.begin(), stamps.end(), stamp);
-    if (not_older != stamps.begin()) ++counts[not_older - stamps.begin() - 1];
+    const auto older = static_cast<std::size_t>(not_older - stamps.begin());
+    if (older > 0) ++counts[older - 1];
   }
   // What is younger than a stamp is younger than those before it.
   for (std::size_t i = counts.size(); i > 1; --i) counts[i - 2] += counts[i - 1];
