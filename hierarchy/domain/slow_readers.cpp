@@ -119,6 +119,8 @@ std::vector<SlowReaders::Reader> SlowReaders::find(std::uint64_t now_ns) {
 void SlowReaders::look() noexcept {
   const std::uint64_t now_ns = platform::coarse_ns();
   if (now_ns < next_look_ns_.load(std::memory_order_relaxed)) return;
+  // Before the lock, too: a forked child may have inherited it locked.
+  if (domain_.usable() != Errc::kOk) return;
   // Also the program's function in this thread.
   if (is_looking_.exchange(true, std::memory_order_acquire)) return;
   next_look_ns_.store(now_ns + look_period_ns_, std::memory_order_relaxed);
