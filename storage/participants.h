@@ -122,7 +122,6 @@ struct alignas(64) Participant {
   std::uint64_t stack_start;  // identity, with pid and start_time
   // Of the thread that waits for durability; LogHandover::kAsleep; a hint.
   std::atomic<std::uint32_t> waits_on_cpu;
-  std::uint32_t reserved4_zero[3];
   // lines 8 to 11: counts as they were when the participant came
   alignas(64) std::atomic<std::uint64_t> counts_before[kCountsMax];
 

@@ -18,6 +18,24 @@ namespace {
 // A look reads each participant's line: 10 times a second is nothing.
 constexpr std::uint64_t kLookPeriodNs = 100'000'000;
 constexpr std::uint64_t kVersionBytes = kPageBytes + sizeof(page::VersionHead);
+
+// For each of `stamps`, which ascend, how many versions are younger and not home. Without the lock:
+// about. Looks at every slot that was ever used.
+std::vector<std::uint64_t> versions_after(const page::SharedState &memory,
+                                          const std::vector<std::uint64_t> &stamps) {
+  std::vector<std::uint64_t> counts(stamps.size());
+  const page::Slot capacity = memory.state().version_capacity.load(std::memory_order_acquire);
+  for (page::Slot slot = 1; slot < capacity; ++slot) {
+    const std::uint64_t stamp = memory.version(slot).stamp.load(std::memory_order_relaxed);
+    if (stamp == 0 || stamp == page::kReservedStamp) continue;
+    const auto not_older = std::lower_bound(stamps.begin(), stamps.end(), stamp);
+    const auto older = static_cast<std::size_t>(not_older - stamps.begin());
+    if (older > 0) ++counts[older - 1];
+  }
+  // What is younger than a stamp is younger than those before it.
+  for (std::size_t i = counts.size(); i > 1; --i) counts[i - 2] += counts[i - 1];
+  return counts;
+}
 }  // namespace
 
 void SlowReaders::use(const DomainOptions &options, const hierarchy::SlowReaderRule &rule) {
@@ -102,7 +120,7 @@ std::vector<SlowReaders::Reader> SlowReaders::find(std::uint64_t now_ns) {
   std::vector<std::uint64_t> snapshots;
   for (const Reader &reader : found) snapshots.push_back(reader.info.snapshot);
   snapshots.erase(std::unique(snapshots.begin(), snapshots.end()), snapshots.end());
-  const std::vector<std::uint64_t> versions = domain_.memory().versions_after(snapshots);
+  const std::vector<std::uint64_t> versions = versions_after(domain_.memory(), snapshots);
   for (Reader &reader : found) {
     const auto at = std::lower_bound(snapshots.begin(), snapshots.end(), reader.info.snapshot);
     reader.info.versions_held = versions[static_cast<std::size_t>(at - snapshots.begin())];

@@ -69,22 +69,6 @@ std::uint64_t SharedState::versions_live() const noexcept {
   return live;
 }
 
-std::vector<std::uint64_t> SharedState::versions_after(
-    const std::vector<std::uint64_t> &stamps) const {
-  std::vector<std::uint64_t> counts(stamps.size());
-  const Slot capacity = state().version_capacity.load(std::memory_order_acquire);
-  for (Slot slot = 1; slot < capacity; ++slot) {
-    const std::uint64_t stamp = version(slot).stamp.load(std::memory_order_relaxed);
-    if (stamp == 0 || stamp == kReservedStamp) continue;
-    const auto not_older = std::lower_bound(stamps.begin(), stamps.end(), stamp);
-    const auto older = static_cast<std::size_t>(not_older - stamps.begin());
-    if (older > 0) ++counts[older - 1];
-  }
-  // What is younger than a stamp is younger than those before it.
-  for (std::size_t i = counts.size(); i > 1; --i) counts[i - 2] += counts[i - 1];
-  return counts;
-}
-
 bool SharedState::anyone_alive() const noexcept {
   for (std::uint32_t i = 0; i < participants_high(); ++i) {
     if (participants_[i].state.load(std::memory_order_acquire) != 0 && participants_[i].is_alive())

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include <tmh/error.hpp>
 #include <tmh/options.hpp>
@@ -102,10 +101,6 @@ class SharedState {
 
   // Versions that are not home. Exact under the domain lock.
   [[nodiscard]] std::uint64_t versions_live() const noexcept;
-  // Of those, for each of `stamps`, which ascend, the number that is younger. Without the lock:
-  // about. Looks at every slot that was ever used. Not async-signal-safe.
-  [[nodiscard]] std::vector<std::uint64_t> versions_after(
-      const std::vector<std::uint64_t> &stamps) const;
   [[nodiscard]] VersionHead &version(Slot slot) const noexcept {
     TMH_ASSERT(version_heads_ != nullptr);
     return version_heads_[slot];
