@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <cstring>
 
 #include "platform/failure.h"
+#include "platform/files.h"
 
 namespace tmh::platform {
 
@@ -169,6 +171,19 @@ bool alive(ProcessId id) noexcept {
   // A zombie leader with living threads is a process whose main thread has returned: it still runs.
   const bool ended = (stat.state == 'Z' || stat.state == 'X') && stat.thread_count <= 1;
   return !ended;
+}
+
+// The descriptor is of one process; where /proc shows the right one after it was made, it is that
+// one, because its pid has been its own all the time.
+bool kill_exactly(ProcessId id) noexcept {
+  if (id.pid <= 0) return true;
+  const FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, id.pid, 0)));
+  if (!process) return !alive(id);
+  if (!alive(id)) return true;
+  Stat stat;
+  if (!look_up(id.pid, &stat) || stat.start_time != id.start_time) return !alive(id);
+  return ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) == 0 ||
+         errno == ESRCH;
 }
 
 namespace {

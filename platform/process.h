@@ -39,6 +39,12 @@ struct Place {
 // program's stack may be where the old one's was; or exec was of a program that changes the user.
 [[nodiscard]] bool alive(ProcessId id) noexcept;
 
+// SIGKILL, to that process and to no other that has got its pid since. False: it lives, as far as
+// can be told, and has got none: it may not be killed by this process, there is no descriptor, or
+// /proc does not show which process has the pid. True also when it has ended before. Not in a
+// handler.
+[[nodiscard]] bool kill_exactly(ProcessId id) noexcept;
+
 // CLOCK_MONOTONIC. Async-signal-safe (vDSO).
 [[nodiscard]] std::uint64_t monotonic_ns() noexcept;
 

@@ -58,6 +58,7 @@ enum class Count : std::uint32_t {
   kRetryWakes,
   kSnapshotCommits,
   kPageCacheEvictions,
+  kSlowReaders,
   kEnd
 };
 static_assert(static_cast<std::uint32_t>(Count::kAborts0) == 8);
@@ -103,6 +104,8 @@ struct alignas(64) Participant {
   std::atomic<std::uint32_t> accesses;
   // 1: its views are those of RTM; its owner's, for tools
   std::atomic<std::uint32_t> in_line_mode;
+  // number of the query that another has asked to end
+  std::atomic<std::uint64_t> asked_instance;
   // lines 3 to 6: totals
   alignas(64) std::atomic<std::uint64_t> counts[kCountsMax];
   // line 7: the list of the slot's versions, which stays when the slot changes hands; and
@@ -122,7 +125,6 @@ struct alignas(64) Participant {
   std::atomic<std::uint32_t> waits_on_cpu;
   // Own copies and their twins, when the last instance ended; its owner's, for tools.
   std::atomic<std::uint32_t> page_cache_pages;
-  std::uint32_t reserved4_zero[2];
   // lines 8 to 11: counts as they were when the participant came
   alignas(64) std::atomic<std::uint64_t> counts_before[kCountsMax];
 
@@ -196,6 +198,7 @@ void add_counts(const CountOf &count_of, Counters *to) {
   to->retry_wakes += count_of(Count::kRetryWakes);
   to->snapshot_commits += count_of(Count::kSnapshotCommits);
   to->page_cache_evictions += count_of(Count::kPageCacheEvictions);
+  to->slow_readers += count_of(Count::kSlowReaders);
 }
 
 // The pins of a domain. Each commit of level 1 reads them.

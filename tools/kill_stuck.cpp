@@ -10,7 +10,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -211,9 +210,9 @@ const char *meaning(const std::string &outcome) {
            "death would free";
   if (outcome == "ended") return "has ended by itself";
   if (outcome == "query")
-    return "is a query, which cannot be aborted; it holds the versions that it may read, until it "
-           "ends or its process "
-           "dies";
+    return "is a query, which cannot be aborted; it was asked to end (tmh::should_end()), and "
+           "holds "
+           "the versions that it may read, until it ends or its process dies";
   if (outcome == "irrevocable") return "is irrevocable, and cannot be aborted";
   if (outcome == "committed") return "has committed, and is writing back; it cannot be aborted";
   if (outcome == "killed") return "was killed; others have repaired what it held";
@@ -223,14 +222,9 @@ const char *meaning(const std::string &outcome) {
   return "could not be killed";
 }
 
-// Only that process, not one that got its pid: the descriptor is of one of them, and alive() says
-// whether it is the right one.
 bool kill_process(const ParticipantCounters &who) {
-  const platform::FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, who.pid, 0)));
-  if (!process) return errno == ESRCH;
   const platform::ProcessId id{who.pid, who.start_time, who.stack_start};
-  if (!platform::alive(id)) return true;
-  if (::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) != 0) return false;
+  if (!platform::kill_exactly(id)) return false;
   const std::uint64_t deadline = platform::monotonic_ns() + kJoinNs;
   while (platform::alive(id) && platform::monotonic_ns() < deadline) pause_ns(kLookNs);
   return !platform::alive(id);

@@ -63,6 +63,7 @@ Json counters_json(const Counters &counters) {
   json["snapshot_commits"] = counters.snapshot_commits;
   json["page_cache_pages"] = counters.page_cache_pages;
   json["page_cache_evictions"] = counters.page_cache_evictions;
+  json["slow_readers"] = counters.slow_readers;
   json["retry_sleeps"] = counters.retry_sleeps;
   json["retry_wakes"] = counters.retry_wakes;
   return json;
@@ -121,6 +122,12 @@ Json levels_json(const SharedCounters &shared) {
   return levels;
 }
 
+// Versions that are perhaps younger than the participant's snapshot; others may hold them, too.
+std::uint64_t held_bytes(const SharedCounters &shared, const ParticipantCounters &one) {
+  const bool is_behind = one.instance_us != 0 && one.snapshot < shared.clock;
+  return is_behind ? shared.total.versions_bytes : 0;
+}
+
 Json json_of(const std::string &folder, const Sample &sample) {
   Json participants = Json::array();
   for (const ParticipantCounters &one : sample.shared.participants)
@@ -131,6 +138,7 @@ Json json_of(const std::string &folder, const Sample &sample) {
                             {"stopped", one.is_stopped},
                             {"instance_us", one.instance_us},
                             {"query", one.is_query},
+                            {"held_bytes", held_bytes(sample.shared, one)},
                             {"counters", counters_json(one.counters)}});
   return {{"document", "tmh-stat-1"},
           {"domain", folder},
@@ -194,6 +202,8 @@ std::string text_of(const std::string &folder, const Sample &sample) {
     if (one.instance_us != 0)
       out += fmt::format("; {} runs for {}", one.is_query ? "a query" : "an instance",
                          duration_text(one.instance_us));
+    if (const std::uint64_t held = held_bytes(sample.shared, one); held != 0)
+      out += ", holds up to " + bytes_text(held);
     out += "\n";
   }
   return out + latency_table_text(sample.shared.latencies);

@@ -216,8 +216,7 @@ class View {
                                      fitted(one->name, 20), one->is_query ? "query" : "update",
                                      duration_text(one->instance_us), counted(behind, "commit"));
       if (one == readers.front() && behind != 0)
-        line +=
-            fmt::format(", holds up to {}", counted(now_.shared.total.versions_live, "version"));
+        line += fmt::format(", holds up to {}", bytes_text(now_.shared.total.versions_bytes));
       add(line);
     }
   }

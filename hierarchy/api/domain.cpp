@@ -12,6 +12,7 @@
 #include "hierarchy/domain/domain_impl.h"
 #include "hierarchy/domain/leave_hardware.h"
 #include "hierarchy/domain/opening.h"
+#include "hierarchy/domain/slow_reader_watch.h"
 #include "hierarchy/transaction/actions.h"
 #include "hierarchy/transaction/heap_preparation.h"
 #include "hierarchy/transaction/instances.h"
@@ -448,18 +449,20 @@ void Domain::begin_query() const {
 }
 namespace {
 // An end that fails has ended the instance, too, unless it was none of ours.
-Status ended(Errc error, Status status) {
+Status ended(Errc error, Status status, const detail::SlowReaderWatch &watch) {
   detail::run_actions_if_ended(status == Status::kCommitted);
   check(error);
+  if (status == Status::kCommitted) watch.look();
   return status;
 }
 }  // namespace
 
 Status Domain::end() const {
   detail::need_process_view();
+  const detail::SlowReaderWatch watch(required(impl_));
   Status status{};
-  const Errc error = detail::Instances(required(impl_)).end(false, &status);
-  return ended(error, status);
+  const Errc error = detail::Instances(*impl_).end(false, &status);
+  return ended(error, status, watch);
 }
 Status Domain::end(Durability durability) const {
   if (durability != Durability::kStrict && durability != Durability::kBuffered) {
@@ -467,15 +470,17 @@ Status Domain::end(Durability durability) const {
     detail::raise(Errc::kBadDurability);
   }
   detail::need_process_view();
+  const detail::SlowReaderWatch watch(required(impl_));
   Status status{};
-  const Errc error = detail::Instances(required(impl_)).end(false, &status, durability);
-  return ended(error, status);
+  const Errc error = detail::Instances(*impl_).end(false, &status, durability);
+  return ended(error, status, watch);
 }
 void Domain::end_query() const {
   detail::need_process_view();
   Status status{};
   const Errc error = detail::Instances(required(impl_)).end(true, &status);
-  (void)ended(error, status);
+  detail::run_actions_if_ended(status == Status::kCommitted);
+  check(error);
 }
 void Domain::abort() const {
   detail::need_pages(Need::kAbort);
@@ -559,7 +564,10 @@ const std::string &Domain::last_error() const noexcept { return platform::failur
 void Domain::backoff() const { detail::Instances(required(impl_)).backoff(); }
 std::uint64_t Domain::collect() const {
   check(required(impl_).usable());
-  return detail::Instances(*impl_).collect();
+  const detail::SlowReaderWatch watch(*impl_);
+  const std::uint64_t left = detail::Instances(*impl_).collect();
+  watch.look();
+  return left;
 }
 
 RecoveryInfo recover(const std::string &folder, const RecoverOptions &options) {

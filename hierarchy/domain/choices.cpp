@@ -82,6 +82,7 @@ std::vector<Listed> all_choices() {
       {kThreadViews, rows_of(kThreadViewUses)},
       {kLatency, rows_of(kLatencies)},
       {kStray, rows_of_stray()},
+      {kSlowReader, rows_of(kSlowReaders)},
       {{"TMH_POLICIES", "policies", "several policies at once, by their names"},
        {{"escalation=adaptive,cross=recall-and-wait",
          "a comma-separated list of name=value; a name is that of a field of tmh::Policies",

@@ -11,6 +11,7 @@
 
 #include <tmh/options.hpp>
 
+#include "hierarchy/domain/slow_reader_rule.h"
 #include "platform/failure.h"
 
 namespace tmh::hierarchy {
@@ -93,6 +94,11 @@ inline constexpr Choice kSkew{"TMH_SKEW", "",
                               "whether this process records what its instances of level 2 read and "
                               "write, for tmh skew",
                               Errc::kBadArgument, skew_values};
+inline constexpr Choice kSlowReader{
+    "TMH_SLOW_READER", "",
+    "what is done about participants whose snapshots keep versions for long; on_slow_reader of the "
+    "program goes before it",
+    Errc::kBadArgument, slow_reader_values};
 // Its values are those of the level below: line::capacity_values().
 extern const Choice kCapacity;
 

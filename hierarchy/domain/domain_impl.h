@@ -25,6 +25,7 @@
 #include "hierarchy/domain/page_runners.h"
 #include "hierarchy/domain/segments.h"
 #include "hierarchy/domain/settings.h"
+#include "hierarchy/domain/slow_readers.h"
 #include "levels/page/engine.h"
 #include "levels/page/shared_files.h"
 #include "platform/process.h"
@@ -63,6 +64,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   [[nodiscard]] const Segments &segments() const noexcept { return segments_; }
   [[nodiscard]] PageRunners &runners() noexcept { return runners_; }
   [[nodiscard]] const PageRunners &runners() const noexcept { return runners_; }
+  [[nodiscard]] SlowReaders &slow_readers() noexcept { return slow_readers_; }
   [[nodiscard]] LineMode &line_mode() noexcept { return line_mode_; }
   // Null: a volatile domain. Outside an instance: while keep_open()'s lock is held.
   [[nodiscard]] DurableDomain *durable() const noexcept { return durable_.get(); }
@@ -138,6 +140,7 @@ class DomainImpl : public std::enable_shared_from_this<DomainImpl> {
   LineUsers line_users_;
   LineMode line_mode_{*this};
   PageRunners runners_{*this};
+  SlowReaders slow_readers_{*this};
 };
 
 }  // namespace tmh::detail

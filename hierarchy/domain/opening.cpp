@@ -188,6 +188,7 @@ Errc Opening::attach_locked() {
   TMH_TRY(hierarchy::read_settings(domain.options_, std::getenv, &settings));
   domain.runners_.use_policy(settings.policy);
   domain.is_limited_ = settings.is_limited();
+  domain.slow_readers_.use(domain.options_, settings.slow_reader);
   TMH_TRY(take_key());
   TMH_TRY(settle());
   TMH_TRY(open_durable());

@@ -160,6 +160,7 @@ Errc read_settings(const DomainOptions &options, const Environment &environment,
   TMH_TRY(reader.choose(kLatency, {several.latency, asked.latency}, &wanted.latency));
   set_unless_asked(&wanted.latency, default_of(kLatencies));
   TMH_TRY(reader.choose(kStray, {options.stray}, &wanted.stray));
+  TMH_TRY(reader.specify(kSlowReader, {}, &wanted.slow_reader));
   TMH_TRY(reader.specify(kGroupCommit, {several.group_commit, asked.group_commit},
                          &wanted.group_commit));
   TMH_TRY(reader.choose(kEarlyRelease, {several.early_release, asked.early_release},
@@ -272,6 +273,18 @@ void compare_of_durable(const DomainOptions &first, const DomainOptions &asked,
   compare("keep_log", &DomainOptions::keep_log);
 }
 
+// Functions cannot be compared: where both have one, the first one's stays.
+void compare_of_slow_readers(const DomainOptions &first, const DomainOptions &asked,
+                             Agreement *agreement) {
+  const DomainOptions unset;
+  agreement->compare("on_slow_reader set:", asked.on_slow_reader != nullptr, true,
+                     first.on_slow_reader != nullptr);
+  agreement->compare("slow_reader_ms", asked.slow_reader_ms != unset.slow_reader_ms,
+                     asked.slow_reader_ms, first.slow_reader_ms);
+  agreement->compare("slow_reader_bytes", asked.slow_reader_bytes != unset.slow_reader_bytes,
+                     asked.slow_reader_bytes, first.slow_reader_bytes);
+}
+
 }  // namespace
 
 Errc check_agreement(const std::string &folder, const Settings &present, Tracking tracking_in_use,
@@ -301,6 +314,7 @@ Errc check_agreement(const std::string &folder, const Settings &present, Trackin
   agreement.compare_spec(kEscalation, asked.escalation, present.escalation);
   agreement.compare_spec(kCapacity, asked.capacity, present.capacity);
   agreement.compare(kStray, options.stray, present.stray);
+  compare_of_slow_readers(first, options, &agreement);
   if (present.durability != Durability::kNone) {
     agreement.compare_spec(kGroupCommit, asked.group_commit, present.group_commit);
     agreement.compare(kEarlyRelease, asked.early_release, present.early_release);

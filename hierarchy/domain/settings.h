@@ -12,6 +12,7 @@
 
 #include <tmh/options.hpp>
 
+#include "hierarchy/domain/slow_reader_rule.h"
 #include "levels/line/capacity.h"
 
 namespace tmh::hierarchy {
@@ -45,6 +46,8 @@ struct Settings {
   EarlyRelease early_release{};
   // TMH_SKEW.
   bool records_skew = false;
+  // Of the variable.
+  SlowReaderRule slow_reader;
 
   // A recording shows what each instance has touched, so no page stays mapped from one to the next.
   [[nodiscard]] Tracking tracking_to_use() const noexcept;

@@ -26,7 +26,11 @@ Asked ask_to_abort(page::Engine &engine, std::uint32_t slot, std::uint64_t incar
   const bool is_it = other.state.load(std::memory_order_relaxed) != 0 &&
                      other.incarnation.load(std::memory_order_relaxed) == incarnation &&
                      other.instance.load(std::memory_order_relaxed) == instance;
-  return is_it ? fail_running(held, memory, other, instance) : Asked::kEnded;
+  if (!is_it) return Asked::kEnded;
+  const Asked asked = fail_running(held, memory, other, instance);
+  // relaxed: nothing is published with it
+  if (asked == Asked::kQuery) other.asked_instance.store(instance, std::memory_order_relaxed);
+  return asked;
 }
 
 Asked ask_to_abort(line::LineContextV1 &context, line::Owner owner, std::uint64_t status) noexcept {

@@ -6,7 +6,8 @@
 // Result:    a FAILED instance ends ABORTED at its next end, or first touch in an eager domain.
 //            Until then its process keeps its snapshot and pages: they are mapped there, and it
 //            would go on reading them. Eager: others take no notice of its accesses from here on.
-// Never:     queries, irrevocable instances, instances of level 1 behind their commit point.
+// Never:     queries, irrevocable instances, instances of level 1 behind their commit point. A
+//            query is told that it should end (tmh::should_end()), which is its body's affair.
 // Contexts:  not in handlers, but fail_running().
 #pragma once
 

@@ -47,6 +47,18 @@ void promote(const void *address, std::size_t bytes) {
   if (detail::current().at_level_2()) detail::promote_here(address, bytes);
 }
 
+bool should_end() noexcept {
+  const detail::Current &here = detail::current();
+  switch (here.where()) {
+    case detail::Where::kPages:
+      return here.pages.runner->engine->should_end();
+    case detail::Where::kLines:
+      return detail::status_at_lines() == Status::kFailed;
+    default:
+      return false;
+  }
+}
+
 void become_irrevocable() {
   detail::require_instance("become_irrevocable()");
   detail::need_pages(Need::kIrrevocable);

@@ -6,6 +6,7 @@
 
 #include <tmh/transaction.hpp>
 
+#include "hierarchy/domain/slow_reader_watch.h"
 #include "hierarchy/transaction/actions.h"
 #include "hierarchy/transaction/hardware_attempts.h"
 #include "hierarchy/transaction/instances.h"
@@ -77,6 +78,7 @@ bool PageAttempts::end(SiteInstance &instance) {
   }
   SiteImpl &site = instance.site();
   DomainImpl &domain = instance.domain();
+  const SlowReaderWatch watch(domain);
   Status status = Status::kPending;
   count_recalls(instance);
   if (const Errc error = Instances(domain).end(instance.is_query(), &status, instance.durability());
@@ -90,7 +92,8 @@ bool PageAttempts::end(SiteInstance &instance) {
     site.add(SiteCount::kPageCommits, 1);
     if (site.line_kind(instance.body()) == LineKind::kHardware && !instance.is_query())
       HardwareAttempts::give_pages_back(instance);
-    run_actions(true);  // last: one may close the domain
+    run_actions(true);  // one may close the domain
+    if (!instance.is_query()) watch.look();
     return true;
   }
   site.add(SiteCount::kPageAborts, 1);

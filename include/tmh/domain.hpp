@@ -251,7 +251,8 @@ class Domain {
   // thread.
   void await_change() const;
   // Collects versions that no snapshot can read; returns how many are left. Reaps dead
-  // participants.
+  // participants. Outside an instance it then looks for slow readers
+  // (DomainOptions::on_slow_reader).
   std::uint64_t collect() const;
 
  private:

@@ -170,6 +170,9 @@ struct Counters {
   // Now: pages of memory that present participants hold as their own copies and twins of those.
   // Copies that the page cache gave back (tmh/policies.hpp, PageCache).
   std::uint64_t page_cache_pages = 0, page_cache_evictions = 0;
+  // Instances that were found to be slow readers (DomainOptions::on_slow_reader); once by each
+  // process that watches.
+  std::uint64_t slow_readers = 0;
   // retry() that did not find a change at once; how often commits woke them (in vain, too: more
   // often than that each slept on).
   std::uint64_t retry_sleeps = 0, retry_wakes = 0;

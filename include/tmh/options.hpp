@@ -93,6 +93,23 @@ inline constexpr Spelling<PageChecksums> kPageChecksums[] = {
      "a clean close writes tmh.checksums; tmh check compares every page with it"},
 };
 
+// What a process wants done about a slow reader: a participant whose running instance, an update or
+// a query, keeps versions from going home, because its snapshot may read what they replace.
+enum class SlowReader : std::uint8_t {
+  // Nothing more.
+  kReport = 1,
+  // An update can only abort from now on, and its body runs again; a query goes on, and its body
+  // learns by tmh::should_end() that it should end. The versions stay until either has ended. An
+  // irrevocable instance is left alone.
+  kAskToEnd = 2,
+  // SIGKILL, as from a kill that others survive anyway: its snapshot goes with it, within a second
+  // of further commits. Only that process, while that instance runs; where it is this process, or
+  // may not be killed, it is asked to end.
+  kEndProcess = 3,
+};
+
+struct ParticipantInfo;  // tmh/domain.hpp
+
 // Parse one spelling; *out is untouched after an error. Errors: kBadTracking, kBadDurability,
 // kBadLevels, kBadArgument (stray, page checksums).
 [[nodiscard]] Errc parse(std::string_view spec, Tracking *out) noexcept;
@@ -146,6 +163,25 @@ struct DomainOptions {
   bool keep_log = false;
   // After 2 s; bytes of log.
   std::function<void(std::uint64_t done, std::uint64_t total)> recovery_progress;
+
+  // Is called about a slow reader: one whose instance has run for slow_reader_ms or holds
+  // slow_reader_bytes, and holds anything at all; again each slow_reader_ms while it runs. What it
+  // returns is done. held_bytes: versions in the whole domain, younger than the reader's snapshot;
+  // others may hold them as well. seconds: since its instance began. reader: as it was then; of its
+  // counters none.
+  //   Runs in a thread of this process that has committed an update at level 2, behind the
+  //   instance's end and its actions, or has called Domain::collect(); outside every instance and
+  //   without a lock of the library's, so it may begin instances, and close the domain. One at a
+  //   time: what another thread finds meanwhile, it leaves to its next commit. It is not called in
+  //   a handler. What it throws is dropped, and counts as kReport, as does what is no SlowReader.
+  //   Of a second open() in the process the first one's stays. Unset: TMH_SLOW_READER, else
+  //   no process of the domain is watched.
+  std::function<SlowReader(std::uint64_t held_bytes, double seconds, const ParticipantInfo &reader)>
+      on_slow_reader;
+  // 0: at once, and after each commit.
+  std::uint32_t slow_reader_ms = 10'000;
+  // Of readers that have run for 100 ms, or slow_reader_ms where that is less.
+  std::uint64_t slow_reader_bytes = 1u << 30;
 
   Policies policies;
 };

@@ -148,6 +148,14 @@ void promote(const Object &object) {
   promote(&object, sizeof object);
 }
 
+// In a body: should it end soon? True: the running instance has been asked to end, because it keeps
+// versions (DomainOptions::on_slow_reader, tmh kill-stuck), or an update has FAILED. An update that
+// returns then is undone and runs again, as it would be later. A query never aborts, nor does it
+// run again by itself: its body returns what it has, or throws. A scan that notes where it stands
+// goes on from there in a next query, which has a new snapshot. At level 1, where no instance keeps
+// versions: has it FAILED? In RTM, and outside of instances: false. Costs a few loads.
+[[nodiscard]] bool should_end() noexcept;
+
 // Runs body() as a read-only transaction on one consistent snapshot, and returns its value, an
 // object: once, unless it calls retry(). Never aborts. A store into a segment is discarded and
 // reported as Error(kQueryWrote). Inside an update it is subsumed: it sees the update's stores, and

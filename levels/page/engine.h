@@ -123,6 +123,8 @@ class Engine {
   [[nodiscard]] Status validate() noexcept { return transaction_.validate(); }
   // Of the running instance, as far as is known; kNone: it has not failed.
   [[nodiscard]] AbortCause why_failed() const noexcept { return instance_.why_failed(); }
+  // Has the running instance been asked to end, or FAILED?
+  [[nodiscard]] bool should_end() const noexcept { return instance_.should_end(); }
   // The program will touch these bytes. False: the address belongs to no view.
   [[nodiscard]] bool advise(std::uintptr_t begin, std::uint64_t bytes, bool is_write) noexcept {
     return first_touch_.advise(begin, bytes, is_write);

@@ -50,6 +50,13 @@ struct Instance {
     return own.failed_instance.load(std::memory_order_acquire) == number;
   }
 
+  // Nothing comes of it for a query, but that its body may ask.
+  // relaxed: it stands for itself.
+  [[nodiscard]] bool should_end() const noexcept {
+    return is_failed || own.asked_instance.load(std::memory_order_relaxed) == number ||
+           was_failed();
+  }
+
   // Has what it has read to be as it was, for it to commit? An irrevocable instance has moved to
   // the present.
   [[nodiscard]] bool is_serializable() const noexcept {

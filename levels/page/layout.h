@@ -29,7 +29,7 @@ using storage::PageId;
 
 inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
 // Changes with every change of what is in these files.
-inline constexpr std::uint32_t kStateVersion = 15;
+inline constexpr std::uint32_t kStateVersion = 16;
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
 // PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come
