@@ -223,7 +223,9 @@ TEST_P(PageCacheTest, ThePolicyMayChange) {
   EXPECT_EQ(self.domain.policy().page_cache, (PageCache{PageCacheKind::kScan, 2}));
   write_elsewhere(self, 20);
   expect_each(self, 1, 100);
-  if (keeps_copies()) EXPECT_LE(cache_of(self).pages, before.pages - kPages);
+  if (keeps_copies()) {
+    EXPECT_LE(cache_of(self).pages, before.pages - kPages);
+  }
 }
 
 }  // namespace
