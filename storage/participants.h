@@ -102,6 +102,8 @@ struct alignas(64) Participant {
   std::atomic<std::uint32_t> accesses;
   // 1: its views are those of RTM; its owner's, for tools
   std::atomic<std::uint32_t> in_line_mode;
+  // Under the domain lock when it is set: the moment of its query of the past; 0: it runs none.
+  std::atomic<std::uint64_t> past;
   // lines 3 to 6: totals
   alignas(64) std::atomic<std::uint64_t> counts[kCountsMax];
   // line 7: the list of the slot's versions, which stays when the slot changes hands; and

@@ -144,6 +144,14 @@ SharedCounters read_counters(const std::string &folder) {
   out.clock = field<std::uint64_t>(state.data(), offsetof(DomainState, clock));
   out.attaches = field<std::uint64_t>(state.data(), offsetof(DomainState, incarnation_next));
   out.total.participants_reaped = field<std::uint64_t>(state.data(), offsetof(DomainState, reaped));
+  constexpr std::size_t kPast = offsetof(DomainState, past);
+  const auto of_past = [&](std::size_t offset) {
+    return field<std::uint64_t>(state.data(), kPast + offset);
+  };
+  out.total.past_pages = of_past(offsetof(page::PastState, count));
+  out.total.past_bytes = out.total.past_pages * (kPageBytes + sizeof(page::VersionHead));
+  if (of_past(offsetof(page::PastState, history_slots)) != 0)
+    out.total.past_horizon = of_past(offsetof(page::PastState, horizon));
   out.total.recalls = field<std::uint64_t>(state.data(), offsetof(DomainState, recalls));
   out.total.releases = field<std::uint64_t>(state.data(), offsetof(DomainState, releases));
   const auto high = field<std::uint32_t>(state.data(), offsetof(DomainState, participants_high));

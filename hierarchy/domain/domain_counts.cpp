@@ -31,6 +31,10 @@ Counters counters_of(DomainImpl &domain) {
   out.releases = state.releases;
   out.versions_live = domain.memory().versions_live();
   out.versions_bytes = out.versions_live * (kPageBytes + sizeof(page::VersionHead));
+  out.past_pages = state.past.count.load(std::memory_order_relaxed);
+  out.past_bytes = out.past_pages * (kPageBytes + sizeof(page::VersionHead));
+  if (state.past.history_slots.load(std::memory_order_relaxed) != 0)
+    out.past_horizon = state.past.horizon.load(std::memory_order_relaxed);
   return out;
 }
 

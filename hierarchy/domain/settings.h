@@ -43,6 +43,8 @@ struct Settings {
   Stray stray{};
   GroupCommit group_commit;
   EarlyRelease early_release{};
+  // With its bytes where it is set.
+  History history;
 
   [[nodiscard]] bool is_limited() const noexcept { return capacity != line::CapacityModel{}; }
 };

@@ -131,6 +131,9 @@ struct Counters {
   std::uint64_t faults_signal = 0, faults_kernel = 0;  // first touches by mechanism
   // Now: pages held because a snapshot may read them.
   std::uint64_t versions_live = 0, versions_bytes = 0;
+  // Now: pages held of the past (DomainOptions::history, Domain::keep()), and the commit from which
+  // on each moment is held (0: there is no history).
+  std::uint64_t past_pages = 0, past_bytes = 0, past_horizon = 0;
   // Durable domains: log bytes written, durable log writes, commits in them, data written by
   // checkpoints; writes that one thread left to another because they are quicker from the other's
   // processor

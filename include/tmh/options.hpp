@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include <tmh/error.hpp>
+#include <tmh/past.hpp>
 #include <tmh/policies.hpp>
 
 namespace tmh {
@@ -146,6 +147,11 @@ struct DomainOptions {
   bool keep_log = false;
   // After 2 s; bytes of log.
   std::function<void(std::uint64_t done, std::uint64_t total)> recovery_progress;
+
+  // What of its past the domain holds, for query_at(): the most that any participant has asked for,
+  // until the last one leaves. Unset: as the domain has it. Level 2 alone (kLevelsMismatch).
+  // kBadArgument: a negative time, or less than kHistoryBytesMin.
+  History history;
 
   Policies policies;
 };

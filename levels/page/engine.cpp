@@ -2,6 +2,7 @@
 #include "levels/page/engine.h"
 
 #include "observe/steps.h"
+#include "platform/process.h"
 #include "platform/try.h"
 
 namespace tmh::page {
@@ -95,6 +96,7 @@ std::uint64_t Engine::collect() noexcept {
   reaper_.reap_dead(held);
   tree_.collect(held, ~std::size_t{0});
   tree_.fold_all(held);
+  if (tree_.past().is_on(held) && tree_.is_linked()) tree_.past().tend(held, platform::coarse_ns());
   const std::uint64_t left = memory_.versions_live();
   tree_.slots().shrink(held);
   return left;

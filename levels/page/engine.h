@@ -20,9 +20,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include <tmh/instance.hpp>
 #include <tmh/options.hpp>
+#include <tmh/past.hpp>
 
 #include "levels/page/access_table.h"
 #include "levels/page/commit.h"
@@ -105,6 +107,22 @@ class Engine {
                            Isolation isolation) noexcept {
     return transaction_.begin(is_query, age, policy, isolation);
   }
+  // See transaction.h. kNotHeld.
+  [[nodiscard]] Errc begin_past(const Moment &moment, ConflictPolicy policy) noexcept {
+    return transaction_.begin_past(moment, policy);
+  }
+  // See past.h; each takes the domain lock.
+  void hold_history(std::uint64_t ns, std::uint64_t slots) noexcept {
+    tree_.past().want(lock_.take(), ns, slots);
+  }
+  [[nodiscard]] Errc keep_moment(std::string_view name, std::uint64_t *clock) noexcept {
+    return tree_.past().keep(lock_.take(), name, clock);
+  }
+  [[nodiscard]] Errc forget_moment(std::string_view name) noexcept {
+    return tree_.past().forget(lock_.take(), name);
+  }
+  // By any thread.
+  [[nodiscard]] PastInfo past() { return tree_.past().info(lock_domain()); }
   // Of the running instance, whatever it began as: an instance inside it demands it.
   void make_serializable() noexcept { instance_.isolation = Isolation::kSerializable; }
   // Before begin(): shall the next instance abort where it would take a page that the level below

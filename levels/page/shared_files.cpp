@@ -281,6 +281,7 @@ Errc SharedFiles::attach_slot(const std::string &name, std::uint32_t *slot) noex
     record.failed_instance.store(0, std::memory_order_relaxed);
     record.accesses.store(0, std::memory_order_relaxed);
     record.in_line_mode.store(0, std::memory_order_relaxed);
+    record.past.store(0, std::memory_order_relaxed);
     record.waits_for.store(0, std::memory_order_relaxed);
     record.last_flush.store(0, std::memory_order_relaxed);
     record.line_waits_for.store(0, std::memory_order_relaxed);
@@ -475,7 +476,7 @@ Errc SharedFiles::open_rebuildable() noexcept {
   };
   const std::uint64_t participants_bytes = storage::kParticipantsMax * sizeof(storage::Participant);
   const File files[] = {
-      {&state_file_, "tmh.state", sizeof(DomainState), 4096, Blocks::kAllocated},
+      {&state_file_, "tmh.state", sizeof(DomainState), 8 * kPageBytes, Blocks::kAllocated},
       {&participants_file_, "tmh.participants", participants_bytes, participants_bytes,
        Blocks::kSparse},
       {&version_heads_file_, "tmh.versions.head", sizeof(VersionHead),

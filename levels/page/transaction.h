@@ -63,6 +63,8 @@ class Transaction {
   // TrackingChoice::open_ring(). REQUIRES: no instance is running.
   [[nodiscard]] Errc begin(bool is_query, std::uint64_t age, ConflictPolicy policy,
                            Isolation isolation) noexcept;
+  // A query that reads `moment`, if that is held: else kNotHeld. As begin().
+  [[nodiscard]] Errc begin_past(const Moment &moment, ConflictPolicy policy) noexcept;
   // will_wait: the caller waits until the commit is durable.
   [[nodiscard]] Outcome end(bool will_wait) noexcept;
   void abort(AbortCause cause) noexcept;
@@ -77,6 +79,8 @@ class Transaction {
  private:
   [[nodiscard]] Errc listen() noexcept;
   void pin_with_lock() noexcept;
+  [[nodiscard]] Errc show_past(std::uint64_t moment) noexcept;
+  void leave_past() noexcept;
   [[nodiscard]] Outcome end_query() noexcept;
   [[nodiscard]] Outcome end_update(Errc found, bool will_wait) noexcept;
   void settle_committed(const Outcome &outcome) noexcept;
