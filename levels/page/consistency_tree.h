@@ -155,9 +155,6 @@ class ConsistencyTree {
   std::uint32_t self_;
   VersionSlots slots_;
   VersionLists lists_;
-  Past past_;
-  // Of Past::prepare(), for the collection that runs.
-  bool keeps_past_ = false;
   // The fence, too, and moments that are held; sorted; filled by gather_pins().
   std::vector<std::uint64_t> pins_;
   // own versions up to here have been folded once, and were durable then
@@ -169,6 +166,9 @@ class ConsistencyTree {
   Slot fold_next_ = 1;              // where fold_some() goes on
   bool blocked_ = false;            // the last tidy_own() had to leave versions to a pin
   std::uint64_t tidied_ns_ = 0;
+  Past past_;
+  // Of Past::prepare(), for the collection that runs.
+  bool keeps_past_ = false;
 };
 
 }  // namespace tmh::page

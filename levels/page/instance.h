@@ -83,9 +83,6 @@ struct Instance {
   bool has_read_everything = false;
   // See Engine::has_read_behind().
   bool has_read_behind = false;
-  // A query of the past: the moment that it reads. Its pin stands at the present.
-  static constexpr std::uint64_t kPresent = ~0ull;
-  std::uint64_t past = kPresent;
   // First byte stored to by a query.
   std::uintptr_t query_wrote = 0;
   // By its own doing: the policy, or lack of space.
@@ -93,6 +90,9 @@ struct Instance {
   AbortCause failed_cause = AbortCause::kNone;
   // kNoSpace's reason.
   Errc failed_error = Errc::kOk;
+  // A query of the past: the moment that it reads. Its pin stands at the present.
+  static constexpr std::uint64_t kPresent = ~0ull;
+  std::uint64_t past = kPresent;
 };
 
 }  // namespace tmh::page

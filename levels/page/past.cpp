@@ -14,7 +14,7 @@
 namespace tmh::page {
 
 namespace {
-// Commits note the time so often; thinned out, it is a 256th of what is held.
+// The time of one commit is noted in so long; thinned out, it is a 256th of what is held.
 constexpr std::uint64_t kSamplePeriodNs = 10'000'000;
 // Before-images given back per commit, beside those that make room for others.
 constexpr std::size_t kRetiredAtMost = 256;
@@ -223,8 +223,7 @@ void Past::sweep_kept() noexcept {
 void Past::tend(const DomainLock::Held &held, std::uint64_t now_ns) noexcept {
   TMH_ASSERT(held.is_valid());
   PastState &past = state();
-  if (past.sample_period_ns != 0 && now_ns >= past.sampled_ns + past.sample_period_ns)
-    note_time(platform::coarse_ns());
+  if (past.sample_period_ns != 0) note_time(now_ns);
   const bool has_history = past.history_slots.load(std::memory_order_relaxed) != 0;
   if (has_history && past.history_ns != 0 && now_ns > past.history_ns) {
     const std::uint64_t clock = clock_at(now_ns - past.history_ns, &PastSample::monotonic_ns);
@@ -258,20 +257,25 @@ void Past::bound_versions(const DomainLock::Held &held) noexcept {
                        std::memory_order_relaxed);
 }
 
-// Under the lock: the clock stands.
+// Under the lock: the clock stands. Within a period the last commit's takes the place of those
+// before it.
 void Past::note_time(std::uint64_t now_ns) noexcept {
   PastState &past = state();
-  if (past.sample_count >= kSamplesMax) thin_samples();
-  TMH_ASSERT(past.sample_count < kSamplesMax);
-  PastSample &sample = past.samples[past.sample_count];
+  if (past.sample_count == 0 || now_ns >= past.sampled_ns + past.sample_period_ns) {
+    if (past.sample_count >= kSamplesMax) thin_samples();
+    TMH_ASSERT(past.sample_count < kSamplesMax);
+    past.samples[past.sample_count].clock = 0;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    ++past.sample_count;
+    past.sampled_ns = now_ns;
+  }
+  PastSample &sample = past.samples[past.sample_count - 1];
   sample.clock = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);  // death in between: no sample
   sample.wall_ns = platform::wall_clock_ns();
   sample.monotonic_ns = now_ns;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   sample.clock = memory_.state().clock.load(std::memory_order_relaxed);
-  ++past.sample_count;
-  past.sampled_ns = now_ns;
 }
 
 // Those before the horizon go, but for the last of them; where that is not half of them, every
