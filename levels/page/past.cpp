@@ -65,7 +65,7 @@ bool Past::prepare(const DomainLock::Held &held) noexcept {
   const std::uint32_t high = past.may_have_readers != 0 ? memory_.participants_high() : 0;
   is_blind_ = false;
   for (const PastName &name : past.names)
-    if (name.clock != 0) kept_.push_back(name.clock);
+    if (past.named_count != 0 && name.clock != 0) kept_.push_back(name.clock);
   bool has_reader = false;
   for (std::uint32_t i = 0; i < high; ++i) {
     const std::uint64_t moment = memory_.participant(i).past.load(std::memory_order_acquire);

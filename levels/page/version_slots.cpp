@@ -41,7 +41,7 @@ Errc VersionSlots::reserve(const DomainLock::Held &held, std::size_t count) noex
   return Errc::kOk;
 }
 
-// A quarter more each time (at least 1 MiB): growing stays amortised without doubling a large store.
+// A quarter more each time (at least 1 MiB): growing stays amortised, and no large store doubles.
 Errc VersionSlots::grow(const DomainLock::Held &held, std::size_t wanted) noexcept {
   DomainState &state = memory_.state();
   const std::uint32_t from = state.version_capacity.load(std::memory_order_relaxed);

@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -90,11 +91,11 @@ void hold_on(const std::string &folder, const Mode &mode, Board *board) {
       const std::uint64_t seen = self.get(0), from = board->commits;
       while (!board->is_over && board->commits < from + 60) {
         if (self.get(0) != seen) ++board->wrong;
+        std::this_thread::yield();
       }
     });
     const std::uint64_t from = board->commits;
-    while (!board->is_over && board->commits < from + 60) {
-    }
+    while (!board->is_over && board->commits < from + 60) std::this_thread::yield();
   }
 }
 
