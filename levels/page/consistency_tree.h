@@ -102,8 +102,8 @@ class ConsistencyTree {
   void read(const DomainLock::Held &held, PageId page, std::uint64_t stamp, LineMask lines,
             std::byte *to) const noexcept;
 
-  // Is home of `page`, from now on while no version later than `pin` goes there, something else than
-  // the page at `moment`?
+  // Is home of `page`, from now on while no version later than `pin` goes there, something else
+  // than the page at `moment`?
   [[nodiscard]] bool differs_in_past(const DomainLock::Held &held, PageId page,
                                      std::uint64_t moment, std::uint64_t pin) const noexcept {
     return has_version(held, page, pin) || past_.has_later_home(page, moment);

@@ -35,6 +35,7 @@ void Past::want(const DomainLock::Held &held, std::uint64_t ns, std::uint64_t sl
   past.history_slots.store(std::max(before, slots), std::memory_order_relaxed);
   if (past.sample_period_ns == 0) past.sample_period_ns = kSamplePeriodNs;
   note_time(platform::coarse_ns());
+  past.sampled_ns = 0;  // the next commit's time takes no place of this one
 }
 
 bool Past::keeps_time() const noexcept {
