@@ -47,8 +47,8 @@ class Past {
   // Moments that names and readers hold, for the folder. REQUIRES prepare().
   [[nodiscard]] const std::vector<std::uint64_t> &moments() const noexcept { return kept_; }
 
-  // At commits; now_ns: platform::coarse_ns(). Notes the time, moves the horizon on, gives back what
-  // is held no more.
+  // At commits; now_ns: platform::coarse_ns(). Notes the time, moves the horizon on, gives back
+  // what is held no more.
   [[nodiscard]] bool is_on(const DomainLock::Held &) const noexcept {
     const PastState &past = memory_.state().past;
     return past.count.load(std::memory_order_relaxed) != 0 || keeps_time();
