@@ -93,6 +93,11 @@ enum class Planted : std::uint64_t {
   kPromotionNotPublished = 1ull << 35,
   // A commit stands at its own stamp, past what others have committed to pages that it keeps.
   kStandsPastOthers = 1ull << 36,
+
+  // The past: versions between which a held moment lies are folded.
+  kPastFolded = 1ull << 37,
+  // A version goes home, and what it replaces is not kept.
+  kNoBeforeImage = 1ull << 38,
 };
 
 #ifdef TMH_PLANTED_FAULTS

@@ -78,6 +78,22 @@ struct VersionList {
   std::atomic<std::uint32_t> live_count;
 };
 
+// Its owner's, for tools.
+struct ShownToTools {
+  // 1: its views are those of RTM
+  std::atomic<std::uint32_t> in_line_mode;
+  // Own copies and their twins, when the last instance ended.
+  std::atomic<std::uint32_t> page_cache_pages;
+};
+
+// For group commit.
+struct Company {
+  // LogState::flushes when its last strict commit was acknowledged
+  std::atomic<std::uint64_t> last_flush;
+  // With a level below: the same as waits_for on its clock, of the thread that came last. A hint.
+  std::atomic<std::uint64_t> line_waits_for;
+};
+
 struct alignas(64) Participant {
   // line 0: identity
   std::atomic<std::uint32_t> state;  // 0 free, 1 attached
@@ -102,10 +118,11 @@ struct alignas(64) Participant {
   alignas(64) std::atomic<std::uint64_t> failed_instance;
   // Eager: first entry in the access table, 0: none.
   std::atomic<std::uint32_t> accesses;
-  // 1: its views are those of RTM; its owner's, for tools
-  std::atomic<std::uint32_t> in_line_mode;
+  ShownToTools shown;
   // number of the query that another has asked to end
   std::atomic<std::uint64_t> asked_instance;
+  // Under the domain lock when it is set: the moment of its query of the past; 0: it runs none.
+  std::atomic<std::uint64_t> past;
   // lines 3 to 6: totals
   alignas(64) std::atomic<std::uint64_t> counts[kCountsMax];
   // line 7: the list of the slot's versions, which stays when the slot changes hands; and
@@ -115,16 +132,10 @@ struct alignas(64) Participant {
   // With a level below: threads that wait for durability there; a hint.
   std::atomic<std::uint32_t> line_waiters;
   std::atomic<std::uint64_t> waits_for;  // commit timestamp that must become durable, 0: none
-  // LogState::flushes when its last strict commit was acknowledged
-  std::atomic<std::uint64_t> last_flush;
-  // With a level below: the same as waits_for on its clock, of the thread that came last. A hint,
-  // for group commit.
-  std::atomic<std::uint64_t> line_waits_for;
+  Company company;
   std::uint64_t stack_start;  // identity, with pid and start_time
   // Of the thread that waits for durability; LogHandover::kAsleep; a hint.
   std::atomic<std::uint32_t> waits_on_cpu;
-  // Own copies and their twins, when the last instance ended; its owner's, for tools.
-  std::atomic<std::uint32_t> page_cache_pages;
   // lines 8 to 11: counts as they were when the participant came
   alignas(64) std::atomic<std::uint64_t> counts_before[kCountsMax];
 

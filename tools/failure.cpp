@@ -70,6 +70,8 @@ const char *errc_name(Errc code) noexcept {
     TMH_NAME(kNothingRead);
     TMH_NAME(kForeignFile);
     TMH_NAME(kControlMissing);
+    TMH_NAME(kNotHeld);
+    TMH_NAME(kTooManyMoments);
 #undef TMH_NAME
   }
   return "unknown";

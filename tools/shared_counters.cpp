@@ -52,7 +52,7 @@ bool read_participant(const std::byte *record, bool is_elsewhere, ParticipantCou
   const auto name =
       field<std::array<char, sizeof Participant::name>>(record, offsetof(Participant, name));
   out->name = printable({name.begin(), std::find(name.begin(), name.end(), '\0')});
-  out->in_line_mode = field<std::uint32_t>(record, offsetof(Participant, in_line_mode)) != 0;
+  out->in_line_mode = field<std::uint32_t>(record, offsetof(Participant, shown.in_line_mode)) != 0;
   if (const auto pin = field<std::uint64_t>(record, offsetof(Participant, pin));
       pin != storage::kNoPin) {
     out->snapshot = pin;
@@ -66,7 +66,7 @@ bool read_participant(const std::byte *record, bool is_elsewhere, ParticipantCou
   for (std::size_t i = 0; i < own.size(); ++i) own[i] -= before[i];
   add(own, &out->counters);
   out->counters.page_cache_pages =
-      field<std::uint32_t>(record, offsetof(Participant, page_cache_pages));
+      field<std::uint32_t>(record, offsetof(Participant, shown.page_cache_pages));
   return true;
 }
 
@@ -147,6 +147,14 @@ SharedCounters read_counters(const std::string &folder) {
   out.clock = field<std::uint64_t>(state.data(), offsetof(DomainState, clock));
   out.attaches = field<std::uint64_t>(state.data(), offsetof(DomainState, incarnation_next));
   out.total.participants_reaped = field<std::uint64_t>(state.data(), offsetof(DomainState, reaped));
+  constexpr std::size_t kPast = offsetof(DomainState, past);
+  const auto of_past = [&](std::size_t offset) {
+    return field<std::uint64_t>(state.data(), kPast + offset);
+  };
+  out.total.past_pages = of_past(offsetof(page::PastState, count));
+  out.total.past_bytes = out.total.past_pages * (kPageBytes + sizeof(page::VersionHead));
+  if (of_past(offsetof(page::PastState, history_slots)) != 0)
+    out.total.past_horizon = of_past(offsetof(page::PastState, horizon));
   out.total.recalls = field<std::uint64_t>(state.data(), offsetof(DomainState, recalls));
   out.total.releases = field<std::uint64_t>(state.data(), offsetof(DomainState, releases));
   const auto high = field<std::uint32_t>(state.data(), offsetof(DomainState, participants_high));

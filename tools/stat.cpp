@@ -81,6 +81,9 @@ Json total_json(const Counters &total) {
   json["unlimited_commits"] = total.unlimited_commits;
   json["versions_live"] = total.versions_live;
   json["versions_bytes"] = total.versions_bytes;
+  json["past_pages"] = total.past_pages;
+  json["past_bytes"] = total.past_bytes;
+  json["past_horizon"] = total.past_horizon;
   json["rtm"] = {
       {"commits", total.hardware_commits},          {"aborts_conflict", total.hardware_conflicts},
       {"aborts_capacity", total.hardware_capacity}, {"aborts_zero", total.hardware_zero},

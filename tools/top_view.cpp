@@ -186,6 +186,9 @@ class View {
     const Counters &a = before_.shared.total, &b = now_.shared.total;
     std::string line =
         fmt::format("versions {} ({})", b.versions_live, bytes_text(b.versions_bytes));
+    if (b.past_pages != 0 || b.past_horizon != 0)
+      line += fmt::format("  past {} ({}){}", b.past_pages, bytes_text(b.past_bytes),
+                          b.past_horizon == 0 ? "" : fmt::format(" from {}", b.past_horizon));
     if (is_durable()) {
       const std::uint64_t flushes = grown(a.log_flushes, b.log_flushes),
                           commits = grown(a.log_commits, b.log_commits);

@@ -447,6 +447,28 @@ void Domain::begin_query() const {
   detail::need_pages(Need::kBeginQuery);
   check(detail::Instances(required(impl_)).begin(true));
 }
+void Domain::begin_query_at(const Moment &moment) const {
+  detail::need_pages(Need::kBeginQuery);
+  detail::DomainImpl &domain = required(impl_);
+  if (domain.settings().levels == Levels::kHybrid) {
+    platform::fail(Errc::kLevelsMismatch, "the past of a domain is held with levels page alone");
+    detail::raise(Errc::kLevelsMismatch);
+  }
+  check(detail::Instances(domain).begin(true, {.moment = &moment}));
+}
+std::uint64_t Domain::keep(std::string_view name) const {
+  std::uint64_t clock = 0;
+  check(detail::Instances(required(impl_)).keep_moment(name, &clock));
+  return clock;
+}
+void Domain::forget(std::string_view name) const {
+  check(detail::Instances(required(impl_)).forget_moment(name));
+}
+PastInfo Domain::past() const {
+  PastInfo info;
+  check(detail::Instances(required(impl_)).past(&info));
+  return info;
+}
 namespace {
 // An end that fails has ended the instance, too, unless it was none of ours.
 Status ended(Errc error, Status status, const detail::SlowReaderWatch &watch) {

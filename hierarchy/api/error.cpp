@@ -124,6 +124,10 @@ const char *message(Errc code) noexcept {
       return "the files of a durable domain have lost their tmh.control: put it back, or open a "
              "backup of the whole "
              "folder; for a new domain here move them away";
+    case Errc::kNotHeld:
+      return "the domain does not hold that moment of its past";
+    case Errc::kTooManyMoments:
+      return "the domain's table of named moments is full";
   }
   return "unknown tmh error code";
 }

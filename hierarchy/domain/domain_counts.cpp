@@ -14,7 +14,7 @@ Counters counters_of(DomainImpl &domain) {
     const storage::Participant &slot = domain.memory().participant(i);
     storage::add_counts([&slot](storage::Count which) { return slot.count(which); }, &out);
     if (slot.state.load(std::memory_order_relaxed) != 0)
-      out.page_cache_pages += slot.page_cache_pages.load(std::memory_order_relaxed);
+      out.page_cache_pages += slot.shown.page_cache_pages.load(std::memory_order_relaxed);
   }
   if (domain.lines() != nullptr) domain.lines()->count_in(&out);
   out.participants_reaped = state.reaped;
@@ -33,6 +33,10 @@ Counters counters_of(DomainImpl &domain) {
   out.releases = state.releases;
   out.versions_live = domain.memory().versions_live();
   out.versions_bytes = out.versions_live * (kPageBytes + sizeof(page::VersionHead));
+  out.past_pages = state.past.count.load(std::memory_order_relaxed);
+  out.past_bytes = out.past_pages * (kPageBytes + sizeof(page::VersionHead));
+  if (state.past.history_slots.load(std::memory_order_relaxed) != 0)
+    out.past_horizon = state.past.horizon.load(std::memory_order_relaxed);
   return out;
 }
 
@@ -68,7 +72,7 @@ std::vector<ParticipantInfo> participants_of(const DomainImpl &domain) {
     info.counters.begins = record.own_count(Count::kBegins);
     info.counters.commits = record.own_count(Count::kCommits);
     info.counters.queries = record.own_count(Count::kQueries);
-    info.counters.page_cache_pages = record.page_cache_pages.load(std::memory_order_relaxed);
+    info.counters.page_cache_pages = record.shown.page_cache_pages.load(std::memory_order_relaxed);
     info.counters.page_cache_evictions = record.own_count(Count::kPageCacheEvictions);
     all.push_back(std::move(info));
   }

@@ -35,7 +35,8 @@ Errc LineMode::leave() noexcept {
 
 // No participant decides anything by it. relaxed.
 void LineMode::tell() noexcept {
-  std::atomic<std::uint32_t> &told = domain_.memory().participant(domain_.slot()).in_line_mode;
+  std::atomic<std::uint32_t> &told =
+      domain_.memory().participant(domain_.slot()).shown.in_line_mode;
   const std::uint32_t mode = domain_.lines()->hardware()->in_line_mode() ? 1 : 0;
   if (told.load(std::memory_order_relaxed) != mode) told.store(mode, std::memory_order_relaxed);
 }

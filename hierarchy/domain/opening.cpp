@@ -205,6 +205,7 @@ Errc Opening::attach_locked() {
   TMH_TRY(domain.engine_->start(settings.tracking_to_use(), fresh_));
   if (settings.records_skew) TMH_TRY(domain.engine_->record_skew(domain.slot_));
   TMH_TRY(start_durable());
+  hold_history();
   slot.keep();
   // With exact tracking every instance changes page tables and interrupts the other cores: threads
   // then slow each other down (bench/threads). A recording is to show what overlaps.
@@ -323,6 +324,16 @@ Errc Opening::open_lines() {
   domain.lines_->use_engine(domain.engine_.get());
   if (domain.durable_ != nullptr) domain.lines_->use_log(&domain.durable_->log());
   return Errc::kOk;
+}
+
+void Opening::hold_history() noexcept {
+  const History &history = domain_.settings_.history;
+  if (!history.is_set()) return;
+  page::Engine &engine = *domain_.engine_;
+  engine.tree().past().want(
+      engine.lock_domain(),
+      static_cast<std::uint64_t>(std::chrono::nanoseconds(history.time).count()),
+      history.bytes / (kPageBytes + sizeof(page::VersionHead)));
 }
 
 Errc Opening::start_durable() {

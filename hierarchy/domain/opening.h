@@ -41,6 +41,7 @@ class Opening {
   [[nodiscard]] Errc open_latency();
   [[nodiscard]] Errc open_lines();
   [[nodiscard]] Errc start_durable();
+  void hold_history() noexcept;
   void remove_made(bool was_closed);
 
   DomainImpl &domain_;

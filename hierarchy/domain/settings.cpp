@@ -1,6 +1,7 @@
 // hierarchy/domain/settings.cpp -- reading, settling and comparing the settings of a domain.
 #include "hierarchy/domain/settings.h"
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
@@ -112,6 +113,20 @@ Errc read(const Reader &reader, const DomainOptions &options, Durability *wanted
                                         "GiB; flush_interval_ms at least 1");
 }
 
+Errc read(const DomainOptions &options, History *wanted) {
+  *wanted = options.history;
+  if (!wanted->is_set()) return Errc::kOk;
+  if (wanted->bytes == 0) wanted->bytes = kHistoryBytes;
+  // In nanoseconds, and in slots of the version store, there must be room for it.
+  constexpr std::chrono::hours kTimeMax{24 * 365 * 100};
+  constexpr std::uint64_t kBytesMax = std::uint64_t{1} << 37;
+  const bool is_right = wanted->time.count() >= 0 && wanted->time <= kTimeMax &&
+                        wanted->bytes >= kHistoryBytesMin && wanted->bytes <= kBytesMax;
+  return is_right ? Errc::kOk
+                  : fail(Errc::kBadArgument,
+                         "history: right values: a time of at most 100 years, 1 MiB to 128 GiB");
+}
+
 // An option whose default says that it is unset.
 template <class Value>
 void set_unless_asked(Value *value, Value otherwise) {
@@ -157,6 +172,7 @@ Errc read_settings(const DomainOptions &options, const Environment &environment,
   const Policies &several = reader.policies(), &asked = options.policies;
   Settings &wanted = *out;
   TMH_TRY(read(reader, options, &wanted.durability));
+  TMH_TRY(read(options, &wanted.history));
   TMH_TRY(reader.choose(kLatency, {several.latency, asked.latency}, &wanted.latency));
   set_unless_asked(&wanted.latency, default_of(kLatencies));
   TMH_TRY(reader.choose(kStray, {options.stray}, &wanted.stray));
@@ -210,6 +226,9 @@ Errc settle(const PresentDomain &present, Settings *settings) {
     settings->levels = present.levels;
   }
   if (settings->levels != Levels::kHybrid) return Errc::kOk;
+  if (settings->history.is_set())
+    return fail(Errc::kLevelsMismatch,
+                "a history needs levels page: level 1 keeps nothing of what it replaces");
   if (settings->detection == Detection::kEager)
     return fail(Errc::kLevelsMismatch,
                 "hybrid levels need lazy detection: a snapshot moves on when a page is recalled");
@@ -315,6 +334,13 @@ Errc check_agreement(const std::string &folder, const Settings &present, Trackin
   agreement.compare_spec(kCapacity, asked.capacity, present.capacity);
   agreement.compare(kStray, options.stray, present.stray);
   compare_of_slow_readers(first, options, &agreement);
+  History history;
+  TMH_TRY(read(options, &history));
+  agreement.compare("history.time in ms", options.history.is_set(),
+                    static_cast<std::uint64_t>(history.time.count()),
+                    static_cast<std::uint64_t>(present.history.time.count()));
+  agreement.compare("history.bytes", options.history.is_set(), history.bytes,
+                    present.history.bytes);
   if (present.durability != Durability::kNone) {
     agreement.compare_spec(kGroupCommit, asked.group_commit, present.group_commit);
     agreement.compare(kEarlyRelease, asked.early_release, present.early_release);

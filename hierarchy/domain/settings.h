@@ -48,6 +48,8 @@ struct Settings {
   bool records_skew = false;
   // Of the variable.
   SlowReaderRule slow_reader;
+  // With its bytes where it is set.
+  History history;
 
   // A recording shows what each instance has touched, so no page stays mapped from one to the next.
   [[nodiscard]] Tracking tracking_to_use() const noexcept;

@@ -78,6 +78,8 @@ Errc Instances::begin(bool is_query, const BeginOptions &options) noexcept {
   TMH_TRY(domain_.usable());
   if (runs_here()) {
     std::vector<bool> &nest = current().pages.runner->nest;
+    if (options.moment != nullptr)
+      return fail(Errc::kNestedMisuse, "query_at() cannot begin inside an instance");
     if (nest.front() && !is_query)
       return fail(Errc::kNestedMisuse, "an update cannot begin inside a query");
     TMH_TRY(reserve_depth(nest));
@@ -141,10 +143,14 @@ Errc Instances::begin_on(PageRunner &runner, bool is_query, const BeginOptions &
   engine.give_way(!is_query &&
                   hierarchy::yields_to_lower(domain_.settings().cross, runner.attempts));
   engine.use_page_cache(policy.page_cache);
+  if (options.moment != nullptr) {
+    const Errc error = engine.begin_past(*options.moment, policy.conflict);
+    return error == Errc::kNotHeld ? fail_not_held(*options.moment, engine) : error;
+  }
   const Isolation isolation =
       options.isolation != Isolation{} ? options.isolation : policy.isolation;
-  if (engine.records_skew()) [[unlikely]]
-    engine.use_site(options.site != nullptr ? current().last_site : nullptr);
+  if (engine.recorder() != nullptr) [[unlikely]]
+    engine.recorder()->use_site(options.site != nullptr ? current().last_site : nullptr);
   if (const Errc error = engine.begin(is_query, runner.age, policy.conflict, isolation);
       error != Errc::kOk) {
     leave_turn(runner);
@@ -421,10 +427,79 @@ void raise_left_open() {
   raise(Errc::kNestedMisuse);
 }
 
+void raise_past_stands() {
+  fail(Errc::kNothingRead, "the past does not change: retry() in query_at()");
+  raise(Errc::kNothingRead);
+}
+
 std::uint64_t Instances::collect() noexcept {
   if (runs_here()) return current().pages.runner->engine->collect();
   const std::scoped_lock guard(runners_.process().mutex);
   return domain_.usable() == Errc::kOk ? domain_.engine().collect() : 0;
+}
+
+// Level 1 stores to home, and keeps nothing of what it replaces.
+Errc Instances::check_past() noexcept {
+  TMH_TRY(domain_.usable());
+  if (domain_.runs_at_any_level(Need::kUnknown))
+    return fail(Errc::kInstanceRunning, "moments are named between instances");
+  return domain_.settings().levels == Levels::kHybrid
+             ? fail(Errc::kLevelsMismatch, "the past of a domain is held with levels page alone")
+             : Errc::kOk;
+}
+
+Errc Instances::fail_not_held(const Moment &moment, page::Engine &engine) noexcept try {
+  const PastInfo info = engine.tree().past().info(engine.lock_domain());
+  std::string text;
+  if (moment.kind() == Moment::Kind::kName) {
+    text = "no moment is called '" + std::string(moment.name()) + "'; names:";
+    for (const NamedMoment &each : info.moments) text += " " + each.name;
+    if (info.moments.empty()) text += " none";
+  } else {
+    text = std::string(moment.kind() == Moment::Kind::kClock ? "clock " : "time ") +
+           std::to_string(moment.number()) + "; held: from clock " + std::to_string(info.oldest) +
+           " to " + std::to_string(info.now) + ", and " + std::to_string(info.moments.size()) +
+           " named moments";
+  }
+  return fail(Errc::kNotHeld, std::move(text));
+} catch (const std::bad_alloc &) {
+  return Errc::kNotHeld;
+}
+
+Errc Instances::keep_moment(std::string_view name, std::uint64_t *clock) noexcept {
+  TMH_TRY(check_past());
+  if (name.empty() || name.size() > kMomentNameMax || name.find('\0') != std::string_view::npos)
+    return fail(Errc::kBadArgument, "the name of a moment has 1 to 47 bytes, none of them zero");
+  const std::scoped_lock guard(runners_.process().mutex);
+  TMH_TRY(domain_.usable());
+  page::Engine &engine = domain_.engine();
+  const Errc error = engine.tree().past().keep(engine.lock_domain(), name, clock);
+  if (error == Errc::kBadArgument)
+    return fail(error, "a moment is called '" + std::string(name) + "' already");
+  if (error == Errc::kTooManyMoments)
+    return fail(error, std::to_string(kMomentsMax) + " moments have names; forget() one");
+  return error;
+}
+
+Errc Instances::forget_moment(std::string_view name) noexcept {
+  TMH_TRY(check_past());
+  const std::scoped_lock guard(runners_.process().mutex);
+  TMH_TRY(domain_.usable());
+  page::Engine &engine = domain_.engine();
+  const Errc error = engine.tree().past().forget(engine.lock_domain(), name);
+  return error == Errc::kOk ? error
+                            : fail(error, "no moment is called '" + std::string(name) + "'");
+}
+
+Errc Instances::past(PastInfo *info) noexcept try {
+  TMH_TRY(domain_.usable());
+  const auto open = domain_.keep_open();
+  TMH_TRY(domain_.usable());
+  page::Engine &engine = domain_.engine();
+  *info = engine.tree().past().info(engine.lock_domain());
+  return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  return platform::fail_for_memory("what is held of the past");
 }
 
 Errc Instances::set_policy(std::string_view spec) noexcept {

@@ -39,6 +39,8 @@ struct BeginOptions {
   Presence presence = Presence::kHost;
   // Of an update; unset: the policy's.
   Isolation isolation{};
+  // A query's; null: the present.
+  const Moment *moment = nullptr;
 };
 
 class Instances {
@@ -61,6 +63,10 @@ class Instances {
   // waits for.
   [[nodiscard]] Errc await_change() noexcept;
   [[nodiscard]] std::uint64_t collect() noexcept;
+  // See tmh::Domain.
+  [[nodiscard]] Errc keep_moment(std::string_view name, std::uint64_t *clock) noexcept;
+  [[nodiscard]] Errc forget_moment(std::string_view name) noexcept;
+  [[nodiscard]] Errc past(PastInfo *info) noexcept;
 
   [[nodiscard]] Errc set_policy(std::string_view spec) noexcept;
 
@@ -72,6 +78,8 @@ class Instances {
   [[nodiscard]] bool has_moved_at_lines(const page::Engine::ReadSet &reads) const noexcept;
   [[nodiscard]] bool has_moved_at_pages(const page::Engine::ReadSet &reads,
                                         std::uint64_t snapshot) const noexcept;
+  [[nodiscard]] Errc check_past() noexcept;
+  [[nodiscard]] Errc fail_not_held(const Moment &moment, page::Engine &engine) noexcept;
   [[nodiscard]] bool runs_here() const noexcept { return runners_.runs_here(); }
   void count_attempt(PageRunner &runner) const noexcept;
   static void leave_turn(PageRunner &runner) noexcept;

@@ -26,6 +26,7 @@
 #include <tmh/instance.hpp>
 #include <tmh/latency.hpp>
 #include <tmh/options.hpp>
+#include <tmh/past.hpp>
 
 namespace tmh {
 
@@ -196,6 +197,8 @@ class Domain {
   // take any. At an inner end it says nothing.
   [[nodiscard]] Status end(Durability durability) const;
   void begin_query() const;
+  // A query that reads the domain as it was at `moment`: see query_at(). Ends by end_query().
+  void begin_query_at(const Moment &moment) const;
   void end_query() const;  // Error(kQueryWrote) names the first byte stored to
   // Rolls back and ends the outermost instance, whatever its depth.
   void abort() const;
@@ -210,6 +213,15 @@ class Domain {
   void advise(const void *address, Access access, std::size_t bytes = 1) const {
     if (!detail::advice_idle) advise_now(address, access, bytes);
   }
+
+  // The present gets a name, and is held until forget(), or until the last participant leaves, with
+  // a history or without. Returns its clock. Takes the room of the pages that change after it, one
+  // copy each. Errors: kBadArgument: not 1 to kMomentNameMax bytes, or there is such a name;
+  // kTooManyMoments; kInstanceRunning; kLevelsMismatch.
+  std::uint64_t keep(std::string_view name) const;
+  // Errors: kNotHeld: no moment has that name; kInstanceRunning; kLevelsMismatch.
+  void forget(std::string_view name) const;
+  [[nodiscard]] PastInfo past() const;
 
   // Durable domains; the others throw Error(kNotDurable). None stops transactions of others.
   // Errors: kLogFailed, kDiskFull, kIo, kReadOnly.

@@ -81,6 +81,8 @@ enum class Errc : int {
   // The folder has files of a durable domain's log, and no tmh.control: no new domain is made
   // beside them.
   kControlMissing = 53,
+  kNotHeld = 54,         // the domain does not hold that moment; the detail says which it holds
+  kTooManyMoments = 55,  // the domain's table of named moments is full
 };
 
 // One clear sentence per code. Never null. Async-signal-safe.

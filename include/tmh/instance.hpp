@@ -176,6 +176,9 @@ struct Counters {
   // retry() that did not find a change at once; how often commits woke them (in vain, too: more
   // often than that each slept on).
   std::uint64_t retry_sleeps = 0, retry_wakes = 0;
+  // Now: pages held of the past (DomainOptions::history, Domain::keep()), and the commit from which
+  // on each moment is held (0: there is no history).
+  std::uint64_t past_pages = 0, past_bytes = 0, past_horizon = 0;
   [[nodiscard]] std::uint64_t aborts_total() const noexcept {
     std::uint64_t sum = 0;
     for (auto a : aborts) sum += a;

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include <tmh/error.hpp>
+#include <tmh/past.hpp>
 #include <tmh/policies.hpp>
 
 namespace tmh {
@@ -182,6 +183,10 @@ struct DomainOptions {
   std::uint32_t slow_reader_ms = 10'000;
   // Of readers that have run for 100 ms, or slow_reader_ms where that is less.
   std::uint64_t slow_reader_bytes = 1u << 30;
+  // What of its past the domain holds, for query_at(): the most that any participant has asked for,
+  // until the last one leaves. Unset: as the domain has it. Level 2 alone (kLevelsMismatch).
+  // kBadArgument: a negative time, or less than kHistoryBytesMin.
+  History history;
 
   Policies policies;
 };

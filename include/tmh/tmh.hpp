@@ -10,6 +10,7 @@
 #include <tmh/instance.hpp>
 #include <tmh/latency.hpp>
 #include <tmh/options.hpp>
+#include <tmh/past.hpp>
 #include <tmh/pool.hpp>
 #include <tmh/root.hpp>
 #include <tmh/site.hpp>

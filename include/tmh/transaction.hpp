@@ -24,6 +24,8 @@ void leave_by_force(const Domain &domain, bool is_query, std::uint32_t depth_bef
 // After the end that was to be the outermost one: throws kNestedMisuse if it was not, because the
 // body has begun what it has not ended.
 [[noreturn]] void raise_left_open();
+// retry() in the body of query_at().
+[[noreturn]] void raise_past_stands();
 inline void check_outermost(Status status) {
   if (status == Status::kPending || status == Status::kFailed) raise_left_open();
 }
@@ -192,6 +194,41 @@ TMH_CATCHES_FORCED_UNWINDING auto query(const Domain &domain, Body &&body)
     }
     domain.await_change();
   }
+}
+
+// Runs body() once on the domain as it was at `moment`, and returns its value: as query(), which
+// this is in all else. Reads cost a page's copy where the page has changed since. Other instances
+// go on meanwhile, and what the body reads is held until it ends, whatever DomainOptions::history
+// says.
+//   The past does not change: retry() in the body throws Error(kNothingRead).
+// Errors: as query(). kNotHeld: the moment is older than what is held, or is still to come, or has
+//         no such name; kNestedMisuse: inside an instance; kLevelsMismatch: a hybrid domain.
+// Source: EXCITE-VM, section 3; docs/history.md.
+template <class Body>
+TMH_CATCHES_FORCED_UNWINDING auto query_at(const Domain &domain, const Moment &moment, Body &&body)
+    -> std::invoke_result_t<Body &> {
+  using Result = detail::BodyResult<Body>;
+  domain.begin_query_at(moment);
+  try {
+    if constexpr (std::is_void_v<Result>) {
+      body();
+      detail::end_query(domain, true);
+      return;
+    } else {
+      Result result = body();
+      detail::end_query(domain, true);
+      return result;
+    }
+  } catch (const detail::RetryNow &) {
+    detail::leave_query(domain, true);
+  } catch (abi::__forced_unwind &) {
+    detail::leave_by_force(domain, true, 0);
+    throw;
+  } catch (...) {
+    detail::leave_query(domain, true);
+    throw;
+  }
+  detail::raise_past_stands();
 }
 
 }  // namespace tmh

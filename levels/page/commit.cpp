@@ -6,6 +6,7 @@
 #include "levels/page/lines.h"
 #include "observe/steps.h"
 #include "platform/assert.h"
+#include "platform/process.h"
 #include "platform/try.h"
 
 namespace tmh::page {
@@ -75,6 +76,7 @@ void Commit::tidy(const DomainLock::Held &held) noexcept {
   const std::uint64_t began_ns = instance_.own.begin_ns.load(std::memory_order_relaxed);
   if (tree_.is_tidying_due(held, began_ns, tracking_.keeps() ? kPatienceKeeping : kPatienceExact))
     tree_.tidy_own(held, began_ns);
+  if (tree_.past().is_on(held) && tree_.is_linked()) tree_.past().tend(held, platform::coarse_ns());
   if (began_ns >= next_sweep_ns_) sweep(held, began_ns);
   // begins that need no lock do not look after the dead
   if (tree_.holds_own(held)) reaper_.reap_suspects(held, began_ns);
@@ -151,6 +153,7 @@ void Commit::sweep(const DomainLock::Held &held, std::uint64_t now_ns) noexcept 
   // Looking at every owner's list costs 70 ns each: 100 times a second is nothing.
   constexpr std::uint64_t kSweepPeriodNs = 10'000'000;
   if (tree_.collect(held, kSweepAtMost) >= kSweepAtMost) return;
+  if (tree_.is_linked()) tree_.past().bound_versions(held);
   tree_.fold_some(held, kFoldAtMost);
   next_sweep_ns_ = now_ns + kSweepPeriodNs;
 }

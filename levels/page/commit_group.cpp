@@ -77,8 +77,8 @@ Errc CommitGroup::wait(std::uint64_t stamp, std::uint64_t line) noexcept {
   announce(stamp);
   const Errc result = flush(stamp, line);
   self().waits_for.store(0, std::memory_order_relaxed);
-  self().last_flush.store(state().flushes.load(std::memory_order_relaxed),
-                          std::memory_order_relaxed);
+  self().company.last_flush.store(state().flushes.load(std::memory_order_relaxed),
+                                  std::memory_order_relaxed);
   return result;
 }
 
@@ -87,10 +87,11 @@ Errc CommitGroup::wait_lower(std::uint64_t line) noexcept {
   const LogState &s = state();
   self().line_waiters.fetch_add(1, std::memory_order_relaxed);
   self().waits_on_cpu.store(storage::LogHandover::this_cpu(), std::memory_order_relaxed);
-  self().line_waits_for.store(line, std::memory_order_release);
+  self().company.line_waits_for.store(line, std::memory_order_release);
   const Errc result = flush(0, line);
-  self().line_waits_for.store(0, std::memory_order_relaxed);
-  self().last_flush.store(s.flushes.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  self().company.line_waits_for.store(0, std::memory_order_relaxed);
+  self().company.last_flush.store(s.flushes.load(std::memory_order_relaxed),
+                                  std::memory_order_relaxed);
   self().line_waiters.fetch_sub(1, std::memory_order_relaxed);
   return result;
 }
@@ -154,14 +155,15 @@ CommitGroup::Crowd CommitGroup::crowd() const noexcept {
     if (other.state.load(std::memory_order_relaxed) != 1) continue;
     crowd.line_threads += other.line_waiters.load(std::memory_order_relaxed);
     const bool waits = other.waits_for.load(std::memory_order_acquire) > durable ||
-                       other.line_waits_for.load(std::memory_order_acquire) > durable_line;
+                       other.company.line_waits_for.load(std::memory_order_acquire) > durable_line;
     if (waits) ++crowd.waiting;
     const std::uint32_t its_cpu = other.waits_on_cpu.load(std::memory_order_relaxed);
     if (waits && its_cpu != storage::LogHandover::kAsleep) {
       ++crowd.awake;
       crowd.has_quicker = crowd.has_quicker || handover_.is_quicker(its_cpu, cpu);
     }
-    if (waits || flushes - other.last_flush.load(std::memory_order_relaxed) < kActiveFlushes)
+    if (waits ||
+        flushes - other.company.last_flush.load(std::memory_order_relaxed) < kActiveFlushes)
       ++crowd.active;
   }
   return crowd;

@@ -26,7 +26,11 @@ constexpr std::size_t kCollectAtLeast = 256;
 }  // namespace
 
 ConsistencyTree::ConsistencyTree(SharedFiles &memory, std::uint32_t self, Role role)
-    : memory_(memory), self_(self), slots_(memory, self, role), lists_(memory) {
+    : memory_(memory),
+      self_(self),
+      slots_(memory, self, role),
+      lists_(memory),
+      past_(memory, slots_) {
   TMH_ASSERT(self < storage::kParticipantsMax);
 }
 
@@ -190,15 +194,17 @@ std::uint64_t ConsistencyTree::oldest_stamp(const DomainLock::Held &held) const 
 }
 
 // False: no memory for them, so nothing can be folded now.
-bool ConsistencyTree::gather_pins() noexcept {
+bool ConsistencyTree::gather_pins(const DomainLock::Held &held) noexcept {
   platform::fence(std::memory_order_seq_cst);  // as in oldest_pin()
   const std::uint32_t high = memory_.participants_high();
   try {
-    pins_.reserve(std::size_t{high} + 1);
+    const bool keeps_past = past_.prepare(held);
+    pins_.reserve(std::size_t{high} + 1 + past_.moments().size());
+    pins_.clear();
+    if (keeps_past) pins_.assign(past_.moments().begin(), past_.moments().end());
   } catch (const std::bad_alloc &) {
     return false;
   }
-  pins_.clear();
   for (std::uint32_t i = 0; i < high; ++i) {
     // as above
     const std::uint64_t pin = memory_.participant(i).pin.load(std::memory_order_acquire);
@@ -211,6 +217,7 @@ bool ConsistencyTree::gather_pins() noexcept {
 }
 
 bool ConsistencyTree::pinned_between(std::uint64_t from, std::uint64_t to) const noexcept {
+  if (to > past_.unfolded_after()) return true;
   const auto first = std::lower_bound(pins_.begin(), pins_.end(), from);
   return first != pins_.end() && *first < to;
 }
@@ -252,14 +259,16 @@ void ConsistencyTree::fold_into(Slot newer) noexcept {
 
 // The version and, before it, the older ones of its page: other owners' lists hold them, and theirs
 // may be visited later. A collector that may send a version home may send what is older: it is
-// durable before, and no pin precedes it.
-std::size_t ConsistencyTree::send_home(Slot slot) noexcept {
+// durable before, and no pin precedes it. Returns how many went: fewer, where there is no room for
+// what they replace and the past has need of it.
+std::size_t ConsistencyTree::send_home(const DomainLock::Held &held, Slot slot) noexcept {
   TMH_ASSERT(slot != 0);
   const bool has_level_below = memory_.has_level_below();
   Slot next = slot;
   while (memory_.version(next).older != 0) next = memory_.version(next).older;
   for (std::size_t sent = 1;; ++sent) {
     const VersionHead &head = memory_.version(next);
+    if (keeps_past_ && !past_.save(held, next)) return sent - 1;
     const Slot newer = head.newer;
     std::byte *const home = memory_.home(PageId{head.page});
     if (has_level_below)
@@ -277,16 +286,19 @@ std::size_t ConsistencyTree::send_home(Slot slot) noexcept {
   }
 }
 
-std::size_t ConsistencyTree::collect_from(std::uint32_t owner, std::uint64_t up_to,
-                                          std::size_t limit) noexcept {
+std::size_t ConsistencyTree::collect_from(const DomainLock::Held &held, std::uint32_t owner,
+                                          std::uint64_t up_to, std::size_t limit) noexcept {
   const storage::VersionList &list = lists_.of(owner);
+  keeps_past_ = past_.prepare(held);
   std::size_t sent = 0;
   while (list.oldest != 0 && sent < limit) {
     const VersionHead &head = memory_.version(list.oldest);
     if (head.stamp.load(std::memory_order_relaxed) > up_to || !memory_.knows(PageId{head.page}))
       break;
     if (sent == 0) step(Step::kGcStart);
-    sent += send_home(list.oldest);
+    const Slot oldest = list.oldest;
+    sent += send_home(held, oldest);
+    if (list.oldest == oldest) break;
   }
   return sent;
 }
@@ -305,7 +317,7 @@ std::size_t ConsistencyTree::collect(const DomainLock::Held &held, std::size_t l
     if (lists_.oldest_stamp(owner) > up_to) continue;
     if (!pins_are_read) up_to = std::min(up_to, oldest_pin());
     pins_are_read = true;
-    sent += collect_from(owner, up_to, limit - sent);
+    sent += collect_from(held, owner, up_to, limit - sent);
   }
   return sent;
 }
@@ -322,9 +334,10 @@ void ConsistencyTree::tidy_own(const DomainLock::Held &held, std::uint64_t now_n
   if (!is_linked()) return;
   const std::size_t limit = std::max(kCollectAtLeast, 2 * untidied_count_);
   const std::uint64_t pin = oldest_pin();
-  const bool all_tried = collect_from(self_, std::min(pin, memory_.durable_clock()), limit) < limit;
+  const bool all_tried =
+      collect_from(held, self_, std::min(pin, memory_.durable_clock()), limit) < limit;
   blocked_ = all_tried && holds_own() && lists_.oldest_stamp(self_) > pin;
-  if (blocked_) fold_new();  // what no pin keeps goes home anyway, and soon
+  if (blocked_) fold_new(held);  // what no pin keeps goes home anyway, and soon
   untidied_count_ = 0;
   tidied_ns_ = now_ns;
 }
@@ -332,8 +345,8 @@ void ConsistencyTree::tidy_own(const DomainLock::Held &held, std::uint64_t now_n
 // Newest first: each version takes in what lies below it in its page, and stays itself. Nothing
 // that is not durable is folded: it is looked at again, but not before as many new ones were
 // published, so that each is looked at twice on average, however far the log is behind.
-void ConsistencyTree::fold_new() noexcept {
-  if (unfolded_count_ < undurable_count_ || !gather_pins()) return;
+void ConsistencyTree::fold_new(const DomainLock::Held &held) noexcept {
+  if (unfolded_count_ < undurable_count_ || !gather_pins(held)) return;
   const std::uint64_t durable = memory_.durable_clock();
   const Slot newest = lists_.of(self_).newest;
   unfolded_count_ = undurable_count_ = 0;
@@ -353,6 +366,8 @@ void ConsistencyTree::fold_below(Slot slot) noexcept {
   if (!memory_.knows(PageId{memory_.version(slot).page})) return;
   // a version is what its log record will be made of
   const std::uint64_t durable = memory_.durable_clock();
+  // Chains are long above the horizon of a history, and nothing of it is folded.
+  if (memory_.version(slot).stamp.load(std::memory_order_relaxed) > past_.unfolded_after()) return;
   for (Slot newer = slot;;) {
     const VersionHead &head = memory_.version(newer);
     if (head.older == 0) return;
@@ -369,21 +384,27 @@ void ConsistencyTree::fold_below(Slot slot) noexcept {
 // is a number.
 void ConsistencyTree::fold_some(const DomainLock::Held &held, std::size_t slots) noexcept {
   TMH_ASSERT(held.is_valid());
-  if (!blocked_ || !is_linked() || !gather_pins()) return;
+  if (!blocked_ || !is_linked() || !gather_pins(held)) return;
+  const std::uint64_t unfolded_after = past_.unfolded_after();
   const Slot capacity = memory_.state().version_capacity.load(std::memory_order_relaxed);
   for (; slots > 0; --slots, ++fold_next_) {
     if (fold_next_ >= capacity) fold_next_ = 1;
     if (fold_next_ >= capacity) return;
     const VersionHead &head = memory_.version(fold_next_);
     const std::uint64_t stamp = head.stamp.load(std::memory_order_relaxed);
-    // A chain is folded from its newest version.
-    if (stamp != 0 && stamp != kReservedStamp && head.newer == 0) fold_below(fold_next_);
+    if (stamp == 0 || stamp == kReservedStamp || is_past(stamp)) continue;
+    // A chain is folded from its newest version, or from the newest one up to the horizon.
+    const bool is_top =
+        head.newer == 0 ||
+        (stamp <= unfolded_after &&
+         memory_.version(head.newer).stamp.load(std::memory_order_relaxed) > unfolded_after);
+    if (is_top) fold_below(fold_next_);
   }
 }
 
 void ConsistencyTree::fold_all(const DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
-  if (!is_linked() || !gather_pins()) return;
+  if (!is_linked() || !gather_pins(held)) return;
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t owner = 0; owner < high; ++owner) {
     for (Slot slot = lists_.of(owner).newest; slot != 0; slot = memory_.version(slot).list_older)
@@ -435,6 +456,19 @@ void ConsistencyTree::read(const DomainLock::Held &held, PageId page, std::uint6
     copy_lines_of_home(to, memory_.home(page), lines);
   else
     copy_lines(to, memory_.home(page), lines);
+}
+
+std::vector<PageId> ConsistencyTree::pages_of_past(const DomainLock::Held &held,
+                                                   std::uint64_t moment) const {
+  TMH_ASSERT(held.is_valid());
+  std::vector<PageId> pages;
+  const std::uint32_t high = memory_.participants_high();
+  for (std::uint32_t owner = 0; owner < high; ++owner) {
+    for (Slot slot = lists_.of(owner).oldest; slot != 0; slot = memory_.version(slot).list_newer)
+      pages.push_back(PageId{memory_.version(slot).page});
+  }
+  past_.visit_later_homes(moment, &pages);
+  return pages;
 }
 
 LineMask ConsistencyTree::lines_since(const DomainLock::Held &held, PageId page,
@@ -496,9 +530,10 @@ void ConsistencyTree::repair(const DomainLock::Held &held) noexcept {
   if (storage::LogState *log = memory_.log_state(); log != nullptr) log->give_back_of_dead(clock);
   slots_.forget_free();
   lists_.reset(self_);
+  past_.reset();
   const std::uint32_t owners = std::max(memory_.participants_high(), self_ + 1);
   bool all_known = true;
-  Slot living = 0;
+  Slot living = 0, images = 0;
   for (Slot slot = 1; slot < state.version_capacity.load(std::memory_order_relaxed); ++slot) {
     VersionHead &head = memory_.version(slot);
     const PageId page{head.page};
@@ -510,10 +545,16 @@ void ConsistencyTree::repair(const DomainLock::Held &held) noexcept {
     if (memory_.knows(page) &&
         memory_.meta_to_read(page).newest.load(std::memory_order_relaxed) != 0)
       memory_.meta(page).newest.store(kRelinking, std::memory_order_relaxed);
+    past_.forget_chain(page);
     // Also for a slot that is freed below: a page of a segment unknown here may still point at it.
     all_known = all_known && (!memory_.exists(page) || memory_.knows(page));
     if (stamp == kReservedStamp) continue;
     if (head.owner >= owners) head.owner = self_;  // damaged
+    if (is_past(stamp) && (stamp & ~kPastBit) <= clock && memory_.exists(page)) {
+      head.list_newer = images;
+      images = slot;
+      continue;
+    }
     // free, never committed, or damaged
     if (stamp == 0 || stamp > clock || !memory_.exists(page)) {
       slots_.free(slot);
@@ -535,6 +576,11 @@ void ConsistencyTree::repair(const DomainLock::Held &held) noexcept {
     }
     lists_.append(slot);
     slot = next;
+  }
+  for (Slot image = sort_by_stamp(images); image != 0;) {
+    const Slot next = memory_.version(image).list_newer;
+    past_.link(image);
+    image = next;
   }
   for (Slot slot = 1; slot < state.version_capacity.load(std::memory_order_relaxed);
        ++slot) {  // pages without versions

@@ -13,6 +13,7 @@
 //            (3) eager domains: a PENDING instance could commit now (see access_table.h).
 //            (4) what was committed up to DomainState::fold_fence is home, or in versions stamped
 //                up to it: so a checkpoint can tell from stamps what is home.
+//            (5) with a history, or a named moment: see past.h.
 //            Home of a page changes to a version stamped t only when every pin is >= t, t is
 //            durable (durable_log.h), and every older version of the page is home.
 // Ordering:  a beginner stores its pin and then reads the clock, both seq_cst; a committer stores
@@ -33,6 +34,7 @@
 #include <vector>
 
 #include "levels/page/domain_lock.h"
+#include "levels/page/past.h"
 #include "levels/page/shared_files.h"
 #include "levels/page/version_lists.h"
 #include "levels/page/version_slots.h"
@@ -52,6 +54,7 @@ class ConsistencyTree {
 
   // Version slots that this process has reserved, and free ones.
   [[nodiscard]] VersionSlots &slots() noexcept { return slots_; }
+  [[nodiscard]] Past &past() noexcept { return past_; }
 
   // Commits: stamps and links the versions, appends to the commit log, publishes the clock. Returns
   // the timestamp.
@@ -99,6 +102,22 @@ class ConsistencyTree {
   void read(const DomainLock::Held &held, PageId page, std::uint64_t stamp, LineMask lines,
             std::byte *to) const noexcept;
 
+  // Is home of `page`, from now on while no version later than `pin` goes there, something else
+  // than the page at `moment`?
+  [[nodiscard]] bool differs_in_past(const DomainLock::Held &held, PageId page,
+                                     std::uint64_t moment, std::uint64_t pin) const noexcept {
+    return has_version(held, page, pin) || past_.has_later_home(page, moment);
+  }
+  // `page` at a moment of the past that is held.
+  void read_past(const DomainLock::Held &held, PageId page, std::uint64_t moment,
+                 std::byte *to) const noexcept {
+    read(held, page, moment, ~LineMask{0}, to);
+    past_.undo(page, moment, to);
+  }
+  // Those of which differs_in_past() may be true. Throws bad_alloc.
+  [[nodiscard]] std::vector<PageId> pages_of_past(const DomainLock::Held &held,
+                                                  std::uint64_t moment) const;
+
   // The lines of `page` that commits newer than `stamp`, a running instance's pin, have changed;
   // all where that is not known.
   [[nodiscard]] LineMask lines_since(const DomainLock::Held &held, PageId page,
@@ -120,22 +139,24 @@ class ConsistencyTree {
   void link(const Write &write, std::uint64_t stamp) noexcept;
   void take_count_back() noexcept;
   void unlink(Slot slot) noexcept;
-  std::size_t send_home(Slot slot) noexcept;
-  std::size_t collect_from(std::uint32_t owner, std::uint64_t up_to, std::size_t limit) noexcept;
-  void fold_new() noexcept;
+  std::size_t send_home(const DomainLock::Held &held, Slot slot) noexcept;
+  std::size_t collect_from(const DomainLock::Held &held, std::uint32_t owner, std::uint64_t up_to,
+                           std::size_t limit) noexcept;
+  void fold_new(const DomainLock::Held &held) noexcept;
   void fold_into(Slot newer) noexcept;
   void fold_below(Slot slot) noexcept;
   [[nodiscard]] Slot merge_by_stamp(Slot a, Slot b) noexcept;
   [[nodiscard]] Slot sort_by_stamp(Slot unsorted) noexcept;
   void log(const std::vector<Write> &writes, std::uint64_t stamp, std::uint64_t line) noexcept;
-  [[nodiscard]] bool gather_pins() noexcept;
+  [[nodiscard]] bool gather_pins(const DomainLock::Held &held) noexcept;
   [[nodiscard]] bool pinned_between(std::uint64_t from, std::uint64_t to) const noexcept;
 
   SharedFiles &memory_;
   std::uint32_t self_;
   VersionSlots slots_;
   VersionLists lists_;
-  std::vector<std::uint64_t> pins_;  // and the fence; sorted; filled by gather_pins()
+  // The fence, too, and moments that are held; sorted; filled by gather_pins().
+  std::vector<std::uint64_t> pins_;
   // own versions up to here have been folded once, and were durable then
   std::uint64_t folded_stamp_ = 0;
   std::size_t unfolded_count_ = 0;  // versions published since fold_new()
@@ -145,6 +166,9 @@ class ConsistencyTree {
   Slot fold_next_ = 1;              // where fold_some() goes on
   bool blocked_ = false;            // the last tidy_own() had to leave versions to a pin
   std::uint64_t tidied_ns_ = 0;
+  Past past_;
+  // Of Past::prepare(), for the collection that runs.
+  bool keeps_past_ = false;
 };
 
 }  // namespace tmh::page

@@ -5,6 +5,7 @@
 
 #include "observe/steps.h"
 #include "platform/failure.h"
+#include "platform/process.h"
 #include "platform/try.h"
 
 namespace tmh::page {
@@ -25,7 +26,6 @@ Engine::Engine(SharedFiles &memory, std::uint32_t slot, Detection detection)
       turn_(memory, slot, lock_),
       views_(memory, tracking_, lists_),
       blocks_(memory, views_, lists_),
-      evictor_(views_, lists_, instance_),
       stand_ins_(memory, lock_, tree_, views_, lists_, keeping_, snapshot_, instance_),
       touches_(memory, tracking_, views_, lists_, keeping_, instance_),
       snapshot_(memory, tracking_, tree_, views_, lists_, touches_, instance_, detection),
@@ -48,7 +48,6 @@ Engine::Engine(SharedFiles &memory, std::uint32_t slot, Detection detection)
                     .views = views_,
                     .sets = sets_,
                     .keeping = keeping_,
-                    .evictor = evictor_,
                     .stand_ins = stand_ins_,
                     .touches = touches_,
                     .snapshot = snapshot_,
@@ -121,6 +120,7 @@ std::uint64_t Engine::collect() noexcept {
   reaper_.reap_dead(held);
   tree_.collect(held, ~std::size_t{0});
   tree_.fold_all(held);
+  if (tree_.past().is_on(held) && tree_.is_linked()) tree_.past().tend(held, platform::coarse_ns());
   const std::uint64_t left = memory_.versions_live();
   tree_.slots().shrink(held);
   return left;

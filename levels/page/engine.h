@@ -21,9 +21,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include <tmh/instance.hpp>
 #include <tmh/options.hpp>
+#include <tmh/past.hpp>
 
 #include "levels/page/access_table.h"
 #include "levels/page/commit.h"
@@ -91,7 +93,7 @@ class Engine {
   // that no instance runs; between them the engine runs none.
   void vacate() noexcept {
     first_touch_.vacate();
-    evictor_.publish_size();
+    transaction_.evictor().publish_size();
   }
   [[nodiscard]] Errc remap() noexcept { return views_.remap(); }
   // Pages that this process has taken from the level below and not lost since, the last ones first,
@@ -112,7 +114,11 @@ class Engine {
     return transaction_.begin(is_query, age, policy, isolation);
   }
   // Before begin(): of snapshot instances.
-  void use_page_cache(const PageCache &policy) noexcept { evictor_.use(policy); }
+  void use_page_cache(const PageCache &policy) noexcept { transaction_.evictor().use(policy); }
+  // See transaction.h. kNotHeld.
+  [[nodiscard]] Errc begin_past(const Moment &moment, ConflictPolicy policy) noexcept {
+    return transaction_.begin_past(moment, policy);
+  }
   // Of the running instance, whatever it began as: an instance inside it demands it.
   void make_serializable() noexcept { instance_.isolation = Isolation::kSerializable; }
   // Before begin(): shall the next instance abort where it would take a page that the level below
@@ -141,9 +147,8 @@ class Engine {
   // folder. kDiskFull, kIo, kPermission, kOutOfMemory: it has left the domain, as by
   // detach(). REQUIRES: start() with tracking that keeps no pages.
   [[nodiscard]] Errc record_skew(std::uint32_t slot) noexcept;
-  // Of the next instance; null: of none. Only where it records.
-  [[nodiscard]] bool records_skew() const noexcept { return recorder_ != nullptr; }
-  void use_site(const char *name) noexcept { recorder_->use_site(name); }
+  // Null: nothing is recorded.
+  [[nodiscard]] observe::SkewRecorder *recorder() const noexcept { return recorder_.get(); }
   // In modes that keep pages mapped: the next instance's read set is exact. REQUIRES that none
   // runs.
   void forget_kept() noexcept { views_.drop_all(); }
@@ -194,7 +199,6 @@ class Engine {
   Views views_;
   OpenBlocks blocks_;
   KeepPolicy keeping_;
-  Evictor evictor_;
   StandIns stand_ins_;
   TouchTracker touches_;
   Snapshot snapshot_;

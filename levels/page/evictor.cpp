@@ -148,8 +148,8 @@ void Evictor::forget_dead() noexcept {
 
 void Evictor::publish_size() noexcept {
   const auto pages = static_cast<std::uint32_t>(lists_.own_pages());
-  if (instance_.own.page_cache_pages.load(std::memory_order_relaxed) != pages)
-    instance_.own.page_cache_pages.store(pages, std::memory_order_relaxed);
+  if (instance_.own.shown.page_cache_pages.load(std::memory_order_relaxed) != pages)
+    instance_.own.shown.page_cache_pages.store(pages, std::memory_order_relaxed);
 }
 
 }  // namespace tmh::page

@@ -30,6 +30,7 @@ struct Instance {
     has_read_everything = false;
     has_read_behind = false;
     query_wrote = 0;
+    past = kPresent;
     is_failed = false;
     failed_cause = AbortCause::kNone;
     failed_error = Errc::kOk;
@@ -63,6 +64,8 @@ struct Instance {
     return isolation != Isolation::kSnapshot || is_irrevocable;
   }
 
+  [[nodiscard]] bool reads_past() const noexcept { return past != kPresent; }
+
   // kNone: it may still commit, as far as is known.
   [[nodiscard]] AbortCause why_failed() const noexcept {
     if (!is_failed) return was_failed() ? AbortCause::kConflictOther : AbortCause::kNone;
@@ -94,6 +97,9 @@ struct Instance {
   AbortCause failed_cause = AbortCause::kNone;
   // kNoSpace's reason.
   Errc failed_error = Errc::kOk;
+  // A query of the past: the moment that it reads. Its pin stands at the present.
+  static constexpr std::uint64_t kPresent = ~0ull;
+  std::uint64_t past = kPresent;
 };
 
 }  // namespace tmh::page

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "levels/page/past_layout.h"
 #include "platform/event_count.h"
 #include "platform/shared_lock.h"
 #include "storage/page_id.h"
@@ -36,6 +37,10 @@ using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
 // for the lock.
 inline constexpr Slot kRelinking = ~Slot{0};
 inline constexpr std::uint64_t kReservedStamp = ~0ull;
+// A before-image's (past_layout.h).
+[[nodiscard]] constexpr bool is_past(std::uint64_t stamp) noexcept {
+  return stamp != kReservedStamp && (stamp & kPastBit) != 0;
+}
 // In DomainState::turn: its holder cannot abort, so others wait for the turn however long it
 // takes, as long as the holder lives.
 inline constexpr std::uint32_t kIrrevocable = 1u << 31;
@@ -117,11 +122,14 @@ struct alignas(64) DomainState {
   std::uint64_t time_namespace;
   // Of releases to the level below; for sleepers, see read_set.h.
   std::atomic<std::uint64_t> announcements;
+  // Read at each collection, written seldom where no history is wanted.
+  PastState past;
 };
 static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, participants_high) == 128);
 static_assert(offsetof(DomainState, domain_id) == 160 && offsetof(DomainState, life) == 176);
 static_assert(offsetof(DomainState, free_version) == 192 && offsetof(DomainState, reaped) == 256);
-static_assert(sizeof(DomainState) == 320 && std::is_standard_layout_v<DomainState>);
+static_assert(offsetof(DomainState, past) == 320);
+static_assert(sizeof(DomainState) == 16832 && std::is_standard_layout_v<DomainState>);
 
 // DomainState::counting: 48 bits of the commit's timestamp, and its committer's slot.
 [[nodiscard]] constexpr std::uint64_t counting_word(std::uint64_t stamp,
@@ -139,13 +147,16 @@ struct alignas(64) PageMeta {
   // last one.
   std::atomic<Slot> newest;
   Slot accesses;  // eager: instances touching the page
-  std::uint64_t reserved_zero[6];
+  Slot past;      // its newest before-image; under the lock
+  std::uint32_t reserved_zero;
+  std::uint64_t reserved2_zero[5];
 };
 static_assert(sizeof(PageMeta) == 64);
 inline constinit const PageMeta kNoMeta{};  // of a page that no instance has committed to
 
 struct alignas(64) VersionHead {
-  std::atomic<std::uint64_t> stamp;  // 0 free, kReservedStamp, else commit timestamp
+  // 0 free, kReservedStamp, else commit timestamp; with kPastBit: a before-image
+  std::atomic<std::uint64_t> stamp;
   // PageId; kept after freeing, so that a repair can find heads that still point here
   std::uint64_t page;
   LineMask lines;  // which lines of the slot's data are valid

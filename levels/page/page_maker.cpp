@@ -18,7 +18,7 @@ bool PageMaker::make(PageId page, std::uint32_t *twin) noexcept {
   const DomainLock::Held held = lock_.take(DomainLock::Context::kHandler);
   step(Step::kTouchLocked);
   const bool is_home_right = !has_lower_ || take_from_below(held, page);
-  const bool versioned = !is_home_right || tree_.has_version(held, page, snapshot_.at());
+  const bool versioned = !is_home_right || differs(held, page);
   if (versioned && (*twin = lists_.twins.take()) != 0)
     read_snapshot(held, page, lists_.twins.data(*twin));
   // A guard may go although there are versions, of later snapshots. Should the page then not be
@@ -28,10 +28,17 @@ bool PageMaker::make(PageId page, std::uint32_t *twin) noexcept {
   return versioned;
 }
 
+bool PageMaker::differs(const DomainLock::Held &held, PageId page) const noexcept {
+  if (instance_.reads_past())
+    return tree_.differs_in_past(held, page, instance_.past, snapshot_.at());
+  return tree_.has_version(held, page, snapshot_.at());
+}
+
 // REQUIRES, with a level below: the page was taken from it.
 void PageMaker::read_snapshot(const DomainLock::Held &held, PageId page, std::byte *to) noexcept {
   TMH_ASSERT(held.is_valid());
   TMH_ASSERT(to != nullptr);
+  if (instance_.reads_past()) return tree_.read_past(held, page, instance_.past, to);
   if (recaller_->take(held, page) <= snapshot_.line()) {
     tree_.read(held, page, snapshot_.at(), ~LineMask{0}, to);
     return;

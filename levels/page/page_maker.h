@@ -49,7 +49,8 @@ class PageMaker {
   [[nodiscard]] bool make(PageId page, std::uint32_t *twin) noexcept;
   // Is home perhaps not what the snapshot reads, so that make() must look?
   [[nodiscard]] bool may_differ(PageId page) const noexcept {
-    return views_.is_closed(views_.local(page)) || tree_.may_have_version(page);
+    return instance_.reads_past() || views_.is_closed(views_.local(page)) ||
+           tree_.may_have_version(page);
   }
   // The page becomes this process's own copy of state(snapshot), which `twin`, of make(), holds.
   // REQUIRES: writable mapping.
@@ -57,6 +58,7 @@ class PageMaker {
 
  private:
   [[nodiscard]] bool take_from_below(const DomainLock::Held &held, PageId page) noexcept;
+  [[nodiscard]] bool differs(const DomainLock::Held &held, PageId page) const noexcept;
   void read_snapshot(const DomainLock::Held &held, PageId page, std::byte *to) noexcept;
 
   SharedFiles &memory_;

@@ -35,6 +35,7 @@ void Reaper::start_over(const DomainLock::Held &held) noexcept {
     if (i == slot_) continue;
     other.accesses.store(0, std::memory_order_relaxed);
     other.pin.store(kNoPin, std::memory_order_relaxed);
+    other.past.store(0, std::memory_order_relaxed);
     if (other.state.load(std::memory_order_relaxed) > 1)
       other.state.store(0, std::memory_order_relaxed);
   }
@@ -71,6 +72,7 @@ void Reaper::reap(const DomainLock::Held &held, std::uint32_t slot) noexcept {
       state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed))
     platform::futex_wake(state.turn);
   dead.instance.store(0, std::memory_order_relaxed);
+  if (dead.past.load(std::memory_order_relaxed) != 0) tree_.past().leave(dead);
   dead.pin.store(kNoPin, std::memory_order_release);
   count_reaped(held, slot);
   step(Step::kReapCounted);

@@ -280,11 +280,12 @@ Errc SharedFiles::attach_slot(const std::string &name, std::uint32_t *slot) noex
     record.instance.store(0, std::memory_order_relaxed);
     record.failed_instance.store(0, std::memory_order_relaxed);
     record.accesses.store(0, std::memory_order_relaxed);
-    record.in_line_mode.store(0, std::memory_order_relaxed);
+    record.shown.in_line_mode.store(0, std::memory_order_relaxed);
+    record.past.store(0, std::memory_order_relaxed);
     record.waits_for.store(0, std::memory_order_relaxed);
-    record.last_flush.store(0, std::memory_order_relaxed);
-    record.line_waits_for.store(0, std::memory_order_relaxed);
-    record.page_cache_pages.store(0, std::memory_order_relaxed);
+    record.company.last_flush.store(0, std::memory_order_relaxed);
+    record.company.line_waits_for.store(0, std::memory_order_relaxed);
+    record.shown.page_cache_pages.store(0, std::memory_order_relaxed);
     record.line_waiters.store(0, std::memory_order_relaxed);  // of threads that died waiting
     for (std::size_t count = 0; count < storage::kCountsMax; ++count)
       record.counts_before[count].store(record.counts[count].load(std::memory_order_relaxed),
@@ -476,7 +477,7 @@ Errc SharedFiles::open_rebuildable() noexcept {
   };
   const std::uint64_t participants_bytes = storage::kParticipantsMax * sizeof(storage::Participant);
   const File files[] = {
-      {&state_file_, "tmh.state", sizeof(DomainState), 4096, Blocks::kAllocated},
+      {&state_file_, "tmh.state", sizeof(DomainState), 8 * kPageBytes, Blocks::kAllocated},
       {&participants_file_, "tmh.participants", participants_bytes, participants_bytes,
        Blocks::kSparse},
       {&version_heads_file_, "tmh.versions.head", sizeof(VersionHead),

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
+#include <vector>
 
 #include "levels/page/engine_thread.h"
 #include "observe/planted.h"
@@ -38,7 +40,7 @@ Transaction::Transaction(const Parts &parts) noexcept
       views_(parts.views),
       sets_(parts.sets),
       keeping_(parts.keeping),
-      evictor_(parts.evictor),
+      evictor_(parts.views, parts.lists, parts.instance),
       stand_ins_(parts.stand_ins),
       touches_(parts.touches),
       snapshot_(parts.snapshot),
@@ -73,6 +75,46 @@ Errc Transaction::begin(bool is_query, std::uint64_t age, ConflictPolicy policy,
   views_.set_access(is_query ? platform::KeyAccess::kReadOnly : platform::KeyAccess::kOpen);
   observe::probe::begin(observe::probe::kPages, instance_.number, is_query ? 1 : 0);
   return Errc::kOk;
+}
+
+// The pin stands at the present, so home stands still where it is right; the moment itself is held
+// by Participant::past.
+Errc Transaction::begin_past(const Moment &moment, ConflictPolicy policy) noexcept {
+  std::uint64_t clock = 0;
+  TMH_TRY(tree_.past().enter(lock_.take(), instance_.own, moment, &clock));
+  Errc error = begin(true, 0, policy, Isolation::kSerializable);
+  if (error != Errc::kOk) {
+    tree_.past().leave(instance_.own);
+    return error;
+  }
+  error = show_past(clock);
+  if (error != Errc::kOk) abort(AbortCause::kUser);
+  return error;
+}
+
+// What the views show goes, and each page that is another one at that moment must come to us. A
+// page that becomes so later has a version later than our pin, which stays away from home.
+Errc Transaction::show_past(std::uint64_t moment) noexcept try {
+  instance_.past = moment;
+  views_.drop_all();
+  if (!tracking_.is_silent()) return Errc::kOk;
+  std::vector<PageId> pages;
+  {
+    const DomainLock::Held held = lock_.take();
+    pages = tree_.pages_of_past(held, moment);
+  }
+  for (const PageId page : pages)
+    if (views_.is_mapped(page) && views_.local(page).state == PageState::kAbsent)
+      views_.guard(page);
+  return Errc::kOk;
+} catch (const std::bad_alloc &) {
+  return Errc::kOutOfMemory;
+}
+
+void Transaction::leave_past() noexcept {
+  views_.drop_all();
+  tree_.past().leave(instance_.own);
+  instance_.past = Instance::kPresent;
 }
 
 // This thread's first touches become known from here on.
@@ -318,6 +360,7 @@ void Transaction::finish() noexcept {
   // An open block is not looked at again when its segment has grown, or when its pages have got
   // versions: it does not outlive the instance.
   if (!tracking_.keeps() || !lists_.blocks.empty()) views_.drop_all();
+  if (instance_.reads_past()) leave_past();
   if (views_.is_left_open()) views_.close_all();
   evictor_.publish_size();
   // release: our reads come before home may change

@@ -52,7 +52,6 @@ class Transaction {
     Views &views;
     PageSets &sets;
     KeepPolicy &keeping;
-    Evictor &evictor;
     StandIns &stand_ins;
     TouchTracker &touches;
     Snapshot &snapshot;
@@ -67,6 +66,8 @@ class Transaction {
   // TrackingChoice::open_ring(). REQUIRES: no instance is running.
   [[nodiscard]] Errc begin(bool is_query, std::uint64_t age, ConflictPolicy policy,
                            Isolation isolation) noexcept;
+  // A query that reads `moment`, if that is held: else kNotHeld. As begin().
+  [[nodiscard]] Errc begin_past(const Moment &moment, ConflictPolicy policy) noexcept;
   // will_wait: the caller waits until the commit is durable.
   [[nodiscard]] Outcome end(bool will_wait) noexcept;
   void abort(AbortCause cause) noexcept;
@@ -77,6 +78,8 @@ class Transaction {
   [[nodiscard]] ReadSet read_set() noexcept;
   // See Engine::promote().
   [[nodiscard]] Errc promote(std::uintptr_t begin, std::uint64_t bytes) noexcept;
+  // Which own copies stay.
+  [[nodiscard]] Evictor &evictor() noexcept { return evictor_; }
   // Every instance that commits from here on. REQUIRES: tracking does not keep pages.
   void record_skew(observe::SkewRecorder *recorder) noexcept {
     TMH_ASSERT(!tracking_.keeps());
@@ -86,6 +89,8 @@ class Transaction {
  private:
   [[nodiscard]] Errc listen() noexcept;
   void pin_with_lock() noexcept;
+  [[nodiscard]] Errc show_past(std::uint64_t moment) noexcept;
+  void leave_past() noexcept;
   [[nodiscard]] Outcome end_query() noexcept;
   [[nodiscard]] Outcome end_update(Errc found, bool will_wait) noexcept;
   void settle_committed(const Outcome &outcome) noexcept;
@@ -107,7 +112,7 @@ class Transaction {
   Views &views_;
   PageSets &sets_;
   KeepPolicy &keeping_;
-  Evictor &evictor_;
+  Evictor evictor_;
   StandIns &stand_ins_;
   TouchTracker &touches_;
   Snapshot &snapshot_;

@@ -28,16 +28,7 @@ Errc VersionSlots::reserve(const DomainLock::Held &held, std::size_t count) noex
     return Errc::kOutOfMemory;
   }
   while (reserved_.size() < count) {
-    if (state.free_version == 0) {
-      // A quarter more each time (at least 1 MiB): growing stays amortised without doubling a large
-      // store.
-      const std::uint32_t from = state.version_capacity.load(std::memory_order_relaxed);
-      const auto more = static_cast<std::uint32_t>(
-          std::max<std::size_t>({256, from / 4, count - reserved_.size()}));
-      TMH_TRY(memory_.grow_versions(held, from + more));
-      state.version_capacity.store(from + more, std::memory_order_relaxed);
-      for (Slot slot = from + more - 1; slot >= from; --slot) free(slot);
-    }
+    if (state.free_version == 0) TMH_TRY(grow(held, count - reserved_.size()));
     const Slot slot = state.free_version;
     VersionHead &head = memory_.version(slot);
     state.free_version = head.next_free;
@@ -48,6 +39,27 @@ Errc VersionSlots::reserve(const DomainLock::Held &held, std::size_t count) noex
   }
   TMH_ASSERT(reserved_.size() >= count);
   return Errc::kOk;
+}
+
+// A quarter more each time (at least 1 MiB): growing stays amortised, and no large store doubles.
+Errc VersionSlots::grow(const DomainLock::Held &held, std::size_t wanted) noexcept {
+  DomainState &state = memory_.state();
+  const std::uint32_t from = state.version_capacity.load(std::memory_order_relaxed);
+  const auto more = static_cast<std::uint32_t>(std::max<std::size_t>({256, from / 4, wanted}));
+  TMH_TRY(memory_.grow_versions(held, from + more));
+  state.version_capacity.store(from + more, std::memory_order_relaxed);
+  for (Slot slot = from + more - 1; slot >= from; --slot) free(slot);
+  return Errc::kOk;
+}
+
+Slot VersionSlots::take_free(const DomainLock::Held &held) noexcept {
+  TMH_ASSERT(held.is_valid());
+  (void)memory_.durable_clock();  // as in reserve()
+  DomainState &state = memory_.state();
+  if (state.free_version == 0 && grow(held, 1) != Errc::kOk) return 0;
+  const Slot slot = state.free_version;
+  state.free_version = memory_.version(slot).next_free;
+  return slot;
 }
 
 void VersionSlots::release(const DomainLock::Held &held) noexcept {

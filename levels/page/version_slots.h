@@ -41,6 +41,9 @@ class VersionSlots {
   // Reserves slots until there are `count`. kDiskFull, kOutOfMemory: what was reserved stays
   // reserved.
   [[nodiscard]] Errc reserve(const DomainLock::Held &held, std::size_t count) noexcept;
+  // A free slot, neither reserved nor a version until the caller says what it is: a death before
+  // that leaves it free. 0: no memory, or no room on the disk.
+  [[nodiscard]] Slot take_free(const DomainLock::Held &held) noexcept;
   // Frees what this process has reserved.
   void release(const DomainLock::Held &held) noexcept;
   // Frees the slots that a dead participant had reserved.
@@ -79,6 +82,8 @@ class VersionSlots {
   static constexpr Slot kSlotsKept = 1024;
   // Slots that a process keeps for its next commits.
   static constexpr std::size_t kReservedKept = 64;
+
+  [[nodiscard]] Errc grow(const DomainLock::Held &held, std::size_t wanted) noexcept;
 
   SharedFiles &memory_;
   const std::uint32_t self_;

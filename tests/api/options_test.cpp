@@ -418,7 +418,7 @@ TEST(Spelling, NullTargetIsABadArgument) {
   EXPECT_EQ(tmh::parse("none", static_cast<GroupCommit *>(nullptr)), Errc::kBadArgument);
 }
 
-constexpr int kErrcLast = static_cast<int>(Errc::kControlMissing);
+constexpr int kErrcLast = static_cast<int>(Errc::kTooManyMoments);
 
 TEST(ErrorCategory, EveryCodeHasOneSentenceOfItsOwn) {
   std::set<std::string> sentences;
@@ -449,6 +449,8 @@ TEST(ErrorCategory, NumbersAreFrozen) {  // a released value is never reused: th
   EXPECT_EQ(static_cast<int>(Errc::kNothingRead), 51);
   EXPECT_EQ(static_cast<int>(Errc::kForeignFile), 52);
   EXPECT_EQ(static_cast<int>(Errc::kControlMissing), 53);
+  EXPECT_EQ(static_cast<int>(Errc::kNotHeld), 54);
+  EXPECT_EQ(static_cast<int>(Errc::kTooManyMoments), 55);
 }
 
 TEST(ErrorCategory, CodesCompareWithErrcAndWithTheSystemsWords) {

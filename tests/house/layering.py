@@ -4,8 +4,8 @@
 Rules: (1) a room includes itself and the rooms listed for it, nothing else; so one level never
 includes the other, and only the rooms of hierarchy/ know two at once. (2) Public headers include
 public headers only. (3) Rooms below hierarchy/ see of the public headers only the plain values:
-error.hpp, options.hpp, policies.hpp, instance.hpp, latency.hpp; levels/line also what its user's
-code has inline of it, tmh/detail/line_access.hpp. (4) rtm_emulator/, a product of its own, is
+error.hpp, options.hpp, past.hpp, policies.hpp, instance.hpp, latency.hpp; levels/line also what its
+user's code has inline of it, tmh/detail/line_access.hpp. (4) rtm_emulator/, an own product, is
 included by nobody else; observe/perf/, a library of its own, by tools and tests. (5) An include of
 our own is written from the root of the repository, or <tmh/...>, <xac.h>. Examples, which people
 copy out, may name a file beside them instead. (6) include/tmh/trees/ includes itself and the
@@ -22,6 +22,7 @@ import source_tree
 LOW = [
     "include/tmh/error.hpp",
     "include/tmh/options.hpp",
+    "include/tmh/past.hpp",
     "include/tmh/policies.hpp",
     "include/tmh/instance.hpp",
     "include/tmh/latency.hpp",

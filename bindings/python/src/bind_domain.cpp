@@ -91,6 +91,9 @@ nb::dict as_dict(const Counters &counters) {
   TMH_COUNT(faults_kernel);
   TMH_COUNT(versions_live);
   TMH_COUNT(versions_bytes);
+  TMH_COUNT(past_pages);
+  TMH_COUNT(past_bytes);
+  TMH_COUNT(past_horizon);
   TMH_COUNT(log_bytes);
   TMH_COUNT(log_flushes);
   TMH_COUNT(log_commits);
