@@ -8,7 +8,7 @@
 // Contexts:  ends of instances, before their pin is withdrawn. Not in handlers.
 // Source:    EXCITE-VM, sections 3.2 and 4.2 (page cache, Scan). We differ: an unprivileged process
 //            cannot clear the bits that say that a page was accessed, so stores count alone
-//            (docs/mechanisms.md, "Page cache").
+//            (docs/isolation.md, "The page cache").
 #pragma once
 
 #include <cstddef>
