@@ -25,9 +25,8 @@
 //          tmh-bptree    the same B+-tree, blocks of the size asked for
 //          tmh-cobtree   examples/trees/cobtree.hpp, the cache-oblivious B-tree
 //          tmh-snapshot-bptree
-//                        the B+-tree under snapshot isolation. Inserts alone have no write skew:
-//                        each writes the count of the leaf and of each inner node that it changes.
-//                        The other tree's have some
+//                        the B+-tree under snapshot isolation, where the other tree has write
+//                        skew
 //          tmh-hybrid-*  these in a hybrid domain: the inserts, plain code, run in RTM where the
 //                        domain is not durable and the machine has it, and at level 2 elsewhere
 //          tmh-fields-*  these made of tmh::field, as above

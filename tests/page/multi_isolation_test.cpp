@@ -40,9 +40,10 @@ INSTANTIATE_TEST_SUITE_P(Modes, IsolationTest, testing::ValuesIn(kModes), mode_n
 // Each reads what the other one writes. The second committer finds what it has read changed.
 TEST_P(SnapshotIsolationTest, WriteSkewHappensUnderSnapshotIsolationAlone) {
   using enum Isolation;
-  for (const auto &[one, two] :
+  for (const auto &isolations :
        {std::pair{kSnapshot, kSnapshot}, std::pair{kSnapshot, kSerializable},
         std::pair{kSerializable, kSnapshot}, std::pair{kSerializable, kSerializable}}) {
+    const Isolation one = isolations.first, two = isolations.second;
     run_pair(
         "",
         [&](Actor &self, Turn &turn) {

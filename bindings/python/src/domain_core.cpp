@@ -224,7 +224,8 @@ const Site &SiteOf::get(DomainCore &core) {
     std::unique_ptr<Site> made;
     {
       const Unlocked others(has_other_threads());
-      // Whatever the environment says: the dicts' tree wants it (docs/isolation.md).
+      // Whatever the environment says: records of dicts, which are fields, may span several lines,
+      // and snapshot isolation goes by lines (docs/isolation.md).
       made = std::make_unique<Site>(domain, name_, std::string_view{}, Isolation::kSerializable);
     }
     // Another thread may have been quicker, and use its site.
