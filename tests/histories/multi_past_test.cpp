@@ -168,7 +168,7 @@ struct Plan {
   Planted planted{};
 };
 
-constexpr std::uint64_t kWriters = 2, kHolder = 2, kLookers = 2, kAll = 5;
+constexpr std::uint64_t kWriters = 2, kHolder = 2, kAll = 5;  // the rest look into the past
 
 void run(const Plan &plan, Board *board) {
   const TempFolder folder(place_for(plan.mode));
