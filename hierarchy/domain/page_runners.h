@@ -35,12 +35,28 @@ class PageRunners {
            current().pages.fork_generation == platform::fork_generation();
   }
 
+  // A Policy without its page cache, in a register. For atomics of a struct that is aligned to less
+  // than its size clang calls a library.
+  struct alignas(8) PolicyWord {
+    ConflictPolicy conflict = Policy{}.conflict;
+    Backoff backoff = Policy{}.backoff;
+    bool keep_age = Policy{}.keep_age;
+    Isolation isolation = Policy{}.isolation;
+    std::uint32_t backoff_us_max = Policy{}.backoff_us_max;
+  };
+
   // relaxed: a policy stands for itself, and so does the page cache.
+  [[nodiscard]] PolicyWord policy_word() const noexcept {
+    return policy_.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] PageCache page_cache() const noexcept {
+    const CacheWord word = page_cache_.load(std::memory_order_relaxed);
+    return {word.kind, word.limit};
+  }
   [[nodiscard]] Policy policy() const noexcept {
-    const PolicyWord word = policy_.load(std::memory_order_relaxed);
-    const CacheWord cache = page_cache_.load(std::memory_order_relaxed);
+    const PolicyWord word = policy_word();
     return {word.conflict,  word.backoff,        word.keep_age,
-            word.isolation, word.backoff_us_max, {cache.kind, cache.limit}};
+            word.isolation, word.backoff_us_max, page_cache()};
   }
   void use_policy(const Policy &policy) noexcept {
     policy_.store(
@@ -51,14 +67,6 @@ class PageRunners {
 
  private:
   const DomainImpl &domain_;
-  // For atomics of a struct that is aligned to less than its size clang calls a library.
-  struct alignas(8) PolicyWord {
-    ConflictPolicy conflict = Policy{}.conflict;
-    Backoff backoff = Policy{}.backoff;
-    bool keep_age = Policy{}.keep_age;
-    Isolation isolation = Policy{}.isolation;
-    std::uint32_t backoff_us_max = Policy{}.backoff_us_max;
-  };
   struct alignas(8) CacheWord {
     PageCacheKind kind = PageCache{}.kind;
     std::uint32_t limit = PageCache{}.limit;

@@ -76,18 +76,7 @@ Errc reserve_depth(std::vector<bool> &nest) noexcept try {
 
 Errc Instances::begin(bool is_query, const BeginOptions &options) noexcept {
   TMH_TRY(domain_.usable());
-  if (runs_here()) {
-    std::vector<bool> &nest = current().pages.runner->nest;
-    if (options.moment != nullptr)
-      return fail(Errc::kNestedMisuse, "query_at() cannot begin inside an instance");
-    if (nest.front() && !is_query)
-      return fail(Errc::kNestedMisuse, "an update cannot begin inside a query");
-    TMH_TRY(reserve_depth(nest));
-    nest.push_back(is_query);
-    if (!is_query && options.isolation == Isolation::kSerializable)
-      current().pages.runner->engine->make_serializable();
-    return Errc::kOk;
-  }
+  if (runs_here()) return begin_nested(is_query, options);
   if (current().at_level_2())
     return fail(Errc::kNestedMisuse, "this thread runs an instance of another domain");
   TMH_TRY(abort_at_end_of_thread());
@@ -122,6 +111,21 @@ Errc Instances::begin(bool is_query, const BeginOptions &options) noexcept {
   return Errc::kOk;
 }
 
+// Inside this thread's running instance, of which it becomes a part.
+Errc Instances::begin_nested(bool is_query, const BeginOptions &options) noexcept {
+  TMH_ASSERT(runs_here());
+  PageRunner &runner = *current().pages.runner;
+  if (options.moment != nullptr)
+    return fail(Errc::kNestedMisuse, "query_at() cannot begin inside an instance");
+  if (runner.nest.front() && !is_query)
+    return fail(Errc::kNestedMisuse, "an update cannot begin inside a query");
+  TMH_TRY(reserve_depth(runner.nest));
+  runner.nest.push_back(is_query);
+  if (!is_query && options.isolation == Isolation::kSerializable)
+    runner.engine->make_serializable();
+  return Errc::kOk;
+}
+
 // REQUIRES the runner's mutex.
 Errc Instances::begin_on(PageRunner &runner, bool is_query, const BeginOptions &options) noexcept {
   page::Engine &engine = *runner.engine;
@@ -133,22 +137,22 @@ Errc Instances::begin_on(PageRunner &runner, bool is_query, const BeginOptions &
   if (runner.view == nullptr) TMH_TRY(domain_.line_mode().leave());
   if (current().exact_reads_of == &domain_) [[unlikely]]
     TMH_TRY(begin_exact_reads(engine));
-  const Policy policy = runners_.policy();
+  const PageRunners::PolicyWord policy = runners_.policy_word();
   if (runner.attempts == 0 || !policy.keep_age)
     runner.age = domain_.settings().detection == Detection::kEager ? engine.begin_age() : 0;
-  if (!is_query && hierarchy::take_turn(policy, runner.attempts)) {
+  if (!is_query && hierarchy::take_turn(policy.keep_age, runner.attempts)) {
     engine.turn().take();
     runner.holds_turn = true;
   }
   engine.give_way(!is_query &&
                   hierarchy::yields_to_lower(domain_.settings().cross, runner.attempts));
-  engine.use_page_cache(policy.page_cache);
-  if (options.moment != nullptr) {
+  if (options.moment != nullptr) [[unlikely]] {
     const Errc error = engine.begin_past(*options.moment, policy.conflict);
     return error == Errc::kNotHeld ? fail_not_held(*options.moment, engine) : error;
   }
   const Isolation isolation =
       options.isolation != Isolation{} ? options.isolation : policy.isolation;
+  if (isolation == Isolation::kSnapshot) engine.use_page_cache(runners_.page_cache());
   if (engine.recorder() != nullptr) [[unlikely]]
     engine.recorder()->use_site(options.site != nullptr ? current().last_site : nullptr);
   if (const Errc error = engine.begin(is_query, runner.age, policy.conflict, isolation);

@@ -72,6 +72,7 @@ class Instances {
 
  private:
   [[nodiscard]] PageRunner &lock_runner(RunsIn where, bool *fell_back) noexcept;
+  [[nodiscard]] Errc begin_nested(bool is_query, const BeginOptions &options) noexcept;
   [[nodiscard]] Errc begin_on(PageRunner &runner, bool is_query,
                               const BeginOptions &options) noexcept;
   [[nodiscard]] Errc begin_exact_reads(page::Engine &engine) noexcept;

@@ -23,8 +23,8 @@ namespace tmh::hierarchy {
 inline constexpr std::uint32_t kTurnAttempts = 8;
 
 // attempt: how many attempts of the instance have aborted so far.
-[[nodiscard]] constexpr bool take_turn(const Policy &policy, std::uint32_t attempt) noexcept {
-  return policy.keep_age && attempt >= kTurnAttempts;
+[[nodiscard]] constexpr bool take_turn(bool keep_age, std::uint32_t attempt) noexcept {
+  return keep_age && attempt >= kTurnAttempts;
 }
 
 // The caller waits a random time in [0, result) ns before its next attempt; 0: it does not wait.

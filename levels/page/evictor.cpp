@@ -146,10 +146,4 @@ void Evictor::forget_dead() noexcept {
   dead_ = 0;
 }
 
-void Evictor::publish_size() noexcept {
-  const auto pages = static_cast<std::uint32_t>(lists_.own_pages());
-  if (instance_.own.shown.page_cache_pages.load(std::memory_order_relaxed) != pages)
-    instance_.own.shown.page_cache_pages.store(pages, std::memory_order_relaxed);
-}
-
 }  // namespace tmh::page

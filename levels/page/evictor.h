@@ -11,6 +11,7 @@
 //            (docs/isolation.md, "The page cache").
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -34,7 +35,13 @@ class Evictor {
   // REQUIRES: what the instance has written is settled or rolled back.
   void evict() noexcept;
   // For tools: the memory that the views' own copies take.
-  void publish_size() noexcept;
+  void publish_size() noexcept {
+    const auto pages = static_cast<std::uint32_t>(lists_.own_pages());
+    std::atomic<std::uint32_t> &shown = instance_.own.shown.page_cache_pages;
+    // relaxed: its only writer
+    if (shown.load(std::memory_order_relaxed) != pages)
+      shown.store(pages, std::memory_order_relaxed);
+  }
 
  private:
   // 0.3 to 0.5 ms of dropping single pages.

@@ -30,7 +30,6 @@ struct Instance {
     has_read_everything = false;
     has_read_behind = false;
     query_wrote = 0;
-    past = kPresent;
     is_failed = false;
     failed_cause = AbortCause::kNone;
     failed_error = Errc::kOk;

@@ -32,7 +32,7 @@ std::byte *PageSets::clean_copy(PageId page, const LocalPage &l) const noexcept 
 // A large instance's take megabytes of the heap, which may be used up.
 Errc PageSets::find_all() noexcept try {
   compare_all();
-  if (!promotions_.empty()) add_promotions();
+  if (has_promotions()) add_promotions();
   return Errc::kOk;
 } catch (const std::bad_alloc &) {
   return Errc::kOutOfMemory;
@@ -65,10 +65,12 @@ void PageSets::make_twin(PageId page, LocalPage *l) noexcept {
 }
 
 Errc PageSets::promote(PageId page, LineMask lines) noexcept try {
+  if (!has_promotions()) promotions_.clear();
   if (!promotions_.empty() && promotions_.back().page == page)
     promotions_.back().lines |= lines;
   else
     promotions_.push_back(Write{page, lines, 0});
+  promotions_of_ = instance_.number;
   return Errc::kOk;
 } catch (const std::bad_alloc &) {
   return Errc::kOutOfMemory;

@@ -39,12 +39,13 @@ class PageSets {
   // kOutOfMemory: not all of them. REQUIRES: first touches are classified.
   [[nodiscard]] Errc find_writes() noexcept {
     writes_.clear();
-    return lists_.privates.empty() && promotions_.empty() ? Errc::kOk : find_all();
+    return lists_.privates.empty() && !has_promotions() ? Errc::kOk : find_all();
   }
   // These lines of the page count as written by the running instance: others that write or promote
   // one of them conflict with it. kOutOfMemory. REQUIRES: it has touched the page.
   [[nodiscard]] Errc promote(PageId page, LineMask lines) noexcept;
-  void forget_promotions() noexcept { promotions_.clear(); }
+  [[nodiscard]] bool has_promotions() const noexcept { return promotions_of_ == instance_.number; }
+  // REQUIRES has_promotions().
   [[nodiscard]] const std::vector<Write> &promotions() const noexcept { return promotions_; }
   // As find_writes() found them; commits give them slots.
   [[nodiscard]] std::vector<Write> &writes() noexcept { return writes_; }
@@ -92,8 +93,10 @@ class PageSets {
   const Snapshot &snapshot_;
   Instance &instance_;
   std::vector<Write> writes_;
-  // Sorted by page when they are added to writes_; no slots.
+  // Of the instance with this number, other ones have none. Sorted by page when they are added to
+  // writes_; no slots.
   std::vector<Write> promotions_;
+  std::uint64_t promotions_of_ = 0;
 };
 
 }  // namespace tmh::page

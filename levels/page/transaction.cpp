@@ -58,9 +58,9 @@ Errc Transaction::begin(bool is_query, std::uint64_t age, ConflictPolicy policy,
     TMH_TRY(memory_.open_segments());
   snapshot_.note_segments();
   // Eager detection lets no other instance write what this one has read.
-  instance_.begin(is_query, policy, accesses_.is_on() ? Isolation::kSerializable : isolation);
+  if (isolation == Isolation::kSnapshot && accesses_.is_on()) isolation = Isolation::kSerializable;
+  instance_.begin(is_query, policy, isolation);
   stand_ins_.begin_instance();
-  sets_.forget_promotions();
   storage::Participant &own = instance_.own;
   own.age.store(age, std::memory_order_relaxed);
   own.begin_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
@@ -297,7 +297,7 @@ inline void Transaction::settle_committed(const Outcome &outcome) noexcept {
     };
     if (!instance_.is_query) {
       add(sets_.writes(), &to.writes);
-      add(sets_.promotions(), &to.promotions);
+      if (sets_.has_promotions()) add(sets_.promotions(), &to.promotions);
     }
     to.kind = instance_.is_query            ? observe::SkewKind::kQuery
               : instance_.is_serializable() ? observe::SkewKind::kSerializable
@@ -335,10 +335,8 @@ void Transaction::count_abort(AbortCause cause) noexcept {
 void Transaction::adapt(KeepPolicy::End end) noexcept {
   if (!tracking_.keeps()) return;
   // What a snapshot instance has read can cause no conflict: only memory counts.
-  if (!instance_.is_serializable()) {
-    evictor_.evict();
-    return;
-  }
+  if (!instance_.is_serializable()) [[unlikely]]
+    return evictor_.evict();
   if (keeping_.drops_at(end, lists_.kept.size(), lists_.privates.size(), views_.has_many_areas()))
     views_.drop_all();
 }

@@ -45,7 +45,7 @@ constexpr std::uint64_t kAgeMax = std::numeric_limits<std::uint64_t>::max();
 // A decision is usable in a constant expression, thus free of clocks and globals.
 static_assert(resolve(ConflictPolicy::kOldestWins, 1, 2, 2) == Verdict::kFailOthers);
 static_assert(backoff_ns_max(Backoff::kExponential, 3, 1000, false) == 8000);
-static_assert(!take_turn(Policy{}, 0));
+static_assert(!take_turn(Policy{}.keep_age, 0));
 static_assert(sizeof(Policy) <= 16);
 
 // What the thesis's sentences say, written without the implementation's shortcut: against each
@@ -183,9 +183,9 @@ TEST(Turn, IsTakenFromTheBoundOnByKeepAgeOnly) {
         policy.conflict = conflict;
         policy.backoff = backoff;
         policy.keep_age = true;
-        EXPECT_EQ(take_turn(policy, attempt), attempt >= kTurnAttempts);
+        EXPECT_EQ(take_turn(policy.keep_age, attempt), attempt >= kTurnAttempts);
         policy.keep_age = false;
-        EXPECT_FALSE(take_turn(policy, attempt));
+        EXPECT_FALSE(take_turn(policy.keep_age, attempt));
       }
     }
   }

@@ -383,10 +383,11 @@ TEST(ToolCompletion, BashCompletesValues) {
   EXPECT_EQ(values("--durability", ""), (Set{"none", "buffered", "strict"}));
   EXPECT_EQ(values("--escalation", ""), (Set{"never", "always", "on-capacity", "after-n",
                                              "after-wasted-time", "adaptive", "adaptive-pages"}));
-  EXPECT_EQ(values("--conflict", ""),
-            (Set{"self-abort", "oldest-wins", "selfish-abort", "youngest-wins", "keep-age",
-                 "fresh-age", "backoff=none", "backoff=exponential", "backoff=adaptive",
-                 "isolation=serializable", "isolation=snapshot"}));
+  EXPECT_EQ(
+      values("--conflict", ""),
+      (Set{"self-abort", "oldest-wins", "selfish-abort", "youngest-wins", "keep-age", "fresh-age",
+           "backoff=none", "backoff=exponential", "backoff=adaptive", "isolation=serializable",
+           "isolation=snapshot", "page-cache=adaptive", "page-cache=all", "page-cache=scan"}));
   EXPECT_EQ(values("--conflict", "oldest-wins,f"), (Set{"oldest-wins,fresh-age"}));
   EXPECT_EQ(values("--cross", "re"), (Set{"recall-and-wait"}));
   EXPECT_EQ(values("--capacity", ""), (Set{"unlimited", "l1d"}));
