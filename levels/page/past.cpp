@@ -38,12 +38,6 @@ void Past::want(const DomainLock::Held &held, std::uint64_t ns, std::uint64_t sl
   past.sampled_ns = 0;  // the next commit's time takes no place of this one
 }
 
-bool Past::keeps_time() const noexcept {
-  const PastState &past = state();
-  return past.history_slots.load(std::memory_order_relaxed) != 0 || past.named_count != 0 ||
-         past.may_have_readers != 0;
-}
-
 std::uint64_t Past::horizon() const noexcept {
   const PastState &past = state();
   return past.history_slots.load(std::memory_order_relaxed) != 0
@@ -58,10 +52,9 @@ std::uint64_t Past::unfolded_after() const noexcept {
   return state().horizon.load(std::memory_order_relaxed);
 }
 
-bool Past::prepare(const DomainLock::Held &held) noexcept {
+bool Past::gather_moments(const DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
   kept_.clear();
-  if (!keeps_time()) return false;
   PastState &past = state();
   const std::uint32_t high = past.may_have_readers != 0 ? memory_.participants_high() : 0;
   is_blind_ = false;
@@ -185,7 +178,7 @@ std::uint64_t Past::bounded_count() const noexcept {
   return state().count.load(std::memory_order_relaxed) - state().kept_count;
 }
 
-// To those that a name, or a reader, needs; or it is given back. REQUIRES prepare().
+// To those that a name, or a reader, needs; or it is given back. REQUIRES gather_moments().
 void Past::retire_oldest() noexcept {
   PastState &past = state();
   const Slot image = past.oldest;
@@ -234,7 +227,7 @@ void Past::tend(const DomainLock::Held &held, std::uint64_t now_ns) noexcept {
   const bool is_stale = past.is_stale.load(std::memory_order_relaxed) != 0;
   const bool is_due = past.oldest != 0 && stamp_of(past.oldest) <= horizon();
   if (!is_due && !is_stale) return;
-  (void)prepare(held);
+  (void)gather_moments(held);
   for (std::size_t i = 0;
        i < kRetiredAtMost && past.oldest != 0 && stamp_of(past.oldest) <= horizon(); ++i)
     retire_oldest();
@@ -249,7 +242,7 @@ void Past::bound_versions(const DomainLock::Held &held) noexcept {
   if (slots == 0) return;
   const std::uint64_t live = memory_.versions_live();
   if (bounded_count() + live <= slots) return;
-  (void)prepare(held);
+  (void)gather_moments(held);
   for (std::size_t i = 0; i < kRetiredAtMost && past.oldest != 0 && bounded_count() + live > slots;
        ++i)
     retire_oldest();
@@ -373,7 +366,7 @@ Errc Past::forget(const DomainLock::Held &held, std::string_view name) noexcept 
   entry->clock = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (past.named_count > 0) --past.named_count;
-  (void)prepare(held);
+  (void)gather_moments(held);
   sweep_kept();
   return Errc::kOk;
 }

@@ -38,7 +38,9 @@ class Past {
   // From now on so much is held, if less was.
   void want(const DomainLock::Held &held, std::uint64_t ns, std::uint64_t slots) noexcept;
   // Is anything to be kept of what goes home? Learns of names and readers.
-  [[nodiscard]] bool prepare(const DomainLock::Held &held) noexcept;
+  [[nodiscard]] bool prepare(const DomainLock::Held &held) noexcept {
+    return keeps_time() && gather_moments(held);
+  }
   // The version is about to go home. REQUIRES prepare() under this lock, which said yes. False:
   // there is no room for what it replaces, so it stays.
   [[nodiscard]] bool save(const DomainLock::Held &held, Slot version) noexcept;
@@ -86,7 +88,12 @@ class Past {
 
  private:
   [[nodiscard]] PastState &state() const noexcept { return memory_.state().past; }
-  [[nodiscard]] bool keeps_time() const noexcept;
+  [[nodiscard]] bool keeps_time() const noexcept {
+    const PastState &past = memory_.state().past;
+    return past.history_slots.load(std::memory_order_relaxed) != 0 || past.named_count != 0 ||
+           past.may_have_readers != 0;
+  }
+  [[nodiscard]] bool gather_moments(const DomainLock::Held &held) noexcept;
   [[nodiscard]] std::uint64_t stamp_of(Slot image) const noexcept {
     return memory_.version(image).stamp.load(std::memory_order_relaxed) & ~kPastBit;
   }
