@@ -104,6 +104,7 @@ TopSample second_sample() {
   total.log_flushes = 500;
   total.log_commits = 1'000;
   total.versions_live = 12;
+  total.versions_bytes = 12 * 4096;
   sample.shared.participants[0].counters.line_commits = 4'000'000;
   sample.shared.participants[0].in_line_mode = true;
   sample.shared.participants[1].counters.commits = 2'000;
@@ -141,7 +142,7 @@ TEST(TopView, RatesAreDifferencesOverTime) {
   EXPECT_NE(line_of(lines, "4711 teller").find(" line "), std::string::npos);
   EXPECT_NE(line_of(lines, "4712 auditor").find("query 3.20 s"), std::string::npos);
   EXPECT_NE(line_of(lines, "slow: 4712 (auditor) query 3.20 s, 1000 commits behind")
-                .find("up to 12 versions"),
+                .find("holds up to 48.0 KiB"),
             std::string::npos);
   EXPECT_NE(line_of(lines, "prices.db: 6 pages").find("L 3  N 1  W 2  lines in U 192"),
             std::string::npos);
