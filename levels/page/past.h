@@ -53,6 +53,10 @@ class Past {
     const PastState &past = memory_.state().past;
     return past.count.load(std::memory_order_relaxed) != 0 || keeps_time();
   }
+  // A dead reader pins nothing where it died before it had an instance.
+  [[nodiscard]] bool may_have_readers(const DomainLock::Held &) const noexcept {
+    return state().may_have_readers != 0;
+  }
   void tend(const DomainLock::Held &held, std::uint64_t now_ns) noexcept;
   // Versions that no pin lets home count, too. Looks at each owner.
   void bound_versions(const DomainLock::Held &held) noexcept;

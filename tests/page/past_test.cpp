@@ -4,11 +4,13 @@
 //             than its time. (3) each refusal says what is right.
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "observe/steps.h"
 #include "platform/protection_keys.h"
 #include "tests/support/stage.h"
 
@@ -233,6 +235,28 @@ TEST_P(PastTest, WhatABodyReadsStaysWhileOthersCommit) {
         turn.reach(3);
         turn.await(4);
       });
+}
+
+// Between its look at the horizon and its snapshot: it holds a moment, and has no instance yet.
+TEST_P(PastTest, AReaderThatDiesAtItsBeginHoldsNothing) {
+  const Actor self = actor();
+  self.commit(0, 1);
+  const ChildEnd end = run_in_child("reader", [&] {
+    const Actor reader = actor();
+    observe::crash_at(static_cast<std::uint32_t>(observe::Step::kBeginStart), 1);
+    (void)at(reader, Moment::clock(reader.domain.past().now));
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  std::uint64_t i = 1, most = 0;
+  EXPECT_TRUE(poll_until(
+      [&] {
+        self.commit(0, ++i);
+        const std::uint64_t pages = self.domain.past().pages;
+        most = std::max(most, pages);
+        return most != 0 && pages == 0;
+      },
+      std::chrono::seconds(10)))
+      << most;
 }
 
 TEST(PastOptionsTest, WrongOnesAreRefused) {
