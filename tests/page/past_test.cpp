@@ -259,6 +259,26 @@ TEST_P(PastTest, AReaderThatDiesAtItsBeginHoldsNothing) {
       << most;
 }
 
+TEST(PastOptionsTest, WhatAQueryReadsIsDurableWhereEveryBeginWaitsForThat) {
+  const TempFolder folder(place_for(kDurableHybridModes[1]));
+  DomainOptions options;
+  options.durability = Durability::kBuffered;
+  options.flush_interval_ms = 3'600'000;
+  options.policies.early_release = EarlyRelease::kOff;
+  const Actor self(folder.path(), options);
+  const auto flushes = [&] { return self.domain.counters().log_flushes; };
+  self.commit(0, 1);
+  std::uint64_t before = flushes();
+  EXPECT_EQ(self.committed(0), 1U);
+  EXPECT_GT(flushes(), before);
+  self.commit(0, 2);
+  before = flushes();
+  query_at(self.domain, Moment::clock(self.domain.past().now), [&] {
+    EXPECT_EQ(self.get(0), 2U);
+    EXPECT_GT(flushes(), before) << "it reads what a power cut may take back";
+  });
+}
+
 TEST(PastOptionsTest, WrongOnesAreRefused) {
   const TempFolder folder;
   const auto open = [&](History history, Levels levels = Levels::kPage) {
