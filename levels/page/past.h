@@ -44,6 +44,8 @@ class Past {
   [[nodiscard]] bool save(const DomainLock::Held &held, Slot version) noexcept;
   // Versions stamped later are folded into no later one.
   [[nodiscard]] std::uint64_t unfolded_after() const noexcept;
+  // There was no memory for all of them: nothing may be folded. REQUIRES prepare().
+  [[nodiscard]] bool is_blind() const noexcept { return is_blind_; }
   // Moments that names and readers hold, for the folder. REQUIRES prepare().
   [[nodiscard]] const std::vector<std::uint64_t> &moments() const noexcept { return kept_; }
 
