@@ -153,7 +153,7 @@ TEST_P(SlowReadersTest, AReaderThatHoldsMuchIsToldBeforeItsTime) {
     told.push_back(one);
     return SlowReader::kReport;
   };
-  const auto play = [&told](const Actor &self, Turn &turn) {
+  const auto play = [&](const Actor &self, Turn &turn) {
     const auto age_us = [&self] {
       for (const ParticipantInfo &one : self.domain.participants())
         if (one.name == "reader") return one.age_us;
