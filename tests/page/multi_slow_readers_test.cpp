@@ -488,7 +488,7 @@ TEST(SlowReaderOptions, AHistoryIsKeptByNoReader) {
   children.expect_success();
 }
 
-// Turns: 1 the collector is done. It gives the end of the version store back, again and again, while
+// Turns: 1 the collector is done. It gives the end of the version store back, many times, while
 // the watcher counts what is in it.
 TEST(SlowReaderOptions, ALookSurvivesWhatCollectorsGiveBack) {
   if (const std::string why = why_unavailable(kModes[0]); !why.empty()) GTEST_SKIP() << why;
