@@ -19,18 +19,26 @@ namespace {
 constexpr std::uint64_t kLookPeriodNs = 100'000'000;
 constexpr std::uint64_t kVersionBytes = kPageBytes + sizeof(page::VersionHead);
 
-// For each of `stamps`, which ascend, how many versions are younger and not home. Without the lock:
-// about. Looks at every slot that was ever used.
-std::vector<std::uint64_t> versions_after(const page::SharedState &memory,
+// For each of `stamps`, which ascend, how many versions are younger and not home: about, for
+// commits go on meanwhile. Looks at every slot that was ever used. Under the lock, in pieces: a
+// collector cuts free slots off the store's files, and a load behind their end raises SIGBUS.
+std::vector<std::uint64_t> versions_after(page::Engine &engine, const page::SharedState &memory,
                                           const std::vector<std::uint64_t> &stamps) {
+  // 10 to 30 us.
+  constexpr page::Slot kSlotsAtOnce = 1024;
   std::vector<std::uint64_t> counts(stamps.size());
-  const page::Slot capacity = memory.state().version_capacity.load(std::memory_order_acquire);
-  for (page::Slot slot = 1; slot < capacity; ++slot) {
-    const std::uint64_t stamp = memory.version(slot).stamp.load(std::memory_order_relaxed);
-    if (stamp == 0 || stamp == page::kReservedStamp) continue;
-    const auto not_older = std::lower_bound(stamps.begin(), stamps.end(), stamp);
-    const auto older = static_cast<std::size_t>(not_older - stamps.begin());
-    if (older > 0) ++counts[older - 1];
+  for (page::Slot slot = 1;;) {
+    const page::DomainLock::Held held = engine.lock_domain();
+    const page::Slot capacity = memory.state().version_capacity.load(std::memory_order_relaxed);
+    const page::Slot end = std::min(capacity, slot + kSlotsAtOnce);
+    if (slot >= end) break;
+    for (; slot < end; ++slot) {
+      const std::uint64_t stamp = memory.version(slot).stamp.load(std::memory_order_relaxed);
+      if (stamp == 0 || stamp == page::kReservedStamp || page::is_past(stamp)) continue;
+      const auto not_older = std::lower_bound(stamps.begin(), stamps.end(), stamp);
+      const auto older = static_cast<std::size_t>(not_older - stamps.begin());
+      if (older > 0) ++counts[older - 1];
+    }
   }
   // What is younger than a stamp is younger than those before it.
   for (std::size_t i = counts.size(); i > 1; --i) counts[i - 2] += counts[i - 1];
@@ -120,7 +128,8 @@ std::vector<SlowReaders::Reader> SlowReaders::find(std::uint64_t now_ns) {
   std::vector<std::uint64_t> snapshots;
   for (const Reader &reader : found) snapshots.push_back(reader.info.snapshot);
   snapshots.erase(std::unique(snapshots.begin(), snapshots.end()), snapshots.end());
-  const std::vector<std::uint64_t> versions = versions_after(domain_.memory(), snapshots);
+  const std::vector<std::uint64_t> versions =
+      versions_after(domain_.engine(), domain_.memory(), snapshots);
   for (Reader &reader : found) {
     const auto at = std::lower_bound(snapshots.begin(), snapshots.end(), reader.info.snapshot);
     reader.info.versions_held = versions[static_cast<std::size_t>(at - snapshots.begin())];
@@ -135,12 +144,18 @@ std::vector<SlowReaders::Reader> SlowReaders::find(std::uint64_t now_ns) {
 }
 
 void SlowReaders::look() noexcept {
-  const std::uint64_t now_ns = platform::coarse_ns();
-  if (now_ns < next_look_ns_.load(std::memory_order_relaxed)) return;
+  if (platform::coarse_ns() < next_look_ns_.load(std::memory_order_relaxed)) return;
   // Before the lock, too: a forked child may have inherited it locked.
   if (domain_.usable() != Errc::kOk) return;
   // Also the program's function in this thread.
   if (is_looking_.exchange(true, std::memory_order_acquire)) return;
+  // Behind it: another thread may have looked meanwhile.
+  const std::uint64_t now_ns = platform::coarse_ns();
+  if (now_ns >= next_look_ns_.load(std::memory_order_relaxed)) look_at(now_ns);
+  is_looking_.store(false, std::memory_order_release);
+}
+
+void SlowReaders::look_at(std::uint64_t now_ns) noexcept {
   next_look_ns_.store(now_ns + look_period_ns_, std::memory_order_relaxed);
   std::vector<Reader> found;
   try {
@@ -161,7 +176,6 @@ void SlowReaders::look() noexcept {
         break;
     }
   }
-  is_looking_.store(false, std::memory_order_release);
 }
 
 SlowReader SlowReaders::ask_program(const Reader &reader) const noexcept {

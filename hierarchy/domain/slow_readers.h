@@ -1,8 +1,9 @@
 // hierarchy/domain/slow_readers.h -- finds participants whose snapshots keep versions for too long,
 // tells the program, and does what it says about them.
 // Shape:     one per domain and process. Asleep unless the program has on_slow_reader, or
-//            TMH_SLOW_READER says something. A look reads pins and version slots without a lock;
-//            what it finds is told outside of every lock.
+//            TMH_SLOW_READER says something. A look reads pins without a lock, and version
+//            slots under the domain lock, some at a time; what it finds is told outside of every
+//            lock.
 // Invariant: what is done hits the instance that was found or none: asking names it by its number,
 //            under the domain lock; killing looks for the number once more, and then names the
 //            process by pid and start time. An instance that ends between these two does not save
@@ -51,6 +52,7 @@ class SlowReaders {
     std::uint64_t at_ns;
   };
 
+  void look_at(std::uint64_t now_ns) noexcept;
   [[nodiscard]] std::vector<Reader> find(std::uint64_t now_ns);
   [[nodiscard]] bool read(std::uint32_t slot, std::uint64_t now_ns, Reader *out) const;
   [[nodiscard]] bool was_told(const Reader &reader, std::uint64_t now_ns) const noexcept;

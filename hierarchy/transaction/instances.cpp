@@ -146,19 +146,18 @@ Errc Instances::begin_on(PageRunner &runner, bool is_query, const BeginOptions &
   }
   engine.give_way(!is_query &&
                   hierarchy::yields_to_lower(domain_.settings().cross, runner.attempts));
-  if (options.moment != nullptr) [[unlikely]] {
-    const Errc error = engine.begin_past(*options.moment, policy.conflict);
-    return error == Errc::kNotHeld ? fail_not_held(*options.moment, engine) : error;
-  }
   const Isolation isolation =
       options.isolation != Isolation{} ? options.isolation : policy.isolation;
   if (isolation == Isolation::kSnapshot) engine.use_page_cache(runners_.page_cache());
   if (engine.recorder() != nullptr) [[unlikely]]
     engine.recorder()->use_site(options.site != nullptr ? current().last_site : nullptr);
-  if (const Errc error = engine.begin(is_query, runner.age, policy.conflict, isolation);
-      error != Errc::kOk) {
+  const Errc begun = options.moment != nullptr
+                         ? engine.begin_past(*options.moment, policy.conflict)
+                         : engine.begin(is_query, runner.age, policy.conflict, isolation);
+  if (begun == Errc::kNotHeld) return fail_not_held(*options.moment, engine);
+  if (begun != Errc::kOk) {
     leave_turn(runner);
-    return error;
+    return begun;
   }
   if (domain_.durable() == nullptr || domain_.durable()->early_release()) return Errc::kOk;
   const Errc error = runner.log->wait(engine.snapshot(), engine.line_snapshot());

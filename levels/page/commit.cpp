@@ -79,7 +79,8 @@ void Commit::tidy(const DomainLock::Held &held) noexcept {
   if (tree_.past().is_on(held) && tree_.is_linked()) tree_.past().tend(held, platform::coarse_ns());
   if (began_ns >= next_sweep_ns_) sweep(held, began_ns);
   // begins that need no lock do not look after the dead
-  if (tree_.holds_own(held)) reaper_.reap_suspects(held, began_ns);
+  if (tree_.holds_own(held) || tree_.past().may_have_readers(held))
+    reaper_.reap_suspects(held, began_ns);
   // For the next instance; when it fails the next instance learns it.
   const std::size_t written = sets_.writes().size();
   if (tree_.slots().reserved() < std::min(written, kReservedAtMost))

@@ -199,6 +199,7 @@ bool ConsistencyTree::gather_pins(const DomainLock::Held &held) noexcept {
   const std::uint32_t high = memory_.participants_high();
   try {
     const bool keeps_past = past_.prepare(held);
+    if (keeps_past && past_.is_blind()) return false;
     pins_.reserve(std::size_t{high} + 1 + past_.moments().size());
     pins_.clear();
     if (keeps_past) pins_.assign(past_.moments().begin(), past_.moments().end());

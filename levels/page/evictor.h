@@ -5,7 +5,7 @@
 //            copies were replayed too often, Replay tells.
 // Invariant: an end evicts no more pages than its instance has added and kPagesPerEnd, and the hand
 //            looks at no more than in proportion: no end is long because views are large.
-// Contexts:  ends of instances, before their pin is withdrawn. Not in handlers.
+// Contexts:  ends of instances. Not in handlers.
 // Source:    EXCITE-VM, sections 3.2 and 4.2 (page cache, Scan). We differ: an unprivileged process
 //            cannot clear the bits that say that a page was accessed, so stores count alone
 //            (docs/isolation.md, "The page cache").

@@ -19,6 +19,7 @@ constexpr std::uint64_t kSamplePeriodNs = 10'000'000;
 // Before-images given back per commit, beside those that make room for others.
 constexpr std::size_t kRetiredAtMost = 256;
 constexpr std::uint64_t kSlotBytes = kPageBytes + sizeof(VersionHead);
+static_assert(kNamedMax == kMomentsMax && kNameBytes == kMomentNameMax + 1);
 }  // namespace
 
 void Past::want(const DomainLock::Held &held, std::uint64_t ns, std::uint64_t slots) noexcept {
@@ -55,11 +56,13 @@ std::uint64_t Past::unfolded_after() const noexcept {
 bool Past::gather_moments(const DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
   kept_.clear();
+  is_blind_ = false;
   PastState &past = state();
   const std::uint32_t high = past.may_have_readers != 0 ? memory_.participants_high() : 0;
-  is_blind_ = false;
   for (const PastName &name : past.names)
     if (past.named_count != 0 && name.clock != 0) kept_.push_back(name.clock);
+  // A death between count and name has left one too many.
+  past.named_count = static_cast<std::uint32_t>(kept_.size());
   bool has_reader = false;
   for (std::uint32_t i = 0; i < high; ++i) {
     const std::uint64_t moment = memory_.participant(i).past.load(std::memory_order_acquire);
@@ -281,8 +284,16 @@ void Past::thin_samples() noexcept {
   while (first + 1 < past.sample_count && past.samples[first + 1].clock <= from) ++first;
   std::uint32_t still = 0;
   const std::uint32_t stride = first >= kSamplesMax / 2 ? 1 : 2;
-  for (std::uint32_t i = first; i < past.sample_count; i += stride)
-    past.samples[still++] = past.samples[i];
+  for (std::uint32_t i = first; i < past.sample_count; i += stride) {
+    PastSample &to = past.samples[still++];
+    const PastSample from_there = past.samples[i];
+    to.clock = 0;
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // as in note_time()
+    to.wall_ns = from_there.wall_ns;
+    to.monotonic_ns = from_there.monotonic_ns;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    to.clock = from_there.clock;
+  }
   past.sample_count = still;
   if (stride == 2) past.sample_period_ns *= 2;
 }
@@ -366,7 +377,11 @@ Errc Past::forget(const DomainLock::Held &held, std::string_view name) noexcept 
   entry->clock = 0;
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (past.named_count > 0) --past.named_count;
+  past.is_stale.store(1, std::memory_order_relaxed);
+  // Unlinked, a page of an unknown segment may point at what is given back: tend() does it later.
+  if ((memory_.state().repair_again & kRepairVersions) != 0) return Errc::kOk;
   (void)gather_moments(held);
+  past.is_stale.store(0, std::memory_order_relaxed);
   sweep_kept();
   return Errc::kOk;
 }

@@ -46,6 +46,8 @@ class Past {
   [[nodiscard]] bool save(const DomainLock::Held &held, Slot version) noexcept;
   // Versions stamped later are folded into no later one.
   [[nodiscard]] std::uint64_t unfolded_after() const noexcept;
+  // There was no memory for all of them: nothing may be folded. REQUIRES prepare().
+  [[nodiscard]] bool is_blind() const noexcept { return is_blind_; }
   // Moments that names and readers hold, for the folder. REQUIRES prepare().
   [[nodiscard]] const std::vector<std::uint64_t> &moments() const noexcept { return kept_; }
 
@@ -54,6 +56,10 @@ class Past {
   [[nodiscard]] bool is_on(const DomainLock::Held &) const noexcept {
     const PastState &past = memory_.state().past;
     return past.count.load(std::memory_order_relaxed) != 0 || keeps_time();
+  }
+  // A dead reader pins nothing where it died before it had an instance.
+  [[nodiscard]] bool may_have_readers(const DomainLock::Held &) const noexcept {
+    return state().may_have_readers != 0;
   }
   void tend(const DomainLock::Held &held, std::uint64_t now_ns) noexcept;
   // Versions that no pin lets home count, too. Looks at each owner.

@@ -72,7 +72,7 @@ void Reaper::reap(const DomainLock::Held &held, std::uint32_t slot) noexcept {
       state.turn.compare_exchange_strong(turn, 0, std::memory_order_relaxed))
     platform::futex_wake(state.turn);
   dead.instance.store(0, std::memory_order_relaxed);
-  if (dead.past.load(std::memory_order_relaxed) != 0) tree_.past().leave(dead);
+  tree_.past().leave(dead);  // it may have died inside
   dead.pin.store(kNoPin, std::memory_order_release);
   count_reaped(held, slot);
   step(Step::kReapCounted);
@@ -129,8 +129,10 @@ void Reaper::reap_suspects(const DomainLock::Held &held, std::uint64_t now) noex
   const std::uint32_t high = memory_.participants_high();
   for (std::uint32_t i = 0; i < high; ++i) {
     storage::Participant &other = memory_.participant(i);
+    // A query of the past holds its moment before it has an instance.
     const bool runs = other.instance.load(std::memory_order_relaxed) != 0 ||
-                      other.pin.load(std::memory_order_relaxed) != kNoPin;
+                      other.pin.load(std::memory_order_relaxed) != kNoPin ||
+                      other.past.load(std::memory_order_relaxed) != 0;
     if (i == slot_ || !runs) continue;
     if (now < other.begin_ns.load(std::memory_order_relaxed) + kSuspectAfterNs || !other.is_gone())
       continue;

@@ -303,7 +303,7 @@ inline void Transaction::settle_committed(const Outcome &outcome) noexcept {
               : instance_.is_serializable() ? observe::SkewKind::kSerializable
                                             : observe::SkewKind::kSnapshot;
     to.has_unknown_reads = instance_.has_read_everything;
-    to.snapshot = snapshot_.at();
+    to.snapshot = instance_.reads_past() ? instance_.past : snapshot_.at();
     // acquire: what it has not seen was committed later
     to.end = to.writes.empty() ? memory_.state().clock.load(std::memory_order_acquire)
                                : outcome.durable_at;

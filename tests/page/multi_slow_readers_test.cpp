@@ -9,11 +9,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/children.h"
@@ -49,12 +51,14 @@ class SlowReadersTest : public ModeTest {
   }
   // The same; a reader is slow at once, and `answer` is asked about it.
   std::size_t spawn_watcher(std::uint32_t turn, const Answer &answer, const Play &play,
-                            std::uint32_t slow_reader_ms = 0) {
+                            std::uint32_t slow_reader_ms = 0,
+                            std::uint64_t slow_reader_bytes = DomainOptions().slow_reader_bytes) {
     return children_.spawn("watcher", role(*turn_, [=, this] {
                              turn_->await(turn);
                              DomainOptions watching = options();
                              watching.name = "watcher";
                              watching.slow_reader_ms = slow_reader_ms;
+                             watching.slow_reader_bytes = slow_reader_bytes;
                              watching.on_slow_reader = [&answer](std::uint64_t bytes,
                                                                  double seconds,
                                                                  const ParticipantInfo &reader) {
@@ -138,6 +142,43 @@ TEST_P(SlowReadersTest, WhoKeepsNothingOrIsNotSlowYetIsNotTold) {
     EXPECT_EQ(self.domain.counters().slow_readers, 0U);
   });
   EXPECT_TRUE(children_.wait(idle).succeeded());
+}
+
+// Turns: 1 reader has a snapshot, 2 watcher is done.
+TEST_P(SlowReadersTest, AReaderThatHoldsMuchIsToldBeforeItsTime) {
+  constexpr std::uint32_t kHourMs = 3'600'000;
+  constexpr std::uint64_t kMuch = 3 * (kPageBytes + 128);
+  std::vector<Told> told;
+  const auto note = [&told](const Told &one) {
+    told.push_back(one);
+    return SlowReader::kReport;
+  };
+  const auto play = [&](const Actor &self, Turn &turn) {
+    const auto age_us = [&self] {
+      for (const ParticipantInfo &one : self.domain.participants())
+        if (one.name == "reader") return one.age_us;
+      return std::uint64_t{0};
+    };
+    for (std::uint64_t page = kKept; page < kKept + 2; ++page) self.commit(page, 1);
+    EXPECT_TRUE(poll_until([&] {
+      self.domain.collect();
+      return age_us() > 300'000;
+    }));
+    EXPECT_TRUE(told.empty()) << "it holds too little";
+    self.commit(kKept + 2, 1);
+    EXPECT_TRUE(poll_until([&] {
+      self.domain.collect();
+      return !told.empty();
+    }));
+    if (!told.empty()) {
+      EXPECT_EQ(told[0].held_bytes, kMuch);
+      EXPECT_LT(told[0].seconds, 3600);
+    }
+    turn.reach(2);
+  };
+  spawn_reader(2);
+  spawn_watcher(1, note, play, kHourMs, kMuch);
+  children_.expect_success();
 }
 
 // Turns: 1 update has a snapshot, 2 watcher has committed, 3 update has run again and committed.
@@ -409,6 +450,89 @@ TEST(SlowReaderOptions, ASecondOpenAgreesWithTheFirst) {
         Errc::kAlreadyInitialized, [&] { (void)Domain::open(folder.path(), sooner); },
         "slow_reader_ms");
   });
+}
+
+// Turns: 1 watcher has a history, 2 reader has a snapshot, 3 watcher has committed.
+TEST(SlowReaderOptions, AHistoryIsKeptByNoReader) {
+  if (const std::string why = why_unavailable(kModes[0]); !why.empty()) GTEST_SKIP() << why;
+  const TempFolder folder(place_for(kModes[0]));
+  const Shared<Turn> turn;
+  Children children;
+  children.spawn("watcher", role(*turn, [&] {
+                   std::vector<std::uint64_t> held;
+                   DomainOptions options = options_for(kModes[0]);
+                   options.history.bytes = 8u << 20;
+                   options.slow_reader_ms = 0;
+                   options.on_slow_reader = [&](auto, auto, const ParticipantInfo &reader) {
+                     held.push_back(reader.versions_held);
+                     return SlowReader::kReport;
+                   };
+                   const Actor self(folder.path(), options);
+                   for (std::uint64_t i = 1; i <= 20; ++i) self.commit(kKept, i);
+                   EXPECT_GT(self.domain.past().pages, 10U);
+                   turn->reach(1);
+                   turn->await(2);
+                   self.commit(kKept, 21);
+                   EXPECT_EQ(held, std::vector<std::uint64_t>{1});
+                   turn->reach(3);
+                 }));
+  children.spawn("reader", role(*turn, [&] {
+                   turn->await(1);
+                   const Actor self(folder.path(), options_for(kModes[0]));
+                   query(self.domain, [&] {
+                     EXPECT_EQ(self.get(kKept), 20U);
+                     turn->reach(2);
+                     turn->await(3);
+                   });
+                 }));
+  children.expect_success();
+}
+
+// Turns: 1 the collector is done. It gives the end of the version store back, many times, while
+// the watcher counts what is in it.
+TEST(SlowReaderOptions, ALookSurvivesWhatCollectorsGiveBack) {
+  if (const std::string why = why_unavailable(kModes[0]); !why.empty()) GTEST_SKIP() << why;
+  constexpr std::uint64_t kWide = 6000, kRounds = 60;
+  const TempFolder folder(place_for(kModes[0]));
+  const Shared<Turn> turn;
+  const Shared<std::atomic<std::uint64_t>> commits;
+  Children children;
+  children.spawn(
+      "collector", role(*turn, [&] {
+        const Actor self(folder.path(), options_for(kModes[0]));
+        const Segment wide = self.domain.map("wide.raw", raw_segment(kWide * kPageBytes));
+        for (std::uint64_t round = 1; round <= kRounds; ++round) {
+          atomically(self.domain, [&] {
+            for (std::uint64_t page = 0; page < kWide; ++page)
+              *reinterpret_cast<std::uint64_t *>(wide.data() + page * kPageBytes) = round;
+          });
+          self.domain.collect();
+        }
+        turn->reach(1);
+      }));
+  children.spawn("reader", role(*turn, [&] {
+                   const Actor self(folder.path(), options_for(kModes[0]));
+                   while (turn->now() < 1) {
+                     query(self.domain, [&] {
+                       (void)self.get(kKept);
+                       const std::uint64_t from = *commits;
+                       while (turn->now() < 1 && *commits < from + 4) std::this_thread::yield();
+                     });
+                   }
+                 }));
+  children.spawn("watcher", role(*turn, [&] {
+                   std::uint64_t told = 0;
+                   DomainOptions options = options_for(kModes[0]);
+                   options.slow_reader_ms = 0;
+                   options.on_slow_reader = [&](auto, auto, const ParticipantInfo &) {
+                     ++told;
+                     return SlowReader::kReport;
+                   };
+                   const Actor self(folder.path(), options);
+                   while (turn->now() < 1) self.commit(kKept, ++*commits);
+                   EXPECT_GT(told, 0U);
+                 }));
+  children.expect_success();
 }
 
 // The reader is a thread of the process: that is not killed, so the reader is asked.

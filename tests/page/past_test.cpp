@@ -4,11 +4,13 @@
 //             than its time. (3) each refusal says what is right.
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "observe/steps.h"
 #include "platform/protection_keys.h"
 #include "tests/support/stage.h"
 
@@ -233,6 +235,48 @@ TEST_P(PastTest, WhatABodyReadsStaysWhileOthersCommit) {
         turn.reach(3);
         turn.await(4);
       });
+}
+
+// Between its look at the horizon and its snapshot: it holds a moment, and has no instance yet.
+TEST_P(PastTest, AReaderThatDiesAtItsBeginHoldsNothing) {
+  const Actor self = actor();
+  self.commit(0, 1);
+  const ChildEnd end = run_in_child("reader", [&] {
+    const Actor reader = actor();
+    observe::crash_at(static_cast<std::uint32_t>(observe::Step::kBeginStart), 1);
+    (void)at(reader, Moment::clock(reader.domain.past().now));
+  });
+  EXPECT_EQ(end.signal, SIGKILL);
+  std::uint64_t i = 1, most = 0;
+  EXPECT_TRUE(poll_until(
+      [&] {
+        self.commit(0, ++i);
+        const std::uint64_t pages = self.domain.past().pages;
+        most = std::max(most, pages);
+        return most != 0 && pages == 0;
+      },
+      std::chrono::seconds(10)))
+      << most;
+}
+
+TEST(PastOptionsTest, WhatAQueryReadsIsDurableWhereEveryBeginWaitsForThat) {
+  const TempFolder folder(place_for(kDurableHybridModes[1]));
+  DomainOptions options;
+  options.durability = Durability::kBuffered;
+  options.flush_interval_ms = 3'600'000;
+  options.policies.early_release = EarlyRelease::kOff;
+  const Actor self(folder.path(), options);
+  const auto flushes = [&] { return self.domain.counters().log_flushes; };
+  self.commit(0, 1);
+  std::uint64_t before = flushes();
+  EXPECT_EQ(self.committed(0), 1U);
+  EXPECT_GT(flushes(), before);
+  self.commit(0, 2);
+  before = flushes();
+  query_at(self.domain, Moment::clock(self.domain.past().now), [&] {
+    EXPECT_EQ(self.get(0), 2U);
+    EXPECT_GT(flushes(), before) << "it reads what a power cut may take back";
+  });
 }
 
 TEST(PastOptionsTest, WrongOnesAreRefused) {

@@ -227,6 +227,25 @@ TEST_F(ToolSkew, EveryCommitIsRecordedAsWhatItWas) {
   EXPECT_EQ(all[4].promotions, std::vector{second});
 }
 
+// What is committed between its moment and its begin it has not seen.
+TEST_F(ToolSkew, AQueryOfThePastIsRecordedAtItsMoment) {
+  DomainOptions options = snapshot();
+  options.history.bytes = kHistoryBytes;
+  const Domain opened = Domain::open(domain(), options);
+  const Segment segment = opened.map("ward.db");
+  Ward *const ward = ward_in(segment);
+  const Site site(opened, "before");
+  const std::uint64_t moment = opened.past().now;
+  for (int i = 0; i < 3; ++i) atomically(site, [&] { ward->doctors[0].is_on_call += 1; });
+  EXPECT_EQ(query_at(opened, Moment::clock(moment), [&] { return ward->doctors[0].is_on_call; }),
+            0);
+  const SkewInstance last = read_all().at(0).instances.back();
+  EXPECT_EQ(last.kind, SkewKind::kQuery);
+  EXPECT_EQ(last.site, "");
+  EXPECT_EQ(last.snapshot, moment);
+  EXPECT_EQ(last.end, moment + 3);
+}
+
 TEST_F(ToolSkew, ThreadsWithViewsOfTheirOwnHaveFilesOfTheirOwn) {
   struct Cells {
     field<long> cells[2];
