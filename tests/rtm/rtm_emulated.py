@@ -84,6 +84,7 @@ VARIANTS = [
     rtm_tests("isolation_history_multi_test", "long", at_pages=True),
     rtm_tests("multi_trees_test", "long", at_pages=True),
     rtm_tests("multi_slow_readers_test", "long", at_pages=True),
+    rtm_tests("past_test", "long", at_pages=True),
     rtm_tests("multi_versions_test", "long", at_pages=True),
     rtm_tests("semantics_segments_test", "long", at_pages=True),
     rtm_tests("semantics_signals_test", "long", at_pages=True),
