@@ -39,7 +39,7 @@ struct BankMix {
           random_(place.seed) {}
     [[nodiscard]] bool has_reference() const noexcept { return sums_; }
     void run_reference() const {
-      benchmark::DoNotOptimize(structures::sum_of(own_.data(), own_.size()));
+      benchmark::DoNotOptimize(sum_of_balances(own_.data(), own_.size()));
     }
     [[nodiscard]] BankStep next() {
       BankStep step{sums_, 0, 0, 0};
@@ -119,7 +119,7 @@ struct ReservationMix {
     [[nodiscard]] ReservationStep next() {
       ReservationStep step{};
       if (scan_rows_ > 0) {
-        benchmark::DoNotOptimize(structures::sum_of(own_.data(), own_.size()));
+        benchmark::DoNotOptimize(sum_of_balances(own_.data(), own_.size()));
         step.act = ReservationAct::kScan;
         step.rows = scan_rows_;
         step.ask[0].table = table();
