@@ -49,7 +49,7 @@ struct WorkerRates {
   std::uint64_t steps = 0;
   std::uint64_t retries = 0;  // attempts that were undone, of these steps
   std::uint64_t alone = 0;    // steps during which nobody else's could run: libitm's serial mode
-  // Of the worker's reference, which ran in turns with its steps; 0: it has none, or none has ended.
+  // Of the worker's reference, which ran in turns with its steps; 0: it has none, or no step ended.
   double speed = 0;
   // Where steps were timed: each with its retries.
   double us_mean = 0, us_sd = 0, us_p99 = 0;
