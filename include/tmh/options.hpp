@@ -175,6 +175,7 @@ struct DomainOptions {
   //   without a lock of the library's, so it may begin instances, and close the domain. One at a
   //   time: what another thread finds meanwhile, it leaves to its next commit. It is not called in
   //   a handler. What it throws is dropped, and counts as kReport, as does what is no SlowReader.
+  //   It must not end its thread (pthread_exit(), pthread_cancel()): that ends the program.
   //   Of a second open() in the process the first one's stays. Unset: TMH_SLOW_READER, else
   //   no process of the domain is watched.
   std::function<SlowReader(std::uint64_t held_bytes, double seconds, const ParticipantInfo &reader)>
