@@ -37,7 +37,7 @@ class Snapshot {
         tracking_(tracking),
         tree_(tree),
         views_(views),
-        replay_(tree, views, lists, touches),
+        replay_(tree, views, lists, touches, instance),
         lists_(lists),
         touches_(touches),
         instance_(instance),
