@@ -35,23 +35,27 @@ def points(rows, x, y):
     return [(row[x], row[y]) for row in rows if row.get(y) not in (None, "")]
 
 
-def micro(page):
-    page.heading("6.1 Micro benchmarks: figure 2")
-    page.theirs("Figure 2")
-    rows = page.rows("list", "list")
+def rates(page, caption, rows, more):
+    """Operations by contestant and workers. more: columns of one's own."""
     page.ours(
-        "List of 250 here", [
-            "contestant", "workers", "updates, %", "operations/s", "times libitm", "times one lock",
+        caption, [
+            "contestant", "workers", *more, "operations/s", "times libitm", "times one lock",
             "retries per operation"
         ], [[
             named(r["contestant"]),
-            str(r["workers"]),
-            str(r["update_percent"]),
+            str(r["workers"]), *(show(r) for show in more.values()),
             cell(r, "operations_per_s_median"),
             cell(r, "times_libitm"),
             cell(r, "times_lock"),
             cell(r, "retries_per_operation")
         ] for r in rows])
+
+
+def micro(page):
+    page.heading("6.1 Micro benchmarks: figure 2")
+    page.theirs("Figure 2")
+    rows = page.rows("list", "list")
+    rates(page, "List of 250 here", rows, {"updates, %": lambda r: str(r["update_percent"])})
     shares = ordered(r["update_percent"] for r in rows)
     for workers in ordered(r["workers"] for r in rows):
         page.plot(
@@ -183,19 +187,7 @@ def key_value(page):
     page.heading("6.2.6 Yahoo Cloud Server Benchmark: figures 11 and 12")
     page.theirs("Figure 11", "Figure 12")
     rows = page.rows("ycsb", "ycsb")
-    page.ours(
-        "Figures 11 and 12 here", [
-            "workload", "contestant", "workers", "operations/s", "times libitm", "times one lock",
-            "retries per operation"
-        ], [[
-            r["workload"].upper(),
-            named(r["contestant"]),
-            str(r["workers"]),
-            cell(r, "operations_per_s_median"),
-            cell(r, "times_libitm"),
-            cell(r, "times_lock"),
-            cell(r, "retries_per_operation")
-        ] for r in rows])
+    rates(page, "Figures 11 and 12 here", rows, {"workload": lambda r: r["workload"].upper()})
     workers = ordered(r["workers"] for r in rows)
     for figure, workload in ((11, "a"), (12, "e")):
         page.plot(
