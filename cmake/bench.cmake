@@ -11,7 +11,7 @@ file(GLOB tmh_bench_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/suppo
 set(tmh_bench_durable ${tmh_bench_support})
 list(FILTER tmh_bench_durable INCLUDE REGEX "/(durable|trees)_[a-z_]*\\.cpp$")
 list(FILTER tmh_bench_support EXCLUDE REGEX
-  "/((durable|trees)_[a-z_]*|(line|sets)_(itm[a-z_]*|tinystm|2plsf))\\.cpp$")
+  "/((durable|trees|snapshots)_[a-z_]*|(line|sets)_(itm[a-z_]*|tinystm|2plsf))\\.cpp$")
 if(tmh_bench_support)
   add_library(tmh_bench_support_objects STATIC ${tmh_bench_support})
   target_link_libraries(tmh_bench_support_objects PUBLIC tmh_bench_support)
@@ -69,7 +69,8 @@ unset(CMAKE_REQUIRED_QUIET)
 tmh_optional("libitm (bench)" TMH_HAVE_ITM "this compiler has no working -fgnu-tm")
 if(TMH_HAVE_ITM AND NOT TMH_SANITIZE AND NOT TMH_COVERAGE)
   set(transactions "${PROJECT_SOURCE_DIR}/bench/support/line_itm_transactions.cpp"
-    "${PROJECT_SOURCE_DIR}/bench/support/sets_itm_transactions.cpp")
+    "${PROJECT_SOURCE_DIR}/bench/support/sets_itm_transactions.cpp"
+    "${PROJECT_SOURCE_DIR}/bench/support/snapshots_itm_transactions.cpp")
   add_library(tmh_bench_itm STATIC "${PROJECT_SOURCE_DIR}/bench/support/line_itm.cpp"
     "${PROJECT_SOURCE_DIR}/bench/support/sets_itm.cpp" ${transactions})
   # g++ 12 fails with an internal error on the trap that it isolates where a null pointer would be
@@ -79,6 +80,18 @@ if(TMH_HAVE_ITM AND NOT TMH_SANITIZE AND NOT TMH_COVERAGE)
     "-fgnu-tm;-fno-isolate-erroneous-paths-dereference;-fno-tree-loop-distribute-patterns;\
 -Wno-clobbered")
   target_link_libraries(tmh_bench_itm PUBLIC tmh_bench_support_objects itm)
+endif()
+# Of snapshots alone.
+file(GLOB tmh_bench_snapshots CONFIGURE_DEPENDS
+  "${PROJECT_SOURCE_DIR}/bench/support/snapshots_*.cpp")
+list(FILTER tmh_bench_snapshots EXCLUDE REGEX "/snapshots_itm_transactions\\.cpp$")
+add_library(tmh_bench_snapshots STATIC ${tmh_bench_snapshots})
+target_link_libraries(tmh_bench_snapshots PUBLIC tmh_bench_support_objects
+  $<TARGET_NAME_IF_EXISTS:tmh_bench_itm>)
+target_compile_definitions(tmh_bench_snapshots
+  PRIVATE $<$<TARGET_EXISTS:tmh_bench_itm>:TMH_BENCH_ITM>)
+if(tmh_bench_support AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+  target_precompile_headers(tmh_bench_snapshots REUSE_FROM tmh_bench_support_objects)
 endif()
 include(tinystm)
 if(TMH_TINYSTM)
@@ -115,6 +128,9 @@ foreach(source ${tmh_benches})
     $<IF:$<TARGET_EXISTS:tmh_bench_support_objects>,tmh_bench_support_objects,tmh_bench_support>)
   if(name MATCHES "^(durable_|trees)")
     target_link_libraries(bench_${name} PRIVATE tmh_bench_durable)
+  endif()
+  if(name STREQUAL "snapshots")
+    target_link_libraries(bench_${name} PRIVATE tmh_bench_snapshots)
   endif()
   if(name MATCHES "^(line|sets)$")
     foreach(opponent itm tinystm 2plsf)
