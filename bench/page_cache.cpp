@@ -256,9 +256,12 @@ class PageCacheBench {
 
   [[nodiscard]] std::uint64_t hash_of(const Segment &segment) const {
     ResultHash hash;
-    for (std::uint64_t page = 0; page < options_.pages; ++page)
+    for (std::uint64_t page = 0; page < options_.pages; ++page) {
+      std::uint64_t sum = 0;
       for (std::uint64_t word = 0; word < kWordsPerPage; ++word)
-        hash.add(page_of(segment, page)[word]);
+        sum += page_of(segment, page)[word] * (2 * word + 1);
+      hash.add(sum);
+    }
     return hash.value();
   }
 
