@@ -42,6 +42,8 @@ struct WorkerRates {
   double steps_per_s = 0;
   std::uint64_t steps = 0;
   std::uint64_t retries = 0;  // attempts that were undone, of these steps
+  // Of the worker's reference, which ran in turns with its steps; 0: it has none, or none has ended.
+  double speed = 0;
   // Where steps were timed: each with its retries.
   double us_mean = 0, us_sd = 0, us_p99 = 0;
 };

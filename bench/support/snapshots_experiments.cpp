@@ -15,12 +15,20 @@ namespace {
 
 using Contestant = SnapshotContestant;
 
+constexpr std::uint64_t kNeighbourNumbers = 131'072;  // 1 MiB
+
 template <class Mix>
 struct Row {
   std::vector<Mix> workers;
   bool times_steps = false;
   bool has_plain = false;
 };
+
+// Median of the rounds' ratios; 0: one stood still.
+double ratio_of(const std::vector<double> &mine, const std::vector<double> &others) {
+  if (*std::min_element(others.begin(), others.end()) <= 0) return 0;
+  return summarize_ratio(mine, others).median;
+}
 
 // Measures rows by contestants, round by round.
 template <class Mix>
@@ -96,7 +104,7 @@ class Rounds {
     }
     return static_cast<double>(retries) / static_cast<double>(std::max<std::uint64_t>(steps, 1));
   }
-  // Median over the rounds of a time of a worker's.
+  // Median over the rounds of a time, or the speed, of a worker's.
   [[nodiscard]] double time(std::size_t row, Contestant contestant, unsigned worker,
                             double WorkerRates::*which) const {
     std::vector<double> all;
@@ -106,20 +114,13 @@ class Rounds {
   }
   // Median of the rounds' ratios of all rates; 0: the other one was not measured, or stood still.
   [[nodiscard]] double times(std::size_t row, Contestant contestant, Contestant other) const {
-    return ratio(rates(row, contestant), row, other, {});
+    return has(row, other) ? ratio_of(rates(row, contestant), rates(row, other)) : 0;
   }
   [[nodiscard]] bool has(std::size_t row, Contestant contestant) const {
     return outcomes_.contains({row, contestant});
   }
 
  private:
-  [[nodiscard]] double ratio(const std::vector<double> &mine, std::size_t row, Contestant other,
-                             const std::vector<unsigned> &) const {
-    if (!has(row, other)) return 0;
-    const std::vector<double> others = rates(row, other);
-    if (*std::min_element(others.begin(), others.end()) <= 0) return 0;
-    return summarize_ratio(mine, others).median;
-  }
   [[nodiscard]] Cell<Mix> cell_of(const Row<Mix> &row) const {
     Cell<Mix> cell;
     cell.workers = row.workers;
@@ -177,8 +178,8 @@ void run_bank(const SnapshotPlan &plan) {
   }
   rounds.measure(rows);
   const std::vector<double> plain = rounds.rates(0, Contestant::kPlain);
-  Table table({"contestant, writers + readers", "queries/s", "x plain loop", "x libitm",
-               "retries/query", "transfers/s", "retries/transfer"});
+  Table table({"contestant, writers + readers", "queries/s", "x plain loop", "x plain alone",
+               "x libitm", "retries/query", "transfers/s", "retries/transfer"});
   for (std::size_t at = 0; at < rows.size(); ++at) {
     const Roles &roles = kRoles[at];
     for (const Contestant contestant : rounds.contestants_of(at)) {
@@ -192,7 +193,9 @@ void run_bank(const SnapshotPlan &plan) {
         const auto [queries, retries] = rounds.totals(at, contestant, roles.writers);
         put(row, "queries_per_s", summarize(rates));
         queries_text = with_mad(summarize(rates));
-        put_ratio(&row, "query_speed", summarize_ratio(rates, plain).median);
+        put_ratio(&row, "query_speed",
+                  rounds.time(at, contestant, roles.writers, &WorkerRates::speed));
+        put_ratio(&row, "query_rate_of_plain", ratio_of(rates, plain));
         // Of all rounds: libitm may complete no query in one.
         if (rounds.has(at, Contestant::kItm)) {
           const std::uint64_t others = rounds.totals(at, Contestant::kItm, roles.writers).first;
@@ -224,8 +227,9 @@ void run_bank(const SnapshotPlan &plan) {
                                            ? number(row["queries_retried"].get<double>() /
                                                     std::max(row["queries"].get<double>(), 1.0))
                                            : "-";
-      table.add({name, queries_text, text(row, "query_speed"), text(row, "times_libitm_queries"),
-                 retries_text, transfers_text, text(row, "transfers_retried")});
+      table.add({name, queries_text, text(row, "query_speed"), text(row, "query_rate_of_plain"),
+                 text(row, "times_libitm_queries"), retries_text, transfers_text,
+                 text(row, "transfers_retried")});
       plan.report->add("bank", std::move(row));
     }
   }
@@ -282,23 +286,26 @@ void run_reservations(const SnapshotPlan &plan) {
   const ReservationMix writer{0};
   Rounds<ReservationMix> rounds(plan, plan.rows);
   rounds.compare(writer);
-  std::vector<Row<ReservationMix>> rows = {{{writer}, true, false}};
+  // Row 0: alone; row 1: beside a neighbour that is busy elsewhere.
+  constexpr std::size_t kScansFrom = 2;
+  std::vector<Row<ReservationMix>> rows = {
+      {{writer}, true, false}, {{writer, ReservationMix{1, kNeighbourNumbers}}, true, false}};
   for (const std::uint64_t scan : plan.scans)
     rows.push_back({{writer, ReservationMix{scan}}, true, false});
   rounds.measure(rows);
-  Table table({"rows of a scan, contestant", "OLTP/s", "slowed", "us", "sd", "99 %", "OLAP/s", "us",
-               "sd", "99 %", "retries/OLTP", "/OLAP"});
+  Table table({"rows of a scan, contestant", "OLTP/s", "slowed", "of neighbour's", "us", "sd",
+               "99 %", "OLAP/s", "us", "sd", "99 %", "retries/OLTP", "/OLAP"});
   for (std::size_t at = 0; at < rows.size(); ++at) {
-    const std::uint64_t scan = at == 0 ? 0 : plan.scans[at - 1];
+    const std::uint64_t scan = at < kScansFrom ? 0 : plan.scans[at - kScansFrom];
     for (const Contestant contestant : rounds.contestants_of(at)) {
       Json row;
       row["contestant"] = to_string(contestant);
       row["scan_rows"] = scan;
       const std::vector<double> oltp = rounds.rates(at, contestant, {0});
       put(row, "oltp_per_s", summarize(oltp));
-      const bool stands = *std::min_element(oltp.begin(), oltp.end()) <= 0;
-      if (!stands)
-        row["oltp_slowdown"] = summarize_ratio(rounds.rates(0, contestant, {0}), oltp).median;
+      put_ratio(&row, "oltp_slowdown", ratio_of(rounds.rates(0, contestant, {0}), oltp));
+      put_ratio(&row, "oltp_slowdown_of_neighbour",
+                ratio_of(rounds.rates(1, contestant, {0}), oltp));
       row["oltp_us_mean"] = rounds.time(at, contestant, 0, &WorkerRates::us_mean);
       row["oltp_us_sd"] = rounds.time(at, contestant, 0, &WorkerRates::us_sd);
       row["oltp_us_p99"] = rounds.time(at, contestant, 0, &WorkerRates::us_p99);
@@ -318,12 +325,13 @@ void run_reservations(const SnapshotPlan &plan) {
         row["olap_us_p99"] = rounds.time(at, contestant, 1, &WorkerRates::us_p99);
         put_retries("olap_retries", 1);
       }
-      table.add({std::to_string(scan) + " " + to_string(contestant), with_mad(summarize(oltp)),
-                 text(row, "oltp_slowdown"), text(row, "oltp_us_mean"), text(row, "oltp_us_sd"),
-                 text(row, "oltp_us_p99"), olap_text, text(row, "olap_us_mean"),
-                 text(row, "olap_us_sd"), text(row, "olap_us_p99"), text(row, "oltp_retries"),
-                 text(row, "olap_retries")});
-      plan.report->add("reservations", std::move(row));
+      const std::string name = at == 1 ? "neighbour" : std::to_string(scan);
+      table.add({name + " " + to_string(contestant), with_mad(summarize(oltp)),
+                 text(row, "oltp_slowdown"), text(row, "oltp_slowdown_of_neighbour"),
+                 text(row, "oltp_us_mean"), text(row, "oltp_us_sd"), text(row, "oltp_us_p99"),
+                 olap_text, text(row, "olap_us_mean"), text(row, "olap_us_sd"),
+                 text(row, "olap_us_p99"), text(row, "oltp_retries"), text(row, "olap_retries")});
+      plan.report->add(at == 1 ? "reservations-neighbour" : "reservations", std::move(row));
     }
   }
   table.print();

@@ -1,11 +1,16 @@
 // bench/support/snapshots_mixes.h -- what the workers of the snapshots bench do, step by step.
 // Shape:     a mix draws the steps of one worker: next(), then done(step, result) once the step has
-//            committed, which returns false when the result is wrong. Role: which of them.
+//            committed, which returns false when the result is wrong. The bank's reader has a
+//            reference: a plain loop over as many numbers of its own, which nobody writes. In turns
+//            with its queries, because a processor that shares its core with another one is half
+//            as fast while that one is busy.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
+
+#include <benchmark/benchmark.h>
 
 #include "bench/support/snapshots_arrays.h"
 #include "bench/support/snapshots_reservations.h"
@@ -28,7 +33,14 @@ struct BankMix {
   class Worker {
    public:
     Worker(const BankMix &mix, const WorkerPlace &place)
-        : sums_(mix.sums), accounts_(place.size), random_(place.seed) {}
+        : sums_(mix.sums),
+          accounts_(place.size),
+          own_(mix.sums ? place.size : 0, Bank::kBalance),
+          random_(place.seed) {}
+    [[nodiscard]] bool has_reference() const noexcept { return sums_; }
+    void run_reference() const {
+      benchmark::DoNotOptimize(sum_of_balances(own_.data(), own_.size()));
+    }
     [[nodiscard]] BankStep next() {
       BankStep step{sums_, 0, 0, 0};
       if (sums_) return step;
@@ -44,6 +56,7 @@ struct BankMix {
    private:
     bool sums_;
     std::uint64_t accounts_;
+    std::vector<std::int64_t> own_;
     workloads::Random random_;
   };
 };
@@ -63,6 +76,8 @@ struct ListMix {
                           end = List::first_node(place.size, place.index + 1);
       for (std::uint64_t node = end; node-- > first;) free_.push_back(node);
     }
+    [[nodiscard]] static constexpr bool has_reference() noexcept { return false; }
+    static void run_reference() noexcept {}
     [[nodiscard]] ListStep next() {
       ListStep step{ListAct::kContains, 1 + random_.below(keys_), 0};
       if (random_.below(100) >= update_percent_) return step;
@@ -87,15 +102,24 @@ struct ReservationMix {
   template <class Allocator>
   using Data = Reservations<Allocator>;
   std::uint64_t scan_rows;  // 0: the writer's
+  // Not 0: before each scan a plain loop over so many numbers of the worker's own. So the other
+  // processor is busy, which shares a core with the writer's perhaps, and the data are not.
+  std::uint64_t own_numbers = 0;
   static constexpr std::uint64_t kRangePercent = 60, kReservePercent = 90;
 
   class Worker {
    public:
     Worker(const ReservationMix &mix, const WorkerPlace &place)
-        : scan_rows_(mix.scan_rows), rows_(place.size), random_(place.seed) {}
+        : scan_rows_(mix.scan_rows),
+          rows_(place.size),
+          own_(mix.own_numbers, 1),
+          random_(place.seed) {}
+    [[nodiscard]] static constexpr bool has_reference() noexcept { return false; }
+    static void run_reference() noexcept {}
     [[nodiscard]] ReservationStep next() {
       ReservationStep step{};
       if (scan_rows_ > 0) {
+        benchmark::DoNotOptimize(sum_of_balances(own_.data(), own_.size()));
         step.act = ReservationAct::kScan;
         step.rows = scan_rows_;
         step.ask[0].table = table();
@@ -128,6 +152,7 @@ struct ReservationMix {
       return 1 + random_.below(std::max<std::uint64_t>(rows_ * kRangePercent / 100, 1));
     }
     std::uint64_t scan_rows_, rows_;
+    std::vector<std::int64_t> own_;
     workloads::Random random_;
   };
 };
@@ -147,6 +172,8 @@ struct YcsbMix {
           workers_(place.workers),
           stamp_((std::uint64_t{place.index} + 1) << 40),
           random_(place.seed) {}
+    [[nodiscard]] static constexpr bool has_reference() noexcept { return false; }
+    static void run_reference() noexcept {}
     [[nodiscard]] YcsbStep next() {
       YcsbStep step{};
       const std::uint64_t percent = random_.below(100);

@@ -43,17 +43,11 @@ void SnapshotTally::keep_time(unsigned workers) {
   while (!all_have_begun() && now_ns() < begun + ns(kFirstStepSecondsMax))
     (void)::nanosleep(&pause, nullptr);
   const std::int64_t first = now_ns();
-  for (Counts &counts : all_->counts) {
-    counts.done_first = counts.done.load(std::memory_order_relaxed);
-    counts.retries_first = counts.retries.load(std::memory_order_relaxed);
-  }
+  for (Counts &counts : all_->counts) counts.first = counts.sample();
   all_->measures.store(true, std::memory_order_relaxed);
   sleep_until(first + ns(seconds_));
   all_->measures.store(false, std::memory_order_relaxed);
-  for (Counts &counts : all_->counts) {
-    counts.done_last = counts.done.load(std::memory_order_relaxed);
-    counts.retries_last = counts.retries.load(std::memory_order_relaxed);
-  }
+  for (Counts &counts : all_->counts) counts.last = counts.sample();
   all_->measured_seconds = static_cast<double>(now_ns() - first) / 1e9;
   all_->is_over.store(true, std::memory_order_relaxed);
 }
@@ -68,8 +62,15 @@ CellOutcome SnapshotTally::outcome(unsigned workers) const {
       throw std::runtime_error("a worker has seen what no transaction may see");
     hash.add(counts.hash.load(std::memory_order_relaxed));
     WorkerRates rates;
-    rates.steps = counts.done_last - counts.done_first;
-    rates.retries = counts.retries_last - counts.retries_first;
+    const auto &first = counts.first, &last = counts.last;
+    rates.steps = last.done - first.done;
+    rates.retries = last.retries - first.retries;
+    if (rates.steps > 0 && last.references > first.references) {
+      const double step_ns =
+          static_cast<double>(last.step_ns - first.step_ns) / static_cast<double>(rates.steps);
+      rates.speed = static_cast<double>(last.reference_ns - first.reference_ns) /
+                    static_cast<double>(last.references - first.references) / step_ns;
+    }
     if (steps_ == 0) rates.steps_per_s = static_cast<double>(rates.steps) / all_->measured_seconds;
     const auto *const us = static_cast<const float *>(timed_us_.data()) + kTimedMax * index;
     const std::vector<double> timed(us, us + counts.timed.load(std::memory_order_relaxed));

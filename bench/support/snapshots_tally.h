@@ -18,6 +18,10 @@ inline constexpr unsigned kSnapshotWorkersMax = 2;
 
 class SnapshotTally {
  public:
+  // So often steps are compared with their reference, by so many runs of it behind as many that
+  // only bring its data back to the cache.
+  static constexpr std::int64_t kReferenceEveryNs = 50'000'000;
+  static constexpr int kReferences = 6;
   // 4 MiB for each worker; later steps are not timed.
   static constexpr std::uint64_t kTimedMax = 1 << 20;
 
@@ -37,10 +41,22 @@ class SnapshotTally {
     all_->ready.fetch_add(1, std::memory_order_release);  // pairs with the acquire in keep_time()
     std::uint64_t done = 0, attempts = 0, timed = 0, hash = 0;
     float *const us = static_cast<float *>(timed_us_.data()) + kTimedMax * index;
+    std::int64_t step_ns = 0, reference_ns = 0, next_reference_ns = 0;
     while (steps_ > 0 ? done < steps_ : !all_->is_over.load(std::memory_order_relaxed)) {
       const auto step = worker.next();
-      const std::int64_t begun = times_steps_ ? now_ns() : 0;
+      const bool has_reference = worker.has_reference();
+      const std::int64_t begun = times_steps_ || has_reference ? now_ns() : 0;
       const std::uint64_t result = apply(step, &attempts);
+      if (has_reference) {
+        const std::int64_t ended = now_ns();
+        counts.step_ns.store(step_ns += ended - begun, std::memory_order_relaxed);
+        if (ended >= next_reference_ns) {
+          reference_ns += run_references(worker);
+          next_reference_ns = now_ns() + kReferenceEveryNs;
+          counts.reference_ns.store(reference_ns, std::memory_order_relaxed);
+          counts.references.fetch_add(kReferences, std::memory_order_relaxed);
+        }
+      }
       if (times_steps_ && timed < kTimedMax && all_->measures.load(std::memory_order_relaxed)) {
         us[timed++] = static_cast<float>(now_ns() - begun) / 1000;
         counts.timed.store(timed, std::memory_order_relaxed);
@@ -62,11 +78,31 @@ class SnapshotTally {
   [[nodiscard]] CellOutcome outcome(unsigned workers) const;
 
  private:
+  // Nanoseconds of kReferences runs.
+  template <class Worker>
+  static std::int64_t run_references(const Worker &worker) {
+    for (int i = 0; i < kReferences; ++i) worker.run_reference();
+    const std::int64_t begun = now_ns();
+    for (int i = 0; i < kReferences; ++i) worker.run_reference();
+    return now_ns() - begun;
+  }
+
+  // The keeper's copies of counts.
+  struct Sample {
+    std::uint64_t done, retries, references;
+    std::int64_t step_ns, reference_ns;
+  };
   struct alignas(64) Counts {
-    std::atomic<std::uint64_t> done, retries, timed, hash;
+    std::atomic<std::uint64_t> done, retries, references, timed, hash;
+    std::atomic<std::int64_t> step_ns, reference_ns;
     std::atomic<bool> wrong;
-    // The keeper's copies at the two ends of the measured time.
-    std::uint64_t done_first, retries_first, done_last, retries_last;
+    // At the two ends of the measured time.
+    Sample first, last;
+    [[nodiscard]] Sample sample() const noexcept {
+      return {done.load(std::memory_order_relaxed), retries.load(std::memory_order_relaxed),
+              references.load(std::memory_order_relaxed), step_ns.load(std::memory_order_relaxed),
+              reference_ns.load(std::memory_order_relaxed)};
+    }
   };
   struct All {
     std::atomic<unsigned> ready;
