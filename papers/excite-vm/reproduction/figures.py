@@ -33,7 +33,7 @@ def experiments(root):
             "page-cache",
             "6.2.2, figures 4 and 5: the page cache's time and memory",
             "page_cache",
-            quick=["--rounds", "1", "--transactions", "60000", "--move-every", "3000"],
+            quick=["--rounds", "1", "--transactions", "60000"],
             full=["--rounds", "5"],
             seconds={"tiny": 2, "quick": 40, "full": 400},
         ),
