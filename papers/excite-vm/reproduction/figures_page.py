@@ -211,8 +211,8 @@ def analytics(page):
                 for c in contestants(scans)
             }, True, True))
     page.differs("two cores: one worker updates and one scans, where the paper has seven and one. "
-                 "\"Of a busy neighbour's\": against updates whose neighbour processor runs a plain "
-                 "loop, because two virtual processors may share a core.")
+                 "\"Of a busy neighbour's\": against updates whose neighbour processor runs a "
+                 "plain loop, because two virtual processors may share a core.")
 
 
 def key_value(page):
