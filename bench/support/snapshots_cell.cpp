@@ -48,15 +48,15 @@ class InSegment {
     for (std::uint64_t i = 0; i < portions_of<Data>(size); ++i)
       atomically(domain_, [&] { data_->fill(size, i); });
   }
-  [[nodiscard]] std::uint64_t apply(const typename Data::Step &step, std::uint64_t *attempts) {
+  [[nodiscard]] std::uint64_t apply(const typename Data::Step &step, Attempts *attempts) {
     if (step.is_query()) {
       return query(domain_, [&] {
-        ++*attempts;
+        ++attempts->all;
         return data_->read(step);
       });
     }
     return atomically(domain_, [&] {
-      ++*attempts;
+      ++attempts->all;
       return data_->update(step);
     });
   }
@@ -102,7 +102,7 @@ void run_in_processes(const Cell<Mix> &cell, Isolation isolation, const std::str
     InSegment<Mix> structure(cell, isolation, folder);
     typename Mix::Worker worker(cell.workers[index], place_of(cell, index));
     clock.start();
-    tally->work(index, worker, [&](const auto &step, std::uint64_t *attempts) {
+    tally->work(index, worker, [&](const auto &step, Attempts *attempts) {
       return structure.apply(step, attempts);
     });
   });
@@ -145,16 +145,16 @@ std::uint64_t run_plainly(Data &data, const typename Data::Step &step) {
 class Plain {
  public:
   template <class Data>
-  std::uint64_t apply(Data &data, const typename Data::Step &step, std::uint64_t *attempts) {
-    ++*attempts;
+  std::uint64_t apply(Data &data, const typename Data::Step &step, Attempts *attempts) {
+    ++attempts->all;
     return run_plainly(data, step);
   }
 };
 class Lock {
  public:
   template <class Data>
-  std::uint64_t apply(Data &data, const typename Data::Step &step, std::uint64_t *attempts) {
-    ++*attempts;
+  std::uint64_t apply(Data &data, const typename Data::Step &step, Attempts *attempts) {
+    ++attempts->all;
     const std::lock_guard<std::mutex> held(mutex_);
     return run_plainly(data, step);
   }
@@ -164,15 +164,20 @@ class Lock {
 };
 #ifdef TMH_BENCH_ITM
 class Itm {
+  // Then libitm runs the transaction alone (in its retry.cc: restart_total > 100).
+  static constexpr std::uint64_t kAttemptsTogether = 101;
+
  public:
   // Method ml_wt (multiple locks, write-through), as in the line bench; libitm reads it at the
   // process's first transaction.
   Itm() { setenv("ITM_DEFAULT_METHOD", "ml_wt", 1); }
   template <class Data>
-  std::uint64_t apply(Data &data, const typename Data::Step &step, std::uint64_t *attempts) {
+  std::uint64_t apply(Data &data, const typename Data::Step &step, Attempts *attempts) {
     const std::uint64_t result =
         step.is_query() ? ItmSteps<Data>::read(data, step) : ItmSteps<Data>::update(data, step);
-    *attempts = itm_attempts();
+    const std::uint64_t all = itm_attempts();
+    if (all - attempts->all > kAttemptsTogether) ++attempts->alone;
+    attempts->all = all;
     return result;
   }
 };
@@ -188,7 +193,7 @@ void run_in_threads(const Cell<Mix> &cell, SnapshotTally *tally) {
     for (unsigned index = 0; index < workers; ++index) {
       threads.emplace_back([&, index] {
         typename Mix::Worker worker(cell.workers[index], place_of(cell, index));
-        tally->work(index, worker, [&](const auto &step, std::uint64_t *attempts) {
+        tally->work(index, worker, [&](const auto &step, Attempts *attempts) {
           return runner.apply(structure.data(), step, attempts);
         });
       });

@@ -23,6 +23,12 @@
 
 namespace tmh::bench {
 
+// Of a worker.
+struct Attempts {
+  std::uint64_t all = 0;    // also those that were undone
+  std::uint64_t alone = 0;  // steps during which nobody else's could run: libitm's serial mode
+};
+
 enum class SnapshotContestant : std::uint8_t { kPlain, kLock, kItm, kSerializable, kSnapshot };
 [[nodiscard]] const char *to_string(SnapshotContestant contestant) noexcept;
 // libitm is missing where the compiler has no -fgnu-tm, and under sanitizers.
@@ -42,7 +48,8 @@ struct WorkerRates {
   double steps_per_s = 0;
   std::uint64_t steps = 0;
   std::uint64_t retries = 0;  // attempts that were undone, of these steps
-  // Of the worker's reference, which ran in turns with its steps; 0: it has none, or none has ended.
+  std::uint64_t alone = 0;    // steps during which nobody else's could run: libitm's serial mode
+  // Of the worker's reference, which ran in turns with its steps; 0: it has none, or no step ended.
   double speed = 0;
   // Where steps were timed: each with its retries.
   double us_mean = 0, us_sd = 0, us_p99 = 0;

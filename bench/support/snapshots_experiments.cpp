@@ -84,23 +84,25 @@ class Rounds {
     for (unsigned worker = 0; worker < rows_[row].workers.size(); ++worker) all.push_back(worker);
     return rates(row, contestant, all);
   }
-  // Steps and retries of all rounds.
-  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> totals(std::size_t row,
-                                                               Contestant contestant,
-                                                               unsigned worker) const {
-    std::pair<std::uint64_t, std::uint64_t> sums;
+  // Of all rounds.
+  struct Totals {
+    std::uint64_t steps = 0, retries = 0, alone = 0;
+  };
+  [[nodiscard]] Totals totals(std::size_t row, Contestant contestant, unsigned worker) const {
+    Totals sums;
     for (const auto &outcome : outcomes_.at({row, contestant})) {
-      sums.first += outcome[worker].steps;
-      sums.second += outcome[worker].retries;
+      sums.steps += outcome[worker].steps;
+      sums.retries += outcome[worker].retries;
+      sums.alone += outcome[worker].alone;
     }
     return sums;
   }
   [[nodiscard]] double retries_per_step(std::size_t row, Contestant contestant) const {
     std::uint64_t steps = 0, retries = 0;
     for (unsigned worker = 0; worker < rows_[row].workers.size(); ++worker) {
-      const auto [of_worker, undone] = totals(row, contestant, worker);
-      steps += of_worker;
-      retries += undone;
+      const Totals of_worker = totals(row, contestant, worker);
+      steps += of_worker.steps;
+      retries += of_worker.retries;
     }
     return static_cast<double>(retries) / static_cast<double>(std::max<std::uint64_t>(steps, 1));
   }
@@ -179,7 +181,7 @@ void run_bank(const SnapshotPlan &plan) {
   rounds.measure(rows);
   const std::vector<double> plain = rounds.rates(0, Contestant::kPlain);
   Table table({"contestant, writers + readers", "queries/s", "x plain loop", "x plain alone",
-               "x libitm", "retries/query", "transfers/s", "retries/transfer"});
+               "x libitm", "retries/query", "alone", "transfers/s", "retries/transfer"});
   for (std::size_t at = 0; at < rows.size(); ++at) {
     const Roles &roles = kRoles[at];
     for (const Contestant contestant : rounds.contestants_of(at)) {
@@ -190,7 +192,7 @@ void run_bank(const SnapshotPlan &plan) {
       std::string queries_text = "-", transfers_text = "-";
       if (roles.readers > 0) {
         const std::vector<double> rates = rounds.rates(at, contestant, {roles.writers});
-        const auto [queries, retries] = rounds.totals(at, contestant, roles.writers);
+        const auto [queries, retries, alone] = rounds.totals(at, contestant, roles.writers);
         put(row, "queries_per_s", summarize(rates));
         queries_text = with_mad(summarize(rates));
         put_ratio(&row, "query_speed",
@@ -198,12 +200,13 @@ void run_bank(const SnapshotPlan &plan) {
         put_ratio(&row, "query_rate_of_plain", ratio_of(rates, plain));
         // Of all rounds: libitm may complete no query in one.
         if (rounds.has(at, Contestant::kItm)) {
-          const std::uint64_t others = rounds.totals(at, Contestant::kItm, roles.writers).first;
+          const std::uint64_t others = rounds.totals(at, Contestant::kItm, roles.writers).steps;
           row["times_libitm_queries"] = static_cast<double>(queries) /
                                         static_cast<double>(std::max<std::uint64_t>(others, 1));
         }
         row["queries"] = queries;
         row["queries_retried"] = retries;
+        row["queries_alone"] = alone;
       }
       if (roles.writers > 0) {
         std::vector<unsigned> writers = {0};
@@ -211,12 +214,10 @@ void run_bank(const SnapshotPlan &plan) {
         const Summary rate = summarize(rounds.rates(at, contestant, writers));
         put(row, "transfers_per_s", rate);
         transfers_text = with_mad(rate);
-        const auto [transfers_of_first, retries_of_first] = rounds.totals(at, contestant, 0);
-        std::uint64_t done = transfers_of_first, retried = retries_of_first;
-        if (roles.writers == 2) {
-          const auto [more, more_retried] = rounds.totals(at, contestant, 1);
-          done += more;
-          retried += more_retried;
+        std::uint64_t done = 0, retried = 0;
+        for (const unsigned writer : writers) {
+          done += rounds.totals(at, contestant, writer).steps;
+          retried += rounds.totals(at, contestant, writer).retries;
         }
         row["transfers_retried"] =
             static_cast<double>(retried) / static_cast<double>(std::max<std::uint64_t>(done, 1));
@@ -227,6 +228,10 @@ void run_bank(const SnapshotPlan &plan) {
                                            ? number(row["queries_retried"].get<double>() /
                                                     std::max(row["queries"].get<double>(), 1.0))
                                            : "-";
+      const std::string alone_text = roles.readers > 0
+                                         ? number(row["queries_alone"].get<double>() /
+                                                  std::max(row["queries"].get<double>(), 1.0))
+                                         : "-";
       table.add({name, queries_text, text(row, "query_speed"), text(row, "query_rate_of_plain"),
                  text(row, "times_libitm_queries"), retries_text, transfers_text,
                  text(row, "transfers_retried")});
@@ -310,7 +315,8 @@ void run_reservations(const SnapshotPlan &plan) {
       row["oltp_us_sd"] = rounds.time(at, contestant, 0, &WorkerRates::us_sd);
       row["oltp_us_p99"] = rounds.time(at, contestant, 0, &WorkerRates::us_p99);
       const auto put_retries = [&](const char *key, unsigned worker) {
-        const auto [done, retried] = rounds.totals(at, contestant, worker);
+        const auto [done, retried, alone] = rounds.totals(at, contestant, worker);
+        (void)alone;
         row[key] =
             static_cast<double>(retried) / static_cast<double>(std::max<std::uint64_t>(done, 1));
       };

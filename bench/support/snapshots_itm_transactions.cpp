@@ -8,7 +8,7 @@ namespace tmh::bench {
 
 namespace {
 
-// Not rolled back: counts attempts.
+// Not rolled back.
 thread_local std::uint64_t attempts = 0;
 [[gnu::transaction_pure, gnu::noinline]] void count_attempt() {
   ++attempts;

@@ -65,6 +65,7 @@ CellOutcome SnapshotTally::outcome(unsigned workers) const {
     const auto &first = counts.first, &last = counts.last;
     rates.steps = last.done - first.done;
     rates.retries = last.retries - first.retries;
+    rates.alone = last.alone - first.alone;
     if (rates.steps > 0 && last.references > first.references) {
       const double step_ns =
           static_cast<double>(last.step_ns - first.step_ns) / static_cast<double>(rates.steps);

@@ -33,13 +33,14 @@ class SnapshotTally {
         timed_us_(times_steps ? kTimedMax * sizeof(float) * kSnapshotWorkersMax : 1) {}
 
   // --- A worker's
-  // Runs steps until the time is over. apply(step) runs one until it has committed, and adds its
-  // attempts to *attempts.
+  // Runs steps until the time is over. apply(step) runs one until it has committed, and adds to
+  // *attempts.
   template <class Worker, class Apply>
   void work(unsigned index, Worker &worker, const Apply &apply) {
     Counts &counts = all_->counts[index];
     all_->ready.fetch_add(1, std::memory_order_release);  // pairs with the acquire in keep_time()
-    std::uint64_t done = 0, attempts = 0, timed = 0, hash = 0;
+    Attempts attempts;
+    std::uint64_t done = 0, timed = 0, hash = 0;
     float *const us = static_cast<float *>(timed_us_.data()) + kTimedMax * index;
     std::int64_t step_ns = 0, reference_ns = 0, next_reference_ns = 0;
     while (steps_ > 0 ? done < steps_ : !all_->is_over.load(std::memory_order_relaxed)) {
@@ -64,7 +65,8 @@ class SnapshotTally {
       if (!worker.done(step, result)) counts.wrong.store(true, std::memory_order_relaxed);
       hash = hash * 0x100000001b3ULL + result + 1;
       counts.done.store(++done, std::memory_order_relaxed);
-      counts.retries.store(attempts - done, std::memory_order_relaxed);
+      counts.retries.store(attempts.all - done, std::memory_order_relaxed);
+      counts.alone.store(attempts.alone, std::memory_order_relaxed);
     }
     counts.hash.store(hash, std::memory_order_relaxed);
   }
@@ -89,19 +91,20 @@ class SnapshotTally {
 
   // The keeper's copies of counts.
   struct Sample {
-    std::uint64_t done, retries, references;
+    std::uint64_t done, retries, alone, references;
     std::int64_t step_ns, reference_ns;
   };
   struct alignas(64) Counts {
-    std::atomic<std::uint64_t> done, retries, references, timed, hash;
+    std::atomic<std::uint64_t> done, retries, alone, references, timed, hash;
     std::atomic<std::int64_t> step_ns, reference_ns;
     std::atomic<bool> wrong;
     // At the two ends of the measured time.
     Sample first, last;
     [[nodiscard]] Sample sample() const noexcept {
-      return {done.load(std::memory_order_relaxed), retries.load(std::memory_order_relaxed),
-              references.load(std::memory_order_relaxed), step_ns.load(std::memory_order_relaxed),
-              reference_ns.load(std::memory_order_relaxed)};
+      return {
+          done.load(std::memory_order_relaxed),    retries.load(std::memory_order_relaxed),
+          alone.load(std::memory_order_relaxed),   references.load(std::memory_order_relaxed),
+          step_ns.load(std::memory_order_relaxed), reference_ns.load(std::memory_order_relaxed)};
     }
   };
   struct All {
