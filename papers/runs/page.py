@@ -66,9 +66,6 @@ class Page:
     def differs(self, words):
         self.parts.append(f'<p class="differs">Differs because: {html.escape(words)}</p>')
 
-    def says(self, words):
-        self.parts.append(f"<p>{html.escape(words)}</p>")
-
     def write(self, path, title, about, run):
         """about: HTML, of the machines and of what the tables' grounds mean."""
         head = (

@@ -31,6 +31,7 @@ EVIDENCE = {
     "Figure 2, bank": ("bank", {"contestant": "tmh-snapshot", "writers": 1, "readers": 1}),
     "Figure 4": ("page-cache", {"policy": "adaptive", "processes": 1}),
     "Figure 5": ("page-cache", {"policy": "all", "processes": 2}),
+    "Figure 6": ("ablation", {"section": "ablation", "mechanism": "vectors"}),
     "Figures 7 to 9": ("reservations", {"contestant": "tmh-snapshot", "scan_rows": 0}),
     "Figure 11": ("ycsb", {"contestant": "tmh-snapshot", "workload": "a"}),
     "Figure 12": ("ycsb", {"contestant": "lock", "workload": "e"}),
@@ -55,8 +56,6 @@ def check_run(root, benches, out):
     )
     if not results:
         return problems
-    if ("ablation" in results) == ("left out: " in printed):
-        problems.append("the ablation is neither run nor said to be left out")
     if "wanted" not in printed or "Wanted of this project" not in page:
         problems.append("nothing is said of what was wanted")
     for bad in BAD_OPTIONS:
@@ -101,7 +100,7 @@ def check_links(root):
     problems += lacking_code(root, text)
     problems += [
         f"README: experiment {each.name} is not named"
-        for each in figures.experiments(root)
+        for each in figures.EXPERIMENTS
         if not re.search(rf"reproduce [a-z -]*\b{each.name}\b", text)
     ]
     return problems

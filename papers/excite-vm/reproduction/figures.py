@@ -2,8 +2,6 @@
 which size, and how long that takes. Full is three rounds of longer cells; data are as large as the
 paper's in both, where it says how large they are."""
 
-import os
-
 from experiment import Experiment
 
 
@@ -21,36 +19,24 @@ def snapshots(name, figures, quick_seconds, full_seconds):
     )
 
 
-LEFT_OUT = {}  # experiment name -> why
-
-
-def experiments(root):
-    """Of this tree: the ablation needs its bench."""
-    every = [
-        snapshots("list", "6.1, figure 2, left: a list of 250", 10, 100),
-        snapshots("bank", "6.1, figure 2, right: 1,000,000 accounts, all read by queries", 8, 80),
-        Experiment(
-            "page-cache",
-            "6.2.2, figures 4 and 5: the page cache's time and memory",
-            "page_cache",
-            quick=["--rounds", "1", "--transactions", "60000"],
-            full=["--rounds", "5"],
-            seconds={"tiny": 2, "quick": 40, "full": 400},
-        ),
-        Experiment(
-            "ablation",
-            "6.2.3, figure 6: what each technique of the commit gains",
-            "ablation",
-            quick=["--rounds", "1"],
-            seconds={"tiny": 2, "quick": 20, "full": 60},
-        ),
-        snapshots("reservations", "6.2.4, figures 7 to 9: reservations beside a scan", 20, 200),
-        snapshots("ycsb", "6.2.6, figures 11 and 12: YCSB A and E", 15, 150),
-    ]
-    there = []
-    for each in every:
-        if os.path.exists(os.path.join(root, "bench", each.bench + ".cpp")):
-            there.append(each)
-        else:
-            LEFT_OUT[each.name] = f"{each.answers}: this tree has no bench/{each.bench}.cpp"
-    return there
+EXPERIMENTS = [
+    snapshots("list", "6.1, figure 2, left: a list of 250", 10, 100),
+    snapshots("bank", "6.1, figure 2, right: 1,000,000 accounts, all read by queries", 8, 80),
+    Experiment(
+        "page-cache",
+        "6.2.2, figures 4 and 5: the page cache's time and memory",
+        "page_cache",
+        quick=["--rounds", "1", "--transactions", "60000"],
+        full=["--rounds", "5"],
+        seconds={"tiny": 2, "quick": 40, "full": 400},
+    ),
+    Experiment(
+        "ablation",
+        "6.2.3, figure 6: what each technique of the commit gains",
+        "ablation",
+        quick=["--rounds", "1"],
+        seconds={"tiny": 2, "quick": 20, "full": 60},
+    ),
+    snapshots("reservations", "6.2.4, figures 7 to 9: reservations beside a scan", 20, 200),
+    snapshots("ycsb", "6.2.6, figures 11 and 12: YCSB A and E", 15, 150),
+]

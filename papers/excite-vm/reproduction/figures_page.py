@@ -132,12 +132,9 @@ def page_cache(page):
         "memory of the process. \"adaptive\" is ours and the default.")
 
 
-def ablation(page, left_out):
+def ablation(page):
     page.heading("6.2.3 Optimization techniques: figure 6")
     page.theirs("Figure 6")
-    if "ablation" in left_out:
-        page.says("Left out. " + left_out["ablation"])
-        return
     rows = page.rows("ablation", "ablation")
     page.ours(
         "Figure 6 here: an instance with the technique and without it", [
@@ -262,23 +259,19 @@ def wishes(results):
     return found
 
 
-def writer(left_out):
-    def write(path, results, environment, run):
-        page = Page(results, excite.FIGURES, "paper")
-        page.heading("The machine, and what was wanted")
-        page.ours("Here", ["what", "value"],
-                  [[key, str(value)] for key, value in environment.items()])
-        wanted = wishes(results)
-        if wanted:
-            page.ours("Wanted of this project", ["what", "bound", "measured", ""], wanted)
-        micro(page)
-        page_cache(page)
-        ablation(page, left_out)
-        analytics(page)
-        key_value(page)
-        return page.write(
-            path, "EXCITE-VM", f"The paper's machine: {html.escape(excite.MACHINE)} Tables on this "
-            "ground are what the paper's text says of its figures; the others were measured here. "
-            "Figures 1 (a drawing), 3 (STAMP) and 10 (Memcached) are not run again.", run)
-
-    return write
+def write(path, results, environment, run):
+    page = Page(results, excite.FIGURES, "paper")
+    page.heading("The machine, and what was wanted")
+    page.ours("Here", ["what", "value"], [[key, str(value)] for key, value in environment.items()])
+    wanted = wishes(results)
+    if wanted:
+        page.ours("Wanted of this project", ["what", "bound", "measured", ""], wanted)
+    micro(page)
+    page_cache(page)
+    ablation(page)
+    analytics(page)
+    key_value(page)
+    return page.write(
+        path, "EXCITE-VM", f"The paper's machine: {html.escape(excite.MACHINE)} Tables on this "
+        "ground are what the paper's text says of its figures; the others were measured here. "
+        "Figures 1 (a drawing), 3 (STAMP) and 10 (Memcached) are not run again.", run)
