@@ -250,13 +250,20 @@ endif()
 tmh_add_house_test(tinystm tinystm.py "${PROJECT_SOURCE_DIR}" --cmake "${CMAKE_COMMAND}")
 tmh_add_house_test(papers papers.py --links "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(papers_can_fail papers.py --self-test)
+tmh_add_house_test(excite_vm excite_vm.py --links "${PROJECT_SOURCE_DIR}")
+tmh_add_house_test(excite_vm_can_fail excite_vm.py --self-test)
 if(TMH_BUILD_BENCH)
-  # Runs nearly all benches, so alone.
-  add_test(NAME bench.reproduce COMMAND "${Python3_EXECUTABLE}" -B
-    "${PROJECT_SOURCE_DIR}/tests/house/papers.py" "${PROJECT_SOURCE_DIR}"
-    --benches "${PROJECT_BINARY_DIR}" --out "${PROJECT_BINARY_DIR}/run/bench.reproduce")
-  set_tests_properties(bench.reproduce PROPERTIES LABELS bench RUN_SERIAL TRUE
-    TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+  # Each runs many benches, so alone.
+  foreach(paper "reproduce papers" "reproduce_excite_vm excite_vm")
+    string(REPLACE " " ";" paper "${paper}")
+    list(GET paper 0 name)
+    list(GET paper 1 script)
+    add_test(NAME bench.${name} COMMAND "${Python3_EXECUTABLE}" -B
+      "${PROJECT_SOURCE_DIR}/tests/house/${script}.py" "${PROJECT_SOURCE_DIR}"
+      --benches "${PROJECT_BINARY_DIR}" --out "${PROJECT_BINARY_DIR}/run/bench.${name}")
+    set_tests_properties(bench.${name} PROPERTIES LABELS bench RUN_SERIAL TRUE
+      TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+  endforeach()
 endif()
 tmh_add_house_test(probes probes.py "${PROJECT_SOURCE_DIR}" --library "$<TARGET_FILE:tmh>"
                    --sdt ${TMH_HAVE_SDT})

@@ -59,6 +59,7 @@ enum class Count : std::uint32_t {
   kSnapshotCommits,
   kPageCacheEvictions,
   kSlowReaders,
+  kPageCacheReplays,
   kEnd
 };
 static_assert(static_cast<std::uint32_t>(Count::kAborts0) == 8);
@@ -209,6 +210,7 @@ void add_counts(const CountOf &count_of, Counters *to) {
   to->retry_wakes += count_of(Count::kRetryWakes);
   to->snapshot_commits += count_of(Count::kSnapshotCommits);
   to->page_cache_evictions += count_of(Count::kPageCacheEvictions);
+  to->page_cache_replays += count_of(Count::kPageCacheReplays);
   to->slow_readers += count_of(Count::kSlowReaders);
 }
 

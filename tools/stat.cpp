@@ -63,6 +63,7 @@ Json counters_json(const Counters &counters) {
   json["snapshot_commits"] = counters.snapshot_commits;
   json["page_cache_pages"] = counters.page_cache_pages;
   json["page_cache_evictions"] = counters.page_cache_evictions;
+  json["page_cache_replays"] = counters.page_cache_replays;
   json["slow_readers"] = counters.slow_readers;
   json["retry_sleeps"] = counters.retry_sleeps;
   json["retry_wakes"] = counters.retry_wakes;

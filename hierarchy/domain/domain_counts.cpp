@@ -74,6 +74,7 @@ std::vector<ParticipantInfo> participants_of(const DomainImpl &domain) {
     info.counters.queries = record.own_count(Count::kQueries);
     info.counters.page_cache_pages = record.shown.page_cache_pages.load(std::memory_order_relaxed);
     info.counters.page_cache_evictions = record.own_count(Count::kPageCacheEvictions);
+    info.counters.page_cache_replays = record.own_count(Count::kPageCacheReplays);
     all.push_back(std::move(info));
   }
   return all;

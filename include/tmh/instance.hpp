@@ -168,8 +168,10 @@ struct Counters {
   // were serializable, whatever was asked for.
   std::uint64_t snapshot_commits = 0;
   // Now: pages of memory that present participants hold as their own copies and twins of those.
-  // Copies that the page cache gave back (tmh/policies.hpp, PageCache).
-  std::uint64_t page_cache_pages = 0, page_cache_evictions = 0;
+  // Copies that the page cache gave back (tmh/policies.hpp, PageCache). Copies into which a begin
+  // has brought what others have committed; such a copy counts once at each of these begins, and
+  // those with a twin do not count.
+  std::uint64_t page_cache_pages = 0, page_cache_evictions = 0, page_cache_replays = 0;
   // Instances that were found to be slow readers (DomainOptions::on_slow_reader); once by each
   // process that watches.
   std::uint64_t slow_readers = 0;

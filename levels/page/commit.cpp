@@ -21,6 +21,9 @@ namespace {
 // commit. Exact tracking pays 1 us for each touch of a page whose version is not home, which is
 // worth looking more often.
 constexpr std::size_t kPatienceKeeping = 16, kPatienceExact = 2;
+// A commit of so many pages looks for conflicts before it copies its lines, too. For fewer that
+// costs more than copying them: the clock's line has to be fetched, and once more with the lock.
+constexpr std::size_t kWide = 16;
 // Slots reserved in one go: a few commits' worth, so that the list of free slots is visited seldom.
 constexpr std::size_t kReservedAtLeast = 16, kReservedAtMost = 64;
 }  // namespace
@@ -31,6 +34,10 @@ Outcome Commit::publish(bool will_wait) noexcept {
   TMH_ASSERT(!will_wait || log_ != nullptr);
   Outcome outcome;
   outcome.cause = AbortCause::kNoSpace;
+  if (sets_.writes().size() >= kWide && !snapshot_.may_commit_so_far(lock_, sets_.writes())) {
+    outcome.cause = instance_.failed_cause;
+    return outcome;
+  }
   if (const Errc error = fill_slots(); error != Errc::kOk) {
     outcome.error = no_room(error);
     return outcome;

@@ -27,7 +27,8 @@ class KeepPolicy {
 
   // Bringing a copy to the present costs a fault inside the kernel and arming, 2 us; a copy that
   // goes in vain comes back by a signal and two copies, 12 to 16 us: after so many replays without
-  // a store of its own dropping was the better choice.
+  // a store of its own dropping was the better choice. Fewer make pages that two write in turns
+  // slower, more keep what others go on writing (docs/measurements.md, "The page cache").
   static constexpr std::uint8_t kReplaysMax = 8;
   // kClean pages, in LocalPage::unchanged_compares: the Evictor's hand has passed since the last
   // own store.

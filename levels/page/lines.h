@@ -36,6 +36,13 @@ using storage::LineMask;
   return static_cast<std::uint8_t>(mask);
 }
 
+// The same of each of these lines of two pages: words[line].
+void differing_words(const std::byte *a, const std::byte *b, LineMask lines,
+                     std::uint8_t *words) noexcept;
+
+// For bench/ablation: false makes this process compare word by word.
+void use_vectors(bool use) noexcept;
+
 inline void copy_lines(std::byte *to, const std::byte *from, LineMask lines) noexcept {
   if (lines == ~LineMask{0}) {
     std::memcpy(to, from, kPageBytes);

@@ -48,11 +48,7 @@ void LogRoom::plan_write(const Write &write, const std::byte *now, const std::by
   TMH_ASSERT(write.slot != 0);
   TMH_ASSERT(write.lines != 0);
   VersionHead &head = memory_.version(write.slot);
-  for (LineMask lines = write.lines; lines != 0; lines &= lines - 1) {
-    const int line = std::countr_zero(lines);
-    head.words[line] = differing_words(now + static_cast<std::size_t>(line) * kLineBytes,
-                                       clean + static_cast<std::size_t>(line) * kLineBytes);
-  }
+  differing_words(now, clean, write.lines, head.words);
   beyond_durable_ = beyond_durable_ || !memory_.durable_control().is_size_durable(write.page);
   (void)plan_.add(storage::delta_bytes(write.lines, word_count(write.lines, head.words)));
 }

@@ -40,6 +40,7 @@ void Replay::store_and_arm() noexcept {
   PageList &stored = lists_.replayed;
   std::sort(stored.begin(), stored.end());
   const auto number = [&](std::size_t i) { return static_cast<std::uint64_t>(stored[i]); };
+  std::uint64_t copies = 0;
   for (std::size_t i = 0; i < stored.size();) {
     const PageId first = stored[i];
     std::uint64_t pages = 1;
@@ -50,7 +51,9 @@ void Replay::store_and_arm() noexcept {
       ++pages;
     }
     if (views_.local(first).state == PageState::kClean) views_.arm(first, pages);
+    copies += pages;
   }
+  instance_.own.add(storage::Count::kPageCacheReplays, copies);
   stored.clear();
   touches_.forget_own();
 }

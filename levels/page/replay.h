@@ -16,6 +16,7 @@
 
 #include "levels/page/consistency_tree.h"
 #include "levels/page/domain_lock.h"
+#include "levels/page/instance.h"
 #include "levels/page/local_pages.h"
 #include "levels/page/page_lists.h"
 #include "levels/page/touch_tracker.h"
@@ -26,9 +27,9 @@ namespace tmh::page {
 class Replay {
  public:
   // All outlive it.
-  Replay(const ConsistencyTree &tree, Views &views, PageLists &lists,
-         TouchTracker &touches) noexcept
-      : tree_(tree), views_(views), lists_(lists), touches_(touches) {}
+  Replay(const ConsistencyTree &tree, Views &views, PageLists &lists, TouchTracker &touches,
+         Instance &instance) noexcept
+      : tree_(tree), views_(views), lists_(lists), touches_(touches), instance_(instance) {}
 
   // Address space for the lines.
   [[nodiscard]] Errc reserve() noexcept { return gathered_.reserve(kPagesMax * kPageBytes); }
@@ -51,6 +52,7 @@ class Replay {
   Views &views_;
   PageLists &lists_;
   TouchTracker &touches_;
+  Instance &instance_;
   ReservedArray gathered_;
   std::size_t count_ = 0;
   std::array<PageId, kPagesMax> pages_;

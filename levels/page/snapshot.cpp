@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "levels/page/lines.h"
+#include "levels/page/mechanisms.h"
 #include "observe/planted.h"
 #include "observe/probes.h"
 #include "observe/steps.h"
@@ -24,6 +25,8 @@ constexpr int kUnlockedRounds = 4;
 constexpr std::size_t kFewPages = 16;
 // Following the log page by page costs more than starting again beyond this many entries.
 constexpr std::uint64_t kFollowMax = 1u << 16;
+// So many entries are read without the lock, ahead of a commit.
+constexpr std::uint64_t kEntriesAhead = 1u << 16;
 
 bool invalid_by(PageId page) noexcept {
   observe::probe::conflict(observe::probe::kPages, static_cast<std::uint64_t>(page));
@@ -242,36 +245,44 @@ void Snapshot::refresh(const DomainLock::Held &held, const CommitLogEntry &entry
   }
 }
 
+// No page of the read set has a stamp behind the snapshot.
+bool Snapshot::kept_pages_are_old() noexcept {
+  for (const PageId page : lists_.kept) {
+    const PageState shown = views_.local(page).state;
+    if (shown == PageState::kAbsent || shown == PageState::kGuarded) continue;
+    if (memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) > at_)
+      return invalid_by(page);
+  }
+  return true;
+}
+
+// Does an entry of the commit log in [from, to) that is newer than the snapshot name a page that
+// the instance counts as read?
+bool Snapshot::names_page_read(std::uint64_t from, std::uint64_t to, PageId *page) const noexcept {
+  for (; from < to; ++from) {
+    const CommitLogEntry &entry = memory_.commits().entry(from);
+    if (entry.stamp.load(std::memory_order_relaxed) <= at_ || entry.lines == 0) continue;
+    *page = PageId{entry.page};
+    // Without the lock the ring may come round meanwhile, with a commit of no page.
+    if (*page != PageId{kWideCommit} && is_read(*page)) return true;
+  }
+  return false;
+}
+
 // Where others have committed since the snapshot.
 bool Snapshot::no_page_was_committed(const DomainLock::Held &held) noexcept {
   TMH_ASSERT(held.is_valid());
-  const DomainState &state = memory_.state();
   instance_.failed_cause = AbortCause::kValidation;
   if (observe::is_planted(observe::Planted::kPageNoValidation)) return true;
   if (instance_.has_read_everything) return false;  // the read set is not known page by page
-  const std::uint64_t head = state.log_head.load(std::memory_order_relaxed);
-  const std::uint64_t behind = head - synced_position_;
+  const std::uint64_t head = memory_.state().log_head.load(std::memory_order_relaxed);
+  const std::uint64_t from = validated_position();
   // Whichever is less to look at. Stamps of one's own pages mostly lie in one's own cache, others'
   // log entries never do.
-  if (is_eager_ || behind > kLogEntries || lists_.kept.size() < behind + 16) {
-    for (const PageId page : lists_.kept) {
-      const PageState kind = views_.local(page).state;
-      if (kind == PageState::kAbsent || kind == PageState::kGuarded) continue;
-      if (memory_.meta_to_read(page).stamp.load(std::memory_order_relaxed) > at_)
-        return invalid_by(page);
-    }
-    return true;
-  }
-  for (std::uint64_t at = synced_position_; at < head; ++at) {
-    const CommitLogEntry &entry = memory_.commits().entry(at);
-    const PageId page{entry.page};
-    if (entry.stamp.load(std::memory_order_relaxed) <= at_ || entry.lines == 0 ||
-        !views_.is_mapped(page))
-      continue;
-    const PageState kind = views_.local(page).state;
-    if (kind != PageState::kAbsent && kind != PageState::kGuarded) return invalid_by(page);
-  }
-  return true;
+  if (is_eager_ || head - from > kLogEntries || lists_.kept.size() < head - from + 16)
+    return kept_pages_are_old();
+  PageId page{};
+  return !names_page_read(from, head, &page) || invalid_by(page);
 }
 
 // The first committer wins. Versions newer than the snapshot stay while it is pinned, and none of
@@ -281,11 +292,63 @@ bool Snapshot::no_line_was_committed(const DomainLock::Held &held,
   TMH_ASSERT(held.is_valid());
   instance_.failed_cause = AbortCause::kValidation;
   if (observe::is_planted(observe::Planted::kNoLineCheck)) return true;
+  const std::uint64_t head = memory_.state().log_head.load(std::memory_order_relaxed);
+  const std::uint64_t from = validated_position();
+  PageId page{};
+  // As above; what is written counts as read.
+  if (head - from + 16 <= writes.size() && !names_page_read(from, head, &page)) return true;
   for (const Write &write : writes) {
     if (memory_.meta_to_read(write.page).stamp.load(std::memory_order_relaxed) <= at_) continue;
     if ((tree_.lines_since(held, write.page, at_) & write.lines) != 0)
       return invalid_by(write.page);
   }
+  return true;
+}
+
+// A stamp behind the snapshot may be that of a commit in the lock, which has validated and is about
+// to be published. Should its committer die before that, this instance fails for nothing. It cannot
+// pass over the stamp, which may hide an earlier commit to the page.
+bool Snapshot::may_commit_so_far(DomainLock &lock, const std::vector<Write> &writes) noexcept {
+  if (is_eager_ || instance_.is_failed || instance_.is_irrevocable ||
+      instance_.has_read_everything || !validates_ahead.load(std::memory_order_relaxed))
+    return true;
+  if (observe::is_planted(observe::Planted::kPageNoValidation) ||
+      observe::is_planted(observe::Planted::kNoLineCheck))
+    return true;
+  const DomainState &state = memory_.state();
+  // Before the clock (acquire): entries below it are then stamped <= clock, and all other ones that
+  // will ever be published come behind it.
+  const std::uint64_t published = state.log_published.load(std::memory_order_acquire);
+  // acquire: pairs with the release in ConsistencyTree::publish(). The stamps and entries of its
+  // commits are there.
+  if (state.clock.load(std::memory_order_acquire) != at_) {
+    const std::uint64_t behind = published - std::min(published, synced_position_);
+    bool is_valid = false;
+    if (!instance_.is_serializable()) {
+      const auto is_new = [&](const Write &write) {
+        return memory_.meta_to_read(write.page).stamp.load(std::memory_order_relaxed) > at_;
+      };
+      // Which lines only versions tell, and these only under the lock.
+      is_valid = std::none_of(writes.begin(), writes.end(), is_new) ||
+                 no_line_was_committed(lock.take(), writes);
+    } else if (behind > kEntriesAhead || lists_.kept.size() < behind + 16) {
+      is_valid = kept_pages_are_old();
+    } else {
+      PageId page{};
+      const bool is_named = names_page_read(synced_position_, published, &page);
+      // Else the ring has come round meanwhile.
+      const bool are_there =
+          state.log_head.load(std::memory_order_acquire) - synced_position_ <= kLogEntries / 2;
+      is_valid = are_there ? !is_named || invalid_by(page) : kept_pages_are_old();
+    }
+    if (!is_valid) {
+      instance_.failed_cause = AbortCause::kValidation;
+      return false;
+    }
+    instance_.failed_cause = AbortCause::kNone;
+  }
+  validated_instance_ = instance_.number;
+  validated_position_ = std::max(published, synced_position_);
   return true;
 }
 

@@ -37,7 +37,7 @@ class Snapshot {
         tracking_(tracking),
         tree_(tree),
         views_(views),
-        replay_(tree, views, lists, touches),
+        replay_(tree, views, lists, touches, instance),
         lists_(lists),
         touches_(touches),
         instance_(instance),
@@ -94,6 +94,9 @@ class Snapshot {
     if (instance_.is_serializable()) return is_untouched(held);
     return is_alone(held) || (!is_out(held) && no_line_was_committed(held, writes));
   }
+  // The same as far as commits are published, and mostly without the lock: may_commit() then looks
+  // at what has come since. For a commit that has much to do before it has the lock.
+  [[nodiscard]] bool may_commit_so_far(DomainLock &lock, const std::vector<Write> &writes) noexcept;
   // Nothing that the instance touched was committed since its snapshot: then it may as well have
   // begun now. False: it stays where it is.
   [[nodiscard]] bool extend(const DomainLock::Held &held) noexcept;
@@ -146,6 +149,18 @@ class Snapshot {
   [[nodiscard]] bool no_page_was_committed(const DomainLock::Held &held) noexcept;
   [[nodiscard]] bool no_line_was_committed(const DomainLock::Held &held,
                                            const std::vector<Write> &writes) noexcept;
+  // In the commit log: the running instance has been validated against all that lies before it.
+  [[nodiscard]] std::uint64_t validated_position() const noexcept {
+    return validated_instance_ == instance_.number ? validated_position_ : synced_position_;
+  }
+  [[nodiscard]] bool is_read(PageId page) const noexcept {
+    if (!views_.is_mapped(page)) return false;
+    const PageState shown = views_.local(page).state;
+    return shown != PageState::kAbsent && shown != PageState::kGuarded;
+  }
+  [[nodiscard]] bool kept_pages_are_old() noexcept;
+  [[nodiscard]] bool names_page_read(std::uint64_t from, std::uint64_t to,
+                                     PageId *page) const noexcept;
   void announce(std::uint64_t clock) noexcept;
   void pull(const DomainLock::Held &held) noexcept;
   void follow_releases(const DomainLock::Held &held) noexcept;
@@ -181,6 +196,8 @@ class Snapshot {
   // >= synced_: clock at which the kept pages stand; others may need a guard yet.
   std::uint64_t kept_synced_ = 0;
   std::uint64_t repairs_seen_ = 0;
+  // See validated_position().
+  std::uint64_t validated_instance_ = 0, validated_position_ = 0;
   // Segments that there were at the begin, as of the domain's generation.
   SegmentSet known_;
   std::uint32_t known_generation_ = 0;

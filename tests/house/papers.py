@@ -64,6 +64,14 @@ PROGRAMS = {"1-6": ["1_6"], "2-1": ["2_1"], "2-2": ["2_2"], "2-3": ["2_3"],
             "4-3": ["4_3_a", "4_3_b"]}
 
 
+def use_modules(root, paper):
+    """Of the paper's reproduction, and what all papers share."""
+    sys.path[:0] = [
+        os.path.join(root, each)
+        for each in (os.path.join(paper, "reproduction"), "papers/runs", "papers/plots")
+    ]
+
+
 def lacking_rows(results):
     """results: experiment -> its JSON. What EVIDENCE asks for and no row has."""
     problems = []
@@ -134,7 +142,7 @@ def check_links(root):
         for table in TABLES
         if table.removeprefix("Table ") not in named
     ]
-    sys.path.insert(0, os.path.join(folder, "reproduction"))
+    use_modules(root, PAPER)
     import experiments
     import lines_changed
 
@@ -164,7 +172,7 @@ def tree_rows(text):
 
 def check_trees(root):
     """examples/trees/README.md counts what lines_changed.py counts."""
-    sys.path.insert(0, os.path.join(root, PAPER, "reproduction"))
+    use_modules(root, PAPER)
     import lines_changed
     with open(os.path.join(root, "examples", "trees", "README.md"), encoding="utf-8") as file:
         said = tree_rows(file.read())
@@ -179,7 +187,7 @@ def check_trees(root):
 
 def check_numbers(root):
     folder = os.path.join(root, PAPER)
-    sys.path.insert(0, os.path.join(folder, "reproduction"))
+    use_modules(root, PAPER)
     import readme_numbers
 
     problems = []
@@ -204,11 +212,11 @@ def check_numbers(root):
     )
 
 
-def run(root, benches, out):
+def run(root, paper, benches, out):
     command = [
         sys.executable,
         "-B",
-        os.path.join(root, PAPER, "reproduce"),
+        os.path.join(root, paper, "reproduce"),
         "--quick",
         "--tiny",
         "--build",
@@ -221,27 +229,13 @@ def run(root, benches, out):
     return answer
 
 
-def check_run(root, benches, out):
-    shutil.rmtree(out, ignore_errors=True)
-    answer = run(root, benches, out)
-    if answer.returncode != 0:
-        return [f"reproduce ended with {answer.returncode}: {answer.stderr}"]
-    with open(os.path.join(out, "report.html"), encoding="utf-8") as file:
-        page = file.read()
-    problems = [
-        f"the page does not name {name}"
-        for name in TABLES + FIGURES
-        if not re.search(re.escape(name) + r"(?!\d)", page)
-    ]
-    is_without = "has no matplotlib" in html.unescape(page)
-    if page.count("<svg") < PLOTS_MIN and not is_without:
-        problems.append(f"the page has {page.count('<svg')} plots")
-    problems += re.findall(r"<p><b>[^<]*</b>: not run\.</p>", page)
-    if "cost model" not in answer.stdout or "write cache" not in answer.stdout:
-        problems.append("reproduce prints no cost model, or no write cache")
-    with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
-        experiments = json.load(file)["experiments"]
-    problems += lacking_rows(results_in(out, experiments))
+def is_without_plots(page):
+    return "has no matplotlib" in html.unescape(page)
+
+
+def lacking_files(out, experiments):
+    """Of each experiment of a run: rows, configuration hash, CSV, environment."""
+    problems = []
     for name in experiments:
         with open(os.path.join(out, name + ".json"), encoding="utf-8") as file:
             result = json.load(file)
@@ -257,10 +251,44 @@ def check_run(root, benches, out):
             <= result["environment"].keys()
         ):
             problems.append(f"{name}: its environment is not described")
-    again = run(root, benches, out)
+    return problems
+
+
+def check_paper(root, paper, benches, out, names, plots_min):
+    """Runs a paper's experiments: (problems, what was printed, the page, experiment -> result).
+    names: what the page must name."""
+    shutil.rmtree(out, ignore_errors=True)
+    answer = run(root, paper, benches, out)
+    if answer.returncode != 0:
+        return [f"reproduce ended with {answer.returncode}: {answer.stderr}"], "", "", {}
+    with open(os.path.join(out, "report.html"), encoding="utf-8") as file:
+        page = file.read()
+    problems = [
+        f"the page does not name {name}"
+        for name in names
+        if not re.search(re.escape(name) + r"(?!\d)", page)
+    ]
+    if page.count("<svg") < plots_min and not is_without_plots(page):
+        problems.append(f"the page has {page.count('<svg')} plots")
+    problems += re.findall(r"<p><b>[^<]*</b>: not run\.</p>", page)
+    with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
+        experiments = json.load(file)["experiments"]
+    problems += lacking_files(out, experiments)
+    again = run(root, paper, benches, out)
     if again.returncode != 0 or again.stdout.count("done before") != len(experiments):
         problems.append("the same command again runs finished experiments anew")
-    return problems
+    return problems, answer.stdout, page, results_in(out, experiments)
+
+
+def check_run(root, benches, out):
+    problems, printed, _, results = check_paper(
+        root, PAPER, benches, out, TABLES + FIGURES, PLOTS_MIN
+    )
+    if not results:
+        return problems
+    if "cost model" not in printed or "write cache" not in printed:
+        problems.append("reproduce prints no cost model, or no write cache")
+    return problems + lacking_rows(results)
 
 
 def misfits():
@@ -311,7 +339,7 @@ def self_test():
             problems.append("a good link is reported")
         if len(broken_links(folder, "[a](there) [b](nowhere#part)")) != 1:
             problems.append("a broken link is not reported")
-    sys.path.insert(0, os.path.join(source_tree.OWN_ROOT, PAPER, "reproduction"))
+    use_modules(source_tree.OWN_ROOT, PAPER)
     import readme_numbers
 
     lines = {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 
+#include "levels/page/keep_policy.h"
 #include "tests/support/stage.h"
 
 namespace tmh::test {
@@ -41,12 +42,13 @@ std::uint64_t &at(const Actor &self, std::uint64_t page, std::uint64_t line) {
 
 // Of this process.
 struct Cache {
-  std::uint64_t pages = 0, evictions = 0;
+  std::uint64_t pages = 0, evictions = 0, replays = 0;
 };
 Cache cache_of(const Actor &self) {
   for (const ParticipantInfo &one : self.domain.participants())
     if (one.pid == getpid())
-      return {one.counters.page_cache_pages, one.counters.page_cache_evictions};
+      return {one.counters.page_cache_pages, one.counters.page_cache_evictions,
+              one.counters.page_cache_replays};
   ADD_FAILURE() << "this process is no participant";
   return {};
 }
@@ -188,6 +190,7 @@ TEST_P(PageCacheTest, AdaptiveEvictsWhatOthersGoOnWriting) {
         const Cache before = cache_of(self);
         EXPECT_GE(before.pages, kPages);
         EXPECT_EQ(before.evictions, 0U);
+        EXPECT_EQ(before.replays, 0U) << "nobody else has committed yet";
         for (std::uint32_t round = 0; round < kRounds; ++round) {
           turn.reach(2 * round + 1);
           turn.await(2 * round + 2);  // the other one has written all pages
@@ -195,6 +198,8 @@ TEST_P(PageCacheTest, AdaptiveEvictsWhatOthersGoOnWriting) {
         }
         const Cache after = cache_of(self);
         EXPECT_GE(after.evictions, kPages - 1);
+        EXPECT_GE(after.replays, page::KeepPolicy::kReplaysMax * (kPages - 1));
+        EXPECT_LE(after.replays, kRounds * kPages) << "a copy counts once at each begin";
         EXPECT_LE(after.pages, before.pages - kPages / 2);
         expect_each(self, 1, 100);
         expect_each(self, 2, kRounds - 1);

@@ -81,6 +81,7 @@ VARIANTS = [
     rtm_tests("multi_semantics_test", "long", at_pages=True),
     rtm_tests("multi_isolation_test", "long", at_pages=True),
     rtm_tests("multi_page_cache_test", "long", at_pages=True),
+    rtm_tests("multi_wide_commit_test", "long", at_pages=True),
     rtm_tests("isolation_history_multi_test", "long", at_pages=True),
     rtm_tests("multi_trees_test", "long", at_pages=True),
     rtm_tests("multi_slow_readers_test", "long", at_pages=True),

@@ -115,6 +115,7 @@ nb::dict as_dict(const Counters &counters) {
   TMH_COUNT(snapshot_commits);
   TMH_COUNT(page_cache_pages);
   TMH_COUNT(page_cache_evictions);
+  TMH_COUNT(page_cache_replays);
   TMH_COUNT(slow_readers);
   TMH_COUNT(retry_sleeps);
   TMH_COUNT(retry_wakes);

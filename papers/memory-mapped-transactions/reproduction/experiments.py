@@ -1,28 +1,7 @@
-"""experiments.py -- the experiments: which bench runs each, with what in which size, and how long
-that takes.
+"""experiments.py -- the thesis's experiments: which bench runs each, with what in which size, and
+how long that takes. Full is as large as the thesis's."""
 
-Sizes: tiny proves that everything works (the test suite), quick is all of it in less than three
-minutes, full is as large as the thesis's. Seconds are estimates for the progress line, from two
-cores of a 2020s server.
-"""
-
-from dataclasses import dataclass, field
-
-SIZES = ("tiny", "quick", "full")
-
-
-@dataclass
-class Experiment:
-    name: str
-    answers: str  # what of the thesis
-    bench: str  # program, or "" for what reproduce counts itself
-    tiny: list = field(default_factory=lambda: ["--tiny"])
-    quick: list = field(default_factory=list)
-    full: list = field(default_factory=list)
-    seconds: dict = field(default_factory=dict)
-
-    def arguments(self, size):
-        return getattr(self, size)
+from experiment import Experiment
 
 
 def trees(experiment, tiny, quick, full):

@@ -10,7 +10,7 @@ import re
 import textwrap
 
 from experiments import EXPERIMENTS
-from plots import number
+from svg import number
 
 BLOCK = re.compile(r"(<!-- numbers (\S+)(?: (\S+))? -->\n)(.*?)(<!-- end of numbers -->)",
                    re.DOTALL)

@@ -3,73 +3,9 @@ here, plots."""
 import html
 
 import cost_model
-from plots import bars, lines, number, why_none
+from page import Page, ordered
+from svg import bars, lines
 from thesis import MACHINES, TABLES
-
-STYLE = """body{font-family:sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;color:#222}
-table{border-collapse:collapse;margin:.6em 1.5em .6em 0;font-size:13px;display:inline-table;\
-vertical-align:top}
-caption{text-align:left;font-weight:bold;padding:.2em 0}\
-th,td{border:1px solid #ccc;padding:2px 7px;text-align:right}
-th:first-child,td:first-child{text-align:left}\
-.thesis{background:#f6f1e4}.differs{color:#555}h2{margin-top:2em}"""
-
-
-def table(caption, columns, rows, kind=""):
-    head = "".join(f"<th>{html.escape(str(c))}</th>" for c in columns)
-    body = "".join("<tr>" +
-                   "".join(f"<td>{html.escape(number(c) if not isinstance(c, str) else c)}</td>"
-                           for c in row) + "</tr>"
-                   for row in rows)
-    return (f'<table class="{kind}"><caption>{html.escape(caption)}</caption>'
-            f"<tr>{head}</tr>{body}</table>")
-
-
-def thesis(name):
-    caption, columns, rows = TABLES[name]
-    return table(f"{name} (thesis): {caption}", columns, rows, "thesis")
-
-
-class Page:
-    """results: experiment name -> {"rows": [...], ...} as benches write them; missing ones are said
-    to be missing."""
-
-    def __init__(self, results):
-        self.results, self.parts, self.counts = results, [], {"plots": 0, "tables": 0}
-
-    def rows(self, experiment, section=None, **wanted):
-        rows = self.results.get(experiment, {}).get("rows", [])
-        return [
-            row for row in rows if (section is None or row.get("section") == section) and all(
-                row.get(key) == value for key, value in wanted.items())
-        ]
-
-    def heading(self, words):
-        self.parts.append(f"<h2>{html.escape(words)}</h2>")
-
-    def theirs(self, *names):
-        for name in names:
-            self.parts.append(thesis(name))
-            self.counts["tables"] += 1
-
-    def ours(self, caption, columns, rows):
-        if not rows:
-            self.parts.append(f"<p><b>{html.escape(caption)}</b>: not run.</p>")
-            return
-        self.parts.append(table(caption, columns, rows))
-        self.counts["tables"] += 1
-
-    def plot(self, drawn):
-        if drawn:
-            self.parts.append(f"<p>{drawn}</p>")
-            self.counts["plots"] += drawn.startswith("<svg")
-
-    def differs(self, words):
-        self.parts.append(f'<p class="differs">Differs because: {html.escape(words)}</p>')
-
-
-def ordered(values):
-    return list(dict.fromkeys(values))
 
 
 def statistics_rows(rows, name):
@@ -492,7 +428,7 @@ def open_questions(page):
 
 
 def write(path, results, environment, run):
-    page = Page(results)
+    page = Page(results, TABLES, "thesis")
     machine(page, environment)
     page_touch(page)
     durable_pages(page)
@@ -503,23 +439,8 @@ def write(path, results, environment, run):
     durable_inserts(page, run.get("write_cache", "not noted"))
     nondurable_inserts(page)
     open_questions(page)
-    head = (
-        f"<p>Mode <b>{run['mode']}</b>, {html.escape(run['finished'])}, configuration "
-        f"{run['config_hash']}, commit "
-        f"{html.escape(str(environment.get('commit')))}. Thesis's machines: "
-        f"{html.escape(MACHINES)} "
+    return page.write(
+        path, "Memory-Mapped Transactions", f"Thesis's machines: {html.escape(MACHINES)} "
         "Tables on this ground are the thesis's; the others were measured here. \"thesis\" among "
         "the rows is the thesis's mechanism, written again "
-        "and run here (bench/support/thesis_mechanism.h).</p>")
-    if why_none():
-        head += f"<p><b>{html.escape(why_none())}</b></p>"
-    if run["mode"] == "tiny":
-        head += "<p><b>Tiny inputs: says nothing about speed.</b></p>"
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(
-            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-            f"<title>Memory-Mapped Transactions, re-run</title><style>{STYLE}</style></head>"
-            "<body><h1>Memory-Mapped Transactions: the experiments, re-run</h1>"
-            f"{head}{''.join(page.parts)}</body></html>"
-        )
-    return page.counts
+        "and run here (bench/support/thesis_mechanism.h).", run)

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""excite_vm.py <root> --benches DIR --out DIR | --links <root> | --self-test -- papers/excite-vm
+keeps its promises.
+
+--benches  `reproduce --quick` with tiny inputs writes JSON and CSV for every experiment, and a page
+           with plots that names every figure; the same command again runs nothing twice; bad
+           options are refused.
+--links    every link of its README leads to a file, every section of the paper and every experiment
+           is named there, and the code that it names is there.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import papers
+import source_tree
+
+PAPER = os.path.join("papers", "excite-vm")
+FIGURES = [f"Figure {i}" for i in (2, 4, 5, 6, 7, 8, 9, 11, 12)]
+SECTIONS = (
+    "2.1 2.2 3 3.1 3.2 3.3 3.4 4.1 4.2 4.3 4.4 4.5 4.6 5.1 5.2 5.3 6.1 6.2.1 6.2.2 6.2.3 6.2.4 "
+    "6.2.5 6.2.6 7"
+).split()
+PLOTS_MIN = 12
+# Each figure: the experiment, and what a row of its result has.
+EVIDENCE = {
+    "Figure 2, list": ("list", {"section": "list", "contestant": "tmh-snapshot"}),
+    "Figure 2, bank": ("bank", {"contestant": "tmh-snapshot", "writers": 1, "readers": 1}),
+    "Figure 4": ("page-cache", {"policy": "adaptive", "processes": 1}),
+    "Figure 5": ("page-cache", {"policy": "all", "processes": 2}),
+    "Figure 6": ("ablation", {"section": "ablation", "mechanism": "vectors"}),
+    "Figures 7 to 9": ("reservations", {"contestant": "tmh-snapshot", "scan_rows": 0}),
+    "Figure 11": ("ycsb", {"contestant": "tmh-snapshot", "workload": "a"}),
+    "Figure 12": ("ycsb", {"contestant": "lock", "workload": "e"}),
+}
+BAD_OPTIONS = (["--full", "--quick"], ["--full", "--tiny"], ["no-such-figure"], ["--rounds", "3"])
+
+
+def lacking_rows(results):
+    return [
+        f"{name}: {experiment} has no row with {has}"
+        for name, (experiment, has) in EVIDENCE.items()
+        if not any(
+            all(row.get(key) == value for key, value in has.items())
+            for row in results.get(experiment, {}).get("rows", [])
+        )
+    ]
+
+
+def check_run(root, benches, out):
+    problems, printed, page, results = papers.check_paper(
+        root, PAPER, benches, out, FIGURES, PLOTS_MIN
+    )
+    if not results:
+        return problems
+    if "wanted" not in printed or "Wanted of this project" not in page:
+        problems.append("nothing is said of what was wanted")
+    for bad in BAD_OPTIONS:
+        answer = subprocess.run(
+            [sys.executable, "-B", os.path.join(root, PAPER, "reproduce"), *bad],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if answer.returncode != 2 or "usage:" not in answer.stderr:
+            problems.append(f"reproduce takes {bad}")
+    return problems + lacking_rows(results)
+
+
+def unnamed_sections(text):
+    """Of the paper, in the first cells of the README's tables; "6.2.5" does not name 6.2."""
+    cells = re.findall(r"^\| ([^|]*) \|", text, re.MULTILINE)
+    named = {section for cell in cells for section in re.findall(r"(?<![\d.])\d(?:\.\d)*", cell)}
+    return [f"README: section {section} is not named" for section in SECTIONS
+            if section not in named]
+
+
+def lacking_code(root, text):
+    """Files in backquotes that are not there: `levels/page/replay`, with or without an ending."""
+    problems = []
+    for name in re.findall(r"`((?:[a-z_]+/)+[a-z_*]+(?:\.[a-z]+)?)`", text):
+        if name.endswith("*"):
+            continue
+        if not any(os.path.exists(os.path.join(root, name + end)) for end in ("", ".h", ".cpp")):
+            problems.append(f"README: there is no {name}")
+    return problems
+
+
+def check_links(root):
+    folder = os.path.join(root, PAPER)
+    with open(os.path.join(folder, "README.md"), encoding="utf-8") as file:
+        text = file.read()
+    papers.use_modules(root, PAPER)
+    import figures
+
+    problems = papers.broken_links(folder, text) + unnamed_sections(text)
+    problems += lacking_code(root, text)
+    problems += [
+        f"README: experiment {each.name} is not named"
+        for each in figures.EXPERIMENTS
+        if not re.search(rf"reproduce [a-z -]*\b{each.name}\b", text)
+    ]
+    return problems
+
+
+def misjudged_wishes():
+    """Of made-up results."""
+    papers.use_modules(source_tree.OWN_ROOT, PAPER)
+    import figures_page
+
+    def results(speed, retried, slowdown):
+        bank = {"contestant": "tmh-snapshot", "writers": 1, "readers": 1, "query_speed": speed,
+                "times_libitm_queries": "", "queries_retried": retried}
+        oltp = {"contestant": "tmh-snapshot", "scan_rows": 100000, "oltp_slowdown": slowdown}
+        return {"bank": {"rows": [bank]}, "reservations": {"rows": [oltp]}}
+
+    problems = []
+    if [met for *_, met in figures_page.wishes(results(0.6, 0, 1.3))] != ["met"] * 3:
+        problems.append("wishes that are met are missed, or libitm's absence is judged")
+    if [met for *_, met in figures_page.wishes(results(0.59, 1, 1.31))] != ["missed"] * 3:
+        problems.append("wishes that are missed are met")
+    if figures_page.wishes({}):
+        problems.append("wishes of nothing are judged")
+    return problems
+
+
+def self_test():
+    problems = misjudged_wishes()
+    every = {}
+    for experiment, has in EVIDENCE.values():
+        every.setdefault(experiment, {"rows": []})["rows"].append(has)
+    if lacking_rows(every):
+        problems.append("results with every row are refused")
+    every["bank"]["rows"] = []
+    if len(lacking_rows(every)) != 1:
+        problems.append("a figure without a row is not found")
+    rows = "".join(f"| {section} x | y |\n" for section in SECTIONS)
+    if unnamed_sections(rows) or len(unnamed_sections(rows.replace("| 6.2.5 x", "| x"))) != 1:
+        problems.append("sections are misread")
+    with tempfile.TemporaryDirectory() as root:
+        os.makedirs(os.path.join(root, "levels", "page"))
+        open(os.path.join(root, "levels", "page", "replay.h"), "w", encoding="utf-8").close()
+        if lacking_code(root, "`levels/page/replay` `f()` `levels/page/replay.h`"):
+            problems.append("code that is there is missed")
+        if len(lacking_code(root, "`levels/page/reply`")) != 1:
+            problems.append("code that is not there is not missed")
+    return problems
+
+
+def main():
+    arguments = sys.argv[1:]
+    if arguments == ["--self-test"]:
+        problems = self_test()
+    elif arguments[0] == "--links":
+        problems = check_links(arguments[1])
+    else:
+        problems = check_run(
+            arguments[0],
+            arguments[arguments.index("--benches") + 1],
+            arguments[arguments.index("--out") + 1],
+        )
+    print("\n".join(problems) or "excite-vm: fine")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
