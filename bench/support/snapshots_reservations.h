@@ -9,7 +9,7 @@
 // Invariant: of every row used + free = total; bookings of all customers = used of all rows.
 // Isolation: one writer, or serializable: rows are stored to through find().
 // Contexts:  every call inside one instance. Included by code that is compiled with -fgnu-tm.
-// Source:    EXCITE-VM, section 6.2.4; STAMP (Minh, Chung, Kozyrakis, Olukotun, IISWC 2008), 3.8.
+// Source:    EXCITE-VM, section 6.2.4; STAMP (its Vacation).
 #pragma once
 
 #include <cstddef>

@@ -6,8 +6,7 @@
 // Invariant: all words of a field are of one update.
 // Isolation: serializable or snapshot: an update writes whole fields and reads none.
 // Contexts:  every call inside one instance. Included by code that is compiled with -fgnu-tm.
-// Source:    EXCITE-VM, section 6.2.6; B. Cooper et al., Benchmarking Cloud Serving Systems with
-//            YCSB, SoCC 2010.
+// Source:    EXCITE-VM, section 6.2.6; YCSB, workloads A and E.
 #pragma once
 
 #include <cstddef>
