@@ -296,7 +296,9 @@ bool Snapshot::no_line_was_committed(const DomainLock::Held &held,
   const std::uint64_t from = validated_position();
   PageId page{};
   // As above; what is written counts as read.
-  if (head - from + 16 <= writes.size() && !names_page_read(from, head, &page)) return true;
+  const bool are_named = head - from <= kLogEntries;  // else a commit was too wide to be listed
+  if (are_named && head - from + 16 <= writes.size() && !names_page_read(from, head, &page))
+    return true;
   for (const Write &write : writes) {
     if (memory_.meta_to_read(write.page).stamp.load(std::memory_order_relaxed) <= at_) continue;
     if ((tree_.lines_since(held, write.page, at_) & write.lines) != 0)
