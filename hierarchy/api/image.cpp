@@ -56,8 +56,8 @@ ImageInfo info_of(const storage::BackupImage &image) {
   info.is_end = !image.plan().is_cut;
   for (const auto &segment : image.segments())
     if (segment.base != nullptr)
-      info.segments.push_back(
-          {segment.record.name, segment.base, segment.bytes, segment.changed_count});
+      info.segments.push_back({segment.record.name, segment.base, segment.record.offset_bytes,
+                               segment.bytes, segment.changed_count});
   return info;
 }
 

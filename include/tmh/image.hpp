@@ -33,18 +33,27 @@ struct ImageOptions {
 };
 
 struct ImageSegment {
-  std::string file;  // as Domain::map() was told
+  // As Domain::map() was told.
+  std::string file;
   const std::byte *data = nullptr;
+  // Of the segment in its file.
+  std::uint64_t offset_bytes = 0;
   std::uint64_t size_bytes = 0;
-  std::uint64_t changed_pages = 0;  // copied, because the log has changed them
+  // Copied, because the log has changed them.
+  std::uint64_t changed_pages = 0;
 };
 
 struct ImageInfo {
-  std::uint64_t lsn = 0;      // behind the last record that the image holds
-  std::uint64_t clock = 0;    // of the last commit
-  std::uint64_t time_ns = 0;  // of that, in ns since 1970; 0: it was before the backup
-  std::uint64_t transactions = 0, log_bytes = 0;  // of the log, up to the moment
-  bool is_end = false;                            // no later commit is in the log
+  // Behind the last record that the image holds.
+  std::uint64_t lsn = 0;
+  // Of the last commit.
+  std::uint64_t clock = 0;
+  // Of that, in ns since 1970; 0: it was before the backup.
+  std::uint64_t time_ns = 0;
+  // Of the log, up to the moment.
+  std::uint64_t transactions = 0, log_bytes = 0;
+  // No later commit is in the log.
+  bool is_end = false;
   std::vector<ImageSegment> segments;
 };
 
@@ -58,7 +67,7 @@ class Image {
   Image() = default;
   [[nodiscard]] explicit operator bool() const noexcept { return impl_ != nullptr; }
   [[nodiscard]] const ImageInfo &info() const;
-  // Of the segment `file`. kNotMapped: the backup has none of that name.
+  // Of the segment `file`; of a file with several, of the first. kNotMapped: the backup has none of that name.
   [[nodiscard]] const std::byte *data(std::string_view file) const;
   [[nodiscard]] std::uint64_t size_bytes(std::string_view file) const;
   // The object that Segment::root<T>(name) gives. Null: the name was not there at that moment.
