@@ -67,7 +67,8 @@ class Image {
   Image() = default;
   [[nodiscard]] explicit operator bool() const noexcept { return impl_ != nullptr; }
   [[nodiscard]] const ImageInfo &info() const;
-  // Of the segment `file`; of a file with several, of the first. kNotMapped: the backup has none of that name.
+  // Of the segment `file`; of a file with several, of the first. kNotMapped: the backup has none of
+  // that name.
   [[nodiscard]] const std::byte *data(std::string_view file) const;
   [[nodiscard]] std::uint64_t size_bytes(std::string_view file) const;
   // The object that Segment::root<T>(name) gives. Null: the name was not there at that moment.
