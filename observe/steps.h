@@ -97,7 +97,15 @@ namespace tmh::observe {
   X(kHardwareLeft, "hardware-left")         /* the epoch says that it left, the page still in H */ \
   X(kModeLeave, "mode-leave")               /* RTM shut out, views still show line mode */         \
   X(kModePages, "mode-pages")               /* views are level 2's, not all of them perhaps */     \
-  X(kModeLines, "mode-lines")               /* views are in line mode, RTM not yet let in */
+  X(kModeLines, "mode-lines")               /* views are in line mode, RTM not yet let in */       \
+  X(kPastTaken, "past-taken")               /* a slot for a before-image is ours, not filled */    \
+  X(kPastFilled, "past-filled")             /* it holds the lines, nothing says what it is */      \
+  X(kPastStamped, "past-stamped")           /* it is a before-image, in no list */                 \
+  X(kPastLinked, "past-linked")             /* in its lists, home still as before */               \
+  X(kPastRetired, "past-retired")           /* one is in no list, not yet free */                  \
+  X(kMomentNamed, "moment-named")           /* durable: a name is in shared memory only */         \
+  X(kMomentStored, "moment-stored")         /* it is in the file, the keeper does not know */      \
+  X(kMomentErased, "moment-erased")         /* forgetting: in shared memory only again */
 
 #define TMH_GAPS(X)                                                                                \
   X(kGapBeginLooked, "begin-looked")       /* fast begin: the views stand, nothing announced */    \

@@ -102,6 +102,14 @@ void check_seconds(CLI::Option *option) {
   option->check(check_not_nan);
 }
 
+void check_time(CLI::Option *option) {
+  option->check([](const std::string &text) {
+    return parse_moment(text)
+               ? std::string()
+               : text + " is no time: seconds since the epoch or YYYY-MM-DD HH:MM:SS";
+  });
+}
+
 class CommandLine {
  public:
   CommandLine() {
@@ -110,6 +118,7 @@ class CommandLine {
     app_.require_subcommand(1);
     app_.footer(kExitCodes);
     add_recover();
+    add_image();
     add_live(LiveCommand::Kind::kCheckpoint, "checkpoint",
              "Bring the data files up to the log, so that recovery starts here");
     add_live(LiveCommand::Kind::kArchive, "archive",
@@ -225,15 +234,35 @@ class CommandLine {
                                         "fraction, or local 'YYYY-MM-DD HH:MM:SS'");
     lsn->excludes(time);
     read_as_decimal(lsn);
-    time->check([](const std::string &text) {
-      return parse_moment(text)
-                 ? std::string()
-                 : text + " is no time: seconds since the epoch or YYYY-MM-DD HH:MM:SS";
-    });
+    check_time(time);
     sub->add_option("--logs", recover_.logs, "folder of archived log files");
     read_as_decimal(
         sub->add_option("--threads", recover_.threads, "threads that store pages, 0: one per core")
             ->check(CLI::Range(0, 1024)));
+  }
+
+  void add_image() {
+    CLI::App *sub =
+        add(&app_, "image", "A backup as it was at a moment of its log; changes nothing", &image_,
+            "tmh image backup --logs archive --name before-import --to old");
+    sub->add_option("--logs", image_.logs, "folder of archived log files");
+    CLI::Option *lsn = sub->add_option("--lsn", image_.lsn, "what the log holds up to this LSN");
+    CLI::Option *clock = sub->add_option("--clock", image_.clock, "behind this commit");
+    CLI::Option *name = sub->add_option("--name", image_.name, "a moment that was given this name");
+    CLI::Option *time =
+        sub->add_option("--time", image_.time,
+                        "no later transaction; seconds since the epoch, with a fraction, or local "
+                        "'YYYY-MM-DD HH:MM:SS' (default: the log's end)");
+    for (CLI::Option *one : {lsn, clock, name, time})
+      for (CLI::Option *other : {lsn, clock, name, time})
+        if (one != other) one->excludes(other);
+    read_as_decimal(lsn);
+    read_as_decimal(clock);
+    name->check([](const std::string &text) {
+      return std::string(text.empty() ? "the moment has an empty name" : "");
+    });
+    check_time(time);
+    sub->add_option("--to", image_.to, "write the segments' files to this new folder");
   }
 
   void add_live(LiveCommand::Kind kind, const char *name, const char *description) {
@@ -555,6 +584,7 @@ class CommandLine {
       "backups, inspection. "
       "Workloads: run. Machines and programs: doctor, perf, rtm-emulate."};
   RecoverCommand recover_;
+  ImageCommand image_;
   LiveCommand live_[4];
   LogDumpCommand dump_;
   LogVerifyCommand verify_;

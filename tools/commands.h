@@ -19,6 +19,15 @@ struct RecoverCommand {
 };
 [[nodiscard]] Exit run(const RecoverCommand &command);
 
+// A backup as it was at a moment; changes nothing. None of the four: the log's end.
+struct ImageCommand {
+  std::string domain, logs, time, name;
+  std::optional<std::uint64_t> lsn, clock;
+  std::string to;  // a new folder for the segments' files; empty: none
+  bool json = false;
+};
+[[nodiscard]] Exit run(const ImageCommand &command);
+
 // The four that join a domain as a participant; a closed one is opened, which recovers it, and
 // closed again.
 struct LiveCommand {

@@ -121,6 +121,23 @@ bool SharedCounters::is_open() const noexcept {
                      [](const auto &one) { return one.is_alive; });
 }
 
+namespace {
+
+// The first time noted at that clock, or later: all moments since are held. 0: none is.
+std::uint64_t time_of(const std::byte *samples, std::uint64_t clock) noexcept {
+  std::uint64_t first_clock = ~0ull, time_ns = 0;
+  for (std::size_t i = 0; i < page::kSamplesMax; ++i) {
+    page::PastSample sample;
+    std::memcpy(&sample, samples + i * sizeof sample, sizeof sample);
+    if (sample.clock == 0 || sample.clock < clock || sample.clock >= first_clock) continue;
+    first_clock = sample.clock;
+    time_ns = sample.wall_ns;
+  }
+  return time_ns;
+}
+
+}  // namespace
+
 SharedCounters read_counters(const std::string &folder) {
   const auto control = read_control(folder);  // is it a domain, and of this version?
   SharedCounters out;
@@ -153,8 +170,11 @@ SharedCounters read_counters(const std::string &folder) {
   };
   out.total.past_pages = of_past(offsetof(page::PastState, count));
   out.total.past_bytes = out.total.past_pages * (kPageBytes + sizeof(page::VersionHead));
-  if (of_past(offsetof(page::PastState, history_slots)) != 0)
+  if (of_past(offsetof(page::PastState, history_slots)) != 0) {
     out.total.past_horizon = of_past(offsetof(page::PastState, horizon));
+    out.past_since_ns =
+        time_of(state.data() + kPast + offsetof(page::PastState, samples), out.total.past_horizon);
+  }
   out.total.recalls = field<std::uint64_t>(state.data(), offsetof(DomainState, recalls));
   out.total.releases = field<std::uint64_t>(state.data(), offsetof(DomainState, releases));
   const auto high = field<std::uint32_t>(state.data(), offsetof(DomainState, participants_high));

@@ -37,6 +37,9 @@ struct SharedCounters {
   // anew.
   std::uint64_t attaches = 0;
   Counters total;
+  // When the oldest moment was that the history holds, CLOCK_REALTIME; 0: there is no history, or
+  // no time of it is noted.
+  std::uint64_t past_since_ns = 0;
   std::vector<ParticipantCounters> participants;
   std::vector<LatencySeries> latencies;         // as Domain::latencies()
   std::uint64_t latency_refused = 0;            // kinds of times for which there was no page

@@ -182,13 +182,25 @@ class View {
     add_rates("needs pages/s:", all);
   }
 
+  // The oldest moment of the history: "from 12:30:05, 3.20 s ago".
+  [[nodiscard]] std::string since_text() const {
+    const std::uint64_t since = now_.shared.past_since_ns;
+    if (since == 0) return fmt::format(" from commit {}", now_.shared.total.past_horizon);
+    const std::uint64_t age_ns = now_.time_ns > since ? now_.time_ns - since : 0;
+    constexpr std::uint64_t kDayNs = 86'400'000'000'000;
+    const std::string when = moment_text(since);  // "2024-11-21 12:30:05.000000"
+    return fmt::format(" from {}, {} ago",
+                       age_ns < kDayNs ? when.substr(11, 8) : when.substr(0, 19),
+                       duration_text(age_ns / 1000));
+  }
+
   void add_log() {
     const Counters &a = before_.shared.total, &b = now_.shared.total;
     std::string line =
         fmt::format("versions {} ({})", b.versions_live, bytes_text(b.versions_bytes));
     if (b.past_pages != 0 || b.past_horizon != 0)
       line += fmt::format("  past {} ({}){}", b.past_pages, bytes_text(b.past_bytes),
-                          b.past_horizon == 0 ? "" : fmt::format(" from {}", b.past_horizon));
+                          b.past_horizon == 0 ? "" : since_text());
     if (is_durable()) {
       const std::uint64_t flushes = grown(a.log_flushes, b.log_flushes),
                           commits = grown(a.log_commits, b.log_commits);

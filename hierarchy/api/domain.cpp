@@ -454,6 +454,12 @@ void Domain::begin_query_at(const Moment &moment) const {
     platform::fail(Errc::kLevelsMismatch, "the past of a domain is held with levels page alone");
     detail::raise(Errc::kLevelsMismatch);
   }
+  if (moment.kind() == Moment::Kind::kLsn) {
+    platform::fail(Errc::kBadArgument,
+                   "memory knows moments by clock, time or name; an LSN is for "
+                   "open_image()");
+    detail::raise(Errc::kBadArgument);
+  }
   check(detail::Instances(domain).begin(true, {.moment = &moment}));
 }
 std::uint64_t Domain::keep(std::string_view name) const {

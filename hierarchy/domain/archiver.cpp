@@ -11,6 +11,7 @@
 #include <filesystem>
 
 #include "hierarchy/domain/checksum_table.h"
+#include "hierarchy/domain/kept_moments.h"
 #include "hierarchy/domain/log_copies.h"
 #include "platform/copy_data.h"
 #include "platform/failure.h"
@@ -68,8 +69,16 @@ Errc Archiver::archive(const std::string &folder, std::vector<std::string> *move
     }
     s.reusable_below.store(reusable_below, std::memory_order_release);
   }
+  if (error == Errc::kOk) error = archive_moments(folder);
   held.release();
   return error;
+}
+
+// Under the folder lock: no participant names another one before the file of names is there.
+Errc Archiver::archive_moments(const std::string &folder) noexcept {
+  platform::FolderLock folder_lock;
+  TMH_TRY(folder_lock.acquire(memory_.folder() + "/tmh.lock"));
+  return copy_moments(memory_, folder);
 }
 
 namespace {
@@ -191,6 +200,7 @@ Errc Archiver::copy_to(const Checkpointer::Held &, const std::string &folder) no
       error != Errc::kOk)
     return error;
   if (error = forget_life(folder + "/tmh.control"); error != Errc::kOk) return error;
+  TMH_TRY(copy_moments(memory_, folder));
   storage::CheckpointFile made;
   return made.create(folder, start);
 }

@@ -35,6 +35,7 @@ class Archiver {
   [[nodiscard]] Errc backup(const std::string &folder) noexcept;
 
  private:
+  [[nodiscard]] Errc archive_moments(const std::string &folder) noexcept;
   [[nodiscard]] Errc copy_data_files(const std::string &folder) noexcept;
   [[nodiscard]] Errc copy_to(const Checkpointer::Held &held, const std::string &folder) noexcept;
 

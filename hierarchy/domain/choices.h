@@ -11,6 +11,7 @@
 
 #include <tmh/options.hpp>
 
+#include "hierarchy/domain/history_rule.h"
 #include "hierarchy/domain/slow_reader_rule.h"
 #include "platform/failure.h"
 
@@ -99,6 +100,10 @@ inline constexpr Choice kSlowReader{
     "what is done about participants whose snapshots keep versions for long; on_slow_reader of the "
     "program goes before it",
     Errc::kBadArgument, slow_reader_values};
+inline constexpr Choice kHistoryChoice{
+    "TMH_HISTORY", "history",
+    "how much of its past a domain of pages holds, the most that any participant has asked for",
+    Errc::kBadArgument, history_values};
 // Its values are those of the level below: line::capacity_values().
 extern const Choice kCapacity;
 

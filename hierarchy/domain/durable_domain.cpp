@@ -11,6 +11,7 @@
 #include <new>
 
 #include "hierarchy/domain/checksum_table.h"
+#include "hierarchy/domain/kept_moments.h"
 #include "hierarchy/domain/line_domain.h"
 #include "hierarchy/domain/line_log.h"
 #include "levels/line/line_memory.h"
@@ -180,6 +181,7 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   storage::RecoveryReport report;
   TMH_TRY(storage::recover(memory_.folder(), memory_.control(), &checkpoint_file_, how, &report));
   step(Step::kRecoveryReplayed);
+  TMH_TRY(settle_moments(memory_, options.log_folder, report.last_stamp, report.end_lsn));
   if (is_restoration && !how.was_in_use) TMH_TRY(memory_.durable_control().tell_life(true));
   const std::uint64_t salvaged = recovery_.salvaged;
   recovery_ = to_info(report);

@@ -241,6 +241,10 @@ Errc Opening::settle() {
   present.detection =
       static_cast<Detection>(std::atomic_ref(header.detection).load(std::memory_order_relaxed));
   present.levels = static_cast<Levels>(domain_.memory_->state().levels);
+  // The environment asks for all domains of a process; hybrid ones hold none.
+  const Levels levels = fresh_ ? domain_.settings_.levels : present.levels;
+  if (levels == Levels::kHybrid && !domain_.options_.history.is_set())
+    domain_.settings_.history = {};
   TMH_TRY(hierarchy::settle(present, &domain_.settings_));
   // The environment may name a policy for all domains of a process, whatever they are.
   if (!domain_.options_.policies.conflict.empty())

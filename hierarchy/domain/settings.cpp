@@ -113,8 +113,9 @@ Errc read(const Reader &reader, const DomainOptions &options, Durability *wanted
                                         "GiB; flush_interval_ms at least 1");
 }
 
+// *wanted: what the environment asks for.
 Errc read(const DomainOptions &options, History *wanted) {
-  *wanted = options.history;
+  if (options.history.is_set()) *wanted = options.history;
   if (!wanted->is_set()) return Errc::kOk;
   if (wanted->bytes == 0) wanted->bytes = kHistoryBytes;
   // In nanoseconds, and in slots of the version store, there must be room for it.
@@ -172,6 +173,7 @@ Errc read_settings(const DomainOptions &options, const Environment &environment,
   const Policies &several = reader.policies(), &asked = options.policies;
   Settings &wanted = *out;
   TMH_TRY(read(reader, options, &wanted.durability));
+  TMH_TRY(reader.specify(kHistoryChoice, {}, &wanted.history));
   TMH_TRY(read(options, &wanted.history));
   TMH_TRY(reader.choose(kLatency, {several.latency, asked.latency}, &wanted.latency));
   set_unless_asked(&wanted.latency, default_of(kLatencies));

@@ -9,6 +9,7 @@
 #include <tmh/transaction.hpp>
 
 #include "hierarchy/domain/conflict_choice.h"
+#include "hierarchy/domain/kept_moments.h"
 #include "hierarchy/transaction/back_off.h"
 #include "hierarchy/transaction/leave_level.h"
 #include "hierarchy/transaction/open_instance.h"
@@ -452,9 +453,17 @@ Errc Instances::check_past() noexcept {
 }
 
 Errc Instances::fail_not_held(const Moment &moment, page::Engine &engine) noexcept try {
-  const PastInfo info = engine.tree().past().info(engine.lock_domain());
+  PastInfo info = engine.tree().past().info(engine.lock_domain());
   std::string text;
   if (moment.kind() == Moment::Kind::kName) {
+    TMH_TRY(KeptMoments(domain_).complete(&info));
+    for (const NamedMoment &each : info.moments)
+      if (each.name == moment.name() && !each.is_held)
+        return fail(Errc::kNotHeld,
+                    "'" + each.name + "' is commit " + std::to_string(each.clock) + ", LSN " +
+                        std::to_string(each.lsn) +
+                        ", of an earlier life of the domain, of which memory holds nothing; "
+                        "open_image() shows it from a backup");
     text = "no moment is called '" + std::string(moment.name()) + "'; names:";
     for (const NamedMoment &each : info.moments) text += " " + each.name;
     if (info.moments.empty()) text += " none";
@@ -475,23 +484,14 @@ Errc Instances::keep_moment(std::string_view name, std::uint64_t *clock) noexcep
     return fail(Errc::kBadArgument, "the name of a moment has 1 to 47 bytes, none of them zero");
   const std::scoped_lock guard(runners_.process().mutex);
   TMH_TRY(domain_.usable());
-  page::Engine &engine = domain_.engine();
-  const Errc error = engine.tree().past().keep(engine.lock_domain(), name, clock);
-  if (error == Errc::kBadArgument)
-    return fail(error, "a moment is called '" + std::string(name) + "' already");
-  if (error == Errc::kTooManyMoments)
-    return fail(error, std::to_string(kMomentsMax) + " moments have names; forget() one");
-  return error;
+  return KeptMoments(domain_).keep(name, clock);
 }
 
 Errc Instances::forget_moment(std::string_view name) noexcept {
   TMH_TRY(check_past());
   const std::scoped_lock guard(runners_.process().mutex);
   TMH_TRY(domain_.usable());
-  page::Engine &engine = domain_.engine();
-  const Errc error = engine.tree().past().forget(engine.lock_domain(), name);
-  return error == Errc::kOk ? error
-                            : fail(error, "no moment is called '" + std::string(name) + "'");
+  return KeptMoments(domain_).forget(name);
 }
 
 Errc Instances::past(PastInfo *info) noexcept try {
@@ -500,7 +500,7 @@ Errc Instances::past(PastInfo *info) noexcept try {
   TMH_TRY(domain_.usable());
   page::Engine &engine = domain_.engine();
   *info = engine.tree().past().info(engine.lock_domain());
-  return Errc::kOk;
+  return KeptMoments(domain_).complete(info);
 } catch (const std::bad_alloc &) {
   return platform::fail_for_memory("what is held of the past");
 }

@@ -216,10 +216,13 @@ class Domain {
 
   // The present gets a name, and is held until forget(), or until the last participant leaves, with
   // a history or without. Returns its clock. Takes the room of the pages that change after it, one
-  // copy each. Errors: kBadArgument: not 1 to kMomentNameMax bytes, or there is such a name;
-  // kTooManyMoments; kInstanceRunning; kLevelsMismatch.
+  // copy each. Durable domains: both the moment and its name are durable when it returns; the name
+  // stays when the last participant leaves, and open_image() shows it. Errors: kBadArgument: not 1
+  // to kMomentNameMax bytes, or there is such a name; kTooManyMoments; kInstanceRunning;
+  // kLevelsMismatch. Durable: kCorrupt and others: the file of names is damaged; kLogFailed, kIo.
   std::uint64_t keep(std::string_view name) const;
-  // Errors: kNotHeld: no moment has that name; kInstanceRunning; kLevelsMismatch.
+  // Errors: kNotHeld: no moment has that name; kInstanceRunning; kLevelsMismatch; those of keep()'s
+  // file.
   void forget(std::string_view name) const;
   [[nodiscard]] PastInfo past() const;
 

@@ -32,7 +32,7 @@ inline constexpr std::size_t kMomentsMax = 64;
 // A state that the domain has had: that behind one of its commits.
 class Moment {
  public:
-  enum class Kind : std::uint8_t { kClock = 1, kTime = 2, kName = 3 };
+  enum class Kind : std::uint8_t { kClock = 1, kTime = 2, kName = 3, kLsn = 4 };
   // Behind the commit with this number (PastInfo::now, keep()).
   [[nodiscard]] static Moment clock(std::uint64_t commit) noexcept {
     return {Kind::kClock, commit, {}};
@@ -47,8 +47,10 @@ class Moment {
   [[nodiscard]] static Moment named(std::string_view name) noexcept {
     return {Kind::kName, 0, name};
   }
+  // What the redo log holds up to there. Of an image of a backup alone (tmh/image.hpp).
+  [[nodiscard]] static Moment lsn(std::uint64_t end) noexcept { return {Kind::kLsn, end, {}}; }
   [[nodiscard]] Kind kind() const noexcept { return kind_; }
-  // The clock, or nanoseconds since 1970.
+  // The clock, the LSN, or nanoseconds since 1970.
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
   [[nodiscard]] std::string_view name() const noexcept { return name_; }
 
@@ -65,6 +67,10 @@ struct NamedMoment {
   std::string name;
   std::uint64_t clock = 0;
   std::chrono::system_clock::time_point time;
+  // Durable domains: its log holds the moment up to here. 0: the name is not stored yet.
+  std::uint64_t lsn = 0;
+  // By query_at(). False: the last participant has left since; a backup's image shows it.
+  bool is_held = true;
 };
 
 // What of a domain's past is held: every moment from `oldest` on, and those that are named.

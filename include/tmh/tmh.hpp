@@ -7,6 +7,7 @@
 #include <tmh/domain.hpp>
 #include <tmh/error.hpp>
 #include <tmh/field.hpp>
+#include <tmh/image.hpp>
 #include <tmh/instance.hpp>
 #include <tmh/latency.hpp>
 #include <tmh/options.hpp>

@@ -8,10 +8,14 @@
 
 #include "levels/page/lines.h"
 #include "observe/planted.h"
+#include "observe/steps.h"
 #include "platform/assert.h"
 #include "platform/process.h"
 
 namespace tmh::page {
+
+using observe::Step;
+using observe::step;
 
 namespace {
 // The time of one commit is noted in so long; thinned out, it is a 256th of what is held.
@@ -105,16 +109,20 @@ bool Past::save(const DomainLock::Held &held, Slot version) noexcept {
     image = slots_.take_free(held);
   }
   if (image == 0) return false;
+  step(Step::kPastTaken);
   VersionHead &to = memory_.version(image);
   to.page = head.page;
   to.lines = head.lines;
   to.owner = head.owner;
   copy_lines(memory_.version_data(image), memory_.home(PageId{head.page}), head.lines);
+  step(Step::kPastFilled);
   // From here on a repair takes it for one. release: pairs with nobody; a death orders nothing else
   std::atomic_signal_fence(std::memory_order_seq_cst);
   to.stamp.store(stamp | kPastBit, std::memory_order_release);
   std::atomic_signal_fence(std::memory_order_seq_cst);
+  step(Step::kPastStamped);
   link(image);
+  step(Step::kPastLinked);
   return true;
 }
 
@@ -155,6 +163,7 @@ void Past::drop(Slot image) noexcept {
     memory_.meta(PageId{head.page}).past = head.older;
   PastState &past = state();
   past.count.store(past.count.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  step(Step::kPastRetired);
   slots_.free(image);
 }
 
@@ -348,8 +357,7 @@ void Past::leave(storage::Participant &reader) noexcept {
   state().is_stale.store(1, std::memory_order_relaxed);
 }
 
-Errc Past::keep(const DomainLock::Held &held, std::string_view name,
-                std::uint64_t *clock) noexcept {
+Errc Past::keep(const DomainLock::Held &held, std::string_view name, PastName *made) noexcept {
   TMH_ASSERT(held.is_valid());
   TMH_ASSERT(!name.empty() && name.size() < kNameBytes);
   if (find(name) != nullptr) return Errc::kBadArgument;
@@ -359,11 +367,12 @@ Errc Past::keep(const DomainLock::Held &held, std::string_view name,
     std::memset(entry.name, 0, sizeof entry.name);
     std::memcpy(entry.name, name.data(), name.size());
     entry.wall_ns = platform::wall_clock_ns();
-    *clock = memory_.state().clock.load(std::memory_order_relaxed);
+    const std::uint64_t clock = memory_.state().clock.load(std::memory_order_relaxed);
     // Counted first: a death in between leaves a name too many counted, which costs a look.
     ++past.named_count;
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    entry.clock = *clock;
+    entry.clock = clock;
+    *made = entry;
     return Errc::kOk;
   }
   return Errc::kTooManyMoments;

@@ -71,7 +71,7 @@ class Past {
   void leave(storage::Participant &reader) noexcept;
   // The present gets a name. kBadArgument: it is one already; kTooManyMoments.
   [[nodiscard]] Errc keep(const DomainLock::Held &held, std::string_view name,
-                          std::uint64_t *clock) noexcept;
+                          PastName *made) noexcept;
   // kNotHeld: there is no such name.
   [[nodiscard]] Errc forget(const DomainLock::Held &held, std::string_view name) noexcept;
   [[nodiscard]] PastInfo info(const DomainLock::Held &held) const;

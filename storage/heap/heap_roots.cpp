@@ -20,6 +20,11 @@ bool same_name(const RootV1 &root, std::string_view name) noexcept {
   return std::memcmp(root.name, name.data(), name.size()) == 0 && root.name[name.size()] == '\0';
 }
 
+bool is_root_name(std::string_view name) noexcept {
+  return !name.empty() && name.size() <= kRootNameBytesMax &&
+         name.find('\0') == std::string_view::npos;
+}
+
 // The entry of `name`, else the first unused one of the page, else null.
 RootV1 *find_in(RootPageV1 &page, std::string_view name) noexcept {
   const auto end = std::find_if(
@@ -80,10 +85,32 @@ Errc find_or_add(HeapContext &context, std::string_view name, std::uint64_t type
 
 }  // namespace
 
+Errc heap_find_root(const std::byte *base, std::uint64_t size_bytes, std::string_view name,
+                    std::uint64_t type_bytes, const void **held) noexcept {
+  *held = nullptr;
+  if (!is_root_name(name)) return Errc::kBadArgument;
+  // Only read.
+  const HeapPages pages(const_cast<std::byte *>(base), size_bytes);
+  HeapPage at = kFirstRootPage + root_chain_of(name);
+  for (std::uint32_t depth = 0; depth < kRootChainPagesMax; ++depth) {
+    auto *const page = pages.at<RootPageV1>(at);
+    const RootV1 *const entry = find_in(*page, name);
+    if (entry != nullptr && entry->name[0] == '\0') return Errc::kOk;
+    if (entry != nullptr) {
+      if (entry->type_bytes != 0 && entry->type_bytes != type_bytes) return Errc::kRootMismatch;
+      std::memcpy(held, &entry->cell, sizeof *held);
+      return Errc::kOk;
+    }
+    at = HeapPage{page->header.next_page};
+    if (at == kNoPage) return Errc::kOk;
+    if (pages.run(at, RunKind::kRoots) == nullptr) return Errc::kCorrupt;
+  }
+  return Errc::kCorrupt;
+}
+
 void **heap_root_cell(HeapContext &context, std::string_view name, std::uint64_t type_bytes,
                       Errc *why, RootClaim claim) noexcept {
-  if (name.empty() || name.size() > kRootNameBytesMax ||
-      name.find('\0') != std::string_view::npos) {
+  if (!is_root_name(name)) {
     *why = Errc::kBadArgument;
     return nullptr;
   }

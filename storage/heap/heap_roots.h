@@ -1,9 +1,12 @@
-// storage/heap/heap_roots.h -- which chain of root pages a name belongs to. For heap_roots.cpp
-// and heap_check.cpp.
+// storage/heap/heap_roots.h -- which chain of root pages a name belongs to; looking for a root in a
+// heap that nobody may store to.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+
+#include <tmh/error.hpp>
 
 #include "storage/heap/heap_layout.h"
 
@@ -19,5 +22,11 @@ inline constexpr std::uint32_t kRootChainPagesMax = 4096;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x0100'0193;
   return hash % kRootChainCount;
 }
+
+// What the cell of the root `name` holds, in a heap that stands still; null: there is none, or it
+// is zero. kBadArgument (name), kRootMismatch, kCorrupt. REQUIRES: heap_verify() found it right.
+[[nodiscard]] Errc heap_find_root(const std::byte *base, std::uint64_t size_bytes,
+                                  std::string_view name, std::uint64_t type_bytes,
+                                  const void **held) noexcept;
 
 }  // namespace tmh::storage

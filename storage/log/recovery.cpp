@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <new>
@@ -15,7 +14,7 @@
 #include "platform/try.h"
 #include "storage/data_files.h"
 #include "storage/heap/heap_layout.h"
-#include "storage/log/log_reader.h"
+#include "storage/log/log_plan.h"
 #include "storage/log/replay.h"
 
 namespace tmh::storage {
@@ -62,19 +61,6 @@ class Progress {
   std::uint64_t total_ = 1;
 };
 
-// What the first reading found out.
-struct Plan {
-  std::vector<LogSpan> spans;    // to be replayed
-  Lsn end = 0;                   // behind the last record that counts
-  std::uint32_t generation = 0;  // of that record
-  bool any = false;              // is there such a record?
-  bool is_cut = false;           // at a point in time: valid transactions follow
-  std::uint32_t generation_max = 0;
-  bool torn = false;
-  Lsn torn_at = 0;
-  bool is_held = false;  // cut, and the data files may hold transactions behind the cut
-};
-
 class Recovery {
  public:
   Recovery(const std::string &folder, const ControlFile &control, CheckpointFile *checkpoint,
@@ -96,22 +82,7 @@ class Recovery {
     report_->start_lsn = from_.lsn;
     report_->last_stamp = from_.stamp;
     TMH_TRY(source_.open());
-    Lsn held = 0;
-    TMH_TRY(find_held_end(&held));
-    if (options_.until_lsn < held)
-      return fail(Errc::kBadArgument, "until LSN " + std::to_string(options_.until_lsn) +
-                                          ": the data files hold everything up to LSN " +
-                                          std::to_string(held));
     TMH_TRY(check());
-    if (plan_.is_cut && plan_.end < from_.durable_lsn)
-      return fail(Errc::kBadArgument, "the point in time ends at LSN " + std::to_string(plan_.end) +
-                                          ", and the data files may hold commits up to LSN " +
-                                          std::to_string(from_.durable_lsn));
-    if (plan_.is_cut && plan_.is_held)
-      return fail(Errc::kBadArgument,
-                  "the point in time ends at LSN " + std::to_string(plan_.end) + ", and " +
-                      folder_ +
-                      " was not closed: its data files may hold all of its log; restore a backup");
     report_->read_us = us_since(start);
     TMH_TRY(store());
     TMH_TRY(mark());
@@ -121,16 +92,6 @@ class Recovery {
 
  private:
   [[nodiscard]] Errc check();
-  [[nodiscard]] Errc check_record(const LogReader &reader, const RecordView &record);
-  [[nodiscard]] Errc note_cut(const RecordView &record);
-  void open_generation(const RecordView &record);
-  [[nodiscard]] bool is_beyond(const RecordHeaderV1 &header) const noexcept {
-    return header.lsn + header.length > options_.until_lsn ||
-           header.time_ns > options_.until_time_ns;
-  }
-  [[nodiscard]] Errc find_held_end(Lsn *end);
-  [[nodiscard]] Errc look_for_opening(Lsn end, Lsn *previous_end);
-  [[nodiscard]] Errc no_such_page(const RecordView &record, PageId page) const;
   [[nodiscard]] Errc announce();
   [[nodiscard]] Errc store();
   [[nodiscard]] Errc grow_segments() const;
@@ -148,147 +109,24 @@ class Recovery {
   const ControlFile &control_;
   DataFiles files_;
   Progress progress_;
-  Plan plan_;
+  LogPlan plan_;
   RecoveryReport *report_;
 };
 
-// Behind the last transaction in front of the checkpoint. A recovery's checkpoint lies in the block
-// behind it, also that of the same point in time; and so does that of each of several, whose
-// opening records nothing came between.
-Errc Recovery::find_held_end(Lsn *end) {
-  const bool is_recoverys = from_.previous_generation != 0 &&
-                            open_position(from_.previous_end, log_.file_bytes) == from_.lsn;
-  *end = is_recoverys ? from_.previous_end : from_.lsn;
-  for (Lsn earlier = *end; options_.until_lsn < *end; *end = earlier) {
-    TMH_TRY(look_for_opening(*end, &earlier));
-    if (earlier == *end) break;
-  }
-  return Errc::kOk;
-}
-
-// Where the generation before ended, if the record that ends at `end` is one that opens a
-// generation.
-Errc Recovery::look_for_opening(Lsn end, Lsn *previous_end) {
-  const Lsn at = end - kOpenRecordBytes;
-  if (end < kFirstLsn + kOpenRecordBytes ||
-      file_of(at, log_.file_bytes) != file_of(end, log_.file_bytes))
-    return Errc::kOk;
-  std::array<std::byte, kOpenRecordBytes> bytes{};
-  std::size_t got = 0;
-  TMH_TRY(source_.read(at, bytes.data(), bytes.size(), &got));
-  RecordView record{{}, bytes.data()};
-  std::memcpy(&record.header, bytes.data(), sizeof record.header);
-  const bool is_opening = got == bytes.size() && is_header_sane(record.header, at, bytes.size()) &&
-                          record.kind() == RecordKind::kOpen &&
-                          is_crc_right(record.header, bytes.data());
-  if (is_opening && open_position(record.open_payload().previous_end, log_.file_bytes) == at)
-    *previous_end = record.open_payload().previous_end;
-  return Errc::kOk;
-}
-
-// First reading: all of the log, also behind a point in time, because the new generation is to be
-// above every one in it.
+// First reading.
 Errc Recovery::check() {
   const bool brief = from_.is_clean != 0 && checkpoint_->both_slots_valid();
-  LogReader reader(&source_, from_, brief ? LogReader::Depth::kBrief : LogReader::Depth::kWhole);
-  plan_.spans.push_back({from_.lsn, from_.lsn});
-  plan_.end = from_.lsn;
-  plan_.generation = from_.generation;
   if (!source_.indexes().empty())
     progress_.expect(std::max((source_.indexes().back() + 1) * log_.file_bytes, from_.lsn) -
                      from_.lsn);
-  RecordView record;
-  for (;;) {
-    const Errc error = reader.next(&record);
-    if (error != Errc::kOk) {  // behind the point in time that was asked for it does not matter
-      if (error != Errc::kLogDamaged && error != Errc::kLogMissing) return error;
-      if (!plan_.is_cut && (options_.until_lsn == ~0ull || options_.until_lsn > reader.position()))
-        return error;
-      plan_.is_cut = true;
-      break;
-    }
-    if (record.at == nullptr) break;
-    TMH_TRY(check_record(reader, record));
-    progress_.checked(record.end() - from_.lsn);
-  }
-  plan_.generation_max = reader.generation_max();
-  if (!plan_.is_cut) {
-    plan_.torn = reader.tail_is_torn();
-    plan_.torn_at = plan_.torn ? reader.position() : 0;
-    plan_.end = reader.end();
-    plan_.generation = reader.generation();
-  }
-  report_->was_clean = from_.is_clean != 0 && !reader.read_any();
+  const LogPoint point{options_.until_lsn, options_.until_time_ns};
+  LogPlanner planner(source_, from_, point,
+                     {control_, files_, options_.grow != nullptr, options_.was_in_use}, &plan_);
+  TMH_TRY(planner.make(brief ? LogReader::Depth::kBrief : LogReader::Depth::kWhole,
+                       [this](Lsn end) { progress_.checked(end - from_.lsn); }));
+  report_->was_clean = from_.is_clean != 0 && !plan_.was_read;
   progress_.expect(plan_.end - from_.lsn);
   return Errc::kOk;
-}
-
-Errc Recovery::check_record(const LogReader &reader, const RecordView &record) {
-  const bool first = !plan_.any && !plan_.is_cut;
-  if (first && from_.is_clean != 0 && record.header.generation == from_.generation)
-    return fail(Errc::kLogDamaged,
-                log_file_path(folder_, file_of(record.header.lsn, log_.file_bytes)) + ", LSN " +
-                    std::to_string(record.header.lsn) +
-                    ": a record follows, but the checkpoint says that the log was closed there");
-  if (record.kind() == RecordKind::kOpen) open_generation(record);
-  if (record.kind() == RecordKind::kCommit && (plan_.is_cut || is_beyond(record.header)))
-    return note_cut(record);
-  if (plan_.is_cut) return Errc::kOk;
-  DeltaCursor cursor(record);
-  PageDelta delta;
-  if (record.kind() == RecordKind::kCommit || record.kind() == RecordKind::kPart) {
-    while (cursor.next(&delta)) {
-      if (!files_.note(delta.page)) return no_such_page(record, delta.page);
-    }
-  }
-  if (record.kind() == RecordKind::kPart || record.kind() == RecordKind::kFileEnd) return Errc::kOk;
-  plan_.any = true;
-  plan_.spans.back().to = record.end();
-  plan_.end = record.end();
-  plan_.generation = reader.generation();
-  return Errc::kOk;
-}
-
-// Behind the point. Who commits writes to the folder's own log: what that does not have is in no
-// data file here.
-Errc Recovery::note_cut(const RecordView &record) {
-  const bool is_first = !plan_.is_cut;
-  plan_.is_cut = true;
-  const std::string own_path = log_file_path(folder_, file_of(record.header.lsn, log_.file_bytes));
-  if (!is_first || !options_.was_in_use || ::access(own_path.c_str(), F_OK) != 0) return Errc::kOk;
-  DiskFile own;
-  TMH_TRY(own.open(own_path, DiskFile::Mode::kRead, platform::FileRole::kOwnLog));
-  RecordHeaderV1 there{};
-  std::size_t got = 0;
-  TMH_TRY(own.read(record.header.lsn % log_.file_bytes, &there, sizeof there, &got));
-  plan_.is_held = got == sizeof there && std::memcmp(&there, &record.header, sizeof there) == 0;
-  return Errc::kOk;
-}
-
-Errc Recovery::no_such_page(const RecordView &record, PageId page) const {
-  const std::uint64_t segment = segment_number(page);
-  const std::string at = "LSN " + std::to_string(record.header.lsn) + ": ";
-  if (options_.grow != nullptr && segment < kSegmentsMax && !is_used(control_.segments[segment]))
-    return fail(Errc::kBadArgument,
-                at + "segment " + std::to_string(segment) +
-                    " was made after this backup, which can be brought to earlier moments only");
-  return fail(Errc::kLogDamaged,
-              at + "page " + std::to_string(static_cast<std::uint64_t>(page_index(page))) +
-                  " of segment " + std::to_string(segment) + " does not exist in this domain");
-}
-
-// What lies behind the end that the record names was undone by an earlier recovery of a point in
-// time, or was a torn tail.
-void Recovery::open_generation(const RecordView &record) {
-  const Lsn previous_end = record.open_payload().previous_end;
-  LogSpan &last = plan_.spans.back();
-  if (record.header.lsn == last.from) return;       // the first record there is
-  if (plan_.is_cut && plan_.end >= previous_end) {  // the cut was in what was undone
-    plan_.is_cut = false;
-    plan_.is_held = false;
-  }
-  last.to = std::max(last.from, std::min(last.to, previous_end));
-  if (!plan_.is_cut) plan_.spans.push_back({record.header.lsn, record.header.lsn});
 }
 
 // A recoverer that is cut from here on leaves data files that hold some of what comes up to the

@@ -6,6 +6,7 @@
 //             can reach is no step.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <iterator>
@@ -55,12 +56,15 @@ bool happens_once(Step step) {
 }
 
 // Steps of the redo log and of checkpoints: only durable domains pass them. (Those of recovery:
-// kill_recovery_test.)
+// kill_recovery_test; of names of moments: kill_moments_test.)
 bool is_durable_step(Step step) {
   return step >= Step::kLogStart && step <= Step::kCheckpointStored;
 }
 
-bool is_hardware_step(Step step) { return step >= Step::kHardwareOpen; }
+bool is_hardware_step(Step step) { return step >= Step::kHardwareOpen && step <= Step::kModeLines; }
+
+// Around a before-image: only domains with a history pass them, without level 1.
+bool is_past_step(Step step) { return step >= Step::kPastTaken && step <= Step::kPastRetired; }
 
 // Does that mode pass the step at all?
 bool is_passed_in(const Mode &mode, Step step) {
@@ -68,6 +72,7 @@ bool is_passed_in(const Mode &mode, Step step) {
   if (is_durable_step(step)) return mode.line != LineChoice::kRtm;
   // As in the volatile ones.
   if (step < Step::kLogStart && mode.durability != Durability{}) return false;
+  if (is_past_step(step)) return mode.levels != Levels::kHybrid && mode.durability == Durability{};
   if (is_hardware_step(step)) return mode.line == LineChoice::kRtm;
   // With RTM pages go between level 2 and hardware lines: none is marked line by line, but at its
   // first touch.
@@ -85,6 +90,8 @@ class Scene {
       if (options_.durability == Durability{}) options_.durability = Durability::kStrict;
       options_.log_file_bytes = storage::kLogFileBytesMin;
     }
+    // So small that before-images go, too.
+    if (is_past_step(step)) options_.history = {std::chrono::milliseconds(0), kHistoryBytesMin};
     recorder_.emplace(kSurvivors + 4U, kEntriesPerLane);
   }
 
@@ -127,7 +134,8 @@ class Scene {
       worker.seed = seed() + index + 1;
       // Its open queries keep nearly all pages at level 2, where level 1 seldom gets to do
       // anything.
-      worker.slow_reader = index + 1 == kSurvivors && step_ < Step::kLineLock;
+      worker.slow_reader =
+          index + 1 == kSurvivors && (step_ < Step::kLineLock || is_past_step(step_));
       work(folder_.path(), options_, &*recorder_, &*state_, worker);
     });
   }
@@ -234,7 +242,11 @@ INSTANTIATE_TEST_SUITE_P(EveryStep, KillStepsTest,
                          step_test_name);
 INSTANTIATE_TEST_SUITE_P(EveryStepBetweenLevels, KillStepsTest,
                          testing::Range(static_cast<std::uint32_t>(Step::kLineLock),
-                                        observe::kStepCount),
+                                        static_cast<std::uint32_t>(Step::kPastTaken)),
+                         step_test_name);
+INSTANTIATE_TEST_SUITE_P(EveryStepOfThePast, KillStepsTest,
+                         testing::Range(static_cast<std::uint32_t>(Step::kPastTaken),
+                                        static_cast<std::uint32_t>(Step::kPastRetired) + 1),
                          step_test_name);
 
 }  // namespace

@@ -157,6 +157,8 @@ TEST_P(PastTest, WhatCannotBeIsRefused) {
       Errc::kNotHeld, [&] { look(Moment::clock(now + 1)); }, "to " + std::to_string(now));
   expect_error(Errc::kNotHeld, [&] { look(Moment::clock(0)); });
   expect_error(
+      Errc::kBadArgument, [&] { look(Moment::lsn(now)); }, "open_image()");
+  expect_error(
       Errc::kNotHeld, [&] { look(Moment::named("never")); }, "names: none");
   self.domain.keep("once");
   expect_error(

@@ -35,6 +35,7 @@
 #include "tests/support/slowdown.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tool.h"
+#include "tools/moment.h"
 #include "tools/top_view.h"
 
 namespace tmh::test {
@@ -127,6 +128,23 @@ TopSample second_sample() {
   segment.map = "LLLWWN";
   sample.segments = {segment};
   return sample;
+}
+
+TEST(TopView, AHistoryBeginsAtATime) {
+  TopSample now = second_sample();
+  now.time_ns = *tools::parse_moment("2026-11-21 12:30:05");
+  now.shared.total.past_pages = 3;
+  now.shared.total.past_horizon = 7;
+  const auto versions = [&] {
+    return line_of(top_lines(first_sample(), now, TopLook{"shop", 200}), "versions");
+  };
+  EXPECT_NE(versions().find("past 3 (0 B) from commit 7"), std::string::npos) << versions();
+  now.shared.past_since_ns = now.time_ns - 90'000'000'000;
+  EXPECT_NE(versions().find("from 12:28:35, 90.00 s ago"), std::string::npos) << versions();
+  now.shared.past_since_ns = now.time_ns - 2 * 86'400'000'000'000;
+  EXPECT_NE(versions().find("from 2026-11-19 12:30:05, "), std::string::npos) << versions();
+  now.shared.past_since_ns = now.time_ns + 1;  // its clock was set back
+  EXPECT_NE(versions().find(", 0 us ago"), std::string::npos) << versions();
 }
 
 TEST(TopView, RatesAreDifferencesOverTime) {
