@@ -34,7 +34,7 @@ EXPERIMENTS = [
         "ablation",
         "6.2.3, figure 6: what each technique of the commit gains",
         "ablation",
-        quick=["--rounds", "1"],
+        quick=["--rounds", "1", "--pages", "16,256"],
         seconds={"tiny": 2, "quick": 20, "full": 60},
     ),
     snapshots("reservations", "6.2.4, figures 7 to 9: reservations beside a scan", 20, 200),
