@@ -51,7 +51,9 @@ TEST_P(KillMomentsTest, ANameIsThereWholeOrNotAtAll) {
     lose_shared_memory(folder / "domain");
   }
   Domain domain = Domain::open(folder / "domain", options);
-  if (!is_power_cut) EXPECT_EQ(run_in_child("victim", victim).signal, SIGKILL);
+  if (!is_power_cut) {
+    EXPECT_EQ(run_in_child("victim", victim).signal, SIGKILL);
+  }
   const Segment segment = domain.map("a.db", raw_pages(64));
   // Shared memory has names until nobody is there; the file what was stored.
   const bool is_stored = step == Step::kMomentStored;
