@@ -61,6 +61,8 @@ class Errc(enum.IntEnum):
     NOTHING_READ = 51
     FOREIGN_FILE = 52
     CONTROL_MISSING = 53
+    NOT_HELD = 54
+    TOO_MANY_MOMENTS = 55
 
 
 class Error(Exception):
