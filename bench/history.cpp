@@ -100,9 +100,7 @@ class HistoryBench {
   }
 
   // Commit i writes i to the first and the last word of its pages, and to page 0's first.
-  void write(const std::string &folder, bool has_history, Progress *progress) const {
-    const Domain domain = open(folder, has_history);
-    const Segment segment = map(domain);
+  void write(const Domain &domain, const Segment &segment, Progress *progress) const {
     progress->writer_pid = ::getpid();
     Random random(options_.common.seed);
     std::vector<double> commit_us;
@@ -124,9 +122,8 @@ class HistoryBench {
 
   // Only the writer commits: its commit i has the clock `first` + i. A page is whole, and no later
   // than the moment.
-  void look(const std::string &folder, std::uint64_t first, Progress *progress) const {
-    const Domain domain = open(folder, true);
-    const Segment segment = map(domain);
+  void look(const Domain &domain, const Segment &segment, std::uint64_t first,
+            Progress *progress) const {
     Random random(options_.common.seed + 1);
     std::vector<double> look_us;
     while (!progress->is_over.load(std::memory_order_relaxed)) {
@@ -166,8 +163,8 @@ class HistoryBench {
       const Segment segment = map(domain);
       if (index == 0) *first = domain.past().now;
       clock.start();
-      if (index == 1) return write(folder, has_history, &*progress);
-      if (index == 2) return look(folder, *first, &*progress);
+      if (index == 1) return write(domain, segment, &*progress);
+      if (index == 2) return look(domain, segment, *first, &*progress);
       watch(domain, folder, &*progress, &*peak);
     });
     const double per_s = static_cast<double>(progress->commits) / options_.seconds;

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "hierarchy/transaction/raise.h"
 #include "levels/page/shared_files.h"
-#include "platform/failure.h"
 #include "platform/files.h"
 #include "storage/heap/heap.h"
 #include "storage/heap/heap_roots.h"
@@ -32,18 +32,15 @@ class ImageImpl {
 
 namespace {
 
-[[noreturn]] void raise(Errc code, const std::string &detail) { throw Error(code, detail); }
-
-void check(Errc code) {
-  if (code != Errc::kOk) raise(code, platform::failure_detail());
-}
+[[noreturn]] void raise_saying(Errc code, const std::string &detail) { throw Error(code, detail); }
 
 // Stores nothing, so it takes no lock; who opens the folder later is refused by nothing.
 void expect_closed(const std::string &folder) {
   if (page::SharedFiles::has_rebuildable_files(folder) ||
       platform::has_entry(folder + "/tmh.line.state"))
-    raise(Errc::kDomainInUse,
-          folder + " is open, or was not closed: an image is of a backup, or of a closed domain");
+    raise_saying(
+        Errc::kDomainInUse,
+        folder + " is open, or was not closed: an image is of a backup, or of a closed domain");
 }
 
 ImageInfo info_of(const storage::BackupImage &image) {
@@ -64,16 +61,16 @@ ImageInfo info_of(const storage::BackupImage &image) {
 }  // namespace
 
 Image open_image(const std::string &backup, const Moment &moment, const ImageOptions &options) {
-  if (backup.empty()) raise(Errc::kBadArgument, "the backup's folder has an empty name");
+  if (backup.empty()) raise_saying(Errc::kBadArgument, "the backup's folder has an empty name");
   expect_closed(backup);
   auto made = std::make_shared<detail::ImageImpl>();
-  check(made->image.open(backup, moment, {options.log_folder, options.is_relocated}));
+  detail::check(made->image.open(backup, moment, {options.log_folder, options.is_relocated}));
   made->info = info_of(made->image);
   return Image(std::move(made));
 }
 
 const detail::ImageImpl &Image::required() const {
-  if (impl_ == nullptr) raise(Errc::kNotInitialized, "empty image handle");
+  if (impl_ == nullptr) raise_saying(Errc::kNotInitialized, "empty image handle");
   return *impl_;
 }
 
@@ -84,7 +81,7 @@ const storage::BackupImage::Segment &segment_in(const detail::ImageImpl &image,
                                                 std::string_view file) {
   const auto *const segment = image.find(file);
   if (segment == nullptr)
-    raise(Errc::kNotMapped, "'" + std::string(file) + "' is no segment of the image");
+    raise_saying(Errc::kNotMapped, "'" + std::string(file) + "' is no segment of the image");
   return *segment;
 }
 }  // namespace
@@ -101,7 +98,7 @@ const void *Image::find_root(std::string_view file, std::string_view name,
                              std::uint64_t type_bytes) const {
   const auto &segment = segment_in(required(), file);
   const auto refuse = [&](Errc code) {
-    raise(code, std::string(file) + ": root '" + std::string(name) + "'");
+    raise_saying(code, std::string(file) + ": root '" + std::string(name) + "'");
   };
   if (segment.record.layout != static_cast<std::uint32_t>(Layout::kHeap)) refuse(Errc::kNotAHeap);
   if (const Errc error = storage::heap_verify(segment.base, segment.bytes); error != Errc::kOk)
