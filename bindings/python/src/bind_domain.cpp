@@ -1,6 +1,8 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -37,7 +39,8 @@ Policies parsed_policies(const std::string &spec) {
 
 DomainOptions options_of(const std::string &durability, const std::string &levels,
                          const std::string &policies, const std::string &tracking,
-                         const std::string &name, std::uint32_t flush_interval_ms, bool keep_log) {
+                         const std::string &name, std::uint32_t flush_interval_ms, bool keep_log,
+                         double history_s, std::uint64_t history_bytes) {
   DomainOptions options;
   options.name = name;
   options.durability = parsed<Durability>(durability, "durability", durability_values());
@@ -49,6 +52,7 @@ DomainOptions options_of(const std::string &durability, const std::string &level
   options.line = LineChoice::kSoftware;
   if (flush_interval_ms != 0) options.flush_interval_ms = flush_interval_ms;
   options.keep_log = keep_log;
+  options.history = {std::chrono::milliseconds(std::llround(history_s * 1000)), history_bytes};
   options.policies = parsed_policies(policies);
   return options;
 }
@@ -154,6 +158,27 @@ nb::dict recovery(DomainCore &self) {
   return all;
 }
 
+nb::dict past(DomainCore &self) {
+  const PastInfo info = unlocked(self, [](Domain &domain) { return domain.past(); });
+  nb::dict all;
+  all["oldest"] = info.oldest;
+  all["now"] = info.now;
+  all["pages"] = info.pages;
+  all["bytes"] = info.bytes;
+  nb::list moments;
+  for (const NamedMoment &moment : info.moments) {
+    nb::dict one;
+    one["name"] = nb::bytes(moment.name.data(), moment.name.size());
+    one["clock"] = moment.clock;
+    one["time_ns"] = std::chrono::nanoseconds(moment.time.time_since_epoch()).count();
+    one["lsn"] = moment.lsn;
+    one["is_held"] = moment.is_held;
+    moments.append(one);
+  }
+  all["moments"] = moments;
+  return all;
+}
+
 void require_outside(const DomainCore &core, const char *call) {
   if (running().core == &core)
     raise(Errc::kInstanceRunning, std::string(call) + ": call it outside of the instance");
@@ -163,13 +188,14 @@ void require_outside(const DomainCore &core, const char *call) {
 
 void bind_domain(nb::module_ &module) {
   nb::class_<DomainOptions>(module, "Settings")
-      .def("__init__",
-           [](DomainOptions *self, const std::string &durability, const std::string &levels,
-              const std::string &policies, const std::string &tracking, const std::string &name,
-              std::uint32_t flush_interval_ms, bool keep_log) {
-             new (self) DomainOptions(options_of(durability, levels, policies, tracking, name,
-                                                 flush_interval_ms, keep_log));
-           });
+      .def("__init__", [](DomainOptions *self, const std::string &durability,
+                          const std::string &levels, const std::string &policies,
+                          const std::string &tracking, const std::string &name,
+                          std::uint32_t flush_interval_ms, bool keep_log, double history_s,
+                          std::uint64_t history_bytes) {
+        new (self) DomainOptions(options_of(durability, levels, policies, tracking, name,
+                                            flush_interval_ms, keep_log, history_s, history_bytes));
+      });
   nb::class_<DomainCore>(module, "Domain", nb::is_weak_referenceable())
       .def(nb::init<std::string, const DomainOptions &>())
       .def("open_again", &DomainCore::require_options)
@@ -198,6 +224,17 @@ void bind_domain(nb::module_ &module) {
              require_outside(self, "backup()");
              unlocked(self, [&](Domain &domain) { domain.backup(folder); });
            })
+      .def("keep",
+           [](DomainCore &self, const std::string &name) {
+             require_outside(self, "keep()");
+             return unlocked(self, [&](Domain &domain) { return domain.keep(name); });
+           })
+      .def("forget",
+           [](DomainCore &self, const std::string &name) {
+             require_outside(self, "forget()");
+             unlocked(self, [&](Domain &domain) { domain.forget(name); });
+           })
+      .def("past", &past)
       .def("stats",
            [](DomainCore &self) {
              return as_dict(unlocked(self, [](Domain &domain) { return domain.counters(); }));

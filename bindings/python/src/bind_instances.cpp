@@ -131,7 +131,16 @@ void bind_instances(nb::module_ &module) {
       .def("__init__",
            [](QueryBlock *self, nb::object core) {
              if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
-             new (self) QueryBlock(std::move(core));
+             new (self) QueryBlock(std::move(core), {});
+           })
+      .def("__init__",
+           [](QueryBlock *self, nb::object core, const std::string &kind, std::uint64_t number,
+              const std::string &name) {
+             if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
+             PastMoment moment{Moment::Kind::kClock, number, name};
+             if (kind == "name") moment.kind = Moment::Kind::kName;
+             if (kind == "time") moment.kind = Moment::Kind::kTime;
+             new (self) QueryBlock(std::move(core), std::move(moment));
            })
       .def("__enter__", [](QueryBlock &self) { self.enter(); })
       .def(

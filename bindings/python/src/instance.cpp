@@ -289,8 +289,17 @@ PyObject *run_body(DomainCore &core, SiteOf &site, Kind kind, Durability durabil
   });
 }
 
+Moment PastMoment::value() const noexcept {
+  if (kind == Moment::Kind::kName) return Moment::named(name);
+  if (kind == Moment::Kind::kClock) return Moment::clock(number);
+  const std::chrono::nanoseconds since_1970(number);
+  return Moment::time(std::chrono::system_clock::time_point(since_1970));
+}
+
 void QueryScope::enter() {
   Running &here = running();
+  if (here.core != nullptr && moment_ != nullptr)
+    raise(Errc::kNestedMisuse, "query_at() cannot begin inside an instance");
   if (here.core != nullptr) {
     require_nestable(core_, Kind::kQuery);
     is_subsumed_ = true;
@@ -304,7 +313,10 @@ void QueryScope::enter() {
   ++core_.inside;
   try {
     const Unlocked others(lets_others_run);
-    domain.begin_query();
+    if (moment_ != nullptr)
+      domain.begin_query_at(moment_->value());
+    else
+      domain.begin_query();
   } catch (...) {
     --core_.inside;
     throw;

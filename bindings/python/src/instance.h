@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <tmh/detail/attempts.hpp>
+#include <tmh/past.hpp>
 #include <tmh/site.hpp>
 
 #include "bindings/python/src/domain_core.h"
@@ -153,10 +154,21 @@ auto run_own(DomainCore &core, SiteOf &site, Kind kind, Body &&body) {
   return kind == Kind::kQuery ? query(own, instrumented) : atomically(own, instrumented);
 }
 
-// `with domain.query()`: one snapshot at level 2, which never aborts.
+// A Moment that owns its name.
+struct PastMoment {
+  Moment::Kind kind = Moment::Kind::kClock;
+  std::uint64_t number = 0;
+  std::string name;
+  [[nodiscard]] Moment value() const noexcept;
+};
+
+// `with domain.query()`: one snapshot at level 2, which never aborts; `with domain.query_at()`: one
+// of the past.
 class QueryScope {
  public:
-  explicit QueryScope(DomainCore &core) noexcept : core_(core) {}
+  // moment: null: the present. Outlives enter().
+  explicit QueryScope(DomainCore &core, const PastMoment *moment = nullptr) noexcept
+      : core_(core), moment_(moment) {}
   void enter();
   // has_returned: as BodyAttempts::end().
   void leave(bool has_returned);
@@ -164,6 +176,7 @@ class QueryScope {
 
  private:
   DomainCore &core_;
+  const PastMoment *moment_;
   bool is_subsumed_ = false;
   Inside inside_;
 };

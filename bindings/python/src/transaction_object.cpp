@@ -139,7 +139,7 @@ QueryBlock::~QueryBlock() {
 
 void QueryBlock::enter() {
   if (scope_) raise(Errc::kNestedMisuse, "a query's block is entered once");
-  scope_.emplace(core_of(core_));
+  scope_.emplace(core_of(core_), moment_ ? &*moment_ : nullptr);
   try {
     scope_->enter();
   } catch (...) {

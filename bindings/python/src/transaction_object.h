@@ -81,7 +81,9 @@ struct Attempt {
 
 class QueryBlock {
  public:
-  explicit QueryBlock(nb::object core) : core_(std::move(core)) {}
+  // moment: unset: the present.
+  QueryBlock(nb::object core, std::optional<PastMoment> moment)
+      : core_(std::move(core)), moment_(std::move(moment)) {}
   ~QueryBlock();
   QueryBlock(const QueryBlock &) = delete;
   QueryBlock &operator=(const QueryBlock &) = delete;
@@ -90,6 +92,7 @@ class QueryBlock {
 
  private:
   nb::object core_;
+  std::optional<PastMoment> moment_;
   std::optional<QueryScope> scope_;
 };
 

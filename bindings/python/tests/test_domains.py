@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gc
 import os
 import pathlib
@@ -403,6 +404,56 @@ def test_durable_domains_flush_and_back_up(durable, tmp_path):
     with tmh.open(tmp_path / "copy") as copy:
         assert copy.dict("d")["k"] == "v" and copy.durability == "strict"
         assert copy.recovery()["ran"]
+
+
+def past_time(domain):
+    """The time of the last named moment."""
+    return domain.past()["moments"][-1]["time"]
+
+
+def test_the_past_is_read_by_name_clock_and_time(tmp_path):
+    with tmh.open(tmp_path / "d", levels="page", history_s=60, history_bytes=1 << 20) as domain:
+        cells = domain.map("data.db").array("a", 4, "i8")
+        add = domain.atomically(lambda: cells.__setitem__(0, cells[0] + 1))
+        clocks = []
+        for i in range(5):
+            add()
+            clocks.append(domain.keep(f"at-{i}"))
+        add()
+        for i, clock in enumerate(clocks):
+            for moment in (clock, f"at-{i}"):
+                with domain.query_at(moment):
+                    assert cells[0] == i + 1
+        with domain.query_at(past_time(domain)):  # times are noted each 10 ms
+            assert cells[0] <= 5
+        past = domain.past()
+        assert [each["name"] for each in past["moments"]] == [f"at-{i}" for i in range(5)]
+        assert [each["clock"] for each in past["moments"]] == clocks
+        assert past["now"] > clocks[-1] and past["bytes"] > 0
+        domain.forget("at-0")
+        hour = datetime.timedelta(hours=1)
+        now = datetime.datetime.now()
+        for wrong in ("at-0", past["now"] + 1, "", now - hour, now + hour):
+            with pytest.raises(tmh.Error) as error, domain.query_at(wrong):
+                pass
+            assert error.value.errc == tmh.Errc.NOT_HELD
+        with pytest.raises(TypeError):
+            domain.query_at(1.5)
+        with pytest.raises(OverflowError), domain.query_at(-1):
+            pass
+        with domain.query(), pytest.raises(tmh.NestingError), domain.query_at("at-1"):
+            pass
+        for name in ("", "x" * 48, "at-1"):
+            with pytest.raises(tmh.Error):
+                domain.keep(name)
+        with domain.query_at("at-1"), pytest.raises(tmh.Error):
+            domain.keep("inside")
+    with tmh.open(tmp_path / "hybrid", levels="hybrid") as domain:
+        with pytest.raises(tmh.Error), domain.query_at(1):
+            pass
+    for wrong in ({"history_s": -1}, {"history_bytes": -1}, {"history_s": float("nan")}):
+        with pytest.raises(ValueError):
+            tmh.open(tmp_path / "wrong", **wrong)
 
 
 def test_counters_and_participants_are_told(domain):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import datetime
 import functools
 import inspect
 import multiprocessing.util
+import operator
 import os
 import threading
 from typing import Any, Callable, TypeVar, overload
@@ -20,6 +22,7 @@ Attempts = _tmh.AttemptLoop
 Query = _tmh.QueryBlock
 
 _DEFAULT_SEGMENT = "python.db"
+_HISTORY_S_MAX = 1e9
 
 
 class _Opened:
@@ -77,6 +80,8 @@ def open(  # noqa: A001
     name: str | None = None,
     flush_interval_ms: int | None = None,
     keep_log: bool = False,
+    history_s: float = 0.0,
+    history_bytes: int = 0,
 ) -> Domain:
     """Open the domain in a folder, or make it.
 
@@ -107,6 +112,9 @@ def open(  # noqa: A001
         Buffered domains: half the time after which a commit is durable. 50.
     keep_log : bool
         Never recycle files of the redo log.
+    history_s, history_bytes
+        How much of its past the domain holds, for ``query_at()``: seconds, and bytes of memory.
+        0 and 0: what is named alone. Not with level 1.
 
     Returns
     -------
@@ -124,13 +132,18 @@ def open(  # noqa: A001
     path = os.path.realpath(os.fsdecode(folder))
     if flush_interval_ms is not None and not 0 < flush_interval_ms < 1 << 32:
         raise ValueError(f"flush_interval_ms={flush_interval_ms}: a number above 0")
+    if not 0 <= history_s <= _HISTORY_S_MAX:
+        raise ValueError(f"history_s={history_s}: from 0 to {_HISTORY_S_MAX:.0f}")
+    if not 0 <= history_bytes < 2**63:
+        raise ValueError(f"history_bytes={history_bytes}: a number from 0 on")
     settings = _tmh.Settings(
         durability or "", levels or "", policies or "", tracking or "", name or "",
-        flush_interval_ms or 0, keep_log,
+        flush_interval_ms or 0, keep_log, float(history_s), history_bytes,
     )
     again = functools.partial(
         open, path, durability, levels=levels, policies=policies, tracking=tracking, name=name,
-        flush_interval_ms=flush_interval_ms, keep_log=keep_log,
+        flush_interval_ms=flush_interval_ms, keep_log=keep_log, history_s=history_s,
+        history_bytes=history_bytes,
     )
     with _changed:
         opened = _opened.get(path)
@@ -362,6 +375,57 @@ class Domain:
         if body is None:
             return _tmh.QueryBlock(self._core)
         return self._transaction(body, True, None, None)
+
+    def query_at(self, moment: int | str | datetime.datetime) -> Any:
+        """Read the domain as it was: ``with domain.query_at("before-import"):``.
+
+        Parameters
+        ----------
+        moment : int, str or datetime.datetime
+            A commit's clock, as ``keep()`` returns it; the name of a moment; or a time. A time
+            without a zone is local.
+
+        Raises
+        ------
+        Error
+            ``NOT_HELD``: the domain does not hold that moment. ``LEVELS_MISMATCH``: it has level 1.
+        NestingError
+            Inside an instance.
+        """
+        if isinstance(moment, str):
+            return _tmh.QueryBlock(self._core, "name", 0, moment)
+        if isinstance(moment, datetime.datetime):
+            ns = round(moment.timestamp() * 1_000_000) * 1000
+            return _tmh.QueryBlock(self._core, "time", max(ns, 0), "")
+        return _tmh.QueryBlock(self._core, "clock", operator.index(moment), "")
+
+    def keep(self, name: str) -> int:
+        """Hold the present under a name until ``forget()``; its clock.
+
+        A durable domain remembers the name when all have closed it.
+
+        Raises
+        ------
+        Error
+            ``BAD_ARGUMENT``: not 1 to 47 bytes, or there is such a name. ``TOO_MANY_MOMENTS``.
+        """
+        return self._core.keep(name)
+
+    def forget(self, name: str) -> None:
+        """Hold the moment with this name no longer."""
+        self._core.forget(name)
+
+    def past(self) -> Record:
+        """What is held of the past: ``oldest`` and ``now`` as clocks, ``bytes``, ``moments``.
+
+        Each of ``moments`` is a dict with its ``name``, ``clock``, ``time`` and ``is_held``.
+        """
+        past = self._core.past()
+        for each in past["moments"]:
+            each["name"] = each["name"].decode(errors="backslashreplace")
+            seconds = each.pop("time_ns") / 1e9
+            each["time"] = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+        return past
 
     def _transaction(
         self, body: Any, is_query: bool, durability: str | None, site: str | None
