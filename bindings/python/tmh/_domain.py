@@ -397,7 +397,10 @@ class Domain:
         if isinstance(moment, datetime.datetime):
             ns = round(moment.timestamp() * 1_000_000) * 1000
             return _tmh.QueryBlock(self._core, "time", max(ns, 0), "")
-        return _tmh.QueryBlock(self._core, "clock", operator.index(moment), "")
+        clock = operator.index(moment)
+        if not 0 <= clock < 2**64:
+            raise ValueError(f"clock {clock}: from 0 to 2**64 - 1")
+        return _tmh.QueryBlock(self._core, "clock", clock, "")
 
     def keep(self, name: str) -> int:
         """Hold the present under a name until ``forget()``; its clock.
