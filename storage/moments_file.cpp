@@ -83,7 +83,9 @@ Errc read_moments(const std::string &folder, const std::uint64_t (&domain_id)[2]
   if (!platform::has_entry(path)) return Errc::kOk;
   const auto content = std::make_unique<MomentsFileV1>();
   DiskFile file;
-  TMH_TRY(file.open(path, DiskFile::Mode::kRead));
+  // Whoever forgets the last name removes the file, and readers take no lock.
+  if (const Errc error = file.open(path, DiskFile::Mode::kRead); error != Errc::kOk)
+    return platform::has_entry(path) ? error : Errc::kOk;
   std::uint64_t bytes = 0;
   TMH_TRY(file.size(&bytes));
   std::size_t got = 0;

@@ -134,24 +134,29 @@ Errc KeptMoments::complete(PastInfo *info) {
 Errc settle_moments(page::SharedFiles &memory, const std::string &archive_folder,
                     std::uint64_t last_stamp, storage::Lsn end) noexcept try {
   const auto &id = memory.control().header.domain_id;
-  const auto read = [&id](const std::string &folder, storage::KeptMoments *moments) {
-    const Errc error = storage::read_moments(folder, id, moments);
-    return error == Errc::kIo || error == Errc::kPermission || error == Errc::kOutOfMemory
-               ? error
-               : Errc::kOk;
+  const auto is_for_all = [](Errc error) {
+    return error == Errc::kIo || error == Errc::kPermission || error == Errc::kOutOfMemory;
   };
   storage::KeptMoments moments, archived;
-  TMH_TRY(read(memory.folder(), &moments));
-  if (!archive_folder.empty()) TMH_TRY(read(archive_folder, &archived));
+  // A damaged file stays as it is.
+  if (const Errc error = storage::read_moments(memory.folder(), id, &moments); error != Errc::kOk)
+    return is_for_all(error) ? error : Errc::kOk;
+  if (!archive_folder.empty()) {
+    const Errc error = storage::read_moments(archive_folder, id, &archived);
+    if (is_for_all(error)) return error;
+    if (error != Errc::kOk) archived.clear();
+  }
   // What the log does not hold was undone: a name is written when the log holds its moment.
   const auto is_undone = [&](const KeptMoment &each) {
     return each.clock > last_stamp && each.lsn > end;
   };
   bool has_changed = std::erase_if(moments, is_undone) != 0;
   for (KeptMoment &each : archived) {
-    if (is_undone(each) || storage::find_moment(moments, each.name) != nullptr ||
-        moments.size() >= kMomentsMax)
-      continue;
+    const KeptMoment *const known = storage::find_moment(moments, each.name);
+    if (is_undone(each) || (known != nullptr && known->lsn >= each.lsn)) continue;
+    if (known != nullptr)
+      std::erase_if(moments, [&](const KeptMoment &one) { return one.name == each.name; });
+    if (moments.size() >= kMomentsMax) continue;
     moments.push_back(std::move(each));
     has_changed = true;
   }

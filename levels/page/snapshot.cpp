@@ -28,6 +28,13 @@ constexpr std::uint64_t kFollowMax = 1u << 16;
 // So many entries are read without the lock, ahead of a commit.
 constexpr std::uint64_t kEntriesAhead = 1u << 16;
 
+// Does the ring still have each commit in [from, head)? A wide one is not listed, and moves the head
+// on by more than the ring. One whose committer died before its commit point may have overwritten
+// what lies up to half a ring further back.
+bool are_listed(std::uint64_t from, std::uint64_t head) noexcept {
+  return head - from <= kLogEntries / 2;
+}
+
 bool invalid_by(PageId page) noexcept {
   observe::probe::conflict(observe::probe::kPages, static_cast<std::uint64_t>(page));
   return false;
@@ -279,7 +286,7 @@ bool Snapshot::no_page_was_committed(const DomainLock::Held &held) noexcept {
   const std::uint64_t from = validated_position();
   // Whichever is less to look at. Stamps of one's own pages mostly lie in one's own cache, others'
   // log entries never do.
-  if (is_eager_ || head - from > kLogEntries || lists_.kept.size() < head - from + 16)
+  if (is_eager_ || !are_listed(from, head) || lists_.kept.size() < head - from + 16)
     return kept_pages_are_old();
   PageId page{};
   return !names_page_read(from, head, &page) || invalid_by(page);
@@ -295,8 +302,9 @@ bool Snapshot::no_line_was_committed(const DomainLock::Held &held,
   const std::uint64_t head = memory_.state().log_head.load(std::memory_order_relaxed);
   const std::uint64_t from = validated_position();
   PageId page{};
-  // As above; what is written counts as read.
-  const bool are_named = head - from <= kLogEntries;  // else a commit was too wide to be listed
+  // As above. What is written counts as read, but for what was promoted where the fault ring has
+  // overflowed: it may be listed nowhere.
+  const bool are_named = are_listed(from, head) && !instance_.has_read_everything;
   if (are_named && head - from + 16 <= writes.size() && !names_page_read(from, head, &page))
     return true;
   for (const Write &write : writes) {

@@ -123,20 +123,25 @@ Errc BackupImage::read_checkpoint() {
   return is_found ? Errc::kOk : fail(Errc::kCorrupt, path + whys);
 }
 
-// The archive's names are the later ones.
+// Of two the later one, as recovery has it. The name's LSN is only about where its moment ends:
+// other commits may lie before it.
 Errc BackupImage::find_named(std::string_view name, LogPoint *point) {
   std::string known;
+  Lsn found_lsn = 0;
+  bool is_found = false;
   for (const std::string *folder : {&options_.log_folder, &folder_}) {
     if (folder->empty()) continue;
     KeptMoments moments;
     TMH_TRY(read_moments(*folder, control_->header.domain_id, &moments));
-    if (const KeptMoment *const found = find_moment(moments, name); found != nullptr) {
+    const KeptMoment *const found = find_moment(moments, name);
+    if (found != nullptr && (!is_found || found->lsn > found_lsn)) {
+      is_found = true;
       point->until_stamp = found->clock;
-      point->until_lsn = found->lsn;
-      return Errc::kOk;
+      found_lsn = found->lsn;
     }
     for (const KeptMoment &each : moments) known += " " + each.name;
   }
+  if (is_found) return Errc::kOk;
   return fail(Errc::kNotHeld, "no moment is called '" + std::string(name) +
                                   "'; names:" + (known.empty() ? " none" : known));
 }
@@ -161,7 +166,7 @@ Errc BackupImage::find_point(const Moment &moment, LogPoint *point) {
 
 Errc BackupImage::make_plan(const Moment &moment, const LogPoint &point) {
   // What the data files hold is not in the log that is read.
-  if (moment.kind() == Moment::Kind::kClock && moment.number() < from_.stamp)
+  if (point.until_stamp < from_.stamp)
     return fail(Errc::kNotHeld, moment_text(moment) + ": the data files hold everything up to " +
                                     "commit " + std::to_string(from_.stamp) +
                                     "; take an older backup");
@@ -186,8 +191,8 @@ Errc BackupImage::make_plan(const Moment &moment, const LogPoint &point) {
 // What the log does not reach was never, or is in a log file that is not here.
 Errc BackupImage::check_reach(const Moment &moment, const LogPoint &point) const {
   if (plan_.is_cut || moment.kind() == Moment::Kind::kTime) return Errc::kOk;
-  const bool is_reached = moment.kind() == Moment::Kind::kClock ? stamp_ >= point.until_stamp
-                                                                : plan_.end >= point.until_lsn;
+  const bool is_reached = moment.kind() == Moment::Kind::kLsn ? plan_.end >= point.until_lsn
+                                                              : stamp_ >= point.until_stamp;
   if (is_reached) return Errc::kOk;
   return fail(Errc::kNotHeld,
               moment_text(moment) + ": the log of " + folder_ +

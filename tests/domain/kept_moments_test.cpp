@@ -5,6 +5,7 @@
 //             names is refused by what asks for names, and keeps no domain from being opened.
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include <tmh/tmh.hpp>
 
+#include "storage/control.h"
 #include "storage/moments_file.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/stage.h"
@@ -156,6 +158,61 @@ TEST_P(KeptMomentsTest, BackupsAndArchivesHaveTheNames) {
   const PastInfo past = early.past();
   EXPECT_NE(find(past, "before"), nullptr);
   EXPECT_EQ(find(past, "after"), nullptr) << "its moment is gone";
+}
+
+// keep() names a moment, and learns later how far the log has come: other processes may have
+// committed in between.
+TEST_P(KeptMomentsTest, AnImageNeverShowsCommitsBehindTheName) {
+  std::uint64_t end = 0;
+  in_domain(path(), options(), Ending::kClosed, [&](const Domain &domain, const Segment &segment) {
+    store(domain, segment, 1);
+    (void)domain.keep("early");
+    store(domain, segment, 2);
+    (void)domain.keep("late");
+  });
+  {
+    const Domain domain = Domain::open(path());
+    end = lsn_of(domain, "late");
+    ASSERT_GT(end, lsn_of(domain, "early"));
+  }
+  storage::ControlHeaderV1 header{};
+  const std::string bytes = read_file(path() + "/tmh.control");
+  ASSERT_GT(bytes.size(), sizeof header);
+  std::memcpy(&header, bytes.data(), sizeof header);
+  storage::KeptMoments moments;
+  ASSERT_EQ(storage::read_moments(path(), header.domain_id, &moments), Errc::kOk);
+  for (storage::KeptMoment &each : moments) each.lsn = end;
+  ASSERT_EQ(storage::write_moments(path(), header.domain_id, moments), Errc::kOk);
+  expect_error(
+      Errc::kNotHeld, [&] { (void)open_image(path(), Moment::named("early")); }, "older backup");
+  const Image late = open_image(path(), Moment::named("late"));
+  EXPECT_EQ(*reinterpret_cast<const std::uint64_t *>(late.data("a.db")), 2U);
+}
+
+TEST_P(KeptMomentsTest, OfTwoMomentsWithANameTheLaterOneCounts) {
+  const std::string archive = folder_ / "archive";
+  in_domain(path(), options(), Ending::kClosed, [&](const Domain &domain, const Segment &segment) {
+    store(domain, segment, 1);
+    (void)domain.keep("here");
+    (void)domain.archive(archive);
+    domain.forget("here");
+    store(domain, segment, 2);
+    (void)domain.keep("here");
+    domain.backup(folder_ / "backup");
+  });
+  ImageOptions how;
+  how.log_folder = archive;
+  {
+    const Image image = open_image(folder_ / "backup", Moment::named("here"), how);
+    EXPECT_EQ(*reinterpret_cast<const std::uint64_t *>(image.data("a.db")), 2U);
+  }
+  RecoverOptions recovery;
+  recovery.log_folder = archive;
+  (void)recover(folder_ / "backup", recovery);
+  const Domain domain = Domain::open(folder_ / "backup");
+  const PastInfo past = domain.past();
+  ASSERT_EQ(past.moments.size(), 1U);
+  EXPECT_EQ(past.moments.front().clock, past.now);
 }
 
 TEST_P(KeptMomentsTest, ADamagedFileIsRefusedByWhatAsksForNames) {
