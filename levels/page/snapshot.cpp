@@ -28,9 +28,9 @@ constexpr std::uint64_t kFollowMax = 1u << 16;
 // So many entries are read without the lock, ahead of a commit.
 constexpr std::uint64_t kEntriesAhead = 1u << 16;
 
-// Does the ring still have each commit in [from, head)? A wide one is not listed, and moves the head
-// on by more than the ring. One whose committer died before its commit point may have overwritten
-// what lies up to half a ring further back.
+// Does the ring still have each commit in [from, head)? A wide one is not listed, and moves the
+// head on by more than the ring. One whose committer died before its commit point may have
+// overwritten what lies up to half a ring further back.
 bool are_listed(std::uint64_t from, std::uint64_t head) noexcept {
   return head - from <= kLogEntries / 2;
 }
