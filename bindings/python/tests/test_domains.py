@@ -289,7 +289,7 @@ def test_a_handler_does_not_wait_for_the_code_that_it_interrupts(domain, handler
             if ends == "unmap":
                 domain.map("b.db")
             else:
-                tmh.open(domain.folder).close()
+                tmh.open(domain.folder, levels=None).close()
         except tmh.NestingError as error:
             told.append(str(error))
             leave.set()
