@@ -299,9 +299,12 @@ def test_a_handler_does_not_wait_for_the_code_that_it_interrupts(domain, handler
 
     def interrupt():
         assert entered.wait(20)
-        # Before main waits the handler only does what it does.
-        while not leave.wait(0.001):
+        # Before main waits the handler only does what it does. Main goes on between two of them,
+        # also on a busy machine.
+        pause = 0.001
+        while not leave.wait(pause):
             signal.pthread_kill(main, signal.SIGUSR1)
+            pause = min(2 * pause, 0.2)
 
     threads = [threading.Thread(target=each) for each in (hold, interrupt)]
     for thread in threads:
