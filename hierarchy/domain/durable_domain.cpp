@@ -181,7 +181,7 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
   storage::RecoveryReport report;
   TMH_TRY(storage::recover(memory_.folder(), memory_.control(), &checkpoint_file_, how, &report));
   step(Step::kRecoveryReplayed);
-  TMH_TRY(settle_moments(memory_, options.log_folder, report.last_stamp, report.end_lsn));
+  TMH_TRY(settle_moments(memory_, options.log_folder, report.last_stamp, report.open.previous_end));
   if (is_restoration && !how.was_in_use) TMH_TRY(memory_.durable_control().tell_life(true));
   const std::uint64_t salvaged = recovery_.salvaged;
   recovery_ = to_info(report);

@@ -22,7 +22,7 @@ using storage::KeptMoment;
 
 namespace {
 
-Errc fail_for_name(Errc error, std::string_view name) noexcept {
+Errc fail_for_name(Errc error, std::string_view name) {
   switch (error) {
     case Errc::kBadArgument:
       return fail(error, "a moment is called '" + std::string(name) + "' already");
@@ -53,7 +53,7 @@ Errc KeptMoments::write(const storage::KeptMoments &moments) const noexcept {
   return storage::write_moments(memory.folder(), memory.control().header.domain_id, moments);
 }
 
-Errc KeptMoments::keep_here(std::string_view name, page::PastName *made) noexcept {
+Errc KeptMoments::keep_here(std::string_view name, page::PastName *made) {
   page::Engine &engine = domain_.engine();
   return fail_for_name(engine.tree().past().keep(engine.lock_domain(), name, made), name);
 }
@@ -72,13 +72,16 @@ Errc KeptMoments::keep(std::string_view name, std::uint64_t *clock) noexcept try
   if (storage::find_moment(moments, name) != nullptr)
     return fail_for_name(Errc::kBadArgument, name);
   if (moments.size() >= kMomentsMax) return fail_for_name(Errc::kTooManyMoments, name);
+  // All memory that this takes, before others see the name.
+  moments.push_back({std::string(name), 0, 0, 0});
   TMH_TRY(keep_here(name, &made));
   step(Step::kMomentNamed);
   Errc error = domain_.durable()->flush();
   if (error == Errc::kOk) {
-    const storage::Lsn lsn =
-        domain_.memory().log_state()->durable_lsn.load(std::memory_order_acquire);
-    moments.push_back({std::string(name), made.clock, made.wall_ns, lsn});
+    KeptMoment &kept = moments.back();
+    kept.clock = made.clock;
+    kept.time_ns = made.wall_ns;
+    kept.lsn = domain_.memory().log_state()->durable_lsn.load(std::memory_order_acquire);
     error = write(moments);
   }
   if (error != Errc::kOk) {

@@ -37,15 +37,15 @@ class KeptMoments {
   [[nodiscard]] Errc complete(PastInfo *info);
 
  private:
-  [[nodiscard]] Errc keep_here(std::string_view name, page::PastName *made) noexcept;
+  [[nodiscard]] Errc keep_here(std::string_view name, page::PastName *made);
   [[nodiscard]] Errc read(storage::KeptMoments *moments) const noexcept;
   [[nodiscard]] Errc write(const storage::KeptMoments &moments) const noexcept;
 
   DomainImpl &domain_;
 };
 
-// After a recovery: names of what it has undone go; those that the archive has, and the folder has
-// not, come. A file that cannot be read stays as it is: it is refused when a name is asked for.
+// After a recovery: names of what it has undone go; those of the archive come, of two with one name
+// the later. A file that cannot be read stays as it is: it is refused when a name is asked for.
 // REQUIRES the folder lock, and that no participant is alive.
 [[nodiscard]] Errc settle_moments(page::SharedFiles &memory, const std::string &archive_folder,
                                   std::uint64_t last_stamp, storage::Lsn end) noexcept;

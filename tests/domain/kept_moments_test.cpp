@@ -4,6 +4,7 @@
 //             power cut. (2) a name of what a recovery has undone is gone. (3) a damaged file of
 //             names is refused by what asks for names, and keeps no domain from being opened.
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +17,8 @@
 
 #include "storage/control.h"
 #include "storage/moments_file.h"
+#include "tests/support/at_step.h"
+#include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/stage.h"
 #include "tests/support/temp_folder.h"
@@ -158,6 +161,38 @@ TEST_P(KeptMomentsTest, BackupsAndArchivesHaveTheNames) {
   const PastInfo past = early.past();
   EXPECT_NE(find(past, "before"), nullptr);
   EXPECT_EQ(find(past, "after"), nullptr) << "its moment is gone";
+}
+
+// A recovery has undone the moment, and dies before it takes the name away: the next one ends at the
+// first one's checkpoint, which lies behind the name's end.
+TEST_P(KeptMomentsTest, ADeathInRecoveryKeepsNoNameOfWhatWasUndone) {
+  std::uint64_t end = 0;
+  in_domain(path(), options(), Ending::kClosed, [&](const Domain &domain, const Segment &segment) {
+    store(domain, segment, 1);
+    (void)domain.keep("before");
+    domain.backup(folder_ / "early");
+    store(domain, segment, 2);
+    (void)domain.keep("after");
+  });
+  {
+    const Domain domain = Domain::open(path());
+    end = lsn_of(domain, "after");
+  }
+  fs::copy_file(storage::moments_path(path()), storage::moments_path(folder_ / "early"),
+                fs::copy_options::overwrite_existing);
+  RecoverOptions how;
+  how.log_folder = path();
+  how.until_lsn = end - 8;
+  const ChildEnd died = run_in_child("recoverer", [&] {
+    const AtStep step(observe::Step::kRecoveryReplayed, [] { (void)::raise(SIGKILL); });
+    (void)recover(folder_ / "early", how);
+  });
+  EXPECT_EQ(died.signal, SIGKILL);
+  const Domain early = Domain::open(folder_ / "early");
+  EXPECT_EQ(read_word(early, early.map("a.db", raw_pages(64)), 0), 1U);
+  const PastInfo past = early.past();
+  EXPECT_NE(find(past, "before"), nullptr);
+  EXPECT_EQ(find(past, "after"), nullptr);
 }
 
 // keep() names a moment, and learns later how far the log has come: other processes may have
