@@ -158,6 +158,19 @@ void put_ratio(Json *row, const char *key, double ratio) {
   if (ratio > 0) (*row)[key] = ratio;
 }
 
+// Operations per second, and as multiples of others'. what: the case, in the table.
+template <class Mix>
+void add_rates(const std::string &what, const Rounds<Mix> &rounds, std::size_t at,
+               Contestant contestant, Json *row, Table *table) {
+  const Summary rate = summarize(rounds.rates(at, contestant));
+  put(*row, "operations_per_s", rate);
+  put_ratio(row, "times_libitm", rounds.times(at, contestant, Contestant::kItm));
+  put_ratio(row, "times_lock", rounds.times(at, contestant, Contestant::kLock));
+  (*row)["retries_per_operation"] = rounds.retries_per_step(at, contestant);
+  table->add({what + " " + to_string(contestant), with_mad(rate), text(*row, "times_libitm"),
+              text(*row, "times_lock"), text(*row, "retries_per_operation")});
+}
+
 }  // namespace
 
 void run_bank(const SnapshotPlan &plan) {
@@ -268,15 +281,8 @@ void run_list(const SnapshotPlan &plan) {
       row["contestant"] = to_string(contestant);
       row["workers"] = workers;
       row["update_percent"] = percent;
-      const Summary rate = summarize(rounds.rates(at, contestant));
-      put(row, "operations_per_s", rate);
-      put_ratio(&row, "times_libitm", rounds.times(at, contestant, Contestant::kItm));
-      put_ratio(&row, "times_lock", rounds.times(at, contestant, Contestant::kLock));
-      row["retries_per_operation"] = rounds.retries_per_step(at, contestant);
-      table.add(
-          {std::to_string(percent) + " % " + std::to_string(workers) + " " + to_string(contestant),
-           with_mad(rate), text(row, "times_libitm"), text(row, "times_lock"),
-           text(row, "retries_per_operation")});
+      add_rates(std::to_string(percent) + " % " + std::to_string(workers), rounds, at, contestant,
+                &row, &table);
       plan.report->add("list", std::move(row));
     }
   }
@@ -369,15 +375,8 @@ void run_ycsb(const SnapshotPlan &plan) {
       row["contestant"] = to_string(contestant);
       row["workload"] = std::string(1, letter);
       row["workers"] = workers;
-      const Summary rate = summarize(rounds.rates(at, contestant));
-      put(row, "operations_per_s", rate);
-      put_ratio(&row, "times_libitm", rounds.times(at, contestant, Contestant::kItm));
-      put_ratio(&row, "times_lock", rounds.times(at, contestant, Contestant::kLock));
-      row["retries_per_operation"] = rounds.retries_per_step(at, contestant);
-      table.add(
-          {std::string(1, letter) + " " + std::to_string(workers) + " " + to_string(contestant),
-           with_mad(rate), text(row, "times_libitm"), text(row, "times_lock"),
-           text(row, "retries_per_operation")});
+      add_rates(std::string(1, letter) + " " + std::to_string(workers), rounds, at, contestant,
+                &row, &table);
       plan.report->add("ycsb", std::move(row));
     }
   }

@@ -163,8 +163,8 @@ TEST_P(KeptMomentsTest, BackupsAndArchivesHaveTheNames) {
   EXPECT_EQ(find(past, "after"), nullptr) << "its moment is gone";
 }
 
-// A recovery has undone the moment, and dies before it takes the name away: the next one ends at the
-// first one's checkpoint, which lies behind the name's end.
+// A recovery has undone the moment, and dies before it takes the name away: the next one ends at
+// the first one's checkpoint, which lies behind the name's end.
 TEST_P(KeptMomentsTest, ADeathInRecoveryKeepsNoNameOfWhatWasUndone) {
   std::uint64_t end = 0;
   in_domain(path(), options(), Ending::kClosed, [&](const Domain &domain, const Segment &segment) {

@@ -150,21 +150,5 @@ def self_test():
     return problems
 
 
-def main():
-    arguments = sys.argv[1:]
-    if arguments == ["--self-test"]:
-        problems = self_test()
-    elif arguments[0] == "--links":
-        problems = check_links(arguments[1])
-    else:
-        problems = check_run(
-            arguments[0],
-            arguments[arguments.index("--benches") + 1],
-            arguments[arguments.index("--out") + 1],
-        )
-    print("\n".join(problems) or "excite-vm: fine")
-    return 1 if problems else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(papers.main("excite-vm", self_test, check_links, check_run))

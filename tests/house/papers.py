@@ -409,22 +409,25 @@ def self_test():
     return problems
 
 
-def main():
+def main(paper, check_itself, check_text, check_benches):
     arguments = sys.argv[1:]
     if arguments == ["--self-test"]:
-        problems = self_test()
+        problems = check_itself()
     elif arguments[0] == "--links":
-        root = arguments[1]
-        problems = check_links(root) + check_trees(root) + check_numbers(root)
+        problems = check_text(arguments[1])
     else:
-        problems = check_run(
+        problems = check_benches(
             arguments[0],
             arguments[arguments.index("--benches") + 1],
             arguments[arguments.index("--out") + 1],
         )
-    print("\n".join(problems) or "papers: fine")
+    print("\n".join(problems) or f"{paper}: fine")
     return 1 if problems else 0
 
 
+def check_texts(root):
+    return check_links(root) + check_trees(root) + check_numbers(root)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main("papers", self_test, check_texts, check_run))
