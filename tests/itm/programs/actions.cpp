@@ -1,0 +1,231 @@
+// tests/itm/programs/actions.cpp -- functions of the user's that run after a commit, in order, or
+// after a rollback, in reverse order.
+#include "tests/itm/abi.h"
+#include "tests/itm/meeting.h"
+#include "tests/itm/program.h"
+
+namespace {
+
+// What ran, one character each. Actions run outside of their transaction: plain stores.
+char ran[64];
+int ran_count;
+long word;
+long seen_by_action;
+
+void note(void *what) { ran[ran_count++] = *static_cast<const char *>(what); }
+
+char letters[] = "abcdefghijklmnopqrstuvwxyz";
+
+void see_word(void *) { seen_by_action = word; }
+
+void add_in_a_transaction(void *) {
+  __transaction_atomic { word = word + 100; }
+}
+
+[[gnu::transaction_safe, gnu::noinline]] void put(long *place, long value) { *place = value; }
+
+ITM_PURE void on_commit(int letter) {
+  _ITM_addUserCommitAction(note, _ITM_noTransactionId, &letters[letter]);
+}
+
+ITM_PURE void on_undo(int letter) { _ITM_addUserUndoAction(note, &letters[letter]); }
+
+std::string told() { return ran_count == 0 ? "none" : std::string(ran, ran + ran_count); }
+
+}  // namespace
+
+ITM_PROGRAM(actions_run_after_the_commit_in_order, "abc") {
+  __transaction_atomic {
+    on_commit(0);
+    word = 1;
+    on_commit(1);
+    on_commit(2);
+  }
+  return told();
+}
+
+ITM_PROGRAM(actions_of_a_commit_do_not_run_after_a_cancel, "none") {
+  __transaction_atomic {
+    on_commit(0);
+    word = 1;
+    __transaction_cancel;
+  }
+  return told();
+}
+
+ITM_PROGRAM(actions_of_an_undo_run_in_reverse, "cba 0") {
+  __transaction_atomic {
+    on_undo(0);
+    word = 1;
+    on_undo(1);
+    on_undo(2);
+    __transaction_cancel;
+  }
+  return itm::say(told(), word);
+}
+
+ITM_PROGRAM(actions_of_an_undo_do_not_run_after_a_commit, "none") {
+  __transaction_atomic {
+    on_undo(0);
+    word = 1;
+  }
+  return told();
+}
+
+ITM_PROGRAM(actions_of_both_kinds_commit, "bd") {
+  __transaction_atomic {
+    on_undo(0);
+    on_commit(1);
+    word = 1;
+    on_undo(2);
+    on_commit(3);
+  }
+  return told();
+}
+
+ITM_PROGRAM(actions_of_both_kinds_cancel, "ca") {
+  __transaction_atomic {
+    on_undo(0);
+    on_commit(1);
+    word = 1;
+    on_undo(2);
+    on_commit(3);
+    __transaction_cancel;
+  }
+  return told();
+}
+
+ITM_PROGRAM(actions_see_the_committed_word, "5") {
+  __transaction_atomic {
+    _ITM_addUserCommitAction(see_word, _ITM_noTransactionId, nullptr);
+    word = 5;
+  }
+  return itm::say(seen_by_action);
+}
+
+ITM_PROGRAM(actions_may_run_a_transaction, "105") {
+  __transaction_atomic {
+    _ITM_addUserCommitAction(add_in_a_transaction, _ITM_noTransactionId, nullptr);
+    word = 5;
+  }
+  return itm::say(word);
+}
+
+ITM_PROGRAM(actions_of_a_nested_one_wait_for_the_outer, "none ab") {
+  static std::string between;
+  __transaction_atomic {
+    on_commit(0);
+    __transaction_atomic {
+      word = 1;
+      on_commit(1);
+    }
+    itm::write_down(0, ran_count);
+  }
+  return itm::say(itm::told(0) == 0 ? "none" : "some", told());
+}
+
+ITM_PROGRAM(actions_of_a_nested_cancel_are_dropped, "ac") {
+  __transaction_atomic {
+    on_commit(0);
+    __transaction_atomic {
+      put(&word, 1);
+      on_commit(1);
+      __transaction_cancel;
+    }
+    on_commit(2);
+  }
+  return told();
+}
+
+ITM_PROGRAM(actions_of_an_undo_in_a_nested_cancel, "cb") {
+  __transaction_atomic {
+    on_undo(0);
+    __transaction_atomic {
+      put(&word, 1);
+      on_undo(1);
+      on_undo(2);
+      __transaction_cancel;
+    }
+  }
+  return told();
+}
+
+ITM_PROGRAM(actions_of_an_undo_of_outer_and_nested, "ba") {
+  __transaction_atomic {
+    on_undo(0);
+    __transaction_atomic {
+      put(&word, 1);
+      on_undo(1);
+    }
+    itm::look_away();
+    __transaction_cancel;
+  }
+  return told();
+}
+
+ITM_PROGRAM(actions_are_forgotten_by_the_next_one, "a") {
+  __transaction_atomic {
+    on_commit(0);
+    word = 1;
+  }
+  __transaction_atomic { word = 2; }
+  __transaction_atomic {
+    word = 3;
+    __transaction_cancel;
+  }
+  return told();
+}
+
+ITM_PROGRAM(actions_many, "20000") {
+  struct Count {
+    static void one(void *) { ++seen_by_action; }
+  };
+  for (int round = 0; round < 2; ++round) {
+    __transaction_atomic {
+      for (int i = 0; i < 10000; ++i) {
+        _ITM_addUserCommitAction(Count::one, _ITM_noTransactionId, nullptr);
+      }
+      word = 1;
+    }
+  }
+  return itm::say(seen_by_action);
+}
+
+ITM_PROGRAM(actions_after_an_exception, "ab") {
+  try {
+    __transaction_atomic {
+      on_commit(0);
+      on_commit(1);
+      word = 1;
+      throw 3;
+    }
+  } catch (int) {
+    seen_by_action = 1;
+  }
+  return told();
+}
+
+ITM_PROGRAM(actions_of_an_irrevocable_one, "ab") {
+  __transaction_relaxed {
+    on_commit(0);
+    _ITM_changeTransactionMode(modeSerialIrrevocable);
+    on_commit(1);
+    on_undo(2);
+    word = 1;
+  }
+  return told();
+}
+
+ITM_PROGRAM(actions_run_once_in_spite_of_restarts, "a 11") {
+  itm::Conflict conflict([] {
+    __transaction_atomic { word = word + 10; }
+  });
+  __transaction_atomic {
+    on_commit(0);
+    const long seen = word;
+    itm::Conflict::provoke();
+    word = seen + 1;
+  }
+  conflict.join();
+  return itm::say(told(), word);
+}
