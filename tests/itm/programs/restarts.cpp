@@ -63,6 +63,14 @@ long right;
   word = seen + 1;
 }
 
+[[gnu::transaction_safe, gnu::noinline]] void handle(int value) {
+  try {
+    throw_int(value);
+  } catch (int caught) {
+    add_one_with_a_conflict(caught);
+  }
+}
+
 struct Node {
   long value;
   Node *next;
@@ -292,13 +300,7 @@ ITM_PROGRAM(restart_after_a_caught_exception, "11 4") {
 
 ITM_PROGRAM(restart_inside_a_handler, "11 4") {
   itm::Conflict conflict(add_ten);
-  __transaction_atomic {
-    try {
-      throw_int(4);
-    } catch (int caught) {
-      add_one_with_a_conflict(caught);
-    }
-  }
+  __transaction_atomic { handle(4); }
   conflict.join();
   return itm::say(word, sink);
 }
