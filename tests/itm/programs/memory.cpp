@@ -1,6 +1,6 @@
 // tests/itm/programs/memory.cpp -- new, delete, malloc and free in transactions that commit and that
 // do not.
-// Shape:     operator new and delete of this program count what is live; the count is plain memory,
+// Shape:     counted_new's operator new and delete count what is live; the count is plain memory,
 //            so a method that takes back all of an aborted attempt takes the count back with it.
 //            malloc is judged by resident memory: what an aborted transaction keeps would grow it.
 #include <unistd.h>
@@ -11,28 +11,9 @@
 #include <new>
 
 #include "tests/itm/abi.h"
+#include "tests/itm/counted_new.h"
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
-
-namespace {
-
-std::atomic<long> live_objects;
-
-}  // namespace
-
-void *operator new(std::size_t bytes) {
-  void *const place = std::malloc(bytes == 0 ? 1 : bytes);
-  if (place == nullptr) throw std::bad_alloc();
-  live_objects.fetch_add(1, std::memory_order_relaxed);
-  return place;
-}
-
-void operator delete(void *place) noexcept {
-  if (place != nullptr) live_objects.fetch_sub(1, std::memory_order_relaxed);
-  std::free(place);
-}
-
-void operator delete(void *place, std::size_t) noexcept { operator delete(place); }
 
 namespace {
 
@@ -102,50 +83,50 @@ const char *bounded(long pages_before) {
 }  // namespace
 
 ITM_PROGRAM(memory_new_is_kept_by_a_commit, "1 7") {
-  const long before = live_objects;
+  const long before = itm::live_objects;
   __transaction_atomic { push(7); }
-  return itm::say(live_objects - before, head->value);
+  return itm::say(itm::live_objects - before, head->value);
 }
 
 ITM_PROGRAM(memory_new_is_given_back_by_a_cancel, "0 0") {
-  const long before = live_objects;
+  const long before = itm::live_objects;
   __transaction_atomic {
     for (long i = 0; i < 100; ++i) push(i);
     __transaction_cancel;
   }
-  return itm::say(live_objects - before, nodes());
+  return itm::say(itm::live_objects - before, nodes());
 }
 
 ITM_PROGRAM(memory_delete_is_done_by_a_commit, "-1 0") {
   push(3);
-  const long before = live_objects;
+  const long before = itm::live_objects;
   __transaction_atomic { pop(); }
-  return itm::say(live_objects - before, nodes());
+  return itm::say(itm::live_objects - before, nodes());
 }
 
 ITM_PROGRAM(memory_delete_is_not_done_by_a_cancel, "0 1 3") {
   push(3);
-  const long before = live_objects;
+  const long before = itm::live_objects;
   __transaction_atomic {
     pop();
     __transaction_cancel;
   }
-  return itm::say(live_objects - before, nodes(), head->value);
+  return itm::say(itm::live_objects - before, nodes(), head->value);
 }
 
 ITM_PROGRAM(memory_new_and_delete_in_one_commit, "0 0") {
-  const long before = live_objects;
+  const long before = itm::live_objects;
   __transaction_atomic {
     push(1);
     push(2);
     pop();
     pop();
   }
-  return itm::say(live_objects - before, nodes());
+  return itm::say(itm::live_objects - before, nodes());
 }
 
 ITM_PROGRAM(memory_new_and_delete_in_one_cancel, "0 0") {
-  const long before = live_objects;
+  const long before = itm::live_objects;
   __transaction_atomic {
     push(1);
     push(2);
@@ -153,28 +134,28 @@ ITM_PROGRAM(memory_new_and_delete_in_one_cancel, "0 0") {
     pop();
     __transaction_cancel;
   }
-  return itm::say(live_objects - before, nodes());
+  return itm::say(itm::live_objects - before, nodes());
 }
 
 ITM_PROGRAM(memory_array_in_both, "1 0") {
   static char *array;
-  const long before = live_objects;
+  const long before = itm::live_objects;
   __transaction_atomic {
     array = new char[500];
     array[499] = 1;
     __transaction_cancel;
   }
-  const bool none = array == nullptr && live_objects == before;
+  const bool none = array == nullptr && itm::live_objects == before;
   __transaction_atomic { array = new char[500]; }
   __transaction_atomic {
     delete[] array;
     array = nullptr;
   }
-  return itm::say(none, live_objects - before);
+  return itm::say(none, itm::live_objects - before);
 }
 
 ITM_PROGRAM(memory_nothrow_in_both, "0 0") {
-  const long before = live_objects;
+  const long before = itm::live_objects;
   __transaction_atomic {
     long *const one = static_cast<long *>(_ZGTtnwmRKSt9nothrow_t(sizeof(long), nothrow));
     void *const many = _ZGTtnamRKSt9nothrow_t(100, nothrow);
@@ -182,29 +163,29 @@ ITM_PROGRAM(memory_nothrow_in_both, "0 0") {
     _ZGTtdlPvRKSt9nothrow_t(one, nothrow);
     _ZGTtdaPvRKSt9nothrow_t(many, nothrow);
   }
-  const long after_commit = live_objects - before;
+  const long after_commit = itm::live_objects - before;
   __transaction_atomic {
     word = _ZGTtnwmRKSt9nothrow_t(sizeof(long), nothrow) != nullptr;
     __transaction_cancel;
   }
-  return itm::say(after_commit, live_objects - before);
+  return itm::say(after_commit, itm::live_objects - before);
 }
 
 ITM_PROGRAM(memory_sized_delete, "0 1") {
   static void *kept = ::operator new(40);
   static void *freed = ::operator new(40);
-  const long before = live_objects;
+  const long before = itm::live_objects;
   __transaction_atomic {
     _ZGTtdlPvm(kept, 40);
     word = 1;
     __transaction_cancel;
   }
-  const long after_cancel = live_objects - before;
+  const long after_cancel = itm::live_objects - before;
   __transaction_atomic {
     _ZGTtdlPvm(freed, 40);
     word = 1;
   }
-  return itm::say(after_cancel, before - live_objects);
+  return itm::say(after_cancel, before - itm::live_objects);
 }
 
 ITM_PROGRAM(memory_delete_of_null, "done") {
@@ -219,7 +200,7 @@ ITM_PROGRAM(memory_delete_of_null, "done") {
 
 ITM_PROGRAM(memory_constructor_that_throws, "0 4") {
   // The new expression frees by the clone of delete what it has allocated.
-  const long before = live_objects;
+  const long before = itm::live_objects;
   int caught = 0;
   try {
     __transaction_atomic {
@@ -229,11 +210,11 @@ ITM_PROGRAM(memory_constructor_that_throws, "0 4") {
   } catch (int value) {
     caught = value;
   }
-  return itm::say(live_objects - before, caught);
+  return itm::say(itm::live_objects - before, caught);
 }
 
 ITM_PROGRAM(memory_nested_cancel_gives_back_its_own, "1 5") {
-  const long before = live_objects;
+  const long before = itm::live_objects;
   __transaction_atomic {
     push(5);
     __transaction_atomic {
@@ -241,12 +222,12 @@ ITM_PROGRAM(memory_nested_cancel_gives_back_its_own, "1 5") {
       __transaction_cancel;
     }
   }
-  return itm::say(live_objects - before, head->value);
+  return itm::say(itm::live_objects - before, head->value);
 }
 
 ITM_PROGRAM(memory_nested_cancel_keeps_what_it_deleted, "0 6") {
   static Node *kept = new Node{6, nullptr};
-  const long before = live_objects;
+  const long before = itm::live_objects;
   __transaction_atomic {
     word = 1;
     __transaction_atomic {
@@ -255,22 +236,22 @@ ITM_PROGRAM(memory_nested_cancel_keeps_what_it_deleted, "0 6") {
       __transaction_cancel;
     }
   }
-  return itm::say(live_objects - before, kept == nullptr ? 0 : kept->value);
+  return itm::say(itm::live_objects - before, kept == nullptr ? 0 : kept->value);
 }
 
 ITM_PROGRAM(memory_nested_new_outer_cancel, "0 0") {
-  const long before = live_objects;
+  const long before = itm::live_objects;
   __transaction_atomic {
     word = 1;
     __transaction_atomic { push(5); }
     itm::look_away();
     __transaction_cancel;
   }
-  return itm::say(live_objects - before, nodes());
+  return itm::say(itm::live_objects - before, nodes());
 }
 
 ITM_PROGRAM(memory_delete_in_an_irrevocable_one, "0") {
-  const long before = live_objects;
+  const long before = itm::live_objects;
   __transaction_relaxed {
     push(1);
     _ITM_changeTransactionMode(modeSerialIrrevocable);
@@ -278,7 +259,7 @@ ITM_PROGRAM(memory_delete_in_an_irrevocable_one, "0") {
     pop();
     pop();
   }
-  return itm::say(live_objects - before);
+  return itm::say(itm::live_objects - before);
 }
 
 ITM_PROGRAM(memory_malloc_in_cancelled_ones, "bounded") {
@@ -362,14 +343,14 @@ ITM_PROGRAM(memory_calloc_of_too_much, "null") {
 }
 
 ITM_PROGRAM(memory_one_allocates_another_frees, "0 5000") {
-  const long before = live_objects;
+  const long before = itm::live_objects;
   std::thread producer([] {
     for (long i = 0; i < 5000; ++i) {
       __transaction_atomic { push(i); }
     }
     itm::tell(0);
   });
-  const long with_thread = live_objects;
+  const long with_thread = itm::live_objects;
   long popped = 0;
   while (popped < 5000) {
     long value = 0;
@@ -379,11 +360,11 @@ ITM_PROGRAM(memory_one_allocates_another_frees, "0 5000") {
   itm::wait_for(0, 1);
   producer.join();
   static_cast<void>(with_thread);
-  return itm::say(live_objects - before, popped);
+  return itm::say(itm::live_objects - before, popped);
 }
 
 ITM_PROGRAM(memory_list_built_and_torn_down, "0 4950") {
-  const long before = live_objects;
+  const long before = itm::live_objects;
   long sum = 0;
   __transaction_atomic {
     for (long i = 0; i < 100; ++i) push(i);
@@ -393,5 +374,5 @@ ITM_PROGRAM(memory_list_built_and_torn_down, "0 4950") {
     while (head != nullptr) all += pop();
     sum = all;
   }
-  return itm::say(live_objects - before, sum);
+  return itm::say(itm::live_objects - before, sum);
 }
