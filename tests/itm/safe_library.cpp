@@ -13,12 +13,13 @@ long opened;
 
 extern "C" {
 
-[[gnu::transaction_safe]] long safe_add(long value) {
-  total = total + value;
-  return total;
-}
+[[gnu::transaction_safe, gnu::noinline]] void safe_store(long *place, long value) { *place = value; }
 
-[[gnu::transaction_safe]] void safe_store(long *place, long value) { *place = value; }
+[[gnu::transaction_safe]] long safe_add(long value) {
+  const long sum = total + value;
+  safe_store(&total, sum);
+  return sum;
+}
 
 [[gnu::transaction_safe]] void safe_throw(int value) { throw value; }
 

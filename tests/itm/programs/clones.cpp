@@ -20,9 +20,12 @@ using PlainAdd = long (*)(long);
 long word;
 long other_word;
 
+[[gnu::transaction_safe, gnu::noinline]] void put(long *place, long value) { *place = value; }
+
 [[gnu::transaction_safe, gnu::noinline]] long add(long value) {
-  word = word + value;
-  return word;
+  const long sum = word + value;
+  put(&word, sum);
+  return sum;
 }
 
 [[gnu::transaction_safe, gnu::noinline]] long subtract(long value) {
@@ -135,10 +138,12 @@ ITM_PROGRAM(clone_that_is_missing_goes_irrevocable, "7 2") {
   return itm::say(word, state);
 }
 
+// The address is asked for as a call would ask: uninstrumented code calls without asking.
 ITM_PROGRAM(clone_that_is_missing_dies, "dies of 6") {
-  const PlainAdd plain = unsafe_pointer;
-  const SafeAdd call = reinterpret_cast<SafeAdd>(plain);
-  __transaction_atomic { word = call(7); }
+  pid_t (*const function)() = getpid;
+  __transaction_atomic {
+    word = _ITM_getTMCloneSafe(reinterpret_cast<void *>(function)) != nullptr;
+  }
   return itm::say(word);
 }
 
@@ -239,8 +244,8 @@ ITM_PROGRAM(clone_in_a_library_missing_goes_irrevocable, "2 2") {
 
 ITM_PROGRAM(clone_in_a_library_missing_dies, "dies of 6") {
   const Library library;
-  const SafeAdd call = reinterpret_cast<SafeAdd>(library.symbol("plain_add"));
-  __transaction_atomic { word = call(7); }
+  void *const function = library.symbol("plain_add");
+  __transaction_atomic { word = _ITM_getTMCloneSafe(function) != nullptr; }
   return itm::say(word);
 }
 

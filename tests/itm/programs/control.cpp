@@ -33,7 +33,7 @@ ITM_PROGRAM(control_irrevocable_is_told, "2 0") {
   return itm::say(state, _ITM_inTransaction());
 }
 
-ITM_PROGRAM(control_ids_differ, "inside differ outside") {
+ITM_PROGRAM(control_ids_differ, "differ outside") {
   _ITM_transactionId_t first = 0;
   _ITM_transactionId_t second = 0;
   __transaction_atomic {
@@ -44,8 +44,7 @@ ITM_PROGRAM(control_ids_differ, "inside differ outside") {
     word = 2;
     second = _ITM_getTransactionId();
   }
-  return itm::say(first != _ITM_noTransactionId ? "inside" : "none",
-                  first != second ? "differ" : "same",
+  return itm::say(first != second ? "differ" : "same",
                   _ITM_getTransactionId() == _ITM_noTransactionId ? "outside" : "none");
 }
 

@@ -28,18 +28,20 @@ Node *head;
 
 [[gnu::transaction_safe, gnu::noinline]] void put(long *place, long value) { *place = value; }
 
+[[gnu::transaction_safe, gnu::noinline]] void set_head(Node *node) { head = node; }
+
 [[gnu::transaction_safe, gnu::noinline]] void push(long value) {
   Node *const node = new Node;
   node->value = value;
   node->next = head;
-  head = node;
+  set_head(node);
 }
 
 [[gnu::transaction_safe, gnu::noinline]] long pop() {
   Node *const node = head;
   if (node == nullptr) return -1;
   const long value = node->value;
-  head = node->next;
+  set_head(node->next);
   delete node;
   return value;
 }
