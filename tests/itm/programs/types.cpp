@@ -1,5 +1,6 @@
 // tests/itm/programs/types.cpp -- loads and stores of every type, by the ABI's own names and as the
 // compiler makes them: aligned, unaligned, across a line of 64 bytes, in structs without padding.
+#include <cstdio>
 #include <cstring>
 
 #include "tests/itm/abi.h"
@@ -7,6 +8,27 @@
 #include "tests/itm/program.h"
 
 namespace {
+
+_Complex float complex_of(float real, float imaginary) {
+  _Complex float value;
+  __real__ value = real;
+  __imag__ value = imaginary;
+  return value;
+}
+
+_Complex double complex_of(double real, double imaginary) {
+  _Complex double value;
+  __real__ value = real;
+  __imag__ value = imaginary;
+  return value;
+}
+
+_Complex long double complex_of(long double real, long double imaginary) {
+  _Complex long double value;
+  __real__ value = real;
+  __imag__ value = imaginary;
+  return value;
+}
 
 // Room for the widest type at the last byte of a line.
 alignas(64) unsigned char room[192];
@@ -91,23 +113,23 @@ ITM_TYPE_PROGRAM(types_u8, std::uint64_t, U8, 8, 0x123456789abcdef0, 0xfedcba987
 ITM_TYPE_PROGRAM(types_float, float, F, 4, 1.25F, -3.5e30F)
 ITM_TYPE_PROGRAM(types_double, double, D, 8, 1.25, -3.5e300)
 ITM_TYPE_PROGRAM(types_long_double, long double, E, 10, 1.25L, -3.5e3000L)
-ITM_TYPE_PROGRAM(types_complex_float, _Complex float, CF, 8, (__builtin_complex(1.5F, 2.5F)),
-                 (__builtin_complex(-7.5F, 9.0F)))
-ITM_TYPE_PROGRAM(types_complex_double, _Complex double, CD, 16, (__builtin_complex(1.5, 2.5)),
-                 (__builtin_complex(-7.5, 9.0)))
+ITM_TYPE_PROGRAM(types_complex_float, _Complex float, CF, 8, (complex_of(1.5F, 2.5F)),
+                 (complex_of(-7.5F, 9.0F)))
+ITM_TYPE_PROGRAM(types_complex_double, _Complex double, CD, 16, (complex_of(1.5, 2.5)),
+                 (complex_of(-7.5, 9.0)))
 
 ITM_PROGRAM(types_complex_long_double, "1.5 2.5 -7.5 9 -7.5 9") {
   _Complex long double *const place = reinterpret_cast<_Complex long double *>(room + 48);
   _Complex long double loaded[2];
   __transaction_atomic {
-    _ITM_WCE(place, __builtin_complex(1.5L, 2.5L));
+    _ITM_WCE(place, complex_of(1.5L, 2.5L));
     loaded[0] = _ITM_RCE(place);
-    _ITM_WaRCE(place, __builtin_complex(-7.5L, 9.0L));
+    _ITM_WaRCE(place, complex_of(-7.5L, 9.0L));
     loaded[1] = _ITM_RaWCE(place);
     put(&word, 1);
   }
   __transaction_atomic {
-    _ITM_WCE(place, __builtin_complex(0.5L, 0.5L));
+    _ITM_WCE(place, complex_of(0.5L, 0.5L));
     put(&word, 2);
     __transaction_cancel;
   }
@@ -248,9 +270,9 @@ ITM_PROGRAM(types_small_ones_of_the_language, "9 1 1.5 -2.5 3.25") {
   __transaction_atomic {
     colour = Colour::kBlue;
     truth = true;
-    complex_float = __builtin_complex(1.5F, 0.0F);
-    complex_double = __builtin_complex(0.0, -2.5);
-    complex_long_double = __builtin_complex(3.25L, 1.0L);
+    complex_float = complex_of(1.5F, 0.0F);
+    complex_double = complex_of(0.0, -2.5);
+    complex_long_double = complex_of(3.25L, 1.0L);
   }
   return itm::say(static_cast<int>(colour), truth, __real__ complex_float,
                   __imag__ complex_double, __real__ complex_long_double);
