@@ -21,20 +21,49 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-GNU = "GNU Transactional Memory"
-CATCHES = (
-    "exception_(caught_.*|rethrown_.*|replaced_.*|while_.*|between_.*|destructors_then_cancel|"
-    "cancel_.*|nested_cancel_.*)|restart_(after_a_caught_exception|inside_a_handler)"
+GNU = "GNU libitm"
+CATCHES_AND_CANCELS = (
+    "exception_(caught_then_outer_cancel|destructors_then_cancel|cancel_.*|nested_cancel_.*)"
 )
-EVERY = ("ml_wt", "gl_wt", "serialirr", "serial", "htm")
+CATCHES = (
+    "exception_(caught_.*|rethrown_.*|replaced_.*|while_.*|between_.*)|"
+    "restart_(after_a_caught_exception|inside_a_handler)|" + CATCHES_AND_CANCELS
+)
+EVERY = ("ml_wt", "gl_wt", "serialirr")
+BEGIN_CATCH = (
+    "_ITM_cxa_begin_catch looks in its tree of allocations for the address of the exception's "
+    "header, under which it is not there, and the search in the tree has no end"
+)
+HINTS = (
+    "its serial method, which stands in where a nested cancel is possible, logs neither a load for "
+    "a write nor a store after a write"
+)
 # Methods of GCC's library, programs, their verdicts on it, the reason. Regular expressions.
 KNOWN = [
+    (("ml_wt", "gl_wt"), CATCHES, "dies of 11", BEGIN_CATCH),
+    (("serialirr",), CATCHES_AND_CANCELS, "dies of 11", BEGIN_CATCH),
+    (EVERY, "nested_hinted_cancel_restores_the_outer_value", "6", HINTS),
+    (EVERY, "nested_hinted_cancel_a_thousand_times_in_one", "1000 1000", HINTS),
+    (("serialirr",), "cancel_hinted_every_second_one", "1000", HINTS),
+    (("serialirr",), "types_for_a_write_then_after_a_write_cancelled", "6", HINTS),
     (
         ("ml_wt", "gl_wt"),
-        CATCHES,
-        "dies of 11",
-        "_ITM_cxa_begin_catch looks for the exception in its tree of allocations under an address "
-        "that is not its key, and the search in the tree has no end",
+        "memory_nested_cancel_gives_back_its_own",
+        "2 5",
+        "it begins the outer transaction again for the nested one's sake and forgets what that had "
+        "allocated",
+    ),
+    (
+        EVERY,
+        "threads_signals_that_interrupt_waits",
+        "dies with 1",
+        "it gives up when a signal interrupts its wait on a futex",
+    ),
+    (
+        ("serialirr",),
+        "nested_every_third_cancels",
+        "dies of 6",
+        "the outer transaction runs irrevocably, and a nested one in a function of its own cancels",
     ),
 ]
 # Another library that has said to be of snapshot isolation.
@@ -206,7 +235,7 @@ def self_test():
         assert run([program, "none"], None, 60) == "dies with 2"
         assert run([program, "dead"], None, 60) == "dies of 6"
         gnu = Library(f"gnu={folder}/other.so:ml_wt", folder)
-        gnu.version = GNU + " Library"
+        gnu.version = GNU + " 0.90"
         caught = "exception_caught_inside"
         assert judge(gnu, caught, "12", "dies of 11")[0] == "known"
         assert judge(gnu, caught, "12", "13")[0] == "differs"

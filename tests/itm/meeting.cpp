@@ -15,6 +15,14 @@ namespace {
 constexpr int kTurnsMax = 20000;
 constexpr int kReached = kMeetingWords - 1;
 constexpr int kActed = kMeetingWords - 2;
+constexpr int kThere = kMeetingWords - 3;
+
+// A library may count the threads by their first transactions and run a single one without others in
+// mind.
+long first_transactions;
+void run_a_transaction() {
+  __transaction_atomic { first_transactions = first_transactions + 1; }
+}
 
 std::atomic<int> *mapped_words() {
   constexpr std::size_t kBytes = kMeetingWords * sizeof(std::atomic<int>);
@@ -51,10 +59,15 @@ void look_away() { asm volatile("" ::: "memory"); }
 
 Conflict::Conflict(void (*act)())
     : other_([act] {
+        run_a_transaction();
+        tell(kThere);
         wait_for(kReached, 1);
         act();
         tell(kActed);
-      }) {}
+      }) {
+  run_a_transaction();
+  wait_for(kThere, 1);
+}
 
 void Conflict::join() {
   tell(kReached);

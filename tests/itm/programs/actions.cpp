@@ -3,6 +3,7 @@
 #include "tests/itm/abi.h"
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
+#include "tests/itm/put.h"
 
 namespace {
 
@@ -19,8 +20,6 @@ void note(void *what) { ran[ran_count++] = *static_cast<const char *>(what); }
 char letters[] = "abcdefghijklmnopqrstuvwxyz";
 
 void see_word(void *) { seen_by_action = word; }
-
-[[gnu::transaction_safe, gnu::noinline]] void put(long *place, long value) { *place = value; }
 
 ITM_PURE void on_commit(int letter) {
   _ITM_addUserCommitAction(note, _ITM_noTransactionId, &letters[letter]);
@@ -121,7 +120,7 @@ ITM_PROGRAM(actions_of_a_nested_cancel_are_dropped, "ac") {
     other_word = 1;
     on_commit(0);
     __transaction_atomic {
-      put(&word, 1);
+      itm::put(&word, 1);
       on_commit(1);
       __transaction_cancel;
     }
@@ -137,7 +136,7 @@ ITM_PROGRAM(actions_of_an_undo_in_a_nested_cancel, "cb") {
     other_word = 1;
     on_undo(0);
     __transaction_atomic {
-      put(&word, 1);
+      itm::put(&word, 1);
       on_undo(1);
       on_undo(2);
       __transaction_cancel;
@@ -151,7 +150,7 @@ ITM_PROGRAM(actions_of_an_undo_of_outer_and_nested, "ba") {
     other_word = 1;
     on_undo(0);
     __transaction_atomic {
-      put(&word, 1);
+      itm::put(&word, 1);
       on_undo(1);
     }
     itm::look_away();
@@ -219,7 +218,7 @@ ITM_PROGRAM(actions_run_once_in_spite_of_restarts, "a 11") {
   });
   __transaction_atomic {
     on_commit(0);
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     word = seen + 1;
   }

@@ -10,6 +10,7 @@
 #include "tests/itm/abi.h"
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
+#include "tests/itm/put.h"
 
 namespace {
 
@@ -55,8 +56,6 @@ void fill(unsigned char *block, int salt) {
   for (std::size_t i = 0; i < kBytes; ++i) block[i] = pattern(i, salt);
 }
 
-[[gnu::transaction_safe, gnu::noinline]] void put(long *place, long value) { *place = value; }
-
 // One call in a transaction of its own, which has written and read both blocks.
 void run_form(BlockCopy call, void *target, const void *source, std::size_t bytes) {
   unsigned char from_seen[kBytes];
@@ -69,13 +68,13 @@ void run_form(BlockCopy call, void *target, const void *source, std::size_t byte
     _ITM_memcpyRtaWWn(from_seen, from, kBytes);
     _ITM_memcpyRtaWWn(to_seen, to, kBytes);
     call(target, source, bytes);
-    put(&word, 1);
+    itm::put(&word, 1);
   }
 }
 
 void run_and_cancel(BlockCopy call, void *target, const void *source, std::size_t bytes) {
   __transaction_atomic {
-    put(&word, 1);
+    itm::put(&word, 1);
     call(target, source, bytes);
     __transaction_cancel;
   }
@@ -157,7 +156,7 @@ ITM_PROGRAM(blocks_memset_in_each_form, "0 wrong") {
           _ITM_memcpyRnWt(to, seen, kBytes);
           _ITM_memcpyRtaWWn(seen, to, kBytes);
           set(to + at, 0x1aa, bytes);
-          put(&word, 1);
+          itm::put(&word, 1);
         }
         wrong += differs(to, expected);
       }
@@ -208,7 +207,7 @@ ITM_PROGRAM(blocks_set_and_cancelled, "0 wrong") {
     fill(expected, 1);
     __transaction_atomic {
       _ITM_memsetW(to + 5, 0, bytes);
-      put(&word, 1);
+      itm::put(&word, 1);
       __transaction_cancel;
     }
     wrong += differs(to, expected);
@@ -224,7 +223,7 @@ ITM_PROGRAM(blocks_of_no_bytes, "3 0") {
     _ITM_memcpyRtWt(to + 1, from, 0);
     _ITM_memmoveRtWt(none, none, 0);
     _ITM_memsetW(to + 64, 5, 0);
-    put(&word, word);
+    itm::put(&word, word);
   }
   return itm::say(word, itm::number(to[1]));
 }
@@ -246,10 +245,10 @@ ITM_PROGRAM(blocks_after_word_stores, "7 8 7 8") {
   static long one[2];
   static long two[2];
   __transaction_atomic {
-    put(&one[0], 7);
-    put(&one[1], 8);
+    itm::put(&one[0], 7);
+    itm::put(&one[1], 8);
     _ITM_memcpyRtWt(two, one, sizeof one);
-    put(&word, 1);
+    itm::put(&word, 1);
   }
   return itm::say(one[0], one[1], two[0], two[1]);
 }
@@ -260,7 +259,7 @@ ITM_PROGRAM(blocks_before_word_loads, "0 72340172838076673") {
   __transaction_atomic {
     _ITM_memsetW(reinterpret_cast<char *>(cells) + 8, 1, 16);
     seen = cells[1];
-    put(&word, cells[0]);
+    itm::put(&word, cells[0]);
   }
   return itm::say(word, seen);
 }
@@ -272,7 +271,7 @@ ITM_PROGRAM(blocks_over_part_of_a_stored_word, "11aaaa4433221100") {
     _ITM_WU8(&cell, 0x7766554433221100);
     _ITM_memsetW(reinterpret_cast<char *>(&cell) + 5, 0xaa, 2);
     _ITM_WU1(reinterpret_cast<std::uint8_t *>(&cell) + 7, 0x11);
-    put(&word, 1);
+    itm::put(&word, 1);
   }
   char text[32];
   std::snprintf(text, sizeof text, "%016lx", static_cast<unsigned long>(cell));
@@ -286,7 +285,7 @@ ITM_PROGRAM(blocks_from_and_to_the_stack, "45 45") {
   __transaction_atomic {
     _ITM_memcpyRtWt(to + 63, local, sizeof local);
     _ITM_memcpyRtWt(back, to + 63, sizeof back);
-    put(&word, 1);
+    itm::put(&word, 1);
   }
   int shared_sum = 0;
   int local_sum = 0;
@@ -302,7 +301,7 @@ ITM_PROGRAM(blocks_of_structs, "300 0") {
   std::memset(&big_one, 2, sizeof big_one);
   __transaction_atomic {
     big_two = big_one;
-    put(&word, 1);
+    itm::put(&word, 1);
     __transaction_cancel;
   }
   int changed = 0;
@@ -317,14 +316,14 @@ ITM_PROGRAM(blocks_of_a_megabyte, "0 0 1048576") {
   for (std::size_t i = 0; i < kMegabyte; ++i) source[i] = pattern(i, 3);
   __transaction_atomic {
     _ITM_memcpyRtWt(target + 3, source, kMegabyte);
-    put(&word, 1);
+    itm::put(&word, 1);
     __transaction_cancel;
   }
   long changed = 0;
   for (const unsigned char each : target) changed += each != 0;
   __transaction_atomic {
     _ITM_memcpyRtWt(target + 3, source, kMegabyte);
-    put(&word, 0);
+    itm::put(&word, 0);
   }
   long copied = 0;
   for (std::size_t i = 0; i < kMegabyte; ++i) copied += target[i + 3] == source[i];
@@ -337,7 +336,7 @@ ITM_PROGRAM(blocks_are_not_torn, "0 torn") {
     for (int round = 0; round < 3000; ++round) {
       __transaction_atomic {
         _ITM_memsetW(to, round, kBytes);
-        put(&word, round);
+        itm::put(&word, round);
       }
     }
     itm::tell(0);
@@ -347,7 +346,7 @@ ITM_PROGRAM(blocks_are_not_torn, "0 torn") {
     unsigned char copy[kBytes];
     __transaction_atomic {
       _ITM_memcpyRtWn(copy, to, kBytes);
-      put(&other_word, 1);
+      itm::put(&other_word, 1);
     }
     for (const unsigned char each : copy) torn += each != copy[0];
   }

@@ -1,6 +1,7 @@
 // tests/itm/programs/cancel.cpp -- __transaction_cancel takes every store of its transaction back.
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
+#include "tests/itm/put.h"
 
 namespace {
 
@@ -25,8 +26,6 @@ Every every;
     __transaction_cancel [[outer]];
   }
 }
-
-[[gnu::transaction_safe, gnu::noinline]] void put(long *place, long value) { *place = value; }
 
 }  // namespace
 
@@ -193,7 +192,7 @@ ITM_PROGRAM(cancel_beside_another_thread, "1000 0") {
   });
   for (int i = 0; i < 1000; ++i) {
     __transaction_atomic {
-      put(&word, 100000);
+      itm::put(&word, 100000);
       other_word = 1;
       __transaction_cancel;
     }

@@ -9,6 +9,7 @@
 #include "tests/itm/abi.h"
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
+#include "tests/itm/put.h"
 
 namespace {
 
@@ -20,11 +21,9 @@ using PlainAdd = long (*)(long);
 long word;
 long other_word;
 
-[[gnu::transaction_safe, gnu::noinline]] void put(long *place, long value) { *place = value; }
-
 [[gnu::transaction_safe, gnu::noinline]] long add(long value) {
   const long sum = word + value;
-  put(&word, sum);
+  itm::put(&word, sum);
   return sum;
 }
 

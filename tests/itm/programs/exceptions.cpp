@@ -5,14 +5,13 @@
 #include "tests/itm/abi.h"
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
+#include "tests/itm/put.h"
 
 namespace {
 
 long word;
 long other_word;
 int destroyed;
-
-[[gnu::transaction_safe, gnu::noinline]] void put(long *place, long value) { *place = value; }
 
 [[gnu::transaction_safe, gnu::noinline]] void throw_int(int value) { throw value; }
 
@@ -23,7 +22,7 @@ struct Error {
 
 struct OnTheWay {
   [[gnu::transaction_safe]] explicit OnTheWay(long value) : value(value) {}
-  [[gnu::transaction_safe]] ~OnTheWay() { put(&word, word + value); }
+  [[gnu::transaction_safe]] ~OnTheWay() { itm::put(&word, word + value); }
   long value;
 };
 
@@ -338,7 +337,7 @@ ITM_PROGRAM(exception_nested_cancel_in_a_handler, "1 0 none") {
   __transaction_atomic {
     word = 1;
     __transaction_atomic {
-      put(&other_word, 2);
+      itm::put(&other_word, 2);
       try {
         throw_int(3);
       } catch (...) {
@@ -422,7 +421,7 @@ ITM_PROGRAM(exception_thrown_after_a_restart, "11 7") {
   int caught = 0;
   try {
     __transaction_atomic {
-      const long seen = word;
+      const long seen = itm::get(&word);
       itm::Conflict::provoke();
       word = seen + 1;
       throw_int(7);

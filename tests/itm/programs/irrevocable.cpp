@@ -7,6 +7,7 @@
 #include "tests/itm/abi.h"
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
+#include "tests/itm/put.h"
 
 namespace {
 
@@ -19,8 +20,6 @@ int unsafe_calls;
   asm volatile("" ::: "memory");
   ++unsafe_calls;
 }
-
-[[gnu::transaction_safe, gnu::noinline]] void put(long *place, long value) { *place = value; }
 
 void add_ten() {
   __transaction_atomic { word = word + 10; }
@@ -67,7 +66,7 @@ ITM_PROGRAM(irrevocable_prints_once_after_a_conflict, "x 11 1") {
   std::FILE *const out = pipe.out();
   itm::Conflict conflict(add_ten);
   __transaction_relaxed {
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     std::fputc('x', out);
     unsafe_call();
@@ -136,7 +135,7 @@ ITM_PROGRAM(irrevocable_after_a_conflict, "11") {
   // The change of mode finds that what was read is old: the transaction runs again.
   itm::Conflict conflict(add_ten);
   __transaction_relaxed {
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     _ITM_changeTransactionMode(modeSerialIrrevocable);
     word = seen + 1;
@@ -148,7 +147,7 @@ ITM_PROGRAM(irrevocable_after_a_conflict, "11") {
 ITM_PROGRAM(irrevocable_after_own_stores, "9 10 11") {
   static long cells[3];
   __transaction_relaxed {
-    for (long i = 0; i < 3; ++i) put(&cells[i], 9 + i);
+    for (long i = 0; i < 3; ++i) itm::put(&cells[i], 9 + i);
     unsafe_call();
     // Plain code after the switch sees the stores of before.
     sink = cells[0] + cells[1] + cells[2];
@@ -163,7 +162,7 @@ ITM_PROGRAM(irrevocable_is_not_irrevocable_next_time, "0") {
   }
   word = 0;
   __transaction_atomic {
-    put(&word, 4);
+    itm::put(&word, 4);
     __transaction_cancel;
   }
   return itm::say(word);
@@ -240,7 +239,7 @@ ITM_PROGRAM(irrevocable_after_a_nested_cancel, "0 5 1") {
   __transaction_relaxed {
     other_word = 5;
     __transaction_atomic {
-      put(&word, 4);
+      itm::put(&word, 4);
       __transaction_cancel;
     }
     unsafe_call();
@@ -262,7 +261,7 @@ ITM_PROGRAM(irrevocable_keeps_live_locals, "3 1.5 11") {
   asm volatile("" : "+r"(local), "+x"(number));
   itm::Conflict conflict(add_ten);
   __transaction_relaxed {
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     unsafe_call();
     word = seen + 1;

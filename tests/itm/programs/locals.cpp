@@ -5,6 +5,7 @@
 #include "tests/itm/abi.h"
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
+#include "tests/itm/put.h"
 
 namespace {
 
@@ -225,7 +226,7 @@ ITM_PROGRAM(locals_in_a_restart, "11 6") {
   });
   __transaction_atomic {
     add_to(&local, 1);
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     word = seen + 1;
   }

@@ -14,6 +14,7 @@
 #include "tests/itm/counted_new.h"
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
+#include "tests/itm/put.h"
 
 namespace {
 
@@ -25,8 +26,6 @@ struct Node {
   Node *next;
 };
 Node *head;
-
-[[gnu::transaction_safe, gnu::noinline]] void put(long *place, long value) { *place = value; }
 
 [[gnu::transaction_safe, gnu::noinline]] void set_head(Node *node) { head = node; }
 
@@ -270,7 +269,7 @@ ITM_PROGRAM(memory_malloc_in_cancelled_ones, "bounded") {
     __transaction_atomic {
       void *const block = std::malloc(kBlockBytes);
       touch(block);
-      put(&word, 1);
+      itm::put(&word, 1);
       __transaction_cancel;
     }
   }
@@ -283,7 +282,7 @@ ITM_PROGRAM(memory_malloc_and_free_in_one, "bounded") {
     __transaction_atomic {
       void *const block = std::malloc(kBlockBytes);
       touch(block);
-      put(&word, 1);
+      itm::put(&word, 1);
       std::free(block);
     }
   }
@@ -308,7 +307,7 @@ ITM_PROGRAM(memory_free_in_a_cancelled_one, "2000 right") {
     *block = round;
     __transaction_atomic {
       std::free(block);
-      put(&word, 1);
+      itm::put(&word, 1);
       __transaction_cancel;
     }
     // A block that was freed in spite of the cancel would come back here.

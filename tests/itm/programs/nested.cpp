@@ -1,9 +1,9 @@
 // tests/itm/programs/nested.cpp -- closed nesting: an inner cancel takes the inner stores back only.
-// Source:     put() hides what it stores to from the compiler. Without it GCC takes the inner store
-//             for one after the outer's (_ITM_WaW), also across the inner begin: the programs with
-//             "hinted" in their names show what a library makes of that.
+// Shape:     programs with "hinted" in their names store without put(): what GCC calls for the inner
+//            store is _ITM_WaW, after the outer's store, also where the inner one may be cancelled.
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
+#include "tests/itm/put.h"
 
 namespace {
 
@@ -11,10 +11,8 @@ long outer_word;
 long inner_word;
 long levels[64];
 
-[[gnu::transaction_safe, gnu::noinline]] void put(long *place, long value) { *place = value; }
-
 [[gnu::transaction_safe, gnu::noinline]] void put_in_a_transaction(long value) {
-  __transaction_atomic { put(&inner_word, value); }
+  __transaction_atomic { itm::put(&inner_word, value); }
 }
 
 // Each depth stores its number; every third one cancels.
@@ -41,7 +39,7 @@ long levels[64];
 [[gnu::transaction_safe, gnu::noinline]] void open_and_cancel_the_twentieth(int depth) {
   __transaction_atomic {
     if (depth > 0) open_and_cancel_the_twentieth(depth - 1);
-    put(&levels[depth], levels[depth] + 1);
+    itm::put(&levels[depth], levels[depth] + 1);
     if (depth == 20) {
       __transaction_cancel;
     }
@@ -65,7 +63,7 @@ ITM_PROGRAM(nested_cancel_restores_the_outer_value, "5") {
   __transaction_atomic {
     outer_word = 5;
     __transaction_atomic {
-      put(&outer_word, 6);
+      itm::put(&outer_word, 6);
       __transaction_cancel;
     }
   }
@@ -87,7 +85,7 @@ ITM_PROGRAM(nested_cancel_lets_the_outer_go_on, "5 8") {
   __transaction_atomic {
     outer_word = 5;
     __transaction_atomic {
-      put(&outer_word, 6);
+      itm::put(&outer_word, 6);
       __transaction_cancel;
     }
     inner_word = outer_word + 3;
@@ -155,7 +153,7 @@ ITM_PROGRAM(nested_cancel_a_thousand_times_in_one, "1000 0") {
     for (int i = 0; i < 1000; ++i) {
       outer_word = outer_word + 1;
       __transaction_atomic {
-        put(&inner_word, i);
+        itm::put(&inner_word, i);
         __transaction_cancel;
       }
     }
@@ -263,7 +261,7 @@ ITM_PROGRAM(nested_cancels_beside_another_thread, "2000 0") {
     __transaction_atomic {
       outer_word = outer_word + 1;
       __transaction_atomic {
-        put(&outer_word, 100000);
+        itm::put(&outer_word, 100000);
         inner_word = 1;
         __transaction_cancel;
       }

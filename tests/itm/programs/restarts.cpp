@@ -5,6 +5,7 @@
 #include "tests/itm/abi.h"
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
+#include "tests/itm/put.h"
 
 namespace {
 
@@ -57,7 +58,7 @@ long right;
 [[gnu::transaction_safe, gnu::noinline]] void throw_int(int value) { throw value; }
 
 [[gnu::transaction_safe, gnu::noinline]] void add_one_with_a_conflict(int caught) {
-  const long seen = word;
+  const long seen = itm::get(&word);
   sink = sink + caught;
   itm::Conflict::provoke();
   word = seen + 1;
@@ -82,7 +83,7 @@ Node *head;
 ITM_PROGRAM(restart_keeps_the_sum, "11") {
   itm::Conflict conflict(add_ten);
   __transaction_atomic {
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     word = seen + 1;
   }
@@ -95,7 +96,7 @@ ITM_PROGRAM(restart_keeps_live_locals, "11 1 2 3 4 5 6 7 8") {
   long e = opaque(5), f = opaque(6), g = opaque(7), h = opaque(8);
   itm::Conflict conflict(add_ten);
   __transaction_atomic {
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     word = seen + 1;
     sink = a + b + c + d + e + f + g + h;
@@ -110,7 +111,7 @@ ITM_PROGRAM(restart_keeps_live_doubles, "11 1.5 2.5 3.5 4.5 12") {
   itm::Conflict conflict(add_ten);
   double all = 0;
   __transaction_atomic {
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     word = seen + 1;
     all = a + b + c + d;
@@ -124,7 +125,7 @@ ITM_PROGRAM(restart_sets_a_changed_local_back, "11 6") {
   itm::Conflict conflict(add_ten);
   __transaction_atomic {
     counter = counter + 1;
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     word = seen + 1;
   }
@@ -137,7 +138,7 @@ ITM_PROGRAM(restart_sets_many_changed_locals_back, "11 2 4 8 16 32 64") {
   itm::Conflict conflict(add_ten);
   __transaction_atomic {
     a *= 2, b *= 2, c *= 2;
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     d *= 2, e *= 2, f *= 2;
     word = seen + 1;
@@ -153,7 +154,7 @@ ITM_PROGRAM(restart_sets_an_array_on_the_stack_back, "11 56 28") {
   itm::Conflict conflict(add_ten);
   __transaction_atomic {
     for (long &each : array) each = each * 2;
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     word = seen + 1;
   }
@@ -166,7 +167,7 @@ ITM_PROGRAM(restart_with_a_loop_around, "510 500") {
   long rounds = 0;
   for (int i = 0; i < 500; ++i) {
     __transaction_atomic {
-      const long seen = word;
+      const long seen = itm::get(&word);
       itm::Conflict::provoke();
       word = seen + 1;
       rounds = rounds + 1;
@@ -181,7 +182,7 @@ ITM_PROGRAM(restart_from_a_nested_one, "11 1") {
   __transaction_atomic {
     sink = sink + 1;
     __transaction_atomic {
-      const long seen = word;
+      const long seen = itm::get(&word);
       itm::Conflict::provoke();
       word = seen + 1;
     }
@@ -196,7 +197,7 @@ ITM_PROGRAM(restart_from_a_deep_function, "11 28") {
       long local[16];
       fill(local, 16, depth);
       if (depth == 0) {
-        const long seen = word;
+        const long seen = itm::get(&word);
         itm::Conflict::provoke();
         word = seen + 1;
         return 0;
@@ -218,7 +219,7 @@ ITM_PROGRAM(restart_after_a_nested_cancel, "11 0") {
       sink = 5;
       __transaction_cancel;
     }
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     word = seen + 1;
   }
@@ -229,7 +230,7 @@ ITM_PROGRAM(restart_after_a_nested_cancel, "11 0") {
 ITM_PROGRAM(restart_then_cancel, "10 0") {
   itm::Conflict conflict(add_ten);
   __transaction_atomic {
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     word = seen + 1;
     sink = 3;
@@ -246,7 +247,7 @@ ITM_PROGRAM(restart_allocates_once, "11 1 9") {
     node->value = 9;
     node->next = head;
     head = node;
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     word = seen + 1;
   }
@@ -262,7 +263,7 @@ ITM_PROGRAM(restart_frees_once, "11 none") {
   __transaction_atomic {
     delete kept;
     kept = nullptr;
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     word = seen + 1;
   }
@@ -274,7 +275,7 @@ ITM_PROGRAM(restart_runs_a_commit_action_once, "11 1") {
   itm::Conflict conflict(add_ten);
   __transaction_atomic {
     _ITM_addUserCommitAction(count_action, _ITM_noTransactionId, nullptr);
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     word = seen + 1;
   }
@@ -290,7 +291,7 @@ ITM_PROGRAM(restart_after_a_caught_exception, "11 4") {
     } catch (int caught) {
       sink = sink + caught;
     }
-    const long seen = word;
+    const long seen = itm::get(&word);
     itm::Conflict::provoke();
     word = seen + 1;
   }
@@ -310,7 +311,7 @@ ITM_PROGRAM(restart_sees_all_of_the_other, "64 even") {
   long different = 0;
   __transaction_atomic {
     different = 0;
-    const long first = cells[0];
+    const long first = itm::get(&cells[0]);
     itm::Conflict::provoke();
     for (const long &each : cells) different += each != first;
     word = word + 1;

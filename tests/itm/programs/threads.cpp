@@ -13,13 +13,12 @@
 #include "tests/itm/abi.h"
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
+#include "tests/itm/put.h"
 
 namespace {
 
 long word;
 long other_word;
-
-[[gnu::transaction_safe, gnu::noinline]] void put(long *place, long value) { *place = value; }
 
 void add_one() {
   __transaction_atomic { word = word + 1; }
@@ -90,10 +89,26 @@ volatile sig_atomic_t signals_seen;
 
 void on_signal(int) { signals_seen = signals_seen + 1; }
 
-void handle(int signal_number) {
+void handle(int signal_number, int flags) {
   struct sigaction action = {};
   action.sa_handler = on_signal;
+  action.sa_flags = flags;
   sigaction(signal_number, &action, nullptr);
+}
+
+// Two threads add while a signal comes every millisecond.
+void add_under_signals(int flags) {
+  handle(SIGALRM, flags);
+  const itimerval every_millisecond = {{0, 1000}, {0, 1000}};
+  setitimer(ITIMER_REAL, &every_millisecond, nullptr);
+  std::thread other([] {
+    for (int i = 0; i < 100000; ++i) add_one();
+  });
+  for (int i = 0; i < 100000; ++i) add_one();
+  other.join();
+  while (signals_seen == 0) sched_yield();
+  const itimerval never = {};
+  setitimer(ITIMER_REAL, &never, nullptr);
 }
 
 ITM_PURE [[gnu::noinline]] void send_to_oneself() { pthread_kill(pthread_self(), SIGUSR1); }
@@ -203,7 +218,7 @@ ITM_PROGRAM(threads_write_skew, "0 skews") {
         for (int turn = 1; turn <= 2000; ++turn) {
           itm::wait_for(0, turn);
           __transaction_atomic {
-            if (word == 0) put(&other_word, 1);
+            if (word == 0) itm::put(&other_word, 1);
           }
           itm::tell(1);
         }
@@ -211,7 +226,7 @@ ITM_PROGRAM(threads_write_skew, "0 skews") {
     }
     itm::tell(0);
     __transaction_atomic {
-      if (other_word == 0) put(&word, 1);
+      if (other_word == 0) itm::put(&word, 1);
     }
     itm::wait_for(1, round);
     if (word == 1 && other_word == 1) itm::tell(2);
@@ -242,9 +257,9 @@ ITM_PROGRAM(threads_exit_inside, "1") {
       &thread, nullptr,
       [](void *) -> void * {
         __transaction_atomic {
-          put(&word, 1);
+          itm::put(&word, 1);
           exit_thread();
-          put(&word, 2);
+          itm::put(&word, 2);
         }
         return nullptr;
       },
@@ -261,7 +276,7 @@ ITM_PROGRAM(threads_exit_inside_through_noexcept, "dies of 6") {
       &thread, nullptr,
       [](void *) -> void * {
         __transaction_atomic {
-          put(&word, 1);
+          itm::put(&word, 1);
           exit_thread_noexcept();
         }
         return nullptr;
@@ -274,12 +289,12 @@ ITM_PROGRAM(threads_exit_inside_through_noexcept, "dies of 6") {
 ITM_PROGRAM(threads_large_write_set, "100000 0") {
   Line *const lines = new_lines();
   __transaction_atomic {
-    for (long i = 0; i < kLines; ++i) put(&lines[i].value, i + 1);
+    for (long i = 0; i < kLines; ++i) itm::put(&lines[i].value, i + 1);
   }
   long right = 0;
   for (long i = 0; i < kLines; ++i) right += lines[i].value == i + 1;
   __transaction_atomic {
-    for (long i = 0; i < kLines; ++i) put(&lines[i].value, 0);
+    for (long i = 0; i < kLines; ++i) itm::put(&lines[i].value, 0);
     __transaction_cancel;
   }
   long wrong = 0;
@@ -328,7 +343,7 @@ ITM_PROGRAM(threads_large_read_set_beside_writers, "0 wrong") {
 }
 
 ITM_PROGRAM(threads_signal_to_oneself_inside, "handled 1") {
-  handle(SIGUSR1);
+  handle(SIGUSR1, 0);
   __transaction_atomic {
     word = word + 1;
     send_to_oneself();
@@ -337,22 +352,17 @@ ITM_PROGRAM(threads_signal_to_oneself_inside, "handled 1") {
 }
 
 ITM_PROGRAM(threads_signals_all_the_time, "200000 handled") {
-  handle(SIGALRM);
-  const itimerval every_millisecond = {{0, 1000}, {0, 1000}};
-  setitimer(ITIMER_REAL, &every_millisecond, nullptr);
-  std::thread other([] {
-    for (int i = 0; i < 100000; ++i) add_one();
-  });
-  for (int i = 0; i < 100000; ++i) add_one();
-  other.join();
-  while (signals_seen == 0) sched_yield();
-  const itimerval never = {};
-  setitimer(ITIMER_REAL, &never, nullptr);
+  add_under_signals(SA_RESTART);
+  return itm::say(word, "handled");
+}
+
+ITM_PROGRAM(threads_signals_that_interrupt_waits, "200000 handled") {
+  add_under_signals(0);
   return itm::say(word, "handled");
 }
 
 ITM_PROGRAM(threads_fork_between_transactions, "7 3 4") {
-  put(&word, 3);
+  itm::put(&word, 3);
   const int child = in_a_child([] {
     __transaction_atomic { word = word + 4; }
     return static_cast<int>(word);

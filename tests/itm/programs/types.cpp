@@ -6,6 +6,7 @@
 #include "tests/itm/abi.h"
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
+#include "tests/itm/put.h"
 
 namespace {
 
@@ -33,8 +34,6 @@ _Complex long double complex_of(long double real, long double imaginary) {
 // Room for the widest type at the last byte of a line.
 alignas(64) unsigned char room[192];
 long word;
-
-[[gnu::transaction_safe, gnu::noinline]] void put(long *place, long value) { *place = value; }
 
 struct [[gnu::packed]] Packed {
   char first;
@@ -87,13 +86,13 @@ __int128 wide;
         loaded[2] = _ITM_RaW##NAME(place);                                                        \
         _ITM_W##NAME(place, two);                                                                 \
         loaded[3] = _ITM_RfW##NAME(place);                                                        \
-        put(&word, at);                                                                           \
+        itm::put(&word, at);                                                                           \
       }                                                                                           \
       std::memcpy(&loaded[4], place, sizeof(T));                                                  \
       __transaction_atomic {                                                                      \
         loaded[5] = _ITM_R##NAME(place);                                                          \
         _ITM_W##NAME(place, one);                                                                 \
-        put(&word, -1);                                                                           \
+        itm::put(&word, -1);                                                                           \
         __transaction_cancel;                                                                     \
       }                                                                                           \
       std::memcpy(&loaded[6], place, sizeof(T));                                                  \
@@ -126,11 +125,11 @@ ITM_PROGRAM(types_complex_long_double, "1.5 2.5 -7.5 9 -7.5 9") {
     loaded[0] = _ITM_RCE(place);
     _ITM_WaRCE(place, complex_of(-7.5L, 9.0L));
     loaded[1] = _ITM_RaWCE(place);
-    put(&word, 1);
+    itm::put(&word, 1);
   }
   __transaction_atomic {
     _ITM_WCE(place, complex_of(0.5L, 0.5L));
-    put(&word, 2);
+    itm::put(&word, 2);
     __transaction_cancel;
   }
   return itm::say(__real__ loaded[0], __imag__ loaded[0], __real__ loaded[1], __imag__ loaded[1],
@@ -143,7 +142,7 @@ ITM_PROGRAM(types_for_a_write_then_after_a_write_cancelled, "5") {
   __transaction_atomic {
     const std::uint64_t seen = _ITM_RfWU8(&cell);
     _ITM_WaWU8(&cell, seen + 1);
-    put(&word, 1);
+    itm::put(&word, 1);
     __transaction_cancel;
   }
   return itm::say(cell);
@@ -155,7 +154,7 @@ ITM_PROGRAM(types_after_a_read_cancelled, "5 6") {
   __transaction_atomic {
     _ITM_WaRU8(&cell, _ITM_RU8(&cell) + 1);
     _ITM_WaRU4(&other, _ITM_RaRU4(&other) + 1);
-    put(&word, 1);
+    itm::put(&word, 1);
     __transaction_cancel;
   }
   return itm::say(cell, other);
@@ -167,7 +166,7 @@ ITM_PROGRAM(types_narrow_into_wide, "8877ff5544eebb11") {
     _ITM_WU8(&cell, 0x8877665544332211);
     _ITM_WU1(reinterpret_cast<std::uint8_t *>(&cell) + 5, 0xff);
     _ITM_WU2(reinterpret_cast<std::uint16_t *>(reinterpret_cast<char *>(&cell) + 1), 0xeebb);
-    put(&word, 1);
+    itm::put(&word, 1);
   }
   char text[32];
   std::snprintf(text, sizeof text, "%016lx", static_cast<unsigned long>(cell));
@@ -181,7 +180,7 @@ ITM_PROGRAM(types_wide_from_narrow, "4433221100aa") {
     for (int i = 1; i < 6; ++i) _ITM_WU1(&cells[i], static_cast<std::uint8_t>((i - 1) * 0x11));
     _ITM_WU1(&cells[0], 0xaa);
     seen = _ITM_RU8(reinterpret_cast<std::uint64_t *>(cells));
-    put(&word, 1);
+    itm::put(&word, 1);
   }
   char text[32];
   std::snprintf(text, sizeof text, "%lx", static_cast<unsigned long>(seen));
@@ -192,7 +191,7 @@ ITM_PROGRAM(types_neighbours_stay, "1 2 9 4") {
   static std::uint8_t cells[4] = {1, 2, 3, 4};
   __transaction_atomic {
     _ITM_WU1(&cells[2], 9);
-    put(&word, 1);
+    itm::put(&word, 1);
   }
   return itm::say(itm::number(cells[0]), itm::number(cells[1]), itm::number(cells[2]),
                   itm::number(cells[3]));
@@ -306,7 +305,7 @@ ITM_PROGRAM(types_vector_of_the_language_cancelled, "1 2 3 4") {
   asm volatile("" : "+x"(other));
   __transaction_atomic {
     four = other;
-    put(&word, 1);
+    itm::put(&word, 1);
     __transaction_cancel;
   }
   return itm::say(four[0], four[1], four[2], four[3]);

@@ -8,13 +8,12 @@
 #include "tests/itm/abi.h"
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
+#include "tests/itm/put.h"
 
 namespace {
 
 alignas(64) unsigned char room[192];
 long word;
-
-[[gnu::transaction_safe, gnu::noinline]] void put(long *place, long value) { *place = value; }
 
 struct Bytes {
   unsigned char byte[32];
@@ -48,12 +47,12 @@ Bytes pattern(int salt) {
       loaded[2] = _ITM_RaW##NAME(place);                                                \
       _ITM_W##NAME(place, two);                                                         \
       loaded[3] = _ITM_RfW##NAME(place);                                                \
-      put(&word, at);                                                                   \
+      itm::put(&word, at);                                                                   \
     }                                                                                   \
     wrong += std::memcmp(place, &two, sizeof(V)) != 0;                                  \
     __transaction_atomic {                                                              \
       _ITM_W##NAME(place, one);                                                         \
-      put(&word, -1);                                                                   \
+      itm::put(&word, -1);                                                                   \
       __transaction_cancel;                                                             \
     }                                                                                   \
     wrong += std::memcmp(place, &two, sizeof(V)) != 0 || word != at;                    \
@@ -63,7 +62,7 @@ Bytes pattern(int salt) {
     __transaction_atomic {                                                              \
       logged(local_place);                                                              \
       clear(local_place, sizeof(V));                                                    \
-      put(&word, -1);                                                                   \
+      itm::put(&word, -1);                                                                   \
       __transaction_cancel;                                                             \
     }                                                                                   \
     wrong += std::memcmp(local_place, &one, sizeof(V)) != 0;                            \
@@ -106,7 +105,7 @@ alignas(32) float eight[8];
   const __m256 before = _mm256_set_ps(8, 7, 6, 5, 4, 3, 2, 1);
   __m256 live = before;
   asm volatile("" : "+x"(live));
-  __transaction_atomic { put(&word, word + 1); }
+  __transaction_atomic { itm::put(&word, word + 1); }
   _mm256_store_ps(eight, _mm256_add_ps(live, live));
   int wrong = 0;
   for (int i = 0; i < 8; ++i) wrong += eight[i] != static_cast<float>(2 * (i + 1));
