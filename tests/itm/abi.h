@@ -1,4 +1,4 @@
-// tests/itm/abi.h -- the functions of the transactional memory ABI that the programs call themselves.
+// tests/itm/abi.h -- the functions of the libitm ABI that the programs call by name.
 // Shape:     Intel's Linux TM ABI 1.1 as GCC 12 calls it. ITM_REGPARM is empty on x86-64.
 // Contexts:  all are transaction_pure for the compiler: a program calls them in a transaction, and
 //            the compiler leaves the call as it is.
@@ -51,14 +51,14 @@ ITM_PURE void _ZGTtdlPvmRKSt9nothrow_t(void *, std::size_t, const std::nothrow_t
 
 // Loads (plain, after a read, after a write, for a write), stores (plain, after a read, after a
 // write) and the log of a local, of one type.
-#define ITM_BARRIERS(T, NAME)              \
-  ITM_PURE T _ITM_R##NAME(const T *);      \
-  ITM_PURE T _ITM_RaR##NAME(const T *);    \
-  ITM_PURE T _ITM_RaW##NAME(const T *);    \
-  ITM_PURE T _ITM_RfW##NAME(const T *);    \
-  ITM_PURE void _ITM_W##NAME(T *, T);      \
-  ITM_PURE void _ITM_WaR##NAME(T *, T);    \
-  ITM_PURE void _ITM_WaW##NAME(T *, T);    \
+#define ITM_BARRIERS(T, NAME)           \
+  ITM_PURE T _ITM_R##NAME(const T *);   \
+  ITM_PURE T _ITM_RaR##NAME(const T *); \
+  ITM_PURE T _ITM_RaW##NAME(const T *); \
+  ITM_PURE T _ITM_RfW##NAME(const T *); \
+  ITM_PURE void _ITM_W##NAME(T *, T);   \
+  ITM_PURE void _ITM_WaR##NAME(T *, T); \
+  ITM_PURE void _ITM_WaW##NAME(T *, T); \
   ITM_PURE void _ITM_L##NAME(const T *);
 ITM_BARRIERS(std::uint8_t, U1)
 ITM_BARRIERS(std::uint16_t, U2)
@@ -78,21 +78,21 @@ ITM_PURE void _ITM_LB(const void *, std::size_t);
 // memcpy and memmove by how source and destination are read and written: n without the
 // transaction, t with it, taR after a read, taW after a write.
 #define ITM_BLOCK(NAME) ITM_PURE void _ITM_##NAME(void *, const void *, std::size_t);
-#define ITM_BLOCKS(KIND)                                                                          \
-  ITM_BLOCK(KIND##RnWt)                                                                           \
-  ITM_BLOCK(KIND##RnWtaR)                                                                         \
-  ITM_BLOCK(KIND##RnWtaW)                                                                         \
-  ITM_BLOCK(KIND##RtWn)                                                                           \
-  ITM_BLOCK(KIND##RtWt)                                                                           \
-  ITM_BLOCK(KIND##RtWtaR)                                                                         \
-  ITM_BLOCK(KIND##RtWtaW)                                                                         \
-  ITM_BLOCK(KIND##RtaRWn)                                                                         \
-  ITM_BLOCK(KIND##RtaRWt)                                                                         \
-  ITM_BLOCK(KIND##RtaRWtaR)                                                                       \
-  ITM_BLOCK(KIND##RtaRWtaW)                                                                       \
-  ITM_BLOCK(KIND##RtaWWn)                                                                         \
-  ITM_BLOCK(KIND##RtaWWt)                                                                         \
-  ITM_BLOCK(KIND##RtaWWtaR)                                                                       \
+#define ITM_BLOCKS(KIND)    \
+  ITM_BLOCK(KIND##RnWt)     \
+  ITM_BLOCK(KIND##RnWtaR)   \
+  ITM_BLOCK(KIND##RnWtaW)   \
+  ITM_BLOCK(KIND##RtWn)     \
+  ITM_BLOCK(KIND##RtWt)     \
+  ITM_BLOCK(KIND##RtWtaR)   \
+  ITM_BLOCK(KIND##RtWtaW)   \
+  ITM_BLOCK(KIND##RtaRWn)   \
+  ITM_BLOCK(KIND##RtaRWt)   \
+  ITM_BLOCK(KIND##RtaRWtaR) \
+  ITM_BLOCK(KIND##RtaRWtaW) \
+  ITM_BLOCK(KIND##RtaWWn)   \
+  ITM_BLOCK(KIND##RtaWWt)   \
+  ITM_BLOCK(KIND##RtaWWtaR) \
   ITM_BLOCK(KIND##RtaWWtaW)
 ITM_BLOCKS(memcpy)
 ITM_BLOCKS(memmove)

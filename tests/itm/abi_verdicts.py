@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""abi_verdicts.py --programs PATH --libitm NAME=FILE[:METHOD] ... | --self-test -- every program for
-the libitm ABI has the verdict that its source expects, on each given library.
+"""abi_verdicts.py --programs PATH --libitm NAME=FILE[:METHOD] ... | --self-test -- every program
+for the libitm ABI has the verdict that its source expects, on each given library.
 
 --programs  itm_programs, or another executable with its --list, --expected and --which
---libitm    a library: the name in the table, its file, and ITM_DEFAULT_METHOD; several may be given.
-            The program tells from /proc/self/maps whether that file is the one that it runs on.
+--libitm    a library: the name in the table, its file, and ITM_DEFAULT_METHOD; more may be given.
+            The program tells from /proc/self/maps whether it runs on that file.
 --only      a regular expression for names of programs
 --jobs, --timeout  programs at once (2), seconds for each (60)
 

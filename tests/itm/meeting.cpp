@@ -17,8 +17,8 @@ constexpr int kReached = kMeetingWords - 1;
 constexpr int kActed = kMeetingWords - 2;
 constexpr int kThere = kMeetingWords - 3;
 
-// A library may count the threads by their first transactions and run a single one without others in
-// mind.
+// A library may count the threads by their first transactions, and run a single one without others
+// in mind.
 long first_transactions;
 void run_a_transaction() {
   __transaction_atomic { first_transactions = first_transactions + 1; }

@@ -1,8 +1,8 @@
 // tests/itm/meeting.h -- words by which threads meet, also from inside a transaction.
-// Shape:     a shared mapping of its own: no method of a library versions it, and a thread with page
-//            tables of its own sees it.
-// Contexts:  tell(), write_down() and wait_a_little() inside and outside of transactions; a library that runs
-//            them in a hardware transaction aborts there and takes another way.
+// Shape:     a shared mapping of its own: no method of a library versions it, and a thread with
+//            page tables of its own sees it.
+// Contexts:  tell(), write_down() and wait_a_little() inside and outside of transactions; a library
+//            that runs them in a hardware transaction aborts there and takes another way.
 // Invariant: a wait in a transaction has an end: under a serial method the other thread cannot
 //            come before the waiting transaction ends. No verdict depends on who came.
 #pragma once

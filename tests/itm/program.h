@@ -41,7 +41,7 @@ inline int number(unsigned char value) { return value; }
 
 }  // namespace itm
 
-#define ITM_PROGRAM(name, expected)                                                            \
-  static std::string name##_program();                                                         \
-  static const itm::Registered name##_registered{#name, expected, name##_program};             \
+#define ITM_PROGRAM(name, expected)                                                \
+  static std::string name##_program();                                             \
+  static const itm::Registered name##_registered{#name, expected, name##_program}; \
   static std::string name##_program()

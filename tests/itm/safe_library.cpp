@@ -1,5 +1,5 @@
-// tests/itm/safe_library.cpp -- a library for dlopen() with transaction_safe functions, hence with a
-// table of clones of its own; its constructor runs a transaction.
+// tests/itm/safe_library.cpp -- a library for dlopen() with transaction_safe functions, hence with
+// its own table of clones; its constructor runs a transaction.
 namespace {
 
 long total;
@@ -13,7 +13,9 @@ long opened;
 
 extern "C" {
 
-[[gnu::transaction_safe, gnu::noinline]] void safe_store(long *place, long value) { *place = value; }
+[[gnu::transaction_safe, gnu::noinline]] void safe_store(long *place, long value) {
+  *place = value;
+}
 
 [[gnu::transaction_safe]] long safe_add(long value) {
   const long sum = total + value;

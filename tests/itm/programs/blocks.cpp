@@ -1,7 +1,7 @@
-// tests/itm/programs/blocks.cpp -- memcpy, memmove and memset in transactions: all forms of the ABI by
-// their own names, and what the compiler makes of the C functions.
-// Shape:     before a form is called, the transaction has written and read both blocks, so that what
-//            "after a read" and "after a write" promise is true.
+// tests/itm/programs/blocks.cpp -- memcpy, memmove and memset in transactions: the ABI's forms
+// by their names, and what the compiler makes of the C functions.
+// Shape:     before a form is called, the transaction has written and read both blocks, so that
+//            "after a read" and "after a write" are true.
 // Invariant: each transaction stores something itself. One that only calls the ABI's functions has
 //            nothing to do for GCC, which leaves its begin and commit out.
 #include <cstdio>
@@ -32,17 +32,17 @@ struct Form {
   bool plain_source;
   bool plain_target;
 };
-#define FORMS(KIND)                                                                             \
-  {                                                                                             \
-    {_ITM_##KIND##RnWt, true, false}, {_ITM_##KIND##RnWtaR, true, false},                       \
-        {_ITM_##KIND##RnWtaW, true, false}, {_ITM_##KIND##RtWn, false, true},                   \
-        {_ITM_##KIND##RtWt, false, false}, {_ITM_##KIND##RtWtaR, false, false},                 \
-        {_ITM_##KIND##RtWtaW, false, false}, {_ITM_##KIND##RtaRWn, false, true},                \
-        {_ITM_##KIND##RtaRWt, false, false}, {_ITM_##KIND##RtaRWtaR, false, false},             \
-        {_ITM_##KIND##RtaRWtaW, false, false}, {_ITM_##KIND##RtaWWn, false, true},              \
-        {_ITM_##KIND##RtaWWt, false, false}, {_ITM_##KIND##RtaWWtaR, false, false}, {           \
-      _ITM_##KIND##RtaWWtaW, false, false                                                       \
-    }                                                                                           \
+#define FORMS(KIND)                                                                   \
+  {                                                                                   \
+    {_ITM_##KIND##RnWt, true, false}, {_ITM_##KIND##RnWtaR, true, false},             \
+        {_ITM_##KIND##RnWtaW, true, false}, {_ITM_##KIND##RtWn, false, true},         \
+        {_ITM_##KIND##RtWt, false, false}, {_ITM_##KIND##RtWtaR, false, false},       \
+        {_ITM_##KIND##RtWtaW, false, false}, {_ITM_##KIND##RtaRWn, false, true},      \
+        {_ITM_##KIND##RtaRWt, false, false}, {_ITM_##KIND##RtaRWtaR, false, false},   \
+        {_ITM_##KIND##RtaRWtaW, false, false}, {_ITM_##KIND##RtaWWn, false, true},    \
+        {_ITM_##KIND##RtaWWt, false, false}, {_ITM_##KIND##RtaWWtaR, false, false}, { \
+      _ITM_##KIND##RtaWWtaW, false, false                                             \
+    }                                                                                 \
   }
 const Form copies[] = FORMS(memcpy);
 const Form moves[] = FORMS(memmove);

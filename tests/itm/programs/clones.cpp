@@ -1,5 +1,5 @@
-// tests/itm/programs/clones.cpp -- the transactional clones of functions that are called by pointer:
-// of this program, of a library that dlopen() brings, after dlclose().
+// tests/itm/programs/clones.cpp -- transactional clones of functions that are called by pointer: of
+// this program, of a library that dlopen() brings, after dlclose().
 #include <dlfcn.h>
 #include <unistd.h>
 

@@ -20,7 +20,7 @@ ITM_PROGRAM(control_inside_is_inside, "inside") {
     state = _ITM_inTransaction();
   }
   return state == inRetryableTransaction || state == inIrrevocableTransaction ? "inside"
-                                                                               : itm::say(state);
+                                                                              : itm::say(state);
 }
 
 ITM_PROGRAM(control_irrevocable_is_told, "2 0") {

@@ -1,4 +1,4 @@
-// tests/itm/programs/irrevocable.cpp -- transactions that cannot be taken back: unsafe calls, output,
+// tests/itm/programs/irrevocable.cpp -- transactions that nothing takes back: unsafe calls, output,
 // a change of mode; nothing of theirs happens twice, nobody sees half of it.
 #include <unistd.h>
 

@@ -54,13 +54,14 @@ struct Four {
 }
 
 // Plain stores behind the library's back: the log of a local is all that can set them back.
-[[gnu::transaction_pure, gnu::noinline]] void store_plainly(void *place, int byte, std::size_t bytes) {
+[[gnu::transaction_pure, gnu::noinline]] void store_plainly(void *place, int byte,
+                                                            std::size_t bytes) {
   volatile unsigned char *const to = static_cast<volatile unsigned char *>(place);
   for (std::size_t i = 0; i < bytes; ++i) to[i] = static_cast<unsigned char>(byte);
 }
 
-// Logs `bytes` at `place`, stores over them plainly, cancels. Not a template: GCC 12 loses a cancel in
-// there.
+// Logs `bytes` at `place`, stores over them plainly, cancels. Not a template: GCC 12 loses a
+// cancel in there.
 using LogLocal [[gnu::transaction_pure]] = void (*)(const void *);
 [[gnu::noinline]] int logged_is_restored(LogLocal log, void *place, std::size_t bytes) {
   unsigned char before[64];
@@ -124,7 +125,7 @@ ITM_PROGRAM(locals_array_is_set_back, "32") {
 }
 
 ITM_PROGRAM(locals_frame_that_is_gone_is_not_written, "131328 9 9") {
-  // use_a_frame()'s frame is gone when the transaction commits; dirty_the_stack() has used its place.
+  // use_a_frame()'s frame is gone when the transaction commits; dirty_the_stack() was in its place.
   long seen = 0;
   long mark = 0;
   __transaction_atomic {

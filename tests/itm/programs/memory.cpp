@@ -1,5 +1,5 @@
-// tests/itm/programs/memory.cpp -- new, delete, malloc and free in transactions that commit and that
-// do not.
+// tests/itm/programs/memory.cpp -- new, delete, malloc and free in transactions that commit and in
+// those that do not.
 // Shape:     counted_new's operator new and delete count what is live; the count is plain memory,
 //            so a method that takes back all of an aborted attempt takes the count back with it.
 //            malloc is judged by resident memory: what an aborted transaction keeps would grow it.

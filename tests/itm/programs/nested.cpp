@@ -1,6 +1,6 @@
-// tests/itm/programs/nested.cpp -- closed nesting: an inner cancel takes the inner stores back only.
-// Shape:     programs with "hinted" in their names store without put(): what GCC calls for the inner
-//            store is _ITM_WaW, after the outer's store, also where the inner one may be cancelled.
+// tests/itm/programs/nested.cpp -- closed nesting: an inner cancel takes inner stores back only.
+// Shape:     programs with "hinted" in their names store without put(): GCC calls _ITM_WaW for the
+//            inner store, after the outer's store, also where the inner one may be cancelled.
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
 #include "tests/itm/put.h"

@@ -74,7 +74,7 @@ std::thread start_writer_into_it() {
 }  // namespace
 
 ITM_PROGRAM(privatised_node_is_left_alone_by_writers, "0 violations") {
-  // A writer that still runs on the node, or that rolls back on it, would change what the owner sees.
+  // A writer that still runs or rolls back on the node would change what the owner sees.
   shared_node = new Node{0, 0, nullptr};
   std::thread writer = start_writer_into_it();
   int violations = 0;

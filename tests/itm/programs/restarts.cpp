@@ -1,7 +1,7 @@
 // tests/itm/programs/restarts.cpp -- what a transaction finds when it runs again after a conflict.
 // Shape:     Conflict's thread commits a store to `word`, which the first attempt has read, while
-//            that attempt waits. A library that cannot run both at once runs them one after another:
-//            the sums are the same.
+//            that attempt waits. A library that cannot run both at once runs them one after
+//            another: the sums are the same.
 #include "tests/itm/abi.h"
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"

@@ -1,5 +1,5 @@
-// tests/itm/programs/threads.cpp -- threads that come and go, contention, large transactions, signals,
-// fork, and transactions before and after main().
+// tests/itm/programs/threads.cpp -- threads that come and go, contention, large transactions,
+// signals, fork, and transactions before and after main().
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -251,7 +251,7 @@ ITM_PROGRAM(threads_swap_in_turns, "0 9 done") {
 }
 
 ITM_PROGRAM(threads_exit_inside, "1") {
-  // The thread's end unwinds the stack as an exception does: the transaction commits on its way out.
+  // The thread's end unwinds the stack as an exception does: that commits the transaction.
   pthread_t thread;
   pthread_create(
       &thread, nullptr,

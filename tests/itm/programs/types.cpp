@@ -69,40 +69,40 @@ __int128 wide;
 // One program of a type: what each form of the load says of each form of the store, at an aligned
 // place, at an odd one, and across two lines; then a cancel. `wrong` counts the answers.
 // A macro: GCC 12 loses a cancel in a template. Bytes of padding are not compared.
-#define ITM_TYPE_PROGRAM(name, T, NAME, value_bytes, first, second)                               \
-  ITM_PROGRAM(name, "0 wrong") {                                                                  \
-    int wrong = 0;                                                                                \
-    const T one = first;                                                                          \
-    const T two = second;                                                                         \
-    for (const int at : {0, 16, 1, 57, 61, 63}) {                                                 \
-      T *const place = reinterpret_cast<T *>(room + at);                                          \
-      T loaded[7];                                                                                \
-      __transaction_atomic {                                                                      \
-        _ITM_W##NAME(place, one);                                                                 \
-        loaded[0] = _ITM_R##NAME(place);                                                          \
-        _ITM_WaR##NAME(place, two);                                                               \
-        loaded[1] = _ITM_RaR##NAME(place);                                                        \
-        _ITM_WaW##NAME(place, one);                                                               \
-        loaded[2] = _ITM_RaW##NAME(place);                                                        \
-        _ITM_W##NAME(place, two);                                                                 \
-        loaded[3] = _ITM_RfW##NAME(place);                                                        \
-        itm::put(&word, at);                                                                           \
-      }                                                                                           \
-      std::memcpy(&loaded[4], place, sizeof(T));                                                  \
-      __transaction_atomic {                                                                      \
-        loaded[5] = _ITM_R##NAME(place);                                                          \
-        _ITM_W##NAME(place, one);                                                                 \
-        itm::put(&word, -1);                                                                           \
-        __transaction_cancel;                                                                     \
-      }                                                                                           \
-      std::memcpy(&loaded[6], place, sizeof(T));                                                  \
-      const T expected[] = {one, two, one, two, two, two, two};                                   \
-      for (int i = 0; i < 7; ++i) {                                                               \
-        wrong += i != 5 && std::memcmp(&loaded[i], &expected[i], value_bytes) != 0;               \
-      }                                                                                           \
-      wrong += word != at;                                                                        \
-    }                                                                                             \
-    return itm::say(wrong, "wrong");                                                              \
+#define ITM_TYPE_PROGRAM(name, T, NAME, value_bytes, first, second)                 \
+  ITM_PROGRAM(name, "0 wrong") {                                                    \
+    int wrong = 0;                                                                  \
+    const T one = first;                                                            \
+    const T two = second;                                                           \
+    for (const int at : {0, 16, 1, 57, 61, 63}) {                                   \
+      T *const place = reinterpret_cast<T *>(room + at);                            \
+      T loaded[7];                                                                  \
+      __transaction_atomic {                                                        \
+        _ITM_W##NAME(place, one);                                                   \
+        loaded[0] = _ITM_R##NAME(place);                                            \
+        _ITM_WaR##NAME(place, two);                                                 \
+        loaded[1] = _ITM_RaR##NAME(place);                                          \
+        _ITM_WaW##NAME(place, one);                                                 \
+        loaded[2] = _ITM_RaW##NAME(place);                                          \
+        _ITM_W##NAME(place, two);                                                   \
+        loaded[3] = _ITM_RfW##NAME(place);                                          \
+        itm::put(&word, at);                                                        \
+      }                                                                             \
+      std::memcpy(&loaded[4], place, sizeof(T));                                    \
+      __transaction_atomic {                                                        \
+        loaded[5] = _ITM_R##NAME(place);                                            \
+        _ITM_W##NAME(place, one);                                                   \
+        itm::put(&word, -1);                                                        \
+        __transaction_cancel;                                                       \
+      }                                                                             \
+      std::memcpy(&loaded[6], place, sizeof(T));                                    \
+      const T expected[] = {one, two, one, two, two, two, two};                     \
+      for (int i = 0; i < 7; ++i) {                                                 \
+        wrong += i != 5 && std::memcmp(&loaded[i], &expected[i], value_bytes) != 0; \
+      }                                                                             \
+      wrong += word != at;                                                          \
+    }                                                                               \
+    return itm::say(wrong, "wrong");                                                \
   }
 
 ITM_TYPE_PROGRAM(types_u1, std::uint8_t, U1, 1, 0x12, 0xfe)
@@ -273,8 +273,8 @@ ITM_PROGRAM(types_small_ones_of_the_language, "9 1 1.5 -2.5 3.25") {
     complex_double = complex_of(0.0, -2.5);
     complex_long_double = complex_of(3.25L, 1.0L);
   }
-  return itm::say(static_cast<int>(colour), truth, __real__ complex_float,
-                  __imag__ complex_double, __real__ complex_long_double);
+  return itm::say(static_cast<int>(colour), truth, __real__ complex_float, __imag__ complex_double,
+                  __real__ complex_long_double);
 }
 
 ITM_PROGRAM(types_long_double_of_the_language, "6.5 6.5") {

@@ -25,52 +25,51 @@ Bytes pattern(int salt) {
   return bytes;
 }
 
-
 }  // namespace
 
 // The same as ITM_TYPE_PROGRAM in types.cpp, at places that are aligned for the type.
-#define ITM_VECTOR_BODY(V, NAME, logged)                                                \
-  int wrong = 0;                                                                        \
-  for (const int at : {0, 32, 64}) {                                                    \
-    V *const place = reinterpret_cast<V *>(room + at);                                  \
-    V one, two, loaded[4];                                                              \
-    const Bytes first = pattern(1);                                                     \
-    const Bytes second = pattern(2);                                                    \
-    std::memcpy(&one, &first, sizeof one);                                              \
-    std::memcpy(&two, &second, sizeof two);                                             \
-    __transaction_atomic {                                                              \
-      _ITM_W##NAME(place, one);                                                         \
-      loaded[0] = _ITM_R##NAME(place);                                                  \
-      _ITM_WaR##NAME(place, two);                                                       \
-      loaded[1] = _ITM_RaR##NAME(place);                                                \
-      _ITM_WaW##NAME(place, one);                                                       \
-      loaded[2] = _ITM_RaW##NAME(place);                                                \
-      _ITM_W##NAME(place, two);                                                         \
-      loaded[3] = _ITM_RfW##NAME(place);                                                \
-      itm::put(&word, at);                                                                   \
-    }                                                                                   \
-    wrong += std::memcmp(place, &two, sizeof(V)) != 0;                                  \
-    __transaction_atomic {                                                              \
-      _ITM_W##NAME(place, one);                                                         \
-      itm::put(&word, -1);                                                                   \
-      __transaction_cancel;                                                             \
-    }                                                                                   \
-    wrong += std::memcmp(place, &two, sizeof(V)) != 0 || word != at;                    \
-    V local = one;                                                                      \
-    V *const local_place = &local;                                                      \
-    asm volatile("" : : "r"(local_place) : "memory");                                   \
-    __transaction_atomic {                                                              \
-      logged(local_place);                                                              \
-      clear(local_place, sizeof(V));                                                    \
-      itm::put(&word, -1);                                                                   \
-      __transaction_cancel;                                                             \
-    }                                                                                   \
-    wrong += std::memcmp(local_place, &one, sizeof(V)) != 0;                            \
-    const V expected[] = {one, two, one, two};                                          \
-    for (int i = 0; i < 4; ++i) {                                                       \
-      wrong += std::memcmp(&loaded[i], &expected[i], sizeof(V)) != 0;                   \
-    }                                                                                   \
-  }                                                                                     \
+#define ITM_VECTOR_BODY(V, NAME, logged)                              \
+  int wrong = 0;                                                      \
+  for (const int at : {0, 32, 64}) {                                  \
+    V *const place = reinterpret_cast<V *>(room + at);                \
+    V one, two, loaded[4];                                            \
+    const Bytes first = pattern(1);                                   \
+    const Bytes second = pattern(2);                                  \
+    std::memcpy(&one, &first, sizeof one);                            \
+    std::memcpy(&two, &second, sizeof two);                           \
+    __transaction_atomic {                                            \
+      _ITM_W##NAME(place, one);                                       \
+      loaded[0] = _ITM_R##NAME(place);                                \
+      _ITM_WaR##NAME(place, two);                                     \
+      loaded[1] = _ITM_RaR##NAME(place);                              \
+      _ITM_WaW##NAME(place, one);                                     \
+      loaded[2] = _ITM_RaW##NAME(place);                              \
+      _ITM_W##NAME(place, two);                                       \
+      loaded[3] = _ITM_RfW##NAME(place);                              \
+      itm::put(&word, at);                                            \
+    }                                                                 \
+    wrong += std::memcmp(place, &two, sizeof(V)) != 0;                \
+    __transaction_atomic {                                            \
+      _ITM_W##NAME(place, one);                                       \
+      itm::put(&word, -1);                                            \
+      __transaction_cancel;                                           \
+    }                                                                 \
+    wrong += std::memcmp(place, &two, sizeof(V)) != 0 || word != at;  \
+    V local = one;                                                    \
+    V *const local_place = &local;                                    \
+    asm volatile("" : : "r"(local_place) : "memory");                 \
+    __transaction_atomic {                                            \
+      logged(local_place);                                            \
+      clear(local_place, sizeof(V));                                  \
+      itm::put(&word, -1);                                            \
+      __transaction_cancel;                                           \
+    }                                                                 \
+    wrong += std::memcmp(local_place, &one, sizeof(V)) != 0;          \
+    const V expected[] = {one, two, one, two};                        \
+    for (int i = 0; i < 4; ++i) {                                     \
+      wrong += std::memcmp(&loaded[i], &expected[i], sizeof(V)) != 0; \
+    }                                                                 \
+  }                                                                   \
   return wrong
 
 namespace {
