@@ -32,11 +32,12 @@ using LineWord = detail::LineWord;
 
 inline constexpr std::uint64_t kLineStateMagic = 0x3130'454e'4c48'4d54ull;  // "TMHLNE01"
 // Changes with every change of what is in these files.
-inline constexpr std::uint32_t kLineStateVersion = 10;
+inline constexpr std::uint32_t kLineStateVersion = 11;
 
 // A line word: unlocked(version), or one of these two bits. So `word <= rv` says unlocked, not U
 // and not newer than rv.
-inline constexpr std::uint64_t kLocked = 1ull << 63;  // context number in the lower 32 bits
+// context number in the lower 32 bits, number of the line's entry in that context's writes above
+inline constexpr std::uint64_t kLocked = 1ull << 63;
 // U: level 2 owns the line; the version stays below
 inline constexpr std::uint64_t kUpper = 1ull << 62;
 inline constexpr std::uint64_t kVersionMask = kUpper - 1;
@@ -49,11 +50,16 @@ inline constexpr std::uint64_t kVersionMask = kUpper - 1;
 [[nodiscard]] constexpr bool is_free(std::uint64_t word) noexcept {  // neither of them
   return word <= kVersionMask;
 }
-[[nodiscard]] constexpr std::uint64_t locked_by(std::uint32_t context) noexcept {
-  return kLocked | context;
+[[nodiscard]] constexpr std::uint64_t locked_by(std::uint32_t context,
+                                                std::uint32_t entry) noexcept {
+  return kLocked | std::uint64_t{entry} << 32 | context;
 }
 [[nodiscard]] constexpr std::uint32_t context_of(std::uint64_t word) noexcept {
   return static_cast<std::uint32_t>(word);
+}
+// REQUIRES: is_locked(word). Bytes of shared memory are not believed.
+[[nodiscard]] constexpr std::uint32_t entry_of(std::uint64_t word) noexcept {
+  return static_cast<std::uint32_t>((word & kVersionMask) >> 32);
 }
 
 // Where something lies: segment number in the upper 16 bits, byte offset below.
@@ -122,7 +128,8 @@ static_assert(offsetof(LineStateV1, boot_id) == 16 && offsetof(LineStateV1, cloc
 // A line in an instance's redo log.
 struct alignas(64) LineWrite {
   Where at;  //  0  of the line's first byte; kSettled
-  //  8  the word that the line had before it was locked
+  //  8  the word that the line had before it was locked; itself a lock: another entry, to whose
+  //     line the word belongs, too, has it
   std::atomic<std::uint64_t> before;
   std::uint64_t mask;                              // 16  bit i: byte i of the line is written
   std::uint64_t reserved_zero[5];                  // 24

@@ -1,6 +1,7 @@
 // levels/line/line_memory.cpp -- opening, creating and removing level 1's files; taking contexts.
 #include "levels/line/line_memory.h"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include "platform/assert.h"
 #include "platform/failure.h"
 #include "platform/process.h"
+#include "platform/try.h"
 #include "storage/participants.h"
 #include "storage/segment_files.h"
 
@@ -27,6 +29,11 @@ constexpr const char *kStateName = "tmh.line.state";
 constexpr const char *kContextsName = "tmh.contexts";
 constexpr const char *kWordsName = "tmh.lines.";  // and the segment's number
 constexpr std::uint64_t kContextsBytes = kContextsMax * sizeof(LineContextV1);
+// Without files: the state, the contexts and the words, one behind the other.
+constexpr std::uint64_t kProcessWordsBytes = kProcessWords * sizeof(LineWord);
+constexpr std::uint64_t kProcessMapBytes =
+    sizeof(LineContextV1) + kContextsBytes + kProcessWordsBytes;
+static_assert(sizeof(LineStateV1) <= sizeof(LineContextV1));
 
 std::string words_name(std::uint32_t segment) { return kWordsName + std::to_string(segment); }
 
@@ -86,12 +93,39 @@ Errc LineMemory::open(const std::string &folder, bool *found) noexcept {
   return Errc::kOk;
 }
 
+Errc LineMemory::open_process() noexcept {
+  TMH_ASSERT(!is_open());
+  segments_.reset(new (std::nothrow) LineSegment[1]);
+  if (segments_ == nullptr) return fail(Errc::kOutOfMemory, "level 1's table");
+  void *map = mmap(nullptr, kProcessMapBytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (map == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "level 1's table and logs");
+  process_.reset(static_cast<std::byte *>(map));
+  // Anonymous memory is zero; no other thread has seen it. All relaxed for the same reason.
+  contexts_ = reinterpret_cast<LineContextV1 *>(process_.get() + sizeof(LineContextV1));
+  LineSegment &segment = segments_[0];
+  segment.is_process = true;
+  segment.words = reinterpret_cast<LineWord *>(reinterpret_cast<std::byte *>(contexts_) +
+                                               kContextsBytes);
+  segment.bytes.store(kProcessBytes, std::memory_order_relaxed);
+  segments_high_.store(1, std::memory_order_relaxed);
+  state_ = reinterpret_cast<LineStateV1 *>(process_.get());
+  state_->moving.store(kNoPage, std::memory_order_relaxed);
+  state_->clock.store(1, std::memory_order_relaxed);
+  return Errc::kOk;
+}
+
+void LineMemory::Unmap::operator()(std::byte *memory) const noexcept {
+  munmap(memory, kProcessMapBytes);
+}
+
 void LineMemory::close(bool remove) noexcept {
   // Relaxed: no thread of this process uses it.
   segments_high_.store(0, std::memory_order_relaxed);
   segments_.reset();
   state_file_.close();
   contexts_file_.close();
+  process_.reset();
   state_ = nullptr;
   contexts_ = nullptr;
   if (remove) remove_files(folder_);
@@ -166,19 +200,13 @@ Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation,
   for (std::uint32_t i = 0; i < kContextsMax; ++i) {
     LineContextV1 &context = contexts_[i];
     Owner free{};
-    const std::uint64_t begin = i * sizeof(LineContextV1);
     // No thread has had it: not even loaded from before it has its blocks, see loads_take_blocks().
     if (i >= contexts_high()) {
-      if (const Errc error = platform::allocate_blocks(contexts_file_.fd(), begin, 4096);
-          error != Errc::kOk)
-        return fail(error, path(kContextsName));
+      TMH_TRY(allocate_context(i, 0, 4096));
     }
     if (context.owner.load(std::memory_order_relaxed) != free) continue;
-    if (const Errc error = platform::allocate_blocks(
-            contexts_file_.fd(), begin,
-            offsetof(LineContextV1, writes) + kWritesAtFirst * sizeof(LineWrite));
-        error != Errc::kOk)
-      return fail(error, path(kContextsName));
+    TMH_TRY(allocate_context(
+        i, 0, offsetof(LineContextV1, writes) + kWritesAtFirst * sizeof(LineWrite)));
     // Before the owner: a recoverer of the contexts of the dead must come by.
     std::uint64_t high = state_->contexts_high.load(std::memory_order_relaxed);
     while (high < i + 1 && !state_->contexts_high.compare_exchange_weak(
@@ -212,22 +240,28 @@ void LineMemory::give_back(std::uint32_t number) noexcept {
   contexts_[number].owner.store(Owner{}, std::memory_order_release);  // pairs with take_context()
 }
 
+Errc LineMemory::allocate_context(std::uint32_t number, std::uint64_t begin,
+                                  std::uint64_t bytes) noexcept {
+  TMH_ASSERT(number < kContextsMax);
+  if (process_ != nullptr) return Errc::kOk;
+  const std::uint64_t at = number * sizeof(LineContextV1) + begin;
+  if (const Errc error = platform::allocate_blocks(contexts_file_.fd(), at, bytes);
+      error != Errc::kOk)
+    return fail(error, path(kContextsName));
+  return Errc::kOk;
+}
+
 Errc LineMemory::allocate_writes(std::uint32_t number, std::uint32_t count) noexcept {
-  TMH_ASSERT(number < kContextsMax && count <= kWritesMax);
-  const std::uint64_t begin = number * sizeof(LineContextV1) + offsetof(LineContextV1, writes);
-  return platform::allocate_blocks(contexts_file_.fd(), begin, count * sizeof(LineWrite));
+  TMH_ASSERT(count <= kWritesMax);
+  return allocate_context(number, offsetof(LineContextV1, writes), count * sizeof(LineWrite));
 }
 
 Errc LineMemory::allocate_undo(std::uint32_t number) noexcept {
-  TMH_ASSERT(number < kContextsMax);
-  const std::uint64_t begin = number * sizeof(LineContextV1) + offsetof(LineContextV1, undo);
-  return platform::allocate_blocks(contexts_file_.fd(), begin, sizeof(LineContextV1::undo));
+  return allocate_context(number, offsetof(LineContextV1, undo), sizeof(LineContextV1::undo));
 }
 
 Errc LineMemory::allocate_redo(std::uint32_t number) noexcept {
-  TMH_ASSERT(number < kContextsMax);
-  const std::uint64_t begin = number * sizeof(LineContextV1) + offsetof(LineContextV1, redo);
-  return platform::allocate_blocks(contexts_file_.fd(), begin, sizeof(LineContextV1::redo));
+  return allocate_context(number, offsetof(LineContextV1, redo), sizeof(LineContextV1::redo));
 }
 
 Errc LineMemory::allocate_chunk(LineSegment &segment, std::uint64_t chunk) noexcept {

@@ -1,6 +1,7 @@
 // levels/line/line_memory.h -- level 1's shared files as one process sees them: state, contexts,
 // and per segment home and line words.
-// Shape:     every file is mapped once over its largest size.
+// Shape:     every file is mapped once over its largest size. Or there are no files, one process,
+//            and one segment, which is all its memory (process_lines.h).
 // Sharing:   between processes. open(), add_segment() and close() run under the folder lock;
 //            contexts are taken without a lock.
 // Contexts:  accessors are async-signal-safe; everything that opens files is not.
@@ -16,6 +17,7 @@
 #include <tmh/error.hpp>
 
 #include "levels/line/layout.h"
+#include "levels/line/process_lines.h"
 #include "platform/assert.h"
 #include "platform/files.h"
 #include "storage/home.h"
@@ -52,12 +54,23 @@ struct LineSegment {
   std::uint64_t page_record_bytes = 0;
   // Of home or of the words: a chunk is asked for before the first load, too.
   bool loads_take_blocks = false;
+  bool is_process = false;  // all memory of this process; chunks is null: nothing takes disk blocks
   struct Free {
     void operator()(void *memory) const noexcept { std::free(memory); }
   };
   // Bit per kChunkBytes of home: this process has asked for its disk blocks. calloc: memory follows
   // use.
   std::unique_ptr<std::atomic<std::uint64_t>, Free> chunks;
+
+  // Not by adding to `home`, which is null where the segment begins at address 0.
+  [[nodiscard]] std::byte *home_at(std::uint64_t offset_bytes) const noexcept {
+    return reinterpret_cast<std::byte *>(reinterpret_cast<std::uintptr_t>(home) + offset_bytes);
+  }
+  // Of the line at this offset.
+  [[nodiscard]] LineWord *word_at(std::uint64_t offset_bytes) const noexcept {
+    const std::uint64_t line = offset_bytes / kLineBytes;
+    return words + (is_process ? process_word_number(line) : line);
+  }
 };
 
 class LineMemory {
@@ -72,6 +85,11 @@ class LineMemory {
   // this boot, whose contexts may need recover_all_contexts() when no participant lives.
   // kForeignVersion, kIo and its kind.
   [[nodiscard]] Errc open(const std::string &folder, bool *found) noexcept;
+  // Opened by open_process()?
+  [[nodiscard]] bool is_process() const noexcept { return process_ != nullptr; }
+  // In anonymous memory of this process, private to it: with one segment, number 0, from address 0
+  // up. kOutOfMemory.
+  [[nodiscard]] Errc open_process() noexcept;
   // remove: the last participant leaves.
   void close(bool remove) noexcept;
   static void remove_files(const std::string &folder) noexcept;
@@ -135,6 +153,7 @@ class LineMemory {
   // Has a thread of this process called allocate_home() for it, with success?
   [[nodiscard]] bool has_asked_for(const LineSegment &segment,
                                    std::uint64_t offset_bytes) const noexcept {
+    if (segment.is_process) return true;
     TMH_ASSERT(segment.chunks != nullptr);
     const std::uint64_t chunk = offset_bytes / kChunkBytes;
     // relaxed: says only that a thread asked; blocks are the kernel's
@@ -165,10 +184,17 @@ class LineMemory {
 
  private:
   [[nodiscard]] Errc allocate_chunk(LineSegment &segment, std::uint64_t chunk) noexcept;
+  // Disk blocks for the context's bytes [begin, begin + bytes).
+  [[nodiscard]] Errc allocate_context(std::uint32_t number, std::uint64_t begin,
+                                      std::uint64_t bytes) noexcept;
   [[nodiscard]] std::string path(const std::string &name) const { return folder_ + "/" + name; }
 
   std::string folder_;
   platform::GrowingFile state_file_, contexts_file_;
+  struct Unmap {
+    void operator()(std::byte *memory) const noexcept;
+  };
+  std::unique_ptr<std::byte, Unmap> process_;  // state, contexts and words where there are no files
   LineStateV1 *state_ = nullptr;
   LineContextV1 *contexts_ = nullptr;
   std::unique_ptr<LineSegment[]> segments_;

@@ -41,7 +41,7 @@ bool recover_lines(LineMemory &memory, std::uint32_t number, bool is_committed) 
     LineSegment &segment = memory.segment(segment_of(entry.at));
     LineWord &word = segment.words[offset_of(entry.at) / kLineBytes];
     // acquire: pairs with line-lock; what the dead one stored before it is seen
-    if (word.load(std::memory_order_acquire) == locked_by(number)) {
+    if (word.load(std::memory_order_acquire) == locked_by(number, static_cast<std::uint32_t>(i))) {
       if (is_committed && (i == 0 || !observe::is_planted(observe::Planted::kLineHalfRecovery)))
         write_back_line(entry, segment.home + offset_of(entry.at));
       // relaxed: seen by the acquire above. release: as line-unlock.

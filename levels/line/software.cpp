@@ -82,6 +82,26 @@ std::uint64_t mask_of(std::uint64_t offset, std::uint32_t bytes) noexcept {
   return ((1ull << bytes) - 1) << (offset % kLineBytes);
 }
 
+// As mask_of(), of any bytes within a line.
+std::uint64_t block_mask(std::uint64_t offset, std::uint32_t size) noexcept {
+  TMH_ASSERT(size != 0 && offset % kLineBytes + size <= kLineBytes);
+  return (~0ull >> (kLineBytes - size)) << (offset % kLineBytes);
+}
+
+// Bytes of home that a committer may be storing to: whole words where they are.
+void copy_shared(void *to, const std::byte *from, std::uint32_t size) noexcept {
+  auto *out = static_cast<std::byte *>(to);
+  while (size != 0) {
+    const bool is_word = reinterpret_cast<std::uintptr_t>(from) % 8 == 0 && size >= 8;
+    const std::uint32_t bytes = is_word ? 8 : 1;
+    const std::uint64_t value = load_bytes(from, bytes);
+    std::memcpy(out, &value, bytes);
+    out += bytes;
+    from += bytes;
+    size -= bytes;
+  }
+}
+
 const std::byte *bytes_in(const LineWrite &entry, std::uint64_t offset) noexcept {
   return reinterpret_cast<const std::byte *>(entry.data) + offset % kLineBytes;
 }
@@ -167,6 +187,12 @@ void SoftwareThread::doom(const Ending &ending) noexcept {
 
 void SoftwareThread::fail(const Ending &ending) {
   doom(ending);
+  leave_body();
+}
+
+void SoftwareThread::leave_body() {
+  TMH_ASSERT(is_doomed_);
+  if (leave_ != nullptr) leave_(*this);
   throw detail::LineAbort{};
 }
 
@@ -208,19 +234,64 @@ std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t si
   if (segment == nullptr) return load_bytes(reinterpret_cast<const std::byte *>(address), size);
   const std::uint64_t offset = address - segment->view;
   if (window_.make_loadable(*this, *segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
-  const LineWord *const word = segment->words + offset / kLineBytes;
-  if (may_have_written(*this, offset / kLineBytes))
-    if (const LineWrite *const entry = commit_.writes().find(word); entry != nullptr)
-      return has_all(*entry, offset, size)
-                 ? load_bytes(bytes_in(*entry, offset), size)
-                 : with_written(read_home(*segment, offset, size), *entry, offset, size);
-  if (capacity_.is_on()) check(capacity_.read(word));
+  if (const LineWrite *const entry = find_entry(*segment, offset); entry != nullptr)
+    return has_all(*entry, offset, size)
+               ? load_bytes(bytes_in(*entry, offset), size)
+               : with_written(read_home(*segment, offset, size), *entry, offset, size);
+  if (capacity_.is_on()) check(capacity_.read(segment->word_at(offset)));
   return read_home(*segment, offset, size);
+}
+
+void SoftwareThread::load_block(void *to, std::uintptr_t from, std::uint32_t size) {
+  TMH_ASSERT(from % kLineBytes + size <= kLineBytes);
+  LineSegment *const segment = segment_of(from);
+  if (segment == nullptr) {
+    std::memcpy(to, reinterpret_cast<const void *>(from), size);
+    return;
+  }
+  const std::uint64_t offset = from - segment->view;
+  if (window_.make_loadable(*this, *segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
+  const LineWrite *const entry = find_entry(*segment, offset);
+  if (entry != nullptr && (~entry->mask & block_mask(offset, size)) == 0) {
+    std::memcpy(to, bytes_in(*entry, offset), size);
+    return;
+  }
+  if (entry == nullptr && capacity_.is_on()) check(capacity_.read(segment->word_at(offset)));
+  read_home_by(*segment, offset, [&](const std::byte *home) { copy_shared(to, home, size); });
+  if (entry == nullptr) return;
+  for (std::uint32_t i = 0; i < size; ++i)
+    if ((entry->mask >> (offset % kLineBytes + i) & 1) != 0)
+      static_cast<std::byte *>(to)[i] = bytes_in(*entry, offset)[i];
+}
+
+bool SoftwareThread::store_block(std::uintptr_t to, const void *from, std::uint32_t size) {
+  TMH_ASSERT(to % kLineBytes + size <= kLineBytes);
+  if (to - newest >= kLineBytes && !open_line(to)) return false;
+  std::memcpy(newest_bytes + to % kLineBytes, from, size);
+  newest_mask(*this) |= block_mask(to, size);
+  return true;
+}
+
+// The attempt's own writes to a line; null: none.
+LineWrite *SoftwareThread::find_entry(const LineSegment &segment, std::uint64_t offset) noexcept {
+  const std::uint64_t line = offset / kLineBytes;
+  return may_have_written(*this, line) ? commit_.writes().find(segment.home_at(line * kLineBytes))
+                                       : nullptr;
 }
 
 std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offset,
                                         std::uint32_t size) {
-  const LineWord &word = segment.words[offset / kLineBytes];
+  std::uint64_t value = 0;
+  read_home_by(segment, offset,
+               [&](const std::byte *home) { value = load_bytes(home, size); });
+  return value;
+}
+
+// load: copies from home what is there, with acquire. It may run several times.
+template <class Load>
+inline void SoftwareThread::read_home_by(LineSegment &segment, std::uint64_t offset,
+                                         const Load &load) {
+  const LineWord &word = *segment.word_at(offset);
   for (;;) {
     // As detail::line_load(), which has the reasons for these orders.
     const std::uint64_t seen = word.load(std::memory_order_acquire);
@@ -229,7 +300,7 @@ std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offs
       continue;
     }
     observe::step(observe::Step::kGapLineLooked);
-    const std::uint64_t value = load_bytes(segment.home + offset, size);
+    load(segment.home_at(offset));
     if (word.load(std::memory_order_relaxed) != seen) continue;
     last = detail::kNoLine;
     last_word = &word;
@@ -237,7 +308,7 @@ std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offs
       if (!log_.make_room(*this)) fail(AbortCause::kCapacity);
       *++log_top = &word;
     }
-    return value;
+    return;
   }
 }
 
@@ -245,7 +316,7 @@ std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offs
 // helps.
 void SoftwareThread::settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen) {
   if (is_locked(seen)) {
-    meet_locked(segment.words[offset / kLineBytes], seen);
+    meet_locked(*segment.word_at(offset), seen);
   } else if (is_upper(seen)) {
     meet_upper(page_of(where(segment.number, offset)));
   } else if (!extend()) {
@@ -274,7 +345,7 @@ bool SoftwareThread::open_line(std::uintptr_t address) {
   if (offset >= bytes || is_query_) [[unlikely]]
     return open_any_line(address);
   const std::uint64_t line = offset / kLineBytes;
-  LineWord *const word = const_cast<LineWord *>(words) + line;
+  LineWord *const word = window_.word(*this, line);
   WriteSet &writes = commit_.writes();
   // relaxed: line-lock looks again
   if (may_have_written(*this, line) || !writes.has_listed_room() || !window_.has_blocks(offset) ||
@@ -294,7 +365,7 @@ bool SoftwareThread::open_line(std::uintptr_t address) {
   if (segment == nullptr) return false;
   if (is_query_) fail(AbortCause::kQueryWrote);
   const std::uint64_t offset = address - segment->view, line = offset / kLineBytes;
-  set_newest(*this, write_entry(*segment, offset), line, segment->words + line,
+  set_newest(*this, write_entry(*segment, offset), line, segment->word_at(offset),
              address - offset % kLineBytes);
   return true;
 }
@@ -303,36 +374,34 @@ bool SoftwareThread::has_written(const void *address) const noexcept {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   const LineSegment *const segment = memory_.find(at);
   return segment != nullptr &&
-         commit_.writes().has(segment->words + (at - segment->view) / kLineBytes);
+         commit_.writes().has(segment->home_at((at - segment->view) / kLineBytes * kLineBytes));
 }
 
 // Null: plain memory. Throws when the attempt has been aborted.
 LineSegment *SoftwareThread::segment_of(std::uintptr_t address) {
-  if (is_doomed_) throw detail::LineAbort{};
+  if (is_doomed_) leave_body();
   return window_.find(*this, address);
 }
 
 LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offset) {
   TMH_ASSERT(is_running_ && !is_query_);
-  TMH_ASSERT(segment.words != nullptr && segment.home != nullptr);
-  const std::uint64_t line = offset / kLineBytes;
-  LineWord *const word = segment.words + line;
-  if (may_have_written(*this, line))
-    if (LineWrite *const entry = commit_.writes().find(word); entry != nullptr) return *entry;
+  TMH_ASSERT(segment.words != nullptr);
+  if (LineWrite *const entry = find_entry(segment, offset); entry != nullptr) return *entry;
+  LineWord *const word = segment.word_at(offset);
   // No memory: the user gets the exception, and may go on without this store.
   check(commit_.writes().make_room(memory_, number_));
   if (memory_.allocate_home(segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
   // Beyond the segment's end this is SIGBUS, as a plain store's. At line-write-back it would be,
   // too, for this process and for each that recovers it.
-  static_cast<void>(load_word<std::uint8_t>(segment.home + offset));
+  static_cast<void>(load_word<std::uint8_t>(segment.home_at(offset)));
   if (capacity_.is_on()) [[unlikely]]
     check(capacity_.write((segment.view + offset) / kLineBytes));
   // A line in U is asked for now, not at the commit, where it would cost the whole attempt.
   // relaxed: line-lock looks again.
   while (is_upper(word->load(std::memory_order_relaxed)))
     [[unlikely]] meet_upper(page_of(where(segment.number, offset)));
-  const std::uint64_t line_offset = line * kLineBytes;
-  return commit_.writes().insert({word, segment.home + line_offset},
+  const std::uint64_t line_offset = offset / kLineBytes * kLineBytes;
+  return commit_.writes().insert({word, segment.home_at(line_offset)},
                                  where(segment.number, line_offset));
 }
 

@@ -6,7 +6,7 @@
 // Invariant: (1) every load returns state(rv): what the commits stamped <= rv have written, or the
 //            instance's own store. (2) Between line-lock and line-unlock the thread takes no lock
 //            and waits for no other thread beyond a bounded spin. (3) After an abort every further
-//            access of the attempt throws LineAbort.
+//            access of the attempt throws LineAbort, or leaves as it was told to.
 // Ordering:  hierarchy/exchange/PROTOCOL.md, "Level 1: one instance"; each access says its partner.
 // Sharing:   its context: see layout.h. Owner death: recovery.h.
 // Contexts:  NOT async-signal-safe; not inside RTM.
@@ -64,10 +64,16 @@ inline constexpr std::uint32_t kQueryPriorityAttempts = 2;
 
 class SoftwareThread : public detail::LineAccess {
  public:
+  // Leaves the body of an attempt that has been aborted. Does not return. Null: by throwing
+  // LineAbort; a body that no exception may cross has another way.
+  using Leave = void (*)(SoftwareThread &thread);
+
   // REQUIRES: memory and releaser outlive it; the participant's slot is attached.
   // redo_log: durable domains, else null. Throws std::bad_alloc.
-  SoftwareThread(LineMemory &memory, Releaser &releaser, LogReserver *redo_log = nullptr)
+  SoftwareThread(LineMemory &memory, Releaser &releaser, LogReserver *redo_log = nullptr,
+                 Leave leave = nullptr)
       : memory_(memory),
+        leave_(leave),
         window_(memory),
         rivals_(memory, releaser),
         priority_(memory, rivals_),
@@ -103,6 +109,10 @@ class SoftwareThread : public detail::LineAccess {
   void store(T *address, const T &value) {
     detail::line_store(*this, address, value);
   }
+  // Any bytes within one line, as load() and store() do.
+  void load_block(void *to, std::uintptr_t from, std::uint32_t size);
+  // False: it is plain memory; nothing is stored.
+  [[nodiscard]] bool store_block(std::uintptr_t to, const void *from, std::uint32_t size);
   // Has the running attempt stored to the line of this address?
   [[nodiscard]] bool has_written(const void *address) const noexcept;
   // Moves the snapshot to now; false: something read has changed, or the log has failed, and the
@@ -152,6 +162,10 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] LineSegment *segment_of(std::uintptr_t address);
   [[nodiscard]] std::uint64_t read_home(LineSegment &segment, std::uint64_t offset,
                                         std::uint32_t bytes);
+  template <class Load>
+  void read_home_by(LineSegment &segment, std::uint64_t offset, const Load &load);
+  [[nodiscard]] LineWrite *find_entry(const LineSegment &segment, std::uint64_t offset) noexcept;
+  [[noreturn]] void leave_body();
   [[nodiscard]] bool open_any_line(std::uintptr_t address);
   [[nodiscard]] LineWrite &write_entry(LineSegment &segment, std::uint64_t offset);
   void settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen);
@@ -173,6 +187,7 @@ class SoftwareThread : public detail::LineAccess {
   }
 
   LineMemory &memory_;
+  const Leave leave_;
   LineContextV1 *context_ = nullptr;
   LineStateV1 *state_ = nullptr;
   std::uint32_t number_ = 0;

@@ -68,6 +68,7 @@ void SoftwareCommit::attach(std::uint32_t context) noexcept {
   number_ = context;
   context_ = &memory_.context(context);
   state_ = &memory_.state();
+  shares_words_ = memory_.is_process();
   // relaxed: acquired with the context; from now on this thread alone moves it on.
   instance_ = number_of(context_->status.load(std::memory_order_relaxed));
   pins_ = releaser_.pins();
@@ -200,8 +201,17 @@ inline void SoftwareCommit::write_back(Redo &redo, std::uint64_t stamp) noexcept
 
 // release: pairs with the acquire of the thread that reads or locks the line next
 inline void SoftwareCommit::unlock_lines(std::uint64_t stamp) noexcept {
+  if (shares_words_) return unlock_words(stamp);
   for (const WriteSet::Target &target : writes_.targets())
     target.word->store(stamp, std::memory_order_release);
+}
+
+// The same, where lines share words: a word is the entry's that has locked it, and another
+// committer's once that has unlocked it.
+void SoftwareCommit::unlock_words(std::uint64_t stamp) noexcept {
+  for (std::size_t i = 0; i < writes_.size(); ++i)
+    if (!is_locked(writes_.entry(i).before.load(std::memory_order_relaxed)))  // this thread's
+      writes_.target(i).word->store(stamp, std::memory_order_release);
 }
 
 template <bool kFew>
@@ -220,7 +230,7 @@ inline AbortCause SoftwareCommit::lock_each(std::size_t *locked) noexcept {
   const std::span<LineWrite> entries = writes_.entries();
   std::size_t i = 0;
   do {
-    if (const AbortCause cause = lock_line<kFew>(*targets[i].word, entries[i]);
+    if (const AbortCause cause = lock_line<kFew>(*targets[i].word, i);
         cause != AbortCause::kNone) [[unlikely]] {
       *locked = i;
       return cause;
@@ -260,36 +270,42 @@ Ending SoftwareCommit::ask_for_line(std::size_t locked, AbortCause cause, std::u
 
 // False: the word is another one by now, *seen.
 template <bool kFew>
-inline bool SoftwareCommit::take_line(LineWord &word, LineWrite &entry,
+inline bool SoftwareCommit::take_line(LineWord &word, std::size_t number,
                                       std::uint64_t *seen) noexcept {
   TMH_ASSERT(is_free(*seen));
   // Relaxed: published by the lock.
-  entry.before.store(*seen, std::memory_order_relaxed);
+  writes_.entry(number).before.store(*seen, std::memory_order_relaxed);
   step_if<!kFew>(Step::kGapLineBefore);
   // acquire: pairs with line-unlock of the last committer to the line. release: recovery finds
   // `before` by the lock.
-  return word.compare_exchange_strong(*seen, locked_by(number_), std::memory_order_acq_rel,
-                                      std::memory_order_relaxed);
+  return word.compare_exchange_strong(
+      *seen, locked_by(number_, static_cast<std::uint32_t>(number)), std::memory_order_acq_rel,
+      std::memory_order_relaxed);
 }
 
 // kCrossLevel: the line is in U.
 template <bool kFew>
-inline AbortCause SoftwareCommit::lock_line(LineWord &word, LineWrite &entry) noexcept {
+inline AbortCause SoftwareCommit::lock_line(LineWord &word, std::size_t number) noexcept {
   // Relaxed: the CAS decides.
   std::uint64_t seen = word.load(std::memory_order_relaxed);
-  if (is_free(seen) && take_line<kFew>(word, entry, &seen)) [[likely]]
+  if (is_free(seen) && take_line<kFew>(word, number, &seen)) [[likely]]
     return AbortCause::kNone;
-  return lock_line_in_use(word, entry, seen);
+  return lock_line_in_use(word, number, seen);
 }
 
-AbortCause SoftwareCommit::lock_line_in_use(LineWord &word, LineWrite &entry,
+AbortCause SoftwareCommit::lock_line_in_use(LineWord &word, std::size_t number,
                                             std::uint64_t seen) noexcept {
   bool is_decided = false;
   for (;;) {
     if (is_upper(seen)) return AbortCause::kCrossLevel;
     if (!is_locked(seen)) {
-      if (take_line<false>(word, entry, &seen)) return AbortCause::kNone;
+      if (take_line<false>(word, number, &seen)) return AbortCause::kNone;
       continue;
+    }
+    if (context_of(seen) == number_ && shares_words_) {
+      // By this commit, for another line. relaxed: this thread's
+      writes_.entry(number).before.store(seen, std::memory_order_relaxed);
+      return AbortCause::kNone;
     }
     if (!spin_until_changed(word, seen, kCommitterSpinRounds)) {
       if (is_decided || rivals_.decide(word, seen) == Rivals::Met::kFailSelf) {
@@ -310,6 +326,7 @@ void SoftwareCommit::release_lines(std::size_t count) noexcept {
   TMH_ASSERT(count <= writes_.size());
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint64_t before = writes_.entry(i).before.load(std::memory_order_relaxed);
+    if (is_locked(before)) continue;  // an earlier entry has the word
     // Pairs with the acquire of the next one.
     writes_.target(i).word->store(before, std::memory_order_release);
   }
@@ -328,9 +345,9 @@ inline bool SoftwareCommit::is_valid(const SoftwareThread &thread,
     // stamps
     const std::uint64_t now = word->load(std::memory_order_acquire);
     if (now <= rv) continue;
-    if (now != locked_by(number_)) return false;
+    if (!is_locked(now) || context_of(now) != number_) return false;
     // relaxed: stored by this thread
-    if (writes_.find(word)->before.load(std::memory_order_relaxed) > rv) return false;
+    if (writes_.entry(entry_of(now)).before.load(std::memory_order_relaxed) > rv) return false;
   }
   return true;
 }

@@ -81,13 +81,14 @@ class SoftwareCommit {
   [[nodiscard]] Ending ask_for_line(std::size_t locked, AbortCause cause, std::uint32_t asked,
                                     Insists insists) noexcept;
   template <bool kFew>
-  [[nodiscard]] AbortCause lock_line(LineWord &word, LineWrite &entry) noexcept;
-  [[nodiscard]] AbortCause lock_line_in_use(LineWord &word, LineWrite &entry,
+  [[nodiscard]] AbortCause lock_line(LineWord &word, std::size_t number) noexcept;
+  [[nodiscard]] AbortCause lock_line_in_use(LineWord &word, std::size_t number,
                                             std::uint64_t seen) noexcept;
   template <bool kFew>
-  [[nodiscard]] bool take_line(LineWord &word, LineWrite &entry, std::uint64_t *seen) noexcept;
+  [[nodiscard]] bool take_line(LineWord &word, std::size_t number, std::uint64_t *seen) noexcept;
   void release_lines(std::size_t count) noexcept;
   inline void unlock_lines(std::uint64_t stamp) noexcept;
+  void unlock_words(std::uint64_t stamp) noexcept;
   [[nodiscard]] inline bool is_valid(const SoftwareThread &thread,
                                      std::uint64_t stamp) const noexcept;
   [[nodiscard]] bool are_unchanged(const SoftwareThread &thread) const noexcept;
@@ -106,6 +107,7 @@ class SoftwareCommit {
   LineStateV1 *state_ = nullptr;
   std::uint32_t number_ = 0;
   std::uint32_t granted_ = 0;
+  bool shares_words_ = false;  // lines may have a word together
   std::uint64_t instance_ = 0;
 };
 

@@ -45,6 +45,11 @@ class Window {
   [[nodiscard]] Where where(std::uint64_t offset) const noexcept {
     return Where{static_cast<std::uint64_t>(begin_at_) + offset / kLineBytes * kLineBytes};
   }
+  // Of this line of the window.
+  [[nodiscard]] LineWord *word(const detail::LineAccess &access, std::uint64_t line) const noexcept {
+    return const_cast<LineWord *>(access.words) +
+           (segment_->is_process ? process_word_number(line) : line);
+  }
   // Has it disk blocks, as far as this thread knows at once? REQUIRES: as where().
   [[nodiscard]] bool has_blocks(std::uint64_t offset) const noexcept {
     return memory_.has_asked_for(*segment_, begin_ + offset);

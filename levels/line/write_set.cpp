@@ -42,7 +42,7 @@ AbortCause WriteSet::make_more_room(LineMemory &memory, std::uint32_t context) {
 void WriteSet::add_to_index() noexcept {
   TMH_ASSERT(is_indexed());
   for (std::uint32_t i = count_ == kListed + 1 ? 0 : count_ - 1; i < count_; ++i)
-    index_.insert(key_of(targets_[i].word), i);
+    index_.insert(key_of(targets_[i].home), i);
 }
 
 std::span<const std::uint32_t> WriteSet::by_place() noexcept {

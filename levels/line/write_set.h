@@ -1,5 +1,6 @@
 // levels/line/write_set.h -- the lines that a running attempt has stored to: their entries in the
-// context's redo log, found by line word.
+// context's redo log, found by where the line is in this process. Not by its word, which another
+// line may share (process_lines.h).
 // Shape:     entry i, in shared memory, belongs to target i, which says where the line is in this
 //            process. A line has at most one entry. A few are found by looking at each target,
 //            more by an index.
@@ -56,12 +57,13 @@ class WriteSet {
   // Numbers of entries in the order of their places.
   [[nodiscard]] std::span<const std::uint32_t> by_place() noexcept;
 
-  [[nodiscard]] bool has(const LineWord *word) const noexcept {
-    return number_of(word) != LineTable::kNone;
+  // home: of the line's first byte, as Target has it.
+  [[nodiscard]] bool has(const std::byte *home) const noexcept {
+    return number_of(home) != LineTable::kNone;
   }
   // Null: the line has no entry.
-  [[nodiscard]] LineWrite *find(const LineWord *word) const noexcept {
-    const std::uint32_t number = number_of(word);
+  [[nodiscard]] LineWrite *find(const std::byte *home) const noexcept {
+    const std::uint32_t number = number_of(home);
     return number == LineTable::kNone ? nullptr : &entries_[number];
   }
 
@@ -91,19 +93,21 @@ class WriteSet {
  private:
   static constexpr std::uint32_t kListed = 8;
 
-  [[nodiscard]] static std::uintptr_t key_of(const LineWord *word) noexcept {
-    return reinterpret_cast<std::uintptr_t>(word);
+  // A place in the index is one of eight-byte words.
+  static_assert(kLineBytes % 8 == 0);
+  [[nodiscard]] static std::uintptr_t key_of(const std::byte *home) noexcept {
+    return reinterpret_cast<std::uintptr_t>(home) / (kLineBytes / 8);
   }
   [[nodiscard]] bool is_indexed() const noexcept { return !is_few(); }
-  [[nodiscard]] std::uint32_t number_of(const LineWord *word) const noexcept {
-    if (is_indexed()) return index_.find(key_of(word));
+  [[nodiscard]] std::uint32_t number_of(const std::byte *home) const noexcept {
+    if (is_indexed()) return index_.find(key_of(home));
     for (std::uint32_t i = 0; i < count_; ++i)
-      if (targets_[i].word == word) return i;
+      if (targets_[i].home == home) return i;
     return LineTable::kNone;
   }
   [[nodiscard]] LineWrite &append(const Target &target, Where at) noexcept {
     TMH_ASSERT(has_room());
-    TMH_ASSERT(find(target.word) == nullptr);
+    TMH_ASSERT(find(target.home) == nullptr);
     TMH_ASSERT(offset_of(at) % kLineBytes == 0);
     const std::size_t index = count_++;
     LineWrite &entry = entries_[index];

@@ -174,7 +174,7 @@ TEST_F(LinePropertyTest, RecoveryWritesBackWhatWasCommittedAndOnlyThat) {
       rig_.words()[8 * i] = 5;
       rig_.words()[8 * i + 1] = 5;
     }
-    rig_.word_of(rig_.words()).store(line::locked_by(number));
+    rig_.word_of(rig_.words()).store(line::locked_by(number, 0));
     rig_.word_of(rig_.words() + 8).store(before + 5);
     context.status.store(line::status_word(4, state));
     context.in_flight.store(before + 1);

@@ -205,7 +205,7 @@ TEST(LineSegmentsTest, NewInstanceDoesNotWaitForALineOfAnEarlierOne) {
     const MemoryFolder folder;
     LineRig rig(folder.path());
     RigThread one(rig), two(rig);
-    rig.word_of(rig.words()).store(line::locked_by(two.context_number()));
+    rig.word_of(rig.words()).store(line::locked_by(two.context_number(), 0));
     one.begin({});
     one.store(rig.words(), std::uint64_t{7});
     EXPECT_EQ(one.commit(), Status::kAborted);
@@ -222,7 +222,7 @@ TEST(LineSegmentsTest, NextAttemptDoesNotWaitForALineThatIsGone) {
     const MemoryFolder folder;
     LineRig rig(folder.path());
     RigThread one(rig), two(rig);
-    rig.word_of(rig.words()).store(line::locked_by(two.context_number()));
+    rig.word_of(rig.words()).store(line::locked_by(two.context_number(), 0));
     Begin options;
     one.begin(options);
     one.store(rig.words(), std::uint64_t{7});
@@ -266,7 +266,7 @@ TEST(LineWaitTest, WhoHadNoProcessorMeanwhileLooksForTheDeadBeforeGivingUp) {
     LineRig rig(folder.path());
     Undertaker undertaker(rig.word_of(rig.words()));
     RigThread dead(rig), one(rig, undertaker);
-    rig.word_of(rig.words()).store(line::locked_by(dead.context_number()));
+    rig.word_of(rig.words()).store(line::locked_by(dead.context_number(), 0));
     struct sigaction away {};
     away.sa_handler = [](int) {
       const timespec longer_than_anybody_waits{0, 30'000'000};

@@ -85,6 +85,16 @@ extern constinit thread_local LineAccess *line_access __attribute__((tls_model("
 // Level 2.
 void page_store_long(LineAccess &access, void *address, std::uint64_t value, std::uint32_t bytes);
 
+// What an access needs to know of the program that it is compiled into.
+struct SegmentLines {
+  // A segment has a word for each of its lines.
+  [[nodiscard]] static std::uint64_t word_number(std::uint64_t line) noexcept { return line; }
+  [[nodiscard]] static std::uint64_t load_long(LineAccess &access, const void *address,
+                                               std::uint32_t bytes) {
+    return line_load_long(access, address, bytes);
+  }
+};
+
 template <class T>
 inline constexpr bool kIsLineWord = std::is_trivially_copyable_v<T> &&
                                     (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 ||
@@ -96,7 +106,8 @@ using UnsignedOf = std::conditional_t<
     std::conditional_t<kBytes == 2, std::uint16_t,
                        std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>>;
 
-template <class T>
+// Lines: SegmentLines, or what levels/line/process_lines.h is for.
+template <class Lines = SegmentLines, class T>
 [[nodiscard]] inline T line_load(LineAccess &access, const T *address) {
   static_assert(kIsLineWord<T>);
   const auto at = reinterpret_cast<std::uintptr_t>(address);
@@ -108,7 +119,7 @@ template <class T>
   };
   const auto load_long = [&] {
     return std::bit_cast<T>(
-        static_cast<UnsignedOf<sizeof(T)>>(line_load_long(access, address, sizeof(T))));
+        static_cast<UnsignedOf<sizeof(T)>>(Lines::load_long(access, address, sizeof(T))));
   };
   if ((at ^ access.last) < 64) [[likely]] {
     // The line read last. Its word was looked at before, so one look after the load is enough:
@@ -127,7 +138,7 @@ template <class T>
   const std::uint64_t line = offset / 64;
   if ((access.written >> (line % 64) & 1) != 0) [[unlikely]]
     return load_long();
-  const LineWord *const word = access.words + line;
+  const LineWord *const word = access.words + Lines::word_number(line);
   // acquire: pairs with the release of line-unlock; who sees version v sees the data written back
   // before it.
   const std::uint64_t seen = word->load(std::memory_order_acquire);
