@@ -96,10 +96,10 @@ Errc LineMemory::open(const std::string &folder, bool *found) noexcept {
 Errc LineMemory::open_process() noexcept {
   TMH_ASSERT(!is_open());
   segments_.reset(new (std::nothrow) LineSegment[1]);
-  if (segments_ == nullptr) return fail(Errc::kOutOfMemory, "level 1's table");
+  if (segments_ == nullptr) return Errc::kOutOfMemory;
   void *map = mmap(nullptr, kProcessMapBytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (map == MAP_FAILED) return fail_errno(Errc::kOutOfMemory, "level 1's table and logs");
+  if (map == MAP_FAILED) return Errc::kOutOfMemory;
   process_.reset(static_cast<std::byte *>(map));
   // Anonymous memory is zero; no other thread has seen it. All relaxed for the same reason.
   contexts_ = reinterpret_cast<LineContextV1 *>(process_.get() + sizeof(LineContextV1));

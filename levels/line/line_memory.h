@@ -88,7 +88,7 @@ class LineMemory {
   // Opened by open_process()?
   [[nodiscard]] bool is_process() const noexcept { return process_ != nullptr; }
   // In anonymous memory of this process, private to it: with one segment, number 0, from address 0
-  // up. kOutOfMemory.
+  // up. kOutOfMemory, without a detail: no memory of the C++ runtime is used.
   [[nodiscard]] Errc open_process() noexcept;
   // remove: the last participant leaves.
   void close(bool remove) noexcept;

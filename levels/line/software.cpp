@@ -213,6 +213,8 @@ bool SoftwareThread::extend() noexcept {
   // The next begin says why.
   if (reads_durable_only_ && commit_.redo().drain() != Errc::kOk) return false;
   rv = now;
+  // release: who sees it sees that nothing is read at an earlier snapshot any more
+  if (shown_ != nullptr) shown_->store(now, std::memory_order_release);
   return true;
 }
 
@@ -270,6 +272,17 @@ bool SoftwareThread::store_block(std::uintptr_t to, const void *from, std::uint3
   std::memcpy(newest_bytes + to % kLineBytes, from, size);
   newest_mask(*this) |= block_mask(to, size);
   return true;
+}
+
+void SoftwareThread::store_now(std::uintptr_t at, std::uint32_t size) noexcept {
+  const LineSegment *const segment = memory_.find(at);
+  LineWrite *const entry = segment == nullptr ? nullptr : find_entry(*segment, at - segment->view);
+  if (entry == nullptr) return;
+  const std::uint64_t offset = at - segment->view;
+  for (std::uint32_t i = 0; i < size; ++i)
+    if ((entry->mask >> (offset % kLineBytes + i) & 1) != 0)
+      segment->home_at(offset)[i] = bytes_in(*entry, offset)[i];
+  entry->mask &= ~block_mask(offset, size);
 }
 
 // The attempt's own writes to a line; null: none.

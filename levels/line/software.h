@@ -14,6 +14,7 @@
 //            shared memory so that any participant can finish a dead one's commit.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 
@@ -118,6 +119,25 @@ class SoftwareThread : public detail::LineAccess {
   // Moves the snapshot to now; false: something read has changed, or the log has failed, and the
   // instance can only abort.
   [[nodiscard]] bool extend() noexcept;
+  // Nested instances that may be undone alone.
+  using Writes = WriteSet::Copy;
+  void copy_writes(Writes *to) const { commit_.writes().copy_to(to); }
+  void restore_writes(const Writes &from) noexcept {
+    commit_.writes().restore(from);
+    newest = detail::kNoLine;
+  }
+  // What the attempt has written of these bytes, which lie in one line, goes to memory now and is no
+  // longer among its writes. REQUIRES: no other thread uses them; the caller keeps what was there.
+  void store_now(std::uintptr_t at, std::uint32_t size) noexcept;
+  [[nodiscard]] bool has_written() const noexcept { return !commit_.writes().empty(); }
+  // No access takes a short way, and no store finds the newest line, before the next begin().
+  void shut() noexcept {
+    window_.shut(*this);
+    newest = detail::kNoLine;
+  }
+  // Where others see at which snapshot the running instance reads: extend() moves it on. Null:
+  // nobody looks.
+  void show_snapshot_at(std::atomic<std::uint64_t> *at) noexcept { shown_ = at; }
   // Aborts the running attempt in the middle of its body: throws LineAbort.
   [[noreturn]] void fail(const Ending &ending);
   // Fails the attempt if the capacity model says that so many open begins are too many.
@@ -190,6 +210,7 @@ class SoftwareThread : public detail::LineAccess {
   const Leave leave_;
   LineContextV1 *context_ = nullptr;
   LineStateV1 *state_ = nullptr;
+  std::atomic<std::uint64_t> *shown_ = nullptr;
   std::uint32_t number_ = 0;
   bool is_attached_ = false;
   bool reads_durable_only_ = false;

@@ -1,0 +1,97 @@
+// compat/libitm/barriers.cpp -- loads, stores and logs of locals, of each type of the ABI.
+// Shape:     a load or store of one word takes the short way of level 1, inline; everything else is
+//            a block of bytes. The forms (after a read, after a write, for a write) are one: level 1
+//            looks at the line once in either case.
+#include <immintrin.h>
+
+#include <bit>
+#include <complex>
+#include <cstring>
+#include <type_traits>
+
+#include "compat/libitm/thread.h"
+#include "levels/line/process_lines.h"
+
+namespace tmh::itm {
+
+namespace {
+
+// As detail::SegmentLines.
+struct ProcessLines {
+  [[nodiscard]] static std::uint64_t word_number(std::uint64_t line) noexcept {
+    return line::process_word_number(line);
+  }
+  [[nodiscard]] static std::uint64_t load_long(detail::LineAccess &, const void *address,
+                                               std::uint32_t bytes) {
+    return this_thread->load_long(reinterpret_cast<std::uintptr_t>(address), bytes);
+  }
+};
+
+// By reference: a vector of 32 bytes is returned only by code for AVX.
+template <class T>
+[[gnu::always_inline]] inline void load(const T *from, T &value) {
+  const auto at = reinterpret_cast<std::uintptr_t>(from);
+  if constexpr (detail::kIsLineWord<T>) {
+    using Word = detail::UnsignedOf<sizeof(T)>;
+    if (at % sizeof(T) == 0) [[likely]] {
+      value = std::bit_cast<T>(detail::line_load<ProcessLines>(
+          this_thread->lines, reinterpret_cast<const Word *>(from)));
+      return;
+    }
+  }
+  this_thread->load_block(&value, at, sizeof value);
+}
+
+template <class T>
+[[gnu::always_inline]] inline void store(T *to, const T &value) {
+  line::SoftwareThread &lines = this_thread->lines;
+  const std::uintptr_t in_line = reinterpret_cast<std::uintptr_t>(to) - lines.newest;
+  if (in_line > kLineBytes - sizeof(T)) [[unlikely]]
+    return this_thread->store_long(reinterpret_cast<std::uintptr_t>(to), &value, sizeof value);
+  std::memcpy(lines.newest_bytes + in_line, &value, sizeof value);
+  detail::newest_mask(lines) |= (~0ull >> (64 - sizeof(T))) << in_line;
+}
+
+}  // namespace
+
+}  // namespace tmh::itm
+
+using tmh::itm::load;
+using tmh::itm::store;
+using tmh::itm::this_thread;
+
+#define TMH_ITM_LOAD(NAME, TYPE, TARGET)        \
+  TARGET TYPE _ITM_##NAME(const TYPE *from) {   \
+    TYPE value;                                 \
+    load(from, value);                          \
+    return value;                               \
+  }
+#define TMH_ITM_STORE(NAME, TYPE, TARGET) \
+  TARGET void _ITM_##NAME(TYPE *to, TYPE value) { store(to, value); }
+#define TMH_ITM_BARRIERS(NAME, TYPE, TARGET)                                    \
+  extern "C" {                                                                  \
+  TMH_ITM_LOAD(R##NAME, TYPE, TARGET)                                           \
+  TMH_ITM_LOAD(RaR##NAME, TYPE, TARGET)                                         \
+  TMH_ITM_LOAD(RaW##NAME, TYPE, TARGET)                                         \
+  TMH_ITM_LOAD(RfW##NAME, TYPE, TARGET)                                         \
+  TMH_ITM_STORE(W##NAME, TYPE, TARGET)                                          \
+  TMH_ITM_STORE(WaR##NAME, TYPE, TARGET)                                        \
+  TMH_ITM_STORE(WaW##NAME, TYPE, TARGET)                                        \
+  void _ITM_L##NAME(const TYPE *at) { this_thread->log_local(at, sizeof *at); } \
+  }
+
+TMH_ITM_BARRIERS(U1, std::uint8_t, )
+TMH_ITM_BARRIERS(U2, std::uint16_t, )
+TMH_ITM_BARRIERS(U4, std::uint32_t, )
+TMH_ITM_BARRIERS(U8, std::uint64_t, )
+TMH_ITM_BARRIERS(F, float, )
+TMH_ITM_BARRIERS(D, double, )
+TMH_ITM_BARRIERS(E, long double, )
+TMH_ITM_BARRIERS(M64, __m64, )
+TMH_ITM_BARRIERS(M128, __m128, )
+TMH_ITM_BARRIERS(M256, __m256, __attribute__((target("avx"))))
+TMH_ITM_BARRIERS(CF, _Complex float, )
+TMH_ITM_BARRIERS(CD, _Complex double, )
+TMH_ITM_BARRIERS(CE, _Complex long double, )
+
+extern "C" void _ITM_LB(const void *at, std::size_t bytes) { this_thread->log_local(at, bytes); }

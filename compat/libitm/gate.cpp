@@ -1,0 +1,95 @@
+// compat/libitm/gate.cpp -- waiting for other threads' transactions.
+#include "compat/libitm/gate.h"
+
+#include <immintrin.h>
+
+#include "platform/patience.h"
+#include "platform/process.h"
+
+namespace tmh::itm {
+
+namespace {
+
+// 0.1 ms: most transactions end sooner. Then the processor is another thread's.
+constexpr std::uint32_t kSpinRounds = 256, kPausesPerRound = 8;
+
+template <class Condition>
+void wait_until(const Condition &condition) noexcept {
+  for (std::uint32_t round = 0; round < kSpinRounds; ++round) {
+    if (condition()) return;
+    for (std::uint32_t i = 0; i < kPausesPerRound; ++i) _mm_pause();
+  }
+  const std::uint64_t start = platform::monotonic_ns();
+  platform::Patience patience;
+  while (!condition()) patience.pause(platform::monotonic_ns() - start);
+}
+
+}  // namespace
+
+Gate::Slot *Gate::take_slot() noexcept {
+  for (std::uint32_t i = 0; i < line::kContextsMax; ++i) {
+    if (slots_[i].is_used.load(std::memory_order_relaxed) ||
+        slots_[i].is_used.exchange(true, std::memory_order_acquire))
+      continue;
+    std::uint32_t high = high_.load(std::memory_order_relaxed);
+    // Before the slot is entered. seq_cst: as the slot itself.
+    while (high <= i && !high_.compare_exchange_weak(high, i + 1, std::memory_order_seq_cst)) {
+    }
+    return &slots_[i];
+  }
+  return nullptr;
+}
+
+void Gate::give_back(Slot &slot) noexcept {
+  leave(slot);
+  slot.is_used.store(false, std::memory_order_release);
+}
+
+void Gate::wait_for(const Slot &slot, std::uint64_t stamp) noexcept {
+  wait_until([&] { return slot.snapshot.load(std::memory_order_acquire) >= stamp; });
+}
+
+void Gate::wait_for_all(const Slot *own) noexcept {
+  // seq_cst: see the head of gate.h
+  const std::uint32_t high = high_.load(std::memory_order_seq_cst);
+  for (std::uint32_t i = 0; i < high; ++i)
+    if (&slots_[i] != own)
+      wait_until([&] { return slots_[i].snapshot.load(std::memory_order_seq_cst) == kOutside; });
+}
+
+void Gate::wait_until_nobody_is_alone() noexcept {
+  wait_until([&] { return alone_.load(std::memory_order_acquire) == nullptr; });
+}
+
+void Gate::be_alone(const void *owner) noexcept {
+  for (;;) {
+    const void *nobody = nullptr;
+    if (alone_.compare_exchange_strong(nobody, owner, std::memory_order_seq_cst)) break;
+    wait_until_nobody_is_alone();
+  }
+  wait_for_all(nullptr);
+}
+
+bool Gate::try_be_alone(const void *owner, Slot *own) noexcept {
+  const void *nobody = nullptr;
+  if (!alone_.compare_exchange_strong(nobody, owner, std::memory_order_seq_cst)) return false;
+  // A committer that waits for this transaction would never come outside.
+  const std::uint64_t snapshot = own->snapshot.load(std::memory_order_relaxed);
+  leave(*own);
+  wait_for_all(own);
+  move_on(*own, snapshot);
+  return true;
+}
+
+void Gate::end_alone(const void *owner) noexcept {
+  const void *expected = owner;
+  alone_.compare_exchange_strong(expected, nullptr, std::memory_order_release);
+}
+
+void Gate::forget_others(const Slot *own) noexcept {
+  const std::uint32_t high = high_.load(std::memory_order_relaxed);  // one thread
+  for (std::uint32_t i = 0; i < high; ++i)
+    if (&slots_[i] != own) give_back(slots_[i]);
+}
+
+}  // namespace tmh::itm

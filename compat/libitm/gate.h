@@ -1,0 +1,88 @@
+// compat/libitm/gate.h -- who is in a transaction, since when; and how one thread gets the process
+// for itself.
+// Shape:     a slot for each thread that can run transactions. One word of it says "outside", or the
+//            snapshot of the thread's transaction. It serves two that wait: a thread that wants to
+//            be alone until all others are outside, and a committer until no running transaction
+//            reads at a snapshot before its stamp.
+// Invariant: (1) while a thread is alone, every other one is outside, and waits at its begin.
+//            (2) what a commit has made private, or unreachable, no transaction reads any more when
+//            wait_for_readers() has returned: a transaction that had read the way there before the
+//            commit has ended, or moved its snapshot on and found that it must abort; one that
+//            begins later finds the way changed.
+// Ordering:  begin: the slot (seq_cst exchange), then the word of who is alone; alone: its word
+//            (seq_cst), then all slots. One of the two sees the other.
+// Contexts:  NOT async-signal-safe: waits.
+// Source:    TL2's privatisation by quiescence, as the ABI asks for; Dekker.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "levels/line/layout.h"
+
+namespace tmh::itm {
+
+class Gate {
+ public:
+  static constexpr std::uint64_t kOutside = ~0ull;
+
+  struct alignas(64) Slot {
+    std::atomic<std::uint64_t> snapshot{kOutside};
+    std::atomic<bool> is_used{false};
+  };
+
+  // A slot for the calling thread; null: all are taken.
+  [[nodiscard]] Slot *take_slot() noexcept;
+  static void give_back(Slot &slot) noexcept;
+
+  // A transaction begins, which reads at no earlier snapshot. Waits while another thread is alone.
+  void enter(Slot &slot, const std::atomic<std::uint64_t> &clock) noexcept {
+    for (;;) {
+      // relaxed: an older value only makes others wait longer
+      slot.snapshot.exchange(clock.load(std::memory_order_relaxed), std::memory_order_seq_cst);
+      if (alone_.load(std::memory_order_seq_cst) == nullptr) [[likely]]
+        return;
+      leave(slot);
+      wait_until_nobody_is_alone();
+    }
+  }
+  // release, both: what the transaction did is seen by who finds the thread outside, or further on.
+  static void leave(Slot &slot) noexcept {
+    slot.snapshot.store(kOutside, std::memory_order_release);
+  }
+  static void move_on(Slot &slot, std::uint64_t snapshot) noexcept {
+    slot.snapshot.store(snapshot, std::memory_order_release);
+  }
+  // REQUIRES: the thread is outside.
+  void wait_for_readers(const Slot *own, std::uint64_t stamp) noexcept {
+    const std::uint32_t high = high_.load(std::memory_order_acquire);
+    for (std::uint32_t i = 0; i < high; ++i)
+      if (&slots_[i] != own &&
+          slots_[i].snapshot.load(std::memory_order_acquire) < stamp) [[unlikely]]
+        wait_for(slots_[i], stamp);
+  }
+
+  // The calling thread, whose slot says "outside", is alone from now on. own: null where it has
+  // none; its address, or that of another object of the thread's, names it.
+  void be_alone(const void *owner) noexcept;
+  // The same for a thread in a transaction. False: another one is, or comes first. The slot stays
+  // as it is; while the thread waits for the others, it reads nothing.
+  [[nodiscard]] bool try_be_alone(const void *owner, Slot *own) noexcept;
+  void end_alone(const void *owner) noexcept;
+  [[nodiscard]] bool is_alone(const void *owner) const noexcept {
+    return alone_.load(std::memory_order_relaxed) == owner;  // only the owner stores its own
+  }
+  // In the child of a fork: only the calling thread is left. own: may be null.
+  void forget_others(const Slot *own) noexcept;
+
+ private:
+  static void wait_for(const Slot &slot, std::uint64_t stamp) noexcept;
+  void wait_for_all(const Slot *own) noexcept;
+  void wait_until_nobody_is_alone() noexcept;
+
+  alignas(64) std::atomic<const void *> alone_{nullptr};
+  alignas(64) std::atomic<std::uint32_t> high_{0};  // slots ever used
+  Slot slots_[line::kContextsMax];
+};
+
+}  // namespace tmh::itm

@@ -1,0 +1,142 @@
+// compat/libitm/process.cpp -- the environment, forks, and the end of the process.
+#include "compat/libitm/process.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string_view>
+
+#include "compat/libitm/thread.h"
+
+namespace tmh::itm {
+
+namespace {
+
+struct MethodName {
+  std::string_view name;
+  Method method;
+  const char *ours;  // null: it is ours
+};
+
+// GCC's names choose what serves the same purpose.
+constexpr MethodName kMethodNames[] = {
+    {"lines", Method::kLines, nullptr},     {"serial", Method::kSerial, nullptr},
+    {"ml_wt", Method::kLines, "lines"},     {"gl_wt", Method::kLines, "lines"},
+    {"serialirr", Method::kSerial, "serial"}, {"serialirr_onwrite", Method::kSerial, "serial"},
+    {"serial_onwrite", Method::kSerial, "serial"},
+};
+
+const char *variable(const char *name) noexcept {
+  const char *const value = secure_getenv(name);
+  return value == nullptr || value[0] == '\0' ? nullptr : value;
+}
+
+void before_fork() noexcept {
+  Thread *const thread = this_thread;
+  if (thread != nullptr && thread->is_inside()) return;
+  Process &process = Process::self();
+  process.gate.be_alone(&process);
+}
+
+void after_fork_in_parent() noexcept {
+  Process &process = Process::self();
+  process.gate.end_alone(&process);
+}
+
+void after_fork_in_child() noexcept {
+  Process &process = Process::self();
+  Thread *const thread = this_thread;
+  process.gate.forget_others(thread != nullptr ? thread->slot() : nullptr);
+  if (process.has_lines)
+    for (std::uint32_t i = 0; i < process.memory.contexts_high(); ++i)
+      if (thread == nullptr || !thread->has_context(i)) process.memory.give_back(i);
+  process.gate.end_alone(&process);
+}
+
+alignas(Process) std::byte process_bytes[sizeof(Process)];
+
+}  // namespace
+
+Process *make_process() noexcept { return new (process_bytes) Process(); }
+
+Process &Process::self() noexcept {
+  static Process *const process = make_process();
+  return *process;
+}
+
+Process::Process() noexcept {
+  read_environment();
+  if (method == Method::kLines) {
+    has_lines = memory.open_process() == Errc::kOk;
+    if (!has_lines)
+      std::fprintf(stderr,
+                   "libitm (tmh): no address space for the lines' table and logs: "
+                   "transactions run one by one\n");
+  }
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  if (variable("TMH_ITM_STATISTICS") != nullptr) std::atexit(write_statistics);
+}
+
+void Process::read_environment() noexcept {
+  const char *const wanted = variable("ITM_DEFAULT_METHOD");
+  if (wanted == nullptr) return;
+  for (const MethodName &each : kMethodNames) {
+    if (each.name != wanted) continue;
+    method = each.method;
+    if (each.ours != nullptr)
+      std::fprintf(stderr, "libitm (tmh): ITM_DEFAULT_METHOD=%s: the method is %s\n", wanted,
+                   each.ours);
+    return;
+  }
+  std::fprintf(stderr, "libitm (tmh): ITM_DEFAULT_METHOD=%s is unknown: the method is lines\n",
+               wanted);
+}
+
+void write_statistics() noexcept {
+  const char *const path = variable("TMH_ITM_STATISTICS");
+  if (path == nullptr) return;
+  Process &process = Process::self();
+  Counters counters;
+  if (process.has_lines) process.memory.count_in(&counters);
+  const auto total = [](const std::atomic<std::uint64_t> &each) {
+    return static_cast<unsigned long long>(each.load(std::memory_order_relaxed));
+  };
+  const auto aborts = [&counters](AbortCause cause) {
+    return static_cast<unsigned long long>(
+        counters.line_aborts[static_cast<std::size_t>(cause)]);
+  };
+  char text[1024];
+  const int length = std::snprintf(
+      text, sizeof text,
+      "{\"library\": \"tmh\", \"method\": \"%s\", \"begins\": %llu, \"commits\": %llu, "
+      "\"aborts\": {\"validation\": %llu, \"conflict\": %llu, \"failed_by_other\": %llu, "
+      "\"capacity\": %llu, \"restart_or_cancel\": %llu}, \"alone\": %llu, \"alone_for_attempts\": "
+      "%llu, \"alone_for_capacity\": %llu, \"irrevocable\": %llu, \"cancelled\": %llu}\n",
+      process.method == Method::kLines ? "lines" : "serial",
+      static_cast<unsigned long long>(counters.line_begins),
+      static_cast<unsigned long long>(counters.line_commits), aborts(AbortCause::kValidation),
+      aborts(AbortCause::kConflictSelf), aborts(AbortCause::kConflictOther),
+      aborts(AbortCause::kCapacity), aborts(AbortCause::kUser), total(process.totals.alone),
+      total(process.totals.for_attempts), total(process.totals.for_capacity),
+      total(process.totals.irrevocable), total(process.totals.cancelled));
+  if (length <= 0) return;
+  const int fd = std::strcmp(path, "-") == 0
+                     ? STDERR_FILENO
+                     : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd < 0) return;
+  const auto wanted = static_cast<std::size_t>(length);
+  if (write(fd, text, wanted) != length) std::fprintf(stderr, "libitm (tmh): %s: %m\n", path);
+  if (fd != STDERR_FILENO) close(fd);
+}
+
+void die(const char *sentence) noexcept {
+  std::fprintf(stderr, "libitm (tmh): %s\n", sentence);
+  std::abort();
+}
+
+}  // namespace tmh::itm

@@ -1,0 +1,47 @@
+// compat/libitm/process.h -- what all threads of the process share: the method, level 1's memory,
+// the gate, and totals.
+// Shape:     one object, made at the first transaction or registration, never destroyed: threads may
+//            run transactions while the process exits.
+// Contexts:  NOT async-signal-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "compat/libitm/gate.h"
+#include "levels/line/line_memory.h"
+#include "levels/line/releaser.h"
+
+namespace tmh::itm {
+
+enum class Method : std::uint8_t { kLines, kSerial };
+
+// What is not counted by level 1.
+struct Totals {
+  std::atomic<std::uint64_t> alone{0};        // transactions begun alone
+  std::atomic<std::uint64_t> irrevocable{0};  // that went irrevocable on the way
+  std::atomic<std::uint64_t> cancelled{0};    // by the program, whole or nested
+  std::atomic<std::uint64_t> for_attempts{0}, for_capacity{0};  // why one ran alone
+};
+
+class Process {
+ public:
+  [[nodiscard]] static Process &self() noexcept;
+
+  Method method = Method::kLines;
+  bool has_lines = false;  // else there is no memory for level 1: all run alone
+  line::LineMemory memory;
+  line::NoReleaser releaser;
+  Gate gate;
+  Totals totals;
+
+ private:
+  friend Process *make_process() noexcept;
+  Process() noexcept;
+  void read_environment() noexcept;
+};
+
+// Writes the totals, as a line of JSON, to the file that TMH_ITM_STATISTICS names; "-": stderr.
+void write_statistics() noexcept;
+
+}  // namespace tmh::itm

@@ -1,0 +1,350 @@
+// compat/libitm/thread.cpp -- begin, commit, rollback and restart of a thread's transactions.
+#include "compat/libitm/thread.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <new>
+
+#include "compat/libitm/exceptions.h"
+#include "compat/libitm/process.h"
+#include "levels/line/software_inline.h"
+#include "platform/assert.h"
+
+namespace tmh::itm {
+
+constinit thread_local Thread *this_thread = nullptr;
+
+namespace {
+
+// Then a transaction runs alone. Level 1 lets one that fails so often as kPriorityAttempts commit
+// first; what still fails meets plain stores of the program, or more threads than processors.
+constexpr std::uint32_t kAttemptsMax = 64;
+
+constexpr std::uint64_t kIncarnation = 1;  // of participants: the process is the only one
+
+pthread_key_t thread_key;
+
+void end_thread(void *thread) {
+  auto *const own = static_cast<Thread *>(thread);
+  if (own->is_inside()) die("a thread ends in a transaction");
+  this_thread = nullptr;
+  delete own;
+}
+
+[[noreturn]] void leave_body(line::SoftwareThread &) { this_thread->restart(); }
+
+std::atomic<std::uint64_t> next_id{kNoTransactionId + 1};
+
+}  // namespace
+
+Thread &Thread::self() {
+  if (this_thread != nullptr) [[likely]]
+    return *this_thread;
+  static const int made = pthread_key_create(&thread_key, end_thread);
+  if (made != 0) die("there is no key for the data of threads left");
+  Process &process = Process::self();
+  auto *const thread = new (std::nothrow) Thread(process.memory, process.releaser);
+  if (thread == nullptr || pthread_setspecific(thread_key, thread) != 0)
+    die("no memory for a thread's transactions");
+  this_thread = thread;
+  return *thread;
+}
+
+Thread::Thread(line::LineMemory &memory, line::Releaser &releaser)
+    : lines(memory, releaser, nullptr, leave_body),
+      uncaught_exceptions_(uncaught_exceptions()) {
+  Process &process = Process::self();
+  if (!process.has_lines) return;
+  slot_ = process.gate.take_slot();
+  has_lines_ = slot_ != nullptr && lines.attach(0, kIncarnation) == Errc::kOk;
+  if (has_lines_) lines.show_snapshot_at(&slot_->snapshot);
+}
+
+Thread::~Thread() {
+  if (has_lines_) lines.detach();
+  if (slot_ != nullptr) Gate::give_back(*slot_);
+}
+
+std::uint64_t Thread::id() {
+  if (depth_ == 0) return kNoTransactionId;
+  std::uint64_t &id = depth_ == 1 ? id_ : nested_ids_[depth_ - 2];
+  if (id == 0) id = next_id.fetch_add(1, std::memory_order_relaxed);  // unique, no order
+  return id;
+}
+
+bool Thread::can_run_lines() const noexcept {
+  return has_lines_ && !wants_alone_ &&
+         (properties_ & (kHasInstrumented | kGoesIrrevocable | kOmitsAfterWrite)) ==
+             kHasInstrumented;
+}
+
+// Which code a transaction runs that needs no rollback of its own.
+std::uint32_t Thread::path(std::uint32_t properties) const noexcept {
+  return mode_ == Mode::kAlone && (properties & kHasUninstrumented) != 0 ? kRunUninstrumented
+                                                                         : kRunInstrumented;
+}
+
+std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers) {
+  if ((properties & kLogsForUndo) != 0) die("code that logs for undo is not supported");
+  if (depth_ != 0) return begin_nested(properties, registers);
+  properties_ = properties;
+  attempt_ = 0;
+  wants_alone_ = wants_irrevocable_ = false;
+  outer_.registers = registers;
+  outer_.uncaught = *uncaught_exceptions_;
+  return begin_outer(false);
+}
+
+std::uint32_t Thread::begin_outer(bool is_restart) {
+  depth_ = 1;
+  id_ = 0;
+  if (!can_run_lines()) return begin_alone() | (is_restart ? kRestoreLive : 0);
+  begin_lines();
+  return kRunInstrumented | kSaveLive | (is_restart ? kRestoreLive : 0);
+}
+
+inline void Thread::begin_lines() {
+  Process &process = Process::self();
+  process.gate.enter(*slot_, process.memory.state().clock);
+  line::Begin begin;
+  begin.attempt = attempt_;
+  static_cast<void>(lines.begin(begin));
+  if (slot_->snapshot.load(std::memory_order_relaxed) != lines.rv)  // this thread's
+    Gate::move_on(*slot_, lines.rv);
+  mode_ = Mode::kLines;
+}
+
+std::uint32_t Thread::begin_alone() {
+  Process &process = Process::self();
+  process.gate.be_alone(this);
+  process.totals.alone.fetch_add(1, std::memory_order_relaxed);
+  lines.shut();
+  is_irrevocable_ = wants_irrevocable_ || (properties_ & kHasNoAbort) != 0;
+  mode_ = is_irrevocable_ ? Mode::kAlone : Mode::kAloneUndo;
+  return path(properties_) | (is_irrevocable_ ? 0 : kSaveLive);
+}
+
+std::uint32_t Thread::begin_nested(std::uint32_t properties, const Registers &registers) {
+  if (mode_ == Mode::kLines && ((properties & kHasInstrumented) == 0 ||
+                                (properties & (kGoesIrrevocable | kOmitsAfterWrite)) != 0))
+    go_irrevocable();
+  nested_ids_.push_back(0);
+  ++depth_;
+  if ((properties & kHasNoAbort) != 0) return path(properties);
+  if ((properties & kHasInstrumented) == 0) die("a nested transaction cannot be cancelled");
+  if (mode_ == Mode::kAlone) mode_ = Mode::kAloneUndo;
+  Point &point = nested_.emplace_back();
+  point.registers = registers;
+  point.depth = depth_;
+  point.undo = undo_.size();
+  point.privates = privates_.size();
+  point.allocated = allocated_.size();
+  point.freed = freed_.size();
+  point.on_commit = on_commit_.size();
+  point.on_undo = on_undo_.size();
+  point.exceptions = exceptions_.size();
+  point.thrown = thrown_.size();
+  point.caught = caught_;
+  point.uncaught = *uncaught_exceptions_;
+  if (mode_ == Mode::kLines) lines.copy_writes(&point.writes);
+  return kRunInstrumented | kSaveLive;
+}
+
+void Thread::commit() {
+  TMH_ASSERT(depth_ != 0);
+  if (depth_ == 1) return commit_outer();
+  if (!nested_.empty() && nested_.back().depth == depth_) {
+    nested_.pop_back();
+    nested_when_irrevocable_ = std::min(nested_when_irrevocable_, nested_.size());
+    if (is_irrevocable_ && nested_.empty()) {
+      mode_ = Mode::kAlone;
+      undo_.clear();
+    }
+  }
+  nested_ids_.pop_back();
+  --depth_;
+}
+
+void Thread::commit_outer() {
+  Process &process = Process::self();
+  if (mode_ == Mode::kLines) {
+    if (lines.commit() != Status::kCommitted) [[unlikely]]
+      restart();
+    Gate::leave(*slot_);
+    if (lines.has_written()) process.gate.wait_for_readers(slot_, lines.stamp());
+  } else {
+    process.gate.end_alone(this);
+  }
+  end_attempt();
+  run_effects();
+}
+
+// Of a transaction that has committed: gives memory back, calls the program's actions.
+void Thread::run_effects() {
+  allocated_.clear();
+  on_undo_.clear();
+  if (!freed_.empty()) [[unlikely]] {
+    for (const Call &each : freed_) each.action(each.argument);
+    freed_.clear();
+  }
+  if (on_commit_.empty()) [[likely]]
+    return;
+  // An action may run transactions.
+  std::vector<Call> actions;
+  actions.swap(on_commit_);
+  for (const Call &each : actions) each.action(each.argument);
+}
+
+// The thread is outside.
+void Thread::end_attempt() noexcept {
+  mode_ = Mode::kOutside;
+  depth_ = 0;
+  is_irrevocable_ = false;
+  nested_when_irrevocable_ = 0;
+  nested_.clear();
+  nested_ids_.clear();
+  undo_.clear();
+  privates_.clear();
+  exceptions_.clear();
+  thrown_.clear();
+  caught_ = 0;
+}
+
+void Thread::roll_back_to(const Point &point) noexcept {
+  if (mode_ == Mode::kLines && point.depth != 0) lines.restore_writes(point.writes);
+  // Between this frame and the begin's lie frames that are gone.
+  undo_.roll_back(point.undo, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)),
+                  point.registers.stack);
+  roll_back_exceptions(point);
+  while (on_undo_.size() > point.on_undo) {
+    const Call call = on_undo_.back();
+    on_undo_.pop_back();
+    call.action(call.argument);
+  }
+  on_commit_.resize(point.on_commit);
+  freed_.resize(point.freed);
+  while (allocated_.size() > point.allocated) {
+    const Call call = allocated_.back();
+    allocated_.pop_back();
+    call.action(call.argument);
+  }
+  privates_.keep(point.privates);
+}
+
+void Thread::roll_back_exceptions(const Point &point) noexcept {
+  while (exceptions_.size() > point.exceptions) {
+    free_exception(exceptions_.back());
+    exceptions_.pop_back();
+  }
+  if (caught_ > point.caught) end_catches(caught_ - point.caught);
+  caught_ = point.caught;
+  while (thrown_.size() > point.thrown) {
+    delete_thrown(thrown_.back());
+    thrown_.pop_back();
+  }
+  *uncaught_exceptions_ = point.uncaught;
+}
+
+void Thread::abort(std::uint32_t reason) {
+  if (reason == kUserRetry) restart();
+  if ((reason & ~kOuterAbort) != kUserAbort) die("a transaction ends for an unknown reason");
+  const bool is_nested = (reason & kOuterAbort) == 0 && !nested_.empty();
+  if (is_irrevocable_ && (!is_nested || nested_.size() <= nested_when_irrevocable_))
+    die("an irrevocable transaction is cancelled");
+  Process &process = Process::self();
+  process.totals.cancelled.fetch_add(1, std::memory_order_relaxed);
+  if (is_nested) {
+    const Registers registers = nested_.back().registers;
+    roll_back_to(nested_.back());
+    depth_ = nested_.back().depth - 1;
+    nested_ids_.resize(depth_ - 1);
+    nested_.pop_back();
+    if (is_irrevocable_ && nested_.empty()) mode_ = Mode::kAlone;
+    tmh_itm_go_back(&registers, kAborted | kRestoreLive);
+  }
+  if (mode_ == Mode::kLines) lines.abandon();
+  roll_back_to(outer_);
+  mode_ == Mode::kLines ? Gate::leave(*slot_) : process.gate.end_alone(this);
+  end_attempt();
+  tmh_itm_go_back(&outer_.registers, kAborted | kRestoreLive);
+}
+
+void Thread::restart() {
+  if (is_irrevocable_) die("an irrevocable transaction cannot begin again");
+  Process &process = Process::self();
+  if (mode_ == Mode::kLines) {
+    if (lines.is_running()) lines.abandon();
+    if (lines.cause() == AbortCause::kCapacity || lines.cause() == AbortCause::kNoSpace) {
+      if (!wants_alone_) process.totals.for_capacity.fetch_add(1, std::memory_order_relaxed);
+      wants_alone_ = true;
+    } else if (++attempt_ >= kAttemptsMax) {
+      if (!wants_alone_) process.totals.for_attempts.fetch_add(1, std::memory_order_relaxed);
+      wants_alone_ = true;
+    }
+  }
+  roll_back_to(outer_);
+  mode_ == Mode::kLines ? Gate::leave(*slot_) : process.gate.end_alone(this);
+  end_attempt();
+  tmh_itm_go_back(&outer_.registers, begin_outer(true));
+}
+
+void Thread::go_irrevocable() {
+  if (is_irrevocable_) return;
+  Process &process = Process::self();
+  process.totals.irrevocable.fetch_add(1, std::memory_order_relaxed);
+  if (mode_ == Mode::kLines) {
+    wants_alone_ = wants_irrevocable_ = true;  // if it must begin again
+    if (!process.gate.try_be_alone(this, slot_)) restart();
+    // A commit of what has only read does not look whether that is still so.
+    if (!lines.extend() || lines.commit() != Status::kCommitted) {
+      process.gate.end_alone(this);
+      restart();
+    }
+    Gate::leave(*slot_);
+    lines.shut();
+  }
+  is_irrevocable_ = true;
+  nested_when_irrevocable_ = nested_.size();
+  undo_.clear();
+  on_undo_.clear();
+  mode_ = nested_.empty() ? Mode::kAlone : Mode::kAloneUndo;
+}
+
+void Thread::note_allocated(void *memory, std::size_t bytes, Action release) {
+  if (mode_ == Mode::kAlone || memory == nullptr) return;
+  allocated_.push_back({release, memory});
+  if (mode_ != Mode::kLines) return;
+  privates_.add(reinterpret_cast<std::uintptr_t>(memory), bytes);
+  lines.newest = detail::kNoLine;
+}
+
+void Thread::note_freed(void *memory, Action release) {
+  if (memory == nullptr) return;
+  if (mode_ == Mode::kAlone) return release(memory);
+  freed_.push_back({release, memory});
+}
+
+void Thread::note_exception(void *object, std::size_t bytes) {
+  if (mode_ == Mode::kAlone) return;
+  exceptions_.push_back(object);
+  privates_.add(reinterpret_cast<std::uintptr_t>(object), bytes);
+  lines.newest = detail::kNoLine;
+}
+
+void Thread::forget_exception(const void *object) noexcept {
+  exceptions_.erase(std::remove(exceptions_.begin(), exceptions_.end(), object),
+                    exceptions_.end());
+}
+
+void Thread::note_thrown(void *object) noexcept {
+  forget_exception(object);
+  if (mode_ != Mode::kAlone) thrown_.push_back(object);
+}
+
+void Thread::note_caught(const void *object) noexcept {
+  thrown_.erase(std::remove(thrown_.begin(), thrown_.end(), object), thrown_.end());
+  ++caught_;
+}
+
+}  // namespace tmh::itm

@@ -1,0 +1,143 @@
+// compat/libitm/thread.h -- a thread that runs transactions of a -fgnu-tm program: the running one,
+// its nesting, and what is to happen when it commits or rolls back.
+// Shape:     one for a thread, made at its first transaction. A transaction runs in one of the
+//            modes below; barriers ask for the mode only where they leave their short ways.
+// Invariant: (1) in mode kLines the thread's slot of the gate has a snapshot, and `lines` runs.
+//            (2) in the modes kAlone and kAloneUndo it is alone, and `lines` takes no short way.
+//            (3) memory that a rollback must restore is either not yet written (the writes of
+//            `lines`) or in the undo log.
+// Contexts:  the thread's own. NOT async-signal-safe.
+// Source:    Intel's Linux TM ABI 1.1; nesting by checkpoints of the log.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "compat/libitm/abi.h"
+#include "compat/libitm/gate.h"
+#include "compat/libitm/private_ranges.h"
+#include "compat/libitm/undo_log.h"
+#include "levels/line/software.h"
+
+namespace tmh::itm {
+
+enum class Mode : std::uint8_t {
+  kOutside,
+  kLines,      // level 1 in software
+  kAlone,      // no other transaction runs; stores go to memory, for good
+  kAloneUndo,  // the same, but what they overwrite is kept: it may be cancelled
+};
+
+using Action = void (*)(void *argument);
+
+class Thread {
+ public:
+  // Throws std::bad_alloc.
+  explicit Thread(line::LineMemory &memory, line::Releaser &releaser);
+  ~Thread();
+  Thread(const Thread &) = delete;
+  Thread &operator=(const Thread &) = delete;
+
+  // First: barriers find it there.
+  line::SoftwareThread lines;
+
+  [[nodiscard]] const Gate::Slot *slot() const noexcept { return slot_; }
+  [[nodiscard]] bool has_context(std::uint32_t number) const noexcept {
+    return has_lines_ && lines.context_number() == number;
+  }
+  // The thread's; made now if there is none.
+  [[nodiscard]] static Thread &self();
+
+  [[nodiscard]] std::uint32_t begin(std::uint32_t properties, const Registers &registers);
+  void commit();
+  [[noreturn]] void abort(std::uint32_t reason);
+  // Whatever was done is undone; it begins again. REQUIRES: it is in a transaction.
+  [[noreturn]] void restart();
+  // From here on nothing is undone. May restart the transaction.
+  void go_irrevocable();
+  [[nodiscard]] bool is_inside() const noexcept { return depth_ != 0; }
+  [[nodiscard]] bool is_irrevocable() const noexcept { return is_irrevocable_; }
+  [[nodiscard]] std::uint64_t id();
+
+  // The long ways of barriers. Any bytes, any place.
+  [[nodiscard]] std::uint64_t load_long(std::uintptr_t from, std::uint32_t bytes);
+  void load_block(void *to, std::uintptr_t from, std::size_t bytes);
+  void store_long(std::uintptr_t to, const void *from, std::size_t bytes);
+  // The compiled code is going to store to its own local, or to memory that only it knows.
+  void log_local(const void *at, std::size_t bytes);
+
+  // Memory. release: gives `memory` back.
+  void note_allocated(void *memory, std::size_t bytes, Action release);
+  void note_freed(void *memory, Action release);
+  void add_commit_action(Action action, void *argument) { on_commit_.push_back({action, argument}); }
+  void add_undo_action(Action action, void *argument) { on_undo_.push_back({action, argument}); }
+
+  // Exceptions. object: as __cxa_allocate_exception() gives it.
+  void note_exception(void *object, std::size_t bytes);
+  void forget_exception(const void *object) noexcept;  // freed, or thrown
+  void note_thrown(void *object) noexcept;
+  void note_caught(const void *object) noexcept;
+  void note_end_of_catch() noexcept {
+    if (caught_ != 0) --caught_;
+  }
+
+ private:
+  struct Call {
+    Action action;
+    void *argument;
+  };
+  // What rolling back to a begin needs to know.
+  struct Point {
+    Registers registers;
+    std::uint32_t depth;
+    std::size_t undo, privates, allocated, freed, on_commit, on_undo, exceptions, thrown;
+    std::uint32_t caught, uncaught;
+    line::SoftwareThread::Writes writes;
+  };
+
+  [[nodiscard]] std::uint32_t begin_outer(bool is_restart);
+  [[nodiscard]] std::uint32_t begin_nested(std::uint32_t properties, const Registers &registers);
+  [[nodiscard]] std::uint32_t begin_alone();
+  void begin_lines();
+  void roll_back_to(const Point &point) noexcept;
+  void roll_back_exceptions(const Point &point) noexcept;
+  void end_attempt() noexcept;
+  void commit_outer();
+  void run_effects();
+  [[nodiscard]] bool can_run_lines() const noexcept;
+  [[nodiscard]] bool is_own_frame(std::uintptr_t at) const noexcept;
+  [[nodiscard]] std::size_t private_part(std::uintptr_t at, std::size_t bytes,
+                                         bool *is_private) const noexcept;
+  [[nodiscard]] std::uint32_t path(std::uint32_t properties) const noexcept;
+
+  Mode mode_ = Mode::kOutside;
+  bool is_irrevocable_ = false;
+  bool wants_alone_ = false;        // the next attempt runs alone,
+  bool wants_irrevocable_ = false;  // and for good
+  std::uint32_t depth_ = 0;         // open begins
+  std::uint32_t properties_ = 0;    // of the outermost one
+  std::uint32_t attempt_ = 0;
+  Gate::Slot *slot_ = nullptr;  // null: there is no room for this thread, it runs alone
+  bool has_lines_ = false;
+  unsigned int *uncaught_exceptions_ = nullptr;  // of the C++ runtime, this thread's
+  Point outer_{};
+  std::vector<Point> nested_;              // begins that may be cancelled alone
+  std::size_t nested_when_irrevocable_ = 0;  // of these, what cannot be any more
+  UndoLog undo_;
+  PrivateRanges privates_;
+  std::vector<Call> allocated_, freed_, on_commit_, on_undo_;
+  std::vector<void *> exceptions_;  // allocated and not yet thrown
+  std::vector<void *> thrown_;      // and not yet caught
+  std::uint32_t caught_ = 0;
+  std::uint64_t id_ = 0;
+  std::vector<std::uint64_t> nested_ids_;
+};
+
+// Of the calling thread; null before its first transaction.
+extern constinit thread_local Thread *this_thread __attribute__((tls_model("initial-exec")));
+
+[[noreturn]] void die(const char *sentence) noexcept;
+
+}  // namespace tmh::itm
