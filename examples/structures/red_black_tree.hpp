@@ -26,6 +26,11 @@ class RedBlackTree {
 
   [[nodiscard]] bool contains(std::uint64_t key) const { return find(key) != nullptr; }
   bool insert(Node *fresh, std::uint64_t key) {
+    return insert(key, [fresh] { return fresh; });
+  }
+  // make() returns a free node; called when the key is new.
+  template <class Make>
+  bool insert(std::uint64_t key, const Make &make) {
     Node *parent = nullptr, *at = head_->left;
     bool left = false;
     while (at != nullptr) {
@@ -35,6 +40,7 @@ class RedBlackTree {
       left = key < here;
       at = left ? at->left : at->right;
     }
+    Node *const fresh = make();
     fresh->key = key;
     fresh->left = nullptr;
     fresh->right = nullptr;
