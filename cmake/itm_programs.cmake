@@ -61,9 +61,23 @@ function(tmh_add_itm_program name)
   endforeach()
 endfunction()
 
+# tmh_add_itm_test(<name> <test> <option>...): one more test of a program, where it has threads.
+function(tmh_add_itm_test name test)
+  if(TMH_HAVE_ITM_PROGRAMS)
+    tmh_add_program_test(itm.${name}.${test} itm itm_${name} --threads 2 ${ARGN})
+    tmh_add_program_test(itm.${name}_mutex.${test} itm itm_${name}_mutex --threads 2 ${ARGN})
+  endif()
+endfunction()
+
 tmh_add_itm_program(sorted_list SOURCES sets.cpp TRANSACTIONS sorted_list_transactions.cpp
   TEST --operations 5000 --size 128)
 tmh_add_itm_program(hash_set SOURCES sets.cpp TRANSACTIONS hash_set_transactions.cpp
   TEST --operations 20000 --size 1024 --updates 50)
 tmh_add_itm_program(red_black_tree SOURCES sets.cpp TRANSACTIONS red_black_tree_transactions.cpp
   TEST --operations 20000 --size 256 --updates 50)
+tmh_add_itm_program(bank SOURCES bank.cpp TRANSACTIONS bank_transactions.cpp
+  TEST --operations 4000 --accounts 128 --turn 5)
+tmh_add_itm_program(reservations SOURCES reservations.cpp
+  TRANSACTIONS reservations_transactions.cpp
+  TEST --operations 4000 --rows 64 --reserve 60)
+tmh_add_itm_test(reservations olap --operations 4000 --rows 64 --olap --scans 50)

@@ -20,5 +20,7 @@ void count_attempt() noexcept;
 
 // "itm", "mutex" or "plain": what this program was built as (build.cpp).
 extern const char *const kBuild;
+// Then one thread only.
+[[nodiscard]] bool is_plain();
 
 }  // namespace itm

@@ -1,7 +1,6 @@
 #include "examples/itm/support/options.h"
 
 #include <cstdio>
-#include <string_view>
 
 #include <CLI/CLI.hpp>
 
@@ -72,7 +71,7 @@ bool Options::parse(int argc, const char *const *argv) {
     status_ = app_->exit(error) == 0 ? 0 : kBadOptions;
     return false;
   }
-  if (common_.threads > 1 && std::string_view(kBuild) == "plain") {
+  if (common_.threads > 1 && is_plain()) {
     status_ = refuse("this build has no critical sections: --threads 1 only");
     return false;
   }
