@@ -81,3 +81,8 @@ tmh_add_itm_program(reservations SOURCES reservations.cpp
   TRANSACTIONS reservations_transactions.cpp
   TEST --operations 4000 --rows 64 --reserve 60)
 tmh_add_itm_test(reservations olap --operations 4000 --rows 64 --olap --scans 50)
+tmh_add_itm_program(ycsb SOURCES ycsb.cpp TRANSACTIONS ycsb_transactions.cpp
+  TEST --operations 4000 --records 500)
+foreach(workload B C D E F)
+  tmh_add_itm_test(ycsb ${workload} --workload ${workload} --operations 1000 --records 500)
+endforeach()
