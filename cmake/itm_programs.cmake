@@ -86,3 +86,5 @@ tmh_add_itm_program(ycsb SOURCES ycsb.cpp TRANSACTIONS ycsb_transactions.cpp
 foreach(workload B C D E F)
   tmh_add_itm_test(ycsb ${workload} --workload ${workload} --operations 1000 --records 500)
 endforeach()
+tmh_add_itm_program(kmeans SOURCES kmeans.cpp TRANSACTIONS kmeans_transactions.cpp
+  TEST --operations 2 --points 1000 --dimensions 8 --clusters 6)

@@ -17,12 +17,15 @@ constexpr std::uint64_t kOperationsMax = 1'000'000'000'000;
 
 }  // namespace
 
-Options::Options(const std::string &program, const std::string &description)
+Options::Options(const std::string &program, const std::string &description, Amount amount)
     : app_(std::make_unique<CLI::App>(description, program)), program_(program) {
   add("--threads", common_.threads, "threads that work", 1, kThreadsMax);
   add("--seconds", common_.seconds, "how long they work", 0.001, kSecondsMax);
   add("--operations", common_.operations,
-      "operations of each thread, instead of --seconds; 0: by the clock", 0, kOperationsMax);
+      amount == Amount::kInputs
+          ? "inputs worked through, instead of --seconds; 0: by the clock, at least one"
+          : "operations of each thread, instead of --seconds; 0: by the clock",
+      0, kOperationsMax);
   add("--seed", common_.seed, "of all random numbers", 0, UINT64_MAX);
 }
 Options::~Options() = default;

@@ -21,14 +21,21 @@ struct Common {
   std::uint64_t threads = 1;
   // How long to work; used when `operations` is 0.
   double seconds = 1;
-  // Per thread, then each run of one thread does the same.
+  // How much to work (Amount); then each run of one thread does the same.
   std::uint64_t operations = 0;
   std::uint64_t seed = 1;
 };
 
+// What --operations counts.
+enum class Amount {
+  kOperations,  // of each thread
+  kInputs       // of all threads together: each is worked through to its end
+};
+
 class Options {
  public:
-  Options(const std::string &program, const std::string &description);
+  Options(const std::string &program, const std::string &description,
+          Amount amount = Amount::kOperations);
   ~Options();
   Options(const Options &) = delete;
   Options &operator=(const Options &) = delete;

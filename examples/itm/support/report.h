@@ -31,6 +31,7 @@ class Report {
   void require(bool holds, const std::string &problem) {
     if (!holds && problem_.empty()) problem_ = problem;
   }
+  [[nodiscard]] bool is_ok() const { return problem_.empty(); }
   // Prints the line; returns the exit status: 1 when something did not hold.
   [[nodiscard]] int print(const Work &work) const;
 
