@@ -22,8 +22,7 @@ std::size_t in_line(std::uintptr_t at, std::size_t bytes) noexcept {
 }
 
 // As PrivateRanges::first_part(), with own frames.
-[[gnu::always_inline]] inline std::size_t Thread::private_part(std::uintptr_t at,
-                                                               std::size_t bytes,
+[[gnu::always_inline]] inline std::size_t Thread::private_part(std::uintptr_t at, std::size_t bytes,
                                                                bool *is_private) const noexcept {
   if (is_own_frame(at)) [[unlikely]] {
     *is_private = true;
@@ -76,7 +75,7 @@ void Thread::store_long(std::uintptr_t to, const void *from, std::size_t bytes) 
     } else {
       if (!lines.store_block(to, in, static_cast<std::uint32_t>(part)))
         std::memcpy(reinterpret_cast<void *>(to), in, part);
-      if (may_be_private) lines.newest = detail::kNoLine;
+      if (may_be_private) lines.never_keep(line);
     }
     in += part;
     to += part;
@@ -91,8 +90,7 @@ void Thread::log_local(const void *at, std::size_t bytes) {
   auto place = reinterpret_cast<std::uintptr_t>(at);
   bool is_private = false;
   if (privates_.first_part(place, bytes, &is_private) == bytes && is_private) return;
-  privates_.add(place, bytes);
-  lines.newest = detail::kNoLine;
+  make_private(place, bytes);
   while (lines.has_written() && bytes != 0) {
     const std::size_t part = in_line(place, bytes);
     lines.store_now(place, static_cast<std::uint32_t>(part));

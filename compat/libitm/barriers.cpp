@@ -25,6 +25,9 @@ struct ProcessLines {
                                                std::uint32_t bytes) {
     return this_thread->load_long(reinterpret_cast<std::uintptr_t>(address), bytes);
   }
+  static void load_block(detail::LineAccess &, void *to, const void *address, std::size_t bytes) {
+    this_thread->load_block(to, reinterpret_cast<std::uintptr_t>(address), bytes);
+  }
 };
 
 // By reference: a vector of 32 bytes is returned only by code for AVX.
@@ -36,6 +39,16 @@ template <class T>
     if (at % sizeof(T) == 0) [[likely]] {
       value = std::bit_cast<T>(detail::line_load<ProcessLines>(
           this_thread->lines, reinterpret_cast<const Word *>(from)));
+      return;
+    }
+  } else {
+    struct Words {
+      std::uint64_t words[sizeof(T) / 8];
+    };
+    if (at % 8 == 0 && at % kLineBytes <= kLineBytes - sizeof(T)) [[likely]] {
+      const auto words = detail::line_load<ProcessLines>(this_thread->lines,
+                                                         reinterpret_cast<const Words *>(from));
+      std::memcpy(&value, &words, sizeof value);
       return;
     }
   }
@@ -60,11 +73,11 @@ using tmh::itm::load;
 using tmh::itm::store;
 using tmh::itm::this_thread;
 
-#define TMH_ITM_LOAD(NAME, TYPE, TARGET)        \
-  TARGET TYPE _ITM_##NAME(const TYPE *from) {   \
-    TYPE value;                                 \
-    load(from, value);                          \
-    return value;                               \
+#define TMH_ITM_LOAD(NAME, TYPE, TARGET)                       \
+  [[gnu::flatten]] TARGET TYPE _ITM_##NAME(const TYPE *from) { \
+    TYPE value;                                                \
+    load(from, value);                                         \
+    return value;                                              \
   }
 #define TMH_ITM_STORE(NAME, TYPE, TARGET) \
   TARGET void _ITM_##NAME(TYPE *to, TYPE value) { store(to, value); }

@@ -60,7 +60,7 @@ using tmh::itm::copy;
   extern "C" void *_ITM_memmove##NAME(void *to, const void *from, std::size_t bytes) { \
     return copy<READS, WRITES>(to, from, bytes);                                       \
   }
-#define TMH_ITM_COPIES(READ_NAME, READS)  \
+#define TMH_ITM_COPIES(READ_NAME, READS)     \
   TMH_ITM_COPY(READ_NAME##Wt, READS, true)   \
   TMH_ITM_COPY(READ_NAME##WtaR, READS, true) \
   TMH_ITM_COPY(READ_NAME##WtaW, READS, true)
@@ -73,10 +73,10 @@ TMH_ITM_COPY(RtWn, true, false)
 TMH_ITM_COPY(RtaRWn, true, false)
 TMH_ITM_COPY(RtaWWn, true, false)
 
-#define TMH_ITM_SET(NAME)                                                     \
+#define TMH_ITM_SET(NAME)                                                      \
   extern "C" void *_ITM_memset##NAME(void *to, int value, std::size_t bytes) { \
-    tmh::itm::set(to, value, bytes);                                          \
-    return to;                                                                \
+    tmh::itm::set(to, value, bytes);                                           \
+    return to;                                                                 \
   }
 TMH_ITM_SET(W)
 TMH_ITM_SET(WaR)

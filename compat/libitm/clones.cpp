@@ -72,8 +72,7 @@ void Clones::remove(const Clone *table) noexcept {
 void *Clones::find(const void *plain) noexcept {
   const Clone wanted{const_cast<void *>(plain), nullptr};
   for (const Table &each : tables()) {
-    const auto at =
-        std::lower_bound(each.clones.begin(), each.clones.end(), wanted, is_before);
+    const auto at = std::lower_bound(each.clones.begin(), each.clones.end(), wanted, is_before);
     if (at != each.clones.end() && at->plain == plain) return at->instrumented;
   }
   return nullptr;

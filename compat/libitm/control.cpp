@@ -5,8 +5,8 @@
 using tmh::itm::Action;
 using tmh::itm::die;
 using tmh::itm::Registers;
-using tmh::itm::Thread;
 using tmh::itm::this_thread;
+using tmh::itm::Thread;
 
 extern "C" {
 

@@ -33,7 +33,9 @@ struct ExceptionGlobals {
 };
 
 // The object lies directly behind the unwinder's header.
-void *object_of(void *unwinding) noexcept { return static_cast<_Unwind_Exception *>(unwinding) + 1; }
+void *object_of(void *unwinding) noexcept {
+  return static_cast<_Unwind_Exception *>(unwinding) + 1;
+}
 void *header_of(void *object) noexcept { return static_cast<_Unwind_Exception *>(object) - 1; }
 
 }  // namespace

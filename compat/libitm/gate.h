@@ -57,8 +57,8 @@ class Gate {
   void wait_for_readers(const Slot *own, std::uint64_t stamp) noexcept {
     const std::uint32_t high = high_.load(std::memory_order_acquire);
     for (std::uint32_t i = 0; i < high; ++i)
-      if (&slots_[i] != own &&
-          slots_[i].snapshot.load(std::memory_order_acquire) < stamp) [[unlikely]]
+      if (&slots_[i] != own && slots_[i].snapshot.load(std::memory_order_acquire) < stamp)
+          [[unlikely]]
         wait_for(slots_[i], stamp);
   }
 

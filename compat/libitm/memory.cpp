@@ -43,8 +43,8 @@ using NothrowNew = void *(std::size_t, const std::nothrow_t &);
 }  // namespace tmh::itm
 
 using tmh::itm::New;
-using tmh::itm::NothrowNew;
 using tmh::itm::noted;
+using tmh::itm::NothrowNew;
 using tmh::itm::of_program;
 using tmh::itm::Thread;
 

@@ -25,9 +25,12 @@ struct MethodName {
 
 // GCC's names choose what serves the same purpose.
 constexpr MethodName kMethodNames[] = {
-    {"lines", Method::kLines, nullptr},     {"serial", Method::kSerial, nullptr},
-    {"ml_wt", Method::kLines, "lines"},     {"gl_wt", Method::kLines, "lines"},
-    {"serialirr", Method::kSerial, "serial"}, {"serialirr_onwrite", Method::kSerial, "serial"},
+    {"lines", Method::kLines, nullptr},
+    {"serial", Method::kSerial, nullptr},
+    {"ml_wt", Method::kLines, "lines"},
+    {"gl_wt", Method::kLines, "lines"},
+    {"serialirr", Method::kSerial, "serial"},
+    {"serialirr_onwrite", Method::kSerial, "serial"},
     {"serial_onwrite", Method::kSerial, "serial"},
 };
 
@@ -107,8 +110,7 @@ void write_statistics() noexcept {
     return static_cast<unsigned long long>(each.load(std::memory_order_relaxed));
   };
   const auto aborts = [&counters](AbortCause cause) {
-    return static_cast<unsigned long long>(
-        counters.line_aborts[static_cast<std::size_t>(cause)]);
+    return static_cast<unsigned long long>(counters.line_aborts[static_cast<std::size_t>(cause)]);
   };
   char text[1024];
   const int length = std::snprintf(

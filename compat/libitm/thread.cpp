@@ -52,8 +52,7 @@ Thread &Thread::self() {
 }
 
 Thread::Thread(line::LineMemory &memory, line::Releaser &releaser)
-    : lines(memory, releaser, nullptr, leave_body),
-      uncaught_exceptions_(uncaught_exceptions()) {
+    : lines(memory, releaser, nullptr, leave_body), uncaught_exceptions_(uncaught_exceptions()) {
   Process &process = Process::self();
   if (!process.has_lines) return;
   slot_ = process.gate.take_slot();
@@ -314,9 +313,15 @@ void Thread::go_irrevocable() {
 void Thread::note_allocated(void *memory, std::size_t bytes, Action release) {
   if (mode_ == Mode::kAlone || memory == nullptr) return;
   allocated_.push_back({release, memory});
-  if (mode_ != Mode::kLines) return;
-  privates_.add(reinterpret_cast<std::uintptr_t>(memory), bytes);
-  lines.newest = detail::kNoLine;
+  if (mode_ == Mode::kLines) make_private(reinterpret_cast<std::uintptr_t>(memory), bytes);
+}
+
+// Stores to these bytes go to memory at once. Their first and last line may have others.
+void Thread::make_private(std::uintptr_t begin, std::size_t bytes) {
+  if (bytes == 0) return;
+  privates_.add(begin, bytes);
+  lines.never_keep(begin);
+  lines.never_keep(begin + bytes - 1);
 }
 
 void Thread::note_freed(void *memory, Action release) {
@@ -328,13 +333,11 @@ void Thread::note_freed(void *memory, Action release) {
 void Thread::note_exception(void *object, std::size_t bytes) {
   if (mode_ == Mode::kAlone) return;
   exceptions_.push_back(object);
-  privates_.add(reinterpret_cast<std::uintptr_t>(object), bytes);
-  lines.newest = detail::kNoLine;
+  if (mode_ == Mode::kLines) make_private(reinterpret_cast<std::uintptr_t>(object), bytes);
 }
 
 void Thread::forget_exception(const void *object) noexcept {
-  exceptions_.erase(std::remove(exceptions_.begin(), exceptions_.end(), object),
-                    exceptions_.end());
+  exceptions_.erase(std::remove(exceptions_.begin(), exceptions_.end(), object), exceptions_.end());
 }
 
 void Thread::note_thrown(void *object) noexcept {

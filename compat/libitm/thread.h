@@ -71,7 +71,9 @@ class Thread {
   // Memory. release: gives `memory` back.
   void note_allocated(void *memory, std::size_t bytes, Action release);
   void note_freed(void *memory, Action release);
-  void add_commit_action(Action action, void *argument) { on_commit_.push_back({action, argument}); }
+  void add_commit_action(Action action, void *argument) {
+    on_commit_.push_back({action, argument});
+  }
   void add_undo_action(Action action, void *argument) { on_undo_.push_back({action, argument}); }
 
   // Exceptions. object: as __cxa_allocate_exception() gives it.
@@ -97,6 +99,7 @@ class Thread {
     line::SoftwareThread::Writes writes;
   };
 
+  void make_private(std::uintptr_t begin, std::size_t bytes);
   [[nodiscard]] std::uint32_t begin_outer(bool is_restart);
   [[nodiscard]] std::uint32_t begin_nested(std::uint32_t properties, const Registers &registers);
   [[nodiscard]] std::uint32_t begin_alone();
@@ -123,7 +126,7 @@ class Thread {
   bool has_lines_ = false;
   unsigned int *uncaught_exceptions_ = nullptr;  // of the C++ runtime, this thread's
   Point outer_{};
-  std::vector<Point> nested_;              // begins that may be cancelled alone
+  std::vector<Point> nested_;                // begins that may be cancelled alone
   std::size_t nested_when_irrevocable_ = 0;  // of these, what cannot be any more
   UndoLog undo_;
   PrivateRanges privates_;

@@ -131,12 +131,15 @@ struct alignas(64) LineWrite {
   //  8  the word that the line had before it was locked; itself a lock: another entry, to whose
   //     line the word belongs, too, has it
   std::atomic<std::uint64_t> before;
-  std::uint64_t mask;                              // 16  bit i: byte i of the line is written
-  std::uint64_t reserved_zero[5];                  // 24
+  std::uint64_t mask;  // 16  bit i: byte i of the line is written
+  // 24  what data has where the mask does not say so: the snapshot's bytes, or no matter what
+  detail::Kept kept;
+  std::uint64_t reserved_zero[4];                  // 32
   alignas(64) std::uint64_t data[kLineBytes / 8];  // 64  new bytes, where the mask says so
 };
 static_assert(sizeof(LineWrite) == 128 && offsetof(LineWrite, data) == 64 &&
-              offsetof(LineWrite, mask) == offsetof(LineWrite, data) - detail::kMaskBefore);
+              offsetof(LineWrite, mask) == offsetof(LineWrite, data) - detail::kMaskBefore &&
+              offsetof(LineWrite, kept) == offsetof(LineWrite, data) - detail::kKeptBefore);
 
 // A word as it was before the commit stamped `stamp`: for level 2's snapshots. stamp is stored last
 // (release) and is 0 meanwhile.

@@ -105,8 +105,8 @@ Errc LineMemory::open_process() noexcept {
   contexts_ = reinterpret_cast<LineContextV1 *>(process_.get() + sizeof(LineContextV1));
   LineSegment &segment = segments_[0];
   segment.is_process = true;
-  segment.words = reinterpret_cast<LineWord *>(reinterpret_cast<std::byte *>(contexts_) +
-                                               kContextsBytes);
+  segment.words =
+      reinterpret_cast<LineWord *>(reinterpret_cast<std::byte *>(contexts_) + kContextsBytes);
   segment.bytes.store(kProcessBytes, std::memory_order_relaxed);
   segments_high_.store(1, std::memory_order_relaxed);
   state_ = reinterpret_cast<LineStateV1 *>(process_.get());
@@ -205,8 +205,8 @@ Errc LineMemory::take_context(std::uint32_t slot, std::uint64_t incarnation,
       TMH_TRY(allocate_context(i, 0, 4096));
     }
     if (context.owner.load(std::memory_order_relaxed) != free) continue;
-    TMH_TRY(allocate_context(
-        i, 0, offsetof(LineContextV1, writes) + kWritesAtFirst * sizeof(LineWrite)));
+    TMH_TRY(allocate_context(i, 0,
+                             offsetof(LineContextV1, writes) + kWritesAtFirst * sizeof(LineWrite)));
     // Before the owner: a recoverer of the contexts of the dead must come by.
     std::uint64_t high = state_->contexts_high.load(std::memory_order_relaxed);
     while (high < i + 1 && !state_->contexts_high.compare_exchange_weak(

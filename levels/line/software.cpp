@@ -88,18 +88,22 @@ std::uint64_t block_mask(std::uint64_t offset, std::uint32_t size) noexcept {
   return (~0ull >> (kLineBytes - size)) << (offset % kLineBytes);
 }
 
-// Bytes of home that a committer may be storing to: whole words where they are.
+// Bytes of a line that a committer may be storing to: by the whole words that they lie in.
 void copy_shared(void *to, const std::byte *from, std::uint32_t size) noexcept {
-  auto *out = static_cast<std::byte *>(to);
-  while (size != 0) {
-    const bool is_word = reinterpret_cast<std::uintptr_t>(from) % 8 == 0 && size >= 8;
-    const std::uint32_t bytes = is_word ? 8 : 1;
-    const std::uint64_t value = load_bytes(from, bytes);
-    std::memcpy(out, &value, bytes);
-    out += bytes;
-    from += bytes;
-    size -= bytes;
+  const auto at = reinterpret_cast<std::uintptr_t>(from);
+  const std::uintptr_t first = at / 8 * 8;
+  std::uint64_t words[kLineBytes / 8];
+  if (size == kLineBytes) {  // most of a large block
+    for (std::size_t i = 0; i < kLineBytes / 8; ++i)
+      words[i] = load_word<std::uint64_t>(from + 8 * i);
+    std::memcpy(to, words, kLineBytes);
+    return;
   }
+  const std::size_t count = (at + size - first + 7) / 8;
+  TMH_ASSERT(count <= kLineBytes / 8);
+  for (std::size_t i = 0; i < count; ++i)
+    words[i] = load_word<std::uint64_t>(reinterpret_cast<const std::byte *>(first + 8 * i));
+  std::memcpy(to, reinterpret_cast<const std::byte *>(words) + (at - first), size);
 }
 
 const std::byte *bytes_in(const LineWrite &entry, std::uint64_t offset) noexcept {
@@ -107,8 +111,7 @@ const std::byte *bytes_in(const LineWrite &entry, std::uint64_t offset) noexcept
 }
 
 bool has_all(const LineWrite &entry, std::uint64_t offset, std::uint32_t size) noexcept {
-  const std::uint64_t wanted = mask_of(offset, size);
-  return (entry.mask & wanted) == wanted;
+  return entry.kept == detail::Kept::kWhole || (~entry.mask & block_mask(offset, size)) == 0;
 }
 
 // `value` with the bytes that the entry has written.
@@ -236,16 +239,28 @@ std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t si
   if (segment == nullptr) return load_bytes(reinterpret_cast<const std::byte *>(address), size);
   const std::uint64_t offset = address - segment->view;
   if (window_.make_loadable(*this, *segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
-  if (const LineWrite *const entry = find_entry(*segment, offset); entry != nullptr)
-    return has_all(*entry, offset, size)
-               ? load_bytes(bytes_in(*entry, offset), size)
-               : with_written(read_home(*segment, offset, size), *entry, offset, size);
+  if (LineWrite *const entry = find_entry(*segment, offset); entry != nullptr) {
+    if (has_all(*entry, offset, size)) return load_bytes(bytes_in(*entry, offset), size);
+    if (entry->kept == detail::Kept::kNever)
+      return with_written(read_home(*segment, offset, size), *entry, offset, size);
+    return load_bytes(bytes_in(make_whole(*segment, offset, *entry), offset), size);
+  }
   if (capacity_.is_on()) check(capacity_.read(segment->word_at(offset)));
   return read_home(*segment, offset, size);
 }
 
 void SoftwareThread::load_block(void *to, std::uintptr_t from, std::uint32_t size) {
   TMH_ASSERT(from % kLineBytes + size <= kLineBytes);
+  if (const std::uint64_t at = from - view; at < bytes && !may_have_written(*this, at / kLineBytes))
+      [[likely]] {
+    // As detail::line_load(). Anything else goes the way below.
+    const LineWord *const word = window_.word(*this, at / kLineBytes);
+    const std::uint64_t seen = word->load(std::memory_order_acquire);
+    if (seen <= rv) {
+      copy_shared(to, reinterpret_cast<const std::byte *>(from + home_minus_view), size);
+      if (word->load(std::memory_order_relaxed) == seen && note_read(*word)) return;
+    }
+  }
   LineSegment *const segment = segment_of(from);
   if (segment == nullptr) {
     std::memcpy(to, reinterpret_cast<const void *>(from), size);
@@ -253,8 +268,9 @@ void SoftwareThread::load_block(void *to, std::uintptr_t from, std::uint32_t siz
   }
   const std::uint64_t offset = from - segment->view;
   if (window_.make_loadable(*this, *segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
-  const LineWrite *const entry = find_entry(*segment, offset);
-  if (entry != nullptr && (~entry->mask & block_mask(offset, size)) == 0) {
+  LineWrite *const entry = find_entry(*segment, offset);
+  if (entry != nullptr && (has_all(*entry, offset, size) || entry->kept != detail::Kept::kNever)) {
+    if (!has_all(*entry, offset, size)) static_cast<void>(make_whole(*segment, offset, *entry));
     std::memcpy(to, bytes_in(*entry, offset), size);
     return;
   }
@@ -285,6 +301,42 @@ void SoftwareThread::store_now(std::uintptr_t at, std::uint32_t size) noexcept {
   entry->mask &= ~block_mask(offset, size);
 }
 
+void SoftwareThread::never_keep(std::uintptr_t at) noexcept {
+  const LineSegment *const segment = memory_.find(at);
+  LineWrite *const entry = segment == nullptr ? nullptr : find_entry(*segment, at - segment->view);
+  if (entry == nullptr) return;
+  entry->kept = detail::Kept::kNever;
+  newest = detail::kNoLine;
+}
+
+// The entry gets the bytes that are not written from home, so that later loads need not look there.
+[[gnu::noinline]] const LineWrite &SoftwareThread::make_whole(LineSegment &segment,
+                                                              std::uint64_t offset,
+                                                              LineWrite &entry) {
+  const std::uint64_t line_offset = offset / kLineBytes * kLineBytes;
+  std::uint64_t words_seen[kLineBytes / 8];
+  read_home_by(segment, line_offset,
+               [&](const std::byte *home) { copy_shared(words_seen, home, kLineBytes); });
+  for (std::size_t i = 0; i < kLineBytes / 8; ++i) {
+    const std::uint64_t bits = spread_byte_mask(entry.mask >> (8 * i) & 0xff);
+    entry.data[i] = (entry.data[i] & bits) | (words_seen[i] & ~bits);
+  }
+  entry.kept = detail::Kept::kWhole;
+  newest = segment.view + line_offset;
+  newest_bytes = reinterpret_cast<std::byte *>(entry.data);
+  return entry;
+}
+
+// A line was read as it was at the snapshot. False: there is no room in the log at once.
+inline bool SoftwareThread::note_read(const LineWord &word) noexcept {
+  last = detail::kNoLine;
+  last_word = &word;
+  if (!keeps_log(*this) || *log_top == &word) return true;
+  if (log_top == log_end) return false;
+  *++log_top = &word;
+  return true;
+}
+
 // The attempt's own writes to a line; null: none.
 LineWrite *SoftwareThread::find_entry(const LineSegment &segment, std::uint64_t offset) noexcept {
   const std::uint64_t line = offset / kLineBytes;
@@ -295,8 +347,7 @@ LineWrite *SoftwareThread::find_entry(const LineSegment &segment, std::uint64_t 
 std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offset,
                                         std::uint32_t size) {
   std::uint64_t value = 0;
-  read_home_by(segment, offset,
-               [&](const std::byte *home) { value = load_bytes(home, size); });
+  read_home_by(segment, offset, [&](const std::byte *home) { value = load_bytes(home, size); });
   return value;
 }
 
@@ -315,12 +366,8 @@ inline void SoftwareThread::read_home_by(LineSegment &segment, std::uint64_t off
     observe::step(observe::Step::kGapLineLooked);
     load(segment.home_at(offset));
     if (word.load(std::memory_order_relaxed) != seen) continue;
-    last = detail::kNoLine;
-    last_word = &word;
-    if (keeps_log(*this) && *log_top != &word) {
+    while (!note_read(word))
       if (!log_.make_room(*this)) fail(AbortCause::kCapacity);
-      *++log_top = &word;
-    }
     return;
   }
 }

@@ -129,6 +129,8 @@ class SoftwareThread : public detail::LineAccess {
   // What the attempt has written of these bytes, which lie in one line, goes to memory now and is no
   // longer among its writes. REQUIRES: no other thread uses them; the caller keeps what was there.
   void store_now(std::uintptr_t at, std::uint32_t size) noexcept;
+  // The thread stores in place to some bytes of this line, which the attempt may have written.
+  void never_keep(std::uintptr_t at) noexcept;
   [[nodiscard]] bool has_written() const noexcept { return !commit_.writes().empty(); }
   // No access takes a short way, and no store finds the newest line, before the next begin().
   void shut() noexcept {
@@ -182,8 +184,11 @@ class SoftwareThread : public detail::LineAccess {
   [[nodiscard]] LineSegment *segment_of(std::uintptr_t address);
   [[nodiscard]] std::uint64_t read_home(LineSegment &segment, std::uint64_t offset,
                                         std::uint32_t bytes);
+  [[nodiscard]] inline bool note_read(const LineWord &word) noexcept;
   template <class Load>
   void read_home_by(LineSegment &segment, std::uint64_t offset, const Load &load);
+  [[nodiscard]] const LineWrite &make_whole(LineSegment &segment, std::uint64_t offset,
+                                            LineWrite &entry);
   [[nodiscard]] LineWrite *find_entry(const LineSegment &segment, std::uint64_t offset) noexcept;
   [[noreturn]] void leave_body();
   [[nodiscard]] bool open_any_line(std::uintptr_t address);

@@ -230,8 +230,8 @@ inline AbortCause SoftwareCommit::lock_each(std::size_t *locked) noexcept {
   const std::span<LineWrite> entries = writes_.entries();
   std::size_t i = 0;
   do {
-    if (const AbortCause cause = lock_line<kFew>(*targets[i].word, i);
-        cause != AbortCause::kNone) [[unlikely]] {
+    if (const AbortCause cause = lock_line<kFew>(*targets[i].word, i); cause != AbortCause::kNone)
+        [[unlikely]] {
       *locked = i;
       return cause;
     }
@@ -278,9 +278,8 @@ inline bool SoftwareCommit::take_line(LineWord &word, std::size_t number,
   step_if<!kFew>(Step::kGapLineBefore);
   // acquire: pairs with line-unlock of the last committer to the line. release: recovery finds
   // `before` by the lock.
-  return word.compare_exchange_strong(
-      *seen, locked_by(number_, static_cast<std::uint32_t>(number)), std::memory_order_acq_rel,
-      std::memory_order_relaxed);
+  return word.compare_exchange_strong(*seen, locked_by(number_, static_cast<std::uint32_t>(number)),
+                                      std::memory_order_acq_rel, std::memory_order_relaxed);
 }
 
 // kCrossLevel: the line is in U.

@@ -46,7 +46,8 @@ class Window {
     return Where{static_cast<std::uint64_t>(begin_at_) + offset / kLineBytes * kLineBytes};
   }
   // Of this line of the window.
-  [[nodiscard]] LineWord *word(const detail::LineAccess &access, std::uint64_t line) const noexcept {
+  [[nodiscard]] LineWord *word(const detail::LineAccess &access,
+                               std::uint64_t line) const noexcept {
     return const_cast<LineWord *>(access.words) +
            (segment_->is_process ? process_word_number(line) : line);
   }

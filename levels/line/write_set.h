@@ -33,7 +33,9 @@ class WriteSet {
   // Entries as they were once. Empty: no line was written.
   struct Copy {
     struct Line {
-      std::uint64_t mask, data[kLineBytes / 8];
+      std::uint64_t mask;
+      detail::Kept kept;
+      std::uint64_t data[kLineBytes / 8];
     };
     std::vector<Line> lines;
   };
@@ -125,6 +127,7 @@ class WriteSet {
     LineWrite &entry = entries_[index];
     entry.at = at;
     entry.mask = 0;
+    entry.kept = detail::Kept::kNo;
     targets_[index] = target;
     return entry;
   }

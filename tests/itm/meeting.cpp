@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -11,8 +12,9 @@
 namespace itm {
 namespace {
 
-// Enough for another thread to run a short transaction; 10 ms on an idle machine.
-constexpr int kTurnsMax = 20000;
+// Enough for another thread to run a short transaction. Not counted in turns: on a busy machine a
+// yield takes as long as another program's time slice.
+constexpr auto kALittle = std::chrono::milliseconds(20);
 constexpr int kReached = kMeetingWords - 1;
 constexpr int kActed = kMeetingWords - 2;
 constexpr int kThere = kMeetingWords - 3;
@@ -48,7 +50,8 @@ void write_down(int index, int value) { words[index].store(value); }
 int told(int index) { return words[index].load(); }
 
 void wait_a_little(int index, int value) {
-  for (int turn = 0; turn < kTurnsMax && words[index].load() < value; ++turn) sched_yield();
+  const auto end = std::chrono::steady_clock::now() + kALittle;
+  while (words[index].load() < value && std::chrono::steady_clock::now() < end) sched_yield();
 }
 
 void wait_for(int index, int value) {

@@ -64,6 +64,15 @@ struct alignas(64) LineAccess {
 
 // As line::LineWrite has them.
 inline constexpr std::ptrdiff_t kMaskBefore = 48;
+inline constexpr std::ptrdiff_t kKeptBefore = 40;
+enum class Kept : std::uint64_t {
+  kNo = 0,
+  kWhole = 1,  // all bytes are there as the instance sees them
+  kNever = 2,  // they may not be: the thread stores to some in place
+};
+[[nodiscard]] inline bool is_newest_whole(const LineAccess &access) noexcept {
+  return *reinterpret_cast<const Kept *>(access.newest_bytes - kKeptBefore) == Kept::kWhole;
+}
 [[nodiscard]] inline std::uint64_t &newest_mask(LineAccess &access) noexcept {
   return *reinterpret_cast<std::uint64_t *>(access.newest_bytes - kMaskBefore);
 }
@@ -106,20 +115,37 @@ using UnsignedOf = std::conditional_t<
     std::conditional_t<kBytes == 2, std::uint16_t,
                        std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>>;
 
-// Lines: SegmentLines, or what levels/line/process_lines.h is for.
+// Lines: SegmentLines, or what levels/line/process_lines.h is for. REQUIRES: the value is naturally
+// aligned; one of several words lies in one line, aligned to 8 bytes.
 template <class Lines = SegmentLines, class T>
 [[nodiscard]] inline T line_load(LineAccess &access, const T *address) {
-  static_assert(kIsLineWord<T>);
   const auto at = reinterpret_cast<std::uintptr_t>(address);
   const auto load_home = [&] {
     // acquire: pairs with the releases of line-write-back and of a page sent home; who sees such
     // data sees lock, U or a newer word later.
-    return std::atomic_ref<T>(*reinterpret_cast<T *>(at + access.home_minus_view))
-        .load(std::memory_order_acquire);
+    const std::uintptr_t home = at + access.home_minus_view;
+    if constexpr (kIsLineWord<T>) {
+      return std::atomic_ref<T>(*reinterpret_cast<T *>(home)).load(std::memory_order_acquire);
+    } else {
+      static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 8 == 0);
+      std::uint64_t words[sizeof(T) / 8];
+      for (std::size_t i = 0; i < sizeof(T) / 8; ++i)
+        words[i] = std::atomic_ref<std::uint64_t>(reinterpret_cast<std::uint64_t *>(home)[i])
+                       .load(std::memory_order_acquire);
+      T value;
+      std::memcpy(&value, words, sizeof value);
+      return value;
+    }
   };
   const auto load_long = [&] {
-    return std::bit_cast<T>(
-        static_cast<UnsignedOf<sizeof(T)>>(Lines::load_long(access, address, sizeof(T))));
+    if constexpr (kIsLineWord<T>) {
+      return std::bit_cast<T>(
+          static_cast<UnsignedOf<sizeof(T)>>(Lines::load_long(access, address, sizeof(T))));
+    } else {
+      T value;
+      Lines::load_block(access, &value, address, sizeof value);
+      return value;
+    }
   };
   if ((at ^ access.last) < 64) [[likely]] {
     // The line read last. Its word was looked at before, so one look after the load is enough:
@@ -136,8 +162,12 @@ template <class Lines = SegmentLines, class T>
     return load_long();
   }
   const std::uint64_t line = offset / 64;
-  if ((access.written >> (line % 64) & 1) != 0) [[unlikely]]
-    return load_long();
+  if ((access.written >> (line % 64) & 1) != 0) [[unlikely]] {
+    if (at - access.newest >= 64 || !is_newest_whole(access)) return load_long();
+    T value;
+    std::memcpy(&value, access.newest_bytes + (at - access.newest), sizeof value);
+    return value;
+  }
   const LineWord *const word = access.words + Lines::word_number(line);
   // acquire: pairs with the release of line-unlock; who sees version v sees the data written back
   // before it.
