@@ -45,6 +45,8 @@ void Thread::load_block(void *to, std::uintptr_t from, std::size_t bytes) {
     return;
   }
   auto *out = static_cast<std::byte *>(to);
+  for (std::size_t ahead = kLineBytes; ahead < bytes; ahead += kLineBytes)
+    __builtin_prefetch(reinterpret_cast<const void *>(from + ahead));
   while (bytes != 0) {
     const std::size_t part = in_line(from, bytes);
     lines.load_block(out, from, static_cast<std::uint32_t>(part));
@@ -85,6 +87,7 @@ void Thread::store_long(std::uintptr_t to, const void *from, std::size_t bytes) 
 
 void Thread::log_local(const void *at, std::size_t bytes) {
   if (mode_ == Mode::kAlone || bytes == 0) return;
+  has_traces_ = true;
   undo_.save(at, bytes);
   if (mode_ != Mode::kLines) return;
   auto place = reinterpret_cast<std::uintptr_t>(at);

@@ -38,22 +38,21 @@ std::atomic<std::uint64_t> next_id{kNoTransactionId + 1};
 
 }  // namespace
 
-Thread &Thread::self() {
-  if (this_thread != nullptr) [[likely]]
-    return *this_thread;
+Thread &Thread::make_self() {
   static const int made = pthread_key_create(&thread_key, end_thread);
   if (made != 0) die("there is no key for the data of threads left");
   Process &process = Process::self();
-  auto *const thread = new (std::nothrow) Thread(process.memory, process.releaser);
+  auto *const thread = new (std::nothrow) Thread(process);
   if (thread == nullptr || pthread_setspecific(thread_key, thread) != 0)
     die("no memory for a thread's transactions");
   this_thread = thread;
   return *thread;
 }
 
-Thread::Thread(line::LineMemory &memory, line::Releaser &releaser)
-    : lines(memory, releaser, nullptr, leave_body), uncaught_exceptions_(uncaught_exceptions()) {
-  Process &process = Process::self();
+Thread::Thread(Process &process)
+    : lines(process.memory, process.releaser, nullptr, leave_body),
+      process_(process),
+      uncaught_exceptions_(uncaught_exceptions()) {
   if (!process.has_lines) return;
   slot_ = process.gate.take_slot();
   has_lines_ = slot_ != nullptr && lines.attach(0, kIncarnation) == Errc::kOk;
@@ -84,28 +83,39 @@ std::uint32_t Thread::path(std::uint32_t properties) const noexcept {
                                                                          : kRunInstrumented;
 }
 
+namespace {
+
+// Word by word: they were just stored so, and a larger load would wait for that.
+void copy_registers(const Registers &from, Registers *to) noexcept {
+  const auto &words = reinterpret_cast<const volatile std::uintptr_t(&)[8]>(from);
+  auto &out = reinterpret_cast<std::uintptr_t(&)[8]>(*to);
+  for (std::size_t i = 0; i < 8; ++i) out[i] = words[i];
+}
+
+}  // namespace
+
 std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers) {
-  if ((properties & kLogsForUndo) != 0) die("code that logs for undo is not supported");
-  if (depth_ != 0) return begin_nested(properties, registers);
+  if (depth_ != 0 || (properties & kLogsForUndo) != 0) [[unlikely]]
+    return begin_nested(properties, registers);
   properties_ = properties;
   attempt_ = 0;
   wants_alone_ = wants_irrevocable_ = false;
-  outer_.registers = registers;
+  copy_registers(registers, &outer_.registers);
   outer_.uncaught = *uncaught_exceptions_;
   return begin_outer(false);
 }
 
-std::uint32_t Thread::begin_outer(bool is_restart) {
+[[gnu::always_inline]] inline std::uint32_t Thread::begin_outer(bool is_restart) {
   depth_ = 1;
   id_ = 0;
-  if (!can_run_lines()) return begin_alone() | (is_restart ? kRestoreLive : 0);
+  if (!can_run_lines()) [[unlikely]]
+    return begin_alone() | (is_restart ? kRestoreLive : 0);
   begin_lines();
   return kRunInstrumented | kSaveLive | (is_restart ? kRestoreLive : 0);
 }
 
-inline void Thread::begin_lines() {
-  Process &process = Process::self();
-  process.gate.enter(*slot_, process.memory.state().clock);
+[[gnu::always_inline]] inline void Thread::begin_lines() {
+  process_.gate.enter(*slot_, process_.memory.state().clock);
   line::Begin begin;
   begin.attempt = attempt_;
   static_cast<void>(lines.begin(begin));
@@ -115,10 +125,10 @@ inline void Thread::begin_lines() {
 }
 
 std::uint32_t Thread::begin_alone() {
-  Process &process = Process::self();
-  process.gate.be_alone(this);
-  process.totals.alone.fetch_add(1, std::memory_order_relaxed);
+  process_.gate.be_alone(this);
+  process_.totals.alone.fetch_add(1, std::memory_order_relaxed);
   lines.shut();
+  has_traces_ = true;
   is_irrevocable_ = wants_irrevocable_ || (properties_ & kHasNoAbort) != 0;
   mode_ = is_irrevocable_ ? Mode::kAlone : Mode::kAloneUndo;
   return path(properties_) | (is_irrevocable_ ? 0 : kSaveLive);
@@ -128,6 +138,8 @@ std::uint32_t Thread::begin_nested(std::uint32_t properties, const Registers &re
   if (mode_ == Mode::kLines && ((properties & kHasInstrumented) == 0 ||
                                 (properties & (kGoesIrrevocable | kOmitsAfterWrite)) != 0))
     go_irrevocable();
+  if ((properties & kLogsForUndo) != 0) die("code that logs for undo is not supported");
+  has_traces_ = true;
   nested_ids_.push_back(0);
   ++depth_;
   if ((properties & kHasNoAbort) != 0) return path(properties);
@@ -152,7 +164,22 @@ std::uint32_t Thread::begin_nested(std::uint32_t properties, const Registers &re
 
 void Thread::commit() {
   TMH_ASSERT(depth_ != 0);
-  if (depth_ == 1) return commit_outer();
+  if (depth_ != 1) [[unlikely]]
+    return commit_nested();
+  if (mode_ == Mode::kLines) [[likely]] {
+    if (lines.commit() != Status::kCommitted) [[unlikely]]
+      restart();
+    Gate::leave(*slot_);
+    if (lines.has_written()) process_.gate.wait_for_readers(slot_, lines.stamp());
+  } else {
+    process_.gate.end_alone(this);
+  }
+  end_attempt();
+  if (has_traces_) [[unlikely]]
+    run_effects();
+}
+
+[[gnu::noinline]] void Thread::commit_nested() {
   if (!nested_.empty() && nested_.back().depth == depth_) {
     nested_.pop_back();
     nested_when_irrevocable_ = std::min(nested_when_irrevocable_, nested_.size());
@@ -165,41 +192,31 @@ void Thread::commit() {
   --depth_;
 }
 
-void Thread::commit_outer() {
-  Process &process = Process::self();
-  if (mode_ == Mode::kLines) {
-    if (lines.commit() != Status::kCommitted) [[unlikely]]
-      restart();
-    Gate::leave(*slot_);
-    if (lines.has_written()) process.gate.wait_for_readers(slot_, lines.stamp());
-  } else {
-    process.gate.end_alone(this);
-  }
-  end_attempt();
-  run_effects();
-}
-
 // Of a transaction that has committed: gives memory back, calls the program's actions.
 void Thread::run_effects() {
+  // An action may run transactions.
+  std::vector<Call> freed, actions;
+  freed.swap(freed_);
+  actions.swap(on_commit_);
   allocated_.clear();
   on_undo_.clear();
-  if (!freed_.empty()) [[unlikely]] {
-    for (const Call &each : freed_) each.action(each.argument);
-    freed_.clear();
-  }
-  if (on_commit_.empty()) [[likely]]
-    return;
-  // An action may run transactions.
-  std::vector<Call> actions;
-  actions.swap(on_commit_);
+  forget_traces();
+  for (const Call &each : freed) each.action(each.argument);
   for (const Call &each : actions) each.action(each.argument);
+  // The room is used again, unless an action's transactions have got some.
+  freed.clear();
+  if (freed_.capacity() == 0) freed_.swap(freed);
 }
 
 // The thread is outside.
-void Thread::end_attempt() noexcept {
+inline void Thread::end_attempt() noexcept {
   mode_ = Mode::kOutside;
   depth_ = 0;
   is_irrevocable_ = false;
+}
+
+void Thread::forget_traces() noexcept {
+  has_traces_ = false;
   nested_when_irrevocable_ = 0;
   nested_.clear();
   nested_ids_.clear();
@@ -251,8 +268,7 @@ void Thread::abort(std::uint32_t reason) {
   const bool is_nested = (reason & kOuterAbort) == 0 && !nested_.empty();
   if (is_irrevocable_ && (!is_nested || nested_.size() <= nested_when_irrevocable_))
     die("an irrevocable transaction is cancelled");
-  Process &process = Process::self();
-  process.totals.cancelled.fetch_add(1, std::memory_order_relaxed);
+  process_.totals.cancelled.fetch_add(1, std::memory_order_relaxed);
   if (is_nested) {
     const Registers registers = nested_.back().registers;
     roll_back_to(nested_.back());
@@ -264,46 +280,47 @@ void Thread::abort(std::uint32_t reason) {
   }
   if (mode_ == Mode::kLines) lines.abandon();
   roll_back_to(outer_);
-  mode_ == Mode::kLines ? Gate::leave(*slot_) : process.gate.end_alone(this);
+  mode_ == Mode::kLines ? Gate::leave(*slot_) : process_.gate.end_alone(this);
   end_attempt();
+  forget_traces();
   tmh_itm_go_back(&outer_.registers, kAborted | kRestoreLive);
 }
 
 void Thread::restart() {
   if (is_irrevocable_) die("an irrevocable transaction cannot begin again");
-  Process &process = Process::self();
   if (mode_ == Mode::kLines) {
     if (lines.is_running()) lines.abandon();
     if (lines.cause() == AbortCause::kCapacity || lines.cause() == AbortCause::kNoSpace) {
-      if (!wants_alone_) process.totals.for_capacity.fetch_add(1, std::memory_order_relaxed);
+      if (!wants_alone_) process_.totals.for_capacity.fetch_add(1, std::memory_order_relaxed);
       wants_alone_ = true;
     } else if (++attempt_ >= kAttemptsMax) {
-      if (!wants_alone_) process.totals.for_attempts.fetch_add(1, std::memory_order_relaxed);
+      if (!wants_alone_) process_.totals.for_attempts.fetch_add(1, std::memory_order_relaxed);
       wants_alone_ = true;
     }
   }
   roll_back_to(outer_);
-  mode_ == Mode::kLines ? Gate::leave(*slot_) : process.gate.end_alone(this);
+  mode_ == Mode::kLines ? Gate::leave(*slot_) : process_.gate.end_alone(this);
   end_attempt();
+  forget_traces();
   tmh_itm_go_back(&outer_.registers, begin_outer(true));
 }
 
 void Thread::go_irrevocable() {
   if (is_irrevocable_) return;
-  Process &process = Process::self();
-  process.totals.irrevocable.fetch_add(1, std::memory_order_relaxed);
+  process_.totals.irrevocable.fetch_add(1, std::memory_order_relaxed);
   if (mode_ == Mode::kLines) {
     wants_alone_ = wants_irrevocable_ = true;  // if it must begin again
-    if (!process.gate.try_be_alone(this, slot_)) restart();
+    if (!process_.gate.try_be_alone(this, slot_)) restart();
     // A commit of what has only read does not look whether that is still so.
     if (!lines.extend() || lines.commit() != Status::kCommitted) {
-      process.gate.end_alone(this);
+      process_.gate.end_alone(this);
       restart();
     }
     Gate::leave(*slot_);
     lines.shut();
   }
   is_irrevocable_ = true;
+  has_traces_ = true;
   nested_when_irrevocable_ = nested_.size();
   undo_.clear();
   on_undo_.clear();
@@ -312,6 +329,7 @@ void Thread::go_irrevocable() {
 
 void Thread::note_allocated(void *memory, std::size_t bytes, Action release) {
   if (mode_ == Mode::kAlone || memory == nullptr) return;
+  has_traces_ = true;
   allocated_.push_back({release, memory});
   if (mode_ == Mode::kLines) make_private(reinterpret_cast<std::uintptr_t>(memory), bytes);
 }
@@ -327,11 +345,13 @@ void Thread::make_private(std::uintptr_t begin, std::size_t bytes) {
 void Thread::note_freed(void *memory, Action release) {
   if (memory == nullptr) return;
   if (mode_ == Mode::kAlone) return release(memory);
+  has_traces_ = true;
   freed_.push_back({release, memory});
 }
 
 void Thread::note_exception(void *object, std::size_t bytes) {
   if (mode_ == Mode::kAlone) return;
+  has_traces_ = true;
   exceptions_.push_back(object);
   if (mode_ == Mode::kLines) make_private(reinterpret_cast<std::uintptr_t>(object), bytes);
 }
@@ -342,10 +362,12 @@ void Thread::forget_exception(const void *object) noexcept {
 
 void Thread::note_thrown(void *object) noexcept {
   forget_exception(object);
+  has_traces_ = true;
   if (mode_ != Mode::kAlone) thrown_.push_back(object);
 }
 
 void Thread::note_caught(const void *object) noexcept {
+  has_traces_ = true;
   thrown_.erase(std::remove(thrown_.begin(), thrown_.end(), object), thrown_.end());
   ++caught_;
 }

@@ -32,10 +32,12 @@ enum class Mode : std::uint8_t {
 
 using Action = void (*)(void *argument);
 
+class Process;
+
 class Thread {
  public:
   // Throws std::bad_alloc.
-  explicit Thread(line::LineMemory &memory, line::Releaser &releaser);
+  explicit Thread(Process &process);
   ~Thread();
   Thread(const Thread &) = delete;
   Thread &operator=(const Thread &) = delete;
@@ -48,7 +50,7 @@ class Thread {
     return has_lines_ && lines.context_number() == number;
   }
   // The thread's; made now if there is none.
-  [[nodiscard]] static Thread &self();
+  [[nodiscard]] static inline Thread &self();
 
   [[nodiscard]] std::uint32_t begin(std::uint32_t properties, const Registers &registers);
   void commit();
@@ -72,9 +74,13 @@ class Thread {
   void note_allocated(void *memory, std::size_t bytes, Action release);
   void note_freed(void *memory, Action release);
   void add_commit_action(Action action, void *argument) {
+    has_traces_ = true;
     on_commit_.push_back({action, argument});
   }
-  void add_undo_action(Action action, void *argument) { on_undo_.push_back({action, argument}); }
+  void add_undo_action(Action action, void *argument) {
+    has_traces_ = true;
+    on_undo_.push_back({action, argument});
+  }
 
   // Exceptions. object: as __cxa_allocate_exception() gives it.
   void note_exception(void *object, std::size_t bytes);
@@ -106,8 +112,10 @@ class Thread {
   void begin_lines();
   void roll_back_to(const Point &point) noexcept;
   void roll_back_exceptions(const Point &point) noexcept;
+  static Thread &make_self();
   void end_attempt() noexcept;
-  void commit_outer();
+  void forget_traces() noexcept;
+  void commit_nested();
   void run_effects();
   [[nodiscard]] bool can_run_lines() const noexcept;
   [[nodiscard]] bool is_own_frame(std::uintptr_t at) const noexcept;
@@ -117,11 +125,15 @@ class Thread {
 
   Mode mode_ = Mode::kOutside;
   bool is_irrevocable_ = false;
+  // Something below is not as a small transaction leaves it: nested begins, logs, memory, exceptions,
+  // actions.
+  bool has_traces_ = false;
   bool wants_alone_ = false;        // the next attempt runs alone,
   bool wants_irrevocable_ = false;  // and for good
   std::uint32_t depth_ = 0;         // open begins
   std::uint32_t properties_ = 0;    // of the outermost one
   std::uint32_t attempt_ = 0;
+  Process &process_;
   Gate::Slot *slot_ = nullptr;  // null: there is no room for this thread, it runs alone
   bool has_lines_ = false;
   unsigned int *uncaught_exceptions_ = nullptr;  // of the C++ runtime, this thread's
@@ -140,6 +152,11 @@ class Thread {
 
 // Of the calling thread; null before its first transaction.
 extern constinit thread_local Thread *this_thread __attribute__((tls_model("initial-exec")));
+
+inline Thread &Thread::self() {
+  Thread *const thread = this_thread;
+  return thread != nullptr ? *thread : make_self();
+}
 
 [[noreturn]] void die(const char *sentence) noexcept;
 

@@ -88,22 +88,29 @@ std::uint64_t block_mask(std::uint64_t offset, std::uint32_t size) noexcept {
   return (~0ull >> (kLineBytes - size)) << (offset % kLineBytes);
 }
 
+void store_bytes(std::byte *to, std::uint64_t value, std::uint32_t count) noexcept {
+  for (std::uint32_t i = 0; i < count; ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
+}
+
 // Bytes of a line that a committer may be storing to: by the whole words that they lie in.
 void copy_shared(void *to, const std::byte *from, std::uint32_t size) noexcept {
-  const auto at = reinterpret_cast<std::uintptr_t>(from);
-  const std::uintptr_t first = at / 8 * 8;
-  std::uint64_t words[kLineBytes / 8];
-  if (size == kLineBytes) {  // most of a large block
-    for (std::size_t i = 0; i < kLineBytes / 8; ++i)
-      words[i] = load_word<std::uint64_t>(from + 8 * i);
-    std::memcpy(to, words, kLineBytes);
-    return;
+  // Word by word from a register: a larger load from words that were just stored one by one would
+  // wait until they have left the processor.
+  auto *out = static_cast<std::byte *>(to);
+  if (const std::uint32_t before = reinterpret_cast<std::uintptr_t>(from) % 8; before != 0) {
+    const std::uint32_t part = std::min(8 - before, size);
+    store_bytes(out, load_word<std::uint64_t>(from - before) >> (8 * before), part);
+    out += part;
+    from += part;
+    size -= part;
   }
-  const std::size_t count = (at + size - first + 7) / 8;
-  TMH_ASSERT(count <= kLineBytes / 8);
-  for (std::size_t i = 0; i < count; ++i)
-    words[i] = load_word<std::uint64_t>(reinterpret_cast<const std::byte *>(first + 8 * i));
-  std::memcpy(to, reinterpret_cast<const std::byte *>(words) + (at - first), size);
+  for (; size >= 8; size -= 8) {
+    const std::uint64_t word = load_word<std::uint64_t>(from);
+    std::memcpy(out, &word, sizeof word);
+    out += 8;
+    from += 8;
+  }
+  if (size != 0) store_bytes(out, load_word<std::uint64_t>(from), size);
 }
 
 const std::byte *bytes_in(const LineWrite &entry, std::uint64_t offset) noexcept {
