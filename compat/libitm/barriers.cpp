@@ -41,21 +41,9 @@ template <class T>
           this_thread->lines, reinterpret_cast<const Word *>(from)));
       return;
     }
-  } else {
-    struct Words {
-      std::uint64_t words[sizeof(T) / 8];
-    };
-    if (at % 8 == 0 && at % kLineBytes <= kLineBytes - sizeof(T)) [[likely]] {
-      const auto words = detail::line_load<ProcessLines>(this_thread->lines,
-                                                         reinterpret_cast<const Words *>(from));
-      if constexpr (sizeof(T) == 16) {
-        // In registers, see copy_shared() of levels/line/software.cpp.
-        const __m128i both = _mm_set_epi64x(static_cast<long long>(words.words[1]),
-                                            static_cast<long long>(words.words[0]));
-        std::memcpy(&value, &both, sizeof value);
-      } else {
-        std::memcpy(&value, &words, sizeof value);
-      }
+  } else if constexpr (sizeof(T) <= 16) {
+    if (at % kLineBytes <= kLineBytes - sizeof(T)) [[likely]] {
+      value = detail::line_load<ProcessLines>(this_thread->lines, from);
       return;
     }
   }

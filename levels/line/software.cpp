@@ -325,7 +325,9 @@ void SoftwareThread::never_keep(std::uintptr_t at) noexcept {
   read_home_by(segment, line_offset,
                [&](const std::byte *home) { copy_shared(words_seen, home, kLineBytes); });
   for (std::size_t i = 0; i < kLineBytes / 8; ++i) {
-    const std::uint64_t bits = spread_byte_mask(entry.mask >> (8 * i) & 0xff);
+    const std::uint64_t written_bytes = entry.mask >> (8 * i) & 0xff;
+    if (written_bytes == 0xff) continue;
+    const std::uint64_t bits = written_bytes == 0 ? 0 : spread_byte_mask(written_bytes);
     entry.data[i] = (entry.data[i] & bits) | (words_seen[i] & ~bits);
   }
   entry.kept = detail::Kept::kWhole;

@@ -46,6 +46,13 @@ void fetch_to_store(const void *at) noexcept { __builtin_prefetch(at, 1); }
 inline void store_line(const LineWrite &entry, std::byte *home) noexcept {
   TMH_ASSERT(home != nullptr);
   TMH_ASSERT(reinterpret_cast<std::uintptr_t>(home) % kLineBytes == 0);
+  if (entry.mask == ~0ull) {  // most lines of a large instance
+    for (std::size_t word = 0; word < kLineBytes / 8; ++word)
+      // release: as in store_masked()
+      std::atomic_ref<std::uint64_t>(reinterpret_cast<std::uint64_t *>(home)[word])
+          .store(entry.data[word], std::memory_order_release);
+    return;
+  }
   for (std::uint64_t left = entry.mask; left != 0;) {
     const std::size_t word = static_cast<std::size_t>(std::countr_zero(left)) / 8;
     const std::uint64_t byte_mask = left >> (8 * word) & 0xff;

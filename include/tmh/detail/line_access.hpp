@@ -116,7 +116,7 @@ using UnsignedOf = std::conditional_t<
                        std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>>;
 
 // Lines: SegmentLines, or what levels/line/process_lines.h is for. REQUIRES: the value is naturally
-// aligned; one of several words lies in one line, aligned to 8 bytes.
+// aligned; one that is larger than a word lies in one line.
 template <class Lines = SegmentLines, class T>
 [[nodiscard]] inline T line_load(LineAccess &access, const T *address) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);
@@ -127,13 +127,10 @@ template <class Lines = SegmentLines, class T>
     if constexpr (kIsLineWord<T>) {
       return std::atomic_ref<T>(*reinterpret_cast<T *>(home)).load(std::memory_order_acquire);
     } else {
-      static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 8 == 0);
-      std::uint64_t words[sizeof(T) / 8];
-      for (std::size_t i = 0; i < sizeof(T) / 8; ++i)
-        words[i] = std::atomic_ref<std::uint64_t>(reinterpret_cast<std::uint64_t *>(home)[i])
-                       .load(std::memory_order_acquire);
+      // No atomic load is so large. One that is torn is not used: the word changes meanwhile.
       T value;
-      std::memcpy(&value, words, sizeof value);
+      std::memcpy(&value, reinterpret_cast<const void *>(home), sizeof value);
+      std::atomic_thread_fence(std::memory_order_acquire);
       return value;
     }
   };
