@@ -1,6 +1,6 @@
-# Debian packages: cpack -G DEB in the build folder makes libtmh0, libtmh-dev and tmh-tools. What
-# the programs need is found by dpkg-shlibdeps; tests/house/packages.py says what must be in them,
-# and installs them in a clean Debian 12.
+# Debian packages: cpack -G DEB in the build folder makes libtmh0, libtmh-dev, tmh-tools and
+# libtmh-itm. What the programs need is found by dpkg-shlibdeps; tests/house/packages.py says what
+# must be in them, and installs them in a clean Debian 12.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "tmh's authors <tmh@localhost>")  # no address is published
 set(CPACK_PACKAGE_VENDOR tmh)
@@ -10,6 +10,9 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_ALL libtmh0 libtmh-dev)
 if(TARGET tmh_tool)
   list(APPEND CPACK_COMPONENTS_ALL tmh-tools)
+endif()
+if(TMH_HAVE_LIBITM)
+  list(APPEND CPACK_COMPONENTS_ALL libtmh-itm)
 endif()
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)  # no groups: one package per component
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -41,6 +44,13 @@ set(CPACK_COMPONENT_TMH-TOOLS_DESCRIPTION
     "transactional memory hierarchy, the tmh command\n \
 Recovery, checkpoints, backups and inspection of domains; what a machine offers; events of\n \
 programs.")
+
+set(CPACK_DEBIAN_LIBTMH-ITM_PACKAGE_NAME libtmh-itm)
+set(CPACK_DEBIAN_LIBTMH-ITM_PACKAGE_SECTION libs)
+set(CPACK_COMPONENT_LIBTMH-ITM_DESCRIPTION
+    "transactional memory hierarchy, a libitm for programs of g++ -fgnu-tm\n \
+Runs such programs on cache-line transactions; installed beside GCC's libitm, used by \n \
+tmh itm.")
 
 # Debian asks for a copyright file per package; an ordinary install has the licence once.
 foreach(component ${CPACK_COMPONENTS_ALL})

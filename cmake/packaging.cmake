@@ -1,8 +1,8 @@
 # cmake --install: headers, libraries, the tmh command, manual pages, the CMake package
 # (find_package(tmh)) and pkg-config files (tmh, xac, tmhperf). Everything is found relative to
 # where it lies, so that a prefix can be moved.
-# Three components, which are the Debian packages of cpack -G DEB: libtmh0 (shared libraries),
-# libtmh-dev, tmh-tools.
+# Four components, which are the Debian packages of cpack -G DEB: libtmh0 (shared libraries),
+# libtmh-dev, tmh-tools, libtmh-itm.
 include(CMakePackageConfigHelpers)
 
 set(to_runtime COMPONENT libtmh0)
@@ -17,6 +17,10 @@ endif()
 if(TMH_HAVE_RTM_EMULATION)
   install(TARGETS tmh_rtm_emulation EXPORT tmh_targets LIBRARY ${to_runtime}
     NAMELINK_COMPONENT libtmh-dev)
+endif()
+if(TMH_HAVE_LIBITM)  # nobody links with it: programs name GCC's, and run on this one
+  install(TARGETS tmh_itm LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/libtmh-itm"
+    COMPONENT libtmh-itm NAMELINK_SKIP)
 endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" ${to_dev} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")

@@ -143,6 +143,7 @@ class CommandLine {
     add_trace();
     add_skew();
     add_rtm_emulate();
+    add_itm();
     add_run();
     add_kill_stuck();
   }
@@ -440,6 +441,26 @@ class CommandLine {
     sub->final_callback([this] { chosen_ = [this] { return tools::run(rtm_emulate_); }; });
   }
 
+  void add_itm() {
+    CLI::App *sub = app_.add_subcommand(
+        "itm", "Run a program of g++ -fgnu-tm on this project's libitm instead of GCC's");
+    sub->add_option("PROGRAM", itm_.program, "program and its arguments, behind --")->required();
+    sub->add_option("--method", itm_.method,
+                    "lines: conflicts by cache line; serial: one transaction at a time")
+        ->check(CLI::IsMember({"lines", "serial"}));
+    sub->add_option("--statistics", itm_.statistics,
+                    "file to which a line of JSON is appended at the program's end: commits, aborts "
+                    "by cause; -: standard error")
+        ->check([](const std::string &path) {
+          return path.empty() ? std::string("the name of the file is empty") : std::string();
+        });
+    sub->footer(
+        "Example: tmh itm --method lines --statistics - -- ./program --threads 2\n"
+        "Exit code: the program's; 3 it could not be started, 64 wrong command line. Manual page: "
+        "tmh-itm(7).");
+    sub->final_callback([this] { chosen_ = [this] { return tools::run(itm_); }; });
+  }
+
   void add_kill_stuck() {
     CLI::App *sub =
         add(&app_, "kill-stuck",
@@ -582,7 +603,7 @@ class CommandLine {
   CLI::App app_{
       "Works on tmh domains (folders of transactional memory): recovery, checkpoints, archives, "
       "backups, inspection. "
-      "Workloads: run. Machines and programs: doctor, perf, rtm-emulate."};
+      "Workloads: run. Machines and programs: doctor, perf, rtm-emulate, itm."};
   RecoverCommand recover_;
   ImageCommand image_;
   LiveCommand live_[4];
@@ -600,6 +621,7 @@ class CommandLine {
   RunCommand run_;
   KillStuckCommand kill_stuck_;
   RtmEmulateCommand rtm_emulate_;
+  ItmCommand itm_;
   ValuesOf values_;
   std::function<Exit()> chosen_;
   const bool *json_ = nullptr;  // the chosen command's

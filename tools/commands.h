@@ -118,6 +118,13 @@ struct RtmEmulateCommand {
 };
 [[nodiscard]] Exit run(const RtmEmulateCommand &command);
 
+struct ItmCommand {
+  std::vector<std::string> program;
+  std::string method;      // empty: as the environment says
+  std::string statistics;  // a file, or "-": standard error; empty: none
+};
+[[nodiscard]] Exit run(const ItmCommand &command);
+
 struct TraceCommand {
   std::string domain;
   bool json = false;  // it always is

@@ -50,6 +50,8 @@ MAY_INCLUDE = {
     "hierarchy/transaction/": LEVELS + ["hierarchy/exchange/", "hierarchy/domain/"],
     "hierarchy/api/": ALL_ROOMS,
     "compat/": ["include/", "hierarchy/"],
+    # A library of its own on level 1 alone.
+    "compat/libitm/": LEVELS,
     "tools/": ALL_ROOMS + ["examples/workloads/"],
     "bench/": ALL_ROOMS + ["examples/trees/", "examples/structures/", "examples/workloads/"],
     "bindings/python/": ["include/"],  # what a user sees

@@ -1,0 +1,52 @@
+# Tests of libitm (label itm): programs for the ABI, tests/itm, run on GCC's library and on ours by
+# each of its methods, with the same verdicts. They need a compiler with -fgnu-tm.
+include(itm)
+foreach(script abi_verdicts symbols)
+  add_test(NAME itm.${script}_self_test COMMAND "${Python3_EXECUTABLE}" -B
+    "${PROJECT_SOURCE_DIR}/tests/itm/${script}.py" --self-test)
+  set_tests_properties(itm.${script}_self_test PROPERTIES LABELS itm)
+endforeach()
+if(NOT TMH_HAVE_ITM OR NOT TMH_HAVE_LIBITM)
+  return()
+endif()
+set(tmh_itm_tests "${PROJECT_SOURCE_DIR}/tests/itm")
+file(GLOB tmh_itm_abi CONFIGURE_DEPENDS "${tmh_itm_tests}/programs/*.cpp")
+# counted_new: operator new is not part of a transaction. Optimized in every build: -fgnu-tm does
+# little without (and g++ 12 fails on some programs).
+add_library(tmh_itm_counted_new OBJECT "${tmh_itm_tests}/counted_new.cpp")
+add_executable(itm_programs "${tmh_itm_tests}/itm_programs.cpp" "${tmh_itm_tests}/meeting.cpp"
+  "${tmh_itm_tests}/put.cpp" ${tmh_itm_abi} $<TARGET_OBJECTS:tmh_itm_counted_new>)
+add_library(itm_safe_library MODULE "${tmh_itm_tests}/safe_library.cpp")
+foreach(target tmh_itm_counted_new itm_programs itm_safe_library)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  set_target_properties(${target} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
+    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+endforeach()
+foreach(target itm_programs itm_safe_library)
+  target_compile_options(${target} PRIVATE -O2 ${TMH_ITM_FLAGS})
+  target_link_libraries(${target} PRIVATE itm Threads::Threads)
+endforeach()
+set_target_properties(itm_safe_library PROPERTIES PREFIX "")
+
+# tmh_add_verdicts(<test> <library> <method>)
+function(tmh_add_verdicts test library method)
+  add_test(NAME itm.verdicts_${test} COMMAND "${Python3_EXECUTABLE}" -B
+    "${tmh_itm_tests}/abi_verdicts.py" --programs $<TARGET_FILE:itm_programs>
+    --libitm "${test}=${library}:${method}")
+  set_tests_properties(itm.verdicts_${test} PROPERTIES LABELS itm PROCESSORS 2
+    TIMEOUT ${TMH_TEST_TIMEOUT_SEC})
+endfunction()
+execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libitm.so.1
+  OUTPUT_VARIABLE tmh_gcc_libitm OUTPUT_STRIP_TRAILING_WHITESPACE)
+get_filename_component(tmh_gcc_libitm "${tmh_gcc_libitm}" REALPATH)
+foreach(method ml_wt gl_wt serialirr)
+  tmh_add_verdicts(gcc_${method} "${tmh_gcc_libitm}" ${method})
+endforeach()
+foreach(method lines serial)
+  tmh_add_verdicts(${method} $<TARGET_FILE:tmh_itm> ${method})
+endforeach()
+add_test(NAME itm.symbols COMMAND "${Python3_EXECUTABLE}" -B "${tmh_itm_tests}/symbols.py"
+  "${tmh_gcc_libitm}" $<TARGET_FILE:tmh_itm>)
+set_tests_properties(itm.symbols PROPERTIES LABELS itm)
