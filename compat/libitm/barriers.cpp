@@ -64,6 +64,11 @@ template <class T>
 
 }  // namespace tmh::itm
 
+// C's types, as the compiled code passes them.
+__extension__ using ComplexFloat = _Complex float;
+__extension__ using ComplexDouble = _Complex double;
+__extension__ using ComplexLongDouble = _Complex long double;
+
 using tmh::itm::load;
 using tmh::itm::store;
 using tmh::itm::this_thread;
@@ -98,8 +103,8 @@ TMH_ITM_BARRIERS(E, long double, )
 TMH_ITM_BARRIERS(M64, __m64, )
 TMH_ITM_BARRIERS(M128, __m128, )
 TMH_ITM_BARRIERS(M256, __m256, __attribute__((target("avx"))))
-TMH_ITM_BARRIERS(CF, _Complex float, )
-TMH_ITM_BARRIERS(CD, _Complex double, )
-TMH_ITM_BARRIERS(CE, _Complex long double, )
+TMH_ITM_BARRIERS(CF, ComplexFloat, )
+TMH_ITM_BARRIERS(CD, ComplexDouble, )
+TMH_ITM_BARRIERS(CE, ComplexLongDouble, )
 
 extern "C" void _ITM_LB(const void *at, std::size_t bytes) { this_thread->log_local(at, bytes); }

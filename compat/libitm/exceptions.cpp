@@ -12,7 +12,9 @@ void *__cxa_allocate_exception(std::size_t bytes) noexcept;
 void __cxa_free_exception(void *object) noexcept;
 void *__cxa_begin_catch(void *unwinding) noexcept;
 void __cxa_end_catch();
-[[noreturn]] void __cxa_throw(void *object, void *type, void (*destroy)(void *));
+// By another name: the compilers know this one, each with other types.
+[[noreturn]] void runtime_throw(void *object, void *type,
+                                void (*destroy)(void *)) __asm__("__cxa_throw");
 void __cxa_tm_cleanup(void *unthrown, void *unwinding, unsigned int caught) noexcept;
 
 void *_ITM_cxa_allocate_exception(std::size_t bytes) noexcept;
@@ -65,7 +67,7 @@ void _ITM_cxa_free_exception(void *object) noexcept {
 
 void _ITM_cxa_throw(void *object, void *type, void (*destroy)(void *)) {
   Thread::self().note_thrown(object);
-  __cxa_throw(object, type, destroy);
+  runtime_throw(object, type, destroy);
 }
 
 void *_ITM_cxa_begin_catch(void *unwinding) noexcept {
