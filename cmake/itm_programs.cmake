@@ -88,3 +88,5 @@ foreach(workload B C D E F)
 endforeach()
 tmh_add_itm_program(kmeans SOURCES kmeans.cpp TRANSACTIONS kmeans_transactions.cpp
   TEST --operations 2 --points 1000 --dimensions 8 --clusters 6)
+tmh_add_itm_program(gene_assembly SOURCES gene_assembly.cpp
+  TRANSACTIONS gene_assembly_transactions.cpp TEST --operations 2 --gene 1024 --segments 4096)
