@@ -90,3 +90,7 @@ tmh_add_itm_program(kmeans SOURCES kmeans.cpp TRANSACTIONS kmeans_transactions.c
   TEST --operations 2 --points 1000 --dimensions 8 --clusters 6)
 tmh_add_itm_program(gene_assembly SOURCES gene_assembly.cpp
   TRANSACTIONS gene_assembly_transactions.cpp TEST --operations 2 --gene 1024 --segments 4096)
+tmh_add_itm_program(maze SOURCES maze.cpp TRANSACTIONS maze_transactions.cpp
+  TEST --operations 2 --x 24 --y 24 --z 3 --routes 48)
+tmh_add_itm_program(graph SOURCES graph.cpp TRANSACTIONS graph_transactions.cpp
+  TEST --operations 2 --scale 8)

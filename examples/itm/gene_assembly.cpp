@@ -3,7 +3,7 @@
 //            overlaps to short ones, they link each segment to one that begins with its last bases.
 //            (3) After them, the links are followed. An operation is one segment of (1).
 // Checks:    what (3) reads is the gene that the segments were cut from.
-// Source:    STAMP's genome (Cao Minh et al., IISWC 2008).
+// Source:    STAMP (genome).
 #include "examples/itm/gene_assembly.h"
 
 #include <algorithm>
