@@ -94,3 +94,5 @@ tmh_add_itm_program(maze SOURCES maze.cpp TRANSACTIONS maze_transactions.cpp
   TEST --operations 2 --x 24 --y 24 --z 3 --routes 48)
 tmh_add_itm_program(graph SOURCES graph.cpp TRANSACTIONS graph_transactions.cpp
   TEST --operations 2 --scale 8)
+tmh_add_itm_program(packets SOURCES packets.cpp TRANSACTIONS packets_transactions.cpp
+  TEST --operations 2 --flows 500)
