@@ -96,3 +96,5 @@ tmh_add_itm_program(graph SOURCES graph.cpp TRANSACTIONS graph_transactions.cpp
   TEST --operations 2 --scale 8)
 tmh_add_itm_program(packets SOURCES packets.cpp TRANSACTIONS packets_transactions.cpp
   TEST --operations 2 --flows 500)
+tmh_add_itm_program(mesh SOURCES mesh.cpp TRANSACTIONS mesh_transactions.cpp
+  TEST --operations 2 --points 300)
