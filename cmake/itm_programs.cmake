@@ -48,6 +48,7 @@ function(tmh_add_itm_program name)
       target_compile_options(${target} PRIVATE ${TMH_ITM_FLAGS})
       target_link_libraries(${target} PRIVATE itm)
     endif()
+    set_property(GLOBAL APPEND PROPERTY TMH_ITM_PROGRAMS $<TARGET_FILE:${target}>)
     set_target_properties(${target} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples/itm")
     set(threads 2)
