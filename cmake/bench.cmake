@@ -11,7 +11,7 @@ file(GLOB tmh_bench_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/suppo
 set(tmh_bench_durable ${tmh_bench_support})
 list(FILTER tmh_bench_durable INCLUDE REGEX "/(durable|trees)_[a-z_]*\\.cpp$")
 list(FILTER tmh_bench_support EXCLUDE REGEX
-  "/((durable|trees|snapshots)_[a-z_]*|(line|sets)_(itm[a-z_]*|tinystm|2plsf))\\.cpp$")
+  "/((durable|trees|snapshots|itm)_[a-z_]*|(line|sets)_(itm[a-z_]*|tinystm|2plsf))\\.cpp$")
 if(tmh_bench_support)
   add_library(tmh_bench_support_objects STATIC ${tmh_bench_support})
   target_link_libraries(tmh_bench_support_objects PUBLIC tmh_bench_support)
@@ -79,6 +79,16 @@ target_compile_definitions(tmh_bench_snapshots
 if(tmh_bench_support AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
   target_precompile_headers(tmh_bench_snapshots REUSE_FROM tmh_bench_support_objects)
 endif()
+# Of itm alone, which starts programs and measures none itself.
+file(GLOB tmh_bench_itm_programs CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/support/itm_*.cpp")
+add_library(tmh_bench_itm_programs STATIC ${tmh_bench_itm_programs})
+target_link_libraries(tmh_bench_itm_programs PUBLIC tmh_bench_support_objects)
+tmh_unmeasured_sources(${tmh_bench_itm_programs} "${PROJECT_SOURCE_DIR}/bench/support/child.cpp")
+execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libitm.so.1
+  OUTPUT_VARIABLE tmh_gcc_libitm OUTPUT_STRIP_TRAILING_WHITESPACE)
+get_filename_component(tmh_gcc_libitm "${tmh_gcc_libitm}" REALPATH)
+target_compile_definitions(tmh_bench_itm_programs
+  PRIVATE TMH_BENCH_GCC_LIBITM="${tmh_gcc_libitm}")
 include(tinystm)
 if(TMH_TINYSTM)
   add_library(tmh_bench_tinystm STATIC "${PROJECT_SOURCE_DIR}/bench/support/line_tinystm.cpp"
@@ -126,6 +136,16 @@ foreach(source ${tmh_benches})
       target_compile_definitions(bench_${name}
         PRIVATE $<$<TARGET_EXISTS:tmh_bench_${opponent}>:TMH_BENCH_${upper}>)
     endforeach()
+  endif()
+  if(name STREQUAL "itm")
+    target_link_libraries(bench_itm PRIVATE tmh_bench_itm_programs)
+    get_property(programs GLOBAL PROPERTY TMH_ITM_PROGRAM_TARGETS)
+    if(TMH_HAVE_LIBITM)
+      list(APPEND programs tmh_itm)
+    endif()
+    if(programs)
+      add_dependencies(bench_itm ${programs})
+    endif()
   endif()
   if(name STREQUAL "rtm_emulation")
     target_link_libraries(bench_${name} PRIVATE tmh_rtm_emulation)

@@ -45,6 +45,7 @@ function(tmh_add_itm_program name)
     string(TOUPPER "TMH_${build}" definition)
     target_compile_definitions(${target} PRIVATE ${definition})
     target_link_libraries(${target} PRIVATE tmh_warnings tmh_itm_support)
+    set_property(GLOBAL APPEND PROPERTY TMH_ITM_PROGRAM_TARGETS ${target})  # cmake/bench.cmake
     if(build STREQUAL "itm")
       target_compile_options(${target} PRIVATE ${TMH_ITM_FLAGS})
       target_link_libraries(${target} PRIVATE itm)

@@ -1,0 +1,186 @@
+// bench/support/child.cpp -- starts a program and reads its two pipes until it ends.
+#include "bench/support/child.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <string_view>
+#include <system_error>
+
+#include <fmt/format.h>
+
+namespace tmh::bench {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void check(int error, const std::string &what) {
+  if (error != 0) throw std::system_error(error, std::generic_category(), what);
+}
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { close(); }
+  Descriptor(const Descriptor &) = delete;
+  Descriptor &operator=(const Descriptor &) = delete;
+  void close() noexcept {
+    if (fd_ >= 0) (void)::close(fd_);
+    fd_ = -1;
+  }
+  void set(int fd) noexcept { fd_ = fd; }
+  [[nodiscard]] int get() const noexcept { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+struct Pipe {
+  Descriptor read_end, write_end;
+  Pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) check(errno, "pipe2");
+    read_end.set(ends[0]);
+    write_end.set(ends[1]);
+  }
+  // Appends what lies there; false at the end. REQUIRES: poll() has said that there is something.
+  bool read_some(std::string *text) const {
+    std::array<char, 4096> bytes;
+    const ssize_t count = ::read(read_end.get(), bytes.data(), bytes.size());
+    if (count > 0) text->append(bytes.data(), static_cast<std::size_t>(count));
+    return count > 0;
+  }
+};
+
+struct SpawnSettings {
+  posix_spawn_file_actions_t actions{};
+  posix_spawnattr_t attributes{};
+  SpawnSettings() {
+    check(::posix_spawn_file_actions_init(&actions), "posix_spawn_file_actions_init");
+    check(::posix_spawnattr_init(&attributes), "posix_spawnattr_init");
+  }
+  ~SpawnSettings() {
+    (void)::posix_spawn_file_actions_destroy(&actions);
+    (void)::posix_spawnattr_destroy(&attributes);
+  }
+  SpawnSettings(const SpawnSettings &) = delete;
+  SpawnSettings &operator=(const SpawnSettings &) = delete;
+};
+
+std::vector<std::string> environment_of(const std::map<std::string, std::string> &changes) {
+  std::vector<std::string> all;
+  for (char **each = environ; *each != nullptr; ++each) {
+    const std::string_view text = *each;
+    if (!changes.contains(std::string(text.substr(0, text.find('='))))) all.emplace_back(text);
+  }
+  for (const auto &[name, value] : changes)
+    if (!value.empty()) all.push_back(name + "=" + value);
+  return all;
+}
+
+std::vector<char *> pointers_to(std::vector<std::string> &texts) {
+  std::vector<char *> all;
+  for (std::string &text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+pid_t start(const ChildCommand &command, const Pipe &out, const Pipe &err) {
+  SpawnSettings settings;
+  posix_spawn_file_actions_t *const actions = &settings.actions;
+  check(::posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0),
+        "spawn");
+  check(::posix_spawn_file_actions_adddup2(actions, out.write_end.get(), STDOUT_FILENO), "spawn");
+  check(::posix_spawn_file_actions_adddup2(actions, err.write_end.get(), STDERR_FILENO), "spawn");
+  if (!command.folder.empty())
+    check(::posix_spawn_file_actions_addchdir_np(actions, command.folder.c_str()), "spawn");
+  check(::posix_spawnattr_setflags(&settings.attributes, POSIX_SPAWN_SETPGROUP), "spawn");
+  check(::posix_spawnattr_setpgroup(&settings.attributes, 0), "spawn");
+  std::vector<std::string> words = command.words;
+  std::vector<std::string> variables = environment_of(command.environment);
+  pid_t pid = 0;
+  check(::posix_spawnp(&pid, words[0].c_str(), actions, &settings.attributes,
+                       pointers_to(words).data(), pointers_to(variables).data()),
+        command.words[0]);
+  return pid;
+}
+
+// Until the child has ended, also when a process that it has left behind still holds the pipes.
+// False: time is over.
+bool read_until_end(int child, const Pipe &out, const Pipe &err, Clock::time_point deadline,
+                    ChildOutcome *outcome) {
+  std::array<pollfd, 3> waited = {
+      {{out.read_end.get(), POLLIN, 0}, {err.read_end.get(), POLLIN, 0}, {child, POLLIN, 0}}};
+  const std::array<std::string *, 2> texts = {&outcome->out, &outcome->err};
+  while (true) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left.count() <= 0) return false;
+    const auto wait_ms = static_cast<int>(std::min<std::int64_t>(left.count() + 1, 1'000'000));
+    if (::poll(waited.data(), waited.size(), wait_ms) < 0) {
+      if (errno == EINTR) continue;
+      check(errno, "poll");
+    }
+    bool has_read = false;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (waited[i].revents == 0) continue;
+      const Pipe &pipe = i == 0 ? out : err;
+      if ((waited[i].revents & POLLIN) != 0 && pipe.read_some(texts[i])) {
+        has_read = true;
+      } else {
+        waited[i].fd = -1;  // poll() leaves it out
+      }
+    }
+    // The child's last bytes are in the pipes when it has ended.
+    if (!has_read && (waited[2].revents & POLLIN) != 0) return true;
+  }
+}
+
+}  // namespace
+
+std::string ChildOutcome::end(std::chrono::duration<double> time_max) const {
+  if (was_late) return fmt::format("still ran after {} s", time_max.count());
+  if (signal != 0) return fmt::format("died of signal {}", signal);
+  return fmt::format("exit code {}", exit_code);
+}
+
+std::string ChildOutcome::last_words() const {
+  const std::size_t last = err.find_last_not_of("\n");
+  if (last == std::string::npos) return {};
+  const std::size_t before = err.find_last_of('\n', last);
+  const std::size_t first = before == std::string::npos ? 0 : before + 1;
+  return err.substr(first, last + 1 - first);
+}
+
+ChildOutcome run_child(const ChildCommand &command) {
+  Pipe out, err;
+  const pid_t pid = start(command, out, err);
+  out.write_end.close();
+  err.write_end.close();
+  ChildOutcome outcome;
+  const Descriptor child(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  const auto deadline =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(command.time_max);
+  outcome.was_late = child.get() < 0 || !read_until_end(child.get(), out, err, deadline, &outcome);
+  // Who the child has left behind ends with it.
+  (void)::kill(-pid, SIGKILL);
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (child.get() < 0) throw std::runtime_error("pidfd_open: the kernel refuses");
+  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
+  return outcome;
+}
+
+}  // namespace tmh::bench

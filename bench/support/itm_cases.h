@@ -1,0 +1,71 @@
+// bench/support/itm_cases.h -- what bench/itm runs: programs with their arguments, and how a rate is
+// read from what they print.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "bench/support/child.h"
+
+namespace tmh::bench {
+
+// How to read what a program has printed.
+struct ItmReading {
+  // A field of the JSON object that it printed last; "details.scans": a field of a field.
+  std::string field;
+  // Or what the first group of the first match in its output is.
+  std::optional<std::regex> pattern;
+  bool is_seconds = false;          // the number is the time of the work, not a rate
+  std::optional<std::regex> check;  // its output must match
+  int exit_code = 0;                // and it must end so
+  bool is_own = false;              // it also has the keys of examples/itm
+  // Counts transactions that read much beside the others; empty: there are none.
+  std::string long_field;
+};
+
+struct ItmCase {
+  std::string name;
+  // By build: the program and its arguments, with {threads}, {seconds}, {seed}.
+  std::map<std::string, std::vector<std::string>> commands;
+  std::string folder;             // it works there; empty: here
+  std::vector<unsigned> threads;  // it can have these only; empty: any number
+  ItmReading reading;
+  // The case that is the same without the transactions of long_field; empty: there is none.
+  std::string alone;
+  bool reads_mostly = false;
+
+  [[nodiscard]] bool runs_with(unsigned threads_wanted) const;
+};
+
+struct ItmNumbers {
+  double rate = 0;          // operations per second
+  double long_rate = 0;     // those of long_field
+  double transactions = 0;  // 0: the program does not tell
+  double attempts = 0;
+};
+
+// The programs of examples/itm in that folder. tiny: as few operations as make sense.
+// why_not: empty, or why there is none. Throws std::runtime_error when some are missing.
+[[nodiscard]] std::vector<ItmCase> itm_cases(const std::string &folder, bool tiny,
+                                             std::string *why_not);
+
+struct ItmPlaceholders {
+  unsigned threads;
+  double seconds;
+  std::uint64_t seed;
+};
+inline constexpr const char *kItmPlaceholders[] = {"{threads}", "{seconds}", "{seed}"};
+
+[[nodiscard]] std::vector<std::string> filled_in(const std::vector<std::string> &words,
+                                                 const ItmPlaceholders &values);
+
+// Throws std::runtime_error, which says what is wrong, when the program did not end as it should,
+// its check failed, or there is no rate.
+[[nodiscard]] ItmNumbers read_numbers(const ItmReading &reading, const ChildOutcome &outcome,
+                                      std::chrono::duration<double> time_max);
+
+}  // namespace tmh::bench
