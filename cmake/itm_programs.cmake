@@ -24,7 +24,8 @@ endif()
 
 # tmh_add_itm_program(<name> SOURCES <file>... TRANSACTIONS <file>... [TEST <option>...]): files of
 # examples/itm. SOURCES are compiled once, without -fgnu-tm; TRANSACTIONS once per build, with
-# TMH_ITM, TMH_MUTEX or TMH_PLAIN defined. Without TEST the program has no tests here.
+# TMH_ITM, TMH_MUTEX or TMH_PLAIN defined. Without TEST the program has no
+# tests here: a server, say.
 function(tmh_add_itm_program name)
   if(NOT TMH_HAVE_ITM_PROGRAMS)
     return()
@@ -55,6 +56,8 @@ function(tmh_add_itm_program name)
       set(threads 1)
     endif()
     if(arg_TEST)
+      # tests/house/itm_programs.py
+      set_property(GLOBAL APPEND PROPERTY TMH_ITM_PROGRAMS $<TARGET_FILE:${target}>)
       string(REPLACE "itm_" "itm." test "${target}")
       tmh_add_program_test(${test} itm ${target} --threads ${threads} ${arg_TEST})
     endif()
@@ -88,3 +91,13 @@ foreach(workload B C D E F)
 endforeach()
 tmh_add_itm_program(kmeans SOURCES kmeans.cpp TRANSACTIONS kmeans_transactions.cpp
   TEST --operations 2 --points 1000 --dimensions 8 --clusters 6)
+tmh_add_itm_program(gene_assembly SOURCES gene_assembly.cpp
+  TRANSACTIONS gene_assembly_transactions.cpp TEST --operations 2 --gene 1024 --segments 4096)
+tmh_add_itm_program(maze SOURCES maze.cpp TRANSACTIONS maze_transactions.cpp
+  TEST --operations 2 --x 24 --y 24 --z 3 --routes 48)
+tmh_add_itm_program(graph SOURCES graph.cpp TRANSACTIONS graph_transactions.cpp
+  TEST --operations 2 --scale 8)
+tmh_add_itm_program(packets SOURCES packets.cpp TRANSACTIONS packets_transactions.cpp
+  TEST --operations 2 --flows 500)
+tmh_add_itm_program(mesh SOURCES mesh.cpp TRANSACTIONS mesh_transactions.cpp
+  TEST --operations 2 --points 300)

@@ -4,7 +4,7 @@
 //            centers of the sums; the last one is when few points moved.
 // Checks:    in each iteration all clusters together have all points, and their sums are those of
 //            all points; at the end each point is with its nearest center.
-// Source:    STAMP's kmeans (Cao Minh et al., IISWC 2008).
+// Source:    STAMP (kmeans).
 #include "examples/itm/kmeans.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // Checks:    each scan finds each place of a row either free or used; a scan of everything also as
 //            many used places as customers have reserved. So does one after the end; and all trees
 //            are in balance.
-// Source:    STAMP's vacation (Cao Minh et al., IISWC 2008); the scans: EXCITE-VM, section 6.2.
+// Source:    STAMP (vacation); EXCITE-VM, section 6.2 (scans).
 #include "examples/itm/reservations.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 // Checks:    each read finds its record, and no field that is half another one; scans ascend. At
 //            the end as many records as were inserted, versions that add up to all updates, a valid
 //            tree.
-// Source:    B. Cooper et al., Benchmarking Cloud Serving Systems with YCSB (SoCC 2010).
+// Source:    YCSB.
 #include "examples/itm/ycsb.h"
 
 #include <algorithm>
