@@ -1,5 +1,5 @@
 // compat/libitm/abi.h -- numbers and structures of the ABI between g++ -fgnu-tm and its library.
-// Source:    Intel's Linux TM ABI 1.1 (2009); what GCC 12 passes and expects.
+// Source:    Intel's Linux TM ABI 1.1, as GCC 12 follows it.
 #pragma once
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 // Shape:     object: what __cxa_allocate_exception() gives. No destructor of it runs: the stores that
 //            made it are undone.
 // Contexts:  of the thread whose exceptions they are.
-// Source:    libstdc++'s __cxa_tm_cleanup (an interface made for this).
+// Why:       libstdc++'s __cxa_tm_cleanup is made for this.
 #pragma once
 
 namespace tmh::itm {

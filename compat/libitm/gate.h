@@ -12,7 +12,7 @@
 // Ordering:  begin: the slot (seq_cst exchange), then the word of who is alone; alone: its word
 //            (seq_cst), then all slots. One of the two sees the other.
 // Contexts:  NOT async-signal-safe: waits.
-// Source:    TL2's privatisation by quiescence, as the ABI asks for; Dekker.
+// Source:    TL2 (a commit that makes memory private waits for readers).
 #pragma once
 
 #include <atomic>

@@ -133,7 +133,8 @@ void write_statistics() noexcept {
                      : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd < 0) return;
   const auto wanted = static_cast<std::size_t>(length);
-  if (write(fd, text, wanted) != length) std::fprintf(stderr, "libitm (tmh): %s: %s\n", path, std::strerror(errno));
+  if (write(fd, text, wanted) != length)
+    std::fprintf(stderr, "libitm (tmh): %s: %s\n", path, std::strerror(errno));
   if (fd != STDERR_FILENO) close(fd);
 }
 

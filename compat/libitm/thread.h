@@ -7,7 +7,7 @@
 //            (3) memory that a rollback must restore is either not yet written (the writes of
 //            `lines`) or in the undo log.
 // Contexts:  the thread's own. NOT async-signal-safe.
-// Source:    Intel's Linux TM ABI 1.1; nesting by checkpoints of the log.
+// Source:    Intel's Linux TM ABI 1.1.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 #include "compat/libitm/gate.h"
 #include "compat/libitm/private_ranges.h"
 #include "compat/libitm/undo_log.h"
-#include "levels/line/software.h"
+#include "levels/line/process_thread.h"
 
 namespace tmh::itm {
 
@@ -43,7 +43,7 @@ class Thread {
   Thread &operator=(const Thread &) = delete;
 
   // First: barriers find it there.
-  line::SoftwareThread lines;
+  line::ProcessThread lines;
 
   [[nodiscard]] const Gate::Slot *slot() const noexcept { return slot_; }
   [[nodiscard]] bool has_context(std::uint32_t number) const noexcept {
@@ -102,7 +102,7 @@ class Thread {
     std::uint32_t depth;
     std::size_t undo, privates, allocated, freed, on_commit, on_undo, exceptions, thrown;
     std::uint32_t caught, uncaught;
-    line::SoftwareThread::Writes writes;
+    line::ProcessThread::Writes writes;
   };
 
   void make_private(std::uintptr_t begin, std::size_t bytes);

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "levels/line/process_thread.h"
 #include "levels/line/run.h"
 #include "tests/support/code_of.h"
 #include "tests/support/seed.h"
@@ -37,10 +38,10 @@ struct ProcessLines {
   }
 };
 
-class ProcessThread : public SoftwareThread {
+class TestThread : public line::ProcessThread {
  public:
-  ProcessThread(line::LineMemory &memory, line::Releaser &releaser)
-      : SoftwareThread(memory, releaser) {
+  TestThread(line::LineMemory &memory, line::Releaser &releaser)
+      : ProcessThread(memory, releaser, nullptr) {
     EXPECT_EQ(attach(0, 1), Errc::kOk);
   }
   std::uint64_t load(const std::uint64_t *at) { return detail::line_load<ProcessLines>(*this, at); }
@@ -106,7 +107,7 @@ TEST_F(LineProcessTest, NeighboursHaveWordsSideBySideAndHeapsOfThreadsDoNotShare
 }
 
 TEST_F(LineProcessTest, LinesWithOneWordCommitTogether) {
-  ProcessThread one(memory_, nobody_);
+  TestThread one(memory_, nobody_);
   const std::uint64_t twin = twin_of(7);
   line::run(one, {}, [&] {
     one.store(word(7), 1);
@@ -122,7 +123,7 @@ TEST_F(LineProcessTest, LinesWithOneWordCommitTogether) {
 }
 
 TEST_F(LineProcessTest, AReadLineWhoseWordTheCommitHasLockedForAnotherIsValid) {
-  ProcessThread one(memory_, nobody_), two(memory_, nobody_);
+  TestThread one(memory_, nobody_), two(memory_, nobody_);
   const std::uint64_t twin = twin_of(7);
   one.begin({});
   EXPECT_EQ(one.load(word(7)), 0U);
@@ -132,7 +133,7 @@ TEST_F(LineProcessTest, AReadLineWhoseWordTheCommitHasLockedForAnotherIsValid) {
 }
 
 TEST_F(LineProcessTest, ACommitToTheOtherLineOfAWordFailsOneThatHasReadAndGoesOn) {
-  ProcessThread one(memory_, nobody_), two(memory_, nobody_);
+  TestThread one(memory_, nobody_), two(memory_, nobody_);
   const std::uint64_t twin = twin_of(7);
   one.begin({});
   EXPECT_EQ(one.load(word(7)), 0U);
@@ -144,7 +145,7 @@ TEST_F(LineProcessTest, ACommitToTheOtherLineOfAWordFailsOneThatHasReadAndGoesOn
 }
 
 TEST_F(LineProcessTest, AFailedCommitGivesASharedWordBackOnce) {
-  ProcessThread one(memory_, nobody_), two(memory_, nobody_);
+  TestThread one(memory_, nobody_), two(memory_, nobody_);
   const std::uint64_t twin = twin_of(7);
   one.begin({});
   EXPECT_EQ(one.load(word(50)), 0U);
@@ -158,11 +159,11 @@ TEST_F(LineProcessTest, AFailedCommitGivesASharedWordBackOnce) {
 }
 
 TEST_F(LineProcessTest, WritesGoBackToACopy) {
-  ProcessThread one(memory_, nobody_);
+  TestThread one(memory_, nobody_);
   *word(3, 1) = 5;
   one.begin({});
   one.store(word(3), 1);
-  SoftwareThread::Writes copy;
+  line::ProcessThread::Writes copy;
   one.copy_writes(&copy);
   EXPECT_EQ(one.load(word(3, 1)), 5U);  // the entry is whole from here on
   one.store(word(3), 2);
@@ -183,14 +184,14 @@ TEST_F(LineProcessTest, WritesGoBackToACopy) {
 // A byte array beside the memory says what loads must see.
 TEST_F(LineProcessTest, BlocksAreWhatAModelSays) {
   constexpr std::size_t kBytes = 40 * kLineBytes;
-  ProcessThread one(memory_, nobody_);
+  TestThread one(memory_, nobody_);
   std::mt19937_64 random(seed());
   std::vector<std::byte> committed(kBytes);
   const auto some = [&](std::size_t below) { return static_cast<std::size_t>(random() % below); };
   for (int instance = 0; instance < 400; ++instance) {
     one.begin({});
     std::vector<std::byte> now = committed, saved;
-    SoftwareThread::Writes copy;
+    line::ProcessThread::Writes copy;
     for (int i = 0; i < 60; ++i) {
       const std::size_t at = some(kBytes - 1);
       const std::size_t bytes = 1 + some(std::min<std::size_t>(kBytes - at, 200));
@@ -236,7 +237,7 @@ TEST_F(LineProcessTest, BlocksAreWhatAModelSays) {
 }
 
 TEST_F(LineProcessTest, WhatIsStoredNowIsNoLongerAmongTheWrites) {
-  ProcessThread one(memory_, nobody_);
+  TestThread one(memory_, nobody_);
   one.begin({});
   one.store(word(3), 1);
   one.store(word(3, 1), 2);
@@ -253,7 +254,7 @@ TEST_F(LineProcessTest, WhatIsStoredNowIsNoLongerAmongTheWrites) {
 }
 
 TEST_F(LineProcessTest, ExtendingShowsTheSnapshot) {
-  ProcessThread one(memory_, nobody_), two(memory_, nobody_);
+  TestThread one(memory_, nobody_), two(memory_, nobody_);
   std::atomic<std::uint64_t> shown{0};
   one.show_snapshot_at(&shown);
   one.begin({});
@@ -276,7 +277,7 @@ TEST_F(LineProcessTest, AccountsThatShareWordsAddUp) {
   std::vector<std::thread> threads;
   for (unsigned number = 0; number < 3; ++number)
     threads.emplace_back([&, number] {
-      ProcessThread thread(memory_, nobody_);
+      TestThread thread(memory_, nobody_);
       std::mt19937_64 random(seed() + number);
       for (int i = 0; i < kInstances; ++i) {
         std::uint64_t *from = word(accounts[random() % kAccounts]);

@@ -1,0 +1,101 @@
+// levels/line/process_thread.cpp -- blocks, and single lines of the writes.
+#include "levels/line/process_thread.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "platform/assert.h"
+
+namespace tmh::line {
+
+namespace {
+
+std::uint64_t load_shared(std::uintptr_t at) noexcept {
+  // acquire: as in detail::line_load()
+  return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t *>(at))
+      .load(std::memory_order_acquire);
+}
+
+void store_bytes(std::byte *to, std::uint64_t value, std::uint32_t count) noexcept {
+  for (std::uint32_t i = 0; i < count; ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
+}
+
+// Bytes of a line that a committer may be storing to: by the whole words that they lie in. Word by
+// word from a register: a larger load from words that were just stored one by one would wait until
+// they have left the processor.
+void copy_shared(std::byte *to, std::uintptr_t from, std::uint32_t size) noexcept {
+  if (const auto before = static_cast<std::uint32_t>(from % 8); before != 0) {
+    const std::uint32_t part = std::min(8 - before, size);
+    store_bytes(to, load_shared(from - before) >> (8 * before), part);
+    to += part;
+    from += part;
+    size -= part;
+  }
+  for (; size >= 8; size -= 8) {
+    const std::uint64_t word = load_shared(from);
+    std::memcpy(to, &word, sizeof word);
+    to += 8;
+    from += 8;
+  }
+  if (size != 0) store_bytes(to, load_shared(from), size);
+}
+
+}  // namespace
+
+void ProcessThread::load_block(void *to, std::uintptr_t from, std::uint32_t size) {
+  TMH_ASSERT(from % kLineBytes + size <= kLineBytes);
+  auto *out = static_cast<std::byte *>(to);
+  const std::uint64_t line = (from - view) / kLineBytes;
+  if (from - view < bytes && (written >> (line % 64) & 1) == 0) [[likely]] {
+    // As detail::line_load(). Anything else goes the way below.
+    const LineWord *const word = window_.word(*this, line);
+    const std::uint64_t seen = word->load(std::memory_order_acquire);
+    if (seen <= rv) {
+      copy_shared(out, from + home_minus_view, size);
+      if (word->load(std::memory_order_relaxed) == seen && ReadLog::note(*this, *word)) return;
+    }
+  }
+  while (size != 0) {
+    // The largest word that begins here and ends in the block.
+    const std::uint32_t aligned = std::min(8u, 1u << std::countr_zero(from | 8));
+    const std::uint32_t part = std::min(aligned, std::bit_floor(size));
+    store_bytes(out, load_long(from, part), part);
+    out += part;
+    from += part;
+    size -= part;
+  }
+}
+
+bool ProcessThread::store_block(std::uintptr_t to, const void *from, std::uint32_t size) {
+  TMH_ASSERT(to % kLineBytes + size <= kLineBytes);
+  if (to - newest >= kLineBytes && !open_line(to)) return false;
+  std::memcpy(newest_bytes + to % kLineBytes, from, size);
+  detail::newest_mask(*this) |= byte_mask(to, size);
+  return true;
+}
+
+// Null: the attempt has written nothing there.
+LineWrite *ProcessThread::find_entry(std::uintptr_t at) noexcept {
+  if (memory_.find(at) == nullptr || (written >> (at / kLineBytes % 64) & 1) == 0) return nullptr;
+  return commit_.writes().find(reinterpret_cast<std::byte *>(at / kLineBytes * kLineBytes));
+}
+
+void ProcessThread::store_now(std::uintptr_t at, std::uint32_t size) noexcept {
+  LineWrite *const entry = find_entry(at);
+  if (entry == nullptr) return;
+  const auto *const data = reinterpret_cast<const std::byte *>(entry->data) + at % kLineBytes;
+  for (std::uint32_t i = 0; i < size; ++i)
+    if ((entry->mask >> (at % kLineBytes + i) & 1) != 0)
+      reinterpret_cast<std::byte *>(at)[i] = data[i];
+  entry->mask &= ~byte_mask(at, size);
+}
+
+void ProcessThread::never_keep(std::uintptr_t at) noexcept {
+  LineWrite *const entry = find_entry(at);
+  if (entry == nullptr) return;
+  entry->kept = detail::Kept::kNever;
+  newest = detail::kNoLine;
+}
+
+}  // namespace tmh::line

@@ -1,0 +1,54 @@
+// levels/line/process_thread.h -- level 1 in software for code that was compiled for transactions:
+// blocks of bytes, stores that go back, and memory that the thread stores to in place.
+// Shape:     a SoftwareThread whose memory is all of the process (process_lines.h).
+// Contexts:  as SoftwareThread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "levels/line/software.h"
+
+namespace tmh::line {
+
+class ProcessThread : public SoftwareThread {
+ public:
+  // REQUIRES: memory is LineMemory::open_process()'s, or the thread never attaches. leave: as
+  // SoftwareThread.
+  ProcessThread(LineMemory &memory, Releaser &releaser, Leave leave)
+      : SoftwareThread(memory, releaser, nullptr, leave) {}
+
+  // Any bytes within one line, as a load or store of a word.
+  void load_block(void *to, std::uintptr_t from, std::uint32_t size);
+  // False: it is plain memory; nothing is stored.
+  [[nodiscard]] bool store_block(std::uintptr_t to, const void *from, std::uint32_t size);
+
+  // Nested instances that may be undone alone.
+  using Writes = WriteSet::Copy;
+  void copy_writes(Writes *to) const { commit_.writes().copy_to(to); }
+  void restore_writes(const Writes &from) noexcept {
+    commit_.writes().restore(from);
+    newest = detail::kNoLine;
+  }
+  // Also of the last instance.
+  [[nodiscard]] bool has_stored() const noexcept { return !commit_.writes().empty(); }
+
+  // What the attempt has written of these bytes, which lie in one line, goes to memory now and is no
+  // longer among its writes. REQUIRES: no other thread uses them; the caller keeps what was there.
+  void store_now(std::uintptr_t at, std::uint32_t size) noexcept;
+  // The thread stores in place to some bytes of this line, which the attempt may have written.
+  void never_keep(std::uintptr_t at) noexcept;
+
+  // No access takes a short way, and no store finds the newest line, before the next begin().
+  void shut() noexcept {
+    window_.shut(*this);
+    newest = detail::kNoLine;
+  }
+  // Where others see at which snapshot the running instance reads: extend() moves it on.
+  void show_snapshot_at(std::atomic<std::uint64_t> *at) noexcept { shown_ = at; }
+
+ private:
+  [[nodiscard]] LineWrite *find_entry(std::uintptr_t at) noexcept;
+};
+
+}  // namespace tmh::line
