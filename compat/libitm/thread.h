@@ -125,8 +125,8 @@ class Thread {
 
   Mode mode_ = Mode::kOutside;
   bool is_irrevocable_ = false;
-  // Something below is not as a small transaction leaves it: nested begins, logs, memory, exceptions,
-  // actions.
+  // Something below is not as a small transaction leaves it: nested begins, logs, memory,
+  // exceptions, actions.
   bool has_traces_ = false;
   bool wants_alone_ = false;        // the next attempt runs alone,
   bool wants_irrevocable_ = false;  // and for good

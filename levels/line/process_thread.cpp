@@ -47,7 +47,7 @@ void ProcessThread::load_block(void *to, std::uintptr_t from, std::uint32_t size
   TMH_ASSERT(from % kLineBytes + size <= kLineBytes);
   auto *out = static_cast<std::byte *>(to);
   const std::uint64_t line = (from - view) / kLineBytes;
-  if (from - view < bytes && (written >> (line % 64) & 1) == 0) [[likely]] {
+  if (from - view < bytes && !may_have_written(*this, line)) [[likely]] {
     // As detail::line_load(). Anything else goes the way below.
     const LineWord *const word = window_.word(*this, line);
     const std::uint64_t seen = word->load(std::memory_order_acquire);
@@ -69,15 +69,38 @@ void ProcessThread::load_block(void *to, std::uintptr_t from, std::uint32_t size
 
 bool ProcessThread::store_block(std::uintptr_t to, const void *from, std::uint32_t size) {
   TMH_ASSERT(to % kLineBytes + size <= kLineBytes);
-  if (to - newest >= kLineBytes && !open_line(to)) return false;
+  if (to - newest >= kLineBytes) {
+    if (to >= kProcessBytes) return false;
+    open_process_line(to);
+  }
   std::memcpy(newest_bytes + to % kLineBytes, from, size);
   detail::newest_mask(*this) |= byte_mask(to, size);
   return true;
 }
 
+// As open_line(). No level is above, and memory takes no disk blocks. So nothing of the line is
+// looked at before the commit, which need not wait for it then.
+void ProcessThread::open_process_line(std::uintptr_t at) {
+  TMH_ASSERT(is_running() && !is_query());
+  const std::uint64_t line = at / kLineBytes;
+  auto *const home = reinterpret_cast<std::byte *>(line * kLineBytes);
+  LineWord *const word = memory_.segment(0).words + process_word_number(line);
+  WriteSet &writes = commit_.writes();
+  LineWrite *entry = may_have_written(*this, line) ? writes.find(home) : nullptr;
+  if (entry == nullptr) {
+    __builtin_prefetch(word, 1);
+    __builtin_prefetch(home, 1);
+    if (const AbortCause cause = writes.make_room(memory_, context_number());
+        cause != AbortCause::kNone) [[unlikely]]
+      fail(cause);
+    entry = &writes.insert({word, home}, where(0, line * kLineBytes));
+  }
+  make_newest(*this, *entry, line, word, line * kLineBytes);
+}
+
 // Null: the attempt has written nothing there.
 LineWrite *ProcessThread::find_entry(std::uintptr_t at) noexcept {
-  if (memory_.find(at) == nullptr || (written >> (at / kLineBytes % 64) & 1) == 0) return nullptr;
+  if (at >= kProcessBytes || !may_have_written(*this, at / kLineBytes)) return nullptr;
   return commit_.writes().find(reinterpret_cast<std::byte *>(at / kLineBytes * kLineBytes));
 }
 

@@ -33,8 +33,8 @@ class ProcessThread : public SoftwareThread {
   // Also of the last instance.
   [[nodiscard]] bool has_stored() const noexcept { return !commit_.writes().empty(); }
 
-  // What the attempt has written of these bytes, which lie in one line, goes to memory now and is no
-  // longer among its writes. REQUIRES: no other thread uses them; the caller keeps what was there.
+  // What the attempt has written of these bytes, which lie in one line, goes to memory now and
+  // leaves the writes. REQUIRES: no other thread uses them; the caller keeps what was there.
   void store_now(std::uintptr_t at, std::uint32_t size) noexcept;
   // The thread stores in place to some bytes of this line, which the attempt may have written.
   void never_keep(std::uintptr_t at) noexcept;
@@ -49,6 +49,7 @@ class ProcessThread : public SoftwareThread {
 
  private:
   [[nodiscard]] LineWrite *find_entry(std::uintptr_t at) noexcept;
+  void open_process_line(std::uintptr_t at);
 };
 
 }  // namespace tmh::line

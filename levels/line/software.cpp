@@ -95,10 +95,10 @@ std::uint64_t with_written(std::uint64_t value, const LineWrite &entry, std::uin
   return value;
 }
 
-// line: its number in its segment, or in the window (window.h), which begins at a chunk.
-static_assert(LineMemory::kChunkBytes % (64 * kLineBytes) == 0);
-bool may_have_written(const detail::LineAccess &access, std::uint64_t line) noexcept {
-  return (access.written >> (line % 64) & 1) != 0;
+// Fails the attempt if that is what the verdict says.
+void check(SoftwareThread &thread, const Ending &verdict) {
+  if (verdict.is_abort()) [[unlikely]]
+    thread.fail(verdict);
 }
 
 // The attempt's own writes to a line; null: none.
@@ -107,15 +107,6 @@ LineWrite *find_entry(const SoftwareCommit &commit, const detail::LineAccess &ac
   const std::uint64_t line = offset / kLineBytes;
   return may_have_written(access, line) ? commit.writes().find(segment.home_at(line * kLineBytes))
                                         : nullptr;
-}
-
-// From now on the short way of a store goes to this line, and its loads look into the redo log.
-void set_newest(detail::LineAccess &access, LineWrite &entry, std::uint64_t line,
-                const LineWord *word, std::uintptr_t first_byte) noexcept {
-  access.written |= 1ull << (line % 64);
-  if (access.last_word == word) access.last = detail::kNoLine;
-  access.newest = first_byte;
-  access.newest_bytes = reinterpret_cast<std::byte *>(entry.data);
 }
 
 }  // namespace
@@ -217,7 +208,7 @@ std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t si
       make_whole(*segment, offset, *entry);
     if (has_all(*entry, offset, size)) return load_bytes(bytes_in(*entry, offset), size);
   } else if (capacity_.is_on()) {
-    check(capacity_.read(segment->word_at(offset)));
+    check(*this, capacity_.read(segment->word_at(offset)));
   }
   std::uint64_t value = 0;
   read_home(*segment, offset, [&](const std::byte *home) { value = load_bytes(home, size); });
@@ -308,8 +299,8 @@ bool SoftwareThread::open_line(std::uintptr_t address) {
   auto *const home = reinterpret_cast<std::byte *>(first_byte + home_minus_view);
   // Beyond the segment's end this is SIGBUS, see write_entry().
   static_cast<void>(load_word<std::uint8_t>(home));
-  set_newest(*this, writes.insert_listed({word, home}, window_.where(offset)), line, word,
-             first_byte);
+  make_newest(*this, writes.insert_listed({word, home}, window_.where(offset)), line, word,
+              first_byte);
   return true;
 }
 
@@ -318,8 +309,8 @@ bool SoftwareThread::open_line(std::uintptr_t address) {
   if (segment == nullptr) return false;
   if (is_query_) fail(AbortCause::kQueryWrote);
   const std::uint64_t offset = address - segment->view, line = offset / kLineBytes;
-  set_newest(*this, write_entry(*segment, offset), line, segment->word_at(offset),
-             address - offset % kLineBytes);
+  make_newest(*this, write_entry(*segment, offset), line, segment->word_at(offset),
+              address - offset % kLineBytes);
   return true;
 }
 
@@ -343,13 +334,13 @@ LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offse
     return *entry;
   LineWord *const word = segment.word_at(offset);
   // No memory: the user gets the exception, and may go on without this store.
-  check(commit_.writes().make_room(memory_, number_));
+  check(*this, commit_.writes().make_room(memory_, number_));
   if (memory_.allocate_home(segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
   // Beyond the segment's end this is SIGBUS, as a plain store's. At line-write-back it would be,
   // too, for this process and for each that recovers it.
   static_cast<void>(load_word<std::uint8_t>(segment.home_at(offset)));
   if (capacity_.is_on()) [[unlikely]]
-    check(capacity_.write((segment.view + offset) / kLineBytes));
+    check(*this, capacity_.write((segment.view + offset) / kLineBytes));
   // A line in U is asked for now, not at the commit, where it would cost the whole attempt.
   // relaxed: line-lock looks again.
   while (is_upper(word->load(std::memory_order_relaxed)))

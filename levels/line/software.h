@@ -166,10 +166,6 @@ class SoftwareThread : public detail::LineAccess {
   void meet_upper(storage::PageId page);
   void meet_locked(const LineWord &word, std::uint64_t seen);
   void begin_again() noexcept;
-  void check(const Ending &verdict) {
-    if (verdict.is_abort()) [[unlikely]]
-      fail(verdict);
-  }
   void doom(const Ending &ending) noexcept;
   [[nodiscard]] Status commit_writes() noexcept;
   Status end_aborted(const Ending &ending) noexcept;

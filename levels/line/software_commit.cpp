@@ -75,7 +75,7 @@ void SoftwareCommit::attach(std::uint32_t context) noexcept {
   number_ = context;
   context_ = &memory_.context(context);
   state_ = &memory_.state();
-  shares_words_ = memory_.is_process();
+  is_process_ = memory_.is_process();
   // relaxed: acquired with the context; from now on this thread alone moves it on.
   instance_ = number_of(context_->status.load(std::memory_order_relaxed));
   pins_ = releaser_.pins();
@@ -87,6 +87,7 @@ void SoftwareCommit::attach(std::uint32_t context) noexcept {
 template <bool kFew, class Redo>
 inline Ending SoftwareCommit::run_with(Redo &redo, const SoftwareThread &thread) noexcept {
   LineContextV1 &context = *context_;
+  if (is_process_) return publish<kFew>(redo, thread);
   // relaxed, both: published by the status
   context.age.store(rivals_.age(), std::memory_order_relaxed);
   context.lines.store(writes_.size(), std::memory_order_relaxed);
@@ -165,6 +166,7 @@ inline Ending SoftwareCommit::pass_commit_point(const SoftwareThread &thread, st
         ending.is_abort())
       return ending;
   step_if<!kFew>(Step::kLineSave);
+  if (is_process_) return {};
   // A local: behind an atomic store a member is loaded again.
   const std::uint64_t instance = instance_;
   std::uint64_t pending = status_word(instance, State::kPending);
@@ -201,14 +203,15 @@ inline void SoftwareCommit::write_back(Redo &redo, std::uint64_t stamp) noexcept
   step_if<!kFew>(Step::kLineCounted);
   redo.keep();
   // release: a reader of IDLE may not see an earlier word of these lines
-  context.status.store(status_word(instance_, State::kIdle), std::memory_order_release);
+  if (!is_process_)
+    context.status.store(status_word(instance_, State::kIdle), std::memory_order_release);
   redo.end();
   state_->changed.notify();
 }
 
 // release: pairs with the acquire of the thread that reads or locks the line next
 inline void SoftwareCommit::unlock_lines(std::uint64_t stamp) noexcept {
-  if (shares_words_) return unlock_words(stamp);
+  if (is_process_) return unlock_words(stamp);
   for (const WriteSet::Target &target : writes_.targets())
     target.word->store(stamp, std::memory_order_release);
 }
@@ -308,7 +311,7 @@ AbortCause SoftwareCommit::lock_line_in_use(LineWord &word, std::size_t number,
       if (take_line<false>(word, number, &seen)) return AbortCause::kNone;
       continue;
     }
-    if (context_of(seen) == number_ && shares_words_) {
+    if (context_of(seen) == number_ && is_process_) {
       // By this commit, for another line. relaxed: this thread's
       writes_.entry(number).before.store(seen, std::memory_order_relaxed);
       return AbortCause::kNone;
@@ -321,7 +324,8 @@ AbortCause SoftwareCommit::lock_line_in_use(LineWord &word, std::size_t number,
       is_decided = true;
     }
     // relaxed: FAILED publishes nothing
-    if (context_->status.load(std::memory_order_relaxed) != status_word(instance_, State::kPending))
+    if (!is_process_ &&
+        context_->status.load(std::memory_order_relaxed) != status_word(instance_, State::kPending))
       return AbortCause::kConflictOther;
     seen = word.load(std::memory_order_relaxed);
   }

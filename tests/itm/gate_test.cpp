@@ -1,7 +1,7 @@
 // tests/itm/gate_test.cpp -- threads in transactions, and one that gets the process for itself.
-// Invariants: (1) while a thread is alone no other one is inside. (2) wait_for_readers() returns when
-//             no thread inside is at an earlier snapshot. (3) who tries in vain to be alone from
-//             inside has changed nothing.
+// Invariants: (1) while a thread is alone no other one is inside. (2) wait_for_readers() returns
+//             when no thread inside is at an earlier snapshot. (3) who tries in vain to be alone
+//             from inside has changed nothing.
 #include <gtest/gtest.h>
 
 #include <atomic>
