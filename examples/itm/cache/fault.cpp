@@ -1,0 +1,20 @@
+// examples/itm/cache/fault.cpp -- deaths to order.
+#include <cstdlib>
+
+#include "examples/itm/cache/store_layout.h"
+
+namespace cache {
+
+// Volatile, so that the compiler neither leaves a fault out nor sees it coming.
+[[gnu::noinline]] void die_of(Fault fault) noexcept {
+  static volatile int *volatile nowhere = nullptr;
+  static volatile int zero = 0;
+  switch (fault) {
+    case Fault::kSegv: *nowhere = 1; break;
+    case Fault::kFpe: zero = 1 / zero; break;
+    case Fault::kAbort: break;
+  }
+  std::abort();
+}
+
+}  // namespace cache

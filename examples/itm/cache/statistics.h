@@ -1,0 +1,43 @@
+// examples/itm/cache/statistics.h -- what a worker has done.
+// Sharing:   each worker counts for itself; any thread may read. A counter is a single number that
+//            orders nothing: relaxed.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+namespace cache {
+
+enum class Counter : std::uint8_t {
+  kGets, kSets, kFlushes, kTouches,
+  kGetHits, kGetMisses,
+  kDeleteMisses, kDeleteHits,
+  kIncrMisses, kIncrHits, kDecrMisses, kDecrHits,
+  kCasMisses, kCasHits, kCasMismatches,
+  kTouchHits, kTouchMisses,
+  kBytesRead, kBytesWritten, kNewItems,
+  kConnections, kConnectionsOpen,
+};
+inline constexpr std::size_t kCounters = 22;
+// As memcached's protocol spells them.
+extern const std::array<const char *, kCounters> kCounterNames;
+
+class alignas(128) Statistics {
+ public:
+  // Only the worker's thread.
+  void add(Counter counter, std::uint64_t times = 1) {
+    auto &value = values_[static_cast<std::size_t>(counter)];
+    value.store(value.load(std::memory_order_relaxed) + times, std::memory_order_relaxed);
+  }
+  [[nodiscard]] std::uint64_t value(Counter counter) const {
+    return values_[static_cast<std::size_t>(counter)].load(std::memory_order_relaxed);
+  }
+  // `stats reset`, by any thread: what the worker counts meanwhile may stay.
+  void clear();
+
+ private:
+  std::array<std::atomic<std::uint64_t>, kCounters> values_{};
+};
+
+}  // namespace cache
