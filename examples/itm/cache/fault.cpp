@@ -10,9 +10,14 @@ namespace cache {
   static volatile int *volatile nowhere = nullptr;
   static volatile int zero = 0;
   switch (fault) {
-    case Fault::kSegv: *nowhere = 1; break;
-    case Fault::kFpe: zero = 1 / zero; break;
-    case Fault::kAbort: break;
+    case Fault::kSegv:
+      *nowhere = 1;
+      break;
+    case Fault::kFpe:
+      zero = 1 / zero;
+      break;
+    case Fault::kAbort:
+      break;
   }
   std::abort();
 }

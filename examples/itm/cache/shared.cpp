@@ -17,13 +17,16 @@ void tell_general(Shared &shared, const Told &told) {
   tell("pid", static_cast<std::uint64_t>(getpid()));
   tell("uptime", now - shared.clock.started());
   tell("time", now);
-  told("version", kVersion);
+  told("version", kServerVersion);
   tell("pointer_size", sizeof(void *) * 8);
-  for (std::size_t i = 0; i < kCounters; ++i) {
+  const auto sum_of = [&shared](Counter counter) {
     std::uint64_t sum = 0;
-    for (const Statistics &each : shared.statistics) sum += each.value(static_cast<Counter>(i));
-    tell(kCounterNames[i], sum);
-  }
+    for (const Statistics &each : shared.statistics) sum += each.value(counter);
+    return sum;
+  };
+  for (std::size_t i = 0; i < kCounterNames.size(); ++i)
+    tell(kCounterNames[i], sum_of(static_cast<Counter>(i)));
+  tell("curr_connections", sum_of(Counter::kConnections) - sum_of(Counter::kConnectionsEnded));
   tell("limit_maxbytes", shared.memory_bytes);
   tell("threads", shared.statistics.size() - 1);
   tell("thread_deaths", shared.deaths.load(std::memory_order_relaxed));

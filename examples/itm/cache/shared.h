@@ -14,7 +14,7 @@
 namespace cache {
 
 // The last one whose text protocol has what this server has: later ones have meta commands, too.
-inline constexpr const char *kVersion = "1.5.22-tmh";
+inline constexpr const char *kServerVersion = "1.5.22-tmh";
 
 struct Shared {
   Store *store = nullptr;

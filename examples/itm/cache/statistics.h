@@ -10,18 +10,33 @@
 namespace cache {
 
 enum class Counter : std::uint8_t {
-  kGets, kSets, kFlushes, kTouches,
-  kGetHits, kGetMisses,
-  kDeleteMisses, kDeleteHits,
-  kIncrMisses, kIncrHits, kDecrMisses, kDecrHits,
-  kCasMisses, kCasHits, kCasMismatches,
-  kTouchHits, kTouchMisses,
-  kBytesRead, kBytesWritten, kNewItems,
-  kConnections, kConnectionsOpen,
+  kGets,
+  kSets,
+  kFlushes,
+  kTouches,
+  kGetHits,
+  kGetMisses,
+  kDeleteMisses,
+  kDeleteHits,
+  kIncrMisses,
+  kIncrHits,
+  kDecrMisses,
+  kDecrHits,
+  kCasMisses,
+  kCasHits,
+  kCasMismatches,
+  kTouchHits,
+  kTouchMisses,
+  kBytesRead,
+  kBytesWritten,
+  kNewItems,
+  kConnections,
+  // No name: clients are told how many are open.
+  kConnectionsEnded,
 };
 inline constexpr std::size_t kCounters = 22;
-// As memcached's protocol spells them.
-extern const std::array<const char *, kCounters> kCounterNames;
+// As memcached's protocol spells them, all but the last.
+extern const std::array<const char *, kCounters - 1> kCounterNames;
 
 class alignas(128) Statistics {
  public:

@@ -71,6 +71,7 @@ struct Got {
 
 struct Touched {
   Status status;
+  std::uint32_t flags;
   std::uint64_t cas;
 };
 [[nodiscard]] Touched touch(Store &store, const Key &key, Seconds now, Seconds until);

@@ -83,8 +83,7 @@ TMH_TRANSACTION_SAFE inline Status refusal(const Item *item, const PutRequest &r
 
 // Sets, adds, replaces. `item` is the old one, or null.
 TMH_TRANSACTION_SAFE inline Status put_value(Store &store, const Key &key, Seconds now,
-                                             const PutRequest &request, Item *item,
-                                             bool *is_new) {
+                                             const PutRequest &request, Item *item, bool *is_new) {
   const std::size_t bytes = request.value.size();
   if (item != nullptr && class_of(store, item_bytes(key.bytes, bytes)) == item->size_class) {
     resize_in_place(store, item, bytes);
@@ -137,8 +136,7 @@ TMH_TRANSACTION_SAFE inline Counted create_number(Store &store, const Key &key, 
   const std::uint32_t digits = write_number(request.initial, text);
   Item *item = new_item(store, key, digits, nullptr, now);
   if (item == nullptr) return {Status::kOutOfMemory, false, 0, 0};
-  for (std::uint32_t i = 0; i < digits; ++i)
-    item->value()[i] = text[kDigitsMax - digits + i];
+  for (std::uint32_t i = 0; i < digits; ++i) item->value()[i] = text[kDigitsMax - digits + i];
   item->flags = 0;
   item->until = request.until_if_created;
   item->cas = request.new_cas;
@@ -202,10 +200,10 @@ Got get(Store &store, const Key &key, Seconds now, char *buffer, std::size_t buf
 Touched touch(Store &store, const Key &key, Seconds now, Seconds until) {
   return itm::atomically([&]() -> Touched {
     Item *item = find_present(store, key, now);
-    if (item == nullptr) return {Status::kNotFound, 0};
+    if (item == nullptr) return {Status::kNotFound, 0, 0};
     item->until = until;
     bump(store, item, now);
-    return {Status::kOk, item->cas};
+    return {Status::kOk, item->flags, item->cas};
   });
 }
 
