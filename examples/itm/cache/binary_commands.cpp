@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "examples/itm/cache/big_endian.h"
+
 namespace cache {
 
 namespace {

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "examples/itm/cache/big_endian.h"
+
 namespace cache {
 
 namespace {
@@ -119,15 +121,6 @@ void take_extras(std::string_view extras, BinaryCommand *command) {
 }
 
 }  // namespace
-
-std::uint64_t read_big_endian(std::string_view bytes) {
-  std::uint64_t number = 0;
-  for (const char byte : bytes) number = number << 8 | static_cast<unsigned char>(byte);
-  return number;
-}
-void write_big_endian(std::uint64_t number, std::size_t bytes, char *at) {
-  for (std::size_t i = bytes; i-- > 0; number >>= 8) at[i] = static_cast<char>(number & 0xff);
-}
 
 BinaryParse parse_binary(std::string_view input) {
   if (!input.empty() && static_cast<unsigned char>(input[0]) != kRequestMagic)

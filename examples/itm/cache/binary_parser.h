@@ -72,8 +72,4 @@ struct BinaryParse {
 };
 [[nodiscard]] BinaryParse parse_binary(std::string_view input);
 
-// Numbers in network order.
-[[nodiscard]] std::uint64_t read_big_endian(std::string_view bytes);
-void write_big_endian(std::uint64_t number, std::size_t bytes, char *at);
-
 }  // namespace cache
