@@ -57,28 +57,14 @@ endif()
 
 # The line bench's opponents. One file of libitm's is compiled with -fgnu-tm. Sanitizers do not know
 # what libitm's clones do.
-include(CheckCXXSourceCompiles)
-if(NOT TMH_HAVE_ITM)
-  unset(TMH_HAVE_ITM CACHE)  # libitm may have come since
-endif()
-set(CMAKE_REQUIRED_QUIET TRUE)
-set(CMAKE_REQUIRED_FLAGS -fgnu-tm)
-check_cxx_source_compiles("int x; int main() { __transaction_atomic { ++x; } }" TMH_HAVE_ITM)
-unset(CMAKE_REQUIRED_FLAGS)
-unset(CMAKE_REQUIRED_QUIET)
-tmh_optional("libitm (bench)" TMH_HAVE_ITM "this compiler has no working -fgnu-tm")
+include(itm)
 if(TMH_HAVE_ITM AND NOT TMH_SANITIZE AND NOT TMH_COVERAGE)
   set(transactions "${PROJECT_SOURCE_DIR}/bench/support/line_itm_transactions.cpp"
     "${PROJECT_SOURCE_DIR}/bench/support/sets_itm_transactions.cpp"
     "${PROJECT_SOURCE_DIR}/bench/support/snapshots_itm_transactions.cpp")
   add_library(tmh_bench_itm STATIC "${PROJECT_SOURCE_DIR}/bench/support/line_itm.cpp"
     "${PROJECT_SOURCE_DIR}/bench/support/sets_itm.cpp" ${transactions})
-  # g++ 12 fails with an internal error on the trap that it isolates where a null pointer would be
-  # used, and makes of a loop that moves words a memmove() that no transaction sees. clobbered: of
-  # what -fgnu-tm itself generates.
-  set_source_files_properties(${transactions} PROPERTIES COMPILE_OPTIONS
-    "-fgnu-tm;-fno-isolate-erroneous-paths-dereference;-fno-tree-loop-distribute-patterns;\
--Wno-clobbered")
+  set_source_files_properties(${transactions} PROPERTIES COMPILE_OPTIONS "${TMH_ITM_FLAGS}")
   target_link_libraries(tmh_bench_itm PUBLIC tmh_bench_support_objects itm)
 endif()
 # Of snapshots alone.

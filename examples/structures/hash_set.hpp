@@ -29,10 +29,16 @@ class HashSet {
     return node != nullptr;
   }
   bool insert(Node *fresh, std::uint64_t key) {
+    return insert(key, [fresh] { return fresh; });
+  }
+  // make() returns a free node; called when the key is new.
+  template <class Make>
+  bool insert(std::uint64_t key, const Make &make) {
     Node *const first = bucket(key);
     for (Node *node = first; node != nullptr; node = node->next) {
       if (node->key == key) return false;
     }
+    Node *const fresh = make();
     fresh->key = key;
     fresh->next = first;
     bucket(key) = fresh;

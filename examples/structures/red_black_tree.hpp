@@ -1,5 +1,6 @@
 // examples/structures/red_black_tree.hpp -- a red-black tree of keys as plain serial code.
-// Shape:     as sorted_list.hpp. The root is the left child of the head.
+// Shape:     as sorted_list.hpp. The root is the left child of the head. A node may be the base of
+//            something larger: remove() moves no key from node to node.
 // Invariant: keys ascend from left to right; 0 is no key; no red node has a red child; every path
 //            has as many black nodes; each child names its parent.
 // Contexts:  every call inside one transaction.
@@ -26,6 +27,11 @@ class RedBlackTree {
 
   [[nodiscard]] bool contains(std::uint64_t key) const { return find(key) != nullptr; }
   bool insert(Node *fresh, std::uint64_t key) {
+    return insert(key, [fresh] { return fresh; });
+  }
+  // make() returns a free node; called when the key is new.
+  template <class Make>
+  bool insert(std::uint64_t key, const Make &make) {
     Node *parent = nullptr, *at = head_->left;
     bool left = false;
     while (at != nullptr) {
@@ -35,6 +41,7 @@ class RedBlackTree {
       left = key < here;
       at = left ? at->left : at->right;
     }
+    Node *const fresh = make();
     fresh->key = key;
     fresh->left = nullptr;
     fresh->right = nullptr;
@@ -87,16 +94,39 @@ class RedBlackTree {
     if (!was_red) mend_remove(child, parent);
     return gone;
   }
-  // Of at most `count` keys, from this one on.
-  [[nodiscard]] std::uint64_t sum_from(std::uint64_t key, std::uint64_t count) const {
-    const Node *next = nullptr;
-    for (const Node *at = head_->left; at != nullptr;) {
+  [[nodiscard]] Node *find(std::uint64_t key) const {
+    Node *at = head_->left;
+    while (at != nullptr) {
+      const std::uint64_t here = at->key;
+      if (here == key) return at;
+      at = key < here ? at->left : at->right;
+    }
+    return nullptr;
+  }
+  // The node with the smallest key that is not below this one; null: there is none.
+  [[nodiscard]] Node *from(std::uint64_t key) const {
+    Node *found = nullptr;
+    for (Node *at = head_->left; at != nullptr;) {
       const bool is_before = at->key < key;
-      if (!is_before) next = at;
+      if (!is_before) found = at;
       at = is_before ? at->right : at->left;
     }
+    return found;
+  }
+  // In order; null: there is none.
+  [[nodiscard]] static const Node *after(const Node *node) {
+    const Node *at = node->right;
+    if (at != nullptr) {
+      while (at->left != nullptr) at = at->left;
+      return at;
+    }
+    for (at = node->parent; at != nullptr && at->right == node; at = at->parent) node = at;
+    return at;
+  }
+  // Of at most `count` keys, from this one on.
+  [[nodiscard]] std::uint64_t sum_from(std::uint64_t key, std::uint64_t count) const {
     std::uint64_t sum = 0;
-    for (; next != nullptr && count > 0; --count) {
+    for (const Node *next = from(key); next != nullptr && count > 0; --count) {
       sum += next->key;
       next = after(next);
     }
@@ -112,25 +142,6 @@ class RedBlackTree {
 
  private:
   [[nodiscard]] static bool is_red(const Node *node) { return node != nullptr && node->red != 0; }
-  [[nodiscard]] Node *find(std::uint64_t key) const {
-    Node *at = head_->left;
-    while (at != nullptr) {
-      const std::uint64_t here = at->key;
-      if (here == key) return at;
-      at = key < here ? at->left : at->right;
-    }
-    return nullptr;
-  }
-  // In order; null: there is none.
-  [[nodiscard]] static const Node *after(const Node *node) {
-    const Node *at = node->right;
-    if (at != nullptr) {
-      while (at->left != nullptr) at = at->left;
-      return at;
-    }
-    for (at = node->parent; at != nullptr && at->right == node; at = at->parent) node = at;
-    return at;
-  }
   void replace(Node *old, Node *fresh) {
     Node *const parent = old->parent;
     if (parent == nullptr) {

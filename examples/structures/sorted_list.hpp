@@ -31,6 +31,11 @@ class SortedList {
     return false;
   }
   bool insert(Node *fresh, std::uint64_t key) {
+    return insert(key, [fresh] { return fresh; });
+  }
+  // make() returns a free node; called when the key is new.
+  template <class Make>
+  bool insert(std::uint64_t key, const Make &make) {
     Node *before = head_, *node = head_->next;
     while (node != nullptr) {
       const std::uint64_t here = node->key;
@@ -39,6 +44,7 @@ class SortedList {
       before = node;
       node = node->next;
     }
+    Node *const fresh = make();
     fresh->key = key;
     fresh->next = node;
     before->next = fresh;
