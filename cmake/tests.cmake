@@ -44,6 +44,9 @@ file(GLOB tmh_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*/*_test.cpp"
 if(NOT TARGET tmh_tool)
   list(FILTER tmh_tests EXCLUDE REGEX "/tests/tools/[a-z_]*\\.cpp$")
 endif()
+if(NOT TARGET tmh_cache)
+  list(FILTER tmh_tests EXCLUDE REGEX "/tests/itm_cache/[a-z_]*\\.cpp$")
+endif()
 if(NOT TMH_HAVE_RTM_EMULATION)  # cmake/rtm_emulation.cmake has said why
   list(FILTER tmh_tests EXCLUDE REGEX "rtm_emulation[a-z_]*test\\.cpp$")
 endif()
@@ -106,6 +109,10 @@ add_dependencies(unload_test xac)
 tmh_discover_tests(unload_test ${sources_of_unload_test})
 
 # What single programs need besides.
+if(TARGET itm_cache_tests)
+  target_link_libraries(itm_cache_tests PRIVATE tmh_cache)
+  target_sources(itm_cache_tests PRIVATE $<TARGET_OBJECTS:tmh_cache_mutex>)
+endif()
 target_link_libraries(libxac_tests PRIVATE tmh::xac_static)
 target_compile_definitions(libxac_tests PRIVATE TMH_FIGURES_DIR="${PROJECT_BINARY_DIR}/libxac")
 if(TMH_BUILD_EXAMPLES)
