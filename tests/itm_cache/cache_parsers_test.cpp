@@ -164,7 +164,9 @@ std::string binary_command(Random &random) {
 // What holds of any parse. False: there is nothing more to parse.
 template <class Parsed>
 bool is_sound(const Parsed &parsed, std::string_view input) {
-  if (parsed.result == Parse::kNeedsMore) EXPECT_GT(parsed.bytes, input.size());
+  if (parsed.result == Parse::kNeedsMore) {
+    EXPECT_GT(parsed.bytes, input.size());
+  }
   if (parsed.result != Parse::kCommand) return false;
   EXPECT_GT(parsed.bytes, 0U);
   EXPECT_LE(parsed.bytes, input.size());

@@ -156,7 +156,10 @@ class Play {
     const auto expected = model_.find(key, now_);
     const std::uint64_t cas = random_.below(2) == 0 ? 0 : 1;
     const Status status = remove(*store_, make_key(key), now_, cas);
-    if (!expected) return ASSERT_EQ(status, Status::kNotFound);
+    if (!expected) {
+      ASSERT_EQ(status, Status::kNotFound);
+      return;
+    }
     ASSERT_EQ(status, cas == 0 || cas == expected->cas ? Status::kOk : Status::kExists);
     if (status == Status::kOk) model_.erase(key);
   }
@@ -178,7 +181,7 @@ class Play {
       const std::string text = std::to_string(request.initial);
       return model_.set(key, {text, 0, request.until_if_created, last_cas_});
     }
-    const std::string digits = old->text.substr(0, old->text.find_last_not_of(' ') + 1);
+    const std::string digits = old->text.substr(0, old->text.find(' '));
     const bool is_number = !digits.empty() && old->text.size() <= 24 && digits.size() <= 20 &&
                            digits.find_first_not_of("0123456789") == std::string::npos &&
                            (digits.size() < 20 || digits <= "18446744073709551615");
@@ -299,9 +302,9 @@ TEST(CacheStore, AnItemThatIsGoneMakesRoomBeforeOneThatIsNot) {
   EXPECT_FALSE(has(*store, "3", kStart + 1));
 }
 
-TEST(CacheStore, AValueThatGrowsInAFullClassIsNotItsOwnVictim) {
+TEST(CacheStore, AValueThatGrowsIntoAFullClassEvictsThere) {
   const OwnedStore store = store_of(1);
-  // A class of one chunk: the item there can only be joined with something by going.
+  // Both values would end in one class, which has one chunk.
   ASSERT_EQ(set(*store, "large", 700'000, kStart), Status::kOk);
   ASSERT_EQ(set(*store, "small", 300'000, kStart), Status::kOk);
   const std::string more(400'000, 'm');

@@ -132,13 +132,11 @@ TMH_TRANSACTION_SAFE inline bool take_page(Store &store, unsigned size_class) {
 }
 // How many of the oldest items are looked at for one that is gone, before one that is not goes.
 inline constexpr int kOldestLookedAt = 5;
-TMH_TRANSACTION_SAFE inline Item *evict(Store &store, unsigned size_class, const Item *kept,
-                                        Seconds now) {
+TMH_TRANSACTION_SAFE inline Item *evict(Store &store, unsigned size_class, Seconds now) {
   SizeClass &list = store.size_class[size_class];
   Item *victim = nullptr;
   Item *item = list.oldest;
   for (int i = 0; i < kOldestLookedAt && item != nullptr; ++i, item = item->newer) {
-    if (item == kept) continue;
     if (is_gone(store, item, now)) {
       victim = item;
       ++list.reclaimed;
@@ -151,9 +149,8 @@ TMH_TRANSACTION_SAFE inline Item *evict(Store &store, unsigned size_class, const
   unlink(store, victim);
   return victim;
 }
-// `kept` stays, whoever else must go. Null: there is no room.
-TMH_TRANSACTION_SAFE inline Item *take_chunk(Store &store, unsigned size_class, const Item *kept,
-                                             Seconds now) {
+// Null: there is no room. An item of the class may go, none of any other.
+TMH_TRANSACTION_SAFE inline Item *take_chunk(Store &store, unsigned size_class, Seconds now) {
   SizeClass &list = store.size_class[size_class];
   Item *chunk = list.free;
   if (chunk != nullptr) {
@@ -163,7 +160,7 @@ TMH_TRANSACTION_SAFE inline Item *take_chunk(Store &store, unsigned size_class, 
     list.uncut += store.chunk_bytes[size_class];
     --list.uncut_chunks;
   } else {
-    chunk = evict(store, size_class, kept, now);
+    chunk = evict(store, size_class, now);
     if (chunk == nullptr) ++list.out_of_memory;
   }
   return chunk;

@@ -49,9 +49,9 @@ TMH_TRANSACTION_SAFE inline std::uint32_t write_number(std::uint64_t number, cha
 
 // A chunk for the key, not linked yet. Null: there is no room.
 TMH_TRANSACTION_SAFE inline Item *new_item(Store &store, const Key &key, std::size_t value_bytes,
-                                           const Item *kept, Seconds now) {
+                                           Seconds now) {
   const unsigned size_class = class_of(store, item_bytes(key.bytes, value_bytes));
-  Item *item = take_chunk(store, size_class, kept, now);
+  Item *item = take_chunk(store, size_class, now);
   if (item == nullptr) return nullptr;
   item->size_class = size_class;
   item->generation = store.generation;
@@ -92,7 +92,7 @@ TMH_TRANSACTION_SAFE inline Status put_value(Store &store, const Key &key, Secon
     // The old one goes in any case: without room for the new one, no reader may see an outdated
     // value.
     if (item != nullptr) discard(store, item);
-    item = new_item(store, key, bytes, nullptr, now);
+    item = new_item(store, key, bytes, now);
     if (item == nullptr) return Status::kOutOfMemory;
     link(store, item, now);
     *is_new = true;
@@ -116,7 +116,8 @@ TMH_TRANSACTION_SAFE inline Status join_values(Store &store, const Key &key, Sec
     resize_in_place(store, item, bytes);
     bump(store, item, now);
   } else {
-    Item *joined = new_item(store, key, bytes, item, now);
+    // Of another class, so it is not the old one that goes for the new one.
+    Item *joined = new_item(store, key, bytes, now);
     if (joined == nullptr) return Status::kOutOfMemory;
     joined->flags = item->flags;
     joined->until = item->until;
@@ -134,7 +135,7 @@ TMH_TRANSACTION_SAFE inline Counted create_number(Store &store, const Key &key, 
                                                   const CountRequest &request) {
   char text[kDigitsMax];
   const std::uint32_t digits = write_number(request.initial, text);
-  Item *item = new_item(store, key, digits, nullptr, now);
+  Item *item = new_item(store, key, digits, now);
   if (item == nullptr) return {Status::kOutOfMemory, false, 0, 0};
   for (std::uint32_t i = 0; i < digits; ++i) item->value()[i] = text[kDigitsMax - digits + i];
   item->flags = 0;
@@ -161,7 +162,7 @@ TMH_TRANSACTION_SAFE inline Counted change_number(Store &store, const Key &key, 
     if (class_of(store, item_bytes(key.bytes, digits)) == item->size_class) {
       resize_in_place(store, item, digits);
     } else {
-      Item *longer = new_item(store, key, digits, item, now);
+      Item *longer = new_item(store, key, digits, now);
       if (longer == nullptr) return {Status::kOutOfMemory, false, 0, 0};
       longer->flags = item->flags;
       longer->until = item->until;
