@@ -18,9 +18,9 @@ NOOP = 0x0A
 class Server:
     """Starts it; kills it at the end of a `with`."""
 
-    def __init__(self, command, environment=None):
+    def __init__(self, command, before=None):
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, env={**os.environ, **(environment or {})}
+            command, stdout=subprocess.PIPE, preexec_fn=before
         )
         line = self.process.stdout.readline().decode()
         found = re.fullmatch(r"listening on (.*):(\d+)\n", line)
