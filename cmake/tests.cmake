@@ -173,6 +173,20 @@ if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
   set_tests_properties(${emulated_tests} emulated.others PROPERTIES RUN_SERIAL TRUE)
 endif()
 
+# The cache server as a child process, both builds of it.
+foreach(server cache_server cache_server_mutex)
+  if(NOT TARGET ${server})
+    continue()
+  endif()
+  add_test(NAME itm.${server}.conformance COMMAND "${Python3_EXECUTABLE}" -B
+    "${PROJECT_SOURCE_DIR}/tests/itm_cache/conformance.py" --server $<TARGET_FILE:${server}>)
+  add_test(NAME itm.${server}.service COMMAND "${Python3_EXECUTABLE}" -B
+    "${PROJECT_SOURCE_DIR}/tests/itm_cache/service.py" --server $<TARGET_FILE:${server}>
+    --client $<TARGET_FILE:cache_client> --seconds 0.5)
+  set_tests_properties(itm.${server}.conformance itm.${server}.service PROPERTIES LABELS itm
+    PROCESSORS 2 TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+endforeach()
+
 # The house: rules about the tree, each with a test that the rule can be broken, and the installed
 # package. tmh_add_house_test(<name> <script> [arguments...]): exit status 77 and "SKIPPED: why"
 # means skipped.

@@ -8,13 +8,13 @@ namespace cache {
 // Volatile, so that the compiler neither leaves a fault out nor sees it coming.
 [[gnu::noinline]] void die_of(Fault fault) noexcept {
   static volatile int *volatile nowhere = nullptr;
-  static volatile int zero = 0;
+  static volatile int zero = 0, some = 7;
   switch (fault) {
     case Fault::kSegv:
       *nowhere = 1;
       break;
     case Fault::kFpe:
-      zero = 1 / zero;
+      some = some / zero;
       break;
     case Fault::kAbort:
       break;
