@@ -48,6 +48,7 @@ function(tmh_add_itm_program name)
       target_compile_options(${target} PRIVATE ${TMH_ITM_FLAGS})
       target_link_libraries(${target} PRIVATE itm)
     endif()
+    set_property(GLOBAL APPEND PROPERTY TMH_ITM_PROGRAMS $<TARGET_FILE:${target}>)
     set_target_properties(${target} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples/itm")
     set(threads 2)
@@ -94,3 +95,7 @@ tmh_add_itm_program(maze SOURCES maze.cpp TRANSACTIONS maze_transactions.cpp
   TEST --operations 2 --x 24 --y 24 --z 3 --routes 48)
 tmh_add_itm_program(graph SOURCES graph.cpp TRANSACTIONS graph_transactions.cpp
   TEST --operations 2 --scale 8)
+tmh_add_itm_program(packets SOURCES packets.cpp TRANSACTIONS packets_transactions.cpp
+  TEST --operations 2 --flows 500)
+tmh_add_itm_program(mesh SOURCES mesh.cpp TRANSACTIONS mesh_transactions.cpp
+  TEST --operations 2 --points 300)

@@ -23,17 +23,22 @@ void bank_open(std::uint64_t accounts, std::int64_t balance) {
 }
 
 void bank_transfer(std::uint64_t from, std::uint64_t to, std::int64_t amount) {
-  atomically([&] { structures::move(balances[from], balances[to], amount); });
+  std::int64_t *const all = balances;
+  atomically([&] { structures::move(all[from], all[to], amount); });
 }
 std::int64_t bank_read_all() {
-  return atomically([&] { return structures::sum_of(balances, balance_count); });
+  const std::int64_t *const all = balances;
+  const std::uint64_t count = balance_count;
+  return atomically([&] { return structures::sum_of(all, count); });
 }
 void bank_turn() {
+  std::int64_t *const all = balances;
+  const std::uint64_t count = balance_count;
   atomically([&] {
-    std::int64_t before = balances[balance_count - 1];
-    for (std::uint64_t i = 0; i < balance_count; ++i) {
-      const std::int64_t here = balances[i];
-      balances[i] = before;
+    std::int64_t before = all[count - 1];
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::int64_t here = all[i];
+      all[i] = before;
       before = here;
     }
   });

@@ -38,8 +38,8 @@ Bases last_bases(Bases bases, std::uint64_t count) {
   return bases & ((Bases{1} << (2 * count)) - 1);
 }
 
-bool add_segment(Bases bases) {
-  Segment **const bucket = segments.buckets + bucket_of(bases, segments);
+bool add_segment(const Table &table, Bases bases) {
+  Segment **const bucket = table.buckets + bucket_of(bases, table);
   Segment *const first = *bucket;
   for (const Segment *each = first; each != nullptr; each = each->next) {
     if (each->bases == bases) return false;
@@ -74,16 +74,18 @@ void segments_close() {
 }
 
 std::uint64_t add_segments(const Bases *bases, std::uint64_t count) {
+  const Table table = segments;
   return atomically([&] {
     std::uint64_t fresh = 0;
-    for (std::uint64_t i = 0; i < count; ++i) fresh += add_segment(bases[i]) ? 1u : 0u;
+    for (std::uint64_t i = 0; i < count; ++i) fresh += add_segment(table, bases[i]) ? 1u : 0u;
     return fresh;
   });
 }
 std::uint64_t read_bucket(std::uint64_t bucket, Segment **copies, std::uint64_t count) {
+  Segment **const first = segments.buckets + bucket;
   return atomically([&] {
     std::uint64_t found = 0;
-    for (Segment *each = segments.buckets[bucket]; each != nullptr; each = each->next) {
+    for (Segment *each = *first; each != nullptr; each = each->next) {
       if (found < count) copies[found] = each;
       ++found;
     }
@@ -91,18 +93,19 @@ std::uint64_t read_bucket(std::uint64_t bucket, Segment **copies, std::uint64_t 
   });
 }
 void add_start(Segment *segment, std::uint64_t length, std::uint64_t overlap) {
+  // Nobody writes the bases of a segment that is in the set.
+  Segment **const bucket =
+      starts.buckets + bucket_of(first_bases(segment->bases, length, overlap), starts);
   atomically([&] {
-    Segment **const bucket =
-        starts.buckets + bucket_of(first_bases(segment->bases, length, overlap), starts);
     segment->next_start = *bucket;
     *bucket = segment;
   });
 }
 bool link(Segment *segment, std::uint64_t length, std::uint64_t overlap) {
+  const Bases end = last_bases(segment->bases, overlap);
+  Segment **const first = starts.buckets + bucket_of(end, starts);
   return atomically([&] {
-    const Bases end = last_bases(segment->bases, overlap);
-    Segment *const first = starts.buckets[bucket_of(end, starts)];
-    for (Segment *each = first; each != nullptr; each = each->next_start) {
+    for (Segment *each = *first; each != nullptr; each = each->next_start) {
       if (each == segment || each->has_predecessor != 0) continue;
       if (first_bases(each->bases, length, overlap) != end) continue;
       each->has_predecessor = 1;
@@ -116,11 +119,12 @@ bool link(Segment *segment, std::uint64_t length, std::uint64_t overlap) {
 void empty_starts(std::uint64_t first_bucket, std::uint64_t last_bucket) {
   // Few at once: a transaction that empties all would be as large as the table.
   constexpr std::uint64_t kBuckets = 64;
+  Segment **const buckets = starts.buckets;
   for (std::uint64_t from = first_bucket; from < last_bucket; from += kBuckets) {
     atomically([&] {
       const std::uint64_t to = from + kBuckets < last_bucket ? from + kBuckets : last_bucket;
       for (std::uint64_t i = from; i < to; ++i) {
-        if (starts.buckets[i] != nullptr) starts.buckets[i] = nullptr;
+        if (buckets[i] != nullptr) buckets[i] = nullptr;
       }
     });
   }

@@ -52,11 +52,6 @@ void make_room_on(const Side &side, std::uint64_t vertices) {
     });
   }
 }
-std::uint32_t take_place(const Side &side, std::uint32_t vertex) {
-  const std::uint32_t filled = side.filled[vertex];
-  side.filled[vertex] = filled + 1;
-  return side.start[vertex] + filled;
-}
 
 }  // namespace
 
@@ -72,17 +67,22 @@ void graph_close() {
 }
 
 void count_edge(const Edge &edge) {
+  std::uint32_t &out = arrays.out.degree[edge.from], &in = arrays.in.degree[edge.to];
   atomically([&] {
-    ++arrays.out.degree[edge.from];
-    ++arrays.in.degree[edge.to];
+    ++out;
+    ++in;
   });
 }
 void place_edge(const Edge &edge) {
+  const Edge copy = edge;
+  const Arrays all = arrays;
+  // Nobody writes a start since make_room().
+  const std::uint32_t out_start = all.out.start[copy.from], in_start = all.in.start[copy.to];
   atomically([&] {
-    Target &target = arrays.targets[take_place(arrays.out, edge.from)];
-    target.vertex = edge.to;
-    target.weight = edge.weight;
-    arrays.sources[take_place(arrays.in, edge.to)] = edge.from;
+    Target &target = all.targets[out_start + all.out.filled[copy.from]++];
+    target.vertex = copy.to;
+    target.weight = copy.weight;
+    all.sources[in_start + all.in.filled[copy.to]++] = copy.from;
   });
 }
 void make_room() {

@@ -9,7 +9,7 @@ namespace itm {
 
 namespace {
 
-// What all threads share; apart from sums, written once per iteration.
+// Sizes and addresses: nobody writes them while threads work.
 struct Shared {
   std::uint64_t clusters, dimensions;
   // Words from one cluster's sums to the next one's: whole lines. The count comes first.
@@ -44,19 +44,20 @@ void clusters_close() {
 }
 
 void add_point(std::uint64_t cluster, const std::int64_t *point) {
+  std::int64_t *const sums = shared.sums + cluster * shared.stride;
+  const std::uint64_t dimensions = shared.dimensions;
   atomically([&] {
-    std::int64_t *const sums = shared.sums + cluster * shared.stride;
-    const std::uint64_t dimensions = shared.dimensions;
     ++sums[0];
     for (std::uint64_t i = 0; i < dimensions; ++i) sums[1 + i] += point[i];
   });
 }
 std::uint64_t take_cluster(std::uint64_t cluster, std::int64_t *copy) {
+  std::int64_t *const sums = shared.sums + cluster * shared.stride;
+  const std::uint64_t dimensions = shared.dimensions;
   return atomically([&] {
-    std::int64_t *const sums = shared.sums + cluster * shared.stride;
     const std::int64_t points = sums[0];
     sums[0] = 0;
-    for (std::uint64_t i = 0; i < shared.dimensions; ++i) {
+    for (std::uint64_t i = 0; i < dimensions; ++i) {
       copy[i] = sums[1 + i];
       sums[1 + i] = 0;
     }
@@ -64,15 +65,17 @@ std::uint64_t take_cluster(std::uint64_t cluster, std::int64_t *copy) {
   });
 }
 void write_center(std::uint64_t cluster, const std::int64_t *center) {
+  const std::uint64_t dimensions = shared.dimensions;
+  std::int64_t *const to = shared.centers + cluster * dimensions;
   atomically([&] {
-    std::int64_t *const to = shared.centers + cluster * shared.dimensions;
-    for (std::uint64_t i = 0; i < shared.dimensions; ++i) to[i] = center[i];
+    for (std::uint64_t i = 0; i < dimensions; ++i) to[i] = center[i];
   });
 }
 void read_centers(std::int64_t *centers) {
+  const std::uint64_t words = shared.clusters * shared.dimensions;
+  const std::int64_t *const from = shared.centers;
   atomically([&] {
-    const std::uint64_t words = shared.clusters * shared.dimensions;
-    for (std::uint64_t i = 0; i < words; ++i) centers[i] = shared.centers[i];
+    for (std::uint64_t i = 0; i < words; ++i) centers[i] = from[i];
   });
 }
 void add_moved(std::uint64_t points) {

@@ -32,14 +32,16 @@ std::uint64_t take_route(std::uint64_t routes) {
   return atomically([&] { return next_route < routes ? next_route++ : routes; });
 }
 void copy_grid(Cell *copy) {
-  atomically([&] { std::memcpy(copy, grid.cells, grid.count * sizeof(Cell)); });
+  const Grid all = grid;
+  atomically([&] { std::memcpy(copy, all.cells, all.count * sizeof(Cell)); });
 }
 bool write_path(const std::uint32_t *cells, std::uint64_t count, Cell path) {
+  Cell *const all = grid.cells;
   return atomically([&] {
     for (std::uint64_t i = 1; i + 1 < count; ++i) {
-      if (grid.cells[cells[i]] != kFree) return false;
+      if (all[cells[i]] != kFree) return false;
     }
-    for (std::uint64_t i = 0; i < count; ++i) grid.cells[cells[i]] = path;
+    for (std::uint64_t i = 0; i < count; ++i) all[cells[i]] = path;
     return true;
   });
 }

@@ -115,22 +115,32 @@ std::uint64_t reserve(std::uint64_t customer_id, const Query *queries, std::uint
 }
 
 std::int64_t cancel(std::uint64_t customer_id) {
-  return atomically([&]() -> std::int64_t {
-    auto *const customer = static_cast<Customer *>(customers().remove(customer_id));
-    if (customer == nullptr) return -1;
-    std::int64_t bill = 0;
-    for (Reservation *each = customer->reservations; each != nullptr;) {
+  std::int64_t bill = 0;
+  Reservation *reservations = nullptr;
+  Customer *const customer = atomically([&] {
+    bill = 0;
+    auto *const gone = static_cast<Customer *>(customers().remove(customer_id));
+    if (gone == nullptr) return gone;
+    reservations = gone->reservations;
+    for (const Reservation *each = reservations; each != nullptr; each = each->next) {
       Row *const row = find_row(each->table, each->id);
       --row->used;
       ++row->free;
       bill += each->price;
-      Reservation *const next = each->next;
-      std::free(each);
-      each = next;
     }
-    std::free(customer);
-    return bill;
+    // A reservation of this customer at the same time conflicts, under snapshot isolation, too.
+    gone->reservations = nullptr;
+    return gone;
   });
+  if (customer == nullptr) return -1;
+  // This thread's own since the transaction.
+  std::free(customer);
+  while (reservations != nullptr) {
+    Reservation *const next = reservations->next;
+    std::free(reservations);
+    reservations = next;
+  }
+  return bill;
 }
 
 void update_rows(const Query *queries, std::uint64_t count) {

@@ -1,6 +1,8 @@
 #include "examples/itm/support/options.h"
 
+#include <charconv>
 #include <cstdio>
+#include <system_error>
 
 #include <CLI/CLI.hpp>
 
@@ -35,9 +37,9 @@ void Options::add(const std::string &name, std::uint64_t &value, const std::stri
   app_->add_option(name, value, description)
       ->check([min, max](const std::string &text) -> std::string {
         std::uint64_t number = 0;
-        if (!text.empty() && text[0] != '-' && CLI::detail::lexical_cast(text, number) &&
-            number >= min && number <= max)
-          return {};
+        const char *const end = text.data() + text.size();
+        const auto [last, error] = std::from_chars(text.data(), end, number);
+        if (error == std::errc{} && last == end && number >= min && number <= max) return {};
         return "\"" + text + "\" is no whole number in " + std::to_string(min) + " to " +
                std::to_string(max);
       })

@@ -4,7 +4,9 @@
 //            a file of transactions; no other file includes this one.
 // Contexts:  a body is a lambda that captures by reference. It calls what this file can see, or
 //            what is TMH_TRANSACTION_SAFE; malloc and free are. It does not throw. What it assigns
-//            outside itself is undone when the transaction starts again.
+//            outside itself is undone when the transaction starts again. What no thread writes
+//            meanwhile, sizes and addresses of tables say, is read before it: no accesses of the
+//            transaction.
 // Counts:    of the calling thread, see counts.h: nothing here is shared between threads.
 #pragma once
 
@@ -34,7 +36,6 @@ template <class Body>
 [[gnu::always_inline]] inline auto atomically(Body &&body) {
   using Result = decltype(body());
 #if defined(TMH_ITM)
-  // Reference parameters would hide from the compiler that a result is a local variable.
   if constexpr (std::is_void_v<Result>) {
     __transaction_atomic {
       count_attempt();

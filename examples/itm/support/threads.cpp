@@ -85,10 +85,18 @@ Work run_threads(const Common &common, const std::function<void(Worker &)> &body
 
 std::uint64_t run_rounds(const Common &common, const Work &work,
                          const std::function<bool(std::uint64_t)> &round) {
+  // Making and checking an input may take longer than working through it.
+  constexpr double kTimesMax = 10;
+  const auto began = Worker::Clock::now();
+  const auto goes_on = [&](std::uint64_t rounds) {
+    if (common.operations != 0) return rounds < common.operations;
+    const std::chrono::duration<double> passed = Worker::Clock::now() - began;
+    return work.seconds < common.seconds && passed.count() < kTimesMax * common.seconds;
+  };
   std::uint64_t rounds = 0;
   do {
     if (!round(rounds++)) break;
-  } while (common.operations != 0 ? rounds < common.operations : work.seconds < common.seconds);
+  } while (goes_on(rounds));
   return rounds;
 }
 

@@ -89,9 +89,9 @@ class alignas(2 * kLineBytes) Worker {
 Work run_threads(const Common &common, const std::function<void(Worker &)> &body);
 
 // For programs that work through an input: calls round(number), which adds up its own work, once
-// per operation that is wanted or until `seconds` of work have been done; at least once. A thread
-// of a round does not ask goes_on(). Stops when round() returns false. Returns the number of
-// rounds.
+// per operation that is wanted; or until `seconds` of work have been done, but not for more than
+// ten times as long. At least once. A thread of a round does not ask goes_on(). Stops when round()
+// returns false. Returns the number of rounds.
 std::uint64_t run_rounds(const Common &common, const Work &work,
                          const std::function<bool(std::uint64_t)> &round);
 
