@@ -35,13 +35,15 @@ TEXT = [
     (b"set @ 0 0 4\r\n\r\n\r\n\r\nget @\r\n", b"STORED\r\nVALUE @ 0 4\r\n\r\n\r\n\r\nEND\r\n"),
     (b"set @ 0 0 1\nx\r\nget @\n", b"STORED\r\nVALUE @ 0 1\r\nx\r\nEND\r\n"),
     (b"set @ 0 0 1 \r\nx\r\nget  @ \r\n", b"STORED\r\nVALUE @ 0 1\r\nx\r\nEND\r\n"),
-    (b"set @ 4294967295 0 1\r\nx\r\nget @\r\n", b"STORED\r\nVALUE @ 4294967295 1\r\nx\r\nEND\r\n"),
+    (b"set @ 4294967295 0 1\r\nx\r\nget @\r\n",
+     b"STORED\r\nVALUE @ 4294967295 1\r\nx\r\nEND\r\n"),
     (b"set @ 0 -1 1\r\nx\r\nget @\r\n", b"STORED\r\nEND\r\n"),
     (b"set @ 0 0 1 noreply\r\nx\r\nget @\r\n", b"VALUE @ 0 1\r\nx\r\nEND\r\n"),
     (b"set @ 0 0 1 bogus\r\nx\r\n", b"STORED\r\n"),
     (
         b"set @ 7 0 1\r\nx\r\nset @2 0 0 2\r\nyy\r\nget @ no@ @2 @\r\n",
-        b"STORED\r\nSTORED\r\nVALUE @ 7 1\r\nx\r\nVALUE @2 0 2\r\nyy\r\nVALUE @ 7 1\r\nx\r\nEND\r\n",
+        b"STORED\r\nSTORED\r\nVALUE @ 7 1\r\nx\r\nVALUE @2 0 2\r\nyy\r\n"
+        b"VALUE @ 7 1\r\nx\r\nEND\r\n",
     ),
     (b"set @ 7 0 1\r\nx\r\ngets @\r\n", b"STORED\r\nVALUE @ 7 1 CAS\r\nx\r\nEND\r\n"),
     (

@@ -131,7 +131,8 @@ class Parts:
                 value = b"v" * 10_000
                 for key in range(1000):
                     connection.ask(b"set %d 0 0 10000\r\n%s\r\n" % (key, value))
-                there = [key for key in range(1000) if connection.ask(b"get %d\r\n" % key) != b"END\r\n"]
+                there = [key for key in range(1000)
+                         if connection.ask(b"get %d\r\n" % key) != b"END\r\n"]
             expect(there and there == list(range(there[0], 1000)), f"not the newest: {there}")
             statistics = server.statistics()
             expect(int(statistics["evictions"]) == there[0], f"evictions: {statistics}")
@@ -145,9 +146,10 @@ class Parts:
         """Both protocols, one request at a time and many, all sizes of values, nothing lost."""
         with self._server("--memory", "512") as server:
             for protocol in ("text", "binary"):
-                for more in (("--pipeline", "1"), ("--pipeline", "32", "--value-size-max", "3000"),
-                             ("--keys", "64", "--value-size", "1000", "--value-size-max", "900000")):
-                    self._load(server, "--protocol", protocol, "--get-ratio", "0.6", "--verify", *more)
+                common = ("--protocol", protocol, "--get-ratio", "0.6", "--verify")
+                self._load(server, *common)
+                self._load(server, *common, "--pipeline", "32", "--value-size-max", "3000")
+                self._load(server, *common, "--keys", "64", "--value-size-max", "900000")
 
     def killed_clients(self):
         """Clients that end in the middle of anything: SIGKILL, half commands, resets."""
@@ -232,7 +234,7 @@ class Parts:
             expect(server.end() == 0, "the server does not end with 0")
 
     def start_and_end(self):
-        """Sockets with a path, refused options, a port that is taken, SIGTERM while clients wait."""
+        """Sockets with a path, refused options, a taken port, SIGTERM while clients wait."""
         program = self._arguments.server
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "socket")
@@ -280,7 +282,8 @@ class Parts:
                 for test in ("get", "set", "mget"):
                     command = [program, f"--servers={server.place}", f"--test={test}",
                                "--concurrency=2", "--execute-number=300", *more]
-                    ran = subprocess.run(command, capture_output=True, check=False, timeout=TIMEOUT_S)
+                    ran = subprocess.run(command, capture_output=True, check=False,
+                                         timeout=TIMEOUT_S)
                     expect(ran.returncode == 0, f"{command}: {ran}")
             expect(int(server.statistics()["get_misses"]) == 0, "a get misses")
 

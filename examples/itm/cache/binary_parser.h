@@ -1,7 +1,6 @@
 // examples/itm/cache/binary_parser.h -- memcached's binary protocol: bytes to commands.
 // Shape:     pure functions over the bytes that have come. A command's texts point into them.
-// Source:    memcached's protocol_binary.txt; where that says nothing, what memcached 1.6.18
-//            answers.
+// Source:    memcached protocol.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,11 @@
 // Invariant: (1) an item that a bucket leads to is in the list of its class, and the other way
 //            round. (2) newest and oldest are both null or both not. (3) `items` is the length of
 //            the list.
-// Sharing:   what transactions write stands apart from what they only read, class by class.
+// Sharing:   what transactions write stands apart from what they only read, class by class, in
+//            pages of its own. Right under snapshot isolation, too: of two changes of which one has
+//            to see the other, both store to the same word. What takes or leaves a chunk stores to
+//            its class; what enters a chain, to the chain's head; what leaves one, to itself and
+//            the one before it; what moves one, to its head and all its items.
 // Contexts:  files of transactions only.
 #pragma once
 
@@ -15,6 +19,8 @@
 namespace cache {
 
 inline constexpr std::size_t kLineBytes = 64;
+// What a runtime compares that finds conflicts by the processor's pages.
+inline constexpr std::size_t kConflictBytes = 4096;
 inline constexpr std::size_t kPageBytes = kItemBytesMax;
 // Header and 64 bytes of key and value: smaller items are rare.
 inline constexpr std::size_t kSmallestChunkBytes = 128;
@@ -46,7 +52,7 @@ static_assert(sizeof(Item) == 64);
   return sizeof(Item) + (key_bytes + 7) / 8 * 8 + value_bytes;
 }
 
-struct alignas(kLineBytes) SizeClass {
+struct alignas(kConflictBytes) SizeClass {
   Item *newest, *oldest;
   Item *free;
   // The rest of the class's last page.
@@ -71,11 +77,11 @@ struct Store {
   std::uint64_t chunk_bytes[kClassesMax];
   char *pages;
 
-  alignas(kLineBytes) std::uint64_t pages_used;
+  alignas(kConflictBytes) std::uint64_t pages_used;
   // Items of older generations are gone. A flush whose time has not come waits in flush_at.
-  alignas(kLineBytes) std::uint32_t generation;
+  alignas(kConflictBytes) std::uint32_t generation;
   Seconds flush_at;
-  alignas(kLineBytes) Table table;
+  alignas(kConflictBytes) Table table;
   SizeClass size_class[kClassesMax];
 };
 

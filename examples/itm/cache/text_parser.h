@@ -1,7 +1,6 @@
 // examples/itm/cache/text_parser.h -- memcached's text protocol: bytes to commands.
 // Shape:     pure functions over the bytes that have come. A command's texts point into them.
-// Source:    memcached's protocol.txt (in the package memcached, /usr/share/doc); where that says
-//            nothing, what memcached 1.6.18 answers.
+// Source:    memcached protocol.
 #pragma once
 
 #include <cstddef>
