@@ -192,12 +192,10 @@ struct Rig {
     options.memory_bytes = std::size_t{8} << 20;
     options.buckets = 4;
     shared.statistics.resize(2);
-    shared.store = make_store(options);
+    store = make_store(options);
+    shared.store = store.get();
     operations = std::make_unique<Operations>(shared, 0);
   }
-  ~Rig() { free_store(shared.store); }
-  Rig(const Rig &) = delete;
-  Rig &operator=(const Rig &) = delete;
 
   // Everything that the session says, when it gets so many bytes at a time; 0: all at once.
   std::string talk(std::string_view input, Random *pieces) {
@@ -219,6 +217,7 @@ struct Rig {
     return said;
   }
 
+  OwnedStore store;
   Shared shared;
   std::unique_ptr<Operations> operations;
 };

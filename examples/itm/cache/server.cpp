@@ -96,8 +96,9 @@ int serve(const ServerOptions &options) {
   shared.statistics.resize(options.threads + 1);
   StoreOptions store_options;
   store_options.memory_bytes = shared.memory_bytes;
-  shared.store = make_store(store_options);
-  if (shared.store == nullptr) throw std::runtime_error("there is not so much memory");
+  const OwnedStore store = make_store(store_options);
+  if (store == nullptr) throw std::runtime_error("there is not so much memory");
+  shared.store = store.get();
   {
     std::vector<Listener> listeners;
     if (options.has_tcp) listeners.push_back(Listener::on_tcp(options.address, options.port));
@@ -108,7 +109,6 @@ int serve(const ServerOptions &options) {
     std::fflush(stdout);
     accept_clients(listeners, signals, crew);
   }
-  free_store(shared.store);
   ::close(signals);
   return 0;
 }

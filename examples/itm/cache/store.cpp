@@ -29,8 +29,8 @@ bool value_fits(const Key &key, std::size_t value_bytes) {
   return value_bytes <= kItemBytesMax && item_bytes(key.bytes, value_bytes) <= kItemBytesMax;
 }
 
-Store *make_store(const StoreOptions &options) {
-  auto *store = new (std::nothrow) Store{};
+OwnedStore make_store(const StoreOptions &options) {
+  OwnedStore store(new (std::nothrow) Store{});
   if (store == nullptr) return nullptr;
   std::size_t bytes = kSmallestChunkBytes;
   while (bytes <= kPageBytes / 2) {
@@ -45,14 +45,11 @@ Store *make_store(const StoreOptions &options) {
   store->pages = static_cast<char *>(std::aligned_alloc(kPageBytes, pages * kPageBytes));
   store->table.mask = options.buckets - 1;
   store->table.buckets = static_cast<Item **>(std::calloc(options.buckets, sizeof(Item *)));
-  if (store->pages == nullptr || store->table.buckets == nullptr) {
-    free_store(store);
-    return nullptr;
-  }
+  if (store->pages == nullptr || store->table.buckets == nullptr) return nullptr;
   return store;
 }
 
-void free_store(Store *store) {
+void FreeStore::operator()(Store *store) const {
   std::free(store->pages);
   std::free(store->table.buckets);
   std::free(store->table.old_buckets);

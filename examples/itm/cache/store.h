@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 namespace cache {
@@ -54,9 +55,12 @@ struct StoreOptions {
   // Of the table at the start: a power of two.
   std::size_t buckets = std::size_t{1} << 16;
 };
+struct FreeStore {
+  void operator()(Store *store) const;
+};
+using OwnedStore = std::unique_ptr<Store, FreeStore>;
 // Null: there is not so much memory.
-[[nodiscard]] Store *make_store(const StoreOptions &options);
-void free_store(Store *store);
+[[nodiscard]] OwnedStore make_store(const StoreOptions &options);
 [[nodiscard]] bool value_fits(const Key &key, std::size_t value_bytes);
 
 struct Got {
