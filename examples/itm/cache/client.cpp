@@ -24,13 +24,23 @@ std::uint64_t statistic(const std::string &statistics, const std::string &name) 
 
 double us(std::uint64_t ns) { return static_cast<double>(ns) / 1e3; }
 
-int report(const ClientOptions &options, const LoadResult &result, std::uint64_t evictions) {
+// What the server counted during the run.
+struct ServerFigures {
+  std::uint64_t evictions, transactions, attempts;
+};
+ServerFigures server_figures(const ClientOptions &options) {
+  const std::string statistics = ask(options.place, "stats\r\n", "END\r\n");
+  return {statistic(statistics, "evictions"), statistic(statistics, "transactions"),
+          statistic(statistics, "attempts")};
+}
+
+int report(const ClientOptions &options, const LoadResult &result, const ServerFigures &server) {
   const Figures &figures = result.measured;
   Figures all = figures;
   all += result.around;
   const Durations &latencies = figures.latencies;
   // What was evicted is gone by right; then nobody can tell what was lost.
-  const bool may_miss = evictions != 0;
+  const bool may_miss = server.evictions != 0;
   const bool is_right = all.torn == 0 && all.outdated == 0 && (all.lost == 0 || may_miss) &&
                         all.errors == 0 && (options.faults != 0 || all.disconnects == 0);
   const nlohmann::ordered_json line = {
@@ -64,7 +74,9 @@ int report(const ClientOptions &options, const LoadResult &result, std::uint64_t
       {"torn", all.torn},
       {"outdated", all.outdated},
       {"lost", all.lost},
-      {"evictions", evictions},
+      {"evictions", server.evictions},
+      {"transactions", server.transactions},
+      {"attempts", server.attempts},
       {"check", is_right ? "ok" : (all.problem.empty() ? "connections ended" : all.problem)}};
   std::cout << line.dump() << std::endl;
   return is_right ? 0 : 1;
@@ -72,12 +84,12 @@ int report(const ClientOptions &options, const LoadResult &result, std::uint64_t
 
 int run(const ClientOptions &options) {
   if (options.verifies) static_cast<void>(ask(options.place, "flush_all\r\n", "\r\n"));
-  const auto evictions_so_far = [&options] {
-    return statistic(ask(options.place, "stats\r\n", "END\r\n"), "evictions");
-  };
-  const std::uint64_t evictions = evictions_so_far();
+  const ServerFigures before = server_figures(options);
   const LoadResult result = run_load(options);
-  return report(options, result, evictions_so_far() - evictions);
+  const ServerFigures after = server_figures(options);
+  return report(options, result,
+                {after.evictions - before.evictions, after.transactions - before.transactions,
+                 after.attempts - before.attempts});
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "examples/itm/support/counts.h"
+
 namespace cache {
 
 namespace {
@@ -92,6 +94,12 @@ void Operations::flush(std::int64_t client_time) {
   statistics_->add(Counter::kFlushes);
   const Clock &clock = shared_->clock;
   cache::flush(*shared_->store, clock.flush_time_of(client_time), clock.now());
+}
+
+void Operations::count_transactions() {
+  const itm::Counts counts = std::exchange(itm::counts, {});
+  statistics_->add(Counter::kTransactions, counts.transactions);
+  statistics_->add(Counter::kAttempts, counts.attempts);
 }
 
 bool Operations::ends_thread() { return std::exchange(ends_thread_, false); }

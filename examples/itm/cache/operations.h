@@ -31,6 +31,9 @@ class Operations {
   // The mark that the last put() that succeeded gave its item.
   [[nodiscard]] std::uint64_t last_cas() const { return last_cas_; }
 
+  // Counts the transactions that the thread has run since the last call.
+  void count_transactions();
+
   // For tests, `fault thread`: the worker's thread ends as if it had died.
   void end_thread() { ends_thread_ = true; }
   [[nodiscard]] bool ends_thread();

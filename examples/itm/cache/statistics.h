@@ -30,11 +30,14 @@ enum class Counter : std::uint8_t {
   kBytesRead,
   kBytesWritten,
   kNewItems,
+  // On the store; attempts: restarts included.
+  kTransactions,
+  kAttempts,
   kConnections,
   // No name: clients are told how many are open.
   kConnectionsEnded,
 };
-inline constexpr std::size_t kCounters = 22;
+inline constexpr std::size_t kCounters = 24;
 // As memcached's protocol spells them, all but the last.
 extern const std::array<const char *, kCounters - 1> kCounterNames;
 

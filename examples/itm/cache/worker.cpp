@@ -75,6 +75,7 @@ void Worker::remove(Connection *connection) {
 void Worker::serve(Connection *connection) {
   served_ = connection;
   const Connection::State state = connection->serve(operations_);
+  operations_.count_transactions();
   if (state == Connection::State::kThreadEnds) return operations_.end_thread();
   served_ = nullptr;
   if (state == Connection::State::kEnded) return end(connection);
