@@ -26,6 +26,8 @@ import time
 
 from cache_process import TIMEOUT_S, Server
 
+# A promise: service goes on within that time after a thread's death.
+RECOVERY_MS_MAX = 100
 MONTH_S = 60 * 60 * 24 * 30
 
 
@@ -151,6 +153,36 @@ class Parts:
                 self._load(server, *common, "--pipeline", "32", "--value-size-max", "3000")
                 self._load(server, *common, "--keys", "64", "--value-size-max", "900000")
 
+    def verification(self):
+        """The client finds what somebody else tears, loses or sets back."""
+        old_value = []
+
+        def set_back(server):
+            # Each request makes the next set of that key worthless again.
+            if not old_value:
+                old_value.append(server.ask(b"get key-3\r\n").split(b"\r\n", 1)[1][:100])
+            server.ask(b"set key-3 0 0 100\r\n%s\r\n" % old_value[0])
+
+        for name, ratio, spoil in (
+            ("lost", "1", lambda server: server.ask(b"delete key-3\r\n")),
+            ("torn", "1", lambda server: server.ask(b"append key-3 0 0 1\r\nx\r\n")),
+            ("torn", "1", lambda server: server.ask(b"set key-3 0 0 1\r\nx\r\n")),
+            ("outdated", "0.5", set_back),
+        ):
+            with self._server() as server:
+                client = subprocess.Popen(
+                    self._client(server, "--verify", "--keys", "16", "--connections", "2",
+                                 "--get-ratio", ratio, seconds=1), stdout=subprocess.PIPE)
+                # It has emptied the server and set all keys.
+                wait_until(lambda: int(server.statistics()["cmd_get"]) > 100,
+                           lambda: "the client does not get on")
+                while client.poll() is None:
+                    spoil(server)
+                with client.stdout:
+                    said = json.loads(client.stdout.read())
+                expect(client.returncode == 1 and said[name] > 0 and said["check"] != "ok",
+                       f"nothing is {name}: {said}")
+
     def killed_clients(self):
         """Clients that end in the middle of anything: SIGKILL, half commands, resets."""
         with self._server("--memory", "512") as server:
@@ -201,6 +233,7 @@ class Parts:
             with self._server("--allow-faults", "--memory", "512") as server:
                 said = self._load(server, "--verify", "--faults", str(self._arguments.faults))
                 expect(said["disconnects"] == 0, f"other connections ended: {said}")
+                expect(said["recovery_ms_max"] <= RECOVERY_MS_MAX, f"slow recovery: {said}")
                 print(f"  recovered within {said['recovery_ms_max']} ms, "
                       f"slowest answer {said['latency_us']['max'] / 1e3} ms")
                 expect(server.end() == 0, "the server does not end with 0")
