@@ -24,7 +24,8 @@ endif()
 
 # tmh_add_itm_program(<name> SOURCES <file>... TRANSACTIONS <file>... [TEST <option>...]): files of
 # examples/itm. SOURCES are compiled once, without -fgnu-tm; TRANSACTIONS once per build, with
-# TMH_ITM, TMH_MUTEX or TMH_PLAIN defined. Without TEST the program has no tests here.
+# TMH_ITM, TMH_MUTEX or TMH_PLAIN defined. Without TEST the program has no
+# tests here: a server, say.
 function(tmh_add_itm_program name)
   if(NOT TMH_HAVE_ITM_PROGRAMS)
     return()
@@ -48,7 +49,6 @@ function(tmh_add_itm_program name)
       target_compile_options(${target} PRIVATE ${TMH_ITM_FLAGS})
       target_link_libraries(${target} PRIVATE itm)
     endif()
-    set_property(GLOBAL APPEND PROPERTY TMH_ITM_PROGRAMS $<TARGET_FILE:${target}>)
     set_target_properties(${target} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples/itm")
     set(threads 2)
@@ -56,6 +56,8 @@ function(tmh_add_itm_program name)
       set(threads 1)
     endif()
     if(arg_TEST)
+      # tests/house/itm_programs.py
+      set_property(GLOBAL APPEND PROPERTY TMH_ITM_PROGRAMS $<TARGET_FILE:${target}>)
       string(REPLACE "itm_" "itm." test "${target}")
       tmh_add_program_test(${test} itm ${target} --threads ${threads} ${arg_TEST})
     endif()
