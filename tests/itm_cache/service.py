@@ -334,6 +334,10 @@ def main():
     unknown = set(arguments.parts) - set(names)
     if unknown:
         parser.error(f"no part {', '.join(sorted(unknown))}; parts are {', '.join(names)}")
+    # A sanitized server has to die of its faults as any other.
+    for options in ("ASAN_OPTIONS", "TSAN_OPTIONS"):
+        given = os.environ.get(options, "")
+        os.environ[options] = f"{given}:handle_segv=0:handle_sigfpe=0:handle_abort=0"
     wrong = 0
     for name in arguments.parts or names:
         try:
