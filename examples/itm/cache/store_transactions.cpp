@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "examples/itm/cache/store_copies.hpp"
 #include "examples/itm/cache/store_lists.hpp"
 
 namespace cache {
@@ -97,7 +98,7 @@ TMH_TRANSACTION_SAFE inline Status put_value(Store &store, const Key &key, Secon
     link(store, item, now);
     *is_new = true;
   }
-  memcpy(item->value(), request.value.data(), bytes);
+  copy_in(item->value(), request.value.data(), bytes);
   item->cas = request.new_cas;
   item->flags = request.flags;
   item->until = request.until;
@@ -126,7 +127,7 @@ TMH_TRANSACTION_SAFE inline Status join_values(Store &store, const Key &key, Sec
     link(store, joined, now);
     item = joined;
   }
-  memcpy(item->value() + (is_in_front ? 0 : old_bytes), request.value.data(), added);
+  copy_in(item->value() + (is_in_front ? 0 : old_bytes), request.value.data(), added);
   item->cas = request.new_cas;
   return Status::kOk;
 }
@@ -191,7 +192,7 @@ Got get(Store &store, const Key &key, Seconds now, char *buffer, std::size_t buf
     if (item == nullptr) return {Status::kNotFound, 0, 0, 0};
     const std::uint32_t bytes = item->value_bytes;
     if (bytes > buffer_bytes) return {Status::kNoRoom, 0, bytes, 0};
-    memcpy(buffer, item->value(), bytes);
+    copy_out(buffer, item->value(), bytes);
     bump(store, item, now);
     if (touches) item->until = until;
     return {Status::kOk, item->flags, bytes, item->cas};
