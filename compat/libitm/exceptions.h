@@ -1,7 +1,7 @@
 // compat/libitm/exceptions.h -- what the C++ runtime does for a transaction that rolls back with
 // exceptions allocated, thrown or caught.
-// Shape:     object: what __cxa_allocate_exception() gives. No destructor of it runs: the stores that
-//            made it are undone.
+// Shape:     object: what __cxa_allocate_exception() gives. No destructor of it runs: the stores
+//            that made it are undone.
 // Contexts:  of the thread whose exceptions they are.
 // Why:       libstdc++'s __cxa_tm_cleanup is made for this.
 #pragma once

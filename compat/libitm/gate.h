@@ -1,8 +1,8 @@
 // compat/libitm/gate.h -- who is in a transaction, since when; and how one thread gets the process
 // for itself.
-// Shape:     a slot for each thread that can run transactions. One word of it says "outside", or the
-//            snapshot of the thread's transaction. It serves two that wait: a thread that wants to
-//            be alone until all others are outside, and a committer until no running transaction
+// Shape:     a slot for each thread that can run transactions. One word of it says "outside", or
+//            the snapshot of the thread's transaction. It serves two that wait: a thread that wants
+//            to be alone until all others are outside, and a committer until no running transaction
 //            reads at a snapshot before its stamp.
 // Invariant: (1) while a thread is alone, every other one is outside, and waits at its begin.
 //            (2) what a commit has made private, or unreachable, no transaction reads any more when

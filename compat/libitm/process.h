@@ -1,7 +1,7 @@
 // compat/libitm/process.h -- what all threads of the process share: the method, level 1's memory,
 // the gate, and totals.
-// Shape:     one object, made at the first transaction or registration, never destroyed: threads may
-//            run transactions while the process exits.
+// Shape:     one object, made at the first transaction or registration, never destroyed: threads
+//            may run transactions while the process exits.
 // Contexts:  NOT async-signal-safe.
 #pragma once
 
