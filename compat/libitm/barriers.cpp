@@ -1,7 +1,7 @@
 // compat/libitm/barriers.cpp -- loads, stores and logs of locals, of each type of the ABI.
 // Shape:     a load or store of one word takes the short way of level 1, inline; everything else is
-//            a block of bytes. The forms (after a read, after a write, for a write) are one: level 1
-//            looks at the line once in either case.
+//            a block of bytes. The forms (after a read, after a write, for a write) are one: level
+//            1 looks at the line once in either case.
 #include <immintrin.h>
 
 #include <bit>
