@@ -21,6 +21,9 @@ struct ProcessLines {
   [[nodiscard]] static std::uint64_t word_number(std::uint64_t line) noexcept {
     return line::process_word_number(line);
   }
+  [[nodiscard]] static std::uint64_t bytes(const detail::LineAccess &access) noexcept {
+    return line::ProcessThread::window_bytes(access);
+  }
   [[nodiscard]] static std::uint64_t load_long(detail::LineAccess &, const void *address,
                                                std::uint32_t bytes) {
     return this_thread->load_long(reinterpret_cast<std::uintptr_t>(address), bytes);

@@ -29,6 +29,9 @@ class Gate {
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> snapshot{kOutside};
     std::atomic<bool> is_used{false};
+    void *owner = nullptr;  // the used slot's to set; stays for the next user
+    // Of the slot's user, or the last one: line::ProcessThread::ask_to_move_on().
+    std::atomic<std::uint64_t *> window_bytes{nullptr};
   };
 
   // A slot for the calling thread; null: all are taken.

@@ -31,7 +31,7 @@ void end_thread(void *thread) {
   auto *const own = static_cast<Thread *>(thread);
   if (own->is_inside()) die("a thread ends in a transaction");
   this_thread = nullptr;
-  delete own;
+  own->retire();
 }
 
 [[noreturn]] void leave_body(line::SoftwareThread &) { this_thread->restart(); }
@@ -44,26 +44,36 @@ Thread &Thread::make_self() {
   static const int made = pthread_key_create(&thread_key, end_thread);
   if (made != 0) die("there is no key for the data of threads left");
   Process &process = Process::self();
-  auto *const thread = new (std::nothrow) Thread(process);
+  // A slot keeps its thread object for the next thread: others may ask it to move on at any time.
+  Gate::Slot *const slot = process.has_lines ? process.gate.take_slot() : nullptr;
+  Thread *thread = slot == nullptr ? nullptr : static_cast<Thread *>(slot->owner);
+  if (thread == nullptr) thread = new (std::nothrow) Thread(process, slot);
   if (thread == nullptr || pthread_setspecific(thread_key, thread) != 0)
     die("no memory for a thread's transactions");
+  thread->attach();
   this_thread = thread;
   return *thread;
 }
 
-Thread::Thread(Process &process)
-    : lines(process.memory, process.releaser, leave_body),
-      process_(process),
-      uncaught_exceptions_(uncaught_exceptions()) {
-  if (!process.has_lines) return;
-  slot_ = process.gate.take_slot();
-  has_lines_ = slot_ != nullptr && lines.attach(0, kIncarnation) == Errc::kOk;
-  if (has_lines_) lines.show_snapshot_at(&slot_->snapshot);
+Thread::Thread(Process &process, Gate::Slot *slot)
+    : lines(process.memory, process.releaser, leave_body), process_(process), slot_(slot) {}
+
+void Thread::attach() noexcept {
+  uncaught_exceptions_ = uncaught_exceptions();
+  if (slot_ == nullptr) return;
+  has_lines_ = lines.attach(0, kIncarnation) == Errc::kOk;
+  lines.show_snapshot_at(&slot_->snapshot);
+  slot_->owner = this;
+  slot_->window_bytes.store(&lines.bytes, std::memory_order_release);  // pairs with Gate::ask()
 }
 
-Thread::~Thread() {
+void Thread::retire() noexcept {
   if (has_lines_) lines.detach();
-  if (slot_ != nullptr) Gate::give_back(*slot_);
+  if (slot_ == nullptr) {
+    delete this;
+  } else {
+    Gate::give_back(*slot_);
+  }
 }
 
 std::uint64_t Thread::id() {
@@ -404,7 +414,7 @@ std::size_t in_line(std::uintptr_t at, std::size_t bytes) noexcept {
 
 std::uint64_t Thread::load_long(std::uintptr_t from, std::uint32_t bytes) {
   if (mode_ == Mode::kLines) [[likely]]
-    return lines.load_long(from, bytes);
+    return lines.load_word(from, bytes);
   std::uint64_t value = 0;
   std::memcpy(&value, reinterpret_cast<const void *>(from), bytes);
   return value;

@@ -37,8 +37,7 @@ class Process;
 class Thread {
  public:
   // Throws std::bad_alloc.
-  explicit Thread(Process &process);
-  ~Thread();
+  Thread(Process &process, Gate::Slot *slot);
   Thread(const Thread &) = delete;
   Thread &operator=(const Thread &) = delete;
 
@@ -49,6 +48,8 @@ class Thread {
   [[nodiscard]] bool has_context(std::uint32_t number) const noexcept {
     return has_lines_ && lines.context_number() == number;
   }
+  // The operating system's thread ends. The object may serve another one, or is deleted.
+  void retire() noexcept;
   // The thread's; made now if there is none.
   [[nodiscard]] static inline Thread &self();
 
@@ -113,6 +114,7 @@ class Thread {
   void roll_back_to(const Point &point) noexcept;
   void roll_back_exceptions(const Point &point) noexcept;
   static Thread &make_self();
+  void attach() noexcept;
   void end_attempt() noexcept;
   void forget_traces() noexcept;
   void commit_nested();

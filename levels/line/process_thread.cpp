@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "platform/assert.h"
+#include "platform/try.h"
 
 namespace tmh::line {
 
@@ -43,16 +44,54 @@ void copy_shared(std::byte *to, std::uintptr_t from, std::uint32_t size) noexcep
 
 }  // namespace
 
+Errc ProcessThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  TMH_TRY(SoftwareThread::attach(slot, incarnation));
+  static_cast<void>(window_.find(*this, 0));
+  return Errc::kOk;
+}
+
+// Another thread has asked: a commit waits for instances at older snapshots.
+[[gnu::noinline]] void ProcessThread::answer() {
+  std::atomic_ref<std::uint64_t>(bytes).store(kProcessBytes, std::memory_order_relaxed);
+  const std::size_t count = reads().size();
+  if (moved_at_rv_ == rv && count < moved_at_reads_ + moved_at_reads_ / 4) return;
+  if (!extend()) fail(AbortCause::kValidation);
+  moved_at_rv_ = rv;
+  moved_at_reads_ = count;
+}
+
+// The word from home, where the attempt has not written its line. False: it takes a longer way.
+inline bool ProcessThread::read_word(std::uintptr_t from, std::uint32_t size,
+                                     std::uint64_t *value) {
+  const std::uint64_t line = from / kLineBytes;
+  const LineWord *const word = memory_.segment(0).words + process_word_number(line);
+  // As detail::line_load().
+  const std::uint64_t seen = word->load(std::memory_order_acquire);
+  if (seen > rv) return false;
+  const std::uint32_t before = static_cast<std::uint32_t>(from % 8);
+  *value = load_shared(from - before) >> (8 * before);
+  if (size < 8) *value &= (1ull << (8 * size)) - 1;
+  return word->load(std::memory_order_relaxed) == seen && ReadLog::note(*this, *word);
+}
+
+std::uint64_t ProcessThread::load_word(std::uintptr_t from, std::uint32_t size) {
+  if (window_bytes(*this) == 0) answer();
+  if (from >= kProcessBytes || find_entry(from) != nullptr) return load_long(from, size);
+  std::uint64_t value = 0;
+  return read_word(from, size, &value) ? value : load_long(from, size);
+}
+
 void ProcessThread::load_block(void *to, std::uintptr_t from, std::uint32_t size) {
   TMH_ASSERT(from % kLineBytes + size <= kLineBytes);
   auto *out = static_cast<std::byte *>(to);
-  const std::uint64_t line = (from - view) / kLineBytes;
-  if (from - view < bytes && !may_have_written(*this, line)) [[likely]] {
+  if (window_bytes(*this) == 0) [[unlikely]]
+    answer();
+  if (from < kProcessBytes && find_entry(from) == nullptr) [[likely]] {
     // As detail::line_load(). Anything else goes the way below.
-    const LineWord *const word = window_.word(*this, line);
+    const LineWord *const word = memory_.segment(0).words + process_word_number(from / kLineBytes);
     const std::uint64_t seen = word->load(std::memory_order_acquire);
     if (seen <= rv) {
-      copy_shared(out, from + home_minus_view, size);
+      copy_shared(out, from, size);
       if (word->load(std::memory_order_relaxed) == seen && ReadLog::note(*this, *word)) return;
     }
   }
@@ -82,6 +121,8 @@ bool ProcessThread::store_block(std::uintptr_t to, const void *from, std::uint32
 // looked at before the commit, which need not wait for it then.
 void ProcessThread::open_process_line(std::uintptr_t at) {
   TMH_ASSERT(is_running() && !is_query());
+  if (window_bytes(*this) == 0) [[unlikely]]
+    answer();
   const std::uint64_t line = at / kLineBytes;
   auto *const home = reinterpret_cast<std::byte *>(line * kLineBytes);
   LineWord *const word = memory_.segment(0).words + process_word_number(line);

@@ -18,6 +18,10 @@ class ProcessThread : public SoftwareThread {
   ProcessThread(LineMemory &memory, Releaser &releaser, Leave leave)
       : SoftwareThread(memory, releaser, nullptr, leave) {}
 
+  // As SoftwareThread. The short ways are open from here on.
+  [[nodiscard]] Errc attach(std::uint32_t slot, std::uint64_t incarnation) noexcept;
+  // The long way of detail::line_load().
+  [[nodiscard]] std::uint64_t load_word(std::uintptr_t from, std::uint32_t size);
   // Any bytes within one line, as a load or store of a word.
   void load_block(void *to, std::uintptr_t from, std::uint32_t size);
   // False: it is plain memory; nothing is stored.
@@ -44,12 +48,27 @@ class ProcessThread : public SoftwareThread {
     window_.shut(*this);
     newest = detail::kNoLine;
   }
+  // LineAccess::bytes, to which another thread may store 0: this thread's next access that leaves
+  // the line read last, or opens one to store to, then moves its snapshot on, or fails. One that
+  // has just done so reads a quarter more first.
+  [[nodiscard]] static std::uint64_t window_bytes(const detail::LineAccess &access) noexcept {
+    auto &bytes = const_cast<std::uint64_t &>(access.bytes);
+    return std::atomic_ref<std::uint64_t>(bytes).load(std::memory_order_relaxed);  // a hint
+  }
+  static void ask_to_move_on(std::uint64_t *window_bytes) noexcept {
+    std::atomic_ref<std::uint64_t>(*window_bytes).store(0, std::memory_order_relaxed);  // a hint
+  }
   // Where others see at which snapshot the running instance reads: extend() moves it on.
   void show_snapshot_at(std::atomic<std::uint64_t> *at) noexcept { shown_ = at; }
 
  private:
   [[nodiscard]] LineWrite *find_entry(std::uintptr_t at) noexcept;
   void open_process_line(std::uintptr_t at);
+  [[nodiscard]] bool read_word(std::uintptr_t from, std::uint32_t size, std::uint64_t *value);
+  void answer();
+
+  std::uint64_t moved_at_rv_ = 0;   // of the snapshot that answer() has moved to,
+  std::size_t moved_at_reads_ = 0;  // and how much was read then
 };
 
 }  // namespace tmh::line

@@ -124,6 +124,8 @@ Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexc
   context_ = &memory_.context(number_);
   state_ = &memory_.state();
   commit_.writes().clear();
+  written = 0;
+  newest = detail::kNoLine;
   commit_.writes().attach(*context_);
   commit_.attach(number_);
   is_attached_ = true;

@@ -31,9 +31,12 @@ constexpr std::uint64_t kMapBytes = 3 * kLinesApart * kLineBytes;
 
 struct ProcessLines {
   static std::uint64_t word_number(std::uint64_t line) { return line::process_word_number(line); }
+  static std::uint64_t bytes(const detail::LineAccess &access) {
+    return line::ProcessThread::window_bytes(access);
+  }
   static std::uint64_t load_long(detail::LineAccess &access, const void *address,
                                  std::uint32_t bytes) {
-    return static_cast<SoftwareThread &>(access).load_long(
+    return static_cast<line::ProcessThread &>(access).load_word(
         reinterpret_cast<std::uintptr_t>(address), bytes);
   }
 };
@@ -263,6 +266,34 @@ TEST_F(LineProcessTest, ExtendingShowsTheSnapshot) {
   EXPECT_EQ(shown.load(), one.rv);
   EXPECT_GE(shown.load(), two.stamp());
   EXPECT_EQ(one.commit(), Status::kCommitted);
+}
+
+TEST_F(LineProcessTest, AnObjectServesOneThreadAfterAnother) {
+  TestThread one(memory_, nobody_);
+  for (std::uint64_t i = 1; i < 4; ++i) {
+    line::run(one, {}, [&] { one.store(word(3), i); });
+    one.detach();
+    EXPECT_EQ(*word(3), i);
+    EXPECT_EQ(one.attach(0, 1), Errc::kOk);
+  }
+}
+
+TEST_F(LineProcessTest, OneThatIsAskedMovesItsSnapshotOnOrFails) {
+  TestThread one(memory_, nobody_), two(memory_, nobody_);
+  one.begin({});
+  EXPECT_EQ(one.load(word(3)), 0U);
+  line::run(two, {}, [&] { two.store(word(5), 1); });
+  line::ProcessThread::ask_to_move_on(&one.bytes);
+  EXPECT_EQ(one.load(word(3)), 0U);  // the line read last is read the short way
+  EXPECT_LT(one.rv, two.stamp());
+  EXPECT_EQ(one.load(word(4)), 0U);
+  EXPECT_GE(one.rv, two.stamp());
+  line::run(two, {}, [&] { two.store(word(3), 1); });
+  const std::uint64_t read_so_far = one.reads().size();
+  for (std::uint64_t i = 0; i < read_so_far; ++i) EXPECT_EQ(one.load(word(100 + i)), 0U);
+  line::ProcessThread::ask_to_move_on(&one.bytes);
+  EXPECT_THROW((void)one.load(word(200)), detail::LineAbort);
+  one.abandon();
 }
 
 TEST_F(LineProcessTest, AccountsThatShareWordsAddUp) {
