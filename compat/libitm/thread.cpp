@@ -127,6 +127,8 @@ std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers
 }
 
 [[gnu::always_inline]] inline void Thread::begin_lines() {
+  if (attempt_ != 0) [[unlikely]]
+    lines.wait_to_begin_again(attempt_);
   process_.gate.enter(*slot_, process_.memory.state().clock);
   line::Begin begin;
   begin.attempt = attempt_;
@@ -168,6 +170,7 @@ std::uint32_t Thread::begin_nested(std::uint32_t properties, const Registers &re
   point.on_undo = on_undo_.size();
   point.exceptions = exceptions_.size();
   point.thrown = thrown_.size();
+  point.kept = kept_.size();
   point.caught = caught_;
   point.uncaught = *uncaught_exceptions_;
   if (mode_ == Mode::kLines) lines.copy_writes(&point.writes);
@@ -212,6 +215,8 @@ void Thread::run_effects() {
   actions.swap(on_commit_);
   allocated_.clear();
   on_undo_.clear();
+  std::vector<std::exception_ptr> kept;  // destroyed at the end: that runs the program's code
+  kept.swap(kept_);
   forget_traces();
   for (const Call &each : freed) each.action(each.argument);
   for (const Call &each : actions) each.action(each.argument);
@@ -236,28 +241,52 @@ void Thread::forget_traces() noexcept {
   privates_.clear();
   exceptions_.clear();
   thrown_.clear();
+  kept_.clear();
   caught_ = 0;
 }
 
-void Thread::roll_back_to(const Point &point) noexcept {
+void Thread::undo_memory(const Point &point) noexcept {
   if (mode_ == Mode::kLines && point.depth != 0) lines.restore_writes(point.writes);
   // Between this frame and the begin's lie frames that are gone.
   undo_.roll_back(point.undo, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)),
                   point.registers.stack);
   roll_back_exceptions(point);
-  while (on_undo_.size() > point.on_undo) {
-    const Call call = on_undo_.back();
-    on_undo_.pop_back();
-    call.action(call.argument);
-  }
   on_commit_.resize(point.on_commit);
   freed_.resize(point.freed);
-  while (allocated_.size() > point.allocated) {
-    const Call call = allocated_.back();
-    allocated_.pop_back();
-    call.action(call.argument);
-  }
   privates_.keep(point.privates);
+}
+
+// The calls that a rollback makes, newest first: undo actions, then memory given back. They may run
+// transactions, which use what they are taken from.
+std::vector<Thread::Call> Thread::take_undo_calls(std::size_t on_undo, std::size_t allocated) {
+  std::vector<Call> calls(on_undo_.rbegin(),
+                          on_undo_.rend() - static_cast<std::ptrdiff_t>(on_undo));
+  calls.insert(calls.end(), allocated_.rbegin(),
+               allocated_.rend() - static_cast<std::ptrdiff_t>(allocated));
+  on_undo_.resize(on_undo);
+  allocated_.resize(allocated);
+  return calls;
+}
+
+// The whole transaction; the thread is outside afterwards.
+void Thread::roll_back() {
+  undo_memory(outer_);
+  const std::vector<Call> calls = take_undo_calls(0, 0);
+  mode_ == Mode::kLines ? Gate::leave(*slot_) : process_.gate.end_alone(this);
+  end_attempt();
+  forget_traces();
+  if (calls.empty()) return;
+  // Their transactions are others.
+  const Registers registers = outer_.registers;
+  const std::uint32_t properties = properties_, attempt = attempt_, uncaught = outer_.uncaught;
+  const bool wants_alone = wants_alone_, wants_irrevocable = wants_irrevocable_;
+  for (const Call &each : calls) each.action(each.argument);
+  outer_.registers = registers;
+  outer_.uncaught = uncaught;
+  properties_ = properties;
+  attempt_ = attempt;
+  wants_alone_ = wants_alone;
+  wants_irrevocable_ = wants_irrevocable;
 }
 
 void Thread::roll_back_exceptions(const Point &point) noexcept {
@@ -267,6 +296,10 @@ void Thread::roll_back_exceptions(const Point &point) noexcept {
   }
   if (caught_ > point.caught) end_catches(caught_ - point.caught);
   caught_ = point.caught;
+  while (kept_.size() > point.kept) {
+    drop_exception(kept_.back());
+    kept_.pop_back();
+  }
   while (thrown_.size() > point.thrown) {
     delete_thrown(thrown_.back());
     thrown_.pop_back();
@@ -282,19 +315,21 @@ void Thread::abort(std::uint32_t reason) {
     die("an irrevocable transaction is cancelled");
   process_.totals.cancelled.fetch_add(1, std::memory_order_relaxed);
   if (is_nested) {
-    const Registers registers = nested_.back().registers;
-    roll_back_to(nested_.back());
-    depth_ = nested_.back().depth - 1;
-    nested_ids_.resize(depth_ - 1);
+    const Point point = std::move(nested_.back());
     nested_.pop_back();
+    undo_memory(point);
+    depth_ = point.depth - 1;
+    nested_ids_.resize(depth_ - 1);
     if (is_irrevocable_ && nested_.empty()) mode_ = Mode::kAlone;
+    const Registers registers = point.registers;
+    {
+      const std::vector<Call> calls = take_undo_calls(point.on_undo, point.allocated);
+      for (const Call &each : calls) each.action(each.argument);
+    }
     tmh_itm_go_back(&registers, kAborted | kRestoreLive);
   }
   if (mode_ == Mode::kLines) lines.abandon();
-  roll_back_to(outer_);
-  mode_ == Mode::kLines ? Gate::leave(*slot_) : process_.gate.end_alone(this);
-  end_attempt();
-  forget_traces();
+  roll_back();
   tmh_itm_go_back(&outer_.registers, kAborted | kRestoreLive);
 }
 
@@ -310,10 +345,7 @@ void Thread::restart() {
       wants_alone_ = true;
     }
   }
-  roll_back_to(outer_);
-  mode_ == Mode::kLines ? Gate::leave(*slot_) : process_.gate.end_alone(this);
-  end_attempt();
-  forget_traces();
+  roll_back();
   tmh_itm_go_back(&outer_.registers, begin_outer(true));
 }
 
@@ -322,6 +354,7 @@ void Thread::go_irrevocable() {
   process_.totals.irrevocable.fetch_add(1, std::memory_order_relaxed);
   if (mode_ == Mode::kLines) {
     wants_alone_ = wants_irrevocable_ = true;  // if it must begin again
+    lines.give_way();                          // those that it is going to wait for may wait for it
     if (!process_.gate.try_be_alone(this, slot_)) restart();
     // A commit of what has only read does not look whether that is still so.
     if (!lines.extend() || lines.commit() != Status::kCommitted) {
@@ -368,12 +401,14 @@ void Thread::note_exception(void *object, std::size_t bytes) {
   if (mode_ == Mode::kLines) make_private(reinterpret_cast<std::uintptr_t>(object), bytes);
 }
 
-void Thread::forget_exception(const void *object) noexcept {
-  exceptions_.erase(std::remove(exceptions_.begin(), exceptions_.end(), object), exceptions_.end());
+void Thread::note_exception_freed(void *object) {
+  if (mode_ == Mode::kAlone || mode_ == Mode::kOutside) return free_exception(object);
+  has_traces_ = true;
+  freed_.push_back({free_exception, object});
 }
 
 void Thread::note_thrown(void *object) noexcept {
-  forget_exception(object);
+  exceptions_.erase(std::remove(exceptions_.begin(), exceptions_.end(), object), exceptions_.end());
   has_traces_ = true;
   if (mode_ != Mode::kAlone) thrown_.push_back(object);
 }
@@ -382,6 +417,12 @@ void Thread::note_caught(const void *object) noexcept {
   has_traces_ = true;
   thrown_.erase(std::remove(thrown_.begin(), thrown_.end(), object), thrown_.end());
   ++caught_;
+}
+
+void Thread::keep_caught() {
+  if (mode_ != Mode::kLines && mode_ != Mode::kAloneUndo) return;
+  has_traces_ = true;
+  kept_.push_back(std::current_exception());
 }
 
 // Accesses: the long ways, by mode, private memory, any size.
@@ -395,17 +436,18 @@ std::size_t in_line(std::uintptr_t at, std::size_t bytes) noexcept {
 
 }  // namespace
 
-// Does it lie in a frame of what the transaction has called? Such a frame is gone at the commit,
-// and no other thread knows it.
-[[gnu::always_inline]] inline bool Thread::is_own_frame(std::uintptr_t at) const noexcept {
-  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-  return at - here < outer_.registers.stack - here;
+// Frames of what the transaction has called, down to the caller of this function: they are gone at
+// the commit, and no other thread knows them.
+[[gnu::always_inline]] inline bool Thread::meets_own_frames(
+    std::uintptr_t line_begin) const noexcept {
+  return line_begin < outer_.registers.stack &&
+         line_begin + kLineBytes > reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
 }
 
-// As PrivateRanges::first_part(), with own frames.
+// As PrivateRanges::first_part(), with own frames. Below them nothing is stored to.
 [[gnu::always_inline]] inline std::size_t Thread::private_part(std::uintptr_t at, std::size_t bytes,
                                                                bool *is_private) const noexcept {
-  if (is_own_frame(at)) [[unlikely]] {
+  if (meets_own_frames(at / kLineBytes * kLineBytes) && at < outer_.registers.stack) [[unlikely]] {
     *is_private = true;
     return std::min(bytes, outer_.registers.stack - at);
   }
@@ -448,8 +490,7 @@ void Thread::store_long(std::uintptr_t to, const void *from, std::size_t bytes) 
     bool is_private = false;
     const std::uintptr_t line = to / kLineBytes * kLineBytes;
     std::size_t part = in_line(to, bytes);
-    const bool may_be_private =
-        privates_.meets_line(line) || is_own_frame(line) || is_own_frame(line + kLineBytes - 1);
+    const bool may_be_private = privates_.meets_line(line) || meets_own_frames(line);
     if (may_be_private) [[unlikely]]
       part = private_part(to, part, &is_private);
     if (is_private) {

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -85,9 +86,12 @@ class Thread {
 
   // Exceptions. object: as __cxa_allocate_exception() gives it.
   void note_exception(void *object, std::size_t bytes);
-  void forget_exception(const void *object) noexcept;  // freed, or thrown
+  void note_exception_freed(void *object);
   void note_thrown(void *object) noexcept;
   void note_caught(const void *object) noexcept;
+  // The exception of the innermost handler stays until the transaction has ended: its memory is
+  // this transaction's so long.
+  void keep_caught();
   void note_end_of_catch() noexcept {
     if (caught_ != 0) --caught_;
   }
@@ -101,7 +105,7 @@ class Thread {
   struct Point {
     Registers registers;
     std::uint32_t depth;
-    std::size_t undo, privates, allocated, freed, on_commit, on_undo, exceptions, thrown;
+    std::size_t undo, privates, allocated, freed, on_commit, on_undo, exceptions, thrown, kept;
     std::uint32_t caught, uncaught;
     line::ProcessThread::Writes writes;
   };
@@ -111,7 +115,9 @@ class Thread {
   [[nodiscard]] std::uint32_t begin_nested(std::uint32_t properties, const Registers &registers);
   [[nodiscard]] std::uint32_t begin_alone();
   void begin_lines();
-  void roll_back_to(const Point &point) noexcept;
+  void undo_memory(const Point &point) noexcept;
+  [[nodiscard]] std::vector<Call> take_undo_calls(std::size_t on_undo, std::size_t allocated);
+  void roll_back();
   void roll_back_exceptions(const Point &point) noexcept;
   static Thread &make_self();
   void attach() noexcept;
@@ -120,7 +126,7 @@ class Thread {
   void commit_nested();
   void run_effects();
   [[nodiscard]] bool can_run_lines() const noexcept;
-  [[nodiscard]] bool is_own_frame(std::uintptr_t at) const noexcept;
+  [[nodiscard]] bool meets_own_frames(std::uintptr_t line_begin) const noexcept;
   [[nodiscard]] std::size_t private_part(std::uintptr_t at, std::size_t bytes,
                                          bool *is_private) const noexcept;
   [[nodiscard]] std::uint32_t path(std::uint32_t properties) const noexcept;
@@ -147,6 +153,7 @@ class Thread {
   std::vector<Call> allocated_, freed_, on_commit_, on_undo_;
   std::vector<void *> exceptions_;  // allocated and not yet thrown
   std::vector<void *> thrown_;      // and not yet caught
+  std::vector<std::exception_ptr> kept_;
   std::uint32_t caught_ = 0;
   std::uint64_t id_ = 0;
   std::vector<std::uint64_t> nested_ids_;

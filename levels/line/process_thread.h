@@ -48,6 +48,16 @@ class ProcessThread : public SoftwareThread {
     window_.shut(*this);
     newest = detail::kNoLine;
   }
+  // What begin() waits for where an attempt came before: other instances. Before others wait for
+  // this one.
+  void wait_to_begin_again(std::uint32_t attempt) noexcept {
+    attempt_ = attempt;
+    begin_again();
+  }
+  // Others need not let it commit first any more.
+  void give_way() noexcept {
+    if (priority_.is_mine()) priority_.give(context_number());
+  }
   // LineAccess::bytes, to which another thread may store 0: this thread's next access that leaves
   // the line read last, or opens one to store to, then moves its snapshot on, or fails. One that
   // has just done so reads a quarter more first.

@@ -42,7 +42,34 @@ void fetch_to_store(const void *at) noexcept { __builtin_prefetch(at, 1); }
   word.store(value, std::memory_order_release);  // pairs with the acquire in detail::line_load()
 }
 
-// As write_back_line().
+template <class Unsigned>
+void store_part(std::byte *home, std::uint64_t value, std::size_t at) noexcept {
+  // release: as in store_masked()
+  std::atomic_ref<Unsigned>(*reinterpret_cast<Unsigned *>(home + at))
+      .store(static_cast<Unsigned>(value >> (8 * at)), std::memory_order_release);
+}
+
+// The same where other threads may store plainly to bytes of the word that the mask does not name:
+// they are objects of their own. By the largest aligned parts.
+[[gnu::noinline]] void store_only_masked(std::byte *home, std::uint64_t value,
+                                         std::uint64_t byte_mask) noexcept {
+  for (std::size_t at = 0; at < 8;) {
+    const auto has = [&](std::uint64_t bytes) { return (byte_mask >> at & bytes) == bytes; };
+    if (at % 4 == 0 && has(0xf)) {
+      store_part<std::uint32_t>(home, value, at);
+      at += 4;
+    } else if (at % 2 == 0 && has(0x3)) {
+      store_part<std::uint16_t>(home, value, at);
+      at += 2;
+    } else {
+      if (has(1)) store_part<std::uint8_t>(home, value, at);
+      ++at;
+    }
+  }
+}
+
+// As write_back_line(). kExact: as store_only_masked().
+template <bool kExact = false>
 inline void store_line(const LineWrite &entry, std::byte *home) noexcept {
   TMH_ASSERT(home != nullptr);
   TMH_ASSERT(reinterpret_cast<std::uintptr_t>(home) % kLineBytes == 0);
@@ -60,8 +87,11 @@ inline void store_line(const LineWrite &entry, std::byte *home) noexcept {
       // release: as in store_masked()
       std::atomic_ref<std::uint64_t>(reinterpret_cast<std::uint64_t *>(home)[word])
           .store(entry.data[word], std::memory_order_release);
-    else
+    else if constexpr (kExact) {
+      if (byte_mask != 0) store_only_masked(home + 8 * word, entry.data[word], byte_mask);
+    } else {
       store_masked(home + 8 * word, entry.data[word], byte_mask);
+    }
     left &= ~(0xffull << (8 * word));
   }
 }
@@ -192,7 +222,8 @@ inline void SoftwareCommit::write_back(Redo &redo, std::uint64_t stamp) noexcept
   do {
     if (!kFew && i + kFetchedAhead < targets.size())
       fetch_to_store(targets[i + kFetchedAhead].home);
-    store_line(entries[i], targets[i].home);
+    is_process_ ? store_line<true>(entries[i], targets[i].home)
+                : store_line<false>(entries[i], targets[i].home);
   } while (++i != targets.size());
   step_if<!kFew>(Step::kLineWriteBack);
   unlock_lines(stamp);
