@@ -6,6 +6,9 @@ foreach(script abi_verdicts symbols)
     "${PROJECT_SOURCE_DIR}/tests/itm/${script}.py" --self-test)
   set_tests_properties(itm.${script}_self_test PROPERTIES LABELS itm)
 endforeach()
+# Parts that need no program of -fgnu-tm.
+target_sources(itm_tests PRIVATE "${PROJECT_SOURCE_DIR}/compat/libitm/gate.cpp"
+  "${PROJECT_SOURCE_DIR}/compat/libitm/private_ranges.cpp")
 if(NOT TMH_HAVE_ITM OR NOT TMH_HAVE_LIBITM)
   return()
 endif()

@@ -1,6 +1,6 @@
 # libitm.so.1 of compat/libitm: what programs of g++ -fgnu-tm run on instead of GCC's, which has the
-# same name. It lies in a folder of its own (libtmh-itm), beside, never over, GCC's. x86-64 Linux. Not
-# with sanitizers or coverage: programs of -fgnu-tm are not, and their stacks are left by jumps.
+# same name. It lies in a folder of its own (libtmh-itm), beside, never over, GCC's. x86-64 Linux.
+# Not with sanitizers or coverage: programs of -fgnu-tm are not, and their stacks are left by jumps.
 set(TMH_HAVE_LIBITM FALSE)
 if(TMH_SANITIZE OR TMH_COVERAGE)
   tmh_optional("libitm (compat)" TMH_HAVE_LIBITM "not with sanitizers or coverage")

@@ -44,6 +44,9 @@ file(GLOB tmh_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*/*_test.cpp"
 if(NOT TARGET tmh_tool)
   list(FILTER tmh_tests EXCLUDE REGEX "/tests/tools/[a-z_]*\\.cpp$")
 endif()
+if(NOT TARGET tmh_cache)
+  list(FILTER tmh_tests EXCLUDE REGEX "/tests/itm_cache/[a-z_]*\\.cpp$")
+endif()
 if(NOT TMH_HAVE_RTM_EMULATION)  # cmake/rtm_emulation.cmake has said why
   list(FILTER tmh_tests EXCLUDE REGEX "rtm_emulation[a-z_]*test\\.cpp$")
 endif()
@@ -106,6 +109,10 @@ add_dependencies(unload_test xac)
 tmh_discover_tests(unload_test ${sources_of_unload_test})
 
 # What single programs need besides.
+if(TARGET itm_cache_tests)
+  target_link_libraries(itm_cache_tests PRIVATE tmh_cache)
+  target_sources(itm_cache_tests PRIVATE $<TARGET_OBJECTS:tmh_cache_mutex>)
+endif()
 target_link_libraries(libxac_tests PRIVATE tmh::xac_static)
 target_compile_definitions(libxac_tests PRIVATE TMH_FIGURES_DIR="${PROJECT_BINARY_DIR}/libxac")
 if(TMH_BUILD_EXAMPLES)
@@ -165,6 +172,20 @@ if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
   list(FILTER emulated_tests INCLUDE REGEX "multi|kill")
   set_tests_properties(${emulated_tests} emulated.others PROPERTIES RUN_SERIAL TRUE)
 endif()
+
+# The cache server as a child process, both builds of it.
+foreach(server cache_server cache_server_mutex)
+  if(NOT TARGET ${server})
+    continue()
+  endif()
+  add_test(NAME itm.${server}.conformance COMMAND "${Python3_EXECUTABLE}" -B
+    "${PROJECT_SOURCE_DIR}/tests/itm_cache/conformance.py" --server $<TARGET_FILE:${server}>)
+  add_test(NAME itm.${server}.service COMMAND "${Python3_EXECUTABLE}" -B
+    "${PROJECT_SOURCE_DIR}/tests/itm_cache/service.py" --server $<TARGET_FILE:${server}>
+    --client $<TARGET_FILE:cache_client> --seconds 0.5)
+  set_tests_properties(itm.${server}.conformance itm.${server}.service PROPERTIES LABELS itm
+    PROCESSORS 2 TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+endforeach()
 
 # The house: rules about the tree, each with a test that the rule can be broken, and the installed
 # package. tmh_add_house_test(<name> <script> [arguments...]): exit status 77 and "SKIPPED: why"

@@ -448,9 +448,10 @@ class CommandLine {
     sub->add_option("--method", itm_.method,
                     "lines: conflicts by cache line; serial: one transaction at a time")
         ->check(CLI::IsMember({"lines", "serial"}));
-    sub->add_option("--statistics", itm_.statistics,
-                    "file to which a line of JSON is appended at the program's end: commits, aborts "
-                    "by cause; -: standard error")
+    sub->add_option(
+           "--statistics", itm_.statistics,
+           "file to which a line of JSON is appended at the program's end: commits, aborts "
+           "by cause; -: standard error")
         ->check([](const std::string &path) {
           return path.empty() ? std::string("the name of the file is empty") : std::string();
         });

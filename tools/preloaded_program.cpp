@@ -32,9 +32,9 @@ std::string find_library(const LoadedFirst &library, Errc missing) {
   const fs::path below = fs::path(library.folder) / library.name;
   for (const fs::path &candidate : {own / below, own / ".." / TMH_LIBDIR / below})
     if (fs::exists(candidate, error)) return fs::weakly_canonical(candidate, error).string();
-  refuse(missing, fmt::format("{} is neither beside this program nor in ../{}{}; {} may name it",
-                              below.string(), TMH_LIBDIR, library.where_it_is_not,
-                              library.variable));
+  refuse(missing,
+         fmt::format("{} is neither beside this program nor in ../{}{}; {} may name it",
+                     below.string(), TMH_LIBDIR, library.where_it_is_not, library.variable));
 }
 
 void set_variable(const std::string &name, const std::string &value) {

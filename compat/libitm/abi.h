@@ -1,5 +1,5 @@
 // compat/libitm/abi.h -- numbers and structures of the ABI between g++ -fgnu-tm and its library.
-// Source:    Intel's Linux TM ABI 1.1 (2009); what GCC 12 passes and expects.
+// Source:    Intel's Linux TM ABI 1.1, as GCC 12 follows it.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ static_assert(sizeof(Registers) == 64 && offsetof(Registers, next_instruction) =
 }  // namespace tmh::itm
 
 extern "C" {
-// begin_x86_64.S: goes back to where `registers` were taken, with this result. Callers' frames below
+// begin_x86_64.S: goes back to where `registers` were taken, with this result. Frames below
 // registers->stack are gone.
 [[noreturn]] void tmh_itm_go_back(const tmh::itm::Registers *registers, std::uint32_t result);
 // control.cpp: what _ITM_beginTransaction calls with its caller's registers. Its result is the

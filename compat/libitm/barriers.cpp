@@ -1,7 +1,7 @@
 // compat/libitm/barriers.cpp -- loads, stores and logs of locals, of each type of the ABI.
 // Shape:     a load or store of one word takes the short way of level 1, inline; everything else is
-//            a block of bytes. The forms (after a read, after a write, for a write) are one: level 1
-//            looks at the line once in either case.
+//            a block of bytes. The forms (after a read, after a write, for a write) are one: level
+//            1 looks at the line once in either case.
 #include <immintrin.h>
 
 #include <bit>
@@ -20,6 +20,9 @@ namespace {
 struct ProcessLines {
   [[nodiscard]] static std::uint64_t word_number(std::uint64_t line) noexcept {
     return line::process_word_number(line);
+  }
+  [[nodiscard]] static std::uint64_t bytes(const detail::LineAccess &access) noexcept {
+    return line::ProcessThread::window_bytes(access);
   }
   [[nodiscard]] static std::uint64_t load_long(detail::LineAccess &, const void *address,
                                                std::uint32_t bytes) {

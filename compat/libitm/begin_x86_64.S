@@ -42,8 +42,9 @@ tmh_itm_go_back:
   movq 32(%rdi), %r13
   movq 40(%rdi), %r14
   movq 48(%rdi), %r15
+  movq 56(%rdi), %rdx           # first: below rsp *registers may be gone
   movq 0(%rdi), %rsp
-  jmpq *56(%rdi)
+  jmpq *%rdx
   .size tmh_itm_go_back, . - tmh_itm_go_back
 
   .section .note.GNU-stack, "", @progbits

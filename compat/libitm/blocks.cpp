@@ -1,5 +1,5 @@
-// compat/libitm/blocks.cpp -- memcpy, memmove and memset, by how source and destination take part in
-// the transaction.
+// compat/libitm/blocks.cpp -- memcpy, memmove and memset, by how source and destination take part
+// in the transaction.
 #include <algorithm>
 #include <cstring>
 

@@ -4,12 +4,14 @@
 #include <cxxabi.h>
 #include <unwind.h>
 
+#include <cstring>
+#include <new>
+
 #include "compat/libitm/thread.h"
 
 extern "C" {
 // As libstdc++ exports them.
 void *__cxa_allocate_exception(std::size_t bytes) noexcept;
-void __cxa_free_exception(void *object) noexcept;
 void *__cxa_begin_catch(void *unwinding) noexcept;
 void __cxa_end_catch();
 // By another name: the compilers know this one, each with other types.
@@ -46,8 +48,17 @@ unsigned int *uncaught_exceptions() noexcept {
   return &reinterpret_cast<ExceptionGlobals *>(abi::__cxa_get_globals())->uncaught;
 }
 
-void free_exception(void *object) noexcept { __cxa_tm_cleanup(object, nullptr, 0); }
+void free_exception(void *object) { __cxa_tm_cleanup(object, nullptr, 0); }
 void delete_thrown(void *object) noexcept { __cxa_tm_cleanup(nullptr, header_of(object), 0); }
+// It holds the object's address, and nothing else.
+static_assert(sizeof(std::exception_ptr) == sizeof(void *));
+void drop_exception(std::exception_ptr &kept) noexcept {
+  void *object = nullptr;
+  std::memcpy(&object, &kept, sizeof object);
+  if (object == nullptr) return;
+  delete_thrown(object);  // one reference less; no destructor runs
+  new (&kept) std::exception_ptr();
+}
 void end_catches(unsigned int count) noexcept { __cxa_tm_cleanup(nullptr, nullptr, count); }
 
 }  // namespace tmh::itm
@@ -60,10 +71,7 @@ void *_ITM_cxa_allocate_exception(std::size_t bytes) noexcept {
   return object;
 }
 
-void _ITM_cxa_free_exception(void *object) noexcept {
-  Thread::self().forget_exception(object);
-  __cxa_free_exception(object);
-}
+void _ITM_cxa_free_exception(void *object) noexcept { Thread::self().note_exception_freed(object); }
 
 void _ITM_cxa_throw(void *object, void *type, void (*destroy)(void *)) {
   Thread::self().note_thrown(object);
@@ -72,7 +80,9 @@ void _ITM_cxa_throw(void *object, void *type, void (*destroy)(void *)) {
 
 void *_ITM_cxa_begin_catch(void *unwinding) noexcept {
   Thread::self().note_caught(tmh::itm::object_of(unwinding));
-  return __cxa_begin_catch(unwinding);
+  void *const caught = __cxa_begin_catch(unwinding);
+  Thread::self().keep_caught();
+  return caught;
 }
 
 void _ITM_cxa_end_catch() {

@@ -3,6 +3,7 @@
 
 #include <immintrin.h>
 
+#include "levels/line/process_thread.h"
 #include "platform/patience.h"
 #include "platform/process.h"
 
@@ -12,16 +13,28 @@ namespace {
 
 // 0.1 ms: most transactions end sooner. Then the processor is another thread's.
 constexpr std::uint32_t kSpinRounds = 256, kPausesPerRound = 8;
+// 3 us: longer than a small transaction, which would be asked in vain.
+constexpr std::uint32_t kRoundsPerEach = 8;
 
-template <class Condition>
-void wait_until(const Condition &condition) noexcept {
+// each: now and then meanwhile.
+template <class Condition, class Each>
+void wait_until(const Condition &condition, const Each &each) noexcept {
   for (std::uint32_t round = 0; round < kSpinRounds; ++round) {
     if (condition()) return;
     for (std::uint32_t i = 0; i < kPausesPerRound; ++i) _mm_pause();
+    if (round % kRoundsPerEach == kRoundsPerEach - 1) each();
   }
   const std::uint64_t start = platform::monotonic_ns();
   platform::Patience patience;
-  while (!condition()) patience.pause(platform::monotonic_ns() - start);
+  while (!condition()) {
+    patience.pause(platform::monotonic_ns() - start);
+    each();
+  }
+}
+
+template <class Condition>
+void wait_until(const Condition &condition) noexcept {
+  wait_until(condition, [] {});
 }
 
 }  // namespace
@@ -46,7 +59,12 @@ void Gate::give_back(Slot &slot) noexcept {
 }
 
 void Gate::wait_for(const Slot &slot, std::uint64_t stamp) noexcept {
-  wait_until([&] { return slot.snapshot.load(std::memory_order_acquire) >= stamp; });
+  wait_until([&] { return slot.snapshot.load(std::memory_order_acquire) >= stamp; },
+             [&] {
+               // acquire: the object is there for good
+               auto *const bytes = slot.window_bytes.load(std::memory_order_acquire);
+               if (bytes != nullptr) line::ProcessThread::ask_to_move_on(bytes);
+             });
 }
 
 void Gate::wait_for_all(const Slot *own) noexcept {
@@ -89,7 +107,10 @@ void Gate::end_alone(const void *owner) noexcept {
 void Gate::forget_others(const Slot *own) noexcept {
   const std::uint32_t high = high_.load(std::memory_order_relaxed);  // one thread
   for (std::uint32_t i = 0; i < high; ++i)
-    if (&slots_[i] != own) give_back(slots_[i]);
+    if (&slots_[i] != own) {
+      slots_[i].owner = nullptr;  // as the other thread has left it
+      give_back(slots_[i]);
+    }
 }
 
 }  // namespace tmh::itm

@@ -1,8 +1,8 @@
 // compat/libitm/gate.h -- who is in a transaction, since when; and how one thread gets the process
 // for itself.
-// Shape:     a slot for each thread that can run transactions. One word of it says "outside", or the
-//            snapshot of the thread's transaction. It serves two that wait: a thread that wants to
-//            be alone until all others are outside, and a committer until no running transaction
+// Shape:     a slot for each thread that can run transactions. One word of it says "outside", or
+//            the snapshot of the thread's transaction. It serves two that wait: a thread that wants
+//            to be alone until all others are outside, and a committer until no running transaction
 //            reads at a snapshot before its stamp.
 // Invariant: (1) while a thread is alone, every other one is outside, and waits at its begin.
 //            (2) what a commit has made private, or unreachable, no transaction reads any more when
@@ -12,7 +12,7 @@
 // Ordering:  begin: the slot (seq_cst exchange), then the word of who is alone; alone: its word
 //            (seq_cst), then all slots. One of the two sees the other.
 // Contexts:  NOT async-signal-safe: waits.
-// Source:    TL2's privatisation by quiescence, as the ABI asks for; Dekker.
+// Source:    TL2 (a commit that makes memory private waits for readers).
 #pragma once
 
 #include <atomic>
@@ -29,6 +29,9 @@ class Gate {
   struct alignas(64) Slot {
     std::atomic<std::uint64_t> snapshot{kOutside};
     std::atomic<bool> is_used{false};
+    void *owner = nullptr;  // the used slot's to set; stays for the next user
+    // Of the slot's user, or the last one: line::ProcessThread::ask_to_move_on().
+    std::atomic<std::uint64_t *> window_bytes{nullptr};
   };
 
   // A slot for the calling thread; null: all are taken.

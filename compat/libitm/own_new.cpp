@@ -1,4 +1,4 @@
-// compat/libitm/own_new.cpp -- operator new and delete of this library alone: libitm.map hides them.
+// compat/libitm/own_new.cpp -- operator new and delete of this library: libitm.map hides them.
 // Why:       the program may have its own, which counts, or runs transactions itself. What the
 //            library keeps is none of its business.
 #include <cstdlib>

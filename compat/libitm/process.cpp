@@ -1,6 +1,7 @@
 // compat/libitm/process.cpp -- the environment, forks, and the end of the process.
 #include "compat/libitm/process.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -40,6 +41,13 @@ const char *variable(const char *name) noexcept {
   return value == nullptr || value[0] == '\0' ? nullptr : value;
 }
 
+template <class Function>
+void find(const char *name, Function *function) noexcept {
+  void *const found = dlsym(RTLD_DEFAULT, name);
+  if (found == nullptr) die("the program has no operator new or delete");
+  *function = reinterpret_cast<Function>(found);
+}
+
 void before_fork() noexcept {
   Thread *const thread = this_thread;
   if (thread != nullptr && thread->is_inside()) return;
@@ -75,6 +83,12 @@ Process &Process::self() noexcept {
 
 Process::Process() noexcept {
   read_environment();
+  find("_Znwm", &operators.make);
+  find("_Znam", &operators.make_array);
+  find("_ZnwmRKSt9nothrow_t", &operators.try_make);
+  find("_ZnamRKSt9nothrow_t", &operators.try_make_array);
+  find("_ZdlPv", &operators.remove);
+  find("_ZdaPv", &operators.remove_array);
   if (method == Method::kLines) {
     has_lines = memory.open_process() == Errc::kOk;
     if (!has_lines)
@@ -133,7 +147,8 @@ void write_statistics() noexcept {
                      : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd < 0) return;
   const auto wanted = static_cast<std::size_t>(length);
-  if (write(fd, text, wanted) != length) std::fprintf(stderr, "libitm (tmh): %s: %s\n", path, std::strerror(errno));
+  if (write(fd, text, wanted) != length)
+    std::fprintf(stderr, "libitm (tmh): %s: %s\n", path, std::strerror(errno));
   if (fd != STDERR_FILENO) close(fd);
 }
 

@@ -1,12 +1,13 @@
 // compat/libitm/process.h -- what all threads of the process share: the method, level 1's memory,
 // the gate, and totals.
-// Shape:     one object, made at the first transaction or registration, never destroyed: threads may
-//            run transactions while the process exits.
+// Shape:     one object, made at the first transaction or registration, never destroyed: threads
+//            may run transactions while the process exits.
 // Contexts:  NOT async-signal-safe.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <new>
 
 #include "compat/libitm/gate.h"
 #include "levels/line/line_memory.h"
@@ -24,6 +25,18 @@ struct Totals {
   std::atomic<std::uint64_t> for_attempts{0}, for_capacity{0};  // why one ran alone
 };
 
+// operator new and delete of the program, which may have its own; this library's are private to it
+// (own_new.cpp). Looked up before any transaction: the loader's lock may be held by a thread that
+// waits for transactions to end, as in dlopen().
+struct ProgramOperators {
+  void *(*make)(std::size_t);
+  void *(*make_array)(std::size_t);
+  void *(*try_make)(std::size_t, const std::nothrow_t &);
+  void *(*try_make_array)(std::size_t, const std::nothrow_t &);
+  void (*remove)(void *);
+  void (*remove_array)(void *);
+};
+
 class Process {
  public:
   [[nodiscard]] static Process &self() noexcept;
@@ -34,6 +47,7 @@ class Process {
   line::NoReleaser releaser;
   Gate gate;
   Totals totals;
+  ProgramOperators operators{};
 
  private:
   friend Process *make_process() noexcept;

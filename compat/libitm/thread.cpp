@@ -1,9 +1,11 @@
-// compat/libitm/thread.cpp -- begin, commit, rollback and restart of a thread's transactions.
+// compat/libitm/thread.cpp -- begin, commit, rollback and restart of a thread's transactions; the
+// long ways of their accesses.
 #include "compat/libitm/thread.h"
 
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 #include "compat/libitm/exceptions.h"
@@ -29,7 +31,7 @@ void end_thread(void *thread) {
   auto *const own = static_cast<Thread *>(thread);
   if (own->is_inside()) die("a thread ends in a transaction");
   this_thread = nullptr;
-  delete own;
+  own->retire();
 }
 
 [[noreturn]] void leave_body(line::SoftwareThread &) { this_thread->restart(); }
@@ -42,26 +44,36 @@ Thread &Thread::make_self() {
   static const int made = pthread_key_create(&thread_key, end_thread);
   if (made != 0) die("there is no key for the data of threads left");
   Process &process = Process::self();
-  auto *const thread = new (std::nothrow) Thread(process);
+  // A slot keeps its thread object for the next thread: others may ask it to move on at any time.
+  Gate::Slot *const slot = process.has_lines ? process.gate.take_slot() : nullptr;
+  Thread *thread = slot == nullptr ? nullptr : static_cast<Thread *>(slot->owner);
+  if (thread == nullptr) thread = new (std::nothrow) Thread(process, slot);
   if (thread == nullptr || pthread_setspecific(thread_key, thread) != 0)
     die("no memory for a thread's transactions");
+  thread->attach();
   this_thread = thread;
   return *thread;
 }
 
-Thread::Thread(Process &process)
-    : lines(process.memory, process.releaser, nullptr, leave_body),
-      process_(process),
-      uncaught_exceptions_(uncaught_exceptions()) {
-  if (!process.has_lines) return;
-  slot_ = process.gate.take_slot();
-  has_lines_ = slot_ != nullptr && lines.attach(0, kIncarnation) == Errc::kOk;
-  if (has_lines_) lines.show_snapshot_at(&slot_->snapshot);
+Thread::Thread(Process &process, Gate::Slot *slot)
+    : lines(process.memory, process.releaser, leave_body), process_(process), slot_(slot) {}
+
+void Thread::attach() noexcept {
+  uncaught_exceptions_ = uncaught_exceptions();
+  if (slot_ == nullptr) return;
+  has_lines_ = lines.attach(0, kIncarnation) == Errc::kOk;
+  lines.show_snapshot_at(&slot_->snapshot);
+  slot_->owner = this;
+  slot_->window_bytes.store(&lines.bytes, std::memory_order_release);  // pairs with Gate::ask()
 }
 
-Thread::~Thread() {
+void Thread::retire() noexcept {
   if (has_lines_) lines.detach();
-  if (slot_ != nullptr) Gate::give_back(*slot_);
+  if (slot_ == nullptr) {
+    delete this;
+  } else {
+    Gate::give_back(*slot_);
+  }
 }
 
 std::uint64_t Thread::id() {
@@ -115,6 +127,8 @@ std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers
 }
 
 [[gnu::always_inline]] inline void Thread::begin_lines() {
+  if (attempt_ != 0) [[unlikely]]
+    lines.wait_to_begin_again(attempt_);
   process_.gate.enter(*slot_, process_.memory.state().clock);
   line::Begin begin;
   begin.attempt = attempt_;
@@ -156,6 +170,7 @@ std::uint32_t Thread::begin_nested(std::uint32_t properties, const Registers &re
   point.on_undo = on_undo_.size();
   point.exceptions = exceptions_.size();
   point.thrown = thrown_.size();
+  point.kept = kept_.size();
   point.caught = caught_;
   point.uncaught = *uncaught_exceptions_;
   if (mode_ == Mode::kLines) lines.copy_writes(&point.writes);
@@ -170,7 +185,7 @@ void Thread::commit() {
     if (lines.commit() != Status::kCommitted) [[unlikely]]
       restart();
     Gate::leave(*slot_);
-    if (lines.has_written()) process_.gate.wait_for_readers(slot_, lines.stamp());
+    if (lines.has_stored()) process_.gate.wait_for_readers(slot_, lines.stamp());
   } else {
     process_.gate.end_alone(this);
   }
@@ -200,6 +215,8 @@ void Thread::run_effects() {
   actions.swap(on_commit_);
   allocated_.clear();
   on_undo_.clear();
+  std::vector<std::exception_ptr> kept;  // destroyed at the end: that runs the program's code
+  kept.swap(kept_);
   forget_traces();
   for (const Call &each : freed) each.action(each.argument);
   for (const Call &each : actions) each.action(each.argument);
@@ -224,28 +241,52 @@ void Thread::forget_traces() noexcept {
   privates_.clear();
   exceptions_.clear();
   thrown_.clear();
+  kept_.clear();
   caught_ = 0;
 }
 
-void Thread::roll_back_to(const Point &point) noexcept {
+void Thread::undo_memory(const Point &point) noexcept {
   if (mode_ == Mode::kLines && point.depth != 0) lines.restore_writes(point.writes);
   // Between this frame and the begin's lie frames that are gone.
   undo_.roll_back(point.undo, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)),
                   point.registers.stack);
   roll_back_exceptions(point);
-  while (on_undo_.size() > point.on_undo) {
-    const Call call = on_undo_.back();
-    on_undo_.pop_back();
-    call.action(call.argument);
-  }
   on_commit_.resize(point.on_commit);
   freed_.resize(point.freed);
-  while (allocated_.size() > point.allocated) {
-    const Call call = allocated_.back();
-    allocated_.pop_back();
-    call.action(call.argument);
-  }
   privates_.keep(point.privates);
+}
+
+// The calls that a rollback makes, newest first: undo actions, then memory given back. They may run
+// transactions, which use what they are taken from.
+std::vector<Thread::Call> Thread::take_undo_calls(std::size_t on_undo, std::size_t allocated) {
+  std::vector<Call> calls(on_undo_.rbegin(),
+                          on_undo_.rend() - static_cast<std::ptrdiff_t>(on_undo));
+  calls.insert(calls.end(), allocated_.rbegin(),
+               allocated_.rend() - static_cast<std::ptrdiff_t>(allocated));
+  on_undo_.resize(on_undo);
+  allocated_.resize(allocated);
+  return calls;
+}
+
+// The whole transaction; the thread is outside afterwards.
+void Thread::roll_back() {
+  undo_memory(outer_);
+  const std::vector<Call> calls = take_undo_calls(0, 0);
+  mode_ == Mode::kLines ? Gate::leave(*slot_) : process_.gate.end_alone(this);
+  end_attempt();
+  forget_traces();
+  if (calls.empty()) return;
+  // Their transactions are others.
+  const Registers registers = outer_.registers;
+  const std::uint32_t properties = properties_, attempt = attempt_, uncaught = outer_.uncaught;
+  const bool wants_alone = wants_alone_, wants_irrevocable = wants_irrevocable_;
+  for (const Call &each : calls) each.action(each.argument);
+  outer_.registers = registers;
+  outer_.uncaught = uncaught;
+  properties_ = properties;
+  attempt_ = attempt;
+  wants_alone_ = wants_alone;
+  wants_irrevocable_ = wants_irrevocable;
 }
 
 void Thread::roll_back_exceptions(const Point &point) noexcept {
@@ -255,6 +296,10 @@ void Thread::roll_back_exceptions(const Point &point) noexcept {
   }
   if (caught_ > point.caught) end_catches(caught_ - point.caught);
   caught_ = point.caught;
+  while (kept_.size() > point.kept) {
+    drop_exception(kept_.back());
+    kept_.pop_back();
+  }
   while (thrown_.size() > point.thrown) {
     delete_thrown(thrown_.back());
     thrown_.pop_back();
@@ -270,19 +315,21 @@ void Thread::abort(std::uint32_t reason) {
     die("an irrevocable transaction is cancelled");
   process_.totals.cancelled.fetch_add(1, std::memory_order_relaxed);
   if (is_nested) {
-    const Registers registers = nested_.back().registers;
-    roll_back_to(nested_.back());
-    depth_ = nested_.back().depth - 1;
-    nested_ids_.resize(depth_ - 1);
+    const Point point = std::move(nested_.back());
     nested_.pop_back();
+    undo_memory(point);
+    depth_ = point.depth - 1;
+    nested_ids_.resize(depth_ - 1);
     if (is_irrevocable_ && nested_.empty()) mode_ = Mode::kAlone;
+    const Registers registers = point.registers;
+    {
+      const std::vector<Call> calls = take_undo_calls(point.on_undo, point.allocated);
+      for (const Call &each : calls) each.action(each.argument);
+    }
     tmh_itm_go_back(&registers, kAborted | kRestoreLive);
   }
   if (mode_ == Mode::kLines) lines.abandon();
-  roll_back_to(outer_);
-  mode_ == Mode::kLines ? Gate::leave(*slot_) : process_.gate.end_alone(this);
-  end_attempt();
-  forget_traces();
+  roll_back();
   tmh_itm_go_back(&outer_.registers, kAborted | kRestoreLive);
 }
 
@@ -298,10 +345,7 @@ void Thread::restart() {
       wants_alone_ = true;
     }
   }
-  roll_back_to(outer_);
-  mode_ == Mode::kLines ? Gate::leave(*slot_) : process_.gate.end_alone(this);
-  end_attempt();
-  forget_traces();
+  roll_back();
   tmh_itm_go_back(&outer_.registers, begin_outer(true));
 }
 
@@ -310,6 +354,7 @@ void Thread::go_irrevocable() {
   process_.totals.irrevocable.fetch_add(1, std::memory_order_relaxed);
   if (mode_ == Mode::kLines) {
     wants_alone_ = wants_irrevocable_ = true;  // if it must begin again
+    lines.give_way();                          // those that it is going to wait for may wait for it
     if (!process_.gate.try_be_alone(this, slot_)) restart();
     // A commit of what has only read does not look whether that is still so.
     if (!lines.extend() || lines.commit() != Status::kCommitted) {
@@ -356,12 +401,14 @@ void Thread::note_exception(void *object, std::size_t bytes) {
   if (mode_ == Mode::kLines) make_private(reinterpret_cast<std::uintptr_t>(object), bytes);
 }
 
-void Thread::forget_exception(const void *object) noexcept {
-  exceptions_.erase(std::remove(exceptions_.begin(), exceptions_.end(), object), exceptions_.end());
+void Thread::note_exception_freed(void *object) {
+  if (mode_ == Mode::kAlone || mode_ == Mode::kOutside) return free_exception(object);
+  has_traces_ = true;
+  freed_.push_back({free_exception, object});
 }
 
 void Thread::note_thrown(void *object) noexcept {
-  forget_exception(object);
+  exceptions_.erase(std::remove(exceptions_.begin(), exceptions_.end(), object), exceptions_.end());
   has_traces_ = true;
   if (mode_ != Mode::kAlone) thrown_.push_back(object);
 }
@@ -370,6 +417,111 @@ void Thread::note_caught(const void *object) noexcept {
   has_traces_ = true;
   thrown_.erase(std::remove(thrown_.begin(), thrown_.end(), object), thrown_.end());
   ++caught_;
+}
+
+void Thread::keep_caught() {
+  if (mode_ != Mode::kLines && mode_ != Mode::kAloneUndo) return;
+  has_traces_ = true;
+  kept_.push_back(std::current_exception());
+}
+
+// Accesses: the long ways, by mode, private memory, any size.
+
+namespace {
+
+// How many of the bytes from `at` lie in its line.
+std::size_t in_line(std::uintptr_t at, std::size_t bytes) noexcept {
+  return std::min(bytes, kLineBytes - at % kLineBytes);
+}
+
+}  // namespace
+
+// Frames of what the transaction has called, down to the caller of this function: they are gone at
+// the commit, and no other thread knows them.
+[[gnu::always_inline]] inline bool Thread::meets_own_frames(
+    std::uintptr_t line_begin) const noexcept {
+  return line_begin < outer_.registers.stack &&
+         line_begin + kLineBytes > reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+}
+
+// As PrivateRanges::first_part(), with own frames. Below them nothing is stored to.
+[[gnu::always_inline]] inline std::size_t Thread::private_part(std::uintptr_t at, std::size_t bytes,
+                                                               bool *is_private) const noexcept {
+  if (meets_own_frames(at / kLineBytes * kLineBytes) && at < outer_.registers.stack) [[unlikely]] {
+    *is_private = true;
+    return std::min(bytes, outer_.registers.stack - at);
+  }
+  return privates_.first_part(at, bytes, is_private);
+}
+
+std::uint64_t Thread::load_long(std::uintptr_t from, std::uint32_t bytes) {
+  if (mode_ == Mode::kLines) [[likely]]
+    return lines.load_word(from, bytes);
+  std::uint64_t value = 0;
+  std::memcpy(&value, reinterpret_cast<const void *>(from), bytes);
+  return value;
+}
+
+void Thread::load_block(void *to, std::uintptr_t from, std::size_t bytes) {
+  if (mode_ != Mode::kLines) {
+    std::memmove(to, reinterpret_cast<const void *>(from), bytes);
+    return;
+  }
+  auto *out = static_cast<std::byte *>(to);
+  for (std::size_t ahead = kLineBytes; ahead < bytes; ahead += kLineBytes)
+    __builtin_prefetch(reinterpret_cast<const void *>(from + ahead));
+  while (bytes != 0) {
+    const std::size_t part = in_line(from, bytes);
+    lines.load_block(out, from, static_cast<std::uint32_t>(part));
+    out += part;
+    from += part;
+    bytes -= part;
+  }
+}
+
+void Thread::store_long(std::uintptr_t to, const void *from, std::size_t bytes) {
+  if (mode_ != Mode::kLines) {
+    if (mode_ == Mode::kAloneUndo) undo_.save(reinterpret_cast<const void *>(to), bytes);
+    std::memmove(reinterpret_cast<void *>(to), from, bytes);
+    return;
+  }
+  const auto *in = static_cast<const std::byte *>(from);
+  while (bytes != 0) {
+    bool is_private = false;
+    const std::uintptr_t line = to / kLineBytes * kLineBytes;
+    std::size_t part = in_line(to, bytes);
+    const bool may_be_private = privates_.meets_line(line) || meets_own_frames(line);
+    if (may_be_private) [[unlikely]]
+      part = private_part(to, part, &is_private);
+    if (is_private) {
+      if (!nested_.empty()) undo_.save(reinterpret_cast<const void *>(to), part);
+      std::memcpy(reinterpret_cast<void *>(to), in, part);
+    } else {
+      if (!lines.store_block(to, in, static_cast<std::uint32_t>(part)))
+        std::memcpy(reinterpret_cast<void *>(to), in, part);
+      if (may_be_private) lines.never_keep(line);
+    }
+    in += part;
+    to += part;
+    bytes -= part;
+  }
+}
+
+void Thread::log_local(const void *at, std::size_t bytes) {
+  if (mode_ == Mode::kAlone || bytes == 0) return;
+  has_traces_ = true;
+  undo_.save(at, bytes);
+  if (mode_ != Mode::kLines) return;
+  auto place = reinterpret_cast<std::uintptr_t>(at);
+  bool is_private = false;
+  if (privates_.first_part(place, bytes, &is_private) == bytes && is_private) return;
+  make_private(place, bytes);
+  while (lines.has_stored() && bytes != 0) {
+    const std::size_t part = in_line(place, bytes);
+    lines.store_now(place, static_cast<std::uint32_t>(part));
+    place += part;
+    bytes -= part;
+  }
 }
 
 }  // namespace tmh::itm

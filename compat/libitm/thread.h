@@ -7,11 +7,12 @@
 //            (3) memory that a rollback must restore is either not yet written (the writes of
 //            `lines`) or in the undo log.
 // Contexts:  the thread's own. NOT async-signal-safe.
-// Source:    Intel's Linux TM ABI 1.1; nesting by checkpoints of the log.
+// Source:    Intel's Linux TM ABI 1.1.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,7 @@
 #include "compat/libitm/gate.h"
 #include "compat/libitm/private_ranges.h"
 #include "compat/libitm/undo_log.h"
-#include "levels/line/software.h"
+#include "levels/line/process_thread.h"
 
 namespace tmh::itm {
 
@@ -37,18 +38,19 @@ class Process;
 class Thread {
  public:
   // Throws std::bad_alloc.
-  explicit Thread(Process &process);
-  ~Thread();
+  Thread(Process &process, Gate::Slot *slot);
   Thread(const Thread &) = delete;
   Thread &operator=(const Thread &) = delete;
 
   // First: barriers find it there.
-  line::SoftwareThread lines;
+  line::ProcessThread lines;
 
   [[nodiscard]] const Gate::Slot *slot() const noexcept { return slot_; }
   [[nodiscard]] bool has_context(std::uint32_t number) const noexcept {
     return has_lines_ && lines.context_number() == number;
   }
+  // The operating system's thread ends. The object may serve another one, or is deleted.
+  void retire() noexcept;
   // The thread's; made now if there is none.
   [[nodiscard]] static inline Thread &self();
 
@@ -84,9 +86,12 @@ class Thread {
 
   // Exceptions. object: as __cxa_allocate_exception() gives it.
   void note_exception(void *object, std::size_t bytes);
-  void forget_exception(const void *object) noexcept;  // freed, or thrown
+  void note_exception_freed(void *object);
   void note_thrown(void *object) noexcept;
   void note_caught(const void *object) noexcept;
+  // The exception of the innermost handler stays until the transaction has ended: its memory is
+  // this transaction's so long.
+  void keep_caught();
   void note_end_of_catch() noexcept {
     if (caught_ != 0) --caught_;
   }
@@ -100,9 +105,9 @@ class Thread {
   struct Point {
     Registers registers;
     std::uint32_t depth;
-    std::size_t undo, privates, allocated, freed, on_commit, on_undo, exceptions, thrown;
+    std::size_t undo, privates, allocated, freed, on_commit, on_undo, exceptions, thrown, kept;
     std::uint32_t caught, uncaught;
-    line::SoftwareThread::Writes writes;
+    line::ProcessThread::Writes writes;
   };
 
   void make_private(std::uintptr_t begin, std::size_t bytes);
@@ -110,23 +115,26 @@ class Thread {
   [[nodiscard]] std::uint32_t begin_nested(std::uint32_t properties, const Registers &registers);
   [[nodiscard]] std::uint32_t begin_alone();
   void begin_lines();
-  void roll_back_to(const Point &point) noexcept;
+  void undo_memory(const Point &point) noexcept;
+  [[nodiscard]] std::vector<Call> take_undo_calls(std::size_t on_undo, std::size_t allocated);
+  void roll_back();
   void roll_back_exceptions(const Point &point) noexcept;
   static Thread &make_self();
+  void attach() noexcept;
   void end_attempt() noexcept;
   void forget_traces() noexcept;
   void commit_nested();
   void run_effects();
   [[nodiscard]] bool can_run_lines() const noexcept;
-  [[nodiscard]] bool is_own_frame(std::uintptr_t at) const noexcept;
+  [[nodiscard]] bool meets_own_frames(std::uintptr_t line_begin) const noexcept;
   [[nodiscard]] std::size_t private_part(std::uintptr_t at, std::size_t bytes,
                                          bool *is_private) const noexcept;
   [[nodiscard]] std::uint32_t path(std::uint32_t properties) const noexcept;
 
   Mode mode_ = Mode::kOutside;
   bool is_irrevocable_ = false;
-  // Something below is not as a small transaction leaves it: nested begins, logs, memory, exceptions,
-  // actions.
+  // Something below is not as a small transaction leaves it: nested begins, logs, memory,
+  // exceptions, actions.
   bool has_traces_ = false;
   bool wants_alone_ = false;        // the next attempt runs alone,
   bool wants_irrevocable_ = false;  // and for good
@@ -145,6 +153,7 @@ class Thread {
   std::vector<Call> allocated_, freed_, on_commit_, on_undo_;
   std::vector<void *> exceptions_;  // allocated and not yet thrown
   std::vector<void *> thrown_;      // and not yet caught
+  std::vector<std::exception_ptr> kept_;
   std::uint32_t caught_ = 0;
   std::uint64_t id_ = 0;
   std::vector<std::uint64_t> nested_ids_;

@@ -125,6 +125,12 @@ static_assert(offsetof(LineStateV1, boot_id) == 16 && offsetof(LineStateV1, cloc
   return bits;
 }
 
+// Bytes of a line, as LineWrite::mask has them. REQUIRES: they lie in one line, and are some.
+[[nodiscard]] constexpr std::uint64_t byte_mask(std::uint64_t offset,
+                                                std::uint32_t bytes) noexcept {
+  return (~0ull >> (kLineBytes - bytes)) << (offset % kLineBytes);
+}
+
 // A line in an instance's redo log.
 struct alignas(64) LineWrite {
   Where at;  //  0  of the line's first byte; kSettled

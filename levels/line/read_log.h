@@ -58,6 +58,15 @@ class ReadLog {
     set_end(access);
     return true;
   }
+  // A line was read by a longer way, as it was at the snapshot. False: there is no room at once.
+  [[nodiscard]] static bool note(detail::LineAccess &access, const LineWord &word) noexcept {
+    access.last = detail::kNoLine;
+    access.last_word = &word;
+    if (!keeps_log(access) || *access.log_top == &word) return true;
+    if (access.log_top == access.log_end) return false;
+    *++access.log_top = &word;
+    return true;
+  }
   [[nodiscard]] std::span<const LineWord *const> words(
       const detail::LineAccess &access) const noexcept {
     if (!keeps_log(access)) return {};

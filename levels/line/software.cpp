@@ -75,56 +75,18 @@ std::uint64_t load_bytes(const std::byte *at, std::uint32_t bytes) noexcept {
   }
 }
 
-// Bytes of a line that an access means, as LineWrite::mask has them.
-std::uint64_t mask_of(std::uint64_t offset, std::uint32_t bytes) noexcept {
-  TMH_ASSERT(is_access_size(bytes));
-  TMH_ASSERT(offset % kLineBytes + bytes <= kLineBytes);
-  return ((1ull << bytes) - 1) << (offset % kLineBytes);
-}
-
-// As mask_of(), of any bytes within a line.
-std::uint64_t block_mask(std::uint64_t offset, std::uint32_t size) noexcept {
-  TMH_ASSERT(size != 0 && offset % kLineBytes + size <= kLineBytes);
-  return (~0ull >> (kLineBytes - size)) << (offset % kLineBytes);
-}
-
-void store_bytes(std::byte *to, std::uint64_t value, std::uint32_t count) noexcept {
-  for (std::uint32_t i = 0; i < count; ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
-}
-
-// Bytes of a line that a committer may be storing to: by the whole words that they lie in.
-void copy_shared(void *to, const std::byte *from, std::uint32_t size) noexcept {
-  // Word by word from a register: a larger load from words that were just stored one by one would
-  // wait until they have left the processor.
-  auto *out = static_cast<std::byte *>(to);
-  if (const std::uint32_t before = reinterpret_cast<std::uintptr_t>(from) % 8; before != 0) {
-    const std::uint32_t part = std::min(8 - before, size);
-    store_bytes(out, load_word<std::uint64_t>(from - before) >> (8 * before), part);
-    out += part;
-    from += part;
-    size -= part;
-  }
-  for (; size >= 8; size -= 8) {
-    const std::uint64_t word = load_word<std::uint64_t>(from);
-    std::memcpy(out, &word, sizeof word);
-    out += 8;
-    from += 8;
-  }
-  if (size != 0) store_bytes(out, load_word<std::uint64_t>(from), size);
-}
-
 const std::byte *bytes_in(const LineWrite &entry, std::uint64_t offset) noexcept {
   return reinterpret_cast<const std::byte *>(entry.data) + offset % kLineBytes;
 }
 
 bool has_all(const LineWrite &entry, std::uint64_t offset, std::uint32_t size) noexcept {
-  return entry.kept == detail::Kept::kWhole || (~entry.mask & block_mask(offset, size)) == 0;
+  return entry.kept == detail::Kept::kWhole || (~entry.mask & byte_mask(offset, size)) == 0;
 }
 
 // `value` with the bytes that the entry has written.
 std::uint64_t with_written(std::uint64_t value, const LineWrite &entry, std::uint64_t offset,
                            std::uint32_t size) noexcept {
-  if ((entry.mask & mask_of(offset, size)) == 0) return value;
+  if ((entry.mask & byte_mask(offset, size)) == 0) return value;
   for (std::uint32_t i = 0; i < size; ++i) {
     if ((entry.mask >> (offset % kLineBytes + i) & 1) == 0) continue;
     const auto byte = static_cast<std::uint64_t>(bytes_in(entry, offset)[i]);
@@ -133,19 +95,18 @@ std::uint64_t with_written(std::uint64_t value, const LineWrite &entry, std::uin
   return value;
 }
 
-// line: its number in its segment, or in the window (window.h), which begins at a chunk.
-static_assert(LineMemory::kChunkBytes % (64 * kLineBytes) == 0);
-bool may_have_written(const detail::LineAccess &access, std::uint64_t line) noexcept {
-  return (access.written >> (line % 64) & 1) != 0;
+// Fails the attempt if that is what the verdict says.
+void check(SoftwareThread &thread, const Ending &verdict) {
+  if (verdict.is_abort()) [[unlikely]]
+    thread.fail(verdict);
 }
 
-// From now on the short way of a store goes to this line, and its loads look into the redo log.
-void set_newest(detail::LineAccess &access, LineWrite &entry, std::uint64_t line,
-                const LineWord *word, std::uintptr_t first_byte) noexcept {
-  access.written |= 1ull << (line % 64);
-  if (access.last_word == word) access.last = detail::kNoLine;
-  access.newest = first_byte;
-  access.newest_bytes = reinterpret_cast<std::byte *>(entry.data);
+// The attempt's own writes to a line; null: none.
+LineWrite *find_entry(const SoftwareCommit &commit, const detail::LineAccess &access,
+                      const LineSegment &segment, std::uint64_t offset) noexcept {
+  const std::uint64_t line = offset / kLineBytes;
+  return may_have_written(access, line) ? commit.writes().find(segment.home_at(line * kLineBytes))
+                                        : nullptr;
 }
 
 }  // namespace
@@ -163,6 +124,8 @@ Errc SoftwareThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexc
   context_ = &memory_.context(number_);
   state_ = &memory_.state();
   commit_.writes().clear();
+  written = 0;
+  newest = detail::kNoLine;
   commit_.writes().attach(*context_);
   commit_.attach(number_);
   is_attached_ = true;
@@ -196,12 +159,7 @@ void SoftwareThread::doom(const Ending &ending) noexcept {
 }
 
 void SoftwareThread::fail(const Ending &ending) {
-  doom(ending);
-  leave_body();
-}
-
-void SoftwareThread::leave_body() {
-  TMH_ASSERT(is_doomed_);
+  if (!is_doomed_) doom(ending);
   if (leave_ != nullptr) leave_(*this);
   throw detail::LineAbort{};
 }
@@ -240,90 +198,34 @@ std::uint64_t SoftwareThread::durable_at() const noexcept {
 
 std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t size) {
   if (const std::uint64_t in_line = address - newest;
-      in_line < kLineBytes && (mask_of(in_line, size) & ~newest_mask(*this)) == 0)
+      in_line < kLineBytes && (byte_mask(in_line, size) & ~newest_mask(*this)) == 0)
     return load_bytes(newest_bytes + in_line, size);
   LineSegment *const segment = segment_of(address);
   if (segment == nullptr) return load_bytes(reinterpret_cast<const std::byte *>(address), size);
   const std::uint64_t offset = address - segment->view;
   if (window_.make_loadable(*this, *segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
-  if (LineWrite *const entry = find_entry(*segment, offset); entry != nullptr) {
+  LineWrite *const entry = find_entry(commit_, *this, *segment, offset);
+  if (entry != nullptr) {
+    if (!has_all(*entry, offset, size) && entry->kept != detail::Kept::kNever)
+      make_whole(*segment, offset, *entry);
     if (has_all(*entry, offset, size)) return load_bytes(bytes_in(*entry, offset), size);
-    if (entry->kept == detail::Kept::kNever)
-      return with_written(read_home(*segment, offset, size), *entry, offset, size);
-    return load_bytes(bytes_in(make_whole(*segment, offset, *entry), offset), size);
+  } else if (capacity_.is_on()) {
+    check(*this, capacity_.read(segment->word_at(offset)));
   }
-  if (capacity_.is_on()) check(capacity_.read(segment->word_at(offset)));
-  return read_home(*segment, offset, size);
-}
-
-void SoftwareThread::load_block(void *to, std::uintptr_t from, std::uint32_t size) {
-  TMH_ASSERT(from % kLineBytes + size <= kLineBytes);
-  if (const std::uint64_t at = from - view; at < bytes && !may_have_written(*this, at / kLineBytes))
-      [[likely]] {
-    // As detail::line_load(). Anything else goes the way below.
-    const LineWord *const word = window_.word(*this, at / kLineBytes);
-    const std::uint64_t seen = word->load(std::memory_order_acquire);
-    if (seen <= rv) {
-      copy_shared(to, reinterpret_cast<const std::byte *>(from + home_minus_view), size);
-      if (word->load(std::memory_order_relaxed) == seen && note_read(*word)) return;
-    }
-  }
-  LineSegment *const segment = segment_of(from);
-  if (segment == nullptr) {
-    std::memcpy(to, reinterpret_cast<const void *>(from), size);
-    return;
-  }
-  const std::uint64_t offset = from - segment->view;
-  if (window_.make_loadable(*this, *segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
-  LineWrite *const entry = find_entry(*segment, offset);
-  if (entry != nullptr && (has_all(*entry, offset, size) || entry->kept != detail::Kept::kNever)) {
-    if (!has_all(*entry, offset, size)) static_cast<void>(make_whole(*segment, offset, *entry));
-    std::memcpy(to, bytes_in(*entry, offset), size);
-    return;
-  }
-  if (entry == nullptr && capacity_.is_on()) check(capacity_.read(segment->word_at(offset)));
-  read_home_by(*segment, offset, [&](const std::byte *home) { copy_shared(to, home, size); });
-  if (entry == nullptr) return;
-  for (std::uint32_t i = 0; i < size; ++i)
-    if ((entry->mask >> (offset % kLineBytes + i) & 1) != 0)
-      static_cast<std::byte *>(to)[i] = bytes_in(*entry, offset)[i];
-}
-
-bool SoftwareThread::store_block(std::uintptr_t to, const void *from, std::uint32_t size) {
-  TMH_ASSERT(to % kLineBytes + size <= kLineBytes);
-  if (to - newest >= kLineBytes && !open_line(to)) return false;
-  std::memcpy(newest_bytes + to % kLineBytes, from, size);
-  newest_mask(*this) |= block_mask(to, size);
-  return true;
-}
-
-void SoftwareThread::store_now(std::uintptr_t at, std::uint32_t size) noexcept {
-  const LineSegment *const segment = memory_.find(at);
-  LineWrite *const entry = segment == nullptr ? nullptr : find_entry(*segment, at - segment->view);
-  if (entry == nullptr) return;
-  const std::uint64_t offset = at - segment->view;
-  for (std::uint32_t i = 0; i < size; ++i)
-    if ((entry->mask >> (offset % kLineBytes + i) & 1) != 0)
-      segment->home_at(offset)[i] = bytes_in(*entry, offset)[i];
-  entry->mask &= ~block_mask(offset, size);
-}
-
-void SoftwareThread::never_keep(std::uintptr_t at) noexcept {
-  const LineSegment *const segment = memory_.find(at);
-  LineWrite *const entry = segment == nullptr ? nullptr : find_entry(*segment, at - segment->view);
-  if (entry == nullptr) return;
-  entry->kept = detail::Kept::kNever;
-  newest = detail::kNoLine;
+  std::uint64_t value = 0;
+  read_home(*segment, offset, [&](const std::byte *home) { value = load_bytes(home, size); });
+  return entry == nullptr ? value : with_written(value, *entry, offset, size);
 }
 
 // The entry gets the bytes that are not written from home, so that later loads need not look there.
-[[gnu::noinline]] const LineWrite &SoftwareThread::make_whole(LineSegment &segment,
-                                                              std::uint64_t offset,
-                                                              LineWrite &entry) {
+[[gnu::noinline]] void SoftwareThread::make_whole(LineSegment &segment, std::uint64_t offset,
+                                                  LineWrite &entry) {
   const std::uint64_t line_offset = offset / kLineBytes * kLineBytes;
   std::uint64_t words_seen[kLineBytes / 8];
-  read_home_by(segment, line_offset,
-               [&](const std::byte *home) { copy_shared(words_seen, home, kLineBytes); });
+  read_home(segment, line_offset, [&](const std::byte *home) {
+    for (std::size_t i = 0; i < kLineBytes / 8; ++i)
+      words_seen[i] = load_word<std::uint64_t>(home + 8 * i);
+  });
   for (std::size_t i = 0; i < kLineBytes / 8; ++i) {
     const std::uint64_t written_bytes = entry.mask >> (8 * i) & 0xff;
     if (written_bytes == 0xff) continue;
@@ -333,37 +235,12 @@ void SoftwareThread::never_keep(std::uintptr_t at) noexcept {
   entry.kept = detail::Kept::kWhole;
   newest = segment.view + line_offset;
   newest_bytes = reinterpret_cast<std::byte *>(entry.data);
-  return entry;
-}
-
-// A line was read as it was at the snapshot. False: there is no room in the log at once.
-inline bool SoftwareThread::note_read(const LineWord &word) noexcept {
-  last = detail::kNoLine;
-  last_word = &word;
-  if (!keeps_log(*this) || *log_top == &word) return true;
-  if (log_top == log_end) return false;
-  *++log_top = &word;
-  return true;
-}
-
-// The attempt's own writes to a line; null: none.
-LineWrite *SoftwareThread::find_entry(const LineSegment &segment, std::uint64_t offset) noexcept {
-  const std::uint64_t line = offset / kLineBytes;
-  return may_have_written(*this, line) ? commit_.writes().find(segment.home_at(line * kLineBytes))
-                                       : nullptr;
-}
-
-std::uint64_t SoftwareThread::read_home(LineSegment &segment, std::uint64_t offset,
-                                        std::uint32_t size) {
-  std::uint64_t value = 0;
-  read_home_by(segment, offset, [&](const std::byte *home) { value = load_bytes(home, size); });
-  return value;
 }
 
 // load: copies from home what is there, with acquire. It may run several times.
 template <class Load>
-inline void SoftwareThread::read_home_by(LineSegment &segment, std::uint64_t offset,
-                                         const Load &load) {
+inline void SoftwareThread::read_home(LineSegment &segment, std::uint64_t offset,
+                                      const Load &load) {
   const LineWord &word = *segment.word_at(offset);
   for (;;) {
     // As detail::line_load(), which has the reasons for these orders.
@@ -375,7 +252,7 @@ inline void SoftwareThread::read_home_by(LineSegment &segment, std::uint64_t off
     observe::step(observe::Step::kGapLineLooked);
     load(segment.home_at(offset));
     if (word.load(std::memory_order_relaxed) != seen) continue;
-    while (!note_read(word))
+    while (!log_.note(*this, word))
       if (!log_.make_room(*this)) fail(AbortCause::kCapacity);
     return;
   }
@@ -424,8 +301,8 @@ bool SoftwareThread::open_line(std::uintptr_t address) {
   auto *const home = reinterpret_cast<std::byte *>(first_byte + home_minus_view);
   // Beyond the segment's end this is SIGBUS, see write_entry().
   static_cast<void>(load_word<std::uint8_t>(home));
-  set_newest(*this, writes.insert_listed({word, home}, window_.where(offset)), line, word,
-             first_byte);
+  make_newest(*this, writes.insert_listed({word, home}, window_.where(offset)), line, word,
+              first_byte);
   return true;
 }
 
@@ -434,8 +311,8 @@ bool SoftwareThread::open_line(std::uintptr_t address) {
   if (segment == nullptr) return false;
   if (is_query_) fail(AbortCause::kQueryWrote);
   const std::uint64_t offset = address - segment->view, line = offset / kLineBytes;
-  set_newest(*this, write_entry(*segment, offset), line, segment->word_at(offset),
-             address - offset % kLineBytes);
+  make_newest(*this, write_entry(*segment, offset), line, segment->word_at(offset),
+              address - offset % kLineBytes);
   return true;
 }
 
@@ -448,23 +325,24 @@ bool SoftwareThread::has_written(const void *address) const noexcept {
 
 // Null: plain memory. Throws when the attempt has been aborted.
 LineSegment *SoftwareThread::segment_of(std::uintptr_t address) {
-  if (is_doomed_) leave_body();
+  if (is_doomed_) fail(ending_);
   return window_.find(*this, address);
 }
 
 LineWrite &SoftwareThread::write_entry(LineSegment &segment, std::uint64_t offset) {
   TMH_ASSERT(is_running_ && !is_query_);
   TMH_ASSERT(segment.words != nullptr);
-  if (LineWrite *const entry = find_entry(segment, offset); entry != nullptr) return *entry;
+  if (LineWrite *const entry = find_entry(commit_, *this, segment, offset); entry != nullptr)
+    return *entry;
   LineWord *const word = segment.word_at(offset);
   // No memory: the user gets the exception, and may go on without this store.
-  check(commit_.writes().make_room(memory_, number_));
+  check(*this, commit_.writes().make_room(memory_, number_));
   if (memory_.allocate_home(segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
   // Beyond the segment's end this is SIGBUS, as a plain store's. At line-write-back it would be,
   // too, for this process and for each that recovers it.
   static_cast<void>(load_word<std::uint8_t>(segment.home_at(offset)));
   if (capacity_.is_on()) [[unlikely]]
-    check(capacity_.write((segment.view + offset) / kLineBytes));
+    check(*this, capacity_.write((segment.view + offset) / kLineBytes));
   // A line in U is asked for now, not at the commit, where it would cost the whole attempt.
   // relaxed: line-lock looks again.
   while (is_upper(word->load(std::memory_order_relaxed)))

@@ -110,36 +110,11 @@ class SoftwareThread : public detail::LineAccess {
   void store(T *address, const T &value) {
     detail::line_store(*this, address, value);
   }
-  // Any bytes within one line, as load() and store() do.
-  void load_block(void *to, std::uintptr_t from, std::uint32_t size);
-  // False: it is plain memory; nothing is stored.
-  [[nodiscard]] bool store_block(std::uintptr_t to, const void *from, std::uint32_t size);
   // Has the running attempt stored to the line of this address?
   [[nodiscard]] bool has_written(const void *address) const noexcept;
   // Moves the snapshot to now; false: something read has changed, or the log has failed, and the
   // instance can only abort.
   [[nodiscard]] bool extend() noexcept;
-  // Nested instances that may be undone alone.
-  using Writes = WriteSet::Copy;
-  void copy_writes(Writes *to) const { commit_.writes().copy_to(to); }
-  void restore_writes(const Writes &from) noexcept {
-    commit_.writes().restore(from);
-    newest = detail::kNoLine;
-  }
-  // What the attempt has written of these bytes, which lie in one line, goes to memory now and is no
-  // longer among its writes. REQUIRES: no other thread uses them; the caller keeps what was there.
-  void store_now(std::uintptr_t at, std::uint32_t size) noexcept;
-  // The thread stores in place to some bytes of this line, which the attempt may have written.
-  void never_keep(std::uintptr_t at) noexcept;
-  [[nodiscard]] bool has_written() const noexcept { return !commit_.writes().empty(); }
-  // No access takes a short way, and no store finds the newest line, before the next begin().
-  void shut() noexcept {
-    window_.shut(*this);
-    newest = detail::kNoLine;
-  }
-  // Where others see at which snapshot the running instance reads: extend() moves it on. Null:
-  // nobody looks.
-  void show_snapshot_at(std::atomic<std::uint64_t> *at) noexcept { shown_ = at; }
   // Aborts the running attempt in the middle of its body: throws LineAbort.
   [[noreturn]] void fail(const Ending &ending);
   // Fails the attempt if the capacity model says that so many open begins are too many.
@@ -182,25 +157,15 @@ class SoftwareThread : public detail::LineAccess {
 
  private:
   [[nodiscard]] LineSegment *segment_of(std::uintptr_t address);
-  [[nodiscard]] std::uint64_t read_home(LineSegment &segment, std::uint64_t offset,
-                                        std::uint32_t bytes);
-  [[nodiscard]] inline bool note_read(const LineWord &word) noexcept;
   template <class Load>
-  void read_home_by(LineSegment &segment, std::uint64_t offset, const Load &load);
-  [[nodiscard]] const LineWrite &make_whole(LineSegment &segment, std::uint64_t offset,
-                                            LineWrite &entry);
-  [[nodiscard]] LineWrite *find_entry(const LineSegment &segment, std::uint64_t offset) noexcept;
-  [[noreturn]] void leave_body();
+  void read_home(LineSegment &segment, std::uint64_t offset, const Load &load);
+  void make_whole(LineSegment &segment, std::uint64_t offset, LineWrite &entry);
   [[nodiscard]] bool open_any_line(std::uintptr_t address);
   [[nodiscard]] LineWrite &write_entry(LineSegment &segment, std::uint64_t offset);
   void settle(LineSegment &segment, std::uint64_t offset, std::uint64_t seen);
   void meet_upper(storage::PageId page);
   void meet_locked(const LineWord &word, std::uint64_t seen);
   void begin_again() noexcept;
-  void check(const Ending &verdict) {
-    if (verdict.is_abort()) [[unlikely]]
-      fail(verdict);
-  }
   void doom(const Ending &ending) noexcept;
   [[nodiscard]] Status commit_writes() noexcept;
   Status end_aborted(const Ending &ending) noexcept;
@@ -211,10 +176,13 @@ class SoftwareThread : public detail::LineAccess {
       priority_.give(number_);
   }
 
+  friend class ProcessThread;
+
   LineMemory &memory_;
   const Leave leave_;
   LineContextV1 *context_ = nullptr;
   LineStateV1 *state_ = nullptr;
+  // Where others see at which snapshot the running instance reads; null: nobody looks.
   std::atomic<std::uint64_t> *shown_ = nullptr;
   std::uint32_t number_ = 0;
   bool is_attached_ = false;

@@ -42,7 +42,34 @@ void fetch_to_store(const void *at) noexcept { __builtin_prefetch(at, 1); }
   word.store(value, std::memory_order_release);  // pairs with the acquire in detail::line_load()
 }
 
-// As write_back_line().
+template <class Unsigned>
+void store_part(std::byte *home, std::uint64_t value, std::size_t at) noexcept {
+  // release: as in store_masked()
+  std::atomic_ref<Unsigned>(*reinterpret_cast<Unsigned *>(home + at))
+      .store(static_cast<Unsigned>(value >> (8 * at)), std::memory_order_release);
+}
+
+// The same where other threads may store plainly to bytes of the word that the mask does not name:
+// they are objects of their own. By the largest aligned parts.
+[[gnu::noinline]] void store_only_masked(std::byte *home, std::uint64_t value,
+                                         std::uint64_t byte_mask) noexcept {
+  for (std::size_t at = 0; at < 8;) {
+    const auto has = [&](std::uint64_t bytes) { return (byte_mask >> at & bytes) == bytes; };
+    if (at % 4 == 0 && has(0xf)) {
+      store_part<std::uint32_t>(home, value, at);
+      at += 4;
+    } else if (at % 2 == 0 && has(0x3)) {
+      store_part<std::uint16_t>(home, value, at);
+      at += 2;
+    } else {
+      if (has(1)) store_part<std::uint8_t>(home, value, at);
+      ++at;
+    }
+  }
+}
+
+// As write_back_line(). kExact: as store_only_masked().
+template <bool kExact = false>
 inline void store_line(const LineWrite &entry, std::byte *home) noexcept {
   TMH_ASSERT(home != nullptr);
   TMH_ASSERT(reinterpret_cast<std::uintptr_t>(home) % kLineBytes == 0);
@@ -60,8 +87,11 @@ inline void store_line(const LineWrite &entry, std::byte *home) noexcept {
       // release: as in store_masked()
       std::atomic_ref<std::uint64_t>(reinterpret_cast<std::uint64_t *>(home)[word])
           .store(entry.data[word], std::memory_order_release);
-    else
+    else if constexpr (kExact) {
+      if (byte_mask != 0) store_only_masked(home + 8 * word, entry.data[word], byte_mask);
+    } else {
       store_masked(home + 8 * word, entry.data[word], byte_mask);
+    }
     left &= ~(0xffull << (8 * word));
   }
 }
@@ -75,7 +105,7 @@ void SoftwareCommit::attach(std::uint32_t context) noexcept {
   number_ = context;
   context_ = &memory_.context(context);
   state_ = &memory_.state();
-  shares_words_ = memory_.is_process();
+  is_process_ = memory_.is_process();
   // relaxed: acquired with the context; from now on this thread alone moves it on.
   instance_ = number_of(context_->status.load(std::memory_order_relaxed));
   pins_ = releaser_.pins();
@@ -87,6 +117,7 @@ void SoftwareCommit::attach(std::uint32_t context) noexcept {
 template <bool kFew, class Redo>
 inline Ending SoftwareCommit::run_with(Redo &redo, const SoftwareThread &thread) noexcept {
   LineContextV1 &context = *context_;
+  if (is_process_) return publish<kFew>(redo, thread);
   // relaxed, both: published by the status
   context.age.store(rivals_.age(), std::memory_order_relaxed);
   context.lines.store(writes_.size(), std::memory_order_relaxed);
@@ -165,6 +196,7 @@ inline Ending SoftwareCommit::pass_commit_point(const SoftwareThread &thread, st
         ending.is_abort())
       return ending;
   step_if<!kFew>(Step::kLineSave);
+  if (is_process_) return {};
   // A local: behind an atomic store a member is loaded again.
   const std::uint64_t instance = instance_;
   std::uint64_t pending = status_word(instance, State::kPending);
@@ -190,7 +222,8 @@ inline void SoftwareCommit::write_back(Redo &redo, std::uint64_t stamp) noexcept
   do {
     if (!kFew && i + kFetchedAhead < targets.size())
       fetch_to_store(targets[i + kFetchedAhead].home);
-    store_line(entries[i], targets[i].home);
+    is_process_ ? store_line<true>(entries[i], targets[i].home)
+                : store_line<false>(entries[i], targets[i].home);
   } while (++i != targets.size());
   step_if<!kFew>(Step::kLineWriteBack);
   unlock_lines(stamp);
@@ -201,14 +234,15 @@ inline void SoftwareCommit::write_back(Redo &redo, std::uint64_t stamp) noexcept
   step_if<!kFew>(Step::kLineCounted);
   redo.keep();
   // release: a reader of IDLE may not see an earlier word of these lines
-  context.status.store(status_word(instance_, State::kIdle), std::memory_order_release);
+  if (!is_process_)
+    context.status.store(status_word(instance_, State::kIdle), std::memory_order_release);
   redo.end();
   state_->changed.notify();
 }
 
 // release: pairs with the acquire of the thread that reads or locks the line next
 inline void SoftwareCommit::unlock_lines(std::uint64_t stamp) noexcept {
-  if (shares_words_) return unlock_words(stamp);
+  if (is_process_) return unlock_words(stamp);
   for (const WriteSet::Target &target : writes_.targets())
     target.word->store(stamp, std::memory_order_release);
 }
@@ -308,7 +342,7 @@ AbortCause SoftwareCommit::lock_line_in_use(LineWord &word, std::size_t number,
       if (take_line<false>(word, number, &seen)) return AbortCause::kNone;
       continue;
     }
-    if (context_of(seen) == number_ && shares_words_) {
+    if (context_of(seen) == number_ && is_process_) {
       // By this commit, for another line. relaxed: this thread's
       writes_.entry(number).before.store(seen, std::memory_order_relaxed);
       return AbortCause::kNone;
@@ -321,7 +355,8 @@ AbortCause SoftwareCommit::lock_line_in_use(LineWord &word, std::size_t number,
       is_decided = true;
     }
     // relaxed: FAILED publishes nothing
-    if (context_->status.load(std::memory_order_relaxed) != status_word(instance_, State::kPending))
+    if (!is_process_ &&
+        context_->status.load(std::memory_order_relaxed) != status_word(instance_, State::kPending))
       return AbortCause::kConflictOther;
     seen = word.load(std::memory_order_relaxed);
   }

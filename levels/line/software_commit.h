@@ -107,7 +107,9 @@ class SoftwareCommit {
   LineStateV1 *state_ = nullptr;
   std::uint32_t number_ = 0;
   std::uint32_t granted_ = 0;
-  bool shares_words_ = false;  // lines may have a word together
+  // Of one process's memory: lines may share a word; nobody recovers a thread or asks for its
+  // status, so that stays IDLE.
+  bool is_process_ = false;
   std::uint64_t instance_ = 0;
 };
 

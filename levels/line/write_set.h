@@ -147,4 +147,20 @@ class WriteSet {
   std::vector<std::uint32_t> by_place_;
 };
 
+// line: its number in its segment, or in the window (window.h), which begins at a chunk.
+static_assert(LineMemory::kChunkBytes % (64 * kLineBytes) == 0);
+[[nodiscard]] inline bool may_have_written(const detail::LineAccess &access,
+                                           std::uint64_t line) noexcept {
+  return (access.written >> (line % 64) & 1) != 0;
+}
+
+// From now on the short way of a store goes to this line, and its loads look into the redo log.
+inline void make_newest(detail::LineAccess &access, LineWrite &entry, std::uint64_t line,
+                        const LineWord *word, std::uintptr_t first_byte) noexcept {
+  access.written |= 1ull << (line % 64);
+  if (access.last_word == word) access.last = detail::kNoLine;
+  access.newest = first_byte;
+  access.newest_bytes = reinterpret_cast<std::byte *>(entry.data);
+}
+
 }  // namespace tmh::line

@@ -2,7 +2,7 @@
 // Shape:     Intel's Linux TM ABI 1.1 as GCC 12 calls it. ITM_REGPARM is empty on x86-64.
 // Contexts:  all are transaction_pure for the compiler: a program calls them in a transaction, and
 //            the compiler leaves the call as it is.
-// Source:    the ABI document; docs of libitm. Own declarations: GCC installs no header of it.
+// Source:    Intel's Linux TM ABI 1.1. Own declarations: GCC installs no header of it.
 #pragma once
 
 #include <complex.h>

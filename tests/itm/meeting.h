@@ -20,7 +20,8 @@ std::atomic<int> &meeting_word(int index);
 [[gnu::transaction_pure]] void tell(int index);
 [[gnu::transaction_pure]] int told(int index);
 [[gnu::transaction_pure]] void write_down(int index, int value);
-// Waits until the word is at least `value`; it gives up after 20 ms, since a library may let no other thread come.
+// Waits until the word is at least `value`; it gives up after 20 ms, since a library may let no
+// other thread come.
 [[gnu::transaction_pure]] void wait_a_little(int index, int value);
 // Outside of transactions only: waits without an end; the runner has the deadline.
 void wait_for(int index, int value);

@@ -98,6 +98,9 @@ void page_store_long(LineAccess &access, void *address, std::uint64_t value, std
 struct SegmentLines {
   // A segment has a word for each of its lines.
   [[nodiscard]] static std::uint64_t word_number(std::uint64_t line) noexcept { return line; }
+  [[nodiscard]] static std::uint64_t bytes(const LineAccess &access) noexcept {
+    return access.bytes;
+  }
   [[nodiscard]] static std::uint64_t load_long(LineAccess &access, const void *address,
                                                std::uint32_t bytes) {
     return line_load_long(access, address, bytes);
@@ -153,7 +156,7 @@ template <class Lines = SegmentLines, class T>
     return value;
   }
   const std::uintptr_t offset = at - access.view;
-  if (offset >= access.bytes) [[unlikely]] {
+  if (offset >= Lines::bytes(access)) [[unlikely]] {
     if (offset < access.page_bytes)
       return *reinterpret_cast<const T *>(at + access.home_minus_view);
     return load_long();

@@ -21,6 +21,11 @@ char letters[] = "abcdefghijklmnopqrstuvwxyz";
 
 void see_word(void *) { seen_by_action = word; }
 
+void add_to_other_word(void *) {
+  __transaction_atomic { other_word = other_word + 1; }
+}
+ITM_PURE void add_when_undone() { _ITM_addUserUndoAction(add_to_other_word, nullptr); }
+
 ITM_PURE void on_commit(int letter) {
   _ITM_addUserCommitAction(note, _ITM_noTransactionId, &letters[letter]);
 }
@@ -224,4 +229,14 @@ ITM_PROGRAM(actions_run_once_in_spite_of_restarts, "a 11") {
   }
   conflict.join();
   return itm::say(told(), word);
+}
+
+ITM_PROGRAM(actions_undo_action_runs_a_transaction, "2 0") {
+  __transaction_atomic {
+    add_when_undone();
+    add_when_undone();
+    word = 1;
+    __transaction_cancel;
+  }
+  return itm::say(other_word, word);
 }

@@ -301,3 +301,23 @@ ITM_PROGRAM(clone_tables_come_and_go_beside_transactions, "20000") {
   adder.join();
   return itm::say(word);
 }
+
+// The loader registers the library's clones while it holds its lock.
+ITM_PROGRAM(clone_dlopen_beside_a_first_new, "done 4") {
+  static int *made;
+  constexpr int kInside = 30, kOpening = 31;
+  std::thread other([] {
+    __transaction_atomic {
+      word = 1;
+      itm::tell(kInside);
+      itm::wait_a_little(kOpening, 1);
+      itm::wait_a_little(kOpening, 2);  // 20 ms: the other thread is in dlopen()
+      made = new int(4);
+    }
+  });
+  itm::wait_for(kInside, 1);
+  itm::tell(kOpening);
+  Library library;
+  other.join();
+  return itm::say("done", *made);
+}

@@ -274,3 +274,28 @@ ITM_PROGRAM(privatised_with_a_doomed_reader, "0 0") {
   reader.join();
   return itm::say(itm::told(2), word);
 }
+
+// Bytes of one word are objects of their own: a commit that stores some leaves the others alone.
+ITM_PROGRAM(privatisation_neighbours_are_not_stored_to, "0 lost") {
+  struct alignas(64) Pair {
+    unsigned char shared, plain;
+  };
+  static Pair pairs[256];
+  constexpr int kCommits = 3000, kDone = 30;
+  std::thread other([] {
+    for (int i = 0; i < kCommits; ++i) {
+      __transaction_atomic {
+        for (Pair &each : pairs) each.shared = static_cast<unsigned char>(i);
+      }
+    }
+    itm::tell(kDone);
+  });
+  long lost = 0;
+  for (unsigned char value = 1; itm::told(kDone) == 0; ++value) {
+    for (Pair &each : pairs) *static_cast<volatile unsigned char *>(&each.plain) = value;
+    for (Pair &each : pairs)
+      lost += *static_cast<volatile unsigned char *>(&each.plain) != value ? 1 : 0;
+  }
+  other.join();
+  return itm::say(lost, "lost");
+}

@@ -1,0 +1,165 @@
+// levels/line/process_thread.cpp -- blocks, and single lines of the writes.
+#include "levels/line/process_thread.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "platform/assert.h"
+#include "platform/try.h"
+
+namespace tmh::line {
+
+namespace {
+
+std::uint64_t load_shared(std::uintptr_t at) noexcept {
+  // acquire: as in detail::line_load()
+  return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t *>(at))
+      .load(std::memory_order_acquire);
+}
+
+void store_bytes(std::byte *to, std::uint64_t value, std::uint32_t count) noexcept {
+  for (std::uint32_t i = 0; i < count; ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
+}
+
+// Bytes of a line that a committer may be storing to: by the whole words that they lie in. Word by
+// word from a register: a larger load from words that were just stored one by one would wait until
+// they have left the processor.
+void copy_shared(std::byte *to, std::uintptr_t from, std::uint32_t size) noexcept {
+  if (const auto before = static_cast<std::uint32_t>(from % 8); before != 0) {
+    const std::uint32_t part = std::min(8 - before, size);
+    store_bytes(to, load_shared(from - before) >> (8 * before), part);
+    to += part;
+    from += part;
+    size -= part;
+  }
+  for (; size >= 8; size -= 8) {
+    const std::uint64_t word = load_shared(from);
+    std::memcpy(to, &word, sizeof word);
+    to += 8;
+    from += 8;
+  }
+  if (size != 0) store_bytes(to, load_shared(from), size);
+}
+
+}  // namespace
+
+Errc ProcessThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexcept {
+  TMH_TRY(SoftwareThread::attach(slot, incarnation));
+  static_cast<void>(window_.find(*this, 0));
+  return Errc::kOk;
+}
+
+// Another thread has asked: a commit waits for instances at older snapshots.
+[[gnu::noinline]] void ProcessThread::answer() {
+  std::atomic_ref<std::uint64_t>(bytes).store(kProcessBytes, std::memory_order_relaxed);
+  const std::size_t count = reads().size();
+  if (moved_at_rv_ == rv && count < moved_at_reads_ + moved_at_reads_ / 4) return;
+  if (!extend()) fail(AbortCause::kValidation);
+  moved_at_rv_ = rv;
+  moved_at_reads_ = count;
+}
+
+// The word from home, where the attempt has not written its line. False: it takes a longer way.
+inline bool ProcessThread::read_word(std::uintptr_t from, std::uint32_t size,
+                                     std::uint64_t *value) {
+  const std::uint64_t line = from / kLineBytes;
+  const LineWord *const word = memory_.segment(0).words + process_word_number(line);
+  // As detail::line_load().
+  const std::uint64_t seen = word->load(std::memory_order_acquire);
+  if (seen > rv) return false;
+  const std::uint32_t before = static_cast<std::uint32_t>(from % 8);
+  *value = load_shared(from - before) >> (8 * before);
+  if (size < 8) *value &= (1ull << (8 * size)) - 1;
+  return word->load(std::memory_order_relaxed) == seen && ReadLog::note(*this, *word);
+}
+
+std::uint64_t ProcessThread::load_word(std::uintptr_t from, std::uint32_t size) {
+  if (window_bytes(*this) == 0) answer();
+  if (from >= kProcessBytes || find_entry(from) != nullptr) return load_long(from, size);
+  std::uint64_t value = 0;
+  return read_word(from, size, &value) ? value : load_long(from, size);
+}
+
+void ProcessThread::load_block(void *to, std::uintptr_t from, std::uint32_t size) {
+  TMH_ASSERT(from % kLineBytes + size <= kLineBytes);
+  auto *out = static_cast<std::byte *>(to);
+  if (window_bytes(*this) == 0) [[unlikely]]
+    answer();
+  if (from < kProcessBytes && find_entry(from) == nullptr) [[likely]] {
+    // As detail::line_load(). Anything else goes the way below.
+    const LineWord *const word = memory_.segment(0).words + process_word_number(from / kLineBytes);
+    const std::uint64_t seen = word->load(std::memory_order_acquire);
+    if (seen <= rv) {
+      copy_shared(out, from, size);
+      if (word->load(std::memory_order_relaxed) == seen && ReadLog::note(*this, *word)) return;
+    }
+  }
+  while (size != 0) {
+    // The largest word that begins here and ends in the block.
+    const std::uint32_t aligned = std::min(8u, 1u << std::countr_zero(from | 8));
+    const std::uint32_t part = std::min(aligned, std::bit_floor(size));
+    store_bytes(out, load_long(from, part), part);
+    out += part;
+    from += part;
+    size -= part;
+  }
+}
+
+bool ProcessThread::store_block(std::uintptr_t to, const void *from, std::uint32_t size) {
+  TMH_ASSERT(to % kLineBytes + size <= kLineBytes);
+  if (to - newest >= kLineBytes) {
+    if (to >= kProcessBytes) return false;
+    open_process_line(to);
+  }
+  std::memcpy(newest_bytes + to % kLineBytes, from, size);
+  detail::newest_mask(*this) |= byte_mask(to, size);
+  return true;
+}
+
+// As open_line(). No level is above, and memory takes no disk blocks. So nothing of the line is
+// looked at before the commit, which need not wait for it then.
+void ProcessThread::open_process_line(std::uintptr_t at) {
+  TMH_ASSERT(is_running() && !is_query());
+  if (window_bytes(*this) == 0) [[unlikely]]
+    answer();
+  const std::uint64_t line = at / kLineBytes;
+  auto *const home = reinterpret_cast<std::byte *>(line * kLineBytes);
+  LineWord *const word = memory_.segment(0).words + process_word_number(line);
+  WriteSet &writes = commit_.writes();
+  LineWrite *entry = may_have_written(*this, line) ? writes.find(home) : nullptr;
+  if (entry == nullptr) {
+    __builtin_prefetch(word, 1);
+    __builtin_prefetch(home, 1);
+    if (const AbortCause cause = writes.make_room(memory_, context_number());
+        cause != AbortCause::kNone) [[unlikely]]
+      fail(cause);
+    entry = &writes.insert({word, home}, where(0, line * kLineBytes));
+  }
+  make_newest(*this, *entry, line, word, line * kLineBytes);
+}
+
+// Null: the attempt has written nothing there.
+LineWrite *ProcessThread::find_entry(std::uintptr_t at) noexcept {
+  if (at >= kProcessBytes || !may_have_written(*this, at / kLineBytes)) return nullptr;
+  return commit_.writes().find(reinterpret_cast<std::byte *>(at / kLineBytes * kLineBytes));
+}
+
+void ProcessThread::store_now(std::uintptr_t at, std::uint32_t size) noexcept {
+  LineWrite *const entry = find_entry(at);
+  if (entry == nullptr) return;
+  const auto *const data = reinterpret_cast<const std::byte *>(entry->data) + at % kLineBytes;
+  for (std::uint32_t i = 0; i < size; ++i)
+    if ((entry->mask >> (at % kLineBytes + i) & 1) != 0)
+      reinterpret_cast<std::byte *>(at)[i] = data[i];
+  entry->mask &= ~byte_mask(at, size);
+}
+
+void ProcessThread::never_keep(std::uintptr_t at) noexcept {
+  LineWrite *const entry = find_entry(at);
+  if (entry == nullptr) return;
+  entry->kept = detail::Kept::kNever;
+  newest = detail::kNoLine;
+}
+
+}  // namespace tmh::line

@@ -1,0 +1,95 @@
+// tests/itm/gate_test.cpp -- threads in transactions, and one that gets the process for itself.
+// Invariants: (1) while a thread is alone no other one is inside. (2) wait_for_readers() returns
+//             when no thread inside is at an earlier snapshot. (3) who tries in vain to be alone
+//             from inside has changed nothing.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "compat/libitm/gate.h"
+#include "tests/support/seed.h"
+
+namespace tmh::test {
+namespace {
+
+using itm::Gate;
+
+TEST(Gate, AThreadIsAlone) {
+  const auto gate = std::make_unique<Gate>();
+  std::atomic<std::uint64_t> clock{1};
+  std::uint64_t guarded = 0;  // plain: who is alone has it
+  std::atomic<int> inside{0};
+  std::vector<std::thread> threads;
+  for (unsigned number = 0; number < 4; ++number)
+    threads.emplace_back([&, number] {
+      Gate::Slot *const slot = gate->take_slot();
+      ASSERT_NE(slot, nullptr);
+      std::mt19937_64 random(seed() + number);
+      for (int i = 0; i < 2000; ++i) {
+        if (random() % 4 == 0) {
+          gate->be_alone(slot);
+          EXPECT_EQ(inside.load(), 0);
+          ++guarded;
+          gate->end_alone(slot);
+          continue;
+        }
+        gate->enter(*slot, clock);
+        inside.fetch_add(1);
+        if (random() % 4 == 0) {
+          inside.fetch_sub(1);
+          if (gate->try_be_alone(slot, slot)) {
+            EXPECT_EQ(inside.load(), 0);
+            ++guarded;
+            Gate::leave(*slot);
+            gate->end_alone(slot);
+            continue;
+          }
+          inside.fetch_add(1);
+        }
+        inside.fetch_sub(1);
+        Gate::leave(*slot);
+      }
+      Gate::give_back(*slot);
+    });
+  for (std::thread &thread : threads) thread.join();
+  EXPECT_GT(guarded, 0U);
+}
+
+TEST(Gate, ReadersOfEarlierSnapshotsAreWaitedFor) {
+  const auto gate = std::make_unique<Gate>();
+  std::atomic<std::uint64_t> clock{5};
+  Gate::Slot *const reader = gate->take_slot(), *const writer = gate->take_slot();
+  gate->enter(*reader, clock);
+  gate->wait_for_readers(writer, 5);  // it reads at 5
+  std::atomic<bool> is_through{false};
+  std::thread committer([&] {
+    gate->wait_for_readers(writer, 6);
+    is_through.store(true);
+  });
+  EXPECT_FALSE(is_through.load());
+  Gate::move_on(*reader, 6);
+  committer.join();
+  EXPECT_TRUE(is_through.load());
+  Gate::leave(*reader);
+}
+
+TEST(Gate, SlotsAreUsedAgainAndAnEndOfOthersFreesTheirs) {
+  const auto gate = std::make_unique<Gate>();
+  std::atomic<std::uint64_t> clock{1};
+  Gate::Slot *const one = gate->take_slot(), *const two = gate->take_slot();
+  Gate::give_back(*one);
+  EXPECT_EQ(gate->take_slot(), one);
+  gate->enter(*two, clock);
+  gate->forget_others(one);
+  gate->be_alone(one);  // two is not waited for
+  gate->end_alone(one);
+  EXPECT_EQ(gate->take_slot(), two);
+}
+
+}  // namespace
+}  // namespace tmh::test
