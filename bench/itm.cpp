@@ -1,5 +1,5 @@
-// bench/itm.cpp -- programs of -fgnu-tm (examples/itm, and others by --programs) on GCC's libitm, on
-// ours by method and on others (--libitm), beside builds with a mutex and without anything.
+// bench/itm.cpp -- programs of -fgnu-tm (examples/itm, and others by --programs) on GCC's libitm,
+// on ours by method and on others (--libitm), beside builds with a mutex and without anything.
 // Shape:   each measurement is a child process of its own. A round runs every contestant on every
 //          case and number of threads once, those of a case next to each other and in rotating
 //          order; ratios are taken within a round. Round 0 runs each once, and the loader tells
@@ -90,6 +90,7 @@ class ItmBench {
     for (const std::string &sentence : why_not_) std::printf("left out: %s\n", sentence.c_str());
     ItmResults results(cases_, contestants_, options_.threads);
     for (std::size_t round = 0; round <= options_.rounds; ++round) run_round(round, &results);
+    if (options_.common.tiny) std::printf("tiny inputs: says nothing about speed\n");
     results.print(&report);
     report.write(options_.common.csv, options_.common.json);
     return results.failures() == 0 ? 0 : 1;
@@ -131,14 +132,15 @@ class ItmBench {
     ChildCommand child;
     // The first run only shows that it works.
     const double seconds = is_first ? std::min(options_.seconds, kFirstSeconds) : options_.seconds;
-    child.words = filled_in(command->second, {threads, seconds, options_.common.seed});
+    const ItmPlaceholders values{threads, seconds, options_.common.seed, {}};
+    child.words = filled_in(command->second, values);
     child.folder = what.folder;
     child.environment = environment_on(contestant, folder);
     child.environment["TMH_ITM_STATISTICS"] = statistics;
     if (is_first) child.environment.merge(environment_that_tells(told));
     child.time_max = std::chrono::duration<double>(options_.seconds_max);
     try {
-      const ChildOutcome outcome = run_child(child);
+      const ChildOutcome outcome = run_case(what, child, values);
       const ItmNumbers numbers = read_numbers(what.reading, outcome, child.time_max);
       if (is_first) check_library(contestant, told);
       if (!is_first || options_.common.tiny)

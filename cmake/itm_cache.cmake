@@ -55,6 +55,7 @@ tmh_unmeasured_sources("${folder}/server_options.cpp" "${folder}/client_options.
   "${folder}/client.cpp")
 foreach(target cache_server cache_server_mutex cache_client)
   if(TARGET ${target})
+    set_property(GLOBAL APPEND PROPERTY TMH_ITM_PROGRAM_TARGETS ${target})  # cmake/bench.cmake
     set_target_properties(${target} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples/itm")
   endif()

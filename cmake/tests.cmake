@@ -272,6 +272,14 @@ if(TMH_HAVE_ITM_PROGRAMS)
   get_property(programs GLOBAL PROPERTY TMH_ITM_PROGRAMS)
   tmh_add_house_test(itm_programs itm_programs.py ${programs})
   set_tests_properties(house.itm_programs PROPERTIES LABELS itm)
+  if(TMH_BUILD_BENCH AND TMH_HAVE_LIBITM)
+    add_test(NAME bench.itm_refuses COMMAND "${Python3_EXECUTABLE}" -B
+      "${PROJECT_SOURCE_DIR}/tests/house/itm_bench.py" --bench $<TARGET_FILE:bench_itm>
+      --libitm $<TARGET_FILE:tmh_itm> --plots "${PROJECT_SOURCE_DIR}/bench/itm_plots.py"
+      ${programs})
+    set_tests_properties(bench.itm_refuses PROPERTIES LABELS bench
+      TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+  endif()
 endif()
 tmh_add_house_test(tinystm tinystm.py "${PROJECT_SOURCE_DIR}" --cmake "${CMAKE_COMMAND}")
 tmh_add_house_test(papers papers.py --links "${PROJECT_SOURCE_DIR}")

@@ -115,37 +115,6 @@ pid_t start(const ChildCommand &command, const Pipe &out, const Pipe &err) {
   return pid;
 }
 
-// Until the child has ended, also when a process that it has left behind still holds the pipes.
-// False: time is over.
-bool read_until_end(int child, const Pipe &out, const Pipe &err, Clock::time_point deadline,
-                    ChildOutcome *outcome) {
-  std::array<pollfd, 3> waited = {
-      {{out.read_end.get(), POLLIN, 0}, {err.read_end.get(), POLLIN, 0}, {child, POLLIN, 0}}};
-  const std::array<std::string *, 2> texts = {&outcome->out, &outcome->err};
-  while (true) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0) return false;
-    const auto wait_ms = static_cast<int>(std::min<std::int64_t>(left.count() + 1, 1'000'000));
-    if (::poll(waited.data(), waited.size(), wait_ms) < 0) {
-      if (errno == EINTR) continue;
-      check(errno, "poll");
-    }
-    bool has_read = false;
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      if (waited[i].revents == 0) continue;
-      const Pipe &pipe = i == 0 ? out : err;
-      if ((waited[i].revents & POLLIN) != 0 && pipe.read_some(texts[i])) {
-        has_read = true;
-      } else {
-        waited[i].fd = -1;  // poll() leaves it out
-      }
-    }
-    // The child's last bytes are in the pipes when it has ended.
-    if (!has_read && (waited[2].revents & POLLIN) != 0) return true;
-  }
-}
-
 }  // namespace
 
 std::string ChildOutcome::end(std::chrono::duration<double> time_max) const {
@@ -162,25 +131,95 @@ std::string ChildOutcome::last_words() const {
   return err.substr(first, last + 1 - first);
 }
 
-ChildOutcome run_child(const ChildCommand &command) {
+struct Child::Pipes {
   Pipe out, err;
-  const pid_t pid = start(command, out, err);
-  out.write_end.close();
-  err.write_end.close();
-  ChildOutcome outcome;
-  const Descriptor child(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  const auto deadline =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(command.time_max);
-  outcome.was_late = child.get() < 0 || !read_until_end(child.get(), out, err, deadline, &outcome);
-  // Who the child has left behind ends with it.
-  (void)::kill(-pid, SIGKILL);
+  Descriptor process;  // pidfd
+};
+
+Child::Child(const ChildCommand &command)
+    : pipes_(std::make_unique<Pipes>()),
+      deadline_(Clock::now() + std::chrono::duration_cast<Clock::duration>(command.time_max)),
+      pid_(start(command, pipes_->out, pipes_->err)) {
+  pipes_->out.write_end.close();
+  pipes_->err.write_end.close();
+  pipes_->process.set(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  const int error = errno;
+  if (pipes_->process.get() >= 0) return;
+  end();
+  check(error, "pidfd_open");
+}
+
+Child::~Child() { end(); }
+
+// Processes that the child has left behind end with it, too.
+void Child::end() noexcept {
+  if (pid_ == 0) return;
+  (void)::kill(-pid_, SIGKILL);
   int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
-  if (child.get() < 0) throw std::runtime_error("pidfd_open: the kernel refuses");
-  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
-  if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
-  return outcome;
+  pid_ = 0;
+  if (WIFEXITED(status)) outcome_.exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) outcome_.signal = WTERMSIG(status);
+}
+
+// The child's last bytes are in the pipes when it has ended. Another process that it has left
+// behind may hold the pipes longer.
+bool Child::read_some() {
+  const std::array<Pipe *, 2> pipes = {&pipes_->out, &pipes_->err};
+  const std::array<std::string *, 2> texts = {&outcome_.out, &outcome_.err};
+  while (true) {
+    std::array<pollfd, 3> waited = {{{pipes[0]->read_end.get(), POLLIN, 0},
+                                     {pipes[1]->read_end.get(), POLLIN, 0},
+                                     {pipes_->process.get(), POLLIN, 0}}};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now());
+    outcome_.was_late = left.count() <= 0;
+    if (outcome_.was_late) return false;
+    constexpr std::int64_t kWaitMsMax = 1'000'000;  // poll() takes an int
+    const auto wait_ms = static_cast<int>(std::min<std::int64_t>(left.count(), kWaitMsMax));
+    if (::poll(waited.data(), waited.size(), wait_ms) < 0) {
+      if (errno == EINTR) continue;
+      check(errno, "poll");
+    }
+    bool has_read = false;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (waited[i].revents == 0) continue;
+      if (pipes[i]->read_some(texts[i])) {
+        has_read = true;
+      } else {
+        pipes[i]->read_end.close();  // poll() leaves it out
+      }
+    }
+    if (has_read) return true;
+    if ((waited[2].revents & POLLIN) != 0) return false;
+  }
+}
+
+std::optional<std::string> Child::wait_for_line(const std::string &beginning) {
+  const auto find = [&]() -> std::optional<std::string> {
+    const std::string &text = outcome_.out;
+    for (std::size_t first = 0; first < text.size();) {
+      const std::size_t end = text.find('\n', first);
+      if (end == std::string::npos) break;
+      if (text.compare(first, beginning.size(), beginning) == 0)
+        return text.substr(first + beginning.size(), end - first - beginning.size());
+      first = end + 1;
+    }
+    return std::nullopt;
+  };
+  while (true) {
+    if (const auto found = find(); found) return found;
+    if (!read_some()) return find();
+  }
+}
+
+void Child::ask_to_end() const { (void)::kill(pid_, SIGTERM); }
+
+ChildOutcome Child::wait() {
+  while (read_some()) {
+  }
+  end();
+  return outcome_;
 }
 
 }  // namespace tmh::bench

@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +32,34 @@ struct ChildOutcome {
   [[nodiscard]] std::string last_words() const;
 };
 
-// Throws std::system_error when the program cannot be started.
-[[nodiscard]] ChildOutcome run_child(const ChildCommand &command);
+class Child {
+ public:
+  // Throws std::system_error when the program cannot be started. Its time begins.
+  explicit Child(const ChildCommand &command);
+  ~Child();  // kills the group
+  Child(const Child &) = delete;
+  Child &operator=(const Child &) = delete;
+  // What follows `beginning` in the first line of stdout that begins so. None: the program has
+  // ended without it, or its time is over.
+  [[nodiscard]] std::optional<std::string> wait_for_line(const std::string &beginning);
+  void ask_to_end() const;  // SIGTERM
+  // Until it has ended, or its time is over.
+  [[nodiscard]] ChildOutcome wait();
+
+ private:
+  // Appends what the pipes hold. False: the program has ended, or its time is over.
+  bool read_some();
+  void end() noexcept;
+
+  struct Pipes;
+  std::unique_ptr<Pipes> pipes_;
+  std::chrono::steady_clock::time_point deadline_;
+  ChildOutcome outcome_;
+  int pid_ = 0;
+};
+
+[[nodiscard]] inline ChildOutcome run_child(const ChildCommand &command) {
+  return Child(command).wait();
+}
 
 }  // namespace tmh::bench

@@ -108,6 +108,33 @@ ItmCase case_of(const BuiltIn &built_in, const std::string &folder, bool tiny) {
   return one;
 }
 
+// A server of examples/itm/cache and its client. 16 connections, as memcached's own load has.
+struct Cache {
+  const char *name, *arguments;
+  Mix mix;
+};
+constexpr Cache kCaches[] = {
+    {"cache/gets", "--get-ratio 0.95", Mix::kReads},
+    {"cache/sets", "--get-ratio 0.5", Mix::kUpdates},
+};
+ItmCase case_of(const Cache &cache, const std::string &folder, bool tiny) {
+  ItmCase one;
+  one.name = cache.name;
+  for (const auto &[build, server] :
+       {std::pair(kTransactions, "cache_server"), std::pair(kMutex, "cache_server_mutex")})
+    append(&one.commands[build],
+           fmt::format("{}/{} --threads {{threads}} --port 0", folder, server));
+  append(&one.client, fmt::format("{}/cache_client --connect {{place}} --threads {{threads}} "
+                                  "--seed {{seed}} --protocol binary --verify {}",
+                                  folder, cache.arguments));
+  append(&one.client, tiny ? "--connections 2 --keys 20 --seconds 0.005"
+                           : "--connections 16 --keys 10000 --pipeline 8 --seconds {seconds}");
+  one.reading.field = "operations_per_second";
+  one.reading.is_own = true;
+  one.reads_mostly = cache.mix == Mix::kReads;
+  return one;
+}
+
 // The output itself, or its last line that is an object.
 nlohmann::json object_in(const std::string &text) {
   nlohmann::json all = nlohmann::json::parse(text, nullptr, false);
@@ -161,19 +188,22 @@ std::vector<ItmCase> itm_cases(const std::string &folder, bool tiny, std::string
   std::vector<ItmCase> all;
   std::vector<std::string> missing;
   std::size_t found = 0;
-  for (const BuiltIn &each : kBuiltIn) {
-    all.push_back(case_of(each, folder, tiny));
-    for (const auto &[build, words] : all.back().commands) {
-      if (fs::exists(words[0])) {
-        ++found;
-      } else {
+  for (const BuiltIn &each : kBuiltIn) all.push_back(case_of(each, folder, tiny));
+  for (const Cache &each : kCaches) all.push_back(case_of(each, folder, tiny));
+  for (const ItmCase &each : all) {
+    for (const auto &[build, words] : each.commands) {
+      if (!fs::exists(words[0])) {
         missing.push_back(words[0]);
+      } else if (build == kTransactions) {
+        ++found;
       }
     }
+    if (!each.client.empty() && !fs::exists(each.client[0])) missing.push_back(each.client[0]);
   }
   if (found == 0) {
     *why_not = fmt::format(
-        "no program of examples/itm is in {}: they need g++ with a working -fgnu-tm, no sanitizers",
+        "no program of examples/itm is in {}: they need TMH_BUILD_EXAMPLES and g++ with a working "
+        "-fgnu-tm, without sanitizers",
         folder);
     return {};
   }
@@ -184,18 +214,43 @@ std::vector<ItmCase> itm_cases(const std::string &folder, bool tiny, std::string
 
 std::vector<std::string> filled_in(const std::vector<std::string> &words,
                                    const ItmPlaceholders &values) {
-  const std::string texts[] = {fmt::to_string(values.threads), fmt::to_string(values.seconds),
-                               fmt::to_string(values.seed)};
+  const std::pair<std::string_view, std::string> texts[] = {
+      {kItmPlaceholders[0], fmt::to_string(values.threads)},
+      {kItmPlaceholders[1], fmt::to_string(values.seconds)},
+      {kItmPlaceholders[2], fmt::to_string(values.seed)},
+      {"{place}", values.place}};
   std::vector<std::string> all = words;
   for (std::string &word : all) {
-    for (std::size_t i = 0; i < std::size(texts); ++i) {
-      const std::string_view placeholder = kItmPlaceholders[i];
+    for (const auto &[placeholder, text] : texts) {
+      if (text.empty()) continue;
       for (std::size_t at = word.find(placeholder); at != std::string::npos;
-           at = word.find(placeholder, at + texts[i].size()))
-        word.replace(at, placeholder.size(), texts[i]);
+           at = word.find(placeholder, at + text.size()))
+        word.replace(at, placeholder.size(), text);
     }
   }
   return all;
+}
+
+ChildOutcome run_case(const ItmCase &what, const ChildCommand &command,
+                      const ItmPlaceholders &values) {
+  if (what.client.empty()) return run_child(command);
+  Child server(command);
+  const auto place = server.wait_for_line("listening on ");
+  const auto refuse = [&](const ChildOutcome &outcome, const char *sentence) {
+    throw std::runtime_error(fmt::format("the server {}: {} {}", sentence,
+                                         outcome.end(command.time_max), outcome.last_words()));
+  };
+  if (!place) refuse(server.wait(), "does not say where it listens");
+  ItmPlaceholders with_place = values;
+  with_place.place = *place;
+  ChildCommand client;
+  client.words = filled_in(what.client, with_place);
+  client.time_max = command.time_max;
+  ChildOutcome outcome = run_child(client);
+  server.ask_to_end();
+  const ChildOutcome end = server.wait();
+  if (end.was_late || end.signal != 0 || end.exit_code != 0) refuse(end, "does not end well");
+  return outcome;
 }
 
 ItmNumbers read_numbers(const ItmReading &reading, const ChildOutcome &outcome,

@@ -1,5 +1,5 @@
-// bench/support/itm_cases.h -- what bench/itm runs: programs with their arguments, and how a rate is
-// read from what they print.
+// bench/support/itm_cases.h -- what bench/itm runs: programs with their arguments, and how a rate
+// is read from what they print.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,9 @@ struct ItmCase {
   std::string name;
   // By build: the program and its arguments, with {threads}, {seconds}, {seed}.
   std::map<std::string, std::vector<std::string>> commands;
+  // Not empty: `commands` are servers, which say "listening on PLACE" and end at SIGTERM, and this
+  // is the program that measures, with {place}.
+  std::vector<std::string> client;
   std::string folder;             // it works there; empty: here
   std::vector<unsigned> threads;  // it can have these only; empty: any number
   ItmReading reading;
@@ -57,11 +60,18 @@ struct ItmPlaceholders {
   unsigned threads;
   double seconds;
   std::uint64_t seed;
+  std::string place;
 };
+// Those of --programs; {place} is for our own client.
 inline constexpr const char *kItmPlaceholders[] = {"{threads}", "{seconds}", "{seed}"};
 
 [[nodiscard]] std::vector<std::string> filled_in(const std::vector<std::string> &words,
                                                  const ItmPlaceholders &values);
+
+// Runs the program, or the server beside the client: what the one that measures has printed, and
+// how it ended. Throws std::runtime_error when a server does not do as said.
+[[nodiscard]] ChildOutcome run_case(const ItmCase &what, const ChildCommand &command,
+                                    const ItmPlaceholders &values);
 
 // Throws std::runtime_error, which says what is wrong, when the program did not end as it should,
 // its check failed, or there is no rate.

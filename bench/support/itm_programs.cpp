@@ -6,8 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <limits>
-#include <sstream>
+#include <iterator>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -30,10 +29,10 @@ class Reader {
 
   [[nodiscard]] Value read() const {
     std::ifstream file(path_);
-    std::ostringstream text;
-    if (!file || !(text << file.rdbuf())) refuse("it cannot be read");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (!file) refuse("it cannot be read");
     try {
-      return Value::parse(text.str());
+      return Value::parse(text);
     } catch (const Value::parse_error &error) {
       refuse(fmt::format("it is not JSON, see byte {}", error.byte));
     }
