@@ -3,7 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <string_view>
 #include <system_error>
 
@@ -62,21 +63,6 @@ struct Pipe {
   }
 };
 
-struct SpawnSettings {
-  posix_spawn_file_actions_t actions{};
-  posix_spawnattr_t attributes{};
-  SpawnSettings() {
-    check(::posix_spawn_file_actions_init(&actions), "posix_spawn_file_actions_init");
-    check(::posix_spawnattr_init(&attributes), "posix_spawnattr_init");
-  }
-  ~SpawnSettings() {
-    (void)::posix_spawn_file_actions_destroy(&actions);
-    (void)::posix_spawnattr_destroy(&attributes);
-  }
-  SpawnSettings(const SpawnSettings &) = delete;
-  SpawnSettings &operator=(const SpawnSettings &) = delete;
-};
-
 std::vector<std::string> environment_of(const std::map<std::string, std::string> &changes) {
   std::vector<std::string> all;
   for (char **each = environ; *each != nullptr; ++each) {
@@ -95,23 +81,39 @@ std::vector<char *> pointers_to(std::vector<std::string> &texts) {
   return all;
 }
 
+// In the child, up to execvp(); what failed is left in `failure`. It dies with its parent: a server
+// would stay.
+[[noreturn]] void become(const ChildCommand &command, char **words, char **variables, int parent,
+                         const Pipe &out, const Pipe &err, const Pipe &failure) {
+  const int input = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const bool is_ready = ::setpgid(0, 0) == 0 && ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 &&
+                        ::getppid() == parent && ::dup2(input, STDIN_FILENO) >= 0 &&
+                        ::dup2(out.write_end.get(), STDOUT_FILENO) >= 0 &&
+                        ::dup2(err.write_end.get(), STDERR_FILENO) >= 0 &&
+                        (command.folder.empty() || ::chdir(command.folder.c_str()) == 0);
+  environ = variables;
+  if (is_ready) ::execvp(words[0], words);
+  const int error = errno;
+  (void)!::write(failure.write_end.get(), &error, sizeof error);
+  ::_exit(127);
+}
+
 pid_t start(const ChildCommand &command, const Pipe &out, const Pipe &err) {
-  SpawnSettings settings;
-  posix_spawn_file_actions_t *const actions = &settings.actions;
-  check(::posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0),
-        "spawn");
-  check(::posix_spawn_file_actions_adddup2(actions, out.write_end.get(), STDOUT_FILENO), "spawn");
-  check(::posix_spawn_file_actions_adddup2(actions, err.write_end.get(), STDERR_FILENO), "spawn");
-  if (!command.folder.empty())
-    check(::posix_spawn_file_actions_addchdir_np(actions, command.folder.c_str()), "spawn");
-  check(::posix_spawnattr_setflags(&settings.attributes, POSIX_SPAWN_SETPGROUP), "spawn");
-  check(::posix_spawnattr_setpgroup(&settings.attributes, 0), "spawn");
   std::vector<std::string> words = command.words;
   std::vector<std::string> variables = environment_of(command.environment);
-  pid_t pid = 0;
-  check(::posix_spawnp(&pid, words[0].c_str(), actions, &settings.attributes,
-                       pointers_to(words).data(), pointers_to(variables).data()),
-        command.words[0]);
+  std::vector<char *> word_list = pointers_to(words), variable_list = pointers_to(variables);
+  Pipe failure;
+  std::fflush(nullptr);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) check(errno, "fork");
+  if (pid == 0) become(command, word_list.data(), variable_list.data(), parent, out, err, failure);
+  failure.write_end.close();
+  int error = 0;
+  // Ends when execvp() has closed the other end.
+  if (::read(failure.read_end.get(), &error, sizeof error) != sizeof error) return pid;
+  (void)::waitpid(pid, nullptr, 0);
+  check(error, command.words[0]);
   return pid;
 }
 

@@ -1,6 +1,7 @@
 // bench/support/child.h -- a program that runs as a child process, what it printed and how it
 // ended.
-// Shape: the child leads a process group of its own. Past its deadline the whole group is killed.
+// Shape: the child leads a process group of its own. Past its deadline the whole group is killed;
+//        the child is, too, when this process dies.
 #pragma once
 
 #include <chrono>

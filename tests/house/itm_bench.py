@@ -18,8 +18,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 SKIPPED = 77
+TIME_MAX_S = 10
 TINY = ["--tiny", "--threads", "2"]
 
 
@@ -153,7 +155,7 @@ def failures(test):
     """Programs that do not do as said: exit status 1, and the reason in the message and a row."""
     shell = ["/bin/sh", "-c"]
     stopped = os.path.join(test.folder, "stopped")
-    waits = f"kill -STOP $$ & echo $! > {stopped}; kill -STOP $$; : {{threads}}"
+    waits = f"sh -c 'kill -STOP $$' & echo $! > {stopped}; kill -STOP $$; : {{threads}}"
     for change, said in [
         ({"check": "no such words"}, "does not match the expression of its check"),
         ({"exit_code": 3}, "exit code 0"),
@@ -188,6 +190,24 @@ def failures(test):
     answer = test.run("--only", "^hash_set/updates$", "--on", "^gcc ml_wt$", *TINY,
                       LD_PRELOAD=os.path.realpath(test.options.libitm))
     test.expect("another library by LD_PRELOAD", answer, 1, "it loaded ")
+
+
+def dies_with_the_bench(test):
+    """A program, stopped, whose bench is killed."""
+    fifo = os.path.join(test.folder, "fifo")
+    os.mkfifo(fifo)
+    command = ["/bin/sh", "-c", f"echo $$ > {fifo}; kill -STOP $$; : {{threads}}"]
+    programs = test.programs_file(test.outside(command=command))
+    with subprocess.Popen([test.options.bench, "--dir", test.folder, "--programs", programs,
+                           "--only", "^outside$", *TINY], stdout=subprocess.DEVNULL) as bench:
+        with open(fifo, encoding="utf-8") as file:
+            child = file.read().strip()
+        bench.kill()
+    deadline = time.monotonic() + TIME_MAX_S
+    while is_alive(child) and time.monotonic() < deadline:
+        pass
+    if is_alive(child):
+        test.problems.append("a program is still there although its bench was killed")
 
 
 def is_alive(pid):
@@ -295,8 +315,8 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         test = Test(options, folder)
-        for check in (refused_libraries, refused_options, refused_files, failures, what_it_writes,
-                      what_it_has):
+        for check in (refused_libraries, refused_options, refused_files, failures, dies_with_the_bench,
+                      what_it_writes, what_it_has):
             check(test)
     print("\n".join(test.problems) or "bench/itm: clean")
     return 1 if test.problems else 0
