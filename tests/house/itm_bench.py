@@ -315,8 +315,8 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         test = Test(options, folder)
-        for check in (refused_libraries, refused_options, refused_files, failures, dies_with_the_bench,
-                      what_it_writes, what_it_has):
+        for check in (refused_libraries, refused_options, refused_files, failures,
+                      dies_with_the_bench, what_it_writes, what_it_has):
             check(test)
     print("\n".join(test.problems) or "bench/itm: clean")
     return 1 if test.problems else 0
