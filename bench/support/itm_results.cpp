@@ -42,6 +42,12 @@ void put_ratio(Json &row, const std::string &name, const std::optional<Summary> 
   row[name + "_mad"] = ratio->mad;
 }
 
+void print_below(const Table &table) {
+  if (table.is_empty()) return;
+  std::printf("\n");
+  table.print();
+}
+
 double geometric_mean(const std::vector<double> &values) {
   double logarithms = 0;
   for (const double value : values) logarithms += std::log(value);
@@ -196,7 +202,6 @@ void ItmResults::print_rates(Report *report) const {
 void ItmResults::print_long(Report *report) const {
   Table table(
       {"long transactions beside: case, threads, on", "long/s", "x ml_wt", "others slowed, times"});
-  bool has_rows = false;
   for (const ItmCase &what : cases_) {
     if (what.reading.long_field.empty()) continue;
     for (const unsigned threads : threads_) {
@@ -219,13 +224,10 @@ void ItmResults::print_long(Report *report) const {
         report->add("long", std::move(row));
         table.add({fmt::format("{} {} {}", what.name, threads, contestant.name), with_mad(rate),
                    cell(times), cell(slowed)});
-        has_rows = true;
       }
     }
   }
-  if (!has_rows) return;
-  std::printf("\n");
-  table.print();
+  print_below(table);
 }
 
 void ItmResults::print_means(Report *report) const {
@@ -249,8 +251,7 @@ void ItmResults::print_means(Report *report) const {
                  number(geometric_mean(times)), all.front().what->name, number(all.front().times)});
     }
   }
-  std::printf("\n");
-  table.print();
+  print_below(table);
 }
 
 namespace {
@@ -288,8 +289,7 @@ void ItmResults::print_verdicts(Report *report) const {
   }
   for (const ItmContestant &contestant : contestants_)
     if (contestant.name.starts_with("pages")) judge_pages(contestant.name, &table, report);
-  std::printf("\n");
-  table.print();
+  print_below(table);
 
   const std::vector<Ratio> plain = ratios(kPlain, 1, kOursByDefault, 1);
   if (plain.empty()) return;

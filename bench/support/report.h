@@ -40,6 +40,7 @@ class Table {
   explicit Table(std::vector<std::string> head) : rows_{std::move(head)} {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   void print() const;
+  [[nodiscard]] bool is_empty() const noexcept { return rows_.size() == 1; }  // a head alone
 
  private:
   std::vector<std::vector<std::string>> rows_;
