@@ -63,6 +63,18 @@ function(tmh_add_itm_program name)
       tmh_add_program_test(${test} itm ${target} --threads ${threads} ${arg_TEST})
     endif()
   endforeach()
+  # On this project's libitm by its methods; rtm where there is none: under the emulator.
+  if(arg_TEST AND TMH_HAVE_LIBITM AND TMH_BUILD_TOOLS)
+    set(ours itm --method)
+    set(program -- $<TARGET_FILE:itm_${name}> --threads 2 ${arg_TEST})
+    foreach(method lines serial)
+      tmh_add_program_test(itm.${name}_on_${method} itm tmh_tool ${ours} ${method} ${program})
+    endforeach()
+    if(TMH_HAVE_RTM_EMULATION)
+      tmh_add_program_test(itm.${name}_on_rtm itm tmh_tool rtm-emulate --native --
+        $<TARGET_FILE:tmh_tool> ${ours} rtm ${program})
+    endif()
+  endif()
 endfunction()
 
 # tmh_add_itm_test(<name> <test> <option>...): one more test of a program, where it has threads.

@@ -33,11 +33,11 @@ foreach(target itm_programs itm_safe_library)
 endforeach()
 set_target_properties(itm_safe_library PROPERTIES PREFIX "")
 
-# tmh_add_verdicts(<test> <library> <method>)
+# tmh_add_verdicts(<test> <library> <method> [<option>...])
 function(tmh_add_verdicts test library method)
   add_test(NAME itm.verdicts_${test} COMMAND "${Python3_EXECUTABLE}" -B
     "${tmh_itm_tests}/abi_verdicts.py" --programs $<TARGET_FILE:itm_programs>
-    --libitm "${test}=${library}:${method}")
+    --libitm "${test}=${library}:${method}" ${ARGN})
   set_tests_properties(itm.verdicts_${test} PROPERTIES LABELS itm PROCESSORS 2
     TIMEOUT ${TMH_TEST_TIMEOUT_SEC})
 endfunction()
@@ -50,6 +50,11 @@ endforeach()
 foreach(method lines serial)
   tmh_add_verdicts(${method} $<TARGET_FILE:tmh_itm> ${method})
 endforeach()
+# In hardware where there is RTM, else under the emulator.
+if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
+  tmh_add_verdicts(rtm $<TARGET_FILE:tmh_itm> rtm --under
+    "$<TARGET_FILE:tmh_tool> rtm-emulate --native --")
+endif()
 add_test(NAME itm.symbols COMMAND "${Python3_EXECUTABLE}" -B "${tmh_itm_tests}/symbols.py"
   "${tmh_gcc_libitm}" $<TARGET_FILE:tmh_itm>)
 set_tests_properties(itm.symbols PROPERTIES LABELS itm)

@@ -445,9 +445,11 @@ class CommandLine {
     CLI::App *sub = app_.add_subcommand(
         "itm", "Run a program of g++ -fgnu-tm on this project's libitm instead of GCC's");
     sub->add_option("PROGRAM", itm_.program, "program and its arguments, behind --")->required();
-    sub->add_option("--method", itm_.method,
-                    "lines: conflicts by cache line; serial: one transaction at a time")
-        ->check(CLI::IsMember({"lines", "serial"}));
+    sub->add_option(
+           "--method", itm_.method,
+           "lines: conflicts by cache line; rtm: in hardware, lines beside it; serial: one "
+           "transaction at a time")
+        ->check(CLI::IsMember({"lines", "rtm", "serial"}));
     sub->add_option(
            "--statistics", itm_.statistics,
            "file to which a line of JSON is appended at the program's end: commits, aborts "

@@ -75,15 +75,26 @@ class Gate {
   [[nodiscard]] bool is_alone(const void *owner) const noexcept {
     return alone_.load(std::memory_order_relaxed) == owner;  // only the owner stores its own
   }
+  // Method rtm. Software transactions, running or about to: while there are any, one in hardware
+  // runs the code with barriers.
+  void enter_software() noexcept { software_.fetch_add(1, std::memory_order_seq_cst); }
+  void leave_software() noexcept { software_.fetch_sub(1, std::memory_order_release); }
+  [[nodiscard]] bool has_software() const noexcept {
+    return software_.load(std::memory_order_relaxed) != 0;
+  }
+  [[nodiscard]] bool is_anyone_alone() const noexcept {
+    return alone_.load(std::memory_order_relaxed) != nullptr;
+  }
+  void wait_until_nobody_is_alone() noexcept;
   // In the child of a fork: only the calling thread is left. own: may be null.
   void forget_others(const Slot *own) noexcept;
 
  private:
   static void wait_for(const Slot &slot, std::uint64_t stamp) noexcept;
   void wait_for_all(const Slot *own) noexcept;
-  void wait_until_nobody_is_alone() noexcept;
 
   alignas(64) std::atomic<const void *> alone_{nullptr};
+  alignas(64) std::atomic<std::uint32_t> software_{0};
   alignas(64) std::atomic<std::uint32_t> high_{0};  // slots ever used
   Slot slots_[line::kContextsMax];
 };

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "compat/libitm/thread.h"
+#include "levels/line/rtm_detection.h"
 
 namespace tmh::itm {
 
@@ -28,6 +29,8 @@ struct MethodName {
 // GCC's names choose what serves the same purpose.
 constexpr MethodName kMethodNames[] = {
     {"lines", Method::kLines, nullptr},
+    {"rtm", Method::kRtm, nullptr},
+    {"htm", Method::kRtm, "rtm"},
     {"serial", Method::kSerial, nullptr},
     {"ml_wt", Method::kLines, "lines"},
     {"gl_wt", Method::kLines, "lines"},
@@ -35,6 +38,12 @@ constexpr MethodName kMethodNames[] = {
     {"serialirr_onwrite", Method::kSerial, "serial"},
     {"serial_onwrite", Method::kSerial, "serial"},
 };
+
+const char *name_of(Method method) noexcept {
+  for (const MethodName &each : kMethodNames)
+    if (each.method == method && each.ours == nullptr) return each.name.data();
+  return "";
+}
 
 const char *variable(const char *name) noexcept {
   const char *const value = secure_getenv(name);
@@ -89,7 +98,12 @@ Process::Process() noexcept {
   find("_ZnamRKSt9nothrow_t", &operators.try_make_array);
   find("_ZdlPv", &operators.remove);
   find("_ZdaPv", &operators.remove_array);
-  if (method == Method::kLines) {
+  if (method == Method::kRtm && !line::detect_rtm().is_usable) {
+    std::fprintf(stderr, "libitm (tmh): the method is lines, not rtm: %s\n",
+                 line::detect_rtm().reason.c_str());
+    method = Method::kLines;
+  }
+  if (method != Method::kSerial) {
     has_lines = memory.open_process() == Errc::kOk;
     if (!has_lines)
       std::fprintf(stderr,
@@ -133,14 +147,18 @@ void write_statistics() noexcept {
       "{\"library\": \"tmh\", \"method\": \"%s\", \"begins\": %llu, \"commits\": %llu, "
       "\"aborts\": {\"validation\": %llu, \"conflict\": %llu, \"failed_by_other\": %llu, "
       "\"capacity\": %llu, \"restart_or_cancel\": %llu}, \"alone\": %llu, \"alone_for_attempts\": "
-      "%llu, \"alone_for_capacity\": %llu, \"irrevocable\": %llu, \"cancelled\": %llu}\n",
-      process.method == Method::kLines ? "lines" : "serial",
-      static_cast<unsigned long long>(counters.line_begins),
+      "%llu, \"alone_for_capacity\": %llu, \"irrevocable\": %llu, \"cancelled\": %llu, "
+      "\"hardware\": {\"commits\": %llu, \"conflicts\": %llu, \"capacity\": %llu, \"other\": "
+      "%llu}}\n",
+      name_of(process.method), static_cast<unsigned long long>(counters.line_begins),
       static_cast<unsigned long long>(counters.line_commits), aborts(AbortCause::kValidation),
       aborts(AbortCause::kConflictSelf), aborts(AbortCause::kConflictOther),
       aborts(AbortCause::kCapacity), aborts(AbortCause::kUser), total(process.totals.alone),
       total(process.totals.for_attempts), total(process.totals.for_capacity),
-      total(process.totals.irrevocable), total(process.totals.cancelled));
+      total(process.totals.irrevocable), total(process.totals.cancelled),
+      static_cast<unsigned long long>(counters.hardware_commits),
+      total(process.totals.hardware_conflicts), total(process.totals.hardware_capacity),
+      total(process.totals.hardware_other));
   if (length <= 0) return;
   const int fd = std::strcmp(path, "-") == 0
                      ? STDERR_FILENO

@@ -15,7 +15,7 @@
 
 namespace tmh::itm {
 
-enum class Method : std::uint8_t { kLines, kSerial };
+enum class Method : std::uint8_t { kLines, kRtm, kSerial };
 
 // What is not counted by level 1.
 struct Totals {
@@ -23,6 +23,8 @@ struct Totals {
   std::atomic<std::uint64_t> irrevocable{0};                    // that went irrevocable on the way
   std::atomic<std::uint64_t> cancelled{0};                      // by the program, whole or nested
   std::atomic<std::uint64_t> for_attempts{0}, for_capacity{0};  // why one ran alone
+  // In hardware: aborted attempts, by the processor's status.
+  std::atomic<std::uint64_t> hardware_conflicts{0}, hardware_capacity{0}, hardware_other{0};
 };
 
 // operator new and delete of the program, which may have its own; this library's are private to it

@@ -10,6 +10,7 @@
 
 #include "compat/libitm/exceptions.h"
 #include "compat/libitm/process.h"
+#include "levels/line/rtm.h"
 #include "levels/line/software_inline.h"
 #include "platform/assert.h"
 
@@ -22,6 +23,10 @@ namespace {
 // Then a transaction runs alone. Level 1 lets one that fails so often as kPriorityAttempts commit
 // first; what still fails meets plain stores of the program, or more threads than processors.
 constexpr std::uint32_t kAttemptsMax = 64;
+
+// A transaction in hardware that aborts so often runs in software; one that does not fit, or that a
+// system call has ended, at once.
+constexpr std::uint32_t kHardwareAttempts = 4;
 
 constexpr std::uint64_t kIncarnation = 1;  // of participants: the process is the only one
 
@@ -91,8 +96,9 @@ bool Thread::can_run_lines() const noexcept {
 
 // Which code a transaction runs that needs no rollback of its own.
 std::uint32_t Thread::path(std::uint32_t properties) const noexcept {
-  return mode_ == Mode::kAlone && (properties & kHasUninstrumented) != 0 ? kRunUninstrumented
-                                                                         : kRunInstrumented;
+  const bool may_be_plain = mode_ == Mode::kAlone || mode_ == Mode::kHardware;
+  return may_be_plain && (properties & kHasUninstrumented) != 0 ? kRunUninstrumented
+                                                                : kRunInstrumented;
 }
 
 namespace {
@@ -114,6 +120,8 @@ std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers
   wants_alone_ = wants_irrevocable_ = false;
   copy_registers(registers, &outer_.registers);
   outer_.uncaught = *uncaught_exceptions_;
+  if (process_.method == Method::kRtm && (properties & kHasNoAbort) != 0)
+    if (const std::uint32_t path = begin_hardware(); path != 0) return path;
   return begin_outer(false);
 }
 
@@ -129,6 +137,9 @@ std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers
 [[gnu::always_inline]] inline void Thread::begin_lines() {
   if (attempt_ != 0) [[unlikely]]
     lines.wait_to_begin_again(attempt_);
+  // Before the first load: what runs in hardware without barriers aborts now.
+  if (process_.method == Method::kRtm) [[unlikely]]
+    process_.gate.enter_software();
   process_.gate.enter(*slot_, process_.memory.state().clock);
   line::Begin begin;
   begin.attempt = attempt_;
@@ -136,6 +147,71 @@ std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers
   if (slot_->snapshot.load(std::memory_order_relaxed) != lines.rv)  // this thread's
     Gate::move_on(*slot_, lines.rv);
   mode_ = Mode::kLines;
+}
+
+// The thread's part of what others know of its transaction in software.
+[[gnu::always_inline]] inline void Thread::end_lines() noexcept {
+  Gate::leave(*slot_);
+  if (process_.method == Method::kRtm) [[unlikely]]
+    process_.gate.leave_software();
+}
+
+// 0: it runs in software. Returns twice: after an abort memory is as it was, this frame, too.
+std::uint32_t Thread::begin_hardware() {
+  const bool may_be_plain = (properties_ & kHasUninstrumented) != 0;
+  if (!can_run_lines()) return 0;
+  lines.shut();
+  for (std::uint32_t attempt = 0; attempt < kHardwareAttempts; ++attempt) {
+    if (process_.gate.is_anyone_alone()) process_.gate.wait_until_nobody_is_alone();
+    const bool is_beside = !may_be_plain || process_.gate.has_software();
+    const std::uint32_t status = line::rtm_begin();
+    if (status == line::kRtmStarted) {
+      // Both words are in the read set from here on: who changes them aborts this transaction.
+      if (process_.gate.is_anyone_alone()) line::rtm_abort(line::AbortCode::kExclusiveHeld);
+      if (!is_beside && process_.gate.has_software()) line::rtm_abort(line::AbortCode::kUpperRuns);
+      mode_ = is_beside ? Mode::kHardwareBeside : Mode::kHardware;
+      depth_ = 1;
+      id_ = 0;
+      return is_beside ? kRunInstrumented : kRunUninstrumented;
+    }
+    auto &totals = process_.totals;
+    const bool is_explicit = (status & line::kStatusExplicit) != 0;
+    ((status & line::kStatusConflict) != 0   ? totals.hardware_conflicts
+     : (status & line::kStatusCapacity) != 0 ? totals.hardware_capacity
+                                             : totals.hardware_other)
+        .fetch_add(1, std::memory_order_relaxed);
+    if (is_explicit ? (status >> 24) == static_cast<std::uint32_t>(line::AbortCode::kNeedsPages)
+                    : (status & line::kStatusRetry) == 0)
+      return 0;
+  }
+  return 0;
+}
+
+void Thread::commit_hardware() {
+  std::uint64_t stamp = 0;
+  if (!stored_words_.empty()) {
+    // As a software commit, but at one instant. relaxed, all: the processor publishes them at once.
+    std::atomic<std::uint64_t> &clock = process_.memory.state().clock;
+    stamp = clock.load(std::memory_order_relaxed) + 1;
+    clock.store(stamp, std::memory_order_relaxed);
+    for (line::LineWord *const word : stored_words_) word->store(stamp, std::memory_order_relaxed);
+    stored_words_.clear();
+  }
+  lines.context().add(line::LineCount::kHardwareCommits, 1);
+  line::rtm_end();
+  if (stamp != 0) process_.gate.wait_for_readers(slot_, stamp);
+}
+
+// In mode kHardwareBeside. A line that a commit in software has locked is half written.
+void Thread::look_at_words(std::uintptr_t at, std::size_t bytes, bool is_store) {
+  if (mode_ != Mode::kHardwareBeside || bytes == 0) return;
+  for (std::uintptr_t line = at / kLineBytes; line <= (at + bytes - 1) / kLineBytes; ++line) {
+    line::LineWord *const word = process_.memory.segment(0).word_at(line * kLineBytes);
+    if (line::is_locked(word->load(std::memory_order_relaxed)))
+      line::rtm_abort(line::AbortCode::kUpperHolds);
+    if (is_store && (stored_words_.empty() || stored_words_.back() != word))
+      stored_words_.push_back(word);
+  }
 }
 
 std::uint32_t Thread::begin_alone() {
@@ -153,10 +229,14 @@ std::uint32_t Thread::begin_nested(std::uint32_t properties, const Registers &re
                                 (properties & (kGoesIrrevocable | kOmitsAfterWrite)) != 0))
     go_irrevocable();
   if ((properties & kLogsForUndo) != 0) die("code that logs for undo is not supported");
+  const bool has_no_abort = (properties & kHasNoAbort) != 0;
+  if (is_in_hardware() &&
+      (!has_no_abort || (path(properties) == kRunInstrumented && mode_ == Mode::kHardware)))
+    line::rtm_abort(line::AbortCode::kNeedsPages);
   has_traces_ = true;
   nested_ids_.push_back(0);
   ++depth_;
-  if ((properties & kHasNoAbort) != 0) return path(properties);
+  if (has_no_abort) return path(properties);
   if ((properties & kHasInstrumented) == 0) die("a nested transaction cannot be cancelled");
   if (mode_ == Mode::kAlone) mode_ = Mode::kAloneUndo;
   Point &point = nested_.emplace_back();
@@ -184,8 +264,10 @@ void Thread::commit() {
   if (mode_ == Mode::kLines) [[likely]] {
     if (lines.commit() != Status::kCommitted) [[unlikely]]
       restart();
-    Gate::leave(*slot_);
+    end_lines();
     if (lines.has_stored()) process_.gate.wait_for_readers(slot_, lines.stamp());
+  } else if (is_in_hardware()) {
+    commit_hardware();
   } else {
     process_.gate.end_alone(this);
   }
@@ -272,7 +354,7 @@ std::vector<Thread::Call> Thread::take_undo_calls(std::size_t on_undo, std::size
 void Thread::roll_back() {
   undo_memory(outer_);
   const std::vector<Call> calls = take_undo_calls(0, 0);
-  mode_ == Mode::kLines ? Gate::leave(*slot_) : process_.gate.end_alone(this);
+  mode_ == Mode::kLines ? end_lines() : process_.gate.end_alone(this);
   end_attempt();
   forget_traces();
   if (calls.empty()) return;
@@ -308,6 +390,7 @@ void Thread::roll_back_exceptions(const Point &point) noexcept {
 }
 
 void Thread::abort(std::uint32_t reason) {
+  if (is_in_hardware()) line::rtm_abort(line::AbortCode::kNeedsPages);
   if (reason == kUserRetry) restart();
   if ((reason & ~kOuterAbort) != kUserAbort) die("a transaction ends for an unknown reason");
   const bool is_nested = (reason & kOuterAbort) == 0 && !nested_.empty();
@@ -334,6 +417,7 @@ void Thread::abort(std::uint32_t reason) {
 }
 
 void Thread::restart() {
+  if (is_in_hardware()) line::rtm_abort(line::AbortCode::kRetry);
   if (is_irrevocable_) die("an irrevocable transaction cannot begin again");
   if (mode_ == Mode::kLines) {
     if (lines.is_running()) lines.abandon();
@@ -351,6 +435,7 @@ void Thread::restart() {
 
 void Thread::go_irrevocable() {
   if (is_irrevocable_) return;
+  if (is_in_hardware()) line::rtm_abort(line::AbortCode::kNeedsPages);
   process_.totals.irrevocable.fetch_add(1, std::memory_order_relaxed);
   if (mode_ == Mode::kLines) {
     wants_alone_ = wants_irrevocable_ = true;  // if it must begin again
@@ -361,7 +446,7 @@ void Thread::go_irrevocable() {
       process_.gate.end_alone(this);
       restart();
     }
-    Gate::leave(*slot_);
+    end_lines();
     lines.shut();
   }
   is_irrevocable_ = true;
@@ -373,7 +458,7 @@ void Thread::go_irrevocable() {
 }
 
 void Thread::note_allocated(void *memory, std::size_t bytes, Action release) {
-  if (mode_ == Mode::kAlone || memory == nullptr) return;
+  if (!keeps_stores() || memory == nullptr) return;
   has_traces_ = true;
   allocated_.push_back({release, memory});
   if (mode_ == Mode::kLines) make_private(reinterpret_cast<std::uintptr_t>(memory), bytes);
@@ -395,7 +480,7 @@ void Thread::note_freed(void *memory, Action release) {
 }
 
 void Thread::note_exception(void *object, std::size_t bytes) {
-  if (mode_ == Mode::kAlone) return;
+  if (!keeps_stores()) return;
   has_traces_ = true;
   exceptions_.push_back(object);
   if (mode_ == Mode::kLines) make_private(reinterpret_cast<std::uintptr_t>(object), bytes);
@@ -409,8 +494,9 @@ void Thread::note_exception_freed(void *object) {
 
 void Thread::note_thrown(void *object) noexcept {
   exceptions_.erase(std::remove(exceptions_.begin(), exceptions_.end(), object), exceptions_.end());
+  if (!keeps_stores()) return;
   has_traces_ = true;
-  if (mode_ != Mode::kAlone) thrown_.push_back(object);
+  thrown_.push_back(object);
 }
 
 void Thread::note_caught(const void *object) noexcept {
@@ -420,7 +506,7 @@ void Thread::note_caught(const void *object) noexcept {
 }
 
 void Thread::keep_caught() {
-  if (mode_ != Mode::kLines && mode_ != Mode::kAloneUndo) return;
+  if (!keeps_stores()) return;
   has_traces_ = true;
   kept_.push_back(std::current_exception());
 }
@@ -457,6 +543,7 @@ std::size_t in_line(std::uintptr_t at, std::size_t bytes) noexcept {
 std::uint64_t Thread::load_long(std::uintptr_t from, std::uint32_t bytes) {
   if (mode_ == Mode::kLines) [[likely]]
     return lines.load_word(from, bytes);
+  look_at_words(from, bytes, false);
   std::uint64_t value = 0;
   std::memcpy(&value, reinterpret_cast<const void *>(from), bytes);
   return value;
@@ -464,6 +551,7 @@ std::uint64_t Thread::load_long(std::uintptr_t from, std::uint32_t bytes) {
 
 void Thread::load_block(void *to, std::uintptr_t from, std::size_t bytes) {
   if (mode_ != Mode::kLines) {
+    look_at_words(from, bytes, false);
     std::memmove(to, reinterpret_cast<const void *>(from), bytes);
     return;
   }
@@ -482,6 +570,7 @@ void Thread::load_block(void *to, std::uintptr_t from, std::size_t bytes) {
 void Thread::store_long(std::uintptr_t to, const void *from, std::size_t bytes) {
   if (mode_ != Mode::kLines) {
     if (mode_ == Mode::kAloneUndo) undo_.save(reinterpret_cast<const void *>(to), bytes);
+    look_at_words(to, bytes, true);
     std::memmove(reinterpret_cast<void *>(to), from, bytes);
     return;
   }
@@ -508,7 +597,7 @@ void Thread::store_long(std::uintptr_t to, const void *from, std::size_t bytes) 
 }
 
 void Thread::log_local(const void *at, std::size_t bytes) {
-  if (mode_ == Mode::kAlone || bytes == 0) return;
+  if (!keeps_stores() || bytes == 0) return;
   has_traces_ = true;
   undo_.save(at, bytes);
   if (mode_ != Mode::kLines) return;

@@ -2,6 +2,7 @@
 // its nesting, and what is to happen when it commits or rolls back.
 // Shape:     one for a thread, made at its first transaction. A transaction runs in one of the
 //            modes below; barriers ask for the mode only where they leave their short ways.
+//            In hardware everything here is undone by the processor, as the program's memory is.
 // Invariant: (1) in mode kLines the thread's slot of the gate has a snapshot, and `lines` runs.
 //            (2) in the modes kAlone and kAloneUndo it is alone, and `lines` takes no short way.
 //            (3) memory that a rollback must restore is either not yet written (the writes of
@@ -26,7 +27,11 @@ namespace tmh::itm {
 
 enum class Mode : std::uint8_t {
   kOutside,
-  kLines,      // level 1 in software
+  kLines,     // level 1 in software
+  kHardware,  // in RTM; the compiled code without barriers
+  // In RTM, while others run in software: with barriers, which look at line words and note those of
+  // stores.
+  kHardwareBeside,
   kAlone,      // no other transaction runs; stores go to memory, for good
   kAloneUndo,  // the same, but what they overwrite is kept: it may be cancelled
 };
@@ -115,6 +120,16 @@ class Thread {
   [[nodiscard]] std::uint32_t begin_nested(std::uint32_t properties, const Registers &registers);
   [[nodiscard]] std::uint32_t begin_alone();
   void begin_lines();
+  void end_lines() noexcept;
+  [[nodiscard]] std::uint32_t begin_hardware();
+  [[nodiscard]] bool is_in_hardware() const noexcept {
+    return mode_ == Mode::kHardware || mode_ == Mode::kHardwareBeside;
+  }
+  [[nodiscard]] bool keeps_stores() const noexcept {  // so that they can be undone here
+    return mode_ == Mode::kLines || mode_ == Mode::kAloneUndo;
+  }
+  void commit_hardware();
+  void look_at_words(std::uintptr_t at, std::size_t bytes, bool is_store);
   void undo_memory(const Point &point) noexcept;
   [[nodiscard]] std::vector<Call> take_undo_calls(std::size_t on_undo, std::size_t allocated);
   void roll_back();
@@ -149,6 +164,7 @@ class Thread {
   std::vector<Point> nested_;                // begins that may be cancelled alone
   std::size_t nested_when_irrevocable_ = 0;  // of these, what cannot be any more
   UndoLog undo_;
+  std::vector<line::LineWord *> stored_words_;  // in mode kHardwareBeside
   PrivateRanges privates_;
   std::vector<Call> allocated_, freed_, on_commit_, on_undo_;
   std::vector<void *> exceptions_;  // allocated and not yet thrown

@@ -129,7 +129,9 @@ TEST_F(BadInputTest, DurableDomainIsRefusedByThisVersion) {
 
 TEST_F(BadInputTest, DamagedHeaderIsCorrupt) {
   make_domain();
-  patch_control(offsetof(ControlHeaderV1, domain_id), 0x55, 1, false);
+  const auto old = static_cast<unsigned char>(
+      read_file(control())[offsetof(ControlHeaderV1, domain_id)]);  // random
+  patch_control(offsetof(ControlHeaderV1, domain_id), old ^ 0x55u, 1, false);
   expect_refused(Errc::kCorrupt, "checksum");
 }
 

@@ -28,6 +28,7 @@ PLACES = {
     r"\./usr/lib/.*/?libxac\.so\.\d.*": "libtmh0",
     r"\./usr/lib/.*/?libtmhperf\.so\.\d.*": "libtmh0",
     r"\./usr/lib/.*/?lib(tmh|xac|tmhperf)\.so": "libtmh-dev",
+    r"\./usr/lib/.*/?libtmh-itm/libitm\.so\.1": "libtmh-itm",
     r"\./usr/lib/.*\.a": "libtmh-dev",
     r"\./usr/include/tmh/tmh\.hpp": "libtmh-dev",
     r"\./usr/include/xac\.h": "libtmh-dev",
@@ -44,6 +45,7 @@ PLACES = {
 DEPENDS = {
     "libtmh0": ["libc6", "libstdc++6", "libpfm4"],
     "libtmh-dev": ["libtmh0 (= ", "libboost"],
+    "libtmh-itm": ["libc6", "libstdc++6"],
     "tmh-tools": ["libpfm4", "libfmt9", "libhwloc15"],
 }
 

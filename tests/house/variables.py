@@ -2,8 +2,8 @@
 """variables.py <root> --tool TMH | --self-test -- `tmh policies` lists what the library reads.
 
 Every variable of the environment, and no other one. A variable is read where its name stands as a
-string in a source of the library. The RTM emulator is a product of its own (man tmh-rtm-emulation),
-and its variables are not listed.
+string in a source of the library. The RTM emulator and libitm are products of their own (man
+tmh-rtm-emulation, tmh-itm), and their variables are not listed.
 """
 import json
 import os
@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 ROOMS = ["platform", "observe", "storage", "levels", "hierarchy", "compat"]
-NOT_THE_LIBRARY = ["rtm_emulator"]
+NOT_THE_LIBRARY = ["rtm_emulator", "compat/libitm"]
 # It ends a process at a step: tests set it, and its values are the names in observe/steps.h.
 NOT_LISTED = {"TMH_CRASH_AT"}
 NAME = re.compile(r'"(TMH_[A-Z][A-Z_]*)"')

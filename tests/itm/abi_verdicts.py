@@ -6,6 +6,7 @@ for the libitm ABI has the verdict that its source expects, on each given librar
 --libitm    a library: the name in the table, its file, and ITM_DEFAULT_METHOD; more may be given.
             The program tells from /proc/self/maps whether it runs on that file.
 --only      a regular expression for names of programs
+--under     a command that runs each program: "tmh rtm-emulate --"
 --jobs, --timeout  programs at once (2), seconds for each (60)
 
 A verdict is what a program prints, or "dies of SIGNAL", "dies with CODE", "hangs". KNOWN holds what
@@ -149,7 +150,7 @@ def judge(library, program, expected, verdict):
     return "differs", ""
 
 
-def compare(programs, libraries, only, jobs, timeout):
+def compare(programs, libraries, only, jobs, timeout, under=()):
     """Prints the table and the counts; how many verdicts are neither expected nor known."""
     expected = dict(line.split("\t", 1) for line in lines_of(programs, "--expected"))
     names = [name for name in expected if re.search(only, name)]
@@ -164,7 +165,7 @@ def compare(programs, libraries, only, jobs, timeout):
             verdicts = list(
                 pool.map(
                     lambda name, library=library: run(
-                        [programs, name], library.environment, timeout
+                        [*under, programs, name], library.environment, timeout
                     ),
                     names,
                 )
@@ -253,6 +254,7 @@ def main():
     parser.add_argument("--programs")
     parser.add_argument("--libitm", action="append", default=[], metavar="NAME=FILE[:METHOD]")
     parser.add_argument("--only", default="")
+    parser.add_argument("--under", default="")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--self-test", action="store_true")
@@ -271,7 +273,9 @@ def main():
         ]
         if problems:
             sys.exit("\n".join(problems))
-        differ = compare(programs, libraries, options.only, options.jobs, options.timeout)
+        differ = compare(
+            programs, libraries, options.only, options.jobs, options.timeout, options.under.split()
+        )
     return sys.exit(1 if differ else 0)
 
 

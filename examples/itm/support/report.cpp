@@ -10,8 +10,8 @@ namespace itm {
 
 int Report::print(const Work &work) const {
   nlohmann::ordered_json details = nlohmann::ordered_json::object();
-  for (const auto &[name, value] : details_)
-    std::visit([&](const auto &each) { details[name] = each; }, value);
+  for (const auto &detail : details_)
+    std::visit([&](const auto &each) { details[detail.first] = each; }, detail.second);
   nlohmann::ordered_json line;
   line["program"] = program_;
   line["build"] = kBuild;
