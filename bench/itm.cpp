@@ -12,6 +12,7 @@
 #include <exception>
 #include <filesystem>
 #include <regex>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -143,8 +144,12 @@ class ItmBench {
       const ChildOutcome outcome = run_case(what, child, values);
       const ItmNumbers numbers = read_numbers(what.reading, outcome, child.time_max);
       if (is_first) check_library(contestant, told);
+      const ItmStatistics counted = read_statistics(statistics);
+      if (contestant.tells_method && counted.method != contestant.method)
+        throw std::runtime_error(fmt::format("the library says that its method is \"{}\", not {}",
+                                             counted.method, contestant.method));
       if (!is_first || options_.common.tiny)
-        results->add(what, threads, contestant, numbers, read_statistics(statistics));
+        results->add(what, threads, contestant, numbers, counted);
     } catch (const std::exception &error) {
       results->fail(what, threads, contestant, error.what());
     }

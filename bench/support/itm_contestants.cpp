@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include "bench/support/cross_level.h"
+
 namespace tmh::bench {
 
 namespace {
@@ -16,8 +18,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char *kGccMethods[] = {"ml_wt", "gl_wt"};
-// A new method of ours needs a word here.
-constexpr const char *kOurMethods[] = {kOursByDefault, "serial"};
+
+std::string always() { return {}; }
+struct Method {
+  const char *name;
+  std::string (*why_not)();  // empty: it can run here
+};
+// A new method of ours needs a row here.
+constexpr Method kOurMethods[] = {
+    {kOursByDefault, always}, {"rtm", why_no_rtm}, {"serial", always}};
 
 bool is_shared_library(const std::string &path) {
   std::array<char, 18> head{};
@@ -35,20 +44,25 @@ std::vector<ItmContestant> itm_contestants(const std::string &build_folder,
   const std::string gcc = TMH_BENCH_GCC_LIBITM;
   if (is_shared_library(gcc)) {
     for (const char *const method : kGccMethods)
-      all.push_back({fmt::format("gcc {}", method), kTransactions, gcc, method});
+      all.push_back({fmt::format("gcc {}", method), kTransactions, gcc, method, false});
   } else {
     why_not->push_back(fmt::format("GCC's libitm is not there ({})", gcc));
   }
   const std::string ours = build_folder + "/libtmh-itm/libitm.so.1";
   if (is_shared_library(ours)) {
-    for (const char *const method : kOurMethods)
-      all.push_back({method, kTransactions, ours, method});
+    for (const Method &method : kOurMethods) {
+      if (const std::string reason = method.why_not(); !reason.empty()) {
+        why_not->push_back(fmt::format("{}: {}", method.name, reason));
+      } else {
+        all.push_back({method.name, kTransactions, ours, method.name, true});
+      }
+    }
   } else {
     why_not->push_back(fmt::format(
         "our libitm is not there ({}): it is built on x86-64 Linux, without sanitizers", ours));
   }
-  all.push_back({kMutex, kMutex, {}, {}});
-  all.push_back({kPlain, kPlain, {}, {}});
+  all.push_back({kMutex, kMutex, {}, {}, false});
+  all.push_back({kPlain, kPlain, {}, {}, false});
   return all;
 }
 
@@ -57,7 +71,7 @@ ItmContestant outside_contestant(const std::string &text,
   const std::size_t equals = text.find('=');
   if (equals == 0 || equals == std::string::npos || equals + 1 == text.size())
     throw BadInput(fmt::format("--libitm {}: not NAME=PATH or NAME=PATH:METHOD", text));
-  ItmContestant one{text.substr(0, equals), kTransactions, text.substr(equals + 1), {}};
+  ItmContestant one{text.substr(0, equals), kTransactions, text.substr(equals + 1), {}, false};
   const std::size_t colon = one.library.rfind(':');
   if (colon != std::string::npos && !fs::exists(one.library)) {
     one.method = one.library.substr(colon + 1);

@@ -22,6 +22,7 @@ struct ItmContestant {
   std::string build = kTransactions;  // which of the program's builds runs
   std::string library;                // file of libitm.so.1; empty: none
   std::string method;                 // ITM_DEFAULT_METHOD; empty: what the library chooses
+  bool tells_method = false;          // in its statistics, which must be that one
 
   [[nodiscard]] bool has_threads() const { return build != kPlain; }
 };
@@ -29,7 +30,7 @@ struct ItmContestant {
 // What all are compared with, and ours by default.
 inline constexpr const char *kBaseline = "gcc ml_wt", *kOursByDefault = "lines";
 
-// GCC's by method, ours by method, mutex and plain; those first whose library exists.
+// GCC's by method, ours by method, mutex and plain; without those that cannot run here.
 // why_not: what is missing, a sentence each.
 [[nodiscard]] std::vector<ItmContestant> itm_contestants(const std::string &build_folder,
                                                          std::vector<std::string> *why_not);

@@ -19,6 +19,13 @@ constexpr double kWantedMean = 1.8, kWantedSlowest = 1;
 constexpr double kWantedReading = 1.5, kWantedLong = 1000, kWantedSlowdownMax = 1.5;
 constexpr std::size_t kWantedReadingCases = 2;
 
+using Counts = std::map<std::string, double>;
+
+double count_of(const Counts &counts, const char *name) {
+  const auto at = counts.find(name);
+  return at == counts.end() ? 0 : at->second;
+}
+
 std::string key_of(const std::string &what, unsigned threads, const std::string &contestant) {
   return fmt::format("{}\n{}\n{}", what, threads, contestant);
 }
@@ -55,12 +62,14 @@ double geometric_mean(const std::vector<double> &values) {
 }
 
 // "validation 3.1, alone 0.2": what was counted more than never, for each 1,000 transactions.
-std::string causes(const ItmStatistics &statistics, double transactions) {
+std::string causes(const Counts &counts, double transactions) {
+  constexpr std::string_view kAborts = "aborts_";
   std::string text;
-  for (const auto &[name, count] : statistics) {
-    const bool is_cause = name.starts_with("aborts_") || name == "alone" || name == "irrevocable";
+  for (const auto &[name, count] : counts) {
+    const bool is_cause = name.starts_with(kAborts) || name.starts_with("hardware_") ||
+                          name == "alone" || name == "irrevocable";
     if (!is_cause || count == 0) continue;
-    const std::string cause = name.starts_with("aborts_") ? name.substr(7) : name;
+    const std::string cause = name.starts_with(kAborts) ? name.substr(kAborts.size()) : name;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", cause,
                         number(1000 * count / transactions));
   }
@@ -76,10 +85,11 @@ ItmStatistics read_statistics(const std::string &path) {
     const Json object = Json::parse(line, nullptr, false);
     if (!object.is_object()) continue;
     for (const auto &[key, value] : object.items()) {
-      if (value.is_number()) all[key] += value.get<double>();
+      if (value.is_number()) all.counts[key] += value.get<double>();
+      if (key == "method" && value.is_string()) all.method = value.get<std::string>();
       if (!value.is_object()) continue;
       for (const auto &[name, count] : value.items())
-        if (count.is_number()) all[key + "_" + name] += count.get<double>();
+        if (count.is_number()) all.counts[key + "_" + name] += count.get<double>();
     }
   }
   return all;
@@ -103,7 +113,7 @@ void ItmResults::add(const ItmCase &what, unsigned threads, const ItmContestant 
   if (!what.reading.long_field.empty()) all.long_rates.push_back(numbers.long_rate);
   all.transactions += numbers.transactions;
   all.attempts += numbers.attempts;
-  for (const auto &[name, count] : statistics) all.statistics[name] += count;
+  for (const auto &[name, count] : statistics.counts) all.counts[name] += count;
 }
 
 void ItmResults::fail(const ItmCase &what, unsigned threads, const ItmContestant &contestant,
@@ -175,23 +185,23 @@ void ItmResults::print_rates(Report *report) const {
         const auto of_plain = plain ? ratio_of(these.rates, plain->rates) : std::nullopt;
         put_ratio(row, "times_ml_wt", times);
         put_ratio(row, "times_plain", of_plain);
-        const auto committed = these.statistics.find("commits");
-        const double transactions = these.transactions > 0                ? these.transactions
-                                    : committed != these.statistics.end() ? committed->second
-                                                                          : 0;
+        const double transactions = these.transactions > 0
+                                        ? these.transactions
+                                        : count_of(these.counts, "commits") +
+                                              count_of(these.counts, "hardware_commits") +
+                                              count_of(these.counts, "alone");
         if (these.transactions > 0) {
           row["transactions"] = these.transactions;
           row["attempts_per_transaction"] = these.attempts / these.transactions;
         }
-        for (const auto &[name, count] : these.statistics) row["counted_" + name] = count;
+        for (const auto &[name, count] : these.counts) row["counted_" + name] = count;
         Summary per_ms = rate;
         per_ms.median /= 1000;
         per_ms.mad /= 1000;
-        table.add({head, with_mad(per_ms), cell(times), cell(of_plain),
-                   these.transactions > 0 ? number(these.attempts / these.transactions) : "-",
-                   these.statistics.empty() || transactions == 0
-                       ? ""
-                       : causes(these.statistics, transactions)});
+        table.add(
+            {head, with_mad(per_ms), cell(times), cell(of_plain),
+             these.transactions > 0 ? number(these.attempts / these.transactions) : "-",
+             these.counts.empty() || transactions == 0 ? "" : causes(these.counts, transactions)});
         report->add("rates", std::move(row));
       }
     }

@@ -15,8 +15,12 @@
 
 namespace tmh::bench {
 
-// What our libitm counts in a run, by name; "aborts_capacity" is "capacity" of "aborts".
-using ItmStatistics = std::map<std::string, double>;
+// What our libitm tells of a run.
+struct ItmStatistics {
+  std::string method;
+  // By name; "aborts_capacity" is "capacity" of "aborts".
+  std::map<std::string, double> counts;
+};
 
 // Lines of JSON as TMH_ITM_STATISTICS has them written, added up. Empty when there is no file.
 [[nodiscard]] ItmStatistics read_statistics(const std::string &path);
@@ -40,7 +44,7 @@ class ItmResults {
   struct Samples {
     std::vector<double> rates, long_rates;  // operations per second, by round
     double transactions = 0, attempts = 0;
-    ItmStatistics statistics;
+    std::map<std::string, double> counts;
     std::string failure;
   };
   struct Ratio {
