@@ -2,6 +2,7 @@
 #include "compat/libitm/gate.h"
 
 #include <immintrin.h>
+#include <sched.h>
 
 #include "levels/line/process_thread.h"
 #include "platform/patience.h"
@@ -13,8 +14,9 @@ namespace {
 
 // 0.1 ms: most transactions end sooner. Then the processor is another thread's.
 constexpr std::uint32_t kSpinRounds = 256, kPausesPerRound = 8;
-// 3 us: longer than a small transaction, which would be asked in vain.
-constexpr std::uint32_t kRoundsPerEach = 8;
+constexpr std::uint64_t kAwakeNs = 5'000'000;
+// 0.7 us: the smallest transactions end sooner, and are not asked.
+constexpr std::uint32_t kRoundsPerEach = 2;
 
 // each: now and then meanwhile.
 template <class Condition, class Each>
@@ -27,7 +29,9 @@ void wait_until(const Condition &condition, const Each &each) noexcept {
   const std::uint64_t start = platform::monotonic_ns();
   platform::Patience patience;
   while (!condition()) {
-    patience.pause(platform::monotonic_ns() - start);
+    const std::uint64_t waited = platform::monotonic_ns() - start;
+    // A sleep ends late: a long transaction is waited for awake.
+    waited < kAwakeNs ? static_cast<void>(sched_yield()) : patience.pause(waited);
     each();
   }
 }
