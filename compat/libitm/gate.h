@@ -1,5 +1,5 @@
-// compat/libitm/gate.h -- who is in a transaction, since when; and how one thread gets the process
-// for itself.
+// compat/libitm/gate.h -- which threads are in a transaction, since when; and how one thread gets
+// the process for itself.
 // Shape:     a slot for each thread that can run transactions. One word of it says "outside", or
 //            the snapshot of the thread's transaction. It serves two that wait: a thread that wants
 //            to be alone until all others are outside, and a committer until no running transaction
@@ -9,8 +9,8 @@
 //            wait_for_readers() has returned: a transaction that had read the way there before the
 //            commit has ended, or moved its snapshot on and found that it must abort; one that
 //            begins later finds the way changed.
-// Ordering:  begin: the slot (seq_cst exchange), then the word of who is alone; alone: its word
-//            (seq_cst), then all slots. One of the two sees the other.
+// Ordering:  begin: the slot (seq_cst exchange), then the word that names the lone thread; alone:
+//            its word (seq_cst), then all slots. One of the two sees the other.
 // Contexts:  NOT async-signal-safe: waits.
 // Source:    TL2 (a commit that makes memory private waits for readers).
 #pragma once

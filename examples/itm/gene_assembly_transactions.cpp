@@ -15,7 +15,7 @@ struct Table {
   Segment **buckets;
   std::uint64_t count;
 };
-// Read by everybody, written by nobody while threads work.
+// All workers read it, none writes it while they work.
 alignas(128) Table segments, starts;
 
 Table make_table(std::uint64_t count) {
@@ -93,7 +93,7 @@ std::uint64_t read_bucket(std::uint64_t bucket, Segment **copies, std::uint64_t 
   });
 }
 void add_start(Segment *segment, std::uint64_t length, std::uint64_t overlap) {
-  // Nobody writes the bases of a segment that is in the set.
+  // No worker writes the bases of a segment that is in the set.
   Segment **const bucket =
       starts.buckets + bucket_of(first_bases(segment->bases, length, overlap), starts);
   atomically([&] {

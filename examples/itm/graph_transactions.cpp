@@ -76,7 +76,7 @@ void count_edge(const Edge &edge) {
 void place_edge(const Edge &edge) {
   const Edge copy = edge;
   const Arrays all = arrays;
-  // Nobody writes a start since make_room().
+  // No worker writes a start since make_room().
   const std::uint32_t out_start = all.out.start[copy.from], in_start = all.in.start[copy.to];
   atomically([&] {
     Target &target = all.targets[out_start + all.out.filled[copy.from]++];

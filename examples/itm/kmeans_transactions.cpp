@@ -9,7 +9,7 @@ namespace itm {
 
 namespace {
 
-// Sizes and addresses: nobody writes them while threads work.
+// Sizes and addresses: no worker writes them while threads work.
 struct Shared {
   std::uint64_t clusters, dimensions;
   // Words from one cluster's sums to the next one's: whole lines. The count comes first.

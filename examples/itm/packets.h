@@ -5,7 +5,7 @@
 
 namespace itm {
 
-// Part of a flow's text. Nobody writes it while threads work.
+// Part of a flow's text. No worker writes it while threads work.
 struct Packet {
   std::uint64_t flow;  // from 1 on
   std::uint32_t index, count;

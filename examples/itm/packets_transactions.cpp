@@ -82,7 +82,7 @@ Fragment *take_flow() {
     return first;
   });
   if (flow == nullptr) return nullptr;
-  // Nobody else reaches the flow since the transaction: plain accesses.
+  // No other worker reaches the flow since the transaction: plain accesses.
   Fragment *const fragments = flow->first;
   std::free(flow);
   return fragments;

@@ -15,7 +15,7 @@ OrderedIndex<RecordHead> records;
 struct Sizes {
   std::uint64_t field, fields, record;
 };
-// Nobody writes them while threads work.
+// No worker writes them while threads work.
 alignas(128) Sizes all_sizes;
 
 std::byte *fields_of(RecordHead *record) { return reinterpret_cast<std::byte *>(record + 1); }

@@ -181,7 +181,7 @@ bool SoftwareThread::extend() noexcept {
   // The next begin says why.
   if (reads_durable_only_ && commit_.redo().drain() != Errc::kOk) return false;
   rv = now;
-  // release: who sees it sees that nothing is read at an earlier snapshot any more
+  // release: a committer that sees it knows that this reader reads at no earlier snapshot any more
   if (shown_ != nullptr) shown_->store(now, std::memory_order_release);
   return true;
 }

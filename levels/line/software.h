@@ -182,7 +182,8 @@ class SoftwareThread : public detail::LineAccess {
   const Leave leave_;
   LineContextV1 *context_ = nullptr;
   LineStateV1 *state_ = nullptr;
-  // Where others see at which snapshot the running instance reads; null: nobody looks.
+  // Where others see at which snapshot the running instance reads; null: no
+  // committer looks.
   std::atomic<std::uint64_t> *shown_ = nullptr;
   std::uint32_t number_ = 0;
   bool is_attached_ = false;

@@ -107,7 +107,7 @@ class SoftwareCommit {
   LineStateV1 *state_ = nullptr;
   std::uint32_t number_ = 0;
   std::uint32_t granted_ = 0;
-  // Of one process's memory: lines may share a word; nobody recovers a thread or asks for its
+  // Of one process's memory: lines may share a word; no recoverer and no rival asks for the
   // status, so that stays IDLE.
   bool is_process_ = false;
   std::uint64_t instance_ = 0;

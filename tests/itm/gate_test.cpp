@@ -22,7 +22,7 @@ using itm::Gate;
 TEST(Gate, AThreadIsAlone) {
   const auto gate = std::make_unique<Gate>();
   std::atomic<std::uint64_t> clock{1};
-  std::uint64_t guarded = 0;  // plain: who is alone has it
+  std::uint64_t guarded = 0;  // plain: the lone thread has it
   std::atomic<int> inside{0};
   std::vector<std::thread> threads;
   for (unsigned number = 0; number < 4; ++number)

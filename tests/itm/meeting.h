@@ -4,7 +4,7 @@
 // Contexts:  tell(), write_down() and wait_a_little() inside and outside of transactions; a library
 //            that runs them in a hardware transaction aborts there and takes another way.
 // Invariant: a wait in a transaction has an end: under a serial method the other thread cannot
-//            come before the waiting transaction ends. No verdict depends on who came.
+//            come before the waiting transaction ends. No verdict depends on which thread came.
 #pragma once
 
 #include <atomic>

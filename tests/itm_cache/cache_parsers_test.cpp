@@ -82,7 +82,7 @@ std::string random_word(Random &random) {
 }
 std::string random_key(Random &random) { return "k" + std::to_string(random.below(8)); }
 
-// Words in any order, now and then a byte that nobody expects.
+// Words in any order, now and then a byte that no request has.
 std::string random_line(Random &random) {
   std::string line;
   for (std::uint64_t words = random.below(9); words > 0; --words)

@@ -127,7 +127,7 @@ BinaryParse parse_binary(std::string_view input) {
     return {Parse::kHopeless, 0, {}};
   if (input.size() < kBinaryHeaderBytes) return {Parse::kNeedsMore, kBinaryHeaderBytes, {}};
   const Header header = header_of(input);
-  // Nobody can tell where the next request begins.
+  // The parser cannot tell where the next request begins.
   if (header.key_bytes + header.extras_bytes > header.body_bytes) return {Parse::kHopeless, 0, {}};
   BinaryCommand command;
   command.opcode = header.opcode;

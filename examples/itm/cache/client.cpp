@@ -39,7 +39,7 @@ int report(const ClientOptions &options, const LoadResult &result, const ServerF
   Figures all = figures;
   all += result.around;
   const Durations &latencies = figures.latencies;
-  // What was evicted is gone by right; then nobody can tell what was lost.
+  // The server may evict items; then the client cannot tell which were lost.
   const bool may_miss = server.evictions != 0;
   const bool is_right = all.torn == 0 && all.outdated == 0 && (all.lost == 0 || may_miss) &&
                         all.errors == 0 && (options.faults != 0 || all.disconnects == 0);

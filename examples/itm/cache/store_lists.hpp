@@ -68,7 +68,7 @@ TMH_TRANSACTION_SAFE inline void link(Store &store, Item *item, Seconds now) {
   ++list.items;
   list.item_bytes += item_bytes(item->key_bytes, item->value_bytes);
 }
-// The chunk is nobody's afterwards.
+// The chunk is in no list afterwards.
 TMH_TRANSACTION_SAFE inline void unlink(Store &store, Item *item) {
   Item **link = bucket_of(store, item->hash);
   while (*link != item) link = &(*link)->next;

@@ -285,7 +285,7 @@ void move_buckets(Store &store) {
     for (int i = 0; i < kBucketsMovedAtOnce && table.old_buckets != nullptr; ++i) {
       Item *item = table.old_buckets[table.moved];
       // Also for a runtime with snapshot isolation, where only stores to the same place are a
-      // conflict: nobody may put an item into this chain meanwhile.
+      // conflict: no other worker may put an item into this chain meanwhile.
       table.old_buckets[table.moved] = nullptr;
       while (item != nullptr) {
         Item *next = item->next;

@@ -1,5 +1,5 @@
 // tests/itm/programs/irrevocable.cpp -- transactions that nothing takes back: unsafe calls, output,
-// a change of mode; nothing of theirs happens twice, nobody sees half of it.
+// a change of mode; nothing of theirs happens twice, no other thread sees half of it.
 #include <unistd.h>
 
 #include <cstdio>
