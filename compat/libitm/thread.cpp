@@ -225,8 +225,8 @@ std::uint32_t Thread::begin_alone() {
 }
 
 std::uint32_t Thread::begin_nested(std::uint32_t properties, const Registers &registers) {
-  if (mode_ == Mode::kLines && ((properties & kHasInstrumented) == 0 ||
-                                (properties & (kGoesIrrevocable | kOmitsAfterWrite)) != 0))
+  if (keeps_stores() && ((properties & kHasInstrumented) == 0 ||
+                         (properties & (kGoesIrrevocable | kOmitsAfterWrite)) != 0))
     go_irrevocable();
   if ((properties & kLogsForUndo) != 0) die("code that logs for undo is not supported");
   const bool has_no_abort = (properties & kHasNoAbort) != 0;
@@ -371,6 +371,19 @@ void Thread::roll_back() {
   wants_irrevocable_ = wants_irrevocable;
 }
 
+// The innermost begin that may be cancelled alone.
+Registers Thread::roll_back_nested() {
+  const Point point = std::move(nested_.back());
+  nested_.pop_back();
+  undo_memory(point);
+  depth_ = point.depth - 1;
+  nested_ids_.resize(depth_ - 1);
+  if (is_irrevocable_ && nested_.empty()) mode_ = Mode::kAlone;
+  const std::vector<Call> calls = take_undo_calls(point.on_undo, point.allocated);
+  for (const Call &each : calls) each.action(each.argument);
+  return point.registers;
+}
+
 void Thread::roll_back_exceptions(const Point &point) noexcept {
   while (exceptions_.size() > point.exceptions) {
     free_exception(exceptions_.back());
@@ -398,17 +411,7 @@ void Thread::abort(std::uint32_t reason) {
     die("an irrevocable transaction is cancelled");
   process_.totals.cancelled.fetch_add(1, std::memory_order_relaxed);
   if (is_nested) {
-    const Point point = std::move(nested_.back());
-    nested_.pop_back();
-    undo_memory(point);
-    depth_ = point.depth - 1;
-    nested_ids_.resize(depth_ - 1);
-    if (is_irrevocable_ && nested_.empty()) mode_ = Mode::kAlone;
-    const Registers registers = point.registers;
-    {
-      const std::vector<Call> calls = take_undo_calls(point.on_undo, point.allocated);
-      for (const Call &each : calls) each.action(each.argument);
-    }
+    const Registers registers = roll_back_nested();  // the jump destroys nothing of this frame
     tmh_itm_go_back(&registers, kAborted | kRestoreLive);
   }
   if (mode_ == Mode::kLines) lines.abandon();

@@ -133,6 +133,7 @@ class Thread {
   void undo_memory(const Point &point) noexcept;
   [[nodiscard]] std::vector<Call> take_undo_calls(std::size_t on_undo, std::size_t allocated);
   void roll_back();
+  [[nodiscard]] Registers roll_back_nested();
   void roll_back_exceptions(const Point &point) noexcept;
   static Thread &make_self();
   void attach() noexcept;

@@ -1,6 +1,8 @@
 // tests/itm/programs/nested.cpp -- closed nesting: an inner cancel takes inner stores back only.
 // Shape:     programs with "hinted" in their names store without put(): GCC calls _ITM_WaW for the
 //            inner store, after the outer's store, also where the inner one may be cancelled.
+#include <malloc.h>
+
 #include "tests/itm/meeting.h"
 #include "tests/itm/program.h"
 #include "tests/itm/put.h"
@@ -269,4 +271,23 @@ ITM_PROGRAM(nested_cancels_beside_another_thread, "2000 0") {
   }
   adder.join();
   return itm::say(outer_word, inner_word);
+}
+
+// A cancel leaves the library's functions by a jump.
+ITM_PROGRAM(nested_cancels_keep_no_memory, "kept little") {
+  const auto cancel_often = [] {
+    for (int i = 0; i < 2000; ++i) {
+      __transaction_atomic {
+        itm::put(&outer_word, i);
+        __transaction_atomic {
+          itm::put(&inner_word, i);
+          __transaction_cancel;
+        }
+      }
+    }
+  };
+  cancel_often();
+  const std::size_t before = mallinfo2().uordblks;
+  cancel_often();
+  return itm::say("kept", mallinfo2().uordblks < before + 2000 ? "little" : "much");
 }
