@@ -1,10 +1,10 @@
 // tests/itm/pages_heap_test.cpp -- the heap of method pages, on a shared mapping, with an engine of
 // the test's own.
-// Invariants: (1) blocks in use do not overlap, and keep what is stored in them, whichever thread or
-//             process allocates and frees. (2) what is freed can be allocated again, also as another
-//             class, or by another task. (3) no two tasks, and no two sides of a transaction, share
-//             a page. (4) after SIGKILL anywhere, the others go on by (1). (5) a block that is freed
-//             twice, or is none, ends the program with a message.
+// Invariants: (1) blocks in use do not overlap, and keep what is stored in them, whichever thread
+//             or process allocates and frees. (2) what is freed can be allocated again, also as
+//             another class, or by another task. (3) no two tasks, and no two sides of a
+//             transaction, share a page. (4) after SIGKILL anywhere, the others go on by (1). (5) a
+//             block that is freed twice, or is none, ends the program with a message.
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -377,8 +377,8 @@ TEST_F(PagesHeapDeathTest, EndsTheProgramAtBlocksThatAreFreedTwiceOrAreNone) {
   EXPECT_DEATH(heap_release(&local), "no block begins at");
 }
 
-// Tasks put blocks into a shared table; whose place it was before, another's block, a task takes out,
-// checks and frees.
+// Each task puts blocks into places of a shared table. The block that was there, of any task, it
+// takes out, checks and frees.
 constexpr std::size_t kPlaces = 512;
 struct Exchange {
   std::atomic<void *> places[kPlaces];
@@ -454,10 +454,10 @@ TEST_F(PagesHeap, ServesProcessesThatFreeEachOthersBlocks) {
   EXPECT_EQ(heap_chunks_used(), 0U);
 }
 
-// A killed process leaves the block that it has just allocated or taken out, perhaps a claim that is
-// half made, or a span. The others work on, and a new process comes into its slot.
+// A killed process leaves the blocks that it has just allocated or taken out, perhaps a claim or a
+// span that is half made. The others work on, and a new process comes into its slot.
 TEST_F(PagesHeap, OutlivesProcessesThatAreKilledAnywhere) {
-  constexpr int kProcesses = 3, kKills = 300;
+  constexpr int kProcesses = 3, kKills = 100;
   auto &exchange = *static_cast<Exchange *>(map_shared(sizeof(Exchange)));
   std::mt19937_64 random(seed());
   std::vector<pid_t> processes;

@@ -45,8 +45,8 @@ class ChunkMap {
   std::atomic<std::uint64_t> *words_;
   std::size_t chunks_;
   std::atomic<std::size_t> mark_;
-  // The lowest word that may have a free bit, and above it how often a bit was cleared: a taker that
-  // raises the word must have seen all of those.
+  // The lowest word that may have a free bit, and above it how often a bit was cleared: a taker
+  // that raises the word must have seen all of those.
   std::atomic<std::uint64_t> hint_;
 };
 

@@ -1,9 +1,9 @@
 // compat/libitm/pages/heap_calls.cpp -- malloc() and its family, from the heap of method pages.
 // Before the engine runs, and in a fork()ed child, libc serves them. A block of libc's that the
 // program reallocates later moves to the heap, where all tasks see it.
-// In a transaction: note_allocated() comes before anything is stored in the block, because the store
-// may roll the transaction back. Of libc's blocks none is freed there: libc's heap is not undone, so
-// such a block is lost.
+// In a transaction: note_allocated() comes before anything is stored in the block, because the
+// store may roll the transaction back. Of libc's blocks none is freed there: libc's heap is not
+// undone, so such a block is lost.
 // In a fork()ed child, blocks of the heap are the parent's: free() leaves them alone.
 #include <dlfcn.h>
 #include <malloc.h>
