@@ -91,6 +91,10 @@ class Own {
   }
   [[nodiscard]] bool refill(Claim &claim, std::size_t size_class, std::size_t inside) noexcept;
   [[nodiscard]] bool claim_word(Claim &claim, std::size_t chunk, const SizeClass &size) noexcept;
+  // The claim, which has no block, is of that word from now on.
+  void point(Claim &claim, std::size_t chunk, std::size_t word) noexcept;
+  [[nodiscard]] bool keep(Claim &claim, std::size_t chunk, std::size_t index,
+                          const void *block) noexcept;
   void let_go(std::size_t chunk, State state) noexcept;
   [[nodiscard]] bool take_over(std::size_t chunk, State seen) noexcept;
   [[nodiscard]] std::size_t find_left(std::size_t size_class, std::size_t inside) noexcept;
@@ -116,6 +120,15 @@ void give_span(std::size_t chunk, const SizeClass &size) noexcept {
   tables->map.give(chunk, size.chunks);
 }
 
+void Own::point(Claim &claim, std::size_t chunk, std::size_t word) noexcept {
+  const State state = spans[chunk].state.load(std::memory_order_relaxed);
+  claim.chunk_plus_1 = static_cast<std::uint32_t>(chunk + 1);
+  claim.word = static_cast<std::uint32_t>(word);
+  claim.first_block = address_of(chunk) + word * 64 * kSizeClasses[state.size_class].bytes;
+  // Before the claim has a block: a death may come here.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
 // Makes the claim of a word with free blocks. False: the span has none.
 bool Own::claim_word(Claim &claim, std::size_t chunk, const SizeClass &size) noexcept {
   std::size_t word = spans[chunk].next_word;
@@ -124,10 +137,7 @@ bool Own::claim_word(Claim &claim, std::size_t chunk, const SizeClass &size) noe
     // Others only clear bits. seq_cst: let_go() looks after its store of the state.
     if (~bits.load(std::memory_order_seq_cst) == 0) continue;
     spans[chunk].next_word = static_cast<std::uint32_t>(word);
-    claim.chunk_plus_1 = static_cast<std::uint32_t>(chunk + 1);
-    claim.word = static_cast<std::uint32_t>(word);
-    claim.first_block = address_of(chunk) + word * 64 * size.bytes;
-    std::atomic_signal_fence(std::memory_order_seq_cst);  // as a death leaves it
+    point(claim, chunk, word);
     // acquire: pairs with the release of a task that freed a block.
     const std::uint64_t taken = bits.exchange(~std::uint64_t{0}, std::memory_order_acq_rel);
     claim.free.store(~taken, std::memory_order_release);
@@ -245,21 +255,40 @@ bool Own::refill(Claim &claim, std::size_t size_class, std::size_t inside) noexc
   return chunk != ChunkMap::kNone && claim_word(claim, chunk, size);
 }
 
+// The block comes to the claim: its bit stays set. So a task that frees and allocates in turns stores
+// in no bitmap.
+bool Own::keep(Claim &claim, std::size_t chunk, std::size_t index, const void *block) noexcept {
+  const std::size_t word = index / 64;
+  const std::uint64_t bit = std::uint64_t{1} << (index % 64);
+  const bool is_same = claim.chunk_plus_1 == chunk + 1 && claim.word == word;
+  const std::uint64_t free = claim.free.load(std::memory_order_relaxed);
+  if (!is_same && free != 0) return false;
+  if ((free & bit) != 0 || (bitmaps[chunk][word].load(std::memory_order_relaxed) & bit) == 0)
+      [[unlikely]]
+    die("freed twice: ", block);
+  if (!is_same) {
+    if (claim.chunk_plus_1 != chunk + 1) {
+      if (claim.chunk_plus_1 != 0) list(claim.chunk_plus_1 - 1, claim);
+      unlist(chunk, claim);
+    }
+    point(claim, chunk, word);
+  }
+  claim.free.store(free | bit, std::memory_order_release);
+  return true;
+}
+
 // state: as it was when the caller looked; any task may own the span.
 void Own::release(std::size_t chunk, State state, std::size_t index, const void *block) noexcept {
   const std::size_t word = index / 64;
   const std::uint64_t bit = std::uint64_t{1} << (index % 64);
-  Word &bits = bitmaps[chunk][word];
-  if (owns(state)) {
-    Claim &claim = claim_of(state);
-    if (claim.chunk_plus_1 == chunk + 1 && claim.word == word) {
-      const std::uint64_t free = claim.free.load(std::memory_order_relaxed);
-      if ((free & bit) != 0 || (bits.load(std::memory_order_relaxed) & bit) == 0) [[unlikely]]
-        die("freed twice: ", block);
-      claim.free.store(free | bit, std::memory_order_relaxed);
-      return;
-    }
+  // The block is taken: the span stays a span of its class, whoever owns it.
+  if (state.use != Use::kSpan && take_over(chunk, state)) {
+    state.use = Use::kSpan;
+    state.owner = slot_;
+    list(chunk, claim_of(state));
   }
+  if (owns(state) && keep(claim_of(state), chunk, index, block)) return;
+  Word &bits = bitmaps[chunk][word];
   // release: what this task has done to the block comes before what its next user does. seq_cst:
   // see let_go().
   const std::uint64_t old = bits.fetch_and(~bit, std::memory_order_seq_cst);
