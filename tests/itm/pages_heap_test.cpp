@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -489,6 +490,108 @@ TEST_F(PagesHeap, OutlivesProcessesThatAreKilledAnywhere) {
   heap_slot_freed(0);
   // Each kill loses two blocks at most, of 6 chunks or of a span of 4.
   EXPECT_LE(heap_chunks_used(), (kKills + 2 * kProcesses) * 16U);
+}
+
+// What a process holds: a block comes in when it has been allocated, and is out before it is freed.
+struct Held {
+  std::atomic<void *> blocks[48];
+  // Of the foreign blocks that it frees, how many it has begun to.
+  std::atomic<std::size_t> foreign;
+  std::atomic<bool> is_done;
+};
+
+constexpr std::size_t kForeign = 40;
+
+// Allocates and frees, also what others have allocated, and takes over what slot 2 has left.
+[[noreturn]] void be_stepped(Held &held, const std::vector<void *> &foreign, std::uint64_t seed) {
+  test_slot = 1;
+  if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(3);
+  raise(SIGSTOP);
+  for (std::size_t i = 0; i < kForeign; ++i) {
+    seed = seed * 6'364'136'223'846'793'005u + 1;
+    std::atomic<void *> &place = held.blocks[(seed >> 33) % 48];
+    if (void *const block = place.exchange(nullptr); block != nullptr) heap_release(block);
+    constexpr std::size_t kSizes[] = {16, 48, 48, 1000, 8000, 20'000, 100'000};
+    test_inside = i % 3 == 0;
+    if (i % 4 != 0) place.store(allocate(kSizes[(seed >> 41) % 7]));
+    held.foreign.store(i + 1);
+    heap_release(foreign[i]);
+  }
+  heap_slot_freed(2);
+  for (std::atomic<void *> &place : held.blocks)
+    if (place.load() == nullptr) place.store(allocate(32));
+  held.is_done.store(true);
+  for (;;) pause();
+}
+
+// True: the process has done all that it had to do. It is dead.
+[[nodiscard]] bool kill_after(pid_t process, std::uint64_t steps, const Held &held) {
+  int status = 0;
+  EXPECT_EQ(waitpid(process, &status, 0), process);
+  EXPECT_TRUE(WIFSTOPPED(status)) << status;
+  while (steps-- > 0 && WIFSTOPPED(status) && !held.is_done.load()) {
+    if (ptrace(PTRACE_SINGLESTEP, process, nullptr, nullptr) != 0) break;
+    waitpid(process, &status, 0);
+  }
+  EXPECT_TRUE(WIFSTOPPED(status) && WSTOPSIG(status) != SIGABRT) << status;
+  kill(process, SIGKILL);
+  waitpid(process, &status, 0);
+  return held.is_done.load();
+}
+
+// Dead between any two instructions: what it held is not given out again, and can be freed; and all
+// else but a few blocks can be allocated.
+TEST_F(PagesHeap, OutlivesAProcessThatIsKilledBetweenAnyTwoInstructions) {
+  std::mt19937_64 random(seed());
+  std::uint64_t steps_max = 30'000;
+  constexpr int kRounds = 25;
+  int done = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    start(std::size_t{8} << 20);
+    auto &held = *static_cast<Held *>(map_shared(sizeof(Held)));
+    test_slot = 2;
+    std::vector<void *> foreign;
+    for (int i = 0; i < 3000; ++i) foreign.push_back(allocate(i % 2 == 0 ? 32 : 3000));
+    const std::uint64_t child_seed = random();
+    const pid_t child = fork();
+    if (child == 0) be_stepped(held, foreign, child_seed);
+    const std::uint64_t steps = random() % steps_max;
+    if (kill_after(child, steps, held)) {
+      ++done;
+      steps_max = std::max<std::uint64_t>(steps, 1000);
+    }
+    test_slot = 0;
+    heap_slot_freed(1);
+    heap_slot_freed(2);
+    std::map<std::uintptr_t, std::size_t> taken;
+    const auto take = [&](void *block) {
+      const auto at = reinterpret_cast<std::uintptr_t>(block);
+      const auto after = taken.lower_bound(at);
+      ASSERT_TRUE(after == taken.end() || at + heap_usable(block) <= after->first);
+      ASSERT_TRUE(after == taken.begin() ||
+                  std::prev(after)->first + std::prev(after)->second <= at);
+      taken[at] = heap_usable(block);
+    };
+    for (std::atomic<void *> &place : held.blocks)
+      if (place.load() != nullptr) take(place.load());
+    std::vector<void *> blocks;
+    for (const std::size_t bytes : {100'000, 20'000, 8000, 1000, 48, 32, 16})
+      for (void *block; (block = allocate(bytes)) != nullptr;) {
+        take(block);
+        if (HasFatalFailure()) return;
+        blocks.push_back(block);
+      }
+    for (void *const block : blocks) heap_release(block);
+    for (std::atomic<void *> &place : held.blocks)
+      if (place.load() != nullptr) heap_release(place.load());
+    for (std::size_t i = held.foreign.load(); i < foreign.size(); ++i) heap_release(foreign[i]);
+    heap_slot_freed(0);
+    // What it was about: a block or a claim, in a span of 4 chunks at most.
+    EXPECT_LE(heap_chunks_used(), 4U) << steps;
+    munmap(reinterpret_cast<void *>(test_range.begin), test_range.bytes);
+    if (HasFailure()) return;
+  }
+  EXPECT_LT(done, kRounds) << "all were killed too late";
 }
 
 }  // namespace

@@ -89,14 +89,16 @@ class Own {
   [[nodiscard]] Claim &claim_of(State state) noexcept {
     return heap_.claims[state.is_inside][state.size_class];
   }
-  [[nodiscard]] bool refill(Claim &claim, std::size_t size_class, std::size_t inside) noexcept;
+  [[nodiscard, gnu::noinline]] bool refill(Claim &claim, std::size_t size_class,
+                                           std::size_t inside) noexcept;
   [[nodiscard]] bool claim_word(Claim &claim, std::size_t chunk, const SizeClass &size) noexcept;
   // The claim, which has no block, is of that word from now on.
   void point(Claim &claim, std::size_t chunk, std::size_t word) noexcept;
   [[nodiscard]] bool keep(Claim &claim, std::size_t chunk, std::size_t index,
                           const void *block) noexcept;
+  [[gnu::noinline]] void clear(std::size_t chunk, std::size_t index, const void *block) noexcept;
   void let_go(std::size_t chunk, State state) noexcept;
-  [[nodiscard]] bool take_over(std::size_t chunk, State seen) noexcept;
+  [[nodiscard, gnu::noinline]] bool take_over(std::size_t chunk, State seen) noexcept;
   [[nodiscard]] std::size_t find_left(std::size_t size_class, std::size_t inside) noexcept;
   [[nodiscard]] std::size_t make_span(std::size_t size_class, std::size_t inside) noexcept;
   void list(std::size_t chunk, Claim &claim) noexcept;
@@ -255,8 +257,8 @@ bool Own::refill(Claim &claim, std::size_t size_class, std::size_t inside) noexc
   return chunk != ChunkMap::kNone && claim_word(claim, chunk, size);
 }
 
-// The block comes to the claim: its bit stays set. So a task that frees and allocates in turns stores
-// in no bitmap.
+// The block comes to the claim: its bit stays set. So a task that frees and allocates in turns
+// stores in no bitmap.
 bool Own::keep(Claim &claim, std::size_t chunk, std::size_t index, const void *block) noexcept {
   const std::size_t word = index / 64;
   const std::uint64_t bit = std::uint64_t{1} << (index % 64);
@@ -279,22 +281,24 @@ bool Own::keep(Claim &claim, std::size_t chunk, std::size_t index, const void *b
 
 // state: as it was when the caller looked; any task may own the span.
 void Own::release(std::size_t chunk, State state, std::size_t index, const void *block) noexcept {
-  const std::size_t word = index / 64;
-  const std::uint64_t bit = std::uint64_t{1} << (index % 64);
   // The block is taken: the span stays a span of its class, whoever owns it.
   if (state.use != Use::kSpan && take_over(chunk, state)) {
     state.use = Use::kSpan;
     state.owner = slot_;
     list(chunk, claim_of(state));
   }
-  if (owns(state) && keep(claim_of(state), chunk, index, block)) return;
-  Word &bits = bitmaps[chunk][word];
+  if (!owns(state) || !keep(claim_of(state), chunk, index, block)) clear(chunk, index, block);
+}
+
+void Own::clear(std::size_t chunk, std::size_t index, const void *block) noexcept {
+  const std::size_t word = index / 64;
+  const std::uint64_t bit = std::uint64_t{1} << (index % 64);
   // release: what this task has done to the block comes before what its next user does. seq_cst:
   // see let_go().
-  const std::uint64_t old = bits.fetch_and(~bit, std::memory_order_seq_cst);
+  const std::uint64_t old = bitmaps[chunk][word].fetch_and(~bit, std::memory_order_seq_cst);
   if ((old & bit) == 0) [[unlikely]]
     die("freed twice: ", block);
-  state = spans[chunk].state.load(std::memory_order_seq_cst);
+  const State state = spans[chunk].state.load(std::memory_order_seq_cst);
   if (state.use == Use::kFull || state.use == Use::kLeft) {
     if (!take_over(chunk, state)) return;
     list(chunk, claim_of(state));
@@ -339,7 +343,7 @@ struct Place {
   State state;
   std::size_t index;
 };
-[[nodiscard]] Place place_of(const void *block) noexcept {
+[[nodiscard, gnu::always_inline]] inline Place place_of(const void *block) noexcept {
   const Place none{0, State{}, 0};
   const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(block) - first_address;
   if (at >= heap_bytes) return none;
@@ -403,7 +407,8 @@ bool heap_start() noexcept {
 }
 
 void *heap_allocate(std::size_t bytes, std::size_t alignment) noexcept {
-  if (!std::has_single_bit(alignment)) return nullptr;
+  // Not std::has_single_bit(): a call of a function, where no POPCNT may be assumed.
+  if (alignment == 0 || (alignment & (alignment - 1)) != 0) return nullptr;
   if (bytes <= kSmallMax && alignment <= kPageBytes) [[likely]] {
     std::size_t size_class = class_of(std::max(bytes, alignment));
     // The last class is a multiple of every such alignment.
@@ -415,11 +420,9 @@ void *heap_allocate(std::size_t bytes, std::size_t alignment) noexcept {
   return allocate_chunks(std::max(whole, kPageBytes), alignment, Use::kRun);
 }
 
-void heap_release(void *block) noexcept {
-  const Place place = place_of(block);
+namespace {
+void release_chunks(const Place &place, void *block) noexcept {
   if (place.state.use == Use::kNone) die("no block begins at ", block);
-  if (place.state.use != Use::kRun && place.state.use != Use::kMapped)
-    return Own().release(place.chunk, place.state, place.index, block);
   Span &span = spans[place.chunk];
   const std::size_t chunks = span.chunks;
   State seen = place.state;
@@ -428,6 +431,15 @@ void heap_release(void *block) noexcept {
                                           std::memory_order_relaxed))
     die("freed twice: ", block);
   tables->map.give(place.chunk, chunks);
+}
+}  // namespace
+
+void heap_release(void *block) noexcept {
+  const Place place = place_of(block);
+  if (place.state.use == Use::kSpan || place.state.use == Use::kFull ||
+      place.state.use == Use::kLeft)
+    return Own().release(place.chunk, place.state, place.index, block);
+  release_chunks(place, block);
 }
 
 std::size_t heap_usable(const void *block) noexcept {

@@ -100,7 +100,7 @@ void *realloc(void *block, std::size_t bytes) noexcept {
   // It stays unless it grows, or more than half of it would be for nothing. A smaller block keeps
   // its usable bytes: the transaction may be undone.
   if (is_started() && heap_owns(block) &&
-      (bytes <= before ? bytes >= before / 2 : heap_grow(block, bytes)))
+      (bytes <= before ? bytes >= before / 2 || before <= 64 : heap_grow(block, bytes)))
     return block;
   void *const moved = allocate(bytes, 16);
   if (moved == nullptr) return or_error(nullptr);
