@@ -125,7 +125,7 @@ TEST(HeapCalls, ReportWantOfMemoryAsGlibc) {
   fails([&] { return std::calloc(half, half); }, ENOMEM);
   fails([&] { return std::calloc(1, huge); }, ENOMEM);
   fails([&] { return memalign(64, huge); }, ENOMEM);
-  fails([&] { return memalign((std::size_t{1} << 63) + 1, 8); }, EINVAL);
+  fails([&] { return memalign(hidden((std::size_t{1} << 63) + 1), 8); }, EINVAL);
   fails([&] { return valloc(huge); }, ENOMEM);
   fails([&] { return pvalloc(~std::size_t{0}); }, ENOMEM);
   void *block = std::malloc(100);
@@ -155,7 +155,7 @@ TEST(HeapCalls, AlignAsTheyAreNamed) {
   check(std::malloc(0), 16, 0);
   check(std::calloc(0, 5), 16, 0);
   check(memalign(4096, 10), 4096, 10);
-  check(memalign(100, 10), 128, 10);
+  check(memalign(hidden(std::size_t{100}), 10), 128, 10);
   check(std::aligned_alloc(64, 640), 64, 640);
   check(valloc(5000), 4096, 5000);
   check(pvalloc(5000), 4096, 8192);
@@ -167,7 +167,7 @@ TEST(HeapCalls, AlignAsTheyAreNamed) {
 }
 
 TEST(HeapCalls, ZeroMemoryThatWasUsedBefore) {
-  for (const std::size_t bytes : {1, 24, 64, 1000, 8000, 30'000, 100'000, 3'000'000}) {
+  for (const std::size_t bytes : {1U, 24U, 64U, 1000U, 8000U, 30'000U, 100'000U, 3'000'000U}) {
     for (int i = 0; i < 20; ++i) {
       auto *const block = static_cast<char *>(std::calloc(1, bytes));
       ASSERT_TRUE(is_zero(block, bytes)) << bytes;

@@ -158,14 +158,14 @@ TEST_F(PagesHeap, GivesBlocksThatAreAlignedAndApart) {
 }
 
 TEST_F(PagesHeap, AlignsBlocksOfWholeLinesByLines) {
-  for (const std::size_t bytes : {64, 128, 192, 256, 320, 1024, 5120})
+  for (const std::size_t bytes : {64U, 128U, 192U, 256U, 320U, 1024U, 5120U})
     for (int i = 0; i < 100; ++i)
       ASSERT_EQ(reinterpret_cast<std::uintptr_t>(allocate(bytes)) % 64, 0U) << bytes;
 }
 
 TEST_F(PagesHeap, AlignsAsMuchAsIsAskedForAndRefusesWhatIsNoPowerOfTwo) {
   for (std::size_t alignment = 1; alignment <= std::size_t{1} << 28; alignment *= 2) {
-    for (const std::size_t bytes : {1, 100, 5000, 40'000, 1'000'000}) {
+    for (const std::size_t bytes : {1U, 100U, 5000U, 40'000U, 1'000'000U}) {
       void *const block = allocate(bytes, alignment);
       ASSERT_NE(block, nullptr);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % alignment, 0U);
@@ -180,7 +180,7 @@ TEST_F(PagesHeap, AlignsAsMuchAsIsAskedForAndRefusesWhatIsNoPowerOfTwo) {
 }
 
 TEST_F(PagesHeap, UsesAFreedBlockAgainAtOnce) {
-  for (const std::size_t bytes : {16, 64, 1000, 8192, 32'768, 100'000}) {
+  for (const std::size_t bytes : {16U, 64U, 1000U, 8192U, 32'768U, 100'000U}) {
     void *const first = allocate(bytes);
     heap_release(first);
     EXPECT_EQ(allocate(bytes), first) << bytes;
@@ -192,7 +192,7 @@ TEST_F(PagesHeap, GivesEmptySpansToOtherClasses) {
   start(std::size_t{32} << 20);
   std::vector<void *> blocks;
   std::size_t most = 0;
-  for (const std::size_t bytes : {48, 4096, 200'000, 32'768, 16, 8192, 20'000, 300'000}) {
+  for (const std::size_t bytes : {48U, 4096U, 200'000U, 32'768U, 16U, 8192U, 20'000U, 300'000U}) {
     for (void *block; (block = allocate(bytes)) != nullptr;) blocks.push_back(block);
     const std::size_t all = blocks.size() * bytes;
     // A quarter may be lost behind the last block of each span or run.
@@ -575,7 +575,7 @@ TEST_F(PagesHeap, OutlivesAProcessThatIsKilledBetweenAnyTwoInstructions) {
     for (std::atomic<void *> &place : held.blocks)
       if (place.load() != nullptr) take(place.load());
     std::vector<void *> blocks;
-    for (const std::size_t bytes : {100'000, 20'000, 8000, 1000, 48, 32, 16})
+    for (const std::size_t bytes : {100'000U, 20'000U, 8000U, 1000U, 48U, 32U, 16U})
       for (void *block; (block = allocate(bytes)) != nullptr;) {
         take(block);
         if (HasFatalFailure()) return;

@@ -28,7 +28,8 @@ enum class Use : std::uint8_t {
   kMapped
 };
 
-struct State {
+// Aligned as the word that it is: clang calls a function otherwise.
+struct alignas(8) State {
   Use use;
   std::uint8_t size_class;
   std::uint8_t is_inside;
