@@ -1,0 +1,277 @@
+#include "compat/libitm/pages/tasks.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csetjmp>
+#include <cstdlib>
+
+#include "compat/libitm/pages/engine.h"
+#include "compat/libitm/pages/real.h"
+#include "compat/libitm/pages/std_streams.h"
+#include "compat/libitm/pages/task_records.h"
+#include "compat/libitm/pages/thread_images.h"
+#include "compat/libitm/pages/thread_keys.h"
+#include "compat/libitm/pages/undertaker.h"
+#include "platform/futex.h"
+
+extern "C" long tmh_itm_clone(unsigned long flags, void *stack, std::atomic<std::int32_t> *pid,
+                              void *thread_pointer, void (*begin)(long), long argument);
+
+// The C library's, which <pthread.h> declares for C alone: the thread unwinds to the buffer.
+extern "C" {
+void __pthread_register_cancel(__pthread_unwind_buf_t *buffer);
+void __pthread_unregister_cancel(__pthread_unwind_buf_t *buffer);
+}
+
+namespace tmh::itm::pages {
+
+namespace {
+
+// How often who waits looks again, should a wake-up be lost with its task.
+constexpr long kLookAgainNs = 20'000'000;
+
+// This process's number; 0: not main, nor a task.
+std::int32_t own_pid = 0;
+void (*call_tls_destructors)() = nullptr;
+bool is_ready = false;  // images and the undertaker
+
+[[nodiscard]] std::int32_t kernel_pid() noexcept {
+  return static_cast<std::int32_t>(syscall(SYS_getpid));
+}
+[[noreturn]] void leave_process() noexcept {
+  for (;;) syscall(SYS_exit_group, 0);
+}
+
+// The kernel's own call: the C library leaves its two internal signals out.
+class BlockedSignals {
+ public:
+  BlockedSignals() noexcept {
+    const std::uint64_t all = ~std::uint64_t{0};
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before_, sizeof all);
+  }
+  ~BlockedSignals() { set(before_); }
+  BlockedSignals(const BlockedSignals &) = delete;
+  BlockedSignals &operator=(const BlockedSignals &) = delete;
+
+  [[nodiscard]] const sigset_t &before() const noexcept { return before_; }
+  static void set(const sigset_t &mask) noexcept {
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
+  }
+
+ private:
+  sigset_t before_{};
+};
+
+// Images and the undertaker are real threads of main, so they come before the first task.
+[[nodiscard]] bool get_ready() noexcept {
+  if (is_ready) return true;
+  const BlockedSignals blocked;
+  is_ready = make_thread_images() && start_undertaker();
+  if (is_ready) write_streams_by_lines();
+  return is_ready;
+}
+
+void free_what_is_over() noexcept {
+  for (TaskRecord &each : tasks->records) free_if_over(each);
+}
+
+[[nodiscard]] bool is_any_leaving() noexcept {
+  for (TaskRecord &each : tasks->records)
+    if (each.life() == Life::kEnded && each.claim.load(std::memory_order_acquire) == Claim::kDone)
+      return true;
+  return false;
+}
+
+// A slot whose task has ended, and is about to leave it, is worth waiting for.
+[[nodiscard]] int take_free_slot() noexcept {
+  for (;;) {
+    const std::uint32_t gone = tasks->gone.load(std::memory_order_acquire);
+    free_what_is_over();
+    const int slot = take_slot();
+    if (slot >= 0) return slot;
+    if (!is_any_leaving()) {
+      free_what_is_over();
+      return take_slot();
+    }
+    platform::futex_wait(tasks->gone, gone, kLookAgainNs);
+  }
+}
+
+// Everything that the thread itself destroys.
+void destroy_thread_locals() {
+  call_tls_destructors();
+  end_thread_keys();
+}
+
+// The last of a task: who waits for it goes on.
+[[noreturn]] void leave(TaskRecord &record, void *value) noexcept {
+  const BlockedSignals blocked;
+  flush_streams();
+  leave_task();
+  record.value = value;
+  record.set_life(Life::kEnded);
+  leave_process();
+}
+
+// The C library's way of leaving a thread's frames ends at this frame.
+void *run_routine(TaskRecord &record) {
+  __pthread_unwind_buf_t buffer;
+  // Only the first part of a jmp_buf is there, and used.
+  if (__sigsetjmp(reinterpret_cast<__jmp_buf_tag *>(buffer.__cancel_jmp_buf), 0) != 0)
+    return record.value;
+  __pthread_register_cancel(&buffer);
+  void *const value = record.routine(record.argument);
+  __pthread_unregister_cancel(&buffer);
+  return value;
+}
+
+void begin_task(long slot) {
+  adopt_thread_image(static_cast<std::uint32_t>(slot));
+  own_pid = kernel_pid();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // Main may have ended before that call.
+  if (syscall(SYS_getppid) != tasks->main_pid.load(std::memory_order_relaxed)) leave_process();
+  enter_task(static_cast<int>(slot));
+  enter_streams();
+  TaskRecord &record = tasks->records[slot];
+  record.set_life(Life::kRunning);
+  BlockedSignals::set(record.mask);
+  void *const value = run_routine(record);
+  destroy_thread_locals();
+  leave(record, value);
+}
+
+[[noreturn]] void end_main() {
+  destroy_thread_locals();
+  flush_streams();
+  give_up_holds();
+  while (const std::uint32_t running = tasks->running.load(std::memory_order_acquire))
+    platform::futex_wait(tasks->running, running, kLookAgainNs);
+  std::exit(0);
+}
+
+_Unwind_Reason_Code unwind_main(int, _Unwind_Action actions, _Unwind_Exception_Class,
+                                _Unwind_Exception *, _Unwind_Context *, void *) {
+  if ((actions & _UA_END_OF_STACK) != 0) end_main();
+  return _URC_NO_REASON;
+}
+
+}  // namespace
+
+bool tasks_start() noexcept {
+  tasks = static_cast<TaskShared *>(reserve_shared(sizeof(TaskShared)));
+  if (tasks == nullptr || !start_thread_keys()) return false;
+  own_pid = kernel_pid();
+  call_tls_destructors = reinterpret_cast<void (*)()>(find_real("__call_tls_dtors"));
+  tasks->main_pid.store(own_pid, std::memory_order_relaxed);
+  tasks->main_thread = pthread_self();
+  TaskRecord &main = tasks->records[0];
+  main.pid.store(own_pid, std::memory_order_relaxed);
+  main.set_life(Life::kRunning);
+  start_streams();
+  return true;
+}
+
+bool is_task() noexcept { return is_started() && own_pid == kernel_pid(); }
+
+int create_task(pthread_t *thread, const pthread_attr_t *attributes, void *(*routine)(void *),
+                void *argument) noexcept {
+  go_irrevocable();
+  if (!get_ready()) return EAGAIN;
+  const int slot = take_free_slot();
+  if (slot < 0) return EAGAIN;
+  int is_detached = PTHREAD_CREATE_JOINABLE;
+  if (attributes != nullptr) pthread_attr_getdetachstate(attributes, &is_detached);
+  flush_streams();
+  const BlockedSignals blocked;
+  TaskRecord &record = tasks->records[slot];
+  record.pid.store(0, std::memory_order_relaxed);
+  record.creator.store(own_pid, std::memory_order_relaxed);
+  record.claim.store(is_detached == PTHREAD_CREATE_DETACHED ? Claim::kDone : Claim::kJoinable,
+                     std::memory_order_relaxed);
+  record.joins.store(0, std::memory_order_relaxed);
+  record.signal.store(0, std::memory_order_relaxed);
+  record.value = nullptr;
+  record.routine = routine;
+  record.argument = argument;
+  record.mask = blocked.before();
+  // release: the undertaker looks at creator and pid
+  record.set_life(Life::kCreating);
+  tasks->running.fetch_add(1, std::memory_order_relaxed);
+  restore_thread_image(static_cast<std::uint32_t>(slot));
+  clear_thread_keys(static_cast<std::uint32_t>(slot));
+  *thread = thread_of(static_cast<std::uint32_t>(slot));
+  // All tasks are main's children.
+  const unsigned long parent = own_slot() == 0 ? 0 : CLONE_PARENT;
+  before_clone();
+  leave_restartable_sequences();
+  const long pid = tmh_itm_clone(
+      CLONE_FILES | CLONE_FS | CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID | parent,
+      stack_top_of(static_cast<std::uint32_t>(slot)), &record.pid,
+      thread_pointer_of(static_cast<std::uint32_t>(slot)), begin_task, slot);
+  enter_restartable_sequences();
+  after_clone();
+  if (pid < 0) {
+    tasks->running.fetch_sub(1, std::memory_order_relaxed);
+    record.claim.store(Claim::kDone, std::memory_order_relaxed);
+    record.set_life(Life::kGone);
+    free_if_over(record);
+    return EAGAIN;
+  }
+  tell_undertaker();
+  return 0;
+}
+
+void end_task(void *value) {
+  if (own_slot() == 0) {
+    static _Unwind_Exception unwinding;
+    _Unwind_ForcedUnwind(&unwinding, unwind_main, nullptr);
+    end_main();
+  }
+  tasks->records[own_slot()].value = value;
+  TMH_REAL(pthread_exit)(value);
+  __builtin_unreachable();
+}
+
+void tasks_die(int signal) noexcept {
+  const std::uint32_t slot = own_slot();
+  if (slot == 0) {
+    struct sigaction action {};
+    action.sa_handler = SIG_DFL;
+    sigaction(signal, &action, nullptr);
+    sigset_t none;
+    sigemptyset(&none);
+    BlockedSignals::set(none);
+    syscall(SYS_tgkill, kernel_pid(), syscall(SYS_gettid), signal);
+    _exit(128 + signal);
+  }
+  TaskRecord &record = tasks->records[slot];
+  record.signal.store(signal, std::memory_order_relaxed);
+  record.value = TMH_ITM_THREAD_DIED;
+  record.set_life(Life::kEnded);
+  // acquire: the argument belongs to it
+  const tmh_itm_thread_death callback = tasks->on_death.load(std::memory_order_acquire);
+  if (callback != nullptr)
+    callback(thread_of(slot), signal, tasks->on_death_argument.load(std::memory_order_relaxed));
+  leave_task();
+  leave_process();
+}
+
+}  // namespace tmh::itm::pages
+
+extern "C" TMH_EXPORTED int tmh_itm_on_thread_death(tmh_itm_thread_death callback, void *argument) {
+  using tmh::itm::pages::tasks;
+  if (!tmh::itm::pages::is_started()) return ENOSYS;
+  tasks->on_death_argument.store(argument, std::memory_order_relaxed);
+  tasks->on_death.store(callback, std::memory_order_release);
+  return 0;
+}

@@ -1,0 +1,156 @@
+#include "compat/libitm/pages/thread_images.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/rseq.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+
+#include "compat/libitm/pages/engine.h"
+#include "compat/libitm/pages/real.h"
+#include "platform/futex.h"
+
+namespace tmh::itm::pages {
+
+namespace {
+
+constexpr std::size_t kGuardBytes = 4096;
+
+struct Image {
+  void *thread_pointer;
+  void *robust_list;
+  std::size_t robust_list_bytes;
+  char *begin;                       // of the image in the slot; stacks of tasks end here
+  char *copy;                        // of [begin, end of the slot)
+  std::size_t tid_offset;            // of the thread's number in its descriptor; 0: not found
+  std::atomic<std::uint32_t> lives;  // the kernel clears it, and wakes
+};
+
+Image *images = nullptr;
+
+// The C library's dynamic thread vector: a slot keeps the one it has, which may have grown.
+struct TlsBlock {
+  void *block;
+  void *to_free;
+};
+struct ThreadControl {
+  void *self;
+  TlsBlock *vector;
+};
+void *const kUnallocated = reinterpret_cast<void *>(~std::uintptr_t{0});
+
+[[nodiscard]] char *end_of(std::uint32_t slot) noexcept {
+  return reinterpret_cast<char *>(stacks_range().begin) + (slot + 1) * kStackSlot;
+}
+
+// The real thread. It must not return: the C library would take the thread apart.
+void *note_image(void *argument) {
+  Image &image = *static_cast<Image *>(argument);
+  const auto slot = static_cast<std::uint32_t>(&image - images);
+  image.thread_pointer = reinterpret_cast<void *>(pthread_self());
+  syscall(SYS_get_robust_list, 0, &image.robust_list, &image.robust_list_bytes);
+  const auto number = static_cast<std::int32_t>(syscall(SYS_gettid));
+  const char *const descriptor = static_cast<const char *>(image.thread_pointer);
+  for (const char *at = descriptor; at + sizeof number <= end_of(slot); at += sizeof number)
+    if (std::memcmp(at, &number, sizeof number) == 0) {
+      image.tid_offset = static_cast<std::size_t>(at - descriptor);
+      break;
+    }
+  const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  image.begin = reinterpret_cast<char *>(frame & ~std::uintptr_t{63});
+  leave_restartable_sequences();
+  syscall(SYS_set_robust_list, nullptr, image.robust_list_bytes);
+  syscall(SYS_set_tid_address, &image.lives);
+  for (;;) syscall(SYS_exit, 0);
+}
+
+[[nodiscard]] bool make_thread(std::uint32_t slot) noexcept {
+  char *const end = end_of(slot);
+  char *const begin = end - kStackSlot;
+  if (mprotect(begin, kGuardBytes, PROT_NONE) != 0) return false;
+  Image &image = images[slot];
+  image.lives.store(1, std::memory_order_relaxed);
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return false;
+  pthread_t thread;
+  const bool is_made =
+      pthread_attr_setstack(&attributes, begin + kGuardBytes, kStackSlot - kGuardBytes) == 0 &&
+      TMH_REAL(pthread_create)(&thread, &attributes, note_image, &image) == 0;
+  pthread_attr_destroy(&attributes);
+  return is_made;
+}
+
+}  // namespace
+
+bool make_thread_images() noexcept {
+  if (images != nullptr) return true;
+  images = static_cast<Image *>(reserve_shared(kTasksMax * sizeof(Image)));
+  if (images == nullptr) return false;
+  std::uint32_t made = 1;
+  while (made < kTasksMax && make_thread(made)) ++made;
+  bool is_sound = made == kTasksMax;
+  for (std::uint32_t slot = 1; slot < made; ++slot) {
+    Image &image = images[slot];
+    while (image.lives.load(std::memory_order_acquire) != 0)
+      platform::futex_wait(image.lives, 1, 1'000'000'000);
+    const auto bytes = static_cast<std::size_t>(end_of(slot) - image.begin);
+    image.copy = static_cast<char *>(reserve_shared(bytes));
+    is_sound = is_sound && image.copy != nullptr && image.tid_offset != 0;
+    if (image.copy != nullptr) std::memcpy(image.copy, image.begin, bytes);
+  }
+  return is_sound;
+}
+
+void restore_thread_image(std::uint32_t slot) noexcept {
+  const Image &image = images[slot];
+  auto &control = *static_cast<ThreadControl *>(image.thread_pointer);
+  TlsBlock *const vector = control.vector;
+  std::memcpy(image.begin, image.copy, static_cast<std::size_t>(end_of(slot) - image.begin));
+  control.vector = vector;
+  // Blocks of the static TLS lie in the image; others were made on demand, and are again.
+  const auto length = reinterpret_cast<std::uintptr_t>(vector[-1].block);
+  for (std::uintptr_t i = 1; i <= length; ++i)
+    if (vector[i].to_free != nullptr) {
+      std::free(vector[i].to_free);
+      vector[i] = {kUnallocated, nullptr};
+    }
+}
+
+void *thread_pointer_of(std::uint32_t slot) noexcept { return images[slot].thread_pointer; }
+void *stack_top_of(std::uint32_t slot) noexcept { return images[slot].begin; }
+
+void adopt_thread_image(std::uint32_t slot) noexcept {
+  const Image &image = images[slot];
+  const auto number = static_cast<std::int32_t>(syscall(SYS_gettid));
+  std::memcpy(static_cast<char *>(image.thread_pointer) + image.tid_offset, &number, sizeof number);
+  syscall(SYS_set_robust_list, image.robust_list, image.robust_list_bytes);
+  enter_restartable_sequences();
+}
+
+namespace {
+
+// The size that the C library of Debian 12 registers; __rseq_size is 0 where it does not.
+constexpr unsigned kSequenceBytes = 32;
+[[nodiscard]] char *sequences() noexcept {
+  return reinterpret_cast<char *>(pthread_self()) + __rseq_offset;
+}
+
+}  // namespace
+
+void leave_restartable_sequences() noexcept {
+  if (__rseq_size != 0)
+    syscall(SYS_rseq, sequences(), kSequenceBytes, RSEQ_FLAG_UNREGISTER, RSEQ_SIG);
+}
+
+void enter_restartable_sequences() noexcept {
+  if (__rseq_size != 0) syscall(SYS_rseq, sequences(), kSequenceBytes, 0, RSEQ_SIG);
+}
+
+}  // namespace tmh::itm::pages
