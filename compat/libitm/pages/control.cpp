@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -164,6 +165,8 @@ void free_slot(int slot) noexcept {
   if (control->alone.compare_exchange_strong(alone, 0)) platform::futex_wake(control->alone);
   Memory::forget_holder(static_cast<std::uint32_t>(slot));
   heap_slot_freed(slot);
+  const std::int32_t file = each.faults_file.exchange(0, std::memory_order_relaxed);
+  if (file != 0) close(file - 1);
   each.pin.store(kOutside, std::memory_order_release);
   each.is_used.store(0, std::memory_order_release);
 }

@@ -52,6 +52,7 @@ struct alignas(64) Slot {
   alignas(64) std::atomic<std::uint32_t> is_used;
   std::atomic<std::int32_t> pid;  // 0: none yet
   std::uint64_t start_time, stack_start;
+  std::atomic<std::int32_t> faults_file;  // its userfaultfd, and 1; all tasks share descriptors
   std::atomic<std::uint64_t> incarnation;
   alignas(64) std::atomic<std::uint64_t> counts[kCounts];
 };

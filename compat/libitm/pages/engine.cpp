@@ -61,6 +61,7 @@ void enter_forked() noexcept {
 void start_view() noexcept {
   if (has_view) [[likely]]
     return;
+  if (!tasks_prepare()) refuse("no memory for threads");
   std::uint64_t clock = 0;
   if (!View::start(&clock)) refuse("protection keys or userfaultfd(2) are missing");
   has_view = true;
@@ -103,12 +104,16 @@ void give_up_holds() noexcept {
   View::give_up(false);
 }
 
-void before_clone() noexcept {
+void before_clone(int slot) noexcept {
   start_view();
   const Busy busy;
   View::drop_all_copies();
+  View::open_stack(static_cast<std::uint32_t>(slot));
 }
-void after_clone() noexcept {}
+void after_clone(int slot) noexcept {
+  const Busy busy;
+  View::close_stack(static_cast<std::uint32_t>(slot));
+}
 
 void enter_task(int slot) noexcept {
   control->slots[slot].pid.store(0, std::memory_order_relaxed);

@@ -54,9 +54,10 @@ void give_up_holds() noexcept;
 // No task uses the slot: its task was not created, has left, or died. Gives back what a dead one
 // held.
 void free_slot(int slot) noexcept;
-// In the creator, before and after it clones: it has no copies that the new task would inherit.
-void before_clone() noexcept;
-void after_clone() noexcept;
+// In the creator, before and after it clones: it has the slot's stack mapped shared, and no copies
+// that the new task would inherit.
+void before_clone(int slot) noexcept;
+void after_clone(int slot) noexcept;
 // In the new task, first thing: maps its own view of the covered memory.
 void enter_task(int slot) noexcept;
 // In the task, last thing. It touches covered memory no more, but its stack.

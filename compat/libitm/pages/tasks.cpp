@@ -55,7 +55,8 @@ bool is_ready = false;  // images and the undertaker
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {
-    const std::uint64_t all = ~std::uint64_t{0};
+    // Not those of accesses, which this thread may have to answer.
+    const std::uint64_t all = ~(std::uint64_t{1} << (SIGSEGV - 1) | std::uint64_t{1} << (SIGBUS - 1));
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before_, sizeof all);
   }
   ~BlockedSignals() { set(before_); }
@@ -181,6 +182,8 @@ bool tasks_start() noexcept {
   return true;
 }
 
+bool tasks_prepare() noexcept { return get_ready(); }
+
 bool is_task() noexcept { return is_started() && own_pid == kernel_pid(); }
 
 int create_task(pthread_t *thread, const pthread_attr_t *attributes, void *(*routine)(void *),
@@ -207,19 +210,19 @@ int create_task(pthread_t *thread, const pthread_attr_t *attributes, void *(*rou
   // release: the undertaker looks at creator and pid
   record.set_life(Life::kCreating);
   tasks->running.fetch_add(1, std::memory_order_relaxed);
+  before_clone(slot);
   restore_thread_image(static_cast<std::uint32_t>(slot));
   clear_thread_keys(static_cast<std::uint32_t>(slot));
   *thread = thread_of(static_cast<std::uint32_t>(slot));
   // All tasks are main's children.
   const unsigned long parent = own_slot() == 0 ? 0 : CLONE_PARENT;
-  before_clone();
   leave_restartable_sequences();
   const long pid = tmh_itm_clone(
       CLONE_FILES | CLONE_FS | CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID | parent,
       stack_top_of(static_cast<std::uint32_t>(slot)), &record.pid,
       thread_pointer_of(static_cast<std::uint32_t>(slot)), begin_task, slot);
   enter_restartable_sequences();
-  after_clone();
+  after_clone(slot);
   if (pid < 0) {
     tasks->running.fetch_sub(1, std::memory_order_relaxed);
     record.claim.store(Claim::kDone, std::memory_order_relaxed);

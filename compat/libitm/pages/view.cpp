@@ -90,12 +90,13 @@ bool View::put_home(PageNumber first, std::uint32_t count, bool is_writable) noe
 
 bool View::enter(std::uint64_t *clock) noexcept {
   if (!make_tables()) return false;
-  if (faults_ >= 0) close(faults_);
+  // The creator's stays open: tasks share their descriptors.
   faults_ = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
   uffdio_api api{};
   api.api = UFFD_API;
   api.features = UFFD_FEATURE_SIGBUS;
   if (faults_ < 0 || ioctl(faults_, UFFDIO_API, &api) != 0) return false;
+  self().faults_file.store(faults_ + 1, std::memory_order_relaxed);
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   const Range own = Memory::stack_of(self_slot);
   for (std::uint32_t i = 0; i < Memory::regions(); ++i) {
@@ -121,6 +122,24 @@ bool View::start(std::uint64_t *clock) noexcept {
   shared_key = pkey_alloc(0, 0);
   if (copy_key < 0 || shared_key < 0) return false;
   return enter(clock);
+}
+
+void View::open_stack(std::uint32_t slot) noexcept {
+  const Range stack = Memory::stack_of(slot);
+  const PageNumber first = Memory::page_of(stack.begin);
+  give_up(false);  // pages of it may be held
+  if (raw_mmap(reinterpret_cast<void *>(stack.begin), stack.bytes, PROT_READ | PROT_WRITE,
+               MAP_SHARED | MAP_FIXED | MAP_NORESERVE, Memory::home_file(),
+               static_cast<off_t>(first * kPageBytes)) == MAP_FAILED)
+    die("a stack cannot be mapped");
+}
+
+void View::close_stack(std::uint32_t slot) noexcept {
+  const Range stack = Memory::stack_of(slot);
+  const PageNumber first = Memory::page_of(stack.begin);
+  const auto count = static_cast<std::uint32_t>(stack.bytes / kPageBytes);
+  std::memset(modes_ + first, 0, count);
+  if (!put_base(first, count)) die("a stack cannot be mapped");
 }
 
 void View::enter_forked() noexcept {

@@ -43,6 +43,9 @@ class View {
   [[nodiscard]] static bool start(std::uint64_t *clock) noexcept;
   // A new task: all of the covered memory but its own stack traps.
   [[nodiscard]] static bool enter(std::uint64_t *clock) noexcept;
+  // The stack of a task that this one makes: mapped as the new task's own, and no more.
+  static void open_stack(std::uint32_t slot) noexcept;
+  static void close_stack(std::uint32_t slot) noexcept;
   // Forgets all copies, all holds.
   static void leave() noexcept;
   // A process forked by the program, which is no task: it has the memory as it is, for itself.
