@@ -1,7 +1,7 @@
 # Tests of libitm (label itm): programs for the ABI, tests/itm, run on GCC's library and on ours by
 # each of its methods, with the same verdicts. They need a compiler with -fgnu-tm.
 include(itm)
-foreach(script abi_verdicts symbols)
+foreach(script abi_verdicts symbols thread_verdicts)
   add_test(NAME itm.${script}_self_test COMMAND "${Python3_EXECUTABLE}" -B
     "${PROJECT_SOURCE_DIR}/tests/itm/${script}.py" --self-test)
   set_tests_properties(itm.${script}_self_test PROPERTIES LABELS itm)
@@ -9,6 +9,9 @@ endforeach()
 # Parts that need no program of -fgnu-tm.
 target_sources(itm_tests PRIVATE "${PROJECT_SOURCE_DIR}/compat/libitm/gate.cpp"
   "${PROJECT_SOURCE_DIR}/compat/libitm/private_ranges.cpp")
+if(TMH_HAVE_LIBITM)
+  include(itm_pages_tests)
+endif()
 if(NOT TMH_HAVE_ITM OR NOT TMH_HAVE_LIBITM)
   return()
 endif()
