@@ -10,6 +10,7 @@
 #include <netdb.h>
 #include <poll.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/select.h>
@@ -200,5 +201,70 @@ TMH_CALL(int, execv, (const char *path, char *const *arguments) noexcept, (path,
          loads(path), loads_all(arguments), loads_all(environ))
 TMH_CALL(int, execvp, (const char *file, char *const *arguments) noexcept, (file, arguments),
          loads(file), loads_all(arguments), loads_all(environ))
+
+TMH_EXPORTED int execvpe(const char *file, char *const *arguments,
+                         char *const *environment) noexcept {
+  return with_plain_memory(
+      [&] {
+        loads(file);
+        loads_all(arguments);
+        loads_all(environment);
+      },
+      [&] { return TMH_REAL(execvpe)(file, arguments, environment); });
+}
+
+// The number of the error is the result of these.
+TMH_EXPORTED int posix_spawn(pid_t *child, const char *path,
+                             const posix_spawn_file_actions_t *actions,
+                             const posix_spawnattr_t *attributes, char *const *arguments,
+                             char *const *environment) noexcept {
+  loads(path);
+  loads_all(arguments);
+  loads_all(environment);
+  return TMH_REAL_OF(posix_spawn, "GLIBC_2.15")(child, path, actions, attributes, arguments,
+                                                environment);
+}
+TMH_EXPORTED int posix_spawnp(pid_t *child, const char *file,
+                              const posix_spawn_file_actions_t *actions,
+                              const posix_spawnattr_t *attributes, char *const *arguments,
+                              char *const *environment) noexcept {
+  loads(file);
+  loads_all(arguments);
+  loads_all(environment);
+  return TMH_REAL_OF(posix_spawnp, "GLIBC_2.15")(child, file, actions, attributes, arguments,
+                                                 environment);
+}
+TMH_EXPORTED int clock_nanosleep(clockid_t clock, int flags, const timespec *time, timespec *rest) {
+  blocks();
+  loads(time, sizeof *time);
+  stores(rest, sizeof *rest);
+  return TMH_REAL(clock_nanosleep)(clock, flags, time, rest);
+}
+TMH_EXPORTED int system(const char *command) {
+  loads(command);
+  return TMH_REAL(system)(command);
+}
+TMH_EXPORTED DIR *opendir(const char *path) {
+  loads(path);
+  return TMH_REAL(opendir)(path);
+}
+TMH_EXPORTED char *getcwd(char *at, std::size_t bytes) noexcept {
+  stores(at, bytes);
+  return TMH_REAL(getcwd)(at, bytes);
+}
+
+// The third argument is there where flags say so; else it is not used.
+#define TMH_OPEN_CALL(name, parameters, ...)                                                     \
+  TMH_EXPORTED int name parameters {                                                             \
+    va_list list;                                                                                \
+    va_start(list, flags);                                                                       \
+    const mode_t mode = va_arg(list, mode_t);                                                    \
+    va_end(list);                                                                                \
+    return with_plain_memory([&] { loads(path); }, [&] { return TMH_REAL(name)(__VA_ARGS__); }); \
+  }
+TMH_OPEN_CALL(open, (const char *path, int flags, ...), path, flags, mode)
+TMH_OPEN_CALL(open64, (const char *path, int flags, ...), path, flags, mode)
+TMH_OPEN_CALL(openat, (int folder, const char *path, int flags, ...), folder, path, flags, mode)
+TMH_OPEN_CALL(openat64, (int folder, const char *path, int flags, ...), folder, path, flags, mode)
 
 }  // extern "C"

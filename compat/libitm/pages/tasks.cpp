@@ -16,6 +16,7 @@
 
 #include "compat/libitm/pages/clone.h"
 #include "compat/libitm/pages/engine.h"
+#include "compat/libitm/pages/program_streams.h"
 #include "compat/libitm/pages/real.h"
 #include "compat/libitm/pages/std_streams.h"
 #include "compat/libitm/pages/task_records.h"
@@ -147,7 +148,7 @@ _Unwind_Reason_Code unwind_main(int, _Unwind_Action actions, _Unwind_Exception_C
 
 bool tasks_start() noexcept {
   tasks = static_cast<TaskShared *>(reserve_shared(sizeof(TaskShared)));
-  if (tasks == nullptr || !start_thread_keys()) return false;
+  if (tasks == nullptr || !start_thread_keys() || !start_program_streams()) return false;
   own_pid = kernel_pid();
   call_tls_destructors = reinterpret_cast<void (*)()>(find_real("__call_tls_dtors"));
   tasks->main_pid.store(own_pid, std::memory_order_relaxed);
