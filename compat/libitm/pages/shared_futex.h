@@ -37,7 +37,7 @@ struct Until {
 // Minus an error's number, or the result.
 inline long futex_call(const std::uint32_t *word, int operation, std::uint32_t value,
                        const timespec *until) noexcept {
-  for (;;) {
+  for (int tries = 1;; ++tries) {
     const long result =
         kernel_call(SYS_futex, reinterpret_cast<long>(word), operation, static_cast<long>(value),
                     reinterpret_cast<long>(until), 0, static_cast<long>(FUTEX_BITSET_MATCH_ANY));

@@ -2,7 +2,7 @@
 // tasks; and whoever waits on a futex by itself.
 // Shape:     semaphores are laid out as the C library's, since named ones are shared with programs
 //            on it. The others are this library's own, zero where static.
-// Limits:    of C's <threads.h>, only what calls functions of <pthread.h>.
+// Limits:    all but semaphores are not for memory shared with programs on the C library.
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
