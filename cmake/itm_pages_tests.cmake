@@ -1,11 +1,11 @@
-# Tests of the threads of libitm's method pages (label itm): programs with threads, tests/itm/threads,
-# by the C library's threads and by tasks, with the same verdicts. The engine is a stand-in:
-# memory that all tasks share, and no transactions.
+# Tests of the threads of libitm's method pages (label itm): the programs of tests/itm/threads have
+# the same verdicts by the C library's threads and by tasks. The engine is a stand-in: memory that
+# all tasks share, and no transactions.
 set(tmh_itm_pages "${PROJECT_SOURCE_DIR}/compat/libitm/pages")
 set(tmh_itm_tests "${PROJECT_SOURCE_DIR}/tests/itm")
 set(tmh_itm_task_sources)
-foreach(source c11_calls input_output_calls mutex_calls process_calls program_streams std_streams stream_calls
-    sync_calls task_records tasks thread_calls thread_images thread_keys undertaker)
+foreach(source c11_calls input_output_calls mutex_calls process_calls program_streams std_streams
+    stream_calls sync_calls task_records tasks thread_calls thread_images thread_keys undertaker)
   list(APPEND tmh_itm_task_sources "${tmh_itm_pages}/${source}.cpp")
 endforeach()
 add_library(tmh_itm_pages_flat SHARED ${tmh_itm_task_sources}

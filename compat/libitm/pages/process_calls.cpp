@@ -56,7 +56,7 @@ struct Fork {
 };
 Fork forking;
 
-// The child, on first_stack. Its thread's descriptor is its parent's, until its own is mapped: so it
+// The child, on first_stack. Its thread's descriptor is its parent's until its own is mapped, so it
 // calls nothing that might store an errno.
 void begin_child(long) {
   const auto length = static_cast<std::size_t>(forking.end - forking.bottom);

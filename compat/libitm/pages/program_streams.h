@@ -1,9 +1,9 @@
 // compat/libitm/pages/program_streams.h -- FILE objects that the program opens: they lie in its
 // memory, so all tasks may use them.
-// Shape:     a table in shared memory has for each such stream a lock and a buffer, which the kernel
-//            may use at any time. The C library neither locks these streams nor has them in its
-//            list, whose head each task has for itself: stream_calls.cpp locks, and the program's
-//            end flushes.
+// Shape:     a table in shared memory has for each such stream a lock and a buffer, which the
+//            kernel may use at any time. The C library neither locks these streams nor has them in
+//            its list, whose head each task has for itself: stream_calls.cpp locks, and the
+//            program's end flushes.
 // Limits:    more than kStreamsMax streams at one time: those keep the C library's lock, at which
 //            tasks do not wake each other.
 #pragma once

@@ -1,6 +1,6 @@
-// compat/libitm/pages/thread_calls.cpp -- the calls of <pthread.h> on threads, for tasks. Those that
-// the C library answers from a thread's descriptor alone are the C library's: attributes,
-// affinity, scheduling.
+// compat/libitm/pages/thread_calls.cpp -- the calls of <pthread.h> on threads, for tasks. The C
+// library answers by itself where a thread's descriptor is enough: attributes, affinity,
+// scheduling.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

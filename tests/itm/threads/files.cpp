@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -102,6 +103,19 @@ ITM_PROGRAM(files_cout_from_many_threads, "800 800 800") {
     for (int i = 0; i < 100; ++i)
       std::cout << "thread " + std::to_string(thread) + " line " + std::to_string(i) +
                        " of this program\n";
+  });
+  return judge(captured.lines());
+}
+
+ITM_PROGRAM(files_cout_without_stdio, "800 800 800") {
+  Captured captured;
+  std::ios_base::sync_with_stdio(false);
+  static std::mutex mutex;
+  in_threads(8, [](int thread) {
+    for (int i = 0; i < 100; ++i) {
+      const std::lock_guard held(mutex);
+      std::cout << "thread " << thread << " line " << i << " of this program\n";
+    }
   });
   return judge(captured.lines());
 }

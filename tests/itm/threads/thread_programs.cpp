@@ -1,7 +1,7 @@
 // tests/itm/threads/thread_programs.cpp -- runs one program with threads and prints its verdict.
 // Shape:     thread_programs --list | --expected | NAME
-//            --list names; --expected "name<TAB>verdict"; NAME prints the verdict. Exit code 0, or 2
-//            for a wrong command line.
+//            --list names; --expected "name<TAB>verdict"; NAME prints the verdict. Exit code 0, or
+//            2 for a wrong command line.
 #include <cstdio>
 #include <string>
 
