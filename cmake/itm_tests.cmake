@@ -1,7 +1,7 @@
 # Tests of libitm (label itm): programs for the ABI, tests/itm, run on GCC's library and on ours by
 # each of its methods, with the same verdicts. They need a compiler with -fgnu-tm.
 include(itm)
-foreach(script abi_verdicts symbols)
+foreach(script abi_verdicts symbols thread_verdicts)
   add_test(NAME itm.${script}_self_test COMMAND "${Python3_EXECUTABLE}" -B
     "${PROJECT_SOURCE_DIR}/tests/itm/${script}.py" --self-test)
   set_tests_properties(itm.${script}_self_test PROPERTIES LABELS itm)
@@ -13,6 +13,7 @@ target_sources(itm_tests PRIVATE "${PROJECT_SOURCE_DIR}/compat/libitm/gate.cpp"
   "${PROJECT_SOURCE_DIR}/compat/libitm/pages/heap.cpp")
 # A program with its own malloc(), which sanitizers have, too.
 if(TMH_HAVE_LIBITM)
+  include(itm_pages_tests)
   set(tmh_pages "${PROJECT_SOURCE_DIR}/compat/libitm/pages")
   add_executable(itm_heap_calls "${PROJECT_SOURCE_DIR}/tests/itm/heap_calls.cpp"
     "${tmh_pages}/chunk_map.cpp" "${tmh_pages}/heap.cpp" "${tmh_pages}/heap_calls.cpp"

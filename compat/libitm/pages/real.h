@@ -26,11 +26,11 @@ namespace tmh::itm::pages {
 }  // namespace tmh::itm::pages
 
 // The C library's function of that name. Two threads may look it up at once: they find the same.
-#define TMH_REAL_OF(name, version)                                                               \
-  ([]() noexcept {                                                                               \
-    static constinit decltype(&::name) found = nullptr;                                          \
-    if (found == nullptr) [[unlikely]]                                                           \
-      found = reinterpret_cast<decltype(&::name)>(::tmh::itm::pages::find_real(#name, version)); \
-    return found;                                                                                \
+#define TMH_REAL_OF(name, version)                                                              \
+  ([]() noexcept {                                                                              \
+    static constinit decltype(&::name) real = nullptr;                                          \
+    if (real == nullptr) [[unlikely]]                                                           \
+      real = reinterpret_cast<decltype(&::name)>(::tmh::itm::pages::find_real(#name, version)); \
+    return real;                                                                                \
   }())
 #define TMH_REAL(name) TMH_REAL_OF(name, nullptr)

@@ -1,79 +1,140 @@
-// compat/libitm/pages/sync_calls.cpp -- mutexes, condition variables and the like, between tasks:
-// each object is told to be shared between processes before the C library uses it, whichever way
-// it was initialised. The C library's futexes are then shared ones.
-// Limits:    of C's <threads.h>, only what calls these functions. A thread that dies with a mutex
-//            leaves it locked, as threads do.
+// compat/libitm/pages/sync_calls.cpp -- read-write locks, barriers, semaphores and once, between
+// tasks; and whoever waits on a futex by itself.
+// Shape:     semaphores are laid out as the C library's, since named ones are shared with programs
+//            on it. The others are this library's own, zero where static.
+// Limits:    all but semaphores are not for memory shared with programs on the C library.
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdarg>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
-#include "compat/libitm/pages/engine.h"
 #include "compat/libitm/pages/real.h"
-#include "platform/futex.h"
+#include "compat/libitm/pages/shared_futex.h"
 
 namespace tmh::itm::pages {
 
 namespace {
 
-// As the C library 2.34 and later lays objects out; check_layouts() compares.
-constexpr int kMutexShared = 128;
-constexpr unsigned kConditionShared = 1;
+enum class Patience { kNone, kAll };
 
-void share(pthread_mutex_t *mutex) noexcept {
-  std::atomic_ref<int> kind(mutex->__data.__kind);
-  if ((kind.load(std::memory_order_relaxed) & kMutexShared) == 0)
-    kind.fetch_or(kMutexShared, std::memory_order_relaxed);
-}
-void share(pthread_cond_t *condition) noexcept {
-  std::atomic_ref<unsigned> references(condition->__data.__wrefs);
-  if ((references.load(std::memory_order_relaxed) & kConditionShared) == 0)
-    references.fetch_or(kConditionShared, std::memory_order_relaxed);
-}
-void share(pthread_rwlock_t *lock) noexcept {
-  std::atomic_ref<int> shared(lock->__data.__shared);
-  if (shared.load(std::memory_order_relaxed) == 0) shared.store(1, std::memory_order_relaxed);
+struct ReadWriteLock {
+  std::uint32_t state;  // readers, and the bits below
+  std::uint32_t writer;
+};
+constexpr std::uint32_t kWriter = 1u << 31, kAwaited = 1u << 30, kReaders = kAwaited - 1;
+static_assert(sizeof(ReadWriteLock) <= sizeof(pthread_rwlock_t));
+[[nodiscard]] ReadWriteLock &own(pthread_rwlock_t *lock) noexcept {
+  return *reinterpret_cast<ReadWriteLock *>(lock);
 }
 
-// What an attribute makes of an object is what share() makes of a static one.
-[[gnu::constructor]] void check_layouts() {
-  pthread_mutexattr_t mutex_attributes;
-  pthread_mutexattr_init(&mutex_attributes);
-  pthread_mutexattr_setpshared(&mutex_attributes, PTHREAD_PROCESS_SHARED);
-  pthread_condattr_t condition_attributes;
-  pthread_condattr_init(&condition_attributes);
-  pthread_condattr_setpshared(&condition_attributes, PTHREAD_PROCESS_SHARED);
-  pthread_rwlockattr_t lock_attributes;
-  pthread_rwlockattr_init(&lock_attributes);
-  pthread_rwlockattr_setpshared(&lock_attributes, PTHREAD_PROCESS_SHARED);
-  pthread_mutex_t mutex, static_mutex = PTHREAD_MUTEX_INITIALIZER;
-  pthread_cond_t condition, static_condition = PTHREAD_COND_INITIALIZER;
-  pthread_rwlock_t lock, static_lock = PTHREAD_RWLOCK_INITIALIZER;
-  std::memset(&mutex, 0, sizeof mutex);
-  std::memset(&condition, 0, sizeof condition);
-  std::memset(&lock, 0, sizeof lock);
-  TMH_REAL(pthread_mutex_init)(&mutex, &mutex_attributes);
-  TMH_REAL_OF(pthread_cond_init, "GLIBC_2.3.2")(&condition, &condition_attributes);
-  TMH_REAL(pthread_rwlock_init)(&lock, &lock_attributes);
-  share(&static_mutex);
-  share(&static_condition);
-  share(&static_lock);
-  if (std::memcmp(&mutex, &static_mutex, sizeof mutex) == 0 &&
-      std::memcmp(&condition, &static_condition, sizeof condition) == 0 &&
-      std::memcmp(&lock, &static_lock, sizeof lock) == 0)
-    return;
-  std::fputs("libitm (tmh): method pages does not know this C library's mutexes\n", stderr);
-  _exit(2);
+// Takes the lock once may(state): then the state is next(state).
+template <class May, class Next>
+[[nodiscard]] int take(ReadWriteLock &lock, Patience patience, const Until &until, May may,
+                       Next next) noexcept {
+  Word state(lock.state);
+  std::uint32_t seen = state.load(std::memory_order_relaxed);
+  for (;;) {
+    if (may(seen)) {
+      // acquire: what its owners before have done
+      if (state.compare_exchange_weak(seen, next(seen), std::memory_order_acquire)) return 0;
+      continue;
+    }
+    if (patience == Patience::kNone) return EBUSY;
+    if (Word(lock.writer).load(std::memory_order_relaxed) == own_number()) return EDEADLK;
+    if (!until.is_valid()) return EINVAL;
+    if ((seen & kAwaited) == 0 &&
+        !state.compare_exchange_weak(seen, seen | kAwaited, std::memory_order_relaxed))
+      continue;
+    if (wait_on(&lock.state, seen | kAwaited, until) == ETIMEDOUT) return ETIMEDOUT;
+    seen = state.load(std::memory_order_relaxed);
+  }
+}
+
+[[nodiscard]] int lock_to_read(pthread_rwlock_t *lock, Patience patience,
+                               const Until &until) noexcept {
+  return take(
+      own(lock), patience, until, [](std::uint32_t state) { return (state & kWriter) == 0; },
+      [](std::uint32_t state) { return state + 1; });
+}
+
+[[nodiscard]] int lock_to_write(pthread_rwlock_t *lock, Patience patience,
+                                const Until &until) noexcept {
+  const int error = take(
+      own(lock), patience, until, [](std::uint32_t state) { return (state & ~kAwaited) == 0; },
+      [](std::uint32_t state) { return state | kWriter; });
+  if (error == 0) Word(own(lock).writer).store(own_number(), std::memory_order_relaxed);
+  return error;
+}
+
+void unlock(ReadWriteLock &lock) noexcept {
+  Word state(lock.state);
+  std::uint32_t seen = state.load(std::memory_order_relaxed);
+  if ((seen & kWriter) != 0) Word(lock.writer).store(0, std::memory_order_relaxed);
+  std::uint32_t next = 0;
+  do {
+    const bool is_last = (seen & kWriter) != 0 || (seen & kReaders) == 1;
+    next = is_last ? 0 : seen - 1;
+    // release: pairs with take()
+  } while (!state.compare_exchange_weak(seen, next, std::memory_order_release));
+  if (next == 0 && (seen & kAwaited) != 0) wake(&lock.state);
+}
+
+struct Barrier {
+  std::uint32_t count, arrived, round;
+  std::uint32_t inside;  // that have not left the call
+};
+static_assert(sizeof(Barrier) <= sizeof(pthread_barrier_t));
+[[nodiscard]] Barrier &own(pthread_barrier_t *barrier) noexcept {
+  return *reinterpret_cast<Barrier *>(barrier);
+}
+
+// The C library's: the value in the lower half, those that wait in the upper.
+struct Semaphore {
+  std::uint64_t state;
+};
+constexpr std::uint64_t kWaiting = 1ull << 32;
+[[nodiscard]] Semaphore &own(sem_t *semaphore) noexcept {
+  return *reinterpret_cast<Semaphore *>(semaphore);
+}
+[[nodiscard]] std::uint32_t *value_of(Semaphore &semaphore) noexcept {
+  return reinterpret_cast<std::uint32_t *>(&semaphore.state);
+}
+
+// 0, or an error's number.
+[[nodiscard]] int take(Semaphore &semaphore, Patience patience, const Until &until) noexcept {
+  std::atomic_ref state(semaphore.state);
+  std::uint64_t seen = state.load(std::memory_order_relaxed);
+  while (static_cast<std::uint32_t>(seen) != 0)
+    if (state.compare_exchange_weak(seen, seen - 1, std::memory_order_acquire)) return 0;
+  if (patience == Patience::kNone) return EAGAIN;
+  if (!until.is_valid()) return EINVAL;
+  if (is_started()) give_up_holds();
+  seen = state.fetch_add(kWaiting, std::memory_order_relaxed) + kWaiting;
+  for (;;) {
+    if (static_cast<std::uint32_t>(seen) != 0) {
+      if (state.compare_exchange_weak(seen, seen - 1 - kWaiting, std::memory_order_acquire))
+        return 0;
+      continue;
+    }
+    const int error = wait_on(value_of(semaphore), 0, until);
+    if (error != 0) {
+      state.fetch_sub(kWaiting, std::memory_order_relaxed);
+      return error;
+    }
+    seen = state.load(std::memory_order_relaxed);
+  }
+}
+
+[[nodiscard]] int or_errno(int error) noexcept {
+  if (error == 0) return 0;
+  errno = error;
+  return -1;
 }
 
 }  // namespace
@@ -84,128 +145,106 @@ using namespace tmh::itm::pages;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
 
-TMH_EXPORTED int pthread_mutex_init(pthread_mutex_t *mutex,
-                                    const pthread_mutexattr_t *attributes) noexcept {
-  const int error = TMH_REAL(pthread_mutex_init)(mutex, attributes);
-  if (error == 0) share(mutex);
-  return error;
+TMH_EXPORTED int pthread_rwlock_destroy(pthread_rwlock_t *) noexcept { return 0; }
+TMH_EXPORTED int pthread_rwlock_rdlock(pthread_rwlock_t *lock) noexcept {
+  return lock_to_read(lock, Patience::kAll, {});
 }
-TMH_EXPORTED int pthread_mutex_trylock(pthread_mutex_t *mutex) noexcept {
-  share(mutex);
-  return TMH_REAL(pthread_mutex_trylock)(mutex);
+TMH_EXPORTED int pthread_rwlock_tryrdlock(pthread_rwlock_t *lock) noexcept {
+  return lock_to_read(lock, Patience::kNone, {});
 }
-TMH_EXPORTED int pthread_mutex_lock(pthread_mutex_t *mutex) noexcept {
-  share(mutex);
-  return TMH_REAL(pthread_mutex_lock)(mutex);
+TMH_EXPORTED int pthread_rwlock_timedrdlock(pthread_rwlock_t *lock,
+                                            const timespec *until) noexcept {
+  return lock_to_read(lock, Patience::kAll, {CLOCK_REALTIME, until});
 }
-TMH_EXPORTED int pthread_mutex_timedlock(pthread_mutex_t *mutex, const timespec *until) noexcept {
-  share(mutex);
-  return TMH_REAL(pthread_mutex_timedlock)(mutex, until);
+TMH_EXPORTED int pthread_rwlock_clockrdlock(pthread_rwlock_t *lock, clockid_t clock,
+                                            const timespec *until) noexcept {
+  return lock_to_read(lock, Patience::kAll, {clock, until});
 }
-TMH_EXPORTED int pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
-                                         const timespec *until) noexcept {
-  share(mutex);
-  return TMH_REAL(pthread_mutex_clocklock)(mutex, clock, until);
+TMH_EXPORTED int pthread_rwlock_wrlock(pthread_rwlock_t *lock) noexcept {
+  return lock_to_write(lock, Patience::kAll, {});
 }
-
-TMH_EXPORTED int pthread_cond_init(pthread_cond_t *condition,
-                                   const pthread_condattr_t *attributes) noexcept {
-  const int error = TMH_REAL_OF(pthread_cond_init, "GLIBC_2.3.2")(condition, attributes);
-  if (error == 0) share(condition);
-  return error;
+TMH_EXPORTED int pthread_rwlock_trywrlock(pthread_rwlock_t *lock) noexcept {
+  return lock_to_write(lock, Patience::kNone, {});
 }
-TMH_EXPORTED int pthread_cond_signal(pthread_cond_t *condition) noexcept {
-  share(condition);
-  return TMH_REAL_OF(pthread_cond_signal, "GLIBC_2.3.2")(condition);
+TMH_EXPORTED int pthread_rwlock_timedwrlock(pthread_rwlock_t *lock,
+                                            const timespec *until) noexcept {
+  return lock_to_write(lock, Patience::kAll, {CLOCK_REALTIME, until});
 }
-TMH_EXPORTED int pthread_cond_broadcast(pthread_cond_t *condition) noexcept {
-  share(condition);
-  return TMH_REAL_OF(pthread_cond_broadcast, "GLIBC_2.3.2")(condition);
+TMH_EXPORTED int pthread_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t clock,
+                                            const timespec *until) noexcept {
+  return lock_to_write(lock, Patience::kAll, {clock, until});
 }
-TMH_EXPORTED int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
-  share(condition);
-  share(mutex);
-  give_up_holds();
-  return TMH_REAL_OF(pthread_cond_wait, "GLIBC_2.3.2")(condition, mutex);
+TMH_EXPORTED int pthread_rwlock_unlock(pthread_rwlock_t *lock) noexcept {
+  unlock(own(lock));
+  return 0;
 }
-TMH_EXPORTED int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
-                                        const timespec *until) {
-  share(condition);
-  share(mutex);
-  give_up_holds();
-  return TMH_REAL_OF(pthread_cond_timedwait, "GLIBC_2.3.2")(condition, mutex, until);
-}
-TMH_EXPORTED int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
-                                        clockid_t clock, const timespec *until) {
-  share(condition);
-  share(mutex);
-  give_up_holds();
-  return TMH_REAL(pthread_cond_clockwait)(condition, mutex, clock, until);
-}
-
-TMH_EXPORTED int pthread_rwlock_init(pthread_rwlock_t *lock,
-                                     const pthread_rwlockattr_t *attributes) noexcept {
-  const int error = TMH_REAL(pthread_rwlock_init)(lock, attributes);
-  if (error == 0) share(lock);
-  return error;
-}
-#define TMH_RWLOCK_CALL(name)                              \
-  TMH_EXPORTED int name(pthread_rwlock_t *lock) noexcept { \
-    share(lock);                                           \
-    return TMH_REAL(name)(lock);                           \
-  }
-TMH_RWLOCK_CALL(pthread_rwlock_rdlock)
-TMH_RWLOCK_CALL(pthread_rwlock_tryrdlock)
-TMH_RWLOCK_CALL(pthread_rwlock_wrlock)
-TMH_RWLOCK_CALL(pthread_rwlock_trywrlock)
-TMH_RWLOCK_CALL(pthread_rwlock_unlock)
-#undef TMH_RWLOCK_CALL
-#define TMH_RWLOCK_TIMED_CALL(name)                                               \
-  TMH_EXPORTED int name(pthread_rwlock_t *lock, const timespec *until) noexcept { \
-    share(lock);                                                                  \
-    return TMH_REAL(name)(lock, until);                                           \
-  }
-TMH_RWLOCK_TIMED_CALL(pthread_rwlock_timedrdlock)
-TMH_RWLOCK_TIMED_CALL(pthread_rwlock_timedwrlock)
-#undef TMH_RWLOCK_TIMED_CALL
-#define TMH_RWLOCK_CLOCK_CALL(name)                                                                \
-  TMH_EXPORTED int name(pthread_rwlock_t *lock, clockid_t clock, const timespec *until) noexcept { \
-    share(lock);                                                                                   \
-    return TMH_REAL(name)(lock, clock, until);                                                     \
-  }
-TMH_RWLOCK_CLOCK_CALL(pthread_rwlock_clockrdlock)
-TMH_RWLOCK_CLOCK_CALL(pthread_rwlock_clockwrlock)
-#undef TMH_RWLOCK_CLOCK_CALL
 
 TMH_EXPORTED int pthread_barrier_init(pthread_barrier_t *barrier, const pthread_barrierattr_t *,
                                       unsigned count) noexcept {
-  pthread_barrierattr_t shared;
-  pthread_barrierattr_init(&shared);
-  pthread_barrierattr_setpshared(&shared, PTHREAD_PROCESS_SHARED);
-  return TMH_REAL(pthread_barrier_init)(barrier, &shared, count);
+  if (count == 0 || count > INT_MAX) return EINVAL;
+  own(barrier) = {count, 0, 0, 0};
+  return 0;
+}
+TMH_EXPORTED int pthread_barrier_destroy(pthread_barrier_t *barrier) noexcept {
+  Word inside(own(barrier).inside);
+  // acquire: those that leave look at the round until then
+  while (const std::uint32_t seen = inside.load(std::memory_order_acquire))
+    wait_on(&own(barrier).inside, seen, {});
+  return 0;
 }
 TMH_EXPORTED int pthread_barrier_wait(pthread_barrier_t *barrier) noexcept {
-  give_up_holds();
-  return TMH_REAL(pthread_barrier_wait)(barrier);
+  Barrier &all = own(barrier);
+  Word inside(all.inside), round(all.round);
+  inside.fetch_add(1, std::memory_order_relaxed);
+  const std::uint32_t seen = round.load(std::memory_order_relaxed);
+  const bool is_last = Word(all.arrived).fetch_add(1, std::memory_order_acq_rel) + 1 == all.count;
+  if (is_last) {
+    Word(all.arrived).store(0, std::memory_order_relaxed);
+    round.store(seen + 1, std::memory_order_release);
+    wake(&all.round);
+  } else {
+    if (is_started()) give_up_holds();
+    while (round.load(std::memory_order_acquire) == seen) wait_on(&all.round, seen, {});
+  }
+  if (inside.fetch_sub(1, std::memory_order_release) == 1) wake(&all.inside);
+  return is_last ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
 }
 
 TMH_EXPORTED int sem_init(sem_t *semaphore, int, unsigned value) noexcept {
   return TMH_REAL_OF(sem_init, "GLIBC_2.34")(semaphore, 1, value);
 }
 TMH_EXPORTED int sem_wait(sem_t *semaphore) {
-  give_up_holds();
-  return TMH_REAL_OF(sem_wait, "GLIBC_2.34")(semaphore);
+  return or_errno(take(own(semaphore), Patience::kAll, {}));
+}
+TMH_EXPORTED int sem_trywait(sem_t *semaphore) noexcept {
+  return or_errno(take(own(semaphore), Patience::kNone, {}));
+}
+TMH_EXPORTED int sem_timedwait(sem_t *semaphore, const timespec *until) {
+  return or_errno(take(own(semaphore), Patience::kAll, {CLOCK_REALTIME, until}));
+}
+TMH_EXPORTED int sem_clockwait(sem_t *semaphore, clockid_t clock, const timespec *until) {
+  return or_errno(take(own(semaphore), Patience::kAll, {clock, until}));
+}
+TMH_EXPORTED int sem_post(sem_t *semaphore) noexcept {
+  std::atomic_ref state(own(semaphore).state);
+  std::uint64_t seen = state.load(std::memory_order_relaxed);
+  do
+    if (static_cast<std::uint32_t>(seen) == SEM_VALUE_MAX) return or_errno(EOVERFLOW);
+  while (!state.compare_exchange_weak(seen, seen + 1, std::memory_order_release));
+  if (seen >= kWaiting) wake(value_of(own(semaphore)), 1);
+  return 0;
 }
 
-// The C library's own waits on a private futex. 0: not yet, 1: a thread is in it, 2: done.
+// 0: not yet, 1: a thread is in it, 2: done, as the C library says.
 TMH_EXPORTED int pthread_once(pthread_once_t *control, void (*routine)()) {
-  auto &word = reinterpret_cast<std::atomic<std::uint32_t> &>(*control);
+  auto *const at = reinterpret_cast<std::uint32_t *>(control);
+  const Word word(*at);
   for (;;) {
     // acquire: what the routine has done
     std::uint32_t state = word.load(std::memory_order_acquire);
     if (state == 2) return 0;
     if (state == 1) {
-      tmh::platform::futex_wait(word, 1, 1'000'000'000);
+      wait_on(at, 1, {});
       continue;
     }
     if (!word.compare_exchange_strong(state, 1, std::memory_order_acq_rel)) continue;
@@ -213,41 +252,38 @@ TMH_EXPORTED int pthread_once(pthread_once_t *control, void (*routine)()) {
       routine();
     } catch (...) {
       word.store(0, std::memory_order_release);
-      tmh::platform::futex_wake(word);
+      wake(at);
       throw;
     }
     word.store(2, std::memory_order_release);
-    tmh::platform::futex_wake(word);
+    wake(at);
     return 0;
   }
 }
 
-// Whoever waits by itself: std::atomic, futures, function-local statics. Private futexes are
-// shared ones between tasks.
+// std::atomic, futures and function-local statics wait by this call. Private futexes are shared
+// ones between tasks.
 TMH_EXPORTED long syscall(long number, ...) noexcept {
   std::va_list list;
   va_start(list, number);
-  long arguments[6];
-  for (long &each : arguments) each = va_arg(list, long);
+  long a[6];
+  for (long &each : a) each = va_arg(list, long);
   va_end(list);
-  if (number == SYS_futex) {
-    arguments[1] &= ~static_cast<long>(FUTEX_PRIVATE_FLAG);
-    if ((arguments[1] & FUTEX_CMD_MASK) == FUTEX_WAIT && is_started()) give_up_holds();
-  }
-  long result = 0;
-  register long r10 asm("r10") = arguments[3];
-  register long r8 asm("r8") = arguments[4];
-  register long r9 asm("r9") = arguments[5];
-  asm volatile("syscall"
-               : "=a"(result)
-               : "a"(number), "D"(arguments[0]), "S"(arguments[1]), "d"(arguments[2]), "r"(r10),
-                 "r"(r8), "r"(r9)
-               : "rcx", "r11", "memory");
-  if (result < 0 && result > -4096) {
+  for (int tries = 1;; ++tries) {
+    if (number == SYS_futex) {
+      a[1] &= ~static_cast<long>(FUTEX_PRIVATE_FLAG);
+      const long command = a[1] & FUTEX_CMD_MASK;
+      if ((command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET) && is_started()) give_up_holds();
+    }
+    const long result = kernel_call(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (number == SYS_futex && result == -EFAULT && is_started() && tries < kFutexTriesMax) {
+      make_plain(reinterpret_cast<void *>(a[0]), sizeof(std::uint32_t), false);  // NOLINT
+      continue;
+    }
+    if (result >= 0 || result <= -4096) return result;
     errno = static_cast<int>(-result);
     return -1;
   }
-  return result;
 }
 
 }  // extern "C"

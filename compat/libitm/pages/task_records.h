@@ -50,7 +50,9 @@ struct TaskShared {
   std::atomic<std::uint32_t> gone;                 // counts; creators without a slot sleep on it
   std::atomic<std::uint32_t> running;              // tasks but main that are not gone; a futex
   std::atomic<std::int32_t> main_pid;
+  pid_t main_parent;
   pthread_t main_thread;
+  Range main_stack;
   std::atomic<tmh_itm_thread_death> on_death;
   std::atomic<void *> on_death_argument;
 };

@@ -14,7 +14,9 @@
 #include <csetjmp>
 #include <cstdlib>
 
+#include "compat/libitm/pages/clone.h"
 #include "compat/libitm/pages/engine.h"
+#include "compat/libitm/pages/program_streams.h"
 #include "compat/libitm/pages/real.h"
 #include "compat/libitm/pages/std_streams.h"
 #include "compat/libitm/pages/task_records.h"
@@ -22,9 +24,6 @@
 #include "compat/libitm/pages/thread_keys.h"
 #include "compat/libitm/pages/undertaker.h"
 #include "platform/futex.h"
-
-extern "C" long tmh_itm_clone(unsigned long flags, void *stack, std::atomic<std::int32_t> *pid,
-                              void *thread_pointer, void (*begin)(long), long argument);
 
 // The C library's, which <pthread.h> declares for C alone: the thread unwinds to the buffer.
 extern "C" {
@@ -50,27 +49,6 @@ bool is_ready = false;  // images and the undertaker
 [[noreturn]] void leave_process() noexcept {
   for (;;) syscall(SYS_exit_group, 0);
 }
-
-// The kernel's own call: the C library leaves its two internal signals out.
-class BlockedSignals {
- public:
-  BlockedSignals() noexcept {
-    // Not those of accesses, which this thread may have to answer.
-    const std::uint64_t all = ~(std::uint64_t{1} << (SIGSEGV - 1) | std::uint64_t{1} << (SIGBUS - 1));
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before_, sizeof all);
-  }
-  ~BlockedSignals() { set(before_); }
-  BlockedSignals(const BlockedSignals &) = delete;
-  BlockedSignals &operator=(const BlockedSignals &) = delete;
-
-  [[nodiscard]] const sigset_t &before() const noexcept { return before_; }
-  static void set(const sigset_t &mask) noexcept {
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, 8);
-  }
-
- private:
-  sigset_t before_{};
-};
 
 // Images and the undertaker are real threads of main, so they come before the first task.
 [[nodiscard]] bool get_ready() noexcept {
@@ -170,11 +148,19 @@ _Unwind_Reason_Code unwind_main(int, _Unwind_Action actions, _Unwind_Exception_C
 
 bool tasks_start() noexcept {
   tasks = static_cast<TaskShared *>(reserve_shared(sizeof(TaskShared)));
-  if (tasks == nullptr || !start_thread_keys()) return false;
+  if (tasks == nullptr || !start_thread_keys() || !start_program_streams()) return false;
   own_pid = kernel_pid();
   call_tls_destructors = reinterpret_cast<void (*)()>(find_real("__call_tls_dtors"));
   tasks->main_pid.store(own_pid, std::memory_order_relaxed);
+  tasks->main_parent = static_cast<pid_t>(syscall(SYS_getppid));
   tasks->main_thread = pthread_self();
+  pthread_attr_t attributes;
+  void *begin = nullptr;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0 ||
+      pthread_attr_getstack(&attributes, &begin, &tasks->main_stack.bytes) != 0)
+    return false;
+  tasks->main_stack.begin = reinterpret_cast<std::uintptr_t>(begin);
+  pthread_attr_destroy(&attributes);
   TaskRecord &main = tasks->records[0];
   main.pid.store(own_pid, std::memory_order_relaxed);
   main.set_life(Life::kRunning);
@@ -183,6 +169,15 @@ bool tasks_start() noexcept {
 }
 
 bool tasks_prepare() noexcept { return get_ready(); }
+
+Range own_stack() noexcept {
+  if (own_slot() == 0) return tasks->main_stack;
+  return {stacks_range().begin + own_slot() * kStackSlot + kGuardBytes, kStackSlot - kGuardBytes};
+}
+
+pid_t parent_of_main() noexcept {
+  return own_slot() == 0 ? static_cast<pid_t>(syscall(SYS_getppid)) : tasks->main_parent;
+}
 
 bool is_task() noexcept { return is_started() && own_pid == kernel_pid(); }
 

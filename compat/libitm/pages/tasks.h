@@ -11,6 +11,8 @@
 
 #include <pthread.h>
 
+#include "compat/libitm/pages/engine.h"
+
 namespace tmh::itm::pages {
 
 // In main, once: when is_started() is about to be true. False: no memory.
@@ -30,6 +32,9 @@ namespace tmh::itm::pages {
 // get TMH_ITM_THREAD_DIED, the program's callback runs here. In main: the program dies of it.
 [[noreturn]] void tasks_die(int signal) noexcept;
 
+// The calling task's, without the guard page; for main, all that it may grow to.
+[[nodiscard]] Range own_stack() noexcept;
+[[nodiscard]] pid_t parent_of_main() noexcept;
 // The process that runs the calling task; its own children by fork() are none.
 [[nodiscard]] bool is_task() noexcept;
 

@@ -1,6 +1,6 @@
-// compat/libitm/pages/thread_calls.cpp -- the calls of <pthread.h> on threads, for tasks. Those that
-// the C library answers from a thread's descriptor alone are the C library's: attributes,
-// affinity, scheduling.
+// compat/libitm/pages/thread_calls.cpp -- the calls of <pthread.h> on threads, for tasks. The C
+// library answers by itself where a thread's descriptor is enough: attributes, affinity,
+// scheduling.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -40,7 +40,7 @@ constexpr std::uint64_t kForever = ~std::uint64_t{0};
   std::uint32_t slot = slot_of(record);
   for (std::uint32_t steps = 0; steps < kTasksMax; ++steps) {
     if (slot == own_slot()) return true;
-    const std::uint32_t next = tasks->records[slot].joins.load(std::memory_order_acquire);
+    const std::uint32_t next = tasks->records[slot].joins.load();
     if (next == 0) return false;
     slot = next - 1;
   }
@@ -52,12 +52,19 @@ constexpr std::uint64_t kForever = ~std::uint64_t{0};
                        std::uint64_t until_ns) noexcept {
   TaskRecord *const record = record_of(thread);
   if (!is_known(record)) return ESRCH;
-  if (waits_for_self(*record)) return EDEADLK;
-  Claim joinable = Claim::kJoinable;
-  if (!record->claim.compare_exchange_strong(joinable, Claim::kJoining, std::memory_order_acq_rel))
-    return EINVAL;
   std::atomic<std::uint32_t> &joins = tasks->records[own_slot()].joins;
-  joins.store(slot_of(*record) + 1, std::memory_order_release);
+  // seq_cst: of two that join each other, at least one sees the other
+  joins.store(slot_of(*record) + 1);
+  if (waits_for_self(*record)) {
+    joins.store(0);
+    return EDEADLK;
+  }
+  Claim joinable = Claim::kJoinable;
+  if (!record->claim.compare_exchange_strong(joinable, Claim::kJoining,
+                                             std::memory_order_acq_rel)) {
+    joins.store(0);
+    return EINVAL;
+  }
   if (!is_over(*record)) give_up_holds();
   int error = 0;
   while (!is_over(*record)) {
@@ -105,10 +112,10 @@ constexpr std::uint64_t kForever = ~std::uint64_t{0};
   return is_over(*record) || pid == 0 ? -1 : pid;
 }
 
-[[nodiscard]] int open_name(std::int32_t pid, int flags) noexcept {
+[[nodiscard]] int open_name(std::int32_t pid) noexcept {
   char path[32];
   std::snprintf(path, sizeof path, "/proc/%d/comm", static_cast<int>(pid));
-  return open(path, flags | O_CLOEXEC);
+  return open(path, O_RDONLY | O_CLOEXEC);
 }
 
 }  // namespace
@@ -195,17 +202,11 @@ TMH_EXPORTED int pthread_getcpuclockid(pthread_t thread, clockid_t *clock) noexc
   return pid < 0 ? ESRCH : clock_getcpuclockid(pid, clock);
 }
 
+// The kernel lets a process name no thread but its own.
 TMH_EXPORTED int pthread_setname_np(pthread_t thread, const char *name) noexcept {
   if (!is_task() || thread == pthread_self()) return TMH_REAL(pthread_setname_np)(thread, name);
-  const std::size_t length = std::strlen(name);
-  if (length > 15) return ERANGE;
-  const std::int32_t pid = pid_of(thread);
-  const int file = pid < 0 ? -1 : open_name(pid, O_RDWR);
-  if (file < 0) return pid < 0 ? ESRCH : errno;
-  const bool is_written = syscall(SYS_write, file, name, length) == static_cast<long>(length);
-  const int error = is_written ? 0 : errno;
-  close(file);
-  return error;
+  if (std::strlen(name) > 15) return ERANGE;
+  return is_known(record_of(thread)) ? EPERM : ESRCH;
 }
 
 TMH_EXPORTED int pthread_getname_np(pthread_t thread, char *name, std::size_t bytes) noexcept {
@@ -213,7 +214,7 @@ TMH_EXPORTED int pthread_getname_np(pthread_t thread, char *name, std::size_t by
     return TMH_REAL(pthread_getname_np)(thread, name, bytes);
   if (bytes < 16) return ERANGE;
   const std::int32_t pid = pid_of(thread);
-  const int file = pid < 0 ? -1 : open_name(pid, O_RDONLY);
+  const int file = pid < 0 ? -1 : open_name(pid);
   if (file < 0) return pid < 0 ? ESRCH : errno;
   char text[17] = {};
   const long got = syscall(SYS_read, file, text, 16);

@@ -21,8 +21,6 @@ namespace tmh::itm::pages {
 
 namespace {
 
-constexpr std::size_t kGuardBytes = 4096;
-
 struct Image {
   void *thread_pointer;
   void *robust_list;
@@ -50,19 +48,27 @@ void *const kUnallocated = reinterpret_cast<void *>(~std::uintptr_t{0});
   return reinterpret_cast<char *>(stacks_range().begin) + (slot + 1) * kStackSlot;
 }
 
+[[nodiscard]] std::int32_t kernel_number(long call) noexcept {
+  return static_cast<std::int32_t>(syscall(call));
+}
+
+// Where the C library keeps a thread's number in its descriptor; 0: not there.
+[[nodiscard]] std::size_t find_number(const char *descriptor, const char *end,
+                                      std::int32_t number) noexcept {
+  for (const char *at = descriptor; at + sizeof number <= end; at += sizeof number)
+    if (std::memcmp(at, &number, sizeof number) == 0)
+      return static_cast<std::size_t>(at - descriptor);
+  return 0;
+}
+
 // The real thread. It must not return: the C library would take the thread apart.
 void *note_image(void *argument) {
   Image &image = *static_cast<Image *>(argument);
   const auto slot = static_cast<std::uint32_t>(&image - images);
   image.thread_pointer = reinterpret_cast<void *>(pthread_self());
   syscall(SYS_get_robust_list, 0, &image.robust_list, &image.robust_list_bytes);
-  const auto number = static_cast<std::int32_t>(syscall(SYS_gettid));
-  const char *const descriptor = static_cast<const char *>(image.thread_pointer);
-  for (const char *at = descriptor; at + sizeof number <= end_of(slot); at += sizeof number)
-    if (std::memcmp(at, &number, sizeof number) == 0) {
-      image.tid_offset = static_cast<std::size_t>(at - descriptor);
-      break;
-    }
+  image.tid_offset = find_number(static_cast<const char *>(image.thread_pointer), end_of(slot),
+                                 kernel_number(SYS_gettid));
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   image.begin = reinterpret_cast<char *>(frame & ~std::uintptr_t{63});
   leave_restartable_sequences();
@@ -128,10 +134,20 @@ void *stack_top_of(std::uint32_t slot) noexcept { return images[slot].begin; }
 
 void adopt_thread_image(std::uint32_t slot) noexcept {
   const Image &image = images[slot];
-  const auto number = static_cast<std::int32_t>(syscall(SYS_gettid));
+  const std::int32_t number = kernel_number(SYS_gettid);
   std::memcpy(static_cast<char *>(image.thread_pointer) + image.tid_offset, &number, sizeof number);
   syscall(SYS_set_robust_list, image.robust_list, image.robust_list_bytes);
   enter_restartable_sequences();
+}
+
+void adopt_forked_thread() noexcept {
+  // The parent is a process of one thread, or main.
+  auto *const descriptor = reinterpret_cast<char *>(pthread_self());
+  constexpr std::size_t kSearched = 1024;  // of 2,304 bytes in the C library 2.36; it is at 720
+  const std::size_t offset =
+      find_number(descriptor, descriptor + kSearched, kernel_number(SYS_getppid));
+  const std::int32_t number = kernel_number(SYS_gettid);
+  if (offset != 0) std::memcpy(descriptor + offset, &number, sizeof number);
 }
 
 namespace {

@@ -6,9 +6,12 @@
 // Sharing:   made in main before the first task, read by all tasks later.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace tmh::itm::pages {
+
+inline constexpr std::size_t kGuardBytes = 4096;  // at the lower end of a slot
 
 // False: no memory, or the C library could not make the threads.
 [[nodiscard]] bool make_thread_images() noexcept;
@@ -19,6 +22,8 @@ void restore_thread_image(std::uint32_t slot) noexcept;
 
 // In the new task, on its slot: the C library and the kernel know the thread by its new number.
 void adopt_thread_image(std::uint32_t slot) noexcept;
+// In a fork()ed child, on the thread that it has of its parent: the same.
+void adopt_forked_thread() noexcept;
 
 // The kernel's restartable sequences of the calling thread; a clone would inherit its parent's.
 // Around a clone in the creator, which is out of them meanwhile.

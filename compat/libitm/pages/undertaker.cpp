@@ -66,7 +66,7 @@ void *wait_for_ends(void *) {
     // acquire: before the look at children, so that a later child wakes the wait below
     const std::uint32_t created = tasks->created.load(std::memory_order_acquire);
     int status = 0;
-    const pid_t pid = waitpid(-1, &status, __WCLONE);
+    const pid_t pid = waitpid(-1, &status, static_cast<int>(__WCLONE));
     if (pid < 0) {
       if (errno == ECHILD) platform::futex_wait(tasks->created, created, 1'000'000'000);
       continue;

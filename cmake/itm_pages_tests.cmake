@@ -1,0 +1,36 @@
+# Tests of the threads of libitm's method pages (label itm): the programs of tests/itm/threads have
+# the same verdicts by the C library's threads and by tasks. The engine is a stand-in: memory that
+# all tasks share, and no transactions.
+set(tmh_itm_pages "${PROJECT_SOURCE_DIR}/compat/libitm/pages")
+set(tmh_itm_tests "${PROJECT_SOURCE_DIR}/tests/itm")
+set(tmh_itm_task_sources)
+foreach(source c11_calls input_output_calls mutex_calls process_calls program_streams std_streams
+    stream_calls sync_calls task_records tasks thread_calls thread_images thread_keys undertaker)
+  list(APPEND tmh_itm_task_sources "${tmh_itm_pages}/${source}.cpp")
+endforeach()
+add_library(tmh_itm_pages_flat SHARED ${tmh_itm_task_sources}
+  "${tmh_itm_pages}/task_start_x86_64.S" "${tmh_itm_tests}/pages_flat_engine.cpp")
+target_include_directories(tmh_itm_pages_flat PRIVATE "${PROJECT_SOURCE_DIR}/include"
+  "${PROJECT_SOURCE_DIR}")
+target_compile_features(tmh_itm_pages_flat PRIVATE cxx_std_20)
+target_compile_options(tmh_itm_pages_flat PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${TMH_CODE_FLAGS}>)
+target_link_libraries(tmh_itm_pages_flat PRIVATE tmh_warnings ${CMAKE_DL_LIBS})
+target_link_options(tmh_itm_pages_flat PRIVATE LINKER:-z,defs LINKER:-z,now)
+set_source_files_properties("${tmh_itm_pages}/task_start_x86_64.S" PROPERTIES COMPILE_OPTIONS
+  "$<$<CXX_COMPILER_ID:Clang>:-Wno-unused-command-line-argument>")
+file(GLOB tmh_itm_threads CONFIGURE_DEPENDS "${tmh_itm_tests}/threads/*.cpp")
+add_executable(itm_thread_programs ${tmh_itm_threads})
+target_include_directories(itm_thread_programs PRIVATE "${PROJECT_SOURCE_DIR}"
+  "${PROJECT_SOURCE_DIR}/include")
+target_compile_features(itm_thread_programs PRIVATE cxx_std_20)
+target_link_libraries(itm_thread_programs PRIVATE tmh_warnings Threads::Threads)
+set_target_properties(itm_thread_programs tmh_itm_pages_flat PROPERTIES
+  RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
+  LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests" POSITION_INDEPENDENT_CODE ON)
+set(tmh_thread_verdicts "${Python3_EXECUTABLE}" -B "${tmh_itm_tests}/thread_verdicts.py"
+  --programs $<TARGET_FILE:itm_thread_programs>)
+add_test(NAME itm.threads COMMAND ${tmh_thread_verdicts})
+add_test(NAME itm.threads_as_tasks COMMAND ${tmh_thread_verdicts}
+  --preload $<TARGET_FILE:tmh_itm_pages_flat>)
+set_tests_properties(itm.threads itm.threads_as_tasks PROPERTIES LABELS itm PROCESSORS 2
+  TIMEOUT ${TMH_TEST_TIMEOUT_SEC})
