@@ -56,9 +56,13 @@ template <class T>
 template <class T>
 [[gnu::always_inline]] inline void store(T *to, const T &value) {
   line::SoftwareThread &lines = this_thread->lines;
-  const std::uintptr_t in_line = reinterpret_cast<std::uintptr_t>(to) - lines.newest;
-  if (in_line > kLineBytes - sizeof(T)) [[unlikely]]
-    return this_thread->store_long(reinterpret_cast<std::uintptr_t>(to), &value, sizeof value);
+  const auto at = reinterpret_cast<std::uintptr_t>(to);
+  std::uintptr_t in_line = at - lines.newest;
+  if (in_line > kLineBytes - sizeof(T)) [[unlikely]] {
+    in_line = at % kLineBytes;
+    if (in_line > kLineBytes - sizeof(T) || !this_thread->open_line(at)) [[unlikely]]
+      return this_thread->store_long(at, &value, sizeof value);
+  }
   std::memcpy(lines.newest_bytes + in_line, &value, sizeof value);
   detail::newest_mask(lines) |= (~0ull >> (64 - sizeof(T))) << in_line;
 }

@@ -10,8 +10,8 @@
 
 #include "compat/libitm/exceptions.h"
 #include "compat/libitm/process.h"
+#include "levels/line/process_inline.h"
 #include "levels/line/rtm.h"
-#include "levels/line/software_inline.h"
 #include "platform/assert.h"
 
 namespace tmh::itm {
@@ -141,9 +141,7 @@ std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers
   if (process_.method == Method::kRtm) [[unlikely]]
     process_.gate.enter_software();
   process_.gate.enter(*slot_, process_.memory.state().clock);
-  line::Begin begin;
-  begin.attempt = attempt_;
-  static_cast<void>(lines.begin(begin));
+  lines.begin_at_once(attempt_);
   if (slot_->snapshot.load(std::memory_order_relaxed) != lines.rv)  // this thread's
     Gate::move_on(*slot_, lines.rv);
   mode_ = Mode::kLines;
@@ -597,6 +595,39 @@ void Thread::store_long(std::uintptr_t to, const void *from, std::size_t bytes) 
     to += part;
     bytes -= part;
   }
+}
+
+bool Thread::open_line(std::uintptr_t at) {
+  const std::uintptr_t line = at / kLineBytes * kLineBytes;
+  if (mode_ != Mode::kLines || privates_.meets_line(line) || meets_own_frames(line) ||
+      at >= line::kProcessBytes) [[unlikely]]
+    return false;
+  static_cast<void>(lines.open_process_line(at));
+  return true;
+}
+
+bool Thread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t bytes) {
+  const std::uintptr_t distance = to > from ? to - from : from - to;
+  if (mode_ != Mode::kLines || distance < bytes + kLineBytes || to >= line::kProcessBytes ||
+      bytes > line::kProcessBytes - to)
+    return false;
+  for (std::size_t ahead = kLineBytes; ahead < bytes; ahead += kLineBytes)
+    __builtin_prefetch(reinterpret_cast<const void *>(from + ahead));
+  while (bytes != 0) {
+    const std::uintptr_t line = to / kLineBytes * kLineBytes;
+    const std::size_t part = in_line(to, bytes);
+    if (privates_.meets_line(line) || meets_own_frames(line)) [[unlikely]] {
+      std::byte block[kLineBytes];
+      load_block(block, from, part);
+      store_long(to, block, part);
+    } else {
+      lines.copy_block(to, from, static_cast<std::uint32_t>(part));
+    }
+    to += part;
+    from += part;
+    bytes -= part;
+  }
+  return true;
 }
 
 void Thread::log_local(const void *at, std::size_t bytes) {

@@ -22,6 +22,27 @@ void store_bytes(std::byte *to, std::uint64_t value, std::uint32_t count) noexce
   for (std::uint32_t i = 0; i < count; ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
 }
 
+// At most a line. Inline: a call of memcpy() costs as much as a word's store.
+inline void copy_small(std::byte *to, const void *from, std::uint32_t size) noexcept {
+  const auto *in = static_cast<const std::byte *>(from);
+  for (; size >= 8; size -= 8) {
+    std::memcpy(to, in, 8);
+    to += 8;
+    in += 8;
+  }
+  if ((size & 4) != 0) {
+    std::memcpy(to, in, 4);
+    to += 4;
+    in += 4;
+  }
+  if ((size & 2) != 0) {
+    std::memcpy(to, in, 2);
+    to += 2;
+    in += 2;
+  }
+  if ((size & 1) != 0) *to = *in;
+}
+
 // Bytes of a line that a committer may be storing to: by the whole words that they lie in. Word by
 // word from a register: a larger load from words that were just stored one by one would wait until
 // they have left the processor.
@@ -112,14 +133,26 @@ bool ProcessThread::store_block(std::uintptr_t to, const void *from, std::uint32
     if (to >= kProcessBytes) return false;
     open_process_line(to);
   }
-  std::memcpy(newest_bytes + to % kLineBytes, from, size);
+  copy_small(newest_bytes + to % kLineBytes, from, size);
   detail::newest_mask(*this) |= byte_mask(to, size);
   return true;
 }
 
+void ProcessThread::copy_block(std::uintptr_t to, std::uintptr_t from, std::uint32_t size) {
+  TMH_ASSERT(to % kLineBytes + size <= kLineBytes && size != 0);
+  // Which line is the newest may change meanwhile.
+  LineWrite &entry = open_process_line(to);
+  auto *const out = reinterpret_cast<std::byte *>(entry.data) + to % kLineBytes;
+  const auto before = static_cast<std::uint32_t>(kLineBytes - from % kLineBytes);
+  const std::uint32_t part = std::min(before, size);
+  load_block(out, from, part);
+  if (part != size) load_block(out + part, from + part, size - part);
+  entry.mask |= byte_mask(to, size);
+}
+
 // As open_line(). No level is above, and memory takes no disk blocks. So nothing of the line is
 // looked at before the commit, which need not wait for it then.
-void ProcessThread::open_process_line(std::uintptr_t at) {
+LineWrite &ProcessThread::open_process_line(std::uintptr_t at) {
   TMH_ASSERT(is_running() && !is_query());
   if (window_bytes(*this) == 0) [[unlikely]]
     answer();
@@ -137,6 +170,7 @@ void ProcessThread::open_process_line(std::uintptr_t at) {
     entry = &writes.insert({word, home}, where(0, line * kLineBytes));
   }
   make_newest(*this, *entry, line, word, line * kLineBytes);
+  return *entry;
 }
 
 // Null: the attempt has written nothing there.
