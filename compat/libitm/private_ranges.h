@@ -42,6 +42,16 @@ class PrivateRanges {
     bool is_private = false;
     return first_part(line_begin, kLineBytes, &is_private) != kLineBytes || is_private;
   }
+  // Of these lines, too. May say so where none does. REQUIRES: bytes is not 0.
+  [[nodiscard]] bool may_meet(std::uintptr_t at, std::size_t bytes) const noexcept {
+    if (filter_ == 0) [[likely]]
+      return false;
+    const std::uintptr_t first = at / kLineBytes, last = (at + bytes - 1) / kLineBytes;
+    if (last - first >= 63) return true;
+    for (std::uintptr_t line = first; line <= last; ++line)
+      if (meets_line(line * kLineBytes)) return true;
+    return false;
+  }
   // How many of the bytes from `at` are all private, or all not. REQUIRES: bytes is not 0.
   [[nodiscard]] std::size_t first_part(std::uintptr_t at, std::size_t bytes,
                                        bool *is_private) const noexcept {

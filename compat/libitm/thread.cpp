@@ -608,25 +608,13 @@ bool Thread::open_line(std::uintptr_t at) {
 
 bool Thread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t bytes) {
   const std::uintptr_t distance = to > from ? to - from : from - to;
-  if (mode_ != Mode::kLines || distance < bytes + kLineBytes || to >= line::kProcessBytes ||
-      bytes > line::kProcessBytes - to)
+  if (mode_ != Mode::kLines || distance < bytes + kLineBytes || bytes == 0 ||
+      std::max(to, from) >= line::kProcessBytes ||
+      bytes > line::kProcessBytes - std::max(to, from) || privates_.may_meet(to, bytes) ||
+      (to < outer_.registers.stack &&
+       to + bytes > reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) - kLineBytes))
     return false;
-  for (std::size_t ahead = kLineBytes; ahead < bytes; ahead += kLineBytes)
-    __builtin_prefetch(reinterpret_cast<const void *>(from + ahead));
-  while (bytes != 0) {
-    const std::uintptr_t line = to / kLineBytes * kLineBytes;
-    const std::size_t part = in_line(to, bytes);
-    if (privates_.meets_line(line) || meets_own_frames(line)) [[unlikely]] {
-      std::byte block[kLineBytes];
-      load_block(block, from, part);
-      store_long(to, block, part);
-    } else {
-      lines.copy_block(to, from, static_cast<std::uint32_t>(part));
-    }
-    to += part;
-    from += part;
-    bytes -= part;
-  }
+  lines.copy_lines(to, from, bytes);
   return true;
 }
 

@@ -46,6 +46,7 @@ void store_part(std::byte *home, std::uint64_t value, std::size_t at) noexcept {
 inline void store_line(const LineWrite &entry, std::byte *home) noexcept {
   TMH_ASSERT(reinterpret_cast<std::uintptr_t>(home) % kLineBytes == 0);
   if (entry.mask == ~0ull) {
+#pragma GCC unroll 8
     for (std::size_t word = 0; word < kLineBytes / 8; ++word)
       store_part<std::uint64_t>(home + 8 * word, entry.data[word], 0);
     return;

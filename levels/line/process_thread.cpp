@@ -102,20 +102,32 @@ std::uint64_t ProcessThread::load_word(std::uintptr_t from, std::uint32_t size) 
   return read_word(from, size, &value) ? value : load_long(from, size);
 }
 
+// As detail::line_load(). False: it takes a longer way.
+[[gnu::always_inline]] inline bool ProcessThread::read_block(std::byte *to, std::uintptr_t from,
+                                                             std::uint32_t size) {
+  const std::uint64_t line = from / kLineBytes;
+  const LineWord *const word = memory_.segment(0).words + process_word_number(line);
+  const std::uint64_t seen = word->load(std::memory_order_acquire);
+  if (seen > rv) [[unlikely]]
+    return false;
+  copy_shared(to, from, size);
+  return word->load(std::memory_order_relaxed) == seen && ReadLog::note(*this, *word);
+}
+
 void ProcessThread::load_block(void *to, std::uintptr_t from, std::uint32_t size) {
   TMH_ASSERT(from % kLineBytes + size <= kLineBytes);
-  auto *out = static_cast<std::byte *>(to);
+  auto *const out = static_cast<std::byte *>(to);
+  if (from < kProcessBytes && window_bytes(*this) != 0 &&
+      !may_have_written(*this, from / kLineBytes) && read_block(out, from, size)) [[likely]]
+    return;
+  load_block_long(out, from, size);
+}
+
+[[gnu::noinline]] void ProcessThread::load_block_long(std::byte *out, std::uintptr_t from,
+                                                      std::uint32_t size) {
   if (window_bytes(*this) == 0) [[unlikely]]
     answer();
-  if (from < kProcessBytes && find_entry(from) == nullptr) [[likely]] {
-    // As detail::line_load(). Anything else goes the way below.
-    const LineWord *const word = memory_.segment(0).words + process_word_number(from / kLineBytes);
-    const std::uint64_t seen = word->load(std::memory_order_acquire);
-    if (seen <= rv) {
-      copy_shared(out, from, size);
-      if (word->load(std::memory_order_relaxed) == seen && ReadLog::note(*this, *word)) return;
-    }
-  }
+  if (from < kProcessBytes && find_entry(from) == nullptr && read_block(out, from, size)) return;
   while (size != 0) {
     // The largest word that begins here and ends in the block.
     const std::uint32_t aligned = std::min(8u, 1u << std::countr_zero(from | 8));
@@ -138,24 +150,52 @@ bool ProcessThread::store_block(std::uintptr_t to, const void *from, std::uint32
   return true;
 }
 
-void ProcessThread::copy_block(std::uintptr_t to, std::uintptr_t from, std::uint32_t size) {
-  TMH_ASSERT(to % kLineBytes + size <= kLineBytes && size != 0);
-  // Which line is the newest may change meanwhile.
-  LineWrite &entry = open_process_line(to);
-  auto *const out = reinterpret_cast<std::byte *>(entry.data) + to % kLineBytes;
-  const auto before = static_cast<std::uint32_t>(kLineBytes - from % kLineBytes);
-  const std::uint32_t part = std::min(before, size);
-  load_block(out, from, part);
-  if (part != size) load_block(out + part, from + part, size - part);
-  entry.mask |= byte_mask(to, size);
+void ProcessThread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t size) {
+  const LineWord *const words = memory_.segment(0).words;
+  __builtin_prefetch(words + process_word_number((from + size - 1) / kLineBytes));
+  for (std::size_t ahead = kLineBytes; ahead < size; ahead += kLineBytes)
+    __builtin_prefetch(reinterpret_cast<const void *>(from + ahead));
+  while (size != 0) {
+    // Which line is the newest may change while the block is loaded.
+    LineWrite &entry = open_process_line(to);
+    auto *out = reinterpret_cast<std::byte *>(entry.data) + to % kLineBytes;
+    const auto part =
+        static_cast<std::uint32_t>(std::min(kLineBytes - to % kLineBytes, std::uint64_t{size}));
+    for (std::uint32_t left = part; left != 0;) {
+      const auto in_line = static_cast<std::uint32_t>(kLineBytes - from % kLineBytes);
+      const std::uint32_t bytes = std::min(in_line, left);
+      if (may_have_written(*this, from / kLineBytes) || !read_block(out, from, bytes)) [[unlikely]]
+        load_block_long(out, from, bytes);
+      out += bytes;
+      from += bytes;
+      left -= bytes;
+    }
+    entry.mask |= byte_mask(to, part);
+    to += part;
+    size -= part;
+  }
 }
 
 // As open_line(). No level is above, and memory takes no disk blocks. So nothing of the line is
 // looked at before the commit, which need not wait for it then.
 LineWrite &ProcessThread::open_process_line(std::uintptr_t at) {
   TMH_ASSERT(is_running() && !is_query());
-  if (window_bytes(*this) == 0) [[unlikely]]
-    answer();
+  const std::uint64_t line = at / kLineBytes;
+  WriteSet &writes = commit_.writes();
+  if (window_bytes(*this) == 0 || may_have_written(*this, line) || !writes.has_listed_room())
+      [[unlikely]]
+    return open_any_process_line(at);
+  LineWord *const word = memory_.segment(0).words + process_word_number(line);
+  auto *const home = reinterpret_cast<std::byte *>(line * kLineBytes);
+  __builtin_prefetch(word, 1);
+  __builtin_prefetch(home, 1);
+  LineWrite &entry = writes.insert_listed({word, home}, where(0, line * kLineBytes));
+  make_newest(*this, entry, line, word, line * kLineBytes);
+  return entry;
+}
+
+[[gnu::noinline]] LineWrite &ProcessThread::open_any_process_line(std::uintptr_t at) {
+  if (window_bytes(*this) == 0) answer();
   const std::uint64_t line = at / kLineBytes;
   auto *const home = reinterpret_cast<std::byte *>(line * kLineBytes);
   LineWord *const word = memory_.segment(0).words + process_word_number(line);
@@ -164,8 +204,8 @@ LineWrite &ProcessThread::open_process_line(std::uintptr_t at) {
   if (entry == nullptr) {
     __builtin_prefetch(word, 1);
     __builtin_prefetch(home, 1);
-    if (const AbortCause cause = writes.make_room(memory_, context_number());
-        cause != AbortCause::kNone) [[unlikely]]
+    if (const AbortCause cause = writes.make_room(memory_, number_); cause != AbortCause::kNone)
+        [[unlikely]]
       fail(cause);
     entry = &writes.insert({word, home}, where(0, line * kLineBytes));
   }

@@ -35,9 +35,9 @@ class ProcessThread : public SoftwareThread {
   void load_block(void *to, std::uintptr_t from, std::uint32_t size);
   // False: it is plain memory; nothing is stored.
   [[nodiscard]] bool store_block(std::uintptr_t to, const void *from, std::uint32_t size);
-  // From a block within one line: as load_block() and store_block(). REQUIRES: no line is met by
-  // both blocks.
-  void copy_block(std::uintptr_t to, std::uintptr_t from, std::uint32_t size);
+  // As load_block() and store_block(), for any number of lines. REQUIRES: no line is met by both
+  // blocks; both end below kProcessBytes.
+  void copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t size);
   // Makes the line of this address the newest: the next store to it goes to newest_bytes. REQUIRES:
   // below kProcessBytes.
   LineWrite &open_process_line(std::uintptr_t at);
@@ -88,6 +88,9 @@ class ProcessThread : public SoftwareThread {
 
  private:
   [[nodiscard]] LineWrite *find_entry(std::uintptr_t at) noexcept;
+  LineWrite &open_any_process_line(std::uintptr_t at);
+  [[nodiscard]] inline bool read_block(std::byte *to, std::uintptr_t from, std::uint32_t size);
+  void load_block_long(std::byte *to, std::uintptr_t from, std::uint32_t size);
   [[nodiscard]] bool read_word(std::uintptr_t from, std::uint32_t size, std::uint64_t *value);
   void answer();
 
