@@ -137,10 +137,14 @@ std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers
 [[gnu::always_inline]] inline void Thread::begin_lines() {
   if (attempt_ != 0) [[unlikely]]
     lines.wait_to_begin_again(attempt_);
+  lines.let_go_first_briefly();
   // Before the first load: what runs in hardware without barriers aborts now.
   if (process_.method == Method::kRtm) [[unlikely]]
     process_.gate.enter_software();
-  process_.gate.enter(*slot_, process_.memory.state().clock);
+  while (!process_.gate.try_enter(*slot_, process_.memory.state().clock)) [[unlikely]] {
+    lines.give_way();  // who is alone waits for those that wait for this one
+    process_.gate.wait_until_nobody_is_alone();
+  }
   lines.begin_at_once(attempt_);
   if (slot_->snapshot.load(std::memory_order_relaxed) != lines.rv)  // this thread's
     Gate::move_on(*slot_, lines.rv);
@@ -542,10 +546,14 @@ std::size_t in_line(std::uintptr_t at, std::size_t bytes) noexcept {
 }
 
 std::uint64_t Thread::load_long(std::uintptr_t from, std::uint32_t bytes) {
-  if (mode_ == Mode::kLines) [[likely]]
-    return lines.load_word(from, bytes);
-  look_at_words(from, bytes, false);
   std::uint64_t value = 0;
+  if (mode_ == Mode::kLines) [[likely]] {
+    if (from % bytes == 0) [[likely]]
+      return lines.load_word(from, bytes);
+    load_block(&value, from, bytes);
+    return value;
+  }
+  look_at_words(from, bytes, false);
   std::memcpy(&value, reinterpret_cast<const void *>(from), bytes);
   return value;
 }

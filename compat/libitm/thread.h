@@ -70,7 +70,7 @@ class Thread {
   [[nodiscard]] bool is_irrevocable() const noexcept { return is_irrevocable_; }
   [[nodiscard]] std::uint64_t id();
 
-  // The long ways of barriers. Any bytes, any place.
+  // The long ways of barriers. Any bytes, any place. load_long(): 1, 2, 4 or 8 bytes.
   [[nodiscard]] std::uint64_t load_long(std::uintptr_t from, std::uint32_t bytes);
   void load_block(void *to, std::uintptr_t from, std::size_t bytes);
   void store_long(std::uintptr_t to, const void *from, std::size_t bytes);

@@ -71,6 +71,25 @@ Errc ProcessThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexce
   return Errc::kOk;
 }
 
+namespace {
+// An attempt that has read and written so many lines before it failed takes priority at once: it
+// holds no lock meanwhile that would keep others from failing it again.
+constexpr std::size_t kLinesOfLong = 8;
+// 5 us: who has priority mostly ends sooner.
+constexpr std::uint32_t kBriefRounds = 128;
+}  // namespace
+
+void ProcessThread::wait_to_begin_again(std::uint32_t attempt) noexcept {
+  rivals_.wait_for_blocker();
+  if (attempt >= kPriorityAttempts || commit_.writes().size() >= kLinesOfLong)
+    priority_.take(number_);
+}
+
+[[gnu::noinline]] void ProcessThread::wait_briefly() const noexcept {
+  const std::uint64_t holder = state_->priority.load(std::memory_order_relaxed);
+  if (holder != 0) static_cast<void>(spin_until_changed(state_->priority, holder, kBriefRounds));
+}
+
 // Another thread has asked: a commit waits for instances at older snapshots.
 [[gnu::noinline]] void ProcessThread::answer() {
   std::atomic_ref<std::uint64_t>(bytes).store(kProcessBytes, std::memory_order_relaxed);

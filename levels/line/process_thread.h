@@ -65,9 +65,12 @@ class ProcessThread : public SoftwareThread {
   }
   // What begin() waits for where an attempt came before: other instances. Before others wait for
   // this one.
-  void wait_to_begin_again(std::uint32_t attempt) noexcept {
-    attempt_ = attempt;
-    begin_again();
+  void wait_to_begin_again(std::uint32_t attempt) noexcept;
+  // Another one has priority: it is about to end, and what begins now would likely fail.
+  void let_go_first_briefly() const noexcept {
+    // relaxed: a hint
+    if (state_->priority.load(std::memory_order_relaxed) != 0 && !priority_.is_mine()) [[unlikely]]
+      wait_briefly();
   }
   // Others need not let it commit first any more.
   void give_way() noexcept {
@@ -93,6 +96,7 @@ class ProcessThread : public SoftwareThread {
   void load_block_long(std::byte *to, std::uintptr_t from, std::uint32_t size);
   [[nodiscard]] bool read_word(std::uintptr_t from, std::uint32_t size, std::uint64_t *value);
   void answer();
+  void wait_briefly() const noexcept;
 
   void end() noexcept {
     is_running_ = false;
