@@ -43,17 +43,24 @@ template <class T>
 }
 
 template <class T>
+[[gnu::noinline]] void store_elsewhere(Thread &thread, std::uintptr_t at,
+                                       std::conditional_t<(sizeof(T) > 16), const T &, T> value) {
+  std::byte *const place =
+      at % kLineBytes <= kLineBytes - sizeof(T) ? thread.place_of_store(at, sizeof(T)) : nullptr;
+  if (place == nullptr) [[unlikely]]
+    return thread.store_long(at, &value, sizeof value);
+  std::memcpy(place, &value, sizeof value);
+}
+
+template <class T>
 [[gnu::always_inline]] inline void store(T *to, const T &value) {
-  line::SoftwareThread &lines = this_thread->lines;
+  Thread &thread = *this_thread;
   const auto at = reinterpret_cast<std::uintptr_t>(to);
-  std::uintptr_t in_line = at - lines.newest;
-  if (in_line > kLineBytes - sizeof(T)) [[unlikely]] {
-    in_line = at % kLineBytes;
-    if (in_line > kLineBytes - sizeof(T) || !this_thread->open_line(at)) [[unlikely]]
-      return this_thread->store_long(at, &value, sizeof value);
-  }
-  std::memcpy(lines.newest_bytes + in_line, &value, sizeof value);
-  detail::newest_mask(lines) |= (~0ull >> (64 - sizeof(T))) << in_line;
+  const std::uintptr_t in_line = at - thread.lines.newest;
+  if (in_line > kLineBytes - sizeof(T)) [[unlikely]]
+    return store_elsewhere<T>(thread, at, value);
+  std::memcpy(thread.lines.newest_bytes + in_line, &value, sizeof(T));
+  detail::newest_mask(thread.lines) |= (~0ull >> (64 - sizeof(T))) << in_line;
 }
 
 }  // namespace

@@ -142,9 +142,9 @@ std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers
   if (process_.method == Method::kRtm) [[unlikely]]
     process_.gate.enter_software();
   while (!process_.gate.try_enter(*slot_, process_.memory.state().clock)) [[unlikely]] {
-    lines.give_way();  // who is alone waits for those that wait for this one
-    process_.gate.wait_until_nobody_is_alone();
-  }
+      lines.give_way();  // who is alone waits for those that wait for this one
+      process_.gate.wait_until_nobody_is_alone();
+    }
   lines.begin_at_once(attempt_);
   if (slot_->snapshot.load(std::memory_order_relaxed) != lines.rv)  // this thread's
     Gate::move_on(*slot_, lines.rv);
@@ -605,13 +605,18 @@ void Thread::store_long(std::uintptr_t to, const void *from, std::size_t bytes) 
   }
 }
 
-bool Thread::open_line(std::uintptr_t at) {
+std::byte *Thread::place_of_store(std::uintptr_t at, std::size_t bytes) {
   const std::uintptr_t line = at / kLineBytes * kLineBytes;
-  if (mode_ != Mode::kLines || privates_.meets_line(line) || meets_own_frames(line) ||
-      at >= line::kProcessBytes) [[unlikely]]
-    return false;
-  static_cast<void>(lines.open_process_line(at));
-  return true;
+  if (mode_ != Mode::kLines || at >= line::kProcessBytes) [[unlikely]]
+    return nullptr;
+  if (privates_.may_meet_line(line) || meets_own_frames(line)) [[unlikely]] {
+    if (privates_.has(at, bytes))
+      return nested_.empty() ? reinterpret_cast<std::byte *>(at) : nullptr;
+    if (privates_.meets_line(line) || meets_own_frames(line)) return nullptr;
+  }
+  line::LineWrite &entry = lines.open_process_line(at);
+  entry.mask |= line::byte_mask(at, static_cast<std::uint32_t>(bytes));
+  return reinterpret_cast<std::byte *>(entry.data) + at % kLineBytes;
 }
 
 bool Thread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t bytes) {

@@ -74,8 +74,8 @@ class Thread {
   [[nodiscard]] std::uint64_t load_long(std::uintptr_t from, std::uint32_t bytes);
   void load_block(void *to, std::uintptr_t from, std::size_t bytes);
   void store_long(std::uintptr_t to, const void *from, std::size_t bytes);
-  // Before a store to one line: it is the newest one of `lines`. False: store_long() must do it.
-  [[nodiscard]] bool open_line(std::uintptr_t at);
+  // Where a store goes that lies in one line. Null: store_long() must do it.
+  [[nodiscard]] std::byte *place_of_store(std::uintptr_t at, std::size_t bytes);
   // Memory to memory, both through the transaction, where that needs no block in between. False:
   // it does, and nothing is copied.
   [[nodiscard]] bool copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t bytes);

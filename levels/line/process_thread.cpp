@@ -18,6 +18,18 @@ std::uint64_t load_shared(std::uintptr_t at) noexcept {
       .load(std::memory_order_acquire);
 }
 
+// Of the thread's own.
+std::uint64_t word_in(const std::byte *at, std::uint32_t size) noexcept {
+  const auto as = [at](auto word) {
+    std::memcpy(&word, at, sizeof word);
+    return std::uint64_t{word};
+  };
+  return size == 8   ? as(std::uint64_t{})
+         : size == 4 ? as(std::uint32_t{})
+         : size == 2 ? as(std::uint16_t{})
+                     : as(std::uint8_t{});
+}
+
 void store_bytes(std::byte *to, std::uint64_t value, std::uint32_t count) noexcept {
   for (std::uint32_t i = 0; i < count; ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
 }
@@ -114,9 +126,39 @@ inline bool ProcessThread::read_word(std::uintptr_t from, std::uint32_t size,
   return word->load(std::memory_order_relaxed) == seen && ReadLog::note(*this, *word);
 }
 
+// As SoftwareThread::make_whole(). False: it takes a longer way.
+inline bool ProcessThread::make_whole(LineWrite &entry, std::uintptr_t at) {
+  const std::uint64_t line = at / kLineBytes;
+  const LineWord *const word = memory_.segment(0).words + process_word_number(line);
+  // As detail::line_load().
+  const std::uint64_t seen = word->load(std::memory_order_acquire);
+  if (seen > rv) return false;
+  std::uint64_t home[kLineBytes / 8];
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < kLineBytes / 8; ++i) home[i] = load_shared(line * kLineBytes + 8 * i);
+  if (word->load(std::memory_order_relaxed) != seen || !ReadLog::note(*this, *word)) return false;
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < kLineBytes / 8; ++i) {
+    const std::uint64_t written_bytes = entry.mask >> (8 * i) & 0xff;
+    if (written_bytes == 0xff) continue;
+    const std::uint64_t bits = written_bytes == 0 ? 0 : spread_byte_mask(written_bytes);
+    entry.data[i] = (entry.data[i] & bits) | (home[i] & ~bits);
+  }
+  entry.kept = detail::Kept::kWhole;
+  return true;
+}
+
 std::uint64_t ProcessThread::load_word(std::uintptr_t from, std::uint32_t size) {
   if (window_bytes(*this) == 0) answer();
-  if (from >= kProcessBytes || find_entry(from) != nullptr) return load_long(from, size);
+  if (from >= kProcessBytes) return load_long(from, size);
+  if (LineWrite *const entry = find_entry(from); entry != nullptr) {
+    const bool is_whole = entry->kept == detail::Kept::kWhole ||
+                          (entry->kept == detail::Kept::kNo && make_whole(*entry, from));
+    if (!is_whole) return load_long(from, size);
+    newest = from / kLineBytes * kLineBytes;
+    newest_bytes = reinterpret_cast<std::byte *>(entry->data);
+    return word_in(newest_bytes + from % kLineBytes, size);
+  }
   std::uint64_t value = 0;
   return read_word(from, size, &value) ? value : load_long(from, size);
 }
@@ -234,6 +276,8 @@ LineWrite &ProcessThread::open_process_line(std::uintptr_t at) {
 
 // Null: the attempt has written nothing there.
 LineWrite *ProcessThread::find_entry(std::uintptr_t at) noexcept {
+  if (at - newest < kLineBytes)
+    return reinterpret_cast<LineWrite *>(newest_bytes - offsetof(LineWrite, data));
   if (at >= kProcessBytes || !may_have_written(*this, at / kLineBytes)) return nullptr;
   return commit_.writes().find(reinterpret_cast<std::byte *>(at / kLineBytes * kLineBytes));
 }

@@ -94,6 +94,7 @@ class ProcessThread : public SoftwareThread {
   LineWrite &open_any_process_line(std::uintptr_t at);
   [[nodiscard]] inline bool read_block(std::byte *to, std::uintptr_t from, std::uint32_t size);
   void load_block_long(std::byte *to, std::uintptr_t from, std::uint32_t size);
+  [[nodiscard]] inline bool make_whole(LineWrite &entry, std::uintptr_t at);
   [[nodiscard]] bool read_word(std::uintptr_t from, std::uint32_t size, std::uint64_t *value);
   void answer();
   void wait_briefly() const noexcept;
