@@ -30,6 +30,9 @@ constexpr std::uint32_t kHardwareAttempts = 4;
 
 constexpr std::uint64_t kIncarnation = 1;  // of participants: the process is the only one
 
+// What the compiled code says of a transaction that `lines` can run: of these, the first alone.
+constexpr std::uint32_t kLinesProperties = kHasInstrumented | kGoesIrrevocable | kOmitsAfterWrite;
+
 pthread_key_t thread_key;
 
 void end_thread(void *thread) {
@@ -89,9 +92,7 @@ std::uint64_t Thread::id() {
 }
 
 bool Thread::can_run_lines() const noexcept {
-  return has_lines_ && !wants_alone_ &&
-         (properties_ & (kHasInstrumented | kGoesIrrevocable | kOmitsAfterWrite)) ==
-             kHasInstrumented;
+  return has_lines_ && !wants_alone_ && (properties_ & kLinesProperties) == kHasInstrumented;
 }
 
 // Which code a transaction runs that needs no rollback of its own.
@@ -112,20 +113,40 @@ void copy_registers(const Registers &from, Registers *to) noexcept {
 
 }  // namespace
 
+// The thread is inside.
+[[gnu::always_inline]] inline void Thread::begin_lines_inside() {
+  lines.begin_at_once(attempt_);
+  if (slot_->snapshot.load(std::memory_order_relaxed) != lines.rv)  // this thread's
+    Gate::move_on(*slot_, lines.rv);
+  mode_ = Mode::kLines;
+}
+
 std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers) {
   if (depth_ != 0 || (properties & kLogsForUndo) != 0) [[unlikely]]
     return begin_nested(properties, registers);
+  const bool is_usual = process_.method == Method::kLines && has_lines_ &&
+                        (properties & kLinesProperties) == kHasInstrumented;
+  if (is_usual) [[likely]]
+    lines.let_go_first_briefly();
+  // Before the stores below: its locked instruction waits for those that came before.
+  const bool is_in = is_usual && process_.gate.try_enter(*slot_, process_.memory.state().clock);
   properties_ = properties;
   attempt_ = 0;
   wants_alone_ = wants_irrevocable_ = false;
   copy_registers(registers, &outer_.registers);
   outer_.uncaught = *uncaught_exceptions_;
+  if (is_in) [[likely]] {
+    depth_ = 1;
+    id_ = 0;
+    begin_lines_inside();
+    return kRunInstrumented | kSaveLive;
+  }
   if (process_.method == Method::kRtm && (properties & kHasNoAbort) != 0)
     if (const std::uint32_t path = begin_hardware(); path != 0) return path;
   return begin_outer(false);
 }
 
-[[gnu::always_inline]] inline std::uint32_t Thread::begin_outer(bool is_restart) {
+[[gnu::noinline]] std::uint32_t Thread::begin_outer(bool is_restart) {
   depth_ = 1;
   id_ = 0;
   if (!can_run_lines()) [[unlikely]]
@@ -134,7 +155,7 @@ std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers
   return kRunInstrumented | kSaveLive | (is_restart ? kRestoreLive : 0);
 }
 
-[[gnu::always_inline]] inline void Thread::begin_lines() {
+void Thread::begin_lines() {
   if (attempt_ != 0) [[unlikely]]
     lines.wait_to_begin_again(attempt_);
   lines.let_go_first_briefly();
@@ -145,10 +166,7 @@ std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers
       lines.give_way();  // who is alone waits for those that wait for this one
       process_.gate.wait_until_nobody_is_alone();
     }
-  lines.begin_at_once(attempt_);
-  if (slot_->snapshot.load(std::memory_order_relaxed) != lines.rv)  // this thread's
-    Gate::move_on(*slot_, lines.rv);
-  mode_ = Mode::kLines;
+  begin_lines_inside();
 }
 
 // The thread's part of what others know of its transaction in software.

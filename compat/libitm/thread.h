@@ -125,6 +125,7 @@ class Thread {
   [[nodiscard]] std::uint32_t begin_nested(std::uint32_t properties, const Registers &registers);
   [[nodiscard]] std::uint32_t begin_alone();
   void begin_lines();
+  void begin_lines_inside();
   void end_lines() noexcept;
   [[nodiscard]] std::uint32_t begin_hardware();
   [[nodiscard]] bool is_in_hardware() const noexcept {
