@@ -75,6 +75,18 @@ void copy_shared(std::byte *to, std::uintptr_t from, std::uint32_t size) noexcep
   if (size != 0) store_bytes(to, load_shared(from), size);
 }
 
+// The same, by larger loads: of a large block, which was hardly stored just before. One that is torn
+// is not used, as in detail::line_load().
+inline void copy_wide(std::byte *to, std::uintptr_t from, std::uint32_t size) noexcept {
+  for (; size >= 16; size -= 16) {
+    std::memcpy(to, reinterpret_cast<const void *>(from), 16);
+    to += 16;
+    from += 16;
+  }
+  copy_small(to, reinterpret_cast<const void *>(from), size);
+  std::atomic_thread_fence(std::memory_order_acquire);
+}
+
 }  // namespace
 
 Errc ProcessThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexcept {
@@ -148,15 +160,21 @@ inline bool ProcessThread::make_whole(LineWrite &entry, std::uintptr_t at) {
   return true;
 }
 
+// If so, or once it is, it is the newest.
+inline bool ProcessThread::is_whole(LineWrite &entry, std::uintptr_t at) {
+  if (entry.kept != detail::Kept::kWhole &&
+      (entry.kept != detail::Kept::kNo || !make_whole(entry, at)))
+    return false;
+  newest = at / kLineBytes * kLineBytes;
+  newest_bytes = reinterpret_cast<std::byte *>(entry.data);
+  return true;
+}
+
 std::uint64_t ProcessThread::load_word(std::uintptr_t from, std::uint32_t size) {
   if (window_bytes(*this) == 0) answer();
   if (from >= kProcessBytes) return load_long(from, size);
   if (LineWrite *const entry = find_entry(from); entry != nullptr) {
-    const bool is_whole = entry->kept == detail::Kept::kWhole ||
-                          (entry->kept == detail::Kept::kNo && make_whole(*entry, from));
-    if (!is_whole) return load_long(from, size);
-    newest = from / kLineBytes * kLineBytes;
-    newest_bytes = reinterpret_cast<std::byte *>(entry->data);
+    if (!is_whole(*entry, from)) return load_long(from, size);
     return word_in(newest_bytes + from % kLineBytes, size);
   }
   std::uint64_t value = 0;
@@ -164,14 +182,15 @@ std::uint64_t ProcessThread::load_word(std::uintptr_t from, std::uint32_t size) 
 }
 
 // As detail::line_load(). False: it takes a longer way.
+template <class Copy>
 [[gnu::always_inline]] inline bool ProcessThread::read_block(std::byte *to, std::uintptr_t from,
-                                                             std::uint32_t size) {
+                                                             std::uint32_t size, const Copy &copy) {
   const std::uint64_t line = from / kLineBytes;
   const LineWord *const word = memory_.segment(0).words + process_word_number(line);
   const std::uint64_t seen = word->load(std::memory_order_acquire);
   if (seen > rv) [[unlikely]]
     return false;
-  copy_shared(to, from, size);
+  copy(to, from, size);
   return word->load(std::memory_order_relaxed) == seen && ReadLog::note(*this, *word);
 }
 
@@ -179,7 +198,8 @@ void ProcessThread::load_block(void *to, std::uintptr_t from, std::uint32_t size
   TMH_ASSERT(from % kLineBytes + size <= kLineBytes);
   auto *const out = static_cast<std::byte *>(to);
   if (from < kProcessBytes && window_bytes(*this) != 0 &&
-      !may_have_written(*this, from / kLineBytes) && read_block(out, from, size)) [[likely]]
+      !may_have_written(*this, from / kLineBytes) && read_block(out, from, size, copy_shared))
+      [[likely]]
     return;
   load_block_long(out, from, size);
 }
@@ -188,7 +208,14 @@ void ProcessThread::load_block(void *to, std::uintptr_t from, std::uint32_t size
                                                       std::uint32_t size) {
   if (window_bytes(*this) == 0) [[unlikely]]
     answer();
-  if (from < kProcessBytes && find_entry(from) == nullptr && read_block(out, from, size)) return;
+  if (from < kProcessBytes) {
+    if (LineWrite *const entry = find_entry(from); entry == nullptr) {
+      if (read_block(out, from, size, copy_shared)) return;
+    } else if (is_whole(*entry, from)) {
+      copy_small(out, newest_bytes + from % kLineBytes, size);
+      return;
+    }
+  }
   while (size != 0) {
     // The largest word that begins here and ends in the block.
     const std::uint32_t aligned = std::min(8u, 1u << std::countr_zero(from | 8));
@@ -225,7 +252,8 @@ void ProcessThread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size
     for (std::uint32_t left = part; left != 0;) {
       const auto in_line = static_cast<std::uint32_t>(kLineBytes - from % kLineBytes);
       const std::uint32_t bytes = std::min(in_line, left);
-      if (may_have_written(*this, from / kLineBytes) || !read_block(out, from, bytes)) [[unlikely]]
+      if (may_have_written(*this, from / kLineBytes) || !read_block(out, from, bytes, copy_wide))
+          [[unlikely]]
         load_block_long(out, from, bytes);
       out += bytes;
       from += bytes;

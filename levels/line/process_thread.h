@@ -92,8 +92,11 @@ class ProcessThread : public SoftwareThread {
  private:
   [[nodiscard]] LineWrite *find_entry(std::uintptr_t at) noexcept;
   LineWrite &open_any_process_line(std::uintptr_t at);
-  [[nodiscard]] inline bool read_block(std::byte *to, std::uintptr_t from, std::uint32_t size);
+  template <class Copy>
+  [[nodiscard]] inline bool read_block(std::byte *to, std::uintptr_t from, std::uint32_t size,
+                                       const Copy &copy);
   void load_block_long(std::byte *to, std::uintptr_t from, std::uint32_t size);
+  [[nodiscard]] inline bool is_whole(LineWrite &entry, std::uintptr_t at);
   [[nodiscard]] inline bool make_whole(LineWrite &entry, std::uintptr_t at);
   [[nodiscard]] bool read_word(std::uintptr_t from, std::uint32_t size, std::uint64_t *value);
   void answer();
