@@ -9,7 +9,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "compat/libitm/thread.h"
+#include "compat/libitm/thread_inline.h"
 #include "levels/line/process_load.h"
 
 namespace tmh::itm {

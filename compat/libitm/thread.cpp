@@ -10,7 +10,7 @@
 
 #include "compat/libitm/exceptions.h"
 #include "compat/libitm/process.h"
-#include "levels/line/process_inline.h"
+#include "compat/libitm/thread_inline.h"
 #include "levels/line/rtm.h"
 #include "platform/assert.h"
 
@@ -545,14 +545,6 @@ std::size_t in_line(std::uintptr_t at, std::size_t bytes) noexcept {
 
 }  // namespace
 
-// Frames of what the transaction has called, down to the caller of this function: they are gone at
-// the commit, and no other thread knows them.
-[[gnu::always_inline]] inline bool Thread::meets_own_frames(
-    std::uintptr_t line_begin) const noexcept {
-  return line_begin < outer_.registers.stack &&
-         line_begin + kLineBytes > reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-}
-
 // As PrivateRanges::first_part(), with own frames. Below them nothing is stored to.
 [[gnu::always_inline]] inline std::size_t Thread::private_part(std::uintptr_t at, std::size_t bytes,
                                                                bool *is_private) const noexcept {
@@ -621,20 +613,6 @@ void Thread::store_long(std::uintptr_t to, const void *from, std::size_t bytes) 
     to += part;
     bytes -= part;
   }
-}
-
-std::byte *Thread::place_of_store(std::uintptr_t at, std::size_t bytes) {
-  const std::uintptr_t line = at / kLineBytes * kLineBytes;
-  if (mode_ != Mode::kLines || at >= line::kProcessBytes) [[unlikely]]
-    return nullptr;
-  if (privates_.may_meet_line(line) || meets_own_frames(line)) [[unlikely]] {
-    if (privates_.has(at, bytes))
-      return nested_.empty() ? reinterpret_cast<std::byte *>(at) : nullptr;
-    if (privates_.meets_line(line) || meets_own_frames(line)) return nullptr;
-  }
-  line::LineWrite &entry = lines.open_process_line(at);
-  entry.mask |= line::byte_mask(at, static_cast<std::uint32_t>(bytes));
-  return reinterpret_cast<std::byte *>(entry.data) + at % kLineBytes;
 }
 
 bool Thread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t bytes) {

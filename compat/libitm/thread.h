@@ -75,7 +75,7 @@ class Thread {
   void load_block(void *to, std::uintptr_t from, std::size_t bytes);
   void store_long(std::uintptr_t to, const void *from, std::size_t bytes);
   // Where a store goes that lies in one line. Null: store_long() must do it.
-  [[nodiscard]] std::byte *place_of_store(std::uintptr_t at, std::size_t bytes);
+  [[nodiscard]] inline std::byte *place_of_store(std::uintptr_t at, std::size_t bytes);
   // Memory to memory, both through the transaction, where that needs no block in between. False:
   // it does, and nothing is copied.
   [[nodiscard]] bool copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t bytes);
@@ -148,7 +148,7 @@ class Thread {
   void commit_nested();
   void run_effects();
   [[nodiscard]] bool can_run_lines() const noexcept;
-  [[nodiscard]] bool meets_own_frames(std::uintptr_t line_begin) const noexcept;
+  [[nodiscard]] inline bool meets_own_frames(std::uintptr_t line_begin) const noexcept;
   [[nodiscard]] std::size_t private_part(std::uintptr_t at, std::size_t bytes,
                                          bool *is_private) const noexcept;
   [[nodiscard]] std::uint32_t path(std::uint32_t properties) const noexcept;

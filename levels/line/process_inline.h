@@ -1,5 +1,5 @@
-// levels/line/process_inline.h -- begin and end of an instance over all memory of the process, for
-// who runs one. Apart from process_thread.h for the same reason as software_inline.h.
+// levels/line/process_inline.h -- begin, end and first stores to lines of an instance over all memory
+// of the process, for who runs one. Apart from process_thread.h for the same reason as software_inline.h.
 #pragma once
 
 #include "levels/line/process_thread.h"
@@ -27,6 +27,24 @@ namespace tmh::line {
   last = detail::kNoLine;
   platform::set_if_other(bytes, kProcessBytes);
   observe::probe::begin(observe::probe::kLines, 0, 0);
+}
+
+// As open_line(). No level is above, and memory takes no disk blocks. So nothing of the line is
+// looked at before the commit, which need not wait for it then.
+[[gnu::always_inline]] inline LineWrite &ProcessThread::open_process_line(std::uintptr_t at) {
+  TMH_ASSERT(is_running() && !is_query());
+  const std::uint64_t line = at / kLineBytes;
+  WriteSet &writes = commit_.writes();
+  if (window_bytes(*this) == 0 || may_have_written(*this, line) || !writes.has_listed_room())
+      [[unlikely]]
+    return open_any_process_line(at);
+  LineWord *const word = memory_.segment(0).words + process_word_number(line);
+  auto *const home = reinterpret_cast<std::byte *>(line * kLineBytes);
+  __builtin_prefetch(word, 1);
+  __builtin_prefetch(home, 1);
+  LineWrite &entry = writes.insert_listed({word, home}, where(0, line * kLineBytes));
+  make_newest(*this, entry, line, word, line * kLineBytes);
+  return entry;
 }
 
 inline bool ProcessThread::begin(const Begin &options) noexcept {

@@ -1,5 +1,5 @@
 // levels/line/process_thread.cpp -- blocks, and single lines of the writes.
-#include "levels/line/process_thread.h"
+#include "levels/line/process_inline.h"
 
 #include <algorithm>
 #include <bit>
@@ -263,24 +263,6 @@ void ProcessThread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size
     to += part;
     size -= part;
   }
-}
-
-// As open_line(). No level is above, and memory takes no disk blocks. So nothing of the line is
-// looked at before the commit, which need not wait for it then.
-LineWrite &ProcessThread::open_process_line(std::uintptr_t at) {
-  TMH_ASSERT(is_running() && !is_query());
-  const std::uint64_t line = at / kLineBytes;
-  WriteSet &writes = commit_.writes();
-  if (window_bytes(*this) == 0 || may_have_written(*this, line) || !writes.has_listed_room())
-      [[unlikely]]
-    return open_any_process_line(at);
-  LineWord *const word = memory_.segment(0).words + process_word_number(line);
-  auto *const home = reinterpret_cast<std::byte *>(line * kLineBytes);
-  __builtin_prefetch(word, 1);
-  __builtin_prefetch(home, 1);
-  LineWrite &entry = writes.insert_listed({word, home}, where(0, line * kLineBytes));
-  make_newest(*this, entry, line, word, line * kLineBytes);
-  return entry;
 }
 
 [[gnu::noinline]] LineWrite &ProcessThread::open_any_process_line(std::uintptr_t at) {

@@ -40,7 +40,7 @@ class ProcessThread : public SoftwareThread {
   void copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t size);
   // Makes the line of this address the newest: the next store to it goes to newest_bytes. REQUIRES:
   // below kProcessBytes.
-  LineWrite &open_process_line(std::uintptr_t at);
+  inline LineWrite &open_process_line(std::uintptr_t at);
 
   // Nested instances that may be undone alone.
   using Writes = WriteSet::Copy;
