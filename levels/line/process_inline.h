@@ -35,14 +35,13 @@ namespace tmh::line {
   TMH_ASSERT(is_running() && !is_query());
   const std::uint64_t line = at / kLineBytes;
   WriteSet &writes = commit_.writes();
-  if (window_bytes(*this) == 0 || may_have_written(*this, line) || !writes.has_listed_room())
-      [[unlikely]]
+  if (window_bytes(*this) == 0 || may_have_written(*this, line) || !writes.has_room()) [[unlikely]]
     return open_any_process_line(at);
   LineWord *const word = memory_.segment(0).words + process_word_number(line);
   auto *const home = reinterpret_cast<std::byte *>(line * kLineBytes);
   __builtin_prefetch(word, 1);
   __builtin_prefetch(home, 1);
-  LineWrite &entry = writes.insert_listed({word, home}, where(0, line * kLineBytes));
+  LineWrite &entry = writes.insert({word, home}, where(0, line * kLineBytes));
   make_newest(*this, entry, line, word, line * kLineBytes);
   return entry;
 }

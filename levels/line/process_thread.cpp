@@ -243,6 +243,8 @@ void ProcessThread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size
   __builtin_prefetch(words + process_word_number((from + size - 1) / kLineBytes));
   for (std::size_t ahead = kLineBytes; ahead < size; ahead += kLineBytes)
     __builtin_prefetch(reinterpret_cast<const void *>(from + ahead));
+  // The lines that are opened below have no byte of this block.
+  const std::uint64_t written_before = written;
   while (size != 0) {
     // Which line is the newest may change while the block is loaded.
     LineWrite &entry = open_process_line(to);
@@ -252,8 +254,8 @@ void ProcessThread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size
     for (std::uint32_t left = part; left != 0;) {
       const auto in_line = static_cast<std::uint32_t>(kLineBytes - from % kLineBytes);
       const std::uint32_t bytes = std::min(in_line, left);
-      if (may_have_written(*this, from / kLineBytes) || !read_block(out, from, bytes, copy_wide))
-          [[unlikely]]
+      if ((written_before >> (from / kLineBytes % 64) & 1) != 0 ||
+          !read_block(out, from, bytes, copy_wide)) [[unlikely]]
         load_block_long(out, from, bytes);
       out += bytes;
       from += bytes;
