@@ -75,8 +75,8 @@ void copy_shared(std::byte *to, std::uintptr_t from, std::uint32_t size) noexcep
   if (size != 0) store_bytes(to, load_shared(from), size);
 }
 
-// The same, by larger loads: of a large block, which was hardly stored just before. One that is torn
-// is not used, as in detail::line_load().
+// The same, by larger loads: of a large block, which was hardly stored just before. What is torn is
+// not used, as in detail::line_load().
 inline void copy_wide(std::byte *to, std::uintptr_t from, std::uint32_t size) noexcept {
   for (; size >= 16; size -= 16) {
     std::memcpy(to, reinterpret_cast<const void *>(from), 16);

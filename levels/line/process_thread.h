@@ -1,8 +1,8 @@
 // levels/line/process_thread.h -- level 1 in software for code that was compiled for transactions:
 // blocks of bytes, stores that go back, and memory that the thread stores to in place.
-// Shape:     a SoftwareThread whose memory is all of the process (process_lines.h). Lines may share a
-//            word. No other process recovers it, no rival fails it and no level is above, so that
-//            its commit has fewer steps (process_commit.cpp) and the context's status stays IDLE.
+// Shape:     a SoftwareThread whose memory is all of the process (process_lines.h). Lines may share
+//            a word. No other process recovers it, no rival fails it and no level is above: its
+//            commit has fewer steps (process_commit.cpp), and the context's status stays IDLE.
 // Contexts:  as SoftwareThread.
 #pragma once
 
