@@ -18,7 +18,6 @@ namespace tmh::line {
   context_->add(LineCount::kBegins, 1);
   // acquire: as SoftwareThread::begin()
   rv = state_->clock.load(std::memory_order_acquire);
-  rivals_.begin({}, attempt == 0, rv, number_);
   log_.begin(*this, kNoLimit);
   if (!commit_.writes().empty()) {
     commit_.writes().clear();

@@ -105,6 +105,7 @@ constexpr std::uint32_t kBriefRounds = 128;
 
 void ProcessThread::wait_to_begin_again(std::uint32_t attempt) noexcept {
   rivals_.wait_for_blocker();
+  rivals_.forget_blocker();
   if (attempt >= kPriorityAttempts || commit_.writes().size() >= kLinesOfLong)
     priority_.take(number_);
 }
