@@ -74,6 +74,7 @@ void after_fork_in_parent() noexcept {
 void after_fork_in_child() noexcept {
   Process &process = Process::self();
   Thread *const thread = this_thread;
+  process.pages = nullptr;  // the child's memory is its own: its transactions run one by one
   process.gate.forget_others(thread != nullptr ? thread->slot() : nullptr);
   if (process.has_lines)
     for (std::uint32_t i = 0; i < process.memory.contexts_high(); ++i)

@@ -265,7 +265,8 @@ std::uint32_t Thread::begin_nested(std::uint32_t properties, const Registers &re
   nested_ids_.push_back(0);
   ++depth_;
   if (has_no_abort) return path(properties);
-  if ((properties & kHasInstrumented) == 0) die("a nested transaction cannot be cancelled");
+  if ((properties & kHasInstrumented) == 0 && mode_ != Mode::kPages)
+    die("a nested transaction cannot be cancelled");
   if (mode_ == Mode::kAlone) mode_ = Mode::kAloneUndo;
   Point &point = nested_.emplace_back();
   point.registers = registers;

@@ -78,7 +78,9 @@ Blocks blocks;
 bool has_blocks = false;
 
 int find_blocks(dl_phdr_info *info, std::size_t, void *) {
-  if (info->dlpi_tls_data == nullptr || Memory::is_runtime_module(info->dlpi_name)) return 0;
+  if (info->dlpi_tls_data == nullptr || (Memory::is_runtime_module(info->dlpi_name) &&
+                                         !Memory::is_cxx_runtime(info->dlpi_name)))
+    return 0;
   for (std::size_t i = 0; i < info->dlpi_phnum && blocks.count < std::size(blocks.begin); ++i)
     if (info->dlpi_phdr[i].p_type == PT_TLS) {
       blocks.begin[blocks.count] = static_cast<std::byte *>(info->dlpi_tls_data);
@@ -353,7 +355,9 @@ void Transaction::roll_back() noexcept {
 bool Transaction::go_alone() noexcept {
   if (!try_be_alone()) return false;
   const Busy busy;
-  if (commit_inside()) return true;
+  // What follows sees the newest state: what was read must be it.
+  if (!was_read_page_changed(self().pin.load(std::memory_order_relaxed)) && commit_inside())
+    return true;
   end_alone();
   return false;
 }
