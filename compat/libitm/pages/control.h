@@ -81,8 +81,11 @@ struct Slots {
   template <class Visit>
   void for_each_other(std::uint32_t slot, Visit visit) const {
     for (std::uint32_t i = 0; i < kWords; ++i)
-      for (std::uint64_t left = words[i].load(std::memory_order_seq_cst); left != 0; left &= left - 1)
-        if (const auto each = static_cast<std::uint32_t>(i * 64 + static_cast<std::uint32_t>(__builtin_ctzll(left))); each != slot)
+      for (std::uint64_t left = words[i].load(std::memory_order_seq_cst); left != 0;
+           left &= left - 1)
+        if (const auto each = static_cast<std::uint32_t>(
+                i * 64 + static_cast<std::uint32_t>(__builtin_ctzll(left)));
+            each != slot)
           visit(each);
   }
 };

@@ -78,8 +78,8 @@ Blocks blocks;
 bool has_blocks = false;
 
 int find_blocks(dl_phdr_info *info, std::size_t, void *) {
-  if (info->dlpi_tls_data == nullptr || (Memory::is_runtime_module(info->dlpi_name) &&
-                                         !Memory::is_cxx_runtime(info->dlpi_name)))
+  if (info->dlpi_tls_data == nullptr ||
+      (Memory::is_runtime_module(info->dlpi_name) && !Memory::is_cxx_runtime(info->dlpi_name)))
     return 0;
   for (std::size_t i = 0; i < info->dlpi_phnum && blocks.count < std::size(blocks.begin); ++i)
     if (info->dlpi_phdr[i].p_type == PT_TLS) {
