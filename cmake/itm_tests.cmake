@@ -8,9 +8,26 @@ foreach(script abi_verdicts symbols thread_verdicts)
 endforeach()
 # Parts that need no program of -fgnu-tm.
 target_sources(itm_tests PRIVATE "${PROJECT_SOURCE_DIR}/compat/libitm/gate.cpp"
-  "${PROJECT_SOURCE_DIR}/compat/libitm/private_ranges.cpp")
+  "${PROJECT_SOURCE_DIR}/compat/libitm/private_ranges.cpp"
+  "${PROJECT_SOURCE_DIR}/compat/libitm/pages/chunk_map.cpp"
+  "${PROJECT_SOURCE_DIR}/compat/libitm/pages/heap.cpp")
+# A program with its own malloc(), which sanitizers have, too.
 if(TMH_HAVE_LIBITM)
   include(itm_pages_tests)
+  set(tmh_pages "${PROJECT_SOURCE_DIR}/compat/libitm/pages")
+  add_executable(itm_heap_calls "${PROJECT_SOURCE_DIR}/tests/itm/heap_calls.cpp"
+    "${tmh_pages}/chunk_map.cpp" "${tmh_pages}/heap.cpp" "${tmh_pages}/heap_calls.cpp"
+    "${tmh_pages}/map_calls.cpp")
+  target_include_directories(itm_heap_calls PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_compile_features(itm_heap_calls PRIVATE cxx_std_20)
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/itm/heap_calls.cpp" PROPERTIES
+    COMPILE_OPTIONS -fno-builtin)
+  target_link_libraries(itm_heap_calls PRIVATE tmh_warnings GTest::gtest Threads::Threads
+    ${CMAKE_DL_LIBS})
+  set_target_properties(itm_heap_calls PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  add_test(NAME itm.heap_calls COMMAND itm_heap_calls)
+  set_tests_properties(itm.heap_calls PROPERTIES LABELS itm TIMEOUT ${TMH_TEST_TIMEOUT_SEC})
 endif()
 if(NOT TMH_HAVE_ITM OR NOT TMH_HAVE_LIBITM)
   return()

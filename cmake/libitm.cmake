@@ -32,3 +32,19 @@ target_link_options(tmh_itm PRIVATE
 set_target_properties(tmh_itm PROPERTIES OUTPUT_NAME itm SOVERSION 1
   LINK_DEPENDS "${tmh_libitm_folder}/libitm.map"
   LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/libtmh-itm" POSITION_INDEPENDENT_CODE ON)
+
+# The engine of method pages, with malloc() and threads of its own: loaded before the program.
+file(GLOB tmh_pages_sources CONFIGURE_DEPENDS "${tmh_libitm_folder}/pages/*.cpp"
+  "${tmh_libitm_folder}/pages/*.S")
+add_library(tmh_itm_pages SHARED ${tmh_pages_sources} "${tmh_libitm_folder}/own_new.cpp")
+target_include_directories(tmh_itm_pages PRIVATE "${PROJECT_SOURCE_DIR}/include"
+  "${PROJECT_SOURCE_DIR}")
+target_compile_features(tmh_itm_pages PRIVATE cxx_std_20)
+target_compile_options(tmh_itm_pages PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${TMH_CODE_FLAGS}>)
+target_link_libraries(tmh_itm_pages PRIVATE tmh_warnings tmh_usdt tmh_static ${CMAKE_DL_LIBS})
+target_link_options(tmh_itm_pages PRIVATE
+  "LINKER:--version-script=${tmh_libitm_folder}/pages/pages.map" LINKER:-z,defs LINKER:-z,nodelete
+  LINKER:-z,now)
+set_target_properties(tmh_itm_pages PROPERTIES OUTPUT_NAME tmh-itm-pages
+  LINK_DEPENDS "${tmh_libitm_folder}/pages/pages.map"
+  LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/libtmh-itm" POSITION_INDEPENDENT_CODE ON)

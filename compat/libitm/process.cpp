@@ -32,6 +32,8 @@ constexpr MethodName kMethodNames[] = {
     {"rtm", Method::kRtm, nullptr},
     {"htm", Method::kRtm, "rtm"},
     {"serial", Method::kSerial, nullptr},
+    {"pages", Method::kPages, nullptr},
+    {"pages-serializable", Method::kPagesSerializable, nullptr},
     {"ml_wt", Method::kLines, "lines"},
     {"gl_wt", Method::kLines, "lines"},
     {"serialirr", Method::kSerial, "serial"},
@@ -103,7 +105,8 @@ Process::Process() noexcept {
                  line::detect_rtm().reason.c_str());
     method = Method::kLines;
   }
-  if (method != Method::kSerial) {
+  if (method == Method::kPages || method == Method::kPagesSerializable) find_pages();
+  if (method == Method::kLines || method == Method::kRtm) {
     has_lines = memory.open_process() == Errc::kOk;
     if (!has_lines)
       std::fprintf(stderr,
@@ -112,6 +115,18 @@ Process::Process() noexcept {
   }
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   if (variable("TMH_ITM_STATISTICS") != nullptr) std::atexit(write_statistics);
+}
+
+void Process::find_pages() noexcept {
+  const auto *const found = static_cast<const pages::Calls *>(dlsym(RTLD_DEFAULT, "tmh_itm_pages"));
+  if (found != nullptr && found->version == pages::kCallsVersion) {
+    pages = found;
+    return;
+  }
+  std::fprintf(stderr,
+               "libitm (tmh): the method is lines, not pages: libtmh-itm-pages.so is not loaded "
+               "first, as `tmh itm --method pages` does\n");
+  method = Method::kLines;
 }
 
 void Process::read_environment() noexcept {
@@ -129,6 +144,21 @@ void Process::read_environment() noexcept {
                wanted);
 }
 
+namespace {
+
+void append_to(const char *path, const char *text) noexcept {
+  const int fd = std::strcmp(path, "-") == 0
+                     ? STDERR_FILENO
+                     : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd < 0) return;
+  const std::size_t bytes = std::strlen(text);
+  if (write(fd, text, bytes) != static_cast<ssize_t>(bytes))
+    std::fprintf(stderr, "libitm (tmh): %s: %s\n", path, std::strerror(errno));
+  if (fd != STDERR_FILENO) close(fd);
+}
+
+}  // namespace
+
 void write_statistics() noexcept {
   const char *const path = variable("TMH_ITM_STATISTICS");
   if (path == nullptr) return;
@@ -141,8 +171,16 @@ void write_statistics() noexcept {
   const auto aborts = [&counters](AbortCause cause) {
     return static_cast<unsigned long long>(counters.line_aborts[static_cast<std::size_t>(cause)]);
   };
-  char text[1024];
-  const int length = std::snprintf(
+  char text[2048];
+  if (process.pages != nullptr) {
+    std::snprintf(text, sizeof text, "{\"library\": \"tmh\", \"method\": \"%s\", ",
+                  name_of(process.method));
+    const std::size_t begun = std::strlen(text);
+    process.pages->statistics(text + begun, sizeof text - begun - 4);
+    std::strcat(text, "}\n");
+    return append_to(path, text);
+  }
+  std::snprintf(
       text, sizeof text,
       "{\"library\": \"tmh\", \"method\": \"%s\", \"begins\": %llu, \"commits\": %llu, "
       "\"aborts\": {\"validation\": %llu, \"conflict\": %llu, \"failed_by_other\": %llu, "
@@ -159,15 +197,7 @@ void write_statistics() noexcept {
       static_cast<unsigned long long>(counters.hardware_commits),
       total(process.totals.hardware_conflicts), total(process.totals.hardware_capacity),
       total(process.totals.hardware_other));
-  if (length <= 0) return;
-  const int fd = std::strcmp(path, "-") == 0
-                     ? STDERR_FILENO
-                     : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd < 0) return;
-  const auto wanted = static_cast<std::size_t>(length);
-  if (write(fd, text, wanted) != length)
-    std::fprintf(stderr, "libitm (tmh): %s: %s\n", path, std::strerror(errno));
-  if (fd != STDERR_FILENO) close(fd);
+  append_to(path, text);
 }
 
 void die(const char *sentence) noexcept {

@@ -10,12 +10,13 @@
 #include <new>
 
 #include "compat/libitm/gate.h"
+#include "compat/libitm/pages/calls.h"
 #include "levels/line/line_memory.h"
 #include "levels/line/releaser.h"
 
 namespace tmh::itm {
 
-enum class Method : std::uint8_t { kLines, kRtm, kSerial };
+enum class Method : std::uint8_t { kLines, kRtm, kSerial, kPages, kPagesSerializable };
 
 // What is not counted by level 1.
 struct Totals {
@@ -45,6 +46,7 @@ class Process {
 
   Method method = Method::kLines;
   bool has_lines = false;  // else there is no memory for level 1: all run alone
+  const pages::Calls *pages = nullptr;  // the engine of the methods pages; else null
   line::LineMemory memory;
   line::NoReleaser releaser;
   Gate gate;
@@ -55,6 +57,7 @@ class Process {
   friend Process *make_process() noexcept;
   Process() noexcept;
   void read_environment() noexcept;
+  void find_pages() noexcept;
 };
 
 // Writes the totals, as a line of JSON, to the file that TMH_ITM_STATISTICS names; "-": stderr.

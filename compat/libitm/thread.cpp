@@ -23,6 +23,8 @@ namespace {
 // Then a transaction runs alone. Level 1 lets one that fails so often as kPriorityAttempts commit
 // first; what still fails meets plain stores of the program, or more threads than processors.
 constexpr std::uint32_t kAttemptsMax = 64;
+// In method pages; an attempt costs more.
+constexpr std::uint32_t kAttemptsOfPagesMax = 16;
 
 // A transaction in hardware that aborts so often runs in software; one that does not fit, or that a
 // system call has ended, at once.
@@ -40,6 +42,8 @@ void end_thread(void *thread) {
 }
 
 [[noreturn]] void leave_body(line::SoftwareThread &) { this_thread->restart(); }
+void leave_pages() { this_thread->restart(); }
+void go_irrevocable_on_pages() { this_thread->go_irrevocable(); }
 
 std::atomic<std::uint64_t> next_id{kNoTransactionId + 1};
 
@@ -49,6 +53,7 @@ Thread &Thread::make_self() {
   static const int made = pthread_key_create(&thread_key, end_thread);
   if (made != 0) die("there is no key for the data of threads left");
   Process &process = Process::self();
+  if (process.pages != nullptr) process.pages->set_functions(leave_pages, go_irrevocable_on_pages);
   // A slot keeps its thread object for the next thread: others may ask it to move on at any time.
   Gate::Slot *const slot = process.has_lines ? process.gate.take_slot() : nullptr;
   Thread *thread = slot == nullptr ? nullptr : static_cast<Thread *>(slot->owner);
@@ -96,7 +101,8 @@ bool Thread::can_run_lines() const noexcept {
 
 // Which code a transaction runs that needs no rollback of its own.
 std::uint32_t Thread::path(std::uint32_t properties) const noexcept {
-  const bool may_be_plain = mode_ == Mode::kAlone || mode_ == Mode::kHardware;
+  const bool may_be_plain =
+      mode_ == Mode::kAlone || mode_ == Mode::kHardware || mode_ == Mode::kPages;
   return may_be_plain && (properties & kHasUninstrumented) != 0 ? kRunUninstrumented
                                                                 : kRunInstrumented;
 }
@@ -128,6 +134,8 @@ std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers
 [[gnu::always_inline]] inline std::uint32_t Thread::begin_outer(bool is_restart) {
   depth_ = 1;
   id_ = 0;
+  if (process_.pages != nullptr) [[unlikely]]
+    return begin_pages(is_restart);
   if (!can_run_lines()) [[unlikely]]
     return begin_alone() | (is_restart ? kRestoreLive : 0);
   begin_lines();
@@ -215,7 +223,7 @@ void Thread::look_at_words(std::uintptr_t at, std::size_t bytes, bool is_store) 
 }
 
 std::uint32_t Thread::begin_alone() {
-  process_.gate.be_alone(this);
+  be_alone();
   process_.totals.alone.fetch_add(1, std::memory_order_relaxed);
   lines.shut();
   has_traces_ = true;
@@ -254,7 +262,8 @@ std::uint32_t Thread::begin_nested(std::uint32_t properties, const Registers &re
   point.caught = caught_;
   point.uncaught = *uncaught_exceptions_;
   if (mode_ == Mode::kLines) lines.copy_writes(&point.writes);
-  return kRunInstrumented | kSaveLive;
+  if (mode_ == Mode::kPages) process_.pages->mark(registers.stack);
+  return path(properties) | kSaveLive;
 }
 
 void Thread::commit() {
@@ -268,8 +277,10 @@ void Thread::commit() {
     if (lines.has_stored()) process_.gate.wait_for_readers(slot_, lines.stamp());
   } else if (is_in_hardware()) {
     commit_hardware();
+  } else if (mode_ == Mode::kPages) {
+    commit_pages();
   } else {
-    process_.gate.end_alone(this);
+    end_alone();
   }
   end_attempt();
   if (has_traces_) [[unlikely]]
@@ -279,6 +290,7 @@ void Thread::commit() {
 [[gnu::noinline]] void Thread::commit_nested() {
   if (!nested_.empty() && nested_.back().depth == depth_) {
     nested_.pop_back();
+    if (mode_ == Mode::kPages) process_.pages->drop_mark();
     nested_when_irrevocable_ = std::min(nested_when_irrevocable_, nested_.size());
     if (is_irrevocable_ && nested_.empty()) {
       mode_ = Mode::kAlone;
@@ -327,12 +339,13 @@ void Thread::forget_traces() noexcept {
   caught_ = 0;
 }
 
+// In mode kPages memory is as it was, the runtime's part of this thread, too.
 void Thread::undo_memory(const Point &point) noexcept {
   if (mode_ == Mode::kLines && point.depth != 0) lines.restore_writes(point.writes);
   // Between this frame and the begin's lie frames that are gone.
   undo_.roll_back(point.undo, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)),
                   point.registers.stack);
-  roll_back_exceptions(point);
+  if (mode_ != Mode::kPages) roll_back_exceptions(point);
   on_commit_.resize(point.on_commit);
   freed_.resize(point.freed);
   privates_.keep(point.privates);
@@ -352,9 +365,10 @@ std::vector<Thread::Call> Thread::take_undo_calls(std::size_t on_undo, std::size
 
 // The whole transaction; the thread is outside afterwards.
 void Thread::roll_back() {
+  if (mode_ == Mode::kPages) process_.pages->roll_back();
   undo_memory(outer_);
   const std::vector<Call> calls = take_undo_calls(0, 0);
-  mode_ == Mode::kLines ? end_lines() : process_.gate.end_alone(this);
+  mode_ == Mode::kLines ? end_lines() : end_alone();
   end_attempt();
   forget_traces();
   if (calls.empty()) return;
@@ -375,6 +389,7 @@ void Thread::roll_back() {
 Registers Thread::roll_back_nested() {
   const Point point = std::move(nested_.back());
   nested_.pop_back();
+  if (mode_ == Mode::kPages) process_.pages->roll_back_to_mark();
   undo_memory(point);
   depth_ = point.depth - 1;
   nested_ids_.resize(depth_ - 1);
@@ -432,6 +447,10 @@ void Thread::restart() {
       wants_alone_ = true;
     }
   }
+  if (mode_ == Mode::kPages && ++attempt_ >= kAttemptsOfPagesMax) {
+    if (!wants_alone_) process_.totals.for_attempts.fetch_add(1, std::memory_order_relaxed);
+    wants_alone_ = true;
+  }
   roll_back();
   tmh_itm_go_back(&outer_.registers, begin_outer(true));
 }
@@ -446,11 +465,15 @@ void Thread::go_irrevocable() {
     if (!process_.gate.try_be_alone(this, slot_)) restart();
     // A commit of what has only read does not look whether that is still so.
     if (!lines.extend() || lines.commit() != Status::kCommitted) {
-      process_.gate.end_alone(this);
+      end_alone();
       restart();
     }
     end_lines();
     lines.shut();
+  }
+  if (mode_ == Mode::kPages) {
+    wants_alone_ = wants_irrevocable_ = true;
+    if (!process_.pages->go_alone()) restart();
   }
   is_irrevocable_ = true;
   has_traces_ = true;
@@ -477,7 +500,7 @@ void Thread::make_private(std::uintptr_t begin, std::size_t bytes) {
 
 void Thread::note_freed(void *memory, Action release) {
   if (memory == nullptr) return;
-  if (mode_ == Mode::kAlone) return release(memory);
+  if (mode_ == Mode::kAlone || mode_ == Mode::kPages) return release(memory);
   has_traces_ = true;
   freed_.push_back({release, memory});
 }
@@ -490,7 +513,8 @@ void Thread::note_exception(void *object, std::size_t bytes) {
 }
 
 void Thread::note_exception_freed(void *object) {
-  if (mode_ == Mode::kAlone || mode_ == Mode::kOutside) return free_exception(object);
+  if (mode_ == Mode::kAlone || mode_ == Mode::kOutside || mode_ == Mode::kPages)
+    return free_exception(object);
   has_traces_ = true;
   freed_.push_back({free_exception, object});
 }
@@ -503,6 +527,7 @@ void Thread::note_thrown(void *object) noexcept {
 }
 
 void Thread::note_caught(const void *object) noexcept {
+  if (mode_ == Mode::kPages) return;
   has_traces_ = true;
   thrown_.erase(std::remove(thrown_.begin(), thrown_.end(), object), thrown_.end());
   ++caught_;

@@ -32,6 +32,7 @@ enum class Mode : std::uint8_t {
   // In RTM, while others run in software: with barriers, which look at line words and note those of
   // stores.
   kHardwareBeside,
+  kPages,      // on copies of pages, in method pages; no barrier does anything
   kAlone,      // no other transaction runs; stores go to memory, for good
   kAloneUndo,  // the same, but what they overwrite is kept: it may be cancelled
 };
@@ -129,6 +130,10 @@ class Thread {
     return mode_ == Mode::kLines || mode_ == Mode::kAloneUndo;
   }
   void commit_hardware();
+  [[nodiscard]] std::uint32_t begin_pages(bool is_restart);
+  void commit_pages();
+  void be_alone();
+  void end_alone();
   void look_at_words(std::uintptr_t at, std::size_t bytes, bool is_store);
   void undo_memory(const Point &point) noexcept;
   [[nodiscard]] std::vector<Call> take_undo_calls(std::size_t on_undo, std::size_t allocated);
@@ -154,6 +159,7 @@ class Thread {
   bool has_traces_ = false;
   bool wants_alone_ = false;        // the next attempt runs alone,
   bool wants_irrevocable_ = false;  // and for good
+  bool is_alone_on_pages_ = false;  // in mode kPages, no other runs beside
   std::uint32_t depth_ = 0;         // open begins
   std::uint32_t properties_ = 0;    // of the outermost one
   std::uint32_t attempt_ = 0;

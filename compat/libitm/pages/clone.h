@@ -26,11 +26,13 @@ inline long kernel_call(long number, long a, long b, long c, long d, long e, lon
   return result;
 }
 
-// All signals, while it lives: the C library's calls leave its two internal ones out.
+// All signals, while it lives, but those of accesses, which the thread may have to answer. The C
+// library's calls would leave its two internal ones out.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {
-    const std::uint64_t all = ~std::uint64_t{0};
+    const std::uint64_t all =
+        ~(std::uint64_t{1} << (SIGSEGV - 1) | std::uint64_t{1} << (SIGBUS - 1));
     kernel_call(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&all),
                 reinterpret_cast<long>(&before_), sizeof all, 0, 0);
   }

@@ -11,6 +11,7 @@ namespace tmh::itm::pages {
 // Threads that live at one time, the main one included.
 inline constexpr std::uint32_t kTasksMax = 64;
 inline constexpr std::uint64_t kStackSlot = 16ull << 20;
+inline constexpr std::size_t kPageBytes = 4096;
 
 struct Range {
   std::uintptr_t begin = 0;
@@ -39,8 +40,9 @@ void make_plain(const void *at, std::size_t bytes, bool is_store) noexcept;
 void note_allocated(void *block) noexcept;
 void note_freed(void *block) noexcept;
 
-// Inside: from here on nothing is undone. Outside: nothing.
-void go_irrevocable() noexcept;
+// Inside: from here on nothing is undone, and no other transaction runs; may begin the transaction
+// again instead of returning. Outside: nothing.
+void go_irrevocable();
 
 // Before a call that may block for long: others may have the pages that this task alone may write.
 void give_up_holds() noexcept;
@@ -52,9 +54,10 @@ void give_up_holds() noexcept;
 // No task uses the slot: its task was not created, has left, or died. Gives back what a dead one
 // held.
 void free_slot(int slot) noexcept;
-// In the creator, before and after it clones: it has no copies that the new task would inherit.
-void before_clone() noexcept;
-void after_clone() noexcept;
+// In the creator, before and after it clones: it has the slot's stack mapped shared, and no copies
+// that the new task would inherit.
+void before_clone(int slot) noexcept;
+void after_clone(int slot) noexcept;
 // In the new task, first thing: maps its own view of the covered memory.
 void enter_task(int slot) noexcept;
 // In the task, last thing. It touches covered memory no more, but its stack.

@@ -177,6 +177,8 @@ pid_t parent_of_main() noexcept {
   return own_slot() == 0 ? static_cast<pid_t>(syscall(SYS_getppid)) : tasks->main_parent;
 }
 
+bool tasks_prepare() noexcept { return get_ready(); }
+
 bool is_task() noexcept { return is_started() && own_pid == kernel_pid(); }
 
 int create_task(pthread_t *thread, const pthread_attr_t *attributes, void *(*routine)(void *),
@@ -203,19 +205,19 @@ int create_task(pthread_t *thread, const pthread_attr_t *attributes, void *(*rou
   // release: the undertaker looks at creator and pid
   record.set_life(Life::kCreating);
   tasks->running.fetch_add(1, std::memory_order_relaxed);
+  before_clone(slot);
   restore_thread_image(static_cast<std::uint32_t>(slot));
   clear_thread_keys(static_cast<std::uint32_t>(slot));
   *thread = thread_of(static_cast<std::uint32_t>(slot));
   // All tasks are main's children.
   const unsigned long parent = own_slot() == 0 ? 0 : CLONE_PARENT;
-  before_clone();
   leave_restartable_sequences();
   const long pid = tmh_itm_clone(
       CLONE_FILES | CLONE_FS | CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID | parent,
       stack_top_of(static_cast<std::uint32_t>(slot)), &record.pid,
       thread_pointer_of(static_cast<std::uint32_t>(slot)), begin_task, slot);
   enter_restartable_sequences();
-  after_clone();
+  after_clone(slot);
   if (pid < 0) {
     tasks->running.fetch_sub(1, std::memory_order_relaxed);
     record.claim.store(Claim::kDone, std::memory_order_relaxed);

@@ -1,0 +1,41 @@
+// compat/libitm/pages/calls.h -- how libitm.so.1 reaches the engine of method pages, which is a
+// library of its own (it is loaded first, because it has the program's malloc() and threads).
+// Contexts:  the calling thread's transaction. NOT async-signal-safe.
+#pragma once
+
+#include <cstdint>
+
+namespace tmh::itm::pages {
+
+inline constexpr std::uint32_t kCallsVersion = 1;
+
+// The program's symbol `tmh_itm_pages`.
+struct Calls {
+  std::uint32_t version;
+  // The engine calls these inside. restart: never returns; calls roll_back() first. irrevocable:
+  // the thread's transaction is going to do what cannot be undone; may not return either.
+  void (*set_functions)(void (*restart)(), void (*irrevocable)());
+  // True: transactions of this thread must run alone: others use its stack.
+  bool (*must_be_alone)();
+  // stack: where the frames of the transaction's callers begin. A rollback restores from there on.
+  void (*begin)(std::uintptr_t stack, std::uint32_t attempt);
+  // False: it must be rolled back and begun again.
+  bool (*commit)();
+  void (*roll_back)();
+  // No other transaction runs until end_alone(): begin() after it cannot fail for one; without
+  // begin() the thread runs as plain code.
+  void (*be_alone)();
+  void (*end_alone)();
+  // Inside: publishes what was done so far; from here on it is alone, as plain code. False: it must
+  // be rolled back and begun again.
+  bool (*go_alone)();
+  // Closed nesting.
+  void (*mark)(std::uintptr_t stack);
+  void (*drop_mark)();
+  void (*roll_back_to_mark)();
+  void (*count_cancel)();
+  // Appends the members of a JSON object; the number of characters.
+  int (*statistics)(char *text, std::size_t bytes);
+};
+
+}  // namespace tmh::itm::pages

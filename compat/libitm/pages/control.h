@@ -1,0 +1,122 @@
+// compat/libitm/pages/control.h -- what all tasks of a program share beside its memory: the clock,
+// the log, the state of each page, who runs since when.
+// Shape:     one mapping of a memfd, at the same address in every task, never versioned.
+// Invariant: (1) a page's `newest` names its newest entry of the log; home has that entry's
+//            content, unless the busy bit says that a committer is changing it.
+//            (2) while a bit of `holders` is set, that slot's task may store plainly to the page.
+//            (3) a task inside has its pin in its slot; entries newer than the least pin stay,
+//            or `trimmed` says that they are gone.
+//            (4) while a task is alone, no other is inside.
+// Ordering:  a toucher sets the touched bit, copies, then reads holders; a holder sets its bit,
+//            then reads the touched bit (seq_cst, all): one of them sees the other.
+// Source:    EXCITE-VM, sections 3 and 4 (snapshots from a log, copy-on-read).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "compat/libitm/pages/engine.h"
+#include "platform/process.h"
+#include "platform/shared_lock.h"
+
+namespace tmh::itm::pages {
+
+inline constexpr std::uint64_t kOutside = ~0ull;
+
+enum class Count : std::uint32_t {
+  kBegins,
+  kCommits,
+  kReadOnly,
+  kConflicts,     // another committed to the same words, or, serializable, to a page read
+  kTooOld,        // the log has forgotten what the snapshot needs
+  kPlain,         // plain stores of others made the snapshot of a page uncertain
+  kUser,          // restarted or cancelled by the program
+  kAlone,         // begun alone
+  kCopies,        // pages copied for transactions
+  kFirstStores,   // traps of first stores
+  kPlainTouches,  // traps of plain accesses
+  kImages,        // pages logged because plain code is going to store to them
+  kRecalls,       // signals that asked for a page
+  kDropped,       // copies dropped
+  kDeaths,        // threads that died alone
+  kCount_,
+};
+inline constexpr std::uint32_t kCounts = static_cast<std::uint32_t>(Count::kCount_);
+
+struct alignas(64) Slot {
+  std::atomic<std::uint64_t> pin;
+  std::atomic<std::uint64_t> last_commit;  // stamp of the last commit of its task
+  std::atomic<std::uint32_t> is_wanted;    // a page that it holds was touched
+  // A transaction of another task has touched this task's stack: its own transactions run alone.
+  std::atomic<std::uint32_t> is_stack_shared;
+  alignas(64) std::atomic<std::uint32_t> is_used;
+  std::atomic<std::int32_t> pid;  // 0: none yet
+  std::uint64_t start_time, stack_start;
+  std::atomic<std::int32_t> faults_file;  // its userfaultfd, and 1; all tasks share descriptors
+  std::atomic<std::uint64_t> incarnation;
+  alignas(64) std::atomic<std::uint64_t> counts[kCounts];
+};
+
+struct PageState {
+  std::atomic<std::uint64_t> newest;    // position of an entry, and the bits below
+  std::atomic<std::uint64_t> holders;   // a bit for each slot
+  std::atomic<std::uint64_t> released;  // the clock when a holder last let go of it
+};
+inline constexpr std::uint64_t kBusy = 1, kTouched = 2, kBits = 7;
+
+struct Control {
+  alignas(64) std::atomic<std::uint64_t> clock;  // newest stamp
+  std::atomic<std::uint64_t> committed;          // newest stamp of a transaction
+  std::atomic<std::uint64_t> head;               // position behind the newest entry
+  alignas(64) platform::SharedLock lock;         // of commits and of the log
+  // What the holder of the lock is publishing; stamp 0: nothing.
+  std::uint64_t publishing, publishing_begin, publishing_end;
+  alignas(64) std::atomic<std::uint64_t> tail;  // position of the oldest entry
+  std::atomic<std::uint64_t> trimmed;           // newest stamp that has left the log
+  alignas(64) std::atomic<std::uint32_t> alone;  // slot + 1
+  std::atomic<std::uint32_t> high;               // slots ever used
+  std::atomic<std::int32_t> exit_status;
+  Slot slots[kTasksMax];
+};
+
+inline Control *control = nullptr;
+inline PageState *page_states = nullptr;
+// Of this task.
+inline std::uint32_t self_slot = 0;
+
+[[nodiscard]] inline Slot &self() noexcept { return control->slots[self_slot]; }
+inline void count(Count which, std::uint64_t n = 1) noexcept {
+  std::atomic<std::uint64_t> &each = self().counts[static_cast<std::uint32_t>(which)];
+  // relaxed: this task's
+  each.store(each.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+}
+
+// The lock of commits, with the repair of what a dead holder left.
+class CommitLock {
+ public:
+  CommitLock() noexcept;
+  ~CommitLock();
+  CommitLock(const CommitLock &) = delete;
+  CommitLock &operator=(const CommitLock &) = delete;
+};
+
+// Is the slot's task alive? A slot whose task is being created counts as alive.
+[[nodiscard]] bool is_alive(std::uint32_t slot) noexcept;
+// Least pin of all that are inside; kOutside: nobody is.
+[[nodiscard]] std::uint64_t least_pin() noexcept;
+
+// The process is this task's alone afterwards: all others are outside transactions. REQUIRES: it is
+// outside.
+void be_alone() noexcept;
+// The same from inside. False: another one is, or comes first.
+[[nodiscard]] bool try_be_alone() noexcept;
+void end_alone() noexcept;
+[[nodiscard]] bool is_alone() noexcept;
+void wait_while_another_is_alone() noexcept;
+
+// In the current process: makes the shared memory. False: there is none.
+[[nodiscard]] bool make_control() noexcept;
+// Says who runs in the slot: this process.
+void name_self(std::uint32_t slot) noexcept;
+
+}  // namespace tmh::itm::pages

@@ -1,0 +1,195 @@
+// compat/libitm/pages/engine.cpp -- starts the engine; what the heap, the threads and libitm.so.1
+// call of it.
+#include "compat/libitm/pages/engine.h"
+
+#include <pthread.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "compat/libitm/pages/calls.h"
+#include "compat/libitm/pages/faults.h"
+#include "compat/libitm/pages/heap.h"
+#include "compat/libitm/pages/linkage.h"
+#include "compat/libitm/pages/tasks.h"
+#include "compat/libitm/pages/transaction.h"
+#include "compat/libitm/pages/view.h"
+
+extern "C" void *__libc_stack_end;  // of the loader: where the main thread's frames begin
+
+namespace tmh::itm::pages {
+
+namespace {
+
+bool has_started = false, has_view = false;
+
+// In a child that the program makes by fork(): it has the memory for itself, and no transactions.
+void enter_forked() noexcept {
+  if (!has_started) return;
+  has_started = false;
+  if (has_view) View::enter_forked();
+  copy_key = -1;
+}
+
+[[noreturn]] void refuse(const char *reason) noexcept {
+  std::fprintf(stderr, "libitm (tmh): method pages is not possible here: %s\n", reason);
+  std::_Exit(127);
+}
+
+[[gnu::constructor(101)]] void start() noexcept {
+  const char *const method = secure_getenv("ITM_DEFAULT_METHOD");
+  if (method == nullptr) return;
+  is_serializable = std::strcmp(method, "pages-serializable") == 0;
+  if (!is_serializable && std::strcmp(method, "pages") != 0) return;
+  move_jump_tables();
+  if (!Memory::start() || !make_control() || !Log::start()) refuse("no shared memory");
+  control->slots[0].is_used.store(1, std::memory_order_relaxed);
+  control->slots[0].incarnation.store(1, std::memory_order_relaxed);
+  control->high.store(1, std::memory_order_relaxed);
+  name_self(0);
+  if (!start_faults()) refuse("the processor has no protection keys");
+  if (!heap_start()) refuse("no memory for the heap");
+  pthread_atfork(nullptr, nullptr, enter_forked);
+  if (!tasks_start()) refuse("no memory for threads");
+  has_started = true;
+}
+
+}  // namespace
+
+void start_view() noexcept {
+  if (has_view) [[likely]]
+    return;
+  if (!tasks_prepare()) refuse("no memory for threads");
+  std::uint64_t clock = 0;
+  if (!View::start(&clock)) refuse("protection keys or userfaultfd(2) are missing");
+  has_view = true;
+  Transaction::enter(clock, reinterpret_cast<std::uintptr_t>(__libc_stack_end));
+  set_rights(Rights::kPlain);
+}
+
+bool is_started() noexcept { return has_started; }
+bool is_inside() noexcept { return is_running_inside; }
+std::uint32_t own_slot() noexcept { return self_slot; }
+Range heap_range() noexcept { return Memory::heap(); }
+Range stacks_range() noexcept { return Memory::stacks(); }
+
+void *reserve_shared(std::size_t bytes) noexcept { return Memory::map_shared(bytes); }
+
+void make_plain(const void *at, std::size_t bytes, bool is_store) noexcept {
+  if (!has_view || is_running_inside || bytes == 0) return;
+  const auto begin = reinterpret_cast<std::uintptr_t>(at);
+  const Busy busy;
+  for (std::uintptr_t place = begin & ~(kPageBytes - 1); place < begin + bytes;
+       place += kPageBytes) {
+    const PageNumber page = Memory::page_of(place);
+    if (page == kNoPage || Memory::stack_slot_of(page) == self_slot) continue;
+    const Mapped now = View::mapped(page);
+    if (now != Mapped::kHeld && (now != Mapped::kShared || is_store))
+      View::open_for_plain(page, is_store);
+  }
+}
+
+void note_allocated(void *block) noexcept { Transaction::note_allocated(block); }
+void note_freed(void *block) noexcept { Transaction::note_freed(block); }
+
+void go_irrevocable() {
+  if (is_running_inside) Transaction::go_irrevocable();
+}
+
+void give_up_holds() noexcept {
+  if (!has_view || is_running_inside || !View::holds_any()) return;
+  const Busy busy;
+  View::give_up(false);
+}
+
+void before_clone(int slot) noexcept {
+  start_view();
+  const Busy busy;
+  View::drop_all_copies();
+  View::open_stack(static_cast<std::uint32_t>(slot));
+}
+void after_clone(int slot) noexcept {
+  const Busy busy;
+  View::close_stack(static_cast<std::uint32_t>(slot));
+}
+
+void enter_task(int slot) noexcept {
+  control->slots[slot].pid.store(0, std::memory_order_relaxed);
+  name_self(static_cast<std::uint32_t>(slot));
+  std::uint64_t clock = 0;
+  if (!View::enter(&clock)) refuse("a thread cannot have page tables of its own");
+  set_rights(Rights::kPlain);
+  Transaction::enter(clock, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) + 16);
+}
+
+void leave_task() noexcept {
+  Transaction::leave();
+  const Busy busy;
+  View::leave();
+}
+
+}  // namespace tmh::itm::pages
+
+extern "C" {
+[[gnu::visibility("default")]] extern const tmh::itm::pages::Calls tmh_itm_pages;
+}
+
+namespace tmh::itm::pages {
+
+namespace {
+
+bool must_be_alone() {
+  return self().is_stack_shared.load(std::memory_order_seq_cst) != 0;
+}
+
+void begin(std::uintptr_t stack, std::uint32_t attempt) { Transaction::begin(stack, attempt); }
+
+void call_be_alone() {
+  start_view();
+  be_alone();
+  count(Count::kAlone);
+}
+
+void mark(std::uintptr_t stack) {
+  Transaction::mark();
+  Transaction::save_stack_of_mark(stack);
+}
+
+int statistics(char *text, std::size_t bytes) {
+  static constexpr const char *kNames[kCounts] = {
+      "begins",   "commits",      "read_only",     "conflicts", "too_old", "plain",   "cancelled",
+      "alone",    "copies",       "first_stores",  "plain_touches", "images", "recalls", "dropped",
+      "deaths"};
+  int length = 0;
+  for (std::uint32_t i = 0; i < kCounts; ++i) {
+    std::uint64_t sum = 0;
+    for (const Slot &slot : control->slots) sum += slot.counts[i].load(std::memory_order_relaxed);
+    length += std::snprintf(text + length, bytes - static_cast<std::size_t>(length),
+                            "%s\"%s\": %llu", i == 0 ? "" : ", ", kNames[i],
+                            static_cast<unsigned long long>(sum));
+  }
+  return length;
+}
+
+}  // namespace
+
+}  // namespace tmh::itm::pages
+
+const tmh::itm::pages::Calls tmh_itm_pages = {
+    .version = tmh::itm::pages::kCallsVersion,
+    .set_functions = tmh::itm::pages::Transaction::set_functions,
+    .must_be_alone = tmh::itm::pages::must_be_alone,
+    .begin = tmh::itm::pages::begin,
+    .commit = tmh::itm::pages::Transaction::commit,
+    .roll_back = tmh::itm::pages::Transaction::roll_back,
+    .be_alone = tmh::itm::pages::call_be_alone,
+    .end_alone = tmh::itm::pages::end_alone,
+    .go_alone = tmh::itm::pages::Transaction::go_alone,
+    .mark = tmh::itm::pages::mark,
+    .drop_mark = tmh::itm::pages::Transaction::drop_mark,
+    .roll_back_to_mark = tmh::itm::pages::Transaction::roll_back_to_mark,
+    .count_cancel = [] { tmh::itm::pages::count(tmh::itm::pages::Count::kUser); },
+    .statistics = tmh::itm::pages::statistics,
+};

@@ -1,0 +1,500 @@
+// compat/libitm/pages/view.cpp -- mappings of this task: copies, twins, holds.
+#include "compat/libitm/pages/view.h"
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "compat/libitm/pages/faults.h"
+#include "compat/libitm/pages/system_calls.h"
+
+namespace tmh::itm::pages {
+
+namespace {
+
+constexpr std::uint32_t kWindowMax = 32;  // pages made ahead, of a transaction that goes through them
+constexpr std::uint32_t kPlainWindowMax = 512;
+constexpr std::uint32_t kWrittenMax = 1u << 22, kForNowMax = 1u << 20, kRunsMax = 1u << 14;
+// Comparing costs 0.1 us, a first store 5 us; protecting again 1 us.
+constexpr std::uint16_t kIdleMax = 48, kIdlePulledMax = 6;
+
+std::byte buffer[kWindowMax * kPageBytes] __attribute__((aligned(4096)));
+
+void *private_memory(std::size_t bytes) noexcept {
+  void *const memory = raw_mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+[[noreturn]] void die(const char *what) noexcept {
+  std::fprintf(stderr, "libitm (tmh): method pages: %s: %s\n", what, std::strerror(errno));
+  std::_Exit(127);
+}
+
+std::uint64_t own_bit() noexcept { return 1ull << self_slot; }
+
+}  // namespace
+
+bool View::make_tables() noexcept {
+  const std::size_t pages = Memory::pages();
+  if (modes_ != nullptr) {  // the creator's
+    raw_munmap(modes_, pages);
+    raw_munmap(index_, pages * sizeof(*index_));
+    written_count_ = for_now_count_ = runs_count_ = copies_ = 0;
+    free_twins_ = nullptr;
+  } else {
+    written_ = static_cast<Written *>(private_memory(kWrittenMax * sizeof(Written)));
+    for_now_ = static_cast<PageNumber *>(private_memory(kForNowMax * sizeof(PageNumber)));
+    runs_ = static_cast<Run *>(private_memory(kRunsMax * sizeof(Run)));
+  }
+  modes_ = static_cast<std::uint8_t *>(private_memory(pages));
+  index_ = static_cast<std::uint32_t *>(private_memory(pages * sizeof(*index_)));
+  return modes_ != nullptr && index_ != nullptr && written_ != nullptr && for_now_ != nullptr &&
+         runs_ != nullptr;
+}
+
+bool View::put_base(PageNumber first, std::uint32_t count) noexcept {
+  const std::uintptr_t at = Memory::address_of(first);
+  const std::uint64_t bytes = count * kPageBytes;
+  if (raw_mmap(reinterpret_cast<void *>(at), bytes, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+    return false;
+  if (raw_pkey_mprotect(reinterpret_cast<void *>(at), bytes, PROT_READ | PROT_WRITE, copy_key) != 0)
+    return false;
+  uffdio_register range{};
+  range.range.start = at;
+  range.range.len = bytes;
+  range.mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP;
+  return ioctl(faults_, UFFDIO_REGISTER, &range) == 0;
+}
+
+bool View::put_home(PageNumber first, std::uint32_t count, bool is_writable) noexcept {
+  void *const at = reinterpret_cast<void *>(Memory::address_of(first));
+  const std::uint64_t bytes = count * kPageBytes;
+  const int rights = PROT_READ | (is_writable ? PROT_WRITE : 0);
+  return raw_mmap(at, bytes, rights, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, Memory::home_file(),
+              static_cast<off_t>(first * kPageBytes)) != MAP_FAILED &&
+         raw_pkey_mprotect(at, bytes, rights, shared_key) == 0;
+}
+
+bool View::enter(std::uint64_t *clock) noexcept {
+  if (!make_tables()) return false;
+  // The creator's stays open: tasks share their descriptors.
+  faults_ = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
+  uffdio_api api{};
+  api.api = UFFD_API;
+  api.features = UFFD_FEATURE_SIGBUS;
+  if (faults_ < 0 || ioctl(faults_, UFFDIO_API, &api) != 0) return false;
+  self().faults_file.store(faults_ + 1, std::memory_order_relaxed);
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+  const Range own = Memory::stack_of(self_slot);
+  for (std::uint32_t i = 0; i < Memory::regions(); ++i) {
+    const Region &region = Memory::region(i);
+    const auto put = [&region](std::uintptr_t begin, std::uintptr_t end) {
+      return begin >= end ||
+             put_base(region.first + static_cast<PageNumber>((begin - region.begin) / kPageBytes),
+                      static_cast<std::uint32_t>((end - begin) / kPageBytes));
+    };
+    const std::uintptr_t hole_begin = std::clamp(own.begin, region.begin, region.end);
+    const std::uintptr_t hole_end = std::clamp(own.begin + own.bytes, region.begin, region.end);
+    if (!put(region.begin, hole_begin) || !put(std::max(hole_end, region.begin), region.end))
+      return false;
+  }
+  const CommitLock lock;  // the end of the log and the clock fit together
+  position_ = control->head.load(std::memory_order_relaxed);
+  *clock = control->clock.load(std::memory_order_relaxed);
+  return true;
+}
+
+bool View::start(std::uint64_t *clock) noexcept {
+  copy_key = pkey_alloc(0, 0);
+  shared_key = pkey_alloc(0, 0);
+  if (copy_key < 0 || shared_key < 0) return false;
+  return enter(clock);
+}
+
+void View::open_stack(std::uint32_t slot) noexcept {
+  const Range stack = Memory::stack_of(slot);
+  const PageNumber first = Memory::page_of(stack.begin);
+  give_up(false);  // pages of it may be held
+  if (raw_mmap(reinterpret_cast<void *>(stack.begin), stack.bytes, PROT_READ | PROT_WRITE,
+               MAP_SHARED | MAP_FIXED | MAP_NORESERVE, Memory::home_file(),
+               static_cast<off_t>(first * kPageBytes)) == MAP_FAILED)
+    die("a stack cannot be mapped");
+}
+
+void View::close_stack(std::uint32_t slot) noexcept {
+  const Range stack = Memory::stack_of(slot);
+  const PageNumber first = Memory::page_of(stack.begin);
+  const auto count = static_cast<std::uint32_t>(stack.bytes / kPageBytes);
+  std::memset(modes_ + first, 0, count);
+  if (!put_base(first, count)) die("a stack cannot be mapped");
+}
+
+void View::enter_forked() noexcept {
+  for (std::uint32_t i = 0; i < Memory::regions(); ++i) {
+    const Region &region = Memory::region(i);
+    const Range own = Memory::stack_of(self_slot);
+    if (region.begin <= own.begin && own.begin < region.end) continue;  // its stack stays
+    raw_mmap(reinterpret_cast<void *>(region.begin), region.end - region.begin, PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, Memory::home_file(),
+         static_cast<off_t>(region.first * kPageBytes));
+  }
+}
+
+// The page at the task's pin, from home and the log.
+Made View::make(PageNumber page, std::byte *out) noexcept {
+  PageState &state = page_states[page];
+  if ((state.newest.load(std::memory_order_relaxed) & kTouched) == 0)
+    state.newest.fetch_or(kTouched, std::memory_order_seq_cst);
+  const std::uint64_t pin = self().pin.load(std::memory_order_relaxed);
+  std::uint64_t holders, released, newest;
+  for (std::uint32_t tries = 0;; ++tries) {
+    newest = state.newest.load(std::memory_order_acquire);
+    if ((newest & kBusy) == 0) {
+      std::memcpy(out, Memory::home(page), kPageBytes);
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      holders = state.holders.load(std::memory_order_seq_cst) & ~own_bit();
+      released = state.released.load(std::memory_order_acquire);
+      if (state.newest.load(std::memory_order_acquire) == newest) break;
+    } else if (tries % 1024 == 1023) {
+      const CommitLock lock;  // repairs what a dead committer left
+    }
+    __builtin_ia32_pause();
+  }
+  const Entry *oldest_image = nullptr;
+  for (Position position = newest & ~kBits;
+       position != 0 && position >= control->tail.load(std::memory_order_acquire);) {
+    const Entry &entry = *Log::at(position);
+    if (entry.stamp <= pin) break;
+    undo(entry, out);
+    if (entry.kind == EntryKind::kImage) oldest_image = &entry;
+    position = entry.previous;
+  }
+  bool is_clear = true;
+  if (oldest_image != nullptr) {
+    is_clear = oldest_image->released <= pin && oldest_image->others == 0;
+  } else {
+    const std::uint32_t stack = Memory::stack_slot_of(page);
+    is_clear = released <= pin &&
+               (holders == 0 || control->committed.load(std::memory_order_seq_cst) <= pin) &&
+               (stack == kTasksMax ||
+                control->slots[stack].last_commit.load(std::memory_order_seq_cst) <= pin);
+  }
+  // seq_cst: pairs with trim(), which gives a chunk away behind its store
+  if (control->trimmed.load(std::memory_order_seq_cst) > pin) return Made::kTooOld;
+  if (!is_clear) return Made::kUnclear;
+  return holders == 0 && Memory::stack_slot_of(page) == kTasksMax ? Made::kKept : Made::kForNow;
+}
+
+void View::protect(PageNumber page, bool is_protected) noexcept {
+  uffdio_writeprotect range{};
+  range.range.start = Memory::address_of(page);
+  range.range.len = kPageBytes;
+  range.mode = is_protected ? UFFDIO_WRITEPROTECT_MODE_WP : 0;
+  if (ioctl(faults_, UFFDIO_WRITEPROTECT, &range) != 0) die("a page cannot be protected");
+}
+
+void View::add_twin(PageNumber page, const std::byte *content, bool is_pulled) noexcept {
+  std::byte *twin = free_twins_;
+  if (twin != nullptr) {
+    std::memcpy(&free_twins_, twin, sizeof free_twins_);
+  } else {
+    static std::byte *pool = nullptr;
+    static std::size_t left = 0;
+    if (left == 0) {
+      left = 256;
+      pool = static_cast<std::byte *>(private_memory(left * kPageBytes));
+      if (pool == nullptr) die("no memory for copies");
+    }
+    twin = pool + --left * kPageBytes;
+  }
+  std::memcpy(twin, content, kPageBytes);
+  if (written_count_ == kWrittenMax) die("too many pages are written");
+  index_[page] = written_count_;
+  written_[written_count_++] = {page, 0, is_pulled, twin};
+  modes_[page] = static_cast<std::uint8_t>(Mapped::kWritten);
+}
+
+void View::remove_twin(std::uint32_t index) noexcept {
+  Written &gone = written_[index];
+  std::memcpy(gone.twin, &free_twins_, sizeof free_twins_);
+  free_twins_ = gone.twin;
+  gone = written_[--written_count_];
+  index_[gone.page] = index;
+}
+
+Made View::open_for_transaction(PageNumber page, bool is_store) noexcept {
+  const Mapped before = mapped(page);
+  if (before == Mapped::kWritten) return Made::kKept;
+  if (before == Mapped::kCopy) {
+    if (!is_store) return Made::kKept;
+    count(Count::kFirstStores);
+    protect(page, false);
+    add_twin(page, reinterpret_cast<const std::byte *>(Memory::address_of(page)), false);
+    return Made::kKept;
+  }
+  if (before == Mapped::kShared || before == Mapped::kHeld) {
+    if (!put_base(page, 1)) die("a page cannot be mapped");
+    if (before == Mapped::kHeld) release(page);
+    modes_[page] = static_cast<std::uint8_t>(Mapped::kNothing);
+    last_opened_ = kNoPage;
+  }
+  const std::uint32_t stack = Memory::stack_slot_of(page);
+  if (stack != kTasksMax) {
+    // Its own transactions store there in place: none may run while this one reads.
+    Slot &owner = control->slots[stack];
+    if (owner.is_stack_shared.load(std::memory_order_relaxed) == 0)
+      owner.is_stack_shared.store(1, std::memory_order_seq_cst);
+    if (owner.pin.load(std::memory_order_seq_cst) != kOutside) return Made::kUnclear;
+  }
+  window_ = page == last_opened_ + 1 ? std::min(2 * window_, kWindowMax) : 1;
+  Made made = make(page, buffer);
+  if (made != Made::kKept && made != Made::kForNow) return made;
+  std::uint32_t ahead = 1;
+  if (made == Made::kKept && !is_store) {
+    const Region &region = Memory::region_of(page);
+    const PageNumber end =
+        region.first + static_cast<PageNumber>((region.end - region.begin) / kPageBytes);
+    while (ahead < window_ && page + ahead < end && mapped(page + ahead) == Mapped::kNothing &&
+           (page_states[page + ahead].newest.load(std::memory_order_relaxed) & kTouched) != 0 &&
+           make(page + ahead, buffer + ahead * kPageBytes) == Made::kKept)
+      ++ahead;
+  }
+  last_opened_ = page + ahead - 1;
+  uffdio_copy copy{};
+  copy.dst = Memory::address_of(page);
+  copy.src = reinterpret_cast<std::uintptr_t>(buffer);
+  copy.len = ahead * kPageBytes;
+  copy.mode = is_store ? 0 : UFFDIO_COPY_MODE_WP;
+  if (ioctl(faults_, UFFDIO_COPY, &copy) != 0) die("a page cannot be copied");
+  count(Count::kCopies, ahead);
+  copies_ += ahead;
+  if (is_store) {
+    add_twin(page, buffer, false);
+  } else {
+    std::memset(modes_ + page, static_cast<int>(Mapped::kCopy), ahead);
+  }
+  if (made == Made::kForNow) {
+    if (for_now_count_ == kForNowMax) die("too many pages are in plain use");
+    for_now_[for_now_count_++] = page;
+    // The holders let go of it when they begin a transaction.
+    for (std::uint64_t left = page_states[page].holders.load(std::memory_order_relaxed) & ~own_bit();
+         left != 0; left &= left - 1)
+      control->slots[__builtin_ctzll(left)].is_wanted.store(1, std::memory_order_relaxed);
+  }
+  return made;
+}
+
+void View::drop(PageNumber page) noexcept {
+  if (mapped(page) == Mapped::kWritten) remove_twin(index_[page]);
+  modes_[page] = static_cast<std::uint8_t>(Mapped::kNothing);
+  raw_madvise(reinterpret_cast<void *>(Memory::address_of(page)), kPageBytes, MADV_DONTNEED);
+  --copies_;
+  count(Count::kDropped);
+}
+
+void View::drop_all_copies() noexcept {
+  if (copies_ == 0) return;
+  for (std::uint32_t i = 0; i < Memory::regions(); ++i) {
+    const Region &region = Memory::region(i);
+    const PageNumber end =
+        region.first + static_cast<PageNumber>((region.end - region.begin) / kPageBytes);
+    // Found by words: most of the table is zero, and was never used.
+    for (PageNumber page = region.first; page < end && copies_ != 0;) {
+      if (mapped(page) == Mapped::kCopy || mapped(page) == Mapped::kWritten) {
+        PageNumber last = page;
+        while (last < end && (mapped(last) == Mapped::kCopy || mapped(last) == Mapped::kWritten)) {
+          if (mapped(last) == Mapped::kWritten) remove_twin(index_[last]);
+          modes_[last++] = 0;
+          --copies_;
+        }
+        raw_madvise(reinterpret_cast<void *>(Memory::address_of(page)),
+                static_cast<std::size_t>(last - page) * kPageBytes, MADV_DONTNEED);
+        page = last;
+      } else {
+        ++page;
+      }
+    }
+  }
+  for_now_count_ = 0;
+}
+
+// Plain code is going to store to the page.
+void View::hold(PageNumber page) noexcept {
+  PageState &state = page_states[page];
+  Memory::note_holder(page);
+  state.holders.fetch_or(own_bit(), std::memory_order_seq_cst);
+  if ((state.newest.load(std::memory_order_seq_cst) & kTouched) == 0) return;
+  // Copies of it exist: they end, and older snapshots find the page as it was.
+  const CommitLock lock;
+  constexpr std::uint32_t kBytes = sizeof(Entry) + kPageBytes;
+  Entry *const entry = Log::reserve(kBytes);
+  const std::uint64_t stamp = control->clock.load(std::memory_order_relaxed) + 1;
+  *entry = {};
+  entry->stamp = stamp;
+  entry->previous = state.newest.load(std::memory_order_relaxed) & ~kBits;
+  entry->page = page;
+  entry->size = kBytes;
+  entry->kind = EntryKind::kImage;
+  entry->slot = static_cast<std::uint8_t>(self_slot);
+  entry->others = (state.holders.load(std::memory_order_seq_cst) & ~own_bit()) != 0;
+  entry->released = state.released.load(std::memory_order_acquire);
+  std::memcpy(entry->content(), Memory::home(page), kPageBytes);
+  Log::publish(stamp, false);
+  count(Count::kImages);
+}
+
+// REQUIRES: the page is not mapped writable any more.
+void View::release(PageNumber page) noexcept {
+  PageState &state = page_states[page];
+  // In this order: who finds no holder finds when it let go.
+  state.released.store(control->clock.load(std::memory_order_acquire), std::memory_order_seq_cst);
+  state.holders.fetch_and(~own_bit(), std::memory_order_seq_cst);
+}
+
+void View::open_for_plain(PageNumber page, bool is_store) noexcept {
+  count(Count::kPlainTouches);
+  const Region &region = Memory::region_of(page);
+  const PageNumber end =
+      region.first + static_cast<PageNumber>((region.end - region.begin) / kPageBytes);
+  static PageNumber next = kNoPage;
+  static std::uint32_t window = 1;
+  window = page == next ? std::min(2 * window, kPlainWindowMax) : 1;
+  std::uint32_t pages = 1;
+  // Ahead only what no transaction uses, or what is only read.
+  while (pages < window && page + pages < end && mapped(page + pages) == Mapped::kNothing &&
+         Memory::stack_slot_of(page + pages) == kTasksMax &&
+         (!is_store ||
+          (page_states[page + pages].newest.load(std::memory_order_relaxed) & kTouched) == 0))
+    ++pages;
+  next = page + pages;
+  const Mapped before = mapped(page);
+  if (before == Mapped::kCopy || before == Mapped::kWritten) {
+    if (before == Mapped::kWritten) remove_twin(index_[page]);
+    --copies_;
+  }
+  if (is_store)
+    for (std::uint32_t i = 0; i < pages; ++i) hold(page + i);
+  if (!put_home(page, pages, is_store)) die("a page cannot be shared");
+  std::memset(modes_ + page, static_cast<int>(is_store ? Mapped::kHeld : Mapped::kShared), pages);
+  if (runs_count_ == kRunsMax) give_up(false);
+  runs_[runs_count_++] = {page, pages};
+}
+
+void View::give_up(bool touched_only) noexcept {
+  std::uint32_t kept = 0;
+  for (std::uint32_t i = 0; i < runs_count_; ++i) {
+    const Run run = runs_[i];
+    bool is_kept = false;
+    for (PageNumber page = run.first; page < run.first + run.count;) {
+      const auto goes = [touched_only](PageNumber each) {
+        return mapped(each) == Mapped::kHeld &&
+               (!touched_only ||
+                (page_states[each].newest.load(std::memory_order_relaxed) & kTouched) != 0);
+      };
+      if (!goes(page)) {
+        is_kept = is_kept || mapped(page) == Mapped::kHeld;
+        ++page;
+        continue;
+      }
+      PageNumber last = page;
+      while (last < run.first + run.count && goes(last)) ++last;
+      if (!put_base(page, last - page)) die("a page cannot be mapped");
+      for (; page < last; ++page) {
+        release(page);
+        modes_[page] = static_cast<std::uint8_t>(Mapped::kNothing);
+      }
+    }
+    if (is_kept) runs_[kept++] = run;
+  }
+  runs_count_ = kept;
+}
+
+void View::leave() noexcept { give_up(false); }
+
+void View::recall(PageNumber page) noexcept {
+  const std::uint64_t holders = page_states[page].holders.load(std::memory_order_seq_cst) & ~own_bit();
+  for (std::uint64_t left = holders; left != 0; left &= left - 1) {
+    Slot &slot = control->slots[__builtin_ctzll(left)];
+    slot.is_wanted.store(1, std::memory_order_seq_cst);
+    const std::int32_t pid = slot.pid.load(std::memory_order_relaxed);
+    if (pid != 0) syscall(SYS_tgkill, pid, pid, recall_signal());
+    count(Count::kRecalls);
+  }
+  for (std::uint32_t tries = 0;
+       tries < 200 && (page_states[page].holders.load(std::memory_order_acquire) & holders) != 0;
+       ++tries) {
+    const timespec pause{0, 20'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+void View::forget() noexcept {
+  drop_all_copies();
+  position_ = control->head.load(std::memory_order_acquire);
+}
+
+void View::pull(std::uint64_t clock) noexcept {
+  const Position head = control->head.load(std::memory_order_acquire);
+  for (Position at = Log::skip(position_); at < head; at = Log::skip(position_)) {
+    const Entry &entry = *Log::at(at);
+    if (entry.kind != EntryKind::kSkip) {
+      if (entry.stamp > clock) break;
+      const Mapped now = mapped(entry.page);
+      if (entry.slot != self_slot && (now == Mapped::kCopy || now == Mapped::kWritten)) {
+        if (entry.kind == EntryKind::kImage) {
+          drop(entry.page);
+        } else {
+          auto *const copy = reinterpret_cast<std::byte *>(Memory::address_of(entry.page));
+          if (now == Mapped::kCopy) {
+            protect(entry.page, false);
+            add_twin(entry.page, copy, true);
+          }
+          redo(entry, copy);
+          redo(entry, written_[index_[entry.page]].twin);
+        }
+      }
+    }
+    position_ = at + entry.size;
+  }
+}
+
+void View::restore() noexcept {
+  for (std::uint32_t i = 0; i < written_count_; ++i) {
+    auto *const copy = reinterpret_cast<std::byte *>(Memory::address_of(written_[i].page));
+    if (std::memcmp(copy, written_[i].twin, kPageBytes) != 0)
+      std::memcpy(copy, written_[i].twin, kPageBytes);
+  }
+}
+
+void View::tidy() noexcept {
+  for (std::uint32_t i = 0; i < for_now_count_; ++i) {
+    const Mapped now = mapped(for_now_[i]);
+    if (now == Mapped::kCopy || now == Mapped::kWritten) drop(for_now_[i]);
+  }
+  for_now_count_ = 0;
+  for (std::uint32_t i = 0; i < written_count_;) {
+    const Written &each = written_[i];
+    if (each.idle <= (each.is_pulled ? kIdlePulledMax : kIdleMax)) {
+      ++i;
+      continue;
+    }
+    protect(each.page, true);
+    modes_[each.page] = static_cast<std::uint8_t>(Mapped::kCopy);
+    remove_twin(i);
+  }
+}
+
+}  // namespace tmh::itm::pages
