@@ -71,8 +71,8 @@ struct Control {
   alignas(64) platform::SharedLock lock;         // of commits and of the log
   // What the holder of the lock is publishing; stamp 0: nothing.
   std::uint64_t publishing, publishing_begin, publishing_end;
-  alignas(64) std::atomic<std::uint64_t> tail;  // position of the oldest entry
-  std::atomic<std::uint64_t> trimmed;           // newest stamp that has left the log
+  alignas(64) std::atomic<std::uint64_t> tail;   // position of the oldest entry
+  std::atomic<std::uint64_t> trimmed;            // newest stamp that has left the log
   alignas(64) std::atomic<std::uint32_t> alone;  // slot + 1
   std::atomic<std::uint32_t> high;               // slots ever used
   std::atomic<std::int32_t> exit_status;

@@ -140,9 +140,7 @@ namespace tmh::itm::pages {
 
 namespace {
 
-bool must_be_alone() {
-  return self().is_stack_shared.load(std::memory_order_seq_cst) != 0;
-}
+bool must_be_alone() { return self().is_stack_shared.load(std::memory_order_seq_cst) != 0; }
 
 void begin(std::uintptr_t stack, std::uint32_t attempt) { Transaction::begin(stack, attempt); }
 
@@ -159,16 +157,16 @@ void mark(std::uintptr_t stack) {
 
 int statistics(char *text, std::size_t bytes) {
   static constexpr const char *kNames[kCounts] = {
-      "begins",   "commits",      "read_only",     "conflicts", "too_old", "plain",   "cancelled",
-      "alone",    "copies",       "first_stores",  "plain_touches", "images", "recalls", "dropped",
-      "deaths"};
+      "begins",        "commits",   "read_only", "conflicts", "too_old",
+      "plain",         "cancelled", "alone",     "copies",    "first_stores",
+      "plain_touches", "images",    "recalls",   "dropped",   "deaths"};
   int length = 0;
   for (std::uint32_t i = 0; i < kCounts; ++i) {
     std::uint64_t sum = 0;
     for (const Slot &slot : control->slots) sum += slot.counts[i].load(std::memory_order_relaxed);
-    length += std::snprintf(text + length, bytes - static_cast<std::size_t>(length),
-                            "%s\"%s\": %llu", i == 0 ? "" : ", ", kNames[i],
-                            static_cast<unsigned long long>(sum));
+    length +=
+        std::snprintf(text + length, bytes - static_cast<std::size_t>(length), "%s\"%s\": %llu",
+                      i == 0 ? "" : ", ", kNames[i], static_cast<unsigned long long>(sum));
   }
   return length;
 }

@@ -62,7 +62,7 @@ void pass_on(int signal, siginfo_t *info, void *context) noexcept {
   if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;
   if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)
     return action.sa_handler(signal);
-  struct sigaction standard{};
+  struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
   sigaction(signal, &standard, nullptr);
   // A fault comes again behind the return; what was sent is sent again.
@@ -81,8 +81,7 @@ void on_access(int signal, siginfo_t *info, void *handed) {
   auto *const context = static_cast<ucontext_t *>(handed);
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   const bool is_store = (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
-  const PageNumber page =
-      info->si_code > 0 && copy_key >= 0 ? Memory::page_of(address) : kNoPage;
+  const PageNumber page = info->si_code > 0 && copy_key >= 0 ? Memory::page_of(address) : kNoPage;
   if (page == kNoPage || Memory::stack_slot_of(page) == self_slot)
     return on_program_fault(signal, info, handed);
   set_rights(Rights::kBoth);
@@ -138,7 +137,7 @@ bool start_faults() noexcept {
   if (__get_cpuid_count(0xd, 9, &size, &rights_offset, &unused1, &unused2) == 0 ||
       rights_offset == 0)
     return false;
-  struct sigaction action{};
+  struct sigaction action {};
   sigfillset(&action.sa_mask);
   action.sa_flags = SA_SIGINFO;
   action.sa_sigaction = on_access;

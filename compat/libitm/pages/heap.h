@@ -26,7 +26,6 @@ namespace tmh::itm::pages {
 // A chunk is the heap's grain; no block above the classes shares one.
 inline constexpr std::size_t kChunkBytes = 64 * 1024;
 
-
 // Once, before the first task is made. False: heap_range() is too small, or there is no memory for
 // the heap's tables (600 bytes a chunk, of which only used chunks' are touched).
 [[nodiscard]] bool heap_start() noexcept;

@@ -35,13 +35,14 @@ std::uintptr_t room_near(std::uintptr_t at, std::size_t bytes) noexcept {
   return 0;
 }
 
-Table find_table(const dl_phdr_info &info, const ElfW(Rela) **slots, std::size_t *count) noexcept {
+Table find_table(const dl_phdr_info &info, const ElfW(Rela) * *slots, std::size_t *count) noexcept {
   Table table;
   std::uintptr_t list = 0;
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < info.dlpi_phnum; ++i) {
     if (info.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-    const auto *each = reinterpret_cast<const ElfW(Dyn) *>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+    const auto *each =
+        reinterpret_cast<const ElfW(Dyn) *>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
     for (; each->d_tag != DT_NULL; ++each) {
       if (each->d_tag == DT_JMPREL) list = each->d_un.d_ptr;
       if (each->d_tag == DT_PLTRELSZ) bytes = each->d_un.d_val;
@@ -82,11 +83,14 @@ void patch(const dl_phdr_info &info, const Table &table) noexcept {
       if (code[0] != 0xff || code[1] != 0x25) continue;
       std::int32_t distance = 0;
       std::memcpy(&distance, code + 2, sizeof distance);
-      const std::uintptr_t slot = at + 6 + static_cast<std::uintptr_t>(static_cast<std::int64_t>(distance));
+      const std::uintptr_t slot =
+          at + 6 + static_cast<std::uintptr_t>(static_cast<std::int64_t>(distance));
       if (slot < table.first || slot > table.last || slot % 8 != 0) continue;
-      if (is_in_text(info, *reinterpret_cast<const std::uintptr_t *>(slot))) continue;  // not filled
-      distance = static_cast<std::int32_t>(static_cast<std::int64_t>(table.copy + (slot - table.first)) -
-                                           static_cast<std::int64_t>(at + 6));
+      if (is_in_text(info, *reinterpret_cast<const std::uintptr_t *>(slot)))
+        continue;  // not filled
+      distance =
+          static_cast<std::int32_t>(static_cast<std::int64_t>(table.copy + (slot - table.first)) -
+                                    static_cast<std::int64_t>(at + 6));
       std::memcpy(code + 2, &distance, sizeof distance);
     }
     raw_pkey_mprotect(pages, end - first_page, PROT_READ | PROT_EXEC, -1);

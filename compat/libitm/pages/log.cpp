@@ -114,8 +114,8 @@ void Log::next_chunk() noexcept {
   chunks->last_stamp[number % kChunks] = control->clock.load(std::memory_order_relaxed) + 1;
   trim(false);
   if (chunks->free_count == 0 && chunks->made == kChunks) trim(true);
-  const std::uint32_t chunk = chunks->free_count != 0 ? chunks->free[--chunks->free_count]
-                                                      : chunks->made++;
+  const std::uint32_t chunk =
+      chunks->free_count != 0 ? chunks->free[--chunks->free_count] : chunks->made++;
   chunks->of[(number + 1) % kChunks] = chunk;
   chunks->end = (number + 1) * kChunkBytes;
 }
@@ -165,8 +165,7 @@ void Log::repair() noexcept {
   if (publishing != 0) {
     apply(control->publishing_begin, control->publishing_end);
     control->head.store(control->publishing_end, std::memory_order_release);
-    if ((publishing & 1) != 0)
-      control->committed.store(publishing >> 1, std::memory_order_release);
+    if ((publishing & 1) != 0) control->committed.store(publishing >> 1, std::memory_order_release);
     control->clock.store(publishing >> 1, std::memory_order_seq_cst);
     std::atomic_ref<std::uint64_t>(control->publishing).store(0, std::memory_order_release);
   }

@@ -29,8 +29,8 @@ struct Word {
   std::uint64_t before, after;
 };
 struct Place {
-  std::uint16_t word;   // of the page
-  std::uint8_t bytes;   // which of its bytes changed, a bit for each
+  std::uint16_t word;  // of the page
+  std::uint8_t bytes;  // which of its bytes changed, a bit for each
   std::uint8_t unused;
 };
 
@@ -38,7 +38,7 @@ struct Entry {
   std::uint64_t stamp;
   Position previous;  // of the same page; 0: none
   PageNumber page;
-  std::uint32_t size;  // with this header
+  std::uint32_t size;      // with this header
   std::uint64_t released;  // kImage: the page's, before it
   EntryKind kind;
   std::uint16_t words;

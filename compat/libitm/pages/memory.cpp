@@ -27,8 +27,7 @@ constexpr std::uint64_t kHeapBytes = 64ull << 30;
 constexpr std::uintptr_t kHeapAt = 0x2000'0000'0000;
 constexpr std::uint64_t kDataMax = 4ull << 30;
 constexpr std::uint64_t kMainStackMax = 64ull << 20;
-constexpr std::uint64_t kHomeBytes =
-    kDataMax + kMainStackMax + kTasksMax * kStackSlot + kHeapBytes;
+constexpr std::uint64_t kHomeBytes = kDataMax + kMainStackMax + kTasksMax * kStackSlot + kHeapBytes;
 constexpr PageNumber kBlockPages = 512;  // of the record of holders
 
 std::uintptr_t up(std::uintptr_t at) { return (at + kPageBytes - 1) & ~(kPageBytes - 1); }
@@ -46,7 +45,7 @@ std::atomic<std::uint64_t> *held_blocks;
 
 void *Memory::map_shared(std::size_t bytes) noexcept {
   void *const memory = raw_mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                                MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
@@ -64,8 +63,8 @@ bool Memory::is_runtime_module(const char *path) noexcept {
   const std::string_view all = path;
   const std::string_view name = all.substr(all.rfind('/') + 1);
   for (const std::string_view each :
-       {"ld-linux", "ld.so", "libc.so", "libc-", "libm.so", "libm-", "libgcc_s", "libstdc++", "libitm",
-        "libtmh", "libpthread", "libdl.so", "librt.so", "linux-vdso"})
+       {"ld-linux", "ld.so", "libc.so", "libc-", "libm.so", "libm-", "libgcc_s", "libstdc++",
+        "libitm", "libtmh", "libpthread", "libdl.so", "librt.so", "linux-vdso"})
     if (name.substr(0, each.size()) == each) return true;
   return false;
 }
@@ -89,8 +88,7 @@ int find_data(dl_phdr_info *info, std::size_t, void *found) {
   for (std::size_t i = 0; i < info->dlpi_phnum; ++i) {
     const auto &each = info->dlpi_phdr[i];
     if (each.p_type != PT_LOAD || (each.p_flags & PF_W) == 0) continue;
-    const std::uintptr_t begin =
-        std::max(down(info->dlpi_addr + each.p_vaddr), read_only_end);
+    const std::uintptr_t begin = std::max(down(info->dlpi_addr + each.p_vaddr), read_only_end);
     const std::uintptr_t end = up(info->dlpi_addr + each.p_vaddr + each.p_memsz);
     if (begin >= end) continue;
     if (out.count == std::size(out.begin)) return 1;
@@ -102,8 +100,8 @@ int find_data(dl_phdr_info *info, std::size_t, void *found) {
 
 bool map_home(int file, const Region &region) noexcept {
   return raw_mmap(reinterpret_cast<void *>(region.begin), region.end - region.begin,
-              PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file,
-              static_cast<off_t>(region.first * kPageBytes)) != MAP_FAILED;
+                  PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file,
+                  static_cast<off_t>(region.first * kPageBytes)) != MAP_FAILED;
 }
 
 }  // namespace
@@ -157,15 +155,15 @@ bool Memory::add_main_stack() noexcept {
       "mov %[protection], %%edx\n\t"
       "syscall"
       : "+a"(result), "+D"(destination), "+S"(source), "+c"(left)
-      : "r"(flags), "r"(file), "r"(offset), "r"(at), "r"(size),
-        [protection] "i"(PROT_READ | PROT_WRITE)
+      : "r"(flags), "r"(file), "r"(offset), "r"(at),
+        "r"(size), [protection] "i"(PROT_READ | PROT_WRITE)
       : "rdx", "r11", "memory", "cc");
   return static_cast<std::uintptr_t>(result) == main_stack_.begin;
 }
 
 bool Memory::add_new(std::size_t bytes, std::uintptr_t wanted, Region *out) noexcept {
   void *const place = raw_mmap(reinterpret_cast<void *>(wanted), bytes, PROT_NONE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) return false;
   const auto begin = reinterpret_cast<std::uintptr_t>(place);
   return add(begin, begin + bytes, out) && map_home(file_, *out);
@@ -175,8 +173,8 @@ bool Memory::start() noexcept {
   file_ = memfd_create("tmh-itm-pages", MFD_CLOEXEC);
   if (file_ < 0 || ftruncate(file_, static_cast<off_t>(kHomeBytes)) != 0)
     return refuse("no file in memory");
-  void *const all = raw_mmap(nullptr, kHomeBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-                         file_, 0);
+  void *const all =
+      raw_mmap(nullptr, kHomeBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
   if (all == MAP_FAILED) return refuse("no address space for the program's memory");
   home_ = static_cast<std::byte *>(all);
   constexpr std::uint64_t kPages = kHomeBytes / kPageBytes;

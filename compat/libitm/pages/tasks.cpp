@@ -168,9 +168,9 @@ bool tasks_start() noexcept {
   return true;
 }
 
-Range own_stack() noexcept {
-  if (own_slot() == 0) return tasks->main_stack;
-  return {stacks_range().begin + own_slot() * kStackSlot + kGuardBytes, kStackSlot - kGuardBytes};
+Range stack_of(std::uint32_t slot) noexcept {
+  if (slot == 0) return tasks->main_stack;
+  return {stacks_range().begin + slot * kStackSlot + kGuardBytes, kStackSlot - kGuardBytes};
 }
 
 pid_t parent_of_main() noexcept {

@@ -109,7 +109,8 @@ void restore_thread(const std::vector<std::byte> &copy) noexcept {
 
 // Adds an entry for the words of the page that differ. False: none does.
 bool draft_page(PageNumber page, const std::byte *copy, const std::byte *twin) {
-  if (draft.bytes.size() - draft.used < kEntryMax) draft.bytes.resize(2 * draft.bytes.size() + kEntryMax);
+  if (draft.bytes.size() - draft.used < kEntryMax)
+    draft.bytes.resize(2 * draft.bytes.size() + kEntryMax);
   auto *const entry = reinterpret_cast<Entry *>(draft.bytes.data() + draft.used);
   auto *const words = reinterpret_cast<Word *>(entry->content());
   Place places[kPageWords];
@@ -119,7 +120,8 @@ bool draft_page(PageNumber page, const std::byte *copy, const std::byte *twin) {
     const __m128i *const b = reinterpret_cast<const __m128i *>(twin + line);
     __m128i different = _mm_xor_si128(_mm_loadu_si128(a), _mm_loadu_si128(b));
     for (int i = 1; i < 4; ++i)
-      different = _mm_or_si128(different, _mm_xor_si128(_mm_loadu_si128(a + i), _mm_loadu_si128(b + i)));
+      different =
+          _mm_or_si128(different, _mm_xor_si128(_mm_loadu_si128(a + i), _mm_loadu_si128(b + i)));
     if (_mm_movemask_epi8(_mm_cmpeq_epi8(different, _mm_setzero_si128())) == 0xffff) continue;
     for (std::uint32_t at = line; at < line + 64; at += 8) {
       std::uint64_t after = 0, before = 0;
@@ -128,7 +130,8 @@ bool draft_page(PageNumber page, const std::byte *copy, const std::byte *twin) {
       std::uint64_t bits = after ^ before;
       if (bits == 0) continue;
       std::uint8_t bytes = 0;
-      for (int i = 0; i < 8; ++i) bytes = static_cast<std::uint8_t>(bytes | ((bits >> 8 * i & 0xff) != 0) << i);
+      for (int i = 0; i < 8; ++i)
+        bytes = static_cast<std::uint8_t>(bytes | ((bits >> 8 * i & 0xff) != 0) << i);
       words[count] = {before, after};
       places[count++] = {static_cast<std::uint16_t>(at / 8), bytes, 0};
     }

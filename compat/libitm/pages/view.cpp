@@ -23,7 +23,8 @@ namespace tmh::itm::pages {
 
 namespace {
 
-constexpr std::uint32_t kWindowMax = 32;  // pages made ahead, of a transaction that goes through them
+constexpr std::uint32_t kWindowMax =
+    32;  // pages made ahead, of a transaction that goes through them
 constexpr std::uint32_t kPlainWindowMax = 512;
 constexpr std::uint32_t kWrittenMax = 1u << 22, kForNowMax = 1u << 20, kRunsMax = 1u << 14;
 // Comparing costs 0.1 us, a first store 5 us; protecting again 1 us.
@@ -33,7 +34,7 @@ std::byte buffer[kWindowMax * kPageBytes] __attribute__((aligned(4096)));
 
 void *private_memory(std::size_t bytes) noexcept {
   void *const memory = raw_mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
@@ -68,7 +69,7 @@ bool View::put_base(PageNumber first, std::uint32_t count) noexcept {
   const std::uintptr_t at = Memory::address_of(first);
   const std::uint64_t bytes = count * kPageBytes;
   if (raw_mmap(reinterpret_cast<void *>(at), bytes, PROT_READ | PROT_WRITE,
-           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
     return false;
   if (raw_pkey_mprotect(reinterpret_cast<void *>(at), bytes, PROT_READ | PROT_WRITE, copy_key) != 0)
     return false;
@@ -84,7 +85,7 @@ bool View::put_home(PageNumber first, std::uint32_t count, bool is_writable) noe
   const std::uint64_t bytes = count * kPageBytes;
   const int rights = PROT_READ | (is_writable ? PROT_WRITE : 0);
   return raw_mmap(at, bytes, rights, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, Memory::home_file(),
-              static_cast<off_t>(first * kPageBytes)) != MAP_FAILED &&
+                  static_cast<off_t>(first * kPageBytes)) != MAP_FAILED &&
          raw_pkey_mprotect(at, bytes, rights, shared_key) == 0;
 }
 
@@ -147,9 +148,9 @@ void View::enter_forked() noexcept {
     const Region &region = Memory::region(i);
     const Range own = Memory::stack_of(self_slot);
     if (region.begin <= own.begin && own.begin < region.end) continue;  // its stack stays
-    raw_mmap(reinterpret_cast<void *>(region.begin), region.end - region.begin, PROT_READ | PROT_WRITE,
-         MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, Memory::home_file(),
-         static_cast<off_t>(region.first * kPageBytes));
+    raw_mmap(reinterpret_cast<void *>(region.begin), region.end - region.begin,
+             PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, Memory::home_file(),
+             static_cast<off_t>(region.first * kPageBytes));
   }
 }
 
@@ -290,7 +291,8 @@ Made View::open_for_transaction(PageNumber page, bool is_store) noexcept {
     if (for_now_count_ == kForNowMax) die("too many pages are in plain use");
     for_now_[for_now_count_++] = page;
     // The holders let go of it when they begin a transaction.
-    for (std::uint64_t left = page_states[page].holders.load(std::memory_order_relaxed) & ~own_bit();
+    for (std::uint64_t left =
+             page_states[page].holders.load(std::memory_order_relaxed) & ~own_bit();
          left != 0; left &= left - 1)
       control->slots[__builtin_ctzll(left)].is_wanted.store(1, std::memory_order_relaxed);
   }
@@ -321,7 +323,7 @@ void View::drop_all_copies() noexcept {
           --copies_;
         }
         raw_madvise(reinterpret_cast<void *>(Memory::address_of(page)),
-                static_cast<std::size_t>(last - page) * kPageBytes, MADV_DONTNEED);
+                    static_cast<std::size_t>(last - page) * kPageBytes, MADV_DONTNEED);
         page = last;
       } else {
         ++page;
@@ -425,7 +427,8 @@ void View::give_up(bool touched_only) noexcept {
 void View::leave() noexcept { give_up(false); }
 
 void View::recall(PageNumber page) noexcept {
-  const std::uint64_t holders = page_states[page].holders.load(std::memory_order_seq_cst) & ~own_bit();
+  const std::uint64_t holders =
+      page_states[page].holders.load(std::memory_order_seq_cst) & ~own_bit();
   for (std::uint64_t left = holders; left != 0; left &= left - 1) {
     Slot &slot = control->slots[__builtin_ctzll(left)];
     slot.is_wanted.store(1, std::memory_order_seq_cst);

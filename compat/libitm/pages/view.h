@@ -23,10 +23,10 @@ namespace tmh::itm::pages {
 
 enum class Mapped : std::uint8_t {
   kNothing,
-  kCopy,      // write-protected
-  kWritten,   // a copy with a twin
-  kShared,    // home, read-only
-  kHeld,      // home, writable
+  kCopy,     // write-protected
+  kWritten,  // a copy with a twin
+  kShared,   // home, read-only
+  kHeld,     // home, writable
 };
 
 // How a page could be made for a snapshot.
@@ -66,8 +66,8 @@ class View {
   // For a commit: calls visit(page, copy, twin) for each page that may have been stored to.
   struct Written {
     PageNumber page;
-    std::uint16_t idle;    // commits in a row that found no store
-    bool is_pulled;        // made writable by a pull, not by a store
+    std::uint16_t idle;  // commits in a row that found no store
+    bool is_pulled;      // made writable by a pull, not by a store
     std::byte *twin;
   };
   [[nodiscard]] static Written *written() noexcept { return written_; }
