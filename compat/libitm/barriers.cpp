@@ -9,58 +9,58 @@
 #include <cstring>
 #include <type_traits>
 
-#include "compat/libitm/thread.h"
-#include "levels/line/process_lines.h"
+#include "compat/libitm/thread_inline.h"
+#include "levels/line/process_load.h"
 
 namespace tmh::itm {
 
 namespace {
 
-// As detail::SegmentLines.
-struct ProcessLines {
-  [[nodiscard]] static std::uint64_t word_number(std::uint64_t line) noexcept {
-    return line::process_word_number(line);
-  }
-  [[nodiscard]] static std::uint64_t bytes(const detail::LineAccess &access) noexcept {
-    return line::ProcessThread::window_bytes(access);
-  }
-  [[nodiscard]] static std::uint64_t load_long(detail::LineAccess &, const void *address,
-                                               std::uint32_t bytes) {
-    return this_thread->load_long(reinterpret_cast<std::uintptr_t>(address), bytes);
-  }
-  static void load_block(detail::LineAccess &, void *to, const void *address, std::size_t bytes) {
-    this_thread->load_block(to, reinterpret_cast<std::uintptr_t>(address), bytes);
-  }
-};
-
 // By reference: a vector of 32 bytes is returned only by code for AVX.
 template <class T>
 [[gnu::always_inline]] inline void load(const T *from, T &value) {
+  Thread &thread = *this_thread;
   const auto at = reinterpret_cast<std::uintptr_t>(from);
   if constexpr (detail::kIsLineWord<T>) {
     using Word = detail::UnsignedOf<sizeof(T)>;
-    if (at % sizeof(T) == 0) [[likely]] {
-      value = std::bit_cast<T>(detail::line_load<ProcessLines>(
-          this_thread->lines, reinterpret_cast<const Word *>(from)));
-      return;
-    }
+    const auto long_way = [&] { return static_cast<Word>(thread.load_long(at, sizeof(T))); };
+    value = std::bit_cast<T>(
+        at % sizeof(T) == 0
+            ? line::process_load(thread.lines, reinterpret_cast<const Word *>(from), long_way)
+            : long_way());
+    return;
   } else if constexpr (sizeof(T) <= 16) {
     if (at % kLineBytes <= kLineBytes - sizeof(T)) [[likely]] {
-      value = detail::line_load<ProcessLines>(this_thread->lines, from);
+      value = line::process_load(thread.lines, from, [&] {
+        T block;
+        thread.load_block(&block, at, sizeof block);
+        return block;
+      });
       return;
     }
   }
-  this_thread->load_block(&value, at, sizeof value);
+  thread.load_block(&value, at, sizeof value);
+}
+
+template <class T>
+[[gnu::noinline]] void store_elsewhere(Thread &thread, std::uintptr_t at,
+                                       std::conditional_t<(sizeof(T) > 16), const T &, T> value) {
+  std::byte *const place =
+      at % kLineBytes <= kLineBytes - sizeof(T) ? thread.place_of_store(at, sizeof(T)) : nullptr;
+  if (place == nullptr) [[unlikely]]
+    return thread.store_long(at, &value, sizeof value);
+  std::memcpy(place, &value, sizeof value);
 }
 
 template <class T>
 [[gnu::always_inline]] inline void store(T *to, const T &value) {
-  line::SoftwareThread &lines = this_thread->lines;
-  const std::uintptr_t in_line = reinterpret_cast<std::uintptr_t>(to) - lines.newest;
+  Thread &thread = *this_thread;
+  const auto at = reinterpret_cast<std::uintptr_t>(to);
+  const std::uintptr_t in_line = at - thread.lines.newest;
   if (in_line > kLineBytes - sizeof(T)) [[unlikely]]
-    return this_thread->store_long(reinterpret_cast<std::uintptr_t>(to), &value, sizeof value);
-  std::memcpy(lines.newest_bytes + in_line, &value, sizeof value);
-  detail::newest_mask(lines) |= (~0ull >> (64 - sizeof(T))) << in_line;
+    return store_elsewhere<T>(thread, at, value);
+  std::memcpy(thread.lines.newest_bytes + in_line, &value, sizeof(T));
+  detail::newest_mask(thread.lines) |= (~0ull >> (64 - sizeof(T))) << in_line;
 }
 
 }  // namespace
@@ -76,14 +76,14 @@ using tmh::itm::load;
 using tmh::itm::store;
 using tmh::itm::this_thread;
 
-#define TMH_ITM_LOAD(NAME, TYPE, TARGET)                       \
-  [[gnu::flatten]] TARGET TYPE _ITM_##NAME(const TYPE *from) { \
-    TYPE value;                                                \
-    load(from, value);                                         \
-    return value;                                              \
+#define TMH_ITM_LOAD(NAME, TYPE, TARGET)                                         \
+  [[gnu::flatten, gnu::aligned(64)]] TARGET TYPE _ITM_##NAME(const TYPE *from) { \
+    TYPE value;                                                                  \
+    load(from, value);                                                           \
+    return value;                                                                \
   }
 #define TMH_ITM_STORE(NAME, TYPE, TARGET) \
-  TARGET void _ITM_##NAME(TYPE *to, TYPE value) { store(to, value); }
+  [[gnu::aligned(64)]] TARGET void _ITM_##NAME(TYPE *to, TYPE value) { store(to, value); }
 #define TMH_ITM_BARRIERS(NAME, TYPE, TARGET)                                    \
   extern "C" {                                                                  \
   TMH_ITM_LOAD(R##NAME, TYPE, TARGET)                                           \

@@ -27,6 +27,10 @@ void copy_part(std::byte *to, const std::byte *from, std::size_t bytes) {
 // Right for ranges that overlap: from the end they do not meet first.
 template <bool kReads, bool kWrites>
 void *copy(void *to, const void *from, std::size_t bytes) {
+  if constexpr (kReads && kWrites)
+    if (this_thread->copy_lines(reinterpret_cast<std::uintptr_t>(to),
+                                reinterpret_cast<std::uintptr_t>(from), bytes))
+      return to;
   auto *const out = static_cast<std::byte *>(to);
   const auto *const in = static_cast<const std::byte *>(from);
   const bool is_backward = out - in > 0 && static_cast<std::size_t>(out - in) < bytes;

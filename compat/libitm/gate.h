@@ -40,14 +40,16 @@ class Gate {
 
   // A transaction begins, which reads at no earlier snapshot. Waits while another thread is alone.
   void enter(Slot &slot, const std::atomic<std::uint64_t> &clock) noexcept {
-    for (;;) {
-      // relaxed: an older value only makes others wait longer
-      slot.snapshot.exchange(clock.load(std::memory_order_relaxed), std::memory_order_seq_cst);
-      if (alone_.load(std::memory_order_seq_cst) == nullptr) [[likely]]
-        return;
-      leave(slot);
-      wait_until_nobody_is_alone();
-    }
+    while (!try_enter(slot, clock)) wait_until_nobody_is_alone();
+  }
+  // False: another thread is alone.
+  [[nodiscard]] bool try_enter(Slot &slot, const std::atomic<std::uint64_t> &clock) noexcept {
+    // relaxed: an older value only makes others wait longer
+    slot.snapshot.exchange(clock.load(std::memory_order_relaxed), std::memory_order_seq_cst);
+    if (alone_.load(std::memory_order_seq_cst) == nullptr) [[likely]]
+      return true;
+    leave(slot);
+    return false;
   }
   // release, both: what the transaction did is seen by who finds the thread outside, or further on.
   static void leave(Slot &slot) noexcept {

@@ -29,6 +29,7 @@ void PrivateRanges::insert(Range range) {
 void PrivateRanges::keep(std::size_t size) {
   if (size == added_.size()) return;
   added_.resize(size);
+  recent_ = {};
   ranges_.clear();
   filter_ = 0;
   for (const Range &range : added_) insert(range);

@@ -23,6 +23,7 @@ class PrivateRanges {
       return;
     ranges_.clear();
     added_.clear();
+    recent_ = {};
     filter_ = 0;
   }
   // Throws std::bad_alloc.
@@ -35,12 +36,36 @@ class PrivateRanges {
   [[nodiscard]] std::size_t size() const noexcept { return added_.size(); }
   void keep(std::size_t size);
 
-  // Is a byte of this line in one of them?
+  // Are these bytes all in one of them?
+  [[nodiscard]] bool has(std::uintptr_t at, std::size_t bytes) noexcept {
+    if (at - recent_.begin < recent_.end - recent_.begin && bytes <= recent_.end - at) return true;
+    if (filter_ == 0) return false;
+    const auto next = std::upper_bound(
+        ranges_.begin(), ranges_.end(), at,
+        [](std::uintptr_t address, const Range &range) { return address < range.begin; });
+    if (next == ranges_.begin() || std::prev(next)->end < at + bytes) return false;
+    recent_ = *std::prev(next);
+    return true;
+  }
+  // Is a byte of this line in one of them? may_: true may be wrong.
+  [[nodiscard]] bool may_meet_line(std::uintptr_t line_begin) const noexcept {
+    return (filter_ >> (line_begin / kLineBytes % 64) & 1) != 0;
+  }
   [[nodiscard]] bool meets_line(std::uintptr_t line_begin) const noexcept {
-    if ((filter_ >> (line_begin / kLineBytes % 64) & 1) == 0) [[likely]]
+    if (!may_meet_line(line_begin)) [[likely]]
       return false;
     bool is_private = false;
     return first_part(line_begin, kLineBytes, &is_private) != kLineBytes || is_private;
+  }
+  // Of these lines, too. May say so where none does. REQUIRES: bytes is not 0.
+  [[nodiscard]] bool may_meet(std::uintptr_t at, std::size_t bytes) const noexcept {
+    if (filter_ == 0) [[likely]]
+      return false;
+    const std::uintptr_t first = at / kLineBytes, last = (at + bytes - 1) / kLineBytes;
+    if (last - first >= 63) return true;
+    for (std::uintptr_t line = first; line <= last; ++line)
+      if (meets_line(line * kLineBytes)) return true;
+    return false;
   }
   // How many of the bytes from `at` are all private, or all not. REQUIRES: bytes is not 0.
   [[nodiscard]] std::size_t first_part(std::uintptr_t at, std::size_t bytes,
@@ -55,11 +80,12 @@ class PrivateRanges {
 
  private:
   struct Range {
-    std::uintptr_t begin, end;
+    std::uintptr_t begin = 0, end = 0;
   };
   void insert(Range range);
 
   std::vector<Range> ranges_, added_;
+  Range recent_;              // lies in one of ranges_, or is empty
   std::uint64_t filter_ = 0;  // bit n: a line with number n modulo 64 may be met
 };
 

@@ -10,8 +10,8 @@
 
 #include "compat/libitm/exceptions.h"
 #include "compat/libitm/process.h"
+#include "compat/libitm/thread_inline.h"
 #include "levels/line/rtm.h"
-#include "levels/line/software_inline.h"
 #include "platform/assert.h"
 
 namespace tmh::itm {
@@ -31,6 +31,9 @@ constexpr std::uint32_t kAttemptsOfPagesMax = 16;
 constexpr std::uint32_t kHardwareAttempts = 4;
 
 constexpr std::uint64_t kIncarnation = 1;  // of participants: the process is the only one
+
+// What the compiled code says of a transaction that `lines` can run: of these, the first alone.
+constexpr std::uint32_t kLinesProperties = kHasInstrumented | kGoesIrrevocable | kOmitsAfterWrite;
 
 pthread_key_t thread_key;
 
@@ -94,9 +97,7 @@ std::uint64_t Thread::id() {
 }
 
 bool Thread::can_run_lines() const noexcept {
-  return has_lines_ && !wants_alone_ &&
-         (properties_ & (kHasInstrumented | kGoesIrrevocable | kOmitsAfterWrite)) ==
-             kHasInstrumented;
+  return has_lines_ && !wants_alone_ && (properties_ & kLinesProperties) == kHasInstrumented;
 }
 
 // Which code a transaction runs that needs no rollback of its own.
@@ -118,20 +119,40 @@ void copy_registers(const Registers &from, Registers *to) noexcept {
 
 }  // namespace
 
+// The thread is inside.
+[[gnu::always_inline]] inline void Thread::begin_lines_inside() {
+  lines.begin_at_once(attempt_);
+  if (slot_->snapshot.load(std::memory_order_relaxed) != lines.rv)  // this thread's
+    Gate::move_on(*slot_, lines.rv);
+  mode_ = Mode::kLines;
+}
+
 std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers) {
   if (depth_ != 0 || (properties & kLogsForUndo) != 0) [[unlikely]]
     return begin_nested(properties, registers);
+  const bool is_usual = process_.method == Method::kLines && has_lines_ &&
+                        (properties & kLinesProperties) == kHasInstrumented;
+  if (is_usual) [[likely]]
+    lines.let_go_first_briefly();
+  // Before the stores below: its locked instruction waits for those that came before.
+  const bool is_in = is_usual && process_.gate.try_enter(*slot_, process_.memory.state().clock);
   properties_ = properties;
   attempt_ = 0;
   wants_alone_ = wants_irrevocable_ = false;
   copy_registers(registers, &outer_.registers);
   outer_.uncaught = *uncaught_exceptions_;
+  if (is_in) [[likely]] {
+    depth_ = 1;
+    id_ = 0;
+    begin_lines_inside();
+    return kRunInstrumented | kSaveLive;
+  }
   if (process_.method == Method::kRtm && (properties & kHasNoAbort) != 0)
     if (const std::uint32_t path = begin_hardware(); path != 0) return path;
   return begin_outer(false);
 }
 
-[[gnu::always_inline]] inline std::uint32_t Thread::begin_outer(bool is_restart) {
+[[gnu::noinline]] std::uint32_t Thread::begin_outer(bool is_restart) {
   depth_ = 1;
   id_ = 0;
   if (process_.pages != nullptr) [[unlikely]]
@@ -142,19 +163,18 @@ std::uint32_t Thread::begin(std::uint32_t properties, const Registers &registers
   return kRunInstrumented | kSaveLive | (is_restart ? kRestoreLive : 0);
 }
 
-[[gnu::always_inline]] inline void Thread::begin_lines() {
+void Thread::begin_lines() {
   if (attempt_ != 0) [[unlikely]]
     lines.wait_to_begin_again(attempt_);
+  lines.let_go_first_briefly();
   // Before the first load: what runs in hardware without barriers aborts now.
   if (process_.method == Method::kRtm) [[unlikely]]
     process_.gate.enter_software();
-  process_.gate.enter(*slot_, process_.memory.state().clock);
-  line::Begin begin;
-  begin.attempt = attempt_;
-  static_cast<void>(lines.begin(begin));
-  if (slot_->snapshot.load(std::memory_order_relaxed) != lines.rv)  // this thread's
-    Gate::move_on(*slot_, lines.rv);
-  mode_ = Mode::kLines;
+  while (!process_.gate.try_enter(*slot_, process_.memory.state().clock)) [[unlikely]] {
+      lines.give_way();  // who is alone waits for those that wait for this one
+      process_.gate.wait_until_nobody_is_alone();
+    }
+  begin_lines_inside();
 }
 
 // The thread's part of what others know of its transaction in software.
@@ -550,14 +570,6 @@ std::size_t in_line(std::uintptr_t at, std::size_t bytes) noexcept {
 
 }  // namespace
 
-// Frames of what the transaction has called, down to the caller of this function: they are gone at
-// the commit, and no other thread knows them.
-[[gnu::always_inline]] inline bool Thread::meets_own_frames(
-    std::uintptr_t line_begin) const noexcept {
-  return line_begin < outer_.registers.stack &&
-         line_begin + kLineBytes > reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-}
-
 // As PrivateRanges::first_part(), with own frames. Below them nothing is stored to.
 [[gnu::always_inline]] inline std::size_t Thread::private_part(std::uintptr_t at, std::size_t bytes,
                                                                bool *is_private) const noexcept {
@@ -569,10 +581,14 @@ std::size_t in_line(std::uintptr_t at, std::size_t bytes) noexcept {
 }
 
 std::uint64_t Thread::load_long(std::uintptr_t from, std::uint32_t bytes) {
-  if (mode_ == Mode::kLines) [[likely]]
-    return lines.load_word(from, bytes);
-  look_at_words(from, bytes, false);
   std::uint64_t value = 0;
+  if (mode_ == Mode::kLines) [[likely]] {
+    if (from % bytes == 0) [[likely]]
+      return lines.load_word(from, bytes);
+    load_block(&value, from, bytes);
+    return value;
+  }
+  look_at_words(from, bytes, false);
   std::memcpy(&value, reinterpret_cast<const void *>(from), bytes);
   return value;
 }
@@ -622,6 +638,18 @@ void Thread::store_long(std::uintptr_t to, const void *from, std::size_t bytes) 
     to += part;
     bytes -= part;
   }
+}
+
+bool Thread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t bytes) {
+  const std::uintptr_t distance = to > from ? to - from : from - to;
+  if (mode_ != Mode::kLines || distance < bytes + kLineBytes || bytes == 0 ||
+      std::max(to, from) >= line::kProcessBytes ||
+      bytes > line::kProcessBytes - std::max(to, from) || privates_.may_meet(to, bytes) ||
+      (to < outer_.registers.stack &&
+       to + bytes > reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) - kLineBytes))
+    return false;
+  lines.copy_lines(to, from, bytes);
+  return true;
 }
 
 void Thread::log_local(const void *at, std::size_t bytes) {

@@ -71,10 +71,15 @@ class Thread {
   [[nodiscard]] bool is_irrevocable() const noexcept { return is_irrevocable_; }
   [[nodiscard]] std::uint64_t id();
 
-  // The long ways of barriers. Any bytes, any place.
+  // The long ways of barriers. Any bytes, any place. load_long(): 1, 2, 4 or 8 bytes.
   [[nodiscard]] std::uint64_t load_long(std::uintptr_t from, std::uint32_t bytes);
   void load_block(void *to, std::uintptr_t from, std::size_t bytes);
   void store_long(std::uintptr_t to, const void *from, std::size_t bytes);
+  // Where a store goes that lies in one line. Null: store_long() must do it.
+  [[nodiscard]] inline std::byte *place_of_store(std::uintptr_t at, std::size_t bytes);
+  // Memory to memory, both through the transaction, where that needs no block in between. False:
+  // it does, and nothing is copied.
+  [[nodiscard]] bool copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t bytes);
   // The compiled code is going to store to its own local, or to memory that only it knows.
   void log_local(const void *at, std::size_t bytes);
 
@@ -121,6 +126,7 @@ class Thread {
   [[nodiscard]] std::uint32_t begin_nested(std::uint32_t properties, const Registers &registers);
   [[nodiscard]] std::uint32_t begin_alone();
   void begin_lines();
+  void begin_lines_inside();
   void end_lines() noexcept;
   [[nodiscard]] std::uint32_t begin_hardware();
   [[nodiscard]] bool is_in_hardware() const noexcept {
@@ -147,7 +153,7 @@ class Thread {
   void commit_nested();
   void run_effects();
   [[nodiscard]] bool can_run_lines() const noexcept;
-  [[nodiscard]] bool meets_own_frames(std::uintptr_t line_begin) const noexcept;
+  [[nodiscard]] inline bool meets_own_frames(std::uintptr_t line_begin) const noexcept;
   [[nodiscard]] std::size_t private_part(std::uintptr_t at, std::size_t bytes,
                                          bool *is_private) const noexcept;
   [[nodiscard]] std::uint32_t path(std::uint32_t properties) const noexcept;

@@ -10,6 +10,8 @@ namespace tmh::line {
 namespace {
 // A holder that does not end, as a stopped one, loses its priority.
 constexpr std::uint64_t kPriorityNsMax = 100'000'000;
+// Pauses, 8 us: most holders end sooner, and a yield costs as much as a small instance.
+constexpr std::uint32_t kAwakeRounds = 8 * kRoundsPerLook;
 }  // namespace
 
 void Priority::take(std::uint32_t context) noexcept {
@@ -48,7 +50,7 @@ void Priority::wait(std::uint32_t context) noexcept {
   for (;;) {
     std::uint64_t holder = word.load(std::memory_order_acquire);
     if (holder == 0 || holder == context + 1ull) return;
-    if (spin_until_changed(word, holder, kRoundsPerLook)) return;
+    if (spin_until_changed(word, holder, kAwakeRounds)) return;
     const std::uint64_t waited = platform::monotonic_ns() - start;
     // As in Rivals::wait_until_changed().
     if (waited > kSuspectNs && !suspected) {

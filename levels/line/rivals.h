@@ -47,6 +47,7 @@ class Rivals {
   // The line that made the attempt before let go. Not one of an earlier instance, which went on at
   // the level above; nor one that has been unmapped since.
   void wait_for_blocker() noexcept;
+  void forget_blocker() noexcept { blocked_on_ = nullptr; }
   // The next attempt of this instance waits for this word first.
   void wait_at_begin(const LineWord &word, std::uint64_t seen) noexcept;
 

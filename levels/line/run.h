@@ -10,8 +10,9 @@
 namespace tmh::line {
 
 // One attempt. What the body throws, other than LineAbort, ends the instance and propagates.
-template <class Body>
-[[nodiscard]] Status attempt(SoftwareThread &thread, const Begin &options, Body &&body) {
+// thread: a SoftwareThread, or what begins and commits in its place.
+template <class Thread, class Body>
+[[nodiscard]] Status attempt(Thread &thread, const Begin &options, Body &&body) {
   thread.begin(options);
   try {
     body();
@@ -26,8 +27,8 @@ template <class Body>
 }
 
 // Returns the attempts that it took.
-template <class Body>
-std::uint32_t run(SoftwareThread &thread, Begin options, Body &&body) {
+template <class Thread, class Body>
+std::uint32_t run(Thread &thread, Begin options, Body &&body) {
   while (attempt(thread, options, body) != Status::kCommitted) ++options.attempt;
   return options.attempt + 1;
 }

@@ -42,34 +42,7 @@ void fetch_to_store(const void *at) noexcept { __builtin_prefetch(at, 1); }
   word.store(value, std::memory_order_release);  // pairs with the acquire in detail::line_load()
 }
 
-template <class Unsigned>
-void store_part(std::byte *home, std::uint64_t value, std::size_t at) noexcept {
-  // release: as in store_masked()
-  std::atomic_ref<Unsigned>(*reinterpret_cast<Unsigned *>(home + at))
-      .store(static_cast<Unsigned>(value >> (8 * at)), std::memory_order_release);
-}
-
-// The same where other threads may store plainly to bytes of the word that the mask does not name:
-// they are objects of their own. By the largest aligned parts.
-[[gnu::noinline]] void store_only_masked(std::byte *home, std::uint64_t value,
-                                         std::uint64_t byte_mask) noexcept {
-  for (std::size_t at = 0; at < 8;) {
-    const auto has = [&](std::uint64_t bytes) { return (byte_mask >> at & bytes) == bytes; };
-    if (at % 4 == 0 && has(0xf)) {
-      store_part<std::uint32_t>(home, value, at);
-      at += 4;
-    } else if (at % 2 == 0 && has(0x3)) {
-      store_part<std::uint16_t>(home, value, at);
-      at += 2;
-    } else {
-      if (has(1)) store_part<std::uint8_t>(home, value, at);
-      ++at;
-    }
-  }
-}
-
-// As write_back_line(). kExact: as store_only_masked().
-template <bool kExact = false>
+// As write_back_line().
 inline void store_line(const LineWrite &entry, std::byte *home) noexcept {
   TMH_ASSERT(home != nullptr);
   TMH_ASSERT(reinterpret_cast<std::uintptr_t>(home) % kLineBytes == 0);
@@ -87,11 +60,8 @@ inline void store_line(const LineWrite &entry, std::byte *home) noexcept {
       // release: as in store_masked()
       std::atomic_ref<std::uint64_t>(reinterpret_cast<std::uint64_t *>(home)[word])
           .store(entry.data[word], std::memory_order_release);
-    else if constexpr (kExact) {
-      if (byte_mask != 0) store_only_masked(home + 8 * word, entry.data[word], byte_mask);
-    } else {
+    else
       store_masked(home + 8 * word, entry.data[word], byte_mask);
-    }
     left &= ~(0xffull << (8 * word));
   }
 }
@@ -105,7 +75,6 @@ void SoftwareCommit::attach(std::uint32_t context) noexcept {
   number_ = context;
   context_ = &memory_.context(context);
   state_ = &memory_.state();
-  is_process_ = memory_.is_process();
   // relaxed: acquired with the context; from now on this thread alone moves it on.
   instance_ = number_of(context_->status.load(std::memory_order_relaxed));
   pins_ = releaser_.pins();
@@ -117,7 +86,6 @@ void SoftwareCommit::attach(std::uint32_t context) noexcept {
 template <bool kFew, class Redo>
 inline Ending SoftwareCommit::run_with(Redo &redo, const SoftwareThread &thread) noexcept {
   LineContextV1 &context = *context_;
-  if (is_process_) return publish<kFew>(redo, thread);
   // relaxed, both: published by the status
   context.age.store(rivals_.age(), std::memory_order_relaxed);
   context.lines.store(writes_.size(), std::memory_order_relaxed);
@@ -196,7 +164,6 @@ inline Ending SoftwareCommit::pass_commit_point(const SoftwareThread &thread, st
         ending.is_abort())
       return ending;
   step_if<!kFew>(Step::kLineSave);
-  if (is_process_) return {};
   // A local: behind an atomic store a member is loaded again.
   const std::uint64_t instance = instance_;
   std::uint64_t pending = status_word(instance, State::kPending);
@@ -222,8 +189,7 @@ inline void SoftwareCommit::write_back(Redo &redo, std::uint64_t stamp) noexcept
   do {
     if (!kFew && i + kFetchedAhead < targets.size())
       fetch_to_store(targets[i + kFetchedAhead].home);
-    is_process_ ? store_line<true>(entries[i], targets[i].home)
-                : store_line<false>(entries[i], targets[i].home);
+    store_line(entries[i], targets[i].home);
   } while (++i != targets.size());
   step_if<!kFew>(Step::kLineWriteBack);
   unlock_lines(stamp);
@@ -234,25 +200,15 @@ inline void SoftwareCommit::write_back(Redo &redo, std::uint64_t stamp) noexcept
   step_if<!kFew>(Step::kLineCounted);
   redo.keep();
   // release: a reader of IDLE may not see an earlier word of these lines
-  if (!is_process_)
-    context.status.store(status_word(instance_, State::kIdle), std::memory_order_release);
+  context.status.store(status_word(instance_, State::kIdle), std::memory_order_release);
   redo.end();
   state_->changed.notify();
 }
 
 // release: pairs with the acquire of the thread that reads or locks the line next
 inline void SoftwareCommit::unlock_lines(std::uint64_t stamp) noexcept {
-  if (is_process_) return unlock_words(stamp);
   for (const WriteSet::Target &target : writes_.targets())
     target.word->store(stamp, std::memory_order_release);
-}
-
-// The same, where lines share words: a word is the entry's that has locked it, and another
-// committer's once that has unlocked it.
-void SoftwareCommit::unlock_words(std::uint64_t stamp) noexcept {
-  for (std::size_t i = 0; i < writes_.size(); ++i)
-    if (!is_locked(writes_.entry(i).before.load(std::memory_order_relaxed)))  // this thread's
-      writes_.target(i).word->store(stamp, std::memory_order_release);
 }
 
 template <bool kFew>
@@ -342,11 +298,6 @@ AbortCause SoftwareCommit::lock_line_in_use(LineWord &word, std::size_t number,
       if (take_line<false>(word, number, &seen)) return AbortCause::kNone;
       continue;
     }
-    if (context_of(seen) == number_ && is_process_) {
-      // By this commit, for another line. relaxed: this thread's
-      writes_.entry(number).before.store(seen, std::memory_order_relaxed);
-      return AbortCause::kNone;
-    }
     if (!spin_until_changed(word, seen, kCommitterSpinRounds)) {
       if (is_decided || rivals_.decide(word, seen) == Rivals::Met::kFailSelf) {
         rivals_.wait_at_begin(word, seen);  // holding nothing
@@ -355,8 +306,7 @@ AbortCause SoftwareCommit::lock_line_in_use(LineWord &word, std::size_t number,
       is_decided = true;
     }
     // relaxed: FAILED publishes nothing
-    if (!is_process_ &&
-        context_->status.load(std::memory_order_relaxed) != status_word(instance_, State::kPending))
+    if (context_->status.load(std::memory_order_relaxed) != status_word(instance_, State::kPending))
       return AbortCause::kConflictOther;
     seen = word.load(std::memory_order_relaxed);
   }
@@ -367,7 +317,6 @@ void SoftwareCommit::release_lines(std::size_t count) noexcept {
   TMH_ASSERT(count <= writes_.size());
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint64_t before = writes_.entry(i).before.load(std::memory_order_relaxed);
-    if (is_locked(before)) continue;  // an earlier entry has the word
     // Pairs with the acquire of the next one.
     writes_.target(i).word->store(before, std::memory_order_release);
   }

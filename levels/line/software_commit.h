@@ -88,7 +88,6 @@ class SoftwareCommit {
   [[nodiscard]] bool take_line(LineWord &word, std::size_t number, std::uint64_t *seen) noexcept;
   void release_lines(std::size_t count) noexcept;
   inline void unlock_lines(std::uint64_t stamp) noexcept;
-  void unlock_words(std::uint64_t stamp) noexcept;
   [[nodiscard]] inline bool is_valid(const SoftwareThread &thread,
                                      std::uint64_t stamp) const noexcept;
   [[nodiscard]] bool are_unchanged(const SoftwareThread &thread) const noexcept;
@@ -107,9 +106,6 @@ class SoftwareCommit {
   LineStateV1 *state_ = nullptr;
   std::uint32_t number_ = 0;
   std::uint32_t granted_ = 0;
-  // Of one process's memory: lines may share a word; no recoverer and no rival asks for the
-  // status, so that stays IDLE.
-  bool is_process_ = false;
   std::uint64_t instance_ = 0;
 };
 

@@ -39,10 +39,9 @@ AbortCause WriteSet::make_more_room(LineMemory &memory, std::uint32_t context) {
   return AbortCause::kNone;
 }
 
-void WriteSet::add_to_index() noexcept {
+[[gnu::noinline]] void WriteSet::add_to_index() const noexcept {
   TMH_ASSERT(is_indexed());
-  for (std::uint32_t i = count_ == kListed + 1 ? 0 : count_ - 1; i < count_; ++i)
-    index_.insert(key_of(targets_[i].home), i);
+  for (; indexed_ < count_; ++indexed_) index_.insert(key_of(targets_[indexed_].home), indexed_);
 }
 
 void WriteSet::copy_to(Copy *copy) const {

@@ -3,7 +3,7 @@
 // line may share (process_lines.h).
 // Shape:     entry i, in shared memory, belongs to target i, which says where the line is in this
 //            process. A line has at most one entry. A few are found by looking at each target,
-//            more by an index.
+//            more by an index, which is made when it is asked.
 // Sharing:   one thread's. Owner death: the entries below LineContextV1::lines are recovered.
 // Contexts:  NOT async-signal-safe; not inside RTM.
 #pragma once
@@ -46,8 +46,8 @@ class WriteSet {
   // From now on entries lie in this context's redo log.
   void attach(LineContextV1 &context) noexcept;
   void clear() noexcept {
-    if (is_indexed()) index_.clear();
-    count_ = 0;
+    if (indexed_ != 0) index_.clear();
+    count_ = indexed_ = 0;
   }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   [[nodiscard]] bool is_few() const noexcept { return count_ <= kListed; }
@@ -93,10 +93,7 @@ class WriteSet {
   }
   // The new entry of a line that has none, with no byte written. make_room() comes before.
   [[nodiscard]] LineWrite &insert(const Target &target, Where at) noexcept {
-    LineWrite &entry = append(target, at);
-    if (count_ > kListed) [[unlikely]]
-      add_to_index();
-    return entry;
+    return append(target, at);
   }
   // The same where has_listed_room().
   [[nodiscard]] LineWrite &insert_listed(const Target &target, Where at) noexcept {
@@ -114,7 +111,10 @@ class WriteSet {
   }
   [[nodiscard]] bool is_indexed() const noexcept { return !is_few(); }
   [[nodiscard]] std::uint32_t number_of(const std::byte *home) const noexcept {
-    if (is_indexed()) return index_.find(key_of(home));
+    if (is_indexed()) {
+      if (indexed_ != count_) add_to_index();
+      return index_.find(key_of(home));
+    }
     for (std::uint32_t i = 0; i < count_; ++i)
       if (targets_[i].home == home) return i;
     return LineTable::kNone;
@@ -131,8 +131,8 @@ class WriteSet {
     targets_[index] = target;
     return entry;
   }
-  // The newest; and all before it, where it is the first that is too many for a look at each.
-  void add_to_index() noexcept;
+  // What is not there yet: a set that nobody asks, as that of a large copy, needs no index.
+  void add_to_index() const noexcept;
   [[nodiscard]] AbortCause make_more_room(LineMemory &memory, std::uint32_t context);
 
   LineWrite *entries_ = nullptr;
@@ -142,7 +142,8 @@ class WriteSet {
   std::uint32_t listed_room_ = 0;  // of these, lines that need no index
   std::uint32_t allocated_ = 0;    // entries that have disk blocks
   std::uint32_t targets_max_ = 0;
-  LineTable index_;
+  mutable LineTable index_;
+  mutable std::uint32_t indexed_ = 0;  // entries in it
   const bool keeps_order_;
   std::vector<std::uint32_t> by_place_;
 };

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "levels/line/process_thread.h"
+#include "levels/line/process_inline.h"
 #include "levels/line/run.h"
 #include "tests/support/code_of.h"
 #include "tests/support/seed.h"
@@ -198,7 +198,7 @@ TEST_F(LineProcessTest, BlocksAreWhatAModelSays) {
     for (int i = 0; i < 60; ++i) {
       const std::size_t at = some(kBytes - 1);
       const std::size_t bytes = 1 + some(std::min<std::size_t>(kBytes - at, 200));
-      switch (some(8)) {
+      switch (some(9)) {
         case 0:
           one.copy_writes(&copy);
           saved = now;
@@ -215,6 +215,15 @@ TEST_F(LineProcessTest, BlocksAreWhatAModelSays) {
           for (std::byte &each : written) each = static_cast<std::byte>(random());
           one.store_bytes(map_ + at, written);
           std::copy(written.begin(), written.end(), now.begin() + static_cast<std::ptrdiff_t>(at));
+          break;
+        }
+        case 5: {
+          const std::size_t from = some(kBytes - bytes);
+          if (std::max(at, from) - std::min(at, from) < bytes + kLineBytes) break;
+          one.copy_lines(reinterpret_cast<std::uintptr_t>(map_ + at),
+                         reinterpret_cast<std::uintptr_t>(map_ + from), bytes);
+          std::copy_n(now.begin() + static_cast<std::ptrdiff_t>(from), bytes,
+                      now.begin() + static_cast<std::ptrdiff_t>(at));
           break;
         }
         default: {

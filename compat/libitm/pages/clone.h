@@ -31,8 +31,9 @@ inline long kernel_call(long number, long a, long b, long c, long d, long e, lon
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {
-    const std::uint64_t all =
-        ~(std::uint64_t{1} << (SIGSEGV - 1) | std::uint64_t{1} << (SIGBUS - 1));
+    // Not those of accesses: this thread may have to answer one of its own.
+    constexpr std::uint64_t kAccesses = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1);
+    const std::uint64_t all = ~kAccesses;
     kernel_call(SYS_rt_sigprocmask, SIG_SETMASK, reinterpret_cast<long>(&all),
                 reinterpret_cast<long>(&before_), sizeof all, 0, 0);
   }

@@ -24,6 +24,8 @@ namespace tmh::itm::pages {
 namespace {
 
 bool has_started = false, has_view = false;
+// The task's; main has another thread, which has no view (undertaker.h).
+void *own_thread = nullptr;
 
 // In a child that the program makes by fork(): it has the memory for itself, and no transactions.
 void enter_forked() noexcept {
@@ -65,6 +67,7 @@ void start_view() noexcept {
   std::uint64_t clock = 0;
   if (!View::start(&clock)) refuse("protection keys or userfaultfd(2) are missing");
   has_view = true;
+  own_thread = __builtin_thread_pointer();
   Transaction::enter(clock, reinterpret_cast<std::uintptr_t>(__libc_stack_end));
   set_rights(Rights::kPlain);
 }
@@ -99,7 +102,9 @@ void go_irrevocable() {
 }
 
 void give_up_holds() noexcept {
-  if (!has_view || is_running_inside || !View::holds_any()) return;
+  if (!has_view || is_running_inside || Busy::is_any() || !View::holds_any() ||
+      own_thread != __builtin_thread_pointer())
+    return;
   const Busy busy;
   View::give_up(false);
 }
@@ -120,6 +125,7 @@ void enter_task(int slot) noexcept {
   name_self(static_cast<std::uint32_t>(slot));
   std::uint64_t clock = 0;
   if (!View::enter(&clock)) refuse("a thread cannot have page tables of its own");
+  own_thread = __builtin_thread_pointer();
   set_rights(Rights::kPlain);
   Transaction::enter(clock, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) + 16);
 }

@@ -124,6 +124,7 @@ void set_rights(Rights rights) noexcept {
 
 int recall_signal() noexcept { return SIGRTMAX - 5; }
 
+bool Busy::is_any() noexcept { return busy != 0; }
 Busy::Busy() noexcept { busy = busy + 1; }
 Busy::~Busy() {
   busy = busy - 1;

@@ -19,6 +19,7 @@ class Busy {
  public:
   Busy() noexcept;
   ~Busy();
+  [[nodiscard]] static bool is_any() noexcept;
   Busy(const Busy &) = delete;
   Busy &operator=(const Busy &) = delete;
 };

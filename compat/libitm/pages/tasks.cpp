@@ -115,11 +115,12 @@ void *run_routine(TaskRecord &record) {
 
 void begin_task(long slot) {
   adopt_thread_image(static_cast<std::uint32_t>(slot));
-  own_pid = kernel_pid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   // Main may have ended before that call.
   if (syscall(SYS_getppid) != tasks->main_pid.load(std::memory_order_relaxed)) leave_process();
+  // own_pid is the creator's until then: the engine asks for the kernel's number by getpid().
   enter_task(static_cast<int>(slot));
+  own_pid = kernel_pid();
   enter_streams();
   TaskRecord &record = tasks->records[slot];
   record.set_life(Life::kRunning);

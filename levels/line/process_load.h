@@ -1,0 +1,62 @@
+// levels/line/process_load.h -- the short ways of a load over all memory of the process: as
+// detail::line_load(), which has the reasons for the orders. Here the view is memory itself, and an
+// instance keeps a log.
+// Contexts:  of the thread that runs the instance.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include <tmh/detail/line_access.hpp>
+
+#include "levels/line/process_lines.h"
+#include "levels/line/process_thread.h"
+
+namespace tmh::line {
+
+// long_way(): the value, where no short way gets it. REQUIRES: as detail::line_load().
+template <class T, class LongWay>
+[[nodiscard, gnu::always_inline]] inline T process_load(detail::LineAccess &access,
+                                                        const T *address, const LongWay &long_way) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  const auto load_home = [&] {
+    if constexpr (detail::kIsLineWord<T>) {
+      return std::atomic_ref<T>(*const_cast<T *>(address)).load(std::memory_order_acquire);
+    } else {
+      T value;
+      std::memcpy(&value, address, sizeof value);
+      std::atomic_thread_fence(std::memory_order_acquire);
+      return value;
+    }
+  };
+  if ((at ^ access.last) < kLineBytes) [[likely]] {
+    const T value = load_home();
+    if (access.last_word->load(std::memory_order_relaxed) > access.rv) [[unlikely]]
+      return long_way();
+    return value;
+  }
+  if (at >= ProcessThread::window_bytes(access)) [[unlikely]]
+    return long_way();
+  const std::uint64_t line = at / kLineBytes;
+  if ((access.written >> (line % 64) & 1) != 0) [[unlikely]] {
+    if (at - access.newest >= kLineBytes || !detail::is_newest_whole(access)) return long_way();
+    T value;
+    std::memcpy(&value, access.newest_bytes + (at - access.newest), sizeof value);
+    return value;
+  }
+  const LineWord *const word = access.words + process_word_number(line);
+  const std::uint64_t seen = word->load(std::memory_order_acquire);
+  const T value = load_home();
+  const LineWord **const top = access.log_top + 1;
+  if (seen > access.rv || word->load(std::memory_order_relaxed) != seen || top > access.log_end)
+      [[unlikely]]
+    return long_way();
+  *top = word;
+  access.log_top = top;
+  access.last_word = word;
+  access.last = at;
+  return value;
+}
+
+}  // namespace tmh::line
