@@ -130,12 +130,24 @@ void begin_task(long slot) {
   leave(record, value);
 }
 
+[[nodiscard]] bool is_any_alive() noexcept {
+  for (std::uint32_t slot = 1; slot < kTasksMax; ++slot) {
+    const Life life = tasks->records[slot].life();
+    if (life != Life::kFree && life != Life::kGone) return true;
+  }
+  return false;
+}
+
 [[noreturn]] void end_main() {
   destroy_thread_locals();
   flush_streams();
   give_up_holds();
-  while (const std::uint32_t running = tasks->running.load(std::memory_order_acquire))
-    platform::futex_wait(tasks->running, running, kLookAgainNs);
+  for (;;) {
+    // acquire: before the look, so that a later end wakes the wait
+    const std::uint32_t gone = tasks->gone.load(std::memory_order_acquire);
+    if (!is_any_alive()) break;
+    platform::futex_wait(tasks->gone, gone, kLookAgainNs);
+  }
   std::exit(0);
 }
 
@@ -205,7 +217,6 @@ int create_task(pthread_t *thread, const pthread_attr_t *attributes, void *(*rou
   record.mask = blocked.before();
   // release: the undertaker looks at creator and pid
   record.set_life(Life::kCreating);
-  tasks->running.fetch_add(1, std::memory_order_relaxed);
   before_clone(slot);
   restore_thread_image(static_cast<std::uint32_t>(slot));
   clear_thread_keys(static_cast<std::uint32_t>(slot));
@@ -220,7 +231,6 @@ int create_task(pthread_t *thread, const pthread_attr_t *attributes, void *(*rou
   enter_restartable_sequences();
   after_clone(slot);
   if (pid < 0) {
-    tasks->running.fetch_sub(1, std::memory_order_relaxed);
     record.claim.store(Claim::kDone, std::memory_order_relaxed);
     record.set_life(Life::kGone);
     free_if_over(record);
