@@ -4,6 +4,7 @@
 // Limits:    wide characters and streams without a descriptor are used by one task at a time.
 #include <stdarg.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -55,6 +56,10 @@ TMH_EXPORTED FILE *fdopen(int file, const char *mode) noexcept {
 TMH_EXPORTED FILE *tmpfile() { return add_stream(TMH_REAL(tmpfile)()); }
 TMH_EXPORTED FILE *popen(const char *command, const char *mode) {
   loads(command);
+  // The shell gets the environment of main's stack.
+  std::size_t count = 0;
+  for (; environ != nullptr && environ[count] != nullptr; ++count) loads(environ[count]);
+  loads(environ, (count + 1) * sizeof *environ);
   return add_stream(TMH_REAL(popen)(command, mode));
 }
 TMH_EXPORTED int fclose(FILE *stream) {
