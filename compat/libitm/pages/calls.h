@@ -34,8 +34,16 @@ struct Calls {
   void (*drop_mark)();
   void (*roll_back_to_mark)();
   void (*count_cancel)();
+  // Code without barriers may run: the engine finds out by itself what cannot be undone.
+  bool (*finds_effects)();
+  // What libitm.so.1 does in between is no part of the transaction. close takes what open gave.
+  int (*open_own_work)();
+  void (*close_own_work)(int before);
   // Appends the members of a JSON object; the number of characters.
   int (*statistics)(char *text, std::size_t bytes);
 };
+
+// Of libitm.so.1, for its operator new; null in other methods.
+inline constinit const Calls *engine = nullptr;
 
 }  // namespace tmh::itm::pages

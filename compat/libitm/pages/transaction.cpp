@@ -270,7 +270,7 @@ void take_snapshot() noexcept {
     if (alone == 0 || alone == self_slot + 1) break;
     self().pin.store(kOutside, std::memory_order_release);
   }
-  set_rights(Rights::kTransaction);
+  set_rights(Rights::kBoth);
   if (control->trimmed.load(std::memory_order_seq_cst) > pulled) {
     const CommitLock lock;  // the clock and the end of the log fit together
     View::forget();
@@ -334,16 +334,18 @@ void Transaction::begin(std::uintptr_t stack, std::uint32_t attempt) noexcept {
   count(Count::kBegins);
   take_snapshot();
   is_running_inside = true;
+  set_rights(Rights::kTransaction);
 }
 
 bool Transaction::commit() noexcept {
   const Busy busy;
+  set_rights(Rights::kBoth);
   return commit_inside();
 }
 
 void Transaction::roll_back() noexcept {
   const Busy busy;
-  set_rights(Rights::kTransaction);
+  set_rights(Rights::kBoth);
   View::restore();
   restore_stack(stack_begin, stack_copy);
   restore_thread(thread_copy);
@@ -356,6 +358,7 @@ void Transaction::roll_back() noexcept {
 }
 
 bool Transaction::go_alone() noexcept {
+  set_rights(Rights::kBoth);
   if (!try_be_alone()) return false;
   const Busy busy;
   // What follows sees the newest state: what was read must be it.
@@ -366,6 +369,7 @@ bool Transaction::go_alone() noexcept {
 }
 
 std::size_t Transaction::mark() noexcept {
+  const OwnRights rights;
   Mark &mark = marks.emplace_back();
   mark.allocated = allocated.size();
   mark.freed = freed.size();
@@ -380,14 +384,19 @@ std::size_t Transaction::mark() noexcept {
 }
 
 void Transaction::save_stack_of_mark(std::uintptr_t stack) noexcept {
+  const OwnRights rights;
   marks.back().stack = stack;
   save_stack(stack, &marks.back().stack_copy);
 }
 
-void Transaction::drop_mark() noexcept { marks.pop_back(); }
+void Transaction::drop_mark() noexcept {
+  const OwnRights rights;
+  marks.pop_back();
+}
 
 void Transaction::roll_back_to_mark() noexcept {
   const Busy busy;
+  const OwnRights rights;
   const Mark mark = std::move(marks.back());
   marks.pop_back();
   for (std::uint32_t i = 0; i < View::written_count(); ++i) {
@@ -427,10 +436,20 @@ void Transaction::set_functions(Function restart, Function irrevocable) noexcept
 
 void Transaction::go_irrevocable() { irrevocable_function(); }
 
-void Transaction::note_allocated(void *block) noexcept { allocated.push_back(block); }
+void Transaction::note_allocated(void *block) noexcept {
+  if (allocated.size() == allocated.capacity()) {
+    const OwnRights rights;
+    allocated.reserve(2 * allocated.size() + 64);
+  }
+  allocated.push_back(block);
+}
 
 void Transaction::note_freed(void *block) noexcept {
   if (is_running_inside) {
+    if (freed.size() == freed.capacity()) {
+      const OwnRights rights;
+      freed.reserve(2 * freed.size() + 64);
+    }
     freed.push_back(block);
   } else if (copy_key < 0 || least_pin() == kOutside) {
     heap_release(block);
