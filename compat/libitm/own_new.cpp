@@ -47,9 +47,7 @@ void *operator new(std::size_t bytes) {
   return memory;
 }
 void *operator new[](std::size_t bytes) { return operator new(bytes); }
-void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept {
-  return allocate(bytes);
-}
+void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept { return allocate(bytes); }
 void operator delete(void *memory) noexcept { release(memory); }
 void operator delete[](void *memory) noexcept { release(memory); }
 void operator delete(void *memory, std::size_t) noexcept { release(memory); }

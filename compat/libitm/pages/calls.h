@@ -18,7 +18,8 @@ struct Calls {
   // True: transactions of this thread must run alone: others use its stack.
   bool (*must_be_alone)();
   // stack: where the frames of the transaction's callers begin. A rollback restores from there on.
-  void (*begin)(std::uintptr_t stack, std::uint32_t attempt);
+  // may_be_cancelled: it cannot go irrevocable; system calls in it are its pure functions' affair.
+  void (*begin)(std::uintptr_t stack, std::uint32_t attempt, bool may_be_cancelled);
   // False: it must be rolled back and begun again.
   bool (*commit)();
   void (*roll_back)();

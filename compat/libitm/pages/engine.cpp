@@ -150,7 +150,10 @@ namespace {
 
 bool must_be_alone() { return self().is_stack_shared.load(std::memory_order_seq_cst) != 0; }
 
-void begin(std::uintptr_t stack, std::uint32_t attempt) { Transaction::begin(stack, attempt); }
+void begin(std::uintptr_t stack, std::uint32_t attempt, bool may_be_cancelled) {
+  Transaction::begin(stack, attempt);
+  guard_transaction(!may_be_cancelled);
+}
 
 void call_be_alone() {
   start_view();
@@ -159,6 +162,7 @@ void call_be_alone() {
 }
 
 void mark(std::uintptr_t stack) {
+  guard_transaction(false);  // it may be cancelled
   Transaction::mark();
   Transaction::save_stack_of_mark(stack);
 }

@@ -41,7 +41,7 @@ volatile sig_atomic_t busy = 0, has_request = 0;
 
 // Read by the kernel at each system call of this task (guard_effects()).
 volatile char blocks_calls = SYSCALL_DISPATCH_FILTER_ALLOW;
-bool is_guarded = false;
+bool can_guard = false, is_guarded = false;  // the task; the running transaction
 Rights current = Rights::kPlain;
 std::uintptr_t runtime_begin = 0, runtime_end = 0;  // the C library's data
 int runtime_key = -1;
@@ -53,9 +53,9 @@ std::uint32_t with(std::uint32_t rights, Rights wanted) noexcept {
   if (wanted == Rights::kPlain) return rights | copies;
   if (wanted == Rights::kTransaction)
     return rights | shared |
-           (is_guarded ? static_cast<std::uint32_t>(platform::KeyAccess::kReadOnly)
-                             << 2 * runtime_key
-                       : 0);
+           (is_guarded
+                ? static_cast<std::uint32_t>(platform::KeyAccess::kReadOnly) << 2 * runtime_key
+                : 0);
   return rights;
 }
 
@@ -244,13 +244,18 @@ bool guard_effects() noexcept {
     dl_iterate_phdr(find_runtime, nullptr);
     dl_iterate_phdr(find_own_text, nullptr);
   }
-  is_guarded =
+  can_guard =
       runtime_begin != 0 && own_text_begin != 0 && runtime_key >= 0 &&
       raw_pkey_mprotect(reinterpret_cast<void *>(runtime_begin), runtime_end - runtime_begin,
                         PROT_READ | PROT_WRITE, runtime_key) == 0 &&
       prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, own_text_begin,
             own_text_end - own_text_begin, &blocks_calls) == 0;
-  return is_guarded;
+  return can_guard;
+}
+
+void guard_transaction(bool is_on) noexcept {
+  is_guarded = can_guard && is_on;
+  set_rights(Rights::kTransaction);
 }
 
 int recall_signal() noexcept { return SIGRTMAX - 5; }

@@ -30,6 +30,8 @@ class OwnRights {
 // Of a task, once its view is there: transactions find out what cannot be undone. False: the kernel
 // cannot do that; then only instrumented code says it.
 bool guard_effects() noexcept;
+// Of the running transaction.
+void guard_transaction(bool is_on) noexcept;
 [[nodiscard]] int recall_signal() noexcept;
 
 // This library changes mappings: a request for pages waits.
