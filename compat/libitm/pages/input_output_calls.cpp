@@ -242,6 +242,7 @@ TMH_EXPORTED int clock_nanosleep(clockid_t clock, int flags, const timespec *tim
 }
 TMH_EXPORTED int system(const char *command) {
   loads(command);
+  loads_all(environ);
   return TMH_REAL(system)(command);
 }
 TMH_EXPORTED DIR *opendir(const char *path) {
