@@ -102,8 +102,8 @@ bool Thread::can_run_lines() const noexcept {
 
 // Which code a transaction runs that needs no rollback of its own.
 std::uint32_t Thread::path(std::uint32_t properties) const noexcept {
-  const bool may_be_plain =
-      mode_ == Mode::kAlone || mode_ == Mode::kHardware || mode_ == Mode::kPages;
+  const bool may_be_plain = mode_ == Mode::kAlone || mode_ == Mode::kHardware ||
+                            (mode_ == Mode::kPages && process_.pages->finds_effects());
   return may_be_plain && (properties & kHasUninstrumented) != 0 ? kRunUninstrumented
                                                                 : kRunInstrumented;
 }

@@ -171,7 +171,7 @@ Range stacks_range() noexcept { return {reinterpret_cast<std::uintptr_t>(stacks)
 void make_plain(const void *, std::size_t, bool) noexcept {}
 void note_allocated(void *) noexcept {}
 void note_freed(void *) noexcept {}
-void go_irrevocable() noexcept {}
+void go_irrevocable() {}
 void give_up_holds() noexcept {}
 std::uint32_t own_slot() noexcept { return slot_of_this; }
 int take_slot() noexcept {
@@ -183,8 +183,8 @@ int take_slot() noexcept {
   return -1;
 }
 void free_slot(int slot) noexcept { flat->slots.fetch_and(~(std::uint64_t{1} << slot)); }
-void before_clone() noexcept {}
-void after_clone() noexcept {}
+void before_clone(int) noexcept {}
+void after_clone(int) noexcept {}
 void enter_task(int slot) noexcept { slot_of_this = static_cast<std::uint32_t>(slot); }
 void leave_task() noexcept {}
 

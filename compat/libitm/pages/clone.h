@@ -26,7 +26,8 @@ inline long kernel_call(long number, long a, long b, long c, long d, long e, lon
   return result;
 }
 
-// All signals, while it lives: the C library's calls leave its two internal ones out.
+// All signals, while it lives, but those of accesses, which the thread may have to answer. The C
+// library's calls would leave its two internal ones out.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept {

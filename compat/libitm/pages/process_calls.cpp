@@ -69,7 +69,7 @@ void begin_child(long) {
 }
 
 [[nodiscard]] bool copy_stack(const void *frame) noexcept {
-  const Range stack = own_stack();
+  const Range stack = stack_of(own_slot());
   forking.bottom = reinterpret_cast<char *>(stack.begin);
   forking.end = forking.bottom + stack.bytes;
   // Frames of this call and of what it calls lie below its frame.

@@ -48,7 +48,6 @@ struct TaskShared {
   TaskRecord records[kTasksMax];
   alignas(64) std::atomic<std::uint32_t> created;  // counts; the undertaker sleeps on it
   std::atomic<std::uint32_t> gone;                 // counts; creators without a slot sleep on it
-  std::atomic<std::uint32_t> running;              // tasks but main that are not gone; a futex
   std::atomic<std::int32_t> main_pid;
   pid_t main_parent;
   pthread_t main_thread;

@@ -115,11 +115,12 @@ void *run_routine(TaskRecord &record) {
 
 void begin_task(long slot) {
   adopt_thread_image(static_cast<std::uint32_t>(slot));
-  own_pid = kernel_pid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   // Main may have ended before that call.
   if (syscall(SYS_getppid) != tasks->main_pid.load(std::memory_order_relaxed)) leave_process();
+  // own_pid is the creator's until then: the engine asks for the kernel's number by getpid().
   enter_task(static_cast<int>(slot));
+  own_pid = kernel_pid();
   enter_streams();
   TaskRecord &record = tasks->records[slot];
   record.set_life(Life::kRunning);
@@ -129,12 +130,24 @@ void begin_task(long slot) {
   leave(record, value);
 }
 
+[[nodiscard]] bool is_any_alive() noexcept {
+  for (std::uint32_t slot = 1; slot < kTasksMax; ++slot) {
+    const Life life = tasks->records[slot].life();
+    if (life != Life::kFree && life != Life::kGone) return true;
+  }
+  return false;
+}
+
 [[noreturn]] void end_main() {
   destroy_thread_locals();
   flush_streams();
   give_up_holds();
-  while (const std::uint32_t running = tasks->running.load(std::memory_order_acquire))
-    platform::futex_wait(tasks->running, running, kLookAgainNs);
+  for (;;) {
+    // acquire: before the look, so that a later end wakes the wait
+    const std::uint32_t gone = tasks->gone.load(std::memory_order_acquire);
+    if (!is_any_alive()) break;
+    platform::futex_wait(tasks->gone, gone, kLookAgainNs);
+  }
   std::exit(0);
 }
 
@@ -168,16 +181,16 @@ bool tasks_start() noexcept {
   return true;
 }
 
-bool tasks_prepare() noexcept { return get_ready(); }
-
-Range own_stack() noexcept {
-  if (own_slot() == 0) return tasks->main_stack;
-  return {stacks_range().begin + own_slot() * kStackSlot + kGuardBytes, kStackSlot - kGuardBytes};
+Range stack_of(std::uint32_t slot) noexcept {
+  if (slot == 0) return tasks->main_stack;
+  return {stacks_range().begin + slot * kStackSlot + kGuardBytes, kStackSlot - kGuardBytes};
 }
 
 pid_t parent_of_main() noexcept {
   return own_slot() == 0 ? static_cast<pid_t>(syscall(SYS_getppid)) : tasks->main_parent;
 }
+
+bool tasks_prepare() noexcept { return get_ready(); }
 
 bool is_task() noexcept { return is_started() && own_pid == kernel_pid(); }
 
@@ -204,7 +217,6 @@ int create_task(pthread_t *thread, const pthread_attr_t *attributes, void *(*rou
   record.mask = blocked.before();
   // release: the undertaker looks at creator and pid
   record.set_life(Life::kCreating);
-  tasks->running.fetch_add(1, std::memory_order_relaxed);
   before_clone(slot);
   restore_thread_image(static_cast<std::uint32_t>(slot));
   clear_thread_keys(static_cast<std::uint32_t>(slot));
@@ -219,7 +231,6 @@ int create_task(pthread_t *thread, const pthread_attr_t *attributes, void *(*rou
   enter_restartable_sequences();
   after_clone(slot);
   if (pid < 0) {
-    tasks->running.fetch_sub(1, std::memory_order_relaxed);
     record.claim.store(Claim::kDone, std::memory_order_relaxed);
     record.set_life(Life::kGone);
     free_if_over(record);

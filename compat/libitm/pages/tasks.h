@@ -32,8 +32,8 @@ namespace tmh::itm::pages {
 // get TMH_ITM_THREAD_DIED, the program's callback runs here. In main: the program dies of it.
 [[noreturn]] void tasks_die(int signal) noexcept;
 
-// The calling task's, without the guard page; for main, all that it may grow to.
-[[nodiscard]] Range own_stack() noexcept;
+// Without the guard page; for main, all that it may grow to.
+[[nodiscard]] Range stack_of(std::uint32_t slot) noexcept;
 [[nodiscard]] pid_t parent_of_main() noexcept;
 // The process that runs the calling task; its own children by fork() are none.
 [[nodiscard]] bool is_task() noexcept;

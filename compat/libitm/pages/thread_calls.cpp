@@ -16,6 +16,7 @@
 #include "compat/libitm/pages/real.h"
 #include "compat/libitm/pages/task_records.h"
 #include "compat/libitm/pages/tasks.h"
+#include "compat/libitm/pages/thread_images.h"
 #include "platform/futex.h"
 #include "platform/process.h"
 
@@ -194,6 +195,21 @@ TMH_EXPORTED int pthread_cancel(pthread_t thread) {
   if (!is_task()) return TMH_REAL(pthread_cancel)(thread);
   std::fputs("libitm (tmh): method pages has no pthread_cancel()\n", stderr);
   return ENOSYS;
+}
+
+// The C library would have the kernel write to memory of the heap.
+TMH_EXPORTED int pthread_getattr_np(pthread_t thread, pthread_attr_t *attributes) noexcept {
+  const TaskRecord *const record = is_task() ? record_of(thread) : nullptr;
+  if (record == nullptr) return TMH_REAL(pthread_getattr_np)(thread, attributes);
+  if (!is_known(record)) return ESRCH;
+  const Range stack = stack_of(slot_of(*record));
+  const bool is_detached = record->claim.load(std::memory_order_acquire) == Claim::kDone;
+  if (const int error = pthread_attr_init(attributes); error != 0) return error;
+  pthread_attr_setguardsize(attributes, slot_of(*record) == 0 ? 0 : kGuardBytes);
+  pthread_attr_setdetachstate(attributes,
+                              is_detached ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
+  return pthread_attr_setstack(attributes, reinterpret_cast<void *>(stack.begin),  // NOLINT
+                               stack.bytes);
 }
 
 TMH_EXPORTED int pthread_getcpuclockid(pthread_t thread, clockid_t *clock) noexcept {

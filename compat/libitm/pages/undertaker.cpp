@@ -43,8 +43,6 @@ void bury(TaskRecord &record, int status) noexcept {
     record.signal.store(SIGKILL, std::memory_order_relaxed);
   }
   record.set_life(Life::kGone);
-  tasks->running.fetch_sub(1, std::memory_order_release);
-  platform::futex_wake(tasks->running);
   tasks->gone.fetch_add(1, std::memory_order_release);
   platform::futex_wake(tasks->gone);
 }
@@ -56,8 +54,6 @@ void bury_unborn(std::int32_t creator) noexcept {
         each.pid.load(std::memory_order_relaxed) == 0) {
       each.claim.store(Claim::kDone, std::memory_order_relaxed);
       each.set_life(Life::kGone);
-      tasks->running.fetch_sub(1, std::memory_order_release);
-      platform::futex_wake(tasks->running);
     }
 }
 

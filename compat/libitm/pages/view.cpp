@@ -29,6 +29,8 @@ constexpr std::uint32_t kPlainWindowMax = 512;
 constexpr std::uint32_t kWrittenMax = 1u << 22, kForNowMax = 1u << 20, kRunsMax = 1u << 14;
 // Comparing costs 0.1 us, a first store 5 us; protecting again 1 us.
 constexpr std::uint16_t kIdleMax = 48, kIdlePulledMax = 6;
+// Useless comparisons of all pages together that are as dear as protecting one.
+constexpr std::uint32_t kComparedMax = 1024;
 
 std::byte buffer[kWindowMax * kPageBytes] __attribute__((aligned(4096)));
 
@@ -491,9 +493,13 @@ void View::tidy() noexcept {
     if (now == Mapped::kCopy || now == Mapped::kWritten) drop(for_now_[i]);
   }
   for_now_count_ = 0;
+  // The more pages are compared at each commit, the sooner one goes that nobody stores to.
+  const std::uint32_t share = kComparedMax / (written_count_ + 1);
+  const std::uint32_t idle_max = std::min<std::uint32_t>(kIdleMax, share);
+  const std::uint32_t idle_pulled_max = std::min<std::uint32_t>(kIdlePulledMax, share);
   for (std::uint32_t i = 0; i < written_count_;) {
     const Written &each = written_[i];
-    if (each.idle <= (each.is_pulled ? kIdlePulledMax : kIdleMax)) {
+    if (each.idle <= (each.is_pulled ? idle_pulled_max : idle_max)) {
       ++i;
       continue;
     }
