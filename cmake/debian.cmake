@@ -49,8 +49,8 @@ set(CPACK_DEBIAN_LIBTMH-ITM_PACKAGE_NAME libtmh-itm)
 set(CPACK_DEBIAN_LIBTMH-ITM_PACKAGE_SECTION libs)
 set(CPACK_COMPONENT_LIBTMH-ITM_DESCRIPTION
     "transactional memory hierarchy, a libitm for programs of g++ -fgnu-tm\n \
-Runs such programs on cache-line transactions; installed beside GCC's libitm, used by \n \
-tmh itm.")
+Runs such programs on transactions by cache lines or by pages; installed beside GCC's libitm,\n \
+used by tmh itm.")
 
 # Debian asks for a copyright file per package; an ordinary install has the licence once.
 foreach(component ${CPACK_COMPONENTS_ALL})

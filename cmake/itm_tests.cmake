@@ -1,7 +1,7 @@
 # Tests of libitm (label itm): programs for the ABI, tests/itm, run on GCC's library and on ours by
 # each of its methods, with the same verdicts. They need a compiler with -fgnu-tm.
 include(itm)
-foreach(script abi_verdicts symbols thread_verdicts)
+foreach(script abi_verdicts symbols thread_verdicts pages_symbols)
   add_test(NAME itm.${script}_self_test COMMAND "${Python3_EXECUTABLE}" -B
     "${PROJECT_SOURCE_DIR}/tests/itm/${script}.py" --self-test)
   set_tests_properties(itm.${script}_self_test PROPERTIES LABELS itm)
@@ -27,7 +27,13 @@ if(TMH_HAVE_LIBITM)
   set_target_properties(itm_heap_calls PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   add_test(NAME itm.heap_calls COMMAND itm_heap_calls)
-  set_tests_properties(itm.heap_calls PROPERTIES LABELS itm TIMEOUT ${TMH_TEST_TIMEOUT_SEC})
+  execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libc.so.6
+    OUTPUT_VARIABLE tmh_libc OUTPUT_STRIP_TRAILING_WHITESPACE)
+  add_test(NAME itm.pages_symbols COMMAND "${Python3_EXECUTABLE}" -B
+    "${PROJECT_SOURCE_DIR}/tests/itm/pages_symbols.py" $<TARGET_FILE:tmh_itm_pages> "${tmh_libc}"
+    $<TARGET_OBJECTS:tmh_itm_pages> COMMAND_EXPAND_LISTS)
+  set_tests_properties(itm.heap_calls itm.pages_symbols PROPERTIES LABELS itm
+    TIMEOUT ${TMH_TEST_TIMEOUT_SEC})
 endif()
 if(NOT TMH_HAVE_ITM OR NOT TMH_HAVE_LIBITM)
   return()

@@ -18,8 +18,8 @@ if(TMH_HAVE_RTM_EMULATION)
   install(TARGETS tmh_rtm_emulation EXPORT tmh_targets LIBRARY ${to_runtime}
     NAMELINK_COMPONENT libtmh-dev)
 endif()
-if(TMH_HAVE_LIBITM)  # no program links with it: it names GCC's, and runs on this one
-  install(TARGETS tmh_itm LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/libtmh-itm"
+if(TMH_HAVE_LIBITM)  # no program links with them: it names GCC's, and runs on these
+  install(TARGETS tmh_itm tmh_itm_pages LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/libtmh-itm"
     COMPONENT libtmh-itm NAMELINK_SKIP)
 endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/"

@@ -448,8 +448,9 @@ class CommandLine {
     sub->add_option(
            "--method", itm_.method,
            "lines: conflicts by cache line; rtm: in hardware, lines beside it; serial: one "
-           "transaction at a time")
-        ->check(CLI::IsMember({"lines", "rtm", "serial"}));
+           "transaction at a time; pages: no barriers, threads with page tables of their own, "
+           "snapshot isolation; pages-serializable: the same, serializable")
+        ->check(CLI::IsMember({"lines", "rtm", "serial", "pages", "pages-serializable"}));
     sub->add_option(
            "--statistics", itm_.statistics,
            "file to which a line of JSON is appended at the program's end: commits, aborts "

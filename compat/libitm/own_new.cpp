@@ -5,29 +5,58 @@
 #include <cstddef>
 #include <new>
 
+#include "compat/libitm/pages/calls.h"
+
 extern "C" {
 void *__libc_malloc(std::size_t bytes);
 void *__libc_memalign(std::size_t alignment, std::size_t bytes);
 void __libc_free(void *memory);
 }
 
+namespace {
+
+// In method pages a transaction notices stores to the C library's data.
+class OwnWork {
+ public:
+  OwnWork() noexcept : before_(engine_ != nullptr ? engine_->open_own_work() : 0) {}
+  ~OwnWork() {
+    if (engine_ != nullptr) engine_->close_own_work(before_);
+  }
+  OwnWork(const OwnWork &) = delete;
+  OwnWork &operator=(const OwnWork &) = delete;
+
+ private:
+  const tmh::itm::pages::Calls *engine_ = tmh::itm::pages::engine;
+  int before_;
+};
+
+void *allocate(std::size_t bytes) noexcept {
+  const OwnWork own_work;
+  return __libc_malloc(bytes == 0 ? 1 : bytes);
+}
+void release(void *memory) noexcept {
+  const OwnWork own_work;
+  __libc_free(memory);
+}
+
+}  // namespace
+
 void *operator new(std::size_t bytes) {
-  void *const memory = __libc_malloc(bytes == 0 ? 1 : bytes);
+  void *const memory = allocate(bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 void *operator new[](std::size_t bytes) { return operator new(bytes); }
-void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept {
-  return __libc_malloc(bytes == 0 ? 1 : bytes);
-}
-void operator delete(void *memory) noexcept { __libc_free(memory); }
-void operator delete[](void *memory) noexcept { __libc_free(memory); }
-void operator delete(void *memory, std::size_t) noexcept { __libc_free(memory); }
-void operator delete[](void *memory, std::size_t) noexcept { __libc_free(memory); }
+void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept { return allocate(bytes); }
+void operator delete(void *memory) noexcept { release(memory); }
+void operator delete[](void *memory) noexcept { release(memory); }
+void operator delete(void *memory, std::size_t) noexcept { release(memory); }
+void operator delete[](void *memory, std::size_t) noexcept { release(memory); }
 
 // SoftwareThread is aligned to a cache line.
 void *operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t &) noexcept {
+  const OwnWork own_work;
   return __libc_memalign(static_cast<std::size_t>(alignment), bytes);
 }
-void operator delete(void *memory, std::align_val_t) noexcept { __libc_free(memory); }
-void operator delete(void *memory, std::size_t, std::align_val_t) noexcept { __libc_free(memory); }
+void operator delete(void *memory, std::align_val_t) noexcept { release(memory); }
+void operator delete(void *memory, std::size_t, std::align_val_t) noexcept { release(memory); }

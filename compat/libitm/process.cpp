@@ -74,6 +74,8 @@ void after_fork_in_parent() noexcept {
 void after_fork_in_child() noexcept {
   Process &process = Process::self();
   Thread *const thread = this_thread;
+  tmh::itm::pages::engine = nullptr;
+  process.pages = nullptr;  // the child's memory is its own: its transactions run one by one
   process.gate.forget_others(thread != nullptr ? thread->slot() : nullptr);
   if (process.has_lines)
     for (std::uint32_t i = 0; i < process.memory.contexts_high(); ++i)
@@ -121,6 +123,7 @@ void Process::find_pages() noexcept {
   const auto *const found = static_cast<const pages::Calls *>(dlsym(RTLD_DEFAULT, "tmh_itm_pages"));
   if (found != nullptr && found->version == pages::kCallsVersion) {
     pages = found;
+    tmh::itm::pages::engine = found;
     return;
   }
   std::fprintf(stderr,

@@ -45,7 +45,7 @@ class Process {
   [[nodiscard]] static Process &self() noexcept;
 
   Method method = Method::kLines;
-  bool has_lines = false;  // else there is no memory for level 1: all run alone
+  bool has_lines = false;               // else there is no memory for level 1: all run alone
   const pages::Calls *pages = nullptr;  // the engine of the methods pages; else null
   line::LineMemory memory;
   line::NoReleaser releaser;

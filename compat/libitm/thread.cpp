@@ -102,8 +102,8 @@ bool Thread::can_run_lines() const noexcept {
 
 // Which code a transaction runs that needs no rollback of its own.
 std::uint32_t Thread::path(std::uint32_t properties) const noexcept {
-  const bool may_be_plain =
-      mode_ == Mode::kAlone || mode_ == Mode::kHardware || mode_ == Mode::kPages;
+  const bool may_be_plain = mode_ == Mode::kAlone || mode_ == Mode::kHardware ||
+                            (mode_ == Mode::kPages && process_.pages->finds_effects());
   return may_be_plain && (properties & kHasUninstrumented) != 0 ? kRunUninstrumented
                                                                 : kRunInstrumented;
 }
@@ -265,7 +265,8 @@ std::uint32_t Thread::begin_nested(std::uint32_t properties, const Registers &re
   nested_ids_.push_back(0);
   ++depth_;
   if (has_no_abort) return path(properties);
-  if ((properties & kHasInstrumented) == 0) die("a nested transaction cannot be cancelled");
+  if ((properties & kHasInstrumented) == 0 && mode_ != Mode::kPages)
+    die("a nested transaction cannot be cancelled");
   if (mode_ == Mode::kAlone) mode_ = Mode::kAloneUndo;
   Point &point = nested_.emplace_back();
   point.registers = registers;

@@ -16,7 +16,7 @@ std::uint32_t Thread::begin_pages(bool is_restart) {
     pages.be_alone();
   }
   mode_ = Mode::kPages;
-  pages.begin(outer_.registers.stack, attempt_);
+  pages.begin(outer_.registers.stack, attempt_, (properties_ & kHasNoAbort) == 0);
   return path(properties_) | kSaveLive | (is_restart ? kRestoreLive : 0);
 }
 

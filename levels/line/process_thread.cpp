@@ -240,8 +240,8 @@ bool ProcessThread::store_block(std::uintptr_t to, const void *from, std::uint32
 }
 
 void ProcessThread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t size) {
-  const LineWord *const words = memory_.segment(0).words;
-  __builtin_prefetch(words + process_word_number((from + size - 1) / kLineBytes));
+  const LineWord *const table = memory_.segment(0).words;
+  __builtin_prefetch(table + process_word_number((from + size - 1) / kLineBytes));
   for (std::size_t ahead = kLineBytes; ahead < size; ahead += kLineBytes)
     __builtin_prefetch(reinterpret_cast<const void *>(from + ahead));
   // The lines that are opened below have no byte of this block.
@@ -254,13 +254,13 @@ void ProcessThread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size
         static_cast<std::uint32_t>(std::min(kLineBytes - to % kLineBytes, std::uint64_t{size}));
     for (std::uint32_t left = part; left != 0;) {
       const auto in_line = static_cast<std::uint32_t>(kLineBytes - from % kLineBytes);
-      const std::uint32_t bytes = std::min(in_line, left);
+      const std::uint32_t step = std::min(in_line, left);
       if ((written_before >> (from / kLineBytes % 64) & 1) != 0 ||
-          !read_block(out, from, bytes, copy_wide)) [[unlikely]]
-        load_block_long(out, from, bytes);
-      out += bytes;
-      from += bytes;
-      left -= bytes;
+          !read_block(out, from, step, copy_wide)) [[unlikely]]
+        load_block_long(out, from, step);
+      out += step;
+      from += step;
+      left -= step;
     }
     entry.mask |= byte_mask(to, part);
     to += part;

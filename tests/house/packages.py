@@ -29,6 +29,8 @@ PLACES = {
     r"\./usr/lib/.*/?libtmhperf\.so\.\d.*": "libtmh0",
     r"\./usr/lib/.*/?lib(tmh|xac|tmhperf)\.so": "libtmh-dev",
     r"\./usr/lib/.*/?libtmh-itm/libitm\.so\.1": "libtmh-itm",
+    r"\./usr/lib/.*/?libtmh-itm/libtmh-itm-pages\.so": "libtmh-itm",
+    r"\./usr/include/tmh/itm\.h": "libtmh-dev",
     r"\./usr/lib/.*\.a": "libtmh-dev",
     r"\./usr/include/tmh/tmh\.hpp": "libtmh-dev",
     r"\./usr/include/xac\.h": "libtmh-dev",

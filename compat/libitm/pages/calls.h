@@ -18,7 +18,8 @@ struct Calls {
   // True: transactions of this thread must run alone: others use its stack.
   bool (*must_be_alone)();
   // stack: where the frames of the transaction's callers begin. A rollback restores from there on.
-  void (*begin)(std::uintptr_t stack, std::uint32_t attempt);
+  // may_be_cancelled: it cannot go irrevocable; system calls in it are its pure functions' affair.
+  void (*begin)(std::uintptr_t stack, std::uint32_t attempt, bool may_be_cancelled);
   // False: it must be rolled back and begun again.
   bool (*commit)();
   void (*roll_back)();
@@ -34,8 +35,16 @@ struct Calls {
   void (*drop_mark)();
   void (*roll_back_to_mark)();
   void (*count_cancel)();
+  // Code without barriers may run: the engine finds out by itself what cannot be undone.
+  bool (*finds_effects)();
+  // What libitm.so.1 does in between is no part of the transaction. close takes what open gave.
+  int (*open_own_work)();
+  void (*close_own_work)(int before);
   // Appends the members of a JSON object; the number of characters.
   int (*statistics)(char *text, std::size_t bytes);
 };
+
+// Of libitm.so.1, for its operator new; null in other methods.
+inline constinit const Calls *engine = nullptr;
 
 }  // namespace tmh::itm::pages

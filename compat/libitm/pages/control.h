@@ -57,9 +57,42 @@ struct alignas(64) Slot {
   alignas(64) std::atomic<std::uint64_t> counts[kCounts];
 };
 
+// A bit for each slot.
+struct Slots {
+  static constexpr std::uint32_t kWords = kTasksMax / 64;
+  std::atomic<std::uint64_t> words[kWords];
+
+  void add(std::uint32_t slot) noexcept {
+    words[slot / 64].fetch_or(1ull << slot % 64, std::memory_order_seq_cst);
+  }
+  void remove(std::uint32_t slot) noexcept {
+    words[slot / 64].fetch_and(~(1ull << slot % 64), std::memory_order_seq_cst);
+  }
+  [[nodiscard]] bool has(std::uint32_t slot) const noexcept {
+    return (words[slot / 64].load(std::memory_order_relaxed) >> slot % 64 & 1) != 0;
+  }
+  // Is there any but `slot`?
+  [[nodiscard]] bool has_others(std::uint32_t slot) const noexcept {
+    std::uint64_t all = 0;
+    for (std::uint32_t i = 0; i < kWords; ++i)
+      all |= words[i].load(std::memory_order_seq_cst) & ~(i == slot / 64 ? 1ull << slot % 64 : 0);
+    return all != 0;
+  }
+  template <class Visit>
+  void for_each_other(std::uint32_t slot, Visit visit) const {
+    for (std::uint32_t i = 0; i < kWords; ++i)
+      for (std::uint64_t left = words[i].load(std::memory_order_seq_cst); left != 0;
+           left &= left - 1)
+        if (const auto each = static_cast<std::uint32_t>(
+                i * 64 + static_cast<std::uint32_t>(__builtin_ctzll(left)));
+            each != slot)
+          visit(each);
+  }
+};
+
 struct PageState {
   std::atomic<std::uint64_t> newest;    // position of an entry, and the bits below
-  std::atomic<std::uint64_t> holders;   // a bit for each slot
+  Slots holders;                        // tasks that may store plainly
   std::atomic<std::uint64_t> released;  // the clock when a holder last let go of it
 };
 inline constexpr std::uint64_t kBusy = 1, kTouched = 2, kBits = 7;

@@ -23,7 +23,7 @@ namespace tmh::itm::pages {
 
 namespace {
 
-bool has_started = false, has_view = false;
+bool has_started = false, has_view = false, has_guard = false;
 // The task's; main has another thread, which has no view (undertaker.h).
 void *own_thread = nullptr;
 
@@ -68,6 +68,7 @@ void start_view() noexcept {
   if (!View::start(&clock)) refuse("protection keys or userfaultfd(2) are missing");
   has_view = true;
   own_thread = __builtin_thread_pointer();
+  has_guard = guard_effects();
   Transaction::enter(clock, reinterpret_cast<std::uintptr_t>(__libc_stack_end));
   set_rights(Rights::kPlain);
 }
@@ -126,6 +127,7 @@ void enter_task(int slot) noexcept {
   std::uint64_t clock = 0;
   if (!View::enter(&clock)) refuse("a thread cannot have page tables of its own");
   own_thread = __builtin_thread_pointer();
+  has_guard = guard_effects();
   set_rights(Rights::kPlain);
   Transaction::enter(clock, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) + 16);
 }
@@ -148,7 +150,10 @@ namespace {
 
 bool must_be_alone() { return self().is_stack_shared.load(std::memory_order_seq_cst) != 0; }
 
-void begin(std::uintptr_t stack, std::uint32_t attempt) { Transaction::begin(stack, attempt); }
+void begin(std::uintptr_t stack, std::uint32_t attempt, bool may_be_cancelled) {
+  Transaction::begin(stack, attempt);
+  guard_transaction(!may_be_cancelled);
+}
 
 void call_be_alone() {
   start_view();
@@ -157,9 +162,18 @@ void call_be_alone() {
 }
 
 void mark(std::uintptr_t stack) {
+  guard_transaction(false);  // it may be cancelled
   Transaction::mark();
   Transaction::save_stack_of_mark(stack);
 }
+
+bool finds_effects() { return has_guard; }
+int open_own_work() {
+  const Rights before = current_rights();
+  set_rights(Rights::kBoth);
+  return static_cast<int>(before);
+}
+void close_own_work(int before) { set_rights(static_cast<Rights>(before)); }
 
 int statistics(char *text, std::size_t bytes) {
   static constexpr const char *kNames[kCounts] = {
@@ -195,5 +209,8 @@ const tmh::itm::pages::Calls tmh_itm_pages = {
     .drop_mark = tmh::itm::pages::Transaction::drop_mark,
     .roll_back_to_mark = tmh::itm::pages::Transaction::roll_back_to_mark,
     .count_cancel = [] { tmh::itm::pages::count(tmh::itm::pages::Count::kUser); },
+    .finds_effects = tmh::itm::pages::finds_effects,
+    .open_own_work = tmh::itm::pages::open_own_work,
+    .close_own_work = tmh::itm::pages::close_own_work,
     .statistics = tmh::itm::pages::statistics,
 };

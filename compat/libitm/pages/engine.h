@@ -9,7 +9,7 @@
 namespace tmh::itm::pages {
 
 // Threads that live at one time, the main one included.
-inline constexpr std::uint32_t kTasksMax = 64;
+inline constexpr std::uint32_t kTasksMax = 128;
 inline constexpr std::uint64_t kStackSlot = 16ull << 20;
 inline constexpr std::size_t kPageBytes = 4096;
 

@@ -3,32 +3,59 @@
 #include "compat/libitm/pages/faults.h"
 
 #include <cpuid.h>
+#include <link.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
+#include "compat/libitm/pages/clone.h"
+#include "compat/libitm/pages/system_calls.h"
 #include "compat/libitm/pages/tasks.h"
 #include "compat/libitm/pages/transaction.h"
 #include "compat/libitm/pages/view.h"
 #include "platform/protection_keys.h"
 
+// rt_sigreturn(2), as the C library's, but here.
+extern "C" void tmh_itm_return_from_handler();
+asm(".text\n"
+    ".type tmh_itm_return_from_handler, @function\n"
+    "tmh_itm_return_from_handler:\n"
+    "  movq $15, %rax\n"
+    "  syscall\n");
+
 namespace tmh::itm::pages {
 
 namespace {
 
+constexpr int kUserDispatch = 2;  // si_code of SIGSYS: SYS_USER_DISPATCH
 struct sigaction previous[NSIG];
 std::uint32_t rights_offset = 0;  // of PKRU in a signal's frame
 volatile sig_atomic_t busy = 0, has_request = 0;
 
+// Read by the kernel at each system call of this task (guard_effects()).
+volatile char blocks_calls = SYSCALL_DISPATCH_FILTER_ALLOW;
+bool can_guard = false, is_guarded = false;  // the task; the running transaction
+Rights current = Rights::kPlain;
+std::uintptr_t runtime_begin = 0, runtime_end = 0;  // the C library's data
+int runtime_key = -1;
+
 std::uint32_t with(std::uint32_t rights, Rights wanted) noexcept {
   if (copy_key < 0) return rights;
   const std::uint32_t copies = 3u << 2 * copy_key, shared = 3u << 2 * shared_key;
-  rights &= ~(copies | shared);
+  rights &= ~(copies | shared | 3u << 2 * runtime_key);
   if (wanted == Rights::kPlain) return rights | copies;
-  if (wanted == Rights::kTransaction) return rights | shared;
+  if (wanted == Rights::kTransaction)
+    return rights | shared |
+           (is_guarded
+                ? static_cast<std::uint32_t>(platform::KeyAccess::kReadOnly) << 2 * runtime_key
+                : 0);
   return rights;
 }
 
@@ -41,6 +68,8 @@ void set_rights_of(ucontext_t *context, Rights wanted) noexcept {
   std::memcpy(&present, state + kHeader, sizeof present);
   if ((present & 1u << 9) != 0) std::memcpy(&rights, state + rights_offset, sizeof rights);
   rights = with(rights, wanted);
+  current = wanted;
+  if (is_guarded && wanted == Rights::kTransaction) blocks_calls = SYSCALL_DISPATCH_FILTER_BLOCK;
   present |= 1u << 9;
   std::memcpy(state + kHeader, &present, sizeof present);
   std::memcpy(state + rights_offset, &rights, sizeof rights);
@@ -76,12 +105,37 @@ void on_program_fault(int signal, siginfo_t *info, void *context) {
   tasks_die(signal);
 }
 
+// The interrupted code does what cannot be undone: it does so behind a commit of what was done so
+// far, alone. Or the transaction begins again, alone from its begin.
+void go_irrevocable_here(ucontext_t *context) {
+  sigset_t mask = context->uc_sigmask;
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);  // it may begin again from here
+  Transaction::go_irrevocable();
+  set_rights_of(context, Rights::kPlain);
+}
+
+void on_system_call(int signal, siginfo_t *info, void *handed) {
+  auto *const context = static_cast<ucontext_t *>(handed);
+  if (info->si_code != kUserDispatch) return on_program_fault(signal, info, handed);
+  set_rights(Rights::kBoth);
+  context->uc_mcontext.gregs[REG_RIP] -= 2;  // the system call comes again
+  // A signal handler of the program returns.
+  if (context->uc_mcontext.gregs[REG_RAX] == SYS_rt_sigreturn || !is_running_inside) return;
+  go_irrevocable_here(context);
+}
+
 void on_access(int signal, siginfo_t *info, void *handed) {
   const int saved_errno = errno;
   auto *const context = static_cast<ucontext_t *>(handed);
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   const bool is_store = (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
   const PageNumber page = info->si_code > 0 && copy_key >= 0 ? Memory::page_of(address) : kNoPage;
+  if (page == kNoPage && address - runtime_begin < runtime_end - runtime_begin) {
+    set_rights(Rights::kBoth);
+    is_running_inside ? go_irrevocable_here(context) : set_rights_of(context, Rights::kPlain);
+    errno = saved_errno;
+    return;
+  }
   if (page == kNoPage || Memory::stack_slot_of(page) == self_slot)
     return on_program_fault(signal, info, handed);
   set_rights(Rights::kBoth);
@@ -97,8 +151,9 @@ void on_access(int signal, siginfo_t *info, void *handed) {
     if (made == Made::kUnclear || made == Made::kTooOld) {
       Transaction::note_failure(made == Made::kTooOld ? Failure::kTooOld : Failure::kPlain);
       return_to_restart(context);
+    } else {
+      set_rights_of(context, Rights::kTransaction);
     }
-    set_rights_of(context, Rights::kTransaction);
   }
   errno = saved_errno;
 }
@@ -117,9 +172,90 @@ void on_request(int, siginfo_t *, void *) {
 
 void set_rights(Rights rights) noexcept {
   if (copy_key < 0) return;
+  if (rights != Rights::kTransaction) blocks_calls = SYSCALL_DISPATCH_FILTER_ALLOW;
   const std::uint32_t before = platform::read_key_rights();
   const std::uint32_t after = with(before, rights);
   if (after != before) platform::write_key_rights(after);
+  current = rights;
+  if (is_guarded && rights == Rights::kTransaction) blocks_calls = SYSCALL_DISPATCH_FILTER_BLOCK;
+}
+
+Rights current_rights() noexcept { return current; }
+
+OwnRights::OwnRights() noexcept : before_(current) { set_rights(Rights::kBoth); }
+OwnRights::~OwnRights() { set_rights(before_); }
+
+namespace {
+
+int find_runtime(dl_phdr_info *info, std::size_t, void *) {
+  const std::string_view path = info->dlpi_name;
+  if (path.substr(path.rfind('/') + 1).substr(0, 7) != "libc.so") return 0;
+  std::uintptr_t read_only_end = 0;
+  for (std::size_t i = 0; i < info->dlpi_phnum; ++i) {
+    const auto &each = info->dlpi_phdr[i];
+    const std::uintptr_t end = info->dlpi_addr + each.p_vaddr + each.p_memsz;
+    if (each.p_type == PT_GNU_RELRO) read_only_end = end & ~(kPageBytes - 1);
+    if (each.p_type != PT_LOAD || (each.p_flags & PF_W) == 0) continue;
+    runtime_begin = (info->dlpi_addr + each.p_vaddr) & ~(kPageBytes - 1);
+    runtime_end = (end + kPageBytes - 1) & ~(kPageBytes - 1);
+  }
+  runtime_begin = std::max(runtime_begin, read_only_end);
+  return 1;
+}
+
+std::uintptr_t own_text_begin = 0, own_text_end = 0;
+
+int find_own_text(dl_phdr_info *info, std::size_t, void *) {
+  const auto here = reinterpret_cast<std::uintptr_t>(&find_own_text);
+  for (std::size_t i = 0; i < info->dlpi_phnum; ++i) {
+    const auto &each = info->dlpi_phdr[i];
+    if (each.p_type != PT_LOAD || (each.p_flags & PF_X) == 0) continue;
+    const std::uintptr_t begin = info->dlpi_addr + each.p_vaddr;
+    if (here - begin >= each.p_memsz) continue;
+    own_text_begin = begin;
+    own_text_end = begin + each.p_memsz;
+    return 1;
+  }
+  return 0;
+}
+
+// As the kernel takes it: the return from handlers is this library's own code, which may always
+// call the system.
+struct KernelAction {
+  void (*handler)(int, siginfo_t *, void *);
+  unsigned long flags;
+  void (*restorer)();
+  std::uint64_t mask;
+};
+constexpr unsigned long kRestorer = 0x04000000;
+
+bool handle(int signal, void (*handler)(int, siginfo_t *, void *), std::uint64_t mask,
+            unsigned long flags) noexcept {
+  if (sigaction(signal, nullptr, &previous[signal]) != 0) return false;
+  const KernelAction action{handler, flags | SA_SIGINFO | kRestorer, tmh_itm_return_from_handler,
+                            mask};
+  return kernel_call(SYS_rt_sigaction, signal, reinterpret_cast<long>(&action), 0, 8, 0, 0) == 0;
+}
+
+}  // namespace
+
+bool guard_effects() noexcept {
+  if (runtime_begin == 0) {
+    dl_iterate_phdr(find_runtime, nullptr);
+    dl_iterate_phdr(find_own_text, nullptr);
+  }
+  can_guard =
+      runtime_begin != 0 && own_text_begin != 0 && runtime_key >= 0 &&
+      raw_pkey_mprotect(reinterpret_cast<void *>(runtime_begin), runtime_end - runtime_begin,
+                        PROT_READ | PROT_WRITE, runtime_key) == 0 &&
+      prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, own_text_begin,
+            own_text_end - own_text_begin, &blocks_calls) == 0;
+  return can_guard;
+}
+
+void guard_transaction(bool is_on) noexcept {
+  is_guarded = can_guard && is_on;
+  set_rights(Rights::kTransaction);
 }
 
 int recall_signal() noexcept { return SIGRTMAX - 5; }
@@ -138,22 +274,16 @@ bool start_faults() noexcept {
   if (__get_cpuid_count(0xd, 9, &size, &rights_offset, &unused1, &unused2) == 0 ||
       rights_offset == 0)
     return false;
-  struct sigaction action {};
-  sigfillset(&action.sa_mask);
-  action.sa_flags = SA_SIGINFO;
-  action.sa_sigaction = on_access;
-  for (const int signal : {SIGSEGV, SIGBUS}) {
-    sigdelset(&action.sa_mask, SIGSEGV);  // a fault of this handler ends the task
-    sigdelset(&action.sa_mask, SIGBUS);
-    if (sigaction(signal, &action, &previous[signal]) != 0) return false;
-  }
-  sigfillset(&action.sa_mask);
-  action.sa_sigaction = on_program_fault;
-  for (const int signal : {SIGFPE, SIGABRT, SIGILL})
-    if (sigaction(signal, &action, &previous[signal]) != 0) return false;
-  action.sa_flags = SA_SIGINFO | SA_RESTART;
-  action.sa_sigaction = on_request;
-  return sigaction(recall_signal(), &action, nullptr) == 0;
+  runtime_key = pkey_alloc(0, 0);
+  if (runtime_key < 0) return false;
+  constexpr std::uint64_t kAll = ~0ull;
+  // A fault of the handler itself ends the task.
+  constexpr std::uint64_t kAccesses = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1);
+  return handle(SIGSEGV, on_access, kAll & ~kAccesses, 0) &&
+         handle(SIGBUS, on_access, kAll & ~kAccesses, 0) &&
+         handle(SIGFPE, on_program_fault, kAll, 0) && handle(SIGABRT, on_program_fault, kAll, 0) &&
+         handle(SIGILL, on_program_fault, kAll, 0) && handle(SIGSYS, on_system_call, kAll, 0) &&
+         handle(recall_signal(), on_request, kAll, SA_RESTART);
 }
 
 }  // namespace tmh::itm::pages

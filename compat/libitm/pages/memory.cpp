@@ -38,8 +38,8 @@ bool refuse(const char *what) noexcept {
   return false;
 }
 
-// One word for each block of pages: bits of slots that hold, or have held, a page of it.
-std::atomic<std::uint64_t> *held_blocks;
+// For each block of pages: the slots that hold, or have held, a page of it.
+Slots *held_blocks;
 
 }  // namespace
 
@@ -56,6 +56,10 @@ bool Memory::add(std::uintptr_t begin, std::uintptr_t end, Region *out) noexcept
   pages_ += static_cast<PageNumber>((end - begin) / kPageBytes);
   all_[count_++] = *out;
   return true;
+}
+
+bool Memory::is_cxx_runtime(const char *path) noexcept {
+  return std::string_view(path).find("/libstdc++.so") != std::string_view::npos;
 }
 
 // Their locks and lists are not made for several processes.
@@ -179,8 +183,7 @@ bool Memory::start() noexcept {
   home_ = static_cast<std::byte *>(all);
   constexpr std::uint64_t kPages = kHomeBytes / kPageBytes;
   page_states = static_cast<PageState *>(map_shared(kPages * sizeof(PageState)));
-  held_blocks = static_cast<std::atomic<std::uint64_t> *>(
-      map_shared(kPages / kBlockPages * sizeof(std::atomic<std::uint64_t>)));
+  held_blocks = static_cast<Slots *>(map_shared(kPages / kBlockPages * sizeof(Slots)));
   if (page_states == nullptr || held_blocks == nullptr)
     return refuse("no address space for the states of pages");
   if (!add_data()) return refuse("the program's data cannot be shared");
@@ -221,26 +224,22 @@ Range Memory::stack_of(std::uint32_t slot) noexcept {
 }
 
 void Memory::note_holder(PageNumber page) noexcept {
-  std::atomic<std::uint64_t> &block = held_blocks[page / kBlockPages];
-  const std::uint64_t bit = 1ull << self_slot;
-  // relaxed: read only when this task is dead
-  if ((block.load(std::memory_order_relaxed) & bit) == 0)
-    block.fetch_or(bit, std::memory_order_relaxed);
+  Slots &block = held_blocks[page / kBlockPages];
+  if (!block.has(self_slot)) block.add(self_slot);
 }
 
 void Memory::forget_holder(std::uint32_t slot) noexcept {
-  const std::uint64_t bit = 1ull << slot;
   const std::uint64_t now = control->clock.load(std::memory_order_acquire);
   for (PageNumber block = 0; block <= (pages_ - 1) / kBlockPages; ++block) {
-    if ((held_blocks[block].load(std::memory_order_relaxed) & bit) == 0) continue;
+    if (!held_blocks[block].has(slot)) continue;
     for (PageNumber page = block * kBlockPages; page < std::min(pages_, (block + 1) * kBlockPages);
          ++page) {
       PageState &state = page_states[page];
-      if ((state.holders.load(std::memory_order_relaxed) & bit) == 0) continue;
+      if (!state.holders.has(slot)) continue;
       state.released.store(now, std::memory_order_release);
-      state.holders.fetch_and(~bit);
+      state.holders.remove(slot);
     }
-    held_blocks[block].fetch_and(~bit, std::memory_order_relaxed);
+    held_blocks[block].remove(slot);
   }
 }
 

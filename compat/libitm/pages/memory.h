@@ -29,6 +29,8 @@ class Memory {
   [[nodiscard]] static void *map_shared(std::size_t bytes) noexcept;
   // Of the C and C++ runtimes, or of ours: its data stay private to each task.
   [[nodiscard]] static bool is_runtime_module(const char *path) noexcept;
+  // Of these, one whose thread_local variables belong to the program's state: exceptions.
+  [[nodiscard]] static bool is_cxx_runtime(const char *path) noexcept;
 
   [[nodiscard]] static PageNumber page_of(std::uintptr_t address) noexcept {
     if (address - heap_.begin < heap_.end - heap_.begin) [[likely]]

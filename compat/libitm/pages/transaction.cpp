@@ -78,7 +78,9 @@ Blocks blocks;
 bool has_blocks = false;
 
 int find_blocks(dl_phdr_info *info, std::size_t, void *) {
-  if (info->dlpi_tls_data == nullptr || Memory::is_runtime_module(info->dlpi_name)) return 0;
+  if (info->dlpi_tls_data == nullptr ||
+      (Memory::is_runtime_module(info->dlpi_name) && !Memory::is_cxx_runtime(info->dlpi_name)))
+    return 0;
   for (std::size_t i = 0; i < info->dlpi_phnum && blocks.count < std::size(blocks.begin); ++i)
     if (info->dlpi_phdr[i].p_type == PT_TLS) {
       blocks.begin[blocks.count] = static_cast<std::byte *>(info->dlpi_tls_data);
@@ -107,36 +109,53 @@ void restore_thread(const std::vector<std::byte> &copy) noexcept {
     std::memcpy(blocks.begin[i], from, blocks.bytes[i]);
 }
 
+// The first line of the page from `line` on that differs; the page's end: none does.
+[[gnu::target("avx2")]] std::uint32_t next_difference_wide(const std::byte *copy,
+                                                           const std::byte *twin,
+                                                           std::uint32_t line) noexcept {
+  for (; line < kPageBytes; line += 64) {
+    const auto *const a = reinterpret_cast<const __m256i *>(copy + line);
+    const auto *const b = reinterpret_cast<const __m256i *>(twin + line);
+    const __m256i different =
+        _mm256_or_si256(_mm256_xor_si256(a[0], b[0]), _mm256_xor_si256(a[1], b[1]));
+    if (_mm256_testz_si256(different, different) == 0) break;
+  }
+  return line;
+}
+std::uint32_t next_difference_any(const std::byte *copy, const std::byte *twin,
+                                  std::uint32_t line) noexcept {
+  while (line < kPageBytes && std::memcmp(copy + line, twin + line, 64) == 0) line += 64;
+  return line;
+}
+using NextDifference = std::uint32_t (*)(const std::byte *, const std::byte *, std::uint32_t);
+const NextDifference next_difference =
+    __builtin_cpu_supports("avx2") ? next_difference_wide : next_difference_any;
+
 // Adds an entry for the words of the page that differ. False: none does.
 bool draft_page(PageNumber page, const std::byte *copy, const std::byte *twin) {
+  std::uint32_t line = next_difference(copy, twin, 0);
+  if (line == kPageBytes) return false;
   if (draft.bytes.size() - draft.used < kEntryMax)
     draft.bytes.resize(2 * draft.bytes.size() + kEntryMax);
   auto *const entry = reinterpret_cast<Entry *>(draft.bytes.data() + draft.used);
   auto *const words = reinterpret_cast<Word *>(entry->content());
   Place places[kPageWords];
   std::uint32_t count = 0;
-  for (std::uint32_t line = 0; line < kPageBytes; line += 64) {
-    const __m128i *const a = reinterpret_cast<const __m128i *>(copy + line);
-    const __m128i *const b = reinterpret_cast<const __m128i *>(twin + line);
-    __m128i different = _mm_xor_si128(_mm_loadu_si128(a), _mm_loadu_si128(b));
-    for (int i = 1; i < 4; ++i)
-      different =
-          _mm_or_si128(different, _mm_xor_si128(_mm_loadu_si128(a + i), _mm_loadu_si128(b + i)));
-    if (_mm_movemask_epi8(_mm_cmpeq_epi8(different, _mm_setzero_si128())) == 0xffff) continue;
+  for (; line < kPageBytes; line = next_difference(copy, twin, line + 64)) {
     for (std::uint32_t at = line; at < line + 64; at += 8) {
       std::uint64_t after = 0, before = 0;
       std::memcpy(&after, copy + at, 8);
       std::memcpy(&before, twin + at, 8);
-      std::uint64_t bits = after ^ before;
+      const std::uint64_t bits = after ^ before;
       if (bits == 0) continue;
-      std::uint8_t bytes = 0;
-      for (int i = 0; i < 8; ++i)
-        bytes = static_cast<std::uint8_t>(bytes | ((bits >> 8 * i & 0xff) != 0) << i);
+      // Each byte that differs becomes a bit.
+      const __m128i is_same =
+          _mm_cmpeq_epi8(_mm_cvtsi64_si128(static_cast<long long>(bits)), _mm_setzero_si128());
+      const auto bytes = static_cast<std::uint8_t>(~_mm_movemask_epi8(is_same));
       words[count] = {before, after};
       places[count++] = {static_cast<std::uint16_t>(at / 8), bytes, 0};
     }
   }
-  if (count == 0) return false;
   *entry = {};
   entry->page = page;
   entry->kind = EntryKind::kWords;
@@ -268,7 +287,7 @@ void take_snapshot() noexcept {
     if (alone == 0 || alone == self_slot + 1) break;
     self().pin.store(kOutside, std::memory_order_release);
   }
-  set_rights(Rights::kTransaction);
+  set_rights(Rights::kBoth);
   if (control->trimmed.load(std::memory_order_seq_cst) > pulled) {
     const CommitLock lock;  // the clock and the end of the log fit together
     View::forget();
@@ -336,12 +355,13 @@ void Transaction::begin(std::uintptr_t stack, std::uint32_t attempt) noexcept {
 
 bool Transaction::commit() noexcept {
   const Busy busy;
+  set_rights(Rights::kBoth);
   return commit_inside();
 }
 
 void Transaction::roll_back() noexcept {
   const Busy busy;
-  set_rights(Rights::kTransaction);
+  set_rights(Rights::kBoth);
   View::restore();
   restore_stack(stack_begin, stack_copy);
   restore_thread(thread_copy);
@@ -354,14 +374,18 @@ void Transaction::roll_back() noexcept {
 }
 
 bool Transaction::go_alone() noexcept {
+  set_rights(Rights::kBoth);
   if (!try_be_alone()) return false;
   const Busy busy;
-  if (commit_inside()) return true;
+  // What follows sees the newest state: what was read must be it.
+  if (!was_read_page_changed(self().pin.load(std::memory_order_relaxed)) && commit_inside())
+    return true;
   end_alone();
   return false;
 }
 
 std::size_t Transaction::mark() noexcept {
+  const OwnRights rights;
   Mark &mark = marks.emplace_back();
   mark.allocated = allocated.size();
   mark.freed = freed.size();
@@ -376,14 +400,19 @@ std::size_t Transaction::mark() noexcept {
 }
 
 void Transaction::save_stack_of_mark(std::uintptr_t stack) noexcept {
+  const OwnRights rights;
   marks.back().stack = stack;
   save_stack(stack, &marks.back().stack_copy);
 }
 
-void Transaction::drop_mark() noexcept { marks.pop_back(); }
+void Transaction::drop_mark() noexcept {
+  const OwnRights rights;
+  marks.pop_back();
+}
 
 void Transaction::roll_back_to_mark() noexcept {
   const Busy busy;
+  const OwnRights rights;
   const Mark mark = std::move(marks.back());
   marks.pop_back();
   for (std::uint32_t i = 0; i < View::written_count(); ++i) {
@@ -423,10 +452,20 @@ void Transaction::set_functions(Function restart, Function irrevocable) noexcept
 
 void Transaction::go_irrevocable() { irrevocable_function(); }
 
-void Transaction::note_allocated(void *block) noexcept { allocated.push_back(block); }
+void Transaction::note_allocated(void *block) noexcept {
+  if (allocated.size() == allocated.capacity()) {
+    const OwnRights rights;
+    allocated.reserve(2 * allocated.size() + 64);
+  }
+  allocated.push_back(block);
+}
 
 void Transaction::note_freed(void *block) noexcept {
   if (is_running_inside) {
+    if (freed.size() == freed.capacity()) {
+      const OwnRights rights;
+      freed.reserve(2 * freed.size() + 64);
+    }
     freed.push_back(block);
   } else if (copy_key < 0 || least_pin() == kOutside) {
     heap_release(block);

@@ -21,6 +21,7 @@ using Function = void (*)();  // of libitm.so.1 (calls.h)
 
 class Transaction {
  public:
+  // guard_transaction() makes it run.
   static void begin(std::uintptr_t stack, std::uint32_t attempt) noexcept;
   [[nodiscard]] static bool commit() noexcept;
   static void roll_back() noexcept;

@@ -29,6 +29,8 @@ constexpr std::uint32_t kPlainWindowMax = 512;
 constexpr std::uint32_t kWrittenMax = 1u << 22, kForNowMax = 1u << 20, kRunsMax = 1u << 14;
 // Comparing costs 0.1 us, a first store 5 us; protecting again 1 us.
 constexpr std::uint16_t kIdleMax = 48, kIdlePulledMax = 6;
+// Useless comparisons of all pages together that are as dear as protecting one.
+constexpr std::uint32_t kComparedMax = 1024;
 
 std::byte buffer[kWindowMax * kPageBytes] __attribute__((aligned(4096)));
 
@@ -42,8 +44,6 @@ void *private_memory(std::size_t bytes) noexcept {
   std::fprintf(stderr, "libitm (tmh): method pages: %s: %s\n", what, std::strerror(errno));
   std::_Exit(127);
 }
-
-std::uint64_t own_bit() noexcept { return 1ull << self_slot; }
 
 }  // namespace
 
@@ -160,13 +160,14 @@ Made View::make(PageNumber page, std::byte *out) noexcept {
   if ((state.newest.load(std::memory_order_relaxed) & kTouched) == 0)
     state.newest.fetch_or(kTouched, std::memory_order_seq_cst);
   const std::uint64_t pin = self().pin.load(std::memory_order_relaxed);
-  std::uint64_t holders, released, newest;
+  std::uint64_t released = 0, newest = 0;
+  bool has_holders = false;
   for (std::uint32_t tries = 0;; ++tries) {
     newest = state.newest.load(std::memory_order_acquire);
     if ((newest & kBusy) == 0) {
       std::memcpy(out, Memory::home(page), kPageBytes);
       std::atomic_thread_fence(std::memory_order_seq_cst);
-      holders = state.holders.load(std::memory_order_seq_cst) & ~own_bit();
+      has_holders = state.holders.has_others(self_slot);
       released = state.released.load(std::memory_order_acquire);
       if (state.newest.load(std::memory_order_acquire) == newest) break;
     } else if (tries % 1024 == 1023) {
@@ -189,14 +190,14 @@ Made View::make(PageNumber page, std::byte *out) noexcept {
   } else {
     const std::uint32_t stack = Memory::stack_slot_of(page);
     is_clear = released <= pin &&
-               (holders == 0 || control->committed.load(std::memory_order_seq_cst) <= pin) &&
+               (!has_holders || control->committed.load(std::memory_order_seq_cst) <= pin) &&
                (stack == kTasksMax ||
                 control->slots[stack].last_commit.load(std::memory_order_seq_cst) <= pin);
   }
   // seq_cst: pairs with trim(), which gives a chunk away behind its store
   if (control->trimmed.load(std::memory_order_seq_cst) > pin) return Made::kTooOld;
   if (!is_clear) return Made::kUnclear;
-  return holders == 0 && Memory::stack_slot_of(page) == kTasksMax ? Made::kKept : Made::kForNow;
+  return !has_holders && Memory::stack_slot_of(page) == kTasksMax ? Made::kKept : Made::kForNow;
 }
 
 void View::protect(PageNumber page, bool is_protected) noexcept {
@@ -291,10 +292,9 @@ Made View::open_for_transaction(PageNumber page, bool is_store) noexcept {
     if (for_now_count_ == kForNowMax) die("too many pages are in plain use");
     for_now_[for_now_count_++] = page;
     // The holders let go of it when they begin a transaction.
-    for (std::uint64_t left =
-             page_states[page].holders.load(std::memory_order_relaxed) & ~own_bit();
-         left != 0; left &= left - 1)
-      control->slots[__builtin_ctzll(left)].is_wanted.store(1, std::memory_order_relaxed);
+    page_states[page].holders.for_each_other(self_slot, [](std::uint32_t slot) {
+      control->slots[slot].is_wanted.store(1, std::memory_order_relaxed);
+    });
   }
   return made;
 }
@@ -337,7 +337,7 @@ void View::drop_all_copies() noexcept {
 void View::hold(PageNumber page) noexcept {
   PageState &state = page_states[page];
   Memory::note_holder(page);
-  state.holders.fetch_or(own_bit(), std::memory_order_seq_cst);
+  state.holders.add(self_slot);
   if ((state.newest.load(std::memory_order_seq_cst) & kTouched) == 0) return;
   // Copies of it exist: they end, and older snapshots find the page as it was.
   const CommitLock lock;
@@ -351,7 +351,7 @@ void View::hold(PageNumber page) noexcept {
   entry->size = kBytes;
   entry->kind = EntryKind::kImage;
   entry->slot = static_cast<std::uint8_t>(self_slot);
-  entry->others = (state.holders.load(std::memory_order_seq_cst) & ~own_bit()) != 0;
+  entry->others = state.holders.has_others(self_slot);
   entry->released = state.released.load(std::memory_order_acquire);
   std::memcpy(entry->content(), Memory::home(page), kPageBytes);
   Log::publish(stamp, false);
@@ -363,7 +363,7 @@ void View::release(PageNumber page) noexcept {
   PageState &state = page_states[page];
   // In this order: who finds no holder finds when it let go.
   state.released.store(control->clock.load(std::memory_order_acquire), std::memory_order_seq_cst);
-  state.holders.fetch_and(~own_bit(), std::memory_order_seq_cst);
+  state.holders.remove(self_slot);
 }
 
 void View::open_for_plain(PageNumber page, bool is_store) noexcept {
@@ -427,18 +427,23 @@ void View::give_up(bool touched_only) noexcept {
 void View::leave() noexcept { give_up(false); }
 
 void View::recall(PageNumber page) noexcept {
-  const std::uint64_t holders =
-      page_states[page].holders.load(std::memory_order_seq_cst) & ~own_bit();
-  for (std::uint64_t left = holders; left != 0; left &= left - 1) {
-    Slot &slot = control->slots[__builtin_ctzll(left)];
+  const Slots &holders = page_states[page].holders;
+  Slots asked{};
+  holders.for_each_other(self_slot, [&asked](std::uint32_t each) {
+    asked.add(each);
+    Slot &slot = control->slots[each];
     slot.is_wanted.store(1, std::memory_order_seq_cst);
     const std::int32_t pid = slot.pid.load(std::memory_order_relaxed);
     if (pid != 0) syscall(SYS_tgkill, pid, pid, recall_signal());
     count(Count::kRecalls);
-  }
-  for (std::uint32_t tries = 0;
-       tries < 200 && (page_states[page].holders.load(std::memory_order_acquire) & holders) != 0;
-       ++tries) {
+  });
+  const auto is_held = [&] {
+    bool is_any = false;
+    asked.for_each_other(self_slot,
+                         [&](std::uint32_t each) { is_any = is_any || holders.has(each); });
+    return is_any;
+  };
+  for (std::uint32_t tries = 0; tries < 200 && is_held(); ++tries) {
     const timespec pause{0, 20'000};
     nanosleep(&pause, nullptr);
   }
@@ -488,9 +493,13 @@ void View::tidy() noexcept {
     if (now == Mapped::kCopy || now == Mapped::kWritten) drop(for_now_[i]);
   }
   for_now_count_ = 0;
+  // The more pages are compared at each commit, the sooner one goes that nobody stores to.
+  const std::uint32_t share = kComparedMax / (written_count_ + 1);
+  const std::uint32_t idle_max = std::min<std::uint32_t>(kIdleMax, share);
+  const std::uint32_t idle_pulled_max = std::min<std::uint32_t>(kIdlePulledMax, share);
   for (std::uint32_t i = 0; i < written_count_;) {
     const Written &each = written_[i];
-    if (each.idle <= (each.is_pulled ? kIdlePulledMax : kIdleMax)) {
+    if (each.idle <= (each.is_pulled ? idle_pulled_max : idle_max)) {
       ++i;
       continue;
     }
