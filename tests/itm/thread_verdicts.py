@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""thread_verdicts.py --programs PATH [--preload FILE [--method M]] | --self-test -- every program with threads
-has the verdict that its source expects: by the C library's threads, and by those of a library that
-is preloaded.
+"""thread_verdicts.py --programs PATH [--preload FILE [--method M]] | --self-test -- every program
+with threads has the verdict that its source expects: by the C library's threads, and by those of a
+library that is preloaded.
 
 --programs  thread_programs: --list, --expected, and a program's name
---preload   the library; without it, programs whose names begin with "pages_" or "deaths_" are left
-            out
---method    ITM_DEFAULT_METHOD: of the engine itself, which lets no thread die without a transaction,
-            so "deaths_" are left out
+--preload   the library; without it, programs are left out whose names begin with "pages_" or
+            "deaths_"
+--method    ITM_DEFAULT_METHOD: of the engine itself, which lets no thread die without a
+            transaction, so "deaths_" are left out
 --only      a regular expression for names of programs
 --jobs, --timeout, --times  programs at once (2), seconds for each (60), runs of each (1)
 
