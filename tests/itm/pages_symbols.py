@@ -12,7 +12,11 @@ Exit code 1: a name too many, or one is missing (in pages.map).
 import subprocess
 import sys
 
+<<<<<<< HEAD
 # std::ios_base::sync_with_stdio() is the one call of the C++ library.
+=======
+# The last one is the C++ library's: std::cout stays on stdout (std_streams.cpp).
+>>>>>>> wt-tasks
 OWN = ("tmh_itm_", "__cxa_", "_ZNSt8ios_base15sync_with_stdioEb")
 
 
