@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""pages_symbols.py LIBRARY LIBC OBJECT... | --self-test -- what the engine of libitm's methods pages
-exports: calls of the C library and names of its own, all that its sources export, and nothing else.
+"""pages_symbols.py LIBRARY LIBC OBJECT... | --self-test -- the engine of libitm's methods pages
+exports what its sources export, which are calls of the C library and names of its own.
 
 LIBRARY  libtmh-itm-pages.so: `nm -D --defined-only` tells what it exports
 LIBC     libc.so.6: names that it has, too, may be exported
@@ -53,7 +53,7 @@ def read(*command):
 
 def self_test():
     library = exported("0000000000007200 T malloc\n0000000000002000 D tmh_itm_pages\n")
-    libc = exported("00000000000a0000 T malloc@@GLIBC_2.2.5\n00000000000a0010 W free@@GLIBC_2.2.5\n")
+    libc = exported("00000000000a0000 T malloc@@GLIBC_2.2.5\n00000000000a0010 W free@GLIBC_2.2.5\n")
     line = "  %d: 0000000000000000 %5d %s %s %s %s %s\n"
     objects = visible(
         "   Num:    Value          Size Type    Bind   Vis      Ndx Name\n"
