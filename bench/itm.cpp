@@ -124,6 +124,7 @@ class ItmBench {
     const ItmContestant &contestant = contestants_[index];
     const auto command = what.commands.find(contestant.build);
     if (command == what.commands.end() || results->has_failed(what, threads, contestant)) return;
+    if (what.has_skew && !contestant.is_serializable) return;
     // The plain build has one thread, whatever the others can have.
     if (contestant.has_threads() ? !what.runs_with(threads) : threads != 1) return;
     const bool is_first = round == 0;

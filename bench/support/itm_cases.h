@@ -40,6 +40,8 @@ struct ItmCase {
   // The case that is the same without the transactions of long_field; empty: there is none.
   std::string alone;
   bool reads_mostly = false;
+  // Its transactions may skew under snapshot isolation: it runs on what is serializable.
+  bool has_skew = false;
 
   [[nodiscard]] bool runs_with(unsigned threads_wanted) const;
 };

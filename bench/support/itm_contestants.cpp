@@ -1,11 +1,20 @@
 // bench/support/itm_contestants.cpp -- GCC's libitm, ours, others; how the loader is told of one.
 #include "bench/support/itm_contestants.h"
 
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -20,13 +29,42 @@ namespace fs = std::filesystem;
 constexpr const char *kGccMethods[] = {"ml_wt", "gl_wt"};
 
 std::string always() { return {}; }
+std::string why_no_pages() {
+  const int key = ::pkey_alloc(0, 0);
+  if (key < 0) return fmt::format("no protection keys: {}", std::strerror(errno));
+  ::pkey_free(key);
+  const auto file = static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
+  if (file < 0) return fmt::format("no userfaultfd: {}", std::strerror(errno));
+  ::close(file);
+  return {};
+}
+enum class Engine : std::uint8_t { kOwn, kPages };
 struct Method {
   const char *name;
   std::string (*why_not)();  // empty: it can run here
+  Engine engine = Engine::kOwn;
+  bool is_serializable = true;
 };
 // A new method of ours needs a row here.
-constexpr Method kOurMethods[] = {
-    {kOursByDefault, always}, {"rtm", why_no_rtm}, {"serial", always}};
+constexpr Method kOurMethods[] = {{kOursByDefault, always},
+                                  {"rtm", why_no_rtm},
+                                  {"serial", always},
+                                  {"pages", why_no_pages, Engine::kPages, false},
+                                  {"pages-serializable", why_no_pages, Engine::kPages}};
+
+ItmContestant on_library(const std::string &name, const std::string &library,
+                         const std::string &method) {
+  ItmContestant one;
+  one.name = name;
+  one.library = library;
+  one.method = method;
+  return one;
+}
+ItmContestant build_alone(const char *build) {
+  ItmContestant one;
+  one.name = one.build = build;
+  return one;
+}
 
 bool is_shared_library(const std::string &path) {
   std::array<char, 18> head{};
@@ -44,25 +82,30 @@ std::vector<ItmContestant> itm_contestants(const std::string &build_folder,
   const std::string gcc = TMH_BENCH_GCC_LIBITM;
   if (is_shared_library(gcc)) {
     for (const char *const method : kGccMethods)
-      all.push_back({fmt::format("gcc {}", method), kTransactions, gcc, method, false});
+      all.push_back(on_library(fmt::format("gcc {}", method), gcc, method));
   } else {
     why_not->push_back(fmt::format("GCC's libitm is not there ({})", gcc));
   }
   const std::string ours = build_folder + "/libtmh-itm/libitm.so.1";
+  const std::string engine = build_folder + "/libtmh-itm/libtmh-itm-pages.so";
   if (is_shared_library(ours)) {
     for (const Method &method : kOurMethods) {
       if (const std::string reason = method.why_not(); !reason.empty()) {
         why_not->push_back(fmt::format("{}: {}", method.name, reason));
       } else {
-        all.push_back({method.name, kTransactions, ours, method.name, true});
+        ItmContestant one = on_library(method.name, ours, method.name);
+        one.tells_method = true;
+        if (method.engine == Engine::kPages) one.loaded_first = engine;
+        one.is_serializable = method.is_serializable;
+        all.push_back(std::move(one));
       }
     }
   } else {
     why_not->push_back(fmt::format(
         "our libitm is not there ({}): it is built on x86-64 Linux, without sanitizers", ours));
   }
-  all.push_back({kMutex, kMutex, {}, {}, false});
-  all.push_back({kPlain, kPlain, {}, {}, false});
+  all.push_back(build_alone(kMutex));
+  all.push_back(build_alone(kPlain));
   return all;
 }
 
@@ -71,7 +114,7 @@ ItmContestant outside_contestant(const std::string &text,
   const std::size_t equals = text.find('=');
   if (equals == 0 || equals == std::string::npos || equals + 1 == text.size())
     throw BadInput(fmt::format("--libitm {}: not NAME=PATH or NAME=PATH:METHOD", text));
-  ItmContestant one{text.substr(0, equals), kTransactions, text.substr(equals + 1), {}, false};
+  ItmContestant one = on_library(text.substr(0, equals), text.substr(equals + 1), {});
   const std::size_t colon = one.library.rfind(':');
   if (colon != std::string::npos && !fs::exists(one.library)) {
     one.method = one.library.substr(colon + 1);
@@ -95,6 +138,10 @@ std::map<std::string, std::string> environment_on(const ItmContestant &contestan
                                                   const std::string &folder) {
   std::map<std::string, std::string> all = {{"ITM_DEFAULT_METHOD", contestant.method}};
   if (contestant.library.empty()) return all;
+  if (!contestant.loaded_first.empty()) {  // as `tmh itm` does
+    all["LD_PRELOAD"] = contestant.loaded_first + ":" + contestant.library;
+    all["LD_BIND_NOW"] = "1";
+  }
   const fs::path link = fs::path(folder) / "libitm.so.1";
   if (!fs::is_symlink(link)) fs::create_symlink(contestant.library, link);
   const char *const old = std::getenv("LD_LIBRARY_PATH");

@@ -23,6 +23,8 @@ struct ItmContestant {
   std::string library;                // file of libitm.so.1; empty: none
   std::string method;                 // ITM_DEFAULT_METHOD; empty: what the library chooses
   bool tells_method = false;          // in its statistics, which must be that one
+  std::string loaded_first;           // a library that its method needs; empty: none
+  bool is_serializable = true;        // else programs with write skew are wrong on it
 
   [[nodiscard]] bool has_threads() const { return build != kPlain; }
 };

@@ -66,8 +66,10 @@ std::string causes(const Counts &counts, double transactions) {
   constexpr std::string_view kAborts = "aborts_";
   std::string text;
   for (const auto &[name, count] : counts) {
+    // Of methods pages: conflicts, too_old, plain.
     const bool is_cause = name.starts_with(kAborts) || name.starts_with("hardware_") ||
-                          name == "alone" || name == "irrevocable";
+                          name == "alone" || name == "irrevocable" || name == "conflicts" ||
+                          name == "too_old" || name == "plain";
     if (!is_cause || count == 0) continue;
     const std::string cause = name.starts_with(kAborts) ? name.substr(kAborts.size()) : name;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", cause,
