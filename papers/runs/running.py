@@ -136,7 +136,7 @@ def make_benches(options, experiments):
 
 
 def configuration(options, experiment):
-    """What makes two runs the same one: arguments, the programs' bytes, the file system's folder."""
+    """What makes two runs the same one: arguments, bytes of programs, the file system's folder."""
     digest = hashlib.sha256(
         json.dumps(
             [experiment.name, options.mode, experiment.arguments(options.mode), options.dir or ""]
@@ -152,7 +152,12 @@ def configuration(options, experiment):
 
 def failures(result):
     """Of an experiment's rows. The others of its rows count."""
-    return [row["failure"] for row in (result or {}).get("rows", []) if row.get("failure")]
+    return [
+        " ".join(str(row[key]) for key in ("case", "contestant", "threads") if key in row)
+        + f" threads: {row['failure']}"
+        for row in (result or {}).get("rows", [])
+        if row.get("failure")
+    ]
 
 
 def run_bench(options, experiment, stem):

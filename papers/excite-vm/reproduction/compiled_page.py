@@ -32,7 +32,7 @@ def rows_of(page, experiment, section):
         page.note(f"{experiment}: no rows. It {WHY_NONE}.")
     for row in rows:
         if row.get("failure"):
-            page.note(f"Failed: {row.get('case', '')} {row.get('threads', '')} "
+            page.note(f"Failed: {row.get('case', experiment)}, {words(row['threads'])}, "
                       f"{named(row['contestant'])}: {row['failure']}")
     return [row for row in rows if not row.get("failure")]
 

@@ -67,7 +67,7 @@ def run_on(build, contestant, client_arguments):
         try:
             place = re.fullmatch(r"listening on (.*):(\d+)\n", server.stdout.readline())
             if not place:
-                return {**row, "failure": f"{contestant}: the server does not start"}
+                return {**row, "failure": "the server does not start"}
             said = subprocess.run(
                 [f"{programs}/cache_client", "--connect", f"{place[1]}:{place[2]}", "--threads",
                  "2", "--verify", *client_arguments], capture_output=True, text=True, check=False,
@@ -82,15 +82,16 @@ def run_on(build, contestant, client_arguments):
             server.wait(ANSWER_MAX_S)
         except (OSError, subprocess.TimeoutExpired) as problem:
             if contestant in METHODS:
-                row["failure"] = f"{contestant}: {problem}"
+                row["failure"] = str(problem)
         finally:
             if server.poll() is None:
                 server.kill()
+        complaint = server.stderr.read().strip()
     status = server.returncode
     row["server"] = str(status) if status >= 0 else signal.Signals(-status).name
     if contestant in METHODS and "failure" not in row and (said.returncode != 0 or status != 0):
-        row["failure"] = (f"{contestant}: the client ends with {said.returncode}, the server with "
-                          f"{row['server']}: {said.stderr.strip() or check}")
+        row["failure"] = (f"the client ends with {said.returncode}, the server with "
+                          f"{row['server']}: {said.stderr.strip() or check} {complaint}")
     return row
 
 
