@@ -95,6 +95,7 @@ Process &Process::self() noexcept {
 }
 
 Process::Process() noexcept {
+  Thread::make_key();
   read_environment();
   find("_Znwm", &operators.make);
   find("_Znam", &operators.make_array);

@@ -47,16 +47,21 @@ void end_thread(void *thread) {
 [[noreturn]] void leave_body(line::SoftwareThread &) { this_thread->restart(); }
 void leave_pages() { this_thread->restart(); }
 void go_irrevocable_on_pages() { this_thread->go_irrevocable(); }
+void die_on_pages() { this_thread->forget(); }
 
 std::atomic<std::uint64_t> next_id{kNoTransactionId + 1};
 
 }  // namespace
 
+void Thread::make_key() noexcept {
+  if (pthread_key_create(&thread_key, end_thread) != 0)
+    die("there is no key for the data of threads left");
+}
+
 Thread &Thread::make_self() {
-  static const int made = pthread_key_create(&thread_key, end_thread);
-  if (made != 0) die("there is no key for the data of threads left");
   Process &process = Process::self();
-  if (process.pages != nullptr) process.pages->set_functions(leave_pages, go_irrevocable_on_pages);
+  if (process.pages != nullptr)
+    process.pages->set_functions(leave_pages, go_irrevocable_on_pages, die_on_pages);
   // A slot keeps its thread object for the next thread: others may ask it to move on at any time.
   Gate::Slot *const slot = process.has_lines ? process.gate.take_slot() : nullptr;
   Thread *thread = slot == nullptr ? nullptr : static_cast<Thread *>(slot->owner);
@@ -345,6 +350,14 @@ inline void Thread::end_attempt() noexcept {
   mode_ = Mode::kOutside;
   depth_ = 0;
   is_irrevocable_ = false;
+}
+
+void Thread::forget() noexcept {
+  end_attempt();
+  is_alone_on_pages_ = false;
+  on_commit_.clear();
+  on_undo_.clear();
+  forget_traces();
 }
 
 void Thread::forget_traces() noexcept {

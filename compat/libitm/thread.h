@@ -59,6 +59,8 @@ class Thread {
   void retire() noexcept;
   // The thread's; made now if there is none.
   [[nodiscard]] static inline Thread &self();
+  // Before any thread's: Process makes the key of their data.
+  static void make_key() noexcept;
 
   [[nodiscard]] std::uint32_t begin(std::uint32_t properties, const Registers &registers);
   void commit();
@@ -67,6 +69,8 @@ class Thread {
   [[noreturn]] void restart();
   // From here on nothing is undone. May restart the transaction.
   void go_irrevocable();
+  // The engine of method pages has ended its transaction.
+  void forget() noexcept;
   [[nodiscard]] bool is_inside() const noexcept { return depth_ != 0; }
   [[nodiscard]] bool is_irrevocable() const noexcept { return is_irrevocable_; }
   [[nodiscard]] std::uint64_t id();

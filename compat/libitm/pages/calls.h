@@ -13,8 +13,9 @@ inline constexpr std::uint32_t kCallsVersion = 1;
 struct Calls {
   std::uint32_t version;
   // The engine calls these inside. restart: never returns; calls roll_back() first. irrevocable:
-  // the thread's transaction is going to do what cannot be undone; may not return either.
-  void (*set_functions)(void (*restart)(), void (*irrevocable)());
+  // the thread's transaction is going to do what cannot be undone; may not return either. died:
+  // the transaction is over, rolled back; what the thread knew of it is to be forgotten.
+  void (*set_functions)(void (*restart)(), void (*irrevocable)(), void (*died)());
   // True: transactions of this thread must run alone: others use its stack.
   bool (*must_be_alone)();
   // stack: where the frames of the transaction's callers begin. A rollback restores from there on.

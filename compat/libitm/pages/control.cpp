@@ -45,6 +45,7 @@ bool is_alive(std::uint32_t slot) noexcept {
   const Slot &each = control->slots[slot];
   // acquire: the other fields were stored before
   const std::int32_t pid = each.pid.load(std::memory_order_acquire);
+  if (pid < 0) return false;
   if (pid == 0) return each.is_used.load(std::memory_order_relaxed) != 0;
   return platform::alive({pid, each.start_time, each.stack_start});
 }
@@ -64,11 +65,13 @@ void wait_until_outside(std::uint32_t slot) noexcept {
   platform::Patience patience;
   const std::uint64_t start = platform::monotonic_ns();
   std::uint64_t looked = start;
-  while (control->slots[slot].pin.load(std::memory_order_acquire) != kOutside) {
+  Slot &each = control->slots[slot];
+  for (std::uint64_t pin; (pin = each.pin.load(std::memory_order_acquire)) != kOutside;) {
     const std::uint64_t now = platform::monotonic_ns();
     if (now - looked > static_cast<std::uint64_t>(kLookNs)) {
       looked = now;
-      if (!is_alive(slot)) control->slots[slot].pin.store(kOutside, std::memory_order_release);
+      // Another task may have got the slot since.
+      if (!is_alive(slot)) each.pin.compare_exchange_strong(pin, kOutside);
     }
     patience.pause(now - start);
   }
@@ -100,8 +103,8 @@ bool try_be_alone() noexcept {
 }
 
 void end_alone() noexcept {
-  control->alone.store(0, std::memory_order_release);
-  platform::futex_wake(control->alone);
+  std::uint32_t own = self_slot + 1;
+  if (control->alone.compare_exchange_strong(own, 0)) platform::futex_wake(control->alone);
 }
 
 bool is_alone() noexcept {
@@ -145,6 +148,7 @@ int take_slot() noexcept {
     if (each.is_used.load(std::memory_order_relaxed) != 0 ||
         !each.is_used.compare_exchange_strong(expected, 1))
       continue;
+    each.pid.store(0, std::memory_order_relaxed);
     each.incarnation.fetch_add(1, std::memory_order_release);
     each.last_commit.store(0, std::memory_order_relaxed);
     each.is_wanted.store(0, std::memory_order_relaxed);
@@ -157,17 +161,22 @@ int take_slot() noexcept {
   return -1;
 }
 
-void free_slot(int slot) noexcept {
+void forget_dead(int slot) noexcept {
   Slot &each = control->slots[slot];
-  // If it died: its lock is inherited and repaired by who wants it, and so is what it published.
-  each.pid.store(0, std::memory_order_relaxed);
+  // First: its lock is inherited, and what it was publishing is repaired, by the next to want it.
+  each.pid.store(-1, std::memory_order_release);
   std::uint32_t alone = static_cast<std::uint32_t>(slot) + 1;
   if (control->alone.compare_exchange_strong(alone, 0)) platform::futex_wake(control->alone);
   Memory::forget_holder(static_cast<std::uint32_t>(slot));
+  each.pin.store(kOutside, std::memory_order_release);
+}
+
+void free_slot(int slot) noexcept {
+  forget_dead(slot);
   heap_slot_freed(slot);
+  Slot &each = control->slots[slot];
   const std::int32_t file = each.faults_file.exchange(0, std::memory_order_relaxed);
   if (file != 0) close(file - 1);
-  each.pin.store(kOutside, std::memory_order_release);
   each.is_used.store(0, std::memory_order_release);
 }
 

@@ -50,7 +50,7 @@ struct alignas(64) Slot {
   // A transaction of another task has touched this task's stack: its own transactions run alone.
   std::atomic<std::uint32_t> is_stack_shared;
   alignas(64) std::atomic<std::uint32_t> is_used;
-  std::atomic<std::int32_t> pid;  // 0: none yet
+  std::atomic<std::int32_t> pid;  // 0: none yet; -1: its task is dead
   std::uint64_t start_time, stack_start;
   std::atomic<std::int32_t> faults_file;  // its userfaultfd, and 1; all tasks share descriptors
   std::atomic<std::uint64_t> incarnation;
@@ -124,6 +124,13 @@ inline void count(Count which, std::uint64_t n = 1) noexcept {
   each.store(each.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
 }
 
+// Never lowers it.
+inline void raise(std::atomic<std::uint64_t> *value, std::uint64_t to) noexcept {
+  std::uint64_t seen = value->load(std::memory_order_relaxed);
+  while (seen < to && !value->compare_exchange_weak(seen, to, std::memory_order_seq_cst)) {
+  }
+}
+
 // The lock of commits, with the repair of what a dead holder left.
 class CommitLock {
  public:
@@ -143,7 +150,7 @@ class CommitLock {
 void be_alone() noexcept;
 // The same from inside. False: another one is, or comes first.
 [[nodiscard]] bool try_be_alone() noexcept;
-void end_alone() noexcept;
+void end_alone() noexcept;  // if it is
 [[nodiscard]] bool is_alone() noexcept;
 void wait_while_another_is_alone() noexcept;
 

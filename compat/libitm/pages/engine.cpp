@@ -85,6 +85,7 @@ void make_plain(const void *at, std::size_t bytes, bool is_store) noexcept {
   if (!has_view || is_running_inside || bytes == 0) return;
   const auto begin = reinterpret_cast<std::uintptr_t>(at);
   const Busy busy;
+  View::note_call_use(begin, bytes);
   for (std::uintptr_t place = begin & ~(kPageBytes - 1); place < begin + bytes;
        place += kPageBytes) {
     const PageNumber page = Memory::page_of(place);
@@ -148,11 +149,15 @@ namespace tmh::itm::pages {
 
 namespace {
 
+std::uint32_t marks_open = 0;
+bool was_guarded = false;  // the transaction around the marks
+
 bool must_be_alone() { return self().is_stack_shared.load(std::memory_order_seq_cst) != 0; }
 
 void begin(std::uintptr_t stack, std::uint32_t attempt, bool may_be_cancelled) {
   Transaction::begin(stack, attempt);
-  guard_transaction(!may_be_cancelled);
+  marks_open = 0;
+  static_cast<void>(guard_transaction(!may_be_cancelled));
 }
 
 void call_be_alone() {
@@ -162,7 +167,7 @@ void call_be_alone() {
 }
 
 void mark(std::uintptr_t stack) {
-  guard_transaction(false);  // it may be cancelled
+  if (marks_open++ == 0) was_guarded = guard_transaction(false);  // it may be cancelled
   Transaction::mark();
   Transaction::save_stack_of_mark(stack);
 }
@@ -174,6 +179,18 @@ int open_own_work() {
   return static_cast<int>(before);
 }
 void close_own_work(int before) { set_rights(static_cast<Rights>(before)); }
+
+void close_mark() {
+  if (--marks_open == 0) static_cast<void>(guard_transaction(was_guarded));
+}
+void drop_mark() {
+  Transaction::drop_mark();
+  close_mark();
+}
+void roll_back_to_mark() {
+  Transaction::roll_back_to_mark();
+  close_mark();
+}
 
 int statistics(char *text, std::size_t bytes) {
   static constexpr const char *kNames[kCounts] = {
@@ -206,8 +223,8 @@ const tmh::itm::pages::Calls tmh_itm_pages = {
     .end_alone = tmh::itm::pages::end_alone,
     .go_alone = tmh::itm::pages::Transaction::go_alone,
     .mark = tmh::itm::pages::mark,
-    .drop_mark = tmh::itm::pages::Transaction::drop_mark,
-    .roll_back_to_mark = tmh::itm::pages::Transaction::roll_back_to_mark,
+    .drop_mark = tmh::itm::pages::drop_mark,
+    .roll_back_to_mark = tmh::itm::pages::roll_back_to_mark,
     .count_cancel = [] { tmh::itm::pages::count(tmh::itm::pages::Count::kUser); },
     .finds_effects = tmh::itm::pages::finds_effects,
     .open_own_work = tmh::itm::pages::open_own_work,

@@ -54,6 +54,8 @@ void give_up_holds() noexcept;
 // No task uses the slot: its task was not created, has left, or died. Gives back what a dead one
 // held.
 void free_slot(int slot) noexcept;
+// The slot's task is dead; somebody will free the slot. Others do not wait for it any more.
+void forget_dead(int slot) noexcept;
 // In the creator, before and after it clones: it has the slot's stack mapped shared, and no copies
 // that the new task would inherit.
 void before_clone(int slot) noexcept;

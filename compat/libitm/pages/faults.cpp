@@ -47,7 +47,7 @@ std::uintptr_t runtime_begin = 0, runtime_end = 0;  // the C library's data
 int runtime_key = -1;
 
 std::uint32_t with(std::uint32_t rights, Rights wanted) noexcept {
-  if (copy_key < 0) return rights;
+  if (copy_key < 0) return runtime_key < 0 ? rights : rights & ~(3u << 2 * runtime_key);
   const std::uint32_t copies = 3u << 2 * copy_key, shared = 3u << 2 * shared_key;
   rights &= ~(copies | shared | 3u << 2 * runtime_key);
   if (wanted == Rights::kPlain) return rights | copies;
@@ -80,9 +80,19 @@ extern "C" [[noreturn]] void tmh_itm_pages_restart() { Transaction::restart(); }
 // The handler returns into restart(), on the stack below the begin's frame.
 void return_to_restart(ucontext_t *context) noexcept {
   auto &registers = context->uc_mcontext.gregs;
+  registers[REG_EFL] &= ~greg_t{0x400};  // functions expect the direction flag clear
   registers[REG_RSP] = static_cast<greg_t>(((Transaction::stack() - 1024) & ~15ull) - 8);
   registers[REG_RIP] = reinterpret_cast<greg_t>(&tmh_itm_pages_restart);
 }
+
+// As the kernel takes it: the return from handlers is this library's own code, which may always
+// call the system.
+struct KernelAction {
+  void (*handler)(int, siginfo_t *, void *);
+  unsigned long flags;
+  void (*restorer)();
+  std::uint64_t mask;
+};
 
 // The program's own handler, or the end.
 void pass_on(int signal, siginfo_t *info, void *context) noexcept {
@@ -91,9 +101,8 @@ void pass_on(int signal, siginfo_t *info, void *context) noexcept {
   if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;
   if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)
     return action.sa_handler(signal);
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  sigaction(signal, &standard, nullptr);
+  KernelAction standard{};
+  kernel_call(SYS_rt_sigaction, signal, reinterpret_cast<long>(&standard), 0, 8, 0, 0);
   // A fault comes again behind the return; what was sent is sent again.
   if (info->si_code <= 0) kill(getpid(), signal);
 }
@@ -102,6 +111,8 @@ void on_program_fault(int signal, siginfo_t *info, void *context) {
   if (!is_running_inside) return pass_on(signal, info, context);
   set_rights(Rights::kBoth);
   Transaction::die(signal);
+  sigset_t mask = static_cast<ucontext_t *>(context)->uc_sigmask;
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);  // the program's code may follow
   tasks_die(signal);
 }
 
@@ -158,12 +169,17 @@ void on_access(int signal, siginfo_t *info, void *handed) {
   errno = saved_errno;
 }
 
-void on_request(int, siginfo_t *, void *) {
+void on_request(int, siginfo_t *, void *handed) {
   const int saved_errno = errno;
   if (busy != 0) {
     has_request = 1;
   } else {
-    View::give_up(true);
+    const OwnRights rights;
+    // A system call may be using buffers that it was told of.
+    const auto *const code = reinterpret_cast<const std::uint8_t *>(
+        static_cast<ucontext_t *>(handed)->uc_mcontext.gregs[REG_RIP]);
+    constexpr std::uint8_t kSyscall[2] = {0x0f, 0x05};
+    View::give_up(true, std::memcmp(code - 2, kSyscall, sizeof kSyscall) == 0);
   }
   errno = saved_errno;
 }
@@ -178,6 +194,13 @@ void set_rights(Rights rights) noexcept {
   if (after != before) platform::write_key_rights(after);
   current = rights;
   if (is_guarded && rights == Rights::kTransaction) blocks_calls = SYSCALL_DISPATCH_FILTER_BLOCK;
+}
+
+struct sigaction previous_action(int signal) noexcept {
+  return previous[signal];
+}
+void set_previous_action(int signal, const struct sigaction &action) noexcept {
+  previous[signal] = action;
 }
 
 Rights current_rights() noexcept { return current; }
@@ -219,19 +242,11 @@ int find_own_text(dl_phdr_info *info, std::size_t, void *) {
   return 0;
 }
 
-// As the kernel takes it: the return from handlers is this library's own code, which may always
-// call the system.
-struct KernelAction {
-  void (*handler)(int, siginfo_t *, void *);
-  unsigned long flags;
-  void (*restorer)();
-  std::uint64_t mask;
-};
 constexpr unsigned long kRestorer = 0x04000000;
 
 bool handle(int signal, void (*handler)(int, siginfo_t *, void *), std::uint64_t mask,
             unsigned long flags) noexcept {
-  if (sigaction(signal, nullptr, &previous[signal]) != 0) return false;
+  if (sigaction(signal, nullptr, &previous[signal]) != 0) return false;  // not started yet
   const KernelAction action{handler, flags | SA_SIGINFO | kRestorer, tmh_itm_return_from_handler,
                             mask};
   return kernel_call(SYS_rt_sigaction, signal, reinterpret_cast<long>(&action), 0, 8, 0, 0) == 0;
@@ -253,9 +268,11 @@ bool guard_effects() noexcept {
   return can_guard;
 }
 
-void guard_transaction(bool is_on) noexcept {
+bool guard_transaction(bool is_on) noexcept {
+  const bool before = is_guarded;
   is_guarded = can_guard && is_on;
   set_rights(Rights::kTransaction);
+  return before;
 }
 
 int recall_signal() noexcept { return SIGRTMAX - 5; }
@@ -264,9 +281,12 @@ bool Busy::is_any() noexcept { return busy != 0; }
 Busy::Busy() noexcept { busy = busy + 1; }
 Busy::~Busy() {
   busy = busy - 1;
-  if (busy != 0 || has_request == 0) return;
-  has_request = 0;
-  View::give_up(true);
+  if (busy != 0) return;
+  if (has_request != 0) {
+    has_request = 0;
+    View::give_up(true, false);
+  }
+  send_waiting_signals();
 }
 
 bool start_faults() noexcept {
@@ -281,8 +301,10 @@ bool start_faults() noexcept {
   constexpr std::uint64_t kAccesses = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1);
   return handle(SIGSEGV, on_access, kAll & ~kAccesses, 0) &&
          handle(SIGBUS, on_access, kAll & ~kAccesses, 0) &&
-         handle(SIGFPE, on_program_fault, kAll, 0) && handle(SIGABRT, on_program_fault, kAll, 0) &&
-         handle(SIGILL, on_program_fault, kAll, 0) && handle(SIGSYS, on_system_call, kAll, 0) &&
+         handle(SIGFPE, on_program_fault, kAll & ~kAccesses, 0) &&
+         handle(SIGABRT, on_program_fault, kAll & ~kAccesses, 0) &&
+         handle(SIGILL, on_program_fault, kAll & ~kAccesses, 0) &&
+         handle(SIGSYS, on_system_call, kAll, 0) &&
          handle(recall_signal(), on_request, kAll, SA_RESTART);
 }
 

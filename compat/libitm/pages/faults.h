@@ -2,6 +2,8 @@
 // the program, requests for pages; and the rights of protection keys.
 #pragma once
 
+#include <signal.h>
+
 #include <cstdint>
 
 namespace tmh::itm::pages {
@@ -31,10 +33,17 @@ class OwnRights {
 // cannot do that; then only instrumented code says it.
 bool guard_effects() noexcept;
 // Of the running transaction.
-void guard_transaction(bool is_on) noexcept;
+// Was it on?
+[[nodiscard]] bool guard_transaction(bool is_on) noexcept;
 [[nodiscard]] int recall_signal() noexcept;
 
-// This library changes mappings: a request for pages waits.
+// What the engine does not answer, the program's action does.
+[[nodiscard]] struct sigaction previous_action(int signal) noexcept;
+void set_previous_action(int signal, const struct sigaction &action) noexcept;
+// signal_calls.cpp: signals of the program that had to wait until nothing is in the way.
+void send_waiting_signals() noexcept;
+
+// This library changes mappings: a request for pages waits, and so do the program's handlers.
 class Busy {
  public:
   Busy() noexcept;

@@ -41,7 +41,7 @@ void store_bytes(std::byte *to, std::uint64_t value, std::uint8_t bytes) noexcep
 void redo(const Entry &entry, std::byte *page) noexcept {
   const Word *const words = entry.word_list();
   const Place *const places = entry.places();
-  for (std::uint32_t i = 0; i < entry.words; ++i)
+  for (std::uint32_t i = 0; i < std::min<std::uint32_t>(entry.words, kPageWords); ++i)
     store_bytes(page + 8 * (places[i].word % kPageWords), words[i].after, places[i].bytes);
 }
 
@@ -146,6 +146,13 @@ void Log::apply(Position begin, Position end) noexcept {
   }
 }
 
+void Log::forget_all(std::uint64_t stamp) noexcept {
+  control->trimmed.store(stamp, std::memory_order_seq_cst);
+  control->tail.store(chunks->end, std::memory_order_seq_cst);
+  control->committed.store(stamp, std::memory_order_release);
+  control->clock.store(stamp, std::memory_order_seq_cst);
+}
+
 void Log::publish(std::uint64_t stamp, bool is_commit) noexcept {
   const Position begin = control->head.load(std::memory_order_relaxed), end = chunks->end;
   control->publishing_begin = begin;
@@ -162,13 +169,14 @@ void Log::publish(std::uint64_t stamp, bool is_commit) noexcept {
 
 void Log::repair() noexcept {
   const std::uint64_t publishing = control->publishing;
-  if (publishing != 0) {
+  // If the clock shows it, it was complete, and what was stored since must stay.
+  if (publishing != 0 && control->clock.load(std::memory_order_relaxed) < publishing >> 1) {
     apply(control->publishing_begin, control->publishing_end);
     control->head.store(control->publishing_end, std::memory_order_release);
     if ((publishing & 1) != 0) control->committed.store(publishing >> 1, std::memory_order_release);
     control->clock.store(publishing >> 1, std::memory_order_seq_cst);
-    std::atomic_ref<std::uint64_t>(control->publishing).store(0, std::memory_order_release);
   }
+  std::atomic_ref<std::uint64_t>(control->publishing).store(0, std::memory_order_release);
   // What it had reserved only, is taken back; the chunk stays in use.
   chunks->end = control->head.load(std::memory_order_relaxed);
 }

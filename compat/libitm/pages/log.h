@@ -76,6 +76,10 @@ class Log {
   [[nodiscard]] static Entry *reserve(std::uint32_t bytes) noexcept;
   // All that was reserved since the last publish() happens at once, and home has it.
   static void publish(std::uint64_t stamp, bool is_commit) noexcept;
+  // The same without entries, of a commit larger than kCommitMax: home has it already, and no
+  // transaction runs beside. All copies of before are too old.
+  static constexpr std::uint64_t kCommitMax = 512 * kChunkBytes;
+  static void forget_all(std::uint64_t stamp) noexcept;
   // What a holder that died left half done, is done.
   static void repair() noexcept;
 

@@ -229,14 +229,14 @@ void Memory::note_holder(PageNumber page) noexcept {
 }
 
 void Memory::forget_holder(std::uint32_t slot) noexcept {
-  const std::uint64_t now = control->clock.load(std::memory_order_acquire);
   for (PageNumber block = 0; block <= (pages_ - 1) / kBlockPages; ++block) {
     if (!held_blocks[block].has(slot)) continue;
     for (PageNumber page = block * kBlockPages; page < std::min(pages_, (block + 1) * kBlockPages);
          ++page) {
       PageState &state = page_states[page];
       if (!state.holders.has(slot)) continue;
-      state.released.store(now, std::memory_order_release);
+      // In each case behind the page's last plain store.
+      raise(&state.released, control->clock.load(std::memory_order_seq_cst));
       state.holders.remove(slot);
     }
     held_blocks[block].remove(slot);

@@ -25,11 +25,6 @@ void loads(const char *text) noexcept {
 void stores(const void *at, std::size_t bytes) noexcept {
   if (is_started()) make_plain(at, bytes, true);
 }
-void loads_environment() noexcept {
-  std::size_t count = 0;
-  for (; environ != nullptr && environ[count] != nullptr; ++count) loads(environ[count]);
-  loads(environ, (count + 1) * sizeof *environ);
-}
 
 }  // namespace
 
@@ -61,7 +56,10 @@ TMH_EXPORTED FILE *fdopen(int file, const char *mode) noexcept {
 TMH_EXPORTED FILE *tmpfile() { return add_stream(TMH_REAL(tmpfile)()); }
 TMH_EXPORTED FILE *popen(const char *command, const char *mode) {
   loads(command);
-  loads_environment();
+  // The shell gets the environment of main's stack.
+  std::size_t count = 0;
+  for (; environ != nullptr && environ[count] != nullptr; ++count) loads(environ[count]);
+  loads(environ, (count + 1) * sizeof *environ);
   return add_stream(TMH_REAL(popen)(command, mode));
 }
 TMH_EXPORTED int fclose(FILE *stream) {

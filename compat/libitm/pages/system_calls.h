@@ -24,4 +24,8 @@ inline int raw_pkey_mprotect(void *at, std::size_t bytes, int rights, int key) n
   return static_cast<int>(syscall(SYS_pkey_mprotect, at, bytes, rights, key));
 }
 
+inline int raw_ioctl(int file, unsigned long request, void *argument) noexcept {
+  return static_cast<int>(syscall(SYS_ioctl, file, request, argument));
+}
+
 }  // namespace tmh::itm::pages

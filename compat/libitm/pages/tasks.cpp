@@ -161,7 +161,8 @@ _Unwind_Reason_Code unwind_main(int, _Unwind_Action actions, _Unwind_Exception_C
 
 bool tasks_start() noexcept {
   tasks = static_cast<TaskShared *>(reserve_shared(sizeof(TaskShared)));
-  if (tasks == nullptr || !start_thread_keys() || !start_program_streams()) return false;
+  if (tasks == nullptr || !find_thread_number() || !start_thread_keys() || !start_program_streams())
+    return false;
   own_pid = kernel_pid();
   call_tls_destructors = reinterpret_cast<void (*)()>(find_real("__call_tls_dtors"));
   tasks->main_pid.store(own_pid, std::memory_order_relaxed);

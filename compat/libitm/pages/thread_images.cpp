@@ -27,7 +27,6 @@ struct Image {
   std::size_t robust_list_bytes;
   char *begin;                       // of the image in the slot; stacks of tasks end here
   char *copy;                        // of [begin, end of the slot)
-  std::size_t tid_offset;            // of the thread's number in its descriptor; 0: not found
   std::atomic<std::uint32_t> lives;  // the kernel clears it, and wakes
 };
 
@@ -48,17 +47,18 @@ void *const kUnallocated = reinterpret_cast<void *>(~std::uintptr_t{0});
   return reinterpret_cast<char *>(stacks_range().begin) + (slot + 1) * kStackSlot;
 }
 
-[[nodiscard]] std::int32_t kernel_number(long call) noexcept {
-  return static_cast<std::int32_t>(syscall(call));
+// Where the C library keeps a thread's number in its descriptor: before the list of its robust
+// mutexes, whose place the kernel knows.
+std::size_t number_offset = 0;
+constexpr std::size_t kFromNumberToList = 16;
+
+[[nodiscard]] std::int32_t own_thread_number() noexcept {
+  return static_cast<std::int32_t>(syscall(SYS_gettid));
 }
 
-// Where the C library keeps a thread's number in its descriptor; 0: not there.
-[[nodiscard]] std::size_t find_number(const char *descriptor, const char *end,
-                                      std::int32_t number) noexcept {
-  for (const char *at = descriptor; at + sizeof number <= end; at += sizeof number)
-    if (std::memcmp(at, &number, sizeof number) == 0)
-      return static_cast<std::size_t>(at - descriptor);
-  return 0;
+void set_number(void *thread_pointer) noexcept {
+  const std::int32_t number = own_thread_number();
+  std::memcpy(static_cast<char *>(thread_pointer) + number_offset, &number, sizeof number);
 }
 
 // The real thread. It must not return: the C library would take the thread apart.
@@ -67,8 +67,6 @@ void *note_image(void *argument) {
   const auto slot = static_cast<std::uint32_t>(&image - images);
   image.thread_pointer = reinterpret_cast<void *>(pthread_self());
   syscall(SYS_get_robust_list, 0, &image.robust_list, &image.robust_list_bytes);
-  image.tid_offset = find_number(static_cast<const char *>(image.thread_pointer), end_of(slot),
-                                 kernel_number(SYS_gettid));
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   image.begin = reinterpret_cast<char *>(frame & ~std::uintptr_t{63});
   leave_restartable_sequences();
@@ -95,6 +93,17 @@ void *note_image(void *argument) {
 
 }  // namespace
 
+bool find_thread_number() noexcept {
+  const auto self = reinterpret_cast<std::uintptr_t>(pthread_self());
+  std::uintptr_t list = 0;
+  std::size_t bytes = 0;
+  if (syscall(SYS_get_robust_list, 0, &list, &bytes) != 0 || list < self + kFromNumberToList)
+    return false;
+  number_offset = list - self - kFromNumberToList;
+  const std::int32_t number = own_thread_number();
+  return std::memcmp(reinterpret_cast<char *>(self) + number_offset, &number, sizeof number) == 0;
+}
+
 bool make_thread_images() noexcept {
   if (images != nullptr) return true;
   images = static_cast<Image *>(reserve_shared(kTasksMax * sizeof(Image)));
@@ -108,7 +117,7 @@ bool make_thread_images() noexcept {
       platform::futex_wait(image.lives, 1, 1'000'000'000);
     const auto bytes = static_cast<std::size_t>(end_of(slot) - image.begin);
     image.copy = static_cast<char *>(reserve_shared(bytes));
-    is_sound = is_sound && image.copy != nullptr && image.tid_offset != 0;
+    is_sound = is_sound && image.copy != nullptr;
     if (image.copy != nullptr) std::memcpy(image.copy, image.begin, bytes);
   }
   return is_sound;
@@ -134,20 +143,16 @@ void *stack_top_of(std::uint32_t slot) noexcept { return images[slot].begin; }
 
 void adopt_thread_image(std::uint32_t slot) noexcept {
   const Image &image = images[slot];
-  const std::int32_t number = kernel_number(SYS_gettid);
-  std::memcpy(static_cast<char *>(image.thread_pointer) + image.tid_offset, &number, sizeof number);
+  set_number(image.thread_pointer);
   syscall(SYS_set_robust_list, image.robust_list, image.robust_list_bytes);
   enter_restartable_sequences();
 }
 
 void adopt_forked_thread() noexcept {
-  // The parent is a process of one thread, or main.
   auto *const descriptor = reinterpret_cast<char *>(pthread_self());
-  constexpr std::size_t kSearched = 1024;  // of 2,304 bytes in the C library 2.36; it is at 720
-  const std::size_t offset =
-      find_number(descriptor, descriptor + kSearched, kernel_number(SYS_getppid));
-  const std::int32_t number = kernel_number(SYS_gettid);
-  if (offset != 0) std::memcpy(descriptor + offset, &number, sizeof number);
+  set_number(descriptor);
+  constexpr std::size_t kListBytes = 24;  // struct robust_list_head
+  syscall(SYS_set_robust_list, descriptor + number_offset + kFromNumberToList, kListBytes);
 }
 
 namespace {

@@ -13,6 +13,8 @@ namespace tmh::itm::pages {
 
 inline constexpr std::size_t kGuardBytes = 4096;  // at the lower end of a slot
 
+// In main, once: how this C library lays descriptors out. False: otherwise than is known here.
+[[nodiscard]] bool find_thread_number() noexcept;
 // False: no memory, or the C library could not make the threads.
 [[nodiscard]] bool make_thread_images() noexcept;
 // The slot gets the image of a new thread. REQUIRES: nothing runs on it.

@@ -23,11 +23,12 @@ namespace {
 constexpr std::uint32_t kPageWords = kPageBytes / 8;
 constexpr std::uint32_t kEntryMax = sizeof(Entry) + kPageWords * (sizeof(Word) + sizeof(Place));
 
-Function restart_function = nullptr, irrevocable_function = nullptr;
+Function restart_function = nullptr, irrevocable_function = nullptr, died_function = nullptr;
 std::uintptr_t stack_begin = 0, stack_end = 0;
 std::vector<std::byte> stack_copy;
 std::vector<std::byte> thread_copy;  // thread_local variables of the program
 std::uint64_t pulled = 0;            // the clock that copies stand at
+bool is_alone_by_itself = false;     // others use its stack
 std::vector<void *> allocated, freed;
 struct Waiting {
   std::uint64_t stamp;
@@ -243,6 +244,12 @@ bool publish_draft() {
     return false;
   }
   const std::uint64_t stamp = control->clock.load(std::memory_order_relaxed) + 1;
+  if (draft.used > Log::kCommitMax) {
+    for_each_entry([](const Entry &own) { redo(own, Memory::home(own.page)); });
+    self().last_commit.store(stamp, std::memory_order_seq_cst);
+    Log::forget_all(stamp);
+    return true;
+  }
   for_each_entry([&](Entry &own) {
     own.stamp = stamp;
     Entry *const entry = Log::reserve(own.size);
@@ -261,6 +268,8 @@ void update_twins() noexcept {
 void leave_inside() noexcept {
   is_running_inside = false;
   self().pin.store(kOutside, std::memory_order_release);
+  if (is_alone_by_itself) end_alone();
+  is_alone_by_itself = false;
 }
 
 void release_waiting(std::size_t allowed) noexcept {
@@ -277,6 +286,12 @@ void release_waiting(std::size_t allowed) noexcept {
   waiting.resize(kept);
 }
 
+void start_anew() noexcept {
+  const CommitLock lock;  // the clock and the end of the log fit together
+  View::forget();
+  pulled = control->clock.load(std::memory_order_relaxed);
+}
+
 // The pin is the clock; copies show it.
 void take_snapshot() noexcept {
   for (;;) {
@@ -284,18 +299,26 @@ void take_snapshot() noexcept {
     // First the clock that the copies stand at, so that the log keeps what they miss.
     self().pin.store(pulled, std::memory_order_seq_cst);
     const std::uint32_t alone = control->alone.load(std::memory_order_seq_cst);
-    if (alone == 0 || alone == self_slot + 1) break;
+    const bool is_own = alone == self_slot + 1;
+    // A toucher of this task's stack stores, then looks at the pin (View::open_for_transaction()).
+    const bool must_wait = self().is_stack_shared.load(std::memory_order_seq_cst) != 0;
+    if (is_own || (alone == 0 && !must_wait)) break;
     self().pin.store(kOutside, std::memory_order_release);
+    if (must_wait && alone == 0) {
+      be_alone();
+      is_alone_by_itself = true;
+    }
   }
   set_rights(Rights::kBoth);
   if (control->trimmed.load(std::memory_order_seq_cst) > pulled) {
-    const CommitLock lock;  // the clock and the end of the log fit together
-    View::forget();
-    pulled = control->clock.load(std::memory_order_relaxed);
+    start_anew();
   } else {
     const std::uint64_t now = control->clock.load(std::memory_order_acquire);
-    View::pull(now);
-    pulled = now;
+    if (View::pull(pulled, now)) {
+      pulled = now;
+    } else {
+      start_anew();
+    }
   }
   self().pin.store(pulled, std::memory_order_seq_cst);
 }
@@ -312,9 +335,12 @@ bool commit_inside() {
   make_draft();
   if (draft.entries == 0) {
     count(Count::kReadOnly);
-  } else if (!publish_draft()) {
-    return false;
   } else {
+    const bool is_large = draft.used > Log::kCommitMax && !is_alone();
+    if (is_large && !try_be_alone()) return false;
+    const bool is_published = publish_draft();
+    if (is_large) end_alone();
+    if (!is_published) return false;
     update_twins();
   }
   count(Count::kCommits);
@@ -376,6 +402,7 @@ void Transaction::roll_back() noexcept {
 bool Transaction::go_alone() noexcept {
   set_rights(Rights::kBoth);
   if (!try_be_alone()) return false;
+  is_alone_by_itself = false;  // it stays alone
   const Busy busy;
   // What follows sees the newest state: what was read must be it.
   if (!was_read_page_changed(self().pin.load(std::memory_order_relaxed)) && commit_inside())
@@ -434,7 +461,8 @@ void Transaction::note_failure(Failure failure) noexcept {
 
 void Transaction::die(int) noexcept {
   roll_back();
-  if (is_alone()) end_alone();
+  end_alone();
+  died_function();
   count(Count::kDeaths);
 }
 
@@ -445,7 +473,8 @@ void Transaction::restart() noexcept {
   __builtin_unreachable();
 }
 
-void Transaction::set_functions(Function restart, Function irrevocable) noexcept {
+void Transaction::set_functions(Function restart, Function irrevocable, Function died) noexcept {
+  died_function = died;
   restart_function = restart;
   irrevocable_function = irrevocable;
 }

@@ -31,7 +31,7 @@ class Transaction {
   // Second part of mark(), in the begin's frame or below.
   static void save_stack_of_mark(std::uintptr_t stack) noexcept;
   static void roll_back_to_mark() noexcept;
-  static void set_functions(Function restart, Function irrevocable) noexcept;
+  static void set_functions(Function restart, Function irrevocable, Function died) noexcept;
   static void go_irrevocable();
 
   // [handler] The fault handler finds that the transaction must start again.

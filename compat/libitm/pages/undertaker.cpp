@@ -42,6 +42,7 @@ void bury(TaskRecord &record, int status) noexcept {
     record.value = TMH_ITM_THREAD_DIED;
     record.signal.store(SIGKILL, std::memory_order_relaxed);
   }
+  forget_dead(static_cast<int>(slot_of(record)));
   record.set_life(Life::kGone);
   tasks->gone.fetch_add(1, std::memory_order_release);
   platform::futex_wake(tasks->gone);

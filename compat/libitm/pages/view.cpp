@@ -77,7 +77,7 @@ bool View::put_base(PageNumber first, std::uint32_t count) noexcept {
   range.range.start = at;
   range.range.len = bytes;
   range.mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP;
-  return ioctl(faults_, UFFDIO_REGISTER, &range) == 0;
+  return raw_ioctl(faults_, UFFDIO_REGISTER, &range) == 0;
 }
 
 bool View::put_home(PageNumber first, std::uint32_t count, bool is_writable) noexcept {
@@ -96,7 +96,7 @@ bool View::enter(std::uint64_t *clock) noexcept {
   uffdio_api api{};
   api.api = UFFD_API;
   api.features = UFFD_FEATURE_SIGBUS;
-  if (faults_ < 0 || ioctl(faults_, UFFDIO_API, &api) != 0) return false;
+  if (faults_ < 0 || raw_ioctl(faults_, UFFDIO_API, &api) != 0) return false;
   self().faults_file.store(faults_ + 1, std::memory_order_relaxed);
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   const Range own = Memory::stack_of(self_slot);
@@ -188,11 +188,9 @@ Made View::make(PageNumber page, std::byte *out) noexcept {
   if (oldest_image != nullptr) {
     is_clear = oldest_image->released <= pin && oldest_image->others == 0;
   } else {
-    const std::uint32_t stack = Memory::stack_slot_of(page);
-    is_clear = released <= pin &&
-               (!has_holders || control->committed.load(std::memory_order_seq_cst) <= pin) &&
-               (stack == kTasksMax ||
-                control->slots[stack].last_commit.load(std::memory_order_seq_cst) <= pin);
+    // A stack is stored to plainly at any time.
+    is_clear = released <= pin && ((!has_holders && Memory::stack_slot_of(page) == kTasksMax) ||
+                                   control->committed.load(std::memory_order_seq_cst) <= pin);
   }
   // seq_cst: pairs with trim(), which gives a chunk away behind its store
   if (control->trimmed.load(std::memory_order_seq_cst) > pin) return Made::kTooOld;
@@ -205,7 +203,7 @@ void View::protect(PageNumber page, bool is_protected) noexcept {
   range.range.start = Memory::address_of(page);
   range.range.len = kPageBytes;
   range.mode = is_protected ? UFFDIO_WRITEPROTECT_MODE_WP : 0;
-  if (ioctl(faults_, UFFDIO_WRITEPROTECT, &range) != 0) die("a page cannot be protected");
+  if (raw_ioctl(faults_, UFFDIO_WRITEPROTECT, &range) != 0) die("a page cannot be protected");
 }
 
 void View::add_twin(PageNumber page, const std::byte *content, bool is_pulled) noexcept {
@@ -249,7 +247,8 @@ Made View::open_for_transaction(PageNumber page, bool is_store) noexcept {
   }
   if (before == Mapped::kShared || before == Mapped::kHeld) {
     if (!put_base(page, 1)) die("a page cannot be mapped");
-    if (before == Mapped::kHeld) release(page);
+    // Its own plain stores were before its begin.
+    if (before == Mapped::kHeld) release(page, self().pin.load(std::memory_order_relaxed));
     modes_[page] = static_cast<std::uint8_t>(Mapped::kNothing);
     last_opened_ = kNoPage;
   }
@@ -280,7 +279,7 @@ Made View::open_for_transaction(PageNumber page, bool is_store) noexcept {
   copy.src = reinterpret_cast<std::uintptr_t>(buffer);
   copy.len = ahead * kPageBytes;
   copy.mode = is_store ? 0 : UFFDIO_COPY_MODE_WP;
-  if (ioctl(faults_, UFFDIO_COPY, &copy) != 0) die("a page cannot be copied");
+  if (raw_ioctl(faults_, UFFDIO_COPY, &copy) != 0) die("a page cannot be copied");
   count(Count::kCopies, ahead);
   copies_ += ahead;
   if (is_store) {
@@ -359,10 +358,10 @@ void View::hold(PageNumber page) noexcept {
 }
 
 // REQUIRES: the page is not mapped writable any more.
-void View::release(PageNumber page) noexcept {
+void View::release(PageNumber page, std::uint64_t now) noexcept {
   PageState &state = page_states[page];
   // In this order: who finds no holder finds when it let go.
-  state.released.store(control->clock.load(std::memory_order_acquire), std::memory_order_seq_cst);
+  raise(&state.released, now);
   state.holders.remove(self_slot);
 }
 
@@ -387,27 +386,44 @@ void View::open_for_plain(PageNumber page, bool is_store) noexcept {
     if (before == Mapped::kWritten) remove_twin(index_[page]);
     --copies_;
   }
+  // Mappings are limited (vm.max_map_count).
+  if (runs_count_ == kRunsMax) give_up(false);
   if (is_store)
     for (std::uint32_t i = 0; i < pages; ++i) hold(page + i);
   if (!put_home(page, pages, is_store)) die("a page cannot be shared");
   std::memset(modes_ + page, static_cast<int>(is_store ? Mapped::kHeld : Mapped::kShared), pages);
-  if (runs_count_ == kRunsMax) give_up(false);
   runs_[runs_count_++] = {page, pages};
 }
 
-void View::give_up(bool touched_only) noexcept {
+void View::note_call_use(std::uintptr_t at, std::size_t bytes) noexcept {
+  const PageNumber first = Memory::page_of(at);
+  if (first == kNoPage) return;
+  call_uses_[call_use_++ % kCallUses] = {
+      first, static_cast<std::uint32_t>((at % kPageBytes + bytes + kPageBytes - 1) / kPageBytes)};
+}
+
+bool View::is_in_call_use(PageNumber page) noexcept {
+  return std::any_of(std::begin(call_uses_), std::end(call_uses_),
+                     [page](const Run &each) { return page - each.first < each.count; });
+}
+
+void View::give_up(bool touched_only, bool is_in_call) noexcept {
+  const std::uint64_t now = control->clock.load(std::memory_order_acquire);
+  const bool all = !touched_only && runs_count_ >= kRunsMax / 2;
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < runs_count_; ++i) {
     const Run run = runs_[i];
     bool is_kept = false;
+    const auto goes = [&](PageNumber each) {
+      if (mapped(each) == Mapped::kShared) return all;
+      return mapped(each) == Mapped::kHeld &&
+             (!touched_only ||
+              (page_states[each].newest.load(std::memory_order_relaxed) & kTouched) != 0) &&
+             !(is_in_call && is_in_call_use(each));
+    };
     for (PageNumber page = run.first; page < run.first + run.count;) {
-      const auto goes = [touched_only](PageNumber each) {
-        return mapped(each) == Mapped::kHeld &&
-               (!touched_only ||
-                (page_states[each].newest.load(std::memory_order_relaxed) & kTouched) != 0);
-      };
       if (!goes(page)) {
-        is_kept = is_kept || mapped(page) == Mapped::kHeld;
+        is_kept = is_kept || mapped(page) == Mapped::kHeld || mapped(page) == Mapped::kShared;
         ++page;
         continue;
       }
@@ -415,7 +431,7 @@ void View::give_up(bool touched_only) noexcept {
       while (last < run.first + run.count && goes(last)) ++last;
       if (!put_base(page, last - page)) die("a page cannot be mapped");
       for (; page < last; ++page) {
-        release(page);
+        if (mapped(page) == Mapped::kHeld) release(page, now);
         modes_[page] = static_cast<std::uint8_t>(Mapped::kNothing);
       }
     }
@@ -454,29 +470,38 @@ void View::forget() noexcept {
   position_ = control->head.load(std::memory_order_acquire);
 }
 
-void View::pull(std::uint64_t clock) noexcept {
+bool View::pull(std::uint64_t from, std::uint64_t clock) noexcept {
   const Position head = control->head.load(std::memory_order_acquire);
   for (Position at = Log::skip(position_); at < head; at = Log::skip(position_)) {
     const Entry &entry = *Log::at(at);
-    if (entry.kind != EntryKind::kSkip) {
-      if (entry.stamp > clock) break;
-      const Mapped now = mapped(entry.page);
-      if (entry.slot != self_slot && (now == Mapped::kCopy || now == Mapped::kWritten)) {
-        if (entry.kind == EntryKind::kImage) {
-          drop(entry.page);
+    const EntryKind kind = entry.kind;
+    const std::uint64_t stamp = entry.stamp;
+    const PageNumber page = entry.page;
+    const std::uint32_t size = entry.size, slot = entry.slot;
+    // Behind the loads: what was read was an entry (Log::trim()).
+    if (control->trimmed.load(std::memory_order_seq_cst) > from) return false;
+    if (kind != EntryKind::kSkip) {
+      if (stamp > clock) break;
+      const Mapped now = mapped(page);
+      if (slot != self_slot && (now == Mapped::kCopy || now == Mapped::kWritten)) {
+        if (kind == EntryKind::kImage) {
+          drop(page);
         } else {
-          auto *const copy = reinterpret_cast<std::byte *>(Memory::address_of(entry.page));
+          auto *const copy = reinterpret_cast<std::byte *>(Memory::address_of(page));
           if (now == Mapped::kCopy) {
-            protect(entry.page, false);
-            add_twin(entry.page, copy, true);
+            protect(page, false);
+            add_twin(page, copy, true);
           }
           redo(entry, copy);
-          redo(entry, written_[index_[entry.page]].twin);
+          redo(entry, written_[index_[page]].twin);
+          // Otherwise another chunk's bytes may be in the copy: the caller drops all copies.
+          if (control->trimmed.load(std::memory_order_seq_cst) > from) return false;
         }
       }
     }
-    position_ = at + entry.size;
+    position_ = at + size;
   }
+  return true;
 }
 
 void View::restore() noexcept {

@@ -62,7 +62,8 @@ class View {
 
   // Brings copies up to `clock`. REQUIRES: the copies' memory is accessible; the log has what was
   // committed since the last pull.
-  static void pull(std::uint64_t clock) noexcept;
+  // from: the clock that they stand at. False: the log has forgotten some of it meanwhile.
+  [[nodiscard]] static bool pull(std::uint64_t from, std::uint64_t clock) noexcept;
   // For a commit: calls visit(page, copy, twin) for each page that may have been stored to.
   struct Written {
     PageNumber page;
@@ -83,8 +84,11 @@ class View {
   // The log has forgotten what the copies miss.
   static void forget() noexcept;
 
-  // Lets go of held pages; touched_only: of those that transactions have touched.
-  static void give_up(bool touched_only) noexcept;
+  // Lets go of held pages; touched_only: of those that transactions have touched; is_in_call: but
+  // not of what make_plain() was last told of.
+  static void give_up(bool touched_only, bool is_in_call = false) noexcept;
+  // A system call of this task is going to use this memory.
+  static void note_call_use(std::uintptr_t at, std::size_t bytes) noexcept;
   [[nodiscard]] static bool holds_any() noexcept { return runs_count_ != 0; }
   // Asks others that may store plainly to the page to let go of it.
   static void recall(PageNumber page) noexcept;
@@ -104,7 +108,8 @@ class View {
   static void remove_twin(std::uint32_t index) noexcept;
   static void drop(PageNumber page) noexcept;
   static void hold(PageNumber page) noexcept;
-  static void release(PageNumber page) noexcept;
+  static void release(PageNumber page, std::uint64_t now) noexcept;
+  [[nodiscard]] static bool is_in_call_use(PageNumber page) noexcept;
   static bool make_tables() noexcept;
 
   static inline std::uint8_t *modes_ = nullptr;
@@ -113,9 +118,12 @@ class View {
   static inline std::uint32_t written_count_ = 0, copies_ = 0;
   static inline PageNumber *for_now_ = nullptr;
   static inline std::uint32_t for_now_count_ = 0;
-  static inline Run *runs_ = nullptr;  // ever mapped writable, since the last give_up()
+  static inline Run *runs_ = nullptr;  // ever mapped for plain code, since they were given up
   static inline std::uint32_t runs_count_ = 0;
   static inline std::byte *free_twins_ = nullptr;
+  static constexpr std::uint32_t kCallUses = 16;
+  static inline Run call_uses_[kCallUses];
+  static inline std::uint32_t call_use_ = 0;
   static inline Position position_ = 0;  // copies have everything before it
   static inline int faults_ = -1;        // userfaultfd
   static inline PageNumber last_opened_ = kNoPage;

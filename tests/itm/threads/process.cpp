@@ -209,20 +209,21 @@ ITM_PROGRAM(pages_kill_of_one_thread, "died 1 next 5") {
 
 // The killed threads create and join all the time; others go on.
 ITM_PROGRAM(pages_kills_of_creators, "40 of 40 then 5") {
-  static std::atomic<int> pid{0};
+  static std::atomic<int> pid{0}, joined{0};
   int died = 0;
   for (int i = 0; i < 40; ++i) {
     pid = 0;
+    joined = 0;
     itm::Thread creator([]() -> void * {
       pid = static_cast<int>(syscall(SYS_getpid));
       for (;;) {
         itm::Thread child([] { return itm::as_result(1); });
         child.join();
+        joined.fetch_add(1);
       }
       return nullptr;
     });
-    while (pid.load() == 0) sched_yield();
-    for (int spin = 0; spin < i * 37; ++spin) sched_yield();
+    while (pid.load() == 0 || joined.load() < i / 4) sched_yield();
     kill(pid, SIGKILL);
     if (creator.join() == reinterpret_cast<void *>(-2L)) ++died;
   }
