@@ -1,4 +1,4 @@
-"""compiled_page.py -- the part of the page about programs of -fgnu-tm: figures 3 and 10, the planted
+"""compiled_page.py -- the part of the page about programs of -fgnu-tm: figures 3 and 10, planted
 faults, figures 11 and 12 once more."""
 from figures import STAMP
 from page import ordered

@@ -231,7 +231,8 @@ def key_value(page):
                                 {}).get("operations_per_s_median") for w in workers]
                     for c in contestants(rows)
                 }))
-    page.differs("workers of tmh are processes. An ordered index, as workload E scans; the paper does not name its store.")
+    page.differs("workers of tmh are processes. An ordered index, as workload E scans; the paper "
+                 "does not name its store.")
 
 
 def wishes(results):
