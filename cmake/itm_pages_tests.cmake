@@ -32,5 +32,8 @@ set(tmh_thread_verdicts "${Python3_EXECUTABLE}" -B "${tmh_itm_tests}/thread_verd
 add_test(NAME itm.threads COMMAND ${tmh_thread_verdicts})
 add_test(NAME itm.threads_as_tasks COMMAND ${tmh_thread_verdicts}
   --preload $<TARGET_FILE:tmh_itm_pages_flat>)
-set_tests_properties(itm.threads itm.threads_as_tasks PROPERTIES LABELS itm PROCESSORS 2
+add_test(NAME itm.threads_on_pages COMMAND ${tmh_thread_verdicts} --method pages
+  --preload $<TARGET_FILE:tmh_itm_pages>)
+set_tests_properties(itm.threads itm.threads_as_tasks itm.threads_on_pages
+  PROPERTIES LABELS itm PROCESSORS 2
   TIMEOUT ${TMH_TEST_TIMEOUT_SEC})

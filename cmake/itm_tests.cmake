@@ -76,6 +76,13 @@ endforeach()
 foreach(method lines serial)
   tmh_add_verdicts(${method} $<TARGET_FILE:tmh_itm> ${method})
 endforeach()
+# Jump tables must be filled before the program's data move (compat/libitm/pages/linkage.h).
+foreach(method pages pages-serializable)
+  tmh_add_verdicts(${method} $<TARGET_FILE:tmh_itm> ${method} --under
+    "env LD_BIND_NOW=1 LD_PRELOAD=$<TARGET_FILE:tmh_itm_pages>")
+  set_property(TEST itm.verdicts_${method} APPEND PROPERTY SKIP_REGULAR_EXPRESSION
+    "method pages is not possible here: [^\n]*protection keys")
+endforeach()
 # In hardware where there is RTM, else under the emulator.
 if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
   tmh_add_verdicts(rtm $<TARGET_FILE:tmh_itm> rtm --under

@@ -32,8 +32,8 @@ void preload_pages(const std::string &libitm) {
   const auto pages = std::filesystem::path(libitm).parent_path() / kPagesLibrary;
   std::error_code error;
   if (!std::filesystem::exists(pages, error))
-    refuse(Errc::kIo, fmt::format("{} is not there: methods pages need it beside {}",
-                                  pages.string(), libitm));
+    refuse(Errc::kIo,
+           fmt::format("{} is not there: methods pages need it beside {}", pages.string(), libitm));
   preload(pages.string());
   // Stubs of calls are filled before the program's data become pages of the engine.
   set_variable("LD_BIND_NOW", "1");

@@ -1,7 +1,7 @@
 // compat/libitm/own_new.cpp -- operator new and delete of this library: libitm.map hides them.
 // Why:       the program may have its own, which counts, or runs transactions itself. What the
-//            library keeps is none of its business. In method pages the program's malloc() is that of
-//            the engine, whose memory takes part in transactions: this is the C library's.
+//            library keeps is none of its business. In method pages the program's malloc() is the
+//            engine's, whose memory takes part in transactions: this is the C library's.
 #include <cstddef>
 #include <new>
 

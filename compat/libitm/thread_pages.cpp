@@ -1,5 +1,5 @@
-// compat/libitm/thread_pages.cpp -- a thread's transactions in method pages: the engine, a library of
-// its own, does what concerns memory; being alone, of either.
+// compat/libitm/thread_pages.cpp -- a thread's transactions in method pages: the engine, a library
+// of its own, does what concerns memory; being alone, of either.
 #include "compat/libitm/process.h"
 #include "compat/libitm/thread.h"
 

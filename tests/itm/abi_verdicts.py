@@ -67,9 +67,34 @@ KNOWN = [
         "the outer transaction runs irrevocably, and a nested one in a function of its own cancels",
     ),
 ]
-# Another library that has said to be of snapshot isolation.
+PAGES = ("pages", "pages-serializable")
+# Our library, by method.
 KNOWN_OF_OTHERS = [
     (("pages",), "threads_write_skew", r"\d+ skews", "snapshot isolation allows write skew"),
+    (
+        ("pages",),
+        "privatised_by_a_flag",
+        r"\d+ violations",
+        "write skew: one reads the flag and stores to the payload, the other stores to the flag",
+    ),
+    (
+        PAGES,
+        "clone_that_is_missing_goes_irrevocable",
+        "7 1",
+        "code without barriers calls the function itself, and needs no clone",
+    ),
+    (
+        PAGES,
+        "clone_in_a_library_missing_goes_irrevocable",
+        "2 1",
+        "code without barriers calls the function itself, and needs no clone",
+    ),
+    (
+        PAGES,
+        "threads_exit_inside_through_noexcept",
+        "0",
+        "abort() in a transaction ends its thread alone",
+    ),
 ]
 
 

@@ -51,9 +51,9 @@ void *map_shared(std::size_t bytes) noexcept {
 
 bool is_inside() noexcept { return test_inside; }
 bool is_started() noexcept { return is_running; }
-int own_slot() noexcept {
+std::uint32_t own_slot() noexcept {
   if (test_slot < 0) test_slot = slots_taken.fetch_add(1);
-  return test_slot;
+  return static_cast<std::uint32_t>(test_slot);
 }
 Range heap_range() noexcept {
   constexpr std::size_t kBytes = std::size_t{8} << 30;
@@ -66,7 +66,7 @@ void note_freed(void *block) noexcept {
   if (!test_inside) return heap_release(block);
   freed[freed_count++] = block;
 }
-void go_irrevocable() noexcept {
+void go_irrevocable() {
   is_irrevocable = true;
   test_inside = false;
 }

@@ -43,7 +43,7 @@ void *map_shared(std::size_t bytes) {
 }  // namespace
 
 bool is_inside() noexcept { return test_inside; }
-int own_slot() noexcept { return test_slot; }
+std::uint32_t own_slot() noexcept { return static_cast<std::uint32_t>(test_slot); }
 Range heap_range() noexcept { return test_range; }
 void *reserve_shared(std::size_t bytes) noexcept { return map_shared(bytes); }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""pages_symbols.py LIBRARY LIBC OBJECT... | --self-test -- what the engine of libitm's methods pages
+"""pages_symbols.py LIBRARY LIBC OBJECT... | --self-test -- what the engine of the methods pages
 exports: calls of the C library and names of its own, all that its sources export, and nothing else.
 
 LIBRARY  libtmh-itm-pages.so: `nm -D --defined-only` tells what it exports
@@ -12,7 +12,8 @@ Exit code 1: a name too many, or one is missing (in pages.map).
 import subprocess
 import sys
 
-OWN = ("tmh_itm_", "__cxa_")
+# The last one is the C++ library's: std::cout stays on stdout (std_streams.cpp).
+OWN = ("tmh_itm_", "__cxa_", "_ZNSt8ios_base15sync_with_stdioEb")
 
 
 def is_cxx(name):
@@ -53,7 +54,7 @@ def read(*command):
 
 def self_test():
     library = exported("0000000000007200 T malloc\n0000000000002000 D tmh_itm_pages\n")
-    libc = exported("00000000000a0000 T malloc@@GLIBC_2.2.5\n00000000000a0010 W free@@GLIBC_2.2.5\n")
+    libc = exported("00000000000a0000 T malloc@@GLIBC_2.2.5\n00000000000a0010 W free@@GLIBC_2\n")
     line = "  %d: 0000000000000000 %5d %s %s %s %s %s\n"
     objects = visible(
         "   Num:    Value          Size Type    Bind   Vis      Ndx Name\n"

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""thread_verdicts.py --programs PATH [--preload FILE] | --self-test -- every program with threads
-has the verdict that its source expects: by the C library's threads, and by those of a library that
-is preloaded.
+"""thread_verdicts.py --programs PATH [--preload FILE [--method M]] | --self-test -- every program
+with threads has the verdict that its source expects: by the C library's threads, and by those of a
+library that is preloaded.
 
 --programs  thread_programs: --list, --expected, and a program's name
---preload   the library; without it, programs whose names begin with "pages_" are left out
+--preload   the library; without it, programs are left out whose names begin with "pages_" or
+            "deaths_"
+--method    ITM_DEFAULT_METHOD: of the engine itself, which lets no thread die without a
+            transaction, so "deaths_" are left out
 --only      a regular expression for names of programs
 --jobs, --timeout, --times  programs at once (2), seconds for each (60), runs of each (1)
 
@@ -32,15 +35,17 @@ def verdict_of(code, output):
     return words
 
 
-def run(path, name, preload, timeout):
+def run(path, name, options):
     """The verdict of one program."""
     environment = dict(os.environ)
-    if preload:
-        environment["LD_PRELOAD"] = preload
+    if options.preload:
+        environment["LD_PRELOAD"] = options.preload
+    if options.method:
+        environment["ITM_DEFAULT_METHOD"] = options.method
     with subprocess.Popen([path, name], env=environment, stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, text=True) as child:
         try:
-            output, _ = child.communicate(timeout=timeout)
+            output, _ = child.communicate(timeout=options.timeout)
             return verdict_of(child.returncode, output)
         except subprocess.TimeoutExpired:
             child.kill()
@@ -65,6 +70,7 @@ def main():
     parser.add_argument("--self-test", action="store_true")
     parser.add_argument("--programs")
     parser.add_argument("--preload")
+    parser.add_argument("--method")
     parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=60)
@@ -80,14 +86,14 @@ def main():
                             check=True).stdout
     expected = dict(line.split("\t") for line in listed.splitlines())
     names = [name for name in expected if re.search(options.only, name)
-             and (options.preload or not name.startswith("pages_"))]
+             and (options.preload or not name.startswith("pages_"))
+             and ((options.preload and not options.method) or not name.startswith("deaths_"))]
     if not names:
         parser.error("no program is named so")
     wrong = 0
     with ThreadPoolExecutor(options.jobs) as pool:
         runs = [name for name in names for _ in range(options.times)]
-        verdicts = pool.map(
-            lambda name: run(options.programs, name, options.preload, options.timeout), runs)
+        verdicts = pool.map(lambda name: run(options.programs, name, options), runs)
         for name, verdict in zip(runs, verdicts):
             if verdict != expected[name]:
                 wrong += 1

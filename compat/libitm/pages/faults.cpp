@@ -104,7 +104,8 @@ void pass_on(int signal, siginfo_t *info, void *context) noexcept {
   KernelAction standard{};
   kernel_call(SYS_rt_sigaction, signal, reinterpret_cast<long>(&standard), 0, 8, 0, 0);
   // A fault comes again behind the return; what was sent is sent again.
-  if (info->si_code <= 0) kill(getpid(), signal);
+  if (info->si_code <= 0)
+    kernel_call(SYS_tkill, kernel_call(SYS_gettid, 0, 0, 0, 0, 0, 0), signal, 0, 0, 0, 0);
 }
 
 void on_program_fault(int signal, siginfo_t *info, void *context) {

@@ -1,5 +1,5 @@
 // compat/libitm/pages/linkage.cpp -- copies jump tables, and lets the stubs of calls read the copy.
-// Source:    System V ABI for x86-64, "Procedure Linkage Table": a stub jumps by `jmp *disp(%rip)`.
+// Source:    docs/sources.md, ELF, "Procedure Linkage Table": a stub jumps by `jmp *disp(%rip)`.
 #include "compat/libitm/pages/linkage.h"
 
 #include <link.h>

@@ -5,7 +5,7 @@
 //            half a change, or copies, and its effects would be rolled back. SIGSEGV, SIGBUS,
 //            SIGFPE, SIGABRT, SIGILL and SIGSYS come to the engine first, which calls the program's
 //            handler for what is not its own.
-// Limits:    a signal that waited comes without its siginfo_t. Masks given to ppoll(), pselect() and
+// Limits:    a signal that waited comes without its siginfo_t. Masks of ppoll(), pselect() and
 //            sigsuspend() are taken as they are.
 #include <signal.h>
 

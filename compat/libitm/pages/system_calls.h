@@ -1,5 +1,5 @@
-// compat/libitm/pages/system_calls.h -- mapping calls as the kernel has them: those of the C library
-// are interposed for the program (map_calls.cpp).
+// compat/libitm/pages/system_calls.h -- mapping calls as the kernel has them: those of the C
+// library are interposed for the program (map_calls.cpp).
 #pragma once
 
 #include <sys/mman.h>

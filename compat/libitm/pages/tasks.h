@@ -18,8 +18,8 @@ namespace tmh::itm::pages {
 // In main, once: when is_started() is about to be true. False: no memory.
 [[nodiscard]] bool tasks_start() noexcept;
 
-// In main, before its covered memory is shared no more: makes what tasks_start() has put off. False:
-// no memory, or no threads.
+// In main, before its covered memory is shared no more: makes what tasks_start() has put off.
+// False: no memory, or no threads.
 [[nodiscard]] bool tasks_prepare() noexcept;
 
 // pthread_create().

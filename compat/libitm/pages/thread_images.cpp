@@ -64,7 +64,6 @@ void set_number(void *thread_pointer) noexcept {
 // The real thread. It must not return: the C library would take the thread apart.
 void *note_image(void *argument) {
   Image &image = *static_cast<Image *>(argument);
-  const auto slot = static_cast<std::uint32_t>(&image - images);
   image.thread_pointer = reinterpret_cast<void *>(pthread_self());
   syscall(SYS_get_robust_list, 0, &image.robust_list, &image.robust_list_bytes);
   const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));

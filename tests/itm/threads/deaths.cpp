@@ -25,7 +25,7 @@ std::atomic<pthread_t> dead{0}, replacement{0};
 
 }  // namespace
 
-ITM_PROGRAM(pages_joiners_learn_of_a_death, "died others 3") {
+ITM_PROGRAM(deaths_joiners_learn_of_a_death, "died others 3") {
   std::atomic<int> others{0}, go{0};
   std::thread other([&] {
     while (go.load() == 0) sched_yield();
@@ -38,7 +38,7 @@ ITM_PROGRAM(pages_joiners_learn_of_a_death, "died others 3") {
   return itm::say(is_dead ? "died" : "?", "others", others.load());
 }
 
-ITM_PROGRAM(pages_the_callback_makes_another, "0 deaths 20 of 8 same 20 replaced 20") {
+ITM_PROGRAM(deaths_the_callback_makes_another, "0 deaths 20 of 8 same 20 replaced 20") {
   static const auto replace = [](pthread_t thread, int signal, void *argument) {
     dead = thread;
     last_signal = signal;
@@ -65,7 +65,7 @@ ITM_PROGRAM(pages_the_callback_makes_another, "0 deaths 20 of 8 same 20 replaced
                   "replaced", replaced.load());
 }
 
-ITM_PROGRAM(pages_a_detached_thread_dies, "1 5") {
+ITM_PROGRAM(deaths_a_detached_thread_dies, "1 5") {
   const auto note = [](pthread_t, int, void *) { deaths.fetch_add(1); };
   if (tmh_itm_on_thread_death == nullptr) return "?";
   tmh_itm_on_thread_death(note, nullptr);
@@ -79,7 +79,7 @@ ITM_PROGRAM(pages_a_detached_thread_dies, "1 5") {
   return itm::say(deaths.load(), result);
 }
 
-ITM_PROGRAM(pages_main_dies_and_all_with_it, "dies of 11") {
+ITM_PROGRAM(deaths_main_dies_and_all_with_it, "dies of 11") {
   std::atomic<int> never{0};
   itm::Thread other([&never]() -> void * {
     while (never.load() == 0) sched_yield();

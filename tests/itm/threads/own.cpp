@@ -146,16 +146,16 @@ ITM_PROGRAM(own_globals_are_shared, "12 longer than what fits into the object it
   return itm::say(shared_word, shared_text);
 }
 
-ITM_PROGRAM(own_spins_between_threads, "20000") {
+ITM_PROGRAM(own_spins_between_threads, "2000") {
   std::atomic<int> turn{0};
   itm::Thread thread([&turn]() -> void * {
-    for (int i = 1; i < 20000; i += 2) {
+    for (int i = 1; i < 2000; i += 2) {
       while (turn.load() != i) sched_yield();
       turn.store(i + 1);
     }
     return nullptr;
   });
-  for (int i = 0; i < 20000; i += 2) {
+  for (int i = 0; i < 2000; i += 2) {
     while (turn.load() != i) sched_yield();
     turn.store(i + 1);
   }
