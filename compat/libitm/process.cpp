@@ -101,7 +101,7 @@ namespace {
 [[gnu::constructor]] void register_in_main() noexcept {
   const char *const method = variable("ITM_DEFAULT_METHOD");
   const bool is_pages = method != nullptr && std::string_view(method).starts_with("pages");
-  if (is_pages && variable("TMH_ITM_STATISTICS") != nullptr) Process::self();
+  if (is_pages && variable("TMH_ITM_STATISTICS") != nullptr) (void)Process::self();
 }
 
 }  // namespace
