@@ -1,7 +1,8 @@
 // compat/libitm/pages/library_calls.cpp -- dlopen() and dlclose(): a library's data take part in
 // transactions as the program's do.
-// Limits:    a library is loaded in the task that loads it, and in those that this task makes later.
-//            Its path is looked up as this library's own call (DT_RUNPATH of the caller is not).
+// Limits:    a library is loaded in the task that loads it, and in those that this task makes
+//            later. Its path is looked up as of a call from here: DT_RUNPATH of the caller does not
+//            count.
 #include <dlfcn.h>
 
 #include "compat/libitm/pages/engine.h"

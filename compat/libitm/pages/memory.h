@@ -2,8 +2,8 @@
 // pages of the memfd that is its home.
 // Shape:     home holds, one behind the other, the static data of the program and its libraries,
 //            the main thread's stack, the slots of stacks, and the heap. Data of libraries loaded
-//            later are known to the task that has loaded them, and to those that it makes. A task sees home at
-//            `home()`, whatever it has mapped for the program.
+//            later are known to the task that has loaded them, and to those that it makes. A task
+//            sees home at `home()`, whatever it has mapped for the program.
 // Invariant: home has the newest content of every page, but for what a committer just changes.
 #pragma once
 
@@ -27,8 +27,8 @@ class Memory {
   // Makes home, and everything of the program lie in it, mapped shared. False: the reason is on
   // standard error.
   [[nodiscard]] static bool start() noexcept;
-  // What the loader has loaded since becomes covered, in this task and those that it makes, and what
-  // it has taken away is forgotten. map: puts the mapping there. forget: the region's are gone.
+  // What the loader has loaded since becomes covered, in this task and those that it makes; what it
+  // has taken away is forgotten. map: puts the mapping there. forget: the region's are gone.
   static void look_at_libraries(bool (*map)(const Region &),
                                 void (*forget)(const Region &)) noexcept;
   [[nodiscard]] static bool map_home(const Region &region) noexcept;
