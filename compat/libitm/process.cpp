@@ -94,6 +94,18 @@ Process &Process::self() noexcept {
   return *process;
 }
 
+namespace {
+
+// A task of method pages has a Process of its own, and what it registers ends with it. So main,
+// which may never run a transaction, registers the totals' writer before there are tasks.
+[[gnu::constructor]] void register_in_main() noexcept {
+  const char *const method = variable("ITM_DEFAULT_METHOD");
+  const bool is_pages = method != nullptr && std::string_view(method).starts_with("pages");
+  if (is_pages && variable("TMH_ITM_STATISTICS") != nullptr) (void)Process::self();
+}
+
+}  // namespace
+
 Process::Process() noexcept {
   Thread::make_key();
   read_environment();

@@ -16,6 +16,8 @@ class Experiment:
     name: str
     answers: str  # what of the paper
     bench: str  # program, or "" for what reproduce counts itself
+    # Files of the build folder that it runs, beside the bench: after a change it runs again.
+    files: list = field(default_factory=list)
     tiny: list = field(default_factory=lambda: ["--tiny"])
     quick: list = field(default_factory=list)
     full: list = field(default_factory=list)

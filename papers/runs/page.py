@@ -58,6 +58,9 @@ class Page:
         self.parts.append(table(caption, columns, rows))
         self.counts["tables"] += 1
 
+    def note(self, words):
+        self.parts.append(f"<p>{html.escape(words)}</p>")
+
     def plot(self, drawn):
         if drawn:
             self.parts.append(f"<p>{drawn}</p>")

@@ -26,7 +26,8 @@ class Paper:
     full_means: str  # help of --full
     # (path, results, environment, run) -> {"plots": n, "tables": n}
     write_page: object
-    # Experiment name -> () -> rows, of experiments without a bench.
+    # Experiment name -> (options, experiment) -> rows, of experiments without a bench; None: it
+    # cannot run here.
     counted: dict = field(default_factory=dict)
     # (options, results, run): prints, and adds to run.
     finish: object = lambda options, results, run: None
@@ -135,16 +136,28 @@ def make_benches(options, experiments):
 
 
 def configuration(options, experiment):
-    """What makes two runs the same one: arguments, the benches' bytes, the file system's folder."""
+    """What makes two runs the same one: arguments, bytes of programs, the file system's folder."""
     digest = hashlib.sha256(
         json.dumps(
             [experiment.name, options.mode, experiment.arguments(options.mode), options.dir or ""]
         ).encode()
     )
-    if experiment.bench:
-        with open(bench(options, experiment.bench), "rb") as file:
-            digest.update(file.read())
+    files = [bench(options, experiment.bench)] if experiment.bench else []
+    for path in files + [os.path.join(options.build, name) for name in experiment.files]:
+        if os.path.exists(path) or path in files:
+            with open(path, "rb") as file:
+                digest.update(file.read())
     return digest.hexdigest()[:16]
+
+
+def failures(result):
+    """Of an experiment's rows. The others of its rows count."""
+    return [
+        " ".join(str(row[key]) for key in ("case", "contestant", "threads") if key in row)
+        + f" threads: {row['failure']}"
+        for row in (result or {}).get("rows", [])
+        if row.get("failure")
+    ]
 
 
 def run_bench(options, experiment, stem):
@@ -162,13 +175,13 @@ def run_bench(options, experiment, stem):
         answer = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False)
     if answer.returncode == 77:
         return None
-    if answer.returncode != 0:
+    result = read_json(stem + ".json.part")
+    if answer.returncode != 0 and not failures(result):
         with open(stem + ".txt", encoding="utf-8") as log:
             sys.stderr.write("".join(log.readlines()[-15:]))
         sys.exit(
             f"reproduce: {experiment.name} failed with {answer.returncode}: {' '.join(command)}"
         )
-    result = read_json(stem + ".json.part")
     os.remove(stem + ".json.part")
     return result
 
@@ -180,7 +193,10 @@ def run_one(paper, options, experiment, stem):
         if result is None:
             return None
     else:
-        result = {"rows": paper.counted[experiment.name]()}
+        rows = paper.counted[experiment.name](options, experiment)
+        if rows is None:
+            return None
+        result = {"rows": rows}
         write_csv(stem + ".csv", result["rows"])
     result["reproduce"] = {
         "experiment": experiment.name,
@@ -203,7 +219,7 @@ def finished(options, out, experiment):
     is_same = bool(result) and result.get("reproduce", {}).get("config_hash") == configuration(
         options, experiment
     )
-    return result if is_same else None
+    return result if is_same and not failures(result) else None
 
 
 def run_all(paper, options, out):
@@ -226,9 +242,12 @@ def run_all(paper, options, out):
         result = run_one(paper, options, experiment, os.path.join(out, experiment.name))
         spent += experiment.seconds[options.mode]
         if result is None:
-            print(f"{experiment.name:<20} SKIPPED: see {experiment.name}.txt", flush=True)
-        else:
-            results[experiment.name] = result
+            why = f": see {experiment.name}.txt" if experiment.bench else ""
+            print(f"{experiment.name:<20} SKIPPED{why}", flush=True)
+            continue
+        results[experiment.name] = result
+        for sentence in failures(result):
+            print(f"{experiment.name:<20} FAILED: {sentence}", flush=True)
     print(f"took {clock(time.time() - start)}")
     return results
 
@@ -267,4 +286,4 @@ def main(paper, options):
     run.update(counts)
     write_json(os.path.join(out, "run.json"), run)
     print(f"{os.path.join(out, 'report.html')}: {counts['plots']} plots, {counts['tables']} tables")
-    return 0
+    return 1 if any(failures(result) for result in results.values()) else 0

@@ -108,7 +108,7 @@ struct Control {
   std::atomic<std::uint64_t> trimmed;            // newest stamp that has left the log
   alignas(64) std::atomic<std::uint32_t> alone;  // slot + 1
   std::atomic<std::uint32_t> high;               // slots ever used
-  std::atomic<std::int32_t> exit_status;
+  std::atomic<std::uint32_t> data_pages;         // of home, used by static data
   Slot slots[kTasksMax];
 };
 

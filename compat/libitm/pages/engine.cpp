@@ -46,7 +46,7 @@ void enter_forked() noexcept {
   is_serializable = std::strcmp(method, "pages-serializable") == 0;
   if (!is_serializable && std::strcmp(method, "pages") != 0) return;
   move_jump_tables();
-  if (!Memory::start() || !make_control() || !Log::start()) refuse("no shared memory");
+  if (!make_control() || !Memory::start() || !Log::start()) refuse("no shared memory");
   control->slots[0].is_used.store(1, std::memory_order_relaxed);
   control->slots[0].incarnation.store(1, std::memory_order_relaxed);
   control->high.store(1, std::memory_order_relaxed);
@@ -78,6 +78,17 @@ bool is_inside() noexcept { return is_running_inside; }
 std::uint32_t own_slot() noexcept { return self_slot; }
 Range heap_range() noexcept { return Memory::heap(); }
 Range stacks_range() noexcept { return Memory::stacks(); }
+
+void cover_libraries() noexcept {
+  if (!has_started) return;
+  const Busy busy;
+  move_jump_tables();
+  if (has_view) {
+    Memory::look_at_libraries(View::cover, View::forget_region);
+  } else {
+    Memory::look_at_libraries(Memory::map_home, [](const Region &) {});
+  }
+}
 
 void *reserve_shared(std::size_t bytes) noexcept { return Memory::map_shared(bytes); }
 

@@ -44,6 +44,9 @@ void note_freed(void *block) noexcept;
 // again instead of returning. Outside: nothing.
 void go_irrevocable();
 
+// The loader has loaded libraries, or taken some away.
+void cover_libraries() noexcept;
+
 // Before a call that may block for long: others may have the pages that this task alone may write.
 void give_up_holds() noexcept;
 // The slot of the calling task.

@@ -102,7 +102,8 @@ int move_table(dl_phdr_info *info, std::size_t, void *) {
   const ElfW(Rela) *slots = nullptr;
   std::size_t count = 0;
   Table table = find_table(*info, &slots, &count);
-  if (count == 0) return 0;
+  // Its data have been moved: its table was copied before.
+  if (count == 0 || Memory::page_of(table.first) != kNoPage) return 0;
   const std::size_t bytes = table.last + 8 - table.first;
   table.copy = room_near(table.first, (bytes + kPageBytes - 1) & ~(kPageBytes - 1));
   if (table.copy == 0) return 0;

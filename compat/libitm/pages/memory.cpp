@@ -27,6 +27,9 @@ constexpr std::uint64_t kHeapBytes = 64ull << 30;
 constexpr std::uintptr_t kHeapAt = 0x2000'0000'0000;
 constexpr std::uint64_t kDataMax = 4ull << 30;
 constexpr std::uint64_t kMainStackMax = 64ull << 20;
+constexpr PageNumber kMainStackFirst = kDataMax / kPageBytes,
+                     kStacksFirst = kMainStackFirst + kMainStackMax / kPageBytes,
+                     kHeapFirst = kStacksFirst + kTasksMax * (kStackSlot / kPageBytes);
 constexpr std::uint64_t kHomeBytes = kDataMax + kMainStackMax + kTasksMax * kStackSlot + kHeapBytes;
 constexpr PageNumber kBlockPages = 512;  // of the record of holders
 
@@ -49,13 +52,30 @@ void *Memory::map_shared(std::size_t bytes) noexcept {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-bool Memory::add(std::uintptr_t begin, std::uintptr_t end, Region *out) noexcept {
-  if (count_ == kRegionsMax || pages_ + (end - begin) / kPageBytes > kHomeBytes / kPageBytes)
-    return errno = ENOMEM, false;
-  *out = {begin, end, pages_};
-  pages_ += static_cast<PageNumber>((end - begin) / kPageBytes);
+PageNumber Memory::pages() noexcept { return kHomeBytes / kPageBytes; }
+
+bool Memory::add(std::uintptr_t begin, std::uintptr_t end, PageNumber first, Region *out) noexcept {
+  if (count_ == kRegionsMax || first == kNoPage) return errno = ENOMEM, false;
+  *out = {begin, end, first};
   all_[count_++] = *out;
   return true;
+}
+
+// A library that comes again to its place gets its pages again: programs may load one often.
+PageNumber Memory::data_again(std::uintptr_t begin, std::uintptr_t end) noexcept {
+  for (std::uint32_t i = 0; i < gone_count_; ++i) {
+    const Region gone = gone_[i];
+    if (gone.begin != begin || gone.end != end) continue;
+    gone_[i] = gone_[--gone_count_];
+    return gone.first;
+  }
+  return take_data((end - begin) / kPageBytes);
+}
+
+// Of the first part of home.
+PageNumber Memory::take_data(std::size_t pages) noexcept {
+  const PageNumber first = control->data_pages.fetch_add(static_cast<PageNumber>(pages));
+  return first + pages <= kMainStackFirst ? first : kNoPage;
 }
 
 bool Memory::is_cxx_runtime(const char *path) noexcept {
@@ -102,25 +122,46 @@ int find_data(dl_phdr_info *info, std::size_t, void *found) {
   return 0;
 }
 
-bool map_home(int file, const Region &region) noexcept {
+}  // namespace
+
+bool Memory::map_home(const Region &region) noexcept {
   return raw_mmap(reinterpret_cast<void *>(region.begin), region.end - region.begin,
-                  PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file,
+                  PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file_,
                   static_cast<off_t>(region.first * kPageBytes)) != MAP_FAILED;
 }
 
-}  // namespace
+void Memory::look_at_libraries(bool (*map)(const Region &),
+                               void (*forget)(const Region &)) noexcept {
+  Found found{};
+  dl_iterate_phdr(find_data, &found);
+  const auto is_found = [&found](const Region &region) {
+    for (std::size_t i = 0; i < found.count; ++i)
+      if (found.begin[i] == region.begin && found.end[i] == region.end) return true;
+    return false;
+  };
+  for (std::uint32_t i = 0; i < count_;) {
+    if (all_[i].first >= kMainStackFirst || is_found(all_[i])) {
+      ++i;
+      continue;
+    }
+    forget(all_[i]);
+    if (gone_count_ < kRegionsMax) gone_[gone_count_++] = all_[i];
+    all_[i] = all_[--count_];
+  }
+  for (std::size_t i = 0; i < found.count; ++i) {
+    if (page_of(found.begin[i]) != kNoPage) continue;
+    const std::size_t bytes = found.end[i] - found.begin[i];
+    Region region;
+    if (!add(found.begin[i], found.end[i], data_again(found.begin[i], found.end[i]), &region))
+      return;
+    std::memcpy(home(region.first), reinterpret_cast<const void *>(region.begin), bytes);
+    if (!map(region)) --count_;
+  }
+}
 
 bool Memory::add_data() noexcept {
-  Found found{};
-  if (dl_iterate_phdr(find_data, &found) != 0) return errno = ENOMEM, false;
-  for (std::size_t i = 0; i < found.count; ++i) {
-    Region region;
-    if (!add(found.begin[i], found.end[i], &region)) return false;
-    std::memcpy(home(region.first), reinterpret_cast<const void *>(region.begin),
-                region.end - region.begin);
-    if (!map_home(file_, region)) return false;
-  }
-  return true;
+  look_at_libraries(map_home, [](const Region &) {});
+  return count_ != 0;
 }
 
 bool Memory::add_main_stack() noexcept {
@@ -140,7 +181,7 @@ bool Memory::add_main_stack() noexcept {
   getrlimit(RLIMIT_STACK, &limit);
   std::uint64_t bytes = std::min<std::uint64_t>(limit.rlim_cur, kMainStackMax);
   bytes = std::max<std::uint64_t>(down(std::min(bytes, end - before - (1u << 20))), end - begin);
-  if (!add(end - bytes, end, &main_stack_)) return false;
+  if (!add(end - bytes, end, kMainStackFirst, &main_stack_)) return false;
   // This function runs on what it moves: nothing may be stored there between the copy and the new
   // mapping, so both are in registers.
   auto *const target = home(main_stack_.first) + (begin - main_stack_.begin);
@@ -165,12 +206,13 @@ bool Memory::add_main_stack() noexcept {
   return static_cast<std::uintptr_t>(result) == main_stack_.begin;
 }
 
-bool Memory::add_new(std::size_t bytes, std::uintptr_t wanted, Region *out) noexcept {
+bool Memory::add_new(std::size_t bytes, std::uintptr_t wanted, PageNumber first,
+                     Region *out) noexcept {
   void *const place = raw_mmap(reinterpret_cast<void *>(wanted), bytes, PROT_NONE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) return false;
   const auto begin = reinterpret_cast<std::uintptr_t>(place);
-  return add(begin, begin + bytes, out) && map_home(file_, *out);
+  return add(begin, begin + bytes, first, out) && map_home(*out);
 }
 
 bool Memory::start() noexcept {
@@ -188,9 +230,10 @@ bool Memory::start() noexcept {
     return refuse("no address space for the states of pages");
   if (!add_data()) return refuse("the program's data cannot be shared");
   if (!add_main_stack()) return refuse("the main thread's stack cannot be shared");
-  if (!add_new(kTasksMax * kStackSlot, 0, &stacks_)) return refuse("no room for stacks");
-  stacks_end_ = pages_;
-  if (!add_new(kHeapBytes, kHeapAt, &heap_)) return refuse("no room for the heap");
+  if (!add_new(kTasksMax * kStackSlot, 0, kStacksFirst, &stacks_))
+    return refuse("no room for stacks");
+  stacks_end_ = kHeapFirst;
+  if (!add_new(kHeapBytes, kHeapAt, kHeapFirst, &heap_)) return refuse("no room for the heap");
   return true;
 }
 
@@ -202,9 +245,11 @@ PageNumber Memory::page_of_other(std::uintptr_t address) noexcept {
 }
 
 const Region &Memory::region_of(PageNumber page) noexcept {
-  if (page >= heap_.first) return all_[count_ - 1];
+  if (page >= kHeapFirst) return heap_;
+  if (page >= kStacksFirst) return stacks_;
+  if (page >= kMainStackFirst) return main_stack_;
   std::uint32_t i = 0;
-  while (page >= all_[i + 1].first) ++i;
+  while (page - all_[i].first >= (all_[i].end - all_[i].begin) / kPageBytes) ++i;
   return all_[i];
 }
 
@@ -229,10 +274,9 @@ void Memory::note_holder(PageNumber page) noexcept {
 }
 
 void Memory::forget_holder(std::uint32_t slot) noexcept {
-  for (PageNumber block = 0; block <= (pages_ - 1) / kBlockPages; ++block) {
+  for (PageNumber block = 0; block < kHomeBytes / kPageBytes / kBlockPages; ++block) {
     if (!held_blocks[block].has(slot)) continue;
-    for (PageNumber page = block * kBlockPages; page < std::min(pages_, (block + 1) * kBlockPages);
-         ++page) {
+    for (PageNumber page = block * kBlockPages; page < (block + 1) * kBlockPages; ++page) {
       PageState &state = page_states[page];
       if (!state.holders.has(slot)) continue;
       // In each case behind the page's last plain store.

@@ -125,6 +125,24 @@ bool View::start(std::uint64_t *clock) noexcept {
   return enter(clock);
 }
 
+bool View::cover(const Region &region) noexcept {
+  return put_base(region.first,
+                  static_cast<std::uint32_t>((region.end - region.begin) / kPageBytes));
+}
+
+void View::forget_region(const Region &region) noexcept {
+  const std::uint64_t now = control->clock.load(std::memory_order_acquire);
+  const PageNumber end =
+      region.first + static_cast<PageNumber>((region.end - region.begin) / kPageBytes);
+  for (PageNumber page = region.first; page < end; ++page) {
+    const Mapped before = mapped(page);
+    if (before == Mapped::kWritten) remove_twin(index_[page]);
+    if (before == Mapped::kCopy || before == Mapped::kWritten) --copies_;
+    if (before == Mapped::kHeld) release(page, now);
+    modes_[page] = static_cast<std::uint8_t>(Mapped::kNothing);
+  }
+}
+
 void View::open_stack(std::uint32_t slot) noexcept {
   const Range stack = Memory::stack_of(slot);
   const PageNumber first = Memory::page_of(stack.begin);

@@ -43,6 +43,9 @@ class View {
   [[nodiscard]] static bool start(std::uint64_t *clock) noexcept;
   // A new task: all of the covered memory but its own stack traps.
   [[nodiscard]] static bool enter(std::uint64_t *clock) noexcept;
+  // A library's data, loaded or taken away since.
+  [[nodiscard]] static bool cover(const Region &region) noexcept;
+  static void forget_region(const Region &region) noexcept;
   // The stack of a task that this one makes: mapped as the new task's own, and no more.
   static void open_stack(std::uint32_t slot) noexcept;
   static void close_stack(std::uint32_t slot) noexcept;
