@@ -3,11 +3,11 @@
 
 #include <sched.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 
+#include "compat/libitm/pages/clone.h"
 #include "compat/libitm/pages/heap.h"
 #include "compat/libitm/pages/log.h"
 #include "compat/libitm/pages/memory.h"
@@ -176,7 +176,7 @@ void free_slot(int slot) noexcept {
   heap_slot_freed(slot);
   Slot &each = control->slots[slot];
   const std::int32_t file = each.faults_file.exchange(0, std::memory_order_relaxed);
-  if (file != 0) close(file - 1);
+  if (file != 0) kernel_call(SYS_close, file - 1, 0, 0, 0, 0, 0);
   each.is_used.store(0, std::memory_order_release);
 }
 

@@ -79,6 +79,14 @@ std::uint32_t own_slot() noexcept { return self_slot; }
 Range heap_range() noexcept { return Memory::heap(); }
 Range stacks_range() noexcept { return Memory::stacks(); }
 
+bool is_own_file(int file) noexcept {
+  if (file == Memory::home_file()) return true;
+  const std::uint32_t high = control->high.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < high; ++i)
+    if (control->slots[i].faults_file.load(std::memory_order_relaxed) == file + 1) return true;
+  return false;
+}
+
 void cover_libraries() noexcept {
   if (!has_started) return;
   const Busy busy;
