@@ -276,6 +276,15 @@ bool guard_transaction(bool is_on) noexcept {
   return before;
 }
 
+void die_inside(int signal) noexcept {
+  set_rights(Rights::kBoth);
+  {
+    const BlockedSignals blocked;
+    Transaction::die(signal);
+  }
+  tasks_die(signal);
+}
+
 int recall_signal() noexcept { return SIGRTMAX - 5; }
 
 bool Busy::is_any() noexcept { return busy != 0; }

@@ -52,6 +52,23 @@ void loads_all(char *const *texts) noexcept {
 void blocks() noexcept {
   if (is_started()) give_up_holds();
 }
+// The call blocks if the file is not ready: then other tasks get the pages. To map them again costs
+// far more than to ask.
+void blocks(int file) noexcept {
+  if (!is_started()) return;
+  const int error = errno;
+  const int flags = fcntl(file, F_GETFL);
+  pollfd asked{file, POLLIN, 0};
+  if (flags >= 0 && (flags & O_NONBLOCK) == 0 && TMH_REAL(poll)(&asked, 1, 0) == 0) give_up_holds();
+  errno = error;
+}
+void waits_for(pollfd *files, nfds_t count, int timeout_ms) noexcept {
+  if (!is_started() || timeout_ms == 0) return;
+  const int error = errno;
+  make_plain(files, count * sizeof *files, true);
+  if (TMH_REAL(poll)(files, count, 0) == 0) give_up_holds();
+  errno = error;
+}
 
 void parts(const iovec *vector, int count, bool is_store) noexcept {
   if (!is_started() || count <= 0) return;
@@ -99,14 +116,14 @@ using namespace tmh::itm::pages;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
 
-TMH_CALL(ssize_t, read, (int file, void *at, std::size_t bytes), (file, at, bytes), blocks(),
+TMH_CALL(ssize_t, read, (int file, void *at, std::size_t bytes), (file, at, bytes), blocks(file),
          stores(at, bytes))
 TMH_CALL(ssize_t, pread, (int file, void *at, std::size_t bytes, off_t offset),
          (file, at, bytes, offset), stores(at, bytes))
 TMH_CALL(ssize_t, pread64, (int file, void *at, std::size_t bytes, off64_t offset),
          (file, at, bytes, offset), stores(at, bytes))
 TMH_CALL(ssize_t, readv, (int file, const iovec *vector, int count), (file, vector, count),
-         blocks(), parts(vector, count, true))
+         blocks(file), parts(vector, count, true))
 TMH_CALL(ssize_t, write, (int file, const void *at, std::size_t bytes), (file, at, bytes),
          loads(at, bytes))
 TMH_CALL(ssize_t, pwrite, (int file, const void *at, std::size_t bytes, off_t offset),
@@ -117,14 +134,14 @@ TMH_CALL(ssize_t, writev, (int file, const iovec *vector, int count), (file, vec
          parts(vector, count, false))
 
 TMH_CALL(ssize_t, recv, (int socket, void *at, std::size_t bytes, int flags),
-         (socket, at, bytes, flags), blocks(), stores(at, bytes))
+         (socket, at, bytes, flags), blocks(socket), stores(at, bytes))
 TMH_CALL(ssize_t, recvfrom,
          (int socket, void *at, std::size_t bytes, int flags, sockaddr *address,
           socklen_t *address_bytes),
-         (socket, at, bytes, flags, address, address_bytes), blocks(), stores(at, bytes),
+         (socket, at, bytes, flags, address, address_bytes), blocks(socket), stores(at, bytes),
          stores_address(address, address_bytes))
 TMH_CALL(ssize_t, recvmsg, (int socket, msghdr *header, int flags), (socket, header, flags),
-         blocks(), message(header, true))
+         blocks(socket), message(header, true))
 TMH_CALL(ssize_t, send, (int socket, const void *at, std::size_t bytes, int flags),
          (socket, at, bytes, flags), loads(at, bytes))
 TMH_CALL(ssize_t, sendto,
@@ -135,9 +152,9 @@ TMH_CALL(ssize_t, sendto,
 TMH_CALL(ssize_t, sendmsg, (int socket, const msghdr *header, int flags), (socket, header, flags),
          message(header, false))
 TMH_CALL(int, accept, (int socket, sockaddr *address, socklen_t *bytes), (socket, address, bytes),
-         blocks(), stores_address(address, bytes))
+         blocks(socket), stores_address(address, bytes))
 TMH_CALL(int, accept4, (int socket, sockaddr *address, socklen_t *bytes, int flags),
-         (socket, address, bytes, flags), blocks(), stores_address(address, bytes))
+         (socket, address, bytes, flags), blocks(socket), stores_address(address, bytes))
 TMH_CALL(int, bind, (int socket, const sockaddr *address, socklen_t bytes) noexcept,
          (socket, address, bytes), loads(address, bytes))
 TMH_CALL(int, connect, (int socket, const sockaddr *address, socklen_t bytes),
@@ -157,7 +174,7 @@ TMH_CALL(int, pipe, (int *ends) noexcept, (ends), stores(ends, 2 * sizeof *ends)
 TMH_CALL(int, pipe2, (int *ends, int flags) noexcept, (ends, flags), stores(ends, 2 * sizeof *ends))
 
 TMH_CALL(int, poll, (pollfd * files, nfds_t count, int timeout_ms), (files, count, timeout_ms),
-         blocks(), stores(files, count * sizeof *files))
+         waits_for(files, count, timeout_ms), stores(files, count * sizeof *files))
 TMH_CALL(int, ppoll, (pollfd * files, nfds_t count, const timespec *timeout, const sigset_t *mask),
          (files, count, timeout, mask), blocks(), stores(files, count * sizeof *files),
          loads(timeout, sizeof *timeout), loads(mask, sizeof *mask))
@@ -167,11 +184,11 @@ TMH_CALL(int, select, (int count, fd_set *in, fd_set *out, fd_set *errors, timev
 TMH_CALL(int, epoll_ctl, (int set, int operation, int file, epoll_event *event) noexcept,
          (set, operation, file, event), loads(event, sizeof *event))
 TMH_CALL(int, epoll_wait, (int set, epoll_event *events, int count, int timeout_ms),
-         (set, events, count, timeout_ms), blocks(),
+         (set, events, count, timeout_ms), timeout_ms != 0 ? blocks(set) : void(),
          stores(events, static_cast<std::size_t>(count) * sizeof *events))
 TMH_CALL(int, epoll_pwait,
          (int set, epoll_event *events, int count, int timeout_ms, const sigset_t *mask),
-         (set, events, count, timeout_ms, mask), blocks(),
+         (set, events, count, timeout_ms, mask), timeout_ms != 0 ? blocks(set) : void(),
          stores(events, static_cast<std::size_t>(count) * sizeof *events),
          loads(mask, sizeof *mask))
 
