@@ -144,13 +144,20 @@ void go_irrevocable() {
   if (is_running_inside) Transaction::go_irrevocable();
 }
 
-void give_up_holds() noexcept {
+namespace {
+
+void give_up(bool touched_only) noexcept {
   if (!has_view || is_running_inside || Busy::is_any() || !View::holds_any() ||
       own_thread != __builtin_thread_pointer())
     return;
   const Busy busy;
-  View::give_up(false);
+  View::give_up(touched_only);
 }
+
+}  // namespace
+
+void give_up_holds() noexcept { give_up(false); }
+void give_up_touched() noexcept { give_up(true); }
 
 void before_clone(int slot) noexcept {
   start_view();
