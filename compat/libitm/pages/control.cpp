@@ -4,11 +4,11 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 
+#include "compat/libitm/pages/clone.h"
 #include "compat/libitm/pages/heap.h"
 #include "compat/libitm/pages/log.h"
 #include "compat/libitm/pages/memory.h"
@@ -185,7 +185,7 @@ void free_slot(int slot) noexcept {
   heap_slot_freed(slot);
   Slot &each = control->slots[slot];
   const std::int32_t file = each.faults_file.load(std::memory_order_relaxed);
-  if (file != 0) dup3(Memory::home_file(), file - 1, O_CLOEXEC);
+  if (file != 0) kernel_call(SYS_dup3, Memory::home_file(), file - 1, O_CLOEXEC, 0, 0, 0);
   each.is_used.store(0, std::memory_order_release);
 }
 

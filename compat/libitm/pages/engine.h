@@ -44,6 +44,9 @@ void note_freed(void *block) noexcept;
 // again instead of returning. Outside: nothing.
 void go_irrevocable();
 
+// A descriptor of the engine's, of any task.
+[[nodiscard]] bool is_own_file(int file) noexcept;
+
 // The loader has loaded libraries, or taken some away.
 void cover_libraries() noexcept;
 

@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "compat/libitm/pages/clone.h"
 #include "compat/libitm/pages/faults.h"
 #include "compat/libitm/pages/system_calls.h"
 
@@ -94,7 +95,7 @@ bool View::enter(std::uint64_t *clock) noexcept {
   if (!make_tables()) return false;
   // The creator's stays open: tasks share their descriptors.
   const std::int32_t kept = self().faults_file.load(std::memory_order_relaxed);
-  if (kept != 0) close(kept - 1);
+  if (kept != 0) kernel_call(SYS_close, kept - 1, 0, 0, 0, 0, 0);
   for (std::uint32_t tries = 0; tries < kFileTries; ++tries) {
     faults_ = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
     if (faults_ >= 0 || errno != EMFILE) break;
