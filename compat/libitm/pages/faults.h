@@ -39,6 +39,9 @@ bool guard_effects() noexcept;
 // Inside: the thread dies alone, of that signal, and its transaction leaves nothing behind.
 [[noreturn]] void die_inside(int signal) noexcept;
 
+// signal_calls.cpp: the program's handlers that have run.
+inline volatile std::uint32_t handlers_run = 0;
+
 // What the engine does not answer, the program's action does.
 [[nodiscard]] struct sigaction previous_action(int signal) noexcept;
 void set_previous_action(int signal, const struct sigaction &action) noexcept;

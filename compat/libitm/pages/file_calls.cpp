@@ -1,6 +1,6 @@
 // compat/libitm/pages/file_calls.cpp -- calls that close descriptors leave the engine's open.
-// Why:       programs close what they do not know (daemons, before they run another program). Memory
-//            whose userfaultfd is closed reads as zeros, without a word.
+// Why:       programs close what they do not know (daemons, before they run another program).
+//            Memory whose userfaultfd is closed reads as zeros, without a word.
 #include <fcntl.h>
 #include <unistd.h>
 

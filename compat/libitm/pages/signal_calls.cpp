@@ -41,6 +41,7 @@ void call_handler(int signal, siginfo_t *info, void *context) noexcept {
     waiting |= 1ull << (signal - 1);
     return;
   }
+  handlers_run = handlers_run + 1;
   // The kernel gives a handler no rights to memory with keys.
   const Rights before = current_rights();
   set_rights(Rights::kPlain);

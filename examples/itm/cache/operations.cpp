@@ -9,8 +9,9 @@ namespace cache {
 
 namespace {
 
-// Most values are smaller; a larger one costs a second lookup. They go by way of the stack, which is the thread's alone: on a runtime that gives
-// transactions copies of pages, the connection's buffers are not copied.
+// Most values are smaller; a larger one costs a second lookup. They go by way of the stack, which
+// is the thread's alone: a runtime that gives transactions copies of pages would copy the
+// connection's buffers, too.
 constexpr std::size_t kSmallBytes = 1024;
 // A look at all classes' counters, which other workers write.
 constexpr unsigned kNewItemsBetweenLooks = 512;
