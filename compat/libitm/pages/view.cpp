@@ -306,7 +306,15 @@ Made View::open_for_transaction(PageNumber page, bool is_store) noexcept {
   copy.src = reinterpret_cast<std::uintptr_t>(buffer);
   copy.len = ahead * kPageBytes;
   copy.mode = is_store ? 0 : UFFDIO_COPY_MODE_WP;
-  if (raw_ioctl(faults_, UFFDIO_COPY, &copy) != 0) die("a page cannot be copied");
+  int result = raw_ioctl(faults_, UFFDIO_COPY, &copy);
+  if (result != 0 && errno == ENOENT && ahead > 1) {
+    // The kernel copies into one of its mappings at a time: another one begins among these pages.
+    ahead = 1;
+    last_opened_ = page;
+    copy.len = kPageBytes;
+    result = raw_ioctl(faults_, UFFDIO_COPY, &copy);
+  }
+  if (result != 0) die("a page cannot be copied");
   count(Count::kCopies, ahead);
   copies_ += ahead;
   if (is_store) {
