@@ -2,7 +2,7 @@
 long that takes.
 
 Sizes: tiny proves that everything works (the test suite), quick is all of a paper in less than
-three minutes, full is as large as the paper's. Seconds are estimates for the progress line, from
+four minutes, full is as large as the paper's. Seconds are estimates for the progress line, from
 two cores of a 2020s server.
 """
 

@@ -46,7 +46,7 @@ def parser_for(paper, description):
         dest="mode",
         action="store_const",
         const="quick",
-        help="all of it in less than three minutes (default)",
+        help="all of it in less than four minutes (default)",
     )
     size.add_argument(
         "--full", dest="mode", action="store_const", const="full", help=paper.full_means

@@ -47,8 +47,8 @@ def compiled(name, figures, cases, quick_seconds, full_seconds):
         "itm",
         files=FILES + PROGRAMS,
         tiny=common + ["--tiny"],
-        quick=common + ["--rounds", "1", "--seconds", "0.2"],
-        full=common + ["--rounds", "5", "--seconds", "1"],
+        quick=common + ["--rounds", "1", "--seconds", "0.1", "--small"],
+        full=common + ["--rounds", "3", "--seconds", "1"],
         seconds={"tiny": 4, "quick": quick_seconds, "full": full_seconds},
     )
 
@@ -73,11 +73,11 @@ EXPERIMENTS = [
     ),
     snapshots("reservations", "6.2.4, figures 7 to 9: reservations beside a scan", 20, 200),
     snapshots("ycsb", "6.2.6, figures 11 and 12: YCSB A and E", 15, 150),
-    compiled("stamp", "6.2.1, figure 3: applications in the manner of STAMP", "|".join(STAMP), 40,
-             500),
-    compiled("cache-server", "6.2.5, figure 10: a cache server", "cache/gets|cache/sets", 5, 100),
+    compiled("stamp", "6.2.1, figure 3: applications in the manner of STAMP", "|".join(STAMP), 60,
+             1500),
+    compiled("cache-server", "6.2.5, figure 10: a cache server", "cache/gets|cache/sets", 6, 60),
     compiled("ycsb-compiled", "6.2.6, figures 11 and 12: YCSB A and E, compiled", "ycsb/A|ycsb/E",
-             10, 100),
+             12, 240),
     Experiment(
         "faults",
         "6.2.5: threads of the cache server die in transactions",
@@ -86,6 +86,6 @@ EXPERIMENTS = [
         tiny=["--faults", "12", "--seconds", "0.05", "--keys", "100"],
         quick=["--faults", "1000", "--seconds", "2"],
         full=["--faults", "1000", "--seconds", "10"],
-        seconds={"tiny": 1, "quick": 8, "full": 25},
+        seconds={"tiny": 1, "quick": 15, "full": 25},
     ),
 ]
