@@ -94,7 +94,8 @@ bool View::put_home(PageNumber first, std::uint32_t count, bool is_writable) noe
 bool View::enter(std::uint64_t *clock) noexcept {
   if (!make_tables()) return false;
   // The creator's stays open: tasks share their descriptors.
-  const std::int32_t kept = self().faults_file.load(std::memory_order_relaxed);
+  // From here on the number is whoever's: the program may close it.
+  const std::int32_t kept = self().faults_file.exchange(0, std::memory_order_relaxed);
   if (kept != 0) kernel_call(SYS_close, kept - 1, 0, 0, 0, 0, 0);
   for (std::uint32_t tries = 0; tries < kFileTries; ++tries) {
     faults_ = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
