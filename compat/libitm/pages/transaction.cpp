@@ -216,6 +216,22 @@ bool conflicts(const Entry &own, std::uint64_t pin) noexcept {
   return false;
 }
 
+// Has plain code changed what this transaction is going to overwrite, since it was copied? It would
+// be lost: an atomic counter, say, that functions count in inside and outside of transactions.
+bool is_changed_at_home(const Entry &own) noexcept {
+  const std::byte *const home = Memory::home(own.page);
+  for (std::uint32_t i = 0; i < own.words; ++i) {
+    const Place place = own.places()[i];
+    const std::uint64_t now = __atomic_load_n(
+        reinterpret_cast<const std::uint64_t *>(home) + place.word, __ATOMIC_RELAXED);
+    const std::uint64_t different = now ^ own.word_list()[i].before;
+    if (different == 0) continue;
+    for (std::uint32_t byte = 0; byte < 8; ++byte)
+      if ((place.bytes >> byte & 1) != 0 && (different >> 8 * byte & 0xff) != 0) return true;
+  }
+  return false;
+}
+
 // Serializable: has any page of which this task has a copy been committed to since the pin?
 bool was_read_page_changed(std::uint64_t pin) noexcept {
   const Position head = control->head.load(std::memory_order_relaxed);
@@ -238,7 +254,9 @@ bool publish_draft() {
     return false;
   }
   bool has_conflict = false;
-  for_each_entry([&](const Entry &own) { has_conflict = has_conflict || conflicts(own, pin); });
+  for_each_entry([&](const Entry &own) {
+    has_conflict = has_conflict || conflicts(own, pin) || is_changed_at_home(own);
+  });
   if (has_conflict || (is_serializable && was_read_page_changed(pin))) {
     count(Count::kConflicts);
     return false;

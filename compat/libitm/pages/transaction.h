@@ -5,7 +5,8 @@
 //            (3) a rollback restores copies, the own stack from the begin upwards, and thread_local
 //            variables of the program.
 // Isolation: snapshot isolation: of two transactions that overlap in time and store to the same
-//            word, one aborts. Serializable: also who has a copy of a page that was committed to.
+//            word, one aborts; so does one that would overwrite what plain code has stored since.
+//            Serializable: also who has a copy of a page that was committed to.
 // Source:    EXCITE-VM, section 3.
 #pragma once
 
