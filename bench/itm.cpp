@@ -42,7 +42,7 @@ struct Options {
   std::string only, on;             // regular expressions; empty: all
   std::vector<std::string> libitm;  // NAME=PATH[:METHOD]
   std::string programs;
-  bool list = false;
+  bool list = false, small = false;
 };
 
 // What of its text the expression finds stays. Throws BadInput.
@@ -63,13 +63,16 @@ class ItmBench {
   explicit ItmBench(Options options)
       : options_(std::move(options)), scratch_(options_.common.folder) {
     if (options_.common.tiny) options_.rounds = 0;
+    const ItmInputs inputs = options_.common.tiny ? ItmInputs::kTiny
+                             : options_.small     ? ItmInputs::kSmall
+                                                  : ItmInputs::kWhole;
     const fs::path bench = fs::read_symlink("/proc/self/exe").parent_path();
     build_ = bench.parent_path().string();
     contestants_ = itm_contestants(build_, &why_not_);
     for (const std::string &each : options_.libitm)
       contestants_.push_back(outside_contestant(each, contestants_));
     std::string why_no_cases;
-    cases_ = itm_cases(build_ + "/examples/itm", options_.common.tiny, &why_no_cases);
+    cases_ = itm_cases(build_ + "/examples/itm", inputs, &why_no_cases);
     if (!why_no_cases.empty()) why_not_.push_back(why_no_cases);
     if (!options_.programs.empty()) {
       const std::vector<ItmCase> outside = outside_cases(options_.programs, cases_);
@@ -106,6 +109,7 @@ class ItmBench {
   [[nodiscard]] Json parameters() const {
     Json all;
     all["tiny"] = options_.common.tiny;
+    all["small"] = options_.small;
     all["seed"] = options_.common.seed;
     all["rounds"] = options_.rounds;
     all["seconds"] = options_.seconds;
@@ -202,6 +206,8 @@ int main(int argc, char **argv) {
   app.add_option("--libitm", options.libitm,
                  "NAME=PATH or NAME=PATH:METHOD: one more libitm; may be repeated");
   app.add_option("--programs", options.programs, "a JSON file: programs of others");
+  app.add_flag("--small", options.small,
+               "small inputs, for slow libraries; rates differ from those of whole ones");
   app.add_flag("--list", options.list, "print cases and what they run on");
   return tmh::bench::run_bench(app, argc, argv, [&] { return tmh::bench::run(options); });
 }

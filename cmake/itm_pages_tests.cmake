@@ -23,7 +23,9 @@ add_executable(itm_thread_programs ${tmh_itm_threads})
 target_include_directories(itm_thread_programs PRIVATE "${PROJECT_SOURCE_DIR}"
   "${PROJECT_SOURCE_DIR}/include")
 target_compile_features(itm_thread_programs PRIVATE cxx_std_20)
-target_link_libraries(itm_thread_programs PRIVATE tmh_warnings Threads::Threads)
+# With libitm.so.1, which they do not use: the engine starts in programs that are.
+target_link_libraries(itm_thread_programs PRIVATE tmh_warnings Threads::Threads
+  -Wl,--no-as-needed tmh_itm)
 set_target_properties(itm_thread_programs tmh_itm_pages_flat PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
   LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests" POSITION_INDEPENDENT_CODE ON)

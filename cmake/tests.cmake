@@ -186,6 +186,19 @@ foreach(server cache_server cache_server_mutex)
   set_tests_properties(itm.${server}.conformance itm.${server}.service PROPERTIES LABELS itm
     PROCESSORS 2 TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
 endforeach()
+# On pages threads die alone, and the server goes on without them.
+if(TARGET cache_server AND TARGET tmh_itm_pages AND TARGET tmh_tool)
+  set(through --server $<TARGET_FILE:cache_server>
+    --through "$<TARGET_FILE:tmh_tool> itm --method pages --")
+  add_test(NAME itm.cache_server_on_pages.conformance COMMAND "${Python3_EXECUTABLE}" -B
+    "${PROJECT_SOURCE_DIR}/tests/itm_cache/conformance.py" ${through})
+  add_test(NAME itm.cache_server_on_pages.service COMMAND "${Python3_EXECUTABLE}" -B
+    "${PROJECT_SOURCE_DIR}/tests/itm_cache/service.py" ${through}
+    --client $<TARGET_FILE:cache_client> --seconds 0.5 --dies thread --faults 30)
+  set_tests_properties(itm.cache_server_on_pages.conformance itm.cache_server_on_pages.service
+    PROPERTIES LABELS itm PROCESSORS 2 TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT}
+    SKIP_REGULAR_EXPRESSION "method pages is not possible here: [^\n]*protection keys")
+endif()
 
 # The house: rules about the tree, each with a test that the rule can be broken, and the installed
 # package. tmh_add_house_test(<name> <script> [arguments...]): exit status 77 and "SKIPPED: why"

@@ -83,20 +83,35 @@ std::vector<std::string> replaced(std::vector<std::string> words,
   return words;
 }
 
-ItmCase case_of(const BuiltIn &built_in, const std::string &folder, bool tiny) {
+// Of kSmall, behind the others; programs that are not here have small inputs anyway.
+constexpr std::pair<std::string_view, const char *> kSmallArguments[] = {
+    {"reservations", "--rows 4096"},
+    {"ycsb", "--records 1000"},
+    {"kmeans", "--points 512"},
+    {"gene_assembly", "--gene 1024 --segments 4096"},
+    {"maze", "--x 32 --y 32 --z 3 --routes 16"},
+    {"graph", "--scale 7"},
+    {"packets", "--flows 256"},
+    {"mesh", "--points 400"},
+};
+
+ItmCase case_of(const BuiltIn &built_in, const std::string &folder, ItmInputs inputs) {
   ItmCase one;
   one.name = built_in.name;
   const std::string program = one.name.substr(0, one.name.find('/'));
   std::vector<std::string> arguments;
   append(&arguments, built_in.arguments);
-  if (tiny) {
-    std::vector<std::string> small;
-    append(&small, built_in.arguments_tiny);
-    append(&small, fmt::format("--operations {}", built_in.operations_tiny));
-    arguments = replaced(std::move(arguments), small);
+  std::vector<std::string> later;
+  if (inputs == ItmInputs::kTiny) {
+    append(&later, built_in.arguments_tiny);
+    append(&later, fmt::format("--operations {}", built_in.operations_tiny));
   } else {
-    append(&arguments, "--seconds {seconds}");
+    append(&later, "--seconds {seconds}");
   }
+  if (inputs == ItmInputs::kSmall)
+    for (const auto &[name, small] : kSmallArguments)
+      if (name == program) append(&later, small);
+  arguments = replaced(std::move(arguments), later);
   append(&arguments, "--threads {threads} --seed {seed}");
   for (const char *const build : {kTransactions, kMutex, kPlain}) {
     if (build == kPlain && !built_in.has_plain) continue;
@@ -122,7 +137,7 @@ constexpr Cache kCaches[] = {
     {"cache/gets", "--get-ratio 0.95", Mix::kReads},
     {"cache/sets", "--get-ratio 0.5", Mix::kUpdates},
 };
-ItmCase case_of(const Cache &cache, const std::string &folder, bool tiny) {
+ItmCase case_of(const Cache &cache, const std::string &folder, ItmInputs inputs) {
   ItmCase one;
   one.name = cache.name;
   for (const auto &[build, server] :
@@ -132,8 +147,9 @@ ItmCase case_of(const Cache &cache, const std::string &folder, bool tiny) {
   append(&one.client, fmt::format("{}/cache_client --connect {{place}} --threads {{threads}} "
                                   "--seed {{seed}} --protocol binary --verify {}",
                                   folder, cache.arguments));
-  append(&one.client, tiny ? "--connections 2 --keys 20 --seconds 0.005"
-                           : "--connections 16 --keys 10000 --pipeline 8 --seconds {seconds}");
+  append(&one.client, inputs == ItmInputs::kTiny
+                          ? "--connections 2 --keys 20 --seconds 0.005"
+                          : "--connections 16 --keys 10000 --pipeline 8 --seconds {seconds}");
   one.reading.field = "operations_per_second";
   one.reading.is_own = true;
   one.reads_mostly = cache.mix == Mix::kReads;
@@ -189,12 +205,12 @@ bool ItmCase::runs_with(unsigned threads_wanted) const {
          std::find(threads.begin(), threads.end(), threads_wanted) != threads.end();
 }
 
-std::vector<ItmCase> itm_cases(const std::string &folder, bool tiny, std::string *why_not) {
+std::vector<ItmCase> itm_cases(const std::string &folder, ItmInputs inputs, std::string *why_not) {
   std::vector<ItmCase> all;
   std::vector<std::string> missing;
   std::size_t found = 0;
-  for (const BuiltIn &each : kBuiltIn) all.push_back(case_of(each, folder, tiny));
-  for (const Cache &each : kCaches) all.push_back(case_of(each, folder, tiny));
+  for (const BuiltIn &each : kBuiltIn) all.push_back(case_of(each, folder, inputs));
+  for (const Cache &each : kCaches) all.push_back(case_of(each, folder, inputs));
   for (const ItmCase &each : all) {
     for (const auto &[build, words] : each.commands) {
       if (!fs::exists(words[0])) {

@@ -53,9 +53,14 @@ struct ItmNumbers {
   double attempts = 0;
 };
 
-// The programs of examples/itm in that folder. tiny: as few operations as make sense.
+enum class ItmInputs : std::uint8_t {
+  kWhole,
+  kSmall,  // the slowest library works through them in some tenths of a second
+  kTiny,   // as few operations as make sense
+};
+// The programs of examples/itm in that folder.
 // why_not: empty, or why there is none. Throws std::runtime_error when some are missing.
-[[nodiscard]] std::vector<ItmCase> itm_cases(const std::string &folder, bool tiny,
+[[nodiscard]] std::vector<ItmCase> itm_cases(const std::string &folder, ItmInputs inputs,
                                              std::string *why_not);
 
 struct ItmPlaceholders {

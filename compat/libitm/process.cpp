@@ -134,15 +134,17 @@ Process::Process() noexcept {
 
 void Process::find_pages() noexcept {
   const auto *const found = static_cast<const pages::Calls *>(dlsym(RTLD_DEFAULT, "tmh_itm_pages"));
-  if (found != nullptr && found->version == pages::kCallsVersion) {
+  const bool is_there = found != nullptr && found->version == pages::kCallsVersion;
+  if (is_there && found->is_wanted()) {
     pages = found;
     tmh::itm::pages::engine = found;
     return;
   }
+  method = Method::kLines;
+  if (is_there) return;  // what runs here has no transactions
   std::fprintf(stderr,
                "libitm (tmh): the method is lines, not pages: libtmh-itm-pages.so is not loaded "
                "first, as `tmh itm --method pages` does\n");
-  method = Method::kLines;
 }
 
 void Process::read_environment() noexcept {

@@ -459,6 +459,7 @@ void Thread::abort(std::uint32_t reason) {
   if (is_irrevocable_ && (!is_nested || nested_.size() <= nested_when_irrevocable_))
     die("an irrevocable transaction is cancelled");
   process_.totals.cancelled.fetch_add(1, std::memory_order_relaxed);
+  if (process_.pages != nullptr) process_.pages->count_cancel();
   if (is_nested) {
     const Registers registers = roll_back_nested();  // the jump destroys nothing of this frame
     tmh_itm_go_back(&registers, kAborted | kRestoreLive);

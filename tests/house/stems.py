@@ -33,6 +33,7 @@ EXCEPTIONS = {
     "interpose.cpp": "defines functions of libc: their headers are the system's",
     "heap_calls.cpp": "the same",
     "map_calls.cpp": "the same",
+    "file_calls.cpp": "the same",
     "library_calls.cpp": "the same",
     "signal_calls.cpp": "the same",
     "thread_pages.cpp": "a part of class Thread: thread.h",

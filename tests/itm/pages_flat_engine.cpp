@@ -173,6 +173,8 @@ void note_allocated(void *) noexcept {}
 void note_freed(void *) noexcept {}
 void go_irrevocable() {}
 void give_up_holds() noexcept {}
+void give_up_touched() noexcept {}
+Interruptions interruptions() noexcept { return {}; }
 void forget_dead(int) noexcept {}
 std::uint32_t own_slot() noexcept { return slot_of_this; }
 int take_slot() noexcept {

@@ -2,6 +2,7 @@
 """conformance.py --server PATH [--memcached PATH] -- the cache server answers as memcached does.
 
 --server     cache_server or cache_server_mutex
+--through    a command that runs the server, such as "tmh itm --method pages --"
 --memcached  Debian's; default: the one in PATH, if any. It has to give the expected answers, too,
              but for those that are marked as the server's own.
 """
@@ -307,10 +308,12 @@ def check_binary(server, is_ours):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server", required=True)
+    parser.add_argument("--through", default="")
     parser.add_argument("--memcached", default=shutil.which("memcached"))
     arguments = parser.parse_args()
     problems = []
-    with Server([arguments.server, "--port", "0", "--threads", "2"]) as server:
+    command = [*arguments.through.split(), arguments.server, "--port", "0", "--threads", "2"]
+    with Server(command) as server:
         for check in (check_text, check_binary):
             problems += [f"the server: {problem}" for problem in check(server, True)]
         if server.end() != 0:

@@ -4,6 +4,7 @@ clients that are killed, threads that die, its start and its end.
 
 --server     cache_server or cache_server_mutex
 --client     cache_client
+--through    a command that runs the server, such as "tmh itm --method pages --"
 --seconds    of each load (1)
 --faults     threads that die in the parts about deaths (100)
 --dies       what a fault in a transaction takes with it: server (default), or thread, on a runtime
@@ -57,9 +58,10 @@ class Parts:
 
     def __init__(self, arguments):
         self._arguments = arguments
+        self._program = [*arguments.through.split(), arguments.server]
 
     def _server(self, *options):
-        return Server([self._arguments.server, "--port", "0", "--threads", "2", *options])
+        return Server([*self._program, "--port", "0", "--threads", "2", *options])
 
     def _client(self, server, *options, seconds=None):
         return [
@@ -252,7 +254,7 @@ class Parts:
         def few_files():
             resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
 
-        command = [self._arguments.server, "--port", "0", "--threads", "2"]
+        command = [*self._program, "--port", "0", "--threads", "2"]
         with Server(command, before=few_files) as server:
             clients = [server.connect() for _ in range(100)]
             answers = [client.ask(b"") for client in clients]
@@ -268,22 +270,22 @@ class Parts:
 
     def start_and_end(self):
         """Sockets with a path, refused options, a taken port, SIGTERM while clients wait."""
-        program = self._arguments.server
+        program = self._program
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "socket")
             for _ in range(2):  # the second finds what the killed first one left
-                with Server([program, "--unix", path, "--threads", "1"]) as server:
+                with Server([*program, "--unix", path, "--threads", "1"]) as server:
                     with socket.socket(socket.AF_UNIX) as client:
                         client.connect(path)
                         client.sendall(b"set key 0 0 1\r\nx\r\n")
                         answer = client.recv(100)
                         expect(answer == b"STORED\r\n", f"on a path: {answer}")
-            with Server([program, "--unix", path, "--threads", "1"]) as server:
+            with Server([*program, "--unix", path, "--threads", "1"]) as server:
                 expect(server.end() == 0, "the server does not end with 0")
                 expect(not os.path.exists(path), "the path is still there")
             with self._server() as server:
                 idle = [server.connect() for _ in range(10)]
-                ran = subprocess.run([program, "--port", str(server.port)], capture_output=True,
+                ran = subprocess.run([*program, "--port", str(server.port)], capture_output=True,
                                      check=False)
                 expect(ran.returncode == 2 and b"cannot listen" in ran.stderr, f"{ran}")
                 expect(server.end() == 0, "the server does not end with 0")
@@ -293,7 +295,7 @@ class Parts:
         wrong = (["--threads", "0"], ["--memory", "0"], ["--listen", "nowhere"], ["--bogus"],
                  ["--unix", "x" * 200], ["--port", "65536"], ["more"])
         for options in wrong:
-            ran = subprocess.run([program, *options], capture_output=True, check=False,
+            ran = subprocess.run([*program, *options], capture_output=True, check=False,
                                  timeout=TIMEOUT_S)
             expect(ran.returncode == 2 and ran.stderr, f"{options}: {ran}")
         wrong = ([], ["--connect", "nowhere"], ["--connect", "a:1", "--threads", "0"],
@@ -326,6 +328,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server", required=True)
     parser.add_argument("--client", required=True)
+    parser.add_argument("--through", default="")
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--dies", choices=("server", "thread"), default="server")

@@ -12,6 +12,8 @@ inline constexpr std::uint32_t kCallsVersion = 1;
 // The program's symbol `tmh_itm_pages`.
 struct Calls {
   std::uint32_t version;
+  // The program was linked with a libitm: the engine starts, or has started.
+  bool (*is_wanted)();
   // The engine calls these inside. restart: never returns; calls roll_back() first. irrevocable:
   // the thread's transaction is going to do what cannot be undone; may not return either. died:
   // the transaction is over, rolled back; what the thread knew of it is to be forgotten.

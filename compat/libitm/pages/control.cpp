@@ -1,13 +1,14 @@
 // compat/libitm/pages/control.cpp -- slots, the lock of commits, being alone.
 #include "compat/libitm/pages/control.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 
+#include "compat/libitm/pages/clone.h"
 #include "compat/libitm/pages/heap.h"
 #include "compat/libitm/pages/log.h"
 #include "compat/libitm/pages/memory.h"
@@ -148,6 +149,14 @@ int take_slot() noexcept {
     if (each.is_used.load(std::memory_order_relaxed) != 0 ||
         !each.is_used.compare_exchange_strong(expected, 1))
       continue;
+    if (each.faults_file.load(std::memory_order_relaxed) == 0) {
+      const int file = fcntl(Memory::home_file(), F_DUPFD_CLOEXEC, 0);
+      if (file < 0) {
+        each.is_used.store(0, std::memory_order_release);
+        return -1;
+      }
+      each.faults_file.store(file + 1, std::memory_order_relaxed);
+    }
     each.pid.store(0, std::memory_order_relaxed);
     each.incarnation.fetch_add(1, std::memory_order_release);
     each.last_commit.store(0, std::memory_order_relaxed);
@@ -175,8 +184,8 @@ void free_slot(int slot) noexcept {
   forget_dead(slot);
   heap_slot_freed(slot);
   Slot &each = control->slots[slot];
-  const std::int32_t file = each.faults_file.exchange(0, std::memory_order_relaxed);
-  if (file != 0) close(file - 1);
+  const std::int32_t file = each.faults_file.load(std::memory_order_relaxed);
+  if (file != 0) kernel_call(SYS_dup3, Memory::home_file(), file - 1, O_CLOEXEC, 0, 0, 0);
   each.is_used.store(0, std::memory_order_release);
 }
 

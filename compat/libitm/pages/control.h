@@ -52,7 +52,9 @@ struct alignas(64) Slot {
   alignas(64) std::atomic<std::uint32_t> is_used;
   std::atomic<std::int32_t> pid;  // 0: none yet; -1: its task is dead
   std::uint64_t start_time, stack_start;
-  std::atomic<std::int32_t> faults_file;  // its userfaultfd, and 1; all tasks share descriptors
+  // Its userfaultfd, and 1; all tasks share descriptors. Between tasks another file, which keeps
+  // the number free for the next one, however many files the program opens.
+  std::atomic<std::int32_t> faults_file;
   std::atomic<std::uint64_t> incarnation;
   alignas(64) std::atomic<std::uint64_t> counts[kCounts];
 };

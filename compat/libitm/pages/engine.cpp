@@ -2,6 +2,7 @@
 // call of it.
 #include "compat/libitm/pages/engine.h"
 
+#include <link.h>
 #include <pthread.h>
 
 #include <cstdio>
@@ -31,9 +32,28 @@ void *own_thread = nullptr;
 void enter_forked() noexcept {
   if (!has_started) return;
   has_started = false;
-  if (has_view) View::enter_forked();
+  View::enter_forked();
   copy_key = -1;
 }
+
+// Not 0: the program, or a library of its, was linked with a libitm.
+int needs_libitm(dl_phdr_info *info, std::size_t, void *) {
+  if (Memory::is_runtime_module(info->dlpi_name)) return 0;
+  const ElfW(Dyn) *dynamic = nullptr;
+  for (std::size_t i = 0; i < info->dlpi_phnum; ++i)
+    if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+      dynamic = reinterpret_cast<const ElfW(Dyn) *>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+  if (dynamic == nullptr) return 0;
+  const char *names = nullptr;
+  for (const ElfW(Dyn) *each = dynamic; each->d_tag != DT_NULL; ++each)
+    if (each->d_tag == DT_STRTAB) names = reinterpret_cast<const char *>(each->d_un.d_ptr);
+  for (const ElfW(Dyn) *each = dynamic; names != nullptr && each->d_tag != DT_NULL; ++each)
+    if (each->d_tag == DT_NEEDED && std::strcmp(names + each->d_un.d_val, "libitm.so.1") == 0)
+      return 1;
+  return 0;
+}
+
+bool is_wanted() { return dl_iterate_phdr(needs_libitm, nullptr) != 0; }
 
 [[noreturn]] void refuse(const char *reason) noexcept {
   std::fprintf(stderr, "libitm (tmh): method pages is not possible here: %s\n", reason);
@@ -45,6 +65,8 @@ void enter_forked() noexcept {
   if (method == nullptr) return;
   is_serializable = std::strcmp(method, "pages-serializable") == 0;
   if (!is_serializable && std::strcmp(method, "pages") != 0) return;
+  // Programs that such a program starts are loaded with this library, too.
+  if (!is_wanted()) return;
   move_jump_tables();
   if (!make_control() || !Memory::start() || !Log::start()) refuse("no shared memory");
   control->slots[0].is_used.store(1, std::memory_order_relaxed);
@@ -78,6 +100,14 @@ bool is_inside() noexcept { return is_running_inside; }
 std::uint32_t own_slot() noexcept { return self_slot; }
 Range heap_range() noexcept { return Memory::heap(); }
 Range stacks_range() noexcept { return Memory::stacks(); }
+
+bool is_own_file(int file) noexcept {
+  if (file == Memory::home_file()) return true;
+  const std::uint32_t high = control->high.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < high; ++i)
+    if (control->slots[i].faults_file.load(std::memory_order_relaxed) == file + 1) return true;
+  return false;
+}
 
 void cover_libraries() noexcept {
   if (!has_started) return;
@@ -114,13 +144,20 @@ void go_irrevocable() {
   if (is_running_inside) Transaction::go_irrevocable();
 }
 
-void give_up_holds() noexcept {
+namespace {
+
+void give_up(bool touched_only) noexcept {
   if (!has_view || is_running_inside || Busy::is_any() || !View::holds_any() ||
       own_thread != __builtin_thread_pointer())
     return;
   const Busy busy;
-  View::give_up(false);
+  View::give_up(touched_only);
 }
+
+}  // namespace
+
+void give_up_holds() noexcept { give_up(false); }
+void give_up_touched() noexcept { give_up(true); }
 
 void before_clone(int slot) noexcept {
   start_view();
@@ -225,6 +262,7 @@ int statistics(char *text, std::size_t bytes) {
 
 const tmh::itm::pages::Calls tmh_itm_pages = {
     .version = tmh::itm::pages::kCallsVersion,
+    .is_wanted = tmh::itm::pages::is_wanted,
     .set_functions = tmh::itm::pages::Transaction::set_functions,
     .must_be_alone = tmh::itm::pages::must_be_alone,
     .begin = tmh::itm::pages::begin,

@@ -44,11 +44,22 @@ void note_freed(void *block) noexcept;
 // again instead of returning. Outside: nothing.
 void go_irrevocable();
 
+// A descriptor of the engine's, of any task.
+[[nodiscard]] bool is_own_file(int file) noexcept;
+
 // The loader has loaded libraries, or taken some away.
 void cover_libraries() noexcept;
 
 // Before a call that may block for long: others may have the pages that this task alone may write.
 void give_up_holds() noexcept;
+// The same for a call that is made again when a request for pages interrupts it: only pages that
+// transactions have touched already.
+void give_up_touched() noexcept;
+// What has interrupted this task: requests for pages, and the program's handlers.
+struct Interruptions {
+  std::uint32_t requests, handlers;
+};
+[[nodiscard]] Interruptions interruptions() noexcept;
 // The slot of the calling task.
 [[nodiscard]] std::uint32_t own_slot() noexcept;
 

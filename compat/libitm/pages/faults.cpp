@@ -38,6 +38,7 @@ constexpr int kUserDispatch = 2;  // si_code of SIGSYS: SYS_USER_DISPATCH
 struct sigaction previous[NSIG];
 std::uint32_t rights_offset = 0;  // of PKRU in a signal's frame
 volatile sig_atomic_t busy = 0, has_request = 0;
+volatile std::uint32_t requests = 0;
 
 // Read by the kernel at each system call of this task (guard_effects()).
 volatile char blocks_calls = SYSCALL_DISPATCH_FILTER_ALLOW;
@@ -172,6 +173,7 @@ void on_access(int signal, siginfo_t *info, void *handed) {
 
 void on_request(int, siginfo_t *, void *handed) {
   const int saved_errno = errno;
+  requests = requests + 1;
   if (busy != 0) {
     has_request = 1;
   } else {
@@ -275,6 +277,17 @@ bool guard_transaction(bool is_on) noexcept {
   set_rights(Rights::kTransaction);
   return before;
 }
+
+void die_inside(int signal) noexcept {
+  set_rights(Rights::kBoth);
+  {
+    const BlockedSignals blocked;
+    Transaction::die(signal);
+  }
+  tasks_die(signal);
+}
+
+Interruptions interruptions() noexcept { return {requests, handlers_run}; }
 
 int recall_signal() noexcept { return SIGRTMAX - 5; }
 

@@ -36,6 +36,11 @@ bool guard_effects() noexcept;
 // Was it on?
 [[nodiscard]] bool guard_transaction(bool is_on) noexcept;
 [[nodiscard]] int recall_signal() noexcept;
+// Inside: the thread dies alone, of that signal, and its transaction leaves nothing behind.
+[[noreturn]] void die_inside(int signal) noexcept;
+
+// signal_calls.cpp: the program's handlers that have run.
+inline volatile std::uint32_t handlers_run = 0;
 
 // What the engine does not answer, the program's action does.
 [[nodiscard]] struct sigaction previous_action(int signal) noexcept;

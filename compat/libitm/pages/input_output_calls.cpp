@@ -52,6 +52,27 @@ void loads_all(char *const *texts) noexcept {
 void blocks() noexcept {
   if (is_started()) give_up_holds();
 }
+// The call blocks if the file is not ready: then other tasks get the pages. To map them again costs
+// far more than to ask.
+void blocks(int file) noexcept {
+  if (!is_started()) return;
+  const int error = errno;
+  const int flags = fcntl(file, F_GETFL);
+  pollfd asked{file, POLLIN, 0};
+  if (flags >= 0 && (flags & O_NONBLOCK) == 0 && TMH_REAL(poll)(&asked, 1, 0) == 0)
+    give_up_touched();
+  errno = error;
+}
+void blocks_for(int set, int timeout_ms) noexcept {
+  if (timeout_ms != 0) blocks(set);
+}
+void blocks_for(pollfd *files, nfds_t count, int timeout_ms) noexcept {
+  if (!is_started() || timeout_ms == 0) return;
+  const int error = errno;
+  make_plain(files, count * sizeof *files, true);
+  if (TMH_REAL(poll)(files, count, 0) == 0) give_up_touched();
+  errno = error;
+}
 
 void parts(const iovec *vector, int count, bool is_store) noexcept {
   if (!is_started() || count <= 0) return;
@@ -76,12 +97,40 @@ void stores_address(const sockaddr *address, const socklen_t *bytes) noexcept {
 // prepare(): makes plain what the call uses.
 template <class Prepare, class Call>
 auto with_plain_memory(Prepare prepare, Call call) -> decltype(call()) {
-  for (int tries = 1;; ++tries) {
+  for (int tries = 1;;) {
     prepare();
+    const Interruptions before = interruptions();
     const auto result = call();
-    if (result != -1 || errno != EFAULT || tries == kTriesMax || !is_started()) return result;
+    if (result != -1 || !is_started()) return result;
+    if (errno == EINTR) {
+      const Interruptions after = interruptions();
+      // Nothing of the program's has interrupted it.
+      if (after.requests != before.requests && after.handlers == before.handlers) continue;
+    }
+    if (errno != EFAULT || tries++ == kTriesMax) return result;
   }
 }
+
+// What is left of a call's timeout when the call is made again.
+class Timeout {
+ public:
+  explicit Timeout(int ms) noexcept : ms_(ms), end_ns_(ms > 0 ? now_ns() + ms * kNsPerMs : 0) {}
+  [[nodiscard]] int left_ms() const noexcept {
+    if (ms_ <= 0) return ms_;
+    const std::int64_t left = end_ns_ - now_ns();
+    return left <= 0 ? 0 : static_cast<int>((left + kNsPerMs - 1) / kNsPerMs);
+  }
+
+ private:
+  static constexpr std::int64_t kNsPerMs = 1'000'000;
+  [[nodiscard]] static std::int64_t now_ns() noexcept {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000 * kNsPerMs + now.tv_nsec;
+  }
+  int ms_;
+  std::int64_t end_ns_;
+};
 
 }  // namespace
 
@@ -99,14 +148,14 @@ using namespace tmh::itm::pages;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
 
-TMH_CALL(ssize_t, read, (int file, void *at, std::size_t bytes), (file, at, bytes), blocks(),
+TMH_CALL(ssize_t, read, (int file, void *at, std::size_t bytes), (file, at, bytes), blocks(file),
          stores(at, bytes))
 TMH_CALL(ssize_t, pread, (int file, void *at, std::size_t bytes, off_t offset),
          (file, at, bytes, offset), stores(at, bytes))
 TMH_CALL(ssize_t, pread64, (int file, void *at, std::size_t bytes, off64_t offset),
          (file, at, bytes, offset), stores(at, bytes))
 TMH_CALL(ssize_t, readv, (int file, const iovec *vector, int count), (file, vector, count),
-         blocks(), parts(vector, count, true))
+         blocks(file), parts(vector, count, true))
 TMH_CALL(ssize_t, write, (int file, const void *at, std::size_t bytes), (file, at, bytes),
          loads(at, bytes))
 TMH_CALL(ssize_t, pwrite, (int file, const void *at, std::size_t bytes, off_t offset),
@@ -117,14 +166,14 @@ TMH_CALL(ssize_t, writev, (int file, const iovec *vector, int count), (file, vec
          parts(vector, count, false))
 
 TMH_CALL(ssize_t, recv, (int socket, void *at, std::size_t bytes, int flags),
-         (socket, at, bytes, flags), blocks(), stores(at, bytes))
+         (socket, at, bytes, flags), blocks(socket), stores(at, bytes))
 TMH_CALL(ssize_t, recvfrom,
          (int socket, void *at, std::size_t bytes, int flags, sockaddr *address,
           socklen_t *address_bytes),
-         (socket, at, bytes, flags, address, address_bytes), blocks(), stores(at, bytes),
+         (socket, at, bytes, flags, address, address_bytes), blocks(socket), stores(at, bytes),
          stores_address(address, address_bytes))
 TMH_CALL(ssize_t, recvmsg, (int socket, msghdr *header, int flags), (socket, header, flags),
-         blocks(), message(header, true))
+         blocks(socket), message(header, true))
 TMH_CALL(ssize_t, send, (int socket, const void *at, std::size_t bytes, int flags),
          (socket, at, bytes, flags), loads(at, bytes))
 TMH_CALL(ssize_t, sendto,
@@ -135,9 +184,9 @@ TMH_CALL(ssize_t, sendto,
 TMH_CALL(ssize_t, sendmsg, (int socket, const msghdr *header, int flags), (socket, header, flags),
          message(header, false))
 TMH_CALL(int, accept, (int socket, sockaddr *address, socklen_t *bytes), (socket, address, bytes),
-         blocks(), stores_address(address, bytes))
+         blocks(socket), stores_address(address, bytes))
 TMH_CALL(int, accept4, (int socket, sockaddr *address, socklen_t *bytes, int flags),
-         (socket, address, bytes, flags), blocks(), stores_address(address, bytes))
+         (socket, address, bytes, flags), blocks(socket), stores_address(address, bytes))
 TMH_CALL(int, bind, (int socket, const sockaddr *address, socklen_t bytes) noexcept,
          (socket, address, bytes), loads(address, bytes))
 TMH_CALL(int, connect, (int socket, const sockaddr *address, socklen_t bytes),
@@ -156,8 +205,15 @@ TMH_CALL(int, socketpair, (int domain, int type, int protocol, int *sockets) noe
 TMH_CALL(int, pipe, (int *ends) noexcept, (ends), stores(ends, 2 * sizeof *ends))
 TMH_CALL(int, pipe2, (int *ends, int flags) noexcept, (ends, flags), stores(ends, 2 * sizeof *ends))
 
-TMH_CALL(int, poll, (pollfd * files, nfds_t count, int timeout_ms), (files, count, timeout_ms),
-         blocks(), stores(files, count * sizeof *files))
+TMH_EXPORTED int poll(pollfd *files, nfds_t count, int timeout_ms) {
+  const Timeout timeout(timeout_ms);
+  return with_plain_memory(
+      [&] {
+        blocks_for(files, count, timeout_ms);
+        stores(files, count * sizeof *files);
+      },
+      [&] { return TMH_REAL(poll)(files, count, timeout.left_ms()); });
+}
 TMH_CALL(int, ppoll, (pollfd * files, nfds_t count, const timespec *timeout, const sigset_t *mask),
          (files, count, timeout, mask), blocks(), stores(files, count * sizeof *files),
          loads(timeout, sizeof *timeout), loads(mask, sizeof *mask))
@@ -166,14 +222,20 @@ TMH_CALL(int, select, (int count, fd_set *in, fd_set *out, fd_set *errors, timev
          stores(out, sizeof *out), stores(errors, sizeof *errors), stores(timeout, sizeof *timeout))
 TMH_CALL(int, epoll_ctl, (int set, int operation, int file, epoll_event *event) noexcept,
          (set, operation, file, event), loads(event, sizeof *event))
-TMH_CALL(int, epoll_wait, (int set, epoll_event *events, int count, int timeout_ms),
-         (set, events, count, timeout_ms), blocks(),
-         stores(events, static_cast<std::size_t>(count) * sizeof *events))
-TMH_CALL(int, epoll_pwait,
-         (int set, epoll_event *events, int count, int timeout_ms, const sigset_t *mask),
-         (set, events, count, timeout_ms, mask), blocks(),
-         stores(events, static_cast<std::size_t>(count) * sizeof *events),
-         loads(mask, sizeof *mask))
+TMH_EXPORTED int epoll_pwait(int set, epoll_event *events, int count, int timeout_ms,
+                             const sigset_t *mask) {
+  const Timeout timeout(timeout_ms);
+  return with_plain_memory(
+      [&] {
+        blocks_for(set, timeout_ms);
+        stores(events, static_cast<std::size_t>(count) * sizeof *events);
+        loads(mask, sizeof *mask);
+      },
+      [&] { return TMH_REAL(epoll_pwait)(set, events, count, timeout.left_ms(), mask); });
+}
+TMH_EXPORTED int epoll_wait(int set, epoll_event *events, int count, int timeout_ms) {
+  return epoll_pwait(set, events, count, timeout_ms, nullptr);
+}
 
 TMH_CALL(int, nanosleep, (const timespec *time, timespec *rest), (time, rest), blocks(),
          loads(time, sizeof *time), stores(rest, sizeof *rest))

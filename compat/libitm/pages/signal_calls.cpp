@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 
 #include "compat/libitm/pages/clone.h"
 #include "compat/libitm/pages/engine.h"
@@ -40,6 +41,7 @@ void call_handler(int signal, siginfo_t *info, void *context) noexcept {
     waiting |= 1ull << (signal - 1);
     return;
   }
+  handlers_run = handlers_run + 1;
   // The kernel gives a handler no rights to memory with keys.
   const Rights before = current_rights();
   set_rights(Rights::kPlain);
@@ -99,6 +101,8 @@ void send_waiting_signals() noexcept {
 
 }  // namespace tmh::itm::pages
 
+using tmh::itm::pages::die_inside;
+using tmh::itm::pages::is_inside;
 using tmh::itm::pages::is_started;
 
 extern "C" {
@@ -128,6 +132,14 @@ TMH_EXPORTED int sigprocmask(int how, const sigset_t *set, sigset_t *old) noexce
   if (error == 0) return 0;
   errno = error;
   return -1;
+}
+
+// The C library's would first store to its own data and call the system, and so have a transaction
+// commit what it has done so far.
+[[noreturn]] TMH_EXPORTED void abort() noexcept {
+  if (is_inside()) die_inside(SIGABRT);
+  TMH_REAL(abort)();
+  __builtin_unreachable();
 }
 
 }  // extern "C"

@@ -4,28 +4,42 @@
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
+
+#include "compat/libitm/pages/clone.h"
 
 namespace tmh::itm::pages {
 
-inline void *raw_mmap(void *at, std::size_t bytes, int rights, int flags, int file,
-                      off_t offset) noexcept {
-  return reinterpret_cast<void *>(syscall(SYS_mmap, at, bytes, rights, flags, file, offset));
-}
-inline int raw_munmap(void *at, std::size_t bytes) noexcept {
-  return static_cast<int>(syscall(SYS_munmap, at, bytes));
-}
-inline int raw_madvise(void *at, std::size_t bytes, int advice) noexcept {
-  return static_cast<int>(syscall(SYS_madvise, at, bytes, advice));
-}
-inline int raw_pkey_mprotect(void *at, std::size_t bytes, int rights, int key) noexcept {
-  return static_cast<int>(syscall(SYS_pkey_mprotect, at, bytes, rights, key));
+// The C library's convention: -1, and errno says why.
+inline long or_minus_one(long result) noexcept {
+  if (result >= 0 || result < -4095) return result;
+  errno = static_cast<int>(-result);
+  return -1;
 }
 
+inline void *raw_mmap(void *at, std::size_t bytes, int rights, int flags, int file,
+                      off_t offset) noexcept {
+  return reinterpret_cast<void *>(
+      or_minus_one(kernel_call(SYS_mmap, reinterpret_cast<long>(at), static_cast<long>(bytes),
+                               rights, flags, file, offset)));
+}
+inline int raw_munmap(void *at, std::size_t bytes) noexcept {
+  return static_cast<int>(or_minus_one(
+      kernel_call(SYS_munmap, reinterpret_cast<long>(at), static_cast<long>(bytes), 0, 0, 0, 0)));
+}
+inline int raw_madvise(void *at, std::size_t bytes, int advice) noexcept {
+  return static_cast<int>(or_minus_one(kernel_call(SYS_madvise, reinterpret_cast<long>(at),
+                                                   static_cast<long>(bytes), advice, 0, 0, 0)));
+}
+inline int raw_pkey_mprotect(void *at, std::size_t bytes, int rights, int key) noexcept {
+  return static_cast<int>(or_minus_one(kernel_call(SYS_pkey_mprotect, reinterpret_cast<long>(at),
+                                                   static_cast<long>(bytes), rights, key, 0, 0)));
+}
 inline int raw_ioctl(int file, unsigned long request, void *argument) noexcept {
-  return static_cast<int>(syscall(SYS_ioctl, file, request, argument));
+  return static_cast<int>(or_minus_one(kernel_call(SYS_ioctl, file, static_cast<long>(request),
+                                                   reinterpret_cast<long>(argument), 0, 0, 0)));
 }
 
 }  // namespace tmh::itm::pages

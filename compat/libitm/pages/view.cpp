@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "compat/libitm/pages/clone.h"
 #include "compat/libitm/pages/faults.h"
 #include "compat/libitm/pages/system_calls.h"
 
@@ -26,6 +27,7 @@ namespace {
 constexpr std::uint32_t kWindowMax =
     32;  // pages made ahead, of a transaction that goes through them
 constexpr std::uint32_t kPlainWindowMax = 512;
+constexpr std::uint32_t kFileTries = 1000;
 constexpr std::uint32_t kWrittenMax = 1u << 22, kForNowMax = 1u << 20, kRunsMax = 1u << 14;
 // Comparing costs 0.1 us, a first store 5 us; protecting again 1 us.
 constexpr std::uint16_t kIdleMax = 48, kIdlePulledMax = 6;
@@ -92,7 +94,14 @@ bool View::put_home(PageNumber first, std::uint32_t count, bool is_writable) noe
 bool View::enter(std::uint64_t *clock) noexcept {
   if (!make_tables()) return false;
   // The creator's stays open: tasks share their descriptors.
-  faults_ = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
+  const std::int32_t kept = self().faults_file.load(std::memory_order_relaxed);
+  if (kept != 0) kernel_call(SYS_close, kept - 1, 0, 0, 0, 0, 0);
+  for (std::uint32_t tries = 0; tries < kFileTries; ++tries) {
+    faults_ = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
+    if (faults_ >= 0 || errno != EMFILE) break;
+    const timespec pause{0, 1'000'000};  // another task was faster, and may close a file soon
+    nanosleep(&pause, nullptr);
+  }
   uffdio_api api{};
   api.api = UFFD_API;
   api.features = UFFD_FEATURE_SIGBUS;
@@ -297,7 +306,15 @@ Made View::open_for_transaction(PageNumber page, bool is_store) noexcept {
   copy.src = reinterpret_cast<std::uintptr_t>(buffer);
   copy.len = ahead * kPageBytes;
   copy.mode = is_store ? 0 : UFFDIO_COPY_MODE_WP;
-  if (raw_ioctl(faults_, UFFDIO_COPY, &copy) != 0) die("a page cannot be copied");
+  int result = raw_ioctl(faults_, UFFDIO_COPY, &copy);
+  if (result != 0 && errno == ENOENT && ahead > 1) {
+    // The kernel copies into one of its mappings at a time: another one begins among these pages.
+    ahead = 1;
+    last_opened_ = page;
+    copy.len = kPageBytes;
+    result = raw_ioctl(faults_, UFFDIO_COPY, &copy);
+  }
+  if (result != 0) die("a page cannot be copied");
   count(Count::kCopies, ahead);
   copies_ += ahead;
   if (is_store) {

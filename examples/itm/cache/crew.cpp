@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <cstdio>
+#include <system_error>
 
 namespace cache {
 
@@ -13,17 +14,16 @@ char stopped;
 
 void *serve(void *worker) { return static_cast<Worker *>(worker)->run() ? &stopped : nullptr; }
 
-void keep_served(Shared &shared, Worker &worker) {
+void keep_served(Shared &shared, Worker &worker, pthread_t thread) {
   for (;;) {
-    pthread_t thread;
     void *result = nullptr;
+    if (pthread_join(thread, &result) == 0 && result == &stopped) return;
+    shared.deaths.fetch_add(1, std::memory_order_relaxed);
+    worker.clear_up();
     if (pthread_create(&thread, nullptr, serve, &worker) != 0) {
       std::fputs("cache_server: cannot start a thread\n", stderr);
       return;
     }
-    if (pthread_join(thread, &result) == 0 && result == &stopped) return;
-    shared.deaths.fetch_add(1, std::memory_order_relaxed);
-    worker.clear_up();
   }
 }
 
@@ -32,10 +32,23 @@ void keep_served(Shared &shared, Worker &worker) {
 Crew::Crew(Shared &shared, unsigned workers) : shared_(&shared) {
   for (unsigned i = 0; i < workers; ++i) workers_.emplace_back(shared, i);
   try {
-    for (Worker &worker : workers_)
-      waiting_.emplace_back([&shared, &worker] { keep_served(shared, worker); });
+    for (Worker &worker : workers_) start(worker);
   } catch (...) {
     stop();
+    throw;
+  }
+}
+
+// Before the first client comes: clients may take all files that a thread needs to begin.
+void Crew::start(Worker &worker) {
+  pthread_t thread;
+  const int error = pthread_create(&thread, nullptr, serve, &worker);
+  if (error != 0) throw std::system_error(error, std::generic_category(), "a worker's thread");
+  try {
+    waiting_.emplace_back([this, &worker, thread] { keep_served(*shared_, worker, thread); });
+  } catch (...) {
+    worker.stop();
+    pthread_join(thread, nullptr);
     throw;
   }
 }

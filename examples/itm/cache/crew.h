@@ -26,6 +26,7 @@ class Crew {
   void adopt(int socket);
 
  private:
+  void start(Worker &worker);
   void stop();
 
   Shared *shared_;

@@ -47,7 +47,7 @@ def compiled(name, figures, cases, quick_seconds, full_seconds):
         "itm",
         files=FILES + PROGRAMS,
         tiny=common + ["--tiny"],
-        quick=common + ["--rounds", "1", "--seconds", "0.2"],
+        quick=common + ["--rounds", "1", "--seconds", "0.1", "--small"],
         full=common + ["--rounds", "5", "--seconds", "1"],
         seconds={"tiny": 4, "quick": quick_seconds, "full": full_seconds},
     )
