@@ -1,6 +1,7 @@
 // tests/itm/pages/kills.cpp -- threads that are killed at any moment leave whole transactions.
-// Invariant: those of bank.h in each snapshot, and a commit is never lost: a worker that is gone has
-//            committed what it has counted, or one more.
+// Invariant: (1) those of bank.h, in each snapshot.
+//            (2) no commit is lost: a worker that is gone has committed what it has counted, or one
+//            more.
 #include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>

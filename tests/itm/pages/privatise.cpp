@@ -1,7 +1,7 @@
 // tests/itm/pages/privatise.cpp -- nodes pass between transactions and plain code all the time.
 // Invariant: (1) an unlinked node is its taker's: no transaction stores to it any more.
-//            (2) no snapshot shows what plain code has stored to an unlinked node, nor to its memory
-//            after it was freed.
+//            (2) no snapshot shows what plain code has stored to an unlinked node, nor to its
+//            memory after it was freed.
 //            (3) each addition to a node is in it when it is taken.
 #include <cstdio>
 #include <cstdlib>

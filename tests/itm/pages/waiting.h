@@ -1,5 +1,5 @@
-// tests/itm/pages/waiting.h -- what happens inside of a transaction, without system calls: one that makes
-// one runs alone.
+// tests/itm/pages/waiting.h -- what happens inside of a transaction, without system calls: one that
+// makes one runs alone.
 #pragma once
 
 namespace itm::pages {
