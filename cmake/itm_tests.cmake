@@ -96,7 +96,7 @@ set_target_properties(itm_pages_programs PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 foreach(method pages pages-serializable)
   foreach(program kills faults words privatise)
-    set(test itm.${program}_on_${method})
+    string(REPLACE "-" "_" test itm.${program}_on_${method})
     add_test(NAME ${test} COMMAND "${CMAKE_COMMAND}" -E env LD_BIND_NOW=1
       LD_PRELOAD=$<TARGET_FILE:tmh_itm_pages> LD_LIBRARY_PATH=$<TARGET_FILE_DIR:tmh_itm>
       ITM_DEFAULT_METHOD=${method} $<TARGET_FILE:itm_pages_programs> ${program})
