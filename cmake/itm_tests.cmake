@@ -83,6 +83,27 @@ foreach(method pages pages-serializable)
   set_property(TEST itm.verdicts_${method} APPEND PROPERTY SKIP_REGULAR_EXPRESSION
     "method pages is not possible here: [^\n]*protection keys")
 endforeach()
+# Deaths and isolation in methods pages.
+file(GLOB tmh_itm_on_pages CONFIGURE_DEPENDS "${tmh_itm_tests}/pages/*.cpp")
+add_executable(itm_pages_programs ${tmh_itm_on_pages})
+set_source_files_properties("${tmh_itm_tests}/pages/bank.cpp" "${tmh_itm_tests}/pages/cells.cpp"
+  "${tmh_itm_tests}/pages/ring.cpp" PROPERTIES COMPILE_OPTIONS "-O2;${TMH_ITM_FLAGS}")
+target_include_directories(itm_pages_programs PRIVATE "${PROJECT_SOURCE_DIR}"
+  "${PROJECT_SOURCE_DIR}/include")
+target_compile_features(itm_pages_programs PRIVATE cxx_std_20)
+target_link_libraries(itm_pages_programs PRIVATE tmh_warnings itm Threads::Threads)
+set_target_properties(itm_pages_programs PROPERTIES
+  RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+foreach(method pages pages-serializable)
+  foreach(program kills faults words privatise)
+    string(REPLACE "-" "_" test itm.${program}_on_${method})
+    add_test(NAME ${test} COMMAND "${CMAKE_COMMAND}" -E env LD_BIND_NOW=1
+      LD_PRELOAD=$<TARGET_FILE:tmh_itm_pages> LD_LIBRARY_PATH=$<TARGET_FILE_DIR:tmh_itm>
+      ITM_DEFAULT_METHOD=${method} $<TARGET_FILE:itm_pages_programs> ${program})
+    set_tests_properties(${test} PROPERTIES LABELS itm PROCESSORS 2 TIMEOUT ${TMH_TEST_TIMEOUT_SEC}
+      SKIP_REGULAR_EXPRESSION "method pages is not possible here: [^\n]*protection keys")
+  endforeach()
+endforeach()
 # In hardware where there is RTM, else under the emulator.
 if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
   tmh_add_verdicts(rtm $<TARGET_FILE:tmh_itm> rtm --under

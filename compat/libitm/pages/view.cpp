@@ -43,7 +43,11 @@ void *private_memory(std::size_t bytes) noexcept {
 }
 
 [[noreturn]] void die(const char *what) noexcept {
-  std::fprintf(stderr, "libitm (tmh): method pages: %s: %s\n", what, std::strerror(errno));
+  // The variable stderr may lie in memory of the program, which has no mapping here.
+  char text[256];
+  const int size = std::snprintf(text, sizeof text, "libitm (tmh): method pages: %s: %s\n", what,
+                                 std::strerror(errno));
+  kernel_call(SYS_write, STDERR_FILENO, reinterpret_cast<long>(text), size, 0, 0, 0);
   std::_Exit(127);
 }
 

@@ -1,0 +1,12 @@
+// tests/itm/pages/waiting.h -- what happens inside of a transaction, without system calls: one that
+// makes one runs alone.
+#pragma once
+
+namespace itm::pages {
+
+// Time passes: others commit.
+[[gnu::transaction_pure]] void wait(long ns);
+// The thread dies of SIGILL.
+[[gnu::transaction_pure]] void trap();
+
+}  // namespace itm::pages
