@@ -7,10 +7,14 @@
 //            handler for what is not its own.
 // Limits:    a signal that waited comes without its siginfo_t. Masks of ppoll(), pselect() and
 //            sigsuspend() are taken as they are.
+#include <assert.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 
 #include "compat/libitm/pages/clone.h"
@@ -140,6 +144,31 @@ TMH_EXPORTED int sigprocmask(int how, const sigset_t *set, sigset_t *old) noexce
   if (is_inside()) die_inside(SIGABRT);
   TMH_REAL(abort)();
   __builtin_unreachable();
+}
+
+// assert() that fails: its sentence would go through stderr's buffer.
+[[noreturn]] TMH_EXPORTED void __assert_fail(const char *assertion, const char *file, unsigned line,
+                                             const char *function) noexcept {
+  if (is_inside()) {
+    const tmh::itm::pages::OwnRights rights;
+    char text[512];
+    const int length = std::snprintf(text, sizeof text, "%s:%u: %s: Assertion `%s' failed.\n", file,
+                                     line, function == nullptr ? "?" : function, assertion);
+    const long bytes = std::min<long>(length, sizeof text - 1);
+    tmh::itm::pages::kernel_call(SYS_write, STDERR_FILENO, reinterpret_cast<long>(text), bytes, 0,
+                                 0, 0);
+    die_inside(SIGABRT);
+  }
+  TMH_REAL(__assert_fail)(assertion, file, line, function);
+  __builtin_unreachable();
+}
+
+// Sent to itself, inside: the same as if its code had faulted.
+TMH_EXPORTED int raise(int signal) noexcept {
+  if (is_inside() && (signal == SIGABRT || signal == SIGSEGV || signal == SIGFPE ||
+                      signal == SIGILL || signal == SIGBUS))
+    die_inside(signal);
+  return TMH_REAL(raise)(signal);
 }
 
 }  // extern "C"

@@ -126,6 +126,8 @@ void Bank::die_half_done(int worker, int from, int to, long amount, int list, lo
     if (death == Death::kDivision) account(to).balance = number / zero;
     if (death == Death::kAbort) std::abort();
     if (death == Death::kTrap) trap();
+    if (death == Death::kRaise) raise_abort();
+    if (death == Death::kAssertion) fail_assertion();
     account(to).balance += amount;
   }
 }

@@ -19,8 +19,8 @@ class Bank {
   // Adds a node of this number, or takes one away. The node's number; 0: the node was torn.
   static long change_list(int worker, int list, long number);
 
-  enum class Death { kAccess, kDivision, kAbort, kTrap };
-  static constexpr int kDeaths = 4;
+  enum class Death { kAccess, kDivision, kAbort, kTrap, kRaise, kAssertion };
+  static constexpr int kDeaths = 6;
   // Dies in the middle of both of these.
   static void die_half_done(int worker, int from, int to, long amount, int list, long number,
                             Death death);

@@ -1,8 +1,11 @@
 #include "tests/itm/pages/waiting.h"
 
+#include <assert.h>
+
 #include <immintrin.h>
 
 #include <chrono>
+#include <csignal>
 
 namespace itm::pages {
 
@@ -12,5 +15,10 @@ void wait(long ns) {
 }
 
 void trap() { __builtin_trap(); }
+
+void raise_abort() { static_cast<void>(std::raise(SIGABRT)); }
+
+// What assert() calls, in builds without it, too.
+void fail_assertion() { __assert_fail("a death that is wanted", "waiting.cpp", 0, ""); }
 
 }  // namespace itm::pages

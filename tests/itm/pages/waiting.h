@@ -8,5 +8,8 @@ namespace itm::pages {
 [[gnu::transaction_pure]] void wait(long ns);
 // The thread dies of SIGILL.
 [[gnu::transaction_pure]] void trap();
+// Of SIGABRT, in two other ways than abort().
+[[gnu::transaction_pure]] void raise_abort();
+[[gnu::transaction_pure]] void fail_assertion();
 
 }  // namespace itm::pages
