@@ -76,22 +76,20 @@ TMH_EXPORTED void thrd_exit(int result) {
   pthread_exit(reinterpret_cast<void *>(static_cast<std::intptr_t>(result)));  // NOLINT
 }
 
-TMH_EXPORTED int mtx_init(mtx_t *mutex, int type) noexcept {
+TMH_EXPORTED int mtx_init(mtx_t *mutex, int type) {
   pthread_mutexattr_t attributes;
   pthread_mutexattr_init(&attributes);
   if ((type & mtx_recursive) != 0) pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
   return as_c11(pthread_mutex_init(as_posix(mutex), &attributes));
 }
 TMH_EXPORTED int mtx_lock(mtx_t *mutex) { return as_c11(pthread_mutex_lock(as_posix(mutex))); }
-TMH_EXPORTED int mtx_trylock(mtx_t *mutex) noexcept {
+TMH_EXPORTED int mtx_trylock(mtx_t *mutex) {
   return as_c11(pthread_mutex_trylock(as_posix(mutex)));
 }
 TMH_EXPORTED int mtx_timedlock(mtx_t *mutex, const timespec *until) {
   return as_c11(pthread_mutex_timedlock(as_posix(mutex), until));
 }
-TMH_EXPORTED int mtx_unlock(mtx_t *mutex) noexcept {
-  return as_c11(pthread_mutex_unlock(as_posix(mutex)));
-}
+TMH_EXPORTED int mtx_unlock(mtx_t *mutex) { return as_c11(pthread_mutex_unlock(as_posix(mutex))); }
 TMH_EXPORTED void mtx_destroy(mtx_t *mutex) noexcept { pthread_mutex_destroy(as_posix(mutex)); }
 
 TMH_EXPORTED int cnd_init(cnd_t *condition) {

@@ -279,7 +279,7 @@ TMH_EXPORTED int execvpe(const char *file, char *const *arguments,
 TMH_EXPORTED int posix_spawn(pid_t *child, const char *path,
                              const posix_spawn_file_actions_t *actions,
                              const posix_spawnattr_t *attributes, char *const *arguments,
-                             char *const *environment) noexcept {
+                             char *const *environment) {
   loads(path);
   loads_all(arguments);
   loads_all(environment);
@@ -289,7 +289,7 @@ TMH_EXPORTED int posix_spawn(pid_t *child, const char *path,
 TMH_EXPORTED int posix_spawnp(pid_t *child, const char *file,
                               const posix_spawn_file_actions_t *actions,
                               const posix_spawnattr_t *attributes, char *const *arguments,
-                              char *const *environment) noexcept {
+                              char *const *environment) {
   loads(file);
   loads_all(arguments);
   loads_all(environment);

@@ -140,15 +140,15 @@ TMH_EXPORTED int sigprocmask(int how, const sigset_t *set, sigset_t *old) noexce
 
 // The C library's would first store to its own data and call the system, and so have a transaction
 // commit what it has done so far.
-[[noreturn]] TMH_EXPORTED void abort() noexcept {
+[[gnu::noreturn]] TMH_EXPORTED void abort() noexcept {
   if (is_inside()) die_inside(SIGABRT);
   TMH_REAL(abort)();
   __builtin_unreachable();
 }
 
 // assert() that fails: its sentence would go through stderr's buffer.
-[[noreturn]] TMH_EXPORTED void __assert_fail(const char *assertion, const char *file, unsigned line,
-                                             const char *function) noexcept {
+[[gnu::noreturn]] TMH_EXPORTED void __assert_fail(const char *assertion, const char *file,
+                                                  unsigned line, const char *function) noexcept {
   if (is_inside()) {
     const tmh::itm::pages::OwnRights rights;
     char text[512];
