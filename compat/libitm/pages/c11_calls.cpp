@@ -90,7 +90,7 @@ TMH_EXPORTED int mtx_timedlock(mtx_t *mutex, const timespec *until) {
   return as_c11(pthread_mutex_timedlock(as_posix(mutex), until));
 }
 TMH_EXPORTED int mtx_unlock(mtx_t *mutex) { return as_c11(pthread_mutex_unlock(as_posix(mutex))); }
-TMH_EXPORTED void mtx_destroy(mtx_t *mutex) noexcept { pthread_mutex_destroy(as_posix(mutex)); }
+TMH_EXPORTED void mtx_destroy(mtx_t *mutex) { pthread_mutex_destroy(as_posix(mutex)); }
 
 TMH_EXPORTED int cnd_init(cnd_t *condition) {
   return as_c11(pthread_cond_init(as_posix(condition), nullptr));
