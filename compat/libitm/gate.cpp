@@ -15,7 +15,7 @@ namespace {
 // 0.1 ms: most transactions end sooner. Then the processor is another thread's.
 constexpr std::uint32_t kSpinRounds = 256, kPausesPerRound = 8;
 constexpr std::uint64_t kAwakeNs = 5'000'000;
-// 0.3 us: who waits for a smallest transaction sees its end at once.
+// 0.3 us: a waiter for a smallest transaction sees its end at once.
 constexpr std::uint32_t kShortRounds = 16;
 // 0.7 us: the smallest transactions end sooner, and are not asked.
 constexpr std::uint32_t kRoundsPerEach = 2;

@@ -99,7 +99,7 @@ namespace {
 // An attempt that has read and written so many lines before it failed takes priority at once: it
 // holds no lock meanwhile that would keep others from failing it again.
 constexpr std::size_t kLinesOfLong = 8;
-// 5 us: who has priority mostly ends sooner.
+// 5 us: the holder of priority mostly ends sooner.
 constexpr std::uint32_t kBriefRounds = 128;
 }  // namespace
 

@@ -131,7 +131,7 @@ class WriteSet {
     targets_[index] = target;
     return entry;
   }
-  // What is not there yet: a set that nobody asks, as that of a large copy, needs no index.
+  // What is not there yet: a set that is not asked, as that of a large copy, needs no index.
   void add_to_index() const noexcept;
   [[nodiscard]] AbortCause make_more_room(LineMemory &memory, std::uint32_t context);
 

@@ -257,7 +257,7 @@ TEST_F(PagesHeap, GivesWhatAnEndedTaskHadToOthers) {
     for (void *block; (block = allocate(64)) != nullptr;) blocks.push_back(block);
     std::size_t freed = 0;
     for (std::size_t i = 0; i < blocks.size(); i += 2, ++freed) {
-      // By its owner, or, when all spans are full and nobody's, by a task that ends, too.
+      // By its owner, or, when all spans are full and without owner, by a task that ends, too.
       test_slot = is_full ? 3 : 1;
       heap_release(blocks[i]);
       blocks[i] = nullptr;

@@ -1,7 +1,7 @@
 // compat/libitm/pages/chunk_map.h -- which chunks of the heap are in use: a bit for each.
 // Shape:     first fit from the lowest word that may have a free bit. Free neighbours are one free
 //            range without more ado.
-// Invariant: a chunk whose bit a task has set is that task's to use, or, if it dies, nobody's.
+// Invariant: a chunk whose bit a task has set is that task's to use, or, if it dies, no task's.
 // Ordering:  give() releases what the giver did to the chunk's tables; take() acquires it.
 // Sharing:   between tasks, without a lock. take() of several chunks takes bits one word after
 //            another, and gives them back when another task is faster; a task that looks meanwhile

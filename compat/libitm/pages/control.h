@@ -1,5 +1,5 @@
 // compat/libitm/pages/control.h -- what all tasks of a program share beside its memory: the clock,
-// the log, the state of each page, who runs since when.
+// the log, the state of each page, which tasks run since when.
 // Shape:     one mapping of a memfd, at the same address in every task, never versioned.
 // Invariant: (1) a page's `newest` names its newest entry of the log; home has that entry's
 //            content, unless the busy bit says that a committer is changing it.
@@ -144,7 +144,7 @@ class CommitLock {
 
 // Is the slot's task alive? A slot whose task is being created counts as alive.
 [[nodiscard]] bool is_alive(std::uint32_t slot) noexcept;
-// Least pin of all that are inside; kOutside: nobody is.
+// Least pin of all tasks inside; kOutside: no task is.
 [[nodiscard]] std::uint64_t least_pin() noexcept;
 
 // The process is this task's alone afterwards: all others are outside transactions. REQUIRES: it is
@@ -158,7 +158,7 @@ void wait_while_another_is_alone() noexcept;
 
 // In the current process: makes the shared memory. False: there is none.
 [[nodiscard]] bool make_control() noexcept;
-// Says who runs in the slot: this process.
+// Says which process runs in the slot: this one.
 void name_self(std::uint32_t slot) noexcept;
 
 }  // namespace tmh::itm::pages

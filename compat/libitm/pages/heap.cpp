@@ -183,7 +183,7 @@ bool Own::take_over(std::size_t chunk, State seen) noexcept {
 }
 
 // The span has been seen full. Either the owner sees a block that another task frees, or that task
-// sees that the span is nobody's: each stores, then loads, seq_cst.
+// sees that the span has no owner: each stores, then loads, seq_cst.
 void Own::let_go(std::size_t chunk, State state) noexcept {
   State full = state;
   full.use = Use::kFull;
@@ -281,7 +281,7 @@ bool Own::keep(Claim &claim, std::size_t chunk, std::size_t index, const void *b
 
 // state: as it was when the caller looked; any task may own the span.
 void Own::release(std::size_t chunk, State state, std::size_t index, const void *block) noexcept {
-  // The block is taken: the span stays a span of its class, whoever owns it.
+  // The block is taken: the span stays a span of its class, whichever task owns it.
   if (state.use != Use::kSpan && take_over(chunk, state)) {
     state.use = Use::kSpan;
     state.owner = slot_;
@@ -348,7 +348,7 @@ struct Place {
   const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(block) - first_address;
   if (at >= heap_bytes) return none;
   std::size_t chunk = at >> kChunkShift;
-  // acquire: pairs with the stores of those who make spans and runs.
+  // acquire: pairs with the stores of tasks that make spans and runs.
   State state = spans[chunk].state.load(std::memory_order_acquire);
   if (state.use == Use::kMore) {
     chunk = state.owner;

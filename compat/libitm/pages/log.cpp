@@ -93,7 +93,7 @@ void Log::trim(bool must_give) noexcept {
     const std::uint64_t stamp = chunks->last_stamp[first % kChunks];
     if (!must_give && (stamp > least || last - first < kChunksKept)) return;
     must_give = false;
-    // Who pins now looks at `trimmed` behind its pin; who reads an entry looks behind it.
+    // A task that pins looks at `trimmed` behind its pin; a reader of an entry looks behind it.
     control->trimmed.store(stamp, std::memory_order_seq_cst);
     control->tail.store((first + 1) * kChunkBytes, std::memory_order_seq_cst);
     chunks->free[chunks->free_count++] = chunks->of[first % kChunks];
@@ -157,7 +157,7 @@ void Log::publish(std::uint64_t stamp, bool is_commit) noexcept {
   const Position begin = control->head.load(std::memory_order_relaxed), end = chunks->end;
   control->publishing_begin = begin;
   control->publishing_end = end;
-  // release: who repairs finds complete entries
+  // release: the repairer finds complete entries
   std::atomic_ref<std::uint64_t>(control->publishing)
       .store(stamp << 1 | (is_commit ? 1u : 0u), std::memory_order_release);
   apply(begin, end);

@@ -106,7 +106,7 @@ void wake_waiters(pthread_cond_t *condition, std::uint32_t waiters_max) noexcept
 [[nodiscard]] int wait(pthread_cond_t *condition, pthread_mutex_t *mutex, const Until &until) {
   if (!until.is_valid()) return EINVAL;
   std::uint32_t *const sequence = &condition_of(condition)->sequence;
-  // relaxed: the mutex orders it before changes by those who signal under it
+  // relaxed: the mutex orders it before changes by signallers under it
   const std::uint32_t seen = Word(*sequence).load(std::memory_order_relaxed);
   const int unlocked = pthread_mutex_unlock(mutex);
   if (unlocked != 0) return unlocked;

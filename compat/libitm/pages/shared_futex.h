@@ -60,7 +60,7 @@ inline void wake(const std::uint32_t *word, std::uint32_t waiters_max = INT_MAX)
   futex_call(word, FUTEX_WAKE, waiters_max, nullptr);
 }
 
-// Who owns a lock: the slot's task, or, where there are no tasks, the kernel's thread.
+// The owner of a lock: the slot's task, or, where there are no tasks, the kernel's thread.
 [[nodiscard]] inline std::uint32_t own_number() noexcept {
   return is_started() ? own_slot() + 1
                       : static_cast<std::uint32_t>(kernel_call(SYS_gettid, 0, 0, 0, 0, 0, 0));

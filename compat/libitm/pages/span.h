@@ -16,7 +16,7 @@ enum class Use : std::uint8_t {
   kNone,
   // Of one class; its owner allocates from it.
   kSpan,
-  // Nobody's. Its owner found it full. Who frees a block of it becomes its owner.
+  // No task's. Its owner found it full. The task that frees a block of it becomes its owner.
   kFull,
   // Nobody's, may have free blocks. Counted in Tables::left.
   kLeft,
@@ -57,7 +57,7 @@ struct alignas(64) Span {
 static_assert(sizeof(Span) == 64);
 
 // The blocks of a word of a span's bitmap that its owner may hand out: their bits are set in the
-// bitmap, so that nobody else takes them for free.
+// bitmap, so that no other task takes them for free.
 struct Claim {
   // Set bits: free. Stored last when a claim is made; 0 while it is made.
   std::atomic<std::uint64_t> free;

@@ -1,5 +1,5 @@
 // compat/libitm/pages/sync_calls.cpp -- read-write locks, barriers, semaphores and once, between
-// tasks; and whoever waits on a futex by itself.
+// tasks; and code that waits on a futex by itself.
 // Shape:     semaphores are laid out as the C library's, since named ones are shared with programs
 //            on it. The others are this library's own, zero where static.
 // Limits:    all but semaphores are not for memory shared with programs on the C library.

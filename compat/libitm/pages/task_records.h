@@ -1,11 +1,11 @@
-// compat/libitm/pages/task_records.h -- what tasks know of each other as threads: who runs in a
-// slot, and how it ended.
+// compat/libitm/pages/task_records.h -- what tasks know of each other as threads: which one runs in
+// a slot, and how it ended.
 // Shape:     one record a slot, in memory that all tasks share. Slot 0 is the main thread's.
 // Invariant: (1) life goes round: free, being created, running, ended, gone, free. Only the task
 //            itself says that it runs or has ended; only the undertaker, that it is gone.
 //            (2) pid is the kernel's store, before the task's first instruction: so a creator that
 //            dies leaves either no task, or one that is known.
-//            (3) a slot is used again when its task is gone and its result is nobody's any more.
+//            (3) a slot is used again when its task is gone and no joiner can want its result.
 #pragma once
 
 #include <pthread.h>
@@ -40,7 +40,7 @@ struct alignas(64) TaskRecord {
   [[nodiscard]] Life life() const noexcept {
     return static_cast<Life>(life_word.load(std::memory_order_acquire));
   }
-  // release: who sees it sees what was stored before; wakes who waits for it
+  // release: a reader of it sees what was stored before; wakes its waiters
   void set_life(Life life) noexcept;
 };
 
@@ -65,7 +65,7 @@ inline TaskShared *tasks = nullptr;
 [[nodiscard]] inline std::uint32_t slot_of(const TaskRecord &record) noexcept {
   return static_cast<std::uint32_t>(&record - tasks->records);
 }
-// The slot is given back when its task is gone and nobody wants its result.
+// The slot is given back when its task is gone and no joiner wants its result.
 void free_if_over(TaskRecord &record) noexcept;
 
 }  // namespace tmh::itm::pages

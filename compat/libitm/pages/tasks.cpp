@@ -35,7 +35,7 @@ namespace tmh::itm::pages {
 
 namespace {
 
-// How often who waits looks again, should a wake-up be lost with its task.
+// How often a waiter looks again, should a wake-up be lost with its task.
 constexpr long kLookAgainNs = 20'000'000;
 
 // This process's number; 0: not main, nor a task.
@@ -91,7 +91,7 @@ void destroy_thread_locals() {
   end_thread_keys();
 }
 
-// The last of a task: who waits for it goes on.
+// The last of a task: its joiner goes on.
 [[noreturn]] void leave(TaskRecord &record, void *value) noexcept {
   const BlockedSignals blocked;
   flush_streams();

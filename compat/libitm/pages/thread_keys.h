@@ -1,5 +1,5 @@
 // compat/libitm/pages/thread_keys.h -- pthread_key_create() and its family, for tasks: keys are
-// known to all, whoever creates them, and a thread's values lie in its slot.
+// known to all, whichever task creates them, and a thread's values lie in its slot.
 // Shape:     a key's sequence number is odd while the key is in use; a value counts while it was
 //            stored under that number.
 // Limits:    a value that a transaction stores is not undone.

@@ -522,7 +522,7 @@ void Transaction::note_freed(void *block) noexcept {
   }
 }
 
-// Blocks that a long reader still needs are nobody's afterwards: they stay in use.
+// Blocks that a long reader still needs have no owner afterwards: they stay in use.
 void Transaction::leave() noexcept { release_waiting(0); }
 
 // A new task has its creator's objects.

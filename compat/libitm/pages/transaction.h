@@ -6,7 +6,7 @@
 //            variables of the program.
 // Isolation: snapshot isolation: of two transactions that overlap in time and store to the same
 //            word, one aborts; so does one that would overwrite what plain code has stored since.
-//            Serializable: also who has a copy of a page that was committed to.
+//            Serializable: also a committer with a copy of a page that was committed to.
 // Source:    EXCITE-VM, section 3.
 #pragma once
 

@@ -1,5 +1,5 @@
 // compat/libitm/pages/undertaker.h -- a thread of main's process that waits for the ends of tasks,
-// which are main's children, and tells those who wait for them.
+// which are main's children, and tells their joiners.
 // Contexts:  it touches no memory of the program and calls nothing of the engine: only records.
 #pragma once
 

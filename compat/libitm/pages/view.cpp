@@ -98,7 +98,7 @@ bool View::put_home(PageNumber first, std::uint32_t count, bool is_writable) noe
 bool View::enter(std::uint64_t *clock) noexcept {
   if (!make_tables()) return false;
   // The creator's stays open: tasks share their descriptors.
-  // From here on the number is whoever's: the program may close it.
+  // From here on the number is the program's, which may close it.
   const std::int32_t kept = self().faults_file.exchange(0, std::memory_order_relaxed);
   if (kept != 0) kernel_call(SYS_close, kept - 1, 0, 0, 0, 0, 0);
   for (std::uint32_t tries = 0; tries < kFileTries; ++tries) {
@@ -400,7 +400,7 @@ void View::hold(PageNumber page) noexcept {
 // REQUIRES: the page is not mapped writable any more.
 void View::release(PageNumber page, std::uint64_t now) noexcept {
   PageState &state = page_states[page];
-  // In this order: who finds no holder finds when it let go.
+  // In this order: a reader that finds no holder finds when the last one let go.
   raise(&state.released, now);
   state.holders.remove(self_slot);
 }
@@ -558,7 +558,7 @@ void View::tidy() noexcept {
     if (now == Mapped::kCopy || now == Mapped::kWritten) drop(for_now_[i]);
   }
   for_now_count_ = 0;
-  // The more pages are compared at each commit, the sooner one goes that nobody stores to.
+  // The more pages are compared at each commit, the sooner one goes that is not stored to.
   const std::uint32_t share = kComparedMax / (written_count_ + 1);
   const std::uint32_t idle_max = std::min<std::uint32_t>(kIdleMax, share);
   const std::uint32_t idle_pulled_max = std::min<std::uint32_t>(kIdlePulledMax, share);

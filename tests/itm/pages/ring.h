@@ -1,8 +1,8 @@
 // tests/itm/pages/ring.h -- a list whose nodes transactions link and unlink; an unlinked one is its
 // taker's, for plain code.
 // Invariant: (1) left and right of a linked node are the same, in each snapshot.
-//            (2) who unlinks a node stores to the words that others store to, so that of two such
-//            transactions one fails, also by snapshot isolation.
+//            (2) an unlinker of a node stores to the words that others store to, so that of two
+//            such transactions one fails, also by snapshot isolation.
 #pragma once
 
 namespace itm::pages {
