@@ -1,6 +1,6 @@
 // levels/line/process_inline.h -- begin, end and first stores to lines of an instance over all
-// memory of the process, for the code that runs one. Apart from process_thread.h for the same reason
-// as software_inline.h.
+// memory of the process, for the code that runs one. Apart from process_thread.h for the same
+// reason as software_inline.h.
 #pragma once
 
 #include "levels/line/process_thread.h"
