@@ -2,6 +2,10 @@
 // holds the stream's lock. What is large, the C library gives to the kernel without a copy, so it
 // is made plain before.
 // Limits:    wide characters and streams without a descriptor are used by one task at a time.
+#include <features.h>
+// <stdio.h> would define some of the names below itself, inline.
+#undef __USE_EXTERN_INLINES
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
