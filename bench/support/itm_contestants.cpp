@@ -30,9 +30,6 @@ constexpr const char *kGccMethods[] = {"ml_wt", "gl_wt"};
 
 std::string always() { return {}; }
 std::string why_no_pages() {
-  const int key = ::pkey_alloc(0, 0);
-  if (key < 0) return fmt::format("no protection keys: {}", std::strerror(errno));
-  ::pkey_free(key);
   const auto file = static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
   if (file < 0) return fmt::format("no userfaultfd: {}", std::strerror(errno));
   ::close(file);

@@ -23,7 +23,7 @@ import time
 SKIPPED = 77
 TIME_MAX_S = 10
 TINY = ["--tiny", "--threads", "2"]
-PAGES = ["pages", "pages-serializable"]  # where there are protection keys and userfaultfd
+PAGES = ["pages", "pages-serializable"]  # where there is userfaultfd
 
 
 class Test:

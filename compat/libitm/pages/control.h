@@ -39,6 +39,7 @@ enum class Count : std::uint32_t {
   kRecalls,       // signals that asked for a page
   kDropped,       // copies dropped
   kDeaths,        // threads that died alone
+  kTurns,         // changes of mappings at begins and ends: without protection keys
   kCount_,
 };
 inline constexpr std::uint32_t kCounts = static_cast<std::uint32_t>(Count::kCount_);

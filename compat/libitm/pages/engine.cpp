@@ -14,6 +14,7 @@
 #include "compat/libitm/pages/faults.h"
 #include "compat/libitm/pages/heap.h"
 #include "compat/libitm/pages/linkage.h"
+#include "compat/libitm/pages/rights.h"
 #include "compat/libitm/pages/tasks.h"
 #include "compat/libitm/pages/transaction.h"
 #include "compat/libitm/pages/view.h"
@@ -33,7 +34,7 @@ void enter_forked() noexcept {
   if (!has_started) return;
   has_started = false;
   View::enter_forked();
-  copy_key = -1;
+  end_rights();
 }
 
 // Not 0: the program, or a library of its, was linked with a libitm.
@@ -73,7 +74,8 @@ bool is_wanted() { return dl_iterate_phdr(needs_libitm, nullptr) != 0; }
   control->slots[0].incarnation.store(1, std::memory_order_relaxed);
   control->high.store(1, std::memory_order_relaxed);
   name_self(0);
-  if (!start_faults()) refuse("the processor has no protection keys");
+  start_rights();
+  if (!start_faults()) refuse("signals cannot be handled");
   if (!heap_start()) refuse("no memory for the heap");
   pthread_atfork(nullptr, nullptr, enter_forked);
   if (!tasks_start()) refuse("no memory for threads");
@@ -87,7 +89,7 @@ void start_view() noexcept {
     return;
   if (!tasks_prepare()) refuse("no memory for threads");
   std::uint64_t clock = 0;
-  if (!View::start(&clock)) refuse("protection keys or userfaultfd(2) are missing");
+  if (!View::start(&clock)) refuse("userfaultfd(2) is missing");
   has_view = true;
   own_thread = __builtin_thread_pointer();
   has_guard = guard_effects();
@@ -242,9 +244,9 @@ void roll_back_to_mark() {
 
 int statistics(char *text, std::size_t bytes) {
   static constexpr const char *kNames[kCounts] = {
-      "begins",        "commits",   "read_only", "conflicts", "too_old",
-      "plain",         "cancelled", "alone",     "copies",    "first_stores",
-      "plain_touches", "images",    "recalls",   "dropped",   "deaths"};
+      "begins",    "commits", "read_only", "conflicts",    "too_old",       "plain",
+      "cancelled", "alone",   "copies",    "first_stores", "plain_touches", "images",
+      "recalls",   "dropped", "deaths",    "turns"};
   int length = 0;
   for (std::uint32_t i = 0; i < kCounts; ++i) {
     std::uint64_t sum = 0;

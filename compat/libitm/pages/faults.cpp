@@ -2,25 +2,20 @@
 // faults in transactions; the signal that asks for pages.
 #include "compat/libitm/pages/faults.h"
 
-#include <cpuid.h>
-#include <link.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <string_view>
 
 #include "compat/libitm/pages/clone.h"
+#include "compat/libitm/pages/rights.h"
 #include "compat/libitm/pages/system_calls.h"
 #include "compat/libitm/pages/tasks.h"
 #include "compat/libitm/pages/transaction.h"
 #include "compat/libitm/pages/view.h"
-#include "platform/protection_keys.h"
 
 // rt_sigreturn(2), as the C library's, but here.
 extern "C" void tmh_itm_return_from_handler();
@@ -36,45 +31,8 @@ namespace {
 
 constexpr int kUserDispatch = 2;  // si_code of SIGSYS: SYS_USER_DISPATCH
 struct sigaction previous[NSIG];
-std::uint32_t rights_offset = 0;  // of PKRU in a signal's frame
 volatile sig_atomic_t busy = 0, has_request = 0;
 volatile std::uint32_t requests = 0;
-
-// Read by the kernel at each system call of this task (guard_effects()).
-volatile char blocks_calls = SYSCALL_DISPATCH_FILTER_ALLOW;
-bool can_guard = false, is_guarded = false;  // the task; the running transaction
-Rights current = Rights::kPlain;
-std::uintptr_t runtime_begin = 0, runtime_end = 0;  // the C library's data
-int runtime_key = -1;
-
-std::uint32_t with(std::uint32_t rights, Rights wanted) noexcept {
-  if (copy_key < 0) return runtime_key < 0 ? rights : rights & ~(3u << 2 * runtime_key);
-  const std::uint32_t copies = 3u << 2 * copy_key, shared = 3u << 2 * shared_key;
-  rights &= ~(copies | shared | 3u << 2 * runtime_key);
-  if (wanted == Rights::kPlain) return rights | copies;
-  if (wanted == Rights::kTransaction)
-    return rights | shared |
-           (is_guarded
-                ? static_cast<std::uint32_t>(platform::KeyAccess::kReadOnly) << 2 * runtime_key
-                : 0);
-  return rights;
-}
-
-// What the interrupted code has when it goes on.
-void set_rights_of(ucontext_t *context, Rights wanted) noexcept {
-  constexpr std::size_t kHeader = 512;  // of the extended state; bit 9 of its first word: PKRU
-  auto *const state = reinterpret_cast<std::byte *>(context->uc_mcontext.fpregs);
-  std::uint64_t present = 0;
-  std::uint32_t rights = 0;
-  std::memcpy(&present, state + kHeader, sizeof present);
-  if ((present & 1u << 9) != 0) std::memcpy(&rights, state + rights_offset, sizeof rights);
-  rights = with(rights, wanted);
-  current = wanted;
-  if (is_guarded && wanted == Rights::kTransaction) blocks_calls = SYSCALL_DISPATCH_FILTER_BLOCK;
-  present |= 1u << 9;
-  std::memcpy(state + kHeader, &present, sizeof present);
-  std::memcpy(state + rights_offset, &rights, sizeof rights);
-}
 
 extern "C" [[noreturn]] void tmh_itm_pages_restart() { Transaction::restart(); }
 
@@ -142,8 +100,8 @@ void on_access(int signal, siginfo_t *info, void *handed) {
   auto *const context = static_cast<ucontext_t *>(handed);
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   const bool is_store = (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
-  const PageNumber page = info->si_code > 0 && copy_key >= 0 ? Memory::page_of(address) : kNoPage;
-  if (page == kNoPage && address - runtime_begin < runtime_end - runtime_begin) {
+  const PageNumber page = info->si_code > 0 && are_rights_on() ? Memory::page_of(address) : kNoPage;
+  if (page == kNoPage && is_runtime_data(address)) {
     set_rights(Rights::kBoth);
     is_running_inside ? go_irrevocable_here(context) : set_rights_of(context, Rights::kPlain);
     errno = saved_errno;
@@ -189,16 +147,6 @@ void on_request(int, siginfo_t *, void *handed) {
 
 }  // namespace
 
-void set_rights(Rights rights) noexcept {
-  if (copy_key < 0) return;
-  if (rights != Rights::kTransaction) blocks_calls = SYSCALL_DISPATCH_FILTER_ALLOW;
-  const std::uint32_t before = platform::read_key_rights();
-  const std::uint32_t after = with(before, rights);
-  if (after != before) platform::write_key_rights(after);
-  current = rights;
-  if (is_guarded && rights == Rights::kTransaction) blocks_calls = SYSCALL_DISPATCH_FILTER_BLOCK;
-}
-
 struct sigaction previous_action(int signal) noexcept {
   return previous[signal];
 }
@@ -206,44 +154,7 @@ void set_previous_action(int signal, const struct sigaction &action) noexcept {
   previous[signal] = action;
 }
 
-Rights current_rights() noexcept { return current; }
-
-OwnRights::OwnRights() noexcept : before_(current) { set_rights(Rights::kBoth); }
-OwnRights::~OwnRights() { set_rights(before_); }
-
 namespace {
-
-int find_runtime(dl_phdr_info *info, std::size_t, void *) {
-  const std::string_view path = info->dlpi_name;
-  if (path.substr(path.rfind('/') + 1).substr(0, 7) != "libc.so") return 0;
-  std::uintptr_t read_only_end = 0;
-  for (std::size_t i = 0; i < info->dlpi_phnum; ++i) {
-    const auto &each = info->dlpi_phdr[i];
-    const std::uintptr_t end = info->dlpi_addr + each.p_vaddr + each.p_memsz;
-    if (each.p_type == PT_GNU_RELRO) read_only_end = end & ~(kPageBytes - 1);
-    if (each.p_type != PT_LOAD || (each.p_flags & PF_W) == 0) continue;
-    runtime_begin = (info->dlpi_addr + each.p_vaddr) & ~(kPageBytes - 1);
-    runtime_end = (end + kPageBytes - 1) & ~(kPageBytes - 1);
-  }
-  runtime_begin = std::max(runtime_begin, read_only_end);
-  return 1;
-}
-
-std::uintptr_t own_text_begin = 0, own_text_end = 0;
-
-int find_own_text(dl_phdr_info *info, std::size_t, void *) {
-  const auto here = reinterpret_cast<std::uintptr_t>(&find_own_text);
-  for (std::size_t i = 0; i < info->dlpi_phnum; ++i) {
-    const auto &each = info->dlpi_phdr[i];
-    if (each.p_type != PT_LOAD || (each.p_flags & PF_X) == 0) continue;
-    const std::uintptr_t begin = info->dlpi_addr + each.p_vaddr;
-    if (here - begin >= each.p_memsz) continue;
-    own_text_begin = begin;
-    own_text_end = begin + each.p_memsz;
-    return 1;
-  }
-  return 0;
-}
 
 constexpr unsigned long kRestorer = 0x04000000;
 
@@ -256,27 +167,6 @@ bool handle(int signal, void (*handler)(int, siginfo_t *, void *), std::uint64_t
 }
 
 }  // namespace
-
-bool guard_effects() noexcept {
-  if (runtime_begin == 0) {
-    dl_iterate_phdr(find_runtime, nullptr);
-    dl_iterate_phdr(find_own_text, nullptr);
-  }
-  can_guard =
-      runtime_begin != 0 && own_text_begin != 0 && runtime_key >= 0 &&
-      raw_pkey_mprotect(reinterpret_cast<void *>(runtime_begin), runtime_end - runtime_begin,
-                        PROT_READ | PROT_WRITE, runtime_key) == 0 &&
-      prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, own_text_begin,
-            own_text_end - own_text_begin, &blocks_calls) == 0;
-  return can_guard;
-}
-
-bool guard_transaction(bool is_on) noexcept {
-  const bool before = is_guarded;
-  is_guarded = can_guard && is_on;
-  set_rights(Rights::kTransaction);
-  return before;
-}
 
 void die_inside(int signal) noexcept {
   set_rights(Rights::kBoth);
@@ -304,12 +194,6 @@ Busy::~Busy() {
 }
 
 bool start_faults() noexcept {
-  std::uint32_t size = 0, unused1 = 0, unused2 = 0;
-  if (__get_cpuid_count(0xd, 9, &size, &rights_offset, &unused1, &unused2) == 0 ||
-      rights_offset == 0)
-    return false;
-  runtime_key = pkey_alloc(0, 0);
-  if (runtime_key < 0) return false;
   constexpr std::uint64_t kAll = ~0ull;
   // A fault of the handler itself ends the task.
   constexpr std::uint64_t kAccesses = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1);

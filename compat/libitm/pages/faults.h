@@ -1,5 +1,5 @@
 // compat/libitm/pages/faults.h -- the task's signals: accesses without the right mapping, faults of
-// the program, requests for pages; and the rights of protection keys.
+// the program, requests for pages.
 #pragma once
 
 #include <signal.h>
@@ -8,33 +8,7 @@
 
 namespace tmh::itm::pages {
 
-// kTransaction: a system call, or a store to the C library's data, has the transaction go
-// irrevocable first (nothing undoes these).
-enum class Rights : std::uint8_t { kPlain, kTransaction, kBoth };
-
-// Of what runs next: plain code, a transaction, or this library's own code.
-void set_rights(Rights rights) noexcept;
-[[nodiscard]] Rights current_rights() noexcept;
-
-// This library's code for a while, wherever it is called from.
-class OwnRights {
- public:
-  OwnRights() noexcept;
-  ~OwnRights();
-  OwnRights(const OwnRights &) = delete;
-  OwnRights &operator=(const OwnRights &) = delete;
-
- private:
-  Rights before_;
-};
-
 [[nodiscard]] bool start_faults() noexcept;
-// Of a task, once its view is there: transactions find out what cannot be undone. False: the kernel
-// cannot do that; then only instrumented code says it.
-bool guard_effects() noexcept;
-// Of the running transaction.
-// Was it on?
-[[nodiscard]] bool guard_transaction(bool is_on) noexcept;
 [[nodiscard]] int recall_signal() noexcept;
 // Inside: the thread dies alone, of that signal, and its transaction leaves nothing behind.
 [[noreturn]] void die_inside(int signal) noexcept;

@@ -21,6 +21,7 @@
 #include "compat/libitm/pages/engine.h"
 #include "compat/libitm/pages/faults.h"
 #include "compat/libitm/pages/real.h"
+#include "compat/libitm/pages/rights.h"
 
 namespace tmh::itm::pages {
 

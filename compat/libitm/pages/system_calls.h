@@ -33,6 +33,10 @@ inline int raw_madvise(void *at, std::size_t bytes, int advice) noexcept {
   return static_cast<int>(or_minus_one(kernel_call(SYS_madvise, reinterpret_cast<long>(at),
                                                    static_cast<long>(bytes), advice, 0, 0, 0)));
 }
+inline int raw_mprotect(void *at, std::size_t bytes, int rights) noexcept {
+  return static_cast<int>(or_minus_one(kernel_call(SYS_mprotect, reinterpret_cast<long>(at),
+                                                   static_cast<long>(bytes), rights, 0, 0, 0)));
+}
 inline int raw_pkey_mprotect(void *at, std::size_t bytes, int rights, int key) noexcept {
   return static_cast<int>(or_minus_one(kernel_call(SYS_pkey_mprotect, reinterpret_cast<long>(at),
                                                    static_cast<long>(bytes), rights, key, 0, 0)));

@@ -13,6 +13,7 @@
 
 #include "compat/libitm/pages/faults.h"
 #include "compat/libitm/pages/heap.h"
+#include "compat/libitm/pages/rights.h"
 #include "compat/libitm/pages/view.h"
 #include "platform/patience.h"
 
@@ -328,6 +329,7 @@ void take_snapshot() noexcept {
     }
   }
   set_rights(Rights::kBoth);
+  if (!has_keys()) View::turn(true);
   if (control->trimmed.load(std::memory_order_seq_cst) > pulled) {
     start_anew();
   } else {
@@ -390,6 +392,7 @@ void Transaction::begin(std::uintptr_t stack, std::uint32_t attempt) noexcept {
     self().is_wanted.store(0, std::memory_order_seq_cst);
     View::give_up(true);
   }
+  View::give_up_many();
   save_stack(stack, &stack_copy);
   save_thread(&thread_copy);
   count(Count::kBegins);
@@ -514,7 +517,7 @@ void Transaction::note_freed(void *block) noexcept {
       freed.reserve(2 * freed.size() + 64);
     }
     freed.push_back(block);
-  } else if (copy_key < 0 || least_pin() == kOutside) {
+  } else if (!are_rights_on() || least_pin() == kOutside) {
     heap_release(block);
   } else {
     waiting.push_back({control->clock.load(std::memory_order_seq_cst), block});

@@ -18,6 +18,7 @@
 
 #include "compat/libitm/pages/clone.h"
 #include "compat/libitm/pages/faults.h"
+#include "compat/libitm/pages/rights.h"
 #include "compat/libitm/pages/system_calls.h"
 
 namespace tmh::itm::pages {
@@ -28,6 +29,10 @@ constexpr std::uint32_t kWindowMax =
     32;  // pages made ahead, of a transaction that goes through them
 constexpr std::uint32_t kPlainWindowMax = 512;
 constexpr std::uint32_t kFileTries = 1000;
+// Mappings of home that turn() changes one by one, 1 us each, rather than that they go.
+constexpr std::uint32_t kRunsTurned = 32;
+// Copies that turn() changes, 10 ns each and way, rather than that all are made again.
+constexpr std::uint32_t kCopiesTurned = 512;
 constexpr std::uint32_t kWrittenMax = 1u << 22, kForNowMax = 1u << 20, kRunsMax = 1u << 14;
 // Comparing costs 0.1 us, a first store 5 us; protecting again 1 us.
 constexpr std::uint16_t kIdleMax = 48, kIdlePulledMax = 6;
@@ -58,7 +63,7 @@ bool View::make_tables() noexcept {
   if (modes_ != nullptr) {  // the creator's
     raw_munmap(modes_, pages);
     raw_munmap(index_, pages * sizeof(*index_));
-    written_count_ = for_now_count_ = runs_count_ = copies_ = 0;
+    written_count_ = for_now_count_ = runs_count_ = copies_ = spans_count_ = 0;
     free_twins_ = nullptr;
   } else {
     written_ = static_cast<Written *>(private_memory(kWrittenMax * sizeof(Written)));
@@ -77,7 +82,8 @@ bool View::put_base(PageNumber first, std::uint32_t count) noexcept {
   if (raw_mmap(reinterpret_cast<void *>(at), bytes, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
     return false;
-  if (raw_pkey_mprotect(reinterpret_cast<void *>(at), bytes, PROT_READ | PROT_WRITE, copy_key) != 0)
+  if (has_keys() &&
+      raw_pkey_mprotect(reinterpret_cast<void *>(at), bytes, PROT_READ | PROT_WRITE, copy_key) != 0)
     return false;
   uffdio_register range{};
   range.range.start = at;
@@ -92,7 +98,7 @@ bool View::put_home(PageNumber first, std::uint32_t count, bool is_writable) noe
   const int rights = PROT_READ | (is_writable ? PROT_WRITE : 0);
   return raw_mmap(at, bytes, rights, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, Memory::home_file(),
                   static_cast<off_t>(first * kPageBytes)) != MAP_FAILED &&
-         raw_pkey_mprotect(at, bytes, rights, shared_key) == 0;
+         (!has_keys() || raw_pkey_mprotect(at, bytes, rights, shared_key) == 0);
 }
 
 bool View::enter(std::uint64_t *clock) noexcept {
@@ -133,9 +139,7 @@ bool View::enter(std::uint64_t *clock) noexcept {
 }
 
 bool View::start(std::uint64_t *clock) noexcept {
-  copy_key = pkey_alloc(0, 0);
-  shared_key = pkey_alloc(0, 0);
-  if (copy_key < 0 || shared_key < 0) return false;
+  take_keys();
   return enter(clock);
 }
 
@@ -148,6 +152,11 @@ void View::forget_region(const Region &region) noexcept {
   const std::uint64_t now = control->clock.load(std::memory_order_acquire);
   const PageNumber end =
       region.first + static_cast<PageNumber>((region.end - region.begin) / kPageBytes);
+  for (std::uint32_t i = 0; i < spans_count_; ++i)
+    if (spans_[i].region_first == region.first) {
+      spans_[i] = spans_[--spans_count_];
+      break;
+    }
   for (PageNumber page = region.first; page < end; ++page) {
     const Mapped before = mapped(page);
     if (before == Mapped::kWritten) remove_twin(index_[page]);
@@ -322,6 +331,7 @@ Made View::open_for_transaction(PageNumber page, bool is_store) noexcept {
   if (result != 0) die("a page cannot be copied");
   count(Count::kCopies, ahead);
   copies_ += ahead;
+  if (!has_keys()) note_copies(page, ahead);
   if (is_store) {
     add_twin(page, buffer, false);
   } else {
@@ -348,6 +358,9 @@ void View::drop(PageNumber page) noexcept {
 
 void View::drop_all_copies() noexcept {
   if (copies_ == 0) return;
+  // Without keys: where there are no copies, there are all rights.
+  const bool was_turned = is_turned_;
+  if (!has_keys()) turn(true);
   for (std::uint32_t i = 0; i < Memory::regions(); ++i) {
     const Region &region = Memory::region(i);
     const PageNumber end =
@@ -370,6 +383,8 @@ void View::drop_all_copies() noexcept {
     }
   }
   for_now_count_ = 0;
+  spans_count_ = 0;
+  if (!has_keys()) turn(was_turned);
 }
 
 // Plain code is going to store to the page.
@@ -448,14 +463,21 @@ bool View::is_in_call_use(PageNumber page) noexcept {
 }
 
 void View::give_up(bool touched_only, bool is_in_call) noexcept {
+  give_up_runs(touched_only, !touched_only && runs_count_ >= kRunsMax / 2, is_in_call);
+}
+
+void View::give_up_many() noexcept {
+  if (!has_keys() && runs_count_ > kRunsTurned) give_up_runs(false, true, false);
+}
+
+void View::give_up_runs(bool touched_only, bool shared_too, bool is_in_call) noexcept {
   const std::uint64_t now = control->clock.load(std::memory_order_acquire);
-  const bool all = !touched_only && runs_count_ >= kRunsMax / 2;
   std::uint32_t kept = 0;
   for (std::uint32_t i = 0; i < runs_count_; ++i) {
     const Run run = runs_[i];
     bool is_kept = false;
     const auto goes = [&](PageNumber each) {
-      if (mapped(each) == Mapped::kShared) return all;
+      if (mapped(each) == Mapped::kShared) return shared_too;
       return mapped(each) == Mapped::kHeld &&
              (!touched_only ||
               (page_states[each].newest.load(std::memory_order_relaxed) & kTouched) != 0) &&
@@ -502,6 +524,59 @@ void View::recall(PageNumber page) noexcept {
   for (std::uint32_t tries = 0; tries < 200 && is_held(); ++tries) {
     const timespec pause{0, 20'000};
     nanosleep(&pause, nullptr);
+  }
+}
+
+void View::note_copies(PageNumber first, std::uint32_t count) noexcept {
+  for (std::uint32_t i = 0; i < spans_count_; ++i) {
+    Span &span = spans_[i];
+    if (first - span.region_first >= span.region_end - span.region_first) continue;
+    span.first = std::min(span.first, first);
+    span.end = std::max(span.end, first + count);
+    return;
+  }
+  const Region &region = Memory::region_of(first);
+  if (spans_count_ == kSpans) die("too many regions");
+  spans_[spans_count_++] = {
+      region.first,
+      region.first + static_cast<PageNumber>((region.end - region.begin) / kPageBytes), first,
+      first + count};
+}
+
+// The task's own stack is home always.
+void View::put_rights(PageNumber first, PageNumber end, int rights) noexcept {
+  const std::uintptr_t from = Memory::address_of(first);
+  const std::uintptr_t to = from + (end - first) * kPageBytes;
+  const Range own = Memory::stack_of(self_slot);
+  const std::uintptr_t hole_begin = std::clamp(own.begin, from, to);
+  const std::uintptr_t hole_end = std::clamp(own.begin + own.bytes, from, to);
+  const auto put = [rights](std::uintptr_t begin, std::uintptr_t behind) {
+    if (begin < behind &&
+        raw_mprotect(reinterpret_cast<void *>(begin), behind - begin, rights) != 0)
+      die("pages cannot be protected");
+  };
+  put(from, hole_begin);
+  put(hole_end, to);
+}
+
+void View::turn(bool is_to_copies) noexcept {
+  if (is_to_copies == is_turned_) return;
+  is_turned_ = is_to_copies;
+  count(Count::kTurns);
+  for (std::uint32_t i = 0; i < spans_count_; ++i)
+    put_rights(spans_[i].first, spans_[i].end, is_to_copies ? PROT_READ | PROT_WRITE : PROT_NONE);
+  // Behind these: mappings of home may lie among copies.
+  for (std::uint32_t i = 0; i < runs_count_; ++i) {
+    const Run run = runs_[i];
+    for (PageNumber page = run.first; page < run.first + run.count;) {
+      const Mapped now = mapped(page);
+      PageNumber last = page + 1;
+      while (last < run.first + run.count && mapped(last) == now) ++last;
+      if (now == Mapped::kHeld || now == Mapped::kShared)
+        put_rights(page, last,
+                   is_to_copies ? PROT_NONE : PROT_READ | (now == Mapped::kHeld ? PROT_WRITE : 0));
+      page = last;
+    }
   }
 }
 
@@ -558,6 +633,7 @@ void View::tidy() noexcept {
     if (now == Mapped::kCopy || now == Mapped::kWritten) drop(for_now_[i]);
   }
   for_now_count_ = 0;
+  if (!has_keys() && copies_ > kCopiesTurned) drop_all_copies();
   // The more pages are compared at each commit, the sooner one goes that is not stored to.
   const std::uint32_t share = kComparedMax / (written_count_ + 1);
   const std::uint32_t idle_max = std::min<std::uint32_t>(kIdleMax, share);

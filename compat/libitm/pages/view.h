@@ -90,11 +90,15 @@ class View {
   // Lets go of held pages; touched_only: of those that transactions have touched; is_in_call: but
   // not of what make_plain() was last told of.
   static void give_up(bool touched_only, bool is_in_call = false) noexcept;
+  // Of many mappings: each costs time at each turn().
+  static void give_up_many() noexcept;
   // A system call of this task is going to use this memory.
   static void note_call_use(std::uintptr_t at, std::size_t bytes) noexcept;
   [[nodiscard]] static bool holds_any() noexcept { return runs_count_ != 0; }
   // Asks others that may store plainly to the page to let go of it.
   static void recall(PageNumber page) noexcept;
+  // Without protection keys: copies can be accessed, or home can.
+  static void turn(bool is_to_copies) noexcept;
   [[nodiscard]] static Position position() noexcept { return position_; }
   [[nodiscard]] static std::uint32_t copies() noexcept { return copies_; }
 
@@ -114,6 +118,9 @@ class View {
   static void release(PageNumber page, std::uint64_t now) noexcept;
   [[nodiscard]] static bool is_in_call_use(PageNumber page) noexcept;
   static bool make_tables() noexcept;
+  static void give_up_runs(bool touched_only, bool shared_too, bool is_in_call) noexcept;
+  static void note_copies(PageNumber first, std::uint32_t count) noexcept;
+  static void put_rights(PageNumber first, PageNumber end, int rights) noexcept;
 
   static inline std::uint8_t *modes_ = nullptr;
   static inline std::uint32_t *index_ = nullptr;  // of a page's twin in written_
@@ -127,13 +134,18 @@ class View {
   static constexpr std::uint32_t kCallUses = 16;
   static inline Run call_uses_[kCallUses];
   static inline std::uint32_t call_use_ = 0;
-  static inline Position position_ = 0;  // copies have everything before it
-  static inline int faults_ = -1;        // userfaultfd
+  // Pages of a region among which the copies lie.
+  struct Span {
+    PageNumber region_first, region_end, first, end;
+  };
+  static constexpr std::uint32_t kSpans = 256;
+  static inline Span spans_[kSpans];
+  static inline std::uint32_t spans_count_ = 0;
+  static inline bool is_turned_ = false;  // to copies
+  static inline Position position_ = 0;   // copies have everything before it
+  static inline int faults_ = -1;         // userfaultfd
   static inline PageNumber last_opened_ = kNoPage;
   static inline std::uint32_t window_ = 1;
 };
-
-// Keys of the two kinds of mappings; the rights of plain code and of transactions.
-inline int copy_key = -1, shared_key = -1;
 
 }  // namespace tmh::itm::pages
