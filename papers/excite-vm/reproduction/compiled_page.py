@@ -11,10 +11,10 @@ NAMES = {
 WHY_NONE = ("needs the programs of examples/itm, which a build has where g++ compiles -fgnu-tm and "
             "no sanitizer takes part")
 SETTING = ("threads are tasks with page tables of their own under Linux, made by clone(2) without "
-           "CLONE_VM, first touches are signals of userfaultfd and protection keys (or mprotect); "
-           "the paper's are Dune's, in ring 0. Transactions run the code without barriers; in the paper a "
-           "store calls the library, and a load calls an empty function. Two cores, the paper's "
-           "machine has 8.")
+           "CLONE_VM, first touches are signals of userfaultfd and protection keys (or "
+           "mprotect(2)); the paper's are Dune's, in ring 0. Transactions run the code without "
+           "barriers; in the paper a store calls the library, and a load calls an empty function. "
+           "Two cores, the paper's machine has 8.")
 
 
 def named(contestant):
