@@ -39,6 +39,7 @@ enum class Count : std::uint32_t {
   kRecalls,       // signals that asked for a page
   kDropped,       // copies dropped
   kDeaths,        // threads that died alone
+  kOwned,         // pages that became a task's own
   kTurns,         // changes of mappings at begins and ends: without protection keys
   kCount_,
 };
@@ -96,9 +97,11 @@ struct Slots {
 struct PageState {
   std::atomic<std::uint64_t> newest;    // position of an entry, and the bits below
   Slots holders;                        // tasks that may store plainly
+  Slots sharers;                        // tasks that have home mapped: these, and plain readers
   std::atomic<std::uint64_t> released;  // the clock when a holder last let go of it
+  std::atomic<std::uint32_t> wanted;    // its owner is to give it away
 };
-inline constexpr std::uint64_t kBusy = 1, kTouched = 2, kBits = 7;
+inline constexpr std::uint64_t kBusy = 1, kTouched = 2, kHasOwner = 4, kBits = 7;
 
 struct Control {
   alignas(64) std::atomic<std::uint64_t> clock;  // newest stamp

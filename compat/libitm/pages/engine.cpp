@@ -69,7 +69,8 @@ bool is_wanted() { return dl_iterate_phdr(needs_libitm, nullptr) != 0; }
   // Programs that such a program starts are loaded with this library, too.
   if (!is_wanted()) return;
   move_jump_tables();
-  if (!make_control() || !Memory::start() || !Log::start()) refuse("no shared memory");
+  if (!make_control() || !Memory::start() || !Log::start() || !View::start_owned())
+    refuse("no shared memory");
   control->slots[0].is_used.store(1, std::memory_order_relaxed);
   control->slots[0].incarnation.store(1, std::memory_order_relaxed);
   control->high.store(1, std::memory_order_relaxed);
@@ -133,9 +134,7 @@ void make_plain(const void *at, std::size_t bytes, bool is_store) noexcept {
        place += kPageBytes) {
     const PageNumber page = Memory::page_of(place);
     if (page == kNoPage || Memory::stack_slot_of(page) == self_slot) continue;
-    const Mapped now = View::mapped(page);
-    if (now != Mapped::kHeld && (now != Mapped::kShared || is_store))
-      View::open_for_plain(page, is_store);
+    if (!View::is_open_for_plain(page, is_store)) View::open_for_plain(page, is_store);
   }
 }
 
@@ -246,7 +245,7 @@ int statistics(char *text, std::size_t bytes) {
   static constexpr const char *kNames[kCounts] = {
       "begins",    "commits", "read_only", "conflicts",    "too_old",       "plain",
       "cancelled", "alone",   "copies",    "first_stores", "plain_touches", "images",
-      "recalls",   "dropped", "deaths",    "turns"};
+      "recalls",   "dropped", "deaths",    "owned",        "turns"};
   int length = 0;
   for (std::uint32_t i = 0; i < kCounts; ++i) {
     std::uint64_t sum = 0;

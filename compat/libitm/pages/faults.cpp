@@ -111,10 +111,8 @@ void on_access(int signal, siginfo_t *info, void *handed) {
     return on_program_fault(signal, info, handed);
   set_rights(Rights::kBoth);
   if (!is_running_inside) {
-    const Mapped now = View::mapped(page);
     // A handler of the program's begins without rights.
-    if (now != Mapped::kHeld && (now != Mapped::kShared || is_store))
-      View::open_for_plain(page, is_store);
+    if (!View::is_open_for_plain(page, is_store)) View::open_for_plain(page, is_store);
     set_rights_of(context, Rights::kPlain);
   } else {
     const Made made = View::open_for_transaction(page, is_store);
@@ -184,11 +182,16 @@ int recall_signal() noexcept { return SIGRTMAX - 5; }
 bool Busy::is_any() noexcept { return busy != 0; }
 Busy::Busy() noexcept { busy = busy + 1; }
 Busy::~Busy() {
-  busy = busy - 1;
-  if (busy != 0) return;
-  if (has_request != 0) {
-    has_request = 0;
-    View::give_up(true, false);
+  for (;;) {
+    // Still busy: the handler does not come in between.
+    while (busy == 1 && has_request != 0) {
+      has_request = 0;
+      View::give_up(true, false);
+    }
+    busy = busy - 1;
+    if (busy != 0) return;
+    if (has_request == 0) break;
+    busy = 1;
   }
   send_waiting_signals();
 }

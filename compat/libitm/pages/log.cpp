@@ -132,13 +132,13 @@ void Log::apply(Position begin, Position end) noexcept {
     const Entry &entry = *at(position);
     if (entry.kind != EntryKind::kSkip) {
       std::atomic<std::uint64_t> &newest = page_states[entry.page].newest;
-      // The touched bit may be set at any time.
+      // The touched bit may be set at any time; the owner of a page may be what commits.
       if (entry.kind == EntryKind::kWords) {
         newest.fetch_or(kBusy, std::memory_order_seq_cst);
         redo(entry, Memory::home(entry.page));
       }
       std::uint64_t before = newest.load(std::memory_order_relaxed);
-      while (!newest.compare_exchange_weak(before, position | (before & kTouched),
+      while (!newest.compare_exchange_weak(before, position | (before & (kTouched | kHasOwner)),
                                            std::memory_order_release, std::memory_order_relaxed)) {
       }
     }

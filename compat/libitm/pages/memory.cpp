@@ -278,6 +278,7 @@ void Memory::forget_holder(std::uint32_t slot) noexcept {
     if (!held_blocks[block].has(slot)) continue;
     for (PageNumber page = block * kBlockPages; page < (block + 1) * kBlockPages; ++page) {
       PageState &state = page_states[page];
+      if (state.sharers.has(slot)) state.sharers.remove(slot);
       if (!state.holders.has(slot)) continue;
       // In each case behind the page's last plain store.
       raise(&state.released, control->clock.load(std::memory_order_seq_cst));

@@ -65,7 +65,7 @@ class Memory {
     return {stacks_.begin, stacks_.end - stacks_.begin};
   }
 
-  // Holders, by blocks of pages, so that a dead one's pages are found.
+  // Holders and sharers, by blocks of pages, so that a dead one's pages are found.
   static void note_holder(PageNumber page) noexcept;
   static void forget_holder(std::uint32_t slot) noexcept;
 

@@ -233,6 +233,11 @@ bool is_changed_at_home(const Entry &own) noexcept {
   return false;
 }
 
+// Has another task become its owner since it was copied?
+bool is_anothers(PageNumber page) noexcept {
+  return (page_states[page].newest.load(std::memory_order_relaxed) & kHasOwner) != 0;
+}
+
 // Serializable: has any page of which this task has a copy been committed to since the pin?
 bool was_read_page_changed(std::uint64_t pin) noexcept {
   const Position head = control->head.load(std::memory_order_relaxed);
@@ -256,7 +261,9 @@ bool publish_draft() {
   }
   bool has_conflict = false;
   for_each_entry([&](const Entry &own) {
-    has_conflict = has_conflict || conflicts(own, pin) || is_changed_at_home(own);
+    if (View::mapped(own.page) == Mapped::kOwned) return;  // no other task has stored there
+    has_conflict =
+        has_conflict || is_anothers(own.page) || conflicts(own, pin) || is_changed_at_home(own);
   });
   if (has_conflict || (is_serializable && was_read_page_changed(pin))) {
     count(Count::kConflicts);
@@ -357,6 +364,7 @@ bool commit_inside() {
     count(Count::kReadOnly);
   } else {
     const bool is_large = draft.used > Log::kCommitMax && !is_alone();
+    if (is_large) View::give_away_all();  // such a commit leaves no entries in the log
     if (is_large && !try_be_alone()) return false;
     const bool is_published = publish_draft();
     if (is_large) end_alone();
@@ -393,6 +401,7 @@ void Transaction::begin(std::uintptr_t stack, std::uint32_t attempt) noexcept {
     View::give_up(true);
   }
   View::give_up_many();
+  View::keep_images();
   save_stack(stack, &stack_copy);
   save_thread(&thread_copy);
   count(Count::kBegins);

@@ -31,6 +31,7 @@ constexpr std::uint32_t kPlainWindowMax = 512;
 constexpr std::uint32_t kFileTries = 1000;
 // Mappings of home that turn() changes one by one, 1 us each, rather than that they go.
 constexpr std::uint32_t kRunsTurned = 32;
+constexpr std::uint32_t kRunsSpare = 64;  // for pages that are given away
 // Copies that turn() changes, 10 ns each and way, rather than that all are made again.
 constexpr std::uint32_t kCopiesTurned = 512;
 constexpr std::uint32_t kWrittenMax = 1u << 22, kForNowMax = 1u << 20, kRunsMax = 1u << 14;
@@ -47,7 +48,9 @@ void *private_memory(std::size_t bytes) noexcept {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-[[noreturn]] void die(const char *what) noexcept {
+}  // namespace
+
+void die(const char *what) noexcept {
   // The variable stderr may lie in memory of the program, which has no mapping here.
   char text[256];
   const int size = std::snprintf(text, sizeof text, "libitm (tmh): method pages: %s: %s\n", what,
@@ -56,14 +59,12 @@ void *private_memory(std::size_t bytes) noexcept {
   std::_Exit(127);
 }
 
-}  // namespace
-
 bool View::make_tables() noexcept {
   const std::size_t pages = Memory::pages();
   if (modes_ != nullptr) {  // the creator's
     raw_munmap(modes_, pages);
     raw_munmap(index_, pages * sizeof(*index_));
-    written_count_ = for_now_count_ = runs_count_ = copies_ = spans_count_ = 0;
+    written_count_ = for_now_count_ = runs_count_ = copies_ = spans_count_ = owned_count_ = 0;
     free_twins_ = nullptr;
   } else {
     written_ = static_cast<Written *>(private_memory(kWrittenMax * sizeof(Written)));
@@ -92,13 +93,14 @@ bool View::put_base(PageNumber first, std::uint32_t count) noexcept {
   return raw_ioctl(faults_, UFFDIO_REGISTER, &range) == 0;
 }
 
-bool View::put_home(PageNumber first, std::uint32_t count, bool is_writable) noexcept {
+bool View::put_home(PageNumber first, std::uint32_t count, Mapped as) noexcept {
   void *const at = reinterpret_cast<void *>(Memory::address_of(first));
   const std::uint64_t bytes = count * kPageBytes;
-  const int rights = PROT_READ | (is_writable ? PROT_WRITE : 0);
+  const int rights = PROT_READ | (as == Mapped::kShared ? 0 : PROT_WRITE);
   return raw_mmap(at, bytes, rights, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, Memory::home_file(),
                   static_cast<off_t>(first * kPageBytes)) != MAP_FAILED &&
-         (!has_keys() || raw_pkey_mprotect(at, bytes, rights, shared_key) == 0);
+         (!has_keys() || as == Mapped::kOwned ||
+          raw_pkey_mprotect(at, bytes, rights, shared_key) == 0);
 }
 
 bool View::enter(std::uint64_t *clock) noexcept {
@@ -162,6 +164,8 @@ void View::forget_region(const Region &region) noexcept {
     if (before == Mapped::kWritten) remove_twin(index_[page]);
     if (before == Mapped::kCopy || before == Mapped::kWritten) --copies_;
     if (before == Mapped::kHeld) release(page, now);
+    if (before == Mapped::kShared) page_states[page].sharers.remove(self_slot);
+    if (before == Mapped::kOwned) forget_own(page);
     modes_[page] = static_cast<std::uint8_t>(Mapped::kNothing);
   }
 }
@@ -205,6 +209,7 @@ Made View::make(PageNumber page, std::byte *out) noexcept {
   bool has_holders = false;
   for (std::uint32_t tries = 0;; ++tries) {
     newest = state.newest.load(std::memory_order_acquire);
+    if ((newest & kHasOwner) != 0) return Made::kUnclear;
     if ((newest & kBusy) == 0) {
       std::memcpy(out, Memory::home(page), kPageBytes);
       std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -262,18 +267,41 @@ void View::add_twin(PageNumber page, const std::byte *content, bool is_pulled) n
     twin = pool + --left * kPageBytes;
   }
   std::memcpy(twin, content, kPageBytes);
+  note_written(page, twin, is_pulled);
+  modes_[page] = static_cast<std::uint8_t>(Mapped::kWritten);
+}
+
+void View::note_written(PageNumber page, std::byte *twin, bool is_pulled) noexcept {
   if (written_count_ == kWrittenMax) die("too many pages are written");
   index_[page] = written_count_;
   written_[written_count_++] = {page, 0, is_pulled, twin};
-  modes_[page] = static_cast<std::uint8_t>(Mapped::kWritten);
 }
 
 void View::remove_twin(std::uint32_t index) noexcept {
   Written &gone = written_[index];
   std::memcpy(gone.twin, &free_twins_, sizeof free_twins_);
   free_twins_ = gone.twin;
+  remove_written(index);
+}
+
+void View::remove_written(std::uint32_t index) noexcept {
+  Written &gone = written_[index];
   gone = written_[--written_count_];
   index_[gone.page] = index;
+}
+
+bool View::fill(PageNumber first, std::uint32_t count, const std::byte *content,
+                bool is_writable) noexcept {
+  uffdio_copy copy{};
+  copy.dst = Memory::address_of(first);
+  copy.src = reinterpret_cast<std::uintptr_t>(content);
+  copy.len = count * kPageBytes;
+  copy.mode = is_writable ? 0 : UFFDIO_COPY_MODE_WP;
+  if (raw_ioctl(faults_, UFFDIO_COPY, &copy) != 0) return false;
+  pages::count(Count::kCopies, count);
+  copies_ += count;
+  if (!has_keys()) note_copies(first, count);
+  return true;
 }
 
 Made View::open_for_transaction(PageNumber page, bool is_store) noexcept {
@@ -290,6 +318,7 @@ Made View::open_for_transaction(PageNumber page, bool is_store) noexcept {
     if (!put_base(page, 1)) die("a page cannot be mapped");
     // Its own plain stores were before its begin.
     if (before == Mapped::kHeld) release(page, self().pin.load(std::memory_order_relaxed));
+    if (before == Mapped::kShared) page_states[page].sharers.remove(self_slot);
     modes_[page] = static_cast<std::uint8_t>(Mapped::kNothing);
     last_opened_ = kNoPage;
   }
@@ -315,23 +344,14 @@ Made View::open_for_transaction(PageNumber page, bool is_store) noexcept {
       ++ahead;
   }
   last_opened_ = page + ahead - 1;
-  uffdio_copy copy{};
-  copy.dst = Memory::address_of(page);
-  copy.src = reinterpret_cast<std::uintptr_t>(buffer);
-  copy.len = ahead * kPageBytes;
-  copy.mode = is_store ? 0 : UFFDIO_COPY_MODE_WP;
-  int result = raw_ioctl(faults_, UFFDIO_COPY, &copy);
-  if (result != 0 && errno == ENOENT && ahead > 1) {
+  bool is_filled = fill(page, ahead, buffer, is_store);
+  if (!is_filled && errno == ENOENT && ahead > 1) {
     // The kernel copies into one of its mappings at a time: another one begins among these pages.
     ahead = 1;
     last_opened_ = page;
-    copy.len = kPageBytes;
-    result = raw_ioctl(faults_, UFFDIO_COPY, &copy);
+    is_filled = fill(page, ahead, buffer, is_store);
   }
-  if (result != 0) die("a page cannot be copied");
-  count(Count::kCopies, ahead);
-  copies_ += ahead;
-  if (!has_keys()) note_copies(page, ahead);
+  if (!is_filled) die("a page cannot be copied");
   if (is_store) {
     add_twin(page, buffer, false);
   } else {
@@ -387,13 +407,19 @@ void View::drop_all_copies() noexcept {
   if (!has_keys()) turn(was_turned);
 }
 
-// Plain code is going to store to the page.
-void View::hold(PageNumber page) noexcept {
+// Plain code is going to use the page.
+void View::enter_home(PageNumber page, bool is_store) noexcept {
   PageState &state = page_states[page];
   Memory::note_holder(page);
-  state.holders.add(self_slot);
-  if ((state.newest.load(std::memory_order_seq_cst) & kTouched) == 0) return;
-  // Copies of it exist: they end, and older snapshots find the page as it was.
+  state.sharers.add(self_slot);
+  if (is_store) state.holders.add(self_slot);
+  if ((state.newest.load(std::memory_order_seq_cst) & kHasOwner) != 0) wait_for_owner(page);
+  if (is_store && (state.newest.load(std::memory_order_seq_cst) & kTouched) != 0) log_image(page);
+}
+
+// Copies of it exist: they end, and older snapshots find the page as it was.
+void View::log_image(PageNumber page) noexcept {
+  PageState &state = page_states[page];
   const CommitLock lock;
   constexpr std::uint32_t kBytes = sizeof(Entry) + kPageBytes;
   Entry *const entry = Log::reserve(kBytes);
@@ -418,10 +444,13 @@ void View::release(PageNumber page, std::uint64_t now) noexcept {
   // In this order: a reader that finds no holder finds when the last one let go.
   raise(&state.released, now);
   state.holders.remove(self_slot);
+  state.sharers.remove(self_slot);
 }
 
 void View::open_for_plain(PageNumber page, bool is_store) noexcept {
   count(Count::kPlainTouches);
+  // Mappings are limited (vm.max_map_count).
+  if (runs_count_ >= kRunsMax - kRunsSpare) give_up(false);
   const Region &region = Memory::region_of(page);
   const PageNumber end =
       region.first + static_cast<PageNumber>((region.end - region.begin) / kPageBytes);
@@ -432,21 +461,26 @@ void View::open_for_plain(PageNumber page, bool is_store) noexcept {
   // Ahead only what no transaction uses, or what is only read.
   while (pages < window && page + pages < end && mapped(page + pages) == Mapped::kNothing &&
          Memory::stack_slot_of(page + pages) == kTasksMax &&
+         (page_states[page + pages].newest.load(std::memory_order_relaxed) & kHasOwner) == 0 &&
          (!is_store ||
           (page_states[page + pages].newest.load(std::memory_order_relaxed) & kTouched) == 0))
     ++pages;
   next = page + pages;
   const Mapped before = mapped(page);
-  if (before == Mapped::kCopy || before == Mapped::kWritten) {
+  const bool is_copy = before == Mapped::kCopy || before == Mapped::kWritten;
+  const bool is_candidate = is_copy && is_to_be_owned(page);
+  is_store = is_store || is_candidate;
+  if (is_candidate) next = page + (pages = 1);
+  for (std::uint32_t i = 0; i < pages; ++i) enter_home(page + i, is_store);
+  if (is_copy) {
     if (before == Mapped::kWritten) remove_twin(index_[page]);
     --copies_;
+    modes_[page] = static_cast<std::uint8_t>(Mapped::kNothing);
   }
-  // Mappings are limited (vm.max_map_count).
-  if (runs_count_ == kRunsMax) give_up(false);
-  if (is_store)
-    for (std::uint32_t i = 0; i < pages; ++i) hold(page + i);
-  if (!put_home(page, pages, is_store)) die("a page cannot be shared");
-  std::memset(modes_ + page, static_cast<int>(is_store ? Mapped::kHeld : Mapped::kShared), pages);
+  if (is_candidate && own(page)) return;
+  const Mapped as = is_store ? Mapped::kHeld : Mapped::kShared;
+  if (!put_home(page, pages, as)) die("a page cannot be shared");
+  std::memset(modes_ + page, static_cast<int>(as), pages);
   runs_[runs_count_++] = {page, pages};
 }
 
@@ -463,6 +497,7 @@ bool View::is_in_call_use(PageNumber page) noexcept {
 }
 
 void View::give_up(bool touched_only, bool is_in_call) noexcept {
+  give_away_wanted(!touched_only);
   give_up_runs(touched_only, !touched_only && runs_count_ >= kRunsMax / 2, is_in_call);
 }
 
@@ -493,7 +528,11 @@ void View::give_up_runs(bool touched_only, bool shared_too, bool is_in_call) noe
       while (last < run.first + run.count && goes(last)) ++last;
       if (!put_base(page, last - page)) die("a page cannot be mapped");
       for (; page < last; ++page) {
-        if (mapped(page) == Mapped::kHeld) release(page, now);
+        if (mapped(page) == Mapped::kHeld) {
+          release(page, now);
+        } else {
+          page_states[page].sharers.remove(self_slot);
+        }
         modes_[page] = static_cast<std::uint8_t>(Mapped::kNothing);
       }
     }
@@ -504,17 +543,22 @@ void View::give_up_runs(bool touched_only, bool shared_too, bool is_in_call) noe
 
 void View::leave() noexcept { give_up(false); }
 
-void View::recall(PageNumber page) noexcept {
-  const Slots &holders = page_states[page].holders;
-  Slots asked{};
-  holders.for_each_other(self_slot, [&asked](std::uint32_t each) {
-    asked.add(each);
+void View::ask(PageNumber page) noexcept {
+  page_states[page].wanted.store(1, std::memory_order_seq_cst);
+  page_states[page].holders.for_each_other(self_slot, [](std::uint32_t each) {
     Slot &slot = control->slots[each];
     slot.is_wanted.store(1, std::memory_order_seq_cst);
     const std::int32_t pid = slot.pid.load(std::memory_order_relaxed);
-    if (pid != 0) syscall(SYS_tgkill, pid, pid, recall_signal());
+    if (pid > 0) syscall(SYS_tgkill, pid, pid, recall_signal());
     count(Count::kRecalls);
   });
+}
+
+void View::recall(PageNumber page) noexcept {
+  const Slots &holders = page_states[page].holders;
+  Slots asked{};
+  holders.for_each_other(self_slot, [&asked](std::uint32_t each) { asked.add(each); });
+  ask(page);
   const auto is_held = [&] {
     bool is_any = false;
     asked.for_each_other(self_slot,
@@ -578,6 +622,12 @@ void View::turn(bool is_to_copies) noexcept {
       page = last;
     }
   }
+  for (std::uint32_t i = 0, left = owned_count_; left != 0; ++i) {
+    const PageNumber page = written_[i].page;
+    if (mapped(page) != Mapped::kOwned) continue;
+    --left;
+    put_rights(page, page + 1, PROT_READ | PROT_WRITE);
+  }
 }
 
 void View::forget() noexcept {
@@ -634,13 +684,15 @@ void View::tidy() noexcept {
   }
   for_now_count_ = 0;
   if (!has_keys() && copies_ > kCopiesTurned) drop_all_copies();
+  give_away_idle();
   // The more pages are compared at each commit, the sooner one goes that is not stored to.
   const std::uint32_t share = kComparedMax / (written_count_ + 1);
   const std::uint32_t idle_max = std::min<std::uint32_t>(kIdleMax, share);
   const std::uint32_t idle_pulled_max = std::min<std::uint32_t>(kIdlePulledMax, share);
   for (std::uint32_t i = 0; i < written_count_;) {
     const Written &each = written_[i];
-    if (each.idle <= (each.is_pulled ? idle_pulled_max : idle_max)) {
+    if (mapped(each.page) == Mapped::kOwned ||
+        each.idle <= (each.is_pulled ? idle_pulled_max : idle_max)) {
       ++i;
       continue;
     }

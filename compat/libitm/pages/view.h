@@ -9,7 +9,8 @@
 //            holds it later says so in the log.
 //            (3) this task's bit of a page's holders is set exactly while the page is mapped shared
 //            and writable here.
-//            (4) pages of the task's own stack are always mapped shared, and are never copied.
+//            (4) this task's bit of a page's sharers is set while home is mapped there.
+//            (5) pages of the task's own stack are always mapped shared, and are never copied.
 // Contexts:  the task's own; the functions marked [handler] run in its fault handler.
 // Source:    EXCITE-VM 3.2 and 4.2 (the page cache), 4.1 (copy-on-read).
 #pragma once
@@ -27,6 +28,7 @@ enum class Mapped : std::uint8_t {
   kWritten,  // a copy with a twin
   kShared,   // home, read-only
   kHeld,     // home, writable
+  kOwned,    // home, of this task alone, inside and outside
 };
 
 // How a page could be made for a snapshot.
@@ -36,6 +38,9 @@ enum class Made : std::uint8_t {
   kTooOld,   // the log has forgotten the snapshot
   kUnclear,  // plain code may have stored to it since the snapshot
 };
+
+// Without the page, the task cannot go on. The reason, and the process ends.
+[[noreturn]] void die(const char *what) noexcept;
 
 class View {
  public:
@@ -56,6 +61,11 @@ class View {
 
   [[nodiscard]] static Mapped mapped(PageNumber page) noexcept {
     return static_cast<Mapped>(modes_[page]);
+  }
+
+  [[nodiscard]] static bool is_open_for_plain(PageNumber page, bool is_store) noexcept {
+    const Mapped now = mapped(page);
+    return now == Mapped::kHeld || now == Mapped::kOwned || (now == Mapped::kShared && !is_store);
   }
 
   // [handler] Inside, an access to a page that has no right mapping. kKept and kForNow: done.
@@ -94,9 +104,20 @@ class View {
   static void give_up_many() noexcept;
   // A system call of this task is going to use this memory.
   static void note_call_use(std::uintptr_t at, std::size_t bytes) noexcept;
-  [[nodiscard]] static bool holds_any() noexcept { return runs_count_ != 0; }
+  [[nodiscard]] static bool holds_any() noexcept { return runs_count_ + owned_count_ != 0; }
   // Asks others that may store plainly to the page to let go of it.
   static void recall(PageNumber page) noexcept;
+
+  // Pages of this task (view_owned.cpp).
+  [[nodiscard]] static bool start_owned() noexcept;
+  // A transaction begins.
+  static void keep_images() noexcept;
+  static void give_away_all() noexcept { give_away_wanted(true); }
+  // This task waits for another: what that one wants meanwhile.
+  static void answer() noexcept;
+  // Of a slot whose task is dead.
+  static void forget_owned(std::uint32_t slot) noexcept;
+
   // Without protection keys: copies can be accessed, or home can.
   static void turn(bool is_to_copies) noexcept;
   [[nodiscard]] static Position position() noexcept { return position_; }
@@ -109,12 +130,28 @@ class View {
   };
   [[nodiscard]] static Made make(PageNumber page, std::byte *out) noexcept;
   static bool put_base(PageNumber first, std::uint32_t count) noexcept;
-  static bool put_home(PageNumber first, std::uint32_t count, bool is_writable) noexcept;
+  static bool put_home(PageNumber first, std::uint32_t count, Mapped as) noexcept;
+  // UFFDIO_COPY.
+  static bool fill(PageNumber first, std::uint32_t count, const std::byte *content,
+                   bool is_writable) noexcept;
   static void protect(PageNumber page, bool is_protected) noexcept;
   static void add_twin(PageNumber page, const std::byte *content, bool is_pulled) noexcept;
+  static void note_written(PageNumber page, std::byte *twin, bool is_pulled) noexcept;
+  static void remove_written(std::uint32_t index) noexcept;
   static void remove_twin(std::uint32_t index) noexcept;
   static void drop(PageNumber page) noexcept;
-  static void hold(PageNumber page) noexcept;
+  static void enter_home(PageNumber page, bool is_store) noexcept;
+  static void log_image(PageNumber page) noexcept;
+  [[nodiscard]] static bool is_to_be_owned(PageNumber page) noexcept;
+  [[nodiscard]] static bool own(PageNumber page) noexcept;
+  static std::byte *end_owning(PageNumber page) noexcept;
+  static void disown(PageNumber page) noexcept;
+  static void give_away(PageNumber page) noexcept;
+  static void forget_own(PageNumber page) noexcept;
+  static void give_away_wanted(bool all) noexcept;
+  static void give_away_idle() noexcept;
+  static void wait_for_owner(PageNumber page) noexcept;
+  static void ask(PageNumber page) noexcept;
   static void release(PageNumber page, std::uint64_t now) noexcept;
   [[nodiscard]] static bool is_in_call_use(PageNumber page) noexcept;
   static bool make_tables() noexcept;
@@ -125,7 +162,7 @@ class View {
   static inline std::uint8_t *modes_ = nullptr;
   static inline std::uint32_t *index_ = nullptr;  // of a page's twin in written_
   static inline Written *written_ = nullptr;
-  static inline std::uint32_t written_count_ = 0, copies_ = 0;
+  static inline std::uint32_t written_count_ = 0, copies_ = 0, owned_count_ = 0;
   static inline PageNumber *for_now_ = nullptr;
   static inline std::uint32_t for_now_count_ = 0;
   static inline Run *runs_ = nullptr;  // ever mapped for plain code, since they were given up
