@@ -12,7 +12,7 @@
 #include "compat/libitm/pages/heap.h"
 #include "compat/libitm/pages/log.h"
 #include "compat/libitm/pages/memory.h"
-#include "compat/libitm/pages/view.h"
+#include "compat/libitm/pages/own_pages.h"
 #include "platform/futex.h"
 #include "platform/patience.h"
 
@@ -74,11 +74,11 @@ void wait_until_outside(std::uint32_t slot) noexcept {
       looked = now;
       // Another task may have got the slot since.
       if (!is_alive(slot)) {
-        View::forget_owned(slot);
+        OwnPages::forget_dead(slot);
         each.pin.compare_exchange_strong(pin, kOutside);
       }
     }
-    View::answer();
+    OwnPages::answer();
     patience.pause(now - start);
   }
 }
@@ -122,7 +122,7 @@ void wait_while_another_is_alone() noexcept {
   for (;;) {
     std::uint32_t seen = control->alone.load(std::memory_order_acquire);
     if (seen == 0 || seen == self_slot + 1) return;
-    View::answer();
+    OwnPages::answer();
     if (!platform::futex_wait(control->alone, seen, kLookNs)) continue;
     if (!is_alive(seen - 1) && control->alone.compare_exchange_strong(seen, 0))
       platform::futex_wake(control->alone);
@@ -182,7 +182,7 @@ void forget_dead(int slot) noexcept {
   each.pid.store(-1, std::memory_order_release);
   std::uint32_t alone = static_cast<std::uint32_t>(slot) + 1;
   if (control->alone.compare_exchange_strong(alone, 0)) platform::futex_wake(control->alone);
-  View::forget_owned(static_cast<std::uint32_t>(slot));
+  OwnPages::forget_dead(static_cast<std::uint32_t>(slot));
   Memory::forget_holder(static_cast<std::uint32_t>(slot));
   each.pin.store(kOutside, std::memory_order_release);
 }

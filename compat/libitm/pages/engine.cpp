@@ -14,6 +14,7 @@
 #include "compat/libitm/pages/faults.h"
 #include "compat/libitm/pages/heap.h"
 #include "compat/libitm/pages/linkage.h"
+#include "compat/libitm/pages/own_pages.h"
 #include "compat/libitm/pages/rights.h"
 #include "compat/libitm/pages/tasks.h"
 #include "compat/libitm/pages/transaction.h"
@@ -69,7 +70,7 @@ bool is_wanted() { return dl_iterate_phdr(needs_libitm, nullptr) != 0; }
   // Programs that such a program starts are loaded with this library, too.
   if (!is_wanted()) return;
   move_jump_tables();
-  if (!make_control() || !Memory::start() || !Log::start() || !View::start_owned())
+  if (!make_control() || !Memory::start() || !Log::start() || !OwnPages::start())
     refuse("no shared memory");
   control->slots[0].is_used.store(1, std::memory_order_relaxed);
   control->slots[0].incarnation.store(1, std::memory_order_relaxed);

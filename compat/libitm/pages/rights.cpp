@@ -13,7 +13,7 @@
 
 #include "compat/libitm/pages/engine.h"
 #include "compat/libitm/pages/system_calls.h"
-#include "compat/libitm/pages/view.h"
+#include "compat/libitm/pages/turns.h"
 #include "platform/protection_keys.h"
 
 namespace tmh::itm::pages {
@@ -53,7 +53,7 @@ void change_mappings(Rights wanted) noexcept {
                                    PROT_READ | (shuts ? 0 : PROT_WRITE)));
     is_runtime_shut = shuts;
   }
-  if (wanted != Rights::kBoth) View::turn(wanted == Rights::kTransaction);
+  if (wanted != Rights::kBoth) Turns::turn(wanted == Rights::kTransaction);
 }
 
 int find_runtime(dl_phdr_info *info, std::size_t, void *) {

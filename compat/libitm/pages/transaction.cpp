@@ -13,7 +13,9 @@
 
 #include "compat/libitm/pages/faults.h"
 #include "compat/libitm/pages/heap.h"
+#include "compat/libitm/pages/own_pages.h"
 #include "compat/libitm/pages/rights.h"
+#include "compat/libitm/pages/turns.h"
 #include "compat/libitm/pages/view.h"
 #include "platform/patience.h"
 
@@ -336,7 +338,7 @@ void take_snapshot() noexcept {
     }
   }
   set_rights(Rights::kBoth);
-  if (!has_keys()) View::turn(true);
+  if (!has_keys()) Turns::turn(true);
   if (control->trimmed.load(std::memory_order_seq_cst) > pulled) {
     start_anew();
   } else {
@@ -364,7 +366,7 @@ bool commit_inside() {
     count(Count::kReadOnly);
   } else {
     const bool is_large = draft.used > Log::kCommitMax && !is_alone();
-    if (is_large) View::give_away_all();  // such a commit leaves no entries in the log
+    if (is_large) OwnPages::give_away_all();  // such a commit leaves no entries in the log
     if (is_large && !try_be_alone()) return false;
     const bool is_published = publish_draft();
     if (is_large) end_alone();
@@ -401,7 +403,7 @@ void Transaction::begin(std::uintptr_t stack, std::uint32_t attempt) noexcept {
     View::give_up(true);
   }
   View::give_up_many();
-  View::keep_images();
+  OwnPages::keep_images();
   save_stack(stack, &stack_copy);
   save_thread(&thread_copy);
   count(Count::kBegins);

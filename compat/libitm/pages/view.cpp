@@ -18,8 +18,10 @@
 
 #include "compat/libitm/pages/clone.h"
 #include "compat/libitm/pages/faults.h"
+#include "compat/libitm/pages/own_pages.h"
 #include "compat/libitm/pages/rights.h"
 #include "compat/libitm/pages/system_calls.h"
+#include "compat/libitm/pages/turns.h"
 
 namespace tmh::itm::pages {
 
@@ -64,7 +66,8 @@ bool View::make_tables() noexcept {
   if (modes_ != nullptr) {  // the creator's
     raw_munmap(modes_, pages);
     raw_munmap(index_, pages * sizeof(*index_));
-    written_count_ = for_now_count_ = runs_count_ = copies_ = spans_count_ = owned_count_ = 0;
+    written_count_ = for_now_count_ = runs_count_ = copies_ = owned_count_ = 0;
+    Turns::forget_copies();
     free_twins_ = nullptr;
   } else {
     written_ = static_cast<Written *>(private_memory(kWrittenMax * sizeof(Written)));
@@ -154,18 +157,14 @@ void View::forget_region(const Region &region) noexcept {
   const std::uint64_t now = control->clock.load(std::memory_order_acquire);
   const PageNumber end =
       region.first + static_cast<PageNumber>((region.end - region.begin) / kPageBytes);
-  for (std::uint32_t i = 0; i < spans_count_; ++i)
-    if (spans_[i].region_first == region.first) {
-      spans_[i] = spans_[--spans_count_];
-      break;
-    }
+  Turns::forget_region(region.first);
   for (PageNumber page = region.first; page < end; ++page) {
     const Mapped before = mapped(page);
     if (before == Mapped::kWritten) remove_twin(index_[page]);
     if (before == Mapped::kCopy || before == Mapped::kWritten) --copies_;
     if (before == Mapped::kHeld) release(page, now);
     if (before == Mapped::kShared) page_states[page].sharers.remove(self_slot);
-    if (before == Mapped::kOwned) forget_own(page);
+    if (before == Mapped::kOwned) OwnPages::forget(page);
     modes_[page] = static_cast<std::uint8_t>(Mapped::kNothing);
   }
 }
@@ -300,7 +299,7 @@ bool View::fill(PageNumber first, std::uint32_t count, const std::byte *content,
   if (raw_ioctl(faults_, UFFDIO_COPY, &copy) != 0) return false;
   pages::count(Count::kCopies, count);
   copies_ += count;
-  if (!has_keys()) note_copies(first, count);
+  if (!has_keys()) Turns::note_copies(first, count);
   return true;
 }
 
@@ -379,8 +378,8 @@ void View::drop(PageNumber page) noexcept {
 void View::drop_all_copies() noexcept {
   if (copies_ == 0) return;
   // Without keys: where there are no copies, there are all rights.
-  const bool was_turned = is_turned_;
-  if (!has_keys()) turn(true);
+  const bool was_turned = Turns::is_to_copies();
+  if (!has_keys()) Turns::turn(true);
   for (std::uint32_t i = 0; i < Memory::regions(); ++i) {
     const Region &region = Memory::region(i);
     const PageNumber end =
@@ -403,8 +402,8 @@ void View::drop_all_copies() noexcept {
     }
   }
   for_now_count_ = 0;
-  spans_count_ = 0;
-  if (!has_keys()) turn(was_turned);
+  Turns::forget_copies();
+  if (!has_keys()) Turns::turn(was_turned);
 }
 
 // Plain code is going to use the page.
@@ -413,7 +412,8 @@ void View::enter_home(PageNumber page, bool is_store) noexcept {
   Memory::note_holder(page);
   state.sharers.add(self_slot);
   if (is_store) state.holders.add(self_slot);
-  if ((state.newest.load(std::memory_order_seq_cst) & kHasOwner) != 0) wait_for_owner(page);
+  if ((state.newest.load(std::memory_order_seq_cst) & kHasOwner) != 0)
+    OwnPages::wait_for_owner(page);
   if (is_store && (state.newest.load(std::memory_order_seq_cst) & kTouched) != 0) log_image(page);
 }
 
@@ -468,7 +468,7 @@ void View::open_for_plain(PageNumber page, bool is_store) noexcept {
   next = page + pages;
   const Mapped before = mapped(page);
   const bool is_copy = before == Mapped::kCopy || before == Mapped::kWritten;
-  const bool is_candidate = is_copy && is_to_be_owned(page);
+  const bool is_candidate = is_copy && OwnPages::is_candidate(page);
   is_store = is_store || is_candidate;
   if (is_candidate) next = page + (pages = 1);
   for (std::uint32_t i = 0; i < pages; ++i) enter_home(page + i, is_store);
@@ -477,7 +477,7 @@ void View::open_for_plain(PageNumber page, bool is_store) noexcept {
     --copies_;
     modes_[page] = static_cast<std::uint8_t>(Mapped::kNothing);
   }
-  if (is_candidate && own(page)) return;
+  if (is_candidate && OwnPages::take(page)) return;
   const Mapped as = is_store ? Mapped::kHeld : Mapped::kShared;
   if (!put_home(page, pages, as)) die("a page cannot be shared");
   std::memset(modes_ + page, static_cast<int>(as), pages);
@@ -497,7 +497,7 @@ bool View::is_in_call_use(PageNumber page) noexcept {
 }
 
 void View::give_up(bool touched_only, bool is_in_call) noexcept {
-  give_away_wanted(!touched_only);
+  touched_only ? OwnPages::give_away_wanted() : OwnPages::give_away_all();
   give_up_runs(touched_only, !touched_only && runs_count_ >= kRunsMax / 2, is_in_call);
 }
 
@@ -571,65 +571,6 @@ void View::recall(PageNumber page) noexcept {
   }
 }
 
-void View::note_copies(PageNumber first, std::uint32_t count) noexcept {
-  for (std::uint32_t i = 0; i < spans_count_; ++i) {
-    Span &span = spans_[i];
-    if (first - span.region_first >= span.region_end - span.region_first) continue;
-    span.first = std::min(span.first, first);
-    span.end = std::max(span.end, first + count);
-    return;
-  }
-  const Region &region = Memory::region_of(first);
-  if (spans_count_ == kSpans) die("too many regions");
-  spans_[spans_count_++] = {
-      region.first,
-      region.first + static_cast<PageNumber>((region.end - region.begin) / kPageBytes), first,
-      first + count};
-}
-
-// The task's own stack is home always.
-void View::put_rights(PageNumber first, PageNumber end, int rights) noexcept {
-  const std::uintptr_t from = Memory::address_of(first);
-  const std::uintptr_t to = from + (end - first) * kPageBytes;
-  const Range own = Memory::stack_of(self_slot);
-  const std::uintptr_t hole_begin = std::clamp(own.begin, from, to);
-  const std::uintptr_t hole_end = std::clamp(own.begin + own.bytes, from, to);
-  const auto put = [rights](std::uintptr_t begin, std::uintptr_t behind) {
-    if (begin < behind &&
-        raw_mprotect(reinterpret_cast<void *>(begin), behind - begin, rights) != 0)
-      die("pages cannot be protected");
-  };
-  put(from, hole_begin);
-  put(hole_end, to);
-}
-
-void View::turn(bool is_to_copies) noexcept {
-  if (is_to_copies == is_turned_) return;
-  is_turned_ = is_to_copies;
-  count(Count::kTurns);
-  for (std::uint32_t i = 0; i < spans_count_; ++i)
-    put_rights(spans_[i].first, spans_[i].end, is_to_copies ? PROT_READ | PROT_WRITE : PROT_NONE);
-  // Behind these: mappings of home may lie among copies.
-  for (std::uint32_t i = 0; i < runs_count_; ++i) {
-    const Run run = runs_[i];
-    for (PageNumber page = run.first; page < run.first + run.count;) {
-      const Mapped now = mapped(page);
-      PageNumber last = page + 1;
-      while (last < run.first + run.count && mapped(last) == now) ++last;
-      if (now == Mapped::kHeld || now == Mapped::kShared)
-        put_rights(page, last,
-                   is_to_copies ? PROT_NONE : PROT_READ | (now == Mapped::kHeld ? PROT_WRITE : 0));
-      page = last;
-    }
-  }
-  for (std::uint32_t i = 0, left = owned_count_; left != 0; ++i) {
-    const PageNumber page = written_[i].page;
-    if (mapped(page) != Mapped::kOwned) continue;
-    --left;
-    put_rights(page, page + 1, PROT_READ | PROT_WRITE);
-  }
-}
-
 void View::forget() noexcept {
   drop_all_copies();
   position_ = control->head.load(std::memory_order_acquire);
@@ -684,7 +625,7 @@ void View::tidy() noexcept {
   }
   for_now_count_ = 0;
   if (!has_keys() && copies_ > kCopiesTurned) drop_all_copies();
-  give_away_idle();
+  OwnPages::give_away_idle();
   // The more pages are compared at each commit, the sooner one goes that is not stored to.
   const std::uint32_t share = kComparedMax / (written_count_ + 1);
   const std::uint32_t idle_max = std::min<std::uint32_t>(kIdleMax, share);

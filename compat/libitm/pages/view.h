@@ -108,22 +108,12 @@ class View {
   // Asks others that may store plainly to the page to let go of it.
   static void recall(PageNumber page) noexcept;
 
-  // Pages of this task (view_owned.cpp).
-  [[nodiscard]] static bool start_owned() noexcept;
-  // A transaction begins.
-  static void keep_images() noexcept;
-  static void give_away_all() noexcept { give_away_wanted(true); }
-  // This task waits for another: what that one wants meanwhile.
-  static void answer() noexcept;
-  // Of a slot whose task is dead.
-  static void forget_owned(std::uint32_t slot) noexcept;
-
-  // Without protection keys: copies can be accessed, or home can.
-  static void turn(bool is_to_copies) noexcept;
   [[nodiscard]] static Position position() noexcept { return position_; }
   [[nodiscard]] static std::uint32_t copies() noexcept { return copies_; }
 
  private:
+  friend class OwnPages;
+  friend class Turns;
   struct Run {
     PageNumber first;
     std::uint32_t count;
@@ -142,22 +132,11 @@ class View {
   static void drop(PageNumber page) noexcept;
   static void enter_home(PageNumber page, bool is_store) noexcept;
   static void log_image(PageNumber page) noexcept;
-  [[nodiscard]] static bool is_to_be_owned(PageNumber page) noexcept;
-  [[nodiscard]] static bool own(PageNumber page) noexcept;
-  static std::byte *end_owning(PageNumber page) noexcept;
-  static void disown(PageNumber page) noexcept;
-  static void give_away(PageNumber page) noexcept;
-  static void forget_own(PageNumber page) noexcept;
-  static void give_away_wanted(bool all) noexcept;
-  static void give_away_idle() noexcept;
-  static void wait_for_owner(PageNumber page) noexcept;
   static void ask(PageNumber page) noexcept;
   static void release(PageNumber page, std::uint64_t now) noexcept;
   [[nodiscard]] static bool is_in_call_use(PageNumber page) noexcept;
   static bool make_tables() noexcept;
   static void give_up_runs(bool touched_only, bool shared_too, bool is_in_call) noexcept;
-  static void note_copies(PageNumber first, std::uint32_t count) noexcept;
-  static void put_rights(PageNumber first, PageNumber end, int rights) noexcept;
 
   static inline std::uint8_t *modes_ = nullptr;
   static inline std::uint32_t *index_ = nullptr;  // of a page's twin in written_
@@ -171,16 +150,8 @@ class View {
   static constexpr std::uint32_t kCallUses = 16;
   static inline Run call_uses_[kCallUses];
   static inline std::uint32_t call_use_ = 0;
-  // Pages of a region among which the copies lie.
-  struct Span {
-    PageNumber region_first, region_end, first, end;
-  };
-  static constexpr std::uint32_t kSpans = 256;
-  static inline Span spans_[kSpans];
-  static inline std::uint32_t spans_count_ = 0;
-  static inline bool is_turned_ = false;  // to copies
-  static inline Position position_ = 0;   // copies have everything before it
-  static inline int faults_ = -1;         // userfaultfd
+  static inline Position position_ = 0;  // copies have everything before it
+  static inline int faults_ = -1;        // userfaultfd
   static inline PageNumber last_opened_ = kNoPage;
   static inline std::uint32_t window_ = 1;
 };

@@ -1,15 +1,6 @@
-// compat/libitm/pages/view_owned.cpp -- pages that belong to this task: home, for its plain code
-// and its transactions alike.
-// Shape:     a page that goes to and fro between plain code and transactions of one task, while no
-//            other task has it mapped, becomes that task's. The begin of a transaction keeps an
-//            image of it, which is its twin; otherwise a commit and a rollback do as with a copy.
-//            Images lie in shared memory: they outlive a task that dies in a transaction.
-// Invariant: (1) kHasOwner is set and an owner's list has the page, or neither; the list first.
-//            (2) while kHasOwner is set, no other task has the page mapped, makes a copy of it, or
-//            commits to it. It is set under the commit lock, when no other task's bit is in
-//            `holders` or `sharers`; others set theirs first, then look at it and wait.
-//            (3) an owner gives a page away when it is asked, in a transaction, too, and wherever
-//            it waits for others.
+// compat/libitm/pages/own_pages.cpp -- taking pages, giving them away, and the images of them.
+#include "compat/libitm/pages/own_pages.h"
+
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -27,7 +18,7 @@ namespace tmh::itm::pages {
 
 namespace {
 
-// Times that a page goes to and fro before it is owned; after it had to be given away.
+// A page goes to and fro so many times before it is owned; after it was given away.
 constexpr std::int32_t kFlips = 3, kFlipsAgain = 64;
 // Commits that have not changed it, after which it goes.
 constexpr std::uint16_t kIdleOwned = 512;
@@ -69,20 +60,20 @@ void take_off(std::atomic<PageNumber> *entry, PageState *state) noexcept {
 
 }  // namespace
 
-bool View::start_owned() noexcept {
+bool OwnPages::start() noexcept {
   of_slots = static_cast<Owned *>(Memory::map_shared(kTasksMax * sizeof(Owned)));
   return of_slots != nullptr;
 }
 
-bool View::is_to_be_owned(PageNumber page) noexcept {
+bool OwnPages::is_candidate(PageNumber page) noexcept {
   const PageState &state = page_states[page];
-  return ++flips_of(page).count >= kFlips && owned_count_ < kOwnedMax &&
+  return ++flips_of(page).count >= kFlips && View::owned_count_ < kOwnedMax &&
          Memory::stack_slot_of(page) == kTasksMax && !state.holders.has_others(self_slot) &&
          !state.sharers.has_others(self_slot);
 }
 
 // REQUIRES: this task is a holder, and the page is mapped nowhere here.
-bool View::own(PageNumber page) noexcept {
+bool OwnPages::take(PageNumber page) noexcept {
   Owned &all = of_slots[self_slot];
   std::uint32_t i = 0;
   while (all.pages[i].load(std::memory_order_relaxed) != 0) ++i;
@@ -94,112 +85,113 @@ bool View::own(PageNumber page) noexcept {
     all.pages[i].store(page + 1, std::memory_order_seq_cst);
     state.newest.fetch_or(kHasOwner, std::memory_order_seq_cst);
     if (state.holders.has_others(self_slot) || state.sharers.has_others(self_slot)) {
-      take_off(&all.pages[i], &state);
+      pages::take_off(&all.pages[i], &state);
       return false;
     }
   }
-  if (!put_home(page, 1, Mapped::kOwned)) die("a page cannot be owned");
-  modes_[page] = static_cast<std::uint8_t>(Mapped::kOwned);
-  note_written(page, all.images[i], false);
-  ++owned_count_;
+  if (!View::put_home(page, 1, Mapped::kOwned)) die("a page cannot be owned");
+  View::modes_[page] = static_cast<std::uint8_t>(Mapped::kOwned);
+  View::note_written(page, all.images[i], false);
+  ++View::owned_count_;
   count(Count::kOwned);
   return true;
 }
 
-void View::keep_images() noexcept {
-  for (std::uint32_t i = 0, left = owned_count_; left != 0; ++i) {
-    const Written &each = written_[i];
-    if (mapped(each.page) != Mapped::kOwned) continue;
+void OwnPages::keep_images() noexcept {
+  for (std::uint32_t i = 0, left = View::owned_count_; left != 0; ++i) {
+    const View::Written &each = View::written_[i];
+    if (View::mapped(each.page) != Mapped::kOwned) continue;
     --left;
     std::memcpy(each.twin, Memory::home(each.page), kPageBytes);
   }
 }
 
-std::byte *View::end_owning(PageNumber page) noexcept {
-  const std::uint32_t index = index_[page];
-  std::byte *const image = written_[index].twin;
-  remove_written(index);
-  --owned_count_;
+std::byte *OwnPages::end(PageNumber page) noexcept {
+  const std::uint32_t index = View::index_[page];
+  std::byte *const image = View::written_[index].twin;
+  View::remove_written(index);
+  --View::owned_count_;
   return image;
 }
 
-void View::disown(PageNumber page) noexcept {
+void OwnPages::take_off(PageNumber page) noexcept {
   std::atomic<PageNumber> *entry = of_slots[self_slot].pages;
   while (entry->load(std::memory_order_relaxed) != page + 1) ++entry;
-  take_off(entry, &page_states[page]);
+  pages::take_off(entry, &page_states[page]);
 }
 
 // Outside: held, as other pages are. Inside: a copy with a twin; home has it as the begin did.
-void View::give_away(PageNumber page) noexcept {
+void OwnPages::give_away_page(PageNumber page) noexcept {
   flips_of(page).count = kFlips - kFlipsAgain;
-  std::byte *const image = end_owning(page);
+  std::byte *const image = end(page);
   if (!is_running_inside) {
     if (has_keys() && raw_pkey_mprotect(reinterpret_cast<void *>(Memory::address_of(page)),
                                         kPageBytes, PROT_READ | PROT_WRITE, shared_key) != 0)
       die("a page cannot be shared");
-    modes_[page] = static_cast<std::uint8_t>(Mapped::kHeld);
-    runs_[runs_count_++] = {page, 1};
-    disown(page);
+    View::modes_[page] = static_cast<std::uint8_t>(Mapped::kHeld);
+    View::runs_[View::runs_count_++] = {page, 1};
+    take_off(page);
     return;
   }
   static std::byte now[kPageBytes] __attribute__((aligned(4096)));
   std::memcpy(now, Memory::home(page), kPageBytes);
-  if (!put_base(page, 1)) die("a page cannot be mapped");
-  if (!fill(page, 1, now, true)) die("a page cannot be copied");
-  add_twin(page, image, false);
+  if (!View::put_base(page, 1)) die("a page cannot be mapped");
+  if (!View::fill(page, 1, now, true)) die("a page cannot be copied");
+  View::add_twin(page, image, false);
   copy_words(Memory::home(page), image);
-  disown(page);
+  take_off(page);
   // Its own plain stores were before its begin.
-  release(page, self().pin.load(std::memory_order_relaxed));
+  View::release(page, self().pin.load(std::memory_order_relaxed));
 }
 
 // Its memory is gone.
-void View::forget_own(PageNumber page) noexcept {
-  static_cast<void>(end_owning(page));
-  disown(page);
-  release(page, control->clock.load(std::memory_order_acquire));
+void OwnPages::forget(PageNumber page) noexcept {
+  static_cast<void>(end(page));
+  take_off(page);
+  View::release(page, control->clock.load(std::memory_order_acquire));
 }
 
-void View::give_away_wanted(bool all) noexcept {
-  for (std::uint32_t i = written_count_; i-- > 0 && owned_count_ != 0;) {
-    const PageNumber page = written_[i].page;
-    if (mapped(page) == Mapped::kOwned &&
+void OwnPages::give_away(bool all) noexcept {
+  for (std::uint32_t i = View::written_count_; i-- > 0 && View::owned_count_ != 0;) {
+    const PageNumber page = View::written_[i].page;
+    if (View::mapped(page) == Mapped::kOwned &&
         (all || page_states[page].wanted.load(std::memory_order_seq_cst) != 0))
-      give_away(page);
+      give_away_page(page);
   }
 }
 
-void View::give_away_idle() noexcept {
-  for (std::uint32_t i = written_count_; i-- > 0 && owned_count_ != 0;)
-    if (mapped(written_[i].page) == Mapped::kOwned && written_[i].idle > kIdleOwned)
-      give_away(written_[i].page);
+void OwnPages::give_away_idle() noexcept {
+  for (std::uint32_t i = View::written_count_; i-- > 0 && View::owned_count_ != 0;)
+    if (View::mapped(View::written_[i].page) == Mapped::kOwned &&
+        View::written_[i].idle > kIdleOwned)
+      give_away_page(View::written_[i].page);
 }
 
-void View::answer() noexcept {
+void OwnPages::answer() noexcept {
   if (self().is_wanted.load(std::memory_order_relaxed) == 0) return;
   const Busy busy;
   self().is_wanted.store(0, std::memory_order_seq_cst);
-  give_up(true);
+  View::give_up(true);
 }
 
 // REQUIRES: this task's bit is set.
-void View::wait_for_owner(PageNumber page) noexcept {
+void OwnPages::wait_for_owner(PageNumber page) noexcept {
   PageState &state = page_states[page];
   for (std::uint32_t tries = 0; (state.newest.load(std::memory_order_seq_cst) & kHasOwner) != 0;
        ++tries) {
     // Its owner may wait for a page of this task.
     answer();
-    if (tries % 64 == 0) ask(page);
+    if (tries % 64 == 0) View::ask(page);
     if (tries % 512 == 511)
       state.holders.for_each_other(self_slot, [](std::uint32_t each) {
-        if (!is_alive(each)) forget_owned(each);
+        if (!is_alive(each)) forget_dead(each);
       });
     const timespec pause{0, 20'000};
     nanosleep(&pause, nullptr);
   }
 }
 
-void View::forget_owned(std::uint32_t slot) noexcept {
+void OwnPages::forget_dead(std::uint32_t slot) noexcept {
   Owned &all = of_slots[slot];
   const auto has_any = [&all] {
     for (const auto &each : all.pages)
@@ -219,7 +211,7 @@ void View::forget_owned(std::uint32_t slot) noexcept {
                               newest != 0 &&
                               Log::at(newest)->stamp > pin;  // nothing but its own commit can be
     if (pin != kOutside && !is_committed) copy_words(Memory::home(page), all.images[i]);
-    take_off(&all.pages[i], &state);
+    pages::take_off(&all.pages[i], &state);
   }
 }
 

@@ -1,0 +1,37 @@
+// compat/libitm/pages/turns.h -- without protection keys: mprotect(2) makes copies or home
+// accessible.
+// Shape:     copies lie in spans, one of each region that has any. A turn changes all of them, then
+//            each mapping of home.
+// Invariant: turned to home, no page of a span has rights but home's and the task's own; turned to
+//            copies, no mapping of home has, but pages of the task's own.
+// Contexts:  as view.h.
+#pragma once
+
+#include <cstdint>
+
+#include "compat/libitm/pages/memory.h"
+
+namespace tmh::itm::pages {
+
+class Turns {
+ public:
+  static void turn(bool is_to_copies) noexcept;
+  [[nodiscard]] static bool is_to_copies() noexcept { return is_to_copies_; }
+  static void note_copies(PageNumber first, std::uint32_t count) noexcept;
+  // REQUIRES: no copy is left, and it is turned to copies, or no page has been mapped yet.
+  static void forget_copies() noexcept { count_ = 0; }
+  static void forget_region(PageNumber first) noexcept;
+
+ private:
+  static void put_rights(PageNumber first, PageNumber end, int rights) noexcept;
+
+  struct Span {
+    PageNumber region_first, region_end, first, end;
+  };
+  static constexpr std::uint32_t kSpans = 256;
+  static inline Span spans_[kSpans];
+  static inline std::uint32_t count_ = 0;
+  static inline bool is_to_copies_ = false;
+};
+
+}  // namespace tmh::itm::pages
