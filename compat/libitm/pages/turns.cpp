@@ -1,4 +1,4 @@
-// compat/libitm/pages/turns.cpp -- spans of copies, and mprotect(2) of everything.
+// compat/libitm/pages/turns.cpp -- mprotect(2) of everything.
 #include "compat/libitm/pages/turns.h"
 
 #include <sys/mman.h>
@@ -10,20 +10,13 @@
 
 namespace tmh::itm::pages {
 
-void Turns::note_copies(PageNumber first, std::uint32_t count) noexcept {
-  for (std::uint32_t i = 0; i < count_; ++i) {
-    Span &span = spans_[i];
-    if (first - span.region_first >= span.region_end - span.region_first) continue;
-    span.first = std::min(span.first, first);
-    span.end = std::max(span.end, first + count);
-    return;
-  }
-  const Region &region = Memory::region_of(first);
-  if (count_ == kSpans) die("too many regions");
-  spans_[count_++] = {
-      region.first,
-      region.first + static_cast<PageNumber>((region.end - region.begin) / kPageBytes), first,
-      first + count};
+void Turns::note_copy(PageNumber page) noexcept {
+  for (std::uint32_t i = 0; i < count_; ++i)
+    if (page - regions_[i].first < regions_[i].end - regions_[i].first) return;
+  const Region &region = Memory::region_of(page);
+  if (count_ == kRegions) die("too many regions");
+  regions_[count_++] = {region.first, region.first + static_cast<PageNumber>(
+                                                         (region.end - region.begin) / kPageBytes)};
 }
 
 // The task's own stack is home always.
@@ -47,7 +40,8 @@ void Turns::turn(bool is_to_copies) noexcept {
   is_to_copies_ = is_to_copies;
   pages::count(Count::kTurns);
   for (std::uint32_t i = 0; i < count_; ++i)
-    put_rights(spans_[i].first, spans_[i].end, is_to_copies ? PROT_READ | PROT_WRITE : PROT_NONE);
+    put_rights(regions_[i].first, regions_[i].end,
+               is_to_copies ? PROT_READ | PROT_WRITE : PROT_NONE);
   // Behind these: mappings of home may lie among copies.
   for (std::uint32_t i = 0; i < View::runs_count_; ++i) {
     const View::Run run = View::runs_[i];
@@ -71,8 +65,8 @@ void Turns::turn(bool is_to_copies) noexcept {
 
 void Turns::forget_region(PageNumber first) noexcept {
   for (std::uint32_t i = 0; i < count_; ++i)
-    if (spans_[i].region_first == first) {
-      spans_[i] = spans_[--count_];
+    if (regions_[i].first == first) {
+      regions_[i] = regions_[--count_];
       return;
     }
 }

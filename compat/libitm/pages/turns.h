@@ -1,9 +1,9 @@
 // compat/libitm/pages/turns.h -- without protection keys: mprotect(2) makes copies or home
 // accessible.
-// Shape:     copies lie in spans, one of each region that has any. A turn changes all of them, then
-//            each mapping of home.
-// Invariant: turned to home, no page of a span has rights but home's and the task's own; turned to
-//            copies, no mapping of home has, but pages of the task's own.
+// Shape:     a turn changes each region that has copies as a whole (a part of it would be a mapping
+//            that the kernel splits off and joins again), then each mapping of home.
+// Invariant: turned to home, no page of such a region has rights but home's and the task's own;
+//            turned to copies, no mapping of home has, but pages of the task's own.
 // Contexts:  as view.h.
 #pragma once
 
@@ -17,7 +17,7 @@ class Turns {
  public:
   static void turn(bool is_to_copies) noexcept;
   [[nodiscard]] static bool is_to_copies() noexcept { return is_to_copies_; }
-  static void note_copies(PageNumber first, std::uint32_t count) noexcept;
+  static void note_copy(PageNumber page) noexcept;
   // REQUIRES: no copy is left, and it is turned to copies, or no page has been mapped yet.
   static void forget_copies() noexcept { count_ = 0; }
   static void forget_region(PageNumber first) noexcept;
@@ -25,11 +25,11 @@ class Turns {
  private:
   static void put_rights(PageNumber first, PageNumber end, int rights) noexcept;
 
-  struct Span {
-    PageNumber region_first, region_end, first, end;
+  struct Pages {
+    PageNumber first, end;
   };
-  static constexpr std::uint32_t kSpans = 256;
-  static inline Span spans_[kSpans];
+  static constexpr std::uint32_t kRegions = 256;
+  static inline Pages regions_[kRegions];  // that have copies
   static inline std::uint32_t count_ = 0;
   static inline bool is_to_copies_ = false;
 };

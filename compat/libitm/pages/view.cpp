@@ -33,6 +33,8 @@ constexpr std::uint32_t kPlainWindowMax = 512;
 constexpr std::uint32_t kFileTries = 1000;
 // Mappings of home that turn() changes one by one, 1 us each, rather than that they go.
 constexpr std::uint32_t kRunsTurned = 32;
+// And all go now and then: those that are in use come back.
+constexpr std::uint32_t kBeginsTurned = 64;
 constexpr std::uint32_t kRunsSpare = 64;  // for pages that are given away
 // Copies that turn() changes, 10 ns each and way, rather than that all are made again.
 constexpr std::uint32_t kCopiesTurned = 512;
@@ -299,7 +301,7 @@ bool View::fill(PageNumber first, std::uint32_t count, const std::byte *content,
   if (raw_ioctl(faults_, UFFDIO_COPY, &copy) != 0) return false;
   pages::count(Count::kCopies, count);
   copies_ += count;
-  if (!has_keys()) Turns::note_copies(first, count);
+  if (!has_keys()) Turns::note_copy(first);
   return true;
 }
 
@@ -502,7 +504,9 @@ void View::give_up(bool touched_only, bool is_in_call) noexcept {
 }
 
 void View::give_up_many() noexcept {
-  if (!has_keys() && runs_count_ > kRunsTurned) give_up_runs(false, true, false);
+  if (has_keys()) return;
+  static std::uint32_t begins = 0;
+  if (runs_count_ > kRunsTurned || ++begins % kBeginsTurned == 0) give_up_runs(false, true, false);
 }
 
 void View::give_up_runs(bool touched_only, bool shared_too, bool is_in_call) noexcept {
