@@ -109,6 +109,7 @@ tmh_add_itm_program(bank SOURCES bank.cpp TRANSACTIONS bank_transactions.cpp
 tmh_add_itm_program(reservations SOURCES reservations.cpp
   TRANSACTIONS reservations_transactions.cpp
   TEST --operations 4000 --rows 64 --reserve 60)
+tmh_add_itm_test(bank audit --operations 4000 --accounts 128 --audit --audits 50)
 tmh_add_itm_test(reservations olap --operations 4000 --rows 64 --olap --scans 50)
 tmh_add_itm_program(ycsb SOURCES ycsb.cpp TRANSACTIONS ycsb_transactions.cpp
   TEST --operations 4000 --records 500)

@@ -31,7 +31,7 @@ struct BuiltIn {
 };
 // Sizes: a measurement of half a second ends some transactions of the longest kind on the slowest
 // library. Where a program has readers and writers, one row has few updates and one has many.
-constexpr const char *kScans = "details.scans";
+constexpr const char *kScans = "details.scans", *kAudits = "details.audits";
 constexpr BuiltIn kBuiltIn[] = {
     {"sorted_list/short", "--size 256 --updates 20", "--size 32", 100},
     {"sorted_list/long", "--size 4000 --updates 5", "--size 100", 50, Mix::kReads},
@@ -42,6 +42,8 @@ constexpr BuiltIn kBuiltIn[] = {
     {"bank/transfers", "--accounts 16384 --read-all 0", "--accounts 64", 200},
     {"bank/read-all", "--accounts 1024 --read-all 10", "--accounts 64", 50, Mix::kReads},
     {"bank/turn", "--accounts 256 --read-all 0 --turn 5", "--accounts 64", 50},
+    {"bank/audit", "--accounts 16384 --read-all 0 --audit", "--accounts 64 --audits 5", 50,
+     Mix::kUpdates, kAudits, "bank/transfers", false},
     {"reservations/few", "--queries 2 --query-range 90 --reserve 98", "--rows 64", 50},
     {"reservations/many", "--queries 4 --query-range 60 --reserve 90", "--rows 64", 50},
     {"reservations/scan", "--queries 4 --query-range 60 --reserve 90 --olap", "--rows 64 --scans 5",
