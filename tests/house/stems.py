@@ -29,6 +29,7 @@ EXCEPTIONS = {
     "process_calls.cpp": "defines functions of libc: their headers are the system's",
     "stream_calls.cpp": "defines functions of libc: their headers are the system's",
     "sync_calls.cpp": "defines functions of libc: their headers are the system's",
+    "wait_calls.cpp": "defines functions of libc: their headers are the system's",
     "thread_calls.cpp": "defines functions of libc: their headers are the system's",
     "interpose.cpp": "defines functions of libc: their headers are the system's",
     "heap_calls.cpp": "the same",
