@@ -24,6 +24,10 @@
 #include "tests/itm/pages/held.h"
 #include "tests/itm/pages/told.h"
 
+// As programs call them that are compiled with _FORTIFY_SOURCE.
+extern "C" int __poll_chk(pollfd *files, nfds_t count, int timeout_ms, std::size_t room);
+extern "C" ssize_t __read_chk(int file, void *at, std::size_t bytes, std::size_t room);
+
 namespace itm::pages {
 
 namespace {
@@ -43,8 +47,9 @@ struct Wait {
   // True: the call ended as it must.
   bool (*wait)(Held::Page &page, Ends ends);
   void (*end)(Ends ends, pthread_t waiter, Held::Page &page);
-  // 16 failed attempts, and one alone: what the kernel uses stays the waiter's.
-  int attempts_max = kAdditions + 1;
+  // The first one asks for the page. More where the waiter does not run at once; 16 of one
+  // transaction, and it runs alone.
+  int attempts_max = kAdditions + 8;
 };
 
 Ends of_pipe() {
@@ -308,6 +313,14 @@ bool read_block(Held::Page &page, Ends ends) {
   return is_byte(static_cast<ssize_t>(std::fread(page.buffer, 1, 1, stream)), page.buffer);
 }
 
+bool poll_checked(Held::Page &page, Ends ends) {
+  pollfd *const files = files_in(page, ends);
+  return __poll_chk(files, 1, -1, sizeof *files) == 1 && files->revents == POLLIN;
+}
+bool read_checked(Held::Page &page, Ends ends) {
+  return is_byte(__read_chk(ends.in, page.buffer, 8, sizeof page.buffer), page.buffer);
+}
+
 constexpr Wait kWaits[] = {
     {"read", of_pipe, read_to_stack, write_a_byte},
     {"read to the page", of_pipe, read_to_page, write_a_byte},
@@ -338,6 +351,8 @@ constexpr Wait kWaits[] = {
     {"sleep", of_nothing, sleep_a_second, write_nothing},
     {"sem_wait", of_nothing, take_semaphore, post},
     {"sem_timedwait", of_nothing, take_semaphore_in_time, post},
+    {"poll, checked", of_pipe, poll_checked, write_a_byte},
+    {"read, checked", of_pipe, read_checked, write_a_byte},
     {"fgets", of_pipe, read_line, write_a_byte},
     {"fread without a buffer", of_pipe, read_block, write_a_byte, 17 * kAdditions},
 };
