@@ -108,6 +108,12 @@ int until_ready(bool may_wait, Look look, Call call) {
   return until_done(call);
 }
 
+// Where the kernel gets the program's own memory, for it is large.
+constexpr auto let_go = [](const Interruption &) {
+  if (is_started()) give_up_touched();
+  return true;
+};
+
 [[nodiscard]] bool is_zero(const timespec *time) noexcept {
   return time != nullptr && time->tv_sec == 0 && time->tv_nsec == 0;
 }
@@ -121,9 +127,13 @@ int poll_own(pollfd *files, nfds_t count, const timespec *time, const sigset_t *
 }
 
 int poll_files(pollfd *files, nfds_t count, const timespec *time, const sigset_t *mask) noexcept {
-  if (count > kOwnFiles)
-    return with_plain_memory([&] { stores(files, count * sizeof *files); },
-                             [&] { return poll_own(files, count, time, mask); });
+  if (count > kOwnFiles) {
+    Timeout timeout(time);
+    Mask own_mask(mask);
+    return with_plain_memory(
+        let_go, [&] { stores(files, count * sizeof *files); },
+        [&] { return TMH_REAL(ppoll)(files, count, timeout.left(), own_mask.get()); });
+  }
   pollfd own[kOwnFiles];
   std::copy_n(files, count, own);
   const int result = poll_own(own, count, time, mask);
@@ -180,6 +190,7 @@ int select_files(int count, fd_set *const (&sets)[3], const timespec *time,
   if (count > FD_SETSIZE) {  // sets of the program's own size
     const std::size_t bytes = (static_cast<std::size_t>(count) + 63) / 64 * 8;
     return with_plain_memory(
+        let_go,
         [&] {
           for (fd_set *const each : sets) stores(each, bytes);
         },

@@ -186,6 +186,13 @@ bool poll_out_of_time(Held::Page &page, Ends ends) {
   const timespec time{0, kSleepMs * 1'000'000};
   return sleeps_long_enough([&] { return ppoll(files, 1, &time, nullptr) == 0; });
 }
+// More than the engine copies.
+bool poll_many(Held::Page &, Ends ends) {
+  static pollfd files[512];
+  for (pollfd &each : files) each = {-1, POLLIN, 0};
+  files[511].fd = ends.in;
+  return poll(files, 512, -1) == 1 && files[511].revents == POLLIN;
+}
 fd_set *set_in(Held::Page &page, Ends ends) {
   auto *const set = reinterpret_cast<fd_set *>(page.buffer);
   FD_ZERO(set);
@@ -329,6 +336,7 @@ constexpr Wait kWaits[] = {
     {"recv of a datagram", of_datagram_pair, receive, write_a_byte},
     {"accept", of_listener, accept_one, connect_to},
     {"poll", of_pipe, poll_for_ever, write_a_byte},
+    {"poll for many files", of_pipe, poll_many, write_a_byte},
     {"ppoll, all blocked", of_pipe, poll_masked, write_a_byte},
     {"ppoll, out of time", of_pipe, poll_out_of_time, write_nothing},
     {"select", of_pipe, select_for_ever, write_a_byte},
