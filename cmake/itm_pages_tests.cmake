@@ -4,8 +4,9 @@
 set(tmh_itm_pages "${PROJECT_SOURCE_DIR}/compat/libitm/pages")
 set(tmh_itm_tests "${PROJECT_SOURCE_DIR}/tests/itm")
 set(tmh_itm_task_sources)
-foreach(source c11_calls input_output_calls mutex_calls process_calls program_streams std_streams
-    stream_calls sync_calls task_records tasks thread_calls thread_images thread_keys undertaker)
+foreach(source c11_calls checked_calls input_output_calls mutex_calls process_calls program_streams
+    std_streams stream_calls sync_calls task_records tasks thread_calls thread_images thread_keys
+    undertaker wait_calls)
   list(APPEND tmh_itm_task_sources "${tmh_itm_pages}/${source}.cpp")
 endforeach()
 add_library(tmh_itm_pages_flat SHARED ${tmh_itm_task_sources}

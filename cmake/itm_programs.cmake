@@ -1,6 +1,7 @@
 # Applications with -fgnu-tm, examples/itm: each in three builds of one source. itm_NAME runs on
 # whichever libitm.so.1 the dynamic linker finds; itm_NAME_mutex has one mutex, itm_NAME_plain
-# nothing. Tests (label itm): each build small, the first two with two threads.
+# nothing. Tests (label itm): each build small, the first two with two threads. The last two are
+# built with sanitizers, too, and where there is no -fgnu-tm.
 include(itm)
 find_package(nlohmann_json QUIET)
 set(TMH_HAVE_ITM_PROGRAMS FALSE)
@@ -11,8 +12,14 @@ tmh_optional("applications of -fgnu-tm" TMH_HAVE_ITM_PROGRAMS
   "no libitm, no nlohmann-json3-dev, or sanitizers")
 
 set(tmh_itm_folder "${PROJECT_SOURCE_DIR}/examples/itm")
-set(tmh_itm_builds itm mutex plain)
+set(tmh_itm_builds "")
+if(TARGET nlohmann_json::nlohmann_json)
+  set(tmh_itm_builds mutex plain)
+endif()
 if(TMH_HAVE_ITM_PROGRAMS)
+  list(PREPEND tmh_itm_builds itm)
+endif()
+if(tmh_itm_builds)
   set(support "${tmh_itm_folder}/support")
   add_library(tmh_itm_support STATIC "${support}/counts.cpp" "${support}/options.cpp"
     "${support}/report.cpp" "${support}/threads.cpp")
@@ -30,7 +37,7 @@ set(TMH_ITM_SKEWED red_black_tree reservations packets mesh)
 # TMH_ITM, TMH_MUTEX or TMH_PLAIN defined. Without TEST the program has no
 # tests here: a server, say.
 function(tmh_add_itm_program name)
-  if(NOT TMH_HAVE_ITM_PROGRAMS)
+  if(NOT tmh_itm_builds)
     return()
   endif()
   cmake_parse_arguments(arg "" "" "SOURCES;TRANSACTIONS;TEST" ${ARGN})
@@ -67,7 +74,7 @@ function(tmh_add_itm_program name)
     endif()
   endforeach()
   # On this project's libitm by its methods; rtm where there is none: under the emulator.
-  if(arg_TEST AND TMH_HAVE_LIBITM AND TMH_BUILD_TOOLS)
+  if(arg_TEST AND TMH_HAVE_ITM_PROGRAMS AND TMH_HAVE_LIBITM AND TMH_BUILD_TOOLS)
     set(ours itm --method)
     set(program -- $<TARGET_FILE:itm_${name}> --threads 2 ${arg_TEST})
     foreach(method lines serial)
@@ -94,6 +101,8 @@ endfunction()
 function(tmh_add_itm_test name test)
   if(TMH_HAVE_ITM_PROGRAMS)
     tmh_add_program_test(itm.${name}.${test} itm itm_${name} --threads 2 ${ARGN})
+  endif()
+  if(tmh_itm_builds)
     tmh_add_program_test(itm.${name}_mutex.${test} itm itm_${name}_mutex --threads 2 ${ARGN})
   endif()
 endfunction()

@@ -1,6 +1,7 @@
 // examples/itm/maze_transactions.cpp -- the grid, and how many routes have been taken.
 #include "examples/itm/maze.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -16,6 +17,15 @@ struct Grid {
 };
 alignas(128) Grid grid;
 alignas(128) std::uint64_t next_route;
+
+// Others read the cell without a section meanwhile. An atomic store is no access of a transaction.
+TMH_TRANSACTION_SAFE inline void store(Cell &cell, Cell path) {
+#if defined(TMH_ITM)
+  cell = path;
+#else
+  std::atomic_ref<Cell>(cell).store(path, std::memory_order_relaxed);
+#endif
+}
 
 }  // namespace
 
@@ -41,7 +51,7 @@ bool write_path(const std::uint32_t *cells, std::uint64_t count, Cell path) {
     for (std::uint64_t i = 1; i + 1 < count; ++i) {
       if (all[cells[i]] != kFree) return false;
     }
-    for (std::uint64_t i = 0; i < count; ++i) all[cells[i]] = path;
+    for (std::uint64_t i = 0; i < count; ++i) store(all[cells[i]], path);
     return true;
   });
 }

@@ -24,10 +24,7 @@ template <class T, class LongWay>
     if constexpr (detail::kIsLineWord<T>) {
       return std::atomic_ref<T>(*const_cast<T *>(address)).load(std::memory_order_acquire);
     } else {
-      T value;
-      std::memcpy(&value, address, sizeof value);
-      std::atomic_thread_fence(std::memory_order_acquire);
-      return value;
+      return detail::load_large<T>(address);
     }
   };
   if ((at ^ access.last) < kLineBytes) [[likely]] {

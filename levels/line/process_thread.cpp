@@ -78,6 +78,9 @@ void copy_shared(std::byte *to, std::uintptr_t from, std::uint32_t size) noexcep
 // The same, by larger loads: of a large block, which was hardly stored just before. What is torn is
 // not used, as in detail::line_load().
 inline void copy_wide(std::byte *to, std::uintptr_t from, std::uint32_t size) noexcept {
+#ifdef __SANITIZE_THREAD__
+  copy_shared(to, from, size);  // as detail::load_large()
+#else
   for (; size >= 16; size -= 16) {
     std::memcpy(to, reinterpret_cast<const void *>(from), 16);
     to += 16;
@@ -85,6 +88,7 @@ inline void copy_wide(std::byte *to, std::uintptr_t from, std::uint32_t size) no
   }
   copy_small(to, reinterpret_cast<const void *>(from), size);
   std::atomic_thread_fence(std::memory_order_acquire);
+#endif
 }
 
 }  // namespace

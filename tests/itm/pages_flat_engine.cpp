@@ -175,6 +175,9 @@ void go_irrevocable() {}
 void give_up_holds() noexcept {}
 void give_up_touched() noexcept {}
 Interruptions interruptions() noexcept { return {}; }
+CallInProgress::CallInProgress(Kind kind) noexcept : before_(kind) {}
+CallInProgress::~CallInProgress() {}
+sigset_t without_engines(const sigset_t *set) noexcept { return *set; }
 void forget_dead(int) noexcept {}
 std::uint32_t own_slot() noexcept { return slot_of_this; }
 int take_slot() noexcept {

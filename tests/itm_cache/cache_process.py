@@ -19,8 +19,11 @@ class Server:
     """Starts it; kills it at the end of a `with`."""
 
     def __init__(self, command, before=None):
+        # ThreadSanitizer's first report ends it: at the end it is killed, and has no status.
+        options = os.environ.get("TSAN_OPTIONS", "") + ":halt_on_error=1"
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, preexec_fn=before
+            command, stdout=subprocess.PIPE, preexec_fn=before,
+            env={**os.environ, "TSAN_OPTIONS": options}
         )
         line = self.process.stdout.readline().decode()
         found = re.fullmatch(r"listening on (.*):(\d+)\n", line)

@@ -305,6 +305,38 @@ TEST_F(LineProcessTest, OneThatIsAskedMovesItsSnapshotOnOrFails) {
   one.abandon();
 }
 
+// Two threads store the same to all bytes of a block, others load it and copy it.
+TEST_F(LineProcessTest, BlocksThatOthersStoreAreWhole) {
+  constexpr std::size_t kBytes = 4 * kLineBytes;
+  constexpr int kInstances = 2000;
+  std::vector<std::thread> threads;
+  for (unsigned number = 0; number < 4; ++number)
+    threads.emplace_back([&, number] {
+      TestThread thread(memory_, nobody_);
+      std::byte *const own = line(100 + 10 * number);
+      for (int i = 0; i < kInstances; ++i) {
+        std::byte value{};
+        line::run(thread, {}, [&] {
+          const std::vector<std::byte> seen = thread.load_bytes(line(0) + 8, kBytes - 8);
+          value = seen.front();
+          EXPECT_EQ(std::count(seen.begin(), seen.end(), value), kBytes - 8);
+          if (number < 2) {
+            value = static_cast<std::byte>(std::to_integer<unsigned>(value) + 1);
+            thread.store_bytes(line(0), std::vector<std::byte>(kBytes, value));
+          } else {
+            thread.copy_lines(reinterpret_cast<std::uintptr_t>(own),
+                              reinterpret_cast<std::uintptr_t>(line(0)), kBytes);
+          }
+        });
+        if (number >= 2) {
+          EXPECT_EQ(std::count(own, own + kBytes, value), kBytes);
+        }
+      }
+    });
+  for (std::thread &thread : threads) thread.join();
+  EXPECT_EQ(std::to_integer<int>(*line(0)), 2 * kInstances % 256);
+}
+
 TEST_F(LineProcessTest, AccountsThatShareWordsAddUp) {
   constexpr std::uint64_t kAccounts = 8;
   constexpr int kInstances = 4000;

@@ -3,6 +3,8 @@
 // Contexts:  none of these is async-signal-safe unless it says so.
 #pragma once
 
+#include <signal.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -55,11 +57,35 @@ void give_up_holds() noexcept;
 // The same for a call that is made again when a request for pages interrupts it: only pages that
 // transactions have touched already.
 void give_up_touched() noexcept;
-// What has interrupted this task: requests for pages, and the program's handlers.
+// What has interrupted this task: requests for pages, and the program's handlers; of these, those
+// without SA_RESTART.
 struct Interruptions {
-  std::uint32_t requests, handlers;
+  std::uint32_t requests, handlers, ending_handlers;
 };
 [[nodiscard]] Interruptions interruptions() noexcept;
+
+// While it lives, a request for pages leaves the memory alone that make_plain() has been told of
+// since: a call uses it.
+class CallInProgress {
+ public:
+  enum class Kind : std::uint8_t {
+    kNone,
+    // The caller makes it again when it says EINTR. A request that finds the call before the
+    // kernel, or about to be started again by it, has it say so, and takes all pages.
+    kRepeated,
+    kOnce,
+  };
+  explicit CallInProgress(Kind kind) noexcept;
+  ~CallInProgress();
+  CallInProgress(const CallInProgress &) = delete;
+  CallInProgress &operator=(const CallInProgress &) = delete;
+
+ private:
+  Kind before_;
+};
+
+// A mask that the program gives to a call, without the engine's signals.
+[[nodiscard]] sigset_t without_engines(const sigset_t *set) noexcept;
 // The slot of the calling task.
 [[nodiscard]] std::uint32_t own_slot() noexcept;
 

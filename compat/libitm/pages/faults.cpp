@@ -31,8 +31,11 @@ namespace {
 
 constexpr int kUserDispatch = 2;  // si_code of SIGSYS: SYS_USER_DISPATCH
 struct sigaction previous[NSIG];
-volatile sig_atomic_t busy = 0, has_request = 0;
+// A request waits until the task is not busy; some of its pages until a call is over.
+volatile sig_atomic_t busy = 0, has_request = 0, has_owed_pages = 0;
 volatile std::uint32_t requests = 0;
+using CallKind = CallInProgress::Kind;
+volatile CallKind call = CallKind::kNone;
 
 extern "C" [[noreturn]] void tmh_itm_pages_restart() { Transaction::restart(); }
 
@@ -56,6 +59,7 @@ struct KernelAction {
 // The program's own handler, or the end.
 void pass_on(int signal, siginfo_t *info, void *context) noexcept {
   const struct sigaction &action = previous[signal];
+  const CallInProgress none(CallKind::kNone);  // the handler may leave by a jump
   if ((action.sa_flags & SA_SIGINFO) != 0) return action.sa_sigaction(signal, info, context);
   if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;
   if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)
@@ -127,6 +131,31 @@ void on_access(int signal, siginfo_t *info, void *handed) {
   errno = saved_errno;
 }
 
+// REQUIRES: no other request is answered meanwhile.
+void answer_requests(bool is_in_call) noexcept {
+  has_request = 0;
+  has_owed_pages = is_in_call;
+  View::give_up(true, is_in_call);
+}
+
+[[nodiscard]] bool is_system_call(const std::uint8_t *code) noexcept {
+  constexpr std::uint8_t kSystemCall[2] = {0x0f, 0x05};
+  return std::memcmp(code, kSystemCall, sizeof kSystemCall) == 0;
+}
+
+// Does the call in progress still need its memory? One that the kernel does not have now, and that
+// is made again, ends with EINTR.
+[[nodiscard]] bool needs_memory(ucontext_t *context) noexcept {
+  if (call != CallKind::kRepeated) return call != CallKind::kNone;
+  auto &registers = context->uc_mcontext.gregs;
+  const auto *const code = reinterpret_cast<const std::uint8_t *>(registers[REG_RIP]);
+  if (is_system_call(code - 2)) return false;
+  if (!is_system_call(code)) return true;
+  registers[REG_RIP] += 2;
+  registers[REG_RAX] = -EINTR;
+  return false;
+}
+
 void on_request(int, siginfo_t *, void *handed) {
   const int saved_errno = errno;
   requests = requests + 1;
@@ -134,11 +163,7 @@ void on_request(int, siginfo_t *, void *handed) {
     has_request = 1;
   } else {
     const OwnRights rights;
-    // A system call may be using buffers that it was told of.
-    const auto *const code = reinterpret_cast<const std::uint8_t *>(
-        static_cast<ucontext_t *>(handed)->uc_mcontext.gregs[REG_RIP]);
-    constexpr std::uint8_t kSyscall[2] = {0x0f, 0x05};
-    View::give_up(true, std::memcmp(code - 2, kSyscall, sizeof kSyscall) == 0);
+    answer_requests(needs_memory(static_cast<ucontext_t *>(handed)));
   }
   errno = saved_errno;
 }
@@ -175,19 +200,21 @@ void die_inside(int signal) noexcept {
   tasks_die(signal);
 }
 
-Interruptions interruptions() noexcept { return {requests, handlers_run}; }
+Interruptions interruptions() noexcept { return {requests, handlers_run, ending_handlers_run}; }
 
 int recall_signal() noexcept { return SIGRTMAX - 5; }
+
+void answer_request() noexcept {
+  const Busy busy_meanwhile;
+  answer_requests(call != CallKind::kNone);
+}
 
 bool Busy::is_any() noexcept { return busy != 0; }
 Busy::Busy() noexcept { busy = busy + 1; }
 Busy::~Busy() {
   for (;;) {
     // Still busy: the handler does not come in between.
-    while (busy == 1 && has_request != 0) {
-      has_request = 0;
-      View::give_up(true, false);
-    }
+    while (busy == 1 && has_request != 0) answer_requests(call != CallKind::kNone);
     busy = busy - 1;
     if (busy != 0) return;
     if (has_request == 0) break;
@@ -196,7 +223,23 @@ Busy::~Busy() {
   send_waiting_signals();
 }
 
+// Inside, a system call has the transaction begin again, say, and the caller is left by a jump.
+CallInProgress::CallInProgress(Kind kind) noexcept : before_(call) {
+  if (before_ == Kind::kNone && !Busy::is_any()) View::forget_call_uses();
+  call = is_running_inside ? Kind::kNone : kind;
+}
+CallInProgress::~CallInProgress() {
+  call = before_;
+  if (call != Kind::kNone || has_owed_pages == 0 || Busy::is_any()) return;
+  const Busy answered_behind;
+  has_request = 1;
+}
+
 bool start_faults() noexcept {
+  // A program may be started with a mask.
+  std::uint64_t own = 1ull << (recall_signal() - 1);
+  for (const int each : {SIGSEGV, SIGBUS, SIGSYS}) own |= 1ull << (each - 1);
+  kernel_call(SYS_rt_sigprocmask, SIG_UNBLOCK, reinterpret_cast<long>(&own), 0, sizeof own, 0, 0);
   constexpr std::uint64_t kAll = ~0ull;
   // A fault of the handler itself ends the task.
   constexpr std::uint64_t kAccesses = 1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1);

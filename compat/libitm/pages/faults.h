@@ -9,12 +9,14 @@
 namespace tmh::itm::pages {
 
 [[nodiscard]] bool start_faults() noexcept;
+// What the signal that asks for pages does, but now.
+void answer_request() noexcept;
 [[nodiscard]] int recall_signal() noexcept;
 // Inside: the thread dies alone, of that signal, and its transaction leaves nothing behind.
 [[noreturn]] void die_inside(int signal) noexcept;
 
-// signal_calls.cpp: the program's handlers that have run.
-inline volatile std::uint32_t handlers_run = 0;
+// signal_calls.cpp: the program's handlers that have run, and those without SA_RESTART.
+inline volatile std::uint32_t handlers_run = 0, ending_handlers_run = 0;
 
 // What the engine does not answer, the program's action does.
 [[nodiscard]] struct sigaction previous_action(int signal) noexcept;

@@ -1,9 +1,8 @@
 // compat/libitm/pages/input_output_calls.cpp -- calls that give the kernel addresses of the
-// program: the memory is made plain first, and what blocks lets go of other pages.
-// A page may be called back between that and the kernel's use of it: then the kernel says EFAULT,
-// and the call is made again.
-// Limits:    calls that are not here work on memory of the thread's own stack, and on memory that
-//            the task uses plainly at the time.
+// program: the memory is made plain first (plain_calls.h). A call that would wait for a file waits
+// before that, and lets go of pages.
+// Limits:    calls that are neither here nor in wait_calls.cpp work on memory of the thread's own
+//            stack, and on memory that the task uses plainly at the time.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,71 +12,80 @@
 #include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
-#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "compat/libitm/pages/engine.h"
+#include "compat/libitm/pages/plain_calls.h"
 #include "compat/libitm/pages/real.h"
 
 namespace tmh::itm::pages {
 
 namespace {
 
-constexpr int kTriesMax = 16;
-
-void loads(const void *at, std::size_t bytes) noexcept {
-  if (at != nullptr && is_started()) make_plain(at, bytes, false);
-}
-void stores(const void *at, std::size_t bytes) noexcept {
-  if (at != nullptr && is_started()) make_plain(at, bytes, true);
-}
-void loads(const char *text) noexcept {
-  if (text != nullptr && is_started()) make_plain(text, std::strlen(text) + 1, false);
-}
 void loads_all(char *const *texts) noexcept {
   if (texts == nullptr || !is_started()) return;
   std::size_t count = 0;
   for (; texts[count] != nullptr; ++count) loads(texts[count]);
   make_plain(texts, (count + 1) * sizeof *texts, false);
 }
-void blocks() noexcept {
-  if (is_started()) give_up_holds();
+
+// Is a wait for the file one that poll(2) can do? A terminal's may have an end of its own, and so
+// may a socket's.
+[[nodiscard]] bool can_be_awaited(int file) noexcept {
+  struct stat status {};
+  if (TMH_REAL(fstat)(file, &status) != 0) return false;
+  const mode_t kind = status.st_mode & S_IFMT;
+  if (kind != S_IFSOCK) return kind == S_IFIFO || kind == 0;  // 0: eventfd(2) and its like
+  timeval end{};
+  socklen_t bytes = sizeof end;
+  return TMH_REAL(getsockopt)(file, SOL_SOCKET, SO_RCVTIMEO, &end, &bytes) == 0 &&
+         end.tv_sec == 0 && end.tv_usec == 0;
 }
-// The call blocks if the file is not ready: then other tasks get the pages. To map them again costs
-// far more than to ask.
-void blocks(int file) noexcept {
-  if (!is_started()) return;
+
+// Until the file is ready for a call that would wait for it: then other tasks get the pages, the
+// call's, too. To map them again costs far more than to ask.
+[[nodiscard]] bool wait_for(int file, const Interruption &interruption) noexcept {
+  if (!is_started()) return true;
   const int error = errno;
   const int flags = fcntl(file, F_GETFL);
   pollfd asked{file, POLLIN, 0};
-  if (flags >= 0 && (flags & O_NONBLOCK) == 0 && TMH_REAL(poll)(&asked, 1, 0) == 0)
+  if (flags >= 0 && (flags & O_NONBLOCK) == 0 && TMH_REAL(poll)(&asked, 1, 0) == 0) {
     give_up_touched();
+    if (can_be_awaited(file))
+      while (TMH_REAL(poll)(&asked, 1, -1) == -1 && errno == EINTR)
+        if (interruption.is_by_handler()) return false;
+  }
   errno = error;
+  return true;
 }
-void blocks_for(int set, int timeout_ms) noexcept {
-  if (timeout_ms != 0) blocks(set);
+[[nodiscard]] bool wait_to_receive(int socket, int flags,
+                                   const Interruption &interruption) noexcept {
+  constexpr int kOthers = MSG_DONTWAIT | MSG_OOB | MSG_ERRQUEUE;
+  return (flags & kOthers) != 0 || wait_for(socket, interruption);
 }
-void blocks_for(pollfd *files, nfds_t count, int timeout_ms) noexcept {
-  if (!is_started() || timeout_ms == 0) return;
-  const int error = errno;
-  make_plain(files, count * sizeof *files, true);
-  if (TMH_REAL(poll)(files, count, 0) == 0) give_up_touched();
-  errno = error;
+
+void give_up_held() noexcept {
+  if (is_started()) give_up_holds();
 }
 
 void parts(const iovec *vector, int count, bool is_store) noexcept {
   if (!is_started() || count <= 0) return;
   make_plain(vector, static_cast<std::size_t>(count) * sizeof *vector, false);
   for (int i = 0; i < count; ++i) make_plain(vector[i].iov_base, vector[i].iov_len, is_store);
+}
+[[nodiscard]] bool has_bytes(const iovec *vector, int count) noexcept {
+  return std::any_of(vector, vector + std::max(count, 0),
+                     [](const iovec &each) { return each.iov_len != 0; });
 }
 void message(const msghdr *header, bool is_store) noexcept {
   if (!is_started()) return;
@@ -94,44 +102,6 @@ void stores_address(const sockaddr *address, const socklen_t *bytes) noexcept {
   stores(address, *bytes);
 }
 
-// prepare(): makes plain what the call uses.
-template <class Prepare, class Call>
-auto with_plain_memory(Prepare prepare, Call call) -> decltype(call()) {
-  for (int tries = 1;;) {
-    prepare();
-    const Interruptions before = interruptions();
-    const auto result = call();
-    if (result != -1 || !is_started()) return result;
-    if (errno == EINTR) {
-      const Interruptions after = interruptions();
-      // Nothing of the program's has interrupted it.
-      if (after.requests != before.requests && after.handlers == before.handlers) continue;
-    }
-    if (errno != EFAULT || tries++ == kTriesMax) return result;
-  }
-}
-
-// What is left of a call's timeout when the call is made again.
-class Timeout {
- public:
-  explicit Timeout(int ms) noexcept : ms_(ms), end_ns_(ms > 0 ? now_ns() + ms * kNsPerMs : 0) {}
-  [[nodiscard]] int left_ms() const noexcept {
-    if (ms_ <= 0) return ms_;
-    const std::int64_t left = end_ns_ - now_ns();
-    return left <= 0 ? 0 : static_cast<int>((left + kNsPerMs - 1) / kNsPerMs);
-  }
-
- private:
-  static constexpr std::int64_t kNsPerMs = 1'000'000;
-  [[nodiscard]] static std::int64_t now_ns() noexcept {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000 * kNsPerMs + now.tv_nsec;
-  }
-  int ms_;
-  std::int64_t end_ns_;
-};
-
 }  // namespace
 
 }  // namespace tmh::itm::pages
@@ -145,17 +115,25 @@ using namespace tmh::itm::pages;  // NOLINT(google-build-using-namespace)
     return with_plain_memory([&] { __VA_ARGS__; },                                  \
                              [&]() -> result { return TMH_REAL(name) arguments; }); \
   }
+// The same, behind a wait: an expression, with `interruption`.
+#define TMH_WAITING_CALL(result, name, parameters, arguments, wait, ...)             \
+  TMH_EXPORTED result name parameters {                                              \
+    return with_plain_memory([&](const Interruption &interruption) { return wait; }, \
+                             [&] { __VA_ARGS__; },                                   \
+                             [&]() -> result { return TMH_REAL(name) arguments; });  \
+  }
 
 extern "C" {
 
-TMH_CALL(ssize_t, read, (int file, void *at, std::size_t bytes), (file, at, bytes), blocks(file),
-         stores(at, bytes))
+TMH_WAITING_CALL(ssize_t, read, (int file, void *at, std::size_t bytes), (file, at, bytes),
+                 bytes == 0 || wait_for(file, interruption), stores(at, bytes))
 TMH_CALL(ssize_t, pread, (int file, void *at, std::size_t bytes, off_t offset),
          (file, at, bytes, offset), stores(at, bytes))
 TMH_CALL(ssize_t, pread64, (int file, void *at, std::size_t bytes, off64_t offset),
          (file, at, bytes, offset), stores(at, bytes))
-TMH_CALL(ssize_t, readv, (int file, const iovec *vector, int count), (file, vector, count),
-         blocks(file), parts(vector, count, true))
+TMH_WAITING_CALL(ssize_t, readv, (int file, const iovec *vector, int count), (file, vector, count),
+                 !has_bytes(vector, count) || wait_for(file, interruption),
+                 parts(vector, count, true))
 TMH_CALL(ssize_t, write, (int file, const void *at, std::size_t bytes), (file, at, bytes),
          loads(at, bytes))
 TMH_CALL(ssize_t, pwrite, (int file, const void *at, std::size_t bytes, off_t offset),
@@ -165,15 +143,19 @@ TMH_CALL(ssize_t, pwrite64, (int file, const void *at, std::size_t bytes, off64_
 TMH_CALL(ssize_t, writev, (int file, const iovec *vector, int count), (file, vector, count),
          parts(vector, count, false))
 
-TMH_CALL(ssize_t, recv, (int socket, void *at, std::size_t bytes, int flags),
-         (socket, at, bytes, flags), blocks(socket), stores(at, bytes))
-TMH_CALL(ssize_t, recvfrom,
-         (int socket, void *at, std::size_t bytes, int flags, sockaddr *address,
-          socklen_t *address_bytes),
-         (socket, at, bytes, flags, address, address_bytes), blocks(socket), stores(at, bytes),
-         stores_address(address, address_bytes))
-TMH_CALL(ssize_t, recvmsg, (int socket, msghdr *header, int flags), (socket, header, flags),
-         blocks(socket), message(header, true))
+TMH_WAITING_CALL(ssize_t, recv, (int socket, void *at, std::size_t bytes, int flags),
+                 (socket, at, bytes, flags),
+                 bytes == 0 || wait_to_receive(socket, flags, interruption), stores(at, bytes))
+TMH_WAITING_CALL(ssize_t, recvfrom,
+                 (int socket, void *at, std::size_t bytes, int flags, sockaddr *address,
+                  socklen_t *address_bytes),
+                 (socket, at, bytes, flags, address, address_bytes),
+                 bytes == 0 || wait_to_receive(socket, flags, interruption), stores(at, bytes),
+                 stores_address(address, address_bytes))
+TMH_WAITING_CALL(ssize_t, recvmsg, (int socket, msghdr *header, int flags), (socket, header, flags),
+                 !has_bytes(header->msg_iov, static_cast<int>(header->msg_iovlen)) ||
+                     wait_to_receive(socket, flags, interruption),
+                 message(header, true))
 TMH_CALL(ssize_t, send, (int socket, const void *at, std::size_t bytes, int flags),
          (socket, at, bytes, flags), loads(at, bytes))
 TMH_CALL(ssize_t, sendto,
@@ -183,14 +165,16 @@ TMH_CALL(ssize_t, sendto,
          loads(address, address_bytes))
 TMH_CALL(ssize_t, sendmsg, (int socket, const msghdr *header, int flags), (socket, header, flags),
          message(header, false))
-TMH_CALL(int, accept, (int socket, sockaddr *address, socklen_t *bytes), (socket, address, bytes),
-         blocks(socket), stores_address(address, bytes))
-TMH_CALL(int, accept4, (int socket, sockaddr *address, socklen_t *bytes, int flags),
-         (socket, address, bytes, flags), blocks(socket), stores_address(address, bytes))
+TMH_WAITING_CALL(int, accept, (int socket, sockaddr *address, socklen_t *bytes),
+                 (socket, address, bytes), wait_for(socket, interruption),
+                 stores_address(address, bytes))
+TMH_WAITING_CALL(int, accept4, (int socket, sockaddr *address, socklen_t *bytes, int flags),
+                 (socket, address, bytes, flags), wait_for(socket, interruption),
+                 stores_address(address, bytes))
 TMH_CALL(int, bind, (int socket, const sockaddr *address, socklen_t bytes) noexcept,
          (socket, address, bytes), loads(address, bytes))
 TMH_CALL(int, connect, (int socket, const sockaddr *address, socklen_t bytes),
-         (socket, address, bytes), blocks(), loads(address, bytes))
+         (socket, address, bytes), give_up_held(), loads(address, bytes))
 TMH_CALL(int, getsockname, (int socket, sockaddr *address, socklen_t *bytes) noexcept,
          (socket, address, bytes), stores_address(address, bytes))
 TMH_CALL(int, getpeername, (int socket, sockaddr *address, socklen_t *bytes) noexcept,
@@ -205,40 +189,8 @@ TMH_CALL(int, socketpair, (int domain, int type, int protocol, int *sockets) noe
 TMH_CALL(int, pipe, (int *ends) noexcept, (ends), stores(ends, 2 * sizeof *ends))
 TMH_CALL(int, pipe2, (int *ends, int flags) noexcept, (ends, flags), stores(ends, 2 * sizeof *ends))
 
-TMH_EXPORTED int poll(pollfd *files, nfds_t count, int timeout_ms) {
-  const Timeout timeout(timeout_ms);
-  return with_plain_memory(
-      [&] {
-        blocks_for(files, count, timeout_ms);
-        stores(files, count * sizeof *files);
-      },
-      [&] { return TMH_REAL(poll)(files, count, timeout.left_ms()); });
-}
-TMH_CALL(int, ppoll, (pollfd * files, nfds_t count, const timespec *timeout, const sigset_t *mask),
-         (files, count, timeout, mask), blocks(), stores(files, count * sizeof *files),
-         loads(timeout, sizeof *timeout), loads(mask, sizeof *mask))
-TMH_CALL(int, select, (int count, fd_set *in, fd_set *out, fd_set *errors, timeval *timeout),
-         (count, in, out, errors, timeout), blocks(), stores(in, sizeof *in),
-         stores(out, sizeof *out), stores(errors, sizeof *errors), stores(timeout, sizeof *timeout))
 TMH_CALL(int, epoll_ctl, (int set, int operation, int file, epoll_event *event) noexcept,
          (set, operation, file, event), loads(event, sizeof *event))
-TMH_EXPORTED int epoll_pwait(int set, epoll_event *events, int count, int timeout_ms,
-                             const sigset_t *mask) {
-  const Timeout timeout(timeout_ms);
-  return with_plain_memory(
-      [&] {
-        blocks_for(set, timeout_ms);
-        stores(events, static_cast<std::size_t>(count) * sizeof *events);
-        loads(mask, sizeof *mask);
-      },
-      [&] { return TMH_REAL(epoll_pwait)(set, events, count, timeout.left_ms(), mask); });
-}
-TMH_EXPORTED int epoll_wait(int set, epoll_event *events, int count, int timeout_ms) {
-  return epoll_pwait(set, events, count, timeout_ms, nullptr);
-}
-
-TMH_CALL(int, nanosleep, (const timespec *time, timespec *rest), (time, rest), blocks(),
-         loads(time, sizeof *time), stores(rest, sizeof *rest))
 TMH_CALL(ssize_t, getrandom, (void *at, std::size_t bytes, unsigned flags), (at, bytes, flags),
          stores(at, bytes))
 TMH_CALL(int, stat, (const char *path, struct stat *status) noexcept, (path, status), loads(path),
@@ -295,12 +247,6 @@ TMH_EXPORTED int posix_spawnp(pid_t *child, const char *file,
   loads_all(environment);
   return TMH_REAL_OF(posix_spawnp, "GLIBC_2.15")(child, file, actions, attributes, arguments,
                                                  environment);
-}
-TMH_EXPORTED int clock_nanosleep(clockid_t clock, int flags, const timespec *time, timespec *rest) {
-  blocks();
-  loads(time, sizeof *time);
-  stores(rest, sizeof *rest);
-  return TMH_REAL(clock_nanosleep)(clock, flags, time, rest);
 }
 TMH_EXPORTED int system(const char *command) {
   loads(command);

@@ -100,6 +100,22 @@ void Log::trim(bool must_give) noexcept {
   }
 }
 
+// From what the log uses. A holder of the lock that died between two stores of trim() or
+// next_chunk() left a chunk in neither place, or in both; what it had reserved is free.
+void Log::find_free_chunks() noexcept {
+  bool is_used[kChunks] = {};
+  const std::uint64_t last = (control->head.load(std::memory_order_relaxed) - 1) / kChunkBytes;
+  for (std::uint64_t each = control->tail.load(std::memory_order_relaxed) / kChunkBytes;
+       each <= last; ++each)
+    is_used[chunks->of[each % kChunks]] = true;
+  // Of one that dies here, the next one begins anew.
+  chunks->made = std::min(chunks->made, kChunks);
+  std::uint32_t count = 0;
+  for (std::uint32_t i = 0; i < chunks->made; ++i)
+    if (!is_used[i]) chunks->free[count++] = i;
+  chunks->free_count = count;
+}
+
 void Log::next_chunk() noexcept {
   const std::uint64_t number = (chunks->end - 1) / kChunkBytes;
   const Position left = (number + 1) * kChunkBytes - chunks->end;
@@ -149,6 +165,7 @@ void Log::apply(Position begin, Position end) noexcept {
 void Log::forget_all(std::uint64_t stamp) noexcept {
   control->trimmed.store(stamp, std::memory_order_seq_cst);
   control->tail.store(chunks->end, std::memory_order_seq_cst);
+  find_free_chunks();
   control->committed.store(stamp, std::memory_order_release);
   control->clock.store(stamp, std::memory_order_seq_cst);
 }
@@ -177,8 +194,9 @@ void Log::repair() noexcept {
     control->clock.store(publishing >> 1, std::memory_order_seq_cst);
   }
   std::atomic_ref<std::uint64_t>(control->publishing).store(0, std::memory_order_release);
-  // What it had reserved only, is taken back; the chunk stays in use.
+  // What it had reserved only, is taken back.
   chunks->end = control->head.load(std::memory_order_relaxed);
+  find_free_chunks();
 }
 
 }  // namespace tmh::itm::pages

@@ -87,6 +87,7 @@ class Log {
   static void apply(Position begin, Position end) noexcept;
   static void trim(bool must_give) noexcept;
   static void next_chunk() noexcept;
+  static void find_free_chunks() noexcept;
 };
 
 // Stores the bytes that the entry changed; their neighbours may be another thread's.

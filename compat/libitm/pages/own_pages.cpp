@@ -169,9 +169,8 @@ void OwnPages::give_away_idle() noexcept {
 
 void OwnPages::answer() noexcept {
   if (self().is_wanted.load(std::memory_order_relaxed) == 0) return;
-  const Busy busy;
   self().is_wanted.store(0, std::memory_order_seq_cst);
-  View::give_up(true);
+  answer_request();
 }
 
 // REQUIRES: this task's bit is set.

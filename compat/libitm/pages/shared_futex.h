@@ -15,6 +15,7 @@
 
 #include "compat/libitm/pages/clone.h"
 #include "compat/libitm/pages/engine.h"
+#include "compat/libitm/pages/plain_calls.h"
 
 namespace tmh::itm::pages {
 
@@ -37,11 +38,13 @@ struct Until {
 // Minus an error's number, or the result.
 inline long futex_call(const std::uint32_t *word, int operation, std::uint32_t value,
                        const timespec *until) noexcept {
+  const Interruption interruption(AfterHandler::kEnds);
   for (int tries = 1;; ++tries) {
     const long result =
         kernel_call(SYS_futex, reinterpret_cast<long>(word), operation, static_cast<long>(value),
                     reinterpret_cast<long>(until), 0, static_cast<long>(FUTEX_BITSET_MATCH_ANY));
-    if (result != -EFAULT || !is_started() || tries == kFutexTriesMax) return result;
+    if (result == -EINTR && interruption.is_by_request()) continue;
+    if (result != -EFAULT || !is_started() || tries >= kFutexTriesMax) return result;
     make_plain(word, sizeof *word, false);
   }
 }

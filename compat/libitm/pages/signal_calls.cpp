@@ -5,8 +5,7 @@
 //            half a change, or copies, and its effects would be rolled back. SIGSEGV, SIGBUS,
 //            SIGFPE, SIGABRT, SIGILL and SIGSYS come to the engine first, which calls the program's
 //            handler for what is not its own.
-// Limits:    a signal that waited comes without its siginfo_t. Masks of ppoll(), pselect() and
-//            sigsuspend() are taken as they are.
+// Limits:    a signal that waited comes without its siginfo_t.
 #include <assert.h>
 #include <signal.h>
 #include <unistd.h>
@@ -35,22 +34,18 @@ std::uint64_t waiting = 0;  // bits of signals that wait in this task
          signal == SIGILL || signal == SIGSYS || signal == recall_signal();
 }
 
-[[nodiscard]] sigset_t without_engines(const sigset_t *set) noexcept {
-  sigset_t out = *set;
-  for (const int signal : {SIGSEGV, SIGBUS, SIGSYS, recall_signal()}) sigdelset(&out, signal);
-  return out;
-}
-
 void call_handler(int signal, siginfo_t *info, void *context) noexcept {
   if (Busy::is_any() || is_inside()) {
     waiting |= 1ull << (signal - 1);
     return;
   }
+  const struct sigaction &action = of_program[signal];
   handlers_run = handlers_run + 1;
+  if ((action.sa_flags & SA_RESTART) == 0) ending_handlers_run = ending_handlers_run + 1;
+  const CallInProgress none(CallInProgress::Kind::kNone);  // the handler may leave by a jump
   // The kernel gives a handler no rights to memory with keys.
   const Rights before = current_rights();
   set_rights(Rights::kPlain);
-  const struct sigaction &action = of_program[signal];
   if ((action.sa_flags & SA_SIGINFO) != 0) {
     action.sa_sigaction(signal, info, context);
   } else {
@@ -94,6 +89,12 @@ int change(int signal, const struct sigaction *action, struct sigaction *old) no
 }
 
 }  // namespace
+
+sigset_t without_engines(const sigset_t *set) noexcept {
+  sigset_t out = *set;
+  for (const int signal : {SIGSEGV, SIGBUS, SIGSYS, recall_signal()}) sigdelset(&out, signal);
+  return out;
+}
 
 void send_waiting_signals() noexcept {
   if (waiting == 0 || is_inside() || Busy::is_any()) return;

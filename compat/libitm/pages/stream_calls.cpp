@@ -10,29 +10,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include <cstring>
-
 #include "compat/libitm/pages/engine.h"
+#include "compat/libitm/pages/plain_calls.h"
 #include "compat/libitm/pages/program_streams.h"
 #include "compat/libitm/pages/real.h"
-
-namespace tmh::itm::pages {
-
-namespace {
-
-void loads(const void *at, std::size_t bytes) noexcept {
-  if (is_started()) make_plain(at, bytes, false);
-}
-void loads(const char *text) noexcept {
-  if (text != nullptr && is_started()) make_plain(text, std::strlen(text) + 1, false);
-}
-void stores(const void *at, std::size_t bytes) noexcept {
-  if (is_started()) make_plain(at, bytes, true);
-}
-
-}  // namespace
-
-}  // namespace tmh::itm::pages
 
 using namespace tmh::itm::pages;  // NOLINT(google-build-using-namespace)
 
@@ -43,6 +24,12 @@ using namespace tmh::itm::pages;  // NOLINT(google-build-using-namespace)
     __VA_ARGS__;                                                  \
     return TMH_REAL(name) arguments;                              \
   }
+
+// TMH_MEMORY_CALL: the same, on memory of the program, which stays plain until the call is over.
+#define TMH_MEMORY_CALL(result, name, parameters, arguments, ...)             \
+  TMH_STREAM_CALL(result, name, parameters, arguments,                        \
+                  const CallInProgress progress(CallInProgress::Kind::kOnce); \
+                  __VA_ARGS__)
 
 extern "C" {
 
@@ -81,11 +68,11 @@ TMH_EXPORTED int fflush(FILE *stream) {
   return TMH_REAL(fflush)(stream);
 }
 
-TMH_STREAM_CALL(size_t, fread, (void *at, size_t bytes, size_t count, FILE *stream),
+TMH_MEMORY_CALL(size_t, fread, (void *at, size_t bytes, size_t count, FILE *stream),
                 (at, bytes, count, stream), stores(at, bytes *count))
-TMH_STREAM_CALL(size_t, fwrite, (const void *at, size_t bytes, size_t count, FILE *stream),
+TMH_MEMORY_CALL(size_t, fwrite, (const void *at, size_t bytes, size_t count, FILE *stream),
                 (at, bytes, count, stream), loads(at, bytes *count))
-TMH_STREAM_CALL(int, fputs, (const char *text, FILE *stream), (text, stream), loads(text))
+TMH_MEMORY_CALL(int, fputs, (const char *text, FILE *stream), (text, stream), loads(text))
 TMH_STREAM_CALL(int, fputc, (int each, FILE *stream), (each, stream))
 TMH_STREAM_CALL(int, putc, (int each, FILE *stream), (each, stream))
 TMH_STREAM_CALL(char *, fgets, (char *at, int bytes, FILE *stream), (at, bytes, stream))
@@ -104,6 +91,7 @@ TMH_STREAM_CALL(int, vfprintf, (FILE * stream, const char *format, va_list list)
                 (stream, format, list))
 
 TMH_EXPORTED int puts(const char *text) {
+  const CallInProgress progress(CallInProgress::Kind::kOnce);
   loads(text);
   return TMH_REAL(puts)(text);
 }

@@ -494,7 +494,7 @@ void View::note_call_use(std::uintptr_t at, std::size_t bytes) noexcept {
 }
 
 bool View::is_in_call_use(PageNumber page) noexcept {
-  return std::any_of(std::begin(call_uses_), std::end(call_uses_),
+  return std::any_of(call_uses_, call_uses_ + std::min(call_use_, kCallUses),
                      [page](const Run &each) { return page - each.first < each.count; });
 }
 
@@ -516,11 +516,11 @@ void View::give_up_runs(bool touched_only, bool shared_too, bool is_in_call) noe
     const Run run = runs_[i];
     bool is_kept = false;
     const auto goes = [&](PageNumber each) {
+      if (is_in_call && is_in_call_use(each)) return false;
       if (mapped(each) == Mapped::kShared) return shared_too;
       return mapped(each) == Mapped::kHeld &&
              (!touched_only ||
-              (page_states[each].newest.load(std::memory_order_relaxed) & kTouched) != 0) &&
-             !(is_in_call && is_in_call_use(each));
+              (page_states[each].newest.load(std::memory_order_relaxed) & kTouched) != 0);
     };
     for (PageNumber page = run.first; page < run.first + run.count;) {
       if (!goes(page)) {

@@ -98,12 +98,13 @@ class View {
   static void forget() noexcept;
 
   // Lets go of held pages; touched_only: of those that transactions have touched; is_in_call: but
-  // not of what make_plain() was last told of.
+  // not of what a call in progress uses.
   static void give_up(bool touched_only, bool is_in_call = false) noexcept;
   // Of many mappings: each costs time at each turn().
   static void give_up_many() noexcept;
-  // A system call of this task is going to use this memory.
+  // A system call of this task is going to use this memory; a new one begins.
   static void note_call_use(std::uintptr_t at, std::size_t bytes) noexcept;
+  static void forget_call_uses() noexcept { call_use_ = 0; }
   [[nodiscard]] static bool holds_any() noexcept { return runs_count_ + owned_count_ != 0; }
   // Asks others that may store plainly to the page to let go of it.
   static void recall(PageNumber page) noexcept;

@@ -118,6 +118,22 @@ using UnsignedOf = std::conditional_t<
     std::conditional_t<kBytes == 2, std::uint16_t,
                        std::conditional_t<kBytes == 4, std::uint32_t, std::uint64_t>>>;
 
+// No atomic load is so large. One that is torn is not used: the word changes meanwhile.
+template <class T>
+[[nodiscard]] inline T load_large(const void *home) {
+  T value;
+#ifdef __SANITIZE_THREAD__
+  // ThreadSanitizer knows no fences, and finds a race in plain loads.
+  for (std::size_t i = 0; i < sizeof value; ++i)
+    reinterpret_cast<unsigned char *>(&value)[i] =
+        __atomic_load_n(static_cast<const unsigned char *>(home) + i, __ATOMIC_ACQUIRE);
+#else
+  std::memcpy(&value, home, sizeof value);
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+  return value;
+}
+
 // Lines: SegmentLines, or what levels/line/process_lines.h is for. REQUIRES: the value is naturally
 // aligned; one that is larger than a word lies in one line.
 template <class Lines = SegmentLines, class T>
@@ -130,11 +146,7 @@ template <class Lines = SegmentLines, class T>
     if constexpr (kIsLineWord<T>) {
       return std::atomic_ref<T>(*reinterpret_cast<T *>(home)).load(std::memory_order_acquire);
     } else {
-      // No atomic load is so large. One that is torn is not used: the word changes meanwhile.
-      T value;
-      std::memcpy(&value, reinterpret_cast<const void *>(home), sizeof value);
-      std::atomic_thread_fence(std::memory_order_acquire);
-      return value;
+      return load_large<T>(reinterpret_cast<const void *>(home));
     }
   };
   const auto load_long = [&] {

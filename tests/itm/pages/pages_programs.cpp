@@ -1,5 +1,6 @@
 // tests/itm/pages/pages_programs.cpp -- runs one test.
-// Shape:     itm_pages_programs kills|faults|words|privatise [--deaths N] [--seconds N] [--seed N]
+// Shape:     itm_pages_programs kills|faults|words|privatise|waits [--deaths N] [--seconds N]
+//                               [--seed N] [--only N]
 //            Exit code 0; 1: something is wrong; 2: a wrong command line.
 #include <cstdio>
 #include <cstdlib>
@@ -13,8 +14,8 @@ using itm::pages::Options;
 
 int usage() {
   std::fputs(
-      "usage: itm_pages_programs kills|faults|words|privatise [--deaths N] [--seconds N] "
-      "[--seed N]\n",
+      "usage: itm_pages_programs kills|faults|words|privatise|waits [--deaths N] [--seconds N] "
+      "[--seed N] [--only N]\n",
       stderr);
   return 2;
 }
@@ -32,7 +33,8 @@ Test test_of(const std::string &name) {
   if (name == "kills") return itm::pages::kills;
   if (name == "faults") return itm::pages::faults;
   if (name == "words") return itm::pages::words;
-  return name == "privatise" ? itm::pages::privatise : nullptr;
+  if (name == "privatise") return itm::pages::privatise;
+  return name == "waits" ? itm::pages::waits : nullptr;
 }
 
 }  // namespace
@@ -51,6 +53,8 @@ int main(int argc, char **argv) {
       options.deaths = value;
     } else if (name == "--seconds") {
       options.seconds = value;
+    } else if (name == "--only") {
+      options.only = value;
     } else if (name == "--seed") {
       options.seed = static_cast<std::uint32_t>(value);
     } else {

@@ -21,6 +21,7 @@ struct Options {
   std::uint32_t seed = 1;
   int deaths = 300;
   int seconds = 4;
+  int only = 0;  // of waits: this one; 0: all
 };
 
 struct alignas(64) Worker {
@@ -34,6 +35,9 @@ struct Told {
   std::atomic<int> is_over;
   std::atomic<int> wrong;
   std::atomic<long> looks, newest;
+  // Of waits: what waiting.h counts; the wait that began last, and the one that ended last.
+  std::atomic<long> attempts, questions, answers;
+  std::atomic<int> begun, ended;
   Worker workers[kWorkers];
 };
 
@@ -72,5 +76,6 @@ void kills(const Options &options);
 void faults(const Options &options);
 void words(const Options &options);
 void privatise(const Options &options);
+void waits(const Options &options);
 
 }  // namespace itm::pages
