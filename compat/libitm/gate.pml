@@ -3,8 +3,8 @@
  *
  * Shape:     two or three threads with a program each (PROGRAMi). Memory has two lines: line 0 is
  *            the way to line 1, open or closed. Level 1's software algorithm runs on them:
- *            versions, a clock, locks at commit, snapshots that are extended. Inlines have the names of the
- *            functions that they model, here and in thread.cpp.
+ *            versions, a clock, locks at commit, snapshots that are extended. Inlines have names of
+ *            functions, here and in thread.cpp, that they model.
  * Steps:     one atomic block or statement = one access to what threads share.
  * Judged:    once a committer that has closed the way has waited for readers, line 1 is its own: no
  *            transaction loads or stores it (privatisation). Who finds the way open finds what was

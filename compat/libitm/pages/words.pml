@@ -4,7 +4,8 @@
  * Shape:     two or three tasks, NW = 2 words, on one page or (PAGES=2) on a page each. Each task
  *            runs PHASES phases one after another, of macros that tests/house/itm_protocols.py
  *            sets: a transaction, plain stores, plain stores while alone, a transaction that goes
- *            alone, plain loads, plain stores of what a transaction has found published. Inlines have the names of the functions that they model.
+ *            alone, plain loads, plain stores of what a transaction has found published. Inlines
+ *            have the names of the functions that they model.
  * Steps:     one atomic block = one access to what tasks share. S(...) is a step that stores: the
  *            task may die right behind it. Dying behind a step that only loads is the same as dying
  *            before it. What only the holder of the commit lock can see is one step.
