@@ -10,7 +10,8 @@ endforeach()
 target_sources(itm_tests PRIVATE "${PROJECT_SOURCE_DIR}/compat/libitm/gate.cpp"
   "${PROJECT_SOURCE_DIR}/compat/libitm/private_ranges.cpp"
   "${PROJECT_SOURCE_DIR}/compat/libitm/pages/chunk_map.cpp"
-  "${PROJECT_SOURCE_DIR}/compat/libitm/pages/heap.cpp")
+  "${PROJECT_SOURCE_DIR}/compat/libitm/pages/heap.cpp"
+  "${PROJECT_SOURCE_DIR}/compat/libitm/pages/log.cpp")
 # A program with its own malloc(), which sanitizers have, too.
 if(TMH_HAVE_LIBITM)
   include(itm_pages_tests)

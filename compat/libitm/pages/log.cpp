@@ -147,8 +147,12 @@ void Log::apply(Position begin, Position end) noexcept {
 }
 
 void Log::forget_all(std::uint64_t stamp) noexcept {
+  std::uint64_t first = control->tail.load(std::memory_order_relaxed) / kChunkBytes;
   control->trimmed.store(stamp, std::memory_order_seq_cst);
   control->tail.store(chunks->end, std::memory_order_seq_cst);
+  // As trim().
+  for (; first < chunks->end / kChunkBytes; ++first)
+    chunks->free[chunks->free_count++] = chunks->of[first % kChunks];
   control->committed.store(stamp, std::memory_order_release);
   control->clock.store(stamp, std::memory_order_seq_cst);
 }
@@ -177,8 +181,16 @@ void Log::repair() noexcept {
     control->clock.store(publishing >> 1, std::memory_order_seq_cst);
   }
   std::atomic_ref<std::uint64_t>(control->publishing).store(0, std::memory_order_release);
-  // What it had reserved only, is taken back; the chunk stays in use.
-  chunks->end = control->head.load(std::memory_order_relaxed);
+  // What it had reserved only, is taken back, with the chunks behind the one that the log ends in.
+  const Position end = control->head.load(std::memory_order_relaxed);
+  while ((chunks->end - 1) / kChunkBytes > (end - 1) / kChunkBytes) {
+    const std::uint64_t last = (chunks->end - 1) / kChunkBytes;
+    chunks->end = last * kChunkBytes;
+    // In this order: if this task dies, too, the next one gives no chunk back twice.
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    chunks->free[chunks->free_count++] = chunks->of[last % kChunks];
+  }
+  chunks->end = end;
 }
 
 }  // namespace tmh::itm::pages
