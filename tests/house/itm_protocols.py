@@ -99,7 +99,7 @@ WORDS_FAULTS = [
 
 def options_of(text):
     """(macros, words that are protocol.search_model()'s)."""
-    macros, own = {}, {"steps"}
+    macros, own = {}, {"steps", "large"}
     for word in text.split():
         name, _, value = word.partition("=")
         if name == "cycles":

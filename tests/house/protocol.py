@@ -132,7 +132,8 @@ def search(root, text, plant=0, show=False):
 
 def search_model(model, macros, own, show=False):
     """Returns (verdict: the first error or None, states, depth, seconds, steps of the error: what
-    the model prints, or, if "steps" is in `own`, all of them)."""
+    the model prints, or, if "steps" is in `own`, all of them). "large": a compiler needs minutes to
+    optimise the model."""
     model = os.path.abspath(model)
     with tempfile.TemporaryDirectory() as folder:
 
@@ -146,7 +147,7 @@ def search_model(model, macros, own, show=False):
             return "spin: " + answer.stdout + answer.stderr, 0, 0, 0.0, ""
         large = bool(os.environ.get("TMH_LONG"))
         flags = [
-            "-O2" if large else "-O0",
+            "-O2" if large and "large" not in own else "-O0",
             "-w",
             "-DVECTORSZ=512",
             f"-DMEMLIM={6000 if large else 1500}",
