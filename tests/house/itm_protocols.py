@@ -52,10 +52,14 @@ CHECKS = [
     ("words: death, stored to afterwards", "t r01 w01, p w0 @1; t r01 | pages=2 deaths=1"),
     ("words: death, alone", "t r01 w01; p w0, g r01 w1; t r01 | deaths=1"),
     ("words: death of a holder", "p w1; t w0, t r01 w0; t r01 | deaths=1"),
+    ("words: death, waiters go on", "t r0 w0; t r1, t r0 w0 | deaths=1 cycles"),
+    ("words: the heir dies, too", "t r01 w01, t r0 w0, t r01 @1 | deaths=2 tries=1"),
+    ("words: the heir dies, two pages", "t r01 w01, t r01 w01 | pages=2 deaths=2"),
 ]
 LONG = [
     ("words: death of holders", "p w01; p w01, t r01; t r01 | deaths=1"),
     ("words: three, one of them twice", "t r01, a w01; t r0 w0, g r01 w1"),
+    ("words: two holders, a commit between", "t r0, t w1; p w0, p w0 | pages=2 tries=1"),
     ("words: three, death", "t r0 w0, t r1 w1; p w1 @1, g r01 | deaths=1"),
 ]
 # The fault's number, and a configuration that must show it.
@@ -79,7 +83,7 @@ WORDS_FAULTS = [
     (1, "a holder reads touched before it sets its bit", "t r0; t r01, p w1; t r0 w0"),
     (2, "a toucher reads the holders behind the copy", "t r0; t r01, p w1; t r0 w0"),
     (3, "home is stored to without the busy bit", "t r01, t r01 w01"),
-    (4, "an image says nothing of other holders", "t r0, t w1; p w0, p w0 | pages=2"),
+    (4, "an image says nothing of other holders", "t r0, t w1; p w0, p w0 | pages=2 tries=1"),
     (5, "a lone task does not look at pins", "t r01, a w01"),
     (6, "a chunk is given away before trimmed says so", "t r0; t r0, t r0 w0; t r0 w0 | trim=2"),
     (7, "the heir of the lock repairs nothing", "t r01 w01, l r01 @1; t r01 | pages=2 deaths=1"),
