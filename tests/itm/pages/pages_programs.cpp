@@ -1,5 +1,6 @@
 // tests/itm/pages/pages_programs.cpp -- runs one test.
-// Shape:     itm_pages_programs kills|faults|words|privatise [--deaths N] [--seconds N] [--seed N]
+// Shape:     itm_pages_programs kills|faults|words|privatise|joined [--deaths N] [--seconds N]
+//            [--seed N]
 //            Exit code 0; 1: something is wrong; 2: a wrong command line.
 #include <cstdio>
 #include <cstdlib>
@@ -13,8 +14,8 @@ using itm::pages::Options;
 
 int usage() {
   std::fputs(
-      "usage: itm_pages_programs kills|faults|words|privatise [--deaths N] [--seconds N] "
-      "[--seed N]\n",
+      "usage: itm_pages_programs kills|faults|words|privatise|joined [--deaths N] "
+      "[--seconds N] [--seed N]\n",
       stderr);
   return 2;
 }
@@ -32,6 +33,7 @@ Test test_of(const std::string &name) {
   if (name == "kills") return itm::pages::kills;
   if (name == "faults") return itm::pages::faults;
   if (name == "words") return itm::pages::words;
+  if (name == "joined") return itm::pages::joined;
   return name == "privatise" ? itm::pages::privatise : nullptr;
 }
 
