@@ -242,9 +242,11 @@ if(TMH_HAVE_RTM_EMULATION)
 endif()
 tmh_add_house_test(protocol protocol.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(protocol_can_fail protocol.py --self-test)
+tmh_add_house_test(itm_protocols itm_protocols.py "${PROJECT_SOURCE_DIR}")
+tmh_add_house_test(itm_protocols_can_fail itm_protocols.py --self-test)
 # They search and compile on all processors.
-set_tests_properties(house.protocol house.protocol_can_fail house.headers PROPERTIES PROCESSORS 2
-  LABELS house.full)
+set_tests_properties(house.protocol house.protocol_can_fail house.itm_protocols
+  house.itm_protocols_can_fail house.headers PROPERTIES PROCESSORS 2 LABELS house.full)
 tmh_add_house_test(json_schema_can_fail json_schema.py --self-test "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(format_sizes format_sizes.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(format_sizes_can_fail format_sizes.py --self-test)

@@ -125,10 +125,16 @@ def parse(text):
 
 
 def search(root, text, plant=0, show=False):
-    """Returns (verdict: the first error or None, states, depth, seconds, steps of the error)."""
     macros, own = parse(text)
     macros["PLANT"] = str(plant)
-    model = os.path.abspath(os.path.join(root, "hierarchy/exchange/protocol.pml"))
+    return search_model(os.path.join(root, "hierarchy/exchange/protocol.pml"), macros, own, show)
+
+
+def search_model(model, macros, own, show=False):
+    """Returns (verdict: the first error or None, states, depth, seconds, steps of the error: what
+    the model prints, or, if "steps" is in `own`, all of them). "large": a compiler needs minutes to
+    optimise the model."""
+    model = os.path.abspath(model)
     with tempfile.TemporaryDirectory() as folder:
 
         def run(*command, limit=None):
@@ -141,7 +147,7 @@ def search(root, text, plant=0, show=False):
             return "spin: " + answer.stdout + answer.stderr, 0, 0, 0.0, ""
         large = bool(os.environ.get("TMH_LONG"))
         flags = [
-            "-O2" if large else "-O0",
+            "-O2" if large and "large" not in own else "-O0",
             "-w",
             "-DVECTORSZ=512",
             f"-DMEMLIM={6000 if large else 1500}",
@@ -167,7 +173,9 @@ def search(root, text, plant=0, show=False):
         verdict = error[1] if error else f"{summary[2]} errors" if summary[2] != "0" else None
         if verdict is None and ("Search not completed" in out or "max search depth" in out):
             verdict = "the search was not completed"
-        steps = run("./pan", "-r", "-n").stdout if show and error else ""
+        trail = os.path.basename(model) + ".trail"
+        show_all = [] if "steps" in own else ["-n"]
+        steps = run("./pan", "-r", trail, *show_all).stdout if show and error else ""
         return verdict, int(float(states[1])), int(summary[1]), seconds, steps
 
 
@@ -176,41 +184,40 @@ def table(rows):
         print(f"{row[0]:52s} {row[1]:>11s} {row[2]:>6s} {row[3]:>7s}  {row[4]}", flush=True)
 
 
-def check(root):
+def check(root, checks, long, search_one, script):
     """No configuration may have an error."""
     problems = 0
     table([("configuration", "states", "depth", "seconds", "errors")])
     with ThreadPoolExecutor(os.cpu_count() if not os.environ.get("TMH_LONG") else 1) as pool:
-        chosen = CHECKS + (LONG if os.environ.get("TMH_LONG") else [])
-        for (name, text), result in zip(chosen, pool.map(lambda one: search(root, one[1]), chosen)):
+        chosen = checks + (long if os.environ.get("TMH_LONG") else [])
+        results = pool.map(lambda one: search_one(root, one[1]), chosen)
+        for (name, text), result in zip(chosen, results):
             verdict, states, depth, seconds, _ = result
             table([(name, f"{states:,}", str(depth), f"{seconds:.1f}", verdict or "0")])
             if verdict:
                 problems += 1
-                print(f"  to see its steps: tests/house/protocol.py --one \"{text}\" {root}")
-    if not os.environ.get("TMH_LONG"):
-        print(f"{len(LONG)} larger configurations only with TMH_LONG=1 (./check --long)")
+                print(f"  to see its steps: tests/house/{script} --one \"{text}\" {root}")
+    if long and not os.environ.get("TMH_LONG"):
+        print(f"{len(long)} larger configurations only with TMH_LONG=1 (./check --long)")
     return problems
 
 
-def self_test(root):
-    """Every planted fault must be found, and what finds it must be clean without it."""
+def name_of(verdict):
+    if "up[" in verdict:
+        return "S1 to S4"
+    return "not serializable" if "e[" in verdict else verdict
+
+
+def self_test(root, faults, search_one, name_of):
+    """Every planted fault must be found."""
     problems = 0
     table([("planted fault", "states", "depth", "seconds", "found as")])
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for (number, name, _), result in zip(
-            FAULTS, pool.map(lambda one: search(root, one[2], one[0]), FAULTS)
+            faults, pool.map(lambda one: search_one(root, one[2], one[0]), faults)
         ):
             verdict, states, depth, seconds, _ = result
-            found = (
-                ""
-                if verdict is None
-                else (
-                    "S1 to S4"
-                    if "up[" in verdict
-                    else "not serializable" if "e[" in verdict else verdict
-                )
-            )
+            found = "" if verdict is None else name_of(verdict)
             table([(
                 f"{number:2d} {name}",
                 f"{states:,}",
@@ -222,22 +229,27 @@ def self_test(root):
     return problems
 
 
-def main():
+def run_tests(checks, long, faults, search_one, name_of, script):
     own_root = source_tree.OWN_ROOT
     missing = [tool for tool in ("spin", "cc") if shutil.which(tool) is None]
     if missing:
         print("SKIPPED: not installed: " + " and ".join(missing))
         return SKIPPED
     if sys.argv[1:2] == ["--self-test"]:
-        return 1 if self_test(own_root) else 0
+        return 1 if self_test(own_root, faults, search_one, name_of) else 0
     if sys.argv[1:2] == ["--one"]:
         text, _, plant = sys.argv[2].partition(" plant=")
-        verdict, states, depth, _, steps = search(
+        verdict, states, depth, _, steps = search_one(
             sys.argv[3] if len(sys.argv) > 3 else own_root, text, int(plant or 0), True
         )
         print(f"{steps}\n{states:,} states, depth {depth}, errors: {verdict or 0}")
         return 1 if verdict else 0
-    return 1 if check(sys.argv[1] if len(sys.argv) > 1 else own_root) else 0
+    root = sys.argv[1] if len(sys.argv) > 1 else own_root
+    return 1 if check(root, checks, long, search_one, script) else 0
+
+
+def main():
+    return run_tests(CHECKS, LONG, FAULTS, search, name_of, "protocol.py")
 
 
 if __name__ == "__main__":

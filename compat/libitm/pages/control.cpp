@@ -176,10 +176,10 @@ int take_slot() noexcept {
   return -1;
 }
 
-void forget_dead(int slot) noexcept {
+namespace {
+
+void forget(int slot) noexcept {
   Slot &each = control->slots[slot];
-  // First: its lock is inherited, and what it was publishing is repaired, by the next to want it.
-  each.pid.store(-1, std::memory_order_release);
   std::uint32_t alone = static_cast<std::uint32_t>(slot) + 1;
   if (control->alone.compare_exchange_strong(alone, 0)) platform::futex_wake(control->alone);
   OwnPages::forget_dead(static_cast<std::uint32_t>(slot));
@@ -187,10 +187,21 @@ void forget_dead(int slot) noexcept {
   each.pin.store(kOutside, std::memory_order_release);
 }
 
+}  // namespace
+
+void forget_dead(int slot) noexcept {
+  // First: its lock is inherited by the next to want it.
+  control->slots[slot].pid.store(-1, std::memory_order_release);
+  // What it was publishing is complete before a task joins it: that one reads home, plainly.
+  { const CommitLock lock; }
+  forget(slot);
+}
+
 void free_slot(int slot) noexcept {
-  forget_dead(slot);
-  heap_slot_freed(slot);
   Slot &each = control->slots[slot];
+  each.pid.store(-1, std::memory_order_release);
+  forget(slot);
+  heap_slot_freed(slot);
   const std::int32_t file = each.faults_file.load(std::memory_order_relaxed);
   if (file != 0) kernel_call(SYS_dup3, Memory::home_file(), file - 1, O_CLOEXEC, 0, 0, 0);
   each.is_used.store(0, std::memory_order_release);

@@ -7,7 +7,7 @@
 //            (3) a task inside has its pin in its slot; entries newer than the least pin stay,
 //            or `trimmed` says that they are gone.
 //            (4) while a task is alone, no other is inside.
-// Ordering:  a toucher sets the touched bit, copies, then reads holders; a holder sets its bit,
+// Ordering:  a toucher sets the touched bit, reads holders, then copies; a holder sets its bit,
 //            then reads the touched bit (seq_cst, all): one of them sees the other.
 // Source:    EXCITE-VM, sections 3 and 4 (snapshots from a log, copy-on-read).
 #pragma once

@@ -94,7 +94,8 @@ class CallInProgress {
 // No task uses the slot: its task was not created, has left, or died. Gives back what a dead one
 // held.
 void free_slot(int slot) noexcept;
-// The slot's task is dead; somebody will free the slot. Others do not wait for it any more.
+// The slot's task is dead; free_slot() comes later. Others do not wait for it any more, and its
+// last commit is whole. REQUIRES: signals are blocked.
 void forget_dead(int slot) noexcept;
 // In the creator, before and after it clones: it has the slot's stack mapped shared, and no copies
 // that the new task would inherit.

@@ -241,6 +241,7 @@ bool is_anothers(PageNumber page) noexcept {
 }
 
 // Serializable: has any page of which this task has a copy been committed to since the pin?
+// REQUIRES: the commit lock; the log has what was committed since.
 bool was_read_page_changed(std::uint64_t pin) noexcept {
   const Position head = control->head.load(std::memory_order_relaxed);
   for (Position at = Log::skip(View::position()); at < head; at = Log::skip(at)) {
@@ -251,6 +252,13 @@ bool was_read_page_changed(std::uint64_t pin) noexcept {
     if (now == Mapped::kCopy || now == Mapped::kWritten) return true;
   }
   return false;
+}
+
+// Is what this transaction has read still so? REQUIRES: the task is alone.
+bool is_newest() noexcept {
+  const std::uint64_t pin = self().pin.load(std::memory_order_relaxed);
+  const CommitLock lock;  // plain code of others may add to the log, and give its oldest chunk away
+  return control->trimmed.load(std::memory_order_relaxed) <= pin && !was_read_page_changed(pin);
 }
 
 // Makes what the draft has the newest state. False: a conflict.
@@ -437,8 +445,7 @@ bool Transaction::go_alone() noexcept {
   is_alone_by_itself = false;  // it stays alone
   const Busy busy;
   // What follows sees the newest state: what was read must be it.
-  if (!was_read_page_changed(self().pin.load(std::memory_order_relaxed)) && commit_inside())
-    return true;
+  if (is_newest() && commit_inside()) return true;
   end_alone();
   return false;
 }

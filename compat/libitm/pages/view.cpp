@@ -212,9 +212,11 @@ Made View::make(PageNumber page, std::byte *out) noexcept {
     newest = state.newest.load(std::memory_order_acquire);
     if ((newest & kHasOwner) != 0) return Made::kUnclear;
     if ((newest & kBusy) == 0) {
+      // Before the copy: a holder from before the touched bit may store and let go while the page
+      // is copied. One that comes later says so in the log.
+      has_holders = state.holders.has_others(self_slot);
       std::memcpy(out, Memory::home(page), kPageBytes);
       std::atomic_thread_fence(std::memory_order_seq_cst);
-      has_holders = state.holders.has_others(self_slot);
       released = state.released.load(std::memory_order_acquire);
       if (state.newest.load(std::memory_order_acquire) == newest) break;
     } else if (tries % 1024 == 1023) {

@@ -1,5 +1,5 @@
 // tests/itm/pages/pages_programs.cpp -- runs one test.
-// Shape:     itm_pages_programs kills|faults|words|privatise|waits [--deaths N] [--seconds N]
+// Shape:     itm_pages_programs kills|faults|words|privatise|joined|waits [--deaths N] [--seconds N]
 //                               [--seed N] [--only N]
 //            Exit code 0; 1: something is wrong; 2: a wrong command line.
 #include <cstdio>
@@ -14,8 +14,8 @@ using itm::pages::Options;
 
 int usage() {
   std::fputs(
-      "usage: itm_pages_programs kills|faults|words|privatise|waits [--deaths N] [--seconds N] "
-      "[--seed N] [--only N]\n",
+      "usage: itm_pages_programs kills|faults|words|privatise|joined|waits [--deaths N] "
+      "[--seconds N] [--seed N] [--only N]\n",
       stderr);
   return 2;
 }
@@ -34,6 +34,7 @@ Test test_of(const std::string &name) {
   if (name == "faults") return itm::pages::faults;
   if (name == "words") return itm::pages::words;
   if (name == "privatise") return itm::pages::privatise;
+  if (name == "joined") return itm::pages::joined;
   return name == "waits" ? itm::pages::waits : nullptr;
 }
 

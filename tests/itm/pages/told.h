@@ -76,6 +76,7 @@ void kills(const Options &options);
 void faults(const Options &options);
 void words(const Options &options);
 void privatise(const Options &options);
+void joined(const Options &options);
 void waits(const Options &options);
 
 }  // namespace itm::pages

@@ -1,0 +1,396 @@
+/* gate.pml -- gate.h and gate.cpp for the model checker spin: which threads are in a transaction,
+ * being alone, and committers that wait for readers.
+ *
+ * Shape:     two or three threads with a program each (PROGRAMi). Memory has two lines: line 0 is
+ *            the way to line 1, open or closed. Level 1's software algorithm runs on them:
+ *            versions, a clock, locks at commit, snapshots that are extended. Inlines have names of
+ *            functions, here and in thread.cpp, that they model.
+ * Steps:     one atomic block or statement = one access to what threads share.
+ * Judged:    once a committer that has closed the way has waited for readers, line 1 is its own: no
+ *            transaction loads or stores it (privatisation). Who finds the way open finds what was
+ *            stored to line 1 before it was opened (publication). While a thread is alone, no other
+ *            is inside, and none in hardware.
+ * Waiting:   a guard that blocks. So a deadlock is an invalid end state, and without a cycle every
+ *            waiter goes on ("cycles"). A long reader waits, as it were, for being asked: its loads
+ *            up to then change nothing.
+ * Hardware:  a transaction in RTM is one atomic step whose guard is what it has read.
+ * Faults:    PLANT=n plants the n-th fault of tests/house/itm_protocols.py's list.
+ * Left out:  how long a waiter spins; forks; nesting; priority. Memory is sequentially consistent.
+ */
+#ifndef THREADS
+#define THREADS 2
+#endif
+#ifndef PLANT
+#define PLANT 0
+#endif
+#ifndef OPEN
+#define OPEN 1 /* is the way open in the beginning? */
+#endif
+
+/* Programs: what each thread does once. */
+#define NOTHING 0
+#define READS 1       /* if the way is open, loads line 1 */
+#define READS_LONG 2  /* the same, and goes on until it is asked to move on */
+#define WRITES 3      /* if the way is open, stores to line 1 */
+#define PRIVATISES 4  /* closes the way; then line 1 is its own: stores plainly */
+#define PUBLISHES 5   /* stores to line 1 plainly, then opens the way */
+#define IS_ALONE 6    /* alone: if the way is open, stores to line 1 plainly */
+#define GOES_ALONE 7  /* begins as READS, becomes irrevocable, stores to line 1 plainly */
+#define HARDWARE 8    /* in RTM: if the way is open, stores to line 1 */
+#define CLOSES_IN_HARDWARE 9 /* in RTM: closes the way; then line 1 is its own */
+
+#define OUTSIDE 31
+#define IN(mask, i) ((((mask) >> (i)) & 1) != 0)
+#define BIT(p) (1 << (p))
+
+/* ---- what threads share ---- */
+byte slot[THREADS + 1];   /* Slot::snapshot */
+byte high;                /* slots ever used: 1..high */
+byte alone;               /* alone_: a thread, or 0 */
+byte software;            /* software_ */
+bool asked[THREADS + 1];  /* the window is shut: ask_to_move_on() */
+byte clock;
+byte version[2], locked[2];
+bool is_open = OPEN;
+byte datum;               /* line 1: the thread that has stored to it */
+
+/* ---- what only the judge knows ---- */
+byte inside;   /* set of threads that may load and store */
+byte owner;    /* the thread whose line 1 is its own */
+bool is_lone;  /* the thread that is alone has waited for all */
+byte ended;
+
+#define NOT_PRIVATE assert(owner == 0 || owner == p)
+
+/* ---- gate.h, gate.cpp ---- */
+/* Gate::take_slot(): a slot of the thread's number. */
+inline take_slot() {
+  atomic { if :: high < p -> high = p :: else fi }
+}
+
+/* Gate::try_enter(). go: it is in. */
+inline try_enter() {
+#if PLANT == 1
+  if
+  :: alone == 0 -> atomic { slot[p] = clock; inside = inside | BIT(p); go = 1 }
+  :: alone != 0 -> go = 0
+  fi
+#else
+  x = clock; /* an older one than at the exchange only makes others wait longer */
+  atomic { slot[p] = x; x = 0 };
+  if
+  :: atomic { alone == 0 -> inside = inside | BIT(p); go = 1 }
+  :: atomic { alone != 0 -> go = 0 };
+     slot[p] = OUTSIDE /* leave() */
+  fi
+#endif
+}
+/* Gate::enter(), as Thread::begin_lines() does it. */
+inline enter() {
+  do
+  :: try_enter();
+     if :: go -> go = 0; break :: else fi;
+     alone == 0 /* wait_until_nobody_is_alone() */
+  od
+}
+inline leave() { atomic { slot[p] = OUTSIDE; inside = inside & ~BIT(p) } }
+
+/* Gate::wait_for_readers(), wait_for(): asks now and then. */
+inline wait_for_readers(stamp) {
+#if PLANT != 3
+  x = high; i = 1;
+  do
+  :: i <= x ->
+     do
+     :: atomic { i == p || slot[i] >= stamp -> break }
+#if PLANT != 4
+     :: atomic { i != p && slot[i] < stamp && !asked[i] -> asked[i] = 1 }
+#endif
+     od;
+     i++
+  :: else -> atomic { i = 0; x = 0; break }
+  od
+#else
+  skip
+#endif
+}
+inline wait_for_all() {
+#if PLANT == 2
+  skip
+#else
+  x = high; i = 1;
+  do
+  :: atomic { i <= x && (i == p || slot[i] == OUTSIDE) -> i++ }
+  :: atomic { i > x -> i = 0; x = 0; break }
+  od
+#endif
+}
+inline be_alone() {
+#if PLANT == 5
+  wait_for_all();
+  atomic { alone == 0 -> alone = p };
+#else
+  atomic { alone == 0 -> alone = p };
+  wait_for_all();
+#endif
+  atomic { check_alone(); is_lone = 1 }
+}
+/* go: it is alone. */
+inline try_be_alone() {
+#if PLANT == 6
+  atomic { alone == 0 -> alone = p; go = 1 };
+#else
+  if
+  :: atomic { alone == 0 -> alone = p; go = 1 }
+  :: atomic { alone != 0 -> go = 0 }
+  fi;
+#endif
+  if
+  :: go ->
+#ifndef KEEPS_SNAPSHOT /* the search is clean with it, too: committers wait outside */
+     x = slot[p];
+     atomic { rv_shown = x; slot[p] = OUTSIDE; x = 0 };
+#endif
+     wait_for_all();
+#ifndef KEEPS_SNAPSHOT
+     atomic { slot[p] = rv_shown; rv_shown = 0 }; /* move_on() */
+#endif
+     atomic { check_alone(); is_lone = 1 }
+  :: else
+  fi
+}
+inline end_alone() { atomic { alone = 0; is_lone = 0 } }
+/* The judge, at each access of a thread that is alone. */
+inline check_alone() { assert(alone == p && (inside & ~BIT(p)) == 0) }
+
+/* ---- level 1's algorithm ---- */
+/* SoftwareThread::extend(). go: the snapshot is the clock's now. */
+inline extend() {
+  now = clock;
+#if PLANT != 7
+  if
+  :: IN(rs, 0) && (locked[0] != 0 || version[0] > rv) -> go = 0
+  :: else -> go = 1
+  fi;
+  if
+  :: go && IN(rs, 1) && (locked[1] != 0 || version[1] > rv) -> go = 0
+  :: else
+  fi;
+#else
+  go = 1;
+#endif
+  if
+  :: go -> rv = now; slot[p] = now /* shown_ */
+  :: else
+  fi;
+  now = 0
+}
+/* ProcessThread::answer(), before an access. */
+inline answer() {
+  if
+  :: asked[p] ->
+     asked[p] = 0;
+     extend();
+     if :: !go -> goto restart :: else -> go = 0 fi
+  :: else
+  fi
+}
+/* A load of line q by a transaction; the value is `seen`. */
+inline load(q) {
+  answer();
+  do
+  :: atomic { locked[q] == 0 && version[q] <= rv ->
+       assert(!is_lone || alone == p);
+       if :: q == 0 -> seen = is_open :: else -> NOT_PRIVATE; seen = datum fi;
+       rs = rs | BIT(q); break }
+  :: atomic { locked[q] == 0 && version[q] > rv -> skip };
+     extend();
+     if :: !go -> goto restart :: else -> go = 0 fi
+  :: atomic { locked[q] != 0 -> skip };
+     atomic { locked[q] == 0 -> goto restart }
+  od
+}
+/* ProcessThread::commit_writes() of a store to line q. go: it is done. */
+inline commit_writes(q, opens) {
+  if
+  :: atomic { locked[q] == 0 -> locked[q] = p; before = version[q] }
+  :: atomic { locked[q] != 0 -> skip };
+     atomic { locked[q] == 0 -> goto restart } /* Rivals::wait_at_begin() */
+  fi;
+  atomic { clock++; stamp = clock };
+  go = 1;
+  if
+  :: IN(rs, 0) && ((locked[0] != 0 && locked[0] != p) || version[0] > rv) -> go = 0
+  :: else
+  fi;
+  if
+  :: go && IN(rs, 1) && ((locked[1] != 0 && locked[1] != p) || version[1] > rv) -> go = 0
+  :: else
+  fi;
+  if
+  :: !go -> locked[q] = 0; stamp = 0; goto restart
+  :: else -> go = 0
+  fi;
+  atomic { if :: q == 0 -> is_open = opens :: else -> NOT_PRIVATE; datum = p fi };
+  atomic { version[q] = stamp; locked[q] = 0; before = 0 }
+}
+
+/* ---- thread.cpp ---- */
+/* Thread::begin_lines(). */
+inline begin_lines() {
+#ifdef HAS_HARDWARE
+  software++; /* enter_software() */
+#endif
+  enter();
+#if PLANT == 10
+  take_slot();
+#endif
+  rv = clock;
+  slot[p] = rv /* move_on() */
+}
+inline end_lines() {
+  leave();
+#ifdef HAS_HARDWARE
+  software--
+#endif
+}
+/* Thread::commit(), of a store to line q. */
+inline commit(q, opens) {
+  commit_writes(q, opens);
+#if PLANT == 11
+  wait_for_readers(stamp);
+  end_lines()
+#else
+  end_lines();
+  wait_for_readers(stamp)
+#endif
+}
+/* Line 1 is the thread's own. */
+inline take_over() {
+  atomic { assert(owner == 0); owner = p };
+  datum = p;
+  assert(datum == p)
+}
+inline store_alone() {
+  check_alone();
+  if
+  :: is_open -> atomic { check_alone(); NOT_PRIVATE; datum = p }
+  :: else
+  fi
+}
+
+proctype Thread(byte p; byte program) {
+  byte rv, rv_shown, rs, seen, stamp, before, now, i, x;
+  bool go, wants_alone, has_waited;
+
+#if PLANT != 10
+  take_slot();
+#endif
+  if
+  :: program == NOTHING -> goto finish
+  :: program == IS_ALONE -> goto alone_first
+#ifdef HAS_HARDWARE
+  :: program == HARDWARE || program == CLOSES_IN_HARDWARE -> goto hardware
+#endif
+  :: program == PUBLISHES -> datum = p; goto begin
+  :: else -> goto begin
+  fi;
+begin:
+  begin_lines();
+  if
+  :: program == PRIVATISES -> commit(0, 0); take_over(); goto finish
+  :: program == PUBLISHES -> commit(0, 1); goto finish
+  :: else -> skip
+  fi;
+  load(0);
+  if
+  :: !seen -> end_lines(); goto finish
+  :: else
+  fi;
+  if
+  :: program == WRITES -> commit(1, 0); goto finish
+  :: else -> load(1); assert(OPEN || seen != 0)
+  fi;
+  if
+  :: program == READS_LONG && !has_waited -> has_waited = 1; asked[p]; load(1)
+  :: else
+  fi;
+  if
+  :: program != GOES_ALONE -> end_lines(); goto finish
+  :: else -> skip
+  fi;
+  /* Thread::go_irrevocable(). */
+  wants_alone = 1;
+  try_be_alone();
+  if :: !go -> goto restart :: else -> go = 0 fi;
+#if PLANT != 8
+  extend();
+  if :: !go -> end_alone(); goto restart :: else -> go = 0 fi;
+#endif
+  end_lines();
+  atomic { check_alone(); NOT_PRIVATE; assert(is_open); datum = p };
+  end_alone();
+  goto finish;
+restart: /* Thread::restart(), roll_back() */
+  atomic { rs = 0; seen = 0; before = 0; go = 0 };
+#if PLANT == 9
+  if :: wants_alone -> be_alone(); store_alone(); end_alone(); end_lines(); goto finish :: else fi;
+#endif
+  end_lines();
+  if :: wants_alone -> goto alone_first :: else -> goto begin fi;
+alone_first:
+  be_alone();
+  store_alone();
+  end_alone();
+  goto finish;
+#ifdef HAS_HARDWARE
+hardware: /* Thread::begin_hardware() to commit_hardware() */
+  alone == 0;
+  go = (software != 0); /* code with barriers */
+  if
+#if PLANT == 12
+  :: atomic { (go || software == 0) && locked[0] == 0 && locked[1] == 0 ->
+#elif PLANT == 13
+  :: atomic { alone == 0 && locked[0] == 0 && locked[1] == 0 ->
+#else
+  :: atomic { alone == 0 && (go || software == 0) && locked[0] == 0 && locked[1] == 0 ->
+#endif
+       assert(alone == 0 || !is_lone);
+       if
+       :: program == HARDWARE && is_open ->
+          NOT_PRIVATE; datum = p;
+          if :: go -> clock++; stamp = clock; version[1] = stamp :: else fi
+       :: program == CLOSES_IN_HARDWARE ->
+          is_open = 0;
+          if :: go -> clock++; stamp = clock; version[0] = stamp :: else fi
+       :: else
+       fi }
+  :: atomic { alone != 0 || !go && software != 0 -> goto hardware } /* aborts */
+  fi;
+  go = 0;
+#if PLANT != 14
+  if :: stamp != 0 -> wait_for_readers(stamp) :: else fi;
+#endif
+  if :: program == CLOSES_IN_HARDWARE -> take_over() :: else fi;
+#endif
+finish:
+  atomic { ended++; asked[p] = 0 };
+  atomic {
+    rv = 0; rs = 0; seen = 0; stamp = 0; before = 0; now = 0; i = 0; x = 0; go = 0; wants_alone = 0;
+    has_waited = 0; rv_shown = 0
+  }
+}
+
+init {
+  atomic {
+    byte i = 1;
+    do :: i <= THREADS -> slot[i] = OUTSIDE; i++ :: else -> i = 0; break od;
+    run Thread(1, PROGRAM1);
+    run Thread(2, PROGRAM2);
+#if THREADS > 2
+    run Thread(3, PROGRAM3)
+#endif
+  };
+  ended == THREADS;
+  assert(alone == 0 && software == 0 && slot[1] == OUTSIDE && slot[2] == OUTSIDE)
+}
