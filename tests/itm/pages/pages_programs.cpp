@@ -1,6 +1,6 @@
 // tests/itm/pages/pages_programs.cpp -- runs one test.
-// Shape:     itm_pages_programs kills|faults|words|privatise|joined|waits [--deaths N] [--seconds N]
-//                               [--seed N] [--only N]
+// Shape:     itm_pages_programs kills|faults|words|privatise|joined|waits [--deaths N]
+//                               [--seconds N] [--seed N] [--only N]
 //            Exit code 0; 1: something is wrong; 2: a wrong command line.
 #include <cstdio>
 #include <cstdlib>
