@@ -1,5 +1,6 @@
 // tests/itm/pages/pages_programs.cpp -- runs one test.
-// Shape:     itm_pages_programs kills|faults|words|privatise [--deaths N] [--seconds N] [--seed N]
+// Shape:     itm_pages_programs kills|faults|words|privatise|owned
+//            [--deaths N] [--seconds N] [--seed N] [--part N]
 //            Exit code 0; 1: something is wrong; 2: a wrong command line.
 #include <cstdio>
 #include <cstdlib>
@@ -13,8 +14,8 @@ using itm::pages::Options;
 
 int usage() {
   std::fputs(
-      "usage: itm_pages_programs kills|faults|words|privatise [--deaths N] [--seconds N] "
-      "[--seed N]\n",
+      "usage: itm_pages_programs kills|faults|words|privatise|owned [--deaths N] [--seconds N] "
+      "[--seed N] [--part N]\n",
       stderr);
   return 2;
 }
@@ -32,6 +33,7 @@ Test test_of(const std::string &name) {
   if (name == "kills") return itm::pages::kills;
   if (name == "faults") return itm::pages::faults;
   if (name == "words") return itm::pages::words;
+  if (name == "owned") return itm::pages::owned;
   return name == "privatise" ? itm::pages::privatise : nullptr;
 }
 
@@ -51,6 +53,8 @@ int main(int argc, char **argv) {
       options.deaths = value;
     } else if (name == "--seconds") {
       options.seconds = value;
+    } else if (name == "--part") {
+      options.part = value;
     } else if (name == "--seed") {
       options.seed = static_cast<std::uint32_t>(value);
     } else {

@@ -21,6 +21,7 @@ struct Options {
   std::uint32_t seed = 1;
   int deaths = 300;
   int seconds = 4;
+  int part = 0;  // of `owned`; 0: all, each in a process
 };
 
 struct alignas(64) Worker {
@@ -72,5 +73,6 @@ void kills(const Options &options);
 void faults(const Options &options);
 void words(const Options &options);
 void privatise(const Options &options);
+void owned(const Options &options);
 
 }  // namespace itm::pages
