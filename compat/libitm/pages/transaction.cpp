@@ -445,6 +445,7 @@ bool Transaction::go_alone() noexcept {
 
 std::size_t Transaction::mark() noexcept {
   const OwnRights rights;
+  const Busy busy;  // a page that is given away moves in the list
   Mark &mark = marks.emplace_back();
   mark.allocated = allocated.size();
   mark.freed = freed.size();
