@@ -52,10 +52,11 @@ void copy_words(std::byte *to, const std::byte *from) noexcept {
   }
 }
 
+// A task that dies in between leaves an entry, which forget_dead() removes; never the bit alone.
 void take_off(std::atomic<PageNumber> *entry, PageState *state) noexcept {
-  entry->store(0, std::memory_order_seq_cst);
   state->wanted.store(0, std::memory_order_relaxed);
   state->newest.fetch_and(~kHasOwner, std::memory_order_seq_cst);
+  entry->store(0, std::memory_order_seq_cst);
 }
 
 }  // namespace
@@ -210,7 +211,10 @@ void OwnPages::forget_dead(std::uint32_t slot) noexcept {
     const bool is_committed = newest >= control->tail.load(std::memory_order_relaxed) &&
                               newest != 0 &&
                               Log::at(newest)->stamp > pin;  // nothing but its own commit can be
-    if (pin != kOutside && !is_committed) copy_words(Memory::home(page), all.images[i]);
+    // Without the bit others may have stored there already: home had got the image before.
+    const bool is_owned = (state.newest.load(std::memory_order_relaxed) & kHasOwner) != 0;
+    if (is_owned && pin != kOutside && !is_committed)
+      copy_words(Memory::home(page), all.images[i]);
     pages::take_off(&all.pages[i], &state);
   }
 }

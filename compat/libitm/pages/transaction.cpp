@@ -471,8 +471,8 @@ void Transaction::drop_mark() noexcept {
 }
 
 void Transaction::roll_back_to_mark() noexcept {
+  const OwnRights rights;  // of the requests, too, that busy answers at its end
   const Busy busy;
-  const OwnRights rights;
   const Mark mark = std::move(marks.back());
   marks.pop_back();
   for (std::uint32_t i = 0; i < View::written_count(); ++i) {
