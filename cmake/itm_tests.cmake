@@ -92,7 +92,8 @@ set_property(TEST itm.verdicts_pages_without_keys APPEND PROPERTY SKIP_REGULAR_E
 file(GLOB tmh_itm_on_pages CONFIGURE_DEPENDS "${tmh_itm_tests}/pages/*.cpp")
 add_executable(itm_pages_programs ${tmh_itm_on_pages})
 set_source_files_properties("${tmh_itm_tests}/pages/bank.cpp" "${tmh_itm_tests}/pages/cells.cpp"
-  "${tmh_itm_tests}/pages/owners.cpp" "${tmh_itm_tests}/pages/ring.cpp" PROPERTIES COMPILE_OPTIONS "-O2;${TMH_ITM_FLAGS}")
+  "${tmh_itm_tests}/pages/owners.cpp" "${tmh_itm_tests}/pages/ring.cpp"
+  PROPERTIES COMPILE_OPTIONS "-O2;${TMH_ITM_FLAGS}")
 target_include_directories(itm_pages_programs PRIVATE "${PROJECT_SOURCE_DIR}"
   "${PROJECT_SOURCE_DIR}/include")
 target_compile_features(itm_pages_programs PRIVATE cxx_std_20)

@@ -213,8 +213,7 @@ void OwnPages::forget_dead(std::uint32_t slot) noexcept {
                               Log::at(newest)->stamp > pin;  // nothing but its own commit can be
     // Without the bit others may have stored there already: home had got the image before.
     const bool is_owned = (state.newest.load(std::memory_order_relaxed) & kHasOwner) != 0;
-    if (is_owned && pin != kOutside && !is_committed)
-      copy_words(Memory::home(page), all.images[i]);
+    if (is_owned && pin != kOutside && !is_committed) copy_words(Memory::home(page), all.images[i]);
     pages::take_off(&all.pages[i], &state);
   }
 }

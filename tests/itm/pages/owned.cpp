@@ -26,8 +26,8 @@ struct Part {
   long least_owned;
 };
 constexpr Part kParts[] = {
-    {"looks", own_and_look, 8},    {"aborts", own_and_abort, 8}, {"guests", own_with_guests, 8},
-    {"crossing", own_and_cross, 8}, {"waits", own_and_wait, 8},  {"deaths", own_and_die, 8},
+    {"looks", own_and_look, 8},     {"aborts", own_and_abort, 8}, {"guests", own_with_guests, 8},
+    {"crossing", own_and_cross, 8}, {"waits", own_and_wait, 8},   {"deaths", own_and_die, 8},
 };
 constexpr int kPartsCount = static_cast<int>(std::size(kParts));
 // Each wait of a part has a deadline of its own; the part that hangs in spite of these.
@@ -46,9 +46,10 @@ std::string new_file() {
 }
 
 pid_t spawn(int part, const Options &options, const std::string &statistics) {
-  std::vector<std::string> words = {
-      "owned-part", "owned",  "--part",  std::to_string(part + 1),
-      "--seconds",  std::to_string(options.seconds), "--seed", std::to_string(options.seed)};
+  std::vector<std::string> words = {"owned-part", "owned",
+                                    "--part",     std::to_string(part + 1),
+                                    "--seconds",  std::to_string(options.seconds),
+                                    "--seed",     std::to_string(options.seed)};
   std::vector<char *> arguments, variables;
   for (std::string &each : words) arguments.push_back(each.data());
   arguments.push_back(nullptr);
@@ -58,8 +59,8 @@ pid_t spawn(int part, const Options &options, const std::string &statistics) {
     if (std::string(*each).rfind("TMH_ITM_STATISTICS=", 0) != 0) variables.push_back(*each);
   variables.push_back(nullptr);
   pid_t child = 0;
-  const int error = posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, arguments.data(),
-                                variables.data());
+  const int error =
+      posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, arguments.data(), variables.data());
   if (error == 0) return child;
   std::fprintf(stderr, "wrong: posix_spawn fails with %d\n", error);
   std::exit(1);

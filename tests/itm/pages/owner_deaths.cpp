@@ -89,10 +89,7 @@ void end_one(int number, std::minstd_rand *random) {
   // Others want the pages of one that is just dead.
   const bool is_early = below(random, 2) == 0;
   if (is_early) {
-    Owners::Seen seen[Owners::kMost];
-    Owners::look(seen, kMade, 0);
-    for (int i = 0; i < kMade; ++i)
-      expect(seen[i].different == 0, "words beside a death", seen[i].different, 0);
+    look_once(kMade);
     store_as_guest(number, below(random, Owners::kBlocks));
   }
   void *const value = join(worker.threads[0], "a join of a dead thread");

@@ -16,10 +16,10 @@ namespace itm::pages {
 namespace {
 
 constexpr int kKinds = 7;
-constexpr const char *kNames[kKinds] = {"read", "cond_wait", "mutex_lock", "join",
+constexpr const char *kNames[kKinds] = {"read",     "cond_wait", "mutex_lock", "join",
                                         "sem_wait", "nanosleep", "epoll_wait"};
 constexpr auto kSoon = std::chrono::seconds(1);
-constexpr int kTurns = 100;  // until a page that was given away is owned again
+constexpr int kTurns = 72;  // until a page that was given away is owned again
 constexpr const char kText[] = "what the pipe has";
 
 // The phases of one wait, in mirror(0).phase.
@@ -46,8 +46,8 @@ void wait_for_events() {
   block().events[0] = {};
   const int count = epoll_wait(poller, block().events, 2, 10'000);
   expect(count == 1, "epoll_wait", count, 1);
-  expect(block().events[0].data.u64 == 4711, "an event", static_cast<long>(block().events[0].data.u64),
-         4711);
+  expect(block().events[0].data.u64 == 4711, "an event",
+         static_cast<long>(block().events[0].data.u64), 4711);
   char text[sizeof kText];
   const ssize_t got = read(ends[0], text, sizeof text);
   expect(got == static_cast<ssize_t>(sizeof text), "read behind epoll_wait", got, sizeof text);
@@ -145,8 +145,8 @@ void touch(int how, const char *name) {
   const auto taken = std::chrono::steady_clock::now() - begin;
   if (taken < kSoon) return;
   std::fprintf(stderr, "beside %s, touched in way %d:\n", name, how);
-  wrong("ms until it goes on",
-        std::chrono::duration_cast<std::chrono::milliseconds>(taken).count(), 1000);
+  wrong("ms until it goes on", std::chrono::duration_cast<std::chrono::milliseconds>(taken).count(),
+        1000);
 }
 
 }  // namespace
@@ -173,6 +173,7 @@ void own_and_wait(long ms) {
     wait_until("an owner that waits", [] { return phase() == kGoesToWait; });
     sleep_ns(below(&random, 3'000'000));
     for (int i = below(&random, 3); i >= 0; --i) touch(below(&random, 4), kNames[now]);
+    look_once(1);
     let_go(now);
     wait_until(kNames[now], [] { return phase() == kPlaying; });
     kind = static_cast<int>((done + 1) % kKinds);

@@ -47,7 +47,8 @@ void Owners::open(int worker) {
     auto *const block = static_cast<Block *>(std::malloc(4096));
     if (block == nullptr) std::abort();
     *block = {};
-    for (int at = 0; at < Block::kConstants; ++at) block->constant[at] = worker * 1000 + i * 10 + at;
+    for (int at = 0; at < Block::kConstants; ++at)
+      block->constant[at] = worker * 1000 + i * 10 + at;
     blocks[worker][i] = block;
   }
 }

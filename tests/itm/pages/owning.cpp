@@ -107,6 +107,7 @@ void *be_a_guest(void *argument) {
       check_constants(worker, index);
       if (below(&random, 2) == 0) store_as_guest(worker, index);
     }
+    look_once(2);
     told().looks.fetch_add(1);
     sleep_ns(below(&random, 12'000'000));
   }
@@ -140,6 +141,7 @@ void *work_and_cross(void *argument) {
         note_step(own, Owners::step_irrevocably(own, some_work(&random), null_file()));
       }
     }
+    look_once(2);
   }
   return nullptr;
 }
@@ -234,6 +236,13 @@ void store_as_guest(int worker, int index) {
   block.guest = ++known;
 }
 
+void look_once(int workers) {
+  Owners::Seen seen[Owners::kMost];
+  Owners::look(seen, workers, 0);
+  for (int i = 0; i < workers; ++i)
+    expect(seen[i].different == 0, "words that differ in one look", seen[i].different, 0);
+}
+
 void look_at(int workers, std::minstd_rand *random) {
   long last[Owners::kMost] = {}, least[Owners::kMost] = {};
   while (told().is_over == 0) {
@@ -272,8 +281,6 @@ void own_with_guests(long ms) {
   expect(told().looks > 1, "visits", told().looks, 2);
 }
 
-void own_and_cross(long ms) {
-  run({work_and_cross, work_and_cross, be_irrevocable}, 3, ms);
-}
+void own_and_cross(long ms) { run({work_and_cross, work_and_cross, be_irrevocable}, 3, ms); }
 
 }  // namespace itm::pages

@@ -34,6 +34,8 @@ void check_own(int worker);
 void check_constants(int worker, int index);
 // Another thread's.
 void store_as_guest(int worker, int index);
+// In a transaction: what plain code of this thread has shared is its owner's again.
+void look_once(int workers);
 // Looks at these workers, until the test is over.
 void look_at(int workers, std::minstd_rand *random);
 void wait_until_open(int workers);
