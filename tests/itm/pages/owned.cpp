@@ -47,7 +47,7 @@ std::string new_file() {
 
 pid_t spawn(int part, const Options &options, const std::string &statistics) {
   std::vector<std::string> words = {"owned-part", "owned",
-                                    "--part",     std::to_string(part + 1),
+                                    "--only",     std::to_string(part + 1),
                                     "--seconds",  std::to_string(options.seconds),
                                     "--seed",     std::to_string(options.seed)};
   std::vector<char *> arguments, variables;
@@ -91,9 +91,9 @@ long owned_pages(const std::string &statistics) {
 
 void owned(const Options &options) {
   set_seed(options.seed);
-  if (options.part != 0) {
-    if (options.part > kPartsCount) return wrong("a part", options.part, kPartsCount);
-    return kParts[options.part - 1].run(options.seconds * 1000l / kPartsCount);
+  if (options.only != 0) {
+    if (options.only > kPartsCount) return wrong("a part", options.only, kPartsCount);
+    return kParts[options.only - 1].run(options.seconds * 1000l / kPartsCount);
   }
   for (int i = 0; i < kPartsCount; ++i) {
     const Part &part = kParts[i];

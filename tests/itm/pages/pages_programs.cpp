@@ -1,6 +1,6 @@
 // tests/itm/pages/pages_programs.cpp -- runs one test.
 // Shape:     itm_pages_programs kills|faults|words|privatise|owned
-//            [--deaths N] [--seconds N] [--seed N] [--part N]
+//            [--deaths N] [--seconds N] [--seed N] [--only N]
 //            Exit code 0; 1: something is wrong; 2: a wrong command line.
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +15,7 @@ using itm::pages::Options;
 int usage() {
   std::fputs(
       "usage: itm_pages_programs kills|faults|words|privatise|owned [--deaths N] [--seconds N] "
-      "[--seed N] [--part N]\n",
+      "[--seed N] [--only N]\n",
       stderr);
   return 2;
 }
@@ -53,8 +53,8 @@ int main(int argc, char **argv) {
       options.deaths = value;
     } else if (name == "--seconds") {
       options.seconds = value;
-    } else if (name == "--part") {
-      options.part = value;
+    } else if (name == "--only") {
+      options.only = value;
     } else if (name == "--seed") {
       options.seed = static_cast<std::uint32_t>(value);
     } else {

@@ -21,7 +21,7 @@ struct Options {
   std::uint32_t seed = 1;
   int deaths = 300;
   int seconds = 4;
-  int part = 0;  // of `owned`; 0: all, each in a process
+  int only = 0;  // of owned: this part; 0: all, each in a process
 };
 
 struct alignas(64) Worker {
