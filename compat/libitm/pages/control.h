@@ -100,6 +100,7 @@ struct PageState {
   Slots sharers;                        // tasks that have home mapped: these, and plain readers
   std::atomic<std::uint64_t> released;  // the clock when a holder last let go of it
   std::atomic<std::uint32_t> wanted;    // its owner is to give it away
+  std::atomic<std::uint32_t> owners;    // that it has had
 };
 inline constexpr std::uint64_t kBusy = 1, kTouched = 2, kHasOwner = 4, kBits = 7;
 

@@ -60,6 +60,10 @@ struct KernelAction {
 void pass_on(int signal, siginfo_t *info, void *context) noexcept {
   const struct sigaction &action = previous[signal];
   const CallInProgress none(CallKind::kNone);  // the handler may leave by a jump
+  // It may wait for another task, which waits for a page of this one.
+  const std::uint64_t recall = 1ull << (recall_signal() - 1);
+  kernel_call(SYS_rt_sigprocmask, SIG_UNBLOCK, reinterpret_cast<long>(&recall), 0, sizeof recall, 0,
+              0);
   if ((action.sa_flags & SA_SIGINFO) != 0) return action.sa_sigaction(signal, info, context);
   if (action.sa_handler == SIG_IGN && info->si_code <= 0) return;
   if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN)

@@ -41,6 +41,15 @@ Flips &flips_of(PageNumber page) noexcept {
   return each;
 }
 
+// By this task, too: data of a library may be another's alone.
+bool is_covered(PageNumber page) noexcept {
+  for (std::uint32_t i = 0; i < Memory::regions(); ++i) {
+    const Region &region = Memory::region(i);
+    if (page - region.first < (region.end - region.begin) / kPageBytes) return true;
+  }
+  return false;
+}
+
 // Words that differ: their neighbours need not be stored to.
 void copy_words(std::byte *to, const std::byte *from) noexcept {
   for (std::size_t at = 0; at < kPageBytes; at += 8) {
@@ -52,10 +61,11 @@ void copy_words(std::byte *to, const std::byte *from) noexcept {
   }
 }
 
+// A task that dies in between leaves an entry, which forget_dead() removes; never the bit alone.
 void take_off(std::atomic<PageNumber> *entry, PageState *state) noexcept {
-  entry->store(0, std::memory_order_seq_cst);
   state->wanted.store(0, std::memory_order_relaxed);
   state->newest.fetch_and(~kHasOwner, std::memory_order_seq_cst);
+  entry->store(0, std::memory_order_seq_cst);
 }
 
 }  // namespace
@@ -83,6 +93,7 @@ bool OwnPages::take(PageNumber page) noexcept {
     if ((state.newest.load(std::memory_order_seq_cst) & kHasOwner) != 0) return false;
     state.wanted.store(0, std::memory_order_seq_cst);
     all.pages[i].store(page + 1, std::memory_order_seq_cst);
+    state.owners.fetch_add(1, std::memory_order_seq_cst);
     state.newest.fetch_or(kHasOwner, std::memory_order_seq_cst);
     if (state.holders.has_others(self_slot) || state.sharers.has_others(self_slot)) {
       pages::take_off(&all.pages[i], &state);
@@ -186,7 +197,19 @@ void OwnPages::wait_for_owner(PageNumber page) noexcept {
         if (!is_alive(each)) forget_dead(each);
       });
     const timespec pause{0, 20'000};
-    nanosleep(&pause, nullptr);
+    kernel_call(SYS_nanosleep, reinterpret_cast<long>(&pause), 0, 0, 0, 0, 0);
+  }
+}
+
+void OwnPages::enter_forked() noexcept {
+  const std::uint32_t high = control->high.load(std::memory_order_acquire);
+  for (std::uint32_t slot = 0; slot < high; ++slot) {
+    if (control->slots[slot].pin.load(std::memory_order_acquire) == kOutside) continue;
+    for (std::uint32_t i = 0; i < kOwnedMax; ++i)
+      if (const PageNumber page = of_slots[slot].pages[i].load(std::memory_order_acquire) - 1;
+          page != kNoPage && is_covered(page))
+        copy_words(reinterpret_cast<std::byte *>(Memory::address_of(page)),
+                   of_slots[slot].images[i]);
   }
 }
 
@@ -209,7 +232,9 @@ void OwnPages::forget_dead(std::uint32_t slot) noexcept {
     const bool is_committed = newest >= control->tail.load(std::memory_order_relaxed) &&
                               newest != 0 &&
                               Log::at(newest)->stamp > pin;  // nothing but its own commit can be
-    if (pin != kOutside && !is_committed) copy_words(Memory::home(page), all.images[i]);
+    // Without the bit others may have stored there already: home had got the image before.
+    const bool is_owned = (state.newest.load(std::memory_order_relaxed) & kHasOwner) != 0;
+    if (is_owned && pin != kOutside && !is_committed) copy_words(Memory::home(page), all.images[i]);
     pages::take_off(&all.pages[i], &state);
   }
 }

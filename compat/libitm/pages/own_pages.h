@@ -4,7 +4,9 @@
 //            other task has it mapped, becomes that task's. The begin of a transaction keeps an
 //            image of it, which is its twin; otherwise a commit and a rollback do as with a copy.
 //            Images lie in shared memory: they outlive a task that dies in a transaction.
-// Invariant: (1) kHasOwner is set and an owner's list has the page, or neither; the list first.
+// Invariant: (1) kHasOwner is set and an owner's list has the page, or neither; the list has it
+//            before the bit is set, and until behind its end. Then the task is still a holder, so
+//            that no other becomes owner meanwhile.
 //            (2) while kHasOwner is set, no other task has the page mapped, makes a copy of it, or
 //            commits to it. It is set under the commit lock, when no other task's bit is in
 //            `holders` or `sharers`; others set theirs first, then look at it and wait.
@@ -43,6 +45,9 @@ class OwnPages {
 
   // Another task owns the page, or did. REQUIRES: this task's bit is in `sharers`.
   static void wait_for_owner(PageNumber page) noexcept;
+  // In a child that the program makes, which has the memory for itself: what transactions of others
+  // have stored so far goes.
+  static void enter_forked() noexcept;
   // Of a slot whose task is dead: what its unfinished transaction stored goes.
   static void forget_dead(std::uint32_t slot) noexcept;
 

@@ -100,15 +100,22 @@ void drop_copy() noexcept {
   return pid;
 }
 
-[[nodiscard]] int fork_task() {
+// 0: in the child, whose thread is the C library's then.
+[[nodiscard]] long clone_thread() noexcept {
   const BlockedSignals blocked;
-  for (int i = handler_count; i-- > 0;)
-    if (handlers[i].before != nullptr) handlers[i].before();
   const long pid = clone_process();
   if (pid == 0) {
     drop_copy();
     adopt_forked_thread();
   }
+  return pid;
+}
+
+// The handlers are the program's, and may wait for other tasks, which may wait for a page.
+[[nodiscard]] int fork_task() {
+  for (int i = handler_count; i-- > 0;)
+    if (handlers[i].before != nullptr) handlers[i].before();
+  const long pid = clone_thread();
   for (int i = 0; i < handler_count; ++i) {
     void (*const after)() = pid == 0 ? handlers[i].in_child : handlers[i].in_parent;
     if (after != nullptr) after();

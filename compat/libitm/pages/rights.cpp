@@ -26,10 +26,10 @@ bool is_on = false;
 // Read by the kernel at each system call of this task (guard_effects()).
 volatile char blocks_calls = SYSCALL_DISPATCH_FILTER_ALLOW;
 bool can_guard = false, is_guarded = false;  // the task; the running transaction
-Rights current = Rights::kPlain;
+volatile Rights current = Rights::kPlain;
 std::uintptr_t runtime_begin = 0, runtime_end = 0;  // the C library's data
 int runtime_key = -1;
-bool is_runtime_shut = false;  // without keys
+volatile bool is_runtime_shut = false;  // or may be; without keys
 
 std::uint32_t with(std::uint32_t rights, Rights wanted) noexcept {
   if (!is_on) return rights & ~(3u << 2 * runtime_key);
@@ -48,6 +48,8 @@ std::uint32_t with(std::uint32_t rights, Rights wanted) noexcept {
 void change_mappings(Rights wanted) noexcept {
   const bool shuts = is_guarded && wanted == Rights::kTransaction;
   if (shuts != is_runtime_shut) {
+    // A handler may come between any two of these: it opens what may be shut.
+    if (shuts) is_runtime_shut = true;
     static_cast<void>(raw_mprotect(reinterpret_cast<void *>(runtime_begin),
                                    runtime_end - runtime_begin,
                                    PROT_READ | (shuts ? 0 : PROT_WRITE)));
@@ -118,6 +120,7 @@ void end_rights() noexcept { is_on = false; }
 void set_rights(Rights rights) noexcept {
   if (!is_on) return;
   if (rights != Rights::kTransaction) blocks_calls = SYSCALL_DISPATCH_FILTER_ALLOW;
+  current = rights;  // first: a handler that comes now goes back to these
   if (has_keys()) {
     const std::uint32_t before = platform::read_key_rights();
     const std::uint32_t after = with(before, rights);
@@ -125,7 +128,6 @@ void set_rights(Rights rights) noexcept {
   } else {
     change_mappings(rights);
   }
-  current = rights;
   if (is_guarded && rights == Rights::kTransaction) blocks_calls = SYSCALL_DISPATCH_FILTER_BLOCK;
 }
 

@@ -93,8 +93,8 @@ void destroy_thread_locals() {
 
 // The last of a task: its joiner goes on.
 [[noreturn]] void leave(TaskRecord &record, void *value) noexcept {
+  flush_streams();  // may wait, for a task that wants a page of this one
   const BlockedSignals blocked;
-  flush_streams();
   leave_task();
   record.value = value;
   record.set_life(Life::kEnded);

@@ -452,6 +452,7 @@ bool Transaction::go_alone() noexcept {
 
 std::size_t Transaction::mark() noexcept {
   const OwnRights rights;
+  const Busy busy;  // a page that is given away moves in the list
   Mark &mark = marks.emplace_back();
   mark.allocated = allocated.size();
   mark.freed = freed.size();
@@ -477,8 +478,8 @@ void Transaction::drop_mark() noexcept {
 }
 
 void Transaction::roll_back_to_mark() noexcept {
+  const OwnRights rights;  // of the requests, too, that busy answers at its end
   const Busy busy;
-  const OwnRights rights;
   const Mark mark = std::move(marks.back());
   marks.pop_back();
   for (std::uint32_t i = 0; i < View::written_count(); ++i) {

@@ -118,7 +118,7 @@ bool View::enter(std::uint64_t *clock) noexcept {
     faults_ = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY));
     if (faults_ >= 0 || errno != EMFILE) break;
     const timespec pause{0, 1'000'000};  // another task was faster, and may close a file soon
-    nanosleep(&pause, nullptr);
+    kernel_call(SYS_nanosleep, reinterpret_cast<long>(&pause), 0, 0, 0, 0, 0);
   }
   uffdio_api api{};
   api.api = UFFD_API;
@@ -198,6 +198,7 @@ void View::enter_forked() noexcept {
              PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, Memory::home_file(),
              static_cast<off_t>(region.first * kPageBytes));
   }
+  OwnPages::enter_forked();
 }
 
 // The page at the task's pin, from home and the log.
@@ -209,6 +210,7 @@ Made View::make(PageNumber page, std::byte *out) noexcept {
   std::uint64_t released = 0, newest = 0;
   bool has_holders = false;
   for (std::uint32_t tries = 0;; ++tries) {
+    const std::uint32_t owners = state.owners.load(std::memory_order_acquire);
     newest = state.newest.load(std::memory_order_acquire);
     if ((newest & kHasOwner) != 0) return Made::kUnclear;
     if ((newest & kBusy) == 0) {
@@ -218,7 +220,9 @@ Made View::make(PageNumber page, std::byte *out) noexcept {
       std::memcpy(out, Memory::home(page), kPageBytes);
       std::atomic_thread_fence(std::memory_order_seq_cst);
       released = state.released.load(std::memory_order_acquire);
-      if (state.newest.load(std::memory_order_acquire) == newest) break;
+      if (state.newest.load(std::memory_order_acquire) == newest &&
+          state.owners.load(std::memory_order_acquire) == owners)
+        break;
     } else if (tries % 1024 == 1023) {
       const CommitLock lock;  // repairs what a dead committer left
     }
@@ -572,8 +576,9 @@ void View::recall(PageNumber page) noexcept {
     return is_any;
   };
   for (std::uint32_t tries = 0; tries < 200 && is_held(); ++tries) {
+    OwnPages::answer();  // the other may wait for a page of this task
     const timespec pause{0, 20'000};
-    nanosleep(&pause, nullptr);
+    kernel_call(SYS_nanosleep, reinterpret_cast<long>(&pause), 0, 0, 0, 0, 0);
   }
 }
 

@@ -1,5 +1,5 @@
 // tests/itm/pages/pages_programs.cpp -- runs one test.
-// Shape:     itm_pages_programs kills|faults|words|privatise|joined|waits [--deaths N]
+// Shape:     itm_pages_programs kills|faults|words|privatise|joined|waits|owned [--deaths N]
 //                               [--seconds N] [--seed N] [--only N]
 //            Exit code 0; 1: something is wrong; 2: a wrong command line.
 #include <cstdio>
@@ -14,7 +14,7 @@ using itm::pages::Options;
 
 int usage() {
   std::fputs(
-      "usage: itm_pages_programs kills|faults|words|privatise|joined|waits [--deaths N] "
+      "usage: itm_pages_programs kills|faults|words|privatise|joined|waits|owned [--deaths N] "
       "[--seconds N] [--seed N] [--only N]\n",
       stderr);
   return 2;
@@ -35,6 +35,7 @@ Test test_of(const std::string &name) {
   if (name == "words") return itm::pages::words;
   if (name == "privatise") return itm::pages::privatise;
   if (name == "joined") return itm::pages::joined;
+  if (name == "owned") return itm::pages::owned;
   return name == "waits" ? itm::pages::waits : nullptr;
 }
 

@@ -21,7 +21,7 @@ struct Options {
   std::uint32_t seed = 1;
   int deaths = 300;
   int seconds = 4;
-  int only = 0;  // of waits: this one; 0: all
+  int only = 0;  // of waits: this one; of owned: this part; 0: all
 };
 
 struct alignas(64) Worker {
@@ -78,5 +78,6 @@ void words(const Options &options);
 void privatise(const Options &options);
 void joined(const Options &options);
 void waits(const Options &options);
+void owned(const Options &options);
 
 }  // namespace itm::pages
