@@ -191,7 +191,7 @@ class Parts:
             loads = [
                 subprocess.Popen(
                     self._client(server, "--connections", "16", "--pipeline", "16", "--get-ratio",
-                                 "0.5", "--value-size", "5000", seconds=1000),
+                                 "0.5", "--value-size", "5000", "--keys", "1000", seconds=1000),
                     stdout=subprocess.DEVNULL)
                 for _ in range(3)
             ]
@@ -204,7 +204,7 @@ class Parts:
                 connection.send(data)
                 (connection.reset if index % 2 else connection.close)()
             # Beyond the keys that each sets first: all are in the midst of their work.
-            wait_until(lambda: int(server.statistics()["cmd_set"]) > 40_000,
+            wait_until(lambda: int(server.statistics()["cmd_set"]) > 4_000,
                        lambda: f"the loads do not get on: {server.statistics()}")
             for load in loads:
                 load.send_signal(signal.SIGKILL)
