@@ -81,7 +81,7 @@ class CallInProgress {
   CallInProgress &operator=(const CallInProgress &) = delete;
 
  private:
-  Kind before_;
+  [[maybe_unused]] const Kind before_;
 };
 
 // A mask that the program gives to a call, without the engine's signals.
