@@ -120,12 +120,11 @@ bool is_alone() noexcept {
 
 void wait_while_another_is_alone() noexcept {
   for (;;) {
-    std::uint32_t seen = control->alone.load(std::memory_order_acquire);
+    const std::uint32_t seen = control->alone.load(std::memory_order_acquire);
     if (seen == 0 || seen == self_slot + 1) return;
     OwnPages::answer();
-    if (!platform::futex_wait(control->alone, seen, kLookNs)) continue;
-    if (!is_alive(seen - 1) && control->alone.compare_exchange_strong(seen, 0))
-      platform::futex_wake(control->alone);
+    // Of a dead one, forget_dead() ends it.
+    static_cast<void>(platform::futex_wait(control->alone, seen, kLookNs));
   }
 }
 

@@ -146,13 +146,15 @@ Entry *Log::reserve(std::uint32_t bytes) noexcept {
 void Log::apply(Position begin, Position end) noexcept {
   for (Position position = skip(begin); position < end; position = skip(position)) {
     const Entry &entry = *at(position);
-    if (entry.kind != EntryKind::kSkip) {
-      std::atomic<std::uint64_t> &newest = page_states[entry.page].newest;
-      // The touched bit may be set at any time; the owner of a page may be what commits.
+    std::atomic<std::uint64_t> &newest = page_states[entry.page].newest;
+    // A dead committer may have ended with this page, where plain code may have stored since.
+    if (entry.kind != EntryKind::kSkip &&
+        (newest.load(std::memory_order_relaxed) & (~kBits | kBusy)) != position) {
       if (entry.kind == EntryKind::kWords) {
         newest.fetch_or(kBusy, std::memory_order_seq_cst);
         redo(entry, Memory::home(entry.page));
       }
+      // The touched bit may be set at any time; the owner of a page may be what commits.
       std::uint64_t before = newest.load(std::memory_order_relaxed);
       while (!newest.compare_exchange_weak(before, position | (before & (kTouched | kHasOwner)),
                                            std::memory_order_release, std::memory_order_relaxed)) {
