@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <string_view>
 
@@ -95,6 +96,8 @@ int find_own_text(dl_phdr_info *info, std::size_t, void *) {
 void start_rights() noexcept {
   const char *const wanted = secure_getenv("TMH_ITM_KEYS");
   if (wanted != nullptr && std::strcmp(wanted, "off") == 0) return;
+  if (wanted != nullptr && *wanted != '\0' && std::strcmp(wanted, "auto") != 0)
+    std::fprintf(stderr, "libitm (tmh): TMH_ITM_KEYS: %s is neither auto nor off\n", wanted);
   std::uint32_t size = 0, offset = 0, unused1 = 0, unused2 = 0;
   if (__get_cpuid_count(0xd, 9, &size, &offset, &unused1, &unused2) == 0 || offset == 0) return;
   runtime_key = pkey_alloc(0, 0);

@@ -55,6 +55,7 @@ void Turns::turn(bool is_to_copies) noexcept {
       page = last;
     }
   }
+  if (is_to_copies) return;  // its own pages have all rights, as copies
   for (std::uint32_t i = 0, left = View::owned_count_; left != 0; ++i) {
     const PageNumber page = View::written_[i].page;
     if (View::mapped(page) != Mapped::kOwned) continue;
