@@ -168,11 +168,10 @@ void append_to(const char *path, const char *text) noexcept {
   const int fd = std::strcmp(path, "-") == 0
                      ? STDERR_FILENO
                      : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd < 0) return;
   const std::size_t bytes = std::strlen(text);
-  if (write(fd, text, bytes) != static_cast<ssize_t>(bytes))
+  if (fd < 0 || write(fd, text, bytes) != static_cast<ssize_t>(bytes))
     std::fprintf(stderr, "libitm (tmh): %s: %s\n", path, std::strerror(errno));
-  if (fd != STDERR_FILENO) close(fd);
+  if (fd >= 0 && fd != STDERR_FILENO) close(fd);
 }
 
 }  // namespace

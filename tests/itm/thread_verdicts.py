@@ -7,7 +7,8 @@ library that is preloaded.
 --preload   the library; without it, programs are left out whose names begin with "pages_" or
             "deaths_"
 --method    ITM_DEFAULT_METHOD: of the engine itself, which lets no thread die without a
-            transaction, so "deaths_" are left out
+            transaction, so "deaths_" are left out; a preloaded library without it does not map
+            memory, so "memory_" are
 --only      a regular expression for names of programs
 --jobs, --timeout, --times  programs at once (2), seconds for each (60), runs of each (1)
 
@@ -87,7 +88,8 @@ def main():
     expected = dict(line.split("\t") for line in listed.splitlines())
     names = [name for name in expected if re.search(options.only, name)
              and (options.preload or not name.startswith("pages_"))
-             and ((options.preload and not options.method) or not name.startswith("deaths_"))]
+             and ((options.preload and not options.method) or not name.startswith("deaths_"))
+             and (options.method or not options.preload or not name.startswith("memory_"))]
     if not names:
         parser.error("no program is named so")
     wrong = 0

@@ -5,9 +5,11 @@
 #include <link.h>
 #include <pthread.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <string_view>
 
 #include "compat/libitm/pages/calls.h"
@@ -26,7 +28,7 @@ namespace tmh::itm::pages {
 
 namespace {
 
-bool has_started = false, has_view = false, has_guard = false;
+bool has_started = false, is_forked = false, has_view = false, has_guard = false;
 // The task's; main has another thread, which has no view (undertaker.h).
 void *own_thread = nullptr;
 
@@ -34,6 +36,7 @@ void *own_thread = nullptr;
 void enter_forked() noexcept {
   if (!has_started) return;
   has_started = false;
+  is_forked = true;
   View::enter_forked();
   end_rights();
 }
@@ -55,11 +58,22 @@ int needs_libitm(dl_phdr_info *info, std::size_t, void *) {
   return 0;
 }
 
-bool is_wanted() { return dl_iterate_phdr(needs_libitm, nullptr) != 0; }
+// A forked child that has its first transaction runs it on lines.
+bool is_wanted() { return !is_forked && dl_iterate_phdr(needs_libitm, nullptr) != 0; }
 
 [[noreturn]] void refuse(const char *reason) noexcept {
-  std::fprintf(stderr, "libitm (tmh): method pages is not possible here: %s\n", reason);
+  std::fprintf(stderr, "libitm (tmh): method pages is not possible here: %s (%s)\n", reason,
+               std::strerror(errno));
   std::_Exit(127);
+}
+
+std::terminate_handler terminate_before = nullptr;
+
+// What the C++ runtime says about the exception cannot be undone, and remembers that it was said.
+[[noreturn]] void terminate_outside() {
+  go_irrevocable();
+  terminate_before();
+  std::abort();
 }
 
 [[gnu::constructor(101)]] void start() noexcept {
@@ -81,6 +95,7 @@ bool is_wanted() { return dl_iterate_phdr(needs_libitm, nullptr) != 0; }
   if (!heap_start()) refuse("no memory for the heap");
   pthread_atfork(nullptr, nullptr, enter_forked);
   if (!tasks_start()) refuse("no memory for threads");
+  terminate_before = std::set_terminate(terminate_outside);
   has_started = true;
 }
 
@@ -91,7 +106,7 @@ void start_view() noexcept {
     return;
   if (!tasks_prepare()) refuse("no memory for threads");
   std::uint64_t clock = 0;
-  if (!View::start(&clock)) refuse("userfaultfd(2) is missing");
+  if (!View::start(&clock)) refuse("userfaultfd(2) or memory is missing");
   has_view = true;
   own_thread = __builtin_thread_pointer();
   has_guard = guard_effects();

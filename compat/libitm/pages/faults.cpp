@@ -108,6 +108,9 @@ void on_access(int signal, siginfo_t *info, void *handed) {
   auto *const context = static_cast<ucontext_t *>(handed);
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   const bool is_store = (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
+  constexpr greg_t kFetch = 16;  // of an instruction: nothing that the engine maps can be run
+  if ((context->uc_mcontext.gregs[REG_ERR] & kFetch) != 0)
+    return on_program_fault(signal, info, handed);
   const PageNumber page = info->si_code > 0 && are_rights_on() ? Memory::page_of(address) : kNoPage;
   if (page == kNoPage && is_runtime_data(address)) {
     set_rights(Rights::kBoth);

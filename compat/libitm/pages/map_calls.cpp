@@ -1,8 +1,9 @@
 // compat/libitm/pages/map_calls.cpp -- mmap() of private anonymous memory, from the heap of method
 // pages: so that all tasks have it, at one address.
-// Everything else is the kernel's: shared mappings, files, fixed addresses, PROT_EXEC.
+// Everything else is the kernel's: shared mappings, files, PROT_EXEC, fixed addresses but for those
+// of such memory: a part of a reservation, which becomes zero.
 // The heap's pages are always readable and writable: mprotect() does nothing to them, so that guard
-// pages guard nothing. A reservation (PROT_NONE) larger than the heap fails with ENOMEM.
+// pages guard nothing; it refuses PROT_EXEC. A reservation (PROT_NONE) larger than the heap fails with ENOMEM.
 // In a transaction, what gives pages back cannot be undone: the transaction becomes irrevocable.
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -54,6 +55,13 @@ constexpr int kPlainFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_PO
   return pages;
 }
 
+// MAP_FIXED, over what mmap() has given before.
+[[nodiscard]] void *map_again(void *at, std::size_t bytes) noexcept {
+  if (!heap_is_mapped(address(at), whole_pages(bytes))) return failed(ENOMEM);
+  if (is_inside()) go_irrevocable();
+  return std::memset(at, 0, whole_pages(bytes));
+}
+
 void unmap(const void *at, std::size_t bytes) noexcept {
   if (is_inside()) go_irrevocable();
   heap_unmap(address(at), whole_pages(bytes), note_freed);
@@ -65,6 +73,10 @@ extern "C" {
 
 void *mmap(void *at, std::size_t bytes, int protection, int flags, int file,
            off_t offset) noexcept {
+  constexpr int kPrivate = MAP_PRIVATE | MAP_ANONYMOUS;
+  if ((flags & MAP_FIXED) != 0 && (flags & kPrivate) == kPrivate && (protection & PROT_EXEC) == 0 &&
+      is_ours(at, bytes))
+    return map_again(at, bytes);
   if (!is_started() || bytes == 0 || (protection & PROT_EXEC) != 0 || (flags & ~kPlainFlags) != 0 ||
       (flags & MAP_ANONYMOUS) == 0 || (flags & MAP_PRIVATE) == 0)
     return reinterpret_cast<void *>(  // NOLINT(performance-no-int-to-ptr)
@@ -109,7 +121,11 @@ void *mremap(void *at, std::size_t old_bytes, std::size_t new_bytes, int flags, 
 }
 
 int mprotect(void *at, std::size_t bytes, int protection) noexcept {
-  if (is_ours(at, bytes) && (protection & PROT_EXEC) == 0) return 0;
+  if (is_ours(at, bytes)) {
+    if ((protection & PROT_EXEC) == 0) return 0;
+    errno = EACCES;
+    return -1;
+  }
   return static_cast<int>(syscall(SYS_mprotect, at, bytes, protection));
 }
 

@@ -215,10 +215,21 @@ bool Memory::add_new(std::size_t bytes, std::uintptr_t wanted, PageNumber first,
   return add(begin, begin + bytes, first, out) && map_home(*out);
 }
 
+// Home counts as a file, for the size that files may have (ulimit -f).
+bool Memory::grow_home() noexcept {
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit most{before.rlim_max, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &most);
+  if (most.rlim_cur < kHomeBytes) return errno = EFBIG, false;
+  const bool is_done = ftruncate(file_, static_cast<off_t>(kHomeBytes)) == 0;
+  setrlimit(RLIMIT_FSIZE, &before);
+  return is_done;
+}
+
 bool Memory::start() noexcept {
   file_ = memfd_create("tmh-itm-pages", MFD_CLOEXEC);
-  if (file_ < 0 || ftruncate(file_, static_cast<off_t>(kHomeBytes)) != 0)
-    return refuse("no file in memory");
+  if (file_ < 0 || !grow_home()) return refuse("no file in memory");
   void *const all =
       raw_mmap(nullptr, kHomeBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file_, 0);
   if (all == MAP_FAILED) return refuse("no address space for the program's memory");

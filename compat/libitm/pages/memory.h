@@ -76,6 +76,7 @@ class Memory {
   [[nodiscard]] static PageNumber take_data(std::size_t pages) noexcept;
   [[nodiscard]] static PageNumber data_again(std::uintptr_t begin, std::uintptr_t end) noexcept;
   static bool add(std::uintptr_t begin, std::uintptr_t end, PageNumber first, Region *out) noexcept;
+  static bool grow_home() noexcept;
   static bool add_data() noexcept;
   static bool add_main_stack() noexcept;
   static bool add_new(std::size_t bytes, std::uintptr_t wanted, PageNumber first,

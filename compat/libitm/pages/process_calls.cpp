@@ -8,12 +8,15 @@
 //            wait() for it is its creator's, not another task's. Handlers of pthread_atfork() stay
 //            after dlclose().
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <pty.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utmp.h>
 
 #include <csetjmp>
 #include <cstdint>
@@ -149,6 +152,38 @@ TMH_EXPORTED pid_t fork() noexcept {
   return is_task() ? fork_task() : TMH_REAL(fork)();
 }
 TMH_EXPORTED pid_t __fork() noexcept { return fork(); }
+
+// The C library's would fork without the calls above.
+TMH_EXPORTED int daemon(int keeps_folder, int keeps_streams) noexcept {
+  const pid_t child = fork();
+  if (child < 0) return -1;
+  if (child > 0) _exit(0);
+  if (setsid() < 0 || (keeps_folder == 0 && chdir("/") != 0)) return -1;
+  if (keeps_streams != 0) return 0;
+  const int null = open("/dev/null", O_RDWR);
+  if (null < 0) return -1;
+  for (const int each : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, each);
+  if (null > STDERR_FILENO) close(null);
+  return 0;
+}
+TMH_EXPORTED int forkpty(int *master, char *name, const termios *settings,
+                         const winsize *size) noexcept {
+  int ends[2];
+  if (openpty(&ends[0], &ends[1], name, settings, size) != 0) return -1;
+  const pid_t child = fork();
+  if (child == 0) {
+    close(ends[0]);
+    if (login_tty(ends[1]) != 0) _exit(1);
+    return 0;
+  }
+  close(ends[1]);
+  if (child < 0) {
+    close(ends[0]);
+  } else {
+    *master = ends[0];
+  }
+  return child;
+}
 
 // What pthread_atfork() calls. Before the engine runs, the C library knows the handlers, too: its
 // fork() is called where the program has no tasks.

@@ -34,7 +34,15 @@ std::uint64_t waiting = 0;  // bits of signals that wait in this task
          signal == SIGILL || signal == SIGSYS || signal == recall_signal();
 }
 
+// A terminal sends its signals to each process of a group, so to each task.
+[[nodiscard]] bool is_mains(int signal, const siginfo_t &info) noexcept {
+  return info.si_code == SI_KERNEL && own_slot() != 0 &&
+         (signal == SIGINT || signal == SIGQUIT || signal == SIGTSTP || signal == SIGHUP ||
+          signal == SIGWINCH || signal == SIGCONT);
+}
+
 void call_handler(int signal, siginfo_t *info, void *context) noexcept {
+  if (is_mains(signal, *info)) return;
   if (Busy::is_any() || is_inside()) {
     waiting |= 1ull << (signal - 1);
     return;

@@ -195,10 +195,26 @@ bool tasks_prepare() noexcept { return get_ready(); }
 
 bool is_task() noexcept { return is_started() && own_pid == kernel_pid(); }
 
+namespace {
+
+// The C library's default may be larger, too (ulimit -s): no thread has asked for that.
+[[nodiscard]] bool wants_larger_stack(const pthread_attr_t *attributes) noexcept {
+  std::size_t bytes = 0, usual = 0;
+  pthread_attr_t standard;
+  if (attributes == nullptr || pthread_attr_getstacksize(attributes, &bytes) != 0 ||
+      bytes <= kStackSlot || pthread_getattr_default_np(&standard) != 0)
+    return false;
+  pthread_attr_getstacksize(&standard, &usual);
+  pthread_attr_destroy(&standard);
+  return bytes != usual;
+}
+
+}  // namespace
+
 int create_task(pthread_t *thread, const pthread_attr_t *attributes, void *(*routine)(void *),
                 void *argument) noexcept {
   go_irrevocable();
-  if (!get_ready()) return EAGAIN;
+  if (wants_larger_stack(attributes) || !get_ready()) return EAGAIN;
   const int slot = take_free_slot();
   if (slot < 0) return EAGAIN;
   int is_detached = PTHREAD_CREATE_JOINABLE;
@@ -270,8 +286,14 @@ void tasks_die(int signal) noexcept {
   record.set_life(Life::kEnded);
   // acquire: the argument belongs to it
   const tmh_itm_thread_death callback = tasks->on_death.load(std::memory_order_acquire);
-  if (callback != nullptr)
+  if (callback != nullptr) {
     callback(thread_of(slot), signal, tasks->on_death_argument.load(std::memory_order_relaxed));
+  } else {
+    char text[96];
+    const int bytes = std::snprintf(
+        text, sizeof text, "libitm (tmh): a thread died of signal %d in a transaction\n", signal);
+    kernel_call(SYS_write, STDERR_FILENO, reinterpret_cast<long>(text), bytes, 0, 0, 0);
+  }
   leave_task();
   leave_process();
 }

@@ -1,14 +1,17 @@
 // tests/itm/threads/process.cpp -- the process that threads are of: its end, signals, children.
 #include <fcntl.h>
 #include <pthread.h>
+#include <pty.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -193,6 +196,56 @@ ITM_PROGRAM(process_spawn_in_a_thread, "8") {
 }
 
 // Of method pages: a thread that is killed is one that has died, and not the program.
+// The process that was forked ends; its child goes on.
+ITM_PROGRAM(process_a_daemon_has_threads, "0 2 0") {
+  int ends[2];
+  if (pipe(ends) != 0) return "?";
+  const pid_t child = fork();
+  if (child == 0) {
+    const int result = daemon(1, 1);
+    std::thread one([] { signals.fetch_add(1); }), other([] { signals.fetch_add(1); });
+    one.join();
+    other.join();
+    const std::string said = std::to_string(result) + " " + std::to_string(signals.load());
+    _exit(write(ends[1], said.data(), said.size()) == 3 ? 0 : 1);
+  }
+  close(ends[1]);
+  char said[4] = {};
+  const ssize_t bytes = read(ends[0], said, 3);
+  return (bytes == 3 ? said : "?") + (" " + std::to_string(end_of(child)));
+}
+
+ITM_PROGRAM(process_a_terminal_of_its_own, "1 3") {
+  int master = -1;
+  const pid_t child = forkpty(&master, nullptr, nullptr, nullptr);
+  if (child == 0) _exit(isatty(STDOUT_FILENO) + 2);
+  return std::to_string(isatty(master)) + " " + std::to_string(end_of(child));
+}
+
+// As allocators do it: addresses first, memory later, zero again when it is mapped anew.
+ITM_PROGRAM(memory_parts_of_a_reservation, "0 5 0") {
+  constexpr std::size_t kBytes = 1u << 20, kPart = 1u << 16;
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS;
+  auto *const all = static_cast<char *>(mmap(nullptr, kBytes, PROT_NONE, kFlags, -1, 0));
+  const auto map_part = [all] {
+    return static_cast<long *>(
+        mmap(all + kPart, kPart, PROT_READ | PROT_WRITE, kFlags | MAP_FIXED, -1, 0));
+  };
+  long *const part = map_part();
+  std::string said = std::to_string(*part);
+  std::thread([part] { *part = 5; }).join();
+  said += " " + std::to_string(*part);
+  return said + " " + std::to_string(*map_part());
+}
+
+ITM_PROGRAM(pages_refuse_larger_stacks, "1") {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 64u << 20);
+  pthread_t thread;
+  return std::to_string(pthread_create(&thread, &attributes, wait_for_ever, nullptr) == EAGAIN);
+}
+
 ITM_PROGRAM(pages_kill_of_one_thread, "died 1 next 5") {
   std::atomic<int> pid{0};
   itm::Thread thread([&pid] {
