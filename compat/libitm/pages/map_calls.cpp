@@ -3,7 +3,8 @@
 // Everything else is the kernel's: shared mappings, files, PROT_EXEC, fixed addresses but for those
 // of such memory: a part of a reservation, which becomes zero.
 // The heap's pages are always readable and writable: mprotect() does nothing to them, so that guard
-// pages guard nothing; it refuses PROT_EXEC. A reservation (PROT_NONE) larger than the heap fails with ENOMEM.
+// pages guard nothing; it refuses PROT_EXEC. A reservation (PROT_NONE) larger than the heap fails
+// with ENOMEM.
 // In a transaction, what gives pages back cannot be undone: the transaction becomes irrevocable.
 #include <sys/mman.h>
 #include <sys/syscall.h>
