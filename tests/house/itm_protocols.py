@@ -21,7 +21,7 @@ import sys
 import protocol
 
 GATE = "nothing reads long writes privatises publishes alone goes hardware closes".split()
-KINDS = {"t": 1, "p": 2, "a": 3, "g": 4, "l": 5, "k": 6}
+KINDS = {"t": 1, "p": 2, "a": 3, "g": 4, "l": 5, "k": 6, "r": 7, "o": 8}
 CHECKS = [
     ("gate: privatisation", "gate reads, writes, privatises"),
     ("gate: waiters go on", "gate reads, writes, privatises | cycles"),
