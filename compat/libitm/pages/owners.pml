@@ -15,8 +15,9 @@
  */
 bool has_owner[PAGES], requested[PAGES];
 byte owners[PAGES], sharers[PAGES];
-byte listed[PAGES];            /* set of tasks whose list of own pages has it */
-byte image[(TASKS + 1) * NW];  /* of each task's own pages, at its begin */
+byte listed[PAGES]; /* set of tasks whose list of own pages has it */
+byte image[(TASKS + 1) * NW]; /* of each task's own pages, at its begin */
+byte since[(TASKS + 1) * PAGES]; /* and the pages' newest entries */
 
 #define IS_MINE(g) (mode[g] == OWNED)
 #define TWIN(w) (IS_MINE(PAGE_OF(w)) -> image[p * NW + (w)] : copy[w])
@@ -126,13 +127,9 @@ inline give_away(all) {
 inline forget_page(g, slot) {
   if
   :: IN(listed[g], slot) ->
-     if
-#if PLANT == 25
-     :: pin[slot] != OUTSIDE
-#else
-     :: has_owner[g] && pin[slot] != OUTSIDE
-#endif
-        && !(newest[g] != 0 && e_stamp[newest[g]] > pin[slot]) -> put_image(g, slot)
+     if /* is_unfinished() */
+     :: pin[slot] != OUTSIDE && (has_owner[g] || PLANT == 25) &&
+        (newest[g] == since[(slot) * PAGES + (g)] || PLANT == 30) -> put_image(g, slot)
      :: else
      fi;
      take_off(g, slot)
@@ -175,7 +172,13 @@ inline wait_for_owner(g) {
 inline keep_images() {
   atomic {
     do
-    :: w < NW -> if :: IS_MINE(PAGE_OF(w)) -> image[p * NW + w] = home[w] :: else fi; w++
+    :: w < NW ->
+       if
+       :: IS_MINE(PAGE_OF(w)) ->
+          image[p * NW + w] = home[w]; since[p * PAGES + PAGE_OF(w)] = newest[PAGE_OF(w)]
+       :: else
+       fi;
+       w++
     :: else -> w = 0; break
     od
   }

@@ -342,7 +342,7 @@ inline make(g) {
 #if OWN
   :: atomic { !busy[g] || has_owner[g] -> seen = owners[g] };
      if
-     :: atomic { has_owner[g] && PLANT != 29 -> is_anothers = 1; break }
+     :: atomic { IS_FLAGGED(g) -> is_anothers = 1; requested[g] = 1; break } /* recall() */
      :: atomic { !IS_FLAGGED(g) && busy[g] -> skip }
      :: atomic { !IS_FLAGGED(g) && !busy[g] -> n = newest[g] };
 #else
