@@ -116,7 +116,7 @@ OWNERS_FAULTS = [
     (25, "an image is put back behind its end", "owners o w0; t w0, p w1 | deaths=1 tries=1"),
     (26, "a committer does not look for an owner", "owners o w0; t w0, t w1 | tries=1"),
     (27, "a waiter does not answer", "owners o w0; p w1, o w1; p w0 | pages=2"),
-    (28, "an owner is counted before its flag", "owners o w0; t w1, t r1, r r0 | tries=1 cancels=0"),
+    (28, "an owner counts before its flag", "owners o w0; t w1, t r1, r r0 | tries=1 cancels=0"),
     (29, "a toucher does not look for an owner", "owners o w0; t w0, t r0 | tries=1"),
     (30, "an image is put back over a commit", "owners o w0; t w0, p w1 | deaths=1 tries=1"),
 ]
