@@ -128,8 +128,9 @@ inline forget_page(g, slot) {
   if
   :: IN(listed[g], slot) ->
      if /* is_unfinished() */
-     :: pin[slot] != OUTSIDE && (has_owner[g] || PLANT == 25) &&
-        (newest[g] == since[(slot) * PAGES + (g)] || PLANT == 30) -> put_image(g, slot)
+     :: pin[slot] != OUTSIDE &&
+        (has_owner[g] -> newest[g] == since[(slot) * PAGES + (g)] || PLANT == 30 : PLANT == 25) ->
+        put_image(g, slot)
      :: else
      fi;
      take_off(g, slot)

@@ -40,6 +40,9 @@
 #ifndef DEATHS
 #define DEATHS 0 /* how many tasks may die */
 #endif
+#ifndef MORTAL
+#define MORTAL 14 /* set of those that may */
+#endif
 #ifndef TRIES
 #define TRIES 2 /* attempts of a transaction */
 #endif
@@ -149,7 +152,7 @@ hidden byte program[3 * 3 * 3]; /* kind, words loaded, words stored, of each tas
 
 #if DEATHS > 0
 #define MAY_DIE \
-  if :: deaths < DEATHS && p <= TASKS -> \
+  if :: deaths < DEATHS && p <= TASKS && IN(MORTAL, p) -> \
         deaths++; dead[p] = 1; inside = inside & ~BIT(p); goto died \
      :: true fi
 #else
