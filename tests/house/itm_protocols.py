@@ -113,12 +113,12 @@ OWNERS_FAULTS = [
     (22, "a page is taken without the commit lock", "owners o w0; t w0, t w1 | tries=1"),
     (23, "it is given away before home has its image", "owners o w0; t w0, r r0 | tries=1"),
     (24, "the list loses what has its owner yet", "owners o w0; t w1, r r0 | deaths=1 tries=1"),
-    (25, "an image is put back behind its end", "owners o w0; t w0, p w1 | deaths=1 mortal=2 tries=1"),
+    (25, "an image put back behind its end", "owners o w0; t w0, p w1 | deaths=1 mortal=2 tries=1"),
     (26, "a committer does not look for an owner", "owners o w0; t w0, t w1 | tries=1"),
     (27, "a waiter does not answer", "owners o w0; p w1, o w1; p w0 | pages=2"),
     (28, "an owner counts before its flag", "owners o w0; t w1, t r1, r r0 | tries=1 cancels=0"),
     (29, "a toucher does not look for an owner", "owners o w0; t w0, t r0 | tries=1"),
-    (30, "an image is put back over a commit", "owners o w0; t w0, p w1 | deaths=1 mortal=2 tries=1"),
+    (30, "an image put back over a commit", "owners o w0; t w0, p w1 | deaths=1 mortal=2 tries=1"),
 ]
 
 
