@@ -63,6 +63,8 @@ CHECKS = [
     ("owners: taken where a copy was", "owners t r0; p w0; t w0, t r1 w1 | tries=1 cancels=0"),
     ("owners: each wants the other's", "owners o w0; p w1, o w1; p w0 | pages=2"),
     ("owners: asked while another copies", "owners o w0; t w1, t r1, r r0 | tries=1 cancels=0"),
+    ("owners: waiters go on", "owners o w0; p w1, o w1; t r0 | pages=2 tries=1 cycles"),
+    ("owners: two die", "owners o w0; t w0, r r0 | deaths=2 tries=1 cancels=0"),
     ("owners: death", "owners o w0; t w0, p w1 | deaths=1 mortal=2 tries=1 cancels=0"),
 ]
 LONG = [
