@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """itm_protocols.py <root> | --self-test | --one "<configuration>" <root> -- spin checks
-compat/libitm/gate.pml and compat/libitm/pages/words.pml.
+compat/libitm/gate.pml and compat/libitm/pages/words.pml, which includes owners.pml.
 
 <root>       every configuration below is searched exhaustively, without an error; TMH_LONG=1: the
              large ones too
@@ -12,7 +12,9 @@ move on, "goes" begins and becomes irrevocable, "closes" privatises in hardware)
 tasks, and of each its phases. "t r0 w1; p w01 @1": a transaction that loads word 0 and stores to
 word 1, then plain stores to both words, after task 1 has ended or is buried (@1). "a": alone, plain
 stores; "g": a transaction that goes alone; "l": plain loads; "k": a transaction, and plain stores
-if word 0 was stored to. Options are the models' macros; "cycles" as for protocol.py.
+if word 0 was stored to. "owners", then tasks of words, with own pages: "o": plain stores of a task
+that takes the page; "r": plain loads beside all others; a plain store takes a page of which the
+task has a copy. Options are the models' macros; "cycles" as for protocol.py.
 """
 
 import os
@@ -21,7 +23,7 @@ import sys
 import protocol
 
 GATE = "nothing reads long writes privatises publishes alone goes hardware closes".split()
-KINDS = {"t": 1, "p": 2, "a": 3, "g": 4, "l": 5, "k": 6}
+KINDS = {"t": 1, "p": 2, "a": 3, "g": 4, "l": 5, "k": 6, "r": 7, "o": 8}
 CHECKS = [
     ("gate: privatisation", "gate reads, writes, privatises"),
     ("gate: waiters go on", "gate reads, writes, privatises | cycles"),
@@ -55,6 +57,15 @@ CHECKS = [
     ("words: death, waiters go on", "t r0 w0; t r1, t r0 w0 | deaths=1 cycles"),
     ("words: the heir dies, too", "t r01 w01, t r0 w0, t r01 @1 | deaths=2 tries=1"),
     ("words: the heir dies, two pages", "t r01 w01, t r01 w01 | pages=2 deaths=2"),
+    ("owners: beside a transaction", "owners o w0; t w1, t r0 w1"),
+    ("owners: beside plain loads", "owners o w0; t w0, r r0 | tries=1"),
+    ("owners: beside a committer", "owners o w0; t w0, t w1 | tries=1"),
+    ("owners: taken where a copy was", "owners t r0; p w0; t w0, t r1 w1 | tries=1 cancels=0"),
+    ("owners: each wants the other's", "owners o w0; p w1, o w1; p w0 | pages=2"),
+    ("owners: asked while another copies", "owners o w0; t w1, t r1, r r0 | tries=1 cancels=0"),
+    ("owners: waiters go on", "owners o w0; p w1, o w1; t r0 | pages=2 tries=1 cycles"),
+    ("owners: two die", "owners o w0; t w0, r r0 | deaths=2 tries=1 cancels=0"),
+    ("owners: death", "owners o w0; t w0, p w1 | deaths=1 mortal=2 tries=1 cancels=0"),
 ]
 LONG = [
     ("words: death of holders", "p w01; p w01, t r01; t r01 | deaths=1"),
@@ -98,6 +109,19 @@ WORDS_FAULTS = [
     (16, "one that goes alone does not look at trimmed", "g r01, t r0 w0; p w1 | trim=2"),
     (17, "a dead task is joined before its commit is whole", "t w01, l r01 @1 | pages=2 deaths=1"),
     (18, "a toucher reads the holders before the touched bit", "t r0; t r01, p w1; t r0 w0"),
+]
+OWNERS_FAULTS = [
+    (20, "a toucher does not count owners", "owners o w0; t w1, t r1, r r0 | tries=1 cancels=0"),
+    (21, "an owner does not look at sharers", "owners o w0; t w0, r r0 | tries=1"),
+    (22, "a page is taken without the commit lock", "owners o w0; t w0, t w1 | tries=1"),
+    (23, "it is given away before home has its image", "owners o w0; t w0, r r0 | tries=1"),
+    (24, "the list loses what has its owner yet", "owners o w0; t w1, r r0 | deaths=1 tries=1"),
+    (25, "an image put back behind its end", "owners o w0; t w0, p w1 | deaths=1 mortal=2 tries=1"),
+    (26, "a committer does not look for an owner", "owners o w0; t w0, t w1 | tries=1"),
+    (27, "a waiter does not answer", "owners o w0; p w1, o w1; p w0 | pages=2"),
+    (28, "an owner counts before its flag", "owners o w0; t w1, t r1, r r0 | tries=1 cancels=0"),
+    (29, "a toucher does not look for an owner", "owners o w0; t w0, t r0 | tries=1"),
+    (30, "an image put back over a commit", "owners o w0; t w0, p w1 | deaths=1 mortal=2 tries=1"),
 ]
 
 
@@ -143,6 +167,9 @@ def search(root, text, plant=0, show=False):
     what, _, options = text.partition("|")
     macros, own = options_of(options)
     is_gate = what.startswith("gate ")
+    if what.startswith("owners "):
+        what = what[7:]
+        macros["OWN"] = "1"
     macros.update(macros_of_gate(what[5:]) if is_gate else macros_of_words(what))
     macros["PLANT"] = str(plant)
     model = "compat/libitm/gate.pml" if is_gate else "compat/libitm/pages/words.pml"
@@ -157,7 +184,9 @@ FOUND = [
     ("is_lone", "another one is inside"),
     ("wanted", "home lacks a store"),
     ("reused", "garbage is used"),
+    ("has_owner", "a dead task owns a page"),
     ("owner", "what is private is used"),
+    ("early", "what is not committed is seen"),
     ("invalid end state", "deadlock"),
 ]
 
@@ -169,6 +198,7 @@ def name_of(verdict):
 def main():
     faults = [(number, "gate: " + name, text) for number, name, text in GATE_FAULTS]
     faults += [(number, "words: " + name, text) for number, name, text in WORDS_FAULTS]
+    faults += [(number, "owners: " + name, text) for number, name, text in OWNERS_FAULTS]
     return protocol.run_tests(CHECKS, LONG, faults, search, name_of, "itm_protocols.py")
 
 

@@ -26,6 +26,7 @@ constexpr std::uint32_t kOwnedMax = 32;  // each costs 0.1 us at each begin and 
 
 struct Owned {
   std::atomic<PageNumber> pages[kOwnedMax];  // page + 1; 0: none
+  Position newest[kOwnedMax];                // the page's newest entry when the image was kept
   alignas(kPageBytes) std::byte images[kOwnedMax][kPageBytes];
 };
 Owned *of_slots = nullptr;
@@ -61,6 +62,14 @@ void copy_words(std::byte *to, const std::byte *from) noexcept {
   }
 }
 
+// Of a transaction of the page's owner: does home have stores of it that are not committed?
+// Without the bit others may have stored there already: home had got the image before. A commit
+// has changed what is newest, and no other task commits there; the entry may have left the log.
+bool is_unfinished(const Owned &all, std::uint32_t i, const PageState &state) noexcept {
+  const std::uint64_t newest = state.newest.load(std::memory_order_acquire);
+  return (newest & kHasOwner) != 0 && (newest & ~kBits) == all.newest[i];
+}
+
 // A task that dies in between leaves an entry, which forget_dead() removes; never the bit alone.
 void take_off(std::atomic<PageNumber> *entry, PageState *state) noexcept {
   state->wanted.store(0, std::memory_order_relaxed);
@@ -93,8 +102,9 @@ bool OwnPages::take(PageNumber page) noexcept {
     if ((state.newest.load(std::memory_order_seq_cst) & kHasOwner) != 0) return false;
     state.wanted.store(0, std::memory_order_seq_cst);
     all.pages[i].store(page + 1, std::memory_order_seq_cst);
-    state.owners.fetch_add(1, std::memory_order_seq_cst);
+    // In this order: a toucher that finds it counted finds the bit, too (View::make()).
     state.newest.fetch_or(kHasOwner, std::memory_order_seq_cst);
+    state.owners.fetch_add(1, std::memory_order_seq_cst);
     if (state.holders.has_others(self_slot) || state.sharers.has_others(self_slot)) {
       pages::take_off(&all.pages[i], &state);
       return false;
@@ -109,10 +119,13 @@ bool OwnPages::take(PageNumber page) noexcept {
 }
 
 void OwnPages::keep_images() noexcept {
+  Owned &all = of_slots[self_slot];
   for (std::uint32_t i = 0, left = View::owned_count_; left != 0; ++i) {
     const View::Written &each = View::written_[i];
     if (View::mapped(each.page) != Mapped::kOwned) continue;
     --left;
+    const auto index = static_cast<std::size_t>(each.twin - all.images[0]) / kPageBytes;
+    all.newest[index] = page_states[each.page].newest.load(std::memory_order_relaxed) & ~kBits;
     std::memcpy(each.twin, Memory::home(each.page), kPageBytes);
   }
 }
@@ -207,7 +220,8 @@ void OwnPages::enter_forked() noexcept {
     if (control->slots[slot].pin.load(std::memory_order_acquire) == kOutside) continue;
     for (std::uint32_t i = 0; i < kOwnedMax; ++i)
       if (const PageNumber page = of_slots[slot].pages[i].load(std::memory_order_acquire) - 1;
-          page != kNoPage && is_covered(page))
+          page != kNoPage && is_covered(page) &&
+          is_unfinished(of_slots[slot], i, page_states[page]))
         copy_words(reinterpret_cast<std::byte *>(Memory::address_of(page)),
                    of_slots[slot].images[i]);
   }
@@ -228,13 +242,8 @@ void OwnPages::forget_dead(std::uint32_t slot) noexcept {
     const PageNumber page = all.pages[i].load(std::memory_order_relaxed) - 1;
     if (page == kNoPage) continue;
     PageState &state = page_states[page];
-    const Position newest = state.newest.load(std::memory_order_relaxed) & ~kBits;
-    const bool is_committed = newest >= control->tail.load(std::memory_order_relaxed) &&
-                              newest != 0 &&
-                              Log::at(newest)->stamp > pin;  // nothing but its own commit can be
-    // Without the bit others may have stored there already: home had got the image before.
-    const bool is_owned = (state.newest.load(std::memory_order_relaxed) & kHasOwner) != 0;
-    if (is_owned && pin != kOutside && !is_committed) copy_words(Memory::home(page), all.images[i]);
+    if (pin != kOutside && is_unfinished(all, i, state))
+      copy_words(Memory::home(page), all.images[i]);
     pages::take_off(&all.pages[i], &state);
   }
 }

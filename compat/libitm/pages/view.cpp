@@ -210,6 +210,7 @@ Made View::make(PageNumber page, std::byte *out) noexcept {
   std::uint64_t released = 0, newest = 0;
   bool has_holders = false;
   for (std::uint32_t tries = 0;; ++tries) {
+    // Before the bits: an owner counts itself behind its bit, and before it stores in place.
     const std::uint32_t owners = state.owners.load(std::memory_order_acquire);
     newest = state.newest.load(std::memory_order_acquire);
     if ((newest & kHasOwner) != 0) return Made::kUnclear;

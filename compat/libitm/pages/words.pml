@@ -40,6 +40,9 @@
 #ifndef DEATHS
 #define DEATHS 0 /* how many tasks may die */
 #endif
+#ifndef MORTAL
+#define MORTAL 14 /* set of those that may */
+#endif
 #ifndef TRIES
 #define TRIES 2 /* attempts of a transaction */
 #endif
@@ -53,6 +56,13 @@
 #define ENTRIES 6 /* of the log, at most */
 #endif
 
+#ifndef CANCELS
+#define CANCELS 1 /* transactions may end without a commit (OWN) */
+#endif
+#ifndef OWN
+#define OWN 0 /* 1: own pages, owners.pml */
+#endif
+
 #define NW 2
 #if PAGES == 1
 #define PAGE_OF(w) 0
@@ -62,6 +72,8 @@
 #define WORDS_OF(g) (1 << (g))
 #endif
 #define IN(mask, i) ((((mask) >> (i)) & 1) != 0)
+#define ON(g, w) ((w) < NW && PAGE_OF(w) == (g))
+#define OFF(g, w) ((w) < NW && PAGE_OF(w) != (g))
 #define BIT(p) (1 << (p))
 #define OTHERS(mask) (((mask) & ~BIT(p)) != 0)
 
@@ -73,6 +85,8 @@
 #define GOES_ALONE 4
 #define TAKES 6  /* loads; if word 0 is stored to by then, stores plainly */
 #define LOADS 5  /* plain loads: home has all that was committed */
+#define READS 7  /* plain loads beside all others (OWN) */
+#define OWNS 8   /* plain stores, the page becomes its own if no other task has it (OWN) */
 
 #define OUTSIDE 31
 #define VALUES (1 + TASKS * PHASES)
@@ -85,6 +99,8 @@
 #define KEPT 1
 #define FOR_NOW 2
 #define HELD 3
+#define SHARED 4
+#define OWNED 5
 
 #define WORDS 1 /* kinds of entries */
 #define IMAGE 2
@@ -136,7 +152,7 @@ hidden byte program[3 * 3 * 3]; /* kind, words loaded, words stored, of each tas
 
 #if DEATHS > 0
 #define MAY_DIE \
-  if :: deaths < DEATHS && p <= TASKS -> \
+  if :: deaths < DEATHS && p <= TASKS && IN(MORTAL, p) -> \
         deaths++; dead[p] = 1; inside = inside & ~BIT(p); goto died \
      :: true fi
 #else
@@ -145,6 +161,27 @@ hidden byte program[3 * 3 * 3]; /* kind, words loaded, words stored, of each tas
 #define S(action) atomic { action; MAY_DIE }
 
 #define RAISE(x, to) if :: x < (to) -> x = to :: else fi
+
+#if PAGES == 1
+#define HOLDS_ANY (mode[0] == HELD)
+#else
+#define HOLDS_ANY (mode[0] == HELD || mode[1] == HELD)
+#endif
+/* A request may come at any time; before a phase serves for all. */
+#if OWN
+#define MAY_GIVE_UP \
+  if :: HOLDS_ANY -> give_up() :: IS_ASKED -> give_away(0); give_up() :: true fi
+#else
+#define MAY_GIVE_UP if :: HOLDS_ANY -> give_up() :: true fi
+#endif
+
+#if OWN
+#include "owners.pml"
+#else
+#define TWIN(w) copy[w]
+#define TWIN_IS(w, v) copy[w] = v
+#define IS_ANOTHERS 0
+#endif
 
 /* ---- log.cpp ---- */
 /* Log::apply(). */
@@ -162,6 +199,14 @@ inline apply(begin, end) {
         :: atomic { w < NW && IN(e_words[i], w) ->
              /* No plain store made behind the commit, or its copies, is lost. */
              assert(home[w] == e_before[i * NW + w] || home[w] == e_after[i]);
+#if OWN
+             /* Home has what its owner stored; from here on it counts. */
+             if
+             :: home[w] == e_after[i] && early[AT(w, e_after[i])] == OUTSIDE ->
+                home[w] = e_before[i * NW + w]
+             :: else
+             fi;
+#endif
              STORE(w, e_after[i], e_stamp[i], e_stamp[i]); w++; MAY_DIE }
         :: atomic { w < NW && !IN(e_words[i], w) -> w++ }
         :: atomic { w == NW -> w = 0; break }
@@ -289,9 +334,6 @@ inline check_copy(g) {
 }
 
 
-#define ON(g, w) ((w) < NW && PAGE_OF(w) == (g))
-#define OFF(g, w) ((w) < NW && PAGE_OF(w) != (g))
-
 /* View::make(): the page at the pin. Afterwards the page's mode is KEPT or FOR_NOW; NONE: kTooOld
  * or kUnclear. */
 inline make(g) {
@@ -300,7 +342,15 @@ inline make(g) {
 #endif
   if :: !touched[g] -> S(touched[g] = 1) :: else fi;
   do
+#if OWN
+  :: atomic { !busy[g] || has_owner[g] -> seen = owners[g] };
+     if
+     :: atomic { IS_FLAGGED(g) -> is_anothers = 1; requested[g] = 1; break } /* recall() */
+     :: atomic { !IS_FLAGGED(g) && busy[g] -> skip }
+     :: atomic { !IS_FLAGGED(g) && !busy[g] -> n = newest[g] };
+#else
   :: atomic { !busy[g] -> n = newest[g] };
+#endif
 #if PLANT != 2 && PLANT != 18
      has_holders = OTHERS(holders[g]);
 #endif
@@ -313,10 +363,22 @@ inline make(g) {
      has_holders = OTHERS(holders[g]);
 #endif
      was_released = released[g];
+#if OWN
+     if
+     :: busy[g] || newest[g] != n || IS_FLAGGED(g) -> skip
+     :: else ->
+        if
+        :: atomic { IS_SAME_OWNER(g) -> seen = 0; break }
+        :: atomic { !IS_SAME_OWNER(g) -> skip }
+        fi
+     fi
+     fi
+#else
      if
      :: atomic { !busy[g] && newest[g] == n -> break }
      :: atomic { busy[g] || newest[g] != n -> skip }
      fi
+#endif
 #if DEATHS > 0
   :: atomic { busy[g] && lock != 0 && dead[lock] -> skip }; /* what a dead committer left */
      lock_commits();
@@ -366,7 +428,7 @@ inline make(g) {
 #if PLANT == 8
     :: !is_clear -> drop(g)
 #else
-    :: trimmed > pin[p] || !is_clear -> drop(g)
+    :: trimmed > pin[p] || !is_clear || IS_ANOTHERS -> drop(g)
 #endif
     :: else ->
 #if PLANT == 12
@@ -376,6 +438,9 @@ inline make(g) {
 #endif
        check_copy(g)
     fi;
+#if OWN
+    seen = 0; is_anothers = 0;
+#endif
     has_holders = 0; has_image = 0; image_others = 0; was_released = 0; is_clear = 0
   }
 }
@@ -386,13 +451,26 @@ inline drop(g) {
   do :: w < NW -> if :: ON(g, w) -> copy[w] = 0 :: else fi; w++ :: else -> w = 0; break od
 }
 
-/* View::hold(): plain code is going to store to the page. */
+/* View::enter_home(), with all behind it: plain code is going to store to the page. */
 inline hold(g) {
+#if OWN
+  if /* OwnPages::is_candidate() */
+  :: (mode[g] == KEPT || mode[g] == FOR_NOW || kind == OWNS) &&
+     !OTHERS(holders[g]) && !OTHERS(sharers[g]) -> is_candidate = 1
+  :: else
+  fi;
+#endif
   atomic { drop(g) };
+#if OWN
+  S(sharers[g] = sharers[g] | BIT(p));
+#endif
 #if PLANT == 1
   has_image = touched[g];
 #endif
   S(holders[g] = holders[g] | BIT(p));
+#if OWN
+  wait_for_owner(g);
+#endif
 #if PLANT != 1
   has_image = touched[g];
 #endif
@@ -422,6 +500,10 @@ inline hold(g) {
   :: else
   fi;
   atomic { has_image = 0; mode[g] = HELD }
+#if OWN
+  if :: is_candidate -> take(g) :: else fi;
+  is_candidate = 0
+#endif
 }
 
 /* View::release(). */
@@ -432,6 +514,9 @@ inline release(g, now) {
 #else
   S(RAISE(released[g], now));
   S(holders[g] = holders[g] & ~BIT(p));
+#endif
+#if OWN
+  S(sharers[g] = sharers[g] & ~BIT(p));
 #endif
   atomic { drop(g) }
 }
@@ -445,14 +530,6 @@ inline give_up() {
 #endif
   now = 0
 }
-#if PAGES == 1
-#define HOLDS_ANY (mode[0] == HELD)
-#else
-#define HOLDS_ANY (mode[0] == HELD || mode[1] == HELD)
-#endif
-/* A request may come at any time; before a phase serves for all. */
-#define MAY_GIVE_UP if :: HOLDS_ANY -> give_up() :: true fi
-
 /* View::pull(): copies of the clock `pulled` become copies of the clock `now`. go: it is done. */
 inline pull() {
   atomic { last = head; go = 1 };
@@ -469,7 +546,7 @@ inline pull() {
           fi };
         if
         :: position < last && e_maker[position] != p && mode[E_PAGE(position)] != NONE &&
-           mode[E_PAGE(position)] != HELD ->
+           mode[E_PAGE(position)] < HELD ->
            atomic {
              if
              :: position < reused -> copy[0] = GARBAGE; copy[NW - 1] = GARBAGE
@@ -551,6 +628,9 @@ inline take_snapshot() {
      if :: go -> atomic { pulled = now; now = 0; go = 0 } :: else -> now = 0; start_anew() fi
   fi;
   S(pin[p] = pulled);
+#if OWN
+  check_own(0);
+#endif
   atomic {
     if :: mode[0] == KEPT -> check_copy(0) :: else fi;
 #if PAGES > 1
@@ -568,6 +648,9 @@ inline leave_inside() {
 inline open_for_transaction(g) {
   if
   :: mode[g] == HELD -> release(g, pin[p]) /* its own plain stores were before its begin */
+#if OWN
+  :: mode[g] == SHARED -> S(sharers[g] = sharers[g] & ~BIT(p)); mode[g] = NONE
+#endif
   :: else
   fi;
   if :: mode[g] == NONE -> make(g) :: else fi
@@ -592,7 +675,13 @@ inline was_read_page_changed() {
 }
 inline conflicts() {
   do
+#if OWN
+  :: w < NW && IN(ws, w) && IS_MINE(PAGE_OF(w)) -> w++ /* no other task has stored there */
+  :: w < NW && IN(ws, w) && !IS_MINE(PAGE_OF(w)) ->
+     if :: has_owner[PAGE_OF(w)] && PLANT != 26 -> failed = 1 :: else fi;
+#else
   :: w < NW && IN(ws, w) ->
+#endif
      n = newest[PAGE_OF(w)];
      do
      :: n != 0 && n >= tail && e_stamp[n] > pin[p] ->
@@ -629,7 +718,7 @@ inline draft(g) {
        e_image[end] = 0; e_stamp[end] = clock + 1; e_previous[end] = newest[g]; e_maker[end] = p;
        SET_PAGE(end, g);
        e_words[end] = ws & WORDS_OF(g); e_after[end] = VALUE;
-       do :: w < NW -> if :: IN(e_words[end], w) -> e_before[end * NW + w] = copy[w] :: else fi; w++
+       do :: w < NW -> if :: IN(e_words[end], w) -> e_before[end * NW + w] = TWIN(w) :: else fi; w++
           :: else -> w = 0; break od;
        end++
      }
@@ -662,7 +751,7 @@ inline publish_draft() {
         publish(head, end, 1);
         atomic { /* update_twins() */
           end = 0;
-          do :: w < NW -> if :: IN(ws, w) -> copy[w] = VALUE :: else fi; w++
+          do :: w < NW -> if :: IN(ws, w) -> TWIN_IS(w, VALUE) :: else fi; w++
              :: else -> w = 0; break od }
      :: else
      fi
@@ -675,7 +764,8 @@ inline store_plainly() {
   do
   :: w < NW && IN(ws, w) ->
      if
-     :: mode[PAGE_OF(w)] != HELD -> x = w; w = 0; hold(PAGE_OF(x)); w = x; x = 0
+     :: mode[PAGE_OF(w)] != HELD && mode[PAGE_OF(w)] != OWNED ->
+        x = w; w = 0; hold(PAGE_OF(x)); w = x; x = 0
      :: else
      fi;
      S(assert(alone != p || (inside & ~BIT(p)) == 0);
@@ -692,6 +782,10 @@ proctype Task(byte p; byte after) {
   byte pulled, position = 1;
   byte now, n, i, w, x, end, last, was_released, least;
   bool go, failed, has_holders, has_image, image_others, is_clear, is_garbage;
+#if OWN
+  byte seen;
+  bool is_anothers, is_candidate;
+#endif
 
   (after & ~gone) == 0;
   lock_commits(); /* View::enter(): the end of the log and the clock fit together */
@@ -718,6 +812,15 @@ next:
      assert((!IN(rs, 0) || home[0] == wanted[0]) && (!IN(rs, 1) || home[1] == wanted[1]));
      goto phase_over
   :: kind == ALONE -> goto be_alone_first
+#if OWN
+  :: kind == READS -> load_plainly(); goto phase_over
+  :: kind == OWNS -> /* it had copies, too */
+     if :: (ws & WORDS_OF(0)) != 0 && !touched[0] -> touched[0] = 1 :: else fi;
+#if PAGES > 1
+     if :: (ws & WORDS_OF(1)) != 0 && !touched[1] -> touched[1] = 1 :: else fi;
+#endif
+     store_plainly(); goto phase_over
+#endif
   fi;
 be_alone_first:
   be_alone();
@@ -725,6 +828,9 @@ be_alone_first:
   end_alone();
   goto phase_over;
 begin: /* Transaction::begin() */
+#if OWN
+  keep_images();
+#endif
   take_snapshot();
   /* First accesses to pages. */
   do
@@ -758,6 +864,12 @@ begin: /* Transaction::begin() */
      assert((!IN(rs, 0) || last_commit[0] <= pin[p]) && (!IN(rs, 1) || last_commit[1] <= pin[p]))
   :: else
   fi;
+#if OWN
+  if
+  :: OWNS_ANY -> store_in_place(); if :: true :: CANCELS -> goto roll_back fi
+  :: else
+  fi;
+#endif
   if
   :: ws != 0 -> publish_draft()
   :: else
@@ -785,6 +897,9 @@ begin: /* Transaction::begin() */
   fi;
   goto phase_over;
 roll_back:
+#if OWN
+  restore();
+#endif
   leave_inside();
   atomic {
     failed = 0; tries--;
@@ -797,6 +912,13 @@ roll_back:
 phase_over:
   atomic { phase++; goto next };
 finish:
+#if OWN
+  give_away(1);
+  if :: mode[0] == SHARED -> S(sharers[0] = sharers[0] & ~BIT(p)) :: else fi;
+#if PAGES > 1
+  if :: mode[1] == SHARED -> S(sharers[1] = sharers[1] & ~BIT(p)) :: else fi;
+#endif
+#endif
   if :: HOLDS_ANY -> give_up() :: else fi; /* View::leave() */
   atomic { gone = gone | BIT(p); ended++; goto clean };
 died:
@@ -805,6 +927,9 @@ clean:
   skip;
   d_step {
     phase = 0; tries = 0; kind = 0; rs = 0; ws = 0; takes = 0; pulled = 0; position = 0;
+#if OWN
+    seen = 0; is_anothers = 0; is_candidate = 0;
+#endif
     now = 0; n = 0; i = 0;
     w = 0; x = 0; end = 0; last = 0; was_released = 0; least = 0; go = 0; failed = 0;
     has_holders = 0; has_image = 0; image_others = 0; is_clear = 0; is_garbage = 0;
@@ -815,6 +940,9 @@ clean:
 #if DEATHS > 0
 /* forget_dead() in control.cpp. gone: pthread_join() returns. */
 inline forget_holder(g) {
+#if OWN
+  sharers[g] = sharers[g] & ~BIT(x);
+#endif
   if
   :: IN(holders[g], x) ->
      now = clock;
@@ -830,6 +958,9 @@ inline forget_dead() {
   unlock_commits();
 #endif
   atomic { if :: alone == x -> alone = 0 :: else fi };
+#if OWN
+  forget_pages(x);
+#endif
   forget_holder(0);
 #if PAGES > 1
   forget_holder(1);
@@ -874,5 +1005,8 @@ init {
 #endif
   };
   ended == TASKS + (DEATHS > 0 -> 1 : 0);
+#if OWN
+  assert(!has_owner[0] && !has_owner[PAGES - 1] && listed[0] == 0 && listed[PAGES - 1] == 0);
+#endif
   assert(home[0] == wanted[0] && home[1] == wanted[1] && lock == 0)
 }
