@@ -211,6 +211,8 @@ Interruptions interruptions() noexcept { return {requests, handlers_run, ending_
 
 int recall_signal() noexcept { return SIGRTMAX - 5; }
 
+void note_unseen_signal() noexcept { requests = requests + 1; }
+
 void answer_request() noexcept {
   const Busy busy_meanwhile;
   answer_requests(call != CallKind::kNone);

@@ -9,6 +9,8 @@
 namespace tmh::itm::pages {
 
 [[nodiscard]] bool start_faults() noexcept;
+// A signal has come that the program is not to notice: a call that it interrupts is made again.
+void note_unseen_signal() noexcept;
 // What the signal that asks for pages does, but now.
 void answer_request() noexcept;
 [[nodiscard]] int recall_signal() noexcept;

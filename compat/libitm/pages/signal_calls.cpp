@@ -4,7 +4,8 @@
 //            and inside a transaction, a signal waits until that is over: the handler would see
 //            half a change, or copies, and its effects would be rolled back. SIGSEGV, SIGBUS,
 //            SIGFPE, SIGABRT, SIGILL and SIGSYS come to the engine first, which calls the program's
-//            handler for what is not its own.
+//            handler for what is not its own. Of a terminal's signals, which come to each task,
+//            main's handler runs.
 // Limits:    a signal that waited comes without its siginfo_t.
 #include <assert.h>
 #include <signal.h>
@@ -42,7 +43,7 @@ std::uint64_t waiting = 0;  // bits of signals that wait in this task
 }
 
 void call_handler(int signal, siginfo_t *info, void *context) noexcept {
-  if (is_mains(signal, *info)) return;
+  if (is_mains(signal, *info)) return note_unseen_signal();
   if (Busy::is_any() || is_inside()) {
     waiting |= 1ull << (signal - 1);
     return;

@@ -21,6 +21,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/itm/moments.h"
 #include "tests/itm/pages/held.h"
 #include "tests/itm/pages/told.h"
 
@@ -126,14 +127,6 @@ sigset_t all_signals() {
   sigset_t all;
   sigfillset(&all);
   return all;
-}
-timespec in_ms(clockid_t clock, long ms) {
-  timespec time{};
-  clock_gettime(clock, &time);
-  time.tv_nsec += ms * 1'000'000;
-  time.tv_sec += time.tv_nsec / 1'000'000'000;
-  time.tv_nsec %= 1'000'000'000;
-  return time;
 }
 long now_ms() {
   const timespec time = in_ms(CLOCK_MONOTONIC, 0);

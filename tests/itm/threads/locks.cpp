@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/itm/moments.h"
 #include "tests/itm/program.h"
 
 namespace {
@@ -32,15 +33,6 @@ pthread_barrier_t barrier;
 pthread_spinlock_t spin;
 sem_t semaphore;
 long counter, queue_length;
-
-timespec in_ms(clockid_t clock, long ms) {
-  timespec time{};
-  clock_gettime(clock, &time);
-  time.tv_nsec += ms * 1'000'000;
-  time.tv_sec += time.tv_nsec / 1'000'000'000;
-  time.tv_nsec %= 1'000'000'000;
-  return time;
-}
 
 }  // namespace
 
