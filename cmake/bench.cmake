@@ -150,10 +150,10 @@ foreach(source ${tmh_benches})
   if(name STREQUAL "rtm_emulation")
     target_link_libraries(bench_${name} PRIVATE tmh_rtm_emulation)
   endif()
-  tmh_add_program_test(bench.${name} bench bench_${name} --tiny)
+  tmh_add_program_test(bench.${name} "full;bench" bench_${name} --tiny)
 endforeach()
 # So many updates that a thread runs out of nodes, all of which another one has got.
-tmh_add_program_test(bench.line_updates bench bench_line --tiny --only list --update-percent 100
+tmh_add_program_test(bench.line_updates "full;bench" bench_line --tiny --only list --update-percent 100
   --scale 600)
 
 # What bench/overhead compares counting with: the library and the bench once more, compiled without

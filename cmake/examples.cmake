@@ -8,7 +8,7 @@ foreach(source ${tmh_examples})
   get_filename_component(name "${source}" NAME_WE)
   add_executable(example_${name} "${source}")
   target_link_libraries(example_${name} PRIVATE tmh_warnings tmh::tmh)
-  tmh_add_program_test(example.${name} example example_${name})
+  tmh_add_program_test(example.${name} "quick;example" example_${name})
 endforeach()
 
 # 2. The thesis's programs in C. They are printed as the thesis prints them, so they get C's own
@@ -25,7 +25,7 @@ endfunction()
 foreach(source ${tmh_figures})
   get_filename_component(name "${source}" NAME_WE)
   tmh_add_figure(${name} "${source}")
-  tmh_add_program_test(example.libxac.${name} example ${name})
+  tmh_add_program_test(example.libxac.${name} "quick;example" ${name})
 endforeach()
 if(TMH_BUILD_TESTS)
   # The same figures, telling locals or counting; tests/libxac/libxac_figures_test.cpp alone runs
@@ -52,7 +52,7 @@ if(tmh_demo)
   tmh_unmeasured_sources("${PROJECT_SOURCE_DIR}/examples/inverted_index/options.cpp")
   # Label multi: it starts and kills several processes. Ends with 1 when the index differs from the
   # serial one.
-  tmh_add_program_test(example.inverted_index multi tmh_inverted_index --tiny)
+  tmh_add_program_test(example.inverted_index "quick;multi" tmh_inverted_index --tiny)
   if(TMH_BUILD_TESTS)
     set_tests_properties(example.inverted_index PROPERTIES RUN_SERIAL TRUE)
   endif()

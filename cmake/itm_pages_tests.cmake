@@ -38,5 +38,5 @@ add_test(NAME itm.threads_as_tasks COMMAND ${tmh_thread_verdicts}
 add_test(NAME itm.threads_on_pages COMMAND ${tmh_thread_verdicts} --method pages
   --preload $<TARGET_FILE:tmh_itm_pages>)
 set_tests_properties(itm.threads itm.threads_as_tasks itm.threads_on_pages
-  PROPERTIES LABELS itm PROCESSORS 2
-  TIMEOUT ${TMH_TEST_TIMEOUT_SEC})
+  PROPERTIES LABELS "quick;itm" PROCESSORS 2)
+tmh_quick_targets(itm_thread_programs tmh_itm_pages_flat)

@@ -4,7 +4,7 @@ include(itm)
 foreach(script abi_verdicts symbols thread_verdicts pages_symbols)
   add_test(NAME itm.${script}_self_test COMMAND "${Python3_EXECUTABLE}" -B
     "${PROJECT_SOURCE_DIR}/tests/itm/${script}.py" --self-test)
-  set_tests_properties(itm.${script}_self_test PROPERTIES LABELS itm)
+  set_tests_properties(itm.${script}_self_test PROPERTIES LABELS "quick;itm")
 endforeach()
 # Parts that need no program of -fgnu-tm.
 target_sources(itm_tests PRIVATE "${PROJECT_SOURCE_DIR}/compat/libitm/gate.cpp"
@@ -33,8 +33,8 @@ if(TMH_HAVE_LIBITM)
   add_test(NAME itm.pages_symbols COMMAND "${Python3_EXECUTABLE}" -B
     "${PROJECT_SOURCE_DIR}/tests/itm/pages_symbols.py" $<TARGET_FILE:tmh_itm_pages> "${tmh_libc}"
     $<TARGET_OBJECTS:tmh_itm_pages> COMMAND_EXPAND_LISTS)
-  set_tests_properties(itm.heap_calls itm.pages_symbols PROPERTIES LABELS itm
-    TIMEOUT ${TMH_TEST_TIMEOUT_SEC})
+  set_tests_properties(itm.heap_calls itm.pages_symbols PROPERTIES LABELS "quick;itm")
+  tmh_quick_targets(itm_heap_calls)
 endif()
 if(NOT TMH_HAVE_ITM OR NOT TMH_HAVE_LIBITM)
   return()
@@ -65,9 +65,9 @@ function(tmh_add_verdicts test library method)
   add_test(NAME itm.verdicts_${test} COMMAND "${Python3_EXECUTABLE}" -B
     "${tmh_itm_tests}/abi_verdicts.py" --programs $<TARGET_FILE:itm_programs>
     --libitm "${test}=${library}:${method}" ${ARGN})
-  set_tests_properties(itm.verdicts_${test} PROPERTIES LABELS itm PROCESSORS 2
-    TIMEOUT ${TMH_TEST_TIMEOUT_SEC})
+  set_tests_properties(itm.verdicts_${test} PROPERTIES LABELS "quick;itm" PROCESSORS 2)
 endfunction()
+tmh_quick_targets(itm_programs itm_safe_library)
 execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libitm.so.1
   OUTPUT_VARIABLE tmh_gcc_libitm OUTPUT_STRIP_TRAILING_WHITESPACE)
 get_filename_component(tmh_gcc_libitm "${tmh_gcc_libitm}" REALPATH)
@@ -108,7 +108,7 @@ foreach(method pages pages-serializable)
     add_test(NAME ${test} COMMAND "${CMAKE_COMMAND}" -E env LD_BIND_NOW=1
       LD_PRELOAD=$<TARGET_FILE:tmh_itm_pages> LD_LIBRARY_PATH=$<TARGET_FILE_DIR:tmh_itm>
       ITM_DEFAULT_METHOD=${method} $<TARGET_FILE:itm_pages_programs> ${program})
-    set_tests_properties(${test} PROPERTIES LABELS itm PROCESSORS 2 TIMEOUT ${TMH_TEST_TIMEOUT_SEC}
+    set_tests_properties(${test} PROPERTIES LABELS "full;itm;deaths" PROCESSORS 2
       SKIP_REGULAR_EXPRESSION "method pages is not possible here: userfaultfd")
   endforeach()
 endforeach()
@@ -119,4 +119,4 @@ if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
 endif()
 add_test(NAME itm.symbols COMMAND "${Python3_EXECUTABLE}" -B "${tmh_itm_tests}/symbols.py"
   "${tmh_gcc_libitm}" $<TARGET_FILE:tmh_itm>)
-set_tests_properties(itm.symbols PROPERTIES LABELS itm)
+set_tests_properties(itm.symbols PROPERTIES LABELS "quick;itm")

@@ -1,22 +1,22 @@
-# How test programs are compiled: half of a build's time was theirs. Processor time of small ones,
-# and of bptree_test, as the library is compiled: 3.0 to 4.7 s, 9.6 s; with -O1: 2.3 to 3.0, 6.1 s;
-# with -O1 and precompiled headers: 1.5 to 2.3, 5.3 s. (g++ 12, 2-core Xeon VM.)
+# How test programs are compiled. With precompiled headers, two thirds of the time go into optimizing
+# what GoogleTest's macros expand to, so most are compiled with -Og: two thirds of the time of -O1
+# (docs/measurements.md, "Other choices").
 
-# -O1 instead of -O3 in release builds. Not for programs that are about what the optimizer makes of
+# -Og instead of -O3 in release builds. Not for programs that are about what the optimizer makes of
 # their own code: transactions in RTM, inlined level-1 accesses beside other threads, fences.
 string(CONCAT TMH_OPTIMIZED_TESTS "/(asymmetric_fence|line_(redo|threads|waiters)|rtm|multi_rtm|"
   "multi_structures|thread|unmap_threads)_[a-z_]*\\.cpp$")
-set(tmh_quick_test_options $<$<CONFIG:Release>:-O1>)
+set(tmh_quick_test_options $<$<CONFIG:Release>:-Og>)
 set(tmh_test_headers <gtest/gtest.h> ${TMH_STANDARD_HEADERS})
 
 # tmh_test_compilation(<target> quick|optimized): its optimization, and precompiled headers made
-# with the same flags. An object library is compiled as a program is.
+# with the same flags. A library is compiled as a program is.
 function(tmh_test_compilation name kind)
   if(kind STREQUAL "quick")
     target_compile_options(${name} PRIVATE ${tmh_quick_test_options})
   endif()
   get_target_property(type ${name} TYPE)
-  if(type STREQUAL "OBJECT_LIBRARY")
+  if(NOT type STREQUAL "EXECUTABLE")
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_compile_options(${name} PRIVATE -fPIE)
   endif()

@@ -10,18 +10,41 @@ set(TMH_TESTS_APART
   rtm_loader_test           # is linked with the shared library, lazily
   unload_test)              # is linked with no library, for it loads and unloads them
 
-# tmh_test_program_of(<variable> <source>): the program that the file belongs to, one per folder.
+# Files of tests in the quick tier (scripts/tiers.py).
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+  "${PROJECT_SOURCE_DIR}/tests/tiers.txt")
+file(STRINGS "${PROJECT_SOURCE_DIR}/tests/tiers.txt" tmh_quick_files
+  REGEX "^[a-z_]+/[a-z0-9_]+ +quick")
+list(TRANSFORM tmh_quick_files REPLACE "^[a-z_]+/([a-z0-9_]+) .*$" "\\1")
+
+# tmh_test_program_of(<variable> <source>): the program that the file belongs to: one per folder for
+# its quick files, <folder>_tests, and one for the others, <folder>_full_tests.
 function(tmh_test_program_of variable source)
   get_filename_component(stem "${source}" NAME_WE)
   get_filename_component(folder "${source}" DIRECTORY)
   get_filename_component(folder "${folder}" NAME)
+  set(tier _full)
+  if(stem IN_LIST tmh_quick_files)
+    set(tier "")
+  endif()
   if(stem IN_LIST TMH_TESTS_APART)
     set(${variable} ${stem} PARENT_SCOPE)
   elseif(stem MATCHES "^(multi_)?rtm_emulation")
-    set(${variable} rtm_emulation_tests PARENT_SCOPE)  # is linked with the emulator
+    set(${variable} rtm_emulation${tier}_tests PARENT_SCOPE)  # is linked with the emulator
   else()
-    set(${variable} ${folder}_tests PARENT_SCOPE)
+    set(${variable} ${folder}${tier}_tests PARENT_SCOPE)
   endif()
+endfunction()
+
+# tmh_test_programs_of(<variable> <folder>): those of them that there are.
+function(tmh_test_programs_of variable folder)
+  set(found "")
+  foreach(program ${folder}_tests ${folder}_full_tests)
+    if(TARGET ${program})
+      list(APPEND found ${program})
+    endif()
+  endforeach()
+  set(${variable} ${found} PARENT_SCOPE)
 endfunction()
 
 # tmh_add_test_program(<name> <source>...): gtest_main and the sources. Those that are optimized
@@ -59,8 +82,13 @@ function(tmh_discover_tests name)
   cmake_parse_arguments(arg "" "AS" "" ${ARGN})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   set(lines "")
+  set(tier_when_missing full)
   foreach(source ${arg_UNPARSED_ARGUMENTS})
     get_filename_component(stem "${source}" NAME_WE)
+    if(stem IN_LIST tmh_quick_files)
+      tmh_quick_targets(${name} tmh_unavailable_modes)
+      set(tier_when_missing quick)
+    endif()
     set(prefix ${stem})
     if(arg_AS)
       set(prefix ${arg_AS})
@@ -73,20 +101,29 @@ function(tmh_discover_tests name)
   set(lists "${PROJECT_BINARY_DIR}/tests/lists/${name}")
   file(CONFIGURE OUTPUT "${lists}.properties" CONTENT "${lines}" @ONLY)
   set(script "${PROJECT_SOURCE_DIR}/scripts/gtest_cases.py")
-  set(costs "${PROJECT_SOURCE_DIR}/tests/costs.txt")
+  set(tables "${PROJECT_SOURCE_DIR}/tests/tiers.txt" "${PROJECT_SOURCE_DIR}/tests/costs.txt")
+  list(JOIN tables "\" \"" tables)
+  set(tables "\"${tables}\"")
+  set(modes "${PROJECT_BINARY_DIR}/tests/lists/unavailable_modes.txt")
+  set(ask_modes "${PROJECT_BINARY_DIR}/tests/tmh_unavailable_modes")
+  # IS_NEWER_THAN is true of a file that does not exist.
   file(CONFIGURE OUTPUT "${lists}_include.cmake" @ONLY CONTENT [[
-if(EXISTS "@program@")
-  foreach(input "@program@" "@lists@.properties" "@costs@" "@script@")
-    # IS_NEWER_THAN is true of a file that does not exist
+if(EXISTS "@program@" AND EXISTS "@ask_modes@")
+  if("@ask_modes@" IS_NEWER_THAN "@modes@")
+    execute_process(COMMAND "@ask_modes@" OUTPUT_FILE "@modes@.new" COMMAND_ERROR_IS_FATAL ANY)
+    file(RENAME "@modes@.new" "@modes@")
+  endif()
+  foreach(input "@program@" "@lists@.properties" @tables@ "@modes@" "@script@")
     if(NOT EXISTS "@lists@.cmake" OR NOT "@lists@.cmake" IS_NEWER_THAN "${input}")
       execute_process(COMMAND "@Python3_EXECUTABLE@" -B "@script@" "@program@" "@lists@.properties"
-        "@costs@" "@lists@.cmake" COMMAND_ERROR_IS_FATAL ANY)
+        @tables@ "@modes@" "@lists@.cmake" COMMAND_ERROR_IS_FATAL ANY)
       break()
     endif()
   endforeach()
   include("@lists@.cmake")
 else()
   add_test(@name@_NOT_BUILT @name@_NOT_BUILT)
+  set_tests_properties(@name@_NOT_BUILT PROPERTIES LABELS "@tier_when_missing@")
 endif()
 ]])
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${lists}_include.cmake")
@@ -94,21 +131,16 @@ endfunction()
 
 # tmh_test_properties(<variable> <stem>): labels, time limit and folder of the tests of one file.
 function(tmh_test_properties variable stem)
-  # ./check --fast leaves out what has "full" in its label.
-  set(full "")
-  if(stem MATCHES "${TMH_FULL_TESTS}")
-    set(full ".full")
-  endif()
   if(stem STREQUAL "multi_rtm_emulation_test")  # a defect that it plants must be hit by chance
-    set(properties LABELS multi${full} RUN_SERIAL TRUE)
+    set(properties LABELS multi RUN_SERIAL TRUE)
   elseif(stem MATCHES "^(kill|history|isolation_history|multi|power)_")
-    set(properties LABELS multi${full} PROCESSORS 2)
+    set(properties LABELS multi PROCESSORS 2)
   elseif(stem MATCHES "^libxac_figures_")
     # the thesis's programs, each within a minute: 19 s with one neighbour, 37 s with three
-    set(properties LABELS unit${full} PROCESSORS 3)
+    set(properties LABELS unit PROCESSORS 3)
   else()
-    set(properties LABELS unit${full})
+    set(properties LABELS unit)
   endif()
   set(${variable} ${properties} WORKING_DIRECTORY "${PROJECT_BINARY_DIR}/tests"
-    TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT} PARENT_SCOPE)
+    ${TMH_TEST_ENVIRONMENT} PARENT_SCOPE)
 endfunction()

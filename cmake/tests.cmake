@@ -1,14 +1,15 @@
-# Tests. One GoogleTest program per folder of tests/, of all its *_test.cpp (exceptions:
-# cmake/test_programs.cmake); ctest lists every single test in it.
-# Labels: multi (file name kill_*, *history_multi*, multi_*, power_*: several processes, counted as
-#         two by ctest -j), unit (the others), example, bench, house (layering, style, install).
+# Tests. Two GoogleTest programs per folder of tests/, of its quick *_test.cpp and of the others
+# (exceptions: cmake/test_programs.cmake); ctest lists every single test in them.
+# Labels: the tier (cmake/tiers.cmake); multi (file name kill_*, *history_multi*, multi_*, power_*:
+#         several processes, counted as two by ctest -j), unit (the others), example, bench, itm,
+#         python, house (cmake/house_tests.cmake).
 include(test_compilation)
 include(test_programs)
 include(test_units)
 
 file(GLOB tmh_test_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp"
   "${PROJECT_SOURCE_DIR}/tests/power/*.cpp")
-list(FILTER tmh_test_support EXCLUDE REGEX "_test\\.cpp$")
+list(FILTER tmh_test_support EXCLUDE REGEX "(_test|/unavailable_modes)\\.cpp$")
 file(GLOB tmh_history CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/histories/*.cpp")
 list(FILTER tmh_history EXCLUDE REGEX "_test\\.cpp$")
 
@@ -30,8 +31,7 @@ endif()
 tmh_precompile_test_headers()
 if(tmh_test_support)
   add_library(tmh_test_support STATIC ${tmh_test_support})
-  # a library: position-independent otherwise, so its own
-  target_precompile_headers(tmh_test_support PRIVATE ${tmh_test_headers})
+  tmh_test_compilation(tmh_test_support quick)
   tmh_compile_in_units(tmh_test_support 8)
   # g++ 12, optimizing, warns of a copy of nearly 2^63 bytes within valijson's headers.
   set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/support/json_schema.cpp" PROPERTIES
@@ -39,6 +39,13 @@ if(tmh_test_support)
   target_link_libraries(tmh_test_support PUBLIC tmh_test_common
     $<TARGET_NAME_IF_EXISTS:tmh_history>)
 endif()
+
+# ctest asks it which modes it need not list.
+add_executable(tmh_unavailable_modes "${PROJECT_SOURCE_DIR}/tests/support/unavailable_modes.cpp")
+tmh_test_compilation(tmh_unavailable_modes quick)
+target_link_libraries(tmh_unavailable_modes PRIVATE tmh_test_support GTest::gtest)
+set_target_properties(tmh_unavailable_modes PROPERTIES
+  RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 
 file(GLOB tmh_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*/*_test.cpp")
 if(NOT TARGET tmh_tool)
@@ -76,14 +83,6 @@ target_compile_options(tmh_container_worker PRIVATE ${tmh_quick_test_options})
 set_target_properties(tmh_container_worker PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 
-# Files whose tests take some 12 s of processor time and more together: they die at each step, cut
-# the power at each write, flip each byte, or emulate RTM instruction by instruction.
-string(CONCAT TMH_FULL_TESTS
-  "^(disk_faults|disk_full|durable|fuzz_control|heap_hostile|history_multi|kill_hybrid_recovery|"
-  "kill_repair|kill_steps|larger_than_memory|libxac_figures|log_damage|multi_rtm_emulation|"
-  "open_without_memory|power_cut|power_mixes|power_planted|recovery|rtm_emulation_streams|"
-  "semantics_segments|thread_history|"
-  "tool_corpus|tool_kill_stuck|tool_latency|tool_run|tool_test|tool_wait)")
 set(programs "")
 foreach(source ${tmh_tests})
   tmh_test_program_of(program "${source}")
@@ -109,33 +108,42 @@ add_dependencies(unload_test xac)
 tmh_discover_tests(unload_test ${sources_of_unload_test})
 
 # What single programs need besides.
-if(TARGET itm_cache_tests)
-  target_link_libraries(itm_cache_tests PRIVATE tmh_cache)
-  target_sources(itm_cache_tests PRIVATE $<TARGET_OBJECTS:tmh_cache_mutex>)
-endif()
-target_link_libraries(libxac_tests PRIVATE tmh::xac_static)
-target_compile_definitions(libxac_tests PRIVATE TMH_FIGURES_DIR="${PROJECT_BINARY_DIR}/libxac")
-if(TMH_BUILD_EXAMPLES)
-  add_dependencies(libxac_tests ${TMH_FIGURE_TARGETS})
-endif()
-target_compile_definitions(death_tests PRIVATE
-  TMH_CONTAINER_WORKER="$<TARGET_FILE:tmh_container_worker>")
-add_dependencies(death_tests tmh_container_worker)
-if(TARGET tools_tests)
-  target_link_libraries(tools_tests PRIVATE tmh_tool_parts tmh::perf_static)
-  target_compile_definitions(tools_tests PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>"
-    TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  add_dependencies(tools_tests tmh_tool)
-endif()
-if(TMH_HAVE_RTM_EMULATION)
-  if(TARGET tools_tests)
-    target_compile_definitions(tools_tests PRIVATE
-      TMH_ELIDED_COUNTERS="$<TARGET_FILE:tmh_elided_counters>")
-    add_dependencies(tools_tests tmh_elided_counters tmh_rtm_emulation)
+tmh_test_programs_of(programs itm_cache)
+foreach(program ${programs})
+  target_link_libraries(${program} PRIVATE tmh_cache)
+  target_sources(${program} PRIVATE $<TARGET_OBJECTS:tmh_cache_mutex>)
+endforeach()
+tmh_test_programs_of(programs libxac)
+foreach(program ${programs})
+  target_link_libraries(${program} PRIVATE tmh::xac_static)
+  target_compile_definitions(${program} PRIVATE TMH_FIGURES_DIR="${PROJECT_BINARY_DIR}/libxac")
+  if(TMH_BUILD_EXAMPLES)
+    add_dependencies(${program} ${TMH_FIGURE_TARGETS})
   endif()
-  target_link_libraries(rtm_emulation_tests PRIVATE tmh_rtm_emulation tmh_rtm_streams)
-  # the first call of a function goes through the loader: XSAVEC, an abort
-  target_link_options(rtm_emulation_tests PRIVATE LINKER:-z,now)
+endforeach()
+# kill_containers_test, which is not quick
+target_compile_definitions(death_full_tests PRIVATE
+  TMH_CONTAINER_WORKER="$<TARGET_FILE:tmh_container_worker>")
+add_dependencies(death_full_tests tmh_container_worker)
+tmh_test_programs_of(programs tools)
+foreach(program ${programs})
+  target_link_libraries(${program} PRIVATE tmh_tool_parts tmh::perf_static)
+  target_compile_definitions(${program} PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>"
+    TMH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  add_dependencies(${program} tmh_tool)
+  if(TMH_HAVE_RTM_EMULATION)
+    target_compile_definitions(${program} PRIVATE
+      TMH_ELIDED_COUNTERS="$<TARGET_FILE:tmh_elided_counters>")
+    add_dependencies(${program} tmh_elided_counters tmh_rtm_emulation)
+  endif()
+endforeach()
+if(TMH_HAVE_RTM_EMULATION)
+  tmh_test_programs_of(programs rtm_emulation)
+  foreach(program ${programs})
+    target_link_libraries(${program} PRIVATE tmh_rtm_emulation tmh_rtm_streams)
+    # the first call of a function goes through the loader: XSAVEC, an abort
+    target_link_options(${program} PRIVATE LINKER:-z,now)
+  endforeach()
   # The emulator's checks again, compiled otherwise: other instructions, other frames.
   set(source "${PROJECT_SOURCE_DIR}/tests/rtm/rtm_emulation_test.cpp")
   foreach(variant "O0;-O0" "O1_cet;-O1;-fcf-protection=full" "O2_native;-O2;-march=native")
@@ -166,9 +174,8 @@ if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
     list(APPEND emulated_tests emulated.${variant})
   endforeach()
   add_test(NAME emulated.others COMMAND ${emulated} --build "${PROJECT_BINARY_DIR}" --others)
-  set_tests_properties(${emulated_tests} emulated.others PROPERTIES LABELS multi.full
-    SKIP_RETURN_CODE 77
-    TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+  set_tests_properties(${emulated_tests} emulated.others PROPERTIES LABELS "full;multi;emulator"
+    SKIP_RETURN_CODE 77 ${TMH_TEST_ENVIRONMENT})
   list(FILTER emulated_tests INCLUDE REGEX "multi|kill")
   set_tests_properties(${emulated_tests} emulated.others PROPERTIES RUN_SERIAL TRUE)
 endif()
@@ -183,8 +190,8 @@ foreach(server cache_server cache_server_mutex)
   add_test(NAME itm.${server}.service COMMAND "${Python3_EXECUTABLE}" -B
     "${PROJECT_SOURCE_DIR}/tests/itm_cache/service.py" --server $<TARGET_FILE:${server}>
     --client $<TARGET_FILE:cache_client> --seconds 0.5)
-  set_tests_properties(itm.${server}.conformance itm.${server}.service PROPERTIES LABELS itm
-    PROCESSORS 2 TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
+  set_tests_properties(itm.${server}.conformance itm.${server}.service PROPERTIES
+    LABELS "full;itm;application" PROCESSORS 2 ${TMH_TEST_ENVIRONMENT})
 endforeach()
 # On pages threads die alone, and the server goes on without them.
 if(TARGET cache_server AND TARGET tmh_itm_pages AND TARGET tmh_tool)
@@ -196,174 +203,16 @@ if(TARGET cache_server AND TARGET tmh_itm_pages AND TARGET tmh_tool)
     "${PROJECT_SOURCE_DIR}/tests/itm_cache/service.py" ${through}
     --client $<TARGET_FILE:cache_client> --seconds 0.5 --dies thread --faults 30)
   set_tests_properties(itm.cache_server_on_pages.conformance itm.cache_server_on_pages.service
-    PROPERTIES LABELS itm PROCESSORS 2 TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT}
+    PROPERTIES LABELS "full;itm;application" PROCESSORS 2 ${TMH_TEST_ENVIRONMENT}
     SKIP_REGULAR_EXPRESSION "method pages is not possible here: userfaultfd")
 endif()
-
-# The house: rules about the tree, each with a test that the rule can be broken, and the installed
-# package. tmh_add_house_test(<name> <script> [arguments...]): exit status 77 and "SKIPPED: why"
-# means skipped.
-function(tmh_add_house_test name script)
-  add_test(NAME house.${name} COMMAND "${Python3_EXECUTABLE}" -B
-    "${PROJECT_SOURCE_DIR}/tests/house/${script}" ${ARGN} COMMAND_EXPAND_LISTS)
-  set_tests_properties(house.${name} PROPERTIES LABELS house TIMEOUT ${TMH_TEST_TIMEOUT_SEC}
-    SKIP_RETURN_CODE 77 ${TMH_TEST_ENVIRONMENT})
-endfunction()
-set(compilers --cc "${CMAKE_C_COMPILER}" --cxx "${CMAKE_CXX_COMPILER}")
-tmh_add_house_test(layering layering.py "${PROJECT_SOURCE_DIR}")
-tmh_add_house_test(layering_can_fail layering.py --self-test)
-tmh_add_house_test(classes classes.py "${PROJECT_SOURCE_DIR}")
-tmh_add_house_test(stems stems.py "${PROJECT_SOURCE_DIR}")
-tmh_add_house_test(stems_can_fail stems.py --self-test)
-# Of a build without units: what the libraries' sources include first has been compiled alone,
-# with the same warnings.
-set(objects_headers --objects $<TARGET_OBJECTS:tmh_objects> $<TARGET_OBJECTS:xac_objects>)
-if(TMH_HAVE_RTM_EMULATION)
-  list(APPEND objects_headers $<TARGET_OBJECTS:tmh_rtm_emulation>)
-endif()
-foreach(check format readmes lines columns headers)
-  tmh_add_house_test(${check} style.py ${check} "${PROJECT_SOURCE_DIR}" ${compilers}
-    ${objects_${check}})
-endforeach()
-tmh_add_house_test(style_can_fail style.py --self-test ${compilers})
-foreach(check refused shown)
-  tmh_add_house_test(snippets_${check} snippets.py ${check} "${PROJECT_SOURCE_DIR}" ${compilers})
-endforeach()
-tmh_add_house_test(snippets_can_fail snippets.py --self-test ${compilers})
-tmh_add_house_test(docs docs.py "${PROJECT_SOURCE_DIR}"
-  $<$<BOOL:${TMH_DOXYGEN}>:${PROJECT_BINARY_DIR}/docs/Doxyfile.headers>
-  $<$<BOOL:${TMH_DOXYGEN}>:${TMH_DOXYGEN}>)
-tmh_add_house_test(docs_can_fail docs.py "${PROJECT_SOURCE_DIR}" --self-test)
-tmh_add_house_test(man man.py "${PROJECT_SOURCE_DIR}")
-tmh_add_house_test(man_can_fail man.py --self-test)
-if(TMH_HAVE_RTM_EMULATION)
-  tmh_add_house_test(live_vectors live_vectors.py $<TARGET_OBJECTS:tmh_rtm_emulation>)
-  tmh_add_house_test(live_vectors_can_fail live_vectors.py --self-test)
-endif()
-tmh_add_house_test(protocol protocol.py "${PROJECT_SOURCE_DIR}")
-tmh_add_house_test(protocol_can_fail protocol.py --self-test)
-tmh_add_house_test(itm_protocols itm_protocols.py "${PROJECT_SOURCE_DIR}")
-tmh_add_house_test(itm_protocols_can_fail itm_protocols.py --self-test)
-# They search and compile on all processors.
-set_tests_properties(house.protocol house.protocol_can_fail house.itm_protocols
-  house.itm_protocols_can_fail house.headers PROPERTIES PROCESSORS 2 LABELS house.full)
-tmh_add_house_test(json_schema_can_fail json_schema.py --self-test "${PROJECT_SOURCE_DIR}")
-tmh_add_house_test(format_sizes format_sizes.py "${PROJECT_SOURCE_DIR}")
-tmh_add_house_test(format_sizes_can_fail format_sizes.py --self-test)
-tmh_add_house_test(variables_can_fail variables.py --self-test)
-if(TARGET tmh_tool)
-  tmh_add_house_test(variables variables.py "${PROJECT_SOURCE_DIR}"
-    --tool "$<TARGET_FILE:tmh_tool>")
-  tmh_add_house_test(json_schema json_schema.py "${PROJECT_SOURCE_DIR}"
-    --tool "$<TARGET_FILE:tmh_tool>")
-endif()
-set(tool_of_options)
-if(TARGET tmh_tool)
-  set(tool_of_options --tool "$<TARGET_FILE:tmh_tool>")
-endif()
-tmh_add_house_test(options options_doc.py "${PROJECT_SOURCE_DIR}" ${tool_of_options})
-tmh_add_house_test(options_can_fail options_doc.py --self-test)
-tmh_add_house_test(sources sources.py "${PROJECT_SOURCE_DIR}")
-tmh_add_house_test(sources_can_fail sources.py --self-test)
-tmh_add_house_test(tests_index tests_index.py "${PROJECT_SOURCE_DIR}")
-tmh_add_house_test(tests_index_can_fail tests_index.py --self-test)
-tmh_add_house_test(container_table container_table.py "${PROJECT_SOURCE_DIR}"
-  --worker "$<TARGET_FILE:tmh_container_worker>")
-tmh_add_house_test(body_kinds body_kinds.py "${PROJECT_SOURCE_DIR}" --cxx "${CMAKE_CXX_COMPILER}")
-set_tests_properties(house.body_kinds PROPERTIES LABELS house.full)
-tmh_add_house_test(environments_can_fail environments.py "${PROJECT_SOURCE_DIR}" --self-test)
-# Each example and workload under each value of each variable, in slices of equal cost.
-if(TARGET tmh_tool AND TMH_BUILD_EXAMPLES)
-  set(slices 6)
-  foreach(slice RANGE 1 ${slices})
-    add_test(NAME environments.${slice} COMMAND "${Python3_EXECUTABLE}" -B
-      "${PROJECT_SOURCE_DIR}/tests/house/environments.py" "${PROJECT_SOURCE_DIR}"
-      --build "${PROJECT_BINARY_DIR}" --slice ${slice}/${slices})
-    set_tests_properties(environments.${slice} PROPERTIES LABELS multi.full PROCESSORS 2
-      TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
-  endforeach()
-endif()
-if(TMH_HAVE_ITM_PROGRAMS)
-  get_property(programs GLOBAL PROPERTY TMH_ITM_PROGRAMS)
-  tmh_add_house_test(itm_programs itm_programs.py ${programs})
-  set_tests_properties(house.itm_programs PROPERTIES LABELS itm)
-  if(TMH_BUILD_BENCH AND TMH_HAVE_LIBITM)
-    add_test(NAME bench.itm_refuses COMMAND "${Python3_EXECUTABLE}" -B
-      "${PROJECT_SOURCE_DIR}/tests/house/itm_bench.py" --bench $<TARGET_FILE:bench_itm>
-      --libitm $<TARGET_FILE:tmh_itm> --plots "${PROJECT_SOURCE_DIR}/bench/itm_plots.py"
-      ${programs})
-    set_tests_properties(bench.itm_refuses PROPERTIES LABELS bench
-      TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
-  endif()
-endif()
-tmh_add_house_test(tinystm tinystm.py "${PROJECT_SOURCE_DIR}" --cmake "${CMAKE_COMMAND}")
-tmh_add_house_test(papers papers.py --links "${PROJECT_SOURCE_DIR}")
-tmh_add_house_test(papers_can_fail papers.py --self-test)
-tmh_add_house_test(excite_vm excite_vm.py --links "${PROJECT_SOURCE_DIR}")
-tmh_add_house_test(excite_vm_can_fail excite_vm.py --self-test)
-if(TMH_BUILD_BENCH)
-  # Each runs many benches, so alone.
-  foreach(paper "reproduce papers" "reproduce_excite_vm excite_vm")
-    string(REPLACE " " ";" paper "${paper}")
-    list(GET paper 0 name)
-    list(GET paper 1 script)
-    add_test(NAME bench.${name} COMMAND "${Python3_EXECUTABLE}" -B
-      "${PROJECT_SOURCE_DIR}/tests/house/${script}.py" "${PROJECT_SOURCE_DIR}"
-      --benches "${PROJECT_BINARY_DIR}" --out "${PROJECT_BINARY_DIR}/run/bench.${name}")
-    set_tests_properties(bench.${name} PROPERTIES LABELS bench RUN_SERIAL TRUE
-      TIMEOUT ${TMH_TEST_TIMEOUT_SEC} ${TMH_TEST_ENVIRONMENT})
-  endforeach()
-endif()
-tmh_add_house_test(probes probes.py "${PROJECT_SOURCE_DIR}" --library "$<TARGET_FILE:tmh>"
-                   --sdt ${TMH_HAVE_SDT})
-tmh_add_house_test(commands commands.py "${PROJECT_SOURCE_DIR}")
-tmh_add_house_test(optional optional.py "${PROJECT_SOURCE_DIR}" --cmake "${CMAKE_COMMAND}"
-                   --cxx "${CMAKE_CXX_COMPILER}")
-tmh_add_house_test(planted planted.py "${PROJECT_SOURCE_DIR}" --cxx "${CMAKE_CXX_COMPILER}")
-tmh_add_house_test(held held.py "${PROJECT_SOURCE_DIR}" --cxx "${CMAKE_CXX_COMPILER}")
-tmh_add_house_test(probes_can_fail probes.py "${PROJECT_SOURCE_DIR}" --self-test)
-if(NOT TMH_SANITIZE AND NOT TMH_COVERAGE)  # gdb and a sanitizer's start get in each other's way
-  tmh_add_house_test(gdb gdb/printers.py "${PROJECT_SOURCE_DIR}" --cxx "${CMAKE_CXX_COMPILER}"
-    --library "$<TARGET_FILE:tmh_static>")
-endif()
-if(TMH_INSTALL)
-  # a program that links a sanitized library must be sanitized itself
-  list(JOIN TMH_SANITIZE_FLAGS " " flags)
-  if(TMH_COVERAGE)
-    set(flags --coverage)
-  endif()
-  if(TARGET tmh_tool)
-    set(tool --tool)
-  endif()
-  tmh_add_house_test(install install/run.py --build "${PROJECT_BINARY_DIR}"
-    --cmake "${CMAKE_COMMAND}" ${compilers}
-    --libdir "${CMAKE_INSTALL_LIBDIR}" --mandir "${CMAKE_INSTALL_MANDIR}" ${tool}
-    "--flags=${flags}")
-  # A sanitized or instrumented library is nobody's package.
-  if(TARGET tmh_tool AND PROJECT_IS_TOP_LEVEL AND NOT TMH_SANITIZE AND NOT TMH_COVERAGE)
-    get_filename_component(cmake_folder "${CMAKE_COMMAND}" DIRECTORY)
-    foreach(how "" _chroot)
-      string(REPLACE _ -- flag "${how}")
-      tmh_add_house_test(packages${how} packages.py --build "${PROJECT_BINARY_DIR}"
-        --cpack "${cmake_folder}/cpack" ${flag})
-    endforeach()
-    set_tests_properties(house.packages_chroot PROPERTIES TIMEOUT 3600)  # it downloads a Debian
-  endif()
-endif()
-
-# They compile or configure for 9 s and more, and are about what seldom changes.
-foreach(name install optional packages snippets_can_fail snippets_shown)
-  if(TEST house.${name})
-    set_tests_properties(house.${name} PROPERTIES LABELS house.full)
-  endif()
-endforeach()
 
 # The longest first, of tests that are not in GoogleTest programs, too.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/tests/costs.txt")
-file(STRINGS "${PROJECT_SOURCE_DIR}/tests/costs.txt" costs REGEX "^[0-9]+ ")
+file(STRINGS "${PROJECT_SOURCE_DIR}/tests/costs.txt" costs REGEX "^long ")
 foreach(line ${costs})
-  string(REGEX MATCH "^([0-9]+) (.*)$" line "${line}")
+  string(REGEX MATCH "^long ([0-9]+) (.*)$" line "${line}")
   if(TEST "${CMAKE_MATCH_2}")
     set_tests_properties("${CMAKE_MATCH_2}" PROPERTIES COST ${CMAKE_MATCH_1})
   endif()

@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
-"""summary.py <preset> <results.xml> -- last lines of ./check, at most 30.
+"""summary.py <preset> <tier> <results.xml> -- last lines of ./check, at most 15. The tier: quick or
+full.
 
 Reads what `ctest --output-junit` wrote. Prints skips by reason, the most frequent first; each
-failure with the command that runs it alone; the counts. Lists that are longer, and the names of all
+failure with the command that runs it alone; the counts; which modes this machine cannot run, whose
+tests ctest does not list (scripts/gtest_cases.py). Lists that are longer, and the names of all
 skipped tests, stand in skipped.txt and failed.txt beside <results.xml>.
 A test that did not run counts as failed unless it said itself that it was skipped.
 Exit status 1 when something failed, or when nothing ran.
 """
+import glob
 import os
 import re
 import sys
 import xml.etree.ElementTree as xml
 
 SKIP_MARK = re.compile(r"\[  SKIPPED \]|^SKIPPED:", re.MULTILINE)
-LINES_MAX = 30
-FAILURES_MAX = 15
+LINES_MAX = 15
+FAILURES_MAX = 8
 COLUMNS_MAX = 140
 # Presets that are not the default one, and the flag of ./check that selects them.
 FLAGS = {"dev": "--asan ", "tsan": "--tsan ", "ubsan": "--ubsan ", "clang": "--clang ",
@@ -53,14 +56,14 @@ def cut(line):
     return line if len(line) <= COLUMNS_MAX else line[:COLUMNS_MAX - 3] + "..."
 
 
-def failure_line(preset, name, why):
+def failure_line(flags, name, why):
     """Not cut: a command that is cut runs something else."""
     exactly = re.sub(r"([][+*?()|^$\\])", r"\\\1", name)
-    return f"FAILED {name} ({why[:60]}): ./check {FLAGS.get(preset, '')}-R '^{exactly}$'"
+    return f"FAILED {name} ({why[:60]}): ./check {flags}-R '^{exactly}$'"
 
 
-def failure_lines(preset, failed, path):
-    lines = [failure_line(preset, name, why) for name, why in failed]
+def failure_lines(flags, failed, path):
+    lines = [failure_line(flags, name, why) for name, why in failed]
     if len(lines) > FAILURES_MAX:
         rest = len(lines) - (FAILURES_MAX - 1)
         lines[FAILURES_MAX - 1:] = [f"FAILED {rest} more: {path}"]
@@ -82,6 +85,21 @@ def skip_lines(skipped, lines_max, path):
     return lines + [f"SKIPPED tests by name: {path}"] if lines else []
 
 
+def unlisted_lines(folder):
+    """A line per reason: what this machine cannot run, and how many tests are not listed."""
+    counts, names = {}, {}
+    for path in glob.glob(os.path.join(folder, "tests/lists/*.unlisted")):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                name, _, why = line.rstrip("\n").partition("\t")
+                counts[why] = counts.get(why, 0) + 1
+                names.setdefault(why, set()).add(name)
+    return [
+        cut(f"NOT LISTED {count}, in {', '.join(sorted(names[why]))}: {why}")
+        for why, count in sorted(counts.items())
+    ]
+
+
 def write_lines(path, lines):
     """An empty list removes the file, so that no older one is taken for this run's."""
     if lines:
@@ -92,7 +110,8 @@ def write_lines(path, lines):
 
 
 def main():
-    preset, path = sys.argv[1], sys.argv[2]
+    preset, tier, path = sys.argv[1:]
+    flags = FLAGS.get(preset, "") + ("--full " if tier == "full" else "")
     try:
         passed, failed, skipped, seconds = read_results(path)
     except (OSError, xml.ParseError) as error:
@@ -101,13 +120,15 @@ def main():
     folder = os.path.dirname(os.path.abspath(path))
     failed_path = os.path.join(folder, "failed.txt")
     skipped_path = os.path.join(folder, "skipped.txt")
-    write_lines(failed_path, [failure_line(preset, name, why) for name, why in failed])
+    write_lines(failed_path, [failure_line(flags, name, why) for name, why in failed])
     write_lines(skipped_path, [f"{name}: {reason}" for name, reason in skipped])
-    failures = failure_lines(preset, failed, failed_path)
-    lines = skip_lines(skipped, LINES_MAX - 1 - len(failures), skipped_path) + failures
+    failures = failure_lines(flags, failed, failed_path)
+    unlisted = unlisted_lines(folder)
+    skips_max = LINES_MAX - 1 - len(failures) - len(unlisted)
+    lines = unlisted + skip_lines(skipped, skips_max, skipped_path) + failures
     for line in lines:
         print(line)
-    print(f"check {preset}: {passed} passed, {len(failed)} failed, {len(skipped)} SKIPPED "
+    print(f"check {preset} {tier}: {passed} passed, {len(failed)} failed, {len(skipped)} SKIPPED "
           f"({seconds:.0f} s of test time)")
     return 1 if failed or passed == 0 else 0
 
