@@ -12,7 +12,7 @@ import sys
 import tempfile
 from xml.sax.saxutils import escape, quoteattr
 
-LINES_MAX = 30
+LINES_MAX = 15
 
 CMAKE = r"""#!/bin/sh
 echo "cmake $*" >> "$CALLS"
@@ -26,6 +26,7 @@ chmod +x "$ROOT/build/$2/tmh_inverted_index"
 """
 CTEST = r"""#!/bin/sh
 echo "ctest $*" >> "$CALLS"
+echo "   Start   1: a.test"
 if [ -e "$ROOT/results.xml" ]; then cp "$ROOT/results.xml" results.xml; fi
 cat "$ROOT/ctest-says"
 [ ! -e "$ROOT/ctest-fails" ]
@@ -59,7 +60,7 @@ class Scratch:
         self.write("calls", "")
         path = os.path.join(self.root, "tools") + ":" + os.environ["PATH"]
         environment = {**os.environ, "PATH": path, "TMH_NO_INSTALL": "1", "ROOT": self.root,
-                       "CALLS": os.path.join(self.root, "calls")}
+                       "TMH_TEST_SLOWDOWN": "2", "CALLS": os.path.join(self.root, "calls")}
         answer = subprocess.run([os.path.join(self.root, command[0]), *command[1:]],
                                 env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT, text=True, check=False)
@@ -133,18 +134,22 @@ def summary(root, folder):
 
     names = ["a.Of/Each.Kind/0", "b.Brackets[1]", "c.Plus+", "c.Plus++", "d.(x)|y", "e.$^*?"]
     skips = [(f"skipped.{n}", f"reason <{n % 40}> " + "long " * n) for n in range(391)]
-    said = "99% tests passed, 7 tests failed out of 9\n\n"
+    said = "1/9 Test #1: a.test ....***Failed    0.50 sec\nwhat the test says\n\n"
     not_run = "The following tests did not run:\n" + "\tx - y (Skipped)\n" * 391 + "\n"
-    scratch.write("ctest-says", said + not_run + "The following tests FAILED:\n")
+    scratch.write("ctest-says", said + "99% tests passed, 7 tests failed out of 9\n" + not_run)
     for failed in (names, names + [f"many.{n}" for n in range(400)]):
         scratch.results(5, failed, skips)
         scratch.write("ctest-fails", "")
         status, lines, _ = scratch.run("check")
-        last = lines[lines.index("The following tests FAILED:") + 1:]
+        state = [i for i, line in enumerate(lines) if re.match(r"tests: \d+ of ", line)][-1]
+        last = lines[state + 1:]
+        expect("the state of tests", re.fullmatch(r"tests: 1 of 9, 1 failed, \d+ s", lines[state]),
+               lines[state])
+        expect("what a failing test says is shown", "what the test says" in lines[:state], lines)
         expect("exit status of failures", status not in (0, None), status)
         expect("lines", len(last) <= LINES_MAX and max(map(len, last)) <= 200, len(last), last)
         expect("ctest's list of skips stays", not any("y (Skipped)" in line for line in lines))
-        expect("counts", last[-1].startswith(f"check release: 5 passed, {len(failed)} failed, "
+        expect("counts", last[-1].startswith(f"check release quick: 5 passed, {len(failed)} failed, "
                                              "391 SKIPPED ("), last[-1])
         counts = [int(line.split()[1].rstrip(":")) for line in last
                   if re.match(r"SKIPPED +\d+:", line)]
@@ -160,22 +165,25 @@ def summary(root, folder):
             found = [other for other in failed if re.search(pattern, other)]
             expect("the command runs this test alone", found == [name], command, found)
         shown = [line for line in last if line.startswith("FAILED") and line in commands]
-        expect("failures are shown", len(shown) == min(len(failed), 14), last)
+        expect("failures are shown", len(shown) == min(len(failed), 7), last)
         status, lines, _ = scratch.run(".ci/run", "--tsan")
         tail = lines[lines.index("=== summary") + 1:]
         expect(".ci/run", status != 0 and len(tail) <= LINES_MAX + 1, status, tail)
-        expect(".ci/run: ctest's line", tail[0] == said.strip(), tail[0])
-        expect(".ci/run: counts last", tail[-1].startswith("check tsan: 5 passed, "), tail[-1])
+        expect(".ci/run: the state", tail[0].startswith("tests: 1 of 9, 1 failed, "), tail[0])
+        expect(".ci/run: counts last", tail[-1].startswith("check tsan quick: 5 passed, "), tail[-1])
         expect("the flag", any(f"./check --tsan -R '^{names[0]}$'" in line for line in tail), tail)
         os.remove(os.path.join(scratch.root, "ctest-fails"))
 
-    scratch.write("ctest-says", "100% tests passed, 0 tests failed out of 3\n")
+    scratch.write("ctest-says", "1/1 Test #1: a.test ....   Passed    0.50 sec\n")
     scratch.results(3)
-    status, lines, _ = scratch.run(".ci/run")
+    status, lines, calls = scratch.run(".ci/run")
     tail = lines[lines.index("=== summary") + 1:]
-    expect("all pass", status == 0 and len(tail) == 4, status, tail)
-    expect("counts of both", [line.split(" (")[0] for line in tail[1::2]]
-           == [f"check {preset}: 3 passed, 0 failed, 0 SKIPPED" for preset in ("release", "clang")])
+    expect("all pass", status == 0 and len(tail) == 6, status, tail)
+    expect("counts of all", [line.split(" (")[0] for line in tail[1::2]]
+           == [f"check {what}: 3 passed, 0 failed, 0 SKIPPED"
+               for what in ("release quick", "release full", "clang full")], tail)
+    full = [call for call in calls if call.startswith("ctest")][1]
+    expect("the quick tier runs once", "-LE ^quick$" in full, full)
     old = os.path.join(scratch.root, "build/release/failed.txt")
     expect("old failures", not os.path.exists(old))
 
