@@ -49,8 +49,7 @@ foreach(build itm mutex)
 endforeach()
 
 add_executable(cache_client ${client})
-target_link_libraries(cache_client PRIVATE tmh_warnings tmh_cache CLI11::CLI11
-  nlohmann_json::nlohmann_json)
+target_link_libraries(cache_client PRIVATE tmh_warnings tmh_cache tmh_programs CLI11::CLI11)
 tmh_unmeasured_sources("${folder}/server_options.cpp" "${folder}/client_options.cpp"
   "${folder}/client.cpp")
 foreach(target cache_server cache_server_mutex cache_client)

@@ -121,6 +121,9 @@ endif()
 target_compile_definitions(death_tests PRIVATE
   TMH_CONTAINER_WORKER="$<TARGET_FILE:tmh_container_worker>")
 add_dependencies(death_tests tmh_container_worker)
+if(TARGET programs_tests)
+  target_link_libraries(programs_tests PRIVATE tmh_programs)
+endif()
 if(TARGET tools_tests)
   target_link_libraries(tools_tests PRIVATE tmh_tool_parts tmh::perf_static)
   target_compile_definitions(tools_tests PRIVATE TMH_TOOL="$<TARGET_FILE:tmh_tool>"

@@ -193,8 +193,7 @@ class CommandLine {
       const Json document{{"error", errc_name(error.errc())},
                           {"code", error.code().value()},
                           {"message", text_of(error)}};
-      std::fputs((document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n").c_str(),
-                 stdout);
+      std::fputs((document.dump() + "\n").c_str(), stdout);
       std::fflush(stdout);
     }
     return static_cast<int>(exit_of(error));
