@@ -8,6 +8,7 @@
 
 #include "examples/itm/cache/client_load.h"
 #include "examples/itm/cache/client_socket.h"
+#include "programs/json.h"
 
 namespace cache {
 
