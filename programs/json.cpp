@@ -182,8 +182,12 @@ void Json::set(double value) noexcept {
 
 Json Json::parse(std::string_view text, IfBroken if_broken) {
   JsonText::Builder builder;
-  if (nlohmann::json::sax_parse(text, &builder)) return std::move(builder.whole);
+  const bool is_json = nlohmann::json::sax_parse(text, &builder);
+  // nlohmann's parser takes a NUL for the end.
+  const std::size_t nul = text.find('\0');
+  if (is_json && nul == std::string_view::npos) return std::move(builder.whole);
   if (if_broken == IfBroken::kDiscard) return JsonText::discarded();
+  if (is_json) throw JsonParseError("a NUL byte in the text", nul + 1);
   throw JsonParseError(builder.why, builder.byte);
 }
 

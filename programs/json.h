@@ -155,6 +155,10 @@ class Json {
     return element(static_cast<std::size_t>(index));
   }
   template <std::integral T>
+  [[nodiscard]] Json &at(T index) {
+    return const_cast<Json &>(element(static_cast<std::size_t>(index)));
+  }
+  template <std::integral T>
   [[nodiscard]] const Json &at(T index) const {
     return element(static_cast<std::size_t>(index));
   }
