@@ -1,10 +1,10 @@
 # Benches: each bench/*.cpp is a program, build/<preset>/bench/<name>, and a test that runs it with
 #          --tiny (label bench).
-# Main functions are their own; Google Benchmark, CLI11, fmt, json and hwloc are linked to all.
+# Main functions are their own; Google Benchmark, programs/, fmt and hwloc are linked to all.
 add_library(tmh_bench_support INTERFACE)
 target_include_directories(tmh_bench_support INTERFACE "${PROJECT_SOURCE_DIR}")
 target_link_libraries(tmh_bench_support INTERFACE tmh_warnings tmh_usdt tmh::tmh_static
-  benchmark::benchmark CLI11::CLI11 fmt::fmt nlohmann_json::nlohmann_json PkgConfig::HWLOC)
+  tmh_programs benchmark::benchmark fmt::fmt PkgConfig::HWLOC)
 set(tmh_bench_headers <fmt/format.h> ${TMH_STANDARD_HEADERS})
 file(GLOB tmh_bench_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/support/*.cpp")
 # Of the durable benches and of trees alone, so that nobody else is linked with their opponents.
@@ -176,5 +176,5 @@ set_target_properties(bench_overhead_uncounted PROPERTIES OUTPUT_NAME overhead_u
 target_compile_definitions(bench_overhead_uncounted
   PRIVATE $<TARGET_PROPERTY:tmh_bench_support_objects,INTERFACE_COMPILE_DEFINITIONS>)
 target_link_libraries(bench_overhead_uncounted
-  PRIVATE tmh_uncounted tmh_warnings benchmark::benchmark CLI11::CLI11 fmt::fmt
-  nlohmann_json::nlohmann_json PkgConfig::HWLOC)
+  PRIVATE tmh_uncounted tmh_warnings tmh_programs benchmark::benchmark fmt::fmt
+  PkgConfig::HWLOC)

@@ -45,7 +45,7 @@ file(GLOB tmh_demo CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/inverted_in
 if(tmh_demo)
   add_executable(tmh_inverted_index ${tmh_demo})
   target_include_directories(tmh_inverted_index PRIVATE "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(tmh_inverted_index PRIVATE tmh_warnings tmh::tmh_static CLI11::CLI11
+  target_link_libraries(tmh_inverted_index PRIVATE tmh_warnings tmh::tmh_static tmh_programs
     fmt::fmt)
   target_precompile_headers(tmh_inverted_index PRIVATE <fmt/format.h> ${TMH_STANDARD_HEADERS})
   tmh_compile_in_units(tmh_inverted_index 9)

@@ -27,7 +27,7 @@ add_library(tmh_cache STATIC ${tmh_cache} "${support}/counts.cpp")
 target_include_directories(tmh_cache PUBLIC "${PROJECT_SOURCE_DIR}")
 target_link_libraries(tmh_cache PRIVATE tmh_warnings PUBLIC Threads::Threads)
 add_library(tmh_cache_server OBJECT ${server})
-target_link_libraries(tmh_cache_server PRIVATE tmh_warnings tmh_cache CLI11::CLI11)
+target_link_libraries(tmh_cache_server PRIVATE tmh_warnings tmh_cache tmh_programs)
 
 foreach(build itm mutex)
   if(build STREQUAL "itm" AND (NOT TMH_HAVE_ITM OR TMH_SANITIZE OR TMH_COVERAGE))
@@ -44,13 +44,12 @@ foreach(build itm mutex)
     set(target cache_server_${build})
   endif()
   add_executable(${target} $<TARGET_OBJECTS:tmh_cache_server> $<TARGET_OBJECTS:tmh_cache_${build}>)
-  target_link_libraries(${target} PRIVATE tmh_warnings tmh_cache CLI11::CLI11
+  target_link_libraries(${target} PRIVATE tmh_warnings tmh_cache tmh_programs
     $<$<STREQUAL:${build},itm>:itm>)
 endforeach()
 
 add_executable(cache_client ${client})
-target_link_libraries(cache_client PRIVATE tmh_warnings tmh_cache CLI11::CLI11
-  nlohmann_json::nlohmann_json)
+target_link_libraries(cache_client PRIVATE tmh_warnings tmh_cache tmh_programs)
 tmh_unmeasured_sources("${folder}/server_options.cpp" "${folder}/client_options.cpp"
   "${folder}/client.cpp")
 foreach(target cache_server cache_server_mutex cache_client)

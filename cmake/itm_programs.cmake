@@ -23,8 +23,8 @@ if(tmh_itm_builds)
   set(support "${tmh_itm_folder}/support")
   add_library(tmh_itm_support STATIC "${support}/counts.cpp" "${support}/options.cpp"
     "${support}/report.cpp" "${support}/threads.cpp")
-  target_link_libraries(tmh_itm_support PRIVATE tmh_warnings CLI11::CLI11
-    nlohmann_json::nlohmann_json PUBLIC Threads::Threads)
+  target_link_libraries(tmh_itm_support PRIVATE tmh_warnings
+    PUBLIC tmh_programs Threads::Threads)
   target_include_directories(tmh_itm_support PUBLIC "${PROJECT_SOURCE_DIR}")
   tmh_unmeasured_sources("${support}/options.cpp" "${support}/report.cpp")
 endif()

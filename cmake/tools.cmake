@@ -16,9 +16,9 @@ foreach(target tmh_tool_measured tmh_tool_parts)
   target_include_directories(${target} PUBLIC "${PROJECT_SOURCE_DIR}")
   target_compile_definitions(${target} PRIVATE TMH_VERSION="${PROJECT_VERSION}"
     TMH_LIBDIR="${CMAKE_INSTALL_LIBDIR}")
-  target_link_libraries(${target} PRIVATE tmh_warnings tmh_usdt CLI11::CLI11
+  target_link_libraries(${target} PRIVATE tmh_warnings tmh_usdt
     PkgConfig::HWLOC tmh_libpfm
-    PUBLIC tmh::perf_static tmh::tmh_static fmt::fmt nlohmann_json::nlohmann_json)
+    PUBLIC tmh::perf_static tmh::tmh_static tmh_programs fmt::fmt)
   target_precompile_headers(${target} PRIVATE <fmt/format.h> ${TMH_STANDARD_HEADERS})
 endforeach()
 tmh_compile_in_units(tmh_tool_parts 8)

@@ -8,18 +8,17 @@
 #include <functional>
 #include <map>
 #include <new>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include <tmh/options.hpp>
 
 #include "examples/workloads/workload.hpp"
 #include "levels/line/capacity.h"
 #include "observe/perf/encode.h"
+#include "programs/command_line.h"
 #include "tools/commands.h"
 #include "tools/completion.h"
 #include "tools/failure.h"
@@ -29,6 +28,9 @@
 namespace tmh::tools {
 
 namespace {
+
+using programs::Command;
+using programs::Option;
 
 constexpr const char *kExitCodes =
     "Exit code: 0 done (log: clean end), 1 torn tail (log commands and check only), 2 the domain\n"
@@ -48,7 +50,7 @@ std::string check_number(const std::string &text) {
   return is_number ? std::string() : text + " is no number from 0 to 18446744073709551615";
 }
 
-// CLI::PositiveNumber tells its range in 300 digits.
+// check_positive() of an option tells its range in 300 digits.
 std::string check_positive(const std::string &text) {
   const bool is_zero = text.find_first_not_of('0') == std::string::npos;
   if (is_zero || !check_number(text).empty())
@@ -58,9 +60,9 @@ std::string check_positive(const std::string &text) {
 
 // CLI11 takes 010 for an octal number: of "--until-lsn 010" what lies behind LSN 8 would be gone
 // for good.
-void read_as_decimal(CLI::Option *option) {
-  option->check(check_number);
-  option->transform([](std::string text) {  // before what is checked
+void read_as_decimal(Option option) {
+  option.check(check_number);
+  option.transform([](std::string text) {  // before what is checked
     const std::size_t digit = text.find_first_not_of('0');
     text.erase(0, digit == std::string::npos ? text.size() - std::min<std::size_t>(text.size(), 1)
                                              : digit);
@@ -92,18 +94,18 @@ std::string check_capacity(const std::string &text) {
   return right_values(text, line::capacity_values());
 }
 
-// Which CLI::Range lets pass.
+// Which check_range() lets pass.
 std::string check_not_nan(const std::string &text) {
   return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number" : std::string();
 }
 
-void check_seconds(CLI::Option *option) {
-  option->check(CLI::Range(0.001, 1e6));
-  option->check(check_not_nan);
+void check_seconds(Option option) {
+  option.check_range<double>(0.001, 1e6);
+  option.check(check_not_nan);
 }
 
-void check_time(CLI::Option *option) {
-  option->check([](const std::string &text) {
+void check_time(Option option) {
+  option.check([](const std::string &text) {
     return parse_moment(text)
                ? std::string()
                : text + " is no time: seconds since the epoch or YYYY-MM-DD HH:MM:SS";
@@ -113,10 +115,10 @@ void check_time(CLI::Option *option) {
 class CommandLine {
  public:
   CommandLine() {
-    app_.name("tmh");
-    app_.set_version_flag("--version", "tmh " TMH_VERSION);
-    app_.require_subcommand(1);
-    app_.footer(kExitCodes);
+    line_.set_version("tmh " TMH_VERSION);
+    line_.require_subcommand();
+    line_.tell_unknown_words_first();
+    line_.footer(kExitCodes);
     add_recover();
     add_image();
     add_live(LiveCommand::Kind::kCheckpoint, "checkpoint",
@@ -127,9 +129,9 @@ class CommandLine {
              "A consistent copy of the domain in the new folder TO");
     add_live(LiveCommand::Kind::kCopy, "copy",
              "A domain of its own in the new folder TO, with everything committed so far");
-    CLI::App *log = app_.add_subcommand(
+    Command log = line_.add_subcommand(
         "log", "Read the redo log; changes nothing, also while the domain is open");
-    log->require_subcommand(1);
+    log.require_subcommand();
     add_log_dump(log);
     add_log_verify(log);
     add_info();
@@ -149,27 +151,13 @@ class CommandLine {
   }
 
   int run(int argc, const char *const *argv) {
-    try {
-      app_.parse(argc, argv);
-    } catch (const CLI::Success &asked) {  // --help, --version
-      std::ostringstream text;
-      (void)app_.exit(asked, text);
-      chosen_ = [text = text.str()] {
+    std::string asked;  // --help, --version
+    if (const auto status = line_.parse(argc, argv, &asked)) {
+      if (*status != 0) return static_cast<int>(Exit::kUsage);
+      chosen_ = [text = asked] {
         print(text);
         return Exit::kOk;
       };
-    } catch (const CLI::RequiredError &error) {
-      // CLI11 looks for what is missing first, and then does not name the word that it did not
-      // know.
-      const std::vector<std::string> unknown = app_.remaining(true);
-      if (unknown.empty())
-        (void)app_.exit(error);
-      else
-        (void)app_.exit(CLI::ExtrasError(unknown));
-      return static_cast<int>(Exit::kUsage);
-    } catch (const CLI::ParseError &error) {
-      (void)app_.exit(error);
-      return static_cast<int>(Exit::kUsage);
     }
     try {
       const Exit exit = chosen_();
@@ -193,29 +181,28 @@ class CommandLine {
       const Json document{{"error", errc_name(error.errc())},
                           {"code", error.code().value()},
                           {"message", text_of(error)}};
-      std::fputs((document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n").c_str(),
-                 stdout);
+      std::fputs((document.dump() + "\n").c_str(), stdout);
       std::fflush(stdout);
     }
     return static_cast<int>(exit_of(error));
   }
 
-  template <class Command>
-  CLI::App *add(CLI::App *to, const char *name, const char *description, Command *command,
-                const char *example) {
-    CLI::App *sub = add_bare(to, name, description, command, example);
-    sub->add_option("DOMAIN", command->domain, "folder of the domain")->required();
+  template <class Task>
+  Command add(Command to, const char *name, const char *description, Task *command,
+              const char *example) {
+    Command sub = add_bare(to, name, description, command, example);
+    sub.add_option("DOMAIN", command->domain, "folder of the domain").required();
     return sub;
   }
 
   // Without DOMAIN.
-  template <class Command>
-  CLI::App *add_bare(CLI::App *to, const char *name, const char *description, Command *command,
-                     const char *example) {
-    CLI::App *sub = to->add_subcommand(name, description);
-    sub->add_flag("--json", command->json, "print JSON");
-    sub->footer(fmt::format("Example: {}\n{}", example, kExitCodes));
-    sub->final_callback([this, command] {
+  template <class Task>
+  Command add_bare(Command to, const char *name, const char *description, Task *command,
+                   const char *example) {
+    Command sub = to.add_subcommand(name, description);
+    sub.add_flag("--json", command->json, "print JSON");
+    sub.footer(fmt::format("Example: {}\n{}", example, kExitCodes));
+    sub.final_callback([this, command] {
       json_ = &command->json;
       chosen_ = [command] { return tools::run(*command); };
     });
@@ -223,47 +210,47 @@ class CommandLine {
   }
 
   void add_recover() {
-    CLI::App *sub =
-        add(&app_, "recover",
+    Command sub =
+        add(line_, "recover",
             "Bring a closed durable domain to the end of its log, or to a point in time", &recover_,
             "tmh recover backup --logs archive --until-time '2026-11-21 12:30:00'");
-    CLI::Option *lsn = sub->add_option(
+    Option lsn = sub.add_option(
         "--until-lsn", recover_.until_lsn,
         "no transaction whose record ends behind this LSN; what follows is gone for good");
-    CLI::Option *time = sub->add_option("--until-time", recover_.until_time,
+    Option time = sub.add_option("--until-time", recover_.until_time,
                                         "no later transaction; seconds since the epoch, with a "
                                         "fraction, or local 'YYYY-MM-DD HH:MM:SS'");
-    lsn->excludes(time);
+    lsn.excludes(time);
     read_as_decimal(lsn);
     check_time(time);
-    sub->add_option("--logs", recover_.logs, "folder of archived log files");
+    sub.add_option("--logs", recover_.logs, "folder of archived log files");
     read_as_decimal(
-        sub->add_option("--threads", recover_.threads, "threads that store pages, 0: one per core")
-            ->check(CLI::Range(0, 1024)));
+        sub.add_option("--threads", recover_.threads, "threads that store pages, 0: one per core")
+            .check_range<int>(0, 1024));
   }
 
   void add_image() {
-    CLI::App *sub =
-        add(&app_, "image", "A backup as it was at a moment of its log; changes nothing", &image_,
+    Command sub =
+        add(line_, "image", "A backup as it was at a moment of its log; changes nothing", &image_,
             "tmh image backup --logs archive --name before-import --to old");
-    sub->add_option("--logs", image_.logs, "folder of archived log files");
-    CLI::Option *lsn = sub->add_option("--lsn", image_.lsn, "what the log holds up to this LSN");
-    CLI::Option *clock = sub->add_option("--clock", image_.clock, "behind this commit");
-    CLI::Option *name = sub->add_option("--name", image_.name, "a moment that was given this name");
-    CLI::Option *time =
-        sub->add_option("--time", image_.time,
+    sub.add_option("--logs", image_.logs, "folder of archived log files");
+    Option lsn = sub.add_option("--lsn", image_.lsn, "what the log holds up to this LSN");
+    Option clock = sub.add_option("--clock", image_.clock, "behind this commit");
+    Option name = sub.add_option("--name", image_.name, "a moment that was given this name");
+    Option time =
+        sub.add_option("--time", image_.time,
                         "no later transaction; seconds since the epoch, with a fraction, or local "
                         "'YYYY-MM-DD HH:MM:SS' (default: the log's end)");
-    for (CLI::Option *one : {lsn, clock, name, time})
-      for (CLI::Option *other : {lsn, clock, name, time})
-        if (one != other) one->excludes(other);
+    for (Option one : {lsn, clock, name, time})
+      for (Option other : {lsn, clock, name, time})
+        if (one != other) one.excludes(other);
     read_as_decimal(lsn);
     read_as_decimal(clock);
-    name->check([](const std::string &text) {
+    name.check([](const std::string &text) {
       return std::string(text.empty() ? "the moment has an empty name" : "");
     });
     check_time(time);
-    sub->add_option("--to", image_.to, "write the segments' files to this new folder");
+    sub.add_option("--to", image_.to, "write the segments' files to this new folder");
   }
 
   void add_live(LiveCommand::Kind kind, const char *name, const char *description) {
@@ -272,128 +259,128 @@ class CommandLine {
     const bool needs_folder = kind != LiveCommand::Kind::kCheckpoint;
     const std::string example =
         fmt::format("tmh {} shop{}", name, needs_folder ? " /backup/shop" : "");
-    CLI::App *sub = add(&app_, name, description, &command, example.c_str());
-    if (needs_folder) sub->add_option("TO", command.to, "folder")->required();
+    Command sub = add(line_, name, description, &command, example.c_str());
+    if (needs_folder) sub.add_option("TO", command.to, "folder").required();
     check_seconds(
-        sub->add_option("--timeout", command.timeout_s,
+        sub.add_option("--timeout", command.timeout_s,
                         "give up after so many seconds, with exit code 5 (default: never)"));
   }
 
-  void add_log_dump(CLI::App *log) {
-    CLI::App *sub =
+  void add_log_dump(Command log) {
+    Command sub =
         add(log, "dump",
             "One line per transaction, from the checkpoint on; --json: one document per line",
             &dump_, "tmh log dump shop --from 0 --pages");
-    read_as_decimal(sub->add_option(
+    read_as_decimal(sub.add_option(
         "--from", dump_.from,
         "first LSN, not behind the log's end; 0: as far back as there are log files "
         "(default: the checkpoint's)"));
-    sub->add_option("--logs", dump_.logs, "folder of archived log files");
-    sub->add_flag("--pages", dump_.pages, "every page difference, too");
+    sub.add_option("--logs", dump_.logs, "folder of archived log files");
+    sub.add_flag("--pages", dump_.pages, "every page difference, too");
   }
 
-  void add_log_verify(CLI::App *log) {
+  void add_log_verify(Command log) {
     (void)add(log, "verify",
               "Read everything from the checkpoint on: clean end, torn tail, or damage", &verify_,
               "tmh log verify shop");
   }
 
   void add_info() {
-    (void)add(&app_, "info",
+    (void)add(line_, "info",
               "Control file, participants, segments, checkpoint slots, log files; changes nothing",
               &info_, "tmh info shop --json");
   }
 
   void add_doctor() {
-    CLI::App *sub =
-        add_bare(&app_, "doctor", "What this machine offers, and what to do about what it does not",
+    Command sub =
+        add_bare(line_, "doctor", "What this machine offers, and what to do about what it does not",
                  &doctor_, "tmh doctor /srv/shop");
-    sub->add_option("FOLDER", doctor_.folder,
+    sub.add_option("FOLDER", doctor_.folder,
                     "where a domain would live (default: the current folder)");
   }
 
   void add_trace() {
-    (void)add(&app_, "trace",
+    (void)add(line_, "trace",
               "Last events of the processes that opened the domain with TMH_TRACE=on, for "
               "ui.perfetto.dev",
               &trace_, "tmh trace shop > shop.json");
   }
 
   void add_skew() {
-    CLI::App *sub = add(&app_, "skew",
+    Command sub = add(line_, "skew",
                         "Sites that could skew under snapshot isolation, and what to promote, by "
                         "what processes with TMH_SKEW=record have recorded",
                         &skew_, "tmh skew shop");
-    read_as_decimal(sub->add_option("--sample", skew_.sample,
+    read_as_decimal(sub.add_option("--sample", skew_.sample,
                                     "so many instances are compared pair by pair (2000)")
-                        ->check(check_positive));
+                        .check(check_positive));
     read_as_decimal(
-        sub->add_option("--places", skew_.places, "of each conflict, so many ranges of bytes (8)")
-            ->check(check_positive));
+        sub.add_option("--places", skew_.places, "of each conflict, so many ranges of bytes (8)")
+            .check(check_positive));
   }
 
   void add_check() {
-    (void)add(&app_, "check", "Is the domain sound? Structure, allocators, log; changes nothing",
+    (void)add(line_, "check", "Is the domain sound? Structure, allocators, log; changes nothing",
               &check_, "tmh check shop");
   }
 
   void add_stat() {
-    CLI::App *sub =
-        add(&app_, "stat", "Counters of the domain and its participants; does not join it", &stat_,
+    Command sub =
+        add(line_, "stat", "Counters of the domain and its participants; does not join it", &stat_,
             "tmh stat shop 1 --csv");
-    CLI::Option *interval = sub->add_option("INTERVAL", stat_.interval_s,
+    Option interval = sub.add_option("INTERVAL", stat_.interval_s,
                                             "seconds between samples, until the domain is closed");
     check_seconds(interval);
-    read_as_decimal(sub->add_option("--count", stat_.count, "so many samples")->needs(interval));
-    sub->add_flag("--csv", stat_.csv, "print CSV, a line per sample")->excludes("--json");
+    read_as_decimal(sub.add_option("--count", stat_.count, "so many samples").needs(interval));
+    sub.add_flag("--csv", stat_.csv, "print CSV, a line per sample").excludes(sub.option("--json"));
   }
 
   void add_top() {
-    CLI::App *sub = app_.add_subcommand(
+    Command sub = line_.add_subcommand(
         "top", "A domain, live: levels, latencies, participants, pages; does not join it");
-    sub->add_option("DOMAIN", top_.domain, "folder of the domain")->required();
+    sub.add_option("DOMAIN", top_.domain, "folder of the domain").required();
     check_seconds(
-        sub->add_option("--interval,-i", top_.interval_s, "seconds between pictures (default: 1)"));
-    CLI::Option *once = sub->add_flag_callback(
+        sub.add_option("--interval,-i", top_.interval_s, "seconds between pictures (default: 1)"));
+    Option once = sub.add_flag_callback(
         "--once", [this] { top_.batch = 1; }, "one picture as plain text, of one interval");
-    read_as_decimal(sub->add_option("--batch,-b", top_.batch,
+    read_as_decimal(sub.add_option("--batch,-b", top_.batch,
                                     "so many pictures as plain text, also into a pipe")
-                        ->check(check_positive)
-                        ->excludes(once));
-    sub->footer(fmt::format(
+                        .check(check_positive)
+                        .excludes(once));
+    sub.footer(fmt::format(
         "Keys: q quit, space pause, s sort participants.\nExample: tmh top shop\n{}", kExitCodes));
-    sub->final_callback([this] { chosen_ = [this] { return tools::run(top_); }; });
+    sub.final_callback([this] { chosen_ = [this] { return tools::run(top_); }; });
   }
 
   void add_policies() {
-    (void)add_bare(&app_, "policies", "What can be chosen, and what each value means", &policies_,
+    (void)add_bare(line_, "policies", "What can be chosen, and what each value means", &policies_,
                    "tmh policies");
   }
 
   // Prints what the command line itself says, so there is nothing else to run.
   void add_completion() {
-    CLI::App *sub = app_.add_subcommand("completion", "Bash completion of this command");
-    sub->footer("Example: source <(tmh completion)");
-    sub->final_callback([this] {
+    Command sub = line_.add_subcommand("completion", "Bash completion of this command");
+    sub.footer("Example: source <(tmh completion)");
+    sub.final_callback([this] {
       chosen_ = [this] {
-        print(bash_completion(app_, values_));
+        print(bash_completion(line_, values_));
         return Exit::kOk;
       };
     });
   }
 
   void add_perf() {
-    CLI::App *sub = add_bare(
-        &app_, "perf", "Run PROGRAM and count hardware and software events, its descendants' too",
+    Command sub = add_bare(
+        line_, "perf", "Run PROGRAM and count hardware and software events, its descendants' too",
         &perf_, "");
-    sub->footer(fmt::format("Example: tmh perf -e rtm -e cycles,instructions -- ./bank 4\n{}",
+    sub.footer(fmt::format("Example: tmh perf -e rtm -e cycles,instructions -- ./bank 4\n{}",
                             kPerfExitCodes));
-    sub->add_option("--events,-e", perf_.groups,
+    sub.add_option("--events,-e", perf_.groups,
                     "a set (software, cpu, tlb, rtm), or a group of events that are counted "
                     "together: names with commas "
                     "between; may be repeated (default: all sets)")
-        ->allow_extra_args(false)
-        ->check([](const std::string &list) {
+        .allow_extra_args(false)
+        .check([](const std::string &list) {
           try {
             (void)perf::groups_of({list});
             return std::string();
@@ -401,102 +388,102 @@ class CommandLine {
             return text_of(error);
           }
         });
-    sub->add_option("--output,-o", perf_.output, "file of the report (default: standard error)");
-    CLI::Option *csv = sub->add_flag("--csv", perf_.csv, "print CSV");
-    csv->excludes(sub->get_option("--json"));
-    CLI::Option *encodings =
-        sub->add_flag("--encodings", perf_.encodings,
+    sub.add_option("--output,-o", perf_.output, "file of the report (default: standard error)");
+    Option csv = sub.add_flag("--csv", perf_.csv, "print CSV");
+    csv.excludes(sub.option("--json"));
+    Option encodings =
+        sub.add_flag("--encodings", perf_.encodings,
                       "print the events' codes on the nine processors with RTM, and run nothing");
-    CLI::Option *program =
-        sub->add_option("PROGRAM", perf_.program, "program and its arguments, behind --");
-    program->excludes(encodings);
-    sub->parse_complete_callback([this] {
-      if (perf_.program.empty() && !perf_.encodings) throw CLI::RequiredError("PROGRAM");
+    Option program =
+        sub.add_option("PROGRAM", perf_.program, "program and its arguments, behind --");
+    program.excludes(encodings);
+    sub.parse_complete_callback([this] {
+      if (perf_.program.empty() && !perf_.encodings) programs::refuse_without("PROGRAM");
     });
   }
 
   void add_rtm_emulate() {
-    CLI::App *sub = app_.add_subcommand(
+    Command sub = line_.add_subcommand(
         "rtm-emulate", "Run a program whose RTM transactions an emulator carries out");
-    sub->add_option("PROGRAM", rtm_emulate_.program, "program and its arguments, behind --")
-        ->required();
-    sub->add_flag("--stats", rtm_emulate_.stats,
+    sub.add_option("PROGRAM", rtm_emulate_.program, "program and its arguments, behind --")
+        .required();
+    sub.add_flag("--stats", rtm_emulate_.stats,
                   "at its end, commits and aborts by cause on standard error");
-    sub->add_flag("--native", rtm_emulate_.native, "leave a processor alone that has RTM");
-    sub->add_option("--knob", rtm_emulate_.knobs,
+    sub.add_flag("--native", rtm_emulate_.native, "leave a processor alone that has RTM");
+    sub.add_option("--knob", rtm_emulate_.knobs,
                     "NAME=VALUE, see tmh-rtm-emulation(7); may be repeated")
-        ->allow_extra_args(false)
-        ->check([](const std::string &text) {
+        .allow_extra_args(false)
+        .check([](const std::string &text) {
           const std::size_t equals = text.find('=');
           return equals == std::string::npos || equals == 0 ? text + " is not NAME=VALUE"
                                                             : std::string();
         });
-    sub->add_option(
+    sub.add_option(
         "--domain", rtm_emulate_.domain,
         "file that several such programs share, when they share memory in which they commit");
-    sub->footer(
+    sub.footer(
         "Example: tmh rtm-emulate --stats --knob ways=4 -- ./elided-bench 2\n"
         "Exit code: the program's; 3 it could not be started, 64 wrong command line. Manual page: "
         "tmh-rtm-emulation(7).");
-    sub->final_callback([this] { chosen_ = [this] { return tools::run(rtm_emulate_); }; });
+    sub.final_callback([this] { chosen_ = [this] { return tools::run(rtm_emulate_); }; });
   }
 
   void add_itm() {
-    CLI::App *sub = app_.add_subcommand(
+    Command sub = line_.add_subcommand(
         "itm", "Run a program of g++ -fgnu-tm on this project's libitm instead of GCC's");
-    sub->add_option("PROGRAM", itm_.program, "program and its arguments, behind --")->required();
-    sub->add_option(
+    sub.add_option("PROGRAM", itm_.program, "program and its arguments, behind --").required();
+    sub.add_option(
            "--method", itm_.method,
            "lines: conflicts by cache line; rtm: in hardware, lines beside it; serial: one "
            "transaction at a time; pages: no barriers, threads with page tables of their own, "
            "snapshot isolation; pages-serializable: the same, serializable")
-        ->check(CLI::IsMember({"lines", "rtm", "serial", "pages", "pages-serializable"}));
-    sub->add_option(
+        .check_one_of({"lines", "rtm", "serial", "pages", "pages-serializable"});
+    sub.add_option(
            "--statistics", itm_.statistics,
            "file to which a line of JSON is appended at the program's end: commits, aborts "
            "by cause; -: standard error")
-        ->check([](const std::string &path) {
+        .check([](const std::string &path) {
           return path.empty() ? std::string("the name of the file is empty") : std::string();
         });
-    sub->footer(
+    sub.footer(
         "Example: tmh itm --method lines --statistics - -- ./program --threads 2\n"
         "Exit code: the program's; 3 it could not be started, 64 wrong command line. Manual page: "
         "tmh-itm(7).");
-    sub->final_callback([this] { chosen_ = [this] { return tools::run(itm_); }; });
+    sub.final_callback([this] { chosen_ = [this] { return tools::run(itm_); }; });
   }
 
   void add_kill_stuck() {
-    CLI::App *sub =
-        add(&app_, "kill-stuck",
+    Command sub =
+        add(line_, "kill-stuck",
             "Ask instances that run for too long to abort; kill their processes only with --kill",
             &kill_stuck_, "tmh kill-stuck shop --older-than 30");
-    CLI::Option *pid =
-        sub->add_option("--pid", kill_stuck_.pid, "the instances of this process, however young");
-    pid->check(CLI::Range(1, 1 << 22));
+    Option pid =
+        sub.add_option("--pid", kill_stuck_.pid, "the instances of this process, however young");
+    pid.check_range<int>(1, 1 << 22);
     read_as_decimal(pid);
-    sub->add_option("--older-than", kill_stuck_.older_than_s,
+    sub.add_option("--older-than", kill_stuck_.older_than_s,
                     "instances of level 2 that run for so many seconds (60)")
-        ->excludes(pid)
-        ->check(CLI::Range(0.0, 1e9))
-        ->check(check_not_nan);
-    sub->add_option("--grace", kill_stuck_.grace_s,
+        .excludes(pid)
+        .check_range<double>(0.0, 1e9)
+        .check(check_not_nan);
+    sub.add_option("--grace", kill_stuck_.grace_s,
                     "seconds that an instance has to end after it was asked (1)")
-        ->check(CLI::Range(0.0, 3600.0))
-        ->check(check_not_nan);
-    sub->add_flag("--kill", kill_stuck_.kill,
+        .check_range<double>(0.0, 3600.0)
+        .check(check_not_nan);
+    sub.add_flag("--kill", kill_stuck_.kill,
                   "SIGKILL to the processes of those that still run then");
   }
 
   // A value as the library spells it; `values` are the right ones.
   template <class Value>
-  void add_spec(CLI::App *sub, const char *name, std::string *spec, const char *about,
+  void add_spec(Command sub, const char *name, std::string *spec, const char *about,
                 const char *values) {
     const auto is_right = [](const std::string &text) {
       Value ignored{};
       return parse(text, &ignored) == Errc::kOk;
     };
-    CLI::Option *option = sub->add_option(name, *spec, fmt::format("{}: {}", about, values));
-    option->check([values, is_right](const std::string &text) {
+    Option option = sub.add_option(name, *spec, fmt::format("{}: {}", about, values));
+    option.check([values, is_right](const std::string &text) {
       return is_right(text) ? std::string() : right_values(text, values);
     });
     Values &offered = values_[option];
@@ -506,50 +493,50 @@ class CommandLine {
   }
 
   void add_run() {
-    CLI::App *sub = add_bare(
-        &app_, "run",
+    Command sub = add_bare(
+        line_, "run",
         "Run a built-in workload under any policy; tell what it did and whether its invariant "
         "holds",
         &run_, "tmh run bank --processes 4 --level hybrid --durability strict --seconds 5");
     std::vector<std::string> names;
     for (const workloads::Description &one : workloads::descriptions())
       names.emplace_back(one.name);
-    sub->add_option("WORKLOAD", run_.workload, "what to run")
-        ->required()
-        ->check(CLI::IsMember(names));
-    sub->add_option("--domain", run_.domain,
+    sub.add_option("WORKLOAD", run_.workload, "what to run")
+        .required()
+        .check_one_of(names);
+    sub.add_option("--domain", run_.domain,
                     "folder of the domain, which stays (default: a temporary one)")
-        ->check([](const std::string &text) {
+        .check([](const std::string &text) {
           return std::string(text.empty() ? "the folder has an empty name" : "");
         });
-    read_as_decimal(sub->add_option("--processes", run_.processes, "worker processes (2)")
-                        ->check(CLI::Range(1u, workloads::kWorkersMax)));
-    read_as_decimal(sub->add_option("--threads", run_.threads, "threads of each (1)")
-                        ->check(CLI::Range(1u, workloads::kWorkersMax)));
-    CLI::Option *seconds = sub->add_option("--seconds", run_.seconds, "so long (2)");
+    read_as_decimal(sub.add_option("--processes", run_.processes, "worker processes (2)")
+                        .check_range<unsigned>(1, workloads::kWorkersMax));
+    read_as_decimal(sub.add_option("--threads", run_.threads, "threads of each (1)")
+                        .check_range<unsigned>(1, workloads::kWorkersMax));
+    Option seconds = sub.add_option("--seconds", run_.seconds, "so long (2)");
     check_seconds(seconds);
-    read_as_decimal(sub->add_option("--operations", run_.operations,
+    read_as_decimal(sub.add_option("--operations", run_.operations,
                                     "so many operations of all workers, instead")
-                        ->excludes(seconds)
-                        ->check(check_positive));
-    read_as_decimal(sub->add_option("--size", run_.size, "elements (the workload's own number)")
-                        ->check(check_positive));
-    sub->add_option("--skew", run_.skew,
+                        .excludes(seconds)
+                        .check(check_positive));
+    read_as_decimal(sub.add_option("--size", run_.size, "elements (the workload's own number)")
+                        .check(check_positive));
+    sub.add_option("--skew", run_.skew,
                     "zipfian constant, 0: all elements alike (YCSB: 0.99, others: 0)")
-        ->check(CLI::Range(0.0, 0.9999))
-        ->check(check_not_nan);
-    read_as_decimal(sub->add_option("--reads", run_.read_percent,
+        .check_range<double>(0.0, 0.9999)
+        .check(check_not_nan);
+    read_as_decimal(sub.add_option("--reads", run_.read_percent,
                                     "operations of 100 that only read (the workload's own share)")
-                        ->check(CLI::Range(0, 100)));
-    read_as_decimal(sub->add_option("--seed", run_.seed, "of what workers draw (1)"));
+                        .check_range<int>(0, 100));
+    read_as_decimal(sub.add_option("--seed", run_.seed, "of what workers draw (1)"));
     const auto set_level = [this](const std::string &word) {
       run_.level = word == "line"   ? RunCommand::Level::kLine
                    : word == "page" ? RunCommand::Level::kPage
                                     : RunCommand::Level::kHybrid;
     };
-    sub->add_option_function<std::string>(
+    sub.add_option_function(
            "--level", set_level, "line: level 1 only; page: level 2 only; hybrid: both (hybrid)")
-        ->check(CLI::IsMember({"line", "page", "hybrid"}));
+        .check_one_of({"line", "page", "hybrid"});
     add_spec<LineChoice>(sub, "--line-mode", &run_.line, "what runs level 1", line_values());
     add_spec<Durability>(sub, "--durability", &run_.durability,
                          "when a commit survives a power cut", durability_values());
@@ -557,16 +544,16 @@ class CommandLine {
                           "company for a write of the log", group_commit_values());
     add_spec<Policy>(sub, "--conflict", &run_.conflict, "who fails when two instances conflict",
                      policy_values());
-    sub->add_option("--backoff", run_.backoff,
+    sub.add_option("--backoff", run_.backoff,
                     "before another attempt: none, exponential, adaptive")
-        ->check(CLI::IsMember({"none", "exponential", "adaptive"}));
+        .check_one_of({"none", "exponential", "adaptive"});
     add_spec<Escalation>(sub, "--escalation", &run_.escalation,
                          "when an instance goes from lines to pages", escalation_values());
     add_spec<CrossPolicy>(sub, "--cross", &run_.cross,
                           "what the levels do about a page that both want", cross_policy_values());
-    CLI::Option *capacity = sub->add_option(
+    Option capacity = sub.add_option(
         "--capacity", run_.capacity, "what fits into an instance of level 1, see tmh policies");
-    capacity->check(check_capacity);
+    capacity.check(check_capacity);
     values_[capacity].words = {"unlimited", "l1d"};
     add_spec<Tracking>(sub, "--tracking", &run_.tracking, "how pages that are touched are found",
                        tracking_values());
@@ -574,15 +561,13 @@ class CommandLine {
                         detection_values());
     add_spec<ThreadViewUse>(sub, "--thread-views", &run_.thread_views, "threads at level 2",
                             thread_view_values());
-    sub->add_flag("--csv", run_.csv, "print CSV, a header and a row")->excludes("--json");
-    sub->parse_complete_callback([this] { check_run(); });
+    sub.add_flag("--csv", run_.csv, "print CSV, a header and a row").excludes(sub.option("--json"));
+    sub.parse_complete_callback([this] { check_run(); });
   }
 
   // What CLI11 cannot say: one option against another.
   void check_run() const {
-    const auto refuse_option = [](const std::string &option, const std::string &why) {
-      throw CLI::ValidationError(option, why);
-    };
+    using programs::refuse_option;
     const workloads::Description &workload = *workloads::find(run_.workload);
     if (run_.processes * run_.threads > workloads::kWorkersMax)
       refuse_option("--threads", fmt::format("at most {} threads in all", workloads::kWorkersMax));
@@ -604,10 +589,11 @@ class CommandLine {
         refuse_option(option, "not with --level page, which has no level 1");
   }
 
-  CLI::App app_{
+  programs::CommandLine line_{
       "Works on tmh domains (folders of transactional memory): recovery, checkpoints, archives, "
       "backups, inspection. "
-      "Workloads: run. Machines and programs: doctor, perf, rtm-emulate, itm."};
+      "Workloads: run. Machines and programs: doctor, perf, rtm-emulate, itm.",
+      "tmh"};
   RecoverCommand recover_;
   ImageCommand image_;
   LiveCommand live_[4];

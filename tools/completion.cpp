@@ -4,16 +4,18 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 namespace tmh::tools {
 
 namespace {
 
-// Of an argument that takes one of a few words: these, as CLI11 names its type, "TEXT:{one,two}".
+using programs::Command;
+using programs::Option;
+
+// Of an argument that takes one of a few words: these, as its type names them, "TEXT:{one,two}".
 // Else nothing.
-std::string words_of_argument(const CLI::Option &option) {
-  const std::string type = option.get_type_name();
+std::string words_of_argument(const Option &option) {
+  const std::string type = option.type();
   const std::size_t begin = type.find('{'), end = type.find('}');
   if (begin == std::string::npos || end == std::string::npos) return {};
   std::string words = " " + type.substr(begin + 1, end - begin - 1);
@@ -22,28 +24,28 @@ std::string words_of_argument(const CLI::Option &option) {
 }
 
 // What may stand after these subcommands: further subcommands and options.
-std::string words_after(const CLI::App &app) {
+std::string words_after(const Command &command) {
   std::string words;
-  for (const CLI::App *sub : app.get_subcommands([](const CLI::App *) { return true; }))
-    words += (words.empty() ? "" : " ") + sub->get_name();
-  for (const CLI::Option *option : app.get_options())
-    for (const std::string &name : option->get_lnames())
+  for (const Command &sub : command.subcommands())
+    words += (words.empty() ? "" : " ") + sub.name();
+  for (const Option &option : command.options())
+    for (const std::string &name : option.long_names())
       words += (words.empty() ? "--" : " --") + name;
-  for (const CLI::Option *option : app.get_options())
-    if (option->get_positional()) words += words_of_argument(*option);
+  for (const Option &option : command.options())
+    if (option.is_positional()) words += words_of_argument(option);
   return words;
 }
 
-bool takes_folder(const CLI::App &app) {
-  for (const CLI::Option *option : app.get_options())
-    if (option->get_positional() && words_of_argument(*option).empty()) return true;
+bool takes_folder(const Command &command) {
+  for (const Option &option : command.options())
+    if (option.is_positional() && words_of_argument(option).empty()) return true;
   return false;
 }
 
 // What may stand behind an option: its words, a folder, a file; nothing where it takes a number.
-std::string offer_behind(const CLI::Option &option, const ValuesOf &values) {
-  const std::string name = option.get_lnames().front();
-  if (const auto found = values.find(&option); found != values.end())
+std::string offer_behind(const Option &option, const ValuesOf &values) {
+  const std::string name = option.long_names().front();
+  if (const auto found = values.find(option); found != values.end())
     return fmt::format("words=\"{}\" kind={}", fmt::join(found->second.words, " "),
                        found->second.commas ? " commas=1" : "");
   if (const std::string words = words_of_argument(option); !words.empty())
@@ -54,33 +56,33 @@ std::string offer_behind(const CLI::Option &option, const ValuesOf &values) {
 }
 
 // The cases of options that take a value, for what stands before the word that is typed.
-std::string cases_of_values(const CLI::App &app, const ValuesOf &values) {
+std::string cases_of_values(const Command &command, const ValuesOf &values) {
   std::string cases;
-  for (const CLI::Option *option : app.get_options()) {
-    if (option->get_positional() || option->get_lnames().empty() ||
-        option->get_items_expected() == 0)
+  for (const Option &option : command.options()) {
+    if (option.is_positional() || option.long_names().empty() ||
+        !option.takes_value())
       continue;
     std::string names;
-    for (const std::string &name : option->get_lnames())
+    for (const std::string &name : option.long_names())
       names += (names.empty() ? "--" : " | --") + name;
-    for (const std::string &name : option->get_snames()) names += " | -" + name;
-    cases += fmt::format("        {}) {} ;;\n", names, offer_behind(*option, values));
+    for (const std::string &name : option.short_names()) names += " | -" + name;
+    cases += fmt::format("        {}) {} ;;\n", names, offer_behind(option, values));
   }
   return cases;
 }
 
 // path: the subcommands so far, each with a blank before it; "" is the command itself.
-void add_cases(const CLI::App &app, const std::string &path, const ValuesOf &values,
+void add_cases(const Command &command, const std::string &path, const ValuesOf &values,
                std::string *known, std::string *cases) {
-  *cases += fmt::format("    \"{}\")\n      words=\"{}\"\n", path, words_after(app));
-  if (takes_folder(app)) *cases += "      kind=-d\n";
-  if (const std::string behind = cases_of_values(app, values); !behind.empty())
+  *cases += fmt::format("    \"{}\")\n      words=\"{}\"\n", path, words_after(command));
+  if (takes_folder(command)) *cases += "      kind=-d\n";
+  if (const std::string behind = cases_of_values(command, values); !behind.empty())
     *cases += fmt::format("      case $before in\n{}      esac\n", behind);
   *cases += "      ;;\n";
-  for (const CLI::App *sub : app.get_subcommands([](const CLI::App *) { return true; })) {
-    const std::string name = path + " " + sub->get_name();
+  for (const Command &sub : command.subcommands()) {
+    const std::string name = path + " " + sub.name();
     *known += fmt::format("{}\"{}\"", known->empty() ? "" : " | ", name);
-    add_cases(*sub, name, values, known, cases);
+    add_cases(sub, name, values, known, cases);
   }
 }
 
@@ -88,9 +90,9 @@ void add_cases(const CLI::App &app, const std::string &path, const ValuesOf &val
 
 // bash splits words at "=": `--level=page` and `backoff=none` are three words each, and a reply
 // replaces the third.
-std::string bash_completion(const CLI::App &app, const ValuesOf &values) {
+std::string bash_completion(const Command &command, const ValuesOf &values) {
   std::string known, cases;
-  add_cases(app, "", values, &known, &cases);
+  add_cases(command, "", values, &known, &cases);
   return "# bash completion of the tmh command; written by `tmh completion`\n"
          "_tmh() {\n"
          "  local word=${COMP_WORDS[COMP_CWORD]} at=$((COMP_CWORD - 1)) before= split= path= "

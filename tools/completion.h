@@ -6,10 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
+#include "programs/command_line.h"
 
 namespace tmh::tools {
 
@@ -18,11 +15,11 @@ struct Values {
   std::vector<std::string> words;
   bool commas = false;
 };
-// Of options whose check() CLI11 cannot describe; those with CLI::IsMember it describes itself.
-using ValuesOf = std::map<const CLI::Option *, Values>;
+// Of options with a check() of their own; type() describes those with check_one_of().
+using ValuesOf = std::map<programs::Option, Values>;
 
 // A bash script that completes subcommands, options and their values, and folders where an argument
 // is one.
-[[nodiscard]] std::string bash_completion(const CLI::App &app, const ValuesOf &values);
+[[nodiscard]] std::string bash_completion(const programs::Command &command, const ValuesOf &values);
 
 }  // namespace tmh::tools

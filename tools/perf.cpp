@@ -93,7 +93,7 @@ std::string json_of(const PerfReport &report) {
                       {"signal", report.result.signal},
                       {"elapsed_ns", report.result.elapsed_ns},
                       {"events", std::move(events)}};
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return document.dump(2) + "\n";
 }
 
 std::string quoted(const std::string &text) {

@@ -15,7 +15,7 @@ namespace tmh::tools {
 
 namespace {
 std::string text_of(const Json &document, int indent) {
-  return document.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+  return document.dump(indent) + "\n";
 }
 
 // Of the character that the text begins with; 0: it begins with none. Shortest forms only, no

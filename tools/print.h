@@ -4,11 +4,11 @@
 #include <string>
 #include <string_view>
 
-#include <nlohmann/json.hpp>
+#include "programs/json.h"
 
 namespace tmh::tools {
 
-using Json = nlohmann::ordered_json;
+using programs::Json;
 
 // Throws kIo or kDiskFull when standard output cannot be written.
 void print(const std::string &text);

@@ -4,11 +4,11 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
+#include "programs/json.h"
 
 namespace tmh::bench {
 
-using Json = nlohmann::ordered_json;
+using programs::Json;
 
 // Commit, compiler, flags, cpu, cores, kernel, file system of `folder`, rtm, what page tracking may
 // use.

@@ -9,15 +9,16 @@
 #include <string_view>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "bench/support/itm_contestants.h"
+#include "programs/json.h"
 
 namespace tmh::bench {
 
 namespace {
 
 namespace fs = std::filesystem;
+using programs::Json;
 
 enum class Mix : std::uint8_t { kReads, kUpdates };  // kReads: mostly
 struct BuiltIn {
@@ -159,22 +160,22 @@ ItmCase case_of(const Cache &cache, const std::string &folder, ItmInputs inputs)
 }
 
 // The output itself, or its last line that is an object.
-nlohmann::json object_in(const std::string &text) {
-  nlohmann::json all = nlohmann::json::parse(text, nullptr, false);
+Json object_in(const std::string &text) {
+  Json all = Json::parse(text, Json::IfBroken::kDiscard);
   if (all.is_object()) return all;
   std::size_t end = text.size();
   while (end > 0) {
     const std::size_t before = text.find_last_of('\n', end - 1);
     const std::size_t first = before == std::string::npos ? 0 : before + 1;
-    nlohmann::json line = nlohmann::json::parse(text.substr(first, end - first), nullptr, false);
+    Json line = Json::parse(text.substr(first, end - first), Json::IfBroken::kDiscard);
     if (line.is_object()) return line;
     end = before == std::string::npos ? 0 : before;
   }
   throw std::runtime_error("it printed no JSON object");
 }
 
-double number_at(const nlohmann::json &object, const std::string &field) {
-  const nlohmann::json *at = &object;
+double number_at(const Json &object, const std::string &field) {
+  const Json *at = &object;
   std::size_t first = 0;
   while (first <= field.size()) {
     const std::size_t end = std::min(field.find('.', first), field.size());
@@ -279,7 +280,7 @@ ChildOutcome run_case(const ItmCase &what, const ChildCommand &command,
 ItmNumbers read_numbers(const ItmReading &reading, const ChildOutcome &outcome,
                         std::chrono::duration<double> time_max) {
   ItmNumbers numbers;
-  nlohmann::json object;
+  Json object;
   if (reading.is_own && !outcome.was_late && outcome.signal == 0 && !outcome.out.empty()) {
     object = object_in(outcome.out);
     if (object.value("check", "") != "ok")

@@ -10,16 +10,16 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "bench/support/itm_contestants.h"
+#include "programs/json.h"
 
 namespace tmh::bench {
 
 namespace {
 
 namespace fs = std::filesystem;
-using Value = nlohmann::json;
+using Value = programs::Json;
 
 constexpr unsigned kThreadsMax = 1024;
 
@@ -33,7 +33,7 @@ class Reader {
     if (!file) refuse("it cannot be read");
     try {
       return Value::parse(text);
-    } catch (const Value::parse_error &error) {
+    } catch (const programs::JsonParseError &error) {
       refuse(fmt::format("it is not JSON, see byte {}", error.byte));
     }
   }

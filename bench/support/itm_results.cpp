@@ -84,7 +84,7 @@ ItmStatistics read_statistics(const std::string &path) {
   ItmStatistics all;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
-    const Json object = Json::parse(line, nullptr, false);
+    const Json object = Json::parse(line, Json::IfBroken::kDiscard);
     if (!object.is_object()) continue;
     for (const auto &[key, value] : object.items()) {
       if (value.is_number()) all.counts[key] += value.get<double>();

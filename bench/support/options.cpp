@@ -14,89 +14,27 @@
 #include <system_error>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include <tmh/options.hpp>
 
 namespace tmh::bench {
 
-CommandOption &CommandOption::capture_default_str() {
-  option_->capture_default_str();
-  return *this;
-}
-
-CommandOption &CommandOption::delimiter(char between_values) {
-  option_->delimiter(between_values);
-  return *this;
-}
-
-CommandOption &CommandOption::check_positive() {
-  option_->check(CLI::PositiveNumber);
-  return *this;
-}
-
-CommandOption &CommandOption::check_range(std::uint64_t min, std::uint64_t max) {
-  option_->check(CLI::Range(min, max));
-  return *this;
-}
-
-CommandOption &CommandOption::check_one_of(const std::vector<std::string> &values) {
-  option_->check(CLI::IsMember(values));
-  return *this;
-}
-
-CommandLine::CommandLine(const std::string &description, const std::string &name)
-    : app_(std::make_unique<CLI::App>(description, name)) {}
-
-CommandLine::~CommandLine() = default;
-
-template <class T>
-CommandOption CommandLine::add_option(const std::string &names, T &value,
-                                      const std::string &description) {
-  return CommandOption(app_->add_option(names, value, description));
-}
-
-CommandOption CommandLine::add_flag(const std::string &names, bool &value,
-                                    const std::string &description) {
-  return CommandOption(app_->add_flag(names, value, description));
-}
-
-#define TMH_BENCH_OPTION_TYPE(...)                                                   \
-  template CommandOption CommandLine::add_option(const std::string &, __VA_ARGS__ &, \
-                                                 const std::string &)
-TMH_BENCH_OPTION_TYPE(int);
-TMH_BENCH_OPTION_TYPE(unsigned);
-TMH_BENCH_OPTION_TYPE(std::uint64_t);
-TMH_BENCH_OPTION_TYPE(double);
-TMH_BENCH_OPTION_TYPE(std::string);
-TMH_BENCH_OPTION_TYPE(std::vector<unsigned>);
-TMH_BENCH_OPTION_TYPE(std::vector<std::uint64_t>);
-TMH_BENCH_OPTION_TYPE(std::vector<std::string>);
-#undef TMH_BENCH_OPTION_TYPE
-
 void add_common_options(CommandLine &line, CommonOptions *options) {
-  CLI::App &app = line.app();
-  app.add_flag("--tiny", options->tiny, "small inputs, below 2 s (what the test suite runs)");
-  app.add_option("--csv", options->csv, "write one line per result to this file");
-  app.add_option("--json", options->json, "write environment, parameters and results to this file");
-  app.add_option("--folder,--dir", options->folder,
+  line.add_flag("--tiny", options->tiny, "small inputs, below 2 s (what the test suite runs)");
+  line.add_option("--csv", options->csv, "write one line per result to this file");
+  line.add_option("--json", options->json, "write environment, parameters and results to this file");
+  line.add_option("--folder,--dir", options->folder,
                  "where scratch files are made (default: the temporary folder)");
-  app.add_option("--seed", options->seed, "seed of all random choices")
-      ->capture_default_str()
-      ->envname("TMH_SEED");
+  line.add_option("--seed", options->seed, "seed of all random choices")
+      .capture_default_str()
+      .envname("TMH_SEED");
 }
 
 int run_bench(CommandLine &line, int argc, char **argv, const std::function<int()> &body) {
-  CLI::App &app = line.app();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    return app.exit(error);
-  }
+  if (const auto status = line.parse(argc, argv)) return *status;
   try {
     return body();
   } catch (const std::exception &error) {
-    std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), error.what());
+    std::fprintf(stderr, "%s: %s\n", line.name().c_str(), error.what());
     return 1;
   }
 }

@@ -3,46 +3,14 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
-namespace CLI {  // <CLI/CLI.hpp> takes seven seconds to compile: only options.cpp includes it
-class App;
-class Option;
-}  // namespace CLI
+#include "programs/command_line.h"
 
 namespace tmh::bench {
 
-// One option; each function does what CLI11's does, or refuses values that are not as it says.
-class CommandOption {
- public:
-  explicit CommandOption(CLI::Option *option) : option_(option) {}
-  CommandOption &capture_default_str();
-  CommandOption &delimiter(char between_values);
-  CommandOption &check_positive();
-  CommandOption &check_range(std::uint64_t min, std::uint64_t max);
-  CommandOption &check_one_of(const std::vector<std::string> &values);
-
- private:
-  CLI::Option *option_;
-};
-
-class CommandLine {
- public:
-  explicit CommandLine(const std::string &description, const std::string &name = {});
-  ~CommandLine();
-  CommandLine(const CommandLine &) = delete;
-  CommandLine &operator=(const CommandLine &) = delete;
-  // T: the types that options.cpp instantiates it for.
-  template <class T>
-  CommandOption add_option(const std::string &names, T &value, const std::string &description);
-  CommandOption add_flag(const std::string &names, bool &value, const std::string &description);
-  [[nodiscard]] CLI::App &app() noexcept { return *app_; }
-
- private:
-  std::unique_ptr<CLI::App> app_;
-};
+using programs::CommandLine;
 
 struct CommonOptions {
   bool tiny = false;      // small inputs, below 2 s: what the test suite runs

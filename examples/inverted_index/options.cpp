@@ -6,108 +6,103 @@
 #include <random>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "examples/inverted_index/bad_input.h"
 #include "examples/inverted_index/ledger.h"
+#include "programs/command_line.h"
 
 namespace inverted_index {
 
 int parse_command_line(int argc, const char *const *argv, Options *options) {
-  CLI::App app{
+  tmh::programs::CommandLine line(
       "Several processes build one inverted index of real text in std::map, in durable "
       "transactional memory, while "
       "they\n"
       "are killed at random, and once all together: the index is then recovered from its log. The "
       "result is compared "
       "with\n"
-      "an index that plain code builds. Then the same text is counted in a hybrid domain."};
-  app.name("tmh_inverted_index");
+      "an index that plain code builds. Then the same text is counted in a hybrid domain.",
+      "tmh_inverted_index");
   options->seed = std::random_device{}();
 
-  app.add_option("path", options->path,
+  line.add_option("path", options->path,
                  "file or folder to index (default: texts that every Debian ships)");
-  app.add_option("--workers", options->workers, "worker processes")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
-  app.add_option("--kills", options->kills, "single workers to kill during the run")
-      ->check(CLI::Range(0, 100'000))
-      ->capture_default_str();
-  app.add_option("--whole-kills", options->whole_kills,
+  line.add_option("--workers", options->workers, "worker processes")
+      .check_range<int>(1, 256)
+      .capture_default_str();
+  line.add_option("--kills", options->kills, "single workers to kill during the run")
+      .check_range<int>(0, 100'000)
+      .capture_default_str();
+  line.add_option("--whole-kills", options->whole_kills,
                  "times to kill every process that has the domain open")
-      ->check(CLI::Range(0, 1000))
-      ->capture_default_str();
-  app.add_flag("--no-kills", options->no_kills, "kill nobody");
-  app.add_option("--durability", options->durability,
+      .check_range<int>(0, 1000)
+      .capture_default_str();
+  line.add_flag("--no-kills", options->no_kills, "kill nobody");
+  line.add_option("--durability", options->durability,
                  fmt::format("{}; also TMH_DURABILITY", tmh::durability_values()))
-      ->envname("TMH_DURABILITY")
-      ->capture_default_str();
-  app.add_flag_function(
+      .envname("TMH_DURABILITY")
+      .capture_default_str();
+  line.add_flag_function(
       "--power-cut,!--no-power-cut",
       [options](std::int64_t times) { options->power_cut = times > 0; },
       "after killing all, remove what a power cut takes from a domain, its shared memory, so that "
       "the disk alone "
       "decides\n"
       "(default: yes, unless the durability is none)");
-  app.add_option("--checkpoint-bytes", options->checkpoint_bytes, "log between two checkpoints")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
-      ->capture_default_str();
-  app.add_option("--seed", options->seed,
+  line.add_option("--checkpoint-bytes", options->checkpoint_bytes, "log between two checkpoints")
+      .check_range(1, std::uint64_t{1} << 40)
+      .capture_default_str();
+  line.add_option("--seed", options->seed,
                  "chooses whom to kill and when; also TMH_SEED (default: random, printed)")
-      ->envname("TMH_SEED");
-  app.add_option("--limit-files", options->limits.files, "index at most so many files, 0: all")
-      ->capture_default_str();
-  app.add_option("--limit-bytes", options->limits.bytes, "index at most so many bytes, 0: all")
-      ->capture_default_str();
-  app.add_option("--limit-file-bytes", options->limits.file_bytes,
+      .envname("TMH_SEED");
+  line.add_option("--limit-files", options->limits.files, "index at most so many files, 0: all")
+      .capture_default_str();
+  line.add_option("--limit-bytes", options->limits.bytes, "index at most so many bytes, 0: all")
+      .capture_default_str();
+  line.add_option("--limit-file-bytes", options->limits.file_bytes,
                  "of each file in a folder index at most so many bytes, 0: all")
-      ->capture_default_str();
-  app.add_option("--detection", options->detection, tmh::detection_values());
-  app.add_option("--tracking", options->tracking, tmh::tracking_values());
-  app.add_option("--policy", options->policy, tmh::policy_values());
-  app.add_flag("--no-hybrid", options->no_hybrid, "leave out the second part, the hybrid domain");
-  app.add_option("--hybrid-kills", options->hybrid_kills,
+      .capture_default_str();
+  line.add_option("--detection", options->detection, tmh::detection_values());
+  line.add_option("--tracking", options->tracking, tmh::tracking_values());
+  line.add_option("--policy", options->policy, tmh::policy_values());
+  line.add_flag("--no-hybrid", options->no_hybrid, "leave out the second part, the hybrid domain");
+  line.add_option("--hybrid-kills", options->hybrid_kills,
                  "single workers to kill in the second part")
-      ->check(CLI::Range(0, 1000))
-      ->capture_default_str();
-  app.add_option("--hybrid-capacity", options->hybrid_capacity,
+      .check_range<int>(0, 1000)
+      .capture_default_str();
+  line.add_option("--hybrid-capacity", options->hybrid_capacity,
                  "what fits at cache lines, as TMH_CAPACITY spells it")
-      ->capture_default_str();
-  app.add_option("--hybrid-escalation", options->hybrid_escalation,
+      .capture_default_str();
+  line.add_option("--hybrid-escalation", options->hybrid_escalation,
                  fmt::format("of the counters: {}", tmh::escalation_values()))
-      ->capture_default_str();
-  app.add_option("--hybrid-durability", options->hybrid_durability, tmh::durability_values())
-      ->capture_default_str();
-  app.add_option("--domain", options->domain_folder, "use this new or empty folder, and keep it");
-  app.add_flag("--tiny", options->tiny,
+      .capture_default_str();
+  line.add_option("--hybrid-durability", options->hybrid_durability, tmh::durability_values())
+      .capture_default_str();
+  line.add_option("--domain", options->domain_folder, "use this new or empty folder, and keep it");
+  line.add_flag("--tiny", options->tiny,
                "a little generated text, 2 workers, 5 kills, one of all: a test");
 
   const std::string tuning = "How the work is cut";
-  app.add_option("--batch-bytes", options->cut.batch_bytes,
+  line.add_option("--batch-bytes", options->cut.batch_bytes,
                  "text per batch, 0: a 64th of the text, 2 KiB to 128 KiB")
-      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 30))
-      ->capture_default_str()
-      ->group(tuning);
-  app.add_option("--shards", options->cut.shard_count, "maps that the index is divided into")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str()
-      ->group(tuning);
-  app.add_option("--lanes", options->cut.lane_count, "queues of batches")
-      ->check(CLI::Range(std::size_t{1}, kLanesMax))
-      ->capture_default_str()
-      ->group(tuning);
+      .check_range(0, std::uint64_t{1} << 30)
+      .capture_default_str()
+      .group(tuning);
+  line.add_option("--shards", options->cut.shard_count, "maps that the index is divided into")
+      .check_range<int>(1, 4096)
+      .capture_default_str()
+      .group(tuning);
+  line.add_option("--lanes", options->cut.lane_count, "queues of batches")
+      .check_range(1, kLanesMax)
+      .capture_default_str()
+      .group(tuning);
 
   // An empty group hides an option from --help: these are between a supervisor and its workers.
-  app.add_option("--worker", options->worker_slot)->group("");
-  app.add_option("--parent", options->parent)->group("");
-  app.add_option("--ledger", options->ledger)->group("");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &error) {
-    const bool asked = error.get_exit_code() == 0;  // --help
-    return app.exit(error) == 0 && asked ? static_cast<int>(Exit::kEqual)
-                                         : static_cast<int>(Exit::kBadInput);
-  }
+  line.add_option("--worker", options->worker_slot).group("");
+  line.add_option("--parent", options->parent).group("");
+  line.add_option("--ledger", options->ledger).group("");
+  if (const auto status = line.parse(argc, argv))
+    return static_cast<int>(*status == 0 ? Exit::kEqual : Exit::kBadInput);
   return -1;
 }
 

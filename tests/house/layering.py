@@ -6,10 +6,11 @@ includes the other, and only the rooms of hierarchy/ know two at once. (2) Publi
 public headers only. (3) Rooms below hierarchy/ see of the public headers only the plain values:
 error.hpp, options.hpp, past.hpp, policies.hpp, instance.hpp, latency.hpp; levels/line also what its
 user's code has inline of it, tmh/detail/line_access.hpp. (4) rtm_emulator/, an own product, is
-included by nobody else; observe/perf/, a library of its own, by tools and tests. (5) An include of
-our own is written from the root of the repository, or <tmh/...>, <xac.h>. Examples, which people
-copy out, may name a file beside them instead. (6) include/tmh/trees/ includes itself and the
-sentence about C++20: a tree knows of no transactions.
+included by nobody else; observe/perf/, a library of its own, by tools and tests; programs/,
+which includes nothing of ours, by tools, benches, tests and two examples. (5) An include of our own
+is written from the root of the repository, or <tmh/...>, <xac.h>. Examples, which people copy out,
+may name a file beside them instead. (6) include/tmh/trees/ includes itself and the sentence about
+C++20: a tree knows of no transactions.
 """
 
 import os
@@ -52,11 +53,17 @@ MAY_INCLUDE = {
     "compat/": ["include/", "hierarchy/"],
     # A library of its own on level 1 alone.
     "compat/libitm/": LEVELS,
-    "tools/": ALL_ROOMS + ["examples/workloads/"],
-    "bench/": ALL_ROOMS + ["examples/trees/", "examples/structures/", "examples/workloads/"],
+    # What programs share knows nothing of the library.
+    "programs/": [],
+    "tools/": ALL_ROOMS + ["programs/", "examples/workloads/"],
+    "bench/": ALL_ROOMS
+    + ["programs/", "examples/trees/", "examples/structures/", "examples/workloads/"],
     "bindings/python/": ["include/"],  # what a user sees
     "examples/": ["include/"],
-    "tests/": ALL_ROOMS + ["compat/", "tools/", "bench/", "examples/"],
+    # Programs, and not pages of a manual.
+    "examples/inverted_index/": ["include/", "programs/", "examples/"],
+    "examples/itm/": ["include/", "programs/", "examples/"],
+    "tests/": ALL_ROOMS + ["programs/", "compat/", "tools/", "bench/", "examples/"],
 }
 # Libraries of their own -> rooms that may include them, besides themselves.
 APART = {"rtm_emulator/": [], "observe/perf/": ["tools/", "tests/"]}
@@ -123,6 +130,7 @@ def self_test():
         "hierarchy/transaction/retry.h",
         "hierarchy/api/handles.h",
         "compat/libxac/xac.h",
+        "programs/json.h",
         "tools/top.h",
         "tests/support/seed.h",
         "bench/support/table.h",
@@ -157,7 +165,10 @@ def self_test():
             '#include <tmh/domain.hpp>\n#include <xac.h>\n// #include "platform/files.h" in a'
             ' comment\n'
         ),
-        "tools/a.cpp": '#include "observe/perf/encode.h"\n',
+        "programs/a.cpp": '#include "programs/json.h"\n',
+        "tools/a.cpp": '#include "observe/perf/encode.h"\n#include "programs/json.h"\n',
+        "bench/a.cpp": '#include "programs/json.h"\n',
+        "examples/itm/a.cpp": '#include "programs/json.h"\n',
         "tests/a_test.cpp": (
             '#include "tests/support/seed.h"\n#include "platform/files.h"\n#include'
             ' <gtest/gtest.h>\n'
@@ -182,6 +193,11 @@ def self_test():
         "compat/libxac/b.cpp": '#include "levels/page/view.h"\n',
         "examples/b.cpp": '#include "hierarchy/api/handles.h"\n',
         "examples/c.cpp": '#include "../platform/files.h"\n',
+        "programs/b.cpp": '#include "platform/files.h"\n',
+        "programs/c.cpp": '#include "tools/top.h"\n',
+        "programs/d.cpp": "#include <tmh/error.hpp>\n",
+        "hierarchy/api/e.cpp": '#include "programs/json.h"\n',
+        "examples/trees/b.cpp": '#include "programs/json.h"\n',
         "bench/b.cpp": '#include "tests/support/seed.h"\n',
         "bench/c.cpp": '#include "observe/perf/encode.h"\n',
         "platform/c.cpp": '#include "files.h"\n',

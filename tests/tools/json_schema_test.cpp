@@ -9,20 +9,19 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "programs/json.h"
 #include "tests/support/temp_folder.h"
 
 namespace tmh::test {
 namespace {
 
-using nlohmann::json;
-using Change = std::function<void(json &)>;
+using programs::Json;
+using Change = std::function<void(Json &)>;
 
 const std::string kSchemas = TMH_SOURCE_DIR "/tools/schema/";
 
-json right_doctor() {
-  return json::parse(R"({"document": "tmh-doctor-1", "kernel": "6.1", "tracking": "signal",
+Json right_doctor() {
+  return Json::parse(R"({"document": "tmh-doctor-1", "kernel": "6.1", "tracking": "signal",
     "pmu": "", "rtm_trial": {"made": true, "illegal_instruction": false, "attempts": 3,
     "commits": 2, "aborts": [{"status": 6, "count": 1}]},
     "topology": {"packages": 1, "numa_nodes": 1, "cores": 2, "threads": 2, "line_bytes": 64,
@@ -34,7 +33,7 @@ json right_doctor() {
     "cause": "sandbox", "remedy": "leave it"}]})");
 }
 
-std::vector<std::string> problems_of(const json &document) {
+std::vector<std::string> problems_of(const Json &document) {
   return schema_problems(kSchemas + "doctor.schema.json", document.dump());
 }
 
@@ -42,21 +41,21 @@ TEST(JsonSchema, ARightDocumentPassesAndEachFaultIsCaught) {
   const std::vector<std::string> none = problems_of(right_doctor());
   EXPECT_TRUE(none.empty()) << none.front();
   const std::pair<const char *, Change> faults[] = {
-      {"no findings", [](json &d) { d["findings"].clear(); }},
-      {"a key is missing", [](json &d) { d.erase("tracking"); }},
-      {"a key too many", [](json &d) { d["more"] = 1; }},
-      {"a number as text", [](json &d) { d["storage"]["free_bytes"] = "1"; }},
-      {"a fraction for an integer", [](json &d) { d["topology"]["cores"] = 1.5; }},
-      {"a truth for a number", [](json &d) { d["topology"]["cores"] = true; }},
-      {"a negative number", [](json &d) { d["topology"]["cores"] = -1; }},
-      {"a topology key that is none", [](json &d) { d["topology"]["sockets"] = 1; }},
-      {"another verdict", [](json &d) { d["findings"][0]["verdict"] = "maybe"; }},
-      {"a no without a remedy", [](json &d) { d["findings"][1].erase("remedy"); }},
-      {"a no with an empty cause", [](json &d) { d["findings"][1]["cause"] = ""; }},
-      {"a yes with a cause", [](json &d) { d["findings"][0]["cause"] = "none"; }},
-      {"another kind of document", [](json &d) { d["document"] = "tmh-doctor-2"; }}};
+      {"no findings", [](Json &d) { d["findings"].clear(); }},
+      {"a key is missing", [](Json &d) { d.erase("tracking"); }},
+      {"a key too many", [](Json &d) { d["more"] = 1; }},
+      {"a number as text", [](Json &d) { d["storage"]["free_bytes"] = "1"; }},
+      {"a fraction for an integer", [](Json &d) { d["topology"]["cores"] = 1.5; }},
+      {"a truth for a number", [](Json &d) { d["topology"]["cores"] = true; }},
+      {"a negative number", [](Json &d) { d["topology"]["cores"] = -1; }},
+      {"a topology key that is none", [](Json &d) { d["topology"]["sockets"] = 1; }},
+      {"another verdict", [](Json &d) { d["findings"][0]["verdict"] = "maybe"; }},
+      {"a no without a remedy", [](Json &d) { d["findings"][1].erase("remedy"); }},
+      {"a no with an empty cause", [](Json &d) { d["findings"][1]["cause"] = ""; }},
+      {"a yes with a cause", [](Json &d) { d["findings"][0]["cause"] = "none"; }},
+      {"another kind of document", [](Json &d) { d["document"] = "tmh-doctor-2"; }}};
   for (const auto &[what, change] : faults) {
-    json document = right_doctor();
+    Json document = right_doctor();
     change(document);
     EXPECT_FALSE(problems_of(document).empty()) << what;
   }

@@ -17,10 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <tmh/tmh.hpp>
 
+#include "programs/json.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"
@@ -30,7 +29,7 @@
 namespace tmh::test {
 namespace {
 
-using nlohmann::json;
+using programs::Json;
 namespace fs = std::filesystem;
 
 constexpr int kSound = 0, kTorn = 1, kDamaged = 2, kRefused = 3;
@@ -51,17 +50,17 @@ class ToolCheck : public ::testing::Test {
       commit(d, s, 20);
     });
   }
-  json check(int exit_code) {
+  Json check(int exit_code) {
     const ProgramEnd end = run_tmh({"check", domain(), "--json"});
     EXPECT_EQ(end.exit_code, exit_code) << end.out << end.err;
-    const json document = json::parse(end.out, nullptr, false);
+    const Json document = Json::parse(end.out, Json::IfBroken::kDiscard);
     EXPECT_FALSE(document.is_discarded()) << end.out;
     if (document.contains("parts")) expect_valid("check", document.dump());
     EXPECT_EQ(run_tmh({"check", domain()}).exit_code, exit_code);
     return document;
   }
-  static std::string state(const json &document, const std::string &part) {
-    for (const json &one : document.at("parts"))
+  static std::string state(const Json &document, const std::string &part) {
+    for (const Json &one : document.at("parts"))
       if (one.at("part") == part) return one.at("state");
     return "no such part";
   }
@@ -81,7 +80,7 @@ TEST_F(ToolCheck, ClosedDomainsAreSoundAndStayAsTheyAre) {
     std::map<std::string, std::string> before;
     for (const auto &entry : fs::directory_iterator(domain()))
       before[entry.path()] = read_file(entry.path());
-    const json document = check(kSound);
+    const Json document = check(kSound);
     EXPECT_EQ(document.at("state"), "sound");
     EXPECT_EQ(state(document, "structure"), "sound");
     EXPECT_EQ(state(document, "heap h.db"), "sound");
@@ -95,7 +94,7 @@ TEST_F(ToolCheck, ClosedDomainsAreSoundAndStayAsTheyAre) {
 TEST_F(ToolCheck, ADamagedHeapIsFound) {
   make({});
   flip(heap(), 4096 + 200);  // the map's page
-  const json document = check(kDamaged);
+  const Json document = check(kDamaged);
   EXPECT_EQ(state(document, "heap h.db"), "damaged");
   EXPECT_EQ(state(document, "structure"), "sound");
 }
@@ -116,7 +115,7 @@ TEST_F(ToolCheck, ADomainInUseIsNotCalledDamaged) {
   const Domain open = Domain::open(domain());
   const Segment segment = open.map("h.db");
   atomically(open, [&] { *segment.root<long>("more") = 1; });
-  const json document = check(kSound);
+  const Json document = check(kSound);
   EXPECT_EQ(document.at("state"), "unchecked");
   EXPECT_EQ(state(document, "heap h.db"), "unchecked");
 }
@@ -162,7 +161,7 @@ TEST_F(ToolCheck, WhatRecoveryWillMendIsUnchecked) {
   EXPECT_EQ(state(check(kSound), "heap h.db"), "unchecked");
   fs::remove_all(domain());
   make(durable_options(), Ending::kPowerCut);
-  const json document = check(kSound);
+  const Json document = check(kSound);
   EXPECT_EQ(state(document, "heap h.db"), "unchecked");
   EXPECT_EQ(state(document, "log"), "sound");
   ASSERT_EQ(run_tmh({"recover", domain()}).exit_code, 0);
@@ -172,11 +171,11 @@ TEST_F(ToolCheck, WhatRecoveryWillMendIsUnchecked) {
 TEST_F(ToolCheck, TheLogsVerdictIsThatOfLogVerify) {
   make(durable_options(), Ending::kPowerCut);
   const std::string log = domain() + "/tmh.log.0000000000";
-  const json end = json::parse(run_tmh({"log", "verify", domain(), "--json"}).out);
+  const Json end = Json::parse(run_tmh({"log", "verify", domain(), "--json"}).out);
   const std::string whole = read_file(log);
-  std::vector<json> lines;
+  std::vector<Json> lines;
   std::istringstream dump(run_tmh({"log", "dump", domain(), "--json"}).out);
-  for (std::string line; std::getline(dump, line);) lines.push_back(json::parse(line));
+  for (std::string line; std::getline(dump, line);) lines.push_back(Json::parse(line));
   ASSERT_GT(lines.size(), 10u);
   flip(log, lines[lines.size() - 2].at("lsn").get<std::size_t>() + 70);
   EXPECT_EQ(state(check(kTorn), "log"), "torn");
@@ -185,7 +184,7 @@ TEST_F(ToolCheck, TheLogsVerdictIsThatOfLogVerify) {
   EXPECT_EQ(state(check(kDamaged), "log"), "damaged");
   write_file(log, whole);
   fs::remove(domain() + "/tmh.checkpoint");
-  const json document = check(kDamaged);
+  const Json document = check(kDamaged);
   EXPECT_EQ(state(document, "log"), "damaged");
   EXPECT_EQ(state(document, "structure"), "damaged");
 }
@@ -203,7 +202,7 @@ TEST_F(ToolCheck, WhatMayNotBeReadIsUnreadable) {
   make({});
   fs::remove(heap());
   fs::create_symlink("h.db", heap());  // ELOOP, for root, too
-  const json document = check(kDamaged);
+  const Json document = check(kDamaged);
   EXPECT_EQ(state(document, "structure"), "damaged");
   EXPECT_EQ(state(document, "heap h.db"), "unreadable");
   fs::remove_all(domain());
@@ -233,7 +232,7 @@ TEST_F(ToolCheck, HostileBytesNeverHangOrCrash) {
     }
     const ProgramEnd end = run_tmh({"check", domain(), "--json"});
     EXPECT_TRUE(end.exit_code >= kSound && end.exit_code <= kRefused) << end.exit_code << end.err;
-    EXPECT_FALSE(json::parse(end.out, nullptr, false).is_discarded()) << end.out;
+    EXPECT_FALSE(Json::parse(end.out, Json::IfBroken::kDiscard).is_discarded()) << end.out;
   }
 }
 

@@ -19,10 +19,9 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <tmh/tmh.hpp>
 
+#include "programs/json.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/seed.h"
@@ -34,7 +33,7 @@
 namespace tmh::test {
 namespace {
 
-using nlohmann::json;
+using programs::Json;
 namespace fs = std::filesystem;
 
 class ToolCopy : public ::testing::Test {
@@ -45,13 +44,13 @@ class ToolCopy : public ::testing::Test {
     in_domain(domain(), durable_options(), Ending::kClosed,
               [](const Domain &d, const Segment &s) { commit(d, s, 100); });
   }
-  json run(const std::vector<std::string> &words, int exit_code) const {
+  Json run(const std::vector<std::string> &words, int exit_code) const {
     std::vector<std::string> all = {"copy"};
     all.insert(all.end(), words.begin(), words.end());
     all.emplace_back("--json");
     const ProgramEnd end = run_tmh(all);
     EXPECT_EQ(end.exit_code, exit_code) << end.out << end.err;
-    return json::parse(end.out, nullptr, false);
+    return Json::parse(end.out, Json::IfBroken::kDiscard);
   }
   std::vector<std::string> beside() const {
     std::vector<std::string> names;
@@ -70,10 +69,10 @@ class ToolCopy : public ::testing::Test {
 
 TEST_F(ToolCopy, AClosedDomain) {
   make();
-  const json report = run({domain(), copy() + "/"}, 0);
+  const Json report = run({domain(), copy() + "/"}, 0);
   EXPECT_GE(report.at("files"), 4);
   EXPECT_EQ(beside(), (std::vector<std::string>{"copy", "domain"}));
-  const json check = json::parse(run_tmh({"check", copy(), "--json"}).out);
+  const Json check = Json::parse(run_tmh({"check", copy(), "--json"}).out);
   EXPECT_EQ(run_tmh({"check", copy()}).exit_code, 0) << check;
   const ProgramEnd verified = run_tmh({"log", "verify", copy()});
   EXPECT_EQ(verified.exit_code, 0) << verified.out;
@@ -151,7 +150,7 @@ TEST_F(ToolCopy, DomainsThatWillNotDoAreRefused) {
   EXPECT_EQ(run({domain(), copy()}, 3).value("error", ""), "kNotADomain");
   in_domain(domain(), {}, Ending::kClosed,
             [](const Domain &d, const Segment &s) { commit(d, s, 5); });
-  const json refused = run({domain(), copy()}, 3);
+  const Json refused = run({domain(), copy()}, 3);
   EXPECT_EQ(refused.value("error", ""), "kNotDurable");
   EXPECT_NE(refused.value("message", "").find("volatile"), std::string::npos);
   EXPECT_EQ(beside(), std::vector<std::string>{"domain"});

@@ -13,8 +13,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "programs/json.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/program.h"
 #include "tests/support/seed.h"
@@ -23,7 +22,7 @@
 namespace tmh::test {
 namespace {
 
-using nlohmann::json;
+using programs::Json;
 namespace fs = std::filesystem;
 
 ProgramEnd tmh(std::vector<std::string> words) {
@@ -41,7 +40,7 @@ class ToolDamage : public ::testing::Test {
     in_domain(domain(), durable_options(), Ending::kPowerCut,
               [](const Domain &d, const Segment &s) { commit(d, s, 100); });
     std::istringstream stream(tmh({"log", "dump", domain(), "--json"}).out);
-    for (std::string line; std::getline(stream, line);) lines_.push_back(json::parse(line));
+    for (std::string line; std::getline(stream, line);) lines_.push_back(Json::parse(line));
     ASSERT_EQ(lines_.size(), 102u);
   }
   std::string domain() const { return folder_ / "domain"; }
@@ -58,14 +57,14 @@ class ToolDamage : public ::testing::Test {
     EXPECT_NE(plain.err.find(errc), std::string::npos) << plain.err;
     const ProgramEnd machine = tmh({"log", "verify", domain(), "--json"});
     EXPECT_EQ(machine.exit_code, exit_code);
-    const json verdict = json::parse(machine.out, nullptr, false);
+    const Json verdict = Json::parse(machine.out, Json::IfBroken::kDiscard);
     EXPECT_EQ(verdict.value("state", ""), state) << machine.out;
     EXPECT_EQ(verdict.value("error", ""), exit_code > 1 ? errc : "") << machine.out;
     EXPECT_EQ(tmh({"log", "dump", domain()}).exit_code, exit_code);
   }
 
   MemoryFolder folder_;
-  std::vector<json> lines_;  // the generation, 100 transactions, the end
+  std::vector<Json> lines_;  // the generation, 100 transactions, the end
 };
 
 TEST_F(ToolDamage, AnUntouchedLogEndsCleanly) { expect_verdict(0, "clean", ""); }
@@ -76,7 +75,7 @@ TEST_F(ToolDamage, ADamagedLastRecordIsATornTail) {
   EXPECT_NE(
       tmh({"log", "verify", domain()}).out.find("torn tail at LSN " + std::to_string(lsn(100))),
       std::string::npos);
-  const json report = json::parse(tmh({"recover", domain(), "--json"}).out);
+  const Json report = Json::parse(tmh({"recover", domain(), "--json"}).out);
   EXPECT_EQ(report["transactions"], 99) << "recovery agrees";
   EXPECT_EQ(report["tail_was_torn"], true);
 }
@@ -118,7 +117,7 @@ TEST_F(ToolDamage, OneDamagedCheckpointSlotIsToldAndSurvived) {
     flip(domain() + "/tmh.checkpoint", slot * 4096 + 50);
     const ProgramEnd info = tmh({"info", domain(), "--json"});
     EXPECT_EQ(info.exit_code, 2);
-    EXPECT_EQ(json::parse(info.out)["problems"].size(), 1u);
+    EXPECT_EQ(Json::parse(info.out)["problems"].size(), 1u);
     const ProgramEnd verify = tmh({"log", "verify", domain()});
     EXPECT_EQ(verify.exit_code, 0) << verify.err;
     EXPECT_NE(verify.out.find("checkpoint slots is damaged"), std::string::npos);
@@ -152,7 +151,7 @@ TEST_F(ToolDamage, ALogThatWasNeverMadeIsNoDamage) {
     EXPECT_NE(plain.out.find("its creation was cut off"), std::string::npos) << plain.out;
     const ProgramEnd machine = tmh({"log", what, fresh, "--json"});
     EXPECT_EQ(machine.exit_code, 0) << machine.out;
-    EXPECT_EQ(json::parse(machine.out, nullptr, false).value("state", ""), "empty") << machine.out;
+    EXPECT_EQ(Json::parse(machine.out, Json::IfBroken::kDiscard).value("state", ""), "empty") << machine.out;
   }
   EXPECT_EQ(tmh({"log", "dump", fresh, "--from", "1"}).exit_code, 3);
 }
@@ -216,7 +215,7 @@ TEST_F(ToolDamage, HostileBytesNeverHangOrCrash) {
       EXPECT_TRUE(end.exit_code >= 0 && end.exit_code <= 3)
           << words[1] << ": " << end.exit_code << end.err;
       if (words.back() == "--json" && words[1] != "dump") {
-        EXPECT_FALSE(json::parse(end.out, nullptr, false).is_discarded()) << end.out;
+        EXPECT_FALSE(Json::parse(end.out, Json::IfBroken::kDiscard).is_discarded()) << end.out;
       }
     }
   }

@@ -16,8 +16,7 @@
 #include <random>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
+#include "programs/json.h"
 #include "tests/support/program.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"
@@ -466,7 +465,7 @@ TEST(ToolDoctor, TheCommandTellsWhatThisMachineDoes) {
   const TempFolder folder;
   const ProgramEnd end = run_program({TMH_TOOL, "doctor", folder.path(), "--json"});
   ASSERT_EQ(end.exit_code, 0) << end.err;
-  const auto document = nlohmann::json::parse(end.out);
+  const auto document = programs::Json::parse(end.out);
   EXPECT_EQ(document.at("document"), "tmh-doctor-1");
   EXPECT_GT(document.at("storage").at("free_bytes"), 0);
   const bool commits = document.at("rtm_trial").at("commits") == kTrialCommits;

@@ -10,10 +10,9 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <tmh/tmh.hpp>
 
+#include "programs/json.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tool.h"
@@ -21,7 +20,7 @@
 namespace tmh::test {
 namespace {
 
-using nlohmann::json;
+using programs::Json;
 namespace fs = std::filesystem;
 
 class ToolImage : public ::testing::Test {
@@ -52,18 +51,18 @@ class ToolImage : public ::testing::Test {
     words.insert(words.begin(), {"image", backup(), "--logs", folder_ / "domain"});
     return run_tmh(words);
   }
-  [[nodiscard]] json document(std::vector<std::string> words, int exit_code = 0) const {
+  [[nodiscard]] Json document(std::vector<std::string> words, int exit_code = 0) const {
     words.emplace_back("--json");
     const ProgramEnd end = run(words);
     EXPECT_EQ(end.exit_code, exit_code) << end.out << end.err;
-    return json::parse(end.out, nullptr, false);
+    return Json::parse(end.out, Json::IfBroken::kDiscard);
   }
   TempFolder folder_;
   std::uint64_t clock_ = 0, number_ = 0;
 };
 
 TEST_F(ToolImage, EachWayToNameAMomentIsTheSameOne) {
-  const json named = document({"--name", "here"});
+  const Json named = document({"--name", "here"});
   EXPECT_EQ(named["clock"], clock_);
   EXPECT_EQ(named["transactions"], 20);
   EXPECT_EQ(named["is_end"], false);
@@ -72,7 +71,7 @@ TEST_F(ToolImage, EachWayToNameAMomentIsTheSameOne) {
   const std::string lsn = std::to_string(named["lsn"].get<std::uint64_t>());
   EXPECT_EQ(document({"--clock", std::to_string(clock_)})["lsn"], named["lsn"]);
   EXPECT_EQ(document({"--lsn", lsn})["clock"], clock_);
-  const json end = document({});
+  const Json end = document({});
   EXPECT_EQ(end["transactions"], 50);
   EXPECT_EQ(end["is_end"], true);
   const ProgramEnd text = run({"--name", "here"});
@@ -81,7 +80,7 @@ TEST_F(ToolImage, EachWayToNameAMomentIsTheSameOne) {
 }
 
 TEST_F(ToolImage, ItsFilesAreThoseOfARecovery) {
-  const json written = document({"--name", "here", "--to", folder_ / "old"});
+  const Json written = document({"--name", "here", "--to", folder_ / "old"});
   EXPECT_EQ(written["to"], folder_ / "old");
   fs::copy(backup(), folder_ / "restored");
   RecoverOptions how;

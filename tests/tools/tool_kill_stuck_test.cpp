@@ -17,13 +17,12 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <tmh/field.hpp>
 #include <tmh/site.hpp>
 #include <tmh/tmh.hpp>
 
 #include "observe/steps.h"
+#include "programs/json.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/shared.h"
@@ -33,7 +32,7 @@
 namespace tmh::test {
 namespace {
 
-using nlohmann::json;
+using programs::Json;
 
 struct Flags {
   std::atomic<std::uint32_t> stuck, go_on, aborted, committed;
@@ -42,20 +41,20 @@ struct Flags {
 class ToolKillStuck : public ::testing::Test {
  protected:
   std::string domain() const { return folder_ / "domain"; }
-  json ask(std::vector<std::string> words, int exit_code, const std::string &grace_s = "0.2") {
+  Json ask(std::vector<std::string> words, int exit_code, const std::string &grace_s = "0.2") {
     words.insert(words.begin(), {"kill-stuck", domain(), "--json", "--grace", grace_s});
     const ProgramEnd end = run_tmh(words);
     EXPECT_EQ(end.exit_code, exit_code) << end.out << end.err;
-    const json document = json::parse(end.out, nullptr, false);
+    const Json document = Json::parse(end.out, Json::IfBroken::kDiscard);
     if (document.contains("document")) expect_valid("kill-stuck", document.dump());
     return document;
   }
-  json ask_pid(std::size_t child, int exit_code, std::vector<std::string> more = {},
+  Json ask_pid(std::size_t child, int exit_code, std::vector<std::string> more = {},
                const std::string &grace_s = "0.2") {
     more.insert(more.begin(), {"--pid", std::to_string(children_.pid(child))});
     return ask(more, exit_code, grace_s);
   }
-  static std::string outcome(const json &document) {
+  static std::string outcome(const Json &document) {
     EXPECT_EQ(document.at("instances").size(), 1u) << document;
     return document.at("instances").empty()
                ? ""
@@ -130,11 +129,11 @@ TEST_P(ToolKillStuckUpdate, ASleeperAbortsAtItsEnd) {
 TEST_P(ToolKillStuckUpdate, AStoppedOneIsKilledOnlyWhenTold) {
   const std::size_t child = stick(options());
   stop(child);
-  const json asked = ask({"--older-than", "0"}, 3);
+  const Json asked = ask({"--older-than", "0"}, 3);
   EXPECT_EQ(outcome(asked), "failed");
   EXPECT_EQ(asked.at("instances")[0].at("stopped"), true);
-  const json stat = json::parse(run_tmh({"stat", domain(), "--json"}).out);
-  for (const json &one : stat.at("participants"))
+  const Json stat = Json::parse(run_tmh({"stat", domain(), "--json"}).out);
+  for (const Json &one : stat.at("participants"))
     EXPECT_EQ(one.at("stopped"), one.at("pid") == asked.at("instances")[0].at("pid"));
   EXPECT_NE(run_tmh({"stat", domain()}).out.find(", stopped: "), std::string::npos);
   EXPECT_NE(
@@ -247,7 +246,7 @@ TEST_F(ToolKillStuck, AStoppedHolderOfTheLockIsToldInABoundedTime) {
   });
   siginfo_t info{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children_.pid(child)), &info, WSTOPPED | WNOWAIT), 0);
-  const json asked = ask_pid(child, 3);
+  const Json asked = ask_pid(child, 3);
   EXPECT_EQ(outcome(asked), "unasked");
   EXPECT_EQ(asked.at("answered"), false);
   EXPECT_EQ(outcome(ask_pid(child, 0, {"--kill"})), "killed");
@@ -278,7 +277,7 @@ TEST_F(ToolKillStuck, OneThatIsStoppedInItsCommitAtLines) {
     siginfo_t info{};
     ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children_.pid(child)), &info, WSTOPPED | WNOWAIT),
               0);
-    const json asked = ask_pid(child, 3);
+    const Json asked = ask_pid(child, 3);
     EXPECT_EQ(outcome(asked), expected);
     EXPECT_EQ(asked.at("instances")[0].at("level"), "line");
     EXPECT_EQ(outcome(ask_pid(child, 0, {"--kill"})), "killed");
@@ -313,9 +312,9 @@ TEST_F(ToolKillStuck, EveryThreadOfAProcessIsMeant) {
     EXPECT_EQ(query(open, [&] { return word_of(segment, 1) + word_of(segment, 2); }), 2u);
   });
   await(flags_->stuck, 2);
-  const json asked = ask_pid(child, 3);
+  const Json asked = ask_pid(child, 3);
   ASSERT_EQ(asked.at("instances").size(), 2u) << asked;
-  for (const json &one : asked.at("instances")) EXPECT_EQ(one.at("outcome"), "failed");
+  for (const Json &one : asked.at("instances")) EXPECT_EQ(one.at("outcome"), "failed");
   flags_->go_on.store(1);
   children_.expect_success();
   EXPECT_EQ(flags_->aborted.load(), 2u);

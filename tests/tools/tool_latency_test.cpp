@@ -15,10 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <tmh/tmh.hpp>
 
+#include "programs/json.h"
 #include "storage/latency.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/seed.h"
@@ -28,7 +27,7 @@
 namespace tmh::test {
 namespace {
 
-using nlohmann::json;
+using programs::Json;
 
 DomainOptions timed_options(Latency latency, Levels levels = Levels::kPage) {
   DomainOptions options;
@@ -50,10 +49,10 @@ class LatencyOfDomain : public ::testing::Test {
         sum += one.histogram.count();
     return sum;
   }
-  json stat(int exit_code = 0) {
+  Json stat(int exit_code = 0) {
     const ProgramEnd end = run_tmh({"stat", domain(), "--json"});
     EXPECT_EQ(end.exit_code, exit_code) << end.err;
-    const json document = json::parse(end.out);
+    const Json document = Json::parse(end.out);
     if (exit_code == 0) expect_valid("stat", document.dump());
     return document;
   }
@@ -70,7 +69,7 @@ TEST_F(LatencyOfDomain, FullCountsEveryAttemptByLevelAndOutcome) {
   EXPECT_EQ(count(open, LatencyLevel::kPages, AbortCause::kNone), 30u);
   EXPECT_EQ(count(open, LatencyLevel::kQueries, AbortCause::kNone), 7u);
   EXPECT_EQ(count(open, LatencyLevel::kPages, AbortCause::kUser), 1u);
-  const json document = stat();
+  const Json document = stat();
   EXPECT_EQ(document.at("latency").at("pages").at("count"), 30);
   EXPECT_GT(document.at("latency").at("pages").at("p50_ns"), 0);
   EXPECT_GE(document.at("latency").at("pages").at("max_ns"),
@@ -138,11 +137,11 @@ TEST_F(LatencyOfDomain, CommitsOfLevelOneAreCountedForTheirParticipantAndOutlive
     EXPECT_EQ(open.counters().line_commits, 20 * times);
     EXPECT_EQ(open.counters().line_aborts[static_cast<std::size_t>(AbortCause::kUser)], times);
   }
-  const json before = stat();
+  const Json before = stat();
   EXPECT_EQ(before.at("total").at("line_commits"), 40);
   work(open, segment);
-  const json after = stat();
-  for (const json &one : after.at("participants")) {
+  const Json after = stat();
+  for (const Json &one : after.at("participants")) {
     if (one.at("pid") != getpid()) continue;
     EXPECT_EQ(one.at("counters").at("line_commits"), 20)
         << "and not those of who had the context before";

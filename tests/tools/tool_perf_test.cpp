@@ -11,8 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "programs/json.h"
 #include "tests/support/children.h"
 #include "tests/support/program.h"
 #include "tests/support/temp_folder.h"
@@ -21,7 +20,7 @@
 namespace tmh::test {
 namespace {
 
-using nlohmann::json;
+using programs::Json;
 using Words = std::vector<std::string>;
 
 ProgramEnd perf(Words words) {
@@ -32,8 +31,8 @@ ProgramEnd perf(Words words) {
   return end;
 }
 
-json event_of(const json &document, const std::string &name) {
-  for (const json &event : document.at("events"))
+Json event_of(const Json &document, const std::string &name) {
+  for (const Json &event : document.at("events"))
     if (event.at("event") == name) return event;
   return {};
 }
@@ -43,12 +42,12 @@ TEST(ToolPerf, CountsAProgramAndKeepsItsOutputApart) {
                                "--", "echo", "-n", "hello"});
   EXPECT_EQ(end.exit_code, 0);
   EXPECT_EQ(end.out, "hello");
-  const json document = json::parse(end.err, nullptr, false);
+  const Json document = Json::parse(end.err, Json::IfBroken::kDiscard);
   ASSERT_TRUE(document.is_object()) << end.err;
   EXPECT_EQ(document["document"], "tmh-perf-1");
-  EXPECT_EQ(document["program"], (json{"echo", "-n", "hello"}));
+  EXPECT_EQ(document["program"], (Json{"echo", "-n", "hello"}));
   EXPECT_EQ(document["events"].size(), 3u);
-  const json faults = event_of(document, "page-faults");
+  const Json faults = event_of(document, "page-faults");
   if (!faults.contains("missing")) {
     EXPECT_GT(faults["value"], 0);
   }
@@ -57,9 +56,9 @@ TEST(ToolPerf, CountsAProgramAndKeepsItsOutputApart) {
 TEST(ToolPerf, CountsDescendantsToo) {
   const auto faults = [](const std::string &script) {
     const ProgramEnd end = perf({"-e", "page-faults", "--json", "--", "sh", "-c", script});
-    return event_of(json::parse(end.err, nullptr, false), "page-faults");
+    return event_of(Json::parse(end.err, Json::IfBroken::kDiscard), "page-faults");
   };
-  const json alone = faults("true"),
+  const Json alone = faults("true"),
              with_children = faults("cat /dev/null; cat /dev/null; cat /dev/null; true");
   if (alone.contains("missing")) GTEST_SKIP() << alone["missing"];
   EXPECT_GT(with_children["value"].get<int>(), alone["value"].get<int>() + 100);
@@ -114,10 +113,10 @@ TEST(ToolPerf, WhatCannotBeCountedIsNamedAndTheRunGoesOn) {
 }
 
 TEST(ToolPerf, EveryEventOfTheSetsHasAValueOrACause) {
-  const json document = json::parse(perf({"--json", "--", "true"}).err, nullptr, false);
+  const Json document = Json::parse(perf({"--json", "--", "true"}).err, Json::IfBroken::kDiscard);
   ASSERT_TRUE(document.is_object());
   EXPECT_EQ(document["events"].size(), 26u);
-  for (const json &event : document["events"])
+  for (const Json &event : document["events"])
     EXPECT_NE(event.contains("value"), event.contains("missing")) << event;
 }
 
@@ -157,10 +156,10 @@ TEST(ToolPerf, WrongCommandLinesAreRefused) {
 }
 
 TEST(ToolPerf, EncodingsOfNineProcessorsArePrinted) {
-  const json document = json::parse(perf({"--encodings", "--json"}).out, nullptr, false);
+  const Json document = Json::parse(perf({"--encodings", "--json"}).out, Json::IfBroken::kDiscard);
   ASSERT_TRUE(document.is_object());
   ASSERT_EQ(document["processors"].size(), 9u);
-  for (const json &processor : document["processors"]) {
+  for (const Json &processor : document["processors"]) {
     EXPECT_EQ(event_of(processor, "rtm-commit")["config"], "0x2c9");
     EXPECT_FALSE(processor["source"].get<std::string>().empty());
   }

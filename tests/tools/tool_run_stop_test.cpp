@@ -11,8 +11,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "programs/json.h"
 #include "tests/support/children.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tool.h"
@@ -51,8 +50,8 @@ class ToolRunStop : public ::testing::TestWithParam<int> {
     const ProgramEnd end = run_tmh({"stat", domain(), "--json"});
     if (end.exit_code != 0) return false;
     std::size_t found = 0;
-    const nlohmann::json document = nlohmann::json::parse(end.out);
-    for (const nlohmann::json &one : document.at("participants"))
+    const programs::Json document = programs::Json::parse(end.out);
+    for (const programs::Json &one : document.at("participants"))
       found += one.at("name") == "tmh run: worker" ? 1u : 0u;
     return found == count;
   }
@@ -78,7 +77,7 @@ TEST_P(ToolRunStop, WhileWorkersRunItReportsAndTheFolderIsGone) {
   const ChildEnd end = children_.wait(tool);
   EXPECT_EQ(end.exit_code, 0);
   EXPECT_TRUE(fs::is_empty(temporary()));
-  const nlohmann::json document = nlohmann::json::parse(read_file(out()), nullptr, false);
+  const programs::Json document = programs::Json::parse(read_file(out()), programs::Json::IfBroken::kDiscard);
   ASSERT_TRUE(document.contains("interrupted")) << read_file(out());
   EXPECT_EQ(document.at("interrupted"), true);
   EXPECT_EQ(document.at("invariant").at("holds"), true);

@@ -15,12 +15,11 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <tmh/tmh.hpp>
 
 #include "examples/workloads/random.hpp"
 #include "examples/workloads/workload.hpp"
+#include "programs/json.h"
 #include "tests/support/children.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tool.h"
@@ -29,17 +28,17 @@
 namespace tmh::test {
 namespace {
 
-using nlohmann::json;
+using programs::Json;
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kContentAt = (1 + workloads::kWorkersMax) * kPageBytes;
 
-json run_json(std::vector<std::string> words, int exit_code = 0) {
+Json run_json(std::vector<std::string> words, int exit_code = 0) {
   words.insert(words.begin(), "run");
   words.emplace_back("--json");
   const ProgramEnd end = run_tmh(words);
   EXPECT_EQ(end.exit_code, exit_code) << end.out << end.err;
-  const json document = json::parse(end.out, nullptr, false);
+  const Json document = Json::parse(end.out, Json::IfBroken::kDiscard);
   if (document.contains("document")) expect_valid("run", document.dump());
   return document;
 }
@@ -55,8 +54,8 @@ std::vector<pid_t> workers_of(const std::string &domain) {
   std::vector<pid_t> workers;
   const ProgramEnd end = run_tmh({"stat", domain, "--json"});
   if (end.exit_code != 0) return workers;  // not made yet
-  const json document = json::parse(end.out);
-  for (const json &one : document.at("participants"))
+  const Json document = Json::parse(end.out);
+  for (const Json &one : document.at("participants"))
     if (one.at("alive") == true && one.at("name") == "tmh run: worker")
       workers.push_back(one.at("pid"));
   return workers;
@@ -111,11 +110,11 @@ class ToolRunWorkload : public ::testing::TestWithParam<std::string> {};
 TEST_P(ToolRunWorkload, HoldsAtEveryLevel) {
   for (const std::string level : {"line", "page", "hybrid"}) {
     SCOPED_TRACE(level);
-    const json document =
+    const Json document =
         run_json({GetParam(), "--operations", "501", "--level", level, "--threads", "2"});
     EXPECT_EQ(document.at("operations"), 501);
     EXPECT_EQ(document.at("invariant").at("holds"), true);
-    const json &commits = document.at("commits");
+    const Json &commits = document.at("commits");
     EXPECT_GE(commits.at("line").get<int>() + commits.at("page").get<int>() +
                   commits.at("query").get<int>(),
               501)
@@ -140,7 +139,7 @@ TEST_P(ToolRunWorkload, BrokenContentIsTold) {
   //       word.
   Watcher(domain).break_word(is_set ? kPageBytes + 8
                                     : kContentAt + (GetParam().starts_with("ycsb") ? 72 : 0));
-  const json document = run_json({GetParam(), "--operations", "100", "--domain", domain}, 2);
+  const Json document = run_json({GetParam(), "--operations", "100", "--domain", domain}, 2);
   EXPECT_EQ(document.at("error"), "kCorrupt");
 }
 
@@ -149,7 +148,7 @@ TEST_P(ToolRunWorkload, ContentThatClaimsMorePortionsThanThereAreIsTold) {
   const std::string domain = folder / "domain";
   (void)run_json({GetParam(), "--operations", "100", "--domain", domain});
   Watcher(domain).break_word(24);  // the header's count of portions made
-  const json document = run_json({GetParam(), "--operations", "100", "--domain", domain}, 2);
+  const Json document = run_json({GetParam(), "--operations", "100", "--domain", domain}, 2);
   EXPECT_EQ(document.at("error"), "kCorrupt");
 }
 
@@ -181,12 +180,12 @@ TEST(ToolRun, HoldsUnderPolicies) {
     for (std::vector<std::string> words : choices) {
       SCOPED_TRACE(words[1]);
       words.insert(words.begin(), {workload, "--operations", "400"});
-      const json document = run_json(words);
+      const Json document = run_json(words);
       EXPECT_EQ(document.at("operations"), 400);
       EXPECT_EQ(document.at("invariant").at("holds"), true);
     }
   }
-  const json tight = run_json({"mixed", "--operations", "2000", "--reads", "0", "--capacity",
+  const Json tight = run_json({"mixed", "--operations", "2000", "--reads", "0", "--capacity",
                                "4KiB/8/64", "--escalation", "on-capacity"});
   EXPECT_GT(tight.at("escalations").at("capacity"), 0) << "huge updates do not fit";
   EXPECT_GT(tight.at("aborts").at("capacity"), 0);
@@ -338,10 +337,10 @@ class ToolRunWatched : public ::testing::Test {
  protected:
   std::string domain() const { return folder_ / "domain"; }
   // What the tool printed, once it has ended.
-  json end_of(std::size_t child, int exit_code) {
+  Json end_of(std::size_t child, int exit_code) {
     const ChildEnd end = children_.wait(child);
     EXPECT_EQ(end.exit_code, exit_code) << read_file(out_);
-    return json::parse(read_file(out_), nullptr, false);
+    return Json::parse(read_file(out_), Json::IfBroken::kDiscard);
   }
   MemoryFolder folder_;
   const std::string out_ = folder_ / "out";
@@ -378,12 +377,12 @@ TEST_P(ToolRunDeath, AKilledWorkerStopsNobodyAndBreaksNothing) {
   EXPECT_EQ(run_json(with({"--domain", domain()}), 3).at("error"), "kDomainInUse")
       << "a second run";
   children_.kill(tool, SIGINT);
-  const json document = end_of(tool, 0);
+  const Json document = end_of(tool, 0);
   expect_valid("run", document.dump());
   EXPECT_EQ(document.at("interrupted"), true);
   EXPECT_EQ(document.at("invariant").at("holds"), true) << document.at("invariant").at("text");
   int killed = 0;
-  for (const json &worker : document.at("workers"))
+  for (const Json &worker : document.at("workers"))
     killed += worker.at("signal") == SIGKILL ? 1 : 0;
   EXPECT_EQ(killed, 1);
   expect_goes_on();
@@ -409,7 +408,7 @@ TEST_F(ToolRunWatched, WhatBreaksDuringTheRunIsTold) {
       start(children_, {"bank", "--seconds", "10000", "--domain", domain(), "--json"}, out_);
   await_workers(domain(), 2);
   Watcher(domain()).break_word(kContentAt);
-  const json document = end_of(tool, 2);  // a read sees the sum
+  const Json document = end_of(tool, 2);  // a read sees the sum
   EXPECT_EQ(document.at("invariant").at("holds"), false);
   expect_valid("run", document.dump());
 }

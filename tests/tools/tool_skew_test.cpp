@@ -20,13 +20,12 @@
 #include <thread>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <tmh/field.hpp>
 #include <tmh/site.hpp>
 #include <tmh/tmh.hpp>
 
 #include "observe/skew.h"
+#include "programs/json.h"
 #include "storage/control.h"
 #include "tests/support/children.h"
 #include "tests/support/seed.h"
@@ -38,7 +37,7 @@
 namespace tmh::test {
 namespace {
 
-using nlohmann::json;
+using programs::Json;
 using observe::SkewHeaderV1;
 using observe::SkewInstance;
 using observe::SkewKind;
@@ -67,11 +66,11 @@ class ToolSkew : public ::testing::Test {
     return options;
   }
   Ward *ward_in(const Segment &segment) const { return segment.root<Ward>("ward"); }
-  json skews(std::vector<std::string> more = {}) const {
+  Json skews(std::vector<std::string> more = {}) const {
     more.insert(more.begin(), {"skew", domain(), "--json"});
     const ProgramEnd end = run_tmh(more);
     EXPECT_EQ(end.exit_code, 0) << end.err;
-    const json document = json::parse(end.out, nullptr, false);
+    const Json document = Json::parse(end.out, Json::IfBroken::kDiscard);
     expect_valid("skew", document.dump());
     return document;
   }
@@ -141,23 +140,23 @@ class ToolSkew : public ::testing::Test {
 
 TEST_F(ToolSkew, TwoDoctorsAreReportedWithTheLinesToPromote) {
   EXPECT_EQ(go_home_at_once(false), 0) << "they have not skewed";
-  const json report = skews();
+  const Json report = skews();
   EXPECT_EQ(report["recordings"].size(), 2u);
   ASSERT_EQ(report["pairs"].size(), 1u) << report.dump(1);
   EXPECT_TRUE(report["pivots"].empty());
-  const json &pair = report["pairs"][0];
+  const Json &pair = report["pairs"][0];
   EXPECT_EQ(pair["overlapped"], 1);
   EXPECT_EQ(pair["could"], 1);
   EXPECT_EQ(pair["evidence"], "page-read");
-  std::map<std::string, json> by_reader;
-  for (const json &conflict : pair["conflicts"])
+  std::map<std::string, Json> by_reader;
+  for (const Json &conflict : pair["conflicts"])
     by_reader[conflict["reader"]["site"].get<std::string>()] = conflict;
   ASSERT_EQ(by_reader.size(), 2u);
   const Domain opened = Domain::open(domain(), snapshot());
   const Segment segment = opened.map("ward.db");
   const Ward *const ward = ward_in(segment);
   const auto expect_at = [&](const std::string &reader, const Doctor &doctor) {
-    const json &places = by_reader[reader]["places"];
+    const Json &places = by_reader[reader]["places"];
     ASSERT_EQ(places.size(), 1u) << reader;
     EXPECT_EQ(places[0]["segment"], "ward.db");
     EXPECT_EQ(places[0]["address"], reinterpret_cast<std::uintptr_t>(&doctor.is_on_call));
@@ -175,9 +174,9 @@ TEST_F(ToolSkew, TwoDoctorsAreReportedWithTheLinesToPromote) {
 
 TEST_F(ToolSkew, TwoDoctorsThatPromoteAreNotReported) {
   EXPECT_EQ(go_home_at_once(true), 1);
-  const json report = skews();
+  const Json report = skews();
   int named = 0;
-  for (const json &site : report["sites"]) named += site["site"] == "" ? 0 : 1;
+  for (const Json &site : report["sites"]) named += site["site"] == "" ? 0 : 1;
   EXPECT_EQ(named, 2) << report.dump(1);
   EXPECT_TRUE(report["pairs"].empty()) << report.dump(1);
   EXPECT_TRUE(report["pivots"].empty()) << report.dump(1);
@@ -277,9 +276,9 @@ TEST_F(ToolSkew, AKilledProcessLeavesItsRecords) {
     die_unless_failed();
   });
   EXPECT_EQ(children.wait(child).signal, SIGKILL);
-  const json report = skews();
+  const Json report = skews();
   std::uint64_t instances = 0;
-  for (const json &site : report["sites"])
+  for (const Json &site : report["sites"])
     if (site["site"] == "dies") instances = site["instances"];
   EXPECT_EQ(instances, 3u);
 }
@@ -465,7 +464,7 @@ TEST_F(SkewFile, TheCommandTellsWhatItCouldNotRead) {
   const std::string path = recordings().at(0), whole = read_file(path);
   const std::uint64_t instances = skews()["recordings"][0]["instances"];
   write_file(path, whole.substr(0, whole.size() - 1));
-  const json torn = skews();
+  const Json torn = skews();
   EXPECT_EQ(torn["recordings"][0]["instances"], instances - 1);
   EXPECT_GT(torn["recordings"][0]["unread_bytes"], 0);
   EXPECT_NE(run_tmh({"skew", domain()}).err.find("is torn"), std::string::npos);

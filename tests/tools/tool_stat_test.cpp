@@ -15,11 +15,10 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <tmh/tmh.hpp>
 
 #include "levels/line/capacity.h"
+#include "programs/json.h"
 #include "storage/participants.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/temp_folder.h"
@@ -28,7 +27,7 @@
 namespace tmh::test {
 namespace {
 
-using nlohmann::json;
+using programs::Json;
 namespace fs = std::filesystem;
 
 std::vector<std::string> lines_of(const std::string &text) {
@@ -41,10 +40,10 @@ std::vector<std::string> lines_of(const std::string &text) {
 class ToolStat : public ::testing::Test {
  protected:
   std::string domain() const { return folder_ / "domain"; }
-  json stat() {
+  Json stat() {
     const ProgramEnd end = run_tmh({"stat", domain(), "--json"});
     EXPECT_EQ(end.exit_code, 0) << end.err;
-    const json document = json::parse(end.out);
+    const Json document = Json::parse(end.out);
     expect_valid("stat", document.dump());
     return document;
   }
@@ -58,10 +57,10 @@ TEST_F(ToolStat, TotalsAreTheLibrarysAndTheReaderJoinsNothing) {
   (void)query(open, [&] { return word_of(segment, 1); });
   EXPECT_THROW(atomically(open, [&] { throw std::runtime_error("rolled back"); }),
                std::runtime_error);
-  const json document = stat();
+  const Json document = stat();
   const Counters counters = open.counters();
   EXPECT_EQ(document.at("open"), true);
-  const json &total = document.at("total");
+  const Json &total = document.at("total");
   EXPECT_EQ(total.at("begins"), counters.begins);
   EXPECT_EQ(total.at("commits"), counters.commits);
   EXPECT_GE(counters.commits, 30u);
@@ -96,7 +95,7 @@ TEST_F(ToolStat, TotalsOfLevelOneAreTheLibrarys) {
     add();
   });
   const Counters counters = open.counters();
-  const json total = stat().at("total");
+  const Json total = stat().at("total");
   EXPECT_EQ(counters.line_commits, 20u);
   EXPECT_EQ(counters.line_aborts[static_cast<std::size_t>(AbortCause::kUser)], 1u);
   EXPECT_EQ(counters.line_aborts[static_cast<std::size_t>(AbortCause::kNeedsPages)], 1u);
@@ -109,7 +108,7 @@ TEST_F(ToolStat, TotalsOfLevelOneAreTheLibrarys) {
   EXPECT_EQ(total.at("escalations_needs_pages"), 1);
   const auto irrevocable = static_cast<std::size_t>(Need::kIrrevocable);
   EXPECT_EQ(counters.escalations_by_need[irrevocable], 1u);
-  const json &needs = total.at("escalations_by_need");
+  const Json &needs = total.at("escalations_by_need");
   EXPECT_EQ(needs.size(), kNeedCount);
   EXPECT_EQ(needs.at("become_irrevocable"), 1);
   EXPECT_EQ(needs.at("segment_allocate"), 0);
@@ -141,7 +140,7 @@ TEST_F(ToolStat, TheNeedsOfProcessesAddUp) {
       const Site site(d, "inside", "on-capacity");
       atomically(site, [&](Fields) { atomically(d, [&] { word_of(s, 1) = 1; }); });
     });
-  const json total = stat().at("total");
+  const Json total = stat().at("total");
   EXPECT_EQ(total.at("escalations_by_need").at("become_irrevocable"), 4);
   EXPECT_EQ(total.at("escalations_by_need").at("atomically_domain"), 2);
   EXPECT_EQ(total.at("escalations_needs_pages"), 6);
@@ -168,7 +167,7 @@ TEST_F(ToolStat, ARunningInstanceIsShown) {
   const Domain open = Domain::open(domain());
   const Segment segment = open.map("a.db", raw_pages(64));
   (void)query(open, [&] {
-    const json one = stat().at("participants")[0];
+    const Json one = stat().at("participants")[0];
     EXPECT_GT(one.at("instance_us"), 0);
     EXPECT_EQ(one.at("query"), true);
     return 0;
@@ -179,7 +178,7 @@ TEST_F(ToolStat, ARunningInstanceIsShown) {
 TEST_F(ToolStat, ClosedAndKilledDomainsAreTold) {
   in_domain(domain(), {}, Ending::kClosed,
             [](const Domain &d, const Segment &s) { commit(d, s, 5); });
-  json document = stat();
+  Json document = stat();
   EXPECT_EQ(document.at("open"), false);
   EXPECT_EQ(document.at("shared_memory"), false);
   EXPECT_EQ(document.at("total").at("commits"), 0);
@@ -223,7 +222,7 @@ TEST_F(ToolStat, NamesThatAreDamagedReachNoTerminal) {
   EXPECT_EQ(stat().at("participants").at(0).at("name"), shown);
   EXPECT_NE(run_tmh({"stat", domain()}).out.find("(" + shown + ")"), std::string::npos);
   EXPECT_EQ(
-      json::parse(run_tmh({"info", domain(), "--json"}).out).at("participants").at(0).at("name"),
+      Json::parse(run_tmh({"info", domain(), "--json"}).out).at("participants").at(0).at("name"),
       shown);
   const std::string top = run_tmh({"top", domain(), "--once", "--interval", "0.01"}).out;
   EXPECT_NE(top.find("\\x1b[31m\\xff"), std::string::npos) << top;
@@ -232,7 +231,7 @@ TEST_F(ToolStat, NamesThatAreDamagedReachNoTerminal) {
 
 TEST_F(ToolStat, WhatCannotBeReadIsRefused) {
   const auto code = [&] {
-    return json::parse(run_tmh({"stat", domain(), "--json"}).out).value("error", "");
+    return Json::parse(run_tmh({"stat", domain(), "--json"}).out).value("error", "");
   };
   EXPECT_EQ(run_tmh({"stat", domain()}).exit_code, 3);
   EXPECT_EQ(code(), "kNotADomain");
@@ -266,10 +265,10 @@ TEST_F(ToolStat, WhatCannotBeReadIsRefused) {
 // The spelling tables speak: what is listed parses, and what the messages about wrong values name
 // is listed.
 TEST(ToolPolicies, ListsWhatTheOptionsAccept) {
-  const json document = json::parse(run_tmh({"policies", "--json"}).out);
+  const Json document = Json::parse(run_tmh({"policies", "--json"}).out);
   std::map<std::string, std::set<std::string>> listed;
   std::map<std::string, unsigned> defaults;
-  for (const json &one : document.at("policies")) {
+  for (const Json &one : document.at("policies")) {
     const std::string variable = one.at("variable"), value = one.at("value");
     EXPECT_TRUE(listed[variable].insert(value).second) << variable << " " << value;
     defaults[variable] += one.at("default").get<bool>() ? 1u : 0u;

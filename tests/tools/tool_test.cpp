@@ -18,10 +18,9 @@
 #include <thread>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <tmh/tmh.hpp>
 
+#include "programs/json.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/program.h"
 #include "tests/support/temp_folder.h"
@@ -31,7 +30,7 @@
 namespace tmh::test {
 namespace {
 
-using nlohmann::json;
+using programs::Json;
 using Words = std::vector<std::string>;
 
 class Tool : public ::testing::Test {
@@ -43,11 +42,11 @@ class Tool : public ::testing::Test {
     EXPECT_EQ(end.signal, 0) << words[1] << ": " << end.err;
     return end;
   }
-  static json tmh_json(Words words) {
+  static Json tmh_json(Words words) {
     words.emplace_back("--json");
     const ProgramEnd end = tmh(words);
     EXPECT_EQ(end.exit_code, 0) << end.err;
-    return json::parse(end.out, nullptr, false);
+    return Json::parse(end.out, Json::IfBroken::kDiscard);
   }
   static void expect_refused(const Words &words, const std::string &errc, int exit_code) {
     const ProgramEnd plain = tmh(words);
@@ -60,7 +59,7 @@ class Tool : public ::testing::Test {
     with_json.emplace_back("--json");
     const ProgramEnd machine = tmh(with_json);
     EXPECT_EQ(machine.exit_code, exit_code);
-    EXPECT_EQ(json::parse(machine.out, nullptr, false).value("error", ""), errc) << machine.out;
+    EXPECT_EQ(Json::parse(machine.out, Json::IfBroken::kDiscard).value("error", ""), errc) << machine.out;
   }
   // All but the folder given by `domain`.
   Words to_command(const std::string &name, const std::string &domain) const {
@@ -77,10 +76,10 @@ class Tool : public ::testing::Test {
 const std::vector<std::string> kAll = {"recover",  "checkpoint", "archive", "backup", "copy",
                                        "log dump", "log verify", "info",    "check",  "stat"};
 
-std::vector<json> lines_of(const std::string &text) {
-  std::vector<json> documents;
+std::vector<Json> lines_of(const std::string &text) {
+  std::vector<Json> documents;
   std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) documents.push_back(json::parse(line));
+  for (std::string line; std::getline(stream, line);) documents.push_back(Json::parse(line));
   return documents;
 }
 
@@ -254,7 +253,7 @@ TEST_F(Tool, AVolatileDomainIsLookedAtAndNothingElse) {
     // Who is refused has not opened it, or it would look as if everybody in it had died.
     EXPECT_FALSE(std::filesystem::exists(domain() + "/tmh.state")) << name;
   }
-  const json info = tmh_json({"info", domain()});
+  const Json info = tmh_json({"info", domain()});
   EXPECT_EQ(info["durability"], "none");
   EXPECT_EQ(info["segments"][0]["name"], "a.db");
   EXPECT_FALSE(info.contains("log"));
@@ -270,7 +269,7 @@ TEST_F(Tool, InfoOfAnOpenHybridDomainCountsRtm) {
   const Segment segment = open.map("a.db", raw);
   const Site site(open, "plain");
   for (int i = 0; i < 1000; ++i) atomically(site, [&] { ++word_of(segment, 0); });
-  const json info = tmh_json({"info", domain()});
+  const Json info = tmh_json({"info", domain()});
   EXPECT_EQ(info["hardware"]["pages_opened"], open.counters().hardware_opened);
   EXPECT_EQ(info["hardware"]["commits"], open.counters().hardware_commits);
   const bool is_shown = tmh({"info", domain()}).out.find("pages_opened") != std::string::npos;
@@ -300,7 +299,7 @@ TEST_F(Tool, DumpHasALinePerTransaction) {
   });
   const ProgramEnd end = tmh({"log", "dump", domain(), "--json", "--pages"});
   ASSERT_EQ(end.exit_code, 0) << end.err;
-  const std::vector<json> lines = lines_of(end.out);
+  const std::vector<Json> lines = lines_of(end.out);
   ASSERT_EQ(lines.size(), 14u);  // the generation opens, 12 transactions, the end
   EXPECT_EQ(lines.front()["type"], "open");
   for (std::size_t i = 1; i <= 12; ++i) {
@@ -315,7 +314,7 @@ TEST_F(Tool, DumpHasALinePerTransaction) {
   EXPECT_EQ(lines[11]["pages"], 64);
   EXPECT_GT(lines[11]["records"], 1);
   EXPECT_EQ(lines[12]["changes"][0],
-            json::parse(R"({"segment":0,"name":"a.db","page":5,"lines":"1,3","words":3})"));
+            Json::parse(R"({"segment":0,"name":"a.db","page":5,"lines":"1,3","words":3})"));
   EXPECT_EQ(lines.back()["state"], "clean");
   EXPECT_EQ(lines.back()["lsn"], lines[12]["end"]);
   // The same as text, and its last two transactions alone.
@@ -353,11 +352,11 @@ TEST_F(Tool, ZerosInFrontOfANumberMakeItNoOctalOne) {
     d.backup(base);
     commit(d, s, 100);
   });
-  const std::vector<json> lines = lines_of(tmh({"log", "dump", domain(), "--json"}).out);
+  const std::vector<Json> lines = lines_of(tmh({"log", "dump", domain(), "--json"}).out);
   const auto in_octal = [](std::uint64_t lsn) {  // digits that would do
     return std::to_string(lsn).find_first_of("89") == std::string::npos;
   };
-  const auto wanted = std::find_if(lines.begin() + 1, lines.end(), [&](const json &line) {
+  const auto wanted = std::find_if(lines.begin() + 1, lines.end(), [&](const Json &line) {
     return in_octal(line.value("end", std::uint64_t{8}));
   });
   ASSERT_NE(wanted, lines.end());
@@ -373,7 +372,7 @@ TEST_F(Tool, ZerosInFrontOfANumberMakeItNoOctalOne) {
 TEST_F(Tool, RecoverReplaysAndReports) {
   in_domain(domain(), durable_options(), Ending::kPowerCut,
             [](const Domain &d, const Segment &s) { commit(d, s, 100); });
-  const json report = tmh_json({"recover", domain()});
+  const Json report = tmh_json({"recover", domain()});
   EXPECT_EQ(report["transactions"], 100);
   EXPECT_EQ(report["tail_was_torn"], false);
   EXPECT_EQ(tmh_json({"recover", domain(), "--threads", "1"})["transactions"], 0)
@@ -431,7 +430,7 @@ TEST_F(Tool, AnErrorIsToldOnce) {
     EXPECT_EQ(end.err, "tmh: " + line + "\n") << ::testing::PrintToString(words);
   }
   const ProgramEnd end = tmh({"recover", none, "--json"});
-  EXPECT_EQ(json::parse(end.out, nullptr, false).value("message", ""), none + ": no such folder");
+  EXPECT_EQ(Json::parse(end.out, Json::IfBroken::kDiscard).value("message", ""), none + ": no such folder");
 }
 
 // A backup made before, the log files from then on, and a moment in between.
@@ -442,10 +441,10 @@ TEST_F(Tool, RecoverStopsAtAnLsnOrATime) {
     commit(d, s, 100);
   });
   std::filesystem::copy(base, other);
-  const std::vector<json> lines = lines_of(tmh({"log", "dump", domain(), "--json"}).out);
+  const std::vector<Json> lines = lines_of(tmh({"log", "dump", domain(), "--json"}).out);
   ASSERT_EQ(lines.size(), 101u);  // the backup's checkpoint lies in front of them
-  const json &fortieth = lines[39];
-  const auto number = [](const json &value) { return std::to_string(value.get<std::uint64_t>()); };
+  const Json &fortieth = lines[39];
+  const auto number = [](const Json &value) { return std::to_string(value.get<std::uint64_t>()); };
   const Words at_lsn = {"recover", base,          "--logs",
                         domain(),  "--until-lsn", number(fortieth["end"])};
   EXPECT_EQ(tmh_json(at_lsn)["transactions"], 40);
@@ -471,7 +470,7 @@ TEST_F(Tool, RecoverRefusesEarlierMomentsOfWhatWasNotClosed) {
       d.backup(base);
       commit(d, s, 50);
     });
-    const std::vector<json> lines = lines_of(tmh({"log", "dump", live, "--json"}).out);
+    const std::vector<Json> lines = lines_of(tmh({"log", "dump", live, "--json"}).out);
     ASSERT_EQ(lines.size(), 51U);
     const std::string fortieth = std::to_string(lines[39]["end"].get<std::uint64_t>());
     expect_refused({"recover", live, "--until-lsn", fortieth}, "kBadArgument", 3);
@@ -492,7 +491,7 @@ TEST_F(Tool, RecoverRefusesEarlierMomentsOfWhatWasNotClosed) {
 TEST_F(Tool, RecoverToBeforeTheCheckpointIsRefused) {
   in_domain(domain(), durable_options(), Ending::kClosed,
             [](const Domain &d, const Segment &s) { commit(d, s, 10); });
-  const std::vector<json> lines =
+  const std::vector<Json> lines =
       lines_of(tmh({"log", "dump", domain(), "--from", "0", "--json"}).out);
   const auto seconds_of = [](std::uint64_t ns) {
     const std::string digits = std::to_string(ns);
@@ -541,7 +540,7 @@ class ToolLive : public Tool {
 TEST_F(ToolLive, RecoverIsRefused) { expect_refused({"recover", domain()}, "kDomainInUse", 3); }
 
 TEST_F(ToolLive, InfoNamesTheParticipant) {
-  const json info = tmh_json({"info", domain()});
+  const Json info = tmh_json({"info", domain()});
   EXPECT_EQ(info["open"], true);
   ASSERT_EQ(info["participants"].size(), 1u);
   EXPECT_EQ(info["participants"][0]["pid"], getpid());
@@ -556,7 +555,7 @@ TEST_F(ToolLive, InfoNamesTheParticipant) {
 }
 
 TEST_F(ToolLive, CheckpointMovesTheStartOfRecovery) {
-  const json first = tmh_json({"checkpoint", domain()});
+  const Json first = tmh_json({"checkpoint", domain()});
   EXPECT_GT(first["lsn"], first["lsn_before"]);
   EXPECT_EQ(tmh_json({"checkpoint", domain()})["lsn"], first["lsn"]);
   EXPECT_NE(tmh({"checkpoint", domain()}).out.find("nothing to do"), std::string::npos);
@@ -580,19 +579,19 @@ TEST_F(ToolLive, ArchiveMovesLogFilesThatDumpFinds) {
   const std::string archive = folder_ / "archive";
   (void)tmh_json({"archive", domain(), archive});
   fill_files(600);
-  const json second = tmh_json({"archive", domain(), archive});
+  const Json second = tmh_json({"archive", domain(), archive});
   EXPECT_FALSE(second["moved"].empty());
-  for (const json &file : second["moved"])
+  for (const Json &file : second["moved"])
     EXPECT_TRUE(std::filesystem::exists(file.get<std::string>()));
   EXPECT_EQ(second["bytes"], second["moved"].size() * kSmallLogBytes);
-  const std::vector<json> lines =
+  const std::vector<Json> lines =
       lines_of(tmh({"log", "dump", domain(), "--logs", archive, "--from", "0", "--json"}).out);
   EXPECT_EQ(lines.size(), 1302u);  // 100 + 1200 transactions, one generation, the end
   expect_refused({"archive", domain(), domain()}, "kBadArgument", 3);
 }
 
 TEST_F(ToolLive, ABackupIsADomain) {
-  const json report = tmh_json({"backup", domain(), folder_ / "copy"});
+  const Json report = tmh_json({"backup", domain(), folder_ / "copy"});
   EXPECT_GE(report["files"], 4);
   expect_refused({"backup", domain(), folder_ / "copy"}, "kBadArgument", 3);
   EXPECT_EQ(tmh({"log", "verify", folder_ / "copy"}).exit_code, 0);

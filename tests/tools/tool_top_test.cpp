@@ -25,8 +25,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <tmh/tmh.hpp>
 
 #include "tests/support/children.h"

@@ -16,11 +16,10 @@
 #include <map>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include <tmh/tmh.hpp>
 
 #include "observe/trace.h"
+#include "programs/json.h"
 #include "tests/support/children.h"
 #include "tests/support/program.h"
 #include "tests/support/temp_folder.h"
@@ -28,7 +27,7 @@
 namespace tmh::test {
 namespace {
 
-using nlohmann::json;
+using programs::Json;
 
 class ToolTrace : public ::testing::Test {
  protected:
@@ -42,15 +41,15 @@ class ToolTrace : public ::testing::Test {
     return options;
   }
   ProgramEnd trace() const { return run_program({TMH_TOOL, "trace", domain()}); }
-  json document() const {
+  Json document() const {
     const ProgramEnd end = trace();
     EXPECT_EQ(end.exit_code, 0) << end.err;
-    return json::parse(end.out, nullptr, false);
+    return Json::parse(end.out, Json::IfBroken::kDiscard);
   }
   // Instances by "level outcome".
-  static std::map<std::string, std::uint64_t> instances_of(const json &document) {
+  static std::map<std::string, std::uint64_t> instances_of(const Json &document) {
     std::map<std::string, std::uint64_t> count;
-    for (const json &event : document.at("traceEvents")) {
+    for (const Json &event : document.at("traceEvents")) {
       if (event.at("ph") != "X" || !event.at("args").contains("outcome")) continue;
       EXPECT_GE(event.at("dur").get<double>(), 0);
       EXPECT_GT(event.at("ts").get<double>(), 0);
@@ -78,7 +77,7 @@ TEST_F(ToolTrace, EveryInstanceIsThereWithItsLevelAndOutcome) {
   EXPECT_THROW(atomically(low, [](Fields) { throw Thrown(); }), Thrown);
   EXPECT_THROW(atomically(opened, [] { throw Thrown(); }), Thrown);
   const Counters counters = opened.counters();
-  const json written = document();
+  const Json written = document();
   auto instances = instances_of(written);
   EXPECT_EQ(instances["lines commit"], 10u);
   EXPECT_EQ(instances["lines abort"], 1u);
@@ -86,7 +85,7 @@ TEST_F(ToolTrace, EveryInstanceIsThereWithItsLevelAndOutcome) {
   EXPECT_EQ(instances["pages abort"], 1u);
   EXPECT_EQ(written["otherData"]["events_lost"], 0);
   std::map<std::string, int> named;
-  for (const json &event : written["traceEvents"]) {
+  for (const Json &event : written["traceEvents"]) {
     EXPECT_EQ(event["pid"], ::getpid());
     ++named[event["name"].get<std::string>()];
   }
@@ -102,14 +101,14 @@ TEST_F(ToolTrace, AnEscalationNamesItsNeedAndANumberThatIsNoneStaysANumber) {
   const Site up(opened, "up", "on-capacity");
   atomically(up, [](Fields) { become_irrevocable(); });
   const auto escalation = [&] {
-    const json written = document();
-    for (const json &event : written["traceEvents"])
+    const Json written = document();
+    for (const Json &event : written["traceEvents"])
       if (event["name"] == "escalate") return event["args"];
     ADD_FAILURE() << "no escalation";
-    return json();
+    return Json();
   };
   EXPECT_EQ(escalation(),
-            (json{{"reason", 2}, {"attempts", 1}, {"need", "tmh::become_irrevocable"}}));
+            (Json{{"reason", 2}, {"attempts", 1}, {"need", "tmh::become_irrevocable"}}));
   const std::string path = observe::trace_path(domain(), 0);
   std::string ring(observe::kTraceBytes, '\0');
   std::ifstream(path, std::ios::binary)
@@ -132,7 +131,7 @@ TEST_F(ToolTrace, AnEscalationNamesItsNeedAndANumberThatIsNoneStaysANumber) {
     EXPECT_EQ(escalation()["need"], std::to_string(need));
   }
   overwrite_first(7 | std::uint64_t{3} << 32);  // a reason that is none has no need
-  EXPECT_EQ(escalation(), (json{{"reason", 7}, {"attempts", 1}}));
+  EXPECT_EQ(escalation(), (Json{{"reason", 7}, {"attempts", 1}}));
 }
 
 TEST_F(ToolTrace, AKilledProcessLeavesItsTrace) {
@@ -158,7 +157,7 @@ TEST_F(ToolTrace, ALongRunKeepsItsEndAndSaysWhatIsLost) {
   const Site low(opened, "low", "never");
   for (std::uint32_t i = 0; i < observe::kTraceEvents; ++i)
     atomically(low, [&](Fields) { cell->value += 1; });
-  const json written = document();
+  const Json written = document();
   // A begin and a commit each.
   EXPECT_EQ(instances_of(written)["lines commit"], observe::kTraceEvents / 2);
   EXPECT_GE(written["otherData"]["events_lost"], observe::kTraceEvents);
@@ -169,7 +168,7 @@ TEST_F(ToolTrace, OffRecordsNothingAndAnotherValueIsRefused) {
   { const Domain opened = Domain::open(domain(), hybrid()); }
   const ProgramEnd end = trace();
   EXPECT_EQ(end.exit_code, 0);
-  EXPECT_TRUE(json::parse(end.out, nullptr, false)["traceEvents"].empty());
+  EXPECT_TRUE(Json::parse(end.out, Json::IfBroken::kDiscard)["traceEvents"].empty());
   EXPECT_NE(end.err.find("TMH_TRACE=on"), std::string::npos);
   ::setenv("TMH_TRACE", "yes", 1);
   try {
@@ -204,7 +203,7 @@ TEST_F(ToolTrace, ProcessesMayComeAndGoMeanwhile) {
   for (int i = 0; i < 100; ++i) {
     const ProgramEnd end = trace();
     ASSERT_EQ(end.exit_code, 0) << end.signal << end.err;
-    ASSERT_FALSE(json::parse(end.out, nullptr, false).is_discarded());
+    ASSERT_FALSE(Json::parse(end.out, Json::IfBroken::kDiscard).is_discarded());
   }
   children.bury(child);
 }

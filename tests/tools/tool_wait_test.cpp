@@ -14,11 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include <tmh/tmh.hpp>
 
 #include "observe/steps.h"
+#include "programs/json.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/temp_folder.h"
@@ -74,7 +73,7 @@ TEST_P(ToolWait, NamesTheStoppedHolderAndGivesUpInTime) {
     const ProgramEnd other =
         run_tmh({command, domain(), folder_ / "to", "--timeout", "0.3", "--json"});
     EXPECT_EQ(other.exit_code, 5) << command << other.err;
-    EXPECT_EQ(nlohmann::json::parse(other.out).at("error"), "timeout");
+    EXPECT_EQ(programs::Json::parse(other.out).at("error"), "timeout");
     fs::remove(folder_ / "to");  // archive makes the folder first
     for (const char *left : {"to", "to.incomplete", "to.copying", "to.copying.incomplete"})
       EXPECT_FALSE(fs::exists(folder_ / left)) << command << " " << left;

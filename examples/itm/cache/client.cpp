@@ -6,10 +6,9 @@
 #include <iostream>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "examples/itm/cache/client_load.h"
 #include "examples/itm/cache/client_socket.h"
+#include "programs/json.h"
 
 namespace cache {
 
@@ -43,7 +42,7 @@ int report(const ClientOptions &options, const LoadResult &result, const ServerF
   const bool may_miss = server.evictions != 0;
   const bool is_right = all.torn == 0 && all.outdated == 0 && (all.lost == 0 || may_miss) &&
                         all.errors == 0 && (options.faults != 0 || all.disconnects == 0);
-  const nlohmann::ordered_json line = {
+  const tmh::programs::Json line = {
       {"program", "cache_client"},
       {"protocol", options.protocol == Protocol::kBinary ? "binary" : "text"},
       {"threads", options.threads},

@@ -4,13 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
-namespace CLI {  // <CLI/CLI.hpp> takes seven seconds to compile: only options.cpp includes it
-class App;
-}  // namespace CLI
+#include "programs/command_line.h"
 
 namespace itm {
 
@@ -36,9 +33,6 @@ class Options {
  public:
   Options(const std::string &program, const std::string &description,
           Amount amount = Amount::kOperations);
-  ~Options();
-  Options(const Options &) = delete;
-  Options &operator=(const Options &) = delete;
 
   // Names as "--size"; the value that a variable has is the default. Both bounds are allowed.
   void add(const std::string &name, std::uint64_t &value, const std::string &description,
@@ -58,7 +52,7 @@ class Options {
   [[nodiscard]] const std::string &program() const { return program_; }
 
  private:
-  std::unique_ptr<CLI::App> app_;
+  tmh::programs::CommandLine line_;
   std::string program_;
   Common common_;
   int status_ = 0;

@@ -2,17 +2,18 @@
 
 #include <iostream>
 
-#include <nlohmann/json.hpp>
-
 #include "examples/itm/support/counts.h"
+#include "programs/json.h"
 
 namespace itm {
 
+using tmh::programs::Json;
+
 int Report::print(const Work &work) const {
-  nlohmann::ordered_json details = nlohmann::ordered_json::object();
+  Json details = Json::object();
   for (const auto &detail : details_)
     std::visit([&](const auto &each) { details[detail.first] = each; }, detail.second);
-  nlohmann::ordered_json line;
+  Json line;
   line["program"] = program_;
   line["build"] = kBuild;
   line["threads"] = common_.threads;
