@@ -76,8 +76,9 @@ function(tmh_add_test_program name)
 endfunction()
 
 # tmh_discover_tests(<program> <source>... [AS <name>]): ctest lists every single test, as <stem of
-# its file, or name>.<suite>.<test>, with the properties that tmh_test_properties() has for the
-# file. The list is made when ctest starts, so building runs no program.
+# its file>.<suite>.<test>, with the properties that tmh_test_properties() has for the file. AS: the
+# file is compiled once more; its tests begin with the name, and are not quick. The list is made
+# when ctest starts, so building runs no program.
 function(tmh_discover_tests name)
   cmake_parse_arguments(arg "" "AS" "" ${ARGN})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
@@ -85,7 +86,7 @@ function(tmh_discover_tests name)
   set(tier_when_missing full)
   foreach(source ${arg_UNPARSED_ARGUMENTS})
     get_filename_component(stem "${source}" NAME_WE)
-    if(stem IN_LIST tmh_quick_files)
+    if(stem IN_LIST tmh_quick_files AND NOT arg_AS)
       tmh_quick_targets(${name} tmh_unavailable_modes)
       set(tier_when_missing quick)
     endif()

@@ -83,7 +83,10 @@ def ctest_list(program, cases, properties, table, costs):
     for (stem, case), words in zip(cases, labels):
         if stem not in properties:
             raise SystemExit(f"{program}: no properties for the tests of {stem}")
-        name = properties[stem][0] + "." + case.replace("DISABLED_", "")
+        prefix = properties[stem][0]
+        if prefix != stem:  # the same tests, compiled once more
+            words = ("full", "emulator")
+        name = prefix + "." + case.replace("DISABLED_", "")
         test_properties = with_labels(properties[stem][1:], words)
         test_properties += ["SKIP_REGULAR_EXPRESSION", r"\[  SKIPPED \]"]
         if name in costs:
