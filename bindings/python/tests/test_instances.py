@@ -13,7 +13,7 @@ import weakref
 import numpy as np
 import pytest
 
-from conftest import conflict_with, total, wait_for
+from conftest import beside, conflict_with, join, started, total, wait_for
 
 import tmh
 
@@ -366,9 +366,7 @@ def test_what_ends_a_loop_otherwise_is_no_uncommitted_attempt(hybrid_cells):
         pass
 
     loops = [domain.attempts()]
-    thread = threading.Thread(target=lambda: conflicts(next(loops[0])))
-    thread.start()
-    thread.join(20)
+    join(*started(lambda: conflicts(next(loops[0]))))
     loops.clear()
     for _ in range(100):
         pass
@@ -433,12 +431,7 @@ def test_threads_take_turns_at_page_level(domain, cells):
         select.select([], [], [], 0)  # lets the GIL go
         raw[0] = before + 1
 
-    threads = [threading.Thread(target=lambda: [body() for _ in range(20)]) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
+    join(*started(*[lambda: [body() for _ in range(20)]] * 4))
     assert total(domain, cells) == 80
 
 
@@ -465,13 +458,13 @@ def test_threads_at_both_levels(domain, cells):
                 errors.append("sum")
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in (3, 5, 7)]
-    watcher = threading.Thread(target=watch)
-    for thread in [*threads, watcher]:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    stop.set()
-    watcher.join(60)
+    with beside(watch):
+        try:
+            for thread in threads:
+                thread.start()
+            join(*threads)
+        finally:
+            stop.set()
     assert errors == [] and total(domain, cells) == 0
 
 
@@ -481,9 +474,7 @@ def test_a_thread_may_end_inside_an_attempt(domain, cells):
         next(loop).__enter__()
         cells[0] = 5
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join(20)
+    join(*started(work))
     gc.collect()
     domain.atomically(lambda: cells.__setitem__(1, 1))()
     assert total(domain, cells) == 1
@@ -525,9 +516,7 @@ def test_a_block_is_left_in_its_thread_and_in_its_instance(domain, cells):
         except tmh.NestingError as error:
             caught.append(error)
 
-    thread = threading.Thread(target=leave)
-    thread.start()
-    thread.join(20)
+    join(*started(leave))
     assert len(caught) == 1
     attempt.__exit__(None, None, None)
     assert total(domain, cells) == 1
@@ -555,15 +544,13 @@ def test_where_bodies_may_not_leave_lines_they_wait_for_other_threads(folder):
         cells = domain.map("data.db").array("cells")
         add = domain.atomically(lambda: cells.__setitem__(0, cells[0] + 1))
         add()
-        thread = threading.Thread(target=add)
         with domain.query():
             before = cells.sum()
             begins = domain.stats()["line_begins"]
-            thread.start()
+            threads = started(add)
             wait_for(lambda: domain.stats()["line_begins"] > begins)
             assert cells.sum() == before == 1
-        thread.join(20)
-        assert not thread.is_alive()
+        join(*threads)
         assert total(domain, cells) == 2
         with pytest.raises(tmh.Error) as raised:
             domain.atomically(cells.sum)()

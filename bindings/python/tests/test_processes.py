@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import random
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import tmh
+from conftest import beside, hung_s, join, started
 
 ROUNDS = 100
 
@@ -147,16 +149,12 @@ def test_a_fork_in_the_midst_of_another_threads_instance(domain, cells):
             small()
             large()
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(25):
-            assert in_child(lambda: add_to(domain, cells, 3)) == 0
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(60)
+    with beside(work, work):
+        try:
+            for _ in range(25):
+                assert in_child(lambda: add_to(domain, cells, 3)) == 0
+        finally:
+            stop.set()
     with domain.query():
         assert cells.sum() > 75
 
@@ -186,16 +184,15 @@ def test_threads_run_while_one_waits_for_another_process(domain, cells):
             pass
         os.write(go[1], b"x")
 
-    thread = threading.Thread(target=lets_it_go)
     add = domain.atomically(lambda: cells.__setitem__(1, cells[1] + 1))
     interval = sys.getswitchinterval()
     sys.setswitchinterval(100)  # it runs where this thread lets the GIL go
     try:
-        thread.start()
+        threads = started(lets_it_go)
         add()
     finally:
         sys.setswitchinterval(interval)
-    thread.join(20)
+    join(*threads)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     for each in (*ready, *go):
         os.close(each)
@@ -211,16 +208,15 @@ def test_domains_and_segments_are_passed_to_processes(domain, segment, cells, me
     ]
     for process in processes:
         process.start()
-    for process in processes:
-        process.join(60)
-        assert process.exitcode == 0
+    join(*processes)
+    assert [process.exitcode for process in processes] == [0] * len(processes)
     with domain.query():
         assert cells.sum() == 3 * ROUNDS
 
 
 def taker(work, done):
     while True:
-        value = work.get(timeout=30)
+        value = work.get(timeout=hung_s())
         if value is None:
             return
         done[value] = os.getpid()
@@ -237,9 +233,8 @@ def test_queues_dicts_and_counters_are_passed_to_processes(domain):
         counter.add()
     for _ in processes:
         work.put(None)
-    for process in processes:
-        process.join(60)
-        assert process.exitcode == 0
+    join(*processes)
+    assert [process.exitcode for process in processes] == [0] * len(processes)
     assert list(done) == list(range(50)) and counter.value == 50
 
 
@@ -277,19 +272,22 @@ def test_kills_at_random_lose_and_double_nothing(domain, segment, cells, seed):
         if number % 3 == 0:
             names[number % 200] = b"x" * (number % 300)
 
+    def work(slot, works):
+        for number in itertools.count(slot):
+            step(slot, number)
+            if number == slot:
+                os.write(works, b"x")
+
     for slot in range(15):
-        child = os.fork()
-        if child == 0:
-            try:
-                number = slot
-                while True:
-                    step(slot, number)
-                    number += 1
-            finally:
-                os._exit(70)
-        time.sleep(rng.uniform(0.005, 0.06))
+        reader, writer = os.pipe()
+        child = start_child(lambda: work(slot, writer))
+        os.close(writer)
+        assert os.read(reader, 1) == b"x", "the child has ended by itself"
+        os.close(reader)
+        # Anywhere in its work.
+        time.sleep(rng.uniform(0, 0.05))
         os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     with domain.query():
         assert cells.sum() == counts[:, 0].sum() + counts[:, 1].sum() > 0
         for key, value in names.items():
