@@ -176,9 +176,9 @@ def run(options: argparse.Namespace) -> int:
     how = f"died of {signal.Signals(-status).name}" if status < 0 else f"ended with {status}"
     if running.exists():
         test = running.read_text()
-        print(f"{how} in {test}; alone: {alone} {shlex.quote(test)}")
+        print(f"\n{how} in {test}; alone: {alone} {shlex.quote(test)}")
     else:
-        print(f"{how} behind the last test; again: {alone} {shlex.quote(options.tests)}")
+        print(f"\n{how} behind the last test; again: {alone} {shlex.quote(options.tests)}")
     return 1
 
 

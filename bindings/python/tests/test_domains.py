@@ -22,12 +22,14 @@ from conftest import beside, hung_s, join, wait, wait_for
 from tmh import _domain, _tmh
 
 
+@pytest.mark.quick
 def test_the_documentations_example_runs():
     import doctest
 
     assert doctest.testmod(tmh, raise_on_error=False).failed == 0
 
 
+@pytest.mark.quick
 def test_what_is_committed_is_there_again(folder):
     with tmh.open(folder) as domain:
         cells = domain.map("data.db").array("a", 10, "i8")
@@ -44,6 +46,7 @@ def test_what_is_committed_is_there_again(folder):
         assert domain.counter("c").value == 4
 
 
+@pytest.mark.quick
 def test_a_closed_domain_says_so_everywhere(folder):
     domain = tmh.open(folder)
     segment = domain.map("data.db", outside="snapshot")
@@ -71,6 +74,7 @@ def test_a_closed_domain_says_so_everywhere(folder):
     assert cells.shape == (4,) and "a" in repr(cells)
 
 
+@pytest.mark.quick
 def test_a_folder_opened_twice_is_one_domain(folder):
     first = tmh.open(folder)
     cells = first.map("data.db").array("a", 4, "i8")
@@ -92,6 +96,7 @@ def test_a_folder_opened_twice_is_one_domain(folder):
         cells[0]
 
 
+@pytest.mark.quick
 def test_wrong_settings_are_named_with_the_right_ones(folder):
     for settings, word in (
         ({"durability": "always"}, "strict"), ({"levels": "both"}, "hybrid"),
@@ -137,6 +142,7 @@ def test_a_file_that_is_no_segment_is_refused(domain):
         domain.map("a.db", outside="maybe")
 
 
+@pytest.mark.quick
 def test_a_full_segment_is_an_error_and_undoes_the_body(domain):
     small = domain.map("small.db", 1 << 20, max_size=4 << 20)
     names = small.dict("d")
@@ -259,6 +265,7 @@ def test_a_raw_array_that_escapes_while_another_thread_ends_its_memory(domain, e
     domain.atomically(lambda: cells.__setitem__(0, 5))()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("ends", ["unmap", "close"])
 def test_a_handler_does_not_wait_for_the_code_that_it_interrupts(domain, interrupts, ends):
     segment = domain.map("data.db")
@@ -379,6 +386,7 @@ def test_the_interpreter_ends_while_daemon_threads_work(tmp_path, work):
         assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
+@pytest.mark.quick
 def test_durable_domains_flush_and_back_up(durable, tmp_path):
     assert durable.durability == "strict"
     names = durable.dict("d")
@@ -405,6 +413,7 @@ def past_time(domain):
     return domain.past()["moments"][-1]["time"]
 
 
+@pytest.mark.quick
 def test_the_past_is_read_by_name_clock_and_time(tmp_path):
     settings = {"levels": "page", "history_s": hung_s(), "history_bytes": 1 << 20}
     with tmh.open(tmp_path / "d", **settings) as domain:
@@ -451,6 +460,7 @@ def test_the_past_is_read_by_name_clock_and_time(tmp_path):
             tmh.open(tmp_path / "wrong", **wrong)
 
 
+@pytest.mark.quick
 def test_counters_and_participants_are_told(domain):
     cells = domain.map("data.db").array("a", 4, "i8")
     before = domain.stats()
@@ -464,6 +474,7 @@ def test_counters_and_participants_are_told(domain):
     assert [each["pid"] for each in participants] == [os.getpid()]
 
 
+@pytest.mark.quick
 def test_codes_are_those_of_the_header():
     root = pathlib.Path(__file__).resolve().parents[3]
     header = (root / "include/tmh/error.hpp").read_text()
@@ -509,6 +520,7 @@ def test_a_thousand_opens_and_closes_leave_nothing(tmp_path):
     assert resident <= before[2] + 8 * 1024  # KiB; one domain leaked each time would be 100 MiB
 
 
+@pytest.mark.quick
 def test_the_interpreter_ends_quietly_with_a_domain_open(tmp_path):
     program = (
         "import tmh, numpy, sys\n"

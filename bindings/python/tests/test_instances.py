@@ -18,6 +18,7 @@ from conftest import beside, conflict_with, join, started, total, wait_for
 import tmh
 
 
+@pytest.mark.quick
 def test_a_decorated_function_keeps_its_name_and_passes_arguments(domain, cells):
     @domain.atomically
     def add(index, *, amount=1):
@@ -43,6 +44,7 @@ def test_a_method_can_be_a_transaction(domain, cells):
     assert account.add(5) == 5 and Account.add(account, 1) == 6
 
 
+@pytest.mark.quick
 def test_decorators_take_durability_and_site(durable):
     cells = durable.map("data.db").array("a", 8, "i8")
 
@@ -82,6 +84,7 @@ def test_a_body_is_a_function(domain, body):
             domain.atomically(wrong)
 
 
+@pytest.mark.quick
 def test_an_exception_undoes_and_propagates(domain, cells):
     class Mine(Exception):
         pass
@@ -109,6 +112,7 @@ def test_exceptions_from_outside_undo_and_propagate(domain, cells, kind):
     assert total(domain, cells) == 0
 
 
+@pytest.mark.quick
 def test_an_inner_transaction_is_part_of_the_outer_one(domain, cells):
     @domain.atomically
     def inner(fails):
@@ -138,6 +142,7 @@ def test_an_inner_transaction_is_part_of_the_outer_one(domain, cells):
     assert total(domain, cells) == 3
 
 
+@pytest.mark.quick
 def test_an_update_in_a_query_and_another_domains_instance_are_refused(domain, cells, tmp_path):
     with tmh.open(tmp_path / "other") as other:
         update = domain.atomically(lambda: cells.__setitem__(0, 1))
@@ -157,6 +162,7 @@ def test_an_update_in_a_query_and_another_domains_instance_are_refused(domain, c
     assert total(domain, cells) == 0
 
 
+@pytest.mark.quick
 def test_attempts_commit_at_the_end_of_their_block(domain, cells):
     for attempt in domain.attempts():
         with attempt:
@@ -190,6 +196,7 @@ def test_attempts_that_are_misused_raise(domain, cells):
             pass
 
 
+@pytest.mark.quick
 def test_a_conflict_runs_the_body_again(hybrid_cells):
     domain, cells = hybrid_cells
     seen = []
@@ -288,6 +295,7 @@ def test_what_comes_from_outside_leaves_a_doomed_attempt_too(hybrid_cells):
         assert cells[2] == 0
 
 
+@pytest.mark.quick
 def test_return_from_an_attempt_that_does_not_commit_raises(hybrid_cells):
     domain, cells = hybrid_cells
 
@@ -374,6 +382,7 @@ def test_what_ends_a_loop_otherwise_is_no_uncommitted_attempt(hybrid_cells):
         assert cells[1] == 0
 
 
+@pytest.mark.quick
 def test_an_irrevocable_instance_commits(domain, cells):
     @domain.atomically
     def body():
@@ -400,6 +409,7 @@ def commit_elsewhere(domain, cells):
     assert os.waitpid(child, 0)[1] == 0
 
 
+@pytest.mark.quick
 def test_a_query_sees_one_snapshot(domain, cells):
 
     @domain.query
@@ -435,6 +445,7 @@ def test_threads_take_turns_at_page_level(domain, cells):
     assert total(domain, cells) == 80
 
 
+@pytest.mark.quick
 def test_threads_at_both_levels(domain, cells):
     """Small transfers at cache lines beside sums of everything at pages."""
     errors = []

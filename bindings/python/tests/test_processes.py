@@ -49,6 +49,7 @@ def add_to(domain, cells, rounds=ROUNDS, first=0):
         add(first + number % 7)
 
 
+@pytest.mark.quick
 def test_a_forked_child_opens_the_domain_by_itself(domain, cells):
     add_to(domain, cells)
     names = domain.dict("d")
@@ -76,6 +77,7 @@ def test_a_child_of_a_child_and_a_child_that_does_nothing(domain, cells):
         assert cells.sum() == ROUNDS
 
 
+@pytest.mark.quick
 def test_a_child_made_in_a_body_is_no_part_of_it(domain, segment, cells):
     # In pages of their own: the child's commits are no conflict for the parent.
     others = segment.array("others", 4096, "i8")
@@ -102,6 +104,7 @@ def test_a_child_made_in_a_body_is_no_part_of_it(domain, segment, cells):
         assert cells.sum() == 1 and others.sum() == 5 * len(runs)
 
 
+@pytest.mark.quick
 def test_a_child_that_leaves_a_body_of_its_parents_is_told(domain, cells):
     parent = os.getpid()
 
@@ -164,6 +167,7 @@ def worker(domain, segment, cells_name, rounds):
     add_to(domain, cells, rounds)
 
 
+@pytest.mark.quick
 def test_threads_run_while_one_waits_for_another_process(domain, cells):
     """An irrevocable instance elsewhere keeps this one's commit waiting."""
     ready, go = os.pipe(), os.pipe()
@@ -200,7 +204,10 @@ def test_threads_run_while_one_waits_for_another_process(domain, cells):
         assert cells.sum() == 2
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    "method",
+    [*(pytest.param(each, marks=pytest.mark.quick) for each in ("fork", "spawn")), "forkserver"],
+)
 def test_domains_and_segments_are_passed_to_processes(domain, segment, cells, method):
     context = multiprocessing.get_context(method)
     processes = [
@@ -222,6 +229,7 @@ def taker(work, done):
         done[value] = os.getpid()
 
 
+@pytest.mark.quick
 def test_queues_dicts_and_counters_are_passed_to_processes(domain):
     work, done, counter = domain.queue("work"), domain.dict("done"), domain.counter("c")
     context = multiprocessing.get_context("spawn")
@@ -295,6 +303,7 @@ def test_kills_at_random_lose_and_double_nothing(domain, segment, cells, seed):
     step(63, 0)
 
 
+@pytest.mark.quick
 def test_a_durable_domain_survives_the_death_of_all(tmp_path):
     """What was acknowledged before the kill is there, and nothing of a half instance."""
     for turn in range(3):

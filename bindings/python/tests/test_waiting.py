@@ -13,6 +13,7 @@ from conftest import beside, hung_s, join, started, total, wait_for
 import tmh
 
 
+@pytest.mark.quick
 def test_retry_sleeps_until_another_thread_changes_what_it_read(domain, cells):
     got = []
 
@@ -34,6 +35,7 @@ def test_retry_sleeps_until_another_thread_changes_what_it_read(domain, cells):
     assert got == [42]
 
 
+@pytest.mark.quick
 def test_retry_with_nothing_read_and_outside_raises(domain, cells):
     with pytest.raises(tmh.OutsideError):
         tmh.retry()
@@ -45,6 +47,7 @@ def test_retry_with_nothing_read_and_outside_raises(domain, cells):
         tmh.irrevocable()
 
 
+@pytest.mark.quick
 def test_a_query_block_cannot_run_again(domain, cells):
     nested = domain.query(lambda: tmh.retry() if cells[0] == 0 else None)
     for retry in (tmh.retry, nested):
@@ -55,6 +58,7 @@ def test_a_query_block_cannot_run_again(domain, cells):
     assert total(domain, cells) == 0
 
 
+@pytest.mark.quick
 def test_retry_until_a_time_runs_the_body_once_more(domain, cells):
     @domain.atomically
     def body(until):
@@ -87,6 +91,7 @@ def test_retry_until_a_far_time_wakes_by_a_change(domain, cells, until):
     assert domain.stats()["retry_sleeps"] < 100 + 4 * (time.monotonic() - began)
 
 
+@pytest.mark.quick
 def test_ctrl_c_ends_a_sleep_in_retry(domain, cells, interrupts):
     @domain.atomically
     def body():
@@ -110,6 +115,7 @@ def test_ctrl_c_ends_a_sleep_in_retry(domain, cells, interrupts):
     assert total(domain, cells) == 0
 
 
+@pytest.mark.quick
 def test_a_queue_hands_each_value_to_one_thread(domain, segment):
     work = segment.queue("q")
     got = []
@@ -136,6 +142,7 @@ def test_a_queue_hands_each_value_to_one_thread(domain, segment):
     assert time.monotonic() - began >= 0.05
 
 
+@pytest.mark.quick
 def test_a_queues_get_is_undone_with_its_instance(domain, segment):
     work = segment.queue("q")
     work.put("job")
