@@ -57,7 +57,8 @@ def install(options: argparse.Namespace, packages: list[str]) -> None:
 
 def bytecode_of(options: argparse.Namespace) -> dict[str, str]:
     """Where Python keeps what it has compiled: not beside the sources."""
-    return {"PYTHONPYCACHEPREFIX": str(options.folder.resolve() / "bytecode")}
+    prefix = str(options.folder.resolve() / "bytecode")
+    return {"PYTHONPYCACHEPREFIX": prefix, "PYTHONDONTWRITEBYTECODE": ""}
 
 
 def environment_of(options: argparse.Namespace) -> dict[str, str]:
@@ -132,7 +133,7 @@ def build(options: argparse.Namespace) -> int:
     # What runs it: no compiler, no tools.
     bare = {**environment_of(options), "PATH": "/nowhere"}
     program = "import tmh; print('tmh', tmh.__version__, tmh.__file__)"
-    cached = f"pycache_prefix={bytecode_of(options)['PYTHONPYCACHEPREFIX']}"
+    cached = f"pycache_prefix={options.folder.resolve() / 'bytecode'}"
     python = python_of(options).absolute()
     return call([python, "-I", "-X", cached, "-c", program], env=bare, cwd="/").returncode
 
