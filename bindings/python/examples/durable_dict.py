@@ -34,22 +34,25 @@ def write(folder, number, pipe):
         pipe.send(key)
 
 
-def keys_in(pipes, seconds):
+def keys_in(pipes, seconds=None):
     """What comes through the pipes, until they end or the time is over."""
-    until = time.monotonic() + seconds
-    open_pipes = set(pipes)
-    while open_pipes and (left := until - time.monotonic()) > 0:
+    until = time.monotonic() + seconds if seconds is not None else None
+    open_pipes, left = set(pipes), seconds
+    while open_pipes and (left is None or left > 0):
         for pipe in multiprocessing.connection.wait(open_pipes, left):
             try:
                 yield pipe.recv()
             except (EOFError, OSError):  # the last message may be half of one
                 open_pipes.remove(pipe)
+        left = until - time.monotonic() if until is not None else None
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", help="of the domain (a temporary one)")
-    parser.add_argument("--seconds", type=float, default=1.0, help="until the kill (1)")
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="from the first put to the kill (1)"
+    )
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or temporary
@@ -66,12 +69,13 @@ def main():
             writers.append(writer)
             pipes.append(pipe)
 
-        acknowledged = list(keys_in(pipes, arguments.seconds))
+        acknowledged = list(itertools.islice(keys_in(pipes), 1))
+        acknowledged += keys_in(pipes, arguments.seconds)
         for writer in writers:
             writer.kill()
         for writer in writers:
             writer.join()
-        acknowledged += keys_in(pipes, 60)
+        acknowledged += keys_in(pipes)
 
         with tmh.open(folder, "strict") as domain:
             records = domain.dict("records")

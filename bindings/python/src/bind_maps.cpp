@@ -15,24 +15,24 @@ namespace {
 
 MapObject &map_of(PyObject *self) { return made<MapObject>(self); }
 
-PyObject *get_item(PyObject *self, PyObject *key) {
+PyObject *get_value(PyObject *self, PyObject *key) {
   return guarded<PyObject *>(nullptr, [&] { return map_of(self).get(key, nullptr).release(); });
 }
-int set_item(PyObject *self, PyObject *key, PyObject *value) {
+int set_value(PyObject *self, PyObject *key, PyObject *value) {
   return guarded<int>(-1, [&] {
     value == nullptr ? map_of(self).erase(key) : map_of(self).set(key, value);
     return 0;
   });
 }
-Py_ssize_t length(PyObject *self) {
+Py_ssize_t count_keys(PyObject *self) {
   return guarded<Py_ssize_t>(-1, [&] { return static_cast<Py_ssize_t>(map_of(self).size()); });
 }
 int contains(PyObject *self, PyObject *key) {
   return guarded<int>(-1, [&] { return map_of(self).contains(key) ? 1 : 0; });
 }
-PyType_Slot map_slots[] = {{Py_mp_subscript, reinterpret_cast<void *>(&get_item)},
-                           {Py_mp_ass_subscript, reinterpret_cast<void *>(&set_item)},
-                           {Py_mp_length, reinterpret_cast<void *>(&length)},
+PyType_Slot map_slots[] = {{Py_mp_subscript, reinterpret_cast<void *>(&get_value)},
+                           {Py_mp_ass_subscript, reinterpret_cast<void *>(&set_value)},
+                           {Py_mp_length, reinterpret_cast<void *>(&count_keys)},
                            {Py_sq_contains, reinterpret_cast<void *>(&contains)},
                            {0, nullptr}};
 

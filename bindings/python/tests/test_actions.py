@@ -11,6 +11,7 @@ import tmh
 from conftest import conflict_with, total
 
 
+@pytest.mark.quick
 def test_actions_run_once_behind_the_commit_and_outside(hybrid_cells):
     domain, cells = hybrid_cells
     done = []

@@ -121,6 +121,7 @@ def test_a_mask_selects_and_stores(domain, segment):
     assert run(domain, body) == -4
 
 
+@pytest.mark.quick
 def test_a_part_is_the_same_memory(domain, segment):
     shared = segment.array("a", (4, 4), "i4")
 
@@ -141,6 +142,7 @@ def test_a_part_is_the_same_memory(domain, segment):
     assert (run(domain, body) == expected).all()
 
 
+@pytest.mark.quick
 def test_arithmetic_and_functions_are_numpys(domain, segment):
     shared = segment.array("a", 6, "f8")
     run(domain, lambda: shared.__setitem__(slice(None), np.arange(6)))
@@ -175,6 +177,7 @@ def test_arithmetic_and_functions_are_numpys(domain, segment):
     assert (run(domain, body) == plain).all()
 
 
+@pytest.mark.quick
 def test_an_abort_undoes_all_that_a_body_stored(domain, segment):
     shared = segment.array("a", 4096, "i8")
 
@@ -190,6 +193,7 @@ def test_an_abort_undoes_all_that_a_body_stored(domain, segment):
         assert shared.sum() == 0
 
 
+@pytest.mark.quick
 def test_outside_of_an_instance_a_load_and_a_store_raise(domain, segment):
     shared = segment.array("a", 4, "i8")
     for load in (
@@ -210,6 +214,7 @@ def test_outside_of_an_instance_a_load_and_a_store_raise(domain, segment):
         assert shared.sum() == 0
 
 
+@pytest.mark.quick
 def test_outside_a_snapshot_segment_gives_copies_and_refuses_stores(domain):
     shared = domain.map("other.db", outside="snapshot").array("a", 4, "i8")
     run(domain, lambda: shared.__setitem__(slice(None), [1, 2, 3, 4]))
@@ -230,6 +235,7 @@ def test_outside_a_snapshot_segment_gives_copies_and_refuses_stores(domain):
         kept[0] = 1
 
 
+@pytest.mark.quick
 def test_a_store_in_a_query_raises(domain, segment):
     shared = segment.array("a", 4, "i8")
     with domain.query():
@@ -245,6 +251,7 @@ def test_a_store_in_a_query_raises(domain, segment):
         assert shared.sum() == 0
 
 
+@pytest.mark.quick
 def test_a_raw_array_that_outlives_the_body_undoes_it(domain, segment):
     shared = segment.array("a", 4, "i8")
     kept = []
@@ -304,6 +311,7 @@ def test_the_traceback_of_a_failed_body_keeps_no_raw_array(domain, segment):
     domain.close()  # nothing is held
 
 
+@pytest.mark.quick
 def test_an_array_is_made_once_with_its_shape_and_dtype(domain, segment, folder):
     first = segment.array("a", (2, 3), np.float32)
     assert first.shape == (2, 3) and first.dtype == np.float32 and first.nbytes == 24
@@ -374,6 +382,7 @@ def test_a_wrong_value_is_an_error_and_changes_nothing(domain, segment, value):
         assert shared.sum() == 0
 
 
+@pytest.mark.quick
 def test_structured_arrays_and_structs(domain, segment):
     dtype = np.dtype([("x", "i8"), ("y", "f4", (3,)), ("n", "S8")], align=True)
     records = segment.array("records", 5, dtype)
@@ -464,6 +473,7 @@ def test_nested_and_unaligned_structures(domain, segment):
     assert run(domain, body) == (1.5, 3)
 
 
+@pytest.mark.quick
 def test_copies_are_plain_arrays(domain, segment):
     shared = segment.array("a", 3, "i8")
     with domain.query():

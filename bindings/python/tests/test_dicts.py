@@ -30,6 +30,7 @@ def order(key):
     return kinds[type(key)], key.encode() if isinstance(key, str) else key
 
 
+@pytest.mark.quick
 def test_keys_come_back_in_their_order(domain):
     shared = domain.dict("d")
     mixed = KEYS[:]
@@ -44,6 +45,7 @@ def test_keys_come_back_in_their_order(domain):
         assert shared[key] == repr(key) and key in shared
 
 
+@pytest.mark.quick
 def test_values_come_back_as_they_were(domain):
     shared = domain.dict("d")
     for value in VALUES:
@@ -160,6 +162,7 @@ def test_random_operations_against_a_dict(domain, seed):
     assert len(shared) == 0 and list(shared) == []
 
 
+@pytest.mark.quick
 def test_an_iteration_goes_through_many_batches(domain):
     shared = domain.dict("d")
     shared.update({number: str(number) for number in range(2000)})
@@ -231,6 +234,7 @@ def test_ints_with_methods_of_their_own_are_ints(domain):
     assert list(shared) == [-(1 << 100), -5, 5, 1 << 100]
 
 
+@pytest.mark.quick
 def test_missing_keys(domain):
     shared = domain.dict("d")
     for use in (
@@ -242,6 +246,7 @@ def test_missing_keys(domain):
     assert shared.get(1) is None and shared.pop(1, 5) == 5 and 1 not in shared
 
 
+@pytest.mark.quick
 def test_pickle_only_where_it_is_asked_for(domain):
     trusting, wary = domain.dict("d", pickle=True), domain.dict("d")
     trusting["k"] = {"a": [1, 2, {3}]}
@@ -254,6 +259,7 @@ def test_pickle_only_where_it_is_asked_for(domain):
         trusting["f"] = lambda: 0
 
 
+@pytest.mark.quick
 def test_calls_in_an_instance_are_part_of_it(domain):
     first, second = domain.dict("first"), domain.dict("second")
     first["k"] = 5
@@ -345,6 +351,7 @@ def test_a_record_of_the_catalogue_that_lies_is_an_error(domain):
             segment.dict("d")
 
 
+@pytest.mark.quick
 def test_names_are_of_one_kind(domain):
     segment = domain.map("names.db")
     segment.dict("d"), segment.queue("q"), segment.counter("c")
@@ -361,6 +368,7 @@ def test_names_are_of_one_kind(domain):
             segment.dict(name)
 
 
+@pytest.mark.quick
 def test_counters(domain):
     counter = domain.counter("c")
     assert counter.value == 0 and counter.add() == 1 and counter.add(-5) == -4
@@ -379,6 +387,7 @@ def test_counters(domain):
     assert counter.add(True) == -6 and type(counter.value) is int
 
 
+@pytest.mark.quick
 def test_queues_keep_their_order_and_values(domain):
     queue = domain.queue("q", pickle=True)
     values = [None, 5, "x", b"y", {"a": 1}, 2.5]

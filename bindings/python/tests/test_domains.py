@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import gc
 import os
@@ -17,16 +18,18 @@ import numpy as np
 import pytest
 
 import tmh
-from conftest import wait_for
+from conftest import beside, hung_s, join, wait, wait_for
 from tmh import _domain, _tmh
 
 
+@pytest.mark.quick
 def test_the_documentations_example_runs():
     import doctest
 
     assert doctest.testmod(tmh, raise_on_error=False).failed == 0
 
 
+@pytest.mark.quick
 def test_what_is_committed_is_there_again(folder):
     with tmh.open(folder) as domain:
         cells = domain.map("data.db").array("a", 10, "i8")
@@ -43,6 +46,7 @@ def test_what_is_committed_is_there_again(folder):
         assert domain.counter("c").value == 4
 
 
+@pytest.mark.quick
 def test_a_closed_domain_says_so_everywhere(folder):
     domain = tmh.open(folder)
     segment = domain.map("data.db", outside="snapshot")
@@ -70,6 +74,7 @@ def test_a_closed_domain_says_so_everywhere(folder):
     assert cells.shape == (4,) and "a" in repr(cells)
 
 
+@pytest.mark.quick
 def test_a_folder_opened_twice_is_one_domain(folder):
     first = tmh.open(folder)
     cells = first.map("data.db").array("a", 4, "i8")
@@ -91,6 +96,7 @@ def test_a_folder_opened_twice_is_one_domain(folder):
         cells[0]
 
 
+@pytest.mark.quick
 def test_wrong_settings_are_named_with_the_right_ones(folder):
     for settings, word in (
         ({"durability": "always"}, "strict"), ({"levels": "both"}, "hybrid"),
@@ -136,6 +142,7 @@ def test_a_file_that_is_no_segment_is_refused(domain):
         domain.map("a.db", outside="maybe")
 
 
+@pytest.mark.quick
 def test_a_full_segment_is_an_error_and_undoes_the_body(domain):
     small = domain.map("small.db", 1 << 20, max_size=4 << 20)
     names = small.dict("d")
@@ -198,9 +205,7 @@ def test_threads_may_unmap_and_map_while_others_use_the_segment(domain):
     threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
+    join(*threads)
     assert wrong == []
     domain.map("data.db")
     with domain.query():
@@ -216,24 +221,21 @@ def test_an_open_while_another_thread_closes_gives_an_open_domain(folder, monkey
         def hold():
             with first.query():
                 entered.set()
-                leave.wait(20)
+                wait(leave)
 
-        threads = [threading.Thread(target=hold), threading.Thread(target=first.close)]
-        threads[0].start()
-        assert entered.wait(20)
-        threads[1].start()
-        wait_for(lambda: _domain._changing)
-        wait = type(_domain._changed).wait
+        with beside(hold):
+            wait(entered)
+            with beside(first.close):
+                wait_for(lambda: _domain._changing)
+                wait_unchanged = type(_domain._changed).wait
 
-        def wait_and_let_the_query_end(condition=_domain._changed):
-            leave.set()
-            return wait(condition)
+                def wait_and_let_the_query_end(condition=_domain._changed):
+                    leave.set()
+                    return wait_unchanged(condition)
 
-        monkeypatch.setattr(_domain._changed, "wait", wait_and_let_the_query_end)
-        with tmh.open(folder) as second:
-            second.map("data.db").array("a", 4, "i8")
-        for thread in threads:
-            thread.join(20)
+                monkeypatch.setattr(_domain._changed, "wait", wait_and_let_the_query_end)
+                with tmh.open(folder) as second:
+                    second.map("data.db").array("a", 4, "i8")
         assert leave.is_set()
 
 
@@ -247,42 +249,34 @@ def test_a_raw_array_that_escapes_while_another_thread_ends_its_memory(domain, e
     def body():
         kept.append(np.asarray(cells))
         entered.set()
-        leave.wait(20)
+        wait(leave)
 
     def work():
         with pytest.raises(tmh.EscapedArrayError):
             body()
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    assert entered.wait(20)
-    # It waits for the instance, in nap(), where other threads run.
-    threading.Thread(target=leave.set).start()
-    with pytest.raises(tmh.EscapedArrayError, match=ends):
-        domain.unmap(segment) if ends == "unmap" else domain.close()
-    thread.join(20)
+    with beside(work):
+        wait(entered)
+        # It waits for the instance, in nap(), where other threads run.
+        with beside(leave.set), pytest.raises(tmh.EscapedArrayError, match=ends):
+            domain.unmap(segment) if ends == "unmap" else domain.close()
     assert kept[0][0] == 0  # its memory is there
     kept.clear()
     domain.atomically(lambda: cells.__setitem__(0, 5))()
 
 
-@pytest.fixture
-def handler():
-    """Sets a handler of SIGUSR1 for the test."""
-    before = signal.getsignal(signal.SIGUSR1)
-    yield lambda function: signal.signal(signal.SIGUSR1, lambda *_: function())
-    signal.signal(signal.SIGUSR1, before)
-
-
+@pytest.mark.quick
 @pytest.mark.parametrize("ends", ["unmap", "close"])
-def test_a_handler_does_not_wait_for_the_code_that_it_interrupts(domain, handler, ends):
+def test_a_handler_does_not_wait_for_the_code_that_it_interrupts(domain, interrupts, ends):
     segment = domain.map("data.db")
     entered, leave, told = threading.Event(), threading.Event(), []
 
     def hold():
         with domain.query():
             entered.set()
-            leave.wait(20)
+            wait(leave)
+
+    answered = threading.Semaphore(0)
 
     def handle():
         try:
@@ -293,57 +287,61 @@ def test_a_handler_does_not_wait_for_the_code_that_it_interrupts(domain, handler
         except tmh.NestingError as error:
             told.append(str(error))
             leave.set()
+        finally:
+            answered.release()
 
-    handler(handle)
-    main = threading.get_ident()
+    interrupts.handle(signal.SIGUSR1, handle)
 
     def interrupt():
-        assert entered.wait(20)
+        if not interrupts.comes(entered):
+            return
         # Before main waits the handler only does what it does. Main goes on between two of them,
-        # also on a busy machine.
-        pause = 0.001
-        while not leave.wait(pause):
-            signal.pthread_kill(main, signal.SIGUSR1)
-            pause = min(2 * pause, 0.2)
+        # also on a busy machine: the next one is sent when it has ended, and later each time.
+        pause_s = 0.001
+        while not leave.is_set() and not interrupts.stop.wait(pause_s):
+            interrupts.send(signal.SIGUSR1)
+            while not answered.acquire(timeout=0.1) and not interrupts.stop.is_set():
+                pass
+            pause_s = min(2 * pause_s, 0.2)
 
-    threads = [threading.Thread(target=each) for each in (hold, interrupt)]
-    for thread in threads:
-        thread.start()
-    assert entered.wait(20)
-    domain.unmap(segment) if ends == "unmap" else domain.close()
-    for thread in threads:
-        thread.join(20)
+    with beside(hold):
+        wait(entered)
+        interrupts.start(interrupt)
+        domain.unmap(segment) if ends == "unmap" else domain.close()
     assert told and "signal handler" in told[0]
 
 
-def test_interrupts_of_map_and_unmap_leave_nothing_locked(domain, handler):
+def test_interrupts_of_map_and_unmap_leave_nothing_locked(domain, interrupts):
     class Interrupt(Exception):
         pass
 
+    came = []
+
     def interrupt():
+        came.append(1)
         raise Interrupt
 
-    handler(interrupt)
-    main = threading.get_ident()
+    interrupts.handle(signal.SIGUSR1, interrupt)
     turn = random.Random(3)
     for _ in range(150):
-        sender = threading.Thread(
-            target=lambda: [turn.random() for _ in range(turn.randrange(3000))]
-            and signal.pthread_kill(main, signal.SIGUSR1)
-        )
+        go = threading.Event()
+
+        def send(go=go):
+            if interrupts.comes(go):
+                [turn.random() for _ in range(turn.randrange(3000))]
+                interrupts.send(signal.SIGUSR1)
+
+        came.clear()
+        sender = interrupts.start(send)
         try:
-            sender.start()
-            while True:
-                segment = domain.map("u.db")
-                domain.unmap(segment)
-        except (Interrupt, tmh.ClosedError):
+            go.set()
+            with contextlib.suppress(tmh.ClosedError):
+                while True:
+                    domain.unmap(domain.map("u.db"))
+            wait_for(lambda: came)
+        except Interrupt:
             pass
-        finally:
-            while sender.is_alive():
-                try:
-                    sender.join(20)
-                except Interrupt:
-                    pass
+        join(sender)
     segment = domain.map("u.db")
     segment.array("a", 4, "i8")
     domain.unmap(segment)
@@ -383,11 +381,12 @@ def test_the_interpreter_ends_while_daemon_threads_work(tmp_path, work):
     for _ in range(3):
         run = subprocess.run(
             [sys.executable, "-X", "dev", "-c", program, str(tmp_path / "d")],
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True, text=True, timeout=hung_s(), check=False,
         )
         assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
+@pytest.mark.quick
 def test_durable_domains_flush_and_back_up(durable, tmp_path):
     assert durable.durability == "strict"
     names = durable.dict("d")
@@ -414,8 +413,10 @@ def past_time(domain):
     return domain.past()["moments"][-1]["time"]
 
 
+@pytest.mark.quick
 def test_the_past_is_read_by_name_clock_and_time(tmp_path):
-    with tmh.open(tmp_path / "d", levels="page", history_s=60, history_bytes=1 << 20) as domain:
+    settings = {"levels": "page", "history_s": hung_s(), "history_bytes": 1 << 20}
+    with tmh.open(tmp_path / "d", **settings) as domain:
         cells = domain.map("data.db").array("a", 4, "i8")
         add = domain.atomically(lambda: cells.__setitem__(0, cells[0] + 1))
         clocks = []
@@ -459,6 +460,7 @@ def test_the_past_is_read_by_name_clock_and_time(tmp_path):
             tmh.open(tmp_path / "wrong", **wrong)
 
 
+@pytest.mark.quick
 def test_counters_and_participants_are_told(domain):
     cells = domain.map("data.db").array("a", 4, "i8")
     before = domain.stats()
@@ -472,6 +474,7 @@ def test_counters_and_participants_are_told(domain):
     assert [each["pid"] for each in participants] == [os.getpid()]
 
 
+@pytest.mark.quick
 def test_codes_are_those_of_the_header():
     root = pathlib.Path(__file__).resolve().parents[3]
     header = (root / "include/tmh/error.hpp").read_text()
@@ -517,6 +520,7 @@ def test_a_thousand_opens_and_closes_leave_nothing(tmp_path):
     assert resident <= before[2] + 8 * 1024  # KiB; one domain leaked each time would be 100 MiB
 
 
+@pytest.mark.quick
 def test_the_interpreter_ends_quietly_with_a_domain_open(tmp_path):
     program = (
         "import tmh, numpy, sys\n"
@@ -530,7 +534,7 @@ def test_the_interpreter_ends_quietly_with_a_domain_open(tmp_path):
     )
     run = subprocess.run(
         [sys.executable, "-X", "dev", "-c", program, str(tmp_path / "d")],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=hung_s(), check=False,
     )
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
     with tmh.open(tmp_path / "d") as domain:

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from conftest import hung_s
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
-# Long enough for a machine that does other things, too.
-LIMIT_S = 300
 
 
 def run(arguments, folder):
     """What a program of Python prints; it must end with 0."""
     done = subprocess.run(
         [sys.executable, *map(str, arguments)], cwd=folder, capture_output=True, text=True,
-        timeout=LIMIT_S,
+        timeout=hung_s(300),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
@@ -46,8 +46,18 @@ def test_an_example_is_right(name, tmp_path):
     assert list(domain.iterdir()), "the folder that was given is the domain's"
 
 
-def test_an_example_takes_a_temporary_folder(tmp_path):
-    assert run([EXAMPLES / "counters.py", "--kills", 1], tmp_path)[-1] == "right"
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("counters.py", "--kills", 2), ("job_queue.py", "--jobs", 30, "--kills", 1),
+        ("matrix.py", "--queries", 1), ("durable_dict.py", "--seconds", 0.05),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_an_example_takes_a_temporary_folder(tmp_path, arguments):
+    name, *options = arguments
+    assert run([EXAMPLES / name, *options], tmp_path)[-1] == "right"
     assert not list(tmp_path.iterdir())
 
 

@@ -13,11 +13,12 @@ import weakref
 import numpy as np
 import pytest
 
-from conftest import conflict_with, total, wait_for
+from conftest import beside, conflict_with, join, started, total, wait_for
 
 import tmh
 
 
+@pytest.mark.quick
 def test_a_decorated_function_keeps_its_name_and_passes_arguments(domain, cells):
     @domain.atomically
     def add(index, *, amount=1):
@@ -43,6 +44,7 @@ def test_a_method_can_be_a_transaction(domain, cells):
     assert account.add(5) == 5 and Account.add(account, 1) == 6
 
 
+@pytest.mark.quick
 def test_decorators_take_durability_and_site(durable):
     cells = durable.map("data.db").array("a", 8, "i8")
 
@@ -82,6 +84,7 @@ def test_a_body_is_a_function(domain, body):
             domain.atomically(wrong)
 
 
+@pytest.mark.quick
 def test_an_exception_undoes_and_propagates(domain, cells):
     class Mine(Exception):
         pass
@@ -109,6 +112,7 @@ def test_exceptions_from_outside_undo_and_propagate(domain, cells, kind):
     assert total(domain, cells) == 0
 
 
+@pytest.mark.quick
 def test_an_inner_transaction_is_part_of_the_outer_one(domain, cells):
     @domain.atomically
     def inner(fails):
@@ -138,6 +142,7 @@ def test_an_inner_transaction_is_part_of_the_outer_one(domain, cells):
     assert total(domain, cells) == 3
 
 
+@pytest.mark.quick
 def test_an_update_in_a_query_and_another_domains_instance_are_refused(domain, cells, tmp_path):
     with tmh.open(tmp_path / "other") as other:
         update = domain.atomically(lambda: cells.__setitem__(0, 1))
@@ -157,6 +162,7 @@ def test_an_update_in_a_query_and_another_domains_instance_are_refused(domain, c
     assert total(domain, cells) == 0
 
 
+@pytest.mark.quick
 def test_attempts_commit_at_the_end_of_their_block(domain, cells):
     for attempt in domain.attempts():
         with attempt:
@@ -190,6 +196,7 @@ def test_attempts_that_are_misused_raise(domain, cells):
             pass
 
 
+@pytest.mark.quick
 def test_a_conflict_runs_the_body_again(hybrid_cells):
     domain, cells = hybrid_cells
     seen = []
@@ -288,6 +295,7 @@ def test_what_comes_from_outside_leaves_a_doomed_attempt_too(hybrid_cells):
         assert cells[2] == 0
 
 
+@pytest.mark.quick
 def test_return_from_an_attempt_that_does_not_commit_raises(hybrid_cells):
     domain, cells = hybrid_cells
 
@@ -366,9 +374,7 @@ def test_what_ends_a_loop_otherwise_is_no_uncommitted_attempt(hybrid_cells):
         pass
 
     loops = [domain.attempts()]
-    thread = threading.Thread(target=lambda: conflicts(next(loops[0])))
-    thread.start()
-    thread.join(20)
+    join(*started(lambda: conflicts(next(loops[0]))))
     loops.clear()
     for _ in range(100):
         pass
@@ -376,6 +382,7 @@ def test_what_ends_a_loop_otherwise_is_no_uncommitted_attempt(hybrid_cells):
         assert cells[1] == 0
 
 
+@pytest.mark.quick
 def test_an_irrevocable_instance_commits(domain, cells):
     @domain.atomically
     def body():
@@ -402,6 +409,7 @@ def commit_elsewhere(domain, cells):
     assert os.waitpid(child, 0)[1] == 0
 
 
+@pytest.mark.quick
 def test_a_query_sees_one_snapshot(domain, cells):
 
     @domain.query
@@ -433,15 +441,11 @@ def test_threads_take_turns_at_page_level(domain, cells):
         select.select([], [], [], 0)  # lets the GIL go
         raw[0] = before + 1
 
-    threads = [threading.Thread(target=lambda: [body() for _ in range(20)]) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
+    join(*started(*[lambda: [body() for _ in range(20)]] * 4))
     assert total(domain, cells) == 80
 
 
+@pytest.mark.quick
 def test_threads_at_both_levels(domain, cells):
     """Small transfers at cache lines beside sums of everything at pages."""
     errors = []
@@ -465,13 +469,13 @@ def test_threads_at_both_levels(domain, cells):
                 errors.append("sum")
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in (3, 5, 7)]
-    watcher = threading.Thread(target=watch)
-    for thread in [*threads, watcher]:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    stop.set()
-    watcher.join(60)
+    with beside(watch):
+        try:
+            for thread in threads:
+                thread.start()
+            join(*threads)
+        finally:
+            stop.set()
     assert errors == [] and total(domain, cells) == 0
 
 
@@ -481,9 +485,7 @@ def test_a_thread_may_end_inside_an_attempt(domain, cells):
         next(loop).__enter__()
         cells[0] = 5
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join(20)
+    join(*started(work))
     gc.collect()
     domain.atomically(lambda: cells.__setitem__(1, 1))()
     assert total(domain, cells) == 1
@@ -525,9 +527,7 @@ def test_a_block_is_left_in_its_thread_and_in_its_instance(domain, cells):
         except tmh.NestingError as error:
             caught.append(error)
 
-    thread = threading.Thread(target=leave)
-    thread.start()
-    thread.join(20)
+    join(*started(leave))
     assert len(caught) == 1
     attempt.__exit__(None, None, None)
     assert total(domain, cells) == 1
@@ -555,15 +555,13 @@ def test_where_bodies_may_not_leave_lines_they_wait_for_other_threads(folder):
         cells = domain.map("data.db").array("cells")
         add = domain.atomically(lambda: cells.__setitem__(0, cells[0] + 1))
         add()
-        thread = threading.Thread(target=add)
         with domain.query():
             before = cells.sum()
             begins = domain.stats()["line_begins"]
-            thread.start()
+            threads = started(add)
             wait_for(lambda: domain.stats()["line_begins"] > begins)
             assert cells.sum() == before == 1
-        thread.join(20)
-        assert not thread.is_alive()
+        join(*threads)
         assert total(domain, cells) == 2
         with pytest.raises(tmh.Error) as raised:
             domain.atomically(cells.sum)()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import random
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import tmh
+from conftest import beside, hung_s, join, started
 
 ROUNDS = 100
 
@@ -47,6 +49,7 @@ def add_to(domain, cells, rounds=ROUNDS, first=0):
         add(first + number % 7)
 
 
+@pytest.mark.quick
 def test_a_forked_child_opens_the_domain_by_itself(domain, cells):
     add_to(domain, cells)
     names = domain.dict("d")
@@ -74,6 +77,7 @@ def test_a_child_of_a_child_and_a_child_that_does_nothing(domain, cells):
         assert cells.sum() == ROUNDS
 
 
+@pytest.mark.quick
 def test_a_child_made_in_a_body_is_no_part_of_it(domain, segment, cells):
     # In pages of their own: the child's commits are no conflict for the parent.
     others = segment.array("others", 4096, "i8")
@@ -100,6 +104,7 @@ def test_a_child_made_in_a_body_is_no_part_of_it(domain, segment, cells):
         assert cells.sum() == 1 and others.sum() == 5 * len(runs)
 
 
+@pytest.mark.quick
 def test_a_child_that_leaves_a_body_of_its_parents_is_told(domain, cells):
     parent = os.getpid()
 
@@ -147,16 +152,12 @@ def test_a_fork_in_the_midst_of_another_threads_instance(domain, cells):
             small()
             large()
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(25):
-            assert in_child(lambda: add_to(domain, cells, 3)) == 0
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(60)
+    with beside(work, work):
+        try:
+            for _ in range(25):
+                assert in_child(lambda: add_to(domain, cells, 3)) == 0
+        finally:
+            stop.set()
     with domain.query():
         assert cells.sum() > 75
 
@@ -166,6 +167,7 @@ def worker(domain, segment, cells_name, rounds):
     add_to(domain, cells, rounds)
 
 
+@pytest.mark.quick
 def test_threads_run_while_one_waits_for_another_process(domain, cells):
     """An irrevocable instance elsewhere keeps this one's commit waiting."""
     ready, go = os.pipe(), os.pipe()
@@ -186,16 +188,15 @@ def test_threads_run_while_one_waits_for_another_process(domain, cells):
             pass
         os.write(go[1], b"x")
 
-    thread = threading.Thread(target=lets_it_go)
     add = domain.atomically(lambda: cells.__setitem__(1, cells[1] + 1))
     interval = sys.getswitchinterval()
     sys.setswitchinterval(100)  # it runs where this thread lets the GIL go
     try:
-        thread.start()
+        threads = started(lets_it_go)
         add()
     finally:
         sys.setswitchinterval(interval)
-    thread.join(20)
+    join(*threads)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     for each in (*ready, *go):
         os.close(each)
@@ -203,7 +204,10 @@ def test_threads_run_while_one_waits_for_another_process(domain, cells):
         assert cells.sum() == 2
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(
+    "method",
+    [*(pytest.param(each, marks=pytest.mark.quick) for each in ("fork", "spawn")), "forkserver"],
+)
 def test_domains_and_segments_are_passed_to_processes(domain, segment, cells, method):
     context = multiprocessing.get_context(method)
     processes = [
@@ -211,21 +215,21 @@ def test_domains_and_segments_are_passed_to_processes(domain, segment, cells, me
     ]
     for process in processes:
         process.start()
-    for process in processes:
-        process.join(60)
-        assert process.exitcode == 0
+    join(*processes)
+    assert [process.exitcode for process in processes] == [0] * len(processes)
     with domain.query():
         assert cells.sum() == 3 * ROUNDS
 
 
 def taker(work, done):
     while True:
-        value = work.get(timeout=30)
+        value = work.get(timeout=hung_s())
         if value is None:
             return
         done[value] = os.getpid()
 
 
+@pytest.mark.quick
 def test_queues_dicts_and_counters_are_passed_to_processes(domain):
     work, done, counter = domain.queue("work"), domain.dict("done"), domain.counter("c")
     context = multiprocessing.get_context("spawn")
@@ -237,9 +241,8 @@ def test_queues_dicts_and_counters_are_passed_to_processes(domain):
         counter.add()
     for _ in processes:
         work.put(None)
-    for process in processes:
-        process.join(60)
-        assert process.exitcode == 0
+    join(*processes)
+    assert [process.exitcode for process in processes] == [0] * len(processes)
     assert list(done) == list(range(50)) and counter.value == 50
 
 
@@ -277,19 +280,22 @@ def test_kills_at_random_lose_and_double_nothing(domain, segment, cells, seed):
         if number % 3 == 0:
             names[number % 200] = b"x" * (number % 300)
 
+    def work(slot, works):
+        for number in itertools.count(slot):
+            step(slot, number)
+            if number == slot:
+                os.write(works, b"x")
+
     for slot in range(15):
-        child = os.fork()
-        if child == 0:
-            try:
-                number = slot
-                while True:
-                    step(slot, number)
-                    number += 1
-            finally:
-                os._exit(70)
-        time.sleep(rng.uniform(0.005, 0.06))
+        reader, writer = os.pipe()
+        child = start_child(lambda: work(slot, writer))
+        os.close(writer)
+        assert os.read(reader, 1) == b"x", "the child has ended by itself"
+        os.close(reader)
+        # Anywhere in its work.
+        time.sleep(rng.uniform(0, 0.05))
         os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     with domain.query():
         assert cells.sum() == counts[:, 0].sum() + counts[:, 1].sum() > 0
         for key, value in names.items():
@@ -297,6 +303,7 @@ def test_kills_at_random_lose_and_double_nothing(domain, segment, cells, seed):
     step(63, 0)
 
 
+@pytest.mark.quick
 def test_a_durable_domain_survives_the_death_of_all(tmp_path):
     """What was acknowledged before the kill is there, and nothing of a half instance."""
     for turn in range(3):

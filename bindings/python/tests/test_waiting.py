@@ -8,11 +8,12 @@ import threading
 import time
 
 import pytest
-from conftest import total, wait_for
+from conftest import beside, hung_s, join, started, total, wait_for
 
 import tmh
 
 
+@pytest.mark.quick
 def test_retry_sleeps_until_another_thread_changes_what_it_read(domain, cells):
     got = []
 
@@ -23,20 +24,18 @@ def test_retry_sleeps_until_another_thread_changes_what_it_read(domain, cells):
         cells[0] -= 1
         return int(cells[1])
 
-    thread = threading.Thread(target=lambda: got.append(take()))
-    thread.start()
-
     @domain.atomically
     def give():
         cells[0] = 1
         cells[1] = 42
 
-    wait_for(lambda: domain.stats()["retry_sleeps"] > 0)
-    give()
-    thread.join(20)
+    with beside(lambda: got.append(take())):
+        wait_for(lambda: domain.stats()["retry_sleeps"] > 0)
+        give()
     assert got == [42]
 
 
+@pytest.mark.quick
 def test_retry_with_nothing_read_and_outside_raises(domain, cells):
     with pytest.raises(tmh.OutsideError):
         tmh.retry()
@@ -48,6 +47,7 @@ def test_retry_with_nothing_read_and_outside_raises(domain, cells):
         tmh.irrevocable()
 
 
+@pytest.mark.quick
 def test_a_query_block_cannot_run_again(domain, cells):
     nested = domain.query(lambda: tmh.retry() if cells[0] == 0 else None)
     for retry in (tmh.retry, nested):
@@ -58,6 +58,7 @@ def test_a_query_block_cannot_run_again(domain, cells):
     assert total(domain, cells) == 0
 
 
+@pytest.mark.quick
 def test_retry_until_a_time_runs_the_body_once_more(domain, cells):
     @domain.atomically
     def body(until):
@@ -83,70 +84,65 @@ def test_retry_until_a_far_time_wakes_by_a_change(domain, cells, until):
         wait_for(lambda: domain.stats()["retry_sleeps"] > 0)
         domain.atomically(lambda: cells.__setitem__(0, 7))()
 
-    thread = threading.Thread(target=give)
-    thread.start()
-    assert body() == 7
-    thread.join()
-    # It sleeps: it does not run again and again.
-    assert domain.stats()["retry_sleeps"] < 100
+    began = time.monotonic()
+    with beside(give):
+        assert body() == 7
+    # It sleeps, 0.25 s each time: it does not run again and again.
+    assert domain.stats()["retry_sleeps"] < 100 + 4 * (time.monotonic() - began)
 
 
-def test_ctrl_c_ends_a_sleep_in_retry(domain, cells):
-    main = threading.get_ident()
-
+@pytest.mark.quick
+def test_ctrl_c_ends_a_sleep_in_retry(domain, cells, interrupts):
     @domain.atomically
     def body():
         cells[1] = 1
         if cells[0] == 0:
             tmh.retry()
 
-    # A shell's job in the background ignores SIGINT.
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    def press():
+        raise KeyboardInterrupt
+
+    # Also where SIGINT is ignored, as by a shell's job in the background.
+    interrupts.handle(signal.SIGINT, press)
 
     def interrupt():
-        wait_for(lambda: domain.stats()["retry_sleeps"] > 0)
-        signal.pthread_kill(main, signal.SIGINT)
+        wait_for(lambda: interrupts.stop.is_set() or domain.stats()["retry_sleeps"] > 0)
+        interrupts.send(signal.SIGINT)
 
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            body()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    thread.join()
+    with pytest.raises(KeyboardInterrupt):
+        interrupts.start(interrupt)
+        body()
     assert total(domain, cells) == 0
 
 
+@pytest.mark.quick
 def test_a_queue_hands_each_value_to_one_thread(domain, segment):
     work = segment.queue("q")
     got = []
 
     def take():
         while True:
-            value = work.get(timeout=20)
+            value = work.get(timeout=hung_s())
             if value is None:
                 return
             got.append(value)
 
-    threads = [threading.Thread(target=take) for _ in range(3)]
-    for thread in threads:
-        thread.start()
+    threads = started(take, take, take)
     for number in range(60):
         work.put(number)
     for _ in threads:
         work.put(None)
-    for thread in threads:
-        thread.join(30)
+    join(*threads)
     assert sorted(got) == list(range(60))
     with pytest.raises(queue.Empty):
         work.get(block=False)
-    started = time.monotonic()
+    began = time.monotonic()
     with pytest.raises(queue.Empty):
         work.get(timeout=0.05)
-    assert time.monotonic() - started >= 0.05
+    assert time.monotonic() - began >= 0.05
 
 
+@pytest.mark.quick
 def test_a_queues_get_is_undone_with_its_instance(domain, segment):
     work = segment.queue("q")
     work.put("job")
