@@ -24,6 +24,7 @@ add_executable(itm_thread_programs ${tmh_itm_threads})
 target_include_directories(itm_thread_programs PRIVATE "${PROJECT_SOURCE_DIR}"
   "${PROJECT_SOURCE_DIR}/include")
 target_compile_features(itm_thread_programs PRIVATE cxx_std_20)
+target_compile_options(itm_thread_programs PRIVATE ${tmh_quick_test_options})
 # With libitm.so.1, which they do not use: the engine starts in programs that are.
 target_link_libraries(itm_thread_programs PRIVATE tmh_warnings Threads::Threads
   -Wl,--no-as-needed tmh_itm)

@@ -22,7 +22,7 @@ if(TMH_HAVE_LIBITM)
   target_include_directories(itm_heap_calls PRIVATE "${PROJECT_SOURCE_DIR}")
   target_compile_features(itm_heap_calls PRIVATE cxx_std_20)
   set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/itm/heap_calls.cpp" PROPERTIES
-    COMPILE_OPTIONS -fno-builtin)
+    COMPILE_OPTIONS "-fno-builtin;${tmh_quick_test_options}")
   target_link_libraries(itm_heap_calls PRIVATE tmh_warnings GTest::gtest Threads::Threads
     ${CMAKE_DL_LIBS})
   set_target_properties(itm_heap_calls PROPERTIES

@@ -1,6 +1,6 @@
-# How test programs are compiled. With precompiled headers, two thirds of the time go into optimizing
-# what GoogleTest's macros expand to, so most are compiled with -Og: two thirds of the time of -O1
-# (docs/measurements.md, "Other choices").
+# How test programs are compiled. With precompiled headers, two thirds of the time go into
+# optimizing what GoogleTest's macros expand to, so most are compiled with -Og: two thirds of the
+# time of -O1 (docs/measurements.md, "Other choices").
 
 # -Og instead of -O3 in release builds. Not for programs that are about what the optimizer makes of
 # their own code: transactions in RTM, inlined level-1 accesses beside other threads, fences.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """progress.py build|tests LOG -- what a person sees of a build or of tests while they run.
 
-Reads what ninja or ctest print from standard input, keeps all of it in the file LOG, and prints one
-line: how much is done, what failed, the seconds, and which test runs longest. On a terminal the line
-is replaced each second; elsewhere a new one is printed when half a minute has passed. What a failing
-compiler or a failing test has said is printed at once, of a test the last lines.
+Reads what ninja or ctest print from standard input, keeps all of it in the file LOG, and prints
+one line: how much is done, what failed, the seconds, and which test runs longest. On a terminal the
+line is replaced each second; elsewhere a new one is printed when half a minute has passed. What a
+failing compiler or a failing test has said is printed at once, of a test the last lines.
 """
 
 import os

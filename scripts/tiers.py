@@ -1,4 +1,5 @@
-"""tiers.py -- which tests are in the quick tier, that of ./check, and which in ./check --full alone.
+"""tiers.py -- which tests are in the quick tier, that of ./check, and which are in ./check --full
+alone.
 
 tests/tiers.txt has a line for each file of tests: "<folder>/<stem> quick" or "<folder>/<stem> full
 <why>". A quick file's tests are all in the quick tier; of a test with parameters, one parameter: of

@@ -125,7 +125,10 @@ def make_benches(options, experiments):
         sys.exit(f"reproduce: {options.build} holds no benches")
     print("building the benches (build/release) ...", flush=True)
     subprocess.run(
-        ["cmake", "--preset", "release", "-DTMH_BUILD_BENCH=ON"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL
+        ["cmake", "--preset", "release", "-DTMH_BUILD_BENCH=ON"],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.DEVNULL,
     )
     subprocess.run(
         ["cmake", "--build", "--preset", "release", "--target"]

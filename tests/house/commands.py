@@ -170,7 +170,8 @@ def summary(root, folder):
         tail = lines[lines.index("=== summary") + 1:]
         expect(".ci/run", status != 0 and len(tail) <= LINES_MAX + 1, status, tail)
         expect(".ci/run: the state", tail[0].startswith("tests: 1 of 9, 1 failed, "), tail[0])
-        expect(".ci/run: counts last", tail[-1].startswith("check tsan quick: 5 passed, "), tail[-1])
+        expect(".ci/run: counts last", tail[-1].startswith("check tsan quick: 5 passed, "),
+               tail[-1])
         expect("the flag", any(f"./check --tsan -R '^{names[0]}$'" in line for line in tail), tail)
         os.remove(os.path.join(scratch.root, "ctest-fails"))
 

@@ -59,8 +59,8 @@ def problems_of_labels(tests, reasons):
         elif tier == {"full"} and not why and "bench" not in labels:
             problems.append(f"{name} is not quick, and no label says why")
         for word in sorted(why - reasons):
-            problems.append(f"{name} is not quick because of \"{word}\": tests/README.md, "
-                            "\"Tiers\", does not explain it")
+            problems.append(f"{name} is not quick because of \"{word}\", which the table of tiers "
+                            "in tests/README.md does not explain")
     return problems
 
 

@@ -73,7 +73,7 @@ ITM_BARRIERS(_Complex float, CF)
 ITM_BARRIERS(_Complex double, CD)
 ITM_BARRIERS(_Complex long double, CE)
 ITM_PURE void _ITM_LB(const void *, std::size_t);
-// Those of __m256 need code for AVX: programs/vectors.cpp declares them.
+// Those of __m256 need code for AVX: tests/itm/programs/vectors.cpp declares them.
 
 // memcpy and memmove by how source and destination are read and written: n without the
 // transaction, t with it, taR after a read, taW after a write.
