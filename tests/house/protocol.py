@@ -269,13 +269,13 @@ def is_long():
     return bool(os.environ.get("TMH_LONG"))
 
 
-def answer_of(out):
-    """What a verifier's output says."""
+def answer_of(status, out):
+    """What a verifier says."""
     summary = re.search(r"depth reached (\d+), errors: (\d+)", out)
     states = re.search(r"([\d.e+]+) states, stored", out)
     error = re.search(r"^pan:1: (.*?) \(at depth", out, re.MULTILINE)
     if not summary or not states:
-        return Answer("pan: " + out[-500:])
+        return Answer(f"pan: status {status}: {out[-500:]}")
     verdict = error[1] if error else f"{summary[2]} errors" if summary[2] != "0" else None
     if verdict is None and ("Search not completed" in out or "max search depth" in out):
         verdict = "the search was not completed"
@@ -290,7 +290,7 @@ def search_model(model, macros, own, show=False):
         definitions = [f"-D{name}={value}" for name, value in macros.items()]
         status, said, _, seconds = run(folder, "spin", "-a", *definitions, model)
         if status != 0 or not os.path.isfile(os.path.join(folder, "pan.c")) or "Error" in said:
-            return Answer("spin: " + said)
+            return Answer(f"spin: status {status}: {said}")
         flags = [
             "-O2" if is_long() and "large" not in own else "-O0",
             "-w",
@@ -302,13 +302,13 @@ def search_model(model, macros, own, show=False):
         status, said, mib, more = run(folder, "cc", *flags, "-o", "pan", "pan.c")
         seconds += more
         if status != 0:
-            return Answer("cc: " + said, 0, 0, mib, seconds)
+            return Answer(f"cc: status {status}: {said}", 0, 0, mib, seconds)
         # A small table and a short stack: touching 160 MB costs more than most searches.
         size = "-w33" if "bits" in own else "-w26" if is_long() else "-w22"
         arguments = ["-n", "-m600000" if is_long() else "-m100000", size]
         arguments += ["-l"] if "cycles" in own else []
-        _, out, most, more = run(folder, "./pan", *arguments)
-        answer = answer_of(out)
+        status, out, most, more = run(folder, "./pan", *arguments)
+        answer = answer_of(status, out)
         steps = ""
         if show and answer.verdict:
             trail = os.path.basename(model) + ".trail"
@@ -517,9 +517,9 @@ def test_logic():
         ("an error without a sentence", PAN.format("", 2), "2 errors"),
         ("no memory", PAN.format("Warning: Search not completed", 0), cut_off),
         ("no stack", PAN.format("error: max search depth too small", 0), cut_off),
-        ("killed", "State-vector 208 byte", "pan: State-vector 208 byte"),
+        ("killed", "State-vector 208 byte", "pan: status 0: State-vector 208 byte"),
     ):
-        expect(f"a search: {what}", answer_of(out).verdict == verdict)
+        expect(f"a search: {what}", answer_of(0, out).verdict == verdict)
 
     # What the modes make of answers.
     error, clean = Answer("assertion violated x"), Answer(None)
