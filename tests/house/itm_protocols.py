@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
-"""itm_protocols.py <root> | --self-test | --one "<configuration>" <root> -- spin checks
-compat/libitm/gate.pml and compat/libitm/pages/words.pml, which includes owners.pml.
+"""itm_protocols.py [<root>] | --quick | --list | --part <name> | --self-test
+| --one "<configuration>" -- spin checks compat/libitm/gate.pml and compat/libitm/pages/words.pml,
+which includes owners.pml.
 
-<root>       every configuration below is searched exhaustively, without an error; TMH_LONG=1: the
-             large ones too
---self-test  every fault that the models can plant (PLANT=n) is found
---one        one configuration, and the steps of the error that it has, if any
+The modes are those of protocol.py, which explains them.
 
 A configuration of the gate: "gate", and what each thread does ("long" reads until it is asked to
 move on, "goes" begins and becomes irrevocable, "closes" privatises in hardware). One of words: the
@@ -21,107 +19,153 @@ import os
 import sys
 
 import protocol
+from protocol import QUICK
 
 GATE = "nothing reads long writes privatises publishes alone goes hardware closes".split()
 KINDS = {"t": 1, "p": 2, "a": 3, "g": 4, "l": 5, "k": 6, "r": 7, "o": 8}
-CHECKS = [
-    ("gate: privatisation", "gate reads, writes, privatises"),
-    ("gate: waiters go on", "gate reads, writes, privatises | cycles"),
-    ("gate: a long reader is asked", "gate long, writes, privatises"),
-    ("gate: two become irrevocable", "gate goes, goes, alone"),
-    ("gate: irrevocable beside commits", "gate goes, privatises, writes"),
-    ("gate: all three ways, waiters go on", "gate goes, alone, privatises | cycles"),
-    ("gate: publication", "gate reads, publishes, alone | open=0"),
-    ("gate: hardware beside software", "gate hardware, writes, privatises | cycles"),
-    ("gate: hardware privatises", "gate reads, closes, writes"),
-    ("gate: hardware and alone", "gate hardware, alone, goes"),
-    ("words: conflicts", "t r1 w0; t r1 w1, t r1 w0; t r0 w0"),
-    ("words: waiters go on", "t r0 w0; t r1, t r0 w0; t r0 w0 | cycles"),
-    ("words: three transactions", "t r01, t r0 w0, t r1 w1"),
-    ("words: serializable", "t r01 w0, t r01 w1 | pages=2 serializable=1"),
-    ("words: a holder commits, too", "t r0; t r01, p w1; t r0 w0; p w1"),
-    ("words: the same on two pages", "t r0; t r01, p w1; t r0 w0; p w1 | pages=2"),
-    ("words: two holders", "t r0, p w0, p w1"),
-    ("words: publication", "p w1; t r0 w0, k r0 w1; t r1"),
-    ("words: alone", "t r0 w0; t r01 w1, a w01"),
-    ("words: two go alone", "g r0 w0; t r1 w1, g r1 w0"),
-    ("words: three, one alone", "t r0 w0, t r1 w1, a w1"),
-    ("words: trimmed", "t r0 w0; t r01, t r01 w01; t r0 w0 | pages=2 trim=2"),
-    ("words: trimmed, goes alone", "g r01, t r0 w0; p w1 | trim=2"),
-    ("words: trimmed, holders", "t r01; t r01, p w1; t r1 w0 | pages=2 trim=1"),
-    ("words: death", "t r0 w0; t r01, t r0 w0; p w1 | deaths=1"),
-    ("words: joined after a death", "t r01 w01, l r01 @1; t r01 | pages=2 deaths=1"),
-    ("words: death, stored to afterwards", "t r01 w01, p w0 @1; t r01 | pages=2 deaths=1"),
-    ("words: death, alone", "t r01 w01; p w0, g r01 w1; t r01 | deaths=1"),
-    ("words: death of a holder", "p w1; t w0, t r01 w0; t r01 | deaths=1"),
-    ("words: death, waiters go on", "t r0 w0; t r1, t r0 w0 | deaths=1 cycles"),
-    ("words: the heir dies, too", "t r01 w01, t r0 w0, t r01 @1 | deaths=2 tries=1"),
-    ("words: the heir dies, two pages", "t r01 w01, t r01 w01 | pages=2 deaths=2"),
-    ("owners: beside a transaction", "owners o w0; t w1, t r0 w1"),
-    ("owners: beside plain loads", "owners o w0; t w0, r r0 | tries=1"),
-    ("owners: beside a committer", "owners o w0; t w0, t w1 | tries=1"),
-    ("owners: taken where a copy was", "owners t r0; p w0; t w0, t r1 w1 | tries=1 cancels=0"),
-    ("owners: each wants the other's", "owners o w0; p w1, o w1; p w0 | pages=2"),
-    ("owners: asked while another copies", "owners o w0; t w1, t r1, r r0 | tries=1 cancels=0"),
-    ("owners: waiters go on", "owners o w0; p w1, o w1; t r0 | pages=2 tries=1 cycles"),
-    ("owners: two die", "owners o w0; t w0, r r0 | deaths=2 tries=1 cancels=0"),
-    ("owners: death", "owners o w0; t w0, p w1 | deaths=1 mortal=2 tries=1 cancels=0"),
+# Name, configuration, seconds; the quick mode searches what is marked.
+GATE_CHECKS = [
+    ("privatisation", "gate reads, writes, privatises", 1.1),
+    ("waiters go on", "gate reads, writes, privatises | cycles", 2.9),
+    ("a long reader is asked", "gate long, writes, privatises", 1.2),
+    ("two become irrevocable", "gate goes, goes, alone", 0.5),
+    ("irrevocable beside commits", "gate goes, privatises, writes", 1.3),
+    ("all three ways, waiters go on", "gate goes, alone, privatises | cycles", 0.8, QUICK),
+    ("publication", "gate reads, publishes, alone | open=0", 0.6),
+    ("hardware beside software", "gate hardware, writes, privatises | cycles", 2.9),
+    ("hardware privatises", "gate reads, closes, writes", 0.9),
+    ("hardware and alone", "gate hardware, alone, goes", 0.6, QUICK),
 ]
-LONG = [
-    ("words: death of holders", "p w01; p w01, t r01; t r01 | deaths=1"),
-    ("words: three, one of them twice", "t r01, a w01; t r0 w0, g r01 w1"),
-    ("words: two holders, a commit between", "t r0, t w1; p w0, p w0 | pages=2 tries=1"),
-    ("words: three, death", "t r0 w0, t r1 w1; p w1 @1, g r01 | deaths=1"),
+WORDS_CHECKS = [
+    ("conflicts", "t r1 w0; t r1 w1, t r1 w0; t r0 w0", 1.1, QUICK),
+    ("waiters go on", "t r0 w0; t r1, t r0 w0; t r0 w0 | cycles", 1.4, QUICK),
+    ("three transactions", "t r01, t r0 w0, t r1 w1", 2.1),
+    ("serializable", "t r01 w0, t r01 w1 | pages=2 serializable=1", 1.2),
+    ("a holder commits, too", "t r0; t r01, p w1; t r0 w0; p w1", 1.4),
+    ("the same on two pages", "t r0; t r01, p w1; t r0 w0; p w1 | pages=2", 1.4),
+    ("two holders", "t r0, p w0, p w1", 14.1),
+    ("publication", "p w1; t r0 w0, k r0 w1; t r1", 1.2),
+    ("alone", "t r0 w0; t r01 w1, a w01", 1.3),
+    ("two go alone", "g r0 w0; t r1 w1, g r1 w0", 1.2),
+    ("three, one alone", "t r0 w0, t r1 w1, a w1", 2.3),
+    ("trimmed", "t r0 w0; t r01, t r01 w01; t r0 w0 | pages=2 trim=2", 2.0),
+    ("trimmed, goes alone", "g r01, t r0 w0; p w1 | trim=2", 1.4),
+    ("trimmed, holders", "t r01; t r01, p w1; t r1 w0 | pages=2 trim=1", 1.4),
+    ("death", "t r0 w0; t r01, t r0 w0; p w1 | deaths=1", 3.9),
+    ("joined after a death", "t r01 w01, l r01 @1; t r01 | pages=2 deaths=1", 2.6),
+    ("death, stored to afterwards", "t r01 w01, p w0 @1; t r01 | pages=2 deaths=1", 2.5),
+    ("death, alone", "t r01 w01; p w0, g r01 w1; t r01 | deaths=1", 4.0),
+    ("death of a holder", "p w1; t w0, t r01 w0; t r01 | deaths=1", 7.4),
+    ("death, waiters go on", "t r0 w0; t r1, t r0 w0 | deaths=1 cycles", 4.2),
+    ("the heir dies, too", "t r01 w01, t r0 w0, t r01 @1 | deaths=2 tries=1", 6.7),
+    ("the heir dies, two pages", "t r01 w01, t r01 w01 | pages=2 deaths=2", 4.0),
 ]
-# The fault's number, and a configuration that must show it.
+OWNERS_CHECKS = [
+    ("beside a transaction", "owners o w0; t w1, t r0 w1", 2.7),
+    ("beside plain loads", "owners o w0; t w0, r r0 | tries=1", 2.1, QUICK),
+    ("beside a committer", "owners o w0; t w0, t w1 | tries=1", 2.5),
+    ("taken where a copy was", "owners t r0; p w0; t w0, t r1 w1 | tries=1 cancels=0", 2.7),
+    ("each wants the other's", "owners o w0; p w1, o w1; p w0 | pages=2", 13.5),
+    ("asked while another copies", "owners o w0; t w1, t r1, r r0 | tries=1 cancels=0", 18.7),
+    ("waiters go on", "owners o w0; p w1, o w1; t r0 | pages=2 tries=1 cycles", 16.9),
+    ("two die", "owners o w0; t w0, r r0 | deaths=2 tries=1 cancels=0", 8.2),
+    ("death", "owners o w0; t w0, p w1 | deaths=1 mortal=2 tries=1 cancels=0", 23.3),
+]
+WORDS_LONG = [
+    ("death of holders", "p w01; p w01, t r01; t r01 | deaths=1"),
+    ("three, one of them twice", "t r01, a w01; t r0 w0, g r01 w1"),
+    ("two holders, a commit between", "t r0, t w1; p w0, p w0 | pages=2 tries=1"),
+    ("three, death", "t r0 w0, t r1 w1; p w1 @1, g r01 | deaths=1"),
+]
+# The fault's number, what it is, a configuration that must show it, seconds.
 GATE_FAULTS = [
-    (1, "a begin looks for a lone thread before it shows itself", "gate reads, alone"),
-    (2, "a lone thread does not wait for others", "gate reads, alone"),
-    (3, "a committer does not wait for readers", "gate reads, privatises"),
-    (4, "readers are not asked to move on", "gate long, privatises"),
-    (5, "a lone thread looks at others before it says so", "gate reads, alone"),
-    (6, "of two that become irrevocable, the second waits inside", "gate goes, goes"),
-    (7, "a snapshot moves on although a line has changed", "gate reads, privatises"),
-    (8, "an irrevocable one trusts what it has read", "gate goes, privatises"),
-    (9, "one that begins again, alone, waits inside", "gate goes, goes"),
-    (10, "a slot is counted behind its first begin", "gate reads, alone"),
-    (11, "committers wait inside", "gate writes, privatises"),
-    (12, "hardware does not look for a lone thread", "gate hardware, alone"),
-    (13, "hardware without barriers beside software", "gate reads, closes"),
-    (14, "hardware does not wait for readers", "gate reads, closes"),
+    (1, "a begin looks for a lone thread before it shows itself", "gate reads, alone", 0.8),
+    (2, "a lone thread does not wait for others", "gate reads, alone", 0.7),
+    (3, "a committer does not wait for readers", "gate reads, privatises", 0.5, QUICK),
+    (4, "readers are not asked to move on", "gate long, privatises", 0.6),
+    (5, "a lone thread looks at others before it says so", "gate reads, alone", 0.6),
+    (6, "of two that become irrevocable, the second waits inside", "gate goes, goes", 0.5, QUICK),
+    (7, "a snapshot moves on although a line has changed", "gate reads, privatises", 0.6),
+    (8, "an irrevocable one trusts what it has read", "gate goes, privatises", 0.5),
+    (9, "one that begins again, alone, waits inside", "gate goes, goes", 0.6),
+    (10, "a slot is counted behind its first begin", "gate reads, alone", 0.5),
+    (11, "committers wait inside", "gate writes, privatises", 0.6),
+    (12, "hardware does not look for a lone thread", "gate hardware, alone", 0.5, QUICK),
+    (13, "hardware without barriers beside software", "gate reads, closes", 0.6),
+    (14, "hardware does not wait for readers", "gate reads, closes", 0.5),
 ]
 WORDS_FAULTS = [
-    (1, "a holder reads touched before it sets its bit", "t r0; t r01, p w1; t r0 w0"),
-    (2, "a toucher reads the holders behind the copy", "t r0; t r01, p w1; t r0 w0"),
-    (3, "home is stored to without the busy bit", "t r01, t r01 w01"),
-    (4, "an image says nothing of other holders", "t r0, t w1; p w0, p w0 | pages=2 tries=1"),
-    (5, "a lone task does not look at pins", "t r01, a w01"),
-    (6, "a chunk is given away before trimmed says so", "t r0; t r0, t r0 w0; t r0 w0 | trim=2"),
-    (7, "the heir of the lock repairs nothing", "t r01 w01, l r01 @1; t r01 | pages=2 deaths=1"),
-    (8, "a toucher does not look at trimmed", "t r0; t r0, t r0 w0; t r0 w0 | trim=2"),
-    (9, "the clock shows a commit before home has it", "t r01, t r01 w01 | pages=2"),
-    (10, "a holder lets go before released says so", "t r1, t w0; p w1 | pages=2"),
-    (11, "a page that is held is clear in any case", "t r1, t w0; p w1 | pages=2"),
-    (12, "the copy of a held page is kept", "t r0; t r01, p w1; t r0 w0; p w1"),
-    (13, "the pin is stored behind the copies", "t r01, a w01"),
-    (14, "a begin looks for a lone task before it pins", "t r01, a w01"),
-    (15, "conflicts are looked for before the lock is taken", "t r0 w0, t r0 w0"),
-    (16, "one that goes alone does not look at trimmed", "g r01, t r0 w0; p w1 | trim=2"),
-    (17, "a dead task is joined before its commit is whole", "t w01, l r01 @1 | pages=2 deaths=1"),
-    (18, "a toucher reads the holders before the touched bit", "t r0; t r01, p w1; t r0 w0"),
+    (1, "a holder reads touched before it sets its bit", "t r0; t r01, p w1; t r0 w0", 1.2),
+    (2, "a toucher reads the holders behind the copy", "t r0; t r01, p w1; t r0 w0", 1.1, QUICK),
+    (3, "home is stored to without the busy bit", "t r01, t r01 w01", 1.1, QUICK),
+    (4, "an image says nothing of other holders", "t r0, t w1; p w0, p w0 | pages=2 tries=1", 5.0),
+    (5, "a lone task does not look at pins", "t r01, a w01", 1.4),
+    (
+        6,
+        "a chunk is given away before trimmed says so",
+        "t r0; t r0, t r0 w0; t r0 w0 | trim=2",
+        1.4,
+    ),
+    (
+        7,
+        "the heir of the lock repairs nothing",
+        "t r01 w01, l r01 @1; t r01 | pages=2 deaths=1",
+        2.4,
+    ),
+    (8, "a toucher does not look at trimmed", "t r0; t r0, t r0 w0; t r0 w0 | trim=2", 1.5),
+    (9, "the clock shows a commit before home has it", "t r01, t r01 w01 | pages=2", 1.6),
+    (10, "a holder lets go before released says so", "t r1, t w0; p w1 | pages=2", 1.6),
+    (11, "a page that is held is clear in any case", "t r1, t w0; p w1 | pages=2", 1.6),
+    (12, "the copy of a held page is kept", "t r0; t r01, p w1; t r0 w0; p w1", 2.0),
+    (13, "the pin is stored behind the copies", "t r01, a w01", 1.4),
+    (14, "a begin looks for a lone task before it pins", "t r01, a w01", 1.5),
+    (15, "conflicts are looked for before the lock is taken", "t r0 w0, t r0 w0", 1.5),
+    (16, "one that goes alone does not look at trimmed", "g r01, t r0 w0; p w1 | trim=2", 1.8),
+    (
+        17,
+        "a dead task is joined before its commit is whole",
+        "t w01, l r01 @1 | pages=2 deaths=1",
+        3.3,
+    ),
+    (18, "a toucher reads the holders before the touched bit", "t r0; t r01, p w1; t r0 w0", 1.5),
 ]
 OWNERS_FAULTS = [
-    (20, "a toucher does not count owners", "owners o w0; t w1, t r1, r r0 | tries=1 cancels=0"),
-    (21, "an owner does not look at sharers", "owners o w0; t w0, r r0 | tries=1"),
-    (22, "a page is taken without the commit lock", "owners o w0; t w0, t w1 | tries=1"),
-    (23, "it is given away before home has its image", "owners o w0; t w0, r r0 | tries=1"),
-    (24, "the list loses what has its owner yet", "owners o w0; t w1, r r0 | deaths=1 tries=1"),
-    (25, "an image put back behind its end", "owners o w0; t w0, p w1 | deaths=1 mortal=2 tries=1"),
-    (26, "a committer does not look for an owner", "owners o w0; t w0, t w1 | tries=1"),
-    (27, "a waiter does not answer", "owners o w0; p w1, o w1; p w0 | pages=2"),
-    (28, "an owner counts before its flag", "owners o w0; t w1, t r1, r r0 | tries=1 cancels=0"),
-    (29, "a toucher does not look for an owner", "owners o w0; t w0, t r0 | tries=1"),
-    (30, "an image put back over a commit", "owners o w0; t w0, p w1 | deaths=1 mortal=2 tries=1"),
+    (
+        20,
+        "a toucher does not count owners",
+        "owners o w0; t w1, t r1, r r0 | tries=1 cancels=0",
+        8.4,
+    ),
+    (21, "an owner does not look at sharers", "owners o w0; t w0, r r0 | tries=1", 2.4),
+    (22, "a page is taken without the commit lock", "owners o w0; t w0, t w1 | tries=1", 2.3),
+    (23, "it is given away before home has its image", "owners o w0; t w0, r r0 | tries=1", 2.5),
+    (
+        24,
+        "the list loses what has its owner yet",
+        "owners o w0; t w1, r r0 | deaths=1 tries=1",
+        6.9,
+    ),
+    (
+        25,
+        "an image put back behind its end",
+        "owners o w0; t w0, p w1 | deaths=1 mortal=2 tries=1",
+        18.7,
+    ),
+    (26, "a committer does not look for an owner", "owners o w0; t w0, t w1 | tries=1", 2.3, QUICK),
+    (27, "a waiter does not answer", "owners o w0; p w1, o w1; p w0 | pages=2", 4.5),
+    (
+        28,
+        "an owner counts before its flag",
+        "owners o w0; t w1, t r1, r r0 | tries=1 cancels=0",
+        8.7,
+    ),
+    (29, "a toucher does not look for an owner", "owners o w0; t w0, t r0 | tries=1", 2.9),
+    (
+        30,
+        "an image put back over a commit",
+        "owners o w0; t w0, p w1 | deaths=1 mortal=2 tries=1",
+        7.5,
+    ),
 ]
 
 
@@ -196,10 +240,14 @@ def name_of(verdict):
 
 
 def main():
-    faults = [(number, "gate: " + name, text) for number, name, text in GATE_FAULTS]
-    faults += [(number, "words: " + name, text) for number, name, text in WORDS_FAULTS]
-    faults += [(number, "owners: " + name, text) for number, name, text in OWNERS_FAULTS]
-    return protocol.run_tests(CHECKS, LONG, faults, search, name_of, "itm_protocols.py")
+    kinds = ("safety", "waiters go on")
+    models = [
+        protocol.Model("gate", GATE_CHECKS, GATE_FAULTS, kinds=(*kinds, "hardware")),
+        # These two are one model in two files; the second takes a compiler seconds each time.
+        protocol.Model("words", WORDS_CHECKS, WORDS_FAULTS, WORDS_LONG, kinds, (2, 2)),
+        protocol.Model("owners", OWNERS_CHECKS, OWNERS_FAULTS, kinds=("safety",), quick_min=(1, 1)),
+    ]
+    return protocol.Script("itm_protocols.py", models, search, name_of).main(sys.argv[1:])
 
 
 if __name__ == "__main__":
