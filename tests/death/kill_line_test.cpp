@@ -78,7 +78,7 @@ class LineScene {
   }
 
   void expect_going_on(const std::string &after_what) {
-    static_cast<void>(test::expect_going_on(*state_, {0, 1}, after_what));
+    static_cast<void>(test::expect_going_on(*state_, &survivors_, {0, 1}, after_what));
   }
 
   history::Verdict end() {
