@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -187,6 +188,8 @@ void end_badly(const std::string &how) {
   } else if (how == "dead child") {
     if (fork() == 0) _exit(0);
   } else if (how != "nothing") {
+    const rlimit no_core{};
+    setrlimit(RLIMIT_CORE, &no_core);
     (void)raise(std::atoi(how.c_str()));
   }
 }

@@ -20,8 +20,11 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+# pylint: disable=wrong-import-position
+from slowdown import HANG_S
+
 SKIPPED = 77
-TIME_MAX_S = 10
 TINY = ["--tiny", "--threads", "2"]
 PAGES = ["pages", "pages-serializable"]  # where there is userfaultfd
 
@@ -204,7 +207,7 @@ def dies_with_the_bench(test):
         with open(fifo, encoding="utf-8") as file:
             child = file.read().strip()
         bench.kill()
-    deadline = time.monotonic() + TIME_MAX_S
+    deadline = time.monotonic() + HANG_S
     while is_alive(child) and time.monotonic() < deadline:
         pass
     if is_alive(child):

@@ -71,7 +71,7 @@ class LeftoversListener : public testing::EmptyTestEventListener {
   }
 
  private:
-  static constexpr int kLooksAtRest = 1000;
+  static constexpr int kLooksAtRest = 100;
 
   [[nodiscard]] std::string what_is_left(bool *is_at_rest) const {
     std::string text;
