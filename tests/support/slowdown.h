@@ -9,8 +9,10 @@
 
 namespace tmh::test {
 
-// 1; more under a sanitizer (measured: address 3-8, thread 5-15); TMH_TEST_SLOWDOWN=<n> multiplies
-// it.
+// 1; more under a sanitizer (measured: address 3-8, thread 5-15). For how much is tested, too: a
+// slow machine tests as much as any.
+[[nodiscard]] unsigned build_slowdown() noexcept;
+// That times TMH_TEST_SLOWDOWN.
 [[nodiscard]] unsigned slowdown();
 
 // A process that waits this long for another one is hung: the longest wait in the tests is a
