@@ -87,9 +87,9 @@ TEST_P(PatienceTest, WhoWaitsSleeps) {
       atomically(domain, [&] { ++*reinterpret_cast<std::uint64_t *>(words(segment) + word); });
     const std::uint64_t waited_ms = ms_of(CLOCK_MONOTONIC) - begin_ms;
     // On a loaded machine it waits longer, and wakes up more often.
-    EXPECT_LT(ms_of(CLOCK_PROCESS_CPUTIME_ID) - before_ms,
-              std::max(slowdown() * static_cast<std::uint64_t>(kWaitsAfter.count()) / 3,
-                       waited_ms / 10));
+    EXPECT_LT(
+        ms_of(CLOCK_PROCESS_CPUTIME_ID) - before_ms,
+        std::max(slowdown() * static_cast<std::uint64_t>(kWaitsAfter.count()) / 3, waited_ms / 10));
     EXPECT_EQ(query(domain, [&] { return words(segment)[word].load(); }),
               play.waits == Waits::kForLog ? 1U : 3U);
   });

@@ -10,7 +10,8 @@ library that is preloaded.
             transaction, so "deaths_" are left out; a preloaded library without it does not map
             memory, so "memory_" are
 --only      a regular expression for names of programs
---jobs, --timeout, --times  programs at once (2), seconds for each (slowdown.HANG_S), runs of each (1)
+--jobs, --timeout, --times  programs at once (2), seconds for each (slowdown.HANG_S), runs of each
+            (1)
 
 A verdict is what a program prints, and "dies of SIGNAL", "dies with CODE", "hangs". Exit code 1:
 some verdict is not the expected one.

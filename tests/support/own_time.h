@@ -1,5 +1,5 @@
-// tests/support/own_time.h -- the time that processes have had for themselves, by which a promise of
-// a time is judged on a machine that is short of processors.
+// tests/support/own_time.h -- the time that processes have had for themselves, by which a promise
+// of a time is judged on a machine that is short of processors.
 // Shape:     the processor time of the one that has used most, and the time in which all threads of
 //            all of them slept: while one of them waits for a processor or a disk, the others may
 //            wait for it, and no time passes. Never more than has passed.

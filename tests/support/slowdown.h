@@ -1,8 +1,8 @@
 // tests/support/slowdown.h -- how much longer things may take here than in an optimised build on a
 // quiet machine.
 // Shape:     factor for deadlines after which something counts as hung. No test passes or fails by
-//            being fast. ./check measures the machine and sets TMH_TEST_SLOWDOWN; slowdown.py is the
-//            same for scripts.
+//            being fast. ./check measures the machine and sets TMH_TEST_SLOWDOWN. slowdown.py has
+//            the same for scripts.
 #pragma once
 
 #include <chrono>

@@ -131,7 +131,9 @@ def main():
                 "echo \\n",
             ]
         command += ["-ex", "continue", "--args", program, os.path.join(work, "domain")]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG_S)
+        answer = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=HANG_S
+        )
     said = answer.stdout + answer.stderr
     if re.search(r"ptrace: Operation not permitted|Could not trace the inferior", said):
         skip("this sandbox permits no tracing")

@@ -255,9 +255,8 @@ void rest(int workers, std::minstd_rand *random, long ns_max) {
   for (int i = 0; i < workers; ++i) wanted[i] = told().workers[i].commits + steps;
   sleep_ns(below(random, static_cast<int>(ns_max)));
   for (int i = 0; i < workers; ++i)
-    wait_until("a worker's steps", [&] {
-      return told().workers[i].commits >= wanted[i] || told().is_over != 0;
-    });
+    wait_until("a worker's steps",
+               [&] { return told().workers[i].commits >= wanted[i] || told().is_over != 0; });
 }
 
 void look_at(int workers, std::minstd_rand *random) {

@@ -215,7 +215,8 @@ bool epoll_for_ever(Held::Page &page, Ends ends) {
 }
 bool epoll_masked(Held::Page &page, Ends ends) {
   const sigset_t all = all_signals();
-  return epoll_pwait(ends.in, events_in(page), 8, static_cast<int>(patience().count()) * 1000, &all) == 1 &&
+  return epoll_pwait(ends.in, events_in(page), 8, static_cast<int>(patience().count()) * 1000,
+                     &all) == 1 &&
          events_in(page)->events == EPOLLIN;
 }
 bool epoll_masked_to_the_ns(Held::Page &page, Ends ends) {
@@ -419,8 +420,7 @@ bool try_at(int number, int at) {
   const pthread_t waiter = start(wait_once, told_to(number, at));
   wait_until(wait.name, [&] { return told().begun == number + 1; });
   wait_a_moment();
-  wait_until(wait.name,
-             [&] { return is_asleep(told().workers[0].tid) || has_ended(number); });
+  wait_until(wait.name, [&] { return is_asleep(told().workers[0].tid) || has_ended(number); });
   const bool ends_early = has_ended(number);
   const long before = told().attempts;
   for (int i = 0; i < kAdditions; ++i)
