@@ -11,6 +11,8 @@
 #include <string>
 #include <system_error>
 
+#include "tests/support/asleep.h"
+
 namespace tmh::test {
 
 namespace {
@@ -24,15 +26,6 @@ std::chrono::nanoseconds processor_time_of(pid_t pid) {
   timespec used{};
   if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) return {};
   return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
-}
-
-// '?': it is gone.
-char state_of(const std::filesystem::path &task) {
-  std::ifstream file(task / "stat");
-  std::string line;
-  std::getline(file, line);
-  const std::size_t name_end = line.rfind(") ");
-  return name_end == std::string::npos ? '?' : line[name_end + 2];
 }
 
 }  // namespace
