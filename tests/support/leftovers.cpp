@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string first_line(const fs::path &path) {
+std::string text_of(const fs::path &path) {
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
@@ -32,7 +32,7 @@ struct Stat {
 };
 // What is behind the name, which may hold anything.
 Stat stat_of(const fs::path &task) {
-  const std::string line = first_line(task / "stat");
+  const std::string line = text_of(task / "stat");
   const std::size_t name_end = line.rfind(") ");
   if (name_end == std::string::npos) return {};
   return {line[name_end + 2], std::atoi(line.c_str() + name_end + 4)};
@@ -98,7 +98,7 @@ class LeftoversListener : public testing::EmptyTestEventListener {
 std::map<pid_t, std::string> threads_here() {
   std::map<pid_t, std::string> found;
   for_each_number("/proc/self/task", [&](pid_t id, const fs::path &task) {
-    found[id] = first_line(task / "comm") + ", waits in " + first_line(task / "wchan");
+    found[id] = text_of(task / "comm") + ", waits in " + text_of(task / "wchan");
   });
   return found;
 }
@@ -109,7 +109,7 @@ std::map<pid_t, std::string> children_here() {
   // Nearly always there are none.
   if (waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT) != 0) return found;
   for_each_number("/proc", [&](pid_t id, const fs::path &process) {
-    if (stat_of(process).parent == getpid()) found[id] = first_line(process / "comm");
+    if (stat_of(process).parent == getpid()) found[id] = text_of(process / "comm");
   });
   return found;
 }
