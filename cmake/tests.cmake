@@ -38,6 +38,8 @@ if(tmh_test_support)
     COMPILE_OPTIONS "-O0" SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(tmh_test_support PUBLIC tmh_test_common
     $<TARGET_NAME_IF_EXISTS:tmh_history>)
+  # support/leftovers.h: in every program, whether it names it or not
+  target_link_options(tmh_test_support INTERFACE LINKER:--undefined=tmh_test_looks_for_leftovers)
 endif()
 
 # ctest asks it which modes it need not list.

@@ -258,7 +258,7 @@ class Battle {
       for (history::Cell cell = 0; cell < Board::kCells; ++cell) player.write(cell, 1);
     });
     state_->gate.reach(1);
-    EXPECT_TRUE(poll_until([&] { return is_over_->load(); }, std::chrono::minutes(10)));
+    EXPECT_TRUE(poll_until([&] { return is_over_->load(); }, 10 * hang_deadline()));
     player.query([&] {
       for (history::Cell cell = 0; cell < Board::kCells; ++cell)
         static_cast<void>(player.read(cell));

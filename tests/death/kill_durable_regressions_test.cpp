@@ -47,6 +47,7 @@
 #include "storage/log/log_reader.h"
 #include "storage/log/log_source.h"
 #include "storage/log/log_writer.h"
+#include "tests/support/asleep.h"
 #include "tests/support/children.h"
 #include "tests/support/forker.h"
 #include "tests/support/sanitizers.h"
@@ -625,15 +626,23 @@ TEST_F(DurableRegressionsTest, AStrictEndThatIsBeingAcknowledgedOutlivesAClose) 
   expect_child("closer", [&] {
     Domain domain = Domain::open(this->domain(), durable());
     const Segment segment = domain.map("a.db", raw(4));
-    static std::atomic<bool> published{false};
+    static std::atomic<bool> published{false}, closes{false}, is_closed{false};
     observe::set_step_hook([](observe::Step step) {
       if (step != observe::Step::kLogPublished || published.exchange(true)) return;
-      usleep(300'000);
+      // Until the close has come by, or waits for it: longer than for anything else.
+      int asleep = 0;
+      EXPECT_TRUE(poll_until([&asleep] {
+        const std::string closer = "/proc/self/task/" + std::to_string(getpid());
+        asleep = closes && is_asleep(closer) ? asleep + 1 : 0;
+        return is_closed.load() || asleep == 200;
+      }));
     });
     std::thread committer(
         [&, handle = domain] { atomically(handle, [&] { word(segment, 0) = 1; }); });
-    while (!published.load()) usleep(1000);
+    while (!published) std::this_thread::yield();
+    closes = true;
     domain.close();
+    is_closed = true;
     committer.join();
   });
 }

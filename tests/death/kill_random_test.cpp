@@ -70,7 +70,7 @@ class Battlefield {
           &children, &*state, {workers.begin(), workers.begin() + static_cast<long>(victims)});
       const std::vector<std::size_t> others(workers.begin() + static_cast<long>(victims),
                                             workers.end());
-      longest_wait_ = std::max(longest_wait_, expect_going_on(*state, others, how));
+      longest_wait_ = std::max(longest_wait_, expect_going_on(*state, &children, others, how));
       for (std::size_t k = 0; k < victims; ++k)
         child_of_[workers[k]] = start(&children, &recorder, &*state, workers[k]);
       done += victims;

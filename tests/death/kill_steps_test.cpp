@@ -114,7 +114,7 @@ class Scene {
     const bool died = sacrifice();
     if (needs_corpse(step_)) state_->gate.reach(1);
     if (died)
-      longest_wait_ = expect_going_on(*state_, {0, 1, 2},
+      longest_wait_ = expect_going_on(*state_, &survivors_, {0, 1, 2},
                                       std::string("a death at ") + observe::step_name(step_));
     state_->stop.store(true);
     survivors_.expect_success();

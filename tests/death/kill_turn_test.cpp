@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/support/asleep.h"
 #include "tests/support/schedule.h"
 #include "tests/support/shared.h"
 #include "tests/support/stage.h"
@@ -46,7 +47,7 @@ class KillTurnTest : public ModeTest {};
 
 TEST_P(KillTurnTest, OwnerOfADeadHoldersSlotKeepsTheTurn) {
   const std::string folder = folder_.path();
-  const Shared<std::atomic<pid_t>> holder_id;
+  const Shared<std::atomic<pid_t>> holder_id, waiter_id;
   Schedule schedule;
   const auto holder = schedule.add("holder", [&] {
     const Actor self(folder, options());
@@ -59,6 +60,7 @@ TEST_P(KillTurnTest, OwnerOfADeadHoldersSlotKeepsTheTurn) {
   schedule.run(holder, to_mark(1));
   const auto waiter = schedule.add("waiter", [&] {
     const Actor self(folder, options());
+    *waiter_id = getpid();
     atomically(self.domain, [&] {
       self.set(1, self.get(1) + 1);
       watched = holder_id->load();
@@ -72,7 +74,11 @@ TEST_P(KillTurnTest, OwnerOfADeadHoldersSlotKeepsTheTurn) {
   });
   schedule.run(reaper, to_mark(1));
   EXPECT_EQ(schedule.run(waiter, to_mark(kFoundDead)), Reached::kWaits);
+  // It must not look while the holder is dead and still in /proc, which tells it all.
+  ASSERT_EQ(kill(*waiter_id, SIGSTOP), 0);
+  ASSERT_TRUE(poll_until([&] { return is_stopped(*waiter_id); }));
   schedule.kill(holder);
+  ASSERT_EQ(kill(*waiter_id, SIGCONT), 0);
   ASSERT_EQ(schedule.run(waiter, to_mark(kFoundDead)), Reached::kThere);
   schedule.run(reaper, to_mark(2));
   const auto next = schedule.add("next", [&] {

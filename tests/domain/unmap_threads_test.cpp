@@ -155,7 +155,8 @@ TEST_P(UnmapThreadsTest, ChildForkedDuringAnUnmapIsDetached) {
     await_asleep(unmaps_id);
     const pid_t child = fork();
     if (child == 0) {
-      alarm(20);  // it waits
+      // Should it wait: it dies before its parent counts as hung.
+      alarm(static_cast<unsigned>(hang_deadline() / std::chrono::seconds(2)));
       try {
         atomically(plays, [&](Fields) { ++at(words_.first, 2); });
       } catch (const Error &error) {

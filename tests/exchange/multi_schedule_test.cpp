@@ -369,7 +369,7 @@ TEST(MultiSchedule, DeadMoversMoveIsEnded) {
     scene.run(q, Step::kRecallMark);
     scene.kill(q);
     Reached reached = scene.run(t, kToEnd);  // for kWaitsAfter of T's own time
-    for (auto waited = kWaitsAfter; reached == Reached::kWaits && waited < go_on_deadline();
+    for (auto waited = kWaitsAfter; reached == Reached::kWaits && waited < go_on_limit();
          waited += kWaitsAfter)
       reached = scene.run(t, kToEnd);
     EXPECT_EQ(reached, planted == Planted::kNone ? Reached::kEnded : Reached::kWaits);

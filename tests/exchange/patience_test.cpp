@@ -9,6 +9,7 @@
 //            thread; what that waits for then never comes.
 #include <time.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -44,11 +45,11 @@ constexpr Play kPlays[] = {
 
 class PatienceTest : public testing::TestWithParam<Play> {};
 
-std::uint64_t processor_ms() {
-  timespec used{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return static_cast<std::uint64_t>(used.tv_sec) * 1000 +
-         static_cast<std::uint64_t>(used.tv_nsec) / 1'000'000;
+std::uint64_t ms_of(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1000 +
+         static_cast<std::uint64_t>(time.tv_nsec) / 1'000'000;
 }
 
 TEST_P(PatienceTest, WhoWaitsSleeps) {
@@ -78,12 +79,17 @@ TEST_P(PatienceTest, WhoWaitsSleeps) {
     const Site site(domain, "site", "never");
     const std::size_t word = play.waits == Waits::kForLog ? kPageBytes / sizeof(Word) : 0;
     Schedule::mark(0);
-    const std::uint64_t before_ms = processor_ms();
+    const std::uint64_t before_ms = ms_of(CLOCK_PROCESS_CPUTIME_ID),
+                        begin_ms = ms_of(CLOCK_MONOTONIC);
     if (play.waits == Waits::kForLine)
       atomically(site, [&](Fields) { ++words(segment)[word]; });
     else
       atomically(domain, [&] { ++*reinterpret_cast<std::uint64_t *>(words(segment) + word); });
-    EXPECT_LT(processor_ms() - before_ms, static_cast<std::uint64_t>(kWaitsAfter.count()) / 3);
+    const std::uint64_t waited_ms = ms_of(CLOCK_MONOTONIC) - begin_ms;
+    // On a loaded machine it waits longer, and wakes up more often.
+    EXPECT_LT(
+        ms_of(CLOCK_PROCESS_CPUTIME_ID) - before_ms,
+        std::max(slowdown() * static_cast<std::uint64_t>(kWaitsAfter.count()) / 3, waited_ms / 10));
     EXPECT_EQ(query(domain, [&] { return words(segment)[word].load(); }),
               play.waits == Waits::kForLog ? 1U : 3U);
   });

@@ -1,18 +1,30 @@
 // tests/histories/multi_support_test.cpp -- the multi-process harness on trial: what it promises
 // the other tests.
 // Invariants: (1) a child that fails, throws, dies or hangs fails the test that waits for it, (2)
-//             what a killed process recorded is complete up to its death, (3) turns order events.
+//             what a killed process recorded is complete up to its death, (3) turns order events,
+//             (4) what a test leaves behind fails it, and the output of one that dies names it,
+//             (5) time in which a process waits for a processor is none of its own.
+#include <pthread.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
 
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include "tests/histories/checker.h"
 #include "tests/support/children.h"
+#include "tests/support/own_time.h"
+#include "tests/support/program.h"
 #include "tests/support/recorder.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
@@ -158,6 +170,74 @@ TEST(TempFolderTest, FilesAreWrittenPatchedAndRemoved) {
     EXPECT_EQ(access(path.c_str(), F_OK), 0) << "a child removed its parent's folder";
   }
   EXPECT_NE(access(path.c_str(), F_OK), 0);
+}
+
+// What the test below does when it is run by itself.
+void end_badly(const std::string &how) {
+  if (how == "thread") {
+    std::thread left([] {
+      for (;;) pause();
+    });
+    pthread_setname_np(left.native_handle(), "left");
+    left.detach();
+  } else if (how == "child") {
+    if (fork() != 0) return;
+    prctl(PR_SET_NAME, "left");
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) pause();
+  } else if (how == "dead child") {
+    if (fork() == 0) _exit(0);
+  } else if (how != "nothing") {
+    const rlimit no_core{};
+    setrlimit(RLIMIT_CORE, &no_core);
+    (void)raise(std::atoi(how.c_str()));
+  }
+}
+
+TEST(TestItselfTest, WhatItLeavesFailsItAndItsDeathNamesIt) {
+  if (const char *const how = std::getenv("TMH_TEST_ENDS"); how != nullptr) return end_badly(how);
+  const auto run = [](const std::string &how) {
+    setenv("TMH_TEST_ENDS", how.c_str(), 1);
+    const std::string self = testing::UnitTest::GetInstance()->current_test_info()->name();
+    ProgramEnd end = run_program({"/proc/self/exe", "--gtest_filter=*." + self});
+    unsetenv("TMH_TEST_ENDS");
+    EXPECT_NE(end.out.find("[ RUN      ] TestItselfTest." + self), std::string::npos) << how;
+    return end;
+  };
+  EXPECT_EQ(run("nothing").exit_code, 0);
+  for (const std::string what : {"thread", "child", "dead child"}) {
+    const ProgramEnd end = run(what);
+    EXPECT_EQ(end.exit_code, 1) << what;
+    EXPECT_NE(end.out.find("the test has left behind:\n  " +
+                           std::string(what == "thread" ? "thread" : "child")),
+              std::string::npos)
+        << end.out;
+    EXPECT_EQ(end.out.find(": left") == std::string::npos, what == "dead child") << end.out;
+  }
+  for (const int signal : {SIGSEGV, SIGABRT, SIGUSR1}) {
+    const ProgramEnd end = run(std::to_string(signal));
+    EXPECT_FALSE(end.exit_code == 0 || end.hung);  // a sanitizer's handler exits
+  }
+}
+
+TEST(OwnTimeTest, IsSleepAndProcessorTimeButNoWaitForAProcessor) {
+  using std::chrono::milliseconds;
+  Children children;
+  const std::size_t sleeps = children.spawn("sleeps", [] { pause(); });
+  OwnTime asleep({children.pid(sleeps)});
+  EXPECT_TRUE(poll_until([&] { return asleep.look() > milliseconds(50); }));
+  const std::size_t works = children.spawn("works", [] {
+    for (std::atomic<int> rounds{0};;) ++rounds;
+  });
+  OwnTime at_work({children.pid(works)});
+  EXPECT_TRUE(poll_until([&] { return at_work.look() > milliseconds(50); }));
+  // As one that gets no processor: it neither sleeps nor runs, and the other one may wait for it.
+  children.kill(works, SIGSTOP);
+  std::chrono::nanoseconds before{-1};
+  OwnTime stopped({children.pid(sleeps), children.pid(works)});
+  EXPECT_TRUE(poll_until([&] { return before == std::exchange(before, stopped.look()); }));
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(stopped.look(), before);
+  for (const std::size_t each : {sleeps, works}) children.bury(each);
 }
 
 }  // namespace

@@ -159,8 +159,8 @@ TEST_P(ThreadHistoryTest, OthersGoOnAfterTheDeathOfAProcessOfThreads) {
     died += end.signal == SIGKILL ? 1 : 0;
     std::vector<std::size_t> all;
     for (std::size_t w = 0; w < 2 * kThreads; ++w) all.push_back(w);
-    static_cast<void>(
-        expect_going_on(*state, all, std::string("a death at ") + observe::step_name(step)));
+    static_cast<void>(expect_going_on(*state, &survivors, all,
+                                      std::string("a death at ") + observe::step_name(step)));
   }
   EXPECT_GE(died, 6) << "too few victims died";
   state->stop.store(true);

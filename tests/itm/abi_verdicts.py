@@ -7,7 +7,7 @@ for the libitm ABI has the verdict that its source expects, on each given librar
             The program tells from /proc/self/maps whether it runs on that file.
 --only      a regular expression for names of programs
 --under     a command that runs each program: "tmh rtm-emulate --"
---jobs, --timeout  programs at once (2), seconds for each (60)
+--jobs, --timeout  programs at once (2), seconds for each (slowdown.HANG_S)
 
 A verdict is what a program prints, or "dies of SIGNAL", "dies with CODE", "hangs". KNOWN holds what
 GCC 12's library says otherwise, and why. Exit code 1: some verdict is neither expected nor known.
@@ -21,6 +21,10 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+# pylint: disable=wrong-import-position
+from slowdown import HANG_S
 
 GNU = "GNU libitm"
 CATCHES_AND_CANCELS = (
@@ -251,15 +255,15 @@ def self_test():
         away = Library(f"away={folder}/other.so", folder)
         away.environment["LD_LIBRARY_PATH"] = folder
         assert "runs on" in check_that_it_is_loaded(program, away)
-        quick = ("right|wrong|dead", 2, 60)
+        quick = ("right|wrong|dead", 2, HANG_S)
         assert compare(program, [plain], *quick) == 1
         assert compare(program, [yes], *quick) == 0
         assert compare(program, [yes, plain], *quick) == 1
         assert compare(program, [plain, plain], *quick) == 2
         assert compare(program, [yes], "slow", 1, 0.2) == 1
         assert run([program, "slow"], None, 0.2) == "hangs"
-        assert run([program, "none"], None, 60) == "dies with 2"
-        assert run([program, "dead"], None, 60) == "dies of 6"
+        assert run([program, "none"], None, HANG_S) == "dies with 2"
+        assert run([program, "dead"], None, HANG_S) == "dies of 6"
         gnu = Library(f"gnu={folder}/other.so:ml_wt", folder)
         gnu.version = GNU + " 0.90"
         caught = "exception_caught_inside"
@@ -281,7 +285,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--under", default="")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--timeout", type=float, default=60)
+    parser.add_argument("--timeout", type=float, default=HANG_S)
     parser.add_argument("--self-test", action="store_true")
     options = parser.parse_args()
     if options.self_test:

@@ -10,7 +10,8 @@ library that is preloaded.
             transaction, so "deaths_" are left out; a preloaded library without it does not map
             memory, so "memory_" are
 --only      a regular expression for names of programs
---jobs, --timeout, --times  programs at once (2), seconds for each (60), runs of each (1)
+--jobs, --timeout, --times  programs at once (2), seconds for each (slowdown.HANG_S), runs of each
+            (1)
 
 A verdict is what a program prints, and "dies of SIGNAL", "dies with CODE", "hangs". Exit code 1:
 some verdict is not the expected one.
@@ -22,6 +23,10 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+# pylint: disable=wrong-import-position
+from slowdown import HANG_S
 
 
 def verdict_of(code, output):
@@ -74,7 +79,7 @@ def main():
     parser.add_argument("--method")
     parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--timeout", type=float, default=60)
+    parser.add_argument("--timeout", type=float, default=HANG_S)
     parser.add_argument("--times", type=int, default=1)
     options = parser.parse_args()
     if options.self_test:

@@ -6,10 +6,13 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import time
 
-# Only tells that something hangs.
-TIMEOUT_S = 60
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+# pylint: disable=wrong-import-position
+from slowdown import HANG_S
+
 HEADER = struct.Struct(">BBHBBHIIQ")
 SENTINEL = 0x5E5E5E5E
 NOOP = 0x0A
@@ -43,7 +46,7 @@ class Server:
         return f"{self.host}:{self.port}"
 
     def connect(self):
-        return Connection(socket.create_connection((self.host, self.port), TIMEOUT_S))
+        return Connection(socket.create_connection((self.host, self.port), HANG_S))
 
     def ask(self, command):
         """A text command on a connection of its own."""
@@ -57,7 +60,7 @@ class Server:
     def end(self):
         """Its exit status after SIGTERM."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(TIMEOUT_S)
+        return self.process.wait(HANG_S)
 
 
 class Memcached(Server):
@@ -70,7 +73,7 @@ class Memcached(Server):
         if os.geteuid() == 0:
             command += ["-u", "nobody"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + HANG_S
         while True:
             try:
                 self.connect().close()

@@ -25,10 +25,13 @@ import sys
 import tempfile
 import time
 
-from cache_process import TIMEOUT_S, Server
+from cache_process import HANG_S, Server
+from slowdown import Lateness, slowdown  # cache_process knows where it is
 
 # A promise: service goes on within that time after a thread's death.
-RECOVERY_MS_MAX = 100
+# Of a thread that dies, on a quiet machine; and how often it, and the threads that take note of
+# its end, may each wait for a processor meanwhile.
+RECOVERY_MS_MAX, RECOVERY_WAITS_MAX = 100, 20
 MONTH_S = 60 * 60 * 24 * 30
 
 
@@ -48,7 +51,7 @@ def expect_answer(server, command, expected):
 
 def wait_until(holds, sentence):
     """Asks again and again; the deadline only tells that something hangs."""
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + HANG_S
     while not holds():
         expect(time.monotonic() < deadline, sentence())
 
@@ -86,25 +89,26 @@ class Parts:
                 return server.ask(b"get %s\r\n" % key) != b"END\r\n"
 
             now = int(server.statistics()["time"])
-            for key, end in ((b"soon", 100), (b"later", 1000), (b"at", now + 1000),
+            # The server's own seconds, which pass besides, are few beside these.
+            for key, end in ((b"soon", 10_000), (b"later", 100_000), (b"at", now + 100_000),
                              (b"past", MONTH_S + 1), (b"month", MONTH_S), (b"never", 0)):
                 expect_answer(server, b"set %s 0 %d 1\r\nx\r\n" % (key, end), b"STORED\r\n")
             expect(not is_there(b"past"), "a time of 1970 is not in the past")
-            passes(98)
+            passes(5_000)
             expect(is_there(b"soon"), "an item ends too early")
-            expect_answer(server, b"touch later 5000\r\n", b"TOUCHED\r\n")
-            passes(10)
+            expect_answer(server, b"touch later 500000\r\n", b"TOUCHED\r\n")
+            passes(10_000)
             expect(not is_there(b"soon"), "an item does not end")
-            passes(1000)
+            passes(100_000)
             expect(is_there(b"later"), "touch does not prolong an item")
             expect(not is_there(b"at"), "an end since 1970 is not kept")
-            expect_answer(server, b"gat 100 later\r\n", b"VALUE later 0 1\r\nx\r\nEND\r\n")
-            passes(200)
+            expect_answer(server, b"gat 10000 later\r\n", b"VALUE later 0 1\r\nx\r\nEND\r\n")
+            passes(20_000)
             expect(not is_there(b"later"), "gat does not give an item a new end")
-            expect_answer(server, b"flush_all 50\r\n", b"OK\r\n")
+            expect_answer(server, b"flush_all 5000\r\n", b"OK\r\n")
             expect_answer(server, b"set meanwhile 0 0 1\r\nx\r\n", b"STORED\r\n")
             expect(is_there(b"never") and is_there(b"meanwhile"), "a flush does not wait")
-            passes(60)
+            passes(6_000)
             expect(not is_there(b"never") and not is_there(b"meanwhile"), "a flush does not come")
             expect_answer(server, b"set new 0 0 1\r\nx\r\n", b"STORED\r\n")
             expect(is_there(b"new"), "a flush takes what came after it")
@@ -171,19 +175,29 @@ class Parts:
             ("torn", "1", lambda server: server.ask(b"set key-3 0 0 1\r\nx\r\n")),
             ("outdated", "0.5", set_back),
         ):
-            with self._server() as server:
-                client = subprocess.Popen(
-                    self._client(server, "--verify", "--keys", "16", "--connections", "2",
-                                 "--get-ratio", ratio, seconds=1), stdout=subprocess.PIPE)
-                # It has emptied the server and set all keys.
-                wait_until(lambda: int(server.statistics()["cmd_get"]) > 100,
-                           lambda: "the client does not get on")
-                while client.poll() is None:
-                    spoil(server)
-                with client.stdout:
-                    said = json.loads(client.stdout.read())
-                expect(client.returncode == 1 and said[name] > 0 and said["check"] != "ok",
-                       f"nothing is {name}: {said}")
+            # On a slow machine the client may have ended before anything is spoilt.
+            for seconds in (1, 4, 16, 64):
+                with self._server() as server:
+                    status, said = self._spoilt(server, ratio, spoil, seconds)
+                if status == 1:
+                    break
+                old_value.clear()
+            expect(status == 1 and said[name] > 0 and said["check"] != "ok",
+                   f"nothing is {name}: {said}")
+
+    def _spoilt(self, server, ratio, spoil, seconds):
+        """The exit status of a client beside which that is done all the time, and what it says."""
+        client = subprocess.Popen(
+            self._client(server, "--verify", "--keys", "16", "--connections", "2", "--get-ratio",
+                         ratio, seconds=seconds), stdout=subprocess.PIPE)
+        # It has emptied the server and set all keys.
+        wait_until(lambda: client.poll() is not None
+                   or int(server.statistics()["cmd_get"]) > 100,
+                   lambda: "the client does not get on")
+        while client.poll() is None:
+            spoil(server)
+        with client.stdout:
+            return client.returncode, json.loads(client.stdout.read())
 
     def killed_clients(self):
         """Clients that end in the middle of anything: SIGKILL, half commands, resets."""
@@ -233,9 +247,12 @@ class Parts:
         """A fault in a transaction, of each kind, takes the server with it, or its thread alone."""
         if self._arguments.dies == "thread":
             with self._server("--allow-faults", "--memory", "512") as server:
-                said = self._load(server, "--verify", "--faults", str(self._arguments.faults))
+                with Lateness() as lateness:
+                    said = self._load(server, "--verify", "--faults", str(self._arguments.faults))
                 expect(said["disconnects"] == 0, f"other connections ended: {said}")
-                expect(said["recovery_ms_max"] <= RECOVERY_MS_MAX, f"slow recovery: {said}")
+                ms_max = RECOVERY_MS_MAX * slowdown() + RECOVERY_WAITS_MAX * lateness.most_s * 1e3
+                expect(said["recovery_ms_max"] <= ms_max,
+                       f"slow recovery, more than {ms_max:.0f} ms: {said}")
                 print(f"  recovered within {said['recovery_ms_max']} ms, "
                       f"slowest answer {said['latency_us']['max'] / 1e3} ms")
                 expect(server.end() == 0, "the server does not end with 0")
@@ -246,7 +263,7 @@ class Parts:
                 expect_answer(server, b"set key 0 0 1\r\nx\r\n", b"STORED\r\n")
                 answer = server.ask(b"fault %s key\r\n" % kind.encode())
                 expect(answer == b"<end>", f"fault {kind}: {answer}")
-                status = server.process.wait(TIMEOUT_S)
+                status = server.process.wait(HANG_S)
                 expect(status == -number, f"fault {kind}: the server ends with {status}")
 
     def many_clients(self):
@@ -296,14 +313,14 @@ class Parts:
                  ["--unix", "x" * 200], ["--port", "65536"], ["more"])
         for options in wrong:
             ran = subprocess.run([*program, *options], capture_output=True, check=False,
-                                 timeout=TIMEOUT_S)
+                                 timeout=HANG_S)
             expect(ran.returncode == 2 and ran.stderr, f"{options}: {ran}")
         wrong = ([], ["--connect", "nowhere"], ["--connect", "a:1", "--threads", "0"],
                  ["--connect", "a:1", "--verify", "--value-size", "8"],
                  ["--connect", "a:1", "--keys", "2"], ["--connect", "a:1", "--get-ratio", "2"])
         for options in wrong:
             ran = subprocess.run([self._arguments.client, *options], capture_output=True,
-                                 check=False, timeout=TIMEOUT_S)
+                                 check=False, timeout=HANG_S)
             expect(ran.returncode == 2 and ran.stderr, f"{options}: {ran}")
 
     def memcslap(self):
@@ -318,7 +335,7 @@ class Parts:
                     command = [program, f"--servers={server.place}", f"--test={test}",
                                "--concurrency=2", "--execute-number=300", *more]
                     ran = subprocess.run(command, capture_output=True, check=False,
-                                         timeout=TIMEOUT_S)
+                                         timeout=HANG_S)
                     expect(ran.returncode == 0, f"{command}: {ran}")
             expect(int(server.statistics()["get_misses"]) == 0, "a get misses")
 

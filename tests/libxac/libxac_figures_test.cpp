@@ -78,7 +78,7 @@ void write_int(const std::string &path, std::size_t index, int value) {
 
 // How often a program is started: the thesis's scale in an optimised build, less where each start
 // costs much more.
-int repeats(int normal) { return std::max(1, normal / static_cast<int>(slowdown())); }
+int repeats(int normal) { return std::max(1, normal / static_cast<int>(build_slowdown())); }
 
 TEST(LibxacFigures, Figure21IncrementsAreNotLost) {
   const MemoryFolder folder;

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "hierarchy/transaction/policies.h"
+#include "platform/process.h"
 #include "tests/support/asleep.h"
-#include "tests/support/slowdown.h"
 #include "tests/support/stage.h"
 
 namespace tmh::test {
@@ -464,12 +464,17 @@ struct OtherCommitter {
 TEST_P(TwoProcessTest, AnInstanceThatKeepsItsAgeIsNotStarved) {
   // Eager detection fails the other one, who comes later, until that one gets the turn.
   const std::uint32_t losses = eager() ? 0 : hierarchy::kTurnAttempts;
+  constexpr std::uint64_t kLongNs = 100'000'000;
   const Shared<OtherCommitter> other;
   run_pair(
       "self-abort,keep-age,backoff=none",
       [&](Actor &self, Turn &turn) {
-        std::uint32_t attempts = 0;
+        std::uint32_t attempts = 0, interrupted = 0;
+        std::uint64_t begin_ns = platform::monotonic_ns();
         atomically(self.domain, [&] {
+          const std::uint64_t now_ns = platform::monotonic_ns();
+          interrupted += attempts > losses && now_ns - begin_ns > kLongNs ? 1 : 0;
+          begin_ns = now_ns;
           ++attempts;
           self.set(kStagePages - 1, 100 + self.get(0));
           turn.reach(2 * attempts - 1);
@@ -478,11 +483,9 @@ TEST_P(TwoProcessTest, AnInstanceThatKeepsItsAgeIsNotStarved) {
           else                         // it would have if nothing made it wait
             other->await_commit_or_wait(attempts);
         });
-        // A holder that runs for 200 ms loses the turn, which a slow build may take.
-        if (slowdown() == 1) {
-          EXPECT_GE(attempts, losses + 1);
-          EXPECT_LE(attempts, hierarchy::kTurnAttempts + 1);
-        }
+        // A holder that runs for 200 ms loses the turn.
+        EXPECT_GE(attempts, losses + 1);
+        EXPECT_LE(attempts, hierarchy::kTurnAttempts + 1 + interrupted);
         EXPECT_EQ(self.committed(kStagePages - 1), 100U + attempts - 1);
         turn.reach(kEnds);
       },

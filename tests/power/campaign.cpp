@@ -169,7 +169,7 @@ CampaignResult cut_everywhere(const Recording &recording, const CampaignPlan &pl
   CampaignResult result;
   for (std::uint32_t self = 0; self < plan.processes; ++self) {
     // As long as it takes: each image has its own deadline, and ctest one for all.
-    EXPECT_TRUE(children.wait(self, std::chrono::hours(10)).succeeded()) << "walker " << self;
+    EXPECT_TRUE(children.wait(self, 600 * hang_deadline()).succeeded()) << "walker " << self;
     add(handed[self], &result);
   }
   return result;

@@ -39,7 +39,9 @@ class LogDamageTest : public testing::Test {
   }
 
   // Every one, or every n-th where everything takes n times as long.
-  [[nodiscard]] bool is_in_sample() { return slowdown() <= 1 || random_() % slowdown() == 0; }
+  [[nodiscard]] bool is_in_sample() {
+    return build_slowdown() == 1 || random_() % build_slowdown() == 0;
+  }
 
   // How many transactions the records outside [from, to) of the log prove to have been durable. The
   // checkpoint proves its own lsn.
@@ -125,10 +127,10 @@ TEST_F(LogDamageTest, EveryFlippedByteOfTheLog) {
       if (HasFatalFailure()) return;
     }
   }
-  EXPECT_GT(tally_.refused, 4096U / slowdown())
+  EXPECT_GT(tally_.refused, 4096U / build_slowdown())
       << "the header, and the records that are proved durable";
-  EXPECT_GT(tally_.shortened, 10U / slowdown()) << "the last group was not proved durable";
-  EXPECT_GT(tally_.whole, 10U / slowdown())
+  EXPECT_GT(tally_.shortened, 10U / build_slowdown()) << "the last group was not proved durable";
+  EXPECT_GT(tally_.whole, 10U / build_slowdown())
       << "in front of the checkpoint and behind the end nothing matters";
 }
 
@@ -146,7 +148,7 @@ TEST_F(LogDamageTest, LogCutAtEveryLength) {
     put_back();
     patch_file(rig_.log_path(0), 0, log_.substr(0, used() + 8192));
   }
-  EXPECT_GT(tally_.shortened, 10U / slowdown());
+  EXPECT_GT(tally_.shortened, 10U / build_slowdown());
 }
 
 TEST_F(LogDamageTest, EveryChunkCopiedOverItsNeighbour) {
@@ -212,7 +214,7 @@ TEST_F(LogDamageTest, CheckpointFileWithBothSlotsDamagedIsCorrupt) {
 // Several files, large and small transactions; damage of every size and kind.
 TEST(LogMutationTest, RandomMutationsOfALargeLog) {
   const std::uint64_t mutations =
-      environment_number("TMH_LOG_MUTATIONS", 300 / std::min(slowdown(), 10U));
+      environment_number("TMH_LOG_MUTATIONS", 300 / std::min(build_slowdown(), 10U));
   std::mt19937_64 random(seed());
   const MemoryFolder folder;
   LogRig rig(folder.path());

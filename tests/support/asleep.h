@@ -16,13 +16,22 @@
 
 namespace tmh::test {
 
-// Does the process or thread with this folder of /proc sleep in the kernel?
-[[nodiscard]] inline bool is_asleep(const std::string &proc_folder) {
+// Of the process or thread with this folder of /proc: 'S' for sleep, 'T' where it is stopped, '?'
+// where it is gone.
+[[nodiscard]] inline char state_of(const std::string &proc_folder) {
   std::ifstream file(proc_folder + "/stat");
   std::string line;
   std::getline(file, line);
-  const std::size_t name_end = line.rfind(')');
-  return name_end != std::string::npos && line.substr(name_end, 3) == ") S";
+  const std::size_t name_end = line.rfind(") ");
+  return name_end == std::string::npos ? '?' : line[name_end + 2];
+}
+
+[[nodiscard]] inline bool is_asleep(const std::string &proc_folder) {
+  return state_of(proc_folder) == 'S';
+}
+
+[[nodiscard]] inline bool is_stopped(pid_t process) {
+  return state_of("/proc/" + std::to_string(process)) == 'T';
 }
 
 // Waits until the thread of this process sleeps. 0: it has not said yet who it is.

@@ -17,6 +17,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/own_time.h"
 #include "tests/support/stalls.h"
 
 // Counters of a coverage build are written at exit only, and a child leaves by _exit.
@@ -185,6 +186,20 @@ bool poll_until(const std::function<bool()> &condition, std::chrono::millisecond
     nanosleep(&pause, nullptr);
   }
   return true;
+}
+
+bool goes_on(Children *children, const std::function<bool()> &condition) {
+  std::vector<pid_t> running;
+  for (std::size_t i = 0; i < children->count(); ++i)
+    if (children->running(i)) running.push_back(children->pid(i));
+  OwnTime own_time(running);
+  bool is_over = false;
+  const bool is_there = poll_until([&] {
+    if (condition()) return true;
+    is_over = own_time.look() > go_on_limit();
+    return is_over;
+  });
+  return is_there && (!is_over || condition());
 }
 
 }  // namespace tmh::test

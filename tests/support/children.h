@@ -76,4 +76,8 @@ void expect_child(const std::string &name, const std::function<void()> &body);
 [[nodiscard]] bool poll_until(const std::function<bool()> &condition,
                               std::chrono::milliseconds deadline = hang_deadline());
 
+// Polls until `condition` holds; false when it does not within go_on_limit() of the own time of the
+// children that run (own_time.h), or within hang_deadline().
+[[nodiscard]] bool goes_on(Children *children, const std::function<bool()> &condition);
+
 }  // namespace tmh::test

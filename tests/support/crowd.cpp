@@ -73,7 +73,7 @@ void work(const std::string &folder, const DomainOptions &options, Recorder *rec
   board->close();
 }
 
-std::chrono::milliseconds expect_going_on(const CrowdState &state,
+std::chrono::milliseconds expect_going_on(const CrowdState &state, Children *children,
                                           const std::vector<std::size_t> &workers,
                                           const std::string &after_what) {
   using Clock = std::chrono::steady_clock;
@@ -86,7 +86,7 @@ std::chrono::milliseconds expect_going_on(const CrowdState &state,
     }
     return true;
   };
-  const bool went_on = poll_until(all_there, go_on_deadline());
+  const bool went_on = goes_on(children, all_there);
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
   if (!went_on) {
     for (std::size_t k = 0; k < workers.size(); ++k) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/children.h"
 #include "tests/support/workload.h"
 
 namespace tmh::test {
@@ -46,9 +47,10 @@ struct WorkerOptions {
 void work(const std::string &folder, const DomainOptions &options, Recorder *recorder,
           CrowdState *state, const WorkerOptions &worker);
 
-// Expects each of `workers` to finish two more transactions within go_on_deadline(): one may have
-// been past the trouble already. Returns the longest wait.
-std::chrono::milliseconds expect_going_on(const CrowdState &state,
+// Expects each of `workers` to finish two more transactions within go_on_limit() of the own time of
+// `children`, theirs and of all that they may wait for: one may have been past the trouble already.
+// Returns the longest wait.
+std::chrono::milliseconds expect_going_on(const CrowdState &state, Children *children,
                                           const std::vector<std::size_t> &workers,
                                           const std::string &after_what);
 

@@ -2,52 +2,20 @@
 #include "tests/support/schedule.h"
 
 #include <signal.h>
-#include <time.h>
 
-#include <algorithm>
+#include <chrono>
 #include <string>
 
 #include <gtest/gtest.h>
 
 #include "platform/futex.h"
-#include "tests/support/asleep.h"
+#include "tests/support/own_time.h"
 
 namespace tmh::test {
 
 namespace {
 constexpr long kLookNs = 20'000'000;
 constexpr std::uint32_t kBeforeBody = 999;
-
-std::chrono::nanoseconds processor_time_of(pid_t pid) {
-  clockid_t clock{};
-  timespec used{};
-  if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) return {};
-  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
-}
-
-// A process's own time, slept or with a processor. On a loaded machine it may be short of
-// processors or disks for longer than any limit.
-class OwnTime {
- public:
-  explicit OwnTime(pid_t pid)
-      : pid_(pid), start_(processor_time_of(pid)), last_look_(Clock::now()) {}
-  [[nodiscard]] std::chrono::nanoseconds look() {
-    // Who looks may be short of them, too.
-    constexpr std::chrono::nanoseconds kLookMax{2 * kLookNs / 20};
-    const auto now = Clock::now();
-    if (is_asleep("/proc/" + std::to_string(pid_)))
-      slept_ += std::min<std::chrono::nanoseconds>(now - last_look_, kLookMax);
-    last_look_ = now;
-    return slept_ + processor_time_of(pid_) - start_;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  const pid_t pid_;
-  const std::chrono::nanoseconds start_;
-  Clock::time_point last_look_;
-  std::chrono::nanoseconds slept_{0};
-};
 }  // namespace
 
 Schedule::ActorState *Schedule::self_ = nullptr;
@@ -99,7 +67,7 @@ Reached Schedule::run(std::size_t number, std::uint32_t to) {
     actor.go.fetch_add(1, std::memory_order_release);  // release: with the target, to stop_at()
     platform::futex_wake(actor.go);
   }
-  OwnTime own_time(children_.pid(number));
+  OwnTime own_time({children_.pid(number)});
   const auto hung = std::chrono::steady_clock::now() + hang_deadline();
   for (;;) {
     if (actor.held.load(std::memory_order_acquire) != 0) return Reached::kThere;

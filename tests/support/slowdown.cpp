@@ -18,16 +18,19 @@
 
 namespace tmh::test {
 
-unsigned slowdown() {
+unsigned build_slowdown() noexcept {
 #if defined(TMH_TEST_ASAN)
-  constexpr unsigned kBuild = 8;
+  return 8;
 #elif defined(TMH_TEST_TSAN)
-  constexpr unsigned kBuild = 15;
+  return 15;
 #else
-  constexpr unsigned kBuild = 1;
+  return 1;
 #endif
+}
+
+unsigned slowdown() {
   static const auto factor = static_cast<unsigned>(environment_number("TMH_TEST_SLOWDOWN", 1));
-  return kBuild * factor;
+  return build_slowdown() * factor;
 }
 
 }  // namespace tmh::test

@@ -164,7 +164,8 @@ Table for_each_case(const CountOf &count_of, const CaseOf &case_of) {
       const std::size_t count = count_of(corpus);
       for (std::size_t i = thread; i < count && !testing::Test::HasFailure(); i += kThreads)
         // One at least.
-        if (i == 0 || slowdown() <= 1 || corpus.random() % slowdown() == 0) case_of(corpus, i);
+        if (i == 0 || build_slowdown() == 1 || corpus.random() % build_slowdown() == 0)
+          case_of(corpus, i);
       const std::scoped_lock guard(mutex);
       for (const auto &[kind, verdicts] : corpus.table())
         for (const auto &[verdict, times] : verdicts) all[kind][verdict] += times;

@@ -296,7 +296,7 @@ TEST_P(MultiIrrevocableTest, DeathFreesOthersWithinASecond) {
   ASSERT_TRUE(poll_until([&] { return effects_->ready.load() == 3; }));
   EXPECT_EQ(effects_->other_commits.load(), 0U);
   children.bury(victim);
-  EXPECT_TRUE(poll_until([&] { return effects_->other_commits.load() == 2; }, go_on_deadline()));
+  EXPECT_TRUE(goes_on(&children, [&] { return effects_->other_commits.load() == 2; }));
   children.expect_success();
   const Actor self(folder_.path(), options());
   EXPECT_EQ(self.committed(0), 0U);

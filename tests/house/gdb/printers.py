@@ -15,8 +15,12 @@ import subprocess
 import sys
 import tempfile
 
-SKIPPED = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "support"))
+# pylint: disable=wrong-import-position
+from slowdown import HANG_S
+
+SKIPPED = 77
 # Expression, in the named frame -> what it must print.
 AT_LINES = [
     ("thread", r"update in context \d+, attempt 0, snapshot \d+, 1 lines read, 1 written"),
@@ -127,7 +131,9 @@ def main():
                 "echo \\n",
             ]
         command += ["-ex", "continue", "--args", program, os.path.join(work, "domain")]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
+        answer = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=HANG_S
+        )
     said = answer.stdout + answer.stderr
     if re.search(r"ptrace: Operation not permitted|Could not trace the inferior", said):
         skip("this sandbox permits no tracing")

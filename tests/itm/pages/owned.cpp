@@ -30,8 +30,6 @@ constexpr Part kParts[] = {
     {"crossing", own_and_cross, 8}, {"waits", own_and_wait, 8},   {"deaths", own_and_die, 8},
 };
 constexpr int kPartsCount = static_cast<int>(std::size(kParts));
-// Each wait of a part has a deadline of its own; the part that hangs in spite of these.
-constexpr auto kPartPatience = std::chrono::seconds(40);
 
 std::string new_file() {
   const char *const folder = std::getenv("TMPDIR");
@@ -66,9 +64,9 @@ pid_t spawn(int part, const Options &options, const std::string &statistics) {
   std::exit(1);
 }
 
-// -1: it hangs.
+// -1: it hangs, although each wait of it has a deadline of its own.
 int wait_for(pid_t child) {
-  const auto end = std::chrono::steady_clock::now() + kPartPatience;
+  const auto end = std::chrono::steady_clock::now() + 4 * patience();
   int status = 0;
   for (;;) {
     const pid_t ended = waitpid(child, &status, WNOHANG);

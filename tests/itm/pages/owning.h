@@ -36,13 +36,17 @@ void check_constants(int worker, int index);
 void store_as_guest(int worker, int index);
 // In a transaction: what plain code of this thread has shared is its owner's again.
 void look_once(int workers);
+// For so long at most in time, and until each of the workers has made some steps: in every second
+// rest enough for its pages to become its own again.
+void rest(int workers, std::minstd_rand *random, long ns_max);
 // Looks at these workers, until the test is over.
 void look_at(int workers, std::minstd_rand *random);
 void wait_until_open(int workers);
+inline constexpr int kTurns = 72;  // until a page that was given away is owned again
 void sleep_ns(long ns);
 std::uint32_t seed_of(int thread);
 
-// Each runs for as long; what was wrong is counted.
+// Each runs for as long, and until enough has happened; what was wrong is counted.
 void own_and_look(long ms);
 void own_and_abort(long ms);
 void own_with_guests(long ms);

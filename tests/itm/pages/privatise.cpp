@@ -3,6 +3,7 @@
 //            (2) no snapshot shows what plain code has stored to an unlinked node, nor to its
 //            memory after it was freed.
 //            (3) each addition to a node is in it when it is taken.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -110,6 +111,12 @@ void *look_long(void *) {
   return nullptr;
 }
 
+bool all_have_taken() {
+  return told().workers[kAdder].commits != 0 &&
+         std::all_of(told().workers, told().workers + kTakers,
+                     [](const Worker &each) { return each.generation != 0; });
+}
+
 void check_end() {
   long added = told().workers[kAdder].commits, taken = 0;
   look(0, 0);
@@ -140,7 +147,7 @@ void privatise(const Options &options) {
   for (int i = 0; i < kTakers; ++i) threads[i] = start(take, i);
   threads[kAdder] = start(add, 0);
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(options.seconds);
-  while (std::chrono::steady_clock::now() < end) {
+  while (std::chrono::steady_clock::now() < end || !all_have_taken()) {
     // A new thread has no copies yet.
     join(start(look_long, 0), "a long look");
     for (int i = 0; i < 50; ++i) look(below(&random, 30), i % 10 == 0 ? kShortNs : 0);

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -36,6 +37,11 @@ void wrong(const char *what, long got, long expected) {
 
 void yield() { sched_yield(); }
 
+std::chrono::seconds patience() {
+  static const char *const factor = std::getenv("TMH_TEST_SLOWDOWN");
+  return std::chrono::seconds(60) * std::max(1, factor == nullptr ? 1 : std::atoi(factor));
+}
+
 // Other threads may hold locks of the C library for ever.
 void hang(const char *what) {
   std::fprintf(stderr, "wrong: %s hangs\n", what);
@@ -55,7 +61,7 @@ pthread_t start(void *(*routine)(void *), long argument) {
 void *join(pthread_t thread, const char *what) {
   timespec until{};
   clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_sec += kPatience.count();
+  until.tv_sec += patience().count();
   void *value = nullptr;
   const int error = pthread_timedjoin_np(thread, &value, &until);
   if (error != 0) hang(what);

@@ -14,8 +14,8 @@ namespace itm::pages {
 
 inline constexpr int kWorkers = 8;
 inline constexpr int kGenerations = 512;  // threads that one worker is in turn
-// A thread that a test waits for comes within it, or hangs.
-inline constexpr auto kPatience = std::chrono::seconds(5);
+// A thread that a test waits for comes within it, or hangs. TMH_TEST_SLOWDOWN makes it longer.
+std::chrono::seconds patience();
 
 struct Options {
   std::uint32_t seed = 1;
@@ -61,10 +61,10 @@ inline int below(std::minstd_rand *random, int bound) {
   return static_cast<int>((*random)() >> 8) % bound;
 }
 
-// Until the condition holds; exits when it does not within kPatience.
+// Until the condition holds; exits when it does not within patience().
 template <class Condition>
 void wait_until(const char *what, Condition condition) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const auto end = std::chrono::steady_clock::now() + patience();
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) hang(what);
     yield();

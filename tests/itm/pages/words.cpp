@@ -2,6 +2,7 @@
 // Invariant: (1) a snapshot shows each transaction whole or not at all, shows what was committed
 //            before its begin, and does not change.
 //            (2) no store is lost: of transactions, of plain code, of atomic operations.
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <random>
@@ -85,6 +86,11 @@ void *look_long(void *) {
   return nullptr;
 }
 
+bool all_have_committed() {
+  return std::all_of(told().workers, told().workers + kWriters,
+                     [](const Worker &each) { return each.commits != 0; });
+}
+
 void check_end() {
   long commits = 0, plain = 0;
   for (int i = 0; i <= kPlain; ++i) plain += told().workers[i].generation;
@@ -114,7 +120,7 @@ void words(const Options &options) {
   pthread_t threads[kPlain + 1];
   for (int i = 0; i <= kPlain; ++i) threads[i] = start(store, i);
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(options.seconds);
-  while (std::chrono::steady_clock::now() < end) {
+  while (std::chrono::steady_clock::now() < end || !all_have_committed()) {
     // A new thread has no copies yet.
     join(start(look_long, 0), "a long look");
     for (int i = 0; i < 50; ++i) look(i % 10 == 0 ? 1'000'000 : 0);
