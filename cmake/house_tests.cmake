@@ -48,13 +48,24 @@ if(TMH_HAVE_RTM_EMULATION)
   tmh_add_house_test(live_vectors live_vectors.py $<TARGET_OBJECTS:tmh_rtm_emulation>)
   tmh_add_house_test(live_vectors_can_fail live_vectors.py --self-test)
 endif()
-tmh_add_house_test(protocol protocol.py "${PROJECT_SOURCE_DIR}")
-tmh_add_house_test(protocol_can_fail protocol.py --self-test)
-tmh_add_house_test(itm_protocols itm_protocols.py "${PROJECT_SOURCE_DIR}")
-tmh_add_house_test(itm_protocols_can_fail itm_protocols.py --self-test)
-# They search and compile on all processors.
-set_tests_properties(house.protocol house.protocol_can_fail house.itm_protocols
-  house.itm_protocols_can_fail house.headers PROPERTIES PROCESSORS 2)
+# The models: a quick mode; whole searches and all planted faults in parts, each on one processor
+# within 2 GiB.
+foreach(script protocol itm_protocols)
+  tmh_add_house_test(${script} ${script}.py --quick "${PROJECT_SOURCE_DIR}")
+  tmh_add_house_test(${script}_logic ${script}.py --logic)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+    "${PROJECT_SOURCE_DIR}/tests/house/${script}.py")
+  execute_process(COMMAND "${Python3_EXECUTABLE}" -B
+    "${PROJECT_SOURCE_DIR}/tests/house/${script}.py" --list
+    OUTPUT_VARIABLE parts COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" parts "${parts}")
+  foreach(part ${parts})
+    tmh_add_house_test(${part} ${script}.py --part ${part} "${PROJECT_SOURCE_DIR}")
+    list(APPEND searches ${part})
+  endforeach()
+endforeach()
+# It compiles on all processors.
+set_tests_properties(house.headers PROPERTIES PROCESSORS 2)
 tmh_add_house_test(json_schema_can_fail json_schema.py --self-test "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(format_sizes format_sizes.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(format_sizes_can_fail format_sizes.py --self-test)
@@ -165,4 +176,4 @@ endif()
 tmh_house_tests_are_full(compilers headers body_kinds install optional packages packages_chroot
   snippets_can_fail snippets_shown snippets_refused style_can_fail format planted held gdb
   container_table json_schema man)
-tmh_house_tests_are_full(search protocol_can_fail itm_protocols_can_fail)
+tmh_house_tests_are_full(search ${searches})

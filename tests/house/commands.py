@@ -149,8 +149,8 @@ def summary(root, folder):
         expect("exit status of failures", status not in (0, None), status)
         expect("lines", len(last) <= LINES_MAX and max(map(len, last)) <= 200, len(last), last)
         expect("ctest's list of skips stays", not any("y (Skipped)" in line for line in lines))
-        expect("counts", last[-1].startswith(f"check release quick: 5 passed, {len(failed)} failed, "
-                                             "391 SKIPPED ("), last[-1])
+        expect("counts", last[-1].startswith(f"check release quick: 5 passed, {len(failed)} "
+                                             "failed, 391 SKIPPED ("), last[-1])
         counts = [int(line.split()[1].rstrip(":")) for line in last
                   if re.match(r"SKIPPED +\d+:", line)]
         expect("sum of skips by reason", sum(counts) == 391, last)
