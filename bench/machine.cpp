@@ -18,10 +18,10 @@
 #include <system_error>
 #include <vector>
 
-#include <benchmark/benchmark.h>
 #include <tmh/options.hpp>
 
 #include "bench/support/clock.h"
+#include "bench/support/keep.h"
 #include "bench/support/options.h"
 #include "bench/support/report.h"
 #include "bench/support/stats.h"
@@ -126,7 +126,7 @@ void checksums(const Options &options, Machine *machine) {
   for (std::byte &byte : page) byte = static_cast<std::byte>(random.next());
   machine->add("C.8", "CRC32C of a page", "kilocycles", samples_of(options.repetitions, [&] {
                  const std::uint64_t first = __rdtsc();
-                 benchmark::DoNotOptimize(storage::crc32c(0, page.data(), page.size()));
+                 keep(storage::crc32c(0, page.data(), page.size()));
                  return static_cast<double>(__rdtsc() - first) / 1000;
                }));
 }

@@ -20,10 +20,10 @@
 #include <utility>
 #include <vector>
 
-#include <benchmark/benchmark.h>
 #include <tmh/transaction.hpp>
 
 #include "bench/support/clock.h"
+#include "bench/support/keep.h"
 #include "bench/support/modes.h"
 #include "bench/support/options.h"
 #include "bench/support/report.h"
@@ -240,7 +240,7 @@ class PageCacheBench {
       clock.meet();
     }
     clock.finish();
-    benchmark::DoNotOptimize(seen);
+    keep(seen);
   }
 
   // It stays, because totals are kept as long as somebody is there.

@@ -1,10 +1,10 @@
 # Benches: each bench/*.cpp is a program, build/<preset>/bench/<name>, and a test that runs it with
 #          --tiny (label bench).
-# Main functions are their own; Google Benchmark, programs/, fmt and hwloc are linked to all.
+# Main functions are their own; programs/, fmt and hwloc are linked to all.
 add_library(tmh_bench_support INTERFACE)
 target_include_directories(tmh_bench_support INTERFACE "${PROJECT_SOURCE_DIR}")
 target_link_libraries(tmh_bench_support INTERFACE tmh_warnings tmh_usdt tmh::tmh_static
-  tmh_programs benchmark::benchmark fmt::fmt PkgConfig::HWLOC)
+  tmh_programs fmt::fmt PkgConfig::HWLOC)
 set(tmh_bench_headers <fmt/format.h> ${TMH_STANDARD_HEADERS})
 file(GLOB tmh_bench_support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/support/*.cpp")
 # Of the durable benches and of trees alone, so that nobody else is linked with their opponents.
@@ -83,7 +83,10 @@ endif()
 file(GLOB tmh_bench_itm_programs CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/support/itm_*.cpp")
 add_library(tmh_bench_itm_programs STATIC ${tmh_bench_itm_programs})
 target_link_libraries(tmh_bench_itm_programs PUBLIC tmh_bench_support_objects)
-tmh_unmeasured_sources(${tmh_bench_itm_programs} "${PROJECT_SOURCE_DIR}/bench/support/child.cpp")
+target_compile_options(tmh_bench_itm_programs PRIVATE $<$<CONFIG:Release>:-O0>)
+tmh_compile_in_units(tmh_bench_itm_programs 9)
+tmh_unmeasured_sources("${PROJECT_SOURCE_DIR}/bench/itm.cpp"
+  "${PROJECT_SOURCE_DIR}/bench/support/child.cpp")
 execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libitm.so.1
   OUTPUT_VARIABLE tmh_gcc_libitm OUTPUT_STRIP_TRAILING_WHITESPACE)
 get_filename_component(tmh_gcc_libitm "${tmh_gcc_libitm}" REALPATH)
@@ -176,5 +179,5 @@ set_target_properties(bench_overhead_uncounted PROPERTIES OUTPUT_NAME overhead_u
 target_compile_definitions(bench_overhead_uncounted
   PRIVATE $<TARGET_PROPERTY:tmh_bench_support_objects,INTERFACE_COMPILE_DEFINITIONS>)
 target_link_libraries(bench_overhead_uncounted
-  PRIVATE tmh_uncounted tmh_warnings tmh_programs benchmark::benchmark fmt::fmt
+  PRIVATE tmh_uncounted tmh_warnings tmh_programs fmt::fmt
   PkgConfig::HWLOC)

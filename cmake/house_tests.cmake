@@ -49,10 +49,10 @@ if(TMH_HAVE_RTM_EMULATION)
   tmh_add_house_test(live_vectors_can_fail live_vectors.py --self-test)
 endif()
 # The models: a quick mode; whole searches and all planted faults in parts, each on one processor
-# within 2 GiB.
+# within 2 GiB, one after the other.
+tmh_add_house_test(protocol_can_fail protocol.py --logic)
 foreach(script protocol itm_protocols)
   tmh_add_house_test(${script} ${script}.py --quick "${PROJECT_SOURCE_DIR}")
-  tmh_add_house_test(${script}_logic ${script}.py --logic)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
     "${PROJECT_SOURCE_DIR}/tests/house/${script}.py")
   execute_process(COMMAND "${Python3_EXECUTABLE}" -B
@@ -177,3 +177,6 @@ tmh_house_tests_are_full(compilers headers body_kinds install optional packages 
   snippets_can_fail snippets_shown snippets_refused style_can_fail format planted held gdb
   container_table json_schema man)
 tmh_house_tests_are_full(search ${searches})
+foreach(search ${searches})
+  set_tests_properties(house.${search} PROPERTIES RESOURCE_LOCK models)
+endforeach()

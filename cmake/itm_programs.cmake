@@ -32,6 +32,9 @@ endif()
 # Programs with write skew: under snapshot isolation they are wrong (examples/itm/README.md).
 set(TMH_ITM_SKEWED red_black_tree reservations packets mesh)
 
+# Whose tests are quick: one shows that an application runs, by each build and method.
+set(TMH_ITM_QUICK bank)
+
 # tmh_add_itm_program(<name> SOURCES <file>... TRANSACTIONS <file>... [TEST <option>...]): files of
 # examples/itm. SOURCES are compiled once, without -fgnu-tm; TRANSACTIONS once per build, with
 # TMH_ITM, TMH_MUTEX or TMH_PLAIN defined. Without TEST the program has no
@@ -41,6 +44,10 @@ function(tmh_add_itm_program name)
     return()
   endif()
   cmake_parse_arguments(arg "" "" "SOURCES;TRANSACTIONS;TEST" ${ARGN})
+  set(labels "full;itm;application")
+  if(name IN_LIST TMH_ITM_QUICK)
+    set(labels "quick;itm")
+  endif()
   list(TRANSFORM arg_SOURCES PREPEND "${tmh_itm_folder}/")
   list(TRANSFORM arg_TRANSACTIONS PREPEND "${tmh_itm_folder}/")
   add_library(itm_${name}_main OBJECT ${arg_SOURCES})
@@ -70,7 +77,7 @@ function(tmh_add_itm_program name)
       # tests/house/itm_programs.py
       set_property(GLOBAL APPEND PROPERTY TMH_ITM_PROGRAMS $<TARGET_FILE:${target}>)
       string(REPLACE "itm_" "itm." test "${target}")
-      tmh_add_program_test(${test} itm ${target} --threads ${threads} ${arg_TEST})
+      tmh_add_program_test(${test} "${labels}" ${target} --threads ${threads} ${arg_TEST})
     endif()
   endforeach()
   # On this project's libitm by its methods; rtm where there is none: under the emulator.
@@ -78,10 +85,10 @@ function(tmh_add_itm_program name)
     set(ours itm --method)
     set(program -- $<TARGET_FILE:itm_${name}> --threads 2 ${arg_TEST})
     foreach(method lines serial)
-      tmh_add_program_test(itm.${name}_on_${method} itm tmh_tool ${ours} ${method} ${program})
+      tmh_add_program_test(itm.${name}_on_${method} "${labels}" tmh_tool ${ours} ${method} ${program})
     endforeach()
     if(TMH_HAVE_RTM_EMULATION)
-      tmh_add_program_test(itm.${name}_on_rtm itm tmh_tool rtm-emulate --native --
+      tmh_add_program_test(itm.${name}_on_rtm "${labels}" tmh_tool rtm-emulate --native --
         $<TARGET_FILE:tmh_tool> ${ours} rtm ${program})
     endif()
     set(methods pages_serializable)
@@ -90,7 +97,7 @@ function(tmh_add_itm_program name)
     endif()
     foreach(method ${methods})
       string(REPLACE "_" "-" named ${method})
-      tmh_add_program_test(itm.${name}_on_${method} itm tmh_tool ${ours} ${named} ${program})
+      tmh_add_program_test(itm.${name}_on_${method} "${labels}" tmh_tool ${ours} ${named} ${program})
       set_property(TEST itm.${name}_on_${method} APPEND PROPERTY SKIP_REGULAR_EXPRESSION
         "method pages is not possible here: userfaultfd")
     endforeach()
@@ -100,10 +107,10 @@ endfunction()
 # tmh_add_itm_test(<name> <test> <option>...): one more test of a program, where it has threads.
 function(tmh_add_itm_test name test)
   if(TMH_HAVE_ITM_PROGRAMS)
-    tmh_add_program_test(itm.${name}.${test} itm itm_${name} --threads 2 ${ARGN})
+    tmh_add_program_test(itm.${name}.${test} "full;itm;application" itm_${name} --threads 2 ${ARGN})
   endif()
   if(tmh_itm_builds)
-    tmh_add_program_test(itm.${name}_mutex.${test} itm itm_${name}_mutex --threads 2 ${ARGN})
+    tmh_add_program_test(itm.${name}_mutex.${test} "full;itm;application" itm_${name}_mutex --threads 2 ${ARGN})
   endif()
 endfunction()
 

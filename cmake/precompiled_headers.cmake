@@ -4,7 +4,6 @@
 # include of the system shows in builds without them: preset clang, and any with ccache. libtmh and
 # libxac have none: tests/house/style.py headers relies on the build having compiled their headers
 # alone.
-# Not <nlohmann/json.hpp>: whoever does not use it takes 0.7 s longer, twice what the others save.
 set(TMH_STANDARD_HEADERS <algorithm> <array> <atomic> <cerrno> <chrono> <csignal> <cstdint> <cstdio>
   <cstdlib> <cstring> <filesystem> <fstream> <functional>
   <map> <memory> <random> <set> <sstream> <stdexcept> <string> <thread> <utility> <vector>
@@ -33,10 +32,10 @@ function(tmh_precompile_headers_of_programs name library)
 endfunction()
 
 # tmh_unmeasured_sources(<source>...): they read command lines and write reports, in targets that
-# measure. -O1 in release: CLI11's templates take twice as long to optimize as to parse. Without
-# precompiled headers, which have the target's own -O (and with them g++ 12 warns at -O3 of strings
-# longer than memory, in libstdc++: GCC PR 105651's family).
+# measure. -O0 in release: what they use of others' libraries takes as long to optimize as to parse.
+# Without precompiled headers, which have the target's own -O (and with them g++ 12 warns at -O3 of
+# strings longer than memory, in libstdc++: GCC PR 105651's family).
 function(tmh_unmeasured_sources)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O1>"
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O0>"
     SKIP_PRECOMPILE_HEADERS ON)
 endfunction()

@@ -95,8 +95,7 @@ class Command {
   void require_subcommand();
   // Below the help.
   void footer(const std::string &text);
-  // When all its words were parsed and checked: before options are held against each other there is
-  // parse_complete, after all subcommands final.
+  // After its words are parsed and checked: the first may refuse them, the second comes last.
   void parse_complete_callback(const std::function<void()> &call);
   void final_callback(const std::function<void()> &call);
 
@@ -127,8 +126,8 @@ class CommandLine : public Command {
   void tell_unknown_words_first() { tells_unknown_first_ = true; }
 
   // Nothing: the program goes on. Else its exit status: 0 when help or the version was asked for,
-  // which then is printed, or put into `asked`; another one when a word is wrong, and standard error
-  // says which.
+  // which then is printed, or put into `asked`; another one when a word is wrong, which standard
+  // error then names.
   [[nodiscard]] std::optional<int> parse(int argc, const char *const *argv,
                                          std::string *asked = nullptr);
 

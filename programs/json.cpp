@@ -28,19 +28,27 @@ class JsonText {
  public:
   static nlohmann::ordered_json printed(const Json &json) {
     switch (json.kind_) {
-      case Json::Kind::kNull: return nullptr;
-      case Json::Kind::kDiscarded: return nlohmann::ordered_json::value_t::discarded;
-      case Json::Kind::kBoolean: return json.value_.boolean;
-      case Json::Kind::kSigned: return json.value_.signed_number;
-      case Json::Kind::kUnsigned: return json.value_.unsigned_number;
-      case Json::Kind::kDouble: return json.value_.number;
-      case Json::Kind::kText: return *json.value_.text;
+      case Json::Kind::kNull:
+        return nullptr;
+      case Json::Kind::kDiscarded:
+        return nlohmann::ordered_json::value_t::discarded;
+      case Json::Kind::kBoolean:
+        return json.value_.boolean;
+      case Json::Kind::kSigned:
+        return json.value_.signed_number;
+      case Json::Kind::kUnsigned:
+        return json.value_.unsigned_number;
+      case Json::Kind::kDouble:
+        return json.value_.number;
+      case Json::Kind::kText:
+        return *json.value_.text;
       case Json::Kind::kArray: {
         auto array = nlohmann::ordered_json::array_t();
         for (const Json &value : *json.value_.values) array.push_back(printed(value));
         return array;
       }
-      case Json::Kind::kObject: break;
+      case Json::Kind::kObject:
+        break;
     }
     auto object = nlohmann::ordered_json::object_t();
     // Into the vector beneath: the map would look for each key among all before it.
@@ -335,16 +343,20 @@ bool Json::is_equal(const Json &other) const noexcept {
   if (is_number() && other.is_number()) return compare_numbers(other) == 0;
   if (kind_ != other.kind_ || is_discarded()) return false;
   switch (kind_) {
-    case Kind::kBoolean: return value_.boolean == other.value_.boolean;
-    case Kind::kText: return *value_.text == *other.value_.text;
-    case Kind::kArray: return *value_.values == *other.value_.values;
+    case Kind::kBoolean:
+      return value_.boolean == other.value_.boolean;
+    case Kind::kText:
+      return *value_.text == *other.value_.text;
+    case Kind::kArray:
+      return *value_.values == *other.value_.values;
     case Kind::kObject:
       return size() == other.size() &&
              std::all_of(value_.members->begin(), value_.members->end(), [&](const Member &mine) {
                const Json *const theirs = other.find(mine.key);
                return theirs != nullptr && mine.value.is_equal(*theirs);
              });
-    default: return true;  // both are null
+    default:
+      return true;  // both are null
   }
 }
 

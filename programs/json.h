@@ -48,8 +48,8 @@ class Json {
   Json() noexcept = default;
   Json(std::nullptr_t) noexcept {}  // NOLINT: implicit, like all of them
   template <class T>
-    requires std::is_arithmetic_v<T>
-  Json(T value) noexcept {
+  requires std::is_arithmetic_v<T> Json(T value)
+  noexcept {
     if constexpr (std::is_same_v<T, bool>)
       set(value);
     else if constexpr (std::is_floating_point_v<T>)
@@ -118,8 +118,7 @@ class Json {
   }
   // Not to char: to assign a value to a std::string would be ambiguous.
   template <class T>
-    requires((std::is_arithmetic_v<T> && !std::is_same_v<T, char>) ||
-             std::is_same_v<T, std::string>)
+  requires((std::is_arithmetic_v<T> && !std::is_same_v<T, char>) || std::is_same_v<T, std::string>)
   operator T() const {  // NOLINT: implicit
     return get<T>();
   }
@@ -194,13 +193,14 @@ class Json {
   }
   // With anything that a value can be made of: exact matches, because a value converts to it, too.
   template <class T>
-    requires(!std::same_as<T, Json> && std::convertible_to<const T &, Json>)
-  [[nodiscard]] friend bool operator==(const Json &left, const T &right) {
+  requires(!std::same_as<T, Json> && std::convertible_to<const T &, Json>) [[nodiscard]] friend bool
+  operator==(const Json &left, const T &right) {
     return left.is_equal(Json(right));
   }
   template <class T>
-    requires(!std::same_as<T, Json> && std::convertible_to<const T &, Json>)
-  [[nodiscard]] friend std::partial_ordering operator<=>(const Json &left, const T &right) {
+  requires(!std::same_as<T, Json> && std::convertible_to<const T &, Json>)
+      [[nodiscard]] friend std::partial_ordering
+      operator<=>(const Json &left, const T &right) {
     return left.compare(Json(right));
   }
   // On one line.

@@ -218,8 +218,8 @@ class CommandLine {
         "--until-lsn", recover_.until_lsn,
         "no transaction whose record ends behind this LSN; what follows is gone for good");
     Option time = sub.add_option("--until-time", recover_.until_time,
-                                        "no later transaction; seconds since the epoch, with a "
-                                        "fraction, or local 'YYYY-MM-DD HH:MM:SS'");
+                                 "no later transaction; seconds since the epoch, with a "
+                                 "fraction, or local 'YYYY-MM-DD HH:MM:SS'");
     lsn.excludes(time);
     read_as_decimal(lsn);
     check_time(time);
@@ -230,17 +230,16 @@ class CommandLine {
   }
 
   void add_image() {
-    Command sub =
-        add(line_, "image", "A backup as it was at a moment of its log; changes nothing", &image_,
-            "tmh image backup --logs archive --name before-import --to old");
+    Command sub = add(line_, "image", "A backup as it was at a moment of its log; changes nothing",
+                      &image_, "tmh image backup --logs archive --name before-import --to old");
     sub.add_option("--logs", image_.logs, "folder of archived log files");
     Option lsn = sub.add_option("--lsn", image_.lsn, "what the log holds up to this LSN");
     Option clock = sub.add_option("--clock", image_.clock, "behind this commit");
     Option name = sub.add_option("--name", image_.name, "a moment that was given this name");
     Option time =
         sub.add_option("--time", image_.time,
-                        "no later transaction; seconds since the epoch, with a fraction, or local "
-                        "'YYYY-MM-DD HH:MM:SS' (default: the log's end)");
+                       "no later transaction; seconds since the epoch, with a fraction, or local "
+                       "'YYYY-MM-DD HH:MM:SS' (default: the log's end)");
     for (Option one : {lsn, clock, name, time})
       for (Option other : {lsn, clock, name, time})
         if (one != other) one.excludes(other);
@@ -263,7 +262,7 @@ class CommandLine {
     if (needs_folder) sub.add_option("TO", command.to, "folder").required();
     check_seconds(
         sub.add_option("--timeout", command.timeout_s,
-                        "give up after so many seconds, with exit code 5 (default: never)"));
+                       "give up after so many seconds, with exit code 5 (default: never)"));
   }
 
   void add_log_dump(Command log) {
@@ -271,10 +270,10 @@ class CommandLine {
         add(log, "dump",
             "One line per transaction, from the checkpoint on; --json: one document per line",
             &dump_, "tmh log dump shop --from 0 --pages");
-    read_as_decimal(sub.add_option(
-        "--from", dump_.from,
-        "first LSN, not behind the log's end; 0: as far back as there are log files "
-        "(default: the checkpoint's)"));
+    read_as_decimal(
+        sub.add_option("--from", dump_.from,
+                       "first LSN, not behind the log's end; 0: as far back as there are log files "
+                       "(default: the checkpoint's)"));
     sub.add_option("--logs", dump_.logs, "folder of archived log files");
     sub.add_flag("--pages", dump_.pages, "every page difference, too");
   }
@@ -296,7 +295,7 @@ class CommandLine {
         add_bare(line_, "doctor", "What this machine offers, and what to do about what it does not",
                  &doctor_, "tmh doctor /srv/shop");
     sub.add_option("FOLDER", doctor_.folder,
-                    "where a domain would live (default: the current folder)");
+                   "where a domain would live (default: the current folder)");
   }
 
   void add_trace() {
@@ -308,11 +307,11 @@ class CommandLine {
 
   void add_skew() {
     Command sub = add(line_, "skew",
-                        "Sites that could skew under snapshot isolation, and what to promote, by "
-                        "what processes with TMH_SKEW=record have recorded",
-                        &skew_, "tmh skew shop");
+                      "Sites that could skew under snapshot isolation, and what to promote, by "
+                      "what processes with TMH_SKEW=record have recorded",
+                      &skew_, "tmh skew shop");
     read_as_decimal(sub.add_option("--sample", skew_.sample,
-                                    "so many instances are compared pair by pair (2000)")
+                                   "so many instances are compared pair by pair (2000)")
                         .check(check_positive));
     read_as_decimal(
         sub.add_option("--places", skew_.places, "of each conflict, so many ranges of bytes (8)")
@@ -329,7 +328,7 @@ class CommandLine {
         add(line_, "stat", "Counters of the domain and its participants; does not join it", &stat_,
             "tmh stat shop 1 --csv");
     Option interval = sub.add_option("INTERVAL", stat_.interval_s,
-                                            "seconds between samples, until the domain is closed");
+                                     "seconds between samples, until the domain is closed");
     check_seconds(interval);
     read_as_decimal(sub.add_option("--count", stat_.count, "so many samples").needs(interval));
     sub.add_flag("--csv", stat_.csv, "print CSV, a line per sample").excludes(sub.option("--json"));
@@ -343,10 +342,10 @@ class CommandLine {
         sub.add_option("--interval,-i", top_.interval_s, "seconds between pictures (default: 1)"));
     Option once = sub.add_flag_callback(
         "--once", [this] { top_.batch = 1; }, "one picture as plain text, of one interval");
-    read_as_decimal(sub.add_option("--batch,-b", top_.batch,
-                                    "so many pictures as plain text, also into a pipe")
-                        .check(check_positive)
-                        .excludes(once));
+    read_as_decimal(
+        sub.add_option("--batch,-b", top_.batch, "so many pictures as plain text, also into a pipe")
+            .check(check_positive)
+            .excludes(once));
     sub.footer(fmt::format(
         "Keys: q quit, space pause, s sort participants.\nExample: tmh top shop\n{}", kExitCodes));
     sub.final_callback([this] { chosen_ = [this] { return tools::run(top_); }; });
@@ -374,11 +373,11 @@ class CommandLine {
         line_, "perf", "Run PROGRAM and count hardware and software events, its descendants' too",
         &perf_, "");
     sub.footer(fmt::format("Example: tmh perf -e rtm -e cycles,instructions -- ./bank 4\n{}",
-                            kPerfExitCodes));
+                           kPerfExitCodes));
     sub.add_option("--events,-e", perf_.groups,
-                    "a set (software, cpu, tlb, rtm), or a group of events that are counted "
-                    "together: names with commas "
-                    "between; may be repeated (default: all sets)")
+                   "a set (software, cpu, tlb, rtm), or a group of events that are counted "
+                   "together: names with commas "
+                   "between; may be repeated (default: all sets)")
         .allow_extra_args(false)
         .check([](const std::string &list) {
           try {
@@ -393,7 +392,7 @@ class CommandLine {
     csv.excludes(sub.option("--json"));
     Option encodings =
         sub.add_flag("--encodings", perf_.encodings,
-                      "print the events' codes on the nine processors with RTM, and run nothing");
+                     "print the events' codes on the nine processors with RTM, and run nothing");
     Option program =
         sub.add_option("PROGRAM", perf_.program, "program and its arguments, behind --");
     program.excludes(encodings);
@@ -408,10 +407,10 @@ class CommandLine {
     sub.add_option("PROGRAM", rtm_emulate_.program, "program and its arguments, behind --")
         .required();
     sub.add_flag("--stats", rtm_emulate_.stats,
-                  "at its end, commits and aborts by cause on standard error");
+                 "at its end, commits and aborts by cause on standard error");
     sub.add_flag("--native", rtm_emulate_.native, "leave a processor alone that has RTM");
     sub.add_option("--knob", rtm_emulate_.knobs,
-                    "NAME=VALUE, see tmh-rtm-emulation(7); may be repeated")
+                   "NAME=VALUE, see tmh-rtm-emulation(7); may be repeated")
         .allow_extra_args(false)
         .check([](const std::string &text) {
           const std::size_t equals = text.find('=');
@@ -438,10 +437,9 @@ class CommandLine {
            "transaction at a time; pages: no barriers, threads with page tables of their own, "
            "snapshot isolation; pages-serializable: the same, serializable")
         .check_one_of({"lines", "rtm", "serial", "pages", "pages-serializable"});
-    sub.add_option(
-           "--statistics", itm_.statistics,
-           "file to which a line of JSON is appended at the program's end: commits, aborts "
-           "by cause; -: standard error")
+    sub.add_option("--statistics", itm_.statistics,
+                   "file to which a line of JSON is appended at the program's end: commits, aborts "
+                   "by cause; -: standard error")
         .check([](const std::string &path) {
           return path.empty() ? std::string("the name of the file is empty") : std::string();
         });
@@ -462,16 +460,16 @@ class CommandLine {
     pid.check_range<int>(1, 1 << 22);
     read_as_decimal(pid);
     sub.add_option("--older-than", kill_stuck_.older_than_s,
-                    "instances of level 2 that run for so many seconds (60)")
+                   "instances of level 2 that run for so many seconds (60)")
         .excludes(pid)
         .check_range<double>(0.0, 1e9)
         .check(check_not_nan);
     sub.add_option("--grace", kill_stuck_.grace_s,
-                    "seconds that an instance has to end after it was asked (1)")
+                   "seconds that an instance has to end after it was asked (1)")
         .check_range<double>(0.0, 3600.0)
         .check(check_not_nan);
     sub.add_flag("--kill", kill_stuck_.kill,
-                  "SIGKILL to the processes of those that still run then");
+                 "SIGKILL to the processes of those that still run then");
   }
 
   // A value as the library spells it; `values` are the right ones.
@@ -501,11 +499,9 @@ class CommandLine {
     std::vector<std::string> names;
     for (const workloads::Description &one : workloads::descriptions())
       names.emplace_back(one.name);
-    sub.add_option("WORKLOAD", run_.workload, "what to run")
-        .required()
-        .check_one_of(names);
+    sub.add_option("WORKLOAD", run_.workload, "what to run").required().check_one_of(names);
     sub.add_option("--domain", run_.domain,
-                    "folder of the domain, which stays (default: a temporary one)")
+                   "folder of the domain, which stays (default: a temporary one)")
         .check([](const std::string &text) {
           return std::string(text.empty() ? "the folder has an empty name" : "");
         });
@@ -516,17 +512,17 @@ class CommandLine {
     Option seconds = sub.add_option("--seconds", run_.seconds, "so long (2)");
     check_seconds(seconds);
     read_as_decimal(sub.add_option("--operations", run_.operations,
-                                    "so many operations of all workers, instead")
+                                   "so many operations of all workers, instead")
                         .excludes(seconds)
                         .check(check_positive));
     read_as_decimal(sub.add_option("--size", run_.size, "elements (the workload's own number)")
                         .check(check_positive));
     sub.add_option("--skew", run_.skew,
-                    "zipfian constant, 0: all elements alike (YCSB: 0.99, others: 0)")
+                   "zipfian constant, 0: all elements alike (YCSB: 0.99, others: 0)")
         .check_range<double>(0.0, 0.9999)
         .check(check_not_nan);
     read_as_decimal(sub.add_option("--reads", run_.read_percent,
-                                    "operations of 100 that only read (the workload's own share)")
+                                   "operations of 100 that only read (the workload's own share)")
                         .check_range<int>(0, 100));
     read_as_decimal(sub.add_option("--seed", run_.seed, "of what workers draw (1)"));
     const auto set_level = [this](const std::string &word) {
@@ -534,8 +530,8 @@ class CommandLine {
                    : word == "page" ? RunCommand::Level::kPage
                                     : RunCommand::Level::kHybrid;
     };
-    sub.add_option_function(
-           "--level", set_level, "line: level 1 only; page: level 2 only; hybrid: both (hybrid)")
+    sub.add_option_function("--level", set_level,
+                            "line: level 1 only; page: level 2 only; hybrid: both (hybrid)")
         .check_one_of({"line", "page", "hybrid"});
     add_spec<LineChoice>(sub, "--line-mode", &run_.line, "what runs level 1", line_values());
     add_spec<Durability>(sub, "--durability", &run_.durability,
@@ -544,15 +540,14 @@ class CommandLine {
                           "company for a write of the log", group_commit_values());
     add_spec<Policy>(sub, "--conflict", &run_.conflict, "who fails when two instances conflict",
                      policy_values());
-    sub.add_option("--backoff", run_.backoff,
-                    "before another attempt: none, exponential, adaptive")
+    sub.add_option("--backoff", run_.backoff, "before another attempt: none, exponential, adaptive")
         .check_one_of({"none", "exponential", "adaptive"});
     add_spec<Escalation>(sub, "--escalation", &run_.escalation,
                          "when an instance goes from lines to pages", escalation_values());
     add_spec<CrossPolicy>(sub, "--cross", &run_.cross,
                           "what the levels do about a page that both want", cross_policy_values());
-    Option capacity = sub.add_option(
-        "--capacity", run_.capacity, "what fits into an instance of level 1, see tmh policies");
+    Option capacity = sub.add_option("--capacity", run_.capacity,
+                                     "what fits into an instance of level 1, see tmh policies");
     capacity.check(check_capacity);
     values_[capacity].words = {"unlimited", "l1d"};
     add_spec<Tracking>(sub, "--tracking", &run_.tracking, "how pages that are touched are found",

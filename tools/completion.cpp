@@ -26,8 +26,7 @@ std::string words_of_argument(const Option &option) {
 // What may stand after these subcommands: further subcommands and options.
 std::string words_after(const Command &command) {
   std::string words;
-  for (const Command &sub : command.subcommands())
-    words += (words.empty() ? "" : " ") + sub.name();
+  for (const Command &sub : command.subcommands()) words += (words.empty() ? "" : " ") + sub.name();
   for (const Option &option : command.options())
     for (const std::string &name : option.long_names())
       words += (words.empty() ? "--" : " --") + name;
@@ -59,9 +58,7 @@ std::string offer_behind(const Option &option, const ValuesOf &values) {
 std::string cases_of_values(const Command &command, const ValuesOf &values) {
   std::string cases;
   for (const Option &option : command.options()) {
-    if (option.is_positional() || option.long_names().empty() ||
-        !option.takes_value())
-      continue;
+    if (option.is_positional() || option.long_names().empty() || !option.takes_value()) continue;
     std::string names;
     for (const std::string &name : option.long_names())
       names += (names.empty() ? "--" : " | --") + name;

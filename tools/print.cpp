@@ -14,9 +14,7 @@
 namespace tmh::tools {
 
 namespace {
-std::string text_of(const Json &document, int indent) {
-  return document.dump(indent) + "\n";
-}
+std::string text_of(const Json &document, int indent) { return document.dump(indent) + "\n"; }
 
 // Of the character that the text begins with; 0: it begins with none. Shortest forms only, no
 // surrogates (RFC 3629).

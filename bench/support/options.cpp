@@ -21,9 +21,10 @@ namespace tmh::bench {
 void add_common_options(CommandLine &line, CommonOptions *options) {
   line.add_flag("--tiny", options->tiny, "small inputs, below 2 s (what the test suite runs)");
   line.add_option("--csv", options->csv, "write one line per result to this file");
-  line.add_option("--json", options->json, "write environment, parameters and results to this file");
+  line.add_option("--json", options->json,
+                  "write environment, parameters and results to this file");
   line.add_option("--folder,--dir", options->folder,
-                 "where scratch files are made (default: the temporary folder)");
+                  "where scratch files are made (default: the temporary folder)");
   line.add_option("--seed", options->seed, "seed of all random choices")
       .capture_default_str()
       .envname("TMH_SEED");

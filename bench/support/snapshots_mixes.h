@@ -10,8 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <benchmark/benchmark.h>
-
+#include "bench/support/keep.h"
 #include "bench/support/snapshots_arrays.h"
 #include "bench/support/snapshots_reservations.h"
 #include "bench/support/snapshots_ycsb.h"
@@ -38,9 +37,7 @@ struct BankMix {
           own_(mix.sums ? place.size : 0, Bank::kBalance),
           random_(place.seed) {}
     [[nodiscard]] bool has_reference() const noexcept { return sums_; }
-    void run_reference() const {
-      benchmark::DoNotOptimize(sum_of_balances(own_.data(), own_.size()));
-    }
+    void run_reference() const { keep(sum_of_balances(own_.data(), own_.size())); }
     [[nodiscard]] BankStep next() {
       BankStep step{sums_, 0, 0, 0};
       if (sums_) return step;
@@ -121,7 +118,7 @@ struct ReservationMix {
     [[nodiscard]] ReservationStep next() {
       ReservationStep step{};
       if (scan_rows_ > 0) {
-        benchmark::DoNotOptimize(sum_of_balances(own_.data(), own_.size()));
+        keep(sum_of_balances(own_.data(), own_.size()));
         step.act = ReservationAct::kScan;
         step.rows = scan_rows_;
         step.ask[0].table = table();

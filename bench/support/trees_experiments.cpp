@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include <benchmark/benchmark.h>
 #include <tmh/tmh.hpp>
 #include <tmh/trees/bptree.hpp>
 
 #include "bench/support/clock.h"
 #include "bench/support/durable_contestant.h"
+#include "bench/support/keep.h"
 #include "bench/support/memory_limit.h"
 #include "bench/support/modes.h"
 #include "bench/support/stats.h"
@@ -220,7 +220,7 @@ DynamicCost dynamic_of_ours(const TreeExperiment &experiment, const std::string 
         ++found;
       }
     });
-    benchmark::DoNotOptimize(sum);
+    keep(sum);
     cost->scan_us = static_cast<double>(now_ns() - start) / 1000;
     must(found == experiment.records, "a scan found another number of records");
     cost->search_us = search(

@@ -14,6 +14,7 @@
 
 #include <tmh/trees/bptree.hpp>
 
+#include "bench/support/keep.h"
 #include "examples/trees/cobtree.hpp"
 
 namespace tmh::bench {
@@ -46,7 +47,7 @@ class Serial final : public SerialTree {
                   sum += static_cast<std::uint64_t>(value[0]);
                   ++records;
                 });
-    benchmark::DoNotOptimize(sum);
+    keep(sum);
     return records;
   }
 

@@ -14,9 +14,8 @@
 #include <span>
 #include <string>
 
-#include <benchmark/benchmark.h>
-
 #include "bench/support/durable_contestant.h"
+#include "bench/support/keep.h"
 #include "bench/support/trees_arena.h"
 
 namespace tmh::bench {
@@ -44,7 +43,7 @@ class MappedFile {
 template <class Tree>
 [[nodiscard]] bool finds(const Tree &tree, std::uint64_t key) {
   const Value *value = tree.find(key);
-  if (value != nullptr) benchmark::DoNotOptimize((*value)[0]);
+  if (value != nullptr) keep((*value)[0]);
   return value != nullptr;
 }
 

@@ -26,7 +26,7 @@ int parse_command_line(int argc, const char *const *argv, Options *options) {
   options->seed = std::random_device{}();
 
   line.add_option("path", options->path,
-                 "file or folder to index (default: texts that every Debian ships)");
+                  "file or folder to index (default: texts that every Debian ships)");
   line.add_option("--workers", options->workers, "worker processes")
       .check_range<int>(1, 256)
       .capture_default_str();
@@ -34,12 +34,12 @@ int parse_command_line(int argc, const char *const *argv, Options *options) {
       .check_range<int>(0, 100'000)
       .capture_default_str();
   line.add_option("--whole-kills", options->whole_kills,
-                 "times to kill every process that has the domain open")
+                  "times to kill every process that has the domain open")
       .check_range<int>(0, 1000)
       .capture_default_str();
   line.add_flag("--no-kills", options->no_kills, "kill nobody");
   line.add_option("--durability", options->durability,
-                 fmt::format("{}; also TMH_DURABILITY", tmh::durability_values()))
+                  fmt::format("{}; also TMH_DURABILITY", tmh::durability_values()))
       .envname("TMH_DURABILITY")
       .capture_default_str();
   line.add_flag_function(
@@ -53,38 +53,38 @@ int parse_command_line(int argc, const char *const *argv, Options *options) {
       .check_range(1, std::uint64_t{1} << 40)
       .capture_default_str();
   line.add_option("--seed", options->seed,
-                 "chooses whom to kill and when; also TMH_SEED (default: random, printed)")
+                  "chooses whom to kill and when; also TMH_SEED (default: random, printed)")
       .envname("TMH_SEED");
   line.add_option("--limit-files", options->limits.files, "index at most so many files, 0: all")
       .capture_default_str();
   line.add_option("--limit-bytes", options->limits.bytes, "index at most so many bytes, 0: all")
       .capture_default_str();
   line.add_option("--limit-file-bytes", options->limits.file_bytes,
-                 "of each file in a folder index at most so many bytes, 0: all")
+                  "of each file in a folder index at most so many bytes, 0: all")
       .capture_default_str();
   line.add_option("--detection", options->detection, tmh::detection_values());
   line.add_option("--tracking", options->tracking, tmh::tracking_values());
   line.add_option("--policy", options->policy, tmh::policy_values());
   line.add_flag("--no-hybrid", options->no_hybrid, "leave out the second part, the hybrid domain");
   line.add_option("--hybrid-kills", options->hybrid_kills,
-                 "single workers to kill in the second part")
+                  "single workers to kill in the second part")
       .check_range<int>(0, 1000)
       .capture_default_str();
   line.add_option("--hybrid-capacity", options->hybrid_capacity,
-                 "what fits at cache lines, as TMH_CAPACITY spells it")
+                  "what fits at cache lines, as TMH_CAPACITY spells it")
       .capture_default_str();
   line.add_option("--hybrid-escalation", options->hybrid_escalation,
-                 fmt::format("of the counters: {}", tmh::escalation_values()))
+                  fmt::format("of the counters: {}", tmh::escalation_values()))
       .capture_default_str();
   line.add_option("--hybrid-durability", options->hybrid_durability, tmh::durability_values())
       .capture_default_str();
   line.add_option("--domain", options->domain_folder, "use this new or empty folder, and keep it");
   line.add_flag("--tiny", options->tiny,
-               "a little generated text, 2 workers, 5 kills, one of all: a test");
+                "a little generated text, 2 workers, 5 kills, one of all: a test");
 
   const std::string tuning = "How the work is cut";
   line.add_option("--batch-bytes", options->cut.batch_bytes,
-                 "text per batch, 0: a 64th of the text, 2 KiB to 128 KiB")
+                  "text per batch, 0: a 64th of the text, 2 KiB to 128 KiB")
       .check_range(0, std::uint64_t{1} << 30)
       .capture_default_str()
       .group(tuning);

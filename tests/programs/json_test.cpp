@@ -185,9 +185,10 @@ TEST(Json, ACopyIsApart) {
 }
 
 TEST(JsonText, WhatIsNoJsonIsRefused) {
-  for (const char *text : {"", " ", "{", "}", "[1,]", "{\"a\"}", "{\"a\":}", "{a:1}", "nul", "01",
-                           "1.", "+1", "'a'", "\"", "\"\\x\"", "\"\n\"", "\"\\ud800\"", "\"\xff\"",
-                           "1 2", "[1] x", "NaN", "1e999", "/**/1", "\xef\xbb\xbf"})
+  for (const char *text : {"",         " ",     "{",       "}",      "[1,]",        "{\"a\"}",
+                           "{\"a\":}", "{a:1}", "nul",     "01",     "1.",          "+1",
+                           "'a'",      "\"",    "\"\\x\"", "\"\n\"", "\"\\ud800\"", "\"\xff\"",
+                           "1 2",      "[1] x", "NaN",     "1e999",  "/**/1",       "\xef\xbb\xbf"})
     EXPECT_TRUE(is_refused(text)) << text;
   EXPECT_TRUE(is_refused(std::string("1\0", 2)));
   EXPECT_EQ(Json::parse(" [ 1 , 2 ] \n").size(), 2u);
@@ -218,19 +219,27 @@ class RandomJson {
 
   Json value(unsigned depth) {
     switch (below(depth == 0 ? 7 : 9)) {
-      case 0: return nullptr;
-      case 1: return below(2) == 0;
-      case 2: return static_cast<std::int64_t>(random_() >> below(64));
-      case 3: return -static_cast<std::int64_t>(random_() >> (1 + below(63)));
-      case 4: return random_() >> below(64);
-      case 5: return number();
-      case 6: return text();
+      case 0:
+        return nullptr;
+      case 1:
+        return below(2) == 0;
+      case 2:
+        return static_cast<std::int64_t>(random_() >> below(64));
+      case 3:
+        return -static_cast<std::int64_t>(random_() >> (1 + below(63)));
+      case 4:
+        return random_() >> below(64);
+      case 5:
+        return number();
+      case 6:
+        return text();
       case 7: {
         Json array = Json::array();
         for (std::uint64_t left = below(5); left > 0; --left) array.push_back(value(depth - 1));
         return array;
       }
-      default: break;
+      default:
+        break;
     }
     Json object = Json::object();
     for (std::uint64_t left = below(5); left > 0; --left) object[text()] = value(depth - 1);
@@ -244,9 +253,9 @@ class RandomJson {
   }
   // Of UTF-8: what each length begins with, and control characters.
   std::string text() {
-    static const char *const kPieces[] = {"a",  "\"",       "\\",           "\n", "\x01",
-                                          "/",  "\xc3\xa4", "\xe2\x82\xac", " ",  "\xf0\x9f\x98\x80",
-                                          "\x7f"};
+    static const char *const kPieces[] = {
+        "a",   "\"", "\\", "\n", "\x01", "/", "\xc3\xa4", "\xe2\x82\xac", " ", "\xf0\x9f\x98\x80",
+        "\x7f"};
     std::string text;
     for (std::uint64_t left = below(8); left > 0; --left) text += kPieces[below(11)];
     return text;

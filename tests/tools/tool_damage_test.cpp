@@ -151,7 +151,8 @@ TEST_F(ToolDamage, ALogThatWasNeverMadeIsNoDamage) {
     EXPECT_NE(plain.out.find("its creation was cut off"), std::string::npos) << plain.out;
     const ProgramEnd machine = tmh({"log", what, fresh, "--json"});
     EXPECT_EQ(machine.exit_code, 0) << machine.out;
-    EXPECT_EQ(Json::parse(machine.out, Json::IfBroken::kDiscard).value("state", ""), "empty") << machine.out;
+    EXPECT_EQ(Json::parse(machine.out, Json::IfBroken::kDiscard).value("state", ""), "empty")
+        << machine.out;
   }
   EXPECT_EQ(tmh({"log", "dump", fresh, "--from", "1"}).exit_code, 3);
 }

@@ -77,7 +77,8 @@ TEST_P(ToolRunStop, WhileWorkersRunItReportsAndTheFolderIsGone) {
   const ChildEnd end = children_.wait(tool);
   EXPECT_EQ(end.exit_code, 0);
   EXPECT_TRUE(fs::is_empty(temporary()));
-  const programs::Json document = programs::Json::parse(read_file(out()), programs::Json::IfBroken::kDiscard);
+  const programs::Json document =
+      programs::Json::parse(read_file(out()), programs::Json::IfBroken::kDiscard);
   ASSERT_TRUE(document.contains("interrupted")) << read_file(out());
   EXPECT_EQ(document.at("interrupted"), true);
   EXPECT_EQ(document.at("invariant").at("holds"), true);

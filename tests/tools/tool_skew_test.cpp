@@ -37,12 +37,12 @@
 namespace tmh::test {
 namespace {
 
-using programs::Json;
 using observe::SkewHeaderV1;
 using observe::SkewInstance;
 using observe::SkewKind;
 using observe::SkewPair;
 using observe::SkewRecordV1;
+using programs::Json;
 using tools::parse_skew;
 using tools::SkewRecording;
 

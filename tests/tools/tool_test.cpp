@@ -59,7 +59,8 @@ class Tool : public ::testing::Test {
     with_json.emplace_back("--json");
     const ProgramEnd machine = tmh(with_json);
     EXPECT_EQ(machine.exit_code, exit_code);
-    EXPECT_EQ(Json::parse(machine.out, Json::IfBroken::kDiscard).value("error", ""), errc) << machine.out;
+    EXPECT_EQ(Json::parse(machine.out, Json::IfBroken::kDiscard).value("error", ""), errc)
+        << machine.out;
   }
   // All but the folder given by `domain`.
   Words to_command(const std::string &name, const std::string &domain) const {
@@ -430,7 +431,8 @@ TEST_F(Tool, AnErrorIsToldOnce) {
     EXPECT_EQ(end.err, "tmh: " + line + "\n") << ::testing::PrintToString(words);
   }
   const ProgramEnd end = tmh({"recover", none, "--json"});
-  EXPECT_EQ(Json::parse(end.out, Json::IfBroken::kDiscard).value("message", ""), none + ": no such folder");
+  EXPECT_EQ(Json::parse(end.out, Json::IfBroken::kDiscard).value("message", ""),
+            none + ": no such folder");
 }
 
 // A backup made before, the log files from then on, and a moment in between.

@@ -34,7 +34,8 @@ int refuse(const std::string &problem) {
 }  // namespace
 
 int parse_client_options(int argc, const char *const *argv, ClientOptions *options) {
-  CommandLine line("A load for servers that speak memcached's protocol; prints one line of JSON.", "cache_client");
+  CommandLine line("A load for servers that speak memcached's protocol; prints one line of JSON.",
+                   "cache_client");
   line.add_option("--connect", options->place, "HOST:PORT, or the path of a socket")
       .required()
       .check(check_place, "PLACE");
@@ -54,7 +55,7 @@ int parse_client_options(int argc, const char *const *argv, ClientOptions *optio
       .check_range(1, kValueBytesMax)
       .capture_default_str();
   line.add_option("--value-size-max", options->value_bytes_max,
-                 "values have any size from --value-size to this one; 0: all have --value-size")
+                  "values have any size from --value-size to this one; 0: all have --value-size")
       .check_range(0, kValueBytesMax)
       .capture_default_str();
   line.add_option("--get-ratio", options->get_ratio, "gets among all operations; the rest are sets")
@@ -71,14 +72,14 @@ int parse_client_options(int argc, const char *const *argv, ClientOptions *optio
       .check_one_of({"zipfian", "uniform"})
       .capture_default_str();
   line.add_flag("--verify", options->verifies,
-               "empties the server first; then each value tells its key and its place in the "
-               "order of sets, and none may be torn, outdated or lost");
+                "empties the server first; then each value tells its key and its place in the "
+                "order of sets, and none may be torn, outdated or lost");
   line.add_option("--seed", options->seed, "of keys and values").capture_default_str();
   line.add_option("--faults", options->faults, "faults to inject, of a server with --allow-faults")
       .check_range(0, kFaultsMax)
       .capture_default_str();
   line.add_option("--fault-kinds", options->fault_kinds,
-                 "in turns: segv, fpe, abort, thread (default: the first three)")
+                  "in turns: segv, fpe, abort, thread (default: the first three)")
       .delimiter(',')
       .check_one_of({"segv", "fpe", "abort", "thread"});
   if (const auto status = line.parse(argc, argv)) return *status == 0 ? 0 : kBadOptions;

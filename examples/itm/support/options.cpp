@@ -63,8 +63,7 @@ void Options::add(const std::string &name, double &value, const std::string &des
       .check([min, max](const std::string &text) -> std::string {
         double number = 0;
         if (read_number(text, &number) && number >= min && number <= max) return {};
-        return "\"" + text + "\" is no number in " + text_of(min) + " to " +
-               text_of(max);
+        return "\"" + text + "\" is no number in " + text_of(min) + " to " + text_of(max);
       })
       .type_name("X")
       .capture_default_str();
