@@ -57,7 +57,6 @@ if(TMH_BUILD_TOOLS)
 endif()
 
 if(TMH_BUILD_BENCH)
-  find_package(benchmark REQUIRED)
   # Opponents of bench/durable_commit. Each may be missing: the bench then says so.
   tmh_check_module(LMDB lmdb)
   tmh_check_module(SQLITE sqlite3)
