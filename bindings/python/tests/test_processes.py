@@ -290,12 +290,12 @@ def test_kills_at_random_lose_and_double_nothing(domain, segment, cells, seed):
         reader, writer = os.pipe()
         child = start_child(lambda: work(slot, writer))
         os.close(writer)
-        assert os.read(reader, 1) == b"x", "the child has ended by itself"
-        os.close(reader)
-        # Anywhere in its work.
-        time.sleep(rng.uniform(0, 0.05))
+        if slot == 0:  # the others may die before their first instance, too
+            assert os.read(reader, 1) == b"x", "the child has ended by itself"
+        time.sleep(rng.uniform(0.005, 0.06))
         os.kill(child, signal.SIGKILL)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        os.close(reader)
     with domain.query():
         assert cells.sum() == counts[:, 0].sum() + counts[:, 1].sum() > 0
         for key, value in names.items():
