@@ -156,7 +156,8 @@ foreach(source ${tmh_benches})
   tmh_add_program_test(bench.${name} "full;bench" bench_${name} --tiny)
 endforeach()
 # So many updates that a thread runs out of nodes, all of which another one has got.
-tmh_add_program_test(bench.line_updates "full;bench" bench_line --tiny --only list --update-percent 100
+tmh_add_program_test(bench.line_updates "full;bench" bench_line --tiny --only list
+  --update-percent 100
   --scale 600)
 
 # What bench/overhead compares counting with: the library and the bench once more, compiled without

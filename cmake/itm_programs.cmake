@@ -85,7 +85,8 @@ function(tmh_add_itm_program name)
     set(ours itm --method)
     set(program -- $<TARGET_FILE:itm_${name}> --threads 2 ${arg_TEST})
     foreach(method lines serial)
-      tmh_add_program_test(itm.${name}_on_${method} "${labels}" tmh_tool ${ours} ${method} ${program})
+      tmh_add_program_test(itm.${name}_on_${method} "${labels}" tmh_tool ${ours} ${method}
+        ${program})
     endforeach()
     if(TMH_HAVE_RTM_EMULATION)
       tmh_add_program_test(itm.${name}_on_rtm "${labels}" tmh_tool rtm-emulate --native --
@@ -97,7 +98,8 @@ function(tmh_add_itm_program name)
     endif()
     foreach(method ${methods})
       string(REPLACE "_" "-" named ${method})
-      tmh_add_program_test(itm.${name}_on_${method} "${labels}" tmh_tool ${ours} ${named} ${program})
+      tmh_add_program_test(itm.${name}_on_${method} "${labels}" tmh_tool ${ours} ${named}
+        ${program})
       set_property(TEST itm.${name}_on_${method} APPEND PROPERTY SKIP_REGULAR_EXPRESSION
         "method pages is not possible here: userfaultfd")
     endforeach()
@@ -110,7 +112,8 @@ function(tmh_add_itm_test name test)
     tmh_add_program_test(itm.${name}.${test} "full;itm;application" itm_${name} --threads 2 ${ARGN})
   endif()
   if(tmh_itm_builds)
-    tmh_add_program_test(itm.${name}_mutex.${test} "full;itm;application" itm_${name}_mutex --threads 2 ${ARGN})
+    tmh_add_program_test(itm.${name}_mutex.${test} "full;itm;application" itm_${name}_mutex
+      --threads 2 ${ARGN})
   endif()
 endfunction()
 
