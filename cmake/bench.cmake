@@ -157,8 +157,7 @@ foreach(source ${tmh_benches})
 endforeach()
 # So many updates that a thread runs out of nodes, all of which another one has got.
 tmh_add_program_test(bench.line_updates "full;bench" bench_line --tiny --only list
-  --update-percent 100
-  --scale 600)
+  --update-percent 100 --scale 600)
 
 # What bench/overhead compares counting with: the library and the bench once more, compiled without
 # it. As long a build as the library's, so only when asked for: --target bench_overhead_uncounted.
