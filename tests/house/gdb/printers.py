@@ -132,7 +132,7 @@ def main():
             ]
         command += ["-ex", "continue", "--args", program, os.path.join(work, "domain")]
         answer = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=HANG_S
+            command, capture_output=True, text=True, check=False, timeout=2 * HANG_S
         )
     said = answer.stdout + answer.stderr
     if re.search(r"ptrace: Operation not permitted|Could not trace the inferior", said):
