@@ -156,11 +156,11 @@ def refused_files(test):
 
 
 def fails(test, change, said, seconds_max):
-    """A program that does not do as said: exit status 1, and the reason in the message and a row."""
+    """A program does not do as said: exit status 1, and the reason in the message and a row."""
     result = os.path.join(test.folder, "failed.json")
     answer = test.run("--programs", test.programs_file(test.outside(**change)), "--only",
-                      "^outside$", "--on", "^lines$", "--seconds-max", seconds_max, "--json", result,
-                      *TINY)
+                      "^outside$", "--on", "^lines$", "--seconds-max", seconds_max,
+                      "--json", result, *TINY)
     test.expect(f"a program with {change}", answer, 1, "outside, 2 threads, lines: ")
     test.expect(f"a program with {change}", answer, 1, said)
     with open(result, encoding="utf-8") as file:
