@@ -19,6 +19,7 @@
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
 #include "tests/support/program.h"
+#include "tests/support/slowdown.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tool.h"
 
@@ -73,8 +74,9 @@ TEST(ToolStreams, ANoticeThatNobodyHearsInterruptsNoBackup) {
   });
   siginfo_t info{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(children.pid(child)), &info, WSTOPPED | WNOWAIT), 0);
-  const ProgramEnd end =
-      redirected("2>/dev/full", {"backup", folder / "domain", folder / "to", "--timeout", "5"});
+  const std::string notice_s = std::to_string(4 + slowdown());  // the notice comes after 3 s
+  const ProgramEnd end = redirected(
+      "2>/dev/full", {"backup", folder / "domain", folder / "to", "--timeout", notice_s});
   EXPECT_EQ(end.exit_code, 5) << end.signal;
   EXPECT_FALSE(std::filesystem::exists(folder / "to.incomplete"));
   children.kill(child, SIGCONT);

@@ -20,6 +20,7 @@
 #include "programs/json.h"
 #include "tests/support/children.h"
 #include "tests/support/durable_folder.h"
+#include "tests/support/slowdown.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tool.h"
 
@@ -60,7 +61,9 @@ class ToolWait : public ::testing::TestWithParam<std::pair<observe::Step, const 
 
 TEST_P(ToolWait, NamesTheStoppedHolderAndGivesUpInTime) {
   const std::string pid = std::to_string(children_.pid(child_));
-  const ProgramEnd end = run_tmh({"checkpoint", domain(), "--timeout", "5"});
+  // The notice comes after 3 s.
+  const std::string notice_s = std::to_string(4 + slowdown());
+  const ProgramEnd end = run_tmh({"checkpoint", domain(), "--timeout", notice_s});
   EXPECT_EQ(end.exit_code, 5) << end.err;
   EXPECT_NE(end.err.find("waiting for process " + pid + " (writer), which is stopped and holds " +
                          GetParam().second),
@@ -81,7 +84,7 @@ TEST_P(ToolWait, NamesTheStoppedHolderAndGivesUpInTime) {
   children_.kill(child_, SIGCONT);
   children_.expect_success();
   EXPECT_EQ(run_tmh({"check", domain()}).exit_code, 0);
-  EXPECT_EQ(run_tmh({"copy", domain(), folder_ / "to", "--timeout", "60"}).exit_code, 0);
+  EXPECT_EQ(run_tmh({"copy", domain(), folder_ / "to", "--timeout", std::to_string(60 * slowdown())}).exit_code, 0);
   in_domain(folder_ / "to", {}, Ending::kClosed, [](const Domain &d, const Segment &segment) {
     EXPECT_EQ(read_word(d, segment, 2), 2u);
   });
