@@ -84,7 +84,10 @@ TEST_P(ToolWait, NamesTheStoppedHolderAndGivesUpInTime) {
   children_.kill(child_, SIGCONT);
   children_.expect_success();
   EXPECT_EQ(run_tmh({"check", domain()}).exit_code, 0);
-  EXPECT_EQ(run_tmh({"copy", domain(), folder_ / "to", "--timeout", std::to_string(60 * slowdown())}).exit_code, 0);
+  EXPECT_EQ(
+      run_tmh({"copy", domain(), folder_ / "to", "--timeout", std::to_string(60 * slowdown())})
+          .exit_code,
+      0);
   in_domain(folder_ / "to", {}, Ending::kClosed, [](const Domain &d, const Segment &segment) {
     EXPECT_EQ(read_word(d, segment, 2), 2u);
   });
