@@ -60,32 +60,32 @@ foreach(target itm_programs itm_safe_library)
 endforeach()
 set_target_properties(itm_safe_library PROPERTIES PREFIX "")
 
-# tmh_add_verdicts(<test> <library> <method> [<option>...])
-function(tmh_add_verdicts test library method)
+# tmh_add_verdicts(<test> <labels> <library> <method> [<option>...])
+function(tmh_add_verdicts test labels library method)
   add_test(NAME itm.verdicts_${test} COMMAND "${Python3_EXECUTABLE}" -B
     "${tmh_itm_tests}/abi_verdicts.py" --programs $<TARGET_FILE:itm_programs>
     --libitm "${test}=${library}:${method}" ${ARGN})
-  set_tests_properties(itm.verdicts_${test} PROPERTIES LABELS "quick;itm" PROCESSORS 2)
+  set_tests_properties(itm.verdicts_${test} PROPERTIES LABELS "${labels}" PROCESSORS 2)
 endfunction()
 tmh_quick_targets(itm_programs itm_safe_library)
 execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libitm.so.1
   OUTPUT_VARIABLE tmh_gcc_libitm OUTPUT_STRIP_TRAILING_WHITESPACE)
 get_filename_component(tmh_gcc_libitm "${tmh_gcc_libitm}" REALPATH)
 foreach(method ml_wt gl_wt serialirr)
-  tmh_add_verdicts(gcc_${method} "${tmh_gcc_libitm}" ${method})
+  tmh_add_verdicts(gcc_${method} "full;itm;details" "${tmh_gcc_libitm}" ${method})
 endforeach()
 foreach(method lines serial)
-  tmh_add_verdicts(${method} $<TARGET_FILE:tmh_itm> ${method})
+  tmh_add_verdicts(${method} "quick;itm" $<TARGET_FILE:tmh_itm> ${method})
 endforeach()
 # Jump tables must be filled before the program's data move (compat/libitm/pages/linkage.h).
 foreach(method pages pages-serializable)
-  tmh_add_verdicts(${method} $<TARGET_FILE:tmh_itm> ${method} --under
+  tmh_add_verdicts(${method} "quick;itm" $<TARGET_FILE:tmh_itm> ${method} --under
     "env LD_BIND_NOW=1 LD_PRELOAD=$<TARGET_FILE:tmh_itm_pages>")
   set_property(TEST itm.verdicts_${method} APPEND PROPERTY SKIP_REGULAR_EXPRESSION
     "method pages is not possible here: userfaultfd")
 endforeach()
 # As on a processor without protection keys.
-tmh_add_verdicts(pages_without_keys $<TARGET_FILE:tmh_itm> pages --under
+tmh_add_verdicts(pages_without_keys "full;itm;parameters" $<TARGET_FILE:tmh_itm> pages --under
   "env TMH_ITM_KEYS=off LD_BIND_NOW=1 LD_PRELOAD=$<TARGET_FILE:tmh_itm_pages>")
 set_property(TEST itm.verdicts_pages_without_keys APPEND PROPERTY SKIP_REGULAR_EXPRESSION
   "method pages is not possible here: userfaultfd")
@@ -114,7 +114,7 @@ foreach(method pages pages-serializable)
 endforeach()
 # In hardware where there is RTM, else under the emulator.
 if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
-  tmh_add_verdicts(rtm $<TARGET_FILE:tmh_itm> rtm --under
+  tmh_add_verdicts(rtm "quick;itm" $<TARGET_FILE:tmh_itm> rtm --under
     "$<TARGET_FILE:tmh_tool> rtm-emulate --native --")
 endif()
 add_test(NAME itm.symbols COMMAND "${Python3_EXECUTABLE}" -B "${tmh_itm_tests}/symbols.py"

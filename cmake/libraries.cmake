@@ -54,6 +54,9 @@ target_compile_options(tmh_objects PRIVATE ${TMH_CODE_FLAGS})
 set(tmh_alone
   "/(attempts|line_attempts|site_instance|site_impl|software|software_commit)[.]cpp$")
 tmh_compile_in_units(tmh_objects)
+if(TMH_UNITS)  # without: house.headers trusts that a source compiles its header alone
+  target_precompile_headers(tmh_objects PRIVATE ${TMH_STANDARD_HEADERS})
+endif()
 foreach(room ${TMH_LAYERS})
   file(GLOB sources "${PROJECT_SOURCE_DIR}/${room}/*.cpp")
   list(FILTER sources EXCLUDE REGEX "${tmh_alone}")

@@ -1,9 +1,9 @@
 # Precompiled headers: half of a small program's compilation was reading the system's headers.
 # Headers of the system and of others' libraries alone, none of ours, so a change of ours never
 # recompiles everything, and sources keep including what they use of ours. What a source forgets to
-# include of the system shows in builds without them: preset clang, and any with ccache. libtmh and
-# libxac have none: tests/house/style.py headers relies on the build having compiled their headers
-# alone.
+# include of the system shows in builds without them: preset clang, and any with ccache. libtmh has
+# them with units only, libxac none: without, tests/house/style.py headers relies on the build
+# having compiled their headers alone.
 set(TMH_STANDARD_HEADERS <algorithm> <array> <atomic> <cerrno> <chrono> <csignal> <cstdint> <cstdio>
   <cstdlib> <cstring> <filesystem> <fstream> <functional>
   <map> <memory> <random> <set> <sstream> <stdexcept> <string> <thread> <utility> <vector>

@@ -63,9 +63,12 @@ install_packages() {
     echo "apt-get update failed; trying with the package lists that are there." >&2
   missing=$(missing_packages "$@")  # again: a bare system had no lists to choose from
   # no-remove: an older Boost that other software needs is the owner's decision, not ours.
+  mkdir -p "$root/build"
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 \
-    --no-install-recommends --no-remove $missing ||
-    die "Could not install: $missing"
+    --no-install-recommends --no-remove $missing >"$root/build/packages.log" 2>&1 || {
+    tail -n 20 "$root/build/packages.log" >&2
+    die "Could not install:" $missing
+  }
 }
 
 # is_configured <preset>: its build folder is this project's, made by the preset. Not so: nothing is

@@ -3,7 +3,8 @@
 says.
 
 --build-log  what each target of the quick tier takes to compile, from BUILD/.ninja_log. REQUIRES:
-             BUILD was empty when `ninja quick` began, on a machine that did nothing else.
+             BUILD was empty when `ninja quick` began, on a machine that did nothing else and has
+             the processors of this one.
 --tests      what the tests of the quick tier take (or those that REGEX names), each run alone.
 --order      which tests take long, from BUILD/results.xml, the last run of ./check --full: ctest
              starts these first.
@@ -82,15 +83,19 @@ def sources_of(build):
 
 
 def build_costs(build):
-    """{target: Build} of what the log says was built. What is linked counts as one target."""
+    """{target: Build} of what the log says was built. What is linked counts as one target. Steps
+    are timed by the clock, and run more at a time than there are processors: their sum is scaled to
+    what the processors had in all."""
     seconds = collections.Counter()
     with open(os.path.join(build, ".ninja_log"), encoding="utf-8") as file:
-        last = {line.split("\t")[3]: line.split("\t") for line in file if not line.startswith("#")}
-    for output, words in last.items():
+        steps = {line.split("\t")[3]: line.split("\t") for line in file if not line.startswith("#")}
+    for output, words in steps.items():
         found = re.match(r"CMakeFiles/([^/]+)\.dir/", output)
         seconds[found[1] if found else "links"] += (int(words[1]) - int(words[0])) / 1000
+    passed = max(int(words[1]) for words in steps.values()) / 1000
+    scale = min(1.0, passed * os.cpu_count() / sum(seconds.values()))
     sources = sources_of(build)
-    return {name: Build(spent, sources.get(name, 0)) for name, spent in seconds.items()}
+    return {name: Build(spent * scale, sources.get(name, 0)) for name, spent in seconds.items()}
 
 
 def tests_of(build, *arguments):
