@@ -79,7 +79,11 @@ foreach(method lines serial)
 endforeach()
 # Jump tables must be filled before the program's data move (compat/libitm/pages/linkage.h).
 foreach(method pages pages-serializable)
-  tmh_add_verdicts(${method} "quick;itm" $<TARGET_FILE:tmh_itm> ${method} --under
+  set(labels "quick;itm")
+  if(method STREQUAL "pages-serializable")  # applications show it
+    set(labels "full;itm;parameters")
+  endif()
+  tmh_add_verdicts(${method} "${labels}" $<TARGET_FILE:tmh_itm> ${method} --under
     "env LD_BIND_NOW=1 LD_PRELOAD=$<TARGET_FILE:tmh_itm_pages>")
   set_property(TEST itm.verdicts_${method} APPEND PROPERTY SKIP_REGULAR_EXPRESSION
     "method pages is not possible here: userfaultfd")
@@ -114,7 +118,7 @@ foreach(method pages pages-serializable)
 endforeach()
 # In hardware where there is RTM, else under the emulator.
 if(TMH_HAVE_RTM_EMULATION AND TARGET tmh_tool)
-  tmh_add_verdicts(rtm "quick;itm" $<TARGET_FILE:tmh_itm> rtm --under
+  tmh_add_verdicts(rtm "full;itm;emulator" $<TARGET_FILE:tmh_itm> rtm --under
     "$<TARGET_FILE:tmh_tool> rtm-emulate --native --")
 endif()
 add_test(NAME itm.symbols COMMAND "${Python3_EXECUTABLE}" -B "${tmh_itm_tests}/symbols.py"
