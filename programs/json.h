@@ -220,7 +220,7 @@ class Json {
     kArray,
     kObject
   };
-  union Value {
+  union Content {
     bool boolean;
     std::int64_t signed_number;
     std::uint64_t unsigned_number;
@@ -251,7 +251,7 @@ class Json {
   [[noreturn]] void refuse(const char *wanted) const;
 
   Kind kind_ = Kind::kNull;
-  Value value_ = {};
+  Content value_ = {};
 };
 
 struct Json::Member {
