@@ -242,9 +242,7 @@ void expect_right(const Board &board) {
 }
 
 std::vector<Mode> modes_with_past() {
-  std::vector<Mode> modes;
-  for (const Mode &mode : kModes)
-    if (mode.levels == Levels::kPage) modes.push_back(mode);
+  std::vector<Mode> modes = page_modes();
   modes.push_back(kSnapshotModes[0]);
   modes.push_back(kSnapshotModes[1]);
   modes.push_back({"Buffered", Detection::kLazy, Tracking::kKernelHot, Levels::kPage,

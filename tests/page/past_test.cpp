@@ -19,11 +19,6 @@ namespace {
 
 class PastTest : public ModeTest {
  protected:
-  void SetUp() override {
-    ModeTest::SetUp();
-    if (!IsSkipped() && GetParam().levels == Levels::kHybrid)
-      GTEST_SKIP() << "a hybrid domain holds no past";
-  }
   [[nodiscard]] Actor with_history(std::uint64_t bytes, std::chrono::milliseconds time = {}) const {
     DomainOptions asked = options();
     asked.history = {time, bytes};
@@ -34,7 +29,7 @@ class PastTest : public ModeTest {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Modes, PastTest, testing::ValuesIn(kModes), mode_name);
+INSTANTIATE_TEST_SUITE_P(Modes, PastTest, testing::ValuesIn(page_modes()), mode_name);
 
 TEST_P(PastTest, EachCommitCanBeReadAgain) {
   const Actor self = with_history(8u << 20);

@@ -31,6 +31,13 @@ bool is_volatile(const Mode &mode) {
 }
 }  // namespace
 
+std::vector<Mode> page_modes() {
+  std::vector<Mode> modes;
+  for (const Mode &mode : kModes)
+    if (mode.levels == Levels::kPage) modes.push_back(mode);
+  return modes;
+}
+
 std::vector<Mode> lazy_modes() {
   std::vector<Mode> modes(std::begin(kDurableHybridModes), std::end(kDurableHybridModes));
   for (const Mode &mode : kModes)

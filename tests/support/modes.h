@@ -42,6 +42,8 @@ inline constexpr Mode kDurableHybridModes[] = {
      Durability::kBuffered},
 };
 
+// Of kModes: without level 1. Only such domains hold a past.
+[[nodiscard]] std::vector<Mode> page_modes();
 // Of kModes and kDurableHybridModes.
 [[nodiscard]] std::vector<Mode> lazy_modes();
 [[nodiscard]] std::vector<Mode> hybrid_modes();
