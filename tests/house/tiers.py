@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """tiers.py ROOT --build BUILD | --self-test -- the quick tier, which is what ./check does, stays
-within its budget of processor time.
+within its budget of processor time, and meets every mode.
 
-Each file of tests stands in tests/tiers.txt, once. Each test that ctest lists has the label "quick"
-or "full", not both, and a full one says why, in a word that tests/README.md explains. What the
+Each mode of tests/support/modes.h that this machine can run is the parameter of a quick test. Each
+file of tests stands in tests/tiers.txt, once. Each test that ctest lists has the label "quick" or
+"full", not both, and a full one says why, in a word that tests/README.md explains. What the
 targets and the tests of the quick tier cost stands in tests/costs.txt (scripts/test_costs.py
 measures it); together they cost at most the budgets below. What has been added since it was
 measured counts, too: a test as a second, a source as its target's mean, a target or a test of
@@ -62,6 +63,17 @@ def problems_of_labels(tests, reasons):
             problems.append(f"{name} is not quick because of \"{word}\", which the table of tiers "
                             "in tests/README.md does not explain")
     return problems
+
+
+def problems_of_modes(names, modes, unavailable):
+    """names: of quick tests."""
+    met = {word for name in names for word in re.split(r"[^A-Za-z0-9]", name)}
+    return [f"no quick test runs in mode {mode}: tests/tiers.txt"
+            for mode in modes if mode not in met and mode not in unavailable]
+
+
+def modes_in(header):
+    return re.findall(r'^ *\{"(\w+)", Detection::', header, re.MULTILINE)
 
 
 def build_seconds(measured, sources):
@@ -142,6 +154,11 @@ def self_test():
     assert test_seconds(test, {"x_test": 9, "z_test": 2}, {"x_test", "z_test"})[0] == 7.0
     assert "house.z" in test_seconds(test, {"house.z": 1}, set())[1][0]
     assert over_budget("it", 5, 5) == [] and over_budget("it", 6, 5) != []
+    modes = modes_in('  {"A", Detection::kLazy},\n    {"B", Detection::kLazy},\n')
+    assert modes == ["A", "B"], modes
+    assert problems_of_modes(["t.S.x/B_1"], modes, set()) == [
+        "no quick test runs in mode A: tests/tiers.txt"]
+    assert problems_of_modes(["t.S.x/B_1"], modes, {"A"}) == []
     reasons = reasons_in("\n## Tiers\n| `deaths` | more |\n\n## Else\n| `no` | |\n")
     assert reasons == {"deaths"}, reasons
     right = [("a", ["quick", "unit"]), ("b", ["full", "multi", "deaths"]), ("c", ["full", "bench"])]
@@ -183,6 +200,12 @@ def main():
              for name, _, properties in test_costs.tests_of(options.build)]
     problems = problems_of_table(options.root)
     problems += problems_of_labels(tests, reasons_in(readme))
+    modes = modes_in(source_tree.read(options.root, "tests/support/modes.h"))
+    with open(os.path.join(options.build, "tests/lists/unavailable_modes.txt"),
+              encoding="utf-8") as file:
+        unavailable = {line.partition("\t")[0] for line in file}
+    quick = [name for name, labels in tests if "quick" in labels]
+    problems += problems_of_modes(quick, modes, unavailable)
     problems += problems_of_budget(options.build, os.path.join(options.root, "tests/costs.txt"))
     for problem in problems:
         print(problem)
