@@ -23,9 +23,12 @@ tmh_add_house_test(layering_can_fail layering.py --self-test)
 tmh_add_house_test(classes classes.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(stems stems.py "${PROJECT_SOURCE_DIR}")
 tmh_add_house_test(stems_can_fail stems.py --self-test)
-# Of a build without units: what the libraries' sources include first has been compiled alone,
-# with the same warnings.
-set(objects_headers --objects $<TARGET_OBJECTS:tmh_objects> $<TARGET_OBJECTS:xac_objects>)
+# What these sources include first has been compiled alone, with the same warnings. With units,
+# libtmh's are compiled behind precompiled headers, also those that are alone in theirs.
+set(objects_headers --objects $<TARGET_OBJECTS:xac_objects>)
+if(NOT TMH_UNITS)
+  list(APPEND objects_headers $<TARGET_OBJECTS:tmh_objects>)
+endif()
 if(TMH_HAVE_RTM_EMULATION)
   list(APPEND objects_headers $<TARGET_OBJECTS:tmh_rtm_emulation>)
 endif()

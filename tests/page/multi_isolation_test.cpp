@@ -37,6 +37,22 @@ INSTANTIATE_TEST_SUITE_P(Modes, SnapshotIsolationTest, testing::ValuesIn(lazy_mo
 using IsolationTest = ModeTest;
 INSTANTIATE_TEST_SUITE_P(Modes, IsolationTest, testing::ValuesIn(kModes), mode_name);
 
+using HybridIsolationTest = ModeTest;
+INSTANTIATE_TEST_SUITE_P(Modes, HybridIsolationTest, testing::ValuesIn(hybrid_modes()), mode_name);
+
+bool is_eager(const Mode &mode) { return mode.detection == Detection::kEager; }
+using EagerIsolationTest = ModeTest;
+INSTANTIATE_TEST_SUITE_P(Modes, EagerIsolationTest,
+                         testing::ValuesIn(modes_where(kModes, is_eager)), mode_name);
+
+// Where pages stay mapped: the kernel lists stores, and level 1 does not ask for pages.
+bool keeps_pages(const Mode &mode) {
+  return mode.tracking == Tracking::kKernelHot && mode.levels == Levels::kPage;
+}
+using MappedPagesTest = ModeTest;
+INSTANTIATE_TEST_SUITE_P(Modes, MappedPagesTest,
+                         testing::ValuesIn(modes_where(kModes, keeps_pages)), mode_name);
+
 // Each reads what the other one writes. The second committer finds what it has read changed.
 TEST_P(SnapshotIsolationTest, WriteSkewHappensUnderSnapshotIsolationAlone) {
   using enum Isolation;
@@ -267,9 +283,7 @@ TEST_P(SnapshotIsolationTest, AnInstanceInsideDemandsMore) {
 
 // Where the kernel lists stores: a page that was written stays mapped. Reading it costs nothing,
 // writing it one fault inside the kernel; what others commit to it is brought into it.
-TEST_P(SnapshotIsolationTest, PagesStayMapped) {
-  if (GetParam().tracking != Tracking::kKernelHot || GetParam().levels != Levels::kPage)
-    GTEST_SKIP() << "pages do not stay in this mode, or level 1 may ask for them";
+TEST_P(MappedPagesTest, PagesStayMapped) {
   constexpr std::uint64_t kPages = 32;
   run_pair(
       "isolation=snapshot",
@@ -476,8 +490,7 @@ TEST_P(IsolationTest, CountersSayWhatRan) {
 }
 
 // The isolation of level 1 is no choice.
-TEST_P(IsolationTest, LevelOneIsSerializable) {
-  if (GetParam().levels != Levels::kHybrid) GTEST_SKIP() << "the domain has no level 1";
+TEST_P(HybridIsolationTest, LevelOneIsSerializable) {
   const Actor self = actor("isolation=snapshot");
   const Site site(self.domain, "small", "on-capacity", Isolation::kSnapshot);
   auto &shared = reinterpret_cast<field<std::uint64_t> &>(self.word(1));
@@ -619,8 +632,7 @@ TEST_P(IsolationTest, WrongOnesAreRefused) {
 }
 
 // They have no writer beside a reader: neither skew nor merges.
-TEST_P(IsolationTest, EagerDomainsRunSerializably) {
-  if (!eager()) GTEST_SKIP() << "lazy domains have snapshot isolation";
+TEST_P(EagerIsolationTest, EagerDomainsRunSerializably) {
   run_pair(
       "isolation=snapshot,oldest-wins,fresh-age,backoff=none",
       [&](Actor &self, Turn &turn) {

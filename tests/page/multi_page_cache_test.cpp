@@ -21,15 +21,17 @@ namespace {
 constexpr std::uint64_t kWordsPerLine = 64 / sizeof(std::uint64_t);
 constexpr std::uint64_t kPages = 32;
 
-class PageCacheTest : public ModeTest {
- protected:
-  // Where copies stay, and nothing but the page cache takes them away.
-  [[nodiscard]] bool keeps_copies() const {
-    return GetParam().tracking == Tracking::kKernelHot && GetParam().levels == Levels::kPage;
-  }
-};
+// Where copies stay, and nothing but the page cache takes them away: level 1 does not ask for them.
+bool keeps_copies(const Mode &mode) {
+  return mode.tracking == Tracking::kKernelHot && mode.levels == Levels::kPage;
+}
 
+using PageCacheTest = ModeTest;
 INSTANTIATE_TEST_SUITE_P(Modes, PageCacheTest, testing::ValuesIn(lazy_modes()), mode_name);
+
+using KeptCopiesTest = ModeTest;
+INSTANTIATE_TEST_SUITE_P(Modes, KeptCopiesTest,
+                         testing::ValuesIn(modes_where(lazy_modes(), keeps_copies)), mode_name);
 
 std::string snapshot_with(const std::string &page_cache) {
   return "isolation=snapshot,page-cache=" + page_cache;
@@ -117,7 +119,7 @@ TEST_P(PageCacheTest, MemoryStaysWithinItsBound) {
     most = std::max(most, cache_of(self).pages);
   }
   EXPECT_LE(most, kBound);
-  if (keeps_copies()) {
+  if (keeps_copies(GetParam())) {
     EXPECT_GT(most, kBound / 2);
     EXPECT_GE(cache_of(self).evictions, kWide - kBound);
   }
@@ -133,8 +135,7 @@ TEST_P(PageCacheTest, MemoryStaysWithinItsBound) {
   EXPECT_LE(cache_of(self).pages, kBound);
 }
 
-TEST_P(PageCacheTest, AScanEvictsWhatWasNotStoredTo) {
-  if (!keeps_copies()) GTEST_SKIP() << "no copy stays in this mode, or level 1 may ask for it";
+TEST_P(KeptCopiesTest, AScanEvictsWhatWasNotStoredTo) {
   constexpr int kScan = 50;
   const Actor self = actor(snapshot_with("scan=" + std::to_string(kScan)));
   write_each(self, 1, 100);
@@ -153,8 +154,7 @@ TEST_P(PageCacheTest, AScanEvictsWhatWasNotStoredTo) {
       << "there is one process";
 }
 
-TEST_P(PageCacheTest, AllKeepsEveryCopy) {
-  if (!keeps_copies()) GTEST_SKIP() << "no copy stays in this mode, or level 1 may ask for it";
+TEST_P(KeptCopiesTest, AllKeepsEveryCopy) {
   run_pair(
       snapshot_with("all"),
       [&](Actor &self, Turn &turn) {
@@ -179,8 +179,7 @@ TEST_P(PageCacheTest, AllKeepsEveryCopy) {
 }
 
 // A page that both go on writing stays; the others are one's own no longer.
-TEST_P(PageCacheTest, AdaptiveEvictsWhatOthersGoOnWriting) {
-  if (!keeps_copies()) GTEST_SKIP() << "no copy stays in this mode, or level 1 may ask for it";
+TEST_P(KeptCopiesTest, AdaptiveEvictsWhatOthersGoOnWriting) {
   constexpr std::uint32_t kRounds = 40;
   run_pair(
       snapshot_with("adaptive"),
@@ -228,7 +227,7 @@ TEST_P(PageCacheTest, ThePolicyMayChange) {
   EXPECT_EQ(self.domain.policy().page_cache, (PageCache{PageCacheKind::kScan, 2}));
   write_elsewhere(self, 20);
   expect_each(self, 1, 100);
-  if (keeps_copies()) {
+  if (keeps_copies(GetParam())) {
     EXPECT_LE(cache_of(self).pages, before.pages - kPages);
   }
 }

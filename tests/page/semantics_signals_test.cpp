@@ -24,6 +24,11 @@ using SignalTest = ModeTest;
 
 INSTANTIATE_TEST_SUITE_P(Modes, SignalTest, testing::ValuesIn(kModes), mode_name);
 
+bool is_exact(const Mode &mode) { return mode.tracking == Tracking::kSignal; }
+using ExactSignalTest = SignalTest;
+INSTANTIATE_TEST_SUITE_P(Modes, ExactSignalTest, testing::ValuesIn(modes_where(kModes, is_exact)),
+                         mode_name);
+
 // These deaths are wanted: no core file of each.
 void leave_no_core() {
   const rlimit none{0, 0};
@@ -275,9 +280,7 @@ TEST_P(SignalTest, ByteBehindTheSegmentIsAFault) {
 // In the exact signal modes nothing is accessible between instances (thesis, section 2.1: a fatal
 // program error). Modes that keep pages mapped, or let the kernel resolve touches, cannot notice
 // it: they document that such stores are lost or harmful.
-TEST_P(SignalTest, AccessOutsideAnInstanceIsFatalWhereItIsNoticed) {
-  if (GetParam().tracking != Tracking::kSignal)
-    GTEST_SKIP() << "only exact signal tracking protects pages between instances";
+TEST_P(ExactSignalTest, AccessOutsideAnInstanceIsFatal) {
   for (const bool touched_before : {false, true}) {
     for (const bool writes : {false, true}) {
       expect_death_by(SIGSEGV, [&] {

@@ -32,10 +32,7 @@ bool is_volatile(const Mode &mode) {
 }  // namespace
 
 std::vector<Mode> page_modes() {
-  std::vector<Mode> modes;
-  for (const Mode &mode : kModes)
-    if (mode.levels == Levels::kPage) modes.push_back(mode);
-  return modes;
+  return modes_where(kModes, [](const Mode &mode) { return mode.levels == Levels::kPage; });
 }
 
 std::vector<Mode> lazy_modes() {
@@ -46,10 +43,7 @@ std::vector<Mode> lazy_modes() {
 }
 
 std::vector<Mode> hybrid_modes() {
-  std::vector<Mode> modes(std::begin(kDurableHybridModes), std::end(kDurableHybridModes));
-  for (const Mode &mode : kModes)
-    if (mode.levels == Levels::kHybrid) modes.push_back(mode);
-  return modes;
+  return modes_where(lazy_modes(), [](const Mode &mode) { return mode.levels == Levels::kHybrid; });
 }
 
 bool decides_conflicts(const Mode &mode) {

@@ -2,7 +2,9 @@
 // goes through.
 #pragma once
 
+#include <algorithm>
 #include <iosfwd>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -42,6 +44,14 @@ inline constexpr Mode kDurableHybridModes[] = {
      Durability::kBuffered},
 };
 
+// Those of `modes` for which `condition(mode)` is true: for a suite that is for these alone, instead of
+// tests that skip themselves in the others.
+template <class Modes, class Condition>
+[[nodiscard]] std::vector<Mode> modes_where(const Modes &modes, const Condition &condition) {
+  std::vector<Mode> found;
+  std::copy_if(std::begin(modes), std::end(modes), std::back_inserter(found), condition);
+  return found;
+}
 // Of kModes: without level 1. Only such domains hold a past.
 [[nodiscard]] std::vector<Mode> page_modes();
 // Of kModes and kDurableHybridModes.
