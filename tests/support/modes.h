@@ -44,8 +44,8 @@ inline constexpr Mode kDurableHybridModes[] = {
      Durability::kBuffered},
 };
 
-// Those of `modes` for which `condition(mode)` is true: for a suite of these alone, instead of tests
-// that skip themselves in the others.
+// Those of `modes` for which `condition(mode)` is true: for a suite of these alone, so that no test
+// skips itself in the others.
 template <class Modes, class Condition>
 [[nodiscard]] std::vector<Mode> modes_where(const Modes &modes, const Condition &condition) {
   std::vector<Mode> found;
