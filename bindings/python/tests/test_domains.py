@@ -268,15 +268,8 @@ def test_a_raw_array_that_escapes_while_another_thread_ends_its_memory(domain, e
 @pytest.mark.quick
 @pytest.mark.parametrize("ends", ["unmap", "close"])
 def test_a_handler_does_not_wait_for_the_code_that_it_interrupts(domain, interrupts, ends):
-    segment = domain.map("data.db")
-    entered, leave, told = threading.Event(), threading.Event(), []
-
-    def hold():
-        with domain.query():
-            entered.set()
-            wait(leave)
-
-    answered = threading.Semaphore(0)
+    told = []
+    answered = threading.Event()
 
     def handle():
         try:
@@ -286,28 +279,41 @@ def test_a_handler_does_not_wait_for_the_code_that_it_interrupts(domain, interru
                 tmh.open(domain.folder, levels=None).close()
         except tmh.NestingError as error:
             told.append(str(error))
-            leave.set()
         finally:
-            answered.release()
+            answered.set()
 
     interrupts.handle(signal.SIGUSR1, handle)
 
-    def interrupt():
-        if not interrupts.comes(entered):
-            return
-        # Before main has begun to unmap, the handler may map, and then waits for the query itself:
-        # the next one interrupts that. Main goes on between two of them, also on a busy machine:
-        # each comes later.
-        pause_s = 0.001
-        while not leave.is_set() and not interrupts.stop.wait(pause_s):
-            interrupts.send(signal.SIGUSR1)
-            answered.acquire(timeout=0.1)
-            pause_s = min(2 * pause_s, 0.2)
+    def try_once(opened, pause_s):
+        segment = opened.map("data.db")
+        entered, leave = threading.Event(), threading.Event()
+        answered.clear()
 
-    with beside(hold):
-        wait(entered)
-        interrupts.start(interrupt)
-        domain.unmap(segment) if ends == "unmap" else domain.close()
+        def hold():
+            with opened.query():
+                entered.set()
+                wait(leave)
+
+        def interrupt():
+            if interrupts.comes(entered) and not interrupts.stop.wait(pause_s):
+                interrupts.send(signal.SIGUSR1)
+                answered.wait(100 * pause_s)
+            leave.set()
+
+        with beside(hold):
+            wait(entered)
+            interrupts.start(interrupt)
+            opened.unmap(segment) if ends == "unmap" else opened.close()
+
+    # When the signal comes before main has begun to unmap, the handler itself waits for the query,
+    # which then ends without an answer.
+    pause_s, opened = 0.001, domain
+    while not told and pause_s < hung_s():
+        try_once(opened, pause_s)
+        pause_s *= 2
+        if ends == "close":
+            opened = domain._again()
+    opened.close()
     assert told and "signal handler" in told[0]
 
 
