@@ -150,6 +150,8 @@ int main(int argc, char **argv) {
   }
   bool good = waitpid(producer, &status, 0) == producer && status == 0;
   for (const pid_t worker : workers)
+    if (!good) kill(worker, SIGKILL);  // they would wait for its jobs
+  for (const pid_t worker : workers)
     good = waitpid(worker, &status, 0) == worker && status == 0 && good;
   const Shared shared(folder);
   good = good && monitor(shared) &&

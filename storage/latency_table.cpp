@@ -52,8 +52,8 @@ Errc LatencyTable::map_file(const std::string &path) noexcept {
       error != Errc::kOk)
     return platform::fail(error, path);
   header_ = reinterpret_cast<LatencyHeaderV1 *>(file_.base());
-  // An empty one was removed before, or its maker has died.
-  if (header_->magic != 0 || header_->version != 0) return Errc::kOk;
+  // The old one was removed before, or its maker has died, at any of the stores below.
+  if (header_->magic != 0) return Errc::kOk;
   header_->version = kLatencyVersion;
   header_->header_bytes = sizeof(LatencyHeaderV1);
   const platform::BootId boot = platform::this_boot();

@@ -2,7 +2,8 @@
 // records: tool_latency_test.cpp.
 // Invariants: (1) a quantile is never below the exact one, and at most 1/16, or 3 ns, above. (2)
 //             sampled counts stand for all attempts, also of programs that do things in turns. (3)
-//             who leaves a table takes no record along that another thread makes meanwhile.
+//             who leaves a table takes no record along that another thread makes meanwhile. (4) a
+//             table whose maker has died on the way is made by the next one.
 #include <gtest/gtest.h>
 
 #include <rapidcheck/gtest.h>
@@ -10,6 +11,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstddef>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -186,6 +191,35 @@ TEST(LatencyTable, LeavingWaitsForThoseWhoRecord) {
     fresh.record(LatencyLevel::kLines, AbortCause::kNone, 100, 1);
     EXPECT_EQ(recorded(reader), when_left + 1);
     next.leave();
+  }
+}
+
+// The maker stores the magic number last.
+TEST(LatencyTable, WhatADeadMakerLeavesIsMadeByTheNextOne) {
+  using storage::LatencyHeaderV1;
+  const MemoryFolder folder;
+  const std::string path = storage::latency_path(folder.path());
+  std::string whole(offsetof(LatencyHeaderV1, refused), 0);
+  {
+    storage::LatencyTable maker;
+    ASSERT_EQ(maker.open(folder.path(), 0, 1, true), Errc::kOk);
+    std::ifstream(path, std::ios::binary).read(whole.data(), std::ssize(whole));
+  }
+  for (const std::size_t stored :
+       {offsetof(LatencyHeaderV1, version), offsetof(LatencyHeaderV1, header_bytes),
+        offsetof(LatencyHeaderV1, boot_id), offsetof(LatencyHeaderV1, boot_id) + 20,
+        whole.size()}) {
+    SCOPED_TRACE(stored);
+    std::string left(whole.size(), 0);
+    std::copy(whole.begin() + sizeof(LatencyHeaderV1::magic),
+              whole.begin() + static_cast<std::ptrdiff_t>(stored),
+              left.begin() + sizeof(LatencyHeaderV1::magic));
+    std::ofstream(path, std::ios::binary | std::ios::in).write(left.data(), std::ssize(left));
+    storage::LatencyTable next;
+    ASSERT_EQ(next.open(folder.path(), 0, 2, false), Errc::kOk);
+    std::string found(whole.size(), 0);
+    std::ifstream(path, std::ios::binary).read(found.data(), std::ssize(found));
+    EXPECT_EQ(found, whole);
   }
 }
 
