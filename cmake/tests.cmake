@@ -39,7 +39,8 @@ if(tmh_test_support)
   target_link_libraries(tmh_test_support PUBLIC tmh_test_common
     $<TARGET_NAME_IF_EXISTS:tmh_history>)
   # support/leftovers.h: in every program, whether it names it or not
-  target_link_options(tmh_test_support INTERFACE LINKER:--undefined=tmh_test_looks_for_leftovers)
+  target_link_options(tmh_test_support INTERFACE LINKER:--undefined=tmh_test_looks_for_leftovers
+    LINKER:--undefined=tmh_test_tells_skips)
 endif()
 
 # ctest asks it which modes it need not list.
@@ -97,7 +98,8 @@ foreach(program ${programs})
   tmh_add_test_program(${program} ${sources_of_${program}})
 endforeach()
 # The shared library, as users' programs: lazy binding is what it is about.
-add_executable(rtm_loader_test ${sources_of_rtm_loader_test})
+add_executable(rtm_loader_test ${sources_of_rtm_loader_test}
+  "${PROJECT_SOURCE_DIR}/tests/support/skip_status.cpp")
 target_link_libraries(rtm_loader_test PRIVATE tmh::tmh tmh_warnings GTest::gtest_main)
 target_link_options(rtm_loader_test PRIVATE LINKER:-z,lazy)
 tmh_discover_tests(rtm_loader_test ${sources_of_rtm_loader_test})

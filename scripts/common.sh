@@ -89,12 +89,12 @@ configure() {
 }
 
 # Prints how much slower than a quiet machine of today this one is now, a whole number from 2 to 64:
-# twice what a loop of the shell on each processor took, and on as many again. 2 at least, because
-# others may begin to compute when the loop has ended.
+# by two loops of the shell for each processor. 2 at least, because others may begin to compute when
+# the loops have ended.
 measure_slowdown() {
   local begin end i loops=()
   # Measured: 0.2 s on a 2-core EPYC VM that does nothing else, with two loops on each.
-  local quiet_ms=400
+  local quiet_ms=200
   begin=$(date +%s%N)
   for ((i = 2 * $(nproc); i > 0; --i)); do
     (for ((j = 0; j < 100000; ++j)); do :; done) &
@@ -102,6 +102,6 @@ measure_slowdown() {
   done
   wait "${loops[@]}"
   end=$(date +%s%N)
-  i=$((2 * (end - begin) / 1000000 / quiet_ms))
+  i=$(((end - begin) / 1000000 / quiet_ms))
   printf '%s\n' "$((i < 2 ? 2 : i > 64 ? 64 : i))"
 }

@@ -90,7 +90,9 @@ class Tests:
 
     def state(self, seconds):
         longest = min(self.running.items(), key=lambda item: item[1], default=None)
-        text = f"tests: {self.done} of {self.all}, {self.failed} failed, {seconds:.0f} s"
+        # How many there are ctest says when the first has ended.
+        done = f"{self.done} of {self.all}" if self.all else "none has ended"
+        text = f"tests: {done}, {self.failed} failed, {seconds:.0f} s"
         if longest is not None:
             text += f"; longest: {longest[0]}, {time.monotonic() - longest[1]:.0f} s"
         return text
@@ -145,6 +147,9 @@ def lines_of(stream, on_wait):
 
 
 def main(what, log):
+    if what not in ("build", "tests"):
+        raise SystemExit(__doc__)
+    sys.stdout.reconfigure(errors="replace")
     source = Build() if what == "build" else Tests()
     printer = Printer(source)
     with open(log, "w", encoding="utf-8") as kept:

@@ -111,11 +111,12 @@ def write_lines(path, lines):
 
 def main():
     preset, tier, path = sys.argv[1:]
-    flags = FLAGS.get(preset, "") + ("--full " if tier == "full" else "")
+    larger = "--long " if os.environ.get("TMH_LONG") else "--full "
+    flags = FLAGS.get(preset, "") + (larger if tier == "full" else "")
     try:
         passed, failed, skipped, seconds = read_results(path)
     except (OSError, xml.ParseError) as error:
-        print(f"check {preset}: no test ran: there is no list of results ({error})")
+        print(f"check {preset} {tier}: no test ran: there is no list of results ({error})")
         return 1
     folder = os.path.dirname(os.path.abspath(path))
     failed_path = os.path.join(folder, "failed.txt")

@@ -161,9 +161,14 @@ def main(build, what="--tests", pattern="."):
         costs["long"] = longest_of(os.path.join(build, "results.xml"))
     elif what == "--tests":
         measured = test_costs(build, pattern)
+        if not measured:
+            raise SystemExit(f"no quick test's name matches {pattern}")
         costs["test"] = measured if pattern == "." else {**costs["test"], **measured}
     else:
         raise SystemExit(__doc__)
+    measured = {"--build-log": "build", "--order": "long"}.get(what, "test")
+    if not costs[measured]:
+        raise SystemExit(f"{build}: nothing was measured; {COSTS} stays as it is")
     write(costs, HEAD.format(machine=processor()) if pattern == "." else head)
 
 

@@ -7,10 +7,14 @@ the tests of a suite each takes the next one, so that each parameter is met once
 parameters of each test, evenly spread. "quick =<regular expression>": only tests with such a name.
 A test that is left out has the label "full" and why: "parameters" or "rest". "needs:rtm" or
 "needs:keys=<regular expression>": what the machine must have for the file, or for tests with such a
-name (tests/support/unavailable_modes.cpp).
+name (tests/support/unavailable_modes.cpp). What stands behind " #" is for the reader.
 """
 
 import re
+
+# As cmake/test_programs.cmake reads it.
+LINE = re.compile(r"^[a-z_]+/[a-z0-9_]+ +(quick|full)( |$)")
+WORD = re.compile(r"[1-9][0-9]*|=.+|needs:(rtm|keys)(=.+)?")
 
 
 def read_table(path):
@@ -18,18 +22,33 @@ def read_table(path):
     table = {}
     with open(path, encoding="utf-8") as file:
         for line in file:
-            words = line.split("#")[0].split()
+            line = re.sub(r"(^| )#.*", "", line.rstrip("\n"))
+            words = line.split()
             if not words:
                 continue
-            if len(words) < 2 or words[1] not in ("quick", "full") or "/" not in words[0]:
-                raise SystemExit(f"{path}: not a line of a tier: {line.strip()}")
-            if words[1] == "full" and (len(words) < 3 or ":" in words[2]):
-                raise SystemExit(f"{path}: full, but not why, in one word: {line.strip()}")
+            if not LINE.match(line):
+                raise SystemExit(f"{path}: not a line of a tier: {line}")
+            if words[1] == "full" and (len(words) < 3 or not words[2].isalpha()):
+                raise SystemExit(f"{path}: full, but not why, in one word: {line}")
+            check_words(words[2 if words[1] == "quick" else 3 :], f"{path}: {line}")
             stem = words[0].partition("/")[2]
             if stem in table:
                 raise SystemExit(f"{path}: {stem} stands there twice")
             table[stem] = (words[1], words[2:], words[0].partition("/")[0])
     return table
+
+
+def check_words(words, where):
+    for word in words:
+        if not WORD.fullmatch(word):
+            raise SystemExit(f"{where}: what is {word}?")
+        try:
+            re.compile(word.partition("=")[2])
+        except re.error as error:
+            raise SystemExit(f"{where}: {word} is no regular expression: {error}") from None
+    kinds = ["=" if word[0] == "=" else "n" for word in words if not word.startswith("needs:")]
+    if len(set(kinds)) < len(kinds):
+        raise SystemExit(f"{where}: one number and one regular expression at most")
 
 
 def needs_of(stem, case, table):

@@ -22,6 +22,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/histories/checker.h"
+#include "tests/support/asleep.h"
 #include "tests/support/children.h"
 #include "tests/support/own_time.h"
 #include "tests/support/program.h"
@@ -233,6 +234,7 @@ TEST(OwnTimeTest, IsSleepAndProcessorTimeButNoWaitForAProcessor) {
   EXPECT_TRUE(poll_until([&] { return at_work.look() > milliseconds(50); }));
   // As one that gets no processor: it neither sleeps nor runs, and the other one may wait for it.
   children.kill(works, SIGSTOP);
+  ASSERT_TRUE(poll_until([&] { return is_stopped(children.pid(works)); }));
   std::chrono::nanoseconds before{-1};
   OwnTime stopped({children.pid(sleeps), children.pid(works)});
   EXPECT_TRUE(poll_until([&] { return before == std::exchange(before, stopped.look()); }));

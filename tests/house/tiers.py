@@ -3,13 +3,13 @@
 within its budget of processor time, and meets every mode.
 
 Each mode of tests/support/modes.h that this machine can run is the parameter of a quick test. Each
-file of tests stands in tests/tiers.txt, once. Each test that ctest lists has the label "quick" or
-"full", not both, and a full one says why, in a word that tests/README.md explains. What the
-targets and the tests of the quick tier cost stands in tests/costs.txt (scripts/test_costs.py
-measures it); together they cost at most the budgets below. What has been added since it was
-measured counts, too: a test as a second, a source as its target's mean, a target or a test of
-another kind not at all: it must be measured. Nothing here is a measurement, so a slow machine
-changes no verdict.
+file of tests stands in tests/tiers.txt, once, and has a quick test if it says so. Each test that
+ctest lists has the label "quick" or "full", not both, and a full one says why, in a word that
+tests/README.md explains. What the targets and the tests of the quick tier cost stands in
+tests/costs.txt (scripts/test_costs.py measures it); together they cost at most the budgets below.
+What has been added since it was measured counts, too: a test as a second, a source as its target's
+mean, a target or a test of another kind not at all: it must be measured. Nothing here is a
+measurement, so a slow machine changes no verdict.
 """
 
 import argparse
@@ -63,6 +63,15 @@ def problems_of_labels(tests, reasons):
             problems.append(f"{name} is not quick because of \"{word}\", which the table of tiers "
                             "in tests/README.md does not explain")
     return problems
+
+
+def problems_of_quick_files(tests, table):
+    """tests: [(name, labels)]. A number or an expression of a line may select nothing."""
+    listed = {name.partition(".")[0] for name, _ in tests}
+    quick = {name.partition(".")[0] for name, labels in tests if "quick" in labels}
+    return [f"tests/tiers.txt: {stem} is quick, and none of its tests is"
+            for stem, (tier, *_) in sorted(table.items())
+            if tier == "quick" and stem in listed - quick]
 
 
 def problems_of_modes(names, modes, unavailable):
@@ -166,6 +175,24 @@ def self_test():
     for wrong in (["unit"], ["quick", "full", "unit", "deaths"], ["full", "unit"],
                   ["full", "unit", "so"]):
         assert problems_of_labels([("w", wrong)], reasons), wrong
+    table = {"s": ("quick", ["=No"], "f"), "t": ("quick", [], "f"), "u": ("full", ["x"], "f")}
+    found = problems_of_quick_files([("s.A.a", ["full"]), ("t.A.a", ["quick"])], table)
+    assert len(found) == 1 and "s is quick" in found[0], found
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "tiers.txt")
+        for wrong in ("a/b_test\tquick", " a/b_test quick", "A/b_test quick", "a/b_test quick 0",
+                      "a/b_test quick 2x", "a/b_test quick 2 3", "a/b_test quick =[",
+                      "a/b_test quick need:rtm", "a/b_test quick needs:rmt", "a/b_test full",
+                      "a/b_test full edges quick"):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(wrong + "\n")
+            try:
+                raise AssertionError(f"{wrong}: {tiers.read_table(path)}")
+            except SystemExit:
+                pass
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("# so\na/b_test quick 3 =x#y needs:rtm=Z # why\na/c_test full edges\n")
+        assert tiers.read_table(path)["b_test"] == ("quick", ["3", "=x#y", "needs:rtm=Z"], "a")
     with tempfile.TemporaryDirectory() as folder:
         os.makedirs(os.path.join(folder, "tests/page"))
         for name, text in (("page/a_test.cpp", ""), ("page/b_test.cpp", ""),
@@ -200,6 +227,8 @@ def main():
              for name, _, properties in test_costs.tests_of(options.build)]
     problems = problems_of_table(options.root)
     problems += problems_of_labels(tests, reasons_in(readme))
+    table = tiers.read_table(os.path.join(options.root, "tests/tiers.txt"))
+    problems += problems_of_quick_files(tests, table)
     modes = modes_in(source_tree.read(options.root, "tests/support/modes.h"))
     with open(os.path.join(options.build, "tests/lists/unavailable_modes.txt"),
               encoding="utf-8") as file:

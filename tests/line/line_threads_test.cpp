@@ -14,8 +14,8 @@
 
 #include <tmh/field.hpp>
 
-#include "platform/process.h"
 #include "tests/support/line_rig.h"
+#include "tests/support/preempted.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_folder.h"
 
@@ -177,20 +177,21 @@ TEST_P(LineThreadsTest, SortedListHoldsWhatWasCommitted) {
 TEST_P(LineThreadsTest, LongUpdateIsNotStarvedByShortOnes) {
   auto *words = reinterpret_cast<field<std::uint64_t> *>(rig_.view());
   std::atomic<bool> stop{false};
-  std::atomic<unsigned> role{0};
-  constexpr std::uint64_t kLongNs = 50'000'000;
+  std::atomic<unsigned> role{0}, short_ones{0};
+  constexpr unsigned kLongUpdates = 50;
   std::uint32_t overtaken_max = 0;
   crowd([&](RigThread &thread, std::mt19937_64 &random) {
     if (role++ == 0) {
-      for (int i = 0; i < 50; ++i) {
-        // Attempts in which it had no processor for so long that it may have lost its priority.
+      // Until others have competed.
+      for (unsigned i = 0; i < kLongUpdates || short_ones < kLongUpdates; ++i) {
+        // Attempts in which its processor was taken away: it may have lost its priority.
         std::uint32_t interrupted = 0;
-        std::uint64_t begin_ns = platform::monotonic_ns();
+        std::uint64_t preempted = times_preempted();
         const std::uint32_t attempts = thread.update(
             [&] {
-              const std::uint64_t now_ns = platform::monotonic_ns();
-              interrupted += now_ns - begin_ns > kLongNs ? 1 : 0;
-              begin_ns = now_ns;
+              const std::uint64_t now = times_preempted();
+              interrupted += now != preempted ? 1 : 0;
+              preempted = now;
               std::uint64_t sum = 0;
               for (std::uint64_t line = 0; line < 2000; ++line) sum += words[8 * line];
               words[8 * 2000] = sum;
@@ -203,6 +204,7 @@ TEST_P(LineThreadsTest, LongUpdateIsNotStarvedByShortOnes) {
     while (!stop) {
       const std::uint64_t line = random() % 2000;
       thread.update([&] { ++words[8 * line]; }, options(random()));
+      ++short_ones;
     }
   });
   EXPECT_LE(overtaken_max, line::kPriorityAttempts + 12)

@@ -33,6 +33,7 @@ std::chrono::nanoseconds processor_time_of(pid_t pid) {
 OwnTime::OwnTime(const std::vector<pid_t> &processes) {
   for (const pid_t pid : processes) processes_.push_back({pid, processor_time_of(pid)});
   (void)look_at_threads();
+  begin_ = last_look_ = Clock::now();
   for (auto &[thread, lack] : lacks_) lack.before = lack.now;
 }
 
@@ -64,8 +65,8 @@ OwnTime::State OwnTime::look_at_threads() {
 }
 
 std::chrono::nanoseconds OwnTime::look() {
+  const auto now = Clock::now();  // first: the watcher itself may lose its processor
   const State state = look_at_threads();
-  const auto now = Clock::now();
   const Nanoseconds passed = now - last_look_;
   last_look_ = now;
   Nanoseconds lacked{0}, used{0};

@@ -41,8 +41,7 @@ class OwnTime {
   };
   std::map<pid_t, Lack> lacks_;
   bool is_told_ = true;  // what threads lack
-  const Clock::time_point begin_ = Clock::now();
-  Clock::time_point last_look_ = begin_;
+  Clock::time_point begin_, last_look_;
   Nanoseconds at_disk_{0}, slept_{0}, own_{0};
 };
 

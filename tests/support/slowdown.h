@@ -25,7 +25,7 @@ namespace tmh::test {
 // docs/design.md 8: after a death everybody else goes on within a second; of their own time
 // (own_time.h).
 [[nodiscard]] inline std::chrono::milliseconds go_on_limit() {
-  return std::chrono::seconds(1) * slowdown();
+  return std::chrono::seconds(1) * build_slowdown();
 }
 
 }  // namespace tmh::test

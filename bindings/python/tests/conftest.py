@@ -23,7 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import tmh
 
-SLOWDOWN = int(os.environ.get("TMH_TEST_SLOWDOWN", "1"))
+SLOWDOWN = int(os.environ.get("TMH_TEST_SLOWDOWN") or 1)
 assert SLOWDOWN > 0, "TMH_TEST_SLOWDOWN: a whole number above 0"
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -52,6 +53,8 @@ def install(options: argparse.Namespace, packages: list[str]) -> None:
     # Python compiles what is imported; all of numpy would take longer than the tests save.
     found = pip(options, "install", "-q", "--no-compile", *packages, capture_output=True)
     if found.returncode != 0:
+        if not re.search(r"connection|timed out|ssl|proxy|resolution", found.stderr, re.IGNORECASE):
+            sys.exit(f"pip cannot install {' '.join(packages)}:\n{found.stderr}")
         skip(f"no package index in reach: {found.stderr.strip().splitlines()[-1][:200]}")
 
 
@@ -81,7 +84,7 @@ def environment_of(options: argparse.Namespace) -> dict[str, str]:
 
 
 def slowdown() -> int:
-    return int(os.environ.get("TMH_TEST_SLOWDOWN", "1"))
+    return int(os.environ.get("TMH_TEST_SLOWDOWN") or 1)
 
 
 def wheel_of_pip() -> Path | None:

@@ -297,7 +297,7 @@ def test_a_handler_does_not_wait_for_the_code_that_it_interrupts(domain, interru
         def interrupt():
             if interrupts.comes(entered) and not interrupts.stop.wait(pause_s):
                 interrupts.send(signal.SIGUSR1)
-                answered.wait(100 * pause_s)
+                answered.wait(min(100 * pause_s, 2))
             leave.set()
 
         with beside(hold):
