@@ -41,7 +41,7 @@ class Build:
             self.done, self.all = int(step[1]), int(step[2])
             return None
         self.failed += line.startswith("FAILED: ")
-        return line if line else None
+        return line if line and line != "ninja: no work to do." else None
 
     def state(self, seconds):
         failed = f", {self.failed} failed" if self.failed else ""
