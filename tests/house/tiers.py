@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""tiers.py ROOT --build BUILD | --self-test -- the quick tier, which is what ./check does, stays
-within its budget of processor time, and meets every mode.
+"""tiers.py ROOT --build BUILD | --self-test -- the quick tier stays within its budget, and meets
+every mode.
 
 Each mode of tests/support/modes.h that this machine can run is the parameter of a quick test. Each
 file of tests stands in tests/tiers.txt, once, and has a quick test if it says so. Each test that

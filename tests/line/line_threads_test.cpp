@@ -14,6 +14,7 @@
 
 #include <tmh/field.hpp>
 
+#include "platform/process.h"
 #include "tests/support/line_rig.h"
 #include "tests/support/preempted.h"
 #include "tests/support/seed.h"
@@ -179,19 +180,22 @@ TEST_P(LineThreadsTest, LongUpdateIsNotStarvedByShortOnes) {
   std::atomic<bool> stop{false};
   std::atomic<unsigned> role{0}, short_ones{0};
   constexpr unsigned kLongUpdates = 50;
+  constexpr std::uint64_t kLongNs = 50'000'000;
   std::uint32_t overtaken_max = 0;
   crowd([&](RigThread &thread, std::mt19937_64 &random) {
     if (role++ == 0) {
       // Until others have competed.
       for (unsigned i = 0; i < kLongUpdates || short_ones < kLongUpdates; ++i) {
-        // Attempts in which its processor was taken away: it may have lost its priority.
+        // Attempts in which its processor was taken away for so long that it may have lost its
+        // priority.
         std::uint32_t interrupted = 0;
-        std::uint64_t preempted = times_preempted();
+        std::uint64_t preempted = times_preempted(), begin_ns = platform::monotonic_ns();
         const std::uint32_t attempts = thread.update(
             [&] {
-              const std::uint64_t now = times_preempted();
-              interrupted += now != preempted ? 1 : 0;
+              const std::uint64_t now = times_preempted(), now_ns = platform::monotonic_ns();
+              interrupted += now != preempted && now_ns - begin_ns > kLongNs ? 1 : 0;
               preempted = now;
+              begin_ns = now_ns;
               std::uint64_t sum = 0;
               for (std::uint64_t line = 0; line < 2000; ++line) sum += words[8 * line];
               words[8 * 2000] = sum;
