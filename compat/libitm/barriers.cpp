@@ -4,6 +4,7 @@
 //            1 looks at the line once in either case.
 #include <immintrin.h>
 
+#include <atomic>
 #include <bit>
 #include <complex>
 #include <cstring>
@@ -42,25 +43,35 @@ template <class T>
   thread.load_block(&value, at, sizeof value);
 }
 
+// What other threads see of it they see behind the lock of its line: x86 keeps the order of stores,
+// and the compiler must.
+template <class T>
+[[gnu::always_inline]] inline void store_in_place(std::uintptr_t at, const T &value) {
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  std::memcpy(reinterpret_cast<void *>(at), &value, sizeof value);
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+}
+
 template <class T>
 [[gnu::noinline]] void store_elsewhere(Thread &thread, std::uintptr_t at,
                                        std::conditional_t<(sizeof(T) > 16), const T &, T> value) {
-  std::byte *const place =
-      at % kLineBytes <= kLineBytes - sizeof(T) ? thread.place_of_store(at, sizeof(T)) : nullptr;
-  if (place == nullptr) [[unlikely]]
+  const Thread::Place place = at % kLineBytes <= kLineBytes - sizeof(T)
+                                  ? thread.place_of_store(at, sizeof(T))
+                                  : Thread::Place::kAnywhere;
+  if (place == Thread::Place::kAnywhere) [[unlikely]]
     return thread.store_long(at, &value, sizeof value);
-  std::memcpy(place, &value, sizeof value);
+  if (place == Thread::Place::kNewestLine) thread.lines.keep(at, sizeof value);
+  store_in_place(at, value);
 }
 
 template <class T>
 [[gnu::always_inline]] inline void store(T *to, const T &value) {
   Thread &thread = *this_thread;
   const auto at = reinterpret_cast<std::uintptr_t>(to);
-  const std::uintptr_t in_line = at - thread.lines.newest;
-  if (in_line > kLineBytes - sizeof(T)) [[unlikely]]
+  if (at - thread.lines.newest > kLineBytes - sizeof(T)) [[unlikely]]
     return store_elsewhere<T>(thread, at, value);
-  std::memcpy(thread.lines.newest_bytes + in_line, &value, sizeof(T));
-  detail::newest_mask(thread.lines) |= (~0ull >> (64 - sizeof(T))) << in_line;
+  thread.lines.keep(at, sizeof(T));
+  store_in_place(at, value);
 }
 
 }  // namespace

@@ -101,11 +101,7 @@ void Gate::be_alone(const void *owner) noexcept {
 bool Gate::try_be_alone(const void *owner, Slot *own) noexcept {
   const void *nobody = nullptr;
   if (!alone_.compare_exchange_strong(nobody, owner, std::memory_order_seq_cst)) return false;
-  // Committers need not wait for this transaction while it waits: it reads nothing.
-  const std::uint64_t snapshot = own->snapshot.load(std::memory_order_relaxed);
-  leave(*own);
   wait_for_all(own);
-  move_on(*own, snapshot);
   return true;
 }
 

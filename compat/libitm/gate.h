@@ -5,10 +5,12 @@
 //            to be alone until all others are outside, and a committer until no running transaction
 //            reads at a snapshot before its stamp.
 // Invariant: (1) while a thread is alone, every other one is outside, and waits at its begin.
-//            (2) what a commit has made private, or unreachable, no transaction reads any more when
-//            wait_for_readers() has returned: a transaction that had read the way there before the
-//            commit has ended, or moved its snapshot on and found that it must abort; one that
-//            begins later finds the way changed.
+//            (2) what a commit has made private, or unreachable, no transaction reads or stores to
+//            any more when wait_for_readers() has returned: a transaction that had read the way
+//            there before the commit has ended, with its stores undone, or moved its snapshot on
+//            and found that it must abort; one that begins later finds the way changed. The same
+//            holds for a transaction that has read what such a commit has stored, behind
+//            wait_for_older().
 // Ordering:  begin: the slot (seq_cst exchange), then the word that names the lone thread; alone:
 //            its word (seq_cst), then all slots. One of the two sees the other.
 // Contexts:  NOT async-signal-safe: waits.
@@ -67,11 +69,22 @@ class Gate {
         wait_for(slots_[i], stamp);
   }
 
+  // The same for a transaction that has only read, at `snapshot`: what it has learned to be private
+  // was made so by a commit that may still wait. REQUIRES: the thread is outside.
+  void wait_for_older(const Slot *own, std::uint64_t snapshot) noexcept {
+    // acquire: pairs with the release below
+    if (none_before_.load(std::memory_order_acquire) >= snapshot) [[likely]]
+      return;
+    wait_for_readers(own, snapshot);
+    // release: what those did that have ended. Smaller than before it is right, too.
+    none_before_.store(snapshot, std::memory_order_release);
+  }
+
   // The calling thread, whose slot says "outside", is alone from now on. own: null where it has
   // none; its address, or that of another object of the thread's, names it.
   void be_alone(const void *owner) noexcept;
-  // The same for a thread in a transaction. False: another one is, or comes first. The slot stays
-  // as it is; while the thread waits for the others, it reads nothing.
+  // The same for a thread in a transaction, whose slot stays as it is: committers wait for what it
+  // has stored. False: another one is, or comes first.
   [[nodiscard]] bool try_be_alone(const void *owner, Slot *own) noexcept;
   void end_alone(const void *owner) noexcept;
   [[nodiscard]] bool is_alone(const void *owner) const noexcept {
@@ -96,6 +109,8 @@ class Gate {
   void wait_for_all(const Slot *own) noexcept;
 
   alignas(64) std::atomic<const void *> alone_{nullptr};
+  // Each transaction at a snapshot before this one has ended, or moved on.
+  alignas(64) std::atomic<std::uint64_t> none_before_{0};
   alignas(64) std::atomic<std::uint32_t> software_{0};
   alignas(64) std::atomic<std::uint32_t> high_{0};  // slots ever used
   Slot slots_[line::kContextsMax];

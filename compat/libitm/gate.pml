@@ -2,20 +2,22 @@
  * being alone, and committers that wait for readers.
  *
  * Shape:     two or three threads with a program each (PROGRAMi). Memory has two lines: line 0 is
- *            the way to line 1, open or closed. Level 1's software algorithm runs on them:
- *            versions, a clock, locks at commit, snapshots that are extended. Inlines have names of
- *            functions, here and in thread.cpp, that they model.
+ *            the way to line 1, open (1) or closed (0). Level 1's software algorithm runs on them,
+ *            storing in place: versions, a clock, locks at the store, old values, snapshots that
+ *            are extended. Inlines have names of functions, here and in thread.cpp, that they model.
  * Steps:     one atomic block or statement = one access to what threads share.
  * Judged:    once a committer that has closed the way has waited for readers, line 1 is its own: no
- *            transaction loads or stores it (privatisation). Who finds the way open finds what was
- *            stored to line 1 before it was opened (publication). While a thread is alone, no other
- *            is inside, and none in hardware.
+ *            transaction loads, stores or restores it (privatisation). The same where another
+ *            transaction has only read that the way is closed, and has waited. Who finds the way
+ *            open finds what was stored to line 1 before it was opened (publication). A load gets
+ *            what was committed. While a thread is alone, no other is inside, and none in hardware.
  * Waiting:   a guard that blocks. So a deadlock is an invalid end state, and without a cycle every
  *            waiter goes on ("cycles"). A long reader waits, as it were, for being asked: its loads
  *            up to then change nothing.
  * Hardware:  a transaction in RTM is one atomic step whose guard is what it has read.
  * Faults:    PLANT=n plants the n-th fault of tests/house/itm_protocols.py's list.
- * Left out:  how long a waiter spins; forks; nesting; priority. Memory is sequentially consistent.
+ * Left out:  how long a waiter spins (one that meets a lock begins again, and waits outside); forks;
+ *            nesting; priority. Memory is sequentially consistent.
  */
 #ifndef THREADS
 #define THREADS 2
@@ -38,6 +40,9 @@
 #define GOES_ALONE 7  /* begins as READS, becomes irrevocable, stores to line 1 plainly */
 #define HARDWARE 8    /* in RTM: if the way is open, stores to line 1 */
 #define CLOSES_IN_HARDWARE 9 /* in RTM: closes the way; then line 1 is its own */
+#define CLOSES 10     /* closes the way */
+#define LEARNS 11     /* reads whether the way is closed; then line 1 is its own */
+#define GOES_DIRTY 12 /* as GOES_ALONE, and has stored to line 1 before */
 
 #define OUTSIDE 31
 #define IN(mask, i) ((((mask) >> (i)) & 1) != 0)
@@ -51,16 +56,18 @@ byte software;            /* software_ */
 bool asked[THREADS + 1];  /* the window is shut: ask_to_move_on() */
 byte clock;
 byte version[2], locked[2];
-bool is_open = OPEN;
-byte datum;               /* line 1: the thread that has stored to it */
+byte memory[2];           /* line 1: the thread that has stored to it */
+byte none_before;
 
 /* ---- what only the judge knows ---- */
 byte inside;   /* set of threads that may load and store */
 byte owner;    /* the thread whose line 1 is its own */
+byte committed[2];
 bool is_lone;  /* the thread that is alone has waited for all */
 byte ended;
 
 #define NOT_PRIVATE assert(owner == 0 || owner == p)
+#define STORE_PLAINLY(q, value) memory[q] = value; committed[q] = value
 
 /* ---- gate.h, gate.cpp ---- */
 /* Gate::take_slot(): a slot of the thread's number. */
@@ -114,6 +121,17 @@ inline wait_for_readers(stamp) {
   skip
 #endif
 }
+/* Gate::wait_for_older(). */
+inline wait_for_older() {
+#if PLANT != 17
+  if
+  :: none_before >= rv
+  :: else -> wait_for_readers(rv); none_before = rv
+  fi
+#else
+  skip
+#endif
+}
 inline wait_for_all() {
 #if PLANT == 2
   skip
@@ -147,13 +165,13 @@ inline try_be_alone() {
 #endif
   if
   :: go ->
-#ifndef KEEPS_SNAPSHOT /* the search is clean with it, too: committers wait outside */
+#if PLANT == 18
      x = slot[p];
      atomic { rv_shown = x; slot[p] = OUTSIDE; x = 0 };
 #endif
      wait_for_all();
-#ifndef KEEPS_SNAPSHOT
-     atomic { slot[p] = rv_shown; rv_shown = 0 }; /* move_on() */
+#if PLANT == 18
+     atomic { slot[p] = rv_shown; rv_shown = 0 };
 #endif
      atomic { check_alone(); is_lone = 1 }
   :: else
@@ -164,18 +182,18 @@ inline end_alone() { atomic { alone = 0; is_lone = 0 } }
 inline check_alone() { assert(alone == p && (inside & ~BIT(p)) == 0) }
 
 /* ---- level 1's algorithm ---- */
-/* SoftwareThread::extend(). go: the snapshot is the clock's now. */
+/* ProcessThread::are_unchanged(). */
+#define IS_CHANGED(q) (IN(rs, q) && ((locked[q] != 0 && locked[q] != p) || version[q] > rv))
+inline are_unchanged() {
+  go = 1;
+  if :: IS_CHANGED(0) -> go = 0 :: else fi;
+  if :: go && IS_CHANGED(1) -> go = 0 :: else fi
+}
+/* ProcessThread::extend(). go: the snapshot is the clock's now. */
 inline extend() {
   now = clock;
 #if PLANT != 7
-  if
-  :: IN(rs, 0) && (locked[0] != 0 || version[0] > rv) -> go = 0
-  :: else -> go = 1
-  fi;
-  if
-  :: go && IN(rs, 1) && (locked[1] != 0 || version[1] > rv) -> go = 0
-  :: else
-  fi;
+  are_unchanged();
 #else
   go = 1;
 #endif
@@ -195,44 +213,112 @@ inline answer() {
   :: else
   fi
 }
+/* ProcessThread::settle(): line q is locked or newer than the snapshot. */
+inline settle(q) {
+  if
+  :: atomic { locked[q] != 0 -> blocked = q + 1; goto restart }
+  :: atomic { locked[q] == 0 && version[q] > rv -> skip };
+     extend();
+     if :: !go -> goto restart :: else -> go = 0 fi
+  :: atomic { locked[q] == 0 && version[q] <= rv -> skip }
+  fi
+}
 /* A load of line q by a transaction; the value is `seen`. */
 inline load(q) {
   answer();
   do
-  :: atomic { locked[q] == 0 && version[q] <= rv ->
+  :: atomic { locked[q] == p -> seen = memory[q]; break }
+  :: atomic { locked[q] == 0 && version[q] <= rv -> at = version[q] };
+     atomic {
        assert(!is_lone || alone == p);
-       if :: q == 0 -> seen = is_open :: else -> NOT_PRIVATE; seen = datum fi;
-       rs = rs | BIT(q); break }
-  :: atomic { locked[q] == 0 && version[q] > rv -> skip };
-     extend();
-     if :: !go -> goto restart :: else -> go = 0 fi
-  :: atomic { locked[q] != 0 -> skip };
-     atomic { locked[q] == 0 -> goto restart }
+       if :: q == 1 -> NOT_PRIVATE :: else fi;
+       seen = memory[q]
+     };
+     if
+     :: atomic { locked[q] == 0 && version[q] == at ->
+          assert(seen == committed[q]); rs = rs | BIT(q); at = 0; break }
+     :: atomic { locked[q] != 0 || version[q] != at -> at = 0 }
+     fi
+  :: atomic { locked[q] != p && (locked[q] != 0 || version[q] > rv) -> skip };
+     settle(q)
   od
 }
-/* ProcessThread::commit_writes() of a store to line q. go: it is done. */
-inline commit_writes(q, opens) {
+/* ProcessThread::open_process_line(), keep(), and the store to line q. */
+inline store(q, value) {
+  answer();
+  do
+  :: atomic { locked[q] == p -> break }
+  :: atomic { locked[q] == 0 && version[q] <= rv ->
+       locked[q] = p; ls = ls | BIT(q); old[q] = memory[q]; break }
+  :: atomic { locked[q] != p && (locked[q] != 0 || version[q] > rv) -> skip };
+     settle(q)
+  od;
+  atomic {
+    assert(!is_lone || alone == p);
+    if :: q == 1 -> NOT_PRIVATE :: else fi;
+    memory[q] = value
+  }
+}
+/* ProcessThread::release(). */
+inline release_line(q, commits) {
+  atomic {
+    if
+    :: IN(ls, q) ->
+       if :: commits -> committed[q] = memory[q] :: else fi;
+       version[q] = stamp; locked[q] = 0; old[q] = 0
+    :: else
+    fi
+  }
+}
+inline release(commits) {
+  release_line(0, commits);
+  release_line(1, commits);
+  atomic { ls = 0; stamp = 0 }
+}
+/* ProcessThread::commit_stores(). done: its stamp; 0: it has stored nothing. */
+inline commit_stores() {
   if
-  :: atomic { locked[q] == 0 -> locked[q] = p; before = version[q] }
-  :: atomic { locked[q] != 0 -> skip };
-     atomic { locked[q] == 0 -> goto restart } /* Rivals::wait_at_begin() */
-  fi;
-  atomic { clock++; stamp = clock };
-  go = 1;
-  if
-  :: IN(rs, 0) && ((locked[0] != 0 && locked[0] != p) || version[0] > rv) -> go = 0
+  :: ls != 0 ->
+     atomic { clock++; stamp = clock };
+     are_unchanged();
+     if :: !go -> stamp = 0; goto restart :: else -> go = 0 fi;
+     done = stamp;
+     release(1)
   :: else
-  fi;
+  fi
+}
+inline restore_line(q) {
+  atomic {
+    if
+    :: IN(ls, q) ->
+       if :: q == 1 -> NOT_PRIVATE :: else fi;
+       memory[q] = old[q]
+    :: else
+    fi
+  }
+}
+/* ProcessThread::undo(). */
+inline undo() {
   if
-  :: go && IN(rs, 1) && ((locked[1] != 0 && locked[1] != p) || version[1] > rv) -> go = 0
+  :: ls != 0 ->
+#if PLANT == 16
+     atomic { locked[0] = (locked[0] == p -> 0 : locked[0]);
+              locked[1] = (locked[1] == p -> 0 : locked[1]) };
+#endif
+     restore_line(0);
+     restore_line(1);
+#if PLANT == 15
+     atomic {
+       if :: IN(ls, 0) -> locked[0] = 0; old[0] = 0 :: else fi;
+       if :: IN(ls, 1) -> locked[1] = 0; old[1] = 0 :: else fi;
+       ls = 0
+     }
+#else
+     atomic { clock++; stamp = clock };
+     release(0)
+#endif
   :: else
-  fi;
-  if
-  :: !go -> locked[q] = 0; stamp = 0; goto restart
-  :: else -> go = 0
-  fi;
-  atomic { if :: q == 0 -> is_open = opens :: else -> NOT_PRIVATE; datum = p fi };
-  atomic { version[q] = stamp; locked[q] = 0; before = 0 }
+  fi
 }
 
 /* ---- thread.cpp ---- */
@@ -254,33 +340,35 @@ inline end_lines() {
   software--
 #endif
 }
-/* Thread::commit(), of a store to line q. */
-inline commit(q, opens) {
-  commit_writes(q, opens);
+/* Thread::commit(). */
+inline commit() {
+  commit_stores();
 #if PLANT == 11
-  wait_for_readers(stamp);
-  end_lines()
+  if :: done != 0 -> wait_for_readers(done) :: else -> wait_for_older() fi;
+  end_lines();
 #else
   end_lines();
-  wait_for_readers(stamp)
+  if :: done != 0 -> wait_for_readers(done) :: else -> wait_for_older() fi;
 #endif
+  done = 0
 }
 /* Line 1 is the thread's own. */
 inline take_over() {
   atomic { assert(owner == 0); owner = p };
-  datum = p;
-  assert(datum == p)
+  atomic { STORE_PLAINLY(1, p) };
+  assert(memory[1] == p)
 }
 inline store_alone() {
   check_alone();
   if
-  :: is_open -> atomic { check_alone(); NOT_PRIVATE; datum = p }
+  :: memory[0] != 0 -> atomic { check_alone(); NOT_PRIVATE; STORE_PLAINLY(1, p) }
   :: else
   fi
 }
 
 proctype Thread(byte p; byte program) {
-  byte rv, rv_shown, rs, seen, stamp, before, now, i, x;
+  byte rv, rv_shown, rs, ls, seen, at, stamp, done, blocked, now, i, x;
+  byte old[2];
   bool go, wants_alone, has_waited;
 
 #if PLANT != 10
@@ -292,23 +380,28 @@ proctype Thread(byte p; byte program) {
 #ifdef HAS_HARDWARE
   :: program == HARDWARE || program == CLOSES_IN_HARDWARE -> goto hardware
 #endif
-  :: program == PUBLISHES -> datum = p; goto begin
+  :: program == PUBLISHES -> atomic { STORE_PLAINLY(1, p) }; goto begin
   :: else -> goto begin
   fi;
 begin:
   begin_lines();
   if
-  :: program == PRIVATISES -> commit(0, 0); take_over(); goto finish
-  :: program == PUBLISHES -> commit(0, 1); goto finish
+  :: program == PRIVATISES -> store(0, 0); commit(); take_over(); goto finish
+  :: program == CLOSES -> store(0, 0); commit(); goto finish
+  :: program == PUBLISHES -> store(0, 1); commit(); goto finish
   :: else -> skip
   fi;
   load(0);
   if
-  :: !seen -> end_lines(); goto finish
-  :: else
+  :: program == LEARNS ->
+     commit();
+     if :: !seen -> take_over() :: else fi;
+     goto finish
+  :: program != LEARNS && !seen -> commit(); goto finish
+  :: program != LEARNS && seen -> skip
   fi;
   if
-  :: program == WRITES -> commit(1, 0); goto finish
+  :: program == WRITES -> store(1, p); commit(); goto finish
   :: else -> load(1); assert(OPEN || seen != 0)
   fi;
   if
@@ -316,8 +409,9 @@ begin:
   :: else
   fi;
   if
-  :: program != GOES_ALONE -> end_lines(); goto finish
-  :: else -> skip
+  :: program == GOES_DIRTY -> store(1, p)
+  :: program == GOES_ALONE
+  :: program != GOES_ALONE && program != GOES_DIRTY -> commit(); goto finish
   fi;
   /* Thread::go_irrevocable(). */
   wants_alone = 1;
@@ -327,16 +421,25 @@ begin:
   extend();
   if :: !go -> end_alone(); goto restart :: else -> go = 0 fi;
 #endif
+  if :: ls != 0 -> atomic { clock++; stamp = clock }; release(1) :: else fi;
   end_lines();
-  atomic { check_alone(); NOT_PRIVATE; assert(is_open); datum = p };
+  atomic { check_alone(); NOT_PRIVATE; assert(memory[0] != 0); STORE_PLAINLY(1, p) };
   end_alone();
   goto finish;
 restart: /* Thread::restart(), roll_back() */
-  atomic { rs = 0; seen = 0; before = 0; go = 0 };
+#if PLANT == 19
+  leave();
+#endif
+  undo();
+  atomic { rs = 0; seen = 0; at = 0; go = 0 };
 #if PLANT == 9
   if :: wants_alone -> be_alone(); store_alone(); end_alone(); end_lines(); goto finish :: else fi;
 #endif
   end_lines();
+  if
+  :: blocked != 0 -> atomic { locked[blocked - 1] == 0 -> blocked = 0 } /* wait_for_blocker() */
+  :: else
+  fi;
   if :: wants_alone -> goto alone_first :: else -> goto begin fi;
 alone_first:
   be_alone();
@@ -357,11 +460,11 @@ hardware: /* Thread::begin_hardware() to commit_hardware() */
 #endif
        assert(alone == 0 || !is_lone);
        if
-       :: program == HARDWARE && is_open ->
-          NOT_PRIVATE; datum = p;
+       :: program == HARDWARE && memory[0] != 0 ->
+          NOT_PRIVATE; STORE_PLAINLY(1, p);
           if :: go -> clock++; stamp = clock; version[1] = stamp :: else fi
        :: program == CLOSES_IN_HARDWARE ->
-          is_open = 0;
+          STORE_PLAINLY(0, 0);
           if :: go -> clock++; stamp = clock; version[0] = stamp :: else fi
        :: else
        fi }
@@ -376,14 +479,15 @@ hardware: /* Thread::begin_hardware() to commit_hardware() */
 finish:
   atomic { ended++; asked[p] = 0 };
   atomic {
-    rv = 0; rs = 0; seen = 0; stamp = 0; before = 0; now = 0; i = 0; x = 0; go = 0; wants_alone = 0;
-    has_waited = 0; rv_shown = 0
+    rv = 0; rs = 0; seen = 0; at = 0; stamp = 0; done = 0; blocked = 0; now = 0; i = 0; x = 0;
+    go = 0; wants_alone = 0; has_waited = 0; rv_shown = 0
   }
 }
 
 init {
   atomic {
     byte i = 1;
+    memory[0] = OPEN; committed[0] = OPEN;
     do :: i <= THREADS -> slot[i] = OUTSIDE; i++ :: else -> i = 0; break od;
     run Thread(1, PROGRAM1);
     run Thread(2, PROGRAM2);

@@ -232,7 +232,13 @@ void Thread::commit_hardware() {
   }
   lines.context().add(line::LineCount::kHardwareCommits, 1);
   line::rtm_end();
-  if (stamp != 0) process_.gate.wait_for_readers(slot_, stamp);
+  if (stamp != 0) {
+    process_.gate.wait_for_readers(slot_, stamp);
+  } else if (mode_ == Mode::kHardwareBeside) {
+    // acquire: what it has read was committed before
+    process_.gate.wait_for_older(slot_,
+                                 process_.memory.state().clock.load(std::memory_order_acquire));
+  }
 }
 
 // In mode kHardwareBeside. A line that a commit in software has locked is half written.
@@ -287,7 +293,7 @@ std::uint32_t Thread::begin_nested(std::uint32_t properties, const Registers &re
   point.kept = kept_.size();
   point.caught = caught_;
   point.uncaught = *uncaught_exceptions_;
-  if (mode_ == Mode::kLines) lines.copy_writes(&point.writes);
+  if (mode_ == Mode::kLines) point.lines = lines.mark();
   if (mode_ == Mode::kPages) process_.pages->mark(registers.stack);
   return path(properties) | kSaveLive;
 }
@@ -300,7 +306,8 @@ void Thread::commit() {
     if (lines.commit() != Status::kCommitted) [[unlikely]]
       restart();
     end_lines();
-    if (lines.has_stored()) process_.gate.wait_for_readers(slot_, lines.stamp());
+    lines.has_stored() ? process_.gate.wait_for_readers(slot_, lines.stamp())
+                       : process_.gate.wait_for_older(slot_, lines.stamp());
   } else if (is_in_hardware()) {
     commit_hardware();
   } else if (mode_ == Mode::kPages) {
@@ -315,6 +322,7 @@ void Thread::commit() {
 
 [[gnu::noinline]] void Thread::commit_nested() {
   if (!nested_.empty() && nested_.back().depth == depth_) {
+    if (mode_ == Mode::kLines) lines.drop_mark(nested_.back().lines);
     nested_.pop_back();
     if (mode_ == Mode::kPages) process_.pages->drop_mark();
     nested_when_irrevocable_ = std::min(nested_when_irrevocable_, nested_.size());
@@ -375,10 +383,8 @@ void Thread::forget_traces() noexcept {
 
 // In mode kPages memory is as it was, the runtime's part of this thread, too.
 void Thread::undo_memory(const Point &point) noexcept {
-  if (mode_ == Mode::kLines && point.depth != 0) lines.restore_writes(point.writes);
-  // Between this frame and the begin's lie frames that are gone.
-  undo_.roll_back(point.undo, reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)),
-                  point.registers.stack);
+  if (mode_ == Mode::kLines && point.depth != 0) lines.roll_back_to(point.lines);
+  undo_.roll_back(point.undo, point.registers.stack);
   if (mode_ != Mode::kPages) roll_back_exceptions(point);
   on_commit_.resize(point.on_commit);
   freed_.resize(point.freed);
@@ -525,12 +531,11 @@ void Thread::note_allocated(void *memory, std::size_t bytes, Action release) {
   if (mode_ == Mode::kLines) make_private(reinterpret_cast<std::uintptr_t>(memory), bytes);
 }
 
-// Stores to these bytes go to memory at once. Their first and last line may have others.
+// Stores to these bytes need no lock. Their lines, which may have others, are never the newest.
 void Thread::make_private(std::uintptr_t begin, std::size_t bytes) {
   if (bytes == 0) return;
   privates_.add(begin, bytes);
-  lines.never_keep(begin);
-  lines.never_keep(begin + bytes - 1);
+  lines.leave_newest();
 }
 
 void Thread::note_freed(void *memory, Action release) {
@@ -628,7 +633,7 @@ void Thread::load_block(void *to, std::uintptr_t from, std::size_t bytes) {
 
 void Thread::store_long(std::uintptr_t to, const void *from, std::size_t bytes) {
   if (mode_ != Mode::kLines) {
-    if (mode_ == Mode::kAloneUndo) undo_.save(reinterpret_cast<const void *>(to), bytes);
+    if (mode_ == Mode::kAloneUndo) save(to, bytes);
     look_at_words(to, bytes, true);
     std::memmove(reinterpret_cast<void *>(to), from, bytes);
     return;
@@ -642,12 +647,12 @@ void Thread::store_long(std::uintptr_t to, const void *from, std::size_t bytes) 
     if (may_be_private) [[unlikely]]
       part = private_part(to, part, &is_private);
     if (is_private) {
-      if (!nested_.empty()) undo_.save(reinterpret_cast<const void *>(to), part);
+      if (!nested_.empty()) save(to, part);
       std::memcpy(reinterpret_cast<void *>(to), in, part);
     } else {
       if (!lines.store_block(to, in, static_cast<std::uint32_t>(part)))
         std::memcpy(reinterpret_cast<void *>(to), in, part);
-      if (may_be_private) lines.never_keep(line);
+      if (may_be_private) lines.leave_newest();
     }
     in += part;
     to += part;
@@ -667,18 +672,40 @@ bool Thread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t byte
   return true;
 }
 
+// What a rollback must restore. Frames of what the innermost begin's function has called are gone
+// then: they lie between this frame and that begin's.
+[[gnu::noinline]] void Thread::save(std::uintptr_t at, std::size_t bytes) {
+  const std::uintptr_t end = at + bytes, stack = outer_.registers.stack;
+  if (at >= stack || end <= reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)))
+    return undo_.save(reinterpret_cast<const void *>(at), bytes, false);
+  const std::uintptr_t begin =
+      std::max(at, nested_.empty() ? stack : nested_.back().registers.stack);
+  const std::uintptr_t frames_end = std::min(end, stack);
+  if (begin < frames_end)
+    undo_.save(reinterpret_cast<const void *>(begin), frames_end - begin, true);
+  if (end > stack) undo_.save(reinterpret_cast<const void *>(stack), end - stack, false);
+}
+
 void Thread::log_local(const void *at, std::size_t bytes) {
-  if (!keeps_stores() || bytes == 0) return;
+  if (!keeps_stores()) return;
   has_traces_ = true;
-  undo_.save(at, bytes);
-  if (mode_ != Mode::kLines) return;
   auto place = reinterpret_cast<std::uintptr_t>(at);
-  bool is_private = false;
-  if (privates_.first_part(place, bytes, &is_private) == bytes && is_private) return;
-  make_private(place, bytes);
-  while (lines.has_stored() && bytes != 0) {
-    const std::size_t part = in_line(place, bytes);
-    lines.store_now(place, static_cast<std::uint32_t>(part));
+  if (mode_ != Mode::kLines) return save(place, bytes);
+  while (bytes != 0) {
+    std::size_t part = in_line(place, bytes);
+    bool is_private = false;
+    if (meets_own_frames(place / kLineBytes * kLineBytes) && place < outer_.registers.stack) {
+      part = std::min(part, outer_.registers.stack - place);
+      save(place, part);
+    } else if (lines.has_locked(place)) {
+      lines.open_process_line(place);
+      lines.keep(place, static_cast<std::uint32_t>(part));
+      if (privates_.meets_line(place / kLineBytes * kLineBytes)) lines.leave_newest();
+    } else {
+      save(place, part);
+      if (privates_.first_part(place, part, &is_private) != part || !is_private)
+        make_private(place, part);
+    }
     place += part;
     bytes -= part;
   }

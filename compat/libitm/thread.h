@@ -5,8 +5,9 @@
 //            In hardware everything here is undone by the processor, as the program's memory is.
 // Invariant: (1) in mode kLines the thread's slot of the gate has a snapshot, and `lines` runs.
 //            (2) in the modes kAlone and kAloneUndo it is alone, and `lines` takes no short way.
-//            (3) memory that a rollback must restore is either not yet written (the writes of
-//            `lines`) or in the undo log.
+//            (3) what a rollback must restore of a byte is kept by `lines`, where the byte's line is
+//            locked, or by the undo log, not by both. (4) nothing is kept of a frame that is gone
+//            at each rollback: one behind the innermost begin that can be undone alone.
 // Contexts:  the thread's own. NOT async-signal-safe.
 // Source:    Intel's Linux TM ABI 1.1.
 #pragma once
@@ -79,8 +80,13 @@ class Thread {
   [[nodiscard]] std::uint64_t load_long(std::uintptr_t from, std::uint32_t bytes);
   void load_block(void *to, std::uintptr_t from, std::size_t bytes);
   void store_long(std::uintptr_t to, const void *from, std::size_t bytes);
-  // Where a store goes that lies in one line. Null: store_long() must do it.
-  [[nodiscard]] inline std::byte *place_of_store(std::uintptr_t at, std::size_t bytes);
+  // What a store that lies in one line meets there.
+  enum class Place : std::uint8_t {
+    kNewestLine,  // which is opened now
+    kOwn,         // memory that nobody else knows, and that no rollback restores
+    kAnywhere,    // store_long() must do it
+  };
+  [[nodiscard]] inline Place place_of_store(std::uintptr_t at, std::size_t bytes);
   // Memory to memory, both through the transaction, where that needs no block in between. False:
   // it does, and nothing is copied.
   [[nodiscard]] bool copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t bytes);
@@ -122,7 +128,7 @@ class Thread {
     std::uint32_t depth;
     std::size_t undo, privates, allocated, freed, on_commit, on_undo, exceptions, thrown, kept;
     std::uint32_t caught, uncaught;
-    line::ProcessThread::Writes writes;
+    line::ProcessThread::Mark lines;
   };
 
   void make_private(std::uintptr_t begin, std::size_t bytes);
@@ -145,6 +151,7 @@ class Thread {
   void be_alone();
   void end_alone();
   void look_at_words(std::uintptr_t at, std::size_t bytes, bool is_store);
+  void save(std::uintptr_t at, std::size_t bytes);
   void undo_memory(const Point &point) noexcept;
   [[nodiscard]] std::vector<Call> take_undo_calls(std::size_t on_undo, std::size_t allocated);
   void roll_back();
@@ -158,6 +165,7 @@ class Thread {
   void run_effects();
   [[nodiscard]] bool can_run_lines() const noexcept;
   [[nodiscard]] inline bool meets_own_frames(std::uintptr_t line_begin) const noexcept;
+  [[nodiscard]] inline bool is_in_own_frames(std::uintptr_t at, std::size_t bytes) const noexcept;
   [[nodiscard]] std::size_t private_part(std::uintptr_t at, std::size_t bytes,
                                          bool *is_private) const noexcept;
   [[nodiscard]] std::uint32_t path(std::uint32_t properties) const noexcept;

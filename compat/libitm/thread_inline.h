@@ -15,19 +15,24 @@ namespace tmh::itm {
          line_begin + kLineBytes > reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
 }
 
-[[gnu::always_inline]] inline std::byte *Thread::place_of_store(std::uintptr_t at,
-                                                                std::size_t bytes) {
+[[gnu::always_inline]] inline bool Thread::is_in_own_frames(std::uintptr_t at,
+                                                            std::size_t bytes) const noexcept {
+  return at >= reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) &&
+         at + bytes <= outer_.registers.stack;
+}
+
+[[gnu::always_inline]] inline Thread::Place Thread::place_of_store(std::uintptr_t at,
+                                                                   std::size_t bytes) {
   const std::uintptr_t line = at / kLineBytes * kLineBytes;
   if (mode_ != Mode::kLines || at >= line::kProcessBytes) [[unlikely]]
-    return nullptr;
+    return Place::kAnywhere;
   if (privates_.may_meet_line(line) || meets_own_frames(line)) [[unlikely]] {
-    if (privates_.has(at, bytes))
-      return nested_.empty() ? reinterpret_cast<std::byte *>(at) : nullptr;
-    if (privates_.meets_line(line) || meets_own_frames(line)) return nullptr;
+    if (nested_.empty() && (is_in_own_frames(at, bytes) || privates_.has(at, bytes)))
+      return Place::kOwn;
+    if (privates_.meets_line(line) || meets_own_frames(line)) return Place::kAnywhere;
   }
-  line::LineWrite &entry = lines.open_process_line(at);
-  entry.mask |= line::byte_mask(at, static_cast<std::uint32_t>(bytes));
-  return reinterpret_cast<std::byte *>(entry.data) + at % kLineBytes;
+  lines.open_process_line(at);
+  return Place::kNewestLine;
 }
 
 }  // namespace tmh::itm

@@ -4,6 +4,7 @@
 // Contexts:  one thread's. NOT async-signal-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,22 +16,26 @@ class UndoLog {
  public:
   void clear() noexcept { bytes_.clear(); }
   [[nodiscard]] std::size_t size() const noexcept { return bytes_.size(); }
-  // Throws std::bad_alloc.
-  void save(const void *at, std::size_t bytes) {
+  // is_frame: of frames of what the transaction has called: gone where a rollback goes back to a
+  // begin behind them. Throws std::bad_alloc.
+  void save(const void *at, std::size_t bytes, bool is_frame) {
     const std::size_t end = bytes_.size() + bytes;
     bytes_.resize(end + sizeof(Tail));
     std::memcpy(bytes_.data() + end - bytes, at, bytes);
-    const Tail tail{reinterpret_cast<std::uintptr_t>(at), bytes};
+    const Tail tail{reinterpret_cast<std::uintptr_t>(at), bytes, is_frame};
     std::memcpy(bytes_.data() + end, &tail, sizeof tail);
   }
-  // Back to `size`, newest first. Bytes in [gone_begin, gone_end) stay: frames that are gone, or
-  // that this very code runs on.
-  void roll_back(std::size_t size, std::uintptr_t gone_begin, std::uintptr_t gone_end) noexcept {
+  // Back to `size`, newest first. stack: where the frames end that are there still; this very code
+  // runs below.
+  void roll_back(std::size_t size, std::uintptr_t stack) noexcept {
     while (bytes_.size() > size) {
       Tail tail;
       std::memcpy(&tail, bytes_.data() + bytes_.size() - sizeof tail, sizeof tail);
       const std::size_t begin = bytes_.size() - sizeof tail - tail.bytes;
-      restore(tail.at, bytes_.data() + begin, tail.bytes, gone_begin, gone_end);
+      const std::size_t gone =
+          tail.is_frame && tail.at < stack ? std::min(stack - tail.at, tail.bytes) : 0;
+      std::memcpy(reinterpret_cast<void *>(tail.at + gone), bytes_.data() + begin + gone,
+                  tail.bytes - gone);
       bytes_.resize(begin);
     }
   }
@@ -39,17 +44,8 @@ class UndoLog {
   struct Tail {
     std::uintptr_t at;
     std::size_t bytes;
+    bool is_frame;
   };
-  static void restore(std::uintptr_t at, const unsigned char *from, std::size_t bytes,
-                      std::uintptr_t gone_begin, std::uintptr_t gone_end) noexcept {
-    if (at >= gone_end || at + bytes <= gone_begin) {
-      std::memcpy(reinterpret_cast<void *>(at), from, bytes);
-      return;
-    }
-    for (std::size_t i = 0; i < bytes; ++i)
-      if (at + i < gone_begin || at + i >= gone_end)
-        *reinterpret_cast<unsigned char *>(at + i) = from[i];
-  }
 
   std::vector<unsigned char> bytes_;
 };

@@ -1,6 +1,5 @@
-// levels/line/process_commit.cpp -- the commit of an instance over all memory of the process: as
-// software_commit.cpp, with the steps that another process, a rival or a level above would ask for
-// left out, and with words that several lines share.
+// levels/line/process_commit.cpp -- the end of an instance over all memory of the process: words go
+// back with a stamp, behind the bytes that they had locked.
 #include <bit>
 
 #include "levels/line/process_thread.h"
@@ -10,11 +9,6 @@
 namespace tmh::line {
 
 namespace {
-
-// As in software_commit.cpp; twice the pauses, as no rival is decided on in between.
-constexpr std::uint32_t kCommitterSpinRounds = 64;
-constexpr std::size_t kFetchedAhead = 8;
-void fetch_to_store(const void *at) noexcept { __builtin_prefetch(at, 1); }
 
 template <class Unsigned>
 void store_part(std::byte *home, std::uint64_t value, std::size_t at) noexcept {
@@ -42,15 +36,9 @@ void store_part(std::byte *home, std::uint64_t value, std::size_t at) noexcept {
   }
 }
 
-// The bytes that the instance has written.
-inline void store_line(const LineWrite &entry, std::byte *home) noexcept {
-  TMH_ASSERT(reinterpret_cast<std::uintptr_t>(home) % kLineBytes == 0);
-  if (entry.mask == ~0ull) {
-#pragma GCC unroll 8
-    for (std::size_t word = 0; word < kLineBytes / 8; ++word)
-      store_part<std::uint64_t>(home + 8 * word, entry.data[word], 0);
-    return;
-  }
+// The bytes as they were. Other threads may load them meanwhile, and find the word locked.
+inline void restore_line(const LineUndo &entry) noexcept {
+  std::byte *const home = entry.home;
   for (std::uint64_t left = entry.mask; left != 0;) {
     const std::size_t word = static_cast<std::size_t>(std::countr_zero(left)) / 8;
     const std::uint64_t byte_mask = left >> (8 * word) & 0xff, value = entry.data[word];
@@ -69,105 +57,99 @@ inline void store_line(const LineWrite &entry, std::byte *home) noexcept {
 
 }  // namespace
 
-// False: another committer keeps the word.
-inline bool ProcessThread::lock_word(LineWord &word, std::uint32_t number) noexcept {
-  // relaxed: the CAS decides
-  std::uint64_t seen = word.load(std::memory_order_relaxed);
-  if (!is_free(seen)) [[unlikely]]
-    return lock_word_in_use(word, number);
-  // relaxed: this thread's
-  commit_.writes().entry(number).before.store(seen, std::memory_order_relaxed);
-  // acquire: pairs with the unlock of the last committer to the line
-  if (word.compare_exchange_strong(seen, locked_by(number_, number), std::memory_order_acquire,
-                                   std::memory_order_relaxed)) [[likely]]
-    return true;
-  return lock_word_in_use(word, number);
-}
-
-[[gnu::noinline]] bool ProcessThread::lock_word_in_use(LineWord &word,
-                                                       std::uint32_t number) noexcept {
-  std::atomic<std::uint64_t> &before = commit_.writes().entry(number).before;
-  for (;;) {
-    std::uint64_t seen = word.load(std::memory_order_relaxed);
-    before.store(seen, std::memory_order_relaxed);  // relaxed: this thread's
-    if (is_free(seen)) {
-      // acquire: as in lock_word()
-      if (word.compare_exchange_strong(seen, locked_by(number_, number), std::memory_order_acquire,
-                                       std::memory_order_relaxed))
-        return true;
-      continue;
-    }
-    if (context_of(seen) == number_) return true;  // by this commit, for another line
-    if (spin_until_changed(word, seen, kCommitterSpinRounds)) continue;
-    observe::probe::conflict(observe::probe::kLines, reinterpret_cast<std::uintptr_t>(&word));
-    rivals_.wait_at_begin(word, seen);  // holding nothing
-    return false;
+// Entries from the newest down to `first`.
+[[gnu::noinline]] void ProcessThread::restore(std::uint32_t first) noexcept {
+  for (std::uint32_t i = undo_.size(); i-- > first;) {
+    restore_line(undo_[i]);
+    undo_[i].mask = 0;
   }
 }
 
-// Gives the words of the first `count` lines back as they were. One that is locked for an earlier
-// entry is that entry's.
-[[gnu::noinline]] void ProcessThread::release_words(std::size_t count) noexcept {
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t before = commit_.writes().entry(i).before.load(std::memory_order_relaxed);
-    // release: pairs with the acquire of the next one
-    if (!is_locked(before))
-      commit_.writes().target(i).word->store(before, std::memory_order_release);
+// All words, each by the entry that has locked it.
+inline void ProcessThread::release(std::uint64_t stamp) noexcept {
+  for (std::uint32_t i = 0; i < undo_.size(); ++i) {
+    const LineUndo &entry = undo_[i];
+    // release: pairs with the acquire of the thread that reads or locks the line next
+    if (entry.older == kNoEntry) entry.word->store(stamp, std::memory_order_release);
   }
+  undo_.clear();
+  layer_ = 0;
+  newest = detail::kNoLine;
+}
+
+// Nothing that the attempt has stored is left. A thread that has loaded a byte of it, and not yet
+// looked at the word again, finds a stamp there that it has not seen before.
+[[gnu::noinline]] void ProcessThread::undo() noexcept {
+  if (undo_.empty()) return;
+  restore(0);
+  release(state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1);
 }
 
 [[gnu::noinline]] bool ProcessThread::are_unchanged() noexcept {
   for (const LineWord *const word : reads()) {
     // acquire: as SoftwareCommit::are_unchanged()
     const std::uint64_t now = word->load(std::memory_order_acquire);
-    if (now <= rv) continue;
-    if (is_locked(now) && context_of(now) == number_ &&
-        commit_.writes().entry(entry_of(now)).before.load(std::memory_order_relaxed) <= rv)
-      continue;
+    if (now <= rv || (is_own(now) && undo_[entry_of(now)].before <= rv)) continue;
     observe::probe::conflict(observe::probe::kLines, reinterpret_cast<std::uintptr_t>(word));
     return false;
   }
   return true;
 }
 
-Status ProcessThread::commit_writes() noexcept {
-  TMH_ASSERT(is_doomed_ || !commit_.writes().empty());
-  if (is_doomed_) return end_aborted(ending_);
-  priority_.let_go_first(number_);
-  const std::span<const WriteSet::Target> targets = commit_.writes().targets();
-  const std::span<LineWrite> entries = commit_.writes().entries();
-  const std::size_t count = targets.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!lock_word(*targets[i].word, static_cast<std::uint32_t>(i))) [[unlikely]] {
-      release_words(i);
-      return end_aborted(AbortCause::kConflictSelf);
+bool ProcessThread::extend() noexcept {
+  TMH_ASSERT(is_running_);
+  // acquire: as SoftwareThread::extend()
+  const std::uint64_t now = state_->clock.load(std::memory_order_acquire);
+  if (!are_unchanged()) return false;
+  rv = now;
+  // release: as SoftwareThread::extend()
+  if (shown_ != nullptr) shown_->store(now, std::memory_order_release);
+  return true;
+}
+
+Status ProcessThread::commit_stores() noexcept {
+  if (!is_doomed_) {
+    const std::size_t count = undo_.size();
+    // After the locks. seq_cst: as SoftwareCommit::publish()
+    const std::uint64_t stamp = state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1;
+    // No committer has stamped since: nothing that was read can have changed.
+    if (stamp == rv + 1 || are_unchanged()) [[likely]] {
+      release(stamp);
+      rv = stamp;
+      has_stored_ = true;
+      context_->add(LineCount::kCommits, 1);
+      observe::probe::commit(observe::probe::kLines, stamp, count);
+      end();
+      return Status::kCommitted;
     }
-    if (i + 1 + kFetchedAhead >= count) continue;
-    fetch_to_store(targets[i + 1 + kFetchedAhead].word);
-    fetch_to_store(&entries[i + 1 + kFetchedAhead].before);
   }
-  // After the locks. seq_cst: as SoftwareCommit::publish()
-  const std::uint64_t stamp = state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1;
-  // No committer has stamped since: nothing that was read can have changed.
-  if (stamp != rv + 1 && !are_unchanged()) [[unlikely]] {
-    release_words(count);
-    return end_aborted(AbortCause::kValidation);
+  undo();
+  return end_aborted(is_doomed_ ? ending_ : Ending{AbortCause::kValidation});
+}
+
+void ProcessThread::abandon() noexcept {
+  undo();
+  SoftwareThread::abandon();
+}
+
+ProcessThread::Mark ProcessThread::mark() noexcept {
+  const Mark mark{undo_.size(), layer_};
+  layer_ = undo_.size();
+  newest = detail::kNoLine;  // what its entry has kept is of the instance around
+  return mark;
+}
+
+void ProcessThread::roll_back_to(const Mark &mark) noexcept {
+  restore(mark.size);
+  // An entry that has not locked its word is not needed any more; the others keep it locked.
+  while (undo_.size() > mark.size && undo_[undo_.size() - 1].older != kNoEntry) {
+    const LineUndo &last_one = undo_[undo_.size() - 1];
+    // relaxed: the thread's own; for others it stays locked
+    last_one.word->store(locked_by(number_, last_one.older), std::memory_order_relaxed);
+    undo_.drop_last();
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i + kFetchedAhead < count) fetch_to_store(targets[i + kFetchedAhead].home);
-    store_line(entries[i], targets[i].home);
-  }
-  for (std::size_t i = 0; i < count; ++i)
-    // A word is the entry's that has locked it, and another committer's once that has unlocked it.
-    // relaxed: this thread's
-    if (!is_locked(entries[i].before.load(std::memory_order_relaxed)))
-      // release: pairs with the acquire of the thread that reads or locks the line next
-      targets[i].word->store(stamp, std::memory_order_release);
-  rv = stamp;
-  context_->add(LineCount::kCommits, 1);
-  observe::probe::commit(observe::probe::kLines, stamp, count);
-  end();
-  return Status::kCommitted;
+  layer_ = mark.layer;
+  newest = detail::kNoLine;
 }
 
 }  // namespace tmh::line

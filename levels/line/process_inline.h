@@ -3,6 +3,8 @@
 // reason as software_inline.h.
 #pragma once
 
+#include <cstring>
+
 #include "levels/line/process_thread.h"
 #include "observe/probes.h"
 #include "platform/assert.h"
@@ -11,39 +13,67 @@
 namespace tmh::line {
 
 [[gnu::always_inline]] inline void ProcessThread::begin_at_once(std::uint32_t attempt) noexcept {
-  TMH_ASSERT(is_attached_ && !is_running_ && !is_query_);
+  TMH_ASSERT(is_attached_ && !is_running_ && !is_query_ && undo_.empty());
   attempt_ = attempt;
   is_running_ = true;
   is_doomed_ = false;
+  platform::set_if_other(has_stored_, false);
   context_->add(LineCount::kBegins, 1);
   // acquire: as SoftwareThread::begin()
   rv = state_->clock.load(std::memory_order_acquire);
   log_.begin(*this, kNoLimit);
-  if (!commit_.writes().empty()) {
-    commit_.writes().clear();
-    written = 0;
-    newest = detail::kNoLine;
-  }
   last = detail::kNoLine;
   platform::set_if_other(bytes, kProcessBytes);
   observe::probe::begin(observe::probe::kLines, 0, 0);
 }
 
-// As open_line(). No level is above, and memory takes no disk blocks. So nothing of the line is
-// looked at before the commit, which need not wait for it then.
-[[gnu::always_inline]] inline LineWrite &ProcessThread::open_process_line(std::uintptr_t at) {
-  TMH_ASSERT(is_running() && !is_query());
-  const std::uint64_t line = at / kLineBytes;
-  WriteSet &writes = commit_.writes();
-  if (window_bytes(*this) == 0 || may_have_written(*this, line) || !writes.has_room()) [[unlikely]]
+// The line's word is locked by this thread now.
+[[gnu::always_inline]] inline void ProcessThread::add_entry(LineWord &word, std::uintptr_t at,
+                                                            std::uint64_t before,
+                                                            std::uint32_t older) noexcept {
+  LineUndo &entry = undo_.next();
+  entry.word = &word;
+  entry.home = reinterpret_cast<std::byte *>(at / kLineBytes * kLineBytes);
+  entry.mask = 0;
+  entry.before = before;
+  entry.number = undo_.size();
+  entry.older = older;
+  undo_.add_next();
+  use(entry);
+}
+
+[[gnu::always_inline]] inline void ProcessThread::use(LineUndo &entry) noexcept {
+  if (last_word == entry.word) last = detail::kNoLine;
+  newest = reinterpret_cast<std::uintptr_t>(entry.home);
+  newest_bytes = reinterpret_cast<std::byte *>(entry.data);
+}
+
+[[gnu::always_inline]] inline void ProcessThread::open_process_line(std::uintptr_t at) {
+  TMH_ASSERT(is_running());
+  LineWord &word = word_of(at);
+  __builtin_prefetch(reinterpret_cast<const void *>(at), 1);
+  // relaxed: the CAS decides
+  std::uint64_t seen = word.load(std::memory_order_relaxed);
+  // The word `priority`: who has it goes first. relaxed: a courtesy.
+  if (seen > rv || window_bytes(*this) == 0 || !undo_.has_room() ||
+      state_->priority.load(std::memory_order_relaxed) != 0 ||
+      // acquire: pairs with the release of the last thread that had the word locked
+      !word.compare_exchange_strong(seen, locked_by(number_, undo_.size()),
+                                    std::memory_order_acquire, std::memory_order_relaxed))
+      [[unlikely]]
     return open_any_process_line(at);
-  LineWord *const word = memory_.segment(0).words + process_word_number(line);
-  auto *const home = reinterpret_cast<std::byte *>(line * kLineBytes);
-  __builtin_prefetch(word, 1);
-  __builtin_prefetch(home, 1);
-  LineWrite &entry = writes.insert({word, home}, where(0, line * kLineBytes));
-  make_newest(*this, entry, line, word, line * kLineBytes);
-  return entry;
+  add_entry(word, at, seen, kNoEntry);
+}
+
+[[gnu::always_inline]] inline void ProcessThread::keep(std::uintptr_t at,
+                                                       std::uint32_t size) noexcept {
+  TMH_ASSERT(at - newest + size <= kLineBytes);
+  const std::uint64_t wanted = byte_mask(at, size), kept = detail::newest_mask(*this);
+  if ((wanted & ~kept) == 0) return;
+  if ((wanted & kept) != 0) [[unlikely]]
+    return keep_more(wanted);
+  std::memcpy(newest_bytes + at % kLineBytes, reinterpret_cast<const void *>(at), size);
+  detail::newest_mask(*this) = kept | wanted;
 }
 
 inline bool ProcessThread::begin(const Begin &options) noexcept {
@@ -55,7 +85,7 @@ inline bool ProcessThread::begin(const Begin &options) noexcept {
 
 [[gnu::always_inline]] inline Status ProcessThread::commit() noexcept {
   TMH_ASSERT(is_running_);
-  if (is_doomed_ || !commit_.writes().empty()) return commit_writes();
+  if (is_doomed_ || !undo_.empty()) return commit_stores();
   context_->add(LineCount::kCommits, 1);
   observe::probe::commit(observe::probe::kLines, rv, 0);
   end();

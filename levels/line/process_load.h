@@ -1,6 +1,6 @@
 // levels/line/process_load.h -- the short ways of a load over all memory of the process: as
-// detail::line_load(), which has the reasons for the orders. Here the view is memory itself, and an
-// instance keeps a log.
+// detail::line_load(), which has the reasons for the orders. Here the view is memory itself, with
+// the instance's own stores, and an instance keeps a log.
 // Contexts:  of the thread that runs the instance.
 #pragma once
 
@@ -33,15 +33,10 @@ template <class T, class LongWay>
       return long_way();
     return value;
   }
+  if (at - access.newest < kLineBytes) return load_home();  // locked by this thread
   if (at >= ProcessThread::window_bytes(access)) [[unlikely]]
     return long_way();
   const std::uint64_t line = at / kLineBytes;
-  if ((access.written >> (line % 64) & 1) != 0) [[unlikely]] {
-    if (at - access.newest >= kLineBytes || !detail::is_newest_whole(access)) return long_way();
-    T value;
-    std::memcpy(&value, access.newest_bytes + (at - access.newest), sizeof value);
-    return value;
-  }
   const LineWord *const word = access.words + process_word_number(line);
   const std::uint64_t seen = word->load(std::memory_order_acquire);
   const T value = load_home();

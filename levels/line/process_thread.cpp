@@ -1,10 +1,11 @@
-// levels/line/process_thread.cpp -- blocks, and single lines of the writes.
-#include "levels/line/process_inline.h"
-
+// levels/line/process_thread.cpp -- the long ways: lines that others have locked or that are newer
+// than the snapshot, blocks, waiting.
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <new>
 
+#include "levels/line/process_inline.h"
 #include "platform/assert.h"
 #include "platform/try.h"
 
@@ -18,46 +19,13 @@ std::uint64_t load_shared(std::uintptr_t at) noexcept {
       .load(std::memory_order_acquire);
 }
 
-// Of the thread's own.
-std::uint64_t word_in(const std::byte *at, std::uint32_t size) noexcept {
-  const auto as = [at](auto word) {
-    std::memcpy(&word, at, sizeof word);
-    return std::uint64_t{word};
-  };
-  return size == 8   ? as(std::uint64_t{})
-         : size == 4 ? as(std::uint32_t{})
-         : size == 2 ? as(std::uint16_t{})
-                     : as(std::uint8_t{});
-}
-
 void store_bytes(std::byte *to, std::uint64_t value, std::uint32_t count) noexcept {
   for (std::uint32_t i = 0; i < count; ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
 }
 
-// At most a line. Inline: a call of memcpy() costs as much as a word's store.
-inline void copy_small(std::byte *to, const void *from, std::uint32_t size) noexcept {
-  const auto *in = static_cast<const std::byte *>(from);
-  for (; size >= 8; size -= 8) {
-    std::memcpy(to, in, 8);
-    to += 8;
-    in += 8;
-  }
-  if ((size & 4) != 0) {
-    std::memcpy(to, in, 4);
-    to += 4;
-    in += 4;
-  }
-  if ((size & 2) != 0) {
-    std::memcpy(to, in, 2);
-    to += 2;
-    in += 2;
-  }
-  if ((size & 1) != 0) *to = *in;
-}
-
-// Bytes of a line that a committer may be storing to: by the whole words that they lie in. Word by
-// word from a register: a larger load from words that were just stored one by one would wait until
-// they have left the processor.
+// Bytes of a line that another thread may be storing to: by the whole words that they lie in. Word
+// by word from a register: a larger load from words that were just stored one by one would wait
+// until they have left the processor.
 void copy_shared(std::byte *to, std::uintptr_t from, std::uint32_t size) noexcept {
   if (const auto before = static_cast<std::uint32_t>(from % 8); before != 0) {
     const std::uint32_t part = std::min(8 - before, size);
@@ -75,43 +43,59 @@ void copy_shared(std::byte *to, std::uintptr_t from, std::uint32_t size) noexcep
   if (size != 0) store_bytes(to, load_shared(from), size);
 }
 
-// The same, by larger loads: of a large block, which was hardly stored just before. What is torn is
-// not used, as in detail::line_load().
-inline void copy_wide(std::byte *to, std::uintptr_t from, std::uint32_t size) noexcept {
-#ifdef __SANITIZE_THREAD__
-  copy_shared(to, from, size);  // as detail::load_large()
-#else
-  for (; size >= 16; size -= 16) {
-    std::memcpy(to, reinterpret_cast<const void *>(from), 16);
-    to += 16;
-    from += 16;
-  }
-  copy_small(to, reinterpret_cast<const void *>(from), size);
-  std::atomic_thread_fence(std::memory_order_acquire);
-#endif
+template <class Unsigned>
+std::uint32_t store_word(std::uintptr_t to, const std::byte *from) noexcept {
+  Unsigned value;
+  std::memcpy(&value, from, sizeof value);
+  // release: pairs with the acquire in process_load(): who sees it sees the line locked
+  std::atomic_ref<Unsigned>(*reinterpret_cast<Unsigned *>(to))
+      .store(value, std::memory_order_release);
+  return sizeof value;
 }
+
+// To a line that this thread has locked, by the largest aligned words. Not the bytes beside them:
+// other threads may store plainly to these.
+void store_shared(std::uintptr_t to, const std::byte *from, std::uint32_t size) noexcept {
+  while (size != 0) {
+    const std::uint32_t done = size >= 8 && to % 8 == 0   ? store_word<std::uint64_t>(to, from)
+                               : size >= 4 && to % 4 == 0 ? store_word<std::uint32_t>(to, from)
+                               : size >= 2 && to % 2 == 0 ? store_word<std::uint16_t>(to, from)
+                                                          : store_word<std::uint8_t>(to, from);
+    to += done;
+    from += done;
+    size -= done;
+  }
+}
+
+// 5 us: the holder of priority mostly ends sooner.
+constexpr std::uint32_t kBriefRounds = 128;
+// Pauses for a line that another thread has locked: 2 us for one that holds locks itself; 50 us
+// for one that does not, and keeps nobody waiting.
+constexpr std::uint32_t kHolderSpinRounds = 64, kReaderSpinRounds = 50 * kRoundsPerLook;
 
 }  // namespace
 
 Errc ProcessThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexcept {
   TMH_TRY(SoftwareThread::attach(slot, incarnation));
   static_cast<void>(window_.find(*this, 0));
+  try {
+    undo_.make_room();
+  } catch (const std::bad_alloc &) {
+    return Errc::kOutOfMemory;
+  }
   return Errc::kOk;
 }
 
-namespace {
-// An attempt that has read and written so many lines before it failed takes priority at once: it
-// holds no lock meanwhile that would keep others from failing it again.
-constexpr std::size_t kLinesOfLong = 8;
-// 5 us: the holder of priority mostly ends sooner.
-constexpr std::uint32_t kBriefRounds = 128;
-}  // namespace
+void ProcessThread::detach() noexcept {
+  if (!is_attached_) return;
+  if (is_running_) abandon();
+  SoftwareThread::detach();
+}
 
 void ProcessThread::wait_to_begin_again(std::uint32_t attempt) noexcept {
   rivals_.wait_for_blocker();
   rivals_.forget_blocker();
-  if (attempt >= kPriorityAttempts || commit_.writes().size() >= kLinesOfLong)
-    priority_.take(number_);
+  if (attempt >= kPriorityAttempts) priority_.take(number_);
 }
 
 [[gnu::noinline]] void ProcessThread::wait_briefly() const noexcept {
@@ -121,6 +105,7 @@ void ProcessThread::wait_to_begin_again(std::uint32_t attempt) noexcept {
 
 // Another thread has asked: a commit waits for instances at older snapshots.
 [[gnu::noinline]] void ProcessThread::answer() {
+  if (is_doomed_) fail(ending_);
   std::atomic_ref<std::uint64_t>(bytes).store(kProcessBytes, std::memory_order_relaxed);
   const std::size_t count = reads().size();
   if (moved_at_rv_ == rv && count < moved_at_reads_ + moved_at_reads_ / 4) return;
@@ -129,107 +114,60 @@ void ProcessThread::wait_to_begin_again(std::uint32_t attempt) noexcept {
   moved_at_reads_ = count;
 }
 
-// The word from home, where the attempt has not written its line. False: it takes a longer way.
-inline bool ProcessThread::read_word(std::uintptr_t from, std::uint32_t size,
-                                     std::uint64_t *value) {
-  const std::uint64_t line = from / kLineBytes;
-  const LineWord *const word = memory_.segment(0).words + process_word_number(line);
-  // As detail::line_load().
-  const std::uint64_t seen = word->load(std::memory_order_acquire);
-  if (seen > rv) return false;
-  const std::uint32_t before = static_cast<std::uint32_t>(from % 8);
-  *value = load_shared(from - before) >> (8 * before);
-  if (size < 8) *value &= (1ull << (8 * size)) - 1;
-  return word->load(std::memory_order_relaxed) == seen && ReadLog::note(*this, *word);
+void ProcessThread::meet_locked(LineWord &word, std::uint64_t seen) {
+  const bool holds_nothing = undo_.empty();
+  if (spin_until_changed(word, seen, holds_nothing ? kReaderSpinRounds : kHolderSpinRounds)) return;
+  // Others that hold a lock give way.
+  if (priority_.is_mine() && rivals_.wait_until_changed(word, seen)) return;
+  observe::probe::conflict(observe::probe::kLines, reinterpret_cast<std::uintptr_t>(&word));
+  rivals_.wait_at_begin(word, seen);
+  fail(AbortCause::kConflictSelf);
 }
 
-// As SoftwareThread::make_whole(). False: it takes a longer way.
-inline bool ProcessThread::make_whole(LineWrite &entry, std::uintptr_t at) {
-  const std::uint64_t line = at / kLineBytes;
-  const LineWord *const word = memory_.segment(0).words + process_word_number(line);
-  // As detail::line_load().
-  const std::uint64_t seen = word->load(std::memory_order_acquire);
-  if (seen > rv) return false;
-  std::uint64_t home[kLineBytes / 8];
-#pragma GCC unroll 8
-  for (std::size_t i = 0; i < kLineBytes / 8; ++i) home[i] = load_shared(line * kLineBytes + 8 * i);
-  if (word->load(std::memory_order_relaxed) != seen || !ReadLog::note(*this, *word)) return false;
-#pragma GCC unroll 8
-  for (std::size_t i = 0; i < kLineBytes / 8; ++i) {
-    const std::uint64_t written_bytes = entry.mask >> (8 * i) & 0xff;
-    if (written_bytes == 0xff) continue;
-    const std::uint64_t bits = written_bytes == 0 ? 0 : spread_byte_mask(written_bytes);
-    entry.data[i] = (entry.data[i] & bits) | (home[i] & ~bits);
+// Does something about a line that another thread has locked, or that is newer than the snapshot.
+void ProcessThread::settle(LineWord &word, std::uint64_t seen) {
+  if (is_locked(seen)) {
+    meet_locked(word, seen);
+  } else if (!extend()) {
+    fail(AbortCause::kValidation);
   }
-  entry.kept = detail::Kept::kWhole;
-  return true;
 }
 
-// If so, or once it is, it is the newest.
-inline bool ProcessThread::is_whole(LineWrite &entry, std::uintptr_t at) {
-  if (entry.kept != detail::Kept::kWhole &&
-      (entry.kept != detail::Kept::kNo || !make_whole(entry, at)))
-    return false;
-  newest = at / kLineBytes * kLineBytes;
-  newest_bytes = reinterpret_cast<std::byte *>(entry.data);
-  return true;
+// load: copies what is there. It may run several times.
+template <class Load>
+[[gnu::always_inline]] inline void ProcessThread::read(std::uintptr_t from, const Load &load) {
+  if (from >= kProcessBytes) [[unlikely]]
+    return load();
+  if (window_bytes(*this) == 0) [[unlikely]]
+    answer();
+  LineWord &word = word_of(from);
+  for (;;) {
+    // As detail::line_load(), which has the reasons for these orders.
+    const std::uint64_t seen = word.load(std::memory_order_acquire);
+    if (seen > rv) [[unlikely]] {
+      if (is_own(seen)) return load();
+      settle(word, seen);
+      continue;
+    }
+    load();
+    if (word.load(std::memory_order_relaxed) != seen) [[unlikely]]
+      continue;
+    while (!ReadLog::note(*this, word)) static_cast<void>(log_.make_room(*this));
+    return;
+  }
 }
 
 std::uint64_t ProcessThread::load_word(std::uintptr_t from, std::uint32_t size) {
-  if (window_bytes(*this) == 0) answer();
-  if (from >= kProcessBytes) return load_long(from, size);
-  if (LineWrite *const entry = find_entry(from); entry != nullptr) {
-    if (!is_whole(*entry, from)) return load_long(from, size);
-    return word_in(newest_bytes + from % kLineBytes, size);
-  }
+  TMH_ASSERT(from % size == 0);
   std::uint64_t value = 0;
-  return read_word(from, size, &value) ? value : load_long(from, size);
-}
-
-// As detail::line_load(). False: it takes a longer way.
-template <class Copy>
-[[gnu::always_inline]] inline bool ProcessThread::read_block(std::byte *to, std::uintptr_t from,
-                                                             std::uint32_t size, const Copy &copy) {
-  const std::uint64_t line = from / kLineBytes;
-  const LineWord *const word = memory_.segment(0).words + process_word_number(line);
-  const std::uint64_t seen = word->load(std::memory_order_acquire);
-  if (seen > rv) [[unlikely]]
-    return false;
-  copy(to, from, size);
-  return word->load(std::memory_order_relaxed) == seen && ReadLog::note(*this, *word);
+  const std::uint32_t before = static_cast<std::uint32_t>(from % 8);
+  read(from, [&] { value = load_shared(from - before) >> (8 * before); });
+  return size == 8 ? value : value & ((1ull << (8 * size)) - 1);
 }
 
 void ProcessThread::load_block(void *to, std::uintptr_t from, std::uint32_t size) {
   TMH_ASSERT(from % kLineBytes + size <= kLineBytes);
-  auto *const out = static_cast<std::byte *>(to);
-  if (from < kProcessBytes && window_bytes(*this) != 0 &&
-      !may_have_written(*this, from / kLineBytes) && read_block(out, from, size, copy_shared))
-      [[likely]]
-    return;
-  load_block_long(out, from, size);
-}
-
-[[gnu::noinline]] void ProcessThread::load_block_long(std::byte *out, std::uintptr_t from,
-                                                      std::uint32_t size) {
-  if (window_bytes(*this) == 0) [[unlikely]]
-    answer();
-  if (from < kProcessBytes) {
-    if (LineWrite *const entry = find_entry(from); entry == nullptr) {
-      if (read_block(out, from, size, copy_shared)) return;
-    } else if (is_whole(*entry, from)) {
-      copy_small(out, newest_bytes + from % kLineBytes, size);
-      return;
-    }
-  }
-  while (size != 0) {
-    // The largest word that begins here and ends in the block.
-    const std::uint32_t aligned = std::min(8u, 1u << std::countr_zero(from | 8));
-    const std::uint32_t part = std::min(aligned, std::bit_floor(size));
-    store_bytes(out, load_long(from, part), part);
-    out += part;
-    from += part;
-    size -= part;
-  }
+  read(from, [&] { copy_shared(static_cast<std::byte *>(to), from, size); });
 }
 
 bool ProcessThread::store_block(std::uintptr_t to, const void *from, std::uint32_t size) {
@@ -238,82 +176,85 @@ bool ProcessThread::store_block(std::uintptr_t to, const void *from, std::uint32
     if (to >= kProcessBytes) return false;
     open_process_line(to);
   }
-  copy_small(newest_bytes + to % kLineBytes, from, size);
-  detail::newest_mask(*this) |= byte_mask(to, size);
+  keep(to, size);
+  store_shared(to, static_cast<const std::byte *>(from), size);
   return true;
 }
 
 void ProcessThread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t size) {
-  const LineWord *const table = memory_.segment(0).words;
-  __builtin_prefetch(table + process_word_number((from + size - 1) / kLineBytes));
   for (std::size_t ahead = kLineBytes; ahead < size; ahead += kLineBytes)
     __builtin_prefetch(reinterpret_cast<const void *>(from + ahead));
-  // The lines that are opened below have no byte of this block.
-  const std::uint64_t written_before = written;
   while (size != 0) {
-    // Which line is the newest may change while the block is loaded.
-    LineWrite &entry = open_process_line(to);
-    auto *out = reinterpret_cast<std::byte *>(entry.data) + to % kLineBytes;
-    const auto part =
-        static_cast<std::uint32_t>(std::min(kLineBytes - to % kLineBytes, std::uint64_t{size}));
-    for (std::uint32_t left = part; left != 0;) {
-      const auto in_line = static_cast<std::uint32_t>(kLineBytes - from % kLineBytes);
-      const std::uint32_t step = std::min(in_line, left);
-      if ((written_before >> (from / kLineBytes % 64) & 1) != 0 ||
-          !read_block(out, from, step, copy_wide)) [[unlikely]]
-        load_block_long(out, from, step);
-      out += step;
-      from += step;
-      left -= step;
-    }
-    entry.mask |= byte_mask(to, part);
+    const auto part = static_cast<std::uint32_t>(
+        std::min({kLineBytes - to % kLineBytes, kLineBytes - from % kLineBytes, size}));
+    std::byte block[kLineBytes];
+    load_block(block, from, part);
+    static_cast<void>(store_block(to, block, part));
     to += part;
+    from += part;
     size -= part;
   }
 }
 
-[[gnu::noinline]] LineWrite &ProcessThread::open_any_process_line(std::uintptr_t at) {
-  if (window_bytes(*this) == 0) answer();
-  const std::uint64_t line = at / kLineBytes;
-  auto *const home = reinterpret_cast<std::byte *>(line * kLineBytes);
-  LineWord *const word = memory_.segment(0).words + process_word_number(line);
-  WriteSet &writes = commit_.writes();
-  LineWrite *entry = may_have_written(*this, line) ? writes.find(home) : nullptr;
-  if (entry == nullptr) {
-    __builtin_prefetch(word, 1);
-    __builtin_prefetch(home, 1);
-    if (const AbortCause cause = writes.make_room(memory_, number_); cause != AbortCause::kNone)
-        [[unlikely]]
-      fail(cause);
-    entry = &writes.insert({word, home}, where(0, line * kLineBytes));
+// Some of the bytes are kept, as they were before others were stored.
+[[gnu::noinline]] void ProcessThread::keep_more(std::uint64_t mask) noexcept {
+  mask &= ~detail::newest_mask(*this);
+  detail::newest_mask(*this) |= mask;
+  for (; mask != 0; mask &= mask - 1) {
+    const auto i = static_cast<std::size_t>(std::countr_zero(mask));
+    newest_bytes[i] = *reinterpret_cast<const std::byte *>(newest + i);
   }
-  make_newest(*this, *entry, line, word, line * kLineBytes);
-  return *entry;
 }
 
-// Null: the attempt has written nothing there.
-LineWrite *ProcessThread::find_entry(std::uintptr_t at) noexcept {
-  if (at - newest < kLineBytes)
-    return reinterpret_cast<LineWrite *>(newest_bytes - offsetof(LineWrite, data));
-  if (at >= kProcessBytes || !may_have_written(*this, at / kLineBytes)) return nullptr;
-  return commit_.writes().find(reinterpret_cast<std::byte *>(at / kLineBytes * kLineBytes));
+// The word is this thread's. Makes the line the newest if the running layer has an entry for it.
+bool ProcessThread::find_own(std::uintptr_t at, std::uint64_t seen) noexcept {
+  auto *const home = reinterpret_cast<std::byte *>(at / kLineBytes * kLineBytes);
+  for (std::uint32_t i = entry_of(seen); i != kNoEntry && i >= layer_; i = undo_[i].older) {
+    if (undo_[i].home != home) continue;
+    use(undo_[i]);
+    return true;
+  }
+  return false;
 }
 
-void ProcessThread::store_now(std::uintptr_t at, std::uint32_t size) noexcept {
-  LineWrite *const entry = find_entry(at);
-  if (entry == nullptr) return;
-  const auto *const data = reinterpret_cast<const std::byte *>(entry->data) + at % kLineBytes;
-  for (std::uint32_t i = 0; i < size; ++i)
-    if ((entry->mask >> (at % kLineBytes + i) & 1) != 0)
-      reinterpret_cast<std::byte *>(at)[i] = data[i];
-  entry->mask &= ~byte_mask(at, size);
+bool ProcessThread::has_locked(std::uintptr_t at) noexcept {
+  if (undo_.empty() || at >= kProcessBytes) return false;
+  // relaxed: only what this thread has stored counts
+  const std::uint64_t seen = word_of(at).load(std::memory_order_relaxed);
+  if (!is_own(seen)) return false;
+  auto *const home = reinterpret_cast<std::byte *>(at / kLineBytes * kLineBytes);
+  for (std::uint32_t i = entry_of(seen); i != kNoEntry; i = undo_[i].older)
+    if (undo_[i].home == home) return true;
+  return false;
 }
 
-void ProcessThread::never_keep(std::uintptr_t at) noexcept {
-  LineWrite *const entry = find_entry(at);
-  if (entry == nullptr) return;
-  entry->kept = detail::Kept::kNever;
-  newest = detail::kNoLine;
+[[gnu::noinline]] void ProcessThread::open_any_process_line(std::uintptr_t at) {
+  if (is_doomed_) fail(ending_);
+  // Before it holds a lock, which others would meet.
+  if (undo_.empty()) priority_.let_go_first(number_);
+  if (window_bytes(*this) == 0) answer();
+  undo_.make_room();
+  LineWord &word = word_of(at);
+  for (;;) {
+    // acquire: as a load's
+    std::uint64_t seen = word.load(std::memory_order_acquire);
+    if (is_own(seen)) {
+      if (find_own(at, seen)) return;
+      const std::uint32_t newest_entry = entry_of(seen);
+      // relaxed: for others it stays locked
+      word.store(locked_by(number_, undo_.size()), std::memory_order_relaxed);
+      return add_entry(word, at, undo_[newest_entry].before, newest_entry);
+    }
+    if (seen > rv) {
+      settle(word, seen);
+      continue;
+    }
+    // acquire: as in open_process_line()
+    if (!word.compare_exchange_strong(seen, locked_by(number_, undo_.size()),
+                                      std::memory_order_acquire, std::memory_order_relaxed))
+      continue;
+    return add_entry(word, at, seen, kNoEntry);
+  }
 }
 
 }  // namespace tmh::line

@@ -1,14 +1,27 @@
-// levels/line/process_thread.h -- level 1 in software for code that was compiled for transactions:
-// blocks of bytes, stores that go back, and memory that the thread stores to in place.
-// Shape:     a SoftwareThread whose memory is all of the process (process_lines.h). Lines may share
-//            a word. No other process recovers it, no rival fails it and no level is above: its
-//            commit has fewer steps (process_commit.cpp), and the context's status stays IDLE.
+// levels/line/process_thread.h -- level 1 in software for code that was compiled for transactions,
+// over all memory of one process: stores in place.
+// Why:       compiled code mixes plain accesses with barriers (what it passes by value, loops that
+//            become memset, loads moved out of a block). They see what barriers have stored only
+//            where that is in memory.
+// Shape:     a SoftwareThread whose memory is all of the process (process_lines.h), with a write
+//            policy of its own: the first store to a line locks its word, the bytes that a store
+//            overwrites are kept (process_undo.h), and memory has the new ones. A commit gives the
+//            words back with its stamp; an abort restores the bytes first, and stamps, too: who has
+//            loaded such a byte meanwhile must see the word changed. Reads, snapshots and their
+//            extension are level 1's. Lines may share a word. No other process recovers it, no
+//            rival fails it and no level is above: the context's status stays IDLE.
+// Invariant: (1) the word of a line with bytes that are not committed is locked by their thread.
+//            (2) a thread that has locked a word waits for another's lock only briefly.
 // Contexts:  as SoftwareThread.
+// Source:    TinySTM's write-through; GCC's ml_wt. We differ: locks and undo by lines, and stamps
+//            of aborts from the clock instead of incarnation numbers.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
+#include "levels/line/process_lines.h"
+#include "levels/line/process_undo.h"
 #include "levels/line/software.h"
 
 namespace tmh::line {
@@ -19,17 +32,24 @@ class ProcessThread : public SoftwareThread {
   // SoftwareThread.
   ProcessThread(LineMemory &memory, Releaser &releaser, Leave leave)
       : SoftwareThread(memory, releaser, nullptr, leave) {}
+  ~ProcessThread() { detach(); }
 
   // As SoftwareThread. The short ways are open from here on.
   [[nodiscard]] Errc attach(std::uint32_t slot, std::uint64_t incarnation) noexcept;
+  void detach() noexcept;
   // As SoftwareThread's, for updates. Of `options` the attempt counts.
   inline bool begin(const Begin &options) noexcept;
   // The same behind wait_to_begin_again(), which an attempt that is not the first waits for.
   inline void begin_at_once(std::uint32_t attempt) noexcept;
+  // kAborted: memory is as it was.
   [[nodiscard]] inline Status commit() noexcept;
+  // As SoftwareThread's; memory is as it was.
+  void abandon() noexcept;
+  [[nodiscard]] bool extend() noexcept;
+  // Of the last instance, if it committed: its stamp; where it has stored nothing, its snapshot.
   [[nodiscard]] std::uint64_t stamp() const noexcept { return rv; }
 
-  // The long way of detail::line_load().
+  // The long way of process_load().
   [[nodiscard]] std::uint64_t load_word(std::uintptr_t from, std::uint32_t size);
   // Any bytes within one line, as a load or store of a word.
   void load_block(void *to, std::uintptr_t from, std::uint32_t size);
@@ -38,31 +58,36 @@ class ProcessThread : public SoftwareThread {
   // As load_block() and store_block(), for any number of lines. REQUIRES: no line is met by both
   // blocks; both end below kProcessBytes.
   void copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t size);
-  // Makes the line of this address the newest: the next store to it goes to newest_bytes. REQUIRES:
-  // below kProcessBytes.
-  inline LineWrite &open_process_line(std::uintptr_t at);
+  // Makes the line of this address the newest: it is locked, and the next store to it needs no more
+  // than keep(). REQUIRES: below kProcessBytes.
+  inline void open_process_line(std::uintptr_t at);
+  // Keeps these bytes of the newest line as they are, where they are not kept yet.
+  inline void keep(std::uintptr_t at, std::uint32_t size) noexcept;
 
-  // Nested instances that may be undone alone.
-  using Writes = WriteSet::Copy;
-  void copy_writes(Writes *to) const { commit_.writes().copy_to(to); }
-  void restore_writes(const Writes &from) noexcept {
-    commit_.writes().restore(from);
-    newest = detail::kNoLine;
-  }
+  // The next store looks where it goes.
+  void leave_newest() noexcept { newest = detail::kNoLine; }
+  // Has this thread locked the line of this address (not another line that has its word)?
+  [[nodiscard]] bool has_locked(std::uintptr_t at) noexcept;
+
+  // A nested instance that may be undone alone begins. Throws nothing.
+  struct Mark {
+    std::uint32_t size = 0;   // entries then
+    std::uint32_t layer = 0;  // of the instance around it
+  };
+  [[nodiscard]] Mark mark() noexcept;
+  // It has ended, and belongs to the instance around it.
+  void drop_mark(const Mark &mark) noexcept { layer_ = mark.layer; }
+  // What it has stored is undone. It stays: its lines are locked still.
+  void roll_back_to(const Mark &mark) noexcept;
   // Also of the last instance.
-  [[nodiscard]] bool has_stored() const noexcept { return !commit_.writes().empty(); }
-
-  // What the attempt has written of these bytes, which lie in one line, goes to memory now and
-  // leaves the writes. REQUIRES: no other thread uses them; the caller keeps what was there.
-  void store_now(std::uintptr_t at, std::uint32_t size) noexcept;
-  // The thread stores in place to some bytes of this line, which the attempt may have written.
-  void never_keep(std::uintptr_t at) noexcept;
+  [[nodiscard]] bool has_stored() const noexcept { return has_stored_; }
 
   // No access takes a short way, and no store finds the newest line, before the next begin().
   void shut() noexcept {
     window_.shut(*this);
     newest = detail::kNoLine;
   }
+
   // What begin() waits for where an attempt came before: other instances. Before others wait for
   // this one.
   void wait_to_begin_again(std::uint32_t attempt) noexcept;
@@ -90,15 +115,22 @@ class ProcessThread : public SoftwareThread {
   void show_snapshot_at(std::atomic<std::uint64_t> *at) noexcept { shown_ = at; }
 
  private:
-  [[nodiscard]] LineWrite *find_entry(std::uintptr_t at) noexcept;
-  LineWrite &open_any_process_line(std::uintptr_t at);
-  template <class Copy>
-  [[nodiscard]] inline bool read_block(std::byte *to, std::uintptr_t from, std::uint32_t size,
-                                       const Copy &copy);
-  void load_block_long(std::byte *to, std::uintptr_t from, std::uint32_t size);
-  [[nodiscard]] inline bool is_whole(LineWrite &entry, std::uintptr_t at);
-  [[nodiscard]] inline bool make_whole(LineWrite &entry, std::uintptr_t at);
-  [[nodiscard]] bool read_word(std::uintptr_t from, std::uint32_t size, std::uint64_t *value);
+  [[nodiscard]] LineWord &word_of(std::uintptr_t at) noexcept {
+    return memory_.segment(0).words[process_word_number(at / kLineBytes)];
+  }
+  [[nodiscard]] bool is_own(std::uint64_t word) const noexcept {
+    return is_locked(word) && context_of(word) == number_;
+  }
+  void use(LineUndo &entry) noexcept;
+  [[nodiscard]] bool find_own(std::uintptr_t at, std::uint64_t seen) noexcept;
+  void add_entry(LineWord &word, std::uintptr_t at, std::uint64_t before,
+                 std::uint32_t older) noexcept;
+  void open_any_process_line(std::uintptr_t at);
+  void keep_more(std::uint64_t mask) noexcept;
+  void settle(LineWord &word, std::uint64_t seen);
+  void meet_locked(LineWord &word, std::uint64_t seen);
+  template <class Load>
+  inline void read(std::uintptr_t from, const Load &load);
   void answer();
   void wait_briefly() const noexcept;
 
@@ -107,12 +139,15 @@ class ProcessThread : public SoftwareThread {
     if (priority_.is_mine()) [[unlikely]]
       priority_.give(number_);
   }
-  [[nodiscard]] Status commit_writes() noexcept;
-  [[nodiscard]] bool lock_word(LineWord &word, std::uint32_t number) noexcept;
-  [[nodiscard]] bool lock_word_in_use(LineWord &word, std::uint32_t number) noexcept;
+  [[nodiscard]] Status commit_stores() noexcept;
   [[nodiscard]] bool are_unchanged() noexcept;
-  void release_words(std::size_t count) noexcept;
+  void restore(std::uint32_t first) noexcept;
+  void release(std::uint64_t stamp) noexcept;
+  void undo() noexcept;
 
+  ProcessUndo undo_;
+  std::uint32_t layer_ = 0;  // first entry of the innermost instance that may be undone alone
+  bool has_stored_ = false;
   std::uint64_t moved_at_rv_ = 0;   // of the snapshot that answer() has moved to,
   std::size_t moved_at_reads_ = 0;  // and how much was read then
 };

@@ -6,7 +6,8 @@ which includes owners.pml.
 The modes are those of protocol.py, which explains them.
 
 A configuration of the gate: "gate", and what each thread does ("long" reads until it is asked to
-move on, "goes" begins and becomes irrevocable, "closes" privatises in hardware). One of words: the
+move on, "goes" begins and becomes irrevocable, "closes" privatises in hardware, "shuts" closes the
+way, "learns" reads that and then owns, "dirty" stores and then becomes irrevocable). One of words: the
 tasks, and of each its phases. "t r0 w1; p w01 @1": a transaction that loads word 0 and stores to
 word 1, then plain stores to both words, after task 1 has ended or is buried (@1). "a": alone, plain
 stores; "g": a transaction that goes alone; "l": plain loads; "k": a transaction, and plain stores
@@ -21,7 +22,9 @@ import sys
 import protocol
 from protocol import QUICK
 
-GATE = "nothing reads long writes privatises publishes alone goes hardware closes".split()
+GATE = (
+    "nothing reads long writes privatises publishes alone goes hardware closes shuts learns dirty".split()
+)
 KINDS = {"t": 1, "p": 2, "a": 3, "g": 4, "l": 5, "k": 6, "r": 7, "o": 8}
 # Name, configuration, seconds; the quick mode searches what is marked.
 GATE_CHECKS = [
@@ -30,11 +33,15 @@ GATE_CHECKS = [
     ("a long reader is asked", "gate long, writes, privatises", 1.2),
     ("two become irrevocable", "gate goes, goes, alone", 0.5),
     ("irrevocable beside commits", "gate goes, privatises, writes", 1.3),
+    ("irrevocable, with stores", "gate dirty, privatises, writes", 3.2),
+    ("two, with stores, waiters go on", "gate dirty, dirty, goes | cycles", 1.5),
     ("all three ways, waiters go on", "gate goes, alone, privatises | cycles", 0.8, QUICK),
     ("publication", "gate reads, publishes, alone | open=0", 0.6),
     ("hardware beside software", "gate hardware, writes, privatises | cycles", 2.9),
     ("hardware privatises", "gate reads, closes, writes", 0.9),
     ("hardware and alone", "gate hardware, alone, goes", 0.6, QUICK),
+    ("who has only read", "gate writes, shuts, learns", 1.0, QUICK),
+    ("who has only read, waiters go on", "gate reads, shuts, learns | cycles", 1.0),
 ]
 WORDS_CHECKS = [
     ("conflicts", "t r1 w0; t r1 w1, t r1 w0; t r0 w0", 1.1, QUICK),
@@ -93,6 +100,11 @@ GATE_FAULTS = [
     (12, "hardware does not look for a lone thread", "gate hardware, alone", 0.5, QUICK),
     (13, "hardware without barriers beside software", "gate reads, closes", 0.6),
     (14, "hardware does not wait for readers", "gate reads, closes", 0.5),
+    (15, "an abort gives words back as they were", "gate writes, shuts, reads", 0.5),
+    (16, "an abort gives words back before the bytes", "gate writes, shuts, reads", 0.5),
+    (17, "who has only read does not wait", "gate writes, shuts, learns", 0.5, QUICK),
+    (18, "one that goes alone waits outside", "gate dirty, privatises", 0.5),
+    (19, "an abort restores behind its end", "gate dirty, privatises", 0.5),
 ]
 WORDS_FAULTS = [
     (1, "a holder reads touched before it sets its bit", "t r0; t r01, p w1; t r0 w0", 1.2),
