@@ -1,9 +1,10 @@
 // tests/line/line_process_test.cpp -- level 1 over any memory of a process (open_process()): lines
-// that share a word, blocks of bytes, and writes that are taken back in the middle of an instance.
+// that share a word, blocks of bytes, stores in place that are undone.
 // Invariants: (1) lines with one word commit, abort and validate as others do. (2) loads see the
-//             instance's own stores and else the snapshot, in blocks of any size and place, behind
-//             restore_writes() and store_now(), too. (3) accounts whose lines share words add up to
-//             the same sum in every attempt.
+//             instance's own stores and else the snapshot, in blocks of any size and place; memory
+//             has the same. (3) an abort, or the end of a nested instance that is undone, leaves
+//             each byte as it was, and words that a reader has not seen before. (4) accounts whose
+//             lines share words add up to the same sum in every attempt.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -13,9 +14,11 @@
 #include <cstring>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "levels/line/process_inline.h"
+#include "levels/line/process_load.h"
 #include "levels/line/run.h"
 #include "tests/support/code_of.h"
 #include "tests/support/seed.h"
@@ -29,25 +32,16 @@ using line::SoftwareThread;
 constexpr std::uint64_t kLinesApart = line::kProcessWords;  // 64 MiB
 constexpr std::uint64_t kMapBytes = 3 * kLinesApart * kLineBytes;
 
-struct ProcessLines {
-  static std::uint64_t word_number(std::uint64_t line) { return line::process_word_number(line); }
-  static std::uint64_t bytes(const detail::LineAccess &access) {
-    return line::ProcessThread::window_bytes(access);
-  }
-  static std::uint64_t load_long(detail::LineAccess &access, const void *address,
-                                 std::uint32_t bytes) {
-    return static_cast<line::ProcessThread &>(access).load_word(
-        reinterpret_cast<std::uintptr_t>(address), bytes);
-  }
-};
-
 class TestThread : public line::ProcessThread {
  public:
   TestThread(line::LineMemory &memory, line::Releaser &releaser)
       : ProcessThread(memory, releaser, nullptr) {
     EXPECT_EQ(attach(0, 1), Errc::kOk);
   }
-  std::uint64_t load(const std::uint64_t *at) { return detail::line_load<ProcessLines>(*this, at); }
+  std::uint64_t load(const std::uint64_t *at) {
+    return line::process_load(
+        *this, at, [&] { return load_word(reinterpret_cast<std::uintptr_t>(at), sizeof *at); });
+  }
   void store(std::uint64_t *at, std::uint64_t value) {
     EXPECT_TRUE(store_block(reinterpret_cast<std::uintptr_t>(at), &value, sizeof value));
   }
@@ -144,7 +138,9 @@ TEST_F(LineProcessTest, ACommitToTheOtherLineOfAWordFailsOneThatHasReadAndGoesOn
   line::run(two, {}, [&] { two.store(word(twin), 1); });
   EXPECT_EQ(one.commit(), Status::kAborted);
   EXPECT_EQ(one.cause(), AbortCause::kValidation);
-  EXPECT_EQ(word_of(9).load(), 0U);
+  EXPECT_GT(word_of(9).load(), two.stamp()) << "who has loaded a byte meanwhile must notice";
+  EXPECT_TRUE(line::is_free(word_of(9).load()));
+  EXPECT_EQ(*word(9), 0U);
 }
 
 TEST_F(LineProcessTest, AFailedCommitGivesASharedWordBackOnce) {
@@ -156,32 +152,67 @@ TEST_F(LineProcessTest, AFailedCommitGivesASharedWordBackOnce) {
   one.store(word(twin), 2);
   line::run(two, {}, [&] { two.store(word(50), 1); });
   EXPECT_EQ(one.commit(), Status::kAborted);
-  EXPECT_EQ(word_of(7).load(), 0U);
+  EXPECT_TRUE(line::is_free(word_of(7).load()));
   EXPECT_EQ(*word(7), 0U);
   EXPECT_EQ(*word(twin), 0U);
 }
 
-TEST_F(LineProcessTest, WritesGoBackToACopy) {
-  TestThread one(memory_, nobody_);
+TEST_F(LineProcessTest, ANestedInstanceIsUndoneAlone) {
+  TestThread one(memory_, nobody_), two(memory_, nobody_);
+  const std::uint64_t twin = twin_of(3);
   *word(3, 1) = 5;
   one.begin({});
   one.store(word(3), 1);
-  line::ProcessThread::Writes copy;
-  one.copy_writes(&copy);
-  EXPECT_EQ(one.load(word(3, 1)), 5U);  // the entry is whole from here on
+  const line::ProcessThread::Mark mark = one.mark();
   one.store(word(3), 2);
   one.store(word(3, 1), 6);
   one.store(word(4), 7);
-  one.restore_writes(copy);
+  one.store(word(twin), 8);
+  EXPECT_EQ(*word(3), 2U) << "in place";
+  one.roll_back_to(mark);
   EXPECT_EQ(one.load(word(3)), 1U);
   EXPECT_EQ(one.load(word(3, 1)), 5U);
   EXPECT_EQ(one.load(word(4)), 0U);
+  EXPECT_EQ(one.load(word(twin)), 0U);
   one.store(word(4, 1), 8);
+  EXPECT_TRUE(line::is_locked(word_of(3).load()));
   EXPECT_EQ(one.commit(), Status::kCommitted);
   EXPECT_EQ(*word(3), 1U);
   EXPECT_EQ(*word(3, 1), 5U);
   EXPECT_EQ(*word(4), 0U);
   EXPECT_EQ(*word(4, 1), 8U);
+  for (const std::uint64_t line : {std::uint64_t{3}, std::uint64_t{4}, twin})
+    EXPECT_EQ(word_of(line).load(), one.stamp());
+}
+
+TEST_F(LineProcessTest, WhatANestedInstanceHasStoredIsUndoneWithTheWhole) {
+  TestThread one(memory_, nobody_);
+  *word(3) = 5;
+  one.begin({});
+  one.store(word(3), 1);
+  const line::ProcessThread::Mark mark = one.mark();
+  one.store(word(3), 2);
+  one.store(word(3, 1), 2);
+  one.drop_mark(mark);
+  one.store(word(3), 3);
+  one.store(word(3, 2), 3);
+  one.abandon();
+  EXPECT_EQ(*word(3), 5U);
+  EXPECT_EQ(*word(3, 1), 0U);
+  EXPECT_EQ(*word(3, 2), 0U);
+}
+
+// A reader has looked at the word, and then loads what an attempt has stored that is undone.
+TEST_F(LineProcessTest, AnAbortChangesTheWord) {
+  TestThread one(memory_, nobody_);
+  const std::uint64_t before = word_of(3).load();
+  one.begin({});
+  one.store(word(3), 1);
+  one.abandon();
+  EXPECT_GT(word_of(3).load(), before);
+  one.begin({});
+  EXPECT_EQ(one.load(word(3)), 0U);
+  one.abandon();
 }
 
 // A byte array beside the memory says what loads must see.
@@ -193,20 +224,25 @@ TEST_F(LineProcessTest, BlocksAreWhatAModelSays) {
   const auto some = [&](std::size_t below) { return static_cast<std::size_t>(random() % below); };
   for (int instance = 0; instance < 400; ++instance) {
     one.begin({});
-    std::vector<std::byte> now = committed, saved;
-    line::ProcessThread::Writes copy;
+    std::vector<std::byte> now = committed;
+    std::vector<std::pair<line::ProcessThread::Mark, std::vector<std::byte>>> nested;
     for (int i = 0; i < 60; ++i) {
       const std::size_t at = some(kBytes - 1);
       const std::size_t bytes = 1 + some(std::min<std::size_t>(kBytes - at, 200));
-      switch (some(9)) {
+      switch (some(10)) {
         case 0:
-          one.copy_writes(&copy);
-          saved = now;
+          nested.emplace_back(one.mark(), now);
           break;
         case 1:
-          if (saved.empty()) break;
-          one.restore_writes(copy);
-          now = saved;
+          if (nested.empty()) break;
+          one.roll_back_to(nested.back().first);
+          now = nested.back().second;
+          nested.pop_back();
+          break;
+        case 9:
+          if (nested.empty()) break;
+          one.drop_mark(nested.back().first);
+          nested.pop_back();
           break;
         case 2:
         case 3:
@@ -235,6 +271,7 @@ TEST_F(LineProcessTest, BlocksAreWhatAModelSays) {
           std::uint64_t expected = 0;
           std::memcpy(&expected, now.data() + aligned, sizeof expected);
           ASSERT_EQ(one.load(reinterpret_cast<std::uint64_t *>(map_ + aligned)), expected);
+          ASSERT_EQ(std::memcmp(map_, now.data(), kBytes), 0) << "instance " << instance;
         }
       }
     }
@@ -246,23 +283,6 @@ TEST_F(LineProcessTest, BlocksAreWhatAModelSays) {
     }
     ASSERT_EQ(std::memcmp(map_, committed.data(), kBytes), 0) << "instance " << instance;
   }
-}
-
-TEST_F(LineProcessTest, WhatIsStoredNowIsNoLongerAmongTheWrites) {
-  TestThread one(memory_, nobody_);
-  one.begin({});
-  one.store(word(3), 1);
-  one.store(word(3, 1), 2);
-  one.store_now(reinterpret_cast<std::uintptr_t>(word(3)), 8);
-  EXPECT_EQ(*word(3), 1U);
-  EXPECT_EQ(*word(3, 1), 0U);
-  one.never_keep(reinterpret_cast<std::uintptr_t>(word(3)));
-  *word(3) = 9;  // in place, as compiled code stores to its own
-  EXPECT_EQ(one.load(word(3)), 9U);
-  EXPECT_EQ(one.load(word(3, 1)), 2U);
-  EXPECT_EQ(one.commit(), Status::kCommitted);
-  EXPECT_EQ(*word(3), 9U);
-  EXPECT_EQ(*word(3, 1), 2U);
 }
 
 TEST_F(LineProcessTest, ExtendingShowsTheSnapshot) {
