@@ -4,7 +4,8 @@
  * Shape:     two or three threads with a program each (PROGRAMi). Memory has two lines: line 0 is
  *            the way to line 1, open (1) or closed (0). Level 1's software algorithm runs on them,
  *            storing in place: versions, a clock, locks at the store, old values, snapshots that
- *            are extended. Inlines have names of functions, here and in thread.cpp, that they model.
+ *            are extended. Inlines are named after the functions, here and in thread.cpp, that they
+ *            model.
  * Steps:     one atomic block or statement = one access to what threads share.
  * Judged:    once a committer that has closed the way has waited for readers, line 1 is its own: no
  *            transaction loads, stores or restores it (privatisation). The same where another
@@ -16,7 +17,7 @@
  *            up to then change nothing.
  * Hardware:  a transaction in RTM is one atomic step whose guard is what it has read.
  * Faults:    PLANT=n plants the n-th fault of tests/house/itm_protocols.py's list.
- * Left out:  how long a waiter spins (one that meets a lock begins again, and waits outside); forks;
+ * Left out:  how long a waiter spins (who meets a lock begins again, and waits outside); forks;
  *            nesting; priority. Memory is sequentially consistent.
  */
 #ifndef THREADS
