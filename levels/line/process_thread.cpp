@@ -13,58 +13,43 @@ namespace tmh::line {
 
 namespace {
 
+const std::byte *bytes_at(std::uintptr_t at) noexcept {
+  return reinterpret_cast<const std::byte *>(at);
+}
+
 std::uint64_t load_shared(std::uintptr_t at) noexcept {
   // acquire: as in detail::line_load()
   return std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t *>(at))
       .load(std::memory_order_acquire);
 }
 
-void store_bytes(std::byte *to, std::uint64_t value, std::uint32_t count) noexcept {
-  for (std::uint32_t i = 0; i < count; ++i) to[i] = static_cast<std::byte>(value >> (8 * i));
+template <class Word>
+void copy_word(std::byte *to, const std::byte *from) noexcept {
+  const auto word = detail::load_large<Word>(from);
+#ifdef __SANITIZE_THREAD__
+  for (std::size_t i = 0; i < sizeof word; ++i)  // as in detail::load_large()
+    __atomic_store_n(to + i, reinterpret_cast<const std::byte *>(&word)[i], __ATOMIC_RELEASE);
+#else
+  std::memcpy(to, &word, sizeof word);
+#endif
 }
 
-// Bytes of a line that another thread may be storing to: by the whole words that they lie in. Word
-// by word from a register: a larger load from words that were just stored one by one would wait
-// until they have left the processor.
-void copy_shared(std::byte *to, std::uintptr_t from, std::uint32_t size) noexcept {
-  if (const auto before = static_cast<std::uint32_t>(from % 8); before != 0) {
-    const std::uint32_t part = std::min(8 - before, size);
-    store_bytes(to, load_shared(from - before) >> (8 * before), part);
-    to += part;
-    from += part;
-    size -= part;
+// Bytes of a line that another thread may be storing to; who asks looks at its word afterwards. To
+// private memory, or a line that this thread has locked: no byte beside them is stored to, as other
+// threads may store plainly there. By 8 bytes: a larger load from words that were just stored one by
+// one would wait until they have left the processor.
+[[gnu::always_inline]] inline void copy_shared(std::byte *to, const std::byte *from,
+                                               std::uint32_t size) noexcept {
+  if (size >= 8) {
+    for (std::uint32_t at = 0; at + 8 < size; at += 8)
+      copy_word<std::uint64_t>(to + at, from + at);
+    return copy_word<std::uint64_t>(to + size - 8, from + size - 8);
   }
-  for (; size >= 8; size -= 8) {
-    const std::uint64_t word = load_shared(from);
-    std::memcpy(to, &word, sizeof word);
-    to += 8;
-    from += 8;
+  if (size >= 4) {
+    copy_word<std::uint32_t>(to, from);
+    return copy_word<std::uint32_t>(to + size - 4, from + size - 4);
   }
-  if (size != 0) store_bytes(to, load_shared(from), size);
-}
-
-template <class Unsigned>
-std::uint32_t store_word(std::uintptr_t to, const std::byte *from) noexcept {
-  Unsigned value;
-  std::memcpy(&value, from, sizeof value);
-  // release: pairs with the acquire in process_load(): who sees it sees the line locked
-  std::atomic_ref<Unsigned>(*reinterpret_cast<Unsigned *>(to))
-      .store(value, std::memory_order_release);
-  return sizeof value;
-}
-
-// To a line that this thread has locked, by the largest aligned words. Not the bytes beside them:
-// other threads may store plainly to these.
-void store_shared(std::uintptr_t to, const std::byte *from, std::uint32_t size) noexcept {
-  while (size != 0) {
-    const std::uint32_t done = size >= 8 && to % 8 == 0   ? store_word<std::uint64_t>(to, from)
-                               : size >= 4 && to % 4 == 0 ? store_word<std::uint32_t>(to, from)
-                               : size >= 2 && to % 2 == 0 ? store_word<std::uint16_t>(to, from)
-                                                          : store_word<std::uint8_t>(to, from);
-    to += done;
-    from += done;
-    size -= done;
-  }
+  for (std::uint32_t at = 0; at < size; ++at) copy_word<std::uint8_t>(to + at, from + at);
 }
 
 // 5 us: the holder of priority mostly ends sooner.
@@ -167,32 +152,42 @@ std::uint64_t ProcessThread::load_word(std::uintptr_t from, std::uint32_t size) 
 
 void ProcessThread::load_block(void *to, std::uintptr_t from, std::uint32_t size) {
   TMH_ASSERT(from % kLineBytes + size <= kLineBytes);
-  read(from, [&] { copy_shared(static_cast<std::byte *>(to), from, size); });
+  read(from, [&] { copy_shared(static_cast<std::byte *>(to), bytes_at(from), size); });
+}
+
+// The line becomes the newest, and has kept these bytes.
+[[gnu::always_inline]] inline void ProcessThread::prepare(std::uintptr_t to, std::uint32_t size) {
+  if (to - newest >= kLineBytes) open_process_line(to);
+  if (size == kLineBytes && detail::newest_mask(*this) == 0) {
+    std::memcpy(newest_bytes, bytes_at(to), kLineBytes);
+    detail::newest_mask(*this) = ~0ull;
+  } else {
+    keep(to, size);
+  }
 }
 
 bool ProcessThread::store_block(std::uintptr_t to, const void *from, std::uint32_t size) {
   TMH_ASSERT(to % kLineBytes + size <= kLineBytes);
-  if (to - newest >= kLineBytes) {
-    if (to >= kProcessBytes) return false;
-    open_process_line(to);
-  }
-  keep(to, size);
-  store_shared(to, static_cast<const std::byte *>(from), size);
+  if (to >= kProcessBytes) return false;
+  prepare(to, size);
+  copy_shared(reinterpret_cast<std::byte *>(to), static_cast<const std::byte *>(from), size);
   return true;
 }
 
 void ProcessThread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t size) {
   for (std::size_t ahead = kLineBytes; ahead < size; ahead += kLineBytes)
-    __builtin_prefetch(reinterpret_cast<const void *>(from + ahead));
-  while (size != 0) {
-    const auto part = static_cast<std::uint32_t>(
-        std::min({kLineBytes - to % kLineBytes, kLineBytes - from % kLineBytes, size}));
-    std::byte block[kLineBytes];
-    load_block(block, from, part);
-    static_cast<void>(store_block(to, block, part));
-    to += part;
-    from += part;
-    size -= part;
+    __builtin_prefetch(bytes_at(from + ahead));
+  const std::uintptr_t end = to + size, distance = from - to;
+  while (to != end) {
+    const std::uintptr_t line_end = std::min((to / kLineBytes + 1) * kLineBytes, end);
+    prepare(to, static_cast<std::uint32_t>(line_end - to));
+    while (to != line_end) {
+      const std::uintptr_t at = to + distance;
+      const auto part =
+          static_cast<std::uint32_t>(std::min(kLineBytes - at % kLineBytes, line_end - to));
+      read(at, [&] { copy_shared(reinterpret_cast<std::byte *>(to), bytes_at(at), part); });
+      to += part;
+    }
   }
 }
 

@@ -131,6 +131,7 @@ class ProcessThread : public SoftwareThread {
   void meet_locked(LineWord &word, std::uint64_t seen);
   template <class Load>
   inline void read(std::uintptr_t from, const Load &load);
+  inline void prepare(std::uintptr_t to, std::uint32_t size);
   void answer();
   void wait_briefly() const noexcept;
 

@@ -69,10 +69,12 @@ TEST(PrivateRanges, AreWhatAModelSays) {
   }
 }
 
+constexpr std::size_t kFrameBytes = 128;  // of the memory below, its first half
+
 TEST(UndoLog, RestoresAllButWhatIsGone) {
   std::mt19937_64 random(seed());
   for (int round = 0; round < 200; ++round) {
-    std::vector<unsigned char> memory(256), first(256), middle;
+    std::vector<unsigned char> memory(2 * kFrameBytes), first(memory.size()), middle;
     for (std::size_t i = 0; i < memory.size(); ++i)
       memory[i] = first[i] = static_cast<unsigned char>(i);
     UndoLog log;
@@ -82,20 +84,21 @@ TEST(UndoLog, RestoresAllButWhatIsGone) {
         middle = memory;
         at_middle = log.size();
       }
-      const std::size_t begin = random() % memory.size();
-      const std::size_t bytes = random() % (memory.size() - begin + 1);
-      log.save(memory.data() + begin, bytes);
+      const bool is_frame = random() % 2 == 0;
+      const std::size_t first_at = is_frame ? 0 : kFrameBytes;
+      const std::size_t begin = first_at + random() % kFrameBytes;
+      const std::size_t bytes = random() % (first_at + kFrameBytes - begin + 1);
+      log.save(memory.data() + begin, bytes, is_frame);
       for (std::size_t each = begin; each < begin + bytes; ++each)
         memory[each] = static_cast<unsigned char>(random());
     }
-    log.roll_back(at_middle, 0, 0);
-    EXPECT_EQ(memory, middle);
-    const std::size_t gone_begin = random() % 256,
-                      gone_end = gone_begin + random() % (257 - gone_begin);
     const auto base = reinterpret_cast<std::uintptr_t>(memory.data());
-    log.roll_back(0, base + gone_begin, base + gone_end);
+    log.roll_back(at_middle, base);
+    EXPECT_EQ(memory, middle);
+    const std::size_t gone = random() % (kFrameBytes + 1);
+    log.roll_back(0, base + gone);
     for (std::size_t i = 0; i < memory.size(); ++i)
-      EXPECT_EQ(memory[i], i >= gone_begin && i < gone_end ? middle[i] : first[i]) << i;
+      EXPECT_EQ(memory[i], i < gone ? middle[i] : first[i]) << i;
     EXPECT_EQ(log.size(), 0U);
   }
 }
