@@ -81,7 +81,8 @@ function(tmh_add_itm_program name)
     endif()
   endforeach()
   # On this project's libitm by its methods; rtm where there is none: under the emulator.
-  if(arg_TEST AND TMH_HAVE_ITM_PROGRAMS AND TMH_HAVE_LIBITM AND TMH_BUILD_TOOLS)
+  if(TMH_BUILD_TESTS AND arg_TEST AND TMH_HAVE_ITM_PROGRAMS AND TMH_HAVE_LIBITM
+      AND TMH_BUILD_TOOLS)
     set(ours itm --method)
     set(program -- $<TARGET_FILE:itm_${name}> --threads 2 ${arg_TEST})
     foreach(method lines serial)

@@ -46,6 +46,9 @@ extern "C" {
 // begin_x86_64.S: goes back to where `registers` were taken, with this result. Frames below
 // registers->stack are gone.
 [[noreturn]] void tmh_itm_go_back(const tmh::itm::Registers *registers, std::uint32_t result);
+// begin_x86_64.S: calls the function with frames below `stack`; all others are left.
+[[noreturn]] void tmh_itm_call_below(std::uintptr_t stack, void (*function)(void *),
+                                     void *argument);
 // control.cpp: what _ITM_beginTransaction calls with its caller's registers. Its result is the
 // caller's.
 std::uint32_t tmh_itm_begin(std::uint32_t properties, const tmh::itm::Registers *registers);

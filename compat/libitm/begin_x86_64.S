@@ -47,4 +47,19 @@ tmh_itm_go_back:
   jmpq *%rdx
   .size tmh_itm_go_back, . - tmh_itm_go_back
 
+# [[noreturn]] void tmh_itm_call_below(uintptr_t stack, void (*function)(void *), void *argument)
+  .globl tmh_itm_call_below
+  .hidden tmh_itm_call_below
+  .type tmh_itm_call_below, @function
+tmh_itm_call_below:
+  .cfi_startproc
+  .cfi_undefined rip            # nothing to go back to
+  endbr64
+  movq %rdi, %rsp
+  andq $-16, %rsp
+  movq %rdx, %rdi
+  call *%rsi
+  .cfi_endproc
+  .size tmh_itm_call_below, . - tmh_itm_call_below
+
   .section .note.GNU-stack, "", @progbits

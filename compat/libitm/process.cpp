@@ -201,15 +201,14 @@ void write_statistics() noexcept {
       text, sizeof text,
       "{\"library\": \"tmh\", \"method\": \"%s\", \"begins\": %llu, \"commits\": %llu, "
       "\"aborts\": {\"validation\": %llu, \"conflict\": %llu, \"failed_by_other\": %llu, "
-      "\"capacity\": %llu, \"restart_or_cancel\": %llu}, \"alone\": %llu, \"alone_for_attempts\": "
-      "%llu, \"alone_for_capacity\": %llu, \"irrevocable\": %llu, \"cancelled\": %llu, "
+      "\"restart_or_cancel\": %llu}, \"alone\": %llu, \"alone_for_attempts\": %llu, "
+      "\"irrevocable\": %llu, \"cancelled\": %llu, "
       "\"hardware\": {\"commits\": %llu, \"conflicts\": %llu, \"capacity\": %llu, \"other\": "
       "%llu}}\n",
       name_of(process.method), static_cast<unsigned long long>(counters.line_begins),
       static_cast<unsigned long long>(counters.line_commits), aborts(AbortCause::kValidation),
       aborts(AbortCause::kConflictSelf), aborts(AbortCause::kConflictOther),
-      aborts(AbortCause::kCapacity), aborts(AbortCause::kUser), total(process.totals.alone),
-      total(process.totals.for_attempts), total(process.totals.for_capacity),
+      aborts(AbortCause::kUser), total(process.totals.alone), total(process.totals.for_attempts),
       total(process.totals.irrevocable), total(process.totals.cancelled),
       static_cast<unsigned long long>(counters.hardware_commits),
       total(process.totals.hardware_conflicts), total(process.totals.hardware_capacity),

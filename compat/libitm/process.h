@@ -20,10 +20,10 @@ enum class Method : std::uint8_t { kLines, kRtm, kSerial, kPages, kPagesSerializ
 
 // What is not counted by level 1.
 struct Totals {
-  std::atomic<std::uint64_t> alone{0};                          // transactions begun alone
-  std::atomic<std::uint64_t> irrevocable{0};                    // that went irrevocable on the way
-  std::atomic<std::uint64_t> cancelled{0};                      // by the program, whole or nested
-  std::atomic<std::uint64_t> for_attempts{0}, for_capacity{0};  // why one ran alone
+  std::atomic<std::uint64_t> alone{0};         // transactions begun alone
+  std::atomic<std::uint64_t> irrevocable{0};   // that went irrevocable on the way
+  std::atomic<std::uint64_t> cancelled{0};     // by the program, whole or nested
+  std::atomic<std::uint64_t> for_attempts{0};  // of `alone`, those that had failed too often
   // In hardware: aborted attempts, by the processor's status.
   std::atomic<std::uint64_t> hardware_conflicts{0}, hardware_capacity{0}, hardware_other{0};
 };

@@ -105,10 +105,13 @@ bool Thread::can_run_lines() const noexcept {
   return has_lines_ && !wants_alone_ && (properties_ & kLinesProperties) == kHasInstrumented;
 }
 
-// Which code a transaction runs that needs no rollback of its own.
+// Which code a transaction runs that needs no rollback of its own. What is cancelled inside of it
+// can be undone in the code with barriers alone.
 std::uint32_t Thread::path(std::uint32_t properties) const noexcept {
-  const bool may_be_plain = mode_ == Mode::kAlone || mode_ == Mode::kHardware ||
-                            (mode_ == Mode::kPages && process_.pages->finds_effects());
+  const bool may_be_plain = (mode_ == Mode::kAlone && (properties & kHasNoAbort) != 0) ||
+                            mode_ == Mode::kHardware ||
+                            (mode_ == Mode::kPages && process_.pages->finds_effects()) ||
+                            (properties & kHasInstrumented) == 0;
   return may_be_plain && (properties & kHasUninstrumented) != 0 ? kRunUninstrumented
                                                                 : kRunInstrumented;
 }
@@ -457,43 +460,70 @@ void Thread::roll_back_exceptions(const Point &point) noexcept {
   *uncaught_exceptions_ = point.uncaught;
 }
 
+// Without optimization g++ uses the register with the begin's result again before it has looked at
+// it, where it has variables to restore.
+[[noreturn]] static void die_of_lost_result() noexcept {
+  die("a cancel without a transaction that may be cancelled: g++ -O0 loses the result of a begin "
+      "that comes back; -O1 does not");
+}
+
+// What rolls back runs below the stack pointer of the begin that it goes back to: it stores to the
+// bytes above, and g++ calls a commit, the last that its function does, with the function's own
+// frame gone.
+[[gnu::noinline]] void Thread::leave(const Registers &registers, void (*way)(void *thread)) {
+  if (reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) >= registers.stack)
+    tmh_itm_call_below(registers.stack, way, this);
+  way(this);
+  __builtin_unreachable();
+}
+
 void Thread::abort(std::uint32_t reason) {
   if (is_in_hardware()) line::rtm_abort(line::AbortCode::kNeedsPages);
   if (reason == kUserRetry) restart();
   if ((reason & ~kOuterAbort) != kUserAbort) die("a transaction ends for an unknown reason");
+  if (depth_ == 0) die_of_lost_result();
   const bool is_nested = (reason & kOuterAbort) == 0 && !nested_.empty();
+  if (!is_nested && (properties_ & kHasNoAbort) != 0) die_of_lost_result();
   if (is_irrevocable_ && (!is_nested || nested_.size() <= nested_when_irrevocable_))
     die("an irrevocable transaction is cancelled");
   process_.totals.cancelled.fetch_add(1, std::memory_order_relaxed);
   if (process_.pages != nullptr) process_.pages->count_cancel();
-  if (is_nested) {
-    const Registers registers = roll_back_nested();  // the jump destroys nothing of this frame
-    tmh_itm_go_back(&registers, kAborted | kRestoreLive);
-  }
-  if (mode_ == Mode::kLines) lines.abandon();
-  roll_back();
-  tmh_itm_go_back(&outer_.registers, kAborted | kRestoreLive);
+  is_nested ? leave(nested_.back().registers, leave_nested)
+            : leave(outer_.registers, leave_cancelled);
+}
+
+void Thread::leave_nested(void *thread) {
+  // The jump destroys nothing of this frame.
+  const Registers registers = static_cast<Thread *>(thread)->roll_back_nested();
+  tmh_itm_go_back(&registers, kAborted | kRestoreLive);
+}
+
+void Thread::leave_cancelled(void *thread) {
+  auto *const own = static_cast<Thread *>(thread);
+  if (own->mode_ == Mode::kLines) own->lines.abandon();
+  own->roll_back();
+  tmh_itm_go_back(&own->outer_.registers, kAborted | kRestoreLive);
 }
 
 void Thread::restart() {
   if (is_in_hardware()) line::rtm_abort(line::AbortCode::kRetry);
   if (is_irrevocable_) die("an irrevocable transaction cannot begin again");
-  if (mode_ == Mode::kLines) {
-    if (lines.is_running()) lines.abandon();
-    if (lines.cause() == AbortCause::kCapacity || lines.cause() == AbortCause::kNoSpace) {
-      if (!wants_alone_) process_.totals.for_capacity.fetch_add(1, std::memory_order_relaxed);
-      wants_alone_ = true;
-    } else if (++attempt_ >= kAttemptsMax) {
-      if (!wants_alone_) process_.totals.for_attempts.fetch_add(1, std::memory_order_relaxed);
-      wants_alone_ = true;
-    }
-  }
-  if (mode_ == Mode::kPages && ++attempt_ >= kAttemptsOfPagesMax) {
-    if (!wants_alone_) process_.totals.for_attempts.fetch_add(1, std::memory_order_relaxed);
-    wants_alone_ = true;
-  }
-  roll_back();
-  tmh_itm_go_back(&outer_.registers, begin_outer(true));
+  leave(outer_.registers, leave_to_restart);
+}
+
+void Thread::leave_to_restart(void *thread) {
+  auto *const own = static_cast<Thread *>(thread);
+  own->note_failed_attempt();
+  own->roll_back();
+  tmh_itm_go_back(&own->outer_.registers, own->begin_outer(true));
+}
+
+void Thread::note_failed_attempt() noexcept {
+  if (mode_ == Mode::kAloneUndo) return;  // the program wants it to begin again
+  if (mode_ == Mode::kLines && lines.is_running()) lines.abandon();
+  if (++attempt_ < (mode_ == Mode::kLines ? kAttemptsMax : kAttemptsOfPagesMax)) return;
+  if (!wants_alone_) process_.totals.for_attempts.fetch_add(1, std::memory_order_relaxed);
+  wants_alone_ = true;
 }
 
 void Thread::go_irrevocable() {

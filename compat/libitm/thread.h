@@ -155,6 +155,11 @@ class Thread {
   void undo_memory(const Point &point) noexcept;
   [[nodiscard]] std::vector<Call> take_undo_calls(std::size_t on_undo, std::size_t allocated);
   void roll_back();
+  [[noreturn]] void leave(const Registers &registers, void (*way)(void *thread));
+  [[noreturn]] static void leave_nested(void *thread);
+  [[noreturn]] static void leave_cancelled(void *thread);
+  [[noreturn]] static void leave_to_restart(void *thread);
+  void note_failed_attempt() noexcept;
   [[nodiscard]] Registers roll_back_nested();
   void roll_back_exceptions(const Point &point) noexcept;
   static Thread &make_self();

@@ -108,23 +108,22 @@ bool ProcessThread::extend() noexcept {
 }
 
 Status ProcessThread::commit_stores() noexcept {
-  if (!is_doomed_) {
-    const std::size_t count = undo_.size();
-    // After the locks. seq_cst: as SoftwareCommit::publish()
-    const std::uint64_t stamp = state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1;
-    // No committer has stamped since: nothing that was read can have changed.
-    if (stamp == rv + 1 || are_unchanged()) [[likely]] {
-      release(stamp);
-      rv = stamp;
-      has_stored_ = true;
-      context_->add(LineCount::kCommits, 1);
-      observe::probe::commit(observe::probe::kLines, stamp, count);
-      end();
-      return Status::kCommitted;
-    }
+  if (is_doomed_) return Status::kAborted;
+  const std::size_t count = undo_.size();
+  // After the locks. seq_cst: as SoftwareCommit::publish()
+  const std::uint64_t stamp = state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1;
+  // No committer has stamped since: nothing that was read can have changed.
+  if (stamp != rv + 1 && !are_unchanged()) [[unlikely]] {
+    doom(Ending{AbortCause::kValidation});
+    return Status::kAborted;
   }
-  undo();
-  return end_aborted(is_doomed_ ? ending_ : Ending{AbortCause::kValidation});
+  release(stamp);
+  rv = stamp;
+  has_stored_ = true;
+  context_->add(LineCount::kCommits, 1);
+  observe::probe::commit(observe::probe::kLines, stamp, count);
+  end();
+  return Status::kCommitted;
 }
 
 void ProcessThread::abandon() noexcept {

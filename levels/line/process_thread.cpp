@@ -41,8 +41,7 @@ void copy_word(std::byte *to, const std::byte *from) noexcept {
 [[gnu::always_inline]] inline void copy_shared(std::byte *to, const std::byte *from,
                                                std::uint32_t size) noexcept {
   if (size >= 8) {
-    for (std::uint32_t at = 0; at + 8 < size; at += 8)
-      copy_word<std::uint64_t>(to + at, from + at);
+    for (std::uint32_t at = 0; at + 8 < size; at += 8) copy_word<std::uint64_t>(to + at, from + at);
     return copy_word<std::uint64_t>(to + size - 8, from + size - 8);
   }
   if (size >= 4) {

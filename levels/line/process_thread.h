@@ -41,7 +41,8 @@ class ProcessThread : public SoftwareThread {
   inline bool begin(const Begin &options) noexcept;
   // The same behind wait_to_begin_again(), which an attempt that is not the first waits for.
   inline void begin_at_once(std::uint32_t attempt) noexcept;
-  // kAborted: memory is as it was.
+  // kAborted: the instance is still there, with its stores, and abandon() must follow. (It stores to
+  // frames of the stack, and the caller's may lie among them.)
   [[nodiscard]] inline Status commit() noexcept;
   // As SoftwareThread's; memory is as it was.
   void abandon() noexcept;
