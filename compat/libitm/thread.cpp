@@ -11,6 +11,7 @@
 #include "compat/libitm/exceptions.h"
 #include "compat/libitm/process.h"
 #include "compat/libitm/thread_inline.h"
+#include "compat/libitm/way_back.h"
 #include "levels/line/rtm.h"
 #include "platform/assert.h"
 
@@ -460,13 +461,6 @@ void Thread::roll_back_exceptions(const Point &point) noexcept {
   *uncaught_exceptions_ = point.uncaught;
 }
 
-// Without optimization g++ uses the register with the begin's result again before it has looked at
-// it, where it has variables to restore.
-[[noreturn]] static void die_of_lost_result() noexcept {
-  die("a cancel without a transaction that may be cancelled: g++ -O0 loses the result of a begin "
-      "that comes back; -O1 does not");
-}
-
 // What rolls back runs below the stack pointer of the begin that it goes back to: it stores to the
 // bytes above, and g++ calls a commit, the last that its function does, with the function's own
 // frame gone.
@@ -481,9 +475,10 @@ void Thread::abort(std::uint32_t reason) {
   if (is_in_hardware()) line::rtm_abort(line::AbortCode::kNeedsPages);
   if (reason == kUserRetry) restart();
   if ((reason & ~kOuterAbort) != kUserAbort) die("a transaction ends for an unknown reason");
-  if (depth_ == 0) die_of_lost_result();
+  if (depth_ == 0) die("a cancel outside of a transaction");
   const bool is_nested = (reason & kOuterAbort) == 0 && !nested_.empty();
-  if (!is_nested && (properties_ & kHasNoAbort) != 0) die_of_lost_result();
+  if (!is_nested && (properties_ & kHasNoAbort) != 0)
+    die("a transaction is cancelled whose begin said that it is not");
   if (is_irrevocable_ && (!is_nested || nested_.size() <= nested_when_irrevocable_))
     die("an irrevocable transaction is cancelled");
   process_.totals.cancelled.fetch_add(1, std::memory_order_relaxed);
@@ -492,17 +487,26 @@ void Thread::abort(std::uint32_t reason) {
             : leave(outer_.registers, leave_cancelled);
 }
 
+namespace {
+
+// The jump destroys nothing of this frame.
+[[noreturn]] void go_back(const Registers &registers, std::uint32_t result) {
+  Registers to = registers;
+  to.next_instruction = way_back(registers.next_instruction, result);
+  tmh_itm_go_back(&to, result);
+}
+
+}  // namespace
+
 void Thread::leave_nested(void *thread) {
-  // The jump destroys nothing of this frame.
-  const Registers registers = static_cast<Thread *>(thread)->roll_back_nested();
-  tmh_itm_go_back(&registers, kAborted | kRestoreLive);
+  go_back(static_cast<Thread *>(thread)->roll_back_nested(), kAborted | kRestoreLive);
 }
 
 void Thread::leave_cancelled(void *thread) {
   auto *const own = static_cast<Thread *>(thread);
   if (own->mode_ == Mode::kLines) own->lines.abandon();
   own->roll_back();
-  tmh_itm_go_back(&own->outer_.registers, kAborted | kRestoreLive);
+  go_back(own->outer_.registers, kAborted | kRestoreLive);
 }
 
 void Thread::restart() {
@@ -515,7 +519,8 @@ void Thread::leave_to_restart(void *thread) {
   auto *const own = static_cast<Thread *>(thread);
   own->note_failed_attempt();
   own->roll_back();
-  tmh_itm_go_back(&own->outer_.registers, own->begin_outer(true));
+  const std::uint32_t result = own->begin_outer(true);
+  go_back(own->outer_.registers, result);
 }
 
 void Thread::note_failed_attempt() noexcept {
