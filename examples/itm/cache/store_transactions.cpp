@@ -285,8 +285,9 @@ void move_buckets(Store &store) {
     for (int i = 0; i < kBucketsMovedAtOnce && table.old_buckets != nullptr; ++i) {
       Item *item = table.old_buckets[table.moved];
       // Also for a runtime with snapshot isolation, where only stores to the same place are a
-      // conflict: no other worker may put an item into this chain meanwhile.
-      table.old_buckets[table.moved] = nullptr;
+      // conflict: no other worker may put an item into this chain meanwhile. A value that was never
+      // there: in method pages a store of an equal one is no conflict.
+      table.old_buckets[table.moved] = reinterpret_cast<Item *>(table.old_buckets);
       while (item != nullptr) {
         Item *next = item->next;
         Item **bucket = &table.buckets[item->hash & table.mask];
