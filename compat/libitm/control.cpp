@@ -46,8 +46,8 @@ void _ITM_addUserUndoAction(Action action, void *argument) {
   this_thread->add_undo_action(action, argument);
 }
 
-// A hint that the transaction does not use this memory any more.
-void _ITM_dropReferences(void *, std::size_t) {}
+// The ABI does not say what a rollback does with such memory; GCC's library ends the process, too.
+void _ITM_dropReferences(void *, std::size_t) { die("_ITM_dropReferences is not supported"); }
 
 int _ITM_versionCompatible(int version) { return version == tmh::itm::kAbiVersion ? 1 : 0; }
 

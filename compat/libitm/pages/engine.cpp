@@ -2,6 +2,7 @@
 // call of it.
 #include "compat/libitm/pages/engine.h"
 
+#include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
 
@@ -67,6 +68,16 @@ bool is_wanted() { return !is_forked && dl_iterate_phdr(needs_libitm, nullptr) !
   std::_Exit(127);
 }
 
+// Its threads wait for each other by futexes of one process, in code of its own.
+void refuse_openmp() noexcept {
+  if (dlsym(RTLD_DEFAULT, "GOMP_parallel") == nullptr) return;
+  static_cast<void>(
+      std::fputs("libitm (tmh): method pages is not possible here: the program uses "
+                 "OpenMP (libgomp); method lines runs it\n",
+                 stderr));
+  std::_Exit(127);
+}
+
 std::terminate_handler terminate_before = nullptr;
 
 // What the C++ runtime says about the exception cannot be undone, and remembers that it was said.
@@ -83,6 +94,7 @@ std::terminate_handler terminate_before = nullptr;
   if (!is_serializable && std::strcmp(method, "pages") != 0) return;
   // Programs that such a program starts are loaded with this library, too.
   if (!is_wanted()) return;
+  refuse_openmp();
   move_jump_tables();
   if (!make_control() || !Memory::start() || !Log::start() || !OwnPages::start())
     refuse("no shared memory");
@@ -219,6 +231,10 @@ bool was_guarded = false;  // the transaction around the marks
 
 bool must_be_alone() { return self().is_stack_shared.load(std::memory_order_seq_cst) != 0; }
 
+bool is_on_own_stack(std::uintptr_t stack) {
+  return Memory::stack_slot_of(Memory::page_of(stack)) == self_slot;
+}
+
 void begin(std::uintptr_t stack, std::uint32_t attempt, bool may_be_cancelled) {
   Transaction::begin(stack, attempt);
   marks_open = 0;
@@ -282,6 +298,7 @@ const tmh::itm::pages::Calls tmh_itm_pages = {
     .is_wanted = tmh::itm::pages::is_wanted,
     .set_functions = tmh::itm::pages::Transaction::set_functions,
     .must_be_alone = tmh::itm::pages::must_be_alone,
+    .is_on_own_stack = tmh::itm::pages::is_on_own_stack,
     .begin = tmh::itm::pages::begin,
     .commit = tmh::itm::pages::Transaction::commit,
     .roll_back = tmh::itm::pages::Transaction::roll_back,

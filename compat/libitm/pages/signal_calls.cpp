@@ -35,11 +35,14 @@ std::uint64_t waiting = 0;  // bits of signals that wait in this task
          signal == SIGILL || signal == SIGSYS || signal == recall_signal();
 }
 
-// A terminal sends its signals to each process of a group, so to each task.
+// A terminal, and kill() with a process group, send a signal to each process of the group, so to
+// each task. To one thread it is sent otherwise.
 [[nodiscard]] bool is_mains(int signal, const siginfo_t &info) noexcept {
-  return info.si_code == SI_KERNEL && own_slot() != 0 &&
-         (signal == SIGINT || signal == SIGQUIT || signal == SIGTSTP || signal == SIGHUP ||
-          signal == SIGWINCH || signal == SIGCONT);
+  if (own_slot() == 0) return false;
+  return info.si_code == SI_USER ||
+         (info.si_code == SI_KERNEL &&
+          (signal == SIGINT || signal == SIGQUIT || signal == SIGTSTP || signal == SIGHUP ||
+           signal == SIGWINCH || signal == SIGCONT));
 }
 
 void call_handler(int signal, siginfo_t *info, void *context) noexcept {

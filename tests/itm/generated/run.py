@@ -5,7 +5,7 @@ same programs without transactions do.
 --count, --first, --seed  which programs of generate.py
 --levels    of optimization, "0,1,2,3"
 --methods   of tmh itm, each with one thread and with two; rtm runs under the emulator
---libitm    another libitm.so.1 than that of tmh's build, for lines, serial and rtm
+--libitm    another libitm.so.1 than that of tmh's build, for methods lines and serial
 --jobs, --timeout  files of programs at once (processors), seconds for each program
 --expect-wrong     some program must end wrong: the library has a planted fault
 
@@ -21,11 +21,12 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "support"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "..", "support")]
 # pylint: disable=wrong-import-position
+import ours
 from slowdown import HANG_S
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 PER_FILE = 50
 ROUNDS = {1: 4, 2: 20}
 FLAGS = ["-std=gnu++20", "-w", "-fwrapv", "-pthread"]
@@ -109,15 +110,11 @@ class File:
         return self.run([self.base + "_plain"], {}, threads)
 
     def ours(self, method, threads):
-        tmh = self.arguments.tmh
-        command = [tmh, "itm", "--method", method, "--", self.base]
-        if method == "rtm":
-            command = [tmh, "rtm-emulate", "--native", "--", *command]
-        if self.arguments.libitm and not method.startswith("pages"):
+        if self.arguments.libitm:
             folder = os.path.dirname(self.arguments.libitm)
             environment = {"LD_LIBRARY_PATH": folder, "ITM_DEFAULT_METHOD": method}
             return self.run([self.base], environment, threads)
-        return self.run(command, {}, threads)
+        return self.run(ours.command(self.arguments.tmh, method, [self.base]), {}, threads)
 
     def gcc(self, number):
         """What GCC's library says, with one thread."""
