@@ -436,7 +436,8 @@ class CommandLine {
            "lines: conflicts by cache line; rtm: in hardware, lines beside it; serial: one "
            "transaction at a time; pages: no barriers, threads with page tables of their own, "
            "snapshot isolation; pages-serializable: the same, serializable")
-        .check_one_of({"lines", "rtm", "serial", "pages", "pages-serializable"});
+        .check_one_of({"lines", "rtm", "serial", "pages", "pages-serializable", "ml_wt", "gl_wt",
+                       "htm", "serialirr", "serialirr_onwrite", "serial_onwrite"});
     sub.add_option("--statistics", itm_.statistics,
                    "file to which a line of JSON is appended at the program's end: commits, aborts "
                    "by cause; -: standard error")

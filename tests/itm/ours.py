@@ -1,6 +1,7 @@
 """How a program of -fgnu-tm is started on this project's libitm."""
 
 METHODS = ("lines", "rtm", "serial", "pages", "pages-serializable")
+NAMES_OF_GCC = ("ml_wt", "gl_wt", "htm", "serialirr", "serialirr_onwrite", "serial_onwrite")
 
 
 def command(tmh, method, program):

@@ -278,7 +278,7 @@ class Program:
             self.assign(scope)
 
     def memory(self, scope):
-        kind = self.random.randrange(5)
+        kind = self.random.randrange(6)
         name = self.name("n")
         if kind < 2:
             self.emit(f"Node *{name} = new Node;")
@@ -301,6 +301,9 @@ class Program:
             self.emit("  std::free(s->heap);")
             self.emit("  s->heap = nullptr;")
             self.emit("}")
+        elif kind < 5:
+            self.emit(f"if (Node *{name} = s->list; {name} != nullptr)")
+            self.emit(f"  {name}->value[{self.index(scope, 2, 1)}] ^= {self.word(scope, 1)};")
         else:
             self.emit(f"if (U *{name} = s->heap; {name} != nullptr)")
             self.emit(f"  {name}[{self.index(scope, 8, 1)}] += {self.word(scope, 1)};")
@@ -318,6 +321,18 @@ class Program:
                 self.body(inner, 1)
         self.emit("}")
         return None
+
+    def skew(self, _):
+        """Each thread's flag is set where the other's is not: never both, in some serial order."""
+        mine, other = "program_shared.flags[s->me]", "program_shared.flags[1 - s->me]"
+        if self.chance(50):
+            self.emit(f"if ({other} == 0) {{")
+            self.emit("  pause_here(s->a[1]);")
+            self.emit(f"  {mine} = 1;")
+            self.emit("}")
+        else:
+            self.emit(f"s->caught += {mine} & {other};")
+            self.emit(f"{mine} = 0;")
 
     def shared(self, scope):
         place = f"program_shared.totals[{self.random.randrange(4)}]"
@@ -383,7 +398,7 @@ class Program:
             count = 1
         for _ in range(count):
             kinds = [self.assign] * 5 + [self.real, self.blocks_of_bytes, self.whole_struct]
-            kinds += [self.memory, self.shared, self.throw]
+            kinds += [self.memory, self.memory, self.shared, self.skew, self.throw]
             if self.depth <= 3:
                 kinds += [self.local] * 3 + [self.branch, self.branch, self.loop, self.nested]
             if self.loops == 0 or self.chance(30):

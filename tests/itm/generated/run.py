@@ -5,7 +5,7 @@ same programs without transactions do.
 --count, --first, --seed  which programs of generate.py
 --levels    of optimization, "0,1,2,3"
 --methods   of tmh itm, each with one thread and with two; rtm runs under the emulator
---libitm    another libitm.so.1 than that of tmh's build, for methods lines and serial
+--libitm    another libitm.so.1 than that of tmh's build; not for rtm
 --jobs, --timeout  files of programs at once (processors), seconds for each program
 --expect-wrong     some program must end wrong: the library has a planted fault
 
@@ -28,19 +28,31 @@ import ours
 from slowdown import HANG_S
 
 PER_FILE = 50
-ROUNDS = {1: 4, 2: 20}
+ROUNDS = {1: 4, 2: 40}
 FLAGS = ["-std=gnu++20", "-w", "-fwrapv", "-pthread"]
+KINDS = {"": ["-fgnu-tm"], "_plain": ["-DGENERATED_PLAIN"]}
 Case = collections.namedtuple("Case", "number level method threads")
+
+
+def main_object(folder, kind):
+    return os.path.join(folder, f"main{kind}.o")
 
 
 class File:
     """The programs of one file, at one level of optimization."""
 
     def __init__(self, arguments, folder, numbers, level):
-        self.arguments, self.level = arguments, level
+        self.arguments, self.folder, self.numbers, self.level = arguments, folder, numbers, level
         self.first, self.last = numbers[0], numbers[-1]
-        self.base = os.path.join(folder, f"p{self.first}_{level}")
+        self.base = os.path.join(folder, f"p{self.first}_{len(numbers)}_{level}")
         self.refused = ""
+
+    def halves(self):
+        middle = len(self.numbers) // 2
+        return [
+            File(self.arguments, self.folder, part, self.level)
+            for part in (self.numbers[:middle], self.numbers[middle:])
+        ]
 
     def make(self):
         """False: g++ does not compile it."""
@@ -49,14 +61,14 @@ class File:
             subprocess.run(
                 [sys.executable, "-B", os.path.join(HERE, "generate.py")]
                 + ["--seed", str(self.arguments.seed), "--first", str(self.first)]
-                + ["--count", str(self.last - self.first + 1)],
+                + ["--count", str(len(self.numbers))],
                 check=True,
                 stdout=out,
             )
-        for flags, end in ((["-fgnu-tm"], ""), (["-DGENERATED_PLAIN"], "_plain")):
+        for kind, flags in KINDS.items():
             done = subprocess.run(
                 [self.arguments.cxx, *FLAGS, f"-O{self.level}", *flags, f"-I{self.arguments.root}"]
-                + [source, os.path.join(HERE, "generated_main.cpp"), "-o", self.base + end],
+                + [source, main_object(self.folder, kind), "-o", self.base + kind],
                 capture_output=True,
                 text=True,
                 check=False,
@@ -67,17 +79,17 @@ class File:
         return True
 
     def remove(self):
-        for end in (".cpp", "", "_plain"):
+        for end in (".cpp", *KINDS):
             if os.path.exists(self.base + end):
                 os.unlink(self.base + end)
 
-    def run(self, command, environment, threads, first=None, last=None):
-        """What each program says: number -> hash, or how it has died."""
-        first = self.first if first is None else first
-        last = self.last if last is None else last
+    def run(self, command, environment, threads, rounds=None, number=None):
+        """What each program says, or this one: number -> hash, or how it has died."""
+        first, last = (self.first, self.last) if number is None else (number, number)
+        rounds = rounds or ROUNDS[threads]
         said = {}
         while first <= last:
-            words = [str(threads), str(ROUNDS[threads]), str(first), str(last)]
+            words = [str(each) for each in (threads, rounds, first, last)]
             with subprocess.Popen(
                 [*command, *words],
                 env={**os.environ, **environment},
@@ -113,28 +125,33 @@ class File:
         if self.arguments.libitm:
             folder = os.path.dirname(self.arguments.libitm)
             environment = {"LD_LIBRARY_PATH": folder, "ITM_DEFAULT_METHOD": method}
+            if method.startswith("pages"):
+                beside = os.path.join(os.path.dirname(self.arguments.tmh), "libtmh-itm")
+                environment["LD_PRELOAD"] = os.path.join(beside, "libtmh-itm-pages.so")
+                environment["LD_BIND_NOW"] = "1"
             return self.run([self.base], environment, threads)
         return self.run(ours.command(self.arguments.tmh, method, [self.base]), {}, threads)
 
-    def gcc(self, number):
-        """What GCC's library says, with one thread."""
-        return self.run([self.base], {"ITM_DEFAULT_METHOD": "ml_wt"}, 1, number, number)[number]
+    def is_right_on_gcc(self, number, rounds):
+        """Does one thread end on GCC's library as without transactions?"""
+        plain = self.run([self.base + "_plain"], {}, 1, rounds, number)
+        return self.run([self.base], {"ITM_DEFAULT_METHOD": "ml_wt"}, 1, rounds, number) == plain
 
     def check(self, wrong, by_gcc):
         """How many runs there were."""
         count, plains = 0, {threads: self.plain(threads) for threads in ROUNDS}
-        gcc = {}
+        is_right = {}
         for method in self.arguments.methods.split(","):
             for threads, plain in plains.items():
                 for number, said in self.ours(method, threads).items():
                     count += 1
                     if said == plain[number]:
                         continue
-                    if number not in gcc:
-                        gcc[number] = self.gcc(number)
+                    key = (number, ROUNDS[threads])
+                    if key not in is_right:
+                        is_right[key] = self.is_right_on_gcc(*key)
                     case = Case(number, self.level, method, threads)
-                    is_right = gcc[number] == plains[1][number]
-                    (wrong if is_right else by_gcc).append((case, said, plain[number], gcc[number]))
+                    (wrong if is_right[key] else by_gcc).append((case, said, plain[number]))
         return count
 
 
@@ -156,29 +173,33 @@ def main():
     wrong, by_gcc, refused = [], [], []
     runs = 0
 
-    def work(first, level):
-        last = min(first + PER_FILE, arguments.first + arguments.count)
-        file = File(arguments, folder, range(first, last), level)
+    def work(file):
+        """How many runs there were."""
+        count = 0
+        if arguments.expect_wrong and wrong:
+            return 0
         if file.make():
             count = file.check(wrong, by_gcc)
-            file.remove()
-            return count
-        count = 0
-        for number in range(first, last):  # g++ stops at one of them
-            single = File(arguments, folder, [number], level)
-            if single.make():
-                count += single.check(wrong, by_gcc)
-            else:
-                refused.append((number, level, single.refused.strip().splitlines()[:1]))
-            single.remove()
+        elif len(file.numbers) > 1:  # g++ stops at one of them
+            count = sum(work(half) for half in file.halves())
+        else:
+            refused.append((file.first, file.level, file.refused.strip().splitlines()[:1]))
         file.remove()
         return count
 
     with tempfile.TemporaryDirectory() as folder:
+        for kind, flags in KINDS.items():
+            subprocess.run(
+                [arguments.cxx, *FLAGS, "-O1", *flags, f"-I{arguments.root}", "-c"]
+                + [os.path.join(HERE, "generated_main.cpp"), "-o", main_object(folder, kind)],
+                check=True,
+            )
+        end = arguments.first + arguments.count
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
             works = [
-                pool.submit(work, first, level)
-                for first in range(arguments.first, arguments.first + arguments.count, PER_FILE)
+                pool.submit(work, File(arguments, folder, range(first, min(first + PER_FILE, end)),
+                                       level))
+                for first in range(arguments.first, end, PER_FILE)
                 for level in arguments.levels.split(",")
             ]
             for each in works:
@@ -186,9 +207,9 @@ def main():
     for number, level, why in refused:
         print(f"g++ does not compile program {number} at -O{level}: {why}")
     for kind, these in (("compiled wrong by g++", by_gcc), ("WRONG", wrong)):
-        for case, said, plain, gcc in sorted(these)[:40]:
+        for case, said, plain in sorted(these)[:40]:
             print(f"{kind}: program {case.number} -O{case.level}, {case.method}, {case.threads} "
-                  f"threads: {said}; without transactions {plain}, on GCC's library {gcc}")
+                  f"threads: {said}; without transactions {plain}")
     print(f"seed {arguments.seed}: {arguments.count} programs, {runs} runs: {len(wrong)} wrong, "
           f"{len(by_gcc)} compiled wrong by g++, {len(refused)} not compiled by it")
     if arguments.expect_wrong:
