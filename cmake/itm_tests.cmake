@@ -124,3 +124,34 @@ endif()
 add_test(NAME itm.symbols COMMAND "${Python3_EXECUTABLE}" -B "${tmh_itm_tests}/symbols.py"
   "${tmh_gcc_libitm}" $<TARGET_FILE:tmh_itm>)
 set_tests_properties(itm.symbols PROPERTIES LABELS "quick;itm")
+
+# Programs as a user compiles them, and random ones.
+if(TARGET tmh_tool)
+  set(methods lines,serial,pages-serializable)
+  set(skipped --without rtm)
+  if(TMH_HAVE_RTM_EMULATION)
+    string(PREPEND methods rtm,)
+    set(skipped "")
+  endif()
+  # tmh_add_itm_script(<test> <labels> <script> <option>...)
+  function(tmh_add_itm_script test labels script)
+    add_test(NAME itm.${test} COMMAND "${Python3_EXECUTABLE}" -B "${tmh_itm_tests}/${script}"
+      --tmh $<TARGET_FILE:tmh_tool> --cxx "${CMAKE_CXX_COMPILER}" ${ARGN})
+    set_tests_properties(itm.${test} PROPERTIES LABELS "${labels}" PROCESSORS 2
+      SKIP_RETURN_CODE 77)
+  endfunction()
+  set(random --root "${PROJECT_SOURCE_DIR}")
+  tmh_add_itm_script(compiled "quick;itm" compiled.py --levels 0,2 ${skipped})
+  tmh_add_itm_script(compiled_at_other_levels "full;itm;parameters" compiled.py --levels 1,3
+    ${skipped})
+  tmh_add_itm_script(random "quick;itm" generated/run.py ${random} --rotate)
+  tmh_add_itm_script(random_by_all_methods "full;itm;parameters" generated/run.py ${random}
+    --first 200 --methods ${methods} --long 20000)
+  # The long ones by --long alone.
+  foreach(mutants 0 4 5 6,1,2,3 7)
+    string(REGEX REPLACE ",.*" "" number "${mutants}")
+    tmh_add_itm_script(mutants.${number} "full;itm;search" generated/mutants.py ${random}
+      --build "${PROJECT_BINARY_DIR}" --only ${mutants})
+  endforeach()
+  tmh_quick_targets(tmh_tool tmh_itm tmh_itm_pages)
+endif()

@@ -3,6 +3,7 @@
 say what their heads expect, by every method there.
 
 --levels   of optimization, "0,1,2,3"; a head may have fewer
+--without  a method that cannot run here
 --only     a regular expression for names of programs
 --timeout  seconds for each
 
@@ -53,6 +54,7 @@ def main():
     parser.add_argument("--tmh", required=True)
     parser.add_argument("--cxx", required=True)
     parser.add_argument("--levels", default="0,1,2,3")
+    parser.add_argument("--without", default="")
     parser.add_argument("--only", default="")
     parser.add_argument("--timeout", type=float, default=HANG_S)
     arguments = parser.parse_args()
@@ -72,6 +74,9 @@ def main():
             return [f"{name} -O{level} does not compile: {done.stderr}"]
         wrong = []
         for method in head["Methods"].split():
+            if method == arguments.without:
+                skipped.append(f"method {method} is not possible here")
+                continue
             said, error = run(ours.command(arguments.tmh, method, [program]), arguments.timeout)
             if NOT_HERE in error:
                 skipped.append(error)

@@ -1,7 +1,7 @@
 // tests/itm/generated/generated_main.cpp -- runs the programs of one file of generate.py.
 // Usage:     PROGRAM THREADS ROUNDS FIRST LAST: those whose numbers are not less and not greater. For
-//            each a line "begin NUMBER" and then "NUMBER HASH". Built plain, the threads run one
-//            after another.
+//            each a line "begin NUMBER" and then "NUMBER HASH". THREADS is 1, 2, or 1+1: the work of
+//            two, by one after the other, as a plain build does in any case.
 #include <pthread.h>
 
 #include "tests/itm/generated/generated.h"
@@ -20,14 +20,12 @@ struct Work {
 
 void *run(void *argument) {
   const auto &work = *static_cast<const Work *>(argument);
-#ifndef GENERATED_PLAIN
   pthread_barrier_wait(&together);
-#endif
   for (unsigned round = 0; round < rounds; ++round) work.program->run(work.state, round);
   return nullptr;
 }
 
-void run_program(const Program &program, unsigned threads) {
+void run_program(const Program &program, unsigned threads, bool is_one_by_one) {
   static_cast<void>(std::printf("begin %u\n", program.number));
   static_cast<void>(std::fflush(stdout));
   State *const states = new State[2]();
@@ -38,20 +36,15 @@ void run_program(const Program &program, unsigned threads) {
     for (unsigned i = 0; i < 4; ++i) states[k].function[i] = program.functions[i];
     work[k] = {&program, &states[k]};
   }
-#ifdef GENERATED_PLAIN
-  for (unsigned k = 0; k < threads; ++k) run(&work[k]);
-  static_cast<void>(ids);
-#else
-  static_cast<void>(pthread_barrier_init(&together, nullptr, threads));
-  if (threads == 1) {
-    run(&work[0]);
+  static_cast<void>(pthread_barrier_init(&together, nullptr, is_one_by_one ? 1 : threads));
+  if (is_one_by_one) {
+    for (unsigned k = 0; k < threads; ++k) run(&work[k]);
   } else {
     for (unsigned k = 0; k < threads; ++k)
       if (pthread_create(&ids[k], nullptr, run, &work[k]) != 0) std::abort();
     for (unsigned k = 0; k < threads; ++k) static_cast<void>(pthread_join(ids[k], nullptr));
   }
   static_cast<void>(pthread_barrier_destroy(&together));
-#endif
   U hash = hash_of(*program.shared);
   for (unsigned k = 0; k < threads; ++k) mix(hash, hash_of(states[k]));
   static_cast<void>(std::printf("%u %016lx\n", program.number, hash));
@@ -62,11 +55,19 @@ void run_program(const Program &program, unsigned threads) {
 
 int main(int count, char **arguments) {
   if (count != 5) return 64;
-  const auto threads = static_cast<unsigned>(std::atoi(arguments[1]));
+#ifdef GENERATED_PLAIN
+  const bool is_plain = true;
+#else
+  const bool is_plain = false;
+#endif
+  const std::string mode = arguments[1];
+  if (mode != "1" && mode != "2" && mode != "1+1") return 64;
+  const unsigned threads = mode == "1" ? 1 : 2;
+  const bool is_one_by_one = is_plain || mode != "2";
   rounds = static_cast<unsigned>(std::atoi(arguments[2]));
   const auto first = static_cast<unsigned>(std::atoi(arguments[3])),
              last = static_cast<unsigned>(std::atoi(arguments[4]));
-  if (threads < 1 || threads > 2) return 64;
   for (unsigned k = 0; k < program_count; ++k)
-    if (programs[k].number >= first && programs[k].number <= last) run_program(programs[k], threads);
+    if (programs[k].number >= first && programs[k].number <= last)
+      run_program(programs[k], threads, is_one_by_one);
 }

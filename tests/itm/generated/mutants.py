@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""mutants.py --build FOLDER --tmh PATH --cxx C++ --root FOLDER [--only N] -- run.py finds planted
+"""mutants.py --build FOLDER --tmh PATH --cxx C++ --root FOLDER [--only N,...] -- run.py finds planted
 faults: this project's libitm is built anew with one of MUTANTS in a source, and some random program
 must end wrong on it.
+
+--only  these of them; without TMH_LONG the first one of these alone
 
 Needs a build folder of ninja, which says how the library is compiled. Exit code 1: a mutant was not
 found, or its text is not in the source any more.
@@ -143,8 +145,11 @@ def main():
     parser.add_argument("--cxx", required=True)
     parser.add_argument("--root", required=True)
     parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--only", type=int)
+    parser.add_argument("--only", default=",".join(str(each) for each in range(len(MUTANTS))))
     arguments = parser.parse_args()
+    numbers = [int(each) for each in arguments.only.split(",")]
+    if not os.environ.get("TMH_LONG"):
+        del numbers[1:]
     if shutil.which("ninja") is None or not os.path.exists(
         os.path.join(arguments.build, "build.ninja")
     ):
@@ -152,9 +157,9 @@ def main():
         return SKIPPED
     commands = commands_of(arguments.build)
     problems = 0
-    for number, mutant in enumerate(MUTANTS):
-        if arguments.only not in (None, number):
-            continue
+    print(f"mutants {numbers} of {len(MUTANTS)}")
+    for number in numbers:
+        mutant = MUTANTS[number]
         with tempfile.TemporaryDirectory() as folder:
             library = make(arguments, folder, commands, mutant)
             if library is None:

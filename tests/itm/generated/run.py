@@ -4,6 +4,8 @@ same programs without transactions do.
 
 --count, --first, --seed  which programs of generate.py
 --levels    of optimization, "0,1,2,3"
+--rotate    each file of programs at one of the levels
+--long      how many programs where TMH_LONG is set
 --methods   of tmh itm, each with one thread and with two; rtm runs under the emulator
 --libitm    another libitm.so.1 than that of tmh's build; not for rtm
 --jobs, --timeout  files of programs at once (processors), seconds for each program
@@ -28,7 +30,7 @@ import ours
 from slowdown import HANG_S
 
 PER_FILE = 50
-ROUNDS = {1: 4, 2: 40}
+ROUNDS = {"1": 4, "2": 40}
 FLAGS = ["-std=gnu++20", "-w", "-fwrapv", "-pthread"]
 KINDS = {"": ["-fgnu-tm"], "_plain": ["-DGENERATED_PLAIN"]}
 Case = collections.namedtuple("Case", "number level method threads")
@@ -83,7 +85,7 @@ class File:
             if os.path.exists(self.base + end):
                 os.unlink(self.base + end)
 
-    def run(self, command, environment, threads, rounds=None, number=None):
+    def run(self, command, environment, threads, number=None, rounds=None):
         """What each program says, or this one: number -> hash, or how it has died."""
         first, last = (self.first, self.last) if number is None else (number, number)
         rounds = rounds or ROUNDS[threads]
@@ -132,10 +134,11 @@ class File:
             return self.run([self.base], environment, threads)
         return self.run(ours.command(self.arguments.tmh, method, [self.base]), {}, threads)
 
-    def is_right_on_gcc(self, number, rounds):
-        """Does one thread end on GCC's library as without transactions?"""
-        plain = self.run([self.base + "_plain"], {}, 1, rounds, number)
-        return self.run([self.base], {"ITM_DEFAULT_METHOD": "ml_wt"}, 1, rounds, number) == plain
+    def is_right_on_gcc(self, number, threads):
+        """Does one thread, which does the work of all, end as without transactions?"""
+        ml_wt, mode = {"ITM_DEFAULT_METHOD": "ml_wt"}, {"1": "1", "2": "1+1"}[threads]
+        plain = self.run([self.base + "_plain"], {}, threads, number)
+        return self.run([self.base], ml_wt, mode, number, ROUNDS[threads]) == plain
 
     def check(self, wrong, by_gcc):
         """How many runs there were."""
@@ -147,7 +150,7 @@ class File:
                     count += 1
                     if said == plain[number]:
                         continue
-                    key = (number, ROUNDS[threads])
+                    key = (number, threads)
                     if key not in is_right:
                         is_right[key] = self.is_right_on_gcc(*key)
                     case = Case(number, self.level, method, threads)
@@ -164,12 +167,17 @@ def main():
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--levels", default="0,1,2,3")
+    parser.add_argument("--rotate", action="store_true")
+    parser.add_argument("--long", type=int, default=0)
     parser.add_argument("--methods", default="lines,serial,pages-serializable")
     parser.add_argument("--libitm", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--timeout", type=float, default=HANG_S)
     parser.add_argument("--expect-wrong", action="store_true")
     arguments = parser.parse_args()
+    if os.environ.get("TMH_LONG") and arguments.long != 0:
+        arguments.count = arguments.long
+    levels = arguments.levels.split(",")
     wrong, by_gcc, refused = [], [], []
     runs = 0
 
@@ -196,12 +204,11 @@ def main():
             )
         end = arguments.first + arguments.count
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            works = [
-                pool.submit(work, File(arguments, folder, range(first, min(first + PER_FILE, end)),
-                                       level))
-                for first in range(arguments.first, end, PER_FILE)
-                for level in arguments.levels.split(",")
-            ]
+            works = []
+            for place, first in enumerate(range(arguments.first, end, PER_FILE)):
+                numbers = range(first, min(first + PER_FILE, end))
+                for level in [levels[place % len(levels)]] if arguments.rotate else levels:
+                    works.append(pool.submit(work, File(arguments, folder, numbers, level)))
             for each in works:
                 runs += each.result()
     for number, level, why in refused:
