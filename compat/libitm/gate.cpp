@@ -73,7 +73,7 @@ void Gate::wait_for(const Slot &slot, std::uint64_t stamp) noexcept {
              [&] {
                // acquire: the object is there for good
                auto *const bytes = slot.window_bytes.load(std::memory_order_acquire);
-               if (bytes != nullptr) line::ProcessThread::ask_to_move_on(bytes);
+               if (bytes != nullptr) line::ask_to_move_on(bytes);
              });
 }
 

@@ -32,7 +32,7 @@ class Gate {
     std::atomic<std::uint64_t> snapshot{kOutside};
     std::atomic<bool> is_used{false};
     void *owner = nullptr;  // the used slot's to set; stays for the next user
-    // Of the slot's user, or the last one: line::ProcessThread::ask_to_move_on().
+    // Of the slot's user, or the last one: line::ask_to_move_on().
     std::atomic<std::uint64_t *> window_bytes{nullptr};
   };
 

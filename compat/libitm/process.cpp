@@ -97,8 +97,8 @@ Process &Process::self() noexcept {
 namespace {
 
 // A task of method pages has a copy of main's Process, or else one of its own, and what that one
-// registers ends with it: the totals' writer; or stays for ever: a key, of which all tasks have 1024.
-// So main, which may never run a transaction, has one before there are tasks.
+// registers ends with it (the totals' writer), or stays for ever (a key, of which all tasks have
+// 1024). So main, which may never run a transaction, has one before there are tasks.
 [[gnu::constructor]] void make_in_main() noexcept {
   const char *const method = variable("ITM_DEFAULT_METHOD");
   if (method != nullptr && std::string_view(method).starts_with("pages")) (void)Process::self();

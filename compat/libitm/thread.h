@@ -6,8 +6,8 @@
 // Invariant: (1) in mode kLines the thread's slot of the gate has a snapshot, and `lines` runs.
 //            (2) in the modes kAlone and kAloneUndo it is alone, and `lines` takes no short way.
 //            (3) what a rollback must restore of a byte is kept by `lines`, which has locked the
-//            byte's line, or by the undo log, not by both. (4) nothing is kept of a frame that is gone
-//            at each rollback: one behind the innermost begin that can be undone alone.
+//            byte's line, or by the undo log, not by both. (4) nothing is kept of a frame that is
+//            gone at each rollback: one behind the innermost begin that can be undone alone.
 // Contexts:  the thread's own. NOT async-signal-safe.
 // Source:    Intel's Linux TM ABI 1.1.
 #pragma once

@@ -10,8 +10,7 @@ std::uint32_t Thread::begin_pages(bool is_restart) {
   if (!pages.is_on_own_stack(outer_.registers.stack))
     die("methods pages: a transaction begins on a stack that the program has made (makecontext)");
   wants_irrevocable_ |= (properties_ & kGoesIrrevocable) != 0;
-  if (wants_irrevocable_)
-    return begin_alone() | (is_restart ? kRestoreLive : 0);
+  if (wants_irrevocable_) return begin_alone() | (is_restart ? kRestoreLive : 0);
   if (wants_alone_ || pages.must_be_alone()) {
     is_alone_on_pages_ = true;
     pages.be_alone();

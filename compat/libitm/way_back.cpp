@@ -1,4 +1,4 @@
-// compat/libitm/way_back.cpp -- finding the instructions that restore variables, and copies of them.
+// compat/libitm/way_back.cpp -- the instructions that restore variables, and copies of them.
 // Invariant: a copy's page can be written, or run, never both; once published it does not change.
 #include "compat/libitm/way_back.h"
 

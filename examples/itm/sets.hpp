@@ -25,10 +25,10 @@ template <class Set>
     });
   });
 }
-// The node's link is written so that transactions which remove neighbours, or insert behind the node,
-// write one word in common: without it, snapshot isolation would let both commit, and bring one of
-// the nodes back. Its new value is one that it never had: to store an equal value is no conflict in
-// method pages. The node is this thread's own after the transaction.
+// The node's link is written so that transactions which remove neighbours, or insert behind the
+// node, write one word in common: without it, snapshot isolation would let both commit, and bring
+// one of the nodes back. Its new value is one that it never had: to store an equal value is no
+// conflict in method pages. The node is this thread's own after the transaction.
 template <class Set>
 [[gnu::always_inline]] inline bool remove_from(Set set, std::uint64_t key) {
   auto *const node = atomically([&] {

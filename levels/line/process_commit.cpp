@@ -57,32 +57,29 @@ inline void restore_line(const LineUndo &entry) noexcept {
 
 }  // namespace
 
-// Entries from the newest down to `first`.
-[[gnu::noinline]] void ProcessThread::restore(std::uint32_t first) noexcept {
-  for (std::uint32_t i = undo_.size(); i-- > first;) {
-    restore_line(undo_[i]);
-    undo_[i].mask = 0;
+[[gnu::noinline]] void ProcessUndo::restore(std::uint32_t first) noexcept {
+  for (std::uint32_t i = count_; i-- > first;) {
+    restore_line(at(i));
+    at(i).mask = 0;
   }
 }
 
-// All words, each by the entry that has locked it.
-inline void ProcessThread::release(std::uint64_t stamp) noexcept {
-  for (std::uint32_t i = 0; i < undo_.size(); ++i) {
-    const LineUndo &entry = undo_[i];
+inline void ProcessUndo::release(std::uint64_t stamp) noexcept {
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    const LineUndo &entry = at(i);
     // release: pairs with the acquire of the thread that reads or locks the line next
     if (entry.older == kNoEntry) entry.word->store(stamp, std::memory_order_release);
   }
-  undo_.clear();
-  layer_ = 0;
-  newest = detail::kNoLine;
+  count_ = 0;
 }
 
 // Nothing that the attempt has stored is left. A thread that has loaded a byte of it, and not yet
 // looked at the word again, finds a stamp there that it has not seen before.
 [[gnu::noinline]] void ProcessThread::undo() noexcept {
   if (undo_.empty()) return;
-  restore(0);
-  release(state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1);
+  undo_.restore(0);
+  undo_.release(state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1);
+  forget_lines();
 }
 
 [[gnu::noinline]] bool ProcessThread::are_unchanged() noexcept {
@@ -117,7 +114,8 @@ Status ProcessThread::commit_stores() noexcept {
     doom(Ending{AbortCause::kValidation});
     return Status::kAborted;
   }
-  release(stamp);
+  undo_.release(stamp);
+  forget_lines();
   rv = stamp;
   has_stored_ = true;
   context_->add(LineCount::kCommits, 1);
@@ -139,7 +137,7 @@ ProcessThread::Mark ProcessThread::mark() noexcept {
 }
 
 void ProcessThread::roll_back_to(const Mark &mark) noexcept {
-  restore(mark.size);
+  undo_.restore(mark.size);
   // An entry that has not locked its word is not needed any more; the others keep it locked.
   while (undo_.size() > mark.size && undo_[undo_.size() - 1].older != kNoEntry) {
     const LineUndo &last_one = undo_[undo_.size() - 1];

@@ -55,7 +55,7 @@ namespace tmh::line {
   // relaxed: the CAS decides
   std::uint64_t seen = word.load(std::memory_order_relaxed);
   // The word `priority`: who has it goes first. relaxed: a courtesy.
-  if (seen > rv || window_bytes(*this) == 0 || !undo_.has_room() ||
+  if (seen > rv || process_window_bytes(*this) == 0 || !undo_.has_room() ||
       state_->priority.load(std::memory_order_relaxed) != 0 ||
       // acquire: pairs with the release of the last thread that had the word locked
       !word.compare_exchange_strong(seen, locked_by(number_, undo_.size()),

@@ -8,7 +8,10 @@
 // Source:    TL2 (a table of versioned locks, found by a hash of the address).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+
+#include <tmh/detail/line_access.hpp>
 
 namespace tmh::line {
 
@@ -20,6 +23,17 @@ inline constexpr std::uint64_t kProcessBytes = 1ull << 47;
 // line: an address divided by kLineBytes.
 [[nodiscard]] constexpr std::uint64_t process_word_number(std::uint64_t line) noexcept {
   return (line + (line >> kProcessWordsLog2) * 0x9e37'79b9ull) & (kProcessWords - 1);
+}
+
+// LineAccess::bytes, to which another thread may store 0: the thread's next access that leaves the
+// line read last, or opens one to store to, then moves its snapshot on, or fails. One that has just
+// done so reads a quarter more first.
+[[nodiscard]] inline std::uint64_t process_window_bytes(const detail::LineAccess &access) noexcept {
+  auto &bytes = const_cast<std::uint64_t &>(access.bytes);
+  return std::atomic_ref<std::uint64_t>(bytes).load(std::memory_order_relaxed);  // a hint
+}
+inline void ask_to_move_on(std::uint64_t *window_bytes) noexcept {
+  std::atomic_ref<std::uint64_t>(*window_bytes).store(0, std::memory_order_relaxed);  // a hint
 }
 
 }  // namespace tmh::line

@@ -34,7 +34,7 @@ template <class T, class LongWay>
     return value;
   }
   if (at - access.newest < kLineBytes) return load_home();  // locked by this thread
-  if (at >= ProcessThread::window_bytes(access)) [[unlikely]]
+  if (at >= process_window_bytes(access)) [[unlikely]]
     return long_way();
   const std::uint64_t line = at / kLineBytes;
   const LineWord *const word = access.words + process_word_number(line);

@@ -16,6 +16,9 @@ namespace {
 const std::byte *bytes_at(std::uintptr_t at) noexcept {
   return reinterpret_cast<const std::byte *>(at);
 }
+const std::byte *line_of(std::uintptr_t at) noexcept {
+  return bytes_at(at / kLineBytes * kLineBytes);
+}
 
 std::uint64_t load_shared(std::uintptr_t at) noexcept {
   // acquire: as in detail::line_load()
@@ -36,8 +39,8 @@ void copy_word(std::byte *to, const std::byte *from) noexcept {
 
 // Bytes of a line that another thread may be storing to; who asks looks at its word afterwards. To
 // private memory, or a line that this thread has locked: no byte beside them is stored to, as other
-// threads may store plainly there. By 8 bytes: a larger load from words that were just stored one by
-// one would wait until they have left the processor.
+// threads may store plainly there. By 8 bytes: a larger load from words that were just stored one
+// by one would wait until they have left the processor.
 [[gnu::always_inline]] inline void copy_shared(std::byte *to, const std::byte *from,
                                                std::uint32_t size) noexcept {
   if (size >= 8) {
@@ -98,7 +101,12 @@ void ProcessThread::wait_to_begin_again(std::uint32_t attempt) noexcept {
   moved_at_reads_ = count;
 }
 
-void ProcessThread::meet_locked(LineWord &word, std::uint64_t seen) {
+// Does something about a line that another thread has locked, or that is newer than the snapshot.
+void ProcessThread::settle(LineWord &word, std::uint64_t seen) {
+  if (!is_locked(seen)) {
+    if (!extend()) fail(AbortCause::kValidation);
+    return;
+  }
   const bool holds_nothing = undo_.empty();
   if (spin_until_changed(word, seen, holds_nothing ? kReaderSpinRounds : kHolderSpinRounds)) return;
   // Others that hold a lock give way.
@@ -108,21 +116,12 @@ void ProcessThread::meet_locked(LineWord &word, std::uint64_t seen) {
   fail(AbortCause::kConflictSelf);
 }
 
-// Does something about a line that another thread has locked, or that is newer than the snapshot.
-void ProcessThread::settle(LineWord &word, std::uint64_t seen) {
-  if (is_locked(seen)) {
-    meet_locked(word, seen);
-  } else if (!extend()) {
-    fail(AbortCause::kValidation);
-  }
-}
-
 // load: copies what is there. It may run several times.
 template <class Load>
 [[gnu::always_inline]] inline void ProcessThread::read(std::uintptr_t from, const Load &load) {
   if (from >= kProcessBytes) [[unlikely]]
     return load();
-  if (window_bytes(*this) == 0) [[unlikely]]
+  if (process_window_bytes(*this) == 0) [[unlikely]]
     answer();
   LineWord &word = word_of(from);
   for (;;) {
@@ -200,40 +199,26 @@ void ProcessThread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size
   }
 }
 
-// The word is this thread's. Makes the line the newest if the running layer has an entry for it.
-bool ProcessThread::find_own(std::uintptr_t at, std::uint64_t seen) noexcept {
-  auto *const home = reinterpret_cast<std::byte *>(at / kLineBytes * kLineBytes);
-  for (std::uint32_t i = entry_of(seen); i != kNoEntry && i >= layer_; i = undo_[i].older) {
-    if (undo_[i].home != home) continue;
-    use(undo_[i]);
-    return true;
-  }
-  return false;
-}
-
 bool ProcessThread::has_locked(std::uintptr_t at) noexcept {
   if (undo_.empty() || at >= kProcessBytes) return false;
   // relaxed: only what this thread has stored counts
   const std::uint64_t seen = word_of(at).load(std::memory_order_relaxed);
-  if (!is_own(seen)) return false;
-  auto *const home = reinterpret_cast<std::byte *>(at / kLineBytes * kLineBytes);
-  for (std::uint32_t i = entry_of(seen); i != kNoEntry; i = undo_[i].older)
-    if (undo_[i].home == home) return true;
-  return false;
+  return is_own(seen) && undo_.find(entry_of(seen), line_of(at), 0) != nullptr;
 }
 
 [[gnu::noinline]] void ProcessThread::open_any_process_line(std::uintptr_t at) {
   if (is_doomed_) fail(ending_);
   // Before it holds a lock, which others would meet.
   if (undo_.empty()) priority_.let_go_first(number_);
-  if (window_bytes(*this) == 0) answer();
+  if (process_window_bytes(*this) == 0) answer();
   undo_.make_room();
   LineWord &word = word_of(at);
   for (;;) {
     // acquire: as a load's
     std::uint64_t seen = word.load(std::memory_order_acquire);
     if (is_own(seen)) {
-      if (find_own(at, seen)) return;
+      LineUndo *const entry = undo_.find(entry_of(seen), line_of(at), layer_);
+      if (entry != nullptr) return use(*entry);
       const std::uint32_t newest_entry = entry_of(seen);
       // relaxed: for others it stays locked
       word.store(locked_by(number_, undo_.size()), std::memory_order_relaxed);

@@ -13,8 +13,8 @@
 // Invariant: (1) the word of a line with bytes that are not committed is locked by their thread.
 //            (2) a thread that has locked a word waits for another's lock only briefly.
 // Contexts:  as SoftwareThread.
-// Source:    TinySTM's write-through; GCC's ml_wt. We differ: locks and undo by lines, and stamps
-//            of aborts from the clock instead of incarnation numbers.
+// Source:    TinySTM (write-through). We differ: locks and undo by lines, and stamps of aborts from
+//            the clock instead of incarnation numbers.
 #pragma once
 
 #include <atomic>
@@ -41,14 +41,13 @@ class ProcessThread : public SoftwareThread {
   inline bool begin(const Begin &options) noexcept;
   // The same behind wait_to_begin_again(), which an attempt that is not the first waits for.
   inline void begin_at_once(std::uint32_t attempt) noexcept;
-  // kAborted: the instance is still there, with its stores, and abandon() must follow. (It stores to
-  // frames of the stack, and the caller's may lie among them.)
+  // kCommitted: rv is its stamp; where it has stored nothing, its snapshot.
+  // kAborted: the instance is still there, with its stores, and abandon() must follow. (That stores
+  // to frames of the stack, and the caller's may lie among them.)
   [[nodiscard]] inline Status commit() noexcept;
   // As SoftwareThread's; memory is as it was.
   void abandon() noexcept;
   [[nodiscard]] bool extend() noexcept;
-  // Of the last instance, if it committed: its stamp; where it has stored nothing, its snapshot.
-  [[nodiscard]] std::uint64_t stamp() const noexcept { return rv; }
 
   // The long way of process_load().
   [[nodiscard]] std::uint64_t load_word(std::uintptr_t from, std::uint32_t size);
@@ -102,16 +101,6 @@ class ProcessThread : public SoftwareThread {
   void give_way() noexcept {
     if (priority_.is_mine()) priority_.give(context_number());
   }
-  // LineAccess::bytes, to which another thread may store 0: this thread's next access that leaves
-  // the line read last, or opens one to store to, then moves its snapshot on, or fails. One that
-  // has just done so reads a quarter more first.
-  [[nodiscard]] static std::uint64_t window_bytes(const detail::LineAccess &access) noexcept {
-    auto &bytes = const_cast<std::uint64_t &>(access.bytes);
-    return std::atomic_ref<std::uint64_t>(bytes).load(std::memory_order_relaxed);  // a hint
-  }
-  static void ask_to_move_on(std::uint64_t *window_bytes) noexcept {
-    std::atomic_ref<std::uint64_t>(*window_bytes).store(0, std::memory_order_relaxed);  // a hint
-  }
   // Where others see at which snapshot the running instance reads: extend() moves it on.
   void show_snapshot_at(std::atomic<std::uint64_t> *at) noexcept { shown_ = at; }
 
@@ -123,13 +112,11 @@ class ProcessThread : public SoftwareThread {
     return is_locked(word) && context_of(word) == number_;
   }
   void use(LineUndo &entry) noexcept;
-  [[nodiscard]] bool find_own(std::uintptr_t at, std::uint64_t seen) noexcept;
   void add_entry(LineWord &word, std::uintptr_t at, std::uint64_t before,
                  std::uint32_t older) noexcept;
   void open_any_process_line(std::uintptr_t at);
   void keep_more(std::uint64_t mask) noexcept;
   void settle(LineWord &word, std::uint64_t seen);
-  void meet_locked(LineWord &word, std::uint64_t seen);
   template <class Load>
   inline void read(std::uintptr_t from, const Load &load);
   inline void prepare(std::uintptr_t to, std::uint32_t size);
@@ -143,9 +130,11 @@ class ProcessThread : public SoftwareThread {
   }
   [[nodiscard]] Status commit_stores() noexcept;
   [[nodiscard]] bool are_unchanged() noexcept;
-  void restore(std::uint32_t first) noexcept;
-  void release(std::uint64_t stamp) noexcept;
   void undo() noexcept;
+  void forget_lines() noexcept {
+    layer_ = 0;
+    newest = detail::kNoLine;
+  }
 
   ProcessUndo undo_;
   std::uint32_t layer_ = 0;  // first entry of the innermost instance that may be undone alone

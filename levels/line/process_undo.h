@@ -55,6 +55,18 @@ class ProcessUndo {
   }
   void add_next() noexcept { ++count_; }
   void drop_last() noexcept { --count_; }
+  // Of the entries whose lines have one word, from this one on, the newest with this line; null:
+  // none that is not older than `first`.
+  [[nodiscard]] LineUndo *find(std::uint32_t newest, const std::byte *home,
+                               std::uint32_t first) const noexcept {
+    for (std::uint32_t i = newest; i != kNoEntry && i >= first; i = at(i).older)
+      if (at(i).home == home) return &at(i);
+    return nullptr;
+  }
+  // Entries from the newest down to `first`: their bytes are as they were.
+  void restore(std::uint32_t first) noexcept;
+  // All words get this stamp, each by the entry that has locked it. No entry is left.
+  void release(std::uint64_t stamp) noexcept;
 
  private:
   static constexpr std::uint32_t kChunkEntries = 256;

@@ -8,12 +8,12 @@ The modes are those of protocol.py, which explains them.
 A configuration of the gate: "gate", and what each thread does ("long" reads until it is asked to
 move on, "goes" begins and becomes irrevocable, "closes" privatises in hardware, "shuts" closes the
 way, "learns" reads that and then owns, "dirty" stores and then becomes irrevocable). One of words:
-the tasks, and of each its phases. "t r0 w1; p w01 @1": a transaction that loads word 0 and stores to
-word 1, then plain stores to both words, after task 1 has ended or is buried (@1). "a": alone, plain
-stores; "g": a transaction that goes alone; "l": plain loads; "k": a transaction, and plain stores
-if word 0 was stored to. "owners", then tasks of words, with own pages: "o": plain stores of a task
-that takes the page; "r": plain loads beside all others; a plain store takes a page of which the
-task has a copy. Options are the models' macros; "cycles" as for protocol.py.
+the tasks, and of each its phases. "t r0 w1; p w01 @1": a transaction that loads word 0 and stores
+to word 1, then plain stores to both words, after task 1 has ended or is buried (@1). "a": alone,
+plain stores; "g": a transaction that goes alone; "l": plain loads; "k": a transaction, and plain
+stores if word 0 was stored to. "owners", then tasks of words, with own pages: "o": plain stores of
+a task that takes the page; "r": plain loads beside all others; a plain store takes a page of which
+the task has a copy. Options are the models' macros; "cycles" as for protocol.py.
 """
 
 import os

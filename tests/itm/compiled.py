@@ -24,6 +24,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "support"))
 import ours
 from slowdown import HANG_S
 
+ROOT = os.path.join(HERE, "..", "..")
 FOLDER = os.path.join(HERE, "compiled")
 NOT_HERE = "is not possible here: userfaultfd"  # what libitm says of methods pages
 
@@ -63,7 +64,7 @@ def main():
     def check(name, level, head):
         program = os.path.join(folder, f"{name}_{level}")
         done = subprocess.run(
-            [arguments.cxx, "-std=gnu++20", "-w", "-fgnu-tm", "-pthread", f"-O{level}"]
+            [arguments.cxx, "-std=gnu++20", "-w", "-fgnu-tm", "-pthread", f"-O{level}", f"-I{ROOT}"]
             + head.get("Flags", "").split()
             + [os.path.join(FOLDER, name + ".cpp"), "-o", program],
             capture_output=True,

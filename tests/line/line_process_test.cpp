@@ -116,7 +116,7 @@ TEST_F(LineProcessTest, LinesWithOneWordCommitTogether) {
   EXPECT_EQ(*word(7), 1U);
   EXPECT_EQ(*word(twin), 2U);
   EXPECT_EQ(*word(8), 3U);
-  EXPECT_EQ(word_of(7).load(), one.stamp());
+  EXPECT_EQ(word_of(7).load(), one.rv);
 }
 
 TEST_F(LineProcessTest, AReadLineWhoseWordTheCommitHasLockedForAnotherIsValid) {
@@ -138,7 +138,7 @@ TEST_F(LineProcessTest, ACommitToTheOtherLineOfAWordFailsOneThatHasReadAndGoesOn
   line::run(two, {}, [&] { two.store(word(twin), 1); });
   EXPECT_EQ(one.commit(), Status::kAborted);
   EXPECT_EQ(one.cause(), AbortCause::kValidation);
-  EXPECT_GT(word_of(9).load(), two.stamp()) << "who has loaded a byte meanwhile must notice";
+  EXPECT_GT(word_of(9).load(), two.rv) << "who has loaded a byte meanwhile must notice";
   EXPECT_TRUE(line::is_free(word_of(9).load()));
   EXPECT_EQ(*word(9), 0U);
 }
@@ -182,7 +182,7 @@ TEST_F(LineProcessTest, ANestedInstanceIsUndoneAlone) {
   EXPECT_EQ(*word(4), 0U);
   EXPECT_EQ(*word(4, 1), 8U);
   for (const std::uint64_t line : {std::uint64_t{3}, std::uint64_t{4}, twin})
-    EXPECT_EQ(word_of(line).load(), one.stamp());
+    EXPECT_EQ(word_of(line).load(), one.rv);
 }
 
 TEST_F(LineProcessTest, WhatANestedInstanceHasStoredIsUndoneWithTheWhole) {
@@ -293,7 +293,7 @@ TEST_F(LineProcessTest, ExtendingShowsTheSnapshot) {
   line::run(two, {}, [&] { two.store(word(3), 1); });
   EXPECT_EQ(one.load(word(3)), 1U);
   EXPECT_EQ(shown.load(), one.rv);
-  EXPECT_GE(shown.load(), two.stamp());
+  EXPECT_GE(shown.load(), two.rv);
   EXPECT_EQ(one.commit(), Status::kCommitted);
 }
 
@@ -312,15 +312,15 @@ TEST_F(LineProcessTest, OneThatIsAskedMovesItsSnapshotOnOrFails) {
   one.begin({});
   EXPECT_EQ(one.load(word(3)), 0U);
   line::run(two, {}, [&] { two.store(word(5), 1); });
-  line::ProcessThread::ask_to_move_on(&one.bytes);
+  line::ask_to_move_on(&one.bytes);
   EXPECT_EQ(one.load(word(3)), 0U);  // the line read last is read the short way
-  EXPECT_LT(one.rv, two.stamp());
+  EXPECT_LT(one.rv, two.rv);
   EXPECT_EQ(one.load(word(4)), 0U);
-  EXPECT_GE(one.rv, two.stamp());
+  EXPECT_GE(one.rv, two.rv);
   line::run(two, {}, [&] { two.store(word(3), 1); });
   const std::uint64_t read_so_far = one.reads().size();
   for (std::uint64_t i = 0; i < read_so_far; ++i) EXPECT_EQ(one.load(word(100 + i)), 0U);
-  line::ProcessThread::ask_to_move_on(&one.bytes);
+  line::ask_to_move_on(&one.bytes);
   EXPECT_THROW((void)one.load(word(200)), detail::LineAbort);
   one.abandon();
 }

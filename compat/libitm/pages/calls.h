@@ -20,8 +20,8 @@ struct Calls {
   void (*set_functions)(void (*restart)(), void (*irrevocable)(), void (*died)());
   // True: transactions of this thread must run alone: others use its stack.
   bool (*must_be_alone)();
-  // False: the thread runs on a stack that the program has made, where no transaction can begin: the
-  // engine changes the mappings of all memory but a thread's own stack.
+  // False: the thread runs on a stack that the program has made, where no transaction can begin:
+  // the engine changes the mappings of all memory but a thread's own stack.
   bool (*is_on_own_stack)(std::uintptr_t stack);
   // stack: where the frames of the transaction's callers begin. A rollback restores from there on.
   // may_be_cancelled: it cannot go irrevocable; system calls in it are its pure functions' affair.

@@ -39,10 +39,9 @@ std::uint64_t waiting = 0;  // bits of signals that wait in this task
 // each task. To one thread it is sent otherwise.
 [[nodiscard]] bool is_mains(int signal, const siginfo_t &info) noexcept {
   if (own_slot() == 0) return false;
-  return info.si_code == SI_USER ||
-         (info.si_code == SI_KERNEL &&
-          (signal == SIGINT || signal == SIGQUIT || signal == SIGTSTP || signal == SIGHUP ||
-           signal == SIGWINCH || signal == SIGCONT));
+  return info.si_code == SI_USER || (info.si_code == SI_KERNEL &&
+                                     (signal == SIGINT || signal == SIGQUIT || signal == SIGTSTP ||
+                                      signal == SIGHUP || signal == SIGWINCH || signal == SIGCONT));
 }
 
 void call_handler(int signal, siginfo_t *info, void *context) noexcept {

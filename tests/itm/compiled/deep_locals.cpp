@@ -1,6 +1,6 @@
 // tests/itm/compiled/deep_locals.cpp -- a function keeps its path through a tree in local arrays,
-// which compiled code logs, and returns; then the transaction of the other thread makes its caller's
-// begin again. What was logged lies deeper in the stack than the code that rolls back.
+// which compiled code logs, and returns; then its caller's transaction begins again. What was
+// logged lies deeper in the stack than the code that rolls back.
 // Methods:   lines rtm serial pages pages-serializable
 // Says:      right
 #include <pthread.h>

@@ -9,6 +9,8 @@ long total;
 }
 
 int main() {
-  for (int i = 0; i < 100; ++i) __transaction_atomic { ++total; }
+  for (int i = 0; i < 100; ++i) __transaction_atomic {
+      ++total;
+    }
   std::printf("%ld\n", total);
 }

@@ -3,4 +3,4 @@
 // Levels:    2
 // Flags:     -fopenmp
 // Says:      (status 127)
-#include "openmp.cpp"
+#include "tests/itm/compiled/openmp.cpp"

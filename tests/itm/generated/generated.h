@@ -1,10 +1,10 @@
 // tests/itm/generated/generated.h -- what the programs of generate.py stand on: the state of a
 // thread, its hash, and blocks of transactions in both builds of one source.
 // Shape:     compiled with -fgnu-tm, a block is a transaction. Without (GENERATED_PLAIN) it runs as
-//            it stands; one that may be cancelled runs in a child process first, which says whether
+//            it stands; one that may be cancelled runs in a child process first, which says if
 //            it is, and then here, or not at all.
-// Sharing:   each thread has a State; Shared has both threads' cells side by side, so that they meet
-//            in lines, and counters that both add to. What a thread reads of the other's never
+// Sharing:   each thread has a State; Shared has both threads' cells side by side, so that they
+//            meet in lines, and counters that both add to. What a thread reads of the other's never
 //            comes into a State: the end is the same in any order.
 #pragma once
 

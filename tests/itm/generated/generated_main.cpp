@@ -1,7 +1,7 @@
 // tests/itm/generated/generated_main.cpp -- runs the programs of one file of generate.py.
-// Usage:     PROGRAM THREADS ROUNDS FIRST LAST: those whose numbers are not less and not greater. For
-//            each a line "begin NUMBER" and then "NUMBER HASH". THREADS is 1, 2, or 1+1: the work of
-//            two, by one after the other, as a plain build does in any case.
+// Usage:     PROGRAM THREADS ROUNDS FIRST LAST: those from the first number to the last. For each a
+//            line "begin NUMBER" and then "NUMBER HASH". THREADS is 1, 2, or 1+1: the work of two,
+//            by one after the other, as a plain build does in any case.
 #include <pthread.h>
 
 #include "tests/itm/generated/generated.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""mutants.py --build FOLDER --tmh PATH --cxx C++ --root FOLDER [--only N,...] -- run.py finds planted
-faults: this project's libitm is built anew with one of MUTANTS in a source, and some random program
-must end wrong on it.
+"""mutants.py --build FOLDER --tmh PATH --cxx C++ --root FOLDER [--only N,...] -- run.py finds
+planted faults: this project's libitm is built anew with one of MUTANTS in a source, and some random
+program must end wrong on it.
 
 --only  these of them; without TMH_LONG the first one of these alone
 
@@ -20,22 +20,23 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SKIPPED = 77
 LIBRARY = "libtmh-itm/libitm.so.1"
 COMMIT, THREAD = "levels/line/process_commit.cpp", "compat/libitm/thread.cpp"
+ACCESSES = "compat/libitm/thread_accesses.cpp"
 # What is wrong, the source, a text of it, the text instead, options of run.py.
 MUTANTS = [
     (
         "an undo entry is left out",
         COMMIT,
-        "    restore_line(undo_[i]);\n",
-        "    if (i != first) restore_line(undo_[i]);\n",
+        "    restore_line(at(i));\n",
+        "    if (i != first) restore_line(at(i));\n",
         [],
     ),
     (
         "a rollback lets locks go before it restores",
         COMMIT,
-        "  restore(0);\n",
+        "  undo_.restore(0);\n",
         "  for (std::uint32_t i = 0; i < undo_.size(); ++i)\n"
         "    if (undo_[i].older == kNoEntry) undo_[i].word->store(undo_[i].before);\n"
-        "  restore(0);\n",
+        "  undo_.restore(0);\n",
         [],
     ),
     (
@@ -48,15 +49,15 @@ MUTANTS = [
     (
         "a nested block keeps no bytes that the one around it has kept",
         "levels/line/process_thread.cpp",
-        "i != kNoEntry && i >= layer_",
-        "i != kNoEntry",
+        "line_of(at), layer_)",
+        "line_of(at), 0)",
         [],
     ),
     (
         "a rollback stores to frames that are gone",
-        THREAD,
-        "  if (at >= stack || end <= reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)))\n",
-        "  if (at != 0)\n",
+        ACCESSES,
+        "  if (at >= stack || end <=",
+        "  if (at >= stack || 0 <",
         [],
     ),
     (
@@ -68,7 +69,7 @@ MUTANTS = [
     ),
     (
         "private memory is not kept for nested blocks",
-        THREAD,
+        ACCESSES,
         "      if (!nested_.empty()) save(to, part);\n",
         "",
         [],
