@@ -97,6 +97,16 @@ ItmStatistics read_statistics(const std::string &path) {
   return all;
 }
 
+ItmResults::Attempts ItmResults::attempts_of(const Samples &samples) {
+  const auto count = [&](const char *name) { return count_of(samples.counts, name); };
+  // A program's own count lies in memory that a method may undo with the attempt.
+  if (count("begins") == 0) return {samples.transactions, samples.attempts};
+  const double alone = count("alone"), hardware = count("hardware_commits");
+  return {count("commits") + alone + hardware,
+          count("begins") + alone + hardware + count("hardware_conflicts") +
+              count("hardware_capacity") + count("hardware_other")};
+}
+
 const ItmResults::Samples *ItmResults::find(const std::string &what, unsigned threads,
                                             const std::string &contestant) const {
   const auto at = samples_.find(key_of(what, threads, contestant));
@@ -187,14 +197,10 @@ void ItmResults::print_rates(Report *report) const {
         const auto of_plain = plain ? ratio_of(these.rates, plain->rates) : std::nullopt;
         put_ratio(row, "times_ml_wt", times);
         put_ratio(row, "times_plain", of_plain);
-        const double transactions = these.transactions > 0
-                                        ? these.transactions
-                                        : count_of(these.counts, "commits") +
-                                              count_of(these.counts, "hardware_commits") +
-                                              count_of(these.counts, "alone");
-        if (these.transactions > 0) {
-          row["transactions"] = these.transactions;
-          row["attempts_per_transaction"] = these.attempts / these.transactions;
+        const auto [transactions, attempts] = attempts_of(these);
+        if (transactions > 0) {
+          row["transactions"] = transactions;
+          row["attempts_per_transaction"] = attempts / transactions;
         }
         for (const auto &[name, count] : these.counts) row["counted_" + name] = count;
         Summary per_ms = rate;
@@ -202,7 +208,7 @@ void ItmResults::print_rates(Report *report) const {
         per_ms.mad /= 1000;
         table.add(
             {head, with_mad(per_ms), cell(times), cell(of_plain),
-             these.transactions > 0 ? number(these.attempts / these.transactions) : "-",
+             transactions > 0 ? number(attempts / transactions) : "-",
              these.counts.empty() || transactions == 0 ? "" : causes(these.counts, transactions)});
         report->add("rates", std::move(row));
       }

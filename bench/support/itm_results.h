@@ -52,6 +52,12 @@ class ItmResults {
     double times;
   };
 
+  struct Attempts {
+    double transactions, attempts;
+  };
+  // As the library counted them; where it counts none, as the program did.
+  [[nodiscard]] static Attempts attempts_of(const Samples &samples);
+
   [[nodiscard]] const Samples *find(const std::string &what, unsigned threads,
                                     const std::string &contestant) const;
   [[nodiscard]] Samples &samples(const ItmCase &what, unsigned threads,
