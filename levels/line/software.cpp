@@ -206,8 +206,7 @@ std::uint64_t SoftwareThread::load_long(std::uintptr_t address, std::uint32_t si
   if (window_.make_loadable(*this, *segment, offset) != Errc::kOk) fail(AbortCause::kNoSpace);
   LineWrite *const entry = find_entry(commit_, *this, *segment, offset);
   if (entry != nullptr) {
-    if (!has_all(*entry, offset, size) && entry->kept != detail::Kept::kNever)
-      make_whole(*segment, offset, *entry);
+    if (!has_all(*entry, offset, size)) make_whole(*segment, offset, *entry);
     if (has_all(*entry, offset, size)) return load_bytes(bytes_in(*entry, offset), size);
   } else if (capacity_.is_on()) {
     check(*this, capacity_.read(segment->word_at(offset)));

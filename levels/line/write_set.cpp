@@ -44,27 +44,6 @@ AbortCause WriteSet::make_more_room(LineMemory &memory, std::uint32_t context) {
   for (; indexed_ < count_; ++indexed_) index_.insert(key_of(targets_[indexed_].home), indexed_);
 }
 
-void WriteSet::copy_to(Copy *copy) const {
-  copy->lines.resize(count_);
-  for (std::size_t i = 0; i < count_; ++i) {
-    copy->lines[i].mask = entries_[i].mask;
-    copy->lines[i].kept = entries_[i].kept;
-    std::copy_n(entries_[i].data, kLineBytes / 8, copy->lines[i].data);
-  }
-}
-
-void WriteSet::restore(const Copy &copy) noexcept {
-  TMH_ASSERT(copy.lines.size() <= count_);
-  for (std::size_t i = 0; i < count_; ++i) {
-    const bool is_newer = i >= copy.lines.size();
-    // What must never be kept stays so: which bytes are stored to in place is not undone here.
-    if (entries_[i].kept != detail::Kept::kNever)
-      entries_[i].kept = is_newer ? detail::Kept::kNo : copy.lines[i].kept;
-    entries_[i].mask = is_newer ? 0 : copy.lines[i].mask;
-    if (!is_newer) std::copy_n(copy.lines[i].data, kLineBytes / 8, entries_[i].data);
-  }
-}
-
 std::span<const std::uint32_t> WriteSet::by_place() noexcept {
   TMH_ASSERT(keeps_order_ && by_place_.capacity() >= count_);
   by_place_.resize(count_);

@@ -30,16 +30,6 @@ class WriteSet {
     std::byte *home;  // of the line's first byte
   };
 
-  // Entries as they were once. Empty: no line was written.
-  struct Copy {
-    struct Line {
-      std::uint64_t mask;
-      detail::Kept kept;
-      std::uint64_t data[kLineBytes / 8];
-    };
-    std::vector<Line> lines;
-  };
-
   // keeps_order: by_place() will be asked for. Throws std::bad_alloc.
   explicit WriteSet(bool keeps_order) : keeps_order_(keeps_order) {}
 
@@ -64,10 +54,6 @@ class WriteSet {
     return {targets_.get(), count_};
   }
   [[nodiscard]] std::span<LineWrite> entries() const noexcept { return {entries_, count_}; }
-  // Throws std::bad_alloc.
-  void copy_to(Copy *copy) const;
-  // Lines written since stay, with no byte written. REQUIRES: a copy of this attempt's.
-  void restore(const Copy &copy) noexcept;
   // Numbers of entries in the order of their places.
   [[nodiscard]] std::span<const std::uint32_t> by_place() noexcept;
 

@@ -68,7 +68,6 @@ inline constexpr std::ptrdiff_t kKeptBefore = 40;
 enum class Kept : std::uint64_t {
   kNo = 0,
   kWhole = 1,  // all bytes are there as the instance sees them
-  kNever = 2,  // they may not be: the thread stores to some in place
 };
 [[nodiscard]] inline bool is_newest_whole(const LineAccess &access) noexcept {
   return *reinterpret_cast<const Kept *>(access.newest_bytes - kKeptBefore) == Kept::kWhole;
