@@ -307,7 +307,7 @@ void Thread::commit() {
   if (depth_ != 1) [[unlikely]]
     return commit_nested();
   if (mode_ == Mode::kLines) [[likely]] {
-    if (lines.commit() != Status::kCommitted) [[unlikely]]
+    if (!lines.try_commit()) [[unlikely]]
       restart();
     end_lines();
     lines.has_stored() ? process_.gate.wait_for_readers(slot_, lines.rv)
@@ -540,7 +540,7 @@ void Thread::go_irrevocable() {
     lines.give_way();                          // those that it is going to wait for may wait for it
     if (!process_.gate.try_be_alone(this, slot_)) restart();
     // A commit of what has only read does not look whether that is still so.
-    if (!lines.extend() || lines.commit() != Status::kCommitted) {
+    if (!lines.extend() || !lines.try_commit()) {
       end_alone();
       restart();
     }

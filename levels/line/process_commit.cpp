@@ -79,7 +79,8 @@ inline void ProcessUndo::release(std::uint64_t stamp) noexcept {
   if (undo_.empty()) return;
   undo_.restore(0);
   undo_.release(state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1);
-  forget_lines();
+  layer_ = 0;
+  newest = detail::kNoLine;
 }
 
 [[gnu::noinline]] bool ProcessThread::are_unchanged() noexcept {
@@ -104,24 +105,25 @@ bool ProcessThread::extend() noexcept {
   return true;
 }
 
-Status ProcessThread::commit_stores() noexcept {
-  if (is_doomed_) return Status::kAborted;
+bool ProcessThread::commit_stores() noexcept {
+  if (is_doomed_) return false;
   const std::size_t count = undo_.size();
   // After the locks. seq_cst: as SoftwareCommit::publish()
   const std::uint64_t stamp = state_->clock.fetch_add(1, std::memory_order_seq_cst) + 1;
   // No committer has stamped since: nothing that was read can have changed.
   if (stamp != rv + 1 && !are_unchanged()) [[unlikely]] {
     doom(Ending{AbortCause::kValidation});
-    return Status::kAborted;
+    return false;
   }
   undo_.release(stamp);
-  forget_lines();
+  layer_ = 0;
+  newest = detail::kNoLine;
   rv = stamp;
   has_stored_ = true;
   context_->add(LineCount::kCommits, 1);
   observe::probe::commit(observe::probe::kLines, stamp, count);
   end();
-  return Status::kCommitted;
+  return true;
 }
 
 void ProcessThread::abandon() noexcept {

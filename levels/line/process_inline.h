@@ -83,13 +83,19 @@ inline bool ProcessThread::begin(const Begin &options) noexcept {
   return true;
 }
 
-[[gnu::always_inline]] inline Status ProcessThread::commit() noexcept {
+[[gnu::always_inline]] inline bool ProcessThread::try_commit() noexcept {
   TMH_ASSERT(is_running_);
   if (is_doomed_ || !undo_.empty()) return commit_stores();
   context_->add(LineCount::kCommits, 1);
   observe::probe::commit(observe::probe::kLines, rv, 0);
   end();
-  return Status::kCommitted;
+  return true;
+}
+
+inline Status ProcessThread::commit() noexcept {
+  if (try_commit()) return Status::kCommitted;
+  abandon();
+  return Status::kAborted;
 }
 
 }  // namespace tmh::line

@@ -41,10 +41,12 @@ class ProcessThread : public SoftwareThread {
   inline bool begin(const Begin &options) noexcept;
   // The same behind wait_to_begin_again(), which an attempt that is not the first waits for.
   inline void begin_at_once(std::uint32_t attempt) noexcept;
-  // kCommitted: rv is its stamp; where it has stored nothing, its snapshot.
-  // kAborted: the instance is still there, with its stores, and abandon() must follow. (That stores
-  // to frames of the stack, and the caller's may lie among them.)
+  // kCommitted: rv is its stamp; where it has stored nothing, its snapshot. kAborted: memory is as
+  // it was.
   [[nodiscard]] inline Status commit() noexcept;
+  // False: the instance is still there, with its stores, and abandon() must follow. (That stores to
+  // frames of the stack, and the caller's may lie among them.)
+  [[nodiscard]] inline bool try_commit() noexcept;
   // As SoftwareThread's; memory is as it was.
   void abandon() noexcept;
   [[nodiscard]] bool extend() noexcept;
@@ -128,13 +130,9 @@ class ProcessThread : public SoftwareThread {
     if (priority_.is_mine()) [[unlikely]]
       priority_.give(number_);
   }
-  [[nodiscard]] Status commit_stores() noexcept;
+  [[nodiscard]] bool commit_stores() noexcept;
   [[nodiscard]] bool are_unchanged() noexcept;
   void undo() noexcept;
-  void forget_lines() noexcept {
-    layer_ = 0;
-    newest = detail::kNoLine;
-  }
 
   ProcessUndo undo_;
   std::uint32_t layer_ = 0;  // first entry of the innermost instance that may be undone alone
