@@ -148,7 +148,7 @@ if(TARGET tmh_tool)
   tmh_add_itm_script(random_by_all_methods "full;itm;parameters" generated/run.py ${random}
     --first 200 --methods ${methods} --long 20000)
   # The long ones by --long alone.
-  foreach(mutants 0 4 5 6,1,2,3 7)
+  foreach(mutants 0,1,2,3 4,6,7 5)
     string(REGEX REPLACE ",.*" "" number "${mutants}")
     tmh_add_itm_script(mutants.${number} "full;itm;search" generated/mutants.py ${random}
       --build "${PROJECT_BINARY_DIR}" --only ${mutants})

@@ -4,8 +4,10 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -59,39 +61,62 @@ void find(const char *name, Function *function) noexcept {
   *function = reinterpret_cast<Function>(found);
 }
 
+alignas(Process) std::byte process_bytes[sizeof(Process)];
+std::atomic<Process *> made{nullptr};
+// While the process is made, and at a fork: a child that forked meanwhile would wait for ever.
+std::atomic<bool> is_making{false};
+
+void begin_making() noexcept {
+  while (is_making.exchange(true, std::memory_order_acquire)) sched_yield();
+}
+void end_making() noexcept { is_making.store(false, std::memory_order_release); }
+
 void before_fork() noexcept {
-  Thread *const thread = this_thread;
-  if (thread != nullptr && thread->is_inside()) return;
-  Process &process = Process::self();
-  process.gate.be_alone(&process);
+  begin_making();
+  Process *const process = made.load(std::memory_order_relaxed);  // made by who held is_making
+  const Thread *const thread = this_thread;
+  if (process != nullptr && (thread == nullptr || !thread->is_inside()))
+    process->gate.be_alone(process);
 }
 
 void after_fork_in_parent() noexcept {
-  Process &process = Process::self();
-  process.gate.end_alone(&process);
+  Process *const process = made.load(std::memory_order_relaxed);  // as before_fork()
+  if (process != nullptr) process->gate.end_alone(process);
+  end_making();
 }
 
 void after_fork_in_child() noexcept {
-  Process &process = Process::self();
-  Thread *const thread = this_thread;
+  Process *const process = made.load(std::memory_order_relaxed);  // as before_fork()
   tmh::itm::pages::engine = nullptr;
-  process.pages = nullptr;  // the child's memory is its own: its transactions run one by one
-  process.gate.forget_others(thread != nullptr ? thread->slot() : nullptr);
-  if (process.has_lines)
-    for (std::uint32_t i = 0; i < process.memory.contexts_high(); ++i)
-      if (thread == nullptr || !thread->has_context(i)) process.memory.give_back(i);
-  process.gate.end_alone(&process);
+  if (process != nullptr) {
+    const Thread *const thread = this_thread;
+    process->pages = nullptr;  // the child's memory is its own: its transactions run one by one
+    process->gate.forget_others(thread != nullptr ? thread->slot() : nullptr);
+    if (process->has_lines)
+      for (std::uint32_t i = 0; i < process->memory.contexts_high(); ++i)
+        if (thread == nullptr || !thread->has_context(i)) process->memory.give_back(i);
+    process->gate.end_alone(process);
+  }
+  end_making();
 }
-
-alignas(Process) std::byte process_bytes[sizeof(Process)];
 
 }  // namespace
 
-Process *make_process() noexcept { return new (process_bytes) Process(); }
+Process *make_process() noexcept {
+  begin_making();
+  Process *process = made.load(std::memory_order_relaxed);  // under is_making
+  if (process == nullptr) {
+    process = new (process_bytes) Process();
+    made.store(process, std::memory_order_release);
+  }
+  end_making();
+  return process;
+}
 
 Process &Process::self() noexcept {
-  static Process *const process = make_process();
-  return *process;
+  // acquire: pairs with make_process()
+  Process *const process = made.load(std::memory_order_acquire);
+  return process != nullptr ? *process : *make_process();
 }
 
 namespace {
@@ -99,7 +124,8 @@ namespace {
 // A task of method pages has a copy of main's Process, or else one of its own, and what that one
 // registers ends with it (the totals' writer), or stays for ever (a key, of which all tasks have
 // 1024). So main, which may never run a transaction, has one before there are tasks.
-[[gnu::constructor]] void make_in_main() noexcept {
+[[gnu::constructor]] void start() noexcept {
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   const char *const method = variable("ITM_DEFAULT_METHOD");
   if (method != nullptr && std::string_view(method).starts_with("pages")) (void)Process::self();
 }
@@ -128,7 +154,6 @@ Process::Process() noexcept {
                    "libitm (tmh): no address space for the lines' table and logs: "
                    "transactions run one by one\n");
   }
-  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   if (variable("TMH_ITM_STATISTICS") != nullptr) std::atexit(write_statistics);
 }
 

@@ -93,7 +93,7 @@ bool Thread::copy_lines(std::uintptr_t to, std::uintptr_t from, std::size_t byte
   if (mode_ != Mode::kLines || distance < bytes + kLineBytes || bytes == 0 ||
       std::max(to, from) >= line::kProcessBytes ||
       bytes > line::kProcessBytes - std::max(to, from) || privates_.may_meet(to, bytes) ||
-      (to < outer_.registers.stack &&
+      (to / kLineBytes * kLineBytes < outer_.registers.stack &&
        to + bytes > reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) - kLineBytes))
     return false;
   lines.copy_lines(to, from, bytes);
@@ -128,7 +128,8 @@ void Thread::log_local(const void *at, std::size_t bytes) {
     } else if (lines.has_locked(place)) {
       lines.open_process_line(place);
       lines.keep(place, static_cast<std::uint32_t>(part));
-      if (privates_.meets_line(place / kLineBytes * kLineBytes)) lines.leave_newest();
+      const std::uintptr_t line = place / kLineBytes * kLineBytes;
+      if (privates_.meets_line(line) || meets_own_frames(line)) lines.leave_newest();
     } else {
       save(place, part);
       if (privates_.first_part(place, part, &is_private) != part || !is_private)

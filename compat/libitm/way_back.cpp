@@ -16,7 +16,7 @@ namespace tmh::itm {
 namespace {
 
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::uint32_t kWaysMax = 256;  // of a program: places of begins, times results
+constexpr std::uint32_t kWaysMax = 4096;  // of a program: places of begins, times results
 struct alignas(kPageBytes) Page {
   std::uint8_t code[kPageBytes];
 };
@@ -24,6 +24,7 @@ Page pages[kWaysMax];
 struct Way {
   std::atomic<std::uintptr_t> from{0};  // 0: not published
   std::uint32_t result = 0;
+  const std::uint8_t *to = nullptr;
 };
 Way ways[kWaysMax];
 std::atomic<std::uint32_t> count{0};
@@ -78,6 +79,7 @@ std::uintptr_t make(std::uintptr_t from, const Part &part, std::uint32_t result)
     die("code that g++ -O0 has compiled cannot begin again: the system lets no memory be run that "
         "was written to; -O1 needs no help");
   ways[number].result = result;
+  ways[number].to = part.end;
   ways[number].from.store(from, std::memory_order_release);  // the code is there
   return reinterpret_cast<std::uintptr_t>(code);
 }
@@ -90,9 +92,11 @@ std::uintptr_t way_back(std::uintptr_t next_instruction, std::uint32_t result) n
   if (part.begin == part.end) return next_instruction;
   const std::uint32_t made = count.load(std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < made && i < kWaysMax; ++i)
-    // acquire: pairs with make()
+    // acquire: pairs with make(). The code may be that of another library there since.
     if (ways[i].from.load(std::memory_order_acquire) == next_instruction &&
-        ways[i].result == result)
+        ways[i].result == result && ways[i].to == part.end &&
+        std::memcmp(pages[i].code, part.begin, static_cast<std::size_t>(part.end - part.begin)) ==
+            0)
       return reinterpret_cast<std::uintptr_t>(pages[i].code);
   return make(next_instruction, part, result);
 }

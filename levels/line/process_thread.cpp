@@ -68,6 +68,7 @@ Errc ProcessThread::attach(std::uint32_t slot, std::uint64_t incarnation) noexce
   try {
     undo_.make_room();
   } catch (const std::bad_alloc &) {
+    SoftwareThread::detach();
     return Errc::kOutOfMemory;
   }
   return Errc::kOk;

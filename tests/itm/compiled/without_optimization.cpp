@@ -16,6 +16,10 @@ __attribute__((noinline)) void run(long k) {
   int small = 3;
   double real = 0.5;
   char byte = 'a';
+  struct {
+    int first, second;
+    long third;
+  } s = {1, 2, k};
   __transaction_atomic {
     kept += 1;
     round ^= 70;
@@ -23,11 +27,17 @@ __attribute__((noinline)) void run(long k) {
     small += 4;
     real *= 2.0;
     byte = 'b';
+    s.first += 7;
+    s.second = s.first + 1;
+    s.third -= 5;
     if (k % 3 != 0) __transaction_cancel;
   }
   const bool is_kept = k % 3 == 0;
   if (round != (is_kept ? k ^ 70 : k) || twice != (is_kept ? 2 * k - (k ^ 70) : 2 * k) ||
       small != (is_kept ? 7 : 3) || real != (is_kept ? 1.0 : 0.5) || byte != (is_kept ? 'b' : 'a'))
+    kept += 1000000;
+  if (s.first != (is_kept ? 8 : 1) || s.second != (is_kept ? 9 : 2) ||
+      s.third != (is_kept ? k - 5 : k))
     kept += 1000000;
   cancelled += !is_kept;
 }
