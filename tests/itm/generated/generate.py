@@ -389,7 +389,8 @@ class Program:
     def throw(self, scope):
         if not self.throws:
             return self.assign(scope)
-        self.emit(f"if (({self.word(scope, 1)} & 15) == 7) throw {self.word(scope, 1)};")
+        self.emit(f"if (({self.word(scope, 1)} & 15) == 7) "
+                  f"throw static_cast<U>({self.word(scope, 1)});")
         return None
 
     def body(self, scope, count):
