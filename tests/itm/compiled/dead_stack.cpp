@@ -5,7 +5,9 @@
 // Says:      0 bytes changed, right
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstdio>
+#include <new>
 
 extern "C" [[gnu::transaction_pure, noreturn]] void _ITM_abortTransaction(int);
 extern "C" [[gnu::transaction_pure]] int _ITM_inTransaction();
@@ -18,7 +20,7 @@ constexpr unsigned char kPattern = 0x59;
 constexpr long kRounds = 20;
 constexpr int kUserRetry = 2, kRetryable = 1;
 long changed, kept, caught_sum;
-volatile long *restarts;  // in memory that no transaction versions
+std::atomic<long> *restarts;  // in memory that no transaction versions or undoes
 
 [[gnu::transaction_pure, gnu::noinline]] void lay_pattern() {
   volatile unsigned char dead[kOwn + kWatched];
@@ -66,8 +68,9 @@ volatile long *restarts;  // in memory that no transaction versions
   }
 }
 [[gnu::transaction_pure]] bool must_restart(long k) {
-  if (*restarts > k || _ITM_inTransaction() != kRetryable) return false;
-  *restarts = k + 1;
+  if (restarts->load(std::memory_order_relaxed) > k || _ITM_inTransaction() != kRetryable)
+    return false;
+  restarts->store(k + 1, std::memory_order_relaxed);  // one thread
   return true;
 }
 [[gnu::noinline]] void run_restarted(long k) {
@@ -77,7 +80,7 @@ volatile long *restarts;  // in memory that no transaction versions
     lay_pattern();
     if (must_restart(k)) _ITM_abortTransaction(kUserRetry);
   }
-  if (*restarts > k) look();
+  if (restarts->load(std::memory_order_relaxed) > k) look();
 }
 [[gnu::transaction_safe, gnu::noinline]] long throw_deep(long k) {
   const long value = deep(k);
@@ -108,7 +111,7 @@ int main() {
   void *const words =
       mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (words == MAP_FAILED) return 3;
-  restarts = static_cast<long *>(words);
+  restarts = new (words) std::atomic<long>(0);
   for (long k = 0; k < kRounds; ++k) {
     run_cancelled(k);
     run_nested(k);

@@ -21,8 +21,7 @@ void *work(void *) {
 int try_once(int delay) {
   pthread_t thread;
   if (pthread_create(&thread, nullptr, work, nullptr) != 0) return 3;
-  for (volatile int k = 0; k < delay; k = k + 1) {
-  }
+  while (delay-- > 0) asm volatile("" : : : "memory");
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);

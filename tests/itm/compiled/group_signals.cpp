@@ -7,14 +7,15 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 
 namespace {
 
 constexpr int kThreads = 3, kSignals = 20;
-volatile sig_atomic_t come;
+std::atomic<int> come{0};  // lock-free, so a handler may
 long started, ended;
-void on_signal(int) { come = come + 1; }
+void on_signal(int) { come.fetch_add(1, std::memory_order_relaxed); }  // a count, no data
 long value_of(const long *at) {
   long value = 0;
   __transaction_atomic { value = *at; }
@@ -40,10 +41,10 @@ int main() {
   while (value_of(&started) != kThreads) sched_yield();
   for (int i = 1; i <= kSignals; ++i) {
     kill(0, SIGUSR1);
-    while (come < i) sched_yield();
+    while (come.load(std::memory_order_relaxed) < i) sched_yield();
   }
   for (int i = 0; i < 1000; ++i) sched_yield();  // others' copies may still be on the way
   __transaction_atomic { ended = 1; }
   for (const pthread_t each : threads) pthread_join(each, nullptr);
-  std::printf("%d\n", static_cast<int>(come));
+  std::printf("%d\n", come.load(std::memory_order_relaxed));
 }
