@@ -42,7 +42,6 @@ STATE_SMALL = (
     + [f"program_shared.ints[{k}][s->me]" for k in range(0, 16, 3)]
     + [f"program_shared.bytes[{k}][s->me]" for k in range(0, 32, 5)]
 )
-TYPES = {"i": "int", "h": "short", "c": "unsigned char", "t": "char", "q": "short", "v": "int"}
 
 
 class Scope:
@@ -90,27 +89,26 @@ class Program:
         return f"({self.word(scope, depth - 1)}) & {size - 1}"
 
     def place(self, scope, depth=1):
-        """An lvalue, and the type that what is stored there is cast to."""
+        """An lvalue, and whether it is of type U."""
         kind = self.random.randrange(12)
         if kind < 3 and scope.words:
-            return self.one_of(scope.words), "U"
+            return self.one_of(scope.words), True
         if kind < 5 and scope.arrays:
             array, size = self.one_of(scope.arrays)
-            return f"{array}[{self.index(scope, size, depth)}]", "U"
+            return f"{array}[{self.index(scope, size, depth)}]", True
         if kind < 6 and scope.bytes:
             array, size = self.one_of(scope.bytes)
-            return f"{array}[{self.index(scope, size, depth)}]", "unsigned char"
+            return f"{array}[{self.index(scope, size, depth)}]", False
         if kind < 7:
-            return f"{self.one_of(scope.pairs)}.{self.one_of('xy')}", "U"
+            return f"{self.one_of(scope.pairs)}.{self.one_of('xy')}", True
         if kind < 8:
-            return f"{self.one_of(scope.bigs)}.{self.one_of('abcde')}", "U"
+            return f"{self.one_of(scope.bigs)}.{self.one_of('abcde')}", True
         if kind < 10:
-            return self.one_of(STATE_WORDS), "U"
+            return self.one_of(STATE_WORDS), True
         if kind < 11:
             field, size = self.one_of([("a", 8), ("i", 8), ("h", 8), ("c", 64)])
-            return f"s->{field}[{self.index(scope, size, depth)}]", TYPES.get(field, "U")
-        place = self.one_of(STATE_SMALL)
-        return place, "decltype(+" + place + ")" if ".bits." in place or ">bits." in place else ""
+            return f"s->{field}[{self.index(scope, size, depth)}]", field == "a"
+        return self.one_of(STATE_SMALL), False
 
     def word(self, scope, depth=2):
         kind = self.random.randrange(16)
@@ -140,8 +138,8 @@ class Program:
         )
 
     def load(self, scope):
-        place, kind = self.place(scope, 0)
-        return place if kind == "U" else f"static_cast<U>({place})"
+        place, is_word = self.place(scope, 0)
+        return place if is_word else f"static_cast<U>({place})"
 
     def condition(self, scope, depth=1):
         sign = self.one_of(["<", ">", "!=", "=="])
