@@ -26,8 +26,12 @@ void put_first(const char *list, const std::string &entry) {
 
 std::string find_library(const LoadedFirst &library, Errc missing) {
   namespace fs = std::filesystem;
-  if (const char *named = std::getenv(library.variable); named != nullptr) return named;
   std::error_code error;
+  if (const char *named = std::getenv(library.variable); named != nullptr) {
+    if (!fs::is_regular_file(named, error))
+      refuse(missing, fmt::format("{}={}: there is no such file", library.variable, named));
+    return fs::absolute(named).string();  // the loader looks elsewhere for a name alone
+  }
   const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
   const fs::path below = fs::path(library.folder) / library.name;
   for (const fs::path &candidate : {own / below, own / ".." / TMH_LIBDIR / below})

@@ -11,17 +11,26 @@ namespace {
 
 constexpr std::size_t kBlockBytes = 1024;  // copied at once, on the stack
 
-// kReads, kWrites: through the transaction; else plainly.
+// kReads, kWrites: through the transaction; else plainly. Loads and stores go line by line, so that
+// ranges which overlap need the block between them.
 template <bool kReads, bool kWrites>
-void copy_part(std::byte *to, const std::byte *from, std::size_t bytes) {
+void copy_part(std::byte *to, const std::byte *from, std::size_t bytes, bool do_overlap) {
   static_assert(kReads || kWrites);
   const auto target = reinterpret_cast<std::uintptr_t>(to);
-  if constexpr (!kReads) return this_thread->store_long(target, from, bytes);
-  if constexpr (!kWrites)
-    return this_thread->load_block(to, reinterpret_cast<std::uintptr_t>(from), bytes);
+  const auto source = reinterpret_cast<std::uintptr_t>(from);
+  if (!do_overlap) {
+    if constexpr (!kReads) return this_thread->store_long(target, from, bytes);
+    if constexpr (!kWrites) return this_thread->load_block(to, source, bytes);
+  }
   std::byte block[kBlockBytes];
-  this_thread->load_block(block, reinterpret_cast<std::uintptr_t>(from), bytes);
-  this_thread->store_long(target, block, bytes);
+  if constexpr (kReads)
+    this_thread->load_block(block, source, bytes);
+  else
+    std::memcpy(block, from, bytes);
+  if constexpr (kWrites)
+    this_thread->store_long(target, block, bytes);
+  else
+    std::memcpy(to, block, bytes);
 }
 
 // Right for ranges that overlap: from the end they do not meet first.
@@ -33,11 +42,12 @@ void *copy(void *to, const void *from, std::size_t bytes) {
       return to;
   auto *const out = static_cast<std::byte *>(to);
   const auto *const in = static_cast<const std::byte *>(from);
-  const bool is_backward = out - in > 0 && static_cast<std::size_t>(out - in) < bytes;
+  const bool do_overlap = static_cast<std::size_t>(out > in ? out - in : in - out) < bytes;
+  const bool is_backward = do_overlap && out > in;
   for (std::size_t done = 0; done < bytes;) {
     const std::size_t part = std::min(kBlockBytes, bytes - done);
     const std::size_t at = is_backward ? bytes - done - part : done;
-    copy_part<kReads, kWrites>(out + at, in + at, part);
+    copy_part<kReads, kWrites>(out + at, in + at, part, do_overlap);
     done += part;
   }
   return to;

@@ -66,6 +66,21 @@ TEST(ToolRtmEmulation, KnobsReachTheProgram) {
   EXPECT_EQ(end.out, "100 elided 0\n");
 }
 
+// As tmh itm, which finds its library in the same way.
+TEST(ToolRtmEmulation, ALibraryThatIsNotThereIsNotPassedOver) {
+  for (const auto &[command, variable] : {std::pair{"rtm-emulate", "TMH_RTM_EMULATION_LIBRARY"},
+                                          std::pair{"itm", "TMH_ITM_LIBRARY"}}) {
+    ASSERT_EQ(::setenv(variable, "/nowhere/library.so", 1), 0);
+    const ProgramEnd end = tmh::test::run_program(
+        {TMH_TOOL, command, "--", TMH_ELIDED_COUNTERS, "tutorial", "1", "1"});
+    ::unsetenv(variable);
+    EXPECT_EQ(end.exit_code, 3) << command << end.out << end.err;
+    EXPECT_NE(end.err.find(std::string(variable) + "=/nowhere/library.so: there is no such file"),
+              std::string::npos)
+        << end.err;
+  }
+}
+
 // A knob takes one word, so -- ends the options behind it as well.
 TEST(ToolRtmEmulation, TheProgramsOptionsAreItsOwnBehindAKnob) {
   const ProgramEnd end =
