@@ -174,7 +174,7 @@ class Program:
                     f"s->zf = s->zf * 0.25f + static_cast<float>({word}) * 2.0if;",
                     f"s->v[{j}] = s->v[{1 - j}] ^ static_cast<int>({word});",
                     f"s->w[{j}] = s->w[{1 - j}] * 0.5 + static_cast<double>({word});",
-                    f"s->q = s->q + static_cast<short>({word});",
+                    f"{{ const short add = static_cast<short>({word}); s->q = s->q + add; }}",
                 ]
             )
         )

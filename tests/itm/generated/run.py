@@ -22,6 +22,7 @@ import argparse
 import collections
 import concurrent.futures
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -54,12 +55,14 @@ class File:
         self.base = os.path.join(folder, f"p{self.first}_{len(numbers)}_{level}")
         self.refused = ""
 
-    def halves(self):
-        middle = len(self.numbers) // 2
-        return [
-            File(self.arguments, self.folder, part, self.level)
-            for part in (self.numbers[:middle], self.numbers[middle:])
-        ]
+    def parts(self):
+        """Without the program where g++ stops, if it says which; else halves."""
+        found = re.search(r"generated::p(\d+)::", self.refused)
+        at = int(found[1]) - self.first if found else len(self.numbers) // 2
+        cuts = [self.numbers[:at], self.numbers[at : at + 1], self.numbers[at + 1 :]]
+        if not found:
+            cuts = [self.numbers[:at], self.numbers[at:]]
+        return [File(self.arguments, self.folder, part, self.level) for part in cuts if part]
 
     def make(self):
         """False: g++ does not compile it."""
@@ -197,7 +200,7 @@ def main():
         if file.make():
             count = file.check(wrong, by_gcc)
         elif len(file.numbers) > 1:  # g++ stops at one of them
-            count = sum(work(half) for half in file.halves())
+            count = sum(work(part) for part in file.parts())
         else:
             refused.append((file.first, file.level, file.refused.strip().splitlines()[:1]))
         file.remove()
