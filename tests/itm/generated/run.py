@@ -26,6 +26,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "..", "support")]
@@ -36,6 +37,7 @@ from slowdown import HANG_S
 PER_FILE = 50
 ROUNDS = {"1": 4, "2": 40}
 ONE_BY_ONE = {"1": "1", "2": "1+1"}
+plain_runs, plain_locks = {}, {}  # by the first and last number of a file
 GCC_RUNS = 20  # where a program has ended wrong on ours
 FLAGS = ["-std=gnu++20", "-w", "-fwrapv", "-pthread"]
 KINDS = {"": ["-fgnu-tm"], "_plain": ["-DGENERATED_PLAIN"]}
@@ -75,18 +77,19 @@ class File:
                 check=True,
                 stdout=out,
             )
-        for kind, flags in KINDS.items():
-            done = subprocess.run(
-                [self.arguments.cxx, *FLAGS, f"-O{self.level}", *flags, f"-I{self.arguments.root}"]
-                + [source, main_object(self.folder, kind), "-o", self.base + kind],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode != 0:
-                self.refused = done.stderr
-                return False
-        return True
+        self.refused = self.compile("", self.level)
+        return self.refused == ""
+
+    def compile(self, kind, level):
+        """What g++ says where it fails."""
+        done = subprocess.run(
+            [self.arguments.cxx, *FLAGS, f"-O{level}", *KINDS[kind], f"-I{self.arguments.root}"]
+            + [self.base + ".cpp", main_object(self.folder, kind), "-o", self.base + kind],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return "" if done.returncode == 0 else done.stderr or "g++ has died"
 
     def remove(self):
         for end in (".cpp", *KINDS):
@@ -128,8 +131,18 @@ class File:
             first = at + 1
         return said
 
-    def plain(self, threads):
-        return self.run([self.base + "_plain"], {}, threads)
+    def plain(self):
+        """What they say without transactions, by threads: compiled and run once for all levels."""
+        key = (self.first, self.last)
+        with plain_locks.setdefault(key, threading.Lock()):
+            if key not in plain_runs:
+                refused = self.compile("_plain", 1)
+                if refused:
+                    sys.exit(f"g++ does not compile plain programs {key}: {refused}")
+                plain_runs[key] = {
+                    threads: self.run([self.base + "_plain"], {}, threads) for threads in ROUNDS
+                }
+            return plain_runs[key]
 
     def ours(self, method, threads):
         if self.arguments.libitm:
@@ -142,19 +155,17 @@ class File:
             return self.run([self.base], environment, threads)
         return self.run(ours.command(self.arguments.tmh, method, [self.base]), {}, threads)
 
-    def is_right_on_gcc(self, number, threads):
-        plain = self.run([self.base + "_plain"], {}, threads, number)
+    def is_right_on_gcc(self, number, threads, plain):
         one = ONE_BY_ONE[threads]
         runs = [(one, {"ITM_DEFAULT_METHOD": "ml_wt"}), (one, {})] + GCC_RUNS * [(threads, {})]
         return all(
-            self.run([self.base], environment, mode, number, ROUNDS[threads]) == plain
+            self.run([self.base], environment, mode, number, ROUNDS[threads])[number] == plain
             for mode, environment in runs
         )
 
     def check(self, wrong, by_gcc):
         """How many runs there were."""
-        count, plains = 0, {threads: self.plain(threads) for threads in ROUNDS}
-        is_right = {}
+        count, plains, is_right = 0, self.plain(), {}
         for method in self.arguments.methods.split(","):
             for threads, plain in plains.items():
                 for number, said in self.ours(method, threads).items():
@@ -163,7 +174,7 @@ class File:
                         continue
                     key = (number, threads)
                     if key not in is_right:
-                        is_right[key] = self.is_right_on_gcc(*key)
+                        is_right[key] = self.is_right_on_gcc(*key, plain[number])
                     case = Case(number, self.level, method, threads)
                     (wrong if is_right[key] else by_gcc).append((case, said, plain[number]))
         return count
