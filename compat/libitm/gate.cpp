@@ -106,11 +106,61 @@ bool Gate::try_be_alone(const void *owner, Slot *own) noexcept {
 }
 
 void Gate::end_alone(const void *owner) noexcept {
-  const void *expected = owner;
-  alone_.compare_exchange_strong(expected, nullptr, std::memory_order_release);
+  // relaxed: only the owner stores its own
+  if (irrevocable_.load(std::memory_order_relaxed) == owner)
+    irrevocable_.store(nullptr, std::memory_order_seq_cst);
+  for (;;) {  // a fork moves it from one to the other
+    for (std::atomic<const void *> *const word : {&alone_, &displaced_}) {
+      const void *expected = owner;
+      if (word->compare_exchange_strong(expected, nullptr, std::memory_order_seq_cst)) return;
+    }
+    _mm_pause();
+  }
 }
 
-void Gate::forget_others(const Slot *own) noexcept {
+void Gate::hold(const void *owner) noexcept {
+  for (;;) {
+    const void *found = nullptr;
+    if (alone_.compare_exchange_strong(found, owner, std::memory_order_seq_cst)) break;
+    if (irrevocable_.load(std::memory_order_seq_cst) == found) {
+      displaced_.store(found, std::memory_order_seq_cst);
+      const void *expected = found;
+      if (alone_.compare_exchange_strong(expected, owner, std::memory_order_seq_cst)) {
+        if (irrevocable_.load(std::memory_order_seq_cst) == found) return;
+        let_go(owner);  // it had ended, and is alone again
+      } else {
+        displaced_.store(nullptr, std::memory_order_seq_cst);
+      }
+    }
+    wait_until([&] {
+      const void *const now = alone_.load(std::memory_order_seq_cst);
+      return now == nullptr || irrevocable_.load(std::memory_order_seq_cst) == now;
+    });
+  }
+  wait_for_all(nullptr);
+}
+
+void Gate::let_go(const void *owner) noexcept {
+  const void *const other = displaced_.load(std::memory_order_seq_cst);
+  const void *expected = owner;
+  alone_.compare_exchange_strong(expected, other, std::memory_order_seq_cst);
+  if (other == nullptr) return;
+  expected = other;
+  if (displaced_.compare_exchange_strong(expected, nullptr, std::memory_order_seq_cst)) return;
+  // It has ended since, and has not seen its name come back.
+  expected = other;
+  alone_.compare_exchange_strong(expected, nullptr, std::memory_order_seq_cst);
+}
+
+void Gate::forget_others(const Slot *own, const void *owner) noexcept {
+  if (owner == nullptr || !is_alone(owner)) {
+    alone_.store(nullptr, std::memory_order_relaxed);  // one thread
+    irrevocable_.store(nullptr, std::memory_order_relaxed);
+  }
+  displaced_.store(nullptr, std::memory_order_relaxed);
+  const bool is_inside =
+      own != nullptr && own->snapshot.load(std::memory_order_relaxed) != kOutside;
+  software_.store(is_inside && has_software() ? 1 : 0, std::memory_order_relaxed);
   const std::uint32_t high = high_.load(std::memory_order_relaxed);  // one thread
   for (std::uint32_t i = 0; i < high; ++i)
     if (&slots_[i] != own) {

@@ -12,7 +12,8 @@
 //            holds for a transaction that has read what such a commit has stored, behind
 //            wait_for_older().
 // Ordering:  begin: the slot (seq_cst exchange), then the word that names the lone thread; alone:
-//            its word (seq_cst), then all slots. One of the two sees the other.
+//            its word (seq_cst), then all slots. One of the two sees the other. A lone thread is
+//            named by `alone_` or `displaced_` at any time, so its end finds itself in one.
 // Contexts:  NOT async-signal-safe: waits.
 // Source:    TL2 (a commit that makes memory private waits for readers).
 #pragma once
@@ -87,6 +88,15 @@ class Gate {
   // has stored. False: another one is, or comes first.
   [[nodiscard]] bool try_be_alone(const void *owner, Slot *own) noexcept;
   void end_alone(const void *owner) noexcept;
+  // What the lone thread has stored and is going to store stays, until its end_alone().
+  void note_irrevocable(const void *owner) noexcept {
+    irrevocable_.store(owner, std::memory_order_seq_cst);
+  }
+  // For a fork, whose child has none of the other threads: as be_alone() and end_alone(), but an
+  // irrevocable transaction is not waited for: it may wait for the forking thread, or for the
+  // child. It goes on meanwhile, and nobody else is inside, or comes.
+  void hold(const void *owner) noexcept;
+  void let_go(const void *owner) noexcept;
   [[nodiscard]] bool is_alone(const void *owner) const noexcept {
     return alone_.load(std::memory_order_relaxed) == owner;  // only the owner stores its own
   }
@@ -101,14 +111,16 @@ class Gate {
     return alone_.load(std::memory_order_relaxed) != nullptr;
   }
   void wait_until_nobody_is_alone() noexcept;
-  // In the child of a fork: only the calling thread is left. own: may be null.
-  void forget_others(const Slot *own) noexcept;
+  // In the child of a fork: only the calling thread is left. own, owner: may be null.
+  void forget_others(const Slot *own, const void *owner) noexcept;
 
  private:
   static void wait_for(const Slot &slot, std::uint64_t stamp) noexcept;
   void wait_for_all(const Slot *own) noexcept;
 
   alignas(64) std::atomic<const void *> alone_{nullptr};
+  std::atomic<const void *> irrevocable_{nullptr};  // of who is alone
+  std::atomic<const void *> displaced_{nullptr};    // alone, and irrevocable, beside who holds
   // Each transaction at a snapshot before this one has ended, or moved on.
   alignas(64) std::atomic<std::uint64_t> none_before_{0};
   alignas(64) std::atomic<std::uint32_t> software_{0};

@@ -12,13 +12,14 @@
  *            transaction has only read that the way is closed, and has waited. Who finds the way
  *            open finds what was stored to line 1 before it was opened (publication). A load gets
  *            what was committed. While a thread is alone, no other is inside, and none in hardware.
+ *            At a fork nothing has been stored that may still be undone.
  * Waiting:   a guard that blocks. So a deadlock is an invalid end state, and without a cycle every
  *            waiter goes on ("cycles"). A long reader waits, as it were, for being asked: its loads
  *            up to then change nothing.
  * Hardware:  a transaction in RTM is one atomic step whose guard is what it has read.
  * Faults:    PLANT=n plants the n-th fault of tests/house/itm_protocols.py's list.
- * Left out:  how long a waiter spins (who meets a lock begins again, and waits outside); forks;
- *            nesting; priority. Memory is sequentially consistent.
+ * Left out:  how long a waiter spins (who meets a lock begins again, and waits outside); the child
+ *            of a fork; nesting; priority. Memory is sequentially consistent.
  */
 #ifndef THREADS
 #define THREADS 2
@@ -44,6 +45,9 @@
 #define CLOSES 10     /* closes the way */
 #define LEARNS 11     /* reads whether the way is closed; then line 1 is its own */
 #define GOES_DIRTY 12 /* as GOES_ALONE, and has stored to line 1 before */
+#define FORKS 13      /* between transactions */
+#define AWAITS_FORK 14 /* irrevocable: ends when another thread has forked; then as IS_ALONE */
+#define ALONE_TWICE 15 /* irrevocable; then as IS_ALONE */
 
 #define OUTSIDE 31
 #define IN(mask, i) ((((mask) >> (i)) & 1) != 0)
@@ -53,6 +57,9 @@
 byte slot[THREADS + 1];   /* Slot::snapshot */
 byte high;                /* slots ever used: 1..high */
 byte alone;               /* alone_: a thread, or 0 */
+byte irrevocable;         /* irrevocable_ */
+byte displaced;           /* displaced_ */
+bool is_making;           /* of process.cpp: a fork runs */
 byte software;            /* software_ */
 bool asked[THREADS + 1];  /* the window is shut: ask_to_move_on() */
 byte clock;
@@ -65,6 +72,8 @@ byte inside;   /* set of threads that may load and store */
 byte owner;    /* the thread whose line 1 is its own */
 byte committed[2];
 bool is_lone;  /* the thread that is alone has waited for all */
+bool is_undoable; /* a thread that is alone has stored what may be undone */
+bool has_forked;
 byte ended;
 
 #define NOT_PRIVATE assert(owner == 0 || owner == p)
@@ -178,9 +187,60 @@ inline try_be_alone() {
   :: else
   fi
 }
-inline end_alone() { atomic { alone = 0; is_lone = 0 } }
+inline end_alone() {
+  if :: atomic { irrevocable == p -> irrevocable = 0 } :: irrevocable != p fi;
+#if PLANT == 22
+  alone = 0; is_lone = 0
+#else
+  if
+  :: atomic { alone == p -> alone = 0; is_lone = 0 }
+  :: atomic { displaced == p -> displaced = 0; is_lone = 0 }
+  fi
+#endif
+}
+inline note_irrevocable() { irrevocable = p }
+/* Gate::hold(). Its last wait_until() is the second guard. */
+inline hold() {
+  do
+  :: atomic { alone == 0 -> alone = p }; wait_for_all(); break
+#if PLANT == 20
+  :: atomic { alone != 0 -> x = alone };
+#else
+  :: atomic { alone != 0 && irrevocable == alone -> x = alone };
+#endif
+     displaced = x;
+     if
+     :: atomic { alone == x -> alone = p; go = 1 }
+     :: atomic { alone != x -> displaced = 0; x = 0 }
+     fi;
+     if
+#if PLANT == 20 || PLANT == 21
+     :: go -> atomic { go = 0; x = 0 }; break
+#else
+     :: go && irrevocable == x -> atomic { go = 0; x = 0 }; break
+     :: go && irrevocable != x -> go = 0; let_go()
+#endif
+     :: else
+     fi
+  od
+}
+inline let_go() {
+  x = displaced;
+  alone = x;
+  if
+  :: x == 0
+  :: atomic { x != 0 && displaced == x -> displaced = 0 }
+  :: x != 0 && displaced != x ->
+#if PLANT != 23
+     if :: atomic { alone == x -> alone = 0 } :: alone != x fi
+#endif
+  fi;
+  x = 0
+}
 /* The judge, at each access of a thread that is alone. */
-inline check_alone() { assert(alone == p && (inside & ~BIT(p)) == 0) }
+inline check_alone() {
+  assert((alone == p || displaced == p) && (inside & ~BIT(p)) == 0)
+}
 
 /* ---- level 1's algorithm ---- */
 /* ProcessThread::are_unchanged(). */
@@ -377,7 +437,14 @@ proctype Thread(byte p; byte program) {
 #endif
   if
   :: program == NOTHING -> goto finish
-  :: program == IS_ALONE -> goto alone_first
+  :: program == IS_ALONE || program == AWAITS_FORK || program == ALONE_TWICE -> goto alone_first
+  :: program == FORKS ->
+     atomic { !is_making -> is_making = 1 };
+     hold();
+     atomic { assert(!is_undoable && locked[0] == 0 && locked[1] == 0); has_forked = 1 };
+     let_go();
+     is_making = 0;
+     goto finish
 #ifdef HAS_HARDWARE
   :: program == HARDWARE || program == CLOSES_IN_HARDWARE -> goto hardware
 #endif
@@ -424,6 +491,7 @@ begin:
 #endif
   if :: ls != 0 -> atomic { clock++; stamp = clock }; release(1) :: else fi;
   end_lines();
+  note_irrevocable();
   atomic { check_alone(); NOT_PRIVATE; assert(memory[0] != 0); STORE_PLAINLY(1, p) };
   end_alone();
   goto finish;
@@ -444,7 +512,16 @@ restart: /* Thread::restart(), roll_back() */
   if :: wants_alone -> goto alone_first :: else -> goto begin fi;
 alone_first:
   be_alone();
-  store_alone();
+  if
+  :: (program == AWAITS_FORK || program == ALONE_TWICE) && !has_waited ->
+     note_irrevocable(); program == ALONE_TWICE || has_forked; end_alone();
+     has_waited = 1; goto alone_first
+  :: else -> skip
+  fi;
+  if
+  :: note_irrevocable(); store_alone()
+  :: store_alone(); is_undoable = 1; is_undoable = 0
+  fi;
   end_alone();
   goto finish;
 #ifdef HAS_HARDWARE
@@ -497,5 +574,6 @@ init {
 #endif
   };
   ended == THREADS;
-  assert(alone == 0 && software == 0 && slot[1] == OUTSIDE && slot[2] == OUTSIDE)
+  assert(alone == 0 && displaced == 0 && irrevocable == 0);
+  assert(software == 0 && slot[1] == OUTSIDE && slot[2] == OUTSIDE)
 }

@@ -71,18 +71,31 @@ void begin_making() noexcept {
 }
 void end_making() noexcept { is_making.store(false, std::memory_order_release); }
 
+// A transaction that forks holds nobody up: it may be one that another fork lets go on.
+[[nodiscard]] bool forks_inside() noexcept {
+  const Thread *const thread = this_thread;
+  return thread != nullptr && thread->is_inside();
+}
+
 void before_fork() noexcept {
+  if (forks_inside()) return;
   begin_making();
   Process *const process = made.load(std::memory_order_relaxed);  // made by who held is_making
-  const Thread *const thread = this_thread;
-  if (process != nullptr && (thread == nullptr || !thread->is_inside()))
-    process->gate.be_alone(process);
+  if (process != nullptr) process->gate.hold(process);
 }
 
 void after_fork_in_parent() noexcept {
+  if (forks_inside()) return;
   Process *const process = made.load(std::memory_order_relaxed);  // as before_fork()
-  if (process != nullptr) process->gate.end_alone(process);
+  if (process != nullptr) process->gate.let_go(process);
   end_making();
+}
+
+void forget_context(line::LineMemory &memory, std::uint32_t number) noexcept {
+  memory.give_back(number);
+  std::atomic<std::uint64_t> &priority = memory.state().priority;
+  if (priority.load(std::memory_order_relaxed) == number + 1)  // one thread
+    priority.store(0, std::memory_order_relaxed);
 }
 
 void after_fork_in_child() noexcept {
@@ -91,11 +104,10 @@ void after_fork_in_child() noexcept {
   if (process != nullptr) {
     const Thread *const thread = this_thread;
     process->pages = nullptr;  // the child's memory is its own: its transactions run one by one
-    process->gate.forget_others(thread != nullptr ? thread->slot() : nullptr);
+    process->gate.forget_others(thread != nullptr ? thread->slot() : nullptr, thread);
     if (process->has_lines)
       for (std::uint32_t i = 0; i < process->memory.contexts_high(); ++i)
-        if (thread == nullptr || !thread->has_context(i)) process->memory.give_back(i);
-    process->gate.end_alone(process);
+        if (thread == nullptr || !thread->has_context(i)) forget_context(process->memory, i);
   }
   end_making();
 }

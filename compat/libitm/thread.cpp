@@ -264,6 +264,7 @@ std::uint32_t Thread::begin_alone() {
   has_traces_ = true;
   is_irrevocable_ = wants_irrevocable_ || (properties_ & kHasNoAbort) != 0;
   mode_ = is_irrevocable_ ? Mode::kAlone : Mode::kAloneUndo;
+  if (is_irrevocable_) note_irrevocable();
   return path(properties_) | (is_irrevocable_ ? 0 : kSaveLive);
 }
 
@@ -557,6 +558,7 @@ void Thread::go_irrevocable() {
   undo_.clear();
   on_undo_.clear();
   mode_ = nested_.empty() ? Mode::kAlone : Mode::kAloneUndo;
+  note_irrevocable();
 }
 
 void Thread::note_allocated(void *memory, std::size_t bytes, Action release) {

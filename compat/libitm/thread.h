@@ -149,6 +149,7 @@ class Thread {
   [[nodiscard]] std::uint32_t begin_pages(bool is_restart);
   void commit_pages();
   void be_alone();
+  void note_irrevocable() noexcept;
   void end_alone();
   void look_at_words(std::uintptr_t at, std::size_t bytes, bool is_store);
   void save(std::uintptr_t at, std::size_t bytes);

@@ -29,6 +29,10 @@ void Thread::be_alone() {
   process_.pages != nullptr ? process_.pages->be_alone() : process_.gate.be_alone(this);
 }
 
+void Thread::note_irrevocable() noexcept {
+  if (process_.pages == nullptr) process_.gate.note_irrevocable(this);
+}
+
 void Thread::end_alone() {
   if (process_.pages == nullptr) return process_.gate.end_alone(this);
   if (mode_ == Mode::kPages && !is_alone_on_pages_) return;

@@ -33,8 +33,11 @@ struct Part {
   const std::uint8_t *begin = nullptr, *end = nullptr;
 };
 
-// mov %eax, R; and $8, R; test R, R; je: what restores lies between it and where it jumps to.
+// mov %eax, R; and $8, R; test R, R; je: what restores lies between it and where it jumps to. With
+// -fcf-protection behind endbr64.
 Part find_restoring(const std::uint8_t *code) noexcept {
+  const std::uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+  if (std::memcmp(code, endbr64, sizeof endbr64) == 0) code += sizeof endbr64;
   const std::uint8_t to = code[1] & 7;
   const std::uint8_t looks[] = {0x89,
                                 static_cast<std::uint8_t>(0xc0 | to),

@@ -96,7 +96,10 @@ void ProcessThread::wait_to_begin_again(std::uint32_t attempt) noexcept {
   if (is_doomed_) fail(ending_);
   std::atomic_ref<std::uint64_t>(bytes).store(kProcessBytes, std::memory_order_relaxed);
   const std::size_t count = reads().size();
-  if (moved_at_rv_ == rv && count < moved_at_reads_ + moved_at_reads_ / 4) return;
+  // Fewer reads than then: that was another instance.
+  if (moved_at_rv_ == rv && count >= moved_at_reads_ &&
+      count < moved_at_reads_ + moved_at_reads_ / 4)
+    return;
   if (!extend()) fail(AbortCause::kValidation);
   moved_at_rv_ = rv;
   moved_at_reads_ = count;

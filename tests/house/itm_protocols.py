@@ -24,7 +24,7 @@ from protocol import QUICK
 
 GATE = (
     "nothing reads long writes privatises publishes alone goes hardware closes shuts learns"
-    " dirty".split()
+    " dirty forks awaits twice".split()
 )
 KINDS = {"t": 1, "p": 2, "a": 3, "g": 4, "l": 5, "k": 6, "r": 7, "o": 8}
 # Name, configuration, seconds; the quick mode searches what is marked.
@@ -43,6 +43,9 @@ GATE_CHECKS = [
     ("hardware and alone", "gate hardware, alone, goes", 0.6, QUICK),
     ("who has only read", "gate writes, shuts, learns", 1.0, QUICK),
     ("who has only read, waiters go on", "gate reads, shuts, learns | cycles", 1.0),
+    ("a fork beside stores", "gate forks, writes, goes | cycles", 1.0),
+    ("a fork that an irrevocable one awaits", "gate forks, awaits, dirty | cycles", 1.0),
+    ("two forks beside one that is alone twice", "gate forks, twice, forks | cycles", 1.0),
 ]
 WORDS_CHECKS = [
     ("conflicts", "t r1 w0; t r1 w1, t r1 w0; t r0 w0", 1.1, QUICK),
@@ -106,6 +109,10 @@ GATE_FAULTS = [
     (17, "who has only read does not wait", "gate writes, shuts, learns", 0.5, QUICK),
     (18, "one that goes alone waits outside", "gate dirty, privatises", 0.5),
     (19, "an abort restores behind its end", "gate dirty, privatises", 0.5),
+    (20, "a fork does not wait for who is alone", "gate forks, alone", 0.5),
+    (21, "a fork does not look again who is alone", "gate forks, twice", 0.5),
+    (22, "who has been displaced ends being alone for the fork", "gate forks, awaits, alone", 0.5),
+    (23, "a fork gives back the name of one that has ended", "gate forks, awaits", 0.5),
 ]
 WORDS_FAULTS = [
     (1, "a holder reads touched before it sets its bit", "t r0; t r01, p w1; t r0 w0", 1.2),
@@ -239,6 +246,8 @@ FOUND = [
     ("last_commit", "two commits to a word overlap"),
     ("inside", "another one is inside"),
     ("is_lone", "another one is inside"),
+    ("is_undoable", "a fork sees what may be undone"),
+    ("displaced", "a name is left"),
     ("wanted", "home lacks a store"),
     ("reused", "garbage is used"),
     ("has_owner", "a dead task owns a page"),

@@ -1,7 +1,8 @@
 // tests/itm/gate_test.cpp -- threads in transactions, and one that gets the process for itself.
 // Invariants: (1) while a thread is alone no other one is inside. (2) wait_for_readers() returns
 //             when no thread inside is at an earlier snapshot. (3) who tries in vain to be alone
-//             from inside has changed nothing.
+//             from inside has changed nothing. (4) while a fork holds the gate, only one that is
+//             irrevocable is inside.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -60,6 +61,60 @@ TEST(Gate, AThreadIsAlone) {
   EXPECT_GT(guarded, 0U);
 }
 
+TEST(Gate, AForkWaitsForAllButIrrevocableOnes) {
+  const auto gate = std::make_unique<Gate>();
+  std::atomic<std::uint64_t> clock{1};
+  std::atomic<int> revocable{0}, alone{0};  // in a transaction now
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> threads;
+  for (unsigned number = 0; number < 3; ++number)
+    threads.emplace_back([&, number] {
+      Gate::Slot *const slot = gate->take_slot();
+      ASSERT_NE(slot, nullptr);
+      std::mt19937_64 random(seed() + number);
+      while (!is_over.load()) {
+        const bool is_irrevocable = random() % 2 == 0;
+        if (random() % 2 == 0) {
+          gate->enter(*slot, clock);
+          revocable.fetch_add(1);
+          EXPECT_EQ(alone.load(), 0);
+          revocable.fetch_sub(1);
+          Gate::leave(*slot);
+          continue;
+        }
+        gate->be_alone(slot);
+        EXPECT_EQ(alone.fetch_add(1), 0);
+        if (is_irrevocable)
+          gate->note_irrevocable(slot);
+        else
+          revocable.fetch_add(1);
+        for (std::uint64_t i = random() % 64; i != 0; --i) EXPECT_EQ(alone.load(), 1);
+        if (!is_irrevocable) revocable.fetch_sub(1);
+        alone.fetch_sub(1);
+        gate->end_alone(slot);
+      }
+      Gate::give_back(*slot);
+    });
+  for (int i = 0; i < 3000; ++i) {
+    gate->hold(&clock);
+    for (int k = 0; k < 20; ++k) EXPECT_EQ(revocable.load(), 0);
+    gate->let_go(&clock);
+  }
+  // One that goes on until the fork has been.
+  gate->be_alone(&is_over);
+  gate->note_irrevocable(&is_over);
+  gate->hold(&clock);
+  gate->let_go(&clock);
+  EXPECT_TRUE(gate->is_alone(&is_over));
+  gate->hold(&clock);
+  gate->end_alone(&is_over);
+  EXPECT_TRUE(gate->is_alone(&clock));
+  gate->let_go(&clock);
+  is_over.store(true);
+  for (std::thread &thread : threads) thread.join();
+  EXPECT_FALSE(gate->is_anyone_alone());
+}
+
 TEST(Gate, ReadersOfEarlierSnapshotsAreWaitedFor) {
   const auto gate = std::make_unique<Gate>();
   std::atomic<std::uint64_t> clock{5};
@@ -85,7 +140,7 @@ TEST(Gate, SlotsAreUsedAgainAndAnEndOfOthersFreesTheirs) {
   Gate::give_back(*one);
   EXPECT_EQ(gate->take_slot(), one);
   gate->enter(*two, clock);
-  gate->forget_others(one);
+  gate->forget_others(one, nullptr);
   gate->be_alone(one);  // two is not waited for
   gate->end_alone(one);
   EXPECT_EQ(gate->take_slot(), two);
