@@ -1,7 +1,7 @@
 // tests/itm/compiled/copies_on_pages.cpp -- threads that have read a large heap in transactions
 // keep few copies of its pages: the memory of each, beside what all share, stays small.
 // Methods:   pages pages-serializable
-// Levels:    2
+// Levels:    3
 // Says:      0 threads have more than 8 MiB
 #include <pthread.h>
 

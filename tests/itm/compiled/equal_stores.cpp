@@ -2,7 +2,7 @@
 // reads the other's word and clears its own, and stores to a word in common what it had already.
 // (Under the snapshots of method pages both may leave: in_common.cpp.)
 // Methods:   lines rtm serial pages-serializable
-// Levels:    2
+// Levels:    3
 // Says:      nobody on call in 0 of 300 rounds
 #include <pthread.h>
 
