@@ -325,6 +325,25 @@ TEST_F(LineProcessTest, OneThatIsAskedMovesItsSnapshotOnOrFails) {
   one.abandon();
 }
 
+// One that has moved on reads a quarter more first; how much another one had read does not count.
+TEST_F(LineProcessTest, OneThatIsAskedForTheFirstTimeMovesOnAtOnce) {
+  TestThread one(memory_, nobody_), two(memory_, nobody_);
+  one.begin({});
+  for (std::uint64_t i = 0; i < 100; ++i) EXPECT_EQ(one.load(word(100 + i)), 0U);
+  line::run(two, {}, [&] { two.store(word(5), 1); });
+  line::ask_to_move_on(&one.bytes);
+  EXPECT_EQ(one.load(word(3)), 0U);
+  EXPECT_EQ(one.rv, two.rv);
+  EXPECT_EQ(one.commit(), Status::kCommitted);
+  one.begin({});
+  EXPECT_EQ(one.load(word(3)), 0U);
+  line::run(two, {}, [&] { two.store(word(5), 2); });
+  line::ask_to_move_on(&one.bytes);
+  EXPECT_EQ(one.load(word(4)), 0U);
+  EXPECT_EQ(one.rv, two.rv);
+  one.abandon();
+}
+
 // Two threads store the same to all bytes of a block, others load it and copy it.
 TEST_F(LineProcessTest, BlocksThatOthersStoreAreWhole) {
   constexpr std::size_t kBytes = 4 * kLineBytes;
