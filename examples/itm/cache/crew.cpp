@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <chrono>
 #include <cstdio>
 #include <system_error>
 
@@ -15,6 +16,7 @@ char stopped;
 void *serve(void *worker) { return static_cast<Worker *>(worker)->run() ? &stopped : nullptr; }
 
 void keep_served(Shared &shared, Worker &worker, pthread_t thread) {
+  shared.begun.fetch_add(1, std::memory_order_relaxed);
   for (;;) {
     void *result = nullptr;
     if (pthread_join(thread, &result) == 0 && result == &stopped) return;
@@ -37,9 +39,11 @@ Crew::Crew(Shared &shared, unsigned workers) : shared_(&shared) {
     stop();
     throw;
   }
+  // Before the first client comes: clients may take all files that a thread needs to begin.
+  while (shared.begun.load(std::memory_order_relaxed) < 2 * workers)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-// Before the first client comes: clients may take all files that a thread needs to begin.
 void Crew::start(Worker &worker) {
   pthread_t thread;
   const int error = pthread_create(&thread, nullptr, serve, &worker);

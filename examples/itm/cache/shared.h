@@ -23,8 +23,8 @@ struct Shared {
   Clock clock;
   // One for each worker, and one for the thread that accepts.
   std::deque<Statistics> statistics;
-  // Threads of workers that died. Relaxed: a number of its own.
-  std::atomic<std::uint64_t> deaths{0};
+  // Threads of workers that died; of the crew that have begun. Relaxed: numbers of their own.
+  std::atomic<std::uint64_t> deaths{0}, begun{0};
 };
 
 // Calls told(name, value) for each line of `stats WHAT`; `what` may be empty. False: no such

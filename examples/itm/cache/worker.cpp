@@ -18,7 +18,8 @@ constexpr int kEventsMax = 64;
 }  // namespace
 
 Worker::Worker(Shared &shared, unsigned index)
-    : operations_(shared, index),
+    : begun_(shared.begun),
+      operations_(shared, index),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   epoll_event event{EPOLLIN, {nullptr}};
@@ -87,6 +88,7 @@ void Worker::serve(Connection *connection) {
 }
 
 bool Worker::run() {
+  begun_.fetch_add(1, std::memory_order_relaxed);
   std::array<epoll_event, kEventsMax> events;
   // acquire: pairs with the release in stop()
   while (!stops_.load(std::memory_order_acquire)) {

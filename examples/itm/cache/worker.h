@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 
 #include "examples/itm/cache/connection.h"
@@ -38,6 +39,7 @@ class Worker {
   void end(Connection *connection);
   void remove(Connection *connection);
 
+  std::atomic<std::uint64_t> &begun_;  // of Shared
   Operations operations_;
   int epoll_, wake_;
   std::atomic<bool> stops_{false};
