@@ -38,6 +38,12 @@ PER_FILE = 50
 ROUNDS = {"1": 4, "2": 40}
 ONE_BY_ONE = {"1": "1", "2": "1+1"}
 plain_runs, plain_locks = {}, {}  # by the first and last number of a file
+# Compiled wrong by g++, and yet right on GCC's library: seed and number.
+KNOWN = {
+    # A clone stores a bit field without its shift. GCC's library begins that transaction again a
+    # hundred times, for its own memmove of ranges that overlap, and then runs the plain function.
+    (2005, 8069),
+}
 GCC_RUNS = 20  # where a program has ended wrong on ours
 FLAGS = ["-std=gnu++20", "-w", "-fwrapv", "-pthread"]
 KINDS = {"": ["-fgnu-tm"], "_plain": ["-DGENERATED_PLAIN"]}
@@ -176,7 +182,8 @@ class File:
                     if key not in is_right:
                         is_right[key] = self.is_right_on_gcc(*key, plain[number])
                     case = Case(number, self.level, method, threads)
-                    (wrong if is_right[key] else by_gcc).append((case, said, plain[number]))
+                    is_ours = is_right[key] and (self.arguments.seed, number) not in KNOWN
+                    (wrong if is_ours else by_gcc).append((case, said, plain[number]))
         return count
 
 
