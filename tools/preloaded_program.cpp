@@ -30,7 +30,7 @@ std::string find_library(const LoadedFirst &library, Errc missing) {
   if (const char *named = std::getenv(library.variable); named != nullptr) {
     if (!fs::is_regular_file(named, error))
       refuse(missing, fmt::format("{}={}: there is no such file", library.variable, named));
-    return fs::absolute(named).string();  // the loader looks elsewhere for a name alone
+    return fs::absolute(named, error).string();  // the loader looks elsewhere for a name alone
   }
   const fs::path own = fs::read_symlink("/proc/self/exe", error).parent_path();
   const fs::path below = fs::path(library.folder) / library.name;

@@ -152,16 +152,16 @@ void Gate::let_go(const void *owner) noexcept {
   alone_.compare_exchange_strong(expected, nullptr, std::memory_order_seq_cst);
 }
 
-void Gate::forget_others(const Slot *own, const void *owner) noexcept {
-  if (owner == nullptr || !is_alone(owner)) {
-    alone_.store(nullptr, std::memory_order_relaxed);  // one thread
-    irrevocable_.store(nullptr, std::memory_order_relaxed);
-  }
+void Gate::forget_others(const Slot *own, const void *lone) noexcept {
+  // relaxed, all: one thread
+  alone_.store(lone, std::memory_order_relaxed);
   displaced_.store(nullptr, std::memory_order_relaxed);
+  if (irrevocable_.load(std::memory_order_relaxed) != lone)
+    irrevocable_.store(nullptr, std::memory_order_relaxed);
   const bool is_inside =
       own != nullptr && own->snapshot.load(std::memory_order_relaxed) != kOutside;
   software_.store(is_inside && has_software() ? 1 : 0, std::memory_order_relaxed);
-  const std::uint32_t high = high_.load(std::memory_order_relaxed);  // one thread
+  const std::uint32_t high = high_.load(std::memory_order_relaxed);
   for (std::uint32_t i = 0; i < high; ++i)
     if (&slots_[i] != own) {
       slots_[i].owner = nullptr;  // as the other thread has left it

@@ -111,8 +111,9 @@ class Gate {
     return alone_.load(std::memory_order_relaxed) != nullptr;
   }
   void wait_until_nobody_is_alone() noexcept;
-  // In the child of a fork: only the calling thread is left. own, owner: may be null.
-  void forget_others(const Slot *own, const void *owner) noexcept;
+  // In the child of a fork: only the calling thread is left. own: may be null. lone: the thread, if
+  // it is alone, whatever another fork has made of its name; else null.
+  void forget_others(const Slot *own, const void *lone) noexcept;
 
  private:
   static void wait_for(const Slot &slot, std::uint64_t stamp) noexcept;

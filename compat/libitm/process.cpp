@@ -104,7 +104,8 @@ void after_fork_in_child() noexcept {
   if (process != nullptr) {
     const Thread *const thread = this_thread;
     process->pages = nullptr;  // the child's memory is its own: its transactions run one by one
-    process->gate.forget_others(thread != nullptr ? thread->slot() : nullptr, thread);
+    process->gate.forget_others(thread != nullptr ? thread->slot() : nullptr,
+                                thread != nullptr && thread->is_alone() ? thread : nullptr);
     if (process->has_lines)
       for (std::uint32_t i = 0; i < process->memory.contexts_high(); ++i)
         if (thread == nullptr || !thread->has_context(i)) forget_context(process->memory, i);

@@ -74,6 +74,9 @@ class Thread {
   void forget() noexcept;
   [[nodiscard]] bool is_inside() const noexcept { return depth_ != 0; }
   [[nodiscard]] bool is_irrevocable() const noexcept { return is_irrevocable_; }
+  [[nodiscard]] bool is_alone() const noexcept {
+    return mode_ == Mode::kAlone || mode_ == Mode::kAloneUndo;
+  }
   [[nodiscard]] std::uint64_t id();
 
   // The long ways of barriers. Any bytes, any place. load_long(): 1, 2, 4 or 8 bytes.

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""tests_index.py ROOT [--write] | --self-test -- the index in tests/README.md is made of the tests'
-first sentences.
+"""tests_index.py ROOT [--print] | --self-test -- each test says in its first sentence what it is
+about; --print makes the index of tests from these.
 
-A test is a *_test.cpp, or a Python script with a main(). --write puts the index there.
+A test is a *_test.cpp, or a Python script with a main().
 """
 
 import os
@@ -12,8 +12,6 @@ import tempfile
 
 import source_tree
 
-README = "tests/README.md"
-BEGIN, END = "<!-- index of tests -->\n", "<!-- end of index -->"
 LABEL = re.compile(r"^[A-Z]\w*s?:")
 
 
@@ -66,67 +64,44 @@ def index_of(root):
     return "\n".join(rows) + "\n"
 
 
-def check(root, write=False):
-    text = source_tree.read(root, README)
-    before, begin, rest = text.partition(BEGIN)
-    _, end, behind = rest.partition(END)
-    if not begin or not end:
-        return [f"{README}: no {BEGIN.strip()} ... {END}"]
-    problems = [
+def check(root):
+    return [
         f"{name} does not say in its first sentence what it is about"
         for name in tests_of(root)
         if not sentence_of(root, name)
     ]
-    right = before + begin + index_of(root) + end + behind
-    if write:
-        with open(os.path.join(root, README), "w", encoding="utf-8") as file:
-            file.write(right)
-    elif right != text:
-        problems.append(
-            f"{README} has another index than the tests' first sentences make: "
-            "tests_index.py --write"
-        )
-    return problems
 
 
 def self_test():
-    """A right tree passes; a test that is missing, renamed or silent is reported."""
-    right = {
-        README: (
-            BEGIN
-            + "| test | what it is about |\n|---|---|\n| `a_test` | one thing, in 0.1 s |\n"
-            "| `b/c_test` | another |\n| `d.py` | a third |\n"
-            + END
-        ),
+    """The index has each test's sentence; a test that is silent is reported."""
+    tree = {
         "tests/a_test.cpp": "// tests/a_test.cpp -- one thing,\n// in 0.1 s. More.\n// Source: x\n",
         "tests/b/c_test.cpp": "// tests/b/c_test.cpp -- another.\n// Invariant: y\n",
         "tests/d.py": '"""d.py ROOT\n\na third. More.\n"""\ndef main():\n',
         "tests/helper.py": "x = 1\n",
     }
-    faults = {
-        "": {},
-        "missing": {"tests/e_test.cpp": "// tests/e_test.cpp -- a fifth.\n"},
-        "another sentence": {"tests/b/c_test.cpp": "// tests/b/c_test.cpp -- not that.\n"},
-        "silent": {"tests/a_test.cpp": "int main() {}\n"},
-    }
+    index = (
+        "| test | what it is about |\n|---|---|\n| `a_test` | one thing, in 0.1 s |\n"
+        "| `b/c_test` | another |\n| `d.py` | a third |\n"
+    )
     problems = []
-    for what, planted in faults.items():
+    for what, planted in {"": {}, "silent": {"tests/a_test.cpp": "int main() {}\n"}}.items():
         with tempfile.TemporaryDirectory() as root:
-            source_tree.plant(root, {**right, **planted})
+            source_tree.plant(root, {**tree, **planted})
             found = check(root)
             if bool(found) != bool(what):
                 problems.append(f"{what or 'a right tree'}: {found}")
-            check(root, write=True)
-            if what != "silent" and check(root):
-                problems.append(f"{what or 'a right tree'}: not mended by --write")
+            if not what and index_of(root) != index:
+                problems.append(f"another index: {index_of(root)}")
     return problems
 
 
 def main():
     arguments = sys.argv[1:]
-    problems = (
-        self_test() if arguments == ["--self-test"] else check(arguments[0], "--write" in arguments)
-    )
+    if "--print" in arguments:
+        print(index_of(arguments[0]), end="")
+        return 0
+    problems = self_test() if arguments == ["--self-test"] else check(arguments[0])
     print("\n".join(problems) or "index of tests: clean")
     return 1 if problems else 0
 

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 
-#include <chrono>
 #include <cstdio>
 #include <system_error>
 
@@ -16,7 +15,7 @@ char stopped;
 void *serve(void *worker) { return static_cast<Worker *>(worker)->run() ? &stopped : nullptr; }
 
 void keep_served(Shared &shared, Worker &worker, pthread_t thread) {
-  shared.begun.fetch_add(1, std::memory_order_relaxed);
+  shared.begun.add();
   for (;;) {
     void *result = nullptr;
     if (pthread_join(thread, &result) == 0 && result == &stopped) return;
@@ -40,8 +39,7 @@ Crew::Crew(Shared &shared, unsigned workers) : shared_(&shared) {
     throw;
   }
   // Before the first client comes: clients may take all files that a thread needs to begin.
-  while (shared.begun.load(std::memory_order_relaxed) < 2 * workers)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  shared.begun.wait_for(2 * workers);
 }
 
 void Crew::start(Worker &worker) {

@@ -88,7 +88,7 @@ void Worker::serve(Connection *connection) {
 }
 
 bool Worker::run() {
-  begun_.fetch_add(1, std::memory_order_relaxed);
+  begun_.add();
   std::array<epoll_event, kEventsMax> events;
   // acquire: pairs with the release in stop()
   while (!stops_.load(std::memory_order_acquire)) {

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <mutex>
 
 #include "examples/itm/cache/connection.h"
@@ -39,7 +38,7 @@ class Worker {
   void end(Connection *connection);
   void remove(Connection *connection);
 
-  std::atomic<std::uint64_t> &begun_;  // of Shared
+  Beginnings &begun_;  // of Shared
   Operations operations_;
   int epoll_, wake_;
   std::atomic<bool> stops_{false};

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 
 namespace {
@@ -21,7 +22,7 @@ void *work(void *) {
 int try_once(int delay) {
   pthread_t thread;
   if (pthread_create(&thread, nullptr, work, nullptr) != 0) return 3;
-  while (delay-- > 0) asm volatile("" : : : "memory");
+  while (delay-- > 0) std::atomic_signal_fence(std::memory_order_seq_cst);
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);

@@ -38,7 +38,8 @@ PER_FILE = 50
 ROUNDS = {"1": 4, "2": 40}
 ONE_BY_ONE = {"1": "1", "2": "1+1"}
 plain_runs, plain_locks = {}, {}  # by the first and last number of a file
-# Compiled wrong by g++, and yet right on GCC's library: seed and number.
+# Compiled wrong by g++, and yet right on GCC's library, by seed and number: listed, not counted as
+# wrong.
 KNOWN = {
     # A clone stores a bit field without its shift. GCC's library begins that transaction again a
     # hundred times, for its own memmove of ranges that overlap, and then runs the plain function.
@@ -170,7 +171,7 @@ class File:
             for mode, environment in runs
         )
 
-    def check(self, wrong, by_gcc):
+    def check(self, wrong, known, by_gcc):
         """How many runs there were."""
         count, plains, is_right = 0, self.plain(), {}
         for method in self.arguments.methods.split(","):
@@ -183,8 +184,9 @@ class File:
                     if key not in is_right:
                         is_right[key] = self.is_right_on_gcc(*key, plain[number])
                     case = Case(number, self.level, method, threads)
-                    is_ours = is_right[key] and (self.arguments.seed, number) not in KNOWN
-                    (wrong if is_ours else by_gcc).append((case, said, plain[number]))
+                    is_known = (self.arguments.seed, number) in KNOWN
+                    kind = (known if is_known else wrong) if is_right[key] else by_gcc
+                    kind.append((case, said, plain[number]))
         return count
 
 
@@ -208,7 +210,7 @@ def main():
     if os.environ.get("TMH_LONG") and arguments.long != 0:
         arguments.count = arguments.long
     levels = arguments.levels.split(",")
-    wrong, by_gcc, refused = [], [], []
+    wrong, known, by_gcc, refused = [], [], [], []
     runs = 0
 
     def work(file):
@@ -217,7 +219,7 @@ def main():
         if arguments.expect_wrong and wrong:
             return 0
         if file.make():
-            count = file.check(wrong, by_gcc)
+            count = file.check(wrong, known, by_gcc)
         elif len(file.numbers) > 1:  # g++ stops at one of them
             count = sum(work(part) for part in file.parts())
         else:
@@ -243,12 +245,12 @@ def main():
                 runs += each.result()
     for number, level, why in refused:
         print(f"g++ does not compile program {number} at -O{level}: {why}")
-    for kind, these in (("compiled wrong by g++", by_gcc), ("WRONG", wrong)):
+    for kind, these in (("compiled wrong by g++", by_gcc), ("known", known), ("WRONG", wrong)):
         for case, said, plain in sorted(these)[:40]:
             print(f"{kind}: program {case.number} -O{case.level}, {case.method}, {case.threads} "
                   f"threads: {said}; without transactions {plain}")
     print(f"seed {arguments.seed}: {arguments.count} programs, {runs} runs: {len(wrong)} wrong, "
-          f"{len(by_gcc)} compiled wrong by g++, {len(refused)} not compiled by it")
+          f"{len(known)} known, {len(by_gcc)} compiled wrong by g++, {len(refused)} not compiled by it")
     if arguments.expect_wrong:
         return 0 if wrong else 1
     return 1 if wrong or runs == 0 else 0
