@@ -41,8 +41,10 @@ plain_runs, plain_locks = {}, {}  # by the first and last number of a file
 # Compiled wrong by g++, and yet right on GCC's library, by seed and number: listed, not counted as
 # wrong.
 KNOWN = {
-    # A clone stores a bit field without its shift. GCC's library begins that transaction again a
+    # Clones load and store a bit field without its shift. In 729 an even number of "^=" hides that,
+    # unless plain functions run in between, as in hardware; in 8069 GCC's library begins again a
     # hundred times, for its own memmove of ranges that overlap, and then runs the plain function.
+    (2005, 729),
     (2005, 8069),
 }
 GCC_RUNS = 150  # where a program has ended wrong on ours
@@ -245,12 +247,14 @@ def main():
                 runs += each.result()
     for number, level, why in refused:
         print(f"g++ does not compile program {number} at -O{level}: {why}")
-    for kind, these in (("compiled wrong by g++", by_gcc), ("known", known), ("WRONG", wrong)):
+    kinds = (("compiled wrong by g++", by_gcc), ("known", known), ("WRONG", wrong))
+    for kind, these in kinds:
         for case, said, plain in sorted(these)[:40]:
             print(f"{kind}: program {case.number} -O{case.level}, {case.method}, {case.threads} "
                   f"threads: {said}; without transactions {plain}")
     print(f"seed {arguments.seed}: {arguments.count} programs, {runs} runs: {len(wrong)} wrong, "
-          f"{len(known)} known, {len(by_gcc)} compiled wrong by g++, {len(refused)} not compiled by it")
+          f"{len(known)} known, {len(by_gcc)} compiled wrong by g++, "
+          f"{len(refused)} not compiled by it")
     if arguments.expect_wrong:
         return 0 if wrong else 1
     return 1 if wrong or runs == 0 else 0
