@@ -197,26 +197,46 @@ Errc follow_links(const std::string &path, std::string *out) noexcept try {
 }
 
 namespace {
-// From open(2) to close(2) a lock's file is listed, and no fork comes between open(2) and the list.
-constinit std::mutex locks_mutex;
-constinit FolderLock *locks = nullptr;
+// From open(2) to close(2) a file is listed, and no fork comes between open(2) and the list.
+constinit std::mutex uninherited_mutex;
+constinit UninheritedFile *uninherited = nullptr;
 }  // namespace
 
-void FolderLock::forget_in_child() noexcept {
-  for (; locks != nullptr; locks = locks->next_) locks->fd_.reset();
-  locks_mutex.unlock();
+void UninheritedFile::forget_in_child() noexcept {
+  for (; uninherited != nullptr; uninherited = uninherited->next_) {
+    uninherited->fd_.reset();
+    uninherited->is_listed_ = false;
+  }
+  uninherited_mutex.unlock();
 }
 
-const int FolderLock::at_fork_ =
-    pthread_atfork([] { locks_mutex.lock(); }, [] { locks_mutex.unlock(); }, forget_in_child);
+const int UninheritedFile::at_fork_ = pthread_atfork(
+    [] { uninherited_mutex.lock(); }, [] { uninherited_mutex.unlock(); }, forget_in_child);
 
-FolderLock::~FolderLock() {
-  if (!fd_) return;
-  flock(fd_.get(), LOCK_UN);
-  const std::scoped_lock guard(locks_mutex);
-  FolderLock **link = &locks;
-  while (*link != this) link = &(*link)->next_;
-  *link = next_;
+Errc UninheritedFile::open(const std::string &path, int flags) noexcept {
+  const std::scoped_lock guard(uninherited_mutex);
+  TMH_TRY(open_regular(path, flags, FileRole::kOwn, &fd_));
+  if (!is_listed_) next_ = std::exchange(uninherited, this);
+  is_listed_ = true;
+  return Errc::kOk;
+}
+
+Errc UninheritedFile::lock(int operation, const std::string &path) noexcept {
+  while (flock(fd_.get(), operation) != 0) {
+    if (errno != EINTR) return fail_errno(Errc::kIo, "flock " + path);
+  }
+  return Errc::kOk;
+}
+
+void UninheritedFile::reset() noexcept {
+  if (fd_) flock(fd_.get(), LOCK_UN);
+  const std::scoped_lock guard(uninherited_mutex);
+  if (is_listed_) {
+    UninheritedFile **link = &uninherited;
+    while (*link != this) link = &(*link)->next_;
+    *link = next_;
+    is_listed_ = false;
+  }
   fd_.reset();
 }
 
@@ -226,33 +246,26 @@ Errc FolderLock::acquire(const std::string &lock_path) noexcept {
   struct stat locked {};
   struct stat named {};
   for (;;) {
-    {
-      const std::scoped_lock guard(locks_mutex);
-      const bool is_listed = static_cast<bool>(fd_);
-      TMH_TRY(open_regular(lock_path, O_RDWR | O_CREAT, FileRole::kOwn, &fd_));
-      if (!is_listed) next_ = std::exchange(locks, this);
-    }
-    while (flock(fd_.get(), LOCK_EX) != 0) {
-      if (errno != EINTR) return fail_errno(Errc::kIo, "flock " + lock_path);
-    }
-    if (fstat(fd_.get(), &locked) != 0) return fail_errno(Errc::kIo, lock_path);
-    const bool is_there = lstat(lock_path.c_str(), &named) == 0;
-    if (is_there && locked.st_dev == named.st_dev && locked.st_ino == named.st_ino)
-      return Errc::kOk;
+    TMH_TRY(open(lock_path, O_RDWR | O_CREAT));
+    TMH_TRY(lock(LOCK_EX, lock_path));
+    if (fstat(fd(), &locked) != 0) return fail_errno(Errc::kIo, lock_path);
+    if (lstat(lock_path.c_str(), &named) == 0 && is_same_file(locked, named)) return Errc::kOk;
   }
 }
 
-Errc hold(int fd, const std::string &path) noexcept {
-  while (flock(fd, LOCK_SH) != 0) {
-    if (errno != EINTR) return fail_errno(Errc::kIo, "flock " + path);
-  }
-  return Errc::kOk;
+Errc FileHold::acquire(const std::string &path, int like) noexcept {
+  struct stat held {};
+  struct stat wanted {};
+  TMH_TRY(open(path, O_RDONLY));
+  if (fstat(fd(), &held) != 0 || fstat(like, &wanted) != 0) return fail_errno(Errc::kIo, path);
+  if (!is_same_file(held, wanted)) return fail(Errc::kIo, path + ": another file by now");
+  return lock(LOCK_SH, path);
 }
 
 Errc look_for_holder(const std::string &path, bool *is_held) noexcept {
   *is_held = false;
   // A child would keep the lock for its life, and hold() wait for it.
-  const std::scoped_lock no_fork(locks_mutex);
+  const std::scoped_lock no_fork(uninherited_mutex);
   FileDescriptor fd;
   if (const Errc error = open_regular(path, O_RDONLY, FileRole::kOwn, &fd); error != Errc::kOk)
     return errno == ENOENT ? Errc::kOk : error;

@@ -4,6 +4,8 @@
 //            async-signal-safe; everything else is not.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -76,33 +78,49 @@ enum class FileRole : std::uint8_t {
 // kIo: links go round; kForeignFile: see kSegment.
 [[nodiscard]] Errc follow_links(const std::string &path, std::string *out) noexcept;
 
-// Exclusive flock for the lifetime of the object; the kernel releases it when the process dies. A
-// forked child holds none: it closes what it inherits, or the lock would outlive its parent.
-class FolderLock {
+// A descriptor that forked children close: what its holder has locked is unlocked when the holder
+// dies.
+class UninheritedFile {
  public:
-  FolderLock() = default;
-  FolderLock(const FolderLock &) = delete;
-  FolderLock &operator=(const FolderLock &) = delete;
+  UninheritedFile() = default;
+  UninheritedFile(const UninheritedFile &) = delete;
+  UninheritedFile &operator=(const UninheritedFile &) = delete;
   // Unlocks by name: the child of a plain clone(2), which runs no handlers of pthread_atfork(3),
   // still shares the open file.
-  ~FolderLock();
-  // REQUIRES: not acquired before.
-  [[nodiscard]] Errc acquire(const std::string &lock_path) noexcept;
+  ~UninheritedFile() { reset(); }
+  void reset() noexcept;
+
+ protected:
+  // As open_regular(). A file that is open already is closed first.
+  [[nodiscard]] Errc open(const std::string &path, int flags) noexcept;
+  [[nodiscard]] Errc lock(int operation, const std::string &path) noexcept;
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 
  private:
   static void forget_in_child() noexcept;
   static const int at_fork_;  // said while the library is loaded: ProcessObject's reason
 
   FileDescriptor fd_;
-  FolderLock *next_ = nullptr;  // of those that have the file open
+  bool is_listed_ = false;
+  UninheritedFile *next_ = nullptr;  // of those that have the file open
 };
 
-// A file that is held by whoever has it open and asked so, until that descriptor and those that
-// fork inherited are closed. Told through flock: by the kernel that the file system is on, whatever
-// pids it shows to whom.
-[[nodiscard]] Errc hold(int fd, const std::string &path) noexcept;
-// Does any process hold it? kOk and false where it does not exist. REQUIRES: no other asks at once
-// (the folder lock).
+// Exclusive flock for the lifetime of the object; the kernel releases it when the process dies.
+class FolderLock final : public UninheritedFile {
+ public:
+  // REQUIRES: not acquired before.
+  [[nodiscard]] Errc acquire(const std::string &lock_path) noexcept;
+};
+
+// Shared flock: says that a process uses the file, until the object goes or the process dies. Told
+// by the kernel that the file system is on, whatever pids it shows to whom.
+class FileHold final : public UninheritedFile {
+ public:
+  // `like`: a descriptor of the file. kIo: the name leads to another file by now.
+  [[nodiscard]] Errc acquire(const std::string &path, int like) noexcept;
+};
+// Does any process have a FileHold of it? kOk and false where it does not exist. REQUIRES: no other
+// asks at once (the folder lock).
 [[nodiscard]] Errc look_for_holder(const std::string &path, bool *is_held) noexcept;
 
 // A file mapped once, MAP_SHARED, over its largest possible size. Growing the file makes more of
@@ -142,6 +160,7 @@ class GrowingFile {
 
   [[nodiscard]] std::byte *base() const noexcept { return base_; }
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+  [[nodiscard]] std::uint64_t bytes_max() const noexcept { return bytes_max_; }
 
  private:
   struct Free {
@@ -166,6 +185,11 @@ class GrowingFile {
 // Async-signal-safe.
 [[nodiscard]] Errc allocate_blocks(int fd, std::uint64_t offset_bytes,
                                    std::uint64_t bytes) noexcept;
+
+// Is it one file? Of two that exist at the same time.
+[[nodiscard]] inline bool is_same_file(const struct stat &one, const struct stat &other) noexcept {
+  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
 
 // May anything in the range ever have been stored? False: it reads as zeros, whether it has blocks
 // or not. Async-signal-safe.

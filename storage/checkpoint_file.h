@@ -71,6 +71,7 @@ class CheckpointFile {
   // when it returns. Magic number, version, sequence and checksum are filled in; first.domain_id
   // becomes this file's.
   [[nodiscard]] Errc create(const std::string &folder, const CheckpointV1 &first) noexcept;
+  [[nodiscard]] int fd() const noexcept { return file_.fd(); }
   [[nodiscard]] const CheckpointV1 &current() const noexcept { return current_; }
   // False when the other slot is damaged: then a newer checkpoint than current() may have been
   // lost.

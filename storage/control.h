@@ -9,7 +9,7 @@
 //            stored first: where the two differ, a growth was cut short or size_bytes is
 //            damaged, and the file's length tells.
 // Sharing:   written only under the folder lock (flock), which the kernel releases at death.
-//            size_bytes, state of a segment; life: atomic.
+//            size_bytes, state of a segment; life, open_mark: atomic.
 // Source:    docs/design.md D8; docs/style.md 7. Numbers in these structs are never reused. The
 //            names end in V1 until a layout is released; kControlVersion counts every change.
 #pragma once
@@ -46,11 +46,13 @@ struct ControlHeaderV1 {             // offset
   std::uint32_t detection;           //   68  Detection; the first participant stores it
   std::uint64_t life;                //   72  new_life() of the shared files of this one; 0: of none
   std::uint32_t segment_generation;  //   80  changes with every new segment; atomic
-  std::uint8_t reserved_zero[4012];  //   84
+  std::uint32_t zero;                //   84
+  std::uint64_t open_mark;           //   88  open_mark(), file_table.h; 0: no shared memory is left
+  std::uint8_t reserved_zero[4000];  //   96
 };
 static_assert(sizeof(ControlHeaderV1) == 4096 && offsetof(ControlHeaderV1, checksum) == 64);
 static_assert(offsetof(ControlHeaderV1, segment_generation) == 80 &&
-              offsetof(ControlHeaderV1, life) == 72);
+              offsetof(ControlHeaderV1, life) == 72 && offsetof(ControlHeaderV1, open_mark) == 88);
 static_assert(std::is_trivially_copyable_v<ControlHeaderV1> &&
               std::is_standard_layout_v<ControlHeaderV1>);
 static_assert(std::has_unique_object_representations_v<ControlHeaderV1>);
@@ -155,6 +157,14 @@ void store_size(SegmentRecordV1 *record, std::uint64_t size_bytes) noexcept;
 }
 inline void store_life(ControlHeaderV1 *header, std::uint64_t life) noexcept {
   std::atomic_ref<std::uint64_t>(header->life).store(life, std::memory_order_relaxed);
+}
+// The same, of its mark.
+[[nodiscard]] inline std::uint64_t open_mark_of(const ControlHeaderV1 &header) noexcept {
+  return std::atomic_ref<std::uint64_t>(const_cast<std::uint64_t &>(header.open_mark))
+      .load(std::memory_order_relaxed);
+}
+inline void store_open_mark(ControlHeaderV1 *header, std::uint64_t mark) noexcept {
+  std::atomic_ref<std::uint64_t>(header->open_mark).store(mark, std::memory_order_relaxed);
 }
 
 // A folder without tmh.control: does it hold what only a durable domain leaves, a checkpoint or log

@@ -77,6 +77,9 @@ class Home {
   [[nodiscard]] bool loads_take_blocks() const noexcept { return loads_take_blocks_; }
   [[nodiscard]] bool has_data(std::uint64_t offset_bytes, std::uint64_t bytes) const noexcept;
   [[nodiscard]] bool is_open() const noexcept { return base_ != nullptr; }
+  // Of the data file; of the separate home, -1: there is none.
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+  [[nodiscard]] int separate_fd() const noexcept { return home_fd_.get(); }
   [[nodiscard]] std::byte *base() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t max_bytes() const noexcept { return max_bytes_; }
 

@@ -227,6 +227,10 @@ class CommandLine {
     read_as_decimal(
         sub.add_option("--threads", recover_.threads, "threads that store pages, 0: one per core")
             .check_range<int>(0, 1024));
+    sub.add_flag(
+        "--accept-files", recover_.accept_files,
+        "take the files as they are, although one was removed or replaced while the domain "
+        "was in use; what was only in shared memory is lost");
   }
 
   void add_image() {

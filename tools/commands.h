@@ -15,6 +15,7 @@ struct RecoverCommand {
   std::string domain, until_time, logs;
   std::uint64_t until_lsn = ~0ull;
   unsigned threads = 0;
+  bool accept_files = false;
   bool json = false;
 };
 [[nodiscard]] Exit run(const RecoverCommand &command);

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 
 #include "levels/page/layout.h"
 #include "platform/failure.h"
@@ -224,6 +225,30 @@ std::vector<LiveParticipant> live_participants(const std::string &folder) {
     at += static_cast<off_t>(records * kRecord);
   }
   return live;
+}
+
+std::string displaced_file(const std::string &folder, const ControlFile &control) {
+  using storage::FolderLook;
+  using storage::Standing;
+  const auto state = std::make_unique<page::DomainState>();
+  const FileDescriptor at(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const FolderLook look(at.get(), folder, state->files, control);
+  std::string name;
+  Standing found = Standing::kCut;
+  // A file that shrinks meanwhile is shorter than we have read that it is.
+  for (int tries = 0; tries < kTries && found == Standing::kCut; ++tries) {
+    StateBytes read;
+    if (!read_state_of_this_boot(folder, &read)) return {};
+    std::memcpy(static_cast<void *>(state.get()), read.data(), read.size());
+    if (std::memcmp(state->domain_id, control.header.domain_id, sizeof state->domain_id) != 0 ||
+        state->life != control.header.life)
+      return {};
+    found = look.find(FolderLook::Files::kAll, &name);
+    if (found == Standing::kSame) found = look.find_replaced_log(&name);
+  }
+  if (found == Standing::kSame || !look.has_any()) return {};
+  return (name.front() == '/' ? name : folder + "/" + name) + " " + standing_text(found) +
+         " while the domain was in use";
 }
 
 FileFacts file_facts(const std::string &path) noexcept {

@@ -61,6 +61,11 @@ struct LiveParticipant {
 // cannot be read.
 [[nodiscard]] std::vector<LiveParticipant> live_participants(const std::string &folder);
 
+// A file of the domain that is not the one that its participants have open, or had when they died,
+// and what has become of it. Empty: there is none, or nobody knows.
+[[nodiscard]] std::string displaced_file(const std::string &folder,
+                                         const storage::ControlFile &control);
+
 struct FileFacts {
   bool exists = false;
   std::uint64_t bytes = 0;

@@ -72,6 +72,7 @@ const char *errc_name(Errc code) noexcept {
     TMH_NAME(kControlMissing);
     TMH_NAME(kNotHeld);
     TMH_NAME(kTooManyMoments);
+    TMH_NAME(kFileReplaced);
 #undef TMH_NAME
   }
   return "unknown";

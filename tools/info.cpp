@@ -36,6 +36,9 @@ class Info {
     gather_hardware();
     gather_segments();
     if (control_->header.durability != 0) gather_checkpoint_and_log();
+    if (problems_.empty())
+      if (std::string other = displaced_file(folder_, *control_); !other.empty())
+        problems_.push_back(std::move(other));
     document_["problems"] = problems_;
   }
   [[nodiscard]] DomainInfo take() { return {std::move(document_), std::move(problems_)}; }

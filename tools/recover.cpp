@@ -128,6 +128,7 @@ Exit run(const RecoverCommand &command) {
   options.until_lsn = command.until_lsn;
   options.log_folder = command.logs;
   options.threads = command.threads;
+  options.accept_files = command.accept_files;
   if (!command.until_time.empty()) {
     const auto moment = parse_moment(command.until_time);
     if (!moment) refuse(Errc::kBadArgument, fmt::format("'{}' is no time", command.until_time));

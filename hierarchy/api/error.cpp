@@ -128,6 +128,8 @@ const char *message(Errc code) noexcept {
       return "the domain does not hold that moment of its past";
     case Errc::kTooManyMoments:
       return "the domain's table of named moments is full";
+    case Errc::kFileReplaced:
+      return "a file of the domain was removed, replaced or cut short while the domain was in use";
   }
   return "unknown tmh error code";
 }

@@ -141,7 +141,7 @@ Errc Checkpointer::checkpoint(const Held &) noexcept {
   step(Step::kCheckpointStart);
   LogState &s = state();
   s.checkpoint_ns.store(platform::coarse_ns(), std::memory_order_relaxed);
-  TMH_TRY(memory_.check_in_place());
+  TMH_TRY(memory_.in_place().check());
   // First: archive() and copy_to() go by it also when there is no new one.
   TMH_TRY(file_.refresh());
   TMH_TRY(log_.flush_all());

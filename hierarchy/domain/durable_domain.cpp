@@ -128,8 +128,14 @@ Errc DurableDomain::open_checkpoint_file() noexcept {
   return has_segments ? error : create_files();
 }
 
+Errc DurableDomain::enter_checkpoint_file() noexcept {
+  return memory_.in_place().enter(storage::DomainFile::kCheckpoint, checkpoint_file_.fd(),
+                                  2 * sizeof(CheckpointV1));
+}
+
 Errc DurableDomain::join() noexcept {
   TMH_TRY(checkpoint_file_.open(memory_.folder(), memory_.control().header.domain_id));
+  TMH_TRY(enter_checkpoint_file());
   bool usable = false;
   TMH_TRY(memory_.open_log_state(&usable));
   if (!usable) return fail(Errc::kCorrupt, memory_.folder() + "/tmh.log.state");
@@ -199,6 +205,7 @@ Errc DurableDomain::recover(const RecoverOptions &options) noexcept {
 Errc DurableDomain::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
   storage::Home &home = memory_.segment(segment).home;
   TMH_TRY(home.extend(size_bytes));
+  memory_.in_place().note_size(segment, size_bytes);
   TMH_TRY(memory_.sync_data(&home, memory_.file_of(segment)));
   TMH_TRY(memory_.durable_control().promise_size(segment, size_bytes));
   storage::store_size(&memory_.control().segments[segment], size_bytes);
@@ -242,6 +249,7 @@ Errc DurableDomain::salvage_log() noexcept {
 Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexcept {
   bool usable = false;
   TMH_TRY(memory_.open_log_state(&usable));
+  TMH_TRY(enter_checkpoint_file());
   const CheckpointV1 &checkpoint = checkpoint_file_.current();
   LogState &s = state();
   const std::uint64_t clock = std::max<std::uint64_t>(1, report.last_stamp);
@@ -263,6 +271,10 @@ Errc DurableDomain::init_log_state(const storage::RecoveryReport &report) noexce
   for (auto &lsn : s.append_lsn) lsn.store(report.next_lsn, std::memory_order_relaxed);
   s.ready_lsn.store(storage::file_of(report.next_lsn, s.file_bytes) * s.file_bytes,
                     std::memory_order_relaxed);
+  for (std::uint64_t index = storage::file_of(checkpoint.lsn, s.file_bytes);
+       index < storage::file_of(report.next_lsn, s.file_bytes); ++index)
+    storage::enter_log_file(memory_.state().files, index,
+                            storage::log_file_path(memory_.folder(), index));
   page::DurableLog log(memory_, 0, platform::lock_tag(0, 0), group_);
   TMH_TRY(log.prepare_files(kFilesAhead));
   TMH_TRY(log.write_open(report.open));
@@ -391,6 +403,7 @@ void DurableDomain::keep_house() noexcept {
       clock_before = memory_.state().clock.load(std::memory_order_acquire);
       seen_ns = now;
     }
+    (void)log_->look_in_place();
     (void)log_->prepare_files(kFilesAhead);
     // Commits wait for no other process that archives, copies or is stopped.
     if (checkpointer_->is_due())

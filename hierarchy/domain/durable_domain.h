@@ -78,6 +78,7 @@ class DurableDomain {
   [[nodiscard]] Errc create_files() noexcept;
   [[nodiscard]] Errc grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept;
   [[nodiscard]] Errc open_checkpoint_file() noexcept;
+  [[nodiscard]] Errc enter_checkpoint_file() noexcept;
   [[nodiscard]] Errc salvage() noexcept;
   [[nodiscard]] Errc salvage_log() noexcept;
   [[nodiscard]] Errc init_log_state(const storage::RecoveryReport &report) noexcept;

@@ -63,8 +63,12 @@ Errc LineDomain::open(const std::string &folder) noexcept {
   const storage::ControlHeaderV1 &header = memory_.control().header;
   std::memcpy(lines_.state().domain_id, header.domain_id, sizeof lines_.state().domain_id);
   lines_.state().life = storage::life_of(header);
+  TMH_TRY(lines_.enter(memory_.state().files));
   if (hardware_ != nullptr) hardware_->open();
-  return directory_.open(folder);
+  TMH_TRY(directory_.open(folder));
+  const platform::GrowingFile &moves = directory_.hardware().file();
+  return memory_.in_place().enter(storage::DomainFile::kHardware, moves.fd(),
+                                  hierarchy::HardwarePages::kFileBytes);
 }
 
 void LineDomain::use_engine(page::Engine *engine) noexcept {
@@ -93,6 +97,10 @@ Errc LineDomain::add_segment(std::uint32_t number, std::byte *view,
   TMH_TRY(
       lines_.add_segment({number, view, max_bytes, max_bytes, &memory_.segment(number).home,
                           &directory_.records_file(number), hierarchy::Directory::kRecordBytes}));
+  if (const Errc error = lines_.enter(memory_.state().files, number); error != Errc::kOk) {
+    forget_lines(number);
+    return error;
+  }
   if (hardware_ == nullptr) return Errc::kOk;
   const Errc error = hardware_->add_segment(number, view, max_bytes);
   if (error != Errc::kOk) forget_lines(number);

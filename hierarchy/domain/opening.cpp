@@ -85,7 +85,7 @@ Errc Opening::open(const std::string &folder, const DomainOptions &options,
     if (known == nullptr || known->folder_ != resolved) continue;
     const auto open = known->keep_open();
     if (known->usable() != Errc::kOk) continue;
-    TMH_TRY(known->memory_->check_in_place());
+    TMH_TRY(known->memory_->in_place().check());
     TMH_TRY(share(*known, options));
     *out = known;
     return Errc::kOk;
@@ -146,9 +146,10 @@ Errc Opening::attach() {
 // good; and a closed one with shared memory would look as if all in it had died.
 void Opening::remove_made(bool was_closed) {
   page::SharedFiles &memory = *domain_.memory_;
-  if (!memory.is_new() && !was_closed) return;
+  if (!memory.is_new() && !(was_closed && memory.has_begun())) return;
   if (memory.is_new() && domain_.durable_ != nullptr && domain_.durable_->remove_new() != Errc::kOk)
     return;
+  if (memory.has_begun()) memory.in_place().forget(false);
   LineDomain::remove_files(domain_.folder_);
   if (memory.is_new())
     memory.remove_new();
@@ -365,11 +366,13 @@ Errc Opening::close(DomainImpl &domain) noexcept {
   if (domain.durable_ != nullptr) {
     domain.durable_->stop();
     result = domain.durable_->flush();  // versions go home only when they are durable
+    if (result == Errc::kFileReplaced) result = Errc::kOk;  // said below, once all is looked at
   }
   platform::FolderLock folder_lock;
   if (const Errc error = folder_lock.acquire(domain.lock_path()); error != Errc::kOk) {
     const std::string why = platform::failure_detail();
     if (domain.durable_ != nullptr) (void)domain.durable_->start();  // it stays open
+    TMH_TRY(domain.memory_->in_place().check_path());
     return fail(error, why);
   }
   domain.open_.store(false, std::memory_order_release);
@@ -391,8 +394,13 @@ Errc Opening::close(DomainImpl &domain) noexcept {
   const bool is_home =
       domain.memory_->versions_live() == 0 &&
       (domain.lines_ == nullptr || domain.durable_ != nullptr || domain.lines_->is_settled());
-  bool last =
-      !domain.memory_->anyone_alive() && is_home && domain.memory_->check_in_place() == Errc::kOk;
+  // Shared memory that was taken away is not needed when nobody else has it open: none could join.
+  const page::FilesInPlace &files = domain.memory_->in_place();
+  const Errc displaced = files.check();
+  const std::string what = displaced == Errc::kOk ? std::string() : platform::failure_detail();
+  bool last = !domain.memory_->anyone_alive() && is_home &&
+              files.check_files(page::FilesInPlace::Files::kDurable) == Errc::kOk &&
+              files.check_path() == Errc::kOk;
   if (const Errc error = sync_data_files(domain, last); error != Errc::kOk) result = error;
   if (last && domain.durable_ != nullptr) {
     Errc table_error = Errc::kOk;
@@ -402,10 +410,12 @@ Errc Opening::close(DomainImpl &domain) noexcept {
     if (last) result = table_error;
   }
   domain.durable_.reset();
+  if (last) files.forget(false);  // the next open misses none of what goes now
   if (domain.lines_ != nullptr) domain.lines_->close(last);
   domain.lines_.reset();
   domain.memory_->close(last);
-  return result;
+  if (displaced == Errc::kOk || result != Errc::kOk) return result;
+  return fail(displaced, what + (last ? "; what was committed is in the data files" : ""));
 }
 
 // A durable domain's are in the log; its last participant syncs them. What has been unmapped since
@@ -442,6 +452,11 @@ Errc Opening::recover(const std::string &folder, const RecoverOptions &options,
   // died.
   bool is_durable = false;
   TMH_TRY(page::SharedFiles::read_durable(resolved, &is_durable));
+  if (options.accept_files) {
+    TMH_TRY(page::SharedFiles::accept_files(resolved));
+    LineDomain::remove_files(resolved);
+    if (!is_durable) return Errc::kOk;
+  }
   if (!is_durable) return fail(Errc::kNotDurable, resolved);
   const bool was_closed = is_closed(resolved);
   page::SharedFiles memory;

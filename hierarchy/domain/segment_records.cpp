@@ -40,10 +40,6 @@ Errc belongs_to_domain(const std::string &name) {
   return fail(Errc::kBadArgument, name + ": names beginning with tmh. belong to the domain");
 }
 
-bool is_same_file(const struct stat &one, const struct stat &other) noexcept {
-  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-}
-
 }  // namespace
 
 Errc check_options(const std::string &file, const SegmentOptions &options) {
@@ -92,7 +88,7 @@ Errc SegmentRecords::check_not_own(const std::string &name) const {
        !error && entry != end; entry.increment(error)) {
     struct stat theirs {};
     if (is_own(entry->path()) && stat(entry->path().c_str(), &theirs) == 0 &&
-        is_same_file(mine, theirs))
+        platform::is_same_file(mine, theirs))
       return belongs_to_domain(name);
   }
   if (!error) return Errc::kOk;
@@ -115,7 +111,7 @@ Errc SegmentRecords::check_overlap(const std::string &name, std::uint64_t offset
     struct stat theirs {};
     if (name != record.name &&
         !(exists && stat(memory_.segment_path(record).c_str(), &theirs) == 0 &&
-          is_same_file(mine, theirs)))
+          platform::is_same_file(mine, theirs)))
       continue;
     return fail(Errc::kSegmentOverlap, name + ": bytes from " +
                                            std::to_string(record.offset_bytes) +
@@ -192,6 +188,7 @@ Errc SegmentRecords::extend(std::uint32_t segment, std::uint64_t size_bytes) noe
   TMH_TRY(check_overlap(record.name, record.offset_bytes + size, size_bytes - size));
   storage::Home &home = memory_.segment(segment).home;
   TMH_TRY(home.extend(size_bytes));
+  memory_.in_place().note_size(segment, size_bytes);
   TMH_TRY(memory_.prepare_changes(segment, size_bytes));
   if (memory_.is_durable()) {  // before the size that promises it
     TMH_TRY(memory_.sync_data(&home, memory_.file_of(segment)));

@@ -31,7 +31,7 @@ Errc Segments::map(const std::string &file, const SegmentOptions &options,
     TMH_TRY(domain_.line_mode().leave());
     platform::FolderLock folder_lock;
     TMH_TRY(folder_lock.acquire(domain_.lock_path()));
-    TMH_TRY(domain_.memory().check_in_place());
+    TMH_TRY(domain_.memory().in_place().check());
     TMH_TRY(SegmentRecords(domain_.memory()).check_not_own(name));
     TMH_TRY(map_view(name, options, segment));
   }
@@ -155,7 +155,7 @@ Errc Segments::grow(std::uint32_t segment, std::uint64_t size_bytes) noexcept {
     return fail(Errc::kSegmentFull, std::string(record.name) + ": beyond its maximum size");
   platform::FolderLock folder_lock;
   TMH_TRY(folder_lock.acquire(domain_.lock_path()));
-  TMH_TRY(domain_.memory().check_in_place());
+  TMH_TRY(domain_.memory().in_place().check());
   return size_bytes <= size_of(segment)
              ? Errc::kOk
              : SegmentRecords(domain_.memory()).extend(segment, size_bytes);

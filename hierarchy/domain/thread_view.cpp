@@ -92,7 +92,7 @@ Errc ThreadView::attach() noexcept {
 // REQUIRES the folder lock.
 Errc ThreadView::open_files() noexcept {
   const page::SharedFiles &process = domain_.memory();
-  TMH_TRY(process.check_in_place());
+  TMH_TRY(process.in_place().check());
   bool fresh = false;
   TMH_TRY(memory_.open(domain_.folder(), 0, 0, &fresh));
   const auto incarnation = [this](const page::SharedFiles &memory) {

@@ -28,7 +28,6 @@ using observe::step;
 using storage::PageId;
 
 namespace {
-constexpr const char *kNameBefore = "tmh.directory.";  // the segment's number
 
 // A committer is between line-lock and line-unlock for 0.1 to 10 us. When it takes this long it was
 // preempted, stopped or killed.
@@ -49,8 +48,10 @@ Errc Directory::open_segment(std::uint32_t number, std::uint64_t max_bytes) noex
   SegmentDirectory &segment = segments_[number];
   if (segment.records.load(std::memory_order_relaxed) != nullptr) return Errc::kOk;
   const std::uint64_t bytes = max_bytes / kPageBytes * sizeof(DirectoryRecord);
-  const std::string path = memory_.folder() + "/" + kNameBefore + std::to_string(number);
-  TMH_TRY(segment.file.open(path, bytes, bytes, platform::GrowingFile::Blocks::kSparse));
+  constexpr auto kFile = storage::SegmentFile::kDirectory;
+  TMH_TRY(segment.file.open(memory_.folder() + "/" + storage::name_of(kFile, number), bytes, bytes,
+                            platform::GrowingFile::Blocks::kSparse));
+  TMH_TRY(memory_.in_place().enter(kFile, number, segment.file.fd(), bytes));
   // release: pairs with the acquire in knows()
   segment.records.store(reinterpret_cast<DirectoryRecord *>(segment.file.base()),
                         std::memory_order_release);
@@ -58,7 +59,7 @@ Errc Directory::open_segment(std::uint32_t number, std::uint64_t max_bytes) noex
 }
 
 void Directory::remove_files(const std::string &folder) noexcept {
-  storage::remove_segment_files(folder, {kNameBefore});
+  storage::remove_segment_files(folder, {storage::name_before(storage::SegmentFile::kDirectory)});
   HardwarePages::remove_file(folder);
 }
 

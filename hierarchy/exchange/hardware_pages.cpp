@@ -7,13 +7,16 @@
 
 #include "observe/planted.h"
 #include "platform/try.h"
+#include "storage/file_table.h"
 
 namespace tmh::hierarchy {
 
 using storage::PageId;
 
 namespace {
-constexpr const char *kName = "/tmh.hardware";
+std::string path_in(const std::string &folder) {
+  return folder + "/" + storage::name_of(storage::DomainFile::kHardware);
+}
 constexpr std::uint64_t kCame = 1ull << 63;  // page numbers use fewer bits (storage/page_id.h)
 }  // namespace
 
@@ -27,14 +30,14 @@ const char *hardware_count_name(HardwareCount which) noexcept {
 }
 
 Errc HardwarePages::open(const std::string &folder) noexcept {
-  constexpr std::uint64_t kBytes = kMoves * sizeof(std::uint64_t);
-  TMH_TRY(file_.open(folder + kName, kBytes, kBytes, platform::GrowingFile::Blocks::kAllocated));
+  TMH_TRY(file_.open(path_in(folder), kFileBytes, kFileBytes,
+                     platform::GrowingFile::Blocks::kAllocated));
   ring_ = reinterpret_cast<std::atomic<std::uint64_t> *>(file_.base());
   return Errc::kOk;
 }
 
 void HardwarePages::remove_file(const std::string &folder) noexcept {
-  (void)std::remove((folder + kName).c_str());
+  (void)std::remove(path_in(folder).c_str());
 }
 
 void HardwarePages::move(PageId page, bool came) noexcept {

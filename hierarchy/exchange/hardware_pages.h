@@ -61,10 +61,12 @@ class HardwarePages {
   // Moves that can be followed. More at once, in 100 ms of the fastest, and a process begins anew
   // with no page open.
   static constexpr std::uint64_t kMoves = 1u << 16;
+  static constexpr std::uint64_t kFileBytes = kMoves * sizeof(std::uint64_t);
 
   explicit HardwarePages(line::LineMemory &lines) noexcept : lines_(lines) {}
   // REQUIRES the folder lock, and that `lines` is open.
   [[nodiscard]] Errc open(const std::string &folder) noexcept;
+  [[nodiscard]] const platform::GrowingFile &file() const noexcept { return file_; }
   static void remove_file(const std::string &folder) noexcept;
 
   void came(const page::DomainLock::Held &, storage::PageId page) noexcept { move(page, true); }

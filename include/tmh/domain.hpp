@@ -144,9 +144,9 @@ class Domain {
   // kDetectionMismatch, kLevelsMismatch), and the process's own when they contradict those that it
   // has (kAlreadyInitialized); options that are unset or equal are not, nor are `name` and
   // log_file_bytes.
-  // Errors: see Errc 2 to 10, 18, 20, 21, 27 to 31, 36, 38 to 41, 44 to 48, 50.
-  // kNotADomain (this process has it open) and kDomainInUse (others have): the folder holds other
-  // files than when they came.
+  // Errors: see Errc 2 to 10, 18, 20, 21, 27 to 31, 36, 38 to 41, 44 to 48, 50, 56.
+  // kFileReplaced, and where all of the domain was replaced kDomainInUse: the folder holds other
+  // files than those that the participants have open, or had when they died.
   [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options = {});
   [[nodiscard]] static Domain open(const std::string &folder, const DomainOptions &options,
                                    std::error_code &ec) noexcept;
@@ -174,7 +174,8 @@ class Domain {
 
   // Detaches this process: versions go home, data files are written to disk, a durable domain's by
   // the last one out, or by checkpoint(). Waits as unmap() does. What begins later, in whatever
-  // thread, gets kNotInitialized. Errors: kInstanceRunning: this thread runs an instance; kIo.
+  // thread, gets kNotInitialized. Errors: kInstanceRunning: this thread runs an instance; kIo;
+  // kFileReplaced: closed all the same, unless the folder was moved or removed.
   void close();
   [[nodiscard]] std::error_code close(std::error_code &ec) noexcept;
 
@@ -227,7 +228,7 @@ class Domain {
   [[nodiscard]] PastInfo past() const;
 
   // Durable domains; the others throw Error(kNotDurable). None stops transactions of others.
-  // Errors: kLogFailed, kDiskFull, kIo, kReadOnly.
+  // Errors: kLogFailed, kFileReplaced, kDiskFull, kIo, kReadOnly.
   void flush() const;  // returns when all that any process has committed is durable
   // Data files catch up with the log, so that recovery starts here; not beyond what a slow reader
   // holds.
@@ -283,6 +284,9 @@ struct RecoverOptions {
   std::uint64_t until_time_ns = ~0ull;  // nor a later one (CLOCK_REALTIME)
   std::string log_folder;               // where archive() put earlier log files
   unsigned threads = 0;                 // 0: one per core
+  // After kFileReplaced: takes the folder's files as they are, a volatile domain's too. What was
+  // committed and is not in them is lost.
+  bool accept_files = false;
   std::function<void(std::uint64_t done, std::uint64_t total)> progress;
 };
 // Recovers a durable domain that no process has open, as the next open would; with `until` only up

@@ -83,6 +83,9 @@ enum class Errc : int {
   kControlMissing = 53,
   kNotHeld = 54,         // the domain does not hold that moment; the detail says which it holds
   kTooManyMoments = 55,  // the domain's table of named moments is full
+  // A file of the domain was removed, replaced or cut short while processes had the domain open;
+  // the detail says which.
+  kFileReplaced = 56,
 };
 
 // One clear sentence per code. Never null. Async-signal-safe.

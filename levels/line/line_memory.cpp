@@ -25,9 +25,8 @@ using Blocks = platform::GrowingFile::Blocks;
 
 namespace {
 
-constexpr const char *kStateName = "tmh.line.state";
-constexpr const char *kContextsName = "tmh.contexts";
-constexpr const char *kWordsName = "tmh.lines.";  // and the segment's number
+const char *const kStateName = storage::name_of(storage::DomainFile::kLineState);
+const char *const kContextsName = storage::name_of(storage::DomainFile::kContexts);
 constexpr std::uint64_t kContextsBytes = kContextsMax * sizeof(LineContextV1);
 // Without files: the state, the contexts and the words, one behind the other.
 constexpr std::uint64_t kProcessWordsBytes = kProcessWords * sizeof(LineWord);
@@ -35,14 +34,16 @@ constexpr std::uint64_t kProcessMapBytes =
     sizeof(LineContextV1) + kContextsBytes + kProcessWordsBytes;
 static_assert(sizeof(LineStateV1) <= sizeof(LineContextV1));
 
-std::string words_name(std::uint32_t segment) { return kWordsName + std::to_string(segment); }
+std::string words_name(std::uint32_t segment) {
+  return storage::name_of(storage::SegmentFile::kLines, segment);
+}
 
 }  // namespace
 
 void LineMemory::remove_files(const std::string &folder) noexcept {
   unlink((folder + "/" + kStateName).c_str());
   unlink((folder + "/" + kContextsName).c_str());
-  storage::remove_segment_files(folder, {kWordsName});
+  storage::remove_segment_files(folder, {storage::name_before(storage::SegmentFile::kLines)});
 }
 
 Errc LineMemory::open(const std::string &folder, bool *found) noexcept {
@@ -160,6 +161,21 @@ Errc LineMemory::add_segment(const SegmentPlace &place) noexcept {
   if (place.number >= segments_high_.load(std::memory_order_relaxed))
     segments_high_.store(place.number + 1, std::memory_order_release);  // pairs with find()
   return Errc::kOk;
+}
+
+Errc LineMemory::enter(storage::FileTable &files) const noexcept {
+  using storage::DomainFile;
+  TMH_TRY(storage::enter(files.at(DomainFile::kLineState), state_file_.fd(), sizeof(LineStateV1),
+                         path(kStateName)));
+  return storage::enter(files.at(DomainFile::kContexts), contexts_file_.fd(), kContextsBytes,
+                        path(kContextsName));
+}
+
+Errc LineMemory::enter(storage::FileTable &files, std::uint32_t segment) const noexcept {
+  TMH_ASSERT(segment < storage::kSegmentsMax);
+  const platform::GrowingFile &words = segments_[segment].words_file;
+  return storage::enter(files.at(storage::SegmentFile::kLines, segment), words.fd(),
+                        words.bytes_max(), path(words_name(segment)));
 }
 
 void LineMemory::remove_segment(std::uint32_t number) noexcept {

@@ -20,6 +20,7 @@
 #include "levels/line/process_lines.h"
 #include "platform/assert.h"
 #include "platform/files.h"
+#include "storage/file_table.h"
 #include "storage/home.h"
 
 namespace tmh::line {
@@ -96,6 +97,10 @@ class LineMemory {
   [[nodiscard]] bool is_open() const noexcept { return state_ != nullptr; }
 
   [[nodiscard]] Errc add_segment(const SegmentPlace &place) noexcept;
+  // This process has state and contexts open, or a segment's words. kFileReplaced: others have
+  // other files.
+  [[nodiscard]] Errc enter(storage::FileTable &files) const noexcept;
+  [[nodiscard]] Errc enter(storage::FileTable &files, std::uint32_t segment) const noexcept;
   // REQUIRES: no instance of this process runs on it.
   void remove_segment(std::uint32_t number) noexcept;
   // How many segments have been removed: what a thread has noted of words before may be gone.

@@ -5,15 +5,13 @@
 #include <new>
 
 #include "platform/failure.h"
-#include "storage/segment_files.h"
+#include "platform/try.h"
 
 namespace tmh::page {
 
 using platform::GrowingFile;
 
 namespace {
-
-constexpr const char *kNameBefore = "tmh.changes.";  // the segment's number
 
 // A bit per page, in whole blocks.
 constexpr std::uint64_t bits_bytes(std::uint64_t segment_bytes) noexcept {
@@ -22,7 +20,7 @@ constexpr std::uint64_t bits_bytes(std::uint64_t segment_bytes) noexcept {
 }
 
 std::string file_name(const std::string &folder, std::uint32_t segment) {
-  return folder + "/" + kNameBefore + std::to_string(segment);
+  return folder + "/" + storage::name_of(storage::SegmentFile::kChanges, segment);
 }
 
 }  // namespace
@@ -41,15 +39,15 @@ Errc ChangedPages::prepare(const std::string &folder, std::uint32_t segment,
   return platform::allocate_blocks(file.fd(), half, used);
 }
 
-void ChangedPages::remove_files(const std::string &folder) noexcept {
-  storage::remove_segment_files(folder, {kNameBefore});
-}
-
 Errc ChangedPages::open(std::uint32_t segment) noexcept try {
   if (files_[segment].base() != nullptr) return Errc::kOk;
   const std::uint64_t bytes = 2 * bits_bytes(control_.segments[segment].max_bytes);
-  return files_[segment].open(file_name(folder_, segment), bytes, bytes,
-                              GrowingFile::Blocks::kSparse);
+  const std::string path = file_name(folder_, segment);
+  TMH_TRY(files_[segment].open(path, bytes, bytes, GrowingFile::Blocks::kSparse));
+  const Errc error = storage::enter(table_.at(storage::SegmentFile::kChanges, segment),
+                                    files_[segment].fd(), bytes, path);
+  if (error != Errc::kOk) files_[segment].close();
+  return error;
 } catch (const std::bad_alloc &) {
   return platform::fail_for_memory("the notes of changed pages");
 }

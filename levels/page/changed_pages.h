@@ -21,22 +21,23 @@
 
 #include "platform/files.h"
 #include "storage/control.h"
+#include "storage/file_table.h"
 #include "storage/page_id.h"
 
 namespace tmh::page {
 
 class ChangedPages {
  public:
-  // folder and control outlive it.
-  ChangedPages(const std::string &folder, const storage::ControlFile &control) noexcept
-      : folder_(folder), control_(control) {}
+  // folder, control and files outlive it.
+  ChangedPages(const std::string &folder, const storage::ControlFile &control,
+               storage::FileTable &files) noexcept
+      : folder_(folder), control_(control), table_(files) {}
 
   // Disk blocks for the bits of a segment of that size: the writer must not find the disk full.
   // REQUIRES the folder lock.
   [[nodiscard]] static Errc prepare(const std::string &folder, std::uint32_t segment,
                                     const storage::SegmentRecordV1 &record,
                                     std::uint64_t size_bytes) noexcept;
-  static void remove_files(const std::string &folder) noexcept;
 
   // REQUIRES LogState::lock. kIo and its kind: the file cannot be opened here. kCorrupt: no such
   // page.
@@ -59,6 +60,7 @@ class ChangedPages {
 
   const std::string &folder_;
   const storage::ControlFile &control_;
+  storage::FileTable &table_;
   std::unique_ptr<platform::GrowingFile[]> files_{new platform::GrowingFile[storage::kSegmentsMax]};
   std::array<bool, storage::kSegmentsMax> is_taken_{};  // as `taken`
 };

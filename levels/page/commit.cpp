@@ -34,6 +34,8 @@ Outcome Commit::publish(bool will_wait) noexcept {
   TMH_ASSERT(!will_wait || log_ != nullptr);
   Outcome outcome;
   outcome.cause = AbortCause::kNoSpace;
+  const std::uint64_t began_ns = instance_.own.begin_ns.load(std::memory_order_relaxed);
+  if (outcome.error = memory_.in_place().look(began_ns); outcome.error != Errc::kOk) return outcome;
   if (sets_.writes().size() >= kWide && !snapshot_.may_commit_so_far(lock_, sets_.writes())) {
     outcome.cause = instance_.failed_cause;
     return outcome;

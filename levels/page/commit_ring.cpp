@@ -20,6 +20,8 @@ Errc CommitRing::grow(std::uint64_t end) noexcept {
     if (wanted > state_->log_capacity) {
       TMH_TRY(file_.grow(wanted * sizeof(CommitLogEntry)));
       state_->log_capacity = wanted;
+      storage::note_bytes(state_->files.at(storage::DomainFile::kCommits),
+                          wanted * sizeof(CommitLogEntry));
     }
     room_.store(state_->log_capacity, std::memory_order_relaxed);
     return Errc::kOk;

@@ -93,15 +93,24 @@ class DurableLog {
   // that, or have died there.
   void free_lower() noexcept;
 
-  // See commit_group.h.
+  // See commit_group.h. kFileReplaced: what is acknowledged now may not be found again.
   void announce(std::uint64_t stamp) noexcept { group_.announce(stamp); }
   [[nodiscard]] Errc wait(std::uint64_t stamp, std::uint64_t line = 0) noexcept {
-    return group_.wait(stamp, line);
+    const Errc error = group_.wait(stamp, line);
+    return error == Errc::kOk ? look_in_place() : error;
   }
   [[nodiscard]] Errc flush(std::uint64_t stamp, std::uint64_t line = 0) noexcept {
-    return group_.flush(stamp, line);
+    const Errc error = group_.flush(stamp, line);
+    return error == Errc::kOk ? look_in_place() : error;
   }
-  [[nodiscard]] Errc wait_lower(std::uint64_t line) noexcept { return group_.wait_lower(line); }
+  [[nodiscard]] Errc wait_lower(std::uint64_t line) noexcept {
+    const Errc error = group_.wait_lower(line);
+    return error == Errc::kOk ? look_in_place() : error;
+  }
+  // At most every 100 ms; the housekeeper does so where no instance waits for the log.
+  [[nodiscard]] Errc look_in_place() noexcept {
+    return memory_.in_place().look(platform::coarse_ns());
+  }
   // Everything committed so far.
   [[nodiscard]] Errc flush_all() noexcept;
   [[nodiscard]] Errc check_writable() const noexcept { return group_.check_writable(); }

@@ -20,6 +20,7 @@
 #include "levels/page/past_layout.h"
 #include "platform/event_count.h"
 #include "platform/shared_lock.h"
+#include "storage/file_table.h"
 #include "storage/page_id.h"
 #include "storage/participants.h"
 
@@ -30,7 +31,7 @@ using storage::PageId;
 
 inline constexpr std::uint64_t kStateMagic = 0x3130'4154'5348'4d54ull;  // "TMHSTA01"
 // Changes with every change of what is in these files.
-inline constexpr std::uint32_t kStateVersion = 16;
+inline constexpr std::uint32_t kStateVersion = 17;
 
 using Slot = std::uint32_t;  // version slot, access entry or list link; 0: none
 // PageMeta::newest while a repair rebuilds the links: not 0, so that readers without the lock come
@@ -96,7 +97,7 @@ struct alignas(64) DomainState {
   std::uint64_t fold_fence;
   std::uint64_t domain_id[2];  // of tmh.control; identity, as line 0
   std::uint64_t life;          // the same
-  std::uint64_t file;          // the same; which file this is, so that a copy is seen
+  std::uint64_t reserved5_zero;
   // line 3: stores without room of their own
   alignas(64) Slot free_version;
   Slot free_access;
@@ -124,12 +125,16 @@ struct alignas(64) DomainState {
   std::atomic<std::uint64_t> announcements;
   // Read at each collection, written seldom where no history is wanted.
   PastState past;
+  // Which files the participants have open.
+  alignas(64) storage::FileTable files;
 };
 static_assert(offsetof(DomainState, lock) == 64 && offsetof(DomainState, participants_high) == 128);
 static_assert(offsetof(DomainState, domain_id) == 160 && offsetof(DomainState, life) == 176);
 static_assert(offsetof(DomainState, free_version) == 192 && offsetof(DomainState, reaped) == 256);
 static_assert(offsetof(DomainState, past) == 320);
-static_assert(sizeof(DomainState) == 16832 && std::is_standard_layout_v<DomainState>);
+static_assert(sizeof(DomainState) == 42176 && std::is_standard_layout_v<DomainState>);
+inline constexpr std::uint64_t kStateBytesMax = 16 * kPageBytes;
+static_assert(sizeof(DomainState) <= kStateBytesMax);
 
 // DomainState::counting: 48 bits of the commit's timestamp, and its committer's slot.
 [[nodiscard]] constexpr std::uint64_t counting_word(std::uint64_t stamp,

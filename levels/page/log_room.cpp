@@ -136,6 +136,7 @@ Errc LogRoom::reserve_for_lower(std::uint64_t bytes) noexcept {
   for (;;) {
     Lsn end = 0;
     if (state().error.load(std::memory_order_relaxed) != 0) return fail_written();
+    if (memory_.in_place().is_displaced()) TMH_TRY(memory_.in_place().look(platform::coarse_ns()));
     if (reserve(bytes, &end)) return Errc::kOk;
     TMH_TRY(make_files_up_to(end));
   }
@@ -159,7 +160,7 @@ void LogRoom::lock_files() noexcept {
 // REQUIRES files_lock.
 Errc LogRoom::make_file() noexcept try {
   LogState &s = state();
-  TMH_TRY(memory_.check_in_place());
+  TMH_TRY(memory_.in_place().check());
   const std::uint64_t index =
       storage::file_of(s.ready_lsn.load(std::memory_order_relaxed), s.file_bytes);
   const auto &id = memory_.control().header.domain_id;
@@ -184,6 +185,8 @@ Errc LogRoom::make_file() noexcept try {
   if (error != Errc::kOk) return error;
   step(Step::kLogFileMade);
   s.files_made.fetch_add(1, std::memory_order_relaxed);
+  storage::enter_log_file(memory_.state().files, index,
+                          storage::log_file_path(memory_.folder(), index));
   s.ready_lsn.store((index + 1) * s.file_bytes, std::memory_order_release);
   return Errc::kOk;
 } catch (const std::bad_alloc &) {

@@ -18,7 +18,7 @@ using storage::RecordKind;
 RedoEncoder::RedoEncoder(SharedState &memory, storage::LogWriter &writer)
     : memory_(memory),
       writer_(writer),
-      changed_(memory.folder(), memory.control()),
+      changed_(memory.folder(), memory.control(), memory.state().files),
       buffer_(storage::kRecordBytesMax),
       record_(buffer_.data(), buffer_.size()) {}
 

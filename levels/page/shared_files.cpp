@@ -1,6 +1,7 @@
 // levels/page/shared_files.cpp -- opening, creating, growing and removing the domain's files.
 #include "levels/page/shared_files.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,11 +12,13 @@
 #include <new>
 
 #include "levels/page/changed_pages.h"
+#include "levels/page/found_files.h"
 #include "platform/assert.h"
 #include "platform/disk.h"
 #include "platform/failure.h"
 #include "platform/fence.h"
 #include "platform/try.h"
+#include "storage/latency.h"
 #include "storage/segment_files.h"
 
 namespace tmh::page {
@@ -26,6 +29,8 @@ using platform::fail_errno;
 namespace {
 
 using Blocks = platform::GrowingFile::Blocks;
+using storage::DomainFile;
+using storage::SegmentFile;
 
 std::string folder_of(const std::string &file) { return file.substr(0, file.find_last_of('/')); }
 
@@ -51,17 +56,15 @@ Errc read_control(const std::string &file, std::string *bytes) noexcept {
   }
 }
 
-// What a copy of the file has not in common with it.
-std::uint64_t number_of(const platform::GrowingFile &file) noexcept {
-  struct stat info {};
-  if (fstat(file.fd(), &info) != 0) return 0;
-  // the golden ratio: devices far apart
-  return info.st_ino + info.st_dev * 0x9e37'79b9'7f4a'7c15ull;
-}
+// tmh.latency is one as well, and holds nothing that a commit needs: it is in no FileTable.
+constexpr DomainFile kRebuildable[] = {DomainFile::kState,        DomainFile::kParticipants,
+                                       DomainFile::kVersionHeads, DomainFile::kVersionData,
+                                       DomainFile::kCommits,      DomainFile::kAccesses,
+                                       DomainFile::kLogState};
 
-constexpr const char *kRebuildable[] = {
-    "tmh.state",   "tmh.participants", "tmh.versions.head", "tmh.versions.data",
-    "tmh.commits", "tmh.accesses",     "tmh.log.state",     "tmh.latency"};
+std::string file_in(const std::string &folder, DomainFile file) {
+  return folder + "/" + storage::name_of(file);
+}
 
 }  // namespace
 
@@ -95,6 +98,7 @@ Errc SharedFiles::open(const std::string &folder, std::uint64_t address_base,
   segments_.reset(new (std::nothrow) SegmentMemory[storage::kSegmentsMax]);
   if (segments_ == nullptr) return fail(Errc::kOutOfMemory, folder);
   TMH_TRY(make_folder(folder));
+  TMH_TRY(in_place_.open_folder());
   TMH_TRY(platform::this_place(&place_));
   TMH_TRY(open_control(address_base, durability));
   TMH_TRY(open_state(fresh));
@@ -111,7 +115,7 @@ Errc SharedFiles::open_control(std::uint64_t address_base, std::uint32_t durabil
   struct stat info {};
   if (lstat(file.c_str(), &info) != 0) {
     if (errno != ENOENT) return fail_errno(Errc::kIo, file);
-    TMH_TRY(refuse_orphaned());
+    TMH_TRY(FoundFiles(folder_).look_without_control());
     TMH_TRY(storage::refuse_remains(folder_));
     is_new_ = true;
     const auto made = storage::new_control(geteuid(), address_base, durability);
@@ -138,24 +142,7 @@ void SharedFiles::close(bool remove_rebuildable) noexcept {
   segments_.reset();
   control_file_.close();
   close_rebuildable();
-}
-
-Errc SharedFiles::check_in_place() const {
-  const auto is_named = [this](const platform::GrowingFile &file, const char *name) {
-    struct stat here {};
-    struct stat there {};
-    return fstat(file.fd(), &here) == 0 && stat(path(name).c_str(), &there) == 0 &&
-           here.st_dev == there.st_dev && here.st_ino == there.st_ino;
-  };
-  const bool is_in_place =
-      is_named(control_file_, "tmh.control") && is_named(state_file_, "tmh.state") &&
-      std::memcmp(state_->domain_id, control_->header.domain_id, sizeof state_->domain_id) == 0 &&
-      state_->life == storage::life_of(control_->header);
-  return is_in_place ? Errc::kOk
-                     : fail(Errc::kNotADomain,
-                            folder_ +
-                                " is not the folder that this process opened: its files were "
-                                "removed or replaced");
+  in_place_.close();
 }
 
 bool SharedFiles::is_of_found_life(const std::uint64_t (&domain_id)[2],
@@ -186,8 +173,10 @@ Errc SharedFiles::open_segments() noexcept {
     const std::uint64_t size = segment_size(i).load(std::memory_order_acquire);
     TMH_TRY(
         memory.home.open(segment_path(record), record.offset_bytes, size, record.max_bytes, false));
+    TMH_TRY(in_place_.enter(SegmentFile::kData, i, memory.home.fd(), record.offset_bytes + size));
     const std::uint64_t meta_bytes = record.max_bytes / kPageBytes * sizeof(PageMeta);
     TMH_TRY(memory.meta_file.open(meta_path(i), meta_bytes, meta_bytes, Blocks::kSparse));
+    TMH_TRY(in_place_.enter(SegmentFile::kPages, i, memory.meta_file.fd(), meta_bytes));
     memory.meta = reinterpret_cast<PageMeta *>(memory.meta_file.base());
     if (separate_homes_) TMH_TRY(open_separate(i));
     memory.opened_at = data_syncs_begun();
@@ -201,7 +190,10 @@ Errc SharedFiles::open_segments() noexcept {
 Errc SharedFiles::open_separate(std::uint32_t segment) noexcept {
   TMH_ASSERT(separate_homes_);
   TMH_ASSERT(segment < storage::kSegmentsMax);
-  return segments_[segment].home.separate(home_path(segment));
+  storage::Home &home = segments_[segment].home;
+  TMH_TRY(home.separate(home_path(segment)));
+  return in_place_.enter(SegmentFile::kHome, segment, home.separate_fd(),
+                         segment_size(segment).load(std::memory_order_acquire));
 }
 
 Errc SharedFiles::separate_homes() noexcept {
@@ -314,70 +306,67 @@ Errc SharedFiles::allocate_blocks(PageId first, std::uint64_t page_count) noexce
       page_count * sizeof(PageMeta));
 }
 
-// Only the identity is looked at before the file is mapped. kForeignVersion: others may be using
-// it.
-Errc SharedFiles::look_at_state(Found *found) const noexcept {
-  *found = Found::kNothing;
-  const platform::BootId boot = platform::this_boot();
-  if (!boot.is_known())
-    return fail_errno(
-        Errc::kIo,
-        "/proc/sys/kernel/random/boot_id, which tells what is left from before a reboot");
-  std::string bytes;
-  // Whatever hinders us from reading the file is an error: others may be using it.
-  if (platform::has_entry(path("tmh.state"))) {
-    TMH_TRY(platform::read_file(path("tmh.state"), 1u << 20, &bytes));
-  } else if (errno != ENOENT) {
-    return fail_errno(Errc::kIo, path("tmh.state"));
-  }
-  if (bytes.size() < offsetof(DomainState, incarnation_next)) return Errc::kOk;
-  const auto *state = reinterpret_cast<const DomainState *>(bytes.data());
-  // Damaged, or of another boot: no process of this machine can be attached, so what is
-  // rebuildable is made anew.
-  if (state->magic != kStateMagic ||
-      std::memcmp(state->boot_id, boot.text, sizeof boot.text) != 0) {
-    bool is_held = false;
-    TMH_TRY(look_for_holder(&is_held));
-    return !is_held ? Errc::kOk
-                    : fail(Errc::kDomainInUse,
-                           folder_ + ": processes of another machine, or another boot, use it");
-  }
-  if (state->version != kStateVersion || state->state_bytes != sizeof(DomainState) ||
-      bytes.size() < sizeof(DomainState))
-    return fail(
-        Errc::kForeignVersion,
-        path("tmh.state") + " is of another version that is, or was, in use since this boot");
-  const bool is_ours = control_ != nullptr && is_of_found_life(state->domain_id, state->life);
-  *found = is_ours ? Found::kOurs : Found::kAnothers;
-  return Errc::kOk;
-}
-
 Errc SharedFiles::open_state(bool *fresh) noexcept {
-  Found found{};
-  TMH_TRY(look_at_state(&found));
-  if (found == Found::kAnothers) TMH_TRY(refuse_anothers());
-  if (found != Found::kOurs) remove_rebuildable_files();
+  FoundFiles found(folder_);
+  TMH_TRY(found.look(*control_, control_file_.fd()));
+  const bool is_made_anew = found.state() == FoundFiles::State::kNone;
+  if (is_made_anew) remove_rebuildable_files();
   TMH_TRY(open_rebuildable());
-  if (found != Found::kOurs) begin_state();
+  if (is_made_anew) begin_state();
   bool is_used = false;
   TMH_TRY(look_for_users(&is_used));
   *fresh = !is_used;
-  if (!*fresh && state_->file != number_of(state_file_))
+  if (!*fresh && found.is_copy())
     return fail(
         Errc::kDomainInUse,
         folder_ + " is a copy of the folder of a domain that is in use: make it by backup()");
-  // Only when alone: a living participant grows files and capacity together, and a capacity cut in
-  // between would lose its versions.
-  TMH_TRY(platform::hold(participants_file_.fd(), path("tmh.participants")));
-  if (!*fresh) return Errc::kOk;
+  TMH_TRY(control_hold_.acquire(path("tmh.control"), control_file_.fd()));
+  TMH_TRY(participants_hold_.acquire(path("tmh.participants"), participants_file_.fd()));
+  if (!*fresh) return enter_rebuildable();
   state_->pid_namespace = place_.pids;
   state_->time_namespace = place_.clock;
-  // a copy of what the dead have left is a domain of its own from here on
-  state_->file = number_of(state_file_);
   // Page metadata is about versions, which a repair links anew, and about the living, of whom there
   // are none.
-  storage::remove_segment_files(folder_, {kMetaName});
-  return bound_state();
+  storage::remove_segment_files(folder_, {storage::name_before(SegmentFile::kPages)});
+  in_place_.forget(found.is_copy());
+  // Only when alone: a living participant grows files and capacity together, and a capacity cut in
+  // between would lose its versions.
+  TMH_TRY(bound_state());
+  TMH_TRY(enter_rebuildable());
+  storage::store_open_mark(&control_->header, storage::open_mark(control_file_.fd()));
+  has_begun_ = true;
+  return Errc::kOk;
+}
+
+Errc SharedFiles::enter_rebuildable() noexcept {
+  const std::uint64_t slots = state_->version_capacity.load(std::memory_order_relaxed);
+  TMH_TRY(in_place_.enter(DomainFile::kControl, control_file_.fd(), storage::kControlBytes));
+  TMH_TRY(in_place_.enter(DomainFile::kState, state_file_.fd(), sizeof(DomainState)));
+  TMH_TRY(in_place_.enter(DomainFile::kParticipants, participants_file_.fd(),
+                          storage::kParticipantsMax * sizeof(storage::Participant)));
+  TMH_TRY(in_place_.enter(DomainFile::kVersionHeads, version_heads_file_.fd(),
+                          slots * sizeof(VersionHead)));
+  TMH_TRY(in_place_.enter(DomainFile::kVersionData, version_data_file_.fd(), slots * kPageBytes));
+  TMH_TRY(in_place_.enter(DomainFile::kCommits, commits_.file().fd(),
+                          state_->log_capacity * sizeof(CommitLogEntry)));
+  return in_place_.enter(DomainFile::kAccesses, accesses_file_.fd(),
+                         state_->access_capacity * sizeof(AccessEntry));
+}
+
+Errc SharedFiles::accept_files(const std::string &folder) noexcept {
+  const std::string control = file_in(folder, DomainFile::kControl);
+  bool is_held = false;
+  TMH_TRY(FoundFiles::look_for_holder(folder, &is_held));
+  if (is_held) return fail(Errc::kDomainInUse, folder);
+  platform::FileDescriptor file;
+  TMH_TRY(platform::open_regular(control, O_RDWR, platform::FileRole::kOwn, &file));
+  constexpr std::uint64_t kNone = 0;
+  constexpr auto kAt = static_cast<off_t>(offsetof(storage::ControlFile, header) +
+                                          offsetof(storage::ControlHeaderV1, open_mark));
+  if (pwrite(file.get(), &kNone, sizeof kNone, kAt) != sizeof kNone)
+    return fail_errno(Errc::kIo, control);
+  remove_rebuildable_files(folder);
+  return Errc::kOk;
 }
 
 void SharedFiles::begin_state() noexcept {
@@ -401,23 +390,6 @@ void SharedFiles::begin_state() noexcept {
   state_->magic = kStateMagic;
 }
 
-// The durable files are of another domain, or of another life of this one, than those that all
-// participants share: a copy has been put here.
-Errc SharedFiles::refuse_anothers() noexcept {
-  TMH_TRY(open_rebuildable());
-  bool is_used = false;
-  const Errc error = look_for_users(&is_used);
-  close_rebuildable();
-  if (error != Errc::kOk) return error;
-  return !is_used ? Errc::kOk
-                  : fail(Errc::kDomainInUse,
-                         folder_ + ": processes use the domain whose files were here before");
-}
-
-Errc SharedFiles::look_for_holder(bool *is_held) const noexcept {
-  return platform::look_for_holder(path("tmh.participants"), is_held);
-}
-
 // A participant in another container cannot be looked up by pid: then the kernel tells whether a
 // process holds the table. (Not otherwise: a forked child would be taken for its parent.)
 Errc SharedFiles::look_for_users(bool *is_used) const noexcept {
@@ -427,20 +399,12 @@ Errc SharedFiles::look_for_users(bool *is_used) const noexcept {
   }
   *is_used = false;
   bool is_held = false;
-  TMH_TRY(look_for_holder(&is_held));
+  TMH_TRY(FoundFiles::look_for_holder(folder_, &is_held));
   return !is_held ? Errc::kOk
                   : fail(Errc::kDomainInUse, folder_ +
                                                  ": the processes that use it are in another pid "
                                                  "or time namespace (container) than this "
                                                  "one; a domain's share one of each");
-}
-
-// There is no control file, but perhaps there are those who have it open. Two domains would share
-// their data files.
-Errc SharedFiles::refuse_orphaned() noexcept {
-  Found found{};
-  TMH_TRY(look_at_state(&found));
-  return found == Found::kNothing ? Errc::kOk : refuse_anothers();
 }
 
 // Numbers that index files must fit the files, whatever damaged them. Links are not believed at
@@ -477,7 +441,7 @@ Errc SharedFiles::open_rebuildable() noexcept {
   };
   const std::uint64_t participants_bytes = storage::kParticipantsMax * sizeof(storage::Participant);
   const File files[] = {
-      {&state_file_, "tmh.state", sizeof(DomainState), 8 * kPageBytes, Blocks::kAllocated},
+      {&state_file_, "tmh.state", sizeof(DomainState), kStateBytesMax, Blocks::kAllocated},
       {&participants_file_, "tmh.participants", participants_bytes, participants_bytes,
        Blocks::kSparse},
       {&version_heads_file_, "tmh.versions.head", sizeof(VersionHead),
@@ -505,23 +469,36 @@ Errc SharedFiles::open_rebuildable() noexcept {
 }
 
 bool SharedFiles::has_rebuildable_files(const std::string &folder) noexcept {
-  return std::any_of(std::begin(kRebuildable), std::end(kRebuildable),
-                     [&](const char *name) { return platform::has_entry(folder + "/" + name); });
+  return platform::has_entry(storage::latency_path(folder)) ||
+         std::any_of(std::begin(kRebuildable), std::end(kRebuildable),
+                     [&](DomainFile file) { return platform::has_entry(file_in(folder, file)); });
 }
 
+// The mark first: shared memory that is gone while it stands was taken away.
 void SharedFiles::remove_rebuildable_files() noexcept {
-  for (const char *name : kRebuildable) unlink(path(name).c_str());
+  if (control_ != nullptr) storage::store_open_mark(&control_->header, 0);
+  remove_rebuildable_files(folder_);
+}
+
+void SharedFiles::remove_rebuildable_files(const std::string &folder) noexcept {
+  for (const DomainFile file : kRebuildable) unlink(file_in(folder, file).c_str());
+  unlink(storage::latency_path(folder).c_str());
+  const char *const home = storage::name_before(SegmentFile::kHome);
   // new: made, and not yet in its place
   for (const storage::SegmentFileName name :
-       {storage::SegmentFileName{kMetaName}, {kHomeName}, {kHomeName, ".new"}})
-    storage::remove_segment_files(folder_, name);
-  ChangedPages::remove_files(folder_);
+       {storage::SegmentFileName{storage::name_before(SegmentFile::kPages)},
+        {home},
+        {home, ".new"},
+        {storage::name_before(SegmentFile::kChanges)}})
+    storage::remove_segment_files(folder, name);
 }
 
 void SharedFiles::close_rebuildable() noexcept {
   for (auto *file : {&state_file_, &participants_file_, &version_heads_file_, &version_data_file_,
                      &commits_.file(), &accesses_file_, &log_state_file_})
     file->close();
+  participants_hold_.reset();
+  control_hold_.reset();
   state_ = nullptr;
   log_state_ = nullptr;
 }
@@ -533,6 +510,7 @@ Errc SharedFiles::open_log_state(bool *usable) noexcept {
   TMH_TRY(log_state_file_.open(path("tmh.log.state"), storage::kLogStateBytes,
                                storage::kLogStateBytes, Blocks::kAllocated));
   log_state_ = reinterpret_cast<storage::LogState *>(log_state_file_.base());
+  TMH_TRY(in_place_.enter(DomainFile::kLogState, log_state_file_.fd(), storage::kLogStateBytes));
   for (std::uint32_t i = 0; i < storage::kSegmentsMax; ++i)
     if (segments_[i].is_open.load(std::memory_order_relaxed))
       segments_[i].opened_at = data_syncs_begun();
@@ -557,14 +535,26 @@ Errc SharedFiles::grow_versions(const DomainLock::Held &held, std::uint32_t capa
   TMH_ASSERT(held.is_valid());
   if (capacity > kVersionsMax) return Errc::kOutOfMemory;
   TMH_TRY(version_heads_file_.grow(std::uint64_t{capacity} * sizeof(VersionHead)));
-  return version_data_file_.grow(std::uint64_t{capacity} * kPageBytes);
+  TMH_TRY(version_data_file_.grow(std::uint64_t{capacity} * kPageBytes));
+  in_place_.note_versions(held, capacity);
+  return Errc::kOk;
+}
+
+void SharedFiles::shrink_versions(const DomainLock::Held &held, std::uint32_t capacity) noexcept {
+  TMH_ASSERT(held.is_valid());
+  TMH_ASSERT(capacity > 0 && capacity <= kVersionsMax);
+  in_place_.note_versions(held, capacity);
+  version_data_file_.shrink(std::uint64_t{capacity} * kPageBytes);
+  version_heads_file_.shrink(std::uint64_t{capacity} * sizeof(VersionHead));
 }
 
 Errc SharedFiles::grow_accesses(const DomainLock::Held &held, std::uint32_t capacity) noexcept {
   TMH_ASSERT(held.is_valid());
   TMH_ASSERT(capacity > 0);
   if (capacity > kAccessesMax) return Errc::kOutOfMemory;
-  return accesses_file_.grow(std::uint64_t{capacity} * sizeof(AccessEntry));
+  TMH_TRY(accesses_file_.grow(std::uint64_t{capacity} * sizeof(AccessEntry)));
+  in_place_.note_accesses(held, capacity);
+  return Errc::kOk;
 }
 
 }  // namespace tmh::page

@@ -16,6 +16,7 @@
 
 #include "levels/page/domain_lock.h"
 #include "levels/page/durable_control.h"
+#include "levels/page/files_in_place.h"
 #include "levels/page/layout.h"
 #include "levels/page/shared_state.h"
 #include "platform/assert.h"
@@ -49,15 +50,19 @@ class SharedFiles final : public SharedState {
   // By name: what is mapped stays. REQUIRES the folder lock, no other participant in the domain,
   // and nothing in them that is needed.
   void remove_rebuildable_files() noexcept;
+  // Has open() found nobody in the domain, and begun a life of it?
+  [[nodiscard]] bool has_begun() const noexcept { return has_begun_; }
   // Has this object's open() made the domain?
   [[nodiscard]] bool is_new() const noexcept { return is_new_; }
   // Removes it; a durable domain's log has gone before. REQUIRES the folder lock.
   void remove_new() noexcept;
 
-  // Before anything is done to files by their names: are they still those that this process has
-  // opened? They may have been removed, and others may have made a domain in the folder since, or
-  // copied one over it. kNotADomain.
-  [[nodiscard]] Errc check_in_place() const;
+  // Are the files those of the domain? Before anything is done to them by their names.
+  [[nodiscard]] FilesInPlace &in_place() noexcept { return in_place_; }
+  [[nodiscard]] const FilesInPlace &in_place() const noexcept { return in_place_; }
+  // The user takes a folder as it is, whatever files were removed or replaced since its domain was
+  // in use: shared memory goes. kDomainInUse. REQUIRES the folder lock.
+  [[nodiscard]] static Errc accept_files(const std::string &folder) noexcept;
   // Is what names this identity of the life of the domain that open() has found? It has made a new
   // one if what is shared was not.
   [[nodiscard]] bool is_of_found_life(const std::uint64_t (&domain_id)[2],
@@ -101,12 +106,7 @@ class SharedFiles final : public SharedState {
   [[nodiscard]] Errc allocate_blocks(PageId first, std::uint64_t page_count) noexcept;
   [[nodiscard]] Errc grow_versions(const DomainLock::Held &held, std::uint32_t capacity) noexcept;
   [[nodiscard]] Errc grow_accesses(const DomainLock::Held &held, std::uint32_t capacity) noexcept;
-  void shrink_versions(const DomainLock::Held &held, std::uint32_t capacity) noexcept {
-    TMH_ASSERT(held.is_valid());
-    TMH_ASSERT(capacity > 0 && capacity <= kVersionsMax);
-    version_data_file_.shrink(std::uint64_t{capacity} * kPageBytes);
-    version_heads_file_.shrink(std::uint64_t{capacity} * sizeof(VersionHead));
-  }
+  void shrink_versions(const DomainLock::Held &held, std::uint32_t capacity) noexcept;
 
  private:
   [[nodiscard]] Errc open_control(std::uint64_t address_base, std::uint32_t durability) noexcept;
@@ -118,22 +118,21 @@ class SharedFiles final : public SharedState {
   [[nodiscard]] std::uint32_t data_syncs_begun() const noexcept {
     return log_state_ != nullptr ? log_state_->data_syncs.begun.load(std::memory_order_seq_cst) : 0;
   }
-  enum class Found : std::uint8_t { kNothing, kOurs, kAnothers };
-  [[nodiscard]] Errc look_at_state(Found *found) const noexcept;
   // REQUIRES the folder lock, and that this object does not hold the table of participants itself.
-  [[nodiscard]] Errc look_for_holder(bool *is_held) const noexcept;
   [[nodiscard]] Errc look_for_users(bool *is_used) const noexcept;
-  [[nodiscard]] Errc refuse_anothers() noexcept;
-  [[nodiscard]] Errc refuse_orphaned() noexcept;
+  [[nodiscard]] Errc enter_rebuildable() noexcept;
+  static void remove_rebuildable_files(const std::string &folder) noexcept;
   void begin_state() noexcept;
   void close_rebuildable() noexcept;
 
   platform::GrowingFile control_file_, state_file_, participants_file_, version_heads_file_,
       version_data_file_, accesses_file_, log_state_file_;
+  platform::FileHold control_hold_, participants_hold_;
+  FilesInPlace in_place_{*this};
   DurableControl durable_control_{*this};
   // A leaf: taken with or without the domain lock.
   std::mutex opening_;
-  bool is_new_ = false;
+  bool is_new_ = false, has_begun_ = false;
   std::uint64_t found_life_ = 0;
   platform::Place place_;
 };

@@ -18,11 +18,11 @@ namespace tmh::page {
 using platform::fail;
 
 std::string SharedState::meta_path(std::uint32_t segment) const {
-  return folder_ + "/" + kMetaName + std::to_string(segment);
+  return path(storage::name_of(storage::SegmentFile::kPages, segment).c_str());
 }
 
 std::string SharedState::home_path(std::uint32_t segment) const {
-  return folder_ + "/" + kHomeName + std::to_string(segment);
+  return path(storage::name_of(storage::SegmentFile::kHome, segment).c_str());
 }
 
 std::string SharedState::segment_path(const storage::SegmentRecordV1 &record) const {
@@ -39,8 +39,8 @@ std::uint32_t SharedState::file_of(std::uint32_t segment,
     if (!storage::is_used(other)) continue;
     if (std::strcmp(other.name, record.name) == 0) return i;
     struct stat theirs {};
-    if (exists && stat(segment_path(other).c_str(), &theirs) == 0 && theirs.st_dev == mine.st_dev &&
-        theirs.st_ino == mine.st_ino)
+    if (exists && stat(segment_path(other).c_str(), &theirs) == 0 &&
+        platform::is_same_file(mine, theirs))
       return i;
   }
   return segment;

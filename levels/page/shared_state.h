@@ -190,10 +190,6 @@ class SharedState {
   void tell_home_written(PageId page, LineMask lines) const noexcept;
 
  protected:
-  // Names of files; the segment's number follows.
-  static constexpr const char *kMetaName = "tmh.pages.";
-  static constexpr const char *kHomeName = "tmh.home.";
-
   SharedState() = default;
   ~SharedState() = default;
 

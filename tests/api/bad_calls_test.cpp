@@ -276,8 +276,9 @@ TEST_F(BadCallTest, OpeningADomainWhoseFolderWasRemovedIsRefused) {
   std::filesystem::remove_all(folder);
   for (int time = 0; time < 2; ++time)
     expect_error(
-        Errc::kNotADomain, [&] { static_cast<void>(Domain::open(folder, plain())); }, folder);
-  domain.close();
+        Errc::kFileReplaced, [&] { static_cast<void>(Domain::open(folder, plain())); }, folder);
+  expect_error(
+      Errc::kFileReplaced, [&] { domain.close(); }, "was removed");
   EXPECT_TRUE(Domain::open(folder, plain()));
 }
 

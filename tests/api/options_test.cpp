@@ -418,7 +418,7 @@ TEST(Spelling, NullTargetIsABadArgument) {
   EXPECT_EQ(tmh::parse("none", static_cast<GroupCommit *>(nullptr)), Errc::kBadArgument);
 }
 
-constexpr int kErrcLast = static_cast<int>(Errc::kTooManyMoments);
+constexpr int kErrcLast = static_cast<int>(Errc::kFileReplaced);
 
 TEST(ErrorCategory, EveryCodeHasOneSentenceOfItsOwn) {
   std::set<std::string> sentences;
@@ -451,6 +451,7 @@ TEST(ErrorCategory, NumbersAreFrozen) {  // a released value is never reused: th
   EXPECT_EQ(static_cast<int>(Errc::kControlMissing), 53);
   EXPECT_EQ(static_cast<int>(Errc::kNotHeld), 54);
   EXPECT_EQ(static_cast<int>(Errc::kTooManyMoments), 55);
+  EXPECT_EQ(static_cast<int>(Errc::kFileReplaced), 56);
 }
 
 TEST(ErrorCategory, CodesCompareWithErrcAndWithTheSystemsWords) {

@@ -49,6 +49,7 @@
 #include "storage/log/log_writer.h"
 #include "tests/support/asleep.h"
 #include "tests/support/children.h"
+#include "tests/support/durable_folder.h"
 #include "tests/support/forker.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/shared.h"
@@ -78,19 +79,6 @@ SegmentOptions raw(std::uint64_t pages) {
 
 std::uint64_t &word(const Segment &segment, std::uint64_t page, std::uint64_t line = 0) {
   return *reinterpret_cast<std::uint64_t *>(segment.data() + page * kPageBytes + line * kLineBytes);
-}
-
-// As a power cut does, when everything that was written had reached the disk.
-void lose_shared_memory(const std::string &folder) {
-  std::vector<std::filesystem::path> lost;
-  for (const auto &entry : std::filesystem::directory_iterator(folder)) {
-    const std::string name = entry.path().filename();
-    if (name == "tmh.state" || name == "tmh.log.state" || name.starts_with("tmh.versions") ||
-        name == "tmh.commits" || name == "tmh.participants" || name == "tmh.accesses" ||
-        name == "tmh.latency" || name.starts_with("tmh.pages."))
-      lost.push_back(entry.path());
-  }
-  for (const auto &path : lost) std::filesystem::remove(path);
 }
 
 class DurableRegressionsTest : public testing::Test {

@@ -42,6 +42,7 @@
 #include "platform/process.h"
 #include "tests/support/children.h"
 #include "tests/support/code_of.h"
+#include "tests/support/durable_folder.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/shared.h"
 #include "tests/support/temp_folder.h"
@@ -230,6 +231,7 @@ TEST(HostilePlaces, ADomainInUseUnderAnotherBootIdIsLeftAlone) {
     const Domain domain = Domain::open(path);
     const Segment segment = domain.map("a.db", raw());
     patch_file(path + "/tmh.state", offsetof(page::DomainState, boot_id), "another boot");
+    forget_this_boot(path);
     turn->reach(1);
     turn->await(2);
     atomically(domain, [&] { word(segment, 0) = 1; });

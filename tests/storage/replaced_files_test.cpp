@@ -251,9 +251,9 @@ TEST_P(ReplacedFilesTest, WhoIsLeftFromBeforeLeavesTheNewDomainAlone) {
     std::filesystem::remove(file);
   turn->reach(1);
   turn->await(2);
-  expect_error(Errc::kNotADomain, [&] { (void)left.map("b.db", raw_pages(1)); });
+  expect_error(Errc::kFileReplaced, [&] { (void)left.map("b.db", raw_pages(1)); });
   EXPECT_FALSE(std::filesystem::exists(dead_.path() + "/b.db"));
-  left.close();
+  expect_error(Errc::kFileReplaced, [&] { left.close(); });
   expect_child("joins", [&] {
     const Domain domain = Domain::open(dead_.path(), options());
     EXPECT_EQ(domain.participants().size(), 2U);

@@ -5,12 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <string_view>
 
 #include <gtest/gtest.h>
 
+#include "storage/control.h"
 #include "tests/support/children.h"
 
 namespace tmh::test {
@@ -70,6 +73,17 @@ void lose_shared_memory(const std::string &folder) {
                     [&](auto lost) { return name.starts_with(lost); }))
       std::filesystem::remove(entry.path());
   }
+  forget_this_boot(folder);
+}
+
+void forget_this_boot(const std::string &folder) {
+  std::fstream control(folder + "/tmh.control", std::ios::in | std::ios::out | std::ios::binary);
+  constexpr auto kAt = static_cast<std::streamoff>(offsetof(storage::ControlHeaderV1, open_mark));
+  std::uint64_t mark = 0;
+  control.seekg(kAt).read(reinterpret_cast<char *>(&mark), sizeof mark);
+  mark ^= 1;
+  control.seekp(kAt).write(reinterpret_cast<const char *>(&mark), sizeof mark);
+  ASSERT_TRUE(control.good());
 }
 
 void commit(const Domain &domain, const Segment &segment, std::uint64_t count) {

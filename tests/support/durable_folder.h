@@ -28,6 +28,8 @@ enum class Ending : std::uint8_t {
 // What is rebuildable does not survive a power cut; everything that was written did, in these
 // tests.
 void lose_shared_memory(const std::string &folder);
+// What its control file says of shared memory is of another boot of the machine.
+void forget_this_boot(const std::string &folder);
 // In a child: opens `folder`, maps "a.db" (64 raw pages), runs body, ends.
 void in_domain(const std::string &folder, const DomainOptions &options, Ending ending,
                const std::function<void(const Domain &, const Segment &)> &body);

@@ -120,6 +120,21 @@ TEST_F(ToolCheck, ADomainInUseIsNotCalledDamaged) {
   EXPECT_EQ(state(document, "heap h.db"), "unchecked");
 }
 
+TEST_F(ToolCheck, AFileThatWasReplacedUnderTheDeadIsNamedAndMayBeAccepted) {
+  for (const bool is_durable : {false, true}) {
+    fs::remove_all(domain());
+    make(is_durable ? durable_options() : DomainOptions(), Ending::kKilled);
+    fs::copy_file(heap(), folder_ / "copy");
+    fs::rename(folder_ / "copy", heap());
+    const Json document = check(kDamaged);
+    EXPECT_EQ(state(document, "structure"), "damaged");
+    EXPECT_NE(document.dump().find(heap() + " was replaced by another one"), std::string::npos)
+        << document.dump();
+    EXPECT_EQ(run_tmh({"recover", "--accept-files", domain()}).exit_code, 0);
+    EXPECT_EQ(state(check(kSound), "structure"), "sound");
+  }
+}
+
 // A heap is walked in a child of the command's: what happens between the look whether anybody is in
 // the domain and the walk.
 std::function<void()> &before_the_walk() {

@@ -63,6 +63,7 @@ class Errc(enum.IntEnum):
     CONTROL_MISSING = 53
     NOT_HELD = 54
     TOO_MANY_MOMENTS = 55
+    FILE_REPLACED = 56
 
 
 class Error(Exception):
