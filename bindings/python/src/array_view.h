@@ -94,7 +94,9 @@ class ArrayView {
   [[nodiscard]] Owned make_raw(PyArrayObject *geometry) const;
   [[nodiscard]] Owned part(PyObject *key);
   [[nodiscard]] Owned load(const char *at);
-  void store(char *at, PyObject *value);
+  // Of numpy's two ways to store: `a[1] = value`, and `a[...] = value`, `a["field"] = value`.
+  enum class As : std::uint8_t { kElement, kArray };
+  void store(char *at, PyObject *value, As as);
   // The element that `key` names; null: it names no single one.
   [[nodiscard]] char *element_at(PyObject *key) const;
   [[nodiscard]] Owned copy_of_snapshot();

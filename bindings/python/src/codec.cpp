@@ -37,7 +37,11 @@ std::string_view bytes_of(PyObject *bytes) {
   return {PyBytes_AS_STRING(bytes), static_cast<std::size_t>(PyBytes_GET_SIZE(bytes))};
 }
 
-bool is_int(PyObject *object) { return PyLong_Check(object) || PyArray_IsScalar(object, Integer); }
+// A time span of numpy derives from its integers, and is none.
+bool is_int(PyObject *object) {
+  return PyLong_Check(object) ||
+         (PyArray_IsScalar(object, Integer) && !PyArray_IsScalar(object, Timedelta));
+}
 
 // Two's complement, little-endian. number: it fits.
 std::string int_bytes(PyObject *number, std::size_t bytes) {
@@ -186,6 +190,8 @@ Owned decode_key(std::string_view bytes) {
 }
 
 std::string encode_value(PyObject *value, bool pickles) {
+  // First: some of numpy's numbers are Python's, too, and come back as what they were.
+  if (PyArray_Check(value) || PyArray_IsScalar(value, Generic)) return encode_array(value);
   if (PyBytes_Check(value)) return std::string(1, 'b').append(bytes_of(value));
   if (PyUnicode_Check(value)) return std::string(1, 's').append(text_of(value));
   if (value == Py_None) return "n";
@@ -197,7 +203,6 @@ std::string encode_value(PyObject *value, bool pickles) {
     return bytes;
   }
   if (is_int(value)) return encode_int_value(value);
-  if (PyArray_Check(value) || PyArray_CheckScalar(value)) return encode_array(value);
   if (pickles) {
     const Owned pickle = Owned::checked(PyImport_ImportModule("pickle"));
     const Owned bytes = Owned::checked(PyObject_CallMethod(pickle.get(), "dumps", "O", value));

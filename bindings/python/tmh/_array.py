@@ -46,6 +46,9 @@ class Array(_tmh.Array, NDArrayOperatorsMixin):
     __hash__ = None  # type: ignore[assignment]
     __array_priority__ = 1000.0
 
+    def __init__(self, *_: Any, **__: Any) -> None:
+        raise TypeError("an array is made by segment.array(name, shape, dtype)")
+
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         raw = self._raw(False)
         if copy or (dtype is not None and np.dtype(dtype) != raw.dtype):

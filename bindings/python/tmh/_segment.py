@@ -55,7 +55,7 @@ class Segment:
 
     def names(self) -> Names:
         """Names of the objects in the segment, with what each is."""
-        found = self._catalogue.scan(None, True, None, True, 0, False, True)
+        found = self._catalogue._scan(None, True, None, True, 0, False, True)
         return {name: json.loads(record)["kind"] for name, record in found}
 
     def array(self, name: str, shape: Any = None, dtype: npt.DTypeLike | None = None) -> Array:
@@ -220,7 +220,7 @@ class Segment:
                 self._catalogue[name] = found
             return found
 
-        return _tmh.Transaction(self._domain._core, body, False, "", "python.make")()
+        return _tmh.Transaction(self._domain._core, body, False, "", _tmh.Site("python.make"))()
 
     def __reduce__(self) -> Any:
         outside = "snapshot" if self._reads_outside else "error"
