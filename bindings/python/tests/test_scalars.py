@@ -115,7 +115,10 @@ def test_each_store_of_an_element_does_what_numpy_does(domain, segment):
             found = done(lambda: shared.__setitem__(1, value))
             what = f"{shared.dtype}: {value!r}"
             assert found == wanted, what
-            assert told(shared[1]) == told(plain[1]), what
+            number = shared[1]
+            if isinstance(number, tmh.Array):  # a record
+                number = number.copy()[()]
+            assert told(number) == told(plain[1]), what
 
     with np.errstate(all="warn"):
         domain.run(body)
@@ -193,4 +196,4 @@ def test_numbers_of_numpy_are_keys_as_numbers_of_python(segment):
     shared[np.int64(-5)] = 2
     shared[np.str_("x")] = 3
     assert list(shared.items()) == [(-5, 2), (5, 1), ("x", 3)]
-    assert tmh and all(type(key) in (int, str) for key in shared)
+    assert all(type(key) in (int, str) for key in shared)
