@@ -22,6 +22,11 @@ Durability durability_of(const std::string &spec) {
   return durability;
 }
 
+[[noreturn]] void raise_no_domain() {
+  raise(PyExc_TypeError,
+        "not a domain: domain.atomically(), domain.attempts() and domain.query() make instances");
+}
+
 PyObject *call_transaction(PyObject *self, PyObject *args, PyObject *kwargs) {
   return guarded<PyObject *>(nullptr, [&] { return made<Transaction>(self).call(args, kwargs); });
 }
@@ -99,7 +104,7 @@ void bind_instances(nb::module_ &module) {
       .def("__init__",
            [](Transaction *self, nb::object core, nb::object body, bool is_query,
               const std::string &durability, std::shared_ptr<SiteOf> site) {
-             if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
+             if (!nb::isinstance<DomainCore>(core)) raise_no_domain();
              if (PyCallable_Check(body.ptr()) == 0)
                raise(PyExc_TypeError, "the body of a transaction is a function");
              new (self) Transaction(std::move(core), std::move(body),
@@ -117,7 +122,7 @@ void bind_instances(nb::module_ &module) {
   loop.def("__init__",
            [](AttemptLoop *self, nb::object core, const std::string &durability,
               std::shared_ptr<SiteOf> site) {
-             if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
+             if (!nb::isinstance<DomainCore>(core)) raise_no_domain();
              new (self) AttemptLoop(std::make_shared<LoopedInstance>(
                  std::move(core), durability_of(durability), std::move(site)));
            })
@@ -143,13 +148,13 @@ void bind_instances(nb::module_ &module) {
   block
       .def("__init__",
            [](QueryBlock *self, nb::object core) {
-             if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
+             if (!nb::isinstance<DomainCore>(core)) raise_no_domain();
              new (self) QueryBlock(std::move(core), {});
            })
       .def("__init__",
            [](QueryBlock *self, nb::object core, const std::string &kind, std::uint64_t number,
               const std::string &name) {
-             if (!nb::isinstance<DomainCore>(core)) raise(PyExc_TypeError, "not a domain");
+             if (!nb::isinstance<DomainCore>(core)) raise_no_domain();
              PastMoment moment{Moment::Kind::kClock, number, name};
              if (kind == "name") moment.kind = Moment::Kind::kName;
              if (kind == "time") moment.kind = Moment::Kind::kTime;
