@@ -38,6 +38,8 @@ PyObject *bind_method(PyObject *self, PyObject *object, PyObject *) {
 }
 int traverse_transaction(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
+  if (PyObject **const attributes = _PyObject_GetDictPtr(self); attributes != nullptr)
+    Py_VISIT(*attributes);
   if (!nb::inst_ready(self)) return 0;
   const auto *transaction = nb::inst_ptr<Transaction>(self);
   Py_VISIT(transaction->core.ptr());
@@ -45,6 +47,8 @@ int traverse_transaction(PyObject *self, visitproc visit, void *arg) {
   return 0;
 }
 int clear_transaction(PyObject *self) {
+  if (PyObject **const attributes = _PyObject_GetDictPtr(self); attributes != nullptr)
+    Py_CLEAR(*attributes);
   if (!nb::inst_ready(self)) return 0;
   auto *transaction = nb::inst_ptr<Transaction>(self);
   transaction->core.reset();
