@@ -36,6 +36,8 @@ struct RawOwner {
   // It is the array of a part that is none to store to.
   const bool is_read_only;
   bool is_escaped = false;
+  // Where what the program holds of it lies since its instance has ended (raw_views.h).
+  std::shared_ptr<const void> frozen;
 
   RawOwner(std::shared_ptr<const Origin> of, bool is_read_only) noexcept
       : origin(std::move(of)), is_read_only(is_read_only) {}

@@ -65,8 +65,9 @@ void warn_of_holder(const std::string &name) noexcept {
   if (PyErr_WarnEx(PyExc_RuntimeWarning, message.c_str(), 1) != 0) PyErr_WriteUnraisable(nullptr);
 }
 
-// The attempt has ended. What is still held may not be stored to, and keeps its memory mapped.
-void take_back(std::vector<Lent> lent, bool is_query) noexcept {
+// The attempt ends. What is still held may not be stored to, and keeps its memory mapped. can_read:
+// the instance still runs.
+void take_back(std::vector<Lent> lent, bool can_read) noexcept {
   std::erase_if(lent, [](const Lent &one) {
     if (Py_REFCNT(one.raw) > 1) return false;
     Py_DECREF(one.raw);
@@ -75,8 +76,9 @@ void take_back(std::vector<Lent> lent, bool is_query) noexcept {
   if (lent.empty()) return;
   for (const Lent &one : lent)
     nb::inst_ptr<RawOwner>(PyArray_BASE(reinterpret_cast<PyArrayObject *>(one.raw)))->escape();
-  if (!is_query)  // else none could ever be stored to
-    if (const std::string name = make_views_read_only(lent); !name.empty()) warn_of_holder(name);
+  const std::string name = settle_views(lent, can_read);
+  // Of a query no array could ever be stored to.
+  if (!name.empty() && !running().is_query) warn_of_holder(name);
   for (const Lent &one : lent) Py_DECREF(one.raw);
 }
 
@@ -192,15 +194,12 @@ void BodyAttempts::begin() {
   here.serial = ++last_serial;
 }
 
-void BodyAttempts::leave(SavedError *error) noexcept {
+void BodyAttempts::leave() noexcept {
   if (forks_ != forks()) return;
   Running &here = running();
   here.core = nullptr;
   --core_.inside;
-  std::vector<Lent> lent = std::exchange(here.lent, {});
-  // First: its traceback holds the body's variables. This may run other instances.
-  if (error != nullptr) error->drop();
-  take_back(std::move(lent), kind_ == Kind::kQuery);
+  take_back(std::exchange(here.lent, {}), false);
 }
 
 BodyAttempts::Outcome BodyAttempts::end(bool has_returned, Owned *result) noexcept {
@@ -255,8 +254,15 @@ BodyAttempts::Outcome BodyAttempts::end_undone() {
   const bool is_from_outside = error.type() != nullptr &&
                                PyErr_GivenExceptionMatches(error.type(), PyExc_Exception) == 0 &&
                                PyErr_GivenExceptionMatches(error.type(), abort_class()) == 0;
-  if ((here.pending == Pending::kNone || is_from_outside) && held_array() != nullptr)
-    clear_frames(error.traceback());
+  if (held_array() != nullptr) {
+    // Its traceback holds the body's variables. What they run as they go finds an instance that is
+    // undone, or has ended.
+    if (here.pending == Pending::kNone || is_from_outside)
+      clear_frames(error.traceback());
+    else
+      error.drop();
+  }
+  take_back(std::exchange(here.lent, {}), here.pending != Pending::kLineAbort);
   const Pending pending = std::exchange(here.pending, Pending::kNone);
   bool again = true;
   try {
@@ -276,11 +282,11 @@ BodyAttempts::Outcome BodyAttempts::end_undone() {
     error.drop();
     throw;
   }
-  Objects actions = std::exchange(here.on_commit, {});
-  const bool is_raised = !again || is_from_outside;
-  leave(is_raised ? nullptr : &error);
-  drop_all(actions);
-  return is_raised ? Outcome::kRaised : Outcome::kAgain;
+  leave();
+  drop_all(here.on_commit);
+  if (!again || is_from_outside) return Outcome::kRaised;
+  error.drop();
+  return Outcome::kAgain;
 }
 
 PyObject *run_body(DomainCore &core, SiteOf &site, Kind kind, Durability durability, PyObject *body,
@@ -360,9 +366,9 @@ void QueryScope::leave(bool has_returned) {
   }
   const Lent *const escaped = escaped_array();
   const std::string name = escaped != nullptr ? escaped->name : std::string();
+  take_back(std::exchange(here.lent, {}), true);
   here.core = nullptr;
   --core_.inside;
-  take_back(std::exchange(here.lent, {}), true);
   Objects actions = std::exchange(here.on_commit, {});
   try {
     core_.domain().end_query();

@@ -116,8 +116,7 @@ class BodyAttempts {
   [[nodiscard]] bool lets_others_run_at_end() const noexcept {
     return has_other_threads() || core_.waits_for_disk(durability_);
   }
-  // error: dropped where the next attempt is due.
-  void leave(SavedError *error = nullptr) noexcept;
+  void leave() noexcept;
   [[nodiscard]] Outcome end_undone();
 
   DomainCore &core_;

@@ -1,5 +1,7 @@
 #include "bindings/python/src/raw_views.h"
 
+#include <sys/mman.h>
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #include <numpy/arrayscalars.h>
@@ -7,7 +9,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "bindings/python/src/array_view.h"
 
@@ -17,17 +22,34 @@ namespace {
 
 // Addresses from the first byte of an array to behind its last.
 struct Extent {
-  std::uintptr_t begin = 0, end = 0;
+  std::uintptr_t begin, end;
 
-  explicit Extent(PyArrayObject *array) noexcept
-      : begin(reinterpret_cast<std::uintptr_t>(PyArray_DATA(array))), end(begin) {
-    for (int i = 0; i < PyArray_NDIM(array); ++i) {
-      const npy_intp count = PyArray_DIM(array, i), stride = PyArray_STRIDE(array, i);
-      if (count == 0) return;
-      const npy_intp reach = (count - 1) * stride;
+  Extent(const void *first, std::size_t bytes) noexcept
+      : begin(reinterpret_cast<std::uintptr_t>(first)), end(begin + bytes) {}
+  explicit Extent(PyArrayObject *array) noexcept : Extent(PyArray_DATA(array), 0) {
+    stretch(PyArray_NDIM(array), PyArray_DIMS(array), PyArray_STRIDES(array),
+            PyArray_ITEMSIZE(array));
+  }
+  explicit Extent(const Py_buffer &buffer) noexcept : Extent(buffer.buf, 0) {
+    if (buffer.strides != nullptr)
+      stretch(buffer.ndim, buffer.shape, buffer.strides, buffer.itemsize);
+    else
+      end += static_cast<std::uintptr_t>(buffer.len);
+  }
+
+ private:
+  void stretch(int dimensions, const Py_ssize_t *counts, const Py_ssize_t *strides,
+               Py_ssize_t bytes) noexcept {
+    const std::uintptr_t first = begin;
+    for (int i = 0; i < dimensions; ++i) {
+      if (counts[i] == 0) {
+        begin = end = first;
+        return;
+      }
+      const Py_ssize_t reach = (counts[i] - 1) * strides[i];
       (reach < 0 ? begin : end) += static_cast<std::uintptr_t>(reach);
     }
-    end += static_cast<std::uintptr_t>(PyArray_ITEMSIZE(array));
+    end += static_cast<std::uintptr_t>(bytes);
   }
 };
 
@@ -76,6 +98,31 @@ class Seen {
   std::vector<PyObject *> slots_ = std::vector<PyObject *>(1u << 16);
 };
 
+// Room for copies of what is held; pages that nothing is copied to take no memory.
+class Frozen {
+ public:
+  Frozen() = default;
+  Frozen(const Frozen &) = delete;
+  Frozen &operator=(const Frozen &) = delete;
+  ~Frozen() {
+    for (const auto &[memory, bytes] : rooms_) munmap(memory, bytes);
+  }
+  // Null: there is none.
+  [[nodiscard]] char *room_for(const Extent &extent) {
+    const std::size_t bytes = extent.end - extent.begin + kAlignment;
+    void *const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    rooms_.emplace_back(memory, bytes);
+    // As it was aligned.
+    return static_cast<char *>(memory) + extent.begin % kAlignment;
+  }
+
+ private:
+  static constexpr std::size_t kAlignment = 4096;
+  std::vector<std::pair<void *, std::size_t>> rooms_;
+};
+
 class Walk {
  public:
   explicit Walk(const std::vector<Lent> &held) : held_(held) {
@@ -115,6 +162,41 @@ class Walk {
         buffer_of(object)->readonly = 1;
       else
         as_record(object)->flags &= ~NPY_ARRAY_WRITEABLE;
+    }
+  }
+  // What shows the memory shows a copy from here on. REQUIRES forbid_stores().
+  void freeze() {
+    std::size_t bytes = 0;
+    for (PyObject *const object : shown_)
+      if (!is_held(object)) bytes += extent_of(object).end - extent_of(object).begin;
+    if (bytes > kFrozenBytesMax) return;
+    const auto frozen = std::make_shared<Frozen>();
+    std::vector<char *> rooms;
+    for (const Extent &extent : extents_) {
+      rooms.push_back(frozen->room_for(extent));
+      if (rooms.back() == nullptr) return;
+    }
+    for (const Lent &lent : held_)
+      nb::inst_ptr<RawOwner>(PyArray_BASE(as_array(lent.raw)))->frozen = frozen;
+    for (PyObject *const object : shown_) {
+      const std::size_t at = held_number(address_of(object));
+      const Extent &whole = extents_[at];
+      const auto moved = [&](std::uintptr_t address) {
+        return rooms[at] + (address - whole.begin);
+      };
+      if (!is_held(object)) {
+        Extent extent = extent_of(object);
+        extent.begin = std::max(extent.begin, whole.begin);
+        extent.end = std::min(extent.end, whole.end);
+        std::memcpy(moved(extent.begin), reinterpret_cast<const void *>(extent.begin),
+                    extent.end - extent.begin);
+      }
+      const char *const before = static_cast<const char *>(address_of(object));
+      char *const now = moved(reinterpret_cast<std::uintptr_t>(before));
+      point_to(object, now);
+      for (PyArrayIterObject *const flat : flats_)
+        if (reinterpret_cast<PyObject *>(flat->ao) == object)
+          flat->dataptr = now + (flat->dataptr - before);
     }
   }
   // Behind all else: what the walk has met may go.
@@ -196,11 +278,36 @@ class Walk {
     if (seen_.insert(object)) pending_.push_back(object);
   }
 
-  [[nodiscard]] const Lent *held_at(const void *address) const noexcept {
+  static constexpr std::size_t kFrozenBytesMax = std::size_t{1} << 30;
+
+  // Of the first one that has the address; as many as there are: none.
+  [[nodiscard]] std::size_t held_number(const void *address) const noexcept {
     const auto at = reinterpret_cast<std::uintptr_t>(address);
-    for (std::size_t i = 0; i < extents_.size(); ++i)
-      if (at >= extents_[i].begin && at < extents_[i].end) return &held_[i];
-    return nullptr;
+    std::size_t i = 0;
+    while (i < extents_.size() && (at < extents_[i].begin || at >= extents_[i].end)) ++i;
+    return i;
+  }
+  [[nodiscard]] const Lent *held_at(const void *address) const noexcept {
+    const std::size_t number = held_number(address);
+    return number < held_.size() ? &held_[number] : nullptr;
+  }
+  [[nodiscard]] bool is_held(PyObject *object) const noexcept {
+    return std::any_of(held_.begin(), held_.end(),
+                       [&](const Lent &lent) { return lent.raw == object; });
+  }
+  [[nodiscard]] static Extent extent_of(PyObject *object) noexcept {
+    if (PyArray_Check(object)) return Extent(as_array(object));
+    if (PyMemoryView_Check(object)) return Extent(*buffer_of(object));
+    PyVoidScalarObject *const record = as_record(object);
+    return Extent(record->obval, static_cast<std::size_t>(Py_SIZE(object)));
+  }
+  static void point_to(PyObject *object, char *memory) noexcept {
+    if (PyArray_Check(object))
+      reinterpret_cast<PyArrayObject_fields *>(object)->data = memory;
+    else if (PyMemoryView_Check(object))
+      buffer_of(object)->buf = memory;
+    else
+      as_record(object)->obval = memory;
   }
   [[nodiscard]] static const void *address_of(PyObject *object) noexcept {
     if (PyArray_Check(object)) return PyArray_DATA(as_array(object));
@@ -234,8 +341,8 @@ class Walk {
       case Role::kBuffer:  // its base is an edge of an object that the collector knows
         return note_if_shown(object);
       case Role::kIterator:
-        return reach(
-            reinterpret_cast<PyObject *>(reinterpret_cast<PyArrayIterObject *>(object)->ao));
+        flats_.push_back(reinterpret_cast<PyArrayIterObject *>(object));
+        return reach(reinterpret_cast<PyObject *>(flats_.back()->ao));
       case Role::kIterators: {
         auto *const all = reinterpret_cast<PyArrayMultiIterObject *>(object);
         for (int i = 0; i < all->numiter; ++i) reach(reinterpret_cast<PyObject *>(all->iters[i]));
@@ -295,6 +402,7 @@ class Walk {
   std::unordered_map<PyObject *, Py_ssize_t> references_;
   std::vector<PyObject *> shown_;
   std::vector<PyObject *> iterators_;
+  std::vector<PyArrayIterObject *> flats_;
   std::string stores_by_ctypes_;
 };
 
@@ -326,7 +434,7 @@ std::vector<Variables> variables_of_all_threads() {
 
 }  // namespace
 
-std::string make_views_read_only(const std::vector<Lent> &held) noexcept try {
+std::string settle_views(const std::vector<Lent> &held, bool can_read) noexcept try {
   const SavedError other;
   for (const Lent &lent : held) PyArray_CLEARFLAGS(as_array(lent.raw), NPY_ARRAY_WRITEABLE);
   const std::vector<Variables> variables = variables_of_all_threads();
@@ -345,6 +453,7 @@ std::string make_views_read_only(const std::vector<Lent> &held) noexcept try {
   walk.run();
   walk.forbid_stores();
   std::string name = walk.still_held();
+  if (can_read) walk.freeze();
   walk.close_iterators();
   PyErr_Clear();
   return name;

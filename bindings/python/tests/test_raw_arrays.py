@@ -402,3 +402,48 @@ def test_at_the_level_of_a_module(levels, tmp_path):
         capture_output=True, text=True, check=False,
     )
     assert found.returncode == 0 and found.stderr == ""
+
+
+@pytest.mark.quick
+def test_what_is_left_shows_what_the_body_has_seen(domain, numbers):
+    """Whoever changes the memory afterwards, at either level; no load ends the process."""
+    kept = {}
+
+    def body():
+        raw = np.asarray(numbers)
+        raw[:] = range(12)
+        kept["part"], kept["base"] = raw[2:9:3], raw.reshape(3, 4)[::-1].T
+        kept["flat"], kept["bytes"] = raw.flat, memoryview(raw)[4:6]
+        next(kept["flat"])
+        raise KeyError(raw[5:7])
+
+    with pytest.raises(KeyError) as raised:
+        domain.run(body)
+    for number in range(20):
+        domain.run(numbers.__setitem__, 3, number)
+        domain.run(numbers.fill, number)
+        assert kept["part"].tolist() == [2, 5, 8]
+        assert kept["base"].tolist() == np.arange(12).reshape(3, 4)[::-1].T.tolist()
+        assert kept["bytes"].tolist() == [4, 5]
+        assert raised.value.args[0].tolist() == [5, 6]
+    assert list(kept["flat"]) == list(range(1, 12))
+    with pytest.raises(tmh.EscapedArrayError):
+        with domain.query():
+            read = np.asarray(numbers)[2:4]
+    domain.run(numbers.fill, 0)
+    assert read.tolist() == [19, 19]
+
+
+def test_large_arrays_are_copied_where_they_are_held(domain, segment):
+    numbers = segment.array("large", 1 << 34, "i1")
+    kept = []
+
+    def body():
+        raw = np.asarray(numbers)
+        raw[1 << 33] = 7
+        kept.append(raw[1 << 33:][:4])
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        domain.run(body)
+    assert kept[0].tolist() == [7, 0, 0, 0] and not kept[0].flags.writeable
