@@ -559,6 +559,15 @@ class Model(World):
         self.things["d"].held, self.things["e"].held = d, e
         self.things["q"].held, self.things["c"].number = q, number
 
+    @staticmethod
+    def freeze(error):
+        """Raw arrays that it holds show what the body has seen."""
+        if isinstance(error, Boom):
+            error.args = tuple(each.copy() if isinstance(each, Raw) else each for each in error.args)
+            for each in error.args:
+                if isinstance(each, Raw):
+                    each.flags.writeable = False
+
     def instance(self, mode, body):
         if self.mode is not None:
             if mode == "update":
@@ -573,7 +582,8 @@ class Model(World):
             except ModelRetry:
                 self.put_back(saved)
                 continue
-            except BaseException:
+            except BaseException as error:
+                self.freeze(error)
                 self.put_back(saved)
                 self.actions = []
                 raise
@@ -724,6 +734,7 @@ class ModelBlock:
             self.is_again = True
             return True
         if kind is not None or world.leaks:
+            world.freeze(value)
             world.put_back(self.saved)
             if kind is None:
                 raise tmh.EscapedArrayError("")

@@ -60,16 +60,21 @@ def difference(world, outside, blocks):
 
 
 def shortened(world, outside, blocks):
-    """As few of the blocks as still differ. A block alone may miss a name, in both worlds alike."""
+    """As few of the blocks as still differ, and how; None where they differ no more.
+
+    A block alone may miss a name, in both worlds alike.
+    """
+    last = None
     for size in (4, 2, 1):
         at = 0
         while at < len(blocks):
             fewer = blocks[:at] + blocks[at + size:]
-            if difference(world, outside, fewer) is not None:
-                blocks = fewer
+            found = difference(world, outside, fewer)
+            if found is not None:
+                blocks, last = fewer, found
             else:
                 at += size
-    return blocks
+    return blocks, last
 
 
 def seeds_in_turns(first, count, settings):
@@ -91,10 +96,11 @@ def failures(first, count, folder, settings=SETTINGS):
             world = Tmh(domain, outside)
             for seed in seeds:
                 blocks = make_program(seed)
-                if difference(world, outside, blocks) is None:
+                whole = difference(world, outside, blocks)
+                if whole is None:
                     continue
-                blocks = shortened(world, outside, blocks)
-                where, found, wanted = difference(world, outside, blocks)
+                blocks, short = shortened(world, outside, blocks)
+                where, found, wanted = short or whole
                 text = "\n".join(blocks)
                 yield (
                     f"seed {seed}, {', '.join(chosen)}: {where} differs\n  tmh:   {found}\n"

@@ -91,8 +91,10 @@ def done(store):
 def told(value):
     """For comparisons: equal types, equal bytes."""
     dtype = getattr(value, "dtype", None)
-    # Numbers of 80 bits have bytes that mean nothing; texts of numpy lose zeros as arrays.
+    # Numbers of 80 bits, and records, have bytes that mean nothing; texts of numpy lose zeros as
+    # arrays.
     has_padding = isinstance(value, (np.longdouble, np.clongdouble))
+    has_padding |= isinstance(value, np.void) and dtype.names is not None
     if isinstance(value, (str, bytes)):
         return type(value), dtype, list(value)
     return type(value), dtype, repr(value) if has_padding else np.asarray(value).tobytes()

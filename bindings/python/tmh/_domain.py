@@ -392,6 +392,9 @@ class Domain:
         nothing else that counts twice; see :func:`on_commit`. An exception undoes all stores and
         propagates. Inside another instance of the domain the body is a part of that.
 
+        This calls nothing: :meth:`run` does. A function that is dropped without a call gives a
+        ``RuntimeWarning``, unless a module or a class has it.
+
         Parameters
         ----------
         body : function

@@ -34,8 +34,6 @@ def encode(value: Any) -> tuple[bytes, bytes]:
     descr = np.lib.format.dtype_to_descr(array.dtype)
     if isinstance(value, np.record):
         kind = _RECORD
-    elif kind and np.lib.format.descr_to_dtype(descr).type is not type(value):
-        kind = array.dtype.char  # two types of one size: longlong
     return repr((descr, array.shape, kind)).encode(), array.tobytes()
 
 
@@ -56,8 +54,6 @@ def decode(head: bytes, data: bytes) -> Any:
         dtype = np.lib.format.descr_to_dtype(descr)
         if kind == _RECORD:
             dtype = np.dtype((np.record, dtype))
-        elif isinstance(kind, str):
-            dtype = np.dtype(kind)
         if dtype.hasobject:
             raise ValueError("objects of Python")
         # numpy makes none of no bytes from a buffer.

@@ -134,7 +134,8 @@ class Segment:
         """The ordered dict of this name, empty at first.
 
         Keys are ``int``, ``bytes`` or ``str``, in this order. Values are ``None``, ``bool``,
-        ``int``, ``float``, ``bytes``, ``str`` or numpy arrays; what a lookup gives is a copy.
+        ``int``, ``float``, ``bytes``, ``str`` or numpy arrays and scalars; what a lookup gives is a
+        copy.
 
         Parameters
         ----------
