@@ -97,7 +97,7 @@ def told(value):
     has_padding |= isinstance(value, np.void) and dtype.names is not None
     if isinstance(value, (str, bytes)):
         return type(value), dtype, list(value)
-    return type(value), dtype, repr(value) if has_padding else np.asarray(value).tobytes()
+    return type(value), dtype, str(value) if has_padding else np.asarray(value).tobytes()
 
 
 @pytest.mark.quick
