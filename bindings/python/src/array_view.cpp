@@ -284,8 +284,8 @@ Owned ArrayView::load(const char *at) {
 }
 
 void ArrayView::store(char *at, PyObject *value, As as) {
-  // First: it may run code of the value's class. numpy takes numbers of Python as they are, and casts
-  // others; a whole array of no dimensions takes what can be one.
+  // First: it may run code of the value's class. numpy takes numbers of Python as they are, and
+  // casts others; a whole array of no dimensions takes what can be one.
   const bool is_python_number =
       PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value);
   auto *const scratch = reinterpret_cast<PyObject *>(scratch_);

@@ -1,4 +1,4 @@
-"""Random programs in Python, as text: the same text runs on tmh and on a model (program_worlds.py).
+"""Random programs in Python, as text: the same text runs on tmh and on a model (program_model.py).
 
 A program is a list of blocks, each of which stands for itself: functions that are transactions or
 queries, calls of them, attempts, queries, accesses outside, threads and children. What it finds it
@@ -59,7 +59,9 @@ class Maker:
         size = min(ARRAYS[name], 64)
         low = self.random.randrange(size)
         high = low + self.random.randrange(1, 9)
-        return self.choice([f"{low}:{high}", f"{low}:{high}:2", f"{high}:{low}:-1", f":{high}", ":"])
+        return self.choice(
+            [f"{low}:{high}", f"{low}:{high}:2", f"{high}:{low}:-1", f":{high}", ":"]
+        )
 
     def array(self) -> str:
         return self.choice(["a", "a", "a", "u", "big", "f"])
@@ -91,7 +93,8 @@ class Maker:
             "m[1].sum()", "m.T[2].copy()", "(m @ m)[0]", "m.reshape(-1)[5]",
             f"{mapping}.get({self.key()}, 'none')", f"{self.key()} in {mapping}",
             f"len({mapping})", f"list({mapping})", f"list({mapping}.items())[:3]",
-            f"list({mapping}.irange(0, 'x'))", f"list(reversed({mapping}))[:2]", "len(q)", "c.value",
+            f"list({mapping}.irange(0, 'x'))", f"list(reversed({mapping}))[:2]", "len(q)",
+            "c.value",
             f"{mapping}.peekitem({self.choice(['True', 'False'])})", f"{mapping}[{self.key()}]",
             *([f"{part}[{self.random.randrange(3)}]" for part in self.parts[-2:]]),
         ])
@@ -174,7 +177,8 @@ class Maker:
         if kind < 0.955:
             return [f"on_commit(lambda: note('committed', {self.number()}))"]
         if kind < 0.965:
-            return ["a[0]", f"retry_once({self.fresh('t')!r})"] if self.retries else ["irrevocable()"]
+            retry = ["a[0]", f"retry_once({self.fresh('t')!r})"]
+            return retry if self.retries else ["irrevocable()"]
         if kind < 0.975:
             part, name = self.fresh("p"), self.array()
             return [f"{part} = {name}[1:6]", f"{part}[2] = {self.number()}", f"{part} += 1",

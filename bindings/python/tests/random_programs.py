@@ -20,7 +20,8 @@ import numpy as np
 
 import tmh
 from program_maker import make_program
-from program_worlds import Model, Tmh
+from program_model import Model
+from program_worlds import Tmh
 
 # Domains that programs run on, in turns, so many at a time: durability, levels, outside.
 SETTINGS = [

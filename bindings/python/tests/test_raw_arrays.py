@@ -228,7 +228,7 @@ def ended_by(action):
         with pytest.raises(BaseException) as raised:
             domain.run(body)
         assert isinstance(
-            raised.value, (tmh.EscapedArrayError, KeyboardInterrupt, SystemExit, KeyError, tmh.Error)
+            raised.value, (tmh.EscapedArrayError, KeyboardInterrupt, SystemExit, KeyError)
         )
 
     return run

@@ -14,14 +14,14 @@ import pytest
 import tmh
 
 WRONG = [
-    None, True, 5, -1, 2**200, 1.5, float("nan"), 1j, "x", "\ud800", "", b"x", b"\xff", bytearray(b"x"),
-    (), (1, 2), [], [1], {}, {1}, object(), object, len, np.int64(5), np.float32(1), np.arange(3),
+    None, True, 5, -1, 2**200, 1.5, float("nan"), 1j, "x", "\ud800", "", b"x", b"\xff",
+    bytearray(b"x"), (), (1, 2), [], [1], {}, {1}, object(), object, len, np.int64(5), np.float32(1), np.arange(3),
     np.datetime64("2020-01-01"), np.timedelta64(5), datetime.date(2020, 1, 1), Ellipsis, slice(1),
     KeyError, iter([]),
 ]
 BINDING = re.compile(
-    r"incompatible function arguments|nanobind|nb_|std::|invocation types|_tmh\.|TypeError: __init__"
-    r"|no constructor defined|supported:", re.IGNORECASE
+    r"incompatible function arguments|nanobind|nb_|std::|invocation types|_tmh\."
+    r"|TypeError: __init__|no constructor defined|supported:", re.IGNORECASE
 )
 # What would end the test, or wait.
 LEFT_OUT = {
@@ -161,8 +161,9 @@ def test_what_the_package_makes_is_not_made_by_hand():
         for arguments in ((), (1,), (None, 1, 2)):
             with pytest.raises(TypeError) as raised:
                 kind(*arguments)
-            assert not BINDING.search(str(raised.value)), str(raised.value)
-            assert re.search(r"segment\.array|domain\.attempts\(\)|domain\.query\(\)", str(raised.value))
+            text = str(raised.value)
+            assert not BINDING.search(text), text
+            assert re.search(r"segment\.array|domain\.attempts\(\)|domain\.query\(\)", text)
 
 
 def test_a_date_of_numpy_in_an_array_of_floats_does_what_numpy_says(domain, segment):

@@ -253,7 +253,8 @@ class Counter:
         self._segment = segment
         self._name = name
         self._cell = cell
-        self._add = _tmh.Transaction(segment.domain._core, self._add_body, False, "", _tmh.Site(name))
+        site = _tmh.Site(name)
+        self._add = _tmh.Transaction(segment.domain._core, self._add_body, False, "", site)
 
     @property
     def name(self) -> str:
