@@ -15,9 +15,9 @@ import tmh
 
 WRONG = [
     None, True, 5, -1, 2**200, 1.5, float("nan"), 1j, "x", "\ud800", "", b"x", b"\xff",
-    bytearray(b"x"), (), (1, 2), [], [1], {}, {1}, object(), object, len, np.int64(5), np.float32(1), np.arange(3),
-    np.datetime64("2020-01-01"), np.timedelta64(5), datetime.date(2020, 1, 1), Ellipsis, slice(1),
-    KeyError, iter([]),
+    bytearray(b"x"), (), (1, 2), [], [1], {}, {1}, object(), object, len, np.int64(5),
+    np.float32(1), np.arange(3), np.datetime64("2020-01-01"), np.timedelta64(5),
+    datetime.date(2020, 1, 1), Ellipsis, slice(1), KeyError, iter([]),
 ]
 BINDING = re.compile(
     r"incompatible function arguments|nanobind|nb_|std::|invocation types|_tmh\."
